@@ -1,0 +1,125 @@
+// Package executor runs workflows: one engine over a Runtime (docker, sim, null) and a Store. Everything a policy decides comes from
+// package planner; everything that really happens comes back as events.
+package executor
+
+import (
+	"context"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Clock tells the time of a run. Real clocks measure from the wall-clock start of the run; a resumed run goes on where the log ends.
+type Clock interface{ Now() planner.Time }
+
+// Runtime runs attempts. All calls come from the engine's goroutine. Orders return at once and are idempotent; what becomes of them
+// comes from Next.
+type Runtime interface {
+	Clock
+	// Start begins an attempt: copies in, container, program. An error means that nothing was begun.
+	Start(ctx context.Context, l Launch) error
+	// Copy brings a file to a node ahead of its consumer; FileAppeared follows.
+	Copy(ctx context.Context, c Copy) error
+	// Suspend freezes a running attempt; AttemptSuspended (or AttemptExited, if it was quicker) follows.
+	Suspend(ctx context.Context, a planner.AttemptID) error
+	// Resume thaws a suspended attempt; AttemptResumed follows.
+	Resume(ctx context.Context, a planner.AttemptID) error
+	// Kill ends an attempt; AttemptExited with outcome why follows, unless it ended by itself first. With grace the program gets
+	// SIGTERM first and SIGKILL after it.
+	Kill(ctx context.Context, a planner.AttemptID, why planner.Outcome, grace time.Duration) error
+	// Forget says that the end of the attempt is durably logged: the runtime may remove what it still keeps of it.
+	Forget(ctx context.Context, a planner.AttemptID) error
+	// Next waits until something happened or the clock reads until, and returns what happened, completions first. It is the only call
+	// that lets time pass: the simulation jumps, docker sleeps. An empty result means that the time has come.
+	// It returns ctx's error at once when ctx is cancelled.
+	Next(ctx context.Context, until planner.Time) ([]planner.Body, error)
+	// Close ends what the runtime itself uses. It does not end attempts.
+	Close() error
+}
+
+// Recoverer is a Runtime whose attempts outlive gantry. Recover is called once, before any order, with the attempts that the log shows
+// as not ended: those still there are adopted, ended ones are harvested, and the rest ends as lost; all of it comes from Next.
+// Whatever else of this run is found on the host is removed.
+type Recoverer interface {
+	Recover(ctx context.Context, live []Launch) error
+}
+
+// Launch is an order to start, with all that a runtime needs to know.
+type Launch struct {
+	Attempt planner.AttemptID
+	Task    planner.TaskID
+	Try     int32 // 1 for the first attempt of the task
+	Node    planner.NodeID
+	Hold    unit.Vector  // what it may use; the limits are derived from it
+	Queued  planner.Time // when it was ordered
+	Fetch   []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
+	Spec    *TaskSpec
+	Started bool // Recover only: the log has AttemptStarted
+}
+
+// Fetch is an input that has to come from another node.
+type Fetch struct {
+	File planner.FileID
+	Spec *FileSpec
+	From planner.NodeID
+}
+
+// Copy is an order to bring a file to a node.
+type Copy struct {
+	File     planner.FileID
+	Spec     *FileSpec
+	From, To planner.NodeID
+}
+
+// TaskSpec is what a task really is. The planner never sees it: it holds the truth.
+type TaskSpec struct {
+	Workflow  *WorkflowSpec
+	Name      string // the trace's task id, unique within the workflow
+	Kind      string
+	Command   []string // argv; with Shell one element, a script for sh -c; empty: the task emulator runs
+	Shell     bool
+	Image     string
+	Env       []string
+	Stdin     string // logical file names
+	Stdout    string
+	Stderr    string
+	Network   bool
+	Inputs    []*FileSpec
+	Outputs   []*FileSpec
+	TimeLimit time.Duration   // wall time; 0: none
+	Cores     int64           // threads of the emulator
+	AvgCPU    float64         // percent of one core; 0: not known, taken as 100 per core
+	Memory    unit.Bytes      // what the emulator touches; 0: nothing
+	Run       time.Duration   // true runtime on a node of speed 1, time scale applied
+	RunOn     []time.Duration // true runtime by node, where the workload gives a cost matrix; else nil
+}
+
+// FileSpec is what a file really is.
+type FileSpec struct {
+	ID       planner.FileID
+	Name     string     // as the trace says; never a path to be trusted
+	Size     unit.Bytes // size scale applied
+	Sized    bool
+	External string // path on the host of a file from outside; "" if it is to be made up or is produced
+	Produced bool   // a task writes it
+	Final    bool   // no task reads it: a result
+}
+
+// WorkflowSpec is what the tasks of one workflow share.
+type WorkflowSpec struct {
+	ID    planner.WorkflowID
+	Name  string // unique within the run and safe as a file name
+	Label string
+}
+
+// TrueRun returns the runtime of t on node n of the given speed.
+func (t *TaskSpec) TrueRun(n planner.NodeID, speed float64) time.Duration {
+	if t.RunOn != nil {
+		return t.RunOn[n]
+	}
+	if speed == 1 || speed <= 0 {
+		return t.Run
+	}
+	return time.Duration(float64(t.Run) / speed)
+}

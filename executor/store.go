@@ -1,0 +1,45 @@
+package executor
+
+import (
+	"context"
+
+	"gantry/planner"
+	"gantry/trace"
+)
+
+// Store keeps the log of a run.
+type Store interface {
+	// Append makes a batch durable: when it returns, a crash of gantry or of the host loses none of it. Batches of one run come from
+	// one goroutine, with dense sequence numbers.
+	Append(ctx context.Context, b Batch) error
+}
+
+// Batch is what one turn of the engine's loop has to keep, in one transaction.
+type Batch struct {
+	Events     []planner.Event
+	Admissions []*Admission // of the WorkflowArrived events in Events, in the same order
+}
+
+// Admission is a workflow as it was admitted: the trace it came from and what became of it.
+type Admission struct {
+	Submission Submission
+	Arrived    planner.WorkflowArrived
+	Spec       *WorkflowSpec
+	Tasks      []*TaskSpec // by position in the trace; Arrived.Tasks has the same order
+	Files      []*FileSpec
+	Kinds      []string // names of kinds this admission introduced, ids continuing
+}
+
+// Submission is a workflow and how it was handed in.
+type Submission struct {
+	At       planner.Time // arrival
+	Workflow *trace.Workflow
+	Name     string // unique within the run, safe as a file name
+	Tenant   string
+	Class    planner.Class
+	Release  planner.Time
+	Due      planner.Time
+	Inputs   string // directory of the files from outside, "" if they are made up
+	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where there is none.
+	Costs [][]int64 // nanoseconds
+}

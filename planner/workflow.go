@@ -1,0 +1,88 @@
+// Package planner is the core of gantry: the state of a run, the draft schedule that policies edit, and the derivation of orders
+// from it. It is pure: no I/O, no goroutine, no wall clock, and it cannot reach what a trace says of true runtimes. The same code
+// plans for real containers and for simulation.
+package planner
+
+import "gantry/planner/unit"
+
+// Time is an instant on the axis of the run.
+type Time = unit.Time
+
+// Identifiers are dense and given in order of admission, so that state is slices rather than maps and ties are broken by id.
+type (
+	WorkflowID int32
+	TaskID     int32
+	FileID     int32
+	NodeID     int32
+	GroupID    int32
+	TenantID   int32
+	KindID     int32
+	AttemptID  int32
+)
+
+// None marks the absence of any of the identifiers.
+const None = -1
+
+// Class is how urgent a workflow is.
+type Class uint8
+
+const (
+	Regular  Class = iota // high-priority regular work
+	Low                   // regular work that may be preempted first
+	Deadline              // has to end by a deadline
+)
+
+func (c Class) String() string { return [...]string{"regular", "low", "deadline"}[c] }
+
+// Workflow is an admitted DAG. Nothing in it tells how long anything will take.
+type Workflow struct {
+	ID      WorkflowID
+	Tenant  TenantID
+	Class   Class
+	Arrived Time
+	Release Time     // earliest start
+	Due     Time     // deadline; unit.Never if there is none
+	Tasks   []TaskID // topological order, ties by id
+}
+
+// Task is a rigid task: it runs on one node and holds Need there.
+type Task struct {
+	ID       TaskID
+	Workflow WorkflowID
+	Kind     KindID // transformation: what estimates are learned by
+	Stage    int32  // execution phase; the level where the trace gives none
+	Need     unit.Vector
+	Parents  []TaskID // distinct, ascending
+	Children []TaskID
+	Inputs   []FileID
+	Outputs  []FileID
+}
+
+// File is a logical file of a workflow. A file that no task writes is on every node from the start.
+type File struct {
+	ID       FileID
+	Size     unit.Bytes
+	Producer TaskID // None for a file from outside
+}
+
+// Node is a virtual node: a parent cgroup in reality, a row in simulation.
+type Node struct {
+	ID       NodeID
+	Name     string
+	Group    GroupID // cluster or rack: bandwidth and latency are between groups
+	Capacity unit.Vector
+	Speed    float64   // 1 = reference
+	Keeps    unit.Mask // what a suspended task still holds here
+}
+
+// Platform is the virtual cluster.
+type Platform struct {
+	Nodes  []Node
+	Groups []string
+	// Bandwidth and Latency are indexed by group, [from][to], and hold for the copy of one file; the diagonal joins the nodes of
+	// one group. Bandwidth 0 is unlimited.
+	Bandwidth [][]unit.BytesPerSecond
+	Latency   [][]int64 // nanoseconds
+	// Overlapped says that copies hold no slot: they begin when the file exists and its consumer has a planned place.
+	Overlapped bool
+}

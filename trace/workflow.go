@@ -1,0 +1,109 @@
+// Package trace reads, checks and writes workflow traces: Pegasus DAX, Pegasus 5 YAML and WfCommons WfFormat. It is a leaf:
+// it knows nothing of planning or execution.
+package trace
+
+import "time"
+
+// Format is the family of a trace file.
+type Format uint8
+
+const (
+	Unknown Format = iota
+	DAX
+	PegasusYAML
+	WfFormat
+)
+
+func (f Format) String() string {
+	return [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat"}[f]
+}
+
+// Fields is a set of the facts that a trace may or may not tell about a task.
+type Fields uint16
+
+const (
+	Runtime Fields = 1 << iota
+	Cores
+	Memory
+	AvgCPU
+	ReadBytes
+	WrittenBytes
+	Command
+	Image
+)
+
+// Has reports whether every field of g is in f.
+func (f Fields) Has(g Fields) bool { return f&g == g }
+
+// Workflow is one DAG as a trace tells it, after its dependencies were resolved. Tasks and Files are dense: they refer to
+// each other by index.
+type Workflow struct {
+	Name    string
+	Label   string // how people recognise it: the file's base name where Name says nothing
+	Source  string // path, or "-" for standard input
+	Format  Format
+	Version string // as the file says; "" if it does not
+	Tasks   []Task // in file order, which need not be topological
+	Files   []File
+}
+
+// Task is one node of the DAG. Which of its numbers the trace really gave is in Known; what Impute filled in is in Imputed;
+// a number in neither is zero and means "not known".
+type Task struct {
+	ID   string // unique within the workflow
+	Name string
+	Kind string // transformation: what tasks of one type share
+	Line int    // in the source, 0 if it has no lines
+
+	Parents  []int32 // indices into Workflow.Tasks, distinct, ascending
+	Children []int32
+	Inputs   []int32 // indices into Workflow.Files, distinct
+	Outputs  []int32
+
+	Runtime      time.Duration // wall time on the machine of the trace
+	Cores        float64
+	MemoryBytes  int64   // peak resident set
+	AvgCPU       float64 // percent of one core, 100 per busy core
+	ReadBytes    int64
+	WrittenBytes int64
+
+	Command               []string      // argv; a single element with Shell set is a script for sh -c
+	Shell                 bool          // the trace asks for a shell
+	Image                 string        // container image, "" if the trace names none
+	Env                   []string      // KEY=value, sorted
+	Stdin, Stdout, Stderr string        // logical file names of redirections
+	TimeLimit             time.Duration // 0: none
+	Retries               int           // -1: not said
+	SubWorkflow           bool          // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
+
+	Known   Fields
+	Imputed Fields
+}
+
+// File is a logical file of a workflow.
+type File struct {
+	Name     string
+	Size     int64 // bytes; meaningful only if Sized
+	Sized    bool
+	Producer int32 // index into Workflow.Tasks of the task that writes it, -1 for a file from outside
+}
+
+// Severity tells errors, which make a workflow unusable, from warnings, for which a stated rule says what is then done.
+type Severity uint8
+
+const (
+	Warning Severity = iota
+	Error
+)
+
+func (s Severity) String() string { return [...]string{"warning", "error"}[s] }
+
+// Fault is one thing wrong with a trace file.
+type Fault struct {
+	Severity Severity
+	Rule     string // stable short name, such as "cycle" or "size-differs"
+	Line     int    // 1-based, 0 where the format gives none
+	Task     string // id, "" if the fault is not one task's
+	Message  string // what is wrong and, for a warning, what is then done
+	Count    int    // how many times; 1 unless occurrences were merged
+}
