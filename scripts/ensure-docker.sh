@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# Makes sure that a Docker Engine answers and that a C compiler is there (go-sqlite3 needs one).
+# What is there already is left alone: nothing is installed, started or configured then.
+# Otherwise, on Debian and Ubuntu and as root or through sudo, the packages of the distribution are used.
+# Every change is announced before it is made.
+set -euo pipefail
+
+HOST=${DOCKER_HOST:-unix:///var/run/docker.sock} # as gantry's own client sees it: docker contexts do not count
+LOG=/var/log/gantry-dockerd.log
+WAIT=${GANTRY_DOCKER_WAIT:-60} # seconds for the engine to come up
+
+say() { echo "ensure-docker: $*"; }
+die() {
+	printf 'ensure-docker: %s\n' "$@" >&2
+	exit 1
+}
+
+# answers: does an engine answer at $HOST, for this user? Perl is essential on Debian, curl and the docker CLI are not.
+answers() {
+	if command -v docker >/dev/null; then
+		DOCKER_HOST=$HOST timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1
+	elif [[ $HOST == unix://* ]]; then
+		timeout 20 perl -MIO::Socket::UNIX -e '
+			my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or exit 1;
+			print $s "GET /_ping HTTP/1.0\r\n\r\n"; local $/; exit(<$s> =~ m{^HTTP/1\.\d 200} ? 0 : 1)' "${HOST#unix://}"
+	else
+		die "DOCKER_HOST=$HOST cannot be asked without a docker command: install the docker CLI, or unset DOCKER_HOST"
+	fi
+}
+
+# as_root CMD...: by sudo where this is not root.
+as_root() {
+	if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi
+}
+
+# may_change WHAT: ends with advice where this script has no means to do WHAT.
+may_change() {
+	if [[ $(id -u) != 0 ]] && ! command -v sudo >/dev/null; then
+		die "$1, which needs root, and there is no sudo here" "run this once as root: $0"
+	fi
+	if [[ $(id -u) != 0 ]] && ! sudo -n true 2>/dev/null && ! [[ -t 0 ]]; then
+		die "$1, which needs root; sudo would ask for a password and there is no terminal" "run this once as root: sudo $0"
+	fi
+}
+
+updated=
+install_packages() {
+	local what="install $* from the distribution"
+	local ids=
+	[[ -r /etc/os-release ]] && ids=$(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}")
+	if ! [[ " $ids " =~ \ (debian|ubuntu)\  ]] || ! command -v apt-get >/dev/null; then
+		die "this is not Debian or Ubuntu (${ids:-unknown system}), so nothing was installed" \
+			"have these, then try again: a running Docker Engine, a C compiler (gcc and libc headers)"
+	fi
+	may_change "$what"
+	say "$what (apt-get install $*)"
+	if [[ -z $updated ]]; then
+		as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq ||
+			say "apt-get update gave errors; trying with the package lists that are there"
+		updated=1
+	fi
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+		die "apt-get install $* ended with an error (above)" "repair it by hand (apt-get -f install; apt-get update), then try again"
+}
+
+ensure_compiler() {
+	local cc=${CC:-$(go env CC 2>/dev/null || true)}
+	cc=${cc:-gcc}
+	# A compiler without headers is of no use to cgo, so try it.
+	if echo '#include <stdlib.h>' | ${cc} -E -x c - >/dev/null 2>&1; then
+		return
+	fi
+	say "no working C compiler (${cc}); go-sqlite3 needs one"
+	install_packages gcc libc6-dev
+}
+
+has_engine() { PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin command -v dockerd >/dev/null; }
+
+install_engine() {
+	local packages=(docker.io iptables ca-certificates)
+	# Where the kernel confines by AppArmor, containers start only with its parser.
+	[[ $(cat /sys/module/apparmor/parameters/enabled 2>/dev/null || true) == Y ]] && packages+=(apparmor)
+	# Without systemd nothing may have mounted the cgroup hierarchies.
+	[[ -e /sys/fs/cgroup/cgroup.controllers || -d /sys/fs/cgroup/memory ]] || packages+=(cgroupfs-mount)
+	install_packages "${packages[@]}"
+}
+
+# up SECONDS: waits for an answer. Root is asked, too: the engine may be up while this user may not use it.
+up() {
+	local end=$((SECONDS + $1))
+	while ((SECONDS < end)); do
+		if answers; then return 0; fi
+		if [[ $(id -u) != 0 && -S ${HOST#unix://} && ! -w ${HOST#unix://} ]]; then return 0; fi
+		sleep 0.3
+	done
+	return 1
+}
+
+dockerd_runs() { pgrep -x dockerd >/dev/null 2>&1; }
+
+# daemon FLAGS...: dockerd as a process of its own that outlives this script and its terminal.
+daemon() {
+	say "start dockerd $* (log: $LOG)"
+	# shellcheck disable=SC2016
+	as_root env PATH="$PATH:/usr/sbin:/sbin:/usr/local/sbin" bash -c \
+		'log=$1; shift; setsid nohup dockerd "$@" >>"$log" 2>&1 </dev/null &' daemon "$LOG" "$@"
+	local end=$((SECONDS + WAIT))
+	sleep 0.5
+	while ((SECONDS < end)); do
+		if up 1; then return 0; fi
+		dockerd_runs || return 1
+	done
+	return 1
+}
+
+# start_engine tries the ways to start an engine, the machine's own first.
+start_engine() {
+	may_change "start the Docker Engine"
+	if [[ -d /run/systemd/system ]]; then
+		say "start the engine (systemctl start docker)"
+		if as_root systemctl start docker && up "$WAIT"; then return; fi
+		die "the Docker Engine does not come up under systemd; the end of its log:" \
+			"$(as_root journalctl -u docker -n 15 --no-pager 2>&1 || true)" "repair that (systemctl status docker), then try again"
+	fi
+	if [[ -x /etc/init.d/docker ]]; then
+		say "start the engine (service docker start)"
+		if as_root service docker start >/dev/null 2>&1 && up 15; then return; fi
+		# The init script may have started what cannot live; give way before the next try.
+		as_root service docker stop >/dev/null 2>&1 || true
+	fi
+	if dockerd_runs; then
+		die "a dockerd runs, but does not answer at $HOST" "point DOCKER_HOST at its socket, or stop it, then try again"
+	fi
+	if daemon; then return; fi
+	# Kernels without netfilter modules (small virtual machines) have an engine all the same: gantry's tasks use no network.
+	if tail -n 40 "$LOG" 2>/dev/null | grep -qiE 'iptables|nf_tables|ip_tables|bridge|netfilter'; then
+		say "the engine stumbles over the network set-up of this kernel; once more without iptables and bridge"
+		if daemon --iptables=false --ip6tables=false --bridge=none; then return; fi
+	fi
+	die "the Docker Engine does not come up; the end of its log ($LOG, /var/log/docker.log):" \
+		"$(as_root tail -n 15 "$LOG" 2>&1 || true)" "repair that, or set DOCKER_HOST to an engine elsewhere, then try again"
+}
+
+ensure_compiler
+
+if ! answers; then
+	if [[ -n ${DOCKER_HOST:-} && $DOCKER_HOST != unix:///var/run/docker.sock && $DOCKER_HOST != unix:///run/docker.sock ]]; then
+		die "no Docker Engine answers at DOCKER_HOST=$DOCKER_HOST" "start it, or unset DOCKER_HOST to use an engine of this machine"
+	fi
+	if [[ $(id -u) == 0 || ! -S ${HOST#unix://} || -w ${HOST#unix://} ]]; then
+		say "no Docker Engine answers at $HOST"
+		has_engine || install_engine
+		up 2 || start_engine
+	fi
+	# Installed and started now, or there all along: may this user talk to it?
+	if [[ $(id -u) != 0 ]] && ! answers; then
+		if sudo -n true 2>/dev/null || [[ -t 0 ]]; then
+			say "the engine answers to root only (user $(id -un) is not in the group docker): gantry is run through sudo"
+			exit 0
+		fi
+		die "a Docker Engine is there, but user $(id -un) may not use it" \
+			"add the user to its group (sudo usermod -aG docker $(id -un)), log in again, then try again"
+	fi
+	say "the engine answers at $HOST"
+fi
