@@ -1,0 +1,138 @@
+package main
+
+import (
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	cpuSlack   = int64(5 * time.Millisecond) // CPU time off by more than this and by more than cpuPercent is a miss
+	cpuPercent = 2
+	slice      = int64(10 * time.Millisecond) // a thread that does not compute all the time sleeps within slices of this length
+
+	// writeNanosPerByte is more CPU time than it takes to make up and write a byte. So much is kept back while computing; what was not
+	// needed is spent after the writes, so that the sum is right.
+	writeNanosPerByte = 4
+)
+
+func cpuClock(id int32) int64 {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(id, &ts) // cannot err for the two clocks used here
+	return ts.Nano()
+}
+
+func processCPU() int64 { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
+// compute spends the CPU time asked for, less what was spent already and what the outputs may need.
+func (t *task) compute() {
+	if t.spec.CPUNanos == 0 && t.spec.IdleNanos == 0 {
+		return
+	}
+	var reserve int64
+	for _, f := range t.spec.Outputs {
+		reserve += f.Bytes * writeNanosPerByte
+	}
+	// What the Go runtime uses meanwhile shows in the clock of the process only: it is taken off the last part.
+	t.spend((t.spec.CPUNanos - processCPU() - reserve) / 10 * 9)
+	t.spend(t.spec.CPUNanos - processCPU() - reserve)
+	time.Sleep(time.Duration(t.spec.IdleNanos))
+}
+
+// topUp spends what is left of the CPU time after everything else was done.
+func (t *task) topUp() {
+	if len(t.report.Misses) > 0 {
+		return
+	}
+	start := time.Now()
+	if left := t.spec.CPUNanos - processCPU(); left > 0 {
+		t.spend(left)
+	}
+	t.report.Phases.ComputeNanos += int64(time.Since(start))
+}
+
+// spend uses up nanos of CPU time, equal parts on each thread, by the clock of the thread itself: limits and neighbours stretch it as
+// they would stretch any program.
+func (t *task) spend(nanos int64) {
+	if nanos <= 0 {
+		return
+	}
+	threads := max(t.spec.Threads, 1)
+	duty := t.spec.DutyPercent
+	if duty == 0 {
+		duty = 100
+	}
+	before := processCPU()
+	// A computing thread keeps its processor of the Go runtime; one more is for the rest of the program.
+	if runtime.GOMAXPROCS(0) <= threads {
+		runtime.GOMAXPROCS(threads + 1)
+	}
+	var wg sync.WaitGroup
+	for i := range threads {
+		part := nanos / int64(threads)
+		if i == 0 {
+			part += nanos % int64(threads)
+		}
+		wg.Go(func() {
+			runtime.LockOSThread()
+			burn(part, duty/100)
+		})
+	}
+	wg.Wait()
+	t.computed += processCPU() - before
+}
+
+// burn computes on the calling thread for nanos of its CPU time, in the part duty of the time.
+func burn(nanos int64, duty float64) {
+	start := cpuClock(unix.CLOCK_THREAD_CPUTIME_ID)
+	var slept, spent int64
+	var x uint64 = 88172645463325252
+	for next := min(nanos, slice); spent < nanos; {
+		for range 4096 { // about 10 microseconds between looks at the clock
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+		}
+		sink(x)
+		spent = cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) - start
+		if duty >= 1 || spent < next {
+			continue
+		}
+		next = min(nanos, spent+int64(float64(slice)*duty))
+		// Sleeps are longer than asked; what one took too long the next ones take less.
+		if owed := int64(float64(spent)*(1/duty-1)) - slept; owed > 0 {
+			asleep := time.Now()
+			sleep(owed)
+			slept += int64(time.Since(asleep))
+		}
+	}
+}
+
+// sleep makes the calling thread sleep, or less if a signal comes. The timers of the Go runtime would wake other threads and so cost
+// up to a tenth of the CPU time of a task that computes little.
+func sleep(nanos int64) {
+	ts := unix.NsecToTimespec(nanos)
+	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// sink keeps the compiler from dropping work whose result nobody reads.
+//
+//go:noinline
+func sink(uint64) {}
+
+// account compares what was asked with what was done. Reading and writing need the CPU time they need: where that alone is more than
+// was asked, it is no miss, and own_cpu_nanos tells how much it was.
+func (t *task) account() {
+	r, asked := &t.report, t.spec.CPUNanos
+	spent := processCPU()
+	r.CPU.Asked, r.CPU.Achieved = asked, spent
+	r.OwnCPUNanos = spent - t.computed
+	slack := max(cpuSlack, asked*cpuPercent/100)
+	if len(r.Misses) == 0 && (spent < asked-slack || spent > max(asked, r.OwnCPUNanos)+slack) {
+		t.missf("cpu: asked %v, spent %v", time.Duration(asked), time.Duration(spent))
+	}
+	t.accountMemory()
+}

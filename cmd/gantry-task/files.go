@@ -1,0 +1,232 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor/emulate"
+)
+
+const (
+	blockBytes = 4096    // direct I/O is in whole blocks; no common device has larger ones
+	flushBytes = 4 << 20 // buffered output is flushed each time so much is written, by this task, so that its limits count it
+)
+
+// read reads every input to its end.
+func (t *task) read() {
+	for _, f := range t.spec.Inputs {
+		t.report.Read.Asked += max(f.Bytes, 0)
+		n, err := t.readFile(f.Path)
+		t.report.Read.Achieved += n
+		switch {
+		case err != nil:
+			t.missf("input %s: %v", f.Path, err)
+		case f.Bytes >= 0 && n != f.Bytes:
+			t.missf("input %s: asked %d bytes, there were %d", f.Path, f.Bytes, n)
+		}
+	}
+}
+
+func (t *task) readFile(path string) (int64, error) {
+	fd, direct, err := t.open(path, unix.O_RDONLY)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, errors.New("not a regular file")
+	}
+	if !direct {
+		// Advice only: pages that others use or have to write stay.
+		_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
+	}
+	var total int64
+	for {
+		n, err := again(func() (int, error) { return unix.Read(fd, t.buffer) })
+		if err == unix.EINVAL && direct && total == 0 {
+			direct = false
+			if err := clearDirect(fd); err != nil {
+				return total, err
+			}
+			continue
+		}
+		if err != nil {
+			return total, err
+		}
+		if n == 0 {
+			if direct {
+				t.report.DirectReads++
+			}
+			return total, nil
+		}
+		total += int64(n)
+	}
+}
+
+// write writes every output, then makes their directories durable.
+func (t *task) write() {
+	dirs := map[string]bool{}
+	for _, f := range t.spec.Outputs {
+		t.report.Write.Asked += f.Bytes
+		n, err := t.writeFile(f)
+		t.report.Write.Achieved += n
+		if err == nil && n != f.Bytes {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			t.missf("output %s: asked %d bytes, wrote %d: %v", f.Path, f.Bytes, n, err)
+		}
+		dirs[filepath.Dir(f.Path)] = true
+	}
+	if !t.spec.Fsync {
+		return
+	}
+	for dir := range dirs {
+		if err := syncDir(dir); err != nil {
+			t.missf("output directory %s: sync: %v", dir, err)
+		}
+	}
+}
+
+func (t *task) writeFile(f emulate.File) (int64, error) {
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o777); err != nil {
+		return 0, err
+	}
+	// A file of that name may be an input, and linked to others: outputs are always new files.
+	if err := os.Remove(f.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	fd, direct, err := t.open(f.Path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return 0, err
+	}
+	n, direct, err := t.fill(fd, direct, f)
+	if err == nil && t.spec.Fsync {
+		if err = unix.Fsync(fd); err != nil {
+			err = fmt.Errorf("sync: %w", err)
+		}
+	}
+	if direct {
+		t.report.DirectWrites++
+	}
+	// Some file systems tell of a full disk only here.
+	if cerr := unix.Close(fd); err == nil {
+		err = cerr
+	}
+	return n, err
+}
+
+// fill writes the content. With direct I/O whole blocks go past the cache; the rest of less than a block follows through it.
+func (t *task) fill(fd int, direct bool, f emulate.File) (written int64, wasDirect bool, err error) {
+	h := fnv.New64a()
+	h.Write([]byte(f.Path))
+	random := generator(h.Sum64() ^ t.spec.Seed*0x9e3779b97f4a7c15)
+	wasDirect = direct && f.Bytes >= blockBytes
+	var dirty int64
+	for written < f.Bytes {
+		size := min(f.Bytes-written, int64(len(t.buffer)))
+		if direct && size >= blockBytes {
+			size -= size % blockBytes
+		} else if direct {
+			direct = false
+			if err := clearDirect(fd); err != nil {
+				return written, wasDirect, err
+			}
+		}
+		chunk := t.buffer[:size]
+		random.fill(t.buffer[:(size+7)/8*8])
+		for len(chunk) > 0 {
+			n, err := again(func() (int, error) { return unix.Write(fd, chunk) })
+			if err == unix.EINVAL && direct {
+				direct, wasDirect = false, false
+				if err := clearDirect(fd); err != nil {
+					return written, wasDirect, err
+				}
+				continue
+			}
+			if err != nil {
+				return written, wasDirect, err
+			}
+			chunk, written, dirty = chunk[n:], written+int64(n), dirty+int64(n)
+		}
+		if !direct && t.spec.Fsync && dirty >= flushBytes {
+			if err := unix.Fdatasync(fd); err != nil {
+				return written, wasDirect, fmt.Errorf("sync: %w", err)
+			}
+			_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // so that the cache is not charged to the task's memory
+			dirty = 0
+		}
+	}
+	return written, wasDirect, nil
+}
+
+// open opens with O_DIRECT where that is asked for and the file system has it.
+func (t *task) open(path string, flags int) (fd int, direct bool, err error) {
+	if t.spec.Direct {
+		fd, err = again(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC|unix.O_DIRECT, 0o666) })
+		if err != unix.EINVAL {
+			return fd, err == nil, err
+		}
+		// A file system without direct I/O may have created the file before it found out.
+		flags &^= unix.O_EXCL
+	}
+	fd, err = again(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC, 0o666) })
+	return fd, false, err
+}
+
+func clearDirect(fd int) error {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_DIRECT)
+	return err
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// again repeats a system call that a signal interrupted: the Go runtime sends itself some.
+func again(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// generator makes bytes that do not compress, at gigabytes per second (Marsaglia 2003, xorshift64).
+type generator uint64
+
+// fill fills b, whose length is a multiple of 8.
+func (g *generator) fill(b []byte) {
+	x := uint64(*g)
+	if x == 0 {
+		x = 1 // the one state it never leaves
+	}
+	for i, words := 0, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8); i < len(words); i++ {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		words[i] = x
+	}
+	*g = generator(x)
+}

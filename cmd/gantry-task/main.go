@@ -1,0 +1,99 @@
+// Command gantry-task does the work that a trace says a task did: so much CPU time, so much memory, these files read and these
+// written. It runs inside the task's container, measures itself, writes emulation.json and exits with 70 if it missed a target.
+//
+//	gantry-task SPEC.json
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"gantry/executor/emulate"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	began := time.Now()
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "usage: gantry-task SPEC.json (does the work of one emulated task in the current directory)")
+		return emulate.ExitUsage
+	}
+	// The first process of a container gets no signal that it does not ask for.
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	go func() {
+		<-stop
+		os.Exit(emulate.ExitStopped)
+	}()
+	debug.SetGCPercent(-1) // little is allocated in all, and a collector would cost CPU time of its own
+
+	spec, err := emulate.ReadSpec(args[0])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
+		return emulate.ExitSpec
+	}
+	t := &task{spec: spec}
+	t.work()
+	t.report.Phases.WallNanos = int64(time.Since(began))
+	if err := t.leaveReport(); err != nil {
+		t.missf("report: %v", err)
+	}
+	for _, m := range t.report.Misses {
+		fmt.Fprintln(os.Stderr, "gantry-task: missed: "+m)
+	}
+	if len(t.report.Misses) > 0 {
+		return emulate.ExitMissed
+	}
+	return emulate.ExitOK
+}
+
+// task is one emulated task at work.
+type task struct {
+	spec     *emulate.Spec
+	report   emulate.Report
+	buffer   []byte // for I/O, aligned to pages
+	held     []byte // the memory asked for
+	computed int64  // CPU nanoseconds spent on purpose
+}
+
+func (t *task) missf(format string, args ...any) {
+	t.report.Misses = append(t.report.Misses, fmt.Sprintf(format, args...))
+}
+
+// work goes through the phases. A miss ends it after its phase: outputs of a task without its inputs would only deceive.
+func (t *task) work() {
+	p := &t.report.Phases
+	for _, phase := range []struct {
+		do   func()
+		took *int64
+	}{{t.takeMemory, &p.MemoryNanos}, {t.read, &p.ReadNanos}, {t.compute, &p.ComputeNanos}, {t.write, &p.WriteNanos}} {
+		start := time.Now()
+		phase.do()
+		*phase.took = int64(time.Since(start))
+		if len(t.report.Misses) > 0 {
+			break
+		}
+	}
+	t.topUp()
+	t.account()
+}
+
+func (t *task) leaveReport() error {
+	if t.report.Misses == nil {
+		t.report.Misses = []string{}
+	}
+	b, err := json.MarshalIndent(&t.report, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(emulate.ReportFile+".part", append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(emulate.ReportFile+".part", emulate.ReportFile)
+}

@@ -1,0 +1,368 @@
+package main_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor/emulate"
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "gantry-task")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "gantry-task")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// ended is how a run of the emulator ended.
+type ended struct {
+	code   int
+	stderr string
+	cpu    time.Duration // as the kernel counted it
+	maxRSS int64         // bytes
+}
+
+// emulated runs the emulator in dir.
+func emulated(t *testing.T, dir string, s emulate.Spec) (ended, *emulate.Report) {
+	t.Helper()
+	if err := s.Write(filepath.Join(dir, "spec.json")); err != nil {
+		t.Fatal(err)
+	}
+	e := invoke(t, dir, "spec.json")
+	r, err := emulate.ReadReport(dir)
+	if err != nil {
+		t.Fatalf("no report: %v; exit code %d, %s", err, e.code, e.stderr)
+	}
+	return e, r
+}
+
+func invoke(t *testing.T, dir string, args ...string) ended {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stderr = dir, &stderr
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	return ended{cmd.ProcessState.ExitCode(), stderr.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), usage.Maxrss << 10}
+}
+
+func put(t *testing.T, path string, size int) {
+	t.Helper()
+	if err := os.WriteFile(path, bytes.Repeat([]byte{7}, size), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Size()
+}
+
+func TestZeroSpecDoesNothing(t *testing.T) {
+	dir := t.TempDir()
+	e, r := emulated(t, dir, emulate.Spec{})
+	if e.code != emulate.ExitOK || e.stderr != "" || len(r.Misses) != 0 {
+		t.Fatalf("exit code %d, %q, misses %v", e.code, e.stderr, r.Misses)
+	}
+	if p := r.Phases; r.Read.Achieved != 0 || r.Write.Achieved != 0 || r.Memory.Achieved != 0 || p.WallNanos <= 0 {
+		t.Errorf("a spec of nothing led to %+v", r)
+	}
+	left, _ := os.ReadDir(dir)
+	if len(left) != 2 { // spec and report
+		t.Errorf("files left: %v", left)
+	}
+}
+
+func TestCPUTimeIsSpentWhateverTheThreads(t *testing.T) {
+	for _, c := range []struct {
+		threads int
+		duty    float64
+	}{{1, 100}, {2, 100}, {5, 100}, {1, 25}, {3, 60}} {
+		t.Run(fmt.Sprintf("%d threads at %v percent", c.threads, c.duty), func(t *testing.T) {
+			const asked = 300 * time.Millisecond
+			e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), Threads: c.threads, DutyPercent: c.duty})
+			if e.code != 0 {
+				t.Fatalf("exit code %d: %s", e.code, e.stderr)
+			}
+			if e.cpu < asked*98/100 {
+				t.Errorf("the kernel counted %v of %v", e.cpu, asked)
+			}
+			if got := time.Duration(r.CPU.Achieved); r.CPU.Asked != int64(asked) || got < asked*98/100 || got > asked*102/100 {
+				t.Errorf("report %+v", r.CPU)
+			}
+			// However slow the machine: computing less of the time takes longer than the CPU time alone.
+			least := float64(asked) / float64(c.threads) / c.duty * 100 * 0.9
+			if float64(r.Phases.ComputeNanos) < least {
+				t.Errorf("computed for %v, less than %v", time.Duration(r.Phases.ComputeNanos), time.Duration(least))
+			}
+		})
+	}
+}
+
+func TestIOCountsAsCPUTimeAsked(t *testing.T) {
+	dir := t.TempDir()
+	const asked = 400 * time.Millisecond
+	e, r := emulated(t, dir, emulate.Spec{CPUNanos: int64(asked), MemoryBytes: 64 << 20, Fsync: true,
+		Outputs: []emulate.File{{Path: "out", Bytes: 16 << 20}}})
+	if e.code != 0 {
+		t.Fatalf("exit code %d: %s", e.code, e.stderr)
+	}
+	if got := time.Duration(r.CPU.Achieved); got < asked*98/100 || got > asked*102/100 {
+		t.Errorf("asked %v for everything, spent %v", asked, got)
+	}
+	if r.OwnCPUNanos <= 0 || r.OwnCPUNanos >= int64(asked) {
+		t.Errorf("own CPU time %d", r.OwnCPUNanos)
+	}
+}
+
+func TestIdleTaskWaitsWithoutComputing(t *testing.T) {
+	var s emulate.Spec
+	s.Work(200*time.Millisecond, 1, 0)
+	e, r := emulated(t, t.TempDir(), s)
+	if e.code != 0 || r.Phases.ComputeNanos < int64(200*time.Millisecond) || e.cpu > 150*time.Millisecond {
+		t.Errorf("exit code %d, computed for %d ns of wall time, %v of CPU", e.code, r.Phases.ComputeNanos, e.cpu)
+	}
+}
+
+func TestMemoryIsReallyHeld(t *testing.T) {
+	const asked = 120 << 20
+	e, r := emulated(t, t.TempDir(), emulate.Spec{MemoryBytes: asked})
+	if e.code != 0 {
+		t.Fatalf("exit code %d: %s", e.code, e.stderr)
+	}
+	for what, got := range map[string]int64{"kernel's peak": e.maxRSS, "report": r.Memory.Achieved} {
+		if got < asked*95/100 || got > asked*105/100+(2<<20) {
+			t.Errorf("%s: %d bytes of %d", what, got, asked)
+		}
+	}
+	if r.OwnMemoryBytes <= 0 || r.OwnMemoryBytes > 16<<20 {
+		t.Errorf("own memory %d", r.OwnMemoryBytes)
+	}
+}
+
+func TestFilesAreReadAndWrittenByteForByte(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		for _, bytes := range []int64{0, 1, 4095, 4096, 4097, 1 << 20, 5<<20 + 123} {
+			t.Run(fmt.Sprintf("%d bytes, direct %v", bytes, direct), func(t *testing.T) {
+				dir := t.TempDir()
+				put(t, filepath.Join(dir, "in"), int(bytes))
+				e, r := emulated(t, dir, emulate.Spec{Direct: direct, Fsync: true,
+					Inputs:  []emulate.File{{Path: "in", Bytes: bytes}, {Path: "in", Bytes: -1}},
+					Outputs: []emulate.File{{Path: "deep/er/out", Bytes: bytes}, {Path: "out", Bytes: bytes}}})
+				if e.code != 0 {
+					t.Fatalf("exit code %d: %s", e.code, e.stderr)
+				}
+				if r.Read.Achieved != 2*bytes || r.Write.Achieved != 2*bytes {
+					t.Errorf("read %d, written %d", r.Read.Achieved, r.Write.Achieved)
+				}
+				if a, b := size(t, filepath.Join(dir, "deep/er/out")), size(t, filepath.Join(dir, "out")); a != bytes || b != bytes {
+					t.Errorf("sizes %d and %d", a, b)
+				}
+			})
+		}
+	}
+}
+
+func TestOutputsDoNotCompressAndRepeatWithTheirSeed(t *testing.T) {
+	content := func(seed uint64, name string) []byte {
+		dir := t.TempDir()
+		e, _ := emulated(t, dir, emulate.Spec{Seed: seed, Outputs: []emulate.File{{Path: name, Bytes: 1<<20 + 5}}})
+		if e.code != 0 {
+			t.Fatal(e.stderr)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	a := content(1, "a")
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	w.Write(a)
+	w.Close()
+	if z.Len() < len(a) {
+		t.Errorf("%d bytes compress to %d", len(a), z.Len())
+	}
+	if !bytes.Equal(a, content(1, "a")) {
+		t.Error("the same seed gave other bytes")
+	}
+	if bytes.Equal(a, content(2, "a")) || bytes.Equal(a, content(1, "b")) {
+		t.Error("another seed or name gave the same bytes")
+	}
+}
+
+func TestOutputNeverOverwritesTheInputItIsLinkedTo(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "kept"), 100)
+	if err := os.Link(filepath.Join(dir, "kept"), filepath.Join(dir, "f")); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := emulated(t, dir, emulate.Spec{Inputs: []emulate.File{{Path: "f", Bytes: 100}}, Outputs: []emulate.File{{Path: "f", Bytes: 5}}})
+	if e.code != 0 || size(t, filepath.Join(dir, "kept")) != 100 || size(t, filepath.Join(dir, "f")) != 5 {
+		t.Errorf("exit code %d: %s", e.code, e.stderr)
+	}
+}
+
+func TestMissedTargetFailsTheTask(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		arrange func(t *testing.T, dir string)
+		spec    emulate.Spec
+		says    string
+	}{
+		{"input too short", func(t *testing.T, dir string) { put(t, filepath.Join(dir, "in"), 10) },
+			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: 11}}}, "input in: asked 11 bytes, there were 10"},
+		{"input too long", func(t *testing.T, dir string) { put(t, filepath.Join(dir, "in"), 12) },
+			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: 11}}}, "input in: asked 11 bytes, there were 12"},
+		{"no input", nil, emulate.Spec{CPUNanos: int64(time.Hour), Inputs: []emulate.File{{Path: "in", Bytes: 1}}}, "input in: no such file"},
+		{"input is a directory", func(t *testing.T, dir string) { os.Mkdir(filepath.Join(dir, "in"), 0o755) },
+			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: -1}}}, "input in: not a regular file"},
+		{"output directory is a file", func(t *testing.T, dir string) { put(t, filepath.Join(dir, "d"), 1) },
+			emulate.Spec{Outputs: []emulate.File{{Path: "d/out", Bytes: 1}}}, "output d/out: asked 1 bytes, wrote 0: "},
+		{"more memory than there can be", nil, emulate.Spec{MemoryBytes: 1 << 60}, "memory: asked"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.arrange != nil {
+				c.arrange(t, dir)
+			}
+			e, r := emulated(t, dir, c.spec)
+			if e.code != emulate.ExitMissed || !strings.Contains(e.stderr, "missed: "+c.says) || len(r.Misses) != 1 {
+				t.Errorf("exit code %d, %q, misses %q", e.code, e.stderr, r.Misses)
+			}
+		})
+	}
+}
+
+func TestFullDiskIsAMiss(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("needs to mount a file system of 1 MB: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, 0) })
+	for _, direct := range []bool{true, false} {
+		e := func() ended {
+			if err := (&emulate.Spec{Direct: direct, Fsync: true, Outputs: []emulate.File{{Path: "out", Bytes: 4 << 20}}}).Write(
+				filepath.Join(dir, "spec.json")); err != nil {
+				t.Fatal(err)
+			}
+			return invoke(t, dir, "spec.json")
+		}()
+		if e.code != emulate.ExitMissed || !strings.Contains(e.stderr, "no space left on device") {
+			t.Errorf("direct %v: exit code %d, %q", direct, e.code, e.stderr)
+		}
+		os.Remove(filepath.Join(dir, "out"))
+	}
+}
+
+func TestBadSpecIsRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"not JSON":       "cpu",
+		"truncated":      `{"cpu_nanos": 1`,
+		"negative CPU":   `{"cpu_nanos": -1}`,
+		"duty above 100": `{"duty": 101}`,
+		"output unsized": `{"outputs": [{"path": "a", "bytes": -1}]}`,
+		"nameless input": `{"inputs": [{"path": "", "bytes": 1}]}`,
+		"many threads":   `{"threads": 1000000}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "s.json"), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if e := invoke(t, dir, "s.json"); e.code != emulate.ExitSpec || !strings.Contains(e.stderr, "s.json") {
+				t.Errorf("exit code %d, %q", e.code, e.stderr)
+			}
+		})
+	}
+	if e := invoke(t, t.TempDir(), "absent.json"); e.code != emulate.ExitSpec {
+		t.Errorf("absent spec: exit code %d", e.code)
+	}
+	if e := invoke(t, t.TempDir()); e.code != emulate.ExitUsage || !strings.Contains(e.stderr, "usage") {
+		t.Errorf("no spec: exit code %d, %q", e.code, e.stderr)
+	}
+}
+
+func TestTermStopsAtOnce(t *testing.T) {
+	for name, s := range map[string]emulate.Spec{
+		"computing":  {CPUNanos: int64(time.Hour), Threads: 4},
+		"duty cycle": {CPUNanos: int64(time.Hour), DutyPercent: 10},
+		"idle":       {IdleNanos: int64(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := s.Write(filepath.Join(dir, "spec.json")); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(binary, "spec.json")
+			cmd.Dir = dir
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			// A signal that comes before the program asked for it ends it just as well, in another way.
+			time.Sleep(100 * time.Millisecond)
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			err := cmd.Wait() // would take an hour
+			if code := cmd.ProcessState.ExitCode(); code != emulate.ExitStopped {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestWorkFollowsTheTrace(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cores  int64
+		avgCPU float64
+		want   emulate.Spec
+	}{
+		{"one busy core", 1, 100, emulate.Spec{CPUNanos: 1e9, Threads: 1, DutyPercent: 100}},
+		{"not known", 2, -1, emulate.Spec{CPUNanos: 2e9, Threads: 2, DutyPercent: 100}},
+		{"half of two cores", 2, 100, emulate.Spec{CPUNanos: 1e9, Threads: 2, DutyPercent: 50}},
+		{"more than the cores can", 1, 178, emulate.Spec{CPUNanos: 1e9, Threads: 1, DutyPercent: 100}},
+		{"no CPU at all", 1, 0, emulate.Spec{Threads: 1, DutyPercent: 100, IdleNanos: 1e9}},
+		{"no cores said", 0, 50, emulate.Spec{CPUNanos: 5e8, Threads: 1, DutyPercent: 50}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got emulate.Spec
+			got.Work(time.Second, c.cores, c.avgCPU)
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			if err := got.Validate(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	memoryPercent = 5       // memory short by more is a miss
+	bufferBytes   = 1 << 20 // of the buffer for I/O
+)
+
+// takeMemory maps and touches what is asked beyond the emulator's own resident set. It is held until the process ends.
+func (t *task) takeMemory() {
+	if len(t.spec.Inputs)+len(t.spec.Outputs) > 0 {
+		b, err := mapped(bufferBytes)
+		if err != nil {
+			t.missf("memory: a buffer of %d bytes: %v", bufferBytes, err)
+			return
+		}
+		t.buffer = b
+	}
+	asked := t.spec.MemoryBytes
+	t.report.Memory.Asked = asked
+	if asked == 0 {
+		return
+	}
+	own, err := resident()
+	if err != nil {
+		t.missf("memory: own size: %v", err)
+		return
+	}
+	t.report.OwnMemoryBytes = own
+	if asked <= own {
+		return
+	}
+	if t.held, err = mapped(asked - own); err != nil {
+		t.missf("memory: asked %d bytes: %v", asked, err)
+	}
+}
+
+// mapped returns n bytes of anonymous memory, every page written to: memory that is only mapped costs nothing.
+func mapped(n int64) ([]byte, error) {
+	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, err
+	}
+	for i, page := 0, os.Getpagesize(); i < len(b); i += page {
+		b[i] = byte(i/page) | 1
+	}
+	return b, nil
+}
+
+// accountMemory measures what is held at the end.
+func (t *task) accountMemory() {
+	asked := t.spec.MemoryBytes
+	if asked == 0 {
+		return
+	}
+	got, err := resident()
+	if err != nil {
+		t.missf("memory: what is held: %v", err)
+		return
+	}
+	t.report.Memory.Achieved = got
+	if len(t.report.Misses) == 0 && got < asked-asked*memoryPercent/100 {
+		t.missf("memory: asked %d bytes, held %d", asked, got)
+	}
+}
+
+// resident returns the memory of this process in bytes, what was swapped out included. The rollup is exact; the counters behind
+// /proc/self/status are off by some pages per processor.
+func resident() (int64, error) {
+	b, err := os.ReadFile("/proc/self/smaps_rollup")
+	rss, swap := "Rss:", "Swap:"
+	if err != nil {
+		if b, err = os.ReadFile("/proc/self/status"); err != nil {
+			return 0, err
+		}
+		rss, swap = "VmRSS:", "VmSwap:"
+	}
+	var kib int64
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
+		if f := bytes.Fields(lines.Bytes()); len(f) == 3 && (string(f[0]) == rss || string(f[0]) == swap) {
+			n, err := strconv.ParseInt(string(f[1]), 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			kib += n
+		}
+	}
+	return kib << 10, nil
+}

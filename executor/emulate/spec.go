@@ -1,0 +1,158 @@
+// Package emulate is what gantry and its task emulator (cmd/gantry-task) say to each other: the work a task is to do, and what was
+// really done. It is a leaf, and light, because the emulator starts once per task.
+package emulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ReportFile is where the emulator leaves its report, in its working directory.
+const ReportFile = "emulation.json"
+
+// Exit codes of the emulator.
+const (
+	ExitOK      = 0
+	ExitUsage   = 64  // no spec was named
+	ExitSpec    = 65  // the spec cannot be read, or asks for what cannot be
+	ExitMissed  = 70  // a target was missed; one line on standard error for each
+	ExitStopped = 143 // SIGTERM
+)
+
+// Spec is the work of one task. The zero Spec asks for nothing, and nothing is done then. The order of the work is fixed: memory is
+// taken and held to the end, inputs are read, CPU time is spent, outputs are written.
+type Spec struct {
+	CPUNanos    int64   `json:"cpu_nanos"`            // CPU time to spend, over all threads, by the CPU clock; reading and writing count
+	Threads     int     `json:"threads,omitempty"`    // that share the CPU time; 0 is 1
+	DutyPercent float64 `json:"duty,omitempty"`       // part of the time a thread computes, (0, 100]; it sleeps for the rest; 0 is 100
+	IdleNanos   int64   `json:"idle_nanos,omitempty"` // to sleep on top of that: a task that waits and hardly computes
+	MemoryBytes int64   `json:"memory_bytes"`         // resident set, the emulator's own included
+	Inputs      []File  `json:"inputs,omitempty"`
+	Outputs     []File  `json:"outputs,omitempty"`
+	Seed        uint64  `json:"seed,omitempty"` // of the outputs' content; equal seeds and paths give equal bytes
+	// Direct goes past the page cache (O_DIRECT) where the file system can, so that block I/O limits bite and no cache is charged to
+	// the task; Fsync makes outputs and their directories durable before the task ends.
+	Direct bool `json:"direct,omitempty"`
+	Fsync  bool `json:"fsync,omitempty"`
+}
+
+// File is a file to read or write, relative to the working directory. Bytes -1 for an input is however many it has.
+type File struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Work fills in the CPU part of a Spec from what traces tell: the wall time run, the cores held, and avgCPU, the percentage of one core
+// that was busy on average. A negative avgCPU is not known: all cores are taken as busy. More than 100 percent per core cannot be.
+func (s *Spec) Work(run time.Duration, cores int64, avgCPU float64) {
+	s.Threads = int(max(cores, 1))
+	full := float64(100 * s.Threads)
+	if avgCPU < 0 || avgCPU > full {
+		avgCPU = full
+	}
+	s.CPUNanos = int64(float64(run) * avgCPU / 100)
+	s.DutyPercent, s.IdleNanos = avgCPU/float64(s.Threads), 0
+	if s.CPUNanos == 0 {
+		s.DutyPercent, s.IdleNanos = 100, int64(run)
+	}
+}
+
+// Validate says what in s cannot be done.
+func (s *Spec) Validate() error {
+	switch {
+	case s.CPUNanos < 0:
+		return fmt.Errorf("cpu_nanos is %d, below 0", s.CPUNanos)
+	case s.IdleNanos < 0:
+		return fmt.Errorf("idle_nanos is %d, below 0", s.IdleNanos)
+	case s.Threads < 0 || s.Threads > 4096:
+		return fmt.Errorf("threads is %d, outside 0 to 4096", s.Threads)
+	case s.MemoryBytes < 0:
+		return fmt.Errorf("memory_bytes is %d, below 0", s.MemoryBytes)
+	case math.IsNaN(s.DutyPercent) || s.DutyPercent < 0 || s.DutyPercent > 100:
+		return fmt.Errorf("duty is %v, outside 0 to 100", s.DutyPercent)
+	}
+	for _, f := range s.Inputs {
+		if f.Path == "" || f.Bytes < -1 {
+			return fmt.Errorf("input %q of %d bytes", f.Path, f.Bytes)
+		}
+	}
+	for _, f := range s.Outputs {
+		if f.Path == "" || f.Bytes < 0 {
+			return fmt.Errorf("output %q of %d bytes", f.Path, f.Bytes)
+		}
+	}
+	return nil
+}
+
+// Write writes s to a file for the emulator.
+func (s *Spec) Write(path string) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("task emulator's spec: %w", err)
+	}
+	return os.WriteFile(path, b, 0o644)
+}
+
+// ReadSpec reads and validates a spec.
+func ReadSpec(path string) (*Spec, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Spec)
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Report is what the emulator did.
+type Report struct {
+	CPU    Amount `json:"cpu_nanos"` // of the whole process
+	Memory Amount `json:"memory_bytes"`
+	Read   Amount `json:"read_bytes"` // asked: sizes of inputs where they were given
+	Write  Amount `json:"written_bytes"`
+
+	OwnMemoryBytes int64  `json:"own_memory_bytes"` // the emulator's resident set before it took any
+	OwnCPUNanos    int64  `json:"own_cpu_nanos"`    // CPU time of everything but computing: starting, touching memory, reading and writing
+	DirectReads    int    `json:"direct_reads"`     // input files read with O_DIRECT; the others were dropped from the cache first
+	DirectWrites   int    `json:"direct_writes"`
+	Phases         Phases `json:"phases"`
+
+	Misses []string `json:"misses"`
+}
+
+// Amount is a quantity as it was asked for and as it was reached.
+type Amount struct {
+	Asked    int64 `json:"asked"`
+	Achieved int64 `json:"achieved"`
+}
+
+// Phases are wall times.
+type Phases struct {
+	MemoryNanos  int64 `json:"memory_nanos"`
+	ReadNanos    int64 `json:"read_nanos"`
+	ComputeNanos int64 `json:"compute_nanos"`
+	WriteNanos   int64 `json:"write_nanos"`
+	WallNanos    int64 `json:"wall_nanos"` // from the start of the program
+}
+
+// ReadReport reads the report from the directory where the emulator ran.
+func ReadReport(dir string) (*Report, error) {
+	b, err := os.ReadFile(filepath.Join(dir, ReportFile))
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ReportFile), err)
+	}
+	return r, nil
+}
