@@ -13,7 +13,8 @@ type Event struct {
 	Body Body
 }
 
-// Body is what happened: one of the types below, and no other.
+// Body is what happened: one of the types below, and no other. The large ones (workflow arrived, attempt exited, plan committed)
+// travel as pointers and are never changed once numbered.
 type Body interface{ Kind() EventKind }
 
 // EventKind numbers the types of Body. The numbers are part of the log's format: append, never renumber.
@@ -82,15 +83,15 @@ type (
 	WorkflowCancelled struct{ Workflow WorkflowID }
 )
 
-func (WorkflowArrived) Kind() EventKind   { return KindWorkflowArrived }
+func (*WorkflowArrived) Kind() EventKind  { return KindWorkflowArrived }
 func (AttemptStarted) Kind() EventKind    { return KindAttemptStarted }
 func (AttemptSuspended) Kind() EventKind  { return KindAttemptSuspended }
 func (AttemptResumed) Kind() EventKind    { return KindAttemptResumed }
-func (AttemptExited) Kind() EventKind     { return KindAttemptExited }
+func (*AttemptExited) Kind() EventKind    { return KindAttemptExited }
 func (FileAppeared) Kind() EventKind      { return KindFileAppeared }
 func (NodeChanged) Kind() EventKind       { return KindNodeChanged }
 func (Woke) Kind() EventKind              { return KindWoke }
-func (PlanCommitted) Kind() EventKind     { return KindPlanCommitted }
+func (*PlanCommitted) Kind() EventKind    { return KindPlanCommitted }
 func (WorkflowCancelled) Kind() EventKind { return KindWorkflowCancelled }
 
 // OrderKind is what an order asks of the runtime.

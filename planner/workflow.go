@@ -3,7 +3,13 @@
 // plans for real containers and for simulation.
 package planner
 
-import "gantry/planner/unit"
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"gantry/planner/unit"
+)
 
 // Time is an instant on the axis of the run.
 type Time = unit.Time
@@ -56,6 +62,7 @@ type Task struct {
 	Children []TaskID
 	Inputs   []FileID
 	Outputs  []FileID
+	Retries  int32 // further attempts after a failure of the program; None: by the run's rules
 }
 
 // File is a logical file of a workflow. A file that no task writes is on every node from the start.
@@ -85,4 +92,61 @@ type Platform struct {
 	Latency   [][]int64 // nanoseconds
 	// Overlapped says that copies hold no slot: they begin when the file exists and its consumer has a planned place.
 	Overlapped bool
+}
+
+// MoveTime returns how long the copy of size bytes from one node to another takes. Within a node it takes no time.
+func (p *Platform) MoveTime(size unit.Bytes, from, to NodeID) time.Duration {
+	if from == to || len(p.Bandwidth) == 0 {
+		return 0
+	}
+	g, h := p.Nodes[from].Group, p.Nodes[to].Group
+	d := time.Duration(p.Latency[g][h])
+	if bw := p.Bandwidth[g][h]; bw > 0 {
+		d += TransferTime(size, bw)
+	}
+	return d
+}
+
+// MeanMove returns the mean of MoveTime over all ordered pairs of distinct nodes as a fixed part and a part per byte, in
+// nanoseconds: the mean communication cost of ranks (Topcuoglu et al. 2002, section 3).
+func (p *Platform) MeanMove() (fixed, perByte float64) {
+	n := len(p.Nodes)
+	if n < 2 || len(p.Bandwidth) == 0 {
+		return 0, 0
+	}
+	// Pairs are counted by group: nodes of one group are alike.
+	count := make([]float64, len(p.Groups))
+	for _, node := range p.Nodes {
+		count[node.Group]++
+	}
+	pairs := float64(n) * float64(n-1)
+	for g := range count {
+		for h := range count {
+			k := count[g] * count[h]
+			if g == h {
+				k -= count[g]
+			}
+			fixed += k * float64(p.Latency[g][h]) / pairs
+			if bw := p.Bandwidth[g][h]; bw > 0 {
+				perByte += k * 1e9 / float64(bw) / pairs
+			}
+		}
+	}
+	return fixed, perByte
+}
+
+// TransferTime is size at the given rate, exact to the nanosecond and rounded up.
+func TransferTime(size unit.Bytes, rate unit.BytesPerSecond) time.Duration {
+	hi, lo := bits.Mul64(uint64(size), 1e9)
+	if hi >= uint64(rate) {
+		return math.MaxInt64
+	}
+	q, r := bits.Div64(hi, lo, uint64(rate))
+	if r > 0 {
+		q++
+	}
+	if q > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(q)
 }

@@ -1,0 +1,140 @@
+package planner
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// Policy plans: it edits the draft of a cycle, and nothing else. It never knows which world it plans for.
+type Policy interface {
+	Plan(ctx context.Context, c *Cycle) error
+}
+
+// Estimator tells policies how long things are believed to take.
+type Estimator interface {
+	// Run estimates a whole run of t on n, the start of a container included, copies of inputs not.
+	Run(t *Task, n *Node) Estimate
+	// Remaining estimates what is left of a run that has lasted ran already. It has a growing floor, or overruns creep.
+	Remaining(t *Task, n *Node, ran time.Duration) time.Duration
+}
+
+// Observer is an estimator or policy that learns from what happens. It is fed every event, also while a log is replayed, after the
+// state took it in.
+type Observer interface {
+	Observe(v View, e Event)
+}
+
+// Cycle is one round: what a policy may read, and the one thing it may edit.
+type Cycle struct {
+	View
+	News  News // since the last round
+	Draft *Draft
+	Est   Estimator
+	Rand  *rand.Rand
+
+	now     Time
+	wake    Time
+	explain func(TaskID, Reason)
+}
+
+// Now is the instant of the round.
+func (c *Cycle) Now() Time { return c.now }
+
+// Unplaced is the one predicate for "wants a place": the task has not ended and has no segment but perhaps a parked one.
+func (c *Cycle) Unplaced(t TaskID) bool {
+	if c.Phase(t).Ended() {
+		return false
+	}
+	seg, ok := c.Draft.Of(t)
+	return !ok || seg.Kind == Parked
+}
+
+// Explain says why t does not start now. It goes to the log.
+func (c *Cycle) Explain(t TaskID, r Reason) { c.explain(t, r) }
+
+// WakeAt asks for a round at that instant, if none comes before.
+func (c *Cycle) WakeAt(at Time) { c.wake = min(c.wake, at) }
+
+// Site is a way to house a task.
+type Site struct {
+	Node NodeID
+	Need unit.Vector
+	From Time          // parents have ended by then and, where copies overlap other work, the inputs are there
+	Dur  time.Duration // of the stay: copies (unless they overlap other work) and the run
+	Run  Estimate
+}
+
+// Site returns how t could be housed on node n; false if the node can never hold it, or a parent has no place yet.
+func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
+	task, node := c.Task(t), &c.Nodes()[n]
+	if !task.Need.Fits(c.Capacity(n)) {
+		return Site{}, false
+	}
+	from := max(c.now, c.Workflow(task.Workflow).Release)
+	for _, p := range task.Parents {
+		if c.Phase(p) == Done {
+			continue
+		}
+		seg, ok := c.Draft.Of(p)
+		if !ok || seg.Kind == Parked {
+			return Site{}, false
+		}
+		from = max(from, c.believedEnd(seg))
+	}
+	run := c.Est.Run(task, node)
+	site := Site{Node: n, Need: task.Need, From: from, Dur: run.Run, Run: run}
+	if len(c.Nodes()) == 1 {
+		return site, true
+	}
+	for _, f := range task.Inputs {
+		arrival, copying := c.arrival(f, n)
+		if c.Platform().Overlapped {
+			site.From = max(site.From, arrival)
+		} else {
+			site.Dur += copying
+		}
+	}
+	return site, true
+}
+
+func (c *Cycle) believedEnd(seg Segment) Time {
+	if seg.Kind == Active {
+		return c.Draft.ActiveEnd(seg.Task)
+	}
+	return seg.End
+}
+
+// arrival returns when file f can be on node n if its copy begins as soon as it exists, and how long the copy takes.
+func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
+	if from := c.Nearest(f, n); from != None {
+		if from == n {
+			return c.now, 0
+		}
+		d := c.Platform().MoveTime(c.File(f).Size, from, n)
+		if at, ok := c.Draft.copies[copyKey{f, n}]; ok { // under way
+			return max(at, c.now+1), d
+		}
+		return c.now.Add(d), d
+	}
+	if p := c.File(f).Producer; p != None {
+		if seg, ok := c.Draft.Of(p); ok {
+			d := c.Platform().MoveTime(c.File(f).Size, seg.Node, n)
+			return c.believedEnd(seg).Add(d), d
+		}
+	}
+	return c.now, 0
+}
+
+// Sites returns every way to house t, by node.
+func (c *Cycle) Sites(t TaskID) []Site {
+	var out []Site
+	for n := range c.Nodes() {
+		if s, ok := c.Site(t, NodeID(n)); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,532 @@
+package planner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"gantry/planner/timeline"
+	"gantry/planner/unit"
+)
+
+// Stay is the kind of a segment.
+type Stay uint8
+
+const (
+	NoStay  Stay = iota
+	Active       // runs, or was ordered to; only Preempt moves it
+	Parked       // suspended: holds what its node keeps
+	Planned      // free to move
+)
+
+// Segment is the stay of one task on one node during [Start, End), copying its inputs in included unless copies overlap other work.
+type Segment struct {
+	Task       TaskID
+	Node       NodeID
+	Hold       unit.Vector
+	Start, End Time
+	Kind       Stay
+	seq        uint32 // order of reservation: breaks ties of Start, so that parents of no duration come before their children
+	due        bool   // planned to start in this very round
+}
+
+// Why a draft refuses an edit. What does not fit is a result, not a fault; the rest are mistakes of the policy.
+var (
+	ErrFull       = errors.New("the node has not enough free")
+	ErrPast       = errors.New("the start is in the past")
+	ErrPrecedence = errors.New("a parent ends later or has no place")
+	ErrPlaced     = errors.New("the task has a place")
+	ErrEnded      = errors.New("the task has ended")
+	ErrMissing    = errors.New("an input is not on the node yet")
+	ErrMoved      = errors.New("a suspended task goes on where it is")
+)
+
+// Vacate says what becomes of a preempted task.
+type Vacate uint8
+
+const (
+	Suspend Vacate = iota + 1 // keeps its progress, and what the node keeps
+	Requeue                   // loses its progress and wants a place again
+)
+
+// Draft is the schedule under edit. It refuses overbooking, broken precedence and the past, so that no policy can commit them. It
+// lives as long as the run: what a round does not touch costs nothing.
+type Draft struct {
+	s       *State
+	est     Estimator
+	now     Time
+	segs    []Segment              // by task
+	ahead   []*timeline.Profile    // by node; nil until somebody looks ahead on it
+	pending []unit.Vector          // by node: due to start in this round, less what preemption will free
+	freeing map[TaskID]unit.Vector // what preemption will free once the runtime reports it
+	queues  []planQueue            // by node: planned segments that are not due
+	planned int                    // planned segments on all nodes
+	starts  []planItem             // reserved to start in this round
+	vacated []vacancy
+	lookFor []TaskID // planned tasks whose inputs may have to be copied ahead
+	copies  map[copyKey]Time
+	undo    []change
+	seq     uint32
+}
+
+type vacancy struct {
+	task TaskID
+	how  Vacate
+}
+
+type copyKey struct {
+	file FileID
+	to   NodeID
+}
+
+type change struct {
+	old     Segment
+	task    TaskID
+	vacated bool
+}
+
+// Mark is a point of the draft to roll back to, within the round.
+type Mark int
+
+func newDraft(s *State, est Estimator) *Draft {
+	n := len(s.platform.Nodes)
+	return &Draft{s: s, est: est, ahead: make([]*timeline.Profile, n), pending: make([]unit.Vector, n), queues: make([]planQueue, n),
+		copies: map[copyKey]Time{}, freeing: map[TaskID]unit.Vector{}}
+}
+
+// begin opens a round.
+func (d *Draft) begin(now Time) {
+	d.now = now
+	d.undo = d.undo[:0]
+	for n := range d.ahead {
+		if d.ahead[n] != nil {
+			d.refresh(NodeID(n))
+		}
+	}
+}
+
+// refresh moves the ends of segments that run longer than believed, and forgets the past.
+func (d *Draft) refresh(n NodeID) {
+	for _, a := range d.s.active[n] {
+		t := d.s.attempts[a].Task
+		if seg := &d.segs[t]; seg.Kind == Active && seg.End <= d.now {
+			end := d.ActiveEnd(t)
+			d.ahead[n].Add(seg.End, end, seg.Hold)
+			seg.End = end
+		}
+	}
+	d.ahead[n].Prune(d.now)
+}
+
+// Of returns the segment of t, and whether it has one.
+func (d *Draft) Of(t TaskID) (Segment, bool) {
+	if int(t) >= len(d.segs) || d.segs[t].Kind == NoStay {
+		return Segment{}, false
+	}
+	return d.segs[t], true
+}
+
+// On yields the segments on node n: those under way, those due now, then the planned ones by start.
+func (d *Draft) On(n NodeID) iter.Seq[Segment] {
+	return func(yield func(Segment) bool) {
+		for _, a := range d.s.active[n] {
+			if seg, ok := d.Of(d.s.attempts[a].Task); ok && seg.Kind != Planned && !yield(seg) {
+				return
+			}
+		}
+		for _, it := range d.starts {
+			if d.isCurrent(it) && d.segs[it.task].Node == n && !yield(d.segs[it.task]) {
+				return
+			}
+		}
+		d.Planned(n)(yield)
+	}
+}
+
+// Planned yields the planned segments on node n that are not due in this round, by start, then by order of reservation.
+func (d *Draft) Planned(n NodeID) iter.Seq[Segment] {
+	return func(yield func(Segment) bool) {
+		q := &d.queues[n]
+		q.sort(d)
+		for _, it := range q.items {
+			if d.current(n, it) && !yield(d.segs[it.task]) {
+				return
+			}
+		}
+	}
+}
+
+// Free returns what can be held on node n from now on by tasks that start now, if the future is left out of account.
+func (d *Draft) Free(n NodeID) unit.Vector {
+	return d.s.capacity[n].Sub(d.s.held[n]).Sub(d.pending[n])
+}
+
+// ActiveEnd returns when the attempt of t that is under way is believed to end: always in the future.
+func (d *Draft) ActiveEnd(t TaskID) Time {
+	seg := d.segs[t]
+	if seg.Kind != Active || seg.End > d.now {
+		return seg.End
+	}
+	left := d.est.Remaining(&d.s.tasks[t], &d.s.platform.Nodes[seg.Node], d.s.View().Ran(d.s.lives[t].attempt))
+	return d.now.Add(max(left, minRemaining))
+}
+
+// minRemaining keeps the believed end of an overrun in the future, whatever the estimator says.
+const minRemaining = time.Millisecond
+
+// Earliest returns the first instant from which need is free on node n for dur, not before from; false if there is none.
+func (d *Draft) Earliest(n NodeID, need unit.Vector, dur time.Duration, from Time) (Time, bool) {
+	return d.profile(n).Earliest(need, dur, max(from, d.now))
+}
+
+// Latest returns the last instant from which need is free on node n for dur, not before from and so that it ends by until.
+func (d *Draft) Latest(n NodeID, need unit.Vector, dur time.Duration, from, until Time) (Time, bool) {
+	return d.profile(n).Latest(need, dur, max(from, d.now), until)
+}
+
+// profile returns the usage of node n over time, made when it is first asked for and kept up to date from then on.
+func (d *Draft) profile(n NodeID) *timeline.Profile {
+	if p := d.ahead[n]; p != nil {
+		return p
+	}
+	p := timeline.New(d.s.capacity[n])
+	d.ahead[n] = p
+	for seg := range d.On(n) {
+		p.Add(seg.Start, seg.End, seg.Hold)
+	}
+	d.refresh(n)
+	return p
+}
+
+// Reserve plans a stay. Kind is ignored: it will be Planned.
+func (d *Draft) Reserve(seg Segment) error {
+	if err := d.reserve(seg); err != nil {
+		return fmt.Errorf("task %d: reserve node %d at %v: %w", seg.Task, seg.Node, seg.Start, err)
+	}
+	return nil
+}
+
+func (d *Draft) reserve(seg Segment) error {
+	phase := d.s.lives[seg.Task].phase
+	old, has := d.Of(seg.Task)
+	switch {
+	case phase.Ended():
+		return ErrEnded
+	case has && old.Kind != Parked:
+		return ErrPlaced
+	case has && old.Node != seg.Node:
+		return ErrMoved
+	case seg.Start < d.now:
+		return ErrPast
+	case seg.End < seg.Start:
+		return fmt.Errorf("it ends at %v", seg.End)
+	}
+	t := &d.s.tasks[seg.Task]
+	for _, p := range t.Parents {
+		if d.s.lives[p].phase == Done {
+			continue
+		}
+		if ps, ok := d.Of(p); !ok || ps.Kind == Parked || ps.End > seg.Start {
+			return ErrPrecedence
+		}
+	}
+	now := seg.Start == d.now
+	if now && d.s.platform.Overlapped && !d.inputsOn(t, seg.Node) {
+		return ErrMissing
+	}
+	hold := seg.Hold
+	if has { // goes on after a suspension: what it keeps it has already
+		hold = hold.Sub(old.Hold)
+	}
+	if now && !hold.Fits(d.Free(seg.Node)) {
+		return ErrFull
+	}
+	if d.ahead[seg.Node] != nil || !now || d.queues[seg.Node].live > 0 {
+		if !d.profile(seg.Node).Fits(seg.Start, seg.End, hold) {
+			return ErrFull
+		}
+	}
+	seg.Kind, seg.due = Planned, now
+	d.seq++
+	seg.seq = d.seq
+	d.set(seg.Task, seg)
+	if !now && d.s.platform.Overlapped {
+		d.lookFor = append(d.lookFor, seg.Task)
+	}
+	return nil
+}
+
+// Release takes the planned segments of t and of its descendants out, and says which tasks lost their place, t first.
+func (d *Draft) Release(t TaskID) []TaskID {
+	var out []TaskID
+	if seg, ok := d.Of(t); ok && seg.Kind == Planned {
+		d.set(t, d.without(t))
+		out = append(out, t)
+	}
+	return d.releaseDescendants(t, out)
+}
+
+func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
+	if d.planned == 0 {
+		return out
+	}
+	for _, c := range d.s.tasks[t].Children {
+		if seg, ok := d.Of(c); ok && seg.Kind == Planned {
+			out = append(out, d.Release(c)...)
+		}
+	}
+	return out
+}
+
+// without returns what remains of the segment of t when its plan is dropped: the parked stay of a suspended task, or nothing.
+func (d *Draft) without(t TaskID) Segment {
+	l := &d.s.lives[t]
+	if l.phase != Suspended {
+		return Segment{}
+	}
+	a := &d.s.attempts[l.attempt]
+	return Segment{Task: t, Node: a.Node, Hold: d.s.holds(l.attempt), Start: a.Suspended, End: unit.Never, Kind: Parked}
+}
+
+// Move shifts a planned segment to another start on its node; its duration stays.
+func (d *Draft) Move(t TaskID, start Time) error {
+	seg, ok := d.Of(t)
+	if !ok || seg.Kind != Planned {
+		return fmt.Errorf("task %d: move to %v: it has no planned place", t, start)
+	}
+	mark := d.Mark()
+	d.set(t, d.without(t))
+	dur := seg.End.Sub(seg.Start)
+	seg.Start, seg.End = start, start.Add(dur)
+	if err := d.Reserve(seg); err != nil {
+		d.Rollback(mark)
+		return err
+	}
+	return nil
+}
+
+// StartNow moves a planned segment to now, whatever the plan has for its node later: a plan that is followed in order bends, its
+// later segments move when their turn comes. Only what is really free now is checked.
+func (d *Draft) StartNow(t TaskID) error {
+	seg, ok := d.Of(t)
+	if !ok || seg.Kind != Planned {
+		return fmt.Errorf("task %d: start now: it has no planned place", t)
+	}
+	if d.s.lives[t].phase != Ready && d.s.lives[t].phase != Suspended {
+		return fmt.Errorf("task %d: start now: it is %s", t, d.s.lives[t].phase)
+	}
+	if d.s.platform.Overlapped && !d.inputsOn(&d.s.tasks[t], seg.Node) {
+		return ErrMissing
+	}
+	if !seg.Hold.Fits(d.Free(seg.Node)) {
+		return ErrFull
+	}
+	seg.Start, seg.End, seg.due = d.now, d.now.Add(seg.End.Sub(seg.Start)), true
+	d.set(t, seg)
+	return nil
+}
+
+// Preempt takes a running task's place away, and the planned segments of its descendants with it.
+func (d *Draft) Preempt(t TaskID, how Vacate) error {
+	seg, ok := d.Of(t)
+	if !ok || seg.Kind != Active {
+		return fmt.Errorf("task %d: preempt: it does not run", t)
+	}
+	if d.s.lives[t].phase != Running {
+		return fmt.Errorf("task %d: preempt: it is %s", t, d.s.lives[t].phase)
+	}
+	d.undo = append(d.undo, change{task: t, old: seg, vacated: true})
+	d.vacated = append(d.vacated, vacancy{t, how})
+	parked := Segment{}
+	if how == Suspend {
+		parked = Segment{Task: t, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps), Start: d.now, End: unit.Never, Kind: Parked}
+	}
+	d.put(t, parked)
+	d.free(t, seg.Node, seg.Hold.Sub(parked.Hold))
+	d.releaseDescendants(t, nil)
+	return nil
+}
+
+// free counts on what preemption will free, until freed says that State knows of it.
+func (d *Draft) free(t TaskID, n NodeID, v unit.Vector) {
+	d.freeing[t] = v
+	d.pending[n] = d.pending[n].Sub(v)
+}
+
+func (d *Draft) freed(t TaskID, n NodeID) {
+	if v, ok := d.freeing[t]; ok {
+		d.pending[n] = d.pending[n].Add(v)
+		delete(d.freeing, t)
+	}
+}
+
+// Mark returns the present point of the draft.
+func (d *Draft) Mark() Mark { return Mark(len(d.undo)) }
+
+// Rollback undoes every edit since m.
+func (d *Draft) Rollback(m Mark) {
+	for len(d.undo) > int(m) {
+		c := d.undo[len(d.undo)-1]
+		d.undo = d.undo[:len(d.undo)-1]
+		d.put(c.task, c.old)
+		if c.vacated {
+			d.vacated = d.vacated[:len(d.vacated)-1]
+			d.freed(c.task, c.old.Node)
+		}
+	}
+}
+
+// Drop takes every planned segment out.
+func (d *Draft) Drop() {
+	for n := range d.queues {
+		if d.queues[n].live == 0 {
+			continue
+		}
+		q := &d.queues[n]
+		for _, it := range q.items {
+			if d.current(NodeID(n), it) {
+				d.set(it.task, d.without(it.task))
+			}
+		}
+		q.items = q.items[:0]
+	}
+}
+
+// Plans returns how many segments are planned.
+func (d *Draft) Plans() int { return d.planned }
+
+// NextStart returns the first planned start after now; Never if there is none.
+func (d *Draft) NextStart() Time {
+	next := unit.Never
+	for n := range d.queues {
+		for seg := range d.Planned(NodeID(n)) {
+			if seg.Start > d.now {
+				next = min(next, seg.Start)
+				break
+			}
+		}
+	}
+	return next
+}
+
+// inputsOn reports whether all inputs of t lie on n.
+func (d *Draft) inputsOn(t *Task, n NodeID) bool {
+	v := d.s.View()
+	for _, f := range t.Inputs {
+		if !v.Has(n, f) {
+			return false
+		}
+	}
+	return true
+}
+
+// set changes the segment of t and remembers the old one.
+func (d *Draft) set(t TaskID, seg Segment) {
+	old := Segment{}
+	if int(t) < len(d.segs) {
+		old = d.segs[t]
+	}
+	d.undo = append(d.undo, change{task: t, old: old})
+	d.put(t, seg)
+}
+
+// put changes the segment of t and all that is derived from it.
+func (d *Draft) put(t TaskID, seg Segment) {
+	for int(t) >= len(d.segs) {
+		d.segs = append(d.segs, Segment{})
+	}
+	d.account(d.segs[t], -1)
+	d.segs[t] = seg
+	d.account(seg, +1)
+}
+
+// account adds a segment to the sums, or takes it out.
+func (d *Draft) account(seg Segment, sign int) {
+	if seg.Kind == NoStay {
+		return
+	}
+	if p := d.ahead[seg.Node]; p != nil {
+		if sign > 0 {
+			p.Add(seg.Start, seg.End, seg.Hold)
+		} else {
+			p.Remove(seg.Start, seg.End, seg.Hold)
+		}
+	}
+	if seg.Kind != Planned {
+		// State counts what attempts hold, and does so until it hears of a change: what is not so any more, or not yet, is pending.
+		return
+	}
+	d.planned += sign
+	if seg.due {
+		if sign > 0 {
+			d.pending[seg.Node] = d.pending[seg.Node].Add(seg.Hold)
+			d.starts = append(d.starts, planItem{seg.Start, seg.seq, seg.Task})
+		} else {
+			d.pending[seg.Node] = d.pending[seg.Node].Sub(seg.Hold)
+		}
+		return
+	}
+	q := &d.queues[seg.Node]
+	q.live += sign
+	if sign > 0 {
+		q.push(planItem{seg.Start, seg.seq, seg.Task})
+	}
+}
+
+// planQueue has the planned segments of a node by start. Items whose segment was changed since are skipped when met.
+type planQueue struct {
+	items  []planItem
+	sorted bool
+	live   int
+}
+
+type planItem struct {
+	start Time
+	seq   uint32
+	task  TaskID
+}
+
+func (a planItem) compare(b planItem) int {
+	if c := cmp.Compare(a.start, b.start); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.seq, b.seq)
+}
+
+func (q *planQueue) push(it planItem) {
+	if n := len(q.items); n == 0 {
+		q.sorted = true
+	} else if q.sorted && q.items[n-1].compare(it) > 0 {
+		q.sorted = false
+	}
+	q.items = append(q.items, it)
+}
+
+// sort orders the items and drops outdated ones once they are the larger part, so that the cost is carried by what made them.
+func (q *planQueue) sort(d *Draft) {
+	if !q.sorted {
+		slices.SortFunc(q.items, planItem.compare)
+		q.sorted = true
+	}
+	// Outdated items gather at the front, where plans are followed.
+	k := 0
+	for k < len(q.items) && !d.isCurrent(q.items[k]) {
+		k++
+	}
+	q.items = q.items[k:]
+	if len(q.items) > 2*q.live+16 {
+		q.items = slices.DeleteFunc(slices.Clone(q.items), func(it planItem) bool { return !d.isCurrent(it) })
+	}
+}
+
+func (d *Draft) isCurrent(it planItem) bool {
+	seg := &d.segs[it.task]
+	return seg.Kind == Planned && seg.seq == it.seq && seg.Start == it.start
+}
+
+func (d *Draft) current(n NodeID, it planItem) bool {
+	return d.isCurrent(it) && d.segs[it.task].Node == n && !d.segs[it.task].due
+}

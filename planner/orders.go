@@ -1,0 +1,130 @@
+package planner
+
+import "gantry/planner/unit"
+
+// orders derives what has to be done from the difference between the draft and what runs. Starts that do not fit what is really
+// free (a preempted task has not left yet) stay planned.
+func (d *Draft) orders(est Estimator) []Order {
+	var out []Order
+	for _, v := range d.vacated {
+		kind := OrderSuspend
+		if v.how == Requeue {
+			kind = OrderKill
+		}
+		l := &d.s.lives[v.task]
+		out = append(out, Order{Kind: kind, Attempt: l.attempt, Task: v.task, Node: l.node})
+	}
+	d.vacated = d.vacated[:0]
+	taken := map[NodeID]unit.Vector{}
+	next := AttemptID(len(d.s.attempts))
+	starts := d.starts
+	d.starts = nil
+	for _, it := range starts {
+		if !d.isCurrent(it) || !d.segs[it.task].due {
+			continue
+		}
+		seg := d.segs[it.task]
+		l := &d.s.lives[it.task]
+		extra := seg.Hold
+		if l.phase == Suspended {
+			extra = extra.Sub(d.s.holds(l.attempt))
+		}
+		free := d.s.capacity[seg.Node].Sub(d.s.held[seg.Node]).Sub(taken[seg.Node])
+		if (l.phase != Ready && l.phase != Suspended) || !extra.Fits(free) {
+			seg.due = false
+			d.put(it.task, seg)
+			continue
+		}
+		taken[seg.Node] = taken[seg.Node].Add(extra)
+		if l.phase == Suspended {
+			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node, Hold: seg.Hold, Until: seg.End})
+			continue
+		}
+		t := &d.s.tasks[it.task]
+		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold, Try: l.tries + 1,
+			Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
+		next++
+	}
+	if d.s.platform.Overlapped {
+		out = d.copyAhead(out)
+	}
+	return out
+}
+
+// copyAhead orders copies of files that exist to where their consumers are planned.
+func (d *Draft) copyAhead(out []Order) []Order {
+	v := d.s.View()
+	for _, t := range d.lookFor {
+		seg, ok := d.Of(t)
+		if !ok || seg.Kind != Planned {
+			continue
+		}
+		for _, f := range d.s.tasks[t].Inputs {
+			key := copyKey{f, seg.Node}
+			if _, under := d.copies[key]; under {
+				continue
+			}
+			if from := v.Nearest(f, seg.Node); from != None && from != seg.Node {
+				d.copies[key] = d.now.Add(d.s.platform.MoveTime(d.s.files[f].Size, from, seg.Node))
+				out = append(out, Order{Kind: OrderCopy, Attempt: None, Task: t, Node: seg.Node, File: f, From: from})
+			}
+		}
+	}
+	d.lookFor = d.lookFor[:0]
+	return out
+}
+
+// observe keeps the draft in step with an event that the state has taken in.
+func (d *Draft) observe(e Event) {
+	switch b := e.Body.(type) {
+	case *PlanCommitted:
+		for i := range b.Orders {
+			d.ordered(&b.Orders[i], e.At)
+		}
+	case AttemptSuspended:
+		t := d.s.attempts[b.Attempt].Task
+		d.freed(t, d.s.attempts[b.Attempt].Node)
+		if seg, ok := d.Of(t); !ok || seg.Kind == Active {
+			d.put(t, d.without(t))
+		}
+	case *AttemptExited:
+		att := &d.s.attempts[b.Attempt]
+		d.freed(att.Task, att.Node)
+		if seg, ok := d.Of(att.Task); ok && seg.Kind != Planned {
+			d.put(att.Task, Segment{})
+		}
+		if b.Outcome != OK {
+			d.Release(att.Task)
+			d.undo = d.undo[:0]
+		} else if d.s.platform.Overlapped && d.planned > 0 {
+			for _, c := range d.s.tasks[att.Task].Children {
+				if seg, ok := d.Of(c); ok && seg.Kind == Planned {
+					d.lookFor = append(d.lookFor, c)
+				}
+			}
+		}
+	case FileAppeared:
+		delete(d.copies, copyKey{b.File, b.Node})
+	case NodeChanged:
+		if p := d.ahead[b.Node]; p != nil {
+			d.ahead[b.Node] = nil // made anew with the new capacity when it is next asked for
+		}
+	}
+}
+
+func (d *Draft) ordered(o *Order, at Time) {
+	switch o.Kind {
+	case OrderStart, OrderResume:
+		d.put(o.Task, Segment{Task: o.Task, Node: o.Node, Hold: o.Hold, Start: at, End: max(o.Until, at), Kind: Active})
+	case OrderSuspend, OrderKill:
+		// A live round has moved the segment already; a replayed one has not.
+		if seg, ok := d.Of(o.Task); ok && seg.Kind == Active {
+			parked := Segment{}
+			if o.Kind == OrderSuspend {
+				parked = Segment{Task: o.Task, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps), Start: at, End: unit.Never, Kind: Parked}
+			}
+			d.put(o.Task, parked)
+			d.free(o.Task, seg.Node, seg.Hold.Sub(parked.Hold))
+		}
+	}
+}

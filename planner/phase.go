@@ -1,0 +1,45 @@
+package planner
+
+// Phase is where a task is in its life:
+//
+//	Waiting ──► Ready ──► Starting ──► Running ◄──► Suspended
+//	   │          ▲ │         │           │             │
+//	   │          │ │         ├───────────┴─────────────┤ the attempt ended
+//	   │          │ │         ▼                         ▼
+//	   │          └─┼──── another try          Done or Failed
+//	   └────────────┴──► Skipped (a parent failed, or the workflow was cancelled)
+type Phase uint8
+
+const (
+	Waiting   Phase = iota // for parents or the release of its workflow
+	Ready                  // wants a place
+	Starting               // ordered: staging, container creation
+	Running                // the program runs
+	Suspended              // frozen; wants to go on
+	Done
+	Failed
+	Skipped
+)
+
+var phases = [...]string{"waiting", "ready", "starting", "running", "suspended", "done", "failed", "skipped"}
+
+func (p Phase) String() string { return phases[p] }
+
+// Ended reports whether nothing more will happen to the task.
+func (p Phase) Ended() bool { return p >= Done }
+
+// Placed reports whether an attempt of the task is under way.
+func (p Phase) Placed() bool { return p >= Starting && p <= Suspended }
+
+// follows[p] has the phases that may come after p.
+var follows = [...]uint16{
+	Waiting:   1<<Ready | 1<<Skipped,
+	Ready:     1<<Starting | 1<<Skipped,
+	Starting:  1<<Running | 1<<Ready | 1<<Done | 1<<Failed,
+	Running:   1<<Suspended | 1<<Ready | 1<<Done | 1<<Failed,
+	Suspended: 1<<Running | 1<<Ready | 1<<Done | 1<<Failed,
+	Done:      0, Failed: 0, Skipped: 0,
+}
+
+// may reports whether a task may go from p to q.
+func (p Phase) may(q Phase) bool { return follows[p]&(1<<q) != 0 }

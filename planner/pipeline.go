@@ -1,0 +1,41 @@
+package planner
+
+import "context"
+
+// Pipeline is the usual policy: its phases, in the order in which they run.
+type Pipeline struct {
+	Retain   Retainer
+	Queue    Queue
+	Allocate Allocator
+}
+
+// Retainer decides what of the last plan stays in the draft.
+type Retainer interface{ Retain(c *Cycle) error }
+
+// Queue yields the tasks that want a place, best first. It keeps what it knows from round to round: Update costs what the news
+// costs, not what there is.
+type Queue interface {
+	// Update takes in the news of the cycle and ends all deferments.
+	Update(c *Cycle)
+	// Next returns the best task that is neither taken nor deferred; false if there is none.
+	Next(c *Cycle) (TaskID, bool)
+	// Take removes the task that Next returned last: it has a place now.
+	Take(t TaskID)
+	// Defer passes over the task that Next returned last for the rest of the round, and with it every task that needs at least as
+	// much: it does not fit.
+	Defer(t TaskID)
+}
+
+// Allocator gives tasks of the queue their places.
+type Allocator interface {
+	Allocate(ctx context.Context, c *Cycle, q Queue) error
+}
+
+// Plan runs the phases.
+func (p *Pipeline) Plan(ctx context.Context, c *Cycle) error {
+	if err := p.Retain.Retain(c); err != nil {
+		return err
+	}
+	p.Queue.Update(c)
+	return p.Allocate.Allocate(ctx, c, p.Queue)
+}

@@ -1,0 +1,151 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"gantry/planner/unit"
+)
+
+// Planner joins the state, the draft and a policy. It is driven from one goroutine: Apply for everything that happens, Plan for a
+// round, whose outcome comes back through Apply like any other event.
+type Planner struct {
+	state  *State
+	draft  *Draft
+	policy Policy
+	est    Estimator
+	rand   *rand.Rand
+	round  int64
+	wake   Time
+	told   []ReasonCode // by task: the last reason that went to the log
+	waits  []Wait
+	pol    Observer // the policy, if it learns
+	learn  Observer // the estimator, if it learns
+}
+
+// New returns a planner for a run that begins. Seed fixes every random choice of the policy.
+func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint64) *Planner {
+	s := NewState(p, rules)
+	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est, rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
+	pl.pol, _ = policy.(Observer)
+	pl.learn, _ = est.(Observer)
+	return pl
+}
+
+// View is what is known of the run.
+func (p *Planner) View() View { return p.state.View() }
+
+// Draft is the schedule as the last round left it. Only policies edit it.
+func (p *Planner) Draft() *Draft { return p.draft }
+
+// Seq is the number of the last event that was applied.
+func (p *Planner) Seq() uint64 { return p.state.applied }
+
+// Apply takes in what happened.
+func (p *Planner) Apply(e Event) error {
+	if err := p.state.Apply(e); err != nil {
+		return err
+	}
+	p.draft.observe(e)
+	if pc, ok := e.Body.(*PlanCommitted); ok {
+		p.round = max(p.round, pc.Round)
+	}
+	if p.learn != nil {
+		p.learn.Observe(p.View(), e)
+	}
+	if p.pol != nil {
+		p.pol.Observe(p.View(), e)
+	}
+	return nil
+}
+
+// Wake returns when the next round is due if nothing happens before: a wake the policy asked for, or the release of a workflow.
+func (p *Planner) Wake() Time {
+	wake := p.wake
+	for _, w := range p.state.embargoed {
+		wake = min(wake, p.state.workflows[w].Release)
+	}
+	return wake
+}
+
+// Restore makes everything news again: after the replay of a log the policy meets the whole state as if it had just come about.
+func (p *Planner) Restore() {
+	s := p.state
+	s.news = News{Arrived: slices.Clone(s.present), Ready: slices.Clone(s.ready), Freed: true, Changed: true}
+}
+
+// Plan runs a round at the given instant. The outcome is to be numbered, logged and applied before its orders are carried out.
+func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
+	p.round++
+	p.draft.begin(at)
+	p.waits = p.waits[:0]
+	c := &Cycle{View: p.View(), News: p.state.news, Draft: p.draft, Est: p.est, Rand: p.rand, now: at, wake: unit.Never, explain: p.explain}
+	if err := p.policy.Plan(ctx, c); err != nil {
+		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
+	}
+	p.explainRest(c)
+	p.state.news = News{Arrived: p.state.news.Arrived[:0], Ready: p.state.news.Ready[:0], Finished: p.state.news.Finished[:0],
+		Ended: p.state.news.Ended[:0], Appeared: p.state.news.Appeared[:0]}
+	p.wake = unit.Never
+	if c.wake > at {
+		p.wake = c.wake
+	}
+	pc := &PlanCommitted{Round: p.round, Orders: p.draft.orders(p.est)}
+	if len(p.waits) > 0 {
+		pc.Reasons = slices.Clone(p.waits)
+	}
+	return pc, nil
+}
+
+// explain keeps a reason for the log if it is news.
+func (p *Planner) explain(t TaskID, r Reason) {
+	for int(t) >= len(p.told) {
+		p.told = append(p.told, 0)
+	}
+	if p.told[t] == r.Code {
+		return
+	}
+	p.told[t] = r.Code
+	p.waits = append(p.waits, Wait{t, r})
+}
+
+// explainRest finds reasons for tasks that became ready and neither start nor were explained by the policy.
+func (p *Planner) explainRest(c *Cycle) {
+	for _, t := range c.News.Ready {
+		if c.Phase(t) != Ready {
+			continue
+		}
+		if seg, ok := p.draft.Of(t); ok {
+			if !seg.due {
+				p.explain(t, Reason{Code: PlannedLater, Node: seg.Node, At: seg.Start})
+			}
+			continue
+		}
+		p.explain(t, p.whyNot(c, t))
+	}
+}
+
+func (p *Planner) whyNot(c *Cycle, t TaskID) Reason {
+	need := c.Task(t).Need
+	r := Reason{Code: Outranked, Node: None}
+	for n := range c.Nodes() {
+		dim, misfit := need.Misfit(p.draft.Free(NodeID(n)))
+		if !misfit {
+			return Reason{Code: Unplaced, Node: NodeID(n)}
+		}
+		if _, never := need.Misfit(c.Capacity(NodeID(n))); !never {
+			r = Reason{Code: NoNodeFree, Dim: dim, Node: None}
+		}
+	}
+	return r
+}
+
+// Ordered returns the reason kept for t: the one that went to the log last; 0 if there is none.
+func (p *Planner) Told(t TaskID) ReasonCode {
+	if int(t) >= len(p.told) {
+		return 0
+	}
+	return p.told[t]
+}

@@ -1,0 +1,110 @@
+// Package retain has what may become of the last plan when a round begins.
+package retain
+
+import (
+	"errors"
+
+	"gantry/planner"
+)
+
+// Drop forgets the plan: the rest of the pipeline makes a new one. Where copies overlap other work it keeps the places that eligible
+// tasks were given while their inputs are on the way, and starts them once these are there.
+type Drop struct{}
+
+// Retain implements planner.Retainer.
+func (Drop) Retain(c *planner.Cycle) error {
+	if c.Draft.Plans() == 0 {
+		return nil
+	}
+	var lost, waiting []planner.TaskID
+	for n := range c.Nodes() {
+		for seg := range c.Draft.Planned(planner.NodeID(n)) {
+			if c.Platform().Overlapped && c.Phase(seg.Task) == planner.Ready {
+				waiting = append(waiting, seg.Task)
+			} else {
+				lost = append(lost, seg.Task)
+			}
+		}
+	}
+	for _, t := range lost {
+		c.Draft.Release(t)
+	}
+	for _, t := range waiting {
+		if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) && !errors.Is(err, planner.ErrFull) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Float keeps the plan until a workflow arrives, a node changes or a task lost its place, and then forgets it. A kept plan is
+// followed in its order: on each node the tasks planned first have the first claim on what is free, start as soon as they can, before
+// their planned start too, and what they claim is not given to later ones (Ilyushkin and Epema 2018, section on plan-based policies:
+// a processor looks only at its next planned task).
+type Float struct {
+	Requeue interface {
+		Add(c *planner.Cycle, t planner.TaskID)
+	}
+}
+
+// Retain implements planner.Retainer.
+func (f Float) Retain(c *planner.Cycle) error {
+	if f.outdated(c) {
+		f.drop(c)
+		return nil
+	}
+	if c.Draft.Plans() == 0 {
+		return nil
+	}
+	for n := range c.Nodes() {
+		node := planner.NodeID(n)
+		free := c.Draft.Free(node)
+		if free[0] <= 0 {
+			continue
+		}
+		var start []planner.TaskID
+		for seg := range c.Draft.Planned(node) {
+			if !seg.Hold.Fits(free) {
+				break
+			}
+			free = free.Sub(seg.Hold)
+			if c.Phase(seg.Task) == planner.Ready {
+				start = append(start, seg.Task)
+			}
+			if free[0] <= 0 {
+				break
+			}
+		}
+		for _, t := range start {
+			if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f Float) outdated(c *planner.Cycle) bool {
+	if len(c.News.Arrived) > 0 || c.News.Changed {
+		return true
+	}
+	for _, t := range c.News.Ready {
+		if c.Unplaced(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f Float) drop(c *planner.Cycle) {
+	var lost []planner.TaskID
+	for n := range c.Nodes() {
+		for seg := range c.Draft.Planned(planner.NodeID(n)) {
+			lost = append(lost, seg.Task)
+		}
+	}
+	c.Draft.Drop()
+	for _, t := range lost {
+		f.Requeue.Add(c, t)
+	}
+}

@@ -1,0 +1,451 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// State is all that is known of a run. It changes by Apply only, so that replaying the log of events rebuilds it.
+type State struct {
+	platform *Platform
+	rules    RetryRules
+	now      Time
+	applied  uint64 // sequence number of the last event
+
+	workflows []workflowState
+	tasks     []Task
+	lives     []life
+	attempts  []Attempt
+	files     []File
+	home      []NodeID            // by file: the first node that has it; None: nowhere yet; everywhere
+	more      map[FileID][]NodeID // further copies
+	held      []unit.Vector       // by node: what attempts under way hold
+	capacity  []unit.Vector       // by node, as NodeChanged left it
+	active    [][]AttemptID       // by node: attempts under way, in no particular but a deterministic order
+	present   []WorkflowID        // workflows not ended, in order of arrival
+	embargoed []WorkflowID        // workflows whose release is still to come
+
+	ready []TaskID // tasks in phase Ready
+	ended int      // workflows ended
+	news  News
+}
+
+// everywhere is the home of a file that is on all nodes.
+const everywhere NodeID = -2
+
+// News is what changed since the last round.
+type News struct {
+	Arrived  []WorkflowID
+	Ready    []TaskID // became ready, in the order in which they did
+	Finished []TaskID // ended well
+	Ended    []TaskID // failed or skipped
+	Changed  bool     // a node changed
+	Freed    bool     // an attempt ended or was suspended
+	Appeared []FileID // copies completed
+}
+
+type workflowState struct {
+	Workflow
+	left    int32 // tasks not ended
+	failed  int32 // tasks failed or skipped
+	started Time
+	ended   Time
+}
+
+// life is the changing part of a task.
+type life struct {
+	phase    Phase
+	missing  int32     // parents not done
+	readyPos int32     // index in State.ready
+	attempt  AttemptID // the current or last one
+	tries    int32
+	node     NodeID // of the current or last attempt
+	ends     [OutputMissing + 1]uint8
+}
+
+// Attempt is one try at a task.
+type Attempt struct {
+	Task      TaskID
+	Node      NodeID
+	Hold      unit.Vector
+	Ordered   Time
+	Started   Time // Never until it runs
+	Until     Time // planned end
+	Try       int32
+	Suspended Time          // since when; Never if it is not suspended
+	Resuming  bool          // ordered to go on, and holds all again
+	Paused    time.Duration // suspensions that are over
+	Over      bool
+	pos       int32 // index in State.active of its node
+}
+
+// NewState returns the state before the first event.
+func NewState(p *Platform, rules RetryRules) *State {
+	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}}
+	s.held = make([]unit.Vector, len(p.Nodes))
+	s.active = make([][]AttemptID, len(p.Nodes))
+	s.capacity = make([]unit.Vector, len(p.Nodes))
+	for i := range p.Nodes {
+		s.capacity[i] = p.Nodes[i].Capacity
+	}
+	return s
+}
+
+// Apply changes the state by one event. An error means that the event cannot have happened: the log or a runtime is at fault. The
+// state is then unchanged.
+func (s *State) Apply(e Event) error {
+	if e.Seq != s.applied+1 {
+		return fmt.Errorf("event %d: expected number %d", e.Seq, s.applied+1)
+	}
+	if e.At < s.now {
+		return fmt.Errorf("event %d at %v: before %v", e.Seq, e.At, s.now)
+	}
+	var err error
+	switch b := e.Body.(type) {
+	case *WorkflowArrived:
+		err = s.arrive(b, e.At)
+	case AttemptStarted:
+		err = s.attemptStarted(b.Attempt, e.At)
+	case AttemptSuspended:
+		err = s.attemptSuspended(b.Attempt, e.At)
+	case AttemptResumed:
+		err = s.attemptResumed(b.Attempt, e.At)
+	case *AttemptExited:
+		err = s.attemptExited(b, e.At)
+	case FileAppeared:
+		err = s.fileAppeared(b)
+	case NodeChanged:
+		err = s.nodeChanged(b)
+	case Woke:
+		s.release(e.At)
+	case *PlanCommitted:
+		err = s.planCommitted(b, e.At)
+	case WorkflowCancelled:
+		err = s.cancel(b.Workflow, e.At)
+	default:
+		err = fmt.Errorf("unknown event body %T", e.Body)
+	}
+	if err != nil {
+		return fmt.Errorf("event %d at %v: %w", e.Seq, e.At, err)
+	}
+	s.applied, s.now = e.Seq, e.At
+	return nil
+}
+
+func (s *State) arrive(b *WorkflowArrived, at Time) error {
+	w := b.Workflow
+	firstTask, firstFile := TaskID(len(s.tasks)), FileID(len(s.files))
+	if int(w.ID) != len(s.workflows) {
+		return fmt.Errorf("workflow %d: expected id %d", w.ID, len(s.workflows))
+	}
+	for i := range b.Tasks {
+		if t := &b.Tasks[i]; t.ID != firstTask+TaskID(i) || t.Workflow != w.ID {
+			return fmt.Errorf("workflow %d: task %d is numbered %d", w.ID, firstTask+TaskID(i), t.ID)
+		}
+	}
+	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never})
+	for _, f := range b.Files {
+		s.files = append(s.files, f)
+		home := NodeID(None)
+		if f.Producer == None {
+			home = everywhere
+		}
+		s.home = append(s.home, home)
+	}
+	if len(s.files) != int(firstFile)+len(b.Files) {
+		return fmt.Errorf("workflow %d: files are not numbered from %d", w.ID, firstFile)
+	}
+	s.tasks = append(s.tasks, b.Tasks...)
+	for i := range b.Tasks {
+		s.lives = append(s.lives, life{missing: int32(len(b.Tasks[i].Parents)), readyPos: None, attempt: None, node: None})
+	}
+	s.present = append(s.present, w.ID)
+	s.news.Arrived = append(s.news.Arrived, w.ID)
+	s.embargoed = append(s.embargoed, w.ID)
+	s.release(at)
+	if len(b.Tasks) == 0 {
+		s.endWorkflow(w.ID, at)
+	}
+	return nil
+}
+
+// release makes the first tasks of workflows ready whose earliest start has come.
+func (s *State) release(at Time) {
+	s.embargoed = slices.DeleteFunc(s.embargoed, func(w WorkflowID) bool {
+		if s.workflows[w].Release > at {
+			return false
+		}
+		for _, t := range s.workflows[w].Tasks {
+			if s.lives[t].phase == Waiting && s.lives[t].missing == 0 {
+				s.becomeReady(t)
+			}
+		}
+		return true
+	})
+}
+
+func (s *State) attemptStarted(a AttemptID, at Time) error {
+	t, err := s.underWay(a, Starting)
+	if err != nil {
+		return err
+	}
+	s.lives[t].phase = Running
+	at0 := &s.attempts[a]
+	at0.Started = at
+	// The attempt brought what it reads with it.
+	for _, f := range s.tasks[t].Inputs {
+		s.place(f, at0.Node)
+	}
+	if w := &s.workflows[s.tasks[t].Workflow]; w.started == unit.Never {
+		w.started = at
+	}
+	return nil
+}
+
+func (s *State) attemptSuspended(a AttemptID, at Time) error {
+	t, err := s.underWay(a, Running)
+	if err != nil {
+		return err
+	}
+	s.lives[t].phase = Suspended
+	att := &s.attempts[a]
+	att.Suspended = at
+	s.held[att.Node] = s.held[att.Node].Sub(att.Hold).Add(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps))
+	s.news.Freed = true
+	return nil
+}
+
+func (s *State) attemptResumed(a AttemptID, at Time) error {
+	t, err := s.underWay(a, Suspended)
+	if err != nil {
+		return err
+	}
+	s.lives[t].phase = Running
+	att := &s.attempts[a]
+	att.Paused += at.Sub(att.Suspended)
+	att.Suspended, att.Resuming = unit.Never, false
+	// What it holds was taken when the order was committed.
+	return nil
+}
+
+func (s *State) attemptExited(b *AttemptExited, at Time) error {
+	if int(b.Attempt) >= len(s.attempts) || b.Attempt < 0 || s.attempts[b.Attempt].Over {
+		return fmt.Errorf("attempt %d exited: it is not under way", b.Attempt)
+	}
+	if b.Outcome < OK || b.Outcome > OutputMissing {
+		return fmt.Errorf("attempt %d exited: unknown outcome %d", b.Attempt, b.Outcome)
+	}
+	att := &s.attempts[b.Attempt]
+	t := att.Task
+	l := &s.lives[t]
+	s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
+	s.deactivate(b.Attempt)
+	att.Over = true
+	s.news.Freed = true
+	if b.Outcome == OK {
+		l.phase = Done
+		s.news.Finished = append(s.news.Finished, t)
+		for _, f := range s.tasks[t].Outputs {
+			s.place(f, att.Node)
+		}
+		for _, c := range s.tasks[t].Children {
+			if s.lives[c].missing--; s.lives[c].missing == 0 && s.lives[c].phase == Waiting {
+				s.becomeReady(c)
+			}
+		}
+		s.taskEnded(t, false, at)
+		return nil
+	}
+	if l.ends[b.Outcome] < 255 {
+		l.ends[b.Outcome]++
+	}
+	if s.mayRetry(t, b.Outcome) {
+		s.becomeReady(t)
+		return nil
+	}
+	l.phase = Failed
+	s.news.Ended = append(s.news.Ended, t)
+	s.taskEnded(t, true, at)
+	s.skipDescendants(t, at)
+	return nil
+}
+
+// mayRetry decides on another attempt and grows the need of a task that ran out of memory.
+func (s *State) mayRetry(t TaskID, o Outcome) bool {
+	if int32(s.lives[t].ends[o]) > s.rules.limitFor(&s.tasks[t], o) {
+		return false
+	}
+	if o == OutOfMemory {
+		need, ok := s.rules.grown(s.tasks[t].Need, s.platform.Nodes)
+		if !ok {
+			return false
+		}
+		s.tasks[t].Need = need
+	}
+	return true
+}
+
+func (s *State) skipDescendants(t TaskID, at Time) {
+	queue := []TaskID{t}
+	for len(queue) > 0 {
+		u := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for _, c := range s.tasks[u].Children {
+			if l := &s.lives[c]; l.phase == Waiting {
+				l.phase = Skipped
+				s.news.Ended = append(s.news.Ended, c)
+				s.taskEnded(c, true, at)
+				queue = append(queue, c)
+			}
+		}
+	}
+}
+
+func (s *State) cancel(w WorkflowID, at Time) error {
+	if w < 0 || int(w) >= len(s.workflows) {
+		return fmt.Errorf("cancel workflow %d: it is not known", w)
+	}
+	for _, t := range s.workflows[w].Tasks {
+		switch l := &s.lives[t]; l.phase {
+		case Ready:
+			s.dropReady(t)
+			fallthrough
+		case Waiting:
+			l.phase = Skipped
+			s.news.Ended = append(s.news.Ended, t)
+			s.taskEnded(t, true, at)
+		}
+	}
+	return nil
+}
+
+func (s *State) fileAppeared(b FileAppeared) error {
+	if b.File < 0 || int(b.File) >= len(s.files) {
+		return fmt.Errorf("file %d appeared: it is not known", b.File)
+	}
+	s.place(b.File, b.Node)
+	s.news.Appeared = append(s.news.Appeared, b.File)
+	return nil
+}
+
+func (s *State) nodeChanged(b NodeChanged) error {
+	if b.Node < 0 || int(b.Node) >= len(s.capacity) {
+		return fmt.Errorf("node %d changed: it is not known", b.Node)
+	}
+	s.capacity[b.Node] = b.Capacity
+	s.news.Changed = true
+	return nil
+}
+
+func (s *State) planCommitted(b *PlanCommitted, at Time) error {
+	for i := range b.Orders {
+		if err := s.ordered(&b.Orders[i], at); err != nil {
+			return fmt.Errorf("round %d: %s task %d: %w", b.Round, b.Orders[i].Kind, b.Orders[i].Task, err)
+		}
+	}
+	return nil
+}
+
+func (s *State) ordered(o *Order, at Time) error {
+	switch o.Kind {
+	case OrderStart:
+		l := &s.lives[o.Task]
+		if l.phase != Ready {
+			return fmt.Errorf("it is %s", l.phase)
+		}
+		if int(o.Attempt) != len(s.attempts) {
+			return fmt.Errorf("attempt %d: expected number %d", o.Attempt, len(s.attempts))
+		}
+		s.dropReady(o.Task)
+		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
+		l.tries++
+		s.attempts = append(s.attempts, Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
+			Until: o.Until, Try: o.Try, Suspended: unit.Never, pos: int32(len(s.active[o.Node]))})
+		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
+		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
+	case OrderResume:
+		att := &s.attempts[o.Attempt]
+		if att.Over || att.Suspended == unit.Never || att.Resuming {
+			return fmt.Errorf("attempt %d is not suspended", o.Attempt)
+		}
+		s.held[att.Node] = s.held[att.Node].Sub(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)).Add(att.Hold)
+		att.Until, att.Resuming = o.Until, true
+	}
+	return nil
+}
+
+// holds returns what an attempt holds now.
+func (s *State) holds(a AttemptID) unit.Vector {
+	att := &s.attempts[a]
+	if s.lives[att.Task].phase == Suspended && !att.Resuming {
+		return att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)
+	}
+	return att.Hold
+}
+
+func (s *State) underWay(a AttemptID, want Phase) (TaskID, error) {
+	if a < 0 || int(a) >= len(s.attempts) || s.attempts[a].Over {
+		return None, fmt.Errorf("attempt %d is not under way", a)
+	}
+	t := s.attempts[a].Task
+	if p := s.lives[t].phase; p != want {
+		return None, fmt.Errorf("attempt %d of task %d is %s, not %s", a, t, p, want)
+	}
+	return t, nil
+}
+
+func (s *State) deactivate(a AttemptID) {
+	att := &s.attempts[a]
+	list := s.active[att.Node]
+	last := len(list) - 1
+	list[att.pos] = list[last]
+	s.attempts[list[att.pos]].pos = att.pos
+	s.active[att.Node] = list[:last]
+}
+
+func (s *State) becomeReady(t TaskID) {
+	l := &s.lives[t]
+	l.phase = Ready
+	l.readyPos = int32(len(s.ready))
+	s.ready = append(s.ready, t)
+	s.news.Ready = append(s.news.Ready, t)
+}
+
+func (s *State) dropReady(t TaskID) {
+	pos, last := s.lives[t].readyPos, len(s.ready)-1
+	s.ready[pos] = s.ready[last]
+	s.lives[s.ready[pos]].readyPos = pos
+	s.ready = s.ready[:last]
+	s.lives[t].readyPos = None
+}
+
+func (s *State) taskEnded(t TaskID, failed bool, at Time) {
+	w := &s.workflows[s.tasks[t].Workflow]
+	if failed {
+		w.failed++
+	}
+	if w.left--; w.left == 0 {
+		s.endWorkflow(w.ID, at)
+	}
+}
+
+func (s *State) endWorkflow(w WorkflowID, at Time) {
+	s.workflows[w].ended = at
+	s.ended++
+	if i := slices.Index(s.present, w); i >= 0 {
+		s.present = slices.Delete(s.present, i, i+1)
+	}
+}
+
+func (s *State) place(f FileID, n NodeID) {
+	switch {
+	case s.home[f] == None:
+		s.home[f] = n
+	case s.home[f] == everywhere || s.home[f] == n || slices.Contains(s.more[f], n):
+	default:
+		s.more[f] = append(s.more[f], n)
+	}
+}

@@ -1,0 +1,140 @@
+package planner
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// View is the read-only face of State: all that a policy may know.
+type View struct{ s *State }
+
+// View returns the read-only face of s.
+func (s *State) View() View { return View{s} }
+
+// Now is the instant of the last event.
+func (v View) Now() Time { return v.s.now }
+
+// Platform is the virtual cluster. Its capacities are those at the start; Capacity has today's.
+func (v View) Platform() *Platform { return v.s.platform }
+
+// Nodes returns the virtual nodes, by id.
+func (v View) Nodes() []Node { return v.s.platform.Nodes }
+
+// Capacity returns what node n has now: zero once it was lost.
+func (v View) Capacity(n NodeID) unit.Vector { return v.s.capacity[n] }
+
+// Held returns what attempts under way hold on node n.
+func (v View) Held(n NodeID) unit.Vector { return v.s.held[n] }
+
+// Task returns an admitted task. Its Need is that of the next attempt. It must not be changed.
+func (v View) Task(t TaskID) *Task { return &v.s.tasks[t] }
+
+// Tasks returns how many tasks were admitted: ids run from 0.
+func (v View) Tasks() int { return len(v.s.tasks) }
+
+// Workflow returns an admitted workflow. It must not be changed.
+func (v View) Workflow(w WorkflowID) *Workflow { return &v.s.workflows[w].Workflow }
+
+// Workflows returns how many workflows were admitted.
+func (v View) Workflows() int { return len(v.s.workflows) }
+
+// Ended returns how many workflows have ended.
+func (v View) Ended() int { return v.s.ended }
+
+// Present returns the workflows that have not ended, in order of arrival. It must not be changed.
+func (v View) Present() []WorkflowID { return v.s.present }
+
+// Progress returns how many tasks of w have not ended, and how many failed or were skipped.
+func (v View) Progress(w WorkflowID) (left, failed int) {
+	return int(v.s.workflows[w].left), int(v.s.workflows[w].failed)
+}
+
+// Times returns when the first task of w started and when its last one ended; unit.Never if it has not.
+func (v View) Times(w WorkflowID) (started, ended Time) {
+	return v.s.workflows[w].started, v.s.workflows[w].ended
+}
+
+// Phase returns where a task is in its life.
+func (v View) Phase(t TaskID) Phase { return v.s.lives[t].phase }
+
+// Tries returns how many attempts of t there were.
+func (v View) Tries(t TaskID) int { return int(v.s.lives[t].tries) }
+
+// Ready returns the tasks that want a first place or another try, in no particular but a deterministic order.
+func (v View) Ready() []TaskID { return v.s.ready }
+
+// Attempt returns an attempt. It must not be changed.
+func (v View) Attempt(a AttemptID) *Attempt { return &v.s.attempts[a] }
+
+// Attempts returns how many attempts there were: ids run from 0.
+func (v View) Attempts() int { return len(v.s.attempts) }
+
+// Current returns the attempt of t that is under way, or None.
+func (v View) Current(t TaskID) AttemptID {
+	if l := &v.s.lives[t]; l.phase.Placed() {
+		return l.attempt
+	}
+	return None
+}
+
+// Active returns the attempts under way on node n. It must not be changed.
+func (v View) Active(n NodeID) []AttemptID { return v.s.active[n] }
+
+// UnderWay yields all attempts under way, by node.
+func (v View) UnderWay() iter.Seq[AttemptID] {
+	return func(yield func(AttemptID) bool) {
+		for _, list := range v.s.active {
+			for _, a := range list {
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Ran returns for how long an attempt has run, suspensions not counted; 0 before it started.
+func (v View) Ran(a AttemptID) time.Duration {
+	att := &v.s.attempts[a]
+	if att.Started == unit.Never {
+		return 0
+	}
+	end := v.s.now
+	if att.Suspended != unit.Never {
+		end = att.Suspended
+	}
+	return max(0, end.Sub(att.Started)-att.Paused)
+}
+
+// File returns a file of an admitted workflow. It must not be changed.
+func (v View) File(f FileID) *File { return &v.s.files[f] }
+
+// Has reports whether file f lies on node n.
+func (v View) Has(n NodeID, f FileID) bool {
+	h := v.s.home[f]
+	return h == n || h == everywhere || (h != None && len(v.s.more) > 0 && slices.Contains(v.s.more[f], n))
+}
+
+// Nearest returns the node that file f is best copied from to node n (least time, then lowest id); None if it exists nowhere.
+func (v View) Nearest(f FileID, n NodeID) NodeID {
+	h := v.s.home[f]
+	if h == None {
+		return None
+	}
+	if h == everywhere || h == n {
+		return n
+	}
+	size, best := v.s.files[f].Size, h
+	for _, m := range v.s.more[f] {
+		if m == n {
+			return n
+		}
+		if a, b := v.s.platform.MoveTime(size, m, n), v.s.platform.MoveTime(size, best, n); a < b || a == b && m < best {
+			best = m
+		}
+	}
+	return best
+}
