@@ -312,10 +312,11 @@ func TestBadSpecIsRefused(t *testing.T) {
 }
 
 func TestTermStopsAtOnce(t *testing.T) {
+	const memory = 64 << 20
 	for name, s := range map[string]emulate.Spec{
-		"computing":  {CPUNanos: int64(time.Hour), Threads: 4},
-		"duty cycle": {CPUNanos: int64(time.Hour), DutyPercent: 10},
-		"idle":       {IdleNanos: int64(time.Hour)},
+		"computing":  {CPUNanos: int64(time.Hour), Threads: 4, MemoryBytes: memory},
+		"duty cycle": {CPUNanos: int64(time.Hour), DutyPercent: 10, MemoryBytes: memory},
+		"idle":       {IdleNanos: int64(time.Hour), MemoryBytes: memory},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -327,8 +328,15 @@ func TestTermStopsAtOnce(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// A signal that comes before the program asked for it ends it just as well, in another way.
-			time.Sleep(100 * time.Millisecond)
+			// With half of its memory it is well beyond its start.
+			for pages := 0; pages*os.Getpagesize() < memory/2; {
+				statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", cmd.Process.Pid))
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Sscanf(string(statm), "%d %d", new(int), &pages)
+				time.Sleep(time.Millisecond)
+			}
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

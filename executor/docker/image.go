@@ -1,0 +1,163 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+)
+
+const (
+	// TaskRepository is the repository of the task emulator's images; the tag tells which build of the emulator is in it.
+	TaskRepository = "gantry/task"
+	// TaskProgram is where the emulator lies in its image.
+	TaskProgram = "/gantry-task"
+	// TaskBinaryEnv is the environment variable that names the emulator's binary.
+	TaskBinaryEnv = "GANTRY_TASK"
+	// ImageLabel marks the images that gantry builds.
+	ImageLabel = "gantry.image"
+)
+
+// ErrNoImage says that the engine does not have an image.
+var ErrNoImage = errors.New("image is not on this host")
+
+// Images is what this file needs of a Docker client.
+type Images interface {
+	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
+	ImageImport(ctx context.Context, source image.ImportSource, ref string, options image.ImportOptions) (io.ReadCloser, error)
+}
+
+// CheckImage returns ErrNoImage, with advice, if the engine does not have the image. Nothing is pulled.
+func CheckImage(ctx context.Context, cli Images, ref string) error {
+	if ref == "" {
+		return errors.New("no image is named: name one with --image, or in the workload file or trace")
+	}
+	_, err := cli.ImageInspect(ctx, ref)
+	switch {
+	case err == nil:
+		return nil
+	case errdefs.IsNotFound(err):
+		return fmt.Errorf("image %s: %w (gantry pulls nothing by itself: fetch it with \"docker pull %s\", or build it; "+
+			"scripts/build-image.sh builds gantry/busybox)", ref, ErrNoImage, ref)
+	default:
+		return fmt.Errorf("look for image %s: %w", ref, err)
+	}
+}
+
+// FindTaskBinary returns the path of the task emulator: $GANTRY_TASK, else gantry-task beside the running program, else bin/gantry-task
+// in the working directory or one of its parents.
+func FindTaskBinary() (string, error) {
+	if path := os.Getenv(TaskBinaryEnv); path != "" {
+		if !isProgram(path) {
+			return "", fmt.Errorf("task emulator: %s=%s is not a program", TaskBinaryEnv, path)
+		}
+		return filepath.Abs(path)
+	}
+	if self, err := os.Executable(); err == nil {
+		if path := filepath.Join(filepath.Dir(self), "gantry-task"); isProgram(path) {
+			return path, nil
+		}
+	}
+	if dir, err := os.Getwd(); err == nil {
+		for {
+			if path := filepath.Join(dir, "bin", "gantry-task"); isProgram(path) {
+				return path, nil
+			}
+			up := filepath.Dir(dir)
+			if up == dir {
+				break
+			}
+			dir = up
+		}
+	}
+	return "", fmt.Errorf("task emulator gantry-task is neither beside gantry nor in bin/: build it (make build), or set %s to its path",
+		TaskBinaryEnv)
+}
+
+func isProgram(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
+}
+
+// EnsureTaskImage returns the image that holds the task emulator and nothing else, and builds it if the engine does not have it. Equal
+// binaries give the same reference.
+func EnsureTaskImage(ctx context.Context, cli Images, binary string) (ref string, err error) {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return "", fmt.Errorf("task emulator: %w", err)
+	}
+	if err := checkStatic(program); err != nil {
+		return "", fmt.Errorf("task emulator %s: %w", binary, err)
+	}
+	sum := sha256.Sum256(program)
+	ref = TaskRepository + ":" + hex.EncodeToString(sum[:])[:12]
+	if err := CheckImage(ctx, cli, ref); !errors.Is(err, ErrNoImage) {
+		return ref, err
+	}
+	layer, err := taskLayer(program)
+	if err != nil {
+		return "", fmt.Errorf("image %s: %w", ref, err)
+	}
+	answer, err := cli.ImageImport(ctx, image.ImportSource{Source: layer, SourceName: "-"}, ref, image.ImportOptions{
+		Message: "gantry's task emulator",
+		Changes: []string{`CMD ["` + TaskProgram + `"]`, "LABEL " + ImageLabel + "=task"},
+	})
+	if err != nil {
+		return "", fmt.Errorf("build image %s: %w", ref, err)
+	}
+	defer answer.Close()
+	// The outcome comes at the end of a stream of messages, of which each may be an error.
+	for messages := json.NewDecoder(answer); ; {
+		var m struct {
+			Error string `json:"error"`
+		}
+		switch err := messages.Decode(&m); {
+		case err == io.EOF:
+			return ref, CheckImage(ctx, cli, ref)
+		case err != nil:
+			return "", fmt.Errorf("build image %s: answer of the engine: %w", ref, err)
+		case m.Error != "":
+			return "", fmt.Errorf("build image %s: %s", ref, m.Error)
+		}
+	}
+}
+
+// checkStatic refuses a program that the empty image cannot run.
+func checkStatic(program []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return fmt.Errorf("not a Linux program: %w", err)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("needs shared libraries, which its image does not have: build it with CGO_ENABLED=0 (make build)")
+		}
+	}
+	return nil
+}
+
+// taskLayer is the root file system of the image, as a tar archive.
+func taskLayer(program []byte) (io.Reader, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err := errors.Join(
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}),
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: TaskProgram[1:], Mode: 0o755, Size: int64(len(program))}),
+	)
+	if err == nil {
+		_, err = w.Write(program)
+	}
+	return &b, errors.Join(err, w.Close())
+}

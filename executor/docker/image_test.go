@@ -1,0 +1,190 @@
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+
+	"gantry/executor/docker"
+)
+
+// shelf is an engine with nothing but images.
+type shelf struct {
+	refs    map[string]bool
+	imports int
+	answer  string // to an import
+	down    error
+}
+
+func (s *shelf) ImageInspect(_ context.Context, ref string, _ ...client.ImageInspectOption) (image.InspectResponse, error) {
+	if s.down != nil {
+		return image.InspectResponse{}, s.down
+	}
+	if !s.refs[ref] {
+		return image.InspectResponse{}, errdefs.ErrNotFound
+	}
+	return image.InspectResponse{ID: ref}, nil
+}
+
+func (s *shelf) ImageImport(_ context.Context, src image.ImportSource, ref string, _ image.ImportOptions) (io.ReadCloser, error) {
+	io.Copy(io.Discard, src.Source)
+	s.imports++
+	if s.refs != nil && !strings.Contains(s.answer, "error") {
+		s.refs[ref] = true
+	}
+	return io.NopCloser(strings.NewReader(s.answer)), nil
+}
+
+// staticProgram builds the smallest static program there is, with a comment of its own so that its bytes differ.
+func staticProgram(t *testing.T, says string) string {
+	t.Helper()
+	dir := t.TempDir()
+	src, out := filepath.Join(dir, "main.go"), filepath.Join(dir, "gantry-task")
+	if err := os.WriteFile(src, []byte("package main\nfunc main() { print(\""+says+"\") }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", out, src)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	return out
+}
+
+func TestTaskImageIsBuiltOncePerBinary(t *testing.T) {
+	ctx, s := context.Background(), &shelf{refs: map[string]bool{}, answer: `{"status":"sha256:1"}`}
+	one, two := staticProgram(t, "one"), staticProgram(t, "two")
+	first, err := docker.EnsureTaskImage(ctx, s, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := docker.EnsureTaskImage(ctx, s, one)
+	if err != nil || again != first || s.imports != 1 {
+		t.Errorf("second time: %s after %s, %d imports, %v", again, first, s.imports, err)
+	}
+	other, err := docker.EnsureTaskImage(ctx, s, two)
+	if err != nil || other == first || s.imports != 2 {
+		t.Errorf("another binary: %s after %s, %d imports, %v", other, first, s.imports, err)
+	}
+	if !strings.HasPrefix(first, "gantry/task:") || len(first) != len("gantry/task:")+12 {
+		t.Errorf("reference %s", first)
+	}
+}
+
+func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	shared, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, binary string
+		engine       *shelf
+		says         string
+	}{
+		{"no binary", "/nonexistent", &shelf{}, "no such file"},
+		{"a script", script, &shelf{}, "not a Linux program"},
+		{"a program with shared libraries", shared, &shelf{}, "CGO_ENABLED=0"},
+		{"the engine is down", staticProgram(t, "x"), &shelf{down: errors.New("cannot connect")}, "cannot connect"},
+		{"the engine has no space", staticProgram(t, "x"), &shelf{answer: `{"status":"x"}{"error":"no space left"}`}, "no space left"},
+		{"the engine answers nonsense", staticProgram(t, "x"), &shelf{answer: `{"sta`}, "answer of the engine"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := docker.EnsureTaskImage(context.Background(), c.engine, c.binary); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v does not say %q", err, c.says)
+			}
+		})
+	}
+}
+
+func TestMissingImageErrorTellsWhatToDo(t *testing.T) {
+	s := &shelf{refs: map[string]bool{"there": true}}
+	if err := docker.CheckImage(context.Background(), s, "there"); err != nil {
+		t.Error(err)
+	}
+	err := docker.CheckImage(context.Background(), s, "absent:1")
+	if !errors.Is(err, docker.ErrNoImage) || !strings.Contains(err.Error(), "docker pull absent:1") {
+		t.Error(err)
+	}
+	if err := docker.CheckImage(context.Background(), s, ""); err == nil || !strings.Contains(err.Error(), "--image") {
+		t.Error(err)
+	}
+}
+
+func TestTaskBinaryIsFound(t *testing.T) {
+	root := t.TempDir()
+	deep, bin := filepath.Join(root, "a", "b"), filepath.Join(root, "bin", "gantry-task")
+	if err := errors.Join(os.MkdirAll(deep, 0o755), os.MkdirAll(filepath.Dir(bin), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(docker.TaskBinaryEnv, "")
+	t.Chdir(deep)
+	if path, err := docker.FindTaskBinary(); err == nil {
+		t.Skipf("a gantry-task lies above the temporary directory: %s", path)
+	} else if !strings.Contains(err.Error(), "make build") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(bin, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := docker.FindTaskBinary(); err != nil || path != bin {
+		t.Errorf("%s, %v", path, err)
+	}
+	t.Setenv(docker.TaskBinaryEnv, bin+"x")
+	if _, err := docker.FindTaskBinary(); err == nil || !strings.Contains(err.Error(), docker.TaskBinaryEnv) {
+		t.Errorf("a wrong %s: %v", docker.TaskBinaryEnv, err)
+	}
+}
+
+func TestTaskImageRunsItsProgram(t *testing.T) {
+	ctx := context.Background()
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	if _, err := cli.Ping(ctx); err != nil {
+		t.Skipf("needs a Docker Engine: %v", err)
+	}
+	ref, err := docker.EnsureTaskImage(ctx, cli, staticProgram(t, "hello from the image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.ImageRemove(context.Background(), ref, image.RemoveOptions{}) })
+	c, err := cli.ContainerCreate(ctx, &container.Config{Image: ref, NetworkDisabled: true}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true}) })
+	ended, failed := cli.ContainerWait(ctx, c.ID, container.WaitConditionNextExit)
+	if err := cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-failed:
+		t.Fatal(err)
+	case <-ended:
+	}
+	out, err := cli.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStderr: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if b, err := io.ReadAll(out); err != nil || !bytes.Contains(b, []byte("hello from the image")) {
+		t.Errorf("%q, %v", b, err)
+	}
+}
