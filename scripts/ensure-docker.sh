@@ -44,6 +44,14 @@ may_change() {
 }
 
 updated=
+# update_lists fetches the package lists, once.
+update_lists() {
+	[[ -z $updated ]] || return 0
+	updated=1
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq ||
+		say "apt-get update gave errors; going on with the package lists that are there"
+}
+
 install_packages() {
 	local what="install $* from the distribution"
 	local ids=
@@ -54,10 +62,11 @@ install_packages() {
 	fi
 	may_change "$what"
 	say "$what (apt-get install $*)"
-	if [[ -z $updated ]]; then
-		as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq ||
-			say "apt-get update gave errors; trying with the package lists that are there"
-		updated=1
+	update_lists
+	# Newer releases have the docker command, with which gantry's images are built, in a package of its own.
+	if [[ " $* " == *" docker.io "* ]] && ! command -v docker >/dev/null && apt-cache show docker-cli >/dev/null 2>&1; then
+		say "and docker-cli"
+		set -- "$@" docker-cli
 	fi
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
 		die "apt-get install $* ended with an error (above)" "repair it by hand (apt-get -f install; apt-get update), then try again"
@@ -103,7 +112,7 @@ daemon() {
 	say "start dockerd $* (log: $LOG)"
 	# shellcheck disable=SC2016
 	as_root env PATH="$PATH:/usr/sbin:/sbin:/usr/local/sbin" bash -c \
-		'log=$1; shift; setsid nohup dockerd "$@" >>"$log" 2>&1 </dev/null &' daemon "$LOG" "$@"
+		'log=$1; shift; cd /; setsid nohup dockerd "$@" >>"$log" 2>&1 </dev/null &' daemon "$LOG" "$@"
 	local end=$((SECONDS + WAIT))
 	sleep 0.5
 	while ((SECONDS < end)); do

@@ -1,0 +1,56 @@
+# gantry: a trace-driven batch workflow executor. "make help" lists the targets.
+
+SHELL := /bin/bash
+# Binaries are looked for in bin/, tests and demo included.
+GANTRY := bin/gantry
+TASK := bin/gantry-task
+# Control groups and an engine that answers to root only need root; the compiler does not, so its caches stay the caller's.
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null || echo sudo -E env "PATH=$$PATH")
+FUZZTIME ?= 20s
+# Packages tested at once. Container tests share one engine, and more at once only wait for each other.
+PACKAGES ?= 2
+DEMO := examples/montage/montage-25.dax
+
+.PHONY: help demo test setup build images check bench fuzz crash clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup build images ## run a Montage of 25 tasks in Docker containers, installing what is missing
+	@echo "gantry run: $(DEMO) (25 tasks, on a virtual node of this host's cores)"
+	$(AS_ROOT) $(GANTRY) run $(DEMO)
+
+test: setup build images check ## all tests, container tests included; sets up everything first
+	go test -race -p $(PACKAGES) -timeout 10m $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./...
+
+setup: ## a Docker Engine and a C compiler; does nothing where they are
+	@scripts/ensure-docker.sh
+
+build: ## bin/gantry and bin/gantry-task
+	@mkdir -p bin
+	go build -trimpath -o $(GANTRY) ./cmd/gantry
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
+
+images: setup ## the image of the examples with real tools (gantry builds the emulator's by itself)
+	@scripts/build-image.sh
+
+check: ## format, vet, directions of imports
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }
+	go vet ./...
+	@scripts/check-imports.sh
+
+bench: build images ## the headline benchmarks, as ratios within one run
+	@scripts/bench
+
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@set -e; for pkg in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+crash: build images ## kill -9 gantry at random moments and resume; ROUNDS, SEED
+	$(AS_ROOT) scripts/crash $(or $(ROUNDS),10) $(SEED)
+
+clean: ## remove what was built (runs stay)
+	rm -rf bin
