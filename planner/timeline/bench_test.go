@@ -72,7 +72,7 @@ func BenchmarkLatest(b *testing.B) {
 			r := rand.New(rand.NewPCG(3, 4))
 			p, need, end := saturated(n)
 			for b.Loop() {
-				until := 1000*s + unit.Time(r.Int64N(int64(end)-int64(1000*s)))
+				until := 200*s + unit.Time(r.Int64N(int64(end)-int64(200*s)))
 				if at, ok := p.Latest(need, time.Second, 0, min(until, end*9/10)); !ok || at > 100*s {
 					b.Fatalf("latest until %v = %v, %v", until, at, ok)
 				}

@@ -11,13 +11,12 @@ import (
 // [unit.Vector.Fits]). Over an empty interval it fits iff it fits an idle node. It costs O(log n).
 func (p *Profile) Fits(start, end unit.Time, need unit.Vector) bool {
 	limit, ok := p.limit(need)
-	if !ok || start >= end || p.root == 0 {
+	if !ok || start >= end || p.tree.count == 0 {
 		return ok
 	}
-	if used := p.value(start); exceeds(&used, &limit) {
-		return false
-	}
-	return p.clear(p.root, unit.Vector{}, start, end, &limit)
+	s := forward{tree: &p.tree, limit: limit, from: start, start: start, end: end, once: true}
+	s.scan(p.tree.height, p.tree.root, unit.Vector{})
+	return !s.blocked
 }
 
 // Earliest returns the first instant from the given one on at which need fits for dur, or false if there is none: need exceeds the
@@ -29,12 +28,12 @@ func (p *Profile) Earliest(need unit.Vector, dur time.Duration, from unit.Time) 
 	if !ok || from == unit.Never {
 		return 0, false
 	}
-	if dur <= 0 || p.root == 0 {
+	if dur <= 0 || p.tree.count == 0 {
 		return from, true
 	}
-	used := p.value(from)
-	s := forward{nodes: p.nodes, limit: limit, dur: dur, from: from, start: from, end: from.Add(dur), blocked: exceeds(&used, &limit)}
-	if !s.scan(p.root, unit.Vector{}) && s.blocked {
+	s := forward{tree: &p.tree, limit: limit, dur: dur, from: from, start: from, end: from.Add(dur)}
+	s.scan(p.tree.height, p.tree.root, unit.Vector{})
+	if s.blocked {
 		return 0, false
 	}
 	return s.start, true
@@ -52,13 +51,12 @@ func (p *Profile) Latest(need unit.Vector, dur time.Duration, from, until unit.T
 	if dur == 0 {
 		return min(until, unit.Never-1), true
 	}
-	s := backward{nodes: p.nodes, limit: limit, dur: unit.Time(dur), first: from + unit.Time(dur), until: until, end: until}
-	if p.root == 0 || !s.scan(p.root, unit.Vector{}) {
-		s.settle()
-		s.ok = s.end >= s.first // all before the first breakpoint is free
-	}
-	if !s.ok {
+	s := backward{tree: &p.tree, limit: limit, dur: unit.Time(dur), first: from + unit.Time(dur), until: until, end: until, last: until}
+	if p.tree.count > 0 && s.scan(p.tree.height, p.tree.root, p.tree.value(unit.Never)) && !s.found {
 		return 0, false
+	}
+	if s.blocked {
+		s.end = s.last // all before the first breakpoint is free
 	}
 	return s.end - s.dur, true
 }
@@ -87,141 +85,150 @@ func exceeds(used, limit *unit.Vector) bool {
 	return false
 }
 
-// above reports whether base + rel is above limit in any dimension. With the highest sums of a subtree as rel, false says that all of
-// it is free; with the lowest, true says that all of it is blocked. (Between the two, dimensions may take turns in blocking.)
-func above(base, rel, limit *unit.Vector) bool {
-	for i := range base {
-		if base[i]+rel[i] > limit[i] {
-			return true
+// uniform reports whether all of a span is blocked, if that is asked, or all of it free; base is what is in use before it. A span that
+// is blocked by several dimensions in turn is uniform, too, but that does not show.
+func (e *span) uniform(blocked bool, base, limit *unit.Vector) bool {
+	if blocked {
+		for i := range base {
+			if base[i]+e.lo[i] > limit[i] {
+				return true
+			}
 		}
+		return false
 	}
-	return false
-}
-
-// clear reports whether no breakpoint within (start, end) of the subtree n blocks; base is what is in use before the subtree.
-func (p *Profile) clear(n int32, base unit.Vector, start, end unit.Time, limit *unit.Vector) bool {
-	for n != 0 {
-		nd := &p.nodes[n]
-		if !above(&base, &nd.hi, limit) {
-			return true
-		}
-		if nd.at > start && !p.clear(nd.left, base, start, end, limit) {
+	for i := range base {
+		if base[i]+e.hi[i] > limit[i] {
 			return false
 		}
-		if nd.at >= end {
-			return true
-		}
-		step(&base, p.nodes, nd)
-		if nd.at > start && exceeds(&base, limit) {
-			return false
-		}
-		n = nd.right
 	}
 	return true
 }
 
-// step takes base from what is in use before the subtree of nd to what is in use from nd on.
-func step(base *unit.Vector, nodes []node, nd *node) {
-	left := &nodes[nd.left]
-	for i := range base {
-		base[i] += left.sum[i] + nd.delta[i]
-	}
-}
-
-// forward looks for the earliest start. At every point of the scan the candidate is free from start on, or time is blocked.
+// forward looks for the earliest start. All along, either the candidate has been free since start, or time is blocked.
 type forward struct {
-	nodes      []node
+	tree       *tree
 	limit      unit.Vector
 	dur        time.Duration
-	from       unit.Time // breakpoints up to here are behind the scan
+	from       unit.Time // nothing before matters
 	start, end unit.Time // the candidate
 	blocked    bool
+	once       bool // the first candidate is the only one
 }
 
-// scan passes over a subtree in order of time and reports whether the candidate stands.
-func (s *forward) scan(n int32, base unit.Vector) bool {
-	for n != 0 {
-		nd := &s.nodes[n]
-		if s.blocked {
-			if above(&base, &nd.lo, &s.limit) {
-				return false
+// scan passes over a block in order of time, base being what is in use before it, and reports whether the search is over.
+func (s *forward) scan(level int, n int32, base unit.Vector) bool {
+	if level == 0 {
+		return s.scanLeaf(&s.tree.leaves.blocks[n], base)
+	}
+	b := &s.tree.inner.blocks[n]
+	k := find(b, s.from)
+	for i := range k {
+		plus(&base, &b.e[i].sum)
+	}
+	for ; k < int(b.n); k++ {
+		e := &b.e[k]
+		if e.first <= s.from {
+			if s.scan(level-1, e.block, base) {
+				return true
 			}
-		} else if !above(&base, &nd.hi, &s.limit) {
-			return false
-		}
-		if nd.at > s.from && s.scan(nd.left, base) {
+		} else if !s.blocked && e.first >= s.end {
+			return true
+		} else if !e.uniform(s.blocked, &base, &s.limit) && s.scan(level-1, e.block, base) {
 			return true
 		}
-		step(&base, s.nodes, nd)
-		if nd.at > s.from {
-			if !s.blocked && nd.at >= s.end {
-				return true
-			}
-			if exceeds(&base, &s.limit) {
-				s.blocked = true
-			} else if s.blocked {
-				s.blocked, s.start, s.end = false, nd.at, nd.at.Add(s.dur)
-			}
-		}
-		n = nd.right
+		plus(&base, &e.sum)
 	}
 	return false
 }
 
-// backward looks for the latest start, as the end from which time is free backwards.
+func (s *forward) scanLeaf(b *block[step], used unit.Vector) bool {
+	k := 0
+	for ; k < int(b.n) && b.e[k].at <= s.from; k++ {
+		plus(&used, &b.e[k].delta)
+	}
+	if k > 0 {
+		if s.blocked = exceeds(&used, &s.limit); s.blocked && s.once {
+			return true
+		}
+	}
+	for ; k < int(b.n); k++ {
+		at := b.e[k].at
+		if !s.blocked && at >= s.end {
+			return true
+		}
+		plus(&used, &b.e[k].delta)
+		blocked := exceeds(&used, &s.limit)
+		if blocked && s.once {
+			s.blocked = true
+			return true
+		}
+		if s.blocked && !blocked {
+			s.start, s.end = at, at.Add(s.dur)
+		}
+		s.blocked = blocked
+	}
+	return false
+}
+
+// backward looks for the latest start, from the end of time on. All along, either the candidate is free from last to end, or time is
+// blocked from last on.
 type backward struct {
-	nodes        []node
+	tree         *tree
 	limit        unit.Vector
 	dur          unit.Time
-	first, until unit.Time // no end before first will do; breakpoints from until on do not matter
-	end          unit.Time // the candidate, unless ahead is set
+	first, until unit.Time // ends before first will not do; what is from until on does not matter
+	end, last    unit.Time
 	blocked      bool
-	ahead        int32 // a subtree that is blocked throughout: the candidate is its first breakpoint
-	ok           bool
+	found        bool
 }
 
-// scan passes over a subtree against the order of time and reports whether the search is over, with its outcome in ok.
-func (s *backward) scan(n int32, base unit.Vector) bool {
-	for n != 0 {
-		nd := &s.nodes[n]
-		if s.blocked {
-			if above(&base, &nd.lo, &s.limit) {
-				s.ahead = n
-				return false
-			}
-		} else if !above(&base, &nd.hi, &s.limit) {
-			return false
+// scan passes over a block against the order of time, used being what is in use at its end, and reports whether the search is over.
+func (s *backward) scan(level int, n int32, used unit.Vector) bool {
+	if level == 0 {
+		return s.scanLeaf(&s.tree.leaves.blocks[n], used)
+	}
+	b := &s.tree.inner.blocks[n]
+	for k := int(b.n) - 1; k >= 0; k-- {
+		e := &b.e[k]
+		minus(&used, &e.sum) // what is in use before the span
+		if e.first >= s.until {
+			continue
 		}
-		if nd.at < s.until {
-			own := base
-			step(&own, s.nodes, nd)
-			if s.scan(nd.right, own) {
+		if e.uniform(s.blocked, &used, &s.limit) {
+			if s.stretch(s.blocked, e.first) {
 				return true
 			}
-			if exceeds(&own, &s.limit) {
-				s.blocked, s.end, s.ahead = true, nd.at, 0
-				if s.end < s.first {
-					return true
-				}
-			} else {
-				s.settle()
-				if s.ok = s.end >= s.first && nd.at <= s.end-s.dur; s.ok || s.end < s.first {
-					return true
-				}
-			}
+			continue
 		}
-		n = nd.left
+		after := used
+		plus(&after, &e.sum)
+		if s.scan(level-1, e.block, after) {
+			return true
+		}
 	}
 	return false
 }
 
-// settle ends a blocked stretch: the candidate is where it began.
-func (s *backward) settle() {
-	s.blocked = false
-	if s.ahead != 0 {
-		for n := s.ahead; n != 0; n = s.nodes[n].left {
-			s.end = s.nodes[n].at
+func (s *backward) scanLeaf(b *block[step], used unit.Vector) bool {
+	for k := int(b.n) - 1; k >= 0; k-- {
+		e := &b.e[k]
+		if e.at < s.until && s.stretch(exceeds(&used, &s.limit), e.at) {
+			return true
 		}
-		s.ahead = 0
+		minus(&used, &e.delta)
 	}
+	return false
+}
+
+// stretch goes back to an instant from which on time is blocked or free, and reports whether that ends the search.
+func (s *backward) stretch(blocked bool, at unit.Time) bool {
+	if s.blocked && !blocked {
+		s.end = s.last
+	}
+	s.blocked, s.last = blocked, at
+	if blocked {
+		return at < s.first
+	}
+	s.found = at <= s.end-s.dur
+	return s.found
 }

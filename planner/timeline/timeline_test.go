@@ -30,8 +30,8 @@ func TestConservativeBackfilling(t *testing.T) {
 		{"J1 has to wait for the running job", 8, 10 * s, 10 * s},
 		{"J2 has to wait for J1", 10, 5 * s, 20 * s},
 		{"J3 would delay J2 if it started at once", 2, 22 * s, 25 * s},
-		{"J4 is short enough for the two cores beside J1", 2, 10 * s, 0},
-		{"J5 is too long for what J4 left", 2, 11 * s, 25 * s},
+		{"J4 goes beside the running job", 4, 10 * s, 0},
+		{"J5 is too long to go beside J1", 2, 11 * s, 25 * s},
 	}
 	p := timeline.New(unit.Cores(10))
 	p.Add(0, 10*s, unit.Cores(6))
@@ -45,9 +45,8 @@ func TestConservativeBackfilling(t *testing.T) {
 		}
 		p.Add(at, at+j.run, unit.Cores(j.cores))
 	}
-	want := []point{{0, unit.Cores(8)}, {10 * s, unit.Cores(8)}, {20 * s, unit.Cores(10)}, {25 * s, unit.Cores(4)}, {36 * s, unit.Cores(2)},
+	want := []point{{0, unit.Cores(10)}, {10 * s, unit.Cores(8)}, {20 * s, unit.Cores(10)}, {25 * s, unit.Cores(4)}, {36 * s, unit.Cores(2)},
 		{47 * s, unit.Cores(0)}}
-	want = slices.Delete(want, 1, 2) // J1 takes over from the running job and J4: nothing changes at 10 s
 	if got := points(p); !slices.Equal(got, want) {
 		t.Errorf("profile %v, want %v", got, want)
 	}
