@@ -39,12 +39,17 @@ func (f Fields) Has(g Fields) bool { return f&g == g }
 // each other by index.
 type Workflow struct {
 	Name    string
-	Label   string // how people recognise it: the file's base name where Name says nothing
+	Label   string // how people recognise it: the file's base name without endings; Name for standard input
 	Source  string // path, or "-" for standard input
 	Format  Format
 	Version string // as the file says; "" if it does not
-	Tasks   []Task // in file order, which need not be topological
-	Files   []File
+	// OpaqueNames says that file names are mere identifiers, even where they look like absolute paths (Nextflow in WfFormat).
+	OpaqueNames bool
+	FileEdges   int           // how many of the edges are only implied by files
+	Makespan    time.Duration // of the recorded execution; 0: not said
+	ExecutedAt  string        // start of the recorded execution, as the file writes it
+	Tasks       []Task        // in file order, which need not be topological
+	Files       []File
 }
 
 // Task is one node of the DAG. Which of its numbers the trace really gave is in Known; what Impute filled in is in Imputed;

@@ -1,0 +1,550 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// builder collects what a reader finds and resolves it into a Workflow. Readers of all formats feed the same one.
+type builder struct {
+	wf     *Workflow
+	opt    ReadOptions
+	faults faultList
+	byID   map[string]int32
+	byName map[string]int32 // files
+	uses   []fileUse        // parallel to wf.Files
+	more   map[int32][]int32
+	edges  []edge
+	late   []lateEdge
+	intern map[string]string
+	// quietTwins: the format tells every edge twice, so that duplicates are no fault.
+	quietTwins bool
+	// noFileEdges: the format's files are no specification of data flow (WfFormat 0.x records system calls).
+	noFileEdges bool
+}
+
+// fileUse is what the uses of one file say of its size.
+type fileUse struct {
+	out, in         int64 // by the first producer that gives it; the largest of the consumers
+	hasOut, hasIn   bool
+	differs, inside bool
+}
+
+type edge struct {
+	parent, child int32
+	line          int32
+}
+
+// lateEdge names a task that was not defined yet.
+type lateEdge struct {
+	parent, child string
+	line          int
+}
+
+func newBuilder(source string, opt ReadOptions) *builder {
+	return &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, byID: map[string]int32{}, byName: map[string]int32{},
+		more: map[int32][]int32{}, intern: map[string]string{}}
+}
+
+// label is the base name of a file without the endings that tell its format.
+func label(source string) string {
+	if source == "-" {
+		return ""
+	}
+	base := path.Base(source)
+	for {
+		ext := path.Ext(base)
+		switch strings.ToLower(ext) {
+		case ".gz", ".zip", ".xml", ".dax", ".adag", ".json", ".yml", ".yaml":
+			base = strings.TrimSuffix(base, ext)
+		default:
+			return base
+		}
+	}
+}
+
+// same returns one copy of equal strings.
+func (b *builder) same(s string) string {
+	if t, ok := b.intern[s]; ok {
+		return t
+	}
+	b.intern[s] = s
+	return s
+}
+
+// task adds a task and returns it, or nil where the id is missing or taken.
+func (b *builder) task(id string, line int) *Task {
+	if id == "" {
+		b.faults.fail("missing-id", line, "", "a task without an id; give it one")
+		return nil
+	}
+	if old, ok := b.byID[id]; ok {
+		b.faults.fail("duplicate-id", line, id, "task id %s is taken by the task on line %d; ids have to be unique", id, b.wf.Tasks[old].Line)
+		return nil
+	}
+	b.byID[id] = int32(len(b.wf.Tasks))
+	b.wf.Tasks = append(b.wf.Tasks, Task{ID: id, Line: line, Retries: -1})
+	return &b.wf.Tasks[len(b.wf.Tasks)-1]
+}
+
+// file returns the index of a logical file.
+func (b *builder) file(name string) int32 {
+	if i, ok := b.byName[name]; ok {
+		return i
+	}
+	i := int32(len(b.wf.Files))
+	b.byName[name] = i
+	b.wf.Files = append(b.wf.Files, File{Name: name, Producer: -1})
+	b.uses = append(b.uses, fileUse{})
+	return i
+}
+
+// reads adds an input to the last task, once.
+func (b *builder) reads(name string) int32 {
+	t, f := &b.wf.Tasks[len(b.wf.Tasks)-1], b.file(name)
+	if !slices.Contains(last(t.Inputs, 64), f) {
+		t.Inputs = append(t.Inputs, f)
+	}
+	return f
+}
+
+// writes adds an output to the last task, once.
+func (b *builder) writes(name string) int32 {
+	me := int32(len(b.wf.Tasks) - 1)
+	t, f := &b.wf.Tasks[me], b.file(name)
+	switch p := b.wf.Files[f].Producer; {
+	case p == me || slices.Contains(last(b.more[f], 1), me):
+		return f
+	case p < 0:
+		b.wf.Files[f].Producer = me
+	default:
+		b.more[f] = append(b.more[f], me)
+		if len(b.more[f]) == 1 {
+			b.faults.warn("several-producers", t.Line, t.ID, "file %s is written by tasks %s and %s: a task that reads it is ordered after "+
+				"them only as far as the explicit dependencies say", b.wf.Files[f].Name, b.wf.Tasks[p].ID, t.ID)
+		}
+	}
+	t.Outputs = append(t.Outputs, f)
+	return f
+}
+
+// last is the end of s: full searches of long lists would be quadratic. What slips through is removed by resolve.
+func last(s []int32, n int) []int32 { return s[max(0, len(s)-n):] }
+
+// size notes the size that a use of file f gives.
+func (b *builder) size(f int32, text string, produced bool, line int) {
+	id := ""
+	if n := len(b.wf.Tasks); n > 0 {
+		id = b.wf.Tasks[n-1].ID
+	}
+	n, err := parseCount(text, b.opt.sizeScale)
+	if err != nil {
+		b.faults.judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", text, b.wf.Files[f].Name, err)
+		return
+	}
+	if n < 0 {
+		b.faults.warn("negative-size", line, id, "file %s has size %d: the sign is dropped", b.wf.Files[f].Name, n)
+		n = -n
+	}
+	u := &b.uses[f]
+	if (u.hasOut && u.out != n || u.hasIn && u.in != n) && !u.differs {
+		u.differs = true
+		b.faults.warn("size-differs", line, id, "file %s is said to have %d bytes, and another size elsewhere: its producer's size is taken, for a "+
+			"file from outside the largest", b.wf.Files[f].Name, n)
+	}
+	switch {
+	case !produced:
+		u.in, u.hasIn = max(u.in, n), true
+	case !u.hasOut:
+		u.out, u.hasOut = n, true
+	}
+}
+
+// depends adds the edge parent → child by ids.
+func (b *builder) depends(parent, child string, line int) {
+	p, okP := b.byID[parent]
+	c, okC := b.byID[child]
+	if !okP || !okC {
+		b.late = append(b.late, lateEdge{parent, child, line})
+		return
+	}
+	b.edges = append(b.edges, edge{p, c, int32(line)})
+}
+
+func (b *builder) runtime(t *Task, text string, line int) {
+	d, err := parseSeconds(text)
+	switch {
+	case err != nil:
+		b.faults.judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "runtime %q of task %s is %v", text, t.ID, err)
+		return
+	case d < 0:
+		b.faults.judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID, text)
+		d = 0
+	}
+	t.Runtime = d
+	t.Known |= Runtime
+}
+
+// positive reads a number that has to be above 0 and returns 0 where it is not; 0 itself is "not known".
+func (b *builder) positive(t *Task, what, text string, line int) float64 {
+	x, err := parseNumber(text)
+	if err == nil && x < 0 {
+		err = fmt.Errorf("negative")
+	}
+	if err != nil {
+		b.faults.judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
+		return 0
+	}
+	return x
+}
+
+func (b *builder) cores(t *Task, text string, line int) {
+	if x := b.positive(t, "cores", text, line); x > 0 {
+		t.Cores = x
+		t.Known |= Cores
+	}
+}
+
+// amount reads a byte count; 0 is returned, and false, where it is none.
+func (b *builder) amount(t *Task, what, text string, scale int64, line int) (int64, bool) {
+	n, err := parseCount(text, scale)
+	if err == nil && n < 0 {
+		err = fmt.Errorf("negative")
+	}
+	if err != nil {
+		b.faults.judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
+		return 0, false
+	}
+	return n, true
+}
+
+// memory takes the peak memory; 0 says "too short to be sampled" and is not known.
+func (b *builder) memory(t *Task, text string, scale int64, line int) {
+	if n, ok := b.amount(t, "memory", text, scale, line); ok && n > 0 {
+		t.MemoryBytes = n
+		t.Known |= Memory
+	}
+}
+
+// resolve turns references into indices, adds the edges that only files imply and checks that the graph is acyclic.
+func (b *builder) resolve() {
+	if b.wf.Label == "" {
+		b.wf.Label = cmp.Or(b.wf.Name, "workflow")
+	}
+	if len(b.wf.Tasks) == 0 && !HasErrors(b.faults.list) {
+		b.faults.fail("no-tasks", 0, "", "the workflow has no tasks")
+	}
+	b.resolveLate()
+	b.sizes()
+	b.link(b.edges)
+	b.acyclic(nil)
+	if implied := b.implied(); len(implied) > 0 {
+		b.edges = append(b.edges, implied...)
+		b.link(b.edges)
+		b.wf.FileEdges = len(implied)
+		b.acyclic(implied)
+	}
+	b.unsafeNames()
+}
+
+func (b *builder) resolveLate() {
+	for _, l := range b.late {
+		p, okP := b.byID[l.parent]
+		c, okC := b.byID[l.child]
+		switch {
+		case !okC:
+			b.faults.judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped", "there is no task %q, which should depend on %q",
+				l.child, l.parent)
+		case !okP:
+			b.faults.judge(b.opt.Repair, "unknown-parent", l.line, l.child, "the dependency is dropped", "task %s depends on %q, which is no task",
+				l.child, l.parent)
+		default:
+			b.edges = append(b.edges, edge{p, c, int32(l.line)})
+		}
+	}
+	b.late = nil
+}
+
+// sizes decides the size of each file: its producer's, else the largest that a consumer gives.
+func (b *builder) sizes() {
+	for i, u := range b.uses {
+		f := &b.wf.Files[i]
+		switch {
+		case u.hasOut:
+			f.Size, f.Sized = u.out, true
+		case u.hasIn:
+			f.Size, f.Sized = u.in, true
+		}
+	}
+	for i := range b.wf.Tasks {
+		t := &b.wf.Tasks[i]
+		t.Inputs, t.Outputs = distinct(t.Inputs), distinct(t.Outputs)
+	}
+}
+
+// distinct removes later copies, in place.
+func distinct(s []int32) []int32 {
+	if len(s) <= 64 { // reads looked at all of them
+		return s
+	}
+	seen := make(map[int32]bool, len(s))
+	return slices.DeleteFunc(s, func(x int32) bool {
+		if seen[x] {
+			return true
+		}
+		seen[x] = true
+		return false
+	})
+}
+
+// link sorts the edges, drops self edges and duplicates, and fills Parents and Children.
+func (b *builder) link(edges []edge) {
+	slices.SortFunc(edges, func(x, y edge) int {
+		return cmp.Or(cmp.Compare(x.child, y.child), cmp.Compare(x.parent, y.parent), cmp.Compare(x.line, y.line))
+	})
+	tasks, kept := b.wf.Tasks, edges[:0]
+	fanout := make([]int32, len(tasks))
+	for _, e := range edges {
+		if e.parent == e.child {
+			b.faults.warn("self-edge", int(e.line), tasks[e.child].ID, "task %s is its own parent: the dependency is dropped", tasks[e.child].ID)
+			continue
+		}
+		if n := len(kept); n > 0 && kept[n-1].parent == e.parent && kept[n-1].child == e.child {
+			if !b.quietTwins {
+				b.faults.warn("duplicate-edge", int(e.line), tasks[e.child].ID, "task %s is said twice to depend on %s: once is enough",
+					tasks[e.child].ID, tasks[e.parent].ID)
+			}
+			continue
+		}
+		kept = append(kept, e)
+		fanout[e.parent]++
+	}
+	b.edges = kept
+	parents, children := make([]int32, len(kept)), make([]int32, len(kept))
+	at := int32(0)
+	for i, n := range fanout {
+		tasks[i].Parents, tasks[i].Children = nil, nil
+		if n > 0 {
+			tasks[i].Children = children[at : at : at+n]
+		}
+		at += n
+	}
+	for from := 0; from < len(kept); {
+		to := from
+		for c := kept[from].child; to < len(kept) && kept[to].child == c; to++ {
+			parents[to] = kept[to].parent
+			p := &tasks[kept[to].parent]
+			p.Children = append(p.Children, c)
+		}
+		tasks[kept[from].child].Parents = parents[from:to:to]
+		from = to
+	}
+}
+
+// acyclic checks the graph; implied are the edges that files add to it. A cycle is an error naming it, or, by repair, is broken by
+// dropping the edges that lead back in a depth-first walk in file order.
+func (b *builder) acyclic(implied []edge) {
+	cycle := b.wf.cycle()
+	if cycle == nil {
+		return
+	}
+	if !b.opt.Repair {
+		// The line is that of an edge of the cycle, and the first task of the message is its child.
+		e, _ := b.edge(cycle[len(cycle)-1], cycle[0])
+		cause, pairs := "", map[[2]int32]bool{}
+		for i, c := range cycle {
+			pairs[[2]int32{cycle[(i+len(cycle)-1)%len(cycle)], c}] = true
+		}
+		for _, x := range implied {
+			if pairs[[2]int32{x.parent, x.child}] {
+				cause = fmt.Sprintf(" (%s reads what %s writes)", b.wf.Tasks[x.child].ID, b.wf.Tasks[x.parent].ID)
+				break
+			}
+		}
+		b.faults.fail("cycle", cmp.Or(int(e.line), b.wf.Tasks[cycle[0]].Line), b.wf.Tasks[cycle[0]].ID,
+			"tasks wait for each other: %s%s (--repair: the edges that lead back are dropped)", b.wf.path(cycle), cause)
+		return
+	}
+	back := b.wf.backEdges()
+	for _, e := range back {
+		x, _ := b.edge(e.parent, e.child)
+		b.faults.add(Warning, maxPerRule, "cycle", int(x.line), b.wf.Tasks[e.child].ID, "cycle broken: task %s no longer waits for %s",
+			b.wf.Tasks[e.child].ID, b.wf.Tasks[e.parent].ID)
+	}
+	drop := make(map[[2]int32]bool, len(back))
+	for _, e := range back {
+		drop[[2]int32{e.parent, e.child}] = true
+	}
+	b.edges = slices.DeleteFunc(b.edges, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
+	b.wf.FileEdges -= countFunc(implied, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
+	b.link(b.edges)
+}
+
+func countFunc(es []edge, f func(edge) bool) (n int) {
+	for _, e := range es {
+		if f(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// edge finds an edge; b.edges is sorted.
+func (b *builder) edge(parent, child int32) (edge, bool) {
+	i, ok := slices.BinarySearchFunc(b.edges, edge{parent: parent, child: child}, func(x, y edge) int {
+		return cmp.Or(cmp.Compare(x.child, y.child), cmp.Compare(x.parent, y.parent))
+	})
+	if !ok {
+		return edge{}, false
+	}
+	return b.edges[i], true
+}
+
+// path writes a cycle as "a -> b -> a", at most a dozen names of it.
+func (w *Workflow) path(cycle []int32) string {
+	const most = 12
+	var s strings.Builder
+	for i, t := range cycle {
+		if i == most {
+			fmt.Fprintf(&s, "… %d more … -> ", len(cycle)-most)
+			break
+		}
+		s.WriteString(w.Tasks[t].ID + " -> ")
+	}
+	return s.String() + w.Tasks[cycle[0]].ID
+}
+
+// searchBudget bounds the tasks looked at while the producers of files with several of them are told apart.
+const searchBudget = 20_000_000
+
+// implied returns the edges that only files tell: from the one task that writes a file to those that read it. Where several tasks
+// write it, the explicit edges decide: if one of the writers precedes the reader, nothing is added; if none does, the reader waits
+// for all writers that do not depend on it, and a warning says so.
+func (b *builder) implied() []edge {
+	if b.noFileEdges {
+		return nil
+	}
+	var out []edge
+	s := search{wf: b.wf, budget: searchBudget}
+	for i := range b.wf.Tasks {
+		c, t := int32(i), &b.wf.Tasks[i]
+		for _, f := range t.Inputs {
+			p := b.wf.Files[f].Producer
+			if p < 0 {
+				continue
+			}
+			rest := b.more[f]
+			if len(rest) == 0 {
+				if _, ok := slices.BinarySearch(t.Parents, p); p != c && !ok {
+					out = append(out, edge{p, c, int32(t.Line)})
+				}
+				continue
+			}
+			writers := slices.DeleteFunc(append([]int32{p}, rest...), func(w int32) bool { return w == c })
+			if s.anyPrecedes(writers, c) {
+				continue
+			}
+			if s.budget <= 0 {
+				b.faults.warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write: too many to tell which is meant, so that only "+
+					"the explicit dependencies count", t.ID, b.wf.Files[f].Name, len(rest)+1)
+				continue
+			}
+			n := len(out)
+			for _, w := range writers {
+				if !s.anyPrecedes([]int32{c}, w) {
+					out = append(out, edge{w, c, int32(t.Line)})
+				}
+			}
+			if len(out) > n {
+				b.faults.warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write, none of them before it by explicit dependencies: "+
+					"it waits for all of them that do not depend on it", t.ID, b.wf.Files[f].Name, len(writers))
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y edge) int { return cmp.Or(cmp.Compare(x.child, y.child), cmp.Compare(x.parent, y.parent)) })
+	return slices.CompactFunc(out, func(x, y edge) bool { return x.child == y.child && x.parent == y.parent })
+}
+
+// search asks which tasks precede others. Levels prune it: an ancestor is on a lower level.
+type search struct {
+	wf     *Workflow
+	budget int
+	level  []int32
+	stamp  []int32
+	round  int32
+	stack  []int32
+}
+
+// anyPrecedes reports whether one of the tasks is an ancestor of c.
+func (s *search) anyPrecedes(tasks []int32, c int32) bool {
+	for _, p := range tasks {
+		if _, ok := slices.BinarySearch(s.wf.Tasks[c].Parents, p); ok {
+			return true
+		}
+	}
+	if s.level == nil {
+		s.level, _ = s.wf.levels()
+		s.stamp = make([]int32, len(s.wf.Tasks))
+	}
+	s.round += 2
+	goal, seen := s.round, s.round-1
+	lowest := int32(len(s.wf.Tasks))
+	for _, p := range tasks {
+		s.stamp[p] = goal
+		lowest = min(lowest, s.level[p])
+	}
+	s.stack = append(s.stack[:0], c)
+	for len(s.stack) > 0 && s.budget > 0 {
+		t := s.stack[len(s.stack)-1]
+		s.stack = s.stack[:len(s.stack)-1]
+		for _, p := range s.wf.Tasks[t].Parents {
+			s.budget--
+			if s.stamp[p] == goal {
+				return true
+			}
+			if s.stamp[p] != seen && s.level[p] > lowest {
+				s.stamp[p] = seen
+				s.stack = append(s.stack, p)
+			}
+		}
+	}
+	return false
+}
+
+// unsafeNames warns of files that could leave a task's directory.
+func (b *builder) unsafeNames() {
+	if b.wf.OpaqueNames {
+		return
+	}
+	for i := range b.wf.Files {
+		f := &b.wf.Files[i]
+		if !SafeName(f.Name) {
+			t := Task{}
+			if f.Producer >= 0 {
+				t = b.wf.Tasks[f.Producer]
+			}
+			b.faults.warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and simulate go on, gantry run refuses the workflow", f.Name)
+		}
+	}
+}
+
+// SafeName reports whether a logical file name stays below the directory that it is used in: it is relative, has no ".." that leads
+// out, no NUL, and names something.
+func SafeName(name string) bool {
+	if name == "" || strings.HasPrefix(name, "/") || strings.ContainsRune(name, 0) {
+		return false
+	}
+	clean := path.Clean(name)
+	return clean != "." && clean != ".." && !strings.HasPrefix(clean, "../")
+}
+
+// limit is a wall-clock limit in a number of units.
+func (b *builder) limit(t *Task, what, text string, unit time.Duration, line int) {
+	if x := b.positive(t, what, text, line); x > 0 {
+		t.TimeLimit = time.Duration(min(x*float64(unit), maxSeconds*1e9/2))
+	}
+}

@@ -1,0 +1,262 @@
+package trace
+
+import "math"
+
+// levels returns the level of every task, the number of edges on the longest path to it from a task without parents, and whether
+// the graph is cyclic. Tasks on cycles or behind them have the number of tasks as their level.
+func (w *Workflow) levels() (level []int32, cyclic bool) {
+	level = make([]int32, len(w.Tasks))
+	order := w.order()
+	for _, t := range order {
+		for _, c := range w.Tasks[t].Children {
+			level[c] = max(level[c], level[t]+1)
+		}
+	}
+	if len(order) == len(w.Tasks) {
+		return level, false
+	}
+	placed := make([]bool, len(w.Tasks))
+	for _, t := range order {
+		placed[t] = true
+	}
+	for i := range level {
+		if !placed[i] {
+			level[i] = int32(len(w.Tasks))
+		}
+	}
+	return level, true
+}
+
+// order returns the tasks in topological order, those that become free first in front. Tasks on or behind a cycle are left out.
+func (w *Workflow) order() []int32 {
+	waits := make([]int32, len(w.Tasks))
+	order := make([]int32, 0, len(w.Tasks))
+	for i := range w.Tasks {
+		if waits[i] = int32(len(w.Tasks[i].Parents)); waits[i] == 0 {
+			order = append(order, int32(i))
+		}
+	}
+	for at := 0; at < len(order); at++ {
+		for _, c := range w.Tasks[order[at]].Children {
+			if waits[c]--; waits[c] == 0 {
+				order = append(order, c)
+			}
+		}
+	}
+	return order
+}
+
+// cycle returns the tasks of one cycle in the order of its edges, or nil.
+func (w *Workflow) cycle() []int32 {
+	order := w.order()
+	if len(order) == len(w.Tasks) {
+		return nil
+	}
+	free := make([]bool, len(w.Tasks))
+	for _, t := range order {
+		free[t] = true
+	}
+	// A task left over has a parent left over: going back from any must come round.
+	at := int32(0)
+	for free[at] {
+		at++
+	}
+	place := map[int32]int{}
+	var back []int32
+	for {
+		if n, ok := place[at]; ok {
+			back = back[n:]
+			break
+		}
+		place[at] = len(back)
+		back = append(back, at)
+		for _, p := range w.Tasks[at].Parents {
+			if !free[p] {
+				at = p
+				break
+			}
+		}
+	}
+	// Forward, from the task that comes first in the file.
+	n, first := len(back), 0
+	for i := range back {
+		if back[i] < back[first] {
+			first = i
+		}
+	}
+	cycle := make([]int32, n)
+	for i := range cycle {
+		cycle[i] = back[((first-i)%n+n)%n]
+	}
+	return cycle
+}
+
+// backEdges returns the edges that lead back to a task on the path of a depth-first walk, first from the tasks without parents, then
+// from the rest, in file order. Without them the graph is acyclic.
+func (w *Workflow) backEdges() []edge {
+	const unseen, open, done = 0, 1, 2
+	state := make([]uint8, len(w.Tasks))
+	var back []edge
+	type frame struct{ task, next int32 }
+	var stack []frame
+	walk := func(root int32) {
+		stack = append(stack[:0], frame{task: root})
+		state[root] = open
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			children := w.Tasks[f.task].Children
+			if int(f.next) == len(children) {
+				state[f.task] = done
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			c := children[f.next]
+			f.next++
+			switch state[c] {
+			case unseen:
+				state[c] = open
+				stack = append(stack, frame{task: c})
+			case open:
+				back = append(back, edge{parent: f.task, child: c})
+			}
+		}
+	}
+	for _, roots := range []bool{true, false} {
+		for i := range w.Tasks {
+			if state[i] == unseen && (!roots || len(w.Tasks[i].Parents) == 0) {
+				walk(int32(i))
+			}
+		}
+	}
+	return back
+}
+
+// Stats are the figures of a workflow.
+type Stats struct {
+	Tasks, Kinds        int
+	Edges, FileEdges    int // FileEdges of the Edges are only implied by files
+	Levels, Width       int // number of levels, and of tasks on the largest; of a cyclic graph, without what is on or behind cycles
+	Components          int
+	Cyclic              bool
+	RuntimeSeconds      float64 // sum over the tasks that have one
+	CriticalPathSeconds float64 // longest path by runtime; NaN where the graph is cyclic
+	Files, Sized        int
+	Bytes               int64 // sum over the files that have a size; saturating
+	Known, Imputed      map[Fields]int
+}
+
+// Each lists the single fields in the order of their declaration.
+func (Fields) Each() []Fields {
+	return []Fields{Runtime, Cores, Memory, AvgCPU, ReadBytes, WrittenBytes, Command, Image}
+}
+
+// String names a single field as check prints it.
+func (f Fields) String() string {
+	switch f {
+	case Runtime:
+		return "runtime"
+	case Cores:
+		return "cores"
+	case Memory:
+		return "memory"
+	case AvgCPU:
+		return "avg_cpu"
+	case ReadBytes:
+		return "read_bytes"
+	case WrittenBytes:
+		return "written_bytes"
+	case Command:
+		return "command"
+	case Image:
+		return "image"
+	}
+	return "fields"
+}
+
+// Stats computes the figures in time proportional to tasks and edges.
+func (w *Workflow) Stats() Stats {
+	s := Stats{Tasks: len(w.Tasks), FileEdges: w.FileEdges, Files: len(w.Files), Known: map[Fields]int{}, Imputed: map[Fields]int{}}
+	kinds := map[string]bool{}
+	var total float64 // of nanoseconds: whole numbers, exact up to 104 days, then to 16 digits
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		kinds[t.Kind] = true
+		s.Edges += len(t.Parents)
+		total += float64(t.Runtime)
+		for _, f := range Fields(0).Each() {
+			if t.Known.Has(f) {
+				s.Known[f]++
+			}
+			if t.Imputed.Has(f) {
+				s.Imputed[f]++
+			}
+		}
+	}
+	s.Kinds, s.RuntimeSeconds = len(kinds), total/1e9
+	for i := range w.Files {
+		if f := &w.Files[i]; f.Sized {
+			s.Sized++
+			if s.Bytes += f.Size; s.Bytes < 0 {
+				s.Bytes = math.MaxInt64
+			}
+		}
+	}
+	level, cyclic := w.levels()
+	s.Cyclic = cyclic
+	width := make([]int, len(w.Tasks)+1)
+	for _, l := range level {
+		if int(l) < len(w.Tasks) {
+			width[l]++
+		}
+	}
+	for l, n := range width {
+		if n > 0 {
+			s.Levels, s.Width = l+1, max(s.Width, n)
+		}
+	}
+	s.Components = w.components()
+	if cyclic {
+		s.CriticalPathSeconds = math.NaN()
+	} else {
+		s.CriticalPathSeconds = w.criticalPath() / 1e9
+	}
+	return s
+}
+
+// criticalPath is the longest path by runtime, in nanoseconds.
+func (w *Workflow) criticalPath() float64 {
+	longest, end := 0.0, make([]float64, len(w.Tasks))
+	for _, t := range w.order() {
+		end[t] += float64(w.Tasks[t].Runtime)
+		longest = max(longest, end[t])
+		for _, c := range w.Tasks[t].Children {
+			end[c] = max(end[c], end[t])
+		}
+	}
+	return longest
+}
+
+// components counts the parts of the graph that no edge joins.
+func (w *Workflow) components() int {
+	root := make([]int32, len(w.Tasks))
+	for i := range root {
+		root[i] = int32(i)
+	}
+	find := func(t int32) int32 {
+		for root[t] != t {
+			root[t] = root[root[t]]
+			t = root[t]
+		}
+		return t
+	}
+	n := len(w.Tasks)
+	for i := range w.Tasks {
+		for _, p := range w.Tasks[i].Parents {
+			if a, b := find(int32(i)), find(p); a != b {
+				root[max(a, b)] = min(a, b)
+				n--
+			}
+		}
+	}
+	return n
+}

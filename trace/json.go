@@ -1,0 +1,384 @@
+package trace
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+)
+
+// jsonReader is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it, and each
+// fault must have its line: encoding/json has neither lines nor offsets that hold for both tokens and values. It accepts exactly
+// what encoding/json.Valid accepts (fuzzed against it), up to maxDepth.
+type jsonReader struct {
+	in    *bufio.Reader
+	line  int
+	depth int
+	buf   []byte
+	key   map[string]string
+}
+
+const maxDepth = 1000
+
+// syntaxError is a violation of a text's grammar.
+type syntaxError struct {
+	line      int
+	truncated bool
+	damaged   bool // it is the compressed data that end
+	message   string
+}
+
+func (e *syntaxError) Error() string { return e.message }
+
+// typeError is a value of another type than the format has there. The value was skipped.
+type typeError struct {
+	line    int
+	message string
+}
+
+func (e *typeError) Error() string { return e.message }
+
+func newJSONReader(in *bufio.Reader) *jsonReader {
+	return &jsonReader{in: in, line: 1, key: map[string]string{}}
+}
+
+func (j *jsonReader) errorf(format string, args ...any) error {
+	return &syntaxError{line: j.line, message: fmt.Sprintf(format, args...)}
+}
+
+// read returns the next byte; the end of the text is an error.
+func (j *jsonReader) read() (byte, error) {
+	c, err := j.in.ReadByte()
+	if err == nil {
+		if c == '\n' {
+			j.line++
+		}
+		return c, nil
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return 0, &syntaxError{line: j.line, truncated: true, damaged: err != io.EOF, message: "the file ends in the middle of a value"}
+	}
+	return 0, err
+}
+
+// peek returns the next byte that is not white space, and leaves it there.
+func (j *jsonReader) peek() (byte, error) {
+	for {
+		c, err := j.read()
+		if err != nil {
+			return 0, err
+		}
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		}
+		return c, j.in.UnreadByte()
+	}
+}
+
+// object calls f with each key; f has to consume the value. null is an empty object; another type is a typeError.
+func (j *jsonReader) object(f func(key string) error) error {
+	return j.group('{', '}', "an object", func() error {
+		if c, err := j.peek(); err != nil {
+			return err
+		} else if c != '"' {
+			return j.errorf("%s where a key in double quotes should be", quoteByte(c))
+		}
+		j.in.ReadByte()
+		if err := j.quoted(); err != nil {
+			return err
+		}
+		key, ok := j.key[string(j.buf)]
+		if !ok {
+			key = string(j.buf)
+			if len(j.key) < 1000 {
+				j.key[key] = key
+			}
+		}
+		if c, err := j.peek(); err != nil {
+			return err
+		} else if c != ':' {
+			return j.errorf("%s after a key, where a colon should be", quoteByte(c))
+		}
+		j.in.ReadByte()
+		return f(key)
+	})
+}
+
+// array calls f at each element; f has to consume it. null is an empty array; another type is a typeError.
+func (j *jsonReader) array(f func() error) error { return j.group('[', ']', "a list", f) }
+
+func (j *jsonReader) group(open, end byte, what string, f func() error) error {
+	c, err := j.peek()
+	if err != nil {
+		return err
+	}
+	if c != open {
+		line := j.line
+		found, null, err := j.scalar()
+		if err != nil || null {
+			return err
+		}
+		return &typeError{line, found + " where " + what + " should be"}
+	}
+	j.in.ReadByte()
+	if j.depth++; j.depth > maxDepth {
+		return j.errorf("nested deeper than %d", maxDepth)
+	}
+	defer func() { j.depth-- }()
+	for first := true; ; first = false {
+		c, err := j.peek()
+		if err != nil {
+			return err
+		}
+		if c == end && first {
+			j.in.ReadByte()
+			return nil
+		}
+		if !first {
+			j.in.ReadByte()
+			if c == end {
+				return nil
+			}
+			if c != ',' {
+				return j.errorf("%s where a comma or %q should be", quoteByte(c), end)
+			}
+		}
+		if err := f(); err != nil {
+			return err
+		}
+	}
+}
+
+// scalar consumes any value and says what it was: the text of a number, a string in quotes, "an object".
+func (j *jsonReader) scalar() (found string, null bool, err error) {
+	c, err := j.peek()
+	if err != nil {
+		return "", false, err
+	}
+	switch c {
+	case '{':
+		return "an object", false, j.skip()
+	case '[':
+		return "a list", false, j.skip()
+	case '"':
+		j.in.ReadByte()
+		err = j.quoted()
+		return strconv.Quote(string(j.buf)), false, err
+	}
+	err = j.bare()
+	return string(j.buf), string(j.buf) == "null", err
+}
+
+// text consumes a string, or the digits of a number; null is "".
+func (j *jsonReader) text() (string, error) {
+	c, err := j.peek()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case c == '"':
+		j.in.ReadByte()
+		err := j.quoted()
+		return string(j.buf), err
+	case c == '-' || c >= '0' && c <= '9':
+		err := j.bare()
+		return string(j.buf), err
+	}
+	line := j.line
+	found, null, err := j.scalar()
+	if err != nil || null {
+		return "", err
+	}
+	return "", &typeError{line, found + " where a text should be"}
+}
+
+// truth consumes true or false.
+func (j *jsonReader) truth() (bool, error) {
+	line := j.line
+	found, _, err := j.scalar()
+	if err == nil && found != "true" && found != "false" {
+		err = &typeError{line, found + " where true or false should be"}
+	}
+	return found == "true", err
+}
+
+// skip consumes any value.
+func (j *jsonReader) skip() error {
+	c, err := j.peek()
+	if err != nil {
+		return err
+	}
+	switch c {
+	case '{':
+		return j.object(func(string) error { return j.skip() })
+	case '[':
+		return j.array(j.skip)
+	case '"':
+		j.in.ReadByte()
+		return j.quoted()
+	}
+	return j.bare()
+}
+
+// end checks that nothing but white space follows.
+func (j *jsonReader) end() error {
+	c, err := j.peek()
+	if err == nil {
+		return j.errorf("%s after the end of the document", quoteByte(c))
+	}
+	if s, ok := err.(*syntaxError); ok && s.truncated && !s.damaged {
+		return nil
+	}
+	return err
+}
+
+// quoted reads a string after its opening quote into buf.
+func (j *jsonReader) quoted() error {
+	j.buf = j.buf[:0]
+	for {
+		c, err := j.read()
+		if err != nil {
+			return err
+		}
+		switch {
+		case c == '"':
+			return nil
+		case c < ' ':
+			return j.errorf("a control character 0x%02x in a string", c)
+		case c != '\\':
+			j.buf = append(j.buf, c)
+			continue
+		}
+		if c, err = j.read(); err != nil {
+			return err
+		}
+		switch c {
+		case '"', '\\', '/':
+			j.buf = append(j.buf, c)
+		case 'b':
+			j.buf = append(j.buf, '\b')
+		case 'f':
+			j.buf = append(j.buf, '\f')
+		case 'n':
+			j.buf = append(j.buf, '\n')
+		case 'r':
+			j.buf = append(j.buf, '\r')
+		case 't':
+			j.buf = append(j.buf, '\t')
+		case 'u':
+			r, err := j.hex()
+			if err != nil {
+				return err
+			}
+			for r >= 0xd800 && r < 0xdc00 { // a high surrogate: its low one should follow
+				next, _ := j.in.Peek(2)
+				if string(next) != `\u` {
+					break
+				}
+				j.in.Discard(2)
+				low, err := j.hex()
+				if err != nil {
+					return err
+				}
+				if low >= 0xdc00 && low < 0xe000 {
+					r = (r-0xd800)<<10 + (low - 0xdc00) + 0x10000
+				} else {
+					j.buf = utf8.AppendRune(j.buf, utf8.RuneError)
+					r = low
+				}
+			}
+			j.buf = utf8.AppendRune(j.buf, r)
+		default:
+			return j.errorf("unknown escape \\%c in a string", c)
+		}
+	}
+}
+
+func (j *jsonReader) hex() (r rune, err error) {
+	for range 4 {
+		c, err := j.read()
+		if err != nil {
+			return 0, err
+		}
+		d, err := strconv.ParseUint(string(c), 16, 8)
+		if err != nil {
+			return 0, j.errorf("\\u without four hexadecimal digits in a string")
+		}
+		r = r<<4 | rune(d)
+	}
+	return r, nil
+}
+
+// bare reads a number, true, false or null into buf.
+func (j *jsonReader) bare() error {
+	j.buf = j.buf[:0]
+	for {
+		c, err := j.in.ReadByte()
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if c != '+' && c != '-' && c != '.' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') {
+			j.in.UnreadByte()
+			break
+		}
+		if j.buf = append(j.buf, c); len(j.buf) > 1000 {
+			return j.errorf("a number of more than 1000 characters")
+		}
+	}
+	switch s := string(j.buf); {
+	case s == "true", s == "false", s == "null", jsonNumber(s):
+		return nil
+	case s == "":
+		c, err := j.read()
+		if err != nil {
+			return err
+		}
+		return j.errorf("%s where a value should be", quoteByte(c))
+	default:
+		if _, err := j.in.Peek(1); err != nil { // cut off within it
+			return &syntaxError{line: j.line, truncated: true, message: fmt.Sprintf("the file ends after %q", s)}
+		}
+		return j.errorf("%s is not a value of JSON", s)
+	}
+}
+
+// jsonNumber reports whether s is -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
+func jsonNumber(s string) bool {
+	digits := func() bool {
+		n := 0
+		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+			n++
+		}
+		s = s[n:]
+		return n > 0
+	}
+	if s != "" && s[0] == '-' {
+		s = s[1:]
+	}
+	if s != "" && s[0] == '0' {
+		s = s[1:]
+	} else if !digits() {
+		return false
+	}
+	if s != "" && s[0] == '.' {
+		if s = s[1:]; !digits() {
+			return false
+		}
+	}
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
+			s = s[1:]
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return s == ""
+}
+
+func quoteByte(c byte) string { return strconv.QuoteRune(rune(c)) }

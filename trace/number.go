@@ -1,0 +1,96 @@
+package trace
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+)
+
+// maxSeconds is the longest duration that nanoseconds in an int64 can tell: 292 years.
+const maxSeconds = float64(math.MaxInt64) / 1e9
+
+var (
+	errNotNumber = errors.New("not a number")
+	errTooLarge  = errors.New("too large a number")
+)
+
+// parseNumber reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused.
+func parseNumber(text string) (float64, error) {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, errNotNumber
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, errTooLarge
+	}
+	if err != nil {
+		return 0, errNotNumber
+	}
+	return x, nil
+}
+
+// parseSeconds reads seconds, rounded to nanoseconds.
+func parseSeconds(text string) (time.Duration, error) {
+	x, err := parseNumber(text)
+	if err != nil {
+		return 0, err
+	}
+	if math.Abs(x) >= maxSeconds {
+		return 0, errTooLarge
+	}
+	return time.Duration(math.Round(x * 1e9)), nil
+}
+
+// parseCount reads an amount in whole units of scale bytes (or of anything else); fractions are rounded up.
+func parseCount(text string, scale int64) (int64, error) {
+	text = strings.TrimSpace(text)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > math.MinInt64/scale && n < math.MaxInt64/scale {
+		return n * scale, nil
+	}
+	x, err := parseNumber(text)
+	if err != nil {
+		return 0, err
+	}
+	if x = math.Ceil(x * float64(scale)); math.Abs(x) >= math.MaxInt64 {
+		return 0, errTooLarge
+	}
+	return int64(x), nil
+}
+
+var amountWithUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtTpP]?)(i?)[bB]?$`)
+
+// binaryBytes reads a positive amount with a unit such as "2 GB", powers of 1024 as HTCondor has them.
+func binaryBytes(text string) (int64, bool) {
+	m := amountWithUnit.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil || m[2] == "" {
+		return 0, false
+	}
+	n, err := units.RAMInBytes(m[1] + m[2])
+	return n, err == nil && n > 0
+}
+
+// parseBytes reads an amount of bytes for people: "2GB" and "2 GB" are 2·10^9, "2GiB" is 2·2^30, a plain number is bytes.
+func parseBytes(text string) (int64, error) {
+	m := amountWithUnit.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return 0, errors.New("not an amount of bytes such as 2GB, 512MiB or 4096")
+	}
+	of := units.FromHumanSize
+	if m[3] != "" {
+		of = units.RAMInBytes
+	}
+	if x, err := strconv.ParseFloat(m[1], 64); err != nil || x > 1e15 {
+		return 0, errTooLarge
+	}
+	n, err := of(m[1] + m[2])
+	if err != nil || n < 0 {
+		return 0, errTooLarge
+	}
+	return n, nil
+}

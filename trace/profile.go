@@ -1,0 +1,98 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// profile is one piece of Pegasus' advice to a task.
+type profile struct {
+	namespace, key, value string
+	line                  int
+	rank                  int // inherited or asked
+}
+
+type profiles []profile
+
+const (
+	inherited = 0   // of the workflow or of the transformation
+	asked     = 100 // of the task itself
+)
+
+// applyProfiles takes what profiles say of resources. The task's own beat its transformation's; the attributes that simulators
+// write beat profiles; the keys of an environment (condor, globus) beat those of pegasus, as the Pegasus guide has it. Memory
+// is in MB, by which HTCondor and Pegasus mean 2^20 bytes, and in bytes in the attribute.
+func (b *builder) applyProfiles(t *Task, given profiles) {
+	slices.SortStableFunc(given, func(x, y profile) int { return cmp.Compare(x.rank+x.weight(), y.rank+y.weight()) })
+	var env []string
+	for _, p := range given {
+		switch p.namespace + ":" + p.key {
+		case "attribute:runtime", "pegasus:runtime", "pegasus:job.runtime":
+			b.runtime(t, p.value, p.line)
+		case "attribute:cores", "pegasus:cores":
+			b.cores(t, p.value, p.line)
+		case "condor:request_cpus", "globus:count", "pegasus:pmc_request_cpus":
+			if _, err := parseNumber(p.value); err == nil {
+				b.cores(t, p.value, p.line)
+			} else {
+				b.expression(t, p)
+			}
+		case "attribute:memory":
+			b.memory(t, p.value, 1, p.line)
+		case "pegasus:memory", "globus:maxmemory", "pegasus:pmc_request_memory", "condor:request_memory":
+			if n, ok := binaryBytes(p.value); ok {
+				t.MemoryBytes = n
+				t.Known |= Memory
+			} else if _, err := parseNumber(p.value); err == nil || p.namespace == "pegasus" {
+				b.memory(t, p.value, 1<<20, p.line)
+			} else {
+				b.expression(t, p)
+			}
+		case "globus:maxwalltime", "pegasus:maxwalltime":
+			if _, err := parseNumber(p.value); err == nil {
+				b.limit(t, p.key, p.value, time.Minute, p.line)
+			} else {
+				b.expression(t, p)
+			}
+		case "dagman:RETRY", "dagman:retry":
+			if n, ok := b.amount(t, "retries", p.value, 1, p.line); ok {
+				t.Retries = int(min(n, 1e6))
+			}
+		case "pegasus:container.image":
+			b.image(t, p.value)
+		default:
+			if p.namespace == "env" && p.key != "" {
+				env = append(env, b.same(p.key+"="+p.value))
+			}
+		}
+	}
+	if len(env) == 0 {
+		return
+	}
+	// The last of equal names wins; then sorted.
+	name := func(s string) string { return s[:strings.IndexByte(s, '=')] }
+	slices.Reverse(env)
+	seen := map[string]bool{}
+	env = slices.DeleteFunc(env, func(s string) bool { n := name(s); was := seen[n]; seen[n] = true; return was })
+	slices.Sort(env)
+	t.Env = env
+}
+
+func (p profile) weight() int {
+	switch {
+	case p.namespace == "attribute":
+		return 50
+	case p.namespace == "condor" || p.namespace == "globus":
+		return 20
+	case p.namespace == "pegasus" && !strings.HasPrefix(p.key, "pmc_"):
+		return 10
+	}
+	return 0
+}
+
+// expression warns of a value that only HTCondor can compute.
+func (b *builder) expression(t *Task, p profile) {
+	b.faults.warn("profile", p.line, t.ID, "task %s: profile %s:%s is %q, which is no number: ignored", t.ID, p.namespace, p.key, p.value)
+}
