@@ -19,6 +19,7 @@ type Planner struct {
 	rand   *rand.Rand
 	round  int64
 	wake   Time
+	again  bool         // the last round ordered something: ask once more
 	told   []ReasonCode // by task: the last reason that went to the log
 	waits  []Wait
 	pol    Observer // the policy, if it learns
@@ -70,6 +71,12 @@ func (p *Planner) Wake() Time {
 	return wake
 }
 
+// Due reports whether a round at that instant could differ from the last one.
+func (p *Planner) Due(at Time) bool {
+	n := &p.state.news
+	return len(n.Arrived)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed || n.Freed || p.again || p.wake <= at
+}
+
 // Restore makes everything news again: after the replay of a log the policy meets the whole state as if it had just come about.
 func (p *Planner) Restore() {
 	s := p.state
@@ -93,6 +100,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 		p.wake = c.wake
 	}
 	pc := &PlanCommitted{Round: p.round, Orders: p.draft.orders(p.est)}
+	p.again = len(pc.Orders) > 0
 	if len(p.waits) > 0 {
 		pc.Reasons = slices.Clone(p.waits)
 	}
@@ -142,7 +150,7 @@ func (p *Planner) whyNot(c *Cycle, t TaskID) Reason {
 	return r
 }
 
-// Ordered returns the reason kept for t: the one that went to the log last; 0 if there is none.
+// Told returns the reason kept for t: the one that went to the log last; 0 if there is none.
 func (p *Planner) Told(t TaskID) ReasonCode {
 	if int(t) >= len(p.told) {
 		return 0

@@ -49,10 +49,11 @@ type News struct {
 
 type workflowState struct {
 	Workflow
-	left    int32 // tasks not ended
-	failed  int32 // tasks failed or skipped
-	started Time
-	ended   Time
+	left      int32 // tasks not ended
+	failed    int32 // tasks failed or skipped
+	started   Time
+	ended     Time
+	cancelled bool
 }
 
 // life is the changing part of a task.
@@ -275,7 +276,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if int32(s.lives[t].ends[o]) > s.rules.limitFor(&s.tasks[t], o) {
+	if s.workflows[s.tasks[t].Workflow].cancelled || int32(s.lives[t].ends[o]) > s.rules.limitFor(&s.tasks[t], o) {
 		return false
 	}
 	if o == OutOfMemory {
@@ -308,6 +309,7 @@ func (s *State) cancel(w WorkflowID, at Time) error {
 	if w < 0 || int(w) >= len(s.workflows) {
 		return fmt.Errorf("cancel workflow %d: it is not known", w)
 	}
+	s.workflows[w].cancelled = true
 	for _, t := range s.workflows[w].Tasks {
 		switch l := &s.lives[t]; l.phase {
 		case Ready:

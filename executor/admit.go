@@ -1,0 +1,385 @@
+package executor
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strings"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// Admitter turns submissions into what the planner plans and what a runtime runs. It gives ids in order of admission; admitting the
+// same submissions in the same order gives the same ids, which is what makes a resumed run the same run.
+type Admitter struct {
+	Platform  *planner.Platform
+	TimeScale float64 // of emulated tasks: 0.1 is ten times as fast
+	SizeScale float64 // of emulated files and memory
+	Image     string  // of commands whose trace names none; "" leaves those to the emulator
+	Emulate   bool    // never run commands
+	SafeNames bool    // refuse file names that leave the run directory; simulation has no files
+	Fit       bool    // cut needs down to the largest node instead of refusing
+	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
+	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
+
+	workflows planner.WorkflowID
+	tasks     planner.TaskID
+	files     planner.FileID
+	kinds     map[string]planner.KindID
+	tenants   map[string]planner.TenantID
+	names     map[string]int
+}
+
+// EmulatorMemory is what an emulated task may use beyond what its trace says: the emulator's own, and the page cache of its files.
+const EmulatorMemory = 32 << 20
+
+// MinMemory is the least memory limit of a container.
+const MinMemory = 6 << 20
+
+// Admit numbers a workflow. An error means that it cannot run on this platform, or not safely; nothing was changed then.
+func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
+	w := sub.Workflow
+	if a.kinds == nil {
+		a.kinds, a.tenants, a.names = map[string]planner.KindID{}, map[string]planner.TenantID{}, map[string]int{}
+	}
+	for i := range w.Tasks {
+		if w.Tasks[i].SubWorkflow {
+			return nil, a.refuse(sub, &w.Tasks[i], "is a sub-workflow: gantry runs its file as a workflow of its own")
+		}
+	}
+	order, err := topological(w)
+	if err != nil {
+		return nil, fmt.Errorf("workflow %s: %w", sub.Name, err)
+	}
+	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label}}
+	if err := a.admitFiles(sub, adm); err != nil {
+		return nil, err
+	}
+	arrived := &adm.Arrived
+	arrived.Workflow = planner.Workflow{ID: a.workflows, Class: sub.Class, Arrived: at, Release: sub.Release, Due: sub.Due}
+	if sub.Due == 0 {
+		arrived.Workflow.Due = unit.Never
+	}
+	arrived.Tasks = make([]planner.Task, len(w.Tasks))
+	adm.Tasks = make([]*TaskSpec, len(w.Tasks))
+	specs := make([]TaskSpec, len(w.Tasks))
+	level := levels(w, order)
+	for i := range w.Tasks {
+		spec, need, err := a.task(sub, adm, i, &specs[i])
+		if err != nil {
+			return nil, err
+		}
+		adm.Tasks[i] = spec
+		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: level[i], Need: need,
+			Parents: a.taskIDs(w.Tasks[i].Parents), Children: a.taskIDs(w.Tasks[i].Children),
+			Inputs: a.fileIDs(w.Tasks[i].Inputs), Outputs: a.fileIDs(w.Tasks[i].Outputs), Retries: int32(w.Tasks[i].Retries)}
+	}
+	// Nothing can go wrong from here on.
+	for i := range w.Tasks {
+		t := &arrived.Tasks[i]
+		t.Kind = a.kind(w.Tasks[i].Kind, adm)
+		if a.Declare != nil {
+			source := planner.SourceDeclared
+			if w.Tasks[i].Imputed.Has(trace.Runtime) {
+				source = planner.SourceDefault
+			}
+			a.Declare(t.ID, adm.Tasks[i].Run, adm.Tasks[i].RunOn, source)
+		}
+	}
+	if _, ok := a.tenants[sub.Tenant]; !ok {
+		a.tenants[sub.Tenant] = planner.TenantID(len(a.tenants))
+	}
+	arrived.Workflow.Tenant = a.tenants[sub.Tenant]
+	arrived.Workflow.Tasks = a.taskIDs(order)
+	a.workflows++
+	a.tasks += planner.TaskID(len(w.Tasks))
+	a.files += planner.FileID(len(w.Files))
+	return adm, nil
+}
+
+func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ...any) error {
+	where := ""
+	if t.Line > 0 {
+		where = fmt.Sprintf(" (%s, line %d)", sub.Workflow.Source, t.Line)
+	}
+	return fmt.Errorf("workflow %s: task %s%s %s", sub.Name, t.ID, where, fmt.Sprintf(format, args...))
+}
+
+func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
+	w := sub.Workflow
+	adm.Files = make([]*FileSpec, len(w.Files))
+	adm.Arrived.Files = make([]planner.File, len(w.Files))
+	specs := make([]FileSpec, len(w.Files))
+	read := make([]bool, len(w.Files))
+	for i := range w.Tasks {
+		for _, f := range w.Tasks[i].Inputs {
+			read[f] = true
+		}
+	}
+	for i := range w.Files {
+		f := &w.Files[i]
+		name := f.Name
+		if a.SafeNames && !SafeName(name) {
+			if !w.OpaqueNames {
+				return fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and without \"..\"", sub.Name, name)
+			}
+			name = EscapeName(name)
+		}
+		spec := &specs[i]
+		*spec = FileSpec{ID: a.files + planner.FileID(i), Name: name, Sized: f.Sized, Produced: f.Producer >= 0, Final: f.Producer >= 0 && !read[i],
+			Size: unit.Bytes(math.Round(float64(f.Size) * a.SizeScale))}
+		if f.Producer < 0 && sub.Inputs != "" {
+			spec.External = path.Join(sub.Inputs, name)
+		}
+		adm.Files[i] = spec
+		pf := planner.File{ID: spec.ID, Size: spec.Size, Producer: planner.None}
+		if f.Producer >= 0 {
+			pf.Producer = a.tasks + planner.TaskID(f.Producer)
+		}
+		adm.Arrived.Files[i] = pf
+	}
+	return nil
+}
+
+func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) (*TaskSpec, unit.Vector, error) {
+	t := &sub.Workflow.Tasks[i]
+	*spec = TaskSpec{Workflow: adm.Spec, Name: t.ID, Kind: t.Kind, AvgCPU: t.AvgCPU}
+	image := t.Image
+	if image == "" {
+		image = a.Image
+	}
+	scale := 1.0
+	real := len(t.Command) > 0 && image != "" && !a.Emulate
+	if real {
+		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, t.Env
+		spec.Stdin, spec.Stdout, spec.Stderr = t.Stdin, t.Stdout, t.Stderr
+	} else {
+		scale = a.TimeScale
+		spec.Memory = unit.Bytes(math.Round(float64(t.MemoryBytes) * a.SizeScale))
+	}
+	spec.TimeLimit = scaled(t.TimeLimit, scale)
+	spec.Run = scaled(t.Runtime, scale)
+	if sub.Costs != nil && sub.Costs[i] != nil {
+		spec.RunOn = make([]time.Duration, len(sub.Costs[i]))
+		for n, c := range sub.Costs[i] {
+			spec.RunOn[n] = scaled(time.Duration(c), scale)
+		}
+	}
+	spec.Inputs = pick(adm.Files, t.Inputs)
+	spec.Outputs = pick(adm.Files, t.Outputs)
+
+	cores := t.Cores
+	if cores <= 0 {
+		cores = 1
+	}
+	need := unit.Vector{unit.CPU: int64(math.Ceil(cores * 1000))}
+	largest := a.largest(need[unit.CPU])
+	if largest == nil {
+		if !a.Fit {
+			return nil, need, a.refuse(sub, t, "needs %g cores: the largest node has %g; --fit cuts needs down to it", cores, float64(a.mostCores())/1000)
+		}
+		need[unit.CPU] = a.mostCores()
+		largest = a.largest(need[unit.CPU])
+	}
+	spec.Cores = max(1, (need[unit.CPU]+999)/1000)
+	switch {
+	case t.MemoryBytes > 0 && real:
+		need[unit.Memory] = max(t.MemoryBytes, MinMemory)
+	case t.MemoryBytes > 0:
+		need[unit.Memory] = int64(spec.Memory) + EmulatorMemory
+	}
+	if need[unit.Memory] > largest.Capacity[unit.Memory] {
+		if !a.Fit {
+			return nil, need, a.refuse(sub, t, "needs %d MB of memory: the largest node that has its cores has %d MB; --fit cuts needs down to it, --size-scale scales them",
+				need[unit.Memory]/1e6, largest.Capacity[unit.Memory]/1e6)
+		}
+		need[unit.Memory] = largest.Capacity[unit.Memory]
+		spec.Memory = max(0, min(spec.Memory, unit.Bytes(need[unit.Memory]-EmulatorMemory)))
+	}
+	a.share(&need)
+	return spec, need, nil
+}
+
+// share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that has least of
+// them per core among those that can hold it.
+func (a *Admitter) share(need *unit.Vector) {
+	memory, disk := int64(unit.Unlimited), int64(unit.Unlimited)
+	for i := range a.Platform.Nodes {
+		c := a.Platform.Nodes[i].Capacity
+		if c[unit.CPU] < need[unit.CPU] || c[unit.Memory] < need[unit.Memory] {
+			continue
+		}
+		fraction := float64(need[unit.CPU]) / float64(c[unit.CPU])
+		if c[unit.Memory] != unit.Unlimited {
+			memory = min(memory, int64(fraction*float64(c[unit.Memory])))
+		}
+		if c[unit.Disk] != unit.Unlimited {
+			disk = min(disk, int64(fraction*float64(c[unit.Disk])))
+		}
+	}
+	if need[unit.Memory] == 0 && memory != unit.Unlimited {
+		need[unit.Memory] = max(memory, MinMemory)
+	}
+	if disk != unit.Unlimited {
+		need[unit.Disk] = max(disk, 1)
+	}
+}
+
+// largest returns the node with most memory among those with that many millicores; nil if there is none.
+func (a *Admitter) largest(millicores int64) *planner.Node {
+	var best *planner.Node
+	for i := range a.Platform.Nodes {
+		n := &a.Platform.Nodes[i]
+		if n.Capacity[unit.CPU] >= millicores && (best == nil || n.Capacity[unit.Memory] > best.Capacity[unit.Memory]) {
+			best = n
+		}
+	}
+	return best
+}
+
+func (a *Admitter) mostCores() int64 {
+	var most int64
+	for i := range a.Platform.Nodes {
+		most = max(most, a.Platform.Nodes[i].Capacity[unit.CPU])
+	}
+	return most
+}
+
+func (a *Admitter) kind(name string, adm *Admission) planner.KindID {
+	id, ok := a.kinds[name]
+	if !ok {
+		id = planner.KindID(len(a.kinds))
+		a.kinds[name] = id
+		adm.Kinds = append(adm.Kinds, name)
+	}
+	return id
+}
+
+func (a *Admitter) taskIDs(at []int32) []planner.TaskID {
+	if len(at) == 0 {
+		return nil
+	}
+	out := make([]planner.TaskID, len(at))
+	for i, p := range at {
+		out[i] = a.tasks + planner.TaskID(p)
+	}
+	return out
+}
+
+func (a *Admitter) fileIDs(at []int32) []planner.FileID {
+	if len(at) == 0 {
+		return nil
+	}
+	out := make([]planner.FileID, len(at))
+	for i, p := range at {
+		out[i] = a.files + planner.FileID(p)
+	}
+	return out
+}
+
+func pick(files []*FileSpec, at []int32) []*FileSpec {
+	if len(at) == 0 {
+		return nil
+	}
+	out := make([]*FileSpec, len(at))
+	for i, p := range at {
+		out[i] = files[p]
+	}
+	return out
+}
+
+func scaled(d time.Duration, by float64) time.Duration {
+	if by == 1 {
+		return d
+	}
+	return time.Duration(math.Round(float64(d) * by))
+}
+
+// topological returns the tasks of w, parents first, ties by position.
+func topological(w *trace.Workflow) ([]int32, error) {
+	missing := make([]int32, len(w.Tasks))
+	var ready []int32 // a heap is not needed: positions enter in waves, each sorted by construction
+	for i := range w.Tasks {
+		missing[i] = int32(len(w.Tasks[i].Parents))
+		if missing[i] == 0 {
+			ready = append(ready, int32(i))
+		}
+	}
+	order := make([]int32, 0, len(w.Tasks))
+	for len(ready) > 0 {
+		t := ready[0]
+		ready = ready[1:]
+		order = append(order, t)
+		for _, c := range w.Tasks[t].Children {
+			if missing[c]--; missing[c] == 0 {
+				ready = append(ready, c)
+			}
+		}
+	}
+	if len(order) < len(w.Tasks) {
+		for i := range missing {
+			if missing[i] > 0 {
+				return nil, fmt.Errorf("task %s is on or behind a cycle: gantry check names it, --repair breaks it", w.Tasks[i].ID)
+			}
+		}
+	}
+	return order, nil
+}
+
+// levels returns the length of the longest path from a root to each task, in edges.
+func levels(w *trace.Workflow, order []int32) []int32 {
+	out := make([]int32, len(w.Tasks))
+	for _, t := range order {
+		for _, c := range w.Tasks[t].Children {
+			out[c] = max(out[c], out[t]+1)
+		}
+	}
+	return out
+}
+
+// SafeName reports whether a logical file name is a relative path that stays below the directory it is resolved in.
+func SafeName(name string) bool {
+	if name == "" || path.IsAbs(name) || strings.ContainsRune(name, 0) || path.Clean(name) == "." {
+		return false
+	}
+	for _, part := range strings.Split(name, "/") {
+		if part == ".." || len(part) > 255 {
+			return false
+		}
+	}
+	return len(name) < 4000
+}
+
+// EscapeName makes one path element of any name: letters, digits and "._-" stay, everything else becomes %XX, and a long name is
+// cut and made unique by a hash.
+func EscapeName(name string) string {
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	s := b.String()
+	if s == "" {
+		return "%"
+	}
+	if len(s) > 120 {
+		return fmt.Sprintf("%s%%%016x", s[:100], hash(name))
+	}
+	return s
+}
+
+func hash(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(s); i++ {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}

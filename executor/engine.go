@@ -1,0 +1,413 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Control asks a running engine to end early. Each leaves the run resumable.
+type Control uint8
+
+const (
+	Drain Control = iota + 1 // start nothing more, let what runs end
+	Stop                     // end what runs, with grace; it is repeated on resume
+	Abort                    // kill what runs at once
+)
+
+// Engine runs workflows: the loop between what happens and what is planned.
+type Engine struct {
+	Runtime  Runtime
+	Store    Store // nil: nothing is kept
+	Planner  *planner.Planner
+	Admit    *Admitter
+	Arrivals []Submission // to come, by arrival
+	Control  <-chan Control
+	FailFast bool          // the first task that fails for good ends everything
+	Grace    time.Duration // between SIGTERM and SIGKILL
+	// Watch is told every batch after it was kept: progress for people. It must be quick.
+	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
+	// Wall reads the wall clock to time the policy; nil times nothing. It never influences a decision.
+	Wall func() time.Time
+
+	specs    []*TaskSpec // by task
+	files    []*FileSpec // by file
+	control  Control
+	batch    Batch
+	exited   []planner.AttemptID
+	failing  bool
+	rejected []error
+}
+
+// Result is how a run ended.
+type Result struct {
+	Ended       planner.Time
+	Interrupted bool    // by Control
+	Refused     []error // submissions that could not be admitted
+}
+
+// ErrStuck means that tasks are left, nothing runs and nothing will happen any more.
+var ErrStuck = errors.New("nothing runs, and what is left can start nowhere")
+
+// maxRounds bounds the rounds of one instant.
+const maxRounds = 10_000
+
+// Run loops until every workflow has ended or control says so. It is called once. The error is that of the store, the runtime or the
+// planner: tasks that fail are no error.
+func (e *Engine) Run(ctx context.Context) (Result, error) {
+	if e.Grace == 0 {
+		e.Grace = 10 * time.Second
+	}
+	for {
+		v := e.Planner.View()
+		underWay := e.underWay()
+		if len(e.Arrivals) == 0 && len(v.Present()) == 0 || e.control != 0 && underWay == 0 {
+			break
+		}
+		until := e.until()
+		bodies, err := e.next(ctx, until, underWay)
+		if err != nil {
+			return e.result(), err
+		}
+		now := max(e.Runtime.Now(), v.Now())
+		for _, b := range bodies {
+			if err := e.take(now, b); err != nil {
+				return e.result(), err
+			}
+		}
+		if err := e.arrive(now); err != nil {
+			return e.result(), err
+		}
+		if len(bodies) == 0 && now >= e.Planner.Wake() {
+			if err := e.take(now, planner.Woke{}); err != nil {
+				return e.result(), err
+			}
+		}
+		if len(e.batch.Events) == 0 && e.control == 0 {
+			continue
+		}
+		orders, err := e.plan(ctx, now)
+		if err != nil {
+			return e.result(), err
+		}
+		if err := e.keep(ctx); err != nil {
+			return e.result(), err
+		}
+		for i := range orders {
+			if err := e.carryOut(ctx, &orders[i], now); err != nil {
+				return e.result(), err
+			}
+		}
+		for _, a := range e.exited {
+			if err := e.Runtime.Forget(ctx, a); err != nil {
+				return e.result(), err
+			}
+		}
+		e.exited = e.exited[:0]
+		if e.FailFast && e.failing && e.control == 0 {
+			if err := e.giveUp(ctx, now); err != nil {
+				return e.result(), err
+			}
+		}
+	}
+	return e.result(), nil
+}
+
+func (e *Engine) result() Result {
+	return Result{Ended: e.Planner.View().Now(), Interrupted: e.control != 0 && len(e.Planner.View().Present())+len(e.Arrivals) > 0, Refused: e.rejected}
+}
+
+// until is the next instant at which something is due whatever happens.
+func (e *Engine) until() planner.Time {
+	if e.control != 0 {
+		return unit.Never
+	}
+	until := e.Planner.Wake()
+	if len(e.Arrivals) > 0 {
+		until = min(until, e.Arrivals[0].At)
+	}
+	return until
+}
+
+// next lets time pass. Control cuts the wait short.
+func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]planner.Body, error) {
+	if e.Control == nil {
+		return e.waitFor(ctx, until, underWay)
+	}
+	select {
+	case c, ok := <-e.Control:
+		return nil, e.obey(ctx, c, ok)
+	default:
+	}
+	wait, cancel := context.WithCancel(ctx)
+	defer cancel()
+	heard := make(chan func() error, 1)
+	finished := make(chan struct{})
+	go func() {
+		select {
+		case c, ok := <-e.Control:
+			heard <- func() error { return e.obey(ctx, c, ok) }
+			cancel()
+		case <-finished:
+			heard <- nil
+		}
+	}()
+	bodies, err := e.waitFor(wait, until, underWay)
+	close(finished)
+	if obey := <-heard; obey != nil {
+		if err := obey(); err != nil {
+			return nil, err
+		}
+		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			err = nil
+		}
+	}
+	return bodies, err
+}
+
+func (e *Engine) waitFor(ctx context.Context, until planner.Time, underWay int) ([]planner.Body, error) {
+	if underWay == 0 && until == unit.Never && e.control == 0 {
+		return nil, fmt.Errorf("%w: %s", ErrStuck, e.leftOver())
+	}
+	return e.Runtime.Next(ctx, until)
+}
+
+// obey carries out a control; each level includes those below it.
+func (e *Engine) obey(ctx context.Context, c Control, ok bool) error {
+	if !ok {
+		e.Control = nil
+		return nil
+	}
+	if c <= e.control {
+		return nil
+	}
+	e.control = c
+	grace := e.Grace
+	if c == Abort {
+		grace = 0
+	}
+	v := e.Planner.View()
+	for a := range v.UnderWay() {
+		// A suspended attempt would never end by itself.
+		if c >= Stop || v.Phase(v.Attempt(a).Task) == planner.Suspended {
+			if err := e.Runtime.Kill(ctx, a, planner.Preempted, grace); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// giveUp withdraws what has not started and kills what runs.
+func (e *Engine) giveUp(ctx context.Context, now planner.Time) error {
+	e.Arrivals = nil
+	e.failing = false
+	v := e.Planner.View()
+	for _, w := range append([]planner.WorkflowID(nil), v.Present()...) {
+		if err := e.take(now, planner.WorkflowCancelled{Workflow: w}); err != nil {
+			return err
+		}
+	}
+	if err := e.keep(ctx); err != nil {
+		return err
+	}
+	for a := range v.UnderWay() {
+		if err := e.Runtime.Kill(ctx, a, planner.Killed, e.Grace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take numbers and applies what happened.
+func (e *Engine) take(now planner.Time, b planner.Body) error {
+	if x, ok := b.(*planner.AttemptExited); ok {
+		v := e.Planner.View()
+		if int(x.Attempt) < v.Attempts() && v.Attempt(x.Attempt).Over {
+			return nil // said twice, as after an adoption
+		}
+		e.exited = append(e.exited, x.Attempt)
+	}
+	ev := planner.Event{Seq: e.Planner.Seq() + 1, At: now, Body: b}
+	if err := e.Planner.Apply(ev); err != nil {
+		return err
+	}
+	e.batch.Events = append(e.batch.Events, ev)
+	if x, ok := b.(*planner.AttemptExited); ok && x.Outcome != planner.OK {
+		v := e.Planner.View()
+		e.failing = e.failing || v.Phase(v.Attempt(x.Attempt).Task) == planner.Failed
+	}
+	return nil
+}
+
+// arrive admits what has arrived by now. A submission that cannot run here is refused with its reason; the others go on.
+func (e *Engine) arrive(now planner.Time) error {
+	for len(e.Arrivals) > 0 && e.Arrivals[0].At <= now && e.control == 0 {
+		sub := &e.Arrivals[0]
+		e.Arrivals = e.Arrivals[1:]
+		adm, err := e.Admit.Admit(sub, now)
+		if err != nil {
+			e.rejected = append(e.rejected, err)
+			continue
+		}
+		e.know(adm)
+		e.batch.Admissions = append(e.batch.Admissions, adm)
+		if err := e.take(now, &adm.Arrived); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// know keeps what a runtime will have to be told of the tasks of a workflow.
+func (e *Engine) know(adm *Admission) {
+	e.specs = append(e.specs, adm.Tasks...)
+	e.files = append(e.files, adm.Files...)
+}
+
+// plan runs rounds until one orders nothing.
+func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, error) {
+	if e.control != 0 {
+		return nil, nil
+	}
+	var orders []planner.Order
+	for round := 0; e.Planner.Due(now); round++ {
+		if round == maxRounds {
+			return nil, fmt.Errorf("the policy does not settle: %d rounds at %v", round, now)
+		}
+		var begun time.Time
+		if e.Wall != nil {
+			begun = e.Wall()
+		}
+		pc, err := e.Planner.Plan(ctx, now)
+		if err != nil {
+			return nil, err
+		}
+		if len(pc.Orders) == 0 && len(pc.Reasons) == 0 {
+			break
+		}
+		if e.Wall != nil {
+			pc.Took = e.Wall().Sub(begun)
+		}
+		if err := e.take(now, pc); err != nil {
+			return nil, err
+		}
+		if len(pc.Orders) == 0 {
+			break
+		}
+		orders = append(orders, pc.Orders...)
+	}
+	return orders, nil
+}
+
+// keep makes the batch durable, before anything of it has an effect.
+func (e *Engine) keep(ctx context.Context) error {
+	if len(e.batch.Events) == 0 {
+		return nil
+	}
+	if e.Store != nil {
+		if err := e.Store.Append(ctx, e.batch); err != nil {
+			return err
+		}
+	}
+	if e.Watch != nil {
+		e.Watch(e.Planner.View(), e.batch.Events, e.batch.Admissions)
+	}
+	clear(e.batch.Events)
+	e.batch.Events, e.batch.Admissions = e.batch.Events[:0], e.batch.Admissions[:0]
+	return nil
+}
+
+func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Time) error {
+	var err error
+	switch o.Kind {
+	case planner.OrderStart:
+		err = e.Runtime.Start(ctx, e.launch(o.Attempt, now))
+	case planner.OrderSuspend:
+		err = e.Runtime.Suspend(ctx, o.Attempt)
+	case planner.OrderResume:
+		err = e.Runtime.Resume(ctx, o.Attempt)
+	case planner.OrderKill:
+		err = e.Runtime.Kill(ctx, o.Attempt, planner.Preempted, e.Grace)
+	case planner.OrderCopy:
+		err = e.Runtime.Copy(ctx, Copy{File: o.File, Spec: e.files[o.File], From: o.From, To: o.Node})
+	}
+	if err != nil {
+		return fmt.Errorf("%s task %s of workflow %s: %w", o.Kind, e.specs[o.Task].Name, e.specs[o.Task].Workflow.Name, err)
+	}
+	return nil
+}
+
+// launch tells a runtime all it needs to know of an attempt.
+func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
+	v := e.Planner.View()
+	att := v.Attempt(a)
+	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered, Spec: e.specs[att.Task],
+		Started: att.Started != unit.Never}
+	if len(v.Nodes()) > 1 {
+		for _, f := range v.Task(att.Task).Inputs {
+			if from := v.Nearest(f, att.Node); from != att.Node && from != planner.None {
+				l.Fetch = append(l.Fetch, Fetch{File: f, Spec: e.files[f], From: from})
+			}
+		}
+	}
+	return l
+}
+
+// Replay takes one batch of a log back in, before Run.
+func (e *Engine) Replay(b Batch) error {
+	for _, adm := range b.Admissions {
+		e.know(adm)
+	}
+	for _, ev := range b.Events {
+		if err := e.Planner.Apply(ev); err != nil {
+			return fmt.Errorf("replay: %w", err)
+		}
+	}
+	return nil
+}
+
+// Recover ends a replay: the policy meets everything anew, and the runtime is asked what is still there.
+func (e *Engine) Recover(ctx context.Context) error {
+	e.Planner.Restore()
+	v := e.Planner.View()
+	var live []Launch
+	for a := range v.UnderWay() {
+		live = append(live, e.launch(a, v.Now()))
+	}
+	if r, ok := e.Runtime.(Recoverer); ok {
+		return r.Recover(ctx, live)
+	}
+	if len(live) > 0 {
+		return fmt.Errorf("%d attempts were under way, and this runtime keeps none", len(live))
+	}
+	return nil
+}
+
+func (e *Engine) underWay() int {
+	v := e.Planner.View()
+	n := 0
+	for node := range v.Nodes() {
+		n += len(v.Active(planner.NodeID(node)))
+	}
+	return n
+}
+
+// leftOver describes some of the tasks that can start nowhere.
+func (e *Engine) leftOver() string {
+	v := e.Planner.View()
+	left := 0
+	for _, w := range v.Present() {
+		n, _ := v.Progress(w)
+		left += n
+	}
+	s := fmt.Sprintf("%d tasks of %d workflows", left, len(v.Present()))
+	for _, t := range v.Ready() {
+		return s + fmt.Sprintf(", task %s of workflow %s among them, which needs %v", e.specs[t].Name, e.specs[t].Workflow.Name, v.Task(t).Need)
+	}
+	return s
+}

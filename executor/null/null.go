@@ -1,0 +1,87 @@
+// Package null is the runtime that finishes everything at once: what a run takes on it is gantry's own cost.
+package null
+
+import (
+	"context"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Runtime implements executor.Runtime on the real clock.
+type Runtime struct {
+	origin time.Time
+	known  []bool // by attempt
+	bodies []planner.Body
+	out    []planner.Body
+}
+
+var _ executor.Runtime = (*Runtime)(nil)
+
+// New returns a runtime whose clock reads 0 at origin.
+func New(origin time.Time) *Runtime { return &Runtime{origin: origin} }
+
+// Now implements executor.Clock.
+func (r *Runtime) Now() planner.Time { return planner.Time(time.Since(r.origin)) }
+
+// Start implements executor.Runtime.
+func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
+	for int(l.Attempt) >= len(r.known) {
+		r.known = append(r.known, false)
+	}
+	if r.known[l.Attempt] {
+		return nil
+	}
+	r.known[l.Attempt] = true
+	now := r.Now()
+	r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt}, &planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.OK,
+		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now,
+			Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}})
+	return nil
+}
+
+// Copy implements executor.Runtime.
+func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
+	r.bodies = append(r.bodies, planner.FileAppeared{File: c.File, Node: c.To})
+	return nil
+}
+
+// Suspend implements executor.Runtime: every attempt has ended already.
+func (r *Runtime) Suspend(ctx context.Context, a planner.AttemptID) error { return nil }
+
+// Resume implements executor.Runtime.
+func (r *Runtime) Resume(ctx context.Context, a planner.AttemptID) error { return nil }
+
+// Kill implements executor.Runtime.
+func (r *Runtime) Kill(ctx context.Context, a planner.AttemptID, why planner.Outcome, grace time.Duration) error {
+	return nil
+}
+
+// Forget implements executor.Runtime.
+func (r *Runtime) Forget(ctx context.Context, a planner.AttemptID) error { return nil }
+
+// Close implements executor.Runtime.
+func (r *Runtime) Close() error { return nil }
+
+// Next implements executor.Runtime.
+func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(r.bodies) > 0 {
+		r.bodies, r.out = r.out[:0], r.bodies
+		return r.out, nil
+	}
+	var timer <-chan time.Time
+	if until != unit.Never {
+		timer = time.After(until.Sub(r.Now()))
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer:
+		return nil, nil
+	}
+}

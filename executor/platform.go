@@ -1,0 +1,84 @@
+package executor
+
+import (
+	"fmt"
+	"math"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// DefaultDisk is the block I/O that a node offers in each direction if its cluster file does not say: enough not to be felt, and a
+// limit that is really set.
+const DefaultDisk = 200_000_000 // bytes per second
+
+// DefaultIOPS is the same for operations.
+const DefaultIOPS = 4000 // per second
+
+// FillDisk gives nodes without block I/O limits the defaults.
+func FillDisk(c *trace.Cluster) {
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		for _, v := range []*int64{&n.ReadBps, &n.WriteBps} {
+			if *v == 0 {
+				*v = DefaultDisk
+			}
+		}
+		for _, v := range []*int64{&n.ReadIOPS, &n.WriteIOPS} {
+			if *v == 0 {
+				*v = DefaultIOPS
+			}
+		}
+	}
+}
+
+// PlatformOf makes the planner's view of a cluster. A suspended task keeps its memory, as a frozen container does.
+func PlatformOf(c *trace.Cluster) (*planner.Platform, error) {
+	p := &planner.Platform{Overlapped: c.Overlapped}
+	groups := map[string]planner.GroupID{}
+	for i, n := range c.Nodes {
+		g, ok := groups[n.Group]
+		if !ok {
+			g = planner.GroupID(len(p.Groups))
+			groups[n.Group] = g
+			p.Groups = append(p.Groups, n.Group)
+		}
+		capacity := unit.Vector{unit.CPU: int64(math.Round(n.Cores * 1000)), unit.Memory: n.Memory, unit.Disk: unit.Unlimited}
+		if n.Memory == 0 {
+			capacity[unit.Memory] = unit.Unlimited
+		}
+		if d := disk(&n); d > 0 {
+			capacity[unit.Disk] = d
+		}
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: n.Name, Group: g, Capacity: capacity, Speed: n.Speed,
+			Keeps: unit.Of(unit.Memory)})
+	}
+	p.Bandwidth = make([][]unit.BytesPerSecond, len(p.Groups))
+	p.Latency = make([][]int64, len(p.Groups))
+	for g := range p.Groups {
+		p.Bandwidth[g] = make([]unit.BytesPerSecond, len(p.Groups))
+		p.Latency[g] = make([]int64, len(p.Groups))
+	}
+	for _, l := range c.Links {
+		from, ok := groups[l.From]
+		to, ok2 := groups[l.To]
+		if !ok || !ok2 {
+			return nil, fmt.Errorf("cluster %s: link %s-%s: no node is in that group", c.Name, l.From, l.To)
+		}
+		p.Bandwidth[from][to], p.Bandwidth[to][from] = unit.BytesPerSecond(l.Bandwidth), unit.BytesPerSecond(l.Bandwidth)
+		p.Latency[from][to], p.Latency[to][from] = int64(l.Latency), int64(l.Latency)
+	}
+	return p, nil
+}
+
+// disk is the rate that both directions of a node's block I/O offer; 0 if neither is limited.
+func disk(n *trace.ClusterNode) int64 {
+	switch {
+	case n.ReadBps == 0:
+		return n.WriteBps
+	case n.WriteBps == 0:
+		return n.ReadBps
+	}
+	return min(n.ReadBps, n.WriteBps)
+}

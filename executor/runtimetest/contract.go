@@ -1,0 +1,272 @@
+// Package runtimetest is the contract of executor.Runtime: every runtime passes it.
+package runtimetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Work is what a task of the suite does.
+type Work uint8
+
+const (
+	Short   Work = iota // ends well, soon
+	Long                // would take minutes
+	Failing             // ends with exit code 1
+)
+
+// Setup is a fresh runtime and what goes with it. The platform has at least one node.
+type Setup struct {
+	Runtime executor.Runtime
+	Nodes   int
+	Hold    unit.Vector
+	// Task makes a task of that kind; nil if the runtime has none, as one that finishes everything at once has no long ones.
+	Task func(t *testing.T, w Work) *executor.TaskSpec
+	// File makes a file that lies on node 0 and can be copied; nil if the platform has one node.
+	File func(t *testing.T) *executor.FileSpec
+}
+
+// Run tests the runtimes that setup makes, one each time it is called.
+func Run(t *testing.T, setup func(t *testing.T) Setup) {
+	t.Run("starts then ends, once", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Short)
+		x := h.untilExit(0)
+		if x.Outcome != planner.OK || x.ExitCode != 0 {
+			t.Fatalf("outcome %v, exit code %d, %s", x.Outcome, x.ExitCode, x.Message)
+		}
+		if h.started[0] != 1 || h.exited[0] != 1 {
+			t.Fatalf("started %d times, ended %d times", h.started[0], h.exited[0])
+		}
+		u := x.Usage
+		if u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created || u.Ended < u.Started {
+			t.Fatalf("instants out of order: %+v", u)
+		}
+	})
+	t.Run("start is idempotent", func(t *testing.T) {
+		h := open(t, setup)
+		l := h.start(0, Short)
+		if err := h.Runtime.Start(h.ctx, l); err != nil {
+			t.Fatal(err)
+		}
+		h.untilExit(0)
+		h.settle()
+		if h.exited[0] != 1 {
+			t.Fatalf("ended %d times", h.exited[0])
+		}
+	})
+	t.Run("several at once", func(t *testing.T) {
+		h := open(t, setup)
+		for a := range 5 {
+			h.start(planner.AttemptID(a), Short)
+		}
+		for a := range 5 {
+			h.untilExit(planner.AttemptID(a))
+		}
+	})
+	t.Run("a failing program", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Failing)
+		if x := h.untilExit(0); x.Outcome != planner.ExitCode || x.ExitCode != 1 {
+			t.Fatalf("outcome %v, exit code %d, %s", x.Outcome, x.ExitCode, x.Message)
+		}
+	})
+	t.Run("kill ends it as asked", func(t *testing.T) {
+		for _, grace := range []time.Duration{0, time.Second} {
+			h := open(t, setup)
+			h.start(0, Long)
+			h.untilStarted(0)
+			h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, grace))
+			h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, grace))
+			if x := h.untilExit(0); x.Outcome != planner.Preempted {
+				t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+			}
+			h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, grace))
+			h.settle()
+			if h.exited[0] != 1 {
+				t.Fatalf("ended %d times", h.exited[0])
+			}
+		}
+	})
+	t.Run("kill before it runs", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Long)
+		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 0))
+		if x := h.untilExit(0); x.Outcome != planner.Preempted {
+			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+		}
+	})
+	t.Run("suspend and resume", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Long)
+		h.untilStarted(0)
+		for range 2 {
+			h.must(h.Runtime.Suspend(h.ctx, 0))
+			h.must(h.Runtime.Suspend(h.ctx, 0))
+			h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
+			h.must(h.Runtime.Resume(h.ctx, 0))
+			h.must(h.Runtime.Resume(h.ctx, 0))
+			h.until("resumed", func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: 0} })
+		}
+		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 0))
+		h.untilExit(0)
+	})
+	t.Run("kill while suspended", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Long)
+		h.untilStarted(0)
+		h.must(h.Runtime.Suspend(h.ctx, 0))
+		h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
+		h.must(h.Runtime.Kill(h.ctx, 0, planner.Killed, 0))
+		if x := h.untilExit(0); x.Outcome != planner.Killed {
+			t.Fatalf("outcome %v", x.Outcome)
+		}
+	})
+	t.Run("orders for what is not there are no errors", func(t *testing.T) {
+		h := open(t, setup)
+		h.must(h.Runtime.Suspend(h.ctx, 7))
+		h.must(h.Runtime.Resume(h.ctx, 7))
+		h.must(h.Runtime.Kill(h.ctx, 7, planner.Preempted, 0))
+		h.must(h.Runtime.Forget(h.ctx, 7))
+	})
+	t.Run("next returns when its time has come", func(t *testing.T) {
+		h := open(t, setup)
+		until := h.Runtime.Now().Add(20 * time.Millisecond)
+		bodies, err := h.Runtime.Next(h.ctx, until)
+		h.must(err)
+		if len(bodies) != 0 || h.Runtime.Now() < until {
+			t.Fatalf("%d bodies at %v, wanted none at %v", len(bodies), h.Runtime.Now(), until)
+		}
+	})
+	t.Run("next ends with its context", func(t *testing.T) {
+		h := open(t, setup)
+		ctx, cancel := context.WithCancel(h.ctx)
+		cancel()
+		if _, err := h.Runtime.Next(ctx, h.Runtime.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v", err)
+		}
+	})
+	t.Run("the clock never goes back", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Short)
+		h.untilExit(0)
+		for range 3 {
+			before := h.Runtime.Now()
+			if _, err := h.Runtime.Next(h.ctx, before.Add(time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			if h.Runtime.Now() < before {
+				t.Fatalf("%v after %v", h.Runtime.Now(), before)
+			}
+		}
+	})
+	t.Run("a copy appears", func(t *testing.T) {
+		h := open(t, setup)
+		if h.File == nil {
+			t.Skip("this platform has one node: nothing to copy between")
+		}
+		f := h.File(t)
+		h.must(h.Runtime.Copy(h.ctx, executor.Copy{File: f.ID, Spec: f, From: 0, To: 1}))
+		h.until("appeared", func(b planner.Body) bool { return b == planner.FileAppeared{File: f.ID, Node: 1} })
+	})
+}
+
+type harness struct {
+	Setup
+	t       *testing.T
+	ctx     context.Context
+	started map[planner.AttemptID]int
+	exited  map[planner.AttemptID]int
+	exits   map[planner.AttemptID]*planner.AttemptExited
+	pending []planner.Body
+}
+
+func open(t *testing.T, setup func(t *testing.T) Setup) *harness {
+	h := &harness{Setup: setup(t), t: t, ctx: t.Context(), started: map[planner.AttemptID]int{}, exited: map[planner.AttemptID]int{},
+		exits: map[planner.AttemptID]*planner.AttemptExited{}}
+	t.Cleanup(func() {
+		if err := h.Runtime.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return h
+}
+
+func (h *harness) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *harness) start(a planner.AttemptID, w Work) executor.Launch {
+	h.t.Helper()
+	spec := h.Task(h.t, w)
+	if spec == nil {
+		h.t.Skip("this runtime has no such task")
+	}
+	l := executor.Launch{Attempt: a, Task: planner.TaskID(a), Try: 1, Node: 0, Hold: h.Hold, Queued: h.Runtime.Now(), Spec: spec}
+	h.must(h.Runtime.Start(h.ctx, l))
+	return l
+}
+
+// until lets time pass until a body satisfies f, and forgets an attempt when it ends, as the engine does.
+func (h *harness) until(what string, f func(planner.Body) bool) {
+	h.t.Helper()
+	for range 10_000 {
+		for i, b := range h.pending {
+			if f(b) {
+				h.pending = h.pending[i+1:]
+				return
+			}
+		}
+		h.pending = nil
+		bodies, err := h.Runtime.Next(h.ctx, h.Runtime.Now().Add(time.Minute))
+		h.must(err)
+		if len(bodies) == 0 {
+			h.t.Fatalf("%s: nothing happened for a minute", what)
+		}
+		h.note(bodies)
+	}
+	h.t.Fatalf("%s: it never happened", what)
+}
+
+func (h *harness) note(bodies []planner.Body) {
+	for _, b := range bodies {
+		h.pending = append(h.pending, b)
+		switch b := b.(type) {
+		case planner.AttemptStarted:
+			h.started[b.Attempt]++
+		case *planner.AttemptExited:
+			h.exited[b.Attempt]++
+			h.exits[b.Attempt] = b
+			h.must(h.Runtime.Forget(h.ctx, b.Attempt))
+		}
+	}
+}
+
+func (h *harness) untilStarted(a planner.AttemptID) {
+	h.t.Helper()
+	h.until("started", func(b planner.Body) bool { return b == planner.AttemptStarted{Attempt: a} })
+}
+
+func (h *harness) untilExit(a planner.AttemptID) *planner.AttemptExited {
+	h.t.Helper()
+	if h.exits[a] == nil {
+		h.until("ended", func(b planner.Body) bool { x, ok := b.(*planner.AttemptExited); return ok && x.Attempt == a })
+	}
+	return h.exits[a]
+}
+
+// settle takes in what is still to come at once.
+func (h *harness) settle() {
+	bodies, err := h.Runtime.Next(h.ctx, h.Runtime.Now().Add(50*time.Millisecond))
+	h.must(err)
+	h.note(bodies)
+}

@@ -1,0 +1,293 @@
+// Package sim is the runtime of simulations: virtual time, true runtimes from the workload, copies at the bandwidth of the links.
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Config says what a simulation models.
+type Config struct {
+	Platform *planner.Platform
+	Start    planner.Time  // the clock's first reading
+	Startup  time.Duration // from the order to the running program, for every attempt
+	// Fault, if set, may end an attempt badly: by that outcome, after that share of its runtime.
+	Fault func(l *executor.Launch) (outcome planner.Outcome, after float64)
+}
+
+// Runtime implements executor.Runtime in virtual time.
+type Runtime struct {
+	cfg      Config
+	now      planner.Time
+	seq      uint64
+	queue    []item
+	attempts []attempt // by id
+	bodies   []planner.Body
+}
+
+var _ executor.Runtime = (*Runtime)(nil)
+
+// New returns a runtime with nothing in it.
+func New(cfg Config) *Runtime { return &Runtime{cfg: cfg, now: cfg.Start} }
+
+type state uint8
+
+const (
+	unknown state = iota
+	staging
+	running
+	suspended
+	over
+)
+
+type attempt struct {
+	state   state
+	version uint32 // of the item in the queue that counts
+	outcome planner.Outcome
+	left    time.Duration // of the run, when it last started or went on
+	since   planner.Time  // running since
+	ran     time.Duration
+	usage   planner.Usage
+}
+
+type kind uint8
+
+// What happens at one instant happens in this order.
+const (
+	exited kind = iota
+	appeared
+	resumed
+	paused
+	started
+)
+
+type item struct {
+	at      planner.Time
+	kind    kind
+	seq     uint64
+	attempt planner.AttemptID
+	version uint32
+	file    planner.FileID
+	node    planner.NodeID
+}
+
+func (a *item) less(b *item) bool {
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	if c := cmp.Compare(a.kind, b.kind); c != 0 {
+		return c < 0
+	}
+	return a.seq < b.seq
+}
+
+// Now implements executor.Clock.
+func (r *Runtime) Now() planner.Time { return r.now }
+
+// Start implements executor.Runtime.
+func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
+	for int(l.Attempt) >= len(r.attempts) {
+		r.attempts = append(r.attempts, attempt{})
+	}
+	a := &r.attempts[l.Attempt]
+	if a.state != unknown {
+		return nil
+	}
+	a.state, a.outcome = staging, planner.OK
+	a.left = l.Spec.TrueRun(l.Node, r.cfg.Platform.Nodes[l.Node].Speed)
+	if limit := l.Spec.TimeLimit; limit > 0 && a.left > limit {
+		a.left, a.outcome = limit, planner.TimedOut
+	}
+	if r.cfg.Fault != nil {
+		if o, after := r.cfg.Fault(&l); o != planner.OK && o != 0 {
+			a.left, a.outcome = time.Duration(float64(a.left)*after), o
+		}
+	}
+	staged := r.now
+	for _, f := range l.Fetch {
+		staged = staged.Add(r.cfg.Platform.MoveTime(f.Spec.Size, f.From, l.Node))
+		a.usage.CopiedBytes += f.Spec.Size
+	}
+	begun := staged.Add(r.cfg.Startup)
+	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun, unit.Never
+	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
+	r.push(item{at: begun, kind: started, attempt: l.Attempt, version: a.version})
+	return nil
+}
+
+// Copy implements executor.Runtime.
+func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
+	r.push(item{at: r.now.Add(r.cfg.Platform.MoveTime(c.Spec.Size, c.From, c.To)), kind: appeared, attempt: planner.None, file: c.File, node: c.To})
+	return nil
+}
+
+// Suspend implements executor.Runtime.
+func (r *Runtime) Suspend(ctx context.Context, id planner.AttemptID) error {
+	a := r.at(id)
+	if a == nil || a.state != running {
+		return nil
+	}
+	r.stand(a)
+	a.state = suspended
+	a.version++
+	r.push(item{at: r.now, kind: paused, attempt: id, version: a.version})
+	return nil
+}
+
+// Resume implements executor.Runtime.
+func (r *Runtime) Resume(ctx context.Context, id planner.AttemptID) error {
+	a := r.at(id)
+	if a == nil || a.state != suspended {
+		return nil
+	}
+	a.state, a.since = running, r.now
+	a.version++
+	r.push(item{at: r.now, kind: resumed, attempt: id, version: a.version})
+	r.push(item{at: r.now.Add(a.left), kind: exited, attempt: id, version: a.version})
+	return nil
+}
+
+// Kill implements executor.Runtime. A simulated program heeds SIGTERM at once.
+func (r *Runtime) Kill(ctx context.Context, id planner.AttemptID, why planner.Outcome, grace time.Duration) error {
+	a := r.at(id)
+	if a == nil || a.state == over || a.state == unknown {
+		return nil
+	}
+	if a.state == running {
+		r.stand(a)
+	}
+	a.state, a.outcome = running, why
+	a.since, a.left = r.now, 0
+	a.version++
+	r.push(item{at: r.now, kind: exited, attempt: id, version: a.version})
+	return nil
+}
+
+// Forget implements executor.Runtime.
+func (r *Runtime) Forget(ctx context.Context, id planner.AttemptID) error { return nil }
+
+// Close implements executor.Runtime.
+func (r *Runtime) Close() error { return nil }
+
+// Next implements executor.Runtime: it jumps to the next thing that happens, or to until.
+func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r.bodies = r.bodies[:0]
+	for len(r.queue) > 0 && !r.counts(&r.queue[0]) {
+		r.pop()
+	}
+	if len(r.queue) == 0 || r.queue[0].at > until {
+		if until == unit.Never {
+			return nil, fmt.Errorf("simulation at %v: nothing will happen any more", r.now)
+		}
+		r.now = max(r.now, until)
+		return nil, nil
+	}
+	r.now = r.queue[0].at
+	for len(r.queue) > 0 && r.queue[0].at == r.now {
+		if it := r.pop(); r.counts(&it) {
+			r.happen(&it)
+		}
+	}
+	return r.bodies, nil
+}
+
+// counts reports whether an item still stands: orders since may have overtaken it.
+func (r *Runtime) counts(it *item) bool {
+	return it.attempt == planner.None || it.version == r.attempts[it.attempt].version
+}
+
+func (r *Runtime) happen(it *item) {
+	if it.kind == appeared {
+		r.bodies = append(r.bodies, planner.FileAppeared{File: it.file, Node: it.node})
+		return
+	}
+	a := &r.attempts[it.attempt]
+	switch it.kind {
+	case started:
+		a.state, a.since = running, r.now
+		r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: it.attempt})
+		r.push(item{at: r.now.Add(a.left), kind: exited, attempt: it.attempt, version: a.version})
+	case paused:
+		r.bodies = append(r.bodies, planner.AttemptSuspended{Attempt: it.attempt})
+	case resumed:
+		r.bodies = append(r.bodies, planner.AttemptResumed{Attempt: it.attempt})
+	case exited:
+		r.stand(a)
+		a.state = over
+		a.usage.Ended = r.now
+		code := 0
+		if a.outcome != planner.OK {
+			code = -1
+			if a.outcome == planner.ExitCode {
+				code = 1
+			}
+		}
+		r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: it.attempt, Outcome: a.outcome, ExitCode: code, Ran: a.ran, Usage: a.usage})
+	}
+}
+
+// stand takes stock of a running attempt.
+func (r *Runtime) stand(a *attempt) {
+	if a.state != running {
+		return
+	}
+	done := r.now.Sub(a.since)
+	a.ran += done
+	a.left = max(0, a.left-done)
+	a.since = r.now
+}
+
+func (r *Runtime) at(id planner.AttemptID) *attempt {
+	if id < 0 || int(id) >= len(r.attempts) {
+		return nil
+	}
+	return &r.attempts[id]
+}
+
+func (r *Runtime) push(it item) {
+	r.seq++
+	it.seq = r.seq
+	r.queue = append(r.queue, it)
+	i := len(r.queue) - 1
+	for i > 0 {
+		p := (i - 1) / 2
+		if !it.less(&r.queue[p]) {
+			break
+		}
+		r.queue[i] = r.queue[p]
+		i = p
+	}
+	r.queue[i] = it
+}
+
+func (r *Runtime) pop() item {
+	top := r.queue[0]
+	last := len(r.queue) - 1
+	it := r.queue[last]
+	r.queue = r.queue[:last]
+	i := 0
+	for 2*i+1 < last {
+		k := 2*i + 1
+		if k+1 < last && r.queue[k+1].less(&r.queue[k]) {
+			k++
+		}
+		if !r.queue[k].less(&it) {
+			break
+		}
+		r.queue[i] = r.queue[k]
+		i = k
+	}
+	if last > 0 {
+		r.queue[i] = it
+	}
+	return top
+}
