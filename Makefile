@@ -9,7 +9,9 @@ AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null || echo s
 FUZZTIME ?= 20s
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
-DEMO := examples/montage/montage-25.dax
+DEMO := --cluster examples/montage/cluster.yaml --time-scale 0.1 examples/montage/montage-25.dax
+# The nodes of the demo have two cores in all.
+DEMO += $(if $(filter 1,$(shell nproc)),--oversubscribe)
 
 .PHONY: help demo test setup build images check bench fuzz crash clean
 
@@ -17,8 +19,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup build images ## run a Montage of 25 tasks in Docker containers, installing what is missing
-	@echo "gantry run: $(DEMO) (25 tasks, on a virtual node of this host's cores)"
-	$(AS_ROOT) $(GANTRY) run $(DEMO)
+	@echo "gantry run $(DEMO)"
+	@$(AS_ROOT) $(GANTRY) run $(DEMO)
 
 test: setup build images check ## all tests, container tests included; sets up everything first
 	go test -race -p $(PACKAGES) -timeout 10m $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./...

@@ -1,0 +1,57 @@
+package examples_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gantry/trace"
+)
+
+func TestExamplesReadWithoutAnyFault(t *testing.T) {
+	for _, c := range []struct {
+		file         string
+		tasks, edges int
+		commands     bool
+	}{
+		{"montage/montage-25.dax", 25, 51, false},
+		{"words/words.json", 9, 12, true},
+		{"heft/heft.json", 10, 15, false},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			w, faults, err := trace.Open(filepath.FromSlash(c.file), trace.ReadOptions{})
+			if err != nil || len(faults) > 0 {
+				t.Fatalf("%v %+v", err, faults)
+			}
+			edges := 0
+			for _, x := range w.Tasks {
+				edges += len(x.Parents)
+				if x.Known.Has(trace.Command) != c.commands || x.Known.Has(trace.Image) != c.commands {
+					t.Errorf("task %s: command %v, image %q", x.ID, x.Command, x.Image)
+				}
+				if !x.Known.Has(trace.Runtime | trace.Memory) {
+					t.Errorf("task %s lacks numbers", x.ID)
+				}
+			}
+			if len(w.Tasks) != c.tasks || edges != c.edges {
+				t.Errorf("%d tasks and %d edges", len(w.Tasks), edges)
+			}
+		})
+	}
+}
+
+func TestInputsOfWordsHaveTheSizesItSays(t *testing.T) {
+	w, _, err := trace.Open("words/words.json", trace.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range w.Files {
+		if f.Producer >= 0 {
+			continue
+		}
+		st, err := os.Stat(filepath.Join("words", "inputs", f.Name))
+		if err != nil || !f.Sized || st.Size() != f.Size {
+			t.Errorf("%s: said to have %d bytes: %v, %v", f.Name, f.Size, st, err)
+		}
+	}
+}
