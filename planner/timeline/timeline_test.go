@@ -398,7 +398,7 @@ func FuzzProfile(f *testing.F) {
 		}
 		capacity := unit.Vector{9, 7, unit.Unlimited}
 		p, w := timeline.New(capacity), newTwin(capacity)
-		for len(ops) >= 8 && len(w.stays) < 100 {
+		for range min(len(ops)/8, 60) {
 			op := binary.LittleEndian.Uint64(ops)
 			ops = ops[8:]
 			b := func(i int) byte { return byte(op >> (8 * i)) }
