@@ -18,6 +18,8 @@ type builder struct {
 	byName map[string]int32 // files
 	uses   []fileUse        // parallel to wf.Files
 	more   map[int32][]int32
+	// listed are the sizes that a replica catalogue gives; they count for files whose uses give none.
+	listed map[string]listedSize
 	edges  []edge
 	late   []lateEdge
 	intern map[string]string
@@ -32,6 +34,11 @@ type fileUse struct {
 	out, in         int64 // by the first producer that gives it; the largest of the consumers
 	hasOut, hasIn   bool
 	differs, inside bool
+}
+
+type listedSize struct {
+	text string
+	line int
 }
 
 type edge struct {
@@ -134,6 +141,14 @@ func (b *builder) writes(name string) int32 {
 
 // last is the end of s: full searches of long lists would be quadratic. What slips through is removed by resolve.
 func last(s []int32, n int) []int32 { return s[max(0, len(s)-n):] }
+
+// catalogue notes the size that a replica catalogue gives of a file.
+func (b *builder) catalogue(name, size string, line int) {
+	if b.listed == nil {
+		b.listed = map[string]listedSize{}
+	}
+	b.listed[name] = listedSize{size, line}
+}
 
 // size notes the size that a use of file f gives.
 func (b *builder) size(f int32, text string, produced bool, line int) {
@@ -271,8 +286,12 @@ func (b *builder) resolveLate() {
 
 // sizes decides the size of each file: its producer's, else the largest that a consumer gives.
 func (b *builder) sizes() {
-	for i, u := range b.uses {
-		f := &b.wf.Files[i]
+	for i := range b.uses {
+		f, u := &b.wf.Files[i], b.uses[i]
+		if l, ok := b.listed[f.Name]; ok && !u.hasOut && !u.hasIn {
+			b.size(int32(i), l.text, false, l.line)
+			u = b.uses[i]
+		}
 		switch {
 		case u.hasOut:
 			f.Size, f.Sized = u.out, true

@@ -204,6 +204,15 @@ func (d *daxReader) document(root xml.StartElement) {
 			d.child(e, line)
 		case "executable":
 			d.executable(e, line)
+		case "file":
+			name := attr(e, "name")
+			d.each(func(e *xml.StartElement, line int) {
+				if e.Name.Local == "metadata" && attr(e, "key") == "size" {
+					d.b.catalogue(name, d.text(), line)
+				} else {
+					d.skip()
+				}
+			})
 		default:
 			d.skip()
 		}

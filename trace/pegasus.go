@@ -51,6 +51,12 @@ func (p *pegasusReader) document(root ast.Node) {
 			edges = v
 		case "transformationCatalog":
 			catalogue = v
+		case "replicaCatalog":
+			p.y.mapping(v, key, func(key string, v ast.Node) {
+				if key == "replicas" {
+					p.y.sequence(v, key, p.replica)
+				}
+			})
 		case "profiles":
 			p.shared = p.profiles(v, inherited-1)
 		}
@@ -74,6 +80,27 @@ func (p *pegasusReader) document(root ast.Node) {
 			b.depends(id, p.y.text(c), p.y.line(c))
 		}
 	})
+}
+
+// replica takes the size of a file from outside.
+func (p *pegasusReader) replica(v ast.Node) {
+	var name string
+	var size ast.Node
+	p.y.mapping(v, "a replica", func(key string, v ast.Node) {
+		switch key {
+		case "lfn":
+			name = p.y.text(v)
+		case "metadata":
+			p.y.mapping(v, "metadata", func(key string, v ast.Node) {
+				if key == "size" {
+					size = v
+				}
+			})
+		}
+	})
+	if size != nil {
+		p.b.catalogue(name, p.y.text(size), p.y.line(size))
+	}
 }
 
 // catalogue reads transformations and containers.

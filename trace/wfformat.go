@@ -13,20 +13,22 @@ import (
 // wfDocument is a WfFormat file of any version as it was found; versions and systems are interpreted once all of it is known, since
 // the order of keys is free.
 type wfDocument struct {
-	b          *builder
-	j          *jsonReader
-	name       string
-	version    string
-	system     string // workflow management system: wms, from 1.5 runtimeSystem
-	found      bool   // there is an object "workflow"
-	tasks      []wfTask
-	executed   []wfTask // execution.tasks of 1.5
-	files      []wfUse  // specification.files of 1.5
-	original   map[string]string
-	kilobyteRM bool // a machine's memory is so small that memory must be in KB
-	makespan   string
-	makeLine   int
-	executedAt string
+	b                           *builder
+	j                           *jsonReader
+	name                        string
+	version                     string
+	system                      string // workflow management system: wms, from 1.5 runtimeSystem
+	nextflow, makeflow, pegasus bool
+	found                       bool // there is an object "workflow"
+	tasks                       []wfTask
+	executed                    []wfTask // execution.tasks of 1.5
+	files                       []wfUse  // specification.files of 1.5
+	original                    map[string]string
+	programs                    map[string]string // of execution.tasks by id
+	kilobyteRM                  bool              // a machine's memory is so small that memory must be in KB
+	makespan                    string
+	makeLine                    int
+	executedAt                  string
 }
 
 // wfTask is a task with its numbers still as text. Keys of different versions for the same thing fill different fields where units
@@ -72,7 +74,7 @@ type wfUse struct {
 // which runs no shell, means the character). "shell": true or
 // false in the command overrides this. A piece such as "--percent-cpu 0.6" (long option and value in one, as WfCommons writes) is split.
 func (b *builder) readWfFormat(in *bufio.Reader) {
-	d := &wfDocument{b: b, j: newJSONReader(in), original: map[string]string{}}
+	d := &wfDocument{b: b, j: newJSONReader(in), original: map[string]string{}, programs: map[string]string{}}
 	err := d.j.object(d.top)
 	if err == nil {
 		err = d.j.end()
@@ -139,6 +141,14 @@ func (d *wfDocument) workflow(key string) error {
 				return d.list(func() error { return d.task(&d.tasks) })
 			case "files":
 				return d.list(func() error { return d.use(&d.files, nil) })
+			case "opaqueFileIds", "dataDependencies":
+				yes, err := d.j.truth()
+				if key == "opaqueFileIds" {
+					d.b.wf.OpaqueNames = yes
+				} else {
+					d.b.noFileEdges = !yes
+				}
+				return d.tolerate(err)
 			case "originalFileIds":
 				return d.object(func(key string) error {
 					var name string
@@ -422,15 +432,16 @@ func (d *wfDocument) finish() {
 	b, w := d.b, d.b.wf
 	w.Name, w.Version, w.ExecutedAt = d.name, d.version, d.executedAt
 	system := strings.ToLower(d.system)
-	w.OpaqueNames = strings.Contains(system, "nextflow")
-	b.quietTwins, b.noFileEdges = true, d.release() < 100
+	d.nextflow, d.makeflow, d.pegasus = strings.Contains(system, "nextflow"), strings.Contains(system, "makeflow"), strings.Contains(system, "pegasus")
+	w.OpaqueNames = w.OpaqueNames || d.nextflow
+	b.quietTwins, b.noFileEdges = true, b.noFileEdges || d.release() < 100
 	switch r := d.release(); {
 	case d.version == "" && d.found:
 		b.faults.warn("no-version", 1, "", "schemaVersion is missing: read as 1.3, with memory in bytes")
 	case d.found && (r > 106 || r < 1):
 		b.faults.warn("unknown-version", 1, "", "schemaVersion %q is not known here: read as 1.5, which may miss what is new", d.version)
 	}
-	if strings.Contains(system, "makeflow") && !b.opt.Kilobytes {
+	if d.makeflow && !b.opt.Kilobytes {
 		b.faults.warn("size-unit", 1, "", "Makeflow instances give file sizes in KB rather than bytes: taken as they are written (--kilobytes multiplies by 1000)")
 	}
 	if d.makespan != "" {
@@ -454,6 +465,9 @@ func (d *wfDocument) finish() {
 		}
 	}
 
+	for i := range d.executed {
+		d.programs[d.executed[i].id] = d.executed[i].program
+	}
 	keys := d.keys()
 	place := make(map[string]int, len(d.tasks)) // key → index in w.Tasks
 	for i := range d.tasks {
@@ -559,16 +573,19 @@ func (d *wfDocument) originals(sizes map[string]wfUse) {
 }
 
 // kind is the transformation of a task: its category, else for Nextflow the process, which is the name, else the name without the
-// number that the system appended.
+// number that the system appended; where that still begins with the program ("fast2bfq_fast2bfq_HEP2…_1"), the program.
 func (d *wfDocument) kind(t *wfTask, key string) string {
 	if t.category != "" {
 		return t.category
 	}
 	name := cmp.Or(t.name, key)
-	if d.b.wf.OpaqueNames {
+	if d.nextflow {
 		return name
 	}
 	if s := idSuffix.ReplaceAllString(name, ""); s != "" && s != name {
+		if p := cmp.Or(t.program, d.programs[t.id]); p != "" && strings.HasPrefix(s, p+"_") {
+			return p
+		}
 		return s
 	}
 	return cmp.Or(wfbenchSuffix.ReplaceAllString(name, ""), name)
@@ -607,7 +624,6 @@ func (d *wfDocument) addFiles(t *wfTask, sizes map[string]wfUse) {
 // facts fills in what is known of the task itself.
 func (d *wfDocument) facts(t *Task, x *wfTask) {
 	b, old := d.b, d.release() < 104
-	makeflow := strings.Contains(strings.ToLower(d.system), "makeflow")
 	if x.runtime != "" {
 		b.runtime(t, x.runtime, x.line)
 	}
@@ -616,7 +632,7 @@ func (d *wfDocument) facts(t *Task, x *wfTask) {
 	}
 	if x.avgCPU != "" {
 		// Nextflow says 0 of a process too short to be sampled.
-		if n := b.positive(t, "avgCPU", x.avgCPU, x.line); n > 0 || n == 0 && !d.b.wf.OpaqueNames {
+		if n := b.positive(t, "avgCPU", x.avgCPU, x.line); n > 0 || n == 0 && !d.nextflow {
 			t.AvgCPU = n
 			t.Known |= AvgCPU
 		}
@@ -638,7 +654,7 @@ func (d *wfDocument) facts(t *Task, x *wfTask) {
 		scale := int64(1)
 		if bytes == "" {
 			bytes = either
-			if old && (makeflow || d.b.wf.OpaqueNames) {
+			if old && (d.makeflow || d.nextflow) {
 				scale = 1000
 			}
 		}
@@ -654,7 +670,7 @@ func (d *wfDocument) facts(t *Task, x *wfTask) {
 	io("bytes written", x.writtenBytes, x.bytesWritten, &t.WrittenBytes, WrittenBytes)
 
 	if x.command {
-		if t.Command, t.Shell = d.argv(x, t.Kind, makeflow); len(t.Command) > 0 {
+		if t.Command, t.Shell = d.argv(x, t.Kind); len(t.Command) > 0 {
 			t.Known |= Command
 		}
 	}
@@ -684,7 +700,7 @@ func (b *builder) image(t *Task, image string) {
 }
 
 // argv interprets a command by the rule that readWfFormat states.
-func (d *wfDocument) argv(x *wfTask, kind string, makeflow bool) (argv []string, shell bool) {
+func (d *wfDocument) argv(x *wfTask, kind string) (argv []string, shell bool) {
 	if x.argv != nil {
 		return x.argv, false
 	}
@@ -692,7 +708,7 @@ func (d *wfDocument) argv(x *wfTask, kind string, makeflow bool) (argv []string,
 	if program == "" { // up to 1.0 there are only arguments
 		program = kind
 	}
-	if makeflow && len(pieces) > 0 && strings.TrimPrefix(pieces[0], "./") == strings.TrimPrefix(program, "./") {
+	if d.makeflow && len(pieces) > 0 && strings.TrimPrefix(pieces[0], "./") == strings.TrimPrefix(program, "./") {
 		program, pieces = pieces[0], pieces[1:] // Makeflow repeats the program
 	}
 	all := append([]string{program}, pieces...)
@@ -703,7 +719,7 @@ func (d *wfDocument) argv(x *wfTask, kind string, makeflow bool) (argv []string,
 		if !shell {
 			return all, false
 		}
-	case makeflow || d.b.wf.OpaqueNames:
+	case d.makeflow || d.nextflow:
 		shell = needsShell(line)
 		if !shell {
 			return d.b.words(x.line, cmp.Or(x.id, x.name), line), false
@@ -714,7 +730,7 @@ func (d *wfDocument) argv(x *wfTask, kind string, makeflow bool) (argv []string,
 		}
 		shell = true
 	default:
-		shell = !strings.Contains(strings.ToLower(d.system), "pegasus") && slices.ContainsFunc(pieces, func(p string) bool { return operators[p] })
+		shell = !d.pegasus && slices.ContainsFunc(pieces, func(p string) bool { return operators[p] })
 	}
 	if shell {
 		return []string{line}, true

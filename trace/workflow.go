@@ -90,6 +90,7 @@ type File struct {
 	Name     string
 	Size     int64 // bytes; meaningful only if Sized
 	Sized    bool
+	Imputed  bool  // Sized, but by Impute
 	Producer int32 // index into Workflow.Tasks of the task that writes it, -1 for a file from outside
 }
 

@@ -56,7 +56,7 @@ func run(args []string) int {
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError:   func(c *cli.Context, err error, sub bool) error { return fail(exitUsage, err) },
 	}
-	err := app.RunContext(context.Background(), args)
+	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
 	if err == nil {
 		return exitOK
 	}
@@ -72,5 +72,8 @@ func run(args []string) int {
 
 // commands lists every command; each has a file of its own.
 func commands() []*cli.Command {
-	return []*cli.Command{}
+	return []*cli.Command{
+		checkCommand(),
+		convertCommand(),
+	}
 }

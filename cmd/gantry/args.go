@@ -1,0 +1,46 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// interspersed lets a command's flags stand behind its arguments too; the flag library stops at the first argument. args are those of
+// the process, the name of the command at 1; what follows "--" are arguments.
+func interspersed(args []string, commands []*cli.Command) []string {
+	if len(args) < 2 {
+		return args
+	}
+	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[1]) })
+	if i < 0 {
+		return args
+	}
+	takesValue := map[string]bool{}
+	for _, f := range commands[i].Flags {
+		doc, ok := f.(cli.DocGenerationFlag)
+		for _, name := range f.Names() {
+			takesValue[name] = ok && doc.TakesValue()
+		}
+	}
+	flags, rest := []string{}, []string{}
+	for at := 2; at < len(args); at++ {
+		a := args[at]
+		if a == "--" {
+			rest = append(rest, args[at+1:]...)
+			break
+		}
+		if len(a) < 2 || a[0] != '-' {
+			rest = append(rest, a)
+			continue
+		}
+		flags = append(flags, a)
+		name := strings.TrimLeft(a, "-")
+		if takesValue[name] && at+1 < len(args) {
+			at++
+			flags = append(flags, args[at])
+		}
+	}
+	return slices.Concat(args[:2], flags, []string{"--"}, rest)
+}

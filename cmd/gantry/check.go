@@ -1,0 +1,295 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/urfave/cli/v2"
+
+	"gantry/trace"
+)
+
+type checkOptions struct {
+	json bool
+	read trace.ReadOptions
+}
+
+func checkCommand() *cli.Command {
+	var o checkOptions
+	return &cli.Command{
+		Name:      "check",
+		Usage:     "tell what a workflow is, and all that is wrong with its file",
+		ArgsUsage: "FILE|DIRECTORY|-...",
+		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML and WfFormat (0.1 to 1.6), told apart by content, plain, gzip or zip; a directory
+stands for the workflow files below it, "-" for standard input.
+
+Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be. Warnings say
+which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a cycle are dropped, a negative
+runtime is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
+
+Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be read.`,
+		Flags: append(readFlags(&o.read), &cli.BoolFlag{Name: "json", Usage: "print one JSON object per file", Destination: &o.json}),
+		Action: func(c *cli.Context) error {
+			return check(c.Args().Slice(), o, c.App.Writer, c.App.ErrWriter)
+		},
+	}
+}
+
+// readFlags are the flags of all commands that read a workflow.
+func readFlags(o *trace.ReadOptions) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "repair", Usage: "repair what can be: break cycles, take negative runtimes as 0, drop bad numbers", Destination: &o.Repair},
+		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow", Destination: &o.Kilobytes},
+	}
+}
+
+// report is what check tells of one file. Seconds are null where a cycle leaves them undefined.
+type report struct {
+	File         string         `json:"file"`
+	Format       string         `json:"format"`
+	Version      string         `json:"version"`
+	Name         string         `json:"name"`
+	Tasks        int            `json:"tasks"`
+	Types        int            `json:"types"`
+	Edges        int            `json:"edges"`
+	FileEdges    int            `json:"file_edges"`
+	Levels       int            `json:"levels"`
+	Width        int            `json:"width"`
+	Components   int            `json:"components"`
+	Runtime      float64        `json:"runtime_s"`
+	CriticalPath *float64       `json:"critical_path_s"`
+	Files        int            `json:"files"`
+	Sized        int            `json:"sized_files"`
+	Bytes        int64          `json:"bytes"`
+	Known        map[string]int `json:"known"`
+	Missing      map[string]int `json:"missing"`
+	Imputed      []imputed      `json:"imputed"`
+	Errors       []fault        `json:"errors"`
+	Warnings     []fault        `json:"warnings"`
+}
+
+type imputed struct {
+	Field string `json:"field"`
+	Rule  string `json:"rule"`
+	Count int    `json:"count"`
+}
+
+type fault struct {
+	Rule    string `json:"rule"`
+	Line    int    `json:"line,omitempty"`
+	Task    string `json:"task,omitempty"`
+	Message string `json:"message"`
+	Count   int    `json:"count"`
+}
+
+func check(paths []string, o checkOptions, out, notes io.Writer) error {
+	if len(paths) == 0 {
+		return failf(exitUsage, "check: name a workflow file, a directory or - for standard input")
+	}
+	bad, total := 0, 0
+	for _, p := range paths {
+		files, skipped, err := trace.Find([]string{p})
+		if err != nil {
+			fmt.Fprintln(notes, "gantry: "+reading(err))
+			bad, total = bad+1, total+1
+			continue
+		}
+		for _, s := range skipped {
+			fmt.Fprintf(notes, "gantry: %s: not a workflow, skipped\n", s)
+		}
+		if len(files) == 0 {
+			fmt.Fprintf(notes, "gantry: %s: no workflow below this directory\n", p)
+			bad, total = bad+1, total+1
+		}
+		for _, f := range files {
+			total++
+			w, faults, err := trace.Open(f, o.read)
+			if err != nil {
+				fmt.Fprintln(notes, "gantry: "+reading(err))
+				bad++
+				continue
+			}
+			if trace.HasErrors(faults) {
+				bad++
+			}
+			r := examine(f, w, faults)
+			if o.json {
+				err = json.NewEncoder(out).Encode(r)
+			} else {
+				err = r.print(out)
+			}
+			if err != nil {
+				return fail(exitInternal, err)
+			}
+		}
+	}
+	if bad == 0 {
+		return nil
+	}
+	if total == 1 {
+		return fail(exitInput, nil)
+	}
+	return failf(exitInput, "%d of %d files have errors", bad, total)
+}
+
+// reading explains an error of reading a file.
+func reading(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return err.Error() + "; check the path"
+	}
+	return err.Error()
+}
+
+func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
+	r := &report{File: file, Format: "unknown", Known: map[string]int{}, Missing: map[string]int{}, Imputed: []imputed{}, Errors: []fault{}, Warnings: []fault{}}
+	for _, f := range faults {
+		x := fault{f.Rule, f.Line, f.Task, f.Message, f.Count}
+		if f.Severity == trace.Error {
+			r.Errors = append(r.Errors, x)
+		} else {
+			r.Warnings = append(r.Warnings, x)
+		}
+	}
+	if w == nil {
+		return r
+	}
+	s := w.Stats()
+	r.Format, r.Version, r.Name = w.Format.String(), w.Version, w.Name
+	r.Tasks, r.Types, r.Edges, r.FileEdges = s.Tasks, s.Kinds, s.Edges, s.FileEdges
+	r.Levels, r.Width, r.Components = s.Levels, s.Width, s.Components
+	r.Runtime, r.Files, r.Sized, r.Bytes = s.RuntimeSeconds, s.Files, s.Sized, s.Bytes
+	if !math.IsNaN(s.CriticalPathSeconds) {
+		r.CriticalPath = &s.CriticalPathSeconds
+	}
+	for _, f := range trace.Fields(0).Each() {
+		r.Known[f.String()], r.Missing[f.String()] = s.Known[f], s.Tasks-s.Known[f]
+	}
+	r.Missing["file_size"] = s.Files - s.Sized
+	if len(r.Errors) == 0 {
+		for _, i := range trace.Impute(w, trace.Defaults{}) {
+			r.Imputed = append(r.Imputed, imputed{i.Field, i.Rule, i.Count})
+		}
+	}
+	return r
+}
+
+func (r *report) print(out io.Writer) error {
+	var b strings.Builder
+	verdict := "ok"
+	if n := len(r.Errors); n > 0 {
+		verdict = count(n, "error")
+	} else if n := len(r.Warnings); n > 0 {
+		verdict = "ok, " + count(n, "warning")
+	}
+	fmt.Fprintf(&b, "%s: %s\n", r.File, verdict)
+	if r.Format != "unknown" {
+		version := r.Version
+		if version == "" {
+			version = "(no version)"
+		}
+		fmt.Fprintf(&b, "  format         %s %s, workflow %q\n", r.Format, version, r.Name)
+		byFiles := ""
+		if r.FileEdges > 0 {
+			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
+		}
+		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"), count(r.Edges, "edge"), byFiles, count(r.Components, "component"))
+		fmt.Fprintf(&b, "  shape          %s, width %d\n", count(r.Levels, "level"), r.Width)
+		path := "undefined"
+		if r.CriticalPath != nil {
+			path = seconds(*r.CriticalPath)
+		}
+		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.Runtime), path)
+		fmt.Fprintf(&b, "  files          %d, %d with a size: %d B (%s)\n", r.Files, r.Sized, r.Bytes, units.HumanSize(float64(r.Bytes)))
+		var known, missing []string
+		for _, f := range trace.Fields(0).Each() {
+			name := f.String()
+			if n := r.Known[name]; n > 0 {
+				known = append(known, share(name, n, r.Tasks))
+			}
+			if n := r.Missing[name]; n > 0 {
+				missing = append(missing, share(name, n, r.Tasks))
+			}
+		}
+		if n := r.Missing["file_size"]; n > 0 {
+			missing = append(missing, share("file_size", n, r.Files))
+		}
+		list(&b, "known", known)
+		list(&b, "missing", missing)
+		for _, i := range r.Imputed {
+			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, count(i.Count, "task"), i.Rule)
+		}
+	}
+	for _, kind := range []struct {
+		name   string
+		faults []fault
+	}{{"error", r.Errors}, {"warning", r.Warnings}} {
+		for _, f := range kind.faults {
+			line, times := "", ""
+			if f.Line > 0 {
+				line = fmt.Sprintf("line %d: ", f.Line)
+			}
+			if f.Count > 1 {
+				times = fmt.Sprintf(" (%d times; the first is shown)", f.Count)
+			}
+			fmt.Fprintf(&b, "  %s: %s%s: %s%s\n", kind.name, line, f.Rule, f.Message, times)
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func list(b *strings.Builder, what string, items []string) {
+	if len(items) > 0 {
+		fmt.Fprintf(b, "  %-14s %s\n", what, strings.Join(items, ", "))
+	}
+}
+
+func share(name string, n, of int) string {
+	if n == of {
+		return name + " of all"
+	}
+	return fmt.Sprintf("%s of %d", name, n)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// seconds writes a duration in seconds and, if it is long, in hours.
+func seconds(s float64) string {
+	text := fmt.Sprintf("%.10g s", s)
+	if s >= 600 && s < 9e9 {
+		text += fmt.Sprintf(" (%s)", time.Duration(s*float64(time.Second)).Round(time.Second))
+	}
+	return text
+}
+
+// openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings are told on notes.
+func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
+	w, faults, err := trace.Open(path, o)
+	if err != nil {
+		return nil, failf(exitInput, "%s", reading(err))
+	}
+	var errs []string
+	for _, f := range faults {
+		if f.Severity == trace.Error {
+			errs = append(errs, path+": "+f.String())
+		} else {
+			fmt.Fprintf(notes, "gantry: %s: %s\n", path, f)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, failf(exitInput, "%s", strings.Join(errs, "\n"))
+	}
+	return w, nil
+}

@@ -1,0 +1,137 @@
+package trace
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Defaults are the values that Impute takes where a trace gives nothing to go by.
+type Defaults struct {
+	Runtime  time.Duration // of a task where no task of the workflow has a runtime; 0: 1 s
+	FileSize int64         // bytes of a file without a size; 0 leaves it unknown, which then counts as empty
+}
+
+// Imputation says how many values one rule filled in.
+type Imputation struct {
+	Field string // as Fields.String, or "file_size"
+	Rule  string
+	Count int
+}
+
+func (i Imputation) String() string { return fmt.Sprintf("%s of %d: %s", i.Field, i.Count, i.Rule) }
+
+// The rules of Impute, in the words that are shown to people.
+const (
+	ruleCoresFromCPU  = "average CPU use / 100%, rounded up"
+	ruleOneCore       = "1 core"
+	ruleKindMedian    = "median of the tasks of the same type"
+	ruleMedian        = "median of all tasks of the workflow"
+	ruleKindMemory    = "maximum of the tasks of the same type"
+	ruleFullCPU       = "100% of each core"
+	ruleSubWorkflow   = "0 s for a sub-workflow node, which is not expanded"
+	ruleDefaultFormat = "default of %v"
+)
+
+// Impute fills in what w lacks and marks it in Imputed. The rules, in this order:
+//
+//	cores     AvgCPU / 100 rounded up, at least 1; without AvgCPU 1
+//	runtime   median of the known runtimes of the same Kind; else of the workflow; else Defaults.Runtime; 0 for a sub-workflow node
+//	memory    maximum of the known of the same Kind; else it stays unknown, and the task gets its share of the node it runs on
+//	avg_cpu   100 × cores
+//	file size Defaults.FileSize, if any
+//
+// Commands, images and bytes read and written are never made up: a task without a command is emulated, and its I/O is its files.
+func Impute(w *Workflow, d Defaults) []Imputation {
+	if d.Runtime <= 0 {
+		d.Runtime = time.Second
+	}
+	var done []Imputation
+	note := func(field, rule string) {
+		for i := range done {
+			if done[i].Field == field && done[i].Rule == rule {
+				done[i].Count++
+				return
+			}
+		}
+		done = append(done, Imputation{field, rule, 1})
+	}
+	runtimes, memory := map[string][]time.Duration{}, map[string]int64{}
+	var all []time.Duration
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if t.Known.Has(Runtime) {
+			runtimes[t.Kind] = append(runtimes[t.Kind], t.Runtime)
+			all = append(all, t.Runtime)
+		}
+		if t.Known.Has(Memory) {
+			memory[t.Kind] = max(memory[t.Kind], t.MemoryBytes)
+		}
+	}
+	medians := map[string]time.Duration{}
+	for kind, rs := range runtimes {
+		medians[kind] = median(rs)
+	}
+	typical := d.Runtime
+	if len(all) > 0 {
+		typical = median(all)
+	}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		fill := func(f Fields, rule string) {
+			t.Imputed |= f
+			note(f.String(), rule)
+		}
+		if !t.Known.Has(Cores) && !t.Imputed.Has(Cores) {
+			t.Cores = 1
+			if t.Known.Has(AvgCPU) {
+				t.Cores = max(1, math.Ceil(t.AvgCPU/100))
+				fill(Cores, ruleCoresFromCPU)
+			} else {
+				fill(Cores, ruleOneCore)
+			}
+		}
+		if !t.Known.Has(Runtime) && !t.Imputed.Has(Runtime) {
+			m, ok := medians[t.Kind]
+			switch {
+			case ok:
+				t.Runtime = m
+				fill(Runtime, ruleKindMedian)
+			case t.SubWorkflow:
+				fill(Runtime, ruleSubWorkflow)
+			case len(all) > 0:
+				t.Runtime = typical
+				fill(Runtime, ruleMedian)
+			default:
+				t.Runtime = typical
+				fill(Runtime, fmt.Sprintf(ruleDefaultFormat, d.Runtime))
+			}
+		}
+		if m := memory[t.Kind]; m > 0 && !t.Known.Has(Memory) && !t.Imputed.Has(Memory) {
+			t.MemoryBytes = m
+			fill(Memory, ruleKindMemory)
+		}
+		if !t.Known.Has(AvgCPU) && !t.Imputed.Has(AvgCPU) {
+			t.AvgCPU = 100 * t.Cores
+			fill(AvgCPU, ruleFullCPU)
+		}
+	}
+	if d.FileSize > 0 {
+		for i := range w.Files {
+			if f := &w.Files[i]; !f.Sized {
+				f.Size, f.Sized, f.Imputed = d.FileSize, true, true
+				note("file_size", fmt.Sprintf(ruleDefaultFormat, fmt.Sprint(d.FileSize, " B")))
+			}
+		}
+	}
+	slices.SortStableFunc(done, func(a, b Imputation) int { return strings.Compare(a.Field, b.Field) })
+	return done
+}
+
+// median sorts s; of an even number it is the lower of the middle two, which really occurred.
+func median(s []time.Duration) time.Duration {
+	slices.Sort(s)
+	return s[(len(s)-1)/2]
+}
