@@ -1,0 +1,315 @@
+// Package sqlite keeps the log of gantry's runs: one SQLite file in WAL mode, many runs. The log of events is the truth; the tables and
+// views beside it, written in the same transactions, are for questions. FORMAT.md describes the file.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// FileName is the base name of the log in gantry's directory.
+const FileName = "gantry.sqlite"
+
+// schemaVersion is PRAGMA user_version of the files this package writes; schema/N.sql leads from version N-1 to N.
+const schemaVersion = 1
+
+//go:embed schema/*.sql
+var schema embed.FS
+
+// Mode is how a log is opened.
+type Mode uint8
+
+const (
+	ReadOnly Mode = iota
+	Durable       // for runs: a batch survives the loss of power once Append returned
+	Bulk          // for simulations: a batch survives the end of gantry at once, the loss of power only after the next checkpoint
+)
+
+// ErrNoLog means that there is no log at the path.
+var ErrNoLog = errors.New("no log")
+
+// UnknownRunError is returned for a run that is not in the log.
+type UnknownRunError struct {
+	Name  string // "" when the latest was asked for
+	Known []string
+}
+
+func (e *UnknownRunError) Error() string {
+	switch {
+	case len(e.Known) == 0:
+		return "the log has no runs yet"
+	case e.Name == "":
+		return "which run? known: " + list(e.Known, 10)
+	}
+	return fmt.Sprintf("no run %q in the log; known: %s", e.Name, list(e.Known, 10))
+}
+
+// DB is an open log. Its methods may be called from several goroutines; there is one writer connection, and a pool of readers that
+// never block it.
+type DB struct {
+	path    string
+	mode    Mode
+	readers *sql.DB
+
+	mu   sync.Mutex // guards the writer connection
+	conn *sqlite3.SQLiteConn
+	runs map[*Run]struct{}
+}
+
+// Open opens the log at path, and creates or migrates it unless mode is ReadOnly.
+func Open(path string, mode Mode) (*DB, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open log %s: %w", path, err)
+	}
+	db := &DB{path: abs, mode: mode, runs: map[*Run]struct{}{}}
+	if mode == ReadOnly {
+		if _, err := os.Stat(abs); err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				return nil, fmt.Errorf("%w at %s: nothing was run there yet, or --dir names another directory", ErrNoLog, abs)
+			}
+			return nil, fmt.Errorf("open log: %w", err)
+		}
+	} else if err := db.openWriter(); err != nil {
+		return nil, err
+	}
+	if err := db.openReaders(); err != nil {
+		db.closeWriter()
+		return nil, err
+	}
+	return db, nil
+}
+
+func dsn(path, query string) string {
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
+}
+
+func (db *DB) openWriter() error {
+	query := "mode=rwc&_busy_timeout=30000&_journal_mode=WAL&_foreign_keys=1&_synchronous="
+	if db.mode == Bulk {
+		query += "NORMAL"
+	} else {
+		query += "FULL"
+	}
+	c, err := (&sqlite3.SQLiteDriver{}).Open(dsn(db.path, query))
+	if err != nil {
+		return db.wrap("open", err)
+	}
+	db.conn = c.(*sqlite3.SQLiteConn)
+	if err := db.migrate(); err != nil {
+		db.closeWriter()
+		return err
+	}
+	return nil
+}
+
+func (db *DB) migrate() error {
+	return db.transact(func() error {
+		have, err := db.queryInt("PRAGMA user_version")
+		if err != nil {
+			return err
+		}
+		if have > schemaVersion {
+			return fmt.Errorf("it has format %d, this gantry knows up to %d: use the newer gantry that wrote it", have, schemaVersion)
+		}
+		for v := have + 1; v <= schemaVersion; v++ {
+			text, err := schema.ReadFile(fmt.Sprintf("schema/%d.sql", v))
+			if err != nil {
+				return err
+			}
+			if _, err := db.conn.Exec(string(text), nil); err != nil {
+				return fmt.Errorf("bring it to format %d: %w", v, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (db *DB) openReaders() error {
+	const query = "mode=ro&_query_only=1&_busy_timeout=30000"
+	open := func(query string) (int64, error) {
+		pool, err := sql.Open("sqlite3", dsn(db.path, query))
+		if err != nil {
+			return 0, err
+		}
+		var have int64
+		if err := pool.QueryRow("PRAGMA user_version").Scan(&have); err != nil {
+			pool.Close()
+			return 0, err
+		}
+		db.readers = pool
+		return have, nil
+	}
+	have, err := open(query)
+	if code := new(sqlite3.Error); errors.As(err, code) && code.Code == sqlite3.ErrCantOpen && db.mode == ReadOnly {
+		// A closed log in a directory that this user may not write to: nobody can be writing without the -wal file beside it.
+		if _, walErr := os.Stat(db.path + "-wal"); errors.Is(walErr, os.ErrNotExist) {
+			have, err = open(query + "&immutable=1")
+		}
+	}
+	if err != nil {
+		return db.wrap("open", err)
+	}
+	if have != schemaVersion {
+		db.readers.Close()
+		if have == 0 {
+			return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog, db.path)
+		}
+		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path, have, schemaVersion)
+	}
+	return nil
+}
+
+// Path is the absolute path of the log.
+func (db *DB) Path() string { return db.path }
+
+// Close writes what is buffered and closes the log.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	open := make([]*Run, 0, len(db.runs))
+	for r := range db.runs {
+		open = append(open, r)
+	}
+	db.mu.Unlock()
+	var errs []error
+	for _, r := range open {
+		errs = append(errs, r.Close())
+	}
+	errs = append(errs, db.readers.Close())
+	if db.conn != nil {
+		if _, err := db.conn.Exec("PRAGMA optimize", nil); err != nil {
+			errs = append(errs, db.wrap("optimize", err))
+		}
+	}
+	return errors.Join(append(errs, db.closeWriter())...)
+}
+
+func (db *DB) closeWriter() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.conn == nil {
+		return nil
+	}
+	err := db.conn.Close()
+	db.conn = nil
+	return err
+}
+
+// transact runs f in a transaction of the writer. It cannot be cancelled: a batch is kept whole or not at all.
+func (db *DB) transact(f func() error) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.conn == nil {
+		return fmt.Errorf("write log %s: it is closed or was opened for reading only", db.path)
+	}
+	if _, err := db.conn.Exec("BEGIN IMMEDIATE", nil); err != nil {
+		return db.wrap("write", err)
+	}
+	err := f()
+	if err == nil {
+		_, err = db.conn.Exec("COMMIT", nil)
+	}
+	if err != nil {
+		if !db.conn.AutoCommit() { // SQLite itself rolls back on some errors
+			_, undo := db.conn.Exec("ROLLBACK", nil)
+			err = errors.Join(err, undo)
+		}
+		return db.wrap("write", err)
+	}
+	return nil
+}
+
+// wrap names the file and what to do.
+func (db *DB) wrap(doing string, err error) error {
+	advice := ""
+	if code := new(sqlite3.Error); errors.As(err, code) {
+		switch code.Code {
+		case sqlite3.ErrFull:
+			advice = ": the disk or the quota is full; what was logged before is kept: free space there, then go on with gantry resume"
+		case sqlite3.ErrIoErr:
+			advice = fmt.Sprintf(" (%v): the disk does not take or give the data; what was logged before is kept: look at its space and health, then go on with gantry resume",
+				code.SystemErrno)
+		case sqlite3.ErrBusy, sqlite3.ErrLocked:
+			advice = ": another process has written to it for 30 s without a pause: end that, or use another --dir"
+		case sqlite3.ErrNotADB, sqlite3.ErrCorrupt:
+			advice = ": the file is damaged or not a log of gantry's: move it away, or recover what is in it with sqlite3's .recover"
+		case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm:
+			advice = ": see that the directory exists and that you may write to it, or use another --dir"
+		}
+	}
+	return fmt.Errorf("%s log %s: %w%s", doing, db.path, err, advice)
+}
+
+// find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "".
+func (db *DB) find(ctx context.Context, name string) (id int64, found string, err error) {
+	rows, err := db.readers.QueryContext(ctx, "SELECT id, name FROM runs ORDER BY id DESC")
+	if err != nil {
+		return 0, "", db.wrap("read", err)
+	}
+	defer rows.Close()
+	unknown := &UnknownRunError{Name: name}
+	matches := 0
+	for rows.Next() {
+		var i int64
+		var n string
+		if err := rows.Scan(&i, &n); err != nil {
+			return 0, "", db.wrap("read", err)
+		}
+		if n == name {
+			return i, n, nil
+		}
+		if len(n) >= len(name) && n[:len(name)] == name {
+			if matches++; matches == 1 {
+				id, found = i, n
+			}
+		}
+		unknown.Known = append(unknown.Known, n)
+	}
+	if err := rows.Err(); err != nil {
+		return 0, "", db.wrap("read", err)
+	}
+	if matches == 1 || name == "" && matches > 0 {
+		return id, found, nil
+	}
+	return 0, "", unknown
+}
+
+// list joins the first n names.
+func list(names []string, n int) string {
+	text := ""
+	for i, name := range names {
+		if i == n {
+			return fmt.Sprintf("%s and %d more", text, len(names)-n)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
+
+// queryInt reads one number on the writer connection.
+func (db *DB) queryInt(query string, args ...driver.Value) (int64, error) {
+	rows, err := db.conn.Query(query, args)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	dest := make([]driver.Value, len(rows.Columns()))
+	if err := rows.Next(dest); err != nil {
+		return 0, err
+	}
+	n, _ := dest[0].(int64)
+	return n, nil
+}

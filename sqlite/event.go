@@ -1,0 +1,305 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// eventVersion is events.v of what this package writes. A body of another version is refused, never guessed at.
+const eventVersion = 1
+
+// The bodies of events as the log has them. Members that are zero are left out; an instant that was not reached is the largest int64.
+// encodeBody writes by hand what decodeBody reads by these types: events are written for every step of every task, and reflection costs
+// three times as much. A property test holds the two together.
+type (
+	wireAttempt struct {
+		Attempt planner.AttemptID `json:"attempt"`
+	}
+	wireExit struct {
+		Attempt  planner.AttemptID `json:"attempt"`
+		Outcome  planner.Outcome   `json:"outcome"`
+		ExitCode int               `json:"exit_code"`
+		Ran      time.Duration     `json:"ran_ns"`
+		Usage    wireUsage         `json:"usage"`
+		Message  string            `json:"message"`
+		Bytes    []byte            `json:"message_base64"` // in place of Message, where it is not UTF-8
+	}
+	wireUsage struct {
+		Queued       planner.Time     `json:"queued_ns"`
+		Staged       planner.Time     `json:"staged_ns"`
+		Created      planner.Time     `json:"created_ns"`
+		Started      planner.Time     `json:"started_ns"`
+		Ended        planner.Time     `json:"ended_ns"`
+		CPUUser      time.Duration    `json:"cpu_user_ns"`
+		CPUSystem    time.Duration    `json:"cpu_system_ns"`
+		CPUThrottled time.Duration    `json:"cpu_throttled_ns"`
+		PeakMemory   unit.Bytes       `json:"peak_memory_bytes"`
+		ReadBytes    unit.Bytes       `json:"read_bytes"`
+		WrittenBytes unit.Bytes       `json:"written_bytes"`
+		ReadOps      int64            `json:"read_ops"`
+		WriteOps     int64            `json:"write_ops"`
+		CopiedBytes  unit.Bytes       `json:"copied_bytes"`
+		OOMKills     int64            `json:"oom_kills"`
+		Missing      planner.Counters `json:"missing"`
+		Applied      wireLimits       `json:"applied"`
+	}
+	wireLimits struct {
+		CPUMillicores int64               `json:"cpu_millicores"`
+		Memory        unit.Bytes          `json:"memory_bytes"`
+		MemorySwap    unit.Bytes          `json:"memory_swap_bytes"`
+		PIDs          int64               `json:"pids"`
+		ReadBps       unit.BytesPerSecond `json:"read_bps"`
+		WriteBps      unit.BytesPerSecond `json:"write_bps"`
+		ReadIOPS      int64               `json:"read_iops"`
+		WriteIOPS     int64               `json:"write_iops"`
+	}
+	wireFile struct {
+		File planner.FileID `json:"file"`
+		Node planner.NodeID `json:"node"`
+	}
+	wireNode struct {
+		Node     planner.NodeID `json:"node"`
+		Capacity unit.Vector    `json:"capacity"`
+	}
+	wireWorkflow struct {
+		Workflow planner.WorkflowID `json:"workflow"`
+	}
+	wirePlan struct {
+		Round  int64         `json:"round"`
+		Took   time.Duration `json:"took_ns"`
+		Orders []wireOrder   `json:"orders"`
+		Waits  [][5]int64    `json:"waits"` // task, reason, dim, node, at_ns
+	}
+	wireOrder struct {
+		Kind    planner.OrderKind `json:"kind"`
+		Attempt planner.AttemptID `json:"attempt"`
+		Task    planner.TaskID    `json:"task"`
+		Node    planner.NodeID    `json:"node"`
+		Hold    unit.Vector       `json:"hold"`
+		Try     int32             `json:"try"`
+		Until   planner.Time      `json:"until_ns"`
+		Est     wireEstimate      `json:"estimate"`
+		File    planner.FileID    `json:"file"`
+		From    planner.NodeID    `json:"from"`
+	}
+	wireEstimate struct {
+		Run     time.Duration  `json:"run_ns"`
+		Spread  time.Duration  `json:"spread_ns"`
+		Samples int32          `json:"samples"`
+		Source  planner.Source `json:"source"`
+	}
+)
+
+// object builds a JSON object.
+type object []byte
+
+func (o object) key(k string) object {
+	if n := len(o); n > 0 && o[n-1] != '{' {
+		o = append(o, ',')
+	}
+	o = append(o, '"')
+	o = append(o, k...)
+	return append(o, '"', ':')
+}
+
+// num appends a member unless it is zero.
+func (o object) num(k string, v int64) object {
+	if v == 0 {
+		return o
+	}
+	return strconv.AppendInt(o.key(k), v, 10)
+}
+
+func (o object) vector(k string, v unit.Vector) object {
+	if v == (unit.Vector{}) {
+		return o
+	}
+	o = append(o.key(k), '[')
+	for i, x := range v {
+		if i > 0 {
+			o = append(o, ',')
+		}
+		o = strconv.AppendInt(o, x, 10)
+	}
+	return append(o, ']')
+}
+
+func (o object) estimate(e planner.Estimate) object {
+	if e == (planner.Estimate{}) {
+		return o
+	}
+	o = append(o.key("estimate"), '{')
+	o = o.num("run_ns", int64(e.Run)).num("spread_ns", int64(e.Spread)).num("samples", int64(e.Samples)).num("source", int64(e.Source))
+	return append(o, '}')
+}
+
+func (o object) usage(u *planner.Usage) object {
+	if *u == (planner.Usage{}) {
+		return o
+	}
+	o = append(o.key("usage"), '{')
+	o = o.num("queued_ns", int64(u.Queued)).num("staged_ns", int64(u.Staged)).num("created_ns", int64(u.Created)).
+		num("started_ns", int64(u.Started)).num("ended_ns", int64(u.Ended)).
+		num("cpu_user_ns", int64(u.CPUUser)).num("cpu_system_ns", int64(u.CPUSystem)).num("cpu_throttled_ns", int64(u.CPUThrottled)).
+		num("peak_memory_bytes", int64(u.PeakMemory)).num("read_bytes", int64(u.ReadBytes)).num("written_bytes", int64(u.WrittenBytes)).
+		num("read_ops", u.ReadOps).num("write_ops", u.WriteOps).num("copied_bytes", int64(u.CopiedBytes)).num("oom_kills", u.OOMKills).
+		num("missing", int64(u.Missing))
+	if a := &u.Applied; *a != (planner.Limits{}) {
+		o = append(o.key("applied"), '{')
+		o = o.num("cpu_millicores", a.CPUMillicores).num("memory_bytes", int64(a.Memory)).num("memory_swap_bytes", int64(a.MemorySwap)).
+			num("pids", a.PIDs).num("read_bps", int64(a.ReadBps)).num("write_bps", int64(a.WriteBps)).
+			num("read_iops", a.ReadIOPS).num("write_iops", a.WriteIOPS)
+		o = append(o, '}')
+	}
+	return append(o, '}')
+}
+
+// encodeBody appends the JSON of a body. What a WorkflowArrived admits is in workflows.definition.
+func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
+	// key looks at the byte before it, so each body starts in an empty object.
+	o := object(append(buf, '{'))
+	switch b := body.(type) {
+	case *planner.WorkflowArrived:
+		o = o.num("workflow", int64(b.Workflow.ID))
+	case planner.AttemptStarted:
+		o = o.num("attempt", int64(b.Attempt))
+	case planner.AttemptSuspended:
+		o = o.num("attempt", int64(b.Attempt))
+	case planner.AttemptResumed:
+		o = o.num("attempt", int64(b.Attempt))
+	case *planner.AttemptExited:
+		o = o.num("attempt", int64(b.Attempt)).num("outcome", int64(b.Outcome)).num("exit_code", int64(b.ExitCode)).
+			num("ran_ns", int64(b.Ran)).usage(&b.Usage)
+		if b.Message != "" {
+			key, value := "message", any(b.Message)
+			if !utf8.ValidString(b.Message) {
+				key, value = "message_base64", []byte(b.Message)
+			}
+			text, err := json.Marshal(value)
+			if err != nil {
+				return nil, err
+			}
+			o = append(o.key(key), text...)
+		}
+	case planner.FileAppeared:
+		o = o.num("file", int64(b.File)).num("node", int64(b.Node))
+	case planner.NodeChanged:
+		o = o.num("node", int64(b.Node)).vector("capacity", b.Capacity)
+	case planner.Woke:
+	case *planner.PlanCommitted:
+		o = o.num("round", b.Round).num("took_ns", int64(b.Took))
+		if b.Orders != nil {
+			o = append(o.key("orders"), '[')
+			for i, x := range b.Orders {
+				if i > 0 {
+					o = append(o, ',')
+				}
+				o = append(o, '{')
+				o = o.num("kind", int64(x.Kind)).num("attempt", int64(x.Attempt)).num("task", int64(x.Task)).num("node", int64(x.Node)).
+					vector("hold", x.Hold).num("try", int64(x.Try)).num("until_ns", int64(x.Until)).estimate(x.Est).
+					num("file", int64(x.File)).num("from", int64(x.From))
+				o = append(o, '}')
+			}
+			o = append(o, ']')
+		}
+		if b.Reasons != nil {
+			o = append(o.key("waits"), '[')
+			for i, w := range b.Reasons {
+				if i > 0 {
+					o = append(o, ',')
+				}
+				o = append(o, '[')
+				for j, x := range [5]int64{int64(w.Task), int64(w.Reason.Code), int64(w.Reason.Dim), int64(w.Reason.Node), int64(w.Reason.At)} {
+					if j > 0 {
+						o = append(o, ',')
+					}
+					o = strconv.AppendInt(o, x, 10)
+				}
+				o = append(o, ']')
+			}
+			o = append(o, ']')
+		}
+	case planner.WorkflowCancelled:
+		o = o.num("workflow", int64(b.Workflow))
+	default:
+		return nil, fmt.Errorf("an event of type %T has no place in the log", body)
+	}
+	return append(o, '}'), nil
+}
+
+// decodeBody reads what encodeBody wrote. Of a WorkflowArrived it gives the id only.
+func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
+	switch kind {
+	case planner.KindWorkflowArrived:
+		w, err := decode[wireWorkflow](text)
+		return &planner.WorkflowArrived{Workflow: planner.Workflow{ID: w.Workflow}}, err
+	case planner.KindAttemptStarted:
+		w, err := decode[wireAttempt](text)
+		return planner.AttemptStarted(w), err
+	case planner.KindAttemptSuspended:
+		w, err := decode[wireAttempt](text)
+		return planner.AttemptSuspended(w), err
+	case planner.KindAttemptResumed:
+		w, err := decode[wireAttempt](text)
+		return planner.AttemptResumed(w), err
+	case planner.KindAttemptExited:
+		w, err := decode[wireExit](text)
+		u := w.Usage
+		b := &planner.AttemptExited{Attempt: w.Attempt, Outcome: w.Outcome, ExitCode: w.ExitCode, Ran: w.Ran, Message: w.Message,
+			Usage: planner.Usage{Queued: u.Queued, Staged: u.Staged, Created: u.Created, Started: u.Started, Ended: u.Ended,
+				CPUUser: u.CPUUser, CPUSystem: u.CPUSystem, CPUThrottled: u.CPUThrottled, PeakMemory: u.PeakMemory,
+				ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, ReadOps: u.ReadOps, WriteOps: u.WriteOps,
+				CopiedBytes: u.CopiedBytes, OOMKills: u.OOMKills, Missing: u.Missing, Applied: planner.Limits(u.Applied)}}
+		if w.Bytes != nil {
+			b.Message = string(w.Bytes)
+		}
+		return b, err
+	case planner.KindFileAppeared:
+		w, err := decode[wireFile](text)
+		return planner.FileAppeared(w), err
+	case planner.KindNodeChanged:
+		w, err := decode[wireNode](text)
+		return planner.NodeChanged(w), err
+	case planner.KindWoke:
+		_, err := decode[struct{}](text)
+		return planner.Woke{}, err
+	case planner.KindPlanCommitted:
+		w, err := decode[wirePlan](text)
+		b := &planner.PlanCommitted{Round: w.Round, Took: w.Took}
+		if w.Orders != nil {
+			b.Orders = make([]planner.Order, len(w.Orders))
+		}
+		for i, x := range w.Orders {
+			b.Orders[i] = planner.Order{Kind: x.Kind, Attempt: x.Attempt, Task: x.Task, Node: x.Node, Hold: x.Hold, Try: x.Try,
+				Until: x.Until, Est: planner.Estimate(x.Est), File: x.File, From: x.From}
+		}
+		if w.Waits != nil {
+			b.Reasons = make([]planner.Wait, len(w.Waits))
+		}
+		for i, x := range w.Waits {
+			if x[0] < math.MinInt32 || x[0] > math.MaxInt32 || x[1] < 0 || x[1] > math.MaxUint8 || x[2] < 0 || x[2] > math.MaxUint8 {
+				return nil, fmt.Errorf("wait %v is out of range", x)
+			}
+			b.Reasons[i] = planner.Wait{Task: planner.TaskID(x[0]), Reason: planner.Reason{Code: planner.ReasonCode(x[1]),
+				Dim: unit.Dim(x[2]), Node: planner.NodeID(x[3]), At: planner.Time(x[4])}}
+		}
+		return b, err
+	case planner.KindWorkflowCancelled:
+		w, err := decode[wireWorkflow](text)
+		return planner.WorkflowCancelled(w), err
+	}
+	return nil, fmt.Errorf("kind %d is not known to this gantry: use the newer one that wrote it", kind)
+}
+
+func decode[T any](text []byte) (T, error) {
+	var v T
+	err := json.Unmarshal(text, &v)
+	return v, err
+}

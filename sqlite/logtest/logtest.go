@@ -1,0 +1,180 @@
+// Package logtest writes logs of runs that never were, through the public surface of package sqlite, for tests of what reads them.
+package logtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// Second is a second on the axis of a run.
+const Second = planner.Time(time.Second)
+
+// Info describes a run on a cluster of two nodes, n1 and n2, of two cores each.
+func Info(name string) sqlite.RunInfo {
+	capacity := unit.Vector{unit.CPU: 2000, unit.Memory: 4 << 30, unit.Disk: unit.Unlimited}
+	return sqlite.RunInfo{Name: name, Runtime: "docker", Policy: "heft", Command: []string{"gantry", "run", "diamond.dax"}, Version: "0.1",
+		Started: time.Date(2026, 11, 21, 10, 30, 0, 250_000_000, time.UTC), Seed: 7, TimeScale: 1, SizeScale: 1,
+		Platform: planner.Platform{Nodes: []planner.Node{
+			{ID: 0, Name: "n1", Capacity: capacity, Speed: 1}, {ID: 1, Name: "n2", Capacity: capacity, Speed: 0.5}}, Groups: []string{""}},
+		Host: &sqlite.Host{Name: "calm", System: "linux", Architecture: "x86_64", Release: "6.1", Cores: 4, MHz: 2400, Vendor: "AMD", Memory: 8 << 30}}
+}
+
+// Log is a run under construction: each call appends one batch.
+type Log struct {
+	*sqlite.Run
+	tb       testing.TB
+	seq      uint64
+	attempts planner.AttemptID
+	tasks    planner.TaskID
+	files    planner.FileID
+	flows    planner.WorkflowID
+	queued   map[planner.AttemptID]planner.Time
+}
+
+// New begins a run in db.
+func New(tb testing.TB, db *sqlite.DB, info sqlite.RunInfo) *Log {
+	tb.Helper()
+	run, err := db.CreateRun(context.Background(), info)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &Log{Run: run, tb: tb, queued: map[planner.AttemptID]planner.Time{}}
+}
+
+// Event appends one event.
+func (l *Log) Event(at planner.Time, body planner.Body, admissions ...*executor.Admission) {
+	l.tb.Helper()
+	l.seq++
+	if err := l.Append(context.Background(), executor.Batch{Events: []planner.Event{{Seq: l.seq, At: at, Body: body}}, Admissions: admissions}); err != nil {
+		l.tb.Fatal(err)
+	}
+}
+
+// Arrive admits a workflow whose task i has the parents given, and returns the id of its first task. Task i is called <kind>_<i>, needs one
+// core and writes one file that its children read; the first task reads a file from outside.
+func (l *Log) Arrive(at planner.Time, name string, kinds []string, parents [][]int32) planner.TaskID {
+	l.tb.Helper()
+	a := Admission(l.flows, l.tasks, l.files, name, kinds, parents)
+	a.Submission.At, a.Arrived.Workflow.Arrived, a.Arrived.Workflow.Release = at, at, at
+	first := l.tasks
+	l.flows, l.tasks, l.files = l.flows+1, l.tasks+planner.TaskID(len(kinds)), l.files+planner.FileID(len(a.Files))
+	l.Event(at, &a.Arrived, a)
+	return first
+}
+
+// Admission makes what Arrive admits, with ids from those given.
+func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID, name string, kinds []string, parents [][]int32) *executor.Admission {
+	n := len(kinds)
+	w := &trace.Workflow{Name: name, Label: name, Source: name + ".dax", Format: trace.DAX, Version: "3.6", Tasks: make([]trace.Task, n)}
+	w.Files = append(w.Files, trace.File{Name: "in.dat", Size: 1000, Sized: true, Producer: -1})
+	a := &executor.Admission{Submission: executor.Submission{Workflow: w, Name: name, Tenant: "alice", Due: unit.Never}}
+	a.Spec = &executor.WorkflowSpec{ID: flow, Name: name, Label: name}
+	a.Files = append(a.Files, &executor.FileSpec{ID: file, Name: "in.dat", Size: 1000, Sized: true})
+	a.Arrived.Workflow = planner.Workflow{ID: flow, Due: unit.Never}
+	a.Arrived.Files = append(a.Arrived.Files, planner.File{ID: file, Size: 1000, Producer: planner.None})
+	seen := map[string]planner.KindID{}
+	level := make([]int32, n)
+	for i, kind := range kinds {
+		if _, ok := seen[kind]; !ok {
+			seen[kind] = planner.KindID(len(seen))
+			a.Kinds = append(a.Kinds, kind)
+		}
+		out := trace.File{Name: fmt.Sprintf("out/%d.dat", i), Size: int64(i+1) * 1000, Sized: true, Producer: int32(i)}
+		w.Files = append(w.Files, out)
+		spec := &executor.FileSpec{ID: file + planner.FileID(i) + 1, Name: out.Name, Size: unit.Bytes(out.Size), Sized: true, Produced: true, Final: true}
+		a.Files = append(a.Files, spec)
+		a.Arrived.Files = append(a.Arrived.Files, planner.File{ID: spec.ID, Size: spec.Size, Producer: task + planner.TaskID(i)})
+		t := trace.Task{ID: fmt.Sprintf("%s_%d", kind, i), Name: kind, Kind: kind, Parents: parents[i], Outputs: []int32{int32(i) + 1},
+			Runtime: time.Duration(i+1) * time.Second, Cores: 1, Known: trace.Runtime | trace.Cores, Imputed: trace.Memory, MemoryBytes: 64 << 20}
+		p := planner.Task{ID: task + planner.TaskID(i), Workflow: flow, Kind: seen[kind], Need: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
+			Outputs: []planner.FileID{spec.ID}, Retries: planner.None}
+		s := &executor.TaskSpec{Workflow: a.Spec, Name: t.ID, Kind: kind, Cores: 1, Memory: 64 << 20, Run: t.Runtime, Outputs: []*executor.FileSpec{spec}}
+		inputs := []int32{0}
+		if len(parents[i]) > 0 {
+			inputs = nil
+		}
+		for _, q := range parents[i] {
+			inputs = append(inputs, q+1)
+			p.Parents = append(p.Parents, task+planner.TaskID(q))
+			w.Tasks[q].Children = append(w.Tasks[q].Children, int32(i))
+			a.Arrived.Tasks[q].Children = append(a.Arrived.Tasks[q].Children, p.ID)
+			level[i] = max(level[i], level[q]+1)
+		}
+		for _, f := range inputs {
+			p.Inputs = append(p.Inputs, a.Files[f].ID)
+			s.Inputs = append(s.Inputs, a.Files[f])
+			a.Files[f].Final = false
+		}
+		t.Inputs, p.Stage = inputs, level[i]
+		w.Tasks[i] = t
+		a.Arrived.Tasks, a.Tasks = append(a.Arrived.Tasks, p), append(a.Tasks, s)
+		a.Arrived.Workflow.Tasks = append(a.Arrived.Workflow.Tasks, p.ID)
+	}
+	return a
+}
+
+// Plan appends a round that orders nothing and says why tasks wait.
+func (l *Log) Plan(at planner.Time, waits ...planner.Wait) {
+	l.tb.Helper()
+	l.Event(at, &planner.PlanCommitted{Round: int64(l.seq), Reasons: waits, Took: 50 * time.Microsecond})
+}
+
+// Start orders an attempt and starts its program half a second later.
+func (l *Log) Start(at planner.Time, t planner.TaskID, try int32, n planner.NodeID, estimate time.Duration) planner.AttemptID {
+	l.tb.Helper()
+	a := l.attempts
+	l.attempts++
+	l.queued[a] = at
+	l.Event(at, &planner.PlanCommitted{Round: int64(l.seq), Took: 70 * time.Microsecond, Orders: []planner.Order{{Kind: planner.OrderStart,
+		Attempt: a, Task: t, Node: n, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20}, Try: try, Until: at.Add(estimate),
+		Est: planner.Estimate{Run: estimate, Spread: estimate / 10, Source: planner.SourceDeclared}}}})
+	l.Event(at+Second/2, planner.AttemptStarted{Attempt: a})
+	return a
+}
+
+// Exit ends an attempt that Start began.
+func (l *Log) Exit(at planner.Time, a planner.AttemptID, outcome planner.Outcome, code int, message string) {
+	l.tb.Helper()
+	q := l.queued[a]
+	ran := at.Sub(q + Second/2)
+	l.Event(at, &planner.AttemptExited{Attempt: a, Outcome: outcome, ExitCode: code, Ran: ran, Message: message, Usage: planner.Usage{
+		Queued: q, Staged: q + Second/4, Created: q + Second/3, Started: q + Second/2, Ended: at, CPUUser: ran * 3 / 4, CPUSystem: ran / 8,
+		PeakMemory: 50e6, ReadBytes: 2e6, WrittenBytes: 1e6, ReadOps: 20, WriteOps: 10, Missing: planner.CounterThrottled,
+		Applied: planner.Limits{CPUMillicores: 1000, Memory: 64 << 20, MemorySwap: 64 << 20, PIDs: 100}}})
+}
+
+// Diamond is a whole run: workflow "diamond" of four tasks, where one of the middle ones fails at first for want of memory.
+func Diamond(tb testing.TB, db *sqlite.DB, name string) {
+	tb.Helper()
+	l := New(tb, db, Info(name))
+	t := l.Arrive(0, "diamond", []string{"split", "work", "work", "join"}, [][]int32{nil, {0}, {0}, {1, 2}})
+	wait := func(i planner.TaskID, r planner.Reason) planner.Wait { return planner.Wait{Task: t + i, Reason: r} }
+	parents := planner.Reason{Code: planner.WaitsForParents}
+	a := l.Start(0, t, 1, 0, 2*time.Second)
+	l.Plan(0, wait(1, parents), wait(2, parents), wait(3, parents))
+	l.Exit(2*Second, a, planner.OK, 0, "")
+	b := l.Start(2*Second, t+1, 1, 0, 3*time.Second)
+	l.Plan(2*Second, wait(2, planner.Reason{Code: planner.NoNodeFree, Dim: unit.Memory}))
+	c := l.Start(3*Second, t+2, 1, 1, 3*time.Second)
+	l.Exit(4*Second, c, planner.OutOfMemory, 137, "memory.events shows 1 oom_kill under a limit of 64 MiB")
+	l.Plan(4*Second, wait(2, planner.Reason{Code: planner.NoNodeFree, Dim: unit.CPU}))
+	l.Exit(5*Second, b, planner.OK, 0, "")
+	c = l.Start(5*Second, t+2, 2, 1, 3*time.Second)
+	l.Exit(9*Second, c, planner.OK, 0, "")
+	d := l.Start(9*Second, t+3, 1, 0, 4*time.Second)
+	l.Exit(14*Second, d, planner.OK, 0, "")
+	if err := l.Warn("buffered-writes", "the kernel does not account buffered writes on cgroup v1"); err != nil {
+		tb.Fatal(err)
+	}
+	if err := l.Finish(context.Background(), sqlite.Finished, 0); err != nil {
+		tb.Fatal(err)
+	}
+}

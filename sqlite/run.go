@@ -1,0 +1,338 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// State is how a run stands.
+type State string
+
+const (
+	Running     State = "running"     // or ended by a crash: nobody was left to say so
+	Interrupted State = "interrupted" // stopped in good order; gantry resume goes on
+	Finished    State = "finished"    // every task succeeded
+	Failed      State = "failed"      // ended, and tasks failed or were skipped
+)
+
+// Host is the machine a run was on. Zero and "" are not known.
+type Host struct {
+	Name         string     `json:"name,omitempty"`
+	System       string     `json:"system,omitempty"` // linux
+	Architecture string     `json:"architecture,omitempty"`
+	Release      string     `json:"release,omitempty"` // of the kernel
+	Cores        int        `json:"cores,omitempty"`
+	MHz          int        `json:"mhz,omitempty"`
+	Vendor       string     `json:"vendor,omitempty"` // of the CPU
+	Model        string     `json:"model,omitempty"`
+	Memory       unit.Bytes `json:"memory_bytes,omitempty"`
+	Cgroup       string     `json:"cgroup,omitempty"` // v1, hybrid, v2
+	Docker       string     `json:"docker,omitempty"` // version of the Engine
+}
+
+// RunInfo is what is known of a run when it begins.
+type RunInfo struct {
+	Name      string
+	Runtime   string // docker, sim or null
+	Policy    string
+	Command   []string // the command line
+	Version   string   // of gantry
+	Started   time.Time
+	Seed      int64
+	TimeScale float64
+	SizeScale float64
+	Cluster   *trace.Cluster // as the cluster file has it; nil without one
+	Platform  planner.Platform
+	Host      *Host           // nil where nothing is measured
+	Settings  json.RawMessage // what else the run needs to go on as it began; nil for none
+}
+
+// Run is the log of one run, open for writing. It is an executor.Store. Append and Finish are called from one goroutine; Sample and Warn
+// from any.
+type Run struct {
+	db   *DB
+	id   int64
+	info RunInfo
+	w    *writer
+
+	samples struct {
+		sync.Mutex
+		rows []Sample
+		err  error
+	}
+	stop    chan struct{}
+	stopped sync.WaitGroup
+	closing sync.Once
+}
+
+var _ executor.Store = (*Run)(nil)
+
+// Sample is one reading of the counters of a running attempt. Counters in Missing were not readable.
+type Sample struct {
+	Attempt planner.AttemptID
+	At      planner.Time
+	CPU     time.Duration // user and system since the start
+	Memory  unit.Bytes    // now
+	Read    unit.Bytes    // since the start
+	Written unit.Bytes
+	Missing planner.Counters
+}
+
+// sampleEvery is how long a sample waits at most until it can be read from the log.
+const sampleEvery = time.Second
+
+// CreateRun begins the log of a run. Its name must be new.
+func (db *DB) CreateRun(ctx context.Context, info RunInfo) (*Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var id int64
+	texts := make([]driver.Value, 5)
+	for i, v := range []any{info.Command, info.Cluster, info.Platform, info.Host, info.Settings} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("log run %s: %w", info.Name, err)
+		}
+		if string(text) != "null" {
+			texts[i] = string(text)
+		}
+	}
+	if texts[0] == nil {
+		texts[0] = "[]"
+	}
+	err := db.transact(func() error {
+		if n, err := db.queryInt("SELECT count(*) FROM runs WHERE name = ?", info.Name); err != nil {
+			return err
+		} else if n > 0 {
+			return fmt.Errorf("there is a run %q already: give another name, or go on with it by gantry resume", info.Name)
+		}
+		_, err := db.conn.Exec(`INSERT INTO runs(name, runtime, policy, command, version, started_wall, started_unix_ns, seed, time_scale, size_scale,
+			cluster, platform, host, settings) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+			[]driver.Value{info.Name, info.Runtime, info.Policy, texts[0], info.Version, info.Started.UTC().Format(time.RFC3339Nano),
+				info.Started.UnixNano(), info.Seed, info.TimeScale, info.SizeScale, texts[1], texts[2], texts[3], texts[4]})
+		if err != nil {
+			return err
+		}
+		if id, err = db.queryInt("SELECT last_insert_rowid()"); err != nil {
+			return err
+		}
+		for _, n := range info.Platform.Nodes {
+			group := ""
+			if int(n.Group) < len(info.Platform.Groups) {
+				group = info.Platform.Groups[n.Group]
+			}
+			if _, err := db.conn.Exec("INSERT INTO nodes VALUES (?,?,?,?,?,?,?,?)", []driver.Value{id, int64(n.ID), n.Name, group,
+				limited(n.Capacity[unit.CPU]), limited(n.Capacity[unit.Memory]), limited(n.Capacity[unit.Disk]), n.Speed}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return db.newRun(id, info)
+}
+
+// OpenRun opens the log of a run to go on with it, and counts a resumption. Replay gives what is in it.
+func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
+	id, info, err := db.runInfo(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	err = db.transact(func() error {
+		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL WHERE id = ?",
+			[]driver.Value{id})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return db.newRun(id, info)
+}
+
+func (db *DB) newRun(id int64, info RunInfo) (*Run, error) {
+	r := &Run{db: db, id: id, info: info, stop: make(chan struct{})}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var err error
+	if r.w, err = newWriter(db.conn, id); err != nil {
+		return nil, db.wrap("write", err)
+	}
+	db.runs[r] = struct{}{}
+	r.stopped.Go(func() {
+		tick := time.NewTicker(sampleEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				r.flushSamples()
+			case <-r.stop:
+				return
+			}
+		}
+	})
+	return r, nil
+}
+
+// runInfo reads what CreateRun wrote.
+func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) {
+	id, found, err := db.find(ctx, name)
+	if err != nil {
+		return 0, RunInfo{}, err
+	}
+	info := RunInfo{Name: found}
+	var started int64
+	var texts [5]sql.NullString
+	err = db.readers.QueryRowContext(ctx, `SELECT runtime, policy, version, started_unix_ns, seed, time_scale, size_scale,
+		command, cluster, platform, host, settings FROM runs WHERE id = ?`, id).Scan(&info.Runtime, &info.Policy, &info.Version, &started,
+		&info.Seed, &info.TimeScale, &info.SizeScale, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4])
+	if err != nil {
+		return 0, RunInfo{}, db.wrap("read", err)
+	}
+	info.Started = time.Unix(0, started).UTC()
+	for i, v := range []any{&info.Command, &info.Cluster, &info.Platform, &info.Host, &info.Settings} {
+		if texts[i].Valid {
+			if err := json.Unmarshal([]byte(texts[i].String), v); err != nil {
+				return 0, RunInfo{}, fmt.Errorf("read log %s: run %s: %w", db.path, found, err)
+			}
+		}
+	}
+	return id, info, nil
+}
+
+// Info is what CreateRun was given.
+func (r *Run) Info() RunInfo { return r.info }
+
+// Append makes a batch durable. It does not heed the cancellation of ctx: what happened is logged even while gantry is being stopped.
+// After an error nothing of the batch is in the log, and the same batch may be tried again.
+func (r *Run) Append(_ context.Context, b executor.Batch) error {
+	texts, err := r.w.encode(b)
+	if err != nil {
+		return fmt.Errorf("log run %s: %w", r.info.Name, err)
+	}
+	samples := r.takeSamples()
+	err = r.db.transact(func() error {
+		if err := r.w.append(b, texts); err != nil {
+			return err
+		}
+		return r.w.insertSamples(samples)
+	})
+	if err != nil {
+		r.db.mu.Lock()
+		r.w.undone()
+		r.db.mu.Unlock()
+		r.returnSamples(samples, nil)
+		return fmt.Errorf("log run %s: %w", r.info.Name, err)
+	}
+	return nil
+}
+
+// Sample takes a reading; it is in the log within a second. It never waits for the disk.
+func (r *Run) Sample(s Sample) {
+	r.samples.Lock()
+	r.samples.rows = append(r.samples.rows, s)
+	r.samples.Unlock()
+}
+
+func (r *Run) takeSamples() []Sample {
+	r.samples.Lock()
+	defer r.samples.Unlock()
+	rows := r.samples.rows
+	r.samples.rows = nil
+	return rows
+}
+
+// returnSamples keeps samples that could not be written for the next time, within reason.
+func (r *Run) returnSamples(rows []Sample, err error) {
+	r.samples.Lock()
+	defer r.samples.Unlock()
+	r.samples.err = err
+	const most = 100_000
+	r.samples.rows = append(rows, r.samples.rows...)
+	if drop := len(r.samples.rows) - most; drop > 0 {
+		r.samples.rows = r.samples.rows[drop:]
+	}
+}
+
+func (r *Run) flushSamples() error {
+	rows := r.takeSamples()
+	if len(rows) == 0 {
+		return nil
+	}
+	err := r.db.transact(func() error { return r.w.insertSamples(rows) })
+	if err != nil {
+		r.returnSamples(rows, err)
+	}
+	return err
+}
+
+// Warn logs a warning of the run under a stable rule name; equal ones are counted.
+func (r *Run) Warn(rule, message string) error {
+	return r.db.transact(func() error {
+		_, err := r.db.conn.Exec("INSERT INTO warnings(run, rule, message, count) VALUES (?,?,?,1) ON CONFLICT DO UPDATE SET count = count + 1",
+			[]driver.Value{r.id, rule, message})
+		return err
+	})
+}
+
+// Finish says how the run stands now that gantry leaves it, with gantry's exit code, and closes it. The makespan is from the first arrival
+// to the end of the last attempt. Unless the run was interrupted, what never started is marked as skipped.
+func (r *Run) Finish(_ context.Context, state State, exit int) error {
+	flushed := r.flushSamples()
+	err := r.db.transact(func() error {
+		conn, id := r.db.conn, r.id
+		if state != Interrupted && state != Running {
+			if _, err := conn.Exec("UPDATE tasks SET state = iif(attempts > 0, 'failed', 'skipped') WHERE run = ? AND state = 'waiting'", []driver.Value{id}); err != nil {
+				return err
+			}
+			if _, err := conn.Exec(`UPDATE workflows AS w SET
+				state = CASE WHEN w.state = 'cancelled' THEN w.state
+					WHEN EXISTS (SELECT 1 FROM tasks t WHERE t.run = w.run AND t.workflow = w.workflow AND t.state <> 'done') THEN 'failed' ELSE 'done' END,
+				ended_ns = coalesce(ended_ns, (SELECT max(t.ended_ns) FROM tasks t WHERE t.run = w.run AND t.workflow = w.workflow))
+				WHERE w.run = ?`, []driver.Value{id}); err != nil {
+				return err
+			}
+		}
+		_, err := conn.Exec(`UPDATE runs AS r SET state = ?, exit_code = ?, ended_wall = ?,
+			ended_ns = (SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1),
+			makespan_ns = (SELECT max(a.ended_ns) FROM attempts a WHERE a.run = r.id) - (SELECT min(w.arrived_ns) FROM workflows w WHERE w.run = r.id)
+			WHERE r.id = ?`, []driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), id})
+		return err
+	})
+	return errors.Join(flushed, err, r.Close())
+}
+
+// Close writes buffered samples and lets go of the run, whose state stays as it is.
+func (r *Run) Close() error {
+	var err error
+	r.closing.Do(func() {
+		close(r.stop)
+		r.stopped.Wait()
+		err = r.flushSamples()
+		r.db.mu.Lock()
+		defer r.db.mu.Unlock()
+		r.w.close()
+		delete(r.db.runs, r)
+	})
+	return err
+}
+
+// limited is NULL for an unlimited amount.
+func limited(v int64) driver.Value {
+	if v == unit.Unlimited {
+		return nil
+	}
+	return v
+}

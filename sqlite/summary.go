@@ -1,0 +1,269 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Span is a duration that JSON has as seconds.
+type Span time.Duration
+
+// MarshalJSON writes seconds.
+func (s Span) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
+}
+
+// Overview is a run in a list of runs. Makespan is nil unless the run ended; Clock is how far the run got on its own axis.
+type Overview struct {
+	Run       string `json:"run"`
+	Runtime   string `json:"runtime"`
+	Policy    string `json:"policy"`
+	State     State  `json:"state"`
+	Started   string `json:"started"` // RFC 3339, UTC
+	Workflows int    `json:"workflows"`
+	Tasks     int    `json:"tasks"`
+	Done      int    `json:"done"`
+	Failed    int    `json:"failed"`
+	Skipped   int    `json:"skipped"`
+	ExitCode  *int   `json:"exit_code"`
+	Makespan  *Span  `json:"makespan_s"`
+	Clock     Span   `json:"clock_s"`
+}
+
+// Summary is what one run came to, or has come to so far. Nil is not known, not measured, or not yet.
+type Summary struct {
+	Overview
+	Log         string            `json:"log"`
+	Seed        int64             `json:"seed"`
+	TimeScale   float64           `json:"time_scale"`
+	SizeScale   float64           `json:"size_scale"`
+	Attempts    int               `json:"attempts"`
+	Lost        Span              `json:"lost_s"` // of the programs whose attempts did not end well
+	Rounds      int               `json:"rounds"`
+	Planning    Span              `json:"planning_s"` // of the policy, by the wall clock
+	Outcomes    []Count           `json:"outcomes"`
+	WorkflowRow []WorkflowSummary `json:"workflow_summaries"`
+	Kinds       []KindSummary     `json:"kinds"`
+	Nodes       []NodeSummary     `json:"nodes"`
+	Failures    []Failure         `json:"failures"`
+	Warnings    []Warning         `json:"warnings"`
+}
+
+// Count is how often something was.
+type Count struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+}
+
+// WorkflowSummary is one workflow: Wait is from its arrival or release to its first start, Makespan from there to its end, Response from
+// its arrival to its end.
+type WorkflowSummary struct {
+	Name     string `json:"name"`
+	Label    string `json:"label"`
+	State    string `json:"state"`
+	Tasks    int    `json:"tasks"`
+	Done     int    `json:"done"`
+	Wait     *Span  `json:"wait_s"`
+	Makespan *Span  `json:"makespan_s"`
+	Response *Span  `json:"response_s"`
+}
+
+// KindSummary is all tasks of one type. Estimated, Measured and Runtime are means over the attempts that succeeded: Estimated as the policy
+// believed at the start, Measured its equal (from inputs in place to the end, so the start of the container is in both), Runtime the
+// program alone. CPU, Read and Written are sums over all attempts, PeakMemory is the largest.
+type KindSummary struct {
+	Kind       string `json:"kind"`
+	Tasks      int    `json:"tasks"`
+	Done       int    `json:"done"`
+	Failed     int    `json:"failed"`
+	Attempts   int    `json:"attempts"`
+	Estimated  *Span  `json:"estimated_s"`
+	Measured   *Span  `json:"measured_s"`
+	Shortest   *Span  `json:"measured_min_s"`
+	Longest    *Span  `json:"measured_max_s"`
+	Runtime    *Span  `json:"runtime_s"`
+	CPU        *Span  `json:"cpu_s"`
+	PeakMemory *int64 `json:"peak_memory_bytes"`
+	Read       *int64 `json:"read_bytes"`
+	Written    *int64 `json:"written_bytes"`
+}
+
+// NodeSummary is how well a node was used: Held is what tasks held of its cores over the makespan, Used what they really used.
+type NodeSummary struct {
+	Node     string   `json:"node"`
+	Cores    *float64 `json:"cores"`
+	Speed    float64  `json:"speed"`
+	Attempts int      `json:"attempts"`
+	Held     *float64 `json:"held_percent"`
+	Used     *float64 `json:"used_percent"`
+}
+
+// Failure is a task whose last attempt failed.
+type Failure struct {
+	Workflow string `json:"workflow"`
+	Task     string `json:"task"`
+	Kind     string `json:"kind"`
+	Node     string `json:"node"`
+	Outcome  string `json:"outcome"`
+	ExitCode *int   `json:"exit_code"`
+	Message  string `json:"message"`
+	Attempts int    `json:"attempts"`
+}
+
+// Warning is what a run was warned of, and how often.
+type Warning struct {
+	Rule    string `json:"rule"`
+	Message string `json:"message"`
+	Count   int    `json:"count"`
+}
+
+const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
+	coalesce((SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1), 0),
+	(SELECT count(*) FROM workflows w WHERE w.run = r.id), count(t.task), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped')
+	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
+
+func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
+	var done, failed, skipped float64
+	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock, &o.Workflows, &o.Tasks,
+		&done, &failed, &skipped)
+	o.Done, o.Failed, o.Skipped = int(done), int(failed), int(skipped)
+	return id, o, err
+}
+
+// Runs lists all runs, the newest first.
+func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (Overview, error) {
+		_, o, err := scanOverview(rows)
+		return o, err
+	}, overviewQuery+"GROUP BY r.id ORDER BY r.id DESC")
+}
+
+// Summary sums up a run, given by name, by a prefix of it that is no other's, or "" for the latest.
+func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
+	id, name, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	s := &Summary{Log: db.path}
+	read := func(scan func(*sql.Rows) error, query string, args ...any) {
+		if err == nil {
+			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query, args...)
+		}
+	}
+	read(func(rows *sql.Rows) (err error) {
+		_, s.Overview, err = scanOverview(rows)
+		return err
+	}, overviewQuery+"WHERE r.id = ? GROUP BY r.id", id)
+	read(func(rows *sql.Rows) error {
+		return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
+	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id),
+		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) FROM runs WHERE id = ?`, id)
+	read(func(rows *sql.Rows) error {
+		var c Count
+		var ran Span
+		if err := rows.Scan(&c.Name, &c.Count, &ran); err != nil {
+			return err
+		}
+		s.Attempts += c.Count
+		if c.Name != "ok" && c.Name != "under-way" {
+			s.Lost += ran
+		}
+		s.Outcomes = append(s.Outcomes, c)
+		return nil
+	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(ran_ns), 0) FROM attempts WHERE run = ? GROUP BY 1 ORDER BY 2 DESC, 1", id)
+	read(func(rows *sql.Rows) error {
+		var w WorkflowSummary
+		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan), seconds(&w.Response))
+		s.WorkflowRow = append(s.WorkflowRow, w)
+		return err
+	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, response_s FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
+	read(func(rows *sql.Rows) error {
+		var k KindSummary
+		var peak, in, out *float64
+		err := rows.Scan(&k.Kind, &k.Tasks, &k.Done, &k.Failed, &k.Attempts, seconds(&k.Estimated), seconds(&k.Measured), seconds(&k.Shortest),
+			seconds(&k.Longest), seconds(&k.Runtime), seconds(&k.CPU), &peak, &in, &out)
+		k.PeakMemory, k.Read, k.Written = bytesOf(peak), bytesOf(in), bytesOf(out)
+		s.Kinds = append(s.Kinds, k)
+		return err
+	}, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s, measured_min_s, measured_max_s, runtime_s, cpu_total_s,
+		peak_mb, read_mb, written_mb FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`, name)
+	read(func(rows *sql.Rows) error {
+		var n NodeSummary
+		err := rows.Scan(&n.Node, &n.Cores, &n.Speed, &n.Attempts, &n.Held, &n.Used)
+		s.Nodes = append(s.Nodes, n)
+		return err
+	}, "SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation WHERE run = ?", name)
+	read(func(rows *sql.Rows) error {
+		var f Failure
+		err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
+		s.Failures = append(s.Failures, f)
+		return err
+	}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code, coalesce(a.message, ''), t.attempts
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON n.run = t.run AND n.node = t.node
+		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = (SELECT max(b.attempt) FROM attempts b WHERE b.run = t.run AND b.task = t.task)
+		WHERE t.run = ? AND t.state = 'failed' ORDER BY a.ended_ns`, id)
+	read(func(rows *sql.Rows) error {
+		var w Warning
+		err := rows.Scan(&w.Rule, &w.Message, &w.Count)
+		s.Warnings = append(s.Warnings, w)
+		return err
+	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// collect reads the rows of a query.
+func collect[T any](ctx context.Context, db *DB, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.readers.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, db.wrap("read", err)
+	}
+	defer rows.Close()
+	all := []T{}
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, db.wrap("read", err)
+		}
+		all = append(all, v)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, db.wrap("read", err)
+	}
+	return all, nil
+}
+
+// seconds scans a column of seconds, NULL to nil.
+func seconds(to **Span) sql.Scanner { return secondsScanner{to} }
+
+type secondsScanner struct{ to **Span }
+
+func (s secondsScanner) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*s.to = nil
+	case float64:
+		span := Span(v*1e9 + 0.5)
+		*s.to = &span
+	case int64:
+		span := Span(v * 1e9)
+		*s.to = &span
+	default:
+		return fmt.Errorf("%T where seconds were expected", v)
+	}
+	return nil
+}
+
+// bytesOf takes MB back to bytes.
+func bytesOf(mb *float64) *int64 {
+	if mb == nil {
+		return nil
+	}
+	b := int64(*mb*1e6 + 0.5)
+	return &b
+}

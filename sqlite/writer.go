@@ -1,0 +1,578 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mattn/go-sqlite3"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// writer turns batches into rows. It runs in transactions of the writer connection and remembers, of what is in the log, only what saves
+// it from reading: which task an attempt is of, why each task waits, and how many tasks each workflow still has to end.
+type writer struct {
+	conn  *sqlite3.SQLiteConn
+	run   int64
+	stale bool // the last batch was undone: memory may be ahead of the log
+
+	seq       uint64 // of the last event
+	taskOf    []planner.TaskID
+	tries     []int32
+	waits     []planner.Reason              // by task; Code 0: none known
+	failed    map[planner.TaskID]struct{}   // the last attempt failed, and no round has spoken of the task since
+	inFlow    []planner.WorkflowID          // by task
+	left      map[planner.WorkflowID]int    // tasks not done
+	begun     map[planner.WorkflowID]bool   // has a started task
+	pending   map[planner.AttemptID]*opened // ordered in this batch: inserted at its end, in the state they then have
+	order     []planner.AttemptID           // of pending
+	states    map[planner.TaskID]taskState  // changed in this batch
+	changed   []planner.TaskID              // of states, in order of first change
+	opened    []opened                      // backs pending
+	textBytes []byte
+
+	events, tasks, edges, files, workflows, attempts, plans, waitRows, sampleRows *inserter
+	started, exited, taskState, workflowStarted, workflowEnded                    *update
+}
+
+type opened struct {
+	at    planner.Time
+	order *planner.Order
+	start planner.Time // unit.Never: not yet
+	exit  *planner.AttemptExited
+}
+
+type taskState struct {
+	state  string
+	node   driver.Value
+	tries  int64
+	queued driver.Value // of a first attempt; else nil
+	ended  driver.Value
+}
+
+const attemptColumns = "run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps, planned_end_ns, " +
+	"estimate_ns, estimate_spread_ns, estimate_samples, estimate_source, "
+
+var usageColumns = []string{"queued_ns", "staged_ns", "created_ns", "started_ns", "ended_ns", "ran_ns", "outcome", "exit_code", "message",
+	"cpu_user_ns", "cpu_system_ns", "cpu_throttled_ns", "peak_memory_bytes", "read_bytes", "written_bytes", "read_ops", "write_ops",
+	"copied_bytes", "oom_kills", "applied_cpu_millicores", "applied_memory_bytes", "applied_memory_swap_bytes", "applied_pids",
+	"applied_read_bps", "applied_write_bps", "applied_read_iops", "applied_write_iops"}
+
+func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
+	if conn == nil {
+		return nil, errors.New("it was opened for reading only")
+	}
+	w := &writer{conn: conn, run: run, pending: map[planner.AttemptID]*opened{}, states: map[planner.TaskID]taskState{}}
+	for _, t := range []struct {
+		in                   **inserter
+		verb, table, columns string
+	}{
+		{&w.events, "INSERT", "events", "run, seq, at_ns, kind, body"},
+		{&w.workflows, "INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, definition"},
+		{&w.tasks, "INSERT", "tasks", "run, task, workflow, name, kind, stage, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, imputed"},
+		{&w.edges, "INSERT", "edges", "run, child, parent"},
+		{&w.files, "INSERT", "files", "run, file, workflow, name, size_bytes, producer"},
+		{&w.attempts, "INSERT", "attempts", attemptColumns + strings.Join(usageColumns, ", ")},
+		{&w.plans, "INSERT", "plans", "run, seq, at_ns, round, orders, starts, waits, took_ns"},
+		{&w.waitRows, "INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns"},
+		{&w.sampleRows, "INSERT OR REPLACE", "samples", "run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"},
+	} {
+		var err error
+		if *t.in, err = newInserter(conn, t.verb, t.table, t.columns); err != nil {
+			w.close()
+			return nil, err
+		}
+	}
+	for _, q := range []struct {
+		up    **update
+		query string
+	}{
+		{&w.started, "UPDATE attempts SET started_ns = ? WHERE run = ? AND attempt = ?"},
+		{&w.exited, "UPDATE attempts SET " + strings.Join(usageColumns, " = ?, ") + " = ? WHERE run = ? AND attempt = ?"},
+		{&w.taskState, "UPDATE tasks SET state = ?, node = coalesce(?, node), attempts = ?, queued_ns = coalesce(queued_ns, ?), ended_ns = ? WHERE run = ? AND task = ?"},
+		{&w.workflowStarted, "UPDATE workflows SET state = 'running', started_ns = coalesce(started_ns, ?) WHERE run = ? AND workflow = ?"},
+		{&w.workflowEnded, "UPDATE workflows SET state = ?, ended_ns = ? WHERE run = ? AND workflow = ?"},
+	} {
+		var err error
+		if *q.up, err = newUpdate(conn, q.query); err != nil {
+			w.close()
+			return nil, err
+		}
+	}
+	if err := w.load(); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// inserters are in the order in which tables are filled.
+func (w *writer) inserters() []*inserter {
+	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.attempts, w.plans, w.waitRows, w.sampleRows}
+}
+
+func (w *writer) close() {
+	for _, in := range w.inserters() {
+		if in != nil {
+			in.close()
+		}
+	}
+	for _, u := range []*update{w.started, w.exited, w.taskState, w.workflowStarted, w.workflowEnded} {
+		if u != nil {
+			u.stmt.Close()
+		}
+	}
+}
+
+// load reads what the writer remembers from the log.
+func (w *writer) load() error {
+	w.seq, w.taskOf, w.tries, w.waits, w.inFlow = 0, nil, nil, nil, nil
+	w.failed, w.left, w.begun = map[planner.TaskID]struct{}{}, map[planner.WorkflowID]int{}, map[planner.WorkflowID]bool{}
+	return errors.Join(
+		w.each("SELECT coalesce(max(seq), 0) FROM events WHERE run = ?", func(v []driver.Value) {
+			w.seq = uint64(integer(v[0]))
+		}),
+		w.each("SELECT workflow, started_ns IS NOT NULL FROM workflows WHERE run = ?", func(v []driver.Value) {
+			w.left[planner.WorkflowID(integer(v[0]))], w.begun[planner.WorkflowID(integer(v[0]))] = 0, integer(v[1]) != 0
+		}),
+		w.each("SELECT task, workflow, state, attempts FROM tasks WHERE run = ? ORDER BY task", func(v []driver.Value) {
+			t, flow := planner.TaskID(integer(v[0])), planner.WorkflowID(integer(v[1]))
+			w.inFlow, w.tries, w.waits = put(w.inFlow, t, flow), put(w.tries, t, int32(integer(v[3]))), put(w.waits, t, planner.Reason{})
+			if v[2] != "done" {
+				w.left[flow]++
+			}
+			if v[2] == "failed" {
+				w.failed[t] = struct{}{}
+			}
+		}),
+		w.each("SELECT attempt, task FROM attempts WHERE run = ? ORDER BY attempt", func(v []driver.Value) {
+			w.taskOf = put(w.taskOf, planner.AttemptID(integer(v[0])), planner.TaskID(integer(v[1])))
+		}),
+	)
+}
+
+// put sets s[i], and makes it long enough.
+func put[I ~int32, T any](s []T, i I, v T) []T {
+	for int(i) >= len(s) {
+		var none T
+		s = append(s, none)
+	}
+	s[i] = v
+	return s
+}
+
+func integer(v driver.Value) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+func (w *writer) each(query string, row func([]driver.Value)) error {
+	rows, err := w.conn.Query(query, []driver.Value{w.run})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	dest := make([]driver.Value, len(rows.Columns()))
+	for {
+		switch err := rows.Next(dest); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		row(dest)
+	}
+}
+
+// encoded is what can be prepared of a batch before the transaction begins.
+type encoded struct {
+	bodies      []string
+	definitions [][]byte
+}
+
+func (w *writer) encode(b executor.Batch) (encoded, error) {
+	var e encoded
+	e.bodies = make([]string, len(b.Events))
+	arrivals := 0
+	for i, ev := range b.Events {
+		text, err := encodeBody(w.textBytes[:0], ev.Body)
+		if err != nil {
+			return e, fmt.Errorf("event %d: %w", ev.Seq, err)
+		}
+		w.textBytes, e.bodies[i] = text, string(text)
+		if _, ok := ev.Body.(*planner.WorkflowArrived); ok {
+			arrivals++
+		}
+	}
+	if arrivals != len(b.Admissions) {
+		return e, fmt.Errorf("a batch has %d arrivals, but %d admissions", arrivals, len(b.Admissions))
+	}
+	for _, a := range b.Admissions {
+		blob, err := encodeAdmission(a)
+		if err != nil {
+			return e, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
+		}
+		e.definitions = append(e.definitions, blob)
+	}
+	return e, nil
+}
+
+// append writes a batch within the transaction that the caller opened.
+func (w *writer) append(b executor.Batch, e encoded) error {
+	if w.stale {
+		if err := w.load(); err != nil {
+			return err
+		}
+		w.stale = false
+	}
+	arrival := 0
+	for i := range b.Events {
+		ev := &b.Events[i]
+		if ev.Seq != w.seq+1 {
+			return fmt.Errorf("event %d follows event %d", ev.Seq, w.seq)
+		}
+		w.seq = ev.Seq
+		if err := w.events.add(w.run, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), e.bodies[i]); err != nil {
+			return err
+		}
+		if _, ok := ev.Body.(*planner.WorkflowArrived); ok {
+			if err := w.arrived(b.Admissions[arrival], e.definitions[arrival]); err != nil {
+				return err
+			}
+			arrival++
+			continue
+		}
+		if err := w.apply(ev); err != nil {
+			return fmt.Errorf("event %d (%v): %w", ev.Seq, ev.Body.Kind(), err)
+		}
+	}
+	// Rows of tasks and attempts are written once a batch, in the state that the batch left them in.
+	for _, id := range w.order {
+		o := w.pending[id]
+		x := o.order
+		values := append(make([]driver.Value, 0, 13+len(usageColumns)), w.run, int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node),
+			x.Hold[unit.CPU], x.Hold[unit.Memory], x.Hold[unit.Disk], reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0),
+			known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0), name(x.Est.Source))
+		if o.exit != nil {
+			values = usageValues(values, o.exit)
+		} else {
+			values = append(values, int64(o.at), nil, nil, reached(o.start))
+			for len(values) < 13+len(usageColumns) {
+				values = append(values, nil)
+			}
+		}
+		if err := w.attempts.add(values...); err != nil {
+			return err
+		}
+	}
+	for _, in := range w.inserters() {
+		if err := in.flush(); err != nil {
+			return err
+		}
+	}
+	for _, t := range w.changed {
+		s := w.states[t]
+		if err := w.taskState.exec(s.state, s.node, s.tries, s.queued, s.ended, w.run, int64(t)); err != nil {
+			return err
+		}
+	}
+	w.forget()
+	return nil
+}
+
+// undone forgets a batch that is not in the log.
+func (w *writer) undone() {
+	w.stale = true
+	for _, in := range w.inserters() {
+		in.reset()
+	}
+	w.forget()
+}
+
+// forget lets go of what belonged to the batch.
+func (w *writer) forget() {
+	clear(w.pending)
+	clear(w.states)
+	clear(w.opened)
+	w.order, w.changed, w.opened = w.order[:0], w.changed[:0], w.opened[:0]
+}
+
+func (w *writer) arrived(a *executor.Admission, definition []byte) error {
+	flow, sub := &a.Arrived.Workflow, &a.Submission
+	var from trace.Workflow
+	if sub.Workflow != nil {
+		from = *sub.Workflow
+	}
+	if len(a.Tasks) != len(a.Arrived.Tasks) {
+		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", sub.Name, len(a.Arrived.Tasks), len(a.Tasks))
+	}
+	w.left[flow.ID] = len(a.Arrived.Tasks)
+	if err := w.workflows.add(w.run, int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant, flow.Class.String(),
+		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), definition); err != nil {
+		return err
+	}
+	for i := range a.Arrived.Tasks {
+		t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
+		run, imputed := int64(spec.Run), trace.Fields(0)
+		runKnown := run != 0
+		if i < len(from.Tasks) {
+			imputed = from.Tasks[i].Imputed
+			runKnown = (from.Tasks[i].Known | imputed).Has(trace.Runtime)
+		}
+		w.inFlow, w.tries, w.waits = put(w.inFlow, t.ID, flow.ID), put(w.tries, t.ID, 0), put(w.waits, t.ID, planner.Reason{})
+		if err := w.tasks.add(w.run, int64(t.ID), int64(flow.ID), spec.Name, spec.Kind, int64(t.Stage), t.Need[unit.CPU], t.Need[unit.Memory],
+			t.Need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0), known(run, runKnown), fieldNames(imputed)); err != nil {
+			return err
+		}
+		for _, p := range t.Parents {
+			if err := w.edges.add(w.run, int64(t.ID), int64(p)); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range a.Arrived.Files {
+		f := &a.Arrived.Files[i]
+		fileName, sized := "", true
+		if i < len(a.Files) {
+			fileName, sized = a.Files[i].Name, a.Files[i].Sized
+		}
+		if err := w.files.add(w.run, int64(f.ID), int64(flow.ID), fileName, known(int64(f.Size), sized), known(int64(f.Producer), f.Producer != planner.None)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) apply(ev *planner.Event) error {
+	switch b := ev.Body.(type) {
+	case *planner.PlanCommitted:
+		return w.planned(ev, b)
+	case planner.AttemptStarted:
+		t, err := w.task(b.Attempt)
+		if err != nil {
+			return err
+		}
+		w.state(t, "running", nil, nil)
+		if flow := w.inFlow[t]; !w.begun[flow] {
+			w.begun[flow] = true
+			if err := w.flushArrivals(); err != nil {
+				return err
+			}
+			if err := w.workflowStarted.exec(int64(ev.At), w.run, int64(flow)); err != nil {
+				return err
+			}
+		}
+		if o := w.pending[b.Attempt]; o != nil {
+			o.start = ev.At
+			return nil
+		}
+		return w.started.exec(int64(ev.At), w.run, int64(b.Attempt))
+	case planner.AttemptSuspended:
+		t, err := w.task(b.Attempt)
+		if err == nil {
+			w.state(t, "suspended", nil, nil)
+		}
+		return err
+	case planner.AttemptResumed:
+		t, err := w.task(b.Attempt)
+		if err == nil {
+			w.state(t, "running", nil, nil)
+		}
+		return err
+	case *planner.AttemptExited:
+		return w.exit(ev, b)
+	case planner.WorkflowCancelled:
+		if err := w.flushArrivals(); err != nil {
+			return err
+		}
+		_, err := w.conn.Exec("UPDATE tasks SET state = 'skipped' WHERE run = ? AND workflow = ? AND state = 'waiting'", []driver.Value{w.run, int64(b.Workflow)})
+		return errors.Join(err, w.workflowEnded.exec("cancelled", int64(ev.At), w.run, int64(b.Workflow)))
+	}
+	return nil
+}
+
+// flushArrivals makes workflows that arrived in this batch rows, for statements that change them.
+func (w *writer) flushArrivals() error {
+	return errors.Join(w.workflows.flush(), w.tasks.flush())
+}
+
+func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
+	starts := 0
+	if n := len(w.opened) + len(b.Orders); n > cap(w.opened) {
+		// Pointers into the old array stay good: it is only left to be collected with the batch.
+		w.opened = make([]opened, 0, 2*n)
+	}
+	for i := range b.Orders {
+		x := &b.Orders[i]
+		if x.Kind != planner.OrderStart {
+			continue
+		}
+		if x.Task < 0 || int(x.Task) >= len(w.inFlow) || x.Attempt < 0 {
+			return fmt.Errorf("attempt %d is of task %d, which was not admitted", x.Attempt, x.Task)
+		}
+		starts++
+		w.taskOf = put(w.taskOf, x.Attempt, x.Task)
+		w.tries[x.Task] = x.Try
+		delete(w.failed, x.Task)
+		w.waits[x.Task] = planner.Reason{}
+		w.opened = append(w.opened, opened{at: ev.At, order: x, start: unit.Never})
+		w.pending[x.Attempt] = &w.opened[len(w.opened)-1]
+		w.order = append(w.order, x.Attempt)
+		w.state(x.Task, "starting", int64(ev.At), nil)
+		w.node(x.Task, x.Node)
+	}
+	for _, wait := range b.Reasons {
+		if wait.Task < 0 || int(wait.Task) >= len(w.waits) {
+			return fmt.Errorf("task %d waits, but was not admitted", wait.Task)
+		}
+		if _, ok := w.failed[wait.Task]; ok { // it wants a place again
+			delete(w.failed, wait.Task)
+			w.state(wait.Task, "waiting", nil, nil)
+		}
+		last, now := &w.waits[wait.Task], wait.Reason
+		if last.Code == now.Code && last.Dim == now.Dim && last.Node == now.Node {
+			continue // a time alone that moves makes no row
+		}
+		*last = now
+		var dim, node, until driver.Value
+		switch now.Code {
+		case planner.NoNodeFree:
+			dim = now.Dim.String()
+		case planner.PlannedLater:
+			node, until = int64(now.Node), reached(now.At)
+		case planner.NotYetReleased:
+			until = reached(now.At)
+		}
+		if err := w.waitRows.add(w.run, int64(wait.Task), int64(ev.Seq), int64(ev.At), now.Code.String(), dim, node, until); err != nil {
+			return err
+		}
+	}
+	return w.plans.add(w.run, int64(ev.Seq), int64(ev.At), b.Round, int64(len(b.Orders)), int64(starts), int64(len(b.Reasons)), int64(b.Took))
+}
+
+func (w *writer) exit(ev *planner.Event, b *planner.AttemptExited) error {
+	t, err := w.task(b.Attempt)
+	if err != nil {
+		return err
+	}
+	switch b.Outcome {
+	case planner.OK:
+		w.state(t, "done", nil, int64(ev.At))
+		flow := w.inFlow[t]
+		if w.left[flow]--; w.left[flow] == 0 {
+			if err := w.flushArrivals(); err != nil {
+				return err
+			}
+			if err := w.workflowEnded.exec("done", int64(ev.At), w.run, int64(flow)); err != nil {
+				return err
+			}
+		}
+	case planner.Preempted, planner.Lost:
+		w.state(t, "waiting", nil, nil)
+	default:
+		w.state(t, "failed", nil, int64(ev.At))
+		w.failed[t] = struct{}{}
+	}
+	if o := w.pending[b.Attempt]; o != nil {
+		o.exit = b
+		return nil
+	}
+	values := usageValues(make([]driver.Value, 0, len(usageColumns)+2), b)
+	return w.exited.exec(append(values, w.run, int64(b.Attempt))...)
+}
+
+// task returns the task of an attempt.
+func (w *writer) task(a planner.AttemptID) (planner.TaskID, error) {
+	if a < 0 || int(a) >= len(w.taskOf) {
+		return 0, fmt.Errorf("attempt %d was not ordered", a)
+	}
+	return w.taskOf[a], nil
+}
+
+// state notes the state of a task; queued counts only for the first time.
+func (w *writer) state(t planner.TaskID, state string, queued, ended driver.Value) {
+	s, ok := w.states[t]
+	if !ok {
+		w.changed = append(w.changed, t)
+	}
+	s.state, s.ended, s.tries = state, ended, int64(w.tries[t])
+	if s.queued == nil {
+		s.queued = queued
+	}
+	w.states[t] = s
+}
+
+func (w *writer) node(t planner.TaskID, n planner.NodeID) {
+	s := w.states[t]
+	s.node = int64(n)
+	w.states[t] = s
+}
+
+func (w *writer) insertSamples(rows []Sample) error {
+	for _, s := range rows {
+		if err := w.sampleRows.add(w.run, int64(s.Attempt), int64(s.At), known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
+			known(int64(s.Memory), s.Missing&planner.CounterMemory == 0), known(int64(s.Read), s.Missing&planner.CounterIO == 0),
+			known(int64(s.Written), s.Missing&planner.CounterIO == 0)); err != nil {
+			return err
+		}
+	}
+	return w.sampleRows.flush()
+}
+
+// usageValues appends the values of usageColumns. What was not measured is NULL, never 0.
+func usageValues(v []driver.Value, b *planner.AttemptExited) []driver.Value {
+	u, l := &b.Usage, &b.Usage.Applied
+	has := func(c planner.Counters) bool { return u.Missing&c == 0 }
+	var message driver.Value
+	if b.Message != "" {
+		message = strings.ToValidUTF8(b.Message, "\uFFFD")
+	}
+	return append(v, reached(u.Queued), reached(u.Staged), reached(u.Created), reached(u.Started), reached(u.Ended),
+		known(int64(b.Ran), u.Started != unit.Never), b.Outcome.String(), known(int64(b.ExitCode), b.ExitCode != -1), message,
+		known(int64(u.CPUUser), has(planner.CounterCPU)), known(int64(u.CPUSystem), has(planner.CounterCPU)),
+		known(int64(u.CPUThrottled), has(planner.CounterThrottled)), known(int64(u.PeakMemory), has(planner.CounterMemory)),
+		known(int64(u.ReadBytes), has(planner.CounterIO)), known(int64(u.WrittenBytes), has(planner.CounterIO)),
+		known(u.ReadOps, has(planner.CounterIO)), known(u.WriteOps, has(planner.CounterIO)),
+		int64(u.CopiedBytes), u.OOMKills,
+		known(l.CPUMillicores, l.CPUMillicores != 0), known(int64(l.Memory), l.Memory != 0), known(int64(l.MemorySwap), l.MemorySwap != 0),
+		known(l.PIDs, l.PIDs != 0), known(int64(l.ReadBps), l.ReadBps != 0), known(int64(l.WriteBps), l.WriteBps != 0),
+		known(l.ReadIOPS, l.ReadIOPS != 0), known(l.WriteIOPS, l.WriteIOPS != 0))
+}
+
+// known is NULL for what is not known.
+func known(v int64, ok bool) driver.Value {
+	if !ok {
+		return nil
+	}
+	return v
+}
+
+// reached is NULL for an instant that was not reached.
+func reached(t planner.Time) driver.Value { return known(int64(t), t != unit.Never) }
+
+func name(s planner.Source) driver.Value {
+	if s == 0 {
+		return nil
+	}
+	return s.String()
+}
+
+// fieldNames lists a set of fields, comma separated.
+func fieldNames(f trace.Fields) string {
+	if f == 0 {
+		return ""
+	}
+	var names []string
+	for i, n := range []string{"runtime", "cores", "memory", "avg-cpu", "read-bytes", "written-bytes", "command", "image"} {
+		if f.Has(1 << i) {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ",")
+}
