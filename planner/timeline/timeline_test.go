@@ -247,7 +247,7 @@ func TestRemovingInAnyOrderRestores(t *testing.T) {
 
 // Every method against the twin, over sequences long enough for deep trees.
 func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
-	steps := 1200
+	steps := 700
 	if testing.Short() {
 		steps = 300
 	}
@@ -295,7 +295,7 @@ func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
 
 // A tree of several levels grows, is pruned, and shrinks to nothing, by random additions and removals in another random order.
 func TestManyBreakpoints(t *testing.T) {
-	const n, span = 20_000, 1_000_000
+	const n, span = 6_000, 300_000
 	for _, prune := range []unit.Time{0, 1, span / 3, span - 1, 2 * span} {
 		t.Run(fmt.Sprint("pruned at ", prune), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(prune), 7))
