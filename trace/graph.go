@@ -3,28 +3,21 @@ package trace
 import "math"
 
 // levels returns the level of every task, the number of edges on the longest path to it from a task without parents, and whether
-// the graph is cyclic. Tasks on cycles or behind them have the number of tasks as their level.
+// the graph is cyclic. A task on or behind a cycle has the level that its parents outside give it, -1 if it has none.
 func (w *Workflow) levels() (level []int32, cyclic bool) {
 	level = make([]int32, len(w.Tasks))
+	for i := range w.Tasks {
+		if len(w.Tasks[i].Parents) > 0 {
+			level[i] = -1
+		}
+	}
 	order := w.order()
 	for _, t := range order {
 		for _, c := range w.Tasks[t].Children {
 			level[c] = max(level[c], level[t]+1)
 		}
 	}
-	if len(order) == len(w.Tasks) {
-		return level, false
-	}
-	placed := make([]bool, len(w.Tasks))
-	for _, t := range order {
-		placed[t] = true
-	}
-	for i := range level {
-		if !placed[i] {
-			level[i] = int32(len(w.Tasks))
-		}
-	}
-	return level, true
+	return level, len(order) < len(w.Tasks)
 }
 
 // order returns the tasks in topological order, those that become free first in front. Tasks on or behind a cycle are left out.
@@ -135,7 +128,7 @@ func (w *Workflow) backEdges() []edge {
 type Stats struct {
 	Tasks, Kinds        int
 	Edges, FileEdges    int // FileEdges of the Edges are only implied by files
-	Levels, Width       int // number of levels, and of tasks on the largest; of a cyclic graph, without what is on or behind cycles
+	Levels, Width       int // number of levels, and of tasks on the largest; of a cyclic graph, without what only cycles lead to
 	Components          int
 	Cyclic              bool
 	RuntimeSeconds      float64 // sum over the tasks that have one
@@ -205,7 +198,7 @@ func (w *Workflow) Stats() Stats {
 	s.Cyclic = cyclic
 	width := make([]int, len(w.Tasks)+1)
 	for _, l := range level {
-		if int(l) < len(w.Tasks) {
+		if l >= 0 {
 			width[l]++
 		}
 	}

@@ -1,0 +1,182 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+const maxNodes = 100_000
+
+// ReadCluster reads a cluster file, YAML (or JSON, which is YAML); its schema is schema/cluster.schema.json.
+//
+//	name: lab
+//	transfer: held              # or overlapped
+//	nodes:
+//	  - {name: fast, count: 2, cores: 1, speed: 1.0, memory: 2GB, read: 100MB/s, write: 100MB/s,
+//	     read_iops: 1000, write_iops: 1000, group: a}
+//	links:
+//	  - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms}
+//
+// A node has a name; with a count above 1 they are name-1, name-2, and so on. cores are 1 and speed 1 where they are not said, the
+// memory and the I/O of a node are then not limited by the file. Amounts take decimal units (2GB is 2·10^9 bytes) and binary ones
+// (2GiB is 2·2^30); rates are amounts with "/s"; latencies are Go durations. Two groups without a link, and the nodes of one group,
+// are joined without limit or latency. Unknown keys are refused. The first fault is returned as an error with its line.
+func ReadCluster(r io.Reader, source string) (*Cluster, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", source, err)
+	}
+	var faults faultList
+	c := &Cluster{}
+	if y, root := parseYAML(data, &faults); root != nil {
+		y.cluster(c, root)
+	}
+	if faults := faults.sorted(); HasErrors(faults) {
+		return nil, fileError(source, "cluster", faults[0])
+	}
+	return c, nil
+}
+
+func (y *yamlDoc) cluster(c *Cluster, root ast.Node) {
+	names, groups := map[string]int{}, map[string]bool{}
+	var links []ast.Node
+	y.keyed(root, "the cluster", []yamlKey{
+		{"name", y.string(&c.Name)},
+		{"transfer", func(v ast.Node) {
+			switch t := y.text(v); t {
+			case "held", "overlapped":
+				c.Overlapped = t == "overlapped"
+			default:
+				y.faults.fail("bad-value", y.line(v), "", "transfer is %q, but has to be held or overlapped", t)
+			}
+		}},
+		{"nodes", func(v ast.Node) {
+			y.sequence(v, "nodes", func(v ast.Node) { y.node(c, v, names, groups) })
+		}},
+		{"links", func(v ast.Node) {
+			y.sequence(v, "links", func(v ast.Node) { links = append(links, v) })
+		}},
+	})
+	for _, v := range links {
+		y.link(c, v, groups)
+	}
+	if len(c.Nodes) == 0 {
+		y.faults.fail("no-nodes", y.line(root), "", "a cluster needs at least one node")
+	}
+}
+
+func (y *yamlDoc) node(c *Cluster, v ast.Node, names map[string]int, groups map[string]bool) {
+	n, count := ClusterNode{Cores: 1, Speed: 1}, 1.0
+	positive := func(x float64) bool { return x > 0 && x < 1e9 }
+	if !y.keyed(v, "a node", []yamlKey{
+		{"name", y.string(&n.Name)},
+		{"count", y.number(&count, "count", func(x float64) bool { return x >= 1 && x <= maxNodes && x == float64(int(x)) },
+			fmt.Sprintf("a whole number from 1 to %d", maxNodes))},
+		{"cores", y.number(&n.Cores, "cores", positive, "above 0")},
+		{"speed", y.number(&n.Speed, "speed", positive, "above 0")},
+		{"memory", y.amount(&n.Memory, "memory", "")},
+		{"read", y.amount(&n.ReadBps, "read", "/s")},
+		{"write", y.amount(&n.WriteBps, "write", "/s")},
+		{"read_iops", y.whole(&n.ReadIOPS, "read_iops")},
+		{"write_iops", y.whole(&n.WriteIOPS, "write_iops")},
+		{"group", y.string(&n.Group)},
+	}) {
+		return
+	}
+	if n.Name == "" {
+		y.faults.fail("missing-name", y.line(v), "", "a node without a name; give it one")
+		return
+	}
+	groups[n.Group] = true
+	if len(c.Nodes)+int(count) > maxNodes {
+		y.faults.fail("too-many", y.line(v), "", "more than %d nodes", maxNodes)
+		return
+	}
+	name := n.Name
+	for i := range int(count) {
+		if count > 1 {
+			n.Name = fmt.Sprintf("%s-%d", name, i+1)
+		}
+		if line, ok := names[n.Name]; ok {
+			y.faults.fail("duplicate-name", y.line(v), "", "node name %s is taken by the node on line %d", n.Name, line)
+			return
+		}
+		names[n.Name] = y.line(v)
+		c.Nodes = append(c.Nodes, n)
+	}
+}
+
+func (y *yamlDoc) link(c *Cluster, v ast.Node, groups map[string]bool) {
+	var l Link
+	if !y.keyed(v, "a link", []yamlKey{
+		{"from", y.string(&l.From)},
+		{"to", y.string(&l.To)},
+		{"bandwidth", y.amount(&l.Bandwidth, "bandwidth", "/s")},
+		{"latency", y.duration(&l.Latency, "latency")},
+	}) {
+		return
+	}
+	for _, g := range []string{l.From, l.To} {
+		if !groups[g] {
+			y.faults.fail("unknown-group", y.line(v), "", "a link joins group %q, which no node is in", g)
+			return
+		}
+	}
+	for _, o := range c.Links {
+		if o.From == l.From && o.To == l.To || o.From == l.To && o.To == l.From {
+			y.faults.fail("duplicate-link", y.line(v), "", "groups %q and %q have two links", l.From, l.To)
+			return
+		}
+	}
+	c.Links = append(c.Links, l)
+}
+
+// amount reads bytes, or with suffix "/s" bytes per second; it has to be positive.
+func (y *yamlDoc) amount(to *int64, what, suffix string) func(ast.Node) {
+	return func(v ast.Node) {
+		text := strings.TrimSpace(y.text(v))
+		number := text
+		if suffix != "" {
+			number = strings.TrimSpace(strings.TrimSuffix(text, suffix))
+		}
+		n, err := parseBytes(number)
+		if err == nil && n <= 0 {
+			err = fmt.Errorf("not above 0")
+		}
+		if err != nil {
+			y.faults.fail("bad-amount", y.line(v), "", "%s %q is %v%s", what, text, err, map[bool]string{true: " per second"}[suffix != ""])
+			return
+		}
+		*to = n
+	}
+}
+
+// whole reads a positive whole number.
+func (y *yamlDoc) whole(to *int64, what string) func(ast.Node) {
+	return func(v ast.Node) {
+		n, err := parseCount(y.text(v), 1)
+		if err != nil || n <= 0 {
+			y.faults.fail("bad-number", y.line(v), "", "%s is %q, but has to be a whole number above 0", what, y.text(v))
+			return
+		}
+		*to = n
+	}
+}
+
+// duration reads a Go duration such as 1.5s, 20ms or 1h30m; a plain 0 will do. It may not be negative.
+func (y *yamlDoc) duration(to *time.Duration, what string) func(ast.Node) {
+	return func(v ast.Node) {
+		text := y.text(v)
+		d, err := time.ParseDuration(cmp.Or(text, "0"))
+		if err != nil || d < 0 {
+			y.faults.fail("bad-duration", y.line(v), "", "%s is %q, but has to be a duration with its unit, such as 90s or 1h30m", what, text)
+			return
+		}
+		*to = d
+	}
+}

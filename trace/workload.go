@@ -1,0 +1,226 @@
+package trace
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Workload is a workload file: which workflows arrive when, for whom, and how urgent they are.
+type Workload struct {
+	Name     string
+	Arrivals []Arrival // in file order; copies expanded
+}
+
+// Arrival is one submission of a workflow.
+type Arrival struct {
+	Trace    string // path of the trace, resolved against the directory of the workload file
+	Name     string // unique name of the workflow in the run; "" lets gantry choose
+	Arrive   time.Duration
+	Tenant   string
+	Class    string        // deadline, regular or low
+	Release  time.Duration // earliest start after the start of the run; 0: none
+	Deadline time.Duration // after the start of the run; 0: none
+	Inputs   string        // directory with the files from outside, resolved; "" if they are to be made up
+	Image    string        // container image of the tasks that name none
+	Costs    *Costs        // nil: runtimes are those of the trace, divided by the speed of the node
+	Line     int
+}
+
+// Costs is the cost matrix of heterogeneous scheduling (Topcuoglu et al. 2002): the runtime of each task on each node, by their names.
+type Costs struct {
+	Source  string
+	Seconds map[string]map[string]time.Duration // task id → node name
+}
+
+const maxArrivals = 1_000_000
+
+// ReadWorkload reads a workload file, YAML (or JSON, which is YAML); its schema is schema/workload.schema.json.
+//
+//	name: morning
+//	workflows:
+//	  - trace: montage.dax      # relative to this file
+//	    name: m                 # with copies above 1: m-1, m-2, …
+//	    arrive: 0s
+//	    tenant: alice
+//	    class: regular          # deadline, regular or low; deadline if there is a deadline
+//	    release: 0s
+//	    deadline: 100s          # after the start of the run
+//	    inputs: data            # directory with the files from outside
+//	    image: busybox
+//	    copies: 1
+//	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
+//
+// Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The first fault is returned as an error with its line. The
+// traces themselves are not opened.
+func ReadWorkload(r io.Reader, source string) (*Workload, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("workload %s: %w", source, err)
+	}
+	var faults faultList
+	w := &Workload{}
+	if y, root := parseYAML(data, &faults); root != nil {
+		names := map[string]int{}
+		y.keyed(root, "the workload", []yamlKey{
+			{"name", y.string(&w.Name)},
+			{"workflows", func(v ast.Node) {
+				y.sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, filepath.Dir(source), names) })
+			}},
+		})
+		if len(w.Arrivals) == 0 {
+			faults.fail("no-workflows", y.line(root), "", "a workload needs at least one workflow")
+		}
+	}
+	if faults := faults.sorted(); HasErrors(faults) {
+		return nil, fileError(source, "workload", faults[0])
+	}
+	return w, nil
+}
+
+func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]int) {
+	a, copies := Arrival{Line: y.line(v)}, 1.0
+	if !y.keyed(v, "a workflow", []yamlKey{
+		{"trace", y.string(&a.Trace)},
+		{"name", y.string(&a.Name)},
+		{"arrive", y.duration(&a.Arrive, "arrive")},
+		{"tenant", y.string(&a.Tenant)},
+		{"class", func(v ast.Node) {
+			switch a.Class = y.text(v); a.Class {
+			case "deadline", "regular", "low":
+			default:
+				y.faults.fail("bad-value", y.line(v), "", "class is %q, but has to be deadline, regular or low", a.Class)
+			}
+		}},
+		{"release", y.duration(&a.Release, "release")},
+		{"deadline", y.duration(&a.Deadline, "deadline")},
+		{"inputs", y.string(&a.Inputs)},
+		{"image", y.string(&a.Image)},
+		{"copies", y.number(&copies, "copies", func(x float64) bool { return x >= 1 && x <= maxArrivals && x == float64(int(x)) },
+			fmt.Sprintf("a whole number from 1 to %d", maxArrivals))},
+		{"costs", func(v ast.Node) { a.Costs = y.costs(v, dir) }},
+	}) {
+		return
+	}
+	switch {
+	case a.Trace == "":
+		y.faults.fail("missing-trace", a.Line, "", "a workflow without its trace; give the path of one")
+		return
+	case a.Class == "" && a.Deadline > 0:
+		a.Class = "deadline"
+	case a.Class == "":
+		a.Class = "regular"
+	case a.Class == "deadline" && a.Deadline == 0:
+		y.faults.fail("missing-deadline", a.Line, "", "a workflow of class deadline needs a deadline")
+	}
+	if a.Deadline > 0 && a.Deadline <= max(a.Arrive, a.Release) {
+		y.faults.fail("bad-deadline", a.Line, "", "deadline %v is not after arrival %v and release %v; all count from the start of the run",
+			a.Deadline, a.Arrive, a.Release)
+	}
+	if len(w.Arrivals)+int(copies) > maxArrivals {
+		y.faults.fail("too-many", a.Line, "", "more than %d workflows", maxArrivals)
+		return
+	}
+	a.Trace = below(dir, a.Trace)
+	if a.Inputs != "" {
+		a.Inputs = below(dir, a.Inputs)
+	}
+	name := a.Name
+	for i := range int(copies) {
+		if name != "" && copies > 1 {
+			a.Name = fmt.Sprintf("%s-%d", name, i+1)
+		}
+		if line, ok := names[a.Name]; ok && a.Name != "" {
+			y.faults.fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", a.Name, line)
+			return
+		}
+		names[a.Name] = a.Line
+		w.Arrivals = append(w.Arrivals, a)
+	}
+}
+
+func below(dir, path string) string {
+	if filepath.IsAbs(path) || path == "-" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// costs reads a cost matrix, in place or from the CSV file that is named.
+func (y *yamlDoc) costs(v ast.Node, dir string) *Costs {
+	if _, ok := y.value(v).(ast.MapNode); !ok {
+		path := below(dir, y.text(v))
+		c, err := readCosts(path)
+		if err != nil {
+			y.faults.fail("costs", y.line(v), "", "costs %v", err)
+		}
+		return c
+	}
+	c := &Costs{Seconds: map[string]map[string]time.Duration{}}
+	y.mapping(v, "costs", func(task string, v ast.Node) {
+		y.mapping(v, "costs of task "+task, func(node string, v ast.Node) {
+			var d time.Duration
+			y.duration(&d, "cost of "+task+" on "+node)(v)
+			if !c.add(task, node, d) {
+				y.faults.fail("duplicate-key", y.line(v), task, "the cost of task %s on node %s is given twice", task, node)
+			}
+		})
+	})
+	return c
+}
+
+// add reports whether the cost was not there yet.
+func (c *Costs) add(task, node string, d time.Duration) bool {
+	if c.Seconds[task] == nil {
+		c.Seconds[task] = map[string]time.Duration{}
+	}
+	_, ok := c.Seconds[task][node]
+	c.Seconds[task][node] = d
+	return !ok
+}
+
+func readCosts(path string) (*Costs, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	c := &Costs{Source: path, Seconds: map[string]map[string]time.Duration{}}
+	r := csv.NewReader(f)
+	r.FieldsPerRecord, r.TrimLeadingSpace, r.Comment, r.ReuseRecord = 3, true, '#', true
+	for first := true; ; first = false {
+		rec, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			if first {
+				return nil, fmt.Errorf("%s: it is empty; the first line is task,node,seconds", path)
+			}
+			return c, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		line, _ := r.FieldPos(0)
+		if first {
+			if rec[0] != "task" || rec[1] != "node" || rec[2] != "seconds" {
+				return nil, fmt.Errorf("%s: line %d: the header has to be task,node,seconds", path, line)
+			}
+			continue
+		}
+		d, err := parseSeconds(rec[2])
+		if err == nil && d < 0 {
+			err = errors.New("negative")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: line %d: seconds %q of task %s is %w", path, line, rec[2], rec[0], err)
+		}
+		if !c.add(rec[0], rec[1], d) {
+			return nil, fmt.Errorf("%s: line %d: task %s on node %s is given twice", path, line, rec[0], rec[1])
+		}
+	}
+}
