@@ -203,7 +203,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return err
 	}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code, coalesce(a.message, ''), t.attempts
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON n.run = t.run AND n.node = t.node
-		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = (SELECT max(b.attempt) FROM attempts b WHERE b.run = t.run AND b.task = t.task)
+		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
 		WHERE t.run = ? AND t.state = 'failed' ORDER BY a.ended_ns`, id)
 	read(func(rows *sql.Rows) error {
 		var w Warning

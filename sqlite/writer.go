@@ -37,7 +37,7 @@ type writer struct {
 	opened    []opened                      // backs pending
 	textBytes []byte
 
-	events, tasks, edges, files, workflows, attempts, plans, waitRows, sampleRows *inserter
+	events, tasks, edges, files, workflows, attempts, begunAttempts, plans, waitRows, sampleRows *inserter
 	started, exited, taskState, workflowStarted, workflowEnded                    *update
 }
 
@@ -50,7 +50,8 @@ type opened struct {
 
 type taskState struct {
 	state  string
-	node   driver.Value
+	node   driver.Value // of a new attempt; else nil
+	last   driver.Value // a new attempt; else nil
 	tries  int64
 	queued driver.Value // of a first attempt; else nil
 	ended  driver.Value
@@ -79,6 +80,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 		{&w.edges, "INSERT", "edges", "run, child, parent"},
 		{&w.files, "INSERT", "files", "run, file, workflow, name, size_bytes, producer"},
 		{&w.attempts, "INSERT", "attempts", attemptColumns + strings.Join(usageColumns, ", ")},
+		{&w.begunAttempts, "INSERT", "attempts", attemptColumns + "queued_ns, started_ns"},
 		{&w.plans, "INSERT", "plans", "run, seq, at_ns, round, orders, starts, waits, took_ns"},
 		{&w.waitRows, "INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns"},
 		{&w.sampleRows, "INSERT OR REPLACE", "samples", "run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"},
@@ -95,7 +97,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 	}{
 		{&w.started, "UPDATE attempts SET started_ns = ? WHERE run = ? AND attempt = ?"},
 		{&w.exited, "UPDATE attempts SET " + strings.Join(usageColumns, " = ?, ") + " = ? WHERE run = ? AND attempt = ?"},
-		{&w.taskState, "UPDATE tasks SET state = ?, node = coalesce(?, node), attempts = ?, queued_ns = coalesce(queued_ns, ?), ended_ns = ? WHERE run = ? AND task = ?"},
+		{&w.taskState, "UPDATE tasks SET state = ?, node = coalesce(?, node), attempt = coalesce(?, attempt), attempts = ?, queued_ns = coalesce(queued_ns, ?), ended_ns = ? WHERE run = ? AND task = ?"},
 		{&w.workflowStarted, "UPDATE workflows SET state = 'running', started_ns = coalesce(started_ns, ?) WHERE run = ? AND workflow = ?"},
 		{&w.workflowEnded, "UPDATE workflows SET state = ?, ended_ns = ? WHERE run = ? AND workflow = ?"},
 	} {
@@ -114,7 +116,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 
 // inserters are in the order in which tables are filled.
 func (w *writer) inserters() []*inserter {
-	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.attempts, w.plans, w.waitRows, w.sampleRows}
+	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.attempts, w.begunAttempts, w.plans, w.waitRows, w.sampleRows}
 }
 
 func (w *writer) close() {
@@ -259,15 +261,13 @@ func (w *writer) append(b executor.Batch, e encoded) error {
 		values := append(make([]driver.Value, 0, 13+len(usageColumns)), w.run, int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node),
 			x.Hold[unit.CPU], x.Hold[unit.Memory], x.Hold[unit.Disk], reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0),
 			known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0), name(x.Est.Source))
+		var err error
 		if o.exit != nil {
-			values = usageValues(values, o.exit)
+			err = w.attempts.add(usageValues(values, o.exit)...)
 		} else {
-			values = append(values, int64(o.at), nil, nil, reached(o.start))
-			for len(values) < 13+len(usageColumns) {
-				values = append(values, nil)
-			}
+			err = w.begunAttempts.add(append(values, int64(o.at), reached(o.start))...)
 		}
-		if err := w.attempts.add(values...); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -278,7 +278,7 @@ func (w *writer) append(b executor.Batch, e encoded) error {
 	}
 	for _, t := range w.changed {
 		s := w.states[t]
-		if err := w.taskState.exec(s.state, s.node, s.tries, s.queued, s.ended, w.run, int64(t)); err != nil {
+		if err := w.taskState.exec(s.state, s.node, s.last, s.tries, s.queued, s.ended, w.run, int64(t)); err != nil {
 			return err
 		}
 	}
@@ -425,7 +425,9 @@ func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
 		w.pending[x.Attempt] = &w.opened[len(w.opened)-1]
 		w.order = append(w.order, x.Attempt)
 		w.state(x.Task, "starting", int64(ev.At), nil)
-		w.node(x.Task, x.Node)
+		s := w.states[x.Task]
+		s.node, s.last = int64(x.Node), int64(x.Attempt)
+		w.states[x.Task] = s
 	}
 	for _, wait := range b.Reasons {
 		if wait.Task < 0 || int(wait.Task) >= len(w.waits) {
@@ -505,12 +507,6 @@ func (w *writer) state(t planner.TaskID, state string, queued, ended driver.Valu
 	if s.queued == nil {
 		s.queued = queued
 	}
-	w.states[t] = s
-}
-
-func (w *writer) node(t planner.TaskID, n planner.NodeID) {
-	s := w.states[t]
-	s.node = int64(n)
 	w.states[t] = s
 }
 

@@ -46,6 +46,15 @@ CREATE TABLE events (
   PRIMARY KEY (run, seq)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE submissions (
+  run        INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  position   INTEGER NOT NULL,
+  at_ns      INTEGER NOT NULL,
+  name       TEXT    NOT NULL,
+  definition BLOB    NOT NULL,
+  PRIMARY KEY (run, position)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE workflows (
   run        INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
   workflow   INTEGER NOT NULL,
@@ -82,6 +91,7 @@ CREATE TABLE tasks (
   state             TEXT    NOT NULL DEFAULT 'waiting',
   node              INTEGER,
   attempts          INTEGER NOT NULL DEFAULT 0,
+  attempt           INTEGER,
   queued_ns         INTEGER,
   ended_ns          INTEGER,
   PRIMARY KEY (run, task)
@@ -147,7 +157,6 @@ CREATE TABLE attempts (
   applied_write_iops     INTEGER,
   PRIMARY KEY (run, attempt)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX attempts_by_task ON attempts(run, task);
 
 CREATE TABLE plans (
   run     INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
@@ -239,7 +248,7 @@ FROM (
   FROM runs r
   JOIN tasks t ON t.run = r.id
   JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-  LEFT JOIN attempts a ON a.run = r.id AND a.attempt = (SELECT max(b.attempt) FROM attempts b WHERE b.run = r.id AND b.task = t.task)
+  LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
   LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node
 ) x;
 

@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+
+	"gantry/executor"
+)
+
+// Submit keeps what was handed in, in order of arrival, before anything runs: a workflow that has not arrived when gantry dies still
+// arrives when the run is resumed.
+func (r *Run) Submit(ctx context.Context, subs []executor.Submission) error {
+	blobs := make([][]byte, len(subs))
+	for i := range subs {
+		var err error
+		if blobs[i], err = encodeAdmission(&executor.Admission{Submission: subs[i]}); err != nil {
+			return fmt.Errorf("log run %s: submission %s: %w", r.info.Name, subs[i].Name, err)
+		}
+	}
+	return r.db.transact(func() error {
+		for i := range subs {
+			_, err := r.db.conn.Exec("INSERT INTO submissions(run, position, at_ns, name, definition) VALUES (?, ?, ?, ?, ?)",
+				[]driver.Value{r.id, int64(i), int64(subs[i].At), subs[i].Name, blobs[i]})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Submissions returns what was handed in from that position on: the number of workflows that have arrived leaves those still to come.
+func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission, error) {
+	rows, err := r.db.readers.QueryContext(ctx, "SELECT name, definition FROM submissions WHERE run = ? AND position >= ? ORDER BY position", r.id, from)
+	if err != nil {
+		return nil, r.db.wrap("read", err)
+	}
+	defer rows.Close()
+	var out []executor.Submission
+	for rows.Next() {
+		var name string
+		var blob []byte
+		if err := rows.Scan(&name, &blob); err != nil {
+			return nil, r.db.wrap("read", err)
+		}
+		a, err := decodeAdmission(blob)
+		if err != nil {
+			return nil, fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, name, err)
+		}
+		out = append(out, a.Submission)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, r.db.wrap("read", err)
+	}
+	return out, nil
+}
