@@ -47,15 +47,16 @@ type Recoverer interface {
 
 // Launch is an order to start, with all that a runtime needs to know.
 type Launch struct {
-	Attempt planner.AttemptID
-	Task    planner.TaskID
-	Try     int32 // 1 for the first attempt of the task
-	Node    planner.NodeID
-	Hold    unit.Vector  // what it may use; the limits are derived from it
-	Queued  planner.Time // when it was ordered
-	Fetch   []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
-	Spec    *TaskSpec
-	Started bool // Recover only: the log has AttemptStarted
+	Attempt   planner.AttemptID
+	Task      planner.TaskID
+	Try       int32 // 1 for the first attempt of the task
+	Node      planner.NodeID
+	Hold      unit.Vector  // what it may use; the limits are derived from it
+	Queued    planner.Time // when it was ordered
+	Fetch     []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
+	Spec      *TaskSpec
+	Started   bool // Recover only: the log has AttemptStarted
+	Suspended bool // Recover only: the log has it suspended
 }
 
 // Fetch is an input that has to come from another node.
@@ -69,6 +70,7 @@ type Fetch struct {
 type Copy struct {
 	File     planner.FileID
 	Spec     *FileSpec
+	Workflow *WorkflowSpec
 	From, To planner.NodeID
 }
 

@@ -13,10 +13,16 @@ import (
 	"syscall"
 	"time"
 
+	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "exec" { // begins the program of a real task
+		os.Exit(launch.Main(os.Args[2:]))
+	}
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	began := time.Now()

@@ -1,0 +1,378 @@
+// Package cgroup creates control groups with limits and reads what the kernel counted, on cgroup v1 (legacy and hybrid) and v2, under
+// Docker's cgroupfs and systemd drivers. Limits are written through containerd/cgroups. It is a leaf: it knows nothing of Docker's API
+// or of planning, and the root of the tree is injected, so that tests can fake one.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/containerd/cgroups/v3/cgroup1"
+	"github.com/containerd/cgroups/v3/cgroup2"
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// Root is where Linux systems mount control groups.
+const Root = "/sys/fs/cgroup"
+
+// ErrUnavailable says that there are no usable control groups under the root.
+var ErrUnavailable = errors.New("no control groups")
+
+// Mode is the layout of the control group tree.
+type Mode uint8
+
+const (
+	Unavailable Mode = iota
+	Legacy           // v1: one hierarchy per controller
+	Hybrid           // v1 controllers, and an empty v2 hierarchy beside them
+	Unified          // v2
+)
+
+func (m Mode) String() string {
+	return [...]string{"unavailable", "v1", "v1 (hybrid)", "v2"}[m]
+}
+
+// Tree is the control group tree of the host. Groups are named by their path relative to a hierarchy's root, as in "gantry/run/node".
+type Tree struct {
+	root    string
+	mode    Mode
+	systemd bool
+	tops    []string // the top directory of every hierarchy, links resolved, each once
+}
+
+// Open looks at the tree below root. Systemd says that Docker uses the systemd driver, so that groups are slices.
+func Open(root string, systemd bool) (*Tree, error) {
+	t := &Tree{root: filepath.Clean(root), systemd: systemd}
+	exists := func(p ...string) bool {
+		_, err := os.Stat(filepath.Join(append([]string{root}, p...)...))
+		return err == nil
+	}
+	switch {
+	case exists("cgroup.controllers"):
+		t.mode, t.tops = Unified, []string{t.root}
+		return t, nil
+	case !exists("memory") || !exists("cpu") || !exists("cpuacct"):
+		return nil, fmt.Errorf("%s: %w: neither a v2 tree nor the v1 controllers cpu, cpuacct and memory are mounted there", root, ErrUnavailable)
+	case exists("unified", "cgroup.controllers"):
+		t.mode = Hybrid
+	default:
+		t.mode = Legacy
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("control groups: %w", err)
+	}
+	seen := map[string]bool{}
+	for _, e := range entries { // cpu and cpuacct may be links to one hierarchy
+		top, err := filepath.EvalSymlinks(filepath.Join(root, e.Name()))
+		if err != nil || seen[top] {
+			continue
+		}
+		if st, err := os.Stat(top); err == nil && st.IsDir() {
+			seen[top] = true
+			t.tops = append(t.tops, top)
+		}
+	}
+	return t, nil
+}
+
+// Mode tells the layout.
+func (t *Tree) Mode() Mode { return t.mode }
+
+// Systemd tells whether groups are slices.
+func (t *Tree) Systemd() bool { return t.systemd }
+
+// Has reports whether the host has the controller: cpu, memory, blkio (io on v2) or pids.
+func (t *Tree) Has(controller string) bool {
+	if t.mode != Unified {
+		_, err := os.Stat(filepath.Join(t.root, controller))
+		return err == nil
+	}
+	if controller == "blkio" {
+		controller = "io"
+	}
+	b, _ := os.ReadFile(filepath.Join(t.root, "cgroup.controllers"))
+	for _, c := range strings.Fields(string(b)) {
+		if c == controller {
+			return true
+		}
+	}
+	return false
+}
+
+// Group returns the path of the group that the names lead to. Names must have been escaped by Name.
+func (t *Tree) Group(names ...string) string {
+	if !t.systemd {
+		return filepath.Join(names...)
+	}
+	var p []string
+	for i := range names {
+		p = append(p, strings.Join(names[:i+1], "-")+".slice")
+	}
+	return filepath.Join(p...)
+}
+
+// Parent returns what Docker's --cgroup-parent wants for a group.
+func (t *Tree) Parent(group string) string {
+	if t.systemd {
+		return filepath.Base(group)
+	}
+	return "/" + group
+}
+
+// Container returns the group that Docker makes for a container below a parent group.
+func (t *Tree) Container(parent, id string) string {
+	if t.systemd {
+		return filepath.Join(parent, "docker-"+id+".scope")
+	}
+	return filepath.Join(parent, id)
+}
+
+// DockerParent is the group below which Docker puts containers by default.
+func (t *Tree) DockerParent() string {
+	if t.systemd {
+		return "system.slice"
+	}
+	return "docker"
+}
+
+// Name escapes s for use as a name in Group: lower-case letters, digits, dots and, but for the systemd driver where they mean nesting,
+// dashes stay.
+func (t *Tree) Name(s string) string {
+	var b strings.Builder
+	for _, r := range []byte(s) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.' && b.Len() > 0, r == '-' && !t.systemd:
+			b.WriteByte(r)
+		case r == '-':
+			b.WriteByte('_')
+		default:
+			fmt.Fprintf(&b, "_%02x", r)
+		}
+	}
+	return b.String()
+}
+
+// Dir returns the directory of a group for a controller; v1 names of controllers are taken in every mode.
+func (t *Tree) Dir(controller, group string) string {
+	if t.mode == Unified {
+		return filepath.Join(t.root, group)
+	}
+	return filepath.Join(t.root, controller, group)
+}
+
+// watched is the hierarchy whose directories and processes the watcher follows.
+func (t *Tree) watched(group string) string { return t.Dir("blkio", group) }
+
+// Device is a block device as the kernel numbers it.
+type Device struct {
+	Major, Minor uint32
+	Path         string // such as /dev/vda
+}
+
+func (d Device) String() string { return fmt.Sprintf("%d:%d", d.Major, d.Minor) }
+
+// Limits are what a group is held to. Zero fields are no limit.
+type Limits struct {
+	CPUQuota   time.Duration // CPU time per CPUPeriod
+	CPUPeriod  time.Duration
+	Memory     int64 // bytes
+	MemorySwap int64 // bytes, memory and swap together; ignored where the kernel does not account for swap
+	PIDs       int64
+	ReadBps    int64 // on Device, bytes per second
+	WriteBps   int64
+	ReadIOPS   int64 // on Device, operations per second
+	WriteIOPS  int64
+	Device     Device
+}
+
+// SwapAccounted reports whether the kernel can limit swap.
+func (t *Tree) SwapAccounted() bool {
+	name := "memory.memsw.limit_in_bytes"
+	if t.mode == Unified { // the root group has no limits: look at any child
+		m, _ := filepath.Glob(filepath.Join(t.root, "*", "memory.swap.max"))
+		return len(m) > 0
+	}
+	_, err := os.Stat(filepath.Join(t.Dir("memory", ""), name))
+	return err == nil
+}
+
+// Create makes a group with its ancestors and gives it limits; a group that exists gets the limits anew.
+func (t *Tree) Create(group string, l Limits) error {
+	var err error
+	if t.mode == Unified {
+		err = t.create2(group, l)
+	} else {
+		err = t.create1(group, l)
+	}
+	if err != nil {
+		return fmt.Errorf("control group %s: %w", group, err)
+	}
+	return nil
+}
+
+func (t *Tree) create1(group string, l Limits) error {
+	r := &specs.LinuxResources{}
+	if l.CPUQuota > 0 {
+		q, p := l.CPUQuota.Microseconds(), uint64(l.CPUPeriod.Microseconds())
+		r.CPU = &specs.LinuxCPU{Quota: &q, Period: &p}
+	}
+	if l.Memory > 0 {
+		r.Memory = &specs.LinuxMemory{Limit: &l.Memory}
+		if l.MemorySwap > 0 && t.SwapAccounted() {
+			r.Memory.Swap = &l.MemorySwap
+		}
+	}
+	if l.PIDs > 0 {
+		r.Pids = &specs.LinuxPids{Limit: &l.PIDs}
+	}
+	if l.Device != (Device{}) {
+		r.BlockIO = &specs.LinuxBlockIO{}
+		for _, x := range []struct {
+			rate int64
+			to   *[]specs.LinuxThrottleDevice
+		}{{l.ReadBps, &r.BlockIO.ThrottleReadBpsDevice}, {l.WriteBps, &r.BlockIO.ThrottleWriteBpsDevice},
+			{l.ReadIOPS, &r.BlockIO.ThrottleReadIOPSDevice}, {l.WriteIOPS, &r.BlockIO.ThrottleWriteIOPSDevice}} {
+			if x.rate > 0 {
+				d := specs.LinuxThrottleDevice{Rate: uint64(x.rate)}
+				d.Major, d.Minor = int64(l.Device.Major), int64(l.Device.Minor)
+				*x.to = append(*x.to, d)
+			}
+		}
+	}
+	// Only the hierarchies that limit or count: Docker makes the others, and knows how to initialise cpuset.
+	controllers := []cgroup1.Subsystem{cgroup1.NewCpu(t.root), cgroup1.NewCpuacct(t.root), cgroup1.NewMemory(t.root, cgroup1.OptionalSwap())}
+	if t.Has("blkio") {
+		controllers = append(controllers, cgroup1.NewBlkio(t.root))
+	}
+	if t.Has("pids") {
+		controllers = append(controllers, cgroup1.NewPids(t.root))
+	}
+	_, err := cgroup1.New(cgroup1.StaticPath(group), r, cgroup1.WithHierarchy(func() ([]cgroup1.Subsystem, error) { return controllers, nil }))
+	return err
+}
+
+func (t *Tree) create2(group string, l Limits) error {
+	// Controllers are switched on for what is below by naming them, limits or not.
+	r := &cgroup2.Resources{CPU: &cgroup2.CPU{}, Memory: &cgroup2.Memory{}, Pids: &cgroup2.Pids{}, IO: &cgroup2.IO{}}
+	if l.CPUQuota > 0 {
+		q, p := l.CPUQuota.Microseconds(), uint64(l.CPUPeriod.Microseconds())
+		r.CPU.Max = cgroup2.NewCPUMax(&q, &p)
+	}
+	if l.Memory > 0 {
+		r.Memory.Max = &l.Memory
+		if swap := l.MemorySwap - l.Memory; swap >= 0 && t.SwapAccounted() {
+			r.Memory.Swap = &swap
+		}
+	}
+	if l.PIDs > 0 {
+		r.Pids.Max = l.PIDs
+	}
+	if l.Device != (Device{}) {
+		for kind, rate := range map[cgroup2.IOType]int64{cgroup2.ReadBPS: l.ReadBps, cgroup2.WriteBPS: l.WriteBps,
+			cgroup2.ReadIOPS: l.ReadIOPS, cgroup2.WriteIOPS: l.WriteIOPS} {
+			if rate > 0 {
+				r.IO.Max = append(r.IO.Max, cgroup2.Entry{Type: kind, Major: int64(l.Device.Major), Minor: int64(l.Device.Minor), Rate: uint64(rate)})
+			}
+		}
+		sort.Slice(r.IO.Max, func(i, j int) bool { return r.IO.Max[i].Type < r.IO.Max[j].Type })
+	}
+	if t.systemd { // systemd would take limits away that it was not told of; block I/O is not among what the library tells it
+		if _, err := cgroup2.NewSystemd("/", filepath.Base(group), -1, r); err != nil {
+			return err
+		}
+	}
+	_, err := cgroup2.NewManager(t.root, "/"+group, r)
+	return err
+}
+
+// Empty reports whether no process is in a group or below it.
+func (t *Tree) Empty(group string) bool {
+	empty := true
+	for _, top := range t.tops {
+		filepath.WalkDir(filepath.Join(top, group), func(p string, d fs.DirEntry, err error) error {
+			if err == nil && d.Name() == "cgroup.procs" {
+				if b, _ := os.ReadFile(p); len(b) > 0 {
+					empty = false
+					return fs.SkipAll
+				}
+			}
+			return nil
+		})
+	}
+	return empty
+}
+
+// Children lists the groups directly below a group, in any hierarchy.
+func (t *Tree) Children(group string) []string {
+	seen := map[string]bool{}
+	var names []string
+	for _, top := range t.tops {
+		entries, _ := os.ReadDir(filepath.Join(top, group))
+		for _, e := range entries {
+			if e.IsDir() && !seen[e.Name()] {
+				seen[e.Name()] = true
+				names = append(names, e.Name())
+			}
+		}
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Remove deletes a group and all below it from every hierarchy, since Docker makes a parent group in all of them. A group that is not
+// there is no error; one that still has processes is, after a moment's patience with processes that are dying.
+func (t *Tree) Remove(group string) error {
+	if group = filepath.Clean(group); group == "." || group == "/" || strings.HasPrefix(group, "..") {
+		return fmt.Errorf("control group %q: refusing to remove", group)
+	}
+	if t.systemd && t.mode == Unified {
+		if m, err := cgroup2.LoadSystemd("/", filepath.Base(group)); err == nil {
+			_ = m.DeleteSystemd() // a slice that systemd does not know is left to rmdir
+		}
+	}
+	var errs []error
+	for _, top := range t.tops {
+		if err := rmdir(filepath.Join(top, group)); err != nil {
+			errs = append(errs, fmt.Errorf("control group: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rmdir removes a directory of groups, deepest first. A group's files are no files: they go with it.
+func rmdir(dir string) error {
+	delay := time.Millisecond
+	for {
+		err := syscall.Rmdir(dir)
+		if err == nil || err == syscall.ENOENT {
+			return nil
+		}
+		if err != syscall.EBUSY && err != syscall.ENOTEMPTY {
+			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+		}
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.IsDir() {
+				if err := rmdir(filepath.Join(dir, e.Name())); err != nil {
+					return err
+				}
+			}
+		}
+		if delay > 200*time.Millisecond {
+			if err := syscall.Rmdir(dir); err != nil && err != syscall.ENOENT {
+				return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+			}
+			return nil
+		}
+		time.Sleep(delay)
+		delay *= 2
+	}
+}

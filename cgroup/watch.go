@@ -1,0 +1,406 @@
+package cgroup
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watcher reads the final counters of containers' groups in the moment between the end of the last process and the removal of the
+// group, which runc does some 15 ms later, and samples those that live long. One thread does it for all groups: inotify tells that a
+// group is made, a pidfd that its process ended.
+//
+// The process of a container changes while runc sets it up, so the end of a process is the end of the container only if no other lives.
+type Watcher struct {
+	tree   *Tree
+	device Device // whose limits are read back
+	sample func(Sample)
+	first  time.Duration // until the first sample; doubles up to last
+	last   time.Duration
+
+	epoll, inotify, wake int
+	done                 chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	wds    map[int32][]*watch // by inotify watch; those below one parent share it
+	fds    map[int32]*watch   // by pidfd
+	keys   map[int64]*watch
+}
+
+// Sample is a reading of a group that lives.
+type Sample struct {
+	Key int64
+	At  time.Time
+	Counters
+}
+
+type watch struct {
+	key    int64
+	group  string // of the container
+	dir    string // of the group, in the hierarchy that is followed
+	wd     int32  // of its parent; -1 once it was found
+	pidfd  int32  // of a process that lives; -1 if none is known
+	next   time.Time
+	every  time.Duration
+	got    Counters // last reading
+	limits Limits
+	final  bool // got was read after the last process ended
+	probes int
+}
+
+// Sampling intervals: short tasks get a sample early, long ones do not make more than one in two seconds.
+const (
+	FirstSample = 100 * time.Millisecond
+	LastSample  = 2 * time.Second
+)
+
+// NewWatcher starts a watcher. Sample, which may be nil, is called from the watcher's thread and must be quick. Block I/O limits are
+// read back for dev.
+func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
+	w := &Watcher{tree: t, device: dev, sample: sample, first: FirstSample, last: LastSample, done: make(chan struct{}),
+		wds: map[int32][]*watch{}, fds: map[int32]*watch{}, keys: map[int64]*watch{}, epoll: -1, inotify: -1, wake: -1}
+	var err error
+	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
+		if w.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err == nil {
+			w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		}
+	}
+	for _, fd := range []int{w.inotify, w.wake} {
+		if err == nil {
+			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+		}
+	}
+	if err != nil {
+		w.release()
+		return nil, fmt.Errorf("watching control groups: %w", err)
+	}
+	go w.loop()
+	return w, nil
+}
+
+// Watch follows a container's group, which Docker has made already or is about to make; its parent must be there.
+func (w *Watcher) Watch(key int64, group string) error {
+	e := &watch{key: key, group: group, dir: w.tree.watched(group), wd: -1, pidfd: -1}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errors.New("watching control groups: closed")
+	}
+	if w.keys[key] != nil {
+		return fmt.Errorf("watching control group %s: key %d is in use", group, key)
+	}
+	wd, err := unix.InotifyAddWatch(w.inotify, filepath.Dir(e.dir), unix.IN_CREATE|unix.IN_ONLYDIR)
+	if err != nil {
+		return fmt.Errorf("watching control group %s: %w", group, err)
+	}
+	e.wd = int32(wd)
+	w.wds[e.wd] = append(w.wds[e.wd], e)
+	w.keys[key] = e
+	var st unix.Stat_t
+	if unix.Stat(e.dir, &st) == nil {
+		w.found(e, time.Now())
+		w.nudge()
+	}
+	return nil
+}
+
+// Final is what was last read of a group.
+type Final struct {
+	Counters
+	Limits Limits // as the kernel applied them
+	Exact  bool   // the counters were read when no process lived any more; otherwise they are a sample, or nothing
+}
+
+// Final ends the watch and returns what was read of the group.
+func (w *Watcher) Final(key int64) Final {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.keys[key]
+	if e == nil {
+		return Final{}
+	}
+	if !e.final { // the thread has not come to it yet, or the group's end was missed
+		if live, there := w.procs(e); live < 0 && there {
+			if c := w.tree.Read(e.group); c.Got&IO != 0 || c.Got&Throttled != 0 {
+				e.got, e.final = e.got.Max(c), true
+			}
+		} else if live >= 0 {
+			unix.Close(live)
+		}
+	}
+	w.forget(e)
+	return Final{e.got, e.limits, e.final}
+}
+
+// Last returns the latest reading of a group that is watched.
+func (w *Watcher) Last(key int64) Counters {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.keys[key]; e != nil {
+		return e.got
+	}
+	return Counters{}
+}
+
+// Close stops the watcher.
+func (w *Watcher) Close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.nudge()
+	<-w.done
+}
+
+func (w *Watcher) release() {
+	for _, fd := range []int{w.epoll, w.inotify, w.wake} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	for fd := range w.fds {
+		unix.Close(int(fd))
+	}
+}
+
+func (w *Watcher) nudge() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	unix.Write(w.wake, one[:])
+}
+
+func (w *Watcher) loop() {
+	// A thread of its own, and ahead of others where that is allowed: it sleeps nearly always, and a few milliseconds late is too late.
+	runtime.LockOSThread()
+	unix.Setpriority(unix.PRIO_PROCESS, 0, -10)
+	defer close(w.done)
+	defer w.release()
+	events := make([]unix.EpollEvent, 64)
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := unix.EpollWait(w.epoll, events, w.timeout())
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		w.mu.Lock()
+		if w.closed {
+			w.mu.Unlock()
+			return
+		}
+		now := time.Now()
+		for _, ev := range events[:max(n, 0)] {
+			switch ev.Fd {
+			case int32(w.wake):
+				unix.Read(w.wake, buf[:8])
+			case int32(w.inotify):
+				w.created(buf, now)
+			default:
+				if e := w.fds[ev.Fd]; e != nil {
+					w.ended(e, now)
+				}
+			}
+		}
+		samples := w.timers(now)
+		w.mu.Unlock()
+		for _, s := range samples {
+			w.sample(s)
+		}
+	}
+}
+
+// timeout is the time to the next timer, in milliseconds, -1 if there is none.
+func (w *Watcher) timeout() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var next time.Time
+	for _, e := range w.keys {
+		if !e.next.IsZero() && (next.IsZero() || e.next.Before(next)) {
+			next = e.next
+		}
+	}
+	if next.IsZero() {
+		return -1
+	}
+	return max(0, int((time.Until(next)+time.Millisecond-1)/time.Millisecond))
+}
+
+// created reads inotify events: groups that were made.
+func (w *Watcher) created(buf []byte, now time.Time) {
+	for {
+		n, err := unix.Read(w.inotify, buf)
+		if err != nil || n < unix.SizeofInotifyEvent {
+			return
+		}
+		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+			ev := (*unix.InotifyEvent)(unsafe.Pointer(&b[0]))
+			name := b[unix.SizeofInotifyEvent : unix.SizeofInotifyEvent+int(ev.Len)]
+			b = b[unix.SizeofInotifyEvent+int(ev.Len):]
+			if ev.Mask&unix.IN_IGNORED != 0 {
+				continue
+			}
+			name = bytes.TrimRight(name, "\x00")
+			for _, e := range w.wds[ev.Wd] {
+				if filepath.Base(e.dir) == string(name) {
+					w.found(e, now)
+					break
+				}
+			}
+		}
+	}
+}
+
+// found begins to follow a group that is there now.
+func (w *Watcher) found(e *watch, now time.Time) {
+	w.unwatch(e)
+	e.every = w.first
+	if !w.follow(e) { // the first process joins a moment after the group was made
+		e.next = now.Add(time.Millisecond)
+	} else {
+		e.next = now.Add(e.every)
+	}
+}
+
+// unwatch ends the wait for the group's creation.
+func (w *Watcher) unwatch(e *watch) {
+	if e.wd < 0 {
+		return
+	}
+	rest := w.wds[e.wd][:0]
+	for _, o := range w.wds[e.wd] {
+		if o != e {
+			rest = append(rest, o)
+		}
+	}
+	if len(rest) == 0 {
+		delete(w.wds, e.wd)
+		unix.InotifyRmWatch(w.inotify, uint32(e.wd))
+	} else {
+		w.wds[e.wd] = rest
+	}
+	e.wd = -1
+}
+
+// follow looks for a process that lives in the group and waits for its end.
+func (w *Watcher) follow(e *watch) bool {
+	w.unfollow(e)
+	fd, _ := w.procs(e)
+	if fd < 0 {
+		return false
+	}
+	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+		unix.Close(fd)
+		return false
+	}
+	e.pidfd = int32(fd)
+	w.fds[e.pidfd] = e
+	return true
+}
+
+func (w *Watcher) unfollow(e *watch) {
+	if e.pidfd >= 0 {
+		delete(w.fds, e.pidfd)
+		unix.Close(int(e.pidfd)) // takes it out of epoll, too
+		e.pidfd = -1
+	}
+}
+
+// procs returns a pidfd of a process that lives in the group, -1 if none does, and whether the group is there.
+func (w *Watcher) procs(e *watch) (pidfd int, there bool) {
+	var buf [4096]byte // the first pids, which are the lowest, are enough: the container's first process is among them
+	b, ok := slurp(e.dir+"/cgroup.procs", buf[:])
+	if !ok {
+		return -1, false
+	}
+	for len(b) > 0 {
+		line, rest, whole := bytes.Cut(b, []byte{'\n'})
+		if b = rest; !whole {
+			break
+		}
+		pid, err := strconv.Atoi(string(line))
+		if err != nil || pid <= 0 {
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if n, err := unix.Poll(p, 0); err == nil && n == 0 {
+			return fd, true
+		}
+		unix.Close(fd) // has ended, was not reaped yet
+	}
+	return -1, true
+}
+
+// ended handles the end of the process that was followed.
+func (w *Watcher) ended(e *watch, now time.Time) {
+	if w.follow(e) {
+		return
+	}
+	if c := w.tree.Read(e.group); c.Got != 0 {
+		e.got = e.got.Max(c)
+		w.readLimits(e)
+		// A group that vanished while it was read gave only some; what its parent keeps does not matter here.
+		lost := Everything &^ w.tree.Outlive()
+		e.final = c.Got&lost == lost || c.Got&IO != 0 && c.Got&OOM != 0
+	}
+	e.next = now.Add(5 * time.Millisecond) // a process may still join, while runc changes its own
+	e.probes = 0
+}
+
+// timers takes the samples that are due and looks again where no process was found.
+func (w *Watcher) timers(now time.Time) []Sample {
+	var samples []Sample
+	for _, e := range w.keys {
+		if e.next.IsZero() || e.next.After(now) {
+			continue
+		}
+		if e.pidfd < 0 { // no process yet, or none any more
+			var st unix.Stat_t
+			switch {
+			case w.follow(e):
+				e.final = false
+				e.next = now.Add(e.every)
+			case unix.Stat(e.dir, &st) != nil:
+				e.next = time.Time{}
+			default:
+				e.probes++
+				e.next = now.Add(time.Duration(min(1<<e.probes, 50)) * time.Millisecond)
+			}
+			continue
+		}
+		if c := w.tree.Read(e.group); c.Got != 0 {
+			e.got = e.got.Max(c)
+			w.readLimits(e)
+			if w.sample != nil {
+				samples = append(samples, Sample{e.key, now, c})
+			}
+		}
+		e.every = min(2*e.every, w.last)
+		e.next = now.Add(e.every)
+	}
+	return samples
+}
+
+// readLimits reads back what the group is held to. The last reading counts: runc sets limits one by one.
+func (w *Watcher) readLimits(e *watch) {
+	if l := w.tree.Limits(e.group, w.device); l != (Limits{}) {
+		e.limits = l
+	}
+}
+
+func (w *Watcher) forget(e *watch) {
+	w.unwatch(e)
+	w.unfollow(e)
+	delete(w.keys, e.key)
+}

@@ -1,0 +1,648 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// phase is how far an attempt is.
+//
+//	starting ──► running ──► ended
+//	    └──────────────────────▲
+type phase uint8
+
+const (
+	starting phase = iota // files, container
+	running
+	ended
+)
+
+// attempt is one container and what belongs to it. Fields without a comment of their own are constant, or belong to its goroutine.
+type attempt struct {
+	r       *Runtime
+	l       executor.Launch
+	dir     string // work directory
+	parent  string // control group above the container's; "" if there is none of its own
+	group   string // the container's control group
+	copied  unit.Bytes
+	usage   planner.Usage
+	adopted bool
+	notes   []string
+
+	staging context.Context // ends when the attempt is killed before its program runs
+	abandon context.CancelFunc
+	done    chan struct{} // closed when the container has ended
+
+	// Under r.mu:
+	id         string // of the container; "" before there is one
+	phase      phase
+	why        planner.Outcome // of a kill that was ordered; 0 if none was
+	signalled  bool            // a signal of ours was delivered
+	wantPaused bool
+	paused     bool
+	pausedAt   time.Time
+	pausedFor  time.Duration
+	limit      *time.Timer
+	limitLeft  time.Duration
+	limitFrom  time.Time
+
+	pausing    sync.Mutex // held while the engine pauses or unpauses it
+	signalling sync.Mutex // held while the engine delivers a signal
+}
+
+func newAttempt(r *Runtime, l executor.Launch) *attempt {
+	a := &attempt{r: r, l: l, done: make(chan struct{}), dir: r.workDir(l.Spec, l.Try), parent: r.attemptGroup(l)}
+	a.staging, a.abandon = context.WithCancel(r.ctx)
+	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never, Ended: unit.Never}
+	return a
+}
+
+// attemptGroup is the control group of an attempt: it keeps what its container's group counted when that is gone.
+func (r *Runtime) attemptGroup(l executor.Launch) string {
+	if r.group == "" {
+		return ""
+	}
+	return r.tree.Group("gantry", r.tree.Name(r.cfg.Run), r.tree.Name(r.cfg.Platform.Nodes[l.Node].Name), "a"+strconv.Itoa(int(l.Attempt)))
+}
+
+func (a *attempt) String() string {
+	return fmt.Sprintf("task %s of workflow %s (attempt %d)", a.l.Spec.Name, a.l.Spec.Workflow.Name, a.l.Attempt)
+}
+
+// run takes the attempt from its files to its end.
+func (a *attempt) run() {
+	defer a.r.work.Done()
+	defer a.abandon()
+	if err := a.start(); err != nil {
+		a.notStarted(err)
+		return
+	}
+	a.follow()
+}
+
+// start puts the files in place, and creates and starts the container.
+func (a *attempt) start() error {
+	r := a.r
+	if err := a.stage(a.staging); err != nil {
+		return fmt.Errorf("prepare %s: %w", a, err)
+	}
+	a.usage.Staged, a.usage.CopiedBytes = r.Now(), a.copied
+	if a.parent != "" {
+		if err := r.tree.Create(a.parent, cgroup.Limits{}); err != nil {
+			return fmt.Errorf("prepare %s: %w", a, err)
+		}
+	}
+	select {
+	case r.starts <- struct{}{}:
+		defer func() { <-r.starts }()
+	case <-a.staging.Done():
+		return a.staging.Err()
+	}
+	id, err := a.create()
+	if err != nil {
+		return fmt.Errorf("create a container for %s: %w", a, err)
+	}
+	a.usage.Created = r.Now()
+	a.group = r.tree.Container(a.parentGroup(), id)
+	r.mu.Lock()
+	a.id = id
+	r.mu.Unlock()
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group); err != nil {
+		r.warn("watch", err.Error()+": counters of short tasks may be missed")
+	}
+	if err := a.startContainer(); err != nil {
+		return fmt.Errorf("start the container of %s: %w", a, err)
+	}
+	a.usage.Started = r.Now()
+	a.running(time.Now(), true)
+	return nil
+}
+
+// parentGroup is the group below which Docker makes the container's.
+func (a *attempt) parentGroup() string {
+	if a.parent == "" {
+		return a.r.tree.DockerParent()
+	}
+	return a.parent
+}
+
+// create makes the container. A kill in the meantime is seen before it starts.
+func (a *attempt) create() (id string, err error) {
+	cfg, host := a.config()
+	name := "gantry-" + a.r.cfg.Run + "-a" + strconv.Itoa(int(a.l.Attempt))
+	err = a.r.call(a.staging, func(ctx context.Context) error {
+		// Not the context of the kill: whether the engine made a container must be known.
+		c, err := a.r.cli.ContainerCreate(context.WithoutCancel(ctx), cfg, host, nil, nil, name)
+		if errdefs.IsConflict(err) { // made by a request whose answer was lost
+			if e := a.r.cli.ContainerRemove(context.WithoutCancel(ctx), name, container.RemoveOptions{Force: true}); e != nil && !errdefs.IsNotFound(e) {
+				return errors.Join(err, e)
+			}
+			c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), cfg, host, nil, nil, name)
+		}
+		id = c.ID
+		return err
+	})
+	if id == "" && err != nil && errdefs.IsNotFound(err) {
+		return "", fmt.Errorf("%w (gantry pulls no images: docker pull %s, or build it, and resume)", err, cfg.Image)
+	}
+	return id, err
+}
+
+// startContainer starts the container, once: a request whose answer was lost is not repeated if it had an effect.
+func (a *attempt) startContainer() error {
+	first := true
+	return a.r.call(a.staging, func(ctx context.Context) error {
+		ctx = context.WithoutCancel(ctx)
+		if !first {
+			c, err := a.r.cli.ContainerInspect(ctx, a.id)
+			if err != nil || c.State.Status != container.StateCreated {
+				return err
+			}
+		}
+		first = false
+		if err := a.staging.Err(); err != nil {
+			return err
+		}
+		return a.r.cli.ContainerStart(ctx, a.id, container.StartOptions{})
+	})
+}
+
+// running tells that the program runs, and does what was ordered in the meantime. An adopted container may have ended long ago.
+func (a *attempt) running(since time.Time, lives bool) {
+	r := a.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.phase = running
+	if !a.l.Started {
+		r.emit(planner.AttemptStarted{Attempt: a.l.Attempt})
+	}
+	if !lives {
+		return
+	}
+	if d := a.l.Spec.TimeLimit; d > 0 {
+		a.limitLeft = d - time.Since(since)
+		a.armLimit()
+	}
+	if a.why != 0 && !r.closing { // killed while it started
+		r.work.Add(1)
+		go a.stop(0)
+	}
+	if a.wantPaused != a.paused && !r.closing {
+		r.work.Add(1)
+		go a.pause()
+	}
+}
+
+// armLimit starts the clock of the time limit. r.mu is held.
+func (a *attempt) armLimit() {
+	a.limitFrom = time.Now()
+	a.limit = time.AfterFunc(max(a.limitLeft, 0), func() {
+		a.r.mu.Lock()
+		defer a.r.mu.Unlock()
+		if a.phase == running && !a.r.closing {
+			a.r.kill(a, planner.TimedOut, a.r.cfg.Grace)
+		}
+	})
+}
+
+// notStarted ends an attempt whose program never ran.
+func (a *attempt) notStarted(err error) {
+	r := a.r
+	if r.ctx.Err() != nil { // closed: a resumed run finds it lost
+		return
+	}
+	x := &planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.HostError, ExitCode: -1}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.why != 0 {
+		x.Outcome = a.why
+	} else {
+		x.Message = explain(err)
+	}
+	a.usage.Ended = r.Now()
+	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
+	x.Usage = a.usage
+	if a.id != "" {
+		r.watcher.Final(int64(a.l.Attempt))
+	}
+	a.end(x)
+}
+
+// end emits the end. r.mu is held.
+func (a *attempt) end(x *planner.AttemptExited) {
+	a.phase = ended
+	if a.limit != nil {
+		a.limit.Stop()
+	}
+	close(a.done)
+	a.r.emit(x)
+}
+
+// explain adds what to do to errors of the host.
+func explain(err error) string {
+	s := err.Error()
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || strings.Contains(s, "no space left on device"):
+		s += " (free space, then gantry resume)"
+	case errors.Is(err, syscall.EDQUOT):
+		s += " (the disk quota is used up)"
+	}
+	return s
+}
+
+// follow waits for the end of a container that runs, and reports it.
+func (a *attempt) follow() {
+	r := a.r
+	var c container.InspectResponse
+	broken := false // the engine went away meanwhile
+	for {
+		err := a.wait()
+		if r.ctx.Err() != nil {
+			return
+		}
+		if err != nil && unreachable(err) {
+			broken = true
+		}
+		err = r.call(r.ctx, func(ctx context.Context) error {
+			var e error
+			if c, e = r.cli.ContainerInspect(ctx, a.id); e != nil && unreachable(e) {
+				broken = true
+			}
+			return e
+		})
+		if r.ctx.Err() != nil {
+			return
+		}
+		if errdefs.IsNotFound(err) {
+			a.vanished()
+			return
+		}
+		if err != nil { // refuses to tell: ask again, there is nothing better to do
+			r.warn("inspect", fmt.Sprintf("%s: %v", a, err))
+			time.Sleep(time.Second)
+			continue
+		}
+		if c.State != nil && !c.State.Running && !c.State.Paused && c.State.Status != container.StateCreated {
+			break
+		}
+	}
+	a.harvest(c, broken)
+}
+
+// wait returns when the container does not run, or when the engine does not answer.
+func (a *attempt) wait() error {
+	answer, failure := a.r.cli.ContainerWait(a.r.ctx, a.id, container.WaitConditionNotRunning)
+	select {
+	case <-answer:
+		return nil
+	case err := <-failure:
+		return err
+	}
+}
+
+// vanished ends an attempt whose container somebody removed.
+func (a *attempt) vanished() {
+	x := &planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Killed, ExitCode: -1,
+		Message: "its container was removed by somebody else (docker rm?)"}
+	a.measure(x, container.InspectResponse{})
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	if a.why != 0 {
+		x.Outcome = a.why
+	}
+	a.end(x)
+}
+
+// harvest classifies the end of a container, reads what was counted and publishes the outputs.
+func (a *attempt) harvest(c container.InspectResponse, broken bool) {
+	r := a.r
+	x := &planner.AttemptExited{Attempt: a.l.Attempt, ExitCode: c.State.ExitCode}
+	a.measure(x, c)
+	a.signalling.Lock() // a signal under way was delivered, or came too late
+	r.mu.Lock()
+	why, signalled := a.why, a.signalled
+	r.mu.Unlock()
+	a.signalling.Unlock()
+	a.classify(x, c, why, signalled, broken)
+	if x.Outcome == planner.OK {
+		if missing, err := a.publish(); err != nil {
+			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
+		} else if missing != "" {
+			x.Outcome, x.Message = planner.OutputMissing, missing
+		}
+	}
+	a.leave(x)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx.Err() == nil {
+		a.end(x)
+	}
+}
+
+// measure fills in the times, the counters and the limits.
+func (a *attempt) measure(x *planner.AttemptExited, c container.InspectResponse) {
+	r, u := a.r, &a.usage
+	now := r.Now()
+	u.Ended = now
+	r.mu.Lock()
+	suspended := a.pausedFor
+	if a.paused {
+		suspended += time.Since(a.pausedAt)
+	}
+	r.mu.Unlock()
+	if c.ContainerJSONBase != nil && c.State != nil {
+		begun, err1 := time.Parse(time.RFC3339Nano, c.State.StartedAt)
+		over, err2 := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
+		if err2 == nil && over.Year() > 1 {
+			u.Ended = min(max(r.at(over), u.Queued), now)
+		}
+		if err1 == nil && begun.Year() > 1 {
+			u.Started = min(max(r.at(begun), u.Queued), u.Ended)
+			if u.Created != unit.Never {
+				u.Started = max(u.Started, u.Created)
+				u.Ended = max(u.Ended, u.Started)
+			}
+			x.Ran = u.Ended.Sub(u.Started)
+			if err2 == nil && a.adopted { // the run's clock stood still while there was no gantry
+				x.Ran = over.Sub(begun)
+			}
+			x.Ran = max(0, x.Ran-suspended)
+		}
+	} else if u.Started != unit.Never {
+		x.Ran = max(0, u.Ended.Sub(u.Started)-suspended)
+	}
+
+	final := r.watcher.Final(int64(a.l.Attempt))
+	k, exact := final.Counters, cgroup.Set(0)
+	if final.Exact {
+		exact = k.Got
+	}
+	if a.parent != "" {
+		up := r.tree.Read(a.parent)
+		exact |= up.Got & r.tree.Outlive()
+		k = k.Max(up)
+	}
+	u.CPUUser, u.CPUSystem, u.CPUThrottled = k.CPUUser, k.CPUSystem, k.Throttled
+	u.PeakMemory = unit.Bytes(k.PeakMemory)
+	u.ReadBytes, u.WrittenBytes, u.ReadOps, u.WriteOps = unit.Bytes(k.ReadBytes), unit.Bytes(k.WrittenBytes), k.ReadOps, k.WriteOps
+	u.OOMKills = k.OOMKills
+	for _, m := range []struct {
+		set     cgroup.Set
+		counter planner.Counters
+	}{{cgroup.CPU, planner.CounterCPU}, {cgroup.Memory, planner.CounterMemory}, {cgroup.IO, planner.CounterIO}, {cgroup.Throttled, planner.CounterThrottled}} {
+		if exact&m.set == 0 {
+			u.Missing |= m.counter
+		}
+	}
+	u.Applied = limitsOf(final.Limits)
+	x.Usage = *u
+	// Without the kernel's own count, Docker's flag needs a second witness: the peak has reached the limit.
+	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.ContainerJSONBase != nil && c.State.OOMKilled {
+		if limit := c.HostConfig.Memory; limit > 0 && k.PeakMemory >= limit-limit/64 {
+			x.Usage.OOMKills = 1
+			x.Message = fmt.Sprintf("the Docker Engine reports an out-of-memory kill, and the peak of %d bytes reached the limit of %d", k.PeakMemory, limit)
+		}
+	}
+	if k.ForksRefused > 0 {
+		x.Message = join(x.Message, fmt.Sprintf("%d forks were refused by the limit of %d processes", k.ForksRefused, r.cfg.PIDs))
+	}
+}
+
+func limitsOf(l cgroup.Limits) planner.Limits {
+	out := planner.Limits{Memory: unit.Bytes(l.Memory), MemorySwap: unit.Bytes(l.MemorySwap), PIDs: l.PIDs,
+		ReadBps: unit.BytesPerSecond(l.ReadBps), WriteBps: unit.BytesPerSecond(l.WriteBps), ReadIOPS: l.ReadIOPS, WriteIOPS: l.WriteIOPS}
+	if l.CPUPeriod > 0 {
+		out.CPUMillicores = int64((float64(l.CPUQuota)*1000)/float64(l.CPUPeriod) + 0.5)
+	}
+	return out
+}
+
+// Signals that come from outside of a program. Others, such as SIGSEGV, are its own doing.
+var outside = map[int]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 9: "SIGKILL", 15: "SIGTERM"}
+
+// classify gives the end its class and the evidence.
+func (a *attempt) classify(x *planner.AttemptExited, c container.InspectResponse, why planner.Outcome, signalled, broken bool) {
+	s := c.State
+	code := s.ExitCode
+	oom := x.Usage.OOMKills
+	evidence := func() string {
+		if x.Message != "" {
+			return x.Message
+		}
+		return fmt.Sprintf("the kernel killed %d processes at the memory limit of %d bytes (peak %d)", oom, c.HostConfig.Memory, x.Usage.PeakMemory)
+	}
+	signal, bySignal := outside[code-128]
+	switch {
+	case signalled:
+		x.Outcome = why
+		if why == planner.TimedOut {
+			x.Message = fmt.Sprintf("ran longer than its limit of %v", a.l.Spec.TimeLimit)
+		}
+	case s.Error != "" && code != 0:
+		x.Outcome, x.Message = planner.HostError, fmt.Sprintf("container of %s: %s", a, s.Error)
+	case code == 0 && oom > 0:
+		x.Outcome, x.Message = planner.OK, "succeeded, although "+evidence()
+	case code == 0:
+		x.Outcome = planner.OK
+	case oom > 0:
+		x.Outcome, x.Message = planner.OutOfMemory, evidence()
+	case broken && (bySignal || code == 255), bySignal && a.r.dying():
+		x.Outcome, x.Message = planner.HostError, "the Docker Engine was stopped, and the container with it"
+	case bySignal:
+		x.Outcome, x.Message = planner.Killed, "killed from outside by "+signal
+	default:
+		x.Outcome = planner.ExitCode
+		x.Message = join(fmt.Sprintf("exit code %d%s", code, meaning(code)), x.Message)
+	}
+	if x.Outcome == planner.OK {
+		return
+	}
+	x.Message = join(x.Message, a.lastWords(x.Outcome))
+}
+
+// meaning explains exit codes that shells and kernels give.
+func meaning(code int) string {
+	switch {
+	case code == 126:
+		return " (the command cannot be executed)"
+	case code == 127:
+		return " (the command was not found in the image)"
+	case code > 128 && code < 128+65:
+		return fmt.Sprintf(" (%s)", syscall.Signal(code-128))
+	}
+	return ""
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ": " + b
+}
+
+// lastWords is the end of what the program said on standard error; of an emulated task, what it missed.
+func (a *attempt) lastWords(o planner.Outcome) string {
+	if a.emulated() {
+		if o == planner.ExitCode {
+			if rep, err := emulate.ReadReport(a.dir); err == nil && len(rep.Misses) > 0 {
+				return "missed: " + strings.Join(rep.Misses, "; ")
+			}
+		}
+		a.saveLogs()
+	}
+	name := ".command.err"
+	if a.l.Spec.Stderr != "" {
+		name = a.l.Spec.Stderr
+	}
+	return tail(a.dir, name, 5)
+}
+
+// leave writes what a person finds in the work directory after the end.
+func (a *attempt) leave(x *planner.AttemptExited) {
+	root, err := os.OpenRoot(a.dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	if x.ExitCode >= 0 {
+		writeIn(root, ".exitcode", strconv.Itoa(x.ExitCode)) // as Nextflow does, without a line end
+	}
+	a.note("%s, exit code %d, ran %v %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
+	writeIn(root, ".command.log", strings.Join(a.notes, "\n")+"\n")
+	a.r.giveBack(root)
+}
+
+// note keeps a line for .command.log, gantry's own account of the attempt.
+func (a *attempt) note(format string, args ...any) {
+	a.notes = append(a.notes, time.Now().UTC().Format(time.RFC3339Nano)+" "+fmt.Sprintf(format, args...))
+}
+
+// kill ends an attempt in a goroutine. r.mu is held.
+func (r *Runtime) kill(a *attempt, why planner.Outcome, grace time.Duration) {
+	if a.phase == ended {
+		return
+	}
+	if a.why == 0 {
+		a.why = why
+	}
+	if a.phase == starting {
+		a.abandon()
+		return
+	}
+	r.work.Add(1)
+	go a.stop(grace)
+}
+
+// stop signals the program: SIGTERM, and SIGKILL after the grace time.
+func (a *attempt) stop(grace time.Duration) {
+	defer a.r.work.Done()
+	a.r.mu.Lock()
+	a.wantPaused = false // a frozen program cannot take a signal
+	a.r.mu.Unlock()
+	a.applyPause(false)
+	if grace > 0 {
+		a.signal("SIGTERM")
+		select {
+		case <-a.done:
+			return
+		case <-a.r.ctx.Done():
+			return
+		case <-time.After(grace):
+		}
+	}
+	a.signal("SIGKILL")
+}
+
+func (a *attempt) signal(name string) {
+	a.signalling.Lock()
+	defer a.signalling.Unlock()
+	r := a.r
+	err := r.call(r.ctx, func(ctx context.Context) error { return r.cli.ContainerKill(ctx, a.id, name) })
+	if err == nil {
+		r.mu.Lock()
+		a.signalled = true
+		r.mu.Unlock()
+	} else if !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) && r.ctx.Err() == nil { // those say that it had ended by itself
+		r.warn("kill", fmt.Sprintf("%s to %s: %v", name, a, err))
+	}
+}
+
+// pause makes the container as frozen as is wanted.
+func (a *attempt) pause() {
+	defer a.r.work.Done()
+	a.applyPause(true)
+}
+
+// applyPause freezes or thaws the container until that is what is wanted; announce tells the engine's loop.
+func (a *attempt) applyPause(announce bool) {
+	r := a.r
+	a.pausing.Lock()
+	defer a.pausing.Unlock()
+	for {
+		r.mu.Lock()
+		want, is, over := a.wantPaused, a.paused, a.phase != running
+		r.mu.Unlock()
+		if want == is || over || r.ctx.Err() != nil {
+			return
+		}
+		err := r.call(r.ctx, func(ctx context.Context) error {
+			if want {
+				return r.cli.ContainerPause(ctx, a.id)
+			}
+			return r.cli.ContainerUnpause(ctx, a.id)
+		})
+		if err != nil && !strings.Contains(err.Error(), "already paused") && !strings.Contains(err.Error(), "is not paused") {
+			return // it has ended: that is reported
+		}
+		now := time.Now()
+		r.mu.Lock()
+		if a.phase != running {
+			r.mu.Unlock()
+			return
+		}
+		a.paused = want
+		if want {
+			a.pausedAt = now
+			if a.limit != nil && a.limit.Stop() {
+				a.limitLeft -= now.Sub(a.limitFrom)
+			}
+			if announce {
+				r.emit(planner.AttemptSuspended{Attempt: a.l.Attempt})
+			}
+		} else {
+			a.pausedFor += now.Sub(a.pausedAt)
+			if a.limit != nil {
+				a.armLimit()
+			}
+			if announce {
+				r.emit(planner.AttemptResumed{Attempt: a.l.Attempt})
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// emulated reports whether the task emulator does the work.
+func (a *attempt) emulated() bool { return len(a.l.Spec.Command) == 0 }
+
+// workDir is where an attempt works.
+func (r *Runtime) workDir(t *executor.TaskSpec, try int32) string {
+	return filepath.Join(r.cfg.Dir, "work", executor.EscapeName(t.Workflow.Name), executor.EscapeName(t.Name)+"-"+strconv.Itoa(int(try)))
+}

@@ -1,0 +1,609 @@
+// Package docker is the Runtime of real containers: each attempt is a container of the Docker Engine of this host, below the control
+// group of its virtual node, with limits of its own, its files in the directories of its node, and its counters read from the kernel.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// ErrUnusable says that this host or its Docker Engine cannot run containers as asked; the message tells what to do.
+var ErrUnusable = errors.New("host or Docker not usable")
+
+// Labels of every container.
+const (
+	LabelRun      = "gantry.run"
+	LabelDir      = "gantry.dir" // the run directory, whose lock tells whether a gantry works on the run
+	LabelWorkflow = "gantry.workflow"
+	LabelTask     = "gantry.task"
+	LabelAttempt  = "gantry.attempt"
+	LabelTry      = "gantry.try"
+	LabelNode     = "gantry.node"
+	LabelVersion  = "gantry.version"
+	labelCopied   = "gantry.copied" // bytes copied from other nodes
+	labelStaged   = "gantry.staged" // nanoseconds on the axis of the run
+)
+
+// Defaults of Config.
+const (
+	DefaultStarts = 3 // a host of a few cores starts no more at once: beyond that only the latency grows
+	DefaultPIDs   = 512
+	DefaultGrace  = 10 * time.Second
+)
+
+// IOLimits are a node's block I/O limits. Zero is no limit.
+type IOLimits struct {
+	ReadBps, WriteBps   int64 // bytes per second
+	ReadIOPS, WriteIOPS int64 // operations per second
+}
+
+// Sample is a reading of the counters of an attempt that runs.
+type Sample struct {
+	Attempt planner.AttemptID
+	At      planner.Time
+	cgroup.Counters
+}
+
+// Config is what a Runtime needs to know.
+type Config struct {
+	Run      string // name of the run, unique on the host
+	Dir      string // the run directory, absolute
+	Platform *planner.Platform
+	IO       []IOLimits // by node; nil: none
+	Version  string     // of gantry, for a label
+
+	TaskImage  string // the emulator's image, from EnsureTaskImage; "" if no task is emulated
+	TaskBinary string // the emulator's binary on the host, from FindTaskBinary: it starts the programs of real tasks
+	Seed       uint64 // of made-up file contents
+
+	Starts int           // containers that are created and started at once; 0: DefaultStarts
+	PIDs   int64         // limit of each container; 0: DefaultPIDs
+	Grace  time.Duration // between SIGTERM and SIGKILL at a time limit; 0: DefaultGrace
+
+	Origin time.Time    // wall clock at Offset
+	Offset planner.Time // 0, or where the log of a resumed run ends
+
+	Host       string // of the engine; "": as the Docker client's environment says
+	CgroupRoot string // "": cgroup.Root
+	Strict     bool   // what the host cannot enforce is an error
+	// Warn is told, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
+	Warn func(rule, message string)
+	// Sample is told counters of attempts that run longer; from one goroutine, and it must be quick. Nil drops them.
+	Sample func(Sample)
+}
+
+// Runtime runs attempts in containers.
+type Runtime struct {
+	cfg     Config
+	cli     *client.Client
+	tree    *cgroup.Tree
+	watcher *cgroup.Watcher
+	device  cgroup.Device // of the run directory; zero if it has none
+	group   string        // of the run; "" if gantry may not make control groups
+	groups  []string      // of the nodes
+	nodes   []string      // directories of the nodes
+	user    owner         // whom programs run as
+	owner   owner         // whom outputs belong to
+
+	ctx    context.Context // ends at Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	starts chan struct{}
+	files  files
+
+	mu       sync.Mutex
+	attempts map[planner.AttemptID]*attempt
+	events   []planner.Body
+	news     chan struct{} // capacity 1: events were added
+	trash    []garbage
+	dump     *sync.Cond // trash was added, or the runtime closes
+	removing int
+	closing  bool
+	warned   map[string]bool
+}
+
+type owner struct{ uid, gid int }
+
+// Connect returns a client of this host's Docker Engine, once it has answered. The error wraps ErrUnusable and says what to do.
+func Connect(ctx context.Context, host string) (*client.Client, error) {
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host != "" {
+		opts = append(opts, client.WithHost(host))
+	}
+	cli, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Docker client: %w (check DOCKER_HOST)", ErrUnusable, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err = cli.Ping(ctx)
+	switch {
+	case err == nil:
+		return cli, nil
+	case errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied"):
+		err = fmt.Errorf("%w: Docker Engine at %s refuses this user: %w (join the group docker and log in again, or use sudo)", ErrUnusable, cli.DaemonHost(), err)
+	default:
+		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (scripts/ensure-docker.sh installs and starts it)", ErrUnusable, cli.DaemonHost(), err)
+	}
+	cli.Close()
+	return nil, err
+}
+
+// New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is told to Warn, or is an
+// error with Strict; errors of the host wrap ErrUnusable.
+func New(ctx context.Context, cfg Config) (*Runtime, error) {
+	if !filepath.IsAbs(cfg.Dir) || cfg.Run == "" || cfg.Platform == nil {
+		return nil, fmt.Errorf("docker runtime: run %q in %q: a name, an absolute directory and a platform are needed", cfg.Run, cfg.Dir)
+	}
+	if cfg.IO != nil && len(cfg.IO) != len(cfg.Platform.Nodes) {
+		return nil, fmt.Errorf("docker runtime: I/O limits of %d nodes for a platform of %d", len(cfg.IO), len(cfg.Platform.Nodes))
+	}
+	orElse(&cfg.Starts, DefaultStarts)
+	orElse(&cfg.PIDs, DefaultPIDs)
+	orElse(&cfg.Grace, DefaultGrace)
+	orElse(&cfg.CgroupRoot, cgroup.Root)
+	if cfg.Origin.IsZero() {
+		cfg.Origin = time.Now()
+	}
+	cli, err := Connect(ctx, cfg.Host)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runtime{cfg: cfg, cli: cli, starts: make(chan struct{}, cfg.Starts), attempts: map[planner.AttemptID]*attempt{},
+		news: make(chan struct{}, 1), warned: map[string]bool{}}
+	r.dump = sync.NewCond(&r.mu)
+	r.user, r.owner = owners()
+	if err := r.prepare(ctx); err != nil {
+		if r.watcher != nil {
+			r.watcher.Close()
+		}
+		cli.Close()
+		return nil, err
+	}
+	// Not ctx: an attempt goes on when the call that began it has ended.
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	for range 2 {
+		r.work.Add(1)
+		go r.remover()
+	}
+	return r, nil
+}
+
+func orElse[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// owners tells whom programs run as and whom their outputs belong to: the caller. Root's programs run as nobody, since a container's
+// root is the host's.
+func owners() (user, outputs owner) {
+	if os.Geteuid() != 0 {
+		u := owner{os.Geteuid(), os.Getegid()}
+		return u, u
+	}
+	uid, err1 := strconv.Atoi(os.Getenv("SUDO_UID"))
+	gid, err2 := strconv.Atoi(os.Getenv("SUDO_GID"))
+	if err1 == nil && err2 == nil && uid > 0 {
+		return owner{uid, gid}, owner{uid, gid}
+	}
+	return owner{65534, 65534}, owner{0, 0}
+}
+
+func (r *Runtime) prepare(ctx context.Context) error {
+	if host := r.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
+		return fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to share directories with it "+
+			"and to read its control groups (unset DOCKER_HOST)", ErrUnusable, host)
+	}
+	info, err := r.cli.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: Docker Engine: %w", ErrUnusable, err)
+	}
+	if info.OSType != "linux" {
+		return fmt.Errorf("%w: Docker Engine runs %s containers, gantry needs linux", ErrUnusable, info.OSType)
+	}
+	if r.tree, err = cgroup.Open(r.cfg.CgroupRoot, info.CgroupDriver == "systemd"); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	var onDisk bool
+	if err := os.MkdirAll(r.cfg.Dir, 0o755); err != nil {
+		return fmt.Errorf("run directory: %w", err)
+	}
+	if r.device, onDisk, err = cgroup.DeviceOf(r.cfg.Dir); err != nil {
+		return err
+	}
+	if err := r.makeGroups(); err != nil {
+		return err
+	}
+	var missing []string
+	for _, l := range r.lacks(info, onDisk) {
+		r.warn(l.rule, l.message)
+		missing = append(missing, l.message)
+	}
+	if r.cfg.Strict && len(missing) > 0 {
+		if r.group != "" {
+			_ = r.tree.Remove(r.group)
+		}
+		return fmt.Errorf("%w: strict: %s", ErrUnusable, strings.Join(missing, "; "))
+	}
+	for i := range r.cfg.Platform.Nodes {
+		dir := filepath.Join(r.cfg.Dir, "nodes", executor.EscapeName(r.cfg.Platform.Nodes[i].Name))
+		if err := r.mkdir(dir); err != nil {
+			return fmt.Errorf("node %s: %w", r.cfg.Platform.Nodes[i].Name, err)
+		}
+		r.nodes = append(r.nodes, dir)
+	}
+	for _, d := range []string{"work", "results"} {
+		if err := r.mkdir(filepath.Join(r.cfg.Dir, d)); err != nil {
+			return err
+		}
+	}
+	r.watcher, err = r.tree.NewWatcher(r.device, r.sampled())
+	return err
+}
+
+type lack struct{ rule, message string }
+
+// lacks lists what this host cannot enforce of what is asked.
+func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
+	var out []lack
+	limited := slices.ContainsFunc(r.cfg.IO, func(l IOLimits) bool { return l != (IOLimits{}) })
+	for i := range r.cfg.Platform.Nodes {
+		d := r.cfg.Platform.Nodes[i].Capacity[unit.Disk]
+		limited = limited || d > 0 && d != unit.Unlimited
+	}
+	switch {
+	case !limited:
+	case !r.tree.Has("blkio"):
+		out = append(out, lack{"blkio", "block I/O limits are not enforced: the kernel has no blkio controller"})
+	case !onDisk:
+		out = append(out, lack{"blkio-device", fmt.Sprintf("block I/O limits are not enforced: %s does not lie on a block device of its own "+
+			"(overlay, tmpfs, network file system?): choose another --dir", r.cfg.Dir)})
+	case r.tree.Mode() != cgroup.Unified:
+		out = append(out, lack{"blkio-buffered", "on cgroup v1 writes are held to block I/O limits, and counted, only if the program syncs them or " +
+			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no such gap"})
+	}
+	if swaps, _ := os.ReadFile("/proc/swaps"); strings.Count(string(swaps), "\n") > 1 && (!info.SwapLimit || !r.tree.SwapAccounted()) {
+		out = append(out, lack{"swap", "memory limits do not include swap: the kernel does not account for it (boot with swapaccount=1, or switch swap off)"})
+	}
+	if r.group == "" {
+		out = append(out, lack{"cgroups", "limits of whole nodes are not enforced, and counters of tasks that end at once may be missed: this user may not make " +
+			"control groups (run as root, or by sudo); limits of tasks are enforced"})
+	}
+	if !info.MemoryLimit || !info.CPUCfsQuota || !info.PidsLimit {
+		out = append(out, lack{"docker", "the Docker Engine says that memory, CPU quota or pids limits are not supported by this kernel"})
+	}
+	for i := range r.cfg.Platform.Nodes {
+		if n := &r.cfg.Platform.Nodes[i]; n.Speed > 1 {
+			out = append(out, lack{"speed", fmt.Sprintf("node %s: speed %g cannot be reached: a core of this host is 1 (scale the speeds so that the fastest is 1, "+
+				"and the time scale to match)", n.Name, n.Speed)})
+			break
+		}
+	}
+	return out
+}
+
+// makeGroups makes the control groups of the nodes, with their limits. A user who may not is told so later.
+func (r *Runtime) makeGroups() error {
+	run := r.tree.Group("gantry", r.tree.Name(r.cfg.Run))
+	for i := range r.cfg.Platform.Nodes {
+		n := &r.cfg.Platform.Nodes[i]
+		group := r.tree.Group("gantry", r.tree.Name(r.cfg.Run), r.tree.Name(n.Name))
+		l := cgroup.Limits{CPUPeriod: nodePeriod, CPUQuota: nodePeriod, Device: r.device}
+		if cpu := n.Capacity[unit.CPU]; cpu > 0 && cpu != unit.Unlimited {
+			// Rounded up, as the kernel refuses a child with a larger share than its parent.
+			l.CPUQuota = time.Duration(float64(nodePeriod)*float64(cpu)/1000*n.Speed).Truncate(time.Microsecond) + time.Microsecond
+		} else {
+			l.CPUQuota = 0
+		}
+		if m := n.Capacity[unit.Memory]; m > 0 && m != unit.Unlimited {
+			l.Memory, l.MemorySwap = m, m
+		}
+		if r.cfg.IO != nil {
+			io := r.cfg.IO[i]
+			l.ReadBps, l.WriteBps, l.ReadIOPS, l.WriteIOPS = io.ReadBps, io.WriteBps, io.ReadIOPS, io.WriteIOPS
+		}
+		err := r.tree.Create(group, l)
+		if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) {
+			r.group, r.groups = "", nil
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: node %s: %w", ErrUnusable, n.Name, err)
+		}
+		r.group = run
+		r.groups = append(r.groups, group)
+	}
+	return nil
+}
+
+// nodePeriod is longer than that of tasks, so that a task's own quota holds it back before its node's does.
+const nodePeriod = 100 * time.Millisecond
+
+func (r *Runtime) warn(rule, message string) {
+	r.mu.Lock()
+	said := r.warned[rule]
+	r.warned[rule] = true
+	r.mu.Unlock()
+	if !said && r.cfg.Warn != nil {
+		r.cfg.Warn(rule, message)
+	}
+}
+
+func (r *Runtime) sampled() func(cgroup.Sample) {
+	if r.cfg.Sample == nil {
+		return nil
+	}
+	return func(s cgroup.Sample) {
+		r.cfg.Sample(Sample{planner.AttemptID(s.Key), r.at(s.At), s.Counters})
+	}
+}
+
+// Now is the time of the run.
+func (r *Runtime) Now() planner.Time { return r.cfg.Offset + planner.Time(time.Since(r.cfg.Origin)) }
+
+// at converts an instant of the wall clock.
+func (r *Runtime) at(t time.Time) planner.Time {
+	return r.cfg.Offset + planner.Time(t.Sub(r.cfg.Origin))
+}
+
+// Start begins an attempt.
+func (r *Runtime) Start(_ context.Context, l executor.Launch) error {
+	a := newAttempt(r, l)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return errors.New("the runtime is closed")
+	}
+	if r.attempts[l.Attempt] != nil {
+		return nil
+	}
+	r.attempts[l.Attempt] = a
+	r.work.Add(1)
+	go a.run()
+	return nil
+}
+
+// Suspend freezes an attempt, as soon as its program runs.
+func (r *Runtime) Suspend(_ context.Context, id planner.AttemptID) error {
+	r.wantPaused(id, true)
+	return nil
+}
+
+// Resume thaws it.
+func (r *Runtime) Resume(_ context.Context, id planner.AttemptID) error {
+	r.wantPaused(id, false)
+	return nil
+}
+
+func (r *Runtime) wantPaused(id planner.AttemptID, want bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.attempts[id]; a != nil && !r.closing {
+		a.wantPaused = want
+		if a.phase == running {
+			r.work.Add(1)
+			go a.pause()
+		}
+	}
+}
+
+// Kill ends an attempt; one whose program has not started yet never starts it.
+func (r *Runtime) Kill(_ context.Context, id planner.AttemptID, why planner.Outcome, grace time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.attempts[id]; a != nil && !r.closing {
+		r.kill(a, why, grace)
+	}
+	return nil
+}
+
+// Forget removes the container and the control group of an attempt that has ended, soon.
+func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.attempts[id]
+	if a == nil || a.phase != ended {
+		return nil
+	}
+	delete(r.attempts, id)
+	r.throwAway(garbage{a.id, a.parent})
+	return nil
+}
+
+// Next returns what happened, or nothing when the time has come.
+func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
+	var timer <-chan time.Time
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		events := r.events
+		r.events = nil
+		r.mu.Unlock()
+		if len(events) > 0 {
+			return completionsFirst(events), nil
+		}
+		if until != unit.Never {
+			wait := until.Sub(r.Now())
+			if wait <= 0 {
+				return nil, nil
+			}
+			timer = time.After(wait)
+		}
+		select {
+		case <-r.news:
+		case <-timer:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// completionsFirst orders what happened at one instant: attempts that ended before all else, with what happened to them before.
+func completionsFirst(events []planner.Body) []planner.Body {
+	exited := map[planner.AttemptID]bool{}
+	for _, e := range events {
+		if x, ok := e.(*planner.AttemptExited); ok {
+			exited[x.Attempt] = true
+		}
+	}
+	of := func(e planner.Body) (planner.AttemptID, bool) {
+		switch x := e.(type) {
+		case *planner.AttemptExited:
+			return x.Attempt, true
+		case planner.AttemptStarted:
+			return x.Attempt, true
+		case planner.AttemptSuspended:
+			return x.Attempt, true
+		case planner.AttemptResumed:
+			return x.Attempt, true
+		}
+		return 0, false
+	}
+	slices.SortStableFunc(events, func(x, y planner.Body) int {
+		rank := func(e planner.Body) int {
+			if a, ok := of(e); ok && exited[a] {
+				return 0
+			}
+			return 1
+		}
+		return rank(x) - rank(y)
+	})
+	return events
+}
+
+// emit adds an event. r.mu is held.
+func (r *Runtime) emit(b planner.Body) {
+	r.events = append(r.events, b)
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+// Close waits until what was forgotten is removed. Containers that run go on; attempts that had not started never do.
+func (r *Runtime) Close() error {
+	r.mu.Lock()
+	if r.closing {
+		r.mu.Unlock()
+		return nil
+	}
+	r.closing = true
+	r.mu.Unlock()
+
+	// The remaining removals first, while the engine can be waited for, but not for ever.
+	done := make(chan struct{})
+	go func() {
+		r.mu.Lock()
+		for len(r.trash) > 0 || r.removing > 0 {
+			r.dump.Wait()
+		}
+		r.mu.Unlock()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		err = fmt.Errorf("%w: containers of run %s are left, since the Docker Engine does not remove them: gantry clean does it later", ErrUnusable, r.cfg.Run)
+	}
+	r.cancel()
+	r.mu.Lock()
+	if err != nil {
+		r.trash = nil
+	}
+	live := 0
+	for _, a := range r.attempts {
+		if a.id != "" {
+			live++
+		}
+	}
+	r.dump.Broadcast()
+	r.mu.Unlock()
+	r.work.Wait()
+	r.watcher.Close()
+	if live == 0 && err == nil && r.group != "" {
+		err = r.removeGroup()
+	}
+	r.cli.Close()
+	return err
+}
+
+// removeGroup deletes the run's control groups, and gantry's when no other run has one.
+func (r *Runtime) removeGroup() error {
+	if err := r.tree.Remove(r.group); err != nil {
+		return err
+	}
+	removeIfEmpty(r.tree)
+	return nil
+}
+
+func removeIfEmpty(t *cgroup.Tree) {
+	if top := t.Group("gantry"); len(t.Children(top)) == 0 {
+		_ = t.Remove(top) // another gantry may begin a run just now
+	}
+}
+
+// unreachable reports whether an error means that the engine is not there, rather than that it refuses.
+func unreachable(err error) bool {
+	var op *net.OpError
+	return err != nil && (client.IsErrConnectionFailed(err) || errors.As(err, &op) || isAny(err, unix.ECONNRESET, unix.EPIPE, unix.ECONNREFUSED, unix.ENOENT) ||
+		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "server closed idle connection"))
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// call makes a request to the engine, and again, later and later, as long as there is none: it may have been restarted.
+func (r *Runtime) call(ctx context.Context, request func(context.Context) error) error {
+	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
+		err := request(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			return nil
+		}
+		if !unreachable(err) && !r.dying() {
+			return err
+		}
+		r.warn("docker-away", "the Docker Engine does not answer; gantry waits for it (scripts/ensure-docker.sh starts it)")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(delay):
+		}
+	}
+}
+
+// dying reports whether the engine takes no new connections, as when it shuts down while it still answers on old ones.
+func (r *Runtime) dying() bool {
+	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
+	c, err := net.DialTimeout("unix", path, 2*time.Second)
+	if err != nil {
+		return true
+	}
+	c.Close()
+	return false
+}

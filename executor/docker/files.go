@@ -1,0 +1,663 @@
+package docker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// Files of a workflow lie in nodes/<node>/<workflow>/ under their own names. A name there is a complete file, since files come to it by
+// rename only. Containers see the directory of their node read-only.
+
+// filesDir is where the files of a workflow lie on a node.
+func (r *Runtime) filesDir(n planner.NodeID, w *executor.WorkflowSpec) string {
+	return filepath.Join(r.nodes[n], executor.EscapeName(w.Name))
+}
+
+// localName checks a logical file name once more, whoever admitted it, and returns it as a relative path.
+func localName(name string) (string, error) {
+	if !trace.SafeName(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", fmt.Errorf("unsafe path: file %q is absolute or leaves its directory", name)
+	}
+	name = path.Clean(name)
+	if top, _, _ := strings.Cut(name, "/"); strings.HasPrefix(top, ".command.") || top == ".exitcode" {
+		return "", fmt.Errorf("unsafe path: file %q has a name that gantry uses itself", name)
+	}
+	return filepath.FromSlash(name), nil
+}
+
+// mkdir makes a directory that belongs to the caller, and those above it within the run directory.
+func (r *Runtime) mkdir(dir string) error { return mkdirs(r.cfg.Dir, dir, r.owner) }
+
+// mkdirs makes the directories from below base to dir.
+func mkdirs(base, dir string, o owner) error {
+	if dir == base {
+		return nil
+	}
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = mkdirs(base, filepath.Dir(dir), o); err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return o.takes(dir)
+}
+
+// takes gives a file to o. Only root can, and has to.
+func (o owner) takes(path string) error {
+	if os.Geteuid() != 0 || o == (owner{}) {
+		return nil
+	}
+	return os.Lchown(path, o.uid, o.gid)
+}
+
+// files keeps several attempts from making one file at the same time.
+type files struct {
+	mu     sync.Mutex
+	making map[string]*making
+}
+
+type making struct {
+	done chan struct{}
+	err  error
+}
+
+// once has the file at path produced unless it is there. Whoever comes meanwhile waits for the first.
+func (f *files) once(ctx context.Context, path string, produce func() error) error {
+	for {
+		f.mu.Lock()
+		if m := f.making[path]; m != nil {
+			f.mu.Unlock()
+			select {
+			case <-m.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if m.err == nil {
+				return nil
+			}
+			if !isAny(m.err, context.Canceled) { // the other was killed: it is our turn
+				return m.err
+			}
+			continue
+		}
+		if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
+			f.mu.Unlock()
+			return nil
+		}
+		if f.making == nil {
+			f.making = map[string]*making{}
+		}
+		m := &making{done: make(chan struct{})}
+		f.making[path] = m
+		f.mu.Unlock()
+
+		m.err = produce()
+		f.mu.Lock()
+		delete(f.making, path)
+		f.mu.Unlock()
+		close(m.done)
+		return m.err
+	}
+}
+
+// stage makes the work directory and brings every input to the node.
+func (a *attempt) stage(ctx context.Context) error {
+	r, t := a.r, a.l.Spec
+	switch {
+	case a.emulated() && r.cfg.TaskImage == "":
+		return errors.New("it has no command, and there is no image of the task emulator")
+	case !a.emulated() && t.Image == "":
+		return errors.New("it has a command but no image: name one with --image")
+	case !a.emulated() && r.cfg.TaskBinary == "":
+		return errors.New("the task emulator's binary, which starts commands, was not found (make build)")
+	}
+	nodeDir := a.nodeFiles()
+	if err := r.mkdir(nodeDir); err != nil {
+		return err
+	}
+	fetch := map[planner.FileID]planner.NodeID{}
+	for _, f := range a.l.Fetch {
+		fetch[f.File] = f.From
+	}
+	outputs := map[string]bool{}
+	for _, f := range t.Outputs {
+		outputs[f.Name] = true
+	}
+	// A former life of this very attempt may have left something; nothing in it was published.
+	if err := os.RemoveAll(a.dir); err != nil {
+		return err
+	}
+	if err := r.mkdir(filepath.Dir(a.dir)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(a.dir, 0o755); err != nil {
+		return err
+	}
+	if err := r.user.takes(a.dir); err != nil {
+		return err
+	}
+	for _, f := range t.Inputs {
+		name, err := localName(f.Name)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(nodeDir, name)
+		if from, ok := fetch[f.ID]; ok {
+			n, err := r.copyFile(ctx, f, t.Workflow, from, a.l.Node)
+			if err != nil {
+				return err
+			}
+			a.copied += unit.Bytes(n)
+		} else if !f.Produced {
+			if err := r.bring(ctx, f, t.Workflow, a.l.Node); err != nil {
+				return err
+			}
+		} else if _, err := os.Lstat(at); err != nil {
+			return fmt.Errorf("input %q is not on node %s: %w", f.Name, r.cfg.Platform.Nodes[a.l.Node].Name, err)
+		}
+		to := filepath.Join(a.dir, name)
+		if err := mkdirs(a.dir, filepath.Dir(to), r.user); err != nil {
+			return err
+		}
+		if !outputs[f.Name] {
+			if err := os.Symlink(at, to); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			continue
+		}
+		// It is to be changed: a copy of its own, so that what is published stays as it is.
+		if err := copyWhole(ctx, at, to, 0, 0o644); err != nil {
+			return fmt.Errorf("input %q: %w", f.Name, err)
+		}
+		if err := r.user.takes(to); err != nil {
+			return err
+		}
+	}
+	for _, f := range t.Outputs {
+		name, err := localName(f.Name)
+		if err != nil {
+			return err
+		}
+		if err := mkdirs(a.dir, filepath.Dir(filepath.Join(a.dir, name)), r.user); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{t.Stdin, t.Stdout, t.Stderr} {
+		if name != "" {
+			if _, err := localName(name); err != nil {
+				return err
+			}
+		}
+	}
+	return a.writeCommand()
+}
+
+// writeCommand leaves what is to be done in the work directory.
+func (a *attempt) writeCommand() error {
+	if a.emulated() {
+		s, err := a.emulation()
+		if err != nil {
+			return err
+		}
+		if err := s.Write(filepath.Join(a.dir, specFile)); err != nil {
+			return err
+		}
+	}
+	c, h := a.config()
+	for _, f := range []struct {
+		name, text string
+		mode       fs.FileMode
+	}{{".command.sh", a.script(), 0o755}, {".command.run", a.runScript(c, h), 0o755}, {".command.begin", "", 0o644}} {
+		if err := os.WriteFile(filepath.Join(a.dir, f.name), []byte(f.text), f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bring puts a file from outside on a node: a copy of the user's own, once per run, or made-up content where the trace has only a size.
+// Nodes share it by hard links: a file from outside is everywhere from the start, so nothing is to be waited for.
+func (r *Runtime) bring(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, n planner.NodeID) error {
+	name, err := localName(f.Name)
+	if err != nil {
+		return err
+	}
+	first := filepath.Join(r.filesDir(0, w), name)
+	err = r.files.once(ctx, first, func() error {
+		if err := r.mkdir(filepath.Dir(first)); err != nil {
+			return err
+		}
+		if f.External == "" {
+			return r.makeUp(ctx, first, f)
+		}
+		return r.arrive(ctx, f.External, first, 0)
+	})
+	if err != nil {
+		return fmt.Errorf("input %q from outside: %w", f.Name, err)
+	}
+	if n == 0 {
+		return nil
+	}
+	at := filepath.Join(r.filesDir(n, w), name)
+	return r.files.once(ctx, at, func() error {
+		if err := r.mkdir(filepath.Dir(at)); err != nil {
+			return err
+		}
+		return os.Link(first, at)
+	})
+}
+
+// arrive copies a file to a name on a node, by way of a temporary name.
+func (r *Runtime) arrive(ctx context.Context, from, to string, rate unit.BytesPerSecond) error {
+	tmp := filepath.Join(filepath.Dir(to), partial+filepath.Base(to))
+	defer os.Remove(tmp)
+	if err := copyWhole(ctx, from, tmp, rate, 0o644); err != nil {
+		return err
+	}
+	if err := r.owner.takes(tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, to)
+}
+
+// partial starts the names of files that are not complete yet.
+const partial = ".gantry-partial-"
+
+// copyWhole copies a regular file, durably, at most rate bytes per second if that is not 0.
+func copyWhole(ctx context.Context, from, to string, rate unit.BytesPerSecond, mode fs.FileMode) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if st, err := in.Stat(); err != nil {
+		return err
+	} else if !st.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", from)
+	}
+	_ = os.Remove(to)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	err = pour(ctx, out, in, rate)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+// pour copies at a rate, in pieces small enough that the rate is smooth.
+func pour(ctx context.Context, out *os.File, in *os.File, rate unit.BytesPerSecond) error {
+	begun := time.Now()
+	piece := int64(8 << 20)
+	if rate > 0 {
+		piece = min(piece, max(64<<10, int64(rate)/20))
+	}
+	for done := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.CopyN(out, in, piece)
+		done += n
+		if rate > 0 {
+			if err := sleep(ctx, time.Until(begun.Add(time.Duration(float64(done)/float64(rate)*1e9)))); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// makeUp writes content of the size that the trace tells, which does not compress.
+func (r *Runtime) makeUp(ctx context.Context, to string, f *executor.FileSpec) error {
+	tmp := filepath.Join(filepath.Dir(to), partial+filepath.Base(to))
+	out, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp)
+	x := r.cfg.Seed ^ 0x9e3779b97f4a7c15
+	for i := 0; i < len(f.Name); i++ {
+		x = (x ^ uint64(f.Name[i])) * 0x100000001b3
+	}
+	x |= 1
+	buf := make([]byte, min(1<<20, (int64(f.Size)+7)&^7))
+	for left := int64(f.Size); left > 0 && err == nil; {
+		for i := 0; i+8 <= len(buf); i += 8 { // xorshift64
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			binary.LittleEndian.PutUint64(buf[i:], x)
+		}
+		n := min(left, int64(len(buf)))
+		_, err = out.Write(buf[:n])
+		left -= n
+		if err == nil {
+			err = ctx.Err()
+		}
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if err := r.owner.takes(tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, to)
+}
+
+// copyFile copies a file between nodes, over the link between their groups. It returns how many bytes that were; none if the file was
+// there.
+func (r *Runtime) copyFile(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, from, to planner.NodeID) (int64, error) {
+	name, err := localName(f.Name)
+	if err != nil {
+		return 0, err
+	}
+	p := r.cfg.Platform
+	g, h := p.Nodes[from].Group, p.Nodes[to].Group
+	src, dst := filepath.Join(r.filesDir(from, w), name), filepath.Join(r.filesDir(to, w), name)
+	copied := int64(0)
+	err = r.files.once(ctx, dst, func() error {
+		if err := r.mkdir(filepath.Dir(dst)); err != nil {
+			return err
+		}
+		if err := sleep(ctx, time.Duration(p.Latency[g][h])); err != nil {
+			return err
+		}
+		if err := r.arrive(ctx, src, dst, p.Bandwidth[g][h]); err != nil {
+			return err
+		}
+		if st, err := os.Lstat(dst); err == nil {
+			copied = st.Size()
+		}
+		return syncDir(filepath.Dir(dst))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("copy %q from node %s to node %s: %w", f.Name, p.Nodes[from].Name, p.Nodes[to].Name, err)
+	}
+	return copied, nil
+}
+
+// Copy brings a file to a node in the background.
+func (r *Runtime) Copy(_ context.Context, c executor.Copy) error {
+	if c.Workflow == nil {
+		return fmt.Errorf("copy file %q: its workflow is not known", c.Spec.Name)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return errors.New("the runtime is closed")
+	}
+	r.work.Add(1)
+	go func() {
+		defer r.work.Done()
+		for {
+			_, err := r.copyFile(r.ctx, c.Spec, c.Workflow, c.From, c.To)
+			if err == nil {
+				r.mu.Lock()
+				r.emit(planner.FileAppeared{File: c.File, Node: c.To})
+				r.mu.Unlock()
+				return
+			}
+			if r.ctx.Err() != nil {
+				return
+			}
+			r.warn("copy", explain(err)+": gantry tries again")
+			if sleep(r.ctx, time.Second) != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// publish makes the outputs of a task that succeeded files of its node. Nothing is published unless all of it is there; missing names
+// what is not, and is no error. It may be repeated after a crash: a note beside the work directory, which the container cannot reach,
+// tells that all was checked and moving had begun.
+func (a *attempt) publish() (missing string, err error) {
+	r, t := a.r, a.l.Spec
+	if len(t.Outputs) == 0 {
+		return "", nil
+	}
+	root, err := os.OpenRoot(a.dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	note := a.dir + ".publishing"
+	_, err = os.Lstat(note)
+	again := err == nil
+	nodeDir := a.nodeFiles()
+	dirs := map[string]bool{}
+	var bad []string
+	moved := make([]bool, len(t.Outputs))
+	for i, f := range t.Outputs {
+		name, err := localName(f.Name)
+		if err != nil {
+			return "", err
+		}
+		if again {
+			if st, err := root.Lstat(name); err != nil || !st.Mode().IsRegular() {
+				moved[i] = true
+				continue
+			}
+		}
+		if why := r.checkOutput(root, name); why != "" {
+			bad = append(bad, fmt.Sprintf("output %q %s", f.Name, why))
+		}
+	}
+	if len(bad) > 0 {
+		return strings.Join(bad, "; "), nil
+	}
+	if !again {
+		if err := os.WriteFile(note, nil, 0o644); err != nil {
+			return "", err
+		}
+	}
+	for i, f := range t.Outputs {
+		name, _ := localName(f.Name)
+		from, to := filepath.Join(a.dir, name), filepath.Join(nodeDir, name)
+		if !moved[i] {
+			if err := r.mkdir(filepath.Dir(to)); err != nil {
+				return "", err
+			}
+			if err := os.Rename(from, to); err != nil {
+				return "", err
+			}
+			dirs[filepath.Dir(to)] = true
+		} else if st, err := os.Lstat(to); err != nil || !st.Mode().IsRegular() {
+			return fmt.Sprintf("output %q is neither in the work directory nor on the node", f.Name), nil
+		}
+		if _, err := os.Lstat(from); err != nil {
+			if err := os.Symlink(to, from); err != nil && !errors.Is(err, fs.ErrExist) {
+				return "", err
+			}
+		}
+		if f.Final {
+			result := filepath.Join(r.cfg.Dir, "results", executor.EscapeName(t.Workflow.Name), name)
+			if err := r.mkdir(filepath.Dir(result)); err != nil {
+				return "", err
+			}
+			_ = os.Remove(result)
+			if err := os.Link(to, result); err != nil {
+				return "", err
+			}
+		}
+	}
+	for d := range dirs {
+		if err := syncDir(d); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free to leave anything:
+// only a regular file, not reached through links, will do. No process of the container lives any more, so nothing changes meanwhile.
+func (r *Runtime) checkOutput(root *os.Root, name string) (why string) {
+	parts := strings.Split(name, string(filepath.Separator))
+	for i := range parts {
+		st, err := root.Lstat(filepath.Join(parts[:i+1]...))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "was not written"
+		case err != nil:
+			return "cannot be looked at: " + err.Error()
+		case i < len(parts)-1 && !st.IsDir():
+			return fmt.Sprintf("lies below %s, which is %s", strings.Join(parts[:i+1], "/"), describe(st.Mode()))
+		case i == len(parts)-1 && !st.Mode().IsRegular():
+			return "is no regular file but " + describe(st.Mode())
+		}
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "cannot be opened: " + err.Error()
+	}
+	defer f.Close()
+	if r.owner != r.user {
+		if err := f.Chown(r.owner.uid, r.owner.gid); err != nil {
+			return "cannot be given to the caller: " + err.Error()
+		}
+	}
+	if st, err := f.Stat(); err != nil {
+		return "cannot be looked at: " + err.Error()
+	} else if mode := st.Mode().Perm() | 0o400; mode != st.Mode() { // no set-uid programs, nothing that its owner cannot read
+		if err := f.Chmod(mode); err != nil {
+			return "cannot be made plain: " + err.Error()
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return "cannot be made durable: " + err.Error()
+	}
+	return ""
+}
+
+func describe(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "a file"
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// giveBack makes what gantry and the program left in the work directory the caller's; links are not followed.
+func (r *Runtime) giveBack(root *os.Root) {
+	if os.Geteuid() != 0 || r.owner == r.user {
+		return
+	}
+	_ = root.Lchown(".", r.owner.uid, r.owner.gid)
+	d, err := root.Open(".")
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(1000)
+	for _, n := range names {
+		_ = root.Lchown(n, r.owner.uid, r.owner.gid)
+	}
+}
+
+// writeIn writes a file into a directory that a container could write to: whatever it left under the name goes.
+func writeIn(root *os.Root, name, text string) {
+	_ = root.RemoveAll(name)
+	if f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+		io.WriteString(f, text)
+		f.Close()
+	}
+}
+
+// tail returns the last lines of a file in a work directory, made harmless for terminals; "" if there is none.
+func tail(dir, name string, lines int) string {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	if st, err := root.Lstat(filepath.FromSlash(name)); err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	f, err := root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	buf := make([]byte, min(st.Size(), 4096))
+	n, _ := f.ReadAt(buf, st.Size()-int64(len(buf)))
+	text := strings.Map(func(c rune) rune {
+		if c == '\n' || c >= ' ' && c != 0x7f && c != 0xfffd && (c < 0x80 || c > 0x9f) {
+			return c
+		}
+		if c == '\t' {
+			return ' '
+		}
+		return -1
+	}, string(buf[:n]))
+	all := strings.Split(strings.Trim(text, "\n"), "\n")
+	all = all[max(0, len(all)-lines):]
+	for i, l := range all {
+		if len(l) > 300 {
+			all[i] = strings.ToValidUTF8(l[:300], "") + "..."
+		}
+	}
+	return strings.Join(all, " | ")
+}

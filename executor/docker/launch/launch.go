@@ -1,0 +1,82 @@
+// Package launch begins the program of a real task inside its container: it opens the files that standard input, output and error are
+// redirected to and becomes the program. So output reaches its file byte for byte and as it is written, whatever happens to gantry or
+// to the Docker Engine, and the image needs no shell. It is a leaf, and light, because it starts once per task.
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Exit codes where the program cannot begin: those of shells.
+const (
+	exitRedirect      = 125
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// Main runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone. It returns an exit code only
+// if the program cannot begin.
+func Main(args []string) int {
+	if len(args) < 4 {
+		fmt.Fprintln(os.Stderr, "usage: gantry-task exec STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
+		return exitRedirect
+	}
+	// Standard error first: what goes wrong afterwards is told there.
+	for _, r := range []struct {
+		name  string
+		fd    int
+		flags int
+	}{{args[2], 2, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {args[1], 1, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {args[0], 0, os.O_RDONLY}} {
+		switch {
+		case r.name == "":
+			continue
+		case r.fd == 1 && args[1] == args[2]: // both into one file, in the order in which they are written
+			if err := unix.Dup3(2, 1, 0); err != nil {
+				fmt.Fprintln(os.Stderr, "gantry-task: standard output:", err)
+				return exitRedirect
+			}
+			continue
+		}
+		if err := redirect(r.name, r.fd, r.flags); err != nil {
+			fmt.Fprintln(os.Stderr, "gantry-task: redirection:", err)
+			return exitRedirect
+		}
+	}
+	program, err := exec.LookPath(args[3])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		fmt.Fprintln(os.Stderr, "gantry-task:", err)
+		if errors.Is(err, os.ErrPermission) {
+			return exitNotExecutable
+		}
+		return exitNotFound
+	}
+	err = unix.Exec(program, args[3:], os.Environ())
+	fmt.Fprintf(os.Stderr, "gantry-task: %s: %v\n", program, err)
+	if errors.Is(err, os.ErrNotExist) {
+		return exitNotFound
+	}
+	return exitNotExecutable
+}
+
+func redirect(name string, fd, flags int) error {
+	if flags&os.O_CREATE != 0 {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(name, flags, 0o644)
+	if err != nil {
+		return err
+	}
+	if int(f.Fd()) == fd {
+		return nil
+	}
+	defer f.Close()
+	return unix.Dup3(int(f.Fd()), fd, 0)
+}

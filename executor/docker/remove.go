@@ -1,0 +1,305 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// garbage is a container, a control group, or both.
+type garbage struct{ container, group string }
+
+// throwAway has something removed in the background. r.mu is held.
+func (r *Runtime) throwAway(g garbage) {
+	r.trash = append(r.trash, g)
+	r.dump.Broadcast()
+}
+
+// remover removes what is thrown away. Few of it run: removals compete with starts for the engine.
+func (r *Runtime) remover() {
+	defer r.work.Done()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		for len(r.trash) == 0 && r.ctx.Err() == nil {
+			r.dump.Wait()
+		}
+		if len(r.trash) == 0 {
+			return
+		}
+		g := r.trash[0]
+		r.trash = r.trash[1:]
+		r.removing++
+		r.mu.Unlock()
+		r.remove(r.ctx, g)
+		r.mu.Lock()
+		r.removing--
+		r.dump.Broadcast()
+	}
+}
+
+func (r *Runtime) remove(ctx context.Context, g garbage) {
+	if g.container != "" {
+		if err := r.call(ctx, func(ctx context.Context) error { return removeContainer(ctx, r.cli, g.container) }); err != nil && ctx.Err() == nil {
+			r.warn("remove", fmt.Sprintf("container %.12s is left: %v (gantry clean removes it later)", g.container, err))
+		}
+	}
+	if g.group != "" {
+		if err := r.tree.Remove(g.group); err != nil {
+			r.warn("remove-group", err.Error())
+		}
+	}
+}
+
+// removeContainer removes a container, whatever it does. One that is not there, or is being removed, is no error.
+func removeContainer(ctx context.Context, cli *client.Client, id string) error {
+	err := cli.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	for try := 0; err != nil && try < 5 && ctx.Err() == nil; try++ {
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		if unreachable(err) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond << try) // "removal in progress", "device busy"
+		err = cli.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	}
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// saveLogs fetches what the emulator said into .command.out and .command.err.
+func (a *attempt) saveLogs() {
+	stream, err := a.r.cli.ContainerLogs(a.r.ctx, a.id, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	var stdout, stderr bytes.Buffer // the engine keeps 1 MB
+	if _, err := stdcopy.StdCopy(&stdout, &stderr, stream); err != nil {
+		return
+	}
+	if root, err := os.OpenRoot(a.dir); err == nil {
+		defer root.Close()
+		writeIn(root, ".command.out", stdout.String())
+		writeIn(root, ".command.err", stderr.String())
+	}
+}
+
+// Recover finds what became of attempts of a gantry that ended, see executor.Recoverer.
+func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
+	found := map[planner.AttemptID]container.Summary{}
+	wanted := map[planner.AttemptID]bool{}
+	for _, l := range live {
+		wanted[l.Attempt] = true
+	}
+	var all []container.Summary
+	err := r.call(ctx, func(ctx context.Context) (err error) {
+		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelRun+"="+r.cfg.Run))})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
+	}
+	for _, c := range all {
+		id, err := strconv.Atoi(c.Labels[LabelAttempt])
+		// A container that was made and never started is none: its attempt is lost. Starting it now would be another decision.
+		if err == nil && wanted[planner.AttemptID(id)] && c.State != container.StateCreated && c.State != container.StateDead {
+			found[planner.AttemptID(id)] = c
+			continue
+		}
+		if err := removeContainer(ctx, r.cli, c.ID); err != nil {
+			return fmt.Errorf("recover run %s: remove container %.12s: %w", r.cfg.Run, c.ID, err)
+		}
+	}
+	inUse := map[string]bool{} // the control group of an ended attempt still has its counters
+	for _, l := range live {
+		if _, ok := found[l.Attempt]; ok {
+			inUse[r.attemptGroup(l)] = true
+		}
+	}
+	for i := range r.groups {
+		for _, name := range r.tree.Children(r.groups[i]) {
+			if group := filepath.Join(r.groups[i], name); !inUse[group] {
+				_ = r.tree.Remove(group) // what does not go now goes with the run
+			}
+		}
+	}
+	for _, l := range live {
+		a := newAttempt(r, l)
+		c, ok := found[l.Attempt]
+		r.mu.Lock()
+		r.attempts[l.Attempt] = a
+		if !ok {
+			a.usage.Ended = max(l.Queued, r.Now())
+			a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
+			a.end(&planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage,
+				Message: "gantry ended while it ran, and its container is gone"})
+			r.mu.Unlock()
+			continue
+		}
+		a.id, a.adopted = c.ID, true
+		r.work.Add(1)
+		r.mu.Unlock()
+		go a.adopt()
+	}
+	return nil
+}
+
+// adopt goes on with a container that a former gantry started.
+func (a *attempt) adopt() {
+	r := a.r
+	defer r.work.Done()
+	defer a.abandon()
+	a.group = r.tree.Container(a.parentGroup(), a.id)
+	var c container.InspectResponse
+	err := r.call(r.ctx, func(ctx context.Context) (err error) {
+		c, err = r.cli.ContainerInspect(ctx, a.id)
+		return err
+	})
+	if r.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		a.notStarted(fmt.Errorf("adopt %s: %w", a, err))
+		return
+	}
+	a.note("adopted by another gantry, container %s", a.id)
+	if n, err := strconv.ParseInt(c.Config.Labels[labelCopied], 10, 64); err == nil {
+		a.usage.CopiedBytes = unit.Bytes(n)
+	}
+	if n, err := strconv.ParseInt(c.Config.Labels[labelStaged], 10, 64); err == nil {
+		a.usage.Staged = planner.Time(n)
+	}
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group); err != nil && c.State.Running {
+		r.warn("watch", err.Error())
+	}
+	begun, err := time.Parse(time.RFC3339Nano, c.State.StartedAt)
+	if err != nil {
+		begun = time.Now()
+	}
+	r.mu.Lock()
+	a.paused, a.wantPaused = c.State.Paused, a.l.Suspended
+	a.pausedAt = time.Now()
+	r.mu.Unlock()
+	a.usage.Started = min(max(r.at(begun), a.l.Queued), r.Now())
+	a.running(begun, c.State.Running)
+	if a.paused != a.wantPaused {
+		a.applyPause(false) // as the log has it: nothing new is to be told
+	}
+	a.follow()
+}
+
+// Cleaned is what Clean removed.
+type Cleaned struct {
+	Containers []string // names
+	Groups     []string // control groups
+	Held       []string // runs that were left alone, as a gantry works on them
+	Unknown    []string // control groups that were left alone, as their runs lie in another directory
+}
+
+// Clean removes containers and control groups that gantry left on this host, of one run or, if run is "", of all. A run whose lock is
+// held is left alone. Control groups do not tell where their run lies: those of runs that are not in dir are left alone too. Log and
+// files stay; a run is still resumable then, its unfinished attempts are lost.
+func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
+	var out Cleaned
+	cli, err := Connect(ctx, host)
+	if err != nil {
+		return out, err
+	}
+	defer cli.Close()
+	info, err := cli.Info(ctx)
+	if err != nil {
+		return out, fmt.Errorf("clean: %w", err)
+	}
+	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
+	if err != nil {
+		return out, err
+	}
+	label := LabelRun
+	if run != "" {
+		label += "=" + run
+	}
+	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
+	if err != nil {
+		return out, fmt.Errorf("clean: list containers: %w", err)
+	}
+	held := map[string]bool{} // by the control group of the run
+	look := func(name, runDir string) bool {
+		group := tree.Group("gantry", tree.Name(name))
+		h, known := held[group]
+		if !known {
+			h = locked(filepath.Join(runDir, "lock"))
+			held[group] = h
+			if h && (run == "" || run == name) {
+				out.Held = append(out.Held, name)
+			}
+		}
+		return h
+	}
+	for _, c := range all {
+		if look(c.Labels[LabelRun], c.Labels[LabelDir]) {
+			continue
+		}
+		if err := removeContainer(ctx, cli, c.ID); err != nil {
+			return out, fmt.Errorf("clean: remove container %.12s: %w", c.ID, err)
+		}
+		if len(c.Names) > 0 {
+			out.Containers = append(out.Containers, strings.TrimPrefix(c.Names[0], "/"))
+		}
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			look(e.Name(), filepath.Join(dir, e.Name()))
+		}
+	}
+	top := tree.Group("gantry")
+	for _, name := range tree.Children(top) {
+		group := filepath.Join(top, name)
+		h, known := held[group]
+		switch {
+		case h || run != "" && group != tree.Group("gantry", tree.Name(run)):
+		case !known:
+			out.Unknown = append(out.Unknown, group)
+		case tree.Empty(group):
+			if err := tree.Remove(group); err != nil {
+				return out, fmt.Errorf("clean: %w", err)
+			}
+			out.Groups = append(out.Groups, group)
+		}
+	}
+	removeIfEmpty(tree)
+	return out, nil
+}
+
+// locked reports whether somebody holds the lock file of a run.
+func locked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	return errors.Is(err, unix.EWOULDBLOCK)
+}
