@@ -16,32 +16,32 @@ import (
 
 // Workload is a workload file: which workflows arrive when, for whom, and how urgent they are.
 type Workload struct {
-	Name      string
-	Workflows []Arrival // in file order
+	Name     string
+	Arrivals []Arrival // in file order; copies expanded
 }
 
-// Arrival is the submission of a workflow, Copies times. Paths are as the file has them: relative to its directory.
+// Arrival is one submission of a workflow.
 type Arrival struct {
-	Trace    string
-	Name     string // of the workflow in the run, not given twice; "" lets gantry choose
+	Trace    string // path of the trace, resolved against the directory of the workload file
+	Name     string // unique name of the workflow in the run; "" lets gantry choose
 	Arrive   time.Duration
 	Tenant   string
 	Class    string        // deadline, regular or low
 	Release  time.Duration // earliest start after the start of the run; 0: none
 	Deadline time.Duration // after the start of the run; 0: none
-	Inputs   string        // directory with the files from outside; "" if they are to be made up
+	Inputs   string        // directory with the files from outside, resolved; "" if they are to be made up
 	Image    string        // container image of the tasks that name none
-	Copies   int           // at least 1
-	Costs    Costs         // given in the file itself
-	CostFile string        // CSV file with the costs, "" if there is none; see CostMatrix
+	Costs    *Costs        // nil: runtimes are those of the trace, divided by the speed of the node
 	Line     int
 }
 
-// Costs is the cost matrix of heterogeneous scheduling (Topcuoglu et al. 2002): the runtime of each task on each node, by task id and
-// then by node name.
-type Costs map[string]map[string]time.Duration
+// Costs is the cost matrix of heterogeneous scheduling (Topcuoglu et al. 2002): the runtime of each task on each node, by their names.
+type Costs struct {
+	Source  string
+	Seconds map[string]map[string]time.Duration // task id → node name
+}
 
-const maxCopies = 1_000_000
+const maxArrivals = 1_000_000
 
 // IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key workflows.
 func IsWorkload(text []byte) bool {
@@ -58,7 +58,7 @@ func IsWorkload(text []byte) bool {
 //	name: morning
 //	workflows:
 //	  - trace: montage.dax      # relative to this file
-//	    name: m                 # no two workflows may have the same
+//	    name: m                 # with copies above 1: m-1, m-2, …
 //	    arrive: 0s
 //	    tenant: alice
 //	    class: regular          # deadline, regular or low; deadline if there is a deadline
@@ -70,7 +70,7 @@ func IsWorkload(text []byte) bool {
 //	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
 //
 // Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The first fault is returned as an error with its line. The
-// traces and the files of costs are not opened.
+// traces themselves are not opened.
 func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -83,10 +83,10 @@ func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 		y.keyed(root, "the workload", []yamlKey{
 			{"name", y.string(&w.Name)},
 			{"workflows", func(v ast.Node) {
-				y.sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, names) })
+				y.sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, filepath.Dir(source), names) })
 			}},
 		})
-		if len(w.Workflows) == 0 {
+		if len(w.Arrivals) == 0 {
 			faults.fail("no-workflows", y.line(root), "", "a workload needs at least one workflow")
 		}
 	}
@@ -96,7 +96,7 @@ func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	return w, nil
 }
 
-func (y *yamlDoc) arrival(w *Workload, v ast.Node, names map[string]int) {
+func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]int) {
 	a, copies := Arrival{Line: y.line(v)}, 1.0
 	if !y.keyed(v, "a workflow", []yamlKey{
 		{"trace", y.string(&a.Trace)},
@@ -114,15 +114,9 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, names map[string]int) {
 		{"deadline", y.duration(&a.Deadline, "deadline")},
 		{"inputs", y.string(&a.Inputs)},
 		{"image", y.string(&a.Image)},
-		{"copies", y.number(&copies, "copies", func(x float64) bool { return x >= 1 && x <= maxCopies && x == float64(int(x)) },
-			fmt.Sprintf("a whole number from 1 to %d", maxCopies))},
-		{"costs", func(v ast.Node) {
-			if _, ok := y.value(v).(ast.MapNode); ok {
-				a.Costs = y.costs(v)
-			} else {
-				a.CostFile = y.text(v)
-			}
-		}},
+		{"copies", y.number(&copies, "copies", func(x float64) bool { return x >= 1 && x <= maxArrivals && x == float64(int(x)) },
+			fmt.Sprintf("a whole number from 1 to %d", maxArrivals))},
+		{"costs", func(v ast.Node) { a.Costs = y.costs(v, dir) }},
 	}) {
 		return
 	}
@@ -141,16 +135,46 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, names map[string]int) {
 		y.faults.fail("bad-deadline", a.Line, "", "deadline %v is not after arrival %v and release %v; all count from the start of the run",
 			a.Deadline, a.Arrive, a.Release)
 	}
-	if line, ok := names[a.Name]; ok && a.Name != "" {
-		y.faults.fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", a.Name, line)
+	if len(w.Arrivals)+int(copies) > maxArrivals {
+		y.faults.fail("too-many", a.Line, "", "more than %d workflows", maxArrivals)
+		return
 	}
-	names[a.Name], a.Copies = a.Line, int(copies)
-	w.Workflows = append(w.Workflows, a)
+	a.Trace = below(dir, a.Trace)
+	if a.Inputs != "" {
+		a.Inputs = below(dir, a.Inputs)
+	}
+	name := a.Name
+	for i := range int(copies) {
+		if name != "" && copies > 1 {
+			a.Name = fmt.Sprintf("%s-%d", name, i+1)
+		}
+		if line, ok := names[a.Name]; ok && a.Name != "" {
+			y.faults.fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", a.Name, line)
+			return
+		}
+		names[a.Name] = a.Line
+		w.Arrivals = append(w.Arrivals, a)
+	}
 }
 
-// costs reads a cost matrix in place.
-func (y *yamlDoc) costs(v ast.Node) Costs {
-	c := Costs{}
+func below(dir, path string) string {
+	if filepath.IsAbs(path) || path == "-" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// costs reads a cost matrix, in place or from the CSV file that is named.
+func (y *yamlDoc) costs(v ast.Node, dir string) *Costs {
+	if _, ok := y.value(v).(ast.MapNode); !ok {
+		path := below(dir, y.text(v))
+		c, err := readCosts(path)
+		if err != nil {
+			y.faults.fail("costs", y.line(v), "", "costs %v", err)
+		}
+		return c
+	}
+	c := &Costs{Seconds: map[string]map[string]time.Duration{}}
 	y.mapping(v, "costs", func(task string, v ast.Node) {
 		y.mapping(v, "costs of task "+task, func(node string, v ast.Node) {
 			var d time.Duration
@@ -163,40 +187,23 @@ func (y *yamlDoc) costs(v ast.Node) Costs {
 	return c
 }
 
-// CostMatrix returns the costs of a workflow, reading them from their CSV file where the workload names one; dir is the directory of
-// the workload file. It is nil where there are none: runtimes are then those of the trace, divided by the speed of the node.
-func (a *Arrival) CostMatrix(dir string) (Costs, error) {
-	if a.CostFile == "" {
-		return a.Costs, nil
-	}
-	path := a.CostFile
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	c, err := readCosts(path)
-	if err != nil {
-		return nil, fmt.Errorf("costs of %s: %w", a.Trace, err)
-	}
-	return c, nil
-}
-
 // add reports whether the cost was not there yet.
-func (c Costs) add(task, node string, d time.Duration) bool {
-	if c[task] == nil {
-		c[task] = map[string]time.Duration{}
+func (c *Costs) add(task, node string, d time.Duration) bool {
+	if c.Seconds[task] == nil {
+		c.Seconds[task] = map[string]time.Duration{}
 	}
-	_, ok := c[task][node]
-	c[task][node] = d
+	_, ok := c.Seconds[task][node]
+	c.Seconds[task][node] = d
 	return !ok
 }
 
-func readCosts(path string) (Costs, error) {
+func readCosts(path string) (*Costs, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	c := Costs{}
+	c := &Costs{Source: path, Seconds: map[string]map[string]time.Duration{}}
 	r := csv.NewReader(f)
 	r.FieldsPerRecord, r.TrimLeadingSpace, r.Comment, r.ReuseRecord = 3, true, '#', true
 	for first := true; ; first = false {
