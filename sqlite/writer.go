@@ -38,7 +38,7 @@ type writer struct {
 	textBytes []byte
 
 	events, tasks, edges, files, workflows, attempts, begunAttempts, plans, waitRows, sampleRows *inserter
-	started, exited, taskState, workflowStarted, workflowEnded                    *update
+	started, exited, taskState, workflowStarted, workflowEnded                                   *update
 }
 
 type opened struct {

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Life is what the log has of one task: what explain tells.
+type Life struct {
+	Run       string     `json:"run"`
+	Runtime   string     `json:"runtime"`
+	Policy    string     `json:"policy"`
+	RunState  State      `json:"run_state"`
+	Clock     Span       `json:"clock_s"` // of the last event of the run
+	Workflow  string     `json:"workflow"`
+	Task      string     `json:"task"`
+	ID        int64      `json:"id"`
+	Kind      string     `json:"kind"`
+	State     string     `json:"state"`
+	CPU       int64      `json:"need_millicores"`
+	Memory    int64      `json:"need_memory_bytes"`
+	Disk      int64      `json:"need_disk_bps"`
+	TimeLimit *Span      `json:"time_limit_s"`
+	Imputed   string     `json:"imputed"`
+	Arrived   Span       `json:"workflow_arrived_s"`
+	Release   Span       `json:"workflow_release_s"`
+	Flow      string     `json:"workflow_state"`
+	Parents   []Relative `json:"parents"`
+	Blame     []Relative `json:"failed_ancestors"` // of a task that was skipped
+	Waits     []Waiting  `json:"waits"`
+	Attempts  []Attempt  `json:"attempts"`
+	Later     []string   `json:"later"` // suspensions and resumptions, in words
+}
+
+// Relative is another task that this one hangs on.
+type Relative struct {
+	Task    string `json:"task"`
+	State   string `json:"state"`
+	Node    string `json:"node"`
+	Ended   *Span  `json:"ended_s"`
+	Outcome string `json:"outcome"`
+}
+
+// Waiting is a stretch of time during which a task did not start for one reason, as PlanCommitted gave it.
+type Waiting struct {
+	Since  Span   `json:"since_s"`
+	Reason string `json:"reason"`
+	Dim    string `json:"dim"`
+	Node   string `json:"node"`
+	Until  *Span  `json:"until_s"`
+	// Held are tasks that were under way when it began to wait for a free node, and how many there were.
+	Held  []string `json:"held"`
+	Holds int      `json:"holds"`
+}
+
+// Attempt is one attempt of a task. Nil is not known, not measured, or not reached.
+type Attempt struct {
+	Attempt        int64  `json:"attempt"`
+	Try            int    `json:"try"`
+	Node           string `json:"node"`
+	Outcome        string `json:"outcome"` // "" while under way
+	ExitCode       *int   `json:"exit_code"`
+	Message        string `json:"message"`
+	Queued         *Span  `json:"queued_s"`
+	Staged         *Span  `json:"staged_s"`
+	Created        *Span  `json:"created_s"`
+	Started        *Span  `json:"started_s"`
+	Ended          *Span  `json:"ended_s"`
+	Ran            *Span  `json:"ran_s"`
+	Measured       *Span  `json:"measured_s"` // as Estimate counts
+	Estimate       *Span  `json:"estimate_s"`
+	Spread         *Span  `json:"estimate_spread_s"`
+	Samples        *int   `json:"estimate_samples"`
+	Source         string `json:"estimate_source"`
+	PlannedEnd     *Span  `json:"planned_end_s"`
+	HoldCPU        int64  `json:"hold_millicores"`
+	HoldMemory     int64  `json:"hold_memory_bytes"`
+	CPUUser        *Span  `json:"cpu_user_s"`
+	CPUSystem      *Span  `json:"cpu_system_s"`
+	CPUThrottled   *Span  `json:"cpu_throttled_s"`
+	PeakMemory     *int64 `json:"peak_memory_bytes"`
+	Read           *int64 `json:"read_bytes"`
+	Written        *int64 `json:"written_bytes"`
+	Copied         *int64 `json:"copied_bytes"`
+	OOMKills       *int64 `json:"oom_kills"`
+	AppliedCPU     *int64 `json:"applied_cpu_millicores"`
+	AppliedMemory  *int64 `json:"applied_memory_bytes"`
+	AppliedReadBps *int64 `json:"applied_read_bps"`
+	AppliedWrite   *int64 `json:"applied_write_bps"`
+}
+
+// UnknownTaskError is returned for a task that is not in a run, or not the only one of its name.
+type UnknownTaskError struct {
+	Run, Name string
+	Like      []string // that were perhaps meant
+	Several   bool     // Like are all of this name
+}
+
+func (e *UnknownTaskError) Error() string {
+	switch {
+	case e.Several:
+		return fmt.Sprintf("run %s has several tasks %q: say which of %s", e.Run, e.Name, list(e.Like, 10))
+	case len(e.Like) == 0:
+		return fmt.Sprintf("run %s has no task %q", e.Run, e.Name)
+	}
+	return fmt.Sprintf("run %s has no task %q; there are %s", e.Run, e.Name, list(e.Like, 10))
+}
+
+// findTask finds a task by name, by WORKFLOW/NAME, or by #ID.
+func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, error) {
+	if digits, ok := strings.CutPrefix(name, "#"); ok {
+		if n, err := strconv.ParseInt(digits, 10, 32); err == nil {
+			var have int64
+			if err := db.readers.QueryRowContext(ctx, "SELECT count(*) FROM tasks WHERE run = ? AND task = ?", id, n).Scan(&have); err != nil {
+				return 0, db.wrap("read", err)
+			} else if have > 0 {
+				return n, nil
+			}
+		}
+	}
+	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? AND "
+	type match struct {
+		id   int64
+		name string
+	}
+	scan := func(rows *sql.Rows) (m match, err error) { return m, rows.Scan(&m.id, &m.name) }
+	matches, err := collect(ctx, db, scan, query+"(t.name = ? OR w.name || '/' || t.name = ?)", id, name, name)
+	if err != nil {
+		return 0, err
+	}
+	if len(matches) == 1 {
+		return matches[0].id, nil
+	}
+	unknown := &UnknownTaskError{Run: run, Name: name, Several: len(matches) > 1}
+	if !unknown.Several {
+		if matches, err = collect(ctx, db, scan, query+"(instr(lower(t.name), lower(?)) > 0 OR lower(t.kind) = lower(?)) ORDER BY t.task", id, name, name); err != nil {
+			return 0, err
+		}
+		if len(matches) == 0 {
+			if matches, err = collect(ctx, db, scan, query+"1 ORDER BY t.task LIMIT 100", id); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for _, m := range matches {
+		unknown.Like = append(unknown.Like, m.name)
+	}
+	return 0, unknown
+}
+
+// Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by #ID.
+func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
+	id, name, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	t, err := db.findTask(ctx, id, name, task)
+	if err != nil {
+		return nil, err
+	}
+	l := &Life{Run: name, ID: t}
+	if err := db.readers.QueryRowContext(ctx, `SELECT r.runtime, r.policy, r.state,
+		coalesce((SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1), 0),
+		w.name, t.name, t.kind, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.imputed,
+		w.arrived_ns, w.release_ns, w.state
+		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.id = ? AND t.task = ?`, id, t).
+		Scan(&l.Runtime, &l.Policy, &l.RunState, &l.Clock, &l.Workflow, &l.Task, &l.Kind, &l.State, &l.CPU, &l.Memory, &l.Disk, &l.TimeLimit,
+			&l.Imputed, &l.Arrived, &l.Release, &l.Flow); err != nil {
+		return nil, db.wrap("read", err)
+	}
+	relative := func(rows *sql.Rows) (r Relative, err error) {
+		return r, rows.Scan(&r.Task, &r.State, &r.Node, &r.Ended, &r.Outcome)
+	}
+	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
+		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run AND a.attempt = p.attempt WHERE p.run = ?1 AND `
+	if l.Parents, err = collect(ctx, db, relative, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 AND child = ?2) ORDER BY p.ended_ns, p.task", id, t); err != nil {
+		return nil, err
+	}
+	if l.State == "skipped" || l.State == "waiting" {
+		if l.Blame, err = collect(ctx, db, relative, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent FROM edges e JOIN up ON e.child = up.task WHERE e.run = ?1) "+
+			relatives+"p.state = 'failed' AND p.task IN up", id, t); err != nil {
+			return nil, err
+		}
+	}
+	if l.Waits, err = collect(ctx, db, func(rows *sql.Rows) (w Waiting, err error) {
+		return w, rows.Scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
+	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM waits w
+		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node WHERE w.run = ? AND w.task = ? ORDER BY w.seq`, id, t); err != nil {
+		return nil, err
+	}
+	for i := range l.Waits {
+		w := &l.Waits[i]
+		if w.Reason != "no-node-free" && w.Reason != "outranked" {
+			continue
+		}
+		if w.Held, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
+			`SELECT t.name FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
+			WHERE a.run = ?1 AND a.queued_ns <= ?2 AND (a.ended_ns IS NULL OR a.ended_ns > ?2) ORDER BY a.attempt`, id, int64(w.Since)); err != nil {
+			return nil, err
+		}
+		w.Holds = len(w.Held)
+		w.Held = w.Held[:min(len(w.Held), 5)]
+	}
+	if l.Attempts, err = collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
+		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged, &a.Created, &a.Started, &a.Ended,
+			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU, &a.HoldMemory, &a.CPUUser, &a.CPUSystem,
+			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU, &a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite)
+	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''), v.queued_ns, v.staged_ns, v.created_ns,
+		v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''),
+		a.planned_end_ns, v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes,
+		v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps
+		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task = ?3 ORDER BY a.attempt`, name, id, t); err != nil {
+		return nil, err
+	}
+	l.Later, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
+		`SELECT format('at %.3f s attempt %d was ', e.at_ns / 1e9, a.attempt) || iif(e.kind = 3, 'suspended', 'resumed')
+		FROM events e JOIN attempts a ON a.run = e.run AND a.attempt = coalesce(e.body ->> 'attempt', 0)
+		WHERE e.run = ? AND e.kind IN (3, 4) AND a.task = ? ORDER BY e.seq`, id, t)
+	return l, err
+}
