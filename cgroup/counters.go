@@ -21,6 +21,7 @@ type Counters struct {
 	Throttled    time.Duration // time that the group's own quota held it back
 	Periods      int64         // quota periods in which it was held back
 	PeakMemory   int64         // bytes
+	Memory       int64         // bytes held when they were read
 	OOMKills     int64         // of processes in the group; on v1 not of those below it
 	ReadBytes    int64         // block I/O of whole disks; on v1 not of groups that are gone
 	WrittenBytes int64
@@ -96,6 +97,7 @@ func (t *Tree) Read(group string) Counters {
 		c.PeakMemory = n
 		c.Got |= Memory
 	}
+	c.Memory, _ = number(dir+"/memory.usage_in_bytes", buf[:])
 	dir = t.Dir("cpuacct", group)
 	if n, ok := number(dir+"/cpuacct.usage", buf[:]); ok {
 		c.CPU = time.Duration(n)
@@ -151,6 +153,7 @@ func read2(dir string) Counters {
 		c.PeakMemory = n
 		c.Got |= Memory
 	}
+	c.Memory, _ = number(dir+"/memory.current", buf[:])
 	if b, ok := slurp(dir+"/pids.events", buf[:]); ok {
 		c.ForksRefused = field(b, "max")
 		c.Got |= PIDs

@@ -30,7 +30,6 @@ type Admitter struct {
 	files     planner.FileID
 	kinds     map[string]planner.KindID
 	tenants   map[string]planner.TenantID
-	names     map[string]int
 }
 
 // EmulatorMemory is what an emulated task may use beyond what its trace says: the emulator's own, and the page cache of its files.
@@ -39,12 +38,43 @@ const EmulatorMemory = 32 << 20
 // MinMemory is the least memory limit of a container.
 const MinMemory = 6 << 20
 
+// Resume takes over from an earlier admission: ids go on after it. It is called for each, in order.
+func (a *Admitter) Resume(adm *Admission) {
+	a.prepare()
+	a.workflows = adm.Arrived.Workflow.ID + 1
+	a.tasks += planner.TaskID(len(adm.Arrived.Tasks))
+	a.files += planner.FileID(len(adm.Arrived.Files))
+	for _, k := range adm.Kinds {
+		a.kinds[k] = planner.KindID(len(a.kinds))
+	}
+	a.tenants[adm.Submission.Tenant] = adm.Arrived.Workflow.Tenant
+	a.declare(adm)
+}
+
+func (a *Admitter) prepare() {
+	if a.kinds == nil {
+		a.kinds, a.tenants = map[string]planner.KindID{}, map[string]planner.TenantID{}
+	}
+}
+
+// declare tells the estimator what the trace says of the tasks.
+func (a *Admitter) declare(adm *Admission) {
+	if a.Declare == nil {
+		return
+	}
+	for i, spec := range adm.Tasks {
+		source := planner.SourceDeclared
+		if adm.Submission.Workflow.Tasks[i].Imputed.Has(trace.Runtime) {
+			source = planner.SourceDefault
+		}
+		a.Declare(adm.Arrived.Tasks[i].ID, spec.Run, spec.RunOn, source)
+	}
+}
+
 // Admit numbers a workflow. An error means that it cannot run on this platform, or not safely; nothing was changed then.
 func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	w := sub.Workflow
-	if a.kinds == nil {
-		a.kinds, a.tenants, a.names = map[string]planner.KindID{}, map[string]planner.TenantID{}, map[string]int{}
-	}
+	a.prepare()
 	for i := range w.Tasks {
 		if w.Tasks[i].SubWorkflow {
 			return nil, a.refuse(sub, &w.Tasks[i], "is a sub-workflow: gantry runs its file as a workflow of its own")
@@ -81,14 +111,8 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	for i := range w.Tasks {
 		t := &arrived.Tasks[i]
 		t.Kind = a.kind(w.Tasks[i].Kind, adm)
-		if a.Declare != nil {
-			source := planner.SourceDeclared
-			if w.Tasks[i].Imputed.Has(trace.Runtime) {
-				source = planner.SourceDefault
-			}
-			a.Declare(t.ID, adm.Tasks[i].Run, adm.Tasks[i].RunOn, source)
-		}
 	}
+	a.declare(adm)
 	if _, ok := a.tenants[sub.Tenant]; !ok {
 		a.tenants[sub.Tenant] = planner.TenantID(len(a.tenants))
 	}
@@ -122,7 +146,7 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 	for i := range w.Files {
 		f := &w.Files[i]
 		name := f.Name
-		if a.SafeNames && !SafeName(name) {
+		if a.SafeNames && !trace.SafeName(name) {
 			if !w.OpaqueNames {
 				return fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and without \"..\"", sub.Name, name)
 			}
@@ -338,19 +362,6 @@ func levels(w *trace.Workflow, order []int32) []int32 {
 		}
 	}
 	return out
-}
-
-// SafeName reports whether a logical file name is a relative path that stays below the directory it is resolved in.
-func SafeName(name string) bool {
-	if name == "" || path.IsAbs(name) || strings.ContainsRune(name, 0) || path.Clean(name) == "." {
-		return false
-	}
-	for _, part := range strings.Split(name, "/") {
-		if part == ".." || len(part) > 255 {
-			return false
-		}
-	}
-	return len(name) < 4000
 }
 
 // EscapeName makes one path element of any name: letters, digits and "._-" stay, everything else becomes %XX, and a long name is

@@ -64,7 +64,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 	}
 	for {
 		v := e.Planner.View()
-		underWay := e.underWay()
+		underWay := v.UnderWayCount()
 		if len(e.Arrivals) == 0 && len(v.Present()) == 0 || e.control != 0 && underWay == 0 {
 			break
 		}
@@ -170,7 +170,7 @@ func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]
 }
 
 func (e *Engine) waitFor(ctx context.Context, until planner.Time, underWay int) ([]planner.Body, error) {
-	if underWay == 0 && until == unit.Never && e.control == 0 {
+	if underWay+e.Planner.Draft().Copying() == 0 && until == unit.Never && e.control == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrStuck, e.leftOver())
 	}
 	return e.Runtime.Next(ctx, until)
@@ -334,7 +334,7 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 	case planner.OrderKill:
 		err = e.Runtime.Kill(ctx, o.Attempt, planner.Preempted, e.Grace)
 	case planner.OrderCopy:
-		err = e.Runtime.Copy(ctx, Copy{File: o.File, Spec: e.files[o.File], From: o.From, To: o.Node})
+		err = e.Runtime.Copy(ctx, Copy{File: o.File, Spec: e.files[o.File], Workflow: e.specs[o.Task].Workflow, From: o.From, To: o.Node})
 	}
 	if err != nil {
 		return fmt.Errorf("%s task %s of workflow %s: %w", o.Kind, e.specs[o.Task].Name, e.specs[o.Task].Workflow.Name, err)
@@ -347,7 +347,7 @@ func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 	v := e.Planner.View()
 	att := v.Attempt(a)
 	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered, Spec: e.specs[att.Task],
-		Started: att.Started != unit.Never}
+		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended}
 	if len(v.Nodes()) > 1 {
 		for _, f := range v.Task(att.Task).Inputs {
 			if from := v.Nearest(f, att.Node); from != att.Node && from != planner.None {
@@ -361,6 +361,7 @@ func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 // Replay takes one batch of a log back in, before Run.
 func (e *Engine) Replay(b Batch) error {
 	for _, adm := range b.Admissions {
+		e.Admit.Resume(adm)
 		e.know(adm)
 	}
 	for _, ev := range b.Events {
@@ -386,15 +387,6 @@ func (e *Engine) Recover(ctx context.Context) error {
 		return fmt.Errorf("%d attempts were under way, and this runtime keeps none", len(live))
 	}
 	return nil
-}
-
-func (e *Engine) underWay() int {
-	v := e.Planner.View()
-	n := 0
-	for node := range v.Nodes() {
-		n += len(v.Active(planner.NodeID(node)))
-	}
-	return n
 }
 
 // leftOver describes some of the tasks that can start nowhere.

@@ -395,6 +395,9 @@ func (d *Draft) Drop() {
 	}
 }
 
+// Copying returns how many copies ahead are under way.
+func (d *Draft) Copying() int { return len(d.copies) }
+
 // Plans returns how many segments are planned.
 func (d *Draft) Plans() int { return d.planned }
 

@@ -28,9 +28,10 @@ type State struct {
 	present   []WorkflowID        // workflows not ended, in order of arrival
 	embargoed []WorkflowID        // workflows whose release is still to come
 
-	ready []TaskID // tasks in phase Ready
-	ended int      // workflows ended
-	news  News
+	ready         []TaskID // tasks in phase Ready
+	ended         int      // workflows ended
+	underWayCount int      // attempts under way
+	news          News
 }
 
 // everywhere is the home of a file that is on all nodes.
@@ -367,6 +368,7 @@ func (s *State) ordered(o *Order, at Time) error {
 		s.attempts = append(s.attempts, Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
 			Until: o.Until, Try: o.Try, Suspended: unit.Never, pos: int32(len(s.active[o.Node]))})
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
+		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
 	case OrderResume:
 		att := &s.attempts[o.Attempt]
@@ -406,6 +408,7 @@ func (s *State) deactivate(a AttemptID) {
 	list[att.pos] = list[last]
 	s.attempts[list[att.pos]].pos = att.pos
 	s.active[att.Node] = list[:last]
+	s.underWayCount--
 }
 
 func (s *State) becomeReady(t TaskID) {

@@ -96,6 +96,9 @@ func (v View) UnderWay() iter.Seq[AttemptID] {
 	}
 }
 
+// UnderWayCount returns how many attempts are under way.
+func (v View) UnderWayCount() int { return v.s.underWayCount }
+
 // Ran returns for how long an attempt has run, suspensions not counted; 0 before it started.
 func (v View) Ran(a AttemptID) time.Duration {
 	att := &v.s.attempts[a]

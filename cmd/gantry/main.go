@@ -73,6 +73,10 @@ func run(args []string) int {
 // commands lists every command; each has a file of its own.
 func commands() []*cli.Command {
 	return []*cli.Command{
+		runCommand(),
+		simulateCommand(),
+		resumeCommand(),
+		policiesCommand(),
 		checkCommand(),
 		convertCommand(),
 	}

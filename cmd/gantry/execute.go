@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/executor/null"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// logName is the log's file below --dir.
+const logName = "gantry.sqlite"
+
+// version is what the module was built as.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// session is one run on its way: what begins, resumes and simulates it have in common.
+type session struct {
+	set      *settings
+	platform *planner.Platform
+	name     string
+	home     string // --dir, absolute
+	dir      string // of the run
+	db       *sqlite.DB
+	log      *sqlite.Run // nil: nothing is kept
+	lock     *os.File
+	view     *progress
+	out      *cli.Context
+	engine   *executor.Engine
+}
+
+func (s *session) close() {
+	if s.log != nil {
+		s.log.Close()
+	}
+	if s.db != nil {
+		s.db.Close()
+	}
+	if s.lock != nil {
+		s.lock.Close() // the kernel drops the lock with it
+	}
+}
+
+// open opens the log and takes the run's lock.
+func (s *session) open(mode sqlite.Mode) error {
+	if err := os.MkdirAll(s.home, 0o755); err != nil {
+		return failf(exitHost, "directory of runs: %w (choose another --dir)", err)
+	}
+	var err error
+	if s.db, err = sqlite.Open(filepath.Join(s.home, logName), mode); err != nil {
+		return fail(exitHost, err)
+	}
+	return nil
+}
+
+// hold takes the lock of the run. It ends with the process, so that no stale lock is ever left.
+func (s *session) hold() error {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return failf(exitHost, "run directory: %w (choose another --dir)", err)
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return failf(exitHost, "lock run %s: %w", s.name, err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(f.Name())
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return failf(exitHeld, "run %s is held by another gantry (process %s): wait until it has ended, or stop it", s.name, holder)
+		}
+		return failf(exitHost, "lock run %s: %w", s.name, err)
+	}
+	if err := f.Truncate(0); err == nil {
+		fmt.Fprintf(f, "%d", os.Getpid())
+	}
+	s.lock = f
+	return nil
+}
+
+// planner makes the planner of the run and its admission.
+func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
+	pol, err := policy.Parse(s.set.Policy)
+	if err != nil {
+		return nil, nil, fail(exitUsage, err)
+	}
+	rules, err := retryRules(s.set.Retries)
+	if err != nil {
+		return nil, nil, fail(exitUsage, err)
+	}
+	declared := &predict.Declared{Startup: s.set.Startup}
+	pl := planner.New(s.platform, rules, pol, declared, s.set.Seed)
+	adm := s.admitter()
+	adm.Declare = declared.Declare
+	return pl, adm, nil
+}
+
+func (s *session) admitter() *executor.Admitter {
+	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale, Image: s.set.Image, Emulate: s.set.Emulate,
+		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit}
+}
+
+// check admits all submissions for trial: what cannot run here is said before anything runs. It reports whether any task is emulated,
+// and the images of the others.
+func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
+	trial := s.admitter()
+	for i := range subs {
+		adm, err := trial.Admit(&subs[i], subs[i].At)
+		if err != nil {
+			return false, fail(exitInput, err)
+		}
+		for _, t := range adm.Tasks {
+			emulated = emulated || len(t.Command) == 0
+		}
+	}
+	return emulated, nil
+}
+
+// runtime makes the runtime of the run; origin is the wall clock at offset.
+func (s *session) runtime(ctx context.Context, origin time.Time, offset planner.Time, emulated bool) (executor.Runtime, error) {
+	switch s.set.Runtime {
+	case "sim":
+		return sim.New(sim.Config{Platform: s.platform, Start: offset, Startup: s.set.Startup}), nil
+	case "null":
+		return null.New(origin.Add(-time.Duration(offset))), nil
+	}
+	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed, Starts: s.set.Starts, Grace: s.set.Grace,
+		Origin: origin, Offset: offset, Strict: s.set.Strict}
+	for _, n := range s.set.Cluster.Nodes {
+		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS})
+	}
+	cfg.Warn = func(rule, message string) {
+		s.view.warn("%s", message)
+		if s.log != nil {
+			if err := s.log.Warn(rule, message); err != nil {
+				s.view.warn("%v", err)
+			}
+		}
+	}
+	cfg.Sample = func(x docker.Sample) {
+		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory), Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
+		for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU, cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
+			if x.Got&set == 0 {
+				row.Missing |= missing
+			}
+		}
+		s.log.Sample(row)
+	}
+	binary, err := docker.FindTaskBinary()
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	cfg.TaskBinary = binary
+	if emulated {
+		cli, err := docker.Connect(ctx, "")
+		if err != nil {
+			return nil, fail(exitHost, err)
+		}
+		defer cli.Close()
+		if cfg.TaskImage, err = docker.EnsureTaskImage(ctx, cli, binary); err != nil {
+			return nil, fail(exitHost, err)
+		}
+	}
+	r, err := docker.New(ctx, cfg)
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	return r, nil
+}
+
+// drive runs the engine to its end and says how it went.
+func (s *session) drive(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s.set.Runtime != "sim" {
+		control := make(chan executor.Control, 3)
+		stop := s.listen(control)
+		defer stop()
+		s.engine.Control = control
+	} else {
+		// A simulation has nothing to lose: the first signal ends it.
+		var release context.CancelFunc
+		ctx, release = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer release()
+	}
+	s.engine.Wall = time.Now
+	s.engine.FailFast = s.set.FailFast
+	s.engine.Grace = s.set.Grace
+	var buffer *executor.Buffer
+	if s.log != nil {
+		s.engine.Store = s.log
+		if s.set.Runtime == "sim" {
+			buffer = &executor.Buffer{Store: s.log, Size: 8192}
+			s.engine.Store = buffer
+		}
+	}
+	s.engine.Watch = s.view.watch
+	s.view.begin(s)
+	res, err := s.engine.Run(ctx)
+	s.view.end()
+	if buffer != nil {
+		err = errors.Join(err, buffer.Flush(context.WithoutCancel(ctx)))
+	}
+	closing := s.engine.Runtime.Close()
+	if errors.Is(err, context.Canceled) && s.set.Runtime == "sim" {
+		err, res.Interrupted = nil, true
+	}
+	if err != nil {
+		return s.broken(ctx, err)
+	}
+	if closing != nil {
+		return s.broken(ctx, closing)
+	}
+	return s.verdict(ctx, res)
+}
+
+// broken ends a run that cannot go on. What was logged stays, and the run can be resumed.
+func (s *session) broken(ctx context.Context, err error) error {
+	code := exitInternal
+	if errors.Is(err, docker.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) || sqlite.IsDisk(err) {
+		code = exitHost
+	}
+	if s.log != nil {
+		if e := s.log.Finish(context.WithoutCancel(ctx), sqlite.Interrupted, code); e != nil {
+			err = errors.Join(err, e)
+		}
+	}
+	if s.set.Runtime == "docker" {
+		err = fmt.Errorf("%w\nwhat ended stays ended: gantry resume %s goes on", err, s.name)
+	}
+	return fail(code, err)
+}
+
+func (s *session) verdict(ctx context.Context, res executor.Result) error {
+	v := s.engine.Planner.View()
+	state, code := sqlite.Finished, exitOK
+	failed := 0
+	for w := range v.Workflows() {
+		_, n := v.Progress(planner.WorkflowID(w))
+		failed += n
+	}
+	switch {
+	case res.Interrupted:
+		state, code = sqlite.Interrupted, exitInterrupted
+	case failed > 0:
+		state, code = sqlite.Failed, exitTasksFailed
+	}
+	var summary *sqlite.Summary
+	if s.log != nil {
+		if err := s.log.Finish(context.WithoutCancel(ctx), state, code); err != nil {
+			return fail(exitHost, err)
+		}
+		var err error
+		if summary, err = s.db.Summary(context.WithoutCancel(ctx), s.name); err != nil {
+			return fail(exitInternal, err)
+		}
+	}
+	s.view.finish(s, res, summary, failed)
+	if code == exitOK {
+		return nil
+	}
+	return fail(code, s.epilogue(res, failed))
+}
+
+// epilogue is the last line of a run that did not go through; nil if the summary has said it all.
+func (s *session) epilogue(res executor.Result, failed int) error {
+	if len(res.Refused) > 0 {
+		return errors.Join(res.Refused...)
+	}
+	if res.Interrupted && s.set.Runtime == "docker" {
+		return fmt.Errorf("stopped: gantry resume %s goes on", s.name)
+	}
+	if res.Interrupted {
+		return errors.New("stopped")
+	}
+	return fmt.Errorf("%d tasks failed or were skipped: gantry explain %s TASK says why", failed, s.name)
+}
+
+// listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once.
+func (s *session) listen(control chan<- executor.Control) (stop func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		var level executor.Control
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-signals:
+				if level++; sig == syscall.SIGTERM && level < executor.Stop {
+					level = executor.Stop
+				}
+				if level > executor.Abort {
+					continue
+				}
+				s.view.note("%s", [...]string{"",
+					"stopping: running tasks may end, nothing more is started (Ctrl-C again stops them)",
+					"stopping running tasks (Ctrl-C again kills them)",
+					"killing running tasks"}[level])
+				control <- level
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/schollz/progressbar/v3"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// progress tells a person how a run goes: one line that is redrawn on a terminal, few plain lines elsewhere, nothing with --quiet. It
+// writes to standard error; standard output has the summary only.
+type progress struct {
+	mu     sync.Mutex
+	out    io.Writer
+	quiet  bool // no progress, no notes; warnings of inputs neither
+	json   bool
+	bar    *progressbar.ProgressBar // nil where lines are not redrawn
+	begun  time.Time
+	total  int
+	done   int
+	failed int
+	names  []*executor.TaskSpec // by task
+	shown  int                  // failures printed
+	next   int                  // plain lines: percent at which the next is due
+	warned int
+}
+
+// Bounds of what is printed, so that a run of any size fits a screen or two.
+const (
+	maxFailuresShown = 10
+	maxWarningsShown = 10
+	plainStep        = 10 // percent
+)
+
+func newProgress(quiet, asJSON bool) *progress {
+	return &progress{out: os.Stderr, quiet: quiet || asJSON, json: asJSON, next: plainStep}
+}
+
+func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb" }
+
+func (p *progress) begin(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun = time.Now()
+	for i := range s.engine.Arrivals {
+		p.total += len(s.engine.Arrivals[i].Workflow.Tasks)
+	}
+	if p.quiet {
+		return
+	}
+	p.line("%s: %s on %s, policy %s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy)
+	if terminal(os.Stderr) {
+		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(p.out), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true),
+			progressbar.OptionSetDescription("starting"))
+	}
+}
+
+func describe(p *planner.Platform) string {
+	var millicores int64
+	for i := range p.Nodes {
+		millicores += p.Nodes[i].Capacity[0]
+	}
+	return fmt.Sprintf("%s with %g cores", plural(len(p.Nodes), "node"), float64(millicores)/1000)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// watch is the engine's: it sees every batch.
+func (p *progress) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range admitted {
+		p.names = append(p.names, a.Tasks...)
+	}
+	p.total = max(p.total, len(p.names))
+	changed := false
+	for i := range events {
+		x, ok := events[i].Body.(*planner.AttemptExited)
+		if !ok {
+			changed = changed || events[i].Body.Kind() == planner.KindAttemptStarted
+			continue
+		}
+		changed = true
+		att := v.Attempt(x.Attempt)
+		if x.Outcome == planner.OK {
+			p.done++
+			continue
+		}
+		if x.Outcome == planner.Preempted || p.quiet {
+			continue
+		}
+		again := "it is tried again"
+		if v.Phase(att.Task) == planner.Failed {
+			p.failed++
+			again = "it failed for good"
+		}
+		if p.shown++; p.shown <= maxFailuresShown {
+			p.line("%s: attempt %d of %s ended: %s; %s%s", p.names[att.Task].Workflow.Name, att.Try, p.names[att.Task].Name, x.Outcome, again, indent(x.Message))
+		} else if p.shown == maxFailuresShown+1 {
+			p.line("more attempts end badly: gantry show lists them")
+		}
+	}
+	if p.quiet || !changed {
+		return
+	}
+	if p.bar != nil {
+		p.bar.Describe(fmt.Sprintf("%d running, %d failed", v.UnderWayCount(), p.failed))
+		_ = p.bar.Set(min(p.done, p.total))
+		return
+	}
+	for percent := 100 * p.done / max(p.total, 1); percent >= p.next; p.next += plainStep {
+		if percent < p.next+plainStep {
+			p.line("%s of %d done, %d running, %d failed, %s", plural(p.done, "task"), p.total, v.UnderWayCount(), p.failed, time.Since(p.begun).Round(100*time.Millisecond))
+		}
+	}
+}
+
+// indent puts what a program or the kernel said below the line it belongs to.
+func indent(message string) string {
+	message = strings.TrimSpace(message)
+	if message == "" {
+		return ""
+	}
+	return "\n    " + strings.ReplaceAll(message, "\n", "\n    ")
+}
+
+// note says something that is not a warning.
+func (p *progress) note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.quiet {
+		p.line(format, args...)
+	}
+}
+
+// warn says what a user should know; the log has it too.
+func (p *progress) warn(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.warned++; p.quiet || p.warned > maxWarningsShown+1 {
+		return
+	}
+	if p.warned == maxWarningsShown+1 {
+		p.line("warning: there are more: gantry check and gantry show list them")
+		return
+	}
+	p.line("warning: "+format, args...)
+}
+
+// line prints a line above the bar.
+func (p *progress) line(format string, args ...any) {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
+	}
+}
+
+// finish prints the summary.
+func (p *progress) finish(s *session, res executor.Result, summary *sqlite.Summary, failed int) {
+	if summary != nil && p.json {
+		printJSON(s.out.App.Writer, summary)
+		return
+	}
+	if p.quiet {
+		return
+	}
+	if summary != nil {
+		printSummary(s.out.App.Writer, summary)
+		return
+	}
+	v := s.engine.Planner.View()
+	fmt.Fprintf(s.out.App.Writer, "makespan %s, %s of %s, %d failed or skipped (no log)\n", time.Duration(res.Ended).Round(time.Millisecond),
+		plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed)
+}

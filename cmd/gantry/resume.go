@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/planner"
+)
+
+func resumeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "resume",
+		Usage:     "go on with a run that was stopped or crashed",
+		ArgsUsage: "[RUN]",
+		Description: `Without RUN it is the latest run. Tasks that ended stay ended; containers that still run are adopted, those that
+ended meanwhile are taken in, and what is lost is run again. All settings are those of the run.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
+			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return failf(exitUsage, "one run at a time")
+			}
+			s := &session{out: c, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
+			defer s.close()
+			if err := s.existing(c, c.Args().First()); err != nil {
+				return err
+			}
+			return s.resume(c)
+		},
+	}
+}
+
+func (s *session) resume(c *cli.Context) error {
+	info := s.log.Info()
+	s.set = &settings{}
+	if err := json.Unmarshal(info.Settings, s.set); err != nil {
+		return failf(exitInternal, "settings of run %s: %w", s.name, err)
+	}
+	s.platform = &info.Platform
+	pl, adm, err := s.planner()
+	if err != nil {
+		return err
+	}
+	s.engine = &executor.Engine{Planner: pl, Admit: adm}
+	emulated := false
+	err = s.log.Replay(c.Context, func(e planner.Event, a *executor.Admission) error {
+		b := executor.Batch{Events: []planner.Event{e}}
+		if a != nil {
+			b.Admissions = []*executor.Admission{a}
+			for _, t := range a.Tasks {
+				emulated = emulated || len(t.Command) == 0
+			}
+		}
+		if err := s.engine.Replay(b); err != nil {
+			return err
+		}
+		s.view.watch(pl.View(), b.Events, b.Admissions)
+		return nil
+	})
+	if err != nil {
+		return fail(exitInternal, err)
+	}
+	if s.engine.Arrivals, err = s.log.Submissions(c.Context, pl.View().Workflows()); err != nil {
+		return fail(exitInternal, err)
+	}
+	more, err := s.check(s.engine.Arrivals)
+	if err != nil {
+		return err
+	}
+	if s.engine.Runtime, err = s.runtime(c.Context, time.Now(), resumeAt(pl.View()), emulated || more); err != nil {
+		return err
+	}
+	if err := s.engine.Recover(c.Context); err != nil {
+		s.engine.Runtime.Close()
+		return fail(exitHost, err)
+	}
+	return s.drive(c.Context)
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// dockerStartup is what policies expect starting a container to take: about what the Docker Engine needs on a workstation.
+const dockerStartup = 150 * time.Millisecond
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "run workflows in Docker containers",
+		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
+		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a container of its
+own under CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are; the
+others are emulated by the numbers of their trace.
+
+   gantry run montage.dax                      one workflow on this host
+   gantry run --time-scale 0.1 montage.dax     ten times as fast as it once was
+   gantry run --inputs data words.json         real programs on real files
+   gantry run --cluster nodes.yaml --policy heft workload.yaml
+
+Ctrl-C once lets running tasks end, twice stops them, three times kills them; gantry resume goes on after
+any of these, and after a crash.
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 host or Docker not usable,
+6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
+		Flags: append(planFlags(),
+			&cli.BoolFlag{Name: "strict", Usage: "what this host cannot enforce is an error instead of a warning"},
+			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster that asks for more than this host has"},
+			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts, Usage: "containers that are started at once: more only wait for each other"},
+			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "between SIGTERM and SIGKILL when a task is stopped"},
+			&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "docker, or null: tasks end at once, what remains is gantry's own cost"},
+		),
+		Action: func(c *cli.Context) error {
+			set, err := readSettings(c)
+			if err != nil {
+				return err
+			}
+			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"), c.Duration("grace")
+			switch set.Runtime {
+			case "docker":
+				set.Startup = dockerStartup
+				if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
+					return err
+				}
+			case "null":
+			default:
+				return failf(exitUsage, "--runtime %s: it is docker or null", set.Runtime)
+			}
+			if set.Starts < 1 {
+				return failf(exitUsage, "--starts %d: at least one", set.Starts)
+			}
+			return begin(c, set, sqlite.Durable)
+		},
+	}
+}
+
+// begin makes a new run and drives it.
+func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
+	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
+	defer s.close()
+	var err error
+	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
+		return fail(exitInput, err)
+	}
+	in := &inputs{paths: c.Args().Slice(), dir: c.String("inputs"), repair: c.Bool("repair"), platform: s.platform, warn: s.view.warn}
+	if in.dir != "" {
+		if in.dir, err = filepath.Abs(in.dir); err != nil {
+			return fail(exitInput, err)
+		}
+		if info, err := os.Stat(in.dir); err != nil || !info.IsDir() {
+			return failf(exitInput, "--inputs %s: it is not a directory", in.dir)
+		}
+	}
+	pl, adm, err := s.planner()
+	if err != nil {
+		return err
+	}
+	subs, err := in.submissions()
+	if err != nil {
+		return err
+	}
+	emulated, err := s.check(subs)
+	if err != nil {
+		return err
+	}
+	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
+		return fail(exitHost, err)
+	}
+	if s.name = c.String("name"); s.name == "" {
+		s.name = newRunName()
+	} else if s.name != executor.EscapeName(s.name) {
+		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)
+	}
+	s.dir = filepath.Join(s.home, s.name)
+	started := time.Now()
+	if !c.Bool("no-log") {
+		if err := s.open(mode); err != nil {
+			return err
+		}
+		if set.Runtime != "sim" {
+			if err := s.hold(); err != nil {
+				return err
+			}
+		}
+		s.log, err = s.db.CreateRun(c.Context, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy, Command: os.Args, Version: version(),
+			Started: started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale, Cluster: set.Cluster, Platform: *s.platform,
+			Host: hostFacts(), Settings: set.encode()})
+		if err != nil {
+			return fail(exitInput, err)
+		}
+		if set.Runtime == "docker" {
+			if err := s.log.Submit(c.Context, subs); err != nil {
+				return fail(exitHost, err)
+			}
+		}
+	}
+	rt, err := s.runtime(c.Context, started, 0, emulated)
+	if err != nil {
+		if s.log != nil {
+			_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)
+		}
+		return err
+	}
+	s.engine = &executor.Engine{Runtime: rt, Planner: pl, Admit: adm, Arrivals: subs}
+	return s.drive(c.Context)
+}
+
+// existing opens a run of the log to go on with it.
+func (s *session) existing(c *cli.Context, name string) error {
+	var err error
+	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
+		return fail(exitHost, err)
+	}
+	if _, err := os.Stat(filepath.Join(s.home, logName)); errors.Is(err, fs.ErrNotExist) {
+		return failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory", filepath.Join(s.home, logName))
+	}
+	if err := s.open(sqlite.Durable); err != nil {
+		return err
+	}
+	over, err := s.db.Summary(c.Context, name)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	s.name = over.Run
+	s.dir = filepath.Join(s.home, s.name)
+	if over.Runtime != "docker" {
+		return failf(exitInput, "run %s is on the %s runtime, which keeps nothing to go on with: begin it anew", s.name, over.Runtime)
+	}
+	if over.State == sqlite.Finished || over.State == sqlite.Failed {
+		return failf(exitInput, "run %s has ended (%s): there is nothing to resume", s.name, over.State)
+	}
+	if err := s.hold(); err != nil {
+		return err
+	}
+	s.log, err = s.db.OpenRun(c.Context, s.name)
+	return err
+}
+
+// resumeAt is the instant a resumed run goes on at: where its log ends.
+func resumeAt(v planner.View) planner.Time { return v.Now() + 1 }

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v3/cpu"
+	"github.com/shirou/gopsutil/v3/host"
+	"github.com/shirou/gopsutil/v3/mem"
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// settings is what a run needs to know to begin, and to go on as it began: it is kept in the log.
+type settings struct {
+	Policy    string         `json:"policy"`
+	Seed      uint64         `json:"seed"`
+	TimeScale float64        `json:"time_scale"`
+	SizeScale float64        `json:"size_scale"`
+	Image     string         `json:"image,omitempty"`
+	Emulate   bool           `json:"emulate,omitempty"`
+	Fit       bool           `json:"fit,omitempty"`
+	Strict    bool           `json:"strict,omitempty"`
+	FailFast  bool           `json:"fail_fast,omitempty"`
+	Startup   time.Duration  `json:"startup_ns"`
+	Grace     time.Duration  `json:"grace_ns"`
+	Starts    int            `json:"starts,omitempty"`
+	Retries   []string       `json:"retries,omitempty"`
+	Cluster   *trace.Cluster `json:"cluster"`
+	Runtime   string         `json:"runtime"`
+}
+
+func (s *settings) encode() json.RawMessage {
+	// The type has nothing that cannot be encoded.
+	text, _ := json.Marshal(s)
+	return text
+}
+
+// planFlags are those that say what is planned and how; run and simulate share them.
+func planFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp", Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them)"},
+		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"}, Usage: "virtual nodes from `FILE`; without it one node: this host, less a margin"},
+		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "scale runtimes of emulated tasks by `FACTOR`: 0.1 is ten times as fast"},
+		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "scale file sizes and memory of emulated tasks by `FACTOR`"},
+		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of commands whose trace names none"},
+		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, those with a command and an image too"},
+		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files from outside; without it they are made up with the sizes of the trace"},
+		&cli.StringSliceFlag{Name: "retry", Usage: "further attempts by how one ended, `CLASS=N`: exit-code, out-of-memory, timed-out, killed, lost, host-error, output-missing"},
+		&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "short for --retry exit-code=N --retry output-missing=N"},
+		&cli.BoolFlag{Name: "fail-fast", Usage: "end everything at the first task that fails for good (otherwise independent branches go on)"},
+		&cli.BoolFlag{Name: "repair", Usage: "repair traces where a rule allows it (gantry check says which)"},
+		&cli.BoolFlag{Name: "fit", Usage: "cut needs down to the largest node instead of refusing the workflow"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of every random choice"},
+		&cli.StringFlag{Name: "name", Usage: "name of the run (made up if not given)"},
+		dirFlag(),
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
+		&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
+	}
+}
+
+func readSettings(c *cli.Context) (*settings, error) {
+	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
+		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"), Retries: c.StringSlice("retry")}
+	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
+		if !(f >= 0) || math.IsInf(f, 0) {
+			return nil, failf(exitUsage, "--%s %v: it has to be a number of at least 0", name, f)
+		}
+	}
+	if c.IsSet("retries") {
+		n := strconv.Itoa(c.Int("retries"))
+		s.Retries = append([]string{"exit-code=" + n, "output-missing=" + n}, s.Retries...)
+	}
+	if _, err := retryRules(s.Retries); err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	cluster, err := readCluster(c.String("cluster"))
+	if err != nil {
+		return nil, err
+	}
+	s.Cluster = cluster
+	return s, nil
+}
+
+func retryRules(given []string) (planner.RetryRules, error) {
+	r := planner.DefaultRetryRules()
+	for _, g := range given {
+		name, text, _ := strings.Cut(g, "=")
+		i := slices.IndexFunc(planner.Outcomes(), func(o planner.Outcome) bool { return o.String() == name && o != planner.OK })
+		n, err := strconv.ParseInt(text, 10, 16)
+		if i < 0 || err != nil || n < 0 {
+			return r, fmt.Errorf("--retry %s: it has to be CLASS=N with a class of exit-code, out-of-memory, timed-out, killed, preempted, lost, host-error, output-missing and a number from 0 on", g)
+		}
+		r.Limit[planner.Outcomes()[i]] = int32(n)
+	}
+	return r, nil
+}
+
+// readCluster reads a cluster file, or makes one node of this host.
+func readCluster(path string) (*trace.Cluster, error) {
+	if path == "" {
+		return hostCluster()
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, failf(exitInput, "cluster file: %w", err)
+	}
+	defer f.Close()
+	c, err := trace.ReadCluster(f, path)
+	if err != nil {
+		return nil, fail(exitInput, err)
+	}
+	executor.FillDisk(c)
+	return c, nil
+}
+
+// hostMargin is the share of the host's memory that is left to the host, Docker and gantry itself.
+const hostMargin = 0.1
+
+func hostCluster() (*trace.Cluster, error) {
+	cores, memory, err := hostSize()
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	c := &trace.Cluster{Name: "host", Nodes: []trace.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1, Memory: int64(float64(memory) * (1 - hostMargin))}}}
+	executor.FillDisk(c)
+	return c, nil
+}
+
+func hostSize() (cores int, memory int64, err error) {
+	cores, err = cpu.Counts(true)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count the cores of this host: %w", err)
+	}
+	vm, err := mem.VirtualMemory()
+	if err != nil {
+		return 0, 0, fmt.Errorf("measure the memory of this host: %w", err)
+	}
+	return cores, int64(vm.Total), nil
+}
+
+// checkHost refuses a cluster that this host cannot be.
+func checkHost(c *trace.Cluster, oversubscribe bool) error {
+	cores, memory, err := hostSize()
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	var asked float64
+	var askedMemory int64
+	for _, n := range c.Nodes {
+		asked += n.Cores * n.Speed
+		askedMemory += n.Memory
+	}
+	if oversubscribe {
+		return nil
+	}
+	const slack = 1e-9
+	if asked > float64(cores)+slack {
+		return failf(exitInput, "the cluster asks for %g cores (cores x speed over all nodes), this host has %d: scale the speeds and --time-scale, or say --oversubscribe", asked, cores)
+	}
+	if askedMemory > memory {
+		return failf(exitInput, "the cluster asks for %d MB of memory, this host has %d MB: make it smaller, or say --oversubscribe", askedMemory/1e6, memory/1e6)
+	}
+	return nil
+}
+
+// hostFacts describes this machine for the log; what cannot be read stays unknown.
+func hostFacts() *sqlite.Host {
+	h := &sqlite.Host{}
+	if info, err := host.Info(); err == nil {
+		h.Name, h.System, h.Architecture, h.Release = info.Hostname, info.OS, info.KernelArch, info.KernelVersion
+	}
+	if cores, memory, err := hostSize(); err == nil {
+		h.Cores, h.Memory = cores, unit.Bytes(memory)
+	}
+	if cpus, err := cpu.Info(); err == nil && len(cpus) > 0 {
+		h.MHz, h.Vendor, h.Model = int(cpus[0].Mhz), cpus[0].VendorID, cpus[0].ModelName
+	}
+	return h
+}
+
+func dirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"}, Usage: "`DIR` with the log (gantry.sqlite) and a directory per run"}
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"gantry/sqlite"
+)
+
+func simulateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "simulate",
+		Usage:     "plan and run workflows in virtual time, with the same planner as run",
+		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
+		Description: `Takes what gantry run takes, and needs no Docker. Tasks last as long as their trace says, divided by the speed
+of their node, or what the cost matrix of the workload says; copies between nodes take what the links of the
+cluster file allow.
+
+   gantry simulate --policy heft --cluster nodes.yaml montage.dax`,
+		Flags: append(planFlags(),
+			&cli.DurationFlag{Name: "startup", Usage: "what starting a container takes, for every task"},
+			&cli.BoolFlag{Name: "no-log", Usage: "keep no log: print the makespan only"},
+		),
+		Action: func(c *cli.Context) error {
+			set, err := readSettings(c)
+			if err != nil {
+				return err
+			}
+			set.Runtime, set.Startup = "sim", c.Duration("startup")
+			if set.Startup < 0 {
+				return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
+			}
+			return begin(c, set, sqlite.Bulk)
+		},
+	}
+}
