@@ -313,3 +313,17 @@ func (db *DB) queryInt(query string, args ...driver.Value) (int64, error) {
 	n, _ := dest[0].(int64)
 	return n, nil
 }
+
+// IsDisk reports whether err comes from the place where the log lies rather than from what was to be written: no space, no permission,
+// a fault of the device, a damaged file.
+func IsDisk(err error) bool {
+	code := new(sqlite3.Error)
+	if !errors.As(err, code) {
+		return false
+	}
+	switch code.Code {
+	case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrReadonly, sqlite3.ErrCantOpen, sqlite3.ErrPerm, sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
+		return true
+	}
+	return false
+}
