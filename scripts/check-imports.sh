@@ -32,7 +32,7 @@ while read -r pkg imp; do
 	gantry/cmd/*) refuse "$pkg" "$imp" "commands are imported by nothing" ;;
 	gantry/*)
 		case $pkg in
-		gantry/cgroup | gantry/trace | gantry/planner/unit | gantry/executor/emulate) refuse "$pkg" "$imp" "it is a leaf" ;;
+		gantry/cgroup | gantry/trace | gantry/planner/unit | gantry/executor/emulate | gantry/executor/docker/launch) refuse "$pkg" "$imp" "it is a leaf" ;;
 		gantry/trace/*) may "$pkg" "$imp" "packages of trace know traces only" gantry/trace 'gantry/trace/*' ;;
 		gantry/planner/timeline) may "$pkg" "$imp" "a timeline knows units only" gantry/planner/unit ;;
 		gantry/planner | gantry/planner/*)
@@ -46,7 +46,7 @@ while read -r pkg imp; do
 		gantry/sqlite | gantry/sqlite/*)
 			may "$pkg" "$imp" "the log knows the engine and what it logs, no runtime" \
 				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/sqlite 'gantry/sqlite/*' ;;
-		gantry/cmd/gantry-task) may "$pkg" "$imp" "the task emulator stays small" gantry/executor/emulate ;;
+		gantry/cmd/gantry-task) may "$pkg" "$imp" "the task emulator stays small" gantry/executor/emulate gantry/executor/docker/launch ;;
 		esac
 		;;
 	esac
