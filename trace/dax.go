@@ -3,9 +3,7 @@ package trace
 import (
 	"bufio"
 	"cmp"
-	"encoding/xml"
 	"errors"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,10 +13,8 @@ import (
 // tasks, files and edges is kept. Elements are told by their local names, whatever the name space.
 type daxReader struct {
 	b        *builder
-	x        *xml.Decoder
-	open     []string // elements that are open
-	stop     bool     // a fault was told that ends the reading
-	count    map[string]string
+	x        *xmlReader
+	stop     bool // a fault was told that ends the reading
 	exe      map[transformation]*executable
 	children int // <child> elements
 }
@@ -38,145 +34,95 @@ type executable struct {
 // a shell would; Pegasus runs no shell, and so nothing is expanded. A task with neither argument nor executable has no command. The
 // container image of a task is its profile pegasus:container.image; as a profile of the <executable> it holds for all its tasks.
 func (b *builder) readDAX(in *bufio.Reader) {
-	d := &daxReader{b: b, x: xml.NewDecoder(in), exe: map[transformation]*executable{}}
-	d.x.CharsetReader = charset
-	root, ok := d.root()
-	if ok {
-		d.document(root)
+	d := &daxReader{b: b, exe: map[transformation]*executable{}}
+	d.x = newXMLReader(in, d.known)
+	if t := d.token(); t == xmlStart {
+		if d.x.name != "adag" {
+			d.fault(d.x.errorf("the root is <%s> rather than <adag>", d.x.name))
+			return
+		}
+		d.document()
 	}
 }
 
-// token returns the next token; nil after a fault, and at the end of the document.
-func (d *daxReader) token() xml.Token {
-	if d.stop {
-		return nil
+// known returns the names and values that are there already, so that each is kept once.
+func (d *daxReader) known(value []byte) (string, bool) {
+	if i, ok := d.b.byName[string(value)]; ok {
+		return d.b.wf.Files[i].Name, true
 	}
-	t, err := d.x.RawToken()
+	if i, ok := d.b.byID[string(value)]; ok {
+		return d.b.wf.Tasks[i].ID, true
+	}
+	s, ok := d.b.intern[string(value)]
+	return s, ok
+}
+
+// token moves to the next token; after a fault, and at the end, it is xmlEOF.
+func (d *daxReader) token() xmlToken {
+	if d.stop {
+		return xmlEOF
+	}
+	t, err := d.x.next()
 	if err != nil {
 		d.fault(err)
-		return nil
-	}
-	switch e := t.(type) {
-	case xml.StartElement:
-		d.open = append(d.open, e.Name.Local)
-		if len(d.open) > maxDepth {
-			d.syntax("elements nested deeper than %d", maxDepth)
-			return nil
-		}
-	case xml.EndElement:
-		if n := len(d.open); n == 0 || d.open[n-1] != e.Name.Local {
-			if n == 0 {
-				d.syntax("</%s> closes nothing", e.Name.Local)
-			} else {
-				d.syntax("</%s> where </%s> should be", e.Name.Local, d.open[n-1])
-			}
-			return nil
-		}
-		d.open = d.open[:len(d.open)-1]
+		return xmlEOF
 	}
 	return t
 }
 
-func (d *daxReader) line() int { line, _ := d.x.InputPos(); return line }
-
-func (d *daxReader) syntax(format string, args ...any) {
-	d.stop = true
-	d.b.faults.fail("syntax", d.line(), "", "not well-formed XML: "+format, args...)
-}
-
 func (d *daxReader) fault(err error) {
 	d.stop = true
-	var syntax *xml.SyntaxError
-	line := d.line()
+	var syntax *syntaxError
 	switch {
-	case err == io.EOF && len(d.open) == 0:
-	case isTruncated(err), errors.As(err, &syntax) && syntax.Msg == "unexpected EOF":
-		inside := ""
-		if n := len(d.open); n > 0 {
-			inside = " inside <" + d.open[n-1] + ">"
-		}
-		d.b.faults.fail("truncated", line, "", "the file ends%s; get it again", inside)
+	case errors.As(err, &syntax) && syntax.truncated:
+		d.b.faults.fail("truncated", syntax.line, "", "%s; get it again", syntax.message)
 	case errors.As(err, &syntax):
-		d.b.faults.fail("syntax", syntax.Line, "", "not well-formed XML: %s", syntax.Msg)
-	case isDamage(err):
-		rule, _, task, format, arg := damage(err)
-		d.b.faults.fail(rule, line, task, format, arg)
+		d.b.faults.fail("syntax", syntax.line, "", "not well-formed XML: %s", syntax.message)
 	default:
-		d.b.faults.fail("syntax", line, "", "not readable XML: %v", err)
+		rule, _, task, format, arg := damage(err)
+		d.b.faults.fail(rule, d.x.line, task, format, arg)
 	}
 }
 
-func (d *daxReader) root() (xml.StartElement, bool) {
-	for {
-		switch t := d.token().(type) {
-		case nil:
-			if len(d.b.faults.list) == 0 {
-				d.b.faults.fail("truncated", d.line(), "", "the file ends before its root element <adag>; get it again")
-			}
-			return xml.StartElement{}, false
-		case xml.StartElement:
-			if t.Name.Local != "adag" {
-				d.syntax("the root is <%s> rather than <adag>", t.Name.Local)
-				return t, false
-			}
-			return t, true
-		case xml.CharData:
-			if strings.TrimSpace(string(t)) != "" {
-				d.syntax("text before the root element")
-				return xml.StartElement{}, false
-			}
-		}
-	}
-}
-
-// attr returns an attribute by its local name; xsi: and other prefixed ones do not count.
-func attr(e *xml.StartElement, name string) string {
-	v, _ := lookup(e, name)
+// attr returns an attribute of the element that starts, by its local name; xsi: and other prefixed ones do not count.
+func (d *daxReader) attr(name string) string {
+	v, _ := d.x.attr(name)
 	return v
 }
 
-func lookup(e *xml.StartElement, name string) (string, bool) {
-	for i := range e.Attr {
-		if a := &e.Attr[i]; a.Name.Local == name && a.Name.Space == "" {
-			return a.Value, true
-		}
-	}
-	return "", false
-}
-
-// each calls f with the direct children of the open element until it is closed; f has to consume them.
-func (d *daxReader) each(f func(e *xml.StartElement, line int)) {
-	for line := d.line(); ; line = d.line() {
-		switch t := d.token().(type) {
-		case nil, xml.EndElement:
+// each calls f at the direct children of the open element until it is closed; f has to consume them.
+func (d *daxReader) each(f func(name string)) {
+	for {
+		switch d.token() {
+		case xmlEOF, xmlEnd:
 			return
-		case xml.StartElement:
-			f(&t, line)
+		case xmlStart:
+			f(d.x.name)
 		}
 	}
 }
 
 // skip consumes the rest of the open element.
 func (d *daxReader) skip() {
-	for depth := len(d.open); len(d.open) >= depth; {
-		if d.token() == nil {
+	for depth := len(d.x.open); len(d.x.open) >= depth; {
+		if d.token() == xmlEOF {
 			return
 		}
 	}
 }
 
-// text consumes the open element and returns its text; the file elements within an <argument> become their names.
-func (d *daxReader) text() string {
+// content consumes the open element and returns its text; the file elements within an <argument> become their names.
+func (d *daxReader) content() string {
 	var s strings.Builder
-	for depth := len(d.open); len(d.open) >= depth; {
-		switch t := d.token().(type) {
-		case nil:
+	for depth := len(d.x.open); len(d.x.open) >= depth; {
+		switch d.token() {
+		case xmlEOF:
 			return s.String()
-		case xml.CharData:
-			s.Write(t)
-		case xml.StartElement:
-			if t.Name.Local == "file" || t.Name.Local == "filename" {
-				s.WriteString(fileName(&t))
+		case xmlText:
+			s.Write(d.x.text)
+		case xmlStart:
+			if d.x.name == "file" || d.x.name == "filename" {
+				s.WriteString(d.fileName())
 			}
 		}
 	}
@@ -184,82 +130,77 @@ func (d *daxReader) text() string {
 }
 
 // fileName is the logical file that an element names: attribute file up to 2.1, name from 3.0.
-func fileName(e *xml.StartElement) string {
-	if f, ok := lookup(e, "file"); ok {
+func (d *daxReader) fileName() string {
+	if f, ok := d.x.attr("file"); ok {
 		return f
 	}
-	return attr(e, "name")
+	return d.attr("name")
 }
 
-func (d *daxReader) document(root xml.StartElement) {
+func (d *daxReader) document() {
 	w := d.b.wf
-	w.Name, w.Version = attr(&root, "name"), attr(&root, "version")
-	d.count = map[string]string{"jobCount": attr(&root, "jobCount"), "childCount": attr(&root, "childCount")}
-	line := d.line()
-	d.each(func(e *xml.StartElement, line int) {
-		switch e.Name.Local {
+	w.Name, w.Version = d.attr("name"), d.attr("version")
+	line, jobs, children := d.x.start, d.attr("jobCount"), d.attr("childCount")
+	d.each(func(name string) {
+		switch name {
 		case "job", "dax", "dag", "dflow":
-			d.job(e, line)
+			d.job()
 		case "child":
-			d.child(e, line)
+			d.child()
 		case "executable":
-			d.executable(e, line)
+			d.executable()
 		case "file":
-			name := attr(e, "name")
-			d.each(func(e *xml.StartElement, line int) {
-				if e.Name.Local == "metadata" && attr(e, "key") == "size" {
-					d.b.catalogue(name, d.text(), line)
-				} else {
-					d.skip()
-				}
-			})
+			d.replica()
 		default:
 			d.skip()
 		}
 	})
-	for !d.stop { // what may follow the root: comments and white space
-		switch t := d.token().(type) {
-		case xml.StartElement:
-			d.syntax("<%s> after the end of the root element", t.Name.Local)
-		case xml.CharData:
-			if strings.TrimSpace(string(t)) != "" {
-				d.syntax("text after the end of the root element")
-			}
-		}
+	if d.stop {
+		return
 	}
-	d.counts(line)
+	d.token() // tells what follows the root
+	d.count("jobCount", jobs, len(w.Tasks), line)
+	d.count("childCount", children, d.children, line)
 }
 
-// counts compares the counts of the header, which are hints and often wrong.
-func (d *daxReader) counts(line int) {
-	for _, c := range []struct {
-		name string
-		have int
-	}{{"jobCount", len(d.b.wf.Tasks)}, {"childCount", d.children}} {
-		if said := strings.TrimSpace(d.count[c.name]); said != "" {
-			if n, err := parseCount(said, 1); err != nil || n != int64(c.have) {
-				d.b.faults.warn("wrong-count", line, "", "the header says %s=%q, the file has %d: what is there counts", c.name, said, c.have)
-			}
-		}
+// count compares a count of the header, which is a hint and often wrong.
+func (d *daxReader) count(name, said string, have, line int) {
+	if said = strings.TrimSpace(said); said == "" {
+		return
 	}
+	if n, err := parseCount(said, 1); err != nil || n != int64(have) {
+		d.b.faults.warn("wrong-count", line, "", "the header says %s=%q, the file has %d: what is there counts", name, said, have)
+	}
+}
+
+// replica takes the size of a file from outside.
+func (d *daxReader) replica() {
+	file := d.attr("name")
+	d.each(func(name string) {
+		if line := d.x.start; name == "metadata" && d.attr("key") == "size" {
+			d.b.catalogue(file, d.content(), line)
+		} else {
+			d.skip()
+		}
+	})
 }
 
 // executable reads an entry of the catalogue, which comes before the jobs by the schema.
-func (d *daxReader) executable(e *xml.StartElement, line int) {
+func (d *daxReader) executable() {
 	if n := len(d.b.wf.Tasks); n > 0 {
-		d.b.faults.warn("late-executable", line, "", "executable %s comes after jobs: it holds only for the jobs after it", attr(e, "name"))
+		d.b.faults.warn("late-executable", d.x.start, "", "executable %s comes after jobs: it holds only for the jobs after it", d.attr("name"))
 	}
-	key := transformation{attr(e, "namespace"), attr(e, "name"), attr(e, "version")}
+	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
 	x := &executable{}
-	d.each(func(e *xml.StartElement, line int) {
-		switch e.Name.Local {
+	d.each(func(name string) {
+		switch name {
 		case "pfn":
-			if p, ok := filePath(attr(e, "url")); ok && x.path == "" {
+			if p, ok := filePath(d.attr("url")); ok && x.path == "" {
 				x.path = p
 			}
 			d.skip()
 		case "profile":
-			x.profiles = append(x.profiles, d.profile(e, line, inherited))
+			x.profiles = append(x.profiles, d.profile(inherited))
 		default:
 			d.skip()
 		}
@@ -283,51 +224,50 @@ func filePath(address string) (string, bool) {
 	return u.Path, true
 }
 
-func (d *daxReader) profile(e *xml.StartElement, line int, rank int) profile {
-	ns, key := attr(e, "namespace"), attr(e, "key")
-	return profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.text()), line, rank}
+func (d *daxReader) profile(rank int) profile {
+	line, ns, key := d.x.start, d.attr("namespace"), d.attr("key")
+	return profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.content()), line, rank}
 }
 
 // job reads one node of the graph. The files of the jobs nested in a <dflow> are not files of the outer graph.
-func (d *daxReader) job(e *xml.StartElement, line int) {
-	b := d.b
-	t := b.task(attr(e, "id"), line)
+func (d *daxReader) job() {
+	b, kind, line := d.b, d.x.name, d.x.start
+	t := b.task(d.attr("id"), line)
 	if t == nil {
 		d.skip()
 		return
 	}
 	me := len(b.wf.Tasks) - 1
-	kind := e.Name.Local
-	t.Kind = b.same(cmp.Or(attr(e, "name"), kind))
+	t.Kind = b.same(cmp.Or(d.attr("name"), kind))
 	if kind == "dax" || kind == "dag" {
 		t.SubWorkflow, t.Kind = true, kind
 	}
-	t.Name = b.same(cmp.Or(attr(e, "name"), attr(e, "file"), t.Kind))
-	key := transformation{b.same(attr(e, "namespace")), b.same(attr(e, "name")), b.same(attr(e, "version"))}
+	t.Name = b.same(cmp.Or(d.attr("name"), d.attr("file"), t.Kind))
+	key := transformation{b.same(d.attr("namespace")), b.same(d.attr("name")), b.same(d.attr("version"))}
 	var given profiles
 	for _, a := range []string{"runtime", "cores", "memory"} {
-		if v, ok := lookup(e, a); ok {
+		if v, ok := d.x.attr(a); ok {
 			given = append(given, profile{"attribute", a, v, line, asked})
 		}
 	}
 	argument := ""
-	d.each(func(e *xml.StartElement, line int) {
-		switch e.Name.Local {
+	d.each(func(name string) {
+		switch name {
 		case "argument":
-			argument = collapse(d.text())
+			argument = collapse(d.content())
 		case "profile":
-			given = append(given, d.profile(e, line, asked))
+			given = append(given, d.profile(asked))
 		case "stdin":
-			b.wf.Tasks[me].Stdin = fileName(e)
+			b.wf.Tasks[me].Stdin = d.fileName()
 			d.skip()
 		case "stdout":
-			b.wf.Tasks[me].Stdout = fileName(e)
+			b.wf.Tasks[me].Stdout = d.fileName()
 			d.skip()
 		case "stderr":
-			b.wf.Tasks[me].Stderr = fileName(e)
+			b.wf.Tasks[me].Stderr = d.fileName()
 			d.skip()
 		case "uses":
-			d.uses(e, line)
+			d.uses()
 		default:
 			d.skip()
 		}
@@ -368,15 +308,15 @@ func (b *builder) redirections() {
 // collapse turns white space into single blanks, as Pegasus does with the lines of an argument.
 func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func (d *daxReader) uses(e *xml.StartElement, line int) {
-	b := d.b
-	name := fileName(e)
-	link := attr(e, "link")
-	size, sized := lookup(e, "size")
-	program := attr(e, "executable") == "true" || attr(e, "type") == "executable"
-	d.each(func(e *xml.StartElement, _ int) {
-		if e.Name.Local == "metadata" && attr(e, "key") == "size" && !sized {
-			size, sized = d.text(), true
+func (d *daxReader) uses() {
+	b, line := d.b, d.x.start
+	name := d.fileName()
+	link := d.attr("link")
+	size, sized := d.x.attr("size")
+	program := d.attr("executable") == "true" || d.attr("type") == "executable"
+	d.each(func(name string) {
+		if name == "metadata" && d.attr("key") == "size" && !sized {
+			size, sized = d.content(), true
 			return
 		}
 		d.skip()
@@ -410,49 +350,22 @@ func (d *daxReader) uses(e *xml.StartElement, line int) {
 	}
 }
 
-func (d *daxReader) child(e *xml.StartElement, line int) {
-	ref := attr(e, "ref")
+func (d *daxReader) child() {
+	ref, line := d.attr("ref"), d.x.start
 	d.children++
 	if ref == "" {
 		d.b.faults.fail("missing-id", line, "", "a <child> without ref; name the task that depends")
 		d.skip()
 		return
 	}
-	d.each(func(e *xml.StartElement, line int) {
-		if e.Name.Local == "parent" {
-			if p := attr(e, "ref"); p != "" {
-				d.b.depends(p, ref, line)
+	d.each(func(name string) {
+		if name == "parent" {
+			if p := d.attr("ref"); p != "" {
+				d.b.depends(p, ref, d.x.start)
 			} else {
-				d.b.faults.fail("missing-id", line, ref, "a <parent> of %s without ref; name the task it depends on", ref)
+				d.b.faults.fail("missing-id", d.x.start, ref, "a <parent> of %s without ref; name the task it depends on", ref)
 			}
 		}
 		d.skip()
 	})
-}
-
-// charset reads the encodings that XML files of this kind have been seen or are likely to have.
-func charset(label string, in io.Reader) (io.Reader, error) {
-	switch strings.ToLower(label) {
-	case "utf-8", "utf8", "us-ascii", "ascii":
-		return in, nil
-	case "iso-8859-1", "latin1", "latin-1", "windows-1252":
-		return &latin1{in: bufio.NewReader(in)}, nil
-	}
-	return nil, errors.New("encoding " + label + " is not supported; convert the file to UTF-8")
-}
-
-type latin1 struct{ in *bufio.Reader }
-
-func (l *latin1) Read(p []byte) (n int, err error) {
-	for n+2 <= len(p) {
-		if n > 0 && l.in.Buffered() == 0 {
-			return n, nil
-		}
-		c, err := l.in.ReadByte()
-		if err != nil {
-			return n, err
-		}
-		n += copy(p[n:], string(rune(c)))
-	}
-	return n, nil
 }

@@ -1,0 +1,434 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// xmlReader is a pull parser for the XML of DAX files: elements, attributes, text, character and predefined entity references, CDATA;
+// comments, processing instructions and DOCTYPE are passed over, name spaces are left to the caller. It exists for speed: a DAX of a
+// million jobs is a gigabyte, and encoding/xml, which allocates each name and value, reads 15 MB/s of it. What both accept they
+// take the same way, and this one accepts nothing malformed that matters for DAX (fuzzed against encoding/xml).
+type xmlReader struct {
+	in     *bufio.Reader
+	line   int      // of what is read next
+	start  int      // line on which the current token begins
+	name   string   // local name of the element that starts or ends
+	attrs  []string // names and values by turns, of the element that starts; names with a prefix are left out
+	text   []byte   // of a text token, valid until the next one
+	open   []string
+	rooted bool // the root element was there
+	ended  bool // the element that started was empty: its end comes next
+	tag    []byte
+	value  []byte
+	names  map[string]string
+	// known returns the string of a value that occurs again and again, or false.
+	known func(value []byte) (string, bool)
+}
+
+type xmlToken uint8
+
+const (
+	xmlStart xmlToken = iota
+	xmlEnd
+	xmlText
+	xmlEOF // after the root element
+)
+
+func newXMLReader(in *bufio.Reader, known func([]byte) (string, bool)) *xmlReader {
+	return &xmlReader{in: in, line: 1, start: 1, names: map[string]string{}, known: known}
+}
+
+func (x *xmlReader) errorf(format string, args ...any) error {
+	return &syntaxError{line: x.start, message: fmt.Sprintf(format, args...)}
+}
+
+// cut is the error of a text that ends too early.
+func (x *xmlReader) cut(err error) error {
+	if err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	inside := "before its root element"
+	if n := len(x.open); n > 0 {
+		inside = "inside <" + x.open[n-1] + ">"
+	}
+	return &syntaxError{line: x.line, truncated: true, damaged: err != io.EOF, message: "the file ends " + inside}
+}
+
+// next moves to the next token.
+func (x *xmlReader) next() (xmlToken, error) {
+	if x.ended {
+		x.ended = false
+		return xmlEnd, x.close(x.name)
+	}
+	for {
+		x.start = x.line
+		x.text = x.text[:0]
+		for {
+			part, err := x.in.ReadSlice('<')
+			x.line += bytes.Count(part, []byte{'\n'})
+			x.text = append(x.text, bytes.TrimSuffix(part, []byte{'<'})...)
+			if err == bufio.ErrBufferFull {
+				continue
+			}
+			if err == io.EOF && len(x.open) == 0 && x.rooted && len(bytes.TrimSpace(x.text)) == 0 {
+				return xmlEOF, nil
+			}
+			if err != nil {
+				return xmlEOF, x.cut(err)
+			}
+			break
+		}
+		if len(x.text) > 0 {
+			if err := x.in.UnreadByte(); err != nil { // the '<': the text is a token of its own
+				return xmlEOF, err
+			}
+			blank := len(bytes.TrimSpace(x.text)) == 0
+			if len(x.open) == 0 {
+				if !blank {
+					return xmlEOF, x.errorf("text outside the root element")
+				}
+			} else {
+				var err error
+				if x.text, err = x.resolve(x.text[:0], x.text); err != nil {
+					return xmlEOF, err
+				}
+				return xmlText, nil
+			}
+			x.in.ReadByte()
+		}
+		x.start = x.line
+		c, err := x.in.Peek(1)
+		if err != nil {
+			return xmlEOF, x.cut(err)
+		}
+		switch c[0] {
+		case '?':
+			if err := x.until("?>"); err != nil {
+				return xmlEOF, err
+			}
+			if err := x.declaration(); err != nil {
+				return xmlEOF, err
+			}
+		case '!':
+			if text, err := x.special(); err != nil {
+				return xmlEOF, err
+			} else if text {
+				return xmlText, nil
+			}
+		case '/':
+			x.in.ReadByte()
+			if err := x.until(">"); err != nil {
+				return xmlEOF, err
+			}
+			name := bytes.TrimRight(x.tag[:len(x.tag)-1], " \t\r\n")
+			return xmlEnd, x.close(x.local(name))
+		default:
+			return xmlStart, x.element()
+		}
+	}
+}
+
+// close ends the innermost element.
+func (x *xmlReader) close(name string) error {
+	n := len(x.open)
+	if n == 0 {
+		return x.errorf("</%s> closes nothing", name)
+	}
+	if x.open[n-1] != name {
+		return x.errorf("</%s> where </%s> should be", name, x.open[n-1])
+	}
+	x.open, x.name = x.open[:n-1], name
+	return nil
+}
+
+// until reads up to a delimiter into tag, the delimiter included.
+func (x *xmlReader) until(end string) error {
+	x.tag = x.tag[:0]
+	for {
+		part, err := x.in.ReadSlice(end[len(end)-1])
+		x.line += bytes.Count(part, []byte{'\n'})
+		x.tag = append(x.tag, part...)
+		if err != nil && err != bufio.ErrBufferFull {
+			return x.cut(err)
+		}
+		if err == nil && bytes.HasSuffix(x.tag, []byte(end)) {
+			return nil
+		}
+		if len(end) > 1 && len(x.tag) > 1<<12 { // a long comment is not kept
+			x.tag = append(x.tag[:0], x.tag[len(x.tag)-len(end):]...)
+		}
+	}
+}
+
+// declaration looks for the encoding in <?xml …?>, which is in tag.
+func (x *xmlReader) declaration() error {
+	text := string(x.tag)
+	if !strings.HasPrefix(text, "?xml") {
+		return nil
+	}
+	_, text, ok := strings.Cut(text, "encoding")
+	if text = strings.TrimLeft(text, " \t\r\n="); !ok || text == "" {
+		return nil
+	}
+	label, _, _ := strings.Cut(text[1:], text[:1])
+	switch strings.ToLower(label) {
+	case "utf-8", "utf8", "us-ascii", "ascii":
+	case "iso-8859-1", "latin1", "latin-1", "windows-1252":
+		x.in = bufio.NewReaderSize(&latin1{in: x.in}, window)
+	default:
+		return x.errorf("the encoding %s is not supported; convert the file to UTF-8", label)
+	}
+	return nil
+}
+
+// special reads what begins with <!; a CDATA section is a text.
+func (x *xmlReader) special() (text bool, err error) {
+	head, _ := x.in.Peek(8)
+	switch {
+	case bytes.HasPrefix(head, []byte("!--")):
+		x.in.Discard(3)
+		return false, x.until("-->")
+	case bytes.HasPrefix(head, []byte("![CDATA[")):
+		x.in.Discard(8)
+		for x.text = x.text[:0]; ; {
+			part, err := x.in.ReadSlice('>')
+			x.line += bytes.Count(part, []byte{'\n'})
+			x.text = append(x.text, part...)
+			if err != nil && err != bufio.ErrBufferFull {
+				return false, x.cut(err)
+			}
+			if err == nil && bytes.HasSuffix(x.text, []byte("]]>")) {
+				break
+			}
+		}
+		x.text = x.text[:len(x.text)-3]
+		if len(x.open) == 0 {
+			return false, x.errorf("text outside the root element")
+		}
+		if !utf8.Valid(x.text) {
+			return false, x.errorf("the text is not UTF-8")
+		}
+		return true, nil
+	}
+	depth, quote := 0, byte(0)
+	for {
+		c, err := x.in.ReadByte()
+		if err != nil {
+			return false, x.cut(err)
+		}
+		switch {
+		case c == '\n':
+			x.line++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '[' || c == '<':
+			depth++
+		case c == ']':
+			depth--
+		case c == '>':
+			if depth <= 0 {
+				return false, nil
+			}
+			depth--
+			if depth == 0 {
+				depth++ // of the internal subset
+			}
+		}
+	}
+}
+
+// element reads a start tag.
+func (x *xmlReader) element() error {
+	x.tag = x.tag[:0]
+	for quote := byte(0); ; {
+		part, err := x.in.ReadSlice('>')
+		x.line += bytes.Count(part, []byte{'\n'})
+		x.tag = append(x.tag, part...)
+		for _, c := range part {
+			switch {
+			case c == '<':
+				return x.errorf("< inside a tag")
+			case quote != 0:
+				if c == quote {
+					quote = 0
+				}
+			case c == '"' || c == '\'':
+				quote = c
+			}
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return x.cut(err)
+		}
+		if err == nil && quote == 0 {
+			break
+		}
+	}
+	tag := x.tag[:len(x.tag)-1]
+	if n := len(tag); n > 0 && tag[n-1] == '/' {
+		tag, x.ended = tag[:n-1], true
+	}
+	n := bytes.IndexAny(tag, " \t\r\n")
+	if n < 0 {
+		n = len(tag)
+	}
+	if !validName(tag[:n]) {
+		return x.errorf("<%s> is no element", tag[:n])
+	}
+	x.name = x.local(tag[:n])
+	if len(x.open) == 0 && x.rooted {
+		return x.errorf("<%s> after the end of the root element", x.name)
+	}
+	x.rooted = true
+	if x.open = append(x.open, x.name); len(x.open) > maxDepth {
+		return x.errorf("elements nested deeper than %d", maxDepth)
+	}
+	x.attrs = x.attrs[:0]
+	for rest := tag[n:]; ; {
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+		if len(rest) == 0 {
+			return nil
+		}
+		eq := bytes.IndexByte(rest, '=')
+		if eq < 0 {
+			return x.errorf("an attribute of <%s> without a value", x.name)
+		}
+		name := bytes.TrimRight(rest[:eq], " \t\r\n")
+		if !validName(name) {
+			return x.errorf("%q is no attribute of <%s>", name, x.name)
+		}
+		rest = bytes.TrimLeft(rest[eq+1:], " \t\r\n")
+		if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
+			return x.errorf("the value of attribute %s of <%s> is not in quotes", name, x.name)
+		}
+		end := bytes.IndexByte(rest[1:], rest[0])
+		if end < 0 {
+			return x.errorf("the value of attribute %s of <%s> is not closed", name, x.name)
+		}
+		value, err := x.resolve(x.value[:0], rest[1:1+end])
+		if err != nil {
+			return err
+		}
+		x.value = value[:0]
+		rest = rest[end+2:]
+		if bytes.IndexByte(name, ':') >= 0 { // xsi:… and the like
+			continue
+		}
+		s, ok := x.known(value)
+		if !ok {
+			s = string(value)
+		}
+		x.attrs = append(x.attrs, x.local(name), s)
+	}
+}
+
+// validName refuses what cannot be a name; the full tables of Unicode do not matter here.
+func validName(name []byte) bool {
+	return len(name) > 0 && bytes.IndexAny(name, "\"'&<>=/;,()[]{}!?*%$#@^~`|+\\ \t\r\n") < 0 &&
+		name[0] != '-' && name[0] != '.' && (name[0] < '0' || name[0] > '9') && utf8.Valid(name)
+}
+
+// local returns the one string of a name without its prefix.
+func (x *xmlReader) local(name []byte) string {
+	name = name[bytes.IndexByte(name, ':')+1:]
+	if s, ok := x.names[string(name)]; ok {
+		return s
+	}
+	s := string(name)
+	if len(x.names) < 1000 {
+		x.names[s] = s
+	}
+	return s
+}
+
+// resolve appends text to to, which may overlap it, with its references resolved and line ends unified.
+func (x *xmlReader) resolve(to, text []byte) ([]byte, error) {
+	if !utf8.Valid(text) {
+		return nil, x.errorf("the text is not UTF-8")
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\r':
+			if i+1 == len(text) || text[i+1] != '\n' {
+				to = append(to, '\n')
+			}
+		case c < ' ' && c != '\t' && c != '\n':
+			return nil, x.errorf("a control character 0x%02x", c)
+		case c != '&':
+			to = append(to, c)
+		default:
+			end := bytes.IndexByte(text[i:min(len(text), i+16)], ';')
+			if end < 0 {
+				return nil, x.errorf("& that begins no entity; write &amp;")
+			}
+			r, ok := entity(string(text[i+1 : i+end]))
+			if !ok {
+				return nil, x.errorf("unknown entity %s", text[i:i+end+1])
+			}
+			to = utf8.AppendRune(to, r)
+			i += end
+		}
+	}
+	return to, nil
+}
+
+func entity(name string) (rune, bool) {
+	switch name {
+	case "lt":
+		return '<', true
+	case "gt":
+		return '>', true
+	case "amp":
+		return '&', true
+	case "quot":
+		return '"', true
+	case "apos":
+		return '\'', true
+	}
+	digits, ok := strings.CutPrefix(name, "#")
+	base := 10
+	if hex, isHex := strings.CutPrefix(digits, "x"); isHex {
+		digits, base = hex, 16
+	}
+	n, err := strconv.ParseUint(digits, base, 21)
+	if !ok || err != nil || n > utf8.MaxRune || n < ' ' && n != '\t' && n != '\n' && n != '\r' || n >= 0xd800 && n < 0xe000 {
+		return 0, false
+	}
+	return rune(n), true
+}
+
+// attr returns an attribute of the element that starts, and whether it is there.
+func (x *xmlReader) attr(name string) (string, bool) {
+	for i := 0; i < len(x.attrs); i += 2 {
+		if x.attrs[i] == name {
+			return x.attrs[i+1], true
+		}
+	}
+	return "", false
+}
+
+// latin1 reads ISO 8859-1 as UTF-8.
+type latin1 struct{ in *bufio.Reader }
+
+func (l *latin1) Read(p []byte) (n int, err error) {
+	for n+2 <= len(p) {
+		if n > 0 && l.in.Buffered() == 0 {
+			return n, nil
+		}
+		c, err := l.in.ReadByte()
+		if err != nil {
+			return n, err
+		}
+		n += copy(p[n:], string(rune(c)))
+	}
+	return n, nil
+}
