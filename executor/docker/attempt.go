@@ -411,6 +411,10 @@ func (a *attempt) measure(x *planner.AttemptExited, c container.InspectResponse)
 			u.Missing |= m.counter
 		}
 	}
+	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.ContainerJSONBase != nil && len(c.HostConfig.BlkioDeviceReadBps) == 0 &&
+		k.ReadBytes+k.WrittenBytes == 0 { // perhaps nobody counted: see counting
+		u.Missing |= planner.CounterIO
+	}
 	u.Applied = limitsOf(final.Limits)
 	x.Usage = *u
 	// Without the kernel's own count, Docker's flag needs a second witness: the peak has reached the limit.

@@ -322,6 +322,9 @@ func (r *Runtime) makeGroups() error {
 			io := r.cfg.IO[i]
 			l.ReadBps, l.WriteBps, l.ReadIOPS, l.WriteIOPS = io.ReadBps, io.WriteBps, io.ReadIOPS, io.WriteIOPS
 		}
+		if l.ReadBps == 0 && r.tree.Mode() != cgroup.Unified {
+			l.ReadBps = counting
+		}
 		err := r.tree.Create(group, l)
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EROFS) {
 			r.group, r.groups = "", nil
@@ -335,6 +338,9 @@ func (r *Runtime) makeGroups() error {
 	}
 	return nil
 }
+
+// counting is a limit that holds nothing back: recent kernels count block I/O for cgroup v1 only on disks where some limit was ever set.
+const counting = 1 << 50
 
 // nodePeriod is longer than that of tasks, so that a task's own quota holds it back before its node's does.
 const nodePeriod = 100 * time.Millisecond

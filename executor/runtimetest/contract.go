@@ -29,7 +29,8 @@ type Setup struct {
 	// Task makes a task of that kind; nil if the runtime has none, as one that finishes everything at once has no long ones.
 	Task func(t *testing.T, w Work) *executor.TaskSpec
 	// File makes a file that lies on node 0 and can be copied; nil if the platform has one node.
-	File func(t *testing.T) *executor.FileSpec
+	File     func(t *testing.T) *executor.FileSpec
+	Workflow *executor.WorkflowSpec // of the file
 }
 
 // Run tests the runtimes that setup makes, one each time it is called.
@@ -172,7 +173,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			t.Skip("this platform has one node: nothing to copy between")
 		}
 		f := h.File(t)
-		h.must(h.Runtime.Copy(h.ctx, executor.Copy{File: f.ID, Spec: f, From: 0, To: 1}))
+		h.must(h.Runtime.Copy(h.ctx, executor.Copy{File: f.ID, Spec: f, Workflow: h.Workflow, From: 0, To: 1}))
 		h.until("appeared", func(b planner.Body) bool { return b == planner.FileAppeared{File: f.ID, Node: 1} })
 	})
 }

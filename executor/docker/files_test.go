@@ -1,0 +1,179 @@
+package docker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/planner"
+)
+
+// containers lists the names of a run's containers.
+func containers(t *testing.T, run string) []string {
+	t.Helper()
+	cli, err := docker.Connect(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	all, err := cli.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", docker.LabelRun+"="+run))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Names...)
+	}
+	return names
+}
+
+func TestFilesGoFromTaskToTask(t *testing.T) {
+	r := newRig(t, twoNodes)
+	given := filepath.Join(t.TempDir(), "given")
+	r.must(os.WriteFile(given, []byte("from outside\n"), 0o600))
+	in := r.file("data/in.txt")
+	in.Produced, in.External = false, given
+	mid := r.file("sub/dir/mid.txt")
+	mid.Final = false
+	a := r.sh("tr a-z A-Z < data/in.txt", mid)
+	a.Inputs, a.Stdout = []*executor.FileSpec{in}, "sub/dir/mid.txt"
+	r.wants(r.exit(r.launch(a, nil)), planner.OK)
+
+	// On the other node: copied there, read through standard input, and changed in place.
+	last := r.file("last")
+	b := r.sh("cat > last; echo more >> sub/dir/mid.txt; printf 'no line end' >> last", last)
+	b.Inputs, b.Stdin = []*executor.FileSpec{mid}, "sub/dir/mid.txt"
+	x := r.exit(r.launch(b, func(l *executor.Launch) {
+		l.Node, l.Fetch = 1, []executor.Fetch{{File: mid.ID, Spec: mid, From: 0}}
+	}))
+	if x.Outcome != planner.OK && x.Outcome != planner.ExitCode {
+		t.Fatal(x.Message)
+	}
+	if x.Usage.CopiedBytes != 13 {
+		t.Errorf("copied %d bytes, not 13", x.Usage.CopiedBytes)
+	}
+	if got := r.read(r.node(1, "sub/dir/mid.txt")); got != "FROM OUTSIDE\n" {
+		t.Errorf("the copy is %q: a task could change its input", got)
+	}
+	result := filepath.Join(r.config.Dir, "results", "wf", "last")
+	if got := r.read(result); got != "FROM OUTSIDE\nno line end" {
+		t.Errorf("result %q", got)
+	}
+	if me := uint32(os.Getuid()); ownedBy(t, result) != me || ownedBy(t, r.node(0, "sub/dir/mid.txt")) != me {
+		t.Error("outputs do not belong to the caller")
+	}
+	if got := r.read(given); got != "from outside\n" {
+		t.Errorf("the user's file is now %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(r.config.Dir, "results", "wf", "sub")); err == nil {
+		t.Error("a file that a task reads is among the results")
+	}
+}
+
+func TestInputThatIsAlsoOutput(t *testing.T) {
+	r := newRig(t, nil)
+	f := r.file("f")
+	f.Produced, f.Size, f.Sized = true, 5, true
+	r.must(os.MkdirAll(filepath.Dir(r.node(0, "f")), 0o755))
+	r.must(os.WriteFile(r.node(0, "f"), []byte("one\n"), 0o644))
+	s := r.sh("echo two >> f", f)
+	s.Inputs = []*executor.FileSpec{f}
+	r.wants(r.exit(r.launch(s, nil)), planner.OK)
+	if got := r.read(r.node(0, "f")); got != "one\ntwo\n" {
+		t.Errorf("f is %q", got)
+	}
+}
+
+func TestMadeUpInputsHaveTheirSizeAndDoNotCompress(t *testing.T) {
+	r := newRig(t, twoNodes)
+	f := r.file("x")
+	f.Produced, f.Size, f.Sized = false, 300_001, true
+	for node := range 2 {
+		s := r.sh("test $(wc -c < x) = 300001 && test $(gzip -c < x | wc -c) -gt 290000")
+		s.Inputs = []*executor.FileSpec{f}
+		r.wants(r.exit(r.launch(s, func(l *executor.Launch) { l.Node = planner.NodeID(node) })), planner.OK)
+	}
+}
+
+func TestBinaryOutputIsKeptByteForByte(t *testing.T) {
+	r := newRig(t, nil)
+	out := r.file("out.bin")
+	s := r.sh(`printf 'a\0\377\n\n\r'; i=0; while [ $i -lt 3000 ]; do printf 'long line without end '; i=$((i+1)); done`, out)
+	s.Stdout = "out.bin"
+	r.wants(r.exit(r.launch(s, nil)), planner.OK)
+	if got, want := r.read(r.node(0, "out.bin")), "a\x00\xff\n\n\r"+strings.Repeat("long line without end ", 3000); got != want {
+		t.Errorf("%d bytes, not %d, or others", len(got), len(want))
+	}
+}
+
+func TestHostileOutputs(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, nil)
+	for _, c := range []struct{ name, script, output, says string }{
+		{"symbolic link to a file of the host", "ln -s " + secret + " out", "out", "symbolic link"},
+		{"symbolic link to its own file", "echo x > y; ln -s y out", "out", "symbolic link"},
+		{"directory", "mkdir out", "out", "directory"},
+		{"pipe", "mkfifo out", "out", "pipe"},
+		{"below a symbolic link", "rm -rf d; ln -s " + filepath.Dir(secret) + " d", "d/secret", "symbolic link"},
+		{"work directory emptied and made a trap", "rm -rf .command.log .exitcode; ln -s " + secret + " .command.log; ln -s " + secret + " .exitcode; rm -f out", "out", "not written"},
+		{"link at the error stream", "ln -sf " + secret + " .command.err; exit 0", "out", "not written"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r.t = t
+			x := r.exit(r.launch(r.sh(c.script, r.file(c.output)), nil))
+			r.wants(x, planner.OutputMissing, c.says)
+			if strings.Contains(x.Message, "secret") && !strings.Contains(c.output, "secret") {
+				t.Errorf("message tells the content or place of a file of the host: %q", x.Message)
+			}
+			if got := r.read(secret); got != "secret" {
+				t.Errorf("the file of the host is now %q", got)
+			}
+			if st, err := os.Stat(secret); err != nil || st.Mode().Perm() != 0o600 {
+				t.Errorf("the file of the host has mode %v, %v", st.Mode(), err)
+			}
+			if _, err := os.Lstat(r.node(0, "out")); err == nil {
+				t.Error("it was published")
+			}
+		})
+	}
+}
+
+func TestNothingIsPublishedUnlessAllIsThere(t *testing.T) {
+	r := newRig(t, nil)
+	r.wants(r.exit(r.launch(r.sh("echo a > a", r.file("a"), r.file("b")), nil)), planner.OutputMissing, `"b"`)
+	if _, err := os.Lstat(r.node(0, "a")); err == nil {
+		t.Error("a was published without b")
+	}
+}
+
+func TestSetUserIDIsTakenAway(t *testing.T) {
+	r := newRig(t, nil)
+	r.wants(r.exit(r.launch(r.sh("cp /bin/busybox p; chmod 6755 p", r.file("p")), nil)), planner.OK)
+	if st, err := os.Stat(r.node(0, "p")); err != nil || st.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+}
+
+func TestWrittenElsewhereIsRefused(t *testing.T) {
+	r := newRig(t, nil)
+	f := r.file("in")
+	f.Produced, f.Size, f.Sized = false, 10, true
+	s := r.sh("echo x > in; echo x > ../other; echo x > " + r.config.Dir + "/nodes/x; true")
+	s.Inputs = []*executor.FileSpec{f}
+	r.wants(r.exit(r.launch(s, nil)), planner.OK)
+	if got := r.read(r.node(0, "in")); len(got) != 10 {
+		t.Errorf("an input was changed to %q", got)
+	}
+	if _, err := os.Lstat(filepath.Join(r.config.Dir, "nodes", "x")); err == nil {
+		t.Error("a task wrote outside its directory")
+	}
+}

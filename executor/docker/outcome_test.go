@@ -1,0 +1,234 @@
+package docker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+func TestShortTaskIsMeasured(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.sh("dd if=/dev/zero of=big bs=64k count=16 conv=fsync 2>/dev/null; echo out; echo err >&2")
+	x := r.exit(r.launch(s, nil))
+	r.wants(x, planner.OK)
+	u := x.Usage
+	if os.Geteuid() == 0 && u.Missing != 0 {
+		t.Errorf("missing counters %b", u.Missing)
+	}
+	if u.CPUUser+u.CPUSystem <= 0 || u.PeakMemory <= 0 {
+		t.Errorf("no CPU time or memory: %+v", u)
+	}
+	if u.Missing&planner.CounterIO == 0 && (u.WrittenBytes < 1<<20 || u.WriteOps == 0) {
+		t.Errorf("wrote %d bytes in %d operations, not 1 MiB", u.WrittenBytes, u.WriteOps)
+	}
+	if u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created || u.Ended <= u.Started || x.Ran != u.Ended.Sub(u.Started) {
+		t.Errorf("instants out of order, or ran %v: %+v", x.Ran, u)
+	}
+	if out, err := r.read(filepath.Join(r.work(s), ".command.out")), r.read(filepath.Join(r.work(s), ".command.err")); out != "out\n" || err != "err\n" {
+		t.Errorf("output %q, error %q", out, err)
+	}
+	if code := r.read(filepath.Join(r.work(s), ".exitcode")); code != "0" {
+		t.Errorf(".exitcode %q", code)
+	}
+}
+
+func TestEndsAreClasses(t *testing.T) {
+	r := newRig(t, nil)
+	limited := func(l *executor.Launch) { l.Hold[unit.Memory] = 32 << 20 }
+	hog := "tail -c 200000000 /dev/zero | wc -c" // tail keeps all of it
+	for _, c := range []struct {
+		name    string
+		task    func() *executor.TaskSpec
+		change  func(*executor.Launch)
+		outcome planner.Outcome
+		code    int
+		says    []string
+	}{
+		{"exit code and last words", func() *executor.TaskSpec { return r.sh("echo first >&2; echo $'second\\x1b[31m' >&2; exit 3") }, nil, planner.ExitCode, 3,
+			[]string{"exit code 3", "first", "second"}},
+		{"command not found", func() *executor.TaskSpec {
+			s := r.sh("")
+			s.Command, s.Shell = []string{"no-such-program", "x"}, false
+			return s
+		}, nil, planner.ExitCode, 127, []string{"no-such-program"}},
+		{"crash", func() *executor.TaskSpec { return r.sh("sh -c 'kill -SEGV $$'; exit $?") }, nil, planner.ExitCode, 139, []string{"segmentation"}},
+		{"out of memory", func() *executor.TaskSpec { return r.sh("exec tail -c 200000000 /dev/zero") }, limited, planner.OutOfMemory, 137, []string{"33554432"}},
+		{"out of memory in a child, reported", func() *executor.TaskSpec { return r.sh(hog + "; exit 5") }, limited, planner.OutOfMemory, 5, nil},
+		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited, planner.OK, 0, []string{"succeeded, although"}},
+		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, planner.Killed, 137, []string{"SIGKILL"}},
+		{"time limit", func() *executor.TaskSpec {
+			s := r.sh("trap 'exit 0' TERM; sleep 100 & wait")
+			s.TimeLimit = 300 * time.Millisecond
+			return s
+		}, nil, planner.TimedOut, 0, []string{"300ms"}},
+		{"output missing", func() *executor.TaskSpec { return r.sh("echo > b", r.file("a"), r.file("b")) }, nil, planner.OutputMissing, 0, []string{`"a" was not written`}},
+		{"no such image", func() *executor.TaskSpec {
+			s := r.sh("true")
+			s.Image = "gantry/no-such-image:1"
+			return s
+		}, nil, planner.HostError, -1, []string{"gantry/no-such-image", "docker pull"}},
+		{"emulated, with nothing to do", func() *executor.TaskSpec { return r.emulated() }, nil, planner.OK, 0, nil},
+		{"emulated, an input too short", func() *executor.TaskSpec {
+			s := r.emulated()
+			f := r.file("short")
+			r.must(os.WriteFile(r.node(0, "short"), []byte("12345"), 0o644))
+			f.Size, f.Sized = 100, true
+			s.Inputs = []*executor.FileSpec{f}
+			return s
+		}, nil, planner.ExitCode, 70, []string{"missed", "short"}},
+		{"emulated, out of memory", func() *executor.TaskSpec {
+			s := r.emulated()
+			s.Memory = 100 << 20
+			return s
+		}, limited, planner.OutOfMemory, 137, nil},
+		{"a file name that leaves its directory", func() *executor.TaskSpec { return r.sh("true", r.file("../../etc/passwd")) }, nil, planner.HostError, -1, []string{"unsafe path", "../../etc/passwd"}},
+		{"an absolute file name", func() *executor.TaskSpec { return r.sh("true", r.file("/etc/passwd")) }, nil, planner.HostError, -1, []string{"unsafe path"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r.t = t
+			x := r.exit(r.launch(c.task(), c.change))
+			r.wants(x, c.outcome, c.says...)
+			if x.ExitCode != c.code {
+				t.Errorf("exit code %d, not %d", x.ExitCode, c.code)
+			}
+			if c.outcome == planner.OutOfMemory && x.Usage.OOMKills == 0 {
+				t.Error("no out-of-memory kill was counted")
+			}
+			if strings.Contains(x.Message, "\x1b") {
+				t.Errorf("escape sequence in message %q", x.Message)
+			}
+		})
+	}
+}
+
+func TestKilledFromOutside(t *testing.T) {
+	r := newRig(t, nil)
+	a := r.launch(r.sh("sleep 300"), nil)
+	r.started(a)
+	cli, err := docker.Connect(r.ctx, "")
+	r.must(err)
+	defer cli.Close()
+	r.must(cli.ContainerKill(r.ctx, "gantry-"+r.config.Run+"-a0", "KILL"))
+	r.wants(r.exit(a), planner.Killed, "SIGKILL")
+}
+
+func TestGraceLetsAProgramEnd(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.sh("trap 'echo bye; exit 0' TERM; sleep 300 & wait")
+	a := r.launch(s, nil)
+	r.started(a)
+	time.Sleep(200 * time.Millisecond) // until the trap is set
+	r.must(r.Kill(r.ctx, a, planner.Preempted, 30*time.Second))
+	r.wants(r.exit(a), planner.Preempted)
+	if out := r.read(filepath.Join(r.work(s), ".command.out")); out != "bye\n" {
+		t.Errorf("said %q", out)
+	}
+}
+
+func TestForkBombIsHeld(t *testing.T) {
+	r := newRig(t, func(c *docker.Config) { c.PIDs = 20 })
+	x := r.exit(r.launch(r.sh("for i in $(seq 100); do sleep 1 & done 2>/dev/null; wait; exit 4"), nil))
+	if x.Outcome != planner.ExitCode || x.Usage.Applied.PIDs != 20 && x.Usage.Missing == 0 {
+		t.Errorf("%v (%s), applied %+v", x.Outcome, x.Message, x.Usage.Applied)
+	}
+	if x.Usage.Missing == 0 && !strings.Contains(x.Message, "forks were refused") {
+		t.Errorf("message %q does not tell of refused forks", x.Message)
+	}
+}
+
+func TestLimitsAreReadBack(t *testing.T) {
+	r := newRig(t, func(c *docker.Config) {
+		c.Platform.Nodes[0].Speed = 0.5
+		c.Platform.Nodes[0].Capacity[unit.Disk] = 20 << 20
+		c.IO = []docker.IOLimits{{ReadBps: 20 << 20, WriteBps: 10 << 20, ReadIOPS: 500, WriteIOPS: 400}}
+	})
+	x := r.exit(r.launch(r.sh("true"), func(l *executor.Launch) {
+		l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20, unit.Disk: 15 << 20}
+	}))
+	r.wants(x, planner.OK)
+	want := planner.Limits{CPUMillicores: 250, Memory: 48 << 20, MemorySwap: 48 << 20, PIDs: docker.DefaultPIDs, ReadBps: 15 << 20, WriteBps: 10 << 20,
+		ReadIOPS: 500, WriteIOPS: 400}
+	got := x.Usage.Applied
+	if r.warned["blkio-device"] != "" || r.warned["blkio"] != "" {
+		got.ReadBps, got.WriteBps, got.ReadIOPS, got.WriteIOPS = want.ReadBps, want.WriteBps, want.ReadIOPS, want.WriteIOPS
+	}
+	if got.MemorySwap == 0 { // no swap accounting
+		got.MemorySwap = want.MemorySwap
+	}
+	if got != want {
+		t.Errorf("applied %+v\nwant    %+v", got, want)
+	}
+}
+
+func TestContainerIsLockedDown(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.sh(`id -u; id -g; echo $HOME; pwd
+touch /x 2>/dev/null && echo root writable
+grep NoNewPrivs /proc/self/status; grep CapEff /proc/self/status
+ls /sys/class/net | tr '\n' ' '; grep -c ' up ' /proc/net/route
+touch /tmp/scratch && echo tmp`)
+	r.wants(r.exit(r.launch(s, nil)), planner.OK)
+	out := r.read(filepath.Join(r.work(s), ".command.out"))
+	for _, want := range []string{"/tmp\n", r.work(s), "NoNewPrivs:\t1", "CapEff:\t0000000000000000", "lo ", "tmp\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "root writable") || strings.HasPrefix(out, "0\n") || strings.Contains(out, "eth0") {
+		t.Errorf("root, network or a writable root file system:\n%s", out)
+	}
+}
+
+func TestSuspendedTimeIsNotRunningTime(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.sh("sleep 0.3")
+	s.TimeLimit = time.Second // would strike if the suspension counted
+	a := r.launch(s, nil)
+	r.started(a)
+	r.must(r.Suspend(r.ctx, a))
+	r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: a} })
+	time.Sleep(1500 * time.Millisecond)
+	r.must(r.Resume(r.ctx, a))
+	r.until(func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: a} })
+	x := r.exit(a)
+	r.wants(x, planner.OK)
+	if whole := x.Usage.Ended.Sub(x.Usage.Started); x.Ran > whole-1400*time.Millisecond {
+		t.Errorf("ran %v of %v, though suspended for 1.5 s of it", x.Ran, whole)
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	r := newRig(t, twoNodes)
+	for range 3 {
+		r.exit(r.launch(r.sh("true"), nil))
+	}
+	r.must(r.Close())
+	cli, err := docker.Connect(r.ctx, "")
+	r.must(err)
+	defer cli.Close()
+	if names := containers(t, r.config.Run); len(names) > 0 {
+		t.Errorf("containers left: %v", names)
+	}
+	left, _ := filepath.Glob("/sys/fs/cgroup/*/gantry/" + strings.ReplaceAll(r.config.Run, "T", "_54") + "*")
+	for _, p := range left {
+		t.Errorf("control group left: %s", p)
+	}
+}
+
+// ownedBy returns whom a file belongs to.
+func ownedBy(t *testing.T, path string) uint32 {
+	t.Helper()
+	st, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Sys().(*syscall.Stat_t).Uid
+}
