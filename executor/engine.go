@@ -247,9 +247,10 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 // arrive admits what has arrived by now. A submission that cannot run here is refused with its reason; the others go on.
 func (e *Engine) arrive(now planner.Time) error {
 	for len(e.Arrivals) > 0 && e.Arrivals[0].At <= now && e.control == 0 {
-		sub := &e.Arrivals[0]
+		sub := e.Arrivals[0]
+		e.Arrivals[0] = Submission{} // a large trace need not stay in memory once it was logged
 		e.Arrivals = e.Arrivals[1:]
-		adm, err := e.Admit.Admit(sub, now)
+		adm, err := e.Admit.Admit(&sub, now)
 		if err != nil {
 			e.rejected = append(e.rejected, err)
 			continue
@@ -318,6 +319,7 @@ func (e *Engine) keep(ctx context.Context) error {
 		e.Watch(e.Planner.View(), e.batch.Events, e.batch.Admissions)
 	}
 	clear(e.batch.Events)
+	clear(e.batch.Admissions)
 	e.batch.Events, e.batch.Admissions = e.batch.Events[:0], e.batch.Admissions[:0]
 	return nil
 }

@@ -85,7 +85,8 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 		from = max(from, c.believedEnd(seg))
 	}
 	run := c.Est.Run(task, node)
-	site := Site{Node: n, Need: task.Need, From: from, Dur: run.Run, Run: run}
+	// A run believed to take no time still holds its place for an instant.
+	site := Site{Node: n, Need: task.Need, From: from, Dur: max(run.Run, 1), Run: run}
 	if len(c.Nodes()) == 1 {
 		return site, true
 	}
@@ -114,10 +115,11 @@ func (c *Cycle) arrival(f FileID, n NodeID) (Time, time.Duration) {
 			return c.now, 0
 		}
 		d := c.Platform().MoveTime(c.File(f).Size, from, n)
-		if at, ok := c.Draft.copies[copyKey{f, n}]; ok { // under way
-			return max(at, c.now+1), d
+		at, underWay := c.Draft.copies[copyKey{f, n}]
+		if !underWay {
+			at = c.now.Add(d)
 		}
-		return c.now.Add(d), d
+		return max(at, c.now+1), d // even a copy that takes no time has to be reported
 	}
 	if p := c.File(f).Producer; p != None {
 		if seg, ok := c.Draft.Of(p); ok {

@@ -121,6 +121,18 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	return nil
 }
 
+// Adopt begins an attempt that a log shows as under way: one that had started does not start again, and has its whole runtime to go.
+func (r *Runtime) Adopt(ctx context.Context, l executor.Launch) error {
+	if err := r.Start(ctx, l); err != nil || !l.Started {
+		return err
+	}
+	a := &r.attempts[l.Attempt]
+	a.version++
+	a.state, a.since = running, r.now
+	r.push(item{at: r.now.Add(a.left), kind: exited, attempt: l.Attempt, version: a.version})
+	return nil
+}
+
 // Copy implements executor.Runtime.
 func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
 	r.push(item{at: r.now.Add(r.cfg.Platform.MoveTime(c.Spec.Size, c.From, c.To)), kind: appeared, attempt: planner.None, file: c.File, node: c.To})

@@ -1,0 +1,283 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// randomWorkflow is a layered DAG with files on its edges.
+func randomWorkflow(r *rand.Rand, n int) *trace.Workflow {
+	w := &trace.Workflow{Name: "random", Label: "random"}
+	for i := range n {
+		t := trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%3), Cores: float64(1+r.IntN(4)) / 2, Retries: -1,
+			Runtime: time.Duration(r.IntN(20)) * time.Second, MemoryBytes: int64(r.IntN(3)) << 30}
+		w.Tasks = append(w.Tasks, t)
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", i), Size: int64(r.IntN(5)) * 1e6, Sized: true, Producer: int32(i)})
+		w.Tasks[i].Outputs = []int32{int32(i)}
+		for p := max(0, i-6); p < i; p++ {
+			if r.IntN(4) == 0 {
+				w.Tasks[p].Children = append(w.Tasks[p].Children, int32(i))
+				w.Tasks[i].Parents = append(w.Tasks[i].Parents, int32(p))
+				if r.IntN(3) > 0 {
+					w.Tasks[i].Inputs = append(w.Tasks[i].Inputs, int32(p))
+				}
+			}
+		}
+	}
+	return w
+}
+
+func randomPlatform(r *rand.Rand) *planner.Platform {
+	p := &planner.Platform{Groups: []string{"a", "b"}, Overlapped: r.IntN(2) == 0,
+		Bandwidth: [][]unit.BytesPerSecond{{0, 2e6}, {2e6, 1e6}}, Latency: [][]int64{{0, 1e8}, {1e8, 0}}}
+	for i := range 1 + r.IntN(4) {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Group: planner.GroupID(i % 2), Keeps: unit.Of(unit.Memory),
+			Capacity: unit.Vector{2000 + 1000*int64(r.IntN(3)), 4 << 30, unit.Unlimited}, Speed: []float64{1, 0.5, 2}[r.IntN(3)]})
+	}
+	return p
+}
+
+// record is what a run did, by its events.
+type record struct {
+	events []planner.Event
+	tasks  []planner.Task
+	ended  planner.Time
+}
+
+func runRandom(t *testing.T, spec string, seed uint64) record {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 7))
+	p := randomPlatform(r)
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := &predict.Declared{}
+	wrong := []float64{1, 0.5, 2, 0.1}[r.IntN(4)]
+	faults := r.IntN(2) == 0
+	e := &executor.Engine{
+		Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, seed),
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
+				declared.Declare(id, time.Duration(float64(run)*wrong), on, s)
+			}},
+		Runtime: sim.New(sim.Config{Platform: p, Startup: time.Duration(r.IntN(2)) * 100 * time.Millisecond,
+			Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+				if !faults || l.Try > 1 || l.Task%5 != 0 {
+					return planner.OK, 0
+				}
+				return planner.Outcomes()[1+int(l.Task)%8], 0.5
+			}}),
+	}
+	for i := range 1 + r.IntN(4) {
+		e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i), Workflow: randomWorkflow(r, 5+r.IntN(30)),
+			Release: planner.Time(r.IntN(2)) * 30e9})
+	}
+	var rec record
+	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+		for _, ev := range events {
+			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
+				c := *pc
+				c.Took = 0
+				ev.Body = &c
+			}
+			rec.events = append(rec.events, ev)
+		}
+		for _, a := range admitted {
+			rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
+		}
+	}
+	res, err := e.Run(t.Context())
+	if err != nil {
+		t.Fatalf("%s, seed %d: %v", spec, seed, err)
+	}
+	if len(res.Refused) > 0 {
+		t.Fatalf("%s, seed %d: %v", spec, seed, res.Refused)
+	}
+	verify(t, spec, seed, p, &rec)
+	rec.ended = res.Ended
+	return rec
+}
+
+// verify checks what must hold whatever the policy: no node over its capacity, no task before its parents, every task ends well at most
+// once, and all end.
+func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *record) {
+	t.Helper()
+	fatal := func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf("%s, seed %d: %s", spec, seed, fmt.Sprintf(format, args...))
+	}
+	type attempt struct {
+		task planner.TaskID
+		node planner.NodeID
+		hold unit.Vector
+		over bool
+	}
+	var attempts []attempt
+	used := make([]unit.Vector, len(p.Nodes))
+	done := map[planner.TaskID]bool{}
+	failed := map[planner.TaskID]bool{}
+	running := map[planner.TaskID]bool{}
+	for _, ev := range rec.events {
+		switch b := ev.Body.(type) {
+		case *planner.PlanCommitted:
+			for _, o := range b.Orders {
+				if o.Kind != planner.OrderStart {
+					continue
+				}
+				if running[o.Task] || done[o.Task] {
+					fatal("task %d is started twice", o.Task)
+				}
+				for _, parent := range rec.tasks[o.Task].Parents {
+					if !done[parent] {
+						fatal("task %d starts at %v, before its parent %d has ended", o.Task, ev.At, parent)
+					}
+				}
+				running[o.Task] = true
+				attempts = append(attempts, attempt{o.Task, o.Node, o.Hold, false})
+				used[o.Node] = used[o.Node].Add(o.Hold)
+				if !used[o.Node].Fits(p.Nodes[o.Node].Capacity) {
+					fatal("node %d holds %v of %v at %v", o.Node, used[o.Node], p.Nodes[o.Node].Capacity, ev.At)
+				}
+			}
+		case *planner.AttemptExited:
+			a := &attempts[b.Attempt]
+			if a.over {
+				fatal("attempt %d ends twice", b.Attempt)
+			}
+			a.over, running[a.task] = true, false
+			used[a.node] = used[a.node].Sub(a.hold)
+			done[a.task] = b.Outcome == planner.OK
+			failed[a.task] = b.Outcome != planner.OK
+		}
+	}
+	for _, task := range rec.tasks {
+		if done[task.ID] || failed[task.ID] {
+			continue
+		}
+		skipped := false
+		for _, parent := range task.Parents {
+			skipped = skipped || !done[parent]
+		}
+		if !skipped {
+			fatal("task %d never ran though its parents are done", task.ID)
+		}
+	}
+}
+
+func TestEveryPolicyKeepsTheRulesOnRandomLoads(t *testing.T) {
+	for _, row := range policy.Table() {
+		t.Run(row.Name, func(t *testing.T) {
+			for seed := range uint64(150) {
+				runRandom(t, row.Name, seed)
+			}
+		})
+	}
+}
+
+func TestEveryPolicyDecidesAlikeOnTheSameInput(t *testing.T) {
+	for _, row := range policy.Table() {
+		t.Run(row.Name, func(t *testing.T) {
+			for seed := range uint64(20) {
+				a, b := runRandom(t, row.Name, seed), runRandom(t, row.Name, seed)
+				if !reflect.DeepEqual(a.events, b.events) {
+					t.Fatalf("seed %d: two runs of the same input differ", seed)
+				}
+			}
+		})
+	}
+}
+
+// A log cut at any batch and replayed leads to a run that ends as it must, with nothing done twice.
+func TestRestartFromTheLogAtAnyPoint(t *testing.T) {
+	for _, row := range policy.Table() {
+		t.Run(row.Name, func(t *testing.T) {
+			for seed := range uint64(8) {
+				restart(t, row.Name, seed)
+			}
+		})
+	}
+}
+
+func restart(t *testing.T, spec string, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 11))
+	p := randomPlatform(r)
+	p.Overlapped = false
+	subs := []executor.Submission{{Name: "w", Workflow: randomWorkflow(r, 25)}}
+	var log []executor.Batch
+	build := func(from planner.Time) *executor.Engine {
+		pol, err := policy.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared := &predict.Declared{}
+		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, seed),
+			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
+	}
+	first := build(0)
+	first.Arrivals = append([]executor.Submission(nil), subs...)
+	first.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+		log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...), Admissions: append([]*executor.Admission(nil), admitted...)})
+	}
+	if _, err := first.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	whole := log
+	for cut := 1; cut < len(whole); cut++ {
+		last := whole[cut-1].Events[len(whole[cut-1].Events)-1].At
+		e := build(last)
+		log = nil
+		var rec record
+		for _, b := range whole[:cut] {
+			if err := e.Replay(b); err != nil {
+				t.Fatalf("%s, seed %d, cut %d: %v", spec, seed, cut, err)
+			}
+			rec.events = append(rec.events, b.Events...)
+			for _, a := range b.Admissions {
+				rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
+			}
+		}
+		e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+			rec.events = append(rec.events, events...)
+		}
+		if err := e.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Run(t.Context()); err != nil {
+			t.Fatalf("%s, seed %d, cut %d: %v", spec, seed, cut, err)
+		}
+		verify(t, spec, seed, p, &rec)
+		if v := e.Planner.View(); len(v.Present()) != 0 {
+			t.Fatalf("%s, seed %d, cut %d: %d workflows left", spec, seed, cut, len(v.Present()))
+		}
+	}
+}
+
+// adopting is a simulation whose attempts outlive the engine: what was under way goes on.
+type adopting struct{ *sim.Runtime }
+
+func (a adopting) Recover(ctx context.Context, live []executor.Launch) error {
+	for _, l := range live {
+		if l.Started {
+			l.Spec = &executor.TaskSpec{Name: l.Spec.Name, Workflow: l.Spec.Workflow, Run: l.Spec.Run / 2}
+		}
+		if err := a.Runtime.Adopt(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
