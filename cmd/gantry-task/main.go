@@ -45,6 +45,7 @@ func run(args []string) int {
 		return emulate.ExitSpec
 	}
 	t := &task{spec: spec}
+	t.report.StartCPUNanos = processCPU()
 	t.work()
 	t.report.Phases.WallNanos = int64(time.Since(began))
 	if err := t.leaveReport(); err != nil {

@@ -26,7 +26,10 @@ const (
 // Spec is the work of one task. The zero Spec asks for nothing, and nothing is done then. The order of the work is fixed: memory is
 // taken and held to the end, inputs are read, CPU time is spent, outputs are written.
 type Spec struct {
-	CPUNanos    int64   `json:"cpu_nanos"`            // CPU time to spend, over all threads, by the CPU clock; reading and writing count
+	// CPUNanos is the CPU time to spend, over all threads, by the CPU clock. What the process needs besides computing counts: starting
+	// (what the container's set-up used before it became this program included), touching memory, reading and writing. So the counters
+	// of the container show what was asked.
+	CPUNanos    int64   `json:"cpu_nanos"`
 	Threads     int     `json:"threads,omitempty"`    // that share the CPU time; 0 is 1
 	DutyPercent float64 `json:"duty,omitempty"`       // part of the time a thread computes, (0, 100]; it sleeps for the rest; 0 is 100
 	IdleNanos   int64   `json:"idle_nanos,omitempty"` // to sleep on top of that: a task that waits and hardly computes
@@ -121,6 +124,7 @@ type Report struct {
 	Write  Amount `json:"written_bytes"`
 
 	OwnMemoryBytes int64  `json:"own_memory_bytes"` // the emulator's resident set before it took any
+	StartCPUNanos  int64  `json:"start_cpu_nanos"`  // CPU time of the process until the emulator began, the container's set-up included
 	OwnCPUNanos    int64  `json:"own_cpu_nanos"`    // CPU time of everything but computing: starting, touching memory, reading and writing
 	DirectReads    int    `json:"direct_reads"`     // input files read with O_DIRECT; the others were dropped from the cache first
 	DirectWrites   int    `json:"direct_writes"`

@@ -1,0 +1,373 @@
+// Package crashtest kills gantry as a crash would, at random moments, and lets it resume. What must hold whatever the moment: the
+// log opens, every task succeeds exactly once, no container is left, and the results are those of a run that nobody disturbed.
+package crashtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+)
+
+const (
+	image      = "gantry/busybox:latest"
+	exitInput  = 3 // of gantry: among others, no such run
+	maxKills   = 6 // of one run; then it may go through
+	patience   = 3 * time.Minute
+	defaultRun = 3 // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
+)
+
+func TestKilledRunsAreResumedWithoutLoss(t *testing.T) {
+	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+	}
+	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun), uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
+	t.Logf("%d rounds, seed %d", rounds, seed)
+	gantry := build(t)
+	random := rand.New(rand.NewPCG(seed, 1))
+
+	undisturbed := newRun(t, gantry, "undisturbed")
+	began := time.Now()
+	if code, out := undisturbed.gantry("run", undisturbed.args...).wait(t); code != 0 {
+		t.Fatalf("the undisturbed run ends with %d:\n%s", code, out)
+	}
+	length := time.Since(began)
+	undisturbed.check(t)
+	want := undisturbed.results(t)
+	if len(want) == 0 {
+		t.Fatal("the undisturbed run has no results")
+	}
+
+	for round := range rounds {
+		t.Run(fmt.Sprintf("round %d", round+1), func(t *testing.T) {
+			r := newRun(t, gantry, fmt.Sprintf("crash-%d-%d", seed, round+1))
+			kills := r.disturb(t, random, length)
+			t.Logf("killed %d times: %v", len(kills), kills)
+			r.check(t)
+			got := r.results(t)
+			for name, sum := range want {
+				if got[name] != sum {
+					t.Errorf("result %s is %q, in the undisturbed run it is %q", name, got[name], sum)
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("%d results, not %d", len(got), len(want))
+			}
+		})
+	}
+}
+
+func number(t *testing.T, env string, otherwise int64) int64 {
+	t.Helper()
+	text := os.Getenv(env)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		t.Fatalf("%s=%s is no number", env, text)
+	}
+	return n
+}
+
+// build returns gantry's binary with the task emulator beside it.
+func build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for program, cgo := range map[string]string{"gantry": "1", "gantry-task": "0"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, program), "gantry/cmd/"+program)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", program, err, out)
+		}
+	}
+	return filepath.Join(dir, "gantry")
+}
+
+// run is a run of gantry, in a directory of its own, that is to succeed in the end.
+type run struct {
+	binary, name, home string
+	args               []string
+	tasks              int
+	events             *events
+}
+
+// newRun writes the workflow: real tasks and emulated ones, chains and joins.
+func newRun(t *testing.T, binary, name string) *run {
+	t.Helper()
+	r := &run{binary: binary, name: name, home: t.TempDir()}
+	type task struct {
+		ID          string         `json:"id"`
+		Name        string         `json:"name"`
+		Parents     []string       `json:"parents"`
+		Children    []string       `json:"children"`
+		InputFiles  []string       `json:"inputFiles"`
+		OutputFiles []string       `json:"outputFiles"`
+		Runtime     float64        `json:"runtimeInSeconds"`
+		Memory      int            `json:"memoryInBytes"`
+		Image       string         `json:"image,omitempty"`
+		Command     map[string]any `json:"command,omitempty"`
+	}
+	type file struct {
+		ID   string `json:"id"`
+		Size int64  `json:"sizeInBytes"`
+	}
+	const width = 4
+	var tasks []task
+	var files []file
+	join := task{ID: "join", Name: "join", Runtime: 0.1, Memory: 16e6, OutputFiles: []string{"all.txt"}, Image: image, Children: []string{},
+		Command: map[string]any{"program": "sh", "arguments": []string{"-ec", "cat end-?.txt >all.txt"}}}
+	for i := range width {
+		emulated, real := fmt.Sprintf("emulated-%d", i), fmt.Sprintf("real-%d", i)
+		data, end := fmt.Sprintf("data-%d.bin", i), fmt.Sprintf("end-%d.txt", i)
+		tasks = append(tasks,
+			task{ID: emulated, Name: "emulated", Parents: []string{}, Children: []string{real}, OutputFiles: []string{data}, Runtime: 0.4, Memory: 20e6},
+			task{ID: real, Name: "real", Parents: []string{emulated}, Children: []string{"join"}, InputFiles: []string{data}, OutputFiles: []string{end},
+				Runtime: 0.3, Memory: 16e6, Image: image,
+				Command: map[string]any{"program": "sh", "arguments": []string{"-ec", fmt.Sprintf("md5sum <%s >%s; sleep 0.3", data, end)}}})
+		files = append(files, file{data, 300_000 + int64(i)})
+		join.InputFiles, join.Parents = append(join.InputFiles, end), append(join.Parents, real)
+	}
+	tasks = append(tasks, join)
+	r.tasks = len(tasks)
+	doc, err := json.Marshal(map[string]any{"name": "crash", "schemaVersion": "1.5", "workflow": map[string]any{
+		"specification": map[string]any{"tasks": tasks, "files": files},
+		"execution":     map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": tasks}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join(r.home, "crash.json")
+	if err := os.WriteFile(source, doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.args = []string{"--name", name, "--quiet", source}
+	r.events = watch(t, name)
+	t.Cleanup(func() {
+		// Only where the test failed is there anything left.
+		if out, _ := exec.Command("docker", "ps", "-aq", "--filter", "label=gantry.run="+name).Output(); len(bytes.TrimSpace(out)) > 0 {
+			_ = exec.Command("docker", append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
+		}
+	})
+	return r
+}
+
+// process is gantry at work.
+type process struct {
+	cmd *exec.Cmd
+	out bytes.Buffer
+}
+
+func (r *run) gantry(command string, args ...string) *process {
+	p := &process{cmd: exec.Command(r.binary, append([]string{command, "--dir", filepath.Join(r.home, "runs")}, args...)...)}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	return p
+}
+
+// wait runs it to its end and returns the exit code, -1 if it was killed.
+func (p *process) wait(t *testing.T) (int, string) {
+	t.Helper()
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(patience, func() { p.cmd.Process.Signal(syscall.SIGQUIT) }) // a hang shows where it hangs
+	defer timer.Stop()
+	_ = p.cmd.Wait()
+	return p.cmd.ProcessState.ExitCode(), p.out.String()
+}
+
+// waitOrKill kills it with SIGKILL after a while, if it has not ended.
+func (p *process) waitOrKill(t *testing.T, after time.Duration) (code int, out string, killed bool) {
+	t.Helper()
+	timer := time.AfterFunc(after, func() { p.cmd.Process.Kill() })
+	defer timer.Stop()
+	code, out = p.wait(t)
+	return code, out, code == -1
+}
+
+// disturb begins the run, kills it at random moments, and resumes until it goes through.
+func (r *run) disturb(t *testing.T, random *rand.Rand, length time.Duration) (kills []time.Duration) {
+	t.Helper()
+	command, args := "run", r.args
+	for {
+		after := patience
+		if len(kills) < maxKills {
+			// Every other time early: starting up, taking over and ordering are the delicate moments.
+			after = time.Duration(random.Int64N(int64(length)))
+			if random.IntN(2) == 0 {
+				after /= 8
+			}
+		}
+		code, out, killed := r.gantry(command, args...).waitOrKill(t, after)
+		switch {
+		case killed:
+			kills = append(kills, after.Round(time.Millisecond))
+			command, args = "resume", []string{"--quiet", r.name}
+		case code == 0:
+			return kills
+		case code == exitInput && command == "resume" && !r.logged(t):
+			command, args = "run", r.args // killed before there was a run
+		case code == exitInput && command == "resume" && r.state(t) == "finished":
+			return kills // killed after the last thing it had to do
+		default:
+			t.Fatalf("gantry %s ends with %d after %d kills:\n%s", command, code, len(kills), out)
+		}
+	}
+}
+
+func (r *run) open(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(r.home, "runs", "gantry.sqlite")+"?_busy_timeout=10000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func (r *run) logged(t *testing.T) bool { return r.state(t) != "" }
+
+// state is the state of the run by the log, "" if the log does not know it.
+func (r *run) state(t *testing.T) (state string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(r.home, "runs", "gantry.sqlite")); err != nil {
+		return ""
+	}
+	db := r.open(t)
+	defer db.Close()
+	if err := db.QueryRow("SELECT state FROM runs WHERE name = ?", r.name).Scan(&state); err != nil && err != sql.ErrNoRows && !strings.Contains(err.Error(), "no such table") {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// check looks at the log, at the engine and at what the engine said meanwhile.
+func (r *run) check(t *testing.T) {
+	t.Helper()
+	db := r.open(t)
+	defer db.Close()
+	var sound string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
+		t.Errorf("the log is damaged: %s %v", sound, err)
+	}
+	rows, err := db.Query(`SELECT t.name, t.state, sum(a.outcome = 'ok'), sum(a.outcome IS NULL), count(a.attempt)
+		FROM tasks t LEFT JOIN attempts a ON a.run = t.run AND a.task = t.task JOIN runs r ON r.id = t.run
+		WHERE r.name = ? GROUP BY t.task`, r.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	tasks := 0
+	for rows.Next() {
+		var name, state string
+		var ok, open, attempts sql.NullInt64
+		if err := rows.Scan(&name, &state, &ok, &open, &attempts); err != nil {
+			t.Fatal(err)
+		}
+		if tasks++; ok.Int64 != 1 || open.Int64 != 0 {
+			t.Errorf("task %s is %s: %d of %d attempts succeeded, %d have no end", name, state, ok.Int64, attempts.Int64, open.Int64)
+		}
+	}
+	if err := rows.Err(); err != nil || tasks != r.tasks {
+		t.Errorf("%d tasks in the log, not %d: %v", tasks, r.tasks, err)
+	}
+	out, err := exec.Command("docker", "ps", "-a", "--filter", "label=gantry.run="+r.name, "--format", "{{.ID}} {{.Status}}").Output()
+	if err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("containers are left: %s %v", out, err)
+	}
+	for task, n := range r.events.stop() {
+		if n > 1 {
+			t.Errorf("the program of task %s succeeded %d times", task, n)
+		}
+	}
+}
+
+// results are the hashes of the result files by name.
+func (r *run) results(t *testing.T) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	root := filepath.Join(r.home, "runs", r.name, "results")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		sum := sha256.Sum256(b)
+		name, _ := filepath.Rel(root, path)
+		sums[name] = hex.EncodeToString(sum[:])
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return sums
+}
+
+// events counts, by what the engine says, how often the program of each task succeeded: a witness that gantry has no hand in.
+type events struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	once sync.Once
+	mu   sync.Mutex
+	ok   map[string]int
+}
+
+func watch(t *testing.T, run string) *events {
+	t.Helper()
+	e := &events{done: make(chan struct{}), ok: map[string]int{}}
+	e.cmd = exec.Command("docker", "events", "--filter", "type=container", "--filter", "event=die", "--filter", "label=gantry.run="+run,
+		"--format", "{{json .Actor.Attributes}}")
+	out, err := e.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(e.done)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var a map[string]string
+			if json.Unmarshal(lines.Bytes(), &a) == nil && a["exitCode"] == "0" {
+				e.mu.Lock()
+				e.ok[a["gantry.task"]]++
+				e.mu.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() { e.stop() })
+	return e
+}
+
+// stop ends the watching and returns the counts by task.
+func (e *events) stop() map[string]int {
+	e.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = e.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			_ = e.cmd.Process.Kill()
+		}
+		_ = e.cmd.Wait()
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ok
+}
