@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"gantry/executor"
@@ -74,4 +75,42 @@ func (db *DB) admission(ctx context.Context, run, workflow int64) (*executor.Adm
 		return nil, fmt.Errorf("its definition is damaged: %w", err)
 	}
 	return a, nil
+}
+
+// Admissions gives the workflows of a run as they were admitted, in order. The run is given as in Summary.
+func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return err
+	}
+	flows, err := collect(ctx, db, func(rows *sql.Rows) (w int64, err error) { return w, rows.Scan(&w) },
+		"SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow", id)
+	if err != nil {
+		return err
+	}
+	for _, w := range flows {
+		a, err := db.admission(ctx, id, w)
+		if err != nil {
+			return err
+		}
+		if err := each(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Info reads what CreateRun was given of a run, given as in Summary.
+func (db *DB) Info(ctx context.Context, run string) (RunInfo, error) {
+	_, info, err := db.runInfo(ctx, run)
+	return info, err
+}
+
+// Query asks the log something of one's own. It cannot write.
+func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := db.readers.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, db.wrap("read", err)
+	}
+	return rows, nil
 }

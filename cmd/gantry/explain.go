@@ -1,0 +1,272 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/sqlite"
+)
+
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "explain",
+		Usage:     "tell why a task waits or waited, failed, or ran where it did",
+		ArgsUsage: "[RUN] TASK",
+		Description: `Without RUN it is the latest. TASK is a task's name in the trace, WORKFLOW/NAME where several workflows have it, or #ID. All is from
+the log, so it works during the run, after it and after a crash.
+
+Exit codes: 0 told, 2 wrong command line, 3 no such run or task, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print what is known as one JSON object"}},
+		Action: func(c *cli.Context) error {
+			run, task, err := runAndTask(c)
+			if err != nil {
+				return err
+			}
+			db, err := readLog(c)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			life, err := db.Task(c.Context, run, task)
+			if err != nil {
+				return logError(err)
+			}
+			if c.Bool("json") {
+				printJSON(c.App.Writer, life)
+				return nil
+			}
+			explain(c.App.Writer, life)
+			return nil
+		},
+	}
+}
+
+// step is a line of a task's life.
+type step struct {
+	at   sqlite.Span
+	text string
+}
+
+// explain tells the life of a task: first how it stands and why, then how it came to that.
+func explain(w io.Writer, l *sqlite.Life) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
+	need := fmt.Sprintf("%g cores", float64(l.CPU)/1000)
+	if l.Memory > 0 {
+		need += ", " + size(&l.Memory) + " of memory"
+	}
+	if l.Disk > 0 {
+		need += ", " + size(&l.Disk) + "/s of disk"
+	}
+	if l.TimeLimit != nil {
+		need += ", at most " + span(l.TimeLimit)
+	}
+	if l.Imputed != "" {
+		need += " (not in the trace, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
+	}
+	fmt.Fprintf(&b, "  needs %s\n\n", need)
+
+	steps := []step{{l.Arrived, "its workflow " + l.Workflow + " arrived"}}
+	if l.Release > l.Arrived {
+		steps = append(steps, step{l.Release, "its workflow was released"})
+	}
+	steps = append(steps, parentSteps(l)...)
+	for _, x := range l.Waits {
+		steps = append(steps, step{x.Since, waiting(l, &x)})
+	}
+	for i := range l.Attempts {
+		steps = append(steps, attemptSteps(l, &l.Attempts[i])...)
+	}
+	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Compare(x.at, y.at) })
+	for _, s := range steps {
+		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
+	}
+	for _, s := range l.Later {
+		fmt.Fprintf(&b, "                %s\n", s)
+	}
+	if last := lastAttempt(l); last != nil && last.Outcome != "" && last.Outcome != "ok" {
+		fmt.Fprintf(&b, "\n  what it said: gantry logs %s %s\n", l.Run, l.Task)
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+func lastAttempt(l *sqlite.Life) *sqlite.Attempt {
+	if len(l.Attempts) == 0 {
+		return nil
+	}
+	return &l.Attempts[len(l.Attempts)-1]
+}
+
+// verdict is how the task stands, in one line.
+func verdict(l *sqlite.Life) string {
+	last := lastAttempt(l)
+	switch l.State {
+	case "done":
+		text := fmt.Sprintf("done on %s, in %s", last.Node, span(last.Ran))
+		if n := len(l.Attempts); n > 1 {
+			text += fmt.Sprintf(", at attempt %d", last.Try)
+		}
+		return text
+	case "failed":
+		return fmt.Sprintf("failed, %s; the last on %s: %s", plural(len(l.Attempts), "attempt"), last.Node, how(last.Outcome, last.ExitCode, last.Message))
+	case "skipped":
+		if l.Flow == "cancelled" {
+			return "skipped: its workflow was cancelled"
+		}
+		if len(l.Blame) > 0 {
+			return "skipped, for what it needs failed: " + relatives(l.Blame)
+		}
+		return "skipped: the run ended before it could start"
+	case "running", "starting", "suspended":
+		return fmt.Sprintf("%s on %s, attempt %d", l.State, last.Node, last.Try)
+	}
+	if left := slices.DeleteFunc(slices.Clone(l.Parents), func(p sqlite.Relative) bool { return p.State == "done" }); len(left) > 0 {
+		return fmt.Sprintf("waits for %d of %s: %s", len(left), plural(len(l.Parents), "parent"), relatives(left))
+	}
+	if n := len(l.Waits); n > 0 {
+		return "waits: " + waiting(l, &l.Waits[n-1])
+	}
+	if l.RunState == sqlite.Running {
+		return "ready; the next round of planning decides"
+	}
+	return "was ready when the run was " + string(l.RunState)
+}
+
+// relatives lists tasks and how they stand.
+func relatives(all []sqlite.Relative) string {
+	const most = 5
+	var parts []string
+	for i, r := range all {
+		if i == most {
+			return strings.Join(parts, ", ") + fmt.Sprintf(" and %d more", len(all)-most)
+		}
+		state := r.State
+		if r.State == "failed" && r.Outcome != "" {
+			state = r.Outcome
+		}
+		parts = append(parts, r.Task+" ("+state+")")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// parentSteps tells when the parents ended; of many, only the last, for which the task waited longest.
+func parentSteps(l *sqlite.Life) []step {
+	var steps []step
+	var last *sqlite.Relative
+	done := 0
+	for i, p := range l.Parents {
+		if p.State == "done" && p.Ended != nil {
+			done++
+			last = &l.Parents[i]
+			if len(l.Parents) <= 5 {
+				steps = append(steps, step{*p.Ended, fmt.Sprintf("its parent %s ended on %s", p.Task, p.Node)})
+			}
+		}
+	}
+	switch {
+	case last == nil:
+		return nil
+	case len(l.Parents) > 5:
+		steps = []step{{*last.Ended, fmt.Sprintf("%d of its %d parents had ended, the last %s on %s", done, len(l.Parents), last.Task, last.Node)}}
+	case done == len(l.Parents):
+		steps[len(steps)-1].text += ": ready"
+	}
+	return steps
+}
+
+// waiting puts a reason into words.
+func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
+	held := ""
+	if x.Holds > 0 {
+		held = fmt.Sprintf("; under way then: %s", strings.Join(x.Held, ", "))
+		if more := x.Holds - len(x.Held); more > 0 {
+			held += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	switch x.Reason {
+	case "waits-for-parents":
+		return "not all of its parents have ended"
+	case "waits-for-files":
+		return "its input files are not all there yet"
+	case "no-node-free":
+		short := map[string]string{"cpu": fmt.Sprintf("%g cores", float64(l.CPU)/1000), "memory": size(&l.Memory) + " of memory", "disk": size(&l.Disk) + "/s of disk"}
+		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
+	case "planned-later":
+		return fmt.Sprintf("policy %s has planned it for %s on %s", l.Policy, span(x.Until), x.Node)
+	case "outranked":
+		return "policy " + l.Policy + " keeps what is free for tasks before it" + held
+	case "draining":
+		return "gantry was stopping and started nothing more"
+	case "not-yet-released":
+		return "its workflow is released at " + span(x.Until)
+	case "unplaced":
+		return "policy " + l.Policy + " gave it no place in this round"
+	}
+	return x.Reason
+}
+
+// attemptSteps tells the beginning and the end of an attempt.
+func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
+	var steps []step
+	if a.Queued != nil {
+		text := fmt.Sprintf("attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
+		if a.Estimate != nil {
+			text += ", believing it takes " + span(a.Estimate)
+			if a.Spread != nil {
+				text += " ± " + span(a.Spread)
+			}
+			text += " (" + a.Source
+			if a.Samples != nil && *a.Samples > 0 {
+				text += fmt.Sprintf(", %s", plural(*a.Samples, "sample"))
+			}
+			text += ")"
+		}
+		if a.HoldMemory != l.Memory && a.HoldMemory > 0 {
+			text += ", with " + size(&a.HoldMemory) + " of memory"
+		}
+		steps = append(steps, step{*a.Queued, text})
+	}
+	if a.Started != nil {
+		text := fmt.Sprintf("attempt %d: the program runs", a.Try)
+		if a.Copied != nil && *a.Copied > 0 {
+			text += ", after " + size(a.Copied) + " were copied from other nodes"
+		}
+		steps = append(steps, step{*a.Started, text})
+	}
+	if a.Ended != nil && a.Outcome != "" {
+		text := fmt.Sprintf("attempt %d: %s", a.Try, how(a.Outcome, a.ExitCode, ""))
+		if a.Outcome == "ok" || a.Ran != nil {
+			text += " after " + span(a.Ran)
+		}
+		if a.Measured != nil && a.Estimate != nil && a.Outcome == "ok" {
+			text += fmt.Sprintf(" (%s as the estimate counts)", span(a.Measured))
+		}
+		var used []string
+		if a.CPUUser != nil && a.CPUSystem != nil {
+			used = append(used, span(ptr(*a.CPUUser+*a.CPUSystem))+" of CPU")
+		}
+		if a.PeakMemory != nil {
+			used = append(used, size(a.PeakMemory)+" at most")
+		}
+		if a.AppliedMemory != nil {
+			used = append(used, "limit "+size(a.AppliedMemory))
+		}
+		if a.Read != nil && a.Written != nil {
+			used = append(used, size(a.Read)+" read", size(a.Written)+" written")
+		}
+		if len(used) > 0 {
+			text += "; " + strings.Join(used, ", ")
+		}
+		if a.Message != "" {
+			text += "\n                " + strings.ReplaceAll(strings.TrimSpace(a.Message), "\n", "\n                ")
+		}
+		steps = append(steps, step{*a.Ended, text})
+	}
+	return steps
+}

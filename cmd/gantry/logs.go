@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/sqlite"
+)
+
+// followEvery is how often logs -f looks for more.
+const followEvery = 200 * time.Millisecond
+
+func logsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "logs",
+		Usage:     "print what a task said: its standard output, then its standard error",
+		ArgsUsage: "[RUN] TASK",
+		Description: `Without RUN it is the latest. TASK is a task's name in the trace, WORKFLOW/NAME where several workflows have it, or #ID. It is the
+last attempt unless --attempt says otherwise. Standard output goes to standard output, standard error to standard error, so that
+2>/dev/null leaves the one and >/dev/null the other.
+
+Exit codes: 0 printed, 2 wrong command line, 3 no such run, task or attempt, 4 the files cannot be read.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.IntFlag{Name: "attempt", Usage: "the `N`th attempt, from 1"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the attempt has ended"},
+		},
+		Action: logs,
+	}
+}
+
+// runAndTask takes the arguments [RUN] TASK.
+func runAndTask(c *cli.Context) (run, task string, err error) {
+	switch c.NArg() {
+	case 1:
+		return "", c.Args().First(), nil
+	case 2:
+		return c.Args().Get(0), c.Args().Get(1), nil
+	}
+	return "", "", failf(exitUsage, "%s: say [RUN] TASK", c.Command.Name)
+}
+
+func logs(c *cli.Context) error {
+	run, task, err := runAndTask(c)
+	if err != nil {
+		return err
+	}
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	life, err := db.Task(c.Context, run, task)
+	if err != nil {
+		return logError(err)
+	}
+	if life.Runtime != "docker" {
+		return failf(exitInput, "run %s was on %s: no program ran, so there is nothing that it said", life.Run, life.Runtime)
+	}
+	if len(life.Attempts) == 0 {
+		return failf(exitInput, "task %s of run %s has not been started (it is %s): gantry explain %s %s says why", life.Task, life.Run, life.State, life.Run, task)
+	}
+	attempt := life.Attempts[len(life.Attempts)-1]
+	if c.IsSet("attempt") {
+		found := false
+		for _, a := range life.Attempts {
+			if a.Try == c.Int("attempt") {
+				attempt, found = a, true
+			}
+		}
+		if !found {
+			return failf(exitInput, "task %s of run %s has %s, no attempt %d", life.Task, life.Run, plural(len(life.Attempts), "attempt"), c.Int("attempt"))
+		}
+	}
+	dir := filepath.Join(c.String("dir"), life.Run, "work", executor.EscapeName(life.Workflow), executor.EscapeName(life.Task)+"-"+strconv.Itoa(attempt.Try))
+	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: c.App.Writer}, {path: filepath.Join(dir, ".command.err"), to: c.App.ErrWriter}}
+	if !c.Bool("follow") {
+		missing := 0
+		for _, s := range streams {
+			if err := s.more(); errors.Is(err, os.ErrNotExist) {
+				missing++
+			} else if err != nil {
+				return failf(exitHost, "read what task %s said: %w", life.Task, err)
+			}
+		}
+		if missing == len(streams) {
+			return failf(exitInput, "attempt %d of task %s left no output in %s: it had not come to run, or it was removed", attempt.Try, life.Task, dir)
+		}
+		return nil
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	for {
+		ended, err := attemptEnded(c, db, life, attempt.Attempt)
+		if err != nil {
+			return err
+		}
+		for _, s := range streams {
+			if err := s.more(); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return failf(exitHost, "read what task %s said: %w", life.Task, err)
+			}
+		}
+		if ended {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// attemptEnded reports whether the log has the end of an attempt, or nobody is left to write it.
+func attemptEnded(c *cli.Context, db *sqlite.DB, life *sqlite.Life, attempt int64) (bool, error) {
+	now, err := db.Task(c.Context, life.Run, fmt.Sprintf("#%d", life.ID))
+	if err != nil {
+		return false, logError(err)
+	}
+	for _, a := range now.Attempts {
+		if a.Attempt == attempt && a.Outcome != "" {
+			return true, nil
+		}
+	}
+	return now.RunState != sqlite.Running || !held(filepath.Join(c.String("dir"), life.Run, "lock")), nil
+}
+
+// stream is a file that is printed as it grows.
+type stream struct {
+	path string
+	to   io.Writer
+	at   int64
+}
+
+// more prints what was added since.
+func (s *stream) more() error {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(s.at, io.SeekStart); err != nil {
+		return err
+	}
+	n, err := io.Copy(s.to, f)
+	s.at += n
+	return err
+}

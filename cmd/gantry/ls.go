@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"gantry/sqlite"
+)
+
+func lsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "ls",
+		Usage: "list the runs in the log, the newest first",
+		Description: `A run that is "crashed" was ended without a word, by kill -9 or with its machine: gantry resume goes on with it.
+
+Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "ls takes no arguments; gantry show %s tells of one run", c.Args().First())
+			}
+			db, err := readLog(c)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			runs, err := db.Runs(c.Context)
+			if err != nil {
+				return logError(err)
+			}
+			for i := range runs {
+				runs[i].State = stateNow(c.String("dir"), &runs[i])
+			}
+			if c.Bool("json") {
+				printJSON(c.App.Writer, runs)
+				return nil
+			}
+			t := newTable(c.App.Writer, "run", "state", "runtime", "policy", "-workflows", "-tasks", "-done", "-failed", "-makespan", "started")
+			for _, r := range runs {
+				started := r.Started
+				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
+					started = units.HumanDuration(time.Since(at)) + " ago"
+				}
+				t.row(r.Run, string(r.State), r.Runtime, r.Policy, strconv.Itoa(r.Workflows), strconv.Itoa(r.Tasks), strconv.Itoa(r.Done), strconv.Itoa(r.Failed+r.Skipped), span(r.Makespan), started)
+			}
+			t.end()
+			return nil
+		},
+	}
+}
+
+// crashed is the state of a run that the log calls running although no gantry holds it.
+const crashed sqlite.State = "crashed"
+
+// stateNow is the state of a run as of now: the log alone cannot tell a run under way from one whose gantry was killed.
+func stateNow(dir string, r *sqlite.Overview) sqlite.State {
+	if r.State == sqlite.Running && r.Runtime == "docker" && !held(filepath.Join(dir, r.Run, "lock")) {
+		return crashed
+	}
+	return r.State
+}
+
+// held reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried, if only for a moment,
+// would turn a gantry away that comes for it. Where the kernel does not tell, a lock that exists is taken as held.
+func held(lock string) bool {
+	var file unix.Stat_t
+	if err := unix.Stat(lock, &file); err != nil {
+		return false
+	}
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		for _, field := range strings.Fields(line) {
+			// major:minor:inode; the device may differ from what stat says (overlay, btrfs), and two locks of one inode number are unlikely.
+			if device, inode, ok := strings.Cut(field, ":"); ok {
+				if _, inode, ok = strings.Cut(inode, ":"); ok && device != "" && inode == strconv.FormatUint(file.Ino, 10) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,41 @@
+package main
+
+import "github.com/urfave/cli/v2"
+
+func showCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "sum up a run: workflows, task types, outcomes, utilisation, warnings",
+		ArgsUsage: "[RUN]",
+		Description: `Without RUN it is the latest; the beginning of a name is enough where only one run has it. It works while the run goes on.
+
+By task type: "estimated" is the mean of what the policy believed, "measured" the mean of the same span as it was, from inputs in
+place to the end, the start of the container included (tasks that succeeded); CPU time, bytes read and written are sums over
+all attempts, peak memory is the largest. "-" is not measured. By node: "cores held" is what tasks held of its cores over the makespan,
+"cores used" the CPU time they used.
+
+Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object: seconds and bytes, null for what is not known"}},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return failf(exitUsage, "show one run at a time")
+			}
+			db, err := readLog(c)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			s, err := db.Summary(c.Context, c.Args().First())
+			if err != nil {
+				return logError(err)
+			}
+			s.State = stateNow(c.String("dir"), &s.Overview)
+			if c.Bool("json") {
+				printJSON(c.App.Writer, s)
+				return nil
+			}
+			printSummary(c.App.Writer, s)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/urfave/cli/v2"
+
+	"gantry/sqlite"
+)
+
+// maxSummaryFailures is how many failed tasks a summary names; show --json has all.
+const maxSummaryFailures = 10
+
+// printSummary prints what a run came to.
+func printSummary(w io.Writer, s *sqlite.Summary) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Run %s: %s, %s of %s done", s.Run, s.State, plural(s.Done, "task"), strconv.Itoa(s.Tasks))
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{s.Failed, "failed"}, {s.Skipped, "skipped"}} {
+		if n.n > 0 {
+			fmt.Fprintf(&b, ", %d %s", n.n, n.what)
+		}
+	}
+	fmt.Fprintf(&b, "\n  policy %s on %s", s.Policy, s.Runtime)
+	if s.TimeScale != 1 || s.SizeScale != 1 {
+		fmt.Fprintf(&b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
+	}
+	if s.Makespan != nil {
+		fmt.Fprintf(&b, ", makespan %s", span(s.Makespan))
+	} else {
+		fmt.Fprintf(&b, ", %s so far", span(&s.Clock))
+	}
+	if n := s.Attempts - s.Done; n > 0 && s.Attempts > 0 {
+		fmt.Fprintf(&b, ", %s (%s)", plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
+	}
+	if s.Lost > 0 {
+		fmt.Fprintf(&b, ", %s of work lost", span(&s.Lost))
+	}
+	b.WriteString("\n\n")
+
+	t := newTable(&b, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
+	for i, f := range s.WorkflowRow {
+		if i == maxSummaryFailures && len(s.WorkflowRow) > i+1 {
+			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
+			break
+		}
+		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan), span(f.Response))
+	}
+	t.end()
+	t = newTable(&b, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read", "-written")
+	for _, k := range s.Kinds {
+		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest), span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
+	}
+	t.end()
+	t = newTable(&b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
+	for i, n := range s.Nodes {
+		if i == maxSummaryFailures && len(s.Nodes) > i+1 {
+			t.row(fmt.Sprintf("... %d more", len(s.Nodes)-i))
+			break
+		}
+		cores := "unlimited"
+		if n.Cores != nil {
+			cores = fmt.Sprintf("%g", *n.Cores)
+		}
+		t.row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), percent(n.Held), percent(n.Used))
+	}
+	t.end()
+	if len(s.Failures) > 0 {
+		b.WriteString("failed:\n")
+		for i, f := range s.Failures {
+			if i == maxSummaryFailures {
+				fmt.Fprintf(&b, "  ... %d more\n", len(s.Failures)-i)
+				break
+			}
+			fmt.Fprintf(&b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
+		}
+		fmt.Fprintf(&b, "  why: gantry explain %s TASK; what it said: gantry logs %s TASK\n\n", s.Run, s.Run)
+	}
+	for _, x := range s.Warnings {
+		times := ""
+		if x.Count > 1 {
+			times = fmt.Sprintf(" (%d times)", x.Count)
+		}
+		fmt.Fprintf(&b, "warning: %s%s\n", x.Message, times)
+	}
+	fmt.Fprintf(&b, "log: %s\n", s.Log)
+	_, _ = io.WriteString(w, b.String())
+}
+
+// how tells the end of an attempt in one line.
+func how(outcome string, exit *int, message string) string {
+	text := outcome
+	if outcome == "exit-code" && exit != nil {
+		text = fmt.Sprintf("exit code %d", *exit)
+	}
+	if line, _, _ := strings.Cut(strings.TrimSpace(message), "\n"); line != "" {
+		text += ": " + line
+	}
+	return text
+}
+
+func outcomes(counts []sqlite.Count) string {
+	var parts []string
+	for _, c := range counts {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// textTable is a table of aligned columns; those whose title begins with "-" are aligned to the right.
+type textTable struct {
+	to     io.Writer
+	titles []string
+	rows   [][]string
+}
+
+func newTable(to io.Writer, titles ...string) *textTable { return &textTable{to: to, titles: titles} }
+
+func (t *textTable) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+// end prints the table and a blank line; without rows it prints nothing.
+func (t *textTable) end() {
+	if len(t.rows) == 0 {
+		return
+	}
+	width := make([]int, len(t.titles))
+	right := make([]bool, len(t.titles))
+	head := make([]string, len(t.titles))
+	for i, title := range t.titles {
+		head[i], right[i] = strings.CutPrefix(title, "-")
+	}
+	lines := append([][]string{head}, t.rows...)
+	for _, cells := range lines {
+		for i, c := range cells {
+			width[i] = max(width[i], len([]rune(c)))
+		}
+	}
+	for _, cells := range lines {
+		var line strings.Builder
+		for i, c := range cells {
+			pad := strings.Repeat(" ", width[i]-len([]rune(c)))
+			line.WriteString("  ")
+			if right[i] {
+				line.WriteString(pad + c)
+			} else {
+				line.WriteString(c + pad)
+			}
+		}
+		fmt.Fprintln(t.to, strings.TrimRight(line.String(), " "))
+	}
+	fmt.Fprintln(t.to)
+}
+
+// span writes a duration for people, with about four digits; "-" if it is not known.
+func span(s *sqlite.Span) string {
+	if s == nil {
+		return "-"
+	}
+	d := time.Duration(*s)
+	switch {
+	case d < 0:
+		return "-" + span(ptr(-*s))
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.3g ms", float64(d)/1e6)
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d < 1000*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// size writes an amount of data for people; "-" if it is not known.
+func size(b *int64) string {
+	if b == nil {
+		return "-"
+	}
+	return units.CustomSize("%.4g %s", float64(*b), 1000, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"})
+}
+
+func percent(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", *p)
+}
+
+// printJSON prints a value for programs.
+func printJSON(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+}
+
+// readLog opens the log below --dir for reading.
+func readLog(c *cli.Context) (*sqlite.DB, error) {
+	db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		return nil, logError(err)
+	}
+	return db, nil
+}
+
+// logError gives an error of reading the log its exit code.
+func logError(err error) error {
+	run, task := new(sqlite.UnknownRunError), new(sqlite.UnknownTaskError)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &run), errors.As(err, &task), errors.Is(err, sqlite.ErrNoLog):
+		return fail(exitInput, err)
+	}
+	return fail(exitHost, err)
+}

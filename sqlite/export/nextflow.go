@@ -1,0 +1,203 @@
+package export
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"gantry/sqlite"
+)
+
+// NextflowColumns are those of a trace.txt of Nextflow, in its order.
+var NextflowColumns = []string{"task_id", "hash", "native_id", "name", "status", "exit", "submit", "duration", "realtime", "%cpu", "peak_rss", "peak_vmem", "rchar", "wchar"}
+
+// ExtendedColumns are gantry's own, at the end.
+var ExtendedColumns = []string{"queue_wait", "pred_realtime", "policy", "fail_class"}
+
+// NextflowOptions says how a trace.txt is written.
+type NextflowOptions struct {
+	Raw      bool // milliseconds and bytes instead of units for people
+	Extended bool // with ExtendedColumns
+}
+
+// Nextflow writes a trace.txt: a row for each attempt that was ordered, in their order, with Nextflow's columns and units. Instants are
+// UTC. rchar and wchar are the bytes that the kernel's block I/O counters show, for gantry has none of read and write calls; peak_vmem is
+// not measured. native_id is the name of the container.
+func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o NextflowOptions) error {
+	info, err := db.Info(ctx, run)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	columns := NextflowColumns
+	if o.Extended {
+		columns = append(columns[:len(columns):len(columns)], ExtendedColumns...)
+	}
+	fmt.Fprintln(out, strings.Join(columns, "\t"))
+	rows, err := db.Query(ctx, `SELECT a.attempt, a.try, w.name, t.name, t.kind, coalesce(a.outcome, ''), a.exit_code, a.queued_ns, a.started_ns, a.ended_ns,
+		a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns,
+		coalesce((SELECT max(b.ended_ns) FROM attempts b WHERE a.try > 1 AND b.run = a.run AND b.task = a.task AND b.attempt < a.attempt),
+			(SELECT max(p.ended_ns) FROM edges d JOIN tasks p ON p.run = d.run AND p.task = d.parent WHERE d.run = a.run AND d.child = a.task),
+			max(w.arrived_ns, w.release_ns))
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY a.attempt`, info.Name)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var attempt, try int64
+		var flow, task, kind, outcome string
+		var exit, queued, started, ended, cpu, peak, read, written, estimate, ready *int64
+		if err := rows.Scan(&attempt, &try, &flow, &task, &kind, &outcome, &exit, &queued, &started, &ended, &cpu, &peak, &read, &written, &estimate, &ready); err != nil {
+			return fmt.Errorf("read log %s: %w", db.Path(), err)
+		}
+		native := "-"
+		if info.Runtime == "docker" {
+			native = fmt.Sprintf("gantry-%s-a%d", info.Name, attempt)
+		}
+		name := kind + " (" + task + ")"
+		if task == kind || kind == "" {
+			name = task
+		}
+		realtime := between(started, ended)
+		cells := []string{strconv.FormatInt(attempt+1, 10), hash(info.Name, flow, task, strconv.FormatInt(try, 10)), native, name, status(outcome, started != nil), number(exit),
+			o.instant(info.Started, queued), o.duration(between(queued, ended)), o.duration(realtime), o.load(cpu, realtime),
+			o.memory(peak), "-", o.memory(read), o.memory(written)}
+		if o.Extended {
+			class := outcome
+			if class == "ok" || class == "" {
+				class = "-"
+			}
+			wait := between(ready, queued)
+			if wait != nil && *wait < 0 {
+				wait = nil // a parent was lost after this attempt and run again
+			}
+			cells = append(cells, o.duration(wait), o.duration(estimate), info.Policy, class)
+		}
+		for i := range cells {
+			cells[i] = oneLine.Replace(cells[i])
+		}
+		fmt.Fprintln(out, strings.Join(cells, "\t"))
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read log %s: %w", db.Path(), err)
+	}
+	return out.Flush()
+}
+
+var oneLine = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
+
+// hash is short and as good as unique within a run, in Nextflow's form.
+func hash(parts ...string) string {
+	h := fnv.New64a()
+	io.WriteString(h, strings.Join(parts, "\x00")) // a hash takes everything
+	text := fmt.Sprintf("%016x", h.Sum64())
+	return text[:2] + "/" + text[2:8]
+}
+
+// status is Nextflow's word for how an attempt stands.
+func status(outcome string, started bool) string {
+	switch outcome {
+	case "ok":
+		return "COMPLETED"
+	case "":
+		if started {
+			return "RUNNING"
+		}
+		return "SUBMITTED"
+	case "killed", "preempted", "lost":
+		return "ABORTED"
+	}
+	return "FAILED"
+}
+
+func between(from, to *int64) *int64 {
+	if from == nil || to == nil {
+		return nil
+	}
+	d := *to - *from
+	return &d
+}
+
+func number(v *int64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*v, 10)
+}
+
+func (o NextflowOptions) instant(began time.Time, at *int64) string {
+	if at == nil {
+		return "-"
+	}
+	t := began.Add(time.Duration(*at)).UTC()
+	if o.Raw {
+		return strconv.FormatInt(t.UnixMilli(), 10)
+	}
+	return t.Format("2006-01-02 15:04:05.000")
+}
+
+// duration is in Nextflow's form: 345ms, 1.2s, 4m 19s, 1h 2m 3s.
+func (o NextflowOptions) duration(ns *int64) string {
+	if ns == nil {
+		return "-"
+	}
+	ms := (*ns + 500_000) / 1_000_000
+	switch {
+	case o.Raw:
+		return strconv.FormatInt(ms, 10)
+	case ms < 1000:
+		return strconv.FormatInt(ms, 10) + "ms"
+	case ms < 60_000:
+		return strconv.FormatFloat(math.Round(float64(ms)/100)/10, 'f', -1, 64) + "s"
+	}
+	s := (ms + 500) / 1000
+	var parts []string
+	for _, u := range []struct {
+		name string
+		s    int64
+	}{{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}} {
+		if n := s / u.s; n > 0 {
+			parts = append(parts, strconv.FormatInt(n, 10)+u.name)
+			s %= u.s
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// load is in percent of one core.
+func (o NextflowOptions) load(cpu, realtime *int64) string {
+	if cpu == nil || realtime == nil || *realtime <= 0 {
+		return "-"
+	}
+	text := strconv.FormatFloat(100*float64(*cpu)/float64(*realtime), 'f', 1, 64)
+	if o.Raw {
+		return text
+	}
+	return text + "%"
+}
+
+// memory is in Nextflow's form: units of 1024, one decimal at most, 0 for nothing.
+func (o NextflowOptions) memory(b *int64) string {
+	if b == nil {
+		return "-"
+	}
+	if o.Raw || *b == 0 {
+		return strconv.FormatInt(*b, 10)
+	}
+	v := float64(*b)
+	for _, unit := range []string{"B", "KB", "MB", "GB", "TB"} {
+		if v < 1024 {
+			return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " " + unit
+		}
+		v /= 1024
+	}
+	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " PB"
+}

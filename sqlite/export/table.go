@@ -1,0 +1,169 @@
+// Package export writes runs out of the log for other programs: CSV, JSON, Nextflow's trace.txt and WfFormat.
+package export
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"gantry/sqlite"
+)
+
+const (
+	tasksQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, n.name AS node, t.attempts,
+	t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed, t.queued_ns, t.ended_ns
+	FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node WHERE r.name = ?1 ORDER BY t.task`
+	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
+	bothQuery     = `SELECT w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
+	t.time_limit_ns, t.trace_runtime_ns, t.imputed, a.* FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+	LEFT JOIN (SELECT b.task AS of_task, v.try, v.node, v.outcome, v.exit_code, v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns,
+		v.ran_ns, v.suspended_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, v.estimate_source,
+		v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.read_ops, v.write_ops,
+		v.copied_bytes, v.oom_kills, v.hold_millicores, v.hold_memory_bytes, v.hold_disk_bps, v.applied_cpu_millicores, v.applied_memory_bytes,
+		v.applied_memory_swap_bytes, v.applied_pids, v.applied_read_bps, v.applied_write_bps, v.applied_read_iops, v.applied_write_iops, v.message
+		FROM v_attempts v JOIN runs q ON q.name = v.run JOIN attempts b ON b.run = q.id AND b.attempt = v.attempt WHERE v.run = ?1) a ON a.of_task = t.task
+	WHERE r.name = ?1 ORDER BY t.task, a.try`
+)
+
+// Tasks writes the tasks of a run as CSV, one row each. The names of columns tell their units; what is not known is empty.
+func Tasks(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+	return writeCSV(ctx, w, db, tasksQuery, run)
+}
+
+// Attempts writes the attempts of a run as CSV.
+func Attempts(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+	return writeCSV(ctx, w, db, attemptsQuery, run)
+}
+
+// CSV writes tasks and attempts of a run as one table: a row for each attempt, and one for each task that has none.
+func CSV(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+	return writeCSV(ctx, w, db, bothQuery, run)
+}
+
+// JSON writes one object with the summary, the tasks and the attempts of a run. What is not known is null.
+func JSON(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+	summary, err := db.Summary(ctx, run)
+	if err != nil {
+		return err
+	}
+	head, err := json.Marshal(summary)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, `{"summary":%s`, head)
+	for _, part := range []struct{ name, query string }{{"tasks", tasksQuery}, {"attempts", attemptsQuery}} {
+		fmt.Fprintf(out, ",\n%q:[", part.name)
+		first := true
+		err := eachRow(ctx, db, part.query, run, func(columns []string, row []any) error {
+			sep := ",\n{"
+			if first {
+				sep, first = "\n{", false
+			}
+			out.WriteString(sep)
+			for i, v := range row {
+				if i > 0 {
+					out.WriteByte(',')
+				}
+				text, err := json.Marshal(v)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%q:%s", columns[i], text)
+			}
+			return out.WriteByte('}')
+		})
+		if err != nil {
+			return err
+		}
+		out.WriteString("]")
+	}
+	out.WriteString("}\n")
+	return out.Flush()
+}
+
+func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
+	out := csv.NewWriter(w)
+	var line []string
+	headed := false
+	err := eachRow(ctx, db, query, run, func(columns []string, row []any) error {
+		if !headed {
+			headed = true
+			if err := out.Write(named(columns)); err != nil {
+				return err
+			}
+		}
+		line = line[:0]
+		for i, v := range row {
+			if columns[i] == "of_task" {
+				continue
+			}
+			switch v := v.(type) {
+			case nil:
+				line = append(line, "")
+			case int64:
+				line = append(line, strconv.FormatInt(v, 10))
+			case float64:
+				line = append(line, strconv.FormatFloat(v, 'g', -1, 64))
+			default:
+				line = append(line, fmt.Sprint(v))
+			}
+		}
+		return out.Write(line)
+	})
+	out.Flush()
+	if err != nil {
+		return err
+	}
+	return out.Error()
+}
+
+// named drops the column that only joins.
+func named(columns []string) []string {
+	var names []string
+	for _, c := range columns {
+		if c != "of_task" {
+			names = append(names, c)
+		}
+	}
+	return names
+}
+
+// eachRow gives the rows of a query as int64, float64, string or nil.
+func eachRow(ctx context.Context, db *sqlite.DB, query, run string, each func(columns []string, row []any) error) error {
+	rows, err := db.Query(ctx, query, run)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	row, dest := make([]any, len(columns)), make([]any, len(columns))
+	for i := range row {
+		dest[i] = &row[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return fmt.Errorf("read log %s: %w", db.Path(), err)
+		}
+		for i, v := range row {
+			if b, ok := v.([]byte); ok {
+				row[i] = string(b)
+			}
+		}
+		if err := each(columns, row); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read log %s: %w", db.Path(), err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// Workflows lists the names of the workflows of a run.
+func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error) {
+	s, err := db.Summary(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, w := range s.WorkflowRow {
+		names = append(names, w.Name)
+	}
+	return names, nil
+}
+
+// WfFormat writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and files with the sizes that they had, the
+// nodes it ran on as machines, and for each task that succeeded what was measured of that attempt. The runtimes of a simulated run are
+// simulated, and its runtime system says so.
+func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow string) error {
+	info, err := db.Info(ctx, run)
+	if err != nil {
+		return err
+	}
+	found := false
+	err = db.Admissions(ctx, info.Name, func(a *executor.Admission) error {
+		if a.Submission.Name != workflow || found {
+			return nil
+		}
+		found = true
+		flow, did, err := execution(ctx, db, &info, a)
+		if err != nil {
+			return err
+		}
+		return trace.WriteExecution(w, flow, did)
+	})
+	if err == nil && !found {
+		return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
+	}
+	return err
+}
+
+func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission) (*trace.Workflow, *trace.Execution, error) {
+	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
+		return nil, nil, fmt.Errorf("workflow %s of run %s: the log has no trace of it", a.Submission.Name, info.Name)
+	}
+	flow := *a.Submission.Workflow
+	flow.Files = append([]trace.File(nil), flow.Files...)
+	for i := range min(len(flow.Files), len(a.Files)) {
+		flow.Files[i].Size, flow.Files[i].Sized = int64(a.Files[i].Size), a.Files[i].Sized
+	}
+	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution, len(flow.Tasks)), ExecutedAt: info.Started}
+	if info.Runtime != "docker" {
+		did.System = "gantry (" + info.Runtime + ")"
+	}
+	place := make(map[int64]int, len(flow.Tasks))
+	for i, t := range a.Arrived.Tasks {
+		place[int64(t.ID)] = i
+	}
+	rows, err := db.Query(ctx, `SELECT a.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.hold_millicores, a.cpu_user_ns + a.cpu_system_ns,
+		a.peak_memory_bytes, a.read_bytes, a.written_bytes FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
+		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`, int64(a.Spec.ID), info.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	used := make([]bool, len(info.Platform.Nodes))
+	var began, ended *int64
+	for rows.Next() {
+		var task, node, hold int64
+		var queued, start, end, ran, cpu, memory, read, written *int64
+		if err := rows.Scan(&task, &node, &queued, &start, &end, &ran, &hold, &cpu, &memory, &read, &written); err != nil {
+			return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
+		}
+		i, ok := place[task]
+		if !ok || ran == nil {
+			continue
+		}
+		x := trace.TaskExecution{Ran: true, Runtime: time.Duration(*ran), Cores: float64(hold) / 1000, Known: trace.Cores}
+		if int(node) < len(info.Platform.Nodes) {
+			used[node], x.Machine = true, info.Platform.Nodes[node].Name
+		}
+		if start != nil {
+			x.ExecutedAt = info.Started.Add(time.Duration(*start))
+		}
+		if cpu != nil && *ran > 0 {
+			x.AvgCPU, x.Known = 100*float64(*cpu)/float64(*ran), x.Known|trace.AvgCPU
+		}
+		for _, m := range []struct {
+			from  *int64
+			to    *int64
+			field trace.Fields
+		}{{memory, &x.MemoryBytes, trace.Memory}, {read, &x.ReadBytes, trace.ReadBytes}, {written, &x.WrittenBytes, trace.WrittenBytes}} {
+			if m.from != nil {
+				*m.to, x.Known = *m.from, x.Known|m.field
+			}
+		}
+		if queued != nil && (began == nil || *queued < *began) {
+			began = queued
+		}
+		if end != nil && (ended == nil || *end > *ended) {
+			ended = end
+		}
+		did.Tasks[i] = x
+	}
+	if err := rows.Err(); err != nil {
+		return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
+	}
+	if began != nil && ended != nil {
+		did.Makespan, did.ExecutedAt = time.Duration(*ended-*began), info.Started.Add(time.Duration(*began))
+	}
+	for i, n := range info.Platform.Nodes {
+		if !used[i] {
+			continue
+		}
+		m := trace.Machine{Name: n.Name}
+		if c := n.Capacity[unit.CPU]; c != unit.Unlimited {
+			m.Cores = c / 1000
+		}
+		if b := n.Capacity[unit.Memory]; b != unit.Unlimited {
+			m.MemoryBytes = b
+		}
+		if h := info.Host; h != nil && info.Runtime == "docker" {
+			m.System, m.Architecture, m.Release, m.Vendor = h.System, h.Architecture, h.Release, h.Vendor
+			m.SpeedMHz = int64(float64(h.MHz)*n.Speed + 0.5)
+		}
+		did.Machines = append(did.Machines, m)
+	}
+	return &flow, did, nil
+}
