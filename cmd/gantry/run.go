@@ -11,7 +11,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/docker"
-	"gantry/planner"
 	"gantry/sqlite"
 )
 
@@ -169,6 +168,3 @@ func (s *session) existing(c *cli.Context, name string) error {
 	s.log, err = s.db.OpenRun(c.Context, s.name)
 	return err
 }
-
-// resumeAt is the instant a resumed run goes on at: where its log ends.
-func resumeAt(v planner.View) planner.Time { return v.Now() + 1 }
