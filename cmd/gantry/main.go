@@ -82,6 +82,7 @@ func commands() []*cli.Command {
 		runCommand(),
 		simulateCommand(),
 		resumeCommand(),
+		cleanCommand(),
 		policiesCommand(),
 		lsCommand(),
 		showCommand(),
