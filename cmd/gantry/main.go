@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -57,10 +58,44 @@ func run(args []string) int {
 		Name:            "gantry",
 		Usage:           "run and simulate scientific workflows on one host, with one planner",
 		HideHelpCommand: true,
-		Commands:        commands(),
+		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat), plans them online with a scheduling
+policy, and runs every task in a Docker container under CPU, memory and block I/O limits - or simulates the same
+plan in virtual time. It measures what really happened and keeps all of it in one SQLite log.
+
+   gantry check montage.dax                      what is in a trace, and what is wrong with it
+   gantry simulate --policy heft montage.dax     how long it would take here
+   gantry run --time-scale 0.1 montage.dax       run it, ten times as fast
+   gantry show                                   how the latest run went
+   gantry explain RUN TASK                       why a task waited, failed, or ran where it did
+   gantry resume                                 go on after Ctrl-C or a crash
+   gantry COMMAND --help                         more on each command
+
+Exit codes:
+   0    all tasks succeeded
+   1    the run ended, tasks failed or were skipped
+   2    wrong command line
+   3    invalid or unsupported input
+   4    the host or Docker is not usable as asked
+   6    internal error
+   75   another gantry holds this run
+   130  stopped by a signal; gantry resume goes on`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				names := make([]string, len(c.App.Commands))
+				for i, cmd := range c.App.Commands {
+					names[i] = cmd.Name
+				}
+				return failf(exitUsage, "there is no command %q: choose one of %s", c.Args().First(), strings.Join(names, ", "))
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: commands(),
 		// Errors are printed once, below, with their exit code.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   func(c *cli.Context, err error, sub bool) error { return fail(exitUsage, err) },
+		OnUsageError:   usageError,
+	}
+	for _, cmd := range app.Commands {
+		cmd.OnUsageError, cmd.HideHelpCommand = usageError, true
 	}
 	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
 	if err == nil {
@@ -74,6 +109,15 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "gantry: "+msg)
 	}
 	return coded.code
+}
+
+// usageError says what is wrong in one line; --help has the rest.
+func usageError(c *cli.Context, err error, sub bool) error {
+	of := "gantry"
+	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "gantry" {
+		of += " " + c.Command.Name
+	}
+	return failf(exitUsage, "%w (see %s --help)", err, of)
 }
 
 // commands lists every command; each has a file of its own.
