@@ -5,7 +5,6 @@ package crashtest
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -28,8 +27,9 @@ import (
 
 const (
 	image      = "gantry/busybox:latest"
-	exitInput  = 3 // of gantry: among others, no such run
-	maxKills   = 6 // of one run; then it may go through
+	exitInput  = 3      // of gantry: among others, no such run
+	last       = "join" // the task that all others lead to
+	maxKills   = 6      // of one run; then it may go through
 	patience   = 3 * time.Minute
 	defaultRun = 3 // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
 )
@@ -132,14 +132,14 @@ func newRun(t *testing.T, binary, name string) *run {
 	const width = 4
 	var tasks []task
 	var files []file
-	join := task{ID: "join", Name: "join", Runtime: 0.1, Memory: 16e6, OutputFiles: []string{"all.txt"}, Image: image, Children: []string{},
+	join := task{ID: last, Name: last, Runtime: 0.1, Memory: 16e6, OutputFiles: []string{"all.txt"}, Image: image, Children: []string{},
 		Command: map[string]any{"program": "sh", "arguments": []string{"-ec", "cat end-?.txt >all.txt"}}}
 	for i := range width {
 		emulated, real := fmt.Sprintf("emulated-%d", i), fmt.Sprintf("real-%d", i)
 		data, end := fmt.Sprintf("data-%d.bin", i), fmt.Sprintf("end-%d.txt", i)
 		tasks = append(tasks,
 			task{ID: emulated, Name: "emulated", Parents: []string{}, Children: []string{real}, OutputFiles: []string{data}, Runtime: 0.4, Memory: 20e6},
-			task{ID: real, Name: "real", Parents: []string{emulated}, Children: []string{"join"}, InputFiles: []string{data}, OutputFiles: []string{end},
+			task{ID: real, Name: "real", Parents: []string{emulated}, Children: []string{last}, InputFiles: []string{data}, OutputFiles: []string{end},
 				Runtime: 0.3, Memory: 16e6, Image: image,
 				Command: map[string]any{"program": "sh", "arguments": []string{"-ec", fmt.Sprintf("md5sum <%s >%s; sleep 0.3", data, end)}}})
 		files = append(files, file{data, 300_000 + int64(i)})
@@ -290,11 +290,36 @@ func (r *run) check(t *testing.T) {
 	if err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("containers are left: %s %v", out, err)
 	}
-	for task, n := range r.events.stop() {
+	succeeded := r.events.stop()
+	for task, n := range succeeded {
 		if n > 1 {
-			t.Errorf("the program of task %s succeeded %d times", task, n)
+			t.Errorf("the program of task %s succeeded %d times; its attempts:%s", task, n, attempts(db, r.name, task))
 		}
 	}
+	if succeeded[last] == 0 {
+		t.Errorf("the engine told of no success of the last task: %v", succeeded)
+	}
+}
+
+// attempts describes what the log knows of the attempts of a task.
+func attempts(db *sql.DB, run, task string) string {
+	rows, err := db.Query(`SELECT a.attempt, coalesce(a.outcome, '-'), coalesce(a.exit_code, -1), coalesce(a.message, ''), coalesce(a.started_ns, 0)/1000000,
+		coalesce(a.ended_ns, 0)/1000000 FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN runs r ON r.id = a.run
+		WHERE r.name = ? AND t.name = ?`, run, task)
+	if err != nil {
+		return err.Error()
+	}
+	defer rows.Close()
+	var s strings.Builder
+	for rows.Next() {
+		var attempt, code, started, ended int64
+		var outcome, message string
+		if err := rows.Scan(&attempt, &outcome, &code, &message, &started, &ended); err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(&s, "\n\tattempt %d: %s, exit code %d, started at %d ms, ended at %d ms: %s", attempt, outcome, code, started, ended, message)
+	}
+	return s.String()
 }
 
 // results are the hashes of the result files by name.
@@ -354,15 +379,22 @@ func watch(t *testing.T, run string) *events {
 	return e
 }
 
+func (e *events) heard(task string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ok[task] > 0
+}
+
 // stop ends the watching and returns the counts by task.
 func (e *events) stop() map[string]int {
 	e.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !e.heard(last); { // news may be late
+			time.Sleep(10 * time.Millisecond)
+		}
 		_ = e.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-e.done:
-		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
 			_ = e.cmd.Process.Kill()
 		}
 		_ = e.cmd.Wait()

@@ -1,0 +1,385 @@
+// Command benchmark measures gantry against what it stands on, in one run and in turns, so that a busy machine is busy for all:
+//
+//	null    gantry's own CPU time per task, with the log on, on the null runtime
+//	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by GNU parallel
+//	        (xargs where that is missing), all with the same number in flight
+//	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/docker/docker/api/types/blkiodev"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+)
+
+const image = "gantry/busybox:latest"
+
+func main() {
+	var (
+		b     bench
+		parts = flag.String("parts", "null,docker,plan", "what to measure")
+	)
+	flag.StringVar(&b.gantry, "gantry", "bin/gantry", "the binary to measure")
+	flag.IntVar(&b.n, "n", 200, "containers per repetition")
+	flag.IntVar(&b.inFlight, "c", 4, "containers in flight")
+	flag.IntVar(&b.reps, "reps", 3, "repetitions; the median counts")
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "gantry-bench")
+	if err == nil {
+		b.dir = dir
+		err = b.run(strings.Split(*parts, ","))
+		os.RemoveAll(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchmark:", err)
+		os.Exit(1)
+	}
+}
+
+type bench struct {
+	gantry, dir       string
+	n, inFlight, reps int
+}
+
+func (b *bench) run(parts []string) error {
+	for _, p := range parts {
+		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "plan": b.plan}[p]
+		if !ok {
+			return fmt.Errorf("unknown part %q: null, docker or plan", p)
+		}
+		if err := part(); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// cost is what a program took.
+type cost struct {
+	wall, cpu time.Duration
+	rss       int64 // bytes, peak
+}
+
+func measure(cmd *exec.Cmd) (cost, error) {
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	if err := cmd.Run(); err != nil {
+		return cost{}, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out.String())
+	}
+	use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	return cost{time.Since(start), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), use.Maxrss << 10}, nil
+}
+
+// repeat measures each way in turn, reps times, and returns the median costs in the order of the ways.
+func (b *bench) repeat(ways ...func() (cost, error)) ([]cost, error) {
+	all := make([][]cost, len(ways))
+	for range b.reps {
+		for i, way := range ways {
+			c, err := way()
+			if err != nil {
+				return nil, err
+			}
+			all[i] = append(all[i], c)
+		}
+	}
+	medians := make([]cost, len(ways))
+	for i, cs := range all {
+		median := func(of func(cost) int64) int64 {
+			xs := make([]int64, len(cs))
+			for j, c := range cs {
+				xs[j] = of(c)
+			}
+			slices.Sort(xs)
+			return xs[len(xs)/2]
+		}
+		medians[i] = cost{time.Duration(median(func(c cost) int64 { return int64(c.wall) })),
+			time.Duration(median(func(c cost) int64 { return int64(c.cpu) })), median(func(c cost) int64 { return c.rss })}
+	}
+	return medians, nil
+}
+
+// verdict prints one measured figure beside its target.
+func verdict(what string, got, target float64, unit string) {
+	mark := "met"
+	if got > target {
+		mark = "MISSED"
+	}
+	fmt.Printf("  %-62s %10.4g %-10s target %6.4g  %s\n", what, got, unit, target, mark)
+}
+
+func (b *bench) command(args ...string) func() (cost, error) {
+	return func() (cost, error) {
+		home, err := os.MkdirTemp(b.dir, "runs")
+		if err != nil {
+			return cost{}, err
+		}
+		defer os.RemoveAll(home)
+		return measure(exec.Command(b.gantry, append([]string{args[0], "--dir", home, "--quiet"}, args[1:]...)...))
+	}
+}
+
+func (b *bench) null() error {
+	const tasks = 10_000
+	dax, err := b.layered(tasks)
+	if err != nil {
+		return err
+	}
+	cluster, err := b.cluster(16, 4)
+	if err != nil {
+		return err
+	}
+	m, err := b.repeat(b.command("run", "--runtime", "null", "--cluster", cluster, dax))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("null runtime, %d tasks in layers, log on: %v of CPU, %v wall, %d MB\n", tasks, m[0].cpu.Round(time.Millisecond), m[0].wall.Round(time.Millisecond), m[0].rss/1e6)
+	verdict("gantry's own CPU time per task", float64(m[0].cpu.Microseconds())/tasks, 200, "us")
+	return nil
+}
+
+func (b *bench) plan() error {
+	cluster, err := b.cluster(16, 4)
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		tasks   int
+		seconds float64
+	}{{10_000, 1}, {100_000, 15}} {
+		dax, err := b.layered(c.tasks)
+		if err != nil {
+			return err
+		}
+		m, err := b.repeat(b.command("simulate", "--policy", "heft", "--cluster", cluster, dax))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("read, plan by HEFT on 16 nodes and simulate %d tasks, log on: %v of CPU\n", c.tasks, m[0].cpu.Round(time.Millisecond))
+		verdict("wall time", m[0].wall.Seconds(), c.seconds, "s")
+		if c.tasks == 100_000 {
+			verdict("peak memory", float64(m[0].rss)/1e6, 300, "MB")
+		}
+	}
+	return nil
+}
+
+func (b *bench) docker() error {
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	if _, err := cli.ImageInspect(context.Background(), image); err != nil {
+		return fmt.Errorf("image %s: %w (scripts/build-image.sh builds it)", image, err)
+	}
+	var tasks strings.Builder
+	for i := range b.n {
+		fmt.Fprintf(&tasks, `%s{"name":"true","id":"t%d","parents":[],"children":[],"inputFiles":[],"outputFiles":[],"runtimeInSeconds":0.01,`+
+			`"memoryInBytes":16000000,"image":%q,"command":{"program":"true","arguments":[]}}`, map[bool]string{true: ",\n"}[i > 0], i, image)
+	}
+	trace := filepath.Join(b.dir, "trivial.json")
+	doc := fmt.Sprintf(`{"name":"trivial","schemaVersion":"1.5","workflow":{"specification":{"tasks":[%s],"files":[]},`+
+		`"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[%s]}}}`, &tasks, &tasks)
+	if err := os.WriteFile(trace, []byte(doc), 0o644); err != nil {
+		return err
+	}
+	cluster, err := b.cluster(1, b.inFlight)
+	if err != nil {
+		return err
+	}
+	own := time.Duration(0)
+	bare := func() (cost, error) {
+		before := ownCPU()
+		start := time.Now()
+		err := b.bare(cli)
+		own = ownCPU() - before
+		return cost{wall: time.Since(start), cpu: own}, err
+	}
+	flags := []string{"run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", "512",
+		"--memory", "16m", "--memory-swap", "16m", "--cpu-period", "20000", "--cpu-quota", "20000", "--log-driver", "none", "--tmpfs", "/tmp", image, "true"}
+	by, cli2 := "GNU parallel", func() (cost, error) {
+		return measure(exec.Command("parallel", append([]string{"-N0", fmt.Sprintf("-j%d", b.inFlight), "docker " + strings.Join(flags, " "), ":::"}, numbers(b.n)...)...))
+	}
+	if out, err := exec.Command("parallel", "--version").Output(); err != nil || !strings.HasPrefix(string(out), "GNU parallel") {
+		by, cli2 = "xargs (GNU parallel is not installed)", func() (cost, error) {
+			cmd := exec.Command("xargs", append([]string{"-P", fmt.Sprint(b.inFlight), "-I{}", "docker"}, flags...)...)
+			cmd.Stdin = strings.NewReader(strings.Join(numbers(b.n), "\n"))
+			return measure(cmd)
+		}
+	}
+	m, err := b.repeat(bare, b.command("run", "--oversubscribe", "--starts", fmt.Sprint(b.inFlight), "--cluster", cluster, trace), cli2)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d trivial containers, %d in flight: bare Engine API %.2f s, gantry %.2f s, docker run by %s %.2f s\n",
+		b.n, b.inFlight, m[0].wall.Seconds(), m[1].wall.Seconds(), by, m[2].wall.Seconds())
+	verdict("gantry / bare Engine API loop, wall time", m[1].wall.Seconds()/m[0].wall.Seconds(), 1.10, "")
+	verdict("gantry / docker run by "+by+", wall time", m[1].wall.Seconds()/m[2].wall.Seconds(), 0.60, "")
+	perTask := func(c cost) float64 { return c.cpu.Seconds() * 1000 / float64(b.n) }
+	fmt.Printf("  %-62s %10.4g ms\n", "CPU time per container of the bare loop", perTask(m[0]))
+	verdict("CPU time per container of gantry itself", perTask(m[1]), 4, "ms")
+	return nil
+}
+
+// bare creates, starts, awaits and removes b.n containers with the options that gantry gives a real task, b.inFlight at once.
+func (b *bench) bare(cli *client.Client) error {
+	work, err := os.MkdirTemp(b.dir, "bare")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	task, err := filepath.Abs(filepath.Join(filepath.Dir(b.gantry), "gantry-task"))
+	if err != nil {
+		return err
+	}
+	info, err := cli.Info(ctx)
+	if err != nil {
+		return err
+	}
+	parent := "/gantry-bench"
+	if info.CgroupDriver == "systemd" {
+		parent = "gantrybench.slice" // systemd removes it by itself
+	} else {
+		defer func() { // the engine makes parents and never removes them
+			groups, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
+			for _, dir := range append(groups, "/sys/fs/cgroup"+parent) {
+				_ = os.Remove(dir)
+			}
+		}()
+	}
+	disk := blockDevice(work)
+	one := func(i int) error {
+		dir := filepath.Join(work, fmt.Sprint(i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+		pids := int64(512)
+		h := &container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+			LogConfig: container.LogConfig{Type: "none"}, Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: dir, Target: dir},
+				{Type: mount.TypeBind, Source: work, Target: work + "-files", ReadOnly: true},
+				{Type: mount.TypeBind, Source: task, Target: "/.gantry-task", ReadOnly: true}},
+			Resources: container.Resources{CgroupParent: parent, PidsLimit: &pids, CPUPeriod: 20_000, CPUQuota: 20_000, Memory: 16e6, MemorySwap: 16e6}}
+		if disk != "" {
+			limit := []*blkiodev.ThrottleDevice{{Path: disk, Rate: 1 << 30}}
+			h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = limit, limit
+		}
+		c, err := cli.ContainerCreate(ctx, &container.Config{Image: image, Entrypoint: []string{"/.gantry-task"},
+			Cmd: []string{"exec", "", ".command.out", ".command.err", "true"}, WorkingDir: dir,
+			User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), NetworkDisabled: true, Labels: map[string]string{"gantry.benchmark": "bare"}}, h, nil, nil, "")
+		if err != nil {
+			return err
+		}
+		defer cli.ContainerRemove(context.WithoutCancel(ctx), c.ID, container.RemoveOptions{Force: true})
+		ended, failed := cli.ContainerWait(ctx, c.ID, container.WaitConditionNextExit)
+		if err := cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
+			return err
+		}
+		select {
+		case err := <-failed:
+			return err
+		case r := <-ended:
+			if r.StatusCode != 0 {
+				return fmt.Errorf("a trivial container ended with %d", r.StatusCode)
+			}
+		}
+		return nil
+	}
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range b.inFlight {
+		wg.Go(func() {
+			for i := range next {
+				if err := one(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := range b.n {
+		if ctx.Err() == nil {
+			next <- i
+		}
+	}
+	close(next)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// blockDevice is the whole disk below dir, "" if there is none.
+func blockDevice(dir string) string {
+	var st syscall.Stat_t
+	if syscall.Stat(dir, &st) != nil {
+		return ""
+	}
+	major, minor := st.Dev>>8&0xfff, st.Dev&0xff|st.Dev>>12&0xfff00
+	link, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", major, minor))
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join("/sys/dev/block", link, "partition")); err == nil {
+		link = filepath.Dir(link)
+	}
+	return "/dev/" + filepath.Base(link)
+}
+
+func numbers(n int) []string {
+	s := make([]string, n)
+	for i := range s {
+		s[i] = fmt.Sprint(i)
+	}
+	return s
+}
+
+// cluster writes a cluster file of that many nodes.
+func (b *bench) cluster(nodes, cores int) (string, error) {
+	path := filepath.Join(b.dir, fmt.Sprintf("cluster-%d-%d.yaml", nodes, cores))
+	return path, os.WriteFile(path, fmt.Appendf(nil, "name: bench\nnodes:\n  - {name: n, count: %d, cores: %d, speed: 1, memory: 4GB, read: 1000MB/s, write: 1000MB/s, group: g}\n"+
+		"links:\n  - {from: g, to: g, bandwidth: 100MB/s, latency: 1ms}\n", nodes, cores), 0o644)
+}
+
+// layered writes a DAX of tasks in layers of 100, each with three parents in the layer above and a file for each of its children.
+func (b *bench) layered(tasks int) (string, error) {
+	const width = 100
+	path := filepath.Join(b.dir, fmt.Sprintf("layered-%d.dax", tasks))
+	var s, edges strings.Builder
+	s.WriteString(`<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="layered">` + "\n")
+	for i := range tasks {
+		fmt.Fprintf(&s, `<job id="ID%d" name="kind%d" runtime="%d.%d"><profile namespace="globus" key="maxmemory">16</profile><uses file="f%d" link="output" size="%d"/>`,
+			i, i/width%7, 1+i*7919%30, i%10, i, 1000+i*104729%900_000)
+		if i >= width {
+			fmt.Fprintf(&edges, `<child ref="ID%d">`, i)
+			for _, offset := range []int{0, 1, 7} {
+				p := (i/width-1)*width + (i+offset)%width
+				fmt.Fprintf(&s, `<uses file="f%d" link="input" size="%d"/>`, p, 1000+p*104729%900_000)
+				fmt.Fprintf(&edges, `<parent ref="ID%d"/>`, p)
+			}
+			edges.WriteString("</child>\n")
+		}
+		s.WriteString("</job>\n")
+	}
+	s.WriteString(edges.String() + "</adag>\n")
+	return path, os.WriteFile(path, []byte(s.String()), 0o644)
+}
