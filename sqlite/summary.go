@@ -26,6 +26,7 @@ type Overview struct {
 	Workflows int    `json:"workflows"`
 	Tasks     int    `json:"tasks"`
 	Done      int    `json:"done"`
+	Running   int    `json:"running"` // starting, running or suspended
 	Failed    int    `json:"failed"`
 	Skipped   int    `json:"skipped"`
 	ExitCode  *int   `json:"exit_code"`
@@ -58,8 +59,8 @@ type Count struct {
 	Count int    `json:"count"`
 }
 
-// WorkflowSummary is one workflow: Wait is from its arrival or release to its first start, Makespan from there to its end, Response from
-// its arrival to its end.
+// WorkflowSummary is one workflow: Wait is from its arrival or release to the first order to start one of its tasks, Makespan from
+// there to its end, Response from its arrival to its end.
 type WorkflowSummary struct {
 	Name     string `json:"name"`
 	Label    string `json:"label"`
@@ -122,14 +123,14 @@ type Warning struct {
 
 const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
 	coalesce((SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1), 0),
-	(SELECT count(*) FROM workflows w WHERE w.run = r.id), count(t.task), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped')
+	(SELECT count(*) FROM workflows w WHERE w.run = r.id), count(t.task), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'), total(t.state IN ('starting', 'running', 'suspended'))
 	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
 
 func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
-	var done, failed, skipped float64
+	var done, failed, skipped, running float64
 	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock, &o.Workflows, &o.Tasks,
-		&done, &failed, &skipped)
-	o.Done, o.Failed, o.Skipped = int(done), int(failed), int(skipped)
+		&done, &failed, &skipped, &running)
+	o.Done, o.Failed, o.Skipped, o.Running = int(done), int(failed), int(skipped), int(running)
 	return id, o, err
 }
 
@@ -147,7 +148,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Log: db.path}
+	s := &Summary{Log: db.path, Outcomes: []Count{}, WorkflowRow: []WorkflowSummary{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
+		Failures: []Failure{}, Warnings: []Warning{}}
 	read := func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
 			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query, args...)

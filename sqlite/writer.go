@@ -359,15 +359,6 @@ func (w *writer) apply(ev *planner.Event) error {
 			return err
 		}
 		w.state(t, "running", nil, nil)
-		if flow := w.inFlow[t]; !w.begun[flow] {
-			w.begun[flow] = true
-			if err := w.flushArrivals(); err != nil {
-				return err
-			}
-			if err := w.workflowStarted.exec(int64(ev.At), w.run, int64(flow)); err != nil {
-				return err
-			}
-		}
 		if o := w.pending[b.Attempt]; o != nil {
 			o.start = ev.At
 			return nil
@@ -421,6 +412,15 @@ func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
 		w.tries[x.Task] = x.Try
 		delete(w.failed, x.Task)
 		w.waits[x.Task] = planner.Reason{}
+		if flow := w.inFlow[x.Task]; !w.begun[flow] {
+			w.begun[flow] = true
+			if err := w.flushArrivals(); err != nil {
+				return err
+			}
+			if err := w.workflowStarted.exec(int64(ev.At), w.run, int64(flow)); err != nil {
+				return err
+			}
+		}
 		w.opened = append(w.opened, opened{at: ev.At, order: x, start: unit.Never})
 		w.pending[x.Attempt] = &w.opened[len(w.opened)-1]
 		w.order = append(w.order, x.Attempt)

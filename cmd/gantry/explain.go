@@ -47,17 +47,34 @@ Exit codes: 0 told, 2 wrong command line, 3 no such run or task, 4 the log canno
 	}
 }
 
-// step is a line of a task's life.
+// step is a line of a task's life. What is of one instant is told by rank: what ended is why something waits or starts.
 type step struct {
 	at   sqlite.Span
+	rank int
 	text string
+}
+
+const (
+	arrival = iota
+	ending
+	wait
+	order
+	start
+	instantEnding // of an attempt that took no time
+)
+
+func cores(millicores int64) string {
+	if millicores == 1000 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%g cores", float64(millicores)/1000)
 }
 
 // explain tells the life of a task: first how it stands and why, then how it came to that.
 func explain(w io.Writer, l *sqlite.Life) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
-	need := fmt.Sprintf("%g cores", float64(l.CPU)/1000)
+	need := cores(l.CPU)
 	if l.Memory > 0 {
 		need += ", " + size(&l.Memory) + " of memory"
 	}
@@ -72,18 +89,18 @@ func explain(w io.Writer, l *sqlite.Life) {
 	}
 	fmt.Fprintf(&b, "  needs %s\n\n", need)
 
-	steps := []step{{l.Arrived, "its workflow " + l.Workflow + " arrived"}}
+	steps := []step{{l.Arrived, arrival, "its workflow " + l.Workflow + " arrived"}}
 	if l.Release > l.Arrived {
-		steps = append(steps, step{l.Release, "its workflow was released"})
+		steps = append(steps, step{l.Release, arrival, "its workflow was released"})
 	}
 	steps = append(steps, parentSteps(l)...)
 	for _, x := range l.Waits {
-		steps = append(steps, step{x.Since, waiting(l, &x)})
+		steps = append(steps, step{x.Since, wait, waiting(l, &x)})
 	}
 	for i := range l.Attempts {
 		steps = append(steps, attemptSteps(l, &l.Attempts[i])...)
 	}
-	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Compare(x.at, y.at) })
+	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.rank, y.rank)) })
 	for _, s := range steps {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
 	}
@@ -127,7 +144,7 @@ func verdict(l *sqlite.Life) string {
 		return fmt.Sprintf("%s on %s, attempt %d", l.State, last.Node, last.Try)
 	}
 	if left := slices.DeleteFunc(slices.Clone(l.Parents), func(p sqlite.Relative) bool { return p.State == "done" }); len(left) > 0 {
-		return fmt.Sprintf("waits for %d of %s: %s", len(left), plural(len(l.Parents), "parent"), relatives(left))
+		return fmt.Sprintf("waits for %s: %s", plural(len(left), "parent"), relatives(left))
 	}
 	if n := len(l.Waits); n > 0 {
 		return "waits: " + waiting(l, &l.Waits[n-1])
@@ -165,7 +182,7 @@ func parentSteps(l *sqlite.Life) []step {
 			done++
 			last = &l.Parents[i]
 			if len(l.Parents) <= 5 {
-				steps = append(steps, step{*p.Ended, fmt.Sprintf("its parent %s ended on %s", p.Task, p.Node)})
+				steps = append(steps, step{*p.Ended, ending, fmt.Sprintf("its parent %s ended on %s", p.Task, p.Node)})
 			}
 		}
 	}
@@ -173,7 +190,7 @@ func parentSteps(l *sqlite.Life) []step {
 	case last == nil:
 		return nil
 	case len(l.Parents) > 5:
-		steps = []step{{*last.Ended, fmt.Sprintf("%d of its %d parents had ended, the last %s on %s", done, len(l.Parents), last.Task, last.Node)}}
+		steps = []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s on %s", done, len(l.Parents), last.Task, last.Node)}}
 	case done == len(l.Parents):
 		steps[len(steps)-1].text += ": ready"
 	}
@@ -195,7 +212,7 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	case "waits-for-files":
 		return "its input files are not all there yet"
 	case "no-node-free":
-		short := map[string]string{"cpu": fmt.Sprintf("%g cores", float64(l.CPU)/1000), "memory": size(&l.Memory) + " of memory", "disk": size(&l.Disk) + "/s of disk"}
+		short := map[string]string{"cpu": cores(l.CPU), "memory": size(&l.Memory) + " of memory", "disk": size(&l.Disk) + "/s of disk"}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
 	case "planned-later":
 		return fmt.Sprintf("policy %s has planned it for %s on %s", l.Policy, span(x.Until), x.Node)
@@ -230,14 +247,14 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 		if a.HoldMemory != l.Memory && a.HoldMemory > 0 {
 			text += ", with " + size(&a.HoldMemory) + " of memory"
 		}
-		steps = append(steps, step{*a.Queued, text})
+		steps = append(steps, step{*a.Queued, order, text})
 	}
 	if a.Started != nil {
 		text := fmt.Sprintf("attempt %d: the program runs", a.Try)
 		if a.Copied != nil && *a.Copied > 0 {
 			text += ", after " + size(a.Copied) + " were copied from other nodes"
 		}
-		steps = append(steps, step{*a.Started, text})
+		steps = append(steps, step{*a.Started, start, text})
 	}
 	if a.Ended != nil && a.Outcome != "" {
 		text := fmt.Sprintf("attempt %d: %s", a.Try, how(a.Outcome, a.ExitCode, ""))
@@ -266,7 +283,11 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 		if a.Message != "" {
 			text += "\n                " + strings.ReplaceAll(strings.TrimSpace(a.Message), "\n", "\n                ")
 		}
-		steps = append(steps, step{*a.Ended, text})
+		rank := ending
+		if a.Queued != nil && *a.Ended <= *a.Queued || a.Started != nil && *a.Ended <= *a.Started {
+			rank = instantEnding
+		}
+		steps = append(steps, step{*a.Ended, rank, text})
 	}
 	return steps
 }

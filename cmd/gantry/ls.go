@@ -42,13 +42,13 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				printJSON(c.App.Writer, runs)
 				return nil
 			}
-			t := newTable(c.App.Writer, "run", "state", "runtime", "policy", "-workflows", "-tasks", "-done", "-failed", "-makespan", "started")
+			t := newTable(c.App.Writer, "run", "state", "runtime", "policy", "-workflows", "-tasks", "-done", "-failed", "-skipped", "-makespan", "started")
 			for _, r := range runs {
 				started := r.Started
 				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
 					started = units.HumanDuration(time.Since(at)) + " ago"
 				}
-				t.row(r.Run, string(r.State), r.Runtime, r.Policy, strconv.Itoa(r.Workflows), strconv.Itoa(r.Tasks), strconv.Itoa(r.Done), strconv.Itoa(r.Failed+r.Skipped), span(r.Makespan), started)
+				t.row(r.Run, string(r.State), r.Runtime, r.Policy, strconv.Itoa(r.Workflows), strconv.Itoa(r.Tasks), strconv.Itoa(r.Done), strconv.Itoa(r.Failed), strconv.Itoa(r.Skipped), span(r.Makespan), started)
 			}
 			t.end()
 			return nil

@@ -26,7 +26,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{s.Failed, "failed"}, {s.Skipped, "skipped"}} {
+	}{{s.Running, "running"}, {s.Failed, "failed"}, {s.Skipped, "skipped"}} {
 		if n.n > 0 {
 			fmt.Fprintf(&b, ", %d %s", n.n, n.what)
 		}

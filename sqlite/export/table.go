@@ -19,7 +19,7 @@ const (
 	FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node WHERE r.name = ?1 ORDER BY t.task`
 	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
-	bothQuery     = `SELECT w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
+	bothQuery     = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
 	t.time_limit_ns, t.trace_runtime_ns, t.imputed, a.* FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN (SELECT b.task AS of_task, v.try, v.node, v.outcome, v.exit_code, v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns,
 		v.ran_ns, v.suspended_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, v.estimate_source,

@@ -93,7 +93,7 @@ func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID
 		a.Files = append(a.Files, spec)
 		a.Arrived.Files = append(a.Arrived.Files, planner.File{ID: spec.ID, Size: spec.Size, Producer: task + planner.TaskID(i)})
 		t := trace.Task{ID: fmt.Sprintf("%s_%d", kind, i), Name: kind, Kind: kind, Parents: parents[i], Outputs: []int32{int32(i) + 1},
-			Runtime: time.Duration(i+1) * time.Second, Cores: 1, Known: trace.Runtime | trace.Cores, Imputed: trace.Memory, MemoryBytes: 64 << 20}
+			Retries: -1, Runtime: time.Duration(i+1) * time.Second, Cores: 1, Known: trace.Runtime | trace.Cores, Imputed: trace.Memory, MemoryBytes: 64 << 20}
 		p := planner.Task{ID: task + planner.TaskID(i), Workflow: flow, Kind: seen[kind], Need: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
 			Outputs: []planner.FileID{spec.ID}, Retries: planner.None}
 		s := &executor.TaskSpec{Workflow: a.Spec, Name: t.ID, Kind: kind, Cores: 1, Memory: 64 << 20, Run: t.Runtime, Outputs: []*executor.FileSpec{spec}}

@@ -1,0 +1,201 @@
+package export_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"gantry/planner"
+	"gantry/sqlite"
+	"gantry/sqlite/export"
+	"gantry/sqlite/logtest"
+	"gantry/trace"
+)
+
+func diamond(t *testing.T) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	logtest.Diamond(t, db, "calm")
+	return db
+}
+
+// dataDir is where the shared traces and schemas lie.
+func dataDir(t *testing.T) string {
+	dir := os.Getenv("GANTRY_DATA")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("needs the shared data: %v (GANTRY_DATA names another place)", err)
+	}
+	return dir
+}
+
+func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
+	db := diamond(t)
+	// A run under way: tasks without a measured runtime are in the specification only.
+	l := logtest.New(t, db, logtest.Info("half"))
+	first := l.Arrive(0, "odd name/ü", []string{"a", "b"}, [][]int32{nil, {0}})
+	l.Exit(2*logtest.Second, l.Start(0, first, 1, 1, time.Second), planner.OK, 0, "")
+	l.Start(2*logtest.Second, first+1, 1, 0, time.Second)
+	for _, c := range []struct {
+		run, workflow string
+		executed      int
+		machines      int
+	}{{"calm", "diamond", 4, 2}, {"half", "odd name/ü", 1, 1}} {
+		var text bytes.Buffer
+		if err := export.WfFormat(context.Background(), &text, db, c.run, c.workflow); err != nil {
+			t.Fatal(err)
+		}
+		t.Run("schema/"+c.run, func(t *testing.T) {
+			schema, err := jsonschema.NewCompiler().Compile(filepath.Join(dataDir(t), "schemas", "wfformat", "wfformat-1.5.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text.Bytes()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); err != nil {
+				t.Error(err)
+			}
+		})
+		var f struct {
+			Workflow struct {
+				Specification struct{ Tasks []struct{ ID string } }
+				Execution     struct {
+					MakespanInSeconds float64
+					Tasks             []struct {
+						ID               string
+						RuntimeInSeconds float64
+						MemoryInBytes    float64
+						AvgCPU           float64
+						ExecutedAt       string
+						Machines         []string
+					}
+					Machines []struct {
+						NodeName string
+						CPU      struct{ SpeedInMHz int }
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(text.Bytes(), &f); err != nil {
+			t.Fatal(err)
+		}
+		e := f.Workflow.Execution
+		if len(e.Tasks) != c.executed || len(e.Machines) != c.machines {
+			t.Errorf("%s: %d tasks on %d machines", c.run, len(e.Tasks), len(e.Machines))
+		}
+		if c.run != "calm" {
+			continue
+		}
+		// work_2 ran out of memory once: what counts is its second attempt, from 5.5 s to 9 s on the node of half speed.
+		w := e.Tasks[2]
+		if e.MakespanInSeconds != 14 || w.ID != "work_2" || w.RuntimeInSeconds != 3.5 || w.MemoryInBytes != 50e6 || w.AvgCPU != 87.5 ||
+			w.Machines[0] != "n2" || w.ExecutedAt != "2026-11-21T10:30:05.75Z" || e.Machines[1].CPU.SpeedInMHz != 1200 {
+			t.Errorf("%+v", e)
+		}
+		flow, faults, err := trace.Read(bytes.NewReader(text.Bytes()), "export.json", trace.ReadOptions{})
+		if err != nil || trace.HasErrors(faults) || flow.Tasks[2].Runtime != 3500*time.Millisecond {
+			t.Errorf("it does not read back: %v %v", faults, err)
+		}
+	}
+}
+
+func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
+	db := diamond(t)
+	rows := func(o export.NextflowOptions) [][]string {
+		var text strings.Builder
+		if err := export.Nextflow(context.Background(), &text, db, "calm", o); err != nil {
+			t.Fatal(err)
+		}
+		var rows [][]string
+		for line := range strings.Lines(text.String()) {
+			rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+		}
+		return rows
+	}
+	check := func(o export.NextflowOptions, row int, want string) {
+		t.Helper()
+		got := rows(o)[row]
+		hash := regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{6}$`)
+		if row > 0 {
+			if !hash.MatchString(got[1]) {
+				t.Errorf("hash %q", got[1])
+			}
+			got[1] = "HASH"
+		}
+		if s := strings.Join(got, "|"); s != want {
+			t.Errorf("got  %s\nwant %s", s, want)
+		}
+	}
+	const head = "task_id|hash|native_id|name|status|exit|submit|duration|realtime|%cpu|peak_rss|peak_vmem|rchar|wchar"
+	check(export.NextflowOptions{}, 0, head)
+	check(export.NextflowOptions{}, 1, "1|HASH|gantry-calm-a0|split (split_0)|COMPLETED|0|2026-11-21 10:30:00.250|2s|1.5s|87.5%|47.7 MB|-|1.9 MB|976.6 KB")
+	check(export.NextflowOptions{Raw: true}, 3, "3|HASH|gantry-calm-a2|work (work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000")
+	check(export.NextflowOptions{Extended: true}, 0, head+"|queue_wait|pred_realtime|policy|fail_class")
+	check(export.NextflowOptions{Extended: true, Raw: true}, 3,
+		"3|HASH|gantry-calm-a2|work (work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|1000|3000|heft|out-of-memory")
+}
+
+func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	l := logtest.New(t, db, logtest.Info("calm"))
+	want := []string{"999ms", "1s", "1.2s", "59.9s", "1m", "4m 19s", "1h 1s", "1d 2h 3m 4s"}
+	spans := []time.Duration{999 * time.Millisecond, time.Second, 1249 * time.Millisecond, 59900 * time.Millisecond, time.Minute, 259 * time.Second,
+		time.Hour + time.Second, 26*time.Hour + 184*time.Second}
+	kinds := make([]string, len(spans))
+	first := l.Arrive(0, "w", kinds, make([][]int32, len(spans)))
+	for i, d := range spans {
+		l.Exit(planner.Time(d), l.Start(0, first+planner.TaskID(i), 1, 0, 0), planner.OK, 0, "")
+	}
+	var text strings.Builder
+	if err := export.Nextflow(context.Background(), &text, db, "", export.NextflowOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(text.String()), "\n")[1:] {
+		if got := strings.Split(line, "\t")[7]; got != want[i] {
+			t.Errorf("%v is %q, want %q", spans[i], got, want[i])
+		}
+	}
+}
+
+func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
+	db := diamond(t)
+	l := logtest.New(t, db, logtest.Info("half"))
+	l.Exit(2*logtest.Second, l.Start(0, l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, {0}}), 1, 1, time.Second), planner.OK, 0, "")
+	for _, c := range []struct {
+		run  string
+		rows int
+	}{{"calm", 5}, {"half", 2}} {
+		var text bytes.Buffer
+		if err := export.CSV(context.Background(), &text, db, c.run); err != nil {
+			t.Fatal(err)
+		}
+		table, err := csv.NewReader(&text).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(table) != c.rows+1 {
+			t.Errorf("%s: %d rows", c.run, len(table)-1)
+		}
+	}
+}
