@@ -93,6 +93,9 @@ func (b *builder) task(id string, line int) *Task {
 		b.faults.fail("duplicate-id", line, id, "task id %s is taken by the task on line %d; ids have to be unique", id, b.wf.Tasks[old].Line)
 		return nil
 	}
+	if n := len(b.wf.Tasks); n == cap(b.wf.Tasks) { // tasks are large: append would copy them too often
+		b.wf.Tasks = slices.Grow(b.wf.Tasks, max(16, min(n, 1<<16)))
+	}
 	b.byID[id] = int32(len(b.wf.Tasks))
 	b.wf.Tasks = append(b.wf.Tasks, Task{ID: id, Line: line, Retries: -1})
 	return &b.wf.Tasks[len(b.wf.Tasks)-1]

@@ -65,7 +65,7 @@ func (y *yamlDoc) cluster(c *Cluster, root ast.Node) {
 	for _, v := range links {
 		y.link(c, v, groups)
 	}
-	if len(c.Nodes) == 0 {
+	if len(c.Nodes) == 0 && !HasErrors(y.faults.list) {
 		y.faults.fail("no-nodes", y.line(root), "", "a cluster needs at least one node")
 	}
 }

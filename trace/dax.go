@@ -311,7 +311,7 @@ func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 func (d *daxReader) uses() {
 	b, line := d.b, d.x.start
 	name := d.fileName()
-	link := d.attr("link")
+	link := d.b.same(d.attr("link"))
 	size, sized := d.x.attr("size")
 	program := d.attr("executable") == "true" || d.attr("type") == "executable"
 	d.each(func(name string) {

@@ -17,12 +17,13 @@ type wfDocument struct {
 	j                           *jsonReader
 	name                        string
 	version                     string
+	release                     int
 	system                      string // workflow management system: wms, from 1.5 runtimeSystem
 	nextflow, makeflow, pegasus bool
 	found                       bool // there is an object "workflow"
-	tasks                       []wfTask
-	executed                    []wfTask // execution.tasks of 1.5
-	files                       []wfUse  // specification.files of 1.5
+	tasks                       []*wfTask
+	executed                    []*wfTask // execution.tasks of 1.5
+	files                       []wfUse   // specification.files of 1.5
 	original                    map[string]string
 	programs                    map[string]string // of execution.tasks by id
 	kilobyteRM                  bool              // a machine's memory is so small that memory must be in KB
@@ -228,12 +229,12 @@ func (d *wfDocument) texts(to *[]string) error {
 	})
 }
 
-func (d *wfDocument) task(to *[]wfTask) error {
+func (d *wfDocument) task(to *[]*wfTask) error {
 	if c, err := d.j.peek(); err == nil && c != '{' {
 		return d.object(nil) // tells the fault
 	}
-	t := wfTask{line: d.j.line}
-	err := d.object(func(key string) error { return d.taskFact(&t, key) })
+	t := &wfTask{line: d.j.line}
+	err := d.object(func(key string) error { return d.taskFact(t, key) })
 	*to = append(*to, t)
 	return err
 }
@@ -412,10 +413,10 @@ func (d *wfDocument) use(to *[]wfUse, link *string) error {
 	return err
 }
 
-// release is 10 × major + minor of the schema version; a file without one is shaped like 1.3 and counts in bytes as 1.4 does.
-func (d *wfDocument) release() int {
+// release is 100 × major + minor of the schema version; a file without one is shaped like 1.3 and counts in bytes as 1.4 does.
+func release(version string) int {
 	var major, minor int
-	if n, _ := fmt.Sscanf(d.version, "%d.%d", &major, &minor); n == 2 && major >= 0 && major < 100 && minor >= 0 && minor < 100 {
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && major >= 0 && major < 100 && minor >= 0 && minor < 100 {
 		return 100*major + minor
 	}
 	return 104
@@ -430,12 +431,13 @@ var (
 // finish interprets the document.
 func (d *wfDocument) finish() {
 	b, w := d.b, d.b.wf
+	d.release = release(d.version)
 	w.Name, w.Version, w.ExecutedAt = d.name, d.version, d.executedAt
 	system := strings.ToLower(d.system)
 	d.nextflow, d.makeflow, d.pegasus = strings.Contains(system, "nextflow"), strings.Contains(system, "makeflow"), strings.Contains(system, "pegasus")
 	w.OpaqueNames = w.OpaqueNames || d.nextflow
-	b.quietTwins, b.noFileEdges = true, b.noFileEdges || d.release() < 100
-	switch r := d.release(); {
+	b.quietTwins, b.noFileEdges = true, b.noFileEdges || d.release < 100
+	switch r := d.release; {
 	case d.version == "" && d.found:
 		b.faults.warn("no-version", 1, "", "schemaVersion is missing: read as 1.3, with memory in bytes")
 	case d.found && (r > 106 || r < 1):
@@ -468,10 +470,11 @@ func (d *wfDocument) finish() {
 	for i := range d.executed {
 		d.programs[d.executed[i].id] = d.executed[i].program
 	}
+	w.Tasks = make([]Task, 0, len(d.tasks))
 	keys := d.keys()
 	place := make(map[string]int, len(d.tasks)) // key → index in w.Tasks
 	for i := range d.tasks {
-		t := &d.tasks[i]
+		t := d.tasks[i]
 		out := b.task(keys[i], t.line)
 		if out == nil {
 			continue
@@ -483,7 +486,7 @@ func (d *wfDocument) finish() {
 	}
 	ran := make(map[string]bool, len(d.executed))
 	for i := range d.executed {
-		e := &d.executed[i]
+		e := d.executed[i]
 		at, ok := place[e.id]
 		switch {
 		case !ok:
@@ -522,7 +525,7 @@ func (d *wfDocument) keys() []string {
 	useName := names && (!ids || asName > asID)
 	keys := make([]string, len(d.tasks))
 	for i := range d.tasks {
-		t := &d.tasks[i]
+		t := d.tasks[i]
 		if keys[i] = cmp.Or(t.id, t.name); useName {
 			keys[i] = t.name
 		}
@@ -546,7 +549,7 @@ func (d *wfDocument) references(keys []string) {
 		return cmp.Or(names[ref], ids[ref], ref)
 	}
 	for i := range d.tasks {
-		t := &d.tasks[i]
+		t := d.tasks[i]
 		for _, p := range t.parents {
 			d.b.depends(key(p), keys[i], t.line)
 		}
@@ -565,7 +568,7 @@ func (d *wfDocument) originals(sizes map[string]wfUse) {
 	}
 	d.b.resolveLate() // while ids are those of the file
 	for i := range d.tasks {
-		t := &d.tasks[i]
+		t := d.tasks[i]
 		if at, ok := d.b.byID[t.id]; ok && t.original != "" {
 			d.b.wf.Tasks[at].ID = t.original
 		}
@@ -623,7 +626,7 @@ func (d *wfDocument) addFiles(t *wfTask, sizes map[string]wfUse) {
 
 // facts fills in what is known of the task itself.
 func (d *wfDocument) facts(t *Task, x *wfTask) {
-	b, old := d.b, d.release() < 104
+	b, old := d.b, d.release < 104
 	if x.runtime != "" {
 		b.runtime(t, x.runtime, x.line)
 	}

@@ -235,7 +235,7 @@ func facts(t *Task, numbers bool) object {
 		if slices.Contains(t.Command[1:], "") { // the schema has no empty arguments
 			c["argv"] = t.Command
 		} else {
-			c["arguments"] = slices.Concat([]string{}, t.Command[1:])
+			c["arguments"] = append([]string{}, t.Command[1:]...)
 		}
 		v["command"] = c
 	}

@@ -86,7 +86,7 @@ func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 				y.sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, filepath.Dir(source), names) })
 			}},
 		})
-		if len(w.Arrivals) == 0 {
+		if len(w.Arrivals) == 0 && !HasErrors(faults.list) {
 			faults.fail("no-workflows", y.line(root), "", "a workload needs at least one workflow")
 		}
 	}

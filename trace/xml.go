@@ -16,11 +16,11 @@ import (
 // take the same way, and this one accepts nothing malformed that matters for DAX (fuzzed against encoding/xml).
 type xmlReader struct {
 	in     *bufio.Reader
-	line   int      // of what is read next
-	start  int      // line on which the current token begins
-	name   string   // local name of the element that starts or ends
-	attrs  []string // names and values by turns, of the element that starts; names with a prefix are left out
-	text   []byte   // of a text token, valid until the next one
+	line   int       // of what is read next
+	start  int       // line on which the current token begins
+	name   string    // local name of the element that starts or ends
+	attrs  []xmlAttr // of the element that starts, valid until the next token; those with a prefix are left out
+	text   []byte    // of a text token, valid until the next one
 	open   []string
 	rooted bool // the root element was there
 	ended  bool // the element that started was empty: its end comes next
@@ -29,6 +29,13 @@ type xmlReader struct {
 	names  map[string]string
 	// known returns the string of a value that occurs again and again, or false.
 	known func(value []byte) (string, bool)
+}
+
+// xmlAttr is an attribute with its value as it is written.
+type xmlAttr struct {
+	name  string
+	value []byte
+	plain bool // nothing in the value has to be resolved
 }
 
 type xmlToken uint8
@@ -303,7 +310,10 @@ func (x *xmlReader) element() error {
 			return x.errorf("an attribute of <%s> without a value", x.name)
 		}
 		name := bytes.TrimRight(rest[:eq], " \t\r\n")
-		if !validName(name) {
+		at := len(x.attrs)
+		// Elements of one name mostly have the same attributes in the same order: the name is then what it was last time.
+		again := at < cap(x.attrs) && x.attrs[:at+1][at].name == string(name)
+		if !again && !validName(name) {
 			return x.errorf("%q is no attribute of <%s>", name, x.name)
 		}
 		rest = bytes.TrimLeft(rest[eq+1:], " \t\r\n")
@@ -314,21 +324,32 @@ func (x *xmlReader) element() error {
 		if end < 0 {
 			return x.errorf("the value of attribute %s of <%s> is not closed", name, x.name)
 		}
-		value, err := x.resolve(x.value[:0], rest[1:1+end])
-		if err != nil {
-			return err
+		a := xmlAttr{value: rest[1 : 1+end], plain: plain(rest[1 : 1+end])}
+		if !a.plain {
+			if _, err := x.resolve(x.value[:0], a.value); err != nil {
+				return err
+			}
 		}
-		x.value = value[:0]
 		rest = rest[end+2:]
-		if bytes.IndexByte(name, ':') >= 0 { // xsi:… and the like
+		if again {
+			a.name = x.attrs[:at+1][at].name
+		} else if bytes.IndexByte(name, ':') >= 0 { // xsi:… and the like
 			continue
+		} else {
+			a.name = x.local(name)
 		}
-		s, ok := x.known(value)
-		if !ok {
-			s = string(value)
-		}
-		x.attrs = append(x.attrs, x.local(name), s)
+		x.attrs = append(x.attrs, a)
 	}
+}
+
+// plain reports whether a value is ASCII without references and control characters.
+func plain(value []byte) bool {
+	for _, c := range value {
+		if c < ' ' || c >= utf8.RuneSelf || c == '&' {
+			return false
+		}
+	}
+	return true
 }
 
 // validName refuses what cannot be a name; the full tables of Unicode do not matter here.
@@ -408,10 +429,20 @@ func entity(name string) (rune, bool) {
 
 // attr returns an attribute of the element that starts, and whether it is there.
 func (x *xmlReader) attr(name string) (string, bool) {
-	for i := 0; i < len(x.attrs); i += 2 {
-		if x.attrs[i] == name {
-			return x.attrs[i+1], true
+	for i := range x.attrs {
+		a := &x.attrs[i]
+		if a.name != name {
+			continue
 		}
+		value := a.value
+		if !a.plain {
+			value, _ = x.resolve(x.value[:0], value) // was resolved before without an error
+			x.value = value[:0]
+		}
+		if s, ok := x.known(value); ok {
+			return s, true
+		}
+		return string(value), true
 	}
 	return "", false
 }
