@@ -180,25 +180,27 @@ func (r *run) gantry(command string, args ...string) *process {
 	return p
 }
 
-// wait runs it to its end and returns the exit code, -1 if it was killed.
+// wait runs it to its end and returns the exit code.
 func (p *process) wait(t *testing.T) (int, string) {
+	t.Helper()
+	code, out, _ := p.waitOrKill(t, 0)
+	return code, out
+}
+
+// waitOrKill kills it with SIGKILL after a while, if that is not 0 and it has not ended.
+func (p *process) waitOrKill(t *testing.T, after time.Duration) (code int, out string, killed bool) {
 	t.Helper()
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(patience, func() { p.cmd.Process.Signal(syscall.SIGQUIT) }) // a hang shows where it hangs
-	defer timer.Stop()
+	hang := time.AfterFunc(patience, func() { p.cmd.Process.Signal(syscall.SIGQUIT) }) // a hang shows where it hangs
+	defer hang.Stop()
+	if after > 0 {
+		defer time.AfterFunc(after, func() { p.cmd.Process.Kill() }).Stop()
+	}
 	_ = p.cmd.Wait()
-	return p.cmd.ProcessState.ExitCode(), p.out.String()
-}
-
-// waitOrKill kills it with SIGKILL after a while, if it has not ended.
-func (p *process) waitOrKill(t *testing.T, after time.Duration) (code int, out string, killed bool) {
-	t.Helper()
-	timer := time.AfterFunc(after, func() { p.cmd.Process.Kill() })
-	defer timer.Stop()
-	code, out = p.wait(t)
-	return code, out, code == -1
+	code = p.cmd.ProcessState.ExitCode()
+	return code, p.out.String(), code == -1
 }
 
 // disturb begins the run, kills it at random moments, and resumes until it goes through.
@@ -206,12 +208,12 @@ func (r *run) disturb(t *testing.T, random *rand.Rand, length time.Duration) (ki
 	t.Helper()
 	command, args := "run", r.args
 	for {
-		after := patience
+		after := time.Duration(0)
 		if len(kills) < maxKills {
 			// Every other time early: starting up, taking over and ordering are the delicate moments.
-			after = time.Duration(random.Int64N(int64(length)))
+			after = 1 + time.Duration(random.Int64N(int64(length)))
 			if random.IntN(2) == 0 {
-				after /= 8
+				after = 1 + after/8
 			}
 		}
 		code, out, killed := r.gantry(command, args...).waitOrKill(t, after)
