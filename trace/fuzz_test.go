@@ -1,0 +1,97 @@
+package trace_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"gantry/trace"
+)
+
+// readable checks what holds of any input: no panic, no error of I/O, and a workflow without error faults is whole and consistent.
+func readable(t *testing.T, data []byte) {
+	for _, repair := range []bool{false, true} {
+		w, faults, err := trace.Read(bytes.NewReader(data), "fuzz", trace.ReadOptions{Repair: repair})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trace.HasErrors(faults) {
+			continue
+		}
+		if w == nil || len(w.Tasks) == 0 {
+			t.Fatal("nothing was read and nothing was wrong")
+		}
+		ids := map[string]bool{}
+		for i, task := range w.Tasks {
+			if task.ID == "" || ids[task.ID] || task.Runtime < 0 || task.MemoryBytes < 0 || task.Cores < 0 {
+				t.Fatalf("%+v", task)
+			}
+			ids[task.ID] = true
+			for _, p := range task.Parents {
+				if int(p) == i || p < 0 || int(p) >= len(w.Tasks) {
+					t.Fatalf("parent %d of task %d", p, i)
+				}
+			}
+		}
+		for _, f := range w.Files {
+			if f.Size < 0 {
+				t.Fatalf("%+v", f)
+			}
+		}
+		if s := w.Stats(); s.Cyclic || s.Tasks != len(w.Tasks) {
+			t.Fatalf("%+v", s)
+		}
+		if err := trace.WriteWfFormat(&bytes.Buffer{}, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func FuzzDAX(f *testing.F) {
+	for _, s := range []string{
+		dax("<job id='a' name='x' runtime='1'><argument>-i <file name='f'/> '</argument><uses name='f' link='inout' size='5'/></job>"),
+		dax("<job id='a'/><dax id='b' file='g'/><child ref='b'><parent ref='a'/><parent ref='b'/></child><child ref='a'><parent ref='b'/></child>"),
+		"<?xml version='1.0' encoding='latin1'?><!DOCTYPE adag [<!ENTITY a 'b'>]><x:adag><!-- c --><![CDATA[d]]>&#65;</x:adag>",
+		dax("<executable name='x'><pfn url='file:///bin/x'/><profile namespace='env' key='a'>b</profile></executable><dflow id='d'><job id='e'/></dflow>"),
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(readable)
+}
+
+func FuzzWfFormat(f *testing.F) {
+	for _, s := range []string{
+		wf(`{"name": "a", "id": "1", "runtime": 1.5, "files": [{"link": "input", "name": "f", "path": "/p/", "size": 3}], "command": {"program": "x", "arguments": [">"]}}`),
+		wf(`{"name": "a", "children": ["b"]}, {"name": "b", "parents": ["a", "b"], "memory": "7", "cores": 1e2}`),
+		`{"schemaVersion": "1.5", "workflow": {"execution": {"tasks": [{"id": "a", "runtimeInSeconds": 1}], "machines": [{"cpu": {"coreCount": 9}, "memoryInBytes": 5}]},
+			"specification": {"originalFileIds": {"f": "g h"}, "files": [{"id": "f", "sizeInBytes": 1}], "tasks": [{"id": "a", "name": "\ud83d\ude00", "inputFiles": ["f"]}]}}}`,
+		`{"schemaVersion": "0.1", "wms": {"name": "Makeflow"}, "workflow": {"jobs": [{"name": "a", "arguments": ["./a"]}]}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(readable)
+}
+
+func FuzzYAML(f *testing.F) {
+	for _, s := range []string{
+		yml("- {id: a, name: x, arguments: [1, 1.1], uses: [{lfn: f, type: output, metadata: {size: '5'}}], profiles: {pegasus: {runtime: 2}}}\n"),
+		yml("- &a {id: a, name: x}\n- <<: *a\n  id: b\njobDependencies:\n- id: a\n  children: [b]\n"),
+		`{"pegasus": 5.0, "jobs": [{"id": "a", "name": "x"}], "transformationCatalog": {"containers": [{"name": "c", "image": "docker://i"}]}}`,
+		"x-pegasus: ~\njobs: !!seq [{id: |\n  a\n}]\n",
+		labCluster, morning,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		readable(t, data)
+		if c, err := trace.ReadCluster(bytes.NewReader(data), "fuzz"); err == nil && len(c.Nodes) == 0 {
+			t.Fatal("an empty cluster")
+		}
+		if strings.Contains(string(data), "costs") { // could name any file
+			return
+		}
+		if w, err := trace.ReadWorkload(bytes.NewReader(data), "fuzz"); err == nil && len(w.Arrivals) == 0 {
+			t.Fatal("an empty workload")
+		}
+	})
+}

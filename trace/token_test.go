@@ -1,0 +1,149 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// These two compare the package's own tokenisers with the standard library; they need to see inside.
+
+func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
+	for _, s := range []string{`{"a": [1, -0.5e+7, true, null, "\u00e9\ud83d\ude00\ud800x\n"]}`, `[1 2]`, `{"a" 1}`, `01`, `1.`, `"\x"`, "[\"\t\"]", `{} x`, `nul`, `[,]`, `-`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		j := newJSONReader(bufio.NewReader(strings.NewReader(text)))
+		err := j.skip()
+		if err == nil {
+			err = j.end()
+		}
+		if valid := json.Valid([]byte(text)); valid != (err == nil) && len(text) < 900 {
+			t.Fatalf("%q: valid %v, but %v", text, valid, err)
+		}
+		var want string
+		if utf8.ValidString(text) && json.Unmarshal([]byte(text), &want) == nil && text != "null" && err == nil {
+			if got, err := newJSONReader(bufio.NewReader(strings.NewReader(text))).text(); got != want || err != nil {
+				t.Fatalf("%q is %q (%v), want %q", text, got, err, want)
+			}
+		}
+	})
+}
+
+// What both accept they tell the same way.
+func FuzzXMLAgreesWithTheStandardLibrary(f *testing.F) {
+	for _, s := range []string{`<?xml version="1.0"?><a b="1" c='&lt;&#65;'>x<d/>y<!-- z --><![CDATA[<]]></a>`, "<a>\r\n</a>\n", `<a b=1/>`, `<a b="<"/>`, `<a></b>`, `<a/><b/>`,
+		`<a>&x;</a>`, `<n:a n:b="1" b="2"/>`, "<a\n b = \"1\"\n/>", `<a`, `<a>]]></a>`, `<!DOCTYPE a [<!ELEMENT a (b)>]><a/>`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		ours, err := flatOurs(text)
+		if err != nil {
+			return // stricter in places, which the next check bounds
+		}
+		theirs, err := flatTheirs(text)
+		if err != nil {
+			return // more lenient in places that do not matter for DAX, such as "--" in comments
+		}
+		if !reflect.DeepEqual(ours, theirs) {
+			t.Fatalf("%q: %q, the standard library has %q", text, ours, theirs)
+		}
+	})
+}
+
+func TestXMLTokensAgreeWithTheStandardLibrary(t *testing.T) {
+	for _, text := range []string{`<?xml version="1.0"?><a b="1" c='&lt;&#65;'>x<d/>y<!-- z --><![CDATA[<]]></a>`, "<a>\r\n</a>\n", `<n:a n:b="1" b="2"/>`, "<a\n b = \"1\"\n/>",
+		`<!DOCTYPE a [<!ELEMENT a (b)>]><a/>`, "<a>" + strings.Repeat("long ", 40000) + "</a>", `<a b="` + strings.Repeat("long>", 40000) + `"/>`,
+		"<a><!-- " + strings.Repeat("long - ", 40000) + "--></a>", `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n<é ü='ß'>日本</é>"} {
+		ours, err := flatOurs(text)
+		if err != nil {
+			t.Errorf("%.80q: %v", text, err)
+		}
+		if theirs, err := flatTheirs(text); err != nil || !reflect.DeepEqual(ours, theirs) {
+			t.Errorf("%.80q: %.200q, the standard library has %.200q %v", text, ours, theirs, err)
+		}
+	}
+	for _, text := range []string{`<a b=1/>`, `<a b="<"/>`, `<a></b>`, `<a/><b/>`, `<a>&x;</a>`, `<a`, `<a>`, ``, `x`, `</a>`, `<a b/>`, `<a "b"/>`, "<a>\x01</a>", "<a>\xff</a>", `<a>&#xd800;</a>`} {
+		if got, err := flatOurs(text); err == nil {
+			t.Errorf("%q was taken as %q", text, got)
+		}
+	}
+}
+
+func flatOurs(text string) (out []string, err error) {
+	x := newXMLReader(bufio.NewReader(strings.NewReader(text)), func([]byte) (string, bool) { return "", false })
+	for {
+		token, err := x.next()
+		if err != nil {
+			return nil, err
+		}
+		switch token {
+		case xmlEOF:
+			return out, nil
+		case xmlEnd:
+			out = append(out, "/"+x.name)
+		case xmlText:
+			out = text1(out, string(x.text))
+		case xmlStart:
+			out = append(out, "<"+x.name)
+			for _, a := range x.attrs {
+				v, _ := x.attr(a.name)
+				out = append(out, a.name+"="+v)
+			}
+		}
+	}
+}
+
+// text1 joins texts that follow each other.
+func text1(out []string, text string) []string {
+	if n := len(out); n > 0 && strings.HasPrefix(out[n-1], "#") {
+		out[n-1] += text
+		return out
+	}
+	return append(out, "#"+text)
+}
+
+func flatTheirs(text string) (out []string, err error) {
+	d := xml.NewDecoder(strings.NewReader(text))
+	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) { return in, nil }
+	depth := 0
+	for {
+		token, err := d.RawToken()
+		if err == io.EOF && depth == 0 {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			depth++
+			out = append(out, "<"+e.Name.Local)
+			for _, a := range e.Attr {
+				if a.Name.Space == "" && !strings.Contains(a.Name.Local, ":") {
+					first := a.Value
+					for _, b := range e.Attr { // ours returns the first of equal names
+						if b.Name == a.Name {
+							first = b.Value
+							break
+						}
+					}
+					out = append(out, a.Name.Local+"="+first)
+				}
+			}
+		case xml.EndElement:
+			depth--
+			out = append(out, "/"+e.Name.Local)
+		case xml.CharData:
+			if depth > 0 && len(bytes.TrimSpace(e)) >= 0 && len(e) > 0 {
+				out = text1(out, string(e))
+			}
+		}
+	}
+}
