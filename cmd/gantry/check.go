@@ -97,7 +97,9 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 	for _, p := range paths {
 		files, skipped, err := trace.Find([]string{p})
 		if err != nil {
-			fmt.Fprintln(notes, "gantry: "+reading(err))
+			if err := unreadable(p, err).write(out, o.json); err != nil {
+				return fail(exitInternal, err)
+			}
 			bad, total = bad+1, total+1
 			continue
 		}
@@ -110,22 +112,16 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 		for _, f := range files {
 			total++
-			w, faults, err := trace.Open(f, o.read)
-			if err != nil {
-				fmt.Fprintln(notes, "gantry: "+reading(err))
-				bad++
-				continue
-			}
-			if trace.HasErrors(faults) {
-				bad++
-			}
-			r := examine(f, w, faults)
-			if o.json {
-				err = json.NewEncoder(out).Encode(r)
+			var r *report
+			if w, faults, err := trace.Open(f, o.read); err != nil {
+				r = unreadable(f, err)
 			} else {
-				err = r.print(out)
+				r = examine(f, w, faults)
 			}
-			if err != nil {
+			if len(r.Errors) > 0 {
+				bad++
+			}
+			if err := r.write(out, o.json); err != nil {
 				return fail(exitInternal, err)
 			}
 		}
@@ -137,6 +133,18 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		return fail(exitInput, nil)
 	}
 	return failf(exitInput, "%d of %d files have errors", bad, total)
+}
+
+// unreadable is the report of a file that could not be opened or read.
+func unreadable(file string, err error) *report {
+	return examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "unreadable", Message: reading(err), Count: 1}})
+}
+
+func (r *report) write(out io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	return r.print(out)
 }
 
 // reading explains an error of reading a file.

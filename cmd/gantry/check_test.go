@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/trace"
+)
+
+func writeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func codeOf(err error) int {
+	var coded *exitError
+	if errors.As(err, &coded) {
+		return coded.code
+	}
+	return exitOK
+}
+
+func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"a.dax":  "<adag version='3.6' name='w'><job id='a' name='x' runtime='2'/>\n<job id='b' name='x'/><child ref='b'><parent ref='a'/></child></adag>",
+		"b.dax":  "<adag><job id='a'/>\n<job id='b'/><child ref='b'><parent ref='a'/></child><child ref='a'><parent ref='b'/></child></adag>",
+		"README": "hello\n",
+	})
+	var out, notes bytes.Buffer
+	err := check([]string{dir, filepath.Join(dir, "none")}, checkOptions{json: true}, &out, &notes)
+	if codeOf(err) != exitInput || !strings.Contains(err.Error(), "2 of 3 files") {
+		t.Errorf("%v", err)
+	}
+	if !strings.Contains(notes.String(), "README: not a workflow, skipped") {
+		t.Errorf("notes: %s", notes.String())
+	}
+	var got []map[string]any
+	for dec := json.NewDecoder(&out); dec.More(); {
+		var o map[string]any
+		if err := dec.Decode(&o); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, o)
+	}
+	if len(got) != 3 {
+		t.Fatalf("%d objects", len(got))
+	}
+	a, b, none := got[0], got[1], got[2]
+	for key, want := range map[string]any{"format": "DAX", "version": "3.6", "tasks": 2.0, "edges": 1.0, "levels": 2.0, "width": 1.0,
+		"runtime_s": 2.0, "critical_path_s": 2.0, "errors": []any{}, "warnings": []any{}} {
+		if !reflect.DeepEqual(a[key], want) {
+			t.Errorf("%s is %v, want %v", key, a[key], want)
+		}
+	}
+	if e := b["errors"].([]any)[0].(map[string]any); e["rule"] != "cycle" || e["line"] != 2.0 || b["critical_path_s"] != nil {
+		t.Errorf("%v", b)
+	}
+	if e := none["errors"].([]any)[0].(map[string]any); e["rule"] != "unreadable" {
+		t.Errorf("%v", none)
+	}
+}
+
+func TestCheckExitCodes(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"good.dax": "<adag><job id='a'/></adag>", "negative.dax": "<adag><job id='a' runtime='-1'/></adag>"})
+	for _, c := range []struct {
+		file   string
+		repair bool
+		want   int
+	}{{"good.dax", false, exitOK}, {"negative.dax", false, exitInput}, {"negative.dax", true, exitOK}, {"none", false, exitInput}} {
+		var out bytes.Buffer
+		err := check([]string{filepath.Join(dir, c.file)}, checkOptions{read: trace.ReadOptions{Repair: c.repair}}, &out, &out)
+		if codeOf(err) != c.want || !strings.HasPrefix(out.String(), filepath.Join(dir, c.file)+": ") {
+			t.Errorf("%s, repair %v: %d, want %d; %s", c.file, c.repair, codeOf(err), c.want, out.String())
+		}
+	}
+	if err := check(nil, checkOptions{}, &bytes.Buffer{}, &bytes.Buffer{}); codeOf(err) != exitUsage {
+		t.Errorf("without files: %v", err)
+	}
+}
+
+func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"a.dax": "<adag><job id='a' runtime='1'/></adag>", "bad.dax": "<adag><job"})
+	to := filepath.Join(dir, "a.json")
+	var out, notes bytes.Buffer
+	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "wfformat", out: to}, &out, &notes); err != nil || out.Len() > 0 {
+		t.Fatal(err, out.String())
+	}
+	w, faults, err := trace.Open(to, trace.ReadOptions{})
+	if err != nil || len(faults) > 0 || w.Format != trace.WfFormat || len(w.Tasks) != 1 {
+		t.Errorf("%v %v %v", w, faults, err)
+	}
+	before, _ := os.ReadFile(to)
+	if err := convert(filepath.Join(dir, "bad.dax"), convertOptions{to: "wfformat", out: to}, &out, &notes); codeOf(err) != exitInput {
+		t.Errorf("%v", err)
+	}
+	if after, _ := os.ReadFile(to); !bytes.Equal(before, after) {
+		t.Error("a failed conversion changed the target")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".gantry*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "dax", out: "-"}, &out, &notes); codeOf(err) != exitUsage {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFlagsMayFollowArguments(t *testing.T) {
+	commands := []*cli.Command{{Name: "do", Flags: []cli.Flag{&cli.BoolFlag{Name: "json"}, &cli.StringFlag{Name: "o", Aliases: []string{"output"}}}}}
+	for in, want := range map[string]string{
+		"gantry do a --json b":        "gantry do --json -- a b",
+		"gantry do a -o x b":          "gantry do -o x -- a b",
+		"gantry do a --output=x - -o": "gantry do --output=x -o -- a -",
+		"gantry do --json -- --odd a": "gantry do --json -- --odd a",
+		"gantry other a --json":       "gantry other a --json",
+		"gantry --help":               "gantry --help",
+		"gantry":                      "gantry",
+	} {
+		if got := strings.Join(interspersed(strings.Fields(in), commands), " "); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
