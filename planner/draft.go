@@ -70,6 +70,10 @@ type Draft struct {
 	copies  map[copyKey]Time
 	undo    []change
 	seq     uint32
+	looking []NodeID // nodes with a profile
+	room    freeIndex
+	taken   []unit.Vector // by node: scratch of orders
+	spare   []planItem    // memory of the last round's starts
 }
 
 type vacancy struct {
@@ -94,17 +98,15 @@ type Mark int
 func newDraft(s *State, est Estimator) *Draft {
 	n := len(s.platform.Nodes)
 	return &Draft{s: s, est: est, ahead: make([]*timeline.Profile, n), pending: make([]unit.Vector, n), queues: make([]planQueue, n),
-		copies: map[copyKey]Time{}, freeing: map[TaskID]unit.Vector{}}
+		copies: map[copyKey]Time{}, freeing: map[TaskID]unit.Vector{}, room: newFreeIndex(s.platform.Nodes), taken: make([]unit.Vector, n)}
 }
 
 // begin opens a round.
 func (d *Draft) begin(now Time) {
 	d.now = now
 	d.undo = d.undo[:0]
-	for n := range d.ahead {
-		if d.ahead[n] != nil {
-			d.refresh(NodeID(n))
-		}
+	for _, n := range d.looking {
+		d.refresh(n)
 	}
 }
 
@@ -177,6 +179,17 @@ func (d *Draft) ActiveEnd(t TaskID) Time {
 // minRemaining keeps the believed end of an overrun in the future, whatever the estimator says.
 const minRemaining = time.Millisecond
 
+// Due yields the segments that are to start in this round, in the order in which they were reserved.
+func (d *Draft) Due() iter.Seq[Segment] {
+	return func(yield func(Segment) bool) {
+		for _, it := range d.starts {
+			if d.isCurrent(it) && d.segs[it.task].due && !yield(d.segs[it.task]) {
+				return
+			}
+		}
+	}
+}
+
 // Earliest returns the first instant from which need is free on node n for dur, not before from; false if there is none.
 func (d *Draft) Earliest(n NodeID, need unit.Vector, dur time.Duration, from Time) (Time, bool) {
 	return d.profile(n).Earliest(need, dur, max(from, d.now))
@@ -194,6 +207,7 @@ func (d *Draft) profile(n NodeID) *timeline.Profile {
 	}
 	p := timeline.New(d.s.capacity[n])
 	d.ahead[n] = p
+	d.looking = append(d.looking, n)
 	for seg := range d.On(n) {
 		p.Add(seg.Start, seg.End, seg.Hold)
 	}
@@ -354,11 +368,13 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 func (d *Draft) free(t TaskID, n NodeID, v unit.Vector) {
 	d.freeing[t] = v
 	d.pending[n] = d.pending[n].Sub(v)
+	d.room.touch(n)
 }
 
 func (d *Draft) freed(t TaskID, n NodeID) {
 	if v, ok := d.freeing[t]; ok {
 		d.pending[n] = d.pending[n].Add(v)
+		d.room.touch(n)
 		delete(d.freeing, t)
 	}
 }
@@ -464,6 +480,7 @@ func (d *Draft) account(seg Segment, sign int) {
 	}
 	d.planned += sign
 	if seg.due {
+		d.room.touch(seg.Node)
 		if sign > 0 {
 			d.pending[seg.Node] = d.pending[seg.Node].Add(seg.Hold)
 			d.starts = append(d.starts, planItem{seg.Start, seg.seq, seg.Task})

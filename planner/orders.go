@@ -1,6 +1,10 @@
 package planner
 
-import "gantry/planner/unit"
+import (
+	"slices"
+
+	"gantry/planner/unit"
+)
 
 // orders derives what has to be done from the difference between the draft and what runs. Starts that do not fit what is really
 // free (a preempted task has not left yet) stay planned.
@@ -15,10 +19,12 @@ func (d *Draft) orders(est Estimator) []Order {
 		out = append(out, Order{Kind: kind, Attempt: l.attempt, Task: v.task, Node: l.node})
 	}
 	d.vacated = d.vacated[:0]
-	taken := map[NodeID]unit.Vector{}
 	next := AttemptID(len(d.s.attempts))
 	starts := d.starts
-	d.starts = nil
+	d.starts = d.spare[:0]
+	if out == nil && len(starts) > 0 {
+		out = make([]Order, 0, len(starts))
+	}
 	for _, it := range starts {
 		if !d.isCurrent(it) || !d.segs[it.task].due {
 			continue
@@ -29,13 +35,14 @@ func (d *Draft) orders(est Estimator) []Order {
 		if l.phase == Suspended {
 			extra = extra.Sub(d.s.holds(l.attempt))
 		}
-		free := d.s.capacity[seg.Node].Sub(d.s.held[seg.Node]).Sub(taken[seg.Node])
+		free := d.s.capacity[seg.Node].Sub(d.s.held[seg.Node]).Sub(d.taken[seg.Node])
 		if (l.phase != Ready && l.phase != Suspended) || !extra.Fits(free) {
 			seg.due = false
 			d.put(it.task, seg)
 			continue
 		}
-		taken[seg.Node] = taken[seg.Node].Add(extra)
+		d.taken[seg.Node] = d.taken[seg.Node].Add(extra)
+		d.segs[it.task].seq = 0 // ordered: a rollback may have left a second item of the same reservation
 		if l.phase == Suspended {
 			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node, Hold: seg.Hold, Until: seg.End})
 			continue
@@ -45,6 +52,10 @@ func (d *Draft) orders(est Estimator) []Order {
 			Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
 		next++
 	}
+	for _, it := range starts {
+		d.taken[d.segs[it.task].Node] = unit.Vector{}
+	}
+	d.spare = starts
 	if d.s.platform.Overlapped {
 		out = d.copyAhead(out)
 	}
@@ -83,12 +94,14 @@ func (d *Draft) observe(e Event) {
 		}
 	case AttemptSuspended:
 		t := d.s.attempts[b.Attempt].Task
+		d.room.touch(d.s.attempts[b.Attempt].Node)
 		d.freed(t, d.s.attempts[b.Attempt].Node)
 		if seg, ok := d.Of(t); !ok || seg.Kind == Active {
 			d.put(t, d.without(t))
 		}
 	case *AttemptExited:
 		att := &d.s.attempts[b.Attempt]
+		d.room.touch(att.Node)
 		d.freed(att.Task, att.Node)
 		if seg, ok := d.Of(att.Task); ok && seg.Kind != Planned {
 			d.put(att.Task, Segment{})
@@ -105,14 +118,19 @@ func (d *Draft) observe(e Event) {
 		}
 	case FileAppeared:
 		delete(d.copies, copyKey{b.File, b.Node})
+	case AttemptResumed:
+		d.room.touch(d.s.attempts[b.Attempt].Node)
 	case NodeChanged:
+		d.room.touch(b.Node)
 		if p := d.ahead[b.Node]; p != nil {
 			d.ahead[b.Node] = nil // made anew with the new capacity when it is next asked for
+			d.looking = slices.DeleteFunc(d.looking, func(n NodeID) bool { return n == b.Node })
 		}
 	}
 }
 
 func (d *Draft) ordered(o *Order, at Time) {
+	d.room.touch(o.Node)
 	switch o.Kind {
 	case OrderStart, OrderResume:
 		d.put(o.Task, Segment{Task: o.Task, Node: o.Node, Hold: o.Hold, Start: at, End: max(o.Until, at), Kind: Active})

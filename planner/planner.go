@@ -64,11 +64,10 @@ func (p *Planner) Apply(e Event) error {
 
 // Wake returns when the next round is due if nothing happens before: a wake the policy asked for, or the release of a workflow.
 func (p *Planner) Wake() Time {
-	wake := p.wake
-	for _, w := range p.state.embargoed {
-		wake = min(wake, p.state.workflows[w].Release)
+	if e := p.state.embargoed; len(e) > 0 {
+		return min(p.wake, p.state.workflows[e[0]].Release)
 	}
-	return wake
+	return p.wake
 }
 
 // Due reports whether a round at that instant could differ from the last one.
@@ -137,17 +136,15 @@ func (p *Planner) explainRest(c *Cycle) {
 
 func (p *Planner) whyNot(c *Cycle, t TaskID) Reason {
 	need := c.Task(t).Need
-	r := Reason{Code: Outranked, Node: None}
+	if n := p.draft.Fastest(need); n != None {
+		return Reason{Code: Unplaced, Node: n}
+	}
 	for n := range c.Nodes() {
-		dim, misfit := need.Misfit(p.draft.Free(NodeID(n)))
-		if !misfit {
-			return Reason{Code: Unplaced, Node: NodeID(n)}
-		}
-		if _, never := need.Misfit(c.Capacity(NodeID(n))); !never {
-			r = Reason{Code: NoNodeFree, Dim: dim, Node: None}
+		if need.Fits(c.Capacity(NodeID(n))) {
+			return Reason{Code: NoNodeFree, Dim: p.draft.Short(need), Node: None}
 		}
 	}
-	return r
+	return Reason{Code: Outranked, Node: None}
 }
 
 // Told returns the reason kept for t: the one that went to the log last; 0 if there is none.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ type State struct {
 	capacity  []unit.Vector       // by node, as NodeChanged left it
 	active    [][]AttemptID       // by node: attempts under way, in no particular but a deterministic order
 	present   []WorkflowID        // workflows not ended, in order of arrival
-	embargoed []WorkflowID        // workflows whose release is still to come
+	embargoed []WorkflowID        // workflows whose release is still to come, first by release
 
 	ready         []TaskID // tasks in phase Ready
 	ended         int      // workflows ended
@@ -166,27 +167,34 @@ func (s *State) arrive(b *WorkflowArrived, at Time) error {
 	}
 	s.present = append(s.present, w.ID)
 	s.news.Arrived = append(s.news.Arrived, w.ID)
-	s.embargoed = append(s.embargoed, w.ID)
-	s.release(at)
+	if w.Release <= at {
+		s.open(w.ID)
+	} else {
+		i, _ := slices.BinarySearchFunc(s.embargoed, w.Release+1, func(e WorkflowID, r Time) int { return cmp.Compare(s.workflows[e].Release, r) })
+		s.embargoed = slices.Insert(s.embargoed, i, w.ID)
+	}
 	if len(b.Tasks) == 0 {
 		s.endWorkflow(w.ID, at)
 	}
 	return nil
 }
 
-// release makes the first tasks of workflows ready whose earliest start has come.
+// release opens the workflows whose earliest start has come.
 func (s *State) release(at Time) {
-	s.embargoed = slices.DeleteFunc(s.embargoed, func(w WorkflowID) bool {
-		if s.workflows[w].Release > at {
-			return false
+	k := 0
+	for ; k < len(s.embargoed) && s.workflows[s.embargoed[k]].Release <= at; k++ {
+		s.open(s.embargoed[k])
+	}
+	s.embargoed = slices.Delete(s.embargoed, 0, k)
+}
+
+// open makes the first tasks of a workflow ready.
+func (s *State) open(w WorkflowID) {
+	for _, t := range s.workflows[w].Tasks {
+		if s.lives[t].phase == Waiting && s.lives[t].missing == 0 {
+			s.becomeReady(t)
 		}
-		for _, t := range s.workflows[w].Tasks {
-			if s.lives[t].phase == Waiting && s.lives[t].missing == 0 {
-				s.becomeReady(t)
-			}
-		}
-		return true
-	})
+	}
 }
 
 func (s *State) attemptStarted(a AttemptID, at Time) error {
@@ -440,7 +448,7 @@ func (s *State) taskEnded(t TaskID, failed bool, at Time) {
 func (s *State) endWorkflow(w WorkflowID, at Time) {
 	s.workflows[w].ended = at
 	s.ended++
-	if i := slices.Index(s.present, w); i >= 0 {
+	if i, ok := slices.BinarySearch(s.present, w); ok {
 		s.present = slices.Delete(s.present, i, i+1)
 	}
 }

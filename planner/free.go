@@ -1,0 +1,116 @@
+package planner
+
+import (
+	"slices"
+
+	"gantry/planner/unit"
+)
+
+// freeIndex finds the fastest node that has room now in logarithmic time: a tree over the nodes by speed descending, then id, that has
+// the component-wise maximum of what is free below each point.
+type freeIndex struct {
+	order []NodeID
+	place []int32 // by node: index in order
+	tree  []unit.Vector
+	half  int // index of the first leaf
+	dirty []NodeID
+	stale []bool // by node
+}
+
+func newFreeIndex(nodes []Node) freeIndex {
+	f := freeIndex{place: make([]int32, len(nodes)), stale: make([]bool, len(nodes)), half: 1}
+	for i := range nodes {
+		f.order = append(f.order, nodes[i].ID)
+	}
+	slices.SortStableFunc(f.order, func(a, b NodeID) int {
+		switch sa, sb := nodes[a].Speed, nodes[b].Speed; {
+		case sa > sb:
+			return -1
+		case sa < sb:
+			return 1
+		}
+		return 0
+	})
+	for i, n := range f.order {
+		f.place[n] = int32(i)
+	}
+	for f.half < len(nodes) {
+		f.half *= 2
+	}
+	f.tree = make([]unit.Vector, 2*f.half)
+	for i := range nodes {
+		f.touch(NodeID(i))
+	}
+	return f
+}
+
+// touch says that what is free on n may have changed.
+func (f *freeIndex) touch(n NodeID) {
+	if !f.stale[n] {
+		f.stale[n] = true
+		f.dirty = append(f.dirty, n)
+	}
+}
+
+func (f *freeIndex) refresh(d *Draft) {
+	for _, n := range f.dirty {
+		f.stale[n] = false
+		i := f.half + int(f.place[n])
+		f.tree[i] = d.Free(n)
+		for i > 1 {
+			i /= 2
+			above := f.tree[2*i].Max(f.tree[2*i+1])
+			if above == f.tree[i] {
+				break
+			}
+			f.tree[i] = above
+		}
+	}
+	f.dirty = f.dirty[:0]
+}
+
+// first returns the first leaf below i that has room for need, in order or against it; -1 if there is none.
+func (f *freeIndex) first(i int, need *unit.Vector, step int) int {
+	if !need.Fits(f.tree[i]) {
+		return -1
+	}
+	if i >= f.half {
+		return i - f.half
+	}
+	near, far := 2*i, 2*i+1
+	if step < 0 {
+		near, far = far, near
+	}
+	if at := f.first(near, need, step); at >= 0 {
+		return at
+	}
+	return f.first(far, need, step)
+}
+
+// AnyFree reports whether any node has CPU to give now.
+func (d *Draft) AnyFree() bool {
+	d.room.refresh(d)
+	return d.room.tree[1][unit.CPU] > 0
+}
+
+// Fastest returns the fastest node on which need is free now, the lowest id among equals, as Free tells it; None if there is none.
+func (d *Draft) Fastest(need unit.Vector) NodeID { return d.housing(need, +1) }
+
+// Slowest returns the slowest node on which need is free now, the highest id among equals; None if there is none.
+func (d *Draft) Slowest(need unit.Vector) NodeID { return d.housing(need, -1) }
+
+func (d *Draft) housing(need unit.Vector, step int) NodeID {
+	d.room.refresh(d)
+	at := d.room.first(1, &need, step)
+	if at < 0 || at >= len(d.room.order) {
+		return None
+	}
+	return d.room.order[at]
+}
+
+// Short returns a dimension that need lacks: one in which it exceeds what any node has free, if there is one.
+func (d *Draft) Short(need unit.Vector) unit.Dim {
+	d.room.refresh(d)
+	dim, _ := need.Misfit(d.room.tree[1])
+	return dim
+}
