@@ -16,8 +16,8 @@ import (
 // needs to begin it, some 25 ms of CPU time and 3.5 MiB.
 type Counters struct {
 	CPU          time.Duration // exact; CPUUser + CPUSystem
-	CPUUser      time.Duration // split by the kernel's tick samples, so coarse for short times on v1
-	CPUSystem    time.Duration
+	CPUUser      time.Duration
+	CPUSystem    time.Duration // on v1 by the kernel's tick samples, so coarse for short times
 	Throttled    time.Duration // time that the group's own quota held it back
 	Periods      int64         // quota periods in which it was held back
 	PeakMemory   int64         // bytes
@@ -67,44 +67,52 @@ func (t *Tree) Outlive() Set {
 	return CPU | Memory
 }
 
-// Read reads the counters of a group. What cannot be read is missing from Got; a group that is not there has none.
-func (t *Tree) Read(group string) Counters {
+// Read reads counters of a group. What is wanted and cannot be read is missing from Got; a group that is not there has none.
+func (t *Tree) Read(group string, want Set) Counters {
 	if t.mode == Unified {
 		return read2(t.Dir("", group))
 	}
 	var c Counters
-	// What is lost with the group comes first: a container's group is removed some milliseconds after its last process ended.
-	dir := t.Dir("blkio", group)
-	bytesRead := throttleIO(dir+"/blkio.throttle.io_service_bytes_recursive", &c.ReadBytes, &c.WrittenBytes)
-	if throttleIO(dir+"/blkio.throttle.io_serviced_recursive", &c.ReadOps, &c.WriteOps) && bytesRead {
-		c.Got |= IO
-	}
 	var buf [4096]byte
-	dir = t.Dir("memory", group)
-	if b, ok := slurp(dir+"/memory.oom_control", buf[:]); ok {
-		c.OOMKills = field(b, "oom_kill")
-		c.Got |= OOM
+	// What is lost with the group comes first: a container's group is removed some milliseconds after its last process ended.
+	if dir := t.Dir("blkio", group); want&IO != 0 {
+		if throttleIO(dir+"/blkio.throttle.io_service_bytes_recursive", &c.ReadBytes, &c.WrittenBytes) &&
+			throttleIO(dir+"/blkio.throttle.io_serviced_recursive", &c.ReadOps, &c.WriteOps) {
+			c.Got |= IO
+		}
 	}
-	if b, ok := slurp(t.Dir("cpu", group)+"/cpu.stat", buf[:]); ok {
-		c.Throttled, c.Periods = time.Duration(field(b, "throttled_time")), field(b, "nr_throttled")
-		c.Got |= Throttled
+	if want&OOM != 0 {
+		if b, ok := slurp(t.Dir("memory", group)+"/memory.oom_control", buf[:]); ok {
+			c.OOMKills = field(b, "oom_kill")
+			c.Got |= OOM
+		}
 	}
-	if b, ok := slurp(t.Dir("pids", group)+"/pids.events", buf[:]); ok {
-		c.ForksRefused = field(b, "max")
-		c.Got |= PIDs
+	if want&Throttled != 0 {
+		if b, ok := slurp(t.Dir("cpu", group)+"/cpu.stat", buf[:]); ok {
+			c.Throttled, c.Periods = time.Duration(field(b, "throttled_time")), field(b, "nr_throttled")
+			c.Got |= Throttled
+		}
 	}
-	if n, ok := number(dir+"/memory.max_usage_in_bytes", buf[:]); ok {
-		c.PeakMemory = n
-		c.Got |= Memory
+	if want&PIDs != 0 {
+		if b, ok := slurp(t.Dir("pids", group)+"/pids.events", buf[:]); ok {
+			c.ForksRefused = field(b, "max")
+			c.Got |= PIDs
+		}
 	}
-	c.Memory, _ = number(dir+"/memory.usage_in_bytes", buf[:])
-	dir = t.Dir("cpuacct", group)
-	if n, ok := number(dir+"/cpuacct.usage", buf[:]); ok {
-		c.CPU = time.Duration(n)
-		user, _ := number(dir+"/cpuacct.usage_user", buf[:])
-		sys, _ := number(dir+"/cpuacct.usage_sys", buf[:])
-		c.CPUUser, c.CPUSystem = split(c.CPU, user, sys)
-		c.Got |= CPU
+	if want&Memory != 0 {
+		if n, ok := number(t.Dir("memory", group)+"/memory.max_usage_in_bytes", buf[:]); ok {
+			c.PeakMemory = n
+			c.Got |= Memory
+		}
+	}
+	if dir := t.Dir("cpuacct", group); want&CPU != 0 {
+		if n, ok := number(dir+"/cpuacct.usage", buf[:]); ok {
+			sys, _ := number(dir+"/cpuacct.usage_sys", buf[:])
+			c.CPU = time.Duration(n)
+			c.CPUSystem = min(max(time.Duration(sys), 0), c.CPU)
+			c.CPUUser = c.CPU - c.CPUSystem
+			c.Got |= CPU
+		}
 	}
 	return c
 }
@@ -159,16 +167,6 @@ func read2(dir string) Counters {
 		c.Got |= PIDs
 	}
 	return c
-}
-
-// split divides an exact CPU time in the ratio of two sampled ones. Without a sample it is all user time, as in the kernel.
-func split(total time.Duration, user, sys int64) (time.Duration, time.Duration) {
-	if user < 0 || sys < 0 || user+sys == 0 {
-		return total, 0
-	}
-	u := time.Duration(float64(total) * (float64(user) / float64(user+sys)))
-	u = min(u, total)
-	return u, total - u
 }
 
 // Limits reads back what a group is held to. On v1 and v2 alike a limit that the kernel calls unlimited is zero; so is what cannot be

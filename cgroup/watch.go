@@ -47,6 +47,7 @@ type Sample struct {
 type watch struct {
 	key    int64
 	group  string // of the container
+	want   Set    // at the end
 	dir    string // of the group, in the hierarchy that is followed
 	wd     int32  // of its parent; -1 once it was found
 	pidfd  int32  // of a process that lives; -1 if none is known
@@ -54,13 +55,14 @@ type watch struct {
 	every  time.Duration
 	got    Counters // last reading
 	limits Limits
-	final  bool // got was read after the last process ended
+	exact  Set // what of got was read after the last process ended
 	probes int
 }
 
-// Sampling intervals: short tasks get a sample early, long ones do not make more than one in two seconds.
+// Sampling intervals: the first sample comes when a container has had time to begin, and long tasks do not make more than one in two
+// seconds.
 const (
-	FirstSample = 100 * time.Millisecond
+	FirstSample = 200 * time.Millisecond
 	LastSample  = 2 * time.Second
 )
 
@@ -88,9 +90,10 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 	return w, nil
 }
 
-// Watch follows a container's group, which Docker has made already or is about to make; its parent must be there.
-func (w *Watcher) Watch(key int64, group string) error {
-	e := &watch{key: key, group: group, dir: w.tree.watched(group), wd: -1, pidfd: -1}
+// Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At the end it reads
+// what is wanted: the less, the surer.
+func (w *Watcher) Watch(key int64, group string, want Set) error {
+	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -118,7 +121,7 @@ func (w *Watcher) Watch(key int64, group string) error {
 type Final struct {
 	Counters
 	Limits Limits // as the kernel applied them
-	Exact  bool   // the counters were read when no process lived any more; otherwise they are a sample, or nothing
+	Exact  Set    // which counters were read when no process lived any more; the others are a sample, or nothing
 }
 
 // Final ends the watch and returns what was read of the group.
@@ -129,17 +132,17 @@ func (w *Watcher) Final(key int64) Final {
 	if e == nil {
 		return Final{}
 	}
-	if !e.final { // the thread has not come to it yet, or the group's end was missed
+	if e.exact == 0 { // the thread has not come to it yet, or the group's end was missed
 		if live, there := w.procs(e); live < 0 && there {
-			if c := w.tree.Read(e.group); c.Got&IO != 0 || c.Got&Throttled != 0 {
-				e.got, e.final = e.got.Max(c), true
+			if c := w.tree.Read(e.group, e.want); c.Got != 0 {
+				w.end(e, c)
 			}
 		} else if live >= 0 {
 			unix.Close(live)
 		}
 	}
 	w.forget(e)
-	return Final{e.got, e.limits, e.final}
+	return Final{e.got, e.limits, e.exact}
 }
 
 // Last returns the latest reading of a group that is watched.
@@ -179,9 +182,12 @@ func (w *Watcher) nudge() {
 }
 
 func (w *Watcher) loop() {
-	// A thread of its own, and ahead of others where that is allowed: it sleeps nearly always, and a few milliseconds late is too late.
+	// A thread of its own, and ahead of all others where that is allowed: it sleeps nearly always, works for some 100 µs, and being a few
+	// milliseconds late is being too late. The goroutine never unlocks it, so it ends with it.
 	runtime.LockOSThread()
-	unix.Setpriority(unix.PRIO_PROCESS, 0, -10)
+	if unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) != nil {
+		unix.Setpriority(unix.PRIO_PROCESS, 0, -10)
+	}
 	defer close(w.done)
 	defer w.release()
 	events := make([]unix.EpollEvent, 64)
@@ -262,8 +268,8 @@ func (w *Watcher) created(buf []byte, now time.Time) {
 func (w *Watcher) found(e *watch, now time.Time) {
 	w.unwatch(e)
 	e.every = w.first
-	if !w.follow(e) { // the first process joins a moment after the group was made
-		e.next = now.Add(time.Millisecond)
+	if !w.follow(e) { // the first process joins a moment after the group was made, and lives for 30 ms at least
+		e.next = now.Add(probe)
 	} else {
 		e.next = now.Add(e.every)
 	}
@@ -347,16 +353,21 @@ func (w *Watcher) ended(e *watch, now time.Time) {
 	if w.follow(e) {
 		return
 	}
-	if c := w.tree.Read(e.group); c.Got != 0 {
-		e.got = e.got.Max(c)
-		w.readLimits(e)
-		// A group that vanished while it was read gave only some; what its parent keeps does not matter here.
-		lost := Everything &^ w.tree.Outlive()
-		e.final = c.Got&lost == lost || c.Got&IO != 0 && c.Got&OOM != 0
+	if c := w.tree.Read(e.group, e.want); c.Got != 0 {
+		w.end(e, c)
 	}
-	e.next = now.Add(5 * time.Millisecond) // a process may still join, while runc changes its own
+	e.next = now.Add(probe) // a process may still join, while runc changes its own
 	e.probes = 0
 }
+
+// end keeps the last reading. A group that vanished while it was read gave only some of what was wanted.
+func (w *Watcher) end(e *watch, c Counters) {
+	e.got, e.exact = e.got.Max(c), c.Got
+	w.readLimits(e)
+}
+
+// probe is how soon a group without a process is looked at again; the interval doubles.
+const probe = 4 * time.Millisecond
 
 // timers takes the samples that are due and looks again where no process was found.
 func (w *Watcher) timers(now time.Time) []Sample {
@@ -369,17 +380,17 @@ func (w *Watcher) timers(now time.Time) []Sample {
 			var st unix.Stat_t
 			switch {
 			case w.follow(e):
-				e.final = false
+				e.exact = 0
 				e.next = now.Add(e.every)
 			case unix.Stat(e.dir, &st) != nil:
 				e.next = time.Time{}
 			default:
 				e.probes++
-				e.next = now.Add(time.Duration(min(1<<e.probes, 50)) * time.Millisecond)
+				e.next = now.Add(min(probe<<min(e.probes/2, 8), 200*time.Millisecond))
 			}
 			continue
 		}
-		if c := w.tree.Read(e.group); c.Got != 0 {
+		if c := w.tree.Read(e.group, Everything); c.Got != 0 {
 			e.got = e.got.Max(c)
 			w.readLimits(e)
 			if w.sample != nil {

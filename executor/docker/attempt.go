@@ -105,7 +105,7 @@ func (a *attempt) start() error {
 	}
 	a.usage.Staged, a.usage.CopiedBytes = r.Now(), a.copied
 	if a.parent != "" {
-		if err := r.tree.Create(a.parent, cgroup.Limits{}); err != nil {
+		if err := r.tree.Make(a.parent); err != nil {
 			return fmt.Errorf("prepare %s: %w", a, err)
 		}
 	}
@@ -124,7 +124,7 @@ func (a *attempt) start() error {
 	r.mu.Lock()
 	a.id = id
 	r.mu.Unlock()
-	if err := r.watcher.Watch(int64(a.l.Attempt), a.group); err != nil {
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil {
 		r.warn("watch", err.Error()+": counters of short tasks may be missed")
 	}
 	if err := a.startContainer(); err != nil {
@@ -133,6 +133,14 @@ func (a *attempt) start() error {
 	a.usage.Started = r.Now()
 	a.running(time.Now(), true)
 	return nil
+}
+
+// wanted is what the watcher has to read at the end: what the parent does not keep, if there is one.
+func (a *attempt) wanted() cgroup.Set {
+	if a.parent == "" {
+		return cgroup.Everything
+	}
+	return cgroup.Everything &^ a.r.tree.Outlive()
 }
 
 // parentGroup is the group below which Docker makes the container's.
@@ -390,12 +398,9 @@ func (a *attempt) measure(x *planner.AttemptExited, c container.InspectResponse)
 	}
 
 	final := r.watcher.Final(int64(a.l.Attempt))
-	k, exact := final.Counters, cgroup.Set(0)
-	if final.Exact {
-		exact = k.Got
-	}
+	k, exact := final.Counters, final.Exact
 	if a.parent != "" {
-		up := r.tree.Read(a.parent)
+		up := r.tree.Read(a.parent, r.tree.Outlive())
 		exact |= up.Got & r.tree.Outlive()
 		k = k.Max(up)
 	}
@@ -530,7 +535,6 @@ func (a *attempt) leave(x *planner.AttemptExited) {
 	}
 	a.note("%s, exit code %d, ran %v %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
 	writeIn(root, ".command.log", strings.Join(a.notes, "\n")+"\n")
-	a.r.giveBack(root)
 }
 
 // note keeps a line for .command.log, gantry's own account of the attempt.

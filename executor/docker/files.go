@@ -596,27 +596,15 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// giveBack makes what gantry and the program left in the work directory the caller's; links are not followed.
-func (r *Runtime) giveBack(root *os.Root) {
-	if os.Geteuid() != 0 || r.owner == r.user {
-		return
-	}
-	_ = root.Lchown(".", r.owner.uid, r.owner.gid)
-	d, err := root.Open(".")
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(1000)
-	for _, n := range names {
-		_ = root.Lchown(n, r.owner.uid, r.owner.gid)
-	}
-}
-
 // writeIn writes a file into a directory that a container could write to: whatever it left under the name goes.
 func writeIn(root *os.Root, name, text string) {
-	_ = root.RemoveAll(name)
-	if f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := root.OpenFile(name, flags, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		_ = root.RemoveAll(name)
+		f, err = root.OpenFile(name, flags, 0o644)
+	}
+	if err == nil {
 		io.WriteString(f, text)
 		f.Close()
 	}

@@ -191,7 +191,7 @@ func (a *attempt) adopt() {
 	if n, err := strconv.ParseInt(c.Config.Labels[labelStaged], 10, 64); err == nil {
 		a.usage.Staged = planner.Time(n)
 	}
-	if err := r.watcher.Watch(int64(a.l.Attempt), a.group); err != nil && c.State.Running {
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.State.Running {
 		r.warn("watch", err.Error())
 	}
 	begun, err := time.Parse(time.RFC3339Nano, c.State.StartedAt)
