@@ -76,8 +76,8 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	w := sub.Workflow
 	a.prepare()
 	for i := range w.Tasks {
-		if w.Tasks[i].SubWorkflow {
-			return nil, a.refuse(sub, &w.Tasks[i], "is a sub-workflow: gantry runs its file as a workflow of its own")
+		if err := a.expanded(sub, &w.Tasks[i]); err != nil {
+			return nil, err
 		}
 	}
 	order, err := topological(w)
@@ -98,11 +98,11 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	specs := make([]TaskSpec, len(w.Tasks))
 	level := levels(w, order)
 	for i := range w.Tasks {
-		spec, need, err := a.task(sub, adm, i, &specs[i])
+		need, err := a.task(sub, adm, i, &specs[i])
 		if err != nil {
 			return nil, err
 		}
-		adm.Tasks[i] = spec
+		adm.Tasks[i] = &specs[i]
 		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: level[i], Need: need,
 			Parents: a.taskIDs(w.Tasks[i].Parents), Children: a.taskIDs(w.Tasks[i].Children),
 			Inputs: a.fileIDs(w.Tasks[i].Inputs), Outputs: a.fileIDs(w.Tasks[i].Outputs), Retries: int32(w.Tasks[i].Retries)}
@@ -145,12 +145,9 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 	}
 	for i := range w.Files {
 		f := &w.Files[i]
-		name := f.Name
-		if a.SafeNames && !trace.SafeName(name) {
-			if !w.OpaqueNames {
-				return fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and without \"..\"", sub.Name, name)
-			}
-			name = EscapeName(name)
+		name, err := a.fileName(sub, f.Name)
+		if err != nil {
+			return err
 		}
 		spec := &specs[i]
 		*spec = FileSpec{ID: a.files + planner.FileID(i), Name: name, Sized: f.Sized, Produced: f.Producer >= 0, Final: f.Producer >= 0 && !read[i],
@@ -168,21 +165,25 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 	return nil
 }
 
-func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) (*TaskSpec, unit.Vector, error) {
-	t := &sub.Workflow.Tasks[i]
-	*spec = TaskSpec{Workflow: adm.Spec, Name: t.ID, Kind: t.Kind, AvgCPU: t.AvgCPU}
-	image := t.Image
+// runs reports whether a task has a program to run, and the image it runs in.
+func (a *Admitter) runs(t *trace.Task) (image string, ok bool) {
+	image = t.Image
 	if image == "" {
 		image = a.Image
 	}
+	return image, len(t.Command) > 0 && image != "" && !a.Emulate
+}
+
+func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) (unit.Vector, error) {
+	t := &sub.Workflow.Tasks[i]
+	*spec = TaskSpec{Workflow: adm.Spec, Name: t.ID, Kind: t.Kind, AvgCPU: t.AvgCPU}
 	scale := 1.0
-	real := len(t.Command) > 0 && image != "" && !a.Emulate
-	if real {
+	image, runs := a.runs(t)
+	if runs {
 		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, t.Env
 		spec.Stdin, spec.Stdout, spec.Stderr = t.Stdin, t.Stdout, t.Stderr
 	} else {
 		scale = a.TimeScale
-		spec.Memory = unit.Bytes(math.Round(float64(t.MemoryBytes) * a.SizeScale))
 	}
 	spec.TimeLimit = scaled(t.TimeLimit, scale)
 	spec.Run = scaled(t.Runtime, scale)
@@ -194,37 +195,95 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	}
 	spec.Inputs = pick(adm.Files, t.Inputs)
 	spec.Outputs = pick(adm.Files, t.Outputs)
+	need, memory, err := a.need(sub, t)
+	spec.Memory = memory
+	spec.Cores = max(1, (need[unit.CPU]+999)/1000)
+	return need, err
+}
 
+// need returns what a task may hold, and what the emulator touches of it; an error if no node can give it.
+func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touched unit.Bytes, err error) {
 	cores := t.Cores
 	if cores <= 0 {
 		cores = 1
 	}
-	need := unit.Vector{unit.CPU: int64(math.Ceil(cores * 1000))}
+	need = unit.Vector{unit.CPU: int64(math.Ceil(cores * 1000))}
 	largest := a.largest(need[unit.CPU])
 	if largest == nil {
 		if !a.Fit {
-			return nil, need, a.refuse(sub, t, "needs %g cores: the largest node has %g; --fit cuts needs down to it", cores, float64(a.mostCores())/1000)
+			return need, 0, a.refuse(sub, t, "needs %g cores: the largest node has %g; --fit cuts needs down to it", cores, float64(a.mostCores())/1000)
 		}
 		need[unit.CPU] = a.mostCores()
 		largest = a.largest(need[unit.CPU])
 	}
-	spec.Cores = max(1, (need[unit.CPU]+999)/1000)
+	_, runs := a.runs(t)
 	switch {
-	case t.MemoryBytes > 0 && real:
+	case t.MemoryBytes > 0 && runs:
 		need[unit.Memory] = max(t.MemoryBytes, MinMemory)
 	case t.MemoryBytes > 0:
-		need[unit.Memory] = int64(spec.Memory) + EmulatorMemory
+		touched = unit.Bytes(math.Round(float64(t.MemoryBytes) * a.SizeScale))
+		need[unit.Memory] = int64(touched) + EmulatorMemory
 	}
-	if need[unit.Memory] > largest.Capacity[unit.Memory] {
+	if most := largest.Capacity[unit.Memory]; need[unit.Memory] > most {
 		if !a.Fit {
-			return nil, need, a.refuse(sub, t, "needs %d MB of memory: the largest node that has its cores has %d MB; --fit cuts needs down to it, --size-scale scales them",
-				need[unit.Memory]/1e6, largest.Capacity[unit.Memory]/1e6)
+			return need, 0, a.refuse(sub, t, "needs %d MB of memory: the largest node that has its cores has %d MB; --fit cuts needs down to it, --size-scale scales them",
+				need[unit.Memory]/1e6, most/1e6)
 		}
-		need[unit.Memory] = largest.Capacity[unit.Memory]
-		spec.Memory = max(0, min(spec.Memory, unit.Bytes(need[unit.Memory]-EmulatorMemory)))
+		need[unit.Memory] = most
+		touched = max(0, min(touched, unit.Bytes(most-EmulatorMemory)))
 	}
 	a.share(&need)
-	return spec, need, nil
+	return need, touched, nil
+}
+
+// Check tells whether a submission can be admitted, and changes nothing.
+func (a *Admitter) Check(sub *Submission) error {
+	w := sub.Workflow
+	if _, err := topological(w); err != nil {
+		return fmt.Errorf("workflow %s: %w", sub.Name, err)
+	}
+	for i := range w.Files {
+		if _, err := a.fileName(sub, w.Files[i].Name); err != nil {
+			return err
+		}
+	}
+	for i := range w.Tasks {
+		if err := a.expanded(sub, &w.Tasks[i]); err != nil {
+			return err
+		}
+		if _, _, err := a.need(sub, &w.Tasks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Emulates reports whether any task of a submission is emulated.
+func (a *Admitter) Emulates(sub *Submission) bool {
+	for i := range sub.Workflow.Tasks {
+		if _, runs := a.runs(&sub.Workflow.Tasks[i]); !runs {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Admitter) expanded(sub *Submission, t *trace.Task) error {
+	if t.SubWorkflow {
+		return a.refuse(sub, t, "is a sub-workflow: gantry runs its file as a workflow of its own")
+	}
+	return nil
+}
+
+// fileName returns the name that a file has below the directories of its workflow.
+func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
+	switch {
+	case !a.SafeNames || trace.SafeName(name):
+		return name, nil
+	case sub.Workflow.OpaqueNames:
+		return EscapeName(name), nil
+	}
+	return "", fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and without \"..\"", sub.Name, name)
 }
 
 // share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that has least of

@@ -122,18 +122,14 @@ func (s *session) admitter() *executor.Admitter {
 		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit}
 }
 
-// check admits all submissions for trial: what cannot run here is said before anything runs. It reports whether any task is emulated,
-// and the images of the others.
+// check says what cannot run here before anything runs, and whether any task is emulated.
 func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
-	trial := s.admitter()
+	adm := s.admitter()
 	for i := range subs {
-		adm, err := trial.Admit(&subs[i], subs[i].At)
-		if err != nil {
+		if err := adm.Check(&subs[i]); err != nil {
 			return false, fail(exitInput, err)
 		}
-		for _, t := range adm.Tasks {
-			emulated = emulated || len(t.Command) == 0
-		}
+		emulated = emulated || adm.Emulates(&subs[i])
 	}
 	return emulated, nil
 }
