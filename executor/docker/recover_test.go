@@ -1,0 +1,264 @@
+package docker_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/planner"
+)
+
+// launched is an attempt as the log of a gantry that died would show it.
+func (r *rig) launched(spec *executor.TaskSpec) executor.Launch {
+	r.t.Helper()
+	var l executor.Launch
+	a := r.launch(spec, func(x *executor.Launch) { l = *x })
+	r.started(a)
+	l.Started = true
+	return l
+}
+
+// successor is the gantry that resumes the run.
+func (r *rig) successor(live ...executor.Launch) *rig {
+	r.t.Helper()
+	r.must(r.Close())
+	cfg := r.config
+	cfg.Offset, cfg.Origin = r.Now(), time.Now()
+	s := open(r.t, cfg)
+	s.next, s.files = r.next, r.files
+	s.must(s.Recover(s.ctx, live))
+	return s
+}
+
+func TestRunningContainerIsAdopted(t *testing.T) {
+	r := newRig(t, nil)
+	out := r.file("out")
+	spec := r.sh("i=0; while [ $i -lt 20 ]; do echo $i >> out; sleep 0.1; i=$((i+1)); done; dd if=/dev/zero of=x bs=64k count=16 conv=fsync; echo end", out)
+	l := r.launched(spec)
+	s := r.successor(l)
+	if got := containers(t, r.config.Run); len(got) != 1 {
+		t.Fatalf("containers %v: not the one that ran", got)
+	}
+	x := s.exit(l.Attempt)
+	s.wants(x, planner.OK)
+	if slices.Contains(s.seen, planner.Body(planner.AttemptStarted{Attempt: l.Attempt})) {
+		t.Error("told as started a second time")
+	}
+	if got := strings.Count(s.read(s.node(0, "out")), "\n"); got != 20 {
+		t.Errorf("%d lines of output, not 20: begun again?", got)
+	}
+	if got := s.read(filepath.Join(s.work(spec), ".command.out")); got != "end\n" {
+		t.Errorf("standard output %q", got)
+	}
+	if x.Ran < 1900*time.Millisecond {
+		t.Errorf("ran %v, though it sleeps for 2 s", x.Ran)
+	}
+	if x.Usage.Missing == 0 && (x.Usage.WrittenBytes < 1<<20 || x.Usage.CPUUser+x.Usage.CPUSystem == 0) {
+		t.Errorf("counters of an adopted container: %+v", x.Usage)
+	}
+}
+
+func TestContainerThatEndedMeanwhileIsHarvested(t *testing.T) {
+	r := newRig(t, nil)
+	out := r.file("out")
+	good := r.launched(r.sh("sleep 0.5; echo content > out", out))
+	bad := r.launched(r.sh("sleep 0.5; exit 9"))
+	bad.Started = false // gantry died before it noted the start
+	r.must(r.Close())
+	time.Sleep(1500 * time.Millisecond)
+	s := r.successor(good, bad)
+	s.wants(s.exit(good.Attempt), planner.OK)
+	x := s.exit(bad.Attempt)
+	s.wants(x, planner.ExitCode, "exit code 9")
+	if !slices.Contains(s.seen, planner.Body(planner.AttemptStarted{Attempt: bad.Attempt})) {
+		t.Error("its start was never told")
+	}
+	if got := s.read(s.node(0, "out")); got != "content\n" {
+		t.Errorf("output %q", got)
+	}
+	if os.Geteuid() == 0 && (x.Usage.Missing&planner.CounterCPU != 0 || x.Usage.CPUUser+x.Usage.CPUSystem == 0) {
+		t.Errorf("its control group still had the CPU time: %+v", x.Usage)
+	}
+}
+
+func TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost(t *testing.T) {
+	r := newRig(t, nil)
+	stray := r.launched(r.sh("sleep 300"))
+	gone := executor.Launch{Attempt: 77, Try: 1, Spec: r.sh("true"), Hold: stray.Hold}
+	s := r.successor(gone)
+	if got := containers(t, r.config.Run); len(got) != 0 {
+		t.Errorf("containers %v are left", got)
+	}
+	s.wants(s.exit(77), planner.Lost)
+}
+
+func TestSuspensionOutlivesGantry(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.launched(r.sh("sleep 0.2"))
+	r.must(r.Suspend(r.ctx, l.Attempt))
+	r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: l.Attempt} })
+	l.Suspended = true
+	s := r.successor(l)
+	if bodies, err := s.Next(s.ctx, s.Now().Add(time.Second)); err != nil || len(bodies) > 0 {
+		t.Fatalf("%v, %v, though it is suspended", bodies, err)
+	}
+	s.must(s.Resume(s.ctx, l.Attempt))
+	s.until(func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: l.Attempt} })
+	s.wants(s.exit(l.Attempt), planner.OK)
+}
+
+func TestPublishingGoesOnAfterACrash(t *testing.T) {
+	r := newRig(t, nil)
+	first, second := r.file("first"), r.file("second")
+	spec := r.sh("echo 1 > first; echo 2 > second; sleep 0.3", first, second)
+	l := r.launched(spec)
+	r.must(r.Close())
+	time.Sleep(time.Second)
+	// As a gantry leaves it that dies between two renames.
+	r.must(os.WriteFile(r.work(spec)+".publishing", nil, 0o644))
+	r.must(os.Rename(filepath.Join(r.work(spec), "first"), r.node(0, "first")))
+	s := r.successor(l)
+	s.wants(s.exit(l.Attempt), planner.OK)
+	if a, b := s.read(s.node(0, "first")), s.read(s.node(0, "second")); a != "1\n" || b != "2\n" {
+		t.Errorf("outputs %q and %q", a, b)
+	}
+}
+
+func TestCleanLeavesHeldRunsAlone(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.launched(r.sh("sleep 300"))
+	lock, err := os.Create(filepath.Join(r.config.Dir, "lock"))
+	r.must(err)
+	defer lock.Close()
+	r.must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+	base := filepath.Dir(r.config.Dir)
+	c, err := docker.Clean(r.ctx, "", base, r.config.Run)
+	r.must(err)
+	if len(c.Containers) > 0 || !slices.Contains(c.Held, r.config.Run) {
+		t.Errorf("cleaned %+v, though a gantry works on it", c)
+	}
+	r.must(unix.Flock(int(lock.Fd()), unix.LOCK_UN))
+	c, err = docker.Clean(r.ctx, "", base, r.config.Run)
+	r.must(err)
+	if len(c.Containers) != 1 || len(containers(t, r.config.Run)) != 0 {
+		t.Errorf("cleaned %+v", c)
+	}
+	r.wants(r.exit(l.Attempt), planner.Killed)
+}
+
+// relay stands between the runtime and the engine, and can be cut, as when the engine is stopped.
+type relay struct {
+	mu    sync.Mutex
+	path  string
+	l     net.Listener
+	conns []net.Conn
+}
+
+func (p *relay) up(t *testing.T) {
+	t.Helper()
+	os.Remove(p.path)
+	l, err := net.Listen("unix", p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.l = l
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("unix", "/var/run/docker.sock")
+			if err != nil {
+				in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, in, out)
+			p.mu.Unlock()
+			go func() { io.Copy(out, in); out.(*net.UnixConn).CloseWrite() }()
+			go func() { io.Copy(in, out); in.(*net.UnixConn).CloseWrite() }()
+		}
+	}()
+}
+
+func (p *relay) down() {
+	p.l.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
+}
+
+func TestEngineGoesAwayAndComesBack(t *testing.T) {
+	engine(t)
+	if _, err := os.Stat("/var/run/docker.sock"); err != nil {
+		t.Skip("needs the Docker Engine at /var/run/docker.sock to stand in front of it")
+	}
+	p := &relay{path: filepath.Join(t.TempDir(), "docker.sock")}
+	p.up(t)
+	r := newRig(t, func(c *docker.Config) { c.Host = "unix://" + p.path })
+	endures, dies := r.launched(r.sh("sleep 2")), r.launched(r.sh("sleep 300"))
+	p.down()
+	waits := r.launch(r.sh("true"), nil)
+	r.must(r.Suspend(r.ctx, 999))
+	// The engine takes a container along.
+	if out, err := exec.Command("docker", "kill", "gantry-"+r.config.Run+"-a1").CombinedOutput(); err != nil {
+		t.Skipf("needs the docker command: %v %s", err, out)
+	}
+	time.Sleep(500 * time.Millisecond)
+	p.up(t)
+	r.wants(r.exit(dies.Attempt), planner.HostError, "Docker Engine was stopped")
+	r.wants(r.exit(waits), planner.OK)
+	r.wants(r.exit(endures.Attempt), planner.OK)
+	if r.warned["docker-away"] == "" {
+		t.Error("nobody was told that the engine is away")
+	}
+	r.must(r.Close())
+	p.down()
+}
+
+func TestUnusableEngineSaysWhatToDo(t *testing.T) {
+	_, err := docker.Connect(context.Background(), "unix://"+filepath.Join(t.TempDir(), "none.sock"))
+	if err == nil || !strings.Contains(err.Error(), "ensure-docker.sh") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFullDiskEndsTheAttempt(t *testing.T) {
+	engine(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to mount a small file system")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("needs to mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	r := newRig(t, func(c *docker.Config) { c.Dir = filepath.Join(dir, "run") })
+	f := r.file("big")
+	f.Produced, f.Size, f.Sized = false, 4<<20, true
+	s := r.sh("true")
+	s.Inputs = []*executor.FileSpec{f}
+	r.wants(r.exit(r.launch(s, nil)), planner.HostError, "no space left", "free space")
+	// A node's file system without a disk of its own: told, not hidden.
+	strict := r.config
+	strict.Strict, strict.IO = true, []docker.IOLimits{{ReadBps: 1 << 20}}
+	if _, err := docker.New(r.ctx, strict); err == nil || !strings.Contains(err.Error(), "block device") {
+		t.Errorf("strict: %v", err)
+	}
+}
