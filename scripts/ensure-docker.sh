@@ -105,7 +105,7 @@ up() {
 	return 1
 }
 
-dockerd_runs() { pgrep -x dockerd >/dev/null 2>&1; }
+dockerd_runs() { grep -qx dockerd /proc/[0-9]*/comm 2>/dev/null; }
 
 # daemon FLAGS...: dockerd as a process of its own that outlives this script and its terminal.
 daemon() {
