@@ -135,5 +135,6 @@ func commands() []*cli.Command {
 		exportCommand(),
 		checkCommand(),
 		convertCommand(),
+		generateCommand(),
 	}
 }

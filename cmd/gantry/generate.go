@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/trace"
+	"gantry/trace/generate"
+)
+
+type generateOptions struct {
+	kind, format, out string
+	tasks             int
+	seed              uint64
+	total             time.Duration
+	random            generate.Daggen
+}
+
+func generateCommand() *cli.Command {
+	o := generateOptions{random: generate.DefaultDaggen}
+	list := false
+	const ofRandom = "random workflows"
+	return &cli.Command{
+		Name:      "generate",
+		Usage:     "write a synthetic workflow as DAX or WfFormat",
+		ArgsUsage: "KIND",
+		Description: `KIND is one of --list: an application with the structure, runtimes and file sizes of Pegasus' WorkflowGenerator, or random, a
+layered DAG with the parameters of daggen. The same arguments and seed always give the same file. Where an application cannot have exactly
+the number of tasks that is asked for, it has slightly fewer, and a line on standard error says so.
+
+Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "list", Usage: "list the kinds and their sizes", Destination: &list},
+			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of all random choices", Destination: &o.seed},
+			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m", DefaultText: "as generated",
+				Destination: &o.total},
+			&cli.StringFlag{Name: "format", Usage: "dax or wfformat", DefaultText: "by the ending of FILE, else dax", Destination: &o.format},
+			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-", Usage: "write to `FILE`, - for standard output", Destination: &o.out},
+			&cli.Float64Flag{Name: "fat", Category: ofRandom, Value: o.random.Fat, Usage: "width: a level has about tasks^fat tasks, 0 to 1",
+				Destination: &o.random.Fat},
+			&cli.Float64Flag{Name: "density", Category: ofRandom, Value: o.random.Density, Usage: "share of the level before that a task may depend on, 0 to 1",
+				Destination: &o.random.Density},
+			&cli.Float64Flag{Name: "regular", Category: ofRandom, Value: o.random.Regular, Usage: "1: levels of one size, 0: up to twice as large or tiny",
+				Destination: &o.random.Regular},
+			&cli.IntFlag{Name: "jump", Category: ofRandom, Value: o.random.Jump, Usage: "how many levels a dependency may span", Destination: &o.random.Jump},
+			&cli.IntFlag{Name: "ccr", Category: ofRandom, Value: o.random.CCR, Usage: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix",
+				Destination: &o.random.CCR},
+		},
+		Action: func(c *cli.Context) error {
+			if list {
+				return listKinds(c.App.Writer)
+			}
+			if c.Args().Len() != 1 {
+				return failf(exitUsage, "generate: name one kind of workflow: %s", kindNames())
+			}
+			o.kind = c.Args().First()
+			k, err := generate.Find(o.kind)
+			if err != nil {
+				return failf(exitUsage, "generate: %w", err)
+			}
+			if !c.IsSet("tasks") {
+				return failf(exitUsage, "generate: say how many tasks with --tasks; %s takes %d or more", k.Name, k.Least)
+			}
+			if c.IsSet("total-runtime") && o.total <= 0 {
+				return failf(exitUsage, "generate: --total-runtime is %v, but has to be above 0", o.total)
+			}
+			for _, name := range []string{"fat", "density", "regular", "jump", "ccr"} {
+				if c.IsSet(name) && k.Name != "random" {
+					return failf(exitUsage, "generate: --%s is for random workflows; the structure of %s follows from the number of tasks", name, k.Name)
+				}
+			}
+			return writeGenerated(o, c.App.Writer, c.App.ErrWriter)
+		},
+	}
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range generate.Kinds() {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func listKinds(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "KIND\tALSO\tLEAST\tTASKS\tWHAT IT IS")
+	for _, k := range generate.Kinds() {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", k.Name, k.Also, k.Least, k.Count, k.About)
+	}
+	return t.Flush()
+}
+
+func writeGenerated(o generateOptions, out, notes io.Writer) error {
+	if o.format == "" {
+		o.format = "dax"
+		if strings.EqualFold(filepath.Ext(o.out), ".json") {
+			o.format = "wfformat"
+		}
+	}
+	write := map[string]func(io.Writer, *trace.Workflow) error{"dax": trace.WriteDAX, "wfformat": trace.WriteWfFormat}[o.format]
+	if write == nil {
+		return failf(exitUsage, "generate: unknown format %q; there are dax and wfformat", o.format)
+	}
+	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random})
+	if err != nil {
+		return failf(exitUsage, "generate: %w", err)
+	}
+	if o.total > 0 {
+		if err := generate.Rescale(w, o.total); err != nil {
+			return failf(exitUsage, "generate: %w", err)
+		}
+	}
+	if n := len(w.Tasks); n != o.tasks {
+		fmt.Fprintf(notes, "gantry: %s asked for with %d tasks has %d\n", strings.ToLower(w.Name), o.tasks, n)
+	}
+	if o.out == "-" {
+		to := bufio.NewWriter(out)
+		if err = write(to, w); err == nil {
+			err = to.Flush()
+		}
+		if err != nil {
+			return failf(exitHost, "writing %s: %w", w.Label, err)
+		}
+		return nil
+	}
+	if err := writeWhole(o.out, func(f io.Writer) error { return write(f, w) }); err != nil {
+		return failf(exitHost, "writing %s: %w", o.out, err)
+	}
+	return nil
+}
+
+// writeWhole writes a file that is whole or as it was: another beside it takes the text first. A device or a pipe takes it at once.
+func writeWhole(path string, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".gantry-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,255 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"gantry/trace"
+)
+
+// pair is an edge (parent, child) or the use of a file (task, file).
+type pair struct{ a, b int32 }
+
+// dag collects a workflow. Ids and names are written into one text each, edges and uses into one list each, and become slices of one
+// array at the end: a workflow costs about twenty allocations, whatever its size.
+type dag struct {
+	*rand.Rand
+	bare    bool
+	tick    time.Duration // resolution of runtimes
+	tasks   []trace.Task
+	edges   []pair
+	in, out []pair
+	files   []trace.File
+	text    []byte // names of the files, and of the next one
+	ends    []int  // in text, of the names of files
+}
+
+func newDAG(tasks int, seed uint64, bare bool) *dag {
+	return &dag{Rand: rand.New(rand.NewPCG(seed, structureStream)), bare: bare, tick: 10 * time.Millisecond, tasks: make([]trace.Task, 0, tasks)}
+}
+
+// normal is a normal value of the given mean and VARIANCE, drawn again until it is within half the mean of the mean; after 100 draws, the
+// mean.
+func (g *dag) normal(mean, variance float64) float64 {
+	sd := math.Sqrt(variance)
+	for range 100 {
+		if d := sd * g.NormFloat64(); math.Abs(d) <= mean/2 {
+			return mean + d
+		}
+	}
+	return mean
+}
+
+// bytes is normal, cut to whole bytes.
+func (g *dag) bytes(mean, variance float64) int64 { return int64(g.normal(mean, variance)) }
+
+// between is a uniform integer in [lo, hi), lo if there is none.
+func (g *dag) between(lo, hi int64) int64 {
+	if hi <= lo {
+		return lo
+	}
+	return lo + g.Int64N(hi-lo)
+}
+
+// about is a uniform integer within the share t of mean.
+func (g *dag) about(mean, t float64) int64 {
+	return g.between(int64(math.Ceil(mean*(1-t))), int64(math.Floor(mean*(1+t))))
+}
+
+// split cuts total into n positive parts, each near total/n: the n-1 cuts are moved by up to half the share tol of a part. total is at
+// least n.
+func (g *dag) split(n int, total int64, tol float64) []int64 {
+	parts := make([]int64, n)
+	width := total / int64(n)
+	for range 100 {
+		last, ok := int64(0), true
+		for i := range n {
+			cut := total
+			if i < n-1 {
+				cut = int64(i+1)*total/int64(n) + int64((g.Float64()-0.5)*tol*float64(width))
+			}
+			parts[i] = cut - last
+			ok = ok && parts[i] > 0
+			last = cut
+		}
+		if ok {
+			return parts
+		}
+	}
+	for i := range parts {
+		parts[i] = width
+	}
+	parts[n-1] = total - int64(n-1)*width
+	return parts
+}
+
+// windows returns n integers in 1..most that sum to total, every such choice equally likely: n-1 different cuts, drawn again where a part
+// is too large; after 100 draws, equal parts.
+func (g *dag) windows(n int, total, most int64) []int64 {
+	parts := make([]int64, n)
+	for range 100 {
+		cuts := append(distinct(n-1, func() uint64 { return 1 + g.Uint64N(uint64(total)-1) }), uint64(total))
+		last, ok := uint64(0), true
+		for i, c := range cuts {
+			parts[i] = int64(c - last)
+			ok = ok && parts[i] <= most
+			last = c
+		}
+		if ok {
+			return parts
+		}
+	}
+	for i := range parts {
+		parts[i] = total*int64(i+1)/int64(n) - total*int64(i)/int64(n)
+	}
+	return parts
+}
+
+// distinct returns n different draws, ascending.
+func distinct(n int, draw func() uint64) []uint64 {
+	set := make([]uint64, 0, n+1)
+	for len(set) < n {
+		for range n - len(set) {
+			set = append(set, draw())
+		}
+		slices.Sort(set)
+		set = slices.Compact(set)
+	}
+	return set
+}
+
+// task adds a task of a type; a runtime in seconds.
+func (g *dag) task(kind string, seconds float64) int32 {
+	g.tasks = append(g.tasks, trace.Task{Name: kind, Kind: kind, Retries: -1, Known: trace.Runtime, Runtime: g.rounded(seconds)})
+	return int32(len(g.tasks) - 1)
+}
+
+func (g *dag) runs(task int32, seconds float64) { g.tasks[task].Runtime = g.rounded(seconds) }
+
+func (g *dag) rounded(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds*float64(time.Second)/float64(g.tick))) * g.tick
+}
+
+// The name of a file is written piece by piece, then file adds it.
+func (g *dag) n(s string) *dag {
+	g.text = append(g.text, s...)
+	return g
+}
+
+func (g *dag) int(i int64) *dag {
+	g.text = strconv.AppendInt(g.text, i, 10)
+	return g
+}
+
+func (g *dag) id(task int32) *dag {
+	g.text = appendID(g.text, task)
+	return g
+}
+
+// digits writes five digits.
+func (g *dag) digits(i int64) *dag {
+	g.text = appendPadded(g.text, i)
+	return g
+}
+
+func appendID(to []byte, task int32) []byte { return appendPadded(append(to, "ID"...), int64(task)) }
+
+func appendPadded(to []byte, i int64) []byte {
+	for at := int64(10_000); at > i && at > 1; at /= 10 {
+		to = append(to, '0')
+	}
+	return strconv.AppendInt(to, i, 10)
+}
+
+// file adds a file of the name written so far; without files it is -1, which reads, writes and link pass over.
+func (g *dag) file(size int64) int32 {
+	if g.bare {
+		g.text = g.text[:0]
+		return -1
+	}
+	g.files = append(g.files, trace.File{Size: size, Sized: true, Producer: -1})
+	g.ends = append(g.ends, len(g.text))
+	return int32(len(g.files) - 1)
+}
+
+func (g *dag) reads(task int32, files ...int32) {
+	for _, f := range files {
+		if f >= 0 {
+			g.in = append(g.in, pair{task, f})
+		}
+	}
+}
+
+func (g *dag) writes(task int32, files ...int32) {
+	for _, f := range files {
+		if f >= 0 && g.files[f].Producer < 0 {
+			g.files[f].Producer = task
+			g.out = append(g.out, pair{task, f})
+		}
+	}
+}
+
+// link passes files from a task to one that depends on it.
+func (g *dag) link(parent, child int32, files ...int32) {
+	g.edges = append(g.edges, pair{parent, child})
+	g.writes(parent, files...)
+	g.reads(child, files...)
+}
+
+// workflow resolves what was collected.
+func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
+	w := &trace.Workflow{Name: name, Label: fmt.Sprint(name, "_", tasks), Source: source, Format: trace.DAX, Version: "2.1", Tasks: g.tasks, Files: g.files}
+	ids, ends := make([]byte, 0, 8*len(g.tasks)), make([]int, len(g.tasks))
+	for i := range g.tasks {
+		ids = appendID(ids, int32(i))
+		ends[i] = len(ids)
+	}
+	each(ids, ends, func(i int, id string) { g.tasks[i].ID = id })
+	each(g.text, g.ends, func(i int, name string) { g.files[i].Name = name })
+	group(len(g.tasks), g.edges, false, func(t int, children []int32) { slices.Sort(children); g.tasks[t].Children = children })
+	group(len(g.tasks), g.edges, true, func(t int, parents []int32) { slices.Sort(parents); g.tasks[t].Parents = parents })
+	group(len(g.tasks), g.in, false, func(t int, files []int32) { g.tasks[t].Inputs = files })
+	group(len(g.tasks), g.out, false, func(t int, files []int32) { g.tasks[t].Outputs = files })
+	return w
+}
+
+// each gives the pieces of a text.
+func each(text []byte, ends []int, f func(i int, piece string)) {
+	s, from := string(text), 0
+	for i, to := range ends {
+		f(i, s[from:to])
+		from = to
+	}
+}
+
+// group gives the bs of every a in the order of pairs, or by swap the as of every b.
+func group(n int, pairs []pair, swap bool, f func(a int, bs []int32)) {
+	start := make([]int, n+1)
+	for _, p := range pairs {
+		if swap {
+			p.a = p.b
+		}
+		start[p.a+1]++
+	}
+	for i := range n {
+		start[i+1] += start[i]
+	}
+	all := make([]int32, len(pairs))
+	next := slices.Clone(start[:n])
+	for _, p := range pairs {
+		if swap {
+			p.a, p.b = p.b, p.a
+		}
+		all[next[p.a]] = p.b
+		next[p.a]++
+	}
+	for i := range n {
+		if start[i] < start[i+1] {
+			f(i, all[start[i]:start[i+1]:start[i+1]])
+		}
+	}
+}

@@ -1,0 +1,449 @@
+// Package generate makes workflows and loads of workflows: the five applications of Bharathi et al., "Characterization of Scientific
+// Workflows" (WORKS 2008), in the numbers of Pegasus' WorkflowGenerator, random DAGs in the manner of daggen (Suter), and the total
+// runtimes and arrivals that experiments impose on them. All of it is a function of its arguments and a seed.
+//
+// Three things are done better than by the original generators: a file has one size and one producer, whoever reads it (theirs draw a
+// size per reader, and the parts of a SIPHT workflow overwrite each other's files); two images overlap once at most and none overlaps
+// itself; and the sizes of large files, which theirs draw about a quarter too small for a slip with the sign, have the mean they say.
+package generate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gantry/trace"
+)
+
+// Kind is a kind of workflow that New makes.
+type Kind struct {
+	Name  string
+	Also  string // another name
+	About string
+	Least int    // fewest tasks to ask for
+	Count string // how the number of tasks follows from the number asked for
+	title string
+	make  func(g *dag, n int, o Options)
+}
+
+var kinds = []Kind{
+	{Name: "montage", About: "mosaic of images of the sky", Least: 13, Count: "as asked", title: "Montage", make: montage},
+	{Name: "cybershake", About: "earthquake hazard of a site", Least: 7, Count: "as asked", title: "CyberShake", make: cyberShake},
+	{Name: "epigenomics", Also: "genome", About: "mapping of DNA methylation", Least: 8, Count: "as asked or up to 3 fewer", title: "Epigenomics",
+		make: epigenomics},
+	{Name: "inspiral", Also: "ligo", About: "search for gravitational waves", Least: 10, Count: "even: of an odd number 1 fewer", title: "Inspiral",
+		make: inspiral},
+	{Name: "sipht", About: "search for small bacterial RNAs", Least: 14, Count: "1 in 31 fewer, at least 1 (30: 29, 100: 97, 1000: 968)", title: "Sipht",
+		make: sipht},
+	{Name: "random", Also: "daggen", About: "layered random DAG", Least: 1, Count: "as asked", title: "Random", make: random},
+}
+
+// MostTasks is the largest number of tasks to ask for.
+const MostTasks = 10_000_000
+
+// Kinds lists what New makes.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+// Find returns the kind of a name, in any case.
+func Find(name string) (Kind, error) {
+	var names []string
+	for _, k := range kinds {
+		if strings.EqualFold(name, k.Name) || k.Also != "" && strings.EqualFold(name, k.Also) {
+			return k, nil
+		}
+		names = append(names, k.Name)
+	}
+	return Kind{}, fmt.Errorf("there is no workflow of kind %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Options of New. The zero value is the usual.
+type Options struct {
+	// Bare leaves files out: half the memory. Structure and runtimes are the same as with them.
+	Bare bool
+	// Daggen holds the parameters of a random workflow; nil: DefaultDaggen.
+	Daggen *Daggen
+}
+
+// New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same number. Its
+// runtimes are in hundredths of a second (SIPHT's and random ones finer), and known; cores and memory are not. Equal arguments give equal
+// workflows.
+func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
+	k, err := Find(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.check(n); err != nil {
+		return nil, err
+	}
+	source := fmt.Sprintf("generate %s --tasks %d --seed %d", k.Name, n, seed)
+	if k.Name == "random" {
+		if o.Daggen == nil {
+			o.Daggen = &DefaultDaggen
+		}
+		if err := o.Daggen.check(); err != nil {
+			return nil, err
+		}
+		if err := o.Daggen.fits(n); err != nil {
+			return nil, err
+		}
+		source += o.Daggen.String()
+	}
+	g := newDAG(n, seed, o.Bare)
+	k.make(g, n, o)
+	return g.workflow(k.title, n, source), nil
+}
+
+func (k Kind) check(n int) error {
+	if n < k.Least {
+		return fmt.Errorf("a %s workflow of %d tasks cannot be made: the smallest is asked for by %d", k.Name, n, k.Least)
+	}
+	if n > MostTasks {
+		return fmt.Errorf("a workflow of %d tasks is too large: the largest has %d", n, MostTasks)
+	}
+	return nil
+}
+
+// montage: images are projected, pairs of overlapping ones compared, the differences fitted to one model of the background, which is
+// taken off every image before they are added up.
+func montage(g *dag, n int, _ Options) {
+	rest := n - 6
+	images := (rest + 3) / 6
+	for images*(images-1)/2 < rest-2*images {
+		images++
+	}
+	diffs := rest - 2*images
+	degree := math.Sqrt(float64(images) / 50)
+	p, d := float64(images), float64(diffs)
+	g.in = make([]pair, 0, 7*n)
+	g.edges = make([]pair, 0, 3*n)
+
+	region := g.n("region.hdr").file(304)
+	project := make([]int32, images)
+	projected, area := make([]int32, images), make([]int32, images)
+	sizes := make([]int64, images)
+	for i := range project {
+		t := g.task("mProjectPP", g.normal(13.59, 0.06))
+		sizes[i] = g.bytes(4162432, 113770496)
+		project[i], projected[i] = t, g.n("p2mass-atlas-").id(t).n("s-j").id(t).n(".fits").file(sizes[i])
+		area[i] = g.n("p2mass-atlas-").id(t).n("s-j").id(t).n("_area.fits").file(sizes[i])
+		g.reads(t, region, g.n("2mass-atlas-").id(t).n("s-j").id(t).n(".fits").file(4222080))
+		g.writes(t, projected[i], area[i])
+	}
+	// Every set of pairs is equally likely; they come row by row.
+	pairs := distinct(diffs, func() uint64 {
+		i, j := g.Uint64N(uint64(images)), g.Uint64N(uint64(images)-1)
+		if j >= i {
+			j++
+		}
+		return min(i, j)<<32 | max(i, j)
+	})
+	concat := int32(images + diffs)
+	fits := make([]int32, 0, 2*diffs)
+	for _, ij := range pairs {
+		t := g.task("mDiffFit", g.normal(10.59, 0.01))
+		g.reads(t, region)
+		for _, i := range [2]uint64{ij >> 32, ij & math.MaxUint32} {
+			g.link(project[i], t, projected[i], area[i])
+		}
+		fits = append(fits, g.n("fit").id(t).n(".txt").file(g.bytes(273.74, 98.96)), g.n("diff").id(t).n(".txt").file(g.bytes(284097.20, 21782993947.28)))
+	}
+	g.task("mConcatFit", 0.08*d)
+	g.reads(concat, g.n("fits_list.tbl").file(int64(27.2617*d)))
+	for i := range diffs {
+		g.link(int32(images+i), concat, fits[2*i], fits[2*i+1])
+	}
+	model := g.task("mBgModel", g.normal(0.13, 0.01)*d)
+	g.link(concat, model, g.n("fits.tbl").file(int64(209.953*d)))
+	g.reads(model, g.n("pimages.tbl").file(int64(167.556*p)))
+	corrections := g.n("corrections.tbl").file(int64(53.1778 * p))
+	first := int32(len(g.tasks))
+	table := first + int32(images)
+	for i := range project {
+		t := g.task("mBackground", g.normal(10.74, 0.03))
+		g.link(project[i], t, projected[i], area[i])
+		g.link(model, t, corrections)
+		g.link(t, table, g.n("c2mass-atlas-").id(project[i]).n("s-j").id(project[i]).n(".fits").file(sizes[i]),
+			g.n("c2mass-atlas-").id(project[i]).n("s-j").id(project[i]).n("_area.fits").file(sizes[i]))
+	}
+	g.task("mImgTbl", g.normal(0.37, 0.01)*p)
+	g.reads(table, g.n("cimages.tbl").file(int64(167.556*p)))
+	add := g.task("mAdd", g.normal(30.11, 0.05)*degree*degree)
+	g.reads(add, region)
+	g.link(table, add, g.n("newcimages.tbl").file(int64(g.normal(352.24, 2309.84)*p)))
+	mosaic := g.about(173465280*degree, 0.1)
+	shrink := g.task("mShrink", 12.21*degree)
+	g.link(add, shrink, g.n("mosaic_").id(add).n("_").id(add).n(".fits").file(mosaic), g.n("mosaic_").id(add).n("_").id(add).n("_area.fits").file(mosaic))
+	shrunken := int64(float64(mosaic) / 24.99)
+	picture := g.about(float64(shrunken)/4, 0.25)
+	jpeg := g.task("mJPEG", float64(picture)/g.normal(549291, 3933630100.67))
+	g.link(shrink, jpeg, g.n("shrunken_").id(shrink).n("_").id(shrink).n(".fits").file(shrunken))
+	g.writes(jpeg, g.n("shrunken_").id(shrink).n("_").id(shrink).n(".jpg").file(picture))
+}
+
+// cyberShake: strain Green tensors of ruptures are extracted; each gives the seismograms, and their peaks, of several variations; two
+// tasks pack them.
+func cyberShake(g *dag, n int, _ Options) {
+	rest := n - 2
+	extracts := max(2, int(g.about(math.Floor(0.0081*float64(rest)), 0.5)))
+	if (rest-extracts)%2 != 0 {
+		if extracts--; extracts < 1 {
+			extracts += 2
+		}
+	}
+	synths := (rest - extracts) / 2
+	per := g.split(extracts, int64(synths), 0.25)
+	slices.Sort(per)
+
+	peaksZip, seisZip := g.about(float64(synths)*216/6, 0.25), g.about(float64(synths)*24000/6, 0.25)
+	zipPSA, zipSeis := g.task("ZipPSA", float64(peaksZip)/2782), g.task("ZipSeis", float64(seisZip)/228180.52)
+	g.writes(zipPSA, g.n("Cybershake_PSA.zip").file(peaksZip))
+	g.writes(zipSeis, g.n("Cybershake_Seismograms.zip").file(seisZip))
+	rupture, variation := int64(0), int64(0)
+	taken := map[[2]int64]bool{}
+	for _, k := range per {
+		if g.Float64() < 1.0/20 {
+			rupture, variation = rupture+1, 0
+		} else {
+			variation++
+		}
+		site := func(before string) *dag { return g.n(before).n("FFI_").int(rupture).n("_").int(variation) }
+		extract := g.task("ExtractSGT", g.normal(137.45, 42681.27))
+		sgt, sub := g.bytes(19958666972, 93654683371233792), g.bytes(231720131.58, 27081652820787388)
+		g.reads(extract, site("").n("_fx.sgt").file(sgt), site("").n("_fy.sgt").file(sgt))
+		subX, subY := site("").n("_subfx.sgt").file(sub), site("").n("_subfy.sgt").file(sub)
+		clear(taken)
+		for i := range k {
+			synth := g.task("SeismogramSynthesis", g.normal(43.40, 984.36))
+			g.link(extract, synth, subX, subY)
+			at := [2]int64{g.Int64N(10_000), g.Int64N(10_000)}
+			for taken[at] {
+				at = [2]int64{g.Int64N(10_000), g.Int64N(10_000)}
+			}
+			taken[at] = true
+			change := site("").n("_txt.variation-s").digits(at[0]).n("-h").digits(at[1]).file(g.bytes(3708598.53, 10160641539133.56))
+			g.reads(synth, change)
+			if i == k-1 {
+				g.reads(extract, change)
+			}
+			gram := site("Seismogram_").n("_").id(synth).n(".grm").file(24000)
+			peak := g.task("PeakValCalcOkaya", g.normal(1.09, 3.71))
+			g.link(synth, peak, gram)
+			g.link(synth, zipSeis, gram)
+			g.link(peak, zipPSA, site("PeakVals_").n("_").id(synth).n(".bsa").file(216))
+		}
+	}
+}
+
+// lanes finds how many lanes of how many splits make at most n tasks, and nearly n.
+func lanes(n int) (lanes, splits int) {
+	least := math.MaxInt
+	for l := n / 4; l >= 1; l-- {
+		fixed := 2*l + 3
+		if l == 1 {
+			fixed = 4
+		}
+		s := (n - fixed) / (4 * l)
+		left := n - fixed - 4*l*s
+		if s < 1 {
+			continue
+		}
+		if left < least {
+			lanes, splits, least = l, s, left
+		}
+		if s > 4 && left <= 3 {
+			return l, s
+		}
+	}
+	return lanes, splits
+}
+
+// epigenomics: each lane of a sequencer is split, its pieces filtered, converted twice and mapped onto the reference genome; the maps
+// are merged by lane and then all, indexed and piled up.
+func epigenomics(g *dag, n int, _ Options) {
+	count, splits := lanes(n)
+	const expt = "chr21"
+	ref := g.about(4<<30, 0.25)
+	reference := g.n(expt).n(".BS.bfa").file(ref)
+	total := count * splits
+	seconds := func(bytes int64, rate, variance float64) float64 { return float64(bytes) / g.normal(rate, variance) }
+
+	size, pieces := make([]int64, total), make([]int32, total)
+	for l := range count {
+		whole := g.bytes(351024865.91, 21874201834298820)
+		t := g.task("fastqSplit_chr21", seconds(whole, 7663927.38, 5641093085489.23))
+		g.reads(t, g.n(expt).int(int64(l)).n(".sfq").file(whole))
+		for i, s := range g.split(splits, whole, 0.1) {
+			at := l*splits + i
+			size[at], pieces[at] = s, g.n(expt).n(".").int(int64(l)).n(".").int(int64(i)).n(".sfq").file(s)
+		}
+	}
+	// stage adds one task per piece behind the task that made the piece, and returns the first.
+	stage := func(kind string, parent func(i int) int32, rate, variance float64) int32 {
+		first := int32(len(g.tasks))
+		for i := range total {
+			g.link(parent(i), g.task(kind, seconds(size[i], rate, variance)), pieces[i])
+		}
+		return first
+	}
+	after := func(first int32) func(int) int32 { return func(i int) int32 { return first + int32(i) } }
+	piece := func(i int, suffix string, bytes int64) {
+		size[i], pieces[i] = bytes, g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(suffix).file(bytes)
+	}
+	filter := stage("filterContams_chr21", func(i int) int32 { return int32(i / splits) }, 8474776.63, 25021537629225.05)
+	for i := range total {
+		ab := g.split(2, max(2, size[i]), 0.1)
+		g.writes(filter+int32(i), g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(".contam.sfq").file(ab[1]))
+		piece(i, ".nocontam.sfq", ab[0])
+	}
+	sanger := stage("sol2sanger_chr21", after(filter), 15073990.10, 12645616180851.43)
+	for i := range total {
+		piece(i, ".nocontam.fq", int64(float64(size[i])/g.normal(1.32, 0.1)))
+	}
+	bfq := stage("fastq2bfq_chr21", after(sanger), 6797390.86, 1232900899482.26)
+	for i := range total {
+		piece(i, ".nocontam.bfq", int64(float64(size[i])/g.normal(4.24, 0.16)))
+	}
+	maps := int32(len(g.tasks))
+	for i := range total {
+		t := g.task("map_chr21", seconds(ref, 369551.55, 13049619575.46))
+		g.link(bfq+int32(i), t, pieces[i])
+		g.reads(t, reference)
+		piece(i, ".nocontam.map", int64(float64(size[i])/0.92))
+	}
+	final := func(merge int32, sum int64) int64 {
+		bytes := int64(float64(sum) / 1.06)
+		g.writes(merge, g.n(expt).n(".nocontam.map.zr").file(g.about(0.05*float64(bytes), 0.25)),
+			g.n(expt).n(".nocontam.map.vm").file(g.about(0.005*float64(bytes), 0.25)))
+		return bytes
+	}
+	var merge int32
+	var merged int64 // bytes of the last merge's result
+	all := int64(0)
+	parts := make([]int32, count)
+	for l := range count {
+		merge = g.task("mapMerge_chr21", 0)
+		sum := int64(0)
+		for i := l * splits; i < (l+1)*splits; i++ {
+			g.link(maps+int32(i), merge, pieces[i])
+			sum += size[i]
+		}
+		g.runs(merge, seconds(sum, 2267233.18, 108246136965.12))
+		if count == 1 {
+			merged = final(merge, sum)
+			break
+		}
+		bytes := int64(float64(sum) / 1.06)
+		all += bytes
+		parts[l] = g.n(expt).n("_").int(int64(l)).n(".nocontam.map").file(bytes)
+	}
+	if count > 1 {
+		lane := merge - int32(count) + 1
+		merge = g.task("mapMerge_chr21", seconds(all, 2267233.18, 108246136965.12))
+		for l := range count {
+			g.link(lane+int32(l), merge, parts[l])
+		}
+		merged = final(merge, all)
+	}
+	chromosome := int64(float64(merged) / g.normal(64.25, 645.17))
+	index := g.task("maqindex_chr21", seconds(chromosome, 17679204.35, 22320561695167.98))
+	g.link(merge, index, g.n(expt).n(".nocontam.map").file(merged))
+	pileup := g.task("pileup_chr21", seconds(ref, 881356.45, 8956444331.45))
+	g.link(index, pileup, g.n(expt).n(".nocontam.chr.map").file(chromosome))
+	g.reads(pileup, g.n(expt).n(".BSnull.bfa").file(ref))
+	g.writes(pileup, g.n(expt).n(".nocontam.chr.pileup").file(int64(float64(chromosome)*g.Float64()*10)))
+}
+
+// inspiral: for stretches of the detectors' data, banks of templates are matched; coincidences give smaller banks, matched again.
+func inspiral(g *dag, n int, _ Options) {
+	n -= n % 2
+	groups := int(g.between(1, max(3, int64(n/20))))
+	if groups == 1 && (n-2)%4 != 0 {
+		groups = 2
+	}
+	half := int64(n-2*groups) / 2
+	var upper, lower, cover int64 // tasks of the first and of the second half, sum of the windows
+	for try := 0; ; try++ {
+		ab := []int64{half / 2, half - half/2}
+		if try < 100 {
+			ab = g.split(2, half, 0.1)
+		}
+		upper, lower = min(ab[0], ab[1]), max(ab[0], ab[1])
+		if cover = g.between(lower, lower*105/100); cover <= int64(groups)*upper {
+			break
+		}
+	}
+	windows := g.windows(groups, cover, upper)
+	slices.Sort(windows)
+	slices.Reverse(windows)
+	// over calls f for each group with the window it has of a list.
+	over := func(list int64, f func(group int, from, to int32)) {
+		from := int64(0)
+		for i, w := range windows {
+			from = min(from, list-w)
+			f(i, int32(from), int32(from+w))
+			from += w
+		}
+	}
+
+	frame := func(detector string, key int64, i int32) int32 {
+		return g.n("H-").n(detector).n("_RDS_L4-").int(key + int64(i)).n("-1024.gwf").file(g.bytes(15595958.08, 334629862.67))
+	}
+	shared := [3]int32{g.n("H-CAL_FAC_DARM_ERR_H1_S5_U_060-816431677-271513184.gwf").file(8415922),
+		g.n("H-CAL_REF_DARM_ERR_H1_S5_V1-791418971-8.gwf").file(902334), g.n("HL-INJECTIONS_100-877182655-7357981.xml").file(2421423)}
+	frames := make([]int32, 2*lower)
+	match := func(i int32) int32 { // an Inspiral of stretch i
+		t := g.task("Inspiral", g.normal(460.21, 297397.45))
+		g.reads(t, frames[2*i], frames[2*i+1], shared[0], shared[1], shared[2])
+		return t
+	}
+	a, b := int32(upper), int32(lower)
+	for i := range b {
+		detector := "H1"
+		if i >= a {
+			detector = "H2"
+		}
+		frames[2*i], frames[2*i+1] = frame(detector, 814271587, i), frame(detector, 855853705+lower, i)
+	}
+	for i := range a {
+		t := g.task("TmpltBank", g.normal(18.14, 0.18))
+		g.reads(t, frames[2*i], frames[2*i+1], shared[0], shared[1])
+	}
+	number := func(before string, key int64, i int32) *dag { return g.n(before).int(key + int64(i)).n("-2048.xml") }
+	found := make([]int32, b)
+	for i := range a {
+		bank := number("H1-TMPLTBANK-", 786551430, i).file(g.bytes(986917.26, 359037821.49))
+		g.link(i, match(i), bank)
+		found[i] = number("H1-INSPIRAL-", 786551430, i).file(g.bytes(312935.68, 335782981511.87))
+	}
+	coincide := func(before string, list int64, first int32) (thinca int32, files []int32) {
+		thinca = int32(len(g.tasks))
+		over(list, func(group int, from, to int32) {
+			t := g.task("Thinca", g.normal(5.37, 0.06))
+			for i := from; i < to; i++ {
+				g.link(first+i, t, found[i])
+			}
+			files = append(files, number(before, 600000000, int32(group)).file(g.bytes(33820.71, 1888180029.78)))
+		})
+		return thinca, files
+	}
+	thinca, coincidences := coincide("H1-THINCA-", upper, a)
+	bank := int32(len(g.tasks))
+	for range b {
+		g.task("TrigBank", g.normal(5.11, 0.1))
+	}
+	over(lower, func(group int, from, to int32) {
+		for i := from; i < to; i++ {
+			g.link(thinca+int32(group), bank+i, coincidences[group])
+		}
+	})
+	for i := range b {
+		triggers := number("H1-TRIGBANK_H1-", 752964562, i).file(g.bytes(12779.67, 137597136.79))
+		g.link(bank+i, match(i), triggers)
+		found[i] = number("H1-INSPIRAL_H1-", 752964562, i).file(g.bytes(312935.68, 335782981511.87))
+	}
+	last, results := coincide("H1-THINCA_H1-", lower, bank+b)
+	for i, f := range results {
+		g.writes(last+int32(i), f)
+	}
+}

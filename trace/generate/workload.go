@@ -1,0 +1,550 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"gantry/trace"
+)
+
+// Every random choice has a stream of its own, so that changing one leaves the others as they were (common random numbers).
+const (
+	structureStream = 1 + iota
+	costStream
+	kindStream
+	classStream
+	sizeStream
+	totalStream
+	arrivalStream
+)
+
+func stream(seed, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
+
+// Distribution is one of total runtimes: of the sum over the tasks of a workflow.
+type Distribution struct {
+	Mean time.Duration // exact, as utilisation is computed from it
+	draw func(r *rand.Rand) float64
+}
+
+// Draw returns n values; the first ones do not depend on n.
+func (d *Distribution) Draw(n int, seed uint64) []time.Duration {
+	r, out := stream(seed, totalStream), make([]time.Duration, n)
+	for i := range out {
+		out[i] = seconds(d.draw(r))
+	}
+	return out
+}
+
+// seconds rounds to nanoseconds, saturating below the end of int64.
+func seconds(x float64) time.Duration { return time.Duration(math.Round(math.Min(x, 9e9) * 1e9)) }
+
+// Gamma is one stage of a hyper-Gamma distribution; its mean is Shape × Scale.
+type Gamma struct {
+	Weight       float64 // relative to the other stages
+	Shape, Scale float64 // scale in seconds
+}
+
+// HyperGamma draws from one of several Gamma distributions.
+func HyperGamma(stages ...Gamma) (*Distribution, error) {
+	weights := make([]float64, len(stages))
+	for i, s := range stages {
+		if !positive(s.Shape) || !positive(s.Scale) {
+			return nil, fmt.Errorf("hyper-Gamma distribution: stage %d has shape %v and scale %v; both have to be above 0", i+1, s.Shape, s.Scale)
+		}
+		weights[i] = s.Weight
+	}
+	if err := shares("hyper-Gamma distribution: the weights", weights); err != nil {
+		return nil, err
+	}
+	mean, total := 0.0, 0.0
+	for i, s := range stages {
+		mean += weights[i] * s.Shape * s.Scale
+		total += weights[i]
+	}
+	return &Distribution{Mean: seconds(mean / total), draw: func(r *rand.Rand) float64 {
+		s, u := stages[len(stages)-1], r.Float64()*total
+		for i := range stages {
+			if u < weights[i] {
+				s = stages[i]
+				break
+			}
+			u -= weights[i]
+		}
+		return distuv.Gamma{Alpha: s.Shape, Beta: 1 / s.Scale, Src: r}.Rand()
+	}}, nil
+}
+
+// PaperTotals is the distribution of Ilyushkin and Epema, CCGrid 2018, section IV-A: mean 1 h, coefficient of variation 0.55.
+func PaperTotals() *Distribution {
+	d, _ := HyperGamma(Gamma{0.7, 5, 501.266}, Gamma{0.3, 45, 136.709})
+	return d
+}
+
+// Lognormal has the given mean and coefficient of variation (standard deviation over mean).
+func Lognormal(mean time.Duration, variation float64) (*Distribution, error) {
+	if mean <= 0 || !positive(variation) {
+		return nil, fmt.Errorf("lognormal distribution: mean %v and coefficient of variation %v; both have to be above 0", mean, variation)
+	}
+	variance := math.Log1p(variation * variation)
+	mu, sigma := math.Log(mean.Seconds())-variance/2, math.Sqrt(variance)
+	return &Distribution{Mean: mean, draw: func(r *rand.Rand) float64 { return distuv.LogNormal{Mu: mu, Sigma: sigma, Src: r}.Rand() }}, nil
+}
+
+// Constant gives every workflow the same total.
+func Constant(total time.Duration) (*Distribution, error) {
+	if total <= 0 {
+		return nil, fmt.Errorf("constant distribution: %v, but a total runtime has to be above 0", total)
+	}
+	return &Distribution{Mean: total, draw: func(*rand.Rand) float64 { return total.Seconds() }}, nil
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+
+// Total is the sum of the runtimes of a workflow.
+func Total(w *trace.Workflow) (sum time.Duration) {
+	for i := range w.Tasks {
+		sum += w.Tasks[i].Runtime
+	}
+	return sum
+}
+
+// Rescale multiplies all runtimes of w by one factor, so that they sum to total, to the nanosecond; no runtime is off by more than that.
+func Rescale(w *trace.Workflow, total time.Duration) error {
+	if total <= 0 {
+		return fmt.Errorf("workflow %s: a total runtime of %v cannot be reached; it has to be above 0", w.Label, total)
+	}
+	sum := uint64(0)
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if t.Runtime < 0 || sum+uint64(t.Runtime) > math.MaxInt64 {
+			return fmt.Errorf("workflow %s, task %s: runtime %v cannot be scaled: it is negative, or the sum so far exceeds 292 years", w.Label, t.ID, t.Runtime)
+		}
+		sum += uint64(t.Runtime)
+	}
+	if sum == 0 {
+		return fmt.Errorf("workflow %s: its tasks have no runtimes that could be scaled to a total of %v", w.Label, total)
+	}
+	before, scaled := uint64(0), uint64(0)
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		before += uint64(t.Runtime)
+		hi, lo := bits.Mul64(before, uint64(total))
+		to, _ := bits.Div64(hi, lo, sum) // at most total
+		t.Runtime = time.Duration(to - scaled)
+		scaled = to
+	}
+	return nil
+}
+
+// Arrivals says when n workflows arrive after the start, ascending. mean tells the mean total runtime of a workflow.
+type Arrivals func(n int, seed uint64, mean func() (time.Duration, error)) ([]time.Duration, error)
+
+// AtOnce lets all arrive at the start.
+func AtOnce() Arrivals { return Every(0) }
+
+// Every lets one arrive at the start and one more after each interval.
+func Every(interval time.Duration) Arrivals {
+	return func(n int, _ uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+		if interval < 0 || n > 0 && interval > math.MaxInt64/time.Duration(n) {
+			return nil, fmt.Errorf("arrivals: %d intervals of %v do not fit in 292 years after the start", n, interval)
+		}
+		at := make([]time.Duration, n)
+		for i := range at {
+			at[i] = time.Duration(i) * interval
+		}
+		return at, nil
+	}
+}
+
+// Poisson has a mean of perHour arrivals an hour. The same seed with another rate gives the same arrivals on a stretched axis of time.
+func Poisson(perHour float64) Arrivals {
+	return func(n int, seed uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+		if !positive(perHour) {
+			return nil, fmt.Errorf("arrivals: %v an hour, but the rate has to be above 0", perHour)
+		}
+		r, at, now := stream(seed, arrivalStream), make([]time.Duration, n), 0.0
+		for i := range at {
+			now += r.ExpFloat64() * 3600 / perHour
+			at[i] = seconds(now)
+		}
+		return at, nil
+	}
+}
+
+// Utilised is Poisson with the rate that imposes a utilisation (1 is full) on nodes whose speeds sum to speeds: utilisation × speeds /
+// mean total runtime.
+func Utilised(utilisation, speeds float64) Arrivals {
+	return func(n int, seed uint64, mean func() (time.Duration, error)) ([]time.Duration, error) {
+		if !positive(utilisation) || !positive(speeds) {
+			return nil, fmt.Errorf("arrivals: utilisation %v of nodes with speeds that sum to %v; both have to be above 0", utilisation, speeds)
+		}
+		m, err := mean()
+		if err != nil {
+			return nil, err
+		}
+		if m <= 0 {
+			return nil, errors.New("arrivals: workflows without runtimes impose no utilisation; give a rate")
+		}
+		return Poisson(utilisation*speeds/m.Hours())(n, seed, nil)
+	}
+}
+
+// Recorded lets workflows arrive at given times, in that order; there have to be as many as workflows, or more.
+func Recorded(times []time.Duration) Arrivals {
+	return func(n int, _ uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+		if len(times) < n {
+			return nil, fmt.Errorf("arrivals: %d recorded times for %d workflows", len(times), n)
+		}
+		at := slices.Clone(times[:n])
+		slices.Sort(at)
+		if n > 0 && at[0] < 0 {
+			return nil, fmt.Errorf("arrivals: %v is before the start", at[0])
+		}
+		return at, nil
+	}
+}
+
+// SizeClass is a share of the workflows with sizes uniform on Min to Max tasks.
+type SizeClass struct {
+	Fraction float64 // relative to the other classes
+	Min, Max int
+	Even     bool // only even sizes
+}
+
+// Source is a share of the workflows that are of one kind, or copies of one workflow.
+type Source struct {
+	Fraction float64
+	Kind     string
+	Random   *Choices        // for kind random; nil: DefaultDaggen
+	Workflow *trace.Workflow // instead of Kind; it has its own size
+}
+
+// Choices are the parameters of random workflows, one value of each list drawn for each workflow; an empty list is the default.
+type Choices struct {
+	Fat, Density, Regular []float64
+	Jump, CCR             []int
+}
+
+func (c *Choices) draw(r *rand.Rand) *Daggen {
+	d := DefaultDaggen
+	pick := func(from []float64, to *float64) {
+		if u := r.Float64(); len(from) > 0 {
+			*to = from[int(u*float64(len(from)))]
+		}
+	}
+	pickInt := func(from []int, to *int) {
+		if u := r.Float64(); len(from) > 0 {
+			*to = from[int(u*float64(len(from)))]
+		}
+	}
+	pick(c.Fat, &d.Fat)
+	pick(c.Density, &d.Density)
+	pick(c.Regular, &d.Regular)
+	pickInt(c.Jump, &d.Jump)
+	pickInt(c.CCR, &d.CCR)
+	return &d
+}
+
+// Mix says what workflows a load consists of. Fractions are kept to the nearest whole workflow, and the order is random.
+type Mix struct {
+	Sizes   []SizeClass
+	Sources []Source
+}
+
+// PaperSizes are the sizes of the loads of Ilyushkin and Epema, CCGrid 2018: mean 69.3 tasks.
+func PaperSizes() []SizeClass {
+	return []SizeClass{{0.75, 30, 38, true}, {0.20, 40, 198, true}, {0.05, 200, 600, true}}
+}
+
+// WorkloadI is the mix of their workload I: equal parts of Montage, LIGO Inspiral and SIPHT. Its totals are PaperTotals.
+func WorkloadI() Mix {
+	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "montage"}, {Fraction: 1, Kind: "inspiral"}, {Fraction: 1, Kind: "sipht"}}}
+}
+
+// WorkloadII is the mix of their workload II: random workflows. Its totals are as generated, scaled to a mean of 1 h.
+func WorkloadII() Mix {
+	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "random", Random: &Choices{
+		Jump: []int{1, 2, 3}, Regular: []float64{0.2, 0.8}, Fat: []float64{0.2, 0.8}, Density: []float64{0.1}}}}}
+}
+
+// Recipe is what makes one workflow of a load.
+type Recipe struct {
+	Kind     string
+	Tasks    int // asked for
+	Seed     uint64
+	Daggen   *Daggen
+	Workflow *trace.Workflow // instead of Kind, to be copied
+}
+
+// Make makes the workflow, which is the caller's to change.
+func (r *Recipe) Make(bare bool) (*trace.Workflow, error) {
+	if r.Workflow == nil {
+		return New(r.Kind, r.Tasks, r.Seed, Options{Bare: bare, Daggen: r.Daggen})
+	}
+	w := *r.Workflow
+	w.Tasks = slices.Clone(w.Tasks)
+	return &w, nil
+}
+
+// Draw returns the recipes of n workflows. Which kinds there are does not change the sizes, nor the other way round.
+func (m *Mix) Draw(n int, seed uint64) ([]Recipe, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	fractions := make([]float64, len(m.Sources))
+	for i := range m.Sources {
+		fractions[i] = m.Sources[i].Fraction
+	}
+	sources := shuffled(n, fractions, stream(seed, kindStream))
+	var classes []int
+	if len(m.Sizes) > 0 {
+		fractions = make([]float64, len(m.Sizes))
+		for i := range m.Sizes {
+			fractions[i] = m.Sizes[i].Fraction
+		}
+		classes = shuffled(n, fractions, stream(seed, classStream))
+	}
+	sizes, out := stream(seed, sizeStream), make([]Recipe, n)
+	for i := range out {
+		s, u, own := &m.Sources[sources[i]], sizes.Float64(), sizes.Uint64()
+		if s.Workflow != nil {
+			out[i] = Recipe{Tasks: len(s.Workflow.Tasks), Workflow: s.Workflow}
+			continue
+		}
+		c := &m.Sizes[classes[i]]
+		lo, step := c.Min, 1
+		if c.Even {
+			lo, step = c.Min+c.Min%2, 2
+		}
+		out[i] = Recipe{Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own}
+		if s.Random != nil {
+			out[i].Daggen = s.Random.draw(rand.New(rand.NewPCG(own, kindStream)))
+		}
+	}
+	return out, nil
+}
+
+// check refuses what could not be drawn in full, before anything is.
+func (m *Mix) check() error {
+	var fractions []float64
+	made := false
+	for i := range m.Sources {
+		s := &m.Sources[i]
+		fractions = append(fractions, s.Fraction)
+		if s.Workflow != nil {
+			continue
+		}
+		made = true
+		k, err := Find(s.Kind)
+		if err != nil {
+			return err
+		}
+		for _, c := range m.Sizes {
+			if err := k.check(c.Min); err != nil {
+				return fmt.Errorf("size class %d to %d: %w", c.Min, c.Max, err)
+			}
+			if err := k.check(c.Max); err != nil {
+				return fmt.Errorf("size class %d to %d: %w", c.Min, c.Max, err)
+			}
+		}
+		if s.Random != nil {
+			if k.Name != "random" {
+				return fmt.Errorf("workflows of kind %s have no parameters of random ones", k.Name)
+			}
+			if err := s.Random.check(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := shares("the fractions of the kinds of workflows", fractions); err != nil {
+		return err
+	}
+	if !made {
+		return nil
+	}
+	fractions = fractions[:0]
+	for _, c := range m.Sizes {
+		fractions = append(fractions, c.Fraction)
+		if c.Max < c.Min || c.Even && c.Min == c.Max && c.Min%2 != 0 {
+			return fmt.Errorf("size class %d to %d: there is no such size (even: %v)", c.Min, c.Max, c.Even)
+		}
+	}
+	return shares("the fractions of the size classes", fractions)
+}
+
+// check tries every value, the rest as usual.
+func (c *Choices) check() error {
+	try := func(set func(d *Daggen)) error {
+		d := DefaultDaggen
+		set(&d)
+		return d.check()
+	}
+	var errs []error
+	for _, x := range c.Fat {
+		errs = append(errs, try(func(d *Daggen) { d.Fat = x }))
+	}
+	for _, x := range c.Density {
+		errs = append(errs, try(func(d *Daggen) { d.Density = x }))
+	}
+	for _, x := range c.Regular {
+		errs = append(errs, try(func(d *Daggen) { d.Regular = x }))
+	}
+	for _, x := range c.Jump {
+		errs = append(errs, try(func(d *Daggen) { d.Jump = x }))
+	}
+	for _, x := range c.CCR {
+		errs = append(errs, try(func(d *Daggen) { d.CCR = x }))
+	}
+	return errors.Join(errs...)
+}
+
+func shares(what string, xs []float64) error {
+	sum := 0.0
+	for _, x := range xs {
+		if !(x >= 0) || math.IsInf(x, 1) {
+			return fmt.Errorf("%s: %v is not one; it has to be 0 or more", what, x)
+		}
+		sum += x
+	}
+	if !positive(sum) {
+		return fmt.Errorf("%s have to sum to more than 0", what)
+	}
+	return nil
+}
+
+// shuffled returns n indices of fractions, as many of each as its share says (largest remainders), in random order.
+func shuffled(n int, fractions []float64, r *rand.Rand) []int {
+	sum := 0.0
+	for _, f := range fractions {
+		sum += f
+	}
+	out := make([]int, 0, n)
+	order, rest := make([]int, len(fractions)), make([]float64, len(fractions))
+	for i, f := range fractions {
+		share := float64(n) * f / sum
+		whole := math.Floor(share + 1e-9)
+		for range int(whole) {
+			out = append(out, i)
+		}
+		order[i], rest[i] = i, share-whole
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case rest[a] > rest[b]:
+			return -1
+		case rest[a] < rest[b]:
+			return 1
+		}
+		return 0
+	})
+	for i := 0; len(out) < n; i++ {
+		out = append(out, order[i%len(order)])
+	}
+	r.Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// Load is a stream of workflows to be drawn.
+type Load struct {
+	Workflows int
+	Mix       Mix
+	Totals    *Distribution // of the total runtimes; nil: as generated
+	// MeanTotal scales all workflows by one factor to this mean, where Totals is nil; 0: not.
+	MeanTotal time.Duration
+	Arrivals  Arrivals // nil: AtOnce
+	Bare      bool     // without files
+}
+
+// Plan is a load as drawn, its workflows still to be made: a plan of 100,000 workflows takes some megabytes.
+type Plan struct {
+	Recipes []Recipe
+	Totals  []time.Duration // runtimes are scaled to these; nil: as generated
+	Arrive  []time.Duration // after the start, ascending
+	bare    bool
+}
+
+// Plan draws a load. Kinds, sizes, structures, totals and arrivals are drawn independently: another distribution of totals, for
+// instance, leaves the rest as it was.
+func (l *Load) Plan(seed uint64) (*Plan, error) {
+	if l.Workflows < 1 {
+		return nil, fmt.Errorf("a load of %d workflows; it needs at least one", l.Workflows)
+	}
+	if l.MeanTotal < 0 || l.MeanTotal > 0 && l.Totals != nil {
+		return nil, fmt.Errorf("a mean total runtime of %v: it has to be above 0 and excludes a distribution, which has its own", l.MeanTotal)
+	}
+	recipes, err := l.Mix.Draw(l.Workflows, seed)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Recipes: recipes, bare: l.Bare}
+	if l.Totals != nil {
+		p.Totals = l.Totals.Draw(l.Workflows, seed)
+	}
+	if l.MeanTotal > 0 {
+		generated, mean, err := p.measure()
+		if err != nil {
+			return nil, err
+		}
+		if mean <= 0 {
+			return nil, errors.New("the workflows have no runtimes that could be scaled to a mean total")
+		}
+		for i := range generated {
+			generated[i] = seconds(generated[i].Seconds() * (l.MeanTotal.Seconds() / mean.Seconds()))
+		}
+		p.Totals = generated
+	}
+	arrivals := l.Arrivals
+	if arrivals == nil {
+		arrivals = AtOnce()
+	}
+	p.Arrive, err = arrivals(l.Workflows, seed, func() (time.Duration, error) {
+		switch {
+		case l.Totals != nil:
+			return l.Totals.Mean, nil
+		case l.MeanTotal > 0:
+			return l.MeanTotal, nil
+		}
+		_, mean, err := p.measure()
+		return mean, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// measure makes every workflow to see the totals that it has as generated.
+func (p *Plan) measure() (totals []time.Duration, mean time.Duration, err error) {
+	totals = make([]time.Duration, len(p.Recipes))
+	sum := 0.0
+	for i := range p.Recipes {
+		w := p.Recipes[i].Workflow
+		if w == nil {
+			if w, err = p.Recipes[i].Make(true); err != nil {
+				return nil, 0, err
+			}
+		}
+		totals[i] = Total(w)
+		sum += totals[i].Seconds()
+	}
+	return totals, seconds(sum / float64(len(totals))), nil
+}
+
+// Workflow makes workflow i, which is the caller's to change. It may be called from several goroutines.
+func (p *Plan) Workflow(i int) (*trace.Workflow, error) {
+	w, err := p.Recipes[i].Make(p.bare)
+	if err != nil || p.Totals == nil {
+		return w, err
+	}
+	if p.Totals[i] <= 0 && p.Recipes[i].Workflow != nil { // a file's workflow without runtimes stays so
+		return w, nil
+	}
+	return w, Rescale(w, p.Totals[i])
+}
