@@ -19,15 +19,23 @@ const (
 	FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node WHERE r.name = ?1 ORDER BY t.task`
 	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
-	bothQuery     = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
-	t.time_limit_ns, t.trace_runtime_ns, t.imputed, a.* FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-	LEFT JOIN (SELECT b.task AS of_task, v.try, v.node, v.outcome, v.exit_code, v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns,
-		v.ran_ns, v.suspended_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, v.estimate_source,
-		v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.read_ops, v.write_ops,
-		v.copied_bytes, v.oom_kills, v.hold_millicores, v.hold_memory_bytes, v.hold_disk_bps, v.applied_cpu_millicores, v.applied_memory_bytes,
-		v.applied_memory_swap_bytes, v.applied_pids, v.applied_read_bps, v.applied_write_bps, v.applied_read_iops, v.applied_write_iops, v.message
-		FROM v_attempts v JOIN runs q ON q.name = v.run JOIN attempts b ON b.run = q.id AND b.attempt = v.attempt WHERE v.run = ?1) a ON a.of_task = t.task
-	WHERE r.name = ?1 ORDER BY t.task, a.try`
+	// Attempts find their tasks by key; the other way round there is no index.
+	bothQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
+	t.time_limit_ns, t.trace_runtime_ns, t.imputed,
+	v.try AS try, v.node, v.outcome, v.exit_code, v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns,
+	v.suspended_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, v.estimate_source, v.cpu_user_ns,
+	v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.read_ops, v.write_ops,
+	v.copied_bytes, v.oom_kills, v.hold_millicores, v.hold_memory_bytes, v.hold_disk_bps, v.applied_cpu_millicores,
+	v.applied_memory_bytes, v.applied_memory_swap_bytes, v.applied_pids, v.applied_read_bps, v.applied_write_bps,
+	v.applied_read_iops, v.applied_write_iops, v.message, t.task AS by_task
+	FROM runs r JOIN v_attempts v ON v.run = r.name JOIN attempts a ON a.run = r.id AND a.attempt = v.attempt
+	JOIN tasks t ON t.run = r.id AND t.task = a.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ?1
+	UNION ALL SELECT r.name, w.name, t.name, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
+	t.time_limit_ns, t.trace_runtime_ns, t.imputed,
+	NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+	NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.task
+	FROM runs r JOIN tasks t ON t.run = r.id AND t.attempts = 0 JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ?1
+	ORDER BY by_task, 13`
 )
 
 // Tasks writes the tasks of a run as CSV, one row each. The names of columns tell their units; what is not known is empty.
@@ -100,7 +108,7 @@ func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string
 		}
 		line = line[:0]
 		for i, v := range row {
-			if columns[i] == "of_task" {
+			if columns[i] == "by_task" {
 				continue
 			}
 			switch v := v.(type) {
@@ -123,11 +131,11 @@ func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string
 	return out.Error()
 }
 
-// named drops the column that only joins.
+// named drops the column that only sorts.
 func named(columns []string) []string {
 	var names []string
 	for _, c := range columns {
-		if c != "of_task" {
+		if c != "by_task" {
 			names = append(names, c)
 		}
 	}
