@@ -1,0 +1,98 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+)
+
+// columnsOf lists tables or views and their columns.
+func columnsOf(t *testing.T, path, kind string) map[string][]string {
+	t.Helper()
+	raw, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	rows, err := raw.Query("SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = ? AND m.name NOT LIKE 'sqlite_%'", kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	all := map[string][]string{}
+	for rows.Next() {
+		var table, column string
+		if err := rows.Scan(&table, &column); err != nil {
+			t.Fatal(err)
+		}
+		all[table] = append(all[table], column)
+	}
+	return all
+}
+
+func TestFormatNamesEveryTableViewAndColumn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	open(t, path, sqlite.Durable)
+	text, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name, section string, columns []string) {
+		for _, c := range columns {
+			if !regexp.MustCompile(`\b` + regexp.QuoteMeta(c) + `\b`).MatchString(section) {
+				t.Errorf("FORMAT.md says nothing of %s.%s", name, c)
+			}
+		}
+	}
+	for name, columns := range columnsOf(t, path, "table") {
+		_, section, ok := strings.Cut(string(text), "**"+name+"**")
+		if !ok {
+			t.Errorf("FORMAT.md says nothing of table %s", name)
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n**")
+		check(name, section, columns)
+	}
+	for name, columns := range columnsOf(t, path, "view") {
+		_, section, ok := strings.Cut(string(text), "| `"+name+"` |")
+		if !ok {
+			t.Errorf("FORMAT.md says nothing of view %s", name)
+			continue
+		}
+		if name == "v_attempts" {
+			continue // all of attempts, as it says
+		}
+		section, _, _ = strings.Cut(section, "\n")
+		check(name, section, columns)
+	}
+}
+
+func TestQueriesOfFormatRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	logtest.Diamond(t, open(t, path, sqlite.Durable), "calm-hopper-4f2a")
+	text, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, queries, _ := strings.Cut(string(text), "```sql\n")
+	queries, _, _ = strings.Cut(queries, "```")
+	n := 0
+	for q := range strings.SplitSeq(queries, ";") {
+		if strings.TrimSpace(q) == "" {
+			continue
+		}
+		n++
+		if rows := query[int](t, path, "SELECT count(*) FROM ("+q+")"); rows == 0 {
+			t.Errorf("no rows: %s", q)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d queries", n)
+	}
+}
