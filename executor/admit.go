@@ -24,6 +24,8 @@ type Admitter struct {
 	Fit       bool    // cut needs down to the largest node instead of refusing
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
+	// Named is told the name of every kind when it first appears; nil if nobody wants to know.
+	Named func(k planner.KindID, name string)
 
 	workflows planner.WorkflowID
 	tasks     planner.TaskID
@@ -45,7 +47,7 @@ func (a *Admitter) Resume(adm *Admission) {
 	a.tasks += planner.TaskID(len(adm.Arrived.Tasks))
 	a.files += planner.FileID(len(adm.Arrived.Files))
 	for _, k := range adm.Kinds {
-		a.kinds[k] = planner.KindID(len(a.kinds))
+		a.name(k)
 	}
 	a.tenants[adm.Submission.Tenant] = adm.Arrived.Workflow.Tenant
 	a.declare(adm)
@@ -138,9 +140,12 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 	adm.Arrived.Files = make([]planner.File, len(w.Files))
 	specs := make([]FileSpec, len(w.Files))
 	read := make([]bool, len(w.Files))
+	inPlace := make([]bool, len(w.Files)) // a task changes what it reads: the first version comes from outside
 	for i := range w.Tasks {
 		for _, f := range w.Tasks[i].Inputs {
-			read[f] = true
+			own := w.Files[f].Producer == int32(i)
+			inPlace[f] = inPlace[f] || own
+			read[f] = read[f] || !own
 		}
 	}
 	for i := range w.Files {
@@ -150,14 +155,15 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 			return err
 		}
 		spec := &specs[i]
-		*spec = FileSpec{ID: a.files + planner.FileID(i), Name: name, Sized: f.Sized, Produced: f.Producer >= 0, Final: f.Producer >= 0 && !read[i],
+		produced := f.Producer >= 0 && !inPlace[i]
+		*spec = FileSpec{ID: a.files + planner.FileID(i), Name: name, Sized: f.Sized, Produced: produced, Final: f.Producer >= 0 && !read[i],
 			Size: unit.Bytes(math.Round(float64(f.Size) * a.SizeScale))}
-		if f.Producer < 0 && sub.Inputs != "" {
+		if !produced && sub.Inputs != "" {
 			spec.External = path.Join(sub.Inputs, name)
 		}
 		adm.Files[i] = spec
 		pf := planner.File{ID: spec.ID, Size: spec.Size, Producer: planner.None}
-		if f.Producer >= 0 {
+		if produced {
 			pf.Producer = a.tasks + planner.TaskID(f.Producer)
 		}
 		adm.Arrived.Files[i] = pf
@@ -334,9 +340,18 @@ func (a *Admitter) mostCores() int64 {
 func (a *Admitter) kind(name string, adm *Admission) planner.KindID {
 	id, ok := a.kinds[name]
 	if !ok {
-		id = planner.KindID(len(a.kinds))
-		a.kinds[name] = id
+		id = a.name(name)
 		adm.Kinds = append(adm.Kinds, name)
+	}
+	return id
+}
+
+// name numbers a new kind.
+func (a *Admitter) name(kind string) planner.KindID {
+	id := planner.KindID(len(a.kinds))
+	a.kinds[kind] = id
+	if a.Named != nil {
+		a.Named(id, kind)
 	}
 	return id
 }

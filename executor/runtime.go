@@ -104,7 +104,7 @@ type FileSpec struct {
 	Size     unit.Bytes // size scale applied
 	Sized    bool
 	External string // path on the host of a file from outside; "" if it is to be made up or is produced
-	Produced bool   // a task writes it
+	Produced bool   // it is not there until a task wrote it
 	Final    bool   // no task reads it: a result
 }
 
