@@ -92,8 +92,9 @@ type Sample struct {
 // sampleEvery is how long a sample waits at most until it can be read from the log.
 const sampleEvery = time.Second
 
-// CreateRun begins the log of a run. Its name must be new.
-func (db *DB) CreateRun(ctx context.Context, info RunInfo) (*Run, error) {
+// CreateRun begins the log of a run and keeps, in the same transaction, what was handed in, by arrival: a workflow that has not arrived when
+// gantry dies still arrives when the run is resumed. The name of the run must be new.
+func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Submission) (*Run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -111,7 +112,11 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo) (*Run, error) {
 	if texts[0] == nil {
 		texts[0] = "[]"
 	}
-	err := db.transact(func() error {
+	blobs, err := encodeSubmissions(subs)
+	if err != nil {
+		return nil, fmt.Errorf("log run %s: %w", info.Name, err)
+	}
+	err = db.transact(func() error {
 		if n, err := db.queryInt("SELECT count(*) FROM runs WHERE name = ?", info.Name); err != nil {
 			return err
 		} else if n > 0 {
@@ -137,7 +142,7 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo) (*Run, error) {
 				return err
 			}
 		}
-		return nil
+		return db.insertSubmissions(id, subs, blobs)
 	})
 	if err != nil {
 		return nil, err

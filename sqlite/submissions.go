@@ -8,26 +8,26 @@ import (
 	"gantry/executor"
 )
 
-// Submit keeps what was handed in, in order of arrival, before anything runs: a workflow that has not arrived when gantry dies still
-// arrives when the run is resumed.
-func (r *Run) Submit(ctx context.Context, subs []executor.Submission) error {
+func encodeSubmissions(subs []executor.Submission) ([][]byte, error) {
 	blobs := make([][]byte, len(subs))
 	for i := range subs {
 		var err error
 		if blobs[i], err = encodeAdmission(&executor.Admission{Submission: subs[i]}); err != nil {
-			return fmt.Errorf("log run %s: submission %s: %w", r.info.Name, subs[i].Name, err)
+			return nil, fmt.Errorf("submission %s: %w", subs[i].Name, err)
 		}
 	}
-	return r.db.transact(func() error {
-		for i := range subs {
-			_, err := r.db.conn.Exec("INSERT INTO submissions(run, position, at_ns, name, definition) VALUES (?, ?, ?, ?, ?)",
-				[]driver.Value{r.id, int64(i), int64(subs[i].At), subs[i].Name, blobs[i]})
-			if err != nil {
-				return err
-			}
+	return blobs, nil
+}
+
+func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][]byte) error {
+	for i := range subs {
+		_, err := db.conn.Exec("INSERT INTO submissions(run, position, at_ns, name, definition) VALUES (?, ?, ?, ?, ?)",
+			[]driver.Value{run, int64(i), int64(subs[i].At), subs[i].Name, blobs[i]})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Submissions returns what was handed in from that position on: the number of workflows that have arrived leaves those still to come.

@@ -115,16 +115,17 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 				return err
 			}
 		}
+		var resumable []executor.Submission
+		if set.Runtime == "docker" {
+			resumable = subs
+		}
 		s.log, err = s.db.CreateRun(c.Context, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy, Command: os.Args, Version: version(),
 			Started: started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale, Cluster: set.Cluster, Platform: *s.platform,
-			Host: hostFacts(), Settings: set.encode()})
-		if err != nil {
+			Host: hostFacts(), Settings: set.encode()}, resumable...)
+		if sqlite.IsDisk(err) {
+			return fail(exitHost, err)
+		} else if err != nil {
 			return fail(exitInput, err)
-		}
-		if set.Runtime == "docker" {
-			if err := s.log.Submit(c.Context, subs); err != nil {
-				return fail(exitHost, err)
-			}
 		}
 	}
 	rt, err := s.runtime(c.Context, started, 0, emulated)
