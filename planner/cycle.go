@@ -21,6 +21,14 @@ type Estimator interface {
 	Remaining(t *Task, n *Node, ran time.Duration) time.Duration
 }
 
+// Ranker is an Estimator that says what ranks rest on. A run is given without the factor that all tasks of its workflow share: ranks are
+// multiplied by it at the end, so that a common factor changes no order, not even by rounding. The factor depends on nothing learned.
+type Ranker interface {
+	Unscaled(t *Task, n *Node) (run time.Duration, factor float64)
+	// BySpeed reports whether t runs alike on all nodes of one speed.
+	BySpeed(t *Task) bool
+}
+
 // Observer is an estimator or policy that learns from what happens. It is fed every event, also while a log is replayed, after the
 // state took it in.
 type Observer interface {

@@ -213,11 +213,13 @@ const (
 	SourceHistory
 	SourceTrained
 	SourceOracle
-	SourceDefault // nothing was known: the stated default
+	SourceDefault   // nothing was known: the stated default
+	SourceErroneous // declared, made wrong on purpose by an error model
+	SourceCorrected // declared, times a correction learned from completed tasks
 )
 
 func (s Source) String() string {
-	return [...]string{"", "declared", "history", "trained", "oracle", "default"}[s]
+	return [...]string{"", "declared", "history", "trained", "oracle", "default", "erroneous", "corrected"}[s]
 }
 
 // ReasonCode is why a task does not start now. The numbers are part of the log's format.

@@ -20,10 +20,10 @@ type Queue interface {
 	// Next returns the best task that is neither taken nor deferred; false if there is none.
 	Next(c *Cycle) (TaskID, bool)
 	// Take removes the task that Next returned last: it has a place now.
-	Take(t TaskID)
+	Take(c *Cycle, t TaskID)
 	// Defer passes over the task that Next returned last for the rest of the round, and with it every task that needs at least as
 	// much: it does not fit.
-	Defer(t TaskID)
+	Defer(c *Cycle, t TaskID)
 }
 
 // Allocator gives tasks of the queue their places.

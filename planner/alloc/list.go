@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -14,23 +13,32 @@ import (
 // List starts tasks now, in the order of the queue, each on the fastest node that has enough free (lowest id among equals), and
 // passes over tasks that fit nowhere: greedy list scheduling with backfilling, without reservations.
 type List struct {
-	nodes []planner.NodeID // by speed descending, then id
+	// Waits may keep a task off n, the node it is to start on, until the next round; nil never does. The queue has to be a Postponer.
+	Waits func(c *planner.Cycle, t planner.TaskID, n planner.NodeID) bool
+}
+
+// Postponer is a queue that can let the task that Next returned last, and what it stands for, wait for the next round.
+type Postponer interface {
+	Postpone(c *planner.Cycle, t planner.TaskID)
 }
 
 // Allocate implements planner.Allocator.
 func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) error {
-	if l.nodes == nil {
-		l.nodes = bySpeed(c.Nodes())
-	}
-	for {
+	for c.Draft.AnyFree() {
 		t, ok := q.Next(c)
 		if !ok {
 			return nil
 		}
-		n, dim := l.fastestIdle(c, c.Task(t).Need)
+		need := c.Task(t).Need
+		n := c.Draft.Fastest(need)
 		if n == planner.None {
-			c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: dim, Node: planner.None})
-			q.Defer(t)
+			c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(need), Node: planner.None})
+			q.Defer(c, t)
+			continue
+		}
+		if l.Waits != nil && l.Waits(c, t, n) {
+			c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
+			q.(Postponer).Postpone(c, t)
 			continue
 		}
 		site, ok := c.Site(t, n)
@@ -39,19 +47,20 @@ func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) 
 			if err := l.ahead(c, t, site, ok); err != nil {
 				return err
 			}
-			q.Take(t)
+			q.Take(c, t)
 			continue
 		}
 		if err := c.Draft.Reserve(segment(t, site, c.Now())); errors.Is(err, planner.ErrFull) {
 			// Free now, but promised to a task whose inputs are on the way.
 			c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
-			q.Defer(t)
+			q.Defer(c, t)
 			continue
 		} else if err != nil {
 			return err
 		}
-		q.Take(t)
+		q.Take(c, t)
 	}
+	return nil
 }
 
 // ahead plans t where its inputs are earliest together, so that they are copied there while the node works on.
@@ -64,35 +73,6 @@ func (l *List) ahead(c *planner.Cycle, t planner.TaskID, site planner.Site, ok b
 		return fmt.Errorf("task %d never fits node %d", t, site.Node)
 	}
 	return c.Draft.Reserve(segment(t, site, start))
-}
-
-func (l *List) fastestIdle(c *planner.Cycle, need unit.Vector) (planner.NodeID, unit.Dim) {
-	var short unit.Dim
-	for _, n := range l.nodes {
-		dim, misfit := need.Misfit(c.Draft.Free(n))
-		if !misfit {
-			return n, 0
-		}
-		short = dim
-	}
-	return planner.None, short
-}
-
-func bySpeed(nodes []planner.Node) []planner.NodeID {
-	out := make([]planner.NodeID, len(nodes))
-	for i := range nodes {
-		out[i] = nodes[i].ID
-	}
-	slices.SortStableFunc(out, func(a, b planner.NodeID) int {
-		switch sa, sb := nodes[a].Speed, nodes[b].Speed; {
-		case sa > sb:
-			return -1
-		case sa < sb:
-			return 1
-		}
-		return 0
-	})
-	return out
 }
 
 func segment(t planner.TaskID, s planner.Site, start unit.Time) planner.Segment {
@@ -129,12 +109,12 @@ func (EarliestFinish) Allocate(ctx context.Context, c *planner.Cycle, q planner.
 			}
 		}
 		if !placed {
-			q.Defer(t)
+			q.Defer(c, t)
 			continue
 		}
 		if err := c.Draft.Reserve(best); err != nil {
 			return err
 		}
-		q.Take(t)
+		q.Take(c, t)
 	}
 }

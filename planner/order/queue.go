@@ -28,17 +28,18 @@ type Keyed struct {
 	// Key is asked once for each entry of a task.
 	Key func(c *planner.Cycle, t planner.TaskID) Key
 
-	classes  []class
-	byNeed   map[unit.Vector]int
-	queued   []bool // by task
-	current  int    // class of the task that Next returned last
-	deferred int    // classes out of play in this round
+	classes []class
+	byNeed  map[unit.Vector]int32
+	heap    []int32       // classes that have tasks and are not passed over, by their best task
+	misfits []unit.Vector // what fits nowhere in this round
+	passed  []int32       // classes passed over
+	queued  []bool        // by task
 }
 
 type class struct {
-	need     unit.Vector
-	heap     []entry
-	deferred bool
+	need unit.Vector
+	heap []entry
+	pos  int32 // in Keyed.heap; -1 if it is not there
 }
 
 type entry struct {
@@ -59,17 +60,18 @@ func (e entry) less(f entry) bool {
 // Update implements planner.Queue.
 func (q *Keyed) Update(c *planner.Cycle) {
 	if q.byNeed == nil {
-		q.byNeed = map[unit.Vector]int{}
+		q.byNeed = map[unit.Vector]int32{}
 	}
-	for i := range q.classes {
-		q.classes[i].deferred = false
+	q.misfits = q.misfits[:0]
+	for _, i := range q.passed {
+		q.fix(i)
 	}
-	q.deferred = 0
+	q.passed = q.passed[:0]
 	if q.Prepare != nil {
 		q.Prepare(c)
 	}
-	for len(q.queued) < c.View.Tasks() {
-		q.queued = append(q.queued, false)
+	if n := c.View.Tasks() - len(q.queued); n > 0 {
+		q.queued = append(q.queued, make([]bool, n)...)
 	}
 	if q.Members == Unplaced {
 		for _, w := range c.News.Arrived {
@@ -92,49 +94,99 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 	need := c.Task(t).Need
 	i, ok := q.byNeed[need]
 	if !ok {
-		i = len(q.classes)
+		i = int32(len(q.classes))
 		q.byNeed[need] = i
-		q.classes = append(q.classes, class{need: need})
+		q.classes = append(q.classes, class{need: need, pos: -1})
 	}
 	q.classes[i].push(entry{q.Key(c, t), t})
+	q.fix(i)
 }
 
 // Next implements planner.Queue.
 func (q *Keyed) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	best := -1
-	for i := range q.classes {
+	for len(q.heap) > 0 {
+		i := q.heap[0]
 		cl := &q.classes[i]
-		if cl.deferred {
-			continue
-		}
-		// Tasks that ended or found a place by another way are dropped when they come to the top.
-		for len(cl.heap) > 0 && !c.Unplaced(cl.heap[0].task) {
-			q.queued[cl.pop().task] = false
-		}
-		if len(cl.heap) > 0 && (best < 0 || cl.heap[0].less(q.classes[best].heap[0])) {
-			best = i
+		switch t := cl.heap[0].task; {
+		case q.misfit(cl.need):
+			q.remove(i)
+			q.passed = append(q.passed, i)
+		case c.Unplaced(t):
+			return t, true
+		default: // it ended, or found a place by another way
+			q.Take(c, t)
 		}
 	}
-	if best < 0 {
-		return planner.None, false
+	return planner.None, false
+}
+
+func (q *Keyed) misfit(need unit.Vector) bool {
+	for _, m := range q.misfits {
+		if atLeast(need, m) {
+			return true
+		}
 	}
-	q.current = best
-	return q.classes[best].heap[0].task, true
+	return false
 }
 
 // Take implements planner.Queue.
-func (q *Keyed) Take(t planner.TaskID) {
-	q.queued[q.classes[q.current].pop().task] = false
+func (q *Keyed) Take(*planner.Cycle, planner.TaskID) {
+	i := q.heap[0]
+	q.queued[q.classes[i].pop().task] = false
+	q.fix(i)
 }
 
 // Defer implements planner.Queue.
-func (q *Keyed) Defer(planner.TaskID) {
-	need := q.classes[q.current].need
-	for i := range q.classes {
-		if cl := &q.classes[i]; !cl.deferred && atLeast(cl.need, need) {
-			cl.deferred = true
-			q.deferred++
+func (q *Keyed) Defer(*planner.Cycle, planner.TaskID) {
+	q.misfits = append(q.misfits, q.classes[q.heap[0]].need)
+}
+
+func (q *Keyed) less(i, j int32) bool { return q.classes[i].heap[0].less(q.classes[j].heap[0]) }
+
+func (q *Keyed) swap(i, j int) {
+	q.heap[i], q.heap[j] = q.heap[j], q.heap[i]
+	q.classes[q.heap[i]].pos, q.classes[q.heap[j]].pos = int32(i), int32(j)
+}
+
+// fix puts a class where its best task belongs.
+func (q *Keyed) fix(c int32) {
+	if len(q.classes[c].heap) == 0 {
+		q.remove(c)
+		return
+	}
+	if q.classes[c].pos < 0 {
+		q.classes[c].pos = int32(len(q.heap))
+		q.heap = append(q.heap, c)
+	}
+	i := int(q.classes[c].pos)
+	for i > 0 && q.less(c, q.heap[(i-1)/2]) {
+		q.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for {
+		k := 2*i + 1
+		if k+1 < len(q.heap) && q.less(q.heap[k+1], q.heap[k]) {
+			k++
 		}
+		if k >= len(q.heap) || !q.less(q.heap[k], c) {
+			return
+		}
+		q.swap(i, k)
+		i = k
+	}
+}
+
+func (q *Keyed) remove(c int32) {
+	i := q.classes[c].pos
+	if i < 0 {
+		return
+	}
+	last := len(q.heap) - 1
+	q.swap(int(i), last)
+	q.heap = q.heap[:last]
+	q.classes[c].pos = -1
+	if int(i) < last {
+		q.fix(q.heap[i])
 	}
 }
 

@@ -7,10 +7,12 @@ import (
 	"gantry/planner"
 )
 
-// Declared believes what the workload declares: a runtime on a node of speed 1, or one per node.
+// Declared believes what the workload declares: a runtime on a node of speed 1, or one per node. In a simulation, where that is the
+// truth, Model says how wrong the belief is.
 type Declared struct {
 	// Startup is added to every run: what starting a container takes.
 	Startup time.Duration
+	Model   ErrorModel
 	tasks   []declaration
 }
 
@@ -19,6 +21,8 @@ type declaration struct {
 	on     []time.Duration
 	source planner.Source
 }
+
+var _ planner.Ranker = (*Declared)(nil)
 
 // Declare says how long t is believed to run on a node of speed 1 or, if on is not nil, on each node by id. Source tells declared
 // values from defaults.
@@ -31,23 +35,69 @@ func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Durati
 
 // Run implements planner.Estimator.
 func (d *Declared) Run(t *planner.Task, n *planner.Node) planner.Estimate {
-	if int(t.ID) >= len(d.tasks) {
-		return planner.Estimate{Run: d.Startup, Source: planner.SourceDefault}
-	}
-	dec := &d.tasks[t.ID]
-	run := dec.run
-	switch {
-	case dec.on != nil:
-		run = dec.on[n.ID]
-	case n.Speed != 1 && n.Speed > 0:
-		run = time.Duration(float64(run) / n.Speed)
-	}
-	return planner.Estimate{Run: run + d.Startup, Source: dec.source}
+	run, factor, source := d.believed(t, n)
+	return planner.Estimate{Run: times(run, factor) + d.Startup, Source: source}
 }
 
 // Remaining implements planner.Estimator.
 func (d *Declared) Remaining(t *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
 	return Overrun(d.Run(t, n).Run, ran)
+}
+
+// Unscaled implements planner.Ranker. The start of a container is not subject to the error: where it takes time there is no common factor.
+func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) {
+	run, factor, _ := d.believed(t, n)
+	if d.Startup > 0 {
+		return times(run, factor) + d.Startup, 1
+	}
+	return run, factor
+}
+
+// BySpeed implements planner.Ranker.
+func (d *Declared) BySpeed(t *planner.Task) bool { return int(t.ID) >= len(d.tasks) || d.tasks[t.ID].on == nil }
+
+// believed returns the run without the start of a container as a time and a factor.
+func (d *Declared) believed(t *planner.Task, n *planner.Node) (time.Duration, float64, planner.Source) {
+	if int(t.ID) >= len(d.tasks) {
+		return 0, 1, planner.SourceDefault
+	}
+	dec := &d.tasks[t.ID]
+	run, mean := dec.run, dec.run
+	if dec.on != nil {
+		run, mean = dec.on[n.ID], meanOf(dec.on)
+	}
+	source, factor := dec.source, 1.0
+	if k := d.Model.Kind; k != NoError && k != Uniform {
+		run, factor = d.Model.estimate(t, run, mean)
+		source = planner.SourceErroneous
+	}
+	if dec.on == nil {
+		run = atSpeed(run, n)
+	}
+	return run, factor, source
+}
+
+// atSpeed returns how long a run that takes the given time at speed 1 takes on n.
+func atSpeed(run time.Duration, n *planner.Node) time.Duration {
+	if n.Speed == 1 || n.Speed <= 0 {
+		return run
+	}
+	return time.Duration(float64(run) / n.Speed)
+}
+
+func times(d time.Duration, factor float64) time.Duration {
+	if factor == 1 {
+		return d
+	}
+	return time.Duration(float64(d)*factor + 0.5)
+}
+
+func meanOf(on []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, d := range on {
+		sum += d
+	}
+	return sum / time.Duration(max(1, len(on)))
 }
 
 // Overrun returns what is left of a run believed to last mean after it has lasted ran: the difference, but never less than an eighth

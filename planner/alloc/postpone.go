@@ -1,0 +1,74 @@
+package alloc
+
+import (
+	"slices"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// BusyFinishesFirst is the postponement rule of Online Workflow Management (Hsu, Huang and Wang 2011, as Ilyushkin and Epema, CCGrid 2018,
+// section III-E, give it): where all nodes with room for the task have one speed, the task waits if it is believed to finish earlier on
+// the busy node that becomes idle first (the fastest, then the lowest id among equals). On nodes of several tasks, busy is a node
+// without room, and idle one with room for this task.
+type BusyFinishesFirst struct{ ends []release }
+
+type release struct {
+	at   planner.Time
+	hold unit.Vector
+}
+
+// Waits is made for List.
+func (b *BusyFinishesFirst) Waits(c *planner.Cycle, t planner.TaskID, idle planner.NodeID) bool {
+	task, nodes := c.Task(t), c.Nodes()
+	speed := nodes[idle].Speed
+	if nodes[c.Draft.Slowest(task.Need)].Speed != speed {
+		return false
+	}
+	busy, from := planner.NodeID(planner.None), unit.Never
+	for i := range nodes {
+		n := planner.NodeID(i)
+		if !task.Need.Fits(c.Capacity(n)) || task.Need.Fits(c.Draft.Free(n)) {
+			continue
+		}
+		if at := b.room(c, n, task.Need); at < from || at == from && busy != planner.None && nodes[n].Speed > nodes[busy].Speed {
+			busy, from = n, at
+		}
+	}
+	if busy == planner.None {
+		return false
+	}
+	there, ok := c.Site(t, busy)
+	here, ok2 := c.Site(t, idle)
+	return ok && ok2 && max(there.From, from).Add(there.Dur) < here.From.Add(here.Dur)
+}
+
+// room returns when n is believed to have room for need: as its tasks end, each when it was planned to end, or now if that is past.
+func (b *BusyFinishesFirst) room(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
+	b.ends = b.ends[:0]
+	for _, a := range c.Active(n) {
+		att := c.Attempt(a)
+		b.ends = append(b.ends, release{max(att.Until, c.Now()), att.Hold})
+	}
+	for seg := range c.Draft.Due() {
+		if seg.Node == n {
+			b.ends = append(b.ends, release{seg.End, seg.Hold})
+		}
+	}
+	slices.SortFunc(b.ends, func(x, y release) int {
+		switch {
+		case x.at < y.at:
+			return -1
+		case x.at > y.at:
+			return 1
+		}
+		return 0
+	})
+	free := c.Draft.Free(n)
+	for _, e := range b.ends {
+		if free = free.Add(e.hold); need.Fits(free) {
+			return e.at
+		}
+	}
+	return unit.Never
+}

@@ -1,0 +1,359 @@
+package order
+
+import (
+	"cmp"
+	"slices"
+
+	"gantry/planner"
+	"gantry/planner/rank"
+	"gantry/planner/unit"
+)
+
+// Joint is the joint eligible set of Ilyushkin and Epema, CCGrid 2018, section III: of every workflow the eligible task with the highest
+// upward rank (the lowest id among equals) represents it, and the representative with the smallest key comes first (the earlier workflow
+// among equals). What fits nowhere is passed over for the rest of the round, and the next task of its workflow represents it.
+type Joint struct {
+	Ranks *rank.Upward
+	// Key is asked again whenever tasks of the workflow entered, left or ended.
+	Key func(c *planner.Cycle, w planner.WorkflowID, representative planner.TaskID) float64
+	// Moving says that keys change with time: they are asked for at every choice.
+	Moving bool
+	// Hybrid is the rule of Rank_Hybd (Yu and Shi 2008): with eligible tasks of several workflows the lowest rank of all comes first,
+	// with those of one the highest.
+	Hybrid bool
+	// Prepare is called with each round's news, after the ranks are there; it may be nil.
+	Prepare func(c *planner.Cycle)
+
+	groups  []group
+	unused  []int32 // indices of groups
+	groupOf []int32 // by workflow: index of its group and one; 0 if it has no eligible task
+	heap    []int32 // groups with a representative; in no order if keys move
+	queued  []bool  // by task
+	needs   map[unit.Vector]int
+	misfits []unit.Vector        // what fits nowhere in this round
+	passed  []planner.WorkflowID // whose representative was passed over, or that wait for the next round
+	touched []int32              // groups to be settled
+	current int                  // position in its group of the task that Next returned last
+	// exhausted says that all tasks have the same need, and it fits nowhere.
+	exhausted bool
+}
+
+// group has the eligible tasks of one workflow.
+type group struct {
+	workflow planner.WorkflowID
+	tasks    []ranked // the best last
+	best     int      // index of the representative; -1 if all are passed over
+	key      float64
+	pos      int32 // in the heap; -1 if it is not there
+	mark     bool
+}
+
+type ranked struct {
+	rank float64
+	task planner.TaskID
+}
+
+// Update implements planner.Queue.
+func (q *Joint) Update(c *planner.Cycle) {
+	if q.needs == nil {
+		q.needs = map[unit.Vector]int{}
+	}
+	q.Ranks.Update(c)
+	if q.Prepare != nil {
+		q.Prepare(c)
+	}
+	if n := c.View.Tasks() - len(q.queued); n > 0 {
+		q.queued = append(q.queued, make([]bool, n)...)
+	}
+	if n := c.View.Workflows() - len(q.groupOf); n > 0 {
+		q.groupOf = append(q.groupOf, make([]int32, n)...)
+	}
+	q.misfits, q.exhausted = q.misfits[:0], false
+	touched := q.touched[:0]
+	touch := func(w planner.WorkflowID) {
+		if g := q.groupOf[w] - 1; g >= 0 && !q.groups[g].mark {
+			q.groups[g].mark = true
+			touched = append(touched, g)
+		}
+	}
+	for _, w := range q.passed {
+		touch(w)
+	}
+	q.passed = q.passed[:0]
+	for _, t := range c.News.Finished {
+		touch(c.Task(t).Workflow)
+	}
+	for _, t := range c.News.Ended {
+		touch(c.Task(t).Workflow)
+	}
+	fresh := c.News.Ready
+	for len(fresh) > 0 {
+		// Tasks of one workflow become ready in a row.
+		w, k := c.Task(fresh[0]).Workflow, 1
+		for k < len(fresh) && c.Task(fresh[k]).Workflow == w {
+			k++
+		}
+		q.enter(c, w, fresh[:k])
+		touch(w)
+		fresh = fresh[k:]
+	}
+	if len(c.News.Ended) > 0 {
+		for _, g := range touched {
+			q.purge(c, &q.groups[g])
+		}
+	}
+	for _, g := range touched {
+		q.groups[g].mark = false
+		q.settle(c, g)
+	}
+	q.touched = touched
+}
+
+// enter lets tasks of one workflow in.
+func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.TaskID) {
+	g := q.groupOf[w] - 1
+	if g < 0 {
+		if n := len(q.unused); n > 0 {
+			g = q.unused[n-1]
+			q.unused = q.unused[:n-1]
+		} else {
+			g = int32(len(q.groups))
+			q.groups = append(q.groups, group{})
+		}
+		q.groups[g] = group{workflow: w, tasks: q.groups[g].tasks[:0], best: -1, pos: -1}
+		q.groupOf[w] = g + 1
+	}
+	grp := &q.groups[g]
+	sort := len(tasks) > 8
+	for _, t := range tasks {
+		if q.queued[t] || !c.Unplaced(t) {
+			continue
+		}
+		q.queued[t] = true
+		q.needs[c.Task(t).Need]++
+		e := ranked{q.Ranks.Unscaled(t), t}
+		if sort {
+			grp.tasks = append(grp.tasks, e)
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(grp.tasks, e, q.compare)
+		grp.tasks = slices.Insert(grp.tasks, i, e)
+	}
+	if sort {
+		slices.SortFunc(grp.tasks, q.compare)
+	}
+}
+
+// compare puts the better task behind.
+func (q *Joint) compare(a, b ranked) int {
+	c := cmp.Compare(a.rank, b.rank)
+	if q.Hybrid {
+		c = -c
+	}
+	if c == 0 {
+		c = cmp.Compare(b.task, a.task)
+	}
+	return c
+}
+
+// purge drops tasks that ended without having had a place.
+func (q *Joint) purge(c *planner.Cycle, g *group) {
+	g.tasks = slices.DeleteFunc(g.tasks, func(e ranked) bool {
+		if c.Unplaced(e.task) {
+			return false
+		}
+		q.left(c, e.task)
+		return true
+	})
+}
+
+func (q *Joint) left(c *planner.Cycle, t planner.TaskID) {
+	q.queued[t] = false
+	need := c.Task(t).Need
+	if q.needs[need]--; q.needs[need] <= 0 {
+		delete(q.needs, need)
+	}
+}
+
+// settle finds the representative of a group anew, and its place among the others. A group with no task is given up.
+func (q *Joint) settle(c *planner.Cycle, g int32) {
+	grp := &q.groups[g]
+	grp.best = len(grp.tasks) - 1
+	for grp.best >= 0 && q.misfit(c, grp.tasks[grp.best].task) {
+		grp.best--
+	}
+	switch {
+	case len(grp.tasks) == 0:
+		q.remove(g)
+		q.groupOf[grp.workflow] = 0
+		q.unused = append(q.unused, g)
+	case grp.best < 0:
+		q.remove(g)
+	default:
+		if !q.Moving {
+			grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
+		}
+		q.fix(g)
+	}
+}
+
+func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
+	if len(q.misfits) == 0 {
+		return false
+	}
+	need := c.Task(t).Need
+	for _, m := range q.misfits {
+		if atLeast(need, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// Next implements planner.Queue.
+func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
+	for len(q.heap) > 0 && !q.exhausted {
+		if q.Moving {
+			q.first(c)
+		}
+		grp := &q.groups[q.heap[0]]
+		q.current = grp.best
+		if q.Hybrid && len(q.heap) == 1 {
+			q.current = q.highest(c, grp)
+		}
+		t := grp.tasks[q.current].task
+		if c.Unplaced(t) {
+			return t, true
+		}
+		q.drop(c, t)
+	}
+	return planner.None, false
+}
+
+// first brings the group with the smallest key to the front.
+func (q *Joint) first(c *planner.Cycle) {
+	best := 0
+	for i, g := range q.heap {
+		grp := &q.groups[g]
+		grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
+		if q.less(g, q.heap[best]) {
+			best = i
+		}
+	}
+	q.swap(0, best)
+}
+
+// highest returns the task of highest rank that is not passed over, the lowest id among equals: in a hybrid group the best are the
+// lowest, and stand last.
+func (q *Joint) highest(c *planner.Cycle, grp *group) int {
+	i := 0
+	for q.misfit(c, grp.tasks[i].task) {
+		i++
+	}
+	top := grp.tasks[i].rank
+	n, _ := slices.BinarySearchFunc(grp.tasks[i:], top, func(e ranked, r float64) int {
+		if e.rank >= r {
+			return -1
+		}
+		return 1
+	})
+	for k := i + n - 1; k > i; k-- {
+		if !q.misfit(c, grp.tasks[k].task) {
+			return k
+		}
+	}
+	return i
+}
+
+// drop takes the task that Next found out.
+func (q *Joint) drop(c *planner.Cycle, t planner.TaskID) {
+	g := q.heap[0]
+	grp := &q.groups[g]
+	q.left(c, t)
+	grp.tasks = slices.Delete(grp.tasks, q.current, q.current+1)
+	q.settle(c, g)
+}
+
+// Take implements planner.Queue.
+func (q *Joint) Take(c *planner.Cycle, t planner.TaskID) { q.drop(c, t) }
+
+// Defer implements planner.Queue.
+func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
+	if len(q.needs) == 1 {
+		q.exhausted = true
+		return
+	}
+	q.misfits = append(q.misfits, c.Task(t).Need)
+	for _, g := range slices.Clone(q.heap) {
+		if grp := &q.groups[g]; q.misfit(c, grp.tasks[grp.best].task) {
+			q.passed = append(q.passed, grp.workflow)
+			q.settle(c, g)
+		}
+	}
+}
+
+// Postpone lets the task that Next returned last, and with it its workflow, wait for the next round.
+func (q *Joint) Postpone(*planner.Cycle, planner.TaskID) {
+	g := q.heap[0]
+	q.remove(g)
+	q.passed = append(q.passed, q.groups[g].workflow)
+}
+
+func (q *Joint) less(g, h int32) bool {
+	a, b := &q.groups[g], &q.groups[h]
+	if a.key != b.key {
+		return a.key < b.key
+	}
+	return a.workflow < b.workflow
+}
+
+func (q *Joint) swap(i, j int) {
+	q.heap[i], q.heap[j] = q.heap[j], q.heap[i]
+	q.groups[q.heap[i]].pos, q.groups[q.heap[j]].pos = int32(i), int32(j)
+}
+
+// fix puts a group where its key belongs.
+func (q *Joint) fix(g int32) {
+	if q.groups[g].pos < 0 {
+		q.groups[g].pos = int32(len(q.heap))
+		q.heap = append(q.heap, g)
+	}
+	if q.Moving {
+		return
+	}
+	i := int(q.groups[g].pos)
+	for i > 0 && q.less(g, q.heap[(i-1)/2]) {
+		q.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for {
+		k := 2*i + 1
+		if k+1 < len(q.heap) && q.less(q.heap[k+1], q.heap[k]) {
+			k++
+		}
+		if k >= len(q.heap) || !q.less(q.heap[k], g) {
+			return
+		}
+		q.swap(i, k)
+		i = k
+	}
+}
+
+func (q *Joint) remove(g int32) {
+	i := q.groups[g].pos
+	if i < 0 {
+		return
+	}
+	last := len(q.heap) - 1
+	q.swap(int(i), last)
+	q.heap = q.heap[:last]
+	q.groups[g].pos = -1
+	if int(i) < last {
+		q.fix(q.heap[i])
+	}
+}
+
+// Remaining is the inverse of r_a of FDWS: the fraction of a workflow's tasks that are not done, times the length of its critical path.
+func Remaining(left, tasks int, length float64) float64 {
+	return float64(left) * length / float64(tasks)
+}

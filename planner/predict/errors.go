@@ -1,0 +1,116 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"gantry/planner"
+)
+
+// ErrorKind is a way to be wrong on purpose.
+type ErrorKind uint8
+
+const (
+	NoError ErrorKind = iota
+	Static            // every estimate is Factor times what is declared (Ilyushkin and Epema, CCGrid 2018, section II-A)
+	Random1           // each workflow has one factor, uniform on (0, 2 Factor] (same section, random error I)
+	Random2           // each estimate is uniform on (0, 2 Factor] seconds, whatever is declared (same section, random error II)
+	Uniform           // estimates are as declared, and what happens is uniform around them; see Actual
+)
+
+var errorKinds = [...]string{"none", "static", "random1", "random2", "uniform"}
+
+// ErrorModel makes estimates wrong, or reality. The zero ErrorModel changes nothing. Draws are a function of Seed and of the workflow or
+// task alone: runs that differ in policy or Factor meet the same ones.
+type ErrorModel struct {
+	Kind   ErrorKind
+	Factor float64 // f_e of Static, Random1 and Random2; u of Uniform, 3 being 300 %
+	Seed   uint64
+}
+
+// MaxErrorFactor is the largest factor that ParseErrorModel takes.
+const MaxErrorFactor = 1000
+
+// ParseErrorModel reads "none", "static:F", "random1:F", "random2:F" or "uniform:U".
+func ParseErrorModel(text string) (ErrorModel, error) {
+	name, value, has := strings.Cut(text, ":")
+	for k, known := range errorKinds {
+		if name != known {
+			continue
+		}
+		if ErrorKind(k) == NoError {
+			if has {
+				return ErrorModel{}, fmt.Errorf("error model %q: none takes no factor", text)
+			}
+			return ErrorModel{}, nil
+		}
+		f, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(f > 0 && f <= MaxErrorFactor) {
+			return ErrorModel{}, fmt.Errorf("error model %q: give a factor above 0 and up to %d, as in %s:2", text, MaxErrorFactor, name)
+		}
+		return ErrorModel{Kind: ErrorKind(k), Factor: f}, nil
+	}
+	return ErrorModel{}, fmt.Errorf("error model %q is not known: choose none, static:F, random1:F, random2:F or uniform:U", text)
+}
+
+// String returns what ParseErrorModel reads.
+func (m ErrorModel) String() string {
+	if m.Kind == NoError {
+		return errorKinds[0]
+	}
+	return errorKinds[m.Kind] + ":" + strconv.FormatFloat(m.Factor, 'g', -1, 64)
+}
+
+// estimate returns what is believed of a run declared to last the given time, as a time and a factor that all tasks of the workflow
+// share; mean is the declared run averaged over nodes, the same as run where nodes do not differ.
+func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Duration, float64) {
+	switch m.Kind {
+	case Static:
+		return run, m.Factor
+	case Random1:
+		return run, 2 * m.Factor * (1 - m.draw(streamWorkflow, uint64(t.Workflow)))
+	case Random2:
+		if mean == 0 {
+			return 0, m.Factor
+		}
+		seconds := 2 * (1 - m.draw(streamTask, uint64(t.ID)))
+		if run != mean {
+			seconds *= float64(run) / float64(mean)
+		}
+		return max(1, time.Duration(math.Round(seconds*1e9))), m.Factor
+	}
+	return run, 1
+}
+
+// Actual returns how long t really runs if run is estimated: with Uniform, uniform between run (1 - 2u), but at least a second or run
+// itself, and run (1 + 2u) (Wang, MOWS; the range that its example of 300 % names); with other models run itself.
+func (m ErrorModel) Actual(t planner.TaskID, run time.Duration) time.Duration {
+	if m.Kind != Uniform {
+		return run
+	}
+	low := max(float64(min(run, time.Second)), float64(run)*(1-2*m.Factor))
+	high := float64(run) * (1 + 2*m.Factor)
+	return time.Duration(math.Round(low + (high-low)*m.draw(streamActual, uint64(t))))
+}
+
+const (
+	streamWorkflow = iota + 1
+	streamTask
+	streamActual
+)
+
+// draw is uniform on [0, 1), by splitmix64 over its arguments.
+func (m ErrorModel) draw(stream, id uint64) float64 {
+	x := mix(mix(mix(m.Seed)+stream) + id)
+	return float64(x>>11) / (1 << 53)
+}
+
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
