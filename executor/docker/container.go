@@ -163,6 +163,12 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 	for _, f := range t.Outputs {
 		s.Outputs = append(s.Outputs, emulate.File{Path: f.Name, Bytes: max(0, size(int64(f.Size), f.Sized))})
 	}
+	r.mu.Lock()
+	tweak := r.tweaks[a.l.Attempt]
+	r.mu.Unlock()
+	if tweak != nil {
+		tweak(s)
+	}
 	return s, s.Validate()
 }
 

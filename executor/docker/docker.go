@@ -21,6 +21,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/emulate"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -118,6 +119,7 @@ type Runtime struct {
 	removing int
 	closing  bool
 	warned   map[string]bool
+	tweaks   map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
 }
 
 type owner struct{ uid, gid int }

@@ -228,7 +228,7 @@ func (a *attempt) writeCommand() error {
 	for _, f := range []struct {
 		name, text string
 		mode       fs.FileMode
-	}{{".command.sh", a.script(), 0o755}, {".command.run", a.runScript(c, h), 0o755}, {".command.begin", "", 0o644}} {
+	}{{".command.sh", a.script(), 0o755}, {".command.run", a.runScript(c, h), 0o755}} {
 		if err := os.WriteFile(filepath.Join(a.dir, f.name), []byte(f.text), f.mode); err != nil {
 			return err
 		}

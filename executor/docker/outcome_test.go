@@ -32,6 +32,11 @@ func TestShortTaskIsMeasured(t *testing.T) {
 	if u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created || u.Ended <= u.Started || x.Ran != u.Ended.Sub(u.Started) {
 		t.Errorf("instants out of order, or ran %v: %+v", x.Ran, u)
 	}
+	for range 5 { // the engine notes their start after their end
+		if x := r.exit(r.launch(r.sh("true"), nil)); x.Ran <= 0 || x.Ran > 10*time.Second {
+			t.Errorf("ran %v", x.Ran)
+		}
+	}
 	if out, err := r.read(filepath.Join(r.work(s), ".command.out")), r.read(filepath.Join(r.work(s), ".command.err")); out != "out\n" || err != "err\n" {
 		t.Errorf("output %q, error %q", out, err)
 	}

@@ -20,12 +20,19 @@ const (
 	exitNotFound      = 127
 )
 
+// Begin is the file, in the working directory, that Main makes before anything else.
+const Begin = ".command.begin"
+
 // Main runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone. It returns an exit code only
 // if the program cannot begin.
 func Main(args []string) int {
 	if len(args) < 4 {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task exec STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
 		return exitRedirect
+	}
+	// Its time tells when the program began: the Docker Engine notes a start only when it has heard of it. Without it, that must do.
+	if f, err := os.OpenFile(Begin, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+		f.Close()
 	}
 	// Standard error first: what goes wrong afterwards is told there.
 	for _, r := range []struct {

@@ -1,0 +1,332 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Verdict is whether a host does something.
+type Verdict uint8
+
+const (
+	Unknown Verdict = iota
+	Yes
+	No
+)
+
+func (v Verdict) String() string { return [...]string{"unknown", "yes", "no"}[v] }
+
+// Fact is something that was tried on this host.
+type Fact struct {
+	Name     string // stable, such as "cpu-quota"
+	Verdict  Verdict
+	Evidence string // what was measured
+	Advice   string // what to do about a No; ""
+}
+
+const (
+	probeRate  = 4 << 20 // bytes per second
+	probeBytes = 4 << 20
+	probePIDs  = 20
+)
+
+// Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie below dir. It takes some ten
+// seconds. The error tells that nothing could be tried; facts found until then come with it.
+func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact, error) {
+	cli, err := Connect(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	info, err := cli.Info(ctx)
+	cli.Close()
+	if err != nil {
+		return nil, fmt.Errorf("%w: Docker Engine: %w", ErrUnusable, err)
+	}
+	facts := []Fact{{"docker-engine", Yes, fmt.Sprintf("version %s, kernel %s, %d CPUs, %d MB, storage driver %s", info.ServerVersion, info.KernelVersion,
+		info.NCPU, info.MemTotal/1e6, info.Driver), ""}}
+	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
+	if err != nil {
+		return append(facts, Fact{"cgroups", No, err.Error(), "mount the control groups"}), fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	facts = append(facts, Fact{"cgroups", Yes, fmt.Sprintf("%v, %s driver", tree.Mode(), info.CgroupDriver), ""})
+
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return facts, fmt.Errorf("probe in %s: %w", dir, err)
+	}
+	runDir, err := os.MkdirTemp(dir, "doctor-")
+	if err != nil {
+		return facts, fmt.Errorf("probe in %s: %w", dir, err)
+	}
+	defer os.RemoveAll(runDir)
+	dev, onDisk, err := cgroup.DeviceOf(runDir)
+	if err != nil {
+		return facts, err
+	}
+	disk := Fact{"block-device", Yes, fmt.Sprintf("%s lies on %s (%v)", dir, dev.Path, dev), ""}
+	if !onDisk {
+		disk = Fact{"block-device", No, dir + " lies on no block device of its own", "choose a --dir on a local disk: there are no block I/O limits without"}
+	}
+	facts = append(facts, disk)
+
+	node := planner.Node{Name: "probe", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(info.NCPU) * 1000, unit.Memory: 512 << 20, unit.Disk: unit.Unlimited}}
+	r, err := New(ctx, Config{Run: filepath.Base(runDir), Dir: runDir, Host: host, TaskImage: taskImage, TaskBinary: taskBinary, PIDs: probePIDs, Version: "doctor",
+		Platform: &planner.Platform{Nodes: []planner.Node{node}, Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}})
+	if err != nil {
+		return facts, err
+	}
+	p := &prober{Runtime: r, wf: &executor.WorkflowSpec{Name: "doctor"}, ends: map[planner.AttemptID]*planner.AttemptExited{},
+		begun: map[planner.AttemptID]bool{}}
+	groups := Fact{"node-limits", Yes, "control groups of nodes can be made, with limits", ""}
+	if r.group == "" {
+		groups = Fact{"node-limits", No, "this user may not make control groups", "run gantry as root or by sudo: limits of tasks are enforced all the same, those of whole nodes are not"}
+	}
+	facts = append(facts, groups, swapFact(tree, info.SwapLimit))
+	facts = append(facts, p.try(ctx, onDisk)...)
+	return facts, errors.Join(p.err, r.Close())
+}
+
+func swapFact(t *cgroup.Tree, engine bool) Fact {
+	swaps, _ := os.ReadFile("/proc/swaps")
+	switch has := strings.Count(string(swaps), "\n") > 1; {
+	case t.SwapAccounted() && engine:
+		return Fact{"swap-limit", Yes, "the kernel accounts for swap", ""}
+	case !has:
+		return Fact{"swap-limit", Yes, "the kernel does not account for swap, and this host has none", ""}
+	default:
+		return Fact{"swap-limit", No, "the kernel does not account for swap, and this host has some: tasks can swap beyond their memory limit",
+			"boot with swapaccount=1, or switch swap off"}
+	}
+}
+
+// prober runs small emulated tasks.
+type prober struct {
+	*Runtime
+	wf    *executor.WorkflowSpec
+	next  planner.AttemptID
+	ends  map[planner.AttemptID]*planner.AttemptExited
+	begun map[planner.AttemptID]bool
+	err   error
+}
+
+// try runs all that needs containers. What does not disturb each other runs at the same time.
+func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
+	hold := unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20}
+	half, small, slow := hold, hold, hold
+	half[unit.CPU], small[unit.Memory], slow[unit.Disk] = 500, 24<<20, probeRate
+	file := func(name string, produced bool) []*executor.FileSpec {
+		return []*executor.FileSpec{{Name: name, Size: probeBytes, Sized: true, Produced: produced}}
+	}
+	short := p.start(ctx, "short", hold, nil, func(s *executor.TaskSpec) {})
+	quota := p.start(ctx, "cpu", half, nil, func(s *executor.TaskSpec) { s.Run = 300 * time.Millisecond })
+	memory := p.start(ctx, "memory", small, nil, func(s *executor.TaskSpec) { s.Memory = 64 << 20 })
+	pids := p.start(ctx, "pids", hold, nil, func(s *executor.TaskSpec) { s.Run, s.Cores = 200*time.Millisecond, 4*probePIDs })
+	frozen := p.start(ctx, "frozen", hold, nil, func(s *executor.TaskSpec) { s.Run = time.Minute })
+	facts := []Fact{p.freezer(ctx, frozen)}
+	facts = append(facts, p.quota(ctx, quota), p.memory(ctx, memory), p.pids(ctx, pids), p.counters(ctx, short))
+	if !onDisk {
+		return facts
+	}
+	for _, io := range []struct {
+		name, what     string
+		read           bool
+		direct, synced bool
+	}{
+		{"io-write-direct", "direct writes", false, true, true},
+		{"io-write-synced", "buffered writes that the program syncs", false, false, true},
+		{"io-write-buffered", "buffered writes that nobody syncs", false, false, false},
+		{"io-read", "reads from the disk", true, true, true},
+	} {
+		// One after the other: they share the disk.
+		a := p.start(ctx, io.name, slow, func(s *emulate.Spec) { s.Direct, s.Fsync = io.direct, io.synced }, func(s *executor.TaskSpec) {
+			if io.read {
+				s.Inputs = file(io.name+".in", false)
+			} else {
+				s.Outputs = file(io.name+".out", true)
+			}
+		})
+		facts = append(facts, p.io(ctx, a, io.name, io.what, io.read))
+	}
+	return facts
+}
+
+func (p *prober) start(ctx context.Context, name string, hold unit.Vector, tweak func(*emulate.Spec), spec func(*executor.TaskSpec)) planner.AttemptID {
+	t := &executor.TaskSpec{Workflow: p.wf, Name: name, Kind: name, Cores: 1}
+	spec(t)
+	id := p.next
+	p.next++
+	p.mu.Lock()
+	if p.tweaks == nil {
+		p.tweaks = map[planner.AttemptID]func(*emulate.Spec){}
+	}
+	p.tweaks[id] = tweak
+	p.mu.Unlock()
+	if err := p.Start(ctx, executor.Launch{Attempt: id, Try: 1, Hold: hold, Queued: p.Now(), Spec: t}); err != nil {
+		p.err = errors.Join(p.err, err)
+	}
+	return id
+}
+
+// until lets time pass until something is known of an attempt; half a minute is more than enough for all of them.
+func (p *prober) until(ctx context.Context, known func() bool) bool {
+	for limit := p.Now().Add(30 * time.Second); !known(); {
+		bodies, err := p.Next(ctx, limit)
+		if err != nil || len(bodies) == 0 {
+			p.err = errors.Join(p.err, err)
+			return false
+		}
+		for _, b := range bodies {
+			switch b := b.(type) {
+			case planner.AttemptStarted:
+				p.begun[b.Attempt] = true
+			case *planner.AttemptExited:
+				p.ends[b.Attempt] = b
+				_ = p.Forget(ctx, b.Attempt)
+			}
+		}
+	}
+	return true
+}
+
+// end waits for the end of an attempt and says why nothing can be concluded if it did not come about.
+func (p *prober) end(ctx context.Context, id planner.AttemptID) (*planner.AttemptExited, string) {
+	if !p.until(ctx, func() bool { return p.ends[id] != nil }) {
+		return nil, "the container did not end within half a minute"
+	}
+	if x := p.ends[id]; x.Outcome == planner.HostError || x.Outcome == planner.Lost {
+		return nil, x.Message
+	}
+	return p.ends[id], ""
+}
+
+func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
+	f := Fact{Name: "cpu-quota", Advice: "the kernel needs CONFIG_CFS_BANDWIDTH"}
+	x, why := p.end(ctx, id)
+	if x == nil {
+		f.Evidence = why
+		return f
+	}
+	f.Evidence = fmt.Sprintf("at half a CPU, %v of CPU time took %v; held back for %v", (x.Usage.CPUUser + x.Usage.CPUSystem).Round(time.Millisecond),
+		x.Ran.Round(time.Millisecond), x.Usage.CPUThrottled.Round(time.Millisecond))
+	return f.judge(x.Usage.CPUThrottled > 0 || x.Usage.Missing&planner.CounterThrottled != 0 && x.Ran > 450*time.Millisecond)
+}
+
+func (p *prober) memory(ctx context.Context, id planner.AttemptID) Fact {
+	f := Fact{Name: "memory-limit", Advice: "the kernel needs the memory controller (boot with cgroup_enable=memory)"}
+	x, why := p.end(ctx, id)
+	if x == nil {
+		f.Evidence = why
+		return f
+	}
+	f.Evidence = fmt.Sprintf("64 MiB under a limit of 24 MiB: %v, %d kills counted by the kernel, peak %d MB", x.Outcome, x.Usage.OOMKills, x.Usage.PeakMemory/1e6)
+	return f.judge(x.Outcome == planner.OutOfMemory)
+}
+
+func (p *prober) pids(ctx context.Context, id planner.AttemptID) Fact {
+	f := Fact{Name: "pids-limit", Advice: "the kernel needs the pids controller"}
+	x, why := p.end(ctx, id)
+	if x == nil {
+		f.Evidence = why
+		return f
+	}
+	f.Evidence = fmt.Sprintf("%d threads under a limit of %d: %v (limit read back: %d)", 4*probePIDs, probePIDs, x.Outcome, x.Usage.Applied.PIDs)
+	return f.judge(x.Outcome != planner.OK)
+}
+
+func (p *prober) counters(ctx context.Context, id planner.AttemptID) Fact {
+	f := Fact{Name: "final-counters", Advice: "run gantry as root, or by sudo, so that it can keep counters when containers are gone"}
+	x, why := p.end(ctx, id)
+	if x == nil {
+		f.Evidence = why
+		return f
+	}
+	u := x.Usage
+	f.Evidence = fmt.Sprintf("a container of %v: CPU %v, peak memory %.1f MB", x.Ran.Round(time.Millisecond), (u.CPUUser + u.CPUSystem).Round(time.Millisecond), float64(u.PeakMemory)/1e6)
+	for _, m := range []struct {
+		c    planner.Counters
+		name string
+	}{{planner.CounterCPU, "CPU time"}, {planner.CounterMemory, "peak memory"}, {planner.CounterIO, "block I/O"}, {planner.CounterThrottled, "throttling"}} {
+		if u.Missing&m.c != 0 {
+			f.Evidence += ", no " + m.name
+		}
+	}
+	return f.judge(u.Missing == 0)
+}
+
+// freezer suspends a task that computes, and looks whether it computes on.
+func (p *prober) freezer(ctx context.Context, id planner.AttemptID) Fact {
+	f := Fact{Name: "freezer", Advice: "policies that preempt cannot suspend here: the kernel needs the freezer"}
+	defer func() {
+		_ = p.Kill(ctx, id, planner.Killed, 0)
+		p.until(ctx, func() bool { return p.ends[id] != nil })
+	}()
+	if !p.until(ctx, func() bool { return p.begun[id] || p.ends[id] != nil }) || p.ends[id] != nil {
+		f.Evidence = "the container did not start"
+		return f
+	}
+	p.mu.Lock()
+	a := p.attempts[id]
+	p.mu.Unlock()
+	spent := func() time.Duration { return p.tree.Read(a.group, cgroup.CPU).CPU }
+	p.mu.Lock()
+	a.wantPaused = true
+	p.mu.Unlock()
+	a.applyPause(false)
+	before := spent()
+	select {
+	case <-time.After(200 * time.Millisecond):
+	case <-ctx.Done():
+	}
+	during := spent() - before
+	p.mu.Lock()
+	frozen := a.paused
+	a.wantPaused = false
+	p.mu.Unlock()
+	a.applyPause(false)
+	if !frozen {
+		f.Evidence = "the Docker Engine did not pause the container"
+		return f.judge(false)
+	}
+	f.Evidence = fmt.Sprintf("a suspended task used %v of CPU time in 200 ms", during)
+	return f.judge(before > 0 && during < 2*time.Millisecond)
+}
+
+func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string, read bool) Fact {
+	f := Fact{Name: name, Advice: "the kernel needs CONFIG_BLK_DEV_THROTTLING"}
+	if name == "io-write-buffered" {
+		f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, unless they do so too (cgroup v2 attributes them)"
+	}
+	x, why := p.end(ctx, id)
+	if x == nil {
+		f.Evidence = why
+		return f
+	}
+	rep, err := emulate.ReadReport(filepath.Join(p.cfg.Dir, "work", p.wf.Name, name+"-1"))
+	if err != nil || x.Outcome != planner.OK {
+		f.Evidence = fmt.Sprintf("%v %s", x.Outcome, x.Message)
+		return f
+	}
+	took, counted := time.Duration(rep.Phases.WriteNanos), x.Usage.WrittenBytes
+	if read {
+		took, counted = time.Duration(rep.Phases.ReadNanos), x.Usage.ReadBytes
+	}
+	f.Evidence = fmt.Sprintf("%s: %d MiB at %d MiB/s took %v; %.1f MiB counted", what, probeBytes>>20, probeRate>>20, took.Round(time.Millisecond), float64(counted)/(1<<20))
+	return f.judge(took > 6*time.Second*probeBytes/probeRate/10)
+}
+
+func (f Fact) judge(ok bool) Fact {
+	if f.Verdict = No; ok {
+		f.Verdict, f.Advice = Yes, ""
+	}
+	return f
+}
