@@ -48,7 +48,7 @@ func failf(code int, format string, args ...any) error {
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(30) // a trace of 100,000 tasks fits 300 MB, for a few percent of time
+		debug.SetGCPercent(20) // a trace of 100,000 tasks fits 300 MB, for some percent of time
 	}
 	os.Exit(run(os.Args))
 }
