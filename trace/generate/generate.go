@@ -96,7 +96,7 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 
 func (k Kind) check(n int) error {
 	if n < k.Least {
-		return fmt.Errorf("a %s workflow of %d tasks cannot be made: the smallest is asked for by %d", k.Name, n, k.Least)
+		return fmt.Errorf("a %s workflow of %d tasks cannot be made; it takes at least %d", k.Name, n, k.Least)
 	}
 	if n > MostTasks {
 		return fmt.Errorf("a workflow of %d tasks is too large: the largest has %d", n, MostTasks)
@@ -115,8 +115,12 @@ func montage(g *dag, n int, _ Options) {
 	diffs := rest - 2*images
 	degree := math.Sqrt(float64(images) / 50)
 	p, d := float64(images), float64(diffs)
-	g.in = make([]pair, 0, 7*n)
-	g.edges = make([]pair, 0, 3*n)
+	g.edges = make([]pair, 0, 3*(images+diffs)+8)
+	if !g.bare {
+		g.in, g.out = make([]pair, 0, 8*images+7*diffs+16), make([]pair, 0, 4*images+2*diffs+16)
+		g.files, g.ends = make([]trace.File, 0, 5*images+2*diffs+16), make([]int, 0, 5*images+2*diffs+16)
+		g.text = make([]byte, 0, 160*images+32*diffs+512)
+	}
 
 	region := g.n("region.hdr").file(304)
 	project := make([]int32, images)
