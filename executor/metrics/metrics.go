@@ -1,0 +1,209 @@
+// Package metrics measures runs from what happens in them: per workflow and over a run, on any runtime, without a log of tasks.
+package metrics
+
+import (
+	"math"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Workflow is what became of one workflow. Instants are on the axis of the run; unit.Never marks one that was not reached. The terms are
+// those of Ilyushkin and Epema, CCGrid 2018, section II-B.
+type Workflow struct {
+	ID      planner.WorkflowID
+	Name    string // unique in the run
+	Label   string
+	Tenant  string
+	Tasks   int
+	Failed  int // tasks that failed or were skipped
+	Arrived planner.Time
+	Started planner.Time // of the first task's program
+	Ended   planner.Time // of the last task
+	Due     planner.Time // unit.Never: no deadline
+	// Work is the execution time t_e: the sum of the true runtimes of all tasks on a node of speed 1.
+	Work time.Duration
+	// CriticalPath is c: the longest path by true runtimes on a node of speed 1, without copies.
+	CriticalPath time.Duration
+	// Lowest is the longest path by the lowest true runtime of each task over the nodes: no schedule is shorter.
+	Lowest time.Duration
+}
+
+// Done reports whether all tasks of the workflow have ended well.
+func (w *Workflow) Done() bool { return w.Ended != unit.Never && w.Failed == 0 }
+
+// Wait is the time from the arrival to the start of the first task.
+func (w *Workflow) Wait() time.Duration { return w.Started.Sub(w.Arrived) }
+
+// Makespan is the time from the start of the first task to the end of the last one.
+func (w *Workflow) Makespan() time.Duration { return w.Ended.Sub(w.Started) }
+
+// Response is the time from the arrival to the end of the last task.
+func (w *Workflow) Response() time.Duration { return w.Ended.Sub(w.Arrived) }
+
+// Slowdown is the response over the critical path; NaN if that has no length.
+func (w *Workflow) Slowdown() float64 { return over(w.Response(), w.CriticalPath) }
+
+// ScheduleLengthRatio is the response over the lowest possible one (Topcuoglu et al. 2002, equation 11); NaN if that is zero.
+func (w *Workflow) ScheduleLengthRatio() float64 { return over(w.Response(), w.Lowest) }
+
+// Parallelism is the work over the critical path, an approximation of how many tasks can run at once; NaN if that has no length.
+func (w *Workflow) Parallelism() float64 { return over(w.Work, w.CriticalPath) }
+
+func over(a, b time.Duration) float64 {
+	if b <= 0 {
+		return math.NaN()
+	}
+	return float64(a) / float64(b)
+}
+
+// Collector follows a run. Its Watch is an executor.Engine.Watch.
+type Collector struct {
+	// Actual, if set, says how long a task really runs that should run for the given time.
+	Actual func(t planner.TaskID, run time.Duration) time.Duration
+
+	platform  *planner.Platform
+	workflows []Workflow // by id
+	busyAt    []float64  // by workflow: core-seconds held until it arrived
+	steps     Steps
+	present   int
+	held      []int64 // by node, millicores
+	total     int64   // millicores
+	busy      float64 // core-seconds held until now
+	now       planner.Time
+	events    uint64
+}
+
+// NewCollector returns a collector for a run on p.
+func NewCollector(p *planner.Platform) *Collector {
+	return &Collector{platform: p, held: make([]int64, len(p.Nodes))}
+}
+
+// Watch takes in a batch of events.
+func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	now := v.Now()
+	c.busy += float64(c.total) / 1000 * now.Sub(c.now).Seconds()
+	c.now = now
+	c.events += uint64(len(events))
+	for _, adm := range admitted {
+		c.arrive(adm)
+	}
+	for i := range events {
+		switch b := events[i].Body.(type) {
+		case *planner.PlanCommitted:
+			for o := range b.Orders {
+				if b.Orders[o].Kind != planner.OrderCopy {
+					c.hold(v, b.Orders[o].Node)
+				}
+			}
+		case planner.AttemptSuspended:
+			c.hold(v, v.Attempt(b.Attempt).Node)
+		case planner.AttemptResumed:
+			c.hold(v, v.Attempt(b.Attempt).Node)
+		case *planner.AttemptExited:
+			att := v.Attempt(b.Attempt)
+			c.hold(v, att.Node)
+			c.end(v, v.Task(att.Task).Workflow)
+		case planner.WorkflowCancelled:
+			c.end(v, b.Workflow)
+		}
+	}
+}
+
+// hold takes stock of a node.
+func (c *Collector) hold(v planner.View, n planner.NodeID) {
+	held := v.Held(n)[unit.CPU]
+	c.total += held - c.held[n]
+	c.held[n] = held
+}
+
+func (c *Collector) arrive(adm *executor.Admission) {
+	a := &adm.Arrived
+	w := Workflow{ID: a.Workflow.ID, Name: adm.Spec.Name, Label: adm.Spec.Label, Tenant: adm.Submission.Tenant, Tasks: len(a.Tasks),
+		Arrived: a.Workflow.Arrived, Started: unit.Never, Ended: unit.Never, Due: a.Workflow.Due}
+	w.Work, w.CriticalPath, w.Lowest = c.lengths(adm)
+	c.workflows = append(c.workflows, w)
+	c.busyAt = append(c.busyAt, c.busy)
+	c.present++
+	c.steps = c.steps.add(w.Arrived, c.present)
+}
+
+// lengths computes the sum of the true runtimes of a workflow and its two critical paths.
+func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest time.Duration) {
+	first := planner.TaskID(0)
+	if len(adm.Arrived.Tasks) > 0 {
+		first = adm.Arrived.Tasks[0].ID
+	}
+	ends := make([][2]time.Duration, len(adm.Tasks)) // of the longest path up to each task
+	for _, id := range adm.Arrived.Workflow.Tasks {
+		t, spec := &adm.Arrived.Tasks[id-first], adm.Tasks[id-first]
+		run, least := c.runtimes(id, spec)
+		var from [2]time.Duration
+		for _, p := range t.Parents {
+			e := &ends[p-first]
+			from[0], from[1] = max(from[0], e[0]), max(from[1], e[1])
+		}
+		ends[id-first] = [2]time.Duration{from[0] + run, from[1] + least}
+		work += run
+		critical, lowest = max(critical, from[0]+run), max(lowest, from[1]+least)
+	}
+	return work, critical, lowest
+}
+
+// runtimes returns the true runtime of a task at speed 1, and the lowest one over the nodes. With a cost matrix the runtime at speed 1 is
+// the mean over the nodes.
+func (c *Collector) runtimes(id planner.TaskID, spec *executor.TaskSpec) (run, least time.Duration) {
+	if spec.RunOn != nil {
+		var sum time.Duration
+		least = math.MaxInt64
+		for _, d := range spec.RunOn {
+			d = c.actual(id, d)
+			sum += d
+			least = min(least, d)
+		}
+		return sum / time.Duration(len(spec.RunOn)), least
+	}
+	run = c.actual(id, spec.Run)
+	fastest := 0.0
+	for i := range c.platform.Nodes {
+		fastest = max(fastest, c.platform.Nodes[i].Speed)
+	}
+	if fastest > 0 && fastest != 1 {
+		return run, time.Duration(float64(run) / fastest)
+	}
+	return run, run
+}
+
+func (c *Collector) actual(id planner.TaskID, run time.Duration) time.Duration {
+	if c.Actual == nil {
+		return run
+	}
+	return c.Actual(id, run)
+}
+
+// end takes in that a workflow may have ended.
+func (c *Collector) end(v planner.View, id planner.WorkflowID) {
+	w := &c.workflows[id]
+	started, ended := v.Times(id)
+	if ended == unit.Never || w.Ended != unit.Never {
+		return
+	}
+	w.Started, w.Ended = started, ended
+	_, w.Failed = v.Progress(id)
+	c.present--
+	c.steps = c.steps.add(ended, c.present)
+}
+
+// Workflows returns all that have arrived, by arrival. It must not be changed.
+func (c *Collector) Workflows() []Workflow { return c.workflows }
+
+// InSystem returns how many workflows were present over time.
+func (c *Collector) InSystem() Steps { return c.steps }
+
+// Present returns how many workflows are present now.
+func (c *Collector) Present() int { return c.present }
+
+// Events returns how many events there were.
+func (c *Collector) Events() uint64 { return c.events }

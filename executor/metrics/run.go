@@ -1,0 +1,162 @@
+package metrics
+
+import (
+	"math"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Value is one metric of a run.
+type Value struct {
+	Name  string
+	Value float64 // NaN: it has no value in this run
+}
+
+// Window is what of a run counts: the workflows after the first WarmUp and before the last CoolDown of Total.
+type Window struct {
+	WarmUp, CoolDown int
+	Total            int // workflows that are to arrive; 0: those that did
+}
+
+// Counted returns the workflows of the window that have ended well, by arrival.
+func (c *Collector) Counted(win Window) []*Workflow {
+	first, last := c.bounds(win)
+	var out []*Workflow
+	for i := first; i < last; i++ {
+		if w := &c.workflows[i]; w.Done() {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (c *Collector) bounds(win Window) (first, last int) {
+	total := win.Total
+	if total == 0 {
+		total = len(c.workflows)
+	}
+	last = max(0, min(total-win.CoolDown, len(c.workflows)))
+	return min(win.WarmUp, last), last
+}
+
+// horizon is the span of time over which numbers in system and utilisation are averaged: from the arrival of the first workflow that
+// counts to that of the first one of the cool-down, or to the end of the run if there is none.
+func (c *Collector) horizon(win Window) (from, to planner.Time, busy float64) {
+	first, last := c.bounds(win)
+	if first >= last {
+		return 0, 0, 0
+	}
+	from, to, busy = c.workflows[first].Arrived, c.now, c.busy
+	if last < len(c.workflows) {
+		to, busy = c.workflows[last].Arrived, c.busyAt[last]
+	}
+	return from, to, busy - c.busyAt[first]
+}
+
+// Run returns the metrics of a run: of the workflows that count, and of the system. The unit of times is the second.
+func (c *Collector) Run(win Window) []Value {
+	counted := c.Counted(win)
+	var out []Value
+	put := func(name string, v float64) { out = append(out, Value{name, v}) }
+	put("workflows", float64(len(counted)))
+	failed, unfinished, late, due := 0, 0, 0, 0
+	first, last := c.bounds(win)
+	for i := first; i < last; i++ {
+		w := &c.workflows[i]
+		switch {
+		case w.Ended == unit.Never:
+			unfinished++
+		case w.Failed > 0:
+			failed++
+		}
+		if w.Due != unit.Never {
+			due++
+			if w.Ended > w.Due || w.Failed > 0 {
+				late++
+			}
+		}
+	}
+	put("failed", float64(failed))
+	put("unfinished", float64(unfinished))
+	if due > 0 {
+		put("late_share", float64(late)/float64(due))
+	}
+	sample := make([]float64, len(counted))
+	for _, m := range perWorkflow {
+		for i, w := range counted {
+			sample[i] = m.of(w)
+		}
+		s := Summarise(sample)
+		put(m.name+"_mean", s.Mean)
+		if !m.spread {
+			continue
+		}
+		put(m.name+"_sd", s.SD)
+		put(m.name+"_min", s.Min)
+		put(m.name+"_p5", s.P5)
+		put(m.name+"_p25", s.P25)
+		put(m.name+"_median", s.Median)
+		put(m.name+"_p75", s.P75)
+		put(m.name+"_p95", s.P95)
+		put(m.name+"_p99", s.P99)
+		put(m.name+"_max", s.Max)
+	}
+	from, to, busy := c.horizon(win)
+	span := to.Sub(from).Seconds()
+	var cores int64
+	for i := range c.platform.Nodes {
+		cores += c.platform.Nodes[i].Capacity[unit.CPU]
+	}
+	put("horizon", span)
+	put("utilisation", ratio(busy, float64(cores)/1000*span))
+	put("in_system_mean", c.steps.Mean(from, to))
+	put("in_system_max", float64(c.steps.Max()))
+	if n := len(c.workflows); n > 0 {
+		begun := c.workflows[0].Arrived
+		put("span", c.now.Sub(begun).Seconds())
+		arrivals := c.workflows[n-1].Arrived
+		// Stability is judged while workflows arrive: the drain that follows looks stable whatever the load.
+		if means := c.steps.BatchMeans(begun, arrivals); means != nil && n >= 2*Batches {
+			statistic, stable := Wieland(means)
+			put("wieland", statistic)
+			put("wieland_stable", truth(stable))
+			if drift, stable := c.steps.MeanDrift(begun, arrivals); !math.IsNaN(drift) {
+				put("drift", drift)
+				put("drift_stable", truth(stable))
+			}
+		}
+	}
+	put("events", float64(c.events))
+	return out
+}
+
+var perWorkflow = []struct {
+	name   string
+	spread bool
+	of     func(*Workflow) float64
+}{
+	{"slowdown", true, (*Workflow).Slowdown},
+	{"wait", true, func(w *Workflow) float64 { return w.Wait().Seconds() }},
+	{"makespan", true, func(w *Workflow) float64 { return w.Makespan().Seconds() }},
+	{"response", true, func(w *Workflow) float64 { return w.Response().Seconds() }},
+	{"slr", true, (*Workflow).ScheduleLengthRatio},
+	{"work", false, func(w *Workflow) float64 { return w.Work.Seconds() }},
+	{"critical_path", false, func(w *Workflow) float64 { return w.CriticalPath.Seconds() }},
+	{"parallelism", false, (*Workflow).Parallelism},
+	{"tasks", false, func(w *Workflow) float64 { return float64(w.Tasks) }},
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return math.NaN()
+	}
+	return a / b
+}
