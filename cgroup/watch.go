@@ -110,8 +110,9 @@ func (w *Watcher) Watch(key int64, group string, want Set) error {
 	w.wds[e.wd] = append(w.wds[e.wd], e)
 	w.keys[key] = e
 	var st unix.Stat_t
-	if unix.Stat(e.dir, &st) == nil {
+	if unix.Stat(e.dir, &st) == nil { // adopted
 		w.found(e, time.Now())
+		w.follow(e)
 		w.nudge()
 	}
 	return nil
@@ -268,11 +269,8 @@ func (w *Watcher) created(buf []byte, now time.Time) {
 func (w *Watcher) found(e *watch, now time.Time) {
 	w.unwatch(e)
 	e.every = w.first
-	if !w.follow(e) { // the first process joins a moment after the group was made, and lives for 30 ms at least
-		e.next = now.Add(probe)
-	} else {
-		e.next = now.Add(e.every)
-	}
+	// The first process joins a moment later, and what runc sets up with takes some time: every look at processes that come and go costs.
+	e.next = now.Add(probe)
 }
 
 // unwatch ends the wait for the group's creation.
@@ -356,8 +354,8 @@ func (w *Watcher) ended(e *watch, now time.Time) {
 	if c := w.tree.Read(e.group, e.want); c.Got != 0 {
 		w.end(e, c)
 	}
-	e.next = now.Add(probe) // a process may still join, while runc changes its own
-	e.probes = 0
+	// Final is about to be called; but a process may still join, if runc only changed its own.
+	e.next, e.probes = now.Add(5*probe), 5
 }
 
 // end keeps the last reading. A group that vanished while it was read gave only some of what was wanted.
@@ -366,8 +364,8 @@ func (w *Watcher) end(e *watch, c Counters) {
 	w.readLimits(e)
 }
 
-// probe is how soon a group without a process is looked at again; the interval doubles.
-const probe = 4 * time.Millisecond
+// probe is how soon a group without a process is looked at; the interval doubles.
+const probe = 8 * time.Millisecond
 
 // timers takes the samples that are due and looks again where no process was found.
 func (w *Watcher) timers(now time.Time) []Sample {
@@ -386,7 +384,7 @@ func (w *Watcher) timers(now time.Time) []Sample {
 				e.next = time.Time{}
 			default:
 				e.probes++
-				e.next = now.Add(min(probe<<min(e.probes/2, 8), 200*time.Millisecond))
+				e.next = now.Add(min(probe<<min(e.probes/2, 8), 250*time.Millisecond))
 			}
 			continue
 		}

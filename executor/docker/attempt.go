@@ -180,7 +180,7 @@ func (a *attempt) startContainer() error {
 	return a.r.call(a.staging, func(ctx context.Context) error {
 		ctx = context.WithoutCancel(ctx)
 		if !first {
-			c, err := a.r.cli.ContainerInspect(ctx, a.id)
+			c, err := a.r.inspect(ctx, a.id)
 			if err != nil || c.State.Status != container.StateCreated {
 				return err
 			}
@@ -279,7 +279,7 @@ func explain(err error) string {
 // follow waits for the end of a container that runs, and reports it.
 func (a *attempt) follow() {
 	r := a.r
-	var c container.InspectResponse
+	var c inspection
 	broken := false // the engine went away meanwhile
 	for {
 		err := a.wait()
@@ -291,7 +291,7 @@ func (a *attempt) follow() {
 		}
 		err = r.call(r.ctx, func(ctx context.Context) error {
 			var e error
-			if c, e = r.cli.ContainerInspect(ctx, a.id); e != nil && unreachable(e) {
+			if c, e = r.inspect(ctx, a.id); e != nil && unreachable(e) {
 				broken = true
 			}
 			return e
@@ -308,7 +308,7 @@ func (a *attempt) follow() {
 			time.Sleep(time.Second)
 			continue
 		}
-		if c.State != nil && !c.State.Running && !c.State.Paused && c.State.Status != container.StateCreated {
+		if !c.State.Running && !c.State.Paused && c.State.Status != container.StateCreated {
 			break
 		}
 	}
@@ -330,7 +330,7 @@ func (a *attempt) wait() error {
 func (a *attempt) vanished() {
 	x := &planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Killed, ExitCode: -1,
 		Message: "its container was removed by somebody else (docker rm?)"}
-	a.measure(x, container.InspectResponse{})
+	a.measure(x, inspection{})
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
 	if a.why != 0 {
@@ -340,7 +340,7 @@ func (a *attempt) vanished() {
 }
 
 // harvest classifies the end of a container, reads what was counted and publishes the outputs.
-func (a *attempt) harvest(c container.InspectResponse, broken bool) {
+func (a *attempt) harvest(c inspection, broken bool) {
 	r := a.r
 	x := &planner.AttemptExited{Attempt: a.l.Attempt, ExitCode: c.State.ExitCode}
 	a.measure(x, c)
@@ -366,7 +366,7 @@ func (a *attempt) harvest(c container.InspectResponse, broken bool) {
 }
 
 // measure fills in the times, the counters and the limits.
-func (a *attempt) measure(x *planner.AttemptExited, c container.InspectResponse) {
+func (a *attempt) measure(x *planner.AttemptExited, c inspection) {
 	r, u := a.r, &a.usage
 	now := r.Now()
 	u.Ended = now
@@ -376,27 +376,21 @@ func (a *attempt) measure(x *planner.AttemptExited, c container.InspectResponse)
 		suspended += time.Since(a.pausedAt)
 	}
 	r.mu.Unlock()
-	if c.ContainerJSONBase != nil && c.State != nil {
-		begun, err1 := time.Parse(time.RFC3339Nano, c.State.StartedAt)
-		over, err2 := time.Parse(time.RFC3339Nano, c.State.FinishedAt)
-		if err2 == nil && over.Year() > 1 {
+	if begun, over := c.times(); !begun.IsZero() {
+		if !over.IsZero() {
 			u.Ended = min(max(r.at(over), u.Queued), now)
+			begun = a.begun(begun, over)
 		}
-		if err1 == nil && begun.Year() > 1 {
-			if err2 == nil {
-				begun = a.begun(begun, over)
-			}
-			u.Started = min(max(r.at(begun), u.Queued), u.Ended)
-			if u.Created != unit.Never {
-				u.Started = max(u.Started, u.Created)
-				u.Ended = max(u.Ended, u.Started)
-			}
-			x.Ran = u.Ended.Sub(u.Started)
-			if err2 == nil && a.adopted { // the run's clock stood still while there was no gantry
-				x.Ran = over.Sub(begun)
-			}
-			x.Ran = max(0, x.Ran-suspended)
+		u.Started = min(max(r.at(begun), u.Queued), u.Ended)
+		if u.Created != unit.Never {
+			u.Started = max(u.Started, u.Created)
+			u.Ended = max(u.Ended, u.Started)
 		}
+		x.Ran = u.Ended.Sub(u.Started)
+		if a.adopted && !over.IsZero() { // the run's clock stood still while there was no gantry
+			x.Ran = over.Sub(begun)
+		}
+		x.Ran = max(0, x.Ran-suspended)
 	} else if u.Started != unit.Never {
 		x.Ran = max(0, u.Ended.Sub(u.Started)-suspended)
 	}
@@ -420,14 +414,14 @@ func (a *attempt) measure(x *planner.AttemptExited, c container.InspectResponse)
 			u.Missing |= m.counter
 		}
 	}
-	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.ContainerJSONBase != nil && len(c.HostConfig.BlkioDeviceReadBps) == 0 &&
+	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.State != nil && len(c.HostConfig.BlkioDeviceReadBps) == 0 &&
 		k.ReadBytes+k.WrittenBytes == 0 { // perhaps nobody counted: see counting
 		u.Missing |= planner.CounterIO
 	}
 	u.Applied = limitsOf(final.Limits)
 	x.Usage = *u
 	// Without the kernel's own count, Docker's flag needs a second witness: the peak has reached the limit.
-	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.ContainerJSONBase != nil && c.State.OOMKilled {
+	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.State != nil && c.State.OOMKilled {
 		if limit := c.HostConfig.Memory; limit > 0 && k.PeakMemory >= limit-limit/64 {
 			x.Usage.OOMKills = 1
 			x.Message = fmt.Sprintf("the Docker Engine reports an out-of-memory kill, and the peak of %d bytes reached the limit of %d", k.PeakMemory, limit)
@@ -474,7 +468,7 @@ func limitsOf(l cgroup.Limits) planner.Limits {
 var outside = map[int]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 9: "SIGKILL", 15: "SIGTERM"}
 
 // classify gives the end its class and the evidence.
-func (a *attempt) classify(x *planner.AttemptExited, c container.InspectResponse, why planner.Outcome, signalled, broken bool) {
+func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.Outcome, signalled, broken bool) {
 	s := c.State
 	code := s.ExitCode
 	oom := x.Usage.OOMKills
@@ -560,8 +554,10 @@ func (a *attempt) leave(x *planner.AttemptExited) {
 	if x.ExitCode >= 0 {
 		writeIn(root, ".exitcode", strconv.Itoa(x.ExitCode)) // as Nextflow does, without a line end
 	}
-	a.note("%s, exit code %d, ran %v %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
-	writeIn(root, ".command.log", strings.Join(a.notes, "\n")+"\n")
+	if x.Outcome != planner.OK || len(a.notes) > 0 { // most end well: a file less
+		a.note("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
+		writeIn(root, ".command.log", strings.Join(a.notes, "\n")+"\n")
+	}
 }
 
 // note keeps a line for .command.log, gantry's own account of the attempt.

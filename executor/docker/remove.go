@@ -172,9 +172,9 @@ func (a *attempt) adopt() {
 	defer r.work.Done()
 	defer a.abandon()
 	a.group = r.tree.Container(a.parentGroup(), a.id)
-	var c container.InspectResponse
+	var c inspection
 	err := r.call(r.ctx, func(ctx context.Context) (err error) {
-		c, err = r.cli.ContainerInspect(ctx, a.id)
+		c, err = r.inspect(ctx, a.id)
 		return err
 	})
 	if r.ctx.Err() != nil {
@@ -194,10 +194,7 @@ func (a *attempt) adopt() {
 	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.State.Running {
 		r.warn("watch", err.Error())
 	}
-	begun, err := time.Parse(time.RFC3339Nano, c.State.StartedAt)
-	if err != nil {
-		begun = time.Now()
-	}
+	begun, _ := c.times()
 	r.mu.Lock()
 	a.paused, a.wantPaused = c.State.Paused, a.l.Suspended
 	a.pausedAt = time.Now()
