@@ -41,6 +41,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster that asks for more than this host has"},
 			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts, Usage: "containers that are started at once: more only wait for each other"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "between SIGTERM and SIGKILL when a task is stopped"},
+			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "what policies expect starting a container to take"},
 			&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "docker, or null: tasks end at once, what remains is gantry's own cost"},
 		),
 		Action: func(c *cli.Context) error {
@@ -51,7 +52,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"), c.Duration("grace")
 			switch set.Runtime {
 			case "docker":
-				set.Startup = dockerStartup
+				if set.Startup = c.Duration("startup"); set.Startup < 0 {
+					return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
+				}
 				if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
 					return err
 				}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor/docker"
+	"gantry/sqlite"
+)
+
+const oneTask = `<adag version="2.1" name="one"><job id="a" name="x" runtime="2"/></adag>`
+
+// needsDocker skips a test of containers where there are none.
+func needsDocker(t *testing.T) {
+	t.Helper()
+	cli, err := docker.Connect(context.Background(), "")
+	if err != nil {
+		t.Skipf("needs a Docker Engine: %v", err)
+	}
+	cli.Close()
+	if _, err := docker.FindTaskBinary(); err != nil {
+		t.Skipf("needs the emulator, for containers: %v", err)
+	}
+}
+
+func TestEveryRefusalHasItsExitCode(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"good.dax":   oneTask,
+		"cycle.dax":  `<adag version="2.1" name="c"><job id="a" name="x" runtime="1"/><job id="b" name="x" runtime="1"/><child ref="a"><parent ref="b"/></child><child ref="b"><parent ref="a"/></child></adag>`,
+		"etc.dax":    `<adag version="2.1" name="e"><job id="a" name="x" runtime="1"><uses file="/etc/passwd" link="output" size="1"/></job></adag>`,
+		"up.dax":     `<adag version="2.1" name="u"><job id="a" name="x" runtime="1"><uses file="../../etc/passwd" link="input" size="1"/></job></adag>`,
+		"wide.dax":   `<adag version="2.1" name="w"><job id="a" name="x" runtime="1" cores="4000"/></adag>`,
+		"empty.dax":  `<adag version="2.1" name="w"></adag>`,
+		"huge.yaml":  "name: huge\nnodes:\n  - {name: n, cores: 4000, memory: 1GB}\n",
+		"typo.yaml":  "name: typo\nnodes:\n  - {name: n, coers: 1}\n",
+		"nothing.md": "# no workflow\n",
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	home := "--dir=" + filepath.Join(dir, "runs")
+	for _, c := range []struct {
+		want  int
+		words []string
+		args  []string
+	}{
+		{exitUsage, []string{"no command \"fly\"", "simulate"}, []string{"fly"}},
+		{exitUsage, []string{"-nonsense", "gantry run --help"}, []string{"run", "--nonsense"}},
+		{exitUsage, []string{"no workflow given"}, []string{"run", home}},
+		{exitUsage, []string{"choose one of gbf, cpp", "heft"}, []string{"simulate", home, "--policy", "best", at("good.dax")}},
+		{exitUsage, []string{"--retry flood=1"}, []string{"simulate", home, "--retry", "flood=1", at("good.dax")}},
+		{exitUsage, []string{"--name"}, []string{"simulate", home, "--name", "../x", at("good.dax")}},
+		{exitInput, []string{"missing.dax"}, []string{"simulate", home, at("missing.dax")}},
+		{exitInput, []string{"cycle"}, []string{"simulate", home, at("cycle.dax")}},
+		{exitInput, []string{"no tasks"}, []string{"simulate", home, at("empty.dax")}},
+		{exitInput, []string{"nothing.md"}, []string{"simulate", home, at("nothing.md")}},
+		{exitInput, []string{`"/etc/passwd"`}, []string{"run", home, at("etc.dax")}},
+		{exitInput, []string{`"../../etc/passwd"`}, []string{"run", home, at("up.dax")}},
+		{exitInput, []string{"needs 4000 cores", "--fit"}, []string{"simulate", home, at("wide.dax")}},
+		{exitInput, []string{"4000 cores", "--oversubscribe"}, []string{"run", home, "--cluster", at("huge.yaml"), at("good.dax")}},
+		{exitInput, []string{"coers", "cores", "line 3"}, []string{"simulate", home, "--cluster", at("typo.yaml"), at("good.dax")}},
+		{exitInput, []string{"there is no log"}, []string{"resume", home}},
+	} {
+		code, out, errs := invoke(t, c.args...)
+		if code != c.want {
+			t.Errorf("gantry %s: exit %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, errs)
+		}
+		for _, w := range c.words {
+			if !strings.Contains(errs, w) {
+				t.Errorf("gantry %s does not say %q:\n%s", strings.Join(c.args, " "), w, errs)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
+		t.Error("a refused run left a directory")
+	}
+}
+
+func TestSimulateTellsTheMakespan(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
+	out := expect(t, exitOK, nil, "simulate", "--json", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "one.dax"))
+	var s sqlite.Summary
+	if err := json.Unmarshal([]byte(out), &struct {
+		Makespan *float64 `json:"makespan_s"`
+		State    *sqlite.State
+	}{new(float64), &s.State}); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if !strings.Contains(out, `"makespan_s": 2,`) || s.State != sqlite.Finished {
+		t.Fatalf("not a finished run of 2 s:\n%s", out)
+	}
+	expect(t, exitOK, []string{"makespan 2s", "1 task of 1 workflow"}, "simulate", "--no-log", filepath.Join(dir, "one.dax"))
+	expect(t, exitOK, []string{"makespan 1s"}, "simulate", "--no-log", "--time-scale", "0.5", filepath.Join(dir, "one.dax"))
+}
+
+func TestARunHeldByAnotherGantryIsRefused(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
+	home := filepath.Join(dir, "runs")
+	held := filepath.Join(home, "mine")
+	if err := os.MkdirAll(held, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(held, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(f, "4711")
+	expect(t, exitHeld, []string{"held by another gantry", "4711"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+	f.Close() // the lock ends with its holder: nothing has to be cleared by hand
+	expect(t, exitOK, []string{"finished"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+	expect(t, exitInput, []string{"there is a run \"mine\" already"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+}
+
+func TestFailedTasksMakeTheExitCode(t *testing.T) {
+	needsDocker(t)
+	dir := writeFiles(t, map[string]string{"missing.json": `{"name":"m","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
+		{"name":"a","id":"a","parents":[],"children":["b"],"inputFiles":[],"outputFiles":[]},
+		{"name":"b","id":"b","parents":["a"],"children":[],"inputFiles":[],"outputFiles":[]},
+		{"name":"c","id":"c","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
+		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[
+		{"id":"a","runtimeInSeconds":0.1,"command":{"program":"true","arguments":[]},"image":"gantry/no-such-image:none"},
+		{"id":"b","runtimeInSeconds":0.1},{"id":"c","runtimeInSeconds":0.1}]}}}`})
+	home := filepath.Join(dir, "runs")
+	code, out, errs := invoke(t, "run", "--dir", home, "--retry", "host-error=0", filepath.Join(dir, "missing.json"))
+	if code != exitTasksFailed {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	// The independent task c ran all the same; b was skipped.
+	for _, w := range []string{"gantry/no-such-image:none", "host-error"} {
+		if !strings.Contains(errs+out, w) {
+			t.Errorf("%q is not said:\n%s%s", w, out, errs)
+		}
+	}
+	if out := expect(t, exitOK, nil, "show", "--json", "--dir", home); !strings.Contains(out, `"done": 1,`) || !strings.Contains(out, `"skipped": 1,`) {
+		t.Errorf("not one done and one skipped:\n%s", out)
+	}
+}
+
+// HEFT's example on containers, a tenth as long: each task is on the processor of the published schedule, and each processor takes its tasks in
+// the published order.
+func TestHEFTTenTaskExampleOnContainers(t *testing.T) {
+	needsDocker(t)
+	dir := t.TempDir()
+	code, out, errs := invoke(t, "run", "--dir", dir, "--policy", "heft", "--cluster", "../../examples/heft/cluster.yaml", "--oversubscribe", "--startup", "0s",
+		"--time-scale", "0.1", "--size-scale", "0.1", "../../examples/heft/workload.yaml")
+	if code != exitOK {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	db, err := sqlite.Open(filepath.Join(dir, logName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(t.Context(), "SELECT node, task FROM v_tasks ORDER BY started_s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	got := map[string][]string{}
+	for rows.Next() {
+		var node, task string
+		if err := rows.Scan(&node, &task); err != nil {
+			t.Fatal(err)
+		}
+		got[node] = append(got[node], strings.TrimPrefix(task, "n"))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range map[string][]string{"P1": {"2", "8"}, "P2": {"4", "6", "9", "10"}, "P3": {"1", "3", "5", "7"}} {
+		if !slices.Equal(got[node], want) {
+			t.Errorf("%s ran %v, the published schedule has %v", node, got[node], want)
+		}
+	}
+}

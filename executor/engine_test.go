@@ -1,0 +1,204 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// bag is a workflow of independent tasks of a second each, the first of which has a child.
+func bag(n int) *trace.Workflow {
+	w := &trace.Workflow{Name: "bag"}
+	for i := range n {
+		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Runtime: time.Second, Retries: -1})
+	}
+	w.Tasks = append(w.Tasks, trace.Task{ID: "child", Kind: "k", Cores: 1, Runtime: time.Second, Retries: -1, Parents: []int32{0}})
+	w.Tasks[0].Children = []int32{int32(n)}
+	return w
+}
+
+type bench struct {
+	*executor.Engine
+	outcomes map[string][]planner.Outcome
+	memory   map[string][]int64 // what each attempt held
+	names    []string
+}
+
+func newBench(t *testing.T, cores int64, fault func(l *executor.Launch) (planner.Outcome, float64), subs ...executor.Submission) *bench {
+	t.Helper()
+	p := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{cores * 1000, 1 << 30, unit.Unlimited}}}}
+	pol, err := policy.Parse("gbf:pick=first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := &predict.Declared{}
+	b := &bench{outcomes: map[string][]planner.Outcome{}, memory: map[string][]int64{}}
+	b.Engine = &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		Runtime:  sim.New(sim.Config{Platform: p, Fault: fault}),
+		Arrivals: subs,
+		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+			for _, a := range admitted {
+				for _, s := range a.Tasks {
+					b.names = append(b.names, s.Name)
+				}
+			}
+			for _, e := range events {
+				if x, ok := e.Body.(*planner.AttemptExited); ok {
+					att := v.Attempt(x.Attempt)
+					b.outcomes[b.names[att.Task]] = append(b.outcomes[b.names[att.Task]], x.Outcome)
+					b.memory[b.names[att.Task]] = append(b.memory[b.names[att.Task]], att.Hold[unit.Memory])
+				}
+			}
+		}}
+	return b
+}
+
+func failing(name string, o planner.Outcome, tries int32) func(l *executor.Launch) (planner.Outcome, float64) {
+	return func(l *executor.Launch) (planner.Outcome, float64) {
+		if l.Spec.Name == name && l.Try <= tries {
+			return o, 0.5
+		}
+		return planner.OK, 0
+	}
+}
+
+func TestAFailedTaskStopsItsDescendantsOnly(t *testing.T) {
+	b := newBench(t, 1, failing("t0", planner.ExitCode, 9), executor.Submission{Name: "bag", Workflow: bag(4)})
+	if _, err := b.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left, failed := b.Planner.View().Progress(0)
+	if left != 0 || failed != 2 || len(b.outcomes["t3"]) != 1 || len(b.outcomes["child"]) != 0 {
+		t.Fatalf("%d left, %d failed or skipped, outcomes %v", left, failed, b.outcomes)
+	}
+}
+
+func TestFailFastStartsNothingMore(t *testing.T) {
+	b := newBench(t, 1, failing("t0", planner.ExitCode, 9), executor.Submission{Name: "bag", Workflow: bag(4)},
+		executor.Submission{Name: "later", At: 100e9, Workflow: bag(4)})
+	b.FailFast = true
+	if _, err := b.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.outcomes) != 1 {
+		t.Fatalf("more than t0 ran: %v", b.outcomes)
+	}
+}
+
+func TestOutOfMemoryGrowsMemoryOnlyThen(t *testing.T) {
+	w := bag(1)
+	w.Tasks[0].MemoryBytes = 100 << 20
+	b := newBench(t, 1, failing("t0", planner.OutOfMemory, 1), executor.Submission{Name: "bag", Workflow: w})
+	if _, err := b.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := b.memory["t0"]
+	if len(m) != 2 || m[1] != 2*m[0] {
+		t.Fatalf("held %v", m)
+	}
+	b = newBench(t, 1, failing("t0", planner.Lost, 1), executor.Submission{Name: "bag", Workflow: w})
+	if _, err := b.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m := b.memory["t0"]; len(m) != 2 || m[1] != m[0] {
+		t.Fatalf("held %v after a loss", m)
+	}
+}
+
+func TestRetriesEnd(t *testing.T) {
+	for o, attempts := range map[planner.Outcome]int{planner.ExitCode: 1, planner.TimedOut: 1, planner.HostError: 3, planner.Killed: 2, planner.OutOfMemory: 3, planner.OutputMissing: 1} {
+		b := newBench(t, 1, failing("t0", o, 99), executor.Submission{Name: "bag", Workflow: bag(1)})
+		if _, err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := attempts
+		if o == planner.OutOfMemory {
+			want = 1 // its share is all the memory of the node: there is nothing to grow to
+		}
+		if len(b.outcomes["t0"]) != want {
+			t.Errorf("%v: %d attempts, want %d", o, len(b.outcomes["t0"]), want)
+		}
+	}
+}
+
+// The first signal lets what runs end, the second ends it; both leave the rest for later.
+func TestControlEndsARunEarly(t *testing.T) {
+	for _, c := range []struct {
+		controls []executor.Control
+		want     planner.Outcome
+	}{{[]executor.Control{executor.Drain}, planner.OK}, {[]executor.Control{executor.Drain, executor.Stop}, planner.Preempted}, {[]executor.Control{executor.Abort}, planner.Preempted}} {
+		b := newBench(t, 1, nil, executor.Submission{Name: "bag", Workflow: bag(4)})
+		control := make(chan executor.Control, 3)
+		b.Control = control
+		watch := b.Watch
+		b.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+			watch(v, events, admitted)
+			if _, ok := events[0].Body.(planner.AttemptStarted); ok {
+				for _, x := range c.controls {
+					control <- x
+				}
+				c.controls = nil
+			}
+		}
+		res, err := b.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !res.Interrupted || len(b.outcomes) != 1 || b.outcomes["t0"][0] != c.want {
+			t.Errorf("interrupted %v, outcomes %v, want %v", res.Interrupted, b.outcomes, c.want)
+		}
+	}
+}
+
+func TestASubmissionThatDoesNotFitIsRefusedWithItsReason(t *testing.T) {
+	w := bag(1)
+	w.Tasks[0].Cores, w.Tasks[0].Line, w.Source = 3, 17, "big.dax"
+	b := newBench(t, 2, nil, executor.Submission{Name: "big", Workflow: w}, executor.Submission{Name: "bag", Workflow: bag(2)})
+	res, err := b.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Refused) != 1 || !strings.Contains(res.Refused[0].Error(), "big.dax, line 17") || !strings.Contains(res.Refused[0].Error(), "largest node has 2") {
+		t.Fatalf("refused %v", res.Refused)
+	}
+	if len(b.outcomes) != 3 {
+		t.Fatalf("the other workflow did not run: %v", b.outcomes)
+	}
+}
+
+// A node that is lost ends a run with an error that names a task, instead of waiting for ever.
+func TestARunThatCanNotGoOnSaysSo(t *testing.T) {
+	b := newBench(t, 1, nil, executor.Submission{Name: "bag", Workflow: bag(2)})
+	b.Runtime = &lossy{Runtime: b.Runtime}
+	_, err := b.Run(t.Context())
+	if !errors.Is(err, executor.ErrStuck) || !strings.Contains(err.Error(), "task t") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// lossy loses the only node as soon as something has started.
+type lossy struct {
+	executor.Runtime
+	lost bool
+}
+
+func (l *lossy) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
+	bodies, err := l.Runtime.Next(ctx, until)
+	if !l.lost && len(bodies) > 0 {
+		l.lost = true
+		bodies = append([]planner.Body{planner.NodeChanged{Node: 0}}, bodies...)
+	}
+	return bodies, err
+}
