@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gantry/planner"
@@ -90,6 +91,12 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 		if len(e.batch.Events) == 0 && e.control == 0 {
 			continue
 		}
+		givingUp := e.FailFast && e.failing && e.control == 0
+		if givingUp {
+			if err := e.withdraw(now); err != nil {
+				return e.result(), err
+			}
+		}
 		orders, err := e.plan(ctx, now)
 		if err != nil {
 			return e.result(), err
@@ -108,8 +115,8 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 			}
 		}
 		e.exited = e.exited[:0]
-		if e.FailFast && e.failing && e.control == 0 {
-			if err := e.giveUp(ctx, now); err != nil {
+		if givingUp {
+			if err := e.killAll(ctx); err != nil {
 				return e.result(), err
 			}
 		}
@@ -202,20 +209,21 @@ func (e *Engine) obey(ctx context.Context, c Control, ok bool) error {
 	return nil
 }
 
-// giveUp withdraws what has not started and kills what runs.
-func (e *Engine) giveUp(ctx context.Context, now planner.Time) error {
+// withdraw cancels what has not started.
+func (e *Engine) withdraw(now planner.Time) error {
 	e.Arrivals = nil
 	e.failing = false
-	v := e.Planner.View()
-	for _, w := range append([]planner.WorkflowID(nil), v.Present()...) {
+	for _, w := range slices.Clone(e.Planner.View().Present()) {
 		if err := e.take(now, planner.WorkflowCancelled{Workflow: w}); err != nil {
 			return err
 		}
 	}
-	if err := e.keep(ctx); err != nil {
-		return err
-	}
-	for a := range v.UnderWay() {
+	return nil
+}
+
+// killAll ends what runs.
+func (e *Engine) killAll(ctx context.Context) error {
+	for a := range e.Planner.View().UnderWay() {
 		if err := e.Runtime.Kill(ctx, a, planner.Killed, e.Grace); err != nil {
 			return err
 		}
@@ -237,11 +245,23 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 		return err
 	}
 	e.batch.Events = append(e.batch.Events, ev)
-	if x, ok := b.(*planner.AttemptExited); ok && x.Outcome != planner.OK {
+	if x, ok := b.(*planner.AttemptExited); ok {
 		v := e.Planner.View()
-		e.failing = e.failing || v.Phase(v.Attempt(x.Attempt).Task) == planner.Failed
+		t := v.Attempt(x.Attempt).Task
+		e.failing = e.failing || v.Phase(t) == planner.Failed
+		if w := v.Task(t).Workflow; e.over(w) {
+			for _, t := range v.Workflow(w).Tasks {
+				e.specs[t] = nil // a long stream is mostly workflows that have ended
+			}
+		}
 	}
 	return nil
+}
+
+// over reports whether all tasks of a workflow have ended.
+func (e *Engine) over(w planner.WorkflowID) bool {
+	left, _ := e.Planner.View().Progress(w)
+	return left == 0
 }
 
 // arrive admits what has arrived by now. A submission that cannot run here is refused with its reason; the others go on.
