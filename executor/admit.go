@@ -32,6 +32,8 @@ type Admitter struct {
 	files     planner.FileID
 	kinds     map[string]planner.KindID
 	tenants   map[string]planner.TenantID
+	shares    map[unit.Vector]unit.Vector // what share made of needs
+	biggest   map[int64]*planner.Node     // what largest found
 }
 
 // EmulatorMemory is what an emulated task may use beyond what its trace says: the emulator's own, and the page cache of its files.
@@ -56,6 +58,7 @@ func (a *Admitter) Resume(adm *Admission) {
 func (a *Admitter) prepare() {
 	if a.kinds == nil {
 		a.kinds, a.tenants = map[string]planner.KindID{}, map[string]planner.TenantID{}
+		a.shares, a.biggest = map[unit.Vector]unit.Vector{}, map[int64]*planner.Node{}
 	}
 }
 
@@ -295,6 +298,12 @@ func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 // share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that has least of
 // them per core among those that can hold it.
 func (a *Admitter) share(need *unit.Vector) {
+	if full, ok := a.shares[*need]; ok {
+		*need = full
+		return
+	}
+	asked := *need
+	defer func() { a.shares[asked] = *need }()
 	memory, disk := int64(unit.Unlimited), int64(unit.Unlimited)
 	for i := range a.Platform.Nodes {
 		c := a.Platform.Nodes[i].Capacity
@@ -318,8 +327,11 @@ func (a *Admitter) share(need *unit.Vector) {
 }
 
 // largest returns the node with most memory among those with that many millicores; nil if there is none.
-func (a *Admitter) largest(millicores int64) *planner.Node {
-	var best *planner.Node
+func (a *Admitter) largest(millicores int64) (best *planner.Node) {
+	if known, ok := a.biggest[millicores]; ok {
+		return known
+	}
+	defer func() { a.biggest[millicores] = best }()
 	for i := range a.Platform.Nodes {
 		n := &a.Platform.Nodes[i]
 		if n.Capacity[unit.CPU] >= millicores && (best == nil || n.Capacity[unit.Memory] > best.Capacity[unit.Memory]) {

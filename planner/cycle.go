@@ -44,12 +44,16 @@ type Cycle struct {
 	Rand  *rand.Rand
 
 	now     Time
+	round   int64
 	wake    Time
 	explain func(TaskID, Reason)
 }
 
 // Now is the instant of the round.
 func (c *Cycle) Now() Time { return c.now }
+
+// Round numbers the rounds of the run.
+func (c *Cycle) Round() int64 { return c.round }
 
 // Unplaced is the one predicate for "wants a place": the task has not ended and has no segment but perhaps a parked one.
 func (c *Cycle) Unplaced(t TaskID) bool {

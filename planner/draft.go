@@ -58,7 +58,7 @@ type Draft struct {
 	s       *State
 	est     Estimator
 	now     Time
-	segs    []Segment              // by task
+	segs    table[Segment]         // by task; shorter than the tasks
 	ahead   []*timeline.Profile    // by node; nil until somebody looks ahead on it
 	pending []unit.Vector          // by node: due to start in this round, less what preemption will free
 	freeing map[TaskID]unit.Vector // what preemption will free once the runtime reports it
@@ -113,8 +113,8 @@ func (d *Draft) begin(now Time) {
 // refresh moves the ends of segments that run longer than believed, and forgets the past.
 func (d *Draft) refresh(n NodeID) {
 	for _, a := range d.s.active[n] {
-		t := d.s.attempts[a].Task
-		if seg := &d.segs[t]; seg.Kind == Active && seg.End <= d.now {
+		t := entry(&d.s.attempts, a).Task
+		if seg := entry(&d.segs, t); seg.Kind == Active && seg.End <= d.now {
 			end := d.ActiveEnd(t)
 			d.ahead[n].Add(seg.End, end, seg.Hold)
 			seg.End = end
@@ -125,22 +125,22 @@ func (d *Draft) refresh(n NodeID) {
 
 // Of returns the segment of t, and whether it has one.
 func (d *Draft) Of(t TaskID) (Segment, bool) {
-	if int(t) >= len(d.segs) || d.segs[t].Kind == NoStay {
+	if int(t) >= d.segs.len() || entry(&d.segs, t).Kind == NoStay {
 		return Segment{}, false
 	}
-	return d.segs[t], true
+	return *entry(&d.segs, t), true
 }
 
 // On yields the segments on node n: those under way, those due now, then the planned ones by start.
 func (d *Draft) On(n NodeID) iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
 		for _, a := range d.s.active[n] {
-			if seg, ok := d.Of(d.s.attempts[a].Task); ok && seg.Kind != Planned && !yield(seg) {
+			if seg, ok := d.Of(entry(&d.s.attempts, a).Task); ok && seg.Kind != Planned && !yield(seg) {
 				return
 			}
 		}
 		for _, it := range d.starts {
-			if d.isCurrent(it) && d.segs[it.task].Node == n && !yield(d.segs[it.task]) {
+			if d.isCurrent(it) && entry(&d.segs, it.task).Node == n && !yield(*entry(&d.segs, it.task)) {
 				return
 			}
 		}
@@ -154,7 +154,7 @@ func (d *Draft) Planned(n NodeID) iter.Seq[Segment] {
 		q := &d.queues[n]
 		q.sort(d)
 		for _, it := range q.items {
-			if d.current(n, it) && !yield(d.segs[it.task]) {
+			if d.current(n, it) && !yield(*entry(&d.segs, it.task)) {
 				return
 			}
 		}
@@ -168,11 +168,11 @@ func (d *Draft) Free(n NodeID) unit.Vector {
 
 // ActiveEnd returns when the attempt of t that is under way is believed to end: always in the future.
 func (d *Draft) ActiveEnd(t TaskID) Time {
-	seg := d.segs[t]
+	seg := *entry(&d.segs, t)
 	if seg.Kind != Active || seg.End > d.now {
 		return seg.End
 	}
-	left := d.est.Remaining(&d.s.tasks[t], &d.s.platform.Nodes[seg.Node], d.s.View().Ran(d.s.lives[t].attempt))
+	left := d.est.Remaining(entry(&d.s.tasks, t), &d.s.platform.Nodes[seg.Node], d.s.View().Ran(entry(&d.s.lives, t).attempt))
 	return d.now.Add(max(left, minRemaining))
 }
 
@@ -183,12 +183,15 @@ const minRemaining = time.Millisecond
 func (d *Draft) Due() iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
 		for _, it := range d.starts {
-			if d.isCurrent(it) && d.segs[it.task].due && !yield(d.segs[it.task]) {
+			if d.isCurrent(it) && entry(&d.segs, it.task).due && !yield(*entry(&d.segs, it.task)) {
 				return
 			}
 		}
 	}
 }
+
+// Dues returns how many reservations for this round were made; it grows with each.
+func (d *Draft) Dues() int { return len(d.starts) }
 
 // Earliest returns the first instant from which need is free on node n for dur, not before from; false if there is none.
 func (d *Draft) Earliest(n NodeID, need unit.Vector, dur time.Duration, from Time) (Time, bool) {
@@ -224,7 +227,7 @@ func (d *Draft) Reserve(seg Segment) error {
 }
 
 func (d *Draft) reserve(seg Segment) error {
-	phase := d.s.lives[seg.Task].phase
+	phase := entry(&d.s.lives, seg.Task).phase
 	old, has := d.Of(seg.Task)
 	switch {
 	case phase.Ended():
@@ -238,9 +241,9 @@ func (d *Draft) reserve(seg Segment) error {
 	case seg.End < seg.Start:
 		return fmt.Errorf("it ends at %v", seg.End)
 	}
-	t := &d.s.tasks[seg.Task]
+	t := entry(&d.s.tasks, seg.Task)
 	for _, p := range t.Parents {
-		if d.s.lives[p].phase == Done {
+		if entry(&d.s.lives, p).phase == Done {
 			continue
 		}
 		if ps, ok := d.Of(p); !ok || ps.Kind == Parked || ps.End > seg.Start {
@@ -287,7 +290,7 @@ func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
 	if d.planned == 0 {
 		return out
 	}
-	for _, c := range d.s.tasks[t].Children {
+	for _, c := range entry(&d.s.tasks, t).Children {
 		if seg, ok := d.Of(c); ok && seg.Kind == Planned {
 			out = append(out, d.Release(c)...)
 		}
@@ -297,11 +300,11 @@ func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
 
 // without returns what remains of the segment of t when its plan is dropped: the parked stay of a suspended task, or nothing.
 func (d *Draft) without(t TaskID) Segment {
-	l := &d.s.lives[t]
+	l := entry(&d.s.lives, t)
 	if l.phase != Suspended {
 		return Segment{}
 	}
-	a := &d.s.attempts[l.attempt]
+	a := entry(&d.s.attempts, l.attempt)
 	return Segment{Task: t, Node: a.Node, Hold: d.s.holds(l.attempt), Start: a.Suspended, End: unit.Never, Kind: Parked}
 }
 
@@ -329,10 +332,10 @@ func (d *Draft) StartNow(t TaskID) error {
 	if !ok || seg.Kind != Planned {
 		return fmt.Errorf("task %d: start now: it has no planned place", t)
 	}
-	if d.s.lives[t].phase != Ready && d.s.lives[t].phase != Suspended {
-		return fmt.Errorf("task %d: start now: it is %s", t, d.s.lives[t].phase)
+	if entry(&d.s.lives, t).phase != Ready && entry(&d.s.lives, t).phase != Suspended {
+		return fmt.Errorf("task %d: start now: it is %s", t, entry(&d.s.lives, t).phase)
 	}
-	if d.s.platform.Overlapped && !d.inputsOn(&d.s.tasks[t], seg.Node) {
+	if d.s.platform.Overlapped && !d.inputsOn(entry(&d.s.tasks, t), seg.Node) {
 		return ErrMissing
 	}
 	if !seg.Hold.Fits(d.Free(seg.Node)) {
@@ -349,8 +352,8 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	if !ok || seg.Kind != Active {
 		return fmt.Errorf("task %d: preempt: it does not run", t)
 	}
-	if d.s.lives[t].phase != Running {
-		return fmt.Errorf("task %d: preempt: it is %s", t, d.s.lives[t].phase)
+	if entry(&d.s.lives, t).phase != Running {
+		return fmt.Errorf("task %d: preempt: it is %s", t, entry(&d.s.lives, t).phase)
 	}
 	d.undo = append(d.undo, change{task: t, old: seg, vacated: true})
 	d.vacated = append(d.vacated, vacancy{t, how})
@@ -445,8 +448,8 @@ func (d *Draft) inputsOn(t *Task, n NodeID) bool {
 // set changes the segment of t and remembers the old one.
 func (d *Draft) set(t TaskID, seg Segment) {
 	old := Segment{}
-	if int(t) < len(d.segs) {
-		old = d.segs[t]
+	if int(t) < d.segs.len() {
+		old = *entry(&d.segs, t)
 	}
 	d.undo = append(d.undo, change{task: t, old: old})
 	d.put(t, seg)
@@ -454,11 +457,11 @@ func (d *Draft) set(t TaskID, seg Segment) {
 
 // put changes the segment of t and all that is derived from it.
 func (d *Draft) put(t TaskID, seg Segment) {
-	for int(t) >= len(d.segs) {
-		d.segs = append(d.segs, Segment{})
+	if n := int(t) + 1 - d.segs.len(); n > 0 {
+		d.segs.grow(n)
 	}
-	d.account(d.segs[t], -1)
-	d.segs[t] = seg
+	d.account(*entry(&d.segs, t), -1)
+	*entry(&d.segs, t) = seg
 	d.account(seg, +1)
 }
 
@@ -543,10 +546,10 @@ func (q *planQueue) sort(d *Draft) {
 }
 
 func (d *Draft) isCurrent(it planItem) bool {
-	seg := &d.segs[it.task]
+	seg := entry(&d.segs, it.task)
 	return seg.Kind == Planned && seg.seq == it.seq && seg.Start == it.start
 }
 
 func (d *Draft) current(n NodeID, it planItem) bool {
-	return d.isCurrent(it) && d.segs[it.task].Node == n && !d.segs[it.task].due
+	return d.isCurrent(it) && entry(&d.segs, it.task).Node == n && !entry(&d.segs, it.task).due
 }

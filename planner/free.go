@@ -108,6 +108,9 @@ func (d *Draft) housing(need unit.Vector, step int) NodeID {
 	return d.room.order[at]
 }
 
+// TopSpeed returns the speed of the fastest node.
+func (d *Draft) TopSpeed() float64 { return d.s.platform.Nodes[d.room.order[0]].Speed }
+
 // Short returns a dimension that need lacks: one in which it exceeds what any node has free, if there is one.
 func (d *Draft) Short(need unit.Vector) unit.Dim {
 	d.room.refresh(d)

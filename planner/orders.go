@@ -15,22 +15,22 @@ func (d *Draft) orders(est Estimator) []Order {
 		if v.how == Requeue {
 			kind = OrderKill
 		}
-		l := &d.s.lives[v.task]
+		l := entry(&d.s.lives, v.task)
 		out = append(out, Order{Kind: kind, Attempt: l.attempt, Task: v.task, Node: l.node})
 	}
 	d.vacated = d.vacated[:0]
-	next := AttemptID(len(d.s.attempts))
+	next := AttemptID(d.s.attempts.len())
 	starts := d.starts
 	d.starts = d.spare[:0]
 	if out == nil && len(starts) > 0 {
 		out = make([]Order, 0, len(starts))
 	}
 	for _, it := range starts {
-		if !d.isCurrent(it) || !d.segs[it.task].due {
+		if !d.isCurrent(it) || !entry(&d.segs, it.task).due {
 			continue
 		}
-		seg := d.segs[it.task]
-		l := &d.s.lives[it.task]
+		seg := *entry(&d.segs, it.task)
+		l := entry(&d.s.lives, it.task)
 		extra := seg.Hold
 		if l.phase == Suspended {
 			extra = extra.Sub(d.s.holds(l.attempt))
@@ -42,18 +42,18 @@ func (d *Draft) orders(est Estimator) []Order {
 			continue
 		}
 		d.taken[seg.Node] = d.taken[seg.Node].Add(extra)
-		d.segs[it.task].seq = 0 // ordered: a rollback may have left a second item of the same reservation
+		entry(&d.segs, it.task).seq = 0 // ordered: a rollback may have left a second item of the same reservation
 		if l.phase == Suspended {
 			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node, Hold: seg.Hold, Until: seg.End})
 			continue
 		}
-		t := &d.s.tasks[it.task]
+		t := entry(&d.s.tasks, it.task)
 		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold, Try: l.tries + 1,
 			Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
 		next++
 	}
 	for _, it := range starts {
-		d.taken[d.segs[it.task].Node] = unit.Vector{}
+		d.taken[entry(&d.segs, it.task).Node] = unit.Vector{}
 	}
 	d.spare = starts
 	if d.s.platform.Overlapped {
@@ -70,7 +70,7 @@ func (d *Draft) copyAhead(out []Order) []Order {
 		if !ok || seg.Kind != Planned {
 			continue
 		}
-		for _, f := range d.s.tasks[t].Inputs {
+		for _, f := range entry(&d.s.tasks, t).Inputs {
 			key := copyKey{f, seg.Node}
 			if _, under := d.copies[key]; under {
 				continue
@@ -93,14 +93,14 @@ func (d *Draft) observe(e Event) {
 			d.ordered(&b.Orders[i], e.At)
 		}
 	case AttemptSuspended:
-		t := d.s.attempts[b.Attempt].Task
-		d.room.touch(d.s.attempts[b.Attempt].Node)
-		d.freed(t, d.s.attempts[b.Attempt].Node)
+		t := entry(&d.s.attempts, b.Attempt).Task
+		d.room.touch(entry(&d.s.attempts, b.Attempt).Node)
+		d.freed(t, entry(&d.s.attempts, b.Attempt).Node)
 		if seg, ok := d.Of(t); !ok || seg.Kind == Active {
 			d.put(t, d.without(t))
 		}
 	case *AttemptExited:
-		att := &d.s.attempts[b.Attempt]
+		att := entry(&d.s.attempts, b.Attempt)
 		d.room.touch(att.Node)
 		d.freed(att.Task, att.Node)
 		if seg, ok := d.Of(att.Task); ok && seg.Kind != Planned {
@@ -110,7 +110,7 @@ func (d *Draft) observe(e Event) {
 			d.Release(att.Task)
 			d.undo = d.undo[:0]
 		} else if d.s.platform.Overlapped && d.planned > 0 {
-			for _, c := range d.s.tasks[att.Task].Children {
+			for _, c := range entry(&d.s.tasks, att.Task).Children {
 				if seg, ok := d.Of(c); ok && seg.Kind == Planned {
 					d.lookFor = append(d.lookFor, c)
 				}
@@ -119,7 +119,7 @@ func (d *Draft) observe(e Event) {
 	case FileAppeared:
 		delete(d.copies, copyKey{b.File, b.Node})
 	case AttemptResumed:
-		d.room.touch(d.s.attempts[b.Attempt].Node)
+		d.room.touch(entry(&d.s.attempts, b.Attempt).Node)
 	case NodeChanged:
 		d.room.touch(b.Node)
 		if p := d.ahead[b.Node]; p != nil {

@@ -24,12 +24,15 @@ type Planner struct {
 	waits  []Wait
 	pol    Observer // the policy, if it learns
 	learn  Observer // the estimator, if it learns
+	cycle  Cycle
+	idle   PlanCommitted // of rounds without an outcome
 }
 
 // New returns a planner for a run that begins. Seed fixes every random choice of the policy.
 func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint64) *Planner {
 	s := NewState(p, rules)
 	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est, rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
+	pl.cycle = Cycle{View: s.View(), Draft: pl.draft, Est: est, Rand: pl.rand, explain: pl.explain}
 	pl.pol, _ = policy.(Observer)
 	pl.learn, _ = est.(Observer)
 	return pl
@@ -82,12 +85,14 @@ func (p *Planner) Restore() {
 	s.news = News{Arrived: slices.Clone(s.present), Ready: slices.Clone(s.ready), Freed: true, Changed: true}
 }
 
-// Plan runs a round at the given instant. The outcome is to be numbered, logged and applied before its orders are carried out.
+// Plan runs a round at the given instant. The outcome is to be numbered, logged and applied before its orders are carried out; one
+// without orders and reasons holds until the next round only.
 func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	p.round++
 	p.draft.begin(at)
 	p.waits = p.waits[:0]
-	c := &Cycle{View: p.View(), News: p.state.news, Draft: p.draft, Est: p.est, Rand: p.rand, now: at, wake: unit.Never, explain: p.explain}
+	c := &p.cycle
+	c.News, c.now, c.round, c.wake = p.state.news, at, p.round, unit.Never
 	if err := p.policy.Plan(ctx, c); err != nil {
 		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
 	}
@@ -98,8 +103,13 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	if c.wake > at {
 		p.wake = c.wake
 	}
-	pc := &PlanCommitted{Round: p.round, Orders: p.draft.orders(p.est)}
-	p.again = len(pc.Orders) > 0
+	orders := p.draft.orders(p.est)
+	p.again = len(orders) > 0
+	if len(orders)+len(p.waits) == 0 {
+		p.idle.Round = p.round
+		return &p.idle, nil // most rounds; nobody keeps it
+	}
+	pc := &PlanCommitted{Round: p.round, Orders: orders}
 	if len(p.waits) > 0 {
 		pc.Reasons = slices.Clone(p.waits)
 	}

@@ -17,9 +17,9 @@ type State struct {
 	applied  uint64 // sequence number of the last event
 
 	workflows []workflowState
-	tasks     []Task
-	lives     []life
-	attempts  []Attempt
+	tasks     table[Task]
+	lives     table[life]
+	attempts  table[Attempt]
 	files     []File
 	home      []NodeID            // by file: the first node that has it; None: nowhere yet; everywhere
 	more      map[FileID][]NodeID // further copies
@@ -140,7 +140,7 @@ func (s *State) Apply(e Event) error {
 
 func (s *State) arrive(b *WorkflowArrived, at Time) error {
 	w := b.Workflow
-	firstTask, firstFile := TaskID(len(s.tasks)), FileID(len(s.files))
+	firstTask, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
 	if int(w.ID) != len(s.workflows) {
 		return fmt.Errorf("workflow %d: expected id %d", w.ID, len(s.workflows))
 	}
@@ -161,9 +161,9 @@ func (s *State) arrive(b *WorkflowArrived, at Time) error {
 	if len(s.files) != int(firstFile)+len(b.Files) {
 		return fmt.Errorf("workflow %d: files are not numbered from %d", w.ID, firstFile)
 	}
-	s.tasks = append(s.tasks, b.Tasks...)
 	for i := range b.Tasks {
-		s.lives = append(s.lives, life{missing: int32(len(b.Tasks[i].Parents)), readyPos: None, attempt: None, node: None})
+		s.tasks.push(b.Tasks[i])
+		s.lives.push(life{missing: int32(len(b.Tasks[i].Parents)), readyPos: None, attempt: None, node: None})
 	}
 	s.present = append(s.present, w.ID)
 	s.news.Arrived = append(s.news.Arrived, w.ID)
@@ -191,7 +191,7 @@ func (s *State) release(at Time) {
 // open makes the first tasks of a workflow ready.
 func (s *State) open(w WorkflowID) {
 	for _, t := range s.workflows[w].Tasks {
-		if s.lives[t].phase == Waiting && s.lives[t].missing == 0 {
+		if entry(&s.lives, t).phase == Waiting && entry(&s.lives, t).missing == 0 {
 			s.becomeReady(t)
 		}
 	}
@@ -202,14 +202,14 @@ func (s *State) attemptStarted(a AttemptID, at Time) error {
 	if err != nil {
 		return err
 	}
-	s.lives[t].phase = Running
-	at0 := &s.attempts[a]
+	entry(&s.lives, t).phase = Running
+	at0 := entry(&s.attempts, a)
 	at0.Started = at
 	// The attempt brought what it reads with it.
-	for _, f := range s.tasks[t].Inputs {
+	for _, f := range entry(&s.tasks, t).Inputs {
 		s.place(f, at0.Node)
 	}
-	if w := &s.workflows[s.tasks[t].Workflow]; w.started == unit.Never {
+	if w := &s.workflows[entry(&s.tasks, t).Workflow]; w.started == unit.Never {
 		w.started = at
 	}
 	return nil
@@ -220,8 +220,8 @@ func (s *State) attemptSuspended(a AttemptID, at Time) error {
 	if err != nil {
 		return err
 	}
-	s.lives[t].phase = Suspended
-	att := &s.attempts[a]
+	entry(&s.lives, t).phase = Suspended
+	att := entry(&s.attempts, a)
 	att.Suspended = at
 	s.held[att.Node] = s.held[att.Node].Sub(att.Hold).Add(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps))
 	s.news.Freed = true
@@ -233,8 +233,8 @@ func (s *State) attemptResumed(a AttemptID, at Time) error {
 	if err != nil {
 		return err
 	}
-	s.lives[t].phase = Running
-	att := &s.attempts[a]
+	entry(&s.lives, t).phase = Running
+	att := entry(&s.attempts, a)
 	att.Paused += at.Sub(att.Suspended)
 	att.Suspended, att.Resuming = unit.Never, false
 	// What it holds was taken when the order was committed.
@@ -242,15 +242,15 @@ func (s *State) attemptResumed(a AttemptID, at Time) error {
 }
 
 func (s *State) attemptExited(b *AttemptExited, at Time) error {
-	if int(b.Attempt) >= len(s.attempts) || b.Attempt < 0 || s.attempts[b.Attempt].Over {
+	if int(b.Attempt) >= s.attempts.len() || b.Attempt < 0 || entry(&s.attempts, b.Attempt).Over {
 		return fmt.Errorf("attempt %d exited: it is not under way", b.Attempt)
 	}
 	if b.Outcome < OK || b.Outcome > OutputMissing {
 		return fmt.Errorf("attempt %d exited: unknown outcome %d", b.Attempt, b.Outcome)
 	}
-	att := &s.attempts[b.Attempt]
+	att := entry(&s.attempts, b.Attempt)
 	t := att.Task
-	l := &s.lives[t]
+	l := entry(&s.lives, t)
 	s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
 	s.deactivate(b.Attempt)
 	att.Over = true
@@ -258,11 +258,11 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 	if b.Outcome == OK {
 		l.phase = Done
 		s.news.Finished = append(s.news.Finished, t)
-		for _, f := range s.tasks[t].Outputs {
+		for _, f := range entry(&s.tasks, t).Outputs {
 			s.place(f, att.Node)
 		}
-		for _, c := range s.tasks[t].Children {
-			if s.lives[c].missing--; s.lives[c].missing == 0 && s.lives[c].phase == Waiting {
+		for _, c := range entry(&s.tasks, t).Children {
+			if entry(&s.lives, c).missing--; entry(&s.lives, c).missing == 0 && entry(&s.lives, c).phase == Waiting {
 				s.becomeReady(c)
 			}
 		}
@@ -285,15 +285,15 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if s.workflows[s.tasks[t].Workflow].cancelled || int32(s.lives[t].ends[o]) > s.rules.limitFor(&s.tasks[t], o) {
+	if s.workflows[entry(&s.tasks, t).Workflow].cancelled || int32(entry(&s.lives, t).ends[o]) > s.rules.limitFor(entry(&s.tasks, t), o) {
 		return false
 	}
 	if o == OutOfMemory {
-		need, ok := s.rules.grown(s.tasks[t].Need, s.platform.Nodes)
+		need, ok := s.rules.grown(entry(&s.tasks, t).Need, s.platform.Nodes)
 		if !ok {
 			return false
 		}
-		s.tasks[t].Need = need
+		entry(&s.tasks, t).Need = need
 	}
 	return true
 }
@@ -303,8 +303,8 @@ func (s *State) skipDescendants(t TaskID, at Time) {
 	for len(queue) > 0 {
 		u := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		for _, c := range s.tasks[u].Children {
-			if l := &s.lives[c]; l.phase == Waiting {
+		for _, c := range entry(&s.tasks, u).Children {
+			if l := entry(&s.lives, c); l.phase == Waiting {
 				l.phase = Skipped
 				s.news.Ended = append(s.news.Ended, c)
 				s.taskEnded(c, true, at)
@@ -320,7 +320,7 @@ func (s *State) cancel(w WorkflowID, at Time) error {
 	}
 	s.workflows[w].cancelled = true
 	for _, t := range s.workflows[w].Tasks {
-		switch l := &s.lives[t]; l.phase {
+		switch l := entry(&s.lives, t); l.phase {
 		case Ready:
 			s.dropReady(t)
 			fallthrough
@@ -363,23 +363,23 @@ func (s *State) planCommitted(b *PlanCommitted, at Time) error {
 func (s *State) ordered(o *Order, at Time) error {
 	switch o.Kind {
 	case OrderStart:
-		l := &s.lives[o.Task]
+		l := entry(&s.lives, o.Task)
 		if l.phase != Ready {
 			return fmt.Errorf("it is %s", l.phase)
 		}
-		if int(o.Attempt) != len(s.attempts) {
-			return fmt.Errorf("attempt %d: expected number %d", o.Attempt, len(s.attempts))
+		if int(o.Attempt) != s.attempts.len() {
+			return fmt.Errorf("attempt %d: expected number %d", o.Attempt, s.attempts.len())
 		}
 		s.dropReady(o.Task)
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
-		s.attempts = append(s.attempts, Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
+		s.attempts.push(Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
 			Until: o.Until, Try: o.Try, Suspended: unit.Never, pos: int32(len(s.active[o.Node]))})
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
 	case OrderResume:
-		att := &s.attempts[o.Attempt]
+		att := entry(&s.attempts, o.Attempt)
 		if att.Over || att.Suspended == unit.Never || att.Resuming {
 			return fmt.Errorf("attempt %d is not suspended", o.Attempt)
 		}
@@ -391,36 +391,36 @@ func (s *State) ordered(o *Order, at Time) error {
 
 // holds returns what an attempt holds now.
 func (s *State) holds(a AttemptID) unit.Vector {
-	att := &s.attempts[a]
-	if s.lives[att.Task].phase == Suspended && !att.Resuming {
+	att := entry(&s.attempts, a)
+	if entry(&s.lives, att.Task).phase == Suspended && !att.Resuming {
 		return att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)
 	}
 	return att.Hold
 }
 
 func (s *State) underWay(a AttemptID, want Phase) (TaskID, error) {
-	if a < 0 || int(a) >= len(s.attempts) || s.attempts[a].Over {
+	if a < 0 || int(a) >= s.attempts.len() || entry(&s.attempts, a).Over {
 		return None, fmt.Errorf("attempt %d is not under way", a)
 	}
-	t := s.attempts[a].Task
-	if p := s.lives[t].phase; p != want {
+	t := entry(&s.attempts, a).Task
+	if p := entry(&s.lives, t).phase; p != want {
 		return None, fmt.Errorf("attempt %d of task %d is %s, not %s", a, t, p, want)
 	}
 	return t, nil
 }
 
 func (s *State) deactivate(a AttemptID) {
-	att := &s.attempts[a]
+	att := entry(&s.attempts, a)
 	list := s.active[att.Node]
 	last := len(list) - 1
 	list[att.pos] = list[last]
-	s.attempts[list[att.pos]].pos = att.pos
+	entry(&s.attempts, list[att.pos]).pos = att.pos
 	s.active[att.Node] = list[:last]
 	s.underWayCount--
 }
 
 func (s *State) becomeReady(t TaskID) {
-	l := &s.lives[t]
+	l := entry(&s.lives, t)
 	l.phase = Ready
 	l.readyPos = int32(len(s.ready))
 	s.ready = append(s.ready, t)
@@ -428,15 +428,15 @@ func (s *State) becomeReady(t TaskID) {
 }
 
 func (s *State) dropReady(t TaskID) {
-	pos, last := s.lives[t].readyPos, len(s.ready)-1
+	pos, last := entry(&s.lives, t).readyPos, len(s.ready)-1
 	s.ready[pos] = s.ready[last]
-	s.lives[s.ready[pos]].readyPos = pos
+	entry(&s.lives, s.ready[pos]).readyPos = pos
 	s.ready = s.ready[:last]
-	s.lives[t].readyPos = None
+	entry(&s.lives, t).readyPos = None
 }
 
 func (s *State) taskEnded(t TaskID, failed bool, at Time) {
-	w := &s.workflows[s.tasks[t].Workflow]
+	w := &s.workflows[entry(&s.tasks, t).Workflow]
 	if failed {
 		w.failed++
 	}
@@ -448,6 +448,10 @@ func (s *State) taskEnded(t TaskID, failed bool, at Time) {
 func (s *State) endWorkflow(w WorkflowID, at Time) {
 	s.workflows[w].ended = at
 	s.ended++
+	for _, t := range s.workflows[w].Tasks { // nothing asks for these any more, and long streams are mostly ended tasks
+		task := entry(&s.tasks, t)
+		task.Parents, task.Children, task.Inputs, task.Outputs = nil, nil, nil, nil
+	}
 	if i, ok := slices.BinarySearch(s.present, w); ok {
 		s.present = slices.Delete(s.present, i, i+1)
 	}

@@ -29,11 +29,12 @@ func (v View) Capacity(n NodeID) unit.Vector { return v.s.capacity[n] }
 // Held returns what attempts under way hold on node n.
 func (v View) Held(n NodeID) unit.Vector { return v.s.held[n] }
 
-// Task returns an admitted task. Its Need is that of the next attempt. It must not be changed.
-func (v View) Task(t TaskID) *Task { return &v.s.tasks[t] }
+// Task returns an admitted task. Its Need is that of the next attempt; once its workflow has ended its edges and files are forgotten. It
+// must not be changed.
+func (v View) Task(t TaskID) *Task { return entry(&v.s.tasks, t) }
 
 // Tasks returns how many tasks were admitted: ids run from 0.
-func (v View) Tasks() int { return len(v.s.tasks) }
+func (v View) Tasks() int { return v.s.tasks.len() }
 
 // Workflow returns an admitted workflow. It must not be changed.
 func (v View) Workflow(w WorkflowID) *Workflow { return &v.s.workflows[w].Workflow }
@@ -58,23 +59,23 @@ func (v View) Times(w WorkflowID) (started, ended Time) {
 }
 
 // Phase returns where a task is in its life.
-func (v View) Phase(t TaskID) Phase { return v.s.lives[t].phase }
+func (v View) Phase(t TaskID) Phase { return entry(&v.s.lives, t).phase }
 
 // Tries returns how many attempts of t there were.
-func (v View) Tries(t TaskID) int { return int(v.s.lives[t].tries) }
+func (v View) Tries(t TaskID) int { return int(entry(&v.s.lives, t).tries) }
 
 // Ready returns the tasks that want a first place or another try, in no particular but a deterministic order.
 func (v View) Ready() []TaskID { return v.s.ready }
 
 // Attempt returns an attempt. It must not be changed.
-func (v View) Attempt(a AttemptID) *Attempt { return &v.s.attempts[a] }
+func (v View) Attempt(a AttemptID) *Attempt { return entry(&v.s.attempts, a) }
 
 // Attempts returns how many attempts there were: ids run from 0.
-func (v View) Attempts() int { return len(v.s.attempts) }
+func (v View) Attempts() int { return v.s.attempts.len() }
 
 // Current returns the attempt of t that is under way, or None.
 func (v View) Current(t TaskID) AttemptID {
-	if l := &v.s.lives[t]; l.phase.Placed() {
+	if l := entry(&v.s.lives, t); l.phase.Placed() {
 		return l.attempt
 	}
 	return None
@@ -101,7 +102,7 @@ func (v View) UnderWayCount() int { return v.s.underWayCount }
 
 // Ran returns for how long an attempt has run, suspensions not counted; 0 before it started.
 func (v View) Ran(a AttemptID) time.Duration {
-	att := &v.s.attempts[a]
+	att := entry(&v.s.attempts, a)
 	if att.Started == unit.Never {
 		return 0
 	}

@@ -27,11 +27,15 @@ type Runtime struct {
 	now      planner.Time
 	seq      uint64
 	queue    []item
-	attempts []attempt // by id
+	places   []int32   // by attempt: index in attempts and one; 0 if it is not known yet, gone once it is over
+	attempts []attempt // under way; others are used again
+	unused   []int32
 	bodies   []planner.Body
 }
 
 var _ executor.Runtime = (*Runtime)(nil)
+
+const gone = -1
 
 // New returns a runtime with nothing in it.
 func New(cfg Config) *Runtime { return &Runtime{cfg: cfg, now: cfg.Start} }
@@ -39,11 +43,9 @@ func New(cfg Config) *Runtime { return &Runtime{cfg: cfg, now: cfg.Start} }
 type state uint8
 
 const (
-	unknown state = iota
-	staging
+	staging state = iota
 	running
 	suspended
-	over
 )
 
 type attempt struct {
@@ -92,14 +94,14 @@ func (r *Runtime) Now() planner.Time { return r.now }
 
 // Start implements executor.Runtime.
 func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
-	for int(l.Attempt) >= len(r.attempts) {
-		r.attempts = append(r.attempts, attempt{})
+	if n := int(l.Attempt) + 1 - len(r.places); n > 0 {
+		r.places = append(r.places, make([]int32, n)...)
 	}
-	a := &r.attempts[l.Attempt]
-	if a.state != unknown {
+	if r.places[l.Attempt] != 0 {
 		return nil
 	}
-	a.state, a.outcome = staging, planner.OK
+	a := r.house(l.Attempt)
+	a.outcome = planner.OK
 	a.left = l.Spec.TrueRun(l.Node, r.cfg.Platform.Nodes[l.Node].Speed)
 	if limit := l.Spec.TimeLimit; limit > 0 && a.left > limit {
 		a.left, a.outcome = limit, planner.TimedOut
@@ -126,7 +128,7 @@ func (r *Runtime) Adopt(ctx context.Context, l executor.Launch) error {
 	if err := r.Start(ctx, l); err != nil || !l.Started {
 		return err
 	}
-	a := &r.attempts[l.Attempt]
+	a := r.at(l.Attempt)
 	a.version++
 	a.state, a.since = running, r.now
 	r.push(item{at: r.now.Add(a.left), kind: exited, attempt: l.Attempt, version: a.version})
@@ -168,7 +170,7 @@ func (r *Runtime) Resume(ctx context.Context, id planner.AttemptID) error {
 // Kill implements executor.Runtime. A simulated program heeds SIGTERM at once.
 func (r *Runtime) Kill(ctx context.Context, id planner.AttemptID, why planner.Outcome, grace time.Duration) error {
 	a := r.at(id)
-	if a == nil || a.state == over || a.state == unknown {
+	if a == nil {
 		return nil
 	}
 	if a.state == running {
@@ -214,7 +216,11 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 
 // counts reports whether an item still stands: orders since may have overtaken it.
 func (r *Runtime) counts(it *item) bool {
-	return it.attempt == planner.None || it.version == r.attempts[it.attempt].version
+	if it.attempt == planner.None {
+		return true
+	}
+	a := r.at(it.attempt)
+	return a != nil && it.version == a.version
 }
 
 func (r *Runtime) happen(it *item) {
@@ -222,7 +228,7 @@ func (r *Runtime) happen(it *item) {
 		r.bodies = append(r.bodies, planner.FileAppeared{File: it.file, Node: it.node})
 		return
 	}
-	a := &r.attempts[it.attempt]
+	a := r.at(it.attempt)
 	switch it.kind {
 	case started:
 		a.state, a.since = running, r.now
@@ -234,7 +240,6 @@ func (r *Runtime) happen(it *item) {
 		r.bodies = append(r.bodies, planner.AttemptResumed{Attempt: it.attempt})
 	case exited:
 		r.stand(a)
-		a.state = over
 		a.usage.Ended = r.now
 		code := 0
 		if a.outcome != planner.OK {
@@ -244,6 +249,8 @@ func (r *Runtime) happen(it *item) {
 			}
 		}
 		r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: it.attempt, Outcome: a.outcome, ExitCode: code, Ran: a.ran, Usage: a.usage})
+		r.unused = append(r.unused, r.places[it.attempt]-1)
+		r.places[it.attempt] = gone
 	}
 }
 
@@ -258,11 +265,27 @@ func (r *Runtime) stand(a *attempt) {
 	a.since = r.now
 }
 
+// at returns an attempt that is under way; nil for any other.
 func (r *Runtime) at(id planner.AttemptID) *attempt {
-	if id < 0 || int(id) >= len(r.attempts) {
+	if id < 0 || int(id) >= len(r.places) || r.places[id] <= 0 {
 		return nil
 	}
-	return &r.attempts[id]
+	return &r.attempts[r.places[id]-1]
+}
+
+// house gives a new attempt its place.
+func (r *Runtime) house(id planner.AttemptID) *attempt {
+	var k int32
+	if n := len(r.unused); n > 0 {
+		k = r.unused[n-1]
+		r.unused = r.unused[:n-1]
+		r.attempts[k] = attempt{}
+	} else {
+		k = int32(len(r.attempts))
+		r.attempts = append(r.attempts, attempt{})
+	}
+	r.places[id] = k + 1
+	return &r.attempts[k]
 }
 
 func (r *Runtime) push(it item) {

@@ -11,7 +11,16 @@ import (
 // section III-E, give it): where all nodes with room for the task have one speed, the task waits if it is believed to finish earlier on
 // the busy node that becomes idle first (the fastest, then the lowest id among equals). On nodes of several tasks, busy is a node
 // without room, and idle one with room for this task.
-type BusyFinishesFirst struct{ ends []release }
+type BusyFinishesFirst struct {
+	ends []release
+	// The busy node that becomes idle first is the same for all tasks of one need, until one starts.
+	now   planner.Time
+	round int64
+	due   int
+	need  unit.Vector
+	busy  planner.NodeID
+	from  planner.Time
+}
 
 type release struct {
 	at   planner.Time
@@ -25,22 +34,36 @@ func (b *BusyFinishesFirst) Waits(c *planner.Cycle, t planner.TaskID, idle plann
 	if nodes[c.Draft.Slowest(task.Need)].Speed != speed {
 		return false
 	}
-	busy, from := planner.NodeID(planner.None), unit.Never
-	for i := range nodes {
-		n := planner.NodeID(i)
-		if !task.Need.Fits(c.Capacity(n)) || task.Need.Fits(c.Draft.Free(n)) {
-			continue
-		}
-		if at := b.room(c, n, task.Need); at < from || at == from && busy != planner.None && nodes[n].Speed > nodes[busy].Speed {
-			busy, from = n, at
-		}
+	if r, ok := c.Est.(planner.Ranker); ok && r.BySpeed(task) && speed >= c.Draft.TopSpeed() {
+		return false // no node is faster
 	}
+	busy, from := b.first(c, task.Need)
 	if busy == planner.None {
 		return false
 	}
 	there, ok := c.Site(t, busy)
 	here, ok2 := c.Site(t, idle)
 	return ok && ok2 && max(there.From, from).Add(there.Dur) < here.From.Add(here.Dur)
+}
+
+// first returns the node without room for need that is believed to have it first, and when; None if all have room.
+func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.NodeID, planner.Time) {
+	if b.now == c.Now() && b.round == c.Round() && b.due == c.Draft.Dues() && b.need == need {
+		return b.busy, b.from
+	}
+	b.now, b.round, b.due, b.need = c.Now(), c.Round(), c.Draft.Dues(), need
+	b.busy, b.from = planner.None, unit.Never
+	nodes := c.Nodes()
+	for i := range nodes {
+		n := planner.NodeID(i)
+		if !need.Fits(c.Capacity(n)) || need.Fits(c.Draft.Free(n)) {
+			continue
+		}
+		if at := b.room(c, n, need); at < b.from || at == b.from && b.busy != planner.None && nodes[n].Speed > nodes[b.busy].Speed {
+			b.busy, b.from = n, at
+		}
+	}
+	return b.busy, b.from
 }
 
 // room returns when n is believed to have room for need: as its tasks end, each when it was planned to end, or now if that is past.
@@ -50,20 +73,24 @@ func (b *BusyFinishesFirst) room(c *planner.Cycle, n planner.NodeID, need unit.V
 		att := c.Attempt(a)
 		b.ends = append(b.ends, release{max(att.Until, c.Now()), att.Hold})
 	}
-	for seg := range c.Draft.Due() {
-		if seg.Node == n {
-			b.ends = append(b.ends, release{seg.End, seg.Hold})
+	if c.Draft.Dues() > 0 {
+		for seg := range c.Draft.Due() {
+			if seg.Node == n {
+				b.ends = append(b.ends, release{seg.End, seg.Hold})
+			}
 		}
 	}
-	slices.SortFunc(b.ends, func(x, y release) int {
-		switch {
-		case x.at < y.at:
-			return -1
-		case x.at > y.at:
-			return 1
-		}
-		return 0
-	})
+	if len(b.ends) > 1 {
+		slices.SortFunc(b.ends, func(x, y release) int {
+			switch {
+			case x.at < y.at:
+				return -1
+			case x.at > y.at:
+				return 1
+			}
+			return 0
+		})
+	}
 	free := c.Draft.Free(n)
 	for _, e := range b.ends {
 		if free = free.Add(e.hold); need.Fits(free) {

@@ -54,7 +54,9 @@ func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, fl
 }
 
 // BySpeed implements planner.Ranker.
-func (d *Declared) BySpeed(t *planner.Task) bool { return int(t.ID) >= len(d.tasks) || d.tasks[t.ID].on == nil }
+func (d *Declared) BySpeed(t *planner.Task) bool {
+	return int(t.ID) >= len(d.tasks) || d.tasks[t.ID].on == nil
+}
 
 // believed returns the run without the start of a container as a time and a factor.
 func (d *Declared) believed(t *planner.Task, n *planner.Node) (time.Duration, float64, planner.Source) {

@@ -94,7 +94,9 @@ func (h *History) Remaining(t *planner.Task, n *planner.Node, ran time.Duration)
 }
 
 // Unscaled implements planner.Ranker.
-func (h *History) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) { return h.Run(t, n).Run, 1 }
+func (h *History) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) {
+	return h.Run(t, n).Run, 1
+}
 
 // BySpeed implements planner.Ranker.
 func (h *History) BySpeed(t *planner.Task) bool { return h.Declared.BySpeed(t) }

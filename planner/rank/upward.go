@@ -24,7 +24,7 @@ type Upward struct {
 type flow struct {
 	known  bool
 	factor float64
-	length float64         // the highest rank, without the factor
+	length float64          // the highest rank, without the factor
 	sorted []planner.TaskID // by rank descending; made when it is first asked for
 }
 
