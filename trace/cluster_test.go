@@ -113,7 +113,7 @@ func TestWorkloadFileIsRead(t *testing.T) {
 	second.Name = "m-2"
 	third := trace.Arrival{Trace: "/abs/x.json", Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 11,
 		Costs: &trace.Costs{Seconds: map[string]map[string]time.Duration{"t1": {"fast-1": 14 * time.Second, "slow": 16 * time.Second}}}}
-	want := &trace.Workload{Name: "morning", Arrivals: []trace.Arrival{first, second, third}}
+	want := &trace.Workload{Name: "morning", Source: "some/dir/w.yaml", Repetitions: 1, Arrivals: []trace.Arrival{first, second, third}}
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("%+v\nwant %+v", w, want)
 	}

@@ -9,15 +9,25 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Workload is a workload file: which workflows arrive when, for whom, and how urgent they are.
+// Workload is a workload file: which workflows arrive when, for whom, and how urgent they are. It lists them, describes a stream of
+// them, or both.
 type Workload struct {
-	Name     string
-	Arrivals []Arrival // in file order; copies expanded
+	Name        string
+	Source      string    // path of the file, "-" for standard input
+	Arrivals    []Arrival // the listed ones, in file order; copies expanded
+	Stream      *Stream   // nil: there is none
+	Seed        uint64    // of every random choice of the stream; 0: not said
+	Repetitions int       // how many streams of different seeds the file stands for; at least 1
+	// WarmUp and CoolDown are how many workflows, by arrival, metrics leave out at the start and at the end.
+	WarmUp, CoolDown int
+	// ScaleTimes says that arrivals, releases and deadlines are scaled with the runtimes, so that the load stays the same.
+	ScaleTimes bool
 }
 
 // Arrival is one submission of a workflow.
@@ -43,14 +53,16 @@ type Costs struct {
 
 const maxArrivals = 1_000_000
 
-// IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key workflows.
+// IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key workflows
+// or the key mix.
 func IsWorkload(text []byte) bool {
 	text = bytes.TrimLeft(text, "\xef\xbb\xbf \t\r\n")
 	if bytes.HasPrefix(text, []byte("{")) {
-		return slices.Contains(jsonKeys(text), "workflows")
+		keys := jsonKeys(text)
+		return slices.Contains(keys, "workflows") || slices.Contains(keys, "mix")
 	}
 	keys := yamlKeys(text, true)
-	return keys["workflows"] && !keys["pegasus"]
+	return (keys["workflows"] || keys["mix"]) && !keys["pegasus"]
 }
 
 // ReadWorkload reads a workload file, YAML (or JSON, which is YAML); its schema is schema/workload.schema.json.
@@ -68,32 +80,86 @@ func IsWorkload(text []byte) bool {
 //	    image: busybox
 //	    copies: 1
 //	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
+//	seed: 7                     # without it --seed
+//	repetitions: 3              # streams of different seeds that the file stands for; 1
+//	warm_up: 1000               # workflows, by arrival, that metrics leave out at the start; 0
+//	cool_down: 1000             # at the end; 0
+//	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; true if there is a stream
 //
-// Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The first fault is returned as an error with its line. The
-// traces themselves are not opened.
+// The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The
+// first fault is returned as an error with its line. The traces themselves are not opened.
 func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", source, err)
 	}
 	var faults faultList
-	w := &Workload{}
+	w := &Workload{Source: source, Repetitions: 1}
 	if y, root := parseYAML(data, &faults); root != nil {
-		names := map[string]int{}
-		y.keyed(root, "the workload", []yamlKey{
-			{"name", y.string(&w.Name)},
-			{"workflows", func(v ast.Node) {
-				y.sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, filepath.Dir(source), names) })
-			}},
-		})
-		if len(w.Arrivals) == 0 && !HasErrors(faults.list) {
-			faults.fail("no-workflows", y.line(root), "", "a workload needs at least one workflow")
-		}
+		y.workload(w, root, filepath.Dir(source))
 	}
 	if faults := faults.sorted(); HasErrors(faults) {
 		return nil, fileError(source, "workload", faults[0])
 	}
 	return w, nil
+}
+
+func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
+	names, scaleSaid := map[string]int{}, false
+	stream := &Stream{Files: true, Line: y.line(root)}
+	given := map[string]int{} // lines of the keys that only a stream has
+	keys := []yamlKey{
+		{"name", y.string(&w.Name)},
+		{"workflows", func(v ast.Node) {
+			y.sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, dir, names) })
+		}},
+		{"seed", func(v ast.Node) {
+			n, err := strconv.ParseUint(y.text(v), 10, 64)
+			if err != nil || n == 0 {
+				y.faults.fail("bad-number", y.line(v), "", "seed is %q, but has to be a whole number above 0", y.text(v))
+			}
+			w.Seed = n
+		}},
+		{"repetitions", y.count(&w.Repetitions, "repetitions", 1, 100_000)},
+		{"warm_up", y.count(&w.WarmUp, "warm_up", 0, maxArrivals)},
+		{"cool_down", y.count(&w.CoolDown, "cool_down", 0, maxArrivals)},
+		{"scale_times", func(v ast.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
+	}
+	for _, k := range y.streamKeys(stream, dir) {
+		keys = append(keys, yamlKey{k.name, func(v ast.Node) { given[k.name] = y.line(v); k.read(v) }})
+	}
+	if !y.keyed(root, "the workload", keys) {
+		return
+	}
+	if line, mix := given["mix"]; mix {
+		stream.Line = line
+		w.Stream = stream
+		y.checkStream(stream)
+		if !scaleSaid {
+			w.ScaleTimes = true
+		}
+	} else {
+		for _, k := range y.streamKeys(stream, dir) {
+			if line, ok := given[k.name]; ok {
+				y.faults.fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix", k.name)
+			}
+		}
+	}
+	if HasErrors(y.faults.list) {
+		return
+	}
+	all := len(w.Arrivals)
+	if w.Stream != nil {
+		all += w.Stream.Count
+	}
+	switch {
+	case all == 0:
+		y.faults.fail("no-workflows", y.line(root), "", "a workload needs at least one workflow: list them as workflows, or describe a stream by mix and count")
+	case all > maxArrivals:
+		y.faults.fail("too-many", y.line(root), "", "more than %d workflows", maxArrivals)
+	case w.WarmUp+w.CoolDown >= all:
+		y.faults.fail("nothing-left", y.line(root), "", "warm_up %d and cool_down %d leave nothing of %d workflows to measure", w.WarmUp, w.CoolDown, all)
+	}
 }
 
 func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]int) {

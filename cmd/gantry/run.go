@@ -11,6 +11,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/docker"
+	"gantry/executor/load"
 	"gantry/sqlite"
 )
 
@@ -78,14 +79,10 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return fail(exitInput, err)
 	}
-	in := &inputs{paths: c.Args().Slice(), dir: c.String("inputs"), repair: c.Bool("repair"), platform: s.platform, warn: s.view.warn}
-	if in.dir != "" {
-		if in.dir, err = filepath.Abs(in.dir); err != nil {
-			return fail(exitInput, err)
-		}
-		if info, err := os.Stat(in.dir); err != nil || !info.IsDir() {
-			return failf(exitInput, "--inputs %s: it is not a directory", in.dir)
-		}
+	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1, Loader: load.Loader{Platform: s.platform,
+		Repair: c.Bool("repair"), TimeScale: set.TimeScale, Count: set.Count, Warn: s.view.warn}}
+	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
+		return err
 	}
 	pl, adm, err := s.planner()
 	if err != nil {
@@ -95,6 +92,7 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	if err != nil {
 		return err
 	}
+	set.WarmUp, set.CoolDown = in.warmUp, in.coolDown
 	emulated, err := s.check(subs)
 	if err != nil {
 		return err

@@ -24,21 +24,26 @@ import (
 
 // settings is what a run needs to know to begin, and to go on as it began: it is kept in the log.
 type settings struct {
-	Policy    string         `json:"policy"`
-	Seed      uint64         `json:"seed"`
-	TimeScale float64        `json:"time_scale"`
-	SizeScale float64        `json:"size_scale"`
-	Image     string         `json:"image,omitempty"`
-	Emulate   bool           `json:"emulate,omitempty"`
-	Fit       bool           `json:"fit,omitempty"`
-	Strict    bool           `json:"strict,omitempty"`
-	FailFast  bool           `json:"fail_fast,omitempty"`
-	Startup   time.Duration  `json:"startup_ns"`
-	Grace     time.Duration  `json:"grace_ns"`
-	Starts    int            `json:"starts,omitempty"`
-	Retries   []string       `json:"retries,omitempty"`
-	Cluster   *trace.Cluster `json:"cluster"`
-	Runtime   string         `json:"runtime"`
+	Policy    string        `json:"policy"`
+	Seed      uint64        `json:"seed"`
+	TimeScale float64       `json:"time_scale"`
+	SizeScale float64       `json:"size_scale"`
+	Image     string        `json:"image,omitempty"`
+	Emulate   bool          `json:"emulate,omitempty"`
+	Fit       bool          `json:"fit,omitempty"`
+	Strict    bool          `json:"strict,omitempty"`
+	FailFast  bool          `json:"fail_fast,omitempty"`
+	Startup   time.Duration `json:"startup_ns"`
+	Grace     time.Duration `json:"grace_ns"`
+	Starts    int           `json:"starts,omitempty"`
+	Retries   []string      `json:"retries,omitempty"`
+	Count     int           `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
+	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it leaves out of metrics.
+	Repetition int            `json:"repetition,omitempty"`
+	WarmUp     int            `json:"warm_up,omitempty"`
+	CoolDown   int            `json:"cool_down,omitempty"`
+	Cluster    *trace.Cluster `json:"cluster"`
+	Runtime    string         `json:"runtime"`
 }
 
 func (s *settings) encode() json.RawMessage {
@@ -54,6 +59,8 @@ func planFlags() []cli.Flag {
 		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"}, Usage: "virtual nodes from `FILE`; without it one node: this host, less a margin"},
 		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "scale runtimes of emulated tasks by `FACTOR`: 0.1 is ten times as fast"},
 		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "scale file sizes and memory of emulated tasks by `FACTOR`"},
+		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
+		&cli.IntFlag{Name: "repetition", Value: 1, Usage: "draw stream `N` of those that a workload file stands for, from 1 on"},
 		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of commands whose trace names none"},
 		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, those with a command and an image too"},
 		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files from outside; without it they are made up with the sizes of the trace"},
@@ -62,7 +69,7 @@ func planFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "fail-fast", Usage: "end everything at the first task that fails for good (otherwise independent branches go on)"},
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces where a rule allows it (gantry check says which)"},
 		&cli.BoolFlag{Name: "fit", Usage: "cut needs down to the largest node instead of refusing the workflow"},
-		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of every random choice"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of every random choice; a workload file may give the seed of its stream itself"},
 		&cli.StringFlag{Name: "name", Usage: "name of the run (made up if not given)"},
 		dirFlag(),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
@@ -72,7 +79,14 @@ func planFlags() []cli.Flag {
 
 func readSettings(c *cli.Context) (*settings, error) {
 	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
-		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"), Retries: c.StringSlice("retry")}
+		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"), Retries: c.StringSlice("retry"),
+		Count: c.Int("count"), Repetition: c.Int("repetition")}
+	if c.IsSet("count") && s.Count < 1 {
+		return nil, failf(exitUsage, "--count %d: at least one workflow", s.Count)
+	}
+	if s.Repetition < 1 {
+		return nil, failf(exitUsage, "--repetition %d: they count from 1", s.Repetition)
+	}
 	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
 		if !(f >= 0) || math.IsInf(f, 0) {
 			return nil, failf(exitUsage, "--%s %v: it has to be a number of at least 0", name, f)

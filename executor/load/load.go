@@ -1,0 +1,232 @@
+// Package load turns workload files and traces into submissions: it reads the traces, draws the streams, and says when each workflow
+// arrives. What it draws is a function of the file, the platform and the repetition alone.
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// maxShown is how many faults of a trace an error names.
+const maxShown = 10
+
+// Loader makes submissions. The zero Loader reads traces only: a workload with a cost matrix or an imposed utilisation needs a Platform.
+type Loader struct {
+	Platform *planner.Platform
+	Inputs   string // directory of the files from outside, where the workload does not say; "" if they are to be made up
+	Repair   bool   // repair traces where a rule allows it
+	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the workload says so.
+	TimeScale float64 // 0: 1
+	Count     int     // keep only so many workflows, the first to arrive; 0: all
+	Warn      func(format string, args ...any)
+
+	read map[[2]string]*trace.Workflow // by path and image: copies share what they were read from
+}
+
+// Submissions makes the submissions of one repetition of a workload, counted from 0, in order of arrival; names are unique. A stream
+// that is drawn again is the same; other repetitions have other seeds. It reads the traces that the workload names.
+func Submissions(w *trace.Workload, platform *planner.Platform, repetition int) ([]executor.Submission, error) {
+	l := &Loader{Platform: platform}
+	subs, err := l.Workload(w, repetition)
+	if err != nil {
+		return nil, err
+	}
+	return l.Order(subs), nil
+}
+
+// Order sorts submissions by arrival, gives them names that are different and usable as directories, and drops those beyond Count.
+func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
+	slices.SortStableFunc(subs, func(a, b executor.Submission) int { return cmp.Compare(a.At, b.At) })
+	if l.Count > 0 && l.Count < len(subs) {
+		clear(subs[l.Count:])
+		subs = subs[:l.Count]
+	}
+	seen, next := make(map[string]bool, len(subs)), map[string]int{}
+	for i := range subs {
+		base := executor.EscapeName(subs[i].Name)
+		name := base
+		for n := max(2, next[base]); seen[name]; n++ {
+			name = fmt.Sprintf("%s-%d", base, n)
+			next[base] = n
+		}
+		seen[name] = true
+		subs[i].Name = name
+	}
+	return subs
+}
+
+// Workload makes the submissions of one repetition of a workload, listed ones first.
+func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submission, error) {
+	subs := make([]executor.Submission, len(w.Arrivals))
+	for i := range w.Arrivals {
+		if err := l.listed(&subs[i], &w.Arrivals[i]); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", w.Source, w.Arrivals[i].Line, err)
+		}
+	}
+	if w.Stream != nil {
+		drawn, err := l.stream(w, repetition)
+		if err != nil {
+			return nil, err
+		}
+		subs = append(subs, drawn...)
+	}
+	if w.ScaleTimes && l.TimeScale > 0 && l.TimeScale != 1 {
+		for i := range subs {
+			for _, t := range []*planner.Time{&subs[i].At, &subs[i].Release, &subs[i].Due} {
+				if *t > 0 {
+					*t = max(1, planner.Time(float64(*t)*l.TimeScale+0.5))
+				}
+			}
+		}
+	}
+	return subs, nil
+}
+
+func (l *Loader) listed(sub *executor.Submission, a *trace.Arrival) error {
+	w, err := l.trace(a.Trace, a.Image)
+	if err != nil {
+		return err
+	}
+	*sub = executor.Submission{At: planner.Time(a.Arrive), Workflow: w, Name: cmp.Or(a.Name, w.Label), Tenant: a.Tenant, Class: class(a.Class),
+		Release: planner.Time(a.Release), Due: planner.Time(a.Deadline)}
+	if sub.Inputs, err = l.inputs(a.Inputs); err != nil {
+		return err
+	}
+	sub.Costs, err = l.costs(a, w)
+	return err
+}
+
+func (l *Loader) inputs(dir string) (string, error) {
+	if dir == "" {
+		return l.Inputs, nil
+	}
+	return filepath.Abs(dir)
+}
+
+func class(name string) planner.Class {
+	switch name {
+	case "deadline":
+		return planner.Deadline
+	case "low":
+		return planner.Low
+	}
+	return planner.Regular
+}
+
+// trace reads a trace once; tasks without an image get the one given.
+func (l *Loader) trace(path, image string) (*trace.Workflow, error) {
+	if w := l.read[[2]string{path, image}]; w != nil {
+		return w, nil
+	}
+	w, err := l.Trace(path)
+	if err != nil {
+		return nil, err
+	}
+	for t := range w.Tasks {
+		if w.Tasks[t].Image == "" {
+			w.Tasks[t].Image = image
+		}
+	}
+	if l.read == nil {
+		l.read = map[[2]string]*trace.Workflow{}
+	}
+	l.read[[2]string{path, image}] = w
+	return w, nil
+}
+
+// Trace reads the trace of a file, tells its warnings, and fills in what it lacks by the rules of trace.Impute.
+func (l *Loader) Trace(path string) (*trace.Workflow, error) {
+	w, faults, err := trace.Open(path, trace.ReadOptions{Repair: l.Repair})
+	if err != nil {
+		return nil, err
+	}
+	return l.Checked(path, w, faults)
+}
+
+// Checked does the rest of Trace for a workflow that was read.
+func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (*trace.Workflow, error) {
+	var wrong []string
+	for _, f := range faults {
+		line := path
+		if f.Line > 0 {
+			line = fmt.Sprintf("%s:%d", path, f.Line)
+		}
+		if f.Severity == trace.Error {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", line, f.Message))
+		} else if f.Rule != "unsafe-path" && l.Warn != nil { // admission refuses those where they matter
+			l.Warn("%s: %s", line, f.Message)
+		}
+	}
+	if len(wrong) > 0 {
+		more := ""
+		if n := len(wrong) - maxShown; n > 0 {
+			wrong, more = wrong[:maxShown], fmt.Sprintf("\n  and %d more: gantry check shows all", n)
+		}
+		return nil, fmt.Errorf("%s cannot be run:\n  %s%s", path, strings.Join(wrong, "\n  "), more)
+	}
+	if len(w.Tasks) == 0 {
+		return nil, fmt.Errorf("%s: the workflow has no tasks", path)
+	}
+	trace.Impute(w, trace.Defaults{})
+	return w, nil
+}
+
+// costs resolves a cost matrix, whose rows are tasks and whose columns are nodes, both by name. Tasks it does not name keep the runtime of
+// their trace.
+func (l *Loader) costs(a *trace.Arrival, w *trace.Workflow) ([][]int64, error) {
+	if a.Costs == nil {
+		return nil, nil
+	}
+	out := make([][]int64, len(w.Tasks))
+	left := maps.Clone(a.Costs.Seconds)
+	for i := range w.Tasks {
+		row, ok := left[w.Tasks[i].ID]
+		if !ok {
+			continue
+		}
+		delete(left, w.Tasks[i].ID)
+		out[i] = make([]int64, len(l.Platform.Nodes))
+		for n := range l.Platform.Nodes {
+			d, ok := row[l.Platform.Nodes[n].Name]
+			if !ok {
+				return nil, fmt.Errorf("costs %s: task %s has no cost on node %s of the cluster", a.Costs.Source, w.Tasks[i].ID, l.Platform.Nodes[n].Name)
+			}
+			out[i][n] = int64(d)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(left)) {
+		return nil, fmt.Errorf("costs %s: %s has no task %q", a.Costs.Source, a.Trace, id)
+	}
+	return out, nil
+}
+
+// Speeds is the sum of cores times speed over the nodes of a platform: what a utilisation is imposed on.
+func Speeds(p *planner.Platform) (sum float64) {
+	for i := range p.Nodes {
+		sum += float64(p.Nodes[i].Capacity[unit.CPU]) / 1000 * p.Nodes[i].Speed
+	}
+	return sum
+}
+
+// Work is what a workflow asks of the processors: the sum over its tasks of runtime (at speed 1) times cores.
+func Work(w *trace.Workflow) (sum time.Duration) {
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if t.Cores > 0 && t.Cores != 1 {
+			sum += time.Duration(float64(t.Runtime) * t.Cores)
+		} else {
+			sum += t.Runtime
+		}
+	}
+	return sum
+}

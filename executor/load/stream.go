@@ -1,0 +1,308 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/trace"
+	"gantry/trace/generate"
+)
+
+// Random choices beyond those of package generate have streams of their own, so that changing one leaves the others as they were.
+const (
+	tenantStream = 101 + iota
+	classStream
+	deadlineStream
+)
+
+// part is a source of the mix, ready to be drawn from.
+type part struct {
+	*trace.StreamSource
+	source generate.Source
+	sizes  []generate.SizeClass
+	inputs string
+	cores  float64 // work over total runtime: 1 where every task has one core
+}
+
+// stream draws the workflows of a stream.
+func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submission, error) {
+	s := w.Stream
+	fail := func(err error) ([]executor.Submission, error) {
+		return nil, fmt.Errorf("%s:%d: %w", w.Source, s.Line, err)
+	}
+	parts, err := l.parts(w)
+	if err != nil {
+		return nil, err
+	}
+	seed := max(1, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
+	recipes, of, err := draw(parts, s.Count, seed)
+	if err != nil {
+		return fail(err)
+	}
+	totals, mean, err := totals(s, parts, recipes, of, seed)
+	if err != nil {
+		return fail(err)
+	}
+	arrive, err := arrivals(&s.Arrivals, l.Platform)(s.Count, seed, func() (time.Duration, error) { return mean, nil })
+	if err != nil {
+		return fail(err)
+	}
+	count := s.Count
+	if l.Count > 0 { // no later one can be among the first so many
+		count = min(count, l.Count)
+	}
+	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream), rand.New(rand.NewPCG(seed, deadlineStream))
+	digits := len(fmt.Sprint(s.Count))
+	subs := make([]executor.Submission, count)
+	for i := range subs {
+		p := &parts[of[i]]
+		wf, err := recipes[i].Make(!s.Files)
+		if err == nil && totals != nil && totals[i] > 0 {
+			err = generate.Rescale(wf, totals[i])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", w.Source, p.Line, err)
+		}
+		if p.Generator != "" {
+			trace.Impute(wf, trace.Defaults{})
+		}
+		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Workflow: wf, Tenant: tenant(), Inputs: p.inputs,
+			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(wf.Label), digits, i+1)}
+		u := due.Float64()
+		subs[i].Class = planner.Regular
+		switch c := class(); {
+		case c == "low":
+			subs[i].Class = planner.Low
+		case s.Deadline != nil && (c == "deadline" || c == ""):
+			subs[i].Class = planner.Deadline
+			subs[i].Due = subs[i].At.Add(allowance(s.Deadline, wf, u))
+		}
+	}
+	return subs, nil
+}
+
+// parts resolves the sources of the mix: traces are read, and a directory of them shares the fraction.
+func (l *Loader) parts(w *trace.Workload) (parts []part, err error) {
+	s := w.Stream
+	for i := range s.Mix {
+		src := &s.Mix[i]
+		fail := func(err error) ([]part, error) { return nil, fmt.Errorf("%s:%d: %w", w.Source, src.Line, err) }
+		if src.Generator != "" {
+			sizes := src.Sizes
+			if len(sizes) == 0 {
+				sizes = s.Sizes
+			}
+			p := part{StreamSource: src, source: generate.Source{Fraction: src.Fraction, Kind: src.Generator}, cores: 1}
+			for _, c := range sizes {
+				p.sizes = append(p.sizes, generate.SizeClass{Fraction: c.Fraction, Min: c.Min, Max: c.Max, Even: c.Even})
+			}
+			if r := src.Random; r != nil {
+				p.source.Random = &generate.Choices{Fat: r.Fat, Density: r.Density, Regular: r.Regular, Jump: r.Jump, CCR: r.CCR}
+			}
+			// What cannot be made is told with its line.
+			alone := generate.Mix{Sizes: p.sizes, Sources: []generate.Source{p.source}}
+			alone.Sources[0].Fraction = 1
+			if _, err := alone.Draw(1, 1); err != nil {
+				return fail(err)
+			}
+			parts = append(parts, p)
+			continue
+		}
+		files, _, err := trace.Find([]string{src.Trace})
+		if err != nil {
+			return fail(err)
+		}
+		if len(files) == 0 {
+			return fail(fmt.Errorf("%s: no workflow traces there", src.Trace))
+		}
+		inputs, err := l.inputs(src.Inputs)
+		if err != nil {
+			return fail(err)
+		}
+		for _, f := range files {
+			wf, err := l.trace(f, src.Image)
+			if err != nil {
+				return fail(err)
+			}
+			p := part{StreamSource: src, inputs: inputs, cores: 1,
+				source: generate.Source{Fraction: src.Fraction / float64(len(files)), Workflow: wf}}
+			if total := generate.Total(wf); total > 0 {
+				p.cores = Work(wf).Seconds() / total.Seconds()
+			}
+			parts = append(parts, p)
+		}
+	}
+	return parts, nil
+}
+
+// draw says which part every workflow is from, and what it is. Which part a workflow is from does not depend on sizes.
+func draw(parts []part, n int, seed uint64) (recipes []generate.Recipe, of []int, err error) {
+	// Stand-ins tell which source was drawn; then every source draws with its own sizes.
+	var standIns, real generate.Mix
+	index := map[*trace.Workflow]int{}
+	for i := range parts {
+		stand := &trace.Workflow{}
+		index[stand] = i
+		standIns.Sources = append(standIns.Sources, generate.Source{Fraction: parts[i].source.Fraction, Workflow: stand})
+		real.Sources = append(real.Sources, parts[i].source)
+	}
+	which, err := standIns.Draw(n, seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	recipes, of = make([]generate.Recipe, n), make([]int, n)
+	bySizes := map[string][]generate.Recipe{}
+	for i := range which {
+		of[i] = index[which[i].Workflow]
+		p := &parts[of[i]]
+		if p.source.Workflow != nil {
+			recipes[i] = generate.Recipe{Tasks: len(p.source.Workflow.Tasks), Workflow: p.source.Workflow}
+			continue
+		}
+		key := fmt.Sprint(p.sizes)
+		drawn := bySizes[key]
+		if drawn == nil {
+			m := generate.Mix{Sizes: p.sizes, Sources: sized(parts, key, real.Sources)}
+			if drawn, err = m.Draw(n, seed); err != nil {
+				return nil, nil, err
+			}
+			bySizes[key] = drawn
+		}
+		recipes[i] = drawn[i]
+	}
+	return recipes, of, nil
+}
+
+// sized leaves sources of other sizes out of a mix without moving the others: a stand-in takes their places.
+func sized(parts []part, key string, sources []generate.Source) []generate.Source {
+	out := append([]generate.Source(nil), sources...)
+	for i := range out {
+		if parts[i].source.Workflow == nil && fmt.Sprint(parts[i].sizes) != key {
+			out[i] = generate.Source{Fraction: out[i].Fraction, Workflow: &trace.Workflow{}}
+		}
+	}
+	return out
+}
+
+// totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow: what a utilisation is imposed
+// by. The mean is that of the distribution where there is one, and else that of this very stream.
+func totals(s *trace.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration, mean time.Duration, err error) {
+	if s.Total.Distribution != "as-generated" {
+		d, err := distribution(&s.Total)
+		if err != nil {
+			return nil, 0, err
+		}
+		share, sum := 0.0, 0.0
+		for i := range parts {
+			share += parts[i].cores * parts[i].source.Fraction
+			sum += parts[i].source.Fraction
+		}
+		return d.Draw(len(recipes), seed), time.Duration(float64(d.Mean) * share / sum), nil
+	}
+	scaled := s.Total.Mean > 0
+	if !scaled && s.Arrivals.Utilisation == 0 {
+		return nil, 0, nil
+	}
+	all = make([]time.Duration, len(recipes))
+	total, work := 0.0, 0.0
+	for i := range recipes {
+		wf := recipes[i].Workflow
+		if wf == nil {
+			if wf, err = recipes[i].Make(true); err != nil {
+				return nil, 0, err
+			}
+		}
+		all[i] = generate.Total(wf)
+		total += all[i].Seconds()
+		work += all[i].Seconds() * parts[of[i]].cores
+	}
+	n := float64(len(recipes))
+	if !scaled {
+		return nil, time.Duration(work / n * 1e9), nil
+	}
+	if total == 0 {
+		return nil, 0, errors.New("total_runtime: the workflows have no runtimes that could be scaled to a mean")
+	}
+	factor := s.Total.Mean.Seconds() / (total / n)
+	for i := range all {
+		all[i] = time.Duration(float64(all[i])*factor + 0.5)
+	}
+	return all, time.Duration(work / n * factor * 1e9), nil
+}
+
+func distribution(t *trace.TotalRuntime) (*generate.Distribution, error) {
+	switch t.Distribution {
+	case "lognormal":
+		return generate.Lognormal(t.Mean, t.Variation)
+	case "constant":
+		return generate.Constant(t.Mean)
+	}
+	stages := []generate.Gamma{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 0.3, Shape: 45, Scale: 136.709}}
+	if len(t.Stages) > 0 {
+		stages = stages[:0]
+		for _, g := range t.Stages {
+			stages = append(stages, generate.Gamma{Weight: g.Weight, Shape: g.Shape, Scale: g.Scale})
+		}
+	}
+	d, err := generate.HyperGamma(stages...)
+	if err != nil || t.Mean == 0 {
+		return d, err
+	}
+	// The shape of the distribution stays; its scale brings the mean.
+	for i := range stages {
+		stages[i].Scale *= t.Mean.Seconds() / d.Mean.Seconds()
+	}
+	if d, err = generate.HyperGamma(stages...); err == nil {
+		d.Mean = t.Mean
+	}
+	return d, err
+}
+
+func arrivals(a *trace.ArrivalProcess, p *planner.Platform) generate.Arrivals {
+	switch a.Process {
+	case "poisson":
+		if a.Utilisation > 0 {
+			return generate.Utilised(a.Utilisation, Speeds(p))
+		}
+		return generate.Poisson(a.PerHour)
+	case "fixed":
+		return generate.Every(a.Interval)
+	case "trace":
+		return generate.Recorded(a.Times)
+	}
+	return generate.AtOnce()
+}
+
+// chooser draws names by their shares; "" where there are none.
+func chooser(shares []trace.Share, seed, stream uint64) func() string {
+	r, total := rand.New(rand.NewPCG(seed, stream)), 0.0
+	for _, s := range shares {
+		total += s.Fraction
+	}
+	return func() string {
+		u, last := r.Float64()*total, ""
+		for _, s := range shares {
+			if s.Fraction == 0 {
+				continue
+			}
+			if last = s.Name; u < s.Fraction {
+				break
+			}
+			u -= s.Fraction
+		}
+		return last
+	}
+}
+
+// allowance is the time from the arrival of a workflow to its deadline, u of the way from the low to the high end of the rule.
+func allowance(d *trace.DeadlineRule, w *trace.Workflow, u float64) time.Duration {
+	if d.After[1] > 0 {
+		return d.After[0] + time.Duration(u*float64(d.After[1]-d.After[0]))
+	}
+	return max(1, time.Duration((d.Factor[0]+u*(d.Factor[1]-d.Factor[0]))*w.Stats().CriticalPathSeconds*1e9))
+}

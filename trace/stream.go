@@ -1,0 +1,542 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Stream describes workflows that are drawn rather than listed: what they are, how much they work, and when they arrive.
+//
+//	count: 3000
+//	mix:                        # fractions are relative to each other; 1
+//	  - {generator: montage, fraction: 0.4}
+//	  - {generator: inspiral, fraction: 0.4, tasks: 100..200}     # its own sizes
+//	  - {generator: random, fraction: 0.1, fat: [0.2, 0.8], density: 0.1, regular: 0.9, jump: 1, ccr: 0}
+//	  - {trace: montage.dax, fraction: 0.1, inputs: data, image: busybox}     # or a directory of traces: equal shares
+//	tasks: 30                   # sizes of what generators make: a number, or a range 30..38
+//	sizes:                      # or classes of sizes
+//	  - {fraction: 0.75, tasks: 30..38, even: true}
+//	  - {fraction: 0.25, tasks: 40..198, even: true}
+//	files: true                 # false leaves the files of generated workflows out: nothing is read, written or copied
+//	total_runtime:              # of all tasks of a workflow; runtimes are scaled to it
+//	  distribution: hyper-gamma # lognormal, constant or as-generated
+//	  mean: 1h                  # as-generated: one factor for the whole stream brings its mean there
+//	  stages: [{weight: 0.7, shape: 5, scale: 501.266}, {weight: 0.3, shape: 45, scale: 136.709}]     # these are the default
+//	  variation: 1              # of lognormal: standard deviation over mean
+//	arrivals:
+//	  process: poisson          # fixed, batch or trace
+//	  rate: 98/h                # or
+//	  utilisation: 0.98         # of the cluster: rate = utilisation x sum of cores x speed / mean work of a workflow
+//	  interval: 10s             # of fixed
+//	  times: times.csv          # of trace: a time a line, as a duration or in seconds after the start; or
+//	  column: 2                 # that column of lines with several, 1 being the first
+//	tenants: [{name: a, fraction: 2}, {name: b, fraction: 1}]
+//	classes: {deadline: 0.3, regular: 0.5, low: 0.2}
+//	deadlines: {factor: 2..5}   # arrival + factor x critical path (at speed 1), uniform; or {after: 1h..3h}: arrival + that.
+//	                            # Of the workflows of class deadline: all of them without classes
+type Stream struct {
+	Count    int
+	Mix      []StreamSource
+	Sizes    []SizeClass // of generated workflows whose source has none of its own
+	Files    bool
+	Total    TotalRuntime
+	Arrivals ArrivalProcess
+	Tenants  []Share
+	Classes  []Share
+	Deadline *DeadlineRule // nil: there are none
+	Line     int
+}
+
+// StreamSource is a share of the workflows of a stream: made by a generator, or read from a trace.
+type StreamSource struct {
+	Fraction  float64     // relative to the other sources
+	Generator string      // or
+	Trace     string      // path of a trace or of a directory of traces, resolved
+	Inputs    string      // directory with the files of the trace from outside, resolved; "" if they are to be made up
+	Image     string      // container image of the tasks that name none
+	Sizes     []SizeClass // nil: those of the stream
+	Random    *RandomChoices
+	Line      int
+}
+
+// SizeClass is a share of the workflows with sizes uniform on Min to Max tasks.
+type SizeClass struct {
+	Fraction float64
+	Min, Max int
+	Even     bool // even sizes only
+}
+
+// RandomChoices has the values that each parameter of random workflows is drawn from; an empty list is the generator's default.
+type RandomChoices struct {
+	Fat, Density, Regular []float64
+	Jump, CCR             []int
+}
+
+// TotalRuntime is the distribution that the total runtimes of workflows are scaled to.
+type TotalRuntime struct {
+	Distribution string        // hyper-gamma, lognormal, constant or as-generated
+	Mean         time.Duration // 0: not said
+	Variation    float64       // of lognormal: standard deviation over mean
+	Stages       []GammaStage  // of hyper-gamma; empty: not said
+}
+
+// GammaStage is one of the Gamma distributions that a hyper-Gamma distribution draws from.
+type GammaStage struct {
+	Weight, Shape float64
+	Scale         float64 // seconds
+}
+
+// ArrivalProcess says when workflows arrive.
+type ArrivalProcess struct {
+	Process     string // poisson, fixed, batch or trace
+	PerHour     float64
+	Utilisation float64 // instead of PerHour; 1 is full
+	Interval    time.Duration
+	Times       []time.Duration
+}
+
+// Share is a named share of the workflows.
+type Share struct {
+	Name     string
+	Fraction float64
+}
+
+// DeadlineRule sets deadlines by a multiple of the critical path, or by a time, after the arrival; drawn uniformly from low to high.
+type DeadlineRule struct {
+	Factor [2]float64
+	After  [2]time.Duration // instead of Factor, if the second is above 0
+}
+
+const maxTasks = 10_000_000
+
+func (y *yamlDoc) streamKeys(s *Stream, dir string) []yamlKey {
+	return []yamlKey{
+		{"count", y.count(&s.Count, "count", 1, maxArrivals)},
+		{"mix", func(v ast.Node) { y.sequence(v, "mix", func(v ast.Node) { y.source(s, v, dir) }) }},
+		{"tasks", y.tasks(&s.Sizes)},
+		{"sizes", y.sizes(&s.Sizes)},
+		{"files", y.bool(&s.Files, "files")},
+		{"total_runtime", func(v ast.Node) { y.total(&s.Total, v) }},
+		{"arrivals", func(v ast.Node) { y.arrivals(&s.Arrivals, v, dir) }},
+		{"tenants", func(v ast.Node) {
+			y.sequence(v, "tenants", func(v ast.Node) {
+				t := Share{Fraction: 1}
+				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) && t.Name == "" {
+					y.faults.fail("missing-name", y.line(v), "", "a tenant without a name; give it one")
+				}
+				s.Tenants = append(s.Tenants, t)
+			})
+		}},
+		{"classes", func(v ast.Node) {
+			s.Classes = []Share{{Name: "deadline"}, {Name: "regular"}, {Name: "low"}}
+			y.keyed(v, "classes", []yamlKey{{"deadline", y.share(&s.Classes[0].Fraction)}, {"regular", y.share(&s.Classes[1].Fraction)},
+				{"low", y.share(&s.Classes[2].Fraction)}})
+			if s.Classes[0].Fraction+s.Classes[1].Fraction+s.Classes[2].Fraction == 0 {
+				y.faults.fail("bad-value", y.line(v), "", "classes: give at least one of deadline, regular and low a fraction above 0")
+			}
+		}},
+		{"deadlines", func(v ast.Node) { y.deadlines(s, v) }},
+	}
+}
+
+// checkStream refuses what does not go together.
+func (y *yamlDoc) checkStream(s *Stream) {
+	if HasErrors(y.faults.list) {
+		return
+	}
+	if s.Total.Distribution == "" {
+		s.Total.Distribution = "as-generated"
+	}
+	if s.Arrivals.Process == "" {
+		s.Arrivals.Process = "batch"
+	}
+	total := 0.0
+	for _, src := range s.Mix {
+		total += src.Fraction
+		if src.Generator != "" && len(src.Sizes) == 0 && len(s.Sizes) == 0 {
+			y.faults.fail("missing-size", src.Line, "", "how large are the workflows of generator %s? Say tasks, such as 30 or 30..38, or sizes", src.Generator)
+		}
+	}
+	tenants := 0.0
+	for _, t := range s.Tenants {
+		tenants += t.Fraction
+	}
+	hasDeadlines := len(s.Classes) == 0 || s.Classes[0].Fraction > 0
+	switch {
+	case len(s.Mix) == 0:
+		y.faults.fail("no-workflows", s.Line, "", "mix is empty; name a generator or a trace")
+	case total == 0:
+		y.faults.fail("bad-value", s.Line, "", "the fractions of mix have to sum to more than 0")
+	case s.Count == 0:
+		y.faults.fail("missing-count", s.Line, "", "a mix without count: say how many workflows there are")
+	case s.Arrivals.Process == "trace" && len(s.Arrivals.Times) < s.Count:
+		y.faults.fail("few-times", s.Line, "", "%d recorded arrival times for %d workflows", len(s.Arrivals.Times), s.Count)
+	case len(s.Tenants) > 0 && tenants == 0:
+		y.faults.fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")
+	case s.Deadline == nil && len(s.Classes) > 0 && hasDeadlines:
+		y.faults.fail("missing-deadline", s.Line, "", "workflows of class deadline need a deadline: say deadlines, such as {factor: 2}")
+	case s.Deadline != nil && !hasDeadlines:
+		y.faults.fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and classes gives it no fraction")
+	}
+}
+
+func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
+	src, r := StreamSource{Fraction: 1, Line: y.line(v)}, RandomChoices{}
+	random := ""
+	choice := func(name string, read func(ast.Node)) yamlKey {
+		return yamlKey{name, func(v ast.Node) { random = name; read(v) }}
+	}
+	unit := func(x float64) bool { return x >= 0 && x <= 1 }
+	if !y.keyed(v, "a part of the mix", []yamlKey{
+		{"generator", y.string(&src.Generator)},
+		{"trace", y.string(&src.Trace)},
+		{"fraction", y.share(&src.Fraction)},
+		{"tasks", y.tasks(&src.Sizes)},
+		{"sizes", y.sizes(&src.Sizes)},
+		{"inputs", y.string(&src.Inputs)},
+		{"image", y.string(&src.Image)},
+		choice("fat", y.numbers(&r.Fat, "fat", unit, "from 0 to 1")),
+		choice("density", y.numbers(&r.Density, "density", unit, "from 0 to 1")),
+		choice("regular", y.numbers(&r.Regular, "regular", unit, "from 0 to 1")),
+		choice("jump", y.wholes(&r.Jump, "jump", 1, 1_000_000)),
+		choice("ccr", y.wholes(&r.CCR, "ccr", 0, 3)),
+	}) {
+		return
+	}
+	switch {
+	case (src.Generator == "") == (src.Trace == ""):
+		y.faults.fail("bad-source", src.Line, "", "a part of the mix has either a generator or a trace")
+		return
+	case src.Trace != "" && len(src.Sizes) > 0:
+		y.faults.fail("bad-source", src.Line, "", "a trace has its own size: tasks and sizes are for generators")
+	case src.Generator != "" && (src.Inputs != "" || src.Image != ""):
+		y.faults.fail("bad-source", src.Line, "", "inputs and image are for traces: generated workflows are emulated")
+	case random != "" && !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen"):
+		y.faults.fail("bad-source", src.Line, "", "%s is for generator random", random)
+	}
+	if random != "" {
+		src.Random = &r
+	}
+	if src.Trace != "" {
+		src.Trace = below(dir, src.Trace)
+	}
+	if src.Inputs != "" {
+		src.Inputs = below(dir, src.Inputs)
+	}
+	s.Mix = append(s.Mix, src)
+}
+
+// tasks reads one class of sizes.
+func (y *yamlDoc) tasks(to *[]SizeClass) func(ast.Node) {
+	return func(v ast.Node) {
+		c := SizeClass{Fraction: 1}
+		y.size(&c)(v)
+		y.setSizes(to, v, []SizeClass{c})
+	}
+}
+
+func (y *yamlDoc) setSizes(to *[]SizeClass, v ast.Node, sizes []SizeClass) {
+	if *to != nil {
+		y.faults.fail("duplicate-key", y.line(v), "", "tasks and sizes exclude each other")
+	}
+	*to = sizes
+}
+
+func (y *yamlDoc) sizes(to *[]SizeClass) func(ast.Node) {
+	return func(v ast.Node) {
+		sizes, total := []SizeClass{}, 0.0
+		y.sequence(v, "sizes", func(v ast.Node) {
+			c := SizeClass{Fraction: 1}
+			if !y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)}, {"even", y.bool(&c.Even, "even")}}) {
+				return
+			}
+			if c.Max == 0 && !HasErrors(y.faults.list) {
+				y.faults.fail("missing-size", y.line(v), "", "a size class without tasks, such as 30 or 30..38")
+			}
+			if c.Even && c.Min == c.Max && c.Min%2 == 1 {
+				y.faults.fail("bad-value", y.line(v), "", "there is no even size from %d to %d", c.Min, c.Max)
+			}
+			total += c.Fraction
+			sizes = append(sizes, c)
+		})
+		if total == 0 && !HasErrors(y.faults.list) {
+			y.faults.fail("bad-value", y.line(v), "", "the fractions of sizes have to sum to more than 0")
+		}
+		y.setSizes(to, v, sizes)
+	}
+}
+
+// size reads "30", "30..38" or [30, 38].
+func (y *yamlDoc) size(c *SizeClass) func(ast.Node) {
+	return func(v ast.Node) {
+		ends := y.ends(v)
+		lo, err := strconv.Atoi(ends[0])
+		hi, err2 := strconv.Atoi(ends[1])
+		if err != nil || err2 != nil || lo < 1 || hi < lo || hi > maxTasks {
+			y.faults.fail("bad-number", y.line(v), "", "tasks has to be a number such as 30 or a range such as 30..38, from 1 to %d", maxTasks)
+			return
+		}
+		c.Min, c.Max = lo, hi
+	}
+}
+
+// ends splits a range "a..b" or [a, b]; a single value is both of its ends.
+func (y *yamlDoc) ends(v ast.Node) [2]string {
+	if list, ok := y.value(v).(*ast.SequenceNode); ok {
+		if len(list.Values) != 2 {
+			return [2]string{}
+		}
+		return [2]string{y.text(list.Values[0]), y.text(list.Values[1])}
+	}
+	low, high, ok := strings.Cut(y.text(v), "..")
+	if !ok {
+		high = low
+	}
+	return [2]string{strings.TrimSpace(low), strings.TrimSpace(high)}
+}
+
+func (y *yamlDoc) total(t *TotalRuntime, v ast.Node) {
+	line := y.line(v)
+	positive := func(x float64) bool { return x > 0 && x <= 1e12 }
+	if !y.keyed(v, "total_runtime", []yamlKey{
+		{"distribution", y.string(&t.Distribution)},
+		{"mean", y.duration(&t.Mean, "mean")},
+		{"variation", y.number(&t.Variation, "variation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0 and up to 100")},
+		{"stages", func(v ast.Node) {
+			y.sequence(v, "stages", func(v ast.Node) {
+				g := GammaStage{Weight: 1}
+				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, "above 0")},
+					{"shape", y.number(&g.Shape, "shape", positive, "above 0")}, {"scale", y.number(&g.Scale, "scale", positive, "above 0, in seconds")}})
+				if (g.Shape == 0 || g.Scale == 0) && !HasErrors(y.faults.list) {
+					y.faults.fail("bad-value", y.line(v), "", "a stage needs a shape and a scale in seconds")
+				}
+				t.Stages = append(t.Stages, g)
+			})
+		}},
+	}) || HasErrors(y.faults.list) {
+		return
+	}
+	fail := func(format string, args ...any) {
+		y.faults.fail("bad-total", line, "", "total_runtime: "+format, args...)
+	}
+	switch d := t.Distribution; {
+	case d != "hyper-gamma" && d != "lognormal" && d != "constant" && d != "as-generated":
+		fail("distribution is %q, but has to be hyper-gamma, lognormal, constant or as-generated", d)
+	case t.Mean == 0 && (d == "lognormal" || d == "constant"):
+		fail("%s needs a mean, such as 1h", d)
+	case t.Variation == 0 && d == "lognormal":
+		fail("lognormal needs a variation: standard deviation over mean")
+	case t.Variation > 0 && d != "lognormal":
+		fail("variation is for lognormal")
+	case len(t.Stages) > 0 && d != "hyper-gamma":
+		fail("stages are for hyper-gamma")
+	}
+}
+
+func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
+	line, times, column := y.line(v), "", 0
+	given := map[string]bool{}
+	only := func(name string, read func(ast.Node)) yamlKey {
+		return yamlKey{name, func(v ast.Node) { given[name] = true; read(v) }}
+	}
+	if !y.keyed(v, "arrivals", []yamlKey{
+		{"process", y.string(&a.Process)},
+		only("rate", func(v ast.Node) { y.rate(&a.PerHour, v) }),
+		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0; 1 is full")),
+		only("interval", y.duration(&a.Interval, "interval")),
+		only("times", y.string(&times)),
+		only("column", y.count(&column, "column", 1, 1000)),
+	}) || HasErrors(y.faults.list) {
+		return
+	}
+	fail := func(format string, args ...any) {
+		y.faults.fail("bad-arrivals", line, "", "arrivals: "+format, args...)
+	}
+	takes, ok := map[string][]string{"poisson": {"rate", "utilisation"}, "fixed": {"interval"}, "batch": nil, "trace": {"times", "column"}}[a.Process]
+	if !ok {
+		fail("process is %q, but has to be poisson, fixed, batch or trace", a.Process)
+		return
+	}
+	for _, name := range takes {
+		delete(given, name)
+	}
+	for _, name := range []string{"rate", "utilisation", "interval", "times", "column"} {
+		if given[name] {
+			fail("%s is not for process %s", name, a.Process)
+			return
+		}
+	}
+	switch {
+	case a.Process == "poisson" && (a.PerHour == 0) == (a.Utilisation == 0):
+		fail("poisson needs either a rate, such as 98/h, or a utilisation, such as 0.98")
+	case a.Process == "fixed" && a.Interval == 0:
+		fail("fixed needs an interval above 0, such as 10s; batch lets all arrive at once")
+	case a.Process == "trace" && times == "":
+		fail("trace needs times: a file with a time a line")
+	case a.Process == "trace":
+		var err error
+		if a.Times, err = readTimes(below(dir, times), column); err != nil {
+			fail("times %v", err)
+		}
+	}
+}
+
+// rate reads "98/h", "1/22s" or "0.5/s": arrivals per duration.
+func (y *yamlDoc) rate(perHour *float64, v ast.Node) {
+	text := y.text(v)
+	number, per, _ := strings.Cut(text, "/")
+	per = strings.TrimSpace(per)
+	if per != "" && (per[0] < '0' || per[0] > '9') && per[0] != '.' {
+		per = "1" + per
+	}
+	n, err := parseNumber(strings.TrimSpace(number))
+	d, err2 := time.ParseDuration(cmp.Or(strings.Replace(per, "min", "m", 1), "0"))
+	rate := n / d.Hours()
+	if err != nil || err2 != nil || !(rate > 0) || math.IsInf(rate, 0) {
+		y.faults.fail("bad-number", y.line(v), "", "rate is %q, but has to be arrivals per time, such as 98/h, 0.5/s or 1/22s", text)
+		return
+	}
+	*perHour = rate
+}
+
+func (y *yamlDoc) deadlines(s *Stream, v ast.Node) {
+	d, given := &DeadlineRule{}, 0
+	if !y.keyed(v, "deadlines", []yamlKey{
+		{"factor", func(v ast.Node) {
+			given++
+			for i, text := range y.ends(v) {
+				x, err := parseNumber(text)
+				if err != nil || !(x > 0 && x <= 1e6) {
+					y.faults.fail("bad-number", y.line(v), "", "factor has to be a number above 0 such as 2, or a range such as 1.5..4")
+					return
+				}
+				d.Factor[i] = x
+			}
+			if d.Factor[1] < d.Factor[0] {
+				y.faults.fail("bad-number", y.line(v), "", "factor: the range ends before it begins")
+			}
+		}},
+		{"after", func(v ast.Node) {
+			given++
+			for i, text := range y.ends(v) {
+				x, err := time.ParseDuration(text)
+				if err != nil || x <= 0 {
+					y.faults.fail("bad-duration", y.line(v), "", "after has to be a duration above 0 such as 1h, or a range such as 1h..3h")
+					return
+				}
+				d.After[i] = x
+			}
+			if d.After[1] < d.After[0] {
+				y.faults.fail("bad-duration", y.line(v), "", "after: the range ends before it begins")
+			}
+		}},
+	}) {
+		return
+	}
+	if given != 1 && !HasErrors(y.faults.list) {
+		y.faults.fail("bad-value", y.line(v), "", "deadlines: say either factor, of the critical path, or after, a time")
+	}
+	s.Deadline = d
+}
+
+// readTimes reads a time a line: seconds or a duration. Lines that begin with # or ; are comments, and so is a first line of words.
+// Fields are separated by commas, semicolons or white space; column 0 is the only one.
+func readTimes(path string, column int) ([]time.Duration, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []time.Duration
+	header := true
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' })
+		if column == 0 && len(fields) != 1 {
+			return nil, fmt.Errorf("%s: line %d has %d fields: say which column has the times", path, i+1, len(fields))
+		}
+		if column > len(fields) {
+			return nil, fmt.Errorf("%s: line %d has no column %d", path, i+1, column)
+		}
+		text := strings.Trim(fields[max(0, column-1)], `"`)
+		d, err := parseSeconds(text)
+		if err != nil {
+			d, err = time.ParseDuration(text)
+		}
+		if err != nil && header {
+			header = false
+			continue
+		}
+		header = false
+		if err != nil || d < 0 {
+			return nil, fmt.Errorf("%s: line %d: %q is not a time: give seconds, or a duration such as 1h30m, from 0 on", path, i+1, text)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// count reads a whole number into to.
+func (y *yamlDoc) count(to *int, what string, least, most int) func(ast.Node) {
+	return func(v ast.Node) {
+		n, err := strconv.Atoi(y.text(v))
+		if err != nil || n < least || n > most {
+			y.faults.fail("bad-number", y.line(v), "", "%s is %q, but has to be a whole number from %d to %d", what, y.text(v), least, most)
+			return
+		}
+		*to = n
+	}
+}
+
+func (y *yamlDoc) bool(to *bool, what string) func(ast.Node) {
+	return func(v ast.Node) {
+		switch text := y.text(v); text {
+		case "true", "false":
+			*to = text == "true"
+		default:
+			y.faults.fail("bad-value", y.line(v), "", "%s is %q, but has to be true or false", what, text)
+		}
+	}
+}
+
+// share reads a fraction, which is relative to the others.
+func (y *yamlDoc) share(to *float64) func(ast.Node) {
+	return y.number(to, "fraction", func(x float64) bool { return x >= 0 && x <= 1e9 }, "0 or more")
+}
+
+// numbers reads a number or a list of them.
+func (y *yamlDoc) numbers(to *[]float64, what string, ok func(float64) bool, must string) func(ast.Node) {
+	return func(v ast.Node) {
+		read := func(v ast.Node) {
+			x := math.NaN()
+			y.number(&x, what, ok, must)(v)
+			*to = append(*to, x)
+		}
+		if _, list := y.value(v).(*ast.SequenceNode); list {
+			y.sequence(v, what, read)
+			return
+		}
+		read(v)
+	}
+}
+
+// wholes is the same for whole numbers.
+func (y *yamlDoc) wholes(to *[]int, what string, least, most int) func(ast.Node) {
+	return func(v ast.Node) {
+		var xs []float64
+		y.numbers(&xs, what, func(x float64) bool { return x == math.Trunc(x) && x >= float64(least) && x <= float64(most) },
+			fmt.Sprintf("a whole number from %d to %d", least, most))(v)
+		for _, x := range xs {
+			*to = append(*to, int(x))
+		}
+	}
+}
