@@ -207,7 +207,9 @@ func (a *attempt) running(since time.Time, lives bool) {
 	}
 	if d := a.l.Spec.TimeLimit; d > 0 {
 		a.limitLeft = d - time.Since(since)
-		a.armLimit()
+		if !a.paused {
+			a.armLimit()
+		}
 	}
 	if a.why != 0 && !r.closing { // killed while it started
 		r.work.Add(1)
@@ -633,13 +635,7 @@ func (a *attempt) applyPause(announce bool) {
 		if want == is || over || r.ctx.Err() != nil {
 			return
 		}
-		err := r.call(r.ctx, func(ctx context.Context) error {
-			if want {
-				return r.cli.ContainerPause(ctx, a.id)
-			}
-			return r.cli.ContainerUnpause(ctx, a.id)
-		})
-		if err != nil && !strings.Contains(err.Error(), "already paused") && !strings.Contains(err.Error(), "is not paused") {
+		if err := a.freeze(want); err != nil {
 			if !strings.Contains(err.Error(), "is not running") && !errdefs.IsNotFound(err) && r.ctx.Err() == nil {
 				r.warn("pause", fmt.Sprintf("suspend or resume %s: %v", a, err))
 			}
@@ -662,7 +658,7 @@ func (a *attempt) applyPause(announce bool) {
 			}
 		} else {
 			a.pausedFor += now.Sub(a.pausedAt)
-			if a.limit != nil {
+			if a.l.Spec.TimeLimit > 0 {
 				a.armLimit()
 			}
 			if announce {
@@ -671,6 +667,20 @@ func (a *attempt) applyPause(announce bool) {
 		}
 		r.mu.Unlock()
 	}
+}
+
+// freeze pauses or unpauses the container; one that is so already is no error.
+func (a *attempt) freeze(want bool) error {
+	err := a.r.call(a.r.ctx, func(ctx context.Context) error {
+		if want {
+			return a.r.cli.ContainerPause(ctx, a.id)
+		}
+		return a.r.cli.ContainerUnpause(ctx, a.id)
+	})
+	if err != nil && (strings.Contains(err.Error(), "already paused") || strings.Contains(err.Error(), "is not paused")) {
+		return nil
+	}
+	return err
 }
 
 // emulated reports whether the task emulator does the work.

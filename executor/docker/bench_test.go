@@ -3,6 +3,8 @@ package docker_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/docker"
+	"gantry/executor/emulate"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -45,6 +48,12 @@ func benchmarkIO(c *docker.Config) {
 }
 
 func BenchmarkEngineLoop(b *testing.B) {
+	for _, kind := range []string{"emulated", "real"} {
+		b.Run(kind, func(b *testing.B) { engineLoop(b, kind == "real") })
+	}
+}
+
+func engineLoop(b *testing.B, real bool) {
 	cfg := settings(b, benchmarkIO)
 	cli, err := docker.Connect(b.Context(), "")
 	if err != nil {
@@ -62,15 +71,23 @@ func BenchmarkEngineLoop(b *testing.B) {
 		return []*blkiodev.ThrottleDevice{{Path: dev.Path, Rate: rate}}
 	}
 	pids := int64(docker.DefaultPIDs)
+	image, program, logs := cfg.TaskImage, []string{docker.TaskProgram, "/spec.json"}, container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
+	binds := []mount.Mount{{Type: mount.TypeBind, Source: cfg.Dir, Target: cfg.Dir}, {Type: mount.TypeBind, Source: cfg.Dir, Target: "/mnt", ReadOnly: true}}
+	if err := (&emulate.Spec{}).Write(filepath.Join(cfg.Dir, "spec.json")); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.Chmod(cfg.Dir, 0o777); err != nil {
+		b.Fatal(err)
+	}
+	if program[1] = filepath.Join(cfg.Dir, "spec.json"); real {
+		image, program, logs = busybox, []string{"/bin/true"}, container.LogConfig{Type: "none"}
+	}
 	one := func(i int) error {
 		ctx := context.Background()
-		c, err := cli.ContainerCreate(ctx, &container.Config{Image: cfg.TaskImage, Entrypoint: []string{docker.TaskProgram}, Cmd: []string{"/dev/null"},
+		c, err := cli.ContainerCreate(ctx, &container.Config{Image: image, Entrypoint: program[:1], Cmd: program[1:],
 			NetworkDisabled: true, User: "65534:65534", WorkingDir: cfg.Dir, Env: []string{"HOME=/tmp"}, Labels: map[string]string{docker.LabelRun: cfg.Run}},
 			&container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-				Tmpfs:     map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
-				LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
-				Mounts: []mount.Mount{{Type: mount.TypeBind, Source: cfg.Dir, Target: cfg.Dir},
-					{Type: mount.TypeBind, Source: "/etc", Target: "/mnt", ReadOnly: true}},
+				Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"}, LogConfig: logs, Mounts: binds,
 				Resources: container.Resources{PidsLimit: &pids, CPUPeriod: 20000, CPUQuota: 20000, Memory: 64 << 20, MemorySwap: 64 << 20,
 					BlkioDeviceReadBps: limit(200 << 20), BlkioDeviceWriteBps: limit(200 << 20),
 					BlkioDeviceReadIOps: limit(4000), BlkioDeviceWriteIOps: limit(4000)}},

@@ -158,7 +158,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 			r.mu.Unlock()
 			continue
 		}
-		a.id, a.adopted = c.ID, true
+		a.id, a.adopted, a.wantPaused = c.ID, true, l.Suspended
 		r.work.Add(1)
 		r.mu.Unlock()
 		go a.adopt()
@@ -195,15 +195,16 @@ func (a *attempt) adopt() {
 		r.warn("watch", err.Error())
 	}
 	begun, _ := c.times()
-	r.mu.Lock()
-	a.paused, a.wantPaused = c.State.Paused, a.l.Suspended
-	a.pausedAt = time.Now()
-	r.mu.Unlock()
-	a.usage.Started = min(max(r.at(begun), a.l.Queued), r.Now())
-	a.running(begun, c.State.Running)
-	if a.paused != a.wantPaused {
-		a.applyPause(false) // as the log has it: nothing new is to be told
+	frozen := c.State.Paused
+	if c.State.Running && frozen != a.l.Suspended { // as the log has it, silently
+		if a.freeze(a.l.Suspended) == nil {
+			frozen = a.l.Suspended
+		}
 	}
+	r.mu.Lock()
+	a.paused, a.pausedAt = frozen, time.Now()
+	r.mu.Unlock()
+	a.running(begun, c.State.Running)
 	a.follow()
 }
 
