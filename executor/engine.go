@@ -150,6 +150,9 @@ func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]
 		return nil, e.obey(ctx, c, ok)
 	default:
 	}
+	if r, ok := e.Runtime.(Instant); ok && r.Instant() {
+		return e.waitFor(ctx, until, underWay)
+	}
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	heard := make(chan func() error, 1)

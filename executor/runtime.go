@@ -45,6 +45,9 @@ type Recoverer interface {
 	Recover(ctx context.Context, live []Launch) error
 }
 
+// Instant is a Runtime whose Next may never keep anybody waiting, as that of a simulation: nothing has to watch it.
+type Instant interface{ Instant() bool }
+
 // Launch is an order to start, with all that a runtime needs to know.
 type Launch struct {
 	Attempt   planner.AttemptID

@@ -46,6 +46,7 @@ type Cycle struct {
 	now     Time
 	round   int64
 	wake    Time
+	settled bool
 	explain func(TaskID, Reason)
 }
 
@@ -69,6 +70,9 @@ func (c *Cycle) Explain(t TaskID, r Reason) { c.explain(t, r) }
 
 // WakeAt asks for a round at that instant, if none comes before.
 func (c *Cycle) WakeAt(at Time) { c.wake = min(c.wake, at) }
+
+// Settle says that another round at this instant would order nothing more: without it one follows every round that ordered something.
+func (c *Cycle) Settle() { c.settled = true }
 
 // Site is a way to house a task.
 type Site struct {

@@ -56,7 +56,11 @@ func (f *freeIndex) refresh(d *Draft) {
 	for _, n := range f.dirty {
 		f.stale[n] = false
 		i := f.half + int(f.place[n])
-		f.tree[i] = d.Free(n)
+		free := d.Free(n)
+		if f.tree[i] == free {
+			continue
+		}
+		f.tree[i] = free
 		for i > 1 {
 			i /= 2
 			above := f.tree[2*i].Max(f.tree[2*i+1])

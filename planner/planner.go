@@ -92,7 +92,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	p.draft.begin(at)
 	p.waits = p.waits[:0]
 	c := &p.cycle
-	c.News, c.now, c.round, c.wake = p.state.news, at, p.round, unit.Never
+	c.News, c.now, c.round, c.wake, c.settled = p.state.news, at, p.round, unit.Never, false
 	if err := p.policy.Plan(ctx, c); err != nil {
 		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
 	}
@@ -104,7 +104,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 		p.wake = c.wake
 	}
 	orders := p.draft.orders(p.est)
-	p.again = len(orders) > 0
+	p.again = len(orders) > 0 && !c.settled
 	if len(orders)+len(p.waits) == 0 {
 		p.idle.Round = p.round
 		return &p.idle, nil // most rounds; nobody keeps it

@@ -33,7 +33,10 @@ type Runtime struct {
 	bodies   []planner.Body
 }
 
-var _ executor.Runtime = (*Runtime)(nil)
+var (
+	_ executor.Runtime = (*Runtime)(nil)
+	_ executor.Instant = (*Runtime)(nil)
+)
 
 const gone = -1
 
@@ -185,6 +188,9 @@ func (r *Runtime) Kill(ctx context.Context, id planner.AttemptID, why planner.Ou
 
 // Forget implements executor.Runtime.
 func (r *Runtime) Forget(ctx context.Context, id planner.AttemptID) error { return nil }
+
+// Instant implements executor.Instant.
+func (r *Runtime) Instant() bool { return true }
 
 // Close implements executor.Runtime.
 func (r *Runtime) Close() error { return nil }
