@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ type Admitter struct {
 	Fit       bool    // cut needs down to the largest node instead of refusing
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
+	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the task was declared,
+	// and concerns what is emulated or simulated: programs run as long as they do.
+	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Named is told the name of every kind when it first appears; nil if nobody wants to know.
 	Named func(k planner.KindID, name string)
 
@@ -72,8 +76,37 @@ func (a *Admitter) declare(adm *Admission) {
 		if adm.Submission.Workflow.Tasks[i].Imputed.Has(trace.Runtime) {
 			source = planner.SourceDefault
 		}
-		a.Declare(adm.Arrived.Tasks[i].ID, spec.Run, spec.RunOn, source)
+		// The specification may hold what really happens instead.
+		scale := a.TimeScale
+		if len(spec.Command) > 0 {
+			scale = 1
+		}
+		run, on := declaredRuns(&adm.Submission, i, scale)
+		a.Declare(adm.Arrived.Tasks[i].ID, run, on, source)
 	}
+}
+
+// declaredRuns is how long task i of a submission is declared to run on a node of speed 1, and on each node where there is a cost matrix.
+func declaredRuns(sub *Submission, i int, scale float64) (run time.Duration, on []time.Duration) {
+	if sub.Costs != nil && sub.Costs[i] != nil {
+		on = make([]time.Duration, len(sub.Costs[i]))
+		for n, c := range sub.Costs[i] {
+			on[n] = scaled(time.Duration(c), scale)
+		}
+	}
+	return scaled(sub.Workflow.Tasks[i].Runtime, scale), on
+}
+
+// Truth returns how long a task really runs that is declared to run for the given times.
+func (a *Admitter) Truth(t planner.TaskID, run time.Duration, on []time.Duration) (time.Duration, []time.Duration) {
+	if a.Actual == nil {
+		return run, on
+	}
+	on = slices.Clone(on)
+	for n := range on {
+		on[n] = a.Actual(t, on[n])
+	}
+	return a.Actual(t, run), on
 }
 
 // Admit numbers a workflow. An error means that it cannot run on this platform, or not safely; nothing was changed then.
@@ -118,6 +151,11 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		t.Kind = a.kind(w.Tasks[i].Kind, adm)
 	}
 	a.declare(adm)
+	if a.Actual != nil {
+		for i := range specs {
+			specs[i].Run, specs[i].RunOn = a.Truth(arrived.Tasks[i].ID, specs[i].Run, specs[i].RunOn)
+		}
+	}
 	if _, ok := a.tenants[sub.Tenant]; !ok {
 		a.tenants[sub.Tenant] = planner.TenantID(len(a.tenants))
 	}
@@ -195,13 +233,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 		scale = a.TimeScale
 	}
 	spec.TimeLimit = scaled(t.TimeLimit, scale)
-	spec.Run = scaled(t.Runtime, scale)
-	if sub.Costs != nil && sub.Costs[i] != nil {
-		spec.RunOn = make([]time.Duration, len(sub.Costs[i]))
-		for n, c := range sub.Costs[i] {
-			spec.RunOn[n] = scaled(time.Duration(c), scale)
-		}
-	}
+	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Inputs = pick(adm.Files, t.Inputs)
 	spec.Outputs = pick(adm.Files, t.Outputs)
 	need, memory, err := a.need(sub, t)
@@ -247,6 +279,7 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 
 // Check tells whether a submission can be admitted, and changes nothing.
 func (a *Admitter) Check(sub *Submission) error {
+	a.prepare()
 	w := sub.Workflow
 	if _, err := topological(w); err != nil {
 		return fmt.Errorf("workflow %s: %w", sub.Name, err)

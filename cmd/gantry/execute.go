@@ -50,6 +50,8 @@ type session struct {
 	view     *progress
 	out      *cli.Context
 	engine   *executor.Engine
+	history  *predict.History // nil: estimates come from elsewhere
+	window   int              // of the history: measurements of each kind
 }
 
 func (s *session) close() {
@@ -110,11 +112,12 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	if err != nil {
 		return nil, nil, fail(exitUsage, err)
 	}
-	declared := &predict.Declared{Startup: s.set.Startup}
-	pl := planner.New(s.platform, rules, pol, declared, s.set.Seed)
 	adm := s.admitter()
-	adm.Declare = declared.Declare
-	return pl, adm, nil
+	est, err := s.estimator(adm)
+	if err != nil {
+		return nil, nil, err
+	}
+	return planner.New(s.platform, rules, pol, est, s.set.Seed), adm, nil
 }
 
 func (s *session) admitter() *executor.Admitter {

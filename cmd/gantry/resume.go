@@ -46,6 +46,9 @@ func (s *session) resume(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.recall(c.Context); err != nil {
+		return err
+	}
 	s.engine = &executor.Engine{Planner: pl, Admit: adm}
 	emulated := false
 	err = s.log.Replay(c.Context, func(e planner.Event, a *executor.Admission) error {

@@ -37,7 +37,7 @@ any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
-		Flags: append(planFlags(),
+		Flags: append(append(planFlags(), estimateFlags("history; declared with --runtime null or --errors")...),
 			&cli.BoolFlag{Name: "strict", Usage: "what this host cannot enforce is an error instead of a warning"},
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster that asks for more than this host has"},
 			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts, Usage: "containers that are started at once: more only wait for each other"},
@@ -65,6 +65,13 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			}
 			if set.Starts < 1 {
 				return failf(exitUsage, "--starts %d: at least one", set.Starts)
+			}
+			usual := "declared"
+			if set.Runtime == "docker" {
+				usual = "history"
+			}
+			if err := set.readEstimates(c, usual); err != nil {
+				return err
 			}
 			return begin(c, set, sqlite.Durable)
 		},
@@ -127,6 +134,9 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 			return fail(exitHost, err)
 		} else if err != nil {
 			return fail(exitInput, err)
+		}
+		if err := s.recall(c.Context); err != nil {
+			return err
 		}
 	}
 	rt, err := s.runtime(c.Context, started, 0, emulated)

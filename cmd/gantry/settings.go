@@ -37,7 +37,9 @@ type settings struct {
 	Grace     time.Duration `json:"grace_ns"`
 	Starts    int           `json:"starts,omitempty"`
 	Retries   []string      `json:"retries,omitempty"`
-	Count     int           `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
+	Errors    string        `json:"errors,omitempty"`    // error model; "" is none
+	Estimator string        `json:"estimator,omitempty"` // "" is declared
+	Count     int           `json:"count,omitempty"`     // of the workflows, the first to arrive; 0: all
 	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it leaves out of metrics.
 	Repetition int            `json:"repetition,omitempty"`
 	WarmUp     int            `json:"warm_up,omitempty"`

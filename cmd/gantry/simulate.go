@@ -16,7 +16,7 @@ of their node, or what the cost matrix of the workload says; copies between node
 cluster file allow.
 
    gantry simulate --policy heft --cluster nodes.yaml montage.dax`,
-		Flags: append(planFlags(),
+		Flags: append(append(planFlags(), estimateFlags("declared")...),
 			&cli.DurationFlag{Name: "startup", Usage: "what starting a container takes, for every task"},
 			&cli.BoolFlag{Name: "no-log", Usage: "keep no log: print the makespan only"},
 		),
@@ -28,6 +28,9 @@ cluster file allow.
 			set.Runtime, set.Startup = "sim", c.Duration("startup")
 			if set.Startup < 0 {
 				return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
+			}
+			if err := set.readEstimates(c, "declared"); err != nil {
+				return err
 			}
 			return begin(c, set, sqlite.Bulk)
 		},

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/predict"
+)
+
+// estimateFlags say what policies believe; run and simulate share them.
+func estimateFlags(usual string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "estimator", DefaultText: usual, Usage: "what policies believe of runtimes, `NAME`: declared (the trace), " +
+			"history[:N] (the mean of up to N runs of the same task type that the log measured in earlier runs on the same runtime and scales, and " +
+			"of those of this run; declared where there are none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
+			"tasks; M is 1000), oracle (simulate only: the truth)"},
+		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, static:F, random1:F (a factor for each " +
+			"workflow), random2:F (seconds at random, scaled by --time-scale), or uniform:U: estimates stay, and what happens varies; without " +
+			"--estimator they apply to all estimates"},
+	}
+}
+
+const usualWindow = 1000
+
+// estimatorKind is a parsed --estimator.
+type estimatorKind struct {
+	name   string
+	window int // of history and corrected
+}
+
+func parseEstimator(text string) (estimatorKind, error) {
+	name, value, has := strings.Cut(text, ":")
+	e := estimatorKind{name: name, window: usualWindow}
+	switch name {
+	case "declared", "oracle":
+		if has {
+			return e, fmt.Errorf("--estimator %s: %s takes no parameter", text, name)
+		}
+	case "history", "corrected":
+		if !has {
+			break
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > 10_000_000 {
+			return e, fmt.Errorf("--estimator %s: give a whole number above 0, as in %s:%d", text, name, usualWindow)
+		}
+		e.window = n
+	default:
+		return e, fmt.Errorf("--estimator %s: it is declared, history, corrected or oracle", text)
+	}
+	return e, nil
+}
+
+// readEstimates takes the flags over; usual is the estimator where nothing is said.
+func (s *settings) readEstimates(c *cli.Context, usual string) error {
+	m, err := predict.ParseErrorModel(c.String("errors"))
+	if err != nil {
+		return failf(exitUsage, "--errors: %w", err)
+	}
+	s.Errors = m.String()
+	switch {
+	case c.IsSet("estimator"):
+		s.Estimator = c.String("estimator")
+	case m.Kind != predict.NoError:
+		s.Estimator = "declared" // history would believe what it measured instead
+	default:
+		s.Estimator = usual
+	}
+	e, err := parseEstimator(s.Estimator)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if e.name == "oracle" && s.Runtime != "sim" {
+		return failf(exitUsage, "--estimator oracle: only a simulation knows the truth; declared believes the trace")
+	}
+	return nil
+}
+
+// errorModel is how estimates, or reality, go wrong in this run.
+func (s *settings) errorModel() (predict.ErrorModel, error) {
+	if s.Errors == "" {
+		return predict.ErrorModel{}, nil
+	}
+	m, err := predict.ParseErrorModel(s.Errors)
+	m.Seed = s.Seed
+	if m.Kind == predict.Random2 { // its estimates are seconds, whatever is declared
+		m.Factor *= s.TimeScale
+	}
+	return m, err
+}
+
+// estimator makes what policies believe, and tells it and admission of each other.
+func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
+	model, err := s.set.errorModel()
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	kind := estimatorKind{name: "declared"}
+	if s.set.Estimator != "" {
+		if kind, err = parseEstimator(s.set.Estimator); err != nil {
+			return nil, fail(exitUsage, err)
+		}
+	}
+	if model.Kind == predict.Uniform {
+		adm.Actual = model.Actual
+	}
+	declared := &predict.Declared{Startup: s.set.Startup, Model: model}
+	adm.Declare = declared.Declare
+	switch kind.name {
+	case "history":
+		s.history, s.window = &predict.History{Declared: declared}, kind.window
+		adm.Named = s.history.Name
+		return s.history, nil
+	case "corrected":
+		return predict.NewCorrected(declared, kind.window), nil
+	case "oracle":
+		declared.Model = predict.ErrorModel{}
+		adm.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
+			run, on = adm.Truth(t, run, on)
+			declared.Declare(t, run, on, planner.SourceOracle)
+		}
+	}
+	return declared, nil
+}
+
+// recall tells the history what earlier runs measured, before this one begins or goes on.
+func (s *session) recall(ctx context.Context) error {
+	if s.history == nil || s.log == nil {
+		return nil
+	}
+	past, err := s.log.History(ctx, s.window)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	for _, m := range past {
+		s.history.Prior(m.Kind, m.Ran, m.Speed)
+	}
+	return nil
+}
