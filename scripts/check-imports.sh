@@ -23,7 +23,7 @@ may() {
 while read -r pkg imp; do
 	case $imp in
 	github.com/docker/docker/*) [[ $pkg == gantry/executor/docker || $pkg == gantry/scripts/benchmark ]] || refuse "$pkg" "$imp" "only executor/docker has a Docker client (and the benchmark that compares it)" ;;
-	github.com/mattn/go-sqlite3) [[ $pkg == gantry/sqlite ]] || refuse "$pkg" "$imp" "only sqlite has a database driver" ;;
+	github.com/mattn/go-sqlite3) [[ $pkg == gantry/sqlite || $pkg == gantry/sqlite/results ]] || refuse "$pkg" "$imp" "only sqlite has a database driver" ;;
 	github.com/urfave/cli/*) [[ $pkg == gantry/cmd/gantry ]] || refuse "$pkg" "$imp" "only cmd/gantry has a flag library" ;;
 	github.com/containerd/cgroups/*) [[ $pkg == gantry/cgroup ]] || refuse "$pkg" "$imp" "only cgroup talks to the kernel's control groups" ;;
 	os | os/* | io | io/* | net | net/* | database/* | syscall | log | log/*)
@@ -40,12 +40,16 @@ while read -r pkg imp; do
 		gantry/executor)
 			may "$pkg" "$imp" "the engine knows the planner and traces, runtimes and stores by their interfaces" \
 				gantry/trace gantry/planner 'gantry/planner/*' ;;
+		gantry/executor/metrics) may "$pkg" "$imp" "metrics know the engine's events" gantry/planner 'gantry/planner/*' gantry/executor ;;
+		gantry/executor/experiment)
+			may "$pkg" "$imp" "experiments simulate loads and measure; stores come by their interface" \
+				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/load gantry/executor/metrics gantry/executor/sim ;;
 		gantry/executor/*)
 			may "$pkg" "$imp" "runtimes know the engine, never each other, the log or the commands" \
 				gantry/trace gantry/planner 'gantry/planner/*' gantry/cgroup gantry/executor gantry/executor/emulate "$pkg/*" ;;
 		gantry/sqlite | gantry/sqlite/*)
 			may "$pkg" "$imp" "the log knows the engine and what it logs, no runtime" \
-				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/sqlite 'gantry/sqlite/*' ;;
+				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/experiment gantry/executor/metrics gantry/sqlite 'gantry/sqlite/*' ;;
 		gantry/cmd/gantry-task) may "$pkg" "$imp" "the task emulator stays small" gantry/executor/emulate gantry/executor/docker/launch ;;
 		esac
 		;;

@@ -136,5 +136,6 @@ func commands() []*cli.Command {
 		checkCommand(),
 		convertCommand(),
 		generateCommand(),
+		experimentCommand(),
 	}
 }

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/experiment"
+	"gantry/sqlite"
+	"gantry/sqlite/results"
+	"gantry/trace"
+)
+
+func experimentCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "experiment",
+		Usage:     "simulate all combinations of policies, loads, errors and other factors",
+		ArgsUsage: "FILE",
+		Description: `FILE says which workload on which cluster, and which parameters take which values. Every combination is simulated as
+often as the file says; repetitions differ in their seeds, combinations do not, so that policies meet the same workflows and errors. Runs go
+side by side on all cores. What comes out depends on the files alone, not on the order of the runs or on --jobs.
+
+   gantry experiment slowdown.yaml                into slowdown.sqlite
+   gantry experiment --quick slowdown.yaml        the short variant of the file, into slowdown-quick.sqlite
+   gantry compare slowdown.sqlite                 policies side by side, with confidence intervals
+   gantry report slowdown.sqlite --out figures    tables and figures
+
+An interrupted experiment goes on with the same command: runs that have ended are kept. More repetitions or values can be added to the file
+later in the same way. Runs whose system diverges are cut off by the limits of the file, and counted.
+
+Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, and workload.KEY with any path of keys of the
+workload file. The schema is trace/schema/experiment.schema.json.
+
+Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be written, 75 another gantry
+writes them, 130 interrupted and resumable.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Usage: "keep the results in `FILE`", DefaultText: "NAME.sqlite"},
+			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "runs at once", DefaultText: "one per core"},
+			&cli.BoolFlag{Name: "quick", Usage: "the short variant: with the values below quick in FILE"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return failf(exitUsage, "experiment: name one experiment file")
+			}
+			if c.IsSet("jobs") && c.Int("jobs") < 1 {
+				return failf(exitUsage, "--jobs %d: at least one", c.Int("jobs"))
+			}
+			return runExperiment(c, c.Args().First())
+		},
+	}
+}
+
+func runExperiment(c *cli.Context, path string) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(100) // many short runs: time matters more than memory
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return failf(exitInput, "experiment: %w", err)
+	}
+	x, err := trace.ReadExperiment(f, path, c.Bool("quick"))
+	f.Close()
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	out := c.String("o")
+	if out == "" {
+		out = filepath.Base(x.Name) + ".sqlite"
+		if c.Bool("quick") {
+			out = filepath.Base(x.Name) + "-quick.sqlite"
+		}
+	}
+	jobs := c.Int("jobs")
+	if jobs == 0 {
+		jobs = runtime.NumCPU()
+	}
+	view := newExperimentView(c.App.ErrWriter, c.Bool("quiet"))
+	r := &experiment.Runner{File: x, Jobs: jobs, Report: view.report}
+	if err := r.Check(); err != nil {
+		return fail(exitInput, err)
+	}
+	db, err := results.Create(out, results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(), Settings: map[string]any{
+		"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events}})
+	switch {
+	case errors.Is(err, results.ErrHeld):
+		return fail(exitHeld, err)
+	case errors.Is(err, results.ErrOther):
+		return fail(exitInput, err)
+	case err != nil:
+		return fail(exitHost, err)
+	}
+	r.Store = db
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = r.Run(ctx)
+	view.end()
+	err = errors.Join(err, db.Close())
+	p := view.last
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return failf(exitInterrupted, "stopped after %d of %d runs: the same command goes on", p.Done, p.Runs)
+	case sqlite.IsDisk(err):
+		return fail(exitHost, err)
+	case err != nil:
+		return fail(exitInternal, err)
+	}
+	view.line("%s: %d runs, %d of them kept from before, %d diverged, in %s", out, p.Done, p.Kept, p.Diverged, time.Since(view.begun).Round(time.Millisecond))
+	if p.Failed > 0 {
+		return failf(exitTasksFailed, "%d runs could not be run; the first: %s", p.Failed, view.failed)
+	}
+	view.line("gantry compare %s has the tables, gantry report %s --out DIR the figures", out, out)
+	return nil
+}
+
+// experimentView tells how far an experiment is: a line that is redrawn on a terminal, few plain lines elsewhere.
+type experimentView struct {
+	out    io.Writer
+	quiet  bool
+	bar    *progressbar.ProgressBar
+	begun  time.Time
+	last   experiment.Progress
+	next   time.Time // plain lines: when the next is due
+	failed string
+}
+
+const plainEvery = 15 * time.Second
+
+func newExperimentView(out io.Writer, quiet bool) *experimentView {
+	return &experimentView{out: out, quiet: quiet, begun: time.Now(), next: time.Now().Add(plainEvery)}
+}
+
+func (v *experimentView) line(format string, args ...any) {
+	if !v.quiet {
+		fmt.Fprintf(v.out, format+"\n", args...)
+	}
+}
+
+func (v *experimentView) report(p experiment.Progress) {
+	if p.Last != nil && p.Last.State == experiment.Failed && v.failed == "" {
+		v.failed = p.Last.Cell.String() + ": " + p.Last.Message
+	}
+	if v.last.Runs == 0 && !v.quiet {
+		v.line("%s to simulate", plural(p.Runs, "run"))
+		if terminal(os.Stderr) {
+			v.bar = progressbar.NewOptions(max(p.Runs, 1), progressbar.OptionSetWriter(v.out), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
+				progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
+				progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionUseANSICodes(true))
+		}
+	}
+	v.last = p
+	if v.quiet {
+		return
+	}
+	if v.bar != nil {
+		if p.Left > 0 {
+			v.bar.Describe("about " + p.Left.Round(time.Second).String() + " left")
+		}
+		_ = v.bar.Set(min(p.Done, max(p.Runs, 1)))
+		return
+	}
+	if now := time.Now(); now.After(v.next) && p.Done < p.Runs {
+		v.line("%d of %d runs, %d diverged, about %s left", p.Done, p.Runs, p.Diverged, p.Left.Round(time.Second))
+		v.next = now.Add(plainEvery)
+	}
+}
+
+func (v *experimentView) end() {
+	if v.bar != nil {
+		_ = v.bar.Clear()
+	}
+}

@@ -1,0 +1,299 @@
+// Package experiment runs simulations over all combinations of the values of factors, side by side. What a run gives is a function of its
+// parameters, its repetition and the files it is made from: neither the order of the runs nor how many run at once matters.
+package experiment
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/trace"
+)
+
+// Param is a parameter and its value.
+type Param struct{ Name, Value string }
+
+// Cell is one combination of parameters; each of its repetitions is a run.
+type Cell struct {
+	Params []Param // by name
+	// Inputs is a digest of the workload and cluster files: a cell of changed files is another cell.
+	Inputs string
+
+	policy    string
+	errors    predict.ErrorModel
+	estimator estimator
+	startup   time.Duration
+	load      *workload
+}
+
+// Get returns the value of a parameter, "" if the cell does not have it.
+func (c *Cell) Get(name string) string {
+	for _, p := range c.Params {
+		if p.Name == name {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+// Key is the identity of a cell, as JSON.
+func (c *Cell) Key() string {
+	m := map[string]string{"inputs": c.Inputs}
+	for _, p := range c.Params {
+		m[p.Name] = p.Value
+	}
+	text, _ := json.Marshal(m) // of a map of strings: it cannot fail, and its keys are sorted
+	return string(text)
+}
+
+func (c *Cell) String() string {
+	parts := make([]string, len(c.Params))
+	for i, p := range c.Params {
+		parts[i] = p.Name + "=" + p.Value
+	}
+	return strings.Join(parts, " ")
+}
+
+// workload is a workload on a platform, as cells share it.
+type workload struct {
+	file     *trace.Workload
+	platform *planner.Platform
+	digest   string
+}
+
+// plan makes cells of the parameters of an experiment.
+type plan struct {
+	file  *trace.Experiment
+	loads map[string]*workload // by the parameters that make them
+	texts map[string][]byte    // by path
+}
+
+func newPlan(x *trace.Experiment) *plan {
+	return &plan{file: x, loads: map[string]*workload{}, texts: map[string][]byte{}}
+}
+
+// product returns all combinations of the values of a block, the last factor varying fastest.
+func product(block []trace.Factor) [][]Param {
+	out := [][]Param{nil}
+	for _, f := range block {
+		var next [][]Param
+		for _, have := range out {
+			for _, v := range f.Values {
+				next = append(next, append(slices.Clone(have), Param{f.Name, v}))
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+// cell resolves a combination. The error says what is wrong with it.
+func (p *plan) cell(params []Param) (*Cell, error) {
+	c := &Cell{Params: slices.Clone(params)}
+	slices.SortFunc(c.Params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
+	fail := func(err error) (*Cell, error) { return nil, fmt.Errorf("experiment %s: %s: %w", p.file.Source, c, err) }
+	spec := c.Get("policy")
+	for _, x := range c.Params {
+		if key, ok := strings.CutPrefix(x.Name, "policy."); ok {
+			if strings.Contains(spec, ":") {
+				spec += "," + key + "=" + x.Value
+			} else {
+				spec += ":" + key + "=" + x.Value
+			}
+		}
+	}
+	var err error
+	if _, err = policy.Parse(spec); err != nil {
+		return fail(err)
+	}
+	c.policy = spec
+	if text := c.Get("errors"); text != "" {
+		if c.errors, err = predict.ParseErrorModel(text); err != nil {
+			return fail(err)
+		}
+	}
+	if c.estimator, err = parseEstimator(c.Get("estimator")); err != nil {
+		return fail(err)
+	}
+	if text := c.Get("startup"); text != "" {
+		if c.startup, err = time.ParseDuration(text); err != nil || c.startup < 0 {
+			return fail(fmt.Errorf("startup %q: it has to be a duration of at least 0 with its unit, such as 150ms", text))
+		}
+	}
+	if c.load, err = p.workload(c); err != nil {
+		return fail(err)
+	}
+	c.Inputs = c.load.digest
+	return c, nil
+}
+
+// workload reads the workload and the cluster of a cell, with the values of its factors put in.
+func (p *plan) workload(c *Cell) (*workload, error) {
+	var key []string
+	var edits []Param
+	for _, x := range c.Params {
+		path := x.Name
+		if path == "utilisation" {
+			path = trace.Utilisation
+		}
+		if rest, ok := strings.CutPrefix(path, "workload."); ok {
+			edits = append(edits, Param{rest, x.Value})
+		}
+		if x.Name == "cluster" || x.Name == "workload" || path != x.Name || strings.HasPrefix(path, "workload.") {
+			key = append(key, path+"="+x.Value)
+		}
+	}
+	id := strings.Join(key, "\x00")
+	if w := p.loads[id]; w != nil {
+		return w, nil
+	}
+	w := &workload{}
+	path := p.path(c.Get("workload"))
+	text, err := p.read(path)
+	if err != nil {
+		return nil, err
+	}
+	base := text
+	for _, e := range edits {
+		if text, err = put(text, e.Name, e.Value); err != nil {
+			return nil, fmt.Errorf("workload %s: %w", path, err)
+		}
+	}
+	// What is wrong with the file itself is told with its own lines.
+	if w.file, err = trace.ReadWorkload(bytes.NewReader(base), path); err == nil && len(edits) > 0 {
+		w.file, err = trace.ReadWorkload(bytes.NewReader(text), path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.file.Seed != 0 {
+		w.file.Seed = p.file.Seed
+	}
+	clusterPath := p.path(c.Get("cluster"))
+	clusterText, err := p.read(clusterPath)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := trace.ReadCluster(bytes.NewReader(clusterText), clusterPath)
+	if err != nil {
+		return nil, err
+	}
+	if w.platform, err = executor.PlatformOf(cluster); err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", clusterPath, err)
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%d\x00%s\x00%s", p.file.Seed, base, clusterText)
+	w.digest = hex.EncodeToString(sum.Sum(nil)[:8])
+	p.loads[id] = w
+	return w, nil
+}
+
+func (p *plan) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(p.file.Source), name)
+}
+
+func (p *plan) read(path string) ([]byte, error) {
+	if text, ok := p.texts[path]; ok {
+		return text, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p.texts[path] = text
+	return text, nil
+}
+
+// put sets the value at a path of keys, separated by dots, in a YAML document; numbers are positions in lists, from 0.
+func put(doc []byte, path, value string) ([]byte, error) {
+	var root any
+	if err := yaml.UnmarshalWithOptions(doc, &root, yaml.UseOrderedMap()); err != nil {
+		return nil, err
+	}
+	var v any
+	if err := yaml.UnmarshalWithOptions([]byte(value), &v, yaml.UseOrderedMap()); err != nil {
+		return nil, fmt.Errorf("value %q of %s: %w", value, path, err)
+	}
+	root, err := set(root, strings.Split(path, "."), v)
+	if err != nil {
+		return nil, fmt.Errorf("factor workload.%s: %w", path, err)
+	}
+	return yaml.Marshal(root)
+}
+
+func set(at any, path []string, value any) (any, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	switch n := at.(type) {
+	case nil:
+		sub, err := set(nil, path[1:], value)
+		return yaml.MapSlice{{Key: path[0], Value: sub}}, err
+	case yaml.MapSlice:
+		for i := range n {
+			if fmt.Sprint(n[i].Key) == path[0] {
+				sub, err := set(n[i].Value, path[1:], value)
+				n[i].Value = sub
+				return n, err
+			}
+		}
+		sub, err := set(nil, path[1:], value)
+		return append(n, yaml.MapItem{Key: path[0], Value: sub}), err
+	case []any:
+		i, err := strconv.Atoi(path[0])
+		if err != nil || i < 0 || i >= len(n) {
+			return nil, fmt.Errorf("%s is no position in a list of %d", path[0], len(n))
+		}
+		n[i], err = set(n[i], path[1:], value)
+		return n, err
+	}
+	return nil, fmt.Errorf("there is no key %s in %v", path[0], at)
+}
+
+// estimator is what policies believe, beside errors: declared, corrected by the last m completed tasks, history, or the truth.
+type estimator struct {
+	kind string
+	last int
+}
+
+func parseEstimator(text string) (estimator, error) {
+	kind, m, has := strings.Cut(text, ":")
+	e := estimator{kind, 1000}
+	switch kind {
+	case "":
+		e.kind = "declared"
+		return e, nil
+	case "corrected":
+		if !has {
+			return e, nil
+		}
+		n, err := strconv.Atoi(m)
+		if err != nil || n < 1 || n > 1_000_000 {
+			return e, fmt.Errorf("estimator %q: give the number of completed tasks that it looks at, from 1 to 1000000", text)
+		}
+		e.last = n
+		return e, nil
+	case "declared", "history", "oracle":
+		if !has {
+			return e, nil
+		}
+	}
+	return e, fmt.Errorf("estimator %q is not known: choose declared, corrected, corrected:M, history or oracle", text)
+}

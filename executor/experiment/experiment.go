@@ -1,0 +1,354 @@
+package experiment
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/metrics"
+	"gantry/trace"
+)
+
+// Store keeps outcomes. Its methods are called from one goroutine at a time.
+type Store interface {
+	// Plan says which cells there are, in order. Cells that are searched for come one by one.
+	Plan(ctx context.Context, cells []*Cell) error
+	// Kept returns the outcome of a run that was kept earlier, its verdicts of stability at least; nil if there is none.
+	Kept(ctx context.Context, c *Cell, repetition int) (*Outcome, error)
+	// Keep keeps an outcome, all of it or nothing.
+	Keep(ctx context.Context, o *Outcome) error
+	// Found keeps the end of a search: the largest value at which the system is stable, "" if it is at none.
+	Found(ctx context.Context, group []Param, parameter, value string) error
+}
+
+// Progress is how far an experiment is.
+type Progress struct {
+	Runs, Done, Kept int // of Runs, so many are done, some of which were kept earlier
+	Diverged, Failed int
+	Left             time.Duration // an estimate; 0 as long as there is none
+	Last             *Outcome      // what was done last; nil at the beginning
+}
+
+// Runner runs an experiment.
+type Runner struct {
+	File   *trace.Experiment
+	Store  Store
+	Jobs   int // runs at once; 0: one per core
+	Report func(Progress)
+
+	mu       sync.Mutex
+	progress Progress
+	begun    time.Time
+	loads    cache
+	slots    chan struct{}
+}
+
+// job is one run.
+type job struct {
+	cell       *Cell
+	repetition int
+}
+
+// Run runs what the store does not have yet. When ctx is cancelled it returns its error soon; runs that were under way leave nothing.
+// Faults of the files are found before anything runs.
+func (r *Runner) Run(ctx context.Context) error {
+	if r.Jobs < 1 {
+		r.Jobs = runtime.NumCPU()
+	}
+	r.slots = make(chan struct{}, r.Jobs)
+	r.loads.size = r.Jobs + 1
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p := newPlan(r.File)
+	groups, cells, err := p.cells()
+	if err != nil {
+		return err
+	}
+	var jobs []job
+	for rep := range r.File.Repetitions {
+		for _, c := range cells {
+			jobs = append(jobs, job{c, rep})
+		}
+	}
+	// Runs of the same load follow one another: it is drawn once for them.
+	position := map[*workload]int{}
+	for _, c := range cells {
+		if _, ok := position[c.load]; !ok {
+			position[c.load] = len(position)
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b job) int { return position[a.cell.load] - position[b.cell.load] })
+	r.begun = time.Now()
+	r.progress.Runs = len(jobs)
+	if s := r.File.Search; s != nil {
+		r.progress.Runs = len(groups) * steps(len(s.Values())) * r.File.Repetitions
+	} else if err := r.Store.Plan(ctx, cells); err != nil {
+		return err
+	}
+	r.report(nil)
+	if r.File.Search == nil {
+		if _, err = r.all(ctx, cancel, jobs); err != nil {
+			return err
+		}
+		return nil
+	}
+	return r.search(ctx, cancel, p, groups)
+}
+
+// Check finds the faults of an experiment, of the files it names and of the values of its factors, without running anything.
+func (r *Runner) Check() error {
+	p := newPlan(r.File)
+	_, cells, err := p.cells()
+	if err != nil {
+		return err
+	}
+	// A load is drawn from traces and parameters that may be wrong too: one of each workload tells.
+	seen := map[*workload]bool{}
+	for _, c := range cells {
+		if !seen[c.load] {
+			seen[c.load] = true
+			if err := c.load.check(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cells returns the combinations of an experiment: without the searched parameter as groups, and with it, or without a search, as cells,
+// none of them twice.
+func (p *plan) cells() (groups [][]Param, cells []*Cell, err error) {
+	seen := map[string]bool{}
+	for _, block := range p.file.Blocks {
+		for _, params := range product(block) {
+			tried := params
+			if s := p.file.Search; s != nil {
+				tried = append(slices.Clone(params), Param{s.Parameter, s.Values()[0]})
+			}
+			c, err := p.cell(tried)
+			if err != nil {
+				return nil, nil, err
+			}
+			if key := c.Key(); !seen[key] {
+				seen[key] = true
+				groups, cells = append(groups, params), append(cells, c)
+			}
+		}
+	}
+	if p.file.Search != nil {
+		cells = nil
+	}
+	return groups, cells, nil
+}
+
+// steps returns how often a search among n values asks at most.
+func steps(n int) int {
+	k := 0
+	for n > 0 {
+		k, n = k+1, n/2
+	}
+	return k
+}
+
+// all runs jobs side by side, and returns their outcomes in the order of the jobs.
+func (r *Runner) all(ctx context.Context, cancel context.CancelCauseFunc, jobs []job) ([]*Outcome, error) {
+	outcomes := make([]*Outcome, len(jobs))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i, j := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		kept, err := r.kept(ctx, j)
+		if err != nil {
+			cancel(err)
+			break
+		}
+		if kept != nil {
+			outcomes[i] = kept
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			continue
+		case r.slots <- struct{}{}:
+		}
+		wg.Go(func() {
+			defer func() { <-r.slots }()
+			o, err := r.one(ctx, j)
+			if err == nil {
+				err = r.keep(ctx, o)
+			}
+			if err != nil {
+				cancel(err)
+				return
+			}
+			outcomes[i] = o
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return outcomes, nil
+}
+
+func (r *Runner) one(ctx context.Context, j job) (*Outcome, error) {
+	subs, err := r.loads.get(j.cell.load, j.repetition)
+	if err != nil {
+		return nil, err
+	}
+	return simulate(ctx, r.File, j.cell, j.repetition, subs)
+}
+
+func (r *Runner) kept(ctx context.Context, j job) (*Outcome, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, err := r.Store.Kept(ctx, j.cell, j.repetition)
+	if o != nil {
+		r.progress.Kept++
+		r.count(o)
+	}
+	return o, err
+}
+
+func (r *Runner) keep(ctx context.Context, o *Outcome) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := r.Store.Keep(ctx, o); err != nil {
+		return err
+	}
+	r.count(o)
+	return nil
+}
+
+// count tells that a run is done. The lock is held.
+func (r *Runner) count(o *Outcome) {
+	r.progress.Done++
+	switch o.State {
+	case Diverged:
+		r.progress.Diverged++
+	case Failed:
+		r.progress.Failed++
+	}
+	r.report(o)
+}
+
+func (r *Runner) report(o *Outcome) {
+	p := &r.progress
+	p.Last, p.Left = o, 0
+	if ran := p.Done - p.Kept; ran > 0 {
+		p.Left = time.Duration(float64(time.Since(r.begun)) / float64(ran) * float64(max(0, p.Runs-p.Done)))
+	}
+	if r.Report != nil {
+		r.Report(*p)
+	}
+}
+
+// search looks in every group for the largest value at which the system is stable.
+func (r *Runner) search(ctx context.Context, cancel context.CancelCauseFunc, p *plan, groups [][]Param) error {
+	s := r.File.Search
+	values := s.Values()
+	var planning sync.Mutex // plan is not made for several goroutines
+	var wg sync.WaitGroup
+	for _, group := range groups {
+		wg.Go(func() {
+			best, err := metrics.Bisect(len(values), func(i int) (bool, error) {
+				planning.Lock()
+				c, err := p.cell(append(slices.Clone(group), Param{s.Parameter, values[i]}))
+				planning.Unlock()
+				if err != nil {
+					return false, err
+				}
+				r.mu.Lock()
+				err = r.Store.Plan(ctx, []*Cell{c})
+				r.mu.Unlock()
+				if err != nil {
+					return false, err
+				}
+				var jobs []job
+				for rep := range r.File.Repetitions {
+					jobs = append(jobs, job{c, rep})
+				}
+				outcomes, err := r.all(ctx, cancel, jobs)
+				return stable(outcomes), err
+			})
+			if err == nil {
+				value := ""
+				if best >= 0 {
+					value = values[best]
+				}
+				r.mu.Lock()
+				err = r.Store.Found(ctx, group, s.Parameter, value)
+				r.mu.Unlock()
+			}
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// stable is the verdict on a cell: each of the two tests finds most of its runs stable.
+func stable(outcomes []*Outcome) bool {
+	var wieland, drift []bool
+	for _, o := range outcomes {
+		if o == nil || o.State == Failed {
+			return false
+		}
+		for _, v := range o.Values {
+			switch v.Name {
+			case "wieland_stable":
+				wieland = append(wieland, v.Value == 1)
+			case "drift_stable":
+				drift = append(drift, v.Value == 1)
+			}
+		}
+	}
+	return metrics.Majority(wieland) && metrics.Majority(drift)
+}
+
+// cache keeps the loads that were drawn last; whoever wants one that is being drawn waits for it.
+type cache struct {
+	mu      sync.Mutex
+	size    int
+	entries []*entry // used last at the end
+}
+
+type entry struct {
+	load       *workload
+	repetition int
+	once       sync.Once
+	subs       []executor.Submission
+	err        error
+}
+
+func (c *cache) get(w *workload, repetition int) ([]executor.Submission, error) {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.entries, func(e *entry) bool { return e.load == w && e.repetition == repetition })
+	var e *entry
+	if i >= 0 {
+		e = c.entries[i]
+		c.entries = slices.Delete(c.entries, i, i+1)
+	} else {
+		e = &entry{load: w, repetition: repetition}
+		if len(c.entries) >= c.size {
+			c.entries = slices.Delete(c.entries, 0, 1)
+		}
+	}
+	c.entries = append(c.entries, e)
+	c.mu.Unlock()
+	e.once.Do(func() { e.subs, e.err = w.submissions(repetition) })
+	return e.subs, e.err
+}

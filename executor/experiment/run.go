@@ -1,0 +1,181 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/load"
+	"gantry/executor/metrics"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/trace"
+)
+
+// State is how a run ended.
+type State string
+
+const (
+	Done     State = "done"
+	Diverged State = "diverged" // cut off: too many workflows in the system, or too many events
+	Failed   State = "failed"   // it could not be run; the message says why
+)
+
+// Outcome is what a run gave. Values, Workflows and Series depend on the cell and the repetition alone.
+type Outcome struct {
+	Cell       *Cell
+	Repetition int // from 0
+	State      State
+	Message    string // why it did not get through
+	Values     []metrics.Value
+	Workflows  []metrics.Workflow // those that count
+	Series     metrics.Steps      // workflows in the system, thinned
+	Took       time.Duration      // by the wall clock
+}
+
+// seriesPoints bounds the series that is kept of a run.
+const seriesPoints = 1000
+
+// seed is that of everything random in a repetition beside the load: the same for all cells, so that they meet the same draws.
+func seed(x *trace.Experiment, w *trace.Workload, repetition int) uint64 {
+	return max(1, x.Seed, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
+}
+
+// simulate runs one repetition of a cell.
+func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int, subs []executor.Submission) (*Outcome, error) {
+	begun := time.Now()
+	out := &Outcome{Cell: c, Repetition: repetition, State: Done}
+	p, s := c.load.platform, seed(x, c.load.file, repetition)
+	pol, err := policy.Parse(c.policy)
+	if err != nil {
+		return nil, err
+	}
+	model := c.errors
+	model.Seed = s
+	declared := &predict.Declared{Startup: c.startup, Model: model}
+	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}
+	est := estimate(c, declared, admit)
+	collector := metrics.NewCollector(p)
+	collector.Actual = model.Actual
+	var rt executor.Runtime = sim.New(sim.Config{Platform: p, Startup: c.startup})
+	if model.Kind == predict.Uniform {
+		rt = truth{rt, model}
+	}
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	limit := x.InSystem + atOnce(subs)
+	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s), Runtime: rt, Admit: admit, Arrivals: slices.Clone(subs)}
+	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+		collector.Watch(v, events, admitted)
+		switch {
+		case collector.Present() > limit:
+			out.State, out.Message = Diverged, fmt.Sprintf("more than %d workflows in the system at %v", x.InSystem, v.Now())
+			cut()
+		case collector.Events() > uint64(x.Events):
+			out.State, out.Message = Diverged, fmt.Sprintf("more than %d events at %v", x.Events, v.Now())
+			cut()
+		}
+	}
+	res, err := e.Run(ctx)
+	switch {
+	case out.State == Diverged:
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		out.State, out.Message = Failed, err.Error()
+	case len(res.Refused) > 0:
+		out.State, out.Message = Failed, errors.Join(res.Refused...).Error()
+	}
+	out.Took = time.Since(begun)
+	window := metrics.Window{WarmUp: c.load.file.WarmUp, CoolDown: c.load.file.CoolDown, Total: len(subs)}
+	switch out.State {
+	case Failed:
+		return out, nil
+	case Diverged:
+		// What is left of a run that was cut off says nothing of one that ends, but that it is not stable.
+		for _, v := range collector.Run(window) {
+			if v.Name == "in_system_max" || v.Name == "events" {
+				out.Values = append(out.Values, v)
+			}
+		}
+		out.Values = append(out.Values, metrics.Value{Name: "wieland_stable"}, metrics.Value{Name: "drift_stable"})
+	default:
+		out.Values = collector.Run(window)
+		if x.KeepWorkflows {
+			for _, w := range collector.Counted(window) {
+				out.Workflows = append(out.Workflows, *w)
+			}
+		}
+	}
+	if x.KeepSeries {
+		out.Series = collector.InSystem().Thin(seriesPoints)
+	}
+	return out, nil
+}
+
+// atOnce returns how many workflows arrive together with the first: a batch is large without diverging.
+func atOnce(subs []executor.Submission) int {
+	n := 0
+	for n < len(subs) && subs[n].At == subs[0].At {
+		n++
+	}
+	return n
+}
+
+// estimate makes the estimator of a run.
+func estimate(c *Cell, declared *predict.Declared, admit *executor.Admitter) planner.Estimator {
+	switch c.estimator.kind {
+	case "corrected":
+		return predict.NewCorrected(declared, c.estimator.last)
+	case "history":
+		h := &predict.History{Declared: declared}
+		admit.Named = h.Name
+		return h
+	case "oracle":
+		// The truth is what is declared, without the model's errors; where the model changes what happens, it is what happens.
+		oracle, model := &predict.Declared{Startup: c.startup}, declared.Model
+		admit.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
+			actual := slices.Clone(on)
+			for i := range actual {
+				actual[i] = model.Actual(t, actual[i])
+			}
+			oracle.Declare(t, model.Actual(t, run), actual, planner.SourceOracle)
+		}
+		return oracle
+	}
+	return declared
+}
+
+// truth is a simulation in which tasks run for another time than they should.
+type truth struct {
+	executor.Runtime
+	model predict.ErrorModel
+}
+
+func (r truth) Start(ctx context.Context, l executor.Launch) error {
+	spec := *l.Spec
+	spec.Run = r.model.Actual(l.Task, spec.Run)
+	spec.RunOn = slices.Clone(spec.RunOn)
+	for i := range spec.RunOn {
+		spec.RunOn[i] = r.model.Actual(l.Task, spec.RunOn[i])
+	}
+	l.Spec = &spec
+	return r.Runtime.Start(ctx, l)
+}
+
+// submissions draws the load of a repetition.
+func (w *workload) submissions(repetition int) ([]executor.Submission, error) {
+	return load.Submissions(w.file, w.platform, repetition)
+}
+
+// check draws little of the load: what is wrong with it shows.
+func (w *workload) check() error {
+	l := &load.Loader{Platform: w.platform, Count: 1}
+	_, err := l.Workload(w.file, 0)
+	return err
+}

@@ -1,0 +1,323 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Experiment is an experiment file: which simulations are run, over all combinations of the values of its factors.
+type Experiment struct {
+	Name, Title string
+	Source      string // path of the file
+	Repetitions int
+	Seed        uint64     // 0: not said
+	Blocks      [][]Factor // the combinations of each block are run
+	// Keep says what is kept beside the metrics of each run.
+	KeepWorkflows, KeepSeries bool
+	InSystem                  int   // a run with more workflows in the system diverges, and is cut off
+	Events                    int64 // a run with more events is cut off too
+	Search                    *Search
+}
+
+// Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup, cluster, workload,
+// utilisation (short for workload.arrivals.utilisation), or workload.KEY with a path of keys of the workload file.
+type Factor struct {
+	Name   string
+	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written
+	Line   int
+}
+
+// Search asks for the largest value of a parameter at which the system is stable, among From, From + Step, …, To.
+type Search struct {
+	Parameter      string
+	From, To, Step float64
+	Line           int
+}
+
+// Values returns the values that are searched, ascending.
+func (s *Search) Values() []string {
+	n := int(math.Floor((s.To-s.From)/s.Step+1e-9)) + 1
+	out := make([]string, n)
+	for i := range out {
+		out[i] = strconv.FormatFloat(math.Round((s.From+float64(i)*s.Step)*1e9)/1e9, 'g', -1, 64)
+	}
+	return out
+}
+
+const (
+	defaultInSystem = 2000
+	defaultEvents   = 200_000_000
+	maxRepetitions  = 100_000
+	maxSearched     = 10_000
+)
+
+// Utilisation is the path in a workload file that the factor utilisation stands for.
+const Utilisation = "workload.arrivals.utilisation"
+
+// ReadExperiment reads an experiment file, YAML (or JSON, which is YAML); its schema is schema/experiment.schema.json.
+//
+//	name: slowdown
+//	title: Slowdown under wrong estimates
+//	workload: workload.yaml     # paths count from this file
+//	cluster: cluster.yaml
+//	repetitions: 10             # with seeds of their own, the same for all combinations; 1
+//	seed: 1                     # without it that of the workload file
+//	keep: [workflows, series]   # what every workflow took; the number in system over time. Both if it is not said
+//	limit: {in_system: 2000, events: 200000000}    # what exceeds either is cut off and counts as diverged
+//	factors:                    # a list of such mappings runs the combinations of each
+//	  policy: [cpp, fdws, "fwp:xi=off"]
+//	  errors: [none, "random1:2"]
+//	  utilisation: 0.98         # one value for all
+//	  workload.count: [100, 1000]
+//	search: {parameter: utilisation, from: 0.8, to: 1, step: 0.01}   # the largest value at which the system is stable
+//	quick:                      # what --quick replaces
+//	  repetitions: 2
+//	  factors: {workload.count: 300}
+//
+// Unknown keys are refused. The first fault is returned as an error with its line. The files it names are not opened. With quick, the
+// values of the key quick replace the others.
+func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", source, err)
+	}
+	var faults faultList
+	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), Repetitions: 1, KeepWorkflows: true,
+		KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
+	if y, root := parseYAML(data, &faults); root != nil {
+		y.experiment(x, root, quick)
+	}
+	if faults := faults.sorted(); HasErrors(faults) {
+		return nil, fileError(source, "experiment", faults[0])
+	}
+	return x, nil
+}
+
+func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
+	var fixed, replaced []Factor
+	quickSaid := false
+	var repetitions int
+	var short *Search
+	one := func(name string) func(ast.Node) {
+		return func(v ast.Node) { fixed = append(fixed, Factor{name, []string{y.text(v)}, y.line(v)}) }
+	}
+	y.keyed(root, "the experiment", []yamlKey{
+		{"name", y.string(&x.Name)},
+		{"title", y.string(&x.Title)},
+		{"workload", one("workload")},
+		{"cluster", one("cluster")},
+		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
+		{"seed", func(v ast.Node) {
+			n, err := strconv.ParseUint(y.text(v), 10, 64)
+			if err != nil || n == 0 {
+				y.faults.fail("bad-number", y.line(v), "", "seed is %q, but has to be a whole number above 0", y.text(v))
+			}
+			x.Seed = n
+		}},
+		{"keep", func(v ast.Node) {
+			x.KeepWorkflows, x.KeepSeries = false, false
+			y.sequence(v, "keep", func(v ast.Node) {
+				switch t := y.text(v); t {
+				case "workflows":
+					x.KeepWorkflows = true
+				case "series":
+					x.KeepSeries = true
+				default:
+					y.faults.fail("bad-value", y.line(v), "", "keep has %q, but can have workflows and series", t)
+				}
+			})
+		}},
+		{"limit", func(v ast.Node) {
+			events := int(x.Events)
+			y.keyed(v, "limit", []yamlKey{
+				{"in_system", y.wholeNumber(&x.InSystem, "in_system", math.MaxInt32)},
+				{"events", y.wholeNumber(&events, "events", 1e15)},
+			})
+			x.Events = int64(events)
+		}},
+		{"factors", func(v ast.Node) {
+			if s, ok := y.value(v).(*ast.SequenceNode); ok {
+				for _, b := range s.Values {
+					x.Blocks = append(x.Blocks, y.factors(b))
+				}
+				return
+			}
+			x.Blocks = append(x.Blocks, y.factors(v))
+		}},
+		{"search", func(v ast.Node) { x.Search = y.search(v) }},
+		{"quick", func(v ast.Node) {
+			quickSaid = true
+			y.keyed(v, "quick", []yamlKey{
+				{"repetitions", y.wholeNumber(&repetitions, "repetitions", maxRepetitions)},
+				{"factors", func(v ast.Node) { replaced = y.factors(v) }},
+				{"search", func(v ast.Node) { short = y.search(v) }},
+			})
+		}},
+	})
+	if HasErrors(y.faults.list) {
+		return
+	}
+	if len(x.Blocks) == 0 {
+		x.Blocks = [][]Factor{nil}
+	}
+	for i := range x.Blocks {
+		for _, f := range fixed {
+			if !slices.ContainsFunc(x.Blocks[i], func(g Factor) bool { return g.Name == f.Name }) {
+				x.Blocks[i] = append(x.Blocks[i], f)
+			}
+		}
+	}
+	if quick && !quickSaid {
+		y.faults.fail("no-quick", 0, "", "it has no key quick, which says what the short variant is")
+		return
+	}
+	if quick {
+		if repetitions > 0 {
+			x.Repetitions = repetitions
+		}
+		if short != nil {
+			x.Search = short
+		}
+		for i := range x.Blocks {
+			x.Blocks[i] = replace(x.Blocks[i], replaced)
+		}
+	}
+	y.checkExperiment(x, root)
+}
+
+// replace puts the factors of by in the place of those of the same name.
+func replace(factors, by []Factor) []Factor {
+	out := slices.DeleteFunc(slices.Clone(factors), func(f Factor) bool {
+		return slices.ContainsFunc(by, func(g Factor) bool { return g.Name == f.Name })
+	})
+	return append(out, by...)
+}
+
+func (y *yamlDoc) checkExperiment(x *Experiment, root ast.Node) {
+	for _, block := range x.Blocks {
+		has := map[string]bool{}
+		for _, f := range block {
+			has[f.Name] = true
+		}
+		for _, need := range []string{"workload", "cluster", "policy"} {
+			if !has[need] {
+				y.faults.fail("missing-"+need, y.line(root), "", "an experiment needs a %s, as a key or as a factor", need)
+				return
+			}
+		}
+		if x.Search != nil && has[x.Search.Parameter] {
+			y.faults.fail("searched-twice", x.Search.Line, "", "%s is searched and a factor at once; leave one out", x.Search.Parameter)
+			return
+		}
+	}
+}
+
+func (y *yamlDoc) search(v ast.Node) *Search {
+	s := &Search{Parameter: "utilisation", From: math.NaN(), To: math.NaN(), Step: 0.01, Line: y.line(v)}
+	known := func(x float64) bool { return !math.IsInf(x, 0) && !math.IsNaN(x) }
+	y.keyed(v, "search", []yamlKey{
+		{"parameter", func(v ast.Node) {
+			s.Parameter = y.text(v)
+			y.factorName(s.Parameter, v)
+		}},
+		{"from", y.number(&s.From, "from", known, "a number")},
+		{"to", y.number(&s.To, "to", known, "a number")},
+		{"step", y.number(&s.Step, "step", func(x float64) bool { return x > 0 && known(x) }, "above 0")},
+	})
+	if !(s.From <= s.To) || (s.To-s.From)/s.Step > maxSearched {
+		y.faults.fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps between them", maxSearched)
+		return nil
+	}
+	return s
+}
+
+func (y *yamlDoc) factors(v ast.Node) []Factor {
+	var out []Factor
+	y.mapping(v, "factors", func(name string, v ast.Node) {
+		if !y.factorName(name, v) {
+			return
+		}
+		f := Factor{Name: name, Line: y.line(v)}
+		if slices.ContainsFunc(out, func(g Factor) bool { return g.Name == name }) {
+			y.faults.fail("duplicate-key", f.Line, "", "factor %s is given twice", name)
+			return
+		}
+		if s, ok := y.value(v).(*ast.SequenceNode); ok {
+			for _, e := range s.Values {
+				f.Values = append(f.Values, y.flow(e))
+			}
+		} else {
+			f.Values = []string{y.flow(v)}
+		}
+		if len(f.Values) == 0 {
+			y.faults.fail("no-values", f.Line, "", "factor %s has no values", name)
+		}
+		for i, x := range f.Values {
+			if slices.Contains(f.Values[:i], x) {
+				y.faults.fail("duplicate-value", f.Line, "", "factor %s has %s twice", name, x)
+			}
+		}
+		out = append(out, f)
+	})
+	return out
+}
+
+// flow is a value in one line of YAML.
+func (y *yamlDoc) flow(n ast.Node) string {
+	switch v := y.value(n).(type) {
+	case *ast.MappingNode:
+		var parts []string
+		for _, e := range v.Values {
+			parts = append(parts, e.Key.String()+": "+y.flow(e.Value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case *ast.MappingValueNode:
+		return "{" + v.Key.String() + ": " + y.flow(v.Value) + "}"
+	case *ast.SequenceNode:
+		var parts []string
+		for _, e := range v.Values {
+			parts = append(parts, y.flow(e))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return y.text(n)
+}
+
+func (y *yamlDoc) factorName(name string, v ast.Node) bool {
+	known := []string{"policy", "errors", "estimator", "startup", "cluster", "workload", "utilisation"}
+	if slices.Contains(known, name) {
+		return true
+	}
+	for _, prefix := range []string{"policy.", "workload."} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" && !strings.HasPrefix(rest, ".") && !strings.HasSuffix(rest, ".") {
+			return true
+		}
+	}
+	near, most := "", 3
+	for _, k := range known {
+		if d := distance(name, k); d < most {
+			near, most = k, d
+		}
+	}
+	hint := "known are " + strings.Join(known, ", ") + ", policy.PARAMETER and workload.KEY"
+	if near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	y.faults.fail("unknown-key", y.line(v), "", "unknown factor %q; %s", name, hint)
+	return false
+}
+
+func (y *yamlDoc) wholeNumber(to *int, what string, most float64) func(ast.Node) {
+	return func(v ast.Node) {
+		x := float64(*to)
+		y.number(&x, what, func(x float64) bool { return x >= 1 && x <= most && x == math.Trunc(x) }, fmt.Sprintf("a whole number from 1 to %.0f", most))(v)
+		*to = int(x)
+	}
+}
