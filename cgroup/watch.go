@@ -379,6 +379,7 @@ func (w *Watcher) timers(now time.Time) []Sample {
 			switch {
 			case w.follow(e):
 				e.exact = 0
+				w.readLimits(e)
 				e.next = now.Add(e.every)
 			case unix.Stat(e.dir, &st) != nil:
 				e.next = time.Time{}
@@ -401,10 +402,20 @@ func (w *Watcher) timers(now time.Time) []Sample {
 	return samples
 }
 
-// readLimits reads back what the group is held to. The last reading counts: runc sets limits one by one.
+// readLimits reads back what the group is held to. Early on runc may not have set all of it, and at the end some may be gone.
 func (w *Watcher) readLimits(e *watch) {
-	if l := w.tree.Limits(e.group, w.device); l != (Limits{}) {
-		e.limits = l
+	l := w.tree.Limits(e.group, w.device)
+	for _, f := range []struct{ to, from *int64 }{{&e.limits.Memory, &l.Memory}, {&e.limits.MemorySwap, &l.MemorySwap}, {&e.limits.PIDs, &l.PIDs},
+		{&e.limits.ReadBps, &l.ReadBps}, {&e.limits.WriteBps, &l.WriteBps}, {&e.limits.ReadIOPS, &l.ReadIOPS}, {&e.limits.WriteIOPS, &l.WriteIOPS}} {
+		if *f.from != 0 {
+			*f.to = *f.from
+		}
+	}
+	if l.CPUQuota > 0 && l.CPUPeriod > 0 {
+		e.limits.CPUQuota, e.limits.CPUPeriod = l.CPUQuota, l.CPUPeriod
+	}
+	if l.Device != (Device{}) {
+		e.limits.Device = l.Device
 	}
 }
 
