@@ -127,6 +127,7 @@ func commands() []*cli.Command {
 		simulateCommand(),
 		resumeCommand(),
 		cleanCommand(),
+		doctorCommand(),
 		policiesCommand(),
 		lsCommand(),
 		showCommand(),

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/docker"
+)
+
+func doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "test what this host really enforces",
+		Description: `Starts some containers that try to use more than they may: CPU, memory, processes, block I/O. It takes about ten
+seconds and leaves nothing.
+
+Exit codes: 0 tests were made, whatever they found; 4 Docker is not usable (or, with --strict, something is not
+enforced).`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "strict", Usage: "exit with 4 if anything is not enforced"}, &cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "doctor takes no arguments")
+			}
+			dir, err := filepath.Abs(c.String("dir"))
+			if err != nil {
+				return fail(exitHost, err)
+			}
+			binary, err := docker.FindTaskBinary()
+			if err != nil {
+				return fail(exitHost, err)
+			}
+			cli, err := docker.Connect(c.Context, "")
+			if err != nil {
+				return fail(exitHost, err)
+			}
+			image, err := docker.EnsureTaskImage(c.Context, cli, binary)
+			cli.Close()
+			if err != nil {
+				return fail(exitHost, err)
+			}
+			facts, err := docker.Probe(c.Context, "", dir, image, binary)
+			lacking := 0
+			w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
+			for _, f := range facts {
+				if f.Verdict == docker.No {
+					lacking++
+				}
+				if c.Bool("json") {
+					printJSON(c.App.Writer, map[string]string{"name": f.Name, "enforced": f.Verdict.String(), "evidence": f.Evidence, "advice": f.Advice})
+					continue
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Verdict, f.Evidence)
+				if f.Advice != "" {
+					fmt.Fprintf(w, "\t\t→ %s\n", f.Advice)
+				}
+			}
+			w.Flush()
+			if err != nil {
+				return fail(exitHost, err)
+			}
+			if lacking > 0 && c.Bool("strict") {
+				return failf(exitHost, "%s not enforced by this host", plural(lacking, "fact"))
+			}
+			return nil
+		},
+	}
+}
