@@ -48,6 +48,7 @@ type Summary struct {
 	Outcomes    []Count           `json:"outcomes"`
 	WorkflowRow []WorkflowSummary `json:"workflow_summaries"`
 	Kinds       []KindSummary     `json:"kinds"`
+	Estimates   []EstimateSummary `json:"estimates"`
 	Nodes       []NodeSummary     `json:"nodes"`
 	Failures    []Failure         `json:"failures"`
 	Warnings    []Warning         `json:"warnings"`
@@ -90,6 +91,17 @@ type KindSummary struct {
 	PeakMemory *int64 `json:"peak_memory_bytes"`
 	Read       *int64 `json:"read_bytes"`
 	Written    *int64 `json:"written_bytes"`
+}
+
+// EstimateSummary is how wrong the estimates of one source were, over the attempts that succeeded: each estimate over what was measured
+// (above 1 it was too high), and its distance from what was measured in percent of that. Nil where nothing took time.
+type EstimateSummary struct {
+	Source   string   `json:"source"`
+	Attempts int      `json:"attempts"`
+	Ratio    *float64 `json:"mean_ratio"`
+	Lowest   *float64 `json:"min_ratio"`
+	Highest  *float64 `json:"max_ratio"`
+	Error    *float64 `json:"mean_error_percent"`
 }
 
 // NodeSummary is how well a node was used: Held is what tasks held of its cores over the makespan, Used what they really used.
@@ -148,7 +160,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Log: db.path, Outcomes: []Count{}, WorkflowRow: []WorkflowSummary{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
+	s := &Summary{Log: db.path, Outcomes: []Count{}, WorkflowRow: []WorkflowSummary{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
 		Failures: []Failure{}, Warnings: []Warning{}}
 	read := func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
@@ -192,6 +204,13 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return err
 	}, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s, measured_min_s, measured_max_s, runtime_s, cpu_total_s,
 		peak_mb, read_mb, written_mb FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`, name)
+	read(func(rows *sql.Rows) error {
+		var e EstimateSummary
+		err := rows.Scan(&e.Source, &e.Attempts, &e.Ratio, &e.Lowest, &e.Highest, &e.Error)
+		s.Estimates = append(s.Estimates, e)
+		return err
+	}, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1)) FROM v_estimates WHERE run = ? GROUP BY source
+		ORDER BY 2 DESC, 1`, name)
 	read(func(rows *sql.Rows) error {
 		var n NodeSummary
 		err := rows.Scan(&n.Node, &n.Cores, &n.Speed, &n.Attempts, &n.Held, &n.Used)

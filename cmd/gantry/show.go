@@ -11,7 +11,8 @@ func showCommand() *cli.Command {
 
 By task type: "estimated" is the mean of what the policy believed, "measured" the mean of the same span as it was, from inputs in
 place to the end, the start of the container included (tasks that succeeded); CPU time, bytes read and written are sums over
-all attempts, peak memory is the largest. "-" is not measured. By node: "cores held" is what tasks held of its cores over the makespan,
+all attempts, peak memory is the largest. "-" is not measured. By source of
+estimates: each estimate over what was measured, and how far off it was in percent of that. By node: "cores held" is what tasks held of its cores over the makespan,
 "cores used" the CPU time they used.
 
 Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log cannot be read.`,

@@ -62,6 +62,11 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest), span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
 	}
 	t.end()
+	t = newTable(&b, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
+	for _, e := range s.Estimates {
+		t.row(e.Source, strconv.Itoa(e.Attempts), ratio(e.Ratio), ratio(e.Lowest), ratio(e.Highest), percent(e.Error))
+	}
+	t.end()
 	t = newTable(&b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
 	for i, n := range s.Nodes {
 		if i == maxSummaryFailures && len(s.Nodes) > i+1 {
@@ -197,6 +202,13 @@ func percent(p *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f %%", *p)
+}
+
+func ratio(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g", *p)
 }
 
 // printJSON prints a value for programs.
