@@ -83,27 +83,45 @@ type Site struct {
 	Run  Estimate
 }
 
+// From returns when the parents of t are believed to have ended, at the earliest now; false if one has no place.
+func (c *Cycle) From(t *Task) (Time, bool) {
+	from := max(c.now, c.Workflow(t.Workflow).Release)
+	for _, p := range t.Parents {
+		seg, ok := c.Draft.Of(p)
+		switch {
+		case c.Phase(p) == Done:
+		case !ok || seg.Kind == Parked:
+			return 0, false
+		default:
+			from = max(from, c.believedEnd(seg))
+		}
+	}
+	return from, true
+}
+
+// Copies reports whether the inputs of t may have to be copied between nodes, so that sites differ by more than the speed of nodes.
+func (c *Cycle) Copies(t *Task) bool { return len(t.Inputs) > 0 && len(c.Nodes()) > 1 }
+
+// BySpeed reports whether t is believed to run alike on all nodes of one speed.
+func (c *Cycle) BySpeed(t *Task) bool {
+	r, ok := c.Est.(Ranker)
+	return ok && r.BySpeed(t)
+}
+
 // Site returns how t could be housed on node n; false if the node can never hold it, or a parent has no place yet.
 func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	task, node := c.Task(t), &c.Nodes()[n]
 	if !task.Need.Fits(c.Capacity(n)) {
 		return Site{}, false
 	}
-	from := max(c.now, c.Workflow(task.Workflow).Release)
-	for _, p := range task.Parents {
-		if c.Phase(p) == Done {
-			continue
-		}
-		seg, ok := c.Draft.Of(p)
-		if !ok || seg.Kind == Parked {
-			return Site{}, false
-		}
-		from = max(from, c.believedEnd(seg))
+	from, ok := c.From(task)
+	if !ok {
+		return Site{}, false
 	}
 	run := c.Est.Run(task, node)
 	// A run believed to take no time still holds its place for an instant.
 	site := Site{Node: n, Need: task.Need, From: from, Dur: max(run.Run, 1), Run: run}
-	if len(c.Nodes()) == 1 {
+	if !c.Copies(task) {
 		return site, true
 	}
 	for _, f := range task.Inputs {

@@ -183,7 +183,7 @@ func Table() []Row {
 			About: "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in gaps too; follows that plan in order until the next arrival.",
 			New: func(Params) planner.Policy {
 				queue := &order.Alternating{Ranks: &rank.Upward{}}
-				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: alloc.EarliestFinish{}}
+				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}}
 			},
 		},
 		{
@@ -194,7 +194,7 @@ func Table() []Row {
 				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
 					return order.Key{Major: -ranks.Of(c.Task(t)), Minor: float64(ranks.Position(t))}
 				}}
-				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: alloc.EarliestFinish{}}
+				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}}
 			},
 		},
 	}
