@@ -138,5 +138,6 @@ func commands() []*cli.Command {
 		convertCommand(),
 		generateCommand(),
 		experimentCommand(),
+		reportCommand(),
 	}
 }

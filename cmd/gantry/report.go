@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	tables "gantry/sqlite/report"
+	"gantry/sqlite/results"
+)
+
+func reportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "report",
+		Usage:     "print the tables of an experiment, and draw its figures",
+		ArgsUsage: "RESULTS",
+		Description: `RESULTS is the file that gantry experiment wrote; it may still be writing it. With --out the figures are drawn, each as SVG
+and as PNG: box plots of slowdown, its standard deviation against the error factor, mean slowdown against utilisation, slowdown against size
+for each policy, and the number of workflows in the system over time - as far as the experiment has them.
+
+   gantry report fig3.sqlite --out figures
+
+Exit codes: 0 printed, 2 wrong command line, 3 no such results, 4 the figures cannot be written.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return failf(exitUsage, "report: name one file of results")
+			}
+			if err := printTables(c, c.Args().First(), tables.DefaultMetrics, ""); err != nil {
+				return err
+			}
+			if c.String("out") == "" {
+				return nil
+			}
+			db, err := results.Open(c.Args().First())
+			if err != nil {
+				return fail(exitInput, err)
+			}
+			defer db.Close()
+			files, err := tables.Figures(c.Context, db, c.String("out"))
+			if err != nil {
+				return failf(exitHost, "report: %w", err)
+			}
+			if !c.Bool("json") {
+				fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"), strings.Join(files, "\n  "))
+			}
+			return nil
+		},
+	}
+}
+
+// printTables prints the tables of an experiment, its searches included.
+func printTables(c *cli.Context, path string, names []string, against string) error {
+	db, err := results.Open(path)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	defer db.Close()
+	about, err := db.About(c.Context)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	cells, err := db.Cells(c.Context)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	searches, err := db.Searches(c.Context)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	rows, err := tables.Tables(cells, names, against)
+	if err != nil {
+		return failf(exitUsage, "%s: %w", path, err)
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title, "source": about.Source, "version": about.Version,
+			"against": against, "tables": rows, "searches": searches})
+		return nil
+	}
+	fmt.Fprintf(c.App.Writer, "%s: %s\nMeans over repetitions with 95 %% confidence intervals", about.Name, about.Title)
+	if against != "" {
+		fmt.Fprintf(c.App.Writer, ", as differences to %s on the same load", against)
+	}
+	fmt.Fprint(c.App.Writer, "; times in seconds. WIELAND and DRIFT: runs that each test of stability finds stable.\n\n")
+	if err := tables.WriteText(c.App.Writer, rows); err != nil {
+		return fail(exitHost, err)
+	}
+	if len(searches) > 0 {
+		fmt.Fprintln(c.App.Writer)
+		return tables.WriteSearches(c.App.Writer, searches)
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+// Package report makes tables and figures from the results of experiments.
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"gantry/executor/experiment"
+	"gantry/executor/metrics"
+	"gantry/sqlite/results"
+)
+
+// DefaultMetrics are those that tables show if nothing else is asked for.
+var DefaultMetrics = []string{"slowdown_mean", "slowdown_sd", "slowdown_median", "slowdown_p95", "wait_mean", "response_mean", "in_system_mean", "utilisation"}
+
+// Table has the policies of an experiment side by side, all other parameters equal.
+type Table struct {
+	Params  map[string]string `json:"params"` // those that the table is for; the varying ones make its title
+	Title   string            `json:"title"`
+	Metrics []string          `json:"metrics"`
+	Rows    []Row             `json:"rows"`
+}
+
+// Row is a policy.
+type Row struct {
+	Policy   string              `json:"policy"`
+	Runs     int                 `json:"runs"`
+	Diverged int                 `json:"diverged"`
+	Failed   int                 `json:"failed"`
+	Wieland  Verdict             `json:"stable_by_wieland"`
+	Drift    Verdict             `json:"stable_by_drift"`
+	Values   map[string]Interval `json:"values"`
+}
+
+// Verdict is what a test of stability says of the runs that it can judge.
+type Verdict struct {
+	Stable int `json:"stable"`
+	Of     int `json:"of"`
+}
+
+// Interval is a mean over repetitions with its 95 % confidence interval, Mean ± Half.
+type Interval metrics.Interval
+
+// MarshalJSON gives null for what is not known.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	known := func(x float64) *float64 {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil
+		}
+		return &x
+	}
+	return json.Marshal(struct {
+		N    int      `json:"n"`
+		Mean *float64 `json:"mean"`
+		Half *float64 `json:"half_width_95"`
+	}{i.N, known(i.Mean), known(i.Half)})
+}
+
+// String has as many digits as the interval lets one trust, and some more.
+func (i Interval) String() string {
+	switch {
+	case i.N == 0 || math.IsNaN(i.Mean):
+		return "-"
+	case math.IsNaN(i.Half):
+		return fmt.Sprintf("%.4g", i.Mean)
+	case i.Half == 0:
+		return fmt.Sprintf("%.4g ±0", i.Mean)
+	}
+	digits := max(0, 1-int(math.Floor(math.Log10(i.Half))))
+	return fmt.Sprintf("%.*f ±%.*f", min(digits, 6), i.Mean, min(digits, 6), i.Half)
+}
+
+// policyOf names the policy of a cell, with its parameters.
+func policyOf(c *results.Cell) string {
+	name := c.Params["policy"]
+	for _, k := range slices.Sorted(maps.Keys(c.Params)) {
+		if key, ok := strings.CutPrefix(k, "policy."); ok {
+			if strings.Contains(name, ":") {
+				name += ","
+			} else {
+				name += ":"
+			}
+			name += key + "=" + c.Params[k]
+		}
+	}
+	return name
+}
+
+func isPolicy(param string) bool { return param == "policy" || strings.HasPrefix(param, "policy.") }
+
+// group is a set of cells that agree in all parameters but some.
+type group struct {
+	params map[string]string
+	title  string // of the parameters that differ between groups; "" if there is one group only
+	cells  []*results.Cell
+}
+
+// groups divides cells by the parameters that are not left out, in order of appearance.
+func groups(cells []*results.Cell, leftOut func(param string) bool) []group {
+	var out []group
+	index := map[string]int{}
+	values := map[string]map[string]bool{}
+	for _, c := range cells {
+		params := maps.Clone(c.Params)
+		maps.DeleteFunc(params, func(k, _ string) bool { return leftOut(k) })
+		key, _ := json.Marshal(params) // sorted by key
+		i, ok := index[string(key)]
+		if !ok {
+			i = len(out)
+			index[string(key)] = i
+			out = append(out, group{params: params})
+		}
+		out[i].cells = append(out[i].cells, c)
+		for k, v := range params {
+			if values[k] == nil {
+				values[k] = map[string]bool{}
+			}
+			values[k][v] = true
+		}
+	}
+	for i := range out {
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(values)) {
+			v, has := out[i].params[k]
+			everywhere := true
+			for _, g := range out {
+				if _, ok := g.params[k]; !ok {
+					everywhere = false
+				}
+			}
+			if has && (len(values[k]) > 1 || !everywhere) {
+				parts = append(parts, k+"="+v)
+			}
+		}
+		out[i].title = strings.Join(parts, " ")
+	}
+	return out
+}
+
+// Tables returns the tables of an experiment. With against, a policy, values are the differences to it, repetition by repetition: the
+// repetitions of policies meet the same load, so that the interval of a difference is far smaller than that of two means.
+func Tables(cells []*results.Cell, names []string, against string) ([]Table, error) {
+	var out []Table
+	known := map[string]bool{}
+	for _, c := range cells {
+		for i := range c.Runs {
+			for name := range c.Runs[i].Values {
+				known[name] = true
+			}
+		}
+	}
+	for _, n := range names {
+		if !known[n] && len(known) > 0 {
+			return nil, fmt.Errorf("no run has metric %q: there are %s", n, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	for _, g := range groups(cells, isPolicy) {
+		t := Table{Params: g.params, Title: g.title, Metrics: names}
+		var base *results.Cell
+		if against != "" {
+			i := slices.IndexFunc(g.cells, func(c *results.Cell) bool { return policyOf(c) == against })
+			if i < 0 {
+				var have []string
+				for _, c := range g.cells {
+					have = append(have, policyOf(c))
+				}
+				return nil, fmt.Errorf("no policy %q to compare with: there are %s", against, strings.Join(have, ", "))
+			}
+			base = g.cells[i]
+		}
+		for _, c := range g.cells {
+			r := Row{Policy: policyOf(c), Runs: len(c.Runs), Diverged: c.Count(experiment.Diverged), Failed: c.Count(experiment.Failed),
+				Wieland: verdict(c, "wieland_stable"), Drift: verdict(c, "drift_stable"), Values: map[string]Interval{}}
+			for _, n := range names {
+				r.Values[n] = Interval(metrics.Confidence(differences(c, base, n)))
+			}
+			t.Rows = append(t.Rows, r)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// differences returns a metric of the runs of a cell, less that of the same repetition of base if there is one.
+func differences(c, base *results.Cell, metric string) []float64 {
+	if base == nil {
+		return c.Sample(metric)
+	}
+	var out []float64
+	for i := range c.Runs {
+		a, ok := c.Runs[i].Values[metric]
+		if !ok || c.Runs[i].State != experiment.Done {
+			continue
+		}
+		for j := range base.Runs {
+			if b, ok := base.Runs[j].Values[metric]; ok && base.Runs[j].State == experiment.Done && base.Runs[j].Repetition == c.Runs[i].Repetition {
+				out = append(out, a-b)
+			}
+		}
+	}
+	return out
+}
+
+func verdict(c *results.Cell, test string) (v Verdict) {
+	for _, stable := range c.Verdicts(test) {
+		v.Of++
+		if stable {
+			v.Stable++
+		}
+	}
+	return v
+}
+
+func (v Verdict) String() string {
+	if v.Of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", v.Stable, v.Of)
+}
+
+// WriteText prints tables for people.
+func WriteText(w io.Writer, tables []Table) error {
+	for i, t := range tables {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if t.Title != "" {
+			fmt.Fprintln(w, t.Title)
+		}
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprint(tw, "POLICY\tRUNS")
+		for _, m := range t.Metrics {
+			fmt.Fprint(tw, "\t"+strings.ToUpper(m))
+		}
+		fmt.Fprintln(tw, "\tWIELAND\tDRIFT\tDIVERGED")
+		for _, r := range t.Rows {
+			fmt.Fprintf(tw, "%s\t%d", r.Policy, r.Runs)
+			for _, m := range t.Metrics {
+				fmt.Fprint(tw, "\t"+r.Values[m].String())
+			}
+			fmt.Fprintf(tw, "\t%s\t%s\t%d\n", r.Wieland, r.Drift, r.Diverged)
+		}
+		if err := tw.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteSearches prints the ends of searches for people.
+func WriteSearches(w io.Writer, searches []results.Search) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	all := map[string]bool{}
+	for _, s := range searches {
+		for k := range s.Params {
+			all[k] = true
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		if isPolicy(a) != isPolicy(b) {
+			if isPolicy(a) {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+	for i, s := range searches {
+		if i == 0 {
+			fmt.Fprintf(tw, "%s\tSTABLE UP TO %s\n", strings.ToUpper(strings.Join(keys, "\t")), strings.ToUpper(s.Parameter))
+		}
+		for _, k := range keys {
+			fmt.Fprint(tw, s.Params[k]+"\t")
+		}
+		if s.Value == nil {
+			fmt.Fprintln(tw, "none")
+		} else {
+			fmt.Fprintln(tw, *s.Value)
+		}
+	}
+	return tw.Flush()
+}
