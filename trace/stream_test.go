@@ -1,0 +1,208 @@
+package trace_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"gantry/trace"
+)
+
+const day = `seed: 7
+repetitions: 3
+warm_up: 10
+cool_down: 20
+count: 300
+mix:
+  - {generator: montage, fraction: 0.4}
+  - generator: random
+    fat: [0.2, 0.8]
+    density: 0.1
+    jump: [1, 2]
+    ccr: 0
+    tasks: [5, 9]
+  - {trace: m.dax, fraction: 0.2, inputs: data, image: busybox}
+sizes:
+  - {fraction: 0.75, tasks: 30..38, even: true}
+  - {tasks: 40}
+files: false
+total_runtime: {distribution: hyper-gamma, mean: 1h, stages: [{weight: 0.7, shape: 5, scale: 501.266}, {shape: 45, scale: 136.709}]}
+arrivals: {process: poisson, rate: 98/h}
+tenants: [{name: a, fraction: 2}, {name: b}]
+classes: {deadline: 0.3, low: 0.7}
+deadlines: {factor: 1.5..4}
+scale_times: false
+`
+
+func TestStreamIsRead(t *testing.T) {
+	w, err := trace.ReadWorkload(strings.NewReader(day), "some/dir/w.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &trace.Workload{Source: "some/dir/w.yaml", Seed: 7, Repetitions: 3, WarmUp: 10, CoolDown: 20, Stream: &trace.Stream{Count: 300,
+		Mix: []trace.StreamSource{{Fraction: 0.4, Generator: "montage", Line: 7},
+			{Fraction: 1, Generator: "random", Sizes: []trace.SizeClass{{Fraction: 1, Min: 5, Max: 9}}, Line: 8,
+				Random: &trace.RandomChoices{Fat: []float64{0.2, 0.8}, Density: []float64{0.1}, Jump: []int{1, 2}, CCR: []int{0}}},
+			{Fraction: 0.2, Trace: "some/dir/m.dax", Inputs: "some/dir/data", Image: "busybox", Line: 14}},
+		Sizes: []trace.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40, Max: 40}},
+		Total: trace.TotalRuntime{Distribution: "hyper-gamma", Mean: time.Hour,
+			Stages: []trace.GammaStage{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 1, Shape: 45, Scale: 136.709}}},
+		Arrivals: trace.ArrivalProcess{Process: "poisson", PerHour: 98},
+		Tenants:  []trace.Share{{Name: "a", Fraction: 2}, {Name: "b", Fraction: 1}},
+		Classes:  []trace.Share{{Name: "deadline", Fraction: 0.3}, {Name: "regular"}, {Name: "low", Fraction: 0.7}},
+		Deadline: &trace.DeadlineRule{Factor: [2]float64{1.5, 4}}, Line: 7}}
+	if !reflect.DeepEqual(w, want) {
+		t.Errorf("%+v\nwant %+v\n%+v\nwant %+v", w, want, w.Stream, want.Stream)
+	}
+	if !trace.IsWorkload([]byte(day)) || !trace.IsWorkload([]byte(`{"count": 1, "mix": []}`)) || trace.IsWorkload([]byte("nodes: []")) {
+		t.Error("a workload is not told from other files")
+	}
+}
+
+func TestStreamKeysHaveTheUsualDefaults(t *testing.T) {
+	w, err := trace.ReadWorkload(strings.NewReader("mix: [{generator: sipht}]\ncount: 1\ntasks: 30"), "w.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := w.Stream; !s.Files || s.Arrivals.Process != "batch" || s.Total.Distribution != "as-generated" || !w.ScaleTimes || w.Seed != 0 || w.Repetitions != 1 {
+		t.Errorf("%+v %+v", w, s)
+	}
+}
+
+func TestRatesAreArrivalsOverTime(t *testing.T) {
+	for text, perHour := range map[string]float64{"98/h": 98, "0.5/s": 1800, "1/22s": 3600.0 / 22, "3 / min": 180, "2/1h30m": 4.0 / 3} {
+		w, err := trace.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 1\narrivals: {process: poisson, rate: "+text+"}"), "w.yaml")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := w.Stream.Arrivals.PerHour; math.Abs(got-perHour) > 1e-9*perHour {
+			t.Errorf("%s is %v an hour, want %v", text, got, perHour)
+		}
+	}
+}
+
+func TestStreamsThatCannotBeAreRefused(t *testing.T) {
+	const mix = "count: 5\nmix: [{trace: x}]\n"
+	for text, says := range map[string]string{
+		"count: 5\nmix:\n- {generater: montage}":                                            `line 3: a part of the mix: unknown key "generater"; did you mean generator?`,
+		mix + "arivals: {process: batch}":                                                   `line 3: the workload: unknown key "arivals"; did you mean arrivals?`,
+		mix + "arrivals:\n  proces: batch":                                                  `line 4: arrivals: unknown key "proces"; did you mean process?`,
+		mix + "total_runtime: {distribution: normal}":                                       `line 3: total_runtime: distribution is "normal"`,
+		mix + "total_runtime: {distribution: lognormal}":                                    "needs a mean",
+		mix + "total_runtime: {distribution: constant, mean: 1h, variation: 2}":             "variation is for lognormal",
+		mix + "total_runtime: {distribution: as-generated, stages: [{shape: 1, scale: 1}]}": "stages are for hyper-gamma",
+		mix + "arrivals: {process: poisson}":                                                "either a rate",
+		mix + "arrivals: {process: poisson, rate: 1/h, utilisation: 0.5}":                   "either a rate",
+		mix + "arrivals: {process: poisson, rate: 98}":                                      "arrivals per time",
+		mix + "arrivals: {process: poisson, rate: -1/h}":                                    "arrivals per time",
+		mix + "arrivals: {process: poisson, utilisation: 0}":                                "above 0",
+		mix + "arrivals: {process: fixed}":                                                  "needs an interval",
+		mix + "arrivals: {process: batch, interval: 1s}":                                    "interval is not for process batch",
+		mix + "arrivals: {process: weibull}":                                                `process is "weibull"`,
+		mix + "arrivals: {process: trace, times: none.csv}":                                 "line 3: arrivals: times open none.csv",
+		"count: 5\nmix: [{generator: montage}]":                                             "how large are the workflows of generator montage",
+		"count: 5\nmix: [{generator: montage, tasks: 30, sizes: [{tasks: 5}]}]":             "exclude each other",
+		"count: 5\nmix: [{generator: montage, tasks: 38..30}]":                              "a range such as 30..38",
+		"count: 5\nmix: [{generator: montage, sizes: [{tasks: 31, even: true}]}]":           "no even size from 31 to 31",
+		"count: 5\nmix: [{generator: montage, tasks: 30, fat: 0.5}]":                        "fat is for generator random",
+		"count: 5\nmix: [{generator: random, tasks: 30, fat: [0.5, 2]}]":                    "from 0 to 1",
+		"count: 5\nmix: [{generator: montage, trace: x}]":                                   "either a generator or a trace",
+		"count: 5\nmix: [{trace: x, tasks: 3}]":                                             "a trace has its own size",
+		"count: 5\nmix: [{trace: x, fraction: 0}]":                                          "sum to more than 0",
+		"count: 5\nmix: []":                               "mix is empty",
+		"mix: [{trace: x}]":                               "a mix without count",
+		"workflows: [{trace: x}]\ncount: 5":               "line 2: count is of a stream",
+		mix + "seed: 0":                                   "seed is",
+		mix + "repetitions: 0":                            "repetitions is",
+		mix + "warm_up: 3\ncool_down: 2":                  "leave nothing of 5 workflows",
+		mix + "tenants: [{fraction: 1}]":                  "a tenant without a name",
+		mix + "classes: {deadline: 1}":                    "need a deadline",
+		mix + "classes: {low: 0}":                         "a fraction above 0",
+		mix + "classes: {low: 1}\ndeadlines: {factor: 2}": "gives it no fraction",
+		mix + "deadlines: {factor: 2, after: 1h}":         "either factor",
+		mix + "deadlines: {factor: 4..2}":                 "ends before it begins",
+		mix + "deadlines: {after: 0s}":                    "after has to be a duration",
+		mix + "files: perhaps":                            "true or false",
+	} {
+		_, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; want %q", text, err, says)
+		}
+	}
+}
+
+func TestArrivalTimesAreReadFromAFile(t *testing.T) {
+	dir := t.TempDir()
+	read := func(times, options string) (*trace.Workload, error) {
+		if err := os.WriteFile(filepath.Join(dir, "times"), []byte(times), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return trace.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 2\narrivals: {process: trace, times: times"+options+"}"), filepath.Join(dir, "w.yaml"))
+	}
+	want := []time.Duration{0, 1500 * time.Millisecond, time.Minute}
+	for _, c := range [][2]string{{"0\n1.5\n1m\n", ""}, {"arrive\n0\n# later\n1.5\n\n60", ""}, {"; SWF\n 1 0 7\n 2 1.5 7\n 3 60 7\n", ", column: 2"},
+		{"job,submit\n1,0\n2,1.5s\n3,60\n", ", column: 2"}} {
+		w, err := read(c[0], c[1])
+		if err != nil {
+			t.Errorf("%q: %v", c[0], err)
+		} else if !reflect.DeepEqual(w.Stream.Arrivals.Times, want) {
+			t.Errorf("%q: %v", c[0], w.Stream.Arrivals.Times)
+		}
+	}
+	for _, c := range [][3]string{{"0\n", "", "1 recorded arrival times for 2 workflows"}, {"1,2\n", "", "line 1 has 2 fields"}, {"0\n-1\n", "", "line 2"},
+		{"a\nb\n", "", "line 2"}, {"0\n1\n", ", column: 2", "line 1 has no column 2"}} {
+		if _, err := read(c[0], c[1]); err == nil || !strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%q: %v; want %q", c[0], err, c[2])
+		}
+	}
+}
+
+// What the reader takes, the schema takes; of what it refuses, the schema refuses what a schema can tell.
+func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
+	s := schema(t, "schema/workload.schema.json")
+	text := func(doc string) []byte {
+		var v any
+		if err := yaml.Unmarshal([]byte(doc), &v); err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	good := []string{day, "mix: [{trace: x}]\ncount: 2\narrivals: {process: fixed, interval: 10s}\nworkflows: [{trace: y}]"}
+	for _, name := range []string{"../examples/experiments/workload-1.yaml", "../examples/experiments/workload-2.yaml"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good = append(good, string(b))
+	}
+	for _, doc := range good {
+		validate(t, s, text(doc))
+		if _, err := trace.ReadWorkload(strings.NewReader(doc), "w.yaml"); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, doc := range []string{"mix: [{trace: x}]", "count: 5", "mix: [{trace: x, tasks: 3}]\ncount: 5", "mix: [{trace: x}]\ncount: 5\narivals: {process: batch}",
+		"mix: [{trace: x}]\ncount: 5\narrivals: {process: batch, rate: 1/h}", "mix: [{trace: x}]\ncount: 5\ntotal_runtime: {distribution: lognormal, mean: 1h}",
+		"mix: [{generator: montage, tasks: 3, sizes: [{tasks: 3}]}]\ncount: 5"} {
+		var v any
+		if err := json.Unmarshal(text(doc), &v); err != nil {
+			t.Fatal(err)
+		}
+		if s.Validate(v) == nil {
+			t.Errorf("the schema takes %q", doc)
+		}
+		if _, err := trace.ReadWorkload(strings.NewReader(doc), "w.yaml"); err == nil {
+			t.Errorf("the reader takes %q", doc)
+		}
+	}
+}
