@@ -89,7 +89,7 @@ func BenchmarkSimulate(b *testing.B) {
 		half[i] = 1.5 - float64(i/50)
 	}
 	for name, p := range map[string]*planner.Platform{"100x1": processors(100), "1x100": slots(100), "50x1.5+50x0.5": single(half...)} {
-		for _, spec := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp"} {
+		for _, spec := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp", "wheft"} {
 			b.Run(name+"/"+spec, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
