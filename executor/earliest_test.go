@@ -69,7 +69,9 @@ func TestEarliestFinishIsThatOfItsSlowTwin(t *testing.T) {
 				}
 				e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(w) * 20e9, Name: fmt.Sprint("w", w), Workflow: flow})
 			}
-			e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) { logs[i] = append(logs[i], events...) }
+			e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
+				logs[i] = append(logs[i], events...)
+			}
 			if _, err := e.Run(t.Context()); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}

@@ -1,7 +1,9 @@
 package executor_test
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +11,8 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -135,6 +139,52 @@ func TestOWMWaitsForAFasterBusyNode(t *testing.T) {
 	for task, w := range want {
 		if got[task] != w {
 			t.Errorf("task %s: %+v, want %+v", task, got[task], w)
+		}
+	}
+}
+
+// probe notes the distances of workflows from FWP's target before its first choice of every instant.
+type probe struct {
+	planner.Allocator
+	fwp  *policy.FWP
+	seen map[planner.Time][]float64
+}
+
+func (p *probe) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) error {
+	if p.seen[c.Now()] == nil {
+		for w := range planner.WorkflowID(c.Workflows()) {
+			d := math.NaN()
+			if left, _ := c.Progress(w); left > 0 {
+				d = p.fwp.Distance(c, w)
+			}
+			p.seen[c.Now()] = append(p.seen[c.Now()], d)
+		}
+	}
+	return p.Allocator.Allocate(ctx, c, q)
+}
+
+func TestFWPComparesSlowdownsWithItsTarget(t *testing.T) {
+	est := &predict.Declared{}
+	e := streamEngine(t, single(1, 1), "fwp", est, stream(1e9))
+	pol, err := policy.Parse("fwp:k=4,m=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fwp := pol.(*policy.FWP)
+	pr := &probe{fwp.Allocate, fwp, map[planner.Time][]float64{}}
+	fwp.Allocate = pr
+	e.Planner = planner.New(single(1, 1), planner.DefaultRetryRules(), fwp, est, 1)
+	if _, err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone := math.NaN()
+	for at, want := range map[planner.Time][]float64{2e9: {0, -0.5, 0}, 4e9: {0.125, 0, 2. / 3}, 5e9: {0.25, 0.25, 2. / 3}, 6e9: {0.375, 0.5, 1},
+		7e9: {0.5, 0.75, 1}, 8e9: {-0.25, gone, gone}} {
+		for w := range want {
+			got := pr.seen[at][w]
+			if math.Abs(got-want[w]) > 1e-9 || math.IsNaN(got) != math.IsNaN(want[w]) {
+				t.Errorf("at %v workflow %d is %v from the target, want %v", at, w, got, want[w])
+			}
 		}
 	}
 }

@@ -17,6 +17,8 @@ type Config struct {
 	Platform *planner.Platform
 	Start    planner.Time  // the clock's first reading
 	Startup  time.Duration // from the order to the running program, for every attempt
+	// Actual, if set, says how long a task really runs whose workload says run: reality may be uncertain, too.
+	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Fault, if set, may end an attempt badly: by that outcome, after that share of its runtime.
 	Fault func(l *executor.Launch) (outcome planner.Outcome, after float64)
 }
@@ -106,6 +108,9 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	a := r.house(l.Attempt)
 	a.outcome = planner.OK
 	a.left = l.Spec.TrueRun(l.Node, r.cfg.Platform.Nodes[l.Node].Speed)
+	if r.cfg.Actual != nil {
+		a.left = r.cfg.Actual(l.Task, a.left)
+	}
 	if limit := l.Spec.TimeLimit; limit > 0 && a.left > limit {
 		a.left, a.outcome = limit, planner.TimedOut
 	}

@@ -1,0 +1,137 @@
+package executor_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+)
+
+// start is where and when a task began.
+type start struct {
+	Task planner.TaskID
+	Node planner.NodeID
+	At   planner.Time
+}
+
+func starts(t *testing.T, p *planner.Platform, spec string, model predict.ErrorModel, subs []executor.Submission) []start {
+	t.Helper()
+	est := &predict.Declared{Model: model}
+	e := streamEngine(t, p, spec, est, subs)
+	e.Runtime = sim.New(sim.Config{Platform: p, Actual: model.Actual})
+	var out []start
+	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
+		for _, ev := range events {
+			if x, ok := ev.Body.(planner.AttemptStarted); ok {
+				a := v.Attempt(x.Attempt)
+				out = append(out, start{a.Task, a.Node, ev.At})
+			}
+		}
+	}
+	if _, err := e.Run(t.Context()); err != nil {
+		t.Fatalf("%s with %s: %v", spec, model, err)
+	}
+	return out
+}
+
+// On a homogeneous platform the online policies decide by the order of ranks, lengths and slowdowns, which a common factor does not
+// change: with the same draws every error factor gives the very same run, and the static error that without error.
+func TestErrorFactorsChangeNothingOnAHomogeneousPlatform(t *testing.T) {
+	subs, _ := mix(7, 50, 10, 0.98)
+	for i := range subs { // ties are where rounding would show
+		for k := range subs[i].Workflow.Tasks {
+			run := &subs[i].Workflow.Tasks[k].Runtime
+			*run = run.Round(5 * time.Second)
+		}
+	}
+	for name, p := range map[string]*planner.Platform{"nodes": processors(10), "cores": slots(10)} {
+		for _, spec := range []string{"gbf", "cpp", "fdws", "hr", "fwp", "owm", "owm:order=highest"} {
+			t.Run(spec+"/"+name, func(t *testing.T) {
+				exact := starts(t, p, spec, predict.ErrorModel{}, subs)
+				for _, kind := range []predict.ErrorKind{predict.Static, predict.Random1, predict.Random2} {
+					var first []start
+					for _, fe := range []float64{0.1, 1, 2, 5, 10} {
+						got := starts(t, p, spec, predict.ErrorModel{Kind: kind, Factor: fe, Seed: 3}, subs)
+						if first == nil {
+							first = got
+						}
+						if !reflect.DeepEqual(got, first) {
+							t.Fatalf("%v: factor %v differs from 0.1", kind, fe)
+						}
+						if kind == predict.Static && !reflect.DeepEqual(got, exact) {
+							t.Fatalf("static error %v differs from no error", fe)
+						}
+					}
+					if kind != predict.Static && spec != "gbf" && spec != "cpp" && reflect.DeepEqual(first, exact) {
+						t.Fatalf("%v: no different from no error", kind)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What happens is the same whatever is believed, unless the model is one of reality.
+func TestErrorsOfEstimatesLeaveReality(t *testing.T) {
+	subs := []executor.Submission{{Name: "w", Workflow: dag("w", "a=100 b=100; a>b")}}
+	for _, c := range []struct {
+		model string
+		same  bool
+	}{{"none", true}, {"static:0.1", true}, {"random1:2", true}, {"random2:5", true}, {"uniform:3", false}} {
+		m, err := predict.ParseErrorModel(c.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Seed = 9
+		got := starts(t, processors(1), "heft", m, subs)
+		if second := got[1].At == 100e9; second != c.same {
+			t.Errorf("%s: the second task starts at %v", c.model, got[1].At)
+		}
+	}
+}
+
+// The second run of a workflow is planned with what the first one measured.
+func TestHistoryLearnsFromEarlierRuns(t *testing.T) {
+	flow := dag("w", "a=10 b=20 c=30; a>b")
+	for i := range flow.Tasks {
+		flow.Tasks[i].Kind = []string{"short", "long", "unheard of"}[i]
+	}
+	p := processors(1)
+	history := &predict.History{Declared: &predict.Declared{}}
+	for range 3 {
+		history.Prior("short", 7*time.Second, 1)
+	}
+	history.Prior("long", 50*time.Second, 0.5)
+	history.Prior("long", 27*time.Second, 1)
+	pol, err := policy.Parse("cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, history, 1),
+		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: history.Declared.Declare, Named: history.Name},
+		Arrivals: []executor.Submission{{Name: "1", Workflow: flow}, {Name: "2", At: 100e9, Workflow: flow}}}
+	var got []string
+	e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
+		for _, ev := range events {
+			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
+				for _, o := range pc.Orders {
+					got = append(got, fmt.Sprint(o.Task, " ", o.Est.Run, " ", o.Est.Samples, " ", o.Est.Source))
+				}
+			}
+		}
+	}
+	if _, err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"0 7s 3 history", "2 30s 0 declared", "1 26s 2 history", // c, unheard of, is believed as declared: the order is by rank
+		"3 7.75s 4 history", "5 30s 1 history", "4 24s 3 history"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

@@ -1,0 +1,45 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"gantry/planner/policy"
+)
+
+func TestParametersAreChecked(t *testing.T) {
+	for _, spec := range []string{"gbf", "gbf:pick=first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft"} {
+		if _, err := policy.Parse(spec); err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+	for spec, says := range map[string]string{
+		"hefty":         "choose one of gbf",
+		"gbf:pick=last": "random, first",
+		"gbf:choose=x":  "it has pick",
+		"cpp:k=1":       "it has none",
+		"fwp:k=0":       "1..1000000",
+		"fwp:k=many":    "1..1000000",
+		"fwp:m=1.5":     "1..1000000",
+		"fwp:m=":        "1..1000000",
+		"fwp:k=NaN":     "1..1000000",
+	} {
+		if _, err := policy.Parse(spec); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: error %v does not say %q", spec, err, says)
+		}
+	}
+}
+
+// Every value that the table offers can be chosen.
+func TestEveryDefaultIsValid(t *testing.T) {
+	for _, row := range policy.Table() {
+		for _, p := range row.Params {
+			if err := p.Check(p.Values[0]); err != nil {
+				t.Errorf("%s: %v", row.Name, err)
+			}
+		}
+		if _, err := policy.Parse(row.Name); err != nil {
+			t.Error(err)
+		}
+	}
+}
