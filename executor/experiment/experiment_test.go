@@ -1,0 +1,324 @@
+package experiment_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gantry/executor/experiment"
+	"gantry/trace"
+)
+
+const workload = `name: w
+count: 60
+seed: 3
+mix: [{generator: montage}, {generator: sipht}]
+tasks: 30..60
+files: false
+total_runtime: {distribution: constant, mean: 1h}
+arrivals: {process: poisson, utilisation: 0.9}
+warm_up: 5
+cool_down: 5
+`
+
+// read writes the files of an experiment into a new directory and reads it.
+func read(t *testing.T, text string) *trace.Experiment {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"w.yaml": workload, "c.yaml": "nodes: [{name: n, count: 10}]\n",
+		"fast.yaml": "nodes: [{name: n, count: 5, speed: 1.5}, {name: m, count: 5, speed: 0.5}]\n", "x.yaml": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := trace.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// memory is a store that forgets with the test.
+type memory struct {
+	planned []string
+	kept    map[string]*experiment.Outcome
+	found   map[string]string
+	after   int // cancel after so many outcomes; 0: never
+	cancel  context.CancelFunc
+}
+
+func (m *memory) Plan(_ context.Context, cells []*experiment.Cell) error {
+	for _, c := range cells {
+		m.planned = append(m.planned, c.Key())
+	}
+	return nil
+}
+
+func (m *memory) Kept(_ context.Context, c *experiment.Cell, rep int) (*experiment.Outcome, error) {
+	return m.kept[fmt.Sprint(c.Key(), rep)], nil
+}
+
+func (m *memory) Keep(_ context.Context, o *experiment.Outcome) error {
+	if m.kept == nil {
+		m.kept = map[string]*experiment.Outcome{}
+	}
+	m.kept[fmt.Sprint(o.Cell.Key(), o.Repetition)] = o
+	if m.after > 0 && len(m.kept) == m.after {
+		m.cancel()
+	}
+	return nil
+}
+
+func (m *memory) Found(_ context.Context, group []experiment.Param, parameter, value string) error {
+	if m.found == nil {
+		m.found = map[string]string{}
+	}
+	m.found[fmt.Sprint(group)] = value
+	return nil
+}
+
+func run(t *testing.T, text string, jobs int) *memory {
+	t.Helper()
+	m := &memory{}
+	r := experiment.Runner{File: read(t, text), Store: m, Jobs: jobs}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// results are the values of all runs, by their parameters.
+func (m *memory) results() map[string]map[string]float64 {
+	out := map[string]map[string]float64{}
+	for _, o := range m.kept {
+		values := map[string]float64{}
+		for _, v := range o.Values {
+			if !math.IsNaN(v.Value) {
+				values[v.Name] = v.Value
+			}
+		}
+		out[fmt.Sprint(o.Cell, " ", o.Repetition)] = values
+	}
+	return out
+}
+
+const small = `workload: w.yaml
+cluster: c.yaml
+repetitions: 2
+factors:
+  policy: [cpp, fdws]
+  errors: [none, "random2:2"]
+  utilisation: [0.7, 0.9]
+`
+
+func TestResultsDoNotDependOnTheNumberOfJobs(t *testing.T) {
+	one, many := run(t, small, 1), run(t, small, 7)
+	if len(one.kept) != 16 {
+		t.Fatalf("%d runs, want 16", len(one.kept))
+	}
+	if !reflect.DeepEqual(one.results(), many.results()) {
+		t.Error("one job and seven give different results")
+	}
+	if !reflect.DeepEqual(one.planned, many.planned) {
+		t.Error("cells are planned in another order")
+	}
+}
+
+func TestAnInterruptedExperimentGoesOn(t *testing.T) {
+	x := read(t, small)
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &memory{after: 5, cancel: cancel}
+	err := (&experiment.Runner{File: x, Store: m, Jobs: 2}).Run(ctx)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	had := len(m.kept)
+	if had < 5 || had > 7 {
+		t.Fatalf("%d runs were kept", had)
+	}
+	m.after = 0
+	var last experiment.Progress
+	if err := (&experiment.Runner{File: x, Store: m, Jobs: 2, Report: func(p experiment.Progress) { last = p }}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if last.Done != 16 || last.Kept != had || last.Runs != 16 {
+		t.Errorf("went on: %+v", last)
+	}
+	if !reflect.DeepEqual(m.results(), run(t, small, 2).results()) {
+		t.Error("the interruption shows in the results")
+	}
+}
+
+// With common draws a factor that all estimates share cannot change an order, and these policies decide by order alone.
+func TestErrorFactorsDoNotMatterToPoliciesThatDecideByOrder(t *testing.T) {
+	got := run(t, `workload: w.yaml
+cluster: c.yaml
+factors:
+  policy: [gbf, cpp, owm, fdws, hr, fwp]
+  errors: [none, "static:0.1", "static:10", "random1:0.1", "random1:10", "random2:0.1", "random2:10"]
+`, 2).results()
+	same := func(policy, a, b string) {
+		t.Helper()
+		key := func(e string) string {
+			return "cluster=c.yaml errors=" + e + " policy=" + policy + " workload=w.yaml 0"
+		}
+		if got[key(a)] == nil || !reflect.DeepEqual(got[key(a)], got[key(b)]) {
+			t.Errorf("%s: errors %s and %s give different results:\n%v\n%v", policy, a, b, got[key(a)], got[key(b)])
+		}
+	}
+	for _, policy := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp"} {
+		same(policy, "none", "static:0.1")
+		same(policy, "none", "static:10")
+		same(policy, "random1:0.1", "random1:10")
+		same(policy, "random2:0.1", "random2:10")
+	}
+	same("gbf", "none", "random2:10")
+	differ := "cluster=c.yaml errors=random2:10 policy=fdws workload=w.yaml 0"
+	if reflect.DeepEqual(got[differ], got["cluster=c.yaml errors=none policy=fdws workload=w.yaml 0"]) {
+		t.Error("fdws does not notice random errors")
+	}
+}
+
+// All cells of a repetition meet the same workflows; repetitions differ.
+func TestCellsMeetTheSameLoad(t *testing.T) {
+	got := run(t, small, 2).results()
+	const key = "cluster=c.yaml errors=none policy=%s utilisation=%v workload=w.yaml %d"
+	work := func(policy string, rho float64, rep int) float64 {
+		return got[fmt.Sprintf(key, policy, rho, rep)]["critical_path_mean"]
+	}
+	if a, b := work("cpp", 0.7, 0), work("fdws", 0.9, 0); a == 0 || a != b {
+		t.Errorf("mean critical paths %v and %v: not the same workflows", a, b)
+	}
+	if work("cpp", 0.7, 0) == work("cpp", 0.7, 1) {
+		t.Error("two repetitions have the same workflows")
+	}
+}
+
+func TestASystemThatDivergesIsCutOff(t *testing.T) {
+	m := run(t, `workload: w.yaml
+cluster: c.yaml
+limit: {in_system: 12}
+factors: {policy: cpp, utilisation: [0.3, 9]}
+`, 2)
+	for _, o := range m.kept {
+		want := map[string]experiment.State{"0.3": experiment.Done, "9": experiment.Diverged}[o.Cell.Get("utilisation")]
+		if o.State != want {
+			t.Errorf("%s is %s (%s), want %s", o.Cell, o.State, o.Message, want)
+		}
+		for _, v := range o.Values {
+			if o.State == experiment.Diverged && (strings.HasPrefix(v.Name, "slowdown") || strings.HasSuffix(v.Name, "_stable") && v.Value != 0) {
+				t.Errorf("a run that was cut off has %s = %v", v.Name, v.Value)
+			}
+		}
+	}
+	for _, o := range run(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 100}\nfactors: {policy: cpp}\n", 1).kept {
+		if o.State != experiment.Diverged || !strings.Contains(o.Message, "100 events") {
+			t.Errorf("more than 100 events: %s, %s", o.State, o.Message)
+		}
+	}
+}
+
+func TestABatchLargerThanTheLimitDoesNotDiverge(t *testing.T) {
+	for _, o := range run(t, `workload: w.yaml
+cluster: c.yaml
+limit: {in_system: 12}
+factors: {policy: cpp, "workload.arrivals": {process: batch}, workload.warm_up: 0, workload.cool_down: 0}
+`, 1).kept {
+		if o.State != experiment.Done {
+			t.Errorf("a batch: %s, %s", o.State, o.Message)
+		}
+	}
+}
+
+func TestAnyParameterCanBeAFactor(t *testing.T) {
+	m := run(t, `workload: w.yaml
+factors:
+  cluster: [c.yaml, fast.yaml]
+  policy: gbf
+  policy.pick: [first, random]
+  workload.count: [20, 40]
+  workload.mix.0.generator: [montage, inspiral]
+  startup: [0s, 30s]
+  estimator: [declared, "corrected:50", history, oracle]
+`, 2)
+	if len(m.kept) != 128 {
+		t.Fatalf("%d runs, want 128", len(m.kept))
+	}
+	for key, v := range m.results() {
+		want := 30.0
+		if strings.Contains(key, "workload.count=20 ") {
+			want = 10
+		}
+		if v["workflows"] != want {
+			t.Errorf("%s: %v workflows count, want %v", key, v["workflows"], want)
+		}
+	}
+	got := m.results()
+	key := func(startup string) string {
+		return "cluster=c.yaml estimator=declared policy=gbf policy.pick=first startup=" + startup + " workload=w.yaml workload.count=40 workload.mix.0.generator=montage 0"
+	}
+	if got[key("30s")]["response_mean"] <= got[key("0s")]["response_mean"] {
+		t.Error("starting a container takes no time")
+	}
+}
+
+func TestUniformUncertaintyChangesWhatHappens(t *testing.T) {
+	got := run(t, "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: fdws, utilisation: 0.3, errors: [none, \"uniform:1\"]}\n", 1).results()
+	exact, wrong := got["cluster=c.yaml errors=none policy=fdws utilisation=0.3 workload=w.yaml 0"], got["cluster=c.yaml errors=uniform:1 policy=fdws utilisation=0.3 workload=w.yaml 0"]
+	// Runtimes are uniform on about 0 to 3 times what was estimated.
+	if f := wrong["work_mean"] / exact["work_mean"]; f < 1.4 || f > 1.6 {
+		t.Errorf("the work is %v times that without errors, want about 1.5", f)
+	}
+	if wrong["slowdown_min"] < 1 {
+		t.Errorf("a slowdown of %v is below what is possible", wrong["slowdown_min"])
+	}
+}
+
+func TestTheLargestStableUtilisationIsFound(t *testing.T) {
+	m := run(t, `workload: w.yaml
+cluster: c.yaml
+limit: {in_system: 25}
+repetitions: 3
+factors: {policy: [cpp, fdws], workload.count: 150}
+search: {from: 0.3, to: 9.9, step: 1.2}
+`, 2)
+	if len(m.found) != 2 {
+		t.Fatalf("found %v", m.found)
+	}
+	for group, value := range m.found {
+		if value != "0.3" && value != "1.5" {
+			t.Errorf("%s is stable up to %q", group, value)
+		}
+	}
+	if n := len(m.kept); n == 0 || n > 2*4*3 {
+		t.Errorf("%d runs for two searches among 9 values", n)
+	}
+}
+
+func TestFaultsAreFoundBeforeAnythingRuns(t *testing.T) {
+	for _, x := range []struct{ name, text, want string }{
+		{"an unknown policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [cpp, cpq]}\n", `policy "cpq" is not known`},
+		{"an unknown parameter of a policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: fwp, policy.nix: 1}\n", `has no parameter "nix"`},
+		{"an unknown error model", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, errors: random3:1}\n", `error model "random3:1" is not known`},
+		{"an unknown estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: guess}\n", `estimator "guess" is not known`},
+		{"an unknown key of the workload", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.cuont: 3}\n", "did you mean count?"},
+		{"no such workload", "workload: v.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\n", "v.yaml"},
+		{"no such cluster", "workload: w.yaml\ncluster: d.yaml\nfactors: {policy: cpp}\n", "d.yaml"},
+		{"a negative start", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, startup: -1s}\n", "startup"},
+		{"a place that is not there", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.mix.7.generator: sipht}\n", "7 is no position in a list of 2"},
+		{"sizes that cannot be", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.tasks: 3}\n", "w.yaml"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			err := (&experiment.Runner{File: read(t, x.text)}).Check()
+			if err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("got %v, want it to say %q", err, x.want)
+			}
+		})
+	}
+}
