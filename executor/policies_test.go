@@ -65,10 +65,11 @@ func runRandom(t *testing.T, spec string, seed uint64) record {
 		t.Fatal(err)
 	}
 	declared := &predict.Declared{}
+	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared, 5)}[r.IntN(3)]
 	wrong := []float64{1, 0.5, 2, 0.1}[r.IntN(4)]
 	faults := r.IntN(2) == 0
 	e := &executor.Engine{
-		Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, seed),
+		Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, seed),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				declared.Declare(id, time.Duration(float64(run)*wrong), on, s)

@@ -48,22 +48,40 @@ func (b *BusyFinishesFirst) Waits(c *planner.Cycle, t planner.TaskID, idle plann
 
 // first returns the node without room for need that is believed to have it first, and when; None if all have room.
 func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.NodeID, planner.Time) {
-	if b.now == c.Now() && b.round == c.Round() && b.due == c.Draft.Dues() && b.need == need {
+	same := b.now == c.Now() && b.round == c.Round() && b.need == need
+	if same && b.due == c.Draft.Dues() {
 		return b.busy, b.from
 	}
-	b.now, b.round, b.due, b.need = c.Now(), c.Round(), c.Draft.Dues(), need
-	b.busy, b.from = planner.None, unit.Never
-	nodes := c.Nodes()
-	for i := range nodes {
-		n := planner.NodeID(i)
-		if !need.Fits(c.Capacity(n)) || need.Fits(c.Draft.Free(n)) {
-			continue
-		}
-		if at := b.room(c, n, need); at < b.from || at == b.from && b.busy != planner.None && nodes[n].Speed > nodes[b.busy].Speed {
-			b.busy, b.from = n, at
+	if !same {
+		b.now, b.round, b.need = c.Now(), c.Round(), need
+		b.busy, b.from = planner.None, unit.Never
+		for n := range c.Nodes() {
+			soonest := unit.Never // no room before
+			for _, a := range c.Active(planner.NodeID(n)) {
+				soonest = min(soonest, max(c.Attempt(a).Until, c.Now()))
+			}
+			b.consider(c, planner.NodeID(n), soonest)
 		}
 	}
+	// What was busy stays so; tasks that are about to start make other nodes busy.
+	b.due = c.Draft.Dues()
+	for seg := range c.Draft.Due() {
+		b.consider(c, seg.Node, c.Now())
+	}
 	return b.busy, b.from
+}
+
+// consider takes node n if it is without room and has it earlier than the present choice, or as early and is faster.
+func (b *BusyFinishesFirst) consider(c *planner.Cycle, n planner.NodeID, soonest planner.Time) {
+	better := func(at planner.Time) bool {
+		return at < b.from || at == b.from && b.busy != planner.None && c.Nodes()[n].Speed > c.Nodes()[b.busy].Speed
+	}
+	if !better(soonest) || !b.need.Fits(c.Capacity(n)) || b.need.Fits(c.Draft.Free(n)) {
+		return
+	}
+	if at := b.room(c, n, b.need); better(at) {
+		b.busy, b.from = n, at
+	}
 }
 
 // room returns when n is believed to have room for need: as its tasks end, each when it was planned to end, or now if that is past.
