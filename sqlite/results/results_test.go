@@ -1,0 +1,295 @@
+package results_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gantry/executor/experiment"
+	"gantry/executor/metrics"
+	"gantry/sqlite/report"
+	"gantry/sqlite/results"
+	"gantry/trace"
+)
+
+const text = `name: small
+workload: w.yaml
+cluster: c.yaml
+repetitions: 3
+factors:
+  policy: [cpp, fdws]
+  errors: [none, "random2:2", "random2:9"]
+  utilisation: [0.7, 0.9]
+`
+
+const workload = `count: 60
+mix: [{generator: montage}, {generator: sipht}]
+tasks: 30..60
+files: false
+total_runtime: {distribution: constant, mean: 1h}
+arrivals: {process: poisson, utilisation: 0.9}
+warm_up: 5
+cool_down: 5
+`
+
+func read(t *testing.T, text string) *trace.Experiment {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"w.yaml": workload, "c.yaml": "nodes: [{name: n, count: 10}]\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := trace.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func create(t *testing.T, path string) *results.DB {
+	t.Helper()
+	db, err := results.Create(path, results.Info{Name: "small", Settings: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func run(t *testing.T, x *trace.Experiment, path string) experiment.Progress {
+	t.Helper()
+	db := create(t, path)
+	defer db.Close()
+	var last experiment.Progress
+	r := experiment.Runner{File: x, Store: db, Jobs: 2, Report: func(p experiment.Progress) { last = p }}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
+func cells(t *testing.T, path string) ([]*results.Cell, *results.DB) {
+	t.Helper()
+	db, err := results.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	cells, err := db.Cells(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cells, db
+}
+
+func TestWhatIsKeptIsReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	if p := run(t, read(t, text), path); p.Done != 36 || p.Kept != 0 || p.Failed != 0 {
+		t.Fatalf("first run: %+v", p)
+	}
+	all, db := cells(t, path)
+	if len(all) != 12 {
+		t.Fatalf("%d cells", len(all))
+	}
+	for _, c := range all {
+		if len(c.Runs) != 3 || c.Count(experiment.Done) != 3 {
+			t.Fatalf("%v: %d runs, %d done", c.Params, len(c.Runs), c.Count(experiment.Done))
+		}
+		points, err := db.Slowdowns(t.Context(), c.ID)
+		if err != nil || len(points) != 150 {
+			t.Fatalf("%v: %d workflows, %v", c.Params, len(points), err)
+		}
+		var slowdowns [3][]float64
+		for i, p := range points {
+			slowdowns[i/50] = append(slowdowns[i/50], p.Slowdown)
+		}
+		for i := range slowdowns {
+			// The table of workflows and the metrics of runs tell the same.
+			if got, want := metrics.Summarise(slowdowns[i]).SD, c.Runs[i].Values["slowdown_sd"]; math.Abs(got-want) > 1e-9*want {
+				t.Errorf("%v: deviation %v by workflows, %v by runs", c.Params, got, want)
+			}
+		}
+		series, err := db.Series(t.Context(), c.ID, 1)
+		if err != nil || len(series) < 2 || float64(series.Max()) != c.Runs[1].Values["in_system_max"] {
+			t.Errorf("%v: series of %d up to %d, %v", c.Params, len(series), series.Max(), err)
+		}
+	}
+	if p := run(t, read(t, text), path); p.Kept != 36 {
+		t.Errorf("again: %+v", p)
+	}
+	// More values and repetitions are added; what is left out of the file is left out of the report.
+	more := strings.NewReplacer("repetitions: 3", "repetitions: 4", "[0.7, 0.9]", "[0.9, 0.5]").Replace(text)
+	if p := run(t, read(t, more), path); p.Done != 48 || p.Kept != 18 {
+		t.Errorf("with more values: %+v", p)
+	}
+	if all, _ := cells(t, path); len(all) != 12 || all[0].Params["utilisation"] == "0.7" {
+		t.Errorf("%d cells, the first %v", len(all), all[0].Params)
+	}
+}
+
+func TestResultsCanBeQueried(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	run(t, read(t, text), path)
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var n int
+	var rho, mean float64
+	err = db.QueryRow("SELECT runs, utilisation, mean FROM v_metrics WHERE policy='cpp' AND errors='none' AND utilisation=0.9 AND metric='slowdown_mean'").Scan(&n, &rho, &mean)
+	if err != nil || n != 3 || mean < 1 {
+		t.Errorf("%d runs, mean %v, %v", n, mean, err)
+	}
+	var by float64
+	if err := db.QueryRow("SELECT avg(slowdown) FROM v_workflows WHERE policy='cpp' AND errors='none' AND utilisation=0.9").Scan(&by); err != nil || math.Abs(by-mean) > 1e-9 {
+		t.Errorf("mean slowdown %v by workflows, %v by runs, %v", by, mean, err)
+	}
+}
+
+func TestOneFileHasOneExperimentAndOneWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	db := create(t, path)
+	if _, err := results.Create(path, results.Info{Name: "small", Settings: 1}); !errors.Is(err, results.ErrHeld) {
+		t.Errorf("a second writer: %v", err)
+	}
+	db.Close()
+	if _, err := results.Create(path, results.Info{Name: "other", Settings: 1}); !errors.Is(err, results.ErrOther) {
+		t.Errorf("another experiment: %v", err)
+	}
+	if _, err := results.Create(path, results.Info{Name: "small", Settings: 2}); !errors.Is(err, results.ErrOther) {
+		t.Errorf("other settings: %v", err)
+	}
+	create(t, path)
+}
+
+func TestFilesThatAreNoResults(t *testing.T) {
+	dir := t.TempDir()
+	text, other := filepath.Join(dir, "text"), filepath.Join(dir, "other.sqlite")
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite3", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE t (x)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{text, other, filepath.Join(dir, "none")} {
+		if _, err := results.Open(path); err == nil {
+			t.Errorf("%s was opened", path)
+		}
+		if results.IsResults(path) {
+			t.Errorf("%s passes for results", path)
+		}
+	}
+	for _, path := range []string{text, other} {
+		before, _ := os.ReadFile(path)
+		if _, err := results.Create(path, results.Info{}); !errors.Is(err, results.ErrOther) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if after, _ := os.ReadFile(path); !reflect.DeepEqual(before[:16], after[:16]) || len(before) != len(after) {
+			t.Errorf("%s was changed", path)
+		}
+	}
+}
+
+func TestTablesAndFigures(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	run(t, read(t, text), path)
+	all, db := cells(t, path)
+	tables, err := report.Tables(all, report.DefaultMetrics, "")
+	if err != nil || len(tables) != 6 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	for _, table := range tables {
+		if len(table.Rows) != 2 || table.Rows[0].Policy != "cpp" || table.Rows[1].Runs != 3 || table.Rows[0].Wieland.Of != 3 {
+			t.Errorf("table %s: %+v", table.Title, table.Rows)
+		}
+		if !strings.Contains(table.Title, "errors=") || strings.Contains(table.Title, "cluster") {
+			t.Errorf("title %q: it should have what differs", table.Title)
+		}
+	}
+	against, err := report.Tables(all, []string{"slowdown_mean"}, "cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, table := range against {
+		zero, other := table.Rows[0].Values["slowdown_mean"], table.Rows[1].Values["slowdown_mean"]
+		difference := tables[i].Rows[1].Values["slowdown_mean"].Mean - tables[i].Rows[0].Values["slowdown_mean"].Mean
+		if zero.Mean != 0 || zero.Half != 0 || math.Abs(other.Mean-difference) > 1e-9 {
+			t.Errorf("%s: differences to cpp are %v and %v, not 0 and %v", table.Title, zero, other, difference)
+		}
+	}
+	if _, err := report.Tables(all, []string{"nix"}, ""); err == nil {
+		t.Error("an unknown metric has a table")
+	}
+	if _, err := report.Tables(all, report.DefaultMetrics, "gbf"); err == nil {
+		t.Error("differences to a policy that was not run")
+	}
+	dir := filepath.Join(t.TempDir(), "figures")
+	files, err := report.Figures(t.Context(), db, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, f := range files {
+		check(t, f)
+		kinds[strings.Split(filepath.Base(f), "-")[1]]++
+	}
+	// In two formats: one of each per utilisation; a scatter plot per policy too; one over time per error model too.
+	want := map[string]int{"slowdown": 4, "deviation": 4, "size": 8, "in": 12, "utilisation": 6}
+	if !reflect.DeepEqual(kinds, want) {
+		t.Errorf("figures %v, want %v", kinds, want)
+	}
+}
+
+// check reads a figure to its end.
+func check(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if strings.HasSuffix(path, ".png") {
+		if _, err := png.Decode(f); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		return
+	}
+	for d := xml.NewDecoder(f); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Errorf("%s: %v", path, err)
+			return
+		}
+	}
+}
+
+func TestTheEndOfASearchIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	x := read(t, "name: small\nworkload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 25}\nfactors: {policy: [cpp, fdws]}\nsearch: {from: 0.2, to: 5, step: 1.2}\n")
+	run(t, x, path)
+	if p := run(t, x, path); p.Kept == 0 || p.Kept != p.Done {
+		t.Errorf("again: %+v", p)
+	}
+	_, db := cells(t, path)
+	found, err := db.Searches(context.Background())
+	if err != nil || len(found) != 2 || found[0].Value == nil || found[0].Params["policy"] != "cpp" || found[0].Parameter != "utilisation" {
+		t.Errorf("searches %+v, %v", found, err)
+	}
+}
