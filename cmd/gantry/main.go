@@ -139,5 +139,6 @@ func commands() []*cli.Command {
 		generateCommand(),
 		experimentCommand(),
 		reportCommand(),
+		compareCommand(),
 	}
 }

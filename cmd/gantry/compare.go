@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/sqlite"
+	tables "gantry/sqlite/report"
+	"gantry/sqlite/results"
+)
+
+func compareCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "compare",
+		Usage:     "compare policies in an experiment, or two runs of the log",
+		ArgsUsage: "RESULTS... | RUN RUN",
+		Description: `With files of gantry experiment: the policies side by side, a table for every combination of the other factors, with 95 %
+confidence intervals over repetitions. --against POLICY shows the differences to that policy instead, repetition by repetition on the same
+load, which tells far smaller differences apart.
+
+With two runs of the log, of the same workflows: how far they lie apart. Such as a run on Docker and its simulation, with the durations that
+were measured:
+
+   gantry run --name real montage.dax
+   gantry simulate --replay real --name replayed
+   gantry compare real replayed
+
+The order of starts is compared by Kendall's tau (1: the same, -1: reversed), makespans by their relative difference; per task and per
+workflow it shows where the time went: waiting for a node, staging inputs in, starting the container, running.
+
+Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "metrics", Usage: "results: the `METRICS` to show, separated by commas", DefaultText: strings.Join(tables.DefaultMetrics, ",")},
+			&cli.StringFlag{Name: "against", Usage: "results: show differences to `POLICY`"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON: an object for each file, or one for two runs, with all tasks"},
+		},
+		Action: compareAction,
+	}
+}
+
+func compareAction(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return failf(exitUsage, "compare: name files of results, or two runs")
+	}
+	files := 0
+	for _, a := range c.Args().Slice() {
+		if info, err := os.Stat(a); err == nil && info.Mode().IsRegular() && results.IsResults(a) {
+			files++
+		}
+	}
+	if files > 0 || strings.HasSuffix(c.Args().First(), ".sqlite") {
+		names := tables.DefaultMetrics
+		if c.IsSet("metrics") {
+			names = strings.Split(c.String("metrics"), ",")
+		}
+		for _, path := range c.Args().Slice() {
+			if err := printTables(c, path, names, c.String("against")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if c.NArg() != 2 {
+		return failf(exitUsage, "compare: name two runs, or files of results")
+	}
+	if c.IsSet("metrics") || c.IsSet("against") {
+		return failf(exitUsage, "compare: --metrics and --against go with files of results")
+	}
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	got, err := tables.CompareRuns(c.Context, db, c.Args().Get(0), c.Args().Get(1))
+	var unknown *sqlite.UnknownRunError
+	switch {
+	case errors.As(err, &unknown):
+		return fail(exitInput, err)
+	case err != nil:
+		return failf(exitInput, "compare: %w", err)
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, got)
+		return nil
+	}
+	return got.WriteText(c.App.Writer)
+}

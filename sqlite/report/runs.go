@@ -1,0 +1,430 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"gantry/sqlite"
+)
+
+// Phases is where the time of a task went, in nanoseconds; -1 is not known.
+type Phases struct {
+	Waiting  int64 `json:"waiting_ns"`  // from the moment all it needs was there to the order to start
+	Staging  int64 `json:"staging_ns"`  // copying inputs in
+	Starting int64 `json:"starting_ns"` // from there to the running program: creating and starting the container
+	Running  int64 `json:"running_ns"`  // the program, suspensions left out
+}
+
+func (p Phases) all() [4]int64 { return [4]int64{p.Waiting, p.Staging, p.Starting, p.Running} }
+
+// phaseNames are in the order of Phases.
+var phaseNames = [4]string{"waiting", "staging", "container start", "running"}
+
+// TaskPair is a task in two runs, A and B.
+type TaskPair struct {
+	Workflow string    `json:"workflow"`
+	Task     string    `json:"task"`
+	Kind     string    `json:"kind"`
+	Node     [2]string `json:"node"`
+	Order    [2]int    `json:"order"`      // its place among the starts of its workflow, from 1
+	Started  [2]int64  `json:"started_ns"` // after the arrival of its workflow
+	Ended    [2]int64  `json:"ended_ns"`
+	Phases   [2]Phases `json:"phases"`
+	attempt  [2]int64
+}
+
+// WorkflowPair is a workflow in two runs.
+type WorkflowPair struct {
+	Workflow string   `json:"workflow"`
+	Tasks    int      `json:"tasks"` // that ended well in both
+	Makespan [2]int64 `json:"makespan_ns"`
+	Response [2]int64 `json:"response_ns"`
+	// MakespanError is (B - A) / A; NaN is written as null.
+	MakespanError Number `json:"makespan_error"`
+	// OrderTau is Kendall's tau between the orders in which the two planners ordered the starts; StartTau between the instants at which
+	// the programs began (tau-b: ties are allowed for). Swapped is how many of the pairs of tasks were ordered the other way round.
+	OrderTau Number `json:"order_tau"`
+	StartTau Number `json:"start_tau"`
+	Swapped  int64  `json:"swapped_pairs"`
+	Pairs    int64  `json:"pairs"`
+	// Phases are means per task.
+	Phases [2]Phases `json:"mean_phases"`
+}
+
+// Number is one that may be unknown.
+type Number float64
+
+// MarshalJSON gives null for NaN.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+		return []byte("null"), nil
+	}
+	return fmt.Appendf(nil, "%v", float64(n)), nil
+}
+
+func (n Number) String() string {
+	if math.IsNaN(float64(n)) {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", float64(n))
+}
+
+// RunSide is one of two runs that are compared.
+type RunSide struct {
+	Run       string  `json:"run"`
+	Runtime   string  `json:"runtime"`
+	Policy    string  `json:"policy"`
+	State     string  `json:"state"`
+	TimeScale float64 `json:"time_scale"`
+	Makespan  *int64  `json:"makespan_ns"`
+}
+
+// Comparison is what two runs of the same workflows have in common, and what not. Workflows and tasks are matched by their names.
+type Comparison struct {
+	Runs          [2]RunSide     `json:"runs"`
+	MakespanError Number         `json:"makespan_error"` // (B - A) / A
+	OrderTau      Number         `json:"order_tau"`      // over the tasks of all workflows
+	StartTau      Number         `json:"start_tau"`
+	Swapped       int64          `json:"swapped_pairs"`
+	Pairs         int64          `json:"pairs"`
+	SameNode      int            `json:"tasks_on_same_node"`
+	Phases        [2]Phases      `json:"mean_phases"`
+	Only          [2]int         `json:"tasks_only_in"` // that ended well in one of the runs only
+	Workflows     []WorkflowPair `json:"workflows"`
+	Tasks         []TaskPair     `json:"tasks"`
+}
+
+// taskRow is the last attempt of a task that ended well.
+type taskRow struct {
+	workflow, task, kind, node   string
+	arrived, attempt             int64
+	ready, queued                sql.NullInt64
+	staged, started, ended, span sql.NullInt64
+}
+
+// CompareRuns compares two runs of the log.
+func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, error) {
+	c := &Comparison{}
+	var rows [2]map[[2]string]taskRow
+	var flows [2]map[string][2]int64 // by name: makespan and response
+	for i, name := range []string{a, b} {
+		s, err := db.Summary(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		c.Runs[i] = RunSide{Run: s.Run, Runtime: s.Runtime, Policy: s.Policy, State: fmt.Sprint(s.State), TimeScale: s.TimeScale}
+		if s.Makespan != nil {
+			ns := int64(*s.Makespan)
+			c.Runs[i].Makespan = &ns
+		}
+		if rows[i], err = tasksOf(ctx, db, s.Run); err != nil {
+			return nil, err
+		}
+		if flows[i], err = flowsOf(ctx, db, s.Run); err != nil {
+			return nil, err
+		}
+	}
+	c.MakespanError = Number(math.NaN())
+	if x, y := c.Runs[0].Makespan, c.Runs[1].Makespan; x != nil && y != nil {
+		c.MakespanError = relative(*x, *y)
+	}
+	for key, x := range rows[0] {
+		y, ok := rows[1][key]
+		if !ok {
+			c.Only[0]++
+			continue
+		}
+		p := TaskPair{Workflow: x.workflow, Task: x.task, Kind: x.kind}
+		for i, r := range []taskRow{x, y} {
+			p.Node[i], p.attempt[i] = r.node, r.attempt
+			p.Started[i], p.Ended[i] = r.started.Int64-r.arrived, r.ended.Int64-r.arrived
+			p.Phases[i] = Phases{between(r.ready, r.queued), between(r.queued, r.staged), between(r.staged, r.started), known(r.span)}
+		}
+		c.Tasks = append(c.Tasks, p)
+	}
+	for key := range rows[1] {
+		if _, ok := rows[0][key]; !ok {
+			c.Only[1]++
+		}
+	}
+	if len(c.Tasks) == 0 {
+		return nil, fmt.Errorf("runs %s and %s have no task in common that ended well in both: workflows and tasks are matched by their names",
+			c.Runs[0].Run, c.Runs[1].Run)
+	}
+	slices.SortFunc(c.Tasks, func(x, y TaskPair) int { return cmp.Compare(x.attempt[0], y.attempt[0]) })
+	byFlow := map[string][]int{}
+	var names []string
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		if byFlow[t.Workflow] == nil {
+			names = append(names, t.Workflow)
+		}
+		byFlow[t.Workflow] = append(byFlow[t.Workflow], i)
+		if t.Node[0] == t.Node[1] {
+			c.SameNode++
+		}
+	}
+	for _, name := range names {
+		w := WorkflowPair{Workflow: name, Tasks: len(byFlow[name])}
+		w.OrderTau, w.StartTau, w.Swapped, w.Pairs, w.Phases = c.agreement(byFlow[name])
+		for i := range flows {
+			w.Makespan[i], w.Response[i] = flows[i][name][0], flows[i][name][1]
+		}
+		w.MakespanError = relative(w.Makespan[0], w.Makespan[1])
+		for i := range 2 {
+			order := slices.Clone(byFlow[name])
+			slices.SortFunc(order, func(x, y int) int { return cmp.Compare(c.Tasks[x].attempt[i], c.Tasks[y].attempt[i]) })
+			for at, t := range order {
+				c.Tasks[t].Order[i] = at + 1
+			}
+		}
+		c.Workflows = append(c.Workflows, w)
+	}
+	all := make([]int, len(c.Tasks))
+	for i := range all {
+		all[i] = i
+	}
+	c.OrderTau, c.StartTau, c.Swapped, c.Pairs, c.Phases = c.agreement(all)
+	return c, nil
+}
+
+// agreement says how far the starts of tasks agree, and where their time went on average.
+func (c *Comparison) agreement(tasks []int) (order, start Number, swapped, pairs int64, means [2]Phases) {
+	orders, starts := make([][2]int64, len(tasks)), make([][2]int64, len(tasks))
+	for i, t := range tasks {
+		orders[i], starts[i] = c.Tasks[t].attempt, c.Tasks[t].Started
+	}
+	tau, swapped, pairs := Kendall(orders)
+	byTime, _, _ := Kendall(starts)
+	for i := range 2 {
+		var sums, counts [4]int64
+		for _, t := range tasks {
+			for k, ns := range c.Tasks[t].Phases[i].all() {
+				if ns >= 0 {
+					sums[k] += ns
+					counts[k]++
+				}
+			}
+		}
+		for k := range sums {
+			if counts[k] == 0 {
+				sums[k] = -1
+			} else {
+				sums[k] /= counts[k]
+			}
+		}
+		means[i] = Phases{sums[0], sums[1], sums[2], sums[3]}
+	}
+	return Number(tau), Number(byTime), swapped, pairs, means
+}
+
+func relative(a, b int64) Number {
+	if a <= 0 {
+		return Number(math.NaN())
+	}
+	return Number(float64(b-a) / float64(a))
+}
+
+func between(a, b sql.NullInt64) int64 {
+	if !a.Valid || !b.Valid {
+		return -1
+	}
+	return max(0, b.Int64-a.Int64)
+}
+
+func known(a sql.NullInt64) int64 {
+	if !a.Valid {
+		return -1
+	}
+	return a.Int64
+}
+
+func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
+	rows, err := db.Query(ctx, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
+		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d JOIN tasks p ON p.run = d.run AND p.task = d.parent
+			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns
+		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ? AND a.outcome = 'ok' AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[[2]string]taskRow{}
+	for rows.Next() {
+		var r taskRow
+		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &r.queued, &r.staged, &r.started, &r.ended, &r.span); err != nil {
+			return nil, fmt.Errorf("read the tasks of run %s: %w", run, err)
+		}
+		out[[2]string{r.workflow, r.task}] = r
+	}
+	return out, rows.Err()
+}
+
+func flowsOf(ctx context.Context, db *sqlite.DB, run string) (map[string][2]int64, error) {
+	rows, err := db.Query(ctx, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0), coalesce(w.ended_ns - w.arrived_ns, 0)
+		FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ?`, run)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string][2]int64{}
+	for rows.Next() {
+		var name string
+		var x [2]int64
+		if err := rows.Scan(&name, &x[0], &x[1]); err != nil {
+			return nil, fmt.Errorf("read the workflows of run %s: %w", run, err)
+		}
+		out[name] = x
+	}
+	return out, rows.Err()
+}
+
+// Kendall returns Kendall's rank correlation tau-b of pairs of numbers, and how many of the pairs of pairs that are ordered in both are
+// ordered the other way round. NaN if either side has no order at all. It takes n log n steps (Knight, JASA 61, 1966).
+func Kendall(values [][2]int64) (tau float64, swapped, ordered int64) {
+	n := int64(len(values))
+	v := slices.Clone(values)
+	slices.SortFunc(v, func(a, b [2]int64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	ties := func(same func(a, b [2]int64) bool) (sum int64) {
+		run := int64(1)
+		for i := 1; i <= len(v); i++ {
+			if i < len(v) && same(v[i-1], v[i]) {
+				run++
+				continue
+			}
+			sum += run * (run - 1) / 2
+			run = 1
+		}
+		return sum
+	}
+	all := n * (n - 1) / 2
+	inA := ties(func(a, b [2]int64) bool { return a[0] == b[0] })
+	inBoth := ties(func(a, b [2]int64) bool { return a == b })
+	swapped = inversions(v, make([][2]int64, len(v)))
+	inB := ties(func(a, b [2]int64) bool { return a[1] == b[1] }) // v is sorted by B now
+	ordered = all - inA - inB + inBoth
+	// Concordant less discordant pairs, over those that each side orders.
+	return float64(ordered-2*swapped) / (math.Sqrt(float64(all-inA)) * math.Sqrt(float64(all-inB))), swapped, ordered
+}
+
+// inversions sorts v by B and counts how many pairs it has to swap.
+func inversions(v, spare [][2]int64) (count int64) {
+	if len(v) < 2 {
+		return 0
+	}
+	mid := len(v) / 2
+	count = inversions(v[:mid], spare[:mid]) + inversions(v[mid:], spare[mid:])
+	i, j := 0, mid
+	for k := range spare {
+		if j == len(v) || i < mid && v[i][1] <= v[j][1] {
+			spare[k] = v[i]
+			i++
+		} else {
+			spare[k] = v[j]
+			count += int64(mid - i)
+			j++
+		}
+	}
+	copy(v, spare)
+	return count
+}
+
+// maxShown bounds the workflows and tasks that a text names; JSON has all.
+const maxShown = 15
+
+// WriteText prints a comparison for people.
+func (c *Comparison) WriteText(w io.Writer) error {
+	for i, r := range c.Runs {
+		fmt.Fprintf(w, "%c  %s: %s on %s, %s", 'A'+i, r.Run, r.Policy, r.Runtime, r.State)
+		if r.TimeScale != 1 {
+			fmt.Fprintf(w, ", time scale %g", r.TimeScale)
+		}
+		if r.Makespan != nil {
+			fmt.Fprintf(w, ", makespan %s", span(*r.Makespan))
+		}
+		fmt.Fprintln(w)
+	}
+	if c.Runs[0].TimeScale != c.Runs[1].TimeScale {
+		fmt.Fprintln(w, "The time scales differ: so do all durations.")
+	}
+	fmt.Fprintf(w, "\nMakespan of B against A: %s. %d tasks in both, %d on the same node; %d in A only, %d in B only.\n", percent(c.MakespanError), len(c.Tasks),
+		c.SameNode, c.Only[0], c.Only[1])
+	fmt.Fprintf(w, "Order of starts: Kendall's tau %s as ordered (%d of %d pairs swapped), %s as begun.\n\n", c.OrderTau, c.Swapped, c.Pairs, c.StartTau)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "mean per task\tA\tB\tB - A\t")
+	for k, name := range phaseNames {
+		a, b := c.Phases[0].all()[k], c.Phases[1].all()[k]
+		difference := "-"
+		if a >= 0 && b >= 0 {
+			difference = span(b - a)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", name, span(a), span(b), difference)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "workflow\ttasks\tmakespan A\tB\terror\tresponse A\tB\ttau ordered\tbegun\t")
+	for i, f := range c.Workflows {
+		if i == maxShown && len(c.Workflows) > maxShown+1 {
+			fmt.Fprintf(t, "... %d more\t\t\t\t\t\t\t\t\t\n", len(c.Workflows)-i)
+			break
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Workflow, f.Tasks, span(f.Makespan[0]), span(f.Makespan[1]), percent(f.MakespanError),
+			span(f.Response[0]), span(f.Response[1]), f.OrderTau, f.StartTau)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nTasks that end furthest apart, counted from the arrival of their workflow:")
+	apart := make([]int, len(c.Tasks))
+	for i := range apart {
+		apart[i] = i
+	}
+	distance := func(i int) int64 { d := c.Tasks[i].Ended[1] - c.Tasks[i].Ended[0]; return max(d, -d) }
+	slices.SortStableFunc(apart, func(x, y int) int { return cmp.Compare(distance(y), distance(x)) })
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\twaiting A\tB\tstaging A\tB\tstart A\tB\trunning A\tB\t")
+	for _, i := range apart[:min(maxShown, len(apart))] {
+		x := &c.Tasks[i]
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t", x.Workflow, x.Task, x.Order[0], x.Order[1], span(x.Ended[0]), span(x.Ended[1]))
+		for k := range phaseNames {
+			fmt.Fprintf(t, "%s\t%s\t", span(x.Phases[0].all()[k]), span(x.Phases[1].all()[k]))
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+// span prints nanoseconds with three digits or so; -1 is not known.
+func span(ns int64) string {
+	if ns == -1 {
+		return "-"
+	}
+	d := time.Duration(ns)
+	switch a := d.Abs(); {
+	case a >= time.Hour:
+		return d.Round(time.Second).String()
+	case a >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case a >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+func percent(n Number) string {
+	if math.IsNaN(float64(n)) {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f %%", 100*float64(n))
+}
