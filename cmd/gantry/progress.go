@@ -38,7 +38,7 @@ type progress struct {
 const (
 	maxFailuresShown = 10
 	maxWarningsShown = 10
-	plainStep        = 10 // percent
+	plainStep        = 20 // percent
 )
 
 func newProgress(quiet, asJSON bool) *progress {

@@ -121,6 +121,19 @@ func TestARunHeldByAnotherGantryIsRefused(t *testing.T) {
 	expect(t, exitInput, []string{"there is a run \"mine\" already"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
 }
 
+// A thousand tasks that succeed, each of a type of its own, say so in fifty lines.
+func TestAThousandTasksPrintFewLines(t *testing.T) {
+	var jobs strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&jobs, `<job id="j%d" name="type%d" runtime="1"/>`, i, i)
+	}
+	dir := writeFiles(t, map[string]string{"bag.dax": `<adag version="2.1" name="bag">` + jobs.String() + `</adag>`})
+	_, out, errs := invoke(t, "run", "--runtime", "null", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "bag.dax"))
+	if lines := strings.Count(out+errs, "\n"); lines > 50 {
+		t.Errorf("%d lines:\n%s%s", lines, errs, out)
+	}
+}
+
 func TestFailedTasksMakeTheExitCode(t *testing.T) {
 	needsDocker(t)
 	dir := writeFiles(t, map[string]string{"missing.json": `{"name":"m","schemaVersion":"1.5","workflow":{"specification":{"tasks":[

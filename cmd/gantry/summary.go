@@ -19,6 +19,14 @@ import (
 // maxSummaryFailures is how many failed tasks a summary names; show --json has all.
 const maxSummaryFailures = 10
 
+// Rows of the summary's tables: with the lines of progress, a run of 1,000 tasks that succeed prints 50 lines at most. gantry show --json and the
+// log have the rest.
+const (
+	maxSummaryWorkflows = 5
+	maxSummaryTypes     = 12
+	maxSummaryNodes     = 5
+)
+
 // printSummary prints what a run came to.
 func printSummary(w io.Writer, s *sqlite.Summary) {
 	var b strings.Builder
@@ -50,7 +58,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 
 	t := newTable(&b, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
 	for i, f := range s.WorkflowRow {
-		if i == maxSummaryFailures && len(s.WorkflowRow) > i+1 {
+		if i == maxSummaryWorkflows && len(s.WorkflowRow) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
 			break
 		}
@@ -58,7 +66,11 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	}
 	t.end()
 	t = newTable(&b, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read", "-written")
-	for _, k := range s.Kinds {
+	for i, k := range s.Kinds {
+		if i == maxSummaryTypes && len(s.Kinds) > i+1 {
+			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
+			break
+		}
 		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest), span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
 	}
 	t.end()
@@ -69,7 +81,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	t.end()
 	t = newTable(&b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
 	for i, n := range s.Nodes {
-		if i == maxSummaryFailures && len(s.Nodes) > i+1 {
+		if i == maxSummaryNodes && len(s.Nodes) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Nodes)-i))
 			break
 		}
@@ -108,7 +120,9 @@ func how(outcome string, exit *int, message string) string {
 	if outcome == "exit-code" && exit != nil {
 		text = fmt.Sprintf("exit code %d", *exit)
 	}
-	if line, _, _ := strings.Cut(strings.TrimSpace(message), "\n"); line != "" {
+	if line, _, _ := strings.Cut(strings.TrimSpace(message), "\n"); strings.HasPrefix(line, text) {
+		text = line
+	} else if line != "" {
 		text += ": " + line
 	}
 	return text
