@@ -135,6 +135,11 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	adm.Tasks = make([]*TaskSpec, len(w.Tasks))
 	specs := make([]TaskSpec, len(w.Tasks))
 	level := levels(w, order)
+	links := 0
+	for i := range w.Tasks {
+		links += len(w.Tasks[i].Parents) + len(w.Tasks[i].Children)
+	}
+	edges := make([]planner.TaskID, 0, links+len(order))
 	for i := range w.Tasks {
 		need, err := a.task(sub, adm, i, &specs[i])
 		if err != nil {
@@ -142,7 +147,7 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		}
 		adm.Tasks[i] = &specs[i]
 		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: level[i], Need: need,
-			Parents: a.taskIDs(w.Tasks[i].Parents), Children: a.taskIDs(w.Tasks[i].Children),
+			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
 			Inputs: a.fileIDs(w.Tasks[i].Inputs), Outputs: a.fileIDs(w.Tasks[i].Outputs), Retries: int32(w.Tasks[i].Retries)}
 	}
 	// Nothing can go wrong from here on.
@@ -160,7 +165,7 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		a.tenants[sub.Tenant] = planner.TenantID(len(a.tenants))
 	}
 	arrived.Workflow.Tenant = a.tenants[sub.Tenant]
-	arrived.Workflow.Tasks = a.taskIDs(order)
+	arrived.Workflow.Tasks = a.taskIDs(&edges, order)
 	a.workflows++
 	a.tasks += planner.TaskID(len(w.Tasks))
 	a.files += planner.FileID(len(w.Files))
@@ -401,15 +406,16 @@ func (a *Admitter) name(kind string) planner.KindID {
 	return id
 }
 
-func (a *Admitter) taskIDs(at []int32) []planner.TaskID {
+// taskIDs numbers tasks, in memory that all lists of a workflow share.
+func (a *Admitter) taskIDs(memory *[]planner.TaskID, at []int32) []planner.TaskID {
 	if len(at) == 0 {
 		return nil
 	}
-	out := make([]planner.TaskID, len(at))
-	for i, p := range at {
-		out[i] = a.tasks + planner.TaskID(p)
+	begin := len(*memory)
+	for _, p := range at {
+		*memory = append(*memory, a.tasks+planner.TaskID(p))
 	}
-	return out
+	return (*memory)[begin:len(*memory):len(*memory)]
 }
 
 func (a *Admitter) fileIDs(at []int32) []planner.FileID {

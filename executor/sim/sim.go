@@ -21,6 +21,15 @@ type Config struct {
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Fault, if set, may end an attempt badly: by that outcome, after that share of its runtime.
 	Fault func(l *executor.Launch) (outcome planner.Outcome, after float64)
+	// Measured, if set, may say how an attempt really went: instead of what its task is known to take, Startup, Actual and Fault.
+	Measured func(l *executor.Launch) (m Measured, ok bool)
+}
+
+// Measured is how an attempt went in a run that was measured.
+type Measured struct {
+	Startup time.Duration // from the inputs in place to the running program
+	Run     time.Duration // from there until the end was known
+	Outcome planner.Outcome
 }
 
 // Runtime implements executor.Runtime in virtual time.
@@ -115,8 +124,15 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 		a.left, a.outcome = limit, planner.TimedOut
 	}
 	if r.cfg.Fault != nil {
-		if o, after := r.cfg.Fault(&l); o != planner.OK && o != 0 {
+		launch := l // Fault's argument escapes, and most simulations have no faults
+		if o, after := r.cfg.Fault(&launch); o != planner.OK && o != 0 {
 			a.left, a.outcome = time.Duration(float64(a.left)*after), o
+		}
+	}
+	startup := r.cfg.Startup
+	if r.cfg.Measured != nil {
+		if m, ok := r.cfg.Measured(&l); ok {
+			startup, a.left, a.outcome = m.Startup, m.Run, m.Outcome
 		}
 	}
 	staged := r.now
@@ -124,7 +140,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 		staged = staged.Add(r.cfg.Platform.MoveTime(f.Spec.Size, f.From, l.Node))
 		a.usage.CopiedBytes += f.Spec.Size
 	}
-	begun := staged.Add(r.cfg.Startup)
+	begun := staged.Add(startup)
 	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun, unit.Never
 	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
 	r.push(item{at: begun, kind: started, attempt: l.Attempt, version: a.version})

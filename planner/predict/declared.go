@@ -13,8 +13,11 @@ type Declared struct {
 	// Startup is added to every run: what starting a container takes.
 	Startup time.Duration
 	Model   ErrorModel
-	tasks   []declaration
+	pages   [][]declaration // of tasks: growing moves nothing
+	len     int
 }
+
+const pageSize = 1024
 
 type declaration struct {
 	run    time.Duration
@@ -27,10 +30,19 @@ var _ planner.Ranker = (*Declared)(nil)
 // Declare says how long t is believed to run on a node of speed 1 or, if on is not nil, on each node by id. Source tells declared
 // values from defaults.
 func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
-	for int(t) >= len(d.tasks) {
-		d.tasks = append(d.tasks, declaration{source: planner.SourceDefault})
+	for int(t) >= len(d.pages)*pageSize {
+		d.pages = append(d.pages, make([]declaration, pageSize))
 	}
-	d.tasks[t] = declaration{run, on, source}
+	d.pages[t/pageSize][t%pageSize] = declaration{run, on, source}
+	d.len = max(d.len, int(t)+1)
+}
+
+// of returns what is declared of t; nil if nothing is.
+func (d *Declared) of(t planner.TaskID) *declaration {
+	if int(t) >= d.len || d.pages[t/pageSize][t%pageSize].source == 0 {
+		return nil
+	}
+	return &d.pages[t/pageSize][t%pageSize]
 }
 
 // Run implements planner.Estimator.
@@ -55,15 +67,16 @@ func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, fl
 
 // BySpeed implements planner.Ranker.
 func (d *Declared) BySpeed(t *planner.Task) bool {
-	return int(t.ID) >= len(d.tasks) || d.tasks[t.ID].on == nil
+	dec := d.of(t.ID)
+	return dec == nil || dec.on == nil
 }
 
 // believed returns the run without the start of a container as a time and a factor.
 func (d *Declared) believed(t *planner.Task, n *planner.Node) (time.Duration, float64, planner.Source) {
-	if int(t.ID) >= len(d.tasks) {
+	dec := d.of(t.ID)
+	if dec == nil {
 		return 0, 1, planner.SourceDefault
 	}
-	dec := &d.tasks[t.ID]
 	run, mean := dec.run, dec.run
 	if dec.on != nil {
 		run, mean = dec.on[n.ID], meanOf(dec.on)
