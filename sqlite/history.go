@@ -19,7 +19,20 @@ type Measurement struct {
 // nothing about containers, and an emulated second is no other scale's second. The same run always gets the same, unless an earlier one
 // was still going on when it asked first.
 func (r *Run) History(ctx context.Context, latest int) ([]Measurement, error) {
-	out, err := collect(ctx, r.db, func(rows *sql.Rows) (m Measurement, err error) {
+	return r.db.history(ctx, r.id, latest)
+}
+
+// HistoryOf returns what Run.History gives the run of that name.
+func (db *DB) HistoryOf(ctx context.Context, run string, latest int) ([]Measurement, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return db.history(ctx, id, latest)
+}
+
+func (db *DB) history(ctx context.Context, id int64, latest int) ([]Measurement, error) {
+	out, err := collect(ctx, db, func(rows *sql.Rows) (m Measurement, err error) {
 		return m, rows.Scan(&m.Kind, &m.Ran, &m.Speed)
 	}, `SELECT kind, ran_ns, speed FROM (
 			SELECT t.kind, a.ran_ns, n.speed, a.run, a.ended_ns, a.attempt,
@@ -30,7 +43,7 @@ func (r *Run) History(ctx context.Context, latest int) ([]Measurement, error) {
 			JOIN tasks t ON t.run = a.run AND t.task = a.task
 			JOIN nodes n ON n.run = a.run AND n.node = a.node
 			WHERE own.id = ?)
-		WHERE recency <= ? ORDER BY run DESC, ended_ns DESC, attempt DESC`, r.id, latest)
+		WHERE recency <= ? ORDER BY run DESC, ended_ns DESC, attempt DESC`, id, latest)
 	slices.Reverse(out)
 	return out, err
 }

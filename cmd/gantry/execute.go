@@ -50,8 +50,9 @@ type session struct {
 	view     *progress
 	out      *cli.Context
 	engine   *executor.Engine
-	history  *predict.History // nil: estimates come from elsewhere
-	window   int              // of the history: measurements of each kind
+	measured func(l *executor.Launch) (sim.Measured, bool) // of a replay
+	history  *predict.History                              // nil: estimates come from elsewhere
+	window   int                                           // of the history: measurements of each kind
 }
 
 func (s *session) close() {
@@ -141,7 +142,7 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 func (s *session) runtime(ctx context.Context, origin time.Time, offset planner.Time, emulated bool) (executor.Runtime, error) {
 	switch s.set.Runtime {
 	case "sim":
-		return sim.New(sim.Config{Platform: s.platform, Start: offset, Startup: s.set.Startup}), nil
+		return sim.New(sim.Config{Platform: s.platform, Start: offset, Startup: s.set.Startup, Measured: s.measured}), nil
 	case "null":
 		return null.New(origin.Add(-time.Duration(offset))), nil
 	}

@@ -12,6 +12,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/docker"
 	"gantry/executor/load"
+	"gantry/planner"
 	"gantry/sqlite"
 )
 
@@ -104,6 +105,13 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	if err != nil {
 		return err
 	}
+	return s.start(c, mode, pl, adm, subs, emulated)
+}
+
+// start gives the run its name, its log and its runtime, and drives it.
+func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, adm *executor.Admitter, subs []executor.Submission, emulated bool) error {
+	set := s.set
+	var err error
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
 		return fail(exitHost, err)
 	}

@@ -15,12 +15,22 @@ func simulateCommand() *cli.Command {
 of their node, or what the cost matrix of the workload says; copies between nodes take what the links of the
 cluster file allow.
 
-   gantry simulate --policy heft --cluster nodes.yaml montage.dax`,
+   gantry simulate --policy heft --cluster nodes.yaml montage.dax
+
+With --replay RUN it takes the workflows, settings and measurements of a run instead: workflows arrive when they did, and each attempt takes
+as long to start and to run as it did. gantry compare RUN SIM then shows how far planning on Docker and in simulation lie apart.
+
+   gantry simulate --replay RUN                  the same policy
+   gantry simulate --replay RUN --policy heft    what another one would have done`,
 		Flags: append(append(planFlags(), estimateFlags("declared")...),
 			&cli.DurationFlag{Name: "startup", Usage: "what starting a container takes, for every task"},
+			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with what was measured in it"},
 			&cli.BoolFlag{Name: "no-log", Usage: "keep no log: print the makespan only"},
 		),
 		Action: func(c *cli.Context) error {
+			if run := c.String("replay"); run != "" {
+				return replay(c, run)
+			}
 			set, err := readSettings(c)
 			if err != nil {
 				return err

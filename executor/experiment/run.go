@@ -61,11 +61,10 @@ func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int,
 	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}
 	est := estimate(c, declared, admit)
 	collector := metrics.NewCollector(p)
-	collector.Actual = model.Actual
-	var rt executor.Runtime = sim.New(sim.Config{Platform: p, Startup: c.startup})
 	if model.Kind == predict.Uniform {
-		rt = truth{rt, model}
+		admit.Actual = model.Actual
 	}
+	rt := sim.New(sim.Config{Platform: p, Startup: c.startup})
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	limit := x.InSystem + atOnce(subs)
@@ -138,34 +137,14 @@ func estimate(c *Cell, declared *predict.Declared, admit *executor.Admitter) pla
 		return h
 	case "oracle":
 		// The truth is what is declared, without the model's errors; where the model changes what happens, it is what happens.
-		oracle, model := &predict.Declared{Startup: c.startup}, declared.Model
-		admit.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
-			actual := slices.Clone(on)
-			for i := range actual {
-				actual[i] = model.Actual(t, actual[i])
-			}
-			oracle.Declare(t, model.Actual(t, run), actual, planner.SourceOracle)
+		oracle := &predict.Declared{Startup: c.startup}
+		admit.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
+			run, on = admit.Truth(t, run, on)
+			oracle.Declare(t, run, on, planner.SourceOracle)
 		}
 		return oracle
 	}
 	return declared
-}
-
-// truth is a simulation in which tasks run for another time than they should.
-type truth struct {
-	executor.Runtime
-	model predict.ErrorModel
-}
-
-func (r truth) Start(ctx context.Context, l executor.Launch) error {
-	spec := *l.Spec
-	spec.Run = r.model.Actual(l.Task, spec.Run)
-	spec.RunOn = slices.Clone(spec.RunOn)
-	for i := range spec.RunOn {
-		spec.RunOn[i] = r.model.Actual(l.Task, spec.RunOn[i])
-	}
-	l.Spec = &spec
-	return r.Runtime.Start(ctx, l)
 }
 
 // submissions draws the load of a repetition.

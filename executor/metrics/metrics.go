@@ -61,9 +61,6 @@ func over(a, b time.Duration) float64 {
 
 // Collector follows a run. Its Watch is an executor.Engine.Watch.
 type Collector struct {
-	// Actual, if set, says how long a task really runs that should run for the given time.
-	Actual func(t planner.TaskID, run time.Duration) time.Duration
-
 	platform  *planner.Platform
 	workflows []Workflow // by id
 	busyAt    []float64  // by workflow: core-seconds held until it arrived
@@ -139,7 +136,7 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 	ends := make([][2]time.Duration, len(adm.Tasks)) // of the longest path up to each task
 	for _, id := range adm.Arrived.Workflow.Tasks {
 		t, spec := &adm.Arrived.Tasks[id-first], adm.Tasks[id-first]
-		run, least := c.runtimes(id, spec)
+		run, least := c.runtimes(spec)
 		var from [2]time.Duration
 		for _, p := range t.Parents {
 			e := &ends[p-first]
@@ -154,18 +151,17 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 
 // runtimes returns the true runtime of a task at speed 1, and the lowest one over the nodes. With a cost matrix the runtime at speed 1 is
 // the mean over the nodes.
-func (c *Collector) runtimes(id planner.TaskID, spec *executor.TaskSpec) (run, least time.Duration) {
+func (c *Collector) runtimes(spec *executor.TaskSpec) (run, least time.Duration) {
 	if spec.RunOn != nil {
 		var sum time.Duration
 		least = math.MaxInt64
 		for _, d := range spec.RunOn {
-			d = c.actual(id, d)
 			sum += d
 			least = min(least, d)
 		}
 		return sum / time.Duration(len(spec.RunOn)), least
 	}
-	run = c.actual(id, spec.Run)
+	run = spec.Run
 	fastest := 0.0
 	for i := range c.platform.Nodes {
 		fastest = max(fastest, c.platform.Nodes[i].Speed)
@@ -174,13 +170,6 @@ func (c *Collector) runtimes(id planner.TaskID, spec *executor.TaskSpec) (run, l
 		return run, time.Duration(float64(run) / fastest)
 	}
 	return run, run
-}
-
-func (c *Collector) actual(id planner.TaskID, run time.Duration) time.Duration {
-	if c.Actual == nil {
-		return run
-	}
-	return c.Actual(id, run)
 }
 
 // end takes in that a workflow may have ended.

@@ -131,7 +131,8 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	}
 	startup := r.cfg.Startup
 	if r.cfg.Measured != nil {
-		if m, ok := r.cfg.Measured(&l); ok {
+		launch := l
+		if m, ok := r.cfg.Measured(&launch); ok {
 			startup, a.left, a.outcome = m.Startup, m.Run, m.Outcome
 		}
 	}

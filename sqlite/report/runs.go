@@ -20,12 +20,15 @@ type Phases struct {
 	Staging  int64 `json:"staging_ns"`  // copying inputs in
 	Starting int64 `json:"starting_ns"` // from there to the running program: creating and starting the container
 	Running  int64 `json:"running_ns"`  // the program, suspensions left out
+	Ending   int64 `json:"ending_ns"`   // from its end to the moment at which gantry knew of it, measured it and could go on
 }
 
-func (p Phases) all() [4]int64 { return [4]int64{p.Waiting, p.Staging, p.Starting, p.Running} }
+func (p Phases) all() [5]int64 {
+	return [5]int64{p.Waiting, p.Staging, p.Starting, p.Running, p.Ending}
+}
 
 // phaseNames are in the order of Phases.
-var phaseNames = [4]string{"waiting", "staging", "container start", "running"}
+var phaseNames = [5]string{"waiting", "staging", "container start", "running", "ending"}
 
 // TaskPair is a task in two runs, A and B.
 type TaskPair struct {
@@ -107,6 +110,7 @@ type taskRow struct {
 	arrived, attempt             int64
 	ready, queued                sql.NullInt64
 	staged, started, ended, span sql.NullInt64
+	over                         sql.NullInt64 // when its end was known
 }
 
 // CompareRuns compares two runs of the log.
@@ -144,8 +148,8 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		p := TaskPair{Workflow: x.workflow, Task: x.task, Kind: x.kind}
 		for i, r := range []taskRow{x, y} {
 			p.Node[i], p.attempt[i] = r.node, r.attempt
-			p.Started[i], p.Ended[i] = r.started.Int64-r.arrived, r.ended.Int64-r.arrived
-			p.Phases[i] = Phases{between(r.ready, r.queued), between(r.queued, r.staged), between(r.staged, r.started), known(r.span)}
+			p.Started[i], p.Ended[i] = r.started.Int64-r.arrived, r.over.Int64-r.arrived
+			p.Phases[i] = Phases{between(r.ready, r.queued), between(r.queued, r.staged), between(r.staged, r.started), known(r.span), between(r.ended, r.over)}
 		}
 		c.Tasks = append(c.Tasks, p)
 	}
@@ -204,7 +208,7 @@ func (c *Comparison) agreement(tasks []int) (order, start Number, swapped, pairs
 	tau, swapped, pairs := Kendall(orders)
 	byTime, _, _ := Kendall(starts)
 	for i := range 2 {
-		var sums, counts [4]int64
+		var sums, counts [5]int64
 		for _, t := range tasks {
 			for k, ns := range c.Tasks[t].Phases[i].all() {
 				if ns >= 0 {
@@ -220,7 +224,7 @@ func (c *Comparison) agreement(tasks []int) (order, start Number, swapped, pairs
 				sums[k] /= counts[k]
 			}
 		}
-		means[i] = Phases{sums[0], sums[1], sums[2], sums[3]}
+		means[i] = Phases{sums[0], sums[1], sums[2], sums[3], sums[4]}
 	}
 	return Number(tau), Number(byTime), swapped, pairs, means
 }
@@ -249,7 +253,7 @@ func known(a sql.NullInt64) int64 {
 func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
 	rows, err := db.Query(ctx, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
 		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d JOIN tasks p ON p.run = d.run AND p.task = d.parent
-			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns
+			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns, coalesce(t.ended_ns, a.ended_ns)
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND a.outcome = 'ok' AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
@@ -260,7 +264,7 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	out := map[[2]string]taskRow{}
 	for rows.Next() {
 		var r taskRow
-		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &r.queued, &r.staged, &r.started, &r.ended, &r.span); err != nil {
+		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &r.queued, &r.staged, &r.started, &r.ended, &r.span, &r.over); err != nil {
 			return nil, fmt.Errorf("read the tasks of run %s: %w", run, err)
 		}
 		out[[2]string{r.workflow, r.task}] = r
@@ -312,7 +316,7 @@ func Kendall(values [][2]int64) (tau float64, swapped, ordered int64) {
 	inB := ties(func(a, b [2]int64) bool { return a[1] == b[1] }) // v is sorted by B now
 	ordered = all - inA - inB + inBoth
 	// Concordant less discordant pairs, over those that each side orders.
-	return float64(ordered-2*swapped) / (math.Sqrt(float64(all-inA)) * math.Sqrt(float64(all-inB))), swapped, ordered
+	return float64(ordered-2*swapped) / math.Sqrt(float64(all-inA)*float64(all-inB)), swapped, ordered
 }
 
 // inversions sorts v by B and counts how many pairs it has to swap.
@@ -393,7 +397,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	distance := func(i int) int64 { d := c.Tasks[i].Ended[1] - c.Tasks[i].Ended[0]; return max(d, -d) }
 	slices.SortStableFunc(apart, func(x, y int) int { return cmp.Compare(distance(y), distance(x)) })
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\twaiting A\tB\tstaging A\tB\tstart A\tB\trunning A\tB\t")
+	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\twaiting A\tB\tstaging A\tB\tstart A\tB\trunning A\tB\tending A\tB\t")
 	for _, i := range apart[:min(maxShown, len(apart))] {
 		x := &c.Tasks[i]
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t", x.Workflow, x.Task, x.Order[0], x.Order[1], span(x.Ended[0]), span(x.Ended[1]))

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// measuredKey names an attempt across runs.
+type measuredKey struct {
+	workflow, task string
+	try            int32
+}
+
+// replay simulates a run of the log with what was measured in it: when workflows arrived, and for every attempt how long its container
+// took to start, how long it ran, and how it ended. Policy, seed and what is believed are those of the run where no flag says otherwise.
+func replay(c *cli.Context, name string) error {
+	if c.NArg() > 0 {
+		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
+	}
+	for _, flag := range []string{"cluster", "time-scale", "size-scale", "startup", "inputs", "image", "emulate", "repair", "fit", "count", "repetition"} {
+		if c.IsSet(flag) {
+			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)
+		}
+	}
+	log, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	info, err := log.Info(c.Context, name)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	set := &settings{}
+	if err := json.Unmarshal(info.Settings, set); err != nil {
+		return failf(exitInternal, "settings of run %s: %w", info.Name, err)
+	}
+	set.Runtime = "sim"
+	if c.IsSet("policy") {
+		set.Policy = c.String("policy")
+	}
+	if c.IsSet("seed") {
+		set.Seed = c.Uint64("seed")
+	}
+	if c.IsSet("estimator") || c.IsSet("errors") {
+		if err := set.readEstimates(c, "declared"); err != nil {
+			return err
+		}
+	}
+	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")), platform: &info.Platform}
+	defer s.close()
+	pl, adm, err := s.planner()
+	if err != nil {
+		return err
+	}
+	if s.history != nil {
+		past, err := log.HistoryOf(c.Context, info.Name, s.window)
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		for _, m := range past {
+			s.history.Prior(m.Kind, m.Ran, m.Speed)
+		}
+		s.history = nil // it knows what it did in the run
+	}
+	var subs []executor.Submission
+	err = log.Admissions(c.Context, info.Name, func(a *executor.Admission) error {
+		sub := a.Submission
+		sub.At = a.Arrived.Workflow.Arrived
+		subs = append(subs, sub)
+		return nil
+	})
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	if len(subs) == 0 {
+		return failf(exitInput, "run %s has no workflows: there is nothing to replay", info.Name)
+	}
+	attempts, err := measuredAttempts(c, log, info.Name)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	if len(attempts) == 0 {
+		return failf(exitInput, "run %s has no attempt that was measured from start to end: there is nothing to replay", info.Name)
+	}
+	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
+		m, ok := attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
+		return m, ok
+	}
+	if _, err := s.check(subs); err != nil {
+		return err
+	}
+	return s.start(c, sqlite.Bulk, pl, adm, subs, false)
+}
+
+// measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at which gantry knew of it
+// counts as running, as its place was taken; copies from other nodes are simulated.
+func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]sim.Measured, error) {
+	rows, err := log.Query(c.Context, `SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
+			iif(a.attempt = t.attempt AND t.ended_ns IS NOT NULL, max(t.ended_ns, a.ended_ns), a.ended_ns), coalesce(a.copied_bytes, 0) > 0
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	outcomes := map[string]planner.Outcome{}
+	for _, o := range planner.Outcomes() {
+		outcomes[o.String()] = o
+	}
+	out := map[measuredKey]sim.Measured{}
+	for rows.Next() {
+		var k measuredKey
+		var outcome string
+		var queued, staged, started, ended int64
+		var copied bool
+		if err := rows.Scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied); err != nil {
+			return nil, fmt.Errorf("read the attempts of run %s: %w", run, err)
+		}
+		from := queued // laying files out is part of the start, unless they were copied: that is simulated
+		if copied {
+			from = staged
+		}
+		out[k] = sim.Measured{Startup: time.Duration(max(0, started-from)), Run: time.Duration(max(0, ended-started)), Outcome: outcomes[outcome]}
+	}
+	return out, rows.Err()
+}
