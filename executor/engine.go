@@ -40,6 +40,7 @@ type Engine struct {
 	control  Control
 	batch    Batch
 	exited   []planner.AttemptID
+	orders   []planner.Order
 	failing  bool
 	rejected []error
 }
@@ -298,7 +299,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 	if e.control != 0 {
 		return nil, nil
 	}
-	var orders []planner.Order
+	orders := e.orders[:0] // nobody keeps them
 	for round := 0; e.Planner.Due(now); round++ {
 		if round == maxRounds {
 			return nil, fmt.Errorf("the policy does not settle: %d rounds at %v", round, now)
@@ -325,6 +326,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 		}
 		orders = append(orders, pc.Orders...)
 	}
+	e.orders = orders
 	return orders, nil
 }
 
