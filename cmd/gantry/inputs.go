@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -40,7 +41,10 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 	var subs []executor.Submission
 	for _, f := range files {
 		more, err := in.file(f, len(files) == 1)
-		if err != nil {
+		var coded *exitError
+		if errors.As(err, &coded) {
+			return nil, err
+		} else if err != nil {
 			return nil, fail(exitInput, err)
 		}
 		subs = append(subs, more...)

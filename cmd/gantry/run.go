@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -88,7 +89,7 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 		return fail(exitInput, err)
 	}
 	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1, Loader: load.Loader{Platform: s.platform,
-		Repair: c.Bool("repair"), TimeScale: set.TimeScale, Count: set.Count, Warn: s.view.warn}}
+		Repair: c.Bool("repair"), TimeScale: max(set.TimeScale, math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
 	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
 		return err
 	}

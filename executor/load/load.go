@@ -20,7 +20,7 @@ import (
 // maxShown is how many faults of a trace an error names.
 const maxShown = 10
 
-// Loader makes submissions. The zero Loader reads traces only: a workload with a cost matrix or an imposed utilisation needs a Platform.
+// Loader makes submissions. Only a workload with a cost matrix or an imposed utilisation needs the Platform.
 type Loader struct {
 	Platform *planner.Platform
 	Inputs   string // directory of the files from outside, where the workload does not say; "" if they are to be made up
@@ -83,7 +83,7 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 	if w.ScaleTimes && l.TimeScale > 0 && l.TimeScale != 1 {
 		for i := range subs {
 			for _, t := range []*planner.Time{&subs[i].At, &subs[i].Release, &subs[i].Due} {
-				if *t > 0 {
+				if *t > 0 { // 0 is none
 					*t = max(1, planner.Time(float64(*t)*l.TimeScale+0.5))
 				}
 			}
