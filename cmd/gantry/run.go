@@ -33,6 +33,10 @@ others are emulated by the numbers of their trace.
    gantry run --time-scale 0.1 montage.dax     ten times as fast as it once was
    gantry run --inputs data words.json         real programs on real files
    gantry run --cluster nodes.yaml --policy heft workload.yaml
+   gantry run --time-scale 0.001 --count 3 stream.yaml   the first three workflows of a load, scaled down
+
+Policies believe what earlier runs of the log measured of tasks of the same type, and else the trace; see
+--estimator.
 
 Ctrl-C once lets running tasks end, twice stops them, three times kills them; gantry resume goes on after
 any of these, and after a crash.

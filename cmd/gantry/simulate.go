@@ -16,6 +16,10 @@ of their node, or what the cost matrix of the workload says; copies between node
 cluster file allow.
 
    gantry simulate --policy heft --cluster nodes.yaml montage.dax
+   gantry simulate --cluster nodes.yaml --count 500 --errors random1:2 stream.yaml
+
+A workload file may describe a stream (mix, count, arrivals): it is drawn by its own seed, the same for run and
+simulate. Its warm_up and cool_down are kept with the run's settings; gantry experiment measures by them.
 
 With --replay RUN it takes the workflows, settings and measurements of a run instead: workflows arrive when they did, and each attempt takes
 as long to start and to run as it did. gantry compare RUN SIM then shows how far planning on Docker and in simulation lie apart.
