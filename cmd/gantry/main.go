@@ -68,6 +68,8 @@ plan in virtual time. It measures what really happened and keeps all of it in on
    gantry show                                   how the latest run went
    gantry explain RUN TASK                       why a task waited, failed, or ran where it did
    gantry resume                                 go on after Ctrl-C or a crash
+   gantry experiment FILE                        simulate policies, loads and errors in all combinations
+   gantry compare RUN SIM                        how far two runs lie apart, or the policies of an experiment
    gantry COMMAND --help                         more on each command
 
 Exit codes:

@@ -257,10 +257,13 @@ func WriteText(w io.Writer, tables []Table) error {
 // WriteSearches prints the ends of searches for people.
 func WriteSearches(w io.Writer, searches []results.Search) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	all := map[string]bool{}
+	// What all have in common is not told.
+	all := map[string]bool{"policy": true}
 	for _, s := range searches {
-		for k := range s.Params {
-			all[k] = true
+		for k, v := range s.Params {
+			if v != searches[0].Params[k] {
+				all[k] = true
+			}
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/sqlite/results"
+)
+
+var experimentFiles = map[string]string{
+	"w.yaml":   "count: 30\nmix: [{generator: montage}]\ntasks: 30\nfiles: false\narrivals: {process: poisson, utilisation: 0.8}\n",
+	"c.yaml":   "nodes: [{name: n, count: 10}]\n",
+	"x.yaml":   "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nfactors: {policy: [cpp, fdws], errors: [none, \"random2:2\"]}\nquick: {repetitions: 1, factors: {errors: none}}\n",
+	"bad.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {polcy: cpp}\n",
+	"odd.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: best}\n",
+}
+
+func TestAnExperimentFromFileToFigures(t *testing.T) {
+	dir := writeFiles(t, experimentFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), at("x.yaml"))
+	if code != exitOK || !strings.Contains(errs, "8 runs, 0 of them kept") {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	if code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), "--jobs=1", at("x.yaml")); code != exitOK || !strings.Contains(errs, "8 of them kept") {
+		t.Errorf("again: code %d: %s", code, errs)
+	}
+	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("q.sqlite"), at("x.yaml")); code != exitOK || !strings.Contains(errs, "2 runs, 0") {
+		t.Errorf("quick: code %d: %s", code, errs)
+	}
+	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("r.sqlite"), at("x.yaml")); code != exitInput || !strings.Contains(errs, "choose another file") {
+		t.Errorf("quick into the results of the whole: code %d: %s", code, errs)
+	}
+	code, out, errs := invoke(t, "compare", at("r.sqlite"), "--against", "cpp", "--json")
+	var got struct {
+		Experiment string
+		Tables     []struct {
+			Rows []struct {
+				Policy string
+				Values map[string]struct{ Mean *float64 }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
+		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	}
+	if got.Experiment != "x" || len(got.Tables) != 2 || len(got.Tables[0].Rows) != 2 || *got.Tables[0].Rows[0].Values["slowdown_mean"].Mean != 0 {
+		t.Errorf("compared: %s", out)
+	}
+	code, out, errs = invoke(t, "report", at("r.sqlite"), "--out", at("figures"))
+	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown-random2.svg") {
+		t.Errorf("code %d: %s%s", code, out, errs)
+	}
+	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 12 {
+		t.Errorf("%d figures, %v", len(files), err)
+	}
+}
+
+func TestExperimentsThatCannotBe(t *testing.T) {
+	dir := writeFiles(t, experimentFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	held, err := results.Create(at("held.sqlite"), results.Info{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	for _, x := range []struct {
+		want int
+		word string
+		args []string
+	}{
+		{exitUsage, "name one experiment file", []string{"experiment"}},
+		{exitUsage, "--jobs 0", []string{"experiment", "--jobs=0", at("x.yaml")}},
+		{exitInput, "missing.yaml", []string{"experiment", at("missing.yaml")}},
+		{exitInput, "did you mean policy?", []string{"experiment", at("bad.yaml")}},
+		{exitInput, `policy "best" is not known`, []string{"experiment", "-o", at("n.sqlite"), at("odd.yaml")}},
+		{exitInput, "no file of results", []string{"experiment", "-o", at("c.yaml"), at("x.yaml")}},
+		{exitHost, "no such file or directory", []string{"experiment", "-o", at("none/r.sqlite"), at("x.yaml")}},
+		{exitHeld, "another gantry", []string{"experiment", "-o", at("held.sqlite"), at("x.yaml")}},
+		{exitUsage, "name one file of results", []string{"report"}},
+		{exitInput, "no such file", []string{"report", at("none.sqlite")}},
+		{exitInput, "no file of results", []string{"report", at("c.yaml")}},
+		{exitUsage, "name files of results, or two runs", []string{"compare"}},
+		{exitUsage, "name two runs", []string{"compare", "a", "b", "c"}},
+		{exitInput, "no such file", []string{"compare", at("none.sqlite")}},
+	} {
+		code, out, errs := invoke(t, x.args...)
+		if code != x.want || !strings.Contains(errs, x.word) || out != "" {
+			t.Errorf("%v: code %d, want %d; %q should say %q; output %q", x.args, code, x.want, errs, x.word, out)
+		}
+	}
+	if _, err := os.Stat(at("n.sqlite")); err == nil {
+		t.Error("an experiment that cannot be made a file")
+	}
+}
+
+// A simulation that is replayed with what was measured in it is the same simulation.
+func TestAReplayRepeatsARun(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"w.yaml": "count: 4\nmix: [{generator: montage}]\ntasks: 30\narrivals: {process: fixed, interval: 40s}\n",
+		"c.yaml": "nodes: [{name: fast, count: 2, speed: 1.5, group: a}, {name: slow, count: 2, speed: 0.5, group: b}]\nlinks: [{from: a, to: b, bandwidth: 10MB/s}]\n"})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	do := func(args ...string) string {
+		t.Helper()
+		code, out, errs := invoke(t, append(args, home)...)
+		if code != exitOK {
+			t.Fatalf("%v: code %d: %s", args, code, errs)
+		}
+		return out
+	}
+	do("simulate", "--name=first", "--policy=fdws", "--errors=uniform:1", "--startup=2s", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
+	do("simulate", "--name=again", "--replay=first")
+	do("simulate", "--name=other", "--replay=first", "--policy=gbf")
+	var same, other struct {
+		MakespanError float64 `json:"makespan_error"`
+		OrderTau      float64 `json:"order_tau"`
+		StartTau      float64 `json:"start_tau"`
+		Swapped       int     `json:"swapped_pairs"`
+		SameNode      int     `json:"tasks_on_same_node"`
+		Only          [2]int  `json:"tasks_only_in"`
+		Workflows     []struct {
+			Error float64 `json:"makespan_error"`
+		}
+		Phases []struct {
+			Starting float64 `json:"starting_ns"`
+		} `json:"mean_phases"`
+		Tasks []struct{ Started [2]int64 }
+	}
+	if err := json.Unmarshal([]byte(do("compare", "first", "again", "--json")), &same); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(same.Tasks); n == 0 || same.SameNode != n || same.OrderTau != 1 || same.StartTau != 1 || same.Swapped != 0 || same.MakespanError != 0 || len(same.Workflows) != 4 {
+		t.Errorf("a replay differs: %+v", same)
+	}
+	for _, w := range same.Workflows {
+		if w.Error != 0 {
+			t.Errorf("the makespan of a workflow differs by %v", w.Error)
+		}
+	}
+	if len(same.Phases) != 2 || math.Abs(same.Phases[1].Starting-2e9) > 1 {
+		t.Errorf("starts take %+v, want 2 s", same.Phases)
+	}
+	if err := json.Unmarshal([]byte(do("compare", "first", "other", "--json")), &other); err != nil {
+		t.Fatal(err)
+	}
+	if other.Swapped == 0 || other.OrderTau >= 1 {
+		t.Errorf("another policy starts in the same order: %+v", other)
+	}
+	if text := do("compare", "first", "again"); !strings.Contains(text, "container start") || !strings.Contains(text, "tau 1.000") {
+		t.Errorf("as text: %s", text)
+	}
+	for _, x := range []struct {
+		want int
+		word string
+		args []string
+	}{
+		{exitInput, `no run "none"`, []string{"simulate", "--replay=none"}},
+		{exitUsage, "--cluster does not go with --replay", []string{"simulate", "--replay=first", "--cluster=c.yaml"}},
+		{exitUsage, "name no others", []string{"simulate", "--replay=first", "w.yaml"}},
+		{exitInput, `no run "none"`, []string{"compare", "first", "none"}},
+		{exitUsage, "go with files of results", []string{"compare", "first", "again", "--against=cpp"}},
+	} {
+		if code, _, errs := invoke(t, append(x.args, home)...); code != x.want || !strings.Contains(errs, x.word) {
+			t.Errorf("%v: code %d, want %d: %s", x.args, code, x.want, errs)
+		}
+	}
+}

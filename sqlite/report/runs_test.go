@@ -1,0 +1,56 @@
+package report_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gantry/sqlite/report"
+)
+
+// slow counts pairs one by one.
+func slow(v [][2]int64) (tau float64, swapped, ordered int64) {
+	var c, d, a, b int64
+	for i := range v {
+		for j := range i {
+			x, y := v[i][0]-v[j][0], v[i][1]-v[j][1]
+			if x != 0 {
+				a++
+			}
+			if y != 0 {
+				b++
+			}
+			switch {
+			case x == 0 || y == 0:
+			case (x > 0) == (y > 0):
+				c++
+			default:
+				d++
+			}
+		}
+	}
+	return float64(c-d) / math.Sqrt(float64(a)*float64(b)), d, c + d
+}
+
+func TestKendallCountsPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for n := range 60 {
+		for _, values := range []int64{2, 10, 1 << 40} {
+			v := make([][2]int64, n)
+			for i := range v {
+				v[i] = [2]int64{r.Int64N(values), r.Int64N(values)}
+			}
+			tau, swapped, ordered := report.Kendall(v)
+			wantTau, wantSwapped, wantOrdered := slow(v)
+			if swapped != wantSwapped || ordered != wantOrdered || math.Abs(tau-wantTau) > 1e-12 || math.IsNaN(tau) != math.IsNaN(wantTau) {
+				t.Fatalf("%v: %v, %d of %d; want %v, %d of %d", v, tau, swapped, ordered, wantTau, wantSwapped, wantOrdered)
+			}
+		}
+	}
+	if tau, _, _ := report.Kendall([][2]int64{{1, 30}, {2, 20}, {3, 10}}); tau != -1 {
+		t.Errorf("reversed: %v", tau)
+	}
+	if tau, _, _ := report.Kendall([][2]int64{{1, 10}, {2, 20}, {3, 30}}); tau != 1 {
+		t.Errorf("the same: %v", tau)
+	}
+}
