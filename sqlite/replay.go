@@ -16,6 +16,15 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 	return r.db.replay(ctx, r.id, r.info.Name, each)
 }
 
+// Events gives what Run.Replay gives, of a run that is not to be gone on with. The run is given as in Summary.
+func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event, admission *executor.Admission) error) error {
+	id, info, err := db.runInfo(ctx, run)
+	if err != nil {
+		return err
+	}
+	return db.replay(ctx, id, info.Name, each)
+}
+
 func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event, *executor.Admission) error) error {
 	rows, err := db.readers.QueryContext(ctx, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? ORDER BY seq", id)
 	if err != nil {

@@ -169,3 +169,38 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMetricsOfARun(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	if code, _, errs := invoke(t, "simulate", home, "--name=r", "--startup=2s", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
+		t.Fatal(errs)
+	}
+	code, out, errs := invoke(t, "report", "r", "--json", home)
+	var got struct {
+		Metrics   map[string]*float64
+		Workflows []struct {
+			Wait     float64 `json:"wait_s"`
+			Makespan float64 `json:"makespan_s"`
+			Response float64 `json:"response_s"`
+			Slowdown float64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
+		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	}
+	if w := got.Workflows; len(w) != 1 || w[0].Wait != 2 || w[0].Makespan != 2 || w[0].Response != 4 || w[0].Slowdown != 2 {
+		t.Errorf("the workflow: %+v", w)
+	}
+	for name, want := range map[string]float64{"slowdown_mean": 2, "utilisation": 0.5, "in_system_mean": 1, "span": 4, "workflows": 1} {
+		if v := got.Metrics[name]; v == nil || *v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+	if _, out, _ := invoke(t, "report", "r", home); !strings.Contains(out, "slowdown") || !strings.Contains(out, "utilisation") {
+		t.Errorf("as text: %s", out)
+	}
+	if code, _, errs := invoke(t, "report", "none", home); code != exitInput || !strings.Contains(errs, `no run "none"`) {
+		t.Errorf("no such run: code %d: %s", code, errs)
+	}
+}

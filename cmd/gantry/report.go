@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -13,22 +14,35 @@ import (
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "print the tables of an experiment, and draw its figures",
-		ArgsUsage: "RESULTS",
+		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
+		ArgsUsage: "RESULTS|RUN",
 		Description: `RESULTS is the file that gantry experiment wrote; it may still be writing it. With --out the figures are drawn, each as SVG
 and as PNG: box plots of slowdown, its standard deviation against the error factor, mean slowdown against utilisation, slowdown against size
 for each policy, and the number of workflows in the system over time - as far as the experiment has them.
 
    gantry report fig3.sqlite --out figures
 
-Exit codes: 0 printed, 2 wrong command line, 3 no such results, 4 the figures cannot be written.`,
-		Flags: []cli.Flag{
+RUN is a run of the log, on containers or simulated. Its metrics are printed: of the workflows that count (the workload's warm_up and cool_down
+left out) wait, makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
+utilisation, the number of workflows in it, and what Wieland's test and the mean Lyapunov drift say of its stability. Critical paths
+are those of the runtimes that were measured, brought to speed 1.
+
+Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
+		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return failf(exitUsage, "report: name one file of results")
+				return failf(exitUsage, "report: name one file of results, or a run")
+			}
+			if name := c.Args().First(); !strings.ContainsAny(name, "./") {
+				if _, err := os.Stat(name); err != nil {
+					if c.IsSet("out") {
+						return failf(exitUsage, "--out goes with a file of results")
+					}
+					return reportRun(c, name)
+				}
 			}
 			if err := printTables(c, c.Args().First(), tables.DefaultMetrics, ""); err != nil {
 				return err
