@@ -40,7 +40,9 @@ while read -r pkg imp; do
 		gantry/executor)
 			may "$pkg" "$imp" "the engine knows the planner and traces, runtimes and stores by their interfaces" \
 				gantry/trace gantry/planner 'gantry/planner/*' ;;
+		gantry/executor/load) may "$pkg" "$imp" "loads make submissions of workload files" gantry/trace gantry/trace/generate gantry/planner gantry/planner/unit gantry/executor ;;
 		gantry/executor/metrics) may "$pkg" "$imp" "metrics know the engine's events" gantry/planner 'gantry/planner/*' gantry/executor ;;
+		gantry/executor/load) may "$pkg" "$imp" "a load is drawn from traces and generators" gantry/trace 'gantry/trace/*' gantry/planner 'gantry/planner/*' gantry/executor ;;
 		gantry/executor/experiment)
 			may "$pkg" "$imp" "experiments simulate loads and measure; stores come by their interface" \
 				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/load gantry/executor/metrics gantry/executor/sim ;;
