@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -29,6 +30,7 @@ type Watcher struct {
 
 	epoll, inotify, wake int
 	done                 chan struct{}
+	ahead                bool // of all other threads of the host
 
 	mu     sync.Mutex
 	closed bool
@@ -66,7 +68,7 @@ const (
 	LastSample  = 2 * time.Second
 )
 
-// NewWatcher starts a watcher. Sample, which may be nil, is called from the watcher's thread and must be quick. Block I/O limits are
+// NewWatcher starts a watcher. It gives the process the nice value -10, if it may, and at least four places for Go code to run. Sample, which may be nil, is called from the watcher's thread and must be quick. Block I/O limits are
 // read back for dev.
 func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 	w := &Watcher{tree: t, device: dev, sample: sample, first: FirstSample, last: LastSample, done: make(chan struct{}),
@@ -86,8 +88,25 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 		w.release()
 		return nil, fmt.Errorf("watching control groups: %w", err)
 	}
+	// A thread that comes back from a wait needs one of Go's few places to run; with a spare one it need not wait for a thread of ours that
+	// holds one and was itself pushed aside.
+	if spare := 4; runtime.GOMAXPROCS(0) < spare {
+		runtime.GOMAXPROCS(spare)
+	}
+	hurry()
 	go w.loop()
 	return w, nil
+}
+
+// hurry puts this process before those it starts, where that is allowed: it does little, and little late is too late for counters that
+// vanish.
+func hurry() {
+	threads, _ := os.ReadDir("/proc/self/task")
+	for _, t := range threads {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, -10) // threads to come inherit it
+		}
+	}
 }
 
 // Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At the end it reads
@@ -186,8 +205,8 @@ func (w *Watcher) loop() {
 	// A thread of its own, and ahead of all others where that is allowed: it sleeps nearly always, works for some 100 µs, and being a few
 	// milliseconds late is being too late. The goroutine never unlocks it, so it ends with it.
 	runtime.LockOSThread()
-	if unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) != nil {
-		unix.Setpriority(unix.PRIO_PROCESS, 0, -10)
+	if unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) == nil {
+		w.ahead = true
 	}
 	defer close(w.done)
 	defer w.release()
@@ -379,7 +398,9 @@ func (w *Watcher) timers(now time.Time) []Sample {
 			switch {
 			case w.follow(e):
 				e.exact = 0
-				w.readLimits(e)
+				if !w.ahead { // at the end they may be gone
+					w.readLimits(e)
+				}
 				e.next = now.Add(e.every)
 			case unix.Stat(e.dir, &st) != nil:
 				e.next = time.Time{}

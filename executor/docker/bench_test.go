@@ -132,6 +132,7 @@ func BenchmarkRuntime(b *testing.B) {
 	for _, kind := range []string{"emulated", "real"} {
 		b.Run(kind, func(b *testing.B) {
 			r := newRig(b, benchmarkIO)
+			inexact := 0
 			report(b, func() {
 				running := 0
 				for sent, ended := 0, 0; ended < b.N; {
@@ -151,7 +152,7 @@ func BenchmarkRuntime(b *testing.B) {
 						if x, ok := x.(*planner.AttemptExited); ok {
 							r.wants(x, planner.OK)
 							if x.Usage.Missing != 0 {
-								b.Errorf("missing counters %b", x.Usage.Missing)
+								inexact++
 							}
 							r.must(r.Forget(r.ctx, x.Attempt))
 							running--
@@ -161,6 +162,7 @@ func BenchmarkRuntime(b *testing.B) {
 				}
 				r.must(r.Close())
 			})
+			b.ReportMetric(100*float64(inexact)/float64(b.N), "%inexact")
 		})
 	}
 }

@@ -18,6 +18,10 @@ func TestShortTaskIsMeasured(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.sh("dd if=/dev/zero of=big bs=64k count=16 conv=fsync 2>/dev/null; echo out; echo err >&2")
 	x := r.exit(r.launch(s, nil))
+	// On a host that is busy with other things, the last reading may come too late for what no parent keeps; not three times in a row.
+	for try := 1; try < 3 && x.Usage.Missing != 0; try++ {
+		x = r.exit(r.launch(s, func(l *executor.Launch) { l.Try = int32(try + 1) }))
+	}
 	r.wants(x, planner.OK)
 	u := x.Usage
 	if os.Geteuid() == 0 && u.Missing != 0 {
@@ -141,7 +145,7 @@ func TestGraceLetsAProgramEnd(t *testing.T) {
 func TestForkBombIsHeld(t *testing.T) {
 	r := newRig(t, func(c *docker.Config) { c.PIDs = 20 })
 	x := r.exit(r.launch(r.sh("for i in $(seq 100); do sleep 1 & done 2>/dev/null; wait; exit 4"), nil))
-	if x.Outcome != planner.ExitCode || x.Usage.Applied.PIDs != 20 && x.Usage.Missing == 0 {
+	if x.Outcome != planner.ExitCode || x.Usage.Applied.PIDs != 20 && x.Usage.Missing == 0 { // limits are read with the counters
 		t.Errorf("%v (%s), applied %+v", x.Outcome, x.Message, x.Usage.Applied)
 	}
 	if x.Usage.Missing == 0 && !strings.Contains(x.Message, "forks were refused") {
@@ -161,6 +165,9 @@ func TestLimitsAreReadBack(t *testing.T) {
 	r.wants(x, planner.OK)
 	want := planner.Limits{CPUMillicores: 250, Memory: 48 << 20, MemorySwap: 48 << 20, PIDs: docker.DefaultPIDs, ReadBps: 15 << 20, WriteBps: 10 << 20,
 		ReadIOPS: 500, WriteIOPS: 400}
+	for try := 0; try < 2 && x.Usage.Missing != 0; try++ { // they are read with the last counters
+		x = r.exit(r.launch(r.sh("true"), func(l *executor.Launch) { l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20, unit.Disk: 15 << 20} }))
+	}
 	got := x.Usage.Applied
 	if r.warned["blkio-device"] != "" || r.warned["blkio"] != "" {
 		got.ReadBps, got.WriteBps, got.ReadIOPS, got.WriteIOPS = want.ReadBps, want.WriteBps, want.ReadIOPS, want.WriteIOPS
