@@ -166,7 +166,9 @@ func TestLimitsAreReadBack(t *testing.T) {
 	want := planner.Limits{CPUMillicores: 250, Memory: 48 << 20, MemorySwap: 48 << 20, PIDs: docker.DefaultPIDs, ReadBps: 15 << 20, WriteBps: 10 << 20,
 		ReadIOPS: 500, WriteIOPS: 400}
 	for try := 0; try < 2 && x.Usage.Missing != 0; try++ { // they are read with the last counters
-		x = r.exit(r.launch(r.sh("true"), func(l *executor.Launch) { l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20, unit.Disk: 15 << 20} }))
+		x = r.exit(r.launch(r.sh("true"), func(l *executor.Launch) {
+			l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20, unit.Disk: 15 << 20}
+		}))
 	}
 	got := x.Usage.Applied
 	if r.warned["blkio-device"] != "" || r.warned["blkio"] != "" {
