@@ -95,7 +95,11 @@ func printTables(c *cli.Context, path string, names []string, against string) er
 			"against": against, "tables": rows, "searches": searches})
 		return nil
 	}
-	fmt.Fprintf(c.App.Writer, "%s: %s\nMeans over repetitions with 95 %% confidence intervals", about.Name, about.Title)
+	title := about.Name
+	if about.Title != "" {
+		title += ": " + about.Title
+	}
+	fmt.Fprintf(c.App.Writer, "%s\nMeans over repetitions with 95 %% confidence intervals", title)
 	if against != "" {
 		fmt.Fprintf(c.App.Writer, ", as differences to %s on the same load", against)
 	}

@@ -380,17 +380,25 @@ func (p *painter) deviations(g group) error {
 func (p *painter) utilisations(g group) error {
 	pl := newPlot(titled("Mean slowdown", g.title), "imposed utilisation", "mean slowdown (bars: 95 % intervals)")
 	most := 0
+	imposed := func(c *results.Cell) float64 {
+		rho, err := strconv.ParseFloat(c.Params["utilisation"], 64)
+		if err != nil {
+			return math.NaN()
+		}
+		return rho
+	}
+	ascending := slices.Clone(g.cells)
+	slices.SortStableFunc(ascending, func(a, b *results.Cell) int { return cmp.Compare(imposed(a), imposed(b)) })
 	for i, name := range policies(g.cells) {
 		var points withIntervals
-		for _, c := range g.cells {
-			if rho, err := strconv.ParseFloat(c.Params["utilisation"], 64); err == nil && policyOf(c) == name {
+		for _, c := range ascending {
+			if rho := imposed(c); !math.IsNaN(rho) && policyOf(c) == name {
 				points.add(rho, c.Sample("slowdown_mean"))
 			}
 		}
 		if len(points.XYs) < 2 {
 			continue
 		}
-		slices.SortFunc(points.XYs, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 		most = max(most, len(points.XYs))
 		if err := p.curve(pl, i, name, points); err != nil {
 			return err
