@@ -105,6 +105,7 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	if err != nil {
 		return err
 	}
+	makeRoom()
 	set.WarmUp, set.CoolDown = in.warmUp, in.coolDown
 	emulated, err := s.check(subs)
 	if err != nil {
