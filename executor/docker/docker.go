@@ -550,6 +550,11 @@ func (r *Runtime) Close() error {
 	r.mu.Unlock()
 	r.work.Wait()
 	r.watcher.Close()
+	if live == 0 && err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		err = r.sweep(ctx)
+		cancel()
+	}
 	if live == 0 && err == nil && r.group != "" {
 		err = r.removeGroup()
 	}

@@ -123,10 +123,17 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	}
 	for _, c := range all {
 		id, err := strconv.Atoi(c.Labels[LabelAttempt])
-		// A container that was made and never started is none: its attempt is lost. Starting it now would be another decision.
-		if err == nil && wanted[planner.AttemptID(id)] && c.State != container.StateCreated && c.State != container.StateDead {
-			found[planner.AttemptID(id)] = c
-			continue
+		if err == nil && wanted[planner.AttemptID(id)] && c.State != container.StateDead {
+			began := c.State != container.StateCreated
+			if !began {
+				if began, err = r.beganMeanwhile(ctx, c.ID); err != nil {
+					return fmt.Errorf("recover run %s: container %.12s: %w", r.cfg.Run, c.ID, err)
+				}
+			}
+			if began {
+				found[planner.AttemptID(id)] = c
+				continue
+			}
 		}
 		if err := removeContainer(ctx, r.cli, c.ID); err != nil {
 			return fmt.Errorf("recover run %s: remove container %.12s: %w", r.cfg.Run, c.ID, err)
@@ -162,6 +169,50 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 		r.work.Add(1)
 		r.mu.Unlock()
 		go a.adopt()
+	}
+	return nil
+}
+
+// beganMeanwhile tells whether a container that was listed as made has begun since: the start that the former gantry asked for may have
+// been on its way. One that has not is removed, since starting it would be another decision: its attempt is lost. Both questions wait in
+// the engine until a start that is under way is over, and a container that runs is not removed without force.
+func (r *Runtime) beganMeanwhile(ctx context.Context, id string) (bool, error) {
+	var began bool
+	err := r.call(ctx, func(ctx context.Context) error {
+		c, err := r.inspect(ctx, id)
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		begun, _ := c.times()
+		if began = c.State.Running || !begun.IsZero(); began {
+			return nil
+		}
+		err = r.cli.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
+		switch {
+		case errdefs.IsConflict(err):
+			began = true
+		case errdefs.IsNotFound(err):
+		default:
+			return err
+		}
+		return nil
+	})
+	return began, err
+}
+
+// sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry ended.
+func (r *Runtime) sweep(ctx context.Context) error {
+	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelRun+"="+r.cfg.Run))})
+	if err != nil {
+		return fmt.Errorf("close run %s: list its containers: %w", r.cfg.Run, err)
+	}
+	for _, c := range all {
+		if err := removeContainer(ctx, r.cli, c.ID); err != nil {
+			return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, c.ID, err)
+		}
 	}
 	return nil
 }
