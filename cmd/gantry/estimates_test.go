@@ -191,7 +191,7 @@ func TestStreamRunsAsASimulationAndOnTheNullRuntime(t *testing.T) {
 
 func TestSecondRunInContainersIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs some seconds")
+		t.Skip("needs some seconds of containers: not with -short")
 	}
 	needsDocker(t)
 	dir := writeFiles(t, map[string]string{"f.dax": forked})

@@ -434,7 +434,7 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 		return nil
 	}
 	delete(r.attempts, id)
-	r.throwAway(garbage{a.id, a.parent})
+	r.throwAway(garbage{a.id, a.parent, publishingNote(a.dir)})
 	return nil
 }
 

@@ -451,6 +451,14 @@ func (r *Runtime) Copy(_ context.Context, c executor.Copy) error {
 	return nil
 }
 
+// publishingNote is the path of the note that the outputs in a work directory were all checked, and moving them had begun.
+func publishingNote(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return dir + ".publishing"
+}
+
 // publish makes the outputs of a task that succeeded files of its node. Nothing is published unless all of it is there; missing names
 // what is not, and is no error. It may be repeated after a crash: a note beside the work directory, which the container cannot reach,
 // tells that all was checked and moving had begun.
@@ -464,7 +472,7 @@ func (a *attempt) publish() (missing string, err error) {
 		return "", err
 	}
 	defer root.Close()
-	note := a.dir + ".publishing"
+	note := publishingNote(a.dir)
 	_, err = os.Lstat(note)
 	again := err == nil
 	nodeDir := a.nodeFiles()

@@ -24,8 +24,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// garbage is a container, a control group, or both.
-type garbage struct{ container, group string }
+// garbage is what is left of an attempt whose end is logged: its container, its control group, and the note of its publishing; "" for each
+// that there is not.
+type garbage struct{ container, group, note string }
 
 // throwAway has something removed in the background. r.mu is held.
 func (r *Runtime) throwAway(g garbage) {
@@ -66,6 +67,9 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 		if err := r.tree.Remove(g.group); err != nil {
 			r.warn("remove-group", err.Error())
 		}
+	}
+	if g.note != "" {
+		_ = os.Remove(g.note) // one that stays does no harm: the attempt is over
 	}
 }
 
