@@ -97,6 +97,8 @@ CREATE TABLE tasks (
   PRIMARY KEY (run, task)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX tasks_by_workflow ON tasks(run, workflow);
+
 CREATE TABLE edges (
   run    INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
   child  INTEGER NOT NULL,
