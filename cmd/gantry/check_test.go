@@ -113,8 +113,18 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".gantry*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "dax", out: "-"}, &out, &notes); codeOf(err) != exitUsage {
+	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "cwl", out: "-"}, &out, &notes); codeOf(err) != exitUsage {
 		t.Errorf("%v", err)
+	}
+	if err := convert(to, convertOptions{to: "dax", out: "-"}, &out, &notes); err != nil || !bytes.Contains(out.Bytes(), []byte(`runtime="1"`)) {
+		t.Errorf("%v: %s", err, out.String())
+	}
+	// A device is written to, never replaced by a file.
+	if err := convert(to, convertOptions{to: "wfformat", out: os.DevNull}, &out, &notes); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("%v %v", info, err)
 	}
 }
 

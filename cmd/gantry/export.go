@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -136,22 +137,8 @@ func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
 			return failf(exitHost, "export to %s: %w", path, err)
 		}
 	}
-	part := path + ".part"
-	f, err := os.Create(part)
-	if err != nil {
-		return failf(exitHost, "export to %s: %w", path, err)
-	}
-	if err := write(f); err != nil {
-		f.Close()
-		os.Remove(part)
-		return logError(err)
-	}
-	if err = f.Close(); err == nil {
-		err = os.Rename(part, path)
-	}
-	if err != nil {
-		os.Remove(part)
-		return failf(exitHost, "export to %s: %w", path, err)
+	if err := writeWhole(path, write); err != nil {
+		return logError(fmt.Errorf("export to %s: %w", path, err))
 	}
 	return nil
 }
