@@ -304,8 +304,8 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 			}
 			if _, err := conn.Exec(`UPDATE workflows AS w SET
 				state = CASE WHEN w.state = 'cancelled' THEN w.state
-					WHEN EXISTS (SELECT 1 FROM tasks t WHERE t.run = w.run AND t.workflow = w.workflow AND t.state <> 'done') THEN 'failed' ELSE 'done' END,
-				ended_ns = coalesce(ended_ns, (SELECT max(t.ended_ns) FROM tasks t WHERE t.run = w.run AND t.workflow = w.workflow))
+					WHEN EXISTS (SELECT 1 FROM tasks t INDEXED BY tasks_by_workflow WHERE t.run = w.run AND t.workflow = w.workflow AND t.state <> 'done') THEN 'failed' ELSE 'done' END,
+				ended_ns = coalesce(ended_ns, (SELECT max(t.ended_ns) FROM tasks t INDEXED BY tasks_by_workflow WHERE t.run = w.run AND t.workflow = w.workflow))
 				WHERE w.run = ?`, []driver.Value{id}); err != nil {
 				return err
 			}
