@@ -265,7 +265,7 @@ func TestMissedTargetFailsTheTask(t *testing.T) {
 func TestFullDiskIsAMiss(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("needs to mount a file system of 1 MB: %v", err)
+		t.Skipf("needs root, to mount a file system of 1 MB: %v", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, 0) })
 	for _, direct := range []bool{true, false} {

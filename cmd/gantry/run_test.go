@@ -27,7 +27,7 @@ func needsDocker(t *testing.T) {
 	}
 	cli.Close()
 	if _, err := docker.FindTaskBinary(); err != nil {
-		t.Skipf("needs the emulator, for containers: %v", err)
+		t.Skipf("needs the emulator for Docker containers (make build): %v", err)
 	}
 }
 

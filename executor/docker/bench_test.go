@@ -108,12 +108,12 @@ func engineLoop(b *testing.B, real bool) {
 	}
 	report(b, func() {
 		var wg sync.WaitGroup
-		todo := make(chan int)
+		queue := make(chan int)
 		for range docker.DefaultStarts {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				for i := range todo {
+				for i := range queue {
 					if err := one(i); err != nil {
 						b.Error(err)
 					}
@@ -121,9 +121,9 @@ func engineLoop(b *testing.B, real bool) {
 			}()
 		}
 		for i := range b.N {
-			todo <- i
+			queue <- i
 		}
-		close(todo)
+		close(queue)
 		wg.Wait()
 	})
 }
