@@ -71,9 +71,14 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 			break
 		}
 		until := e.until()
-		bodies, err := e.next(ctx, until, underWay)
-		if err != nil {
-			return e.result(), err
+		// A run that was resumed with nothing under way has all to plan before anything can happen.
+		resumed := underWay == 0 && e.control == 0 && e.Planner.Due(v.Now())
+		var bodies []planner.Body
+		if !resumed {
+			var err error
+			if bodies, err = e.next(ctx, until, underWay); err != nil {
+				return e.result(), err
+			}
 		}
 		now := max(e.Runtime.Now(), v.Now())
 		for _, b := range bodies {
@@ -84,12 +89,12 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 		if err := e.arrive(now); err != nil {
 			return e.result(), err
 		}
-		if len(bodies) == 0 && now >= e.Planner.Wake() {
+		if len(bodies) == 0 && !resumed && now >= e.Planner.Wake() {
 			if err := e.take(now, planner.Woke{}); err != nil {
 				return e.result(), err
 			}
 		}
-		if len(e.batch.Events) == 0 && e.control == 0 {
+		if len(e.batch.Events) == 0 && e.control == 0 && !resumed {
 			continue
 		}
 		givingUp := e.FailFast && e.failing && e.control == 0
