@@ -202,3 +202,45 @@ func (l *lossy) Next(ctx context.Context, until planner.Time) ([]planner.Body, e
 	}
 	return bodies, err
 }
+
+// A run that was drained has nothing under way: resumed, it plans what is left.
+func TestADrainedRunGoesOnWhenResumed(t *testing.T) {
+	var log []executor.Batch
+	keep := func(b *bench) {
+		watch := b.Watch
+		b.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+			watch(v, events, admitted)
+			log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...), Admissions: append([]*executor.Admission(nil), admitted...)})
+		}
+	}
+	first := newBench(t, 1, nil, executor.Submission{Name: "bag", Workflow: bag(4)})
+	keep(first)
+	control := make(chan executor.Control, 1)
+	first.Control = control
+	watch := first.Watch
+	first.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+		watch(v, events, admitted)
+		if _, ok := events[0].Body.(planner.AttemptStarted); ok && len(control) == 0 {
+			control <- executor.Drain
+		}
+	}
+	if res, err := first.Run(t.Context()); err != nil || !res.Interrupted {
+		t.Fatal(res, err)
+	}
+	second := newBench(t, 1, nil)
+	for _, b := range log {
+		if err := second.Replay(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := second.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second.Watch = nil
+	if _, err := second.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, failed := second.Planner.View().Progress(0); left != 0 || failed != 0 {
+		t.Fatalf("%d left, %d failed", left, failed)
+	}
+}
