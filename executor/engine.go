@@ -317,7 +317,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 		if err != nil {
 			return nil, err
 		}
-		if len(pc.Orders) == 0 && len(pc.Reasons) == 0 {
+		if len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0 {
 			break
 		}
 		if e.Wall != nil {

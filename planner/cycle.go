@@ -48,6 +48,7 @@ type Cycle struct {
 	wake    Time
 	settled bool
 	explain func(TaskID, Reason)
+	notes   []Note
 }
 
 // Now is the instant of the round.
@@ -67,6 +68,9 @@ func (c *Cycle) Unplaced(t TaskID) bool {
 
 // Explain says why t does not start now. It goes to the log.
 func (c *Cycle) Explain(t TaskID, r Reason) { c.explain(t, r) }
+
+// Note tells people something. It goes to the log with the outcome of the round.
+func (c *Cycle) Note(n Note) { c.notes = append(c.notes, n) }
 
 // WakeAt asks for a round at that instant, if none comes before.
 func (c *Cycle) WakeAt(at Time) { c.wake = min(c.wake, at) }

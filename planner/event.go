@@ -72,11 +72,12 @@ type (
 	}
 	// Woke is a timer that a policy asked for, or the start of a planned segment.
 	Woke struct{}
-	// PlanCommitted is the outcome of one round: what was ordered, and why other tasks wait.
+	// PlanCommitted is the outcome of one round: what was ordered, why other tasks wait, and what else the policy has to say.
 	PlanCommitted struct {
 		Round   int64
 		Orders  []Order
 		Reasons []Wait
+		Notes   []Note
 		Took    time.Duration // of the policy, by the wall clock; outside the decisions
 	}
 	// WorkflowCancelled withdraws what has not started of a workflow.
@@ -127,6 +128,15 @@ type Order struct {
 type Wait struct {
 	Task   TaskID
 	Reason Reason
+}
+
+// Note is what a policy wants people to know beyond orders and reasons: a choice, a promise, an attempt that failed. It changes nothing.
+type Note struct {
+	Topic    string     // a stable short name, documented with the policy
+	Workflow WorkflowID // None: it is about no one workflow
+	Task     TaskID     // None: it is about no one task
+	At       Time       // the instant it tells; unit.Never: none
+	Text     string
 }
 
 // Outcome is how an attempt ended: a class, not an exit code. The numbers are part of the log's format.

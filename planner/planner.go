@@ -86,13 +86,14 @@ func (p *Planner) Restore() {
 }
 
 // Plan runs a round at the given instant. The outcome is to be numbered, logged and applied before its orders are carried out; one
-// without orders and reasons holds until the next round only.
+// without orders, reasons and notes holds until the next round only.
 func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	p.round++
 	p.draft.begin(at)
 	p.waits = p.waits[:0]
 	c := &p.cycle
 	c.News, c.now, c.round, c.wake, c.settled = p.state.news, at, p.round, unit.Never, false
+	c.notes = c.notes[:0]
 	if err := p.policy.Plan(ctx, c); err != nil {
 		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
 	}
@@ -105,13 +106,16 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	}
 	orders := p.draft.orders(p.est)
 	p.again = len(orders) > 0 && !c.settled
-	if len(orders)+len(p.waits) == 0 {
+	if len(orders)+len(p.waits)+len(c.notes) == 0 {
 		p.idle.Round = p.round
 		return &p.idle, nil // most rounds; nobody keeps it
 	}
 	pc := &PlanCommitted{Round: p.round, Orders: orders}
 	if len(p.waits) > 0 {
 		pc.Reasons = slices.Clone(p.waits)
+	}
+	if len(c.notes) > 0 {
+		pc.Notes = slices.Clone(c.notes)
 	}
 	return pc, nil
 }

@@ -76,6 +76,14 @@ type (
 		Took   time.Duration `json:"took_ns"`
 		Orders []wireOrder   `json:"orders"`
 		Waits  [][5]int64    `json:"waits"` // task, reason, dim, node, at_ns
+		Notes  []wireNote    `json:"notes"`
+	}
+	wireNote struct {
+		Topic    string             `json:"topic"`
+		Workflow planner.WorkflowID `json:"workflow"`
+		Task     planner.TaskID     `json:"task"`
+		At       planner.Time       `json:"at_ns"`
+		Text     string             `json:"text"`
 	}
 	wireOrder struct {
 		Kind    planner.OrderKind `json:"kind"`
@@ -226,6 +234,17 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 			}
 			o = append(o, ']')
 		}
+		if b.Notes != nil {
+			notes := make([]wireNote, len(b.Notes))
+			for i, n := range b.Notes {
+				notes[i] = wireNote(n)
+			}
+			text, err := json.Marshal(notes)
+			if err != nil {
+				return nil, err
+			}
+			o = append(o.key("notes"), text...)
+		}
 	case planner.WorkflowCancelled:
 		o = o.num("workflow", int64(b.Workflow))
 	default:
@@ -289,6 +308,12 @@ func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
 			}
 			b.Reasons[i] = planner.Wait{Task: planner.TaskID(x[0]), Reason: planner.Reason{Code: planner.ReasonCode(x[1]),
 				Dim: unit.Dim(x[2]), Node: planner.NodeID(x[3]), At: planner.Time(x[4])}}
+		}
+		if w.Notes != nil {
+			b.Notes = make([]planner.Note, len(w.Notes))
+		}
+		for i, n := range w.Notes {
+			b.Notes[i] = planner.Note(n)
 		}
 		return b, err
 	case planner.KindWorkflowCancelled:

@@ -150,6 +150,10 @@ func TestEveryBodyComesBackAsItWasAppended(t *testing.T) {
 					b.Reasons[i].Reason.Code = drawInt[planner.ReasonCode](rt, 1, 8)
 					b.Reasons[i].Reason.Dim = drawInt[unit.Dim](rt, 0, 2)
 				}
+				for i := range b.Notes { // words of gantry's own
+					b.Notes[i].Topic = strings.ToValidUTF8(b.Notes[i].Topic, "?")
+					b.Notes[i].Text = strings.ToValidUTF8(b.Notes[i].Text, "?")
+				}
 				body = b
 			case 10:
 				var b planner.WorkflowCancelled

@@ -37,8 +37,8 @@ type writer struct {
 	opened    []opened                      // backs pending
 	textBytes []byte
 
-	events, tasks, edges, files, workflows, attempts, begunAttempts, plans, waitRows, sampleRows *inserter
-	started, exited, taskState, workflowStarted, workflowEnded                                   *update
+	events, tasks, edges, files, workflows, attempts, begunAttempts, plans, notes, waitRows, sampleRows *inserter
+	started, exited, taskState, workflowStarted, workflowEnded                                          *update
 }
 
 type opened struct {
@@ -81,6 +81,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 		{&w.files, "INSERT", "files", "run, file, workflow, name, size_bytes, producer"},
 		{&w.attempts, "INSERT", "attempts", attemptColumns + strings.Join(usageColumns, ", ")},
 		{&w.begunAttempts, "INSERT", "attempts", attemptColumns + "queued_ns, started_ns"},
+		{&w.notes, "INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, text"},
 		{&w.plans, "INSERT", "plans", "run, seq, at_ns, round, orders, starts, waits, took_ns"},
 		{&w.waitRows, "INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns"},
 		{&w.sampleRows, "INSERT OR REPLACE", "samples", "run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"},
@@ -116,7 +117,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 
 // inserters are in the order in which tables are filled.
 func (w *writer) inserters() []*inserter {
-	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.attempts, w.begunAttempts, w.plans, w.waitRows, w.sampleRows}
+	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.attempts, w.begunAttempts, w.plans, w.notes, w.waitRows, w.sampleRows}
 }
 
 func (w *writer) close() {
@@ -452,6 +453,12 @@ func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
 			until = reached(now.At)
 		}
 		if err := w.waitRows.add(w.run, int64(wait.Task), int64(ev.Seq), int64(ev.At), now.Code.String(), dim, node, until); err != nil {
+			return err
+		}
+	}
+	for i, n := range b.Notes {
+		if err := w.notes.add(w.run, int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow), n.Workflow != planner.None),
+			known(int64(n.Task), n.Task != planner.None), reached(n.At), n.Text); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestParametersAreChecked(t *testing.T) {
-	for _, spec := range []string{"gbf", "gbf:pick=first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft"} {
+	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft"} {
 		if _, err := policy.Parse(spec); err != nil {
 			t.Errorf("%s: %v", spec, err)
 		}
@@ -17,6 +17,7 @@ func TestParametersAreChecked(t *testing.T) {
 		"hefty":         "choose one of gbf",
 		"gbf:pick=last": "random, first",
 		"gbf:choose=x":  "it has pick",
+		"gbf:last":      "it has pick",
 		"cpp:k=1":       "it has none",
 		"fwp:k=0":       "1..1000000",
 		"fwp:k=many":    "1..1000000",

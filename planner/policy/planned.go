@@ -1,0 +1,34 @@
+package policy
+
+import (
+	"gantry/planner"
+	"gantry/planner/alloc"
+	"gantry/planner/order"
+	"gantry/planner/rank"
+	"gantry/planner/retain"
+)
+
+// planned has the policies that place whole workflows ahead.
+func planned() []Row {
+	return []Row{
+		{
+			Name: "wheft", Title: "workload HEFT", Source: "Ilyushkin and Epema, CCGrid 2018, section 3",
+			About: "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in gaps too; follows that plan in order until the next arrival.",
+			New: func(Params) planner.Policy {
+				queue := &order.Alternating{Ranks: &rank.Upward{}}
+				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}}
+			},
+		},
+		{
+			Name: "heft", Title: "heterogeneous earliest finish time", Source: "Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002",
+			About: "Plans all tasks ahead by upward rank, each where it finishes earliest, in gaps too; follows that plan in order, and plans anew when a workflow arrives, a node changes or a task has to be repeated.",
+			New: func(Params) planner.Policy {
+				ranks := &rank.Upward{}
+				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
+					return order.Key{Major: -ranks.Of(c.Task(t)), Minor: float64(ranks.Position(t))}
+				}}
+				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}}
+			},
+		},
+	}
+}
