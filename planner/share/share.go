@@ -1,0 +1,257 @@
+// Package share divides resources among tenants by Dominant Resource Fairness (Ghodsi et al., NSDI 2011) as Ru et al. enhance it in 3DSF,
+// section 5 and Algorithm 1: three dimensions, and a choice of which of a tenant's shares counts. Shares are compared exactly.
+package share
+
+import (
+	"math"
+	"math/bits"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Fraction is an exact share, Num of Den. Den is above 0.
+type Fraction struct{ Num, Den int64 }
+
+// Compare returns -1, 0 or 1 as f is below, equal to or above g. Shares are never negative.
+func (f Fraction) Compare(g Fraction) int {
+	h1, l1 := bits.Mul64(uint64(f.Num), uint64(g.Den))
+	h2, l2 := bits.Mul64(uint64(g.Num), uint64(f.Den))
+	switch {
+	case h1 < h2 || h1 == h2 && l1 < l2:
+		return -1
+	case h1 > h2 || l1 > l2:
+		return 1
+	}
+	return 0
+}
+
+// Value is for people; comparing is exact.
+func (f Fraction) Value() float64 { return float64(f.Num) / float64(f.Den) }
+
+// Rule says what a tenant's share is.
+type Rule struct {
+	// Level is Lev of Algorithm 1: 1 takes a tenant's largest share of a resource, as usual, 2 the next, 3 the third. Beyond the number
+	// of dimensions it is the smallest.
+	Level int
+	// Dims are the dimensions that count. Naive DRF has CPU and memory; a dimension without limit never counts.
+	Dims unit.Mask
+}
+
+// Enhanced is the rule of 3DSF at a level.
+func Enhanced(level int) Rule { return Rule{level, unit.Of(unit.CPU, unit.Memory, unit.Disk)} }
+
+// Naive is the rule of two dimensions, which lets disk I/O through unseen.
+func Naive() Rule { return Rule{1, unit.Of(unit.CPU, unit.Memory)} }
+
+// Of returns the share that v is of total.
+func (r Rule) Of(v, total unit.Vector) Fraction {
+	var all [unit.Dims]Fraction // descending
+	n := 0
+	for d := range v {
+		if r.Dims&(1<<d) == 0 || total[d] == unit.Unlimited || total[d] <= 0 {
+			continue
+		}
+		f := Fraction{max(0, v[d]), total[d]}
+		i := n
+		for ; i > 0 && all[i-1].Compare(f) < 0; i-- {
+			all[i] = all[i-1]
+		}
+		all[i] = f
+		n++
+	}
+	if n == 0 {
+		return Fraction{0, 1}
+	}
+	return all[max(0, min(r.Level, n)-1)]
+}
+
+// Dominant returns the dimension that v has the largest share of, the first of equals (3DSF, section 7.3).
+func Dominant(v, total unit.Vector) unit.Dim {
+	best, most := unit.CPU, Fraction{0, 1}
+	for d := range v {
+		if total[d] == unit.Unlimited || total[d] <= 0 {
+			continue
+		}
+		if f := (Fraction{max(0, v[d]), total[d]}); f.Compare(most) > 0 {
+			best, most = unit.Dim(d), f
+		}
+	}
+	return best
+}
+
+// Ledger knows what every tenant has and who is to be served next. Each change and each answer costs the logarithm of the number of
+// tenants that want something.
+type Ledger struct {
+	rule    Rule
+	total   unit.Vector
+	tenants []account
+	heap    []claim // of those that want something, the least share on top
+}
+
+// claim is a tenant in the heap, and its share as a number: only shares that are nearly equal have to be compared exactly.
+type claim struct {
+	share  float64
+	tenant planner.TenantID
+}
+
+type account struct {
+	used  unit.Vector
+	next  unit.Vector // demand of the next task
+	share Fraction
+	ask   Fraction // share of the next demand alone
+	pos   int32    // in the heap, and one; 0 if it is not there
+}
+
+// New returns a ledger in which nobody has anything of total.
+func New(total unit.Vector, rule Rule) *Ledger { return &Ledger{rule: rule, total: total} }
+
+// Resize sets a new total.
+func (l *Ledger) Resize(total unit.Vector) {
+	if total == l.total {
+		return
+	}
+	l.total = total
+	for i := range l.tenants {
+		a := &l.tenants[i]
+		a.share, a.ask = l.rule.Of(a.used, total), l.rule.Of(a.next, total)
+	}
+	for i := range l.heap {
+		l.heap[i].share = l.tenants[l.heap[i].tenant].share.Value()
+	}
+	for i := len(l.heap)/2 - 1; i >= 0; i-- {
+		l.down(i)
+	}
+}
+
+// Used returns what tenant m has.
+func (l *Ledger) Used(m planner.TenantID) unit.Vector { return l.at(m).used }
+
+// Share returns the share of tenant m.
+func (l *Ledger) Share(m planner.TenantID) Fraction { return l.at(m).share }
+
+// Add gives v to tenant m; a negative v takes it back.
+func (l *Ledger) Add(m planner.TenantID, v unit.Vector) {
+	a := l.at(m)
+	a.add(v, l)
+	l.fix(a)
+}
+
+// Want says that the next task of tenant m has this demand.
+func (l *Ledger) Want(m planner.TenantID, demand unit.Vector) {
+	a := l.at(m)
+	if a.pos > 0 && a.next == demand {
+		return
+	}
+	a.want(demand, l)
+	if a.pos == 0 {
+		l.heap = append(l.heap, claim{a.share.Value(), m})
+		a.pos = int32(len(l.heap))
+	}
+	l.fix(a)
+}
+
+// Serve is Add and Want at once, for a tenant that wants something.
+func (l *Ledger) Serve(m planner.TenantID, given, next unit.Vector) {
+	a := l.at(m)
+	a.add(given, l)
+	a.want(next, l)
+	l.fix(a)
+}
+
+func (a *account) add(v unit.Vector, l *Ledger) {
+	a.used = a.used.Add(v)
+	a.share = l.rule.Of(a.used, l.total)
+}
+
+func (a *account) want(demand unit.Vector, l *Ledger) {
+	if a.next != demand {
+		a.next, a.ask = demand, l.rule.Of(demand, l.total)
+	}
+}
+
+// Content says that tenant m wants nothing more.
+func (l *Ledger) Content(m planner.TenantID) {
+	a := l.at(m)
+	if a.pos == 0 {
+		return
+	}
+	i, last := int(a.pos)-1, len(l.heap)-1
+	l.swap(i, last)
+	l.heap = l.heap[:last]
+	a.pos = 0
+	if i < last {
+		l.fix(l.at(l.heap[i].tenant))
+	}
+}
+
+// Least returns the tenant to be served next: the least share, then the least share of the next demand alone, then the first tenant;
+// false if nobody wants anything.
+func (l *Ledger) Least() (planner.TenantID, bool) {
+	if len(l.heap) == 0 {
+		return planner.None, false
+	}
+	return l.heap[0].tenant, true
+}
+
+func (l *Ledger) at(m planner.TenantID) *account {
+	for int(m) >= len(l.tenants) {
+		l.tenants = append(l.tenants, account{share: Fraction{0, 1}, ask: Fraction{0, 1}})
+	}
+	return &l.tenants[m]
+}
+
+// near is the relative difference beyond which the numbers of two shares, each within a few units in the last place, tell them apart.
+const near = 1e-14
+
+func (l *Ledger) less(i, j int) bool {
+	x, y := l.heap[i], l.heap[j]
+	if d := x.share - y.share; math.Abs(d) > near*(x.share+y.share) {
+		return d < 0
+	}
+	m, n := x.tenant, y.tenant
+	a, b := &l.tenants[m], &l.tenants[n]
+	if c := a.share.Compare(b.share); c != 0 {
+		return c < 0
+	}
+	if c := a.ask.Compare(b.ask); c != 0 {
+		return c < 0
+	}
+	return m < n
+}
+
+func (l *Ledger) swap(i, j int) {
+	l.heap[i], l.heap[j] = l.heap[j], l.heap[i]
+	l.tenants[l.heap[i].tenant].pos, l.tenants[l.heap[j].tenant].pos = int32(i)+1, int32(j)+1
+}
+
+// fix puts an account where it belongs.
+func (l *Ledger) fix(a *account) {
+	if a.pos == 0 {
+		return
+	}
+	i := int(a.pos) - 1
+	l.heap[i].share = a.share.Value()
+	for i > 0 && l.less(i, (i-1)/2) {
+		l.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	l.down(i)
+}
+
+func (l *Ledger) down(i int) {
+	for {
+		k := 2*i + 1
+		if k >= len(l.heap) {
+			return
+		}
+		if k+1 < len(l.heap) && l.less(k+1, k) {
+			k++
+		}
+		if !l.less(k, i) {
+			return
+		}
+		l.swap(i, k)
+		i = k
+	}
+}

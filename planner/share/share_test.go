@@ -1,0 +1,206 @@
+package share_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gantry/planner"
+	"gantry/planner/share"
+	"gantry/planner/unit"
+)
+
+var (
+	// The example of 3DSF, section 5.2: 24 vCPUs, 36 GB, 54 disk I/O.
+	paper   = unit.Vector{24, 36, 54}
+	demands = []unit.Vector{{2, 4, 3}, {3, 2, 6}, {1, 3, 6}}
+)
+
+func letters(steps []share.Step) string {
+	var s []byte
+	for _, x := range steps {
+		s = append(s, 'a'+byte(x.Tenant))
+	}
+	return string(s)
+}
+
+func TestPapersExampleStepByStep(t *testing.T) {
+	tasks, steps := share.Fill(paper, demands, share.Enhanced(1), share.Stop)
+	if !slices.Equal(tasks, []int{4, 3, 4}) || letters(steps) != "acbacbacbac" {
+		t.Fatalf("tasks %v in the order %s; the paper has 4, 3, 4 in the order acbacbacbac", tasks, letters(steps))
+	}
+	shares := []share.Fraction{{1, 9}, {1, 9}, {1, 8}, {2, 9}, {2, 9}, {1, 4}, {1, 3}, {1, 3}, {3, 8}, {4, 9}, {4, 9}}
+	totals := []unit.Vector{{2, 4, 3}, {3, 7, 9}, {6, 9, 15}, {8, 13, 18}, {9, 16, 24}, {12, 18, 30}, {14, 22, 33}, {15, 25, 39}, {18, 27, 45},
+		{20, 31, 48}, {21, 34, 54}}
+	for i, s := range steps {
+		if s.Share.Compare(shares[i]) != 0 || s.Consumed != totals[i] {
+			t.Errorf("step %d: share %v, consumed %v; expected %v, %v", i+1, s.Share, s.Consumed, shares[i], totals[i])
+		}
+	}
+}
+
+func TestLevelsAndNaiveSharesOfThePapersExample(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rule   share.Rule
+		misfit share.OnMisfit
+		tasks  []int
+		order  string
+	}{
+		{"naive, stop at the first misfit", share.Naive(), share.Stop, []int{3, 3, 4}, "cabcabcacb"},
+		{"naive, skip what does not fit", share.Naive(), share.Skip, []int{4, 3, 4}, "cabcabcacba"},
+		{"level 2", share.Enhanced(2), share.Stop, []int{4, 3, 4}, ""},
+		{"level 3", share.Enhanced(3), share.Stop, []int{3, 3, 4}, ""},
+	} {
+		tasks, steps := share.Fill(paper, demands, c.rule, c.misfit)
+		if !slices.Equal(tasks, c.tasks) || c.order != "" && letters(steps) != c.order {
+			t.Errorf("%s: tasks %v in the order %s; expected %v %s", c.name, tasks, letters(steps), c.tasks, c.order)
+		}
+	}
+	// Naive DRF leaves disk I/O unused: 51 of 54.
+	_, steps := share.Fill(paper, demands, share.Naive(), share.Stop)
+	if got := steps[len(steps)-1].Consumed; got != (unit.Vector{19, 30, 51}) {
+		t.Errorf("naive DRF consumed %v", got)
+	}
+}
+
+func TestGhodsisExample(t *testing.T) {
+	total := unit.Vector{9, 18, unit.Unlimited}
+	tasks, steps := share.Fill(total, []unit.Vector{{1, 4}, {3, 1}}, share.Enhanced(1), share.Stop)
+	if !slices.Equal(tasks, []int{3, 2}) || letters(steps) != "ababa" {
+		t.Fatalf("tasks %v in the order %s; expected 3, 2 in the order ababa", tasks, letters(steps))
+	}
+	last := steps[len(steps)-1]
+	if last.Share.Compare(share.Fraction{Num: 2, Den: 3}) != 0 || last.Consumed[unit.CPU] != 9 || last.Consumed[unit.Memory] != 14 {
+		t.Errorf("shares %v, consumed %v; expected 2/3, 9 CPUs and 14 GB", last.Share, last.Consumed)
+	}
+}
+
+func TestDominantResourceTakesTheFirstOfEquals(t *testing.T) {
+	total := unit.Vector{8000, 16, unit.Unlimited}
+	for need, want := range map[unit.Vector]unit.Dim{
+		{1000, 2, 0}: unit.CPU, {1000, 4, 0}: unit.Memory, {0, 0, 9}: unit.CPU, {1, 1, 1 << 40}: unit.Memory,
+	} {
+		if got := share.Dominant(need, total); got != want {
+			t.Errorf("dominant resource of %v is %v, expected %v", need, got, want)
+		}
+	}
+	if got := share.Dominant(unit.Vector{1000, 1, 50}, unit.Vector{8000, 16, 100}); got != unit.Disk {
+		t.Errorf("dominant resource is %v, expected disk", got)
+	}
+}
+
+// The ledger answers what a search through all tenants answers, whatever happens.
+func TestLedgerFindsTheLeastShare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := unit.Vector{rapid.Int64Range(1, 50).Draw(t, "cpu"), rapid.Int64Range(1, 50).Draw(t, "memory"), rapid.Int64Range(1, 50).Draw(t, "disk")}
+		rule := share.Enhanced(rapid.IntRange(1, 3).Draw(t, "level"))
+		l := share.New(total, rule)
+		used, next := map[planner.TenantID]unit.Vector{}, map[planner.TenantID]unit.Vector{}
+		vector := func() unit.Vector {
+			return unit.Vector{rapid.Int64Range(0, 9).Draw(t, "c"), rapid.Int64Range(0, 9).Draw(t, "m"), rapid.Int64Range(0, 9).Draw(t, "d")}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			m := planner.TenantID(rapid.IntRange(0, 6).Draw(t, "tenant"))
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				v := vector()
+				l.Add(m, v)
+				used[m] = used[m].Add(v)
+			case 1:
+				v := used[m]
+				l.Add(m, unit.Vector{}.Sub(v))
+				used[m] = unit.Vector{}
+			case 2:
+				l.Content(m)
+				delete(next, m)
+			case 3:
+				next[m] = vector()
+				l.Want(m, next[m])
+			case 4:
+				if _, wants := next[m]; wants {
+					v := vector()
+					next[m] = vector()
+					l.Serve(m, v, next[m])
+					used[m] = used[m].Add(v)
+				}
+			case 5:
+				total[unit.Disk] = rapid.Int64Range(1, 50).Draw(t, "new disk")
+				l.Resize(total)
+			}
+			best := planner.TenantID(planner.None)
+			for m := planner.TenantID(0); m < 7; m++ {
+				if _, wants := next[m]; !wants {
+					continue
+				}
+				if best == planner.None {
+					best = m
+					continue
+				}
+				c := rule.Of(used[m], total).Compare(rule.Of(used[best], total))
+				if c == 0 {
+					c = rule.Of(next[m], total).Compare(rule.Of(next[best], total))
+				}
+				if c < 0 {
+					best = m
+				}
+			}
+			if got, ok := l.Least(); ok != (best != planner.None) || got != best {
+				t.Fatalf("least is %v, expected %v", got, best)
+			}
+		}
+	})
+}
+
+// With no end of tasks and no misfit, no two tenants' shares differ by more than one task of either.
+func TestFillKeepsSharesTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := unit.Vector{1000, 1000, 1000}
+		var demands []unit.Vector
+		for range rapid.IntRange(2, 5).Draw(t, "tenants") {
+			demands = append(demands, unit.Vector{rapid.Int64Range(1, 20).Draw(t, "c"), rapid.Int64Range(1, 20).Draw(t, "m"), rapid.Int64Range(1, 20).Draw(t, "d")})
+		}
+		rule := share.Enhanced(1)
+		tasks, _ := share.Fill(total, demands, rule, share.Stop)
+		for i, d := range demands {
+			for j := range demands {
+				mine := rule.Of(times(d, tasks[i]), total).Value()
+				theirs := rule.Of(times(demands[j], tasks[j]), total).Value()
+				if mine-theirs > rule.Of(d, total).Value()+1e-12 {
+					t.Fatalf("tenant %d has %v, tenant %d %v: more than one task apart", i, mine, j, theirs)
+				}
+			}
+		}
+	})
+}
+
+func times(v unit.Vector, n int) (out unit.Vector) {
+	for range n {
+		out = out.Add(v)
+	}
+	return out
+}
+
+func BenchmarkDecision(b *testing.B) {
+	for _, tenants := range []int{10, 100, 1000, 10_000, 100_000} {
+		b.Run(name(tenants), func(b *testing.B) {
+			total := unit.Vector{40_000_000, 80 << 40, 2 << 40}
+			l := share.New(total, share.Enhanced(1))
+			demand := func(i int) unit.Vector {
+				return unit.Vector{int64(100 + i%7*150), int64(1+i%5) << 28, int64(1+i%3) << 20}
+			}
+			for m := range tenants {
+				l.Want(planner.TenantID(m), demand(m))
+			}
+			for i := 0; b.Loop(); i++ {
+				m, _ := l.Least()
+				l.Serve(m, demand(i), demand(i+1))
+			}
+		})
+	}
+}
+
+func name(n int) string {
+	return map[int]string{10: "10 tenants", 100: "100 tenants", 1000: "1000 tenants", 10_000: "10000 tenants", 100_000: "100000 tenants"}[n]
+}
