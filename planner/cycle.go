@@ -29,6 +29,9 @@ type Ranker interface {
 	BySpeed(t *Task) bool
 }
 
+// Steady is an Estimator that never changes its mind: what it says of a task on a node may be kept.
+type Steady interface{ Steady() bool }
+
 // Observer is an estimator or policy that learns from what happens. It is fed every event, also while a log is replayed, after the
 // state took it in.
 type Observer interface {

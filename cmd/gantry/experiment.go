@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -64,7 +65,9 @@ writes them, 130 interrupted and resumable.`,
 
 func runExperiment(c *cli.Context, path string) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(100) // many short runs: time matters more than memory
+		// Many short runs side by side, each with a load of its own: the limit for one simulation would keep the collector running.
+		debug.SetGCPercent(200)
+		debug.SetMemoryLimit(math.MaxInt64)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -13,13 +13,18 @@ import (
 // List starts tasks now, in the order of the queue, each on the fastest node that has enough free (lowest id among equals), and
 // passes over tasks that fit nowhere: greedy list scheduling with backfilling, without reservations.
 type List struct {
-	// Waits may keep a task off n, the node it is to start on, until the next round; nil never does. The queue has to be a Postponer.
-	Waits func(c *planner.Cycle, t planner.TaskID, n planner.NodeID) bool
+	// Postpone lets tasks wait for a busy node until the next round; nil lets none. The queue has to be a Postponer.
+	Postpone *BusyFinishesFirst
 }
 
-// Postponer is a queue that can let the task that Next returned last, and what it stands for, wait for the next round.
+// Postponer is a queue that can let tasks wait for the next round.
 type Postponer interface {
+	// Postpone lets the task that Next returned last, and what it stands for, wait for the next round.
 	Postpone(c *planner.Cycle, t planner.TaskID)
+	// Sift returns the best task that has nothing to gain by waiting, as Next would; false if all that Next would return wait. Every task
+	// has to have the same need: Alike says so.
+	Sift(c *planner.Cycle, by Contest) (planner.TaskID, bool)
+	Alike() bool
 }
 
 // Allocate implements planner.Allocator.
@@ -39,10 +44,19 @@ func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) 
 			q.Defer(c, t)
 			continue
 		}
-		if l.Waits != nil && l.Waits(c, t, n) {
-			c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
-			q.(Postponer).Postpone(c, t)
-			continue
+		if l.Postpone != nil {
+			contest, held := l.Postpone.contest(c, c.Task(t), n)
+			switch p := q.(Postponer); {
+			case !held:
+			case p.Alike():
+				if t, ok = p.Sift(c, contest); !ok {
+					return nil
+				}
+			case contest.waits(c, t):
+				c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
+				p.Postpone(c, t)
+				continue
+			}
 		}
 		site, ok := c.Site(t, n)
 		if !ok || site.From > c.Now() {

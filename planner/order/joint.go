@@ -3,8 +3,10 @@ package order
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"gantry/planner"
+	"gantry/planner/alloc"
 	"gantry/planner/rank"
 	"gantry/planner/unit"
 )
@@ -33,7 +35,11 @@ type Joint struct {
 	misfits []unit.Vector        // what fits nowhere in this round
 	passed  []planner.WorkflowID // whose representative was passed over, or that wait for the next round
 	touched []int32              // groups to be settled
-	current int                  // position in its group of the task that Next returned last
+	front   int32                // group of the task that Next or Sift returned last
+	current int                  // its position in the group
+	pairs   [][2]float64         // speeds of idle and busy nodes for which gains are kept
+	// sifted says that groups of the heap wait for the next round.
+	sifted bool
 	// exhausted says that all tasks have the same need, and it fits nowhere.
 	exhausted bool
 }
@@ -44,6 +50,9 @@ type group struct {
 	tasks    []ranked // the best last
 	best     int      // index of the representative; -1 if all are passed over
 	key      float64
+	gain     time.Duration // of the representative, for the pair before kept; see Sift
+	kept     int32
+	waits    int64 // the round in which it was sifted out
 	pos      int32 // in the heap; -1 if it is not there
 	mark     bool
 }
@@ -68,7 +77,7 @@ func (q *Joint) Update(c *planner.Cycle) {
 	if n := c.View.Workflows() - len(q.groupOf); n > 0 {
 		q.groupOf = append(q.groupOf, make([]int32, n)...)
 	}
-	q.misfits, q.exhausted = q.misfits[:0], false
+	q.misfits, q.exhausted, q.sifted = q.misfits[:0], false, false
 	touched := q.touched[:0]
 	touch := func(w planner.WorkflowID) {
 		if g := q.groupOf[w] - 1; g >= 0 && !q.groups[g].mark {
@@ -178,7 +187,7 @@ func (q *Joint) left(c *planner.Cycle, t planner.TaskID) {
 // settle finds the representative of a group anew, and its place among the others. A group with no task is given up.
 func (q *Joint) settle(c *planner.Cycle, g int32) {
 	grp := &q.groups[g]
-	grp.best = len(grp.tasks) - 1
+	grp.best, grp.kept = len(grp.tasks)-1, 0
 	for grp.best >= 0 && q.misfit(c, grp.tasks[grp.best].task) {
 		grp.best--
 	}
@@ -216,7 +225,13 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 		if q.Moving {
 			q.first(c)
 		}
-		grp := &q.groups[q.heap[0]]
+		q.front = q.heap[0]
+		if q.sifted {
+			if q.front = q.best(func(grp *group) bool { return grp.waits != c.Round() }); q.front < 0 {
+				break
+			}
+		}
+		grp := &q.groups[q.front]
 		q.current = grp.best
 		if q.Hybrid && len(q.heap) == 1 {
 			q.current = q.highest(c, grp)
@@ -267,7 +282,7 @@ func (q *Joint) highest(c *planner.Cycle, grp *group) int {
 
 // drop takes the task that Next found out.
 func (q *Joint) drop(c *planner.Cycle, t planner.TaskID) {
-	g := q.heap[0]
+	g := q.front
 	grp := &q.groups[g]
 	q.left(c, t)
 	grp.tasks = slices.Delete(grp.tasks, q.current, q.current+1)
@@ -294,9 +309,61 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 
 // Postpone lets the task that Next returned last, and with it its workflow, wait for the next round.
 func (q *Joint) Postpone(*planner.Cycle, planner.TaskID) {
-	g := q.heap[0]
-	q.remove(g)
-	q.passed = append(q.passed, q.groups[g].workflow)
+	q.remove(q.front)
+	q.passed = append(q.passed, q.groups[q.front].workflow)
+}
+
+// Alike implements alloc.Postponer.
+func (q *Joint) Alike() bool { return len(q.needs) == 1 }
+
+// Sift implements alloc.Postponer. Near saturation most workflows wait after most events, so it only compares numbers that are kept.
+func (q *Joint) Sift(c *planner.Cycle, by alloc.Contest) (planner.TaskID, bool) {
+	speeds := [2]float64{c.Nodes()[by.Idle].Speed, c.Nodes()[by.Busy].Speed}
+	pair := int32(slices.Index(q.pairs, speeds)) + 1
+	if pair == 0 {
+		q.pairs = append(q.pairs, speeds)
+		pair = int32(len(q.pairs))
+	}
+	for {
+		q.front = q.best(func(grp *group) bool {
+			if grp.kept != pair {
+				var lasts bool
+				if grp.gain, lasts = by.Gain(c, grp.tasks[grp.best].task); lasts {
+					grp.kept = pair
+				} else {
+					grp.kept = 0
+				}
+			}
+			return grp.gain <= by.Lead && grp.waits != c.Round()
+		})
+		if q.front < 0 {
+			return planner.None, false
+		}
+		grp := &q.groups[q.front]
+		q.current = grp.best
+		t := grp.tasks[q.current].task
+		if !c.Unplaced(t) {
+			q.drop(c, t)
+			continue
+		}
+		for _, g := range q.heap { // those before it were asked first, and wait
+			if q.groups[g].gain > by.Lead && q.less(g, q.front) {
+				q.groups[g].waits, q.sifted = c.Round(), true
+			}
+		}
+		return t, true
+	}
+}
+
+// best returns the group with the smallest key of those that pass; -1 if none does.
+func (q *Joint) best(passes func(*group) bool) int32 {
+	best := int32(-1)
+	for _, g := range q.heap {
+		if passes(&q.groups[g]) && (best < 0 || q.less(g, best)) {
+			best = g
+		}
+	}
+	return best
 }
 
 func (q *Joint) less(g, h int32) bool {

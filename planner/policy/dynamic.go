@@ -64,7 +64,7 @@ func dynamic() []Row {
 					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, _ planner.WorkflowID, t planner.TaskID) float64 {
 						return sign * ranks.Of(c.Task(t))
 					}},
-					Allocate: &alloc.List{Waits: (&alloc.BusyFinishesFirst{}).Waits},
+					Allocate: &alloc.List{Postpone: &alloc.BusyFinishesFirst{}},
 				}
 			},
 		},

@@ -25,7 +25,10 @@ type declaration struct {
 	source planner.Source
 }
 
-var _ planner.Ranker = (*Declared)(nil)
+var (
+	_ planner.Ranker = (*Declared)(nil)
+	_ planner.Steady = (*Declared)(nil)
+)
 
 // Declare says how long t is believed to run on a node of speed 1 or, if on is not nil, on each node by id. Source tells declared
 // values from defaults.
@@ -70,6 +73,9 @@ func (d *Declared) BySpeed(t *planner.Task) bool {
 	dec := d.of(t.ID)
 	return dec == nil || dec.on == nil
 }
+
+// Steady implements planner.Steady.
+func (d *Declared) Steady() bool { return true }
 
 // believed returns the run without the start of a container as a time and a factor.
 func (d *Declared) believed(t *planner.Task, n *planner.Node) (time.Duration, float64, planner.Source) {
