@@ -23,6 +23,9 @@ type Admitter struct {
 	Emulate   bool    // never run commands
 	SafeNames bool    // refuse file names that leave the run directory; simulation has no files
 	Fit       bool    // cut needs down to the largest node instead of refusing
+	// Checkpoints says what emulated tasks leave when they are preempted. Programs leave none: they are frozen or, with Restart, begin anew.
+	Checkpoints Checkpoints
+	Restart     bool // tasks may be preempted by ending them, which loses their work
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
 	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the task was declared,
@@ -38,6 +41,25 @@ type Admitter struct {
 	tenants   map[string]planner.TenantID
 	shares    map[unit.Vector]unit.Vector // what share made of needs
 	biggest   map[int64]*planner.Node     // what largest found
+}
+
+// Checkpoints says whether tasks that are emulated or simulated leave a checkpoint when they are preempted, and how large it is.
+type Checkpoints struct {
+	Off          bool
+	Size         unit.Bytes
+	LargestInput bool // of the size of the task's largest input instead
+}
+
+// size returns what task i of a workflow leaves, size scale applied.
+func (c *Checkpoints) size(files []*FileSpec, inputs []int32) unit.Bytes {
+	if !c.LargestInput {
+		return c.Size
+	}
+	var largest unit.Bytes
+	for _, f := range inputs {
+		largest = max(largest, files[f].Size)
+	}
+	return largest
 }
 
 // EmulatorMemory is what an emulated task may use beyond what its trace says: the emulator's own, and the page cache of its files.
@@ -148,7 +170,10 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		adm.Tasks[i] = &specs[i]
 		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: level[i], Need: need,
 			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
-			Inputs: a.fileIDs(w.Tasks[i].Inputs), Outputs: a.fileIDs(w.Tasks[i].Outputs), Retries: int32(w.Tasks[i].Retries)}
+			Inputs: a.fileIDs(w.Tasks[i].Inputs), Outputs: a.fileIDs(w.Tasks[i].Outputs), Retries: int32(w.Tasks[i].Retries), Restartable: a.Restart}
+		if t := &arrived.Tasks[i]; len(specs[i].Command) == 0 && !a.Checkpoints.Off {
+			t.Checkpointable, t.CheckpointSize = true, a.Checkpoints.size(adm.Files, w.Tasks[i].Inputs)
+		}
 	}
 	// Nothing can go wrong from here on.
 	for i := range w.Tasks {

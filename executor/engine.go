@@ -209,10 +209,18 @@ func (e *Engine) obey(ctx context.Context, c Control, ok bool) error {
 	v := e.Planner.View()
 	for a := range v.UnderWay() {
 		// A suspended attempt would never end by itself.
-		if c >= Stop || v.Phase(v.Attempt(a).Task) == planner.Suspended {
-			if err := e.Runtime.Kill(ctx, a, planner.Preempted, grace); err != nil {
-				return err
-			}
+		t := v.Attempt(a).Task
+		if c < Stop && v.Phase(t) != planner.Suspended {
+			continue
+		}
+		var err error
+		if c < Abort && v.Task(t).Checkpointable {
+			err = e.Runtime.Checkpoint(ctx, a, grace)
+		} else {
+			err = e.Runtime.Kill(ctx, a, planner.Preempted, grace)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -365,6 +373,8 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 		err = e.Runtime.Resume(ctx, o.Attempt)
 	case planner.OrderKill:
 		err = e.Runtime.Kill(ctx, o.Attempt, planner.Preempted, e.Grace)
+	case planner.OrderCheckpoint:
+		err = e.Runtime.Checkpoint(ctx, o.Attempt, e.Grace)
 	case planner.OrderCopy:
 		err = e.Runtime.Copy(ctx, Copy{File: o.File, Spec: e.files[o.File], Workflow: e.specs[o.Task].Workflow, From: o.From, To: o.Node})
 	}
@@ -380,6 +390,9 @@ func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 	att := v.Attempt(a)
 	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered, Spec: e.specs[att.Task],
 		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended}
+	if on, in := v.Checkpoint(att.Task); on != planner.None {
+		l.From = &Checkpoint{Node: on, Done: v.Done(att.Task), In: in, Size: v.Task(att.Task).CheckpointSize}
+	}
 	if len(v.Nodes()) > 1 {
 		for _, f := range v.Task(att.Task).Inputs {
 			if from := v.Nearest(f, att.Node); from != att.Node && from != planner.None {
@@ -412,11 +425,40 @@ func (e *Engine) Recover(ctx context.Context) error {
 	for a := range v.UnderWay() {
 		live = append(live, e.launch(a, v.Now()))
 	}
-	if r, ok := e.Runtime.(Recoverer); ok {
-		return r.Recover(ctx, live)
+	r, ok := e.Runtime.(Recoverer)
+	if !ok {
+		if len(live) > 0 {
+			return fmt.Errorf("%d attempts were under way, and this runtime keeps none", len(live))
+		}
+		return nil
 	}
-	if len(live) > 0 {
-		return fmt.Errorf("%d attempts were under way, and this runtime keeps none", len(live))
+	if err := r.Recover(ctx, live); err != nil {
+		return err
+	}
+	return e.repeatOrders(ctx, live)
+}
+
+// repeatOrders gives the orders once more that were logged and of which nothing was heard: gantry may have ended before it carried them out.
+func (e *Engine) repeatOrders(ctx context.Context, live []Launch) error {
+	v := e.Planner.View()
+	for i := range live {
+		att := v.Attempt(live[i].Attempt)
+		o := planner.Order{Attempt: live[i].Attempt, Task: att.Task}
+		switch {
+		case att.Resuming:
+			o.Kind = planner.OrderResume
+		case att.Leaving == planner.Suspend:
+			o.Kind = planner.OrderSuspend
+		case att.Leaving == planner.Requeue:
+			o.Kind = planner.OrderKill
+		case att.Leaving == planner.Checkpoint:
+			o.Kind = planner.OrderCheckpoint
+		default:
+			continue
+		}
+		if err := e.carryOut(ctx, &o, v.Now()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

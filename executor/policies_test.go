@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -53,24 +54,31 @@ func randomPlatform(r *rand.Rand) *planner.Platform {
 type record struct {
 	events []planner.Event
 	tasks  []planner.Task
+	specs  []*executor.TaskSpec
 	ended  planner.Time
 }
 
 func runRandom(t *testing.T, spec string, seed uint64) record {
 	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 7))
-	p := randomPlatform(r)
 	pol, err := policy.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runRandomWith(t, spec, pol, seed)
+}
+
+func runRandomWith(t *testing.T, spec string, pol planner.Policy, seed uint64) record {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 7))
+	p := randomPlatform(r)
 	declared := &predict.Declared{}
 	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared, 5)}[r.IntN(3)]
 	wrong := []float64{1, 0.5, 2, 0.1}[r.IntN(4)]
 	faults := r.IntN(2) == 0
 	e := &executor.Engine{
 		Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, seed),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Restart: seed%2 == 0,
+			Checkpoints: executor.Checkpoints{Off: seed%5 == 0, Size: 1e6, LargestInput: seed%3 == 0},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				declared.Declare(id, time.Duration(float64(run)*wrong), on, s)
 			}},
@@ -98,6 +106,7 @@ func runRandom(t *testing.T, spec string, seed uint64) record {
 		}
 		for _, a := range admitted {
 			rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
+			rec.specs = append(rec.specs, a.Tasks...)
 		}
 	}
 	res, err := e.Run(t.Context())
@@ -113,7 +122,7 @@ func runRandom(t *testing.T, spec string, seed uint64) record {
 }
 
 // verify checks what must hold whatever the policy: no node over its capacity, no task before its parents, every task ends well at most
-// once, and all end.
+// once, all end, and what freezes and checkpoints kept is not done again: the runs of a task make up its whole work.
 func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *record) {
 	t.Helper()
 	fatal := func(format string, args ...any) {
@@ -125,16 +134,30 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 		node planner.NodeID
 		hold unit.Vector
 		over bool
+		done float64 // before it
 	}
 	var attempts []attempt
 	used := make([]unit.Vector, len(p.Nodes))
 	done := map[planner.TaskID]bool{}
 	failed := map[planner.TaskID]bool{}
 	running := map[planner.TaskID]bool{}
+	kept := map[planner.TaskID]float64{}
+	parked := func(a planner.AttemptID) unit.Vector {
+		at := attempts[a]
+		return at.hold.Sub(at.hold.Keep(p.Nodes[at.node].Keeps))
+	}
+	frozen := map[planner.AttemptID]bool{}
 	for _, ev := range rec.events {
 		switch b := ev.Body.(type) {
 		case *planner.PlanCommitted:
 			for _, o := range b.Orders {
+				if o.Kind == planner.OrderResume {
+					delete(frozen, o.Attempt)
+					used[o.Node] = used[o.Node].Add(parked(o.Attempt))
+					if !used[o.Node].Fits(p.Nodes[o.Node].Capacity) {
+						fatal("node %d holds %v of %v at %v, as attempt %d goes on", o.Node, used[o.Node], p.Nodes[o.Node].Capacity, ev.At, o.Attempt)
+					}
+				}
 				if o.Kind != planner.OrderStart {
 					continue
 				}
@@ -147,19 +170,39 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 					}
 				}
 				running[o.Task] = true
-				attempts = append(attempts, attempt{o.Task, o.Node, o.Hold, false})
+				attempts = append(attempts, attempt{o.Task, o.Node, o.Hold, false, kept[o.Task]})
 				used[o.Node] = used[o.Node].Add(o.Hold)
 				if !used[o.Node].Fits(p.Nodes[o.Node].Capacity) {
 					fatal("node %d holds %v of %v at %v", o.Node, used[o.Node], p.Nodes[o.Node].Capacity, ev.At)
 				}
 			}
+		case planner.AttemptSuspended:
+			frozen[b.Attempt] = true
+			used[attempts[b.Attempt].node] = used[attempts[b.Attempt].node].Sub(parked(b.Attempt))
 		case *planner.AttemptExited:
 			a := &attempts[b.Attempt]
 			if a.over {
 				fatal("attempt %d ends twice", b.Attempt)
 			}
 			a.over, running[a.task] = true, false
+			if frozen[b.Attempt] {
+				used[a.node] = used[a.node].Add(parked(b.Attempt))
+				delete(frozen, b.Attempt)
+			}
 			used[a.node] = used[a.node].Sub(a.hold)
+			if rec.specs != nil {
+				whole := rec.specs[a.task].TrueRun(a.node, p.Nodes[a.node].Speed)
+				did := a.done + float64(b.Ran)/float64(max(1, whole))
+				if at := max(1, whole); b.Kept > 0 && math.Abs(did-b.Kept)*float64(at) > 2 || b.Outcome == planner.OK && whole > 0 && math.Abs(did-1)*float64(at) > 2 {
+					fatal("attempt %d of task %d began with %v done and ran %v of %v, kept %v: %v", b.Attempt, a.task, a.done, b.Ran, whole, b.Kept, b.Outcome)
+				}
+			}
+			switch {
+			case b.Outcome.OfProgram():
+				kept[a.task] = 0
+			case b.Kept > 0:
+				kept[a.task] = b.Kept
+			}
 			done[a.task] = b.Outcome == planner.OK
 			failed[a.task] = b.Outcome != planner.OK
 		}
@@ -214,19 +257,26 @@ func TestRestartFromTheLogAtAnyPoint(t *testing.T) {
 
 func restart(t *testing.T, spec string, seed uint64) {
 	t.Helper()
+	restartWith(t, spec, func() planner.Policy {
+		pol, err := policy.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pol
+	}, seed)
+}
+
+func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint64) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 11))
 	p := randomPlatform(r)
 	p.Overlapped = false
 	subs := []executor.Submission{{Name: "w", Workflow: randomWorkflow(r, 25)}}
 	var log []executor.Batch
 	build := func(from planner.Time) *executor.Engine {
-		pol, err := policy.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
 		declared := &predict.Declared{}
-		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, seed),
-			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol(), declared, seed),
+			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Restart: true, Checkpoints: executor.Checkpoints{Size: 1e6}},
 			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
 	}
 	first := build(0)

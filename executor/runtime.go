@@ -28,6 +28,9 @@ type Runtime interface {
 	// Kill ends an attempt; AttemptExited with outcome why follows, unless it ended by itself first. With grace the program gets
 	// SIGTERM first and SIGKILL after it.
 	Kill(ctx context.Context, a planner.AttemptID, why planner.Outcome, grace time.Duration) error
+	// Checkpoint ends an attempt with outcome preempted, its progress kept: AttemptExited says how much was, unless the program ended by itself
+	// first. A program that leaves no checkpoint within the grace is killed, and what it did since its start is lost.
+	Checkpoint(ctx context.Context, a planner.AttemptID, grace time.Duration) error
 	// Forget says that the end of the attempt is durably logged: the runtime may remove what it still keeps of it.
 	Forget(ctx context.Context, a planner.AttemptID) error
 	// Next waits until something happened or the clock reads until, and returns what happened, completions first. It is the only call
@@ -57,9 +60,18 @@ type Launch struct {
 	Hold      unit.Vector  // what it may use; the limits are derived from it
 	Queued    planner.Time // when it was ordered
 	Fetch     []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
+	From      *Checkpoint  // what the program goes on from; nil if it begins anew
 	Spec      *TaskSpec
 	Started   bool // Recover only: the log has AttemptStarted
 	Suspended bool // Recover only: the log has it suspended
+}
+
+// Checkpoint is what an earlier attempt of a task left.
+type Checkpoint struct {
+	Node planner.NodeID // where it lies
+	Done float64        // fraction of the whole task that it has
+	In   time.Duration  // how long the task has run until then; a time limit counts it
+	Size unit.Bytes     // what has to be copied to another node
 }
 
 // Fetch is an input that has to come from another node.

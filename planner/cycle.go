@@ -84,10 +84,11 @@ func (c *Cycle) Settle() { c.settled = true }
 // Site is a way to house a task.
 type Site struct {
 	Node NodeID
-	Need unit.Vector
+	Need unit.Vector   // what the stay holds
+	More unit.Vector   // what has to be free for it: Need, less what a frozen task holds already
 	From Time          // parents have ended by then and, where copies overlap other work, the inputs are there
-	Dur  time.Duration // of the stay: copies (unless they overlap other work) and the run
-	Run  Estimate
+	Dur  time.Duration // of the stay: copies (inputs do not count if they overlap other work) and the run
+	Run  Estimate      // of what is left, where the task goes on from a checkpoint or was frozen
 }
 
 // From returns when the parents of t are believed to have ended, at the earliest now; false if one has no place.
@@ -106,16 +107,23 @@ func (c *Cycle) From(t *Task) (Time, bool) {
 	return from, true
 }
 
-// Copies reports whether the inputs of t may have to be copied between nodes, so that sites differ by more than the speed of nodes.
-func (c *Cycle) Copies(t *Task) bool { return len(t.Inputs) > 0 && len(c.Nodes()) > 1 }
+// Copies reports whether inputs of t, or its checkpoint, may have to be copied between nodes, so that sites differ by more than the speed
+// of nodes.
+func (c *Cycle) Copies(t *Task) bool {
+	return len(c.Nodes()) > 1 && (len(t.Inputs) > 0 || c.Done(t.ID) > 0)
+}
 
 // BySpeed reports whether t is believed to run alike on all nodes of one speed.
 func (c *Cycle) BySpeed(t *Task) bool {
+	if c.Phase(t.ID) == Suspended {
+		return false // it goes on where it is
+	}
 	r, ok := c.Est.(Ranker)
 	return ok && r.BySpeed(t)
 }
 
-// Site returns how t could be housed on node n; false if the node can never hold it, or a parent has no place yet.
+// Site returns how t could be housed on node n; false if the node can never hold it, or a parent has no place yet. A task with a
+// checkpoint has it brought along, within its stay; a frozen one can only go on where it is.
 func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	task, node := c.Task(t), &c.Nodes()[n]
 	if !task.Need.Fits(c.Capacity(n)) {
@@ -126,8 +134,20 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 		return Site{}, false
 	}
 	run := c.Est.Run(task, node)
+	if c.Phase(t) == Suspended {
+		a := c.Current(t)
+		if att := c.Attempt(a); att.Node != n {
+			return Site{}, false
+		}
+		run.Run = c.Est.Remaining(task, node, c.Ran(a))
+		hold := c.Attempt(a).Hold
+		return Site{Node: n, Need: hold, More: hold.Sub(c.Holds(a)), From: from, Dur: max(run.Run, 1), Run: run}, true
+	}
 	// A run believed to take no time still holds its place for an instant.
-	site := Site{Node: n, Need: task.Need, From: from, Dur: max(run.Run, 1), Run: run}
+	site := Site{Node: n, Need: task.Need, More: task.Need, From: from, Dur: max(run.Run, 1), Run: run}
+	if at, _ := c.Checkpoint(t); at != None {
+		site.Dur += c.Platform().MoveTime(task.CheckpointSize, at, n)
+	}
 	if !c.Copies(task) {
 		return site, true
 	}

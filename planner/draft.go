@@ -41,16 +41,20 @@ var (
 	ErrPlaced     = errors.New("the task has a place")
 	ErrEnded      = errors.New("the task has ended")
 	ErrMissing    = errors.New("an input is not on the node yet")
-	ErrMoved      = errors.New("a suspended task goes on where it is")
+	ErrMoved      = errors.New("a frozen task goes on where it is")
+	ErrKept       = errors.New("the task cannot leave its place in that way") // see View.Vacates
 )
 
 // Vacate says what becomes of a preempted task.
 type Vacate uint8
 
 const (
-	Suspend Vacate = iota + 1 // keeps its progress, and what the node keeps
-	Requeue                   // loses its progress and wants a place again
+	Suspend    Vacate = iota + 1 // frozen: keeps its progress, and what the node keeps
+	Requeue                      // ended: loses its progress and wants a place again
+	Checkpoint                   // ended with a checkpoint: keeps its progress and wants a place again, on whatever node
 )
+
+func (v Vacate) String() string { return [...]string{"", "freeze", "restart", "checkpoint"}[v] }
 
 // Draft is the schedule under edit. It refuses overbooking, broken precedence and the past, so that no policy can commit them. It
 // lives as long as the run: what a round does not touch costs nothing.
@@ -338,7 +342,11 @@ func (d *Draft) StartNow(t TaskID) error {
 	if d.s.platform.Overlapped && !d.inputsOn(entry(&d.s.tasks, t), seg.Node) {
 		return ErrMissing
 	}
-	if !seg.Hold.Fits(d.Free(seg.Node)) {
+	more := seg.Hold
+	if entry(&d.s.lives, t).phase == Suspended {
+		more = more.Sub(d.s.holds(entry(&d.s.lives, t).attempt))
+	}
+	if !more.Fits(d.Free(seg.Node)) {
 		return ErrFull
 	}
 	seg.Start, seg.End, seg.due = d.now, d.now.Add(seg.End.Sub(seg.Start)), true
@@ -346,7 +354,8 @@ func (d *Draft) StartNow(t TaskID) error {
 	return nil
 }
 
-// Preempt takes a running task's place away, and the planned segments of its descendants with it.
+// Preempt takes a running task's place away, and the planned segments of its descendants with it. What is freed can be planned with at
+// once, and is there once the runtime reports it. A task that cannot leave in that way is ErrKept.
 func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	seg, ok := d.Of(t)
 	if !ok || seg.Kind != Active {
@@ -354,6 +363,9 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	}
 	if entry(&d.s.lives, t).phase != Running {
 		return fmt.Errorf("task %d: preempt: it is %s", t, entry(&d.s.lives, t).phase)
+	}
+	if task := entry(&d.s.tasks, t); how == Checkpoint && !task.Checkpointable || how == Requeue && !task.Restartable {
+		return fmt.Errorf("task %d: preempt by %s: %w", t, how, ErrKept)
 	}
 	d.undo = append(d.undo, change{task: t, old: seg, vacated: true})
 	d.vacated = append(d.vacated, vacancy{t, how})

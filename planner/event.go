@@ -57,8 +57,11 @@ type (
 		Outcome  Outcome
 		ExitCode int           // of the program; -1 if it has none
 		Ran      time.Duration // from AttemptStarted to the end, suspensions not counted
-		Usage    Usage
-		Message  string // evidence for a person; "" if all went well
+		// Kept is the fraction of the whole task, [0, 1], that the checkpoint taken at the end has: that of earlier attempts included.
+		// 0 if none was taken.
+		Kept    float64
+		Usage   Usage
+		Message string // evidence for a person; "" if all went well
 	}
 	// FileAppeared says that a copy of a file is complete on a node.
 	FileAppeared struct {
@@ -102,18 +105,32 @@ const (
 	OrderStart OrderKind = iota + 1
 	OrderSuspend
 	OrderResume
-	OrderKill // the attempt's work is given up and the task wants a place again
-	OrderCopy // bring File to Node ahead of its consumer, where copies overlap other work
+	OrderKill       // the attempt's work is given up and the task wants a place again
+	OrderCopy       // bring File to Node ahead of its consumer, where copies overlap other work
+	OrderCheckpoint // the attempt leaves its progress in a checkpoint and ends; the task wants a place again
 )
 
 func (k OrderKind) String() string {
-	return [...]string{"", "start", "suspend", "resume", "kill", "copy"}[k]
+	return [...]string{"", "start", "suspend", "resume", "kill", "copy", "checkpoint"}[k]
+}
+
+// vacates returns the way in which an order of that kind takes a place away; 0 for other orders.
+func (k OrderKind) vacates() Vacate {
+	switch k {
+	case OrderSuspend:
+		return Suspend
+	case OrderKill:
+		return Requeue
+	case OrderCheckpoint:
+		return Checkpoint
+	}
+	return 0
 }
 
 // Order is derived from the difference between the draft and what runs; no policy issues one.
 type Order struct {
 	Kind    OrderKind
-	Attempt AttemptID // start: the new attempt; suspend, resume, kill: the attempt meant
+	Attempt AttemptID // start: the new attempt; suspend, resume, kill, checkpoint: the attempt meant
 	Task    TaskID
 	Node    NodeID
 	Hold    unit.Vector
@@ -148,7 +165,7 @@ const (
 	OutOfMemory           // the kernel's counters show an out-of-memory kill
 	TimedOut              // the wall limit of the task
 	Killed                // by a signal from outside gantry
-	Preempted             // gantry took its place away, its work is lost
+	Preempted             // gantry took its place away; its work is lost but for what a checkpoint kept
 	Lost                  // nobody knows what became of it (host or gantry died)
 	HostError             // the host or Docker could not run it
 	OutputMissing         // it returned 0 but a declared output is not there
@@ -157,6 +174,11 @@ const (
 var outcomes = [...]string{"", "ok", "exit-code", "out-of-memory", "timed-out", "killed", "preempted", "lost", "host-error", "output-missing"}
 
 func (o Outcome) String() string { return outcomes[o] }
+
+// OfProgram reports whether the program itself is at fault: its next try begins anew, whatever a checkpoint kept.
+func (o Outcome) OfProgram() bool {
+	return o == ExitCode || o == OutOfMemory || o == TimedOut || o == OutputMissing
+}
 
 // Outcomes lists every class.
 func Outcomes() []Outcome {

@@ -11,10 +11,7 @@ import (
 func (d *Draft) orders(est Estimator) []Order {
 	var out []Order
 	for _, v := range d.vacated {
-		kind := OrderSuspend
-		if v.how == Requeue {
-			kind = OrderKill
-		}
+		kind := [...]OrderKind{Suspend: OrderSuspend, Requeue: OrderKill, Checkpoint: OrderCheckpoint}[v.how]
 		l := entry(&d.s.lives, v.task)
 		out = append(out, Order{Kind: kind, Attempt: l.attempt, Task: v.task, Node: l.node})
 	}
@@ -134,7 +131,7 @@ func (d *Draft) ordered(o *Order, at Time) {
 	switch o.Kind {
 	case OrderStart, OrderResume:
 		d.put(o.Task, Segment{Task: o.Task, Node: o.Node, Hold: o.Hold, Start: at, End: max(o.Until, at), Kind: Active})
-	case OrderSuspend, OrderKill:
+	case OrderSuspend, OrderKill, OrderCheckpoint:
 		// A live round has moved the segment already; a replayed one has not.
 		if seg, ok := d.Of(o.Task); ok && seg.Kind == Active {
 			parked := Segment{}

@@ -31,10 +31,12 @@ type Planner struct {
 // New returns a planner for a run that begins. Seed fixes every random choice of the policy.
 func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint64) *Planner {
 	s := NewState(p, rules)
+	learn, _ := est.(Observer)
+	est = whatIsLeft(s, est)
 	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est, rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
 	pl.cycle = Cycle{View: s.View(), Draft: pl.draft, Est: est, Rand: pl.rand, explain: pl.explain}
 	pl.pol, _ = policy.(Observer)
-	pl.learn, _ = est.(Observer)
+	pl.learn = learn
 	return pl
 }
 
@@ -75,7 +77,7 @@ func (p *Planner) Wake() Time {
 
 // Due reports whether a round at that instant could differ from the last one.
 func (p *Planner) Due(at Time) bool {
-	n := &p.state.news
+	n := &p.state.news // a suspension frees something, too
 	return len(n.Arrived)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed || n.Freed || p.again || p.wake <= at
 }
 
@@ -83,6 +85,11 @@ func (p *Planner) Due(at Time) bool {
 func (p *Planner) Restore() {
 	s := p.state
 	s.news = News{Arrived: slices.Clone(s.present), Ready: slices.Clone(s.ready), Freed: true, Changed: true}
+	for a := range s.View().UnderWay() {
+		if att := entry(&s.attempts, a); entry(&s.lives, att.Task).phase == Suspended && !att.Resuming {
+			s.news.Suspended = append(s.news.Suspended, att.Task)
+		}
+	}
 }
 
 // Plan runs a round at the given instant. The outcome is to be numbered, logged and applied before its orders are carried out; one
@@ -99,7 +106,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	}
 	p.explainRest(c)
 	p.state.news = News{Arrived: p.state.news.Arrived[:0], Ready: p.state.news.Ready[:0], Finished: p.state.news.Finished[:0],
-		Ended: p.state.news.Ended[:0], Appeared: p.state.news.Appeared[:0]}
+		Ended: p.state.news.Ended[:0], Appeared: p.state.news.Appeared[:0], Suspended: p.state.news.Suspended[:0]}
 	p.wake = unit.Never
 	if c.wake > at {
 		p.wake = c.wake

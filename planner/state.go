@@ -30,6 +30,7 @@ type State struct {
 	embargoed []WorkflowID        // workflows whose release is still to come, first by release
 
 	ready         []TaskID // tasks in phase Ready
+	kept          int      // tasks not ended that have a checkpoint
 	ended         int      // workflows ended
 	underWayCount int      // attempts under way
 	news          News
@@ -47,6 +48,8 @@ type News struct {
 	Changed  bool     // a node changed
 	Freed    bool     // an attempt ended or was suspended
 	Appeared []FileID // copies completed
+	// Suspended has the tasks that were frozen: they want to go on where they are.
+	Suspended []TaskID
 }
 
 type workflowState struct {
@@ -67,6 +70,11 @@ type life struct {
 	tries    int32
 	node     NodeID // of the current or last attempt
 	ends     [OutputMissing + 1]uint8
+
+	done      float64       // what the checkpoint has of the whole task
+	doneIn    time.Duration // in how long a run
+	doneOn    NodeID        // where it lies
+	preempted int32         // how often a policy took the place of the task away
 }
 
 // Attempt is one try at a task.
@@ -80,6 +88,8 @@ type Attempt struct {
 	Try       int32
 	Suspended Time          // since when; Never if it is not suspended
 	Resuming  bool          // ordered to go on, and holds all again
+	Leaving   Vacate        // ordered to leave its place, and has not yet; 0 if it was not
+	Done      float64       // fraction of the whole task that was done before: it goes on from a checkpoint
 	Paused    time.Duration // suspensions that are over
 	Over      bool
 	pos       int32 // index in State.active of its node
@@ -222,7 +232,8 @@ func (s *State) attemptSuspended(a AttemptID, at Time) error {
 	}
 	entry(&s.lives, t).phase = Suspended
 	att := entry(&s.attempts, a)
-	att.Suspended = at
+	att.Suspended, att.Leaving = at, 0
+	s.news.Suspended = append(s.news.Suspended, t)
 	s.held[att.Node] = s.held[att.Node].Sub(att.Hold).Add(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps))
 	s.news.Freed = true
 	return nil
@@ -248,14 +259,18 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 	if b.Outcome < OK || b.Outcome > OutputMissing {
 		return fmt.Errorf("attempt %d exited: unknown outcome %d", b.Attempt, b.Outcome)
 	}
+	if !(b.Kept >= 0 && b.Kept <= 1) {
+		return fmt.Errorf("attempt %d exited: it kept %v of its task, which is no fraction", b.Attempt, b.Kept)
+	}
 	att := entry(&s.attempts, b.Attempt)
 	t := att.Task
 	l := entry(&s.lives, t)
 	s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
 	s.deactivate(b.Attempt)
-	att.Over = true
+	att.Over, att.Leaving = true, 0
 	s.news.Freed = true
 	if b.Outcome == OK {
+		s.keep(l, 0, 0, None)
 		l.phase = Done
 		s.news.Finished = append(s.news.Finished, t)
 		for _, f := range entry(&s.tasks, t).Outputs {
@@ -272,6 +287,12 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 	if l.ends[b.Outcome] < 255 {
 		l.ends[b.Outcome]++
 	}
+	switch {
+	case b.Outcome.OfProgram():
+		s.keep(l, 0, 0, None)
+	case b.Kept > l.done:
+		s.keep(l, b.Kept, l.doneIn+b.Ran, att.Node)
+	}
 	if s.mayRetry(t, b.Outcome) {
 		s.becomeReady(t)
 		return nil
@@ -281,6 +302,17 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 	s.taskEnded(t, true, at)
 	s.skipDescendants(t, at)
 	return nil
+}
+
+// keep notes what the checkpoint of a task has.
+func (s *State) keep(l *life, done float64, in time.Duration, on NodeID) {
+	if l.done > 0 {
+		s.kept--
+	}
+	if done > 0 {
+		s.kept++
+	}
+	l.done, l.doneIn, l.doneOn = done, in, on
 }
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
@@ -374,7 +406,7 @@ func (s *State) ordered(o *Order, at Time) error {
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
 		s.attempts.push(Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
-			Until: o.Until, Try: o.Try, Suspended: unit.Never, pos: int32(len(s.active[o.Node]))})
+			Until: o.Until, Try: o.Try, Suspended: unit.Never, Done: l.done, pos: int32(len(s.active[o.Node]))})
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
@@ -385,6 +417,12 @@ func (s *State) ordered(o *Order, at Time) error {
 		}
 		s.held[att.Node] = s.held[att.Node].Sub(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)).Add(att.Hold)
 		att.Until, att.Resuming = o.Until, true
+	case OrderSuspend, OrderKill, OrderCheckpoint:
+		if _, err := s.underWay(o.Attempt, Running); err != nil {
+			return err
+		}
+		entry(&s.attempts, o.Attempt).Leaving = o.Kind.vacates()
+		entry(&s.lives, o.Task).preempted++
 	}
 	return nil
 }

@@ -100,6 +100,9 @@ func (v View) UnderWay() iter.Seq[AttemptID] {
 // UnderWayCount returns how many attempts are under way.
 func (v View) UnderWayCount() int { return v.s.underWayCount }
 
+// Holds returns what an attempt under way holds now: of a frozen one what its node keeps.
+func (v View) Holds(a AttemptID) unit.Vector { return v.s.holds(a) }
+
 // Ran returns for how long an attempt has run, suspensions not counted; 0 before it started.
 func (v View) Ran(a AttemptID) time.Duration {
 	att := entry(&v.s.attempts, a)
@@ -111,6 +114,34 @@ func (v View) Ran(a AttemptID) time.Duration {
 		end = att.Suspended
 	}
 	return max(0, end.Sub(att.Started)-att.Paused)
+}
+
+// Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt goes on from there. What a running attempt has done
+// since it started is not in it.
+func (v View) Done(t TaskID) float64 { return entry(&v.s.lives, t).done }
+
+// Checkpoint returns where the checkpoint of t lies and in how long a run what it has was done; None if there is none.
+func (v View) Checkpoint(t TaskID) (NodeID, time.Duration) {
+	l := entry(&v.s.lives, t)
+	if l.done == 0 {
+		return None, 0
+	}
+	return l.doneOn, l.doneIn
+}
+
+// Preemptions returns how often a policy took the place of t away, in whatever way.
+func (v View) Preemptions(t TaskID) int { return int(entry(&v.s.lives, t).preempted) }
+
+// Vacates returns how t is best preempted if it has to leave its place altogether, what its node keeps included: by a checkpoint, or else by
+// a restart if the user allows that; Suspend if it can only be frozen where it is.
+func (v View) Vacates(t TaskID) Vacate {
+	switch task := entry(&v.s.tasks, t); {
+	case task.Checkpointable:
+		return Checkpoint
+	case task.Restartable:
+		return Requeue
+	}
+	return Suspend
 }
 
 // File returns a file of an admitted workflow. It must not be changed.

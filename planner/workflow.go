@@ -63,6 +63,12 @@ type Task struct {
 	Inputs   []FileID
 	Outputs  []FileID
 	Retries  int32 // further attempts after a failure of the program; None: by the run's rules
+	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one goes on from there, on
+	// any node. CheckpointSize is what then has to be brought to another node.
+	Checkpointable bool       `json:",omitempty"`
+	CheckpointSize unit.Bytes `json:",omitempty"`
+	// Restartable says that the user allows to preempt the task by ending it: its work is lost.
+	Restartable bool `json:",omitempty"`
 }
 
 // File is a logical file of a workflow. A file that no task writes is on every node from the start.

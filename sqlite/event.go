@@ -12,8 +12,26 @@ import (
 	"gantry/planner/unit"
 )
 
-// eventVersion is events.v of what this package writes. A body of another version is refused, never guessed at.
-const eventVersion = 1
+// eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused, never guessed at.
+// Version 2 has checkpoints: attempt exited has kept, and orders have kind 6.
+const eventVersion = 2
+
+// bodyVersion is the least version that reads a body right: older gantries go on with logs that have nothing newer in them.
+func bodyVersion(body planner.Body) int64 {
+	switch b := body.(type) {
+	case *planner.AttemptExited:
+		if b.Kept != 0 {
+			return 2
+		}
+	case *planner.PlanCommitted:
+		for i := range b.Orders {
+			if b.Orders[i].Kind >= planner.OrderCheckpoint {
+				return 2
+			}
+		}
+	}
+	return 1
+}
 
 // The bodies of events as the log has them. Members that are zero are left out; an instant that was not reached is the largest int64.
 // encodeBody writes by hand what decodeBody reads by these types: events are written for every step of every task, and reflection costs
@@ -27,6 +45,7 @@ type (
 		Outcome  planner.Outcome   `json:"outcome"`
 		ExitCode int               `json:"exit_code"`
 		Ran      time.Duration     `json:"ran_ns"`
+		Kept     float64           `json:"kept"`
 		Usage    wireUsage         `json:"usage"`
 		Message  string            `json:"message"`
 		Bytes    []byte            `json:"message_base64"` // in place of Message, where it is not UTF-8
@@ -184,7 +203,11 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 		o = o.num("attempt", int64(b.Attempt))
 	case *planner.AttemptExited:
 		o = o.num("attempt", int64(b.Attempt)).num("outcome", int64(b.Outcome)).num("exit_code", int64(b.ExitCode)).
-			num("ran_ns", int64(b.Ran)).usage(&b.Usage)
+			num("ran_ns", int64(b.Ran))
+		if b.Kept != 0 {
+			o = strconv.AppendFloat(o.key("kept"), b.Kept, 'g', -1, 64)
+		}
+		o = o.usage(&b.Usage)
 		if b.Message != "" {
 			key, value := "message", any(b.Message)
 			if !utf8.ValidString(b.Message) {
@@ -271,7 +294,7 @@ func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
 	case planner.KindAttemptExited:
 		w, err := decode[wireExit](text)
 		u := w.Usage
-		b := &planner.AttemptExited{Attempt: w.Attempt, Outcome: w.Outcome, ExitCode: w.ExitCode, Ran: w.Ran, Message: w.Message,
+		b := &planner.AttemptExited{Attempt: w.Attempt, Outcome: w.Outcome, ExitCode: w.ExitCode, Ran: w.Ran, Kept: w.Kept, Message: w.Message,
 			Usage: planner.Usage{Queued: u.Queued, Staged: u.Staged, Created: u.Created, Started: u.Started, Ended: u.Ended,
 				CPUUser: u.CPUUser, CPUSystem: u.CPUSystem, CPUThrottled: u.CPUThrottled, PeakMemory: u.PeakMemory,
 				ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, ReadOps: u.ReadOps, WriteOps: u.WriteOps,

@@ -46,8 +46,8 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 			return bad("it follows event %d: some are missing, so the log was changed by hand or damaged", last)
 		}
 		last = e.Seq
-		if version != eventVersion {
-			return bad("its body has version %d, this gantry reads %d: use the gantry that wrote it", version, eventVersion)
+		if version < 1 || version > eventVersion {
+			return bad("its body has version %d, this gantry reads up to %d: use the gantry that wrote it", version, eventVersion)
 		}
 		if kind < 0 || kind > 255 {
 			return bad("kind %d is not known", kind)

@@ -74,7 +74,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 		in                   **inserter
 		verb, table, columns string
 	}{
-		{&w.events, "INSERT", "events", "run, seq, at_ns, kind, body"},
+		{&w.events, "INSERT", "events", "run, seq, at_ns, kind, body, v"},
 		{&w.workflows, "INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, definition"},
 		{&w.tasks, "INSERT", "tasks", "run, task, workflow, name, kind, stage, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, imputed"},
 		{&w.edges, "INSERT", "edges", "run, child, parent"},
@@ -241,7 +241,7 @@ func (w *writer) append(b executor.Batch, e encoded) error {
 			return fmt.Errorf("event %d follows event %d", ev.Seq, w.seq)
 		}
 		w.seq = ev.Seq
-		if err := w.events.add(w.run, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), e.bodies[i]); err != nil {
+		if err := w.events.add(w.run, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), e.bodies[i], bodyVersion(ev.Body)); err != nil {
 			return err
 		}
 		if _, ok := ev.Body.(*planner.WorkflowArrived); ok {

@@ -425,6 +425,11 @@ func (r *Runtime) Kill(_ context.Context, id planner.AttemptID, why planner.Outc
 	return nil
 }
 
+// Checkpoint implements executor.Runtime.
+func (r *Runtime) Checkpoint(ctx context.Context, id planner.AttemptID, grace time.Duration) error {
+	return r.Kill(ctx, id, planner.Preempted, grace)
+}
+
 // Forget removes the container and the control group of an attempt that has ended, soon.
 func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 	r.mu.Lock()

@@ -59,6 +59,11 @@ func (r *Runtime) Kill(ctx context.Context, a planner.AttemptID, why planner.Out
 	return nil
 }
 
+// Checkpoint implements executor.Runtime.
+func (r *Runtime) Checkpoint(ctx context.Context, a planner.AttemptID, grace time.Duration) error {
+	return nil
+}
+
 // Forget implements executor.Runtime.
 func (r *Runtime) Forget(ctx context.Context, a planner.AttemptID) error { return nil }
 

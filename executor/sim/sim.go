@@ -67,6 +67,9 @@ type attempt struct {
 	version uint32 // of the item in the queue that counts
 	outcome planner.Outcome
 	left    time.Duration // of the run, when it last started or went on
+	whole   time.Duration // run of the whole task on this node
+	before  time.Duration // what an earlier attempt did of it
+	kept    float64       // fraction that the checkpoint has which it leaves at its end
 	since   planner.Time  // running since
 	ran     time.Duration
 	usage   planner.Usage
@@ -120,7 +123,14 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	if r.cfg.Actual != nil {
 		a.left = r.cfg.Actual(l.Task, a.left)
 	}
-	if limit := l.Spec.TimeLimit; limit > 0 && a.left > limit {
+	a.whole = a.left
+	limit, done := l.Spec.TimeLimit, 0.0
+	if l.From != nil {
+		done = l.From.Done
+		a.left = planner.Undone(a.whole, done)
+		limit -= min(l.From.In, limit-1)
+	}
+	if l.Spec.TimeLimit > 0 && a.left > limit {
 		a.left, a.outcome = limit, planner.TimedOut
 	}
 	if r.cfg.Fault != nil {
@@ -134,12 +144,18 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 		launch := l
 		if m, ok := r.cfg.Measured(&launch); ok {
 			startup, a.left, a.outcome = m.Startup, m.Run, m.Outcome
+			a.whole = planner.Whole(m.Run, done)
 		}
 	}
+	a.before = a.whole - planner.Undone(a.whole, done)
 	staged := r.now
 	for _, f := range l.Fetch {
 		staged = staged.Add(r.cfg.Platform.MoveTime(f.Spec.Size, f.From, l.Node))
 		a.usage.CopiedBytes += f.Spec.Size
+	}
+	if l.From != nil && l.From.Node != l.Node {
+		staged = staged.Add(r.cfg.Platform.MoveTime(l.From.Size, l.From.Node, l.Node))
+		a.usage.CopiedBytes += l.From.Size
 	}
 	begun := staged.Add(startup)
 	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun, unit.Never
@@ -148,13 +164,18 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	return nil
 }
 
-// Adopt begins an attempt that a log shows as under way: one that had started does not start again, and has its whole runtime to go.
+// Adopt begins an attempt that a log shows as under way: one that had started does not start again, and has its whole runtime to go; one
+// that is suspended stays so.
 func (r *Runtime) Adopt(ctx context.Context, l executor.Launch) error {
 	if err := r.Start(ctx, l); err != nil || !l.Started {
 		return err
 	}
 	a := r.at(l.Attempt)
 	a.version++
+	if l.Suspended {
+		a.state = suspended
+		return nil
+	}
 	a.state, a.since = running, r.now
 	r.push(item{at: r.now.Add(a.left), kind: exited, attempt: l.Attempt, version: a.version})
 	return nil
@@ -206,6 +227,19 @@ func (r *Runtime) Kill(ctx context.Context, id planner.AttemptID, why planner.Ou
 	a.version++
 	r.push(item{at: r.now, kind: exited, attempt: id, version: a.version})
 	return nil
+}
+
+// Checkpoint implements executor.Runtime. A simulated program leaves its checkpoint at once.
+func (r *Runtime) Checkpoint(ctx context.Context, id planner.AttemptID, grace time.Duration) error {
+	a := r.at(id)
+	if a == nil || a.state == staging {
+		return r.Kill(ctx, id, planner.Preempted, grace) // nothing was done since the last one
+	}
+	r.stand(a)
+	if a.whole > 0 {
+		a.kept = min(1, float64(a.before+a.ran)/float64(a.whole))
+	}
+	return r.Kill(ctx, id, planner.Preempted, grace)
 }
 
 // Forget implements executor.Runtime.
@@ -276,7 +310,7 @@ func (r *Runtime) happen(it *item) {
 				code = 1
 			}
 		}
-		r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: it.attempt, Outcome: a.outcome, ExitCode: code, Ran: a.ran, Usage: a.usage})
+		r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: it.attempt, Outcome: a.outcome, ExitCode: code, Ran: a.ran, Kept: a.kept, Usage: a.usage})
 		r.unused = append(r.unused, r.places[it.attempt]-1)
 		r.places[it.attempt] = gone
 	}

@@ -135,7 +135,7 @@ func (e *EarliestFinish) place(c *planner.Cycle, t *planner.Task) (best planner.
 		if !ok || best.Node != planner.None && site.From.Add(site.Dur) >= best.End {
 			continue
 		}
-		start, ok := c.Draft.Earliest(node, site.Need, site.Dur, site.From)
+		start, ok := c.Draft.Earliest(node, site.More, site.Dur, site.From)
 		if seg := segment(t.ID, site, start); ok && (best.Node == planner.None || seg.End < best.End) {
 			best = seg
 		}

@@ -28,7 +28,7 @@ func (c *Corrected) Observe(v planner.View, e planner.Event) {
 	if x, ok := e.Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
 		att := v.Attempt(x.Attempt)
 		run, factor, _ := c.Declared.believed(v.Task(att.Task), &v.Nodes()[att.Node])
-		c.ratio.Add(float64(x.Ran), float64(run)*factor)
+		c.ratio.Add(float64(planner.Whole(x.Ran, att.Done)), float64(run)*factor)
 	}
 }
 

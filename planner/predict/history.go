@@ -74,7 +74,7 @@ func (h *History) kind(k planner.KindID) *measured {
 func (h *History) Observe(v planner.View, e planner.Event) {
 	if x, ok := e.Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
 		att := v.Attempt(x.Attempt)
-		h.Learn(v.Task(att.Task).Kind, x.Ran, v.Nodes()[att.Node].Speed)
+		h.Learn(v.Task(att.Task).Kind, planner.Whole(x.Ran, att.Done), v.Nodes()[att.Node].Speed)
 	}
 }
 

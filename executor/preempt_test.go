@@ -1,0 +1,292 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/predict"
+	"gantry/planner/retain"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// juggler preempts running tasks at random, each a few times and in every way, and starts what wants a place on random nodes.
+type juggler struct{ most int }
+
+func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
+	if err := (retain.Drop{}).Retain(c); err != nil {
+		return err
+	}
+	c.Settle()
+	for n := range c.Nodes() {
+		for _, a := range c.Active(planner.NodeID(n)) {
+			t := c.Attempt(a).Task
+			if seg, ok := c.Draft.Of(t); !ok || seg.Kind != planner.Active || c.Phase(t) != planner.Running || c.Preemptions(t) >= j.most || c.Rand.IntN(3) > 0 {
+				continue
+			}
+			how := planner.Vacate(1 + c.Rand.IntN(3))
+			mark := c.Draft.Mark()
+			if err := c.Draft.Preempt(t, how); errors.Is(err, planner.ErrKept) {
+				if task := c.Task(t); how == planner.Suspend || how == planner.Checkpoint && task.Checkpointable || how == planner.Requeue && task.Restartable {
+					return err
+				}
+			} else if err != nil {
+				return err
+			} else if c.Rand.IntN(4) == 0 {
+				c.Draft.Rollback(mark)
+			}
+		}
+	}
+	for _, w := range c.Present() {
+		for _, t := range c.Workflow(w).Tasks {
+			if p := c.Phase(t); p != planner.Ready && p != planner.Suspended || !c.Unplaced(t) {
+				continue
+			}
+			first := c.Rand.IntN(len(c.Nodes()))
+			for i := range c.Nodes() {
+				n := planner.NodeID((first + i) % len(c.Nodes()))
+				site, ok := c.Site(t, n)
+				if !ok {
+					continue
+				}
+				start := max(c.Now(), site.From)
+				if start > c.Now() {
+					if start, ok = c.Draft.Earliest(n, site.More, site.Dur, start); !ok {
+						continue
+					}
+				}
+				err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: start, End: start.Add(site.Dur)})
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, planner.ErrFull) {
+					return err
+				}
+			}
+		}
+	}
+	if len(c.Present()) > 0 {
+		c.WakeAt(c.Now().Add(1700 * time.Millisecond))
+	}
+	return nil
+}
+
+func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
+	suspended, kept, resumed := 0, 0, 0
+	for seed := range uint64(300) {
+		rec := runRandomWith(t, "juggler", juggler{3}, seed)
+		for _, ev := range rec.events {
+			switch b := ev.Body.(type) {
+			case planner.AttemptSuspended:
+				suspended++
+			case planner.AttemptResumed:
+				resumed++
+			case *planner.AttemptExited:
+				if b.Kept > 0 {
+					kept++
+				}
+			}
+		}
+	}
+	if suspended < 100 || resumed < 100 || kept < 100 {
+		t.Fatalf("only %d suspensions, %d resumptions and %d checkpoints: the test shows too little", suspended, resumed, kept)
+	}
+}
+
+func TestRestartInTheMiddleOfAnyPreemption(t *testing.T) {
+	for seed := range uint64(12) {
+		restartWith(t, "juggler", func() planner.Policy { return juggler{3} }, seed)
+	}
+}
+
+// script is a policy that starts tasks where it is told, in the order given, and preempts one task when another becomes eligible.
+type script struct {
+	names  []string
+	place  map[string][]planner.NodeID // by try
+	victim map[string]string
+	how    planner.Vacate
+}
+
+func (s *script) Plan(ctx context.Context, c *planner.Cycle) error {
+	if err := (retain.Drop{}).Retain(c); err != nil {
+		return err
+	}
+	for i, name := range s.names {
+		t := planner.TaskID(i)
+		if v, ok := s.victim[name]; ok && c.Phase(t) == planner.Ready {
+			for k := range s.names {
+				if s.names[k] == v && c.Phase(planner.TaskID(k)) == planner.Running && c.Preemptions(planner.TaskID(k)) == 0 {
+					c.Draft.Release(t)
+					if err := c.Draft.Preempt(planner.TaskID(k), s.how); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if p := c.Phase(t); p != planner.Waiting && p != planner.Ready && p != planner.Suspended || !c.Unplaced(t) {
+			continue
+		}
+		tries := c.Tries(t)
+		if c.Phase(t) == planner.Suspended {
+			tries--
+		}
+		n := s.place[name][tries]
+		site, ok := c.Site(t, n)
+		if !ok {
+			continue
+		}
+		start := max(c.Now(), site.From)
+		if start > c.Now() {
+			start, _ = c.Draft.Earliest(n, site.More, site.Dur, start)
+		}
+		err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: start, End: start.Add(site.Dur)})
+		if err != nil && !errors.Is(err, planner.ErrFull) {
+			return err
+		}
+	}
+	return nil
+}
+
+// thesis is the example of preemption of Wang's thesis (figures 3-11 and 3-12) as far as its text fixes it: two clusters of 4 processors,
+// every task takes a whole cluster, copies between them and the migration take 5.
+func thesis(size int64, bandwidth unit.BytesPerSecond, latency int64) (*planner.Platform, executor.Submission) {
+	p := &planner.Platform{Groups: []string{"r1", "r2"}, Overlapped: true,
+		Bandwidth: [][]unit.BytesPerSecond{{0, bandwidth}, {bandwidth, 0}}, Latency: [][]int64{{0, latency}, {latency, 0}}}
+	for i := range 2 {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: p.Groups[i], Group: planner.GroupID(i), Speed: 1,
+			Capacity: unit.Vector{4000, unit.Unlimited, unit.Unlimited}})
+	}
+	w := &trace.Workflow{Name: "a"}
+	for i := range 5 {
+		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("A", i+1), Kind: "k", Cores: 4, Retries: -1, Outputs: []int32{int32(i)}})
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", i+1), Size: size, Sized: true, Producer: int32(i)})
+	}
+	for _, e := range [][2]int32{{0, 1}, {0, 2}, {1, 3}, {2, 4}, {3, 4}} {
+		w.Tasks[e[0]].Children = append(w.Tasks[e[0]].Children, e[1])
+		w.Tasks[e[1]].Parents = append(w.Tasks[e[1]].Parents, e[0])
+		w.Tasks[e[1]].Inputs = append(w.Tasks[e[1]].Inputs, e[0])
+	}
+	costs := seconds([][]int64{{15, 35}, {20, 40}, {33, 45}, {66, 18}, {2, 18}})
+	return p, executor.Submission{Name: "a", Workflow: w, Costs: costs}
+}
+
+// At 35 A3 has done 15 of its 45 on R2; what is left takes 22 of 33 on R1, 5 later, so that A5 ends at 65.
+func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
+	for name, link := range map[string]struct {
+		size      int64
+		bandwidth unit.BytesPerSecond
+		latency   int64
+	}{"latency": {1, 0, 5e9}, "bandwidth": {5000, 1000, 0}} {
+		t.Run(name, func(t *testing.T) {
+			p, sub := thesis(link.size, link.bandwidth, link.latency)
+			declared := &predict.Declared{}
+			pol := &script{names: []string{"A1", "A2", "A3", "A4", "A5"}, how: planner.Checkpoint, victim: map[string]string{"A4": "A3"},
+				place: map[string][]planner.NodeID{"A1": {0}, "A2": {0}, "A3": {1, 0}, "A4": {1}, "A5": {0}}}
+			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+					Checkpoints: executor.Checkpoints{LargestInput: true}},
+				Arrivals: []executor.Submission{sub}}
+			var got []string
+			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
+				for _, ev := range events {
+					if x, ok := ev.Body.(*planner.AttemptExited); ok {
+						a := v.Attempt(x.Attempt)
+						got = append(got, fmt.Sprintf("A%d R%d[%v,%v] %v", a.Task+1, a.Node+1, x.Usage.Started.Seconds(), x.Usage.Ended.Seconds(), x.Outcome))
+						if x.Outcome == planner.Preempted {
+							if n, in := v.Checkpoint(a.Task); v.Done(a.Task) != 1.0/3 || n != 1 || in != 15*time.Second || v.Preemptions(a.Task) != 1 {
+								t.Errorf("done %v on node %d in %v, preempted %d times", v.Done(a.Task), n, in, v.Preemptions(a.Task))
+							}
+						}
+					}
+				}
+			}
+			res, err := e.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"A1 R1[0,15] ok", "A2 R1[15,35] ok", "A3 R2[20,35] preempted", "A4 R2[40,58] ok", "A3 R1[40,62] ok", "A5 R1[63,65] ok"}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+			if res.Ended.Seconds() != 65 {
+				t.Errorf("makespan %v, want 65", res.Ended.Seconds())
+			}
+		})
+	}
+}
+
+// A draft refuses to move what cannot move: a program without checkpoints, and without leave to begin anew.
+func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		p := slots(1)
+		p.Nodes = p.Nodes[:1]
+		declared := &predict.Declared{}
+		w := &trace.Workflow{Name: "w", Tasks: []trace.Task{{ID: "long", Kind: "k", Cores: 1, Runtime: 10 * time.Second, Command: []string{"x"}, Image: "i", Retries: -1},
+			{ID: "first", Kind: "k", Cores: 1, Runtime: 2 * time.Second, Retries: -1}, {ID: "urgent", Kind: "k", Cores: 1, Runtime: time.Second, Retries: -1, Parents: []int32{1}}}}
+		w.Tasks[1].Children = []int32{2}
+		p.Nodes[0].Capacity[unit.CPU] = 2000
+		w.Tasks[2].Cores = 2
+		pol := &wayPolicy{t: t, restart: restart}
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+			Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Restart: restart},
+			Arrivals: []executor.Submission{{Name: "w", Workflow: w}}}
+		res, err := e.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 11.0 // frozen at 2, on at 3
+		if restart {
+			want = 13 // anew at 3
+		}
+		if got := res.Ended.Seconds(); got != want {
+			t.Errorf("restart %v: ended at %v, want %v", restart, got, want)
+		}
+	}
+}
+
+// wayPolicy preempts task 0 for task 2 as View.Vacates says.
+type wayPolicy struct {
+	t       *testing.T
+	restart bool
+}
+
+func (w *wayPolicy) Plan(ctx context.Context, c *planner.Cycle) error {
+	if err := (retain.Drop{}).Retain(c); err != nil {
+		return err
+	}
+	if c.Phase(2) == planner.Ready && c.Unplaced(2) && c.Phase(0) == planner.Running && c.Preemptions(0) == 0 {
+		if err := c.Draft.Preempt(0, planner.Checkpoint); !errors.Is(err, planner.ErrKept) {
+			w.t.Errorf("a program was asked for a checkpoint: %v", err)
+		}
+		if err := c.Draft.Preempt(0, planner.Requeue); !w.restart && !errors.Is(err, planner.ErrKept) {
+			w.t.Errorf("a program was restarted without leave: %v", err)
+		} else if w.restart && err != nil {
+			return err
+		}
+		if !w.restart {
+			if err := c.Draft.Preempt(0, c.Vacates(0)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range []planner.TaskID{2, 1, 0} {
+		if p := c.Phase(t); p != planner.Ready && p != planner.Suspended || !c.Unplaced(t) {
+			continue
+		}
+		site, ok := c.Site(t, 0)
+		if !ok {
+			continue
+		}
+		err := c.Draft.Reserve(planner.Segment{Task: t, Hold: site.Need, Start: c.Now(), End: c.Now().Add(site.Dur)})
+		if err != nil && !errors.Is(err, planner.ErrFull) {
+			return err
+		}
+	}
+	return nil
+}
