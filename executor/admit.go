@@ -156,7 +156,7 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	arrived.Tasks = make([]planner.Task, len(w.Tasks))
 	adm.Tasks = make([]*TaskSpec, len(w.Tasks))
 	specs := make([]TaskSpec, len(w.Tasks))
-	level := levels(w, order)
+	stage := stages(w, order)
 	links := 0
 	for i := range w.Tasks {
 		links += len(w.Tasks[i].Parents) + len(w.Tasks[i].Children)
@@ -168,7 +168,7 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 			return nil, err
 		}
 		adm.Tasks[i] = &specs[i]
-		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: level[i], Need: need,
+		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i], Need: need,
 			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
 			Inputs: a.fileIDs(w.Tasks[i].Inputs), Outputs: a.fileIDs(w.Tasks[i].Outputs), Retries: int32(w.Tasks[i].Retries), Restartable: a.Restart}
 		if t := &arrived.Tasks[i]; len(specs[i].Command) == 0 && !a.Checkpoints.Off {
@@ -501,6 +501,25 @@ func topological(w *trace.Workflow) ([]int32, error) {
 		}
 	}
 	return order, nil
+}
+
+// stages returns the execution phase of each task, from 0 on: as the trace says or, where it says nothing of any task, the level. A task
+// without one among others that have one, such as a dummy task, is in the last phase of its parents.
+func stages(w *trace.Workflow, order []int32) []int32 {
+	if !slices.ContainsFunc(w.Tasks, func(t trace.Task) bool { return t.Phase > 0 }) {
+		return levels(w, order)
+	}
+	out := make([]int32, len(w.Tasks))
+	for _, t := range order {
+		if p := w.Tasks[t].Phase; p > 0 {
+			out[t] = p - 1
+			continue
+		}
+		for _, p := range w.Tasks[t].Parents {
+			out[t] = max(out[t], out[p])
+		}
+	}
+	return out
 }
 
 // levels returns the length of the longest path from a root to each task, in edges.

@@ -185,6 +185,9 @@ func (d *daxWriter) job(t *Task) {
 	if t.Retries >= 0 {
 		profile("dagman", "RETRY", strconv.Itoa(t.Retries))
 	}
+	if t.Phase > 0 {
+		profile("gantry", "phase", strconv.Itoa(int(t.Phase)))
+	}
 	if t.TimeLimit > 0 {
 		profile("globus", "maxwalltime", strconv.FormatFloat(t.TimeLimit.Minutes(), 'f', -1, 64))
 	}

@@ -60,6 +60,10 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			if n, ok := b.amount(t, "retries", p.value, 1, p.line); ok {
 				t.Retries = int(min(n, 1e6))
 			}
+		case "gantry:phase":
+			if n, ok := b.amount(t, "phase", p.value, 1, p.line); ok {
+				t.Phase = int32(min(n, maxPhase))
+			}
 		case "pegasus:container.image":
 			b.image(t, p.value)
 		default:
@@ -79,6 +83,9 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 	slices.Sort(env)
 	t.Env = env
 }
+
+// maxPhase keeps sums of phases and laxities in range.
+const maxPhase = 1_000_000
 
 func (p profile) weight() int {
 	switch {

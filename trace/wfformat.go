@@ -50,7 +50,7 @@ type wfTask struct {
 	image                        string
 	stdin, stdout, stderr        string
 	env                          []string
-	retries, timeLimit           string
+	retries, timeLimit, phase    string
 	subWorkflow                  bool
 }
 
@@ -67,6 +67,7 @@ type wfUse struct {
 //	stdin, stdout, stderr   file names of redirections
 //	env         object of environment variables
 //	retries     number
+//	phase       number from 1 on, the execution phase
 //	timeLimitInSeconds
 //
 // A command is {"program", "arguments"} and in general an argv, run without a shell. A shell runs the pieces, joined by blanks, where
@@ -322,6 +323,8 @@ func (d *wfDocument) taskFact(t *wfTask, key string) error {
 		})
 	case "retries":
 		return d.text(&t.retries)
+	case "phase":
+		return d.text(&t.phase)
 	case "timeLimitInSeconds":
 		return d.text(&t.timeLimit)
 	case "subWorkflow":
@@ -687,6 +690,9 @@ func (d *wfDocument) facts(t *Task, x *wfTask) {
 	}
 	if x.retries != "" {
 		t.Retries = int(min(b.positive(t, "retries", x.retries, x.line), 1e6))
+	}
+	if x.phase != "" {
+		t.Phase = int32(min(b.positive(t, "phase", x.phase, x.line), maxPhase))
 	}
 	if x.timeLimit != "" {
 		b.limit(t, "timeLimitInSeconds", x.timeLimit, 1e9, x.line)

@@ -52,7 +52,7 @@ type TaskExecution struct {
 // runtime of whatever else execution.tasks tells: facts of a task without one stand in specification.tasks, in the same words.
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them, image, stdin,
-// stdout, stderr, env, retries, timeLimitInSeconds, category and subWorkflow what else the schema has no place for, opaqueFileIds and
+// stdout, stderr, env, retries, phase, timeLimitInSeconds, category and subWorkflow what else the schema has no place for, opaqueFileIds and
 // dataDependencies how file ids are meant. Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
@@ -215,6 +215,9 @@ func extend(v object, t *Task) {
 	}
 	if t.Retries >= 0 {
 		v["retries"] = t.Retries
+	}
+	if t.Phase > 0 {
+		v["phase"] = t.Phase
 	}
 	if t.TimeLimit > 0 {
 		v["timeLimitInSeconds"] = t.TimeLimit.Seconds()

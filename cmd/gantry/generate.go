@@ -21,18 +21,19 @@ type generateOptions struct {
 	seed              uint64
 	total             time.Duration
 	random            generate.Daggen
+	reduce            generate.MapReduce
 }
 
 func generateCommand() *cli.Command {
-	o := generateOptions{random: generate.DefaultDaggen}
+	o := generateOptions{random: generate.DefaultDaggen, reduce: generate.DefaultMapReduce}
 	list := false
-	const ofRandom = "random workflows"
+	const ofRandom, ofJobs = "random workflows", "MapReduce jobs"
 	return &cli.Command{
 		Name:      "generate",
 		Usage:     "write a synthetic workflow as DAX or WfFormat",
 		ArgsUsage: "KIND",
 		Description: `KIND is one of --list: an application with the structure, runtimes and file sizes of Pegasus' WorkflowGenerator, or random, a
-layered DAG with the parameters of daggen. The same arguments and seed always give the same file. Where an application cannot have exactly
+layered DAG with the parameters of daggen, or mapreduce, a job of so many map tasks and a drawn number of reduce tasks. The same arguments and seed always give the same file. Where an application cannot have exactly
 the number of tasks that is asked for, it has slightly fewer, and a line on standard error says so.
 
 Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
@@ -53,6 +54,9 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			&cli.IntFlag{Name: "jump", Category: ofRandom, Value: o.random.Jump, Usage: "how many levels a dependency may span", Destination: &o.random.Jump},
 			&cli.IntFlag{Name: "ccr", Category: ofRandom, Value: o.random.CCR, Usage: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix",
 				Destination: &o.random.CCR},
+			&cli.DurationFlag{Name: "map-time", Category: ofJobs, Value: o.reduce.LongestMap, Usage: "longest map time: whole seconds up to it are equally likely",
+				Destination: &o.reduce.LongestMap},
+			&cli.BoolFlag{Name: "slots", Category: ofJobs, Usage: "reduce tasks take memory and map tasks a core: slots of their own", Destination: &o.reduce.Slots},
 		},
 		Action: func(c *cli.Context) error {
 			if list {
@@ -75,6 +79,11 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			for _, name := range []string{"fat", "density", "regular", "jump", "ccr"} {
 				if c.IsSet(name) && k.Name != "random" {
 					return failf(exitUsage, "generate: --%s is for random workflows; the structure of %s follows from the number of tasks", name, k.Name)
+				}
+			}
+			for _, name := range []string{"map-time", "slots"} {
+				if c.IsSet(name) && k.Name != "mapreduce" {
+					return failf(exitUsage, "generate: --%s is for mapreduce", name)
 				}
 			}
 			return writeGenerated(o, c.App.Writer, c.App.ErrWriter)
@@ -110,7 +119,7 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 	if write == nil {
 		return failf(exitUsage, "generate: unknown format %q; there are dax and wfformat", o.format)
 	}
-	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random})
+	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random, MapReduce: &o.reduce})
 	if err != nil {
 		return failf(exitUsage, "generate: %w", err)
 	}
@@ -119,7 +128,7 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 			return failf(exitUsage, "generate: %w", err)
 		}
 	}
-	if n := len(w.Tasks); n != o.tasks {
+	if n := len(w.Tasks); n != o.tasks && !strings.EqualFold(o.kind, "mapreduce") {
 		fmt.Fprintf(notes, "gantry: %s asked for with %d tasks has %d\n", strings.ToLower(w.Name), o.tasks, n)
 	}
 	if o.out == "-" {

@@ -8,6 +8,7 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -22,6 +23,7 @@ type Kind struct {
 	Also  string // another name
 	About string
 	Least int    // fewest tasks to ask for
+	Most  int    // most tasks to ask for; 0: MostTasks
 	Count string // how the number of tasks follows from the number asked for
 	title string
 	make  func(g *dag, n int, o Options)
@@ -36,6 +38,8 @@ var kinds = []Kind{
 		make: inspiral},
 	{Name: "sipht", About: "search for small bacterial RNAs", Least: 14, Count: "1 in 31 fewer, at least 1 (30: 29, 100: 97, 1000: 968)", title: "Sipht",
 		make: sipht},
+	{Name: "mapreduce", About: "MapReduce job, as recalled of the load of MRCP-RM", Least: 1, Most: 1000,
+		Count: "that many map tasks, and 1 to as many reduce tasks", title: "MapReduce", make: mapReduce},
 	{Name: "random", Also: "daggen", About: "layered random DAG", Least: 1, Count: "as asked", title: "Random", make: random},
 }
 
@@ -63,9 +67,12 @@ type Options struct {
 	Bare bool
 	// Daggen holds the parameters of a random workflow; nil: DefaultDaggen.
 	Daggen *Daggen
+	// MapReduce holds the parameters of a MapReduce job; nil: DefaultMapReduce.
+	MapReduce *MapReduce
 }
 
-// New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same number. Its
+// New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same number but of
+// MapReduce jobs. Its
 // runtimes are in hundredths of a second (SIPHT's and random ones finer), and known; cores and memory are not. Equal arguments give equal
 // workflows.
 func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
@@ -89,6 +96,15 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 		}
 		source += o.Daggen.String()
 	}
+	if k.Name == "mapreduce" {
+		if o.MapReduce == nil {
+			o.MapReduce = &DefaultMapReduce
+		}
+		if err := o.MapReduce.check(); err != nil {
+			return nil, err
+		}
+		source += o.MapReduce.String()
+	}
 	g := newDAG(n, seed, o.Bare)
 	k.make(g, n, o)
 	return g.workflow(k.title, n, source), nil
@@ -98,8 +114,8 @@ func (k Kind) check(n int) error {
 	if n < k.Least {
 		return fmt.Errorf("a %s workflow of %d tasks cannot be made; it takes at least %d", k.Name, n, k.Least)
 	}
-	if n > MostTasks {
-		return fmt.Errorf("a workflow of %d tasks is too large: the largest has %d", n, MostTasks)
+	if most := cmp.Or(k.Most, MostTasks); n > most {
+		return fmt.Errorf("a %s workflow of %d tasks is too large: the most to ask for are %d", k.Name, n, most)
 	}
 	return nil
 }
@@ -186,8 +202,12 @@ func montage(g *dag, n int, _ Options) {
 }
 
 // cyberShake: strain Green tensors of ruptures are extracted; each gives the seismograms, and their peaks, of several variations; two
-// tasks pack them.
+// tasks pack them. Phases are those of Lim et al. 2017, figure 3, in which each of the packing tasks has one.
 func cyberShake(g *dag, n int, _ Options) {
+	in := func(phase int32, task int32) int32 {
+		g.tasks[task].Phase = phase
+		return task
+	}
 	rest := n - 2
 	extracts := max(2, int(g.about(math.Floor(0.0081*float64(rest)), 0.5)))
 	if (rest-extracts)%2 != 0 {
@@ -200,7 +220,7 @@ func cyberShake(g *dag, n int, _ Options) {
 	slices.Sort(per)
 
 	peaksZip, seisZip := g.about(float64(synths)*216/6, 0.25), g.about(float64(synths)*24000/6, 0.25)
-	zipPSA, zipSeis := g.task("ZipPSA", float64(peaksZip)/2782), g.task("ZipSeis", float64(seisZip)/228180.52)
+	zipPSA, zipSeis := in(5, g.task("ZipPSA", float64(peaksZip)/2782)), in(3, g.task("ZipSeis", float64(seisZip)/228180.52))
 	g.writes(zipPSA, g.n("Cybershake_PSA.zip").file(peaksZip))
 	g.writes(zipSeis, g.n("Cybershake_Seismograms.zip").file(seisZip))
 	rupture, variation := int64(0), int64(0)
@@ -212,13 +232,13 @@ func cyberShake(g *dag, n int, _ Options) {
 			variation++
 		}
 		site := func(before string) *dag { return g.n(before).n("FFI_").int(rupture).n("_").int(variation) }
-		extract := g.task("ExtractSGT", g.normal(137.45, 42681.27))
+		extract := in(1, g.task("ExtractSGT", g.normal(137.45, 42681.27)))
 		sgt, sub := g.bytes(19958666972, 93654683371233792), g.bytes(231720131.58, 27081652820787388)
 		g.reads(extract, site("").n("_fx.sgt").file(sgt), site("").n("_fy.sgt").file(sgt))
 		subX, subY := site("").n("_subfx.sgt").file(sub), site("").n("_subfy.sgt").file(sub)
 		clear(taken)
 		for i := range k {
-			synth := g.task("SeismogramSynthesis", g.normal(43.40, 984.36))
+			synth := in(2, g.task("SeismogramSynthesis", g.normal(43.40, 984.36)))
 			g.link(extract, synth, subX, subY)
 			at := [2]int64{g.Int64N(10_000), g.Int64N(10_000)}
 			for taken[at] {
@@ -231,7 +251,7 @@ func cyberShake(g *dag, n int, _ Options) {
 				g.reads(extract, change)
 			}
 			gram := site("Seismogram_").n("_").id(synth).n(".grm").file(24000)
-			peak := g.task("PeakValCalcOkaya", g.normal(1.09, 3.71))
+			peak := in(4, g.task("PeakValCalcOkaya", g.normal(1.09, 3.71)))
 			g.link(synth, peak, gram)
 			g.link(synth, zipSeis, gram)
 			g.link(peak, zipPSA, site("PeakVals_").n("_").id(synth).n(".bsa").file(216))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/trace"
 	"gantry/trace/generate"
@@ -382,13 +383,16 @@ func tasks(kind string, n int) (least, most int) {
 		parts := max(1, int(math.Round(float64(n)/31)))
 		return n - parts, n - parts
 	}
+	if kind == "mapreduce" {
+		return n + 1, 2 * n
+	}
 	return n, n
 }
 
 func TestAnySizeGivesAConsistentWorkflow(t *testing.T) {
 	for _, k := range generate.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
-			for n := k.Least; n <= 2000; n++ {
+			for n := k.Least; n <= 2000 && (k.Most == 0 || n <= k.Most); n++ {
 				if n > 400 && n%13 > 0 { // 13 meets every remainder of 2, 4, 6 and 31, by which the numbers of parts go
 					continue
 				}
@@ -568,5 +572,54 @@ func BenchmarkWorkloadI3000(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Lim et al. 2017, figure 3: five phases, of which the third and the fifth are the packing tasks.
+func TestPhasesOfCyberShake(t *testing.T) {
+	want := map[string]int32{"ExtractSGT": 1, "SeismogramSynthesis": 2, "ZipSeis": 3, "PeakValCalcOkaya": 4, "ZipPSA": 5}
+	w := made(t, "cybershake", 50, 3)
+	for i := range w.Tasks {
+		if x := &w.Tasks[i]; x.Phase != want[x.Kind] {
+			t.Errorf("%s is in phase %d, want %d", x.Kind, x.Phase, want[x.Kind])
+		}
+	}
+}
+
+func TestMapReduceJobs(t *testing.T) {
+	var maps, reduces, mapSeconds float64
+	for seed := range uint64(200) {
+		n := 1 + int(seed)%100
+		w, err := generate.New("mapreduce", n, seed, generate.Options{Bare: true, MapReduce: &generate.MapReduce{LongestMap: 10 * time.Second, Slots: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		total, rest := time.Duration(0), time.Duration(0)
+		for i := range w.Tasks {
+			x := &w.Tasks[i]
+			if x.Kind == "map" {
+				if x.Runtime < time.Second || x.Runtime > 10*time.Second || x.Runtime%time.Second != 0 || x.Phase != 1 || x.Cores != 1 || len(x.Parents) > 0 {
+					t.Fatalf("%+v", x)
+				}
+				total += x.Runtime
+				continue
+			}
+			if len(x.Parents) != n || x.Phase != 2 || x.MemoryBytes != generate.ReduceMemory {
+				t.Fatalf("%+v", x)
+			}
+			rest += x.Runtime
+		}
+		r := len(w.Tasks) - n
+		// Three times the map times and 1 s to 10 s for each reduce task, to the resolution of runtimes.
+		if over := rest - 3*total; r < 1 || r > n || over < time.Duration(r)*990*time.Millisecond || over > time.Duration(r)*10010*time.Millisecond {
+			t.Errorf("%d map tasks of %v in all, %d reduce tasks of %v", n, total, r, rest)
+		}
+		maps, reduces, mapSeconds = maps+float64(n), reduces+float64(r), mapSeconds+total.Seconds()
+	}
+	if share := reduces / maps; share < 0.4 || share > 0.62 {
+		t.Errorf("%.2f reduce tasks for each map task; half is expected", share)
+	}
+	if mean := mapSeconds / maps; math.Abs(mean-5.5) > 0.15 {
+		t.Errorf("mean map time %.2f s, want 5.5 s", mean)
 	}
 }

@@ -223,6 +223,7 @@ type Source struct {
 	Fraction float64
 	Kind     string
 	Random   *Choices        // for kind random; nil: DefaultDaggen
+	Reduce   *MapReduce      // for kind mapreduce; nil: DefaultMapReduce
 	Workflow *trace.Workflow // instead of Kind; it has its own size
 }
 
@@ -280,13 +281,14 @@ type Recipe struct {
 	Tasks    int // asked for
 	Seed     uint64
 	Daggen   *Daggen
+	Reduce   *MapReduce
 	Workflow *trace.Workflow // instead of Kind, to be copied
 }
 
 // Make makes the workflow, which is the caller's to change.
 func (r *Recipe) Make(bare bool) (*trace.Workflow, error) {
 	if r.Workflow == nil {
-		return New(r.Kind, r.Tasks, r.Seed, Options{Bare: bare, Daggen: r.Daggen})
+		return New(r.Kind, r.Tasks, r.Seed, Options{Bare: bare, Daggen: r.Daggen, MapReduce: r.Reduce})
 	}
 	w := *r.Workflow
 	w.Tasks = slices.Clone(w.Tasks)
@@ -323,7 +325,7 @@ func (m *Mix) Draw(n int, seed uint64) ([]Recipe, error) {
 		if c.Even {
 			lo, step = c.Min+c.Min%2, 2
 		}
-		out[i] = Recipe{Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own}
+		out[i] = Recipe{Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own, Reduce: s.Reduce}
 		if s.Random != nil {
 			out[i].Daggen = s.Random.draw(rand.New(rand.NewPCG(own, kindStream)))
 		}
@@ -359,6 +361,13 @@ func (m *Mix) check() error {
 				return fmt.Errorf("workflows of kind %s have no parameters of random ones", k.Name)
 			}
 			if err := s.Random.check(); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range m.Sources {
+		if r := m.Sources[i].Reduce; r != nil {
+			if err := r.check(); err != nil {
 				return err
 			}
 		}

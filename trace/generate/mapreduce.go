@@ -1,0 +1,77 @@
+package generate
+
+import (
+	"fmt"
+	"time"
+
+	"gantry/trace"
+)
+
+// MapReduce has the parameters of a MapReduce job: the synthetic load with which Lim, Majumdar and Ashwood-Smith evaluate MRCP-RM (IEEE TPDS
+// 28(5), 2017) and compare RM-DCWF with it (J. Cloud Computing 6(1), 2017, Fig. 18). Its distributions are recalled, not verified: no text of
+// the former was at hand.
+type MapReduce struct {
+	LongestMap time.Duration // e_max: map times are uniform on the whole seconds up to it
+	// Slots gives each kind of task slots of its own, as Hadoop does: a map task takes a core and next to no memory, a reduce task
+	// ReduceMemory and next to no core. The cores of a node are then its map slots, its memory its reduce slots.
+	Slots bool
+}
+
+// DefaultMapReduce has the default of the publication, and one kind of slots.
+var DefaultMapReduce = MapReduce{LongestMap: 50 * time.Second}
+
+// ReduceMemory is what a reduce task takes where reduce slots are apart.
+const ReduceMemory = 1_000_000_000
+
+func (m *MapReduce) check() error {
+	if m.LongestMap < time.Second || m.LongestMap > 1e6*time.Second {
+		return fmt.Errorf("MapReduce job: the longest map time is %v, but has to be from 1 s to 1,000,000 s", m.LongestMap)
+	}
+	return nil
+}
+
+func (m *MapReduce) String() (s string) {
+	if m.LongestMap != DefaultMapReduce.LongestMap {
+		s += fmt.Sprintf(" --map-time %v", m.LongestMap)
+	}
+	if m.Slots {
+		s += " --slots"
+	}
+	return s
+}
+
+// mapReduce: n map tasks, and as many reduce tasks or fewer, all equally likely, each of which needs all of the map tasks. A reduce task takes
+// three times its share of the map times and DU[1,10] seconds.
+func mapReduce(g *dag, n int, o Options) {
+	m := o.MapReduce
+	total := 0.0
+	for range n {
+		seconds := float64(g.between(1, int64(m.LongestMap/time.Second)+1))
+		total += seconds
+		g.tasks[g.task("map", seconds)].Phase = 1
+	}
+	reduces := int32(g.between(1, int64(n)+1))
+	g.edges = make([]pair, 0, n*int(reduces))
+	for r := range reduces {
+		t := g.task("reduce", 3*total/float64(reduces)+float64(g.between(1, 11)))
+		g.tasks[t].Phase = 2
+		result := g.n("result-").int(int64(r)).file(g.about(10e6, 0.5))
+		for i := range int32(n) {
+			g.link(i, t, g.n("part-").int(int64(i)).n("-").int(int64(r)).file(1e6))
+		}
+		g.writes(t, result)
+	}
+	for i := range int32(n) {
+		g.reads(i, g.n("split-").int(int64(i)).file(64e6))
+	}
+	if !m.Slots {
+		return
+	}
+	for i := range g.tasks {
+		t := &g.tasks[i]
+		t.Known |= trace.Cores | trace.Memory
+		if t.Cores, t.MemoryBytes = 1, 1; t.Phase == 2 {
+			t.Cores, t.MemoryBytes = 0.001, ReduceMemory
+		}
+	}
+}
