@@ -19,6 +19,7 @@ import (
 //	  - {generator: montage, fraction: 0.4}
 //	  - {generator: inspiral, fraction: 0.4, tasks: 100..200}     # its own sizes
 //	  - {generator: random, fraction: 0.1, fat: [0.2, 0.8], density: 0.1, regular: 0.9, jump: 1, ccr: 0}
+//	  - {generator: mapreduce, tasks: 1..100, map_time: 50s, slots: true}    # sizes are of map tasks; see generate.MapReduce
 //	  - {trace: montage.dax, fraction: 0.1, inputs: data, image: busybox}     # or a directory of traces: equal shares
 //	tasks: 30                   # sizes of what generators make: a number, or a range 30..38
 //	sizes:                      # or classes of sizes
@@ -39,8 +40,11 @@ import (
 //	  column: 2                 # that column of lines with several, 1 being the first
 //	tenants: [{name: a, fraction: 2}, {name: b, fraction: 1}]
 //	classes: {deadline: 0.3, regular: 0.5, low: 0.2}
-//	deadlines: {factor: 2..5}   # arrival + factor x critical path (at speed 1), uniform; or {after: 1h..3h}: arrival + that.
-//	                            # Of the workflows of class deadline: all of them without classes
+//	releases: {probability: 0.5, after: 1s..50000s}     # so many may only start that much later than they arrive: uniform, on whole
+//	                            # seconds where both ends are. probability is 1 if it is not said
+//	deadlines: {factor: 2..5}   # earliest start + factor x critical path (at speed 1), uniform; or {after: 1h..3h}: earliest start + that; or
+//	                            # {multiplier: 1..5}: earliest start + multiplier x how long the workflow takes alone on the cluster, rounded
+//	                            # up to a second. Of the workflows of class deadline: all of them without classes
 type Stream struct {
 	Count    int
 	Mix      []StreamSource
@@ -50,6 +54,7 @@ type Stream struct {
 	Arrivals ArrivalProcess
 	Tenants  []Share
 	Classes  []Share
+	Release  *ReleaseRule  // nil: workflows may start when they arrive
 	Deadline *DeadlineRule // nil: there are none
 	Line     int
 }
@@ -63,6 +68,8 @@ type StreamSource struct {
 	Image     string      // container image of the tasks that name none
 	Sizes     []SizeClass // nil: those of the stream
 	Random    *RandomChoices
+	MapTime   time.Duration // of generator mapreduce: the longest map time; 0: not said
+	Slots     bool          // of generator mapreduce: reduce tasks have slots of their own
 	Line      int
 }
 
@@ -108,10 +115,18 @@ type Share struct {
 	Fraction float64
 }
 
-// DeadlineRule sets deadlines by a multiple of the critical path, or by a time, after the arrival; drawn uniformly from low to high.
+// ReleaseRule sets earliest starts: with a probability the arrival plus a time drawn uniformly from low to high, else the arrival.
+type ReleaseRule struct {
+	Probability float64
+	After       [2]time.Duration
+}
+
+// DeadlineRule sets deadlines by a multiple of the critical path, by a time, or by a multiple of the time a workflow takes alone on the cluster,
+// after the earliest start; drawn uniformly from low to high. One of them is given: its second value is above 0.
 type DeadlineRule struct {
-	Factor [2]float64
-	After  [2]time.Duration // instead of Factor, if the second is above 0
+	Factor     [2]float64
+	After      [2]time.Duration
+	Multiplier [2]float64 // em of Lim et al. 2017, Table 1
 }
 
 const maxTasks = 10_000_000
@@ -142,6 +157,7 @@ func (y *yamlDoc) streamKeys(s *Stream, dir string) []yamlKey {
 				y.faults.fail("bad-value", y.line(v), "", "classes: give at least one of deadline, regular and low a fraction above 0")
 			}
 		}},
+		{"releases", func(v ast.Node) { y.releases(s, v) }},
 		{"deadlines", func(v ast.Node) { y.deadlines(s, v) }},
 	}
 }
@@ -189,7 +205,10 @@ func (y *yamlDoc) checkStream(s *Stream) {
 
 func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 	src, r := StreamSource{Fraction: 1, Line: y.line(v)}, RandomChoices{}
-	random := ""
+	random, reduce := "", ""
+	job := func(name string, read func(ast.Node)) yamlKey {
+		return yamlKey{name, func(v ast.Node) { reduce = name; read(v) }}
+	}
 	choice := func(name string, read func(ast.Node)) yamlKey {
 		return yamlKey{name, func(v ast.Node) { random = name; read(v) }}
 	}
@@ -207,6 +226,8 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		choice("regular", y.numbers(&r.Regular, "regular", unit, "from 0 to 1")),
 		choice("jump", y.wholes(&r.Jump, "jump", 1, 1_000_000)),
 		choice("ccr", y.wholes(&r.CCR, "ccr", 0, 3)),
+		job("map_time", y.duration(&src.MapTime, "map_time")),
+		job("slots", y.bool(&src.Slots, "slots")),
 	}) {
 		return
 	}
@@ -220,6 +241,8 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		y.faults.fail("bad-source", src.Line, "", "inputs and image are for traces: generated workflows are emulated")
 	case random != "" && !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen"):
 		y.faults.fail("bad-source", src.Line, "", "%s is for generator random", random)
+	case reduce != "" && !strings.EqualFold(src.Generator, "mapreduce"):
+		y.faults.fail("bad-source", src.Line, "", "%s is for generator mapreduce", reduce)
 	}
 	if random != "" {
 		src.Random = &r
@@ -406,44 +429,71 @@ func (y *yamlDoc) rate(perHour *float64, v ast.Node) {
 	*perHour = rate
 }
 
+func (y *yamlDoc) releases(s *Stream, v ast.Node) {
+	r := &ReleaseRule{Probability: 1}
+	if !y.keyed(v, "releases", []yamlKey{
+		{"probability", y.number(&r.Probability, "probability", func(x float64) bool { return x >= 0 && x <= 1 }, "from 0 to 1")},
+		{"after", y.durations(&r.After, "after")},
+	}) {
+		return
+	}
+	if r.After[1] == 0 && !HasErrors(y.faults.list) {
+		y.faults.fail("bad-value", y.line(v), "", "releases: say how long after their arrival workflows may start, such as after: 1s..50000s")
+	}
+	s.Release = r
+}
+
 func (y *yamlDoc) deadlines(s *Stream, v ast.Node) {
 	d, given := &DeadlineRule{}, 0
+	one := func(name string, read func(ast.Node)) yamlKey {
+		return yamlKey{name, func(v ast.Node) { given++; read(v) }}
+	}
 	if !y.keyed(v, "deadlines", []yamlKey{
-		{"factor", func(v ast.Node) {
-			given++
-			for i, text := range y.ends(v) {
-				x, err := parseNumber(text)
-				if err != nil || !(x > 0 && x <= 1e6) {
-					y.faults.fail("bad-number", y.line(v), "", "factor has to be a number above 0 such as 2, or a range such as 1.5..4")
-					return
-				}
-				d.Factor[i] = x
-			}
-			if d.Factor[1] < d.Factor[0] {
-				y.faults.fail("bad-number", y.line(v), "", "factor: the range ends before it begins")
-			}
-		}},
-		{"after", func(v ast.Node) {
-			given++
-			for i, text := range y.ends(v) {
-				x, err := time.ParseDuration(text)
-				if err != nil || x <= 0 {
-					y.faults.fail("bad-duration", y.line(v), "", "after has to be a duration above 0 such as 1h, or a range such as 1h..3h")
-					return
-				}
-				d.After[i] = x
-			}
-			if d.After[1] < d.After[0] {
-				y.faults.fail("bad-duration", y.line(v), "", "after: the range ends before it begins")
-			}
-		}},
+		one("factor", y.factorRange(&d.Factor, "factor")),
+		one("after", y.durations(&d.After, "after")),
+		one("multiplier", y.factorRange(&d.Multiplier, "multiplier")),
 	}) {
 		return
 	}
 	if given != 1 && !HasErrors(y.faults.list) {
-		y.faults.fail("bad-value", y.line(v), "", "deadlines: say either factor, of the critical path, or after, a time")
+		y.faults.fail("bad-value", y.line(v), "", "deadlines: say either factor, of the critical path, or after, a time, or multiplier, of the time a workflow "+
+			"takes alone")
 	}
 	s.Deadline = d
+}
+
+// factorRange reads "2", "1.5..4" or [1.5, 4].
+func (y *yamlDoc) factorRange(to *[2]float64, what string) func(ast.Node) {
+	return func(v ast.Node) {
+		for i, text := range y.ends(v) {
+			x, err := parseNumber(text)
+			if err != nil || !(x > 0 && x <= 1e6) {
+				y.faults.fail("bad-number", y.line(v), "", "%s has to be a number above 0 such as 2, or a range such as 1.5..4", what)
+				return
+			}
+			to[i] = x
+		}
+		if to[1] < to[0] {
+			y.faults.fail("bad-number", y.line(v), "", "%s: the range ends before it begins", what)
+		}
+	}
+}
+
+// durations reads "1h", "1h..3h" or [1h, 3h].
+func (y *yamlDoc) durations(to *[2]time.Duration, what string) func(ast.Node) {
+	return func(v ast.Node) {
+		for i, text := range y.ends(v) {
+			x, err := time.ParseDuration(text)
+			if err != nil || x <= 0 {
+				y.faults.fail("bad-duration", y.line(v), "", "%s has to be a duration above 0 such as 1h, or a range such as 1h..3h", what)
+				return
+			}
+			to[i] = x
+		}
+		if to[1] < to[0] {
+			y.faults.fail("bad-duration", y.line(v), "", "%s: the range ends before it begins", what)
+		}
+	}
 }
 
 // readTimes reads a time a line: seconds or a duration. Lines that begin with # or ; are comments, and so is a first line of words.

@@ -76,6 +76,20 @@ func TestStreamKeysHaveTheUsualDefaults(t *testing.T) {
 	}
 }
 
+func TestReleasesDeadlinesAndMarginsAreRead(t *testing.T) {
+	w, err := trace.ReadWorkload(strings.NewReader("mix: [{generator: mapreduce, tasks: 1..100, map_time: 10s, slots: true}]\ncount: 9\nwarm_up: 50000s\n"+
+		"cool_down: 2h\nreleases: {probability: 0.5, after: 1s..50000s}\ndeadlines: {multiplier: 1..5}"), "w.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.Stream
+	if w.WarmUp != 0 || w.WarmUpTime != 50000*time.Second || w.CoolDownTime != 2*time.Hour ||
+		*s.Release != (trace.ReleaseRule{Probability: 0.5, After: [2]time.Duration{time.Second, 50000 * time.Second}}) ||
+		*s.Deadline != (trace.DeadlineRule{Multiplier: [2]float64{1, 5}}) || s.Mix[0].MapTime != 10*time.Second || !s.Mix[0].Slots {
+		t.Errorf("%+v, %+v, %+v, %+v", w, s.Release, s.Deadline, s.Mix[0])
+	}
+}
+
 func TestRatesAreArrivalsOverTime(t *testing.T) {
 	for text, perHour := range map[string]float64{"98/h": 98, "0.5/s": 1800, "1/22s": 3600.0 / 22, "3 / min": 180, "2/1h30m": 4.0 / 3} {
 		w, err := trace.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 1\narrivals: {process: poisson, rate: "+text+"}"), "w.yaml")
@@ -115,20 +129,28 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 		"count: 5\nmix: [{generator: montage, trace: x}]":                                   "either a generator or a trace",
 		"count: 5\nmix: [{trace: x, tasks: 3}]":                                             "a trace has its own size",
 		"count: 5\nmix: [{trace: x, fraction: 0}]":                                          "sum to more than 0",
-		"count: 5\nmix: []":                               "mix is empty",
-		"mix: [{trace: x}]":                               "a mix without count",
-		"workflows: [{trace: x}]\ncount: 5":               "line 2: count is of a stream",
-		mix + "seed: 0":                                   "seed is",
-		mix + "repetitions: 0":                            "repetitions is",
-		mix + "warm_up: 3\ncool_down: 2":                  "leave nothing of 5 workflows",
-		mix + "tenants: [{fraction: 1}]":                  "a tenant without a name",
-		mix + "classes: {deadline: 1}":                    "need a deadline",
-		mix + "classes: {low: 0}":                         "a fraction above 0",
-		mix + "classes: {low: 1}\ndeadlines: {factor: 2}": "gives it no fraction",
-		mix + "deadlines: {factor: 2, after: 1h}":         "either factor",
-		mix + "deadlines: {factor: 4..2}":                 "ends before it begins",
-		mix + "deadlines: {after: 0s}":                    "after has to be a duration",
-		mix + "files: perhaps":                            "true or false",
+		"count: 5\nmix: []":                                              "mix is empty",
+		"mix: [{trace: x}]":                                              "a mix without count",
+		"workflows: [{trace: x}]\ncount: 5":                              "line 2: count is of a stream",
+		mix + "seed: 0":                                                  "seed is",
+		mix + "repetitions: 0":                                           "repetitions is",
+		mix + "warm_up: 3\ncool_down: 2":                                 "leave nothing of 5 workflows",
+		mix + "tenants: [{fraction: 1}]":                                 "a tenant without a name",
+		mix + "classes: {deadline: 1}":                                   "need a deadline",
+		mix + "classes: {low: 0}":                                        "a fraction above 0",
+		mix + "classes: {low: 1}\ndeadlines: {factor: 2}":                "gives it no fraction",
+		mix + "deadlines: {factor: 2, after: 1h}":                        "either factor",
+		mix + "deadlines: {factor: 4..2}":                                "ends before it begins",
+		mix + "deadlines: {after: 0s}":                                   "after has to be a duration",
+		mix + "deadlines: {multiplier: 5..1}":                            "multiplier: the range ends before it begins",
+		mix + "deadlines: {multiplier: 5, factor: 2}":                    "either factor",
+		mix + "releases: {probability: 0.5}":                             "how long after their arrival",
+		mix + "releases: {probability: 2, after: 1s}":                    "probability",
+		mix + "releases: {after: 0s}":                                    "after has to be a duration",
+		mix + "warm_up: soon":                                            "a number of workflows from 0",
+		"workflows: [{trace: x}]\nreleases: {after: 1s}":                 "line 2: releases is of a stream",
+		"count: 5\nmix: [{generator: montage, tasks: 30, map_time: 5s}]": "map_time is for generator mapreduce",
+		mix + "files: perhaps":                                           "true or false",
 	} {
 		_, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -178,6 +200,13 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 		return b
 	}
 	good := []string{day, "mix: [{trace: x}]\ncount: 2\narrivals: {process: fixed, interval: 10s}\nworkflows: [{trace: y}]"}
+	for _, name := range []string{"cybershake", "ligo", "genome", "mapreduce"} {
+		b, err := os.ReadFile("../examples/experiments/rm-dcwf/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		good = append(good, string(b))
+	}
 	for _, name := range []string{"../examples/experiments/workload-1.yaml", "../examples/experiments/workload-2.yaml"} {
 		b, err := os.ReadFile(name)
 		if err != nil {

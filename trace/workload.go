@@ -26,6 +26,8 @@ type Workload struct {
 	Repetitions int       // how many streams of different seeds the file stands for; at least 1
 	// WarmUp and CoolDown are how many workflows, by arrival, metrics leave out at the start and at the end.
 	WarmUp, CoolDown int
+	// WarmUpTime and CoolDownTime leave out those that arrive so soon after the first, or so shortly before the last.
+	WarmUpTime, CoolDownTime time.Duration
 	// ScaleTimes says that arrivals, releases and deadlines are scaled with the runtimes, so that the load stays the same.
 	ScaleTimes bool
 }
@@ -82,8 +84,8 @@ func IsWorkload(text []byte) bool {
 //	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
 //	seed: 7                     # without it --seed
 //	repetitions: 3              # streams of different seeds that the file stands for; 1
-//	warm_up: 1000               # workflows, by arrival, that metrics leave out at the start; 0
-//	cool_down: 1000             # at the end; 0
+//	warm_up: 1000               # workflows, by arrival, that metrics leave out at the start; or a time after the first arrival: 50000s; 0
+//	cool_down: 1000             # at the end, or a time before the last arrival; 0
 //	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; true if there is a stream
 //
 // The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The
@@ -121,8 +123,8 @@ func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
 			w.Seed = n
 		}},
 		{"repetitions", y.count(&w.Repetitions, "repetitions", 1, 100_000)},
-		{"warm_up", y.count(&w.WarmUp, "warm_up", 0, maxArrivals)},
-		{"cool_down", y.count(&w.CoolDown, "cool_down", 0, maxArrivals)},
+		{"warm_up", y.margin(&w.WarmUp, &w.WarmUpTime, "warm_up")},
+		{"cool_down", y.margin(&w.CoolDown, &w.CoolDownTime, "cool_down")},
 		{"scale_times", func(v ast.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
 	for _, k := range y.streamKeys(stream, dir) {
@@ -220,6 +222,23 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]
 		}
 		names[a.Name] = a.Line
 		w.Arrivals = append(w.Arrivals, a)
+	}
+}
+
+// margin reads a number of workflows, or a time.
+func (y *yamlDoc) margin(count *int, span *time.Duration, what string) func(ast.Node) {
+	return func(v ast.Node) {
+		text := y.text(v)
+		if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= maxArrivals {
+			*count = n
+			return
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			y.faults.fail("bad-number", y.line(v), "", "%s is %q, but has to be a number of workflows from 0 to %d, or a time such as 50000s", what, text, maxArrivals)
+			return
+		}
+		*span = d
 	}
 }
 

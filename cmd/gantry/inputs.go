@@ -68,12 +68,22 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		if in.repetition >= w.Repetitions {
 			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1, path, w.Repetitions)
 		}
-		if w.WarmUp+w.CoolDown > 0 && !alone {
-			in.Warn("%s: warm_up and cool_down count only where a workload file is alone, and are left out", path)
-		} else {
-			in.warmUp, in.coolDown = w.WarmUp, w.CoolDown
+		subs, err := in.Workload(w, in.repetition)
+		if err != nil {
+			return nil, err
 		}
-		return in.Workload(w, in.repetition)
+		warmUp, coolDown, err := load.Window(w, subs, in.TimeScale)
+		switch {
+		case err != nil && in.Count == 0:
+			return nil, err
+		case err != nil: // --count asks for a few on purpose
+			in.Warn("%v; all count", err)
+		case warmUp+coolDown > 0 && !alone:
+			in.Warn("%s: warm_up and cool_down count only where a workload file is alone, and are left out", path)
+		default:
+			in.warmUp, in.coolDown = warmUp, coolDown
+		}
+		return subs, nil
 	}
 	var w *trace.Workflow
 	if path == "-" {

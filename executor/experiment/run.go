@@ -51,6 +51,12 @@ func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int,
 	begun := time.Now()
 	out := &Outcome{Cell: c, Repetition: repetition, State: Done}
 	p, s := c.load.platform, seed(x, c.load.file, repetition)
+	window := metrics.Window{Total: len(subs)}
+	var err error
+	if window.WarmUp, window.CoolDown, err = load.Window(c.load.file, subs, 1); err != nil {
+		out.State, out.Message = Failed, err.Error()
+		return out, nil
+	}
 	pol, err := policy.Parse(c.policy)
 	if err != nil {
 		return nil, err
@@ -91,7 +97,6 @@ func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int,
 		out.State, out.Message = Failed, errors.Join(res.Refused...).Error()
 	}
 	out.Took = time.Since(begun)
-	window := metrics.Window{WarmUp: c.load.file.WarmUp, CoolDown: c.load.file.CoolDown, Total: len(subs)}
 	switch out.State {
 	case Failed:
 		return out, nil

@@ -92,6 +92,39 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 	return subs, nil
 }
 
+// Window returns how many of the workflows of a workload, by arrival, metrics leave out at the start and at the end. timeScale is what the
+// arrivals were scaled by; 0 is 1.
+func Window(w *trace.Workload, subs []executor.Submission, timeScale float64) (warmUp, coolDown int, err error) {
+	if len(subs) == 0 || w.WarmUpTime+w.CoolDownTime == 0 {
+		return w.WarmUp, w.CoolDown, nil
+	}
+	first, last := subs[0].At, subs[0].At
+	for i := range subs {
+		first, last = min(first, subs[i].At), max(last, subs[i].At)
+	}
+	scale := func(d time.Duration) time.Duration {
+		if w.ScaleTimes && timeScale > 0 {
+			return time.Duration(float64(d) * timeScale)
+		}
+		return d
+	}
+	var early, late int
+	for i := range subs {
+		if subs[i].At < first.Add(scale(w.WarmUpTime)) {
+			early++
+		}
+		if subs[i].At > last.Add(-scale(w.CoolDownTime)) {
+			late++
+		}
+	}
+	warmUp, coolDown = max(w.WarmUp, early), max(w.CoolDown, late)
+	if warmUp+coolDown >= len(subs) {
+		return 0, 0, fmt.Errorf("%s: warm_up and cool_down leave nothing to measure of %d workflows that arrive within %v: draw more of them", w.Source,
+			len(subs), last.Sub(first).Round(time.Second))
+	}
+	return warmUp, coolDown, nil
+}
+
 func (l *Loader) listed(sub *executor.Submission, a *trace.Arrival) error {
 	w, err := l.trace(a.Trace, a.Image)
 	if err != nil {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ const (
 	tenantStream = 101 + iota
 	classStream
 	deadlineStream
+	releaseStream
 )
 
 // part is a source of the mix, ready to be drawn from.
@@ -57,6 +59,7 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 		count = min(count, l.Count)
 	}
 	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream), rand.New(rand.NewPCG(seed, deadlineStream))
+	held := rand.New(rand.NewPCG(seed, releaseStream))
 	digits := len(fmt.Sprint(s.Count))
 	subs := make([]executor.Submission, count)
 	for i := range subs {
@@ -73,6 +76,7 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 		}
 		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Workflow: wf, Tenant: tenant(), Inputs: p.inputs,
 			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(wf.Label), digits, i+1)}
+		subs[i].Release = release(s.Release, subs[i].At, held.Float64(), held.Float64())
 		u := due.Float64()
 		subs[i].Class = planner.Regular
 		switch c := class(); {
@@ -80,7 +84,10 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 			subs[i].Class = planner.Low
 		case s.Deadline != nil && (c == "deadline" || c == ""):
 			subs[i].Class = planner.Deadline
-			subs[i].Due = subs[i].At.Add(allowance(s.Deadline, wf, u))
+			start := max(subs[i].At, subs[i].Release)
+			if subs[i].Due, err = l.deadline(s.Deadline, wf, start, u); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", w.Source, p.Line, err)
+			}
 		}
 	}
 	return subs, nil
@@ -100,6 +107,11 @@ func (l *Loader) parts(w *trace.Workload) (parts []part, err error) {
 			p := part{StreamSource: src, source: generate.Source{Fraction: src.Fraction, Kind: src.Generator}, cores: 1}
 			for _, c := range sizes {
 				p.sizes = append(p.sizes, generate.SizeClass{Fraction: c.Fraction, Min: c.Min, Max: c.Max, Even: c.Even})
+			}
+			if strings.EqualFold(src.Generator, "mapreduce") {
+				m := generate.DefaultMapReduce
+				m.LongestMap, m.Slots = cmp.Or(src.MapTime, m.LongestMap), src.Slots
+				p.source.Reduce = &m
 			}
 			if r := src.Random; r != nil {
 				p.source.Random = &generate.Choices{Fat: r.Fat, Density: r.Density, Regular: r.Regular, Jump: r.Jump, CCR: r.CCR}
@@ -299,10 +311,35 @@ func chooser(shares []trace.Share, seed, stream uint64) func() string {
 	}
 }
 
-// allowance is the time from the arrival of a workflow to its deadline, u of the way from the low to the high end of the rule.
-func allowance(d *trace.DeadlineRule, w *trace.Workflow, u float64) time.Duration {
-	if d.After[1] > 0 {
-		return d.After[0] + time.Duration(u*float64(d.After[1]-d.After[0]))
+// release is the earliest start of a workflow that arrives at the given instant; 0 if that is its arrival.
+func release(r *trace.ReleaseRule, at planner.Time, chance, u float64) planner.Time {
+	if r == nil || chance >= r.Probability {
+		return 0
 	}
-	return max(1, time.Duration((d.Factor[0]+u*(d.Factor[1]-d.Factor[0]))*w.Stats().CriticalPathSeconds*1e9))
+	step := time.Duration(1)
+	if (r.After[0]|r.After[1]) != 0 && r.After[0]%time.Second == 0 && r.After[1]%time.Second == 0 {
+		step = time.Second
+	}
+	steps := float64((r.After[1]-r.After[0])/step + 1)
+	return at.Add(r.After[0] + step*time.Duration(u*steps))
+}
+
+// deadline is that of a workflow that may start at the given instant, u of the way from the low to the high end of the rule.
+func (l *Loader) deadline(d *trace.DeadlineRule, w *trace.Workflow, start planner.Time, u float64) (planner.Time, error) {
+	between := func(ends [2]float64) float64 { return ends[0] + u*(ends[1]-ends[0]) }
+	switch {
+	case d.After[1] > 0:
+		return start.Add(d.After[0] + time.Duration(u*float64(d.After[1]-d.After[0]))), nil
+	case d.Factor[1] > 0:
+		return start.Add(max(1, time.Duration(between(d.Factor)*w.Stats().CriticalPathSeconds*1e9))), nil
+	}
+	alone, err := Alone(w, l.Platform)
+	if err != nil {
+		return 0, err
+	}
+	due := start.Add(max(1, time.Duration(between(d.Multiplier)*float64(alone))))
+	if part := due % planner.Time(time.Second); part > 0 {
+		due = due.Add(time.Second - time.Duration(part))
+	}
+	return due, nil
 }
