@@ -3,6 +3,7 @@ package executor
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ type Admitter struct {
 	tenants   map[string]planner.TenantID
 	shares    map[unit.Vector]unit.Vector // what share made of needs
 	biggest   map[int64]*planner.Node     // what largest found
+	blocks    []int32                     // of the workflow at hand: where each file of its trace begins; empty: at its own position
 }
 
 // Checkpoints says whether tasks that are emulated or simulated leave a checkpoint when they are preempted, and how large it is.
@@ -50,14 +52,14 @@ type Checkpoints struct {
 	LargestInput bool // of the size of the task's largest input instead
 }
 
-// size returns what task i of a workflow leaves, size scale applied.
-func (c *Checkpoints) size(files []*FileSpec, inputs []int32) unit.Bytes {
-	if !c.LargestInput {
-		return c.Size
+// checkpointSize returns what a task with those inputs leaves, size scale applied.
+func (a *Admitter) checkpointSize(w *trace.Workflow, inputs []int32) unit.Bytes {
+	if !a.Checkpoints.LargestInput {
+		return a.Checkpoints.Size
 	}
 	var largest unit.Bytes
 	for _, f := range inputs {
-		largest = max(largest, files[f].Size)
+		largest = max(largest, a.scaledSize(w.Files[f].Size))
 	}
 	return largest
 }
@@ -170,9 +172,9 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		adm.Tasks[i] = &specs[i]
 		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i], Need: need,
 			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
-			Inputs: a.fileIDs(w.Tasks[i].Inputs), Outputs: a.fileIDs(w.Tasks[i].Outputs), Retries: int32(w.Tasks[i].Retries), Restartable: a.Restart}
+			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)), Retries: int32(w.Tasks[i].Retries), Restartable: a.Restart}
 		if t := &arrived.Tasks[i]; len(specs[i].Command) == 0 && !a.Checkpoints.Off {
-			t.Checkpointable, t.CheckpointSize = true, a.Checkpoints.size(adm.Files, w.Tasks[i].Inputs)
+			t.Checkpointable, t.CheckpointSize = true, a.checkpointSize(w, w.Tasks[i].Inputs)
 		}
 	}
 	// Nothing can go wrong from here on.
@@ -193,7 +195,7 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	arrived.Workflow.Tasks = a.taskIDs(&edges, order)
 	a.workflows++
 	a.tasks += planner.TaskID(len(w.Tasks))
-	a.files += planner.FileID(len(w.Files))
+	a.files += planner.FileID(len(adm.Files))
 	return adm, nil
 }
 
@@ -207,9 +209,14 @@ func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ..
 
 func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 	w := sub.Workflow
-	adm.Files = make([]*FileSpec, len(w.Files))
-	adm.Arrived.Files = make([]planner.File, len(w.Files))
+	adm.Files = make([]*FileSpec, 0, len(w.Files))
+	adm.Arrived.Files = make([]planner.File, 0, len(w.Files))
 	specs := make([]FileSpec, len(w.Files))
+	a.blocks = a.blocks[:0]
+	var r *rand.Rand
+	if sub.Data != nil {
+		r = rand.New(rand.NewPCG(sub.Data.Seed, placementStream))
+	}
 	read := make([]bool, len(w.Files))
 	inPlace := make([]bool, len(w.Files)) // a task changes what it reads: the first version comes from outside
 	for i := range w.Tasks {
@@ -227,19 +234,54 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		}
 		spec := &specs[i]
 		produced := f.Producer >= 0 && !inPlace[i]
-		*spec = FileSpec{ID: a.files + planner.FileID(i), Name: name, Sized: f.Sized, Produced: produced, Final: f.Producer >= 0 && !read[i],
-			Size: unit.Bytes(math.Round(float64(f.Size) * a.SizeScale))}
+		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Files)), Name: name, Sized: f.Sized, Produced: produced,
+			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size)}
 		if !produced && sub.Inputs != "" {
 			spec.External = path.Join(sub.Inputs, name)
 		}
-		adm.Files[i] = spec
+		if r != nil {
+			a.blocks = append(a.blocks, int32(len(adm.Files)))
+		}
+		if r != nil && f.Producer < 0 {
+			blocks, err := a.split(sub, *spec, f.Size, r)
+			if err != nil {
+				return err
+			}
+			for k := range blocks {
+				adm.Files = append(adm.Files, &blocks[k])
+				adm.Arrived.Files = append(adm.Arrived.Files, planner.File{ID: blocks[k].ID, Size: blocks[k].Size, Producer: planner.None, Homes: blocks[k].Homes})
+			}
+			continue
+		}
+		adm.Files = append(adm.Files, spec)
 		pf := planner.File{ID: spec.ID, Size: spec.Size, Producer: planner.None}
 		if produced {
 			pf.Producer = a.tasks + planner.TaskID(f.Producer)
 		}
-		adm.Arrived.Files[i] = pf
+		adm.Arrived.Files = append(adm.Arrived.Files, pf)
+	}
+	if r != nil {
+		a.blocks = append(a.blocks, int32(len(adm.Files)))
 	}
 	return nil
+}
+
+func (a *Admitter) scaledSize(size int64) unit.Bytes {
+	return unit.Bytes(math.Round(float64(size) * a.SizeScale))
+}
+
+// placed returns the positions that files of the trace have among those admitted: a file that was split has one for each block.
+func (a *Admitter) placed(at []int32) []int32 {
+	if len(a.blocks) == 0 {
+		return at
+	}
+	var out []int32
+	for _, f := range at {
+		for k := a.blocks[f]; k < a.blocks[f+1]; k++ {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // runs reports whether a task has a program to run, and the image it runs in.
@@ -264,8 +306,8 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	}
 	spec.TimeLimit = scaled(t.TimeLimit, scale)
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
-	spec.Inputs = pick(adm.Files, t.Inputs)
-	spec.Outputs = pick(adm.Files, t.Outputs)
+	spec.Inputs = pick(adm.Files, a.placed(t.Inputs))
+	spec.Outputs = pick(adm.Files, a.placed(t.Outputs))
 	need, memory, err := a.need(sub, t)
 	spec.Memory = memory
 	spec.Cores = max(1, (need[unit.CPU]+999)/1000)

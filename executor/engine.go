@@ -388,7 +388,7 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 	v := e.Planner.View()
 	att := v.Attempt(a)
-	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered, Spec: e.specs[att.Task],
+	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered, Spec: e.specs[att.Task], Ahead: att.Ahead,
 		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended}
 	if on, in := v.Checkpoint(att.Task); on != planner.None {
 		l.From = &Checkpoint{Node: on, Done: v.Done(att.Task), In: in, Size: v.Task(att.Task).CheckpointSize}

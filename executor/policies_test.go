@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,15 @@ func randomWorkflow(r *rand.Rand, n int) *trace.Workflow {
 				if r.IntN(3) > 0 {
 					w.Tasks[i].Inputs = append(w.Tasks[i].Inputs, int32(p))
 				}
+			}
+		}
+	}
+	for i := range 1 + r.IntN(4) { // from outside
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("in", i), Size: int64(r.IntN(12)) * 1e6, Sized: true, Producer: -1})
+		for k := range 1 + r.IntN(3) {
+			t := &w.Tasks[(i*7+k*5)%n]
+			if f := int32(len(w.Files) - 1); !slices.Contains(t.Inputs, f) {
+				t.Inputs = append(t.Inputs, f)
 			}
 		}
 	}
@@ -91,8 +101,12 @@ func runRandomWith(t *testing.T, spec string, pol planner.Policy, seed uint64) r
 			}}),
 	}
 	for i := range 1 + r.IntN(4) {
+		var data *executor.Placement // half of the workflows have their input files on some nodes only
+		if r.IntN(2) == 0 {
+			data = &executor.Placement{Rule: []executor.PlacementRule{executor.HDFS, executor.Random}[r.IntN(2)], Block: 4e6, Replicas: 1 + r.IntN(3), Seed: seed}
+		}
 		e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i), Workflow: randomWorkflow(r, 5+r.IntN(30)),
-			Release: planner.Time(r.IntN(2)) * 30e9})
+			Release: planner.Time(r.IntN(2)) * 30e9, Data: data})
 	}
 	var rec record
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {

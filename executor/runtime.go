@@ -4,6 +4,7 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gantry/planner"
@@ -61,6 +62,7 @@ type Launch struct {
 	Queued    planner.Time // when it was ordered
 	Fetch     []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
 	From      *Checkpoint  // what the program goes on from; nil if it begins anew
+	Ahead     unit.Bytes   // inputs that were copied to Node for this attempt beforehand
 	Spec      *TaskSpec
 	Started   bool // Recover only: the log has AttemptStarted
 	Suspended bool // Recover only: the log has it suspended
@@ -121,6 +123,20 @@ type FileSpec struct {
 	External string // path on the host of a file from outside; "" if it is to be made up or is produced
 	Produced bool   // it is not there until a task wrote it
 	Final    bool   // no task reads it: a result
+	// Homes are the nodes that have a file from outside when its workflow arrives; nil: all.
+	Homes []planner.NodeID
+	// A large file from outside that is not on all nodes is split: Block, from 0, of Blocks. Then Size is the block's, and in the External
+	// file it reaches from From to To; To 0 is its end. Tasks see the whole under Name. Blocks 0: it is not split.
+	Block, Blocks int32
+	From, To      unit.Bytes
+}
+
+// NodeName is the name of a file, or of the block that it is, on a node and in the log.
+func (f *FileSpec) NodeName() string {
+	if f.Blocks == 0 {
+		return f.Name
+	}
+	return fmt.Sprintf("%s.block-%04d", f.Name, f.Block)
 }
 
 // WorkflowSpec is what the tasks of one workflow share.

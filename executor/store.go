@@ -40,6 +40,8 @@ type Submission struct {
 	Release  planner.Time
 	Due      planner.Time
 	Inputs   string // directory of the files from outside, "" if they are made up
+	// Data says which nodes have the files from outside; nil: all nodes have all.
+	Data *Placement
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where there is none.
 	Costs [][]int64 // nanoseconds
 }

@@ -201,7 +201,8 @@ type Usage struct {
 	WrittenBytes unit.Bytes
 	ReadOps      int64
 	WriteOps     int64
-	CopiedBytes  unit.Bytes // inputs copied from other nodes for this attempt
+	InputBytes   unit.Bytes // of all inputs
+	CopiedBytes  unit.Bytes // of those that were copied from other nodes for this attempt, ahead of it or within it
 	OOMKills     int64
 	Missing      Counters // counters that could not be read: unknown, not zero
 	Applied      Limits   // read back from the kernel; a zero field was not applied or not readable

@@ -105,6 +105,7 @@ func (d *Draft) observe(e Event) {
 		}
 		if b.Outcome != OK {
 			d.Release(att.Task)
+			d.releaseEnded()
 			d.undo = d.undo[:0]
 		} else if d.s.platform.Overlapped && d.planned > 0 {
 			for _, c := range entry(&d.s.tasks, att.Task).Children {
@@ -117,11 +118,23 @@ func (d *Draft) observe(e Event) {
 		delete(d.copies, copyKey{b.File, b.Node})
 	case AttemptResumed:
 		d.room.touch(entry(&d.s.attempts, b.Attempt).Node)
+	case WorkflowCancelled:
+		d.releaseEnded()
+		d.undo = d.undo[:0]
 	case NodeChanged:
 		d.room.touch(b.Node)
 		if p := d.ahead[b.Node]; p != nil {
 			d.ahead[b.Node] = nil // made anew with the new capacity when it is next asked for
 			d.looking = slices.DeleteFunc(d.looking, func(n NodeID) bool { return n == b.Node })
+		}
+	}
+}
+
+// releaseEnded takes out what was planned for tasks that will never run. Their edges may be forgotten by now.
+func (d *Draft) releaseEnded() {
+	for _, t := range d.s.news.Ended {
+		if seg, ok := d.Of(t); ok && seg.Kind == Planned {
+			d.put(t, Segment{})
 		}
 	}
 }

@@ -21,13 +21,14 @@ type State struct {
 	lives     table[life]
 	attempts  table[Attempt]
 	files     []File
-	home      []NodeID            // by file: the first node that has it; None: nowhere yet; everywhere
-	more      map[FileID][]NodeID // further copies
-	held      []unit.Vector       // by node: what attempts under way hold
-	capacity  []unit.Vector       // by node, as NodeChanged left it
-	active    [][]AttemptID       // by node: attempts under way, in no particular but a deterministic order
-	present   []WorkflowID        // workflows not ended, in order of arrival
-	embargoed []WorkflowID        // workflows whose release is still to come, first by release
+	home      []NodeID              // by file: the first node that has it; None: nowhere yet; everywhere
+	more      map[FileID][]NodeID   // copies beyond the homes of the file
+	ahead     map[TaskID]unit.Bytes // copied for tasks that have not started since
+	held      []unit.Vector         // by node: what attempts under way hold
+	capacity  []unit.Vector         // by node, as NodeChanged left it
+	active    [][]AttemptID         // by node: attempts under way, in no particular but a deterministic order
+	present   []WorkflowID          // workflows not ended, in order of arrival
+	embargoed []WorkflowID          // workflows whose release is still to come, first by release
 
 	ready         []TaskID // tasks in phase Ready
 	kept          int      // tasks not ended that have a checkpoint
@@ -54,8 +55,10 @@ type News struct {
 
 type workflowState struct {
 	Workflow
-	left      int32 // tasks not ended
-	failed    int32 // tasks failed or skipped
+	files     FileID // the first of its files
+	pastFiles FileID // after the last one
+	left      int32  // tasks not ended
+	failed    int32  // tasks failed or skipped
 	started   Time
 	ended     Time
 	cancelled bool
@@ -92,12 +95,13 @@ type Attempt struct {
 	Done      float64       // fraction of the whole task that was done before: it goes on from a checkpoint
 	Paused    time.Duration // suspensions that are over
 	Over      bool
-	pos       int32 // index in State.active of its node
+	Ahead     unit.Bytes // inputs that were copied ahead for it, where copies overlap other work
+	pos       int32      // index in State.active of its node
 }
 
 // NewState returns the state before the first event.
 func NewState(p *Platform, rules RetryRules) *State {
-	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}}
+	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}, ahead: map[TaskID]unit.Bytes{}}
 	s.held = make([]unit.Vector, len(p.Nodes))
 	s.active = make([][]AttemptID, len(p.Nodes))
 	s.capacity = make([]unit.Vector, len(p.Nodes))
@@ -151,6 +155,13 @@ func (s *State) Apply(e Event) error {
 func (s *State) arrive(b *WorkflowArrived, at Time) error {
 	w := b.Workflow
 	firstTask, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
+	for _, f := range b.Files {
+		for _, n := range f.Homes {
+			if n < 0 || int(n) >= len(s.capacity) {
+				return fmt.Errorf("workflow %d: file %d is on node %d, which is not known", w.ID, f.ID, n)
+			}
+		}
+	}
 	if int(w.ID) != len(s.workflows) {
 		return fmt.Errorf("workflow %d: expected id %d", w.ID, len(s.workflows))
 	}
@@ -159,11 +170,14 @@ func (s *State) arrive(b *WorkflowArrived, at Time) error {
 			return fmt.Errorf("workflow %d: task %d is numbered %d", w.ID, firstTask+TaskID(i), t.ID)
 		}
 	}
-	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never})
+	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never,
+		files: firstFile, pastFiles: firstFile + FileID(len(b.Files))})
 	for _, f := range b.Files {
 		s.files = append(s.files, f)
 		home := NodeID(None)
-		if f.Producer == None {
+		if len(f.Homes) > 0 {
+			home = f.Homes[0]
+		} else if f.Producer == None {
 			home = everywhere
 		}
 		s.home = append(s.home, home)
@@ -406,7 +420,8 @@ func (s *State) ordered(o *Order, at Time) error {
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
 		s.attempts.push(Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
-			Until: o.Until, Try: o.Try, Suspended: unit.Never, Done: l.done, pos: int32(len(s.active[o.Node]))})
+			Until: o.Until, Try: o.Try, Suspended: unit.Never, Done: l.done, Ahead: s.ahead[o.Task], pos: int32(len(s.active[o.Node]))})
+		delete(s.ahead, o.Task)
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
@@ -423,6 +438,8 @@ func (s *State) ordered(o *Order, at Time) error {
 		}
 		entry(&s.attempts, o.Attempt).Leaving = o.Kind.vacates()
 		entry(&s.lives, o.Task).preempted++
+	case OrderCopy:
+		s.ahead[o.Task] += s.files[o.File].Size
 	}
 	return nil
 }
@@ -490,6 +507,9 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 		task := entry(&s.tasks, t)
 		task.Parents, task.Children, task.Inputs, task.Outputs = nil, nil, nil, nil
 	}
+	for f := s.workflows[w].files; f < s.workflows[w].pastFiles; f++ {
+		s.files[f].Homes = nil
+	}
 	if i, ok := slices.BinarySearch(s.present, w); ok {
 		s.present = slices.Delete(s.present, i, i+1)
 	}
@@ -499,7 +519,7 @@ func (s *State) place(f FileID, n NodeID) {
 	switch {
 	case s.home[f] == None:
 		s.home[f] = n
-	case s.home[f] == everywhere || s.home[f] == n || slices.Contains(s.more[f], n):
+	case s.View().Has(n, f):
 	default:
 		s.more[f] = append(s.more[f], n)
 	}

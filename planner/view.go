@@ -150,7 +150,7 @@ func (v View) File(f FileID) *File { return &v.s.files[f] }
 // Has reports whether file f lies on node n.
 func (v View) Has(n NodeID, f FileID) bool {
 	h := v.s.home[f]
-	return h == n || h == everywhere || (h != None && len(v.s.more) > 0 && slices.Contains(v.s.more[f], n))
+	return h == n || h == everywhere || h != None && (slices.Contains(v.s.files[f].Homes, n) || len(v.s.more) > 0 && slices.Contains(v.s.more[f], n))
 }
 
 // Nearest returns the node that file f is best copied from to node n (least time, then lowest id); None if it exists nowhere.
@@ -163,12 +163,14 @@ func (v View) Nearest(f FileID, n NodeID) NodeID {
 		return n
 	}
 	size, best := v.s.files[f].Size, h
-	for _, m := range v.s.more[f] {
-		if m == n {
-			return n
-		}
-		if a, b := v.s.platform.MoveTime(size, m, n), v.s.platform.MoveTime(size, best, n); a < b || a == b && m < best {
-			best = m
+	for _, list := range [2][]NodeID{v.s.files[f].Homes, v.s.more[f]} {
+		for _, m := range list {
+			if m == n {
+				return n
+			}
+			if a, b := v.s.platform.MoveTime(size, m, n), v.s.platform.MoveTime(size, best, n); a < b || a == b && m < best {
+				best = m
+			}
 		}
 	}
 	return best

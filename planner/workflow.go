@@ -71,11 +71,12 @@ type Task struct {
 	Restartable bool `json:",omitempty"`
 }
 
-// File is a logical file of a workflow. A file that no task writes is on every node from the start.
+// File is a logical file of a workflow, or a block of one that is split. One that no task writes is on its homes from the start.
 type File struct {
 	ID       FileID
 	Size     unit.Bytes
-	Producer TaskID // None for a file from outside
+	Producer TaskID   // None for a file from outside
+	Homes    []NodeID // of a file from outside: the nodes with a replica, distinct; nil: all nodes
 }
 
 // Node is a virtual node: a parent cgroup in reality, a row in simulation.

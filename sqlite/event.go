@@ -64,6 +64,7 @@ type (
 		WrittenBytes unit.Bytes       `json:"written_bytes"`
 		ReadOps      int64            `json:"read_ops"`
 		WriteOps     int64            `json:"write_ops"`
+		InputBytes   unit.Bytes       `json:"input_bytes"`
 		CopiedBytes  unit.Bytes       `json:"copied_bytes"`
 		OOMKills     int64            `json:"oom_kills"`
 		Missing      planner.Counters `json:"missing"`
@@ -176,7 +177,7 @@ func (o object) usage(u *planner.Usage) object {
 		num("started_ns", int64(u.Started)).num("ended_ns", int64(u.Ended)).
 		num("cpu_user_ns", int64(u.CPUUser)).num("cpu_system_ns", int64(u.CPUSystem)).num("cpu_throttled_ns", int64(u.CPUThrottled)).
 		num("peak_memory_bytes", int64(u.PeakMemory)).num("read_bytes", int64(u.ReadBytes)).num("written_bytes", int64(u.WrittenBytes)).
-		num("read_ops", u.ReadOps).num("write_ops", u.WriteOps).num("copied_bytes", int64(u.CopiedBytes)).num("oom_kills", u.OOMKills).
+		num("read_ops", u.ReadOps).num("write_ops", u.WriteOps).num("input_bytes", int64(u.InputBytes)).num("copied_bytes", int64(u.CopiedBytes)).num("oom_kills", u.OOMKills).
 		num("missing", int64(u.Missing))
 	if a := &u.Applied; *a != (planner.Limits{}) {
 		o = append(o.key("applied"), '{')
@@ -298,7 +299,7 @@ func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
 			Usage: planner.Usage{Queued: u.Queued, Staged: u.Staged, Created: u.Created, Started: u.Started, Ended: u.Ended,
 				CPUUser: u.CPUUser, CPUSystem: u.CPUSystem, CPUThrottled: u.CPUThrottled, PeakMemory: u.PeakMemory,
 				ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, ReadOps: u.ReadOps, WriteOps: u.WriteOps,
-				CopiedBytes: u.CopiedBytes, OOMKills: u.OOMKills, Missing: u.Missing, Applied: planner.Limits(u.Applied)}}
+				InputBytes: u.InputBytes, CopiedBytes: u.CopiedBytes, OOMKills: u.OOMKills, Missing: u.Missing, Applied: planner.Limits(u.Applied)}}
 		if w.Bytes != nil {
 			b.Message = string(w.Bytes)
 		}

@@ -42,7 +42,8 @@ type Summary struct {
 	TimeScale   float64           `json:"time_scale"`
 	SizeScale   float64           `json:"size_scale"`
 	Attempts    int               `json:"attempts"`
-	Lost        Span              `json:"lost_s"` // of the programs whose attempts did not end well
+	Lost        Span              `json:"lost_s"`           // of the programs whose attempts did not end well
+	Locality    *float64          `json:"locality_percent"` // of the bytes that attempts read of their inputs, those that lay on the node
 	Rounds      int               `json:"rounds"`
 	Planning    Span              `json:"planning_s"` // of the policy, by the wall clock
 	Outcomes    []Count           `json:"outcomes"`
@@ -188,6 +189,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		s.Outcomes = append(s.Outcomes, c)
 		return nil
 	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(ran_ns), 0) FROM attempts WHERE run = ? GROUP BY 1 ORDER BY 2 DESC, 1", id)
+	read(func(rows *sql.Rows) error { return rows.Scan(&s.Locality) },
+		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
 	read(func(rows *sql.Rows) error {
 		var w WorkflowSummary
 		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan), seconds(&w.Response))

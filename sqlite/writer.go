@@ -37,8 +37,8 @@ type writer struct {
 	opened    []opened                      // backs pending
 	textBytes []byte
 
-	events, tasks, edges, files, workflows, attempts, begunAttempts, plans, notes, waitRows, sampleRows *inserter
-	started, exited, taskState, workflowStarted, workflowEnded                                          *update
+	events, tasks, edges, files, replicas, workflows, attempts, begunAttempts, plans, notes, waitRows, sampleRows *inserter
+	started, exited, taskState, workflowStarted, workflowEnded                                                    *update
 }
 
 type opened struct {
@@ -62,7 +62,7 @@ const attemptColumns = "run, attempt, task, try, node, hold_millicores, hold_mem
 
 var usageColumns = []string{"queued_ns", "staged_ns", "created_ns", "started_ns", "ended_ns", "ran_ns", "outcome", "exit_code", "message",
 	"cpu_user_ns", "cpu_system_ns", "cpu_throttled_ns", "peak_memory_bytes", "read_bytes", "written_bytes", "read_ops", "write_ops",
-	"copied_bytes", "oom_kills", "applied_cpu_millicores", "applied_memory_bytes", "applied_memory_swap_bytes", "applied_pids",
+	"input_bytes", "copied_bytes", "oom_kills", "applied_cpu_millicores", "applied_memory_bytes", "applied_memory_swap_bytes", "applied_pids",
 	"applied_read_bps", "applied_write_bps", "applied_read_iops", "applied_write_iops"}
 
 func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
@@ -79,6 +79,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 		{&w.tasks, "INSERT", "tasks", "run, task, workflow, name, kind, stage, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, imputed"},
 		{&w.edges, "INSERT", "edges", "run, child, parent"},
 		{&w.files, "INSERT", "files", "run, file, workflow, name, size_bytes, producer"},
+		{&w.replicas, "INSERT", "replicas", "run, file, node, replica"},
 		{&w.attempts, "INSERT", "attempts", attemptColumns + strings.Join(usageColumns, ", ")},
 		{&w.begunAttempts, "INSERT", "attempts", attemptColumns + "queued_ns, started_ns"},
 		{&w.notes, "INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, text"},
@@ -117,7 +118,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 
 // inserters are in the order in which tables are filled.
 func (w *writer) inserters() []*inserter {
-	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.attempts, w.begunAttempts, w.plans, w.notes, w.waitRows, w.sampleRows}
+	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.replicas, w.attempts, w.begunAttempts, w.plans, w.notes, w.waitRows, w.sampleRows}
 }
 
 func (w *writer) close() {
@@ -341,10 +342,15 @@ func (w *writer) arrived(a *executor.Admission, definition []byte) error {
 		f := &a.Arrived.Files[i]
 		fileName, sized := "", true
 		if i < len(a.Files) {
-			fileName, sized = a.Files[i].Name, a.Files[i].Sized
+			fileName, sized = a.Files[i].NodeName(), a.Files[i].Sized
 		}
 		if err := w.files.add(w.run, int64(f.ID), int64(flow.ID), fileName, known(int64(f.Size), sized), known(int64(f.Producer), f.Producer != planner.None)); err != nil {
 			return err
+		}
+		for k, n := range f.Homes {
+			if err := w.replicas.add(w.run, int64(f.ID), int64(n), int64(k+1)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -542,7 +548,7 @@ func usageValues(v []driver.Value, b *planner.AttemptExited) []driver.Value {
 		known(int64(u.CPUThrottled), has(planner.CounterThrottled)), known(int64(u.PeakMemory), has(planner.CounterMemory)),
 		known(int64(u.ReadBytes), has(planner.CounterIO)), known(int64(u.WrittenBytes), has(planner.CounterIO)),
 		known(u.ReadOps, has(planner.CounterIO)), known(u.WriteOps, has(planner.CounterIO)),
-		int64(u.CopiedBytes), u.OOMKills,
+		int64(u.InputBytes), int64(u.CopiedBytes), u.OOMKills,
 		known(l.CPUMillicores, l.CPUMillicores != 0), known(int64(l.Memory), l.Memory != 0), known(int64(l.MemorySwap), l.MemorySwap != 0),
 		known(l.PIDs, l.PIDs != 0), known(int64(l.ReadBps), l.ReadBps != 0), known(int64(l.WriteBps), l.WriteBps != 0),
 		known(l.ReadIOPS, l.ReadIOPS != 0), known(l.WriteIOPS, l.WriteIOPS != 0))

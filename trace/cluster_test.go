@@ -100,6 +100,7 @@ workflows:
     copies: 2
     inputs: data
     image: busybox
+    data: {placement: random, replicas: 2, block: 64MB}
   - {trace: /abs/x.json, release: 5s, deadline: 100s, costs: {t1: {fast-1: 14s, slow: 16s}}}
 `
 
@@ -108,10 +109,11 @@ func TestWorkloadFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := trace.Arrival{Trace: "some/dir/montage.dax", Name: "m-1", Arrive: time.Minute, Tenant: "alice", Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3}
+	first := trace.Arrival{Trace: "some/dir/montage.dax", Name: "m-1", Arrive: time.Minute, Tenant: "alice", Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
+		Data: &trace.Data{Placement: "random", Block: 64e6, Replicas: 2}}
 	second := first
 	second.Name = "m-2"
-	third := trace.Arrival{Trace: "/abs/x.json", Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 11,
+	third := trace.Arrival{Trace: "/abs/x.json", Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 12,
 		Costs: &trace.Costs{Seconds: map[string]map[string]time.Duration{"t1": {"fast-1": 14 * time.Second, "slow": 16 * time.Second}}}}
 	want := &trace.Workload{Name: "morning", Source: "some/dir/w.yaml", Repetitions: 1, Arrivals: []trace.Arrival{first, second, third}}
 	if !reflect.DeepEqual(w, want) {
@@ -135,17 +137,22 @@ func TestWorkloadFileIsRead(t *testing.T) {
 
 func TestWorkloadFilesThatCannotBeAreRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"workflows: []":                                            "at least one workflow",
-		"workflows:\n- {name: x}":                                  "line 2: a workflow without its trace",
-		"workflows:\n- {trace: x, arive: 0s}":                      `line 2: a workflow: unknown key "arive"; did you mean arrive?`,
-		"workflows:\n- {trace: x, arrive: 5}":                      "duration with its unit",
-		"workflows:\n- {trace: x, arrive: -5s}":                    "duration with its unit",
-		"workflows:\n- {trace: x, class: high}":                    "deadline, regular or low",
-		"workflows:\n- {trace: x, class: deadline}":                "needs a deadline",
-		"workflows:\n- {trace: x, arrive: 9s, deadline: 5s}":       "deadline 5s is not after arrival 9s",
-		"workflows:\n- {trace: x, copies: 0}":                      "whole number",
-		"workflows:\n- {trace: x, name: n}\n- {trace: x, name: n}": "line 3: workflow name n is taken by the workflow on line 2",
-		"workflows:\n- {trace: x, costs: none.csv}":                "line 2: costs",
+		"workflows: []":                                                       "at least one workflow",
+		"workflows:\n- {name: x}":                                             "line 2: a workflow without its trace",
+		"workflows:\n- {trace: x, arive: 0s}":                                 `line 2: a workflow: unknown key "arive"; did you mean arrive?`,
+		"workflows:\n- {trace: x, arrive: 5}":                                 "duration with its unit",
+		"workflows:\n- {trace: x, arrive: -5s}":                               "duration with its unit",
+		"workflows:\n- {trace: x, class: high}":                               "deadline, regular or low",
+		"workflows:\n- {trace: x, class: deadline}":                           "needs a deadline",
+		"workflows:\n- {trace: x, arrive: 9s, deadline: 5s}":                  "deadline 5s is not after arrival 9s",
+		"workflows:\n- {trace: x, copies: 0}":                                 "whole number",
+		"workflows:\n- {trace: x, name: n}\n- {trace: x, name: n}":            "line 3: workflow name n is taken by the workflow on line 2",
+		"workflows:\n- {trace: x, costs: none.csv}":                           "line 2: costs",
+		"workflows: [{trace: x}]\ndata: {placement: ceph}":                    "line 2: placement is",
+		"workflows: [{trace: x}]\ndata: {replicas: 0}":                        "line 2: replicas",
+		"workflows: [{trace: x}]\ndata: {block: -1}":                          "line 2: block",
+		"workflows: [{trace: x}]\ndata: {size: 1}":                            "line 2: data: unknown key",
+		"workflows: [{trace: x}]\ndata: {placement: everywhere, replicas: 2}": "replicas is not for placement everywhere",
 	} {
 		_, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), says) {

@@ -66,6 +66,7 @@ type StreamSource struct {
 	Trace     string      // path of a trace or of a directory of traces, resolved
 	Inputs    string      // directory with the files of the trace from outside, resolved; "" if they are to be made up
 	Image     string      // container image of the tasks that name none
+	Data      *Data       // nil: as the workload says
 	Sizes     []SizeClass // nil: those of the stream
 	Random    *RandomChoices
 	MapTime   time.Duration // of generator mapreduce: the longest map time; 0: not said
@@ -221,6 +222,7 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		{"sizes", y.sizes(&src.Sizes)},
 		{"inputs", y.string(&src.Inputs)},
 		{"image", y.string(&src.Image)},
+		{"data", y.data(&src.Data)},
 		choice("fat", y.numbers(&r.Fat, "fat", unit, "from 0 to 1")),
 		choice("density", y.numbers(&r.Density, "density", unit, "from 0 to 1")),
 		choice("regular", y.numbers(&r.Regular, "regular", unit, "from 0 to 1")),

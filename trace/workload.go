@@ -30,6 +30,7 @@ type Workload struct {
 	WarmUpTime, CoolDownTime time.Duration
 	// ScaleTimes says that arrivals, releases and deadlines are scaled with the runtimes, so that the load stays the same.
 	ScaleTimes bool
+	Data       *Data // of workflows that do not say themselves; nil: every node has every input file
 }
 
 // Arrival is one submission of a workflow.
@@ -43,6 +44,7 @@ type Arrival struct {
 	Deadline time.Duration // after the start of the run; 0: none
 	Inputs   string        // directory with the files from outside, resolved; "" if they are to be made up
 	Image    string        // container image of the tasks that name none
+	Data     *Data         // nil: as the workload says
 	Costs    *Costs        // nil: runtimes are those of the trace, divided by the speed of the node
 	Line     int
 }
@@ -81,11 +83,13 @@ func IsWorkload(text []byte) bool {
 //	    inputs: data            # directory with the files from outside
 //	    image: busybox
 //	    copies: 1
+//	    data: {replicas: 2}     # where its input files lie; see Data
 //	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
 //	seed: 7                     # without it --seed
 //	repetitions: 3              # streams of different seeds that the file stands for; 1
 //	warm_up: 1000               # workflows, by arrival, that metrics leave out at the start; or a time after the first arrival: 50000s; 0
 //	cool_down: 1000             # at the end, or a time before the last arrival; 0
+//	data: {block: 64MB}         # of all workflows that do not say themselves
 //	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; true if there is a stream
 //
 // The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The
@@ -125,6 +129,7 @@ func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
 		{"repetitions", y.count(&w.Repetitions, "repetitions", 1, 100_000)},
 		{"warm_up", y.margin(&w.WarmUp, &w.WarmUpTime, "warm_up")},
 		{"cool_down", y.margin(&w.CoolDown, &w.CoolDownTime, "cool_down")},
+		{"data", y.data(&w.Data)},
 		{"scale_times", func(v ast.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
 	for _, k := range y.streamKeys(stream, dir) {
@@ -182,6 +187,7 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]
 		{"deadline", y.duration(&a.Deadline, "deadline")},
 		{"inputs", y.string(&a.Inputs)},
 		{"image", y.string(&a.Image)},
+		{"data", y.data(&a.Data)},
 		{"copies", y.number(&copies, "copies", func(x float64) bool { return x >= 1 && x <= maxArrivals && x == float64(int(x)) },
 			fmt.Sprintf("a whole number from 1 to %d", maxArrivals))},
 		{"costs", func(v ast.Node) { a.Costs = y.costs(v, dir) }},

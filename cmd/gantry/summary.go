@@ -51,6 +51,9 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	if n := s.Attempts - s.Done; n > 0 && s.Attempts > 0 {
 		fmt.Fprintf(&b, ", %s (%s)", plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
 	}
+	if s.Locality != nil && len(s.Nodes) > 1 {
+		fmt.Fprintf(&b, ", %s of input bytes local", percent(s.Locality))
+	}
 	if s.Lost > 0 {
 		fmt.Fprintf(&b, ", %s of work lost", span(&s.Lost))
 	}

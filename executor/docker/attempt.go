@@ -39,10 +39,11 @@ const (
 type attempt struct {
 	r       *Runtime
 	l       executor.Launch
-	dir     string // work directory
-	parent  string // control group above the container's; "" if there is none of its own
-	group   string // the container's control group
-	copied  unit.Bytes
+	dir     string     // work directory
+	parent  string     // control group above the container's; "" if there is none of its own
+	group   string     // the container's control group
+	read    unit.Bytes // sizes of its inputs
+	copied  unit.Bytes // of those that came from other nodes
 	usage   planner.Usage
 	adopted bool
 	notes   []string
@@ -104,7 +105,7 @@ func (a *attempt) start() error {
 	if err := a.stage(a.staging); err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
-	a.usage.Staged, a.usage.CopiedBytes = r.Now(), a.copied
+	a.usage.Staged, a.usage.InputBytes, a.usage.CopiedBytes = r.Now(), a.read, a.copied
 	if a.parent != "" {
 		if err := r.tree.Make(a.parent); err != nil {
 			return fmt.Errorf("prepare %s: %w", a, err)

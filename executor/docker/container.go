@@ -39,7 +39,7 @@ func (a *attempt) config() (*container.Config, *container.HostConfig) {
 		Env: append([]string{"HOME=/tmp"}, t.Env...),
 		Labels: map[string]string{LabelRun: r.cfg.Run, LabelDir: r.cfg.Dir, LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
 			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name, LabelVersion: r.cfg.Version,
-			labelCopied: strconv.FormatInt(int64(a.copied), 10), labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
+			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10), labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
 	}
 	pids := r.cfg.PIDs
 	h := &container.HostConfig{
@@ -158,7 +158,12 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 	}
 	for _, f := range t.Inputs {
 		// An input from outside has whatever size it has.
-		s.Inputs = append(s.Inputs, emulate.File{Path: f.Name, Bytes: size(int64(f.Size), f.Sized && f.External == "")})
+		bytes := size(int64(f.Size), f.Sized && f.External == "")
+		if f.Block > 0 && bytes >= 0 {
+			s.Inputs[len(s.Inputs)-1].Bytes += bytes
+		} else if f.Block == 0 {
+			s.Inputs = append(s.Inputs, emulate.File{Path: f.Name, Bytes: bytes})
+		}
 	}
 	for _, f := range t.Outputs {
 		s.Outputs = append(s.Outputs, emulate.File{Path: f.Name, Bytes: max(0, size(int64(f.Size), f.Sized))})

@@ -39,6 +39,7 @@ const (
 	LabelTry      = "gantry.try"
 	LabelNode     = "gantry.node"
 	LabelVersion  = "gantry.version"
+	labelRead     = "gantry.read"   // sizes of the inputs
 	labelCopied   = "gantry.copied" // bytes copied from other nodes
 	labelStaged   = "gantry.staged" // nanoseconds on the axis of the run
 )

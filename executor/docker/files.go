@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -157,24 +158,40 @@ func (a *attempt) stage(ctx context.Context) error {
 	if err := r.user.takes(a.dir); err != nil {
 		return err
 	}
+	a.copied = a.l.Ahead
+	var blocks []string // of the file at hand
 	for _, f := range t.Inputs {
 		name, err := localName(f.Name)
 		if err != nil {
 			return err
 		}
 		at := filepath.Join(nodeDir, name)
+		part := filepath.Join(nodeDir, filepath.FromSlash(f.NodeName()))
+		if !f.Produced {
+			if err := r.bring(ctx, f, t.Workflow, a.l.Node); err != nil {
+				return err
+			}
+		}
 		if from, ok := fetch[f.ID]; ok {
 			n, err := r.copyFile(ctx, f, t.Workflow, from, a.l.Node)
 			if err != nil {
 				return err
 			}
 			a.copied += unit.Bytes(n)
-		} else if !f.Produced {
-			if err := r.bring(ctx, f, t.Workflow, a.l.Node); err != nil {
-				return err
+		}
+		st, err := os.Lstat(part)
+		if err != nil {
+			return fmt.Errorf("input %q is not on node %s: %w", f.NodeName(), r.cfg.Platform.Nodes[a.l.Node].Name, err)
+		}
+		a.read += unit.Bytes(st.Size())
+		if f.Blocks > 0 {
+			if blocks = append(blocks, part); f.Block < f.Blocks-1 {
+				continue
 			}
-		} else if _, err := os.Lstat(at); err != nil {
-			return fmt.Errorf("input %q is not on node %s: %w", f.Name, r.cfg.Platform.Nodes[a.l.Node].Name, err)
+			if err := r.join(ctx, at, blocks); err != nil {
+				return fmt.Errorf("input %q: %w", f.Name, err)
+			}
+			blocks = blocks[:0]
 		}
 		to := filepath.Join(a.dir, name)
 		if err := mkdirs(a.dir, filepath.Dir(to), r.user); err != nil {
@@ -187,7 +204,7 @@ func (a *attempt) stage(ctx context.Context) error {
 			continue
 		}
 		// It is to be changed: a copy of its own, so that what is published stays as it is.
-		if err := copyWhole(ctx, at, to, 0, 0o644); err != nil {
+		if err := copyWhole(ctx, to, 0, 0o644, extent{path: at}); err != nil {
 			return fmt.Errorf("input %q: %w", f.Name, err)
 		}
 		if err := r.user.takes(to); err != nil {
@@ -236,43 +253,64 @@ func (a *attempt) writeCommand() error {
 	return nil
 }
 
-// bring puts a file from outside on a node: a copy of the user's own, once per run, or made-up content where the trace has only a size.
-// Nodes share it by hard links: a file from outside is everywhere from the start, so nothing is to be waited for.
+// bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere comes to node n when
+// it is first read there. It is a copy of the user's own, made once per run, or made-up content where the trace has only a size. Nodes
+// share it by hard links: it is there from the start, so nothing is to be waited for.
 func (r *Runtime) bring(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, n planner.NodeID) error {
-	name, err := localName(f.Name)
-	if err != nil {
+	if _, err := localName(f.Name); err != nil {
 		return err
 	}
-	first := filepath.Join(r.filesDir(0, w), name)
-	err = r.files.once(ctx, first, func() error {
+	name := filepath.FromSlash(path.Clean(f.NodeName()))
+	homes := f.Homes
+	if homes == nil {
+		homes = []planner.NodeID{0, n}
+	}
+	first := filepath.Join(r.filesDir(homes[0], w), name)
+	err := r.files.once(ctx, first, func() error {
 		if err := r.mkdir(filepath.Dir(first)); err != nil {
 			return err
 		}
 		if f.External == "" {
 			return r.makeUp(ctx, first, f)
 		}
-		return r.arrive(ctx, f.External, first, 0)
+		return r.arrive(ctx, first, 0, extent{f.External, int64(f.From), int64(f.To)})
 	})
 	if err != nil {
 		return fmt.Errorf("input %q from outside: %w", f.Name, err)
 	}
-	if n == 0 {
-		return nil
-	}
-	at := filepath.Join(r.filesDir(n, w), name)
-	return r.files.once(ctx, at, func() error {
-		if err := r.mkdir(filepath.Dir(at)); err != nil {
-			return err
+	for _, home := range homes[1:] {
+		at := filepath.Join(r.filesDir(home, w), name)
+		if at == first {
+			continue
 		}
-		return os.Link(first, at)
+		if err := r.files.once(ctx, at, func() error {
+			if err := r.mkdir(filepath.Dir(at)); err != nil {
+				return err
+			}
+			return os.Link(first, at)
+		}); err != nil {
+			return fmt.Errorf("input %q from outside: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// join makes a file of its blocks on the node where they all lie.
+func (r *Runtime) join(ctx context.Context, at string, blocks []string) error {
+	return r.files.once(ctx, at, func() error {
+		parts := make([]extent, len(blocks))
+		for i, b := range blocks {
+			parts[i].path = b
+		}
+		return r.arrive(ctx, at, 0, parts...)
 	})
 }
 
-// arrive copies a file to a name on a node, by way of a temporary name.
-func (r *Runtime) arrive(ctx context.Context, from, to string, rate unit.BytesPerSecond) error {
+// arrive copies a file, or pieces that make one, to a name on a node, by way of a temporary name.
+func (r *Runtime) arrive(ctx context.Context, to string, rate unit.BytesPerSecond, from ...extent) error {
 	tmp := filepath.Join(filepath.Dir(to), partial+filepath.Base(to))
 	defer os.Remove(tmp)
-	if err := copyWhole(ctx, from, tmp, rate, 0o644); err != nil {
+	if err := copyWhole(ctx, tmp, rate, 0o644, from...); err != nil {
 		return err
 	}
 	if err := r.owner.takes(tmp); err != nil {
@@ -284,9 +322,32 @@ func (r *Runtime) arrive(ctx context.Context, from, to string, rate unit.BytesPe
 // partial starts the names of files that are not complete yet.
 const partial = ".gantry-partial-"
 
-// copyWhole copies a regular file, durably, at most rate bytes per second if that is not 0.
-func copyWhole(ctx context.Context, from, to string, rate unit.BytesPerSecond, mode fs.FileMode) error {
-	in, err := os.Open(from)
+// extent is a part of a regular file: the bytes from one offset up to another, which is 0 for its end.
+type extent struct {
+	path     string
+	from, to int64
+}
+
+// copyWhole makes a file of parts of others, durably, at most rate bytes per second if that is not 0.
+func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs.FileMode, from ...extent) error {
+	_ = os.Remove(to)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	for _, e := range from {
+		if err = pourExtent(ctx, out, e, rate); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerSecond) error {
+	in, err := os.Open(e.path)
 	if err != nil {
 		return err
 	}
@@ -294,22 +355,20 @@ func copyWhole(ctx context.Context, from, to string, rate unit.BytesPerSecond, m
 	if st, err := in.Stat(); err != nil {
 		return err
 	} else if !st.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", from)
+		return fmt.Errorf("%s is not a regular file", e.path)
 	}
-	_ = os.Remove(to)
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
+	if e.from == 0 && e.to == 0 {
+		return pour(ctx, out, in, rate)
 	}
-	err = pour(ctx, out, in, rate)
-	if err == nil {
-		err = out.Sync()
+	length := int64(math.MaxInt64) - e.from
+	if e.to > 0 {
+		length = e.to - e.from
 	}
-	return errors.Join(err, out.Close())
+	return pour(ctx, out, io.NewSectionReader(in, e.from, length), rate)
 }
 
 // pour copies at a rate, in pieces small enough that the rate is smooth.
-func pour(ctx context.Context, out *os.File, in *os.File, rate unit.BytesPerSecond) error {
+func pour(ctx context.Context, out *os.File, in io.Reader, rate unit.BytesPerSecond) error {
 	begun := time.Now()
 	piece := int64(8 << 20)
 	if rate > 0 {
@@ -358,8 +417,8 @@ func (r *Runtime) makeUp(ctx context.Context, to string, f *executor.FileSpec) e
 	}
 	defer os.Remove(tmp)
 	x := r.cfg.Seed ^ 0x9e3779b97f4a7c15
-	for i := 0; i < len(f.Name); i++ {
-		x = (x ^ uint64(f.Name[i])) * 0x100000001b3
+	for _, c := range []byte(f.NodeName()) {
+		x = (x ^ uint64(c)) * 0x100000001b3
 	}
 	x |= 1
 	buf := make([]byte, min(1<<20, (int64(f.Size)+7)&^7))
@@ -389,22 +448,27 @@ func (r *Runtime) makeUp(ctx context.Context, to string, f *executor.FileSpec) e
 // copyFile copies a file between nodes, over the link between their groups. It returns how many bytes that were; none if the file was
 // there.
 func (r *Runtime) copyFile(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, from, to planner.NodeID) (int64, error) {
-	name, err := localName(f.Name)
-	if err != nil {
+	if _, err := localName(f.Name); err != nil {
 		return 0, err
+	}
+	name := filepath.FromSlash(path.Clean(f.NodeName()))
+	if !f.Produced { // it may be the first to ask
+		if err := r.bring(ctx, f, w, from); err != nil {
+			return 0, err
+		}
 	}
 	p := r.cfg.Platform
 	g, h := p.Nodes[from].Group, p.Nodes[to].Group
 	src, dst := filepath.Join(r.filesDir(from, w), name), filepath.Join(r.filesDir(to, w), name)
 	copied := int64(0)
-	err = r.files.once(ctx, dst, func() error {
+	err := r.files.once(ctx, dst, func() error {
 		if err := r.mkdir(filepath.Dir(dst)); err != nil {
 			return err
 		}
 		if err := sleep(ctx, time.Duration(p.Latency[g][h])); err != nil {
 			return err
 		}
-		if err := r.arrive(ctx, src, dst, p.Bandwidth[g][h]); err != nil {
+		if err := r.arrive(ctx, dst, p.Bandwidth[g][h], extent{path: src}); err != nil {
 			return err
 		}
 		if st, err := os.Lstat(dst); err == nil {

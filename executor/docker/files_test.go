@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/docker"
 	"gantry/planner"
+	"gantry/planner/unit"
 )
 
 // containers lists the names of a run's containers.
@@ -73,6 +75,50 @@ func TestFilesGoFromTaskToTask(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(r.config.Dir, "results", "wf", "sub")); err == nil {
 		t.Error("a file that a task reads is among the results")
+	}
+}
+
+// A file from outside in blocks of five bytes, each on one or two of three nodes: what is not on the node of the task is copied there.
+func TestBlocksLieOnTheirNodesAndAreReadWhole(t *testing.T) {
+	r := newRig(t, func(c *docker.Config) {
+		twoNodes(c)
+		third := c.Platform.Nodes[1]
+		third.ID, third.Name = 2, "n2"
+		c.Platform.Nodes = append(c.Platform.Nodes, third)
+	})
+	given := filepath.Join(t.TempDir(), "given")
+	r.must(os.WriteFile(given, []byte("0123456789abcdef-more than the trace says"), 0o600))
+	homes := [][]planner.NodeID{{0}, {1, 2}, {2}, {0, 1}}
+	blocks := make([]*executor.FileSpec, len(homes))
+	for i := range blocks {
+		b := r.file("in")
+		b.Produced, b.Final, b.Sized, b.Size, b.External, b.Homes = false, false, true, 5, given, homes[i]
+		b.Block, b.Blocks, b.From, b.To = int32(i), int32(len(homes)), unit.Bytes(5*i), unit.Bytes(5*i+5)
+		blocks[i] = b
+	}
+	blocks[3].To = 0 // up to the end
+	out := r.file("out")
+	s := r.sh("cat in > out", out)
+	s.Inputs = blocks
+	x := r.exit(r.launch(s, func(l *executor.Launch) {
+		l.Node = 1
+		l.Fetch = []executor.Fetch{{File: blocks[0].ID, Spec: blocks[0], From: 0}, {File: blocks[2].ID, Spec: blocks[2], From: 2}}
+	}))
+	r.wants(x, planner.OK)
+	if got := r.read(r.node(1, "out")); got != "0123456789abcdef-more than the trace says" {
+		t.Errorf("the task read %q", got)
+	}
+	if x.Usage.InputBytes != 41 || x.Usage.CopiedBytes != 10 {
+		t.Errorf("%d bytes of which %d were copied, want 41 and 10", x.Usage.InputBytes, x.Usage.CopiedBytes)
+	}
+	want := map[string]string{"0/0": "01234", "0/3": "f-more than the trace says", "1/0": "01234", "1/1": "56789", "1/2": "abcde", "1/3": "f-more than the trace says", "2/1": "56789", "2/2": "abcde"}
+	for n := range 3 {
+		for k := range blocks {
+			text, err := os.ReadFile(r.node(n, fmt.Sprintf("in.block-000%d", k)))
+			if w, ok := want[fmt.Sprintf("%d/%d", n, k)]; string(text) != w || (err == nil) != ok {
+				t.Errorf("block %d on node %d is %q, %v; want %q", k, n, text, err, w)
+			}
+		}
 	}
 }
 

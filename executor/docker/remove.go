@@ -240,8 +240,10 @@ func (a *attempt) adopt() {
 		return
 	}
 	a.note("adopted by another gantry, container %s", a.id)
-	if n, err := strconv.ParseInt(c.Config.Labels[labelCopied], 10, 64); err == nil {
-		a.usage.CopiedBytes = unit.Bytes(n)
+	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes} {
+		if n, err := strconv.ParseInt(c.Config.Labels[label], 10, 64); err == nil {
+			*to = unit.Bytes(n)
+		}
 	}
 	if n, err := strconv.ParseInt(c.Config.Labels[labelStaged], 10, 64); err == nil {
 		a.usage.Staged = planner.Time(n)

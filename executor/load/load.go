@@ -72,6 +72,7 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 		if err := l.listed(&subs[i], &w.Arrivals[i]); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", w.Source, w.Arrivals[i].Line, err)
 		}
+		subs[i].Data = placement(w.Arrivals[i].Data, w, repetition, i)
 	}
 	if w.Stream != nil {
 		drawn, err := l.stream(w, repetition)
@@ -137,6 +138,16 @@ func (l *Loader) listed(sub *executor.Submission, a *trace.Arrival) error {
 	}
 	sub.Costs, err = l.costs(a, w)
 	return err
+}
+
+// placement says where the input files of workflow i lie, listed ones first; nil if all nodes have them.
+func placement(own *trace.Data, w *trace.Workload, repetition, i int) *executor.Placement {
+	d := cmp.Or(own, w.Data)
+	if d == nil || d.Placement == "everywhere" {
+		return nil
+	}
+	return &executor.Placement{Rule: executor.PlacementRule(d.Placement), Block: unit.Bytes(d.Block), Replicas: d.Replicas,
+		Seed: streamSeed(w, repetition) + uint64(i)*0xd1342543de82ef95}
 }
 
 func (l *Loader) inputs(dir string) (string, error) {

@@ -47,6 +47,39 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
+// Equal seeds place alike; workflows and repetitions differ, and a workflow may say otherwise than its workload.
+func TestPlacementOfDataIsDrawnBySeed(t *testing.T) {
+	path, err := filepath.Abs(montage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := parse(t, "data: {block: 1MB}\nworkflows:\n  - {trace: "+path+"}\n  - {trace: "+path+", data: {placement: everywhere}}\n"+
+		"  - {trace: "+path+", data: {placement: random, replicas: 1}}\nseed: 7\ncount: 2\nmix: [{generator: montage}]\ntasks: 25\nrepetitions: 2\n")
+	data := func(repetition int) (out []*executor.Placement) {
+		for _, s := range submissions(t, w, processors(3), repetition) {
+			out = append(out, s.Data)
+		}
+		return out
+	}
+	first := data(0)
+	if !reflect.DeepEqual(first, data(0)) || reflect.DeepEqual(first, data(1)) {
+		t.Error("placement is not a function of seed and repetition")
+	}
+	if len(first) != 5 || first[1] != nil || first[0].Rule != executor.HDFS || first[0].Block != 1e6 || first[0].Replicas != 3 ||
+		first[2].Rule != executor.Random || first[2].Replicas != 1 || first[4].Rule != executor.HDFS || first[4].Block != 1e6 {
+		t.Errorf("%+v", first)
+	}
+	seeds := map[uint64]bool{}
+	for _, p := range first {
+		if p != nil {
+			seeds[p.Seed] = true
+		}
+	}
+	if len(seeds) != 4 {
+		t.Errorf("%d different seeds of four workflows", len(seeds))
+	}
+}
+
 func TestUtilisationIsImposedByTheMeanWorkAndTheSpeedsOfTheNodes(t *testing.T) {
 	heterogeneous := processors(4)
 	for i := range heterogeneous.Nodes {

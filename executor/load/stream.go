@@ -41,7 +41,7 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 	if err != nil {
 		return nil, err
 	}
-	seed := max(1, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
+	seed := streamSeed(w, repetition)
 	recipes, of, err := draw(parts, s.Count, seed)
 	if err != nil {
 		return fail(err)
@@ -75,6 +75,7 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 			trace.Impute(wf, trace.Defaults{})
 		}
 		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Workflow: wf, Tenant: tenant(), Inputs: p.inputs,
+			Data: placement(p.Data, w, repetition, len(w.Arrivals)+i),
 			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(wf.Label), digits, i+1)}
 		subs[i].Release = release(s.Release, subs[i].At, held.Float64(), held.Float64())
 		u := due.Float64()
@@ -91,6 +92,11 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 		}
 	}
 	return subs, nil
+}
+
+// streamSeed is the seed of one repetition.
+func streamSeed(w *trace.Workload, repetition int) uint64 {
+	return max(1, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
 }
 
 // parts resolves the sources of the mix: traces are read, and a directory of them shares the fraction.

@@ -36,8 +36,15 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	}
 	r.known[l.Attempt] = true
 	now := r.Now()
+	var read, copied unit.Bytes
+	for _, f := range l.Spec.Inputs {
+		read += f.Size
+	}
+	for _, f := range l.Fetch {
+		copied += f.Spec.Size
+	}
 	r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt}, &planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.OK,
-		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now,
+		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now, InputBytes: read, CopiedBytes: copied + l.Ahead,
 			Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}})
 	return nil
 }

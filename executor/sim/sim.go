@@ -149,6 +149,10 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	}
 	a.before = a.whole - planner.Undone(a.whole, done)
 	staged := r.now
+	for _, f := range l.Spec.Inputs {
+		a.usage.InputBytes += f.Size
+	}
+	a.usage.CopiedBytes = l.Ahead
 	for _, f := range l.Fetch {
 		staged = staged.Add(r.cfg.Platform.MoveTime(f.Spec.Size, f.From, l.Node))
 		a.usage.CopiedBytes += f.Spec.Size

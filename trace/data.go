@@ -1,0 +1,44 @@
+package trace
+
+import "github.com/goccy/go-yaml/ast"
+
+// Data says where the input files of workflows lie when they arrive. Each has a row of blocks, and each block replicas on some nodes:
+//
+//	data: {placement: hdfs, block: 128MiB, replicas: 3}       # these are the defaults where there is the key
+//
+// placement is hdfs (first replica on any node, second in another group, third in the group of the second), random (different nodes, each
+// as likely), or everywhere (every node has every file, as without the key). What is drawn is a function of the seed of the workload.
+type Data struct {
+	Placement string // hdfs, random or everywhere
+	Block     int64  // bytes, before --size-scale; larger files are split
+	Replicas  int    // of each block
+}
+
+func (y *yamlDoc) data(to **Data) func(ast.Node) {
+	return func(v ast.Node) {
+		d := &Data{Placement: "hdfs", Block: 128 << 20, Replicas: 3}
+		given := map[string]bool{}
+		only := func(name string, read func(ast.Node)) yamlKey {
+			return yamlKey{name, func(v ast.Node) { given[name] = true; read(v) }}
+		}
+		if !y.keyed(v, "data", []yamlKey{
+			{"placement", func(v ast.Node) {
+				switch d.Placement = y.text(v); d.Placement {
+				case "hdfs", "random", "everywhere":
+				default:
+					y.faults.fail("bad-value", y.line(v), "", "placement is %q, but has to be hdfs, random or everywhere", d.Placement)
+				}
+			}},
+			only("block", y.amount(&d.Block, "block", "")),
+			only("replicas", y.count(&d.Replicas, "replicas", 1, maxNodes)),
+		}) {
+			return
+		}
+		for _, name := range []string{"block", "replicas"} {
+			if given[name] && d.Placement == "everywhere" {
+				y.faults.fail("bad-value", y.line(v), "", "data: %s is not for placement everywhere", name)
+			}
+		}
+		*to = d
+	}
+}
