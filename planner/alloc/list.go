@@ -58,30 +58,39 @@ func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) 
 				continue
 			}
 		}
-		site, ok := c.Site(t, n)
-		if !ok || site.From > c.Now() {
-			// A queue of eligible tasks meets this only where copies overlap other work: the place is kept until they are there.
-			if err := l.ahead(c, t, site, ok); err != nil {
-				return err
-			}
-			q.Take(c, t)
-			continue
+		ok, err := begin(c, t, n)
+		if err != nil {
+			return err
 		}
-		if err := c.Draft.Reserve(segment(t, site, c.Now())); errors.Is(err, planner.ErrFull) {
-			// Free now, but promised to a task whose inputs are on the way.
-			c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
+		if !ok {
 			q.Defer(c, t)
 			continue
-		} else if err != nil {
-			return err
 		}
 		q.Take(c, t)
 	}
 	return nil
 }
 
-// ahead plans t where its inputs are earliest together, so that they are copied there while the node works on.
-func (l *List) ahead(c *planner.Cycle, t planner.TaskID, site planner.Site, ok bool) error {
+// begin starts an eligible task on n, where it has room now. Where copies overlap other work and its inputs are elsewhere it is planned to
+// start when they are there, so that they are copied while the node works on. False: what is free is promised to such a task.
+func begin(c *planner.Cycle, t planner.TaskID, n planner.NodeID) (bool, error) {
+	site, ok := c.Site(t, n)
+	if !ok || site.From > c.Now() {
+		if err := ahead(c, t, site, ok); err != nil {
+			return false, err
+		}
+		return true, nil
+	}
+	err := c.Draft.Reserve(segment(t, site, c.Now()))
+	if errors.Is(err, planner.ErrFull) {
+		c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ahead plans t where its inputs are earliest together.
+func ahead(c *planner.Cycle, t planner.TaskID, site planner.Site, ok bool) error {
 	if !ok {
 		return fmt.Errorf("task %d is eligible but cannot be placed on node %d", t, site.Node)
 	}

@@ -22,7 +22,7 @@ type Row struct {
 }
 
 // Param is a parameter of a policy. Values has what may be chosen, the default first: words, or a number and the range "min..max" that it
-// is from.
+// is from; "N/N/…" is a list of whole numbers from 1 to a million.
 type Param struct {
 	Name   string
 	Values []string
@@ -33,6 +33,9 @@ type Param struct {
 func (p *Param) Check(v string) error {
 	var ranges bool
 	for _, known := range p.Values {
+		if known == list && isList(v) {
+			return nil
+		}
 		low, high, isRange := strings.Cut(known, "..")
 		if !isRange {
 			if v == known {
@@ -52,6 +55,17 @@ func (p *Param) Check(v string) error {
 	return fmt.Errorf("%s=%q: choose one of %s", p.Name, v, strings.Join(p.Values, ", "))
 }
 
+const list = "N/N/…"
+
+func isList(v string) bool {
+	for _, part := range strings.Split(v, "/") {
+		if n, err := strconv.Atoi(part); err != nil || n < 1 || n > 1_000_000 {
+			return false
+		}
+	}
+	return true
+}
+
 // Params has the chosen value of every parameter of a row.
 type Params map[string]string
 
@@ -68,7 +82,7 @@ func number(s string) float64 {
 
 // Table lists all policies, family by family.
 func Table() []Row {
-	return slices.Concat(dynamic(), planned())
+	return slices.Concat(dynamic(), planned(), tenants())
 }
 
 // Parse makes the policy that spec names: "heft", or with parameters "gbf:pick=first". A word alone, as in "gbf:first", is the value of the

@@ -9,10 +9,18 @@ import (
 
 // Drop forgets the plan: the rest of the pipeline makes a new one. Where copies overlap other work it keeps the places that eligible
 // tasks were given while their inputs are on the way, and starts them once these are there.
-type Drop struct{}
+type Drop struct {
+	// Requeue is given the tasks that lose a place; nil where the queue still has them.
+	Requeue Requeuer
+}
+
+// Requeuer is a queue that takes back tasks which lost their place.
+type Requeuer interface {
+	Add(c *planner.Cycle, t planner.TaskID)
+}
 
 // Retain implements planner.Retainer.
-func (Drop) Retain(c *planner.Cycle) error {
+func (d Drop) Retain(c *planner.Cycle) error {
 	if c.Draft.Plans() == 0 {
 		return nil
 	}
@@ -28,6 +36,9 @@ func (Drop) Retain(c *planner.Cycle) error {
 	}
 	for _, t := range lost {
 		c.Draft.Release(t)
+		if d.Requeue != nil {
+			d.Requeue.Add(c, t)
+		}
 	}
 	for _, t := range waiting {
 		if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) && !errors.Is(err, planner.ErrFull) {
@@ -41,11 +52,7 @@ func (Drop) Retain(c *planner.Cycle) error {
 // followed in its order: on each node the tasks planned first have the first claim on what is free, start as soon as they can, before
 // their planned start too, and what they claim is not given to later ones (Ilyushkin and Epema 2018, section on plan-based policies:
 // a processor looks only at its next planned task).
-type Float struct {
-	Requeue interface {
-		Add(c *planner.Cycle, t planner.TaskID)
-	}
-}
+type Float struct{ Requeue Requeuer }
 
 // Retain implements planner.Retainer.
 func (f Float) Retain(c *planner.Cycle) error {

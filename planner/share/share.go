@@ -96,11 +96,12 @@ type claim struct {
 }
 
 type account struct {
-	used  unit.Vector
-	next  unit.Vector // demand of the next task
-	share Fraction
-	ask   Fraction // share of the next demand alone
-	pos   int32    // in the heap, and one; 0 if it is not there
+	used   unit.Vector
+	next   unit.Vector // demand of the next task
+	share  Fraction
+	ask    Fraction // share of the next demand alone
+	weight int64    // what shares are divided by; 0: 1
+	pos    int32    // in the heap, and one; 0 if it is not there
 }
 
 // New returns a ledger in which nobody has anything of total.
@@ -114,7 +115,7 @@ func (l *Ledger) Resize(total unit.Vector) {
 	l.total = total
 	for i := range l.tenants {
 		a := &l.tenants[i]
-		a.share, a.ask = l.rule.Of(a.used, total), l.rule.Of(a.next, total)
+		a.share, a.ask = l.of(a, a.used), l.of(a, a.next)
 	}
 	for i := range l.heap {
 		l.heap[i].share = l.tenants[l.heap[i].tenant].share.Value()
@@ -127,8 +128,32 @@ func (l *Ledger) Resize(total unit.Vector) {
 // Used returns what tenant m has.
 func (l *Ledger) Used(m planner.TenantID) unit.Vector { return l.at(m).used }
 
+// Wants returns the demand of the next task of tenant m, as it was told last.
+func (l *Ledger) Wants(m planner.TenantID) unit.Vector { return l.at(m).next }
+
 // Share returns the share of tenant m.
 func (l *Ledger) Share(m planner.TenantID) Fraction { return l.at(m).share }
+
+// Weigh says that tenant m is entitled to weight times as much as one of weight 1: its shares are divided by that. Weights are from 1 to
+// a million, and stay.
+func (l *Ledger) Weigh(m planner.TenantID, weight int64) {
+	a := l.at(m)
+	a.weight = weight
+	a.share, a.ask = l.of(a, a.used), l.of(a, a.next)
+	l.fix(a)
+}
+
+func (l *Ledger) of(a *account, v unit.Vector) Fraction {
+	f := l.rule.Of(v, l.total)
+	if a.weight > 1 {
+		if hi, lo := bits.Mul64(uint64(f.Den), uint64(a.weight)); hi == 0 && lo <= math.MaxInt64 {
+			f.Den = int64(lo)
+		} else { // of amounts above 2^43
+			f.Num /= a.weight
+		}
+	}
+	return f
+}
 
 // Add gives v to tenant m; a negative v takes it back.
 func (l *Ledger) Add(m planner.TenantID, v unit.Vector) {
@@ -161,12 +186,12 @@ func (l *Ledger) Serve(m planner.TenantID, given, next unit.Vector) {
 
 func (a *account) add(v unit.Vector, l *Ledger) {
 	a.used = a.used.Add(v)
-	a.share = l.rule.Of(a.used, l.total)
+	a.share = l.of(a, a.used)
 }
 
 func (a *account) want(demand unit.Vector, l *Ledger) {
 	if a.next != demand {
-		a.next, a.ask = demand, l.rule.Of(demand, l.total)
+		a.next, a.ask = demand, l.of(a, demand)
 	}
 }
 

@@ -91,6 +91,29 @@ func TestDominantResourceTakesTheFirstOfEquals(t *testing.T) {
 	}
 }
 
+func TestWeightsDivideShares(t *testing.T) {
+	l := share.New(unit.Vector{100, 0, 0}, share.Enhanced(1))
+	l.Weigh(0, 3)
+	var order []planner.TenantID
+	for m := range planner.TenantID(2) {
+		l.Want(m, unit.Vector{1})
+	}
+	for range 8 {
+		m, _ := l.Least()
+		order = append(order, m)
+		l.Add(m, unit.Vector{1})
+	}
+	if !slices.Equal(order, []planner.TenantID{0, 1, 0, 0, 0, 1, 0, 0}) {
+		t.Errorf("served in the order %v, expected three times as often the tenant of weight 3", order)
+	}
+	huge := share.New(unit.Vector{0, 1 << 62, 0}, share.Enhanced(1))
+	huge.Weigh(1, 1_000_000)
+	huge.Add(1, unit.Vector{0, 1 << 61, 0})
+	if got := huge.Share(1).Value(); got < 0.4e-6 || got > 0.6e-6 {
+		t.Errorf("share of half at weight a million is %v", got)
+	}
+}
+
 // The ledger answers what a search through all tenants answers, whatever happens.
 func TestLedgerFindsTheLeastShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

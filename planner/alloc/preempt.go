@@ -1,0 +1,141 @@
+package alloc
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gantry/planner"
+	"gantry/planner/share"
+	"gantry/planner/unit"
+)
+
+// victim is a running task that may have to make room.
+type victim struct {
+	task  planner.TaskID
+	rank  int // low priority and alike first
+	since planner.Time
+	frees unit.Vector
+}
+
+// makeRoom is the preemption phase of PDSonQueue (3DSF, section 7.3, Algorithm 5, lines 16 to 27) for an urgent task that fits nowhere. If
+// the next task to end on some node makes room for it in time, it waits for that; else regular tasks are preempted where the least of
+// them has to go, the newest first. What is free on the node where it waits is kept for it.
+func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
+	task := c.Task(t)
+	slack, _ := q.Slack(c, t)
+	total := totalOf(c)
+	like := share.Dominant(task.Need, total)
+	waitFor, soon, first := planner.NodeID(planner.None), unit.Never, planner.NodeID(planner.None)
+	at, best := planner.NodeID(planner.None), []victim(nil)
+	fits := unit.Never
+	for i := range c.Nodes() {
+		n := planner.NodeID(i)
+		if a.closed[n] || !task.Need.Fits(c.Capacity(n)) {
+			continue
+		}
+		if ends := a.room.on(c, n); len(ends) > 0 && ends[0].at < soon && ends[0].at.Sub(c.Now()) <= slack &&
+			task.Need.Fits(c.Draft.Free(n).Add(ends[0].hold)) {
+			waitFor, soon = n, ends[0].at
+		}
+		if from := a.room.at(c, n, task.Need); from < fits || first == planner.None {
+			first, fits = n, from
+		}
+		if v, ok := a.victims(c, n, task.Need, like, total); ok && (best == nil || cheaper(v, best)) {
+			at, best = n, v
+		}
+	}
+	if waitFor == planner.None && at != planner.None && slack >= 0 {
+		return a.preempt(c, q, t, at, best)
+	}
+	if waitFor == planner.None {
+		waitFor = first // too late or nothing to preempt: it waits where it fits first
+	}
+	if waitFor == planner.None { // every node that could hold it is kept for others
+		a.misfit(c, t)
+		q.Defer(c, t)
+		return nil
+	}
+	a.misfit(c, t)
+	a.close(waitFor)
+	q.Take(c, t)
+	q.Return(c, t)
+	return nil
+}
+
+// preempt makes room for t on n.
+func (a *Tenants) preempt(c *planner.Cycle, q Tenancy, t planner.TaskID, n planner.NodeID, victims []victim) error {
+	for _, v := range victims {
+		how := a.Preempt
+		if err := c.Draft.Preempt(v.task, how); err != nil {
+			return err
+		}
+		c.Note(planner.Note{Topic: "preemption", Workflow: c.Task(v.task).Workflow, Task: v.task, At: c.Now(),
+			Text: fmt.Sprintf("makes room on %s for task %d of workflow %d, which has a deadline", c.Nodes()[n].Name, t, c.Task(t).Workflow)})
+	}
+	q.Take(c, t)
+	ok, err := begin(c, t, n)
+	if err == nil && !ok {
+		q.Return(c, t)
+	}
+	return err
+}
+
+// victims returns the running regular tasks on n that make room for need, in the order of the paper: low priority with the same dominant
+// resource, other low priority, high priority with the same one, other high priority; the newest first in each. Tasks of deadline jobs
+// are never among them.
+func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, like unit.Dim, total unit.Vector) ([]victim, bool) {
+	var all []victim
+	for _, id := range c.Active(n) {
+		att := c.Attempt(id)
+		job := c.Workflow(c.Task(att.Task).Workflow)
+		seg, ok := c.Draft.Of(att.Task)
+		if !ok || seg.Kind != planner.Active || job.Class == planner.Deadline || c.Phase(att.Task) != planner.Running {
+			continue
+		}
+		v := victim{task: att.Task, since: att.Started, frees: att.Hold}
+		if a.Preempt == planner.Suspend {
+			v.frees = att.Hold.Sub(att.Hold.Keep(c.Nodes()[n].Keeps))
+		}
+		if job.Class != planner.Low {
+			v.rank = 2
+		}
+		if share.Dominant(att.Hold, total) != like {
+			v.rank++
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(x, y victim) int {
+		return cmp.Or(cmp.Compare(x.rank, y.rank), -cmp.Compare(x.since, y.since), -cmp.Compare(x.task, y.task))
+	})
+	free := c.Draft.Free(n)
+	for i := range all {
+		if free = free.Add(all[i].frees); need.Fits(free) {
+			return all[:i+1], true
+		}
+	}
+	return nil, false
+}
+
+// cheaper reports whether it is better to preempt v than w: fewer of high priority, then fewer.
+func cheaper(v, w []victim) bool {
+	high := func(list []victim) (n int) {
+		for _, x := range list {
+			if x.rank >= 2 {
+				n++
+			}
+		}
+		return n
+	}
+	if hv, hw := high(v), high(w); hv != hw {
+		return hv < hw
+	}
+	return len(v) < len(w)
+}
+
+func totalOf(c *planner.Cycle) (total unit.Vector) {
+	for n := range c.Nodes() {
+		total = total.Add(c.Capacity(planner.NodeID(n)))
+	}
+	return total
+}

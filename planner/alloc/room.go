@@ -1,0 +1,42 @@
+package alloc
+
+import (
+	"cmp"
+	"slices"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// room tells when nodes are believed to have room.
+type room struct{ ends []release }
+
+// at returns when need is believed to be free on n as what runs there ends, in the order in which it is believed to; Never if it is not.
+func (r *room) at(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
+	if !need.Fits(c.Capacity(n)) {
+		return unit.Never
+	}
+	free := c.Draft.Free(n)
+	if need.Fits(free) {
+		return c.Now()
+	}
+	for _, e := range r.on(c, n) {
+		if free = free.Add(e.hold); need.Fits(free) {
+			return e.at
+		}
+	}
+	return unit.Never
+}
+
+// on returns what ends on n, by the time at which it is believed to.
+func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
+	r.ends = r.ends[:0]
+	for _, a := range c.Active(n) {
+		att := c.Attempt(a)
+		if seg, ok := c.Draft.Of(att.Task); ok && seg.Kind == planner.Active {
+			r.ends = append(r.ends, release{c.Draft.ActiveEnd(att.Task), att.Hold})
+		}
+	}
+	slices.SortFunc(r.ends, func(x, y release) int { return cmp.Compare(x.at, y.at) })
+	return r.ends
+}

@@ -1,0 +1,247 @@
+package alloc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Tenancy is the queue that Tenants serves.
+type Tenancy interface {
+	planner.Queue
+	// Return takes back a task that was taken and found no place in this round.
+	Return(c *planner.Cycle, t planner.TaskID)
+	// Urgent reports whether the task that Next returned last comes before all others for its deadline.
+	Urgent() bool
+	// Slack returns how long t may still wait for its job to end in time; false where it has no urgency.
+	Slack(c *planner.Cycle, t planner.TaskID) (time.Duration, bool)
+	// Sibling returns a task alike to the one that Next returned last that holds returns true for, or that task.
+	Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner.TaskID) bool) planner.TaskID
+	// Gave says that a task found a place without being taken.
+	Gave(c *planner.Cycle, t planner.TaskID)
+}
+
+// Tenants starts the tasks of a Tenancy now, one after the other. It makes room for urgent ones by preemption, lets suspended ones go on
+// where they are, and puts tasks that read much where their data is.
+type Tenants struct {
+	// Preempt is what becomes of tasks that make room for those of deadline jobs; 0: none do.
+	Preempt planner.Vacate
+	// Data puts tasks where their data is; nil: every task goes to the fastest node with room (the lowest id among equals).
+	Data *Locality
+	// Turns lets nodes ask for work in turn, each for a task of the first job whose data it holds if there is one, as the heartbeats of
+	// YARN's nodes do; without Data.
+	Turns bool
+
+	closed []bool // by node: what is free there is kept for a task that waits for more
+	shut   int    // how many are
+	turn   int
+	batch  []candidate
+	room   room
+}
+
+// candidate is a task that was taken from the queue.
+type candidate struct {
+	task   planner.TaskID
+	urgent bool
+	placed bool
+}
+
+// Allocate implements planner.Allocator.
+func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Queue) error {
+	q := queue.(Tenancy)
+	if !c.Platform().Overlapped {
+		c.Settle() // starts free nothing, and what preemption frees comes as news
+	}
+	a.closed = append(a.closed[:0], make([]bool, len(c.Nodes()))...)
+	a.shut = 0
+	most := 1
+	if a.Data != nil {
+		most = a.Data.Batch(c)
+	}
+	for a.Preempt != 0 || c.Draft.AnyFree() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		before := c.Draft.Dues() + c.Draft.Plans()
+		if err := a.gather(c, q, most); err != nil {
+			return err
+		}
+		if len(a.batch) == 0 {
+			return nil
+		}
+		if a.Data != nil {
+			if err := a.Data.place(c, a, q); err != nil {
+				return err
+			}
+		}
+		for i := range a.batch {
+			if b := &a.batch[i]; !b.placed {
+				if err := a.anywhere(c, q, b); err != nil {
+					return err
+				}
+			}
+		}
+		if c.Draft.Dues()+c.Draft.Plans() == before {
+			return nil // all of them wait: a round looks no further
+		}
+	}
+	return nil
+}
+
+// gather takes the next tasks that there is room for, most of them at most. What goes on where it is starts at once.
+func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
+	a.batch = a.batch[:0]
+	for len(a.batch) < most {
+		t, ok := q.Next(c)
+		if !ok {
+			return nil
+		}
+		if c.Phase(t) == planner.Suspended {
+			if err := a.resume(c, q, t); err != nil {
+				return err
+			}
+			continue
+		}
+		need := c.Task(t).Need
+		switch {
+		case a.fastest(c, need) != planner.None:
+			if a.Turns {
+				if err := a.inTurn(c, q, t); err != nil {
+					return err
+				}
+				continue
+			}
+			urgent := q.Urgent()
+			q.Take(c, t)
+			a.batch = append(a.batch, candidate{task: t, urgent: urgent})
+		case a.Preempt != 0 && q.Urgent() && a.shut < len(a.closed):
+			if err := a.makeRoom(c, q, t); err != nil {
+				return err
+			}
+		default:
+			a.misfit(c, t)
+			q.Defer(c, t)
+		}
+	}
+	return nil
+}
+
+func (a *Tenants) misfit(c *planner.Cycle, t planner.TaskID) {
+	need := c.Task(t).Need
+	if n := c.Draft.Fastest(need); n != planner.None {
+		c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
+		return
+	}
+	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(need), Node: planner.None})
+}
+
+// fastest returns the fastest open node with room for need, the lowest id among equals; None if there is none.
+func (a *Tenants) fastest(c *planner.Cycle, need unit.Vector) planner.NodeID {
+	n := c.Draft.Fastest(need)
+	if n == planner.None || a.shut == 0 || !a.closed[n] {
+		return n
+	}
+	best := planner.NodeID(planner.None)
+	for i := range c.Nodes() {
+		if n := planner.NodeID(i); a.open(c, n, need) && (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) {
+			best = n
+		}
+	}
+	return best
+}
+
+// open reports whether need is free on n, and not kept for others.
+func (a *Tenants) open(c *planner.Cycle, n planner.NodeID, need unit.Vector) bool {
+	return !a.closed[n] && need.Fits(c.Draft.Free(n))
+}
+
+// close keeps what is free on n for a task that waits there for more.
+func (a *Tenants) close(n planner.NodeID) {
+	if !a.closed[n] {
+		a.closed[n] = true
+		a.shut++
+	}
+}
+
+// anywhere starts a task on the fastest open node; where others took the room it waits.
+func (a *Tenants) anywhere(c *planner.Cycle, q Tenancy, b *candidate) error {
+	n := a.fastest(c, c.Task(b.task).Need)
+	if n == planner.None {
+		a.misfit(c, b.task)
+		q.Return(c, b.task)
+		return nil
+	}
+	return a.put(c, q, b, n)
+}
+
+// put starts a task of the batch on n.
+func (a *Tenants) put(c *planner.Cycle, q Tenancy, b *candidate, n planner.NodeID) error {
+	ok, err := begin(c, b.task, n)
+	if err != nil {
+		return err
+	}
+	b.placed = ok
+	if !ok {
+		q.Return(c, b.task)
+		b.placed = true // it has its answer
+	}
+	return nil
+}
+
+// inTurn gives the task that Next returned last, or one like it whose data lies there, to the next node in turn.
+func (a *Tenants) inTurn(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
+	need := c.Task(t).Need
+	for k := range c.Nodes() {
+		n := planner.NodeID((a.turn + k) % len(c.Nodes()))
+		if !a.open(c, n, need) {
+			continue
+		}
+		a.turn = int(n) + 1
+		s := q.Sibling(c, t, func(s planner.TaskID) bool { return holdsAll(c, c.Task(s), n) })
+		ok, err := begin(c, s, n)
+		switch {
+		case err != nil:
+			return err
+		case s != t && ok:
+			q.Gave(c, s)
+		default:
+			q.Take(c, t)
+			if !ok {
+				q.Return(c, t)
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+func holdsAll(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
+	for _, f := range t.Inputs {
+		if !c.Has(n, f) {
+			return false
+		}
+	}
+	return true
+}
+
+// resume lets a suspended task go on. One that has no room yet keeps what becomes free on its node from tasks after it.
+func (a *Tenants) resume(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
+	att := c.Attempt(c.Current(t))
+	left := c.Est.Remaining(c.Task(t), &c.Nodes()[att.Node], c.Ran(c.Current(t)))
+	q.Take(c, t)
+	if !a.closed[att.Node] {
+		err := c.Draft.Reserve(planner.Segment{Task: t, Node: att.Node, Hold: att.Hold, Start: c.Now(), End: c.Now().Add(max(1, left))})
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, planner.ErrFull) {
+			return err
+		}
+		a.close(att.Node)
+	}
+	q.Return(c, t)
+	return nil
+}

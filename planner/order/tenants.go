@@ -1,0 +1,486 @@
+package order
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/rank"
+	"gantry/planner/share"
+	"gantry/planner/unit"
+)
+
+// Urgency is the order in which tasks of deadline jobs are served.
+type Urgency uint8
+
+const (
+	NoUrgency Urgency = iota // like tasks of any other job
+	EMWTF                    // earliest maximal waiting time first: deadline less what is still to run (3DSF, section 7.1)
+	EDF                      // earliest deadline first
+)
+
+// Tenants is the queue of the jobs of several tenants: tasks of deadline jobs by urgency (3DSF, section 7), then suspended ones in the
+// order of their suspension, then the rest, first come, first served by job, of the tenant with the least share where shares count
+// (3DSF, section 5). Tasks are kept apart in lanes: one that does not fit holds back those behind it in its lane only.
+type Tenants struct {
+	Urgency Urgency
+	// Late lets deadline jobs that cannot end in time any more keep their place; else they take turns with regular jobs.
+	Late bool
+	// Split makes a lane for each dominant resource: the intensive sub-queues of PDSonQueue.
+	Split bool
+	// Rule makes tenants take turns by their shares; nil: first come, first served over all.
+	Rule *share.Rule
+	// OnMisfit says whether tasks behind a regular one that does not fit are looked at in this round.
+	OnMisfit share.OnMisfit
+	// Member says who a job counts for; nil: its tenant.
+	Member func(w *planner.Workflow) planner.TenantID
+	// Weight is what a member's shares are divided by; nil: 1.
+	Weight func(m planner.TenantID) int64
+	// Capped keeps every member within its part of the total: its weight over those of all that have come.
+	Capped bool
+	Ranks  *rank.Upward
+
+	lanes   []lane // three of deadline tasks, then three of each member
+	waits   []wait // by task
+	ledger  *share.Ledger
+	total   unit.Vector
+	has     []unit.Vector // by attempt: what it holds in the ledger
+	weights int64
+	given   []gift             // of this round: events will tell of it
+	stale   []planner.TenantID // whose next task may be another than the ledger knows
+	parked  []planner.TaskID
+	next    int // in parked
+	back    []planner.TaskID
+	round   int64
+	stopped bool // nothing behind a misfit is looked at
+	level   level
+	at      int // lane of the task that Next returned last
+}
+
+type level uint8
+
+const (
+	urgent level = iota
+	resuming
+	regular
+)
+
+// wait is what is known of a task that wants a place.
+type wait struct {
+	key    int64 // order within its lane
+	latest int64 // start, for its job to end in time
+	lane   int32 // and one; 0: none
+	parked bool
+}
+
+type gift struct {
+	member planner.TenantID
+	amount unit.Vector
+}
+
+// lane is a heap by key, then task.
+type lane struct {
+	heap   []planner.TaskID
+	passed int64 // round in which a task of it did not fit
+}
+
+const kinds = int(unit.Dims) // lanes of a member
+
+func (q *Tenants) member(c *planner.Workflow) planner.TenantID {
+	switch {
+	case q.Rule == nil:
+		return 0
+	case q.Member != nil:
+		return q.Member(c)
+	}
+	return c.Tenant
+}
+
+// Update implements planner.Queue.
+func (q *Tenants) Update(c *planner.Cycle) {
+	q.round++
+	q.stopped, q.next = false, 0
+	if q.Ranks != nil {
+		q.Ranks.Update(c)
+	}
+	q.know(c.View)
+	for _, g := range q.given {
+		q.ledger.Add(g.member, unit.Vector{}.Sub(g.amount))
+	}
+	q.given = q.given[:0]
+	if n := c.View.Tasks() - len(q.waits); n > 0 {
+		q.waits = append(q.waits, make([]wait, n)...)
+	}
+	q.parked = slices.DeleteFunc(q.parked, func(t planner.TaskID) bool {
+		gone := !q.wantsBack(c, t)
+		if gone {
+			q.waits[t].parked = false
+		}
+		return gone
+	})
+	for _, t := range q.back {
+		q.Add(c, t)
+	}
+	q.back = q.back[:0]
+	for _, t := range c.News.Ready {
+		q.Add(c, t)
+	}
+	for _, m := range q.stale {
+		q.refresh(c, m)
+	}
+	q.stale = q.stale[:0]
+}
+
+// know keeps the total of the nodes and makes the ledger when it is first needed.
+func (q *Tenants) know(v planner.View) {
+	var total unit.Vector
+	for n := range v.Nodes() {
+		total = total.Add(v.Capacity(planner.NodeID(n)))
+	}
+	switch {
+	case q.Rule == nil:
+	case q.ledger == nil:
+		q.ledger = share.New(total, *q.Rule)
+	default:
+		q.ledger.Resize(total)
+	}
+	q.total = total
+	if len(q.lanes) == 0 {
+		q.lanes = make([]lane, kinds)
+	}
+}
+
+// welcome makes the lanes of members up to m.
+func (q *Tenants) welcome(m planner.TenantID) {
+	for len(q.lanes) < kinds*(int(m)+2) {
+		k, weight := planner.TenantID(len(q.lanes)/kinds-1), int64(1)
+		q.lanes = append(q.lanes, make([]lane, kinds)...)
+		if q.Weight != nil {
+			weight = q.Weight(k)
+		}
+		q.weights += weight
+		if q.ledger != nil {
+			q.ledger.Weigh(k, weight)
+		}
+	}
+}
+
+func (q *Tenants) wantsBack(c *planner.Cycle, t planner.TaskID) bool {
+	return c.Phase(t) == planner.Suspended || c.Phase(t) == planner.Ready && q.waits[t].parked
+}
+
+// Add lets a task enter that wants a place; one that is there stays as it is.
+func (q *Tenants) Add(c *planner.Cycle, t planner.TaskID) {
+	w := &q.waits[t]
+	if w.lane > 0 || w.parked || !c.Unplaced(t) || c.Phase(t) == planner.Suspended {
+		return
+	}
+	task := c.Task(t)
+	job := c.Workflow(task.Workflow)
+	d := unit.Dim(0)
+	if q.Split {
+		d = share.Dominant(task.Need, q.total)
+	}
+	w.latest = math.MaxInt64
+	if q.Urgency != NoUrgency && job.Class == planner.Deadline && job.Due != unit.Never {
+		w.latest = int64(job.Due) - int64(q.Ranks.Of(task))
+		if q.Late || w.latest >= int64(c.Now()) {
+			w.key = w.latest
+			if q.Urgency == EDF {
+				w.key = int64(job.Due)
+			}
+			q.push(int(d), t)
+			return
+		}
+	}
+	q.enterRegular(c, t, job, d)
+}
+
+func (q *Tenants) enterRegular(c *planner.Cycle, t planner.TaskID, job *planner.Workflow, d unit.Dim) {
+	m := q.member(job)
+	q.welcome(m)
+	q.waits[t].key = int64(job.ID)
+	q.push(kinds*(int(m)+1)+int(d), t)
+	q.refresh(c, m)
+}
+
+// head returns the lane with the first task of lanes that are not passed over; -1 if there is none.
+func (q *Tenants) head(c *planner.Cycle, first int) int {
+	best := -1
+	for i := first; i < first+kinds && i < len(q.lanes); i++ {
+		l := &q.lanes[i]
+		if l.passed == q.round {
+			continue
+		}
+		for len(l.heap) > 0 && !c.Unplaced(l.heap[0]) { // it ended, or found a place by another way
+			q.pop(i)
+		}
+		if len(l.heap) > 0 && (best < 0 || q.less(l.heap[0], q.lanes[best].heap[0])) {
+			best = i
+		}
+	}
+	return best
+}
+
+// refresh tells the ledger what a member wants next.
+func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
+	if q.ledger == nil {
+		return
+	}
+	if i := q.head(c, kinds*(int(m)+1)); i >= 0 && !q.capped(c, m, i) {
+		q.ledger.Want(m, c.Task(q.lanes[i].heap[0]).Need)
+	} else {
+		q.ledger.Content(m)
+	}
+}
+
+// capped reports whether the next task of a member would bring it above what it is guaranteed.
+func (q *Tenants) capped(c *planner.Cycle, m planner.TenantID, lane int) bool {
+	if !q.Capped {
+		return false
+	}
+	weight := int64(1)
+	if q.Weight != nil {
+		weight = q.Weight(m)
+	}
+	f := q.Rule.Of(q.ledger.Used(m).Add(c.Task(q.lanes[lane].heap[0]).Need), q.total)
+	return f.Compare(share.Fraction{Num: weight, Den: q.weights}) > 0
+}
+
+// Next implements planner.Queue.
+func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
+	for {
+		i := q.head(c, 0)
+		if i < 0 {
+			break
+		}
+		t := q.lanes[i].heap[0]
+		if !q.Late && q.waits[t].latest < int64(c.Now()) {
+			q.pop(i)
+			q.enterRegular(c, t, c.Workflow(c.Task(t).Workflow), unit.Dim(i))
+			continue
+		}
+		q.level, q.at = urgent, i
+		return t, true
+	}
+	for ; q.next < len(q.parked); q.next++ {
+		if t := q.parked[q.next]; q.wantsBack(c, t) && c.Unplaced(t) {
+			q.level = resuming
+			return t, true
+		}
+	}
+	q.level = regular
+	if q.stopped {
+		return planner.None, false
+	}
+	m := planner.TenantID(0)
+	if q.ledger != nil {
+		for {
+			var ok bool
+			if m, ok = q.ledger.Least(); !ok {
+				return planner.None, false
+			}
+			if i := q.head(c, kinds*(int(m)+1)); i >= 0 && c.Task(q.lanes[i].heap[0]).Need == q.ledger.Wants(m) && !q.capped(c, m, i) {
+				break
+			}
+			q.refresh(c, m) // what it wanted found a place by another way
+		}
+	}
+	i := q.head(c, kinds*(int(m)+1))
+	if i < 0 {
+		return planner.None, false
+	}
+	q.at = i
+	return q.lanes[i].heap[0], true
+}
+
+// Take implements planner.Queue.
+func (q *Tenants) Take(c *planner.Cycle, t planner.TaskID) {
+	q.give(c, t, +1)
+	if q.level == resuming {
+		q.next++
+		return
+	}
+	q.pop(q.at)
+	if q.level == regular {
+		q.refresh(c, q.member(c.Workflow(c.Task(t).Workflow)))
+	}
+}
+
+// Return takes back a task that was taken and found no place in this round.
+func (q *Tenants) Return(c *planner.Cycle, t planner.TaskID) {
+	q.give(c, t, -1)
+	q.back = append(q.back, t)
+}
+
+// Defer implements planner.Queue: the lane of the task is passed over, or all that is behind it.
+func (q *Tenants) Defer(c *planner.Cycle, t planner.TaskID) {
+	switch q.level {
+	case resuming:
+		q.next++
+		return
+	case regular:
+		if q.OnMisfit == share.Stop {
+			q.stopped = true
+			return
+		}
+	}
+	q.lanes[q.at].passed = q.round
+	if q.level == regular {
+		m := q.member(c.Workflow(c.Task(t).Workflow))
+		q.refresh(c, m)
+		q.stale = append(q.stale, m)
+	}
+}
+
+// Urgent reports whether the task that Next returned last comes before all others for its deadline.
+func (q *Tenants) Urgent() bool { return q.level == urgent }
+
+// Slack returns how long a task may still wait for its job to end in time: the maximal waiting time of 3DSF, section 7.1; false where it
+// has no urgency.
+func (q *Tenants) Slack(c *planner.Cycle, t planner.TaskID) (time.Duration, bool) {
+	if l := q.waits[t].latest; l != math.MaxInt64 && l != 0 {
+		return planner.Time(l).Sub(c.Now()), true
+	}
+	return 0, false
+}
+
+// Sibling returns another task of the same job and need, among the first few of the lane of t, that holds returns true for; t itself
+// where there is none.
+func (q *Tenants) Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner.TaskID) bool) planner.TaskID {
+	const few = 32
+	if q.level != regular || holds(t) {
+		return t
+	}
+	task, heap := c.Task(t), q.lanes[q.at].heap
+	for _, s := range heap[:min(few, len(heap))] {
+		if other := c.Task(s); other.Workflow == task.Workflow && other.Need == task.Need && c.Unplaced(s) && holds(s) {
+			return s
+		}
+	}
+	return t
+}
+
+// Gave says that a task found a place without being taken.
+func (q *Tenants) Gave(c *planner.Cycle, t planner.TaskID) {
+	q.give(c, t, +1)
+	q.refresh(c, q.member(c.Workflow(c.Task(t).Workflow)))
+}
+
+// give counts what a task will hold for its member, until events tell.
+func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
+	if q.ledger == nil {
+		return
+	}
+	need := c.Task(t).Need
+	if a := c.Current(t); a != planner.None { // suspended: it has some of it
+		need = need.Sub(q.has[a])
+	}
+	if sign < 0 {
+		need = unit.Vector{}.Sub(need)
+	}
+	m := q.member(c.Workflow(c.Task(t).Workflow))
+	q.ledger.Add(m, need)
+	q.given, q.stale = append(q.given, gift{m, need}), append(q.stale, m)
+}
+
+// Share returns the share of a member, as its rule has it.
+func (q *Tenants) Share(m planner.TenantID) share.Fraction { return q.ledger.Share(m) }
+
+// Observe implements planner.Observer: what is held is known from what happens, so that a replay brings it back.
+func (q *Tenants) Observe(v planner.View, e planner.Event) {
+	switch b := e.Body.(type) {
+	case *planner.PlanCommitted:
+		for i := range b.Orders {
+			if o := &b.Orders[i]; o.Kind == planner.OrderStart || o.Kind == planner.OrderResume {
+				q.holds(v, o.Attempt, o.Hold)
+			}
+		}
+	case planner.AttemptSuspended:
+		att := v.Attempt(b.Attempt)
+		q.holds(v, b.Attempt, att.Hold.Keep(v.Nodes()[att.Node].Keeps))
+		q.park(v, att.Task)
+	case *planner.AttemptExited:
+		q.holds(v, b.Attempt, unit.Vector{})
+		if t := v.Attempt(b.Attempt).Task; b.Outcome == planner.Preempted && v.Phase(t) == planner.Ready {
+			q.park(v, t)
+		}
+	}
+}
+
+func (q *Tenants) park(v planner.View, t planner.TaskID) {
+	if n := v.Tasks() - len(q.waits); n > 0 {
+		q.waits = append(q.waits, make([]wait, n)...)
+	}
+	if w := &q.waits[t]; !w.parked {
+		w.parked = true
+		q.parked = append(q.parked, t)
+	}
+}
+
+func (q *Tenants) holds(v planner.View, a planner.AttemptID, now unit.Vector) {
+	if q.Rule == nil {
+		return
+	}
+	if q.ledger == nil {
+		q.know(v)
+	}
+	if n := int(a) + 1 - len(q.has); n > 0 {
+		q.has = append(q.has, make([]unit.Vector, n)...)
+	}
+	m := q.member(v.Workflow(v.Task(v.Attempt(a).Task).Workflow))
+	q.welcome(m)
+	q.ledger.Add(m, now.Sub(q.has[a]))
+	q.has[a] = now
+	if q.Capped {
+		q.stale = append(q.stale, m)
+	}
+}
+
+func (q *Tenants) less(t, u planner.TaskID) bool {
+	if a, b := q.waits[t].key, q.waits[u].key; a != b {
+		return a < b
+	}
+	return t < u
+}
+
+func (q *Tenants) push(i int, t planner.TaskID) {
+	q.waits[t].lane = int32(i) + 1
+	h := append(q.lanes[i].heap, t)
+	k := len(h) - 1
+	for k > 0 && q.less(t, h[(k-1)/2]) {
+		h[k] = h[(k-1)/2]
+		k = (k - 1) / 2
+	}
+	h[k] = t
+	q.lanes[i].heap = h
+}
+
+func (q *Tenants) pop(i int) {
+	h := q.lanes[i].heap
+	q.waits[h[0]].lane = 0
+	last := len(h) - 1
+	t := h[last]
+	h = h[:last]
+	q.lanes[i].heap = h
+	if last == 0 {
+		return
+	}
+	k := 0
+	for {
+		j := 2*k + 1
+		if j >= last {
+			break
+		}
+		if j+1 < last && q.less(h[j+1], h[j]) {
+			j++
+		}
+		if !q.less(h[j], t) {
+			break
+		}
+		h[k] = h[j]
+		k = j
+	}
+	h[k] = t
+}

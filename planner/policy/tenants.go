@@ -1,0 +1,279 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/alloc"
+	"gantry/planner/order"
+	"gantry/planner/queueing"
+	"gantry/planner/rank"
+	"gantry/planner/retain"
+	"gantry/planner/share"
+	"gantry/planner/unit"
+)
+
+// tenancy is a policy for the jobs of several tenants. It learns what everybody holds from events, so that a replay brings it back.
+type tenancy struct {
+	planner.Pipeline
+	queue *order.Tenants
+	suite *suite // nil: none
+}
+
+func newTenancy(q *order.Tenants, a *alloc.Tenants, s *suite) *tenancy {
+	return &tenancy{Pipeline: planner.Pipeline{Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: a}, queue: q, suite: s}
+}
+
+// Plan implements planner.Policy.
+func (t *tenancy) Plan(ctx context.Context, c *planner.Cycle) error {
+	if t.suite != nil {
+		t.queue.Ranks.Update(c)
+		for _, w := range c.News.Arrived {
+			t.suite.profile(c, c.Workflow(w))
+		}
+	}
+	return t.Pipeline.Plan(ctx, c)
+}
+
+// Observe implements planner.Observer.
+func (t *tenancy) Observe(v planner.View, e planner.Event) {
+	t.queue.Observe(v, e)
+	if t.suite != nil {
+		t.suite.observe(v, e)
+	}
+}
+
+const tenantsSource = "Ru, Yang, Grundy, Keung and Li, 3DSF"
+
+// Parameters that several policies of this family share.
+var (
+	levelParam  = Param{"level", []string{"1", "1..3"}, "Lev: which of a tenant's shares counts, from the largest down"}
+	misfitParam = Param{"misfit", []string{"skip", "stop"}, "what happens when the task of the tenant with the least share does not fit: others are served, or nobody is"}
+	orderParam  = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
+	lateParam   = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more: they take turns with regular jobs, or keep their place"}
+	roomParam   = Param{"room", []string{"suspend", "requeue", "never"}, "what becomes of regular tasks that make room for deadline jobs: they are frozen where they are, or begin again; or none do"}
+	recentParam = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs that the rates of the M/M/n model are learned from"}
+	largeParam  = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
+	hopsParam   = Param{"hops", []string{"0", "0..2"}, "how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
+	batchParam  = Param{"batch", []string{"0", "0..100000"}, "tasks that are matched to nodes at once; 0: four for each node"}
+	matchParam  = Param{"match", []string{"nodes", "bytes"}, "weights of the matching: how idle the node is, or that times the part of the input that it holds"}
+)
+
+// tenants has the policies for jobs of several tenants.
+func tenants() []Row {
+	return []Row{
+		{
+			Name: "3dsf", Title: "deadlines, data locality and fair shares for many tenants", Source: tenantsSource + ", Algorithm 6",
+			About:  "The adaptive suite: tasks of deadline jobs first, by PDSonQueue, with preemption; the rest by the tenant's dominant share (DRF on CPU, memory and disk I/O); tasks with large inputs where their data is, by DLAforBT. What was chosen for a job, and why, is noted.",
+			Params: []Param{levelParam, misfitParam, orderParam, lateParam, roomParam, recentParam, largeParam, hopsParam, batchParam, matchParam},
+			New: func(p Params) planner.Policy {
+				q := urgentQueue(p)
+				q.Rule, q.OnMisfit = enhanced(p), misfit(p)
+				data := locality(p)
+				return newTenancy(q, &alloc.Tenants{Preempt: vacate(p), Data: data}, &suite{large: data, urgent: q, shares: true, rates: rates(p)})
+			},
+		},
+		{
+			Name: "pds", Title: "PDSonQueue: deadlines with preemption", Source: tenantsSource + ", section 7, Algorithm 5",
+			About:  "Tasks of deadline jobs by earliest maximal waiting time, then regular ones first come, first served, both apart by dominant resource; what a deadline job cannot wait for is taken from regular tasks, the newest of low priority first, which go on when there is room again. Expected waits by M/M/n are noted.",
+			Params: []Param{orderParam, lateParam, roomParam, recentParam},
+			New: func(p Params) planner.Policy {
+				q := urgentQueue(p)
+				return newTenancy(q, &alloc.Tenants{Preempt: vacate(p)}, &suite{urgent: q, rates: rates(p)})
+			},
+		},
+		{
+			Name: "dla", Title: "DLAforBT: data locality by matching", Source: tenantsSource + ", section 6, Algorithms 2 to 4",
+			About:  "Jobs first come, first served; tasks with large inputs are matched to the idlest nodes that hold their data, and those left over wait for such a node if it is released before their data could be moved.",
+			Params: []Param{largeParam, hopsParam, batchParam, matchParam},
+			New: func(p Params) planner.Policy {
+				return newTenancy(&order.Tenants{Split: true, OnMisfit: share.Skip}, &alloc.Tenants{Data: locality(p)}, nil)
+			},
+		},
+		{
+			Name: "drf", Title: "dominant resource fairness", Source: "Ghodsi et al., NSDI 2011, as enhanced in " + tenantsSource + ", section 5, Algorithm 1",
+			About: "The tenant with the least dominant share is served next, its jobs first come, first served.",
+			Params: []Param{levelParam, misfitParam,
+				{"dims", []string{"3", "2"}, "dimensions that count: CPU, memory and disk I/O, or the first two (naive DRF)"}},
+			New: func(p Params) planner.Policy {
+				rule := enhanced(p)
+				if p["dims"] == "2" {
+					rule.Dims = share.Naive().Dims
+				}
+				return newTenancy(&order.Tenants{Rule: rule, OnMisfit: misfit(p)}, &alloc.Tenants{}, nil)
+			},
+		},
+		{
+			Name: "capacity", Title: "capacity scheduler", Source: "Hadoop YARN's Capacity Scheduler, the baseline of " + tenantsSource + ", section 9",
+			About: "Queues with capacities: nodes with room ask in turn, and the queue that uses least of its capacity is served, its jobs first come, first served, tasks whose data is on the node before others of the job. The first task of a queue that does not fit holds back those behind it. No preemption.",
+			Params: []Param{
+				{"queues", []string{"tenant", "class"}, "a queue for each tenant, in the order of their first jobs, or for each class: deadline, regular, low"},
+				{"shares", []string{"equal", "N/N/…"}, "the capacities of the queues relative to each other, such as 50/30/20; queues beyond them have the last one's"},
+				{"by", []string{"memory", "dominant"}, "what use is counted in: memory, as YARN does unless told otherwise, or the dominant resource"},
+				{"elastic", []string{"yes", "no"}, "whether a queue may use what the others leave"},
+			},
+			New: func(p Params) planner.Policy {
+				rule := share.Rule{Level: 1, Dims: unit.Of(unit.Memory)}
+				if p["by"] == "dominant" {
+					rule = share.Enhanced(1)
+				}
+				q := &order.Tenants{Rule: &rule, OnMisfit: share.Skip, Capped: p["elastic"] == "no"}
+				if p["queues"] == "class" {
+					q.Member = func(w *planner.Workflow) planner.TenantID {
+						return [...]planner.TenantID{planner.Deadline: 0, planner.Regular: 1, planner.Low: 2}[w.Class]
+					}
+				}
+				if text := p["shares"]; text != "equal" {
+					weights := numbers(text)
+					q.Weight = func(m planner.TenantID) int64 { return weights[min(int(m), len(weights)-1)] }
+				}
+				return newTenancy(q, &alloc.Tenants{Turns: true}, nil)
+			},
+		},
+	}
+}
+
+func urgentQueue(p Params) *order.Tenants {
+	q := &order.Tenants{Urgency: order.EMWTF, Late: p["late"] == "ahead", Split: true, OnMisfit: share.Skip, Ranks: &rank.Upward{}}
+	if p["order"] == "edf" {
+		q.Urgency = order.EDF
+	}
+	return q
+}
+
+func enhanced(p Params) *share.Rule {
+	r := share.Enhanced(int(p.Number("level")))
+	return &r
+}
+
+func misfit(p Params) share.OnMisfit {
+	if p["misfit"] == "stop" {
+		return share.Stop
+	}
+	return share.Skip
+}
+
+func vacate(p Params) planner.Vacate {
+	return map[string]planner.Vacate{"suspend": planner.Suspend, "requeue": planner.Requeue}[p["room"]]
+}
+
+func rates(p Params) *queueing.Rates { return queueing.NewRates(int(p.Number("recent"))) }
+
+func locality(p Params) *alloc.Locality {
+	return &alloc.Locality{Large: unit.Bytes(p.Number("large") * 1e6), Hops: int(p.Number("hops")), Most: int(p.Number("batch")), ByBytes: p["match"] == "bytes"}
+}
+
+// numbers reads "50/30/20", which was checked.
+func numbers(text string) (out []int64) {
+	for _, part := range strings.Split(text, "/") {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			panic(fmt.Sprintf("policy parameter %q is no list of numbers: %v", text, err))
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// suite is the adaptive suite of 3DSF (section 8, Algorithm 6): it profiles jobs as they arrive and says which modules serve them. With the
+// M/M/n model it warns of deadlines that the queue is not expected to leave time for.
+type suite struct {
+	large  *alloc.Locality // nil: data is not looked at
+	urgent *order.Tenants
+	shares bool // regular jobs take turns by shares
+	rates  *queueing.Rates
+
+	works map[planner.WorkflowID]time.Duration // of jobs under way: what their tasks have run
+	need  [unit.Dims]float64                   // sum over all tasks that arrived
+	tasks float64
+}
+
+func (s *suite) observe(v planner.View, e planner.Event) {
+	switch b := e.Body.(type) {
+	case *planner.WorkflowArrived:
+		s.rates.Arrived(e.At)
+		for i := range b.Tasks {
+			for d, x := range b.Tasks[i].Need {
+				s.need[d] += float64(x)
+			}
+			s.tasks++
+		}
+	case *planner.AttemptExited:
+		w := v.Task(v.Attempt(b.Attempt).Task).Workflow
+		if s.works == nil {
+			s.works = map[planner.WorkflowID]time.Duration{}
+		}
+		s.works[w] += b.Ran
+		if left, _ := v.Progress(w); left == 0 {
+			s.rates.Served(int64(s.works[w]))
+			delete(s.works, w)
+		}
+	}
+}
+
+// servers is how many tasks of the mean need the cluster holds: the n of the model.
+func (s *suite) servers(c *planner.Cycle) int {
+	var total unit.Vector
+	for n := range c.Nodes() {
+		total = total.Add(c.Capacity(planner.NodeID(n)))
+	}
+	servers := -1.0
+	for d, x := range total {
+		if mean := s.need[d] / max(1, s.tasks); x != unit.Unlimited && mean > 0 && (servers < 0 || float64(x)/mean < servers) {
+			servers = float64(x) / mean
+		}
+	}
+	return max(1, int(servers))
+}
+
+// profile notes what serves a job and why (topic module), and for deadline jobs what the queue lets expect (topic deadline).
+func (s *suite) profile(c *planner.Cycle, w *planner.Workflow) {
+	if w.Arrived < c.Now() {
+		return // it was told before a restart
+	}
+	if s.large != nil {
+		var most unit.Bytes
+		for _, t := range w.Tasks {
+			var sum unit.Bytes
+			for _, f := range c.Task(t).Inputs {
+				sum += c.File(f).Size
+			}
+			most = max(most, sum)
+		}
+		text := "regular: first come, first served"
+		if s.shares {
+			text = "regular job: DRF"
+		}
+		if w.Due != unit.Never && w.Class == planner.Deadline {
+			text = "deadline job: PDSonQueue"
+		}
+		mega := func(b unit.Bytes) string { return strconv.FormatFloat(float64(b)/1e6, 'f', -1, 64) + " MB" }
+		if most >= s.large.Large && most > 0 {
+			text += "; a task reads " + mega(most) + ", at least " + mega(s.large.Large) + ": DLAforBT"
+		} else {
+			text += "; no task reads " + mega(s.large.Large) + " (at most " + mega(most) + "): no DLAforBT"
+		}
+		c.Note(planner.Note{Topic: "module", Workflow: w.ID, Task: planner.None, At: unit.Never, Text: text})
+	}
+	if w.Due == unit.Never || w.Class != planner.Deadline {
+		return
+	}
+	slack := w.Due.Sub(c.Now()) - time.Duration(s.urgent.Ranks.Length(w.ID)*s.urgent.Ranks.Factor(w.ID))
+	text := fmt.Sprintf("may wait %v", slack.Round(time.Millisecond))
+	if slack < 0 {
+		text = fmt.Sprintf("cannot end in time: %v too late by its estimates", (-slack).Round(time.Millisecond))
+	}
+	if m, ok := s.rates.Model(s.servers(c)); !ok {
+		text += "; too little is known yet to expect a wait"
+	} else if !m.Stable() {
+		text += fmt.Sprintf("; the queue grows: M/M/%d with %.3g jobs/s of %.3g s (utilisation %.2f)", m.Servers, m.Arrival, 1/m.Service, m.Utilisation())
+	} else {
+		text += fmt.Sprintf("; M/M/%d with %.3g jobs/s of %.3g s expects a wait of %.3g s, and to wait longer than it may with probability %.2g",
+			m.Servers, m.Arrival, 1/m.Service, m.Wait(), m.WaitsLonger(max(0, slack.Seconds())))
+	}
+	c.Note(planner.Note{Topic: "deadline", Workflow: w.ID, Task: planner.None, At: w.Due, Text: text})
+}
