@@ -325,8 +325,12 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 		if err != nil {
 			return nil, err
 		}
-		if len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0 {
+		silent := len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0
+		if silent && (e.Wall == nil || round > 0 || len(e.batch.Admissions) == 0) {
 			break
+		}
+		if silent { // what it takes to map a workflow is kept even if nothing is to be done yet
+			pc = &planner.PlanCommitted{Round: pc.Round}
 		}
 		if e.Wall != nil {
 			pc.Took = e.Wall().Sub(begun)

@@ -21,6 +21,8 @@ type Experiment struct {
 	Blocks      [][]Factor // the combinations of each block are run
 	// Keep says what is kept beside the metrics of each run.
 	KeepWorkflows, KeepSeries bool
+	// KeepTiming times the rounds: the results are then no function of the files alone.
+	KeepTiming bool
 	InSystem                  int   // a run with more workflows in the system diverges, and is cut off
 	Events                    int64 // a run with more events is cut off too
 	Search                    *Search
@@ -69,7 +71,8 @@ const Utilisation = "workload.arrivals.utilisation"
 //	cluster: cluster.yaml
 //	repetitions: 10             # with seeds of their own, the same for all combinations; 1
 //	seed: 1                     # without it that of the workload file
-//	keep: [workflows, series]   # what every workflow took; the number in system over time. Both if it is not said
+//	keep: [workflows, series]   # what every workflow took; the number in system over time. Both if it is not said. Also timing: what
+//	                            # planning took by the CPU clock, which differs from run to run
 //	limit: {in_system: 2000, events: 200000000}    # what exceeds either is cut off and counts as diverged
 //	factors:                    # a list of such mappings runs the combinations of each
 //	  policy: [cpp, fdws, "fwp:xi=off"]
@@ -129,8 +132,10 @@ func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
 					x.KeepWorkflows = true
 				case "series":
 					x.KeepSeries = true
+				case "timing":
+					x.KeepTiming = true
 				default:
-					y.faults.fail("bad-value", y.line(v), "", "keep has %q, but can have workflows and series", t)
+					y.faults.fail("bad-value", y.line(v), "", "keep has %q, but can have workflows, series and timing", t)
 				}
 			})
 		}},

@@ -44,7 +44,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 					return reportRun(c, name)
 				}
 			}
-			if err := printTables(c, c.Args().First(), tables.DefaultMetrics, ""); err != nil {
+			if err := printTables(c, c.Args().First(), nil, ""); err != nil {
 				return err
 			}
 			if c.String("out") == "" {

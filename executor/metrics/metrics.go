@@ -20,6 +20,7 @@ type Workflow struct {
 	Tasks   int
 	Failed  int // tasks that failed or were skipped
 	Arrived planner.Time
+	Release planner.Time // earliest start; 0 where that is the arrival
 	Started planner.Time // of the first task's program
 	Ended   planner.Time // of the last task
 	Due     planner.Time // unit.Never: no deadline
@@ -29,6 +30,9 @@ type Workflow struct {
 	CriticalPath time.Duration
 	// Lowest is the longest path by the lowest true runtime of each task over the nodes: no schedule is shorter.
 	Lowest time.Duration
+	// Mapping is what the rounds at its arrival took, by the clock of the engine, in equal shares if several arrived at once; 0 where
+	// rounds are not timed.
+	Mapping time.Duration
 }
 
 // Done reports whether all tasks of the workflow have ended well.
@@ -42,6 +46,12 @@ func (w *Workflow) Makespan() time.Duration { return w.Ended.Sub(w.Started) }
 
 // Response is the time from the arrival to the end of the last task.
 func (w *Workflow) Response() time.Duration { return w.Ended.Sub(w.Arrived) }
+
+// Turnaround is the time from the earliest start to the end of the last task (Lim et al. 2017, section on the experimental setup).
+func (w *Workflow) Turnaround() time.Duration { return w.Ended.Sub(max(w.Arrived, w.Release)) }
+
+// Late reports whether the workflow ended after its deadline, or not well; one that ends at its deadline is on time.
+func (w *Workflow) Late() bool { return w.Due != unit.Never && (w.Ended > w.Due || w.Failed > 0) }
 
 // Slowdown is the response over the critical path; NaN if that has no length.
 func (w *Workflow) Slowdown() float64 { return over(w.Response(), w.CriticalPath) }
@@ -71,6 +81,9 @@ type Collector struct {
 	busy      float64 // core-seconds held until now
 	now       planner.Time
 	events    uint64
+	fresh     int           // so many workflows arrived at this instant
+	planned   time.Duration // what rounds took until now
+	plannedAt []time.Duration
 }
 
 // NewCollector returns a collector for a run on p.
@@ -81,6 +94,9 @@ func NewCollector(p *planner.Platform) *Collector {
 // Watch takes in a batch of events.
 func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 	now := v.Now()
+	if now > c.now {
+		c.fresh = 0
+	}
 	c.busy += float64(c.total) / 1000 * now.Sub(c.now).Seconds()
 	c.now = now
 	c.events += uint64(len(events))
@@ -90,6 +106,7 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 	for i := range events {
 		switch b := events[i].Body.(type) {
 		case *planner.PlanCommitted:
+			c.took(b.Took)
 			for o := range b.Orders {
 				if b.Orders[o].Kind != planner.OrderCopy {
 					c.hold(v, b.Orders[o].Node)
@@ -121,10 +138,23 @@ func (c *Collector) arrive(adm *executor.Admission) {
 	w := Workflow{ID: a.Workflow.ID, Name: adm.Spec.Name, Label: adm.Spec.Label, Tenant: adm.Submission.Tenant, Tasks: len(a.Tasks),
 		Arrived: a.Workflow.Arrived, Started: unit.Never, Ended: unit.Never, Due: a.Workflow.Due}
 	w.Work, w.CriticalPath, w.Lowest = c.lengths(adm)
+	if w.Release = a.Workflow.Release; w.Release <= w.Arrived {
+		w.Release = 0
+	}
+	c.fresh++
 	c.workflows = append(c.workflows, w)
+	c.plannedAt = append(c.plannedAt, c.planned)
 	c.busyAt = append(c.busyAt, c.busy)
 	c.present++
 	c.steps = c.steps.add(w.Arrived, c.present)
+}
+
+// took takes in what a round took.
+func (c *Collector) took(d time.Duration) {
+	c.planned += d
+	for i := len(c.workflows) - c.fresh; i < len(c.workflows); i++ {
+		c.workflows[i].Mapping += d / time.Duration(c.fresh)
+	}
 }
 
 // lengths computes the sum of the true runtimes of a workflow and its two critical paths.

@@ -72,7 +72,7 @@ func (c *Collector) Run(win Window) []Value {
 		}
 		if w.Due != unit.Never {
 			due++
-			if w.Ended > w.Due || w.Failed > 0 {
+			if w.Late() {
 				late++
 			}
 		}
@@ -102,6 +102,7 @@ func (c *Collector) Run(win Window) []Value {
 		put(m.name+"_p99", s.P99)
 		put(m.name+"_max", s.Max)
 	}
+	c.timing(win, counted, put)
 	from, to, busy := c.horizon(win)
 	span := to.Sub(from).Seconds()
 	var cores int64
@@ -140,6 +141,7 @@ var perWorkflow = []struct {
 	{"wait", true, func(w *Workflow) float64 { return w.Wait().Seconds() }},
 	{"makespan", true, func(w *Workflow) float64 { return w.Makespan().Seconds() }},
 	{"response", true, func(w *Workflow) float64 { return w.Response().Seconds() }},
+	{"turnaround", false, func(w *Workflow) float64 { return w.Turnaround().Seconds() }},
 	{"slr", true, (*Workflow).ScheduleLengthRatio},
 	{"work", false, func(w *Workflow) float64 { return w.Work.Seconds() }},
 	{"critical_path", false, func(w *Workflow) float64 { return w.CriticalPath.Seconds() }},

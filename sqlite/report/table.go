@@ -17,8 +17,24 @@ import (
 	"gantry/sqlite/results"
 )
 
-// DefaultMetrics are those that tables show if nothing else is asked for.
+// DefaultMetrics are those that tables show if nothing else is asked for and there are no deadlines.
 var DefaultMetrics = []string{"slowdown_mean", "slowdown_sd", "slowdown_median", "slowdown_p95", "wait_mean", "response_mean", "in_system_mean", "utilisation"}
+
+// deadlineMetrics are those of loads with deadlines: P, T, O and O/T of Lim et al. 2017, as far as the results have them.
+var deadlineMetrics = []string{"late_share", "turnaround_mean", "mapping_mean", "mapping_p99", "mapping_share", "in_system_mean", "utilisation"}
+
+// usual returns the metrics to show of results that have the known ones.
+func usual(known map[string]bool) (names []string) {
+	if !known["late_share"] {
+		return DefaultMetrics
+	}
+	for _, n := range deadlineMetrics {
+		if known[n] {
+			names = append(names, n)
+		}
+	}
+	return names
+}
 
 // Table has the policies of an experiment side by side, all other parameters equal.
 type Table struct {
@@ -145,7 +161,8 @@ func groups(cells []*results.Cell, leftOut func(param string) bool) []group {
 }
 
 // Tables returns the tables of an experiment. With against, a policy, values are the differences to it, repetition by repetition: the
-// repetitions of policies meet the same load, so that the interval of a difference is far smaller than that of two means.
+// repetitions of policies meet the same load, so that the interval of a difference is far smaller than that of two means. Without names the
+// usual metrics are shown.
 func Tables(cells []*results.Cell, names []string, against string) ([]Table, error) {
 	var out []Table
 	known := map[string]bool{}
@@ -155,6 +172,9 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 				known[name] = true
 			}
 		}
+	}
+	if names == nil {
+		names = usual(known)
 	}
 	for _, n := range names {
 		if !known[n] && len(known) > 0 {
