@@ -23,9 +23,9 @@ type Experiment struct {
 	KeepWorkflows, KeepSeries bool
 	// KeepTiming times the rounds: the results are then no function of the files alone.
 	KeepTiming bool
-	InSystem                  int   // a run with more workflows in the system diverges, and is cut off
-	Events                    int64 // a run with more events is cut off too
-	Search                    *Search
+	InSystem   int   // a run with more workflows in the system diverges, and is cut off
+	Events     int64 // a run with more events is cut off too
+	Search     *Search
 }
 
 // Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup, cluster, workload,
