@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -33,13 +34,26 @@ func (t *task) compute() {
 		return
 	}
 	var reserve int64
-	for _, f := range t.spec.Outputs {
+	for _, f := range t.spec.Outputs[t.before.Outputs:] {
 		reserve += f.Bytes * writeNanosPerByte
 	}
 	// What the Go runtime uses meanwhile shows in the clock of the process only: it is taken off the last part.
-	t.spend((t.spec.CPUNanos - processCPU() - reserve) / 10 * 9)
-	t.spend(t.spec.CPUNanos - processCPU() - reserve)
-	time.Sleep(time.Duration(t.spec.IdleNanos))
+	t.spend((t.cpu - processCPU() - reserve) / 10 * 9)
+	t.spend(t.cpu - processCPU() - reserve)
+	t.idle(int64(float64(t.spec.IdleNanos) * (1 - t.before.IdleDone)))
+}
+
+// idle waits, in short sleeps: one that a frozen program slept through counts for little.
+func (t *task) idle(nanos int64) {
+	const nap = 5 * slice
+	for left := nanos; left > 0; {
+		t.mayHalt()
+		asleep := time.Now()
+		time.Sleep(time.Duration(min(left, nap)))
+		slept := min(int64(time.Since(asleep)), 2*nap)
+		left -= slept
+		t.progress.idled.Add(slept)
+	}
 }
 
 // topUp spends what is left of the CPU time after everything else was done.
@@ -48,7 +62,7 @@ func (t *task) topUp() {
 		return
 	}
 	start := time.Now()
-	if left := t.spec.CPUNanos - processCPU(); left > 0 {
+	if left := t.cpu - processCPU(); left > 0 {
 		t.spend(left)
 	}
 	t.report.Phases.ComputeNanos += int64(time.Since(start))
@@ -78,19 +92,20 @@ func (t *task) spend(nanos int64) {
 		}
 		wg.Go(func() {
 			runtime.LockOSThread()
-			burn(part, duty/100)
+			burn(part, duty/100, &t.stopping)
 		})
 	}
 	wg.Wait()
-	t.computed += processCPU() - before
+	t.computed.Add(processCPU() - before)
+	t.mayHalt()
 }
 
-// burn computes on the calling thread for nanos of its CPU time, in the part duty of the time.
-func burn(nanos int64, duty float64) {
+// burn computes on the calling thread for nanos of its CPU time, in the part duty of the time, or until it is to stop.
+func burn(nanos int64, duty float64, stop *atomic.Bool) {
 	start := cpuClock(unix.CLOCK_THREAD_CPUTIME_ID)
 	var slept, spent int64
 	var x uint64 = 88172645463325252
-	for next := min(nanos, slice); spent < nanos; {
+	for next := min(nanos, slice); spent < nanos && !stop.Load(); {
 		for range 4096 { // about 10 microseconds between looks at the clock
 			x ^= x << 13
 			x ^= x >> 7
@@ -106,7 +121,7 @@ func burn(nanos int64, duty float64) {
 		if owed := int64(float64(spent)*(1/duty-1)) - slept; owed > 0 {
 			asleep := time.Now()
 			sleep(owed)
-			slept += int64(time.Since(asleep))
+			slept += min(int64(time.Since(asleep)), owed+slice) // a frozen program does not sleep
 		}
 	}
 }
@@ -126,12 +141,13 @@ func sink(uint64) {}
 // account compares what was asked with what was done. Reading and writing need the CPU time they need: where that alone is more than
 // was asked, it is no miss, and own_cpu_nanos tells how much it was.
 func (t *task) account() {
-	r, asked := &t.report, t.spec.CPUNanos
+	r, asked := &t.report, t.cpu
 	spent := processCPU()
-	r.CPU.Asked, r.CPU.Achieved = asked, spent
-	r.OwnCPUNanos = spent - t.computed
+	own := spent - t.computed.Load()
+	r.CPU.Asked, r.CPU.Achieved = t.before.CPUNanos+asked, t.before.CPUNanos+spent
+	r.OwnCPUNanos = t.before.OwnCPUNanos + own
 	slack := max(cpuSlack, asked*cpuPercent/100)
-	if len(r.Misses) == 0 && (spent < asked-slack || spent > max(asked, r.OwnCPUNanos)+slack) {
+	if len(r.Misses) == 0 && (spent < asked-slack || spent > max(asked, own)+slack) {
 		t.missf("cpu: asked %v, spent %v", time.Duration(asked), time.Duration(spent))
 	}
 	t.accountMemory()

@@ -21,8 +21,11 @@ const (
 
 // read reads every input to its end.
 func (t *task) read() {
-	for _, f := range t.spec.Inputs {
+	for i, f := range t.spec.Inputs {
 		t.report.Read.Asked += max(f.Bytes, 0)
+		if i < t.before.Inputs {
+			continue
+		}
 		n, err := t.readFile(f.Path)
 		t.report.Read.Achieved += n
 		switch {
@@ -30,6 +33,8 @@ func (t *task) read() {
 			t.missf("input %s: %v", f.Path, err)
 		case f.Bytes >= 0 && n != f.Bytes:
 			t.missf("input %s: asked %d bytes, there were %d", f.Path, f.Bytes, n)
+		default:
+			t.progress.readWhole(n)
 		}
 	}
 }
@@ -53,6 +58,7 @@ func (t *task) readFile(path string) (int64, error) {
 	}
 	var total int64
 	for {
+		t.mayHalt()
 		n, err := again(func() (int, error) { return unix.Read(fd, t.buffer) })
 		if err == unix.EINVAL && direct && total == 0 {
 			direct = false
@@ -77,8 +83,15 @@ func (t *task) readFile(path string) (int64, error) {
 // write writes every output, then makes their directories durable.
 func (t *task) write() {
 	dirs := map[string]bool{}
-	for _, f := range t.spec.Outputs {
+	for i, f := range t.spec.Outputs {
 		t.report.Write.Asked += f.Bytes
+		dirs[filepath.Dir(f.Path)] = true
+		if i < t.before.Outputs {
+			if st, err := os.Lstat(f.Path); err != nil || st.Size() != f.Bytes {
+				t.missf("output %s: an earlier attempt wrote it, and it is not here as it was", f.Path)
+			}
+			continue
+		}
 		n, err := t.writeFile(f)
 		t.report.Write.Achieved += n
 		if err == nil && n != f.Bytes {
@@ -86,8 +99,9 @@ func (t *task) write() {
 		}
 		if err != nil {
 			t.missf("output %s: asked %d bytes, wrote %d: %v", f.Path, f.Bytes, n, err)
+		} else {
+			t.progress.wroteWhole(n)
 		}
-		dirs[filepath.Dir(f.Path)] = true
 	}
 	if !t.spec.Fsync {
 		return
@@ -135,6 +149,7 @@ func (t *task) fill(fd int, direct bool, f emulate.File) (written int64, wasDire
 	wasDirect = direct && f.Bytes >= blockBytes
 	var dirty int64
 	for written < f.Bytes {
+		t.mayHalt()
 		size := min(f.Bytes-written, int64(len(t.buffer)))
 		if direct && size >= blockBytes {
 			size -= size % blockBytes

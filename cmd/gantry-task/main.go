@@ -1,5 +1,6 @@
 // Command gantry-task does the work that a trace says a task did: so much CPU time, so much memory, these files read and these
-// written. It runs inside the task's container, measures itself, writes emulation.json and exits with 70 if it missed a target.
+// written. It runs inside the task's container, measures itself, writes emulation.json and exits with 70 if it missed a target. On
+// SIGTERM it leaves a checkpoint, if it was asked to, and exits with 75; started with one it goes on from there.
 //
 //	gantry-task SPEC.json
 package main
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,10 +35,6 @@ func run(args []string) int {
 	// The first process of a container gets no signal that it does not ask for.
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
-	go func() {
-		<-stop
-		os.Exit(emulate.ExitStopped)
-	}()
 	debug.SetGCPercent(-1) // little is allocated in all, and a collector would cost CPU time of its own
 
 	spec, err := emulate.ReadSpec(args[0])
@@ -44,9 +42,17 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
 		return emulate.ExitSpec
 	}
-	t := &task{spec: spec}
+	t := &task{spec: spec, stopped: make(chan struct{})}
+	if err := t.goOn(); err != nil {
+		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
+		return emulate.ExitSpec
+	}
+	go t.await(stop)
 	t.report.StartCPUNanos = processCPU()
 	t.work()
+	if !t.over.CompareAndSwap(false, true) {
+		select {} // a checkpoint is being left
+	}
 	t.report.Phases.WallNanos = int64(time.Since(began))
 	if err := t.leaveReport(); err != nil {
 		t.missf("report: %v", err)
@@ -64,9 +70,16 @@ func run(args []string) int {
 type task struct {
 	spec     *emulate.Spec
 	report   emulate.Report
-	buffer   []byte // for I/O, aligned to pages
-	held     []byte // the memory asked for
-	computed int64  // CPU nanoseconds spent on purpose
+	buffer   []byte       // for I/O, aligned to pages
+	held     []byte       // the memory asked for
+	computed atomic.Int64 // CPU nanoseconds spent on purpose
+
+	before   emulate.Checkpoint // of earlier attempts
+	cpu      int64              // CPU nanoseconds to spend in this one
+	progress progress
+	stopping atomic.Bool   // SIGTERM came, and a checkpoint is wanted
+	stopped  chan struct{} // closed when the work has halted for it
+	over     atomic.Bool   // how it ends is decided: by itself, or with a checkpoint
 }
 
 func (t *task) missf(format string, args ...any) {

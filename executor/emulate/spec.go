@@ -20,7 +20,8 @@ const (
 	ExitUsage   = 64  // no spec was named
 	ExitSpec    = 65  // the spec cannot be read, or asks for what cannot be
 	ExitMissed  = 70  // a target was missed; one line on standard error for each
-	ExitStopped = 143 // SIGTERM
+	ExitKept    = 75  // SIGTERM: progress is in CheckpointFile
+	ExitStopped = 143 // SIGTERM, and no checkpoint was asked for or could be left
 )
 
 // Spec is the work of one task. The zero Spec asks for nothing, and nothing is done then. The order of the work is fixed: memory is
@@ -37,6 +38,12 @@ type Spec struct {
 	Inputs      []File  `json:"inputs,omitempty"`
 	Outputs     []File  `json:"outputs,omitempty"`
 	Seed        uint64  `json:"seed,omitempty"` // of the outputs' content; equal seeds and paths give equal bytes
+	// Keep has SIGTERM leave a checkpoint, of CheckpointBytes or what it has to say if that is more; without it SIGTERM just ends the task.
+	// From is the checkpoint of an earlier attempt to go on from, relative to the working directory, where the outputs that it counts as
+	// written have to be, too; "" begins anew.
+	Keep            bool   `json:"keep,omitempty"`
+	CheckpointBytes int64  `json:"checkpoint_bytes,omitempty"`
+	From            string `json:"from,omitempty"`
 	// Direct goes past the page cache (O_DIRECT) where the file system can, so that block I/O limits bite and no cache is charged to
 	// the task; Fsync makes outputs and their directories durable before the task ends.
 	Direct bool `json:"direct,omitempty"`
@@ -73,6 +80,8 @@ func (s *Spec) Validate() error {
 		return fmt.Errorf("idle_nanos is %d, below 0", s.IdleNanos)
 	case s.Threads < 0 || s.Threads > 4096:
 		return fmt.Errorf("threads is %d, outside 0 to 4096", s.Threads)
+	case s.CheckpointBytes < 0:
+		return fmt.Errorf("checkpoint_bytes is %d, below 0", s.CheckpointBytes)
 	case s.MemoryBytes < 0:
 		return fmt.Errorf("memory_bytes is %d, below 0", s.MemoryBytes)
 	case math.IsNaN(s.DutyPercent) || s.DutyPercent < 0 || s.DutyPercent > 100:
@@ -116,8 +125,10 @@ func ReadSpec(path string) (*Spec, error) {
 	return s, nil
 }
 
-// Report is what the emulator did.
+// Report is what the emulator did, earlier attempts included where it went on from a checkpoint.
 type Report struct {
+	Attempts int `json:"attempts"` // this one and those before it that left a checkpoint
+
 	CPU    Amount `json:"cpu_nanos"` // of the whole process
 	Memory Amount `json:"memory_bytes"`
 	Read   Amount `json:"read_bytes"` // asked: sizes of inputs where they were given

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gantry/executor/emulate"
+)
+
+// haltWithin is how long a checkpoint waits for the work to halt. What a system call keeps longer does not compute, and is done again.
+const haltWithin = 500 * time.Millisecond
+
+// progress is what a checkpoint has to tell, kept while the work goes on.
+type progress struct {
+	idled atomic.Int64 // nanoseconds
+	mu    sync.Mutex   // the rest: files count when they are whole
+	files struct {
+		inputs, outputs int
+		read, written   int64
+	}
+}
+
+func (p *progress) readWhole(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files.inputs++
+	p.files.read += bytes
+}
+
+func (p *progress) wroteWhole(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files.outputs++
+	p.files.written += bytes
+}
+
+// goOn takes in the checkpoint that the task goes on from.
+func (t *task) goOn() error {
+	t.report.Attempts, t.cpu = 1, t.spec.CPUNanos
+	if t.spec.From == "" {
+		return nil
+	}
+	f, err := os.Open(t.spec.From)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c, err := emulate.ReadCheckpoint(f, t.spec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.spec.From, err)
+	}
+	t.before = *c
+	t.cpu = t.spec.CPUNanos - int64(float64(t.spec.CPUNanos)*c.CPUDone)
+	t.report.Attempts = c.Attempts + 1
+	t.report.Read.Achieved, t.report.Write.Achieved = c.ReadBytes, c.WrittenBytes
+	return nil
+}
+
+// mayHalt ends the work for good where a checkpoint is to be left. It is called by the goroutine that works.
+func (t *task) mayHalt() {
+	if t.stopping.Load() {
+		close(t.stopped)
+		select {}
+	}
+}
+
+// await ends the process on SIGTERM.
+func (t *task) await(term <-chan os.Signal) {
+	<-term
+	if !t.spec.Keep {
+		os.Exit(emulate.ExitStopped)
+	}
+	t.stopping.Store(true)
+	select {
+	case <-t.stopped:
+	case <-time.After(haltWithin):
+	}
+	if !t.over.CompareAndSwap(false, true) {
+		return // it has just ended by itself
+	}
+	if err := t.leaveCheckpoint(); err != nil {
+		fmt.Fprintln(os.Stderr, "gantry-task: checkpoint:", err)
+		os.Exit(emulate.ExitStopped)
+	}
+	os.Exit(emulate.ExitKept)
+}
+
+// checkpoint tells how far the task is.
+func (t *task) checkpoint() emulate.Checkpoint {
+	spent := processCPU()
+	c := t.before
+	c.Attempts++
+	c.CPUNanos += spent
+	c.OwnCPUNanos += max(0, spent-t.computed.Load())
+	if all := t.spec.CPUNanos; all > 0 {
+		c.CPUDone = min(1, c.CPUDone+float64(spent)/float64(all))
+	}
+	if all := t.spec.IdleNanos; all > 0 {
+		c.IdleDone = min(1, c.IdleDone+float64(t.progress.idled.Load())/float64(all))
+	}
+	t.progress.mu.Lock()
+	defer t.progress.mu.Unlock()
+	f := &t.progress.files
+	c.Inputs, c.Outputs, c.ReadBytes, c.WrittenBytes = c.Inputs+f.inputs, c.Outputs+f.outputs, c.ReadBytes+f.read, c.WrittenBytes+f.written
+	return c
+}
+
+// leaveCheckpoint makes the checkpoint, and the outputs that it counts, durable.
+func (t *task) leaveCheckpoint() error {
+	c := t.checkpoint()
+	for _, f := range t.spec.Outputs[:c.Outputs] {
+		if err := syncDir(filepath.Dir(f.Path)); err != nil {
+			return err
+		}
+	}
+	part := emulate.CheckpointFile + ".part"
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	err = c.Write(f, t.spec.CheckpointBytes)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(part, emulate.CheckpointFile); err != nil {
+		return err
+	}
+	return syncDir(".")
+}
