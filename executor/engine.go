@@ -393,12 +393,17 @@ func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 	v := e.Planner.View()
 	att := v.Attempt(a)
 	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered, Spec: e.specs[att.Task], Ahead: att.Ahead,
-		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended}
-	if on, in := v.Checkpoint(att.Task); on != planner.None {
-		l.From = &Checkpoint{Node: on, Done: v.Done(att.Task), In: in, Size: v.Task(att.Task).CheckpointSize}
+		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended, Since: att.Suspended, Paused: att.Paused, Leaving: att.Leaving}
+	task := v.Task(att.Task)
+	if by := v.KeptBy(att.Task); by != planner.None {
+		on, in := v.Checkpoint(att.Task)
+		l.From = &Checkpoint{Try: v.Attempt(by).Try, Node: on, Done: v.Done(att.Task), In: in, Size: task.CheckpointSize}
+	}
+	if task.Checkpointable {
+		l.Keeps = &Keeping{task.CheckpointSize}
 	}
 	if len(v.Nodes()) > 1 {
-		for _, f := range v.Task(att.Task).Inputs {
+		for _, f := range task.Inputs {
 			if from := v.Nearest(f, att.Node); from != att.Node && from != planner.None {
 				l.Fetch = append(l.Fetch, Fetch{File: f, Spec: e.files[f], From: from})
 			}

@@ -54,22 +54,32 @@ type Instant interface{ Instant() bool }
 
 // Launch is an order to start, with all that a runtime needs to know.
 type Launch struct {
-	Attempt   planner.AttemptID
-	Task      planner.TaskID
-	Try       int32 // 1 for the first attempt of the task
-	Node      planner.NodeID
-	Hold      unit.Vector  // what it may use; the limits are derived from it
-	Queued    planner.Time // when it was ordered
-	Fetch     []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
-	From      *Checkpoint  // what the program goes on from; nil if it begins anew
-	Ahead     unit.Bytes   // inputs that were copied to Node for this attempt beforehand
-	Spec      *TaskSpec
-	Started   bool // Recover only: the log has AttemptStarted
-	Suspended bool // Recover only: the log has it suspended
+	Attempt planner.AttemptID
+	Task    planner.TaskID
+	Try     int32 // 1 for the first attempt of the task
+	Node    planner.NodeID
+	Hold    unit.Vector  // what it may use; the limits are derived from it
+	Queued  planner.Time // when it was ordered
+	Fetch   []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
+	From    *Checkpoint  // what the program goes on from; nil if it begins anew
+	Ahead   unit.Bytes   // inputs that were copied to Node for this attempt beforehand
+	Keeps   *Keeping     // what the program leaves when it is told to; nil if it can leave no checkpoint
+	Spec    *TaskSpec
+
+	// Of Recover only: what the log has.
+	Started   bool           // AttemptStarted
+	Suspended bool           // AttemptSuspended, and no end of that
+	Since     planner.Time   // when it was suspended
+	Paused    time.Duration  // how long earlier suspensions lasted
+	Leaving   planner.Vacate // how it was ordered to leave its place, and nothing was heard of that; 0 if it was not
 }
+
+// Keeping says what a program leaves that is told to leave a checkpoint.
+type Keeping struct{ Size unit.Bytes }
 
 // Checkpoint is what an earlier attempt of a task left.
 type Checkpoint struct {
+	Try  int32          // that left it
 	Node planner.NodeID // where it lies
 	Done float64        // fraction of the whole task that it has
 	In   time.Duration  // how long the task has run until then; a time limit counts it

@@ -76,7 +76,7 @@ type life struct {
 
 	done      float64       // what the checkpoint has of the whole task
 	doneIn    time.Duration // in how long a run
-	doneOn    NodeID        // where it lies
+	doneBy    AttemptID     // who left it
 	preempted int32         // how often a policy took the place of the task away
 }
 
@@ -305,7 +305,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 	case b.Outcome.OfProgram():
 		s.keep(l, 0, 0, None)
 	case b.Kept > l.done:
-		s.keep(l, b.Kept, l.doneIn+b.Ran, att.Node)
+		s.keep(l, b.Kept, l.doneIn+b.Ran, b.Attempt)
 	}
 	if s.mayRetry(t, b.Outcome) {
 		s.becomeReady(t)
@@ -319,14 +319,14 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 }
 
 // keep notes what the checkpoint of a task has.
-func (s *State) keep(l *life, done float64, in time.Duration, on NodeID) {
+func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 	if l.done > 0 {
 		s.kept--
 	}
 	if done > 0 {
 		s.kept++
 	}
-	l.done, l.doneIn, l.doneOn = done, in, on
+	l.done, l.doneIn, l.doneBy = done, in, by
 }
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.

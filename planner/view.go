@@ -126,7 +126,15 @@ func (v View) Checkpoint(t TaskID) (NodeID, time.Duration) {
 	if l.done == 0 {
 		return None, 0
 	}
-	return l.doneOn, l.doneIn
+	return entry(&v.s.attempts, l.doneBy).Node, l.doneIn
+}
+
+// KeptBy returns the attempt that left the checkpoint of t; None if there is none.
+func (v View) KeptBy(t TaskID) AttemptID {
+	if l := entry(&v.s.lives, t); l.done > 0 {
+		return l.doneBy
+	}
+	return None
 }
 
 // Preemptions returns how often a policy took the place of t away, in whatever way.

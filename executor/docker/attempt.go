@@ -46,6 +46,7 @@ type attempt struct {
 	copied  unit.Bytes // of those that came from other nodes
 	usage   planner.Usage
 	adopted bool
+	resumed bool // it goes on from a checkpoint
 	notes   []string
 
 	staging context.Context // ends when the attempt is killed before its program runs
@@ -56,6 +57,8 @@ type attempt struct {
 	id         string // of the container; "" before there is one
 	phase      phase
 	why        planner.Outcome // of a kill that was ordered; 0 if none was
+	grace      time.Duration   // of that
+	lose       bool            // its work is given up, whatever it leaves
 	signalled  bool            // a signal of ours was delivered
 	wantPaused bool
 	paused     bool
@@ -207,14 +210,19 @@ func (a *attempt) running(since time.Time, lives bool) {
 		return
 	}
 	if d := a.l.Spec.TimeLimit; d > 0 {
-		a.limitLeft = d - time.Since(since)
-		if !a.paused {
+		a.limitLeft = d - time.Since(since) + a.pausedFor
+		if a.l.From != nil {
+			a.limitLeft -= a.l.From.In
+		}
+		if a.paused {
+			a.limitLeft += time.Since(a.pausedAt)
+		} else {
 			a.armLimit()
 		}
 	}
 	if a.why != 0 && !r.closing { // killed while it started
 		r.work.Add(1)
-		go a.stop(0)
+		go a.stop(a.grace)
 	}
 	if a.wantPaused != a.paused && !r.closing {
 		r.work.Add(1)
@@ -353,6 +361,9 @@ func (a *attempt) harvest(c inspection, broken bool) {
 	r.mu.Unlock()
 	a.signalling.Unlock()
 	a.classify(x, c, why, signalled, broken)
+	if x.Outcome == planner.Preempted && a.l.Keeps != nil {
+		a.keep(x)
+	}
 	if x.Outcome == planner.OK {
 		if missing, err := a.publish(); err != nil {
 			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
@@ -483,6 +494,10 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 	}
 	signal, bySignal := outside[code-128]
 	switch {
+	case signalled && a.emulated() && code == emulate.ExitOK: // all was done when the signal came
+		x.Outcome = planner.OK
+	case a.emulated() && code == emulate.ExitKept && (why == 0 || why == planner.Preempted): // perhaps by a signal of an earlier gantry's
+		x.Outcome = planner.Preempted
 	case signalled:
 		x.Outcome = why
 		if why == planner.TimedOut {
@@ -574,7 +589,7 @@ func (r *Runtime) kill(a *attempt, why planner.Outcome, grace time.Duration) {
 		return
 	}
 	if a.why == 0 {
-		a.why = why
+		a.why, a.grace = why, grace
 	}
 	if a.phase == starting {
 		a.abandon()

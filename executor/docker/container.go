@@ -156,6 +156,12 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 		}
 		return f
 	}
+	if k := a.l.Keeps; k != nil {
+		s.Keep, s.CheckpointBytes = true, int64(k.Size)
+	}
+	if a.resumed {
+		s.From = resumeFile
+	}
 	for _, f := range t.Inputs {
 		// An input from outside has whatever size it has.
 		bytes := size(int64(f.Size), f.Sized && f.External == "")

@@ -421,14 +421,20 @@ func (r *Runtime) Kill(_ context.Context, id planner.AttemptID, why planner.Outc
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.attempts[id]; a != nil && !r.closing {
+		a.lose = a.why == 0
 		r.kill(a, why, grace)
 	}
 	return nil
 }
 
-// Checkpoint implements executor.Runtime.
-func (r *Runtime) Checkpoint(ctx context.Context, id planner.AttemptID, grace time.Duration) error {
-	return r.Kill(ctx, id, planner.Preempted, grace)
+// Checkpoint has an attempt leave its progress and end.
+func (r *Runtime) Checkpoint(_ context.Context, id planner.AttemptID, grace time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.attempts[id]; a != nil && !r.closing {
+		r.kill(a, planner.Preempted, grace)
+	}
+	return nil
 }
 
 // Forget removes the container and the control group of an attempt that has ended, soon.

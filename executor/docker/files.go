@@ -227,6 +227,11 @@ func (a *attempt) stage(ctx context.Context) error {
 			}
 		}
 	}
+	if a.l.From != nil {
+		if err := a.bringCheckpoint(ctx); err != nil {
+			return err
+		}
+	}
 	return a.writeCommand()
 }
 
@@ -458,17 +463,16 @@ func (r *Runtime) copyFile(ctx context.Context, f *executor.FileSpec, w *executo
 		}
 	}
 	p := r.cfg.Platform
-	g, h := p.Nodes[from].Group, p.Nodes[to].Group
 	src, dst := filepath.Join(r.filesDir(from, w), name), filepath.Join(r.filesDir(to, w), name)
 	copied := int64(0)
 	err := r.files.once(ctx, dst, func() error {
 		if err := r.mkdir(filepath.Dir(dst)); err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Duration(p.Latency[g][h])); err != nil {
+		if err := sleep(ctx, r.latency(from, to)); err != nil {
 			return err
 		}
-		if err := r.arrive(ctx, dst, p.Bandwidth[g][h], extent{path: src}); err != nil {
+		if err := r.arrive(ctx, dst, r.bandwidth(from, to), extent{path: src}); err != nil {
 			return err
 		}
 		if st, err := os.Lstat(dst); err == nil {
@@ -480,6 +484,17 @@ func (r *Runtime) copyFile(ctx context.Context, f *executor.FileSpec, w *executo
 		return 0, fmt.Errorf("copy %q from node %s to node %s: %w", f.Name, p.Nodes[from].Name, p.Nodes[to].Name, err)
 	}
 	return copied, nil
+}
+
+// bandwidth is that of the link between two nodes for one copy; 0 is unlimited.
+func (r *Runtime) bandwidth(from, to planner.NodeID) unit.BytesPerSecond {
+	p := r.cfg.Platform
+	return p.Bandwidth[p.Nodes[from].Group][p.Nodes[to].Group]
+}
+
+func (r *Runtime) latency(from, to planner.NodeID) time.Duration {
+	p := r.cfg.Platform
+	return time.Duration(p.Latency[p.Nodes[from].Group][p.Nodes[to].Group])
 }
 
 // Copy brings a file to a node in the background.

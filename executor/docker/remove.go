@@ -169,7 +169,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 			r.mu.Unlock()
 			continue
 		}
-		a.id, a.adopted, a.wantPaused = c.ID, true, l.Suspended
+		a.id, a.adopted, a.wantPaused, a.lose = c.ID, true, l.Suspended, l.Leaving == planner.Requeue
 		r.work.Add(1)
 		r.mu.Unlock()
 		go a.adopt()
@@ -259,7 +259,10 @@ func (a *attempt) adopt() {
 		}
 	}
 	r.mu.Lock()
-	a.paused, a.pausedAt = frozen, time.Now()
+	a.paused, a.pausedAt, a.pausedFor = frozen, time.Now(), a.l.Paused
+	if frozen && a.l.Suspended {
+		a.pausedAt = a.pausedAt.Add(-r.Now().Sub(a.l.Since))
+	}
 	r.mu.Unlock()
 	a.running(begun, c.State.Running)
 	a.follow()

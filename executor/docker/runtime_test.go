@@ -241,6 +241,9 @@ func TestContract(t *testing.T) {
 		return runtimetest.Setup{Runtime: r.Runtime, Nodes: 2, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20}, Workflow: r.wf,
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				n++
+				if w == runtimetest.Steady {
+					return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1, Run: 1500 * time.Millisecond}
+				}
 				s := r.sh(map[runtimetest.Work]string{runtimetest.Short: "true", runtimetest.Long: "sleep 300", runtimetest.Failing: "exit 1"}[w])
 				s.Name = fmt.Sprint(n)
 				return s

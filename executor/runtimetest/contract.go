@@ -19,6 +19,7 @@ const (
 	Short   Work = iota // ends well, soon
 	Long                // would take minutes
 	Failing             // ends with exit code 1
+	Steady              // ends well, in some seconds; can leave a checkpoint at any time
 )
 
 // Setup is a fresh runtime and what goes with it. The platform has at least one node.
@@ -129,10 +130,98 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			t.Fatalf("outcome %v", x.Outcome)
 		}
 	})
+	t.Run("a suspension keeps what was done", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Steady)
+		h.untilStarted(0)
+		h.pass()
+		h.must(h.Runtime.Suspend(h.ctx, 0))
+		h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
+		frozen := h.Runtime.Now()
+		h.pass()
+		h.pass()
+		if h.exited[0] > 0 {
+			t.Fatal("it ended while it was suspended")
+		}
+		h.must(h.Runtime.Resume(h.ctx, 0))
+		h.until("resumed", func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: 0} })
+		suspended := h.Runtime.Now().Sub(frozen)
+		x := h.untilExit(0)
+		if x.Outcome != planner.OK {
+			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+		}
+		if whole := x.Usage.Ended.Sub(x.Usage.Started); x.Ran > whole-suspended+50*time.Millisecond || x.Ran <= 0 {
+			t.Fatalf("ran %v of %v, of which it was suspended for %v", x.Ran, whole, suspended)
+		}
+	})
+	t.Run("a checkpoint keeps what was done, also elsewhere and after a suspension", func(t *testing.T) {
+		for _, how := range []string{"running", "suspended", "elsewhere"} {
+			h := open(t, setup)
+			l := h.start(0, Steady)
+			h.untilStarted(0)
+			h.pass()
+			if how == "suspended" {
+				h.must(h.Runtime.Suspend(h.ctx, 0))
+				h.until("suspended", func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: 0} })
+			}
+			h.must(h.Runtime.Checkpoint(h.ctx, 0, 10*time.Second))
+			h.must(h.Runtime.Checkpoint(h.ctx, 0, 10*time.Second))
+			first := h.untilExit(0)
+			if first.Outcome != planner.Preempted || first.Kept <= 0 || first.Kept >= 1 {
+				t.Fatalf("%s: outcome %v, kept %v, %s", how, first.Outcome, first.Kept, first.Message)
+			}
+			l.Attempt, l.Try, l.Queued = 1, 2, h.Runtime.Now()
+			l.From = &executor.Checkpoint{Try: 1, Node: l.Node, Done: first.Kept, In: first.Ran, Size: l.Keeps.Size}
+			if how == "elsewhere" {
+				l.Node = planner.NodeID(h.Nodes - 1)
+			}
+			h.must(h.Runtime.Start(h.ctx, l))
+			h.untilStarted(1)
+			h.must(h.Runtime.Checkpoint(h.ctx, 1, 10*time.Second))
+			second := h.untilExit(1)
+			if second.Outcome != planner.Preempted || second.Kept < first.Kept {
+				t.Fatalf("%s: outcome %v, kept %v after %v, %s", how, second.Outcome, second.Kept, first.Kept, second.Message)
+			}
+			l.Attempt, l.Try, l.Queued = 2, 3, h.Runtime.Now()
+			l.From = &executor.Checkpoint{Try: 2, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran, Size: l.Keeps.Size}
+			h.must(h.Runtime.Start(h.ctx, l))
+			if x := h.untilExit(2); x.Outcome != planner.OK || x.Kept != 0 {
+				t.Fatalf("%s: outcome %v, kept %v, %s", how, x.Outcome, x.Kept, x.Message)
+			}
+		}
+	})
+	t.Run("a kill keeps nothing", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Steady)
+		h.untilStarted(0)
+		h.pass()
+		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 10*time.Second))
+		if x := h.untilExit(0); x.Outcome != planner.Preempted || x.Kept != 0 {
+			t.Fatalf("outcome %v, kept %v, %s", x.Outcome, x.Kept, x.Message)
+		}
+	})
+	t.Run("what ends meanwhile ends once, and well or preempted", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Short)
+		h.start(1, Short)
+		h.must(h.Runtime.Checkpoint(h.ctx, 0, 10*time.Second))
+		h.untilExit(1)
+		h.must(h.Runtime.Checkpoint(h.ctx, 1, 10*time.Second))
+		h.must(h.Runtime.Suspend(h.ctx, 1))
+		h.must(h.Runtime.Resume(h.ctx, 1))
+		if x := h.untilExit(0); x.Outcome != planner.OK && x.Outcome != planner.Preempted {
+			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+		}
+		h.settle()
+		if h.exited[0] != 1 || h.exited[1] != 1 {
+			t.Fatalf("ended %d and %d times", h.exited[0], h.exited[1])
+		}
+	})
 	t.Run("orders for what is not there are no errors", func(t *testing.T) {
 		h := open(t, setup)
 		h.must(h.Runtime.Suspend(h.ctx, 7))
 		h.must(h.Runtime.Resume(h.ctx, 7))
+		h.must(h.Runtime.Checkpoint(h.ctx, 7, time.Second))
 		h.must(h.Runtime.Kill(h.ctx, 7, planner.Preempted, 0))
 		h.must(h.Runtime.Forget(h.ctx, 7))
 	})
@@ -213,6 +302,9 @@ func (h *harness) start(a planner.AttemptID, w Work) executor.Launch {
 		h.t.Skip("this runtime has no such task")
 	}
 	l := executor.Launch{Attempt: a, Task: planner.TaskID(a), Try: 1, Node: 0, Hold: h.Hold, Queued: h.Runtime.Now(), Spec: spec}
+	if w == Steady {
+		l.Keeps = &executor.Keeping{Size: 10_000}
+	}
 	h.must(h.Runtime.Start(h.ctx, l))
 	return l
 }
@@ -263,6 +355,15 @@ func (h *harness) untilExit(a planner.AttemptID) *planner.AttemptExited {
 		h.until("ended", func(b planner.Body) bool { x, ok := b.(*planner.AttemptExited); return ok && x.Attempt == a })
 	}
 	return h.exits[a]
+}
+
+// pass lets a while pass.
+func (h *harness) pass() {
+	for end := h.Runtime.Now().Add(700 * time.Millisecond); h.Runtime.Now() < end; {
+		bodies, err := h.Runtime.Next(h.ctx, end)
+		h.must(err)
+		h.note(bodies)
+	}
 }
 
 // settle takes in what is still to come at once.

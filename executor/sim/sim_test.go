@@ -27,6 +27,8 @@ func TestContract(t *testing.T) {
 				switch w {
 				case runtimetest.Short:
 					return &executor.TaskSpec{Name: "short", Run: time.Second}
+				case runtimetest.Steady:
+					return &executor.TaskSpec{Name: "steady", Run: 3 * time.Second}
 				case runtimetest.Long:
 					return &executor.TaskSpec{Name: "long", Run: time.Hour}
 				}

@@ -1,0 +1,255 @@
+package docker_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/executor/emulate"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// keeps makes a launch one that can leave a checkpoint of so many bytes.
+func keeps(size unit.Bytes) func(*executor.Launch) {
+	return func(l *executor.Launch) { l.Keeps = &executor.Keeping{Size: size} }
+}
+
+// goesOn makes a launch the second try of a task on node n, from the checkpoint that the first left on node 0.
+func goesOn(x *planner.AttemptExited, n planner.NodeID, size unit.Bytes) func(*executor.Launch) {
+	return func(l *executor.Launch) {
+		l.Try, l.Node, l.Keeps = 2, n, &executor.Keeping{Size: size}
+		l.From = &executor.Checkpoint{Try: 1, Done: x.Kept, In: x.Ran, Size: size}
+	}
+}
+
+// one is the container of the run that is there.
+func (r *rig) one() container.InspectResponse {
+	r.t.Helper()
+	cli, err := docker.Connect(r.ctx, "")
+	r.must(err)
+	defer cli.Close()
+	all, err := cli.ContainerList(r.ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", docker.LabelRun+"="+r.config.Run))})
+	r.must(err)
+	if len(all) != 1 {
+		r.t.Fatalf("%d containers", len(all))
+	}
+	c, err := cli.ContainerInspect(r.ctx, all[0].ID)
+	r.must(err)
+	return c
+}
+
+// used is the CPU time and the resident memory of a process.
+func used(t *testing.T, pid int) (ticks, pages int64) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
+	var user, system int64
+	fmt.Sscan(f[11], &user)
+	fmt.Sscan(f[12], &system)
+	fmt.Sscan(f[21], &pages)
+	return user + system, pages
+}
+
+func cpu(x *planner.AttemptExited) time.Duration { return x.Usage.CPUUser + x.Usage.CPUSystem }
+
+func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.emulated()
+	s.Run, s.Memory = time.Second, 40<<20
+	a := r.launch(s, nil)
+	r.started(a)
+	pid := r.one().State.Pid
+	const want = 30 << 20
+	for pages := int64(0); pages*int64(os.Getpagesize()) < want; time.Sleep(5 * time.Millisecond) {
+		_, pages = used(t, pid)
+	}
+	r.must(r.Suspend(r.ctx, a))
+	r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: a} })
+	before, held := used(t, pid)
+	time.Sleep(1200 * time.Millisecond) // more than its whole run
+	after, still := used(t, pid)
+	if after != before {
+		t.Errorf("a frozen task used %d ms of CPU time", (after-before)*10)
+	}
+	if still != held || held*int64(os.Getpagesize()) < want {
+		t.Errorf("of %d pages it holds %d", held, still)
+	}
+	r.must(r.Resume(r.ctx, a))
+	x := r.exit(a)
+	r.wants(x, planner.OK)
+	if used := cpu(x); used < 900*time.Millisecond || used > 1300*time.Millisecond {
+		t.Errorf("asked for 1 s of CPU time, it used %v", used)
+	}
+}
+
+func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
+	const size, outputs, bytesEach = 100_000, 60, 20_001
+	r := newRig(t, func(c *docker.Config) {
+		twoNodes(c)
+		c.Platform.Bandwidth[0][1], c.Platform.Latency[0][1] = 400_000, int64(100*time.Millisecond)
+	})
+	task := func(name string) *executor.TaskSpec {
+		s := r.emulated()
+		s.Name, s.Run, s.Memory = name, 1500*time.Millisecond, 8<<20
+		for i := range outputs {
+			f := r.file(fmt.Sprint("out", i))
+			f.Size, f.Sized = bytesEach, true
+			s.Outputs = append(s.Outputs, f)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name string
+		ripe func(dir string) bool // it may be stopped
+		more bool                  // outputs are there
+	}{
+		{"computing", func(string) bool { time.Sleep(600 * time.Millisecond); return true }, false},
+		{"writing", func(dir string) bool { _, err := os.Lstat(filepath.Join(dir, "out9")); return err == nil }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := task(c.name)
+			a := r.launch(s, keeps(size))
+			r.started(a)
+			for !c.ripe(r.work(s)) {
+				time.Sleep(time.Millisecond)
+			}
+			r.must(r.Checkpoint(r.ctx, a, 10*time.Second))
+			first := r.exit(a)
+			r.wants(first, planner.Preempted, "left a checkpoint")
+			b := r.launch(s, goesOn(first, 1, size))
+			second := r.exit(b)
+			r.wants(second, planner.OK)
+			if all := cpu(first) + cpu(second); all < 1400*time.Millisecond || all > 1900*time.Millisecond {
+				t.Errorf("asked for 1.5 s of CPU time, %v and %v were used", cpu(first), cpu(second))
+			}
+			copied := int64(second.Usage.CopiedBytes) - size
+			if copied < 0 || copied%bytesEach != 0 || c.more != (copied >= 9*bytesEach) {
+				t.Errorf("%d bytes were copied besides the checkpoint", copied)
+			}
+			if took := second.Usage.Staged.Sub(second.Usage.Queued); took < 100*time.Millisecond+time.Duration(float64(second.Usage.CopiedBytes)/400_000*1e9) {
+				t.Errorf("%d bytes came in %v: faster than the link", second.Usage.CopiedBytes, took)
+			}
+			rep, err := emulate.ReadReport(r.work(s)[:len(r.work(s))-1] + "2")
+			if err != nil || rep.Attempts != 2 || rep.Write.Achieved != outputs*bytesEach || len(rep.Misses) > 0 {
+				t.Errorf("report %+v, %v", rep, err)
+			}
+			var got []string
+			for i := range outputs {
+				got = append(got, r.read(r.node(1, fmt.Sprint("out", i))))
+			}
+			r.exit(r.launch(s, func(l *executor.Launch) { l.Try, l.Node = 3, 0 })) // without a stop
+			for i := range outputs {
+				if r.read(r.node(0, fmt.Sprint("out", i))) != got[i] {
+					t.Fatalf("out%d differs from that of a task that was not stopped", i)
+				}
+			}
+		})
+	}
+}
+
+func TestACheckpointThatIsNotLeftInTimeLosesTheWork(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.emulated()
+	s.Run = 20 * time.Second
+	a := r.launch(s, keeps(1<<30))
+	r.started(a)
+	r.must(r.Checkpoint(r.ctx, a, 20*time.Millisecond))
+	x := r.exit(a)
+	r.wants(x, planner.Preempted, "is lost", "within the grace time of 20ms")
+	if x.Kept != 0 {
+		t.Errorf("kept %v", x.Kept)
+	}
+}
+
+func TestATaskWhoseCheckpointIsGoneBeginsAnew(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.emulated()
+	s.Run = 700 * time.Millisecond
+	a := r.launch(s, keeps(0))
+	r.started(a)
+	time.Sleep(200 * time.Millisecond)
+	r.must(r.Checkpoint(r.ctx, a, 10*time.Second))
+	first := r.exit(a)
+	r.wants(first, planner.Preempted, "left a checkpoint")
+	r.must(os.WriteFile(filepath.Join(r.work(s), emulate.CheckpointFile), []byte("damaged"), 0o644))
+	x := r.exit(r.launch(s, goesOn(first, 0, 0)))
+	r.wants(x, planner.OK)
+	if cpu(x) < 650*time.Millisecond {
+		t.Errorf("%v of CPU time: it did not begin anew", cpu(x))
+	}
+	if !strings.Contains(r.warned["checkpoint"], "begins anew") {
+		t.Errorf("warnings %q", r.warned)
+	}
+}
+
+func TestAProgramIsRestartedFromItsBeginning(t *testing.T) {
+	r := newRig(t, nil)
+	out := r.file("out")
+	s := r.sh("echo begun >> log; cat log; sleep ${PAUSE:-0}; echo end > out", out)
+	s.Env = []string{"PAUSE=300"}
+	a := r.launch(s, nil)
+	r.started(a)
+	r.must(r.Kill(r.ctx, a, planner.Preempted, 200*time.Millisecond))
+	x := r.exit(a)
+	r.wants(x, planner.Preempted)
+	if x.Kept != 0 {
+		t.Errorf("kept %v", x.Kept)
+	}
+	s.Env = nil
+	r.wants(r.exit(r.launch(s, func(l *executor.Launch) { l.Try = 2 })), planner.OK)
+	if got := r.read(r.node(0, "out")); got != "end\n" {
+		t.Errorf("output %q", got)
+	}
+	if got := r.read(filepath.Join(r.work(s)[:len(r.work(s))-1]+"2", ".command.out")); got != "begun\n" {
+		t.Errorf("the second try said %q: it found something of the first", got)
+	}
+}
+
+// Gantry dies between the signal and the checkpoint, and between the checkpoint and its note of it.
+func TestACheckpointOutlivesGantry(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		r := newRig(t, nil)
+		s := r.emulated()
+		s.Run = 20 * time.Second
+		var l executor.Launch
+		a := r.launch(s, func(x *executor.Launch) { keeps(1000)(x); l = *x })
+		l.Keeps = &executor.Keeping{Size: 1000}
+		r.started(a)
+		l.Started, l.Leaving = true, planner.Checkpoint
+		time.Sleep(100 * time.Millisecond)
+		c := r.one()
+		r.must(r.Close())
+		if left {
+			cli, err := docker.Connect(r.ctx, "")
+			r.must(err)
+			r.must(cli.ContainerKill(r.ctx, c.ID, "SIGTERM"))
+			wait, failed := cli.ContainerWait(r.ctx, c.ID, container.WaitConditionNotRunning)
+			select {
+			case <-wait:
+			case err := <-failed:
+				t.Fatal(err)
+			}
+			cli.Close()
+		}
+		n := r.successor(l)
+		n.must(n.Checkpoint(n.ctx, a, 10*time.Second)) // as the engine repeats what it ordered
+		x := n.exit(a)
+		n.wants(x, planner.Preempted, "left a checkpoint")
+		if x.Kept <= 0 || x.Kept > 0.5 {
+			t.Errorf("kept %v", x.Kept)
+		}
+	}
+}
