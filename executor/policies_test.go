@@ -106,7 +106,12 @@ func runRandomWith(t *testing.T, spec string, pol planner.Policy, seed uint64) r
 			data = &executor.Placement{Rule: []executor.PlacementRule{executor.HDFS, executor.Random}[r.IntN(2)], Block: 4e6, Replicas: 1 + r.IntN(3), Seed: seed}
 		}
 		e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i), Workflow: randomWorkflow(r, 5+r.IntN(30)),
-			Release: planner.Time(r.IntN(2)) * 30e9, Data: data})
+			Release: planner.Time(r.IntN(2)) * 30e9, Data: data, Tenant: fmt.Sprint("tenant-", i%2)})
+		sub := &e.Arrivals[i]
+		switch sub.Class = planner.Class(r.IntN(3)); sub.Class {
+		case planner.Deadline: // some cannot be met
+			sub.Due = sub.At.Add(time.Duration(20+r.IntN(200)) * time.Second)
+		}
 	}
 	var rec record
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
@@ -240,6 +245,21 @@ func TestEveryPolicyKeepsTheRulesOnRandomLoads(t *testing.T) {
 		t.Run(row.Name, func(t *testing.T) {
 			for seed := range uint64(150) {
 				runRandom(t, row.Name, seed)
+			}
+		})
+	}
+}
+
+// Parameters that lead down other ways.
+var variants = []string{"3dsf:large=0", "3dsf:leave,large=0,match=bytes,hops=1,batch=3", "3dsf:misfit=stop,level=2,edf,large=1,never",
+	"pds:late=ahead,leave", "pds:never", "dla:large=0,batch=1", "dla:large=0,hops=2,match=bytes", "drf:dims=2,misfit=stop", "capacity:queues=class,shares=3/2/1",
+	"capacity:by=dominant,elastic=no"}
+
+func TestPoliciesWithOtherParametersKeepTheRules(t *testing.T) {
+	for _, spec := range variants {
+		t.Run(spec, func(t *testing.T) {
+			for seed := range uint64(60) {
+				runRandom(t, spec, seed)
 			}
 		})
 	}

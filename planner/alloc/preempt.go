@@ -15,6 +15,7 @@ type victim struct {
 	task  planner.TaskID
 	rank  int // low priority and alike first
 	since planner.Time
+	how   planner.Vacate
 	frees unit.Vector
 }
 
@@ -66,12 +67,11 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 // preempt makes room for t on n.
 func (a *Tenants) preempt(c *planner.Cycle, q Tenancy, t planner.TaskID, n planner.NodeID, victims []victim) error {
 	for _, v := range victims {
-		how := a.Preempt
-		if err := c.Draft.Preempt(v.task, how); err != nil {
+		if err := c.Draft.Preempt(v.task, v.how); err != nil {
 			return err
 		}
 		c.Note(planner.Note{Topic: "preemption", Workflow: c.Task(v.task).Workflow, Task: v.task, At: c.Now(),
-			Text: fmt.Sprintf("makes room on %s for task %d of workflow %d, which has a deadline", c.Nodes()[n].Name, t, c.Task(t).Workflow)})
+			Text: fmt.Sprintf("makes room on %s (%s) for task %d of workflow %d, which has a deadline", c.Nodes()[n].Name, v.how, t, c.Task(t).Workflow)})
 	}
 	q.Take(c, t)
 	ok, err := begin(c, t, n)
@@ -93,8 +93,11 @@ func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, 
 		if !ok || seg.Kind != planner.Active || job.Class == planner.Deadline || c.Phase(att.Task) != planner.Running {
 			continue
 		}
-		v := victim{task: att.Task, since: att.Started, frees: att.Hold}
-		if a.Preempt == planner.Suspend {
+		v := victim{task: att.Task, since: att.Started, how: planner.Suspend, frees: att.Hold}
+		if a.Room == Leave {
+			v.how = c.Vacates(att.Task)
+		}
+		if v.how == planner.Suspend {
 			v.frees = att.Hold.Sub(att.Hold.Keep(c.Nodes()[n].Keeps))
 		}
 		if job.Class != planner.Low {

@@ -24,11 +24,20 @@ type Tenancy interface {
 	Gave(c *planner.Cycle, t planner.TaskID)
 }
 
+// Room is how running tasks make room.
+type Room uint8
+
+const (
+	Never  Room = iota
+	Freeze      // suspended where they are, with what their node keeps of them
+	Leave       // with a checkpoint, or else by a restart if that is allowed, so that all they hold is free; frozen if neither
+)
+
 // Tenants starts the tasks of a Tenancy now, one after the other. It makes room for urgent ones by preemption, lets suspended ones go on
 // where they are, and puts tasks that read much where their data is.
 type Tenants struct {
-	// Preempt is what becomes of tasks that make room for those of deadline jobs; 0: none do.
-	Preempt planner.Vacate
+	// Room is how regular tasks make room for those of deadline jobs.
+	Room Room
 	// Data puts tasks where their data is; nil: every task goes to the fastest node with room (the lowest id among equals).
 	Data *Locality
 	// Turns lets nodes ask for work in turn, each for a task of the first job whose data it holds if there is one, as the heartbeats of
@@ -61,7 +70,7 @@ func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.
 	if a.Data != nil {
 		most = a.Data.Batch(c)
 	}
-	for a.Preempt != 0 || c.Draft.AnyFree() {
+	for a.Room != Never || c.Draft.AnyFree() {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -117,7 +126,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 			urgent := q.Urgent()
 			q.Take(c, t)
 			a.batch = append(a.batch, candidate{task: t, urgent: urgent})
-		case a.Preempt != 0 && q.Urgent() && a.shut < len(a.closed):
+		case a.Room != Never && q.Urgent() && a.shut < len(a.closed):
 			if err := a.makeRoom(c, q, t); err != nil {
 				return err
 			}
@@ -229,19 +238,18 @@ func holdsAll(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
 
 // resume lets a suspended task go on. One that has no room yet keeps what becomes free on its node from tasks after it.
 func (a *Tenants) resume(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
-	att := c.Attempt(c.Current(t))
-	left := c.Est.Remaining(c.Task(t), &c.Nodes()[att.Node], c.Ran(c.Current(t)))
+	n := c.Attempt(c.Current(t)).Node
 	q.Take(c, t)
-	if !a.closed[att.Node] {
-		err := c.Draft.Reserve(planner.Segment{Task: t, Node: att.Node, Hold: att.Hold, Start: c.Now(), End: c.Now().Add(max(1, left))})
+	if site, ok := c.Site(t, n); ok && !a.closed[n] {
+		err := c.Draft.Reserve(segment(t, site, c.Now()))
 		if err == nil {
 			return nil
 		}
 		if !errors.Is(err, planner.ErrFull) {
 			return err
 		}
-		a.close(att.Node)
 	}
+	a.close(n)
 	q.Return(c, t)
 	return nil
 }

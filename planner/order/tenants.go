@@ -235,9 +235,9 @@ func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
 	}
 }
 
-// capped reports whether the next task of a member would bring it above what it is guaranteed.
+// capped reports whether the next task of a member would bring it above what it is guaranteed. Who has nothing gets one task.
 func (q *Tenants) capped(c *planner.Cycle, m planner.TenantID, lane int) bool {
-	if !q.Capped {
+	if !q.Capped || q.ledger.Used(m) == (unit.Vector{}) {
 		return false
 	}
 	weight := int64(1)

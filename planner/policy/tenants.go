@@ -55,7 +55,7 @@ var (
 	misfitParam = Param{"misfit", []string{"skip", "stop"}, "what happens when the task of the tenant with the least share does not fit: others are served, or nobody is"}
 	orderParam  = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
 	lateParam   = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more: they take turns with regular jobs, or keep their place"}
-	roomParam   = Param{"room", []string{"suspend", "requeue", "never"}, "what becomes of regular tasks that make room for deadline jobs: they are frozen where they are, or begin again; or none do"}
+	roomParam   = Param{"room", []string{"suspend", "leave", "never"}, "how regular tasks make room for deadline jobs: frozen where they are, their memory with them; leaving the node with a checkpoint, or by a restart where that is allowed; or not at all"}
 	recentParam = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs that the rates of the M/M/n model are learned from"}
 	largeParam  = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
 	hopsParam   = Param{"hops", []string{"0", "0..2"}, "how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
@@ -74,7 +74,7 @@ func tenants() []Row {
 				q := urgentQueue(p)
 				q.Rule, q.OnMisfit = enhanced(p), misfit(p)
 				data := locality(p)
-				return newTenancy(q, &alloc.Tenants{Preempt: vacate(p), Data: data}, &suite{large: data, urgent: q, shares: true, rates: rates(p)})
+				return newTenancy(q, &alloc.Tenants{Room: room(p), Data: data}, &suite{large: data, urgent: q, shares: true, rates: rates(p)})
 			},
 		},
 		{
@@ -83,7 +83,7 @@ func tenants() []Row {
 			Params: []Param{orderParam, lateParam, roomParam, recentParam},
 			New: func(p Params) planner.Policy {
 				q := urgentQueue(p)
-				return newTenancy(q, &alloc.Tenants{Preempt: vacate(p)}, &suite{urgent: q, rates: rates(p)})
+				return newTenancy(q, &alloc.Tenants{Room: room(p)}, &suite{urgent: q, rates: rates(p)})
 			},
 		},
 		{
@@ -157,8 +157,8 @@ func misfit(p Params) share.OnMisfit {
 	return share.Skip
 }
 
-func vacate(p Params) planner.Vacate {
-	return map[string]planner.Vacate{"suspend": planner.Suspend, "requeue": planner.Requeue}[p["room"]]
+func room(p Params) alloc.Room {
+	return map[string]alloc.Room{"suspend": alloc.Freeze, "leave": alloc.Leave, "never": alloc.Never}[p["room"]]
 }
 
 func rates(p Params) *queueing.Rates { return queueing.NewRates(int(p.Number("recent"))) }
