@@ -345,6 +345,16 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 		need[unit.Memory] = most
 		touched = max(0, min(touched, unit.Bytes(most-EmulatorMemory)))
 	}
+	if t.DiskBps > 0 {
+		need[unit.Disk] = t.DiskBps
+		if most := a.mostDisk(need); t.DiskBps > most {
+			if !a.Fit {
+				return need, 0, a.refuse(sub, t, "needs %.1f MB/s of block I/O: no node that has its cores and memory gives more than %.1f MB/s; --fit cuts needs down to it",
+					float64(t.DiskBps)/1e6, float64(most)/1e6)
+			}
+			need[unit.Disk] = most
+		}
+	}
 	a.share(&need)
 	return need, touched, nil
 }
@@ -412,7 +422,7 @@ func (a *Admitter) share(need *unit.Vector) {
 	memory, disk := int64(unit.Unlimited), int64(unit.Unlimited)
 	for i := range a.Platform.Nodes {
 		c := a.Platform.Nodes[i].Capacity
-		if c[unit.CPU] < need[unit.CPU] || c[unit.Memory] < need[unit.Memory] {
+		if !need.Fits(c) {
 			continue
 		}
 		fraction := float64(need[unit.CPU]) / float64(c[unit.CPU])
@@ -426,7 +436,7 @@ func (a *Admitter) share(need *unit.Vector) {
 	if need[unit.Memory] == 0 && memory != unit.Unlimited {
 		need[unit.Memory] = max(memory, MinMemory)
 	}
-	if disk != unit.Unlimited {
+	if need[unit.Disk] == 0 && disk != unit.Unlimited {
 		need[unit.Disk] = max(disk, 1)
 	}
 }
@@ -444,6 +454,17 @@ func (a *Admitter) largest(millicores int64) (best *planner.Node) {
 		}
 	}
 	return best
+}
+
+// mostDisk returns the most block I/O that a node gives among those that have the cores and memory of need.
+func (a *Admitter) mostDisk(need unit.Vector) (most int64) {
+	need[unit.Disk] = 0
+	for i := range a.Platform.Nodes {
+		if c := a.Platform.Nodes[i].Capacity; need.Fits(c) {
+			most = max(most, c[unit.Disk])
+		}
+	}
+	return most
 }
 
 func (a *Admitter) mostCores() int64 {

@@ -188,6 +188,9 @@ func (d *daxWriter) job(t *Task) {
 	if t.Phase > 0 {
 		profile("gantry", "phase", strconv.Itoa(int(t.Phase)))
 	}
+	if t.DiskBps > 0 {
+		profile("gantry", "disk", strconv.FormatInt(t.DiskBps, 10))
+	}
 	if t.TimeLimit > 0 {
 		profile("globus", "maxwalltime", strconv.FormatFloat(t.TimeLimit.Minutes(), 'f', -1, 64))
 	}

@@ -64,6 +64,10 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			if n, ok := b.amount(t, "phase", p.value, 1, p.line); ok {
 				t.Phase = int32(min(n, maxPhase))
 			}
+		case "gantry:disk":
+			if n, ok := b.amount(t, "disk", p.value, 1, p.line); ok {
+				t.DiskBps = min(n, maxRate)
+			}
 		case "pegasus:container.image":
 			b.image(t, p.value)
 		default:
@@ -83,6 +87,9 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 	slices.Sort(env)
 	t.Env = env
 }
+
+// maxRate keeps sums of rates in range.
+const maxRate = 1_000_000_000_000_000
 
 // maxPhase keeps sums of phases and laxities in range.
 const maxPhase = 1_000_000

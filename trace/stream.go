@@ -66,6 +66,7 @@ type StreamSource struct {
 	Trace     string      // path of a trace or of a directory of traces, resolved
 	Inputs    string      // directory with the files of the trace from outside, resolved; "" if they are to be made up
 	Image     string      // container image of the tasks that name none
+	Disk      int64       // of a trace: block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
 	Data      *Data       // nil: as the workload says
 	Sizes     []SizeClass // nil: those of the stream
 	Random    *RandomChoices
@@ -222,6 +223,7 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		{"sizes", y.sizes(&src.Sizes)},
 		{"inputs", y.string(&src.Inputs)},
 		{"image", y.string(&src.Image)},
+		{"disk", y.amount(&src.Disk, "disk", "/s")},
 		{"data", y.data(&src.Data)},
 		choice("fat", y.numbers(&r.Fat, "fat", unit, "from 0 to 1")),
 		choice("density", y.numbers(&r.Density, "density", unit, "from 0 to 1")),
@@ -239,8 +241,8 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		return
 	case src.Trace != "" && len(src.Sizes) > 0:
 		y.faults.fail("bad-source", src.Line, "", "a trace has its own size: tasks and sizes are for generators")
-	case src.Generator != "" && (src.Inputs != "" || src.Image != ""):
-		y.faults.fail("bad-source", src.Line, "", "inputs and image are for traces: generated workflows are emulated")
+	case src.Generator != "" && (src.Inputs != "" || src.Image != "" || src.Disk > 0):
+		y.faults.fail("bad-source", src.Line, "", "inputs, image and disk are for traces: generated workflows are emulated")
 	case random != "" && !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen"):
 		y.faults.fail("bad-source", src.Line, "", "%s is for generator random", random)
 	case reduce != "" && !strings.EqualFold(src.Generator, "mapreduce"):

@@ -51,6 +51,7 @@ type wfTask struct {
 	stdin, stdout, stderr        string
 	env                          []string
 	retries, timeLimit, phase    string
+	disk                         string
 	subWorkflow                  bool
 }
 
@@ -69,6 +70,7 @@ type wfUse struct {
 //	retries     number
 //	phase       number from 1 on, the execution phase
 //	timeLimitInSeconds
+//	diskBytesPerSecond   number, the block I/O that the task asks for
 //
 // A command is {"program", "arguments"} and in general an argv, run without a shell. A shell runs the pieces, joined by blanks, where
 // they are the text of a command line: the system is Nextflow or Makeflow and the text holds operators, the program is a whole line
@@ -325,6 +327,8 @@ func (d *wfDocument) taskFact(t *wfTask, key string) error {
 		return d.text(&t.retries)
 	case "phase":
 		return d.text(&t.phase)
+	case "diskBytesPerSecond":
+		return d.text(&t.disk)
 	case "timeLimitInSeconds":
 		return d.text(&t.timeLimit)
 	case "subWorkflow":
@@ -693,6 +697,9 @@ func (d *wfDocument) facts(t *Task, x *wfTask) {
 	}
 	if x.phase != "" {
 		t.Phase = int32(min(b.positive(t, "phase", x.phase, x.line), maxPhase))
+	}
+	if x.disk != "" {
+		t.DiskBps = int64(min(b.positive(t, "diskBytesPerSecond", x.disk, x.line), maxRate))
 	}
 	if x.timeLimit != "" {
 		b.limit(t, "timeLimitInSeconds", x.timeLimit, 1e9, x.line)

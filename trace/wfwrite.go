@@ -52,8 +52,8 @@ type TaskExecution struct {
 // runtime of whatever else execution.tasks tells: facts of a task without one stand in specification.tasks, in the same words.
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them, image, stdin,
-// stdout, stderr, env, retries, phase, timeLimitInSeconds, category and subWorkflow what else the schema has no place for, opaqueFileIds and
-// dataDependencies how file ids are meant. Read reads it all.
+// stdout, stderr, env, retries, phase, timeLimitInSeconds, diskBytesPerSecond, category and subWorkflow what else the schema has no place for,
+// opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
 // WriteExecution writes w and what really happened as WfFormat 1.5; nothing that the trace itself says of runtimes, memory or I/O is
@@ -218,6 +218,9 @@ func extend(v object, t *Task) {
 	}
 	if t.Phase > 0 {
 		v["phase"] = t.Phase
+	}
+	if t.DiskBps > 0 {
+		v["diskBytesPerSecond"] = t.DiskBps
 	}
 	if t.TimeLimit > 0 {
 		v["timeLimitInSeconds"] = t.TimeLimit.Seconds()

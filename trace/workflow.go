@@ -79,6 +79,7 @@ type Task struct {
 	Stdin, Stdout, Stderr string        // logical file names of redirections
 	TimeLimit             time.Duration // 0: none
 	Retries               int           // -1: not said
+	DiskBps               int64         // block I/O it asks for, bytes per second; 0: not said
 	Phase                 int32         // execution phase, from 1 on (Lim et al. 2017, section on the model); 0: not said
 	SubWorkflow           bool          // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
 

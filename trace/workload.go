@@ -44,6 +44,7 @@ type Arrival struct {
 	Deadline time.Duration // after the start of the run; 0: none
 	Inputs   string        // directory with the files from outside, resolved; "" if they are to be made up
 	Image    string        // container image of the tasks that name none
+	Disk     int64         // block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
 	Data     *Data         // nil: as the workload says
 	Costs    *Costs        // nil: runtimes are those of the trace, divided by the speed of the node
 	Line     int
@@ -82,6 +83,7 @@ func IsWorkload(text []byte) bool {
 //	    deadline: 100s          # after the start of the run
 //	    inputs: data            # directory with the files from outside
 //	    image: busybox
+//	    disk: 20MB/s            # block I/O of tasks that do not ask for any themselves
 //	    copies: 1
 //	    data: {replicas: 2}     # where its input files lie; see Data
 //	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
@@ -187,6 +189,7 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]
 		{"deadline", y.duration(&a.Deadline, "deadline")},
 		{"inputs", y.string(&a.Inputs)},
 		{"image", y.string(&a.Image)},
+		{"disk", y.amount(&a.Disk, "disk", "/s")},
 		{"data", y.data(&a.Data)},
 		{"copies", y.number(&copies, "copies", func(x float64) bool { return x >= 1 && x <= maxArrivals && x == float64(int(x)) },
 			fmt.Sprintf("a whole number from 1 to %d", maxArrivals))},

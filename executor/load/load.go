@@ -30,7 +30,7 @@ type Loader struct {
 	Count     int     // keep only so many workflows, the first to arrive; 0: all
 	Warn      func(format string, args ...any)
 
-	read map[[2]string]*trace.Workflow // by path and image: copies share what they were read from
+	read map[origin]*trace.Workflow // copies share what they were read from
 }
 
 // Submissions makes the submissions of one repetition of a workload, counted from 0, in order of arrival; names are unique. A stream
@@ -127,7 +127,7 @@ func Window(w *trace.Workload, subs []executor.Submission, timeScale float64) (w
 }
 
 func (l *Loader) listed(sub *executor.Submission, a *trace.Arrival) error {
-	w, err := l.trace(a.Trace, a.Image)
+	w, err := l.trace(origin{a.Trace, a.Image, a.Disk})
 	if err != nil {
 		return err
 	}
@@ -167,24 +167,29 @@ func class(name string) planner.Class {
 	return planner.Regular
 }
 
-// trace reads a trace once; tasks without an image get the one given.
-func (l *Loader) trace(path, image string) (*trace.Workflow, error) {
-	if w := l.read[[2]string{path, image}]; w != nil {
+// origin is what a workflow was read from, and what its workload says of its tasks.
+type origin struct {
+	path, image string
+	disk        int64
+}
+
+// trace reads a trace once; tasks without an image or a rate of block I/O get those given.
+func (l *Loader) trace(from origin) (*trace.Workflow, error) {
+	if w := l.read[from]; w != nil {
 		return w, nil
 	}
-	w, err := l.Trace(path)
+	w, err := l.Trace(from.path)
 	if err != nil {
 		return nil, err
 	}
-	for t := range w.Tasks {
-		if w.Tasks[t].Image == "" {
-			w.Tasks[t].Image = image
-		}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		t.Image, t.DiskBps = cmp.Or(t.Image, from.image), cmp.Or(t.DiskBps, from.disk)
 	}
 	if l.read == nil {
-		l.read = map[[2]string]*trace.Workflow{}
+		l.read = map[origin]*trace.Workflow{}
 	}
-	l.read[[2]string{path, image}] = w
+	l.read[from] = w
 	return w, nil
 }
 

@@ -143,7 +143,7 @@ func (l *Loader) parts(w *trace.Workload) (parts []part, err error) {
 			return fail(err)
 		}
 		for _, f := range files {
-			wf, err := l.trace(f, src.Image)
+			wf, err := l.trace(origin{f, src.Image, src.Disk})
 			if err != nil {
 				return fail(err)
 			}

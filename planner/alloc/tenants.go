@@ -100,12 +100,17 @@ func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.
 	return nil
 }
 
-// gather takes the next tasks that there is room for, most of them at most. What goes on where it is starts at once.
+// gather takes the next tasks that there is room for, most of them at most: urgent ones or others, and none from behind what has to be
+// decided by itself.
 func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 	a.batch = a.batch[:0]
 	for len(a.batch) < most {
 		t, ok := q.Next(c)
 		if !ok {
+			return nil
+		}
+		urgent, fits := q.Urgent(), a.fastest(c, c.Task(t).Need) != planner.None
+		if len(a.batch) > 0 && (c.Phase(t) == planner.Suspended || urgent != a.batch[0].urgent || urgent && !fits) {
 			return nil
 		}
 		if c.Phase(t) == planner.Suspended {
@@ -114,19 +119,17 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 			}
 			continue
 		}
-		need := c.Task(t).Need
 		switch {
-		case a.fastest(c, need) != planner.None:
+		case fits:
 			if a.Turns {
 				if err := a.inTurn(c, q, t); err != nil {
 					return err
 				}
 				continue
 			}
-			urgent := q.Urgent()
 			q.Take(c, t)
 			a.batch = append(a.batch, candidate{task: t, urgent: urgent})
-		case a.Room != Never && q.Urgent() && a.shut < len(a.closed):
+		case a.Room != Never && urgent && a.shut < len(a.closed):
 			if err := a.makeRoom(c, q, t); err != nil {
 				return err
 			}
