@@ -13,6 +13,10 @@ type Policy interface {
 	Plan(ctx context.Context, c *Cycle) error
 }
 
+// Refuser is a policy that can refuse workflows which would miss their deadlines. It places nothing of them and leaves a note of
+// TopicRefused, upon which they are cancelled.
+type Refuser interface{ RejectLate() }
+
 // Estimator tells policies how long things are believed to take.
 type Estimator interface {
 	// Run estimates a whole run of t on n, the start of a container included, copies of inputs not.

@@ -147,6 +147,12 @@ type Wait struct {
 	Reason Reason
 }
 
+// Topics of notes that mean the same whatever the policy.
+const (
+	TopicPredicted = "predicted" // when a workflow that arrived is to be completed by the plan made then; the text says how that is to its deadline
+	TopicRefused   = "refused"   // a workflow that arrived cannot meet its deadline and is withdrawn; see Refuser
+)
+
 // Note is what a policy wants people to know beyond orders and reasons: a choice, a promise, an attempt that failed. It changes nothing.
 type Note struct {
 	Topic    string     // a stable short name, documented with the policy

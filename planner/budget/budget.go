@@ -1,0 +1,140 @@
+// Package budget splits the end-to-end deadline of a workflow into sub-deadlines of its tasks: the Deadline Budgeting Algorithm for
+// Workflows of Lim, Majumdar and Ashwood-Smith, Journal of Cloud Computing 6(1), 2017 (RM-DCWF), Algorithms 1 to 3.
+package budget
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// Job is a workflow with a deadline. Times are on the axis of the run.
+type Job struct {
+	Start  unit.Time     // s_j, the earliest start
+	Due    unit.Time     // d_j
+	Sample time.Duration // SET_j, how long it takes by the sample schedule
+	Tasks  []Task        // any order
+}
+
+// Task is a task of a job in its sample schedule.
+type Task struct {
+	Parents []int32 // indices into Tasks
+	Stage   int32   // execution phase as it was given; any integers that ascend
+	Dummy   bool    // it runs for no time and only orders others
+	End     unit.Time
+}
+
+// Distribution says how the laxity of a job becomes that of its tasks.
+type Distribution uint8
+
+const (
+	Proportional Distribution = iota // to where in the sample schedule a task ends (PD, Algorithm 2)
+	Even                             // over the execution phases (ED, Algorithm 3)
+)
+
+// Laxity is the time a job has to spare if it begins at its earliest start: L_j = d_j - s_j - SET_j (equation 1). It may be negative.
+// Without a deadline it is the longest duration.
+func (j *Job) Laxity() time.Duration { return Laxity(j.Start, j.Due, j.Sample) }
+
+// Laxity is d_j - s_j - SET_j (equation 1).
+func Laxity(start, due unit.Time, sample time.Duration) time.Duration {
+	if due == unit.Never {
+		return math.MaxInt64
+	}
+	return due.Sub(start) - sample
+}
+
+// Normalized is NL_j = L_j / SET_j (equation 3): how stringent a deadline is, whatever the length of the job.
+func Normalized(laxity, sample time.Duration) float64 {
+	if sample <= 0 {
+		return math.Copysign(math.Inf(1), float64(laxity))
+	}
+	return float64(laxity) / float64(sample)
+}
+
+// SubDeadlines returns when each task should have ended at the latest: sd_t = SCT_t + CL_t (equation 2), where SCT_t is its end in the
+// sample schedule and CL_t the share of the laxity that it and what comes before it may use. Parents of a common child then all get the
+// latest sub-deadline among them; order is the topological order in which that is done, so that raised values are seen. Tasks of a job
+// without a deadline have none either.
+func (j *Job) SubDeadlines(d Distribution, order []int32) []unit.Time {
+	sub := make([]unit.Time, len(j.Tasks))
+	if j.Due == unit.Never {
+		for i := range sub {
+			sub[i] = unit.Never
+		}
+		return sub
+	}
+	var phases []int32
+	count := int32(1)
+	if d == Even {
+		phases, count = j.phases(order)
+	}
+	laxity := j.Laxity()
+	for _, i := range order {
+		t := &j.Tasks[i]
+		var cumulative time.Duration
+		switch {
+		case d == Even:
+			cumulative = scale(laxity, int64(phases[i]), int64(count))
+		case j.Sample > 0:
+			cumulative = scale(laxity, int64(t.End-j.Start), int64(j.Sample))
+		default:
+			cumulative = laxity
+		}
+		sub[i] = t.End.Add(cumulative)
+		if len(t.Parents) > 1 {
+			var latest unit.Time = math.MinInt64
+			for _, p := range t.Parents {
+				latest = max(latest, sub[p])
+			}
+			for _, p := range t.Parents {
+				sub[p] = latest
+			}
+		}
+	}
+	return sub
+}
+
+// phases numbers the execution phases that tasks belong to from 1. A dummy task belongs to that of its parents.
+func (j *Job) phases(order []int32) (of []int32, count int32) {
+	var stages []int32
+	for i := range j.Tasks {
+		if !j.Tasks[i].Dummy {
+			stages = append(stages, j.Tasks[i].Stage)
+		}
+	}
+	slices.Sort(stages)
+	stages = slices.Compact(stages)
+	of = make([]int32, len(j.Tasks))
+	for _, i := range order {
+		t := &j.Tasks[i]
+		if !t.Dummy {
+			k, _ := slices.BinarySearch(stages, t.Stage)
+			of[i] = int32(k) + 1
+			continue
+		}
+		of[i] = 1
+		for _, p := range t.Parents {
+			of[i] = max(of[i], of[p])
+		}
+	}
+	return of, int32(max(1, len(stages)))
+}
+
+// scale returns d*part/whole, exact and rounded towards zero, for 0 <= part <= whole.
+func scale(d time.Duration, part, whole int64) time.Duration {
+	part = min(max(part, 0), whole)
+	size := uint64(d)
+	if d < 0 {
+		size = -size
+	}
+	hi, lo := bits.Mul64(size, uint64(part))
+	q, _ := bits.Div64(hi, lo, uint64(whole)) // at most size, as part is at most whole
+	if d < 0 {
+		return -time.Duration(q)
+	}
+	return time.Duration(q)
+}

@@ -1,0 +1,605 @@
+package remap
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// follow carries the plan out, and keeps it true when reality departs from it.
+//
+// A task whose planned start has come is due. It starts as soon as it is ready and a node of its pool has room; of several the one that was
+// mapped to the earlier start goes first. A task that runs longer than believed, or starts late, pushes what depends on it; the slot it holds
+// is not free for the next task, which waits and pushes in turn: the plan bends, and is not made anew. When that makes a job late which was
+// not, it is remapped as on arrival, once. What ends early leaves room: ready tasks of jobs mapped by TSP1 move up into it where that
+// keeps nobody waiting who was planned there.
+type follow struct {
+	adrift     bool       // something did not end when it was believed to: as long as all does, nothing moves up, as in the paper
+	calendar   []*job     // heap by nextAt
+	touched    []*job     // their nextAt may have changed
+	ready      []taskHeap // by pool: due tasks that are ready, by claim
+	slips      taskHeap   // due tasks, by assumed start
+	ends       taskHeap   // active tasks, by believed end
+	waiting    []start    // ready tasks that have not started
+	kept       int        // of waiting, when it was last cleaned
+	still      []start    // dummies that are ready, and tasks bound to nodes
+	endangered []*job
+}
+
+// start is a task that is to start.
+type start struct {
+	j *job
+	i int32
+}
+
+func newFollow(pools int, adrift bool) follow {
+	return follow{adrift: adrift, ready: make([]taskHeap, pools)}
+}
+
+// grace is how long after an instant it counts as past: what happens at one instant may take several rounds.
+const grace = time.Millisecond
+
+// hear takes in what happened since the last round.
+func (p *Policy) hear() {
+	now := p.c.Now()
+	for _, t := range p.c.News.Finished {
+		p.ended(t)
+	}
+	for _, t := range p.c.News.Ended {
+		p.ended(t)
+	}
+	for _, t := range p.c.News.Ready {
+		j, i := p.of(t)
+		switch {
+		case j == nil:
+			continue
+		case j.at[i].stage == active:
+			p.repeat(j, i)
+		}
+		p.becameReady(j, i)
+	}
+	for len(p.ends) > 0 && p.ends[0].at < now {
+		if x := p.ends.pop(); x.j.at[x.i].stage == active && x.j.at[x.i].end == x.at {
+			at := x.j.at[x.i]
+			at.end = p.c.Draft.ActiveEnd(x.j.task(x.i))
+			p.adrift = true
+			p.put(x.j, x.i, at)
+			p.ends.push(item{at.end, x.j, x.i})
+			p.push(x.j, x.i)
+		}
+	}
+	for len(p.slips) > 0 && p.slips[0].at < now {
+		if x := p.slips.pop(); x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
+			p.slip(x.j, x.i)
+		}
+	}
+}
+
+// ended takes a task out that ended, whatever way.
+func (p *Policy) ended(t planner.TaskID) {
+	j, i := p.of(t)
+	if j == nil || j.at[i].stage == over {
+		return
+	}
+	at, now := j.at[i], p.c.Now()
+	if at.stage == active {
+		p.adrift = p.adrift || at.end != now
+		j.stale = j.stale || at.end > now
+	} else { // skipped or cancelled
+		j.open--
+		j.stale = true
+	}
+	late := at.end < now
+	p.put(j, i, placement{stage: over, pool: at.pool, start: min(at.start, now), end: now})
+	if late {
+		p.push(j, i)
+	}
+	if j.left--; j.left == 0 {
+		p.dismiss(j)
+	}
+}
+
+// repeat gives a task whose attempt ended badly another place.
+func (p *Policy) repeat(j *job, i int32) {
+	p.adrift, p.latest = true, false
+	p.put(j, i, placement{})
+	j.open++
+	p.estimateTask(j, i)
+	p.put(j, i, p.place(j, i, p.earliestStart(j, i)))
+	p.push(j, i)
+}
+
+// becameReady says that a task may start.
+func (p *Policy) becameReady(j *job, i int32) {
+	if j.dummy(i) {
+		p.still = append(p.still, start{j, i})
+		return
+	}
+	p.waiting = append(p.waiting, start{j, i})
+	if j.at[i].stage == due {
+		p.claim(j, i)
+	}
+}
+
+// claim lets a due task that is ready wait for room.
+func (p *Policy) claim(j *job, i int32) {
+	if at := &j.at[i]; at.pool != nowhere {
+		p.ready[at.pool].push(item{at.claim, j, i})
+	}
+}
+
+// push makes what depends on a task start no earlier than that ends.
+func (p *Policy) push(j *job, i int32) {
+	end := j.at[i].end
+	for _, child := range p.c.Task(j.task(i)).Children {
+		k := int32(child - j.first)
+		at := j.at[k]
+		if at.stage != planned && at.stage != due || at.start >= end {
+			continue
+		}
+		at.start, at.end = end, end.Add(at.end.Sub(at.start))
+		p.put(j, k, at)
+		if at.stage == due {
+			p.slips.push(item{at.start, j, k})
+		}
+		p.push(j, k)
+	}
+	if end > j.end {
+		j.end = end
+		p.span(j)
+		if j.end > j.due && !j.tried && !j.listed && !p.FIFO {
+			j.listed = true
+			p.endangered = append(p.endangered, j)
+		}
+	}
+}
+
+// slip moves the assumed start of a task that should have started to when there will be room for it, if only for an instant: then it has
+// the first claim, and what was planned to start there slips in turn.
+func (p *Policy) slip(j *job, i int32) {
+	at := j.at[i]
+	p.adrift = true
+	p.put(j, i, placement{})
+	est := max(p.earliestStart(j, i), p.c.Now().Add(grace))
+	best := placement{end: unit.Never, pool: nowhere}
+	for k := range p.pools {
+		from, stay, ok := p.room(j, i, k, j.at, est)
+		if !ok {
+			continue
+		}
+		begin, fits := p.pools[k].usage.Earliest(j.shares[int(i)*len(p.pools)+k], 1, from)
+		if end := begin.Add(stay); fits && end < best.end {
+			best = placement{stage: due, pool: int16(k), start: begin, end: end, claim: at.claim}
+		}
+	}
+	if best.pool == nowhere { // no node can hold it any more
+		best = placement{stage: planned, pool: nowhere, start: unit.Never, end: unit.Never, claim: unit.Never}
+	}
+	p.put(j, i, best)
+	if best.stage == due {
+		p.slips.push(item{best.start, j, i})
+		if best.pool != at.pool && p.c.Phase(j.task(i)) == planner.Ready {
+			p.claim(j, i)
+		}
+	}
+	p.push(j, i)
+}
+
+// rescueEndangered remaps the jobs that became late since they were mapped.
+func (p *Policy) rescueEndangered() {
+	slices.SortFunc(p.endangered, byDeadline)
+	for _, j := range p.endangered {
+		j.listed = false
+		p.settle(j)
+		if p.jobs[j.id] != j || j.open == 0 || j.end <= j.due || j.due < p.c.Now() {
+			continue
+		}
+		p.begin()
+		p.undo = p.undo[:0]
+		j.tried = !p.remapJob(j, true)
+		p.undo = p.undo[:0]
+	}
+	clear(p.endangered)
+	p.endangered = p.endangered[:0]
+}
+
+// startDue starts what can start now.
+func (p *Policy) startDue() error {
+	now := p.c.Now()
+	p.refresh()
+	for len(p.calendar) > 0 && p.calendar[0].nextAt <= now {
+		p.fallDue(p.calendar[0])
+	}
+	if err := p.startStill(); err != nil {
+		return err
+	}
+	for k := range p.ready {
+		h := &p.ready[k]
+		for len(*h) > 0 {
+			x := (*h)[0]
+			if at := &x.j.at[x.i]; at.stage != due || int(at.pool) != k || at.claim != x.at {
+				h.pop()
+				continue
+			}
+			ok, err := p.start(x.j, x.i)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break // what is free is its
+			}
+			h.pop()
+		}
+	}
+	if p.adrift || len(p.waiting) > 2*p.kept+64 {
+		return p.moveUp()
+	}
+	return nil
+}
+
+// fallDue makes the next tasks of a job due.
+func (p *Policy) fallDue(j *job) {
+	now := p.c.Now()
+	if !j.sorted {
+		j.sorted, j.next, j.starts = true, 0, j.starts[:0]
+		for i := range j.at {
+			if j.at[i].stage == planned {
+				j.starts = append(j.starts, start{j, int32(i)})
+			}
+		}
+		slices.SortFunc(j.starts, func(a, b start) int { return cmp.Or(cmp.Compare(j.dueAt(a.i), j.dueAt(b.i)), cmp.Compare(a.i, b.i)) })
+	}
+	for ; j.next < len(j.starts); j.next++ {
+		i := j.starts[j.next].i
+		at := &j.at[i]
+		if at.stage != planned {
+			continue
+		}
+		if j.nextAt = j.dueAt(i); j.nextAt > now {
+			p.sift(j)
+			return
+		}
+		if at.stage = due; j.dummy(i) {
+			continue
+		}
+		p.slips.push(item{at.start, j, i})
+		if p.c.Phase(j.task(i)) == planner.Ready {
+			p.claim(j, i)
+		}
+	}
+	j.nextAt = unit.Never
+	p.leave(j)
+}
+
+// dueAt is when a planned task is to be dealt with: at its start or, where its inputs are copied ahead, that much before.
+func (j *job) dueAt(i int32) planner.Time {
+	if j.leads == nil || j.at[i].start == unit.Never {
+		return j.at[i].start
+	}
+	return j.at[i].start - planner.Time(j.leads[i])
+}
+
+// startStill starts dummies, which need no slot, and bound tasks whose inputs have come.
+func (p *Policy) startStill() error {
+	kept := p.still[:0]
+	for _, s := range p.still {
+		switch at := s.j.at[s.i]; {
+		case at.stage == bound:
+			switch err := p.c.Draft.StartNow(s.j.task(s.i)); {
+			case err == nil:
+				seg, _ := p.c.Draft.Of(s.j.task(s.i))
+				p.started(s.j, s.i, seg)
+			case errors.Is(err, planner.ErrMissing), errors.Is(err, planner.ErrFull):
+				kept = append(kept, s)
+			default:
+				return err
+			}
+		case at.stage == planned || at.stage == due:
+			ok, err := p.start(s.j, s.i)
+			if err != nil {
+				return err
+			}
+			if !ok || s.j.at[s.i].stage == bound {
+				kept = append(kept, s)
+			}
+		}
+	}
+	p.still = kept
+	return nil
+}
+
+// moveUp starts tasks before their planned start, those first that are planned first, where there is room until then or until they end.
+func (p *Policy) moveUp() error {
+	now := p.c.Now()
+	kept, able := p.waiting[:0], p.work.waiting[:0]
+	for _, s := range p.waiting {
+		at := &s.j.at[s.i]
+		if at.stage != planned && at.stage != due {
+			continue
+		}
+		kept = append(kept, s)
+		if at.stage == planned && s.j.eager && at.pool != nowhere && p.adrift && len(p.ready[at.pool]) == 0 {
+			able = append(able, s)
+		}
+	}
+	clear(p.waiting[len(kept):])
+	p.waiting, p.kept = kept, len(kept)
+	defer func() { p.work.waiting = able[:0] }()
+	if !p.c.Draft.AnyFree() {
+		return nil
+	}
+	slices.SortFunc(able, func(a, b start) int {
+		x, y := &a.j.at[a.i], &b.j.at[b.i]
+		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
+	})
+	for _, s := range able {
+		at := s.j.at[s.i]
+		if at.stage != planned {
+			continue // listed twice, as after a second attempt
+		}
+		until := min(at.start, now.Add(at.end.Sub(at.start)))
+		if !p.pools[at.pool].usage.Fits(now, until, s.j.shares[int(s.i)*len(p.pools)+int(at.pool)]) {
+			continue
+		}
+		if _, err := p.start(s.j, s.i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts a task on a node of its pool, or binds it to one where its inputs are on the way; false if none has room.
+func (p *Policy) start(j *job, i int32) (bool, error) {
+	c, t := p.c, j.task(i)
+	task, nodes := c.Task(t), p.pools[j.at[i].pool].nodes
+	hold := task.Need
+	if j.dummy(i) {
+		hold = unit.Vector{}
+	}
+	if !c.Copies(task) {
+		if len(p.pools) == 1 {
+			if n := c.Draft.Fastest(hold); n != planner.None {
+				return p.startOn(j, i, n, hold)
+			}
+			return false, nil
+		}
+		for _, n := range nodes {
+			if hold.Fits(c.Draft.Free(n)) {
+				return p.startOn(j, i, n, hold)
+			}
+		}
+		return false, nil
+	}
+	best, end := planner.NodeID(planner.None), unit.Never
+	for _, n := range nodes {
+		site, ok := c.Site(t, n)
+		if !ok || !c.Platform().Overlapped && !hold.Fits(c.Draft.Free(n)) {
+			continue
+		}
+		if c.Platform().Overlapped {
+			if at, fits := c.Draft.Earliest(n, hold, site.Dur, site.From); !fits || at != site.From {
+				continue
+			}
+		}
+		if e := site.From.Add(site.Dur); e < end {
+			best, end = n, e
+		}
+	}
+	if best == planner.None {
+		return false, nil
+	}
+	return p.startOn(j, i, best, hold)
+}
+
+func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (bool, error) {
+	t := j.task(i)
+	site, ok := p.c.Site(t, n)
+	if !ok {
+		return false, nil
+	}
+	if j.dummy(i) && site.Run.Run == 0 {
+		site.Dur -= max(0, min(site.Dur, 1)) // the instant that others hold their places for at least
+	}
+	seg := planner.Segment{Task: t, Node: n, Hold: hold, Start: site.From, End: site.From.Add(site.Dur)}
+	switch err := p.c.Draft.Reserve(seg); {
+	case errors.Is(err, planner.ErrFull), errors.Is(err, planner.ErrMissing):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if seg.Start > p.c.Now() {
+		p.put(j, i, placement{bound, p.poolOf[n], seg.Start, seg.End, j.at[i].claim})
+		j.open--
+		p.still = append(p.still, start{j, i})
+		return true, nil
+	}
+	p.started(j, i, seg)
+	return true, nil
+}
+
+// started says that a task starts now.
+func (p *Policy) started(j *job, i int32, seg planner.Segment) {
+	at := j.at[i]
+	if at.stage != bound {
+		j.open--
+	}
+	if at.claim < unit.Never {
+		p.c.Note(planner.Note{Topic: TopicPlanned, Workflow: j.id, Task: j.task(i), At: at.claim.Add(at.end.Sub(at.start))})
+	}
+	p.put(j, i, placement{active, p.poolOf[seg.Node], seg.Start, seg.End, at.claim})
+	p.ends.push(item{seg.End, j, i})
+	j.begun, j.begin = true, min(j.begin, seg.Start)
+	p.push(j, i)
+}
+
+// explain says why tasks that became ready do not start.
+func (p *Policy) explain() {
+	for _, t := range p.c.News.Ready {
+		j, i := p.of(t)
+		if j == nil {
+			continue
+		}
+		switch at := &j.at[i]; {
+		case at.stage == planned && at.pool != nowhere:
+			node := planner.NodeID(planner.None)
+			if nodes := p.pools[at.pool].nodes; len(nodes) == 1 {
+				node = nodes[0]
+			}
+			p.c.Explain(t, planner.Reason{Code: planner.PlannedLater, Node: node, At: at.start})
+		case at.stage == due:
+			p.c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: p.c.Draft.Short(p.c.Task(t).Need), Node: planner.None})
+		}
+	}
+}
+
+// wake is when the next round is due if nothing happens before.
+func (p *Policy) wake() planner.Time {
+	p.refresh()
+	next := unit.Never
+	if len(p.calendar) > 0 {
+		next = p.calendar[0].nextAt
+	}
+	for len(p.slips) > 0 {
+		if x := p.slips[0]; x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
+			next = min(next, x.at.Add(grace))
+			break
+		}
+		p.slips.pop()
+	}
+	return max(next, p.c.Now()+1)
+}
+
+// touch says that the starts of a job may have changed.
+func (p *Policy) touch(j *job) {
+	j.sorted = false
+	if !j.touched {
+		j.touched = true
+		p.touched = append(p.touched, j)
+	}
+}
+
+// refresh brings the heap of jobs up to date.
+func (p *Policy) refresh() {
+	for _, j := range p.touched {
+		j.touched = false
+		if p.jobs[j.id] != j {
+			continue
+		}
+		j.nextAt = unit.Never
+		for i := range j.at {
+			if j.at[i].stage == planned {
+				j.nextAt = min(j.nextAt, j.dueAt(int32(i)))
+			}
+		}
+		if j.nextAt == unit.Never {
+			p.leave(j)
+		} else {
+			p.sift(j)
+		}
+	}
+	clear(p.touched)
+	p.touched = p.touched[:0]
+}
+
+// item is a task and an instant.
+type item struct {
+	at planner.Time
+	j  *job
+	i  int32
+}
+
+func (a *item) before(b *item) bool {
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	if a.j != b.j {
+		return a.j.id < b.j.id
+	}
+	return a.i < b.i
+}
+
+// taskHeap has the earliest item first. Items that do not hold any more are skipped when met.
+type taskHeap []item
+
+func (h *taskHeap) push(x item) {
+	*h = append(*h, x)
+	s := *h
+	i := len(s) - 1
+	for i > 0 && x.before(&s[(i-1)/2]) {
+		s[i] = s[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	s[i] = x
+}
+
+func (h *taskHeap) pop() item {
+	s := *h
+	top, x := s[0], s[len(s)-1]
+	s[len(s)-1] = item{}
+	s = s[:len(s)-1]
+	*h = s
+	for i := 0; len(s) > 0; {
+		k := 2*i + 1
+		if k+1 < len(s) && s[k+1].before(&s[k]) {
+			k++
+		}
+		if k >= len(s) || !s[k].before(&x) {
+			s[i] = x
+			break
+		}
+		s[i] = s[k]
+		i = k
+	}
+	return top
+}
+
+// sift puts a job where its next start belongs in the heap of jobs.
+func (p *Policy) sift(j *job) {
+	f := &p.follow
+	if j.heap < 0 {
+		j.heap = len(f.calendar)
+		f.calendar = append(f.calendar, j)
+	}
+	before := func(a, b *job) bool { return a.nextAt < b.nextAt || a.nextAt == b.nextAt && a.id < b.id }
+	i := j.heap
+	for i > 0 && before(j, f.calendar[(i-1)/2]) {
+		f.calendar[i] = f.calendar[(i-1)/2]
+		f.calendar[i].heap = i
+		i = (i - 1) / 2
+	}
+	for {
+		k := 2*i + 1
+		if k+1 < len(f.calendar) && before(f.calendar[k+1], f.calendar[k]) {
+			k++
+		}
+		if k >= len(f.calendar) || !before(f.calendar[k], j) {
+			break
+		}
+		f.calendar[i] = f.calendar[k]
+		f.calendar[i].heap = i
+		i = k
+	}
+	f.calendar[i] = j
+	j.heap = i
+}
+
+// leave takes a job out of the heap of jobs.
+func (p *Policy) leave(j *job) {
+	f := &p.follow
+	if j.heap < 0 {
+		return
+	}
+	last := f.calendar[len(f.calendar)-1]
+	f.calendar[len(f.calendar)-1] = nil
+	f.calendar = f.calendar[:len(f.calendar)-1]
+	if last != j {
+		last.heap = j.heap
+		f.calendar[last.heap] = last
+		p.sift(last)
+	}
+	j.heap = -1
+}

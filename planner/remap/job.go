@@ -1,0 +1,441 @@
+package remap
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/budget"
+	"gantry/planner/unit"
+)
+
+// job is a workflow as it is planned. Its tasks are numbered from 0, in the order of their ids.
+type job struct {
+	id       planner.WorkflowID
+	first    planner.TaskID
+	position int // in present
+
+	start  planner.Time // s_j
+	due    planner.Time // d_j
+	sample time.Duration
+	runs   []time.Duration // by task and pool; negative where the task does not fit
+	shares []int64         // of a pool's nodes, likewise
+	longer []time.Duration // by task: the shortest of its runs, which it is ordered by (e_t)
+	leads  []time.Duration // by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
+	sub    []planner.Time  // sub-deadlines
+	byRun  []int32         // tasks by runtime descending, sub-deadline, id
+	rank   []int32         // by task: position in byRun
+	queue  []int32         // open tasks in the order in which they are mapped
+	fixed  int             // tasks that had a place for good when queue was made; -1: it was not
+
+	at     []placement
+	open   int // tasks that have not started
+	left   int // tasks that have not ended
+	begin  planner.Time
+	end    planner.Time
+	placed bool // among mappedJobs
+	begun  bool // a task has started
+	eager  bool // mapped by TSP1: it starts earlier than planned if it can
+	tried  bool // a plan that meets the deadline was looked for in vain
+	listed bool // in follow.endangered
+	stale  bool // end may be too late: tasks ended before they should have
+
+	starts  []start      // planned tasks by start; those before next were dealt with
+	next    int          // in starts
+	sorted  bool         // starts is up to date
+	nextAt  planner.Time // when the next task is due
+	touched bool         // nextAt is not up to date: in follow.touched
+	heap    int          // position in follow.calendar; -1: none
+}
+
+// stage is where a task is in the plan.
+type stage uint8
+
+const (
+	unplaced stage = iota
+	planned        // its start is to come
+	due            // its planned start has come, and it has not started
+	bound          // has its node, waits there for its inputs
+	active
+	over // ended, whatever way
+)
+
+// nowhere is the pool of tasks that no node can hold.
+const nowhere = -1
+
+// placement is the place of a task in the plan.
+type placement struct {
+	stage      stage
+	pool       int16
+	start, end planner.Time // as they are believed now
+	claim      planner.Time // start as it was mapped: those with the earlier one go first
+}
+
+// change is an edit of the plan that can be undone: of a task, or of its job if task is negative.
+type change struct {
+	j      *job
+	task   int32
+	old    placement
+	begin  planner.Time
+	end    planner.Time
+	placed bool
+	eager  bool
+}
+
+func (j *job) task(i int32) planner.TaskID { return j.first + planner.TaskID(i) }
+
+// laxity is L_j.
+func (j *job) laxity() time.Duration { return budget.Laxity(j.start, j.due, j.sample) }
+
+// newJob takes in a workflow, of which tasks may run or have ended already.
+func (p *Policy) newJob(w planner.WorkflowID) *job {
+	c, flow := p.c, p.c.Workflow(w)
+	n := len(flow.Tasks)
+	j := &job{id: w, first: slices.Min(flow.Tasks), start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1, position: len(p.present),
+		begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n), rank: make([]int32, n)}
+	for int(w) >= len(p.jobs) {
+		p.jobs = append(p.jobs, nil)
+	}
+	p.jobs[w] = j
+	p.present = append(p.present, j)
+	p.spans = append(p.spans, span{unit.Never, 0})
+	p.estimate(j)
+	for i := range int32(n) {
+		t := j.task(i)
+		switch phase := c.Phase(t); {
+		case phase.Ended():
+			j.at[i] = placement{stage: over}
+			j.begun = true
+			continue
+		case phase.Placed():
+			seg, _ := c.Draft.Of(t)
+			j.at[i] = placement{stage: active, pool: p.poolOf[seg.Node], start: seg.Start, end: c.Draft.ActiveEnd(t), claim: seg.Start}
+			j.begun = true
+			p.occupy(j, i, j.at[i], +1)
+			p.ends.push(item{j.at[i].end, j, i})
+			j.begin, j.end = min(j.begin, seg.Start), max(j.end, j.at[i].end)
+		default:
+			j.open++
+			if phase == planner.Ready {
+				p.becameReady(j, i)
+			}
+		}
+		j.left++
+	}
+	return j
+}
+
+// dismiss takes a job out of the plan, and forgets it.
+func (p *Policy) dismiss(j *job) {
+	p.remove(j)
+	p.undo = p.undo[:0]
+	p.leave(j)
+	last := len(p.present) - 1
+	p.present[j.position], p.spans[j.position] = p.present[last], p.spans[last]
+	p.present[j.position].position = j.position
+	p.present[last] = nil
+	p.present, p.spans = p.present[:last], p.spans[:last]
+	p.jobs[j.id] = nil
+}
+
+// of returns the job of a task and its number there; nil if the job is not planned here.
+func (p *Policy) of(t planner.TaskID) (*job, int32) {
+	w := p.c.Task(t).Workflow
+	if int(w) >= len(p.jobs) || p.jobs[w] == nil {
+		return nil, 0
+	}
+	return p.jobs[w], int32(t - p.jobs[w].first)
+}
+
+// dummy reports whether a task runs for no time: it takes no slot.
+func (j *job) dummy(i int32) bool { return j.longer[i] == 0 }
+
+// budget is the DBW algorithm (Algorithm 1): SET_j, laxity and sub-deadlines.
+func (p *Policy) budget(j *job) {
+	j.sub = make([]planner.Time, len(j.at))
+	j.sort()
+	sample := p.sampleSchedule(j, false)
+	if p.TrueLaxity {
+		sample = p.sampleSchedule(j, true)
+	}
+	b := budget.Job{Start: j.start, Due: j.due, Tasks: make([]budget.Task, len(j.at))}
+	end := j.start
+	order := make([]int32, len(j.at))
+	for k, t := range p.c.Workflow(j.id).Tasks {
+		order[k] = int32(t - j.first)
+	}
+	for i := range b.Tasks {
+		task := p.c.Task(j.task(int32(i)))
+		b.Tasks[i] = budget.Task{Stage: task.Stage, Dummy: j.dummy(int32(i)), End: sample[i].end}
+		for _, parent := range task.Parents {
+			b.Tasks[i].Parents = append(b.Tasks[i].Parents, int32(parent-j.first))
+		}
+		if sample[i].end < unit.Never {
+			end = max(end, sample[i].end)
+		}
+	}
+	b.Sample = end.Sub(j.start)
+	j.sample = b.Sample
+	if p.FIFO {
+		return
+	}
+	j.sub = b.SubDeadlines(p.Distribution, order)
+	j.sort()
+}
+
+// sort orders the tasks as they are mapped: by runtime descending, ties by sub-deadline, then id.
+func (j *job) sort() {
+	for i := range j.byRun {
+		j.byRun[i] = int32(i)
+	}
+	slices.SortFunc(j.byRun, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(j.longer[b], j.longer[a]), cmp.Compare(j.sub[a], j.sub[b]), cmp.Compare(a, b))
+	})
+	for k, i := range j.byRun {
+		j.rank[i] = int32(k)
+	}
+	j.fixed = -1
+}
+
+// order returns the open tasks of a job in the order in which Algorithm 5 maps them: sweep after sweep over the tasks by runtime, those
+// passed over whose parents have no place yet. The order does not depend on the places.
+func (p *Policy) order(j *job) []int32 {
+	if fixed := len(j.at) - j.open; j.fixed != fixed {
+		j.fixed = fixed
+		j.queue = p.sweep(j, j.queue[:0], func(i int32) bool { return j.at[i].stage <= due })
+	}
+	return j.queue
+}
+
+// sweep appends the tasks for which open holds in that order.
+func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
+	w := &p.work
+	w.missing = append(w.missing[:0], make([]int32, len(j.at))...)
+	w.now, w.later = w.now[:0], w.later[:0]
+	for _, i := range j.byRun {
+		if !open(i) {
+			continue
+		}
+		for _, parent := range p.c.Task(j.task(i)).Parents {
+			if open(int32(parent - j.first)) {
+				w.missing[i]++
+			}
+		}
+		if w.missing[i] == 0 {
+			w.now.push(j.rank[i])
+		}
+	}
+	for len(w.now) > 0 {
+		at := w.now.pop()
+		i := j.byRun[at]
+		queue = append(queue, i)
+		for _, child := range p.c.Task(j.task(i)).Children {
+			k := int32(child - j.first)
+			if !open(k) {
+				continue
+			}
+			if w.missing[k]--; w.missing[k] > 0 {
+				continue
+			}
+			if j.rank[k] > at || p.Restart {
+				w.now.push(j.rank[k])
+			} else {
+				w.later.push(j.rank[k])
+			}
+		}
+		if len(w.now) == 0 {
+			w.now, w.later = w.later, w.now
+		}
+	}
+	return queue
+}
+
+// set gives a task its place.
+func (p *Policy) set(j *job, i int32, at placement) {
+	p.undo = append(p.undo, change{j: j, task: i, old: j.at[i]})
+	p.put(j, i, at)
+}
+
+func (p *Policy) put(j *job, i int32, at placement) {
+	p.occupy(j, i, j.at[i], -1)
+	j.at[i] = at
+	p.occupy(j, i, at, +1)
+	p.touch(j)
+}
+
+// occupy adds what a task takes of its pool, or takes it away again.
+func (p *Policy) occupy(j *job, i int32, at placement, sign int64) {
+	if at.stage != unplaced && at.stage != over && at.pool != nowhere && at.start < at.end {
+		p.pools[at.pool].usage.Add(at.start, at.end, sign*j.shares[int(i)*len(p.pools)+int(at.pool)])
+	}
+}
+
+// mapped says that all tasks of a job have places, and adds it to mappedJobs.
+func (p *Policy) mapped(j *job) {
+	p.keep(j)
+	j.placed, j.stale, j.eager = true, true, !p.latest
+	p.settle(j)
+}
+
+// settle brings up to date when a job begins and ends.
+func (p *Policy) settle(j *job) {
+	if !j.stale {
+		return
+	}
+	j.stale = false
+	if !j.begun {
+		j.begin = unit.Never
+	}
+	j.end = 0
+	for i := range j.at {
+		if at := &j.at[i]; at.stage != unplaced {
+			j.end = max(j.end, at.end)
+			if at.stage != over {
+				j.begin = min(j.begin, at.start)
+			}
+		}
+	}
+	p.span(j)
+}
+
+func (p *Policy) span(j *job) {
+	p.spans[j.position] = span{j.begin, j.end}
+	if !j.placed {
+		p.spans[j.position] = span{unit.Never, 0}
+	}
+}
+
+// keep remembers a job as it is, to be undone.
+func (p *Policy) keep(j *job) {
+	p.undo = append(p.undo, change{j: j, task: -1, begin: j.begin, end: j.end, placed: j.placed, eager: j.eager})
+}
+
+// remove takes the open tasks of a job out of the plan, and it from mappedJobs.
+func (p *Policy) remove(j *job) {
+	p.settle(j)
+	p.keep(j)
+	j.placed = false
+	p.span(j)
+	for i := range j.at {
+		if s := j.at[i].stage; s == planned || s == due {
+			p.set(j, int32(i), placement{})
+		}
+	}
+}
+
+// rollback undoes all edits since the undo log had that length.
+func (p *Policy) rollback(mark int) {
+	for k := len(p.undo) - 1; k >= mark; k-- {
+		u := &p.undo[k]
+		if u.task >= 0 {
+			p.put(u.j, u.task, u.old)
+			continue
+		}
+		u.j.begin, u.j.end, u.j.placed, u.j.eager = u.begin, u.end, u.placed, u.eager
+		p.span(u.j)
+	}
+	p.undo = p.undo[:mark]
+}
+
+// inTheWay returns the jobs that may have caused j to miss its deadline: those mapped that execute within [s_j, d_j] and have tasks that
+// can still be moved.
+func (p *Policy) inTheWay(j *job) []*job {
+	var out []*job
+	from, until := max(j.start, p.c.Now()), j.due
+	for k, s := range p.spans {
+		if s.begin >= until || s.end <= from || p.Contained && (s.begin < j.start || s.end > until) {
+			continue
+		}
+		other := p.present[k]
+		if p.settle(other); other == j || other.open == 0 || other.end <= from || p.Contained && other.end > until {
+			continue
+		}
+		out = append(out, other)
+	}
+	return out
+}
+
+// comparator returns the order in which jobs are remapped.
+func (p *Policy) comparator() func(a, b *job) int {
+	if p.byLaxity {
+		return byLaxity
+	}
+	return byDeadline
+}
+
+// byDeadline is the Job Deadline Comparator: ties go to the smaller laxity.
+func byDeadline(a, b *job) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.laxity(), b.laxity()), cmp.Compare(a.id, b.id))
+}
+
+// byLaxity is the Job Laxity Comparator: by normalized laxity, ties go to the earlier deadline, then to the earlier arrival.
+func byLaxity(a, b *job) int {
+	return cmp.Or(cmp.Compare(budget.Normalized(a.laxity(), a.sample), budget.Normalized(b.laxity(), b.sample)), cmp.Compare(a.due, b.due),
+		cmp.Compare(a.id, b.id))
+}
+
+// leastUrgent keeps the last of the sorted jobs, and root.
+func leastUrgent(jobs []*job, n int, root *job) []*job {
+	kept := jobs[len(jobs)-n:]
+	if !slices.Contains(kept, root) {
+		kept[0] = root
+	}
+	return kept
+}
+
+// hashOf identifies an ordered list of jobs (FNV-1a, 64 bits).
+func hashOf(jobs []*job) uint64 {
+	h := uint64(14695981039346656037)
+	for _, j := range jobs {
+		for s := 0; s < 32; s += 8 {
+			h = (h ^ uint64(uint8(j.id>>s))) * 1099511628211
+		}
+	}
+	return h
+}
+
+// scratch is memory that is used again.
+type scratch struct {
+	missing    []int32
+	now, later ranks
+	tasks      []planner.TaskID
+	fresh      []*job
+	sample     []placement
+	order      []int32
+	waiting    []start
+}
+
+// ranks is a min-heap.
+type ranks []int32
+
+func (h *ranks) push(v int32) {
+	*h = append(*h, v)
+	s := *h
+	i := len(s) - 1
+	for i > 0 && s[(i-1)/2] > v {
+		s[i] = s[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	s[i] = v
+}
+
+func (h *ranks) pop() int32 {
+	s := *h
+	top, v := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	*h = s
+	for i := 0; len(s) > 0; {
+		k := 2*i + 1
+		if k+1 < len(s) && s[k+1] < s[k] {
+			k++
+		}
+		if k >= len(s) || s[k] >= v {
+			s[i] = v
+			break
+		}
+		s[i] = s[k]
+		i = k
+	}
+	return top
+}

@@ -1,0 +1,303 @@
+// Package remap plans an open stream of workflows with deadlines so that few are late: RM-DCWF of Lim, Majumdar and Ashwood-Smith, Journal of
+// Cloud Computing 6(1), 2017, with the FIFO scheduler it is compared with.
+//
+// A workflow (job) is mapped whole when it arrives; if that makes it late, the jobs in its way are mapped anew with it, in order of their
+// deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and in which pool of alike nodes, not on which
+// of them: a task is bound to a node when it starts.
+//
+// The paper lets estimates be exact. What is done when they are not is this package's own (follow.go): the plan bends, and a job whose
+// deadline gets into danger is remapped.
+package remap
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/budget"
+	"gantry/planner/unit"
+)
+
+// Topics of the notes that Policy leaves, beside planner.TopicPredicted and planner.TopicRefused.
+const (
+	TopicSubDeadline = "sub-deadline" // of a task, once its job was mapped first
+	TopicPlanned     = "planned"      // when a task that starts should end by the plan that its job was mapped by last
+	TopicRemapped    = "remapped"     // jobs were mapped anew and all meet their deadlines
+	TopicRemapFailed = "remap-failed" // they would not, and all stayed as it was
+	TopicRemapLimit  = "remap-limit"  // an attempt was not made, or made with fewer jobs, because of a limit
+)
+
+// Config says which of the algorithms' variants is meant.
+type Config struct {
+	Distribution budget.Distribution // x of the configuration x-y-z: PD or ED
+	TrueLaxity   bool                // y: SET_j on the present load (TL) instead of the empty system (SL)
+	Latest       bool                // z: tasks as late as their sub-deadlines allow (TSP2) instead of as early as possible (TSP1)
+
+	// FIFO maps jobs in order of arrival, each task as early as possible, and remaps nothing.
+	FIFO bool
+
+	MaxAttempts int // remapping attempts for one job, nested ones included; 0: any number
+	MaxJobs     int // jobs of an attempt, those with the least urgent deadlines or laxities; 0: any number
+
+	// Readings of what the paper leaves open.
+	Contained bool // only jobs that execute wholly within [s_j, d_j] are remapped, not all that overlap it
+	PastOnly  bool // jobs count as late once their deadline has passed, not when they are planned to miss it
+	Restart   bool // after each placement the longest task that is ready comes next, instead of the rest of the sweep first
+}
+
+// Policy plans by a Config. It implements planner.Policy.
+type Policy struct {
+	Config
+	reject bool
+
+	c       *planner.Cycle
+	pools   []pool
+	poolOf  []int16 // by node
+	apart   bool    // tasks run at different speeds on nodes of one speed: each node is a pool
+	jobs    []*job  // by workflow; nil before and after its stay
+	present []*job
+	spans   []span // by position in present
+
+	// Of the job being mapped (the fields underlined in Algorithms 4 to 7).
+	latest   bool     // taskSchedulingPolicy is TSP2
+	byLaxity bool     // jobComparator is that of laxity
+	attempts []uint64 // prevRemapAttempts, by hash
+	undo     []change
+
+	follow
+	work scratch
+}
+
+type span struct{ begin, end planner.Time }
+
+// RejectLate makes the policy refuse jobs that it cannot map to meet their deadlines; see planner.Refuser.
+func (p *Policy) RejectLate() { p.reject = true }
+
+// Plan implements planner.Policy.
+func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
+	p.c = c
+	if p.outdated() {
+		p.rebuild()
+	} else {
+		for k := range p.pools {
+			p.pools[k].usage.Prune(c.Now())
+		}
+		p.hear()
+		p.admit(c.News.Arrived)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p.rescueEndangered()
+	if err := p.startDue(); err != nil {
+		return err
+	}
+	p.explain()
+	c.WakeAt(p.wake())
+	c.Settle()
+	p.c = nil
+	return nil
+}
+
+// outdated reports whether the pools are not those of the nodes any more.
+func (p *Policy) outdated() bool {
+	if p.pools == nil || p.c.News.Changed {
+		return true
+	}
+	if p.apart || len(p.pools) == len(p.poolOf) {
+		return false
+	}
+	for _, w := range p.c.News.Arrived {
+		for _, t := range p.c.Workflow(w).Tasks {
+			if !p.c.BySpeed(p.c.Task(t)) {
+				p.apart = true
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rebuild plans all jobs anew, as after a restart or when a node changed.
+func (p *Policy) rebuild() {
+	p.makePools()
+	p.present, p.spans, p.follow = p.present[:0], p.spans[:0], newFollow(len(p.pools), p.adrift)
+	clear(p.jobs)
+	for n := range p.c.Nodes() {
+		for seg := range p.c.Draft.Planned(planner.NodeID(n)) { // bound while their inputs were on the way
+			p.work.tasks = append(p.work.tasks, seg.Task)
+		}
+	}
+	for _, t := range p.work.tasks {
+		p.c.Draft.Release(t)
+	}
+	p.work.tasks = p.work.tasks[:0]
+	p.admit(p.c.Present())
+}
+
+// admit maps jobs that have arrived. The job queue is in order of deadlines.
+func (p *Policy) admit(arrived []planner.WorkflowID) {
+	fresh := p.work.fresh[:0]
+	for _, w := range arrived {
+		if left, _ := p.c.Progress(w); left > 0 {
+			fresh = append(fresh, p.newJob(w))
+		}
+	}
+	slices.SortFunc(fresh, func(a, b *job) int {
+		if !p.FIFO && a.due != b.due {
+			return cmp.Compare(a.due, b.due)
+		}
+		return cmp.Compare(a.id, b.id)
+	})
+	for _, j := range fresh {
+		p.mapJob(j)
+		p.undo = p.undo[:0]
+	}
+	clear(fresh)
+	p.work.fresh = fresh[:0]
+}
+
+// mapJob is Algorithm 4, and tells what came of it.
+func (p *Policy) mapJob(j *job) {
+	fresh := p.c.Workflow(j.id).Arrived == p.c.Now() // others were promised something when they arrived
+	p.begin()
+	p.budget(j)
+	p.latest = p.Latest && j.due < unit.Never
+	met := p.mapJobHelper(j, true, !p.FIFO)
+	met = met && j.end <= j.due
+	j.tried = !met
+	switch {
+	case fresh && !met && p.reject:
+		text := fmt.Sprintf("laxity %v, no plan meets its deadline", short(j.laxity()))
+		p.c.Note(planner.Note{Topic: planner.TopicRefused, Workflow: j.id, Task: planner.None, At: j.due, Text: text})
+		p.dismiss(j)
+	case fresh:
+		p.predict(j)
+	}
+}
+
+// predict says what is to be expected of a job that arrived.
+func (p *Policy) predict(j *job) {
+	text := "no deadline"
+	if j.due < unit.Never {
+		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(j.laxity()), short(j.due.Sub(j.end)))
+		if j.end > j.due {
+			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", short(j.laxity()), short(j.end.Sub(j.due)))
+		}
+		if !p.FIFO {
+			for i := range j.at {
+				p.c.Note(planner.Note{Topic: TopicSubDeadline, Workflow: j.id, Task: j.first + planner.TaskID(i), At: j.sub[i]})
+			}
+		}
+	}
+	p.c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: j.id, Task: planner.None, At: j.end, Text: text})
+}
+
+func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+// begin prepares the fields that remapping uses for a new root job.
+func (p *Policy) begin() {
+	p.attempts = p.attempts[:0]
+	p.byLaxity, p.latest = false, false
+}
+
+// mapJobHelper is Algorithm 5. Nested failures need not map the job late, as line 31 says: the attempt they belong to is undone as a whole.
+func (p *Policy) mapJobHelper(j *job, root, check bool) bool {
+	mark := len(p.undo)
+	for _, i := range p.order(j) {
+		at := p.place(j, i, p.earliestStart(j, i))
+		if check && at.end > j.due && at.pool != nowhere {
+			p.rollback(mark) // removePartiallyMappedJob
+			if p.remapJob(j, root) {
+				return true
+			}
+			if root {
+				p.mapJobHelper(j, root, false)
+			}
+			return false
+		}
+		p.set(j, i, at)
+	}
+	p.mapped(j)
+	return true
+}
+
+// remapJob is Algorithm 6.
+func (p *Policy) remapJob(j *job, root bool) bool {
+	p.latest = false
+	if p.remapJobHelper(j, root) {
+		return true
+	}
+	if !root {
+		return false
+	}
+	p.byLaxity = true
+	return p.remapJobHelper(j, root)
+}
+
+// remapJobHelper is Algorithm 7.
+func (p *Policy) remapJobHelper(j *job, root bool) bool {
+	jobs := append(p.inTheWay(j), j)
+	slices.SortFunc(jobs, p.comparator())
+	if p.MaxJobs > 0 && len(jobs) > p.MaxJobs {
+		p.noteLimit(j, fmt.Sprintf("%d of %d jobs are remapped", p.MaxJobs, len(jobs)))
+		jobs = leastUrgent(jobs, p.MaxJobs, j)
+	}
+	h := hashOf(jobs)
+	if slices.Contains(p.attempts, h) {
+		return false
+	}
+	if p.MaxAttempts > 0 && len(p.attempts) >= p.MaxAttempts {
+		p.noteLimit(j, fmt.Sprintf("no more than %d attempts", p.MaxAttempts))
+		return false
+	}
+	p.attempts = append(p.attempts, h)
+	mark := len(p.undo) // instead of a copy of the state of the system
+	var late []*job
+	hopeful := jobs[:0]
+	for _, k := range jobs {
+		if k != j && p.isLate(k) {
+			late = append(late, k)
+		} else {
+			hopeful = append(hopeful, k)
+		}
+		p.remove(k)
+	}
+	for _, k := range hopeful {
+		if !p.mapJobHelper(k, false, true) {
+			if root {
+				p.rollback(mark)
+				p.noteRemap(TopicRemapFailed, j, len(hopeful)+len(late))
+			}
+			return false
+		}
+	}
+	for _, k := range late {
+		p.mapJobHelper(k, false, false)
+	}
+	if root {
+		p.noteRemap(TopicRemapped, j, len(hopeful)+len(late))
+	}
+	return true
+}
+
+// isLate reports whether a job that is to be remapped has missed its deadline already.
+func (p *Policy) isLate(k *job) bool {
+	return k.due < p.c.Now() || !p.PastOnly && k.end > k.due
+}
+
+func (p *Policy) noteRemap(topic string, j *job, jobs int) {
+	order := "deadlines"
+	if p.byLaxity {
+		order = "laxities"
+	}
+	text := fmt.Sprintf("%d jobs in order of %s, %d attempts", jobs, order, len(p.attempts))
+	p.c.Note(planner.Note{Topic: topic, Workflow: j.id, Task: planner.None, At: p.c.Now(), Text: text})
+}
+
+func (p *Policy) noteLimit(j *job, text string) {
+	p.c.Note(planner.Note{Topic: TopicRemapLimit, Workflow: j.id, Task: planner.None, At: p.c.Now(), Text: text})
+}

@@ -1,0 +1,270 @@
+package remap
+
+import (
+	"math"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/timeline"
+	"gantry/planner/unit"
+)
+
+// pool is a set of nodes of one capacity, speed and group. The plan counts what of them is in use: any stays of which at most so many
+// overlap can be put on so many slots.
+type pool struct {
+	nodes []planner.NodeID
+	usage *timeline.Count // in shares of a node
+	idle  *timeline.Count // scratch of sample schedules
+}
+
+// whole is a node in shares. Halves to sixteenths of it are whole numbers.
+const whole = 720720 << 10
+
+// makePools sorts the nodes into pools.
+func (p *Policy) makePools() {
+	c := p.c
+	p.pools, p.poolOf = nil, make([]int16, len(c.Nodes()))
+	for n := range c.Nodes() {
+		k := p.alike(planner.NodeID(n))
+		p.poolOf[n] = int16(k)
+		p.pools[k].nodes = append(p.pools[k].nodes, planner.NodeID(n))
+	}
+	for k := range p.pools {
+		slots := int64(len(p.pools[k].nodes)) * whole
+		p.pools[k].usage, p.pools[k].idle = timeline.NewCount(slots), timeline.NewCount(slots)
+		p.pools[k].usage.Prune(c.Now())
+	}
+}
+
+// alike returns the pool that node n belongs to.
+func (p *Policy) alike(n planner.NodeID) int {
+	node := &p.c.Nodes()[n]
+	for k := range p.pools {
+		m := p.pools[k].nodes[0]
+		if other := &p.c.Nodes()[m]; !p.apart && other.Speed == node.Speed && other.Group == node.Group && p.c.Capacity(m) == p.c.Capacity(n) {
+			return k
+		}
+	}
+	p.pools = append(p.pools, pool{})
+	return len(p.pools) - 1
+}
+
+// share returns what a need takes of a node, for planning: one n-th, where so many tasks of that need fit one node; 0 if none does. Tasks
+// whose shares add up to no more than the nodes never need more than those have, in no dimension.
+func share(need, capacity unit.Vector) int64 {
+	n := int64(math.MaxInt64)
+	for i := range need {
+		if need[i] > 0 && capacity[i] != unit.Unlimited {
+			n = min(n, capacity[i]/need[i])
+		}
+	}
+	switch {
+	case n == 0:
+		return 0
+	case n > whole:
+		return 1
+	}
+	return (whole + n - 1) / n
+}
+
+// estimate asks how long the tasks of a job are believed to run.
+func (p *Policy) estimate(j *job) {
+	n := len(j.at)
+	j.runs, j.shares, j.longer = make([]time.Duration, n*len(p.pools)), make([]int64, n*len(p.pools)), make([]time.Duration, n)
+	for i := range int32(n) {
+		p.estimateTask(j, i)
+	}
+}
+
+func (p *Policy) estimateTask(j *job, i int32) {
+	c, task := p.c, p.c.Task(j.task(i))
+	shortest := time.Duration(math.MaxInt64)
+	for k := range p.pools {
+		at, node := int(i)*len(p.pools)+k, p.pools[k].nodes[0]
+		j.runs[at], j.shares[at] = -1, share(task.Need, c.Capacity(node))
+		if j.shares[at] > 0 {
+			j.runs[at] = c.Est.Run(task, &c.Nodes()[node]).Run
+			shortest = min(shortest, j.runs[at])
+		}
+	}
+	j.longer[i] = shortest
+	if c.Platform().Overlapped && c.Copies(task) {
+		if j.leads == nil {
+			j.leads = make([]time.Duration, len(j.at))
+		}
+		j.leads[i] = p.longestCopy(task)
+	}
+}
+
+// longestCopy returns how long the inputs of t are on the way at most.
+func (p *Policy) longestCopy(t *planner.Task) (longest time.Duration) {
+	for _, f := range t.Inputs {
+		size := p.c.File(f).Size
+		for a := range p.pools {
+			for b := range p.pools {
+				longest = max(longest, p.move(size, a, b))
+			}
+		}
+	}
+	return longest
+}
+
+// move returns how long a file is on the way from a node of pool a to one of pool b; within a pool of several, to another node.
+func (p *Policy) move(size unit.Bytes, a, b int) time.Duration {
+	to := p.pools[b].nodes[0]
+	if a == b {
+		to = p.pools[b].nodes[len(p.pools[b].nodes)-1]
+	}
+	return p.c.Platform().MoveTime(size, p.pools[a].nodes[0], to)
+}
+
+// earliestStart is getEarliestStartTime: when the parents of a task will have ended, not before the start of its job, nor before now.
+func (p *Policy) earliestStart(j *job, i int32) planner.Time {
+	return p.after(j, i, j.at, max(j.start, p.c.Now()))
+}
+
+// after returns when the parents of a task will have ended, their places being as given.
+func (p *Policy) after(j *job, i int32, at []placement, from planner.Time) planner.Time {
+	for _, parent := range p.c.Task(j.task(i)).Parents {
+		from = max(from, at[parent-planner.TaskID(j.first)].end)
+	}
+	return from
+}
+
+// site returns from when on a task can be in pool k, if its parents have ended by est, and how long it stays. Inputs come from where they
+// are, or will be; on which node of the pool it will start is not known yet, so they are taken to come from another.
+func (p *Policy) site(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration) {
+	c, run := p.c, j.runs[int(i)*len(p.pools)+k]
+	task := c.Task(j.task(i))
+	if len(task.Inputs) == 0 || len(c.Nodes()) == 1 {
+		return est, run
+	}
+	from = est
+	for _, f := range task.Inputs {
+		copying, ready := time.Duration(0), est
+		file := c.File(f)
+		if near := c.Nearest(f, p.pools[k].nodes[0]); near != planner.None {
+			if near != p.pools[k].nodes[0] || !p.everywhere(f, k) {
+				copying, ready = p.move(file.Size, int(p.poolOf[near]), k), c.Now()
+			}
+		} else if file.Producer != planner.None {
+			if q := places[file.Producer-j.first]; q.pool != nowhere && q.stage != unplaced {
+				copying, ready = p.move(file.Size, int(q.pool), k), q.end
+			}
+		}
+		if c.Platform().Overlapped {
+			from = max(from, ready.Add(copying))
+		} else {
+			run += copying
+		}
+	}
+	return from, run
+}
+
+// everywhere reports whether file f is on every node of pool k, as far as its first and last tell.
+func (p *Policy) everywhere(f planner.FileID, k int) bool {
+	nodes := p.pools[k].nodes
+	return p.c.Has(nodes[0], f) && p.c.Has(nodes[len(nodes)-1], f)
+}
+
+// place finds the place of a task that can start at est: by TSP1 where it ends first; by TSP2 where it starts last of those where it meets
+// its sub-deadline, and if there is none as soon as it can from the instant on at which it should start.
+func (p *Policy) place(j *job, i int32, est planner.Time) placement {
+	if j.dummy(i) || est == unit.Never {
+		return p.anchored(j, i, est)
+	}
+	if p.latest {
+		best := placement{pool: nowhere, start: -1}
+		for k := range p.pools {
+			from, stay, ok := p.room(j, i, k, j.at, est)
+			if !ok {
+				continue
+			}
+			start, fits := p.pools[k].usage.Latest(j.shares[int(i)*len(p.pools)+k], stay, from, j.sub[i])
+			if fits && start > best.start {
+				best = placement{planned, int16(k), start, start.Add(stay), start}
+			}
+		}
+		if best.pool != nowhere {
+			return best
+		}
+	}
+	return p.first(j, i, j.at, est, false)
+}
+
+// first finds where a task ends first, beside what is planned or on the idle nodes of a sample schedule.
+func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, idle bool) placement {
+	best := placement{pool: nowhere, stage: planned, start: unit.Never, end: unit.Never, claim: unit.Never}
+	for k := range p.pools {
+		from, stay, ok := p.room(j, i, k, places, est)
+		if !ok || from.Add(stay) >= best.end {
+			continue
+		}
+		if p.latest {
+			from = max(from, j.sub[i]-planner.Time(stay))
+		}
+		start, fits := p.usage(k, idle).Earliest(j.shares[int(i)*len(p.pools)+k], stay, from)
+		if end := start.Add(stay); fits && end < best.end {
+			best = placement{planned, int16(k), start, end, start}
+		}
+	}
+	return best
+}
+
+func (p *Policy) usage(k int, idle bool) *timeline.Count {
+	if idle {
+		return p.pools[k].idle
+	}
+	return p.pools[k].usage
+}
+
+// room returns how a task could stay in pool k; false if it never can.
+func (p *Policy) room(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration, ok bool) {
+	if j.runs[int(i)*len(p.pools)+k] < 0 {
+		return 0, 0, false
+	}
+	from, stay = p.site(j, i, k, places, est)
+	return from, stay, true
+}
+
+// anchored is the place of a task that takes none: a dummy, or one whose parents fit nowhere.
+func (p *Policy) anchored(j *job, i int32, est planner.Time) placement {
+	at := placement{stage: planned, start: est, end: est, claim: est, pool: nowhere}
+	for k := range p.pools {
+		if est < unit.Never && j.runs[int(i)*len(p.pools)+k] >= 0 {
+			at.pool = int16(k)
+			break
+		}
+	}
+	return at
+}
+
+// sampleSchedule schedules a whole job on the empty system (SET_j^R) or, if loaded, beside all that is planned (SET_j^R_PL), the longest
+// ready tasks first, each as early as possible. The result holds until the next call.
+func (p *Policy) sampleSchedule(j *job, loaded bool) []placement {
+	from := j.start
+	if loaded {
+		from = max(from, p.c.Now())
+	}
+	places := append(p.work.sample[:0], make([]placement, len(j.at))...)
+	p.work.sample = places
+	for k := range p.pools {
+		p.pools[k].idle.Reset(int64(len(p.pools[k].nodes)) * whole)
+	}
+	p.work.order = p.sweep(j, p.work.order[:0], func(int32) bool { return true })
+	occupy := func(at placement, i int32, sign int64) {
+		if at.pool != nowhere {
+			p.usage(int(at.pool), !loaded).Add(at.start, at.end, sign*j.shares[int(i)*len(p.pools)+int(at.pool)])
+		}
+	}
+	for _, i := range p.work.order {
+		places[i] = p.first(j, i, places, p.after(j, i, places, from), !loaded)
+		occupy(places[i], i, +1)
+	}
+	if loaded {
+		for _, i := range p.work.order {
+			occupy(places[i], i, -1)
+		}
+	}
+	return places
+}
