@@ -14,8 +14,8 @@ import (
 //
 // A task whose planned start has come is due. It starts as soon as it is ready and a node of its pool has room; of several the one that was
 // mapped to the earlier start goes first. A task that runs longer than believed, or starts late, pushes what depends on it; the slot it holds
-// is not free for the next task, which waits and pushes in turn: the plan bends, and is not made anew. When that makes a job late which was
-// not, it is remapped as on arrival, once. What ends early leaves room: ready tasks of jobs mapped by TSP1 move up into it where that
+// is not free for the next task, which waits and pushes in turn: the plan bends, and is not made anew. As far ahead as what was pushed now
+// reaches, others are pushed at once. When that makes a job late which was not, it is remapped as on arrival. What ends early leaves room: ready tasks of jobs mapped by TSP1 move up into it where that
 // keeps nobody waiting who was planned there.
 type follow struct {
 	adrift     bool       // something did not end when it was believed to: as long as all does, nothing moves up, as in the paper
@@ -28,6 +28,7 @@ type follow struct {
 	kept       int        // of waiting, when it was last cleaned
 	still      []start    // dummies that are ready, and tasks bound to nodes
 	endangered []*job
+	horizon    planner.Time // the latest end of what was pushed in this round
 }
 
 // start is a task that is to start.
@@ -46,6 +47,7 @@ const grace = time.Millisecond
 // hear takes in what happened since the last round.
 func (p *Policy) hear() {
 	now := p.c.Now()
+	p.horizon = 0
 	for _, t := range p.c.News.Finished {
 		p.ended(t)
 	}
@@ -77,6 +79,45 @@ func (p *Policy) hear() {
 			p.slip(x.j, x.i)
 		}
 	}
+	p.relieve()
+}
+
+// relieve pushes tasks that cannot start when they are planned to, because others that go first hold their slots then.
+func (p *Policy) relieve() {
+	if p.horizon <= p.c.Now() {
+		return
+	}
+	p.refresh()
+	list := p.plannedBefore(p.horizon, 0, p.work.waiting[:0])
+	slices.SortFunc(list, func(a, b start) int {
+		return cmp.Or(cmp.Compare(a.j.at[a.i].start, b.j.at[b.i].start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
+	})
+	for _, s := range list {
+		at := s.j.at[s.i]
+		if usage := p.pools[at.pool].usage; at.start < at.end && usage.Used(at.start) > usage.Capacity() {
+			p.put(s.j, s.i, placement{})
+			if begin, fits := usage.Earliest(s.j.shares[int(s.i)*len(p.pools)+int(at.pool)], 1, at.start); fits {
+				at.start, at.end = begin, begin.Add(at.end.Sub(at.start))
+			}
+			p.put(s.j, s.i, at)
+			p.push(s.j, s.i)
+		}
+	}
+	p.work.waiting = list[:0]
+}
+
+// plannedBefore appends the tasks that are planned to start before an instant, of the jobs from a point of the heap on.
+func (p *Policy) plannedBefore(until planner.Time, from int, list []start) []start {
+	if from >= len(p.calendar) || p.calendar[from].nextAt >= until {
+		return list
+	}
+	j := p.calendar[from]
+	for i := range j.at {
+		if at := &j.at[i]; at.stage == planned && at.start < until && at.pool != nowhere {
+			list = append(list, start{j, int32(i)})
+		}
+	}
+	return p.plannedBefore(until, 2*from+2, p.plannedBefore(until, 2*from+1, list))
 }
 
 // ended takes a task out that ended, whatever way.
@@ -135,6 +176,9 @@ func (p *Policy) claim(j *job, i int32) {
 // push makes what depends on a task start no earlier than that ends.
 func (p *Policy) push(j *job, i int32) {
 	end := j.at[i].end
+	if end < unit.Never {
+		p.horizon = max(p.horizon, end)
+	}
 	for _, child := range p.c.Task(j.task(i)).Children {
 		k := int32(child - j.first)
 		at := j.at[k]

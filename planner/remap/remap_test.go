@@ -1,0 +1,462 @@
+package remap_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/remap"
+	"gantry/planner/unit"
+)
+
+// runs is an estimator that knows the runtimes at speed 1, by task.
+type runs []time.Duration
+
+func (r *runs) Run(t *planner.Task, n *planner.Node) planner.Estimate {
+	return planner.Estimate{Run: time.Duration(float64((*r)[t.ID]) / n.Speed)}
+}
+
+func (r *runs) Remaining(t *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
+	return max(r.Run(t, n).Run-ran, ran/8, time.Millisecond)
+}
+
+func (r *runs) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) { return r.Run(t, n).Run, 1 }
+func (r *runs) BySpeed(*planner.Task) bool                                         { return true }
+
+// bench drives a planner by hand. Instants and durations are in seconds.
+type bench struct {
+	t     *testing.T
+	p     *planner.Planner
+	pol   planner.Policy
+	est   *runs
+	notes []planner.Note
+	now   planner.Time
+}
+
+func at(s float64) planner.Time { return planner.Time(s*1e9 + 0.5) }
+
+// newBench has slots slots, two on each node.
+func newBench(t *testing.T, spec string, slots int) *bench {
+	t.Helper()
+	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
+	for n := 0; n < slots; n += 2 {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(n / 2), Name: fmt.Sprint("n", n/2), Speed: 1,
+			Capacity: unit.Vector{1000 * int64(min(2, slots-n)), unit.Unlimited, unit.Unlimited}})
+	}
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, pol: pol, est: &runs{}}
+	b.p = planner.New(p, planner.DefaultRetryRules(), pol, b.est, 1)
+	return b
+}
+
+func (b *bench) apply(body planner.Body) {
+	b.t.Helper()
+	if err := b.p.Apply(planner.Event{Seq: b.p.Seq() + 1, At: b.now, Body: body}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// task is a task to be: its runtime and its parents.
+type task struct {
+	run     float64
+	stage   int32
+	parents []int
+}
+
+// arrive admits a workflow; a deadline of 0 is none.
+func (b *bench) arrive(release, due float64, tasks ...task) {
+	b.t.Helper()
+	v := b.p.View()
+	first := planner.TaskID(v.Tasks())
+	w := planner.Workflow{ID: planner.WorkflowID(v.Workflows()), Class: planner.Deadline, Arrived: b.now, Release: at(release), Due: at(due)}
+	if due == 0 {
+		w.Due = unit.Never
+	}
+	all := make([]planner.Task, len(tasks))
+	for i, x := range tasks {
+		all[i] = planner.Task{ID: first + planner.TaskID(i), Workflow: w.ID, Stage: x.stage, Need: unit.Cores(1), Retries: planner.None}
+		*b.est = append(*b.est, time.Duration(at(x.run)))
+	}
+	for i, x := range tasks {
+		for _, p := range x.parents {
+			all[i].Parents = append(all[i].Parents, first+planner.TaskID(p))
+			all[p].Children = append(all[p].Children, first+planner.TaskID(i))
+		}
+	}
+	var done []int
+	for len(done) < len(tasks) { // topological order
+		for i, x := range tasks {
+			if !slices.Contains(done, i) && !slices.ContainsFunc(x.parents, func(p int) bool { return !slices.Contains(done, p) }) {
+				done = append(done, i)
+				w.Tasks = append(w.Tasks, first+planner.TaskID(i))
+			}
+		}
+	}
+	b.apply(&planner.WorkflowArrived{Workflow: w, Tasks: all})
+}
+
+func (b *bench) plan() {
+	b.t.Helper()
+	pc, err := b.p.Plan(b.t.Context(), b.now)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.notes = append(b.notes, pc.Notes...)
+	b.apply(pc)
+}
+
+// exit ends the attempt of a task.
+func (b *bench) exit(t planner.TaskID) {
+	b.t.Helper()
+	a := b.p.View().Current(t)
+	if b.p.View().Phase(t) == planner.Starting {
+		b.apply(planner.AttemptStarted{Attempt: a})
+	}
+	b.apply(&planner.AttemptExited{Attempt: a, Outcome: planner.OK})
+}
+
+func (b *bench) schedule() []remap.Stay { return b.pol.(*remap.Policy).Schedule() }
+
+// wantPlan compares the plan with "task[start,end]" in seconds, of the tasks named.
+func (b *bench) wantPlan(want string) {
+	b.t.Helper()
+	stays := b.schedule()
+	for _, w := range strings.Fields(want) {
+		var id int
+		var start, end float64
+		if _, err := fmt.Sscanf(w, "%d[%f,%f]", &id, &start, &end); err != nil {
+			b.t.Fatalf("%q: %v", w, err)
+		}
+		i := slices.IndexFunc(stays, func(s remap.Stay) bool { return int(s.Task) == id })
+		if i < 0 {
+			b.t.Errorf("task %d is not planned, want %s", id, w)
+		} else if s := stays[i]; s.Start != at(start) || s.End != at(end) {
+			b.t.Errorf("task %d is planned for [%v,%v], want %s", id, s.Start.Seconds(), s.End.Seconds(), w)
+		}
+	}
+}
+
+// topics lists the notes of some topics, with their workflows.
+func (b *bench) topics(of ...string) string {
+	var out []string
+	for _, n := range b.notes {
+		if slices.Contains(of, n.Topic) {
+			out = append(out, fmt.Sprintf("%s %d: %s", n.Topic, n.Workflow, n.Text))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// figure2 is the job of the paper's figure 2 with runtimes: t1, t2, t3 (tasks 1 to 3) of 4, 6 and 8 s, the dummy t0 that joins them, t4 and t5
+// of 10 and 5 s.
+func figure2() []task {
+	return []task{{0, 1, []int{1, 2, 3}}, {4, 1, nil}, {6, 1, nil}, {8, 1, nil}, {10, 2, []int{0}}, {5, 2, []int{0}}}
+}
+
+func TestFigure2JobUnderAllConfigurations(t *testing.T) {
+	tsp1on4 := "1[0,4] 2[0,6] 3[0,8] 0[8,8] 4[8,18] 5[8,13]"
+	tsp1on2 := "3[0,8] 2[0,6] 1[6,10] 0[10,10] 4[10,20] 5[10,15]"
+	for _, c := range []struct {
+		config string
+		slots  int
+		want   string
+	}{
+		{"pd-sl-tsp1", 4, tsp1on4}, {"pd-tl-tsp1", 4, tsp1on4}, {"ed-sl-tsp1", 4, tsp1on4}, {"ed-tl-tsp1", 4, tsp1on4},
+		{"pd-sl-tsp1", 2, tsp1on2}, {"ed-sl-tsp1", 2, tsp1on2},
+		{"pd-sl-tsp2", 4, "3[14.222222222,22.222222222] 2[16.222222222,22.222222222] 1[18.222222222,22.222222222] 4[40,50] 5[31.111111111,36.111111111]"},
+		{"pd-tl-tsp2", 4, "3[14.222222222,22.222222222] 2[16.222222222,22.222222222] 1[18.222222222,22.222222222] 4[40,50] 5[31.111111111,36.111111111]"},
+		{"ed-sl-tsp2", 4, "3[16,24] 2[18,24] 1[20,24] 4[40,50] 5[40,45]"},
+		{"ed-tl-tsp2", 4, "3[16,24] 2[18,24] 1[20,24] 4[40,50] 5[40,45]"},
+		{"pd-sl-tsp2", 2, "3[17,25] 2[19,25] 1[15,19] 4[40,50] 5[32.5,37.5]"},
+	} {
+		t.Run(fmt.Sprint(c.config, "-", c.slots), func(t *testing.T) {
+			b := newBench(t, "rm-dcwf:"+c.config, c.slots)
+			b.arrive(0, 50, figure2()...)
+			b.plan()
+			b.wantPlan(c.want)
+		})
+	}
+}
+
+func TestSubDeadlinesAndPredictionAreTold(t *testing.T) {
+	b := newBench(t, "rm-dcwf:ed-sl-tsp1", 4)
+	b.arrive(0, 50, figure2()...)
+	b.plan()
+	want := map[planner.TaskID]float64{0: 24, 1: 24, 2: 24, 3: 24, 4: 50, 5: 45}
+	for _, n := range b.notes {
+		if n.Topic == remap.TopicSubDeadline {
+			if n.At != at(want[n.Task]) {
+				t.Errorf("sub-deadline of task %d: %v, want %v", n.Task, n.At.Seconds(), want[n.Task])
+			}
+			delete(want, n.Task)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no sub-deadlines of %v", want)
+	}
+	i := slices.IndexFunc(b.notes, func(n planner.Note) bool { return n.Topic == planner.TopicPredicted })
+	if i < 0 || b.notes[i].At != at(18) || b.notes[i].Text != "laxity 32s, the deadline is met with 32s to spare" {
+		t.Errorf("notes %+v do not predict 18 s", b.notes)
+	}
+}
+
+// One slot: A (10 s, due at 30 s) is planned for [0,10]; B (8 s, due at 9 s) comes at the same instant.
+func TestRemappingByDeadlineSucceeds(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 1)
+	b.arrive(0, 30, task{run: 10})
+	b.arrive(0, 9, task{run: 8})
+	b.plan() // the queue is by deadline: B is mapped first anyway
+	b.wantPlan("1[0,8] 0[8,18]")
+
+	b = newBench(t, "rm-dcwf", 1)
+	b.arrive(100, 130, task{run: 10})
+	b.plan()
+	b.wantPlan("0[100,110]")
+	b.now = at(1)
+	b.arrive(100, 109, task{run: 8})
+	b.plan()
+	b.wantPlan("1[100,108] 0[108,118]")
+	if got, want := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit), "remapped 1: 2 jobs in order of deadlines, 1 attempts"; got != want {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+}
+
+// laxityExample has A and B (5 s, due at 10 s) planned on two slots for [0,5], when C (10 s, due at 11 s) comes; all 100 s later.
+func laxityExample(t *testing.T, spec string) *bench {
+	b := newBench(t, spec, 2)
+	b.arrive(100, 110, task{run: 5})
+	b.plan()
+	b.arrive(100, 110, task{run: 5})
+	b.plan()
+	b.wantPlan("0[100,105] 1[100,105]")
+	b.now = at(1)
+	b.arrive(100, 111, task{run: 10})
+	b.plan()
+	return b
+}
+
+func TestRemappingByLaxitySucceedsWhereByDeadlineFails(t *testing.T) {
+	b := laxityExample(t, "rm-dcwf")
+	b.wantPlan("2[100,110] 0[100,105] 1[105,110]")
+	want := "remap-failed 2: 3 jobs in order of deadlines, 1 attempts; remapped 2: 3 jobs in order of laxities, 2 attempts"
+	if got := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit); got != want {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+}
+
+func TestFIFOMovesNothing(t *testing.T) {
+	b := laxityExample(t, "fifo")
+	b.wantPlan("0[100,105] 1[100,105] 2[105,115]")
+	if got := b.topics(planner.TopicPredicted); !strings.Contains(got, "predicted 2: laxity 1s, the deadline is missed by 4s") {
+		t.Errorf("notes %q do not say that the third workflow will be late", got)
+	}
+}
+
+func TestAttemptsAreLimitedAndThatIsTold(t *testing.T) {
+	b := laxityExample(t, "rm-dcwf:max_remap_attempts=1")
+	b.wantPlan("0[100,105] 1[100,105] 2[105,115]")
+	want := "remap-failed 2: 3 jobs in order of deadlines, 1 attempts; remap-limit 2: no more than 1 attempts"
+	if got := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit); got != want {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+}
+
+func TestJobsToRemapAreLimitedAndThatIsTold(t *testing.T) {
+	b := laxityExample(t, "rm-dcwf:max_jobs_to_remap=2")
+	if got := b.topics(remap.TopicRemapLimit); !strings.Contains(got, "2 of 3 jobs are remapped") {
+		t.Errorf("notes %q do not tell that the limit was met", got)
+	}
+	b.wantPlan("2[100,110] 0[100,105] 1[105,110]")
+}
+
+// Three jobs of 10 s that are all due at 12 s do not fit two slots, in whatever order: what was planned stays, and the third is planned late.
+func TestFailedRemappingLeavesThePlanAsItWas(t *testing.T) {
+	for _, reject := range []bool{false, true} {
+		b := newBench(t, "rm-dcwf", 2)
+		if reject {
+			b.pol.(planner.Refuser).RejectLate()
+		}
+		for range 2 {
+			b.arrive(100, 112, task{run: 4}, task{run: 6, parents: []int{0}})
+			b.plan()
+		}
+		b.arrive(120, 190, figure2()...)
+		b.plan()
+		before := b.schedule()
+		b.now = at(1)
+		b.arrive(100, 112, task{run: 10})
+		b.plan()
+		after := b.schedule()
+		if !reflect.DeepEqual(after[:len(before)], before) {
+			t.Fatalf("the plan changed from %v to %v", before, after)
+		}
+		if got := b.topics(remap.TopicRemapFailed); strings.Count(got, "remap-failed 3") == 0 {
+			t.Fatalf("notes %q tell of no failure", got)
+		}
+		if reject {
+			if len(after) != len(before) || !strings.HasPrefix(b.topics(planner.TopicRefused), "refused 3: ") {
+				t.Fatalf("the late workflow is planned, or not told to be refused: %v, %q", after, b.topics(planner.TopicRefused))
+			}
+			// Nothing of what was tried is left in the way either: a job that needs all the rest of the time fits there still.
+			b.arrive(110, 120, task{run: 10}, task{run: 5})
+			b.plan()
+			b.wantPlan("11[110,120] 12[110,115]")
+			continue
+		}
+		b.wantPlan("10[110,120]")
+	}
+}
+
+// A job that is planned to be late is moved aside when others are remapped: it does not make the attempt fail.
+func TestLateJobsAreMovedAside(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 1)
+	b.arrive(100, 130, task{run: 10})
+	b.plan()
+	b.arrive(100, 103, task{run: 5}) // late whatever is done
+	b.plan()
+	b.wantPlan("0[100,110] 1[110,115]")
+	b.arrive(100, 111, task{run: 8})
+	b.plan()
+	b.wantPlan("2[100,108] 0[108,118] 1[118,123]")
+
+	b = newBench(t, "rm-dcwf:late=past-deadline", 1)
+	b.arrive(100, 130, task{run: 10})
+	b.plan()
+	b.arrive(100, 103, task{run: 5})
+	b.plan()
+	b.arrive(100, 111, task{run: 8})
+	b.plan()
+	b.wantPlan("0[100,110] 1[110,115] 2[115,123]")
+}
+
+// Of the jobs in the way, those that only overlap the interval count or not, by parameter.
+func TestWhichJobsAreInTheWay(t *testing.T) {
+	for spec, want := range map[string]string{"rm-dcwf": "1[100,108] 0[108,118]", "rm-dcwf:contained": "0[95,105] 1[105,113]"} {
+		b := newBench(t, spec, 1)
+		b.arrive(95, 150, task{run: 10})
+		b.plan()
+		b.arrive(100, 109, task{run: 8})
+		b.plan()
+		if spec == "rm-dcwf" {
+			want = "1[100,108] 0[108,118]"
+		}
+		b.wantPlan(want)
+	}
+}
+
+// until lets time pass: the planner is asked whenever it wants to be.
+func (b *bench) until(s float64) {
+	b.t.Helper()
+	for w := b.p.Wake(); w <= at(s); w = b.p.Wake() {
+		b.now = w
+		b.apply(planner.Woke{})
+		b.plan()
+	}
+	b.now = at(s)
+}
+
+// On one slot x1 should run for [0,10], then another job for [10,16], then x2, the child of x1, for [16,20], due at 24. When x1 lasts so long
+// that x2 would be late behind the other, their job is remapped and x2 goes first.
+func TestOverrunThatEndangersADeadlineRemapsTheJob(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 1)
+	b.arrive(10, 100, task{run: 6})
+	b.plan()
+	b.arrive(0, 24, task{run: 10}, task{run: 4, parents: []int{0}})
+	b.plan()
+	b.wantPlan("0[10,16] 1[0,10] 2[16,20]")
+	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.until(12.5)
+	if got := b.topics(remap.TopicRemapped); got != "" {
+		t.Fatalf("notes %q, though no deadline is in danger", got)
+	}
+	b.until(15)
+	if got := b.topics(remap.TopicRemapped); !strings.HasPrefix(got, "remapped 1: 2 jobs in order of deadlines") {
+		t.Fatalf("notes %q tell of no remapping", got)
+	}
+	b.exit(1)
+	b.plan()
+	b.until(16.1)
+	b.wantPlan("2[15,19]")
+	b.exit(2)
+	b.plan()
+	b.wantPlan("0[16.1,22.1]")
+}
+
+// A task that overruns pushes its children and the next task of its slot, and nothing else; where no deadline is in danger nothing is remapped.
+func TestOverrunPushesWhatDependsOnIt(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 2)
+	b.arrive(0, 100, task{run: 8}, task{run: 4, parents: []int{0}})
+	b.plan()
+	b.arrive(0, 100, task{run: 20}, task{run: 5})
+	b.plan()
+	b.wantPlan("0[0,8] 1[8,12] 2[0,20] 3[12,17]")
+	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.apply(planner.AttemptStarted{Attempt: 1})
+	b.until(8.5)
+	b.wantPlan("2[0,20]")
+	stays := b.schedule()
+	if end := stays[0].End; end < at(9) || stays[1].Start < end || stays[3].Start < stays[1].End-at(4) {
+		t.Errorf("after the overrun the plan is %v", stays)
+	}
+	b.until(9)
+	b.exit(0)
+	b.plan()
+	b.wantPlan("1[9,13]")
+	b.until(13)
+	b.exit(1)
+	b.plan()
+	b.wantPlan("3[13,18]")
+	if got := b.topics(remap.TopicRemapped, remap.TopicRemapFailed); got != "" {
+		t.Errorf("notes %q", got)
+	}
+}
+
+// A job of 10 s and then 4 s, due at 30 s. Its first task takes 3 s instead.
+func TestWhatEndsEarlyLetsTSP1MoveUp(t *testing.T) {
+	for config, plans := range map[string][3]string{
+		"pd-sl-tsp1": {"0[0,10] 1[10,14]", "1[3,7]", "1[3,7]"},
+		"ed-sl-tsp2": {"0[8,18] 1[26,30]", "1[26,30]", "1[26,30]"}, // as late as it was allowed, whatever happens
+	} {
+		b := newBench(t, "rm-dcwf:"+config, 2)
+		b.arrive(0, 30, task{10, 1, nil}, task{4, 2, []int{0}})
+		b.plan()
+		b.wantPlan(plans[0])
+		begin := b.schedule()[0].Start.Seconds()
+		b.until(begin)
+		b.apply(planner.AttemptStarted{Attempt: 0})
+		b.until(begin + 3)
+		b.exit(0)
+		b.plan()
+		b.wantPlan(plans[1])
+		b.until(26)
+		b.wantPlan(plans[2])
+	}
+}
+
+// What moves up must not keep those waiting who were planned there: on one slot a task of 10 s stays behind one of 4 s that is planned for 6 s
+// later, though it is ready; one of 5 s moves up.
+func TestMovingUpKeepsNobodyWaiting(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 1)
+	b.arrive(0, 100, task{run: 10})
+	b.plan()
+	b.arrive(10, 100, task{run: 4})
+	b.plan()
+	b.arrive(0, 100, task{run: 10})
+	b.plan()
+	b.arrive(0, 100, task{run: 5})
+	b.plan()
+	b.wantPlan("0[0,10] 1[10,14] 2[14,24] 3[24,29]")
+	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.until(4)
+	b.exit(0)
+	b.plan()
+	b.wantPlan("1[10,14] 2[14,24] 3[4,9]")
+}
