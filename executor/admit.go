@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -24,9 +25,8 @@ type Admitter struct {
 	Emulate   bool    // never run commands
 	SafeNames bool    // refuse file names that leave the run directory; simulation has no files
 	Fit       bool    // cut needs down to the largest node instead of refusing
-	// Checkpoints says what emulated tasks leave when they are preempted. Programs leave none: they are frozen or, with Restart, begin anew.
-	Checkpoints Checkpoints
-	Restart     bool // tasks may be preempted by ending them, which loses their work
+	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs never do.
+	Preempt trace.Preempt
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
 	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the task was declared,
@@ -45,17 +45,10 @@ type Admitter struct {
 	blocks    []int32                     // of the workflow at hand: where each file of its trace begins; empty: at its own position
 }
 
-// Checkpoints says whether tasks that are emulated or simulated leave a checkpoint when they are preempted, and how large it is.
-type Checkpoints struct {
-	Off          bool
-	Size         unit.Bytes
-	LargestInput bool // of the size of the task's largest input instead
-}
-
 // checkpointSize returns what a task with those inputs leaves, size scale applied.
-func (a *Admitter) checkpointSize(w *trace.Workflow, inputs []int32) unit.Bytes {
-	if !a.Checkpoints.LargestInput {
-		return a.Checkpoints.Size
+func (a *Admitter) checkpointSize(p *trace.Preempt, w *trace.Workflow, inputs []int32) unit.Bytes {
+	if !p.LargestInput {
+		return a.scaledSize(p.Checkpoint)
 	}
 	var largest unit.Bytes
 	for _, f := range inputs {
@@ -164,6 +157,7 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		links += len(w.Tasks[i].Parents) + len(w.Tasks[i].Children)
 	}
 	edges := make([]planner.TaskID, 0, links+len(order))
+	preempt := cmp.Or(sub.Preempt, &a.Preempt)
 	for i := range w.Tasks {
 		need, err := a.task(sub, adm, i, &specs[i])
 		if err != nil {
@@ -172,9 +166,9 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		adm.Tasks[i] = &specs[i]
 		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i], Need: need,
 			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
-			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)), Retries: int32(w.Tasks[i].Retries), Restartable: a.Restart}
-		if t := &arrived.Tasks[i]; len(specs[i].Command) == 0 && !a.Checkpoints.Off {
-			t.Checkpointable, t.CheckpointSize = true, a.checkpointSize(w, w.Tasks[i].Inputs)
+			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)), Retries: int32(w.Tasks[i].Retries), Restartable: preempt.Restart}
+		if t := &arrived.Tasks[i]; len(specs[i].Command) == 0 && !preempt.None {
+			t.Checkpointable, t.CheckpointSize = true, a.checkpointSize(preempt, w, w.Tasks[i].Inputs)
 		}
 	}
 	// Nothing can go wrong from here on.

@@ -87,8 +87,8 @@ func runRandomWith(t *testing.T, spec string, pol planner.Policy, seed uint64) r
 	faults := r.IntN(2) == 0
 	e := &executor.Engine{
 		Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, seed),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Restart: seed%2 == 0,
-			Checkpoints: executor.Checkpoints{Off: seed%5 == 0, Size: 1e6, LargestInput: seed%3 == 0},
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+			Preempt: trace.Preempt{Restart: seed%2 == 0, None: seed%5 == 0, Checkpoint: 1e6, LargestInput: seed%3 == 0},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				declared.Declare(id, time.Duration(float64(run)*wrong), on, s)
 			}},
@@ -310,7 +310,7 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 	build := func(from planner.Time) *executor.Engine {
 		declared := &predict.Declared{}
 		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol(), declared, seed),
-			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Restart: true, Checkpoints: executor.Checkpoints{Size: 1e6}},
+			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.Preempt{Restart: true, Checkpoint: 1e6}},
 			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
 	}
 	first := build(0)

@@ -42,6 +42,8 @@ type Submission struct {
 	Inputs   string // directory of the files from outside, "" if they are made up
 	// Data says which nodes have the files from outside; nil: all nodes have all.
 	Data *Placement
+	// Preempt says how its tasks may be preempted; nil: as the Admitter says.
+	Preempt *trace.Preempt
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where there is none.
 	Costs [][]int64 // nanoseconds
 }

@@ -30,7 +30,8 @@ type Workload struct {
 	WarmUpTime, CoolDownTime time.Duration
 	// ScaleTimes says that arrivals, releases and deadlines are scaled with the runtimes, so that the load stays the same.
 	ScaleTimes bool
-	Data       *Data // of workflows that do not say themselves; nil: every node has every input file
+	Data       *Data    // of workflows that do not say themselves; nil: every node has every input file
+	Preempt    *Preempt // how tasks may be preempted; nil: not said
 }
 
 // Arrival is one submission of a workflow.
@@ -92,6 +93,7 @@ func IsWorkload(text []byte) bool {
 //	warm_up: 1000               # workflows, by arrival, that metrics leave out at the start; or a time after the first arrival: 50000s; 0
 //	cool_down: 1000             # at the end, or a time before the last arrival; 0
 //	data: {block: 64MB}         # of all workflows that do not say themselves
+//	preempt: {checkpoint: input} # how tasks may leave their place; see Preempt
 //	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; true if there is a stream
 //
 // The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The
@@ -132,6 +134,7 @@ func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
 		{"warm_up", y.margin(&w.WarmUp, &w.WarmUpTime, "warm_up")},
 		{"cool_down", y.margin(&w.CoolDown, &w.CoolDownTime, "cool_down")},
 		{"data", y.data(&w.Data)},
+		{"preempt", y.preempt(&w.Preempt)},
 		{"scale_times", func(v ast.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
 	for _, k := range y.streamKeys(stream, dir) {

@@ -24,6 +24,7 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // logName is the log's file below --dir.
@@ -123,7 +124,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 
 func (s *session) admitter() *executor.Admitter {
 	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale, Image: s.set.Image, Emulate: s.set.Emulate,
-		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit}
+		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: trace.DefaultPreempt()}
 }
 
 // check says what cannot run here before anything runs, and whether any task is emulated.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"gantry/executor/load"
 	"gantry/planner"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // dockerStartup is what policies expect starting a container to take: about what the Docker Engine needs on a workstation.
@@ -105,6 +107,9 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	if err != nil {
 		return err
 	}
+	if err := preemption(c, subs); err != nil {
+		return fail(exitUsage, err)
+	}
 	makeRoom()
 	set.WarmUp, set.CoolDown = in.warmUp, in.coolDown
 	emulated, err := s.check(subs)
@@ -112,6 +117,28 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 		return err
 	}
 	return s.start(c, mode, pl, adm, subs, emulated)
+}
+
+// preemption lets --checkpoint and --preempt overrule what workloads say.
+func preemption(c *cli.Context, subs []executor.Submission) error {
+	for i := range subs {
+		p := trace.DefaultPreempt()
+		if said := subs[i].Preempt; said != nil {
+			p = *said
+		}
+		if c.IsSet("checkpoint") {
+			if err := p.SetCheckpoint(c.String("checkpoint")); err != nil {
+				return fmt.Errorf("--checkpoint: %w", err)
+			}
+		}
+		if c.IsSet("preempt") {
+			if err := p.SetPrograms(c.String("preempt")); err != nil {
+				return fmt.Errorf("--preempt: %w", err)
+			}
+		}
+		subs[i].Preempt = &p
+	}
+	return nil
 }
 
 // start gives the run its name, its log and its runtime, and drives it.

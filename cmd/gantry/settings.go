@@ -68,6 +68,8 @@ func planFlags() []cli.Flag {
 		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files from outside; without it they are made up with the sizes of the trace"},
 		&cli.StringSliceFlag{Name: "retry", Usage: "further attempts by how one ended, `CLASS=N`: exit-code, out-of-memory, timed-out, killed, lost, host-error, output-missing"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "short for --retry exit-code=N --retry output-missing=N"},
+		&cli.StringFlag{Name: "checkpoint", Usage: "what emulated tasks leave when they are preempted: a `SIZE`, input for that of their largest input, or none; 4KiB where the workload does not say"},
+		&cli.StringFlag{Name: "preempt", Usage: "tasks that leave no checkpoint, as real programs: freeze them where they are, or `WAY` restart, which loses their work; freeze where the workload does not say"},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "end everything at the first task that fails for good (otherwise independent branches go on)"},
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces where a rule allows it (gantry check says which)"},
 		&cli.BoolFlag{Name: "fit", Usage: "cut needs down to the largest node instead of refusing the workflow"},

@@ -67,7 +67,7 @@ func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int,
 	model := c.errors
 	model.Seed = s
 	declared := &predict.Declared{Startup: c.startup, Model: model}
-	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}
+	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.DefaultPreempt()}
 	est := estimate(c, declared, admit)
 	collector := metrics.NewCollector(p)
 	if model.Kind == predict.Uniform {

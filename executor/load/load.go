@@ -81,6 +81,9 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 		}
 		subs = append(subs, drawn...)
 	}
+	for i := range subs {
+		subs[i].Preempt = w.Preempt
+	}
 	if w.ScaleTimes && l.TimeScale > 0 && l.TimeScale != 1 {
 		for i := range subs {
 			for _, t := range []*planner.Time{&subs[i].At, &subs[i].Release, &subs[i].Due} {

@@ -1,0 +1,75 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// DefaultCheckpoint is the size of the checkpoints of emulated tasks where nothing is said: what the task emulator has to keep fits.
+const DefaultCheckpoint = 4096
+
+// Preempt says how tasks may leave their place when a policy wants it:
+//
+//	preempt: {checkpoint: 64MiB, programs: freeze}
+//
+// checkpoint is what emulated tasks leave to go on from, on any node: a size (4KiB is the default), "input" for the size of the task's
+// largest input, or "none" if they can leave none. programs says of all tasks without checkpoints whether they may only be frozen where
+// they are ("freeze", the default) or also ended and begun anew ("restart"), which loses their work.
+type Preempt struct {
+	Checkpoint   int64 // bytes, before --size-scale
+	LargestInput bool
+	None         bool
+	Restart      bool
+}
+
+// DefaultPreempt is what holds where nothing is said.
+func DefaultPreempt() Preempt { return Preempt{Checkpoint: DefaultCheckpoint} }
+
+// SetCheckpoint reads the value of checkpoint.
+func (p *Preempt) SetCheckpoint(text string) error {
+	p.None, p.LargestInput, p.Checkpoint = false, false, 0
+	switch text = strings.TrimSpace(text); text {
+	case "none":
+		p.None = true
+	case "input":
+		p.LargestInput = true
+	default:
+		n, err := parseBytes(text)
+		if err != nil || n < 0 {
+			return fmt.Errorf("checkpoint is %q, but has to be a size such as 64MiB, input (the size of the task's largest input) or none", text)
+		}
+		p.Checkpoint = n
+	}
+	return nil
+}
+
+// SetPrograms reads the value of programs.
+func (p *Preempt) SetPrograms(text string) error {
+	switch strings.TrimSpace(text) {
+	case "freeze":
+		p.Restart = false
+	case "restart":
+		p.Restart = true
+	default:
+		return fmt.Errorf("tasks without checkpoints are preempted by %q, but it has to be freeze or restart", text)
+	}
+	return nil
+}
+
+func (y *yamlDoc) preempt(to **Preempt) func(ast.Node) {
+	return func(v ast.Node) {
+		p := DefaultPreempt()
+		read := func(set func(string) error) func(ast.Node) {
+			return func(v ast.Node) {
+				if err := set(y.text(v)); err != nil {
+					y.faults.fail("bad-value", y.line(v), "", "preempt: %v", err)
+				}
+			}
+		}
+		if y.keyed(v, "preempt", []yamlKey{{"checkpoint", read(p.SetCheckpoint)}, {"programs", read(p.SetPrograms)}}) {
+			*to = &p
+		}
+	}
+}
