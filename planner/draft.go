@@ -72,6 +72,7 @@ type Draft struct {
 	vacated []vacancy
 	lookFor []TaskID // planned tasks whose inputs may have to be copied ahead
 	copies  map[copyKey]Time
+	asked   []Order // copies that the policy asked for in this round
 	undo    []change
 	seq     uint32
 	looking []NodeID // nodes with a profile
@@ -206,6 +207,10 @@ func (d *Draft) Earliest(n NodeID, need unit.Vector, dur time.Duration, from Tim
 func (d *Draft) Latest(n NodeID, need unit.Vector, dur time.Duration, from, until Time) (Time, bool) {
 	return d.profile(n).Latest(need, dur, max(from, d.now), until)
 }
+
+// Usage yields what is in use on node n from now on: the instants at which that changes, ascending, with the amount from there on. What runs
+// is in it, and all that is planned.
+func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(n).All() }
 
 // profile returns the usage of node n over time, made when it is first asked for and kept up to date from then on.
 func (d *Draft) profile(n NodeID) *timeline.Profile {
@@ -424,6 +429,18 @@ func (d *Draft) Drop() {
 		}
 		q.items = q.items[:0]
 	}
+}
+
+// Copy asks for a copy of file f on node n for task t, which has no place yet. What is there, on its way or nowhere is left alone, and so is
+// everything where copies hold a slot. A rollback does not undo it.
+func (d *Draft) Copy(f FileID, n NodeID, t TaskID) {
+	key := copyKey{f, n}
+	from := d.s.View().Nearest(f, n)
+	if _, underWay := d.copies[key]; underWay || from == None || from == n || !d.s.platform.Overlapped {
+		return
+	}
+	d.copies[key] = d.now.Add(d.s.platform.MoveTime(d.s.files[f].Size, from, n))
+	d.asked = append(d.asked, Order{Kind: OrderCopy, Attempt: None, Task: t, Node: n, File: f, From: from})
 }
 
 // Copying returns how many copies ahead are under way.

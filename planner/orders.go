@@ -59,9 +59,11 @@ func (d *Draft) orders(est Estimator) []Order {
 	return out
 }
 
-// copyAhead orders copies of files that exist to where their consumers are planned.
+// copyAhead orders the copies that the policy asked for, and those of files that exist to where their consumers are planned.
 func (d *Draft) copyAhead(out []Order) []Order {
 	v := d.s.View()
+	out = append(out, d.asked...)
+	d.asked = d.asked[:0]
 	for _, t := range d.lookFor {
 		seg, ok := d.Of(t)
 		if !ok || seg.Kind != Planned {

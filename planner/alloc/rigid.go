@@ -1,0 +1,465 @@
+package alloc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/timeline"
+	"gantry/planner/unit"
+)
+
+// Rearrangement is how tasks may pass others of the waiting queue.
+type Rearrangement uint8
+
+const (
+	// InOrder lets no task pass: where the first one has to wait, all do.
+	InOrder Rearrangement = iota
+	// EASY lets tasks pass that do not delay the first one that has to wait.
+	EASY
+	// PerCluster is the conservative backfilling of OWM: every task is tried on the profile of every cluster, which it then occupies on
+	// all, and tasks are allocated by the earliest start found so (Wang, MOWS, section 3-2 and figure 3-6).
+	PerCluster
+	// PriorityBased is conservative backfilling over one profile of the whole system: in the order of the queue every task reserves one
+	// place, and those whose place is free now take it (section 3-2, figure 3-7).
+	PriorityBased
+)
+
+// Allocation is the choice among clusters. An earlier finish is better, then an earlier start, then the lower id.
+type Allocation uint8
+
+const (
+	// Adaptive Allocation (AA, OWM): if several clusters have room now, the best of them; if one has, the best of all.
+	Adaptive Allocation = iota
+	// AllEarliestFinish (All-EFT): always the best of all clusters (section 3-4, figure 3-13).
+	AllEarliestFinish
+)
+
+// Rigid allocates tasks that need several processors of one cluster, a node, as Online Workflow Management and Mixed-Parallel Online
+// Workflow Scheduling do (Wang, MOWS, section 3). A task that is allocated keeps its place, be it later on: see retain.Allocated.
+type Rigid struct {
+	Rearrange  Rearrangement
+	Choose     Allocation
+	Preemption *Preemption // nil: none
+	// OnDemand lets copies begin when the consumer is allocated. Otherwise every output is copied to all clusters that could need it as
+	// soon as it is written: the thesis's simulator with realtime = false (section 4-2-3). Both where copies overlap other work.
+	OnDemand bool
+
+	sketch  []timeline.Steps // by node: what runs and is allocated, and what the queue reserves
+	drawn   bool             // sketch has the state of this round
+	sites   []site           // by node: of the present task
+	waiting []estimatedStart
+}
+
+// site is a way to house a task on a node.
+type site struct {
+	fits bool
+	more unit.Vector  // what has to be free
+	hold unit.Vector  // what it holds
+	from planner.Time // its inputs are there
+	dur  time.Duration
+	room bool // it has room right now, whatever comes
+}
+
+// place is a stay on a node.
+type place struct {
+	node       planner.NodeID
+	start, end planner.Time
+}
+
+var nowhere = place{node: planner.None, start: unit.Never, end: unit.Never}
+
+// earlier reports whether p finishes before o or, at the same time, starts before it.
+func (p place) earlier(o place) bool {
+	return o.node == planner.None && p.node != planner.None || p.end < o.end || p.end == o.end && p.start < o.start
+}
+
+// waitingQueue is what Rigid needs to know of the queue beyond its order.
+type waitingQueue interface {
+	planner.Queue
+	Add(c *planner.Cycle, t planner.TaskID) // a task that lost its place
+	Passed() int                            // tasks passed over in this round
+	LeastCPU() int64                        // the smallest need in the queue, in millicores
+}
+
+// Allocate implements planner.Allocator.
+func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Queue) error {
+	q := queue.(waitingQueue)
+	c.Settle() // what is freed by preemption is news when it is
+	r.drawn = false
+	if r.sites == nil {
+		r.sites, r.sketch = make([]site, len(c.Nodes())), make([]timeline.Steps, len(c.Nodes()))
+	}
+	if !r.OnDemand {
+		push(c)
+	}
+	switch r.Rearrange {
+	case EASY:
+		return r.easy(ctx, c, q)
+	case PerCluster:
+		return r.perCluster(ctx, c, q)
+	case PriorityBased:
+		return r.priorityBased(ctx, c, q)
+	}
+	return r.inOrder(ctx, c, q)
+}
+
+// push has the outputs of tasks that have ended copied to wherever they may be read.
+func push(c *planner.Cycle) {
+	if !c.Platform().Overlapped || len(c.Nodes()) < 2 {
+		return
+	}
+	for _, t := range c.News.Finished {
+		pushOutputs(c, t)
+	}
+	for _, w := range c.News.Arrived { // after a restart some tasks are done
+		for _, t := range c.Workflow(w).Tasks {
+			if c.Phase(t) == planner.Done {
+				pushOutputs(c, t)
+			}
+		}
+	}
+}
+
+func pushOutputs(c *planner.Cycle, t planner.TaskID) {
+	task := c.Task(t)
+	for _, f := range task.Outputs {
+		for _, child := range task.Children {
+			if c.Phase(child) > planner.Ready || !slices.Contains(c.Task(child).Inputs, f) {
+				continue
+			}
+			for n := range c.Nodes() {
+				if node := planner.NodeID(n); c.Task(child).Need.Fits(c.Capacity(node)) {
+					c.Draft.Copy(f, node, child)
+				}
+			}
+		}
+	}
+}
+
+// draw makes the sketch of what runs and is allocated, once a round.
+func (r *Rigid) draw(c *planner.Cycle) {
+	if r.drawn {
+		return
+	}
+	r.drawn = true
+	for n := range r.sketch {
+		s := &r.sketch[n]
+		s.Reset(c.Capacity(planner.NodeID(n)))
+		for at, used := range c.Draft.Usage(planner.NodeID(n)) {
+			s.Append(at, used)
+		}
+	}
+}
+
+// look finds the ways to house t, and returns how many nodes have room for it now.
+func (r *Rigid) look(c *planner.Cycle, t planner.TaskID) (rooms int) {
+	for n := range r.sites {
+		s := &r.sites[n]
+		var w planner.Site
+		if w, s.fits = c.Site(t, planner.NodeID(n)); !s.fits {
+			continue
+		}
+		s.more, s.hold, s.from, s.dur = w.Need, w.Need, w.From, w.Dur
+		if s.room = s.more.Fits(c.Draft.Free(planner.NodeID(n))); s.room {
+			rooms++
+		}
+	}
+	return rooms
+}
+
+// on returns the earliest stay of the task looked at on node n.
+func (r *Rigid) on(n int) place {
+	s := &r.sites[n]
+	if !s.fits {
+		return nowhere
+	}
+	start, ok := r.sketch[n].Earliest(s.more, s.dur, s.from)
+	if !ok {
+		return nowhere
+	}
+	return place{planner.NodeID(n), start, start.Add(s.dur)}
+}
+
+// best returns the best stay of the task looked at on all nodes, or on those with room.
+func (r *Rigid) best(rooms bool) place {
+	best := nowhere
+	for n := range r.sites {
+		s := &r.sites[n]
+		if !s.fits || rooms && !s.room || best.node != planner.None && s.from.Add(s.dur) > best.end {
+			continue
+		}
+		if p := r.on(n); p.earlier(best) {
+			best = p
+		}
+	}
+	return best
+}
+
+// soonest returns the stay that starts earliest, then finishes earliest.
+func (r *Rigid) soonest() place {
+	best := nowhere
+	for n := range r.sites {
+		if !r.sites[n].fits || r.sites[n].from > best.start {
+			continue
+		}
+		if p := r.on(n); p.start < best.start || p.start == best.start && p.end < best.end {
+			best = p
+		}
+	}
+	return best
+}
+
+// choose allocates the task looked at while some node has room for it; it returns nowhere if none has.
+func (r *Rigid) choose(rooms int) place {
+	switch {
+	case rooms == 0:
+		return nowhere
+	case r.Choose == Adaptive && rooms > 1:
+		return r.best(true)
+	}
+	return r.best(false)
+}
+
+// estimate is where the task looked at is believed to start, EST, and to finish, EFT, if processors are what counts: at the earliest point
+// at which enough are free on some cluster or, with All-EFT, where it finishes first.
+func (r *Rigid) estimate() place {
+	if r.Choose == AllEarliestFinish {
+		return r.best(false)
+	}
+	return r.soonest()
+}
+
+// startable reports whether nothing but its inputs keeps the task looked at from starting at p.
+func (r *Rigid) startable(p place) bool {
+	return p.node != planner.None && r.sites[p.node].room && p.start == r.sites[p.node].from
+}
+
+// reserve allocates t, the task looked at, which so many tasks of the queue are passed by.
+func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p place, passed int) error {
+	s := &r.sites[p.node]
+	if err := c.Draft.Reserve(planner.Segment{Task: t, Node: p.node, Hold: s.hold, Start: p.start, End: p.end}); err != nil {
+		return err
+	}
+	r.mark(p)
+	if passed > 0 && c.Phase(t) != planner.Suspended {
+		c.Note(planner.Note{Topic: "backfilled", Workflow: c.Task(t).Workflow, Task: t, At: p.start,
+			Text: fmt.Sprintf("allocated on %s ahead of %d tasks before it in the queue", c.Nodes()[p.node].Name, passed)})
+	}
+	q.Take(c, t)
+	return nil
+}
+
+// mark takes the place of the task looked at in the sketch.
+func (r *Rigid) mark(p place) { r.sketch[p.node].Add(p.start, p.end, r.sites[p.node].more) }
+
+// idle reports whether the whole queue would be looked at in vain: no node has processors for the least of its tasks.
+func (r *Rigid) idle(c *planner.Cycle, q waitingQueue) bool {
+	return r.Preemption == nil && !r.room(c, q.LeastCPU())
+}
+
+// room reports whether any node has so many millicores free now.
+func (r *Rigid) room(c *planner.Cycle, least int64) bool {
+	return least < math.MaxInt64 && c.Draft.Fastest(unit.Vector{unit.CPU: least}) != planner.None
+}
+
+// inOrder allocates from the front of the queue as long as there is room.
+func (r *Rigid) inOrder(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+	for !r.idle(c, q) && ctx.Err() == nil {
+		t, ok := q.Next(c)
+		if !ok {
+			break
+		}
+		r.draw(c)
+		done, err := r.first(c, q, t, 0)
+		if err != nil {
+			return err
+		}
+		if !done {
+			r.wait(c, t)
+			return r.thaw(c, q)
+		}
+	}
+	return ctx.Err()
+}
+
+// first allocates t, which is next; false if it has to wait.
+func (r *Rigid) first(c *planner.Cycle, q waitingQueue, t planner.TaskID, passed int) (bool, error) {
+	rooms := r.look(c, t)
+	p := nowhere
+	if r.Preemption != nil {
+		p = r.Preemption.place(c, r, t)
+	}
+	if p.node == planner.None {
+		p = r.choose(rooms)
+	}
+	if p.node == planner.None {
+		return false, nil
+	}
+	return true, r.reserve(c, q, t, p, passed)
+}
+
+// wait says why t waits.
+func (r *Rigid) wait(c *planner.Cycle, t planner.TaskID) {
+	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(c.Task(t).Need), Node: planner.None})
+}
+
+// thaw lets frozen tasks behind the first one go on: they hold memory that it may wait for.
+func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue) error {
+	for {
+		t, ok := q.Next(c)
+		if !ok {
+			return nil
+		}
+		if c.Phase(t) != planner.Suspended {
+			q.Defer(c, t)
+			continue
+		}
+		r.look(c, t)
+		if p := r.best(false); r.startable(p) {
+			if err := r.reserve(c, q, t, p, q.Passed()); err != nil {
+				return err
+			}
+			continue
+		}
+		q.Defer(c, t)
+	}
+}
+
+// easy allocates from the front of the queue, reserves a place for the first task that has to wait, and then allocates what can start
+// beside it.
+func (r *Rigid) easy(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+	blocked := false
+	for i := 0; !r.idle(c, q); i++ {
+		if i&255 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t, ok := q.Next(c)
+		if !ok {
+			break
+		}
+		r.draw(c)
+		if !blocked {
+			done, err := r.first(c, q, t, 0)
+			if err != nil {
+				return err
+			}
+			if !done {
+				if p := r.soonest(); p.node != planner.None {
+					r.mark(p)
+				}
+				r.wait(c, t)
+				q.Defer(c, t)
+				blocked = true
+			}
+			continue
+		}
+		if rooms := r.look(c, t); rooms > 0 {
+			if p := r.choose(rooms); r.startable(p) {
+				if err := r.reserve(c, q, t, p, q.Passed()); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		q.Defer(c, t)
+	}
+	return nil
+}
+
+// estimatedStart is a task of the queue and when its trial allocations say it could start first.
+type estimatedStart struct {
+	at       planner.Time
+	position int // in the queue
+	task     planner.TaskID
+}
+
+// perCluster arranges the queue by the earliest start that each task has on any of the clusters, each of which has all tasks before it, and
+// allocates in that order as long as there is room.
+func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+	if r.idle(c, q) {
+		return nil
+	}
+	r.draw(c)
+	r.waiting = r.waiting[:0]
+	for {
+		if len(r.waiting)&255 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t, ok := q.Next(c)
+		if !ok {
+			break
+		}
+		q.Defer(c, t)
+		r.look(c, t)
+		first := unit.Never
+		for n := range r.sites {
+			if p := r.on(n); p.node != planner.None {
+				r.mark(p)
+				first = min(first, p.start)
+			}
+		}
+		r.waiting = append(r.waiting, estimatedStart{first, len(r.waiting), t})
+	}
+	slices.SortFunc(r.waiting, func(a, b estimatedStart) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		return a.position - b.position
+	})
+	r.drawn = false
+	r.draw(c) // what was tried is not kept
+	for i, e := range r.waiting {
+		if r.idle(c, q) {
+			return nil
+		}
+		passed := 0
+		for _, later := range r.waiting[i+1:] {
+			if later.position < e.position {
+				passed++
+			}
+		}
+		if done, err := r.first(c, q, e.task, passed); err != nil || !done {
+			return err
+		}
+	}
+	return nil
+}
+
+// priorityBased reserves for every task of the queue the place it is estimated to get, and allocates those that can start there now.
+func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+	for i := 0; !r.idle(c, q); i++ {
+		if i&255 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t, ok := q.Next(c)
+		if !ok {
+			break
+		}
+		r.draw(c)
+		r.look(c, t)
+		p := nowhere
+		if r.Preemption != nil {
+			p = r.Preemption.place(c, r, t)
+		}
+		if p.node == planner.None {
+			p = r.estimate()
+			if !r.startable(p) {
+				if p.node != planner.None {
+					r.mark(p)
+					c.Explain(t, planner.Reason{Code: planner.PlannedLater, Node: p.node, At: p.start})
+				}
+				q.Defer(c, t)
+				continue
+			}
+		}
+		if err := r.reserve(c, q, t, p, q.Passed()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package order
+
+import (
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/rank"
+	"gantry/planner/timeline"
+)
+
+// Remaining is the estimated remaining execution time of workflows (ERET; Wang, MOWS, section 3-1, figure 3-2): until the last estimated
+// finish of their tasks, if each workflow had the system to itself beside what runs or has its place. Of its tasks the one with the
+// highest rank is mapped first, to the node where it finishes earliest (lowest id among equals).
+type Remaining struct {
+	of     []time.Duration // by workflow
+	base   []timeline.Steps
+	sketch []timeline.Steps
+	ends   []end // by task, less first
+	first  planner.TaskID
+}
+
+// end is when and where a task of the present workflow is believed to end.
+type end struct {
+	at   planner.Time
+	node planner.NodeID
+}
+
+// Of returns what was computed of w when a workflow arrived last.
+func (r *Remaining) Of(w planner.WorkflowID) time.Duration { return r.of[w] }
+
+// Update computes the times of all workflows present.
+func (r *Remaining) Update(c *planner.Cycle, ranks *rank.Upward) {
+	if n := c.View.Workflows() - len(r.of); n > 0 {
+		r.of = append(r.of, make([]time.Duration, n)...)
+	}
+	if r.base == nil {
+		r.base, r.sketch = make([]timeline.Steps, len(c.Nodes())), make([]timeline.Steps, len(c.Nodes()))
+	}
+	for n := range r.base {
+		r.base[n].Reset(c.Capacity(planner.NodeID(n)))
+		for at, used := range c.Draft.Usage(planner.NodeID(n)) {
+			r.base[n].Append(at, used)
+		}
+	}
+	for _, w := range c.Present() {
+		r.of[w] = r.workflow(c, ranks, c.Workflow(w))
+	}
+}
+
+func (r *Remaining) workflow(c *planner.Cycle, ranks *rank.Upward, w *planner.Workflow) (longest time.Duration) {
+	for n := range r.sketch {
+		r.sketch[n].Copy(&r.base[n])
+	}
+	last := c.Now()
+	r.first = planner.TaskID(c.View.Tasks())
+	for _, t := range w.Tasks {
+		r.first = min(r.first, t)
+	}
+	if n := len(w.Tasks) - len(r.ends); n > 0 {
+		r.ends = append(r.ends, make([]end, n)...)
+	}
+	for _, t := range ranks.Sorted(w) { // parents come before their children
+		e := &r.ends[t-r.first]
+		*e = end{c.Now(), planner.None}
+		seg, placed := c.Draft.Of(t)
+		switch {
+		case c.Phase(t).Ended():
+			continue
+		case placed && seg.Kind != planner.Parked:
+			*e = end{max(seg.End, c.Now()), seg.Node}
+		default:
+			r.place(c, c.Task(t), e)
+		}
+		last = max(last, e.at)
+	}
+	return last.Sub(c.Now())
+}
+
+// place maps a task.
+func (r *Remaining) place(c *planner.Cycle, t *planner.Task, best *end) {
+	from := max(c.Now(), c.Workflow(t.Workflow).Release)
+	for _, p := range t.Parents {
+		from = max(from, r.ends[p-r.first].at)
+	}
+	var start planner.Time
+	for n := range r.sketch {
+		node := planner.NodeID(n)
+		if !t.Need.Fits(c.Capacity(node)) {
+			continue
+		}
+		ready, dur := from, max(1, c.Est.Run(t, &c.Nodes()[n]).Run)
+		for _, f := range t.Inputs {
+			arrival, copying := r.arrival(c, f, node)
+			if c.Platform().Overlapped {
+				ready = max(ready, arrival)
+			} else {
+				dur += copying
+			}
+		}
+		if best.node != planner.None && ready.Add(dur) >= best.at {
+			continue
+		}
+		at, ok := r.sketch[n].Earliest(t.Need, dur, ready)
+		if ok && (best.node == planner.None || at.Add(dur) < best.at) {
+			*best, start = end{at.Add(dur), node}, at
+		}
+	}
+	if best.node == planner.None { // nothing can be said: what a node lacks now may come back
+		best.at = from
+		return
+	}
+	r.sketch[best.node].Add(start, best.at, t.Need)
+}
+
+// arrival returns when f can be on node n, and how long its copy takes.
+func (r *Remaining) arrival(c *planner.Cycle, f planner.FileID, n planner.NodeID) (planner.Time, time.Duration) {
+	from, file := c.Nearest(f, n), c.File(f)
+	begin := c.Now()
+	if from == planner.None {
+		if file.Producer == planner.None {
+			return begin, 0
+		}
+		e := r.ends[file.Producer-r.first]
+		if from, begin = e.node, e.at; from == planner.None {
+			return begin, 0
+		}
+	}
+	d := c.Platform().MoveTime(file.Size, from, n)
+	return begin.Add(d), d
+}

@@ -1,0 +1,245 @@
+package order
+
+import (
+	"cmp"
+	"slices"
+
+	"gantry/planner"
+	"gantry/planner/rank"
+	"gantry/planner/unit"
+)
+
+// Discipline is the order of a waiting queue.
+type Discipline uint8
+
+const (
+	// FirstCome: as they became ready, then by workflow, then by rank descending.
+	FirstCome Discipline = iota
+	// RankHybrid: by rank ascending, and descending if all tasks in the queue are of one workflow (RANK_HYBD, Yu and Shi 2008).
+	RankHybrid
+	// ShortestWorkflow: by the estimated remaining execution time of the workflow, then by rank descending (SWF; Wang, MOWS, figure 3-3).
+	ShortestWorkflow
+)
+
+// Waiting is the waiting queue of online workflow management (Wang, MOWS, sections 3 and 3-1): tasks that have entered and have no place,
+// preempted ones among them. Unlike other queues it passes over one task at a time.
+type Waiting struct {
+	Entry     *rank.Entry
+	Order     Discipline
+	Remaining *Remaining // of ShortestWorkflow
+
+	tasks  []waiting // in order
+	next   int       // what is before was passed over in this round, or taken
+	passed int
+	single bool    // all tasks are of one workflow, and ordered so
+	queued []bool  // by task
+	count  []int32 // by workflow: tasks in the queue
+	flows  int     // workflows that have any
+	needs  map[int64]int
+	ready  []planner.Time // by task: when it became ready; 0 if that is the release of its workflow
+	holes  bool           // some of tasks were taken
+}
+
+type waiting struct {
+	key      float64 // smaller first
+	workflow planner.WorkflowID
+	rank     float64
+	task     planner.TaskID
+	taken    bool
+}
+
+func (a waiting) compare(b waiting) int {
+	if a.key != b.key {
+		return cmp.Compare(a.key, b.key)
+	}
+	if a.workflow != b.workflow {
+		return cmp.Compare(a.workflow, b.workflow)
+	}
+	if a.rank != b.rank {
+		return cmp.Compare(b.rank, a.rank)
+	}
+	return cmp.Compare(a.task, b.task)
+}
+
+// Observe keeps when tasks became ready.
+func (q *Waiting) Observe(v planner.View, e planner.Event) {
+	x, ok := e.Body.(*planner.AttemptExited)
+	if !ok || q.Order != FirstCome || x.Outcome != planner.OK {
+		return
+	}
+	if n := v.Tasks() - len(q.ready); n > 0 {
+		q.ready = append(q.ready, make([]planner.Time, n)...)
+	}
+	for _, child := range v.Task(v.Attempt(x.Attempt).Task).Children {
+		if v.Phase(child) == planner.Ready && q.ready[child] == 0 {
+			q.ready[child] = e.At
+		}
+	}
+}
+
+// Update implements planner.Queue.
+func (q *Waiting) Update(c *planner.Cycle) {
+	ranks := q.Entry.Ranks
+	ranks.Update(c)
+	if n := c.View.Tasks() - len(q.queued); n > 0 {
+		q.queued = append(q.queued, make([]bool, n)...)
+		if q.Order == FirstCome {
+			q.ready = append(q.ready, make([]planner.Time, max(0, c.View.Tasks()-len(q.ready)))...)
+		}
+	}
+	if n := c.View.Workflows() - len(q.count); n > 0 {
+		q.count = append(q.count, make([]int32, n)...)
+	}
+	if q.needs == nil {
+		q.needs = map[int64]int{}
+	}
+	q.compact(c, len(c.News.Ended) > 0)
+	if q.Order == ShortestWorkflow && (len(c.News.Arrived) > 0 || c.News.Changed) {
+		q.Remaining.Update(c, ranks)
+		for i := range q.tasks {
+			q.tasks[i].key = q.Remaining.Of(q.tasks[i].workflow).Seconds()
+		}
+		slices.SortFunc(q.tasks, waiting.compare)
+	}
+	for _, w := range c.News.Arrived { // after a restart some are suspended
+		for _, t := range c.Workflow(w).Tasks {
+			if c.Phase(t) == planner.Suspended {
+				q.Add(c, t)
+			}
+		}
+	}
+	q.Entry.Update(c, func(t planner.TaskID) { q.Add(c, t) })
+	for _, t := range c.News.Finished {
+		if left, _ := c.Progress(c.Task(t).Workflow); left == 0 {
+			ranks.Forget(c.Task(t).Workflow)
+		}
+	}
+	q.next, q.passed = 0, 0
+	q.direct()
+}
+
+// compact closes the holes, and with ended drops tasks that ended without a place.
+func (q *Waiting) compact(c *planner.Cycle, ended bool) {
+	if !q.holes && !ended {
+		return
+	}
+	q.tasks = slices.DeleteFunc(q.tasks, func(e waiting) bool {
+		if !e.taken && ended && !c.Unplaced(e.task) {
+			q.leave(c, e.task)
+			return true
+		}
+		return e.taken
+	})
+	q.holes = false
+}
+
+// Add lets a task in that entered, or lost its place.
+func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
+	if q.queued[t] || !c.Unplaced(t) {
+		return
+	}
+	task := c.Task(t)
+	q.queued[t] = true
+	q.needs[task.Need[unit.CPU]]++
+	if q.count[task.Workflow]++; q.count[task.Workflow] == 1 {
+		q.flows++
+	}
+	e := q.entry(c, t)
+	i, _ := slices.BinarySearchFunc(q.tasks[q.next:], e, waiting.compare)
+	q.tasks = slices.Insert(q.tasks, q.next+i, e)
+}
+
+// entry is what stands for t in the queue.
+func (q *Waiting) entry(c *planner.Cycle, t planner.TaskID) waiting {
+	task := c.Task(t)
+	e := waiting{workflow: task.Workflow, rank: q.Entry.Ranks.Of(task), task: t}
+	switch q.Order {
+	case FirstCome:
+		e.key = max(q.ready[t], c.Workflow(task.Workflow).Arrived, c.Workflow(task.Workflow).Release).Seconds()
+	case RankHybrid:
+		if e.key = e.rank; q.single {
+			e.key = -e.rank
+		}
+	case ShortestWorkflow:
+		e.key = q.Remaining.Of(task.Workflow).Seconds()
+	}
+	return e
+}
+
+func (q *Waiting) leave(c *planner.Cycle, t planner.TaskID) {
+	task := c.Task(t)
+	q.queued[t] = false
+	if q.needs[task.Need[unit.CPU]]--; q.needs[task.Need[unit.CPU]] == 0 {
+		delete(q.needs, task.Need[unit.CPU])
+	}
+	if q.count[task.Workflow]--; q.count[task.Workflow] == 0 {
+		q.flows--
+	}
+}
+
+// direct turns the order of RankHybrid round where the queue came to be of one workflow, or of several. Once a task was passed over the
+// order of the round stays.
+func (q *Waiting) direct() {
+	if single := q.flows == 1; q.Order == RankHybrid && single != q.single && q.passed == 0 {
+		q.single = single
+		q.tasks = slices.DeleteFunc(q.tasks, func(e waiting) bool { return e.taken })
+		q.holes, q.next = false, 0
+		for i := range q.tasks {
+			if q.tasks[i].key = q.tasks[i].rank; single {
+				q.tasks[i].key = -q.tasks[i].rank
+			}
+		}
+		slices.SortFunc(q.tasks, waiting.compare)
+	}
+}
+
+// Next implements planner.Queue.
+func (q *Waiting) Next(c *planner.Cycle) (planner.TaskID, bool) {
+	for ; q.next < len(q.tasks); q.next++ {
+		switch e := &q.tasks[q.next]; {
+		case e.taken:
+		case c.Unplaced(e.task):
+			return e.task, true
+		default:
+			q.drop(c, q.next)
+		}
+	}
+	return planner.None, false
+}
+
+func (q *Waiting) drop(c *planner.Cycle, i int) {
+	q.leave(c, q.tasks[i].task)
+	q.tasks[i].taken, q.holes = true, true
+}
+
+// Take implements planner.Queue; it takes tasks that were passed over, too.
+func (q *Waiting) Take(c *planner.Cycle, t planner.TaskID) {
+	if q.next < len(q.tasks) && q.tasks[q.next].task == t {
+		q.drop(c, q.next)
+		q.next++
+		q.direct()
+		return
+	}
+	if i, ok := slices.BinarySearchFunc(q.tasks, q.entry(c, t), waiting.compare); ok {
+		q.drop(c, i)
+		q.passed--
+	}
+}
+
+// Defer passes over the task that Next returned last for the rest of the round.
+func (q *Waiting) Defer(*planner.Cycle, planner.TaskID) {
+	q.next++
+	q.passed++
+}
+
+// Passed returns how many tasks were passed over in this round.
+func (q *Waiting) Passed() int { return q.passed }
+
+// LeastCPU returns the smallest need of CPU in the queue, in millicores; [unit.Unlimited] if it is empty.
+func (q *Waiting) LeastCPU() int64 {
+	least := unit.Unlimited
+	for need := range q.needs { // a minimum does not depend on the order
+		least = min(least, need)
+	}
+	return least
+}

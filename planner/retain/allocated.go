@@ -1,0 +1,86 @@
+package retain
+
+import (
+	"errors"
+
+	"gantry/planner"
+)
+
+// Allocated keeps the places of ready tasks that were allocated ahead of their start, as they wait for their inputs or for processors (Wang,
+// MOWS, sections 3-3 and 3-4). On each node they start in the order of their planned starts: at the planned start or, when a task there ended
+// otherwise than believed, as soon as that takes nothing from those allocated before. A change of nodes gives all places up.
+type Allocated struct {
+	Requeue interface {
+		Add(c *planner.Cycle, t planner.TaskID)
+	}
+
+	offPlan []bool // by node: a task ended otherwise than believed since the last round
+	tasks   []planner.TaskID
+}
+
+// Observe notes where the plan was not kept.
+func (a *Allocated) Observe(v planner.View, e planner.Event) {
+	if a.offPlan == nil {
+		a.offPlan = make([]bool, len(v.Nodes()))
+	}
+	switch b := e.Body.(type) {
+	case *planner.AttemptExited:
+		att := v.Attempt(b.Attempt)
+		a.offPlan[att.Node] = a.offPlan[att.Node] || att.Until != e.At
+	case planner.AttemptSuspended:
+		a.offPlan[v.Attempt(b.Attempt).Node] = true
+	}
+}
+
+// Retain implements planner.Retainer.
+func (a *Allocated) Retain(c *planner.Cycle) error {
+	if c.Draft.Plans() == 0 {
+		clear(a.offPlan)
+		return nil
+	}
+	for n := range c.Nodes() {
+		node := planner.NodeID(n)
+		early := a.offPlan != nil && a.offPlan[n]
+		a.tasks = a.tasks[:0]
+		for seg := range c.Draft.Planned(node) {
+			switch p := c.Phase(seg.Task); {
+			case c.News.Changed || p != planner.Ready && p != planner.Suspended && p != planner.Running:
+				a.tasks = append(a.tasks, seg.Task)
+			case early || seg.Start <= c.Now():
+				a.tasks = append(a.tasks, seg.Task)
+			}
+		}
+		for _, t := range a.tasks {
+			if err := a.start(c, t); err != nil {
+				return err
+			}
+		}
+	}
+	clear(a.offPlan)
+	return nil
+}
+
+// start starts t if it can, or gives its place up if that is no longer wanted.
+func (a *Allocated) start(c *planner.Cycle, t planner.TaskID) error {
+	seg, _ := c.Draft.Of(t)
+	p := c.Phase(t)
+	switch {
+	case p == planner.Running && !c.News.Changed: // it has not left its old place yet
+		return nil
+	case c.News.Changed || p != planner.Ready && p != planner.Suspended:
+		c.Draft.Release(t)
+		a.Requeue.Add(c, t)
+		return nil
+	case seg.Start > c.Now():
+		err := c.Draft.Move(t, c.Now())
+		if errors.Is(err, planner.ErrFull) || errors.Is(err, planner.ErrMissing) {
+			return nil
+		}
+		return err
+	}
+	err := c.Draft.StartNow(t)
+	if errors.Is(err, planner.ErrFull) || errors.Is(err, planner.ErrMissing) {
+		return nil
+	}
+	return err
+}
