@@ -81,9 +81,10 @@ func (p place) earlier(o place) bool {
 // waitingQueue is what Rigid needs to know of the queue beyond its order.
 type waitingQueue interface {
 	planner.Queue
-	Add(c *planner.Cycle, t planner.TaskID) // a task that lost its place
-	Passed() int                            // tasks passed over in this round
-	LeastCPU() int64                        // the smallest need in the queue, in millicores
+	Add(c *planner.Cycle, t planner.TaskID)   // a task that lost its place
+	Passed() int                              // tasks passed over in this round
+	LeastCPU() int64                          // the smallest need in the queue, in millicores
+	Frozen(c *planner.Cycle) []planner.TaskID // tasks that go on where they are
 }
 
 // Allocate implements planner.Allocator.
@@ -164,7 +165,7 @@ func (r *Rigid) look(c *planner.Cycle, t planner.TaskID) (rooms int) {
 		if w, s.fits = c.Site(t, planner.NodeID(n)); !s.fits {
 			continue
 		}
-		s.more, s.hold, s.from, s.dur = w.Need, w.Need, w.From, w.Dur
+		s.more, s.hold, s.from, s.dur = w.More, w.Need, w.From, w.Dur
 		if s.room = s.more.Fits(c.Draft.Free(planner.NodeID(n))); s.room {
 			rooms++
 		}
@@ -246,7 +247,7 @@ func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p pl
 		return err
 	}
 	r.mark(p)
-	if passed > 0 && c.Phase(t) != planner.Suspended {
+	if passed > 0 {
 		c.Note(planner.Note{Topic: "backfilled", Workflow: c.Task(t).Workflow, Task: t, At: p.start,
 			Text: fmt.Sprintf("allocated on %s ahead of %d tasks before it in the queue", c.Nodes()[p.node].Name, passed)})
 	}
@@ -281,7 +282,7 @@ func (r *Rigid) inOrder(ctx context.Context, c *planner.Cycle, q waitingQueue) e
 		}
 		if !done {
 			r.wait(c, t)
-			return r.thaw(c, q)
+			return r.thaw(c, q, q.Frozen(c))
 		}
 	}
 	return ctx.Err()
@@ -308,26 +309,20 @@ func (r *Rigid) wait(c *planner.Cycle, t planner.TaskID) {
 	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(c.Task(t).Need), Node: planner.None})
 }
 
-// thaw lets frozen tasks behind the first one go on: they hold memory that it may wait for.
-func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue) error {
-	for {
-		t, ok := q.Next(c)
-		if !ok {
-			return nil
-		}
+// thaw lets frozen tasks go on that stand behind one that has to wait: it may wait for the memory they hold.
+func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue, behind []planner.TaskID) error {
+	for _, t := range behind {
 		if c.Phase(t) != planner.Suspended {
-			q.Defer(c, t)
 			continue
 		}
 		r.look(c, t)
 		if p := r.best(false); r.startable(p) {
-			if err := r.reserve(c, q, t, p, q.Passed()); err != nil {
+			if err := r.reserve(c, q, t, p, 0); err != nil {
 				return err
 			}
-			continue
 		}
-		q.Defer(c, t)
 	}
+	return nil
 }
 
 // easy allocates from the front of the queue, reserves a place for the first task that has to wait, and then allocates what can start
@@ -423,8 +418,13 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue
 				passed++
 			}
 		}
-		if done, err := r.first(c, q, e.task, passed); err != nil || !done {
+		done, err := r.first(c, q, e.task, passed)
+		if err != nil {
 			return err
+		}
+		if !done {
+			r.wait(c, e.task)
+			return r.thaw(c, q, q.Frozen(c))
 		}
 	}
 	return nil

@@ -8,10 +8,10 @@ import (
 	"gantry/planner/timeline"
 )
 
-// Remaining is the estimated remaining execution time of workflows (ERET; Wang, MOWS, section 3-1, figure 3-2): until the last estimated
+// RemainingTimes has the estimated remaining execution time of workflows (ERET; Wang, MOWS, section 3-1, figure 3-2): until the last estimated
 // finish of their tasks, if each workflow had the system to itself beside what runs or has its place. Of its tasks the one with the
 // highest rank is mapped first, to the node where it finishes earliest (lowest id among equals).
-type Remaining struct {
+type RemainingTimes struct {
 	of     []time.Duration // by workflow
 	base   []timeline.Steps
 	sketch []timeline.Steps
@@ -26,10 +26,10 @@ type end struct {
 }
 
 // Of returns what was computed of w when a workflow arrived last.
-func (r *Remaining) Of(w planner.WorkflowID) time.Duration { return r.of[w] }
+func (r *RemainingTimes) Of(w planner.WorkflowID) time.Duration { return r.of[w] }
 
 // Update computes the times of all workflows present.
-func (r *Remaining) Update(c *planner.Cycle, ranks *rank.Upward) {
+func (r *RemainingTimes) Update(c *planner.Cycle, ranks *rank.Upward) {
 	if n := c.View.Workflows() - len(r.of); n > 0 {
 		r.of = append(r.of, make([]time.Duration, n)...)
 	}
@@ -47,7 +47,7 @@ func (r *Remaining) Update(c *planner.Cycle, ranks *rank.Upward) {
 	}
 }
 
-func (r *Remaining) workflow(c *planner.Cycle, ranks *rank.Upward, w *planner.Workflow) (longest time.Duration) {
+func (r *RemainingTimes) workflow(c *planner.Cycle, ranks *rank.Upward, w *planner.Workflow) (longest time.Duration) {
 	for n := range r.sketch {
 		r.sketch[n].Copy(&r.base[n])
 	}
@@ -77,7 +77,7 @@ func (r *Remaining) workflow(c *planner.Cycle, ranks *rank.Upward, w *planner.Wo
 }
 
 // place maps a task.
-func (r *Remaining) place(c *planner.Cycle, t *planner.Task, best *end) {
+func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 	from := max(c.Now(), c.Workflow(t.Workflow).Release)
 	for _, p := range t.Parents {
 		from = max(from, r.ends[p-r.first].at)
@@ -113,7 +113,7 @@ func (r *Remaining) place(c *planner.Cycle, t *planner.Task, best *end) {
 }
 
 // arrival returns when f can be on node n, and how long its copy takes.
-func (r *Remaining) arrival(c *planner.Cycle, f planner.FileID, n planner.NodeID) (planner.Time, time.Duration) {
+func (r *RemainingTimes) arrival(c *planner.Cycle, f planner.FileID, n planner.NodeID) (planner.Time, time.Duration) {
 	from, file := c.Nearest(f, n), c.File(f)
 	begin := c.Now()
 	if from == planner.None {

@@ -26,7 +26,7 @@ const (
 type Waiting struct {
 	Entry     *rank.Entry
 	Order     Discipline
-	Remaining *Remaining // of ShortestWorkflow
+	Remaining *RemainingTimes // of ShortestWorkflow
 
 	tasks  []waiting // in order
 	next   int       // what is before was passed over in this round, or taken
@@ -36,8 +36,9 @@ type Waiting struct {
 	count  []int32 // by workflow: tasks in the queue
 	flows  int     // workflows that have any
 	needs  map[int64]int
-	ready  []planner.Time // by task: when it became ready; 0 if that is the release of its workflow
-	holes  bool           // some of tasks were taken
+	ready  []planner.Time   // by task: when it became ready; 0 if that is the release of its workflow
+	holes  bool             // some of tasks were taken
+	frozen []planner.TaskID // tasks that were suspended; those that went on since are still there
 }
 
 type waiting struct {
@@ -93,6 +94,7 @@ func (q *Waiting) Update(c *planner.Cycle) {
 	if q.needs == nil {
 		q.needs = map[int64]int{}
 	}
+	q.next, q.passed = 0, 0
 	q.compact(c, len(c.News.Ended) > 0)
 	if q.Order == ShortestWorkflow && (len(c.News.Arrived) > 0 || c.News.Changed) {
 		q.Remaining.Update(c, ranks)
@@ -101,12 +103,9 @@ func (q *Waiting) Update(c *planner.Cycle) {
 		}
 		slices.SortFunc(q.tasks, waiting.compare)
 	}
-	for _, w := range c.News.Arrived { // after a restart some are suspended
-		for _, t := range c.Workflow(w).Tasks {
-			if c.Phase(t) == planner.Suspended {
-				q.Add(c, t)
-			}
-		}
+	for _, t := range c.News.Suspended {
+		q.Add(c, t)
+		q.frozen = append(q.frozen, t)
 	}
 	q.Entry.Update(c, func(t planner.TaskID) { q.Add(c, t) })
 	for _, t := range c.News.Finished {
@@ -114,7 +113,6 @@ func (q *Waiting) Update(c *planner.Cycle) {
 			ranks.Forget(c.Task(t).Workflow)
 		}
 	}
-	q.next, q.passed = 0, 0
 	q.direct()
 }
 
@@ -145,8 +143,8 @@ func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
 		q.flows++
 	}
 	e := q.entry(c, t)
-	i, _ := slices.BinarySearchFunc(q.tasks[q.next:], e, waiting.compare)
-	q.tasks = slices.Insert(q.tasks, q.next+i, e)
+	i, _ := slices.BinarySearchFunc(q.tasks, e, waiting.compare)
+	q.tasks = slices.Insert(q.tasks, i, e)
 }
 
 // entry is what stands for t in the queue.
@@ -234,6 +232,12 @@ func (q *Waiting) Defer(*planner.Cycle, planner.TaskID) {
 
 // Passed returns how many tasks were passed over in this round.
 func (q *Waiting) Passed() int { return q.passed }
+
+// Frozen returns the tasks of the queue that are suspended, and go on where they are.
+func (q *Waiting) Frozen(c *planner.Cycle) []planner.TaskID {
+	q.frozen = slices.DeleteFunc(q.frozen, func(t planner.TaskID) bool { return c.Phase(t) != planner.Suspended || !q.queued[t] })
+	return q.frozen
+}
 
 // LeastCPU returns the smallest need of CPU in the queue, in millicores; [unit.Unlimited] if it is empty.
 func (q *Waiting) LeastCPU() int64 {

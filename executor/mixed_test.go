@@ -1,0 +1,189 @@
+package executor_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// rigid reads tasks as "A1 10 15,45 A2 5 10,30:A1": name, processors, cost on each cluster, and after a colon the parents. Every edge has a
+// file of its own whose copy between clusters takes so many seconds.
+func rigid(name, text string, copies int64) executor.Submission {
+	w := &trace.Workflow{Name: name, Label: name}
+	sub := executor.Submission{Name: name, Workflow: w}
+	index := map[string]int32{}
+	fields := strings.Fields(text)
+	for i := 0; i+2 < len(fields); i += 3 {
+		t := trace.Task{ID: fields[i], Kind: fields[i], Retries: -1}
+		fmt.Sscan(fields[i+1], &t.Cores)
+		costs, parents, _ := strings.Cut(fields[i+2], ":")
+		var row []int64
+		for _, c := range strings.Split(costs, ",") {
+			var s int64
+			fmt.Sscan(c, &s)
+			row = append(row, s*second)
+		}
+		sub.Costs = append(sub.Costs, row)
+		id := int32(len(w.Tasks))
+		index[t.ID] = id
+		for _, p := range strings.FieldsFunc(parents, func(r rune) bool { return r == ',' }) {
+			from := index[p]
+			t.Parents = append(t.Parents, from)
+			w.Tasks[from].Children = append(w.Tasks[from].Children, id)
+			if copies > 0 {
+				f := int32(len(w.Files))
+				w.Files = append(w.Files, trace.File{Name: p + "-" + t.ID, Size: copies * 1000, Sized: true, Producer: from})
+				w.Tasks[from].Outputs = append(w.Tasks[from].Outputs, f)
+				t.Inputs = append(t.Inputs, f)
+			}
+		}
+		w.Tasks = append(w.Tasks, t)
+	}
+	return sub
+}
+
+// clusters has one node for each number of processors; a kilobyte takes a second between two of them.
+func clusters(overlapped bool, cores ...int64) *planner.Platform {
+	p := &planner.Platform{Overlapped: overlapped}
+	for i, n := range cores {
+		p.Groups = append(p.Groups, fmt.Sprint("R", i+1))
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: p.Groups[i], Group: planner.GroupID(i), Speed: 1,
+			Capacity: unit.Vector{1000 * n, unit.Unlimited, unit.Unlimited}})
+	}
+	for range cores {
+		row := make([]unit.BytesPerSecond, len(cores))
+		for j := range row {
+			row[j] = 1000
+		}
+		p.Bandwidth, p.Latency = append(p.Bandwidth, row), append(p.Latency, make([]int64, len(cores)))
+	}
+	return p
+}
+
+// stays simulates and returns what ran, such as "A1 R1[0,15]", by start and then by name, and when each workflow ended.
+func stays(t *testing.T, p *planner.Platform, spec string, subs ...executor.Submission) (got []string, ends []float64) {
+	t.Helper()
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := &predict.Declared{}
+	e := &executor.Engine{
+		Runtime: sim.New(sim.Config{Platform: p}),
+		Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+			Checkpoints: executor.Checkpoints{LargestInput: true}},
+		Arrivals: slices.Clone(subs),
+	}
+	type stay struct {
+		start planner.Time
+		text  string
+	}
+	var all []stay
+	var names []string
+	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+		for _, a := range admitted {
+			for _, s := range a.Tasks {
+				names = append(names, s.Name)
+			}
+		}
+		for _, ev := range events {
+			if x, ok := ev.Body.(*planner.AttemptExited); ok {
+				a := v.Attempt(x.Attempt)
+				all = append(all, stay{x.Usage.Started, fmt.Sprintf("%s %s[%v,%v]", names[a.Task], p.Nodes[a.Node].Name, x.Usage.Started.Seconds(), x.Usage.Ended.Seconds())})
+			}
+		}
+	}
+	if _, err := e.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b stay) int {
+		if a.start != b.start {
+			return int(a.start - b.start)
+		}
+		return strings.Compare(a.text, b.text)
+	})
+	for _, s := range all {
+		got = append(got, s.text)
+	}
+	v := e.Planner.View()
+	for w := range v.Workflows() {
+		_, ended := v.Times(planner.WorkflowID(w))
+		ends = append(ends, ended.Seconds())
+	}
+	return got, ends
+}
+
+func expect(t *testing.T, p *planner.Platform, spec, want string, ends []float64, subs ...executor.Submission) {
+	t.Helper()
+	got, ended := stays(t, p, spec, subs...)
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("%s:\ngot  %s\nwant %s", spec, s, want)
+	}
+	if !slices.Equal(ended, ends) {
+		t.Errorf("%s: workflows end at %v, want %v", spec, ended, ends)
+	}
+}
+
+// Wang, MOWS, figures 3-4 and 3-5, as far as the text fixes the example: with the shortest workflow first A ends earlier, B as early.
+func TestShortestWorkflowFirstEndsTheShorterWorkflowEarlier(t *testing.T) {
+	a := rigid("A", "A1 10 15,45 A2 5 10,30:A1 A3 5 15,35:A1 A4 4 10,30:A2,A3", 0)
+	b := rigid("B", "B1 10 30,10 B2 5 40,20:B1 B3 5 45,25:B1 B4 6 5,35:B1 B5 5 30,10:B2,B3 B6 5 5,5:B4,B5", 0)
+	p := clusters(true, 10, 10)
+	expect(t, p, "owm-mp", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] B4 R1[15,20] A2 R1[20,30] A3 R1[20,35] A4 R1[35,45] B5 R2[35,45] B6 R1[45,50]", []float64{45, 50}, a, b)
+	expect(t, p, "owm-mp+swf", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] A2 R1[15,25] A3 R1[15,30] A4 R1[30,40] B4 R1[30,35] B5 R2[35,45] B6 R1[45,50]", []float64{40, 50}, a, b)
+}
+
+// The definitions of backfilling (Mu'alem and Feitelson 2001) on one cluster: J0 has 6 of 10 processors until 10.
+func TestBackfillingOnOneCluster(t *testing.T) {
+	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 10 5", 0), rigid("J3", "J3 2 22", 0)}
+	p := clusters(true, 10)
+	expect(t, p, "pipeline:fcfs,none", "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
+	expect(t, p, "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,22] J1 R1[10,20] J2 R1[22,27]", []float64{10, 20, 27, 22}, jobs...)
+	for _, kind := range []string{"conservative", "priority"} {
+		expect(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
+	}
+}
+
+// Two clusters of 10 and 6 processors, of which 6 are busy until 20 and all until 12. In the order of the queue T1 is estimated to start at
+// 20, T2 at 0, T3 at 12 on the other cluster and T4 at 30.
+func TestPriorityBasedBackfillingAllocatesByEstimatedStart(t *testing.T) {
+	jobs := []executor.Submission{rigid("O1", "O1 6 20,90", 0), rigid("O2", "O2 6 90,12", 0), rigid("T1", "T1 8 10,10", 0), rigid("T2", "T2 4 15,25", 0),
+		rigid("T3", "T3 4 30,30", 0), rigid("T4", "T4 6 5,5", 0)}
+	p := clusters(true, 10, 6)
+	for _, choice := range []string{"aa", "all-eft"} {
+		expect(t, p, "pipeline:fcfs,priority,"+choice, "O1 R1[0,20] O2 R2[0,12] T2 R1[0,15] T3 R2[12,42] T1 R1[20,30] T4 R1[30,35]",
+			[]float64{20, 12, 30, 15, 42, 35}, jobs...)
+	}
+	got, _ := stays(t, p, "pipeline:fcfs,none", jobs...)
+	if want := "O1 R1[0,20] O2 R2[0,12] T1 R1[20,30]"; !strings.HasPrefix(strings.Join(got, " "), want) {
+		t.Errorf("first come, first served: %v", got)
+	}
+}
+
+// Figures 3-11 and 3-12: every task takes a whole cluster, copies and the migration take 5.
+func TestPreemptionTakesTheBestOfBothWaysToEnter(t *testing.T) {
+	a := rigid("A", "A1 4 15,35 A2 4 20,40:A1 A3 4 33,45:A1 A4 4 66,18:A2 A5 4 2,18:A3,A4", 5)
+	p := clusters(true, 4, 4)
+	expect(t, p, "pipeline:sws", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
+	expect(t, p, "pipeline:cpws", "A1 R1[0,15] A2 R1[15,35] A3 R1[35,68] A4 R2[40,58] A5 R1[68,70]", []float64{70}, a)
+	expect(t, p, "pipeline:sws,lower-rank", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+	expect(t, p, "mows", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+}
+
+// Figures 3-14 and 3-15: every task takes a whole cluster, copies take 5.
+func TestAllEarliestFinishWaitsForABusyCluster(t *testing.T) {
+	a := rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)
+	p := clusters(true, 4, 4, 4)
+	expect(t, p, "pipeline:sws,aa", "A1 R1[0,15] A3 R1[15,20] A2 R2[20,45] A4 R3[20,35] A6 R3[35,65] A5 R1[50,85] A7 R1[85,100]", []float64{100}, a)
+	expect(t, p, "pipeline:sws,all-eft", "A1 R1[0,15] A3 R1[15,20] A2 R1[20,35] A4 R3[20,35] A5 R1[35,70] A6 R3[35,65] A7 R1[70,85]", []float64{85}, a)
+}
