@@ -551,6 +551,8 @@ func (a planItem) compare(b planItem) int {
 func (q *planQueue) push(it planItem) {
 	if n := len(q.items); n == 0 {
 		q.sorted = true
+	} else if q.items[n-1] == it { // a rollback puts back what never left
+		return
 	} else if q.sorted && q.items[n-1].compare(it) > 0 {
 		q.sorted = false
 	}
@@ -561,6 +563,7 @@ func (q *planQueue) push(it planItem) {
 func (q *planQueue) sort(d *Draft) {
 	if !q.sorted {
 		slices.SortFunc(q.items, planItem.compare)
+		q.items = slices.Compact(q.items)
 		q.sorted = true
 	}
 	// Outdated items gather at the front, where plans are followed.

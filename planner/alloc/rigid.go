@@ -98,15 +98,21 @@ func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Qu
 	if !r.OnDemand {
 		push(c)
 	}
+	var err error
 	switch r.Rearrange {
+	case InOrder:
+		err = r.inOrder(ctx, c, q)
 	case EASY:
-		return r.easy(ctx, c, q)
+		err = r.easy(ctx, c, q)
 	case PerCluster:
-		return r.perCluster(ctx, c, q)
+		err = r.perCluster(ctx, c, q)
 	case PriorityBased:
-		return r.priorityBased(ctx, c, q)
+		err = r.priorityBased(ctx, c, q)
 	}
-	return r.inOrder(ctx, c, q)
+	if c.Draft.Plans() > 0 {
+		c.WakeAt(c.Draft.NextStart()) // what was waited for may come before its time
+	}
+	return err
 }
 
 // push has the outputs of tasks that have ended copied to wherever they may be read.

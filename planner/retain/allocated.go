@@ -42,11 +42,17 @@ func (a *Allocated) Retain(c *planner.Cycle) error {
 		node := planner.NodeID(n)
 		early := a.offPlan != nil && a.offPlan[n]
 		a.tasks = a.tasks[:0]
+		if early {
+			a.offPlan[n] = false
+		}
 		for seg := range c.Draft.Planned(node) {
+			if early { // until what was planned then has started
+				a.offPlan[n] = true
+			}
 			switch p := c.Phase(seg.Task); {
 			case c.News.Changed || p != planner.Ready && p != planner.Suspended && p != planner.Running:
 				a.tasks = append(a.tasks, seg.Task)
-			case early || seg.Start <= c.Now():
+			case seg.Start <= c.Now() || early && seg.Hold.Fits(c.Draft.Free(node)):
 				a.tasks = append(a.tasks, seg.Task)
 			}
 		}
@@ -56,7 +62,6 @@ func (a *Allocated) Retain(c *planner.Cycle) error {
 			}
 		}
 	}
-	clear(a.offPlan)
 	return nil
 }
 
