@@ -123,7 +123,7 @@ func stays(t *testing.T, p *planner.Platform, spec string, subs ...executor.Subm
 	return got, ends
 }
 
-func expect(t *testing.T, p *planner.Platform, spec, want string, ends []float64, subs ...executor.Submission) {
+func expectStays(t *testing.T, p *planner.Platform, spec, want string, ends []float64, subs ...executor.Submission) {
 	t.Helper()
 	got, ended := stays(t, p, spec, subs...)
 	if s := strings.Join(got, " "); s != want {
@@ -139,18 +139,18 @@ func TestShortestWorkflowFirstEndsTheShorterWorkflowEarlier(t *testing.T) {
 	a := rigid("A", "A1 10 15,45 A2 5 10,30:A1 A3 5 15,35:A1 A4 4 10,30:A2,A3", 0)
 	b := rigid("B", "B1 10 30,10 B2 5 40,20:B1 B3 5 45,25:B1 B4 6 5,35:B1 B5 5 30,10:B2,B3 B6 5 5,5:B4,B5", 0)
 	p := clusters(true, 10, 10)
-	expect(t, p, "owm-mp", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] B4 R1[15,20] A2 R1[20,30] A3 R1[20,35] A4 R1[35,45] B5 R2[35,45] B6 R1[45,50]", []float64{45, 50}, a, b)
-	expect(t, p, "owm-mp+swf", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] A2 R1[15,25] A3 R1[15,30] A4 R1[30,40] B4 R1[30,35] B5 R2[35,45] B6 R1[45,50]", []float64{40, 50}, a, b)
+	expectStays(t, p, "owm-mp", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] B4 R1[15,20] A2 R1[20,30] A3 R1[20,35] A4 R1[35,45] B5 R2[35,45] B6 R1[45,50]", []float64{45, 50}, a, b)
+	expectStays(t, p, "owm-mp+swf", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] A2 R1[15,25] A3 R1[15,30] A4 R1[30,40] B4 R1[30,35] B5 R2[35,45] B6 R1[45,50]", []float64{40, 50}, a, b)
 }
 
 // The definitions of backfilling (Mu'alem and Feitelson 2001) on one cluster: J0 has 6 of 10 processors until 10.
 func TestBackfillingOnOneCluster(t *testing.T) {
 	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 10 5", 0), rigid("J3", "J3 2 22", 0)}
 	p := clusters(true, 10)
-	expect(t, p, "pipeline:fcfs,none", "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
-	expect(t, p, "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,22] J1 R1[10,20] J2 R1[22,27]", []float64{10, 20, 27, 22}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,none", "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,22] J1 R1[10,20] J2 R1[22,27]", []float64{10, 20, 27, 22}, jobs...)
 	for _, kind := range []string{"conservative", "priority"} {
-		expect(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
+		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestPriorityBasedBackfillingAllocatesByEstimatedStart(t *testing.T) {
 		rigid("T3", "T3 4 30,30", 0), rigid("T4", "T4 6 5,5", 0)}
 	p := clusters(true, 10, 6)
 	for _, choice := range []string{"aa", "all-eft"} {
-		expect(t, p, "pipeline:fcfs,priority,"+choice, "O1 R1[0,20] O2 R2[0,12] T2 R1[0,15] T3 R2[12,42] T1 R1[20,30] T4 R1[30,35]",
+		expectStays(t, p, "pipeline:fcfs,priority,"+choice, "O1 R1[0,20] O2 R2[0,12] T2 R1[0,15] T3 R2[12,42] T1 R1[20,30] T4 R1[30,35]",
 			[]float64{20, 12, 30, 15, 42, 35}, jobs...)
 	}
 	got, _ := stays(t, p, "pipeline:fcfs,none", jobs...)
@@ -174,16 +174,16 @@ func TestPriorityBasedBackfillingAllocatesByEstimatedStart(t *testing.T) {
 func TestPreemptionTakesTheBestOfBothWaysToEnter(t *testing.T) {
 	a := rigid("A", "A1 4 15,35 A2 4 20,40:A1 A3 4 33,45:A1 A4 4 66,18:A2 A5 4 2,18:A3,A4", 5)
 	p := clusters(true, 4, 4)
-	expect(t, p, "pipeline:sws", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
-	expect(t, p, "pipeline:cpws", "A1 R1[0,15] A2 R1[15,35] A3 R1[35,68] A4 R2[40,58] A5 R1[68,70]", []float64{70}, a)
-	expect(t, p, "pipeline:sws,lower-rank", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
-	expect(t, p, "mows", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+	expectStays(t, p, "pipeline:sws", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
+	expectStays(t, p, "pipeline:cpws", "A1 R1[0,15] A2 R1[15,35] A3 R1[35,68] A4 R2[40,58] A5 R1[68,70]", []float64{70}, a)
+	expectStays(t, p, "pipeline:sws,lower-rank", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+	expectStays(t, p, "mows", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
 }
 
 // Figures 3-14 and 3-15: every task takes a whole cluster, copies take 5.
 func TestAllEarliestFinishWaitsForABusyCluster(t *testing.T) {
 	a := rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)
 	p := clusters(true, 4, 4, 4)
-	expect(t, p, "pipeline:sws,aa", "A1 R1[0,15] A3 R1[15,20] A2 R2[20,45] A4 R3[20,35] A6 R3[35,65] A5 R1[50,85] A7 R1[85,100]", []float64{100}, a)
-	expect(t, p, "pipeline:sws,all-eft", "A1 R1[0,15] A3 R1[15,20] A2 R1[20,35] A4 R3[20,35] A5 R1[35,70] A6 R3[35,65] A7 R1[70,85]", []float64{85}, a)
+	expectStays(t, p, "pipeline:sws,aa", "A1 R1[0,15] A3 R1[15,20] A2 R2[20,45] A4 R3[20,35] A6 R3[35,65] A5 R1[50,85] A7 R1[85,100]", []float64{100}, a)
+	expectStays(t, p, "pipeline:sws,all-eft", "A1 R1[0,15] A3 R1[15,20] A2 R1[20,35] A4 R3[20,35] A5 R1[35,70] A6 R3[35,65] A7 R1[70,85]", []float64{85}, a)
 }
