@@ -81,7 +81,7 @@ func stays(t *testing.T, p *planner.Platform, spec string, subs ...executor.Subm
 		Runtime: sim.New(sim.Config{Platform: p}),
 		Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-			Checkpoints: executor.Checkpoints{LargestInput: true}},
+			Preempt: trace.Preempt{LargestInput: true}},
 		Arrivals: slices.Clone(subs),
 	}
 	type stay struct {
