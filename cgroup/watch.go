@@ -57,7 +57,8 @@ type watch struct {
 	every  time.Duration
 	got    Counters // last reading
 	limits Limits
-	exact  Set // what of got was read after the last process ended
+	exact  Set       // what of got was read after the last process ended
+	over   time.Time // when that was; zero if it was not seen
 	probes int
 }
 
@@ -140,8 +141,9 @@ func (w *Watcher) Watch(key int64, group string, want Set) error {
 // Final is what was last read of a group.
 type Final struct {
 	Counters
-	Limits Limits // as the kernel applied them
-	Exact  Set    // which counters were read when no process lived any more; the others are a sample, or nothing
+	Limits Limits    // as the kernel applied them
+	Exact  Set       // which counters were read when no process lived any more; the others are a sample, or nothing
+	Ended  time.Time // of the last process; zero if it was not seen
 }
 
 // Final ends the watch and returns what was read of the group.
@@ -162,7 +164,7 @@ func (w *Watcher) Final(key int64) Final {
 		}
 	}
 	w.forget(e)
-	return Final{e.got, e.limits, e.exact}
+	return Final{e.got, e.limits, e.exact, e.over}
 }
 
 // Last returns the latest reading of a group that is watched.
@@ -373,6 +375,7 @@ func (w *Watcher) ended(e *watch, now time.Time) {
 	if c := w.tree.Read(e.group, e.want); c.Got != 0 {
 		w.end(e, c)
 	}
+	e.over = now
 	// Final is about to be called; but a process may still join, if runc only changed its own.
 	e.next, e.probes = now.Add(5*probe), 5
 }
@@ -397,7 +400,7 @@ func (w *Watcher) timers(now time.Time) []Sample {
 			var st unix.Stat_t
 			switch {
 			case w.follow(e):
-				e.exact = 0
+				e.exact, e.over = 0, time.Time{}
 				if !w.ahead { // at the end they may be gone
 					w.readLimits(e)
 				}

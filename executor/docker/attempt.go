@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -48,6 +49,10 @@ type attempt struct {
 	adopted bool
 	resumed bool // it goes on from a checkpoint
 	notes   []string
+	config  *container.Config // nil if it is adopted
+	host    *container.HostConfig
+	final   *cgroup.Final   // nil until the watcher was asked
+	report  *emulate.Report // nil until it was read
 
 	staging context.Context // ends when the attempt is killed before its program runs
 	abandon context.CancelFunc
@@ -158,22 +163,22 @@ func (a *attempt) parentGroup() string {
 
 // create makes the container. A kill in the meantime is seen before it starts.
 func (a *attempt) create() (id string, err error) {
-	cfg, host := a.config()
+	a.configure()
 	name := "gantry-" + a.r.cfg.Run + "-a" + strconv.Itoa(int(a.l.Attempt))
 	err = a.r.call(a.staging, func(ctx context.Context) error {
 		// Not the context of the kill: whether the engine made a container must be known.
-		c, err := a.r.cli.ContainerCreate(context.WithoutCancel(ctx), cfg, host, nil, nil, name)
+		c, err := a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
 		if errdefs.IsConflict(err) { // made by a request whose answer was lost
 			if e := a.r.cli.ContainerRemove(context.WithoutCancel(ctx), name, container.RemoveOptions{Force: true}); e != nil && !errdefs.IsNotFound(e) {
 				return errors.Join(err, e)
 			}
-			c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), cfg, host, nil, nil, name)
+			c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
 		}
 		id = c.ID
 		return err
 	})
 	if id == "" && err != nil && errdefs.IsNotFound(err) {
-		return "", fmt.Errorf("%w (gantry pulls no images: docker pull %s, or build it, and resume)", err, cfg.Image)
+		return "", fmt.Errorf("%w (gantry pulls no images: docker pull %s, or build it, and resume)", err, a.config.Image)
 	}
 	return id, err
 }
@@ -293,12 +298,16 @@ func (a *attempt) follow() {
 	var c inspection
 	broken := false // the engine went away meanwhile
 	for {
-		err := a.wait()
+		code, err := a.wait()
 		if r.ctx.Err() != nil {
 			return
 		}
 		if err != nil && unreachable(err) {
 			broken = true
+		}
+		if err == nil && code == 0 && a.sawAll() {
+			c = a.ownInspection()
+			break
 		}
 		err = r.call(r.ctx, func(ctx context.Context) error {
 			var e error
@@ -326,15 +335,40 @@ func (a *attempt) follow() {
 	a.harvest(c, broken)
 }
 
-// wait returns when the container does not run, or when the engine does not answer.
-func (a *attempt) wait() error {
+// wait returns when the container does not run, with its exit code, or when the engine does not answer.
+func (a *attempt) wait() (int64, error) {
 	answer, failure := a.r.cli.ContainerWait(a.r.ctx, a.id, container.WaitConditionNotRunning)
 	select {
-	case <-answer:
-		return nil
+	case x := <-answer:
+		return x.StatusCode, nil
 	case err := <-failure:
-		return err
+		return -1, err
 	}
+}
+
+// sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes with its control group
+// was read. Of most that end well that is so, and the engine has nothing to add.
+func (a *attempt) sawAll() bool {
+	f := a.watched()
+	return !a.adopted && !f.Ended.IsZero() && f.Exact&a.wanted() == a.wanted() && !a.witness(f.Ended).IsZero()
+}
+
+// ownInspection is what the engine would tell of a container that ended well, if sawAll.
+func (a *attempt) ownInspection() inspection {
+	over := a.watched().Ended
+	c := inspection{State: &container.State{Status: container.StateExited, StartedAt: a.witness(over).Format(time.RFC3339Nano), FinishedAt: over.Format(time.RFC3339Nano)}}
+	c.HostConfig.Memory = a.host.Memory
+	c.HostConfig.BlkioDeviceReadBps = make([]json.RawMessage, len(a.host.BlkioDeviceReadBps))
+	return c
+}
+
+// watched is what the watcher read of the container, which has ended.
+func (a *attempt) watched() cgroup.Final {
+	if a.final == nil {
+		f := a.r.watcher.Final(int64(a.l.Attempt))
+		a.final = &f
+	}
+	return *a.final
 }
 
 // vanished ends an attempt whose container somebody removed.
@@ -409,7 +443,7 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection) {
 		x.Ran = max(0, u.Ended.Sub(u.Started)-suspended)
 	}
 
-	final := r.watcher.Final(int64(a.l.Attempt))
+	final := a.watched()
 	k, exact := final.Counters, final.Exact
 	if a.parent != "" {
 		up := r.tree.Read(a.parent, r.tree.Outlive())
@@ -447,26 +481,33 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection) {
 }
 
 // begun is when the program began. The engine's word comes some milliseconds late, which matters in short tasks: programs end before they
-// begin. What the launcher and the emulator left knows better, and is believed only as far as the engine's times allow.
+// begin. The program's witness knows better, and is believed only as far as the engine's times allow.
 func (a *attempt) begun(told, over time.Time) time.Time {
-	earliest := told.Add(-time.Second)
-	switch {
-	case a.emulated():
-		if over.Sub(told) < time.Second { // a few milliseconds do not matter in longer ones
-			if rep, err := emulate.ReadReport(a.dir); err == nil && rep.Phases.WallNanos > 0 {
-				if t := over.Add(-time.Duration(rep.Phases.WallNanos)); t.Before(told) && t.After(earliest) {
-					return t
-				}
-			}
-		}
-	default:
-		if st, err := os.Lstat(filepath.Join(a.dir, launch.Begin)); err == nil && st.Mode().IsRegular() {
-			if t := st.ModTime(); t.Before(told) && t.After(earliest) {
-				return t
-			}
-		}
+	if t := a.witness(over); t.Before(told) && t.After(told.Add(-time.Second)) {
+		return t
 	}
 	return told
+}
+
+// witness is when the program began, as the launcher or the emulator, which ran in the container before it, tells; the zero Time if neither
+// does, or what they tell cannot be.
+func (a *attempt) witness(over time.Time) (t time.Time) {
+	if a.emulated() {
+		if a.report == nil {
+			if a.report, _ = emulate.ReadReport(a.dir); a.report == nil {
+				a.report = &emulate.Report{}
+			}
+		}
+		if a.report.Phases.WallNanos > 0 {
+			t = over.Add(-time.Duration(a.report.Phases.WallNanos))
+		}
+	} else if st, err := os.Lstat(filepath.Join(a.dir, launch.Begin)); err == nil && st.Mode().IsRegular() {
+		t = st.ModTime()
+	}
+	if t.After(over) || a.usage.Created != unit.Never && a.r.at(t) < a.usage.Created {
+		return time.Time{}
+	}
+	return t
 }
 
 func limitsOf(l cgroup.Limits) planner.Limits {
@@ -564,17 +605,17 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 
 // leave writes what a person finds in the work directory after the end.
 func (a *attempt) leave(x *planner.AttemptExited) {
-	root, err := os.OpenRoot(a.dir)
-	if err != nil {
-		return
-	}
-	defer root.Close()
 	if x.ExitCode >= 0 {
-		writeIn(root, ".exitcode", strconv.Itoa(x.ExitCode)) // as Nextflow does, without a line end
+		a.write(".exitcode", strconv.Itoa(x.ExitCode)) // as Nextflow does, without a line end
 	}
-	if x.Outcome != planner.OK || len(a.notes) > 0 { // most end well: a file less
+	if x.Outcome != planner.OK { // most end well: some files less
+		if a.config != nil {
+			a.write(".command.run", a.runScript())
+		}
 		a.note("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
-		writeIn(root, ".command.log", strings.Join(a.notes, "\n")+"\n")
+	}
+	if len(a.notes) > 0 {
+		a.write(".command.log", strings.Join(a.notes, "\n")+"\n")
 	}
 }
 

@@ -26,8 +26,8 @@ const (
 	minQuota = time.Millisecond
 )
 
-// config says how the container is to be.
-func (a *attempt) config() (*container.Config, *container.HostConfig) {
+// configure says how the container is to be.
+func (a *attempt) configure() {
 	r, t := a.r, a.l.Spec
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	c := &container.Config{
@@ -95,7 +95,7 @@ func (a *attempt) config() (*container.Config, *container.HostConfig) {
 		h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = device(io.ReadBps), device(io.WriteBps)
 		h.BlkioDeviceReadIOps, h.BlkioDeviceWriteIOps = device(io.ReadIOPS), device(io.WriteIOPS)
 	}
-	return c, h
+	a.config, a.host = c, h
 }
 
 // lesser is the smaller limit, where 0 is none.
@@ -198,7 +198,8 @@ func (a *attempt) script() string {
 
 // runScript is the docker command that runs the task as gantry does, for people. Docker's own command cannot switch the network off as
 // cheaply as the API; --network none is equal but for that.
-func (a *attempt) runScript(c *container.Config, h *container.HostConfig) string {
+func (a *attempt) runScript() string {
+	c, h := a.config, a.host
 	args := []string{"docker", "run", "--rm", "--user", c.User, "--workdir", c.WorkingDir, "--read-only", "--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:" + h.Tmpfs["/tmp"], "--pids-limit", strconv.FormatInt(*h.PidsLimit, 10)}
 	if c.NetworkDisabled {

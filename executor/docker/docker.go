@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
@@ -114,7 +116,8 @@ type Runtime struct {
 	mu       sync.Mutex
 	attempts map[planner.AttemptID]*attempt
 	events   []planner.Body
-	news     chan struct{} // capacity 1: events were added
+	due      bool          // events hold more than starts, or starts that have waited long enough
+	news     chan struct{} // capacity 1: events are due
 	trash    []garbage
 	dump     *sync.Cond // trash was added, or the runtime closes
 	removing int
@@ -127,11 +130,7 @@ type owner struct{ uid, gid int }
 
 // Connect returns a client of this host's Docker Engine, once it has answered. The error wraps ErrUnusable and says what to do.
 func Connect(ctx context.Context, host string) (*client.Client, error) {
-	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if host != "" {
-		opts = append(opts, client.WithHost(host))
-	}
-	cli, err := client.NewClientWithOpts(opts...)
+	cli, err := newClient(host)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Docker client: %w (check DOCKER_HOST)", ErrUnusable, err)
 	}
@@ -148,6 +147,27 @@ func Connect(ctx context.Context, host string) (*client.Client, error) {
 	}
 	cli.Close()
 	return nil, err
+}
+
+// newClient returns a client of the engine at host, or as the environment says.
+func newClient(host string) (*client.Client, error) {
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host != "" {
+		opts = append(opts, client.WithHost(host))
+	}
+	cli, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, err
+	}
+	path, local := strings.CutPrefix(cli.DaemonHost(), "unix://")
+	if !local {
+		return cli, nil
+	}
+	// The same once more over a lighter transport, and without describing each request to tracing that nobody listens to.
+	cli.Close()
+	untraced := otelhttp.WithFilter(func(*http.Request) bool { return false })
+	return client.NewClientWithOpts(append(opts, client.WithTraceOptions(untraced),
+		client.WithHTTPClient(&http.Client{Transport: &transport{path: path}, CheckRedirect: client.CheckRedirect}))...)
 }
 
 // New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is told to Warn, or is an
@@ -457,15 +477,17 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		wait := until.Sub(r.Now())
 		r.mu.Lock()
-		events := r.events
-		r.events = nil
+		var events []planner.Body
+		if r.due || until != unit.Never && wait <= 0 {
+			events, r.events, r.due = r.events, nil, false
+		}
 		r.mu.Unlock()
 		if len(events) > 0 {
 			return completionsFirst(events), nil
 		}
 		if until != unit.Never {
-			wait := until.Sub(r.Now())
 			if wait <= 0 {
 				return nil, nil
 			}
@@ -512,9 +534,29 @@ func completionsFirst(events []planner.Body) []planner.Body {
 	return events
 }
 
+// startsWait is how long a start waits for something else to happen: nothing is decided by it, and the end of a short task comes with its
+// start, in one batch and one transaction of the log.
+const startsWait = 50 * time.Millisecond
+
 // emit adds an event. r.mu is held.
 func (r *Runtime) emit(b planner.Body) {
 	r.events = append(r.events, b)
+	if _, ok := b.(planner.AttemptStarted); !ok {
+		r.fallDue()
+	} else if len(r.events) == 1 {
+		time.AfterFunc(startsWait, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.fallDue()
+		})
+	}
+}
+
+// fallDue has Next return the events. r.mu is held.
+func (r *Runtime) fallDue() {
+	if r.due = len(r.events) > 0; !r.due {
+		return
+	}
 	select {
 	case r.news <- struct{}{}:
 	default:

@@ -145,14 +145,16 @@ func (a *attempt) stage(ctx context.Context) error {
 	for _, f := range t.Outputs {
 		outputs[f.Name] = true
 	}
-	// A former life of this very attempt may have left something; nothing in it was published.
-	if err := os.RemoveAll(a.dir); err != nil {
-		return err
-	}
 	if err := r.mkdir(filepath.Dir(a.dir)); err != nil {
 		return err
 	}
-	if err := os.Mkdir(a.dir, 0o755); err != nil {
+	err := os.Mkdir(a.dir, 0o755)
+	if errors.Is(err, fs.ErrExist) { // left by a former life of this very attempt; nothing in it was published
+		if err = os.RemoveAll(a.dir); err == nil {
+			err = os.Mkdir(a.dir, 0o755)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.user.takes(a.dir); err != nil {
@@ -246,16 +248,7 @@ func (a *attempt) writeCommand() error {
 			return err
 		}
 	}
-	c, h := a.config()
-	for _, f := range []struct {
-		name, text string
-		mode       fs.FileMode
-	}{{".command.sh", a.script(), 0o755}, {".command.run", a.runScript(c, h), 0o755}} {
-		if err := os.WriteFile(filepath.Join(a.dir, f.name), []byte(f.text), f.mode); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.WriteFile(filepath.Join(a.dir, ".command.sh"), []byte(a.script()), 0o755)
 }
 
 // bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere comes to node n when
@@ -683,13 +676,17 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// writeIn writes a file into a directory that a container could write to: whatever it left under the name goes.
-func writeIn(root *os.Root, name, text string) {
-	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := root.OpenFile(name, flags, 0o644)
+// write writes a file of one name into the work directory, to which a container could write: whatever it left under the name goes.
+func (a *attempt) write(name, text string) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL // which follows no link
+	path, mode := filepath.Join(a.dir, name), fs.FileMode(0o644)
+	if name == ".command.run" {
+		mode = 0o755
+	}
+	f, err := os.OpenFile(path, flags, mode)
 	if errors.Is(err, fs.ErrExist) {
-		_ = root.RemoveAll(name)
-		f, err = root.OpenFile(name, flags, 0o644)
+		_ = os.RemoveAll(path)
+		f, err = os.OpenFile(path, flags, mode)
 	}
 	if err == nil {
 		io.WriteString(f, text)

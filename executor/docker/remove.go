@@ -103,11 +103,8 @@ func (a *attempt) saveLogs() {
 	if _, err := stdcopy.StdCopy(&stdout, &stderr, stream); err != nil {
 		return
 	}
-	if root, err := os.OpenRoot(a.dir); err == nil {
-		defer root.Close()
-		writeIn(root, ".command.out", stdout.String())
-		writeIn(root, ".command.err", stderr.String())
-	}
+	a.write(".command.out", stdout.String())
+	a.write(".command.err", stderr.String())
 }
 
 // Recover finds what became of attempts of a gantry that ended, see executor.Recoverer.
