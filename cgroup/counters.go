@@ -70,45 +70,124 @@ func (t *Tree) Outlive() Set {
 
 // Read reads counters of a group. What is wanted and cannot be read is missing from Got; a group that is not there has none.
 func (t *Tree) Read(group string, want Set) Counters {
-	if t.mode == Unified {
-		return read2(t.Dir("", group))
+	g := t.files(group)
+	defer g.close()
+	return g.counters(want)
+}
+
+// Limits reads back what a group is held to. On v1 and v2 alike a limit that the kernel calls unlimited is zero; so is what cannot be
+// read. Block I/O limits are those on dev.
+func (t *Tree) Limits(group string, dev Device) Limits {
+	g := t.files(group)
+	defer g.close()
+	return g.limits(dev)
+}
+
+// files reads the files of one group. Each of its directories, one per v1 hierarchy, is looked up once: for a group that is some levels
+// deep that takes longer than reading a file.
+type files struct {
+	t     *Tree
+	group string
+	dirs  []directory
+}
+
+type directory struct {
+	controller string
+	fd         int
+}
+
+func (t *Tree) files(group string) *files { return &files{t: t, group: group} }
+
+// dir is the open directory of a controller, -1 if there is none.
+func (g *files) dir(controller string) int {
+	if g.t.mode == Unified {
+		controller = ""
+	}
+	for i := range g.dirs {
+		if g.dirs[i].controller == controller {
+			return g.dirs[i].fd
+		}
+	}
+	fd, ok := open(unix.AT_FDCWD, g.t.Dir(controller, g.group), unix.O_PATH|unix.O_DIRECTORY)
+	if !ok { // it may come: runc makes one after the other
+		return -1
+	}
+	g.dirs = append(g.dirs, directory{controller, fd})
+	return fd
+}
+
+func (g *files) close() {
+	for _, d := range g.dirs {
+		unix.RawSyscall(unix.SYS_CLOSE, uintptr(d.fd), 0, 0)
+	}
+	g.dirs = nil
+}
+
+// slurp reads a file into buf.
+func (g *files) slurp(controller, file string, buf []byte) ([]byte, bool) {
+	dir := g.dir(controller)
+	if dir < 0 {
+		return nil, false
+	}
+	return slurp(dir, file, buf)
+}
+
+func (g *files) number(controller, file string, buf []byte) (int64, bool) {
+	b, ok := g.slurp(controller, file, buf)
+	if !ok {
+		return 0, false
+	}
+	b = bytes.TrimSpace(b)
+	if string(b) == "max" {
+		return -1, true
+	}
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return n, err == nil
+}
+
+func (g *files) counters(want Set) Counters {
+	if g.t.mode == Unified {
+		return g.counters2()
 	}
 	var c Counters
-	var buf [4096]byte
+	var buf [8192]byte
 	// What is lost with the group comes first: a container's group is removed some milliseconds after its last process ended.
-	if dir := t.Dir("blkio", group); want&IO != 0 {
-		if throttleIO(dir+"/blkio.throttle.io_service_bytes_recursive", &c.ReadBytes, &c.WrittenBytes) &&
-			throttleIO(dir+"/blkio.throttle.io_serviced_recursive", &c.ReadOps, &c.WriteOps) {
-			c.Got |= IO
+	if want&IO != 0 {
+		if b, ok := g.slurp("blkio", "blkio.throttle.io_service_bytes_recursive", buf[:]); ok {
+			throttleIO(b, &c.ReadBytes, &c.WrittenBytes)
+			if b, ok = g.slurp("blkio", "blkio.throttle.io_serviced_recursive", buf[:]); ok {
+				throttleIO(b, &c.ReadOps, &c.WriteOps)
+				c.Got |= IO
+			}
 		}
 	}
 	if want&OOM != 0 {
-		if b, ok := slurp(t.Dir("memory", group)+"/memory.oom_control", buf[:]); ok {
+		if b, ok := g.slurp("memory", "memory.oom_control", buf[:]); ok {
 			c.OOMKills = field(b, "oom_kill")
 			c.Got |= OOM
 		}
 	}
 	if want&Throttled != 0 {
-		if b, ok := slurp(t.Dir("cpu", group)+"/cpu.stat", buf[:]); ok {
+		if b, ok := g.slurp("cpu", "cpu.stat", buf[:]); ok {
 			c.Throttled, c.Periods = time.Duration(field(b, "throttled_time")), field(b, "nr_throttled")
 			c.Got |= Throttled
 		}
 	}
 	if want&PIDs != 0 {
-		if b, ok := slurp(t.Dir("pids", group)+"/pids.events", buf[:]); ok {
+		if b, ok := g.slurp("pids", "pids.events", buf[:]); ok {
 			c.ForksRefused = field(b, "max")
 			c.Got |= PIDs
 		}
 	}
 	if want&Memory != 0 {
-		if n, ok := number(t.Dir("memory", group)+"/memory.max_usage_in_bytes", buf[:]); ok {
+		if n, ok := g.number("memory", "memory.max_usage_in_bytes", buf[:]); ok {
 			c.PeakMemory = n
 			c.Got |= Memory
 		}
 	}
-	if dir := t.Dir("cpuacct", group); want&CPU != 0 {
-		if n, ok := number(dir+"/cpuacct.usage", buf[:]); ok {
-			sys, _ := number(dir+"/cpuacct.usage_sys", buf[:])
+	if want&CPU != 0 {
+		if n, ok := g.number("cpuacct", "cpuacct.usage", buf[:]); ok {
+			sys, _ := g.number("cpuacct", "cpuacct.usage_sys", buf[:])
 			c.CPU = time.Duration(n)
 			c.CPUSystem = min(max(time.Duration(sys), 0), c.CPU)
 			c.CPUUser = c.CPU - c.CPUSystem
@@ -118,10 +197,10 @@ func (t *Tree) Read(group string, want Set) Counters {
 	return c
 }
 
-func read2(dir string) Counters {
+func (g *files) counters2() Counters {
 	var c Counters
 	var buf [8192]byte
-	if b, ok := slurp(dir+"/io.stat", buf[:]); ok {
+	if b, ok := g.slurp("", "io.stat", buf[:]); ok {
 		for line := range bytes.Lines(b) {
 			f := strings.Fields(string(line))
 			if len(f) == 0 || stacked(f[0]) {
@@ -144,11 +223,11 @@ func read2(dir string) Counters {
 		}
 		c.Got |= IO
 	}
-	if b, ok := slurp(dir+"/memory.events", buf[:]); ok {
+	if b, ok := g.slurp("", "memory.events", buf[:]); ok {
 		c.OOMKills = field(b, "oom_kill")
 		c.Got |= OOM
 	}
-	if b, ok := slurp(dir+"/cpu.stat", buf[:]); ok {
+	if b, ok := g.slurp("", "cpu.stat", buf[:]); ok {
 		us := func(key string) time.Duration { return time.Duration(field(b, key)) * time.Microsecond }
 		c.CPUUser, c.CPUSystem = us("user_usec"), us("system_usec")
 		c.CPU = max(us("usage_usec"), c.CPUUser+c.CPUSystem)
@@ -158,33 +237,30 @@ func read2(dir string) Counters {
 			c.Got |= Throttled
 		}
 	}
-	if n, ok := number(dir+"/memory.peak", buf[:]); ok { // Linux 5.19
+	if n, ok := g.number("", "memory.peak", buf[:]); ok { // Linux 5.19
 		c.PeakMemory = n
 		c.Got |= Memory
 	}
-	c.Memory, _ = number(dir+"/memory.current", buf[:])
-	if b, ok := slurp(dir+"/pids.events", buf[:]); ok {
+	c.Memory, _ = g.number("", "memory.current", buf[:])
+	if b, ok := g.slurp("", "pids.events", buf[:]); ok {
 		c.ForksRefused = field(b, "max")
 		c.Got |= PIDs
 	}
 	return c
 }
 
-// Limits reads back what a group is held to. On v1 and v2 alike a limit that the kernel calls unlimited is zero; so is what cannot be
-// read. Block I/O limits are those on dev.
-func (t *Tree) Limits(group string, dev Device) Limits {
+func (g *files) limits(dev Device) Limits {
 	var buf [4096]byte
 	get := func(controller, file string) int64 {
-		n, ok := number(t.Dir(controller, group)+"/"+file, buf[:])
+		n, ok := g.number(controller, file, buf[:])
 		if !ok || n < 0 || n >= 1<<62 { // v1 writes "unlimited" as the largest page-aligned number
 			return 0
 		}
 		return n
 	}
 	l := Limits{PIDs: get("pids", "pids.max")}
-	if t.mode == Unified {
-		dir := t.Dir("", group)
-		if b, ok := slurp(dir+"/cpu.max", buf[:]); ok {
+	if g.t.mode == Unified {
+		if b, ok := g.slurp("", "cpu.max", buf[:]); ok {
 			f := strings.Fields(string(b))
 			if len(f) == 2 && f[0] != "max" {
 				q, _ := strconv.ParseInt(f[0], 10, 64)
@@ -193,10 +269,10 @@ func (t *Tree) Limits(group string, dev Device) Limits {
 			}
 		}
 		l.Memory = get("", "memory.max")
-		if b, ok := slurp(dir+"/memory.swap.max", buf[:]); ok && l.Memory > 0 && !bytes.HasPrefix(b, []byte("max")) {
+		if b, ok := g.slurp("", "memory.swap.max", buf[:]); ok && l.Memory > 0 && !bytes.HasPrefix(b, []byte("max")) {
 			l.MemorySwap = l.Memory + get("", "memory.swap.max")
 		}
-		if b, ok := slurp(dir+"/io.max", buf[:]); ok {
+		if b, ok := g.slurp("", "io.max", buf[:]); ok {
 			for line := range bytes.Lines(b) {
 				f := strings.Fields(string(line))
 				if len(f) == 0 || f[0] != dev.String() {
@@ -226,9 +302,9 @@ func (t *Tree) Limits(group string, dev Device) Limits {
 		l.CPUPeriod = time.Duration(get("cpu", "cpu.cfs_period_us")) * time.Microsecond
 	}
 	l.Memory, l.MemorySwap = get("memory", "memory.limit_in_bytes"), get("memory", "memory.memsw.limit_in_bytes")
-	for file, to := range map[string]*int64{"read_bps_device": &l.ReadBps, "write_bps_device": &l.WriteBps,
-		"read_iops_device": &l.ReadIOPS, "write_iops_device": &l.WriteIOPS} {
-		b, _ := slurp(t.Dir("blkio", group)+"/blkio.throttle."+file, buf[:])
+	for file, to := range map[string]*int64{"blkio.throttle.read_bps_device": &l.ReadBps, "blkio.throttle.write_bps_device": &l.WriteBps,
+		"blkio.throttle.read_iops_device": &l.ReadIOPS, "blkio.throttle.write_iops_device": &l.WriteIOPS} {
+		b, _ := g.slurp("blkio", file, buf[:])
 		if *to = field(b, dev.String()); *to > 0 {
 			l.Device = dev
 		}
@@ -236,13 +312,8 @@ func (t *Tree) Limits(group string, dev Device) Limits {
 	return l
 }
 
-// throttleIO adds up a v1 file of lines "major:minor Read 4096". It reports whether the file was there.
-func throttleIO(path string, read, written *int64) bool {
-	var buf [8192]byte
-	b, ok := slurp(path, buf[:])
-	if !ok {
-		return false
-	}
+// throttleIO adds up the lines of a v1 file, "major:minor Read 4096".
+func throttleIO(b []byte, read, written *int64) {
 	for len(b) > 0 {
 		line, rest, _ := bytes.Cut(b, []byte{'\n'})
 		b = rest
@@ -261,7 +332,6 @@ func throttleIO(path string, read, written *int64) bool {
 			*to += n
 		}
 	}
-	return true
 }
 
 var stack sync.Map // "major:minor" to bool
@@ -276,18 +346,24 @@ func stacked(dev string) bool {
 	return len(slaves) > 0
 }
 
-// slurp reads a small file of the kernel into buf. It does so by bare system calls, without telling Go's scheduler: these files never
-// block for long, a container's group may vanish while the scheduler looks for a place to go on, and it costs half.
-func slurp(path string, buf []byte) ([]byte, bool) {
-	name, err := unix.BytePtrFromString(path)
+// open opens a file by a bare system call, without telling Go's scheduler: the files of control groups never block for long, a container's
+// group may vanish while the scheduler looks for a place to go on, and it costs half.
+func open(dir int, name string, flags int) (fd int, ok bool) {
+	path, err := unix.BytePtrFromString(name)
 	if err != nil {
+		return -1, false
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(path)), uintptr(flags|unix.O_CLOEXEC), 0, 0, 0)
+	return int(n), errno == 0
+}
+
+// slurp reads a small file of the kernel into buf, in the way of open.
+func slurp(dir int, name string, buf []byte) ([]byte, bool) {
+	opened, ok := open(dir, name, unix.O_RDONLY)
+	if !ok {
 		return nil, false
 	}
-	at := unix.AT_FDCWD
-	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(name)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
-	if errno != 0 {
-		return nil, false
-	}
+	fd := uintptr(opened)
 	defer unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
 	n := 0
 	for n < len(buf) {
@@ -304,19 +380,6 @@ func slurp(path string, buf []byte) ([]byte, bool) {
 		n += int(k)
 	}
 	return buf[:n], true
-}
-
-func number(path string, buf []byte) (int64, bool) {
-	b, ok := slurp(path, buf)
-	if !ok {
-		return 0, false
-	}
-	b = bytes.TrimSpace(b)
-	if string(b) == "max" {
-		return -1, true
-	}
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	return n, err == nil
 }
 
 // field finds "key value" among lines.
