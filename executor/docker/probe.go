@@ -122,13 +122,13 @@ type prober struct {
 // try runs all that needs containers. What does not disturb each other runs at the same time.
 func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
 	hold := unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20}
-	half, small, slow := hold, hold, hold
-	half[unit.CPU], small[unit.Memory], slow[unit.Disk] = 500, 24<<20, probeRate
+	slice, small, slow := hold, hold, hold
+	slice[unit.CPU], small[unit.Memory], slow[unit.Disk] = 100, 24<<20, probeRate
 	file := func(name string, produced bool) []*executor.FileSpec {
 		return []*executor.FileSpec{{Name: name, Size: probeBytes, Sized: true, Produced: produced}}
 	}
 	short := p.start(ctx, "short", hold, nil, func(s *executor.TaskSpec) {})
-	quota := p.start(ctx, "cpu", half, nil, func(s *executor.TaskSpec) { s.Run = 300 * time.Millisecond })
+	quota := p.start(ctx, "cpu", slice, nil, func(s *executor.TaskSpec) { s.Run = 150 * time.Millisecond })
 	memory := p.start(ctx, "memory", small, nil, func(s *executor.TaskSpec) { s.Memory = 64 << 20 })
 	pids := p.start(ctx, "pids", hold, nil, func(s *executor.TaskSpec) { s.Run, s.Cores = 200*time.Millisecond, 4*probePIDs })
 	frozen := p.start(ctx, "frozen", hold, nil, func(s *executor.TaskSpec) { s.Run = time.Minute })
@@ -216,9 +216,17 @@ func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
 		f.Evidence = why
 		return f
 	}
-	f.Evidence = fmt.Sprintf("at half a CPU, %v of CPU time took %v; held back for %v", (x.Usage.CPUUser + x.Usage.CPUSystem).Round(time.Millisecond),
+	spent := x.Usage.CPUUser + x.Usage.CPUSystem
+	f.Evidence = fmt.Sprintf("at a tenth of a CPU, %v of CPU time took %v; held back for %v", spent.Round(time.Millisecond),
 		x.Ran.Round(time.Millisecond), x.Usage.CPUThrottled.Round(time.Millisecond))
-	return f.judge(x.Usage.CPUThrottled > 0 || x.Usage.Missing&planner.CounterThrottled != 0 && x.Ran > 450*time.Millisecond)
+	switch {
+	case x.Usage.CPUThrottled > 0 || x.Usage.Missing&planner.CounterThrottled != 0 && x.Ran > 5*spent:
+		return f.judge(true)
+	case x.Ran > 5*spent: // it never got as much as its quota
+		f.Evidence += ": the host is too busy to tell"
+		return f
+	}
+	return f.judge(false)
 }
 
 func (p *prober) memory(ctx context.Context, id planner.AttemptID) Fact {
