@@ -140,10 +140,16 @@ func (e *Engine) until() planner.Time {
 		return unit.Never
 	}
 	until := e.Planner.Wake()
-	if len(e.Arrivals) > 0 {
+	if len(e.Arrivals) > 0 && !e.full() {
 		until = min(until, e.Arrivals[0].At)
 	}
 	return until
+}
+
+// full reports whether the next workflow has to wait outside.
+func (e *Engine) full() bool {
+	most := e.Arrivals[0].Population
+	return most > 0 && len(e.Planner.View().Present()) >= most
 }
 
 // next lets time pass. Control cuts the wait short.
@@ -283,8 +289,9 @@ func (e *Engine) over(w planner.WorkflowID) bool {
 
 // arrive admits what has arrived by now. A submission that cannot run here is refused with its reason; the others go on.
 func (e *Engine) arrive(now planner.Time) error {
-	for len(e.Arrivals) > 0 && e.Arrivals[0].At <= now && e.control == 0 {
+	for len(e.Arrivals) > 0 && e.Arrivals[0].At <= now && !e.full() && e.control == 0 {
 		sub := e.Arrivals[0]
+		sub.delay(now)
 		e.Arrivals[0] = Submission{} // a large trace need not stay in memory once it was logged
 		e.Arrivals = e.Arrivals[1:]
 		adm, err := e.Admit.Admit(&sub, now)

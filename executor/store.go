@@ -30,6 +30,20 @@ type Admission struct {
 	Kinds      []string // names of kinds this admission introduced, ids continuing
 }
 
+// delay lets a workflow of a closed system arrive at now.
+func (s *Submission) delay(now planner.Time) {
+	late := now.Sub(s.At)
+	if s.Population == 0 || late <= 0 {
+		return
+	}
+	s.At = now
+	for _, t := range []*planner.Time{&s.Release, &s.Due} {
+		if *t > 0 { // 0 is none
+			*t = t.Add(late)
+		}
+	}
+}
+
 // Submission is a workflow and how it was handed in.
 type Submission struct {
 	At       planner.Time // arrival
@@ -39,7 +53,10 @@ type Submission struct {
 	Class    planner.Class
 	Release  planner.Time
 	Due      planner.Time
-	Inputs   string // directory of the files from outside, "" if they are made up
+	// Population, if above 0, lets the workflow arrive only while fewer are in the system; its times are then counted from that instant
+	// as they were from At: arrivals of a closed system.
+	Population int    `json:",omitempty"`
+	Inputs     string // directory of the files from outside, "" if they are made up
 	// Data says which nodes have the files from outside; nil: all nodes have all.
 	Data *Placement
 	// Preempt says how its tasks may be preempted; nil: as the Admitter says.

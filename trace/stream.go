@@ -21,6 +21,7 @@ import (
 //	  - {generator: random, fraction: 0.1, fat: [0.2, 0.8], density: 0.1, regular: 0.9, jump: 1, ccr: 0}
 //	  - {generator: mapreduce, tasks: 1..100, map_time: 50s, slots: true}    # sizes are of map tasks; see generate.MapReduce
 //	  - {trace: montage.dax, fraction: 0.1, inputs: data, image: busybox}     # or a directory of traces: equal shares
+//	  - {generator: terasort, tasks: 3, class: deadline}      # all of this part are of one class, whatever classes say
 //	tasks: 30                   # sizes of what generators make: a number, or a range 30..38
 //	sizes:                      # or classes of sizes
 //	  - {fraction: 0.75, tasks: 30..38, even: true}
@@ -32,10 +33,11 @@ import (
 //	  stages: [{weight: 0.7, shape: 5, scale: 501.266}, {weight: 0.3, shape: 45, scale: 136.709}]     # these are the default
 //	  variation: 1              # of lognormal: standard deviation over mean
 //	arrivals:
-//	  process: poisson          # fixed, batch or trace
+//	  process: poisson          # fixed, batch, closed or trace
 //	  rate: 98/h                # or
 //	  utilisation: 0.98         # of the cluster: rate = utilisation x sum of cores x speed / mean work of a workflow
 //	  interval: 10s             # of fixed
+//	  population: 60            # of closed: so many workflows are in the system, and the next arrives as one ends
 //	  times: times.csv          # of trace: a time a line, as a duration or in seconds after the start; or
 //	  column: 2                 # that column of lines with several, 1 being the first
 //	tenants: [{name: a, fraction: 2}, {name: b, fraction: 1}]
@@ -44,7 +46,9 @@ import (
 //	                            # seconds where both ends are. probability is 1 if it is not said
 //	deadlines: {factor: 2..5}   # earliest start + factor x critical path (at speed 1), uniform; or {after: 1h..3h}: earliest start + that; or
 //	                            # {multiplier: 1..5}: earliest start + multiplier x how long the workflow takes alone on the cluster, rounded
-//	                            # up to a second. Of the workflows of class deadline: all of them without classes
+//	                            # up to a second; or {normal: 2}: earliest start + a normal time with a mean of 2 μ, a standard deviation of
+//	                            # μ/3, cut at three of them, μ being the mean critical path of the workflows of the same part of the mix. Of the
+//	                            # workflows of class deadline: all of them without classes
 type Stream struct {
 	Count    int
 	Mix      []StreamSource
@@ -71,6 +75,7 @@ type StreamSource struct {
 	Sizes     []SizeClass // nil: those of the stream
 	Random    *RandomChoices
 	MapTime   time.Duration // of generator mapreduce: the longest map time; 0: not said
+	Class     string        // of all its workflows: deadline, regular or low; "": drawn
 	Slots     bool          // of generator mapreduce: reduce tasks have slots of their own
 	Line      int
 }
@@ -109,6 +114,7 @@ type ArrivalProcess struct {
 	Utilisation float64 // instead of PerHour; 1 is full
 	Interval    time.Duration
 	Times       []time.Duration
+	Population  int // of closed: workflows in the system
 }
 
 // Share is a named share of the workflows.
@@ -124,8 +130,11 @@ type ReleaseRule struct {
 }
 
 // DeadlineRule sets deadlines by a multiple of the critical path, by a time, or by a multiple of the time a workflow takes alone on the cluster,
-// after the earliest start; drawn uniformly from low to high. One of them is given: its second value is above 0.
+// after the earliest start; drawn uniformly from low to high. One of them is given: its second value is above 0. Or, with Normal, by a time that
+// is normal with a mean of Normal times μ and a standard deviation of μ/3, cut at three of them (3DSF, section 9, where the factor is lost);
+// μ is the mean critical path of the workflows of the same part of the mix.
 type DeadlineRule struct {
+	Normal     float64
 	Factor     [2]float64
 	After      [2]time.Duration
 	Multiplier [2]float64 // em of Lim et al. 2017, Table 1
@@ -186,7 +195,12 @@ func (y *yamlDoc) checkStream(s *Stream) {
 	for _, t := range s.Tenants {
 		tenants += t.Fraction
 	}
-	hasDeadlines := len(s.Classes) == 0 || s.Classes[0].Fraction > 0
+	drawn := len(s.Classes) == 0 || s.Classes[0].Fraction > 0
+	hasDeadlines, needsDeadlines := false, false
+	for _, src := range s.Mix {
+		hasDeadlines = hasDeadlines || src.Class == "deadline" || src.Class == "" && drawn
+		needsDeadlines = needsDeadlines || src.Class == "deadline" || src.Class == "" && drawn && len(s.Classes) > 0
+	}
 	switch {
 	case len(s.Mix) == 0:
 		y.faults.fail("no-workflows", s.Line, "", "mix is empty; name a generator or a trace")
@@ -198,10 +212,10 @@ func (y *yamlDoc) checkStream(s *Stream) {
 		y.faults.fail("few-times", s.Line, "", "%d recorded arrival times for %d workflows", len(s.Arrivals.Times), s.Count)
 	case len(s.Tenants) > 0 && tenants == 0:
 		y.faults.fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")
-	case s.Deadline == nil && len(s.Classes) > 0 && hasDeadlines:
+	case s.Deadline == nil && needsDeadlines:
 		y.faults.fail("missing-deadline", s.Line, "", "workflows of class deadline need a deadline: say deadlines, such as {factor: 2}")
 	case s.Deadline != nil && !hasDeadlines:
-		y.faults.fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and classes gives it no fraction")
+		y.faults.fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and neither classes nor a part of the mix gives it any")
 	}
 }
 
@@ -224,6 +238,7 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		{"inputs", y.string(&src.Inputs)},
 		{"image", y.string(&src.Image)},
 		{"disk", y.amount(&src.Disk, "disk", "/s")},
+		{"class", y.class(&src.Class)},
 		{"data", y.data(&src.Data)},
 		choice("fat", y.numbers(&r.Fat, "fat", unit, "from 0 to 1")),
 		choice("density", y.numbers(&r.Density, "density", unit, "from 0 to 1")),
@@ -379,6 +394,7 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0; 1 is full")),
 		only("interval", y.duration(&a.Interval, "interval")),
 		only("times", y.string(&times)),
+		only("population", y.count(&a.Population, "population", 1, maxArrivals)),
 		only("column", y.count(&column, "column", 1, 1000)),
 	}) || HasErrors(y.faults.list) {
 		return
@@ -386,15 +402,15 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 	fail := func(format string, args ...any) {
 		y.faults.fail("bad-arrivals", line, "", "arrivals: "+format, args...)
 	}
-	takes, ok := map[string][]string{"poisson": {"rate", "utilisation"}, "fixed": {"interval"}, "batch": nil, "trace": {"times", "column"}}[a.Process]
+	takes, ok := map[string][]string{"poisson": {"rate", "utilisation"}, "fixed": {"interval"}, "batch": nil, "trace": {"times", "column"}, "closed": {"population"}}[a.Process]
 	if !ok {
-		fail("process is %q, but has to be poisson, fixed, batch or trace", a.Process)
+		fail("process is %q, but has to be poisson, fixed, batch, closed or trace", a.Process)
 		return
 	}
 	for _, name := range takes {
 		delete(given, name)
 	}
-	for _, name := range []string{"rate", "utilisation", "interval", "times", "column"} {
+	for _, name := range []string{"rate", "utilisation", "interval", "times", "column", "population"} {
 		if given[name] {
 			fail("%s is not for process %s", name, a.Process)
 			return
@@ -405,6 +421,8 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 		fail("poisson needs either a rate, such as 98/h, or a utilisation, such as 0.98")
 	case a.Process == "fixed" && a.Interval == 0:
 		fail("fixed needs an interval above 0, such as 10s; batch lets all arrive at once")
+	case a.Process == "closed" && a.Population == 0:
+		fail("closed needs a population: how many workflows are in the system; the next arrives as one ends")
 	case a.Process == "trace" && times == "":
 		fail("trace needs times: a file with a time a line")
 	case a.Process == "trace":
@@ -456,12 +474,13 @@ func (y *yamlDoc) deadlines(s *Stream, v ast.Node) {
 		one("factor", y.factorRange(&d.Factor, "factor")),
 		one("after", y.durations(&d.After, "after")),
 		one("multiplier", y.factorRange(&d.Multiplier, "multiplier")),
+		one("normal", y.number(&d.Normal, "normal", func(x float64) bool { return x > 0 && x <= 1e6 }, "above 0")),
 	}) {
 		return
 	}
 	if given != 1 && !HasErrors(y.faults.list) {
 		y.faults.fail("bad-value", y.line(v), "", "deadlines: say either factor, of the critical path, or after, a time, or multiplier, of the time a workflow "+
-			"takes alone")
+			"takes alone, or normal, of the mean critical path")
 	}
 	s.Deadline = d
 }

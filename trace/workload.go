@@ -181,13 +181,7 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]
 		{"name", y.string(&a.Name)},
 		{"arrive", y.duration(&a.Arrive, "arrive")},
 		{"tenant", y.string(&a.Tenant)},
-		{"class", func(v ast.Node) {
-			switch a.Class = y.text(v); a.Class {
-			case "deadline", "regular", "low":
-			default:
-				y.faults.fail("bad-value", y.line(v), "", "class is %q, but has to be deadline, regular or low", a.Class)
-			}
-		}},
+		{"class", y.class(&a.Class)},
 		{"release", y.duration(&a.Release, "release")},
 		{"deadline", y.duration(&a.Deadline, "deadline")},
 		{"inputs", y.string(&a.Inputs)},
@@ -251,6 +245,16 @@ func (y *yamlDoc) margin(count *int, span *time.Duration, what string) func(ast.
 			return
 		}
 		*span = d
+	}
+}
+
+func (y *yamlDoc) class(to *string) func(ast.Node) {
+	return func(v ast.Node) {
+		switch *to = y.text(v); *to {
+		case "deadline", "regular", "low":
+		default:
+			y.faults.fail("bad-value", y.line(v), "", "class is %q, but has to be deadline, regular or low", *to)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/trace"
@@ -28,7 +30,7 @@ type part struct {
 	source generate.Source
 	sizes  []generate.SizeClass
 	inputs string
-	cores  float64 // work over total runtime: 1 where every task has one core
+	cores  float64 // work over total runtime, of one of its workflows: 1 where every task has one core
 }
 
 // stream draws the workflows of a stream.
@@ -60,6 +62,10 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 	}
 	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream), rand.New(rand.NewPCG(seed, deadlineStream))
 	held := rand.New(rand.NewPCG(seed, releaseStream))
+	means, err := criticalPaths(s, recipes, of, totals, len(parts))
+	if err != nil {
+		return fail(err)
+	}
 	digits := len(fmt.Sprint(s.Count))
 	subs := make([]executor.Submission, count)
 	for i := range subs {
@@ -77,21 +83,56 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Workflow: wf, Tenant: tenant(), Inputs: p.inputs,
 			Data: placement(p.Data, w, repetition, len(w.Arrivals)+i),
 			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(wf.Label), digits, i+1)}
+		subs[i].Population = s.Arrivals.Population
 		subs[i].Release = release(s.Release, subs[i].At, held.Float64(), held.Float64())
 		u := due.Float64()
 		subs[i].Class = planner.Regular
-		switch c := class(); {
+		c := class()
+		if p.Class != "" {
+			c = p.Class
+		}
+		switch {
 		case c == "low":
 			subs[i].Class = planner.Low
 		case s.Deadline != nil && (c == "deadline" || c == ""):
 			subs[i].Class = planner.Deadline
 			start := max(subs[i].At, subs[i].Release)
-			if subs[i].Due, err = l.deadline(s.Deadline, wf, start, u); err != nil {
+			if subs[i].Due, err = l.deadline(s.Deadline, wf, start, means[of[i]], u); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", w.Source, p.Line, err)
 			}
 		}
 	}
 	return subs, nil
+}
+
+// criticalPaths returns the mean critical path of each part of the mix, of its first workflows, where the rule for deadlines asks for it.
+func criticalPaths(s *trace.Stream, recipes []generate.Recipe, of []int, totals []time.Duration, parts int) ([]time.Duration, error) {
+	const first = 200
+	means, drawn := make([]time.Duration, parts), make([]time.Duration, parts)
+	if s.Deadline == nil || s.Deadline.Normal == 0 {
+		return means, nil
+	}
+	for i := range recipes {
+		p := of[i]
+		if drawn[p] == first {
+			continue
+		}
+		w, err := recipes[i].Make(true)
+		if err != nil {
+			return nil, err
+		}
+		drawn[p]++
+		if totals != nil && totals[i] > 0 {
+			if err := generate.Rescale(w, totals[i]); err != nil {
+				return nil, err
+			}
+		}
+		means[p] += time.Duration(w.Stats().CriticalPathSeconds * 1e9)
+	}
+	for p := range means {
+		means[p] /= max(1, drawn[p])
+	}
+	return means, nil
 }
 
 // streamSeed is the seed of one repetition.
@@ -125,8 +166,12 @@ func (l *Loader) parts(w *trace.Workload) (parts []part, err error) {
 			// What cannot be made is told with its line.
 			alone := generate.Mix{Sizes: p.sizes, Sources: []generate.Source{p.source}}
 			alone.Sources[0].Fraction = 1
-			if _, err := alone.Draw(1, 1); err != nil {
+			sample, err := alone.Draw(1, 1)
+			if err != nil {
 				return fail(err)
+			}
+			if wf, err := sample[0].Make(true); err == nil && generate.Total(wf) > 0 {
+				p.cores = Work(wf).Seconds() / generate.Total(wf).Seconds()
 			}
 			parts = append(parts, p)
 			continue
@@ -331,11 +376,15 @@ func release(r *trace.ReleaseRule, at planner.Time, chance, u float64) planner.T
 }
 
 // deadline is that of a workflow that may start at the given instant, u of the way from the low to the high end of the rule.
-func (l *Loader) deadline(d *trace.DeadlineRule, w *trace.Workflow, start planner.Time, u float64) (planner.Time, error) {
+func (l *Loader) deadline(d *trace.DeadlineRule, w *trace.Workflow, start planner.Time, mean time.Duration, u float64) (planner.Time, error) {
 	between := func(ends [2]float64) float64 { return ends[0] + u*(ends[1]-ends[0]) }
 	switch {
 	case d.After[1] > 0:
 		return start.Add(d.After[0] + time.Duration(u*float64(d.After[1]-d.After[0]))), nil
+	case d.Normal > 0:
+		low, high := distuv.UnitNormal.CDF(-3), distuv.UnitNormal.CDF(3)
+		x := d.Normal + distuv.UnitNormal.Quantile(low+u*(high-low))/3
+		return start.Add(max(1, time.Duration(x*float64(mean)))), nil
 	case d.Factor[1] > 0:
 		return start.Add(max(1, time.Duration(between(d.Factor)*w.Stats().CriticalPathSeconds*1e9))), nil
 	}

@@ -1,0 +1,62 @@
+package generate
+
+import (
+	"time"
+
+	"gantry/trace"
+)
+
+// application is one of the MapReduce applications that 3DSF is evaluated with (Ru et al., section 9): four of Hadoop's benchmarks, then
+// four of practice. The paper tells what each is intensive in, not what its tasks take. What they take here follows from its figures: with
+// jobs of two map tasks and a reduce task the loads it reports come to the utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the
+// completion times that it reports for 3DSF. Large ones are as they were, so that times are in seconds and splits in megabytes.
+type application struct {
+	maps, reduces work
+	split         float64 // bytes that a map task reads
+	kept          float64 // what it writes over what it reads
+	result        float64 // what the reduce task writes over what it reads
+}
+
+// work is what a task takes: a time, and what it holds for it.
+type work struct {
+	seconds float64
+	cores   float64
+	memory  int64 // bytes
+	disk    int64 // bytes per second
+}
+
+var (
+	teraSort  = application{work{0.1, 1, 1.9e9, 34e6}, work{0.1, 1, 1.9e9, 34e6}, 2e6, 1, 1}       // I/O and CPU
+	pi        = application{work{0.16, 1.5, 8e8, 5e6}, work{0.16, 1.5, 8e8, 5e6}, 1e3, 1, 1}       // CPU
+	malloc    = application{work{0.12, 0.5, 3.3e9, 10e6}, work{0.12, 0.5, 3.3e9, 10e6}, 1e3, 1, 1} // memory
+	readWrite = application{work{0.12, 0.5, 9e8, 80e6}, work{0.12, 0.5, 9e8, 80e6}, 4e6, 1, 1}     // I/O
+	telecom   = application{work{2.2, 1, 1.9e9, 34e6}, work{2.2, 1, 1.9e9, 34e6}, 32e6, 1, 0.5}    // case 1: all three
+	plates    = application{work{2.3, 2, 1.8e9, 17e6}, work{1.3, 1, 1.8e9, 17e6}, 32e6, 0.05, 1}   // case 2: CPU
+	logSearch = application{work{2, 0.5, 3.7e9, 42e6}, work{2, 0.5, 3.7e9, 42e6}, 64e6, 0.05, 1}   // case 3: memory
+	migration = application{work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1}  // case 4: I/O
+)
+
+// hadoop makes jobs of an application: every map task reads a split of its own, a reduce task what all of them write. Times vary by a tenth
+// (standard deviation over mean).
+func hadoop(a application) func(g *dag, n int, o Options) {
+	return func(g *dag, n int, _ Options) {
+		g.tick = time.Millisecond
+		task := func(kind string, w work, phase int32) int32 {
+			t := g.task(kind, g.normal(w.seconds, w.seconds*w.seconds/100))
+			x := &g.tasks[t]
+			x.Known |= trace.Cores | trace.Memory
+			x.Cores, x.MemoryBytes, x.DiskBps, x.Phase = w.cores, w.memory, w.disk, phase
+			return t
+		}
+		maps := n - 1
+		for range maps {
+			task("map", a.maps, 1)
+		}
+		reduce := task("reduce", a.reduces, 2)
+		for i := range int32(maps) {
+			g.reads(i, g.n("split-").int(int64(i)).file(int64(a.split)))
+			g.link(i, reduce, g.n("part-").int(int64(i)).file(int64(a.split*a.kept)))
+		}
+		g.writes(reduce, g.n("result").file(int64(float64(maps)*a.split*a.kept*a.result)))
+	}
+}
