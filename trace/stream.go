@@ -215,7 +215,7 @@ func (y *yamlDoc) checkStream(s *Stream) {
 	case s.Deadline == nil && needsDeadlines:
 		y.faults.fail("missing-deadline", s.Line, "", "workflows of class deadline need a deadline: say deadlines, such as {factor: 2}")
 	case s.Deadline != nil && !hasDeadlines:
-		y.faults.fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and neither classes nor a part of the mix gives it any")
+		y.faults.fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and classes gives it no fraction, nor has a part of the mix that class")
 	}
 }
 

@@ -84,11 +84,12 @@ type Collector struct {
 	fresh     int           // so many workflows arrived at this instant
 	planned   time.Duration // what rounds took until now
 	plannedAt []time.Duration
+	tenancy   tenancy
 }
 
 // NewCollector returns a collector for a run on p.
 func NewCollector(p *planner.Platform) *Collector {
-	return &Collector{platform: p, held: make([]int64, len(p.Nodes))}
+	return &Collector{platform: p, held: make([]int64, len(p.Nodes)), tenancy: newTenancy(p)}
 }
 
 // Watch takes in a batch of events.
@@ -100,10 +101,13 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 	c.busy += float64(c.total) / 1000 * now.Sub(c.now).Seconds()
 	c.now = now
 	c.events += uint64(len(events))
+	c.tenancy.pass(now)
 	for _, adm := range admitted {
 		c.arrive(adm)
+		c.tenancy.arrive(adm)
 	}
 	for i := range events {
+		c.tenancy.take(v, &events[i])
 		switch b := events[i].Body.(type) {
 		case *planner.PlanCommitted:
 			c.took(b.Took)
@@ -212,6 +216,7 @@ func (c *Collector) end(v planner.View, id planner.WorkflowID) {
 	w.Started, w.Ended = started, ended
 	_, w.Failed = v.Progress(id)
 	c.present--
+	c.tenancy.left(v.Workflow(id).Tenant)
 	c.steps = c.steps.add(ended, c.present)
 }
 

@@ -125,6 +125,10 @@ func (l *Locality) match(c *planner.Cycle, a *Tenants, q Tenancy) (bool, error) 
 			row = make([]int64, nodes)
 		}
 		var to []int
+		if a.fastest(c, t.Need) == planner.None {
+			l.edges, l.weights = append(l.edges, to), append(l.weights, row)
+			continue
+		}
 		total := input(c, t)
 		most := unit.Bytes(1)
 		for n := range nodes {
@@ -180,6 +184,12 @@ func idleness(c *planner.Cycle, n planner.NodeID) int64 {
 // moved to another node, of the same rack before others, the idlest first.
 func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) error {
 	t := c.Task(b.task)
+	if a.fastest(c, t.Need) == planner.None { // others of the batch took the room
+		a.misfit(c, b.task)
+		q.Return(c, b.task)
+		b.placed = true
+		return nil
+	}
 	home, release := planner.NodeID(planner.None), unit.Never
 	most := unit.Bytes(1)
 	for n := range c.Nodes() {
@@ -201,12 +211,6 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 		}
 	}
 	to := l.neighbour(c, a, t)
-	if to == planner.None { // others of the batch took the room
-		a.misfit(c, b.task)
-		q.Return(c, b.task)
-		b.placed = true
-		return nil
-	}
 	transfer := l.transfer(c, t, to)
 	wait := release.Sub(c.Now())
 	if slack, urgent := q.Slack(c, b.task); home != planner.None && match.Waits(wait, transfer) && !(urgent && b.urgent && wait > slack) {
@@ -228,7 +232,7 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 	return a.put(c, q, b, to)
 }
 
-// neighbour returns the open node that data is moved to; None if there is none.
+// neighbour returns the open node that data is moved to: there is one.
 func (l *Locality) neighbour(c *planner.Cycle, a *Tenants, t *planner.Task) planner.NodeID {
 	best := planner.NodeID(planner.None)
 	better := func(n, m planner.NodeID) bool {

@@ -1,0 +1,237 @@
+package metrics
+
+import (
+	"sort"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// jobUnit is what throughput counts in, so that jobs of different kinds can be added up (3DSF, section 9).
+const jobUnit = 100 * time.Millisecond
+
+// SharePoint says that a tenant has a dominant share from an instant on.
+type SharePoint struct {
+	At    planner.Time
+	Share float64
+}
+
+// Shares is the dominant share of a tenant over time, ascending by time, one point per instant; it is 0 before the first.
+type Shares struct {
+	Tenant string
+	Points []SharePoint
+}
+
+// Thin returns at most n points: the share at equal distances of time, the first and the last point included.
+func (s Shares) Thin(n int) Shares {
+	if len(s.Points) <= n || n < 2 {
+		return s
+	}
+	first, last := s.Points[0].At, s.Points[len(s.Points)-1].At
+	out := Shares{Tenant: s.Tenant}
+	for i := range n {
+		at := first + planner.Time(float64(last-first)*float64(i)/float64(n-1))
+		if i == n-1 {
+			at = last
+		}
+		k := sort.Search(len(s.Points), func(k int) bool { return s.Points[k].At > at }) - 1
+		out.Points = append(out.Points, SharePoint{at, s.Points[k].Share})
+	}
+	return out
+}
+
+// tenancy measures what 3DSF is judged by (section 9): what tenants hold, service, locality, utilisation in all dimensions.
+type tenancy struct {
+	total   unit.Vector
+	has     []unit.Vector // by attempt under way; zero after it
+	held    [unit.Dims]float64
+	busy    [unit.Dims]float64 // amount times seconds held until now
+	busyAt  [][unit.Dims]float64
+	service []time.Duration // by workflow: what its attempts ran whose work counts
+	read    unit.Bytes
+	local   unit.Bytes
+	names   []string // by tenant
+	used    []unit.Vector
+	share   []float64
+	jobs    []int // by tenant: present
+	since   []planner.Time
+	meanOf  []float64 // by tenant: share times seconds until since
+	points  [][]SharePoint
+	sum     float64 // of the shares of tenants that have jobs
+	squares float64
+	active  int
+	fair    float64 // Jain's index times seconds while several tenants have jobs
+	fairFor float64 // those seconds
+	now     planner.Time
+}
+
+func newTenancy(p *planner.Platform) tenancy {
+	t := tenancy{}
+	for i := range p.Nodes {
+		t.total = t.total.Add(p.Nodes[i].Capacity)
+	}
+	return t
+}
+
+// pass lets time pass.
+func (t *tenancy) pass(now planner.Time) {
+	span := now.Sub(t.now).Seconds()
+	t.now = now
+	if span <= 0 {
+		return
+	}
+	for d := range t.held {
+		t.busy[d] += t.held[d] * span
+	}
+	if t.active > 1 && t.squares > 0 {
+		t.fair += t.sum * t.sum / (float64(t.active) * t.squares) * span
+		t.fairFor += span
+	}
+}
+
+func (t *tenancy) arrive(adm *executor.Admission) {
+	m := adm.Arrived.Workflow.Tenant
+	for int(m) >= len(t.names) {
+		t.names, t.used, t.share = append(t.names, ""), append(t.used, unit.Vector{}), append(t.share, 0)
+		t.jobs, t.since, t.meanOf, t.points = append(t.jobs, 0), append(t.since, t.now), append(t.meanOf, 0), append(t.points, nil)
+	}
+	t.names[m] = adm.Submission.Tenant
+	t.busyAt = append(t.busyAt, t.busy)
+	t.service = append(t.service, 0)
+	if t.jobs[m]++; t.jobs[m] == 1 {
+		t.active++
+		t.sum += t.share[m]
+		t.squares += t.share[m] * t.share[m]
+	}
+}
+
+// left takes in that a workflow of m has ended.
+func (t *tenancy) left(m planner.TenantID) {
+	if t.jobs[m]--; t.jobs[m] == 0 {
+		t.active--
+		t.sum -= t.share[m]
+		t.squares -= t.share[m] * t.share[m]
+		if t.active == 0 {
+			t.sum, t.squares = 0, 0 // no rounding is carried on
+		}
+	}
+}
+
+func (t *tenancy) take(v planner.View, e *planner.Event) {
+	switch b := e.Body.(type) {
+	case *planner.PlanCommitted:
+		for i := range b.Orders {
+			if o := &b.Orders[i]; o.Kind == planner.OrderStart || o.Kind == planner.OrderResume {
+				t.hold(v, o.Attempt, o.Hold)
+			}
+		}
+	case planner.AttemptSuspended:
+		att := v.Attempt(b.Attempt)
+		t.hold(v, b.Attempt, att.Hold.Keep(v.Nodes()[att.Node].Keeps))
+	case *planner.AttemptExited:
+		t.hold(v, b.Attempt, unit.Vector{})
+		if b.Outcome == planner.OK || b.Kept > 0 {
+			t.service[v.Task(v.Attempt(b.Attempt).Task).Workflow] += b.Ran
+		}
+		t.read += b.Usage.InputBytes
+		t.local += b.Usage.InputBytes - b.Usage.CopiedBytes
+	}
+}
+
+// hold takes in what an attempt holds now.
+func (t *tenancy) hold(v planner.View, a planner.AttemptID, now unit.Vector) {
+	if n := int(a) + 1 - len(t.has); n > 0 {
+		t.has = append(t.has, make([]unit.Vector, n)...)
+	}
+	change := now.Sub(t.has[a])
+	t.has[a] = now
+	for d, x := range change {
+		t.held[d] += float64(x)
+	}
+	m := v.Workflow(v.Task(v.Attempt(a).Task).Workflow).Tenant
+	t.used[m] = t.used[m].Add(change)
+	share := 0.0
+	for d, x := range t.used[m] {
+		if t.total[d] > 0 && t.total[d] != unit.Unlimited {
+			share = max(share, float64(x)/float64(t.total[d]))
+		}
+	}
+	if t.jobs[m] > 0 {
+		t.sum += share - t.share[m]
+		t.squares += share*share - t.share[m]*t.share[m]
+	}
+	t.meanOf[m] += t.share[m] * t.now.Sub(t.since[m]).Seconds()
+	t.since[m], t.share[m] = t.now, share
+	if p := t.points[m]; len(p) > 0 && p[len(p)-1].At == t.now {
+		p[len(p)-1].Share = share
+	} else if len(t.names) > 1 {
+		t.points[m] = append(p, SharePoint{t.now, share})
+	}
+}
+
+// Shares returns the dominant share of each tenant over time, by the order of their first workflows; none if there is but one tenant.
+func (c *Collector) Shares() (out []Shares) {
+	for m, points := range c.tenancy.points {
+		if len(c.tenancy.names) > 1 {
+			out = append(out, Shares{c.tenancy.names[m], points})
+		}
+	}
+	return out
+}
+
+// values puts the metrics of tenants: qos_rate, the share of the deadline jobs that ended well and in time; throughput in job units of 100 ms
+// per second, by the time in service (the sum of what tasks ran) and by the sojourn; locality_rate, bytes read where they lay over all
+// bytes read by tasks from nodes; completion_time, from the first arrival to the end of the last job; utilisation of memory and of
+// disk I/O by what was held; where there are several tenants, Jain's index of the dominant shares of those with jobs, averaged over
+// time, and each tenant's mean share.
+func (t *tenancy) values(c *Collector, first, last int, span float64, put func(string, float64)) {
+	late, due := 0, 0
+	var service, sojourn time.Duration
+	for i := range c.workflows {
+		w := &c.workflows[i]
+		if i >= first && i < last && w.Due != unit.Never {
+			due++
+			if w.Late() {
+				late++
+			}
+		}
+		if w.Done() {
+			service += t.service[i]
+			sojourn += w.Response()
+		}
+	}
+	if due > 0 {
+		put("qos_rate", 1-float64(late)/float64(due))
+	}
+	if len(c.workflows) == 0 {
+		return
+	}
+	run := c.now.Sub(c.workflows[0].Arrived).Seconds()
+	put("completion_time", run)
+	put("throughput", ratio(float64(service)/float64(jobUnit), run))
+	put("throughput_sojourn", ratio(float64(sojourn)/float64(jobUnit), run))
+	if t.read > 0 {
+		put("locality_rate", float64(t.local)/float64(t.read))
+	}
+	from, to := [unit.Dims]float64{}, t.busy
+	if first < last {
+		from = t.busyAt[first]
+		if last < len(t.busyAt) {
+			to = t.busyAt[last]
+		}
+	}
+	for _, d := range []unit.Dim{unit.Memory, unit.Disk} {
+		if t.total[d] != unit.Unlimited {
+			put("utilisation_"+d.String(), ratio(to[d]-from[d], float64(t.total[d])*span))
+		}
+	}
+	if len(t.names) < 2 {
+		return
+	}
+	put("jain", ratio(t.fair, t.fairFor))
+	for m, name := range t.names {
+		put("share_"+name, ratio(t.meanOf[m]+t.share[m]*t.now.Sub(t.since[m]).Seconds(), run))
+	}
+}
