@@ -1,0 +1,155 @@
+package cp
+
+import (
+	"cmp"
+	"slices"
+
+	"gantry/planner/unit"
+)
+
+// bounds computes how many jobs are late in every schedule, and what their ends sum up to at least.
+func (s *solver) bounds() {
+	p := s.p
+	end := make([]unit.Time, len(p.Tasks)) // of every task, if there were no others but its ancestors
+	for j := range p.Jobs {
+		s.shapes[j].earliest = max(p.Now, p.Jobs[j].Floor)
+	}
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		at := max(p.Now, p.Jobs[t.Job].Release, t.After)
+		for _, q := range t.Parents {
+			at = max(at, end[q])
+		}
+		end[i] = at.Add(t.Run)
+		s.shapes[t.Job].earliest = max(s.shapes[t.Job].earliest, end[i])
+	}
+	for j := range p.Jobs {
+		sh := &s.shapes[j]
+		sh.length = sh.earliest.Sub(max(p.Now, p.Jobs[j].Release))
+		s.least += sh.earliest.Sub(p.Now)
+		if sh.earliest > p.Jobs[j].Due {
+			s.bound++
+		}
+	}
+	alone := s.bound
+	for dim := range p.Capacity {
+		if c := p.Capacity[dim]; c > 0 && c != unit.Unlimited {
+			s.bound = max(s.bound, alone+s.crowded(dim))
+		}
+	}
+}
+
+// crowded returns how many of the jobs that alone would be on time are late in every schedule, by the energy that they need of one dimension: for
+// every release r and deadline d, what is released from r on and ends by d in time has to fit between them. Among jobs released from r on, those
+// to give up are found as Moore and Hodgson find late jobs: in the order of deadlines, the largest so far whenever it does not fit.
+func (s *solver) crowded(dim int) (most int) {
+	p := s.p
+	energy := make([]float64, len(p.Jobs))
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		energy[t.Job] += float64(t.Need[dim]) * t.Run.Seconds()
+	}
+	type demand struct {
+		release, due unit.Time
+		energy       float64
+	}
+	var demands []demand
+	var releases []unit.Time
+	for j := range p.Jobs {
+		if due := p.Jobs[j].Due; due != unit.Never && s.shapes[j].earliest <= due && energy[j] > 0 {
+			r := max(p.Now, p.Jobs[j].Release)
+			demands = append(demands, demand{r, due, energy[j]})
+			releases = append(releases, r)
+		}
+	}
+	slices.SortFunc(demands, func(a, b demand) int { return cmp.Compare(a.due, b.due) })
+	slices.Sort(releases)
+	releases = slices.Compact(releases)
+	if len(releases) > maxReleases {
+		releases = releases[:maxReleases]
+	}
+	var taken heap
+	for _, r := range releases {
+		room := s.room(dim, r)
+		taken = taken[:0]
+		sum, dropped := 0.0, 0
+		for _, d := range demands {
+			if d.release < r {
+				continue
+			}
+			taken.push(d.energy)
+			sum += d.energy
+			// What is left of a nanosecond is no reason to call a job late.
+			for sum > room(d.due)*(1+1e-9)+1e-6 {
+				sum -= taken.pop()
+				dropped++
+			}
+		}
+		most = max(most, dropped)
+	}
+	return most
+}
+
+// maxReleases bounds the work on bounds: of jobs that may all start now there is one release.
+const maxReleases = 16
+
+// room returns how much of a dimension started tasks leave between r and a later instant; asked for ascending instants.
+func (s *solver) room(dim int, r unit.Time) func(unit.Time) float64 {
+	fixed := slices.Clone(s.p.Fixed)
+	fixed = slices.DeleteFunc(fixed, func(f Stay) bool { return f.End <= r || f.Hold[dim] == 0 })
+	slices.SortFunc(fixed, func(a, b Stay) int { return cmp.Compare(a.End, b.End) })
+	held := 0.0
+	for _, f := range fixed {
+		held += float64(f.Hold[dim])
+	}
+	c, at, total := float64(s.p.Capacity[dim]), r, 0.0
+	return func(until unit.Time) float64 {
+		for len(fixed) > 0 && fixed[0].End <= until {
+			total += max(0, c-held) * fixed[0].End.Sub(at).Seconds()
+			at = fixed[0].End
+			held -= float64(fixed[0].Hold[dim])
+			fixed = fixed[1:]
+		}
+		if until > at {
+			total += max(0, c-held) * until.Sub(at).Seconds()
+			at = until
+		}
+		return total
+	}
+}
+
+// heap has the largest value on top.
+type heap []float64
+
+func (h *heap) push(x float64) {
+	*h = append(*h, x)
+	for i := len(*h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if (*h)[up] >= (*h)[i] {
+			return
+		}
+		(*h)[up], (*h)[i] = (*h)[i], (*h)[up]
+		i = up
+	}
+}
+
+func (h *heap) pop() float64 {
+	old := *h
+	top, last := old[0], len(old)-1
+	old[0] = old[last]
+	*h = old[:last]
+	for i := 0; ; {
+		k := 2*i + 1
+		if k >= last {
+			return top
+		}
+		if k+1 < last && old[k+1] > old[k] {
+			k++
+		}
+		if old[i] >= old[k] {
+			return top
+		}
+		old[i], old[k] = old[k], old[i]
+		i = k
+	}
+}

@@ -1,0 +1,86 @@
+// Package cp matches and schedules jobs with deadlines by constraint programming: tasks are intervals, tied by precedence, that share
+// cumulative resources; as few jobs as possible may end after their deadlines. It is the model of MRCP-RM (Lim, Majumdar and Ashwood-Smith,
+// "MRCP-RM: A Technique for Resource Allocation and Scheduling of MapReduce Jobs with Deadlines", IEEE TPDS 28(5), 2017), as recalled of it, for
+// any precedences, on one resource that sums up all: exact where slots are alike, since intervals of which no more than C overlap can always be
+// given to C slots. The solver is complete on small problems; on others it stops after a number of search steps, so that the same problem always has
+// the same solution.
+package cp
+
+import (
+	"fmt"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// Problem is what is to be scheduled from Now on.
+type Problem struct {
+	Now      unit.Time
+	Capacity unit.Vector // of the summed resource
+	Fixed    []Stay      // tasks that have started: neither moved nor stopped
+	Jobs     []Job
+	Tasks    []Task // parents before children
+}
+
+// Stay is what a started task holds until its end.
+type Stay struct {
+	Hold unit.Vector
+	End  unit.Time
+}
+
+// Job is a set of tasks with a common deadline.
+type Job struct {
+	Release unit.Time // earliest start s_j
+	Due     unit.Time // deadline d_j; unit.Never if there is none
+	Floor   unit.Time // end of its last started task; 0 if none has started
+}
+
+// Task is an interval to be placed.
+type Task struct {
+	Job     int32
+	Need    unit.Vector
+	Run     time.Duration
+	After   unit.Time // end of its last started parent; 0 if none has started
+	Parents []int32   // among Tasks
+}
+
+// Solution is a schedule. Late is the objective, sum of N_j; Ends, the sum of the ends of all jobs after Now, decides among equals, and orders
+// solutions like the sum of turnarounds.
+type Solution struct {
+	Start []unit.Time // by task
+	End   []unit.Time // by job
+	Late  int
+	Ends  float64 // seconds
+	Bound int     // no schedule has fewer late jobs
+	Steps int     // tasks that were placed, for good or on trial
+	// Complete says that all schedules were searched or excluded by bounds: none has fewer late jobs, or as many and smaller Ends.
+	Complete bool
+}
+
+// Optimal reports whether no schedule has fewer late jobs.
+func (s *Solution) Optimal() bool { return s.Complete || s.Late == s.Bound }
+
+// Options of Solve.
+type Options struct {
+	Steps int    // search steps: tasks placed beyond the first list schedule; 0 or less: none
+	Seed  uint64 // of the neighbourhoods
+}
+
+// Check returns what is wrong with a problem: a parent that does not stand before its child, or a task that fits nowhere.
+func (p *Problem) Check() error {
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		if t.Job < 0 || int(t.Job) >= len(p.Jobs) {
+			return fmt.Errorf("task %d is of job %d; there are %d jobs", i, t.Job, len(p.Jobs))
+		}
+		for _, q := range t.Parents {
+			if q < 0 || int(q) >= i || p.Tasks[q].Job != t.Job {
+				return fmt.Errorf("task %d: parent %d has to be a task of its job that stands before it", i, q)
+			}
+		}
+		if t.Run <= 0 || !t.Need.Fits(p.Capacity) {
+			return fmt.Errorf("task %d runs %v and needs %v of %v: it has to take some time, and to fit", i, t.Run, t.Need, p.Capacity)
+		}
+	}
+	return nil
+}

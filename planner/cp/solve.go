@@ -1,0 +1,248 @@
+package cp
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// Solve schedules a problem, which has to pass Check. The first solution is the best of some list schedules; branch and bound on the order of the
+// jobs in conflict, or of all tasks where there are few, and large neighbourhood search improve it until the bounds show that they cannot, or the
+// steps are used up.
+func Solve(p *Problem, o Options) *Solution {
+	s := newSolver(p, o)
+	s.lists()
+	s.left = o.Steps
+	switch {
+	case s.settled():
+		s.best.Complete = true
+	case len(p.Tasks) <= fewTasks:
+		s.best.Complete = s.allOrders()
+	default:
+		s.neighbourhoods()
+	}
+	s.best.Bound, s.best.Steps = s.bound, s.steps
+	if s.best.Complete {
+		s.best.Bound = s.best.Late
+	}
+	return &s.best
+}
+
+// fewTasks is how many tasks may be branched on one by one.
+const fewTasks = 10
+
+// solver has a schedule under edit: the placed jobs are in the profile.
+type solver struct {
+	p       *Problem
+	rand    *rand.Rand
+	profile profile
+	tasks   [][]int32     // by job, in the order in which they are placed
+	shapes  []shape       // by job
+	start   []unit.Time   // by task; of placed ones
+	end     []unit.Time   // by job; of placed ones
+	placed  []bool        // by job
+	late    int           // of placed jobs
+	ends    time.Duration // of placed jobs, after now
+	best    Solution
+	sum     time.Duration // Ends of best
+	bound   int
+	least   time.Duration // no schedule has smaller Ends
+	steps   int
+	left    int // steps
+}
+
+// shape is what is known of a job before any schedule.
+type shape struct {
+	earliest unit.Time // no schedule ends it before
+	length   time.Duration
+}
+
+func newSolver(p *Problem, o Options) *solver {
+	n := len(p.Jobs)
+	s := &solver{p: p, rand: rand.New(rand.NewPCG(o.Seed, 0x6d726370)), tasks: make([][]int32, n), shapes: make([]shape, n), left: 1 << 62,
+		start: make([]unit.Time, len(p.Tasks)), end: make([]unit.Time, n), placed: make([]bool, n), best: Solution{Late: n + 1}}
+	s.clear()
+	s.order()
+	s.bounds()
+	return s
+}
+
+// clear takes all jobs out.
+func (s *solver) clear() {
+	s.profile.reset(s.p.Capacity)
+	for _, f := range s.p.Fixed {
+		s.profile.add(s.p.Now, f.End, f.Hold, +1)
+	}
+	clear(s.placed)
+	s.late, s.ends = 0, 0
+}
+
+// order sets the order in which the tasks of a job are placed: of those whose parents have been, the longest first, as RM-DCWF does.
+func (s *solver) order() {
+	children := make([][]int32, len(s.p.Tasks))
+	waits := make([]int32, len(s.p.Tasks))
+	ready := make([][]int32, len(s.p.Jobs))
+	for i := range s.p.Tasks {
+		t := &s.p.Tasks[i]
+		for _, q := range t.Parents {
+			children[q] = append(children[q], int32(i))
+		}
+		if waits[i] = int32(len(t.Parents)); waits[i] == 0 {
+			ready[t.Job] = append(ready[t.Job], int32(i))
+		}
+	}
+	longest := func(a, b int32) int {
+		return cmp.Or(cmp.Compare(s.p.Tasks[b].Run, s.p.Tasks[a].Run), cmp.Compare(a, b))
+	}
+	for j := range ready {
+		// One sweep after the other: what becomes ready in a sweep waits for the next, so that sorting costs n log n.
+		for sweep := ready[j]; len(sweep) > 0; {
+			slices.SortFunc(sweep, longest)
+			s.tasks[j] = append(s.tasks[j], sweep...)
+			var next []int32
+			for _, t := range sweep {
+				for _, c := range children[t] {
+					if waits[c]--; waits[c] == 0 {
+						next = append(next, c)
+					}
+				}
+			}
+			sweep = next
+		}
+	}
+}
+
+// from is when the parents of t have ended, as they are placed.
+func (s *solver) from(i int32) unit.Time {
+	t := &s.p.Tasks[i]
+	at := max(s.p.Now, s.p.Jobs[t.Job].Release, t.After)
+	for _, q := range t.Parents {
+		at = max(at, s.start[q].Add(s.p.Tasks[q].Run))
+	}
+	return at
+}
+
+// put places a task at the earliest instant.
+func (s *solver) put(i int32) unit.Time {
+	t := &s.p.Tasks[i]
+	at := s.profile.earliest(t.Need, t.Run, s.from(i))
+	s.start[i] = at
+	end := at.Add(t.Run)
+	s.profile.add(at, end, t.Need, +1)
+	s.steps++
+	s.left--
+	return end
+}
+
+func (s *solver) take(i int32) {
+	t := &s.p.Tasks[i]
+	s.profile.add(s.start[i], s.start[i].Add(t.Run), t.Need, -1)
+}
+
+// place places the tasks of a job, one after the other, each at its earliest instant.
+func (s *solver) place(j int32) {
+	end := max(s.p.Now, s.p.Jobs[j].Floor)
+	for _, t := range s.tasks[j] {
+		end = max(end, s.put(t))
+	}
+	s.count(j, end)
+}
+
+func (s *solver) count(j int32, end unit.Time) {
+	s.placed[j], s.end[j] = true, end
+	s.ends += end.Sub(s.p.Now)
+	if end > s.p.Jobs[j].Due {
+		s.late++
+	}
+}
+
+func (s *solver) uncount(j int32) {
+	s.placed[j] = false
+	s.ends -= s.end[j].Sub(s.p.Now)
+	if s.end[j] > s.p.Jobs[j].Due {
+		s.late--
+	}
+}
+
+// remove takes a placed job out.
+func (s *solver) remove(j int32) {
+	for _, t := range s.tasks[j] {
+		s.take(t)
+	}
+	s.uncount(j)
+}
+
+// better reports whether so many late jobs and such ends beat the best solution.
+func (s *solver) better(late int, ends time.Duration) bool {
+	return late < s.best.Late || late == s.best.Late && ends < s.sum
+}
+
+// keep takes the present schedule, with all jobs placed, if it is the best so far.
+func (s *solver) keep() bool {
+	if !s.better(s.late, s.ends) {
+		return false
+	}
+	s.best.Late, s.sum, s.best.Ends = s.late, s.ends, s.ends.Seconds()
+	s.best.Start = append(s.best.Start[:0], s.start...)
+	s.best.End = append(s.best.End[:0], s.end...)
+	return true
+}
+
+// restore makes the best solution the present schedule.
+func (s *solver) restore() {
+	s.clear()
+	copy(s.start, s.best.Start)
+	for i := range s.p.Tasks {
+		t := &s.p.Tasks[i]
+		s.profile.add(s.start[i], s.start[i].Add(t.Run), t.Need, +1)
+	}
+	for j := range s.p.Jobs {
+		s.count(int32(j), s.best.End[j])
+	}
+}
+
+// settled reports whether the bounds say that nothing is better than the best solution.
+func (s *solver) settled() bool { return s.best.Late <= s.bound && s.sum <= s.least }
+
+// lists makes the first solutions: jobs in the order of their deadlines (EDF), of their laxity, of their normalized laxity (RM-DCWF's comparator),
+// of their length; and each of these once more with the jobs that came out late behind all others.
+func (s *solver) lists() {
+	jobs := make([]int32, len(s.p.Jobs))
+	laxity := func(j int32) time.Duration { return s.p.Jobs[j].Due.Sub(s.shapes[j].earliest) }
+	due := func(a, b int32) int { return cmp.Compare(s.p.Jobs[a].Due, s.p.Jobs[b].Due) }
+	for _, less := range []func(a, b int32) int{
+		due,
+		func(a, b int32) int { return cmp.Or(cmp.Compare(laxity(a), laxity(b)), due(a, b)) },
+		func(a, b int32) int {
+			return cmp.Or(cmp.Compare(float64(laxity(a))/float64(s.shapes[a].length+1), float64(laxity(b))/float64(s.shapes[b].length+1)), due(a, b))
+		},
+		func(a, b int32) int { return cmp.Or(cmp.Compare(s.shapes[a].length, s.shapes[b].length), due(a, b)) },
+	} {
+		for j := range jobs {
+			jobs[j] = int32(j)
+		}
+		slices.SortStableFunc(jobs, less)
+		for round := 0; ; round++ {
+			s.clear()
+			for _, j := range jobs {
+				s.place(j)
+			}
+			if s.keep() && s.settled() || s.late == 0 || round == 2 {
+				break
+			}
+			isLate := func(j int32) int {
+				if s.end[j] > s.p.Jobs[j].Due {
+					return 1
+				}
+				return 0
+			}
+			slices.SortStableFunc(jobs, func(a, b int32) int { return cmp.Compare(isLate(a), isLate(b)) })
+		}
+		if s.settled() {
+			return
+		}
+	}
+}
