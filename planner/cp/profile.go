@@ -7,8 +7,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// profile is the usage of the summed resource over time. Package timeline has one for millions of breakpoints and for the life of a run; here
-// some thousand intervals are put in and taken out again at once, for which a sorted slice is several times as fast.
+// profile is the usage of the summed resource over time. Package timeline has one for hundreds of thousands of breakpoints, which are pruned; here
+// a few thousand intervals are put in and taken out again all the time, for which a sorted slice is faster.
 type profile struct {
 	capacity unit.Vector
 	steps    []step // by time; the first is before everything

@@ -82,7 +82,7 @@ func number(s string) float64 {
 
 // Table lists all policies, family by family.
 func Table() []Row {
-	return slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed())
+	return slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed(), solved())
 }
 
 // Parse makes the policy that spec names: "heft", or with parameters "gbf:pick=first". A word alone, as in "gbf:first", is the value of the

@@ -52,7 +52,11 @@ func (d Drop) Retain(c *planner.Cycle) error {
 // followed in its order: on each node the tasks planned first have the first claim on what is free, start as soon as they can, before
 // their planned start too, and what they claim is not given to later ones (Ilyushkin and Epema 2018, section on plan-based policies:
 // a processor looks only at its next planned task).
-type Float struct{ Requeue Requeuer }
+type Float struct {
+	Requeue Requeuer
+	// Outdated, if set, says instead when the plan is forgotten.
+	Outdated func(c *planner.Cycle) bool
+}
 
 // Retain implements planner.Retainer.
 func (f Float) Retain(c *planner.Cycle) error {
@@ -92,7 +96,15 @@ func (f Float) Retain(c *planner.Cycle) error {
 }
 
 func (f Float) outdated(c *planner.Cycle) bool {
-	if len(c.News.Arrived) > 0 || c.News.Changed {
+	if f.Outdated != nil {
+		return f.Outdated(c)
+	}
+	return len(c.News.Arrived) > 0 || Broken(c)
+}
+
+// Broken reports whether a node has changed or a task wants a place that no plan gives it: it has to be repeated, or has come to be eligible.
+func Broken(c *planner.Cycle) bool {
+	if c.News.Changed {
 		return true
 	}
 	for _, t := range c.News.Ready {

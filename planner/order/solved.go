@@ -1,0 +1,307 @@
+package order
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/cp"
+	"gantry/planner/retain"
+	"gantry/planner/unit"
+)
+
+// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution of the model of package cp,
+// as few workflows as possible being late. Nodes are summed up for that; an allocator that places the tasks in this order where they finish first
+// matches them with nodes, and starts none later than the solution does where nodes are alike (what was placed before only frees slots from then
+// on). Copies of files are left to it, and a task is modelled by its mean runtime over the nodes.
+//
+// The model is solved anew when a workflow may start, a node changes or a task wants a place that has none; and when a task is so late that a
+// workflow which was to meet its deadline would miss it, once for each workflow between two of the former.
+type Solved struct {
+	Steps int // search steps of one solution
+	Most  int // tasks of one model; what has more is refused
+
+	wanted  bool
+	err     error
+	order   []planner.TaskID
+	next    int
+	index   []int32        // by task: place in the model, from 1 on; 0: not there
+	ends    []unit.Time    // by workflow: as the last solution has it; 0: none has it
+	retried []bool         // by workflow: solved anew because it was endangered
+	speeds  []speedOfNodes // of nodes that are there
+}
+
+type speedOfNodes struct {
+	node  planner.NodeID // one of them
+	count int
+}
+
+var _ planner.Queue = (*Solved)(nil)
+
+// Err returns why no model was made in the last round.
+func (q *Solved) Err() error { return q.err }
+
+// Add implements retain.Requeuer: whatever lost its place is in the next model.
+func (q *Solved) Add(*planner.Cycle, planner.TaskID) {}
+
+// Outdated reports whether the plan has to be made anew.
+func (q *Solved) Outdated(c *planner.Cycle) bool {
+	arrived := func(w planner.WorkflowID) bool { return c.Workflow(w).Release <= c.Now() }
+	q.wanted = slices.ContainsFunc(c.News.Arrived, arrived) || retain.Broken(c)
+	if q.wanted {
+		clear(q.retried)
+	} else {
+		q.wanted = len(c.News.Finished) > 0 && q.endangered(c)
+	}
+	return q.wanted
+}
+
+// endangered reports whether a planned task that should have started delays a workflow past its deadline.
+func (q *Solved) endangered(c *planner.Cycle) (found bool) {
+	for n := range c.Nodes() {
+		for seg := range c.Draft.Planned(planner.NodeID(n)) {
+			if seg.Start >= c.Now() {
+				break
+			}
+			w := c.Task(seg.Task).Workflow
+			due, end := c.Workflow(w).Due, q.ends[w]
+			if end <= due && end.Add(c.Now().Sub(seg.Start)) > due && !q.retried[w] {
+				q.retried[w], found = true, true
+			}
+		}
+	}
+	return found
+}
+
+// Update implements planner.Queue.
+func (q *Solved) Update(c *planner.Cycle) {
+	q.err = nil
+	if !q.wanted {
+		return
+	}
+	q.wanted, q.order, q.next = false, q.order[:0], 0
+	for len(q.ends) < c.Workflows() {
+		q.ends, q.retried = append(q.ends, 0), append(q.retried, false)
+	}
+	for len(q.index) < c.Tasks() {
+		q.index = append(q.index, 0)
+	}
+	q.solve(c)
+}
+
+// Next implements planner.Queue.
+func (q *Solved) Next(*planner.Cycle) (planner.TaskID, bool) {
+	if q.next == len(q.order) {
+		return planner.None, false
+	}
+	return q.order[q.next], true
+}
+
+// Take implements planner.Queue.
+func (q *Solved) Take(*planner.Cycle, planner.TaskID) { q.next++ }
+
+// Defer implements planner.Queue. The task comes back with the next model.
+func (q *Solved) Defer(*planner.Cycle, planner.TaskID) { q.next++ }
+
+func (q *Solved) solve(c *planner.Cycle) {
+	p, tasks, workflows := q.model(c)
+	for _, t := range tasks {
+		q.index[t] = 0
+	}
+	if len(tasks) > q.Most {
+		q.err = fmt.Errorf("the constraint model would have %d tasks of %d workflows, more than its bound of %d: raise it by the parameter tasks, or choose "+
+			"rm-dcwf, which has none", len(tasks), len(workflows), q.Most)
+		return
+	}
+	s := cp.Solve(p, cp.Options{Steps: q.Steps, Seed: 1})
+	order := make([]int32, len(tasks))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(s.Start[a], s.Start[b]), cmp.Compare(a, b)) })
+	for _, i := range order {
+		q.order = append(q.order, tasks[i])
+	}
+	for j, w := range workflows {
+		if q.ends[w] == 0 {
+			q.predict(c, w, s.End[j])
+		}
+		q.ends[w] = max(1, s.End[j])
+	}
+}
+
+// predict tells what is expected of a workflow when it is first planned.
+func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time) {
+	text := "no deadline"
+	if due := c.Workflow(w).Due; due < unit.Never {
+		text = fmt.Sprintf("the deadline is met with %v to spare", due.Sub(end).Round(time.Millisecond))
+		if end > due {
+			text = fmt.Sprintf("the deadline is missed by %v", end.Sub(due).Round(time.Millisecond))
+		}
+	}
+	c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: w, Task: planner.None, At: end, Text: text})
+}
+
+// model makes the problem of what has not started of the workflows whose earliest start has come.
+func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID, workflows []planner.WorkflowID) {
+	p = &cp.Problem{Now: c.Now()}
+	q.speeds = q.speeds[:0]
+	for n := range c.Nodes() {
+		if c.Capacity(planner.NodeID(n)) != (unit.Vector{}) {
+			q.add(c, planner.NodeID(n))
+		}
+	}
+	for _, w := range c.Present() {
+		flow := c.Workflow(w)
+		if flow.Release > c.Now() {
+			continue
+		}
+		job := cp.Job{Release: max(flow.Arrived, flow.Release), Due: flow.Due}
+		for _, t := range flow.Tasks {
+			if c.Phase(t).Ended() {
+				continue
+			}
+			if seg, ok := c.Draft.Of(t); ok && seg.Kind == planner.Active {
+				end := c.Draft.ActiveEnd(t)
+				p.Fixed = append(p.Fixed, cp.Stay{Hold: seg.Hold, End: end})
+				job.Floor = max(job.Floor, end)
+				continue
+			}
+			if x, ok := q.task(c, t); ok {
+				x.Job = int32(len(p.Jobs))
+				p.Tasks = append(p.Tasks, x)
+				tasks = append(tasks, t)
+				q.index[t] = int32(len(tasks))
+			}
+		}
+		p.Jobs = append(p.Jobs, job)
+		workflows = append(workflows, w)
+	}
+	summed(c, p)
+	return p, tasks, workflows
+}
+
+// add counts a node by its speed.
+func (q *Solved) add(c *planner.Cycle, n planner.NodeID) {
+	for i := range q.speeds {
+		if c.Nodes()[q.speeds[i].node].Speed == c.Nodes()[n].Speed {
+			q.speeds[i].count++
+			return
+		}
+	}
+	q.speeds = append(q.speeds, speedOfNodes{n, 1})
+}
+
+// task models a task; false if no node can hold it, or a parent of it is not modelled for that reason.
+func (q *Solved) task(c *planner.Cycle, t planner.TaskID) (x cp.Task, ok bool) {
+	task := c.Task(t)
+	if !slices.ContainsFunc(c.Nodes(), func(n planner.Node) bool { return task.Need.Fits(c.Capacity(n.ID)) }) {
+		return x, false
+	}
+	x = cp.Task{Need: task.Need, Run: q.run(c, task)}
+	for _, parent := range task.Parents {
+		if c.Phase(parent) == planner.Done {
+			continue
+		}
+		if seg, placed := c.Draft.Of(parent); placed && seg.Kind == planner.Active {
+			x.After = max(x.After, c.Draft.ActiveEnd(parent))
+		} else if i := q.index[parent]; i > 0 {
+			x.Parents = append(x.Parents, i-1)
+		} else {
+			return x, false
+		}
+	}
+	return x, true
+}
+
+// run is the mean runtime over the nodes.
+func (q *Solved) run(c *planner.Cycle, t *planner.Task) time.Duration {
+	if !c.BySpeed(t) {
+		sum := time.Duration(0)
+		for n := range c.Nodes() {
+			sum += c.Est.Run(t, &c.Nodes()[n]).Run
+		}
+		return max(1, sum/time.Duration(len(c.Nodes())))
+	}
+	sum, nodes := 0.0, 0
+	for _, s := range q.speeds {
+		run := c.Est.Run(t, &c.Nodes()[s.node]).Run
+		if len(q.speeds) == 1 {
+			return max(1, run)
+		}
+		sum += float64(run) * float64(s.count)
+		nodes += s.count
+	}
+	return max(1, time.Duration(sum/float64(max(1, nodes))))
+}
+
+// summed gives the model one resource for all nodes. Where tasks have one need, or needs that fit side by side on every node as often as each fits
+// alone (such as those of map and of reduce tasks with slots of their own), capacity is counted in slots, which no task straddles; else amounts are
+// added up.
+func summed(c *planner.Cycle, p *cp.Problem) {
+	var needs []unit.Vector
+	kind := func(v unit.Vector) int {
+		k := slices.Index(needs, v)
+		if k < 0 && len(needs) <= int(unit.Dims) {
+			k = len(needs)
+			needs = append(needs, v)
+		}
+		return k
+	}
+	for i := range p.Tasks {
+		kind(p.Tasks[i].Need)
+	}
+	for i := range p.Fixed {
+		kind(p.Fixed[i].Hold)
+	}
+	slots, ok := slotsOf(c, needs)
+	if !ok {
+		for n := range c.Nodes() {
+			p.Capacity = p.Capacity.Add(c.Capacity(planner.NodeID(n)))
+		}
+		return
+	}
+	p.Capacity = slots
+	one := func(v *unit.Vector) {
+		k := kind(*v)
+		*v = unit.Vector{}
+		v[k] = 1
+	}
+	for i := range p.Tasks {
+		one(&p.Tasks[i].Need)
+	}
+	for i := range p.Fixed {
+		one(&p.Fixed[i].Hold)
+	}
+}
+
+// slotsOf returns how many tasks of each need all nodes hold at once; false if the needs are in each other's way.
+func slotsOf(c *planner.Cycle, needs []unit.Vector) (slots unit.Vector, ok bool) {
+	if len(needs) > int(unit.Dims) {
+		return slots, false
+	}
+	for n := range c.Nodes() {
+		capacity := c.Capacity(planner.NodeID(n))
+		all := unit.Vector{}
+		for k, need := range needs {
+			count := int64(1 << 30)
+			for d := range need {
+				if need[d] > 0 && capacity[d] != unit.Unlimited {
+					count = min(count, capacity[d]/need[d])
+				}
+			}
+			for d := range need {
+				if capacity[d] != unit.Unlimited {
+					all[d] += count * need[d]
+				}
+			}
+			slots[k] += count
+		}
+		if len(needs) > 1 && !all.Fits(capacity) {
+			return slots, false
+		}
+	}
+	return slots, true
+}
