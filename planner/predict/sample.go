@@ -1,0 +1,48 @@
+package predict
+
+import (
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// Sample is an attempt that ended well: what was known of it beforehand, and what was measured.
+type Sample struct {
+	Kind     string // transformation: models are per kind
+	Features Features
+	Declared time.Duration // by the trace, on that node; 0: not known
+	Ran      time.Duration // the program alone, suspensions not counted
+	Peak     unit.Bytes    // of memory; 0: not known
+}
+
+// Features is what models see of a task and the node it is to run on.
+type Features struct {
+	Input  unit.Bytes // sum of the sizes of its inputs, as they were known when the workflow arrived
+	CPU    int64      // millicores
+	Memory unit.Bytes // that it may use
+	Speed  float64    // of the node; 1 is the reference
+	Load   int        // attempts of the run that were under way on all nodes when it was ordered
+}
+
+// FeatureNames has the names of the features that models are trained on, in order.
+func FeatureNames() []string {
+	return []string{"input_bytes", "millicores", "memory_bytes", "1/speed", "load"}
+}
+
+const featureCount = 5
+
+func (f *Features) vector() [featureCount]float64 {
+	return [...]float64{float64(f.Input), float64(f.CPU), float64(f.Memory), 1 / normal(f.Speed), float64(f.Load)}
+}
+
+// forMemory leaves out what the memory of a task does not depend on.
+func (f Features) forMemory() Features {
+	f.Speed, f.Load = 1, 0
+	return f
+}
+
+// work is a runtime as models see it: in seconds at speed 1.
+func (s *Sample) work() float64 { return s.Ran.Seconds() * normal(s.Features.Speed) }
+
+// declaredWork is the same of what was declared.
+func (s *Sample) declaredWork() float64 { return s.Declared.Seconds() * normal(s.Features.Speed) }

@@ -1,0 +1,185 @@
+package predict
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// remaining is the mean of what is left of runs predicted to last so long after they have lasted ran: over the residuals that say that a run
+// lasts longer than that; if there is none, an eighth of what it has lasted (see Overrun).
+func (r *Regression) remaining(predicted, ran float64) float64 {
+	n := len(r.Ratios)
+	if r.above == nil {
+		r.above = make([]float64, n+1)
+		for i := n - 1; i >= 0; i-- {
+			r.above[i] = r.above[i+1] + r.Ratios[i]
+		}
+	}
+	i, _ := slices.BinarySearch(r.Ratios, math.Nextafter(ran/predicted, math.Inf(1)))
+	if i == n {
+		return max(predicted-ran, ran/8)
+	}
+	return max(predicted*r.above[i]/float64(n-i)-ran, ran/8)
+}
+
+// PeakMemory returns what a task of that kind is predicted to need of memory: the upper end of the interval of 90 %. It is false if the model
+// does not know.
+func (m *Model) PeakMemory(kind string, f *Features) (unit.Bytes, bool) {
+	k := m.Kinds[kind]
+	if k == nil || k.Memory == nil {
+		return 0, false
+	}
+	of := f.forMemory()
+	_, high := k.Memory.Interval(&of, Coverage)
+	return unit.Bytes(math.Ceil(high)), true
+}
+
+// Trained believes a model that was trained on earlier runs. Kinds that the model does not know, or of which it found what is declared to be
+// the best prediction, and tasks whose workload gives a runtime per node, are believed as declared.
+//
+// The load that a prediction rests on is that of the moment: the attempts under way on all nodes. Ranks rest on no load.
+type Trained struct {
+	Declared *Declared // also has the time that starting a container takes
+	Model    *Model
+
+	kinds []*KindModel // by kind of the run
+	tasks [][]traits   // pages by task
+	same  map[traits]int32
+	load  int
+	cache map[question]answer
+}
+
+// traits are the features of a task that do not depend on where and when it runs.
+type traits struct {
+	input  unit.Bytes
+	cpu    int64
+	memory int64
+	kind   planner.KindID
+	id     int32 // of equal traits, from 1 on; 0: not known
+}
+
+// question is what an answer can be used again for.
+type question struct {
+	traits int32
+	load   int32
+	speed  float64
+}
+
+type answer struct{ run, spread time.Duration }
+
+// maxAnswers bounds the memory of answers.
+const maxAnswers = 1 << 16
+
+var (
+	_ planner.Ranker   = (*Trained)(nil)
+	_ planner.Observer = (*Trained)(nil)
+)
+
+// Name says which kind has that name.
+func (t *Trained) Name(k planner.KindID, name string) {
+	for int(k) >= len(t.kinds) {
+		t.kinds = append(t.kinds, nil)
+	}
+	t.kinds[k] = t.Model.Kinds[name]
+}
+
+// Observe implements planner.Observer.
+func (t *Trained) Observe(v planner.View, e planner.Event) {
+	t.load = v.UnderWayCount()
+	a, ok := e.Body.(*planner.WorkflowArrived)
+	if !ok {
+		return
+	}
+	for i := range a.Tasks {
+		task := &a.Tasks[i]
+		for int(task.ID) >= len(t.tasks)*pageSize {
+			t.tasks = append(t.tasks, make([]traits, pageSize))
+		}
+		x := traits{cpu: task.Need[unit.CPU], memory: task.Need[unit.Memory], kind: task.Kind}
+		for _, f := range task.Inputs {
+			x.input += v.File(f).Size
+		}
+		if t.same == nil {
+			t.same = map[traits]int32{}
+		}
+		id, known := t.same[x]
+		if !known {
+			id = int32(len(t.same) + 1)
+			t.same[x] = id
+		}
+		x.id = id
+		t.tasks[task.ID/pageSize][task.ID%pageSize] = x
+	}
+}
+
+// regression returns what predicts a task; nil if it is believed as declared.
+func (t *Trained) regression(task *planner.Task) (*KindModel, *traits) {
+	if int(task.ID) >= len(t.tasks)*pageSize || int(task.Kind) >= len(t.kinds) || t.kinds[task.Kind] == nil {
+		return nil, nil
+	}
+	x := &t.tasks[task.ID/pageSize][task.ID%pageSize]
+	if x.id == 0 || t.kinds[task.Kind].Runtime == nil || !t.Declared.BySpeed(task) {
+		return nil, nil
+	}
+	return t.kinds[task.Kind], x
+}
+
+func (t *Trained) ask(k *KindModel, x *traits, speed float64, load int) answer {
+	q := question{x.id, int32(load), speed}
+	a, ok := t.cache[q]
+	if !ok {
+		f := Features{Input: x.input, CPU: x.cpu, Memory: unit.Bytes(x.memory), Speed: speed, Load: load}
+		seconds := k.Runtime.Predict(&f) / normal(speed)
+		a = answer{saturated(seconds), saturated(seconds * k.Runtime.deviation())}
+		if t.cache == nil || len(t.cache) >= maxAnswers {
+			t.cache = map[question]answer{}
+		}
+		t.cache[q] = a
+	}
+	return a
+}
+
+// saturated is a time in seconds as a duration.
+func saturated(seconds float64) time.Duration {
+	if ns := seconds * 1e9; ns < math.MaxInt64/4 {
+		return time.Duration(math.Round(ns))
+	}
+	return math.MaxInt64 / 4
+}
+
+// Run implements planner.Estimator.
+func (t *Trained) Run(task *planner.Task, n *planner.Node) planner.Estimate {
+	k, x := t.regression(task)
+	if k == nil {
+		return t.Declared.Run(task, n)
+	}
+	a := t.ask(k, x, n.Speed, t.load)
+	return planner.Estimate{Run: a.run + t.Declared.Startup, Spread: a.spread, Samples: int32(k.Samples), Source: planner.SourceTrained}
+}
+
+// Remaining implements planner.Estimator: what is left in the mean of the runs that last longer than this one has, by the residuals of the
+// model.
+func (t *Trained) Remaining(task *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
+	k, x := t.regression(task)
+	if k == nil {
+		return t.Declared.Remaining(task, n, ran)
+	}
+	run := t.ask(k, x, n.Speed, t.load).run
+	return max(saturated(k.Runtime.remaining(run.Seconds(), ran.Seconds())), time.Millisecond)
+}
+
+// Unscaled implements planner.Ranker.
+func (t *Trained) Unscaled(task *planner.Task, n *planner.Node) (time.Duration, float64) {
+	k, x := t.regression(task)
+	if k == nil {
+		return t.Declared.Unscaled(task, n)
+	}
+	return t.ask(k, x, n.Speed, 0).run + t.Declared.Startup, 1
+}
+
+// BySpeed implements planner.Ranker.
+func (t *Trained) BySpeed(task *planner.Task) bool { return t.Declared.BySpeed(task) }
