@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ type Admitter struct {
 	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the task was declared,
 	// and concerns what is emulated or simulated: programs run as long as they do.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
+	// Memory, if set, may say how much memory a task of that kind, with that need and so much input, may hold, instead of its trace.
+	Memory func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool)
 	// Named is told the name of every kind when it first appears; nil if nobody wants to know.
 	Named func(k planner.KindID, name string)
 
@@ -179,6 +182,7 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	a.declare(adm)
 	if a.Actual != nil {
 		for i := range specs {
+			specs[i].Declared = specs[i].Run
 			specs[i].Run, specs[i].RunOn = a.Truth(arrived.Tasks[i].ID, specs[i].Run, specs[i].RunOn)
 		}
 	}
@@ -230,14 +234,18 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		produced := f.Producer >= 0 && !inPlace[i]
 		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Files)), Name: name, Sized: f.Sized, Produced: produced,
 			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size)}
+		size := f.Size
 		if !produced && sub.Inputs != "" {
 			spec.External = path.Join(sub.Inputs, name)
+			if real, ok := realSize(f, spec.External); ok {
+				size, spec.Size, spec.Sized = real, unit.Bytes(real), true
+			}
 		}
 		if r != nil {
 			a.blocks = append(a.blocks, int32(len(adm.Files)))
 		}
 		if r != nil && f.Producer < 0 {
-			blocks, err := a.split(sub, *spec, f.Size, r)
+			blocks, err := a.split(sub, *spec, size, r)
 			if err != nil {
 				return err
 			}
@@ -350,7 +358,39 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 		}
 	}
 	a.share(&need)
+	if a.Memory != nil {
+		if m, ok := a.Memory(t.Kind, need, a.inputSize(sub, t)); ok {
+			need[unit.Memory] = min(max(int64(m), MinMemory), largest.Capacity[unit.Memory])
+		}
+	}
 	return need, touched, nil
+}
+
+// inputSize is the sum of the sizes of what a task reads.
+func (a *Admitter) inputSize(sub *Submission, t *trace.Task) (sum unit.Bytes) {
+	for _, i := range t.Inputs {
+		f := &sub.Workflow.Files[i]
+		size := a.scaledSize(f.Size)
+		if name, err := a.fileName(sub, f.Name); err == nil && f.Producer < 0 && sub.Inputs != "" {
+			if real, ok := realSize(f, path.Join(sub.Inputs, name)); ok {
+				size = unit.Bytes(real)
+			}
+		}
+		sum += size
+	}
+	return sum
+}
+
+// realSize returns the size of a file from outside whose trace does not tell it.
+func realSize(f *trace.File, external string) (size int64, ok bool) {
+	if f.Sized && !f.Imputed {
+		return 0, false
+	}
+	st, err := os.Stat(external)
+	if err != nil {
+		return 0, false
+	}
+	return st.Size(), true
 }
 
 // Check tells whether a submission can be admitted, and changes nothing.

@@ -120,6 +120,7 @@ type TaskSpec struct {
 	Cores     int64           // threads of the emulator
 	AvgCPU    float64         // percent of one core; 0: not known, taken as 100 per core
 	Memory    unit.Bytes      // what the emulator touches; 0: nothing
+	Declared  time.Duration   // what the trace says of a node of speed 1, time scale applied; 0: as Run
 	Run       time.Duration   // true runtime on a node of speed 1, time scale applied
 	RunOn     []time.Duration // true runtime by node, where the workload gives a cost matrix; else nil
 }

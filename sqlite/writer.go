@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 	}{
 		{&w.events, "INSERT", "events", "run, seq, at_ns, kind, body, v"},
 		{&w.workflows, "INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, definition"},
-		{&w.tasks, "INSERT", "tasks", "run, task, workflow, name, kind, stage, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, imputed"},
+		{&w.tasks, "INSERT", "tasks", "run, task, workflow, name, kind, stage, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, imputed, input_bytes"},
 		{&w.edges, "INSERT", "edges", "run, child, parent"},
 		{&w.files, "INSERT", "files", "run, file, workflow, name, size_bytes, producer"},
 		{&w.replicas, "INSERT", "replicas", "run, file, node, replica"},
@@ -321,7 +322,7 @@ func (w *writer) arrived(a *executor.Admission, definition []byte) error {
 	}
 	for i := range a.Arrived.Tasks {
 		t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
-		run, imputed := int64(spec.Run), trace.Fields(0)
+		run, imputed := int64(cmp.Or(spec.Declared, spec.Run)), trace.Fields(0)
 		runKnown := run != 0
 		if i < len(from.Tasks) {
 			imputed = from.Tasks[i].Imputed
@@ -329,7 +330,7 @@ func (w *writer) arrived(a *executor.Admission, definition []byte) error {
 		}
 		w.inFlow, w.tries, w.waits = put(w.inFlow, t.ID, flow.ID), put(w.tries, t.ID, 0), put(w.waits, t.ID, planner.Reason{})
 		if err := w.tasks.add(w.run, int64(t.ID), int64(flow.ID), spec.Name, spec.Kind, int64(t.Stage), t.Need[unit.CPU], t.Need[unit.Memory],
-			t.Need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0), known(run, runKnown), fieldNames(imputed)); err != nil {
+			t.Need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0), known(run, runKnown), fieldNames(imputed), inputBytes(a, t)); err != nil {
 			return err
 		}
 		for _, p := range t.Parents {
@@ -354,6 +355,16 @@ func (w *writer) arrived(a *executor.Admission, definition []byte) error {
 		}
 	}
 	return nil
+}
+
+// inputBytes is what a task reads, as the planner knows it.
+func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {
+	for _, f := range t.Inputs {
+		if k := int(f - a.Arrived.Files[0].ID); k < len(a.Arrived.Files) {
+			sum += int64(a.Arrived.Files[k].Size)
+		}
+	}
+	return sum
 }
 
 func (w *writer) apply(ev *planner.Event) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/sqlite"
 )
 
 // estimateFlags say what policies believe; run and simulate share them.
@@ -20,7 +23,10 @@ func estimateFlags(usual string) []cli.Flag {
 		&cli.StringFlag{Name: "estimator", DefaultText: usual, Usage: "what policies believe of runtimes, `NAME`: declared (the trace), " +
 			"history[:N] (the mean of up to N runs of the same task type that the log measured in earlier runs on the same runtime and scales, and " +
 			"of those of this run; declared where there are none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
-			"tasks; M is 1000), oracle (simulate only: the truth)"},
+			"tasks; M is 1000), trained[:MODEL[@VERSION]] (a model of the log that gantry predict trained, the latest one; declared for task types that it " +
+			"does not know), oracle (simulate only: the truth)"},
+		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: tasks may hold the upper end of the 90 % interval of memory that the model " +
+			"predicts for them, instead of what the trace says; out of memory is tried again with twice as much"},
 		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, static:F, random1:F (a factor for each " +
 			"workflow), random2:F (seconds at random, scaled by --time-scale), or uniform:U: estimates stay, and what happens varies; without " +
 			"--estimator they apply to all estimates"},
@@ -32,7 +38,8 @@ const usualWindow = 1000
 // estimatorKind is a parsed --estimator.
 type estimatorKind struct {
 	name   string
-	window int // of history and corrected
+	window int    // of history and corrected
+	model  string // of trained: NAME@VERSION, NAME, or "" for the latest
 }
 
 func parseEstimator(text string) (estimatorKind, error) {
@@ -52,8 +59,12 @@ func parseEstimator(text string) (estimatorKind, error) {
 			return e, fmt.Errorf("--estimator %s: give a whole number above 0, as in %s:%d", text, name, usualWindow)
 		}
 		e.window = n
+	case "trained":
+		if e.model = value; has && value == "" {
+			return e, fmt.Errorf("--estimator %s: name a model after the colon (gantry predict ls lists them), or leave it out for the latest", text)
+		}
 	default:
-		return e, fmt.Errorf("--estimator %s: it is declared, history, corrected or oracle", text)
+		return e, fmt.Errorf("--estimator %s: it is declared, history, corrected, trained or oracle", text)
 	}
 	return e, nil
 }
@@ -79,6 +90,9 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	}
 	if e.name == "oracle" && s.Runtime != "sim" {
 		return failf(exitUsage, "--estimator oracle: only a simulation knows the truth; declared believes the trace")
+	}
+	if s.PredictMemory = c.Bool("predict-memory"); s.PredictMemory && e.name != "trained" {
+		return failf(exitUsage, "--predict-memory needs a model: say --estimator trained too")
 	}
 	return nil
 }
@@ -118,6 +132,13 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 		s.history, s.window = &predict.History{Declared: declared}, kind.window
 		adm.Named = s.history.Name
 		return s.history, nil
+	case "trained":
+		if s.trained, err = s.findModel(kind.model); err != nil {
+			return nil, err
+		}
+		t := &predict.Trained{Declared: declared, Model: s.trained.Model}
+		adm.Named, adm.Memory = t.Name, s.memory()
+		return t, nil
 	case "corrected":
 		return predict.NewCorrected(declared, kind.window), nil
 	case "oracle":
@@ -128,6 +149,39 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 		}
 	}
 	return declared, nil
+}
+
+// findModel reads a model of the log, and notes its version in the settings: a resumed run goes on with the same one.
+func (s *session) findModel(name string) (*sqlite.TrainedModel, error) {
+	db := s.db
+	if db == nil {
+		var err error
+		if db, err = readLog(s.out); err != nil {
+			return nil, fmt.Errorf("--estimator trained: %w", err)
+		}
+		defer db.Close()
+	}
+	m, err := db.FindModel(s.out.Context, name)
+	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
+		return nil, failf(exitInput, "--estimator trained: %w", err)
+	} else if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	s.set.Estimator = "trained:" + m.Reference()
+	if m.TimeScale != s.set.TimeScale || m.SizeScale != s.set.SizeScale {
+		s.view.warn("model %s was trained at time scale %g and size scale %g: its predictions are of those", m.Reference(), m.TimeScale, m.SizeScale)
+	}
+	return m, nil
+}
+
+// memory is what the model says that tasks may hold; nil if nobody wants to know.
+func (s *session) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bool) {
+	if !s.set.PredictMemory || s.trained == nil {
+		return nil
+	}
+	return func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool) {
+		return s.trained.Model.PeakMemory(kind, &predict.Features{Input: input, CPU: need[unit.CPU], Memory: unit.Bytes(need[unit.Memory])})
+	}
 }
 
 // recall tells the history what earlier runs measured, before this one begins or goes on.

@@ -54,6 +54,7 @@ type session struct {
 	measured func(l *executor.Launch) (sim.Measured, bool) // of a replay
 	history  *predict.History                              // nil: estimates come from elsewhere
 	window   int                                           // of the history: measurements of each kind
+	trained  *sqlite.TrainedModel                          // nil: estimates come from elsewhere
 }
 
 func (s *session) close() {
@@ -124,7 +125,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 
 func (s *session) admitter() *executor.Admitter {
 	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale, Image: s.set.Image, Emulate: s.set.Emulate,
-		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: trace.DefaultPreempt()}
+		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: trace.DefaultPreempt(), Memory: s.memory()}
 }
 
 // check says what cannot run here before anything runs, and whether any task is emulated.

@@ -157,5 +157,6 @@ func commands() []*cli.Command {
 		experimentCommand(),
 		reportCommand(),
 		compareCommand(),
+		predictCommand(),
 	}
 }

@@ -38,8 +38,10 @@ type settings struct {
 	Starts    int           `json:"starts,omitempty"`
 	Retries   []string      `json:"retries,omitempty"`
 	Errors    string        `json:"errors,omitempty"`    // error model; "" is none
-	Estimator string        `json:"estimator,omitempty"` // "" is declared
-	Count     int           `json:"count,omitempty"`     // of the workflows, the first to arrive; 0: all
+	Estimator string        `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
+	// PredictMemory lets the trained model say what tasks may hold.
+	PredictMemory bool `json:"predict_memory,omitempty"`
+	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
 	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it leaves out of metrics.
 	Repetition int            `json:"repetition,omitempty"`
 	WarmUp     int            `json:"warm_up,omitempty"`

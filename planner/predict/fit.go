@@ -154,9 +154,10 @@ func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
 		}
 		f.by[method] = r
 	}
+	first := true
 	for _, method := range Methods() { // the simpler of equals
-		if e, ok := f.errors[method]; ok && e < f.errors[f.best] {
-			f.best = method
+		if e, ok := f.errors[method]; ok && (first || e < f.errors[f.best]) {
+			f.best, first = method, false
 		}
 	}
 	return f

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/planner/predict"
+	"gantry/sqlite"
+)
+
+func predictCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "predict",
+		Usage:     "train models of runtimes and memory on what earlier runs measured",
+		ArgsUsage: "[train | ls | show [MODEL]]",
+		Description: `Trains a model on the runs in the log, tells how well it predicts the latest of them when it is trained on the
+others only, and keeps it in the log, trained on all, as the next version of its name. For every type of task
+it tries the history (median), ridge regression and a multilayer perceptron with two hidden layers beside what
+is declared, and by default picks the one with the smallest cross-validated error. They see the size of the
+inputs, cores, memory, the speed of the node, and how many tasks were under way.
+
+   gantry predict                                 train, evaluate and keep
+   gantry predict --held-out 3                    evaluate on the three latest runs
+   gantry predict --log other/gantry.sqlite       learn from the runs of another log, too
+   gantry predict ls                              the models of the log
+   gantry predict show [MODEL[@VERSION]]          what a model was trained on, and how well it did
+   gantry run --estimator trained montage.dax     plan with the latest model
+
+Only runs on one kind of runtime and at one time and size scale go together: those of the latest run, unless
+flags say otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is how many of the
+measurements lay in the interval that was to have nine of ten.
+
+Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, nothing to learn from, 4 the log
+cannot be read or written.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
+			&cli.StringFlag{Name: "method", Value: string(predict.Auto), Usage: "auto (the best for each type of task), history, ridge or mlp"},
+			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs; a fifth of the runs without it"},
+			&cli.StringSliceFlag{Name: "log", Usage: "learn from the runs of this log `FILE`, too"},
+			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on docker, sim or null; those of the latest run without it"},
+			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "of each type of task take only the `N` latest measurements"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the training of the perceptron"},
+			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate only"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		},
+		Action: func(c *cli.Context) error {
+			switch verb := c.Args().First(); {
+			case verb == "" || verb == "train" && c.NArg() == 1:
+				return trainModel(c)
+			case verb == "ls" && c.NArg() == 1:
+				return listModels(c)
+			case verb == "show" && c.NArg() <= 2:
+				return showModel(c, c.Args().Get(1))
+			}
+			return failf(exitUsage, "gantry predict %s: it is train, ls, or show and one model", strings.Join(c.Args().Slice(), " "))
+		},
+	}
+}
+
+func trainModel(c *cli.Context) error {
+	method, err := predict.ParseMethod(c.String("method"))
+	if err == nil && method == predict.ByDeclared {
+		err = errors.New("what is declared needs no training: say --estimator declared")
+	}
+	name := c.String("model")
+	switch {
+	case err != nil:
+		return failf(exitUsage, "--method: %w", err)
+	case name != executor.EscapeName(name):
+		return failf(exitUsage, "--model %s: letters, digits, _, - and . only", name)
+	case c.Int("held-out") < 0 || c.Int("latest") < 1:
+		return failf(exitUsage, "--held-out cannot be negative, and --latest is at least 1")
+	case !slices.Contains([]string{"", "docker", "sim", "null"}, c.String("runtime")):
+		return failf(exitUsage, "--runtime %s: it is docker, sim or null", c.String("runtime"))
+	}
+	runs, err := trainingRuns(c)
+	if err != nil {
+		return err
+	}
+	held := c.Int("held-out")
+	if !c.IsSet("held-out") && len(runs) > 1 {
+		held = max(1, len(runs)/5)
+	}
+	if held >= len(runs) && held > 0 {
+		return failf(exitUsage, "--held-out %d: there are %d runs to learn from, and one at least has to be left to train on", held, len(runs))
+	}
+	split := len(runs) - held
+	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: version(), Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
+		SizeScale: runs[0].SizeScale, Seed: c.Uint64("seed"), Runs: []string{}, HeldOut: []string{}, Scores: []predict.Score{}}
+	for _, r := range runs {
+		m.Runs = append(m.Runs, r.Name)
+	}
+	m.HeldOut = append(m.HeldOut, m.Runs[split:]...)
+	if held > 0 {
+		m.Scores = predict.Fit(samplesOf(runs[:split], c.Int("latest")), m.Seed).Evaluate(samplesOf(runs[split:], 0))
+	}
+	all := samplesOf(runs, c.Int("latest"))
+	m.Samples, m.Model = len(all), predict.Fit(all, m.Seed).Model(method)
+	if !c.Bool("no-keep") {
+		db, err := sqlite.Open(filepath.Join(c.String("dir"), logName), sqlite.Durable)
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		defer db.Close()
+		if err := db.KeepModel(c.Context, m); err != nil {
+			return fail(exitHost, err)
+		}
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, m)
+		return nil
+	}
+	printModel(c, m)
+	if c.Bool("no-keep") {
+		fmt.Fprintln(c.App.Writer, "Not kept.")
+	} else {
+		fmt.Fprintf(c.App.Writer, "Kept as %s: gantry run --estimator trained:%s plans with it.\n", m.Reference(), name)
+	}
+	return nil
+}
+
+// trainingRuns reads what goes together of the logs: by time, on the runtime and at the scales of the latest run.
+func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
+	var all []sqlite.TrainingRun
+	for i, path := range append([]string{filepath.Join(c.String("dir"), logName)}, c.StringSlice("log")...) {
+		runs, err := readTraining(c.Context, path, c.String("runtime"))
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			for k := range runs {
+				runs[k].Name = path + ":" + runs[k].Name
+			}
+		}
+		all = append(all, runs...)
+	}
+	slices.SortStableFunc(all, func(a, b sqlite.TrainingRun) int { return a.Started.Compare(b.Started) })
+	unsized := 0
+	var kept []sqlite.TrainingRun
+	for i := len(all) - 1; i >= 0; i-- {
+		r := all[i]
+		unsized += r.Unsized
+		if len(r.Samples) == 0 {
+			continue
+		}
+		if len(kept) > 0 && (r.Runtime != kept[0].Runtime || r.TimeScale != kept[0].TimeScale || r.SizeScale != kept[0].SizeScale) {
+			continue
+		}
+		kept = append(kept, r)
+	}
+	slices.Reverse(kept)
+	if len(kept) == 0 {
+		why := ""
+		if unsized > 0 {
+			why = fmt.Sprintf(" (%d attempts are of a gantry that did not keep the sizes of inputs)", unsized)
+		}
+		return nil, failf(exitInput, "there is nothing to learn from: the log has no attempt that ended well%s", why)
+	}
+	return kept, nil
+}
+
+func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingRun, error) {
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, logError(err)
+	}
+	defer db.Close()
+	runs, err := db.Training(ctx, runtime)
+	return runs, logError(err)
+}
+
+// samplesOf joins the samples of runs, of each kind at most the latest so many; 0 is all.
+func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {
+	left := map[string]int{}
+	for _, r := range slices.Backward(runs) {
+		for _, s := range slices.Backward(r.Samples) {
+			if left[s.Kind]++; latest == 0 || left[s.Kind] <= latest {
+				out = append(out, s)
+			}
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func printModel(c *cli.Context, m *sqlite.TrainedModel) {
+	w := c.App.Writer
+	fmt.Fprintf(w, "Trained on %s of %s (%s, time scale %g, size scale %g)", plural(m.Samples, "attempt"), plural(len(m.Runs), "run"), m.Runtime, m.TimeScale, m.SizeScale)
+	if len(m.HeldOut) > 0 {
+		fmt.Fprintf(w, ";\nevaluated on the latest %d of them, trained on the others: %s", len(m.HeldOut), names(m.HeldOut))
+	} else {
+		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
+	}
+	fmt.Fprint(w, "\n\n")
+	t := newTable(w, "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half", "-memory error")
+	for _, s := range m.Scores {
+		t.row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining), tenths(s.Memory))
+	}
+	t.end()
+	if m.Model == nil {
+		return
+	}
+	t = newTable(w, "type", "-attempts", "runtime by", "cross-validated errors", "memory by")
+	for _, name := range m.Model.KindNames() {
+		k := m.Model.Kinds[name]
+		var errs []string
+		for _, method := range predict.Methods() {
+			if e, ok := k.Errors[method]; ok {
+				errs = append(errs, fmt.Sprintf("%s %.1f %%", method, e))
+			}
+		}
+		memory := string(k.MemoryPicked)
+		if memory == "" {
+			memory = "-"
+		}
+		t.row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), memory)
+	}
+	t.end()
+}
+
+func tenths(p *float64) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", *p)
+}
+
+func names(all []string) string {
+	const most = 5
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+func listModels(c *cli.Context) error {
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	models, err := db.Models(c.Context)
+	if err != nil {
+		return logError(err)
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, models)
+		return nil
+	}
+	t := newTable(c.App.Writer, "model", "method", "-runs", "-attempts", "runtime", "-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
+	for i := range models {
+		m := &models[i]
+		by := map[predict.Method]string{}
+		for _, s := range m.Scores {
+			by[s.By] = tenths(s.Runtime)
+		}
+		for _, k := range []predict.Method{m.Method, predict.ByDeclared, predict.MeanOf} {
+			if by[k] == "" {
+				by[k] = "-"
+			}
+		}
+		t.row(m.Reference(), string(m.Method), strconv.Itoa(len(m.Runs)), strconv.Itoa(m.Samples), m.Runtime, fmt.Sprint(m.TimeScale), strconv.Itoa(len(m.HeldOut)),
+			by[m.Method], by[predict.ByDeclared], by[predict.MeanOf], m.Created.Local().Format(time.DateTime))
+	}
+	t.end()
+	return nil
+}
+
+func showModel(c *cli.Context, name string) error {
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	m, err := db.FindModel(c.Context, name)
+	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
+		return fail(exitInput, err)
+	} else if err != nil {
+		return logError(err)
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, m)
+		return nil
+	}
+	fmt.Fprintf(c.App.Writer, "Model %s, method %s, seed %d, by gantry %s at %s\n", m.Reference(), m.Method, m.Seed, m.Gantry, m.Created.Local().Format(time.DateTime))
+	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), names(m.Runs))
+	printModel(c, m)
+	return nil
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// growing is a workflow whose tasks really take 1 s and 2 s for each MB that they read, on nodes of speed 1, by its costs; its trace says 10 s.
+func growing(t *testing.T, seed uint64) (dir string) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	var jobs, costs strings.Builder
+	for i := range 20 {
+		kb := 100 + r.IntN(10_000)
+		fmt.Fprintf(&jobs, `<job id="t%d" name="grow" runtime="10"><uses file="f%d" link="input" size="%d"/></job>`, i, i, kb*1000)
+		fmt.Fprintf(&costs, "t%d,n,%v\n", i, 1+float64(kb)/500)
+	}
+	jobs.WriteString(`<job id="e" name="even" runtime="10"/>`)
+	costs.WriteString("e,n,10\n")
+	return writeFiles(t, map[string]string{"g.dax": `<adag version="2.1" name="g">` + jobs.String() + `</adag>`, "costs.csv": "task,node,seconds\n" + costs.String(),
+		"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB}]\n", "w.yaml": "workflows: [{trace: g.dax, costs: costs.csv}]\n"})
+}
+
+type trained struct {
+	Name    string
+	Version int
+	Runs    []string
+	HeldOut []string `json:"held_out"`
+	Samples int
+	Scores  []struct {
+		By      string
+		Tasks   int
+		Runtime *float64 `json:"runtime_percent"`
+		Covered *float64 `json:"in_interval_percent"`
+	}
+	Model struct {
+		Kinds map[string]struct{ Picked string }
+	}
+}
+
+func (m *trained) errorOf(t *testing.T, by string) float64 {
+	t.Helper()
+	for _, s := range m.Scores {
+		if s.By == by && s.Runtime != nil {
+			return *s.Runtime
+		}
+	}
+	t.Fatalf("no score of %s: %+v", by, m.Scores)
+	return 0
+}
+
+func training(t *testing.T, home string, args ...string) (m trained) {
+	t.Helper()
+	text := expect(t, exitOK, nil, append([]string{"predict", "--json", "--dir", home}, args...)...)
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
+	home := t.TempDir()
+	for seed := range uint64(6) {
+		dir := growing(t, seed)
+		expect(t, exitOK, nil, "simulate", "--name", fmt.Sprint("r", seed), "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", home)
+	}
+	m := training(t, home, "--held-out", "2")
+	if m.Name != "default" || m.Version != 1 || len(m.Runs) != 6 || m.Samples != 126 || strings.Join(m.HeldOut, " ") != "r4 r5" {
+		t.Errorf("%+v", m)
+	}
+	auto, declared, mean := m.errorOf(t, "auto"), m.errorOf(t, "declared"), m.errorOf(t, "mean")
+	if auto > 3 || declared < 20 || mean < 20 {
+		t.Errorf("errors: auto %.1f %%, declared %.1f %%, mean %.1f %%", auto, declared, mean)
+	}
+	if k := m.Model.Kinds; k["grow"].Picked != "ridge" && k["grow"].Picked != "mlp" || k["even"].Picked != "declared" {
+		t.Errorf("picked %+v", k)
+	}
+	if again := training(t, home); again.Version != 2 || len(again.HeldOut) != 1 {
+		t.Errorf("again: %+v", again)
+	}
+	if unkept := training(t, home, "--no-keep"); unkept.Version != 0 || one[int](t, home, "SELECT count(*) FROM models") != 2 {
+		t.Error("--no-keep keeps it")
+	}
+	expect(t, exitOK, []string{"default@2", "default@1", "auto"}, "predict", "ls", "--dir", home)
+	expect(t, exitOK, []string{"default@1", "r0, r1, r2, r3, r4", "grow", "declared", "1/speed"}, "predict", "show", "default@1", "--dir", home)
+
+	// A run of the trace, which says 10 s of every task; what is believed comes from the model, and of a type that is new from the trace.
+	dir := growing(t, 9)
+	other := writeFiles(t, map[string]string{"n.dax": `<adag version="2.1" name="n"><job id="x" name="new" runtime="7"/></adag>`})
+	s := attempt(t, home, "simulate", "--estimator", "trained:default@1", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"), filepath.Join(other, "n.dax"))
+	if got := s.sources(); got["trained"] != 20 || got["declared"] != 2 {
+		t.Errorf("sources of estimates: %v", got)
+	}
+	if est, _ := s.kind(t, "new"); est != 7 {
+		t.Errorf("a new type is estimated at %v", est)
+	}
+	if was := one[string](t, home, "SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@1" {
+		t.Errorf("the run keeps estimator %q", was)
+	}
+	worst := one[float64](t, home, `SELECT max(abs(e.estimated_s - (1 + f.size_bytes / 5e5)) / (1 + f.size_bytes / 5e5)) FROM v_estimates e
+		JOIN runs r ON r.name = e.run JOIN files f ON f.run = r.id AND f.name = 'f' || substr(e.task, 2) WHERE e.source = 'trained'`)
+	if worst > 0.25 {
+		t.Errorf("the worst estimate is %.0f %% off", 100*worst)
+	}
+	// Without a version it is the latest, and the log says which.
+	attempt(t, home, "simulate", "--estimator", "trained", "--policy", "heft", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"))
+	if was := one[string](t, home, "SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@2" {
+		t.Errorf("the run keeps estimator %q", was)
+	}
+}
+
+func TestPredictSaysWhatItCannot(t *testing.T) {
+	home := t.TempDir()
+	expect(t, exitInput, []string{"no log"}, "predict", "--dir", home)
+	dir := growing(t, 1)
+	simulate := []string{"simulate", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml")}
+	expect(t, exitOK, nil, simulate...)
+	expect(t, exitInput, []string{"no models"}, append(simulate, "--estimator", "trained")...)
+	expect(t, exitInput, []string{"nothing to learn from"}, "predict", "--runtime", "docker", "--dir", home)
+	expect(t, exitUsage, []string{"choose one of auto"}, "predict", "--method", "forest", "--dir", home)
+	expect(t, exitUsage, []string{"--estimator declared"}, "predict", "--method", "declared", "--dir", home)
+	expect(t, exitUsage, []string{"1 runs to learn from"}, "predict", "--held-out", "1", "--dir", home)
+	expect(t, exitUsage, []string{"train, ls, or show"}, "predict", "shwo", "--dir", home)
+	expect(t, exitUsage, []string{"letters"}, "predict", "--model", "a b", "--dir", home)
+	expect(t, exitOK, []string{"Trained on 21 attempts of 1 run", "there have to be some", "Kept as default@1"}, "predict", "--dir", home)
+	expect(t, exitInput, []string{`no model "x"`, "default@1"}, "predict", "show", "x", "--dir", home)
+	expect(t, exitInput, []string{"default@1"}, append(simulate, "--estimator", "trained:default@7")...)
+	expect(t, exitUsage, []string{"name a model"}, append(simulate, "--estimator", "trained:")...)
+	expect(t, exitUsage, []string{"--estimator trained too"}, append(simulate, "--predict-memory")...)
+}
+
+// What the model predicts of memory is what containers may hold, if that is asked for: of the emulator, a little more than it touches.
+func TestMemoryOfContainersIsPredicted(t *testing.T) {
+	needsDocker(t)
+	home := t.TempDir()
+	dax := `<adag version="2.1" name="m"><job id="a" name="touch" runtime="0.1"><profile namespace="pegasus" key="memory">20</profile></job>` +
+		`<job id="b" name="touch" runtime="0.1"><profile namespace="pegasus" key="memory">20</profile></job></adag>`
+	dir := writeFiles(t, map[string]string{"m.dax": dax, "c.yaml": "nodes: [{name: n, cores: 2, memory: 500MB}]\n"})
+	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "m.dax")}
+	for range 2 {
+		expect(t, exitOK, nil, run...)
+	}
+	training(t, home)
+	expect(t, exitOK, nil, append(run, "--name", "predicted", "--estimator", "trained", "--predict-memory")...)
+	const of = "FROM v_attempts WHERE run %s 'predicted'"
+	peak := one[int64](t, home, "SELECT max(peak_memory_bytes) "+fmt.Sprintf(of, "<>"))
+	held := one[int64](t, home, "SELECT max(hold_memory_bytes) "+fmt.Sprintf(of, "="))
+	before := one[int64](t, home, "SELECT min(hold_memory_bytes) "+fmt.Sprintf(of, "<>"))
+	if held >= before || math.Abs(float64(held-peak)) > 0.2*float64(peak) {
+		t.Errorf("tasks that peaked at %d bytes and held %d may hold %d as predicted", peak, before, held)
+	}
+	if n := one[int](t, home, "SELECT count(*) "+fmt.Sprintf(of, "=")+" AND outcome = 'ok'"); n != 2 {
+		t.Errorf("%d of 2 tasks succeeded with what was predicted", n)
+	}
+}
+
+func TestAResumedRunKeepsItsModel(t *testing.T) {
+	needsDocker(t)
+	home := t.TempDir()
+	dax := `<adag version="2.1" name="q"><job id="a" name="work" runtime="1.5"/><job id="b" name="work" runtime="0.2"/><child ref="b"><parent ref="a"/></child></adag>`
+	dir := writeFiles(t, map[string]string{"q.dax": dax, "c.yaml": "nodes: [{name: n, cores: 1, memory: 500MB}]\n"})
+	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "q.dax")}
+	expect(t, exitOK, nil, run...)
+	training(t, home, "--method", "history")
+	// Ctrl-C while a runs: it ends, and b is left.
+	go func() {
+		for range 400 {
+			time.Sleep(10 * time.Millisecond)
+			if one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'again' AND state = 'running'") > 0 {
+				_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
+				return
+			}
+		}
+	}()
+	expect(t, exitInterrupted, nil, append(run, "--name", "again", "--estimator", "trained")...)
+	training(t, home, "--method", "history") // a newer one of more samples, which the resumed run must not take
+	expect(t, exitOK, nil, "resume", "again", "--quiet", "--dir", home)
+	if n := one[int](t, home, "SELECT count(*) FROM v_estimates WHERE run = 'again' AND source = 'trained' AND samples = 2"); n != 2 {
+		t.Errorf("%d of 2 estimates are of the model that the run began with", n)
+	}
+}

@@ -1,0 +1,138 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gantry/planner/predict"
+)
+
+// TrainedModel is a model and where it comes from.
+type TrainedModel struct {
+	Name      string          `json:"name"`
+	Version   int             `json:"version"` // 1 is the first of its name
+	Method    predict.Method  `json:"method"`
+	Created   time.Time       `json:"created"`
+	Gantry    string          `json:"gantry"`  // version
+	Runtime   string          `json:"runtime"` // of the runs
+	TimeScale float64         `json:"time_scale"`
+	SizeScale float64         `json:"size_scale"`
+	Seed      uint64          `json:"seed"`
+	Runs      []string        `json:"runs"`     // that it was trained on
+	Samples   int             `json:"samples"`  // attempts
+	HeldOut   []string        `json:"held_out"` // runs that the scores are of: then trained on the others
+	Scores    []predict.Score `json:"scores"`
+	Model     *predict.Model  `json:"model,omitempty"`
+}
+
+// Reference names the model for --estimator: NAME@VERSION.
+func (m *TrainedModel) Reference() string { return fmt.Sprintf("%s@%d", m.Name, m.Version) }
+
+// UnknownModelError is returned for a model that is not in the log.
+type UnknownModelError struct {
+	Name  string // "" when the latest was asked for
+	Known []string
+}
+
+func (e *UnknownModelError) Error() string {
+	if len(e.Known) == 0 {
+		return "the log has no models: gantry predict trains one on its runs"
+	}
+	return fmt.Sprintf("no model %q in the log; known: %s", e.Name, list(e.Known, 10))
+}
+
+// KeepModel stores a model as the next version of its name, which it sets.
+func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
+	var texts [5]string
+	for i, v := range []any{m.Runs, m.Model.Features, m.HeldOut, m.Scores, m.Model} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("keep model %s: %w", m.Name, err)
+		}
+		texts[i] = string(text)
+	}
+	return db.transact(func() error {
+		last, err := db.queryInt("SELECT coalesce(max(version), 0) FROM models WHERE name = ?", m.Name)
+		if err != nil {
+			return err
+		}
+		m.Version = int(last) + 1
+		_, err = db.conn.Exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale, size_scale, seed, runs, samples, features,
+			held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+			[]driver.Value{m.Name, int64(m.Version), string(m.Method), m.Created.UTC().Format(time.RFC3339Nano), m.Gantry, m.Runtime, m.TimeScale, m.SizeScale,
+				int64(m.Seed), texts[0], int64(m.Samples), texts[1], texts[2], texts[3], texts[4]})
+		return err
+	})
+}
+
+// Models lists the models of the log, the latest first, without what they have learned.
+func (db *DB) Models(ctx context.Context) ([]TrainedModel, error) {
+	return db.models(ctx, "'{}'", "")
+}
+
+// FindModel returns a model: NAME@VERSION, the latest version of NAME, or the latest model if name is "".
+func (db *DB) FindModel(ctx context.Context, name string) (*TrainedModel, error) {
+	base, version, has := strings.Cut(name, "@")
+	where, args := "", []any{}
+	if name != "" {
+		where, args = "WHERE name = ?", append(args, base)
+	}
+	if has {
+		n, err := strconv.Atoi(version)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("model %q: a version is a number from 1 on, as in %s@1", name, base)
+		}
+		where, args = where+" AND version = ?", append(args, n)
+	}
+	found, err := db.models(ctx, "model", where+" ORDER BY id DESC LIMIT 1", args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 0 {
+		return &found[0], nil
+	}
+	all, err := db.Models(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unknown := &UnknownModelError{Name: name}
+	for i := range all {
+		unknown.Known = append(unknown.Known, all[i].Reference())
+	}
+	return nil, unknown
+}
+
+func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]TrainedModel, error) {
+	if where == "" {
+		where = "ORDER BY id DESC"
+	}
+	return collect(ctx, db, func(rows *sql.Rows) (m TrainedModel, err error) {
+		var created string
+		var seed int64
+		var texts [4]string
+		if err := rows.Scan(&m.Name, &m.Version, &m.Method, &created, &m.Gantry, &m.Runtime, &m.TimeScale, &m.SizeScale, &seed, &m.Samples, &texts[0],
+			&texts[1], &texts[2], &texts[3]); err != nil {
+			return m, err
+		}
+		m.Seed = uint64(seed)
+		if m.Created, err = time.Parse(time.RFC3339Nano, created); err != nil {
+			return m, err
+		}
+		for i, v := range []any{&m.Runs, &m.HeldOut, &m.Scores, &m.Model} {
+			if err := json.Unmarshal([]byte(texts[i]), v); err != nil {
+				return m, fmt.Errorf("model %s is damaged: %w", m.Reference(), err)
+			}
+		}
+		if m.Model.Kinds == nil {
+			m.Model = nil
+		}
+		return m, nil
+	}, `SELECT name, version, method, created_wall, gantry, runtime, time_scale, size_scale, seed, samples, runs, held_out, scores, `+model+
+		` FROM models `+where, args...)
+}

@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"container/heap"
+	"context"
+	"database/sql"
+	"time"
+
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+)
+
+// TrainingRun is what one run of the log teaches.
+type TrainingRun struct {
+	Name      string
+	Started   time.Time
+	Runtime   string // docker, sim or null
+	TimeScale float64
+	SizeScale float64
+	Samples   []predict.Sample // by order of their attempts
+	Unsized   int              // attempts that tell nothing, as their log did not keep the sizes of inputs yet
+}
+
+// Training returns what the runs on a kind of runtime ("": on all) measured of attempts that ended well, in order of time. Of a task that
+// was preempted nothing is taken: its last attempt may be a part of it.
+func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, error) {
+	type row struct {
+		id  int64
+		run TrainingRun
+	}
+	rows, err := collect(ctx, db, func(rows *sql.Rows) (r row, err error) {
+		var started int64
+		err = rows.Scan(&r.id, &r.run.Name, &started, &r.run.Runtime, &r.run.TimeScale, &r.run.SizeScale)
+		r.run.Started = time.Unix(0, started).UTC()
+		return r, err
+	}, "SELECT id, name, started_unix_ns, runtime, time_scale, size_scale FROM runs WHERE ? IN ('', runtime) ORDER BY started_unix_ns, id", runtime)
+	if err != nil {
+		return nil, err
+	}
+	var out []TrainingRun
+	for _, r := range rows {
+		if err := db.samples(ctx, r.id, &r.run); err != nil {
+			return nil, err
+		}
+		if len(r.run.Samples)+r.run.Unsized > 0 {
+			out = append(out, r.run)
+		}
+	}
+	return out, nil
+}
+
+// ends is a heap of instants.
+type ends []int64
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i] < e[j] }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(x any)        { *e = append(*e, x.(int64)) }
+func (e *ends) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// samples reads the attempts of a run in the order of their orders, and counts how many were under way at each.
+func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
+	type attempt struct {
+		queued, ended, ran, declared, input, peak sql.NullInt64
+		kind                                      string
+		cpu, memory                               int64
+		speed                                     float64
+		well, whole                               bool
+	}
+	all, err := collect(ctx, db, func(rows *sql.Rows) (a attempt, err error) {
+		return a, rows.Scan(&a.kind, &a.queued, &a.ended, &a.ran, &a.declared, &a.input, &a.peak, &a.cpu, &a.memory, &a.speed, &a.well, &a.whole)
+	}, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns, t.trace_runtime_ns, t.input_bytes, a.peak_memory_bytes, a.hold_millicores, a.hold_memory_bytes, n.speed,
+			coalesce(a.outcome = 'ok', 0), NOT EXISTS (SELECT 1 FROM attempts b WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
+		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run AND n.node = a.node
+		WHERE a.run = ? AND a.queued_ns IS NOT NULL ORDER BY a.queued_ns, a.attempt`, run)
+	if err != nil {
+		return err
+	}
+	var underWay ends
+	for i := 0; i < len(all); {
+		now := all[i].queued.Int64
+		for len(underWay) > 0 && underWay[0] <= now {
+			heap.Pop(&underWay)
+		}
+		load, first := len(underWay), i
+		for ; i < len(all) && all[i].queued.Int64 == now; i++ {
+			a := &all[i]
+			switch {
+			case !a.well || !a.whole || !a.ran.Valid || a.ran.Int64 <= 0:
+			case !a.input.Valid:
+				to.Unsized++
+			default:
+				s := predict.Sample{Kind: a.kind, Ran: time.Duration(a.ran.Int64), Peak: unit.Bytes(a.peak.Int64), Features: predict.Features{Input: unit.Bytes(a.input.Int64),
+					CPU: a.cpu, Memory: unit.Bytes(a.memory), Speed: a.speed, Load: load}}
+				if a.declared.Valid {
+					s.Declared = time.Duration(float64(a.declared.Int64) / max(a.speed, 1e-9))
+				}
+				to.Samples = append(to.Samples, s)
+			}
+		}
+		for _, a := range all[first:i] {
+			if a.ended.Valid {
+				heap.Push(&underWay, a.ended.Int64)
+			}
+		}
+	}
+	return nil
+}
