@@ -58,7 +58,7 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 	return q.wanted
 }
 
-// endangered reports whether a planned task that should have started delays a workflow past its deadline.
+// endangered reports whether a planned task that should have started delays a workflow past its deadline, as far as is known by now.
 func (q *Solved) endangered(c *planner.Cycle) (found bool) {
 	for n := range c.Nodes() {
 		for seg := range c.Draft.Planned(planner.NodeID(n)) {
@@ -66,13 +66,30 @@ func (q *Solved) endangered(c *planner.Cycle) (found bool) {
 				break
 			}
 			w := c.Task(seg.Task).Workflow
-			due, end := c.Workflow(w).Due, q.ends[w]
-			if end <= due && end.Add(c.Now().Sub(seg.Start)) > due && !q.retried[w] {
+			if due, end := c.Workflow(w).Due, q.ends[w]; end <= due && !q.retried[w] && end.Add(expected(c, &seg).Sub(seg.Start)) > due {
 				q.retried[w], found = true, true
 			}
 		}
 	}
 	return found
+}
+
+// expected is when a task whose planned start has passed is believed to start where it is planned, at the earliest.
+func expected(c *planner.Cycle, seg *planner.Segment) unit.Time {
+	start := c.Now()
+	if !seg.Hold.Fits(c.Draft.Free(seg.Node)) {
+		room := unit.Never
+		for _, a := range c.Active(seg.Node) {
+			room = min(room, c.Draft.ActiveEnd(c.Attempt(a).Task))
+		}
+		start = max(start, room)
+	}
+	for _, parent := range c.Task(seg.Task).Parents {
+		if at, ok := c.Draft.Of(parent); ok && at.Kind == planner.Active {
+			start = max(start, c.Draft.ActiveEnd(parent))
+		}
+	}
+	return start
 }
 
 // Update implements planner.Queue.
