@@ -72,3 +72,17 @@ func TestMappingTimeIsThatOfTheRoundsAtTheArrival(t *testing.T) {
 		t.Errorf("without the first workflow the mean is %v, want 2.25", v["mapping_mean"])
 	}
 }
+
+func TestIntervalsOfOneRunRestOnBatchMeans(t *testing.T) {
+	// The 20 batches of 100 are alternately 0 and 1.
+	var x []float64
+	for i := range 2000 {
+		x = append(x, float64(i/100%2))
+	}
+	got := metrics.BatchConfidence(x)
+	near(t, "mean", got.Mean, 0.5)
+	near(t, "half width", got.Half, 2.093024054*math.Sqrt(20.0/19*0.25/20))
+	if got := metrics.BatchConfidence(x[:199]); !math.IsNaN(got.Half) {
+		t.Errorf("199 values have the interval %v", got.Half)
+	}
+}

@@ -60,7 +60,8 @@ func (c *Collector) Run(win Window) []Value {
 	var out []Value
 	put := func(name string, v float64) { out = append(out, Value{name, v}) }
 	put("workflows", float64(len(counted)))
-	failed, unfinished, late, due := 0, 0, 0, 0
+	failed, unfinished := 0, 0
+	var late []float64 // 1 or 0 of each workflow with a deadline
 	first, last := c.bounds(win)
 	for i := first; i < last; i++ {
 		w := &c.workflows[i]
@@ -71,16 +72,19 @@ func (c *Collector) Run(win Window) []Value {
 			failed++
 		}
 		if w.Due != unit.Never {
-			due++
-			if w.Late() {
-				late++
-			}
+			late = append(late, truth(w.Late()))
 		}
 	}
 	put("failed", float64(failed))
 	put("unfinished", float64(unfinished))
-	if due > 0 {
-		put("late_share", float64(late)/float64(due))
+	if len(late) > 0 {
+		put("late_share", Confidence(late).Mean)
+		putHalf(put, "late_share", late)
+		turnaround := make([]float64, len(counted))
+		for i, w := range counted {
+			turnaround[i] = w.Turnaround().Seconds()
+		}
+		putHalf(put, "turnaround", turnaround)
 	}
 	sample := make([]float64, len(counted))
 	for _, m := range perWorkflow {
@@ -131,6 +135,11 @@ func (c *Collector) Run(win Window) []Value {
 	}
 	put("events", float64(c.events))
 	return out
+}
+
+// putHalf puts NAME_half, half the width of the 95 % confidence interval of one run's mean by batch means.
+func putHalf(put func(name string, v float64), name string, values []float64) {
+	put(name+"_half", BatchConfidence(values).Half)
 }
 
 var perWorkflow = []struct {

@@ -43,6 +43,25 @@ func Percentile(sorted []float64, p float64) float64 {
 	return sorted[i]*(1-f) + sorted[i+1]*f
 }
 
+// parts is how many batches of consecutive values an interval of one run rests on, and leastPart how many values a batch has at least.
+const parts, leastPart = 20, 10
+
+// BatchConfidence returns the interval of the mean of consecutive values of one run, which depend on each other: that of the means of 20 equal
+// batches, which hardly do if batches are long. Half is NaN if there are fewer than 200 values.
+func BatchConfidence(values []float64) Interval {
+	i := Confidence(values)
+	if len(values) < parts*leastPart {
+		i.Half = math.NaN()
+		return i
+	}
+	means := make([]float64, parts)
+	for k := range means {
+		means[k] = stat.Mean(values[k*len(values)/parts:(k+1)*len(values)/parts], nil)
+	}
+	i.Half = Confidence(means).Half
+	return i
+}
+
 // Interval is the mean of a sample with its 95 % confidence interval: Mean ± Half.
 type Interval struct {
 	N    int

@@ -199,13 +199,22 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 			r := Row{Policy: policyOf(c), Runs: len(c.Runs), Diverged: c.Count(experiment.Diverged), Failed: c.Count(experiment.Failed),
 				Wieland: verdict(c, "wieland_stable"), Drift: verdict(c, "drift_stable"), Values: map[string]Interval{}}
 			for _, n := range names {
-				r.Values[n] = Interval(metrics.Confidence(differences(c, base, n)))
+				r.Values[n] = interval(c, base, n)
 			}
 			t.Rows = append(t.Rows, r)
 		}
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// interval is the interval of a metric over repetitions or, where there is one only, that of the run itself by batch means, where it has one.
+func interval(c, base *results.Cell, metric string) Interval {
+	i := Interval(metrics.Confidence(differences(c, base, metric)))
+	if half := c.Sample(strings.TrimSuffix(metric, "_mean") + "_half"); i.N == 1 && base == nil && len(half) == 1 {
+		i.Half = half[0]
+	}
+	return i
 }
 
 // differences returns a metric of the runs of a cell, less that of the same repetition of base if there is one.
