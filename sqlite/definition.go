@@ -4,42 +4,57 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/trace"
 )
 
-// A definition is an admission as a gzipped sequence of JSON values, one a line: a head with the counts, then the files and tasks of the
-// trace, of the planner and of the executor, under the names of their Go fields. All that admission decided is kept: on replay nothing is
-// decided again. Lines, rather than one value, bound the memory that a workflow of 100,000 tasks takes on its way.
-const definitionFormat = 1
+// A definition is an admission as a stream of gob: its format, a head with the counts, then the files and tasks of the trace, of the
+// planner and of the executor, so many to a message. Those of real runs are gzip'ed. All that admission decided is kept: on replay nothing
+// is decided again. Messages of bounded size, rather than one, bound the memory that a workflow of 100,000 tasks takes on its way.
+const (
+	definitionFormat = 2
+	definitionPart   = 1000
+)
 
 type definitionHead struct {
-	Format     int
 	Submission executor.Submission // without its workflow
 	Trace      *trace.Workflow     // without tasks and files
 	Workflow   planner.Workflow
 	Spec       *executor.WorkflowSpec
 	Kinds      []string
-	Lines      [6]int // of each section below, in their order; -1 for a nil slice
+	Counts     [6]int // of each section below, in their order; -1 for a nil slice
 }
 
-// definedTask is a TaskSpec with its files by position in Admission.Files; the fields of the embedded one that are named again here are
-// hidden from JSON.
+// definedTask is a TaskSpec with its files by position in Admission.Files, in place of the pointers.
 type definedTask struct {
-	*executor.TaskSpec
+	Task     executor.TaskSpec
 	Workflow bool // has the workflow of the admission
 	Inputs   []int32
 	Outputs  []int32
 }
 
-func encodeAdmission(a *executor.Admission) ([]byte, error) {
-	head := definitionHead{Format: definitionFormat, Submission: a.Submission, Workflow: a.Arrived.Workflow, Spec: a.Spec, Kinds: a.Kinds}
+// definer encodes definitions, one after the other in the same memory.
+type definer struct {
+	out   bytes.Buffer
+	files []executor.FileSpec
+	tasks []definedTask
+	refs  []int32
+	place map[*executor.FileSpec]int32
+}
+
+func encodeAdmission(a *executor.Admission, compress bool) ([]byte, error) {
+	return new(definer).encode(a, compress)
+}
+
+func (d *definer) encode(a *executor.Admission, compress bool) ([]byte, error) {
+	head := definitionHead{Submission: a.Submission, Workflow: a.Arrived.Workflow, Spec: a.Spec, Kinds: a.Kinds}
 	head.Submission.Workflow = nil
 	var from trace.Workflow
 	if a.Submission.Workflow != nil {
@@ -48,73 +63,88 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 		bare.Tasks, bare.Files = nil, nil
 		head.Trace = &bare
 	}
-	head.Lines = [...]int{lines(from.Files), lines(from.Tasks), lines(a.Arrived.Files), lines(a.Arrived.Tasks), lines(a.Files), lines(a.Tasks)}
-
-	var out bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
+	d.out.Reset()
+	d.files, d.tasks, d.refs = d.files[:0], d.tasks[:0], d.refs[:0]
+	if d.place == nil {
+		d.place = map[*executor.FileSpec]int32{}
 	}
-	buffered := bufio.NewWriterSize(zip, 1<<16)
-	enc := json.NewEncoder(buffered)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(&head); err != nil {
-		return nil, err
-	}
-	place := make(map[*executor.FileSpec]int32, len(a.Files))
+	clear(d.place)
 	for i, f := range a.Files {
-		place[f] = int32(i)
-	}
-	refer := func(files []*executor.FileSpec) (refs []int32, err error) {
-		if files != nil {
-			refs = make([]int32, len(files))
-		}
-		for i, f := range files {
-			at, ok := place[f]
-			if !ok {
-				return nil, errors.New("a task refers to a file that is not the workflow's")
-			}
-			refs[i] = at
-		}
-		return refs, nil
-	}
-	if err := errors.Join(encodeAll(enc, from.Files), encodeAll(enc, from.Tasks), encodeAll(enc, a.Arrived.Files),
-		encodeAll(enc, a.Arrived.Tasks), encodeAll(enc, a.Files)); err != nil {
-		return nil, err
+		d.place[f] = int32(i)
+		d.files = append(d.files, *f)
 	}
 	for _, t := range a.Tasks {
-		d := definedTask{TaskSpec: t, Workflow: t.Workflow != nil}
 		if t.Workflow != nil && t.Workflow != a.Spec {
 			return nil, fmt.Errorf("task %s is not the workflow's", t.Name)
 		}
-		if d.Inputs, err = refer(t.Inputs); err != nil {
+		in, inErr := d.refer(t.Inputs)
+		out, outErr := d.refer(t.Outputs)
+		if err := errors.Join(inErr, outErr); err != nil {
 			return nil, fmt.Errorf("task %s: %w", t.Name, err)
 		}
-		if d.Outputs, err = refer(t.Outputs); err != nil {
-			return nil, fmt.Errorf("task %s: %w", t.Name, err)
-		}
-		if err := enc.Encode(&d); err != nil {
-			return nil, fmt.Errorf("task %s: %w", t.Name, err)
-		}
+		def := definedTask{Task: *t, Workflow: t.Workflow != nil, Inputs: in, Outputs: out}
+		def.Task.Workflow, def.Task.Inputs, def.Task.Outputs = nil, nil, nil
+		d.tasks = append(d.tasks, def)
 	}
-	if err := errors.Join(buffered.Flush(), zip.Close()); err != nil {
+	head.Counts = [...]int{count(from.Files), count(from.Tasks), count(a.Arrived.Files), count(a.Arrived.Tasks), count(a.Files), count(a.Tasks)}
+
+	var to io.Writer = &d.out
+	finish := func() error { return nil }
+	if compress {
+		zip, err := gzip.NewWriterLevel(&d.out, gzip.BestSpeed)
+		if err != nil {
+			return nil, err
+		}
+		buffered := bufio.NewWriterSize(zip, 1<<16)
+		to, finish = buffered, func() error { return errors.Join(buffered.Flush(), zip.Close()) }
+	}
+	enc := gob.NewEncoder(to)
+	if err := errors.Join(enc.Encode(definitionFormat), enc.Encode(&head), encodeAll(enc, from.Files), encodeAll(enc, from.Tasks),
+		encodeAll(enc, a.Arrived.Files), encodeAll(enc, a.Arrived.Tasks), encodeAll(enc, d.files), encodeAll(enc, d.tasks), finish()); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	return bytes.Clone(d.out.Bytes()), nil
 }
 
+// refer gives files by their position in the workflow.
+func (d *definer) refer(files []*executor.FileSpec) ([]int32, error) {
+	begin := len(d.refs)
+	for _, f := range files {
+		at, ok := d.place[f]
+		if !ok {
+			return nil, errors.New("it refers to a file that is not the workflow's")
+		}
+		d.refs = append(d.refs, at)
+	}
+	return d.refs[begin:len(d.refs):len(d.refs)], nil
+}
+
+// gzipMagic is what gzip'ed data begins with; no gob of a small number does.
+var gzipMagic = []byte{0x1f, 0x8b}
+
 func decodeAdmission(blob []byte) (*executor.Admission, error) {
-	zip, err := gzip.NewReader(bytes.NewReader(blob))
-	if err != nil {
+	var text io.Reader = bytes.NewReader(blob)
+	if bytes.HasPrefix(blob, gzipMagic) {
+		zip, err := gzip.NewReader(text)
+		if err != nil {
+			return nil, err
+		}
+		text = bufio.NewReader(zip)
+		if first, err := text.(*bufio.Reader).Peek(1); err == nil && first[0] == '{' {
+			return nil, fmt.Errorf("it has format 1, this gantry reads %d: use the gantry that wrote it", definitionFormat)
+		}
+	}
+	dec := gob.NewDecoder(text)
+	format := 0
+	if err := dec.Decode(&format); err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(zip)
+	if format != definitionFormat {
+		return nil, fmt.Errorf("it has format %d, this gantry reads %d: use the gantry that wrote it", format, definitionFormat)
+	}
 	var head definitionHead
 	if err := dec.Decode(&head); err != nil {
 		return nil, err
-	}
-	if head.Format != definitionFormat {
-		return nil, fmt.Errorf("it has format %d, this gantry reads %d: use the gantry that wrote it", head.Format, definitionFormat)
 	}
 	a := &executor.Admission{Submission: head.Submission, Spec: head.Spec, Kinds: head.Kinds, Arrived: planner.WorkflowArrived{Workflow: head.Workflow}}
 	from := head.Trace
@@ -122,75 +152,75 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 		from = new(trace.Workflow)
 	}
 	a.Submission.Workflow = head.Trace
+	var files []executor.FileSpec
 	var tasks []definedTask
-	if err := errors.Join(decodeAll(dec, &from.Files, head.Lines[0]), decodeAll(dec, &from.Tasks, head.Lines[1]),
-		decodeAll(dec, &a.Arrived.Files, head.Lines[2]), decodeAll(dec, &a.Arrived.Tasks, head.Lines[3]),
-		decodeAll(dec, &a.Files, head.Lines[4]), decodeAll(dec, &tasks, head.Lines[5])); err != nil {
+	if err := errors.Join(decodeAll(dec, &from.Files, head.Counts[0]), decodeAll(dec, &from.Tasks, head.Counts[1]),
+		decodeAll(dec, &a.Arrived.Files, head.Counts[2]), decodeAll(dec, &a.Arrived.Tasks, head.Counts[3]),
+		decodeAll(dec, &files, head.Counts[4]), decodeAll(dec, &tasks, head.Counts[5])); err != nil {
 		return nil, err
 	}
-	deref := func(refs []int32) (files []*executor.FileSpec, err error) {
-		if refs != nil {
-			files = make([]*executor.FileSpec, len(refs))
-		}
-		for i, at := range refs {
+	for i := range files {
+		a.Files = append(a.Files, &files[i])
+	}
+	deref := func(refs []int32) (of []*executor.FileSpec, err error) {
+		for _, at := range refs {
 			if at < 0 || int(at) >= len(a.Files) {
 				return nil, fmt.Errorf("file %d of %d", at, len(a.Files))
 			}
-			files[i] = a.Files[at]
+			of = append(of, a.Files[at])
 		}
-		return files, nil
+		return of, nil
 	}
-	if tasks != nil {
-		a.Tasks = make([]*executor.TaskSpec, len(tasks))
-	}
-	for i, d := range tasks {
-		if d.TaskSpec == nil {
-			d.TaskSpec = new(executor.TaskSpec)
-		}
+	for i := range tasks {
+		d := &tasks[i]
 		if d.Workflow {
-			d.TaskSpec.Workflow = a.Spec
+			d.Task.Workflow = a.Spec
 		}
-		if d.TaskSpec.Inputs, err = deref(d.Inputs); err != nil {
-			return nil, fmt.Errorf("task %s refers to %w", d.Name, err)
+		var err error
+		if d.Task.Inputs, err = deref(d.Inputs); err != nil {
+			return nil, fmt.Errorf("task %s refers to %w", d.Task.Name, err)
 		}
-		if d.TaskSpec.Outputs, err = deref(d.Outputs); err != nil {
-			return nil, fmt.Errorf("task %s refers to %w", d.Name, err)
+		if d.Task.Outputs, err = deref(d.Outputs); err != nil {
+			return nil, fmt.Errorf("task %s refers to %w", d.Task.Name, err)
 		}
-		a.Tasks[i] = d.TaskSpec
+		a.Tasks = append(a.Tasks, &d.Task)
 	}
 	return a, nil
 }
 
-func lines[T any](s []T) int {
+func count[T any](s []T) int {
 	if s == nil {
 		return -1
 	}
 	return len(s)
 }
 
-func encodeAll[T any](enc *json.Encoder, s []T) error {
-	for i := range s {
-		if err := enc.Encode(&s[i]); err != nil {
+func encodeAll[T any](enc *gob.Encoder, s []T) error {
+	for part := range slices.Chunk(s, definitionPart) {
+		if err := enc.Encode(part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func decodeAll[T any](dec *json.Decoder, s *[]T, n int) error {
+func decodeAll[T any](dec *gob.Decoder, s *[]T, n int) error {
 	if n < 0 {
 		return nil
 	}
 	*s = make([]T, 0, min(n, 1<<20)) // a damaged count must not exhaust the memory
-	for range n {
-		var v T
-		if err := dec.Decode(&v); err != nil {
+	for len(*s) < n {
+		var part []T
+		if err := dec.Decode(&part); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return err
 		}
-		*s = append(*s, v)
+		if len(part) == 0 {
+			return errors.New("a part of it is empty")
+		}
+		*s = append(*s, part...)
 	}
 	return nil
 }

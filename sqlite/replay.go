@@ -3,7 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -13,6 +16,11 @@ import (
 // its admission, the same as was appended: the event's body is &admission.Arrived. For other events admission is nil. An error of each
 // ends it.
 func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *executor.Admission) error) error {
+	if r.bulk != nil {
+		if err := r.bulk.flush(); err != nil {
+			return fmt.Errorf("log run %s: %w", r.info.Name, err)
+		}
+	}
 	return r.db.replay(ctx, r.id, r.info.Name, each)
 }
 
@@ -26,32 +34,23 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 }
 
 func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event, *executor.Admission) error) error {
-	rows, err := db.readers.QueryContext(ctx, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? ORDER BY seq", id)
-	if err != nil {
-		return db.wrap("read", err)
-	}
-	defer rows.Close()
 	var last uint64
-	for rows.Next() {
-		var e planner.Event
-		var kind, version int64
-		var body []byte
-		if err := rows.Scan(&e.Seq, (*int64)(&e.At), &kind, &body, &version); err != nil {
-			return db.wrap("read", err)
-		}
+	event := func(seq uint64, at planner.Time, kind int64, body []byte, version int64) error {
 		bad := func(format string, args ...any) error {
-			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, e.Seq, fmt.Errorf(format, args...))
+			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, seq, fmt.Errorf(format, args...))
 		}
-		if e.Seq != last+1 {
+		if seq != last+1 {
 			return bad("it follows event %d: some are missing, so the log was changed by hand or damaged", last)
 		}
-		last = e.Seq
+		last = seq
 		if version < 1 || version > eventVersion {
 			return bad("its body has version %d, this gantry reads up to %d: use the gantry that wrote it", version, eventVersion)
 		}
 		if kind < 0 || kind > 255 {
 			return bad("kind %d is not known", kind)
 		}
+		e := planner.Event{Seq: seq, At: at}
+		var err error
 		if e.Body, err = decodeBody(planner.EventKind(kind), body); err != nil {
 			return bad("%w", err)
 		}
@@ -62,7 +61,51 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 			}
 			e.Body = &admission.Arrived
 		}
-		if err := each(e, admission); err != nil {
+		return each(e, admission)
+	}
+	if err := db.rows(ctx, func(rows *sql.Rows) error {
+		var seq, at, kind, version int64
+		var body []byte
+		if err := rows.Scan(&seq, &at, &kind, &body, &version); err != nil {
+			return db.wrap("read", err)
+		}
+		return event(uint64(seq), planner.Time(at), kind, body, version)
+	}, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? ORDER BY seq", id); err != nil {
+		return err
+	}
+	return db.rows(ctx, func(rows *sql.Rows) error {
+		var first, version int64
+		var bodies []byte
+		if err := rows.Scan(&first, &bodies, &version); err != nil {
+			return db.wrap("read", err)
+		}
+		var chunk [][3]json.RawMessage
+		if err := json.Unmarshal(bodies, &chunk); err != nil {
+			return fmt.Errorf("read log %s: run %s, events from %d on: %w", db.path, run, first, err)
+		}
+		for i, e := range chunk {
+			at, atErr := strconv.ParseInt(string(e[0]), 10, 64)
+			kind, kindErr := strconv.ParseInt(string(e[1]), 10, 64)
+			if err := errors.Join(atErr, kindErr); err != nil {
+				return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, first+int64(i), err)
+			}
+			if err := event(uint64(first)+uint64(i), planner.Time(at), kind, e[2], version); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, "SELECT seq, bodies, v FROM event_chunks WHERE run = ? ORDER BY seq", id)
+}
+
+// rows gives the rows of a query one by one.
+func (db *DB) rows(ctx context.Context, each func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := db.readers.QueryContext(ctx, query, args...)
+	if err != nil {
+		return db.wrap("read", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,8 @@ type Run struct {
 	db   *DB
 	id   int64
 	info RunInfo
-	w    *writer
+	w    *writer // of a real run
+	bulk *bulk   // of a simulation
 
 	samples struct {
 		sync.Mutex
@@ -147,6 +148,9 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 	if err != nil {
 		return nil, err
 	}
+	if db.mode == Bulk {
+		return db.newSimulation(id, info)
+	}
 	return db.newRun(id, info)
 }
 
@@ -157,6 +161,11 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 		return nil, err
 	}
 	err = db.transact(func() error {
+		if n, err := db.queryInt("SELECT count(*) FROM event_chunks WHERE run = ?", id); err != nil {
+			return err
+		} else if n > 0 {
+			return fmt.Errorf("run %q is a simulation, which cannot go on: begin it anew", name)
+		}
 		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL WHERE id = ?",
 			[]driver.Value{id})
 		return err
@@ -191,6 +200,18 @@ func (db *DB) newRun(id int64, info RunInfo) (*Run, error) {
 	return r, nil
 }
 
+func (db *DB) newSimulation(id int64, info RunInfo) (*Run, error) {
+	r := &Run{db: db, id: id, info: info, stop: make(chan struct{})}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var err error
+	if r.bulk, err = newBulk(db, id); err != nil {
+		return nil, db.wrap("write", err)
+	}
+	db.runs[r] = struct{}{}
+	return r, nil
+}
+
 // runInfo reads what CreateRun wrote.
 func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) {
 	id, found, err := db.find(ctx, name)
@@ -221,8 +242,15 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 func (r *Run) Info() RunInfo { return r.info }
 
 // Append makes a batch durable. It does not heed the cancellation of ctx: what happened is logged even while gantry is being stopped.
-// After an error nothing of the batch is in the log, and the same batch may be tried again.
+// After an error nothing of the batch is in the log, and the same batch may be tried again. In Bulk mode a batch is written later, and an
+// error, which may be that of an earlier batch, ends the log.
 func (r *Run) Append(_ context.Context, b executor.Batch) error {
+	if r.bulk != nil {
+		if err := r.bulk.append(b); err != nil {
+			return fmt.Errorf("log run %s: %w", r.info.Name, err)
+		}
+		return nil
+	}
 	texts, err := r.w.encode(b)
 	if err != nil {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
@@ -273,7 +301,7 @@ func (r *Run) returnSamples(rows []Sample, err error) {
 
 func (r *Run) flushSamples() error {
 	rows := r.takeSamples()
-	if len(rows) == 0 {
+	if len(rows) == 0 || r.w == nil { // nothing is sampled in a simulation
 		return nil
 	}
 	err := r.db.transact(func() error { return r.w.insertSamples(rows) })
@@ -295,40 +323,64 @@ func (r *Run) Warn(rule, message string) error {
 // Finish says how the run stands now that gantry leaves it, with gantry's exit code, and closes it. The makespan is from the first arrival
 // to the end of the last attempt. Unless the run was interrupted, what never started is marked as skipped.
 func (r *Run) Finish(_ context.Context, state State, exit int) error {
-	flushed := r.flushSamples()
+	over := state != Interrupted && state != Running
+	var written error
+	if r.bulk != nil {
+		written = r.bulk.end(over)
+	} else {
+		written = r.flushSamples()
+	}
 	err := r.db.transact(func() error {
 		conn, id := r.db.conn, r.id
-		if state != Interrupted && state != Running {
+		end := func(clock, makespan driver.Value) error {
+			_, err := conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = ? WHERE id = ?",
+				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), clock, makespan, id})
+			return err
+		}
+		if r.bulk != nil {
+			return end(int64(r.bulk.w.at), r.bulk.w.makespan())
+		}
+		if over {
 			if _, err := conn.Exec("UPDATE tasks SET state = iif(attempts > 0, 'failed', 'skipped') WHERE run = ? AND state = 'waiting'", []driver.Value{id}); err != nil {
 				return err
 			}
 			if _, err := conn.Exec(`UPDATE workflows AS w SET
 				state = CASE WHEN w.state = 'cancelled' THEN w.state
-					WHEN EXISTS (SELECT 1 FROM tasks t INDEXED BY tasks_by_workflow WHERE t.run = w.run AND t.workflow = w.workflow AND t.state <> 'done') THEN 'failed' ELSE 'done' END,
-				ended_ns = coalesce(ended_ns, (SELECT max(t.ended_ns) FROM tasks t INDEXED BY tasks_by_workflow WHERE t.run = w.run AND t.workflow = w.workflow))
+					WHEN EXISTS (SELECT 1 FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state <> 'done') THEN 'failed' ELSE 'done' END,
+				ended_ns = coalesce(ended_ns, (SELECT max(t.ended_ns) FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1))
 				WHERE w.run = ?`, []driver.Value{id}); err != nil {
 				return err
 			}
 		}
-		_, err := conn.Exec(`UPDATE runs AS r SET state = ?, exit_code = ?, ended_wall = ?,
-			ended_ns = (SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1),
-			makespan_ns = (SELECT max(a.ended_ns) FROM attempts a WHERE a.run = r.id) - (SELECT min(w.arrived_ns) FROM workflows w WHERE w.run = r.id)
-			WHERE r.id = ?`, []driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), id})
-		return err
+		var clock, makespan driver.Value
+		if err := query(conn, `SELECT k.at_ns, (SELECT max(a.ended_ns) FROM attempts a WHERE a.run = k.run) - (SELECT min(w.arrived_ns) FROM workflows w WHERE w.run = k.run)
+			FROM clocks k WHERE k.run = ?`, id, func(v []driver.Value) { clock, makespan = v[0], v[1] }); err != nil {
+			return err
+		}
+		return end(clock, makespan)
 	})
-	return errors.Join(flushed, err, r.Close())
+	return errors.Join(written, err, r.Close())
 }
 
-// Close writes buffered samples and lets go of the run, whose state stays as it is.
+// Close writes what is buffered and lets go of the run, whose state stays as it is.
 func (r *Run) Close() error {
 	var err error
 	r.closing.Do(func() {
 		close(r.stop)
 		r.stopped.Wait()
-		err = r.flushSamples()
+		if r.bulk != nil {
+			if r.bulk.failure() == nil {
+				err = r.bulk.end(false)
+			}
+			r.bulk.close()
+		} else {
+			err = r.flushSamples()
+		}
 		r.db.mu.Lock()
 		defer r.db.mu.Unlock()
-		r.w.close()
+		if r.w != nil {
+			r.w.close()
+		}
 		delete(r.db.runs, r)
 	})
 	return err

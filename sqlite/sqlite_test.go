@@ -99,11 +99,12 @@ func fill(t *rapid.T, v reflect.Value) {
 }
 
 func TestEveryBodyComesBackAsItWasAppended(t *testing.T) {
-	dir := t.TempDir()
-	db := open(t, filepath.Join(dir, sqlite.FileName), sqlite.Bulk)
+	durable := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	bulk := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Bulk)
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
+		db := rapid.SampledFrom([]*sqlite.DB{bulk, durable}).Draw(rt, "log")
 		run, err := db.CreateRun(context.Background(), logtest.Info(fmt.Sprint("run", runs)))
 		if err != nil {
 			rt.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -53,6 +54,8 @@ type Summary struct {
 	Nodes       []NodeSummary     `json:"nodes"`
 	Failures    []Failure         `json:"failures"`
 	Warnings    []Warning         `json:"warnings"`
+	// Metrics are what Measure kept of a run that is over.
+	Metrics map[string]float64 `json:"metrics"`
 }
 
 // Count is how often something was.
@@ -135,7 +138,7 @@ type Warning struct {
 }
 
 const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
-	coalesce((SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1), 0),
+	coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 	(SELECT count(*) FROM workflows w WHERE w.run = r.id), count(t.task), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'), total(t.state IN ('starting', 'running', 'suspended'))
 	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
 
@@ -162,7 +165,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return nil, err
 	}
 	s := &Summary{Log: db.path, Outcomes: []Count{}, WorkflowRow: []WorkflowSummary{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
-		Failures: []Failure{}, Warnings: []Warning{}}
+		Failures: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
 	read := func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
 			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query, args...)
@@ -174,8 +177,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	}, overviewQuery+"WHERE r.id = ? GROUP BY r.id", id)
 	read(func(rows *sql.Rows) error {
 		return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
-	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id),
-		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) FROM runs WHERE id = ?`, id)
+	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) + (SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),
+		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) + (SELECT coalesce(sum(took_ns), 0) FROM event_chunks WHERE run = id) FROM runs WHERE id = ?`, id)
 	read(func(rows *sql.Rows) error {
 		var c Count
 		var ran Span
@@ -238,26 +241,28 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	metrics, err := db.Metrics(ctx, name)
+	for _, m := range metrics {
+		if !math.IsNaN(m.Value) {
+			s.Metrics[m.Name] = m.Value
+		}
+	}
+	return s, err
 }
 
 // collect reads the rows of a query.
 func collect[T any](ctx context.Context, db *DB, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := db.readers.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, db.wrap("read", err)
-	}
-	defer rows.Close()
 	all := []T{}
-	for rows.Next() {
+	err := db.rows(ctx, func(rows *sql.Rows) error {
 		v, err := scan(rows)
 		if err != nil {
-			return nil, db.wrap("read", err)
+			return db.wrap("read", err)
 		}
 		all = append(all, v)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, db.wrap("read", err)
+		return nil
+	}, query, args...)
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
 }

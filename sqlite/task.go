@@ -163,7 +163,7 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	}
 	l := &Life{Run: name, ID: t}
 	if err := db.readers.QueryRowContext(ctx, `SELECT r.runtime, r.policy, r.state,
-		coalesce((SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1), 0),
+		coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 		w.name, t.name, t.kind, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.imputed,
 		w.arrived_ns, w.release_ns, w.state
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.id = ? AND t.task = ?`, id, t).
@@ -217,7 +217,12 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	}
 	l.Later, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
 		`SELECT format('at %.3f s attempt %d was ', e.at_ns / 1e9, a.attempt) || iif(e.kind = 3, 'suspended', 'resumed')
-		FROM events e JOIN attempts a ON a.run = e.run AND a.attempt = coalesce(e.body ->> 'attempt', 0)
-		WHERE e.run = ? AND e.kind IN (3, 4) AND a.task = ? ORDER BY e.seq`, id, t)
+		FROM (
+			SELECT seq, at_ns, kind, body FROM events WHERE run = ?1 AND kind IN (3, 4)
+			UNION ALL
+			SELECT c.seq + j.key, j.value ->> 0, j.value ->> 1, j.value -> 2 FROM event_chunks c, json_each(c.bodies) j
+			WHERE c.run = ?1 AND c.kinds & (1 << 3 | 1 << 4) AND j.value ->> 1 IN (3, 4)
+		) e JOIN attempts a ON a.run = ?1 AND a.attempt = coalesce(e.body ->> 'attempt', 0)
+		WHERE a.task = ?2 ORDER BY e.seq`, id, t)
 	return l, err
 }

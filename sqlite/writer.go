@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/trace"
 )
 
 // writer turns batches into rows. It runs in transactions of the writer connection and remembers, of what is in the log, only what saves
@@ -37,9 +35,10 @@ type writer struct {
 	changed   []planner.TaskID              // of states, in order of first change
 	opened    []opened                      // backs pending
 	textBytes []byte
+	values    []driver.Value // memory of a row
 
-	events, tasks, edges, files, replicas, workflows, attempts, begunAttempts, plans, notes, waitRows, sampleRows *inserter
-	started, exited, taskState, workflowStarted, workflowEnded                                                    *update
+	events, tasks, files, replicas, workflows, attempts, begunAttempts, plans, notes, waitRows, sampleRows *inserter
+	started, exited, taskState, workflowStarted, workflowEnded                                             *update
 }
 
 type opened struct {
@@ -58,38 +57,68 @@ type taskState struct {
 	ended  driver.Value
 }
 
-const attemptColumns = "run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps, planned_end_ns, " +
-	"estimate_ns, estimate_spread_ns, estimate_samples, estimate_source, "
+// Columns of a table come in two parts: those whose values many rows share, and the others.
+const (
+	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, first_task, definition"
+	taskShared      = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed"
+	taskColumns     = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents"
+	fileColumns     = "file, workflow, name, size_bytes, producer"
+	replicaColumns  = "file, node, replica"
+	attemptShared   = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, estimate_samples, estimate_source"
+	attemptColumns  = "attempt, task, node, planned_end_ns, estimate_ns"
+	noteColumns     = "seq, position, at_ns, topic, workflow, task, instant_ns, text"
+	waitShared      = "run, reason, dim"
+	waitColumns     = "task, seq, since_ns, node, until_ns"
+)
+
+// rowWidth is more than any row has columns.
+const rowWidth = 64
 
 var usageColumns = []string{"queued_ns", "staged_ns", "created_ns", "started_ns", "ended_ns", "ran_ns", "outcome", "exit_code", "message",
 	"cpu_user_ns", "cpu_system_ns", "cpu_throttled_ns", "peak_memory_bytes", "read_bytes", "written_bytes", "read_ops", "write_ops",
 	"input_bytes", "copied_bytes", "oom_kills", "applied_cpu_millicores", "applied_memory_bytes", "applied_memory_swap_bytes", "applied_pids",
 	"applied_read_bps", "applied_write_bps", "applied_read_iops", "applied_write_iops"}
 
+// table is an inserter to be made.
+type table struct {
+	in                          **inserter
+	verb, name, shared, columns string
+}
+
+// prepare makes inserters.
+func prepare(conn *sqlite3.SQLiteConn, tables []table) error {
+	for _, t := range tables {
+		var err error
+		if *t.in, err = newInserter(conn, t.verb, t.name, t.shared, t.columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 	if conn == nil {
 		return nil, errors.New("it was opened for reading only")
 	}
-	w := &writer{conn: conn, run: run, pending: map[planner.AttemptID]*opened{}, states: map[planner.TaskID]taskState{}}
-	for _, t := range []struct {
-		in                   **inserter
-		verb, table, columns string
-	}{
-		{&w.events, "INSERT", "events", "run, seq, at_ns, kind, body, v"},
-		{&w.workflows, "INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, definition"},
-		{&w.tasks, "INSERT", "tasks", "run, task, workflow, name, kind, stage, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, imputed, input_bytes"},
-		{&w.edges, "INSERT", "edges", "run, child, parent"},
-		{&w.files, "INSERT", "files", "run, file, workflow, name, size_bytes, producer"},
-		{&w.replicas, "INSERT", "replicas", "run, file, node, replica"},
-		{&w.attempts, "INSERT", "attempts", attemptColumns + strings.Join(usageColumns, ", ")},
-		{&w.begunAttempts, "INSERT", "attempts", attemptColumns + "queued_ns, started_ns"},
-		{&w.notes, "INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, text"},
-		{&w.plans, "INSERT", "plans", "run, seq, at_ns, round, orders, starts, waits, took_ns"},
-		{&w.waitRows, "INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns"},
-		{&w.sampleRows, "INSERT OR REPLACE", "samples", "run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"},
-	} {
-		var err error
-		if *t.in, err = newInserter(conn, t.verb, t.table, t.columns); err != nil {
+	w := &writer{conn: conn, run: run, values: make([]driver.Value, 0, rowWidth), pending: map[planner.AttemptID]*opened{}, states: map[planner.TaskID]taskState{}}
+	if err := prepare(conn, []table{
+		{&w.events, "INSERT", "events", "run", "seq, at_ns, kind, body, v"},
+		{&w.workflows, "INSERT", "workflows", "run", workflowColumns},
+		{&w.tasks, "INSERT", "tasks", taskShared, taskColumns},
+		{&w.files, "INSERT", "files", "run", fileColumns},
+		{&w.replicas, "INSERT", "replicas", "run", replicaColumns},
+		{&w.attempts, "INSERT", "attempts", attemptShared, attemptColumns + ", " + strings.Join(usageColumns, ", ")},
+		{&w.begunAttempts, "INSERT", "attempts", attemptShared, attemptColumns + ", queued_ns, started_ns"},
+		{&w.notes, "INSERT", "notes", "run", noteColumns},
+		{&w.plans, "INSERT", "plans", "run", "seq, at_ns, round, orders, starts, waits, took_ns"},
+		{&w.waitRows, "INSERT OR REPLACE", "waits", waitShared, waitColumns},
+		{&w.sampleRows, "INSERT OR REPLACE", "samples", "run", "attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"},
+	}); err != nil {
+		w.close()
+		return nil, err
+	}
+	for _, in := range []*inserter{w.events, w.workflows, w.files, w.replicas, w.notes, w.plans, w.sampleRows} {
+		if err := in.share(run); err != nil {
 			w.close()
 			return nil, err
 		}
@@ -119,7 +148,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 
 // inserters are in the order in which tables are filled.
 func (w *writer) inserters() []*inserter {
-	return []*inserter{w.events, w.workflows, w.tasks, w.edges, w.files, w.replicas, w.attempts, w.begunAttempts, w.plans, w.notes, w.waitRows, w.sampleRows}
+	return []*inserter{w.events, w.workflows, w.tasks, w.files, w.replicas, w.attempts, w.begunAttempts, w.plans, w.notes, w.waitRows, w.sampleRows}
 }
 
 func (w *writer) close() {
@@ -177,8 +206,13 @@ func integer(v driver.Value) int64 {
 	return n
 }
 
-func (w *writer) each(query string, row func([]driver.Value)) error {
-	rows, err := w.conn.Query(query, []driver.Value{w.run})
+func (w *writer) each(text string, row func([]driver.Value)) error {
+	return query(w.conn, text, w.run, row)
+}
+
+// query reads what a query on the writer connection says of a run.
+func query(conn *sqlite3.SQLiteConn, text string, run int64, row func([]driver.Value)) error {
+	rows, err := conn.Query(text, []driver.Value{run})
 	if err != nil {
 		return err
 	}
@@ -219,7 +253,7 @@ func (w *writer) encode(b executor.Batch) (encoded, error) {
 		return e, fmt.Errorf("a batch has %d arrivals, but %d admissions", arrivals, len(b.Admissions))
 	}
 	for _, a := range b.Admissions {
-		blob, err := encodeAdmission(a)
+		blob, err := encodeAdmission(a, true)
 		if err != nil {
 			return e, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
 		}
@@ -243,7 +277,7 @@ func (w *writer) append(b executor.Batch, e encoded) error {
 			return fmt.Errorf("event %d follows event %d", ev.Seq, w.seq)
 		}
 		w.seq = ev.Seq
-		if err := w.events.add(w.run, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), e.bodies[i], bodyVersion(ev.Body)); err != nil {
+		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), e.bodies[i], bodyVersion(ev.Body)); err != nil {
 			return err
 		}
 		if _, ok := ev.Body.(*planner.WorkflowArrived); ok {
@@ -260,15 +294,13 @@ func (w *writer) append(b executor.Batch, e encoded) error {
 	// Rows of tasks and attempts are written once a batch, in the state that the batch left them in.
 	for _, id := range w.order {
 		o := w.pending[id]
-		x := o.order
-		values := append(make([]driver.Value, 0, 13+len(usageColumns)), w.run, int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node),
-			x.Hold[unit.CPU], x.Hold[unit.Memory], x.Hold[unit.Disk], reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0),
-			known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0), name(x.Est.Source))
 		var err error
 		if o.exit != nil {
-			err = w.attempts.add(usageValues(values, o.exit)...)
+			err = errors.Join(w.attempts.share(attemptSharedValues(w.values[:0], w.run, o.order)...),
+				w.attempts.add(usageValues(attemptValues(w.values[:0], o.order), o.exit)...))
 		} else {
-			err = w.begunAttempts.add(append(values, int64(o.at), reached(o.start))...)
+			err = errors.Join(w.begunAttempts.share(attemptSharedValues(w.values[:0], w.run, o.order)...),
+				w.begunAttempts.add(append(attemptValues(w.values[:0], o.order), int64(o.at), reached(o.start))...))
 		}
 		if err != nil {
 			return err
@@ -307,64 +339,22 @@ func (w *writer) forget() {
 }
 
 func (w *writer) arrived(a *executor.Admission, definition []byte) error {
-	flow, sub := &a.Arrived.Workflow, &a.Submission
-	var from trace.Workflow
-	if sub.Workflow != nil {
-		from = *sub.Workflow
+	flow := a.Arrived.Workflow.ID
+	if err := sameTasks(a); err != nil {
+		return err
 	}
-	if len(a.Tasks) != len(a.Arrived.Tasks) {
-		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", sub.Name, len(a.Arrived.Tasks), len(a.Tasks))
-	}
-	w.left[flow.ID] = len(a.Arrived.Tasks)
-	if err := w.workflows.add(w.run, int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant, flow.Class.String(),
-		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), definition); err != nil {
+	w.left[flow] = len(a.Arrived.Tasks)
+	if err := w.workflows.add(workflowValues(w.values[:0], a, definition)...); err != nil {
 		return err
 	}
 	for i := range a.Arrived.Tasks {
-		t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
-		run, imputed := int64(cmp.Or(spec.Declared, spec.Run)), trace.Fields(0)
-		runKnown := run != 0
-		if i < len(from.Tasks) {
-			imputed = from.Tasks[i].Imputed
-			runKnown = (from.Tasks[i].Known | imputed).Has(trace.Runtime)
-		}
-		w.inFlow, w.tries, w.waits = put(w.inFlow, t.ID, flow.ID), put(w.tries, t.ID, 0), put(w.waits, t.ID, planner.Reason{})
-		if err := w.tasks.add(w.run, int64(t.ID), int64(flow.ID), spec.Name, spec.Kind, int64(t.Stage), t.Need[unit.CPU], t.Need[unit.Memory],
-			t.Need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0), known(run, runKnown), fieldNames(imputed), inputBytes(a, t)); err != nil {
+		t := a.Arrived.Tasks[i].ID
+		w.inFlow, w.tries, w.waits = put(w.inFlow, t, flow), put(w.tries, t, 0), put(w.waits, t, planner.Reason{})
+		if err := errors.Join(w.tasks.share(taskSharedValues(w.values[:0], w.run, a, i)...), w.tasks.add(taskValues(w.values[:0], a, i)...)); err != nil {
 			return err
 		}
-		for _, p := range t.Parents {
-			if err := w.edges.add(w.run, int64(t.ID), int64(p)); err != nil {
-				return err
-			}
-		}
 	}
-	for i := range a.Arrived.Files {
-		f := &a.Arrived.Files[i]
-		fileName, sized := "", true
-		if i < len(a.Files) {
-			fileName, sized = a.Files[i].NodeName(), a.Files[i].Sized
-		}
-		if err := w.files.add(w.run, int64(f.ID), int64(flow.ID), fileName, known(int64(f.Size), sized), known(int64(f.Producer), f.Producer != planner.None)); err != nil {
-			return err
-		}
-		for k, n := range f.Homes {
-			if err := w.replicas.add(w.run, int64(f.ID), int64(n), int64(k+1)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// inputBytes is what a task reads, as the planner knows it.
-func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {
-	for _, f := range t.Inputs {
-		if k := int(f - a.Arrived.Files[0].ID); k < len(a.Arrived.Files) {
-			sum += int64(a.Arrived.Files[k].Size)
-		}
-	}
-	return sum
+	return addFiles(w.files, w.replicas, a)
 }
 
 func (w *writer) apply(ev *planner.Event) error {
@@ -460,26 +450,14 @@ func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
 			continue // a time alone that moves makes no row
 		}
 		*last = now
-		var dim, node, until driver.Value
-		switch now.Code {
-		case planner.NoNodeFree:
-			dim = now.Dim.String()
-		case planner.PlannedLater:
-			node, until = int64(now.Node), reached(now.At)
-		case planner.NotYetReleased:
-			until = reached(now.At)
-		}
-		if err := w.waitRows.add(w.run, int64(wait.Task), int64(ev.Seq), int64(ev.At), now.Code.String(), dim, node, until); err != nil {
+		if err := addWait(w.waitRows, w.run, ev, wait); err != nil {
 			return err
 		}
 	}
-	for i, n := range b.Notes {
-		if err := w.notes.add(w.run, int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow), n.Workflow != planner.None),
-			known(int64(n.Task), n.Task != planner.None), reached(n.At), n.Text); err != nil {
-			return err
-		}
+	if err := addNotes(w.notes, ev, b.Notes); err != nil {
+		return err
 	}
-	return w.plans.add(w.run, int64(ev.Seq), int64(ev.At), b.Round, int64(len(b.Orders)), int64(starts), int64(len(b.Reasons)), int64(b.Took))
+	return w.plans.add(int64(ev.Seq), int64(ev.At), b.Round, int64(len(b.Orders)), int64(starts), int64(len(b.Reasons)), int64(b.Took))
 }
 
 func (w *writer) exit(ev *planner.Event, b *planner.AttemptExited) error {
@@ -536,63 +514,11 @@ func (w *writer) state(t planner.TaskID, state string, queued, ended driver.Valu
 
 func (w *writer) insertSamples(rows []Sample) error {
 	for _, s := range rows {
-		if err := w.sampleRows.add(w.run, int64(s.Attempt), int64(s.At), known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
+		if err := w.sampleRows.add(int64(s.Attempt), int64(s.At), known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
 			known(int64(s.Memory), s.Missing&planner.CounterMemory == 0), known(int64(s.Read), s.Missing&planner.CounterIO == 0),
 			known(int64(s.Written), s.Missing&planner.CounterIO == 0)); err != nil {
 			return err
 		}
 	}
 	return w.sampleRows.flush()
-}
-
-// usageValues appends the values of usageColumns. What was not measured is NULL, never 0.
-func usageValues(v []driver.Value, b *planner.AttemptExited) []driver.Value {
-	u, l := &b.Usage, &b.Usage.Applied
-	has := func(c planner.Counters) bool { return u.Missing&c == 0 }
-	var message driver.Value
-	if b.Message != "" {
-		message = strings.ToValidUTF8(b.Message, "\uFFFD")
-	}
-	return append(v, reached(u.Queued), reached(u.Staged), reached(u.Created), reached(u.Started), reached(u.Ended),
-		known(int64(b.Ran), u.Started != unit.Never), b.Outcome.String(), known(int64(b.ExitCode), b.ExitCode != -1), message,
-		known(int64(u.CPUUser), has(planner.CounterCPU)), known(int64(u.CPUSystem), has(planner.CounterCPU)),
-		known(int64(u.CPUThrottled), has(planner.CounterThrottled)), known(int64(u.PeakMemory), has(planner.CounterMemory)),
-		known(int64(u.ReadBytes), has(planner.CounterIO)), known(int64(u.WrittenBytes), has(planner.CounterIO)),
-		known(u.ReadOps, has(planner.CounterIO)), known(u.WriteOps, has(planner.CounterIO)),
-		int64(u.InputBytes), int64(u.CopiedBytes), u.OOMKills,
-		known(l.CPUMillicores, l.CPUMillicores != 0), known(int64(l.Memory), l.Memory != 0), known(int64(l.MemorySwap), l.MemorySwap != 0),
-		known(l.PIDs, l.PIDs != 0), known(int64(l.ReadBps), l.ReadBps != 0), known(int64(l.WriteBps), l.WriteBps != 0),
-		known(l.ReadIOPS, l.ReadIOPS != 0), known(l.WriteIOPS, l.WriteIOPS != 0))
-}
-
-// known is NULL for what is not known.
-func known(v int64, ok bool) driver.Value {
-	if !ok {
-		return nil
-	}
-	return v
-}
-
-// reached is NULL for an instant that was not reached.
-func reached(t planner.Time) driver.Value { return known(int64(t), t != unit.Never) }
-
-func name(s planner.Source) driver.Value {
-	if s == 0 {
-		return nil
-	}
-	return s.String()
-}
-
-// fieldNames lists a set of fields, comma separated.
-func fieldNames(f trace.Fields) string {
-	if f == 0 {
-		return ""
-	}
-	var names []string
-	for i, n := range []string{"runtime", "cores", "memory", "avg-cpu", "read-bytes", "written-bytes", "command", "image"} {
-		if f.Has(1 << i) {
-			names = append(names, n)
-		}
-	}
-	return strings.Join(names, ",")
 }

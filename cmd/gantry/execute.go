@@ -17,6 +17,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/docker"
+	"gantry/executor/metrics"
 	"gantry/executor/null"
 	"gantry/executor/sim"
 	"gantry/planner"
@@ -40,21 +41,22 @@ func version() string {
 
 // session is one run on its way: what begins, resumes and simulates it have in common.
 type session struct {
-	set      *settings
-	platform *planner.Platform
-	name     string
-	home     string // --dir, absolute
-	dir      string // of the run
-	db       *sqlite.DB
-	log      *sqlite.Run // nil: nothing is kept
-	lock     *os.File
-	view     *progress
-	out      *cli.Context
-	engine   *executor.Engine
-	measured func(l *executor.Launch) (sim.Measured, bool) // of a replay
-	history  *predict.History                              // nil: estimates come from elsewhere
-	window   int                                           // of the history: measurements of each kind
-	trained  *sqlite.TrainedModel                          // nil: estimates come from elsewhere
+	set       *settings
+	platform  *planner.Platform
+	name      string
+	home      string // --dir, absolute
+	dir       string // of the run
+	db        *sqlite.DB
+	log       *sqlite.Run // nil: nothing is kept
+	lock      *os.File
+	view      *progress
+	out       *cli.Context
+	engine    *executor.Engine
+	measured  func(l *executor.Launch) (sim.Measured, bool) // of a replay
+	history   *predict.History                              // nil: estimates come from elsewhere
+	window    int                                           // of the history: measurements of each kind
+	trained   *sqlite.TrainedModel                          // nil: estimates come from elsewhere
+	collector *metrics.Collector                            // nil: metrics are taken from the log
 }
 
 func (s *session) close() {
@@ -210,21 +212,20 @@ func (s *session) drive(ctx context.Context) error {
 	s.engine.Wall = time.Now
 	s.engine.FailFast = s.set.FailFast
 	s.engine.Grace = s.set.Grace
-	var buffer *executor.Buffer
 	if s.log != nil {
 		s.engine.Store = s.log
-		if s.set.Runtime == "sim" {
-			buffer = &executor.Buffer{Store: s.log, Size: 8192}
-			s.engine.Store = buffer
-		}
 	}
 	s.engine.Watch = s.view.watch
+	if s.live() {
+		s.collector = metrics.NewCollector(s.platform)
+		s.engine.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+			s.view.watch(v, events, admitted)
+			s.collector.Watch(v, events, admitted)
+		}
+	}
 	s.view.begin(s)
 	res, err := s.engine.Run(ctx)
 	s.view.end()
-	if buffer != nil {
-		err = errors.Join(err, buffer.Flush(context.WithoutCancel(ctx)))
-	}
 	closing := s.engine.Runtime.Close()
 	if errors.Is(err, context.Canceled) && s.set.Runtime == "sim" {
 		err, res.Interrupted = nil, true
@@ -269,21 +270,40 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	case failed > 0:
 		state, code = sqlite.Failed, exitTasksFailed
 	}
-	var summary *sqlite.Summary
 	if s.log != nil {
-		if err := s.log.Finish(context.WithoutCancel(ctx), state, code); err != nil {
+		after := context.WithoutCancel(ctx)
+		if err := s.log.Finish(after, state, code); err != nil {
 			return fail(exitHost, err)
 		}
-		var err error
-		if summary, err = s.db.Summary(context.WithoutCancel(ctx), s.name); err != nil {
-			return fail(exitInternal, err)
+		if !res.Interrupted {
+			if err := s.measure(after); err != nil {
+				return fail(exitHost, err)
+			}
 		}
 	}
-	s.view.finish(s, res, summary, failed)
+	if err := s.view.finish(ctx, s, res, failed); err != nil {
+		return fail(exitInternal, err)
+	}
 	if code == exitOK {
 		return nil
 	}
 	return fail(code, s.epilogue(res, failed))
+}
+
+// live reports whether the metrics of the run can be taken as it goes: what tasks are known to take is what they do take, and nothing of the
+// run happened before this process.
+func (s *session) live() bool { return s.set.Runtime == "sim" && s.measured == nil && s.log != nil }
+
+// measure keeps the metrics of a run that is over in its log.
+func (s *session) measure(ctx context.Context) error {
+	collector, window := s.collector, metrics.Window{WarmUp: s.set.WarmUp, CoolDown: s.set.CoolDown}
+	if collector == nil {
+		var err error
+		if collector, window, err = measureLog(ctx, s.db, s.log.Info()); err != nil {
+			return err
+		}
+	}
+	return s.log.Measure(runMetrics(collector, window), workflowMetrics(collector, window))
 }
 
 // epilogue is the last line of a run that did not go through; nil if the summary has said it all.

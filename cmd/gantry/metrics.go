@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -18,7 +20,7 @@ import (
 	"gantry/sqlite"
 )
 
-// reportRun prints the metrics of a run of the log.
+// reportRun prints the metrics of a run of the log: those that were kept when it was over; while it goes on, those of now.
 func reportRun(c *cli.Context, name string) error {
 	log, err := readLog(c)
 	if err != nil {
@@ -29,33 +31,57 @@ func reportRun(c *cli.Context, name string) error {
 	if err != nil {
 		return fail(exitInput, err)
 	}
-	set := &settings{}
-	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return failf(exitInternal, "settings of run %s: %w", info.Name, err)
-	}
-	collector, err := measure(c, log, info, set)
+	values, err := log.Metrics(c.Context, info.Name)
 	if err != nil {
-		return fail(exitHost, err)
+		return logError(err)
 	}
-	window := metrics.Window{WarmUp: set.WarmUp, CoolDown: set.CoolDown}
-	values := collector.Run(window)
+	flows, err := log.WorkflowMetrics(c.Context, info.Name)
+	if err != nil {
+		return logError(err)
+	}
+	if len(values) == 0 {
+		collector, window, err := measureLog(c.Context, log, info)
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		values = runMetrics(collector, window)
+		for _, w := range workflowMetrics(collector, window) {
+			flows = append(flows, measuredWorkflow(collector, &w))
+		}
+	}
 	if c.Bool("json") {
-		printMetricsJSON(c, info, collector.Counted(window), values)
+		out := map[string]any{"run": info.Name, "runtime": info.Runtime, "policy": info.Policy, "workflows": flows}
+		numbers := map[string]*float64{}
+		for _, v := range values {
+			numbers[v.Name] = number(v.Value)
+		}
+		out["metrics"] = numbers
+		printJSON(c.App.Writer, out)
 		return nil
 	}
-	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy, info.Runtime,
-		plural(len(collector.Workflows()), "workflow"), len(collector.Counted(window)))
+	counted := 0
+	for i := range flows {
+		if flows[i].Counts {
+			counted++
+		}
+	}
+	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy, info.Runtime, plural(len(flows), "workflow"), counted)
+	return printMetrics(c.App.Writer, values)
+}
+
+// printMetrics prints the metrics of a run: samples over workflows as a table, then single numbers.
+func printMetrics(to io.Writer, values []sqlite.Metric) error {
 	byName := map[string]float64{}
 	for _, v := range values {
 		byName[v.Name] = v.Value
 	}
-	number := func(name string) string {
+	text := func(name string) string {
 		if v, ok := byName[name]; ok && !math.IsNaN(v) {
 			return fmt.Sprintf("%.5g", v)
 		}
 		return "-"
 	}
-	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\t")
 	columns := []string{"mean", "sd", "min", "p5", "p25", "median", "p75", "p95", "p99", "max"}
 	for _, column := range columns {
@@ -65,37 +91,96 @@ func reportRun(c *cli.Context, name string) error {
 	for _, metric := range []string{"slowdown", "wait", "makespan", "response", "slr"} {
 		fmt.Fprint(t, metric+"\t")
 		for _, column := range columns {
-			fmt.Fprint(t, number(metric+"_"+column)+"\t")
+			fmt.Fprint(t, text(metric+"_"+column)+"\t")
 		}
 		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(c.App.Writer)
-	t = tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(to)
+	t = tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, v := range values {
 		of, column, _ := strings.Cut(v.Name, "_")
 		if _, inTable := byName[of+"_median"]; !inTable || !slices.Contains(columns, column) {
-			fmt.Fprintf(t, "%s\t%s\n", v.Name, number(v.Name))
+			fmt.Fprintf(t, "%s\t%s\n", v.Name, text(v.Name))
 		}
 	}
 	return t.Flush()
 }
 
+// runMetrics are the metrics of a run as the log keeps them.
+func runMetrics(collector *metrics.Collector, window metrics.Window) []sqlite.Metric {
+	var out []sqlite.Metric
+	for _, v := range collector.Run(window) {
+		out = append(out, sqlite.Metric(v))
+	}
+	return out
+}
+
+// workflowMetrics are the metrics of its workflows as the log keeps them.
+func workflowMetrics(collector *metrics.Collector, window metrics.Window) []sqlite.WorkflowMetrics {
+	counts := map[planner.WorkflowID]bool{}
+	for _, w := range collector.Counted(window) {
+		counts[w.ID] = true
+	}
+	out := make([]sqlite.WorkflowMetrics, len(collector.Workflows()))
+	for i := range out {
+		w := &collector.Workflows()[i]
+		out[i] = sqlite.WorkflowMetrics{Workflow: w.ID, Counts: counts[w.ID], Wait: -1, Makespan: -1, Response: -1, Work: w.Work,
+			CriticalPath: w.CriticalPath, Lowest: w.Lowest}
+		if w.Done() {
+			out[i].Wait, out[i].Makespan, out[i].Response = w.Wait(), w.Makespan(), w.Response()
+		}
+	}
+	return out
+}
+
+// measuredWorkflow is a workflow of a run that is not over, as the log would tell it.
+func measuredWorkflow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) sqlite.MeasuredWorkflow {
+	w := &collector.Workflows()[m.Workflow]
+	out := sqlite.MeasuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(), Work: w.Work.Seconds(), Critical: w.CriticalPath.Seconds()}
+	if w.Due != unit.Never {
+		out.Due = number(w.Due.Seconds())
+	}
+	if w.Done() {
+		out.Wait, out.Makespan, out.Response = number(w.Wait().Seconds()), number(w.Makespan().Seconds()), number(w.Response().Seconds())
+		out.Slowdown, out.SLR = number(w.Slowdown()), number(w.ScheduleLengthRatio())
+	}
+	return out
+}
+
+// number is nil for what is none.
+func number(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// measureLog takes the metrics of a run from its log, of the window that its workload says.
+func measureLog(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (*metrics.Collector, metrics.Window, error) {
+	set := &settings{}
+	if err := json.Unmarshal(info.Settings, set); err != nil {
+		return nil, metrics.Window{}, fmt.Errorf("settings of run %s: %w", info.Name, err)
+	}
+	collector, err := measure(ctx, log, info, set)
+	return collector, metrics.Window{WarmUp: set.WarmUp, CoolDown: set.CoolDown}, err
+}
+
 // measure takes the metrics of a run from its events.
-func measure(c *cli.Context, log *sqlite.DB, info sqlite.RunInfo, set *settings) (*metrics.Collector, error) {
+func measure(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo, set *settings) (*metrics.Collector, error) {
 	rules, err := retryRules(set.Retries)
 	if err != nil {
 		return nil, err
 	}
-	measured, err := measuredRuntimes(c, log, info.Name)
+	measured, err := measuredRuntimes(ctx, log, info.Name)
 	if err != nil {
 		return nil, err
 	}
 	collector := metrics.NewCollector(&info.Platform)
 	state := planner.NewState(&info.Platform, rules)
-	err = log.Events(c.Context, info.Name, func(e planner.Event, a *executor.Admission) error {
+	err = log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error {
 		if err := state.Apply(e); err != nil {
 			return err
 		}
@@ -116,8 +201,8 @@ func measure(c *cli.Context, log *sqlite.DB, info sqlite.RunInfo, set *settings)
 }
 
 // measuredRuntimes returns for every task that ended well how long its program ran, brought to speed 1.
-func measuredRuntimes(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]time.Duration, error) {
-	rows, err := log.Query(c.Context, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
+func measuredRuntimes(ctx context.Context, log *sqlite.DB, run string) (map[measuredKey]time.Duration, error) {
+	rows, err := log.Query(ctx, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
 		JOIN nodes n ON n.run = r.id AND n.node = a.node WHERE r.name = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL`, run)
 	if err != nil {
@@ -134,45 +219,4 @@ func measuredRuntimes(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 		out[k] = time.Duration(ran)
 	}
 	return out, rows.Err()
-}
-
-func printMetricsJSON(c *cli.Context, info sqlite.RunInfo, counted []*metrics.Workflow, values []metrics.Value) {
-	number := func(x float64) *float64 {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil
-		}
-		return &x
-	}
-	type row struct {
-		Workflow string   `json:"workflow"`
-		Tasks    int      `json:"tasks"`
-		Arrived  float64  `json:"arrived_s"`
-		Due      *float64 `json:"due_s"`
-		Wait     float64  `json:"wait_s"`
-		Makespan float64  `json:"makespan_s"`
-		Response float64  `json:"response_s"`
-		Work     float64  `json:"work_s"`
-		Critical float64  `json:"critical_path_s"`
-		Slowdown *float64 `json:"slowdown"`
-		SLR      *float64 `json:"slr"`
-	}
-	out := struct {
-		Run       string              `json:"run"`
-		Runtime   string              `json:"runtime"`
-		Policy    string              `json:"policy"`
-		Metrics   map[string]*float64 `json:"metrics"`
-		Workflows []row               `json:"workflows"`
-	}{info.Name, info.Runtime, info.Policy, map[string]*float64{}, []row{}}
-	for _, v := range values {
-		out.Metrics[v.Name] = number(v.Value)
-	}
-	for _, w := range counted {
-		r := row{w.Name, w.Tasks, w.Arrived.Seconds(), nil, w.Wait().Seconds(), w.Makespan().Seconds(), w.Response().Seconds(), w.Work.Seconds(),
-			w.CriticalPath.Seconds(), number(w.Slowdown()), number(w.ScheduleLengthRatio())}
-		if w.Due != unit.Never {
-			r.Due = number(w.Due.Seconds())
-		}
-		out.Workflows = append(out.Workflows, r)
-	}
-	printJSON(c.App.Writer, out)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +14,6 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
-	"gantry/sqlite"
 )
 
 // progress tells a person how a run goes: one line that is redrawn on a terminal, few plain lines elsewhere, nothing with --quiet. It
@@ -116,6 +116,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 			p.line("more attempts end badly: gantry show lists them")
 		}
 	}
+	p.forget(v, events)
 	if p.quiet || !changed {
 		return
 	}
@@ -127,6 +128,20 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	for percent := 100 * p.done / max(p.total, 1); percent >= p.next; p.next += plainStep {
 		if percent < p.next+plainStep {
 			p.line("%s of %d done, %d running, %d failed, %s", plural(p.done, "task"), p.total, v.UnderWayCount(), p.failed, time.Since(p.begun).Round(100*time.Millisecond))
+		}
+	}
+}
+
+// forget drops the names of workflows that have ended: a long stream is mostly such.
+func (p *progress) forget(v planner.View, events []planner.Event) {
+	for i := range events {
+		if x, ok := events[i].Body.(*planner.AttemptExited); ok {
+			w := v.Task(v.Attempt(x.Attempt).Task).Workflow
+			if left, _ := v.Progress(w); left == 0 {
+				for _, t := range v.Workflow(w).Tasks {
+					p.names[t] = nil
+				}
+			}
 		}
 	}
 }
@@ -180,20 +195,41 @@ func (p *progress) end() {
 	}
 }
 
+// manyTasks is from where on the summary of a simulation leaves out what takes long to sum up.
+const manyTasks = 20_000
+
 // finish prints the summary.
-func (p *progress) finish(s *session, res executor.Result, summary *sqlite.Summary, failed int) {
-	if summary != nil && p.json {
-		printJSON(s.out.App.Writer, summary)
-		return
-	}
-	if p.quiet {
-		return
-	}
-	if summary != nil {
-		printSummary(s.out.App.Writer, summary)
-		return
+func (p *progress) finish(ctx context.Context, s *session, res executor.Result, failed int) error {
+	if p.quiet && !p.json {
+		return nil
 	}
 	v := s.engine.Planner.View()
-	fmt.Fprintf(s.out.App.Writer, "makespan %s, %s of %s, %d failed or skipped (no log)\n", time.Duration(res.Ended).Round(time.Millisecond),
-		plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed)
+	if s.log == nil {
+		fmt.Fprintf(s.out.App.Writer, "makespan %s, %s of %s, %d failed or skipped (no log)\n", time.Duration(res.Ended).Round(time.Millisecond),
+			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed)
+		return nil
+	}
+	if s.collector != nil && v.Tasks() > manyTasks && !p.json {
+		values, err := s.db.Metrics(ctx, s.name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out.App.Writer, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n", s.name,
+			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed, s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond))
+		if err := printMetrics(s.out.App.Writer, values); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out.App.Writer, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", s.name, s.db.Path())
+		return nil
+	}
+	summary, err := s.db.Summary(context.WithoutCancel(ctx), s.name)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		printJSON(s.out.App.Writer, summary)
+		return nil
+	}
+	printSummary(s.out.App.Writer, summary)
+	return nil
 }

@@ -95,6 +95,10 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 		t.row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), percent(n.Held), percent(n.Used))
 	}
 	t.end()
+	if m := s.Metrics; m["workflows"] > 1 {
+		fmt.Fprintf(&b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system (mean); gantry report %s\n\n", m["workflows"],
+			m["slowdown_mean"], m["slowdown_sd"], meant(m["response_mean"]), meant(m["response_sd"]), m["in_system_mean"], s.Run)
+	}
 	if len(s.Failures) > 0 {
 		b.WriteString("failed:\n")
 		for i, f := range s.Failures {
@@ -116,6 +120,9 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	fmt.Fprintf(&b, "log: %s\n", s.Log)
 	_, _ = io.WriteString(w, b.String())
 }
+
+// meant writes a number of seconds for people.
+func meant(seconds float64) string { return span(ptr(sqlite.Span(seconds * 1e9))) }
 
 // how tells the end of an attempt in one line.
 func how(outcome string, exit *int, message string) string {

@@ -1,0 +1,217 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+	"gantry/trace"
+)
+
+// both keeps a run in two logs.
+type both [2]*sqlite.Run
+
+func (b both) Append(ctx context.Context, batch executor.Batch) error {
+	for _, r := range b {
+		if err := r.Append(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A stream whose tasks wait, fail, are tried again and are given up is logged as a real run and as a simulation.
+func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
+	for _, state := range []sqlite.State{sqlite.Failed, sqlite.Interrupted} {
+		t.Run(string(state), func(t *testing.T) {
+			ctx := context.Background()
+			var runs both
+			var paths [2]string
+			for i, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
+				paths[i] = filepath.Join(t.TempDir(), sqlite.FileName)
+				run, err := open(t, paths[i], mode).CreateRun(ctx, logtest.Info("calm"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				runs[i] = run
+			}
+			platform := logtest.Info("calm").Platform
+			var subs []executor.Submission
+			for w := range 40 {
+				flow := &trace.Workflow{Name: "w", Label: "w"}
+				for i := range 12 {
+					task := trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%3), Cores: 1, Retries: -1, Known: trace.Runtime,
+						Runtime: time.Duration(1+(i*7+w)%9) * time.Second, Imputed: trace.Fields(i % 3)}
+					if i > 1 {
+						task.Parents = []int32{int32(i / 3)}
+						flow.Tasks[i/3].Children = append(flow.Tasks[i/3].Children, int32(i))
+					}
+					flow.Tasks = append(flow.Tasks, task)
+				}
+				subs = append(subs, executor.Submission{Name: fmt.Sprint("w", w), Workflow: flow, At: planner.Time(w) * 3e9, Due: unit.Never})
+			}
+			pol, err := policy.Parse("fwp")
+			if err != nil {
+				t.Fatal(err)
+			}
+			est := &predict.Declared{}
+			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: runs, Arrivals: subs,
+				Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
+				Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+					switch {
+					case l.Task%41 == 7 && l.Try == 1:
+						return planner.Lost, 0.5
+					case l.Task%97 == 11:
+						return planner.ExitCode, 0.25
+					}
+					return planner.OK, 1
+				}})}
+			stopped, stop := context.WithCancel(ctx)
+			defer stop()
+			if state == sqlite.Interrupted {
+				engine.Watch = func(v planner.View, _ []planner.Event, _ []*executor.Admission) {
+					if v.Now() > 60e9 {
+						stop()
+					}
+				}
+			}
+			if _, err := engine.Run(stopped); err != nil && state != sqlite.Interrupted {
+				t.Fatal(err)
+			}
+			for _, r := range runs {
+				if err := r.Finish(ctx, state, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, table := range []string{"workflows", "tasks", "edges", "files", "attempts", "waits", "notes", "nodes", "v_workflows", "v_tasks", "v_kinds", "v_attempts",
+				"v_estimates", "v_utilisation", "v_waits", "v_in_system", "v_events", "v_plans", "clocks"} {
+				want, got := dump(t, paths[0], table), dump(t, paths[1], table)
+				if len(want) == 0 && table != "v_waits" && table != "notes" && table != "files" {
+					t.Errorf("%s: the real run has none", table)
+				}
+				if !reflect.DeepEqual(want, got) {
+					t.Errorf("%s: %d rows of the real run, %d of the simulation", table, len(want), len(got))
+					for i := range min(len(want), len(got)) {
+						if want[i] != got[i] {
+							t.Errorf("real       %s\nsimulation %s", want[i], got[i])
+							break
+						}
+					}
+				}
+			}
+			run := "SELECT state, exit_code, ended_ns, makespan_ns FROM runs"
+			if want, got := rowsOf(t, paths[0], run), rowsOf(t, paths[1], run); !reflect.DeepEqual(want, got) {
+				t.Errorf("run: %v and %v", want, got)
+			}
+			var lives [2]*sqlite.Life
+			for i, path := range paths {
+				if lives[i], err = open(t, path, sqlite.ReadOnly).Task(ctx, "calm", "#11"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !reflect.DeepEqual(lives[0], lives[1]) {
+				t.Errorf("life of a task: %+v and %+v", lives[0], lives[1])
+			}
+		})
+	}
+}
+
+// dump gives the rows of a table as text, in an order of its own; definitions may differ.
+func dump(t *testing.T, path, table string) []string {
+	columns := "*"
+	if table == "workflows" {
+		var names []string
+		for _, c := range rowsOf(t, path, "SELECT name FROM pragma_table_info('workflows') WHERE name <> 'definition'") {
+			names = append(names, strings.Trim(c, "[]"))
+		}
+		columns = strings.Join(names, ", ")
+	}
+	rows := rowsOf(t, path, "SELECT "+columns+" FROM "+table)
+	slices.Sort(rows)
+	return rows
+}
+
+func rowsOf(t *testing.T, path, query string) []string {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprint(values))
+	}
+	return out
+}
+
+func TestASimulationIsNotGoneOnWith(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	l := logtest.New(t, open(t, path, sqlite.Bulk), logtest.Info("calm"))
+	l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
+	if err := l.Finish(context.Background(), sqlite.Interrupted, 130); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, path, sqlite.Durable).OpenRun(context.Background(), "calm"); err == nil || !strings.Contains(err.Error(), "begin it anew") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMetricsAreKeptWithTheRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db := open(t, path, sqlite.Bulk)
+	l := logtest.New(t, db, logtest.Info("calm"))
+	l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
+	l.Arrive(logtest.Second, "x", []string{"a", "a"}, [][]int32{nil, nil})
+	if err := l.Finish(context.Background(), sqlite.Finished, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, slowdown := range []float64{9, 1.5} { // the later ones count
+		if err := l.Measure([]sqlite.Metric{{Name: "slowdown_mean", Value: slowdown}, {Name: "slowdown_sd", Value: math.NaN()}},
+			[]sqlite.WorkflowMetrics{{Workflow: 0, Counts: true, Wait: time.Second, Makespan: 2 * time.Second, Response: 3 * time.Second, Work: 2 * time.Second,
+				CriticalPath: 2 * time.Second, Lowest: time.Second}, {Workflow: 1, Wait: -1, Makespan: -1, Response: -1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := rowsOf(t, path, "SELECT run, name, value FROM v_metrics ORDER BY name"); fmt.Sprint(got) != "[[calm slowdown_mean 1.5] [calm slowdown_sd <nil>]]" {
+		t.Error(got)
+	}
+	if got := rowsOf(t, path, "SELECT workflow, tasks, counts, wait_s, response_s, slowdown, slr FROM v_slowdowns ORDER BY position"); fmt.Sprint(got) != "[[w 1 1 1 3 1.5 3] [x 2 0 <nil> <nil> <nil> <nil>]]" {
+		t.Error(got)
+	}
+	values, err := db.Metrics(context.Background(), "calm")
+	if err != nil || len(values) != 2 || values[0] != (sqlite.Metric{Name: "slowdown_mean", Value: 1.5}) || values[1].Value == values[1].Value {
+		t.Errorf("%v, %v", values, err)
+	}
+}

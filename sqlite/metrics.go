@@ -1,0 +1,115 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"math"
+	"time"
+
+	"gantry/planner"
+)
+
+// Metric is one number of a run as a whole. NaN: it has none.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+// WorkflowMetrics are the metrics of one workflow. Wait, Makespan and Response are -1 for one that has not ended well.
+type WorkflowMetrics struct {
+	Workflow                 planner.WorkflowID
+	Counts                   bool // within the window that the metrics of the run are of
+	Wait, Makespan, Response time.Duration
+	Work                     time.Duration // sum of the runtimes at speed 1
+	CriticalPath             time.Duration // of the runtimes at speed 1
+	Lowest                   time.Duration // length of the path that no schedule is shorter than
+}
+
+// Measure keeps the metrics of a run that is over, in the order given, in place of earlier ones.
+func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
+	return r.db.transact(func() error {
+		for _, table := range []string{"run_metrics", "workflow_metrics"} {
+			if _, err := r.db.conn.Exec("DELETE FROM "+table+" WHERE run = ?", []driver.Value{r.id}); err != nil {
+				return err
+			}
+		}
+		var values, flows *inserter
+		if err := prepare(r.db.conn, []table{{&values, "INSERT", "run_metrics", "run", "position, name, value"},
+			{&flows, "INSERT", "workflow_metrics", "run", "workflow, counts, wait_ns, makespan_ns, response_ns, work_ns, critical_path_ns, lowest_ns"}}); err != nil {
+			return err
+		}
+		defer values.close()
+		defer flows.close()
+		if err := values.share(r.id); err != nil {
+			return err
+		}
+		if err := flows.share(r.id); err != nil {
+			return err
+		}
+		for i, m := range run {
+			var value driver.Value = m.Value
+			if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
+				value = nil
+			}
+			if err := values.add(int64(i), m.Name, value); err != nil {
+				return err
+			}
+		}
+		for _, m := range workflows {
+			if err := flows.add(int64(m.Workflow), m.Counts, known(int64(m.Wait), m.Wait >= 0), known(int64(m.Makespan), m.Makespan >= 0),
+				known(int64(m.Response), m.Response >= 0), int64(m.Work), int64(m.CriticalPath), int64(m.Lowest)); err != nil {
+				return err
+			}
+		}
+		if err := values.flush(); err != nil {
+			return err
+		}
+		return flows.flush()
+	})
+}
+
+// Metrics returns what Measure kept of a run, given as in Summary; nothing if the run is not over.
+func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return collect(ctx, db, func(rows *sql.Rows) (Metric, error) {
+		var m Metric
+		var value sql.NullFloat64
+		err := rows.Scan(&m.Name, &value)
+		if m.Value = value.Float64; !value.Valid {
+			m.Value = math.NaN()
+		}
+		return m, err
+	}, "SELECT name, value FROM run_metrics WHERE run = ? ORDER BY position", id)
+}
+
+// MeasuredWorkflow is a workflow with its metrics. Nil is not reached or not defined.
+type MeasuredWorkflow struct {
+	Workflow string   `json:"workflow"`
+	Tasks    int      `json:"tasks"`
+	Counts   bool     `json:"counts"`
+	Arrived  float64  `json:"arrived_s"`
+	Due      *float64 `json:"due_s"`
+	Wait     *float64 `json:"wait_s"`
+	Makespan *float64 `json:"makespan_s"`
+	Response *float64 `json:"response_s"`
+	Work     float64  `json:"work_s"`
+	Critical float64  `json:"critical_path_s"`
+	Slowdown *float64 `json:"slowdown"`
+	SLR      *float64 `json:"slr"`
+}
+
+// WorkflowMetrics returns what Measure kept of the workflows of a run, by arrival.
+func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkflow, error) {
+	_, name, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return collect(ctx, db, func(rows *sql.Rows) (w MeasuredWorkflow, err error) {
+		return w, rows.Scan(&w.Workflow, &w.Tasks, &w.Counts, &w.Arrived, &w.Due, &w.Wait, &w.Makespan, &w.Response, &w.Work, &w.Critical, &w.Slowdown, &w.SLR)
+	}, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s, response_s, work_s, critical_path_s, slowdown, slr FROM v_slowdowns
+		WHERE run = ? ORDER BY arrived_s, position`, name)
+}
