@@ -20,10 +20,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "exec" { // begins the program of a real task
-		os.Exit(launch.Main(os.Args[2:]))
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "exec" { // begins the program of a real task
+		os.Exit(launch.Main(args[1:]))
 	}
-	os.Exit(run(os.Args[1:]))
+	if len(args) > 0 && args[0] == "attempt" { // as the task of a container
+		if code := launch.Enter(); code != 0 {
+			os.Exit(code)
+		}
+		args = args[1:]
+	}
+	os.Exit(run(args))
 }
 
 func run(args []string) int {

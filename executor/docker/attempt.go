@@ -51,8 +51,7 @@ type attempt struct {
 	notes   []string
 	config  *container.Config // nil if it is adopted
 	host    *container.HostConfig
-	final   *cgroup.Final   // nil until the watcher was asked
-	report  *emulate.Report // nil until it was read
+	final   *cgroup.Final // nil until the watcher was asked
 
 	staging context.Context // ends when the attempt is killed before its program runs
 	abandon context.CancelFunc
@@ -489,21 +488,13 @@ func (a *attempt) begun(told, over time.Time) time.Time {
 	return told
 }
 
-// witness is when the program began, as the launcher or the emulator, which ran in the container before it, tells; the zero Time if neither
-// does, or what they tell cannot be.
-func (a *attempt) witness(over time.Time) (t time.Time) {
-	if a.emulated() {
-		if a.report == nil {
-			if a.report, _ = emulate.ReadReport(a.dir); a.report == nil {
-				a.report = &emulate.Report{}
-			}
-		}
-		if a.report.Phases.WallNanos > 0 {
-			t = over.Add(-time.Duration(a.report.Phases.WallNanos))
-		}
-	} else if st, err := os.Lstat(filepath.Join(a.dir, launch.Begin)); err == nil && st.Mode().IsRegular() {
-		t = st.ModTime()
+// witness is when the program began, as the launcher or the emulator noted; the zero Time if neither did, or that cannot be.
+func (a *attempt) witness(over time.Time) time.Time {
+	st, err := os.Lstat(filepath.Join(a.dir, launch.Begin))
+	if err != nil || !st.Mode().IsRegular() {
+		return time.Time{}
 	}
+	t := st.ModTime() // the program could have changed it
 	if t.After(over) || a.usage.Created != unit.Never && a.r.at(t) < a.usage.Created {
 		return time.Time{}
 	}

@@ -56,7 +56,7 @@ func (a *attempt) configure() {
 	}
 	if a.emulated() {
 		c.Image = r.cfg.TaskImage
-		c.Entrypoint, c.Cmd = []string{TaskProgram}, []string{specFile}
+		c.Entrypoint, c.Cmd = []string{TaskProgram}, []string{"attempt", specFile}
 		h.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
 	} else {
 		c.Entrypoint, c.Cmd = []string{launcher}, a.launchArgs()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/docker/launch"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -110,9 +112,9 @@ func (a *attempt) saveLogs() {
 // Recover finds what became of attempts of a gantry that ended, see executor.Recoverer.
 func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	found := map[planner.AttemptID]container.Summary{}
-	wanted := map[planner.AttemptID]bool{}
+	wanted := map[planner.AttemptID]executor.Launch{}
 	for _, l := range live {
-		wanted[l.Attempt] = true
+		wanted[l.Attempt] = l
 	}
 	var all []container.Summary
 	err := r.call(ctx, func(ctx context.Context) (err error) {
@@ -124,10 +126,11 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	}
 	for _, c := range all {
 		id, err := strconv.Atoi(c.Labels[LabelAttempt])
-		if err == nil && wanted[planner.AttemptID(id)] && c.State != container.StateDead {
+		l, ok := wanted[planner.AttemptID(id)]
+		if err == nil && ok && c.State != container.StateDead {
 			began := c.State != container.StateCreated
 			if !began {
-				if began, err = r.beganMeanwhile(ctx, c.ID); err != nil {
+				if began, err = r.giveUp(l); err != nil {
 					return fmt.Errorf("recover run %s: container %.12s: %w", r.cfg.Run, c.ID, err)
 				}
 			}
@@ -159,10 +162,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 		r.mu.Lock()
 		r.attempts[l.Attempt] = a
 		if !ok {
-			a.usage.Ended = max(l.Queued, r.Now())
-			a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
-			a.end(&planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage,
-				Message: "gantry ended while it ran, and its container is gone"})
+			a.lost("gantry ended while it was under way, and its program had not begun or its container is gone")
 			r.mu.Unlock()
 			continue
 		}
@@ -174,34 +174,18 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	return nil
 }
 
-// beganMeanwhile tells whether a container that was listed as made has begun since: the start that the former gantry asked for may have
-// been on its way. One that has not is removed, since starting it would be another decision: its attempt is lost. Both questions wait in
-// the engine until a start that is under way is over, and a container that runs is not removed without force.
-func (r *Runtime) beganMeanwhile(ctx context.Context, id string) (bool, error) {
-	var began bool
-	err := r.call(ctx, func(ctx context.Context) error {
-		c, err := r.inspect(ctx, id)
-		if errdefs.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		begun, _ := c.times()
-		if began = c.State.Running || !begun.IsZero(); began {
-			return nil
-		}
-		err = r.cli.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
-		switch {
-		case errdefs.IsConflict(err):
-			began = true
-		case errdefs.IsNotFound(err):
-		default:
-			return err
-		}
-		return nil
-	})
-	return began, err
+// giveUp gives up a container that was listed as made and not begun: to start it would be another decision, and its attempt is lost. But the
+// start that the former gantry asked for may still be on its way, so giveUp makes what the program would make before all else, and has the
+// program never begin; unless it has begun meanwhile, which giveUp reports.
+func (r *Runtime) giveUp(l executor.Launch) (began bool, err error) {
+	err = launch.Claim(r.workDir(l.Spec, l.Try))
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist): // without its directory it cannot be started either
+		return false, nil
+	}
+	return false, err
 }
 
 // sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry ended.
@@ -218,6 +202,16 @@ func (r *Runtime) sweep(ctx context.Context) error {
 	return nil
 }
 
+// errNeverBegan tells of a container that was given up by a gantry that ended before it had removed it.
+var errNeverBegan = errors.New("the program was not begun")
+
+// lost ends an attempt of which nothing is left. r.mu is held.
+func (a *attempt) lost(message string) {
+	a.usage.Ended = max(a.l.Queued, a.r.Now())
+	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
+	a.end(&planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage, Message: message})
+}
+
 // adopt goes on with a container that a former gantry started.
 func (a *attempt) adopt() {
 	r := a.r
@@ -226,10 +220,24 @@ func (a *attempt) adopt() {
 	a.group = r.tree.Container(a.parentGroup(), a.id)
 	var c inspection
 	err := r.call(r.ctx, func(ctx context.Context) (err error) {
-		c, err = r.inspect(ctx, a.id)
-		return err
+		// A program that began is in a container that runs or did, unless the engine itself was killed in the middle.
+		for range 50 {
+			if c, err = r.inspect(ctx, a.id); err != nil || c.State.Status != container.StateCreated {
+				return err
+			}
+			if err := sleep(ctx, 100*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return errNeverBegan
 	})
 	if r.ctx.Err() != nil {
+		return
+	}
+	if errors.Is(err, errNeverBegan) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		a.lost("gantry ended while it was under way, and its program had not begun")
 		return
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,8 +21,35 @@ const (
 	exitNotFound      = 127
 )
 
-// Begin is the file, in the working directory, that Main makes before anything else.
+// Begin is the file, in the working directory, that Claim makes. Whoever makes it decides what becomes of the attempt: the program makes it
+// and begins; a gantry that gives up a container that has not begun makes it and is sure that the program never begins, however late the
+// engine starts the container. One of them makes it, since it is made only if it is not there.
 const Begin = ".command.begin"
+
+// Claim makes Begin. Its time of modification is when the program began: the Docker Engine notes a start only when it has heard of it.
+func Claim(dir string) error {
+	now := time.Now()
+	path := filepath.Join(dir, Begin)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Chtimes(path, now, now) // the kernel's own is that of its last tick
+}
+
+// Enter claims the working directory for the program that is about to begin. A code that is not 0 is to be the exit code at once.
+func Enter() int {
+	switch err := Claim("."); {
+	case err == nil:
+		return 0
+	case errors.Is(err, os.ErrExist):
+		fmt.Fprintln(os.Stderr, "gantry-task: this attempt was given up before it began")
+	default:
+		fmt.Fprintln(os.Stderr, "gantry-task: begin:", err)
+	}
+	return exitRedirect
+}
 
 // Main runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone. It returns an exit code only
 // if the program cannot begin.
@@ -30,9 +58,8 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task exec STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
 		return exitRedirect
 	}
-	// Its time tells when the program began: the Docker Engine notes a start only when it has heard of it. Without it, that must do.
-	if f, err := os.OpenFile(Begin, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err == nil {
-		f.Close()
+	if code := Enter(); code != 0 {
+		return code
 	}
 	// Standard error first: what goes wrong afterwards is told there.
 	for _, r := range []struct {
