@@ -20,6 +20,8 @@ import (
 //	  - {generator: inspiral, fraction: 0.4, tasks: 100..200}     # its own sizes
 //	  - {generator: random, fraction: 0.1, fat: [0.2, 0.8], density: 0.1, regular: 0.9, jump: 1, ccr: 0}
 //	  - {generator: mapreduce, tasks: 1..100, map_time: 50s, slots: true}    # sizes are of map tasks; see generate.MapReduce
+//	  - {generator: mixed, shape: [0.5, 1, 2], out_degree: [1, 2, 3, 4, 5], ccr: [0.1, 1], brange: [0.1, 1], wdag: 100..1000, processors: 1..4}
+//	                            # tasks over several processors that cost differently on each node; see generate.Mixed
 //	  - {trace: montage.dax, fraction: 0.1, inputs: data, image: busybox}     # or a directory of traces: equal shares
 //	  - {generator: terasort, tasks: 3, class: deadline}      # all of this part are of one class, whatever classes say
 //	tasks: 30                   # sizes of what generators make: a number, or a range 30..38
@@ -33,10 +35,11 @@ import (
 //	  stages: [{weight: 0.7, shape: 5, scale: 501.266}, {weight: 0.3, shape: 45, scale: 136.709}]     # these are the default
 //	  variation: 1              # of lognormal: standard deviation over mean
 //	arrivals:
-//	  process: poisson          # fixed, batch, closed or trace
+//	  process: poisson          # fixed, batch, closed, trace or poisson-intervals: whole seconds, Poisson-distributed around interval
 //	  rate: 98/h                # or
+//	  interval: 10s             # mean of the intervals between arrivals, or
 //	  utilisation: 0.98         # of the cluster: rate = utilisation x sum of cores x speed / mean work of a workflow
-//	  interval: 10s             # of fixed
+//	  interval: 10s             # of fixed and poisson-intervals
 //	  population: 60            # of closed: so many workflows are in the system, and the next arrives as one ends
 //	  times: times.csv          # of trace: a time a line, as a duration or in seconds after the start; or
 //	  column: 2                 # that column of lines with several, 1 being the first
@@ -77,6 +80,7 @@ type StreamSource struct {
 	MapTime   time.Duration // of generator mapreduce: the longest map time; 0: not said
 	Class     string        // of all its workflows: deadline, regular or low; "": drawn
 	Slots     bool          // of generator mapreduce: reduce tasks have slots of their own
+	Mixed     *MixedChoices // of generator mixed; nil: its defaults
 	Line      int
 }
 
@@ -91,6 +95,15 @@ type SizeClass struct {
 type RandomChoices struct {
 	Fat, Density, Regular []float64
 	Jump, CCR             []int
+}
+
+// MixedChoices has the values that each parameter of mixed-parallel workflows is drawn from, one of each list, and ranges that are drawn
+// from uniformly; what is empty is the generator's default.
+type MixedChoices struct {
+	Shape, CCR, BRange []float64
+	OutDegree          []int
+	WDAG               [2]float64 // seconds
+	Processors         [2]int     // of a task
 }
 
 // TotalRuntime is the distribution that the total runtimes of workflows are scaled to.
@@ -109,7 +122,7 @@ type GammaStage struct {
 
 // ArrivalProcess says when workflows arrive.
 type ArrivalProcess struct {
-	Process     string // poisson, fixed, batch or trace
+	Process     string // poisson, poisson-intervals, fixed, batch or trace
 	PerHour     float64
 	Utilisation float64 // instead of PerHour; 1 is full
 	Interval    time.Duration
@@ -220,8 +233,12 @@ func (y *yamlDoc) checkStream(s *Stream) {
 }
 
 func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
-	src, r := StreamSource{Fraction: 1, Line: y.line(v)}, RandomChoices{}
-	random, reduce := "", ""
+	src, r, m := StreamSource{Fraction: 1, Line: y.line(v)}, RandomChoices{}, MixedChoices{}
+	random, reduce, mixed := "", "", ""
+	var ccr []float64
+	cluster := func(name string, read func(ast.Node)) yamlKey {
+		return yamlKey{name, func(v ast.Node) { mixed = name; read(v) }}
+	}
 	job := func(name string, read func(ast.Node)) yamlKey {
 		return yamlKey{name, func(v ast.Node) { reduce = name; read(v) }}
 	}
@@ -244,7 +261,18 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		choice("density", y.numbers(&r.Density, "density", unit, "from 0 to 1")),
 		choice("regular", y.numbers(&r.Regular, "regular", unit, "from 0 to 1")),
 		choice("jump", y.wholes(&r.Jump, "jump", 1, 1_000_000)),
-		choice("ccr", y.wholes(&r.CCR, "ccr", 0, 3)),
+		{"ccr", y.numbers(&ccr, "ccr", func(x float64) bool { return x >= 0 && x <= 1e6 }, "0 or more")},
+		cluster("shape", y.numbers(&m.Shape, "shape", func(x float64) bool { return x > 0 && x <= 1000 }, "above 0 and up to 1000")),
+		cluster("out_degree", y.wholes(&m.OutDegree, "out_degree", 1, 1_000_000)),
+		cluster("brange", y.numbers(&m.BRange, "brange", func(x float64) bool { return x >= 0 && x < 2 }, "from 0 to below 2")),
+		cluster("wdag", y.span(&m.WDAG, "wdag", 1, 1e8)),
+		cluster("processors", func(v ast.Node) {
+			var np [2]float64
+			if y.span(&np, "processors", 1, 1e6)(v); np[0] != math.Trunc(np[0]) || np[1] != math.Trunc(np[1]) {
+				y.faults.fail("bad-number", y.line(v), "", "processors has to be a whole number, or a range of them such as 1..4")
+			}
+			m.Processors = [2]int{int(np[0]), int(np[1])}
+		}),
 		job("map_time", y.duration(&src.MapTime, "map_time")),
 		job("slots", y.bool(&src.Slots, "slots")),
 	}) {
@@ -262,6 +290,21 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		y.faults.fail("bad-source", src.Line, "", "%s is for generator random", random)
 	case reduce != "" && !strings.EqualFold(src.Generator, "mapreduce"):
 		y.faults.fail("bad-source", src.Line, "", "%s is for generator mapreduce", reduce)
+	case mixed != "" && !strings.EqualFold(src.Generator, "mixed"):
+		y.faults.fail("bad-source", src.Line, "", "%s is for generator mixed", mixed)
+	}
+	if strings.EqualFold(src.Generator, "mixed") {
+		m.CCR, src.Mixed = ccr, &m
+	} else if len(ccr) > 0 {
+		if random = "ccr"; !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen") {
+			y.faults.fail("bad-source", src.Line, "", "ccr is for generators random and mixed")
+		}
+		for _, x := range ccr {
+			if x != math.Trunc(x) || x > 3 {
+				y.faults.fail("bad-number", src.Line, "", "ccr is %v, but for random workflows has to be 1, 2 or 3 (the class of complexity), or 0 for a mix of them", x)
+			}
+			r.CCR = append(r.CCR, int(x))
+		}
 	}
 	if random != "" {
 		src.Random = &r
@@ -273,6 +316,20 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		src.Inputs = below(dir, src.Inputs)
 	}
 	s.Mix = append(s.Mix, src)
+}
+
+// span reads "100", "100..1000" or [100, 1000].
+func (y *yamlDoc) span(to *[2]float64, what string, least, most float64) func(ast.Node) {
+	return func(v ast.Node) {
+		ends := y.ends(v)
+		lo, err := parseNumber(ends[0])
+		hi, err2 := parseNumber(ends[1])
+		if err != nil || err2 != nil || !(lo >= least && lo <= hi && hi <= most) {
+			y.faults.fail("bad-number", y.line(v), "", "%s has to be a number, or a range such as 1..4, from %v to %v", what, least, most)
+			return
+		}
+		*to = [2]float64{lo, hi}
+	}
 }
 
 // tasks reads one class of sizes.
@@ -402,9 +459,9 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 	fail := func(format string, args ...any) {
 		y.faults.fail("bad-arrivals", line, "", "arrivals: "+format, args...)
 	}
-	takes, ok := map[string][]string{"poisson": {"rate", "utilisation"}, "fixed": {"interval"}, "batch": nil, "trace": {"times", "column"}, "closed": {"population"}}[a.Process]
+	takes, ok := map[string][]string{"poisson": {"rate", "utilisation", "interval"}, "fixed": {"interval"}, "poisson-intervals": {"interval"}, "batch": nil, "trace": {"times", "column"}, "closed": {"population"}}[a.Process]
 	if !ok {
-		fail("process is %q, but has to be poisson, fixed, batch, closed or trace", a.Process)
+		fail("process is %q, but has to be poisson, poisson-intervals, fixed, batch, closed or trace", a.Process)
 		return
 	}
 	for _, name := range takes {
@@ -416,9 +473,17 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 			return
 		}
 	}
+	ways := 0
+	for _, said := range []bool{a.PerHour > 0, a.Utilisation > 0, a.Interval > 0} {
+		if said {
+			ways++
+		}
+	}
 	switch {
-	case a.Process == "poisson" && (a.PerHour == 0) == (a.Utilisation == 0):
-		fail("poisson needs either a rate, such as 98/h, or a utilisation, such as 0.98")
+	case a.Process == "poisson" && ways != 1:
+		fail("poisson needs either a rate, such as 98/h, or a mean interval, such as 100s, or a utilisation, such as 0.98")
+	case a.Process == "poisson-intervals" && a.Interval == 0:
+		fail("poisson-intervals needs an interval above 0, such as 100s")
 	case a.Process == "fixed" && a.Interval == 0:
 		fail("fixed needs an interval above 0, such as 10s; batch lets all arrive at once")
 	case a.Process == "closed" && a.Population == 0:

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,18 +24,22 @@ type generateOptions struct {
 	total             time.Duration
 	random            generate.Daggen
 	reduce            generate.MapReduce
+	mixed             generate.Mixed
+	ccr               float64
+	processors        string
 }
 
 func generateCommand() *cli.Command {
-	o := generateOptions{random: generate.DefaultDaggen, reduce: generate.DefaultMapReduce}
+	o := generateOptions{random: generate.DefaultDaggen, reduce: generate.DefaultMapReduce, mixed: generate.DefaultMixed}
 	list := false
-	const ofRandom, ofJobs = "random workflows", "MapReduce jobs"
+	const ofRandom, ofJobs, ofMixed = "random workflows", "MapReduce jobs", "mixed-parallel workflows"
 	return &cli.Command{
 		Name:      "generate",
 		Usage:     "write a synthetic workflow as DAX or WfFormat",
 		ArgsUsage: "KIND",
 		Description: `KIND is one of --list: an application with the structure, runtimes and file sizes of Pegasus' WorkflowGenerator, or random, a
-layered DAG with the parameters of daggen, or mapreduce, a job of so many map tasks and a drawn number of reduce tasks. The same arguments and seed always give the same file. Where an application cannot have exactly
+layered DAG with the parameters of daggen, or mapreduce, a job of so many map tasks and a drawn number of reduce tasks, or
+mixed, a DAG of tasks over several processors (Wang, MOWS; how their costs differ by cluster only a workload file can say: key brange). The same arguments and seed always give the same file. Where an application cannot have exactly
 the number of tasks that is asked for, it has slightly fewer, and a line on standard error says so.
 
 Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
@@ -52,8 +58,14 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			&cli.Float64Flag{Name: "regular", Category: ofRandom, Value: o.random.Regular, Usage: "1: levels of one size, 0: up to twice as large or tiny",
 				Destination: &o.random.Regular},
 			&cli.IntFlag{Name: "jump", Category: ofRandom, Value: o.random.Jump, Usage: "how many levels a dependency may span", Destination: &o.random.Jump},
-			&cli.IntFlag{Name: "ccr", Category: ofRandom, Value: o.random.CCR, Usage: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix",
-				Destination: &o.random.CCR},
+			&cli.Float64Flag{Name: "ccr", Category: ofRandom, Usage: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix; of mixed: mean communication cost " +
+				"(at 1 MB/s) over mean computation cost", DefaultText: "0; of mixed: 1", Destination: &o.ccr},
+			&cli.Float64Flag{Name: "shape", Category: ofMixed, Value: o.mixed.Shape, Usage: "above 1 short with many tasks side by side, below 1 long",
+				Destination: &o.mixed.Shape},
+			&cli.IntFlag{Name: "out-degree", Category: ofMixed, Value: o.mixed.OutDegree, Usage: "most immediate descendants of a task", Destination: &o.mixed.OutDegree},
+			&cli.Float64Flag{Name: "wdag", Category: ofMixed, Value: o.mixed.WDAG, Usage: "mean cost of the tasks, in seconds", Destination: &o.mixed.WDAG},
+			&cli.StringFlag{Name: "processors", Category: ofMixed, Value: fmt.Sprintf("%d..%d", o.mixed.Processors[0], o.mixed.Processors[1]),
+				Usage: "how many a task takes, such as 4 or 1..4", Destination: &o.processors},
 			&cli.DurationFlag{Name: "map-time", Category: ofJobs, Value: o.reduce.LongestMap, Usage: "longest map time: whole seconds up to it are equally likely",
 				Destination: &o.reduce.LongestMap},
 			&cli.BoolFlag{Name: "slots", Category: ofJobs, Usage: "reduce tasks take memory and map tasks a core: slots of their own", Destination: &o.reduce.Slots},
@@ -76,8 +88,16 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			if c.IsSet("total-runtime") && o.total <= 0 {
 				return failf(exitUsage, "generate: --total-runtime is %v, but has to be above 0", o.total)
 			}
+			for _, name := range []string{"shape", "out-degree", "wdag", "processors"} {
+				if c.IsSet(name) && k.Name != "mixed" {
+					return failf(exitUsage, "generate: --%s is for mixed", name)
+				}
+			}
+			if err := o.readMixed(c.IsSet("ccr"), k.Name); err != nil {
+				return failf(exitUsage, "generate: %w", err)
+			}
 			for _, name := range []string{"fat", "density", "regular", "jump", "ccr"} {
-				if c.IsSet(name) && k.Name != "random" {
+				if c.IsSet(name) && k.Name != "random" && (name != "ccr" || k.Name != "mixed") {
 					return failf(exitUsage, "generate: --%s is for random workflows; the structure of %s follows from the number of tasks", name, k.Name)
 				}
 			}
@@ -89,6 +109,29 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			return writeGenerated(o, c.App.Writer, c.App.ErrWriter)
 		},
 	}
+}
+
+// readMixed reads what mixed and random share, and the range of processors.
+func (o *generateOptions) readMixed(ccr bool, kind string) error {
+	switch {
+	case ccr && kind == "mixed":
+		o.mixed.CCR = o.ccr
+	case ccr && o.ccr != math.Trunc(o.ccr):
+		return fmt.Errorf("--ccr is %v, but of random workflows has to be 0, 1, 2 or 3", o.ccr)
+	case ccr:
+		o.random.CCR = int(o.ccr)
+	}
+	low, high, ok := strings.Cut(o.processors, "..")
+	if !ok {
+		high = low
+	}
+	least, err := strconv.Atoi(low)
+	most, err2 := strconv.Atoi(high)
+	if err != nil || err2 != nil {
+		return fmt.Errorf("--processors is %q, but has to be a number such as 4, or a range such as 1..4", o.processors)
+	}
+	o.mixed.Processors = [2]int{least, most}
+	return nil
 }
 
 func kindNames() string {
@@ -119,7 +162,7 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 	if write == nil {
 		return failf(exitUsage, "generate: unknown format %q; there are dax and wfformat", o.format)
 	}
-	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random, MapReduce: &o.reduce})
+	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random, MapReduce: &o.reduce, Mixed: &o.mixed})
 	if err != nil {
 		return failf(exitUsage, "generate: %w", err)
 	}

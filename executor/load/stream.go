@@ -84,6 +84,9 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 			Data: placement(p.Data, w, repetition, len(w.Arrivals)+i),
 			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(wf.Label), digits, i+1)}
 		subs[i].Population = s.Arrivals.Population
+		if m := recipes[i].Mixed; m != nil {
+			subs[i].Costs = l.mixedCosts(m, wf, recipes[i].Seed)
+		}
 		subs[i].Release = release(s.Release, subs[i].At, held.Float64(), held.Float64())
 		u := due.Float64()
 		subs[i].Class = planner.Regular
@@ -135,6 +138,22 @@ func criticalPaths(s *trace.Stream, recipes []generate.Recipe, of []int, totals 
 	return means, nil
 }
 
+// mixedCosts draws the costs of mixed-parallel tasks on each node, as they are at the speed of the node.
+func (l *Loader) mixedCosts(m *generate.Mixed, w *trace.Workflow, seed uint64) [][]int64 {
+	if l.Platform == nil {
+		return nil
+	}
+	costs := m.MixedCosts(w, len(l.Platform.Nodes), seed)
+	for i := range costs {
+		for n := range costs[i] {
+			if speed := l.Platform.Nodes[n].Speed; speed > 0 && speed != 1 {
+				costs[i][n] = max(1, int64(float64(costs[i][n])/speed))
+			}
+		}
+	}
+	return costs
+}
+
 // streamSeed is the seed of one repetition.
 func streamSeed(w *trace.Workload, repetition int) uint64 {
 	return max(1, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
@@ -159,6 +178,15 @@ func (l *Loader) parts(w *trace.Workload) (parts []part, err error) {
 				m := generate.DefaultMapReduce
 				m.LongestMap, m.Slots = cmp.Or(src.MapTime, m.LongestMap), src.Slots
 				p.source.Reduce = &m
+			}
+			if m := src.Mixed; m != nil {
+				c := generate.MixedChoices(*m)
+				p.source.Mixed = &c
+				np := c.Processors
+				if np[1] == 0 {
+					np = generate.DefaultMixed.Processors
+				}
+				p.cores = float64(np[0]+np[1]) / 2 // mean, and independent of the costs
 			}
 			if r := src.Random; r != nil {
 				p.source.Random = &generate.Choices{Fat: r.Fat, Density: r.Density, Regular: r.Regular, Jump: r.Jump, CCR: r.CCR}
@@ -332,7 +360,12 @@ func arrivals(a *trace.ArrivalProcess, p *planner.Platform) generate.Arrivals {
 		if a.Utilisation > 0 {
 			return generate.Utilised(a.Utilisation, Speeds(p))
 		}
+		if a.Interval > 0 {
+			return generate.Poisson(1 / a.Interval.Hours())
+		}
 		return generate.Poisson(a.PerHour)
+	case "poisson-intervals":
+		return generate.PoissonIntervals(a.Interval)
 	case "fixed":
 		return generate.Every(a.Interval)
 	case "trace":

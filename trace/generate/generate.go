@@ -51,6 +51,7 @@ var kinds = []Kind{
 	{Name: "plates", About: "case 2 of 3DSF: number plates, intensive in CPU", Least: 2, Count: perSplit, title: "Plates", make: hadoop(plates)},
 	{Name: "logsearch", About: "case 3 of 3DSF: search in logs, intensive in memory", Least: 2, Count: perSplit, title: "LogSearch", make: hadoop(logSearch)},
 	{Name: "migration", About: "case 4 of 3DSF: migration of data, intensive in I/O", Least: 2, Count: perSplit, title: "Migration", make: hadoop(migration)},
+	{Name: "mixed", About: "tasks over several processors, costs by cluster", Least: 1, Most: 100_000, Count: "as asked", title: "Mixed", make: mixed},
 	{Name: "random", Also: "daggen", About: "layered random DAG", Least: 1, Count: "as asked", title: "Random", make: random},
 }
 
@@ -80,6 +81,8 @@ type Options struct {
 	Daggen *Daggen
 	// MapReduce holds the parameters of a MapReduce job; nil: DefaultMapReduce.
 	MapReduce *MapReduce
+	// Mixed holds the parameters of a mixed-parallel workflow; nil: DefaultMixed.
+	Mixed *Mixed
 }
 
 // New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same number but of
@@ -115,6 +118,15 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 			return nil, err
 		}
 		source += o.MapReduce.String()
+	}
+	if k.Name == "mixed" {
+		if o.Mixed == nil {
+			o.Mixed = &DefaultMixed
+		}
+		if err := o.Mixed.check(); err != nil {
+			return nil, err
+		}
+		source += o.Mixed.String()
 	}
 	g := newDAG(n, seed, o.Bare)
 	k.make(g, n, o)

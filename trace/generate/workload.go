@@ -23,6 +23,7 @@ const (
 	sizeStream
 	totalStream
 	arrivalStream
+	clusterStream
 )
 
 func stream(seed, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -178,6 +179,22 @@ func Poisson(perHour float64) Arrivals {
 	}
 }
 
+// PoissonIntervals lets workflows arrive at intervals that are Poisson-distributed numbers of seconds with the given mean, the first one after
+// one of them: the wording of Wang, MOWS, section 5-1-2.
+func PoissonIntervals(mean time.Duration) Arrivals {
+	return func(n int, seed uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+		if mean <= 0 {
+			return nil, fmt.Errorf("arrivals: intervals of %v on average, but they have to be above 0", mean)
+		}
+		r, at, now := stream(seed, arrivalStream), make([]time.Duration, n), 0.0
+		for i := range at {
+			now += distuv.Poisson{Lambda: mean.Seconds(), Src: r}.Rand()
+			at[i] = seconds(now)
+		}
+		return at, nil
+	}
+}
+
 // Utilised is Poisson with the rate that imposes a utilisation (1 is full) on nodes whose speeds sum to speeds: utilisation × speeds /
 // mean total runtime.
 func Utilised(utilisation, speeds float64) Arrivals {
@@ -224,6 +241,7 @@ type Source struct {
 	Kind     string
 	Random   *Choices        // for kind random; nil: DefaultDaggen
 	Reduce   *MapReduce      // for kind mapreduce; nil: DefaultMapReduce
+	Mixed    *MixedChoices   // for kind mixed; nil: DefaultMixed
 	Workflow *trace.Workflow // instead of Kind; it has its own size
 }
 
@@ -235,22 +253,19 @@ type Choices struct {
 
 func (c *Choices) draw(r *rand.Rand) *Daggen {
 	d := DefaultDaggen
-	pick := func(from []float64, to *float64) {
-		if u := r.Float64(); len(from) > 0 {
-			*to = from[int(u*float64(len(from)))]
-		}
-	}
-	pickInt := func(from []int, to *int) {
-		if u := r.Float64(); len(from) > 0 {
-			*to = from[int(u*float64(len(from)))]
-		}
-	}
-	pick(c.Fat, &d.Fat)
-	pick(c.Density, &d.Density)
-	pick(c.Regular, &d.Regular)
-	pickInt(c.Jump, &d.Jump)
-	pickInt(c.CCR, &d.CCR)
+	choose(r, c.Fat, &d.Fat)
+	choose(r, c.Density, &d.Density)
+	choose(r, c.Regular, &d.Regular)
+	choose(r, c.Jump, &d.Jump)
+	choose(r, c.CCR, &d.CCR)
 	return &d
+}
+
+// choose draws one of the values, if there are any; it takes one random number in any case.
+func choose[T any](r *rand.Rand, from []T, to *T) {
+	if u := r.Float64(); len(from) > 0 {
+		*to = from[int(u*float64(len(from)))]
+	}
 }
 
 // Mix says what workflows a load consists of. Fractions are kept to the nearest whole workflow, and the order is random.
@@ -282,13 +297,14 @@ type Recipe struct {
 	Seed     uint64
 	Daggen   *Daggen
 	Reduce   *MapReduce
+	Mixed    *Mixed
 	Workflow *trace.Workflow // instead of Kind, to be copied
 }
 
 // Make makes the workflow, which is the caller's to change.
 func (r *Recipe) Make(bare bool) (*trace.Workflow, error) {
 	if r.Workflow == nil {
-		return New(r.Kind, r.Tasks, r.Seed, Options{Bare: bare, Daggen: r.Daggen, MapReduce: r.Reduce})
+		return New(r.Kind, r.Tasks, r.Seed, Options{Bare: bare, Daggen: r.Daggen, MapReduce: r.Reduce, Mixed: r.Mixed})
 	}
 	w := *r.Workflow
 	w.Tasks = slices.Clone(w.Tasks)
@@ -326,6 +342,9 @@ func (m *Mix) Draw(n int, seed uint64) ([]Recipe, error) {
 			lo, step = c.Min+c.Min%2, 2
 		}
 		out[i] = Recipe{Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own, Reduce: s.Reduce}
+		if s.Mixed != nil {
+			out[i].Mixed = s.Mixed.draw(rand.New(rand.NewPCG(own, kindStream)))
+		}
 		if s.Random != nil {
 			out[i].Daggen = s.Random.draw(rand.New(rand.NewPCG(own, kindStream)))
 		}
@@ -354,6 +373,14 @@ func (m *Mix) check() error {
 			}
 			if err := k.check(c.Max); err != nil {
 				return fmt.Errorf("size class %d to %d: %w", c.Min, c.Max, err)
+			}
+		}
+		if s.Mixed != nil {
+			if k.Name != "mixed" {
+				return fmt.Errorf("workflows of kind %s have no parameters of mixed-parallel ones", k.Name)
+			}
+			if err := s.Mixed.check(); err != nil {
+				return err
 			}
 		}
 		if s.Random != nil {

@@ -1,0 +1,227 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gantry/trace"
+)
+
+// Mixed has the parameters of a mixed-parallel workflow: tasks that take several processors each, and cost differently on every cluster (Wang,
+// MOWS, sections 4-2-1 and 5-1-2). The formulas of the thesis are lost in its text; where it only says what they depend on, they are those of
+// Topcuoglu, Hariri and Wu 2002, section 5.2, which the thesis follows in name and meaning.
+type Mixed struct {
+	Shape      float64 // above 0: above 1 short with many tasks side by side, below 1 long
+	OutDegree  int     // at least 1: most immediate descendants of a task
+	CCR        float64 // 0 or more: mean communication cost over mean computation cost
+	BRange     float64 // 0 to 2: costs on clusters are uniform within this share of the mean cost of the task, half of it either way
+	WDAG       float64 // seconds, at least 1: mean computation cost
+	Processors [2]int  // least and most processors of a task
+}
+
+// DefaultMixed is the middle of the values of the thesis; how many processors a task takes it does not say.
+var DefaultMixed = Mixed{Shape: 1, OutDegree: 3, CCR: 1, BRange: 0.5, WDAG: 550, Processors: [2]int{1, 4}}
+
+// MixedRate is the bandwidth, in bytes per second, at which the files of mixed-parallel workflows take the time that their CCR says.
+const MixedRate = 1_000_000
+
+func (m *Mixed) check() error {
+	switch {
+	case !(m.Shape > 0 && m.Shape <= 1000):
+		return fmt.Errorf("mixed-parallel workflow: shape is %v, but has to be above 0 and up to 1000", m.Shape)
+	case m.OutDegree < 1:
+		return fmt.Errorf("mixed-parallel workflow: out-degree is %d, but has to be at least 1", m.OutDegree)
+	case !(m.CCR >= 0 && m.CCR <= 1e6):
+		return fmt.Errorf("mixed-parallel workflow: ccr is %v, but has to be from 0 to 1000000", m.CCR)
+	case !(m.BRange >= 0 && m.BRange < 2):
+		return fmt.Errorf("mixed-parallel workflow: brange is %v, but has to be from 0 to below 2: costs are above 0", m.BRange)
+	case !(m.WDAG >= 1 && m.WDAG <= 1e8):
+		return fmt.Errorf("mixed-parallel workflow: wdag is %v s, but has to be from 1 to 100000000", m.WDAG)
+	case m.Processors[0] < 1 || m.Processors[1] < m.Processors[0]:
+		return fmt.Errorf("mixed-parallel workflow: %d to %d processors, but tasks take at least one", m.Processors[0], m.Processors[1])
+	}
+	return nil
+}
+
+// String writes the parameters that differ from the defaults as flags; BRange is applied to clusters, not to workflows.
+func (m *Mixed) String() (s string) {
+	add := func(name string, x, usual any) {
+		if x != usual {
+			s += fmt.Sprintf(" --%s %v", name, x)
+		}
+	}
+	u := DefaultMixed
+	add("shape", m.Shape, u.Shape)
+	add("out-degree", m.OutDegree, u.OutDegree)
+	add("ccr", m.CCR, u.CCR)
+	add("wdag", m.WDAG, u.WDAG)
+	if m.Processors != u.Processors {
+		s += fmt.Sprintf(" --processors %d..%d", m.Processors[0], m.Processors[1])
+	}
+	return s
+}
+
+// mixed: an entry task, levels of tasks of which each passes data to some of the next level, and an exit task. The number of levels is uniform
+// with mean √n/shape, their widths are uniform with mean √n·shape as far as the number of tasks lets them be. A task that no other chose as
+// a descendant gets the one with the fewest in the level before as its parent.
+func mixed(g *dag, n int, o Options) {
+	m := o.Mixed
+	// Costs and processors have a stream of their own: the same graph with other costs keeps its edges.
+	work := rand.New(rand.NewPCG(g.Uint64(), costStream))
+	levels := mixedLevels(g, n, m)
+	total := 0.0
+	for range n {
+		seconds := 1 + work.Float64()*(2*m.WDAG-1)
+		t := &g.tasks[g.task("task", seconds)]
+		t.Cores, t.Known = float64(m.Processors[0]+work.IntN(m.Processors[1]-m.Processors[0]+1)), t.Known|trace.Cores
+		total += seconds
+	}
+	children := make([]int, n)
+	parented := make([]bool, n)
+	var edges []pair
+	link := func(p, c int32) {
+		edges = append(edges, pair{p, c})
+		children[p]++
+		parented[c] = true
+	}
+	for l := 0; l+2 < len(levels); l++ {
+		first, size := levels[l+1], int(levels[l+2]-levels[l+1])
+		order := g.Perm(size)
+		for p := levels[l]; p < levels[l+1]; p++ {
+			k := min(1+g.IntN(m.OutDegree), size)
+			if l == 0 {
+				k = size // the entry task precedes all
+			}
+			for i := range k { // the first k of a shuffle that goes on from task to task are different
+				j := i + g.IntN(size-i)
+				order[i], order[j] = order[j], order[i]
+				link(p, first+int32(order[i]))
+			}
+		}
+		for c := first; c < first+int32(size); c++ {
+			if parented[c] {
+				continue
+			}
+			least := levels[l]
+			for p := levels[l]; p < levels[l+1]; p++ {
+				if children[p] < children[least] {
+					least = p
+				}
+			}
+			link(least, c)
+		}
+	}
+	// Sizes come last, so that another CCR scales them and changes nothing else.
+	mean := total / float64(n) * m.CCR * MixedRate
+	for i, e := range edges {
+		f := int32(-1)
+		if size := int64(math.Round(2 * mean * work.Float64())); size > 0 {
+			f = g.n("data-").int(int64(i)).file(size)
+		}
+		g.link(e.a, e.b, f)
+	}
+}
+
+// mixedLevels returns the first task of each level, and the end.
+func mixedLevels(g *dag, n int, m *Mixed) []int32 {
+	switch n {
+	case 1:
+		return []int32{0, 1}
+	case 2:
+		return []int32{0, 1, 2}
+	}
+	middle := n - 2
+	root := math.Sqrt(float64(n))
+	most := int(math.Round(2*root/m.Shape)) - 1
+	height := min(max(1, 1+g.IntN(max(1, most))-2), middle)
+	wide := make([]float64, height)
+	sum := 0.0
+	for i := range wide {
+		wide[i] = 1 - g.Float64() // above 0
+		sum += wide[i]
+	}
+	levels := []int32{0, 1}
+	// Every level has one task; what is left is shared by the widths drawn.
+	cumulated := 0.0
+	for i := range wide {
+		cumulated += wide[i]
+		levels = append(levels, int32(1+i+1+int(math.Round(cumulated/sum*float64(middle-height)))))
+	}
+	return append(levels, int32(n))
+}
+
+// MixedCosts returns the costs of task i of a mixed-parallel workflow that takes mean on average: one for each of n clusters, uniform on mean
+// (1 ± BRange/2), by draws of their own.
+func (m *Mixed) MixedCosts(w *trace.Workflow, n int, seed uint64) [][]int64 {
+	r := rand.New(rand.NewPCG(seed, clusterStream))
+	costs := make([][]int64, len(w.Tasks))
+	all := make([]int64, n*len(w.Tasks))
+	for i := range costs {
+		costs[i] = all[i*n : (i+1)*n : (i+1)*n]
+		for k := range costs[i] {
+			costs[i][k] = max(1, int64(math.Round(float64(w.Tasks[i].Runtime)*(1+m.BRange*(r.Float64()-0.5)))))
+		}
+	}
+	return costs
+}
+
+// MixedChoices are the parameters of mixed-parallel workflows, one value of each list drawn for each workflow, the mean cost uniformly from its
+// range; what is empty is the default.
+type MixedChoices struct {
+	Shape, CCR, BRange []float64
+	OutDegree          []int
+	WDAG               [2]float64
+	Processors         [2]int
+}
+
+// ThesisMixed has the values of the thesis, section 5-1-2; how many processors a task takes it does not say.
+func ThesisMixed() *MixedChoices {
+	return &MixedChoices{Shape: []float64{0.5, 1, 2}, OutDegree: []int{1, 2, 3, 4, 5}, CCR: []float64{0.1, 0.5, 1, 1.5, 2},
+		BRange: []float64{0.1, 0.25, 0.5, 0.75, 1}, WDAG: [2]float64{100, 1000}, Processors: DefaultMixed.Processors}
+}
+
+func (c *MixedChoices) draw(r *rand.Rand) *Mixed {
+	m := DefaultMixed
+	choose(r, c.Shape, &m.Shape)
+	choose(r, c.OutDegree, &m.OutDegree)
+	choose(r, c.CCR, &m.CCR)
+	choose(r, c.BRange, &m.BRange)
+	if u := r.Float64(); c.WDAG[1] > 0 {
+		m.WDAG = c.WDAG[0] + u*(c.WDAG[1]-c.WDAG[0])
+	}
+	if c.Processors[1] > 0 {
+		m.Processors = c.Processors
+	}
+	return &m
+}
+
+// check tries every value, the rest as usual.
+func (c *MixedChoices) check() error {
+	try := func(set func(m *Mixed)) error {
+		m := DefaultMixed
+		set(&m)
+		return m.check()
+	}
+	var errs []error
+	for _, x := range c.Shape {
+		errs = append(errs, try(func(m *Mixed) { m.Shape = x }))
+	}
+	for _, x := range c.OutDegree {
+		errs = append(errs, try(func(m *Mixed) { m.OutDegree = x }))
+	}
+	for _, x := range c.CCR {
+		errs = append(errs, try(func(m *Mixed) { m.CCR = x }))
+	}
+	for _, x := range c.BRange {
+		errs = append(errs, try(func(m *Mixed) { m.BRange = x }))
+	}
+	if c.WDAG != [2]float64{} {
+		errs = append(errs, try(func(m *Mixed) { m.WDAG = c.WDAG[0] }), try(func(m *Mixed) { m.WDAG = c.WDAG[1] }))
+	}
+	if c.Processors != [2]int{} {
+		errs = append(errs, try(func(m *Mixed) { m.Processors = c.Processors }))
+	}
+	return errors.Join(errs...)
+}
