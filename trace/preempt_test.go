@@ -29,7 +29,7 @@ func TestPreemptionOfAWorkload(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"preempt: {checkpoint: big}", "preempt: {programs: kill}", "preempt: {victims: all}", "preempt: never", "preempt: {checkpoint: -1}"} {
-		if _, err := read(line); err == nil || !strings.Contains(err.Error(), "w.yaml:2") {
+		if _, err := read(line); err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
