@@ -114,8 +114,8 @@ func (k OrderKind) String() string {
 	return [...]string{"", "start", "suspend", "resume", "kill", "copy", "checkpoint"}[k]
 }
 
-// vacates returns the way in which an order of that kind takes a place away; 0 for other orders.
-func (k OrderKind) vacates() Vacate {
+// Vacates returns the way in which an order of that kind takes a place away; 0 for other orders.
+func (k OrderKind) Vacates() Vacate {
 	switch k {
 	case OrderSuspend:
 		return Suspend
@@ -209,6 +209,7 @@ type Usage struct {
 	WriteOps     int64
 	InputBytes   unit.Bytes // of all inputs
 	CopiedBytes  unit.Bytes // of those that were copied from other nodes for this attempt, ahead of it or within it
+	MovedBytes   unit.Bytes // its checkpoint, and the outputs written before that, copied from another node
 	OOMKills     int64
 	Missing      Counters // counters that could not be read: unknown, not zero
 	Applied      Limits   // read back from the kernel; a zero field was not applied or not readable

@@ -436,7 +436,7 @@ func (s *State) ordered(o *Order, at Time) error {
 		if _, err := s.underWay(o.Attempt, Running); err != nil {
 			return err
 		}
-		entry(&s.attempts, o.Attempt).Leaving = o.Kind.vacates()
+		entry(&s.attempts, o.Attempt).Leaving = o.Kind.Vacates()
 		entry(&s.lives, o.Task).preempted++
 	case OrderCopy:
 		s.ahead[o.Task] += s.files[o.File].Size

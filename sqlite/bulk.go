@@ -182,6 +182,8 @@ type bulkWriter struct {
 	ended  []*bulkFlow    // in this batch
 	values []driver.Value // memory of a row
 
+	preempted preempted
+
 	workflows, tasks, files, replicas, exited, measured, begun, notes, waits *inserter
 	chunks, flowEnded                                                        *update
 }
@@ -211,6 +213,7 @@ type bulkAttempt struct {
 	queued  planner.Time
 	started planner.Time // unit.Never: not yet
 	exit    *planner.AttemptExited
+	tally   tally // of exit
 }
 
 // bulkAlike is what one statement's attempts have in common.
@@ -222,6 +225,7 @@ type bulkAlike struct {
 	code     int
 	message  string
 	kills    int64
+	tally    tally
 }
 
 // bulkKin is what one statement's tasks have in common.
@@ -240,9 +244,9 @@ func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 		{&w.tasks, "INSERT", "tasks", taskShared + ", state, attempts", taskColumns + ", node, attempt, queued_ns, ended_ns"},
 		{&w.files, "INSERT", "files", "run", fileColumns},
 		{&w.replicas, "INSERT", "replicas", "run", replicaColumns},
-		{&w.exited, "INSERT", "attempts", attemptShared + ", outcome, exit_code, message, oom_kills",
+		{&w.exited, "INSERT", "attempts", attemptShared + ", outcome, exit_code, message, oom_kills, " + tallyColumns,
 			attemptColumns + ", queued_ns, staged_ns, created_ns, started_ns, ended_ns, ran_ns, input_bytes, copied_bytes"},
-		{&w.measured, "INSERT", "attempts", attemptShared, attemptColumns + ", " + strings.Join(usageColumns, ", ")},
+		{&w.measured, "INSERT", "attempts", attemptShared, attemptColumns + ", " + strings.Join(usageColumns, ", ") + ", " + tallyColumns},
 		{&w.begun, "INSERT", "attempts", attemptShared, attemptColumns + ", queued_ns, started_ns"},
 		{&w.notes, "INSERT", "notes", "run", noteColumns},
 		{&w.waits, "INSERT OR REPLACE", "waits", waitShared, waitColumns},
@@ -254,7 +258,7 @@ func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 		w.flowEnded, err = newUpdate(conn, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ? WHERE run = ? AND workflow = ?")
 	}
 	if err == nil {
-		err = errors.Join(w.workflows.share(run), w.files.share(run), w.replicas.share(run), w.notes.share(run))
+		err = errors.Join(w.preempted.prepare(conn, run), w.workflows.share(run), w.files.share(run), w.replicas.share(run), w.notes.share(run))
 	}
 	if err != nil {
 		w.close()
@@ -273,7 +277,7 @@ func (w *bulkWriter) close() {
 			in.close()
 		}
 	}
-	for _, u := range []*update{w.chunks, w.flowEnded} {
+	for _, u := range append(w.preempted.updates(), w.chunks, w.flowEnded) {
 		if u != nil {
 			u.stmt.Close()
 		}
@@ -304,14 +308,16 @@ func (w *bulkWriter) append(b *bulkBatch) error {
 		case *planner.AttemptExited:
 			err = w.exit(ev, body)
 		case planner.AttemptStarted:
-			err = w.changed(body.Attempt, "running")
+			if err = w.changed(body.Attempt, "running"); err == nil {
+				err = w.preempted.started(ev, w.taskOf[body.Attempt])
+			}
 			if k := int(body.Attempt - w.next); err == nil && k >= 0 {
 				w.attempts[k].started = ev.At
 			}
 		case planner.AttemptSuspended:
-			err = w.changed(body.Attempt, "suspended")
+			err = errors.Join(w.changed(body.Attempt, "suspended"), w.preempted.frozen(ev, body.Attempt))
 		case planner.AttemptResumed:
-			err = w.changed(body.Attempt, "running")
+			err = errors.Join(w.changed(body.Attempt, "running"), w.preempted.thawed(ev, body.Attempt))
 		case planner.WorkflowCancelled:
 			w.cancelled(ev, body.Workflow)
 		}
@@ -375,6 +381,9 @@ func (w *bulkWriter) changed(a planner.AttemptID, state string) error {
 }
 
 func (w *bulkWriter) planned(ev *planner.Event, b *planner.PlanCommitted) error {
+	if err := w.preempted.planned(ev, b.Orders); err != nil {
+		return err
+	}
 	for i := range b.Orders {
 		x := &b.Orders[i]
 		if x.Kind != planner.OrderStart {
@@ -421,8 +430,12 @@ func (w *bulkWriter) exit(ev *planner.Event, b *planner.AttemptExited) error {
 	if end := b.Usage.Ended; end != unit.Never && (w.last == unit.Never || end > w.last) {
 		w.last = end
 	}
+	did, err := w.preempted.exited(ev, w.taskOf[b.Attempt], b)
+	if err != nil {
+		return err
+	}
 	if k := int(b.Attempt - w.next); k >= 0 {
-		w.attempts[k].exit = b
+		w.attempts[k].exit, w.attempts[k].tally = b, did
 	}
 	switch b.Outcome {
 	case planner.OK:
@@ -500,15 +513,15 @@ func (w *bulkWriter) writeAttempt(a *bulkAttempt) error {
 	u := &a.exit.Usage
 	counters := *u
 	counters.Queued, counters.Staged, counters.Created, counters.Started, counters.Ended = 0, 0, 0, 0, 0
-	counters.InputBytes, counters.CopiedBytes, counters.OOMKills = 0, 0, 0
+	counters.InputBytes, counters.CopiedBytes, counters.MovedBytes, counters.OOMKills = 0, 0, 0, 0
 	if counters != (planner.Usage{Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}) {
-		return errors.Join(w.measured.share(shared()...), w.measured.add(usageValues(own(), a.exit)...))
+		return errors.Join(w.measured.share(shared()...), w.measured.add(a.tally.values(usageValues(own(), a.exit))...))
 	}
-	like := bulkAlike{x.Try, x.Hold, x.Est, a.exit.Outcome, a.exit.ExitCode, a.exit.Message, u.OOMKills}
+	like := bulkAlike{x.Try, x.Hold, x.Est, a.exit.Outcome, a.exit.ExitCode, a.exit.Message, u.OOMKills, a.tally}
 	like.estimate.Run = 0
 	if like != w.like {
 		w.like = like
-		if err := w.exited.share(append(shared(), like.outcome.String(), known(int64(like.code), like.code != -1), message(like.message), like.kills)...); err != nil {
+		if err := w.exited.share(like.tally.values(append(shared(), like.outcome.String(), known(int64(like.code), like.code != -1), message(like.message), like.kills))...); err != nil {
 			return err
 		}
 	}

@@ -66,6 +66,7 @@ type (
 		WriteOps     int64            `json:"write_ops"`
 		InputBytes   unit.Bytes       `json:"input_bytes"`
 		CopiedBytes  unit.Bytes       `json:"copied_bytes"`
+		MovedBytes   unit.Bytes       `json:"moved_bytes"`
 		OOMKills     int64            `json:"oom_kills"`
 		Missing      planner.Counters `json:"missing"`
 		Applied      wireLimits       `json:"applied"`
@@ -177,7 +178,8 @@ func (o object) usage(u *planner.Usage) object {
 		num("started_ns", int64(u.Started)).num("ended_ns", int64(u.Ended)).
 		num("cpu_user_ns", int64(u.CPUUser)).num("cpu_system_ns", int64(u.CPUSystem)).num("cpu_throttled_ns", int64(u.CPUThrottled)).
 		num("peak_memory_bytes", int64(u.PeakMemory)).num("read_bytes", int64(u.ReadBytes)).num("written_bytes", int64(u.WrittenBytes)).
-		num("read_ops", u.ReadOps).num("write_ops", u.WriteOps).num("input_bytes", int64(u.InputBytes)).num("copied_bytes", int64(u.CopiedBytes)).num("oom_kills", u.OOMKills).
+		num("read_ops", u.ReadOps).num("write_ops", u.WriteOps).num("input_bytes", int64(u.InputBytes)).num("copied_bytes", int64(u.CopiedBytes)).
+		num("moved_bytes", int64(u.MovedBytes)).num("oom_kills", u.OOMKills).
 		num("missing", int64(u.Missing))
 	if a := &u.Applied; *a != (planner.Limits{}) {
 		o = append(o.key("applied"), '{')
@@ -299,7 +301,8 @@ func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
 			Usage: planner.Usage{Queued: u.Queued, Staged: u.Staged, Created: u.Created, Started: u.Started, Ended: u.Ended,
 				CPUUser: u.CPUUser, CPUSystem: u.CPUSystem, CPUThrottled: u.CPUThrottled, PeakMemory: u.PeakMemory,
 				ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, ReadOps: u.ReadOps, WriteOps: u.WriteOps,
-				InputBytes: u.InputBytes, CopiedBytes: u.CopiedBytes, OOMKills: u.OOMKills, Missing: u.Missing, Applied: planner.Limits(u.Applied)}}
+				InputBytes: u.InputBytes, CopiedBytes: u.CopiedBytes, MovedBytes: u.MovedBytes, OOMKills: u.OOMKills,
+				Missing: u.Missing, Applied: planner.Limits(u.Applied)}}
 		if w.Bytes != nil {
 			b.Message = string(w.Bytes)
 		}

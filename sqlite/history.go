@@ -35,7 +35,7 @@ func (db *DB) history(ctx context.Context, id int64, latest int) ([]Measurement,
 	out, err := collect(ctx, db, func(rows *sql.Rows) (m Measurement, err error) {
 		return m, rows.Scan(&m.Kind, &m.Ran, &m.Speed)
 	}, `SELECT kind, ran_ns, speed FROM (
-			SELECT t.kind, a.ran_ns, n.speed, a.run, a.ended_ns, a.attempt,
+			SELECT t.kind, CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER) AS ran_ns, n.speed, a.run, a.ended_ns, a.attempt,
 				row_number() OVER (PARTITION BY t.kind ORDER BY a.run DESC, a.ended_ns DESC, a.attempt DESC) AS recency
 			FROM runs own
 			JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale

@@ -43,7 +43,8 @@ type Summary struct {
 	TimeScale   float64           `json:"time_scale"`
 	SizeScale   float64           `json:"size_scale"`
 	Attempts    int               `json:"attempts"`
-	Lost        Span              `json:"lost_s"`           // of the programs whose attempts did not end well
+	Lost        Span              `json:"lost_s"` // of the programs whose attempts did not end well, but for what checkpoints kept
+	Preemptions []Preemptions     `json:"preemptions"`
 	Locality    *float64          `json:"locality_percent"` // of the bytes that attempts read of their inputs, those that lay on the node
 	Rounds      int               `json:"rounds"`
 	Planning    Span              `json:"planning_s"` // of the policy, by the wall clock
@@ -62,6 +63,16 @@ type Summary struct {
 type Count struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
+}
+
+// Preemptions is how often policies took the places of tasks away in one way (freeze, checkpoint, restart), how long the tasks then were
+// away in all, and what was lost of their work.
+type Preemptions struct {
+	How   string `json:"how"`
+	Count int    `json:"count"`
+	Tasks int    `json:"tasks"`
+	Away  Span   `json:"away_s"`
+	Lost  Span   `json:"lost_s"`
 }
 
 // WorkflowSummary is one workflow: Wait is from its arrival or release to the first order to start one of its tasks, Makespan from
@@ -164,7 +175,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Log: db.path, Outcomes: []Count{}, WorkflowRow: []WorkflowSummary{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
+	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
 		Failures: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
 	read := func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
@@ -186,12 +197,17 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 			return err
 		}
 		s.Attempts += c.Count
-		if c.Name != "ok" && c.Name != "under-way" {
-			s.Lost += ran
-		}
+		s.Lost += ran
 		s.Outcomes = append(s.Outcomes, c)
 		return nil
-	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(ran_ns), 0) FROM attempts WHERE run = ? GROUP BY 1 ORDER BY 2 DESC, 1", id)
+	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ? GROUP BY 1 ORDER BY 2 DESC, 1", id)
+	read(func(rows *sql.Rows) error {
+		var p Preemptions
+		err := rows.Scan(&p.How, &p.Count, &p.Tasks, &p.Away, &p.Lost)
+		s.Preemptions = append(s.Preemptions, p)
+		return err
+	}, `SELECT s.how, count(*), count(DISTINCT a.task), coalesce(sum(s.until_ns - s.since_ns), 0), coalesce(sum(s.lost_ns), 0)
+		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt WHERE s.run = ? AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
 	read(func(rows *sql.Rows) error { return rows.Scan(&s.Locality) },
 		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
 	read(func(rows *sql.Rows) error {

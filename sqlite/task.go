@@ -32,7 +32,8 @@ type Life struct {
 	Blame     []Relative `json:"failed_ancestors"` // of a task that was skipped
 	Waits     []Waiting  `json:"waits"`
 	Attempts  []Attempt  `json:"attempts"`
-	Later     []string   `json:"later"` // suspensions and resumptions, in words
+	// Suspensions are the preemptions of its attempts, in order.
+	Suspensions []Suspension `json:"suspensions"`
 }
 
 // Relative is another task that this one hangs on.
@@ -58,38 +59,55 @@ type Waiting struct {
 
 // Attempt is one attempt of a task. Nil is not known, not measured, or not reached.
 type Attempt struct {
-	Attempt        int64  `json:"attempt"`
-	Try            int    `json:"try"`
-	Node           string `json:"node"`
-	Outcome        string `json:"outcome"` // "" while under way
-	ExitCode       *int   `json:"exit_code"`
-	Message        string `json:"message"`
-	Queued         *Span  `json:"queued_s"`
-	Staged         *Span  `json:"staged_s"`
-	Created        *Span  `json:"created_s"`
-	Started        *Span  `json:"started_s"`
-	Ended          *Span  `json:"ended_s"`
-	Ran            *Span  `json:"ran_s"`
-	Measured       *Span  `json:"measured_s"` // as Estimate counts
-	Estimate       *Span  `json:"estimate_s"`
-	Spread         *Span  `json:"estimate_spread_s"`
-	Samples        *int   `json:"estimate_samples"`
-	Source         string `json:"estimate_source"`
-	PlannedEnd     *Span  `json:"planned_end_s"`
-	HoldCPU        int64  `json:"hold_millicores"`
-	HoldMemory     int64  `json:"hold_memory_bytes"`
-	CPUUser        *Span  `json:"cpu_user_s"`
-	CPUSystem      *Span  `json:"cpu_system_s"`
-	CPUThrottled   *Span  `json:"cpu_throttled_s"`
-	PeakMemory     *int64 `json:"peak_memory_bytes"`
-	Read           *int64 `json:"read_bytes"`
-	Written        *int64 `json:"written_bytes"`
-	Copied         *int64 `json:"copied_bytes"`
-	OOMKills       *int64 `json:"oom_kills"`
-	AppliedCPU     *int64 `json:"applied_cpu_millicores"`
-	AppliedMemory  *int64 `json:"applied_memory_bytes"`
-	AppliedReadBps *int64 `json:"applied_read_bps"`
-	AppliedWrite   *int64 `json:"applied_write_bps"`
+	Attempt        int64    `json:"attempt"`
+	Try            int      `json:"try"`
+	Node           string   `json:"node"`
+	Outcome        string   `json:"outcome"` // "" while under way
+	ExitCode       *int     `json:"exit_code"`
+	Message        string   `json:"message"`
+	Queued         *Span    `json:"queued_s"`
+	Staged         *Span    `json:"staged_s"`
+	Created        *Span    `json:"created_s"`
+	Started        *Span    `json:"started_s"`
+	Ended          *Span    `json:"ended_s"`
+	Ran            *Span    `json:"ran_s"`
+	Measured       *Span    `json:"measured_s"` // as Estimate counts
+	Estimate       *Span    `json:"estimate_s"`
+	Spread         *Span    `json:"estimate_spread_s"`
+	Samples        *int     `json:"estimate_samples"`
+	Source         string   `json:"estimate_source"`
+	PlannedEnd     *Span    `json:"planned_end_s"`
+	HoldCPU        int64    `json:"hold_millicores"`
+	HoldMemory     int64    `json:"hold_memory_bytes"`
+	CPUUser        *Span    `json:"cpu_user_s"`
+	CPUSystem      *Span    `json:"cpu_system_s"`
+	CPUThrottled   *Span    `json:"cpu_throttled_s"`
+	PeakMemory     *int64   `json:"peak_memory_bytes"`
+	Read           *int64   `json:"read_bytes"`
+	Written        *int64   `json:"written_bytes"`
+	Copied         *int64   `json:"copied_bytes"`
+	Moved          *int64   `json:"moved_bytes"`
+	Done           *float64 `json:"done"`     // fraction of the task, before the attempt
+	Before         *Span    `json:"before_s"` // how long that ran
+	Kept           *float64 `json:"kept"`
+	Lost           *Span    `json:"lost_s"`
+	OOMKills       *int64   `json:"oom_kills"`
+	AppliedCPU     *int64   `json:"applied_cpu_millicores"`
+	AppliedMemory  *int64   `json:"applied_memory_bytes"`
+	AppliedReadBps *int64   `json:"applied_read_bps"`
+	AppliedWrite   *int64   `json:"applied_write_bps"`
+}
+
+// Suspension is one preemption of an attempt. Nil is not yet.
+type Suspension struct {
+	Try     int      `json:"try"`
+	Node    string   `json:"node"`
+	How     string   `json:"how"` // freeze, checkpoint, restart
+	Ordered Span     `json:"ordered_s"`
+	Since   *Span    `json:"since_s"`
+	Until   *Span    `json:"until_s"`
+	Kept    *float64 `json:"kept"` // fraction of the task that the checkpoint has
+	Lost    *Span    `json:"lost_s"`
 }
 
 // UnknownTaskError is returned for a task that is not in a run, or not the only one of its name.
@@ -207,22 +225,19 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if l.Attempts, err = collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
 		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged, &a.Created, &a.Started, &a.Ended,
 			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU, &a.HoldMemory, &a.CPUUser, &a.CPUSystem,
-			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU, &a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite)
+			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU, &a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost)
 	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''), v.queued_ns, v.staged_ns, v.created_ns,
 		v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''),
 		a.planned_end_ns, v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes,
-		v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps
+		v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes,
+		v.done, v.before_ns, v.kept, v.lost_ns
 		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task = ?3 ORDER BY a.attempt`, name, id, t); err != nil {
 		return nil, err
 	}
-	l.Later, err = collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
-		`SELECT format('at %.3f s attempt %d was ', e.at_ns / 1e9, a.attempt) || iif(e.kind = 3, 'suspended', 'resumed')
-		FROM (
-			SELECT seq, at_ns, kind, body FROM events WHERE run = ?1 AND kind IN (3, 4)
-			UNION ALL
-			SELECT c.seq + j.key, j.value ->> 0, j.value ->> 1, j.value -> 2 FROM event_chunks c, json_each(c.bodies) j
-			WHERE c.run = ?1 AND c.kinds & (1 << 3 | 1 << 4) AND j.value ->> 1 IN (3, 4)
-		) e JOIN attempts a ON a.run = ?1 AND a.attempt = coalesce(e.body ->> 'attempt', 0)
-		WHERE a.task = ?2 ORDER BY e.seq`, id, t)
+	l.Suspensions, err = collect(ctx, db, func(rows *sql.Rows) (s Suspension, err error) {
+		return s, rows.Scan(&s.Try, &s.Node, &s.How, &s.Ordered, &s.Since, &s.Until, &s.Kept, &s.Lost)
+	}, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept, s.lost_ns
+		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
+		WHERE a.run = ? AND a.task = ? ORDER BY s.seq`, id, t)
 	return l, err
 }

@@ -36,6 +36,7 @@ type writer struct {
 	opened    []opened                      // backs pending
 	textBytes []byte
 	values    []driver.Value // memory of a row
+	preempted preempted
 
 	events, tasks, files, replicas, workflows, attempts, begunAttempts, plans, notes, waitRows, sampleRows *inserter
 	started, exited, taskState, workflowStarted, workflowEnded                                             *update
@@ -46,6 +47,7 @@ type opened struct {
 	order *planner.Order
 	start planner.Time // unit.Never: not yet
 	exit  *planner.AttemptExited
+	tally tally // of exit
 }
 
 type taskState struct {
@@ -107,7 +109,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 		{&w.tasks, "INSERT", "tasks", taskShared, taskColumns},
 		{&w.files, "INSERT", "files", "run", fileColumns},
 		{&w.replicas, "INSERT", "replicas", "run", replicaColumns},
-		{&w.attempts, "INSERT", "attempts", attemptShared, attemptColumns + ", " + strings.Join(usageColumns, ", ")},
+		{&w.attempts, "INSERT", "attempts", attemptShared, attemptColumns + ", " + strings.Join(usageColumns, ", ") + ", " + tallyColumns},
 		{&w.begunAttempts, "INSERT", "attempts", attemptShared, attemptColumns + ", queued_ns, started_ns"},
 		{&w.notes, "INSERT", "notes", "run", noteColumns},
 		{&w.plans, "INSERT", "plans", "run", "seq, at_ns, round, orders, starts, waits, took_ns"},
@@ -128,7 +130,8 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 		query string
 	}{
 		{&w.started, "UPDATE attempts SET started_ns = ? WHERE run = ? AND attempt = ?"},
-		{&w.exited, "UPDATE attempts SET " + strings.Join(usageColumns, " = ?, ") + " = ? WHERE run = ? AND attempt = ?"},
+		{&w.exited, "UPDATE attempts SET " + strings.Join(usageColumns, " = ?, ") + " = ?, " +
+			strings.ReplaceAll(tallyColumns, ",", " = ?,") + " = ? WHERE run = ? AND attempt = ?"},
 		{&w.taskState, "UPDATE tasks SET state = ?, node = coalesce(?, node), attempt = coalesce(?, attempt), attempts = ?, queued_ns = coalesce(queued_ns, ?), ended_ns = ? WHERE run = ? AND task = ?"},
 		{&w.workflowStarted, "UPDATE workflows SET state = 'running', started_ns = coalesce(started_ns, ?) WHERE run = ? AND workflow = ?"},
 		{&w.workflowEnded, "UPDATE workflows SET state = ?, ended_ns = ? WHERE run = ? AND workflow = ?"},
@@ -139,7 +142,7 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 			return nil, err
 		}
 	}
-	if err := w.load(); err != nil {
+	if err := errors.Join(w.preempted.prepare(conn, run), w.load()); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -157,7 +160,7 @@ func (w *writer) close() {
 			in.close()
 		}
 	}
-	for _, u := range []*update{w.started, w.exited, w.taskState, w.workflowStarted, w.workflowEnded} {
+	for _, u := range append(w.preempted.updates(), w.started, w.exited, w.taskState, w.workflowStarted, w.workflowEnded) {
 		if u != nil {
 			u.stmt.Close()
 		}
@@ -168,7 +171,7 @@ func (w *writer) close() {
 func (w *writer) load() error {
 	w.seq, w.taskOf, w.tries, w.waits, w.inFlow = 0, nil, nil, nil, nil
 	w.failed, w.left, w.begun = map[planner.TaskID]struct{}{}, map[planner.WorkflowID]int{}, map[planner.WorkflowID]bool{}
-	return errors.Join(
+	err := errors.Join(
 		w.each("SELECT coalesce(max(seq), 0) FROM events WHERE run = ?", func(v []driver.Value) {
 			w.seq = uint64(integer(v[0]))
 		}),
@@ -189,6 +192,7 @@ func (w *writer) load() error {
 			w.taskOf = put(w.taskOf, planner.AttemptID(integer(v[0])), planner.TaskID(integer(v[1])))
 		}),
 	)
+	return errors.Join(err, w.preempted.load(w.each, w.taskOf))
 }
 
 // put sets s[i], and makes it long enough.
@@ -297,7 +301,7 @@ func (w *writer) append(b executor.Batch, e encoded) error {
 		var err error
 		if o.exit != nil {
 			err = errors.Join(w.attempts.share(attemptSharedValues(w.values[:0], w.run, o.order)...),
-				w.attempts.add(usageValues(attemptValues(w.values[:0], o.order), o.exit)...))
+				w.attempts.add(o.tally.values(usageValues(attemptValues(w.values[:0], o.order), o.exit))...))
 		} else {
 			err = errors.Join(w.begunAttempts.share(attemptSharedValues(w.values[:0], w.run, o.order)...),
 				w.begunAttempts.add(append(attemptValues(w.values[:0], o.order), int64(o.at), reached(o.start))...))
@@ -367,6 +371,9 @@ func (w *writer) apply(ev *planner.Event) error {
 			return err
 		}
 		w.state(t, "running", nil, nil)
+		if err := w.preempted.started(ev, t); err != nil {
+			return err
+		}
 		if o := w.pending[b.Attempt]; o != nil {
 			o.start = ev.At
 			return nil
@@ -376,12 +383,14 @@ func (w *writer) apply(ev *planner.Event) error {
 		t, err := w.task(b.Attempt)
 		if err == nil {
 			w.state(t, "suspended", nil, nil)
+			err = w.preempted.frozen(ev, b.Attempt)
 		}
 		return err
 	case planner.AttemptResumed:
 		t, err := w.task(b.Attempt)
 		if err == nil {
 			w.state(t, "running", nil, nil)
+			err = w.preempted.thawed(ev, b.Attempt)
 		}
 		return err
 	case *planner.AttemptExited:
@@ -402,6 +411,9 @@ func (w *writer) flushArrivals() error {
 }
 
 func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
+	if err := w.preempted.planned(ev, b.Orders); err != nil {
+		return err
+	}
 	starts := 0
 	if n := len(w.opened) + len(b.Orders); n > cap(w.opened) {
 		// Pointers into the old array stay good: it is only left to be collected with the batch.
@@ -483,11 +495,15 @@ func (w *writer) exit(ev *planner.Event, b *planner.AttemptExited) error {
 		w.state(t, "failed", nil, int64(ev.At))
 		w.failed[t] = struct{}{}
 	}
+	did, err := w.preempted.exited(ev, t, b)
+	if err != nil {
+		return err
+	}
 	if o := w.pending[b.Attempt]; o != nil {
-		o.exit = b
+		o.exit, o.tally = b, did
 		return nil
 	}
-	values := usageValues(make([]driver.Value, 0, len(usageColumns)+2), b)
+	values := did.values(usageValues(make([]driver.Value, 0, rowWidth), b))
 	return w.exited.exec(append(values, w.run, int64(b.Attempt))...)
 }
 

@@ -100,12 +100,12 @@ func explain(w io.Writer, l *sqlite.Life) {
 	for i := range l.Attempts {
 		steps = append(steps, attemptSteps(l, &l.Attempts[i])...)
 	}
+	for i := range l.Suspensions {
+		steps = append(steps, suspensionSteps(l, &l.Suspensions[i])...)
+	}
 	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.rank, y.rank)) })
 	for _, s := range steps {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
-	}
-	for _, s := range l.Later {
-		fmt.Fprintf(&b, "                %s\n", s)
 	}
 	if last := lastAttempt(l); last != nil && last.Outcome != "" && last.Outcome != "ok" {
 		fmt.Fprintf(&b, "\n  what it said: gantry logs %s %s\n", l.Run, l.Task)
@@ -125,7 +125,11 @@ func verdict(l *sqlite.Life) string {
 	last := lastAttempt(l)
 	switch l.State {
 	case "done":
-		text := fmt.Sprintf("done on %s, in %s", last.Node, span(last.Ran))
+		took := last.Ran
+		if took != nil && last.Before != nil {
+			took = ptr(*took + *last.Before)
+		}
+		text := fmt.Sprintf("done on %s, in %s", last.Node, span(took))
 		if n := len(l.Attempts); n > 1 {
 			text += fmt.Sprintf(", at attempt %d", last.Try)
 		}
@@ -228,6 +232,31 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	return x.Reason
 }
 
+// suspensionSteps tells how policy took the place of the task away, and how it went on.
+func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
+	what := map[string]string{"freeze": "freezes it where it is", "checkpoint": "has it leave a checkpoint and its place",
+		"restart": "ends it, to begin anew"}[s.How]
+	steps := []step{{s.Ordered, order, fmt.Sprintf("attempt %d: policy %s preempts it: %s", s.Try, l.Policy, what)}}
+	if s.Since == nil {
+		return steps
+	}
+	kept := "nothing is lost"
+	if s.Kept != nil && s.How == "checkpoint" {
+		kept = fmt.Sprintf("%.1f %% of the task is kept", 100**s.Kept)
+	}
+	if s.Lost != nil && *s.Lost > 0 {
+		kept = span(s.Lost) + " of work is lost"
+	}
+	steps = append(steps, step{*s.Since, start, fmt.Sprintf("attempt %d: left its place on %s (%s): %s", s.Try, s.Node, s.How, kept)})
+	if s.How == "freeze" {
+		steps[1].text = fmt.Sprintf("attempt %d: frozen on %s: %s", s.Try, s.Node, kept)
+	}
+	if s.Until != nil {
+		steps = append(steps, step{*s.Until, start, fmt.Sprintf("attempt %d: its suspension of %s ended", s.Try, span(ptr(*s.Until-*s.Since)))})
+	}
+	return steps
+}
+
 // attemptSteps tells the beginning and the end of an attempt.
 func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	var steps []step
@@ -251,6 +280,12 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	}
 	if a.Started != nil {
 		text := fmt.Sprintf("attempt %d: the program runs", a.Try)
+		if a.Done != nil {
+			text += fmt.Sprintf(" on from a checkpoint, with %.1f %% of the task done", 100**a.Done)
+			if a.Moved != nil && *a.Moved > 0 {
+				text += " (" + size(a.Moved) + " came from another node)"
+			}
+		}
 		if a.Copied != nil && *a.Copied > 0 {
 			text += ", after " + size(a.Copied) + " were copied from other nodes"
 		}

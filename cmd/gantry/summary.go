@@ -57,6 +57,9 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	if s.Lost > 0 {
 		fmt.Fprintf(&b, ", %s of work lost", span(&s.Lost))
 	}
+	for _, p := range s.Preemptions {
+		fmt.Fprintf(&b, "\n  %d times a task was preempted by %s: %s, away for %s in all, %s of work lost", p.Count, p.How, plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
+	}
 	b.WriteString("\n\n")
 
 	t := newTable(&b, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")

@@ -88,7 +88,7 @@ func (a *attempt) bringCheckpoint(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.copied += unit.Bytes(st.Size())
+		a.usage.MovedBytes += unit.Bytes(st.Size())
 		return r.user.takes(dst)
 	}
 	if err := bring(emulate.CheckpointFile, resumeFile); err != nil {

@@ -39,7 +39,8 @@ func (a *attempt) configure() {
 		Env: append([]string{"HOME=/tmp"}, t.Env...),
 		Labels: map[string]string{LabelRun: r.cfg.Run, LabelDir: r.cfg.Dir, LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
 			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name, LabelVersion: r.cfg.Version,
-			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10), labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
+			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10), labelMoved: strconv.FormatInt(int64(a.usage.MovedBytes), 10),
+			labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
 	}
 	pids := r.cfg.PIDs
 	h := &container.HostConfig{

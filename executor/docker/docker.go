@@ -43,6 +43,7 @@ const (
 	LabelVersion  = "gantry.version"
 	labelRead     = "gantry.read"   // sizes of the inputs
 	labelCopied   = "gantry.copied" // bytes copied from other nodes
+	labelMoved    = "gantry.moved"  // bytes of a checkpoint copied from another node
 	labelStaged   = "gantry.staged" // nanoseconds on the axis of the run
 )
 

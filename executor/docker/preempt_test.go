@@ -135,12 +135,12 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 			if all := cpu(first) + cpu(second); all < 1400*time.Millisecond || all > 1900*time.Millisecond {
 				t.Errorf("asked for 1.5 s of CPU time, %v and %v were used", cpu(first), cpu(second))
 			}
-			copied := int64(second.Usage.CopiedBytes) - size
+			copied := int64(second.Usage.MovedBytes) - size
 			if copied < 0 || copied%bytesEach != 0 || c.more != (copied >= 9*bytesEach) {
 				t.Errorf("%d bytes were copied besides the checkpoint", copied)
 			}
-			if took := second.Usage.Staged.Sub(second.Usage.Queued); took < 100*time.Millisecond+time.Duration(float64(second.Usage.CopiedBytes)/400_000*1e9) {
-				t.Errorf("%d bytes came in %v: faster than the link", second.Usage.CopiedBytes, took)
+			if took := second.Usage.Staged.Sub(second.Usage.Queued); took < 100*time.Millisecond+time.Duration(float64(second.Usage.MovedBytes)/400_000*1e9) {
+				t.Errorf("%d bytes came in %v: faster than the link", second.Usage.MovedBytes, took)
 			}
 			rep, err := emulate.ReadReport(r.work(s)[:len(r.work(s))-1] + "2")
 			if err != nil || rep.Attempts != 2 || rep.Write.Achieved != outputs*bytesEach || len(rep.Misses) > 0 {

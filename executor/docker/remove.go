@@ -245,7 +245,7 @@ func (a *attempt) adopt() {
 		return
 	}
 	a.note("adopted by another gantry, container %s", a.id)
-	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes} {
+	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes, labelMoved: &a.usage.MovedBytes} {
 		if n, err := strconv.ParseInt(c.Config.Labels[label], 10, 64); err == nil {
 			*to = unit.Bytes(n)
 		}

@@ -159,7 +159,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	}
 	if l.From != nil && l.From.Node != l.Node {
 		staged = staged.Add(r.cfg.Platform.MoveTime(l.From.Size, l.From.Node, l.Node))
-		a.usage.CopiedBytes += l.From.Size
+		a.usage.MovedBytes = l.From.Size
 	}
 	begun := staged.Add(startup)
 	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun, unit.Never

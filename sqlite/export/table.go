@@ -23,7 +23,7 @@ const (
 	bothQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
 	t.time_limit_ns, t.trace_runtime_ns, t.imputed,
 	v.try AS try, v.node, v.outcome, v.exit_code, v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns,
-	v.suspended_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, v.estimate_source, v.cpu_user_ns,
+	v.suspended_ns, v.measured_ns, v.done, v.before_ns, v.kept, v.lost_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, v.estimate_source, v.cpu_user_ns,
 	v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.read_ops, v.write_ops,
 	v.copied_bytes, v.oom_kills, v.hold_millicores, v.hold_memory_bytes, v.hold_disk_bps, v.applied_cpu_millicores,
 	v.applied_memory_bytes, v.applied_memory_swap_bytes, v.applied_pids, v.applied_read_bps, v.applied_write_bps,
@@ -32,7 +32,7 @@ const (
 	JOIN tasks t ON t.run = r.id AND t.task = a.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ?1
 	UNION ALL SELECT r.name, w.name, t.name, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
 	t.time_limit_ns, t.trace_runtime_ns, t.imputed,
-	NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+	NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 	NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.task
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.attempts = 0 JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ?1
 	ORDER BY by_task, 13`

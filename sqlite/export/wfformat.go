@@ -68,6 +68,10 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	for i, t := range a.Arrived.Tasks {
 		place[int64(t.ID)] = i
 	}
+	parts, err := keptParts(ctx, db, info.Name, int64(a.Spec.ID))
+	if err != nil {
+		return nil, nil, err
+	}
 	rows, err := db.Query(ctx, `SELECT a.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.hold_millicores, a.cpu_user_ns + a.cpu_system_ns,
 		a.peak_memory_bytes, a.read_bytes, a.written_bytes FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`, int64(a.Spec.ID), info.Name)
@@ -86,6 +90,17 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		i, ok := place[task]
 		if !ok || ran == nil {
 			continue
+		}
+		if p := parts[task]; p != nil {
+			*ran += p.ran
+			for _, m := range []struct{ to, more *int64 }{{cpu, p.cpu}, {read, p.read}, {written, p.written}} {
+				if m.to != nil && m.more != nil {
+					*m.to += *m.more
+				}
+			}
+			if memory != nil && p.memory != nil {
+				*memory = max(*memory, *p.memory)
+			}
 		}
 		x := trace.TaskExecution{Ran: true, Runtime: time.Duration(*ran), Cores: float64(hold) / 1000, Known: trace.Cores}
 		if int(node) < len(info.Platform.Nodes) {
@@ -138,4 +153,57 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		did.Machines = append(did.Machines, m)
 	}
 	return &flow, did, nil
+}
+
+// part is what attempts did of a task whose work a checkpoint kept.
+type part struct {
+	ran                        int64
+	cpu, memory, read, written *int64
+}
+
+// keptParts returns, for the tasks of a workflow that went on from checkpoints, what the attempts before the last one did of them.
+func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
+	rows, err := db.Query(ctx, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
+		a.kept > coalesce(a.done, 0), a.done IS NOT NULL FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
+		WHERE r.name = ? AND (a.kept IS NOT NULL OR a.done IS NULL) ORDER BY a.attempt`, workflow, run)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[int64]*part{}
+	for rows.Next() {
+		var task int64
+		var ran *int64
+		var p part
+		var kept *bool
+		var resumed bool
+		if err := rows.Scan(&task, &ran, &p.cpu, &p.memory, &p.read, &p.written, &kept, &resumed); err != nil {
+			return nil, fmt.Errorf("read log %s: %w", db.Path(), err)
+		}
+		if !resumed { // it began anew: what was before it counts no more
+			delete(out, task)
+		}
+		if kept == nil || !*kept || ran == nil {
+			continue
+		}
+		p.ran = *ran
+		if before := out[task]; before != nil {
+			p.ran += before.ran
+			p.cpu, p.read, p.written = sum(p.cpu, before.cpu), sum(p.read, before.read), sum(p.written, before.written)
+			if p.memory != nil && before.memory != nil {
+				*p.memory = max(*p.memory, *before.memory)
+			}
+		}
+		out[task] = &p
+	}
+	return out, rows.Err()
+}
+
+// sum is nil if one of them is not known.
+func sum(a, b *int64) *int64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	n := *a + *b
+	return &n
 }
