@@ -12,11 +12,11 @@ import (
 func cleanCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "clean",
-		Usage:     "remove containers and control groups that a crash left",
+		Usage:     "remove what a crash left of containers and control groups, and old images",
 		ArgsUsage: "[RUN]",
-		Description: `Without RUN it cleans up after all runs. Runs that a gantry works on are left alone, and so are the log and all
-files. What was under way in a crashed run is lost to it: to keep that, go on with gantry resume instead,
-which leaves nothing either.`,
+		Description: `Without RUN it cleans up after all runs, and removes the images of older builds of the task emulator. Runs that a
+gantry works on are left alone, and so are the log and all files. What was under way in a crashed run is lost to
+it: to keep that, go on with gantry resume instead, which leaves nothing either.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
@@ -32,7 +32,7 @@ which leaves nothing either.`,
 			}
 			out := c.App.Writer
 			if c.Bool("json") {
-				printJSON(out, map[string][]string{"containers": orEmpty(done.Containers), "groups": orEmpty(done.Groups), "held": orEmpty(done.Held), "unknown": orEmpty(done.Unknown)})
+				printJSON(out, map[string][]string{"containers": orEmpty(done.Containers), "groups": orEmpty(done.Groups), "held": orEmpty(done.Held), "unknown": orEmpty(done.Unknown), "images": orEmpty(done.Images)})
 				return nil
 			}
 			for _, name := range done.Containers {
@@ -41,13 +41,16 @@ which leaves nothing either.`,
 			for _, group := range done.Groups {
 				fmt.Fprintf(out, "removed control group %s\n", group)
 			}
+			for _, image := range done.Images {
+				fmt.Fprintf(out, "removed image %s\n", image)
+			}
 			for _, run := range done.Held {
 				fmt.Fprintf(out, "left run %s alone: a gantry works on it\n", run)
 			}
 			for _, group := range done.Unknown {
 				fmt.Fprintf(out, "left control group %s alone: its run is not in %s\n", group, dir)
 			}
-			if len(done.Containers)+len(done.Groups)+len(done.Held)+len(done.Unknown) == 0 {
+			if len(done.Containers)+len(done.Groups)+len(done.Held)+len(done.Unknown)+len(done.Images) == 0 {
 				fmt.Fprintln(out, "nothing to clean")
 			}
 			return nil

@@ -18,7 +18,8 @@ func lsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "ls",
 		Usage: "list the runs in the log, the newest first",
-		Description: `A run that is "crashed" was ended without a word, by kill -9 or with its machine: gantry resume goes on with it.
+		Description: `A run that is "crashed" was ended without a word, by kill -9 or with its machine; one that is "host-error" could not
+go on, for its disk or the Docker Engine. gantry resume goes on with either.
 
 Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
@@ -56,13 +57,19 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 	}
 }
 
-// crashed is the state of a run that the log calls running although no gantry holds it.
-const crashed sqlite.State = "crashed"
+// States that the log does not have.
+const (
+	crashed   sqlite.State = "crashed"    // running in the log, although no gantry holds it
+	hostError sqlite.State = "host-error" // interrupted, though nobody asked for it
+)
 
 // stateNow is the state of a run as of now: the log alone cannot tell a run under way from one whose gantry was killed.
 func stateNow(dir string, r *sqlite.Overview) sqlite.State {
 	if r.State == sqlite.Running && r.Runtime == "docker" && !held(filepath.Join(dir, r.Run, "lock")) {
 		return crashed
+	}
+	if r.State == sqlite.Interrupted && r.ExitCode != nil && *r.ExitCode == exitHost {
+		return hostError
 	}
 	return r.State
 }

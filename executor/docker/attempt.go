@@ -173,6 +173,11 @@ func (a *attempt) create() (id string, err error) {
 			}
 			c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
 		}
+		if errdefs.IsNotFound(err) && a.emulated() && a.config.Image != "" { // somebody removed the emulator's image, as gantry clean does
+			if a.config.Image, err = EnsureTaskImage(context.WithoutCancel(ctx), a.r.cli, a.r.cfg.TaskBinary); err == nil {
+				c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
+			}
+		}
 		id = c.ID
 		return err
 	})

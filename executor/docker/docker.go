@@ -267,7 +267,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		if r.group != "" {
 			_ = r.tree.Remove(r.group)
 		}
-		return fmt.Errorf("%w: strict: %s", ErrUnusable, strings.Join(missing, "; "))
+		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
 	}
 	for i := range r.cfg.Platform.Nodes {
 		dir := filepath.Join(r.cfg.Dir, "nodes", executor.EscapeName(r.cfg.Platform.Nodes[i].Name))
@@ -304,7 +304,7 @@ func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
 			"(overlay, tmpfs, network file system?): choose another --dir", r.cfg.Dir)})
 	case r.tree.Mode() != cgroup.Unified:
 		out = append(out, lack{"blkio-buffered", "on cgroup v1 writes are held to block I/O limits, and counted, only if the program syncs them or " +
-			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no such gap"})
+			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no such gap (boot with systemd.unified_cgroup_hierarchy=1)"})
 	}
 	if swaps, _ := os.ReadFile("/proc/swaps"); strings.Count(string(swaps), "\n") > 1 && (!info.SwapLimit || !r.tree.SwapAccounted()) {
 		out = append(out, lack{"swap", "memory limits do not include swap: the kernel does not account for it (boot with swapaccount=1, or switch swap off)"})

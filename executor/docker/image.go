@@ -13,8 +13,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 )
@@ -101,8 +103,7 @@ func EnsureTaskImage(ctx context.Context, cli Images, binary string) (ref string
 	if err := checkStatic(program); err != nil {
 		return "", fmt.Errorf("task emulator %s: %w", binary, err)
 	}
-	sum := sha256.Sum256(program)
-	ref = TaskRepository + ":" + hex.EncodeToString(sum[:])[:12]
+	ref = taskRef(program)
 	if err := CheckImage(ctx, cli, ref); !errors.Is(err, ErrNoImage) {
 		return ref, err
 	}
@@ -132,6 +133,39 @@ func EnsureTaskImage(ctx context.Context, cli Images, binary string) (ref string
 			return "", fmt.Errorf("build image %s: %s", ref, m.Error)
 		}
 	}
+}
+
+// taskRef names the image of a build of the emulator.
+func taskRef(program []byte) string {
+	sum := sha256.Sum256(program)
+	return TaskRepository + ":" + hex.EncodeToString(sum[:])[:12]
+}
+
+// removeOldTaskImages removes the images of all builds of the emulator but that of the binary, and returns their names. One that a container
+// uses stays; a run that has none just now builds its own again.
+func removeOldTaskImages(ctx context.Context, cli *client.Client, binary string) (removed []string, err error) {
+	keep := ""
+	if program, err := os.ReadFile(binary); err == nil {
+		keep = taskRef(program)
+	}
+	all, err := cli.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", TaskRepository+":*"))})
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	for _, i := range all {
+		for _, ref := range i.RepoTags {
+			if ref == keep || !strings.HasPrefix(ref, TaskRepository+":") {
+				continue
+			}
+			switch _, err := cli.ImageRemove(ctx, ref, image.RemoveOptions{}); {
+			case err == nil:
+				removed = append(removed, ref)
+			case !errdefs.IsConflict(err) && !errdefs.IsNotFound(err):
+				return removed, fmt.Errorf("remove image %s: %w", ref, err)
+			}
+		}
+	}
+	return removed, nil
 }
 
 // checkStatic refuses a program that the empty image cannot run.

@@ -17,6 +17,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"gantry/executor/docker"
+	"gantry/planner"
 )
 
 // shelf is an engine with nothing but images.
@@ -187,4 +188,36 @@ func TestTaskImageRunsItsProgram(t *testing.T) {
 	if b, err := io.ReadAll(out); err != nil || !bytes.Contains(b, []byte("hello from the image")) {
 		t.Errorf("%q, %v", b, err)
 	}
+}
+
+func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
+	cfg := settings(t, nil)
+	program, err := os.ReadFile(cfg.TaskBinary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A build of its own, which no other test uses.
+	cfg.TaskBinary = filepath.Join(t.TempDir(), "gantry-task")
+	if err := os.WriteFile(cfg.TaskBinary, append(program, cfg.Run...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cli, err := docker.Connect(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	if cfg.TaskImage, err = docker.EnsureTaskImage(t.Context(), cli, cfg.TaskBinary); err != nil {
+		t.Fatal(err)
+	}
+	remove := func() error {
+		_, err := cli.ImageRemove(context.Background(), cfg.TaskImage, image.RemoveOptions{})
+		return err
+	}
+	if err := remove(); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, cfg)
+	r.wants(r.exit(r.launch(r.emulated(), nil)), planner.OK)
+	r.must(r.Close())
+	r.must(remove())
 }
