@@ -90,6 +90,21 @@ func TestReleasesDeadlinesAndMarginsAreRead(t *testing.T) {
 	}
 }
 
+func TestClosedSystemsClassesOfPartsAndNormalDeadlinesAreRead(t *testing.T) {
+	const text = `{"mix": [{"generator": "pi", "tasks": 3, "class": "deadline"}, {"trace": "x.dax", "disk": "20MB/s", "class": "low"}], "count": 9,
+		"arrivals": {"process": "closed", "population": 40}, "deadlines": {"normal": 2.5}}`
+	validate(t, schema(t, "schema/workload.schema.json"), []byte(text))
+	w, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.Stream
+	if s.Arrivals.Process != "closed" || s.Arrivals.Population != 40 || s.Mix[0].Class != "deadline" || s.Mix[1].Class != "low" || s.Mix[1].Disk != 20e6 ||
+		*s.Deadline != (trace.DeadlineRule{Normal: 2.5}) {
+		t.Errorf("%+v, %+v", s, s.Deadline)
+	}
+}
+
 func TestRatesAreArrivalsOverTime(t *testing.T) {
 	for text, perHour := range map[string]float64{"98/h": 98, "0.5/s": 1800, "1/22s": 3600.0 / 22, "3 / min": 180, "2/1h30m": 4.0 / 3} {
 		w, err := trace.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 1\narrivals: {process: poisson, rate: "+text+"}"), "w.yaml")
@@ -150,6 +165,15 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 		mix + "warm_up: soon":                                            "a number of workflows from 0",
 		"workflows: [{trace: x}]\nreleases: {after: 1s}":                 "line 2: releases is of a stream",
 		"count: 5\nmix: [{generator: montage, tasks: 30, map_time: 5s}]": "map_time is for generator mapreduce",
+		mix + "arrivals: {process: closed}":                              "closed needs a population",
+		mix + "arrivals: {process: closed, population: 0}":               "population is",
+		mix + "arrivals: {process: batch, population: 5}":                "population is not for process batch",
+		mix + "deadlines: {normal: 0}":                                   "normal is",
+		mix + "deadlines: {normal: 2, factor: 2}":                        "either factor",
+		"count: 5\nmix: [{trace: x, class: urgent}]":                     `class is "urgent"`,
+		"count: 5\nmix: [{trace: x, class: deadline}]":                   "need a deadline",
+		"count: 5\nmix: [{trace: x, disk: 5MB}]\nfiles: maybe":           "true or false",
+		"count: 5\nmix: [{generator: pi, tasks: 3, disk: 5MB/s}]":        "disk are for traces",
 		mix + "files: perhaps":                                           "true or false",
 	} {
 		_, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")

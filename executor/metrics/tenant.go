@@ -166,7 +166,7 @@ func (t *tenancy) hold(v planner.View, a planner.AttemptID, now unit.Vector) {
 	t.since[m], t.share[m] = t.now, share
 	if p := t.points[m]; len(p) > 0 && p[len(p)-1].At == t.now {
 		p[len(p)-1].Share = share
-	} else if len(t.names) > 1 {
+	} else {
 		t.points[m] = append(p, SharePoint{t.now, share})
 	}
 }

@@ -23,12 +23,19 @@ var DefaultMetrics = []string{"slowdown_mean", "slowdown_sd", "slowdown_median",
 // deadlineMetrics are those of loads with deadlines: P, T, O and O/T of Lim et al. 2017, as far as the results have them.
 var deadlineMetrics = []string{"late_share", "turnaround_mean", "mapping_mean", "mapping_p99", "mapping_share", "in_system_mean", "utilisation"}
 
+// tenantMetrics are those of loads of several tenants with deadlines: the ones that 3DSF is judged by (Ru et al., section 9).
+var tenantMetrics = []string{"qos_rate", "throughput", "locality_rate", "completion_time", "utilisation", "utilisation_memory", "utilisation_disk", "jain"}
+
 // usual returns the metrics to show of results that have the known ones.
 func usual(known map[string]bool) (names []string) {
 	if !known["late_share"] {
 		return DefaultMetrics
 	}
-	for _, n := range deadlineMetrics {
+	of := deadlineMetrics
+	if known["jain"] {
+		of = tenantMetrics
+	}
+	for _, n := range of {
 		if known[n] {
 			names = append(names, n)
 		}
