@@ -114,7 +114,8 @@ func TestFaultyExperimentFiles(t *testing.T) {
 
 func TestTheExamplesAreExperiments(t *testing.T) {
 	paths, err := filepath.Glob("../examples/experiments/*.yaml")
-	if err != nil || len(paths) < 7 {
+	more, err2 := filepath.Glob("../examples/experiments/rm-dcwf/*.yaml")
+	if paths = append(paths, more...); err != nil || err2 != nil || len(paths) < 20 {
 		t.Fatalf("%d examples, %v", len(paths), err)
 	}
 	for _, path := range paths {

@@ -18,7 +18,8 @@ func reportCommand() *cli.Command {
 		ArgsUsage: "RESULTS|RUN",
 		Description: `RESULTS is the file that gantry experiment wrote; it may still be writing it. With --out the figures are drawn, each as SVG
 and as PNG: box plots of slowdown, its standard deviation against the error factor, mean slowdown against utilisation, slowdown against size
-for each policy, and the number of workflows in the system over time - as far as the experiment has them.
+for each policy, the number of workflows in the system over time, and of loads with deadlines the proportion of late workflows, turnaround and
+mapping time against arrival rate, earliest starts, deadlines, cluster or errors - as far as the experiment has them.
 
    gantry report fig3.sqlite --out figures
 

@@ -83,7 +83,7 @@ func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) 
 			return p.files, err
 		}
 	}
-	return p.files, nil
+	return p.files, p.deadlines(cells)
 }
 
 // save writes a figure in both formats.
@@ -311,7 +311,10 @@ func (p *painter) curve(pl *plot.Plot, i int, name string, points withIntervals)
 }
 
 func (w *withIntervals) add(x float64, sample []float64) {
-	i := metrics.Confidence(sample)
+	w.put(x, Interval(metrics.Confidence(sample)))
+}
+
+func (w *withIntervals) put(x float64, i Interval) {
 	if i.N == 0 {
 		return
 	}

@@ -1,0 +1,42 @@
+package experiment_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/experiment"
+	"gantry/trace"
+)
+
+// The policies, factors and files that the examples name are there.
+func TestTheExperimentsOfRMDCWFCanBeRun(t *testing.T) {
+	paths, err := filepath.Glob("../../examples/experiments/rm-dcwf/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	experiments := 0
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "\nfactors:") {
+			continue // a workload or a cluster
+		}
+		experiments++
+		for _, quick := range []bool{false, true} {
+			x, err := trace.ReadExperiment(strings.NewReader(string(text)), path, quick)
+			if err == nil {
+				err = (&experiment.Runner{File: x}).Check()
+			}
+			if err != nil {
+				t.Errorf("%s, quick %v: %v", path, quick, err)
+			}
+		}
+	}
+	if experiments < 12 {
+		t.Errorf("only %d experiments", experiments)
+	}
+}

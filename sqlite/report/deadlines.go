@@ -1,0 +1,75 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+
+	"gantry/sqlite/results"
+)
+
+// swept are the parameters against which loads with deadlines are drawn, one figure for each that takes several values. Others that follow a
+// swept one, such as how many workflows are drawn, do not divide figures.
+var (
+	swept   = []string{"workload.arrivals.rate", "workload.releases.after", "workload.deadlines.multiplier", "cluster", "errors"}
+	follows = []string{"workload.count", "workload.warm_up", "workload.cool_down"}
+)
+
+// deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of Lim et al. 2017) against
+// each parameter that is swept.
+func (p *painter) deadlines(cells []*results.Cell) error {
+	for _, param := range swept {
+		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
+		for _, g := range groups(cells, leftOut) {
+			for _, m := range []struct{ kind, metric, title, unit string }{
+				{"late", "late_share", "Proportion of late workflows", "P"},
+				{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "T, seconds"},
+				{"mapping", "mapping_mean", "Mean time to map a workflow", "O, seconds"},
+			} {
+				if err := p.against(g, param, m.kind, m.metric, titled(m.title, g.title), m.unit+" (bars: 95 % intervals)"); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// against draws a metric of a group against the values of a parameter, in order of appearance.
+func (p *painter) against(g group, param, kind, metric, title, label string) error {
+	var ticks []plot.Tick
+	at := map[string]float64{}
+	for _, c := range g.cells {
+		v, has := c.Params[param]
+		if _, seen := at[v]; has && !seen && len(c.Sample(metric)) > 0 {
+			at[v] = float64(len(ticks))
+			ticks = append(ticks, plot.Tick{Value: at[v], Label: v})
+		}
+	}
+	if len(ticks) < 2 {
+		return nil
+	}
+	pl := newPlot(title, param, label)
+	pl.X.Tick.Marker = plot.ConstantTicks(ticks)
+	pl.X.Min, pl.X.Max, pl.Y.Min = -0.4, float64(len(ticks))-0.3, 0
+	names := policies(g.cells)
+	for i, name := range names {
+		var points withIntervals
+		beside := 0.05 * (float64(i) - float64(len(names)-1)/2) // bars do not hide each other
+		for _, c := range g.cells {
+			if x, ok := at[c.Params[param]]; ok && policyOf(c) == name {
+				points.put(x+beside, interval(c, nil, metric))
+			}
+		}
+		if len(points.XYs) == 0 {
+			continue
+		}
+		if err := p.curve(pl, i, name, points); err != nil {
+			return err
+		}
+	}
+	pl.Legend.Left = true
+	pl.Add(horizontal())
+	return p.save(pl, kind, strings.TrimPrefix(param, "workload.")+" "+g.title)
+}
