@@ -170,6 +170,10 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i], Need: need,
 			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
 			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)), Retries: int32(w.Tasks[i].Retries), Restartable: preempt.Restart}
+		if formal(sub, i) && len(specs[i].Command) == 0 {
+			arrived.Tasks[i].Need, arrived.Tasks[i].Formal = unit.Vector{}, true
+			continue
+		}
 		if t := &arrived.Tasks[i]; len(specs[i].Command) == 0 && !preempt.None {
 			t.Checkpointable, t.CheckpointSize = true, a.checkpointSize(preempt, w, w.Tasks[i].Inputs)
 		}
@@ -195,6 +199,16 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	a.tasks += planner.TaskID(len(w.Tasks))
 	a.files += planner.FileID(len(adm.Files))
 	return adm, nil
+}
+
+// formal reports whether task i is one that was added for form, as a single entry or exit: the trace says that it takes no time, and it has
+// neither files nor bytes to read and write.
+func formal(sub *Submission, i int) bool {
+	t := &sub.Workflow.Tasks[i]
+	if sub.Costs != nil && slices.ContainsFunc(sub.Costs[i], func(c int64) bool { return c != 0 }) {
+		return false
+	}
+	return t.Runtime == 0 && t.Known.Has(trace.Runtime) && len(t.Inputs)+len(t.Outputs) == 0 && t.ReadBytes+t.WrittenBytes == 0
 }
 
 func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ...any) error {

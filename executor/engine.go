@@ -103,6 +103,9 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 				return e.result(), err
 			}
 		}
+		if err := e.formalities(now); err != nil {
+			return e.result(), err
+		}
 		orders, err := e.plan(ctx, now)
 		if err != nil {
 			return e.result(), err
@@ -261,7 +264,9 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 		if int(x.Attempt) < v.Attempts() && v.Attempt(x.Attempt).Over {
 			return nil // said twice, as after an adoption
 		}
-		e.exited = append(e.exited, x.Attempt)
+		if int(x.Attempt) >= v.Attempts() || !v.Task(v.Attempt(x.Attempt).Task).Formal { // no runtime has heard of those
+			e.exited = append(e.exited, x.Attempt)
+		}
 	}
 	ev := planner.Event{Seq: e.Planner.Seq() + 1, At: now, Body: b}
 	if err := e.Planner.Apply(ev); err != nil {
@@ -312,6 +317,30 @@ func (e *Engine) arrive(now planner.Time) error {
 func (e *Engine) know(adm *Admission) {
 	e.specs = append(e.specs, adm.Tasks...)
 	e.files = append(e.files, adm.Files...)
+}
+
+// formalities starts and ends the formal tasks that are ready: they take no time, and no runtime hears of them.
+func (e *Engine) formalities(now planner.Time) error {
+	for e.control == 0 {
+		pc := e.Planner.Formalities(now)
+		if pc == nil {
+			break
+		}
+		if err := e.take(now, pc); err != nil {
+			return err
+		}
+		for i := range pc.Orders {
+			a := pc.Orders[i].Attempt
+			if err := e.take(now, planner.AttemptStarted{Attempt: a}); err != nil {
+				return err
+			}
+			if err := e.take(now, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Usage: planner.Usage{Queued: now, Staged: now, Created: now, Started: now,
+				Ended: now, Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // plan runs rounds until one orders nothing.

@@ -127,6 +127,21 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	return pc, nil
 }
 
+// Formalities orders the formal tasks that are ready; nil if there are none. The caller says at once that they started and ended well, before
+// it plans: they may make other tasks ready.
+func (p *Planner) Formalities(at Time) *PlanCommitted {
+	s := p.state
+	if len(s.formal) == 0 {
+		return nil
+	}
+	p.round++
+	pc := &PlanCommitted{Round: p.round}
+	for i, t := range s.formal {
+		pc.Orders = append(pc.Orders, Order{Kind: OrderStart, Attempt: AttemptID(s.attempts.len() + i), Task: t, Try: entry(&s.lives, t).tries + 1, Until: at})
+	}
+	return pc
+}
+
 // explain keeps a reason for the log if it is news.
 func (p *Planner) explain(t TaskID, r Reason) {
 	for int(t) >= len(p.told) {

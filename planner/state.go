@@ -31,6 +31,7 @@ type State struct {
 	embargoed []WorkflowID          // workflows whose release is still to come, first by release
 
 	ready         []TaskID // tasks in phase Ready
+	formal        []TaskID // formal ones, which no policy sees
 	kept          int      // tasks not ended that have a checkpoint
 	ended         int      // workflows ended
 	underWayCount int      // attempts under way
@@ -233,7 +234,7 @@ func (s *State) attemptStarted(a AttemptID, at Time) error {
 	for _, f := range entry(&s.tasks, t).Inputs {
 		s.place(f, at0.Node)
 	}
-	if w := &s.workflows[entry(&s.tasks, t).Workflow]; w.started == unit.Never {
+	if w := &s.workflows[entry(&s.tasks, t).Workflow]; w.started == unit.Never && !entry(&s.tasks, t).Formal {
 		w.started = at
 	}
 	return nil
@@ -477,12 +478,21 @@ func (s *State) deactivate(a AttemptID) {
 func (s *State) becomeReady(t TaskID) {
 	l := entry(&s.lives, t)
 	l.phase = Ready
+	if entry(&s.tasks, t).Formal {
+		s.formal = append(s.formal, t)
+		return
+	}
 	l.readyPos = int32(len(s.ready))
 	s.ready = append(s.ready, t)
 	s.news.Ready = append(s.news.Ready, t)
 }
 
 func (s *State) dropReady(t TaskID) {
+	if entry(&s.tasks, t).Formal {
+		i := slices.Index(s.formal, t)
+		s.formal = slices.Delete(s.formal, i, i+1)
+		return
+	}
 	pos, last := entry(&s.lives, t).readyPos, len(s.ready)-1
 	s.ready[pos] = s.ready[last]
 	entry(&s.lives, s.ready[pos]).readyPos = pos
@@ -502,6 +512,9 @@ func (s *State) taskEnded(t TaskID, failed bool, at Time) {
 
 func (s *State) endWorkflow(w WorkflowID, at Time) {
 	s.workflows[w].ended = at
+	if s.workflows[w].started == unit.Never && s.workflows[w].failed == 0 { // nothing in it takes time
+		s.workflows[w].started = at
+	}
 	s.ended++
 	for _, t := range s.workflows[w].Tasks { // nothing asks for these any more, and long streams are mostly ended tasks
 		task := entry(&s.tasks, t)

@@ -63,6 +63,8 @@ type Task struct {
 	Inputs   []FileID
 	Outputs  []FileID
 	Retries  int32 // further attempts after a failure of the program; None: by the run's rules
+	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready, and no policy is asked.
+	Formal bool
 	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one goes on from there, on
 	// any node. CheckpointSize is what then has to be brought to another node.
 	Checkpointable bool       `json:",omitempty"`

@@ -197,6 +197,10 @@ type bulkFlow struct {
 	cancelled      bool
 }
 
+func (f *bulkFlow) formal(t planner.TaskID) bool {
+	return f.Admission != nil && f.Arrived.Tasks[t-f.Arrived.Tasks[0].ID].Formal
+}
+
 type bulkTask struct {
 	state  string
 	node   planner.NodeID
@@ -398,7 +402,9 @@ func (w *bulkWriter) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 		}
 		w.taskOf = append(w.taskOf, x.Task)
 		w.attempts = append(w.attempts, bulkAttempt{order: x, queued: ev.At, started: unit.Never})
-		f.started = min(f.started, ev.At)
+		if !f.formal(x.Task) {
+			f.started = min(f.started, ev.At)
+		}
 		t.state, t.node, t.last, t.tries, t.queued, t.ended = "starting", x.Node, x.Attempt, x.Try, min(t.queued, ev.At), unit.Never
 		t.wait, t.again = planner.Reason{}, false
 	}

@@ -24,11 +24,12 @@ type writer struct {
 	seq       uint64 // of the last event
 	taskOf    []planner.TaskID
 	tries     []int32
-	waits     []planner.Reason              // by task; Code 0: none known
-	failed    map[planner.TaskID]struct{}   // the last attempt failed, and no round has spoken of the task since
-	inFlow    []planner.WorkflowID          // by task
-	left      map[planner.WorkflowID]int    // tasks not done
-	begun     map[planner.WorkflowID]bool   // has a started task
+	waits     []planner.Reason            // by task; Code 0: none known
+	failed    map[planner.TaskID]struct{} // the last attempt failed, and no round has spoken of the task since
+	inFlow    []planner.WorkflowID        // by task
+	left      map[planner.WorkflowID]int  // tasks not done
+	begun     map[planner.WorkflowID]bool // has a started task, formal ones not counted
+	formal    map[planner.TaskID]bool
 	pending   map[planner.AttemptID]*opened // ordered in this batch: inserted at its end, in the state they then have
 	order     []planner.AttemptID           // of pending
 	states    map[planner.TaskID]taskState  // changed in this batch
@@ -170,6 +171,7 @@ func (w *writer) close() {
 // load reads what the writer remembers from the log.
 func (w *writer) load() error {
 	w.seq, w.taskOf, w.tries, w.waits, w.inFlow = 0, nil, nil, nil, nil
+	w.formal = map[planner.TaskID]bool{}
 	w.failed, w.left, w.begun = map[planner.TaskID]struct{}{}, map[planner.WorkflowID]int{}, map[planner.WorkflowID]bool{}
 	err := errors.Join(
 		w.each("SELECT coalesce(max(seq), 0) FROM events WHERE run = ?", func(v []driver.Value) {
@@ -187,6 +189,9 @@ func (w *writer) load() error {
 			if v[2] == "failed" {
 				w.failed[t] = struct{}{}
 			}
+		}),
+		w.each("SELECT task FROM tasks WHERE run = ? AND need_millicores = 0 AND need_memory_bytes = 0 AND need_disk_bps = 0", func(v []driver.Value) {
+			w.formal[planner.TaskID(integer(v[0]))] = true
 		}),
 		w.each("SELECT attempt, task FROM attempts WHERE run = ? ORDER BY attempt", func(v []driver.Value) {
 			w.taskOf = put(w.taskOf, planner.AttemptID(integer(v[0])), planner.TaskID(integer(v[1])))
@@ -353,6 +358,9 @@ func (w *writer) arrived(a *executor.Admission, definition []byte) error {
 	}
 	for i := range a.Arrived.Tasks {
 		t := a.Arrived.Tasks[i].ID
+		if a.Arrived.Tasks[i].Formal {
+			w.formal[t] = true
+		}
 		w.inFlow, w.tries, w.waits = put(w.inFlow, t, flow), put(w.tries, t, 0), put(w.waits, t, planner.Reason{})
 		if err := errors.Join(w.tasks.share(taskSharedValues(w.values[:0], w.run, a, i)...), w.tasks.add(taskValues(w.values[:0], a, i)...)); err != nil {
 			return err
@@ -432,7 +440,7 @@ func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
 		w.tries[x.Task] = x.Try
 		delete(w.failed, x.Task)
 		w.waits[x.Task] = planner.Reason{}
-		if flow := w.inFlow[x.Task]; !w.begun[flow] {
+		if flow := w.inFlow[x.Task]; !w.begun[flow] && !w.formal[x.Task] {
 			w.begun[flow] = true
 			if err := w.flushArrivals(); err != nil {
 				return err
