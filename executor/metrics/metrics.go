@@ -85,6 +85,7 @@ type Collector struct {
 	planned   time.Duration // what rounds took until now
 	plannedAt []time.Duration
 	tenancy   tenancy
+	preempted preempted
 }
 
 // NewCollector returns a collector for a run on p.
@@ -112,6 +113,7 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 		case *planner.PlanCommitted:
 			c.took(b.Took)
 			for o := range b.Orders {
+				c.preempted.ordered(b.Orders[o].Kind)
 				if b.Orders[o].Kind != planner.OrderCopy {
 					c.hold(v, b.Orders[o].Node)
 				}
@@ -123,6 +125,7 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 		case *planner.AttemptExited:
 			att := v.Attempt(b.Attempt)
 			c.hold(v, att.Node)
+			c.preempted.ended(att, b)
 			c.end(v, v.Task(att.Task).Workflow)
 		case planner.WorkflowCancelled:
 			c.end(v, b.Workflow)

@@ -116,6 +116,7 @@ func (c *Collector) Run(win Window) []Value {
 	put("horizon", span)
 	put("utilisation", ratio(busy, float64(cores)/1000*span))
 	c.tenancy.values(c, first, last, span, put)
+	c.preempted.values(put)
 	put("in_system_mean", c.steps.Mean(from, to))
 	put("in_system_max", float64(c.steps.Max()))
 	if n := len(c.workflows); n > 0 {

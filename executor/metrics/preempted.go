@@ -1,0 +1,46 @@
+package metrics
+
+import (
+	"time"
+
+	"gantry/planner"
+)
+
+// preempted counts the preemptions of a run, and what was lost of work.
+type preempted struct {
+	orders [planner.Checkpoint + 1]int      // by way
+	kept   map[planner.TaskID]time.Duration // what checkpoints stand for
+	lost   time.Duration                    // of attempts that did not end well, but for what checkpoints kept
+}
+
+// ordered takes in an order that takes a place away.
+func (p *preempted) ordered(k planner.OrderKind) {
+	p.orders[k.Vacates()]++
+}
+
+// ended takes in the end of an attempt, by the rules of planner.State.
+func (p *preempted) ended(att *planner.Attempt, b *planner.AttemptExited) {
+	switch {
+	case b.Outcome == planner.OK:
+		delete(p.kept, att.Task)
+	case b.Outcome.OfProgram():
+		p.lost += b.Ran + p.kept[att.Task]
+		delete(p.kept, att.Task)
+	case b.Kept > att.Done:
+		if p.kept == nil {
+			p.kept = map[planner.TaskID]time.Duration{}
+		}
+		p.kept[att.Task] += b.Ran
+	default:
+		p.lost += b.Ran
+	}
+}
+
+func (p *preempted) values(put func(name string, v float64)) {
+	freeze, checkpoint, restart := p.orders[planner.Suspend], p.orders[planner.Checkpoint], p.orders[planner.Requeue]
+	put("preemptions", float64(freeze+checkpoint+restart))
+	put("preemptions_freeze", float64(freeze))
+	put("preemptions_checkpoint", float64(checkpoint))
+	put("preemptions_restart", float64(restart))
+	put("work_lost", p.lost.Seconds())
+}
