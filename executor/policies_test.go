@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,15 +80,38 @@ func runRandom(t *testing.T, spec string, seed uint64) record {
 
 func runRandomWith(t *testing.T, spec string, pol planner.Policy, seed uint64) record {
 	t.Helper()
+	return runRandomBelieving(t, spec, pol, seed, nil)
+}
+
+// model knows two of the three kinds of random workflows; their input, speed and load count.
+var model = sync.OnceValue(func() *predict.Model {
+	r := rand.New(rand.NewPCG(1, 8))
+	var samples []predict.Sample
+	for i := range 60 {
+		f := predict.Features{Input: unit.Bytes(r.IntN(20) * 1e6), CPU: 1000, Memory: 1 << 30, Speed: []float64{1, 0.5, 2}[r.IntN(3)], Load: r.IntN(5)}
+		seconds := (1 + float64(f.Input)/4e6 + float64(f.Load)) / f.Speed * (0.8 + 0.4*r.Float64())
+		samples = append(samples, predict.Sample{Kind: fmt.Sprint("k", i%2), Features: f, Ran: time.Duration(seconds * 1e9), Declared: 10 * time.Second})
+	}
+	return predict.Fit(samples, 1).Model(predict.ByRidge)
+})
+
+// runRandomBelieving runs a random load; what is believed comes from a model if there is one, else from an estimator by the seed.
+func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint64, m *predict.Model) record {
+	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
 	p := randomPlatform(r)
 	declared := &predict.Declared{}
 	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared, 5)}[r.IntN(3)]
+	var named func(planner.KindID, string)
+	if m != nil {
+		trained := &predict.Trained{Declared: declared, Model: m}
+		est, named = trained, trained.Name
+	}
 	wrong := []float64{1, 0.5, 2, 0.1}[r.IntN(4)]
 	faults := r.IntN(2) == 0
 	e := &executor.Engine{
 		Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, seed),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Named: named,
 			Preempt: trace.Preempt{Restart: seed%2 == 0, None: seed%5 == 0, Checkpoint: 1e6, LargestInput: seed%3 == 0},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				declared.Declare(id, time.Duration(float64(run)*wrong), on, s)
@@ -260,6 +284,32 @@ func TestPoliciesWithOtherParametersKeepTheRules(t *testing.T) {
 		t.Run(spec, func(t *testing.T) {
 			for seed := range uint64(60) {
 				runRandom(t, spec, seed)
+			}
+		})
+	}
+}
+
+func TestEveryPolicyPlansWithATrainedModel(t *testing.T) {
+	for _, row := range policy.Table() {
+		t.Run(row.Name, func(t *testing.T) {
+			trained := 0
+			for seed := range uint64(20) {
+				pol, err := policy.Parse(row.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, ev := range runRandomBelieving(t, row.Name, pol, seed, model()).events {
+					if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
+						for _, o := range pc.Orders {
+							if o.Kind == planner.OrderStart && o.Est.Source == planner.SourceTrained {
+								trained++
+							}
+						}
+					}
+				}
+			}
+			if trained == 0 {
+				t.Error("no task was started by an estimate of the model")
 			}
 		})
 	}
