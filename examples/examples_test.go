@@ -17,6 +17,7 @@ func TestExamplesReadWithoutAnyFault(t *testing.T) {
 		{"montage/montage-25.dax", 25, 51, false},
 		{"words/words.json", 9, 12, true},
 		{"heft/heft.json", 10, 15, false},
+		{"predict/pieces.json", 13, 12, true},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			w, faults, err := trace.Open(filepath.FromSlash(c.file), trace.ReadOptions{})

@@ -85,6 +85,7 @@ plan in virtual time. It measures what really happened and keeps all of it in on
    gantry resume                                 go on after Ctrl-C or a crash
    gantry experiment FILE                        simulate policies, loads and errors in all combinations
    gantry compare RUN SIM                        how far two runs lie apart, or the policies of an experiment
+   gantry predict                                learn from earlier runs how long tasks take
    gantry COMMAND --help                         more on each command
 
 Exit codes:
