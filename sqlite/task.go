@@ -31,6 +31,7 @@ type Life struct {
 	Parents   []Relative `json:"parents"`
 	Blame     []Relative `json:"failed_ancestors"` // of a task that was skipped
 	Waits     []Waiting  `json:"waits"`
+	Notes     []Noted    `json:"notes"`
 	Attempts  []Attempt  `json:"attempts"`
 	// Suspensions are the preemptions of its attempts, in order.
 	Suspensions []Suspension `json:"suspensions"`
@@ -169,6 +170,14 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 	return 0, unknown
 }
 
+// Noted is a note of the policy about a task or its workflow.
+type Noted struct {
+	At    Span   `json:"at_s"`
+	Topic string `json:"topic"`
+	Task  bool   `json:"of_task"` // else of its workflow
+	Text  string `json:"text"`
+}
+
 // Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by #ID.
 func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	id, name, err := db.find(ctx, run)
@@ -221,6 +230,11 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		}
 		w.Holds = len(w.Held)
 		w.Held = w.Held[:min(len(w.Held), 5)]
+	}
+	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) { return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text) },
+		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text FROM tasks t JOIN notes x ON x.run = t.run AND (x.task = t.task OR
+		x.task IS NULL AND x.workflow = t.workflow) WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, id, t); err != nil {
+		return nil, err
 	}
 	if l.Attempts, err = collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
 		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged, &a.Created, &a.Started, &a.Ended,

@@ -97,6 +97,13 @@ func explain(w io.Writer, l *sqlite.Life) {
 	for _, x := range l.Waits {
 		steps = append(steps, step{x.Since, wait, waiting(l, &x)})
 	}
+	for _, n := range l.Notes {
+		text := n.Topic + ": " + n.Text
+		if !n.Task {
+			text = n.Topic + " of its workflow: " + n.Text
+		}
+		steps = append(steps, step{n.At, wait, text})
+	}
 	for i := range l.Attempts {
 		steps = append(steps, attemptSteps(l, &l.Attempts[i])...)
 	}

@@ -18,6 +18,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
+	tables "gantry/sqlite/report"
 )
 
 // reportRun prints the metrics of a run of the log: those that were kept when it was over; while it goes on, those of now.
@@ -56,6 +57,13 @@ func reportRun(c *cli.Context, name string) error {
 			numbers[v.Name] = number(v.Value)
 		}
 		out["metrics"] = numbers
+		if _, several := numbers["jain"]; several {
+			shares, err := sharesOf(c.Context, log, info)
+			if err != nil {
+				return err
+			}
+			out["shares"] = shares
+		}
 		printJSON(c.App.Writer, out)
 		return nil
 	}
@@ -66,7 +74,42 @@ func reportRun(c *cli.Context, name string) error {
 		}
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy, info.Runtime, plural(len(flows), "workflow"), counted)
-	return printMetrics(c.App.Writer, values)
+	if err := printMetrics(c.App.Writer, values); err != nil || c.String("out") == "" {
+		return err
+	}
+	if !slices.ContainsFunc(values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
+		return failf(exitInput, "report: run %s has no figure: that of a run shows the shares of several tenants", info.Name)
+	}
+	collector, _, err := measureLog(c.Context, log, info)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	files, err := tables.ShareFigure(info.Name, collector.Shares(), c.String("out"))
+	if err != nil {
+		return failf(exitHost, "report: %w", err)
+	}
+	fmt.Fprintf(c.App.Writer, "\n%s\n", strings.Join(files, "\n"))
+	return nil
+}
+
+// sharePoints bounds the points of a tenant's share over time in JSON.
+const sharePoints = 1000
+
+// sharesOf returns the dominant share of each tenant over time, as seconds and share.
+func sharesOf(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (map[string][][2]float64, error) {
+	collector, _, err := measureLog(ctx, log, info)
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	out := map[string][][2]float64{}
+	for _, s := range collector.Shares() {
+		points := [][2]float64{}
+		for _, p := range s.Thin(sharePoints).Points {
+			points = append(points, [2]float64{p.At.Seconds(), p.Share})
+		}
+		out[s.Tenant] = points
+	}
+	return out, nil
 }
 
 // printMetrics prints the metrics of a run: samples over workflows as a table, then single numbers.

@@ -23,7 +23,9 @@ mapping time against arrival rate, earliest starts, deadlines, cluster or errors
 
    gantry report fig3.sqlite --out figures
 
-RUN is a run of the log, on containers or simulated. Its metrics are printed: of the workflows that count (the workload's warm_up and cool_down
+   gantry report RUN --out figures
+
+RUN is a run of the log, on containers or simulated. With --out the dominant share of each tenant over time is drawn; --json has it, too. Its metrics are printed: of the workflows that count (the workload's warm_up and cool_down
 left out) wait, makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
 utilisation, the number of workflows in it, and what Wieland's test and the mean Lyapunov drift say of its stability. Critical paths
 are those of the runtimes that were measured, brought to speed 1.
@@ -39,9 +41,6 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 			}
 			if name := c.Args().First(); !strings.ContainsAny(name, "./") {
 				if _, err := os.Stat(name); err != nil {
-					if c.IsSet("out") {
-						return failf(exitUsage, "--out goes with a file of results")
-					}
 					return reportRun(c, name)
 				}
 			}

@@ -505,3 +505,32 @@ func (p *painter) inSystem(g group) error {
 	pl.Add(horizontal())
 	return p.save(pl, "in-system", g.title)
 }
+
+// ShareFigure draws the dominant share of each tenant of a run over time into dir, as SVG and PNG, and returns the files.
+func ShareFigure(run string, shares []metrics.Shares, dir string) ([]string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	p := &painter{dir: dir, name: run, taken: map[string]bool{}}
+	pl := newPlot("Dominant shares of tenants, "+run, "time (s)", "share")
+	for i, s := range shares {
+		xys := make(plotter.XYs, len(s.Points))
+		for k, x := range s.Points {
+			xys[k] = plotter.XY{X: x.At.Seconds(), Y: x.Share}
+		}
+		if len(xys) < 2 {
+			continue
+		}
+		line, err := plotter.NewLine(xys)
+		if err != nil {
+			return nil, err
+		}
+		line.StepStyle, line.Color, line.Width = plotter.PostStep, colourOf(i), vg.Points(0.8)
+		pl.Add(line)
+		pl.Legend.Add(s.Tenant, line)
+	}
+	pl.Y.Min = 0
+	pl.Add(horizontal())
+	err := p.save(pl, "shares", "")
+	return p.files, err
+}
