@@ -94,9 +94,10 @@ func (p *Policy) relieve() {
 	})
 	for _, s := range list {
 		at := s.j.at[s.i]
-		if usage := p.pools[at.pool].usage; at.start < at.end && usage.Used(at.start) > usage.Capacity() {
+		need, usage := p.need(s.j, s.i, int(at.pool)), &p.pools[at.pool].usage
+		if at.start < at.end && usage.overdrawn(at.start, need) {
 			p.put(s.j, s.i, placement{})
-			if begin, fits := usage.Earliest(s.j.shares[int(s.i)*len(p.pools)+int(at.pool)], 1, at.start); fits {
+			if begin, fits := usage.earliest(need, 1, at.start); fits {
 				at.start, at.end = begin, begin.Add(at.end.Sub(at.start))
 			}
 			p.put(s.j, s.i, at)
@@ -215,7 +216,7 @@ func (p *Policy) slip(j *job, i int32) {
 		if !ok {
 			continue
 		}
-		begin, fits := p.pools[k].usage.Earliest(j.shares[int(i)*len(p.pools)+k], 1, from)
+		begin, fits := p.pools[k].usage.earliest(p.need(j, i, k), 1, from)
 		if end := begin.Add(stay); fits && end < best.end {
 			best = placement{stage: due, pool: int16(k), start: begin, end: end, claim: at.claim}
 		}
@@ -386,7 +387,7 @@ func (p *Policy) moveUp() error {
 			continue // listed twice, as after a second attempt
 		}
 		until := min(at.start, now.Add(at.end.Sub(at.start)))
-		if !p.pools[at.pool].usage.Fits(now, until, s.j.shares[int(s.i)*len(p.pools)+int(at.pool)]) {
+		if !p.pools[at.pool].usage.fits(now, until, p.need(s.j, s.i, int(at.pool))) {
 			continue
 		}
 		if _, err := p.start(s.j, s.i); err != nil {

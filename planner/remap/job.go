@@ -20,7 +20,7 @@ type job struct {
 	due    planner.Time // d_j
 	sample time.Duration
 	runs   []time.Duration // by task and pool; negative where the task does not fit
-	shares []int64         // of a pool's nodes, likewise
+	needs  []unit.Vector   // what they count for there, likewise
 	longer []time.Duration // by task: the shortest of its runs, which it is ordered by (e_t)
 	leads  []time.Duration // by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
 	sub    []planner.Time  // sub-deadlines
@@ -267,7 +267,7 @@ func (p *Policy) put(j *job, i int32, at placement) {
 // occupy adds what a task takes of its pool, or takes it away again.
 func (p *Policy) occupy(j *job, i int32, at placement, sign int64) {
 	if at.stage != unplaced && at.stage != over && at.pool != nowhere && at.start < at.end {
-		p.pools[at.pool].usage.Add(at.start, at.end, sign*j.shares[int(i)*len(p.pools)+int(at.pool)])
+		p.pools[at.pool].usage.add(at.start, at.end, p.need(j, i, int(at.pool)), sign)
 	}
 }
 

@@ -55,9 +55,11 @@ type Policy struct {
 
 	c       *planner.Cycle
 	pools   []pool
-	poolOf  []int16 // by node
-	apart   bool    // tasks run at different speeds on nodes of one speed: each node is a pool
-	jobs    []*job  // by workflow; nil before and after its stay
+	poolOf  []int16         // by node
+	apart   bool            // tasks run at different speeds on nodes of one speed: each node is a pool
+	short   [unit.Dims]bool // what may be short beside CPU
+	seen    unit.Vector     // the need that was looked at last
+	jobs    []*job          // by workflow; nil before and after its stay
 	present []*job
 	spans   []span // by position in present
 
@@ -83,7 +85,7 @@ func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 		p.rebuild()
 	} else {
 		for k := range p.pools {
-			p.pools[k].usage.Prune(c.Now())
+			p.pools[k].usage.prune(c.Now())
 		}
 		p.hear()
 		p.admit(c.News.Arrived)
@@ -120,25 +122,6 @@ func (p *Policy) Schedule() []Stay {
 		}
 	}
 	return out
-}
-
-// outdated reports whether the pools are not those of the nodes any more.
-func (p *Policy) outdated() bool {
-	if p.pools == nil || p.c.News.Changed {
-		return true
-	}
-	if p.apart || len(p.pools) == len(p.poolOf) {
-		return false
-	}
-	for _, w := range p.c.News.Arrived {
-		for _, t := range p.c.Workflow(w).Tasks {
-			if !p.c.BySpeed(p.c.Task(t)) {
-				p.apart = true
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // rebuild plans all jobs anew, as after a restart or when a node changed.

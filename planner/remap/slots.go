@@ -9,16 +9,112 @@ import (
 	"gantry/planner/unit"
 )
 
-// pool is a set of nodes of one capacity, speed and group. The plan counts what of them is in use: any stays of which at most so many
-// overlap can be put on so many slots.
+// pool is a set of nodes of one capacity, speed and group. The plan counts what of them together is in use: any stays of which at most so
+// many overlap can be put on so many slots.
 type pool struct {
 	nodes []planner.NodeID
-	usage *timeline.Count // in shares of a node
-	idle  *timeline.Count // scratch of sample schedules
+	usage usage
+	idle  usage // scratch of sample schedules
 }
 
-// whole is a node in shares. Halves to sixteenths of it are whole numbers.
-const whole = 720720 << 10
+// usage is what a pool has in use over time, in those dimensions that can be short.
+type usage struct {
+	dims []unit.Dim
+	of   [unit.Dims]*timeline.Count
+}
+
+func newUsage(dims []unit.Dim, capacity unit.Vector, nodes int) usage {
+	u := usage{dims: dims}
+	for _, d := range dims {
+		u.of[d] = timeline.NewCount(capacity[d] * int64(nodes))
+	}
+	return u
+}
+
+func (u *usage) add(start, end planner.Time, need *unit.Vector, sign int64) {
+	for _, d := range u.dims {
+		u.of[d].Add(start, end, sign*need[d])
+	}
+}
+
+func (u *usage) prune(before planner.Time) {
+	for _, d := range u.dims {
+		u.of[d].Prune(before)
+	}
+}
+
+func (u *usage) reset() {
+	for _, d := range u.dims {
+		u.of[d].Reset(u.of[d].Capacity())
+	}
+}
+
+func (u *usage) fits(start, end planner.Time, need *unit.Vector) bool {
+	for _, d := range u.dims {
+		if need[d] > 0 && !u.of[d].Fits(start, end, need[d]) {
+			return false
+		}
+	}
+	return true
+}
+
+// overdrawn reports whether more is in use at an instant than there is, of what is needed.
+func (u *usage) overdrawn(at planner.Time, need *unit.Vector) bool {
+	for _, d := range u.dims {
+		if need[d] > 0 && u.of[d].Used(at) > u.of[d].Capacity() {
+			return true
+		}
+	}
+	return false
+}
+
+// earliest returns the first instant, from the given one on, from which need is free for dur.
+func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (planner.Time, bool) {
+	for agreed := 0; agreed < len(u.dims); {
+		for _, d := range u.dims {
+			at := from
+			if need[d] > 0 {
+				var ok bool
+				if at, ok = u.of[d].Earliest(need[d], dur, from); !ok {
+					return 0, false
+				}
+			}
+			if agreed++; at != from {
+				from, agreed = at, 1
+			}
+			if agreed == len(u.dims) {
+				break
+			}
+		}
+	}
+	return from, true
+}
+
+// latest returns the last instant, from the given one on, from which need is free for dur and over by until.
+func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (planner.Time, bool) {
+	start := until - planner.Time(dur)
+	if start < from {
+		return 0, false
+	}
+	for agreed := 0; agreed < len(u.dims); {
+		for _, d := range u.dims {
+			at := start
+			if need[d] > 0 {
+				var ok bool
+				if at, ok = u.of[d].Latest(need[d], dur, from, start.Add(dur)); !ok {
+					return 0, false
+				}
+			}
+			if agreed++; at != start {
+				start, agreed = at, 1
+			}
+			if agreed == len(u.dims) {
+				break
+			}
+		}
+	}
+	return start, true
+}
 
 // makePools sorts the nodes into pools.
 func (p *Policy) makePools() {
@@ -30,10 +126,54 @@ func (p *Policy) makePools() {
 		p.pools[k].nodes = append(p.pools[k].nodes, planner.NodeID(n))
 	}
 	for k := range p.pools {
-		slots := int64(len(p.pools[k].nodes)) * whole
-		p.pools[k].usage, p.pools[k].idle = timeline.NewCount(slots), timeline.NewCount(slots)
-		p.pools[k].usage.Prune(c.Now())
+		capacity := c.Capacity(p.pools[k].nodes[0])
+		dims := []unit.Dim{unit.CPU}
+		for d := unit.CPU + 1; d < unit.Dims; d++ {
+			if p.short[d] && capacity[d] != unit.Unlimited {
+				dims = append(dims, d)
+			}
+		}
+		p.pools[k].usage, p.pools[k].idle = newUsage(dims, capacity, len(p.pools[k].nodes)), newUsage(dims, capacity, len(p.pools[k].nodes))
+		p.pools[k].usage.prune(c.Now())
 	}
+}
+
+// outdated reports whether the pools are not those of the nodes any more, or do not count what the tasks that arrived may be short of.
+// Dimensions other than CPU are counted from the first task on that needs a larger part of a node there than it does of its CPU.
+func (p *Policy) outdated() bool {
+	c, outdated := p.c, p.pools == nil || p.c.News.Changed
+	arrived := c.News.Arrived
+	if p.pools == nil {
+		arrived = c.Present()
+	}
+	for _, w := range arrived {
+		for _, id := range c.Workflow(w).Tasks {
+			t := c.Task(id)
+			if !p.apart && len(c.Nodes()) > 1 && !c.BySpeed(t) {
+				p.apart, outdated = true, true
+			}
+			if t.Need == p.seen {
+				continue
+			}
+			p.seen = t.Need
+			for d := unit.CPU + 1; d < unit.Dims; d++ {
+				if !p.short[d] && t.Need[d] > 0 && p.scarce(t.Need, d) {
+					p.short[d], outdated = true, true
+				}
+			}
+		}
+	}
+	return outdated
+}
+
+func (p *Policy) scarce(need unit.Vector, d unit.Dim) bool {
+	for n := range p.c.Nodes() {
+		capacity := p.c.Nodes()[n].Capacity
+		if capacity[d] != unit.Unlimited && float64(need[d])*float64(capacity[unit.CPU]) > float64(need[unit.CPU])*float64(capacity[d])*1.001 {
+			return true
+		}
+	}
+	return false
 }
 
 // alike returns the pool that node n belongs to.
@@ -49,28 +189,24 @@ func (p *Policy) alike(n planner.NodeID) int {
 	return len(p.pools) - 1
 }
 
-// share returns what a need takes of a node, for planning: one n-th, where so many tasks of that need fit one node; 0 if none does. Tasks
-// whose shares add up to no more than the nodes never need more than those have, in no dimension.
-func share(need, capacity unit.Vector) int64 {
-	n := int64(math.MaxInt64)
-	for i := range need {
-		if need[i] > 0 && capacity[i] != unit.Unlimited {
-			n = min(n, capacity[i]/need[i])
+// takes returns what a need counts for in a pool: what it is or, where the nodes together would hold more of its kind than one by one, so
+// much more that they do not.
+func takes(need, capacity unit.Vector, nodes int) unit.Vector {
+	for d := range need {
+		if need[d] <= 0 || capacity[d] == unit.Unlimited || need[d] > capacity[d] {
+			continue
+		}
+		if each := capacity[d] / need[d]; capacity[d]*int64(nodes)/need[d] > each*int64(nodes) {
+			need[d] = capacity[d] / each
 		}
 	}
-	switch {
-	case n == 0:
-		return 0
-	case n > whole:
-		return 1
-	}
-	return (whole + n - 1) / n
+	return need
 }
 
 // estimate asks how long the tasks of a job are believed to run.
 func (p *Policy) estimate(j *job) {
 	n := len(j.at)
-	j.runs, j.shares, j.longer = make([]time.Duration, n*len(p.pools)), make([]int64, n*len(p.pools)), make([]time.Duration, n)
+	j.runs, j.needs, j.longer = make([]time.Duration, n*len(p.pools)), make([]unit.Vector, n*len(p.pools)), make([]time.Duration, n)
 	for i := range int32(n) {
 		p.estimateTask(j, i)
 	}
@@ -81,8 +217,9 @@ func (p *Policy) estimateTask(j *job, i int32) {
 	shortest := time.Duration(math.MaxInt64)
 	for k := range p.pools {
 		at, node := int(i)*len(p.pools)+k, p.pools[k].nodes[0]
-		j.runs[at], j.shares[at] = -1, share(task.Need, c.Capacity(node))
-		if j.shares[at] > 0 {
+		j.runs[at] = -1
+		if task.Need.Fits(c.Capacity(node)) {
+			j.needs[at] = takes(task.Need, c.Capacity(node), len(p.pools[k].nodes))
 			j.runs[at] = c.Est.Run(task, &c.Nodes()[node]).Run
 			shortest = min(shortest, j.runs[at])
 		}
@@ -180,7 +317,7 @@ func (p *Policy) place(j *job, i int32, est planner.Time) placement {
 			if !ok {
 				continue
 			}
-			start, fits := p.pools[k].usage.Latest(j.shares[int(i)*len(p.pools)+k], stay, from, j.sub[i])
+			start, fits := p.pools[k].usage.latest(p.need(j, i, k), stay, from, j.sub[i])
 			if fits && start > best.start {
 				best = placement{planned, int16(k), start, start.Add(stay), start}
 			}
@@ -203,7 +340,7 @@ func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, id
 		if p.latest {
 			from = max(from, j.sub[i]-planner.Time(stay))
 		}
-		start, fits := p.usage(k, idle).Earliest(j.shares[int(i)*len(p.pools)+k], stay, from)
+		start, fits := p.usage(k, idle).earliest(p.need(j, i, k), stay, from)
 		if end := start.Add(stay); fits && end < best.end {
 			best = placement{planned, int16(k), start, end, start}
 		}
@@ -211,12 +348,15 @@ func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, id
 	return best
 }
 
-func (p *Policy) usage(k int, idle bool) *timeline.Count {
+func (p *Policy) usage(k int, idle bool) *usage {
 	if idle {
-		return p.pools[k].idle
+		return &p.pools[k].idle
 	}
-	return p.pools[k].usage
+	return &p.pools[k].usage
 }
+
+// need is what a task counts for in pool k.
+func (p *Policy) need(j *job, i int32, k int) *unit.Vector { return &j.needs[int(i)*len(p.pools)+k] }
 
 // room returns how a task could stay in pool k; false if it never can.
 func (p *Policy) room(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration, ok bool) {
@@ -249,12 +389,12 @@ func (p *Policy) sampleSchedule(j *job, loaded bool) []placement {
 	places := append(p.work.sample[:0], make([]placement, len(j.at))...)
 	p.work.sample = places
 	for k := range p.pools {
-		p.pools[k].idle.Reset(int64(len(p.pools[k].nodes)) * whole)
+		p.pools[k].idle.reset()
 	}
 	p.work.order = p.sweep(j, p.work.order[:0], func(int32) bool { return true })
 	occupy := func(at placement, i int32, sign int64) {
 		if at.pool != nowhere {
-			p.usage(int(at.pool), !loaded).Add(at.start, at.end, sign*j.shares[int(i)*len(p.pools)+int(at.pool)])
+			p.usage(int(at.pool), !loaded).add(at.start, at.end, p.need(j, i, int(at.pool)), sign)
 		}
 	}
 	for _, i := range p.work.order {
