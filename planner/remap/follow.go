@@ -37,6 +37,12 @@ type start struct {
 	i int32
 }
 
+// instant is a task of a job, and when it is due.
+type instant struct {
+	at planner.Time
+	i  int32
+}
+
 func newFollow(pools int, adrift bool) follow {
 	return follow{adrift: adrift, ready: make([]taskHeap, pools)}
 }
@@ -180,7 +186,7 @@ func (p *Policy) push(j *job, i int32) {
 	if end < unit.Never {
 		p.horizon = max(p.horizon, end)
 	}
-	for _, child := range p.c.Task(j.task(i)).Children {
+	for _, child := range j.tasks[i].Children {
 		k := int32(child - j.first)
 		at := j.at[k]
 		if at.stage != planned && at.stage != due || at.start >= end {
@@ -293,10 +299,15 @@ func (p *Policy) fallDue(j *job) {
 		j.sorted, j.next, j.starts = true, 0, j.starts[:0]
 		for i := range j.at {
 			if j.at[i].stage == planned {
-				j.starts = append(j.starts, start{j, int32(i)})
+				j.starts = append(j.starts, instant{j.dueAt(int32(i)), int32(i)})
 			}
 		}
-		slices.SortFunc(j.starts, func(a, b start) int { return cmp.Or(cmp.Compare(j.dueAt(a.i), j.dueAt(b.i)), cmp.Compare(a.i, b.i)) })
+		slices.SortFunc(j.starts, func(a, b instant) int {
+			if a.at != b.at {
+				return cmp.Compare(a.at, b.at)
+			}
+			return int(a.i - b.i)
+		})
 	}
 	for ; j.next < len(j.starts); j.next++ {
 		i := j.starts[j.next].i

@@ -7,6 +7,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/budget"
+	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
 
@@ -16,6 +17,7 @@ type job struct {
 	first    planner.TaskID
 	position int // in present
 
+	tasks  []*planner.Task
 	start  planner.Time // s_j
 	due    planner.Time // d_j
 	sample time.Duration
@@ -41,7 +43,7 @@ type job struct {
 	listed bool // in follow.endangered
 	stale  bool // end may be too late: tasks ended before they should have
 
-	starts  []start      // planned tasks by start; those before next were dealt with
+	starts  []instant    // planned tasks by start; those before next were dealt with
 	next    int          // in starts
 	sorted  bool         // starts is up to date
 	nextAt  planner.Time // when the next task is due
@@ -93,7 +95,10 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 	c, flow := p.c, p.c.Workflow(w)
 	n := len(flow.Tasks)
 	j := &job{id: w, first: slices.Min(flow.Tasks), start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1, position: len(p.present),
-		begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n), rank: make([]int32, n)}
+		tasks: make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n), rank: make([]int32, n)}
+	for i := range j.tasks {
+		j.tasks[i] = c.Task(j.task(int32(i)))
+	}
 	for int(w) >= len(p.jobs) {
 		p.jobs = append(p.jobs, nil)
 	}
@@ -166,7 +171,7 @@ func (p *Policy) budget(j *job) {
 		order[k] = int32(t - j.first)
 	}
 	for i := range b.Tasks {
-		task := p.c.Task(j.task(int32(i)))
+		task := j.tasks[i]
 		b.Tasks[i] = budget.Task{Stage: task.Stage, Dummy: j.dummy(int32(i)), End: sample[i].end}
 		for _, parent := range task.Parents {
 			b.Tasks[i].Parents = append(b.Tasks[i].Parents, int32(parent-j.first))
@@ -217,7 +222,7 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 		if !open(i) {
 			continue
 		}
-		for _, parent := range p.c.Task(j.task(i)).Parents {
+		for _, parent := range j.tasks[i].Parents {
 			if open(int32(parent - j.first)) {
 				w.missing[i]++
 			}
@@ -230,7 +235,7 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 		at := w.now.pop()
 		i := j.byRun[at]
 		queue = append(queue, i)
-		for _, child := range p.c.Task(j.task(i)).Children {
+		for _, child := range j.tasks[i].Children {
 			k := int32(child - j.first)
 			if !open(k) {
 				continue
@@ -324,12 +329,39 @@ func (p *Policy) remove(j *job) {
 	}
 }
 
-// rollback undoes all edits since the undo log had that length.
-func (p *Policy) rollback(mark int) {
+// save remembers what is in use, for restore or forget: undoing thousands of edits one by one would take as long as they did.
+func (p *Policy) save() int {
+	for k := range p.pools {
+		p.pools[k].usage.each((*timeline.Count).Save)
+	}
+	return len(p.undo)
+}
+
+func (p *Policy) forget() {
+	for k := range p.pools {
+		p.pools[k].usage.each((*timeline.Count).Forget)
+	}
+}
+
+// restore undoes all edits since save.
+func (p *Policy) restore(mark int) {
+	for k := range p.pools {
+		p.pools[k].usage.each((*timeline.Count).Restore)
+	}
+	p.unwind(mark, func(j *job, i int32, old placement) {
+		j.at[i] = old
+		p.touch(j)
+	})
+}
+
+// rollback undoes the edits since the undo log had that length.
+func (p *Policy) rollback(mark int) { p.unwind(mark, p.put) }
+
+func (p *Policy) unwind(mark int, put func(*job, int32, placement)) {
 	for k := len(p.undo) - 1; k >= mark; k-- {
 		u := &p.undo[k]
 		if u.task >= 0 {
-			p.put(u.j, u.task, u.old)
+			put(u.j, u.task, u.old)
 			continue
 		}
 		u.j.begin, u.j.end, u.j.placed, u.j.eager = u.begin, u.end, u.placed, u.eager

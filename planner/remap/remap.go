@@ -258,7 +258,10 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 		return false
 	}
 	p.attempts = append(p.attempts, h)
-	mark := len(p.undo) // instead of a copy of the state of the system
+	mark := 0
+	if root {
+		mark = p.save()
+	}
 	var late []*job
 	hopeful := jobs[:0]
 	for _, k := range jobs {
@@ -272,7 +275,7 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 	for _, k := range hopeful {
 		if !p.mapJobHelper(k, false, true) {
 			if root {
-				p.rollback(mark)
+				p.restore(mark)
 				p.noteRemap(TopicRemapFailed, j, len(hopeful)+len(late))
 			}
 			return false
@@ -282,6 +285,7 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 		p.mapJobHelper(k, false, false)
 	}
 	if root {
+		p.forget()
 		p.noteRemap(TopicRemapped, j, len(hopeful)+len(late))
 	}
 	return true

@@ -49,6 +49,12 @@ func (u *usage) reset() {
 	}
 }
 
+func (u *usage) each(f func(*timeline.Count)) {
+	for _, d := range u.dims {
+		f(u.of[d])
+	}
+}
+
 func (u *usage) fits(start, end planner.Time, need *unit.Vector) bool {
 	for _, d := range u.dims {
 		if need[d] > 0 && !u.of[d].Fits(start, end, need[d]) {
@@ -213,7 +219,7 @@ func (p *Policy) estimate(j *job) {
 }
 
 func (p *Policy) estimateTask(j *job, i int32) {
-	c, task := p.c, p.c.Task(j.task(i))
+	c, task := p.c, j.tasks[i]
 	shortest := time.Duration(math.MaxInt64)
 	for k := range p.pools {
 		at, node := int(i)*len(p.pools)+k, p.pools[k].nodes[0]
@@ -262,7 +268,7 @@ func (p *Policy) earliestStart(j *job, i int32) planner.Time {
 
 // after returns when the parents of a task will have ended, their places being as given.
 func (p *Policy) after(j *job, i int32, at []placement, from planner.Time) planner.Time {
-	for _, parent := range p.c.Task(j.task(i)).Parents {
+	for _, parent := range j.tasks[i].Parents {
 		from = max(from, at[parent-planner.TaskID(j.first)].end)
 	}
 	return from
@@ -272,7 +278,7 @@ func (p *Policy) after(j *job, i int32, at []placement, from planner.Time) plann
 // are, or will be; on which node of the pool it will start is not known yet, so they are taken to come from another.
 func (p *Policy) site(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration) {
 	c, run := p.c, j.runs[int(i)*len(p.pools)+k]
-	task := c.Task(j.task(i))
+	task := j.tasks[i]
 	if len(task.Inputs) == 0 || len(c.Nodes()) == 1 {
 		return est, run
 	}

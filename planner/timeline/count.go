@@ -17,6 +17,19 @@ type Count struct {
 	blocks   []countBlock
 	steps    []*countSteps // by block
 	unused   []*countSteps
+
+	// While a state is saved, blocks of before are replaced, not changed.
+	saving   bool
+	epoch    int64
+	saved    countState
+	replaced []*countSteps
+}
+
+type countState struct {
+	begin  unit.Time
+	count  int
+	blocks []countBlock
+	steps  []*countSteps
 }
 
 // countBlock is what is known of a block without looking into it.
@@ -30,9 +43,10 @@ type countBlock struct {
 const countWidth = 64
 
 type countSteps struct {
-	n    int
-	at   [countWidth]unit.Time
-	used [countWidth]int64
+	epoch int64 // made in
+	n     int
+	at    [countWidth]unit.Time
+	used  [countWidth]int64
 }
 
 // NewCount returns the usage of that many idle slots.
@@ -41,7 +55,7 @@ func NewCount(capacity int64) *Count { return &Count{capacity: capacity} }
 // Reset makes all slots idle again, and keeps the memory.
 func (c *Count) Reset(capacity int64) {
 	c.unused = append(c.unused, c.steps...)
-	*c = Count{capacity: capacity, blocks: c.blocks[:0], steps: c.steps[:0], unused: c.unused}
+	*c = Count{capacity: capacity, blocks: c.blocks[:0], steps: c.steps[:0], unused: c.unused, epoch: c.epoch}
 }
 
 // Capacity returns the number of slots.
@@ -66,25 +80,175 @@ func (c *Count) Add(start, end unit.Time, n int64) {
 	if start >= end || n == 0 {
 		return
 	}
-	if end < unit.Never {
-		c.cut(end)
-	}
-	k, i := c.cut(start)
-	for ; k < len(c.blocks) && c.blocks[k].first < end; k, i = k+1, 0 {
+	k, i := c.begins(start, n)
+	level := c.before(k, i)
+	for k < len(c.blocks) {
 		s, b := c.steps[k], &c.blocks[k]
 		if i == 0 && s.at[s.n-1] < end {
 			b.add, b.hi, b.lo = b.add+n, b.hi+n, b.lo+n
+			level = s.used[s.n-1] + b.add
+			k++
 			continue
 		}
+		s = c.own(k)
 		for ; i < s.n && s.at[i] < end; i++ {
 			s.used[i] += n
+			level = s.used[i] + b.add
+		}
+		if i < s.n {
+			break
 		}
 		b.survey(s)
+		k, i = k+1, 0
 	}
-	c.join(start)
-	if end < unit.Never {
-		c.join(end)
+	c.ends(k, i, end, level, n)
+}
+
+// begins makes an instant from which on n more are in use a breakpoint, or takes it away if nothing changes there any more, and returns the
+// place of what comes after it; what is in use at a breakpoint made here is counted already.
+func (c *Count) begins(at unit.Time, n int64) (k, i int) {
+	if len(c.blocks) == 0 {
+		c.first(at, n)
+		return 0, 1
 	}
+	k = c.block(at)
+	s := c.steps[k]
+	i = s.find(at)
+	if i >= 0 && s.at[i] == at {
+		if c.before(k, i) != s.used[i]+c.blocks[k].add+n {
+			return k, i
+		}
+		return c.drop(k, i)
+	}
+	level := c.before(k, i+1)
+	if s.n == countWidth {
+		k, i = c.split(k, i+1)
+		i--
+	}
+	c.put(k, i+1, at, level+n)
+	return k, i + 2
+}
+
+// ends does that for the end: k and i are the place of the first breakpoint from there on, level is in use before it.
+func (c *Count) ends(k, i int, end unit.Time, level, n int64) {
+	if end == unit.Never {
+		return
+	}
+	switch {
+	case len(c.blocks) == 0:
+		c.first(end, level-n)
+		return
+	case k < len(c.blocks) && c.steps[k].at[i] == end:
+		if c.steps[k].used[i]+c.blocks[k].add == level {
+			if k, i = c.drop(k, i); k >= len(c.blocks) {
+				return
+			}
+		}
+	default:
+		if k == len(c.blocks) || i == 0 && k > 0 && c.steps[k-1].n < countWidth {
+			k--
+			i = c.steps[k].n
+		}
+		if c.steps[k].n == countWidth {
+			k, i = c.split(k, i)
+		}
+		c.put(k, i, end, level-n)
+	}
+	s := c.steps[k]
+	c.blocks[k].survey(s)
+	if s.n < countWidth/4 && k+1 < len(c.steps) && s.n+c.steps[k+1].n <= countWidth*3/4 {
+		c.merge(k)
+	}
+}
+
+// first makes the only breakpoint.
+func (c *Count) first(at unit.Time, used int64) {
+	c.blocks, c.steps = append(c.blocks, countBlock{first: at}), append(c.steps, c.take())
+	c.put(0, 0, at, used)
+	c.blocks[0].survey(c.steps[0])
+}
+
+// before returns what is in use before a place.
+func (c *Count) before(k, i int) int64 {
+	if i > 0 {
+		return c.steps[k].used[i-1] + c.blocks[k].add
+	}
+	if k == 0 {
+		return 0
+	}
+	s := c.steps[k-1]
+	return s.used[s.n-1] + c.blocks[k-1].add
+}
+
+// put makes a breakpoint in a block that has room.
+func (c *Count) put(k, i int, at unit.Time, used int64) {
+	s := c.own(k)
+	copy(s.at[i+1:s.n+1], s.at[i:s.n])
+	copy(s.used[i+1:s.n+1], s.used[i:s.n])
+	s.at[i], s.used[i] = at, used-c.blocks[k].add
+	s.n++
+	c.count++
+	if i == 0 {
+		c.blocks[k].first = at
+	}
+}
+
+// drop takes a breakpoint away and returns the place of the next.
+func (c *Count) drop(k, i int) (int, int) {
+	s := c.own(k)
+	s.drop(i, 1)
+	c.count--
+	switch {
+	case s.n == 0:
+		c.remove(k)
+		return k, 0
+	case i == 0:
+		c.blocks[k].first = s.at[0]
+	}
+	c.blocks[k].survey(s)
+	if i == s.n {
+		return k + 1, 0
+	}
+	return k, i
+}
+
+// Save remembers the state, for Restore or Forget. Only one is remembered.
+func (c *Count) Save() {
+	c.saving = true
+	c.epoch++
+	c.saved = countState{c.begin, c.count, append(c.saved.blocks[:0], c.blocks...), append(c.saved.steps[:0], c.steps...)}
+}
+
+// Restore brings back the saved state.
+func (c *Count) Restore() {
+	for _, s := range c.steps {
+		if s.epoch == c.epoch {
+			c.unused = append(c.unused, s)
+		}
+	}
+	c.begin, c.count, c.saving, c.replaced = c.saved.begin, c.saved.count, false, c.replaced[:0]
+	c.blocks, c.saved.blocks = c.saved.blocks, c.blocks
+	c.steps, c.saved.steps = c.saved.steps, c.steps
+}
+
+// Forget gives the saved state up.
+func (c *Count) Forget() {
+	c.unused = append(c.unused, c.replaced...)
+	c.saving, c.replaced = false, c.replaced[:0]
+}
+
+// own returns a block to be changed.
+func (c *Count) own(k int) *countSteps {
+	s := c.steps[k]
+	if !c.saving || s.epoch == c.epoch {
+		return s
+	}
+	mine := c.take()
+	*mine = *s
+	mine.epoch = c.epoch
+	c.steps[k] = mine
+	c.replaced = append(c.replaced, s)
+	return mine
 }
 
 // Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
@@ -99,17 +263,18 @@ func (c *Count) Prune(before unit.Time) {
 	if len(c.blocks) == 0 || c.blocks[0].first >= before {
 		return
 	}
-	k, i := c.cut(before)
-	for _, s := range c.steps[:k] {
-		c.count -= s.n
+	k := c.block(before)
+	i := max(0, c.steps[k].find(before))
+	for m := range k {
+		c.count -= c.steps[m].n
+		c.giveUp(c.steps[m])
 	}
-	c.unused = append(c.unused, c.steps[:k]...)
 	c.steps = append(c.steps[:0], c.steps[k:]...)
 	c.blocks = append(c.blocks[:0], c.blocks[k:]...)
-	s := c.steps[0]
+	s := c.own(0)
 	s.drop(0, i)
 	c.count -= i
-	c.blocks[0].first = before
+	s.at[0], c.blocks[0].first = before, before
 	c.blocks[0].survey(s)
 }
 
@@ -256,13 +421,6 @@ func (s *countSteps) drop(i, n int) {
 	s.n -= n
 }
 
-func (s *countSteps) insert(i int, at unit.Time, used int64) {
-	copy(s.at[i+1:s.n+1], s.at[i:s.n])
-	copy(s.used[i+1:s.n+1], s.used[i:s.n])
-	s.at[i], s.used[i] = at, used
-	s.n++
-}
-
 // survey brings what is known of a block up to date.
 func (b *countBlock) survey(s *countSteps) {
 	hi, lo := s.used[0], s.used[0]
@@ -272,79 +430,9 @@ func (b *countBlock) survey(s *countSteps) {
 	b.hi, b.lo = hi+b.add, lo+b.add
 }
 
-// cut makes an instant a breakpoint and returns where it is.
-func (c *Count) cut(at unit.Time) (k, i int) {
-	if len(c.blocks) == 0 {
-		c.blocks = append(c.blocks, countBlock{first: at})
-		s := c.take()
-		s.insert(0, at, 0)
-		c.steps = append(c.steps, s)
-		c.count++
-		return 0, 0
-	}
-	k = c.block(at)
-	s := c.steps[k]
-	i = s.find(at)
-	if i >= 0 && s.at[i] == at {
-		return k, i
-	}
-	if s.n == countWidth {
-		c.split(k)
-		if k++; c.blocks[k].first > at {
-			k--
-		}
-		s = c.steps[k]
-		i = s.find(at)
-	}
-	b := &c.blocks[k]
-	used := -b.add // nothing is used before the first breakpoint
-	if i >= 0 {
-		used = s.used[i]
-	} else {
-		b.first, b.hi, b.lo = at, max(b.hi, 0), min(b.lo, 0)
-	}
-	s.insert(i+1, at, used)
-	c.count++
-	return k, i + 1
-}
-
-// join takes a breakpoint away at which nothing changes.
-func (c *Count) join(at unit.Time) {
-	k := c.block(at)
-	s := c.steps[k]
-	i := s.find(at)
-	if i < 0 || s.at[i] != at {
-		return
-	}
-	var before int64
-	switch {
-	case i > 0:
-		before = s.used[i-1] + c.blocks[k].add
-	case k > 0:
-		last := c.steps[k-1]
-		before = last.used[last.n-1] + c.blocks[k-1].add
-	}
-	if s.used[i]+c.blocks[k].add != before {
-		return
-	}
-	s.drop(i, 1)
-	c.count--
-	switch {
-	case s.n == 0:
-		c.remove(k)
-		return
-	case i == 0:
-		c.blocks[k].first = s.at[0]
-	}
-	c.blocks[k].survey(s)
-	if s.n < countWidth/4 && k+1 < len(c.steps) && s.n+c.steps[k+1].n <= countWidth*3/4 {
-		c.merge(k)
-	}
-}
-
 // merge moves a block to the end of the one before.
 func (c *Count) merge(k int) {
-	s, next, b := c.steps[k], c.steps[k+1], &c.blocks[k]
+	s, next, b := c.own(k), c.steps[k+1], &c.blocks[k]
 	shift := c.blocks[k+1].add - b.add
 	for i := range next.n {
 		s.at[s.n+i], s.used[s.n+i] = next.at[i], next.used[i]+shift
@@ -354,15 +442,24 @@ func (c *Count) merge(k int) {
 	c.remove(k + 1)
 }
 
+// giveUp makes a block's memory free, unless it belongs to the saved state.
+func (c *Count) giveUp(s *countSteps) {
+	if c.saving && s.epoch != c.epoch {
+		c.replaced = append(c.replaced, s)
+	} else {
+		c.unused = append(c.unused, s)
+	}
+}
+
 func (c *Count) remove(k int) {
-	c.unused = append(c.unused, c.steps[k])
+	c.giveUp(c.steps[k])
 	c.steps = append(c.steps[:k], c.steps[k+1:]...)
 	c.blocks = append(c.blocks[:k], c.blocks[k+1:]...)
 }
 
-// split moves the upper half of a full block to a new one.
-func (c *Count) split(k int) {
-	low, high := c.steps[k], c.take()
+// split moves the upper half of a full block to a new one, and returns where a breakpoint now goes that belonged at place i.
+func (c *Count) split(k, i int) (int, int) {
+	low, high := c.own(k), c.take()
 	const half = countWidth / 2
 	copy(high.at[:], low.at[half:])
 	copy(high.used[:], low.used[half:])
@@ -375,14 +472,18 @@ func (c *Count) split(k int) {
 	c.blocks[k+1] = countBlock{first: high.at[0], add: c.blocks[k].add}
 	c.blocks[k].survey(low)
 	c.blocks[k+1].survey(high)
+	if i > half {
+		return k + 1, i - half
+	}
+	return k, i
 }
 
 func (c *Count) take() *countSteps {
 	if n := len(c.unused); n > 0 {
 		s := c.unused[n-1]
 		c.unused = c.unused[:n-1]
-		s.n = 0
+		s.n, s.epoch = 0, c.epoch
 		return s
 	}
-	return &countSteps{}
+	return &countSteps{epoch: c.epoch}
 }

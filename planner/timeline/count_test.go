@@ -47,7 +47,15 @@ func TestCountAnswersAsProfile(t *testing.T) {
 				begin = at("begin")
 				count.Prune(begin)
 				profile.Prune(begin)
+			case rapid.Bool().Draw(t, "save"):
+				count.Save()
+				for range rapid.IntRange(0, 50).Draw(t, "changes") {
+					start := at("start")
+					count.Add(start, start+unit.Time(rapid.Int64Range(0, span/4).Draw(t, "length")), rapid.Int64Range(-2, 2).Draw(t, "n"))
+				}
+				count.Restore()
 			default:
+				count.Save()
 				// Remap takes much out and puts it back.
 				for _, s := range stays {
 					count.Remove(s.start, s.end, s.n)
@@ -56,6 +64,7 @@ func TestCountAnswersAsProfile(t *testing.T) {
 					s := stays[len(stays)-1-i]
 					count.Add(s.start, s.end, s.n)
 				}
+				count.Forget()
 			}
 			from, n, dur := at("from"), rapid.Int64Range(1, capacity+1).Draw(t, "need"), time.Duration(rapid.Int64Range(0, span/2).Draw(t, "dur"))
 			if got, want := count.Used(from), profile.Used(from)[0]; got != want {

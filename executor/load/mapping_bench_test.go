@@ -1,0 +1,109 @@
+package load_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"gantry/executor"
+	"gantry/executor/load"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/trace"
+)
+
+// threadTime reads the CPU clock of the calling thread: what others do on the machine is not counted.
+func threadTime() time.Time {
+	var t syscall.Timespec
+	const threadCPU = 3 // CLOCK_THREAD_CPUTIME_ID
+	_, _, _ = syscall.Syscall(syscall.SYS_CLOCK_GETTIME, threadCPU, uintptr(unsafe.Pointer(&t)), 0)
+	return time.Unix(t.Unix())
+}
+
+// BenchmarkMapping streams CyberShake workflows at the three arrival rates of Lim et al. 2017, figure 6, over 50 nodes of two slots, and
+// reports O, the time to map a workflow, in CPU time: mean, 99th percentile and maximum over those that arrive after the warm-up.
+func BenchmarkMapping(b *testing.B) {
+	for _, rate := range []string{"1/30s", "1/22s", "1/18s"} {
+		for _, spec := range []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {
+			b.Run(fmt.Sprint(rate[2:], "/", spec), func(b *testing.B) {
+				for b.Loop() {
+					mapping(b, spec, rate, 6000, 2800)
+				}
+			})
+		}
+	}
+}
+
+func mapping(b *testing.B, spec, rate string, workflows, warmUp int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	text, err := os.ReadFile("../../examples/experiments/rm-dcwf/cybershake.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	// No other line of it has that rate.
+	w, err := trace.ReadWorkload(strings.NewReader(strings.Replace(string(text), "rate: 1/22s", "rate: "+rate, 1)), "cybershake.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.Stream.Count = workflows
+	p := processors(50)
+	for n := range p.Nodes {
+		p.Nodes[n].Capacity[0] = 2000
+	}
+	subs, err := load.Submissions(w, p, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	declared := &predict.Declared{}
+	var took []time.Duration
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Arrivals: subs,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Wall: threadTime}
+	late := 0
+	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
+		arrived := 0
+		for _, ev := range events {
+			switch body := ev.Body.(type) {
+			case *planner.WorkflowArrived:
+				arrived++
+			case *planner.PlanCommitted:
+				if arrived > 0 {
+					took = append(took, body.Took)
+					arrived = 0
+				}
+			}
+		}
+	}
+	if _, err := e.Run(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	v := e.Planner.View()
+	for w := range planner.WorkflowID(v.Workflows()) {
+		if _, end := v.Times(w); int(w) >= warmUp && end > v.Workflow(w).Due {
+			late++
+		}
+	}
+	took = took[min(warmUp, len(took)-1):]
+	slices.Sort(took)
+	var sum time.Duration
+	for _, d := range took {
+		sum += d
+	}
+	b.ReportMetric(sum.Seconds()*1e3/float64(len(took)), "ms-mean")
+	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "ms-p99")
+	b.ReportMetric(took[len(took)-1].Seconds()*1e3, "ms-max")
+	b.ReportMetric(100*float64(late)/float64(workflows-warmUp), "%late")
+	b.ReportMetric(0, "ns/op")
+}
