@@ -1,6 +1,10 @@
 package trace
 
-import "time"
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
 
 // Cluster is a cluster file: virtual nodes and the links between their groups.
 type Cluster struct {
@@ -17,6 +21,7 @@ type ClusterNode struct {
 	Name      string
 	Group     string  // cluster or rack; links are between groups. "" is the group of all that name none
 	Cores     float64 // CPUs it offers
+	MostCores float64 `json:",omitempty"` // above 0: whole CPUs are drawn from Cores to this, see Draw
 	Speed     float64 // 1 = reference; a 0.5 node gives half a CPU second per second and core
 	Memory    int64   // bytes
 	ReadBps   int64   // block I/O, bytes per second; 0: not limited
@@ -30,4 +35,16 @@ type Link struct {
 	From, To  string
 	Bandwidth int64 // bytes per second; 0: not limited
 	Latency   time.Duration
+}
+
+// Draw returns the cluster with the cores of its nodes drawn where the file gives a range: uniform, as a function of the seed.
+func (c *Cluster) Draw(seed uint64) *Cluster {
+	out, r := *c, rand.New(rand.NewPCG(seed, 0x636f726573))
+	out.Nodes = slices.Clone(c.Nodes)
+	for i := range out.Nodes {
+		if n := &out.Nodes[i]; n.MostCores > 0 {
+			n.Cores, n.MostCores = n.Cores+float64(r.IntN(int(n.MostCores-n.Cores)+1)), 0
+		}
+	}
+	return &out
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ const maxNodes = 100_000
 //	     read_iops: 1000, write_iops: 1000, group: a}
 //	links:
 //	  - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms}
+//
+// The cores of a node may be a range such as 50..70, drawn for each node, run and repetition of an experiment by the seed.
 //
 // A node has a name; with a count above 1 they are name-1, name-2, and so on. cores are 1 and speed 1 where they are not said, the
 // memory and the I/O of a node are then not limited by the file. Amounts take decimal units (2GB is 2·10^9 bytes) and binary ones
@@ -77,7 +80,21 @@ func (y *yamlDoc) node(c *Cluster, v ast.Node, names map[string]int, groups map[
 		{"name", y.string(&n.Name)},
 		{"count", y.number(&count, "count", func(x float64) bool { return x >= 1 && x <= maxNodes && x == float64(int(x)) },
 			fmt.Sprintf("a whole number from 1 to %d", maxNodes))},
-		{"cores", y.number(&n.Cores, "cores", positive, "above 0")},
+		{"cores", func(v ast.Node) {
+			ends := y.ends(v)
+			low, err := parseNumber(ends[0])
+			high, err2 := parseNumber(ends[1])
+			switch {
+			case err != nil || err2 != nil || !positive(low) || !positive(high) || high < low:
+				y.faults.fail("bad-number", y.line(v), "", "cores is %q, but has to be a number above 0, or a range of whole numbers such as 50..70", y.text(v))
+			case high > low && (low != math.Trunc(low) || high != math.Trunc(high)):
+				y.faults.fail("bad-number", y.line(v), "", "cores is %q, but a range has to be of whole numbers, such as 50..70", y.text(v))
+			case high > low:
+				n.Cores, n.MostCores = low, high
+			default:
+				n.Cores = low
+			}
+		}},
 		{"speed", y.number(&n.Speed, "speed", positive, "above 0")},
 		{"memory", y.amount(&n.Memory, "memory", "")},
 		{"read", y.amount(&n.ReadBps, "read", "/s")},

@@ -109,7 +109,7 @@ func readSettings(c *cli.Context) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Cluster = cluster
+	s.Cluster = cluster.Draw(s.Seed)
 	return s, nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"gantry/executor"
-	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/trace"
@@ -70,9 +69,9 @@ func (c *Cell) String() string {
 
 // workload is a workload on a platform, as cells share it.
 type workload struct {
-	file     *trace.Workload
-	platform *planner.Platform
-	digest   string
+	file    *trace.Workload
+	cluster *trace.Cluster
+	digest  string
 }
 
 // plan makes cells of the parameters of an experiment.
@@ -188,11 +187,10 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := trace.ReadCluster(bytes.NewReader(clusterText), clusterPath)
-	if err != nil {
+	if w.cluster, err = trace.ReadCluster(bytes.NewReader(clusterText), clusterPath); err != nil {
 		return nil, err
 	}
-	if w.platform, err = executor.PlatformOf(cluster); err != nil {
+	if _, err = executor.PlatformOf(w.cluster); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", clusterPath, err)
 	}
 	sum := sha256.New()

@@ -53,9 +53,12 @@ func seed(x *trace.Experiment, w *trace.Workload, repetition int) uint64 {
 func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int, subs []executor.Submission) (*Outcome, error) {
 	begun := time.Now()
 	out := &Outcome{Cell: c, Repetition: repetition, State: Done}
-	p, s := c.load.platform, seed(x, c.load.file, repetition)
+	s := seed(x, c.load.file, repetition)
 	window := metrics.Window{Total: len(subs)}
-	var err error
+	p, err := c.load.platform(repetition)
+	if err != nil {
+		return nil, err
+	}
 	if window.WarmUp, window.CoolDown, err = load.Window(c.load.file, subs, 1); err != nil {
 		out.State, out.Message = Failed, err.Error()
 		return out, nil
@@ -171,12 +174,25 @@ func estimate(c *Cell, declared *predict.Declared, admit *executor.Admitter) pla
 
 // submissions draws the load of a repetition.
 func (w *workload) submissions(repetition int) ([]executor.Submission, error) {
-	return load.Submissions(w.file, w.platform, repetition)
+	p, err := w.platform(repetition)
+	if err != nil {
+		return nil, err
+	}
+	return load.Submissions(w.file, p, repetition)
+}
+
+// platform makes the platform of a repetition.
+func (w *workload) platform(repetition int) (*planner.Platform, error) {
+	return executor.PlatformOf(w.cluster.Draw(seed(&trace.Experiment{}, w.file, repetition)))
 }
 
 // check draws little of the load: what is wrong with it shows.
 func (w *workload) check() error {
-	l := &load.Loader{Platform: w.platform, Count: 1}
-	_, err := l.Workload(w.file, 0)
+	p, err := w.platform(0)
+	if err != nil {
+		return err
+	}
+	l := &load.Loader{Platform: p, Count: 1}
+	_, err = l.Workload(w.file, 0)
 	return err
 }

@@ -80,6 +80,7 @@ type Collector struct {
 	total     int64   // millicores
 	busy      float64 // core-seconds held until now
 	now       planner.Time
+	backfills int // tasks allocated ahead of others before them in the queue
 	events    uint64
 	fresh     int           // so many workflows arrived at this instant
 	planned   time.Duration // what rounds took until now
@@ -111,6 +112,11 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 		c.tenancy.take(v, &events[i])
 		switch b := events[i].Body.(type) {
 		case *planner.PlanCommitted:
+			for i := range b.Notes {
+				if b.Notes[i].Topic == "backfilled" {
+					c.backfills++
+				}
+			}
 			c.took(b.Took)
 			for o := range b.Orders {
 				c.preempted.ordered(b.Orders[o].Kind)

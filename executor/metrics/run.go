@@ -134,6 +134,7 @@ func (c *Collector) Run(win Window) []Value {
 			}
 		}
 	}
+	put("backfilled", float64(c.backfills))
 	put("events", float64(c.events))
 	return out
 }
