@@ -54,6 +54,7 @@ type Cycle struct {
 	round   int64
 	wake    Time
 	settled bool
+	learns  bool
 	explain func(TaskID, Reason)
 	notes   []Note
 }
@@ -110,6 +111,9 @@ func (c *Cycle) From(t *Task) (Time, bool) {
 	}
 	return from, true
 }
+
+// Learns reports whether estimates change as tasks end, so that what they say of a task holds for this round only.
+func (c *Cycle) Learns() bool { return c.learns }
 
 // Copies reports whether inputs of t, or its checkpoint, may have to be copied between nodes, so that sites differ by more than the speed
 // of nodes.

@@ -29,8 +29,9 @@ type Segment struct {
 	Hold       unit.Vector
 	Start, End Time
 	Kind       Stay
-	seq        uint32 // order of reservation: breaks ties of Start, so that parents of no duration come before their children
-	due        bool   // planned to start in this very round
+	seq        uint32      // order of reservation: breaks ties of Start, so that parents of no duration come before their children
+	due        bool        // planned to start in this very round
+	kept       unit.Vector // what a frozen task holds while it is planned to go on
 }
 
 // Why a draft refuses an edit. What does not fit is a result, not a fault; the rest are mistakes of the policy.
@@ -265,7 +266,7 @@ func (d *Draft) reserve(seg Segment) error {
 	}
 	hold := seg.Hold
 	if has { // goes on after a suspension: what it keeps it has already
-		hold = hold.Sub(old.Hold)
+		hold, seg.kept = hold.Sub(old.Hold), old.Hold
 	}
 	if now && !hold.Fits(d.Free(seg.Node)) {
 		return ErrFull
@@ -514,10 +515,10 @@ func (d *Draft) account(seg Segment, sign int) {
 	if seg.due {
 		d.room.touch(seg.Node)
 		if sign > 0 {
-			d.pending[seg.Node] = d.pending[seg.Node].Add(seg.Hold)
+			d.pending[seg.Node] = d.pending[seg.Node].Add(seg.Hold.Sub(seg.kept))
 			d.starts = append(d.starts, planItem{seg.Start, seg.seq, seg.Task})
 		} else {
-			d.pending[seg.Node] = d.pending[seg.Node].Sub(seg.Hold)
+			d.pending[seg.Node] = d.pending[seg.Node].Sub(seg.Hold.Sub(seg.kept))
 		}
 		return
 	}

@@ -36,7 +36,7 @@ func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint6
 	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est, rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
 	pl.cycle = Cycle{View: s.View(), Draft: pl.draft, Est: est, Rand: pl.rand, explain: pl.explain}
 	pl.pol, _ = policy.(Observer)
-	pl.learn = learn
+	pl.learn, pl.cycle.learns = learn, learn != nil
 	return pl
 }
 

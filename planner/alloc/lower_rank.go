@@ -49,12 +49,18 @@ func (p *Preemption) count(v planner.View, a planner.AttemptID, by int32) {
 	p.running[v.Task(v.Attempt(a).Task).Workflow] += by
 }
 
+// concerns reports whether tasks of the workflow of t run.
+func (p *Preemption) concerns(c *planner.Cycle, t planner.TaskID) bool {
+	w := c.Task(t).Workflow
+	return int(w) < len(p.running) && p.running[w] > 0
+}
+
 // place preempts a task for t, the one looked at, and returns where that lets t stay; nowhere if none is preempted.
 func (p *Preemption) place(c *planner.Cycle, r *Rigid, t planner.TaskID) place {
-	w := c.Task(t).Workflow
-	if int(w) >= len(p.running) || p.running[w] == 0 {
+	if !p.concerns(c, t) {
 		return nowhere
 	}
+	w := c.Task(t).Workflow
 	p.victims = p.victims[:0]
 	tasks := p.Ranks.Sorted(c.Workflow(w))
 	for i := len(tasks) - 1; i >= 0 && p.Ranks.Unscaled(tasks[i]) < p.Ranks.Unscaled(t); i-- {
@@ -89,7 +95,7 @@ func (p *Preemption) may(c *planner.Cycle, seg planner.Segment) bool {
 // instead preempts the task of seg if the one looked at then ends before least.
 func (p *Preemption) instead(c *planner.Cycle, r *Rigid, seg planner.Segment, least place) place {
 	s := &r.sites[seg.Node]
-	if !s.fits || s.from.Add(s.dur) >= least.end {
+	if !s.fits || r.ready(s).Add(s.dur) >= least.end {
 		return nowhere
 	}
 	how := c.Vacates(seg.Task)
@@ -106,6 +112,7 @@ func (p *Preemption) instead(c *planner.Cycle, r *Rigid, seg planner.Segment, le
 		sketch.Add(c.Now(), seg.End, kept.Sub(seg.Hold))
 		sketch.Add(seg.End, unit.Never, kept)
 		if found := r.on(int(seg.Node)); found.node != planner.None && found.end < least.end && c.Draft.Preempt(seg.Task, how) == nil {
+			r.free[seg.Node] = c.Draft.Free(seg.Node)
 			return found
 		}
 		sketch.Add(c.Now(), seg.End, seg.Hold.Sub(kept))

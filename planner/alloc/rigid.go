@@ -3,6 +3,7 @@ package alloc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -49,20 +50,34 @@ type Rigid struct {
 	// soon as it is written: the thesis's simulator with realtime = false (section 4-2-3). Both where copies overlap other work.
 	OnDemand bool
 
+	now     planner.Time
 	sketch  []timeline.Steps // by node: what runs and is allocated, and what the queue reserves
-	drawn   bool             // sketch has the state of this round
-	sites   []site           // by node: of the present task
+	drawn   bool             // sketch and free have the state of this round
+	free    []unit.Vector    // by node: now, whatever comes
+	sites   []site           // by node: of the task looked at
+	known   known
+	late    bool // a task waits for an input that was believed to be there
 	waiting []estimatedStart
+	fresh   []int64 // by task: the round in which it entered the queue, as one that may preempt
+	urgent  int     // tasks of this round that may preempt and were not looked at yet
 }
 
 // site is a way to house a task on a node.
 type site struct {
 	fits bool
+	room bool         // there is room right now, whatever comes
 	more unit.Vector  // what has to be free
 	hold unit.Vector  // what it holds
 	from planner.Time // its inputs are there
 	dur  time.Duration
-	room bool // it has room right now, whatever comes
+}
+
+// known has the sites of waiting tasks, which stay as they are until an input appears: where copies begin before a task is allocated, and
+// estimates do not change.
+type known struct {
+	slots  []int32 // by task: index in sites over nodes and one; 0: none, below 0: outdated
+	sites  []site
+	unused []int32
 }
 
 // place is a stay on a node.
@@ -84,6 +99,7 @@ type waitingQueue interface {
 	Add(c *planner.Cycle, t planner.TaskID)   // a task that lost its place
 	Passed() int                              // tasks passed over in this round
 	LeastCPU() int64                          // the smallest need in the queue, in millicores
+	Fresh() []planner.TaskID                  // tasks that entered in this round
 	Frozen(c *planner.Cycle) []planner.TaskID // tasks that go on where they are
 }
 
@@ -91,14 +107,90 @@ type waitingQueue interface {
 func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Queue) error {
 	q := queue.(waitingQueue)
 	c.Settle() // what is freed by preemption is news when it is
-	r.drawn = false
-	if r.sites == nil {
-		r.sites, r.sketch = make([]site, len(c.Nodes())), make([]timeline.Steps, len(c.Nodes()))
-	}
+	r.begin(c, q)
 	if !r.OnDemand {
 		push(c)
 	}
-	var err error
+	err := r.rearranged(ctx, c, q)
+	if c.Draft.Plans() > 0 {
+		c.WakeAt(c.Draft.NextStart()) // what was waited for may come before its time
+	}
+	return err
+}
+
+func (r *Rigid) begin(c *planner.Cycle, q waitingQueue) {
+	r.now, r.drawn, r.urgent = c.Now(), false, 0
+	if r.sketch == nil {
+		r.sketch, r.free = make([]timeline.Steps, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
+	}
+	if n := c.View.Tasks() - len(r.known.slots); n > 0 {
+		r.known.slots = append(r.known.slots, make([]int32, n)...)
+		r.fresh = append(r.fresh, make([]int64, n)...)
+	}
+	for _, f := range c.News.Appeared {
+		if c.File(f).Producer == planner.None {
+			continue
+		}
+		for _, t := range c.Task(c.File(f).Producer).Children {
+			r.known.outdate(t)
+		}
+	}
+	for _, t := range c.News.Ended {
+		r.known.forget(t)
+	}
+	if r.Preemption != nil {
+		for _, t := range q.Fresh() {
+			r.known.outdate(t)
+			if r.Preemption.concerns(c, t) {
+				r.fresh[t] = c.Round()
+				r.urgent++
+			}
+		}
+	}
+}
+
+// outdate says that what is known of t has changed.
+func (k *known) outdate(t planner.TaskID) { k.slots[t] = -max(k.slots[t], -k.slots[t]) }
+
+// forget gives back what is known of t.
+func (k *known) forget(t planner.TaskID) {
+	k.outdate(t)
+	if k.slots[t] != 0 {
+		k.unused = append(k.unused, -k.slots[t])
+		k.slots[t] = 0
+	}
+}
+
+// of returns the memory for the sites of t on n nodes, and whether it has them.
+func (k *known) of(t planner.TaskID, n int) ([]site, bool) {
+	had := k.slots[t] > 0
+	switch free := len(k.unused); {
+	case k.slots[t] < 0:
+		k.slots[t] = -k.slots[t]
+	case had:
+	case free > 0:
+		k.slots[t] = k.unused[free-1]
+		k.unused = k.unused[:free-1]
+	default:
+		k.sites = append(k.sites, make([]site, n)...)
+		k.slots[t] = int32(len(k.sites) / n)
+	}
+	i := (int(k.slots[t]) - 1) * n
+	return k.sites[i : i+n], had
+}
+
+// stirred reports whether anything happened that may let a waiting task be allocated. A copy that arrives as believed does not: a task that has
+// room is allocated ahead.
+func (r *Rigid) stirred(c *planner.Cycle, q waitingQueue) bool {
+	n := &c.News
+	return r.late || n.Freed || n.Changed || len(q.Fresh())+len(n.Ended)+len(n.Arrived) > 0
+}
+
+func (r *Rigid) rearranged(ctx context.Context, c *planner.Cycle, q waitingQueue) (err error) {
+	if !r.stirred(c, q) {
+		return nil
+	}
+	r.late = false
 	switch r.Rearrange {
 	case InOrder:
 		err = r.inOrder(ctx, c, q)
@@ -108,9 +200,6 @@ func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Qu
 		err = r.perCluster(ctx, c, q)
 	case PriorityBased:
 		err = r.priorityBased(ctx, c, q)
-	}
-	if c.Draft.Plans() > 0 {
-		c.WakeAt(c.Draft.NextStart()) // what was waited for may come before its time
 	}
 	return err
 }
@@ -155,6 +244,7 @@ func (r *Rigid) draw(c *planner.Cycle) {
 	}
 	r.drawn = true
 	for n := range r.sketch {
+		r.free[n] = c.Draft.Free(planner.NodeID(n))
 		s := &r.sketch[n]
 		s.Reset(c.Capacity(planner.NodeID(n)))
 		for at, used := range c.Draft.Usage(planner.NodeID(n)) {
@@ -165,19 +255,34 @@ func (r *Rigid) draw(c *planner.Cycle) {
 
 // look finds the ways to house t, and returns how many nodes have room for it now.
 func (r *Rigid) look(c *planner.Cycle, t planner.TaskID) (rooms int) {
+	if r.fresh[t] == c.Round() {
+		r.fresh[t] = 0
+		r.urgent--
+	}
+	had := false
+	r.sites, had = r.known.of(t, len(r.sketch))
+	if !had {
+		for n := range r.sites {
+			s := &r.sites[n]
+			var w planner.Site
+			w, s.fits = c.Site(t, planner.NodeID(n))
+			s.more, s.hold, s.from, s.dur = w.More, w.Need, w.From, w.Dur
+		}
+		if r.OnDemand || !c.Platform().Overlapped || c.Learns() || c.Phase(t) == planner.Suspended {
+			r.known.outdate(t)
+		}
+	}
 	for n := range r.sites {
 		s := &r.sites[n]
-		var w planner.Site
-		if w, s.fits = c.Site(t, planner.NodeID(n)); !s.fits {
-			continue
-		}
-		s.more, s.hold, s.from, s.dur = w.More, w.Need, w.From, w.Dur
-		if s.room = s.more.Fits(c.Draft.Free(planner.NodeID(n))); s.room {
+		if s.room = s.fits && s.more.Fits(r.free[n]); s.room {
 			rooms++
 		}
 	}
 	return rooms
 }
+
+// ready returns when the inputs of the task looked at are there, from now on.
+func (r *Rigid) ready(s *site) planner.Time { return max(s.from, r.now) }
 
 // on returns the earliest stay of the task looked at on node n.
 func (r *Rigid) on(n int) place {
@@ -185,7 +290,7 @@ func (r *Rigid) on(n int) place {
 	if !s.fits {
 		return nowhere
 	}
-	start, ok := r.sketch[n].Earliest(s.more, s.dur, s.from)
+	start, ok := r.sketch[n].Earliest(s.more, s.dur, r.ready(s))
 	if !ok {
 		return nowhere
 	}
@@ -197,7 +302,7 @@ func (r *Rigid) best(rooms bool) place {
 	best := nowhere
 	for n := range r.sites {
 		s := &r.sites[n]
-		if !s.fits || rooms && !s.room || best.node != planner.None && s.from.Add(s.dur) > best.end {
+		if !s.fits || rooms && !s.room || best.node != planner.None && r.ready(s).Add(s.dur) > best.end {
 			continue
 		}
 		if p := r.on(n); p.earlier(best) {
@@ -211,7 +316,7 @@ func (r *Rigid) best(rooms bool) place {
 func (r *Rigid) soonest() place {
 	best := nowhere
 	for n := range r.sites {
-		if !r.sites[n].fits || r.sites[n].from > best.start {
+		if !r.sites[n].fits || r.ready(&r.sites[n]) > best.start {
 			continue
 		}
 		if p := r.on(n); p.start < best.start || p.start == best.start && p.end < best.end {
@@ -243,22 +348,33 @@ func (r *Rigid) estimate() place {
 
 // startable reports whether nothing but its inputs keeps the task looked at from starting at p.
 func (r *Rigid) startable(p place) bool {
-	return p.node != planner.None && r.sites[p.node].room && p.start == r.sites[p.node].from
+	return p.node != planner.None && r.sites[p.node].room && p.start == r.ready(&r.sites[p.node])
 }
 
-// reserve allocates t, the task looked at, which so many tasks of the queue are passed by.
-func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p place, passed int) error {
+// reserve allocates t, the task looked at, which so many tasks of the queue are passed by; false if it has to wait for an input that was
+// believed to be there.
+func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p place, passed int) (bool, error) {
 	s := &r.sites[p.node]
-	if err := c.Draft.Reserve(planner.Segment{Task: t, Node: p.node, Hold: s.hold, Start: p.start, End: p.end}); err != nil {
-		return err
+	err := c.Draft.Reserve(planner.Segment{Task: t, Node: p.node, Hold: s.hold, Start: p.start, End: p.end})
+	if errors.Is(err, planner.ErrMissing) {
+		r.known.outdate(t)
+		r.late = true
+		return false, nil
+	}
+	if err != nil {
+		return false, err
 	}
 	r.mark(p)
+	if p.start == r.now {
+		r.free[p.node] = r.free[p.node].Sub(s.more)
+	}
+	r.known.forget(t)
 	if passed > 0 {
 		c.Note(planner.Note{Topic: "backfilled", Workflow: c.Task(t).Workflow, Task: t, At: p.start,
 			Text: fmt.Sprintf("allocated on %s ahead of %d tasks before it in the queue", c.Nodes()[p.node].Name, passed)})
 	}
 	q.Take(c, t)
-	return nil
+	return true, nil
 }
 
 // mark takes the place of the task looked at in the sketch.
@@ -266,7 +382,7 @@ func (r *Rigid) mark(p place) { r.sketch[p.node].Add(p.start, p.end, r.sites[p.n
 
 // idle reports whether the whole queue would be looked at in vain: no node has processors for the least of its tasks.
 func (r *Rigid) idle(c *planner.Cycle, q waitingQueue) bool {
-	return r.Preemption == nil && !r.room(c, q.LeastCPU())
+	return r.urgent == 0 && !r.room(c, q.LeastCPU())
 }
 
 // room reports whether any node has so many millicores free now.
@@ -307,7 +423,7 @@ func (r *Rigid) first(c *planner.Cycle, q waitingQueue, t planner.TaskID, passed
 	if p.node == planner.None {
 		return false, nil
 	}
-	return true, r.reserve(c, q, t, p, passed)
+	return r.reserve(c, q, t, p, passed)
 }
 
 // wait says why t waits.
@@ -323,7 +439,7 @@ func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue, behind []planner.TaskID) 
 		}
 		r.look(c, t)
 		if p := r.best(false); r.startable(p) {
-			if err := r.reserve(c, q, t, p, 0); err != nil {
+			if _, err := r.reserve(c, q, t, p, 0); err != nil {
 				return err
 			}
 		}
@@ -361,10 +477,13 @@ func (r *Rigid) easy(ctx context.Context, c *planner.Cycle, q waitingQueue) erro
 		}
 		if rooms := r.look(c, t); rooms > 0 {
 			if p := r.choose(rooms); r.startable(p) {
-				if err := r.reserve(c, q, t, p, q.Passed()); err != nil {
+				done, err := r.reserve(c, q, t, p, q.Passed())
+				if err != nil {
 					return err
 				}
-				continue
+				if done {
+					continue
+				}
 			}
 		}
 		q.Defer(c, t)
@@ -463,8 +582,12 @@ func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQu
 				continue
 			}
 		}
-		if err := r.reserve(c, q, t, p, q.Passed()); err != nil {
+		done, err := r.reserve(c, q, t, p, q.Passed())
+		if err != nil {
 			return err
+		}
+		if !done {
+			q.Defer(c, t)
 		}
 	}
 	return nil

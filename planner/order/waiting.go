@@ -31,6 +31,7 @@ type Waiting struct {
 	tasks  []waiting // in order
 	next   int       // what is before was passed over in this round, or taken
 	passed int
+	fresh  []planner.TaskID // entered in this round
 	single bool    // all tasks are of one workflow, and ordered so
 	queued []bool  // by task
 	count  []int32 // by workflow: tasks in the queue
@@ -94,7 +95,7 @@ func (q *Waiting) Update(c *planner.Cycle) {
 	if q.needs == nil {
 		q.needs = map[int64]int{}
 	}
-	q.next, q.passed = 0, 0
+	q.next, q.passed, q.fresh = 0, 0, q.fresh[:0]
 	q.compact(c, len(c.News.Ended) > 0)
 	if q.Order == ShortestWorkflow && (len(c.News.Arrived) > 0 || c.News.Changed) {
 		q.Remaining.Update(c, ranks)
@@ -142,6 +143,7 @@ func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
 	if q.count[task.Workflow]++; q.count[task.Workflow] == 1 {
 		q.flows++
 	}
+	q.fresh = append(q.fresh, t)
 	e := q.entry(c, t)
 	i, _ := slices.BinarySearchFunc(q.tasks, e, waiting.compare)
 	q.tasks = slices.Insert(q.tasks, i, e)
@@ -232,6 +234,9 @@ func (q *Waiting) Defer(*planner.Cycle, planner.TaskID) {
 
 // Passed returns how many tasks were passed over in this round.
 func (q *Waiting) Passed() int { return q.passed }
+
+// Fresh returns the tasks that entered in this round.
+func (q *Waiting) Fresh() []planner.TaskID { return q.fresh }
 
 // Frozen returns the tasks of the queue that are suspended, and go on where they are.
 func (q *Waiting) Frozen(c *planner.Cycle) []planner.TaskID {

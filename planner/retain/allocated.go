@@ -52,7 +52,7 @@ func (a *Allocated) Retain(c *planner.Cycle) error {
 			switch p := c.Phase(seg.Task); {
 			case c.News.Changed || p != planner.Ready && p != planner.Suspended && p != planner.Running:
 				a.tasks = append(a.tasks, seg.Task)
-			case seg.Start <= c.Now() || early && seg.Hold.Fits(c.Draft.Free(node)):
+			case seg.Start <= c.Now() || early && seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
 				a.tasks = append(a.tasks, seg.Task)
 			}
 		}
@@ -88,4 +88,16 @@ func (a *Allocated) start(c *planner.Cycle, t planner.TaskID) error {
 		return nil
 	}
 	return err
+}
+
+// there reports whether nothing is missing on the node of seg that its task needs to start.
+func there(c *planner.Cycle, seg planner.Segment) bool {
+	if c.Platform().Overlapped {
+		for _, f := range c.Task(seg.Task).Inputs {
+			if !c.Has(seg.Node, f) {
+				return false
+			}
+		}
+	}
+	return true
 }
