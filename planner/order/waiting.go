@@ -32,10 +32,10 @@ type Waiting struct {
 	next   int       // what is before was passed over in this round, or taken
 	passed int
 	fresh  []planner.TaskID // entered in this round
-	single bool    // all tasks are of one workflow, and ordered so
-	queued []bool  // by task
-	count  []int32 // by workflow: tasks in the queue
-	flows  int     // workflows that have any
+	single bool             // all tasks are of one workflow, and ordered so
+	queued []bool           // by task
+	count  []int32          // by workflow: tasks in the queue
+	flows  int              // workflows that have any
 	needs  map[int64]int
 	ready  []planner.Time   // by task: when it became ready; 0 if that is the release of its workflow
 	holes  bool             // some of tasks were taken
