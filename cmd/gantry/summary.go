@@ -99,8 +99,12 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	}
 	t.end()
 	if m := s.Metrics; m["workflows"] > 1 {
-		fmt.Fprintf(&b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system (mean); gantry report %s\n\n", m["workflows"],
+		fmt.Fprintf(&b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system (mean); gantry report %s\n", m["workflows"],
 			m["slowdown_mean"], m["slowdown_sd"], meant(m["response_mean"]), meant(m["response_sd"]), m["in_system_mean"], s.Run)
+		if of := ofTenants(m); of != "" {
+			fmt.Fprintf(&b, "  %s\n", of)
+		}
+		b.WriteString("\n")
 	}
 	if len(s.Failures) > 0 {
 		b.WriteString("failed:\n")
@@ -265,4 +269,19 @@ func logError(err error) error {
 		return fail(exitInput, err)
 	}
 	return fail(exitHost, err)
+}
+
+// ofTenants tells what loads of several tenants are judged by, as far as it is known.
+func ofTenants(m map[string]float64) string {
+	var parts []string
+	if x, ok := m["qos_rate"]; ok {
+		parts = append(parts, fmt.Sprintf("%.4g %% of jobs with a deadline in time", 100*x))
+	}
+	if x, ok := m["locality_rate"]; ok {
+		parts = append(parts, fmt.Sprintf("%.4g %% of bytes read locally", 100*x))
+	}
+	if x, ok := m["jain"]; ok {
+		parts = append(parts, fmt.Sprintf("%.4g job units/s, Jain's index of tenants %.3g", m["throughput"], x))
+	}
+	return strings.Join(parts, ", ")
 }
