@@ -197,13 +197,42 @@ func TestDeadlineJobsAreNeverSuspended(t *testing.T) {
 	}
 }
 
+// On random loads regular tasks are suspended, more than a few, and go on where they were; tasks of deadline jobs never are.
+func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
+	for _, spec := range []string{"pds", "3dsf", "pds:leave,late=ahead"} {
+		left := 0
+		for seed := range uint64(80) {
+			rec := runRandom(t, spec, seed)
+			for _, ev := range rec.events {
+				switch b := ev.Body.(type) {
+				case *planner.PlanCommitted:
+					for _, o := range b.Orders {
+						switch o.Kind {
+						case planner.OrderSuspend, planner.OrderCheckpoint, planner.OrderKill:
+							left++
+							if rec.classes[rec.tasks[o.Task].Workflow] == planner.Deadline {
+								t.Fatalf("%s, seed %d: %s of task %d, whose job has a deadline", spec, seed, o.Kind, o.Task)
+							}
+						}
+					}
+				}
+			}
+		}
+		if left < 20 {
+			t.Errorf("%s: %d tasks made room on 80 loads: the loads do not test it", spec, left)
+		}
+	}
+}
+
 func TestFrozenTasksKeepTheirMemoryAndThoseThatLeaveDoNot(t *testing.T) {
 	p := nodes(1, unit.Vector{4000, 8 << 30, unit.Unlimited}, unit.Of(unit.Memory))
 	jobs := []job{{name: "r", run: 100, low: true, cores: 1, memory: 6 << 30}, {name: "d", at: 10, run: 10, due: 30, cores: 1, memory: 4 << 30}}
-	lines, _ := serve(t, "pds", p, jobs)
+	lines, _ := serve(t, "pds:freeze", p, jobs)
 	expect(t, lines, "0 start r n1", "100 ok r", "100 start d n1", "110 ok d")
-	lines, _ = serve(t, "pds:leave", p, jobs)
-	expect(t, lines, "0 start r n1", "10 preempted r", "10 start d n1", "20 ok d", "20 start r n1", "110 ok r")
+	for _, spec := range []string{"pds:leave", "pds"} { // freezing frees no memory
+		lines, _ = serve(t, spec, p, jobs)
+		expect(t, lines, "0 start r n1", "10 preempted r", "10 start d n1", "20 ok d", "20 start r n1", "110 ok r")
+	}
 }
 
 func TestTheTenantWithTheLeastDominantShareIsServedNext(t *testing.T) {

@@ -28,7 +28,6 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 	total := totalOf(c)
 	like := share.Dominant(task.Need, total)
 	waitFor, soon, first := planner.NodeID(planner.None), unit.Never, planner.NodeID(planner.None)
-	at, best := planner.NodeID(planner.None), []victim(nil)
 	fits := unit.Never
 	for i := range c.Nodes() {
 		n := planner.NodeID(i)
@@ -42,12 +41,13 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 		if from := a.room.at(c, n, task.Need); from < fits || first == planner.None {
 			first, fits = n, from
 		}
-		if v, ok := a.victims(c, n, task.Need, like, total); ok && (best == nil || cheaper(v, best)) {
-			at, best = n, v
-		}
 	}
-	if waitFor == planner.None && at != planner.None && slack >= 0 {
-		return a.preempt(c, q, t, at, best)
+	if waitFor == planner.None && slack >= 0 {
+		for _, way := range a.ways() {
+			if n, least := a.least(c, task.Need, like, total, way); n != planner.None {
+				return a.preempt(c, q, t, n, least)
+			}
+		}
 	}
 	if waitFor == planner.None {
 		waitFor = first // too late or nothing to preempt: it waits where it fits first
@@ -62,6 +62,29 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 	q.Take(c, t)
 	q.Return(c, t)
 	return nil
+}
+
+// ways returns how tasks may be asked to make room, the gentlest first.
+func (a *Tenants) ways() []Room {
+	if a.Room == Suspend {
+		return []Room{Freeze, Leave}
+	}
+	return []Room{a.Room}
+}
+
+// least returns the node on which the least has to make room for need, and what; None if it helps nowhere.
+func (a *Tenants) least(c *planner.Cycle, need unit.Vector, like unit.Dim, total unit.Vector, way Room) (at planner.NodeID, best []victim) {
+	at = planner.None
+	for i := range c.Nodes() {
+		n := planner.NodeID(i)
+		if a.closed[n] || !need.Fits(c.Capacity(n)) {
+			continue
+		}
+		if v, ok := a.victims(c, n, need, like, total, way); ok && (best == nil || cheaper(v, best)) {
+			at, best = n, v
+		}
+	}
+	return at, best
 }
 
 // preempt makes room for t on n.
@@ -84,7 +107,7 @@ func (a *Tenants) preempt(c *planner.Cycle, q Tenancy, t planner.TaskID, n plann
 // victims returns the running regular tasks on n that make room for need, in the order of the paper: low priority with the same dominant
 // resource, other low priority, high priority with the same one, other high priority; the newest first in each. Tasks of deadline jobs
 // are never among them.
-func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, like unit.Dim, total unit.Vector) ([]victim, bool) {
+func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, like unit.Dim, total unit.Vector, way Room) ([]victim, bool) {
 	var all []victim
 	for _, id := range c.Active(n) {
 		att := c.Attempt(id)
@@ -94,7 +117,7 @@ func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, 
 			continue
 		}
 		v := victim{task: att.Task, since: att.Started, how: planner.Suspend, frees: att.Hold}
-		if a.Room == Leave {
+		if way == Leave {
 			v.how = c.Vacates(att.Task)
 		}
 		if v.how == planner.Suspend {

@@ -28,9 +28,10 @@ type Tenancy interface {
 type Room uint8
 
 const (
-	Never  Room = iota
-	Freeze      // suspended where they are, with what their node keeps of them
-	Leave       // with a checkpoint, or else by a restart if that is allowed, so that all they hold is free; frozen if neither
+	Never   Room = iota
+	Suspend      // frozen if that makes room, else as Leave
+	Freeze       // where they are, with what their node keeps of them
+	Leave        // with a checkpoint, or else by a restart if that is allowed, so that all they hold is free; frozen if neither
 )
 
 // Tenants starts the tasks of a Tenancy now, one after the other. It makes room for urgent ones by preemption, lets suspended ones go on

@@ -55,7 +55,7 @@ var (
 	misfitParam = Param{"misfit", []string{"skip", "stop"}, "what happens when the task of the tenant with the least share does not fit: others are served, or nobody is"}
 	orderParam  = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
 	lateParam   = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more: they take turns with regular jobs, or keep their place"}
-	roomParam   = Param{"room", []string{"suspend", "leave", "never"}, "how regular tasks make room for deadline jobs: frozen where they are, their memory with them; leaving the node with a checkpoint, or by a restart where that is allowed; or not at all"}
+	roomParam   = Param{"room", []string{"suspend", "freeze", "leave", "never"}, "how regular tasks make room for deadline jobs: frozen where they are, their memory with them (freeze); leaving the node with a checkpoint, or by a restart where that is allowed (leave); frozen where that is enough, else leaving (suspend); or not at all (never)"}
 	recentParam = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs that the rates of the M/M/n model are learned from"}
 	largeParam  = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
 	hopsParam   = Param{"hops", []string{"0", "0..2"}, "how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
@@ -158,7 +158,7 @@ func misfit(p Params) share.OnMisfit {
 }
 
 func room(p Params) alloc.Room {
-	return map[string]alloc.Room{"suspend": alloc.Freeze, "leave": alloc.Leave, "never": alloc.Never}[p["room"]]
+	return map[string]alloc.Room{"suspend": alloc.Suspend, "freeze": alloc.Freeze, "leave": alloc.Leave, "never": alloc.Never}[p["room"]]
 }
 
 func rates(p Params) *queueing.Rates { return queueing.NewRates(int(p.Number("recent"))) }
