@@ -116,6 +116,31 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	}
 }
 
+func TestModelsLearnFromSeveralLogs(t *testing.T) {
+	var homes []string
+	for seed := range uint64(2) {
+		dir, home := growing(t, seed), t.TempDir()
+		expect(t, exitOK, nil, "simulate", "--name", fmt.Sprint("r", seed), "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", home)
+		homes = append(homes, home)
+	}
+	// A run at another scale does not go with them.
+	dir := growing(t, 7)
+	expect(t, exitOK, nil, "simulate", "--name", "scaled", "--time-scale", "0.1", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", homes[0])
+	other := filepath.Join(homes[1], "gantry.sqlite")
+	if m := training(t, homes[0], "--log", other); len(m.Runs) != 1 || m.Runs[0] != "scaled" {
+		t.Errorf("with a latest run at another scale: %v", m.Runs)
+	}
+	if m := training(t, homes[1], "--log", filepath.Join(homes[0], "gantry.sqlite"), "--latest", "15", "--held-out", "0"); len(m.Runs) != 1 {
+		t.Errorf("the latest run is of the other log: %v", m.Runs)
+	}
+	expect(t, exitOK, nil, "simulate", "--name", "last", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", homes[0])
+	m := training(t, homes[0], "--log", other, "--latest", "50")
+	if want := "r0 " + other + ":r1 last"; strings.Join(m.Runs, " ") != want || m.Samples != 53 {
+		t.Errorf("%d samples of %v, want 53 of %s", m.Samples, m.Runs, want)
+	}
+	expect(t, exitInput, []string{"no log"}, "predict", "--log", filepath.Join(homes[0], "none.sqlite"), "--dir", homes[0])
+}
+
 func TestPredictSaysWhatItCannot(t *testing.T) {
 	home := t.TempDir()
 	expect(t, exitInput, []string{"no log"}, "predict", "--dir", home)
