@@ -21,14 +21,14 @@ type State struct {
 	lives     table[life]
 	attempts  table[Attempt]
 	files     []File
-	home      []NodeID              // by file: the first node that has it; None: nowhere yet; everywhere
-	more      map[FileID][]NodeID   // copies beyond the homes of the file
-	ahead     map[TaskID]unit.Bytes // copied for tasks that have not started since
-	held      []unit.Vector         // by node: what attempts under way hold
-	capacity  []unit.Vector         // by node, as NodeChanged left it
-	active    [][]AttemptID         // by node: attempts under way, in no particular but a deterministic order
-	present   []WorkflowID          // workflows not ended, in order of arrival
-	embargoed []WorkflowID          // workflows whose release is still to come, first by release
+	home      []NodeID            // by file: the first node that has it; None: nowhere yet; everywhere
+	more      map[FileID][]NodeID // copies beyond the homes of the file
+	ahead     map[TaskID][]stock  // copied for tasks that have not started since
+	held      []unit.Vector       // by node: what attempts under way hold
+	capacity  []unit.Vector       // by node, as NodeChanged left it
+	active    [][]AttemptID       // by node: attempts under way, in no particular but a deterministic order
+	present   []WorkflowID        // workflows not ended, in order of arrival
+	embargoed []WorkflowID        // workflows whose release is still to come, first by release
 
 	ready         []TaskID // tasks in phase Ready
 	formal        []TaskID // formal ones, which no policy sees
@@ -102,7 +102,7 @@ type Attempt struct {
 
 // NewState returns the state before the first event.
 func NewState(p *Platform, rules RetryRules) *State {
-	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}, ahead: map[TaskID]unit.Bytes{}}
+	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}, ahead: map[TaskID][]stock{}}
 	s.held = make([]unit.Vector, len(p.Nodes))
 	s.active = make([][]AttemptID, len(p.Nodes))
 	s.capacity = make([]unit.Vector, len(p.Nodes))
@@ -421,7 +421,7 @@ func (s *State) ordered(o *Order, at Time) error {
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
 		s.attempts.push(Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
-			Until: o.Until, Try: o.Try, Suspended: unit.Never, Done: l.done, Ahead: s.ahead[o.Task], pos: int32(len(s.active[o.Node]))})
+			Until: o.Until, Try: o.Try, Suspended: unit.Never, Done: l.done, Ahead: s.copiedAhead(o.Task, o.Node), pos: int32(len(s.active[o.Node]))})
 		delete(s.ahead, o.Task)
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
@@ -440,9 +440,25 @@ func (s *State) ordered(o *Order, at Time) error {
 		entry(&s.attempts, o.Attempt).Leaving = o.Kind.Vacates()
 		entry(&s.lives, o.Task).preempted++
 	case OrderCopy:
-		s.ahead[o.Task] += s.files[o.File].Size
+		s.ahead[o.Task] = append(s.ahead[o.Task], stock{o.Node, s.files[o.File].Size})
 	}
 	return nil
+}
+
+// stock is what was copied to a node.
+type stock struct {
+	node NodeID
+	size unit.Bytes
+}
+
+// copiedAhead returns how much was copied to node n for task t; what was copied elsewhere, by a plan since dropped, does not count.
+func (s *State) copiedAhead(t TaskID, n NodeID) (sum unit.Bytes) {
+	for _, c := range s.ahead[t] {
+		if c.node == n {
+			sum += c.size
+		}
+	}
+	return sum
 }
 
 // holds returns what an attempt holds now.
