@@ -34,7 +34,10 @@ const (
 	defaultRun = 3 // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
 )
 
-func TestKilledRunsAreResumedWithoutLoss(t *testing.T) {
+func TestKilledRunsAreResumedWithoutLoss(t *testing.T) { killAndResume(t, newRun) }
+
+func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
+	t.Helper()
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
 		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
 	}
@@ -107,10 +110,13 @@ type run struct {
 	args               []string
 	tasks              int
 	events             *events
+	preempts           bool
 }
 
 // newRun writes the workflow: real tasks and emulated ones, chains and joins.
-func newRun(t *testing.T, binary, name string) *run {
+func newRun(t *testing.T, binary, name string) *run { return makeRun(t, binary, name, 0.4) }
+
+func makeRun(t *testing.T, binary, name string, runtime float64) *run {
 	t.Helper()
 	r := &run{binary: binary, name: name, home: t.TempDir()}
 	type task struct {
@@ -138,7 +144,7 @@ func newRun(t *testing.T, binary, name string) *run {
 		emulated, real := fmt.Sprintf("emulated-%d", i), fmt.Sprintf("real-%d", i)
 		data, end := fmt.Sprintf("data-%d.bin", i), fmt.Sprintf("end-%d.txt", i)
 		tasks = append(tasks,
-			task{ID: emulated, Name: "emulated", Parents: []string{}, Children: []string{real}, OutputFiles: []string{data}, Runtime: 0.4, Memory: 20e6},
+			task{ID: emulated, Name: "emulated", Parents: []string{}, Children: []string{real}, OutputFiles: []string{data}, Runtime: runtime, Memory: 20e6},
 			task{ID: real, Name: "real", Parents: []string{emulated}, Children: []string{last}, InputFiles: []string{data}, OutputFiles: []string{end},
 				Runtime: 0.3, Memory: 16e6, Image: image,
 				Command: map[string]any{"program": "sh", "arguments": []string{"-ec", fmt.Sprintf("md5sum <%s >%s; sleep 0.3", data, end)}}})
@@ -228,7 +234,7 @@ func (r *run) disturb(t *testing.T, random *rand.Rand, length time.Duration) (ki
 		case code == exitInput && command == "resume" && r.state(t) == "finished":
 			return kills // killed after the last thing it had to do
 		default:
-			t.Fatalf("gantry %s ends with %d after %d kills:\n%s", command, code, len(kills), out)
+			t.Fatalf("gantry %s ends with %d after %d kills:\n%s%s", command, code, len(kills), out, r.failures(t))
 		}
 	}
 }
@@ -288,6 +294,9 @@ func (r *run) check(t *testing.T) {
 	if err := rows.Err(); err != nil || tasks != r.tasks {
 		t.Errorf("%d tasks in the log, not %d: %v", tasks, r.tasks, err)
 	}
+	if r.preempts {
+		r.checkSuspensions(t, db)
+	}
 	out, err := exec.Command("docker", "ps", "-a", "--filter", "label=gantry.run="+r.name, "--format", "{{.ID}} {{.Status}}").Output()
 	if err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("containers are left: %s %v", out, err)
@@ -301,6 +310,27 @@ func (r *run) check(t *testing.T) {
 	if succeeded[last] == 0 {
 		t.Errorf("the engine told of no success of the last task: %v", succeeded)
 	}
+}
+
+// failures describes the attempts of tasks that failed.
+func (r *run) failures(t *testing.T) string {
+	t.Helper()
+	db := r.open(t)
+	defer db.Close()
+	rows, err := db.Query("SELECT t.name FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.state = 'failed'", r.name)
+	if err != nil {
+		return err.Error()
+	}
+	defer rows.Close()
+	text := ""
+	for rows.Next() {
+		var task string
+		if err := rows.Scan(&task); err != nil {
+			return err.Error()
+		}
+		text += "task " + task + ":" + attempts(db, r.name, task) + "\n"
+	}
+	return text
 }
 
 // attempts describes what the log knows of the attempts of a task.
