@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -535,8 +536,8 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 		x.Outcome = planner.OK
 	case a.emulated() && code == emulate.ExitKept && (why == 0 || why == planner.Preempted): // perhaps by a signal of an earlier gantry's
 		x.Outcome = planner.Preempted
-	case signalled:
-		x.Outcome = why
+	case signalled, bySignal && (a.l.Leaving == planner.Requeue || a.l.Leaving == planner.Checkpoint): // the latter by an earlier gantry
+		x.Outcome = cmp.Or(why, planner.Preempted)
 		if why == planner.TimedOut {
 			x.Message = fmt.Sprintf("ran longer than its limit of %v", a.l.Spec.TimeLimit)
 		}

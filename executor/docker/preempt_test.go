@@ -218,6 +218,24 @@ func TestAProgramIsRestartedFromItsBeginning(t *testing.T) {
 	}
 }
 
+// Gantry dies between the signal and its note of the end: the program was not killed by anybody else.
+func TestAPreemptionOutlivesGantry(t *testing.T) {
+	for _, how := range []planner.Vacate{planner.Requeue, planner.Checkpoint} {
+		r := newRig(t, nil)
+		l := r.launched(r.sh("sleep 300"))
+		l.Leaving = how
+		c := r.one()
+		r.must(r.Close())
+		cli, err := docker.Connect(r.ctx, "")
+		r.must(err)
+		r.must(cli.ContainerKill(r.ctx, c.ID, "SIGKILL"))
+		cli.Close()
+		n := r.successor(l)
+		n.must(n.Kill(n.ctx, l.Attempt, planner.Preempted, time.Second)) // as the engine repeats what it ordered
+		n.wants(n.exit(l.Attempt), planner.Preempted)
+	}
+}
+
 // Gantry dies between the signal and the checkpoint, and between the checkpoint and its note of it.
 func TestACheckpointOutlivesGantry(t *testing.T) {
 	for _, left := range []bool{false, true} {
