@@ -102,13 +102,15 @@ func replay(c *cli.Context, name string) error {
 }
 
 // measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at which gantry knew of it
-// counts as running, as its place was taken; copies from other nodes are simulated.
+// counts as running, as its place was taken; copies from other nodes and suspensions are simulated. An attempt that was preempted would have
+// run on: what its task still had to do is what its next attempt did, and all of that where it began anew.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]sim.Measured, error) {
 	rows, err := log.Query(c.Context, `SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
-			iif(a.attempt = t.attempt AND t.ended_ns IS NOT NULL, max(t.ended_ns, a.ended_ns), a.ended_ns), coalesce(a.copied_bytes, 0) > 0
+			iif(a.attempt = t.attempt AND t.ended_ns IS NOT NULL, max(t.ended_ns, a.ended_ns), a.ended_ns)
+				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
+		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run)
 	if err != nil {
 		return nil, err
 	}
@@ -122,15 +124,23 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 		var k measuredKey
 		var outcome string
 		var queued, staged, started, ended int64
-		var copied bool
-		if err := rows.Scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied); err != nil {
+		var copied, kept bool
+		if err := rows.Scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied, &kept); err != nil {
 			return nil, fmt.Errorf("read the attempts of run %s: %w", run, err)
 		}
 		from := queued // laying files out is part of the start, unless they were copied: that is simulated
 		if copied {
 			from = staged
 		}
-		out[k] = sim.Measured{Startup: time.Duration(max(0, started-from)), Run: time.Duration(max(0, ended-started)), Outcome: outcomes[outcome]}
+		m := sim.Measured{Startup: time.Duration(max(0, started-from)), Run: time.Duration(max(0, ended-started)), Outcome: outcomes[outcome]}
+		if next, ok := out[measuredKey{k.workflow, k.task, k.try + 1}]; ok && m.Outcome == planner.Preempted {
+			m.Outcome = next.Outcome
+			if !kept {
+				m.Run = 0
+			}
+			m.Run += next.Run
+		}
+		out[k] = m
 	}
 	return out, rows.Err()
 }

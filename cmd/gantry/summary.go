@@ -58,7 +58,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 		fmt.Fprintf(&b, ", %s of work lost", span(&s.Lost))
 	}
 	for _, p := range s.Preemptions {
-		fmt.Fprintf(&b, "\n  %d times a task was preempted by %s: %s, away for %s in all, %s of work lost", p.Count, p.How, plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
+		fmt.Fprintf(&b, "\n  %s by %s of %s, away for %s in all, %s of work lost", plural(p.Count, "preemption"), p.How, plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
 	}
 	b.WriteString("\n\n")
 
