@@ -62,7 +62,7 @@ func (s *Solution) Optimal() bool { return s.Complete || s.Late == s.Bound }
 
 // Options of Solve.
 type Options struct {
-	Steps int    // search steps: tasks placed beyond the first list schedule; 0 or less: none
+	Steps int    // search steps: tasks placed beyond the list schedules; 0 or less: none
 	Seed  uint64 // of the neighbourhoods
 }
 

@@ -74,7 +74,7 @@ func (s *solver) promising() bool {
 }
 
 // neighbourhoods searches the surroundings of the best solution: some jobs in conflict are taken out, and put in again in other orders. Late jobs are
-// dealt with first, each with all that it is in conflict with; then sets are drawn. Once the bound on late jobs is met, only the ends are left to
+// dealt with first, each with some that it is in conflict with; then sets are drawn. Once the bound on late jobs is met, only the ends are left to
 // improve, which gets a quarter of the steps.
 func (s *solver) neighbourhoods() {
 	s.restore()

@@ -142,7 +142,7 @@ func (q *Solved) solve(c *planner.Cycle) {
 		q.order = append(q.order, tasks[i])
 	}
 	for j, w := range workflows {
-		if q.ends[w] == 0 {
+		if started, _ := c.Times(w); q.ends[w] == 0 && started == unit.Never { // others were promised something before a restart
 			q.predict(c, w, s.End[j])
 		}
 		q.ends[w] = max(1, s.End[j])
