@@ -226,6 +226,9 @@ func (s *session) drive(ctx context.Context) error {
 	s.view.begin(s)
 	res, err := s.engine.Run(ctx)
 	s.view.end()
+	if r, ok := s.engine.Runtime.(*docker.Runtime); ok && err != nil {
+		r.Discard() // what ends now could not be logged
+	}
 	closing := s.engine.Runtime.Close()
 	if errors.Is(err, context.Canceled) && s.set.Runtime == "sim" {
 		err, res.Interrupted = nil, true
@@ -246,7 +249,7 @@ func (s *session) broken(ctx context.Context, err error) error {
 		code = exitHost
 	}
 	if s.log != nil {
-		if e := s.log.Finish(context.WithoutCancel(ctx), sqlite.Interrupted, code); e != nil {
+		if e := s.log.Finish(context.WithoutCancel(ctx), sqlite.Interrupted, code); e != nil && !sqlite.IsDisk(err) { // that was said already
 			err = errors.Join(err, e)
 		}
 	}

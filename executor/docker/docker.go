@@ -123,6 +123,7 @@ type Runtime struct {
 	dump     *sync.Cond // trash was added, or the runtime closes
 	removing int
 	closing  bool
+	discard  bool // nothing is to be left for another gantry
 	warned   map[string]bool
 	tweaks   map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
 }
@@ -564,6 +565,13 @@ func (r *Runtime) fallDue() {
 	}
 }
 
+// Discard has Close remove containers that run, too: what they did is lost, and a run that cannot be logged leaves nothing behind.
+func (r *Runtime) Discard() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.discard = true
+}
+
 // Close waits until what was forgotten is removed. Containers that run go on; attempts that had not started never do.
 func (r *Runtime) Close() error {
 	r.mu.Lock()
@@ -597,7 +605,7 @@ func (r *Runtime) Close() error {
 	}
 	live := 0
 	for _, a := range r.attempts {
-		if a.id != "" {
+		if a.id != "" && !r.discard {
 			live++
 		}
 	}
