@@ -20,6 +20,9 @@ import (
 // bulkEvents is how many events of a simulation are written together, as one row.
 const bulkEvents = 8192
 
+// spareBodies is how much memory of bodies is kept to be used again.
+const spareBodies = 4 << 20
+
 // bulk is the log of a simulation on its way. A simulation can be repeated, so its log may be lost with the process, and it is written
 // for little: events by the thousand, rows of tasks and attempts once, when they have ended. What is handed in is encoded
 // beside the engine, and written beside both.
@@ -66,6 +69,9 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 		for batch := range b.writing {
 			if b.failure() == nil {
 				b.fail(db.transact(func() error { return w.append(&batch) }))
+			}
+			if cap(batch.bodies) > spareBodies {
+				batch.bodies = nil
 			}
 			b.spare <- batch.bodies
 			b.underWay.Done()
@@ -152,7 +158,7 @@ func encodeBulk(batch executor.Batch, text []byte, define *definer) (bulkBatch, 
 		return out, fmt.Errorf("a batch has %d arrivals, but %d admissions", arrivals, len(batch.Admissions))
 	}
 	for _, a := range batch.Admissions {
-		blob, err := define.encode(a, false)
+		blob, err := define.encode(a, len(a.Tasks) > definitionLarge)
 		if err != nil {
 			return out, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
 		}
@@ -185,20 +191,18 @@ type bulkWriter struct {
 	preempted preempted
 
 	workflows, tasks, files, replicas, exited, measured, begun, notes, waits *inserter
-	chunks, flowEnded                                                        *update
+	chunks, flowEnded, taskEnded                                             *update
 }
 
 type bulkFlow struct {
-	*executor.Admission
+	id             planner.WorkflowID
+	first          planner.TaskID
+	admission      *executor.Admission // nil once its tasks are rows: a large one would be kept in memory for long
 	state          string
 	tasks          []bulkTask // by position
 	left           int        // tasks not done
 	started, ended planner.Time
 	cancelled      bool
-}
-
-func (f *bulkFlow) formal(t planner.TaskID) bool {
-	return f.Admission != nil && f.Arrived.Tasks[t-f.Arrived.Tasks[0].ID].Formal
 }
 
 type bulkTask struct {
@@ -209,6 +213,7 @@ type bulkTask struct {
 	queued planner.Time
 	ended  planner.Time
 	wait   planner.Reason
+	formal bool
 	again  bool // the last attempt failed, and no round has spoken of the task since
 }
 
@@ -260,6 +265,9 @@ func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	}
 	if err == nil {
 		w.flowEnded, err = newUpdate(conn, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ? WHERE run = ? AND workflow = ?")
+	}
+	if err == nil {
+		w.taskEnded, err = newUpdate(conn, "UPDATE tasks SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns = ? WHERE run = ? AND task = ?")
 	}
 	if err == nil {
 		err = errors.Join(w.preempted.prepare(conn, run), w.workflows.share(run), w.files.share(run), w.replicas.share(run), w.notes.share(run))
@@ -346,12 +354,23 @@ func (w *bulkWriter) arrived(a *executor.Admission, definition []byte) error {
 	if err := sameTasks(a); err != nil {
 		return err
 	}
-	f := &bulkFlow{Admission: a, tasks: make([]bulkTask, len(a.Tasks)), left: len(a.Tasks), started: unit.Never, ended: unit.Never}
-	for i := range f.tasks {
-		f.tasks[i] = bulkTask{state: "waiting", last: planner.None, queued: unit.Never, ended: unit.Never}
-		w.flowOf = put(w.flowOf, a.Arrived.Tasks[i].ID, a.Arrived.Workflow.ID)
+	f := &bulkFlow{id: a.Arrived.Workflow.ID, admission: a, tasks: make([]bulkTask, len(a.Tasks)), left: len(a.Tasks), started: unit.Never, ended: unit.Never}
+	if len(f.tasks) > 0 {
+		f.first = a.Arrived.Tasks[0].ID
 	}
-	w.flows = put(w.flows, a.Arrived.Workflow.ID, f)
+	for i := range f.tasks {
+		f.tasks[i] = bulkTask{state: "waiting", last: planner.None, queued: unit.Never, ended: unit.Never, formal: a.Arrived.Tasks[i].Formal}
+		w.flowOf = put(w.flowOf, a.Arrived.Tasks[i].ID, f.id)
+	}
+	if len(f.tasks) > definitionLarge {
+		for i := range f.tasks {
+			if err := w.writeTask(f, i); err != nil {
+				return err
+			}
+		}
+		f.admission = nil
+	}
+	w.flows = put(w.flows, f.id, f)
 	w.first = min(w.first, a.Arrived.Workflow.Arrived)
 	return errors.Join(w.workflows.add(workflowValues(w.values[:0], a, definition)...), addFiles(w.files, w.replicas, a))
 }
@@ -365,7 +384,7 @@ func (w *bulkWriter) task(t planner.TaskID) (*bulkFlow, *bulkTask, error) {
 	if f == nil {
 		return &bulkFlow{}, &bulkTask{}, nil
 	}
-	return f, &f.tasks[t-f.Arrived.Tasks[0].ID], nil
+	return f, &f.tasks[t-f.first], nil
 }
 
 // of returns the task of an attempt.
@@ -402,7 +421,7 @@ func (w *bulkWriter) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 		}
 		w.taskOf = append(w.taskOf, x.Task)
 		w.attempts = append(w.attempts, bulkAttempt{order: x, queued: ev.At, started: unit.Never})
-		if !f.formal(x.Task) {
+		if !t.formal {
 			f.started = min(f.started, ev.At)
 		}
 		t.state, t.node, t.last, t.tries, t.queued, t.ended = "starting", x.Node, x.Attempt, x.Try, min(t.queued, ev.At), unit.Never
@@ -473,25 +492,39 @@ func (w *bulkWriter) cancelled(ev *planner.Event, id planner.WorkflowID) {
 
 // writeFlow writes the tasks of a workflow, and forgets it.
 func (w *bulkWriter) writeFlow(f *bulkFlow, state string) error {
-	for i := range f.tasks {
-		t := &f.tasks[i]
-		kin := bulkKin{f.Arrived.Tasks[i].Need, f.Tasks[i].TimeLimit, imputed(f.Admission, i), t.state, t.tries}
-		if kin != w.kin {
-			w.kin = kin
-			if err := w.tasks.share(append(taskSharedValues(w.values[:0], w.run, f.Admission, i), t.state, int64(t.tries))...); err != nil {
-				return err
-			}
-		}
-		ran := t.last != planner.None
-		if err := w.tasks.add(append(taskValues(w.values[:0], f.Admission, i), known(int64(t.node), ran), known(int64(t.last), ran), reached(t.queued),
-			reached(t.ended))...); err != nil {
+	if f.admission == nil {
+		if err := w.tasks.flush(); err != nil {
 			return err
 		}
 	}
-	f.state = state
+	for i := range f.tasks {
+		if err := w.writeTask(f, i); err != nil {
+			return err
+		}
+	}
+	f.state, f.tasks = state, nil
 	w.ended = append(w.ended, f)
-	w.flows[f.Arrived.Workflow.ID] = nil
+	w.flows[f.id] = nil
 	return nil
+}
+
+// writeTask writes a task, or says how one ended that is written.
+func (w *bulkWriter) writeTask(f *bulkFlow, i int) error {
+	t := &f.tasks[i]
+	ran := t.last != planner.None
+	node, last := known(int64(t.node), ran), known(int64(t.last), ran)
+	if f.admission == nil {
+		return w.taskEnded.exec(t.state, int64(t.tries), node, last, reached(t.queued), reached(t.ended), w.run, int64(f.first)+int64(i))
+	}
+	said := tracedOf(f.admission, i)
+	kin := bulkKin{f.admission.Arrived.Tasks[i].Need, f.admission.Tasks[i].TimeLimit, said.imputed, t.state, t.tries}
+	if kin != w.kin {
+		w.kin = kin
+		if err := w.tasks.share(append(taskSharedValues(w.values[:0], w.run, f.admission, i, said), t.state, int64(t.tries))...); err != nil {
+			return err
+		}
+	}
+	return w.tasks.add(append(taskValues(w.values[:0], f.admission, i, said), node, last, reached(t.queued), reached(t.ended))...)
 }
 
 // writeEnded says of workflows that were written how they ended.
@@ -500,7 +533,7 @@ func (w *bulkWriter) writeEnded() error {
 		return err
 	}
 	for _, f := range w.ended {
-		if err := w.flowEnded.exec(f.state, reached(f.started), reached(f.ended), w.run, int64(f.Arrived.Workflow.ID)); err != nil {
+		if err := w.flowEnded.exec(f.state, reached(f.started), reached(f.ended), w.run, int64(f.id)); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -23,15 +24,28 @@ import (
 	"gantry/trace"
 )
 
-// both keeps a run in two logs.
-type both [2]*sqlite.Run
+// both keeps a run in two logs, some batches at a time: a durable one waits for the disk.
+type both struct {
+	runs     [2]*sqlite.Run
+	gathered executor.Batch
+}
 
-func (b both) Append(ctx context.Context, batch executor.Batch) error {
-	for _, r := range b {
-		if err := r.Append(ctx, batch); err != nil {
+func (b *both) Append(ctx context.Context, more executor.Batch) error {
+	b.gathered.Events = append(b.gathered.Events, more.Events...)
+	b.gathered.Admissions = append(b.gathered.Admissions, more.Admissions...)
+	if len(b.gathered.Events) < 500 {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *both) flush(ctx context.Context) error {
+	for _, r := range b.runs {
+		if err := r.Append(ctx, b.gathered); err != nil {
 			return err
 		}
 	}
+	b.gathered = executor.Batch{}
 	return nil
 }
 
@@ -40,7 +54,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 	for _, state := range []sqlite.State{sqlite.Failed, sqlite.Interrupted} {
 		t.Run(string(state), func(t *testing.T) {
 			ctx := context.Background()
-			var runs both
+			var logs both
 			var paths [2]string
 			for i, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
 				paths[i] = filepath.Join(t.TempDir(), sqlite.FileName)
@@ -48,7 +62,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				runs[i] = run
+				logs.runs[i] = run
 			}
 			platform := logtest.Info("calm").Platform
 			var subs []executor.Submission
@@ -65,12 +79,18 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				}
 				subs = append(subs, executor.Submission{Name: fmt.Sprint("w", w), Workflow: flow, At: planner.Time(w) * 3e9, Due: unit.Never})
 			}
+			large := &trace.Workflow{Name: "large", Label: "large"} // of those whose tasks are rows before they end
+			for i := range 2500 {
+				large.Tasks = append(large.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1, Runtime: time.Millisecond, Known: trace.Runtime})
+			}
+			subs = append(subs, executor.Submission{Name: "large", Workflow: large, At: 20e9, Due: unit.Never})
+			slices.SortStableFunc(subs, func(a, b executor.Submission) int { return cmp.Compare(a.At, b.At) })
 			pol, err := policy.Parse("fwp")
 			if err != nil {
 				t.Fatal(err)
 			}
 			est := &predict.Declared{}
-			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: runs, Arrivals: subs,
+			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: &logs, Arrivals: subs,
 				Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
 				Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
 					switch {
@@ -93,7 +113,10 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			if _, err := engine.Run(stopped); err != nil && state != sqlite.Interrupted {
 				t.Fatal(err)
 			}
-			for _, r := range runs {
+			if err := logs.flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range logs.runs {
 				if err := r.Finish(ctx, state, 1); err != nil {
 					t.Fatal(err)
 				}

@@ -16,11 +16,12 @@ import (
 )
 
 // A definition is an admission as a stream of gob: its format, a head with the counts, then the files and tasks of the trace, of the
-// planner and of the executor, so many to a message. Those of real runs are gzip'ed. All that admission decided is kept: on replay nothing
+// planner and of the executor, so many to a message. Large ones and those of real runs are gzip'ed. All that admission decided is kept: on replay nothing
 // is decided again. Messages of bounded size, rather than one, bound the memory that a workflow of 100,000 tasks takes on its way.
 const (
 	definitionFormat = 2
 	definitionPart   = 1000
+	definitionLarge  = 2000 // tasks
 )
 
 type definitionHead struct {
@@ -43,8 +44,8 @@ type definedTask struct {
 // definer encodes definitions, one after the other in the same memory.
 type definer struct {
 	out   bytes.Buffer
-	files []executor.FileSpec
-	tasks []definedTask
+	files []executor.FileSpec // a part of them
+	tasks []definedTask       // a part of them
 	refs  []int32
 	place map[*executor.FileSpec]int32
 }
@@ -64,27 +65,12 @@ func (d *definer) encode(a *executor.Admission, compress bool) ([]byte, error) {
 		head.Trace = &bare
 	}
 	d.out.Reset()
-	d.files, d.tasks, d.refs = d.files[:0], d.tasks[:0], d.refs[:0]
 	if d.place == nil {
 		d.place = map[*executor.FileSpec]int32{}
 	}
 	clear(d.place)
 	for i, f := range a.Files {
 		d.place[f] = int32(i)
-		d.files = append(d.files, *f)
-	}
-	for _, t := range a.Tasks {
-		if t.Workflow != nil && t.Workflow != a.Spec {
-			return nil, fmt.Errorf("task %s is not the workflow's", t.Name)
-		}
-		in, inErr := d.refer(t.Inputs)
-		out, outErr := d.refer(t.Outputs)
-		if err := errors.Join(inErr, outErr); err != nil {
-			return nil, fmt.Errorf("task %s: %w", t.Name, err)
-		}
-		def := definedTask{Task: *t, Workflow: t.Workflow != nil, Inputs: in, Outputs: out}
-		def.Task.Workflow, def.Task.Inputs, def.Task.Outputs = nil, nil, nil
-		d.tasks = append(d.tasks, def)
 	}
 	head.Counts = [...]int{count(from.Files), count(from.Tasks), count(a.Arrived.Files), count(a.Arrived.Tasks), count(a.Files), count(a.Tasks)}
 
@@ -100,10 +86,46 @@ func (d *definer) encode(a *executor.Admission, compress bool) ([]byte, error) {
 	}
 	enc := gob.NewEncoder(to)
 	if err := errors.Join(enc.Encode(definitionFormat), enc.Encode(&head), encodeAll(enc, from.Files), encodeAll(enc, from.Tasks),
-		encodeAll(enc, a.Arrived.Files), encodeAll(enc, a.Arrived.Tasks), encodeAll(enc, d.files), encodeAll(enc, d.tasks), finish()); err != nil {
+		encodeAll(enc, a.Arrived.Files), encodeAll(enc, a.Arrived.Tasks), d.encodeFiles(enc, a), d.encodeTasks(enc, a), finish()); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(d.out.Bytes()), nil
+}
+
+func (d *definer) encodeFiles(enc *gob.Encoder, a *executor.Admission) error {
+	for part := range slices.Chunk(a.Files, definitionPart) {
+		d.files = d.files[:0]
+		for _, f := range part {
+			d.files = append(d.files, *f)
+		}
+		if err := enc.Encode(d.files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *definer) encodeTasks(enc *gob.Encoder, a *executor.Admission) error {
+	for part := range slices.Chunk(a.Tasks, definitionPart) {
+		d.tasks, d.refs = d.tasks[:0], d.refs[:0]
+		for _, t := range part {
+			if t.Workflow != nil && t.Workflow != a.Spec {
+				return fmt.Errorf("task %s is not the workflow's", t.Name)
+			}
+			in, inErr := d.refer(t.Inputs)
+			out, outErr := d.refer(t.Outputs)
+			if err := errors.Join(inErr, outErr); err != nil {
+				return fmt.Errorf("task %s: %w", t.Name, err)
+			}
+			def := definedTask{Task: *t, Workflow: t.Workflow != nil, Inputs: in, Outputs: out}
+			def.Task.Workflow, def.Task.Inputs, def.Task.Outputs = nil, nil, nil
+			d.tasks = append(d.tasks, def)
+		}
+		if err := enc.Encode(d.tasks); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refer gives files by their position in the workflow.

@@ -38,28 +38,30 @@ func workflowValues(v []driver.Value, a *executor.Admission, definition []byte) 
 		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), first, definition)
 }
 
-// imputed are the fields of task i that the trace did not tell.
-func imputed(a *executor.Admission, i int) trace.Fields {
+// traced is what its trace said of a task.
+type traced struct {
+	imputed trace.Fields // what it did not say
+	runtime bool         // the runtime is known or imputed
+}
+
+func tracedOf(a *executor.Admission, i int) traced {
 	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
-		return from.Tasks[i].Imputed
+		t := &from.Tasks[i]
+		return traced{t.Imputed, (t.Known | t.Imputed).Has(trace.Runtime)}
 	}
-	return 0
+	return traced{runtime: a.Tasks[i].Declared != 0 || a.Tasks[i].Run != 0}
 }
 
 // taskSharedValues are the values of taskShared of task i of a workflow.
-func taskSharedValues(v []driver.Value, run int64, a *executor.Admission, i int) []driver.Value {
+func taskSharedValues(v []driver.Value, run int64, a *executor.Admission, i int, said traced) []driver.Value {
 	need, limit := &a.Arrived.Tasks[i].Need, a.Tasks[i].TimeLimit
-	return append(v, run, need[unit.CPU], need[unit.Memory], need[unit.Disk], known(int64(limit), limit != 0), fieldNames(imputed(a, i)))
+	return append(v, run, need[unit.CPU], need[unit.Memory], need[unit.Disk], known(int64(limit), limit != 0), fieldNames(said.imputed))
 }
 
 // taskValues are the values of taskColumns of task i of a workflow.
-func taskValues(v []driver.Value, a *executor.Admission, i int) []driver.Value {
+func taskValues(v []driver.Value, a *executor.Admission, i int, said traced) []driver.Value {
 	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
 	run := int64(cmp.Or(spec.Declared, spec.Run))
-	runKnown := run != 0
-	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
-		runKnown = (from.Tasks[i].Known | from.Tasks[i].Imputed).Has(trace.Runtime)
-	}
 	var parents driver.Value
 	if len(t.Parents) > 0 {
 		text := make([]byte, 0, 8*len(t.Parents)+2)
@@ -69,7 +71,7 @@ func taskValues(v []driver.Value, a *executor.Admission, i int) []driver.Value {
 		}
 		parents = string(append(text, ']'))
 	}
-	return append(v, int64(t.ID), int64(t.Workflow), spec.Name, spec.Kind, int64(t.Stage), known(run, runKnown), inputBytes(a, t), parents)
+	return append(v, int64(t.ID), int64(t.Workflow), spec.Name, spec.Kind, int64(t.Stage), known(run, said.runtime), inputBytes(a, t), parents)
 }
 
 // inputBytes is what a task reads, as the planner knows it.

@@ -207,7 +207,7 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		return nil, err
 	}
 	if l.State == "skipped" || l.State == "waiting" {
-		if l.Blame, err = collect(ctx, db, relative, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent FROM edges e JOIN up ON e.child = up.task WHERE e.run = ?1) "+
+		if l.Blame, err = collect(ctx, db, relative, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent FROM up CROSS JOIN edges e ON e.child = up.task WHERE e.run = ?1) "+
 			relatives+"p.state = 'failed' AND p.task IN up", id, t); err != nil {
 			return nil, err
 		}

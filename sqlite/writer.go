@@ -362,7 +362,7 @@ func (w *writer) arrived(a *executor.Admission, definition []byte) error {
 			w.formal[t] = true
 		}
 		w.inFlow, w.tries, w.waits = put(w.inFlow, t, flow), put(w.tries, t, 0), put(w.waits, t, planner.Reason{})
-		if err := errors.Join(w.tasks.share(taskSharedValues(w.values[:0], w.run, a, i)...), w.tasks.add(taskValues(w.values[:0], a, i)...)); err != nil {
+		if err := errors.Join(w.tasks.share(taskSharedValues(w.values[:0], w.run, a, i, tracedOf(a, i))...), w.tasks.add(taskValues(w.values[:0], a, i, tracedOf(a, i))...)); err != nil {
 			return err
 		}
 	}

@@ -252,7 +252,7 @@ func known(a sql.NullInt64) int64 {
 
 func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
 	rows, err := db.Query(ctx, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
-		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d JOIN tasks p ON p.run = d.run AND p.task = d.parent
+		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
 			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns, coalesce(t.ended_ns, a.ended_ns)
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node

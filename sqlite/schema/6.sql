@@ -56,7 +56,7 @@ FROM (
     a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
     (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
-     FROM json_each(t.parents) d JOIN tasks p ON p.run = t.run AND p.task = d.value) AS ready_ns
+     FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value) AS ready_ns
   FROM runs r
   JOIN tasks t ON t.run = r.id
   JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
