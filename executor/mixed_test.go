@@ -2,9 +2,12 @@ package executor_test
 
 import (
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/executor"
 	"gantry/executor/sim"
@@ -186,4 +189,92 @@ func TestAllEarliestFinishWaitsForABusyCluster(t *testing.T) {
 	p := clusters(true, 4, 4, 4)
 	expectStays(t, p, "pipeline:sws,aa", "A1 R1[0,15] A3 R1[15,20] A2 R2[20,45] A4 R3[20,35] A6 R3[35,65] A5 R1[50,85] A7 R1[85,100]", []float64{100}, a)
 	expectStays(t, p, "pipeline:sws,all-eft", "A1 R1[0,15] A3 R1[15,20] A2 R1[20,35] A4 R3[20,35] A5 R1[35,70] A6 R3[35,65] A7 R1[70,85]", []float64{85}, a)
+}
+
+// combinations has every way to put the phases together.
+func combinations() (specs []string) {
+	specs = []string{"pipeline:"}
+	for _, phase := range [][]string{{"cpws", "sws"}, {"rank-hybd", "swf", "fcfs"}, {"none", "easy", "conservative", "priority"}, {"aa", "all-eft"}, {"never", "lower-rank"},
+		{"written", "allocated"}} {
+		var next []string
+		for _, s := range specs {
+			for _, part := range phase {
+				next = append(next, s+part+",")
+			}
+		}
+		specs = next
+	}
+	return specs
+}
+
+// The loads have failures, retries, wrong estimates, held and overlapped copies and nodes of different speed; see runRandom.
+func TestEveryCombinationOfPhasesKeepsTheRules(t *testing.T) {
+	for i, spec := range combinations() {
+		for seed := range uint64(4) {
+			runRandom(t, spec, uint64(i)*1000+seed)
+		}
+	}
+}
+
+func TestEveryCombinationOfPhasesDecidesAlike(t *testing.T) {
+	for i, spec := range combinations() {
+		a, b := runRandom(t, spec, uint64(i)), runRandom(t, spec, uint64(i))
+		if !reflect.DeepEqual(a.events, b.events) {
+			t.Fatalf("%s, seed %d: two runs of the same input differ", spec, i)
+		}
+	}
+}
+
+func TestEveryCombinationOfPhasesGoesOnFromItsLog(t *testing.T) {
+	for i, spec := range combinations() {
+		if i%3 == 0 {
+			restart(t, spec, uint64(i))
+		}
+	}
+}
+
+// What a task did before it was frozen or left a checkpoint counts: what its attempts ran sums to its runtime.
+func TestPreemptedTasksLoseNoWork(t *testing.T) {
+	p, subs := thesisLoad(t, 4, 200*time.Second)
+	subs = subs[:40]
+	for _, checkpoints := range []bool{true, false} {
+		pol, err := policy.Parse("mows")
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared := &predict.Declared{}
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+				Preempt: trace.Preempt{LargestInput: true, None: !checkpoints}},
+			Arrivals: slices.Clone(subs)}
+		done := map[planner.TaskID]float64{} // share of the task that its attempts did
+		var costs [][]int64
+		preemptions := 0
+		e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+			for _, a := range admitted {
+				costs = append(costs, a.Submission.Costs...)
+			}
+			for _, ev := range events {
+				switch b := ev.Body.(type) {
+				case planner.AttemptSuspended:
+					preemptions++
+				case *planner.AttemptExited:
+					a := v.Attempt(b.Attempt)
+					done[a.Task] += b.Ran.Seconds() * 1e9 / float64(costs[a.Task][a.Node])
+					if b.Outcome == planner.Preempted {
+						preemptions++
+					}
+					if b.Outcome == planner.OK && math.Abs(done[a.Task]-1) > 1e-6 {
+						t.Fatalf("checkpoints %v: the attempts of task %d did %v of it", checkpoints, a.Task, done[a.Task])
+					}
+				}
+			}
+		}
+		if _, err := e.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if preemptions < 20 {
+			t.Errorf("checkpoints %v: only %d preemptions: the test shows too little", checkpoints, preemptions)
+		}
+	}
 }

@@ -112,7 +112,7 @@ func (p *Preemption) instead(c *planner.Cycle, r *Rigid, seg planner.Segment, le
 		sketch.Add(c.Now(), seg.End, kept.Sub(seg.Hold))
 		sketch.Add(seg.End, unit.Never, kept)
 		if found := r.on(int(seg.Node)); found.node != planner.None && found.end < least.end && c.Draft.Preempt(seg.Task, how) == nil {
-			r.free[seg.Node] = c.Draft.Free(seg.Node)
+			r.free[seg.Node], r.stale, r.best0 = c.Draft.Free(seg.Node), true, nowhere
 			return found
 		}
 		sketch.Add(c.Now(), seg.End, seg.Hold.Sub(kept))

@@ -56,7 +56,10 @@ type Rigid struct {
 	free    []unit.Vector    // by node: now, whatever comes
 	sites   []site           // by node: of the task looked at
 	known   known
-	late    bool // a task waits for an input that was believed to be there
+	stale   bool  // spare is to be found out anew
+	spare   bool  // some node has processors for the least of the queue
+	best0   place // what best found on all nodes for the task looked at; nowhere if it was not asked
+	late    bool  // a task waits for an input that was believed to be there
 	waiting []estimatedStart
 	fresh   []int64 // by task: the round in which it entered the queue, as one that may preempt
 	urgent  int     // tasks of this round that may preempt and were not looked at yet
@@ -119,7 +122,7 @@ func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Qu
 }
 
 func (r *Rigid) begin(c *planner.Cycle, q waitingQueue) {
-	r.now, r.drawn, r.urgent = c.Now(), false, 0
+	r.now, r.drawn, r.urgent, r.stale = c.Now(), false, 0, true
 	if r.sketch == nil {
 		r.sketch, r.free = make([]timeline.Steps, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
 	}
@@ -255,6 +258,7 @@ func (r *Rigid) draw(c *planner.Cycle) {
 
 // look finds the ways to house t, and returns how many nodes have room for it now.
 func (r *Rigid) look(c *planner.Cycle, t planner.TaskID) (rooms int) {
+	r.best0 = nowhere
 	if r.fresh[t] == c.Round() {
 		r.fresh[t] = 0
 		r.urgent--
@@ -299,6 +303,9 @@ func (r *Rigid) on(n int) place {
 
 // best returns the best stay of the task looked at on all nodes, or on those with room.
 func (r *Rigid) best(rooms bool) place {
+	if r.best0.node != planner.None && !rooms {
+		return r.best0
+	}
 	best := nowhere
 	for n := range r.sites {
 		s := &r.sites[n]
@@ -308,6 +315,9 @@ func (r *Rigid) best(rooms bool) place {
 		if p := r.on(n); p.earlier(best) {
 			best = p
 		}
+	}
+	if !rooms {
+		r.best0 = best
 	}
 	return best
 }
@@ -365,6 +375,7 @@ func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p pl
 		return false, err
 	}
 	r.mark(p)
+	r.stale = true
 	if p.start == r.now {
 		r.free[p.node] = r.free[p.node].Sub(s.more)
 	}
@@ -382,7 +393,13 @@ func (r *Rigid) mark(p place) { r.sketch[p.node].Add(p.start, p.end, r.sites[p.n
 
 // idle reports whether the whole queue would be looked at in vain: no node has processors for the least of its tasks.
 func (r *Rigid) idle(c *planner.Cycle, q waitingQueue) bool {
-	return r.urgent == 0 && !r.room(c, q.LeastCPU())
+	if r.urgent > 0 {
+		return false
+	}
+	if r.stale {
+		r.spare, r.stale = r.room(c, q.LeastCPU()), false
+	}
+	return !r.spare
 }
 
 // room reports whether any node has so many millicores free now.

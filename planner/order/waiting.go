@@ -36,7 +36,9 @@ type Waiting struct {
 	queued []bool           // by task
 	count  []int32          // by workflow: tasks in the queue
 	flows  int              // workflows that have any
-	needs  map[int64]int
+	needs  map[int64]int    // of tasks, by millicores
+	least  int64
+	moved  bool             // least is to be found anew
 	ready  []planner.Time   // by task: when it became ready; 0 if that is the release of its workflow
 	holes  bool             // some of tasks were taken
 	frozen []planner.TaskID // tasks that were suspended; those that went on since are still there
@@ -93,7 +95,7 @@ func (q *Waiting) Update(c *planner.Cycle) {
 		q.count = append(q.count, make([]int32, n)...)
 	}
 	if q.needs == nil {
-		q.needs = map[int64]int{}
+		q.needs, q.least = map[int64]int{}, unit.Unlimited
 	}
 	q.next, q.passed, q.fresh = 0, 0, q.fresh[:0]
 	q.compact(c, len(c.News.Ended) > 0)
@@ -140,6 +142,7 @@ func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
 	task := c.Task(t)
 	q.queued[t] = true
 	q.needs[task.Need[unit.CPU]]++
+	q.moved = true
 	if q.count[task.Workflow]++; q.count[task.Workflow] == 1 {
 		q.flows++
 	}
@@ -171,6 +174,7 @@ func (q *Waiting) leave(c *planner.Cycle, t planner.TaskID) {
 	q.queued[t] = false
 	if q.needs[task.Need[unit.CPU]]--; q.needs[task.Need[unit.CPU]] == 0 {
 		delete(q.needs, task.Need[unit.CPU])
+		q.moved = true
 	}
 	if q.count[task.Workflow]--; q.count[task.Workflow] == 0 {
 		q.flows--
@@ -246,9 +250,11 @@ func (q *Waiting) Frozen(c *planner.Cycle) []planner.TaskID {
 
 // LeastCPU returns the smallest need of CPU in the queue, in millicores; [unit.Unlimited] if it is empty.
 func (q *Waiting) LeastCPU() int64 {
-	least := unit.Unlimited
-	for need := range q.needs { // a minimum does not depend on the order
-		least = min(least, need)
+	if q.moved {
+		q.moved, q.least = false, unit.Unlimited
+		for need := range q.needs { // a minimum does not depend on the order
+			q.least = min(q.least, need)
+		}
 	}
-	return least
+	return q.least
 }

@@ -93,6 +93,9 @@ func (s *Steps) Earliest(need unit.Vector, dur time.Duration, from unit.Time) (u
 	if !found {
 		i--
 	}
+	if len(s.dims) == 1 {
+		return s.earliest(s.free[s.dims[0]], need[s.dims[0]], dur, from, i)
+	}
 	start := from
 	end := start.Add(dur)
 	for j := i; j < len(s.at) && (j == i || s.at[j] < end); j++ {
@@ -112,6 +115,25 @@ func (s *Steps) Earliest(need unit.Vector, dur time.Duration, from unit.Time) (u
 			j--
 			break
 		}
+	}
+	return start, true
+}
+
+// earliest does that where one dimension is limited; i is the step that the given instant is in.
+func (s *Steps) earliest(free []int64, need int64, dur time.Duration, from unit.Time, i int) (unit.Time, bool) {
+	at := s.at[:len(free)]
+	start, end := from, from.Add(dur)
+	for j := i; j < len(free) && (j == i || at[j] < end); j++ {
+		if free[j] >= need || need <= 0 {
+			continue
+		}
+		for j++; j < len(free) && free[j] < need; j++ {
+		}
+		if j == len(free) {
+			return 0, false
+		}
+		i, start = j, at[j]
+		end = start.Add(dur)
 	}
 	return start, true
 }
