@@ -12,14 +12,20 @@ import (
 )
 
 // DeviceOf finds the disk on which a directory lies; a partition's is the whole disk, since only that can be limited. There is none for
-// file systems without a block device of their own (overlay, tmpfs, network file systems, btrfs): then ok is false.
+// file systems without a block device of their own (overlay, tmpfs, network file systems, btrfs), nor for one that has no device node here, as in
+// a container, since Docker wants that: then ok is false.
 func DeviceOf(dir string) (d Device, ok bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
 		return Device{}, false, fmt.Errorf("block device of %s: %w", dir, err)
 	}
-	d, ok = DeviceAt("/sys/dev/block", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)))
-	return d, ok, nil
+	if d, ok = DeviceAt("/sys/dev/block", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev))); !ok {
+		return Device{}, false, nil
+	}
+	if unix.Stat(d.Path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return Device{}, false, nil
+	}
+	return d, true, nil
 }
 
 // DeviceAt is DeviceOf for a device number, with sys in the place of /sys/dev/block.

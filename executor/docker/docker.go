@@ -302,7 +302,7 @@ func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
 		out = append(out, lack{"blkio", "block I/O limits are not enforced: the kernel has no blkio controller"})
 	case !onDisk:
 		out = append(out, lack{"blkio-device", fmt.Sprintf("block I/O limits are not enforced: %s does not lie on a block device of its own "+
-			"(overlay, tmpfs, network file system?): choose another --dir", r.cfg.Dir)})
+			"(overlay, tmpfs, network file system, or no node of it in /dev?): choose another --dir", r.cfg.Dir)})
 	case r.tree.Mode() != cgroup.Unified:
 		out = append(out, lack{"blkio-buffered", "on cgroup v1 writes are held to block I/O limits, and counted, only if the program syncs them or " +
 			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no such gap (boot with systemd.unified_cgroup_hierarchy=1)"})
