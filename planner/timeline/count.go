@@ -36,7 +36,8 @@ type countState struct {
 type countBlock struct {
 	first  unit.Time
 	add    int64 // to every amount of the block
-	hi, lo int64 // of its amounts, add included
+	hi, lo int64 // of its amounts, add included; true unless it is unseen
+	unseen bool  // it changed since it was last looked through
 }
 
 // countWidth is the most breakpoints of a block. Of 32, 64 and 128 it was the fastest for remapping.
@@ -98,7 +99,7 @@ func (c *Count) Add(start, end unit.Time, n int64) {
 		if i < s.n {
 			break
 		}
-		b.survey(s)
+		b.unseen = true
 		k, i = k+1, 0
 	}
 	c.ends(k, i, end, level, n)
@@ -155,7 +156,7 @@ func (c *Count) ends(k, i int, end unit.Time, level, n int64) {
 		c.put(k, i, end, level-n)
 	}
 	s := c.steps[k]
-	c.blocks[k].survey(s)
+	c.blocks[k].unseen = true
 	if s.n < countWidth/4 && k+1 < len(c.steps) && s.n+c.steps[k+1].n <= countWidth*3/4 {
 		c.merge(k)
 	}
@@ -165,7 +166,6 @@ func (c *Count) ends(k, i int, end unit.Time, level, n int64) {
 func (c *Count) first(at unit.Time, used int64) {
 	c.blocks, c.steps = append(c.blocks, countBlock{first: at}), append(c.steps, c.take())
 	c.put(0, 0, at, used)
-	c.blocks[0].survey(c.steps[0])
 }
 
 // before returns what is in use before a place.
@@ -187,6 +187,7 @@ func (c *Count) put(k, i int, at unit.Time, used int64) {
 	copy(s.used[i+1:s.n+1], s.used[i:s.n])
 	s.at[i], s.used[i] = at, used-c.blocks[k].add
 	s.n++
+	c.blocks[k].unseen = true
 	c.count++
 	if i == 0 {
 		c.blocks[k].first = at
@@ -205,7 +206,7 @@ func (c *Count) drop(k, i int) (int, int) {
 	case i == 0:
 		c.blocks[k].first = s.at[0]
 	}
-	c.blocks[k].survey(s)
+	c.blocks[k].unseen = true
 	if i == s.n {
 		return k + 1, 0
 	}
@@ -275,7 +276,7 @@ func (c *Count) Prune(before unit.Time) {
 	s.drop(0, i)
 	c.count -= i
 	s.at[0], c.blocks[0].first = before, before
-	c.blocks[0].survey(s)
+	c.blocks[0].unseen = true
 }
 
 // Fits reports whether n more fit all over [start, end).
@@ -288,7 +289,7 @@ func (c *Count) Fits(start, end unit.Time, n int64) bool {
 		return false
 	}
 	for k := c.block(start); k < len(c.blocks) && c.blocks[k].first < end; k++ {
-		b := &c.blocks[k]
+		b := c.known(k)
 		if b.hi <= limit {
 			continue
 		}
@@ -316,7 +317,7 @@ func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time,
 	k := c.block(from)
 	i := max(0, c.steps[k].find(from))
 	for ; k < len(c.blocks); k, i = k+1, 0 {
-		b := &c.blocks[k]
+		b := c.known(k)
 		switch {
 		case !blocked && b.first >= end:
 			return start, true
@@ -357,7 +358,7 @@ func (c *Count) Latest(n int64, dur time.Duration, from, until unit.Time) (unit.
 	end := until // what comes may be over then: from here to there all is free
 	if len(c.blocks) > 0 {
 		for k := c.block(until); k >= 0; k-- {
-			b := &c.blocks[k]
+			b := c.known(k)
 			if b.first >= until {
 				continue
 			}
@@ -421,13 +422,22 @@ func (s *countSteps) drop(i, n int) {
 	s.n -= n
 }
 
+// known returns what is known of a block.
+func (c *Count) known(k int) *countBlock {
+	b := &c.blocks[k]
+	if b.unseen {
+		b.survey(c.steps[k])
+	}
+	return b
+}
+
 // survey brings what is known of a block up to date.
 func (b *countBlock) survey(s *countSteps) {
 	hi, lo := s.used[0], s.used[0]
 	for _, u := range s.used[1:s.n] {
 		hi, lo = max(hi, u), min(lo, u)
 	}
-	b.hi, b.lo = hi+b.add, lo+b.add
+	b.hi, b.lo, b.unseen = hi+b.add, lo+b.add, false
 }
 
 // merge moves a block to the end of the one before.
@@ -438,7 +448,7 @@ func (c *Count) merge(k int) {
 		s.at[s.n+i], s.used[s.n+i] = next.at[i], next.used[i]+shift
 	}
 	s.n += next.n
-	b.hi, b.lo = max(b.hi, c.blocks[k+1].hi), min(b.lo, c.blocks[k+1].lo)
+	b.unseen = true
 	c.remove(k + 1)
 }
 
@@ -469,9 +479,8 @@ func (c *Count) split(k, i int) (int, int) {
 	c.steps[k+1] = high
 	c.blocks = append(c.blocks, countBlock{})
 	copy(c.blocks[k+2:], c.blocks[k+1:])
-	c.blocks[k+1] = countBlock{first: high.at[0], add: c.blocks[k].add}
-	c.blocks[k].survey(low)
-	c.blocks[k+1].survey(high)
+	c.blocks[k+1] = countBlock{first: high.at[0], add: c.blocks[k].add, unseen: true}
+	c.blocks[k].unseen = true
 	if i > half {
 		return k + 1, i - half
 	}
