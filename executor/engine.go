@@ -343,6 +343,19 @@ func (e *Engine) formalities(now planner.Time) error {
 	return nil
 }
 
+// refuse withdraws the workflows that the policy has refused; see planner.Refuser.
+func (e *Engine) refuse(now planner.Time, notes []planner.Note) error {
+	for i := range notes {
+		if notes[i].Topic != planner.TopicRefused {
+			continue
+		}
+		if err := e.take(now, planner.WorkflowCancelled{Workflow: notes[i].Workflow}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // plan runs rounds until one orders nothing.
 func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, error) {
 	if e.control != 0 {
@@ -372,6 +385,9 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 			pc.Took = e.Wall().Sub(begun)
 		}
 		if err := e.take(now, pc); err != nil {
+			return nil, err
+		}
+		if err := e.refuse(now, pc.Notes); err != nil {
 			return nil, err
 		}
 		if len(pc.Orders) == 0 {

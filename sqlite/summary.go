@@ -50,6 +50,9 @@ type Summary struct {
 	Planning    Span              `json:"planning_s"` // of the policy, by the wall clock
 	Outcomes    []Count           `json:"outcomes"`
 	WorkflowRow []WorkflowSummary `json:"workflow_summaries"`
+	Deadlines   []DeadlineSummary `json:"deadlines"`  // of the workflows that have one
+	Remappings  []Count           `json:"remappings"` // by outcome
+	Plan        *PlanSummary      `json:"plan"`
 	Kinds       []KindSummary     `json:"kinds"`
 	Estimates   []EstimateSummary `json:"estimates"`
 	Nodes       []NodeSummary     `json:"nodes"`
@@ -86,6 +89,26 @@ type WorkflowSummary struct {
 	Wait     *Span  `json:"wait_s"`
 	Makespan *Span  `json:"makespan_s"`
 	Response *Span  `json:"response_s"`
+}
+
+// DeadlineSummary is how a workflow fared that has a deadline: Predicted is its end by the plan that was made when it arrived. Instants are
+// on the axis of the run; a workflow is late if it ended after its deadline, or will not end well.
+type DeadlineSummary struct {
+	Name      string `json:"name"`
+	State     string `json:"state"`
+	Due       Span   `json:"due_s"`
+	Predicted *Span  `json:"predicted_s"`
+	Ended     *Span  `json:"ended_s"`
+	Late      bool   `json:"late"`
+}
+
+// PlanSummary is how far the ends of tasks lay from the plan that their workflow was mapped by last: Late is the mean of how much later than
+// planned they ended, Off the mean distance, Most the largest.
+type PlanSummary struct {
+	Tasks int   `json:"tasks"`
+	Late  *Span `json:"mean_later_s"`
+	Off   *Span `json:"mean_off_s"`
+	Most  *Span `json:"most_off_s"`
 }
 
 // KindSummary is all tasks of one type. Estimated, Measured and Runtime are means over the attempts that succeeded: Estimated as the policy
@@ -175,7 +198,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
+	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{}, Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
 		Failures: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
 	read := func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
@@ -216,6 +239,29 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		s.WorkflowRow = append(s.WorkflowRow, w)
 		return err
 	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, response_s FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
+	read(func(rows *sql.Rows) error {
+		var d DeadlineSummary
+		err := rows.Scan(&d.Name, &d.State, &d.Due, &d.Predicted, &d.Ended, &d.Late)
+		s.Deadlines = append(s.Deadlines, d)
+		return err
+	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted'
+		ORDER BY x.seq LIMIT 1), w.ended_ns, w.state IN ('failed', 'cancelled') OR coalesce(w.ended_ns > w.due_ns, 0)
+		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL ORDER BY w.due_ns, w.workflow`, id)
+	read(func(rows *sql.Rows) error {
+		var c Count
+		err := rows.Scan(&c.Name, &c.Count)
+		s.Remappings = append(s.Remappings, c)
+		return err
+	}, `SELECT topic, count(*) FROM notes WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit') GROUP BY 1 ORDER BY 1 DESC`, id)
+	read(func(rows *sql.Rows) error {
+		p := new(PlanSummary)
+		err := rows.Scan(&p.Tasks, seconds(&p.Late), seconds(&p.Off), seconds(&p.Most))
+		if p.Tasks > 0 {
+			s.Plan = p
+		}
+		return err
+	}, `SELECT count(*), avg(t.ended_ns - x.instant_ns) / 1e9, avg(abs(t.ended_ns - x.instant_ns)) / 1e9, max(abs(t.ended_ns - x.instant_ns)) / 1e9
+		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task WHERE x.run = ? AND x.topic = 'planned' AND t.state = 'done'`, id)
 	read(func(rows *sql.Rows) error {
 		var k KindSummary
 		var peak, in, out *float64

@@ -176,6 +176,8 @@ type Noted struct {
 	Topic string `json:"topic"`
 	Task  bool   `json:"of_task"` // else of its workflow
 	Text  string `json:"text"`
+	// Instant is what the note tells of; nil if it is of none.
+	Instant *Span `json:"instant_s"`
 }
 
 // Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by #ID.
@@ -231,8 +233,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		w.Holds = len(w.Held)
 		w.Held = w.Held[:min(len(w.Held), 5)]
 	}
-	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) { return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text) },
-		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text FROM tasks t JOIN notes x ON x.run = t.run AND (x.task = t.task OR
+	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) { return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant) },
+		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t JOIN notes x ON x.run = t.run AND (x.task = t.task OR
 		x.task IS NULL AND x.workflow = t.workflow) WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, id, t); err != nil {
 		return nil, err
 	}

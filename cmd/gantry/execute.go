@@ -113,6 +113,13 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	if err != nil {
 		return nil, nil, fail(exitUsage, err)
 	}
+	if s.set.RejectLate {
+		refuser, ok := pol.(planner.Refuser)
+		if !ok {
+			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines: choose rm-dcwf or fifo", s.set.Policy)
+		}
+		refuser.RejectLate()
+	}
 	rules, err := retryRules(s.set.Retries)
 	if err != nil {
 		return nil, nil, fail(exitUsage, err)

@@ -98,9 +98,15 @@ func explain(w io.Writer, l *sqlite.Life) {
 		steps = append(steps, step{x.Since, wait, waiting(l, &x)})
 	}
 	for _, n := range l.Notes {
-		text := n.Topic + ": " + n.Text
+		text := n.Topic
 		if !n.Task {
-			text = n.Topic + " of its workflow: " + n.Text
+			text += " of its workflow"
+		}
+		if n.Instant != nil && *n.Instant != n.At {
+			text += " " + span(n.Instant)
+		}
+		if n.Text != "" {
+			text += ": " + n.Text
 		}
 		steps = append(steps, step{n.At, wait, text})
 	}
@@ -226,7 +232,11 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		short := map[string]string{"cpu": cores(l.CPU), "memory": size(&l.Memory) + " of memory", "disk": size(&l.Disk) + "/s of disk"}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
 	case "planned-later":
-		return fmt.Sprintf("policy %s has planned it for %s on %s", l.Policy, span(x.Until), x.Node)
+		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, span(x.Until))
+		if x.Node != "" { // of nodes that are alike the one is chosen when the task starts
+			text += " on " + x.Node
+		}
+		return text
 	case "outranked":
 		return "policy " + l.Policy + " keeps what is free for tasks before it" + held
 	case "draining":

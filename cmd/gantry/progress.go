@@ -14,6 +14,8 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
 )
 
 // progress tells a person how a run goes: one line that is redrawn on a terminal, few plain lines elsewhere, nothing with --quiet. It
@@ -30,6 +32,7 @@ type progress struct {
 	failed int
 	names  []*executor.TaskSpec // by task
 	shown  int                  // failures printed
+	told   int                  // predictions printed
 	next   int                  // plain lines: percent at which the next is due
 	warned int
 }
@@ -38,6 +41,7 @@ type progress struct {
 const (
 	maxFailuresShown = 10
 	maxWarningsShown = 10
+	maxPredictions   = 20
 	plainStep        = 20 // percent
 )
 
@@ -91,6 +95,9 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	p.total = max(p.total, len(p.names))
 	changed := false
 	for i := range events {
+		if plan, ok := events[i].Body.(*planner.PlanCommitted); ok && !p.quiet {
+			p.predicted(v, plan.Notes)
+		}
 		x, ok := events[i].Body.(*planner.AttemptExited)
 		if !ok {
 			changed = changed || events[i].Body.Kind() == planner.KindAttemptStarted
@@ -131,6 +138,29 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 		}
 	}
 }
+
+// predicted tells what a policy expects of workflows with deadlines that arrived, or that it refuses them.
+func (p *progress) predicted(v planner.View, notes []planner.Note) {
+	for i := range notes {
+		n := &notes[i]
+		if n.Topic != planner.TopicPredicted && n.Topic != planner.TopicRefused || v.Workflow(n.Workflow).Due == unit.Never {
+			continue
+		}
+		p.told++
+		spec := p.names[v.Workflow(n.Workflow).Tasks[0]]
+		switch due := v.Workflow(n.Workflow).Due; {
+		case p.told > maxPredictions+1 || spec == nil:
+		case p.told > maxPredictions:
+			p.line("more workflows with deadlines arrive: gantry show tells how they fare")
+		case n.Topic == planner.TopicRefused:
+			p.line("%s: refused, due at %s: %s", spec.Workflow.Name, instantOf(due), n.Text)
+		default:
+			p.line("%s: predicted to end at %s, due at %s: %s", spec.Workflow.Name, instantOf(n.At), instantOf(due), n.Text)
+		}
+	}
+}
+
+func instantOf(t planner.Time) string { return span(ptr(sqlite.Span(t))) }
 
 // forget drops the names of workflows that have ended: a long stream is mostly such.
 func (p *progress) forget(v planner.View, events []planner.Event) {

@@ -24,21 +24,23 @@ import (
 
 // settings is what a run needs to know to begin, and to go on as it began: it is kept in the log.
 type settings struct {
-	Policy    string        `json:"policy"`
-	Seed      uint64        `json:"seed"`
-	TimeScale float64       `json:"time_scale"`
-	SizeScale float64       `json:"size_scale"`
-	Image     string        `json:"image,omitempty"`
-	Emulate   bool          `json:"emulate,omitempty"`
-	Fit       bool          `json:"fit,omitempty"`
-	Strict    bool          `json:"strict,omitempty"`
-	FailFast  bool          `json:"fail_fast,omitempty"`
-	Startup   time.Duration `json:"startup_ns"`
-	Grace     time.Duration `json:"grace_ns"`
-	Starts    int           `json:"starts,omitempty"`
-	Retries   []string      `json:"retries,omitempty"`
-	Errors    string        `json:"errors,omitempty"`    // error model; "" is none
-	Estimator string        `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
+	Policy    string  `json:"policy"`
+	Seed      uint64  `json:"seed"`
+	TimeScale float64 `json:"time_scale"`
+	SizeScale float64 `json:"size_scale"`
+	Image     string  `json:"image,omitempty"`
+	Emulate   bool    `json:"emulate,omitempty"`
+	Fit       bool    `json:"fit,omitempty"`
+	Strict    bool    `json:"strict,omitempty"`
+	FailFast  bool    `json:"fail_fast,omitempty"`
+	// RejectLate refuses workflows that cannot meet their deadlines.
+	RejectLate bool          `json:"reject_late,omitempty"`
+	Startup    time.Duration `json:"startup_ns"`
+	Grace      time.Duration `json:"grace_ns"`
+	Starts     int           `json:"starts,omitempty"`
+	Retries    []string      `json:"retries,omitempty"`
+	Errors     string        `json:"errors,omitempty"`    // error model; "" is none
+	Estimator  string        `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
 	// PredictMemory lets the trained model say what tasks may hold.
 	PredictMemory bool `json:"predict_memory,omitempty"`
 	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
@@ -73,6 +75,7 @@ func planFlags() []cli.Flag {
 		&cli.StringFlag{Name: "checkpoint", Usage: "what emulated tasks leave when they are preempted: a `SIZE`, input for that of their largest input, or none; 4KiB where the workload does not say"},
 		&cli.StringFlag{Name: "preempt", Usage: "tasks that leave no checkpoint, as real programs: freeze them where they are, or `WAY` restart, which loses their work; freeze where the workload does not say"},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "end everything at the first task that fails for good (otherwise independent branches go on)"},
+		&cli.BoolFlag{Name: "reject-late", Usage: "refuse a workflow that cannot be planned to meet its deadline when it arrives (policies rm-dcwf and fifo)"},
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces where a rule allows it (gantry check says which)"},
 		&cli.BoolFlag{Name: "fit", Usage: "cut needs down to the largest node instead of refusing the workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of every random choice; a workload file may give the seed of its stream itself"},
@@ -85,7 +88,7 @@ func planFlags() []cli.Flag {
 
 func readSettings(c *cli.Context) (*settings, error) {
 	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
-		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"), Retries: c.StringSlice("retry"),
+		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"), RejectLate: c.Bool("reject-late"), Retries: c.StringSlice("retry"),
 		Count: c.Int("count"), Repetition: c.Int("repetition")}
 	if c.IsSet("count") && s.Count < 1 {
 		return nil, failf(exitUsage, "--count %d: at least one workflow", s.Count)

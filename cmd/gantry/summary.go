@@ -23,6 +23,7 @@ const maxSummaryFailures = 10
 // log have the rest.
 const (
 	maxSummaryWorkflows = 5
+	maxSummaryDeadlines = 12
 	maxSummaryTypes     = 12
 	maxSummaryNodes     = 5
 )
@@ -71,6 +72,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan), span(f.Response))
 	}
 	t.end()
+	printDeadlines(&b, s)
 	t = newTable(&b, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read", "-written")
 	for i, k := range s.Kinds {
 		if i == maxSummaryTypes && len(s.Kinds) > i+1 {
@@ -130,6 +132,48 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 
 // meant writes a number of seconds for people.
 func meant(seconds float64) string { return span(ptr(sqlite.Span(seconds * 1e9))) }
+
+// printDeadlines tells which deadlines were met, and how near what happened came to the plan.
+func printDeadlines(b *strings.Builder, s *sqlite.Summary) {
+	if len(s.Deadlines) == 0 {
+		return
+	}
+	t := newTable(b, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
+	late := 0
+	for i, d := range s.Deadlines {
+		if d.Late {
+			late++
+		}
+		if i == maxSummaryDeadlines && len(s.Deadlines) > i+1 {
+			t.row(fmt.Sprintf("... %d more", len(s.Deadlines)-i))
+		}
+		if i >= maxSummaryDeadlines && len(s.Deadlines) > maxSummaryDeadlines+1 {
+			continue
+		}
+		verdict, spare := "", (*sqlite.Span)(nil)
+		switch {
+		case d.State == "cancelled" && d.Predicted == nil:
+			verdict = "refused"
+		case d.State == "failed" || d.State == "cancelled":
+			verdict = d.State
+		case d.Ended != nil:
+			spare = ptr(d.Due - *d.Ended)
+			if verdict = "met"; d.Late {
+				verdict = "missed"
+			}
+		}
+		t.row(d.Name, span(&d.Due), span(d.Predicted), span(d.Ended), span(spare), verdict)
+	}
+	t.end()
+	fmt.Fprintf(b, "  %d of %s late", late, plural(len(s.Deadlines), "workflow"))
+	if len(s.Remappings) > 0 {
+		fmt.Fprintf(b, "; %s", outcomes(s.Remappings))
+	}
+	if p := s.Plan; p != nil {
+		fmt.Fprintf(b, "; tasks ended %s from the plan in the mean, at most %s", span(p.Off), span(p.Most))
+	}
+	b.WriteString("\n\n")
+}
 
 // how tells the end of an attempt in one line.
 func how(outcome string, exit *int, message string) string {
