@@ -233,7 +233,9 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		w.Holds = len(w.Held)
 		w.Held = w.Held[:min(len(w.Held), 5)]
 	}
-	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) { return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant) },
+	if l.Notes, err = collect(ctx, db, func(rows *sql.Rows) (n Noted, err error) {
+		return n, rows.Scan(&n.At, &n.Topic, &n.Task, &n.Text, &n.Instant)
+	},
 		`SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t JOIN notes x ON x.run = t.run AND (x.task = t.task OR
 		x.task IS NULL AND x.workflow = t.workflow) WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, id, t); err != nil {
 		return nil, err
