@@ -14,45 +14,44 @@ type Allocated struct {
 		Add(c *planner.Cycle, t planner.TaskID)
 	}
 
-	offPlan []bool // by node: a task ended otherwise than believed since the last round
+	offPlan []int32 // by node: how often a task ended otherwise than believed
+	tried   []int32 // by task: offPlan of its node when it could not start early
 	tasks   []planner.TaskID
 }
 
 // Observe notes where the plan was not kept.
 func (a *Allocated) Observe(v planner.View, e planner.Event) {
 	if a.offPlan == nil {
-		a.offPlan = make([]bool, len(v.Nodes()))
+		a.offPlan = make([]int32, len(v.Nodes()))
 	}
 	switch b := e.Body.(type) {
 	case *planner.AttemptExited:
 		att := v.Attempt(b.Attempt)
-		a.offPlan[att.Node] = a.offPlan[att.Node] || att.Until != e.At
+		if att.Until != e.At {
+			a.offPlan[att.Node]++
+		}
 	case planner.AttemptSuspended:
-		a.offPlan[v.Attempt(b.Attempt).Node] = true
+		a.offPlan[v.Attempt(b.Attempt).Node]++
 	}
 }
 
 // Retain implements planner.Retainer.
 func (a *Allocated) Retain(c *planner.Cycle) error {
 	if c.Draft.Plans() == 0 {
-		clear(a.offPlan)
 		return nil
+	}
+	if n := c.View.Tasks() - len(a.tried); n > 0 {
+		a.tried = append(a.tried, make([]int32, n)...)
 	}
 	for n := range c.Nodes() {
 		node := planner.NodeID(n)
-		early := a.offPlan != nil && a.offPlan[n]
+		early := a.offPlan != nil && a.offPlan[n] > 0
 		a.tasks = a.tasks[:0]
-		if early {
-			a.offPlan[n] = false
-		}
 		for seg := range c.Draft.Planned(node) {
-			if early { // until what was planned then has started
-				a.offPlan[n] = true
-			}
 			switch p := c.Phase(seg.Task); {
 			case c.News.Changed || p != planner.Ready && p != planner.Suspended && p != planner.Running:
 				a.tasks = append(a.tasks, seg.Task)
-			case seg.Start <= c.Now() || early && seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
+			case seg.Start <= c.Now() || early && a.tried[seg.Task] != a.offPlan[n] && seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
 				a.tasks = append(a.tasks, seg.Task)
 			}
 		}
@@ -79,6 +78,7 @@ func (a *Allocated) start(c *planner.Cycle, t planner.TaskID) error {
 	case seg.Start > c.Now():
 		err := c.Draft.Move(t, c.Now())
 		if errors.Is(err, planner.ErrFull) || errors.Is(err, planner.ErrMissing) {
+			a.tried[t] = a.offPlan[seg.Node]
 			return nil
 		}
 		return err
