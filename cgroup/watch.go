@@ -47,21 +47,21 @@ type Sample struct {
 }
 
 type watch struct {
-	key     int64
-	group   string // of the container
-	want    Set    // at the end
-	dir     string // of the group, in the hierarchy that is followed
-	files   *files // of the group; nil until it was found
-	wd      int32  // of its parent, and then of its list of processes; -1 once there was a process
-	pidfd   int32  // of a process that lives; -1 if none is known
-	next    time.Time
-	every   time.Duration
-	got     Counters // last reading
-	limits  Limits
-	settled bool      // limits were read when runc had long set them
-	exact   Set       // what of got was read after the last process ended
-	over    time.Time // when that was; zero if it was not seen
-	probes  int
+	key    int64
+	group  string // of the container
+	want   Set    // at the end
+	dir    string // of the group, in the hierarchy that is followed
+	files  *files // of the group; nil until it was found
+	wd     int32  // of its parent, and then of its list of processes; -1 once there was a process
+	pidfd  int32  // of a process that lives; -1 if none is known
+	next   time.Time
+	every  time.Duration
+	got    Counters // last reading
+	limits Limits
+	looks  int       // at its limits, while it lived
+	exact  Set       // what of got was read after the last process ended
+	over   time.Time // when that was; zero if it was not seen
+	probes int
 }
 
 // Sampling intervals: the first sample comes when a container has had time to begin, and long tasks do not make more than one in two
@@ -416,9 +416,7 @@ func (w *Watcher) end(e *watch) {
 		return
 	}
 	e.got, e.exact = e.got.Max(c), c.Got
-	if !e.settled {
-		w.readLimits(e)
-	}
+	w.readLimits(e)
 }
 
 // probe is how soon a group without a process is looked at, in case inotify was not told of one; the interval doubles.
@@ -451,9 +449,8 @@ func (w *Watcher) timers(now time.Time) []Sample {
 		}
 		if c := e.files.counters(Everything); c.Got != 0 {
 			e.got = e.got.Max(c)
-			if !e.settled {
+			if e.looks++; e.looks <= 3 { // runc may be slow to set them
 				w.readLimits(e)
-				e.settled = true
 			}
 			if w.sample != nil {
 				samples = append(samples, Sample{e.key, now, c})
