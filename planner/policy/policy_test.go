@@ -8,7 +8,7 @@ import (
 )
 
 func TestParametersAreChecked(t *testing.T) {
-	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft"} {
+	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft", "rm-dcwf", "rm-dcwf:ed-tl-tsp2", "rm-dcwf:config=pd-sl-tsp1,max_remap_attempts=0,contained", "fifo", "edf"} {
 		if _, err := policy.Parse(spec); err != nil {
 			t.Errorf("%s: %v", spec, err)
 		}
