@@ -43,8 +43,10 @@ check: ## format, vet, directions of imports
 	go vet ./...
 	@scripts/check-imports.sh
 
+bench: export CGO_CFLAGS = -O2
 bench: build images ## the headline benchmarks, as ratios within one run
 	@scripts/bench
+	go test -run '^$$' -bench 'WHEFTPlan/.*/wheft' -benchtime 5x ./executor
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@set -e; for pkg in $$(go list ./...); do \

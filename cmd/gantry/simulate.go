@@ -19,7 +19,7 @@ cluster file allow.
    gantry simulate --cluster nodes.yaml --count 500 --errors random1:2 stream.yaml
 
 A workload file may describe a stream (mix, count, arrivals): it is drawn by its own seed, the same for run and
-simulate. Its warm_up and cool_down are kept with the run's settings; gantry experiment measures by them.
+simulate. Its warm_up and cool_down are left out of the metrics that the log keeps of the run; gantry report RUN prints them.
 
 With --replay RUN it takes the workflows, settings and measurements of a run instead: workflows arrive when they did, and each attempt takes
 as long to start and to run as it did. gantry compare RUN SIM then shows how far planning on Docker and in simulation lie apart.

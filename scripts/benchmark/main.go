@@ -30,7 +30,7 @@ const image = "gantry/busybox:latest"
 func main() {
 	var (
 		b     bench
-		parts = flag.String("parts", "null,docker,plan", "what to measure")
+		parts = flag.String("parts", "null,docker,plan,stream", "what to measure")
 	)
 	flag.StringVar(&b.gantry, "gantry", "bin/gantry", "the binary to measure")
 	flag.IntVar(&b.n, "n", 200, "containers per repetition")
@@ -56,9 +56,9 @@ type bench struct {
 
 func (b *bench) run(parts []string) error {
 	for _, p := range parts {
-		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "plan": b.plan}[p]
+		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "plan": b.plan, "stream": b.stream}[p]
 		if !ok {
-			return fmt.Errorf("unknown part %q: null, docker or plan", p)
+			return fmt.Errorf("unknown part %q: null, docker, plan or stream", p)
 		}
 		if err := part(); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -172,6 +172,55 @@ func (b *bench) plan() error {
 		verdict("wall time", m[0].wall.Seconds(), c.seconds, "s")
 		if c.tasks == 100_000 {
 			verdict("peak memory", float64(m[0].rss)/1e6, 300, "MB")
+		}
+	}
+	return nil
+}
+
+// stream simulates the paper's Workload I at 98 % with each dynamic policy, and logs it once.
+func (b *bench) stream() error {
+	const examples = "examples/experiments/"
+	load := []string{"--cluster", examples + "homogeneous.yaml", examples + "workload-1.yaml"}
+	fmt.Println("3,000 workflows of Workload I (205,000 tasks) on 100 processors at 98 %, the drawing of the load included")
+	for _, p := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp"} {
+		m, err := b.repeat(b.command(append([]string{"simulate", "--no-log", "--policy", p}, load...)...))
+		if err != nil {
+			return err
+		}
+		verdict(p+", no log: CPU time", m[0].cpu.Seconds(), 1, "s")
+	}
+	m, err := b.repeat(b.command(append([]string{"simulate", "--policy", "cpp"}, load...)...))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("cpp with the log of every task: %v of CPU\n", m[0].cpu.Round(time.Millisecond))
+	verdict("wall time", m[0].wall.Seconds(), 2, "s")
+	verdict("peak memory", float64(m[0].rss)/1e6, 400, "MB")
+	return b.growth()
+}
+
+// growth compares the cost of a workflow between short and long streams in steady state.
+func (b *bench) growth() error {
+	const cluster = "examples/experiments/homogeneous.yaml"
+	for _, p := range []string{"cpp", "fwp"} {
+		var first float64
+		for _, n := range []int{1000, 10_000, 100_000} {
+			path := filepath.Join(b.dir, fmt.Sprintf("stream-%d.yaml", n))
+			text := fmt.Sprintf("name: growth\nseed: 1\ncount: %d\nmix: [{generator: random, fraction: 1, tasks: 10}]\nfiles: false\n"+
+				"total_runtime: {distribution: constant, mean: 1h}\narrivals: {process: poisson, utilisation: 0.9}\n", n)
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				return err
+			}
+			begun := time.Now()
+			m, err := b.command("simulate", "--no-log", "--policy", p, "--cluster", cluster, path)()
+			if err != nil {
+				return err
+			}
+			per := m.cpu.Seconds() * 1e6 / float64(n)
+			if first == 0 {
+				first = per
+			}
+			fmt.Printf("  %s at 90 %%, %6d workflows: %5.0f us of CPU a workflow of 10 tasks (%.2f of that at 1,000), %v\n", p, n, per, per/first, time.Since(begun).Round(time.Millisecond))
 		}
 	}
 	return nil
