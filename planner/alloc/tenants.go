@@ -65,8 +65,13 @@ func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.
 	if !c.Platform().Overlapped {
 		c.Settle() // starts free nothing, and what preemption frees comes as news
 	}
-	a.closed = append(a.closed[:0], make([]bool, len(c.Nodes()))...)
-	a.shut = 0
+	if len(a.closed) == 0 {
+		a.closed = make([]bool, len(c.Nodes()))
+	}
+	if a.shut > 0 {
+		clear(a.closed)
+		a.shut = 0
+	}
 	most := 1
 	if a.Data != nil {
 		most = a.Data.Batch(c)

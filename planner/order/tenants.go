@@ -104,7 +104,9 @@ func (q *Tenants) Update(c *planner.Cycle) {
 	if q.Ranks != nil {
 		q.Ranks.Update(c)
 	}
-	q.know(c.View)
+	if c.News.Changed || len(q.lanes) == 0 {
+		q.know(c.View)
+	}
 	for _, g := range q.given {
 		q.ledger.Add(g.member, unit.Vector{}.Sub(g.amount))
 	}
