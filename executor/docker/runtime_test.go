@@ -242,7 +242,7 @@ func TestContract(t *testing.T) {
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				n++
 				if w == runtimetest.Steady {
-					return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1, Run: 1500 * time.Millisecond}
+					return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1, Run: 2 * time.Second}
 				}
 				s := r.sh(map[runtimetest.Work]string{runtimetest.Short: "true", runtimetest.Long: "sleep 300", runtimetest.Failing: "exit 1"}[w])
 				s.Name = fmt.Sprint(n)
