@@ -22,8 +22,8 @@ var (
 // Beyond the phases.
 var mixedParams = []Param{
 	{"copy", []string{"written", "allocated"}, "where copies overlap other work they begin once the file is written, to all clusters that could need it, or once its consumer is allocated"},
-	{"limit", []string{"3", "0..1000"}, "how often a task may be preempted"},
-	{"floor", []string{"0.05", "0.0..1.0"}, "share of its stay that a preempted task must have before it"},
+	{"limit", []string{"3", "0..1000"}, "with lower-rank: how often a task may be preempted"},
+	{"floor", []string{"0.05", "0.0..1.0"}, "with lower-rank: share of its stay that a preempted task must have before it"},
 }
 
 // Mixed is online workflow management for tasks over several processors, in one combination of phases.
@@ -70,7 +70,11 @@ func mixed() []Row {
 		for i, phase := range []Param{prioritize, queue, rearrange, allocate, preempt} {
 			fixed[phase.Name] = parts[i]
 		}
-		return Row{Name: name, Title: title, Source: thesis, About: about, Params: mixedParams, New: func(p Params) planner.Policy {
+		params := mixedParams
+		if fixed["preempt"] == "never" {
+			params = params[:1]
+		}
+		return Row{Name: name, Title: title, Source: thesis, About: about, Params: params, New: func(p Params) planner.Policy {
 			for k, v := range fixed {
 				p[k] = v
 			}
