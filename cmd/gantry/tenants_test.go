@@ -1,0 +1,27 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Three tenants on three nodes: the log tells which module served a job and where its data was, the report what tenants got.
+func TestTenantsAreToldInTheLogAndDrawn(t *testing.T) {
+	const dir = "../../examples/experiments/3dsf/"
+	home, figures := t.TempDir(), t.TempDir()
+	expect(t, exitOK, nil, "simulate", "--name", "tenants", "--quiet", "--dir", home, "--policy", "3dsf:large=0.1", "--cluster", dir+"docker-cluster.yaml",
+		"--time-scale", "3", "--size-scale", "0.1", dir+"docker.yaml")
+	for _, topic := range []string{"module", "deadline", "data"} {
+		if one[int](t, home, "SELECT count(*) FROM v_notes WHERE run = 'tenants' AND topic = ?", topic) == 0 {
+			t.Errorf("no notes on %s", topic)
+		}
+	}
+	task := one[string](t, home, "SELECT workflow || '/' || task FROM v_notes WHERE run = 'tenants' AND topic = 'data' ORDER BY at_s LIMIT 1")
+	expect(t, exitOK, []string{"module of its workflow: ", "DLAforBT", "  data: "}, "explain", "--dir", home, "tenants", task)
+	expect(t, exitOK, []string{"qos_rate", "locality_rate", "utilisation_disk", "jain", "share_a", "tenants-shares.svg"}, "report", "--dir", home, "tenants", "--out", figures)
+	if files, _ := filepath.Glob(filepath.Join(figures, "tenants-shares.*")); len(files) != 2 {
+		t.Errorf("figures %s", strings.Join(files, ", "))
+	}
+	expect(t, exitOK, []string{`"shares": {`, `"a": [`}, "report", "--dir", home, "tenants", "--json")
+}
