@@ -289,7 +289,7 @@ func (w *bulkWriter) close() {
 			in.close()
 		}
 	}
-	for _, u := range append(w.preempted.updates(), w.chunks, w.flowEnded) {
+	for _, u := range append(w.preempted.updates(), w.chunks, w.flowEnded, w.taskEnded) {
 		if u != nil {
 			u.stmt.Close()
 		}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -197,6 +199,25 @@ func rowsOf(t *testing.T, path, query string) []string {
 		out = append(out, fmt.Sprint(values))
 	}
 	return out
+}
+
+// Nothing is left beside the file: a statement that stays open would keep SQLite from putting the log in order when it is closed.
+func TestAClosedLogIsOneFile(t *testing.T) {
+	for _, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
+		path := filepath.Join(t.TempDir(), sqlite.FileName)
+		db, err := sqlite.Open(path, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := logtest.New(t, db, logtest.Info("calm"))
+		l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
+		if err := errors.Join(l.Finish(context.Background(), sqlite.Failed, 1), l.Measure(nil, nil), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("mode %d: a log of writes is left beside the file: %v", mode, err)
+		}
+	}
 }
 
 func TestASimulationIsNotGoneOnWith(t *testing.T) {
