@@ -360,7 +360,7 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 11))
 	p := randomPlatform(r)
-	p.Overlapped = false
+	p.Overlapped = seed%2 == 1
 	subs := []executor.Submission{{Name: "w", Workflow: randomWorkflow(r, 20), Class: planner.Low},
 		{Name: "d", Workflow: randomWorkflow(r, 8), Tenant: "other", Class: planner.Deadline, Due: 90e9}}
 	var log []executor.Batch
