@@ -55,8 +55,8 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown-random2.svg") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
-	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 12 {
-		t.Errorf("%d figures, %v", len(files), err)
+	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 14 {
+		t.Errorf("%d figures, %v: %v", len(files), err, files)
 	}
 }
 
