@@ -250,7 +250,7 @@ func TestTablesAndFigures(t *testing.T) {
 		kinds[strings.Split(filepath.Base(f), "-")[1]]++
 	}
 	// In two formats: one of each per utilisation; a scatter plot per policy too; one over time per error model too.
-	want := map[string]int{"slowdown": 4, "deviation": 4, "size": 8, "in": 12, "utilisation": 6}
+	want := map[string]int{"slowdown": 4, "deviation": 4, "size": 8, "in": 12, "utilisation": 6, "turnaround": 4}
 	if !reflect.DeepEqual(kinds, want) {
 		t.Errorf("figures %v, want %v", kinds, want)
 	}
