@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ type Param struct{ Name, Value string }
 // Cell is one combination of parameters; each of its repetitions is a run.
 type Cell struct {
 	Params []Param // by name
-	// Inputs is a digest of the workload and cluster files: a cell of changed files is another cell.
+	// Inputs is a digest of the workload and cluster files, and of the traces they name: a cell of changed files is another cell.
 	Inputs string
 
 	policy    string
@@ -195,9 +196,50 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d\x00%s\x00%s", p.file.Seed, base, clusterText)
+	if err := digestNamed(sum, w.file); err != nil {
+		return nil, fmt.Errorf("workload %s: %w", path, err)
+	}
 	w.digest = hex.EncodeToString(sum.Sum(nil)[:8])
 	p.loads[id] = w
 	return w, nil
+}
+
+// digestNamed takes in what a workload file names: traces, recorded times and costs.
+func digestNamed(sum io.Writer, w *trace.Workload) error {
+	var paths []string
+	for i := range w.Arrivals {
+		paths = append(paths, w.Arrivals[i].Trace)
+		if c := w.Arrivals[i].Costs; c != nil {
+			fmt.Fprint(sum, c.Seconds) // keys are printed in order
+		}
+	}
+	if w.Stream != nil {
+		for i := range w.Stream.Mix {
+			if t := w.Stream.Mix[i].Trace; t != "" {
+				paths = append(paths, t)
+			}
+		}
+		if times := w.Stream.Arrivals.Times; len(times) > 0 {
+			fmt.Fprint(sum, times)
+		}
+	}
+	slices.Sort(paths)
+	files, _, err := trace.Find(slices.Compact(paths))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *plan) path(name string) string {

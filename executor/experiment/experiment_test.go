@@ -322,3 +322,26 @@ func TestFaultsAreFoundBeforeAnythingRuns(t *testing.T) {
 		})
 	}
 }
+
+// A cell of a changed trace is another cell.
+func TestACellHangsOnTheTracesItsWorkloadNames(t *testing.T) {
+	x := read(t, "workload: t.yaml\ncluster: c.yaml\nfactors: {policy: hr}\n")
+	dir := filepath.Dir(x.Source)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("t.yaml", "workflows: [{trace: a.dax}]\n")
+	key := func(runtime string) string {
+		write("a.dax", `<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1"><job id="a" name="a" runtime="`+runtime+`"/></adag>`)
+		store := &memory{}
+		if err := (&experiment.Runner{File: x, Jobs: 1, Store: store}).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return store.planned[0]
+	}
+	if first, again, other := key("1"), key("1"), key("2"); first != again || first == other {
+		t.Errorf("keys %s, %s of the same trace, %s of another", first, again, other)
+	}
+}
