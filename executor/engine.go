@@ -34,6 +34,9 @@ type Engine struct {
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
 	// Wall reads the wall clock to time the policy; nil times nothing. It never influences a decision.
 	Wall func() time.Time
+	// Charge, with Wall and a Runtime that is a Spender, lets each round take Charge times as long in virtual time as it did by Wall: what it
+	// orders begins only then, and what happens meanwhile is seen after it. The course of a simulation then depends on the machine. 0: none.
+	Charge float64
 
 	specs    []*TaskSpec // by task
 	files    []*FileSpec // by file
@@ -374,6 +377,11 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 		if err != nil {
 			return nil, err
 		}
+		var took time.Duration
+		if e.Wall != nil {
+			took = e.Wall().Sub(begun)
+			e.spend(took)
+		}
 		silent := len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0
 		if silent && (e.Wall == nil || round > 0 || len(e.batch.Admissions) == 0) {
 			break
@@ -381,9 +389,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 		if silent { // what it takes to map a workflow is kept even if nothing is to be done yet
 			pc = &planner.PlanCommitted{Round: pc.Round}
 		}
-		if e.Wall != nil {
-			pc.Took = e.Wall().Sub(begun)
-		}
+		pc.Took = took
 		if err := e.take(now, pc); err != nil {
 			return nil, err
 		}
@@ -397,6 +403,13 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 	}
 	e.orders = orders
 	return orders, nil
+}
+
+// spend charges what a round took to virtual time.
+func (e *Engine) spend(took time.Duration) {
+	if r, ok := e.Runtime.(Spender); ok && e.Charge > 0 {
+		r.Spend(time.Duration(e.Charge * float64(took)))
+	}
 }
 
 // keep makes the batch durable, before anything of it has an effect.

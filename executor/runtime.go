@@ -52,6 +52,10 @@ type Recoverer interface {
 // Instant is a Runtime whose Next may never keep anybody waiting, as that of a simulation: nothing has to watch it.
 type Instant interface{ Instant() bool }
 
+// Spender is a Runtime in virtual time that can be told that planning took time, too. Its clock moves on by d; what happened meanwhile comes
+// from the next Next, and reads in its times when it happened.
+type Spender interface{ Spend(d time.Duration) }
+
 // Launch is an order to start, with all that a runtime needs to know.
 type Launch struct {
 	Attempt planner.AttemptID

@@ -28,8 +28,9 @@ type Experiment struct {
 	Search     *Search
 }
 
-// Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup, cluster, workload,
-// utilisation (short for workload.arrivals.utilisation), or workload.KEY with a path of keys of the workload file.
+// Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup, charge_planning (simulated time
+// moves on by so many times what planning takes; results then differ from run to run), cluster, workload, utilisation (short for
+// workload.arrivals.utilisation), or workload.KEY with a path of keys of the workload file.
 type Factor struct {
 	Name   string
 	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written
@@ -296,7 +297,7 @@ func (y *yamlDoc) flow(n ast.Node) string {
 }
 
 func (y *yamlDoc) factorName(name string, v ast.Node) bool {
-	known := []string{"policy", "errors", "estimator", "startup", "cluster", "workload", "utilisation"}
+	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload", "utilisation"}
 	if slices.Contains(known, name) {
 		return true
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -217,6 +218,11 @@ func (s *session) drive(ctx context.Context) error {
 		defer release()
 	}
 	s.engine.Wall = time.Now
+	if s.set.Charge > 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		s.engine.Wall, s.engine.Charge = executor.ThreadTime, s.set.Charge
+	}
 	s.engine.FailFast = s.set.FailFast
 	s.engine.Grace = s.set.Grace
 	if s.log != nil {

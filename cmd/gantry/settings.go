@@ -36,6 +36,7 @@ type settings struct {
 	// RejectLate refuses workflows that cannot meet their deadlines.
 	RejectLate bool          `json:"reject_late,omitempty"`
 	Startup    time.Duration `json:"startup_ns"`
+	Charge     float64       `json:"charge_planning,omitempty"` // of simulations: how many times what planning takes counts as simulated time
 	Grace      time.Duration `json:"grace_ns"`
 	Starts     int           `json:"starts,omitempty"`
 	Retries    []string      `json:"retries,omitempty"`

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/urfave/cli/v2"
 
 	"gantry/sqlite"
@@ -28,6 +30,7 @@ as long to start and to run as it did. gantry compare RUN SIM then shows how far
    gantry simulate --replay RUN --policy heft    what another one would have done`,
 		Flags: append(append(planFlags(), estimateFlags("declared")...),
 			&cli.DurationFlag{Name: "startup", Usage: "what starting a container takes, for every task"},
+			&cli.Float64Flag{Name: "charge-planning", Usage: "let simulated time move on by `FACTOR` times the CPU time that planning takes; no two such simulations are the same"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with what was measured in it"},
 			&cli.BoolFlag{Name: "no-log", Usage: "keep no log: print the makespan only"},
 		),
@@ -42,6 +45,10 @@ as long to start and to run as it did. gantry compare RUN SIM then shows how far
 			set.Runtime, set.Startup = "sim", c.Duration("startup")
 			if set.Startup < 0 {
 				return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
+			}
+			set.Charge = c.Float64("charge-planning")
+			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
+				return failf(exitUsage, "--charge-planning %v: it has to be a number of at least 0", set.Charge)
 			}
 			if err := set.readEstimates(c, "declared"); err != nil {
 				return err

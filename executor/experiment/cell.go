@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,7 @@ type Cell struct {
 	errors    predict.ErrorModel
 	estimator estimator
 	startup   time.Duration
+	charge    float64 // see executor.Engine.Charge
 	load      *workload
 }
 
@@ -132,6 +134,11 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 	if text := c.Get("startup"); text != "" {
 		if c.startup, err = time.ParseDuration(text); err != nil || c.startup < 0 {
 			return fail(fmt.Errorf("startup %q: it has to be a duration of at least 0 with its unit, such as 150ms", text))
+		}
+	}
+	if text := c.Get("charge_planning"); text != "" {
+		if c.charge, err = strconv.ParseFloat(text, 64); err != nil || !(c.charge >= 0) || math.IsInf(c.charge, 0) {
+			return fail(fmt.Errorf("charge_planning %q: it has to be a number of at least 0, times what planning takes in CPU time", text))
 		}
 	}
 	if c.load, err = p.workload(c); err != nil {

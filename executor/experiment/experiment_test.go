@@ -310,6 +310,7 @@ func TestFaultsAreFoundBeforeAnythingRuns(t *testing.T) {
 		{"an unknown key of the workload", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.cuont: 3}\n", "did you mean count?"},
 		{"no such workload", "workload: v.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\n", "v.yaml"},
 		{"no such cluster", "workload: w.yaml\ncluster: d.yaml\nfactors: {policy: cpp}\n", "d.yaml"},
+		{"a negative charge", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, charge_planning: -1}\n", "charge_planning"},
 		{"a negative start", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, startup: -1s}\n", "startup"},
 		{"a place that is not there", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.mix.7.generator: sipht}\n", "7 is no position in a list of 2"},
 		{"sizes that cannot be", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.tasks: 3}\n", "w.yaml"},

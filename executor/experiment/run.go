@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gantry/executor"
 	"gantry/executor/load"
 	"gantry/executor/metrics"
@@ -29,7 +27,8 @@ const (
 	Failed   State = "failed"   // it could not be run; the message says why
 )
 
-// Outcome is what a run gave. Values, Workflows and Series depend on the cell and the repetition alone.
+// Outcome is what a run gave. Values, Workflows and Series depend on the cell and the repetition alone, where planning is
+// neither timed nor charged.
 type Outcome struct {
 	Cell       *Cell
 	Repetition int // from 0
@@ -81,10 +80,10 @@ func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int,
 	defer cut()
 	limit := x.InSystem + atOnce(subs)
 	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s), Runtime: rt, Admit: admit, Arrivals: slices.Clone(subs)}
-	if x.KeepTiming {
+	if x.KeepTiming || c.charge > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		e.Wall = threadTime
+		e.Wall, e.Charge = executor.ThreadTime, c.charge
 	}
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 		collector.Watch(v, events, admitted)
@@ -131,15 +130,6 @@ func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int,
 		out.Series = collector.InSystem().Thin(seriesPoints)
 	}
 	return out, nil
-}
-
-// threadTime is the CPU time of the calling thread: what else the machine does is not counted, the other runs of the experiment included.
-func threadTime() time.Time {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return time.Now()
-	}
-	return time.Unix(t.Unix())
 }
 
 // atOnce returns how many workflows arrive together with the first: a batch is large without diverging.

@@ -6,10 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"gantry/executor"
 	"gantry/executor/load"
@@ -19,14 +17,6 @@ import (
 	"gantry/planner/predict"
 	"gantry/trace"
 )
-
-// threadTime reads the CPU clock of the calling thread: what others do on the machine is not counted.
-func threadTime() time.Time {
-	var t syscall.Timespec
-	const threadCPU = 3 // CLOCK_THREAD_CPUTIME_ID
-	_, _, _ = syscall.Syscall(syscall.SYS_CLOCK_GETTIME, threadCPU, uintptr(unsafe.Pointer(&t)), 0)
-	return time.Unix(t.Unix())
-}
 
 // BenchmarkMapping streams CyberShake workflows at the three arrival rates of Lim et al. 2017, figure 6, over 50 nodes of two slots, and
 // reports O, the time to map a workflow, in CPU time: mean, 99th percentile and maximum over those that arrive after the warm-up.
@@ -70,7 +60,7 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int) {
 	declared := &predict.Declared{}
 	var took []time.Duration
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Arrivals: subs,
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Wall: threadTime}
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Wall: executor.ThreadTime}
 	late := 0
 	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 		arrived := 0

@@ -47,6 +47,7 @@ type Runtime struct {
 var (
 	_ executor.Runtime = (*Runtime)(nil)
 	_ executor.Instant = (*Runtime)(nil)
+	_ executor.Spender = (*Runtime)(nil)
 )
 
 const gone = -1
@@ -197,7 +198,7 @@ func (r *Runtime) Suspend(ctx context.Context, id planner.AttemptID) error {
 	if a == nil || a.state != running {
 		return nil
 	}
-	r.stand(a)
+	r.stand(a, r.now)
 	a.state = suspended
 	a.version++
 	r.push(item{at: r.now, kind: paused, attempt: id, version: a.version})
@@ -224,7 +225,7 @@ func (r *Runtime) Kill(ctx context.Context, id planner.AttemptID, why planner.Ou
 		return nil
 	}
 	if a.state == running {
-		r.stand(a)
+		r.stand(a, r.now)
 	}
 	a.state, a.outcome = running, why
 	a.since, a.left = r.now, 0
@@ -239,7 +240,7 @@ func (r *Runtime) Checkpoint(ctx context.Context, id planner.AttemptID, grace ti
 	if a == nil || a.state == staging {
 		return r.Kill(ctx, id, planner.Preempted, grace) // nothing was done since the last one
 	}
-	r.stand(a)
+	r.stand(a, r.now)
 	if a.whole > 0 {
 		a.kept = min(1, float64(a.before+a.ran)/float64(a.whole))
 	}
@@ -251,6 +252,9 @@ func (r *Runtime) Forget(ctx context.Context, id planner.AttemptID) error { retu
 
 // Instant implements executor.Instant.
 func (r *Runtime) Instant() bool { return true }
+
+// Spend implements executor.Spender.
+func (r *Runtime) Spend(d time.Duration) { r.now = r.now.Add(max(0, d)) }
 
 // Close implements executor.Runtime.
 func (r *Runtime) Close() error { return nil }
@@ -264,15 +268,15 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 	for len(r.queue) > 0 && !r.counts(&r.queue[0]) {
 		r.pop()
 	}
-	if len(r.queue) == 0 || r.queue[0].at > until {
+	if until = max(until, r.now); len(r.queue) == 0 || r.queue[0].at > until {
 		if until == unit.Never {
 			return nil, fmt.Errorf("simulation at %v: nothing will happen any more", r.now)
 		}
-		r.now = max(r.now, until)
+		r.now = until
 		return nil, nil
 	}
-	r.now = r.queue[0].at
-	for len(r.queue) > 0 && r.queue[0].at == r.now {
+	r.now = max(r.now, r.queue[0].at)
+	for len(r.queue) > 0 && r.queue[0].at <= r.now {
 		if it := r.pop(); r.counts(&it) {
 			r.happen(&it)
 		}
@@ -297,16 +301,16 @@ func (r *Runtime) happen(it *item) {
 	a := r.at(it.attempt)
 	switch it.kind {
 	case started:
-		a.state, a.since = running, r.now
+		a.state, a.since = running, it.at
 		r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: it.attempt})
-		r.push(item{at: r.now.Add(a.left), kind: exited, attempt: it.attempt, version: a.version})
+		r.push(item{at: it.at.Add(a.left), kind: exited, attempt: it.attempt, version: a.version})
 	case paused:
 		r.bodies = append(r.bodies, planner.AttemptSuspended{Attempt: it.attempt})
 	case resumed:
 		r.bodies = append(r.bodies, planner.AttemptResumed{Attempt: it.attempt})
 	case exited:
-		r.stand(a)
-		a.usage.Ended = r.now
+		r.stand(a, it.at)
+		a.usage.Ended = it.at
 		code := 0
 		if a.outcome != planner.OK {
 			code = -1
@@ -321,14 +325,14 @@ func (r *Runtime) happen(it *item) {
 }
 
 // stand takes stock of a running attempt.
-func (r *Runtime) stand(a *attempt) {
+func (r *Runtime) stand(a *attempt, at planner.Time) {
 	if a.state != running {
 		return
 	}
-	done := r.now.Sub(a.since)
+	done := min(at.Sub(a.since), a.left)
 	a.ran += done
-	a.left = max(0, a.left-done)
-	a.since = r.now
+	a.left -= done
+	a.since = at
 }
 
 // at returns an attempt that is under way; nil for any other.
