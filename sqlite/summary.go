@@ -245,7 +245,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		s.Deadlines = append(s.Deadlines, d)
 		return err
 	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted'
-		ORDER BY x.seq LIMIT 1), w.ended_ns, w.state IN ('failed', 'cancelled') OR coalesce(w.ended_ns > w.due_ns, 0)
+		ORDER BY x.seq LIMIT 1), CASE WHEN w.state != 'cancelled' THEN w.ended_ns END, w.state IN ('failed', 'cancelled') OR coalesce(w.ended_ns > w.due_ns, 0)
 		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL ORDER BY w.due_ns, w.workflow`, id)
 	read(func(rows *sql.Rows) error {
 		var c Count

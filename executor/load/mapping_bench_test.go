@@ -1,6 +1,8 @@
 package load_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -95,5 +97,73 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int) {
 	b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "ms-p99")
 	b.ReportMetric(took[len(took)-1].Seconds()*1e3, "ms-max")
 	b.ReportMetric(100*float64(late)/float64(workflows-warmUp), "%late")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkMappedJobs reports O of CyberShake workflows that arrive while so many others are mapped and wait for their earliest starts, up to n times 25 s
+// ahead: the last tenth of 1.1 n that arrive within seconds.
+func BenchmarkMappedJobs(b *testing.B) {
+	for _, spec := range []string{"rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {
+		for _, n := range []int{250, 1000, 4000} {
+			b.Run(fmt.Sprint(spec, "/", n), func(b *testing.B) {
+				for b.Loop() {
+					mapped(b, spec, n)
+				}
+			})
+		}
+	}
+}
+
+func mapped(b *testing.B, spec string, n int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	text, err := os.ReadFile("../../examples/experiments/rm-dcwf/cybershake.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, err := trace.ReadWorkload(bytes.NewReader(text), "cybershake.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.Stream.Count = n + n/10
+	p := processors(50)
+	for k := range p.Nodes {
+		p.Nodes[k].Capacity[0] = 2000
+	}
+	subs, err := load.Submissions(w, p, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range subs {
+		s := &subs[i]
+		patience := s.Due.Sub(s.Release)
+		s.At = planner.Time(i) * planner.Time(time.Millisecond)
+		s.Release = planner.Time(time.Minute) + planner.Time(i*7919%len(subs))*planner.Time(25*time.Second)
+		s.Due = s.Release.Add(patience)
+	}
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	declared := &predict.Declared{}
+	ctx, cut := context.WithCancel(b.Context())
+	defer cut()
+	var sum time.Duration
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Arrivals: subs,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Wall: executor.ThreadTime}
+	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
+		for _, ev := range events {
+			if pc, ok := ev.Body.(*planner.PlanCommitted); ok && v.Workflows() > n {
+				sum += pc.Took
+			}
+		}
+		if v.Workflows() == len(subs) {
+			cut()
+		}
+	}
+	if _, err := e.Run(ctx); err != nil && ctx.Err() == nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(sum.Seconds()*1e3/float64(n/10), "ms-mean")
 	b.ReportMetric(0, "ns/op")
 }
