@@ -156,6 +156,7 @@ func (p *Policy) repeat(j *job, i int32) {
 	p.adrift, p.latest = true, false
 	p.put(j, i, placement{})
 	j.open++
+	j.fixed = -1 // as many may have started as when the order was made, but not the same
 	p.estimateTask(j, i)
 	p.put(j, i, p.place(j, i, p.earliestStart(j, i)))
 	p.push(j, i)
