@@ -62,7 +62,7 @@ func TestClusterFilesThatCannotBeAreRefused(t *testing.T) {
 		"name: x":                                                   "at least one node",
 		"nodes:\n- {name: n}\n- {name: n}":                          "line 3: node name n is taken by the node on line 2",
 		"nodes:\n- {cores: 1}":                                      "line 2: a node without a name",
-		"nodes:\n- {name: n, cores: 0}":                             `line 2: cores is "0", but has to be above 0`,
+		"nodes:\n- {name: n, cores: 0}":                             `line 2: cores is "0", but has to be a number above 0`,
 		"nodes:\n- {name: n, cores: -1}":                            "above 0",
 		"nodes:\n- name: n\n  speed: fast":                          `line 3: speed is "fast"`,
 		"nodes:\n- {name: n, speed: .inf}":                          "speed",

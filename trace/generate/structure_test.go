@@ -329,7 +329,7 @@ func consistent(w *trace.Workflow) error {
 	}
 	for i := range w.Tasks {
 		t, me := &w.Tasks[i], int32(i)
-		if t.ID == "" || ids[t.ID] || t.Kind == "" || t.Name != t.Kind || t.Runtime < 0 || t.Known&^trace.Cores != trace.Runtime || t.Retries != -1 {
+		if t.ID == "" || ids[t.ID] || t.Kind == "" || t.Name != t.Kind || t.Runtime < 0 || t.Known&trace.Runtime == 0 || t.Retries != -1 {
 			return fmt.Errorf("task %d: %+v", i, *t)
 		}
 		ids[t.ID] = true
