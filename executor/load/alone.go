@@ -50,7 +50,8 @@ func Alone(w *trace.Workflow, p *planner.Platform) (time.Duration, error) {
 		if running.Len() == 0 {
 			return 0, fmt.Errorf("workflow %s has tasks that no node of the cluster can hold, so there is no saying how long it takes alone", w.Label)
 		}
-		for now = running[0].at; running.Len() > 0 && running[0].at == now; left-- {
+		now = running[0].at
+		for ; running.Len() > 0 && running[0].at == now; left-- {
 			e := heap.Pop(&running).(end)
 			free[e.node] = free[e.node].Add(classes[classOf[e.task]].need)
 			for _, c := range w.Tasks[e.task].Children {
