@@ -11,11 +11,10 @@ import (
 )
 
 const (
-	// CPU time short of what was asked by more than cpuSlack and by more than cpuPercent is a miss. So is too much of it; as the
-	// clocks of threads jump by some milliseconds where the host is very busy, that has more room.
-	cpuSlack     = int64(5 * time.Millisecond)
-	cpuOverSlack = int64(25 * time.Millisecond)
-	cpuPercent   = 2
+	// CPU time off by more than this and by more than these percents is a miss. Too much has more room: where the host is very busy, clocks
+	// of threads jump by some milliseconds, and the program's own threads wake up more often for the same work.
+	cpuSlack, cpuPercent         = int64(5 * time.Millisecond), 2
+	cpuOverSlack, cpuOverPercent = int64(25 * time.Millisecond), 5
 
 	slice = int64(10 * time.Millisecond) // a thread that does not compute all the time sleeps within slices of this length
 
@@ -150,8 +149,9 @@ func (t *task) account() {
 	own := spent - t.computed.Load()
 	r.CPU.Asked, r.CPU.Achieved = t.before.CPUNanos+asked, t.before.CPUNanos+spent
 	r.OwnCPUNanos = t.before.OwnCPUNanos + own
-	share := asked * cpuPercent / 100
-	if len(r.Misses) == 0 && (spent < asked-max(cpuSlack, share) || spent > max(asked, own)+max(cpuOverSlack, share)) {
+	least := asked - max(cpuSlack, asked*cpuPercent/100)
+	most := max(asked, own) + max(cpuOverSlack, asked*cpuOverPercent/100)
+	if len(r.Misses) == 0 && (spent < least || spent > most) {
 		t.missf("cpu: asked %v, spent %v", time.Duration(asked), time.Duration(spent))
 	}
 	t.accountMemory()
