@@ -298,6 +298,48 @@ func TestTheFirstJobOfACapacityQueueHoldsBackThoseBehindIt(t *testing.T) {
 	expect(t, lines, "0 start a1 n1", "3 start b1 n1", "4 ok b1", "10 ok a1", "10 start a2 n1", "10 start a3 n1", "11 ok a3", "20 ok a2")
 }
 
+func TestWithAStopAtTheFirstMisfitOtherQueuesWaitToo(t *testing.T) {
+	p := nodes(1, unit.Vector{4000, unit.Unlimited, unit.Unlimited}, 0)
+	lines, _ := serve(t, "capacity:misfit=stop,by=dominant", p, []job{{name: "a1", tenant: "a", run: 10, cores: 3}, {name: "b1", at: 1, tenant: "b", run: 10, cores: 2},
+		{name: "a2", at: 2, tenant: "a", run: 1, cores: 1}})
+	expect(t, lines, "0 start a1 n1", "10 ok a1", "10 start a2 n1", "10 start b1 n1", "11 ok a2", "20 ok b1")
+}
+
+// The first node has its heartbeats at 0, 4, 8 s, the second at 2, 6, 10 s.
+func TestNodesAreGivenTasksAtTheirHeartbeats(t *testing.T) {
+	p := nodes(2, unit.Vector{2000, unit.Unlimited, unit.Unlimited}, 0)
+	var jobs []job
+	for i := range 5 {
+		jobs = append(jobs, job{name: fmt.Sprint("a", i+1), at: 1, run: 9, cores: 1})
+	}
+	for _, spec := range []string{"capacity:heartbeat=4", "3dsf:heartbeat=4"} {
+		lines, _ := serve(t, spec, p, jobs)
+		expect(t, only(lines, "start"), "2 start a1 n2", "2 start a2 n2", "4 start a3 n1", "4 start a4 n1", "14 start a5 n2")
+	}
+	// A node that tells of its room before the deadline job has to start is waited for; else others make room where a heartbeat comes now.
+	full := []job{{name: "low", low: true, run: 9, cores: 2}, {name: "due", at: 3, run: 5, due: 20, cores: 2}}
+	lines, _ := serve(t, "3dsf:heartbeat=4", p, full)
+	expect(t, lines, "2 start low n2", "4 start due n1", "9 ok due", "11 ok low")
+	// Of tasks whose data is elsewhere a node gets one a heartbeat.
+	p.Bandwidth[0][0] = 1e9
+	for seed := range uint64(20) {
+		var remote []job
+		for i := range 2 {
+			remote = append(remote, job{name: fmt.Sprint("r", i+1), at: 1, run: 5, cores: 1, reads: 1e6,
+				homes: &executor.Placement{Rule: executor.Random, Block: 1 << 40, Replicas: 1, Seed: seed}})
+		}
+		one, _ := serve(t, "capacity:heartbeat=4", p, remote)
+		anyOf, _ := serve(t, "capacity:heartbeat=4,remote=any", p, remote)
+		if n := len(only(anyOf, "start", "n2")); n != 2 {
+			t.Errorf("seed %d: %d tasks on the node of the first heartbeat: %v", seed, n, anyOf)
+		}
+		if fmt.Sprint(one) != fmt.Sprint(anyOf) {
+			return
+		}
+	}
+	t.Error("no placement makes one a heartbeat another thing than any number")
+}
+
 // The paper's block: 128 MiB at 131.072 MB/s take 1.024 s to move.
 func TestJudgmentWaitsForTheNodeWithTheDataOrMovesIt(t *testing.T) {
 	p := nodes(2, unit.Vector{1000, unit.Unlimited, unit.Unlimited}, 0)

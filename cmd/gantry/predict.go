@@ -159,11 +159,14 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 	}
 	slices.Reverse(kept)
 	if len(kept) == 0 {
-		why := ""
+		where, why := "the log has", ""
+		if on := c.String("runtime"); on != "" {
+			where = "of the runs on " + on + ", the log has"
+		}
 		if unsized > 0 {
 			why = fmt.Sprintf(" (%d attempts are of a gantry that did not keep the sizes of inputs)", unsized)
 		}
-		return nil, failf(exitInput, "there is nothing to learn from: the log has no attempt that ended well%s", why)
+		return nil, failf(exitInput, "there is nothing to learn from: %s no attempt that ended well%s", where, why)
 	}
 	return kept, nil
 }
@@ -209,7 +212,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	if m.Model == nil {
 		return
 	}
-	t = newTable(w, "type", "-attempts", "runtime by", "cross-validated errors", "memory by")
+	t = newTable(w, "type", "-attempts", "runtime by", "cross-validated errors", "left by", "memory by")
 	for _, name := range m.Model.KindNames() {
 		k := m.Model.Kinds[name]
 		var errs []string
@@ -222,7 +225,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 		if memory == "" {
 			memory = "-"
 		}
-		t.row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), memory)
+		t.row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), string(k.RemainingPicked), memory)
 	}
 	t.end()
 }

@@ -52,7 +52,7 @@ func contend(r *rig, size unit.Bytes, hungry int, hold, hungryHold int64) (victi
 // limits the other tenant has its share, and the hungry one no more than its own.
 func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
 	r := newRig(t, nil)
-	const size, hungry = 48 << 20, 6
+	const size, hungry, tries = 48 << 20, 6, 8 // what else uses this host differs from one measurement to the next
 	for try := 1; ; try++ {
 		alone, _ := contend(r, size, 0, 0, 0)
 		off, others := contend(r, size, hungry, 0, 0)
@@ -74,13 +74,13 @@ func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
 		t.Logf("written a second: alone %.0f MB, without limits %.0f MB beside %d writers of %.0f MB; with a share of %.0f MB %.0f MB beside writers of %.1f MB, their limit being %.1f MB",
 			alone/1e6, off/1e6, hungry, greedy/1e6, share/1e6, on/1e6, worst/1e6, limit/1e6)
 		switch {
-		case off > 0.8*alone && try < 4: // something else took the disk when it was to be alone
+		case off > 0.8*alone && try < tries: // something else took the disk when it was to be alone
 		case off > 0.8*alone:
 			t.Skipf("needs a disk that %d writers can fill: alone %.0f MB/s, beside them %.0f MB/s", hungry, alone/1e6, off/1e6)
 		case worst > 1.25*limit+float64(1<<20)/limited[0].Ran.Seconds():
 			t.Fatalf("a hungry task wrote %.1f MB/s, its share is %.1f MB/s", worst/1e6, limit/1e6)
-		case on < 0.8*share && try < 4: // others use this host's disk, too
-		case on < 0.8*share:
+		case (on < 0.8*share || on < off) && try < tries:
+		case on < 0.8*share || on < off:
 			t.Fatalf("with limits the tenant wrote %.0f MB/s, below its share of %.0f MB/s; without them %.0f MB/s", on/1e6, share/1e6, off/1e6)
 		default:
 			return

@@ -337,6 +337,8 @@ func parseEstimator(text string) (estimator, error) {
 		}
 		e.last = n
 		return e, nil
+	case "trained":
+		return e, fmt.Errorf("estimator %q: an experiment has no log with a model; gantry simulate --estimator trained plans with one", text)
 	case "declared", "history", "oracle":
 		if !has {
 			return e, nil

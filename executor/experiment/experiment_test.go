@@ -306,6 +306,7 @@ func TestFaultsAreFoundBeforeAnythingRuns(t *testing.T) {
 		{"an unknown policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [cpp, cpq]}\n", `policy "cpq" is not known`},
 		{"an unknown parameter of a policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: fwp, policy.nix: 1}\n", `has no parameter "nix"`},
 		{"an unknown error model", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, errors: random3:1}\n", `error model "random3:1" is not known`},
+		{"a trained estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: trained}\n", `estimator "trained": an experiment has no log`},
 		{"an unknown estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: guess}\n", `estimator "guess" is not known`},
 		{"an unknown key of the workload", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.cuont: 3}\n", "did you mean count?"},
 		{"no such workload", "workload: v.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\n", "v.yaml"},

@@ -206,7 +206,7 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 		if g := c.Nodes()[n].Group; int(g) < len(l.near) {
 			l.near[g] = true
 		}
-		if at := a.room.at(c, node, t.Need); !a.closed[node] && at < release {
+		if at := a.release(c, node, t.Need); !a.closed[node] && at < release {
 			home, release = node, at
 		}
 	}
@@ -219,6 +219,7 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 		})
 		c.Explain(b.task, planner.Reason{Code: planner.Outranked, Node: home})
 		c.WakeAt(release)
+		a.missed = true
 		q.Return(c, b.task)
 		b.placed = true
 		return nil

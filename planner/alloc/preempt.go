@@ -38,7 +38,12 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 			task.Need.Fits(c.Draft.Free(n).Add(ends[0].hold)) {
 			waitFor, soon = n, ends[0].at
 		}
-		if from := a.room.at(c, n, task.Need); from < fits || first == planner.None {
+		if a.rests[n] && task.Need.Fits(c.Draft.Free(n)) {
+			if beat := a.beat(c, n); beat < soon && beat.Sub(c.Now()) <= slack {
+				waitFor, soon = n, beat
+			}
+		}
+		if from := a.release(c, n, task.Need); from < fits || first == planner.None {
 			first, fits = n, from
 		}
 	}
@@ -77,7 +82,7 @@ func (a *Tenants) least(c *planner.Cycle, need unit.Vector, like unit.Dim, total
 	at = planner.None
 	for i := range c.Nodes() {
 		n := planner.NodeID(i)
-		if a.closed[n] || !need.Fits(c.Capacity(n)) {
+		if a.closed[n] || a.rests[n] || !need.Fits(c.Capacity(n)) {
 			continue
 		}
 		if v, ok := a.victims(c, n, need, like, total, way); ok && (best == nil || cheaper(v, best)) {

@@ -44,10 +44,19 @@ type Tenants struct {
 	// Turns lets nodes ask for work in turn, each for a task of the first job whose data it holds if there is one, as the heartbeats of
 	// YARN's nodes do; without Data.
 	Turns bool
+	// Heartbeat lets what is free on a node be known only once in so long, evenly apart from node to node; 0: always.
+	Heartbeat time.Duration
+	// One keeps a node that has got a task whose data lies elsewhere from asking for more until its next heartbeat, with Turns.
+	One bool
+	// Blind lets nodes take tasks without looking at where their data is, with Turns.
+	Blind bool
 
 	closed []bool // by node: what is free there is kept for a task that waits for more
-	shut   int    // how many are
+	rests  []bool // by node: until its next heartbeat
+	shut   int    // how many do either
 	turn   int
+	asked  planner.Time // the heartbeat that this round was asked for; 0: none
+	missed bool         // a task waits, at least for a heartbeat
 	batch  []candidate
 	room   room
 }
@@ -66,12 +75,44 @@ func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.
 		c.Settle() // starts free nothing, and what preemption frees comes as news
 	}
 	if len(a.closed) == 0 {
-		a.closed = make([]bool, len(c.Nodes()))
+		a.closed, a.rests = make([]bool, len(c.Nodes())), make([]bool, len(c.Nodes()))
 	}
 	if a.shut > 0 {
 		clear(a.closed)
+		clear(a.rests)
 		a.shut = 0
 	}
+	if a.Heartbeat == 0 {
+		return a.serve(ctx, c, q)
+	}
+	a.missed = false
+	for i := range a.rests {
+		if n := planner.NodeID(i); a.asked == 0 || a.beat(c, n).Add(-a.Heartbeat) < a.asked {
+			a.rest(n)
+		}
+	}
+	err := a.serve(ctx, c, q)
+	if a.asked = 0; a.missed {
+		a.asked = unit.Never
+		for n := range a.rests {
+			a.asked = min(a.asked, a.beat(c, planner.NodeID(n)))
+		}
+		c.WakeAt(a.asked)
+	}
+	return err
+}
+
+// beat returns when the next heartbeat of node n comes, after now.
+func (a *Tenants) beat(c *planner.Cycle, n planner.NodeID) planner.Time {
+	phase := a.Heartbeat * time.Duration(n) / time.Duration(len(a.rests))
+	since := (c.Now().Sub(0) - phase) % a.Heartbeat
+	if since < 0 {
+		since += a.Heartbeat
+	}
+	return c.Now().Add(a.Heartbeat - since)
+}
+
+func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error {
 	most := 1
 	if a.Data != nil {
 		most = a.Data.Batch(c)
@@ -149,7 +190,12 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 
 func (a *Tenants) misfit(c *planner.Cycle, t planner.TaskID) {
 	need := c.Task(t).Need
+	a.missed = true
 	if n := c.Draft.Fastest(need); n != planner.None {
+		if a.Heartbeat > 0 {
+			c.Explain(t, planner.Reason{Code: planner.PlannedLater, Node: n, At: a.beat(c, n)})
+			return
+		}
 		c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
 		return
 	}
@@ -159,7 +205,7 @@ func (a *Tenants) misfit(c *planner.Cycle, t planner.TaskID) {
 // fastest returns the fastest open node with room for need, the lowest id among equals; None if there is none.
 func (a *Tenants) fastest(c *planner.Cycle, need unit.Vector) planner.NodeID {
 	n := c.Draft.Fastest(need)
-	if n == planner.None || a.shut == 0 || !a.closed[n] {
+	if n == planner.None || a.shut == 0 || !a.closed[n] && !a.rests[n] {
 		return n
 	}
 	best := planner.NodeID(planner.None)
@@ -173,7 +219,24 @@ func (a *Tenants) fastest(c *planner.Cycle, need unit.Vector) planner.NodeID {
 
 // open reports whether need is free on n, and not kept for others.
 func (a *Tenants) open(c *planner.Cycle, n planner.NodeID, need unit.Vector) bool {
-	return !a.closed[n] && need.Fits(c.Draft.Free(n))
+	return !a.closed[n] && !a.rests[n] && need.Fits(c.Draft.Free(n))
+}
+
+// release returns when n is believed to have room for need, and to tell of it.
+func (a *Tenants) release(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
+	at := a.room.at(c, n, need)
+	if a.rests[n] {
+		at = max(at, a.beat(c, n))
+	}
+	return at
+}
+
+// rest keeps n from being asked until its next heartbeat.
+func (a *Tenants) rest(n planner.NodeID) {
+	if !a.rests[n] {
+		a.rests[n] = true
+		a.shut++
+	}
 }
 
 // close keeps what is free on n for a task that waits there for more.
@@ -218,8 +281,14 @@ func (a *Tenants) inTurn(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 			continue
 		}
 		a.turn = int(n) + 1
-		s := q.Sibling(c, t, func(s planner.TaskID) bool { return holdsAll(c, c.Task(s), n) })
+		s := t
+		if !a.Blind {
+			s = q.Sibling(c, t, func(s planner.TaskID) bool { return holdsAll(c, c.Task(s), n) })
+		}
 		ok, err := begin(c, s, n)
+		if a.One && !holdsAll(c, c.Task(s), n) {
+			a.rest(n)
+		}
 		switch {
 		case err != nil:
 			return err
@@ -249,6 +318,11 @@ func holdsAll(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
 func (a *Tenants) resume(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 	n := c.Attempt(c.Current(t)).Node
 	q.Take(c, t)
+	if a.rests[n] {
+		a.missed = true
+		q.Return(c, t)
+		return nil
+	}
 	if site, ok := c.Site(t, n); ok && !a.closed[n] {
 		err := c.Draft.Reserve(segment(t, site, c.Now()))
 		if err == nil {

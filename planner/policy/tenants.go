@@ -51,16 +51,17 @@ const tenantsSource = "Ru, Yang, Grundy, Keung and Li, 3DSF"
 
 // Parameters that several policies of this family share.
 var (
-	levelParam  = Param{"level", []string{"1", "1..3"}, "Lev: which of a tenant's shares counts, from the largest down"}
-	misfitParam = Param{"misfit", []string{"skip", "stop"}, "what happens when the task of the tenant with the least share does not fit: others are served, or nobody is"}
-	orderParam  = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
-	lateParam   = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more: they take turns with regular jobs, or keep their place"}
-	roomParam   = Param{"room", []string{"suspend", "freeze", "leave", "never"}, "how regular tasks make room for deadline jobs: frozen where they are, their memory with them (freeze); leaving the node with a checkpoint, or by a restart where that is allowed (leave); frozen where that is enough, else leaving (suspend); or not at all (never)"}
-	recentParam = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs that the rates of the M/M/n model are learned from"}
-	largeParam  = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
-	hopsParam   = Param{"hops", []string{"0", "0..2"}, "how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
-	batchParam  = Param{"batch", []string{"0", "0..100000"}, "tasks that are matched to nodes at once; 0: four for each node"}
-	matchParam  = Param{"match", []string{"nodes", "bytes"}, "weights of the matching: how idle the node is, or that times the part of the input that it holds"}
+	levelParam     = Param{"level", []string{"1", "1..3"}, "Lev: which of a tenant's shares counts, from the largest down"}
+	misfitParam    = Param{"misfit", []string{"skip", "stop"}, "what happens when the task of the tenant with the least share does not fit: others are served, or nobody is"}
+	orderParam     = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
+	lateParam      = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more: they take turns with regular jobs, or keep their place"}
+	roomParam      = Param{"room", []string{"suspend", "freeze", "leave", "never"}, "how regular tasks make room for deadline jobs: frozen where they are, their memory with them (freeze); leaving the node with a checkpoint, or by a restart where that is allowed (leave); frozen where that is enough, else leaving (suspend); or not at all (never)"}
+	recentParam    = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs that the rates of the M/M/n model are learned from"}
+	largeParam     = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
+	hopsParam      = Param{"hops", []string{"0", "0..2"}, "how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
+	batchParam     = Param{"batch", []string{"0", "0..100000"}, "tasks that are matched to nodes at once; 0: four for each node"}
+	heartbeatParam = Param{"heartbeat", []string{"0", "0.0..60"}, "seconds from one time that a node tells what is free there, and is given tasks, to its next; 0: at once"}
+	matchParam     = Param{"match", []string{"nodes", "bytes"}, "weights of the matching: how idle the node is, or that times the part of the input that it holds"}
 )
 
 // tenants has the policies for jobs of several tenants.
@@ -69,12 +70,12 @@ func tenants() []Row {
 		{
 			Name: "3dsf", Title: "deadlines, data locality and fair shares for many tenants", Source: tenantsSource + ", Algorithm 6",
 			About:  "The adaptive suite: tasks of deadline jobs first, by PDSonQueue, with preemption; the rest by the tenant's dominant share (DRF on CPU, memory and disk I/O); tasks with large inputs where their data is, by DLAforBT. What was chosen for a job, and why, is noted.",
-			Params: []Param{levelParam, misfitParam, orderParam, lateParam, roomParam, recentParam, largeParam, hopsParam, batchParam, matchParam},
+			Params: []Param{levelParam, misfitParam, orderParam, lateParam, roomParam, recentParam, largeParam, hopsParam, batchParam, matchParam, heartbeatParam},
 			New: func(p Params) planner.Policy {
 				q := urgentQueue(p)
 				q.Rule, q.OnMisfit = enhanced(p), misfit(p)
 				data := locality(p)
-				return newTenancy(q, &alloc.Tenants{Room: room(p), Data: data}, &suite{large: data, urgent: q, shares: true, rates: rates(p)})
+				return newTenancy(q, &alloc.Tenants{Room: room(p), Data: data, Heartbeat: heartbeat(p)}, &suite{large: data, urgent: q, shares: true, rates: rates(p)})
 			},
 		},
 		{
@@ -109,19 +110,23 @@ func tenants() []Row {
 		},
 		{
 			Name: "capacity", Title: "capacity scheduler", Source: "Hadoop YARN's Capacity Scheduler, the baseline of " + tenantsSource + ", section 9",
-			About: "Queues with capacities: nodes with room ask in turn, and the queue that uses least of its capacity is served, its jobs first come, first served, tasks whose data is on the node before others of the job. The first task of a queue that does not fit holds back those behind it. No preemption.",
+			About: "Queues with capacities: nodes with room ask in turn, and the queue that uses least of its capacity is served, its jobs first come, first served, tasks whose data is on the node before others of the job. The first task of a queue that does not fit holds back those behind it. No preemption. YARN's nodes ask by heartbeats of a second; these ask whenever they have room, unless told otherwise.",
 			Params: []Param{
 				{"queues", []string{"tenant", "class"}, "a queue for each tenant, in the order of their first jobs, or for each class: deadline, regular, low"},
 				{"shares", []string{"equal", "N/N/…"}, "the capacities of the queues relative to each other, such as 50/30/20; queues beyond them have the last one's"},
 				{"by", []string{"memory", "dominant"}, "what use is counted in: memory, as YARN does unless told otherwise, or the dominant resource"},
 				{"elastic", []string{"yes", "no"}, "whether a queue may use what the others leave"},
+				misfitParam,
+				{"data", []string{"looked-at", "ignored"}, "whether a node that asks is given a task of the job whose data it has, if there is one"},
+				heartbeatParam,
+				{"remote", []string{"one", "any"}, "with heartbeats, of tasks whose data a node does not have it is given one a heartbeat, as by YARN, or any number"},
 			},
 			New: func(p Params) planner.Policy {
 				rule := share.Rule{Level: 1, Dims: unit.Of(unit.Memory)}
 				if p["by"] == "dominant" {
 					rule = share.Enhanced(1)
 				}
-				q := &order.Tenants{Rule: &rule, OnMisfit: share.Skip, Capped: p["elastic"] == "no"}
+				q := &order.Tenants{Rule: &rule, OnMisfit: misfit(p), Capped: p["elastic"] == "no"}
 				if p["queues"] == "class" {
 					q.Member = func(w *planner.Workflow) planner.TenantID {
 						return [...]planner.TenantID{planner.Deadline: 0, planner.Regular: 1, planner.Low: 2}[w.Class]
@@ -131,7 +136,8 @@ func tenants() []Row {
 					weights := numbers(text)
 					q.Weight = func(m planner.TenantID) int64 { return weights[min(int(m), len(weights)-1)] }
 				}
-				return newTenancy(q, &alloc.Tenants{Turns: true}, nil)
+				beat := heartbeat(p)
+				return newTenancy(q, &alloc.Tenants{Turns: true, Heartbeat: beat, One: beat > 0 && p["remote"] == "one", Blind: p["data"] == "ignored"}, nil)
 			},
 		},
 	}
@@ -162,6 +168,10 @@ func room(p Params) alloc.Room {
 }
 
 func rates(p Params) *queueing.Rates { return queueing.NewRates(int(p.Number("recent"))) }
+
+func heartbeat(p Params) time.Duration {
+	return time.Duration(p.Number("heartbeat") * float64(time.Second))
+}
 
 func locality(p Params) *alloc.Locality {
 	return &alloc.Locality{Large: unit.Bytes(p.Number("large") * 1e6), Hops: int(p.Number("hops")), Most: int(p.Number("batch")), ByBytes: p["match"] == "bytes"}

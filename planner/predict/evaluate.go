@@ -61,9 +61,10 @@ func (f *Fits) Evaluate(test []Sample) []Score {
 func (f *Fits) one(t *tally, s *Sample, work float64, method Method, m *Model) {
 	k, known := f.kinds[s.Kind]
 	predicted := s.declaredWork()
-	var runtime, memory *Regression
+	left, toEnd := predicted, (*Regression)(nil)
+	var memory *Regression
 	if known && m != nil {
-		if runtime = m.Kinds[s.Kind].Runtime; runtime != nil {
+		if runtime := m.Kinds[s.Kind].Runtime; runtime != nil {
 			predicted = runtime.Predict(&s.Features)
 			low, high := runtime.Interval(&s.Features, Coverage)
 			in := 0.0
@@ -72,21 +73,22 @@ func (f *Fits) one(t *tally, s *Sample, work float64, method Method, m *Model) {
 			}
 			t.covered.add(in)
 		}
+		if toEnd = m.Kinds[s.Kind].left(); toEnd != nil {
+			left = toEnd.Predict(&s.Features)
+		}
 		memory = m.Kinds[s.Kind].Memory
 	}
 	if method == MeanOf && known {
-		predicted = k.mean
+		predicted, left = k.mean, k.mean
 	}
 	if predicted <= 0 {
 		return // nothing is declared
 	}
 	t.runtime.add(math.Abs(predicted-work) / work)
 	half := work / 2
-	left := max(predicted-half, half/8)
-	if runtime != nil {
-		left = runtime.remaining(predicted, half)
+	if left > 0 {
+		t.remaining.add(math.Abs(toEnd.remaining(left, half)-half) / half)
 	}
-	t.remaining.add(math.Abs(left-half) / half)
 	if memory != nil && s.Peak > 0 {
 		f := s.Features.forMemory()
 		t.memory.add(math.Abs(memory.Predict(&f)-float64(s.Peak)) / float64(s.Peak))

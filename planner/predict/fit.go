@@ -55,8 +55,6 @@ type Regression struct {
 	Least, Most float64
 	// Ratios are measured over predicted of samples that the prediction had not seen (cross-validation), ascending.
 	Ratios []float64
-
-	above []float64 // sums of ratios from each on
 }
 
 // Predict returns the point prediction.
@@ -111,8 +109,10 @@ func fit(method Method, x [][]float64, y []float64, seed uint64) *Regression {
 	return r
 }
 
-func median(y []float64) float64 {
-	s := slices.Sorted(slices.Values(y))
+func median(y []float64) float64 { return middle(slices.Sorted(slices.Values(y))) }
+
+// middle is the median of what is sorted.
+func middle(s []float64) float64 {
 	if n := len(s); n%2 == 0 {
 		return (s[n/2-1] + s[n/2]) / 2
 	}
@@ -123,7 +123,8 @@ func median(y []float64) float64 {
 type fits struct {
 	samples int
 	by      map[Method]*Regression
-	errors  map[Method]float64 // cross-validated mean absolute percentage errors
+	unseen  map[Method][]float64 // what each predicts of every sample that it was not trained on; of declared ones what is declared
+	errors  map[Method]float64   // cross-validated mean absolute percentage errors
 	best    Method
 }
 
@@ -131,18 +132,14 @@ type fits struct {
 // sample; nil if nothing is.
 func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
 	n := len(y)
-	f := &fits{samples: n, by: map[Method]*Regression{}, errors: map[Method]float64{}, best: ByHistory}
+	f := &fits{samples: n, by: map[Method]*Regression{}, unseen: map[Method][]float64{}, errors: map[Method]float64{}}
 	x := make([][]float64, n)
 	for i := range features {
 		v := features[i].vector()
 		x[i] = v[:]
 	}
 	if declared != nil && n >= 2 {
-		sum := 0.0
-		for i := range y {
-			sum += math.Abs(declared[i]-y[i]) / y[i]
-		}
-		f.errors[ByDeclared] = 100 * sum / float64(n)
+		f.unseen[ByDeclared] = declared
 	}
 	for _, method := range []Method{ByHistory, ByRidge, ByPerceptron} {
 		if method == ByRidge && n < minRidge || method == ByPerceptron && n < minPerceptron {
@@ -150,23 +147,50 @@ func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
 		}
 		r := fit(method, x, y, seed)
 		if n >= 2 {
-			f.errors[method] = r.validate(method, features, x, y, seed)
+			f.unseen[method] = r.validate(method, features, x, y, seed)
 		}
 		f.by[method] = r
 	}
-	first := true
-	for _, method := range Methods() { // the simpler of equals
-		if e, ok := f.errors[method]; ok && (first || e < f.errors[f.best]) {
-			f.best, first = method, false
+	for method, p := range f.unseen {
+		sum := 0.0
+		for i := range y {
+			sum += math.Abs(p[i]-y[i]) / y[i]
 		}
+		f.errors[method] = 100 * sum / float64(n)
 	}
+	f.best = least(f.errors)
 	return f
 }
 
-// validate predicts each sample by a regression that was trained without it and its fold, keeps measured over predicted, and returns the
-// mean absolute percentage error.
-func (r *Regression) validate(method Method, features []Features, x [][]float64, y []float64, seed uint64) float64 {
-	n, sum := len(y), 0.0
+// remaining returns the errors of what was left at half of every sample, cross-validated, too.
+func (f *fits) remaining(y []float64) map[Method]float64 {
+	errors := map[Method]float64{}
+	for method, p := range f.unseen {
+		sum := 0.0
+		for i := range y {
+			half := y[i] / 2
+			sum += math.Abs(f.by[method].remaining(p[i], half)-half) / half
+		}
+		errors[method] = 100 * sum / float64(len(y))
+	}
+	return errors
+}
+
+// least returns the method with the smallest error, the simpler of equals; history if nothing is known.
+func least(errors map[Method]float64) Method {
+	best, found := ByHistory, false
+	for _, method := range Methods() {
+		if e, ok := errors[method]; ok && (!found || e < errors[best]) {
+			best, found = method, true
+		}
+	}
+	return best
+}
+
+// validate predicts each sample by a regression that was trained without it and its fold, and keeps measured over predicted.
+func (r *Regression) validate(method Method, features []Features, x [][]float64, y []float64, seed uint64) []float64 {
+	n := len(y)
+	unseen := make([]float64, n)
 	for fold := range min(folds, n) {
 		var tx [][]float64
 		var ty []float64
@@ -177,9 +201,8 @@ func (r *Regression) validate(method Method, features []Features, x [][]float64,
 		}
 		part := fit(method, tx, ty, seed)
 		for i := fold; i < n; i += folds {
-			p := part.Predict(&features[i])
-			sum += math.Abs(p-y[i]) / y[i]
-			r.Ratios = append(r.Ratios, y[i]/p)
+			unseen[i] = part.Predict(&features[i])
+			r.Ratios = append(r.Ratios, y[i]/unseen[i])
 		}
 	}
 	slices.Sort(r.Ratios)
@@ -190,7 +213,7 @@ func (r *Regression) validate(method Method, features []Features, x [][]float64,
 		}
 		r.Ratios = thin
 	}
-	return 100 * sum / float64(n)
+	return unseen
 }
 
 // Fits are models of all methods trained on the same samples.
@@ -200,10 +223,11 @@ type Fits struct {
 }
 
 type kindFits struct {
-	samples int
-	mean    float64 // of the runtime, as work: the plain mean to compare with
-	runtime *fits
-	memory  *fits // nil: peaks are not known
+	samples   int
+	mean      float64 // of the runtime, as work: the plain mean to compare with
+	runtime   *fits
+	remaining map[Method]float64 // errors of what was left at half
+	memory    *fits              // nil: peaks are not known
 }
 
 // Fit trains on samples, which are in the order of time. What it gives is a function of them and the seed.
@@ -230,6 +254,7 @@ func Fit(samples []Sample, seed uint64) *Fits {
 			declared = nil
 		}
 		k := kindFits{samples: len(of), mean: stat.Mean(work, nil), runtime: fitAll(features, work, declared, seed)}
+		k.remaining = k.runtime.remaining(work)
 		if len(peaks) > 0 {
 			k.memory = fitAll(withPeak, peaks, nil, seed)
 		}
@@ -243,8 +268,14 @@ func Fit(samples []Sample, seed uint64) *Fits {
 func (f *Fits) Model(method Method) *Model {
 	m := &Model{Method: method, Seed: f.seed, Features: FeatureNames(), Kinds: map[string]*KindModel{}}
 	for name, k := range f.kinds {
-		km := &KindModel{Samples: k.samples, Picked: choose(k.runtime, method), Errors: maps.Clone(k.runtime.errors)}
+		km := &KindModel{Samples: k.samples, Picked: choose(k.runtime, method), Errors: maps.Clone(k.runtime.errors), RemainingErrors: maps.Clone(k.remaining)}
 		km.Runtime = k.runtime.by[km.Picked]
+		if km.RemainingPicked = km.Picked; method == Auto {
+			km.RemainingPicked = least(k.remaining)
+		}
+		if km.RemainingPicked != km.Picked {
+			km.Remaining = k.runtime.by[km.RemainingPicked]
+		}
 		if k.memory != nil {
 			km.MemorySamples, km.MemoryErrors, km.MemoryPicked = k.memory.samples, maps.Clone(k.memory.errors), choose(k.memory, method)
 			if km.MemoryPicked == ByDeclared {
@@ -277,14 +308,26 @@ type Model struct {
 
 // KindModel is what a model knows of one kind.
 type KindModel struct {
-	Samples       int
-	Picked        Method             // the method that predicts runtimes
-	Errors        map[Method]float64 // mean absolute percentage errors of runtimes by method, cross-validated
-	Runtime       *Regression        // of the work, in seconds at speed 1; nil: what is declared is believed
-	MemorySamples int                `json:",omitempty"`
-	MemoryPicked  Method             `json:",omitempty"`
-	MemoryErrors  map[Method]float64 `json:",omitempty"`
-	Memory        *Regression        `json:",omitempty"` // of the peak, in bytes; nil: not known
+	Samples int
+	Picked  Method             // the method that predicts runtimes
+	Errors  map[Method]float64 // mean absolute percentage errors of runtimes by method, cross-validated
+	Runtime *Regression        // of the work, in seconds at speed 1; nil: what is declared is believed
+	// RemainingPicked is the method that tells what is left of running tasks, RemainingErrors of what was left at half of each run.
+	RemainingPicked Method
+	RemainingErrors map[Method]float64
+	Remaining       *Regression        `json:",omitempty"` // nil: Runtime, or what is declared if RemainingPicked says so
+	MemorySamples   int                `json:",omitempty"`
+	MemoryPicked    Method             `json:",omitempty"`
+	MemoryErrors    map[Method]float64 `json:",omitempty"`
+	Memory          *Regression        `json:",omitempty"` // of the peak, in bytes; nil: not known
+}
+
+// left returns the regression that tells what is left; nil: what is declared is believed.
+func (k *KindModel) left() *Regression {
+	if k.RemainingPicked == ByDeclared || k.Remaining != nil {
+		return k.Remaining
+	}
+	return k.Runtime
 }
 
 // KindNames returns the kinds that the model knows, in order.

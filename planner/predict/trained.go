@@ -9,21 +9,17 @@ import (
 	"gantry/planner/unit"
 )
 
-// remaining is the mean of what is left of runs predicted to last so long after they have lasted ran: over the residuals that say that a run
-// lasts longer than that; if there is none, an eighth of what it has lasted (see Overrun).
+// remaining is the median of what is left of runs predicted to last so long after they have lasted ran: over the residuals that say that a
+// run lasts longer than that; if there is none, or r is nil, see Overrun.
 func (r *Regression) remaining(predicted, ran float64) float64 {
-	n := len(r.Ratios)
-	if r.above == nil {
-		r.above = make([]float64, n+1)
-		for i := n - 1; i >= 0; i-- {
-			r.above[i] = r.above[i+1] + r.Ratios[i]
+	left := predicted - ran
+	if r != nil {
+		i, _ := slices.BinarySearch(r.Ratios, math.Nextafter(ran/predicted, math.Inf(1)))
+		if i < len(r.Ratios) {
+			left = predicted*middle(r.Ratios[i:]) - ran
 		}
 	}
-	i, _ := slices.BinarySearch(r.Ratios, math.Nextafter(ran/predicted, math.Inf(1)))
-	if i == n {
-		return max(predicted-ran, ran/8)
-	}
-	return max(predicted*r.above[i]/float64(n-i)-ran, ran/8)
+	return max(left, ran/8)
 }
 
 // PeakMemory returns what a task of that kind is predicted to need of memory: the upper end of the interval of 90 %. It is false if the model
@@ -64,6 +60,7 @@ type traits struct {
 
 // question is what an answer can be used again for.
 type question struct {
+	of     *Regression
 	traits int32
 	load   int32
 	speed  float64
@@ -116,25 +113,25 @@ func (t *Trained) Observe(v planner.View, e planner.Event) {
 	}
 }
 
-// regression returns what predicts a task; nil if it is believed as declared.
-func (t *Trained) regression(task *planner.Task) (*KindModel, *traits) {
+// known returns what is known of a task; nil if it is believed as declared.
+func (t *Trained) known(task *planner.Task) (*KindModel, *traits) {
 	if int(task.ID) >= len(t.tasks)*pageSize || int(task.Kind) >= len(t.kinds) || t.kinds[task.Kind] == nil {
 		return nil, nil
 	}
 	x := &t.tasks[task.ID/pageSize][task.ID%pageSize]
-	if x.id == 0 || t.kinds[task.Kind].Runtime == nil || !t.Declared.BySpeed(task) {
+	if x.id == 0 || !t.Declared.BySpeed(task) {
 		return nil, nil
 	}
 	return t.kinds[task.Kind], x
 }
 
-func (t *Trained) ask(k *KindModel, x *traits, speed float64, load int) answer {
-	q := question{x.id, int32(load), speed}
+func (t *Trained) ask(r *Regression, x *traits, speed float64, load int) answer {
+	q := question{r, x.id, int32(load), speed}
 	a, ok := t.cache[q]
 	if !ok {
 		f := Features{Input: x.input, CPU: x.cpu, Memory: unit.Bytes(x.memory), Speed: speed, Load: load}
-		seconds := k.Runtime.Predict(&f) / normal(speed)
-		a = answer{saturated(seconds), saturated(seconds * k.Runtime.deviation())}
+		seconds := r.Predict(&f) / normal(speed)
+		a = answer{saturated(seconds), saturated(seconds * r.deviation())}
 		if t.cache == nil || len(t.cache) >= maxAnswers {
 			t.cache = map[question]answer{}
 		}
@@ -153,32 +150,32 @@ func saturated(seconds float64) time.Duration {
 
 // Run implements planner.Estimator.
 func (t *Trained) Run(task *planner.Task, n *planner.Node) planner.Estimate {
-	k, x := t.regression(task)
-	if k == nil {
+	k, x := t.known(task)
+	if k == nil || k.Runtime == nil {
 		return t.Declared.Run(task, n)
 	}
-	a := t.ask(k, x, n.Speed, t.load)
+	a := t.ask(k.Runtime, x, n.Speed, t.load)
 	return planner.Estimate{Run: a.run + t.Declared.Startup, Spread: a.spread, Samples: int32(k.Samples), Source: planner.SourceTrained}
 }
 
-// Remaining implements planner.Estimator: what is left in the mean of the runs that last longer than this one has, by the residuals of the
-// model.
+// Remaining implements planner.Estimator: the median of what is left of the runs that last longer than this one has, by the residuals of
+// the model.
 func (t *Trained) Remaining(task *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
-	k, x := t.regression(task)
-	if k == nil {
+	k, x := t.known(task)
+	if k == nil || k.left() == nil {
 		return t.Declared.Remaining(task, n, ran)
 	}
-	run := t.ask(k, x, n.Speed, t.load).run
-	return max(saturated(k.Runtime.remaining(run.Seconds(), ran.Seconds())), time.Millisecond)
+	run := t.ask(k.left(), x, n.Speed, t.load).run
+	return max(saturated(k.left().remaining(run.Seconds(), ran.Seconds())), time.Millisecond)
 }
 
 // Unscaled implements planner.Ranker.
 func (t *Trained) Unscaled(task *planner.Task, n *planner.Node) (time.Duration, float64) {
-	k, x := t.regression(task)
-	if k == nil {
+	k, x := t.known(task)
+	if k == nil || k.Runtime == nil {
 		return t.Declared.Unscaled(task, n)
 	}
-	return t.ask(k, x, n.Speed, 0).run + t.Declared.Startup, 1
+	return t.ask(k.Runtime, x, n.Speed, 0).run + t.Declared.Startup, 1
 }
 
 // BySpeed implements planner.Ranker.

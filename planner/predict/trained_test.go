@@ -148,6 +148,26 @@ func TestEachKindGetsTheMethodThatPredictsItBest(t *testing.T) {
 	}
 }
 
+// Where runtimes scatter by factors, what tells runtimes best need not tell best what is left of a run: auto picks for each, also what is declared.
+func TestWhatIsLeftHasAMethodOfItsOwn(t *testing.T) {
+	work := func(gb float64) float64 { return 4 + 20*gb }
+	samples, test := measured("noisy", 300, 1, 5, work), measured("noisy", 1000, 1, 6, work)
+	fits := predict.Fit(samples, 1)
+	scores := fits.Evaluate(test)
+	auto := score(t, scores, predict.Auto)
+	for _, by := range []predict.Method{predict.ByDeclared, predict.MeanOf, predict.ByHistory, predict.ByRidge, predict.ByPerceptron} {
+		if s := score(t, scores, by); *auto.Remaining > 1.05**s.Remaining || *auto.Runtime > 1.05**s.Runtime {
+			t.Errorf("%s: errors of runtime %.1f %%, of what was left %.1f %%; auto %.1f %%, %.1f %%", by, *s.Runtime, *s.Remaining, *auto.Runtime, *auto.Remaining)
+		}
+	}
+	k := fits.Model(predict.Auto).Kinds["noisy"]
+	for method, e := range k.RemainingErrors {
+		if len(k.RemainingErrors) != 4 || e < k.RemainingErrors[k.RemainingPicked] {
+			t.Errorf("picked %s for what is left, but %s has %v", k.RemainingPicked, method, k.RemainingErrors)
+		}
+	}
+}
+
 // On exchangeable data nine of ten measurements lie in the interval: within 3 points for 2000 draws by this seed, whatever the method.
 func TestIntervalsCoverWhatTheySay(t *testing.T) {
 	line := func(gb float64) float64 { return 1 + 20*gb }

@@ -11,6 +11,7 @@ import (
 // jobs of two map tasks and a reduce task the loads it reports come to the utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the
 // completion times that it reports for 3DSF. Large ones are as they were, so that times are in seconds and splits in megabytes.
 type application struct {
+	name          string // in front of the types of its tasks, as a map task of one says nothing of those of another
 	maps, reduces work
 	split         float64 // bytes that a map task reads
 	kept          float64 // what it writes over what it reads
@@ -26,14 +27,14 @@ type work struct {
 }
 
 var (
-	teraSort  = application{work{0.1, 1, 1.9e9, 34e6}, work{0.1, 1, 1.9e9, 34e6}, 2e6, 1, 1}       // I/O and CPU
-	pi        = application{work{0.16, 1.5, 8e8, 5e6}, work{0.16, 1.5, 8e8, 5e6}, 1e3, 1, 1}       // CPU
-	malloc    = application{work{0.12, 0.5, 3.3e9, 10e6}, work{0.12, 0.5, 3.3e9, 10e6}, 1e3, 1, 1} // memory
-	readWrite = application{work{0.12, 0.5, 9e8, 80e6}, work{0.12, 0.5, 9e8, 80e6}, 4e6, 1, 1}     // I/O
-	telecom   = application{work{2.2, 1, 1.9e9, 34e6}, work{2.2, 1, 1.9e9, 34e6}, 32e6, 1, 0.5}    // case 1: all three
-	plates    = application{work{2.3, 2, 1.8e9, 17e6}, work{1.3, 1, 1.8e9, 17e6}, 32e6, 0.05, 1}   // case 2: CPU
-	logSearch = application{work{2, 0.5, 3.7e9, 42e6}, work{2, 0.5, 3.7e9, 42e6}, 64e6, 0.05, 1}   // case 3: memory
-	migration = application{work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1}  // case 4: I/O
+	teraSort  = application{"terasort", work{0.1, 1, 1.9e9, 34e6}, work{0.1, 1, 1.9e9, 34e6}, 2e6, 1, 1}       // I/O and CPU
+	pi        = application{"pi", work{0.16, 1.5, 8e8, 5e6}, work{0.16, 1.5, 8e8, 5e6}, 1e3, 1, 1}             // CPU
+	malloc    = application{"malloc", work{0.12, 0.5, 3.3e9, 10e6}, work{0.12, 0.5, 3.3e9, 10e6}, 1e3, 1, 1}   // memory
+	readWrite = application{"readwrite", work{0.12, 0.5, 9e8, 80e6}, work{0.12, 0.5, 9e8, 80e6}, 4e6, 1, 1}    // I/O
+	telecom   = application{"telecom", work{2.2, 1, 1.9e9, 34e6}, work{2.2, 1, 1.9e9, 34e6}, 32e6, 1, 0.5}     // case 1: all three
+	plates    = application{"plates", work{2.3, 2, 1.8e9, 17e6}, work{1.3, 1, 1.8e9, 17e6}, 32e6, 0.05, 1}     // case 2: CPU
+	logSearch = application{"logsearch", work{2, 0.5, 3.7e9, 42e6}, work{2, 0.5, 3.7e9, 42e6}, 64e6, 0.05, 1}  // case 3: memory
+	migration = application{"migration", work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1} // case 4: I/O
 )
 
 // hadoop makes jobs of an application: every map task reads a split of its own, a reduce task what all of them write. Times vary by a tenth
@@ -50,9 +51,9 @@ func hadoop(a application) func(g *dag, n int, o Options) {
 		}
 		maps := n - 1
 		for range maps {
-			task("map", a.maps, 1)
+			task(a.name+"-map", a.maps, 1)
 		}
-		reduce := task("reduce", a.reduces, 2)
+		reduce := task(a.name+"-reduce", a.reduces, 2)
 		for i := range int32(maps) {
 			g.reads(i, g.n("split-").int(int64(i)).file(int64(a.split)))
 			g.link(i, reduce, g.n("part-").int(int64(i)).file(int64(a.split*a.kept)))

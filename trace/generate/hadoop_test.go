@@ -23,12 +23,12 @@ func TestApplicationsOf3DSFAreIntensiveInWhatThePaperSays(t *testing.T) {
 				t.Fatalf("%s: %d tasks", kind, len(w.Tasks))
 			}
 			reduce := &w.Tasks[5]
-			if reduce.Kind != "reduce" || reduce.Phase != 2 || len(reduce.Parents) != 5 || len(reduce.Inputs) != 5 || len(reduce.Outputs) != 1 {
+			if reduce.Kind != kind+"-reduce" || reduce.Phase != 2 || len(reduce.Parents) != 5 || len(reduce.Inputs) != 5 || len(reduce.Outputs) != 1 {
 				t.Fatalf("%s: the reduce task is %+v", kind, reduce)
 			}
 			for i := range w.Tasks[:5] {
 				m := &w.Tasks[i]
-				if m.Kind != "map" || m.Phase != 1 || len(m.Inputs) != 1 || len(m.Outputs) != 1 || w.Files[m.Inputs[0]].Producer != -1 || w.Files[m.Inputs[0]].Size != want.split {
+				if m.Kind != kind+"-map" || m.Phase != 1 || len(m.Inputs) != 1 || len(m.Outputs) != 1 || w.Files[m.Inputs[0]].Producer != -1 || w.Files[m.Inputs[0]].Size != want.split {
 					t.Fatalf("%s: map task %d is %+v", kind, i, m)
 				}
 				mean += m.Runtime.Seconds()
