@@ -66,6 +66,7 @@ type record struct {
 	classes []planner.Class // by workflow
 	events  []planner.Event
 	tasks   []planner.Task
+	files   []planner.File
 	specs   []*executor.TaskSpec
 	ended   planner.Time
 }
@@ -150,6 +151,7 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 		}
 		for _, a := range admitted {
 			rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
+			rec.files = append(rec.files, a.Arrived.Files...)
 			rec.classes = append(rec.classes, a.Arrived.Workflow.Class)
 			rec.specs = append(rec.specs, a.Tasks...)
 		}
@@ -166,8 +168,8 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 	return rec
 }
 
-// verify checks what must hold whatever the policy: no node over its capacity, no task before its parents, every task ends well at most
-// once, all end, and what freezes and checkpoints kept is not done again: the runs of a task make up its whole work.
+// verify checks what must hold whatever the policy: no node over its capacity, no task before its parents or, where copies overlap other
+// work, before what they wrote is on its node, every task ends well at most once, all end, and what freezes and checkpoints kept is not done again: the runs of a task make up its whole work.
 func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *record) {
 	t.Helper()
 	fatal := func(format string, args ...any) {
@@ -192,8 +194,15 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 		return at.hold.Sub(at.hold.Keep(p.Nodes[at.node].Keeps))
 	}
 	frozen := map[planner.AttemptID]bool{}
+	type copied struct {
+		file planner.FileID
+		node planner.NodeID
+	}
+	lies := map[copied]bool{}
 	for _, ev := range rec.events {
 		switch b := ev.Body.(type) {
+		case planner.FileAppeared:
+			lies[copied{b.File, b.Node}] = true
 		case *planner.PlanCommitted:
 			for _, o := range b.Orders {
 				if o.Kind == planner.OrderResume {
@@ -212,6 +221,13 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 				for _, parent := range rec.tasks[o.Task].Parents {
 					if !done[parent] {
 						fatal("task %d starts at %v, before its parent %d has ended", o.Task, ev.At, parent)
+					}
+				}
+				if p.Overlapped && rec.files != nil {
+					for _, f := range rec.tasks[o.Task].Inputs {
+						if rec.files[f].Producer != planner.None && !lies[copied{f, o.Node}] {
+							fatal("task %d starts on node %d at %v without file %d", o.Task, o.Node, ev.At, f)
+						}
 					}
 				}
 				running[o.Task] = true
@@ -247,6 +263,11 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 				kept[a.task] = 0
 			case b.Kept > 0:
 				kept[a.task] = b.Kept
+			}
+			if b.Outcome == planner.OK {
+				for _, f := range rec.tasks[a.task].Outputs {
+					lies[copied{f, a.node}] = true
+				}
 			}
 			done[a.task] = b.Outcome == planner.OK
 			failed[a.task] = b.Outcome != planner.OK

@@ -77,7 +77,9 @@ type Draft struct {
 	undo    []change
 	seq     uint32
 	looking []NodeID // nodes with a profile
+	forgets int      // index in looking of the one that forgot the past last
 	room    freeIndex
+	changes uint64
 	taken   []unit.Vector // by node: scratch of orders
 	spare   []planItem    // memory of the last round's starts
 }
@@ -114,9 +116,13 @@ func (d *Draft) begin(now Time) {
 	for _, n := range d.looking {
 		d.refresh(n)
 	}
+	if len(d.looking) > 0 { // one that nobody asks for is not to grow for ever
+		d.forgets = (d.forgets + 1) % len(d.looking)
+		d.ahead[d.looking[d.forgets]].Prune(now)
+	}
 }
 
-// refresh moves the ends of segments that run longer than believed, and forgets the past.
+// refresh moves the ends of segments that run longer than believed.
 func (d *Draft) refresh(n NodeID) {
 	for _, a := range d.s.active[n] {
 		t := entry(&d.s.attempts, a).Task
@@ -124,9 +130,9 @@ func (d *Draft) refresh(n NodeID) {
 			end := d.ActiveEnd(t)
 			d.ahead[n].Add(seg.End, end, seg.Hold)
 			seg.End = end
+			d.changes++
 		}
 	}
-	d.ahead[n].Prune(d.now)
 }
 
 // Of returns the segment of t, and whether it has one.
@@ -216,6 +222,7 @@ func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(
 // profile returns the usage of node n over time, made when it is first asked for and kept up to date from then on.
 func (d *Draft) profile(n NodeID) *timeline.Profile {
 	if p := d.ahead[n]; p != nil {
+		p.Prune(d.now)
 		return p
 	}
 	p := timeline.New(d.s.capacity[n])
@@ -225,6 +232,7 @@ func (d *Draft) profile(n NodeID) *timeline.Profile {
 		p.Add(seg.Start, seg.End, seg.Hold)
 	}
 	d.refresh(n)
+	p.Prune(d.now)
 	return p
 }
 
@@ -490,10 +498,26 @@ func (d *Draft) put(t TaskID, seg Segment) {
 	if n := int(t) + 1 - d.segs.len(); n > 0 {
 		d.segs.grow(n)
 	}
-	d.account(*entry(&d.segs, t), -1)
+	old := entry(&d.segs, t)
+	if !sameUse(old, &seg, max(d.now, d.s.now)) {
+		d.changes++
+	}
+	d.account(*old, -1)
 	*entry(&d.segs, t) = seg
 	d.account(seg, +1)
 }
+
+// sameUse reports whether two stays use the same from an instant on.
+func sameUse(a, b *Segment, from Time) bool {
+	usesA, usesB := a.Kind != NoStay && a.End > from, b.Kind != NoStay && b.End > from
+	if !usesA || !usesB {
+		return usesA == usesB
+	}
+	return a.Node == b.Node && a.End == b.End && a.Hold == b.Hold && max(a.Start, from) == max(b.Start, from)
+}
+
+// Changes counts how often what is used from then on became another: what Usage tells stays true as long as it is the same.
+func (d *Draft) Changes() uint64 { return d.changes }
 
 // account adds a segment to the sums, or takes it out.
 func (d *Draft) account(seg Segment, sign int) {

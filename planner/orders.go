@@ -124,6 +124,7 @@ func (d *Draft) observe(e Event) {
 		d.releaseEnded()
 		d.undo = d.undo[:0]
 	case NodeChanged:
+		d.changes++
 		d.room.touch(b.Node)
 		if p := d.ahead[b.Node]; p != nil {
 			d.ahead[b.Node] = nil // made anew with the new capacity when it is next asked for

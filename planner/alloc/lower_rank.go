@@ -1,7 +1,6 @@
 package alloc
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -22,37 +21,89 @@ type Preemption struct {
 	Limit int     // how often a task may be preempted
 	Floor float64 // share of its stay that a preempted task must have before it
 
-	running []int32 // by workflow: attempts that run
-	victims []planner.AttemptID
+	running  [][]planner.AttemptID // by workflow, in the order in which they started
+	victims  []planner.AttemptID
+	clock    int64   // counts places found
+	began    []int64 // by task: clock at its last start
+	allotted []int64 // by task: clock when the place was found in which it was allocated last
 }
 
-// Observe counts what runs.
+// Observe keeps what runs.
 func (p *Preemption) Observe(v planner.View, e planner.Event) {
 	switch b := e.Body.(type) {
 	case planner.AttemptStarted:
-		p.count(v, b.Attempt, +1)
+		p.begins(v, b.Attempt)
 	case planner.AttemptSuspended:
-		p.count(v, b.Attempt, -1)
+		p.ends(v, b.Attempt)
 	case planner.AttemptResumed:
-		p.count(v, b.Attempt, +1)
+		p.begins(v, b.Attempt)
 	case *planner.AttemptExited:
-		if att := v.Attempt(b.Attempt); att.Started != unit.Never && att.Suspended == unit.Never {
-			p.count(v, b.Attempt, -1)
-		}
+		p.ends(v, b.Attempt)
 	}
 }
 
-func (p *Preemption) count(v planner.View, a planner.AttemptID, by int32) {
+func (p *Preemption) begins(v planner.View, a planner.AttemptID) {
 	if n := v.Workflows() - len(p.running); n > 0 {
-		p.running = append(p.running, make([]int32, n)...)
+		p.running = append(p.running, make([][]planner.AttemptID, n)...)
 	}
-	p.running[v.Task(v.Attempt(a).Task).Workflow] += by
+	p.grow(v)
+	t := v.Attempt(a).Task
+	list := &p.running[v.Task(t).Workflow]
+	i, _ := slices.BinarySearch(*list, a)
+	*list = slices.Insert(*list, i, a)
+	p.began[t] = p.clock
+}
+
+func (p *Preemption) ends(v planner.View, a planner.AttemptID) {
+	w := v.Task(v.Attempt(a).Task).Workflow
+	if int(w) >= len(p.running) {
+		return
+	}
+	if i, ok := slices.BinarySearch(p.running[w], a); ok {
+		p.running[w] = slices.Delete(p.running[w], i, i+1)
+	}
+}
+
+func (p *Preemption) grow(v planner.View) {
+	if n := v.Tasks() - len(p.began); n > 0 {
+		p.began = append(p.began, make([]int64, n)...)
+		p.allotted = append(p.allotted, make([]int64, n)...)
+	}
 }
 
 // concerns reports whether tasks of the workflow of t run.
 func (p *Preemption) concerns(c *planner.Cycle, t planner.TaskID) bool {
 	w := c.Task(t).Workflow
-	return int(w) < len(p.running) && p.running[w] > 0
+	return int(w) < len(p.running) && len(p.running[w]) > 0
+}
+
+// tick returns the present instant of the order in which places are found.
+func (p *Preemption) tick() int64 {
+	p.clock++
+	return p.clock
+}
+
+// allots notes that t is allocated in a place that was found then; 0 is now.
+func (p *Preemption) allots(c *planner.Cycle, t planner.TaskID, found int64) {
+	p.grow(c.View)
+	if found == 0 {
+		found = p.tick()
+	}
+	p.allotted[t] = found
+}
+
+// regains reports whether a task that has begun since the place of t was found may be one to preempt for it. One whose own place was found after
+// that is not: that of t was the best one without it.
+func (p *Preemption) regains(c *planner.Cycle, t planner.TaskID, found int64) bool {
+	if !p.concerns(c, t) {
+		return false
+	}
+	for _, a := range p.running[c.Task(t).Workflow] {
+		if v := c.Attempt(a).Task; p.began[v] >= found && p.allotted[v] < found && p.Ranks.Unscaled(v) < p.Ranks.Unscaled(t) {
+			return true
+		}
+	}
+	return false
 }
 
 // place preempts a task for t, the one looked at, and returns where that lets t stay; nowhere if none is preempted.
@@ -62,16 +113,14 @@ func (p *Preemption) place(c *planner.Cycle, r *Rigid, t planner.TaskID) place {
 	}
 	w := c.Task(t).Workflow
 	p.victims = p.victims[:0]
-	tasks := p.Ranks.Sorted(c.Workflow(w))
-	for i := len(tasks) - 1; i >= 0 && p.Ranks.Unscaled(tasks[i]) < p.Ranks.Unscaled(t); i-- {
-		if c.Phase(tasks[i]) == planner.Running {
-			p.victims = append(p.victims, c.Current(tasks[i]))
+	for _, a := range p.running[w] {
+		if v := c.Attempt(a).Task; p.Ranks.Unscaled(v) < p.Ranks.Unscaled(t) && c.Phase(v) == planner.Running {
+			p.victims = append(p.victims, a)
 		}
 	}
 	if len(p.victims) == 0 {
 		return nowhere
 	}
-	slices.SortFunc(p.victims, cmp.Compare)
 	least := r.best(false)
 	for _, a := range p.victims {
 		victim := c.Attempt(a).Task

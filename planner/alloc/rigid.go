@@ -63,6 +63,9 @@ type Rigid struct {
 	waiting []estimatedStart
 	fresh   []int64 // by task: the round in which it entered the queue, as one that may preempt
 	urgent  int     // tasks of this round that may preempt and were not looked at yet
+	shown   uint64  // the changes of the draft that the sketch has
+	queue   reservations
+	before  []site // of unmoved
 }
 
 // site is a way to house a task on a node.
@@ -125,6 +128,7 @@ func (r *Rigid) begin(c *planner.Cycle, q waitingQueue) {
 	r.now, r.drawn, r.urgent, r.stale = c.Now(), false, 0, true
 	if r.sketch == nil {
 		r.sketch, r.free = make([]timeline.Steps, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
+		r.shown = math.MaxUint64
 	}
 	if n := c.View.Tasks() - len(r.known.slots); n > 0 {
 		r.known.slots = append(r.known.slots, make([]int32, n)...)
@@ -245,14 +249,21 @@ func (r *Rigid) draw(c *planner.Cycle) {
 	if r.drawn {
 		return
 	}
-	r.drawn = true
+	r.drawn, r.shown = true, c.Draft.Changes()
+	r.count(c)
 	for n := range r.sketch {
-		r.free[n] = c.Draft.Free(planner.NodeID(n))
 		s := &r.sketch[n]
 		s.Reset(c.Capacity(planner.NodeID(n)))
 		for at, used := range c.Draft.Usage(planner.NodeID(n)) {
 			s.Append(at, used)
 		}
+	}
+}
+
+// count finds what is free now.
+func (r *Rigid) count(c *planner.Cycle) {
+	for n := range r.free {
+		r.free[n] = c.Draft.Free(planner.NodeID(n))
 	}
 }
 
@@ -264,17 +275,8 @@ func (r *Rigid) look(c *planner.Cycle, t planner.TaskID) (rooms int) {
 		r.urgent--
 	}
 	had := false
-	r.sites, had = r.known.of(t, len(r.sketch))
-	if !had {
-		for n := range r.sites {
-			s := &r.sites[n]
-			var w planner.Site
-			w, s.fits = c.Site(t, planner.NodeID(n))
-			s.more, s.hold, s.from, s.dur = w.More, w.Need, w.From, w.Dur
-		}
-		if r.OnDemand || !c.Platform().Overlapped || c.Learns() || c.Phase(t) == planner.Suspended {
-			r.known.outdate(t)
-		}
+	if r.sites, had = r.known.of(t, len(r.sketch)); !had {
+		r.survey(c, t, r.sites)
 	}
 	for n := range r.sites {
 		s := &r.sites[n]
@@ -283,6 +285,19 @@ func (r *Rigid) look(c *planner.Cycle, t planner.TaskID) (rooms int) {
 		}
 	}
 	return rooms
+}
+
+// survey finds the sites of t.
+func (r *Rigid) survey(c *planner.Cycle, t planner.TaskID, sites []site) {
+	for n := range sites {
+		s := &sites[n]
+		var w planner.Site
+		w, s.fits = c.Site(t, planner.NodeID(n))
+		s.more, s.hold, s.from, s.dur = w.More, w.Need, w.From, w.Dur
+	}
+	if r.OnDemand || !c.Platform().Overlapped || c.Learns() || c.Phase(t) == planner.Suspended {
+		r.known.outdate(t)
+	}
 }
 
 // ready returns when the inputs of the task looked at are there, from now on.
@@ -365,6 +380,7 @@ func (r *Rigid) startable(p place) bool {
 // believed to be there.
 func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p place, passed int) (bool, error) {
 	s := &r.sites[p.node]
+	before := c.Draft.Changes()
 	err := c.Draft.Reserve(planner.Segment{Task: t, Node: p.node, Hold: s.hold, Start: p.start, End: p.end})
 	if errors.Is(err, planner.ErrMissing) {
 		r.known.outdate(t)
@@ -376,6 +392,9 @@ func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p pl
 	}
 	r.mark(p)
 	r.stale = true
+	if r.shown == before {
+		r.shown = c.Draft.Changes()
+	}
 	if p.start == r.now {
 		r.free[p.node] = r.free[p.node].Sub(s.more)
 	}
@@ -574,6 +593,8 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue
 
 // priorityBased reserves for every task of the queue the place it is estimated to get, and allocates those that can start there now.
 func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+	r.recall(c)
+	defer r.queue.close()
 	for i := 0; !r.idle(c, q); i++ {
 		if i&255 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -582,28 +603,42 @@ func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQu
 		if !ok {
 			break
 		}
-		r.draw(c)
-		r.look(c, t)
-		p := nowhere
-		if r.Preemption != nil {
-			p = r.Preemption.place(c, r, t)
-		}
-		if p.node == planner.None {
-			p = r.estimate()
-			if !r.startable(p) {
-				if p.node != planner.None {
-					r.mark(p)
-					c.Explain(t, planner.Reason{Code: planner.PlannedLater, Node: p.node, At: p.start})
+		e, again := r.again(c, t)
+		switch {
+		case again && !r.starts(&e):
+			r.queue.stay(e)
+			explainLater(c, &e)
+			q.Defer(c, t)
+			continue
+		case again:
+			r.look(c, t)
+			r.sketch[e.node].Add(e.start, e.end, unit.Vector{}.Sub(e.more)) // it is allocated there now
+			r.queue.next++
+		default:
+			r.draw(c)
+			r.look(c, t)
+			if r.Preemption != nil {
+				e.place = r.Preemption.place(c, r, t)
+			}
+			if e.node == planner.None {
+				if e.place = r.estimate(); !r.startable(e.place) {
+					r.reserveLater(c, t, e.place)
+					q.Defer(c, t)
+					continue
 				}
-				q.Defer(c, t)
-				continue
 			}
 		}
-		done, err := r.reserve(c, q, t, p, q.Passed())
+		done, err := r.reserve(c, q, t, e.place, q.Passed())
 		if err != nil {
 			return err
 		}
+		if done && r.Preemption != nil {
+			r.Preemption.allots(c, t, e.found)
+		}
 		if !done {
+			if again {
+				r.forget(c)
+			}
 			q.Defer(c, t)
 		}
 	}

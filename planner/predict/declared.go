@@ -83,12 +83,16 @@ func (d *Declared) believed(t *planner.Task, n *planner.Node) (time.Duration, fl
 	if dec == nil {
 		return 0, 1, planner.SourceDefault
 	}
-	run, mean := dec.run, dec.run
+	run := dec.run
 	if dec.on != nil {
-		run, mean = dec.on[n.ID], meanOf(dec.on)
+		run = dec.on[n.ID]
 	}
 	source, factor := dec.source, 1.0
 	if k := d.Model.Kind; k != NoError && k != Uniform {
+		mean := dec.run
+		if dec.on != nil {
+			mean = meanOf(dec.on)
+		}
 		run, factor = d.Model.estimate(t, run, mean)
 		source = planner.SourceErroneous
 	}

@@ -1,0 +1,137 @@
+package alloc
+
+import (
+	"slices"
+
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// reservation is the place that a task of the queue is estimated to get behind those before it.
+type reservation struct {
+	place
+	task  planner.TaskID
+	more  unit.Vector
+	from  planner.Time // its inputs are there
+	found int64        // when, see Preemption.tick
+}
+
+// reservations are those of the queue, in its order, from round to round. A place that was the best one is so later on, too, as long as all
+// goes as it was believed to: what has been taken since was taken behind it. So it is found anew only where the queue before it is another one,
+// where its inputs come at other times, or where a task has begun that may be preempted for it.
+type reservations struct {
+	list []reservation
+	next int // the first that was not looked at in this round
+	kept int // so many of those before it stay, and stand at the front of list
+}
+
+// stay keeps the next one.
+func (q *reservations) stay(e reservation) {
+	q.list[q.kept] = e
+	q.kept++
+	q.next++
+}
+
+// add puts a new one behind all others.
+func (q *reservations) add(e reservation) {
+	q.list = append(q.list[:q.kept], e)
+	q.kept++
+	q.next = q.kept
+}
+
+// close ends a round.
+func (q *reservations) close() {
+	q.list = slices.Delete(q.list, q.kept, q.next)
+	q.kept, q.next = 0, 0
+}
+
+// recall begins a round with what was reserved, and the sketch that has it, if nothing departed from what was believed.
+func (r *Rigid) recall(c *planner.Cycle) {
+	if r.shown != c.Draft.Changes() {
+		r.queue.list = r.queue.list[:0]
+		return
+	}
+	r.drawn = true
+	r.count(c)
+}
+
+// forget drops the reservations from the next one on.
+func (r *Rigid) forget(c *planner.Cycle) {
+	r.queue.list = r.queue.list[:r.queue.kept]
+	r.queue.next = r.queue.kept
+	r.drawn = false
+	r.draw(c)
+	for i := range r.queue.list {
+		if e := &r.queue.list[i]; e.node != planner.None {
+			r.sketch[e.node].Add(e.start, e.end, e.more)
+		}
+	}
+}
+
+// again returns what was reserved for t, the next task of the queue, if that is still the place it is estimated to get.
+func (r *Rigid) again(c *planner.Cycle, t planner.TaskID) (reservation, bool) {
+	none := reservation{place: nowhere}
+	if r.queue.next == len(r.queue.list) {
+		return none, false
+	}
+	if e := r.queue.list[r.queue.next]; e.task == t && r.stands(c, &e) {
+		return e, true
+	}
+	r.forget(c)
+	return none, false
+}
+
+func (r *Rigid) stands(c *planner.Cycle, e *reservation) bool {
+	if e.start < r.now || r.fresh[e.task] == c.Round() {
+		return false
+	}
+	if p := r.Preemption; p != nil && p.concerns(c, e.task) && (r.Choose == Adaptive || p.regains(c, e.task, e.found)) {
+		return false
+	}
+	return r.unmoved(c, e.task)
+}
+
+// unmoved reports whether the ways to house t are what they were.
+func (r *Rigid) unmoved(c *planner.Cycle, t planner.TaskID) bool {
+	switch {
+	case r.known.slots[t] > 0:
+		return true
+	case r.known.slots[t] == 0:
+		return false
+	}
+	sites, _ := r.known.of(t, len(r.sketch))
+	r.before = append(r.before[:0], sites...)
+	r.survey(c, t, sites)
+	for n := range sites {
+		was, is := &r.before[n], &sites[n]
+		if was.fits != is.fits || was.more != is.more || was.hold != is.hold || was.dur != is.dur || r.ready(was) != r.ready(is) {
+			return false
+		}
+	}
+	return true
+}
+
+// starts reports whether nothing but its inputs keeps the task of e from starting at its place.
+func (r *Rigid) starts(e *reservation) bool {
+	return e.node != planner.None && e.start == max(e.from, r.now) && e.more.Fits(r.free[e.node])
+}
+
+// reserveLater keeps p for t, the task looked at, in this round and those that follow.
+func (r *Rigid) reserveLater(c *planner.Cycle, t planner.TaskID, p place) {
+	e := reservation{place: p, task: t}
+	if r.Preemption != nil {
+		e.found = r.Preemption.tick()
+	}
+	if p.node != planner.None {
+		e.more, e.from = r.sites[p.node].more, r.sites[p.node].from
+		r.mark(p)
+	}
+	explainLater(c, &e)
+	r.queue.add(e)
+}
+
+func explainLater(c *planner.Cycle, e *reservation) {
+	if e.node != planner.None {
+		c.Explain(e.task, planner.Reason{Code: planner.PlannedLater, Node: e.node, At: e.start})
+	}
+}
