@@ -357,6 +357,9 @@ func open(dir int, name string, flags int) (fd int, ok bool) {
 	return int(n), errno == 0
 }
 
+// whole is what the kernel gives at once of the files of control groups; a longer one comes in pieces.
+const whole = 2048
+
 // slurp reads a small file of the kernel into buf, in the way of open.
 func slurp(dir int, name string, buf []byte) ([]byte, bool) {
 	opened, ok := open(dir, name, unix.O_RDONLY)
@@ -374,10 +377,10 @@ func slurp(dir int, name string, buf []byte) ([]byte, bool) {
 		if errno != 0 {
 			return nil, false
 		}
-		if k == 0 {
+		n += int(k)
+		if k == 0 || n <= whole {
 			break
 		}
-		n += int(k)
 	}
 	return buf[:n], true
 }

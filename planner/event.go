@@ -59,7 +59,9 @@ type (
 		Ran      time.Duration // from AttemptStarted to the end, suspensions not counted
 		// Kept is the fraction of the whole task, [0, 1], that the checkpoint taken at the end has: that of earlier attempts included.
 		// 0 if none was taken.
-		Kept    float64
+		Kept float64
+		// Final says that another attempt would end alike, so that there is none.
+		Final   bool
 		Usage   Usage
 		Message string // evidence for a person; "" if all went well
 	}

@@ -308,7 +308,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 	case b.Kept > l.done:
 		s.keep(l, b.Kept, l.doneIn+b.Ran, b.Attempt)
 	}
-	if s.mayRetry(t, b.Outcome) {
+	if !b.Final && s.mayRetry(t, b.Outcome) {
 		s.becomeReady(t)
 		return nil
 	}

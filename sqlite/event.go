@@ -14,12 +14,15 @@ import (
 
 // eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused, never guessed at.
 // Version 2 has checkpoints: attempt exited has kept, and orders have kind 6.
-const eventVersion = 2
+const eventVersion = 3
 
 // bodyVersion is the least version that reads a body right: older gantries go on with logs that have nothing newer in them.
 func bodyVersion(body planner.Body) int64 {
 	switch b := body.(type) {
 	case *planner.AttemptExited:
+		if b.Final {
+			return 3
+		}
 		if b.Kept != 0 {
 			return 2
 		}
@@ -46,6 +49,7 @@ type (
 		ExitCode int               `json:"exit_code"`
 		Ran      time.Duration     `json:"ran_ns"`
 		Kept     float64           `json:"kept"`
+		Final    int64             `json:"final"` // 1: there is no other attempt
 		Usage    wireUsage         `json:"usage"`
 		Message  string            `json:"message"`
 		Bytes    []byte            `json:"message_base64"` // in place of Message, where it is not UTF-8
@@ -210,6 +214,9 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 		if b.Kept != 0 {
 			o = strconv.AppendFloat(o.key("kept"), b.Kept, 'g', -1, 64)
 		}
+		if b.Final {
+			o = o.num("final", 1)
+		}
 		o = o.usage(&b.Usage)
 		if b.Message != "" {
 			key, value := "message", any(b.Message)
@@ -297,7 +304,7 @@ func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
 	case planner.KindAttemptExited:
 		w, err := decode[wireExit](text)
 		u := w.Usage
-		b := &planner.AttemptExited{Attempt: w.Attempt, Outcome: w.Outcome, ExitCode: w.ExitCode, Ran: w.Ran, Kept: w.Kept, Message: w.Message,
+		b := &planner.AttemptExited{Attempt: w.Attempt, Outcome: w.Outcome, ExitCode: w.ExitCode, Ran: w.Ran, Kept: w.Kept, Final: w.Final != 0, Message: w.Message,
 			Usage: planner.Usage{Queued: u.Queued, Staged: u.Staged, Created: u.Created, Started: u.Started, Ended: u.Ended,
 				CPUUser: u.CPUUser, CPUSystem: u.CPUSystem, CPUThrottled: u.CPUThrottled, PeakMemory: u.PeakMemory,
 				ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, ReadOps: u.ReadOps, WriteOps: u.WriteOps,

@@ -82,6 +82,8 @@ func fill(t *rapid.T, v reflect.Value) {
 		v.SetInt(int64(rapid.OneOf(rapid.Just(int32(0)), rapid.Just(int32(planner.None)), rapid.Int32()).Draw(t, "n")))
 	case reflect.Float64:
 		v.SetFloat(rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1)).Draw(t, "f"))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, "b"))
 	case reflect.Uint8:
 		v.SetUint(uint64(rapid.Uint8().Draw(t, "n")))
 	case reflect.String:

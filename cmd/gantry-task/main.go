@@ -21,6 +21,10 @@ import (
 
 func main() {
 	args := os.Args[1:]
+	if len(args) == 1 && args[0] == "protocol" {
+		fmt.Println(emulate.Protocol)
+		return
+	}
 	if len(args) > 0 && args[0] == "exec" { // begins the program of a real task
 		os.Exit(launch.Main(args[1:]))
 	}

@@ -29,6 +29,9 @@ enforced).`,
 				return fail(exitHost, err)
 			}
 			binary, err := docker.FindTaskBinary()
+			if err == nil {
+				err = docker.CheckTaskBinary(c.Context, binary)
+			}
 			if err != nil {
 				return fail(exitHost, err)
 			}

@@ -181,6 +181,9 @@ func (s *session) runtime(ctx context.Context, origin time.Time, offset planner.
 		s.log.Sample(row)
 	}
 	binary, err := docker.FindTaskBinary()
+	if err == nil {
+		err = docker.CheckTaskBinary(ctx, binary)
+	}
 	if err != nil {
 		return nil, fail(exitHost, err)
 	}

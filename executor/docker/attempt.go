@@ -183,7 +183,7 @@ func (a *attempt) create() (id string, err error) {
 		return err
 	})
 	if id == "" && err != nil && errdefs.IsNotFound(err) {
-		return "", fmt.Errorf("%w (gantry pulls no images: docker pull %s, or build it, and resume)", err, a.config.Image)
+		return "", noImage(a.config.Image)
 	}
 	return id, err
 }
@@ -264,7 +264,7 @@ func (a *attempt) notStarted(err error) {
 	if a.why != 0 {
 		x.Outcome = a.why
 	} else {
-		x.Message = explain(err)
+		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage)
 	}
 	a.usage.Ended = r.Now()
 	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
@@ -303,7 +303,7 @@ func (a *attempt) follow() {
 	var c inspection
 	broken := false // the engine went away meanwhile
 	for {
-		code, err := a.wait()
+		code, err := r.wait(r.ctx, a.id)
 		if r.ctx.Err() != nil {
 			return
 		}
@@ -338,17 +338,6 @@ func (a *attempt) follow() {
 		}
 	}
 	a.harvest(c, broken)
-}
-
-// wait returns when the container does not run, with its exit code, or when the engine does not answer.
-func (a *attempt) wait() (int64, error) {
-	answer, failure := a.r.cli.ContainerWait(a.r.ctx, a.id, container.WaitConditionNotRunning)
-	select {
-	case x := <-answer:
-		return x.StatusCode, nil
-	case err := <-failure:
-		return -1, err
-	}
 }
 
 // sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes with its control group

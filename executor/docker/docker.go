@@ -468,7 +468,11 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 		return nil
 	}
 	delete(r.attempts, id)
-	r.throwAway(garbage{a.id, a.parent, publishingNote(a.dir)})
+	g := garbage{container: a.id, group: a.parent}
+	if len(a.l.Spec.Outputs) > 0 {
+		g.note = publishingNote(a.dir)
+	}
+	r.throwAway(g)
 	return nil
 }
 

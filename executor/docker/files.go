@@ -524,12 +524,7 @@ func (r *Runtime) Copy(_ context.Context, c executor.Copy) error {
 }
 
 // publishingNote is the path of the note that the outputs in a work directory were all checked, and moving them had begun.
-func publishingNote(dir string) string {
-	if dir == "" {
-		return ""
-	}
-	return dir + ".publishing"
-}
+func publishingNote(dir string) string { return dir + ".publishing" }
 
 // publish makes the outputs of a task that succeeded files of its node. Nothing is published unless all of it is there; missing names
 // what is not, and is no error. It may be repeated after a crash: a note beside the work directory, which the container cannot reach,

@@ -12,13 +12,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+
+	"gantry/executor/emulate"
 )
 
 const (
@@ -51,11 +55,15 @@ func CheckImage(ctx context.Context, cli Images, ref string) error {
 	case err == nil:
 		return nil
 	case errdefs.IsNotFound(err):
-		return fmt.Errorf("image %s: %w (gantry pulls nothing by itself: fetch it with \"docker pull %s\", or build it; "+
-			"scripts/build-image.sh builds gantry/busybox)", ref, ErrNoImage, ref)
+		return noImage(ref)
 	default:
 		return fmt.Errorf("look for image %s: %w", ref, err)
 	}
+}
+
+func noImage(ref string) error {
+	return fmt.Errorf("image %s: %w (gantry pulls nothing by itself: fetch it with \"docker pull %s\", or build it; "+
+		"scripts/build-image.sh builds gantry/busybox)", ref, ErrNoImage, ref)
 }
 
 // FindTaskBinary returns the path of the task emulator: $GANTRY_TASK, else gantry-task beside the running program, else bin/gantry-task
@@ -86,6 +94,21 @@ func FindTaskBinary() (string, error) {
 	}
 	return "", fmt.Errorf("task emulator gantry-task is neither beside gantry nor in bin/: build it (make build), or set %s to its path",
 		TaskBinaryEnv)
+}
+
+// CheckTaskBinary makes sure that the emulator at path was built for this gantry.
+func CheckTaskBinary(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, path, "protocol").Output()
+	if got := strings.TrimSpace(string(said)); err == nil && got != emulate.Protocol || errors.As(err, new(*exec.ExitError)) {
+		return fmt.Errorf("%w: task emulator %s is of another build than this gantry, and would fail every task: build both (make build), or set %s to the right one",
+			ErrUnusable, path, TaskBinaryEnv)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: task emulator: %w", ErrUnusable, err)
+	}
+	return nil
 }
 
 func isProgram(path string) bool {

@@ -221,3 +221,20 @@ func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
 	r.must(r.Close())
 	r.must(remove())
 }
+
+// An emulator of another build is told before it fails the tasks.
+func TestTaskBinaryOfAnotherBuild(t *testing.T) {
+	own, err := docker.FindTaskBinary()
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := docker.CheckTaskBinary(t.Context(), own); err != nil {
+		t.Errorf("the one beside: %v", err)
+	}
+	if err := docker.CheckTaskBinary(t.Context(), staticProgram(t, "other")); !errors.Is(err, docker.ErrUnusable) || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("another: %v", err)
+	}
+	if err := docker.CheckTaskBinary(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, docker.ErrUnusable) {
+		t.Errorf("none: %v", err)
+	}
+}

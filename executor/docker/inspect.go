@@ -24,33 +24,49 @@ type inspection struct {
 	Config struct{ Labels map[string]string }
 }
 
-// inspect asks the engine about a container. The errors are like those of the Docker client.
+// inspect asks the engine about a container.
 func (r *Runtime) inspect(ctx context.Context, id string) (c inspection, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/v"+r.cli.ClientVersion()+"/containers/"+url.PathEscape(id)+"/json", nil)
-	if err != nil {
-		return c, err
-	}
-	resp, err := r.cli.HTTPClient().Do(req)
-	if err != nil {
-		return c, fmt.Errorf("inspect container %.12s: %w", id, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	switch {
-	case err != nil:
-		return c, fmt.Errorf("inspect container %.12s: %w", id, err)
-	case resp.StatusCode == http.StatusNotFound:
-		return c, fmt.Errorf("inspect container %.12s: %w", id, errdefs.ErrNotFound)
-	case resp.StatusCode != http.StatusOK:
-		return c, fmt.Errorf("inspect container %.12s: status %d: %.200s", id, resp.StatusCode, body)
-	}
-	if err := json.Unmarshal(body, &c); err != nil {
+	if err := r.ask(ctx, http.MethodGet, id, "json", &c); err != nil {
 		return c, fmt.Errorf("inspect container %.12s: %w", id, err)
 	}
 	if c.State == nil {
 		return c, fmt.Errorf("inspect container %.12s: the answer has no state", id)
 	}
 	return c, nil
+}
+
+// wait returns the exit code of a container when it does not run. The Docker client's own hands each answer from goroutine to goroutine.
+func (r *Runtime) wait(ctx context.Context, id string) (int64, error) {
+	var answer container.WaitResponse
+	if err := r.ask(ctx, http.MethodPost, id, "wait", &answer); err != nil {
+		return -1, fmt.Errorf("wait for container %.12s: %w", id, err)
+	}
+	return answer.StatusCode, nil
+}
+
+// ask makes a request about a container. The errors are like those of the Docker client.
+func (r *Runtime) ask(ctx context.Context, method, id, what string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://docker/v"+r.cli.ClientVersion()+"/containers/"+url.PathEscape(id)+"/"+what, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := r.cli.HTTPClient().Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode == http.StatusNotFound:
+		return errdefs.ErrNotFound
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
+	case len(body) == 0: // the engine ended before the answer
+		return io.ErrUnexpectedEOF
+	}
+	return json.Unmarshal(body, answer)
 }
 
 // times returns when the engine says that the container began and ended; the zero Time if it does not.

@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// Protocol is raised whenever what gantry and its emulator say to each other changes: arguments, files, exit codes. The emulator tells it to
+// gantry before a run, since one of another build would fail every task.
+const Protocol = "gantry-task protocol 1"
+
 // ReportFile is where the emulator leaves its report, in its working directory.
 const ReportFile = "emulation.json"
 
