@@ -84,6 +84,7 @@ type task struct {
 	buffer   []byte       // for I/O, aligned to pages
 	held     []byte       // the memory asked for
 	computed atomic.Int64 // CPU nanoseconds spent on purpose
+	writes   int64        // and those not, when what was kept back for writing is spent; 0: nothing was computed
 
 	before   emulate.Checkpoint // of earlier attempts
 	cpu      int64              // CPU nanoseconds to spend in this one

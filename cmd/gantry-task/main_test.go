@@ -142,6 +142,17 @@ func TestIOCountsAsCPUTimeAsked(t *testing.T) {
 	}
 }
 
+// A thousand synced files take more CPU time than their bytes tell.
+func TestWhatWritingCostsIsNoMiss(t *testing.T) {
+	s := emulate.Spec{CPUNanos: int64(300 * time.Millisecond), Fsync: true}
+	for i := range 1000 {
+		s.Outputs = append(s.Outputs, emulate.File{Path: fmt.Sprint("out", i), Bytes: 1})
+	}
+	if e, r := emulated(t, t.TempDir(), s); e.code != 0 || r.CPU.Achieved < s.CPUNanos {
+		t.Errorf("exit code %d: %s; %+v, own %v", e.code, e.stderr, r.CPU, time.Duration(r.OwnCPUNanos))
+	}
+}
+
 func TestIdleTaskWaitsWithoutComputing(t *testing.T) {
 	var s emulate.Spec
 	s.Work(200*time.Millisecond, 1, 0)
