@@ -40,7 +40,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 				return failf(exitUsage, "report: name one file of results, or a run")
 			}
 			if name := c.Args().First(); !strings.ContainsAny(name, "./") {
-				if _, err := os.Stat(name); err != nil {
+				if file, err := os.Stat(name); err != nil || file.IsDir() { // of a run, which has its name
 					return reportRun(c, name)
 				}
 			}

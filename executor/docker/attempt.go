@@ -682,7 +682,7 @@ func (a *attempt) applyPause(announce bool) {
 			if !strings.Contains(err.Error(), "is not running") && !errdefs.IsNotFound(err) && r.ctx.Err() == nil {
 				r.warn("pause", fmt.Sprintf("suspend or resume %s: %v", a, err))
 			}
-			return // it has ended: that is reported
+			return // it has ended, and that is reported, or the host does not freeze it, and it runs on
 		}
 		now := time.Now()
 		r.mu.Lock()
@@ -712,18 +712,31 @@ func (a *attempt) applyPause(announce bool) {
 	}
 }
 
-// freeze pauses or unpauses the container; one that is so already is no error.
+// freeze pauses or unpauses the container; one that is so already is no error. The freezer of cgroup v1 gives up on processes that have used
+// up their CPU quota and cannot come to be frozen: they can a little later.
 func (a *attempt) freeze(want bool) error {
-	err := a.r.call(a.r.ctx, func(ctx context.Context) error {
-		if want {
-			return a.r.cli.ContainerPause(ctx, a.id)
+	const tries = 20
+	for try := 1; ; try++ {
+		err := a.r.call(a.r.ctx, func(ctx context.Context) error {
+			if want {
+				return a.r.cli.ContainerPause(ctx, a.id)
+			}
+			return a.r.cli.ContainerUnpause(ctx, a.id)
+		})
+		switch {
+		case err == nil || strings.Contains(err.Error(), "already paused") || strings.Contains(err.Error(), "is not paused"):
+			return nil
+		case try == tries || !strings.Contains(err.Error(), "unable to freeze"):
+			return err
 		}
-		return a.r.cli.ContainerUnpause(ctx, a.id)
-	})
-	if err != nil && (strings.Contains(err.Error(), "already paused") || strings.Contains(err.Error(), "is not paused")) {
-		return nil
+		select {
+		case <-a.done:
+			return err
+		case <-a.r.ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
-	return err
 }
 
 // emulated reports whether the task emulator does the work.

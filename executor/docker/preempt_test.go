@@ -99,6 +99,22 @@ func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
 	}
 }
 
+// Programs that have used up the quota of a period cannot come to be frozen in that period.
+func TestTasksOfSmallQuotasAreFrozen(t *testing.T) {
+	r := newRig(t, nil)
+	for range 4 {
+		s := r.emulated()
+		s.Run, s.Cores = time.Minute, 4
+		a := r.launch(s, func(l *executor.Launch) { l.Hold[unit.CPU] = 30 })
+		r.started(a)
+		time.Sleep(300 * time.Millisecond) // it computes
+		r.must(r.Suspend(r.ctx, a))
+		r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: a} })
+		r.must(r.Kill(r.ctx, a, planner.Preempted, 0))
+		r.exit(a)
+	}
+}
+
 func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 	const size, outputs, bytesEach = 100_000, 60, 20_001
 	r := newRig(t, func(c *docker.Config) {
