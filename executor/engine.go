@@ -15,7 +15,7 @@ import (
 type Control uint8
 
 const (
-	Drain Control = iota + 1 // start nothing more, let what runs end
+	Drain Control = iota + 1 // start nothing more, let what runs or is frozen end
 	Stop                     // end what runs, with grace; it is repeated on resume
 	Abort                    // kill what runs at once
 )
@@ -218,15 +218,13 @@ func (e *Engine) obey(ctx context.Context, c Control, ok bool) error {
 	if c == Abort {
 		grace = 0
 	}
+	if c == Drain {
+		return nil
+	}
 	v := e.Planner.View()
 	for a := range v.UnderWay() {
-		// A suspended attempt would never end by itself.
-		t := v.Attempt(a).Task
-		if c < Stop && v.Phase(t) != planner.Suspended {
-			continue
-		}
 		var err error
-		if c < Abort && v.Task(t).Checkpointable {
+		if c < Abort && v.Task(v.Attempt(a).Task).Checkpointable {
 			err = e.Runtime.Checkpoint(ctx, a, grace)
 		} else {
 			err = e.Runtime.Kill(ctx, a, planner.Preempted, grace)
@@ -359,12 +357,18 @@ func (e *Engine) refuse(now planner.Time, notes []planner.Note) error {
 	return nil
 }
 
-// plan runs rounds until one orders nothing.
+// plan runs rounds until one orders nothing. Once nothing more is to start, it only lets frozen tasks go on.
 func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, error) {
+	orders := e.orders[:0] // nobody keeps them
+	if e.control == Drain {
+		if pc := e.Planner.Thaw(now); pc != nil {
+			orders = append(orders, pc.Orders...)
+			return orders, e.take(now, pc)
+		}
+	}
 	if e.control != 0 {
 		return nil, nil
 	}
-	orders := e.orders[:0] // nobody keeps them
 	for round := 0; e.Planner.Due(now); round++ {
 		if round == maxRounds {
 			return nil, fmt.Errorf("the policy does not settle: %d rounds at %v", round, now)

@@ -249,6 +249,44 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 	}
 }
 
+// A run that is to start nothing more lets a frozen task go on when what it made room for has ended: nothing else would, and its work is kept.
+func TestAFrozenTaskEndsInARunThatIsDrained(t *testing.T) {
+	p := slots(1)
+	p.Nodes = p.Nodes[:1]
+	p.Nodes[0].Capacity[unit.CPU] = 2000
+	declared := &predict.Declared{}
+	task := func(id string, cores float64, run time.Duration) trace.Task {
+		return trace.Task{ID: id, Kind: "k", Cores: cores, Runtime: run, Retries: -1}
+	}
+	w := &trace.Workflow{Name: "w", Tasks: []trace.Task{task("long", 1, 10*time.Second), task("first", 1, 2*time.Second), task("urgent", 2, time.Second), task("later", 2, time.Second)}}
+	w.Tasks[0].Command, w.Tasks[0].Image = []string{"x"}, "i"
+	for i := range int32(2) {
+		w.Tasks[i+1].Children, w.Tasks[i+2].Parents = []int32{i + 2}, []int32{i + 1}
+	}
+	control := make(chan executor.Control, 1)
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), &wayPolicy{t: t}, declared, 1),
+		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		Arrivals: []executor.Submission{{Name: "w", Workflow: w}}, Control: control}
+	var got []string
+	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
+		for _, ev := range events {
+			switch x := ev.Body.(type) {
+			case planner.AttemptSuspended:
+				control <- executor.Drain
+			case *planner.AttemptExited:
+				got = append(got, fmt.Sprintf("%s %v %v", w.Tasks[v.Attempt(x.Attempt).Task].ID, ev.At.Seconds(), x.Outcome))
+			}
+		}
+	}
+	res, err := e.Run(t.Context())
+	if err != nil || !res.Interrupted {
+		t.Fatal(res, err)
+	}
+	if want := []string{"first 2 ok", "urgent 3 ok", "long 11 ok"}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // wayPolicy preempts task 0 for task 2 as View.Vacates says.
 type wayPolicy struct {
 	t       *testing.T

@@ -142,6 +142,31 @@ func (p *Planner) Formalities(at Time) *PlanCommitted {
 	return pc
 }
 
+// Thaw orders frozen tasks to go on as far as there is room for them, in place of a round: where nothing more is started nobody else would.
+// It returns nil if there are none.
+func (p *Planner) Thaw(at Time) *PlanCommitted {
+	s := p.state
+	var pc *PlanCommitted
+	taken := map[NodeID]unit.Vector{}
+	for a := range s.View().UnderWay() {
+		att := entry(&s.attempts, a)
+		if entry(&s.lives, att.Task).phase != Suspended || att.Resuming {
+			continue
+		}
+		more := att.Hold.Sub(s.holds(a))
+		if !more.Fits(s.capacity[att.Node].Sub(s.held[att.Node]).Sub(taken[att.Node])) {
+			continue
+		}
+		taken[att.Node] = taken[att.Node].Add(more)
+		if pc == nil {
+			p.round++
+			pc = &PlanCommitted{Round: p.round}
+		}
+		pc.Orders = append(pc.Orders, Order{Kind: OrderResume, Attempt: a, Task: att.Task, Node: att.Node, Hold: att.Hold, Until: at.Add(att.Until.Sub(att.Suspended))})
+	}
+	return pc
+}
+
 // explain keeps a reason for the log if it is news.
 func (p *Planner) explain(t TaskID, r Reason) {
 	for int(t) >= len(p.told) {
