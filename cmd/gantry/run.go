@@ -40,8 +40,8 @@ others are emulated by the numbers of their trace.
 Policies believe what earlier runs of the log measured of tasks of the same type, and else the trace; see
 --estimator.
 
-Ctrl-C once lets running tasks end, twice stops them, three times kills them; gantry resume goes on after
-any of these, and after a crash.
+Ctrl-C once lets running and frozen tasks end, twice stops them, three times kills them; gantry resume goes
+on after any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,

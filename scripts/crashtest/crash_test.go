@@ -165,13 +165,23 @@ func makeRun(t *testing.T, binary, name string, runtime float64) *run {
 	}
 	r.args = []string{"--name", name, "--quiet", source}
 	r.events = watch(t, name)
-	t.Cleanup(func() {
-		// Only where the test failed is there anything left.
-		if out, _ := exec.Command("docker", "ps", "-aq", "--filter", "label=gantry.run="+name).Output(); len(bytes.TrimSpace(out)) > 0 {
-			_ = exec.Command("docker", append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
-		}
-	})
+	t.Cleanup(r.removeContainers)
 	return r
+}
+
+// removeContainers removes what is left where the test failed.
+func (r *run) removeContainers() {
+	if out, _ := exec.Command("docker", "ps", "-aq", "--filter", "label=gantry.run="+r.name).Output(); len(bytes.TrimSpace(out)) > 0 {
+		_ = exec.Command("docker", append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
+	}
+}
+
+func (r *run) noContainers(t *testing.T) {
+	t.Helper()
+	out, err := exec.Command("docker", "ps", "-a", "--filter", "label=gantry.run="+r.name, "--format", "{{.ID}} {{.Status}}").Output()
+	if err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("containers are left: %s %v", out, err)
+	}
 }
 
 // process is gantry at work.
@@ -297,10 +307,7 @@ func (r *run) check(t *testing.T) {
 	if r.preempts {
 		r.checkSuspensions(t, db)
 	}
-	out, err := exec.Command("docker", "ps", "-a", "--filter", "label=gantry.run="+r.name, "--format", "{{.ID}} {{.Status}}").Output()
-	if err != nil || len(bytes.TrimSpace(out)) > 0 {
-		t.Errorf("containers are left: %s %v", out, err)
-	}
+	r.noContainers(t)
 	succeeded := r.events.stop()
 	for task, n := range succeeded {
 		if n > 1 {

@@ -1,12 +1,16 @@
 package crashtest
 
 import (
+	"bytes"
 	"database/sql"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // A node of a quarter of a core runs a workflow of low priority; urgent ones take its place again and again. What is emulated leaves a
@@ -79,5 +83,90 @@ func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 	t.Logf("%d suspensions: %s", len(told), strings.Join(told, ", "))
 	if r.name == "undisturbed" && len(told) == 0 {
 		t.Error("nothing was preempted: the test shows nothing")
+	}
+}
+
+// One core, a long task of low priority, and an urgent one that takes its place. Gantry is killed, or told to drain, while the long one is away;
+// the run goes on to the same end, and what was frozen or left a checkpoint has lost nothing.
+func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
+	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+	}
+	gantry := build(t)
+	for _, way := range []string{"freeze", "checkpoint", "restart"} {
+		for ending, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "drained": syscall.SIGINT} {
+			t.Run(way+" "+ending, func(t *testing.T) {
+				t.Parallel()
+				r := suspendingRun(t, gantry, "middle-"+way+"-"+ending, way)
+				first := r.gantry("run", r.args...)
+				ended, signalled := make(chan struct{}), make(chan bool, 1)
+				go func() { signalled <- r.whenAway(first, sig, ended) }()
+				code, out := first.wait(t)
+				close(ended)
+				if !<-signalled {
+					t.Fatalf("nothing was preempted, exit code %d:\n%s", code, out)
+				}
+				if want := map[syscall.Signal]int{syscall.SIGKILL: -1, syscall.SIGINT: 130}[sig]; code != want {
+					t.Fatalf("the run ends with %d, not %d:\n%s", code, want, out)
+				}
+				if sig == syscall.SIGINT {
+					r.noContainers(t)
+				}
+				if code, out := r.gantry("resume", "--quiet", r.name).wait(t); code != 0 {
+					t.Fatalf("gantry resume ends with %d:\n%s%s", code, out, r.failures(t))
+				}
+				r.check(t)
+			})
+		}
+	}
+}
+
+func suspendingRun(t *testing.T, binary, name, way string) *run {
+	t.Helper()
+	r := &run{binary: binary, name: name, home: t.TempDir(), tasks: 3, preempts: true}
+	program := func(script string) string {
+		return fmt.Sprintf(`, "image": %q, "command": {"program": "sh", "arguments": ["-ec", %q]}`, image, script)
+	}
+	long := program("trap 'exit 9' TERM; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done")
+	if way == "checkpoint" {
+		long = ""
+	}
+	const flow = `{"name": %q, "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [%s]}, "execution": {"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": [%s]}}}`
+	write(t, filepath.Join(r.home, "low.json"), fmt.Sprintf(flow, "low", `{"id": "long", "name": "long", "parents": [], "children": ["join"]}, {"id": "join", "name": "join", "parents": ["long"], "children": []}`,
+		`{"id": "long", "runtimeInSeconds": 4, "memoryInBytes": 16000000`+long+`}, {"id": "join", "runtimeInSeconds": 0.1, "memoryInBytes": 16000000`+program("true")+`}`))
+	write(t, filepath.Join(r.home, "urgent.json"), fmt.Sprintf(flow, "urgent", `{"id": "urgent", "name": "urgent", "parents": [], "children": []}`,
+		`{"id": "urgent", "runtimeInSeconds": 2, "memoryInBytes": 16000000`+program("sleep 2")+`}`))
+	write(t, filepath.Join(r.home, "load.yaml"), "workflows:\n  - {trace: low.json, name: low, class: low}\n  - {trace: urgent.json, name: urgent, arrive: 1.5s, class: deadline, deadline: 4s}\n")
+	write(t, filepath.Join(r.home, "node.yaml"), "nodes: [{name: n, cores: 1, memory: 200MB}]\n")
+	r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "node.yaml"), "--policy", "pds:room=leave", "--oversubscribe", filepath.Join(r.home, "load.yaml")}
+	switch way {
+	case "checkpoint":
+		r.args = append([]string{"--checkpoint", "100kB"}, r.args...)
+	default:
+		r.args = append([]string{"--checkpoint", "none", "--preempt", way}, r.args...)
+	}
+	r.events = watch(t, name)
+	t.Cleanup(r.removeContainers)
+	return r
+}
+
+// whenAway sends a signal once a task is away; false if none is before the process has ended.
+func (r *run) whenAway(p *process, sig syscall.Signal, ended <-chan struct{}) bool {
+	for {
+		select {
+		case <-ended:
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+		db, err := sql.Open("sqlite3", "file:"+filepath.Join(r.home, "runs", "gantry.sqlite")+"?mode=ro&_busy_timeout=10000")
+		if err != nil {
+			return false
+		}
+		var away int
+		err = db.QueryRow("SELECT count(*) FROM v_suspensions WHERE run = ? AND since_s IS NOT NULL AND until_s IS NULL", r.name).Scan(&away)
+		db.Close()
+		if err == nil && away > 0 { // the log is not there at once
+			return p.cmd.Process.Signal(sig) == nil
+		}
 	}
 }
