@@ -181,7 +181,9 @@ func TestPreemptionTakesTheBestOfBothWaysToEnter(t *testing.T) {
 	expectStays(t, p, "pipeline:sws", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
 	expectStays(t, p, "pipeline:cpws", "A1 R1[0,15] A2 R1[15,35] A3 R1[35,68] A4 R2[40,58] A5 R1[68,70]", []float64{70}, a)
 	expectStays(t, p, "pipeline:sws,lower-rank", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
-	expectStays(t, p, "mows", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+	for _, spec := range []string{"mows", "owm-mp+swf+backfilling+preemptive+all-eft"} {
+		expectStays(t, p, spec, "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+	}
 }
 
 // Figures 3-14 and 3-15: every task takes a whole cluster, copies take 5.

@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"slices"
+	"strings"
+
 	"gantry/planner"
 	"gantry/planner/alloc"
 	"gantry/planner/order"
@@ -62,41 +65,71 @@ func newMixed(p Params) planner.Policy {
 	return m
 }
 
+// combined is a row that has its parts of the phases.
+func combined(name, title, about string, parts ...string) Row {
+	fixed := Params{}
+	for i, phase := range []Param{prioritize, queue, rearrange, allocate, preempt} {
+		fixed[phase.Name] = parts[i]
+	}
+	params := mixedParams
+	if fixed["preempt"] == "never" {
+		params = params[:1]
+	}
+	return Row{Name: name, Title: title, Source: thesis, About: about, Params: params, New: func(p Params) planner.Policy {
+		for k, v := range fixed {
+			p[k] = v
+		}
+		return newMixed(p)
+	}}
+}
+
+// variants is the row of OWM with several of its variants at once, as in owm-mp+swf+backfilling; false if name is none.
+func variants(name string) (Row, bool) {
+	parts := []string{"cpws", "rank-hybd", "none", "aa", "never"}
+	words := strings.Split(name, "+")
+	if words[0] != "owm-mp" {
+		return Row{}, false
+	}
+	for i, w := range words[1:] {
+		if slices.Contains(words[1:i+1], w) {
+			return Row{}, false
+		}
+		switch w {
+		case "swf":
+			parts[1] = "swf"
+		case "backfilling":
+			parts[2] = "priority"
+		case "preemptive":
+			parts[0], parts[4] = "sws", "lower-rank"
+		case "all-eft":
+			parts[3] = "all-eft"
+		default:
+			return Row{}, false
+		}
+	}
+	return combined(name, name, strings.Join(parts, ", "), parts...), len(words) > 2
+}
+
 // mixed has the policies for mixed-parallel workflows on several clusters: a row for each that the thesis compares, and one for any
 // combination of phases.
 func mixed() []Row {
-	row := func(name, title, about string, parts ...string) Row {
-		fixed := Params{}
-		for i, phase := range []Param{prioritize, queue, rearrange, allocate, preempt} {
-			fixed[phase.Name] = parts[i]
-		}
-		params := mixedParams
-		if fixed["preempt"] == "never" {
-			params = params[:1]
-		}
-		return Row{Name: name, Title: title, Source: thesis, About: about, Params: params, New: func(p Params) planner.Policy {
-			for k, v := range fixed {
-				p[k] = v
-			}
-			return newMixed(p)
-		}}
-	}
 	return []Row{
-		row("owm-mp", "online workflow management, mixed-parallel",
-			"Tasks over several processors of one cluster: cpws, rank-hybd, none, aa (see pipeline).", "cpws", "rank-hybd", "none", "aa", "never"),
-		row("owm-mp+swf", "OWM(SWF)",
+		combined("owm-mp", "online workflow management, mixed-parallel",
+			"Tasks over several processors of one cluster: cpws, rank-hybd, none, aa (see pipeline). What follows + is changed; several are, as in owm-mp+swf+backfilling.", "cpws", "rank-hybd", "none", "aa", "never"),
+		combined("owm-mp+swf", "OWM(SWF)",
 			"owm-mp with the shortest workflow first: cpws, swf, none, aa.", "cpws", "swf", "none", "aa", "never"),
-		row("owm-mp+backfilling", "OWM(backfilling)",
+		combined("owm-mp+backfilling", "OWM(backfilling)",
 			"owm-mp with priority-based backfilling: cpws, rank-hybd, priority, aa.", "cpws", "rank-hybd", "priority", "aa", "never"),
-		row("owm-mp+preemptive", "OWM(preemptive)",
+		combined("owm-mp+preemptive", "OWM(preemptive)",
 			"owm-mp in which every ready task enters the queue, and may preempt: sws, rank-hybd, none, aa, lower-rank.", "sws", "rank-hybd", "none", "aa", "lower-rank"),
-		row("owm-mp+all-eft", "OWM(All-EFT)",
+		combined("owm-mp+all-eft", "OWM(All-EFT)",
 			"owm-mp that always looks at all clusters: cpws, rank-hybd, none, all-eft.", "cpws", "rank-hybd", "none", "all-eft", "never"),
-		row("mows", "mixed-parallel online workflow scheduling",
+		combined("mows", "mixed-parallel online workflow scheduling",
 			"All four of the thesis's methods: sws, swf, priority, all-eft, lower-rank.", "sws", "swf", "priority", "all-eft", "lower-rank"),
 		{
 			Name: "pipeline", Title: "online workflow management by phases", Source: "Wang, MOWS (thesis, National Chiao Tung University), chapter 3",
 			About:  "Any combination of the parts of its phases, as in pipeline:sws,swf,easy,aa,lower-rank; a phase that is not named has its first part.",
+			Only:   []Condition{{"limit", "preempt", "lower-rank"}, {"floor", "preempt", "lower-rank"}},
 			Params: append([]Param{prioritize, queue, rearrange, allocate, preempt}, mixedParams...), New: newMixed,
 		},
 	}

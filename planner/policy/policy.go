@@ -18,8 +18,12 @@ type Row struct {
 	Source string // the publication it follows
 	About  string // what it does, in a sentence or two
 	Params []Param
+	Only   []Condition
 	New    func(Params) planner.Policy
 }
+
+// Condition says that a parameter means nothing unless another one has some value.
+type Condition struct{ Param, Other, Value string }
 
 // Param is a parameter of a policy. Values has what may be chosen, the default first: words, or a number and the range "min..max" that it
 // is from; "N/N/…" is a list of whole numbers from 1 to a million.
@@ -90,6 +94,9 @@ func Table() []Row {
 func Parse(spec string) (planner.Policy, error) {
 	name, rest, _ := strings.Cut(spec, ":")
 	table := Table()
+	if several, ok := variants(name); ok {
+		table = append(table, several)
+	}
 	i := slices.IndexFunc(table, func(r Row) bool { return r.Name == name })
 	if i < 0 {
 		names := make([]string, len(table))
@@ -99,7 +106,7 @@ func Parse(spec string) (planner.Policy, error) {
 		return nil, fmt.Errorf("policy %q is not known: choose one of %s", name, strings.Join(names, ", "))
 	}
 	row := table[i]
-	params := Params{}
+	params, given := Params{}, Params{}
 	for _, p := range row.Params {
 		params[p.Name] = p.Values[0]
 	}
@@ -115,7 +122,15 @@ func Parse(spec string) (planner.Policy, error) {
 		if err := row.Params[j].Check(v); err != nil {
 			return nil, fmt.Errorf("policy %s: %w", name, err)
 		}
-		params[k] = v
+		if first, twice := given[k]; twice {
+			return nil, fmt.Errorf("policy %s: %s is given twice, as %s and %s", name, k, first, v)
+		}
+		params[k], given[k] = v, v
+	}
+	for _, o := range row.Only {
+		if _, ok := given[o.Param]; ok && params[o.Other] != o.Value {
+			return nil, fmt.Errorf("policy %s: %s means something only with %s=%s", name, o.Param, o.Other, o.Value)
+		}
 	}
 	return row.New(params), nil
 }
@@ -126,7 +141,7 @@ func knownParams(r Row) string {
 	}
 	names := make([]string, len(r.Params))
 	for i, p := range r.Params {
-		names[i] = p.Name
+		names[i] = p.Name + "=" + strings.Join(p.Values, "|")
 	}
 	return ": it has " + strings.Join(names, ", ")
 }

@@ -8,7 +8,8 @@ import (
 )
 
 func TestParametersAreChecked(t *testing.T) {
-	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft", "rm-dcwf", "rm-dcwf:ed-tl-tsp2", "rm-dcwf:config=pd-sl-tsp1,max_remap_attempts=0,contained", "fifo", "edf"} {
+	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft", "rm-dcwf", "rm-dcwf:ed-tl-tsp2", "rm-dcwf:config=pd-sl-tsp1,max_remap_attempts=0,contained", "fifo", "edf",
+		"pipeline:", "pipeline:lower-rank,easy,swf,limit=0,floor=1,copy=allocated,all-eft,sws", "owm-mp+swf+backfilling:copy=allocated", "owm-mp+preemptive+swf:limit=7"} {
 		if _, err := policy.Parse(spec); err != nil {
 			t.Errorf("%s: %v", spec, err)
 		}
@@ -16,14 +17,27 @@ func TestParametersAreChecked(t *testing.T) {
 	for spec, says := range map[string]string{
 		"hefty":         "choose one of gbf",
 		"gbf:pick=last": "random, first",
-		"gbf:choose=x":  "it has pick",
-		"gbf:last":      "it has pick",
+		"gbf:choose=x":  "it has pick=random|first",
+		"gbf:last":      "it has pick=random|first",
 		"cpp:k=1":       "it has none",
 		"fwp:k=0":       "1..1000000",
 		"fwp:k=many":    "1..1000000",
 		"fwp:m=1.5":     "1..1000000",
 		"fwp:m=":        "1..1000000",
 		"fwp:k=NaN":     "1..1000000",
+
+		"pipeline:backfill":         "rearrange=none|easy|conservative|priority",
+		"pipeline:queue=easy":       "rank-hybd, swf, fcfs",
+		"pipeline:sws,cpws":         "prioritize is given twice, as sws and cpws",
+		"pipeline:sws,limit=2":      "limit means something only with preempt=lower-rank",
+		"pipeline:floor=0.1":        "floor means something only with preempt=lower-rank",
+		"mows:limit=0.5":            "0..1000",
+		"mows:sws":                  "it has copy=",
+		"owm-mp+swf:limit=1":        "it has copy=",
+		"owm-mp+swf+easy":           "choose one of",
+		"owm-mp+swf+swf":            "choose one of",
+		"mows+swf":                  "choose one of",
+		"owm-mp+all-eft+swf:floor=": "it has copy=",
 	} {
 		if _, err := policy.Parse(spec); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v does not say %q", spec, err, says)
