@@ -60,9 +60,13 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 	}
 	runtimes, memory := map[string][]time.Duration{}, map[string]int64{}
 	var all []time.Duration
+	lacking := false
+	for i := range w.Tasks {
+		lacking = lacking || !w.Tasks[i].Known.Has(Runtime)
+	}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
-		if t.Known.Has(Runtime) {
+		if lacking && t.Known.Has(Runtime) {
 			runtimes[t.Kind] = append(runtimes[t.Kind], t.Runtime)
 			all = append(all, t.Runtime)
 		}

@@ -220,7 +220,9 @@ func (s *session) drive(ctx context.Context) error {
 		ctx, release = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer release()
 	}
-	s.engine.Wall = time.Now
+	if s.log != nil { // who else would hear of it
+		s.engine.Wall = time.Now
+	}
 	if s.set.Charge > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

@@ -87,6 +87,9 @@ func plural(n int, noun string) string {
 
 // watch is the engine's: it sees every batch.
 func (p *progress) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	if p.quiet {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range admitted {
@@ -95,7 +98,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	p.total = max(p.total, len(p.names))
 	changed := false
 	for i := range events {
-		if plan, ok := events[i].Body.(*planner.PlanCommitted); ok && !p.quiet {
+		if plan, ok := events[i].Body.(*planner.PlanCommitted); ok {
 			p.predicted(v, plan.Notes)
 		}
 		x, ok := events[i].Body.(*planner.AttemptExited)
@@ -109,7 +112,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 			p.done++
 			continue
 		}
-		if x.Outcome == planner.Preempted || p.quiet {
+		if x.Outcome == planner.Preempted {
 			continue
 		}
 		again := "it is tried again"
@@ -124,7 +127,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 		}
 	}
 	p.forget(v, events)
-	if p.quiet || !changed {
+	if !changed {
 		return
 	}
 	if p.bar != nil {

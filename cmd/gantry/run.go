@@ -121,17 +121,21 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 
 // preemption lets --checkpoint and --preempt overrule what workloads say.
 func preemption(c *cli.Context, subs []executor.Submission) error {
+	checkpoint, programs := c.IsSet("checkpoint"), c.IsSet("preempt")
+	if !checkpoint && !programs {
+		return nil
+	}
 	for i := range subs {
 		p := trace.DefaultPreempt()
 		if said := subs[i].Preempt; said != nil {
 			p = *said
 		}
-		if c.IsSet("checkpoint") {
+		if checkpoint {
 			if err := p.SetCheckpoint(c.String("checkpoint")); err != nil {
 				return fmt.Errorf("--checkpoint: %w", err)
 			}
 		}
-		if c.IsSet("preempt") {
+		if programs {
 			if err := p.SetPrograms(c.String("preempt")); err != nil {
 				return fmt.Errorf("--preempt: %w", err)
 			}

@@ -17,8 +17,16 @@ type Fair struct {
 
 	slowdowns  *predict.Ratio // of the workflows that ended last; its denominators are 1
 	correction *predict.Ratio
-	ahead      []int32 // by workflow: the first task by rank that has not started
+	xi         float64    // the value of correction in this round
+	standings  []standing // by workflow
 	ended      []ending
+}
+
+// standing is what the slowdown of a workflow follows from, but for the time and the correction.
+type standing struct {
+	arrived                   planner.Time
+	remaining, length, factor float64 // of ranks
+	ahead                     int32   // the first task by rank that has not started
 }
 
 // ending is a completed task, or a completed workflow.
@@ -55,24 +63,24 @@ func (f *Fair) Observe(v planner.View, e planner.Event) {
 
 // Update takes in what was observed since the last round.
 func (f *Fair) Update(c *planner.Cycle) {
-	if n := c.View.Workflows() - len(f.ahead); n > 0 {
-		f.ahead = append(f.ahead, make([]int32, n)...)
+	if n := c.View.Workflows() - len(f.standings); n > 0 {
+		f.standings = append(f.standings, make([]standing, n)...)
 	}
 	for i := range f.ended {
 		end := &f.ended[i]
 		task := c.Task(end.task)
 		f.correction.Add(float64(end.ran), estimateOf(c, task, end.node))
 		if end.workflow {
-			if length := f.Ranks.Length(task.Workflow) * f.scale(task.Workflow); length > 0 {
+			if length := f.Ranks.Length(task.Workflow) * scale(f.Ranks.Factor(task.Workflow), f.correction.Value()); length > 0 {
 				f.slowdowns.Add(float64(end.response)/length, 1)
 			}
 			f.Ranks.Forget(task.Workflow)
 		}
 	}
-	f.ended = f.ended[:0]
+	f.ended, f.xi = f.ended[:0], f.correction.Value()
 	for _, t := range c.News.Ready {
 		if c.Tries(t) > 0 {
-			f.ahead[c.Task(t).Workflow] = 0 // what had started has to start again
+			f.standings[c.Task(t).Workflow].ahead = 0 // what had started has to start again
 		}
 	}
 }
@@ -94,11 +102,11 @@ func (f *Fair) Target() float64 { return f.slowdowns.Value() }
 // Correction is ξ: what was measured of the tasks that ended last over what was estimated of them, 1 if none has.
 func (f *Fair) Correction() float64 { return f.correction.Value() }
 
-// scale is what turns unscaled ranks of w into time: its factor and the correction. The last bits are dropped, for they tell of rounding
-// only, and a workflow that was never delayed has to come out at a slowdown of exactly 1, whatever the factor.
-func (f *Fair) scale(w planner.WorkflowID) float64 {
+// scale is what turns unscaled ranks of a workflow into time: its factor and the correction. The last bits are dropped, for they tell of
+// rounding only, and a workflow that was never delayed has to come out at a slowdown of exactly 1, whatever the factor.
+func scale(factor, correction float64) float64 {
 	const drop = 1 << 12
-	return math.Float64frombits((math.Float64bits(f.Ranks.Factor(w)*f.correction.Value()) + drop/2) &^ (drop - 1))
+	return math.Float64frombits((math.Float64bits(factor*correction) + drop/2) &^ (drop - 1))
 }
 
 // Slowdown is ŝ: the residence time so far and the corrected length of what has not started, over the corrected length of the workflow.
@@ -113,23 +121,27 @@ func Slowdown(resident, remaining, length, scale float64) float64 {
 	return (resident + remaining*scale) / (length * scale)
 }
 
-// Of returns the present slowdown of w.
-func (f *Fair) Of(c *planner.Cycle, w planner.WorkflowID) float64 {
-	flow := c.Workflow(w)
+// Settle takes in which tasks of w have a place by now.
+func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
+	flow, s := c.Workflow(w), &f.standings[w]
 	tasks := f.Ranks.Sorted(flow)
-	k := f.ahead[w]
-	for int(k) < len(tasks) && !c.Unplaced(tasks[k]) {
-		k++
+	for int(s.ahead) < len(tasks) && !c.Unplaced(tasks[s.ahead]) {
+		s.ahead++
 	}
-	f.ahead[w] = k
-	var remaining float64
-	if int(k) < len(tasks) {
-		remaining = f.Ranks.Unscaled(tasks[k])
+	s.arrived, s.length, s.factor, s.remaining = flow.Arrived, f.Ranks.Length(w), f.Ranks.Factor(w), 0
+	if int(s.ahead) < len(tasks) {
+		s.remaining = f.Ranks.Unscaled(tasks[s.ahead])
 	}
-	return Slowdown(float64(c.Now().Sub(flow.Arrived)), remaining, f.Ranks.Length(w), f.scale(w))
+}
+
+// Of returns the present slowdown of w, as Settle left it.
+func (f *Fair) Of(c *planner.Cycle, w planner.WorkflowID) float64 {
+	s := &f.standings[w]
+	return Slowdown(float64(c.Now().Sub(s.arrived)), s.remaining, s.length, scale(s.factor, f.xi))
 }
 
 // Distance is r_b: how far w's slowdown is above the target.
 func (f *Fair) Distance(c *planner.Cycle, w planner.WorkflowID) float64 {
+	f.Settle(c, w)
 	return f.Of(c, w) - f.Target()
 }

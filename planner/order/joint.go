@@ -18,8 +18,8 @@ type Joint struct {
 	Ranks *rank.Upward
 	// Key is asked again whenever tasks of the workflow entered, left or ended.
 	Key func(c *planner.Cycle, w planner.WorkflowID, representative planner.TaskID) float64
-	// Moving says that keys change with time: they are asked for at every choice.
-	Moving bool
+	// Moving, if set, says that keys change with time: they are asked for at every choice. It is called where Key would be otherwise.
+	Moving func(c *planner.Cycle, w planner.WorkflowID)
 	// Hybrid is the rule of Rank_Hybd (Yu and Shi 2008): with eligible tasks of several workflows the lowest rank of all comes first,
 	// with those of one the highest.
 	Hybrid bool
@@ -199,7 +199,9 @@ func (q *Joint) settle(c *planner.Cycle, g int32) {
 	case grp.best < 0:
 		q.remove(g)
 	default:
-		if !q.Moving {
+		if q.Moving != nil {
+			q.Moving(c, grp.workflow)
+		} else {
 			grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
 		}
 		q.fix(g)
@@ -222,7 +224,7 @@ func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
 // Next implements planner.Queue.
 func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	for len(q.heap) > 0 && !q.exhausted {
-		if q.Moving {
+		if q.Moving != nil {
 			q.first(c)
 		}
 		q.front = q.heap[0]
@@ -385,7 +387,7 @@ func (q *Joint) fix(g int32) {
 		q.groups[g].pos = int32(len(q.heap))
 		q.heap = append(q.heap, g)
 	}
-	if q.Moving {
+	if q.Moving != nil {
 		return
 	}
 	i := int(q.groups[g].pos)

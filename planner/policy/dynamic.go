@@ -109,7 +109,7 @@ func dynamic() []Row {
 				fair := order.NewFair(ranks, int(p.Number("k")), int(p.Number("m")))
 				return &FWP{Fair: fair, Pipeline: planner.Pipeline{
 					Retain: retain.Drop{},
-					Queue: &order.Joint{Ranks: ranks, Moving: true, Prepare: fair.Update, Key: func(c *planner.Cycle, w planner.WorkflowID, _ planner.TaskID) float64 {
+					Queue: &order.Joint{Ranks: ranks, Moving: fair.Settle, Prepare: fair.Update, Key: func(c *planner.Cycle, w planner.WorkflowID, _ planner.TaskID) float64 {
 						return -fair.Of(c, w)
 					}},
 					Allocate: &alloc.List{},

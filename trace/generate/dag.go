@@ -136,23 +136,31 @@ func (g *dag) rounded(seconds float64) time.Duration {
 
 // The name of a file is written piece by piece, then file adds it.
 func (g *dag) n(s string) *dag {
-	g.text = append(g.text, s...)
+	if !g.bare {
+		g.text = append(g.text, s...)
+	}
 	return g
 }
 
 func (g *dag) int(i int64) *dag {
-	g.text = strconv.AppendInt(g.text, i, 10)
+	if !g.bare {
+		g.text = strconv.AppendInt(g.text, i, 10)
+	}
 	return g
 }
 
 func (g *dag) id(task int32) *dag {
-	g.text = appendID(g.text, task)
+	if !g.bare {
+		g.text = appendID(g.text, task)
+	}
 	return g
 }
 
 // digits writes five digits.
 func (g *dag) digits(i int64) *dag {
-	g.text = appendPadded(g.text, i)
+	if !g.bare {
+		g.text = appendPadded(g.text, i)
+	}
 	return g
 }
 
@@ -168,7 +176,6 @@ func appendPadded(to []byte, i int64) []byte {
 // file adds a file of the name written so far; without files it is -1, which reads, writes and link pass over.
 func (g *dag) file(size int64) int32 {
 	if g.bare {
-		g.text = g.text[:0]
 		return -1
 	}
 	g.files = append(g.files, trace.File{Size: size, Sized: true, Producer: -1})
@@ -177,6 +184,9 @@ func (g *dag) file(size int64) int32 {
 }
 
 func (g *dag) reads(task int32, files ...int32) {
+	if g.bare {
+		return
+	}
 	for _, f := range files {
 		if f >= 0 {
 			g.in = append(g.in, pair{task, f})

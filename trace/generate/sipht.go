@@ -50,7 +50,7 @@ func (s *siphtFiles) ofCode(before, after string, mean, variance float64) int32 
 // readsPartners gives a task the files of some 890 related genomes.
 func (s *siphtFiles) readsPartners(task int32) {
 	if len(s.partners) == 0 {
-		s.partners = append(s.partners, s.n(s.code).n("_IGR_partners.txt").file(s.bytes(288565.20, 107942475771.75)))
+		s.partners = append(make([]int32, 0, 937), s.n(s.code).n("_IGR_partners.txt").file(s.bytes(288565.20, 107942475771.75)))
 	}
 	count := int(842.4 + s.Float64()*(936-842.4))
 	for i := len(s.partners) - 1; i < count; i++ {
