@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/trace"
 )
 
 func TestMain(m *testing.M) {
@@ -84,8 +86,15 @@ func fill(t *rapid.T, v reflect.Value) {
 		v.SetFloat(rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1)).Draw(t, "f"))
 	case reflect.Bool:
 		v.SetBool(rapid.Bool().Draw(t, "b"))
-	case reflect.Uint8:
+	case reflect.Uint8, reflect.Uint16:
 		v.SetUint(uint64(rapid.Uint8().Draw(t, "n")))
+	case reflect.Uint64:
+		v.SetUint(rapid.Uint64().Draw(t, "n"))
+	case reflect.Pointer:
+		if rapid.Bool().Draw(t, "set") {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(t, v.Elem())
+		}
 	case reflect.String:
 		v.SetString(rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "s"))
 	case reflect.Slice:
@@ -97,6 +106,108 @@ func fill(t *rapid.T, v reflect.Value) {
 		}
 	default:
 		t.Fatalf("cannot fill %v", v.Type())
+	}
+}
+
+// fillAdmission sets all there is in an admission whose tasks and files are numbered from 0.
+func fillAdmission(t *rapid.T) *executor.Admission {
+	a := new(executor.Admission)
+	fill(t, reflect.ValueOf(a).Elem())
+	for i := range a.Files {
+		a.Files[i] = new(executor.FileSpec)
+		fill(t, reflect.ValueOf(a.Files[i]).Elem())
+	}
+	a.Arrived.Workflow.ID, a.Arrived.Workflow.Class = 0, drawInt[planner.Class](t, 0, 2)
+	if w := a.Submission.Workflow; w != nil {
+		w.Format = drawInt[trace.Format](t, 0, 3)
+	}
+	for i := range a.Arrived.Files {
+		a.Arrived.Files[i].ID, a.Arrived.Files[i].Homes = planner.FileID(i), nil
+	}
+	a.Tasks = make([]*executor.TaskSpec, len(a.Arrived.Tasks))
+	for i := range a.Tasks {
+		task, spec := &a.Arrived.Tasks[i], new(executor.TaskSpec)
+		task.ID, task.Workflow = planner.TaskID(i), 0
+		task.Inputs = nil
+		fill(t, reflect.ValueOf(spec).Elem())
+		if spec.Workflow != nil {
+			spec.Workflow = a.Spec
+		}
+		for _, refs := range []*[]*executor.FileSpec{&spec.Inputs, &spec.Outputs} {
+			if len(a.Files) == 0 {
+				*refs = nil
+			}
+			for k := range *refs {
+				(*refs)[k] = rapid.SampledFrom(a.Files).Draw(t, "file")
+			}
+		}
+		a.Tasks[i] = spec
+	}
+	return a
+}
+
+func TestEveryAdmissionComesBackAsItWasAppended(t *testing.T) {
+	durable := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	bulk := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Bulk)
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		runs++
+		run, err := rapid.SampledFrom([]*sqlite.DB{bulk, durable}).Draw(rt, "log").CreateRun(t.Context(), logtest.Info(fmt.Sprint("run", runs)))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer run.Close()
+		admission := fillAdmission(rt)
+		if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}}, Admissions: []*executor.Admission{admission}}); err != nil {
+			rt.Fatal(err)
+		}
+		if err := run.Replay(t.Context(), func(_ planner.Event, a *executor.Admission) error {
+			if !reflect.DeepEqual(a, admission) {
+				rt.Fatalf("admission\n%+v, want\n%+v", a, admission)
+			}
+			return nil
+		}); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+func TestADamagedDefinitionIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db := open(t, path, sqlite.Bulk)
+	run, err := db.CreateRun(t.Context(), logtest.Info("calm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admission := logtest.Admission(0, 0, 0, "w", []string{"a", "b", "a"}, [][]int32{nil, {0}, {0, 1}})
+	if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}}, Admissions: []*executor.Admission{admission}}); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(planner.Event, *executor.Admission) error { return nil }
+	if err := run.Replay(t.Context(), nothing); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sql.Open("sqlite3", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	whole := query[[]byte](t, path, "SELECT definition FROM workflows")
+	for cut := range len(whole) {
+		if _, err := raw.Exec("UPDATE workflows SET definition = ?", whole[:cut]); err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Replay(t.Context(), nothing); err == nil {
+			t.Fatalf("%d of %d bytes were read", cut, len(whole))
+		}
+	}
+	for i := range whole { // whatever comes of it, it comes to an end
+		changed := slices.Clone(whole)
+		changed[i] ^= 0xff
+		if _, err := raw.Exec("UPDATE workflows SET definition = ?", changed); err != nil {
+			t.Fatal(err)
+		}
+		_ = run.Replay(t.Context(), nothing)
 	}
 }
 

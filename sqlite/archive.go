@@ -1,0 +1,489 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// archive writes columns, or reads them back: one list of the members of a struct serves both.
+type archive struct {
+	writing bool
+	out     []byte
+	in      []byte  // what is left to read
+	col     []int64 // memory of a column
+	err     error
+}
+
+// mostRows bounds what a damaged count makes.
+const mostRows = 1 << 20
+
+var errTruncated = errors.New("it is cut short or damaged")
+
+func (x *archive) fail(err error) {
+	if x.err == nil {
+		x.err = err
+	}
+	x.in = nil
+}
+
+func (x *archive) put(v int64) { x.out = binary.AppendVarint(x.out, v) }
+
+func (x *archive) get() int64 {
+	v, n := binary.Varint(x.in)
+	if n <= 0 {
+		x.fail(errTruncated)
+		return 0
+	}
+	x.in = x.in[n:]
+	return v
+}
+
+// begin makes a column of n numbers; one that is read has its numbers then.
+func (x *archive) begin(n int) []int64 {
+	if cap(x.col) < n {
+		x.col = make([]int64, n)
+	}
+	x.col = x.col[:n]
+	if x.writing {
+		return x.col
+	}
+	last := int64(0)
+	for i := 0; i < n; {
+		head := x.get()
+		k := int(head >> 1)
+		if x.err != nil || k < 1 || k > n-i {
+			x.fail(errTruncated)
+			clear(x.col[i:])
+			break
+		}
+		step := int64(0)
+		for j := range k {
+			if j == 0 || head&1 == 0 {
+				step = x.get()
+			}
+			last += step
+			x.col[i] = last
+			i++
+		}
+	}
+	return x.col
+}
+
+// end writes the column, as runs of steps from number to number: a run is of equal steps, or of steps that are told one by one.
+func (x *archive) end() {
+	if !x.writing {
+		return
+	}
+	const worth = 3 // equal steps that are worth a run of their own
+	step := func(i int) int64 {
+		if i == 0 {
+			return x.col[0]
+		}
+		return x.col[i] - x.col[i-1]
+	}
+	told := 0 // what precedes is written
+	tell := func(to int) {
+		if told < to {
+			x.put(int64(to-told) << 1)
+			for ; told < to; told++ {
+				x.put(step(told))
+			}
+		}
+	}
+	for i := 0; i < len(x.col); {
+		k := i + 1
+		for k < len(x.col) && step(k) == step(i) {
+			k++
+		}
+		if k-i >= worth {
+			tell(i)
+			x.put(int64(k-i)<<1 | 1)
+			x.put(step(i))
+			told = k
+		}
+		i = k
+	}
+	tell(len(x.col))
+}
+
+// integers is a column of numbers.
+func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, member func(*T) *N) {
+	col := x.begin(len(rows))
+	for i, r := range rows {
+		if x.writing {
+			col[i] = int64(*member(r))
+		} else {
+			*member(r) = N(col[i])
+		}
+	}
+	x.end()
+}
+
+func floats[T any](x *archive, rows []*T, member func(*T) *float64) {
+	col := x.begin(len(rows))
+	for i, r := range rows {
+		if x.writing {
+			col[i] = int64(math.Float64bits(*member(r)))
+		} else {
+			*member(r) = math.Float64frombits(uint64(col[i]))
+		}
+	}
+	x.end()
+}
+
+func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
+	col := x.begin(len(rows))
+	for i, r := range rows {
+		if !x.writing {
+			*member(r) = col[i] != 0
+		} else if col[i] = 0; *member(r) {
+			col[i] = 1
+		}
+	}
+	x.end()
+}
+
+// texts is a column of lengths, -1 for a text like the one before, and then the texts.
+func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
+	const same = -1
+	col, last := x.begin(len(rows)), S("")
+	if x.writing {
+		for i, r := range rows {
+			if s := *member(r); s == last {
+				col[i] = same
+			} else {
+				col[i], last = int64(len(s)), s
+			}
+		}
+		x.end()
+		for i, r := range rows {
+			if col[i] != same {
+				x.out = append(x.out, *member(r)...)
+			}
+		}
+		return
+	}
+	for i, r := range rows {
+		if n := col[i]; n != same {
+			if n < 0 || n > int64(len(x.in)) {
+				x.fail(errTruncated)
+				return
+			}
+			last, x.in = S(x.in[:n]), x.in[n:]
+		}
+		*member(r) = last
+	}
+}
+
+// lengths is a column of the lengths of slices, -1 for nil; those that are read are made.
+func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
+	col := x.begin(len(rows))
+	if x.writing {
+		for i, r := range rows {
+			s := *member(r)
+			if col[i] = int64(len(s)); s == nil {
+				col[i] = -1
+			}
+			sum += len(s)
+		}
+		x.end()
+		return sum
+	}
+	for i := range rows {
+		if col[i] < -1 || col[i] > mostRows || sum > mostRows-int(max(0, col[i])) {
+			x.fail(errTruncated)
+			return 0
+		}
+		sum += int(max(0, col[i]))
+	}
+	all := make([]E, sum)
+	for i, r := range rows {
+		if n := col[i]; n >= 0 {
+			*member(r), all = all[:n:n], all[n:]
+		}
+	}
+	return sum
+}
+
+// lists is a column of lists of numbers.
+func lists[T any, N ~int32 | ~int64](x *archive, rows []*T, member func(*T) *[]N) {
+	col, i := x.begin(lengths(x, rows, member)), 0
+	for _, r := range rows {
+		list := *member(r)
+		for k := range list {
+			if x.writing {
+				col[i] = int64(list[k])
+			} else {
+				list[k] = N(col[i])
+			}
+			i++
+		}
+	}
+	x.end()
+}
+
+// words is a column of lists of texts.
+func words[T any](x *archive, rows []*T, member func(*T) *[]string) {
+	all := make([]*string, 0, lengths(x, rows, member))
+	for _, r := range rows {
+		all = append(all, pointers(*member(r))...)
+	}
+	texts(x, all, func(s *string) *string { return s })
+}
+
+// optional is a pointer that may be nil: what it points to, or nothing.
+func optional[T any](x *archive, p **T) []*T {
+	set := []bool{*p != nil}
+	flags(x, pointers(set), func(b *bool) *bool { return b })
+	if !set[0] || x.err != nil {
+		return nil
+	}
+	if !x.writing {
+		*p = new(T)
+	}
+	return []*T{*p}
+}
+
+func pointers[T any](s []T) []*T {
+	out := make([]*T, len(s))
+	for i := range s {
+		out[i] = &s[i]
+	}
+	return out
+}
+
+func (x *archive) admission(a *executor.Admission) {
+	type submission = executor.Submission
+	subs := []*submission{&a.Submission}
+	integers(x, subs, func(s *submission) *planner.Time { return &s.At })
+	texts(x, subs, func(s *submission) *string { return &s.Name })
+	texts(x, subs, func(s *submission) *string { return &s.Tenant })
+	integers(x, subs, func(s *submission) *planner.Class { return &s.Class })
+	integers(x, subs, func(s *submission) *planner.Time { return &s.Release })
+	integers(x, subs, func(s *submission) *planner.Time { return &s.Due })
+	integers(x, subs, func(s *submission) *int { return &s.Population })
+	texts(x, subs, func(s *submission) *string { return &s.Inputs })
+	lengths(x, subs, func(s *submission) *[][]int64 { return &s.Costs })
+	lists(x, pointers(a.Submission.Costs), func(c *[]int64) *[]int64 { return c })
+	place := optional(x, &a.Submission.Data)
+	texts(x, place, func(p *executor.Placement) *executor.PlacementRule { return &p.Rule })
+	integers(x, place, func(p *executor.Placement) *unit.Bytes { return &p.Block })
+	integers(x, place, func(p *executor.Placement) *int { return &p.Replicas })
+	integers(x, place, func(p *executor.Placement) *uint64 { return &p.Seed })
+	preempt := optional(x, &a.Submission.Preempt)
+	integers(x, preempt, func(p *trace.Preempt) *int64 { return &p.Checkpoint })
+	flags(x, preempt, func(p *trace.Preempt) *bool { return &p.LargestInput })
+	flags(x, preempt, func(p *trace.Preempt) *bool { return &p.None })
+	flags(x, preempt, func(p *trace.Preempt) *bool { return &p.Restart })
+	x.traced(optional(x, &a.Submission.Workflow))
+	x.planned(&a.Arrived)
+	spec := optional(x, &a.Spec)
+	integers(x, spec, func(s *executor.WorkflowSpec) *planner.WorkflowID { return &s.ID })
+	texts(x, spec, func(s *executor.WorkflowSpec) *string { return &s.Name })
+	texts(x, spec, func(s *executor.WorkflowSpec) *string { return &s.Label })
+	x.files(a)
+	x.tasks(a)
+	words(x, []*executor.Admission{a}, func(a *executor.Admission) *[]string { return &a.Kinds })
+}
+
+// traced is the workflow as its trace tells it.
+func (x *archive) traced(flows []*trace.Workflow) {
+	type workflow = trace.Workflow
+	texts(x, flows, func(w *workflow) *string { return &w.Name })
+	texts(x, flows, func(w *workflow) *string { return &w.Label })
+	texts(x, flows, func(w *workflow) *string { return &w.Source })
+	integers(x, flows, func(w *workflow) *trace.Format { return &w.Format })
+	texts(x, flows, func(w *workflow) *string { return &w.Version })
+	flags(x, flows, func(w *workflow) *bool { return &w.OpaqueNames })
+	integers(x, flows, func(w *workflow) *int { return &w.FileEdges })
+	integers(x, flows, func(w *workflow) *time.Duration { return &w.Makespan })
+	texts(x, flows, func(w *workflow) *string { return &w.ExecutedAt })
+	lengths(x, flows, func(w *workflow) *[]trace.File { return &w.Files })
+	lengths(x, flows, func(w *workflow) *[]trace.Task { return &w.Tasks })
+	for _, w := range flows {
+		files := pointers(w.Files)
+		texts(x, files, func(f *trace.File) *string { return &f.Name })
+		integers(x, files, func(f *trace.File) *int64 { return &f.Size })
+		flags(x, files, func(f *trace.File) *bool { return &f.Sized })
+		flags(x, files, func(f *trace.File) *bool { return &f.Imputed })
+		integers(x, files, func(f *trace.File) *int32 { return &f.Producer })
+		type task = trace.Task
+		tasks := pointers(w.Tasks)
+		texts(x, tasks, func(t *task) *string { return &t.ID })
+		texts(x, tasks, func(t *task) *string { return &t.Name })
+		texts(x, tasks, func(t *task) *string { return &t.Kind })
+		integers(x, tasks, func(t *task) *int { return &t.Line })
+		lists(x, tasks, func(t *task) *[]int32 { return &t.Parents })
+		lists(x, tasks, func(t *task) *[]int32 { return &t.Children })
+		lists(x, tasks, func(t *task) *[]int32 { return &t.Inputs })
+		lists(x, tasks, func(t *task) *[]int32 { return &t.Outputs })
+		integers(x, tasks, func(t *task) *time.Duration { return &t.Runtime })
+		floats(x, tasks, func(t *task) *float64 { return &t.Cores })
+		integers(x, tasks, func(t *task) *int64 { return &t.MemoryBytes })
+		floats(x, tasks, func(t *task) *float64 { return &t.AvgCPU })
+		integers(x, tasks, func(t *task) *int64 { return &t.ReadBytes })
+		integers(x, tasks, func(t *task) *int64 { return &t.WrittenBytes })
+		words(x, tasks, func(t *task) *[]string { return &t.Command })
+		flags(x, tasks, func(t *task) *bool { return &t.Shell })
+		texts(x, tasks, func(t *task) *string { return &t.Image })
+		words(x, tasks, func(t *task) *[]string { return &t.Env })
+		texts(x, tasks, func(t *task) *string { return &t.Stdin })
+		texts(x, tasks, func(t *task) *string { return &t.Stdout })
+		texts(x, tasks, func(t *task) *string { return &t.Stderr })
+		integers(x, tasks, func(t *task) *time.Duration { return &t.TimeLimit })
+		integers(x, tasks, func(t *task) *int { return &t.Retries })
+		integers(x, tasks, func(t *task) *int64 { return &t.DiskBps })
+		integers(x, tasks, func(t *task) *int32 { return &t.Phase })
+		flags(x, tasks, func(t *task) *bool { return &t.SubWorkflow })
+		integers(x, tasks, func(t *task) *trace.Fields { return &t.Known })
+		integers(x, tasks, func(t *task) *trace.Fields { return &t.Imputed })
+	}
+}
+
+// planned is the workflow as the planner knows it.
+func (x *archive) planned(a *planner.WorkflowArrived) {
+	type workflow = planner.Workflow
+	flows := []*workflow{&a.Workflow}
+	integers(x, flows, func(w *workflow) *planner.WorkflowID { return &w.ID })
+	integers(x, flows, func(w *workflow) *planner.TenantID { return &w.Tenant })
+	integers(x, flows, func(w *workflow) *planner.Class { return &w.Class })
+	integers(x, flows, func(w *workflow) *planner.Time { return &w.Arrived })
+	integers(x, flows, func(w *workflow) *planner.Time { return &w.Release })
+	integers(x, flows, func(w *workflow) *planner.Time { return &w.Due })
+	lists(x, flows, func(w *workflow) *[]planner.TaskID { return &w.Tasks })
+
+	self := []*planner.WorkflowArrived{a}
+	lengths(x, self, func(a *planner.WorkflowArrived) *[]planner.File { return &a.Files })
+	lengths(x, self, func(a *planner.WorkflowArrived) *[]planner.Task { return &a.Tasks })
+	files := pointers(a.Files)
+	integers(x, files, func(f *planner.File) *planner.FileID { return &f.ID })
+	integers(x, files, func(f *planner.File) *unit.Bytes { return &f.Size })
+	integers(x, files, func(f *planner.File) *planner.TaskID { return &f.Producer })
+	lists(x, files, func(f *planner.File) *[]planner.NodeID { return &f.Homes })
+	type task = planner.Task
+	tasks := pointers(a.Tasks)
+	integers(x, tasks, func(t *task) *planner.TaskID { return &t.ID })
+	integers(x, tasks, func(t *task) *planner.WorkflowID { return &t.Workflow })
+	integers(x, tasks, func(t *task) *planner.KindID { return &t.Kind })
+	integers(x, tasks, func(t *task) *int32 { return &t.Stage })
+	for dim := range len(unit.Vector{}) {
+		integers(x, tasks, func(t *task) *int64 { return &t.Need[dim] })
+	}
+	lists(x, tasks, func(t *task) *[]planner.TaskID { return &t.Parents })
+	lists(x, tasks, func(t *task) *[]planner.TaskID { return &t.Children })
+	lists(x, tasks, func(t *task) *[]planner.FileID { return &t.Inputs })
+	lists(x, tasks, func(t *task) *[]planner.FileID { return &t.Outputs })
+	integers(x, tasks, func(t *task) *int32 { return &t.Retries })
+	flags(x, tasks, func(t *task) *bool { return &t.Formal })
+	flags(x, tasks, func(t *task) *bool { return &t.Checkpointable })
+	integers(x, tasks, func(t *task) *unit.Bytes { return &t.CheckpointSize })
+	flags(x, tasks, func(t *task) *bool { return &t.Restartable })
+}
+
+// files are those of the workflow as the executor knows them.
+func (x *archive) files(a *executor.Admission) {
+	type file = executor.FileSpec
+	made(x, &a.Files)
+	integers(x, a.Files, func(f *file) *planner.FileID { return &f.ID })
+	texts(x, a.Files, func(f *file) *string { return &f.Name })
+	integers(x, a.Files, func(f *file) *unit.Bytes { return &f.Size })
+	flags(x, a.Files, func(f *file) *bool { return &f.Sized })
+	texts(x, a.Files, func(f *file) *string { return &f.External })
+	flags(x, a.Files, func(f *file) *bool { return &f.Produced })
+	flags(x, a.Files, func(f *file) *bool { return &f.Final })
+	lists(x, a.Files, func(f *file) *[]planner.NodeID { return &f.Homes })
+	integers(x, a.Files, func(f *file) *int32 { return &f.Block })
+	integers(x, a.Files, func(f *file) *int32 { return &f.Blocks })
+	integers(x, a.Files, func(f *file) *unit.Bytes { return &f.From })
+	integers(x, a.Files, func(f *file) *unit.Bytes { return &f.To })
+}
+
+// tasks are those of the workflow as the executor knows them.
+func (x *archive) tasks(a *executor.Admission) {
+	type task = executor.TaskSpec
+	made(x, &a.Tasks)
+	x.of(a)
+	texts(x, a.Tasks, func(t *task) *string { return &t.Name })
+	texts(x, a.Tasks, func(t *task) *string { return &t.Kind })
+	words(x, a.Tasks, func(t *task) *[]string { return &t.Command })
+	flags(x, a.Tasks, func(t *task) *bool { return &t.Shell })
+	texts(x, a.Tasks, func(t *task) *string { return &t.Image })
+	words(x, a.Tasks, func(t *task) *[]string { return &t.Env })
+	texts(x, a.Tasks, func(t *task) *string { return &t.Stdin })
+	texts(x, a.Tasks, func(t *task) *string { return &t.Stdout })
+	texts(x, a.Tasks, func(t *task) *string { return &t.Stderr })
+	flags(x, a.Tasks, func(t *task) *bool { return &t.Network })
+	place := map[*executor.FileSpec]int64{}
+	if x.writing {
+		for i, f := range a.Files {
+			place[f] = int64(i)
+		}
+	}
+	x.references(a, place, func(t *task) *[]*executor.FileSpec { return &t.Inputs })
+	x.references(a, place, func(t *task) *[]*executor.FileSpec { return &t.Outputs })
+	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.TimeLimit })
+	integers(x, a.Tasks, func(t *task) *int64 { return &t.Cores })
+	floats(x, a.Tasks, func(t *task) *float64 { return &t.AvgCPU })
+	integers(x, a.Tasks, func(t *task) *unit.Bytes { return &t.Memory })
+	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.Declared })
+	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.Run })
+	lists(x, a.Tasks, func(t *task) *[]time.Duration { return &t.RunOn })
+}
+
+// made is the length of a list of pointers; those that are read are made.
+func made[T any](x *archive, s *[]*T) {
+	lengths(x, []*[]*T{s}, func(s *[]*T) *[]*T { return s })
+	if !x.writing {
+		copy(*s, pointers(make([]T, len(*s))))
+	}
+}
+
+// of says which tasks have the workflow of the admission.
+func (x *archive) of(a *executor.Admission) {
+	col := x.begin(len(a.Tasks))
+	for i, t := range a.Tasks {
+		switch {
+		case !x.writing && col[i] != 0:
+			t.Workflow = a.Spec
+		case x.writing && t.Workflow == nil:
+			col[i] = 0
+		case x.writing && t.Workflow == a.Spec:
+			col[i] = 1
+		case x.writing:
+			x.fail(fmt.Errorf("task %s is not the workflow's", t.Name))
+		}
+	}
+	x.end()
+}
+
+// references gives files by their position in the workflow.
+func (x *archive) references(a *executor.Admission, place map[*executor.FileSpec]int64, member func(*executor.TaskSpec) *[]*executor.FileSpec) {
+	col, i := x.begin(lengths(x, a.Tasks, member)), 0
+	for _, t := range a.Tasks {
+		files := *member(t)
+		for k := range files {
+			if x.writing {
+				at, ok := place[files[k]]
+				if !ok {
+					x.fail(fmt.Errorf("task %s refers to a file that is not the workflow's", t.Name))
+				}
+				col[i] = at
+			} else if col[i] < 0 || int(col[i]) >= len(a.Files) {
+				x.fail(fmt.Errorf("task %s refers to file %d of %d", t.Name, col[i], len(a.Files)))
+				return
+			} else {
+				files[k] = a.Files[col[i]]
+			}
+			i++
+		}
+	}
+	x.end()
+}
