@@ -58,9 +58,9 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 	}
 	b.stages.Go(func() {
 		defer close(b.writing)
-		var enc definer
+		var enc bulkEncoder
 		for batch := range b.encoding {
-			encoded, err := encodeBulk(batch, (<-b.spare)[:0], &enc)
+			encoded, err := enc.encode(batch, (<-b.spare)[:0])
 			b.fail(err)
 			b.writing <- encoded
 		}
@@ -136,7 +136,13 @@ func (b *bulk) close() {
 	b.w.close()
 }
 
-func encodeBulk(batch executor.Batch, text []byte, define *definer) (bulkBatch, error) {
+// bulkEncoder makes of a batch what can be made of it without the database.
+type bulkEncoder struct {
+	definer
+	terse
+}
+
+func (enc *bulkEncoder) encode(batch executor.Batch, text []byte) (bulkBatch, error) {
 	out := bulkBatch{Batch: batch}
 	arrivals := 0
 	for i := range batch.Events {
@@ -145,7 +151,7 @@ func encodeBulk(batch executor.Batch, text []byte, define *definer) (bulkBatch, 
 		text = append(strconv.AppendInt(text, int64(ev.At), 10), ',')
 		text = append(strconv.AppendInt(text, int64(ev.Body.Kind()), 10), ',')
 		var err error
-		if text, err = encodeBody(text, ev.Body); err != nil {
+		if text, err = enc.terse.encode(text, ev.At, ev.Body); err != nil {
 			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
 		text = append(text, ']')
@@ -158,7 +164,7 @@ func encodeBulk(batch executor.Batch, text []byte, define *definer) (bulkBatch, 
 		return out, fmt.Errorf("a batch has %d arrivals, but %d admissions", arrivals, len(batch.Admissions))
 	}
 	for _, a := range batch.Admissions {
-		blob, err := define.encode(a, len(a.Tasks) > definitionLarge)
+		blob, err := enc.definer.encode(a, len(a.Tasks) > definitionLarge)
 		if err != nil {
 			return out, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
 		}
@@ -298,7 +304,7 @@ func (w *bulkWriter) close() {
 
 // append writes a batch within the transaction that the caller opened.
 func (w *bulkWriter) append(b *bulkBatch) error {
-	first, kinds, rounds, took, version := b.Events[0].Seq, 0, 0, int64(0), int64(1)
+	first, kinds, rounds, took := b.Events[0].Seq, 0, 0, int64(0)
 	arrival := 0
 	for i := range b.Events {
 		ev := &b.Events[i]
@@ -307,7 +313,6 @@ func (w *bulkWriter) append(b *bulkBatch) error {
 		}
 		w.seq, w.at = ev.Seq, ev.At
 		kinds |= 1 << ev.Body.Kind()
-		version = max(version, bodyVersion(ev.Body))
 		var err error
 		switch body := ev.Body.(type) {
 		case *planner.WorkflowArrived:
@@ -347,7 +352,7 @@ func (w *bulkWriter) append(b *bulkBatch) error {
 	if err := w.writeEnded(); err != nil {
 		return err
 	}
-	return w.chunks.exec(w.run, int64(first), int64(w.at), int64(kinds), int64(rounds), took, b.bodies, version)
+	return w.chunks.exec(w.run, int64(first), int64(w.at), int64(kinds), int64(rounds), took, b.bodies, int64(eventVersion))
 }
 
 func (w *bulkWriter) arrived(a *executor.Admission, definition []byte) error {

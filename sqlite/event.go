@@ -13,8 +13,9 @@ import (
 )
 
 // eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused, never guessed at.
-// Version 2 has checkpoints: attempt exited has kept, and orders have kind 6.
-const eventVersion = 3
+// Version 2 has checkpoints: attempt exited has kept, and orders have kind 6. In version 3 attempt exited tells that it is
+// final. Bodies of version 4 leave out what follows from the rest, see terse.
+const eventVersion = 4
 
 // bodyVersion is the least version that reads a body right: older gantries go on with logs that have nothing newer in them.
 func bodyVersion(body planner.Body) int64 {
@@ -36,6 +37,83 @@ func bodyVersion(body planner.Body) int64 {
 	return 1
 }
 
+// terse is how simulations write bodies. Their events are mostly of one kind: a task starts as it was planned, and ends after it has run; no
+// more is said of them than which, where and how long.
+type terse struct {
+	needs []unit.Vector // by task
+}
+
+// arrived takes in the tasks that later bodies refer to.
+func (x *terse) arrived(a *planner.WorkflowArrived) {
+	for i := range a.Tasks {
+		x.needs = put(x.needs, a.Tasks[i].ID, a.Tasks[i].Need)
+	}
+}
+
+// usage is that of an attempt of which nothing was measured and which ran as soon as it was ordered.
+func (x *terse) usage(at planner.Time, ran time.Duration) planner.Usage {
+	t := at.Add(-ran)
+	return planner.Usage{Queued: t, Staged: t, Created: t, Started: t, Ended: at,
+		Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}
+}
+
+// order is the first attempt of a task with what it needs, believed to run for so long from now on.
+func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.TaskID, node planner.NodeID, run time.Duration) (o planner.Order, ok bool) {
+	if task < 0 || int(task) >= len(x.needs) {
+		return o, false
+	}
+	return planner.Order{Kind: planner.OrderStart, Attempt: attempt, Task: task, Node: node, Hold: x.needs[task], Try: 1, Until: at.Add(run),
+		Est: planner.Estimate{Run: run, Source: planner.SourceDeclared}}, true
+}
+
+// starts reports whether order says all there is to say of these.
+func (x *terse) starts(at planner.Time, orders []planner.Order) bool {
+	for i := range orders {
+		o := &orders[i]
+		if plain, ok := x.order(at, o.Attempt, o.Task, o.Node, o.Est.Run); !ok || *o != plain || o.Hold == (unit.Vector{}) {
+			return false
+		}
+	}
+	return len(orders) > 0
+}
+
+// encode appends the JSON of a body of version 4.
+func (x *terse) encode(buf []byte, at planner.Time, body planner.Body) ([]byte, error) {
+	o := object(append(buf, '{'))
+	switch b := body.(type) {
+	case *planner.WorkflowArrived:
+		x.arrived(b)
+	case *planner.AttemptExited:
+		o = o.exit(b)
+		if b.Message == "" && b.Usage == x.usage(at, b.Ran) {
+			return append(o, '}'), nil
+		}
+		if b.Usage == (planner.Usage{}) {
+			o = append(o.key("usage"), "{}"...)
+		}
+		o, err := o.usage(&b.Usage).message(b)
+		return append(o, '}'), err
+	case *planner.PlanCommitted:
+		if !x.starts(at, b.Orders) {
+			break
+		}
+		o = append(o.num("round", b.Round).num("took_ns", int64(b.Took)).key("starts"), '[')
+		for i := range b.Orders {
+			s := &b.Orders[i]
+			if i > 0 {
+				o = append(o, ',')
+			}
+			o = strconv.AppendInt(append(o, '['), int64(s.Attempt), 10)
+			o = strconv.AppendInt(append(o, ','), int64(s.Task), 10)
+			o = strconv.AppendInt(append(o, ','), int64(s.Node), 10)
+			o = append(strconv.AppendInt(append(o, ','), int64(s.Est.Run), 10), ']')
+		}
+		o, err := append(o, ']').reasons(b)
+		return append(o, '}'), err
+	}
+	return encodeBody(buf, body)
+}
+
 // The bodies of events as the log has them. Members that are zero are left out; an instant that was not reached is the largest int64.
 // encodeBody writes by hand what decodeBody reads by these types: events are written for every step of every task, and reflection costs
 // three times as much. A property test holds the two together.
@@ -50,7 +128,7 @@ type (
 		Ran      time.Duration     `json:"ran_ns"`
 		Kept     float64           `json:"kept"`
 		Final    int64             `json:"final"` // 1: there is no other attempt
-		Usage    wireUsage         `json:"usage"`
+		Usage    *wireUsage        `json:"usage"`
 		Message  string            `json:"message"`
 		Bytes    []byte            `json:"message_base64"` // in place of Message, where it is not UTF-8
 	}
@@ -100,7 +178,8 @@ type (
 		Round  int64         `json:"round"`
 		Took   time.Duration `json:"took_ns"`
 		Orders []wireOrder   `json:"orders"`
-		Waits  [][5]int64    `json:"waits"` // task, reason, dim, node, at_ns
+		Starts [][4]int64    `json:"starts"` // attempt, task, node, run_ns: instead of orders
+		Waits  [][5]int64    `json:"waits"`  // task, reason, dim, node, at_ns
 		Notes  []wireNote    `json:"notes"`
 	}
 	wireNote struct {
@@ -195,6 +274,64 @@ func (o object) usage(u *planner.Usage) object {
 	return append(o, '}')
 }
 
+// exit is how an attempt ended, without what was measured of it.
+func (o object) exit(b *planner.AttemptExited) object {
+	o = o.num("attempt", int64(b.Attempt)).num("outcome", int64(b.Outcome)).num("exit_code", int64(b.ExitCode)).num("ran_ns", int64(b.Ran))
+	if b.Kept != 0 {
+		o = strconv.AppendFloat(o.key("kept"), b.Kept, 'g', -1, 64)
+	}
+	if b.Final {
+		o = o.num("final", 1)
+	}
+	return o
+}
+
+// message is what an attempt said of its end, if anything.
+func (o object) message(b *planner.AttemptExited) (object, error) {
+	if b.Message == "" {
+		return o, nil
+	}
+	key, value := "message", any(b.Message)
+	if !utf8.ValidString(b.Message) {
+		key, value = "message_base64", []byte(b.Message)
+	}
+	text, err := json.Marshal(value)
+	return append(o.key(key), text...), err
+}
+
+// reasons is what a plan says beyond orders.
+func (o object) reasons(b *planner.PlanCommitted) (object, error) {
+	if b.Reasons != nil {
+		o = append(o.key("waits"), '[')
+		for i, w := range b.Reasons {
+			if i > 0 {
+				o = append(o, ',')
+			}
+			o = append(o, '[')
+			for j, x := range [5]int64{int64(w.Task), int64(w.Reason.Code), int64(w.Reason.Dim), int64(w.Reason.Node), int64(w.Reason.At)} {
+				if j > 0 {
+					o = append(o, ',')
+				}
+				o = strconv.AppendInt(o, x, 10)
+			}
+			o = append(o, ']')
+		}
+		o = append(o, ']')
+	}
+	if b.Notes != nil {
+		notes := make([]wireNote, len(b.Notes))
+		for i, n := range b.Notes {
+			notes[i] = wireNote(n)
+		}
+		text, err := json.Marshal(notes)
+		if err != nil {
+			return o, err
+		}
+		o = append(o.key("notes"), text...)
+	}
+	return o, nil
+}
+
 // encodeBody appends the JSON of a body. What a WorkflowArrived admits is in workflows.definition.
 func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 	// key looks at the byte before it, so each body starts in an empty object.
@@ -209,26 +346,8 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 	case planner.AttemptResumed:
 		o = o.num("attempt", int64(b.Attempt))
 	case *planner.AttemptExited:
-		o = o.num("attempt", int64(b.Attempt)).num("outcome", int64(b.Outcome)).num("exit_code", int64(b.ExitCode)).
-			num("ran_ns", int64(b.Ran))
-		if b.Kept != 0 {
-			o = strconv.AppendFloat(o.key("kept"), b.Kept, 'g', -1, 64)
-		}
-		if b.Final {
-			o = o.num("final", 1)
-		}
-		o = o.usage(&b.Usage)
-		if b.Message != "" {
-			key, value := "message", any(b.Message)
-			if !utf8.ValidString(b.Message) {
-				key, value = "message_base64", []byte(b.Message)
-			}
-			text, err := json.Marshal(value)
-			if err != nil {
-				return nil, err
-			}
-			o = append(o.key(key), text...)
-		}
+		o, err := o.exit(b).usage(&b.Usage).message(b)
+		return append(o, '}'), err
 	case planner.FileAppeared:
 		o = o.num("file", int64(b.File)).num("node", int64(b.Node))
 	case planner.NodeChanged:
@@ -250,34 +369,8 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 			}
 			o = append(o, ']')
 		}
-		if b.Reasons != nil {
-			o = append(o.key("waits"), '[')
-			for i, w := range b.Reasons {
-				if i > 0 {
-					o = append(o, ',')
-				}
-				o = append(o, '[')
-				for j, x := range [5]int64{int64(w.Task), int64(w.Reason.Code), int64(w.Reason.Dim), int64(w.Reason.Node), int64(w.Reason.At)} {
-					if j > 0 {
-						o = append(o, ',')
-					}
-					o = strconv.AppendInt(o, x, 10)
-				}
-				o = append(o, ']')
-			}
-			o = append(o, ']')
-		}
-		if b.Notes != nil {
-			notes := make([]wireNote, len(b.Notes))
-			for i, n := range b.Notes {
-				notes[i] = wireNote(n)
-			}
-			text, err := json.Marshal(notes)
-			if err != nil {
-				return nil, err
-			}
-			o = append(o.key("notes"), text...)
-		}
+		o, err := o.reasons(b)
+		return append(o, '}'), err
 	case planner.WorkflowCancelled:
 		o = o.num("workflow", int64(b.Workflow))
 	default:
@@ -286,8 +379,8 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 	return append(o, '}'), nil
 }
 
-// decodeBody reads what encodeBody wrote. Of a WorkflowArrived it gives the id only.
-func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
+// decodeBody reads what encodeBody or, from version 4 on, terse wrote. Of a WorkflowArrived it gives the id only.
+func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.Time, x *terse) (planner.Body, error) {
 	switch kind {
 	case planner.KindWorkflowArrived:
 		w, err := decode[wireWorkflow](text)
@@ -303,13 +396,17 @@ func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
 		return planner.AttemptResumed(w), err
 	case planner.KindAttemptExited:
 		w, err := decode[wireExit](text)
-		u := w.Usage
-		b := &planner.AttemptExited{Attempt: w.Attempt, Outcome: w.Outcome, ExitCode: w.ExitCode, Ran: w.Ran, Kept: w.Kept, Final: w.Final != 0, Message: w.Message,
-			Usage: planner.Usage{Queued: u.Queued, Staged: u.Staged, Created: u.Created, Started: u.Started, Ended: u.Ended,
+		b := &planner.AttemptExited{Attempt: w.Attempt, Outcome: w.Outcome, ExitCode: w.ExitCode, Ran: w.Ran, Kept: w.Kept, Final: w.Final != 0,
+			Message: w.Message}
+		if u := w.Usage; u != nil {
+			b.Usage = planner.Usage{Queued: u.Queued, Staged: u.Staged, Created: u.Created, Started: u.Started, Ended: u.Ended,
 				CPUUser: u.CPUUser, CPUSystem: u.CPUSystem, CPUThrottled: u.CPUThrottled, PeakMemory: u.PeakMemory,
 				ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, ReadOps: u.ReadOps, WriteOps: u.WriteOps,
 				InputBytes: u.InputBytes, CopiedBytes: u.CopiedBytes, MovedBytes: u.MovedBytes, OOMKills: u.OOMKills,
-				Missing: u.Missing, Applied: planner.Limits(u.Applied)}}
+				Missing: u.Missing, Applied: planner.Limits(u.Applied)}
+		} else if version >= 4 {
+			b.Usage = x.usage(at, w.Ran)
+		}
 		if w.Bytes != nil {
 			b.Message = string(w.Bytes)
 		}
@@ -332,6 +429,16 @@ func decodeBody(kind planner.EventKind, text []byte) (planner.Body, error) {
 		for i, x := range w.Orders {
 			b.Orders[i] = planner.Order{Kind: x.Kind, Attempt: x.Attempt, Task: x.Task, Node: x.Node, Hold: x.Hold, Try: x.Try,
 				Until: x.Until, Est: planner.Estimate(x.Est), File: x.File, From: x.From}
+		}
+		for _, s := range w.Starts {
+			if s[0] < 0 || s[0] > math.MaxInt32 || s[2] < 0 || s[2] > math.MaxInt32 {
+				return nil, fmt.Errorf("start %v is out of range", s)
+			}
+			o, ok := x.order(at, planner.AttemptID(s[0]), planner.TaskID(min(s[1], math.MaxInt32)), planner.NodeID(s[2]), time.Duration(s[3]))
+			if !ok {
+				return nil, fmt.Errorf("start %v is of a task that was not admitted", s)
+			}
+			b.Orders = append(b.Orders, o)
 		}
 		if w.Waits != nil {
 			b.Reasons = make([]planner.Wait, len(w.Waits))

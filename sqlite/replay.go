@@ -35,6 +35,7 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 
 func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event, *executor.Admission) error) error {
 	var last uint64
+	var admitted terse
 	event := func(seq uint64, at planner.Time, kind int64, body []byte, version int64) error {
 		bad := func(format string, args ...any) error {
 			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, seq, fmt.Errorf(format, args...))
@@ -51,7 +52,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 		}
 		e := planner.Event{Seq: seq, At: at}
 		var err error
-		if e.Body, err = decodeBody(planner.EventKind(kind), body); err != nil {
+		if e.Body, err = decodeBody(planner.EventKind(kind), body, version, at, &admitted); err != nil {
 			return bad("%w", err)
 		}
 		var admission *executor.Admission
@@ -60,6 +61,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 				return bad("workflow %d: %w", b.Workflow.ID, err)
 			}
 			e.Body = &admission.Arrived
+			admitted.arrived(&admission.Arrived)
 		}
 		return each(e, admission)
 	}
