@@ -246,14 +246,14 @@ func (p *Policy) rescueEndangered() {
 	slices.SortFunc(p.endangered, byDeadline)
 	for _, j := range p.endangered {
 		j.listed = false
-		p.settle(j)
-		if p.jobs[j.id] != j || j.open == 0 || j.end <= j.due || j.due < p.c.Now() {
+		if p.jobs[j.id] != j || j.open == 0 {
+			continue
+		}
+		if p.settle(j); j.end <= j.due || j.due < p.c.Now() {
 			continue
 		}
 		p.begin()
-		p.undo = p.undo[:0]
 		j.tried = !p.remapJob(j, true)
-		p.undo = p.undo[:0]
 	}
 	clear(p.endangered)
 	p.endangered = p.endangered[:0]

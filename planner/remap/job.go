@@ -17,19 +17,21 @@ type job struct {
 	first    planner.TaskID
 	position int // in present
 
-	tasks  []*planner.Task
-	start  planner.Time // s_j
-	due    planner.Time // d_j
-	sample time.Duration
-	runs   []time.Duration // by task and pool; negative where the task does not fit
-	needs  []unit.Vector   // what they count for there, likewise
-	longer []time.Duration // by task: the shortest of its runs, which it is ordered by (e_t)
-	leads  []time.Duration // by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
-	sub    []planner.Time  // sub-deadlines
-	byRun  []int32         // tasks by runtime descending, sub-deadline, id
-	rank   []int32         // by task: position in byRun
-	queue  []int32         // open tasks in the order in which they are mapped
-	fixed  int             // tasks that had a place for good when queue was made; -1: it was not
+	tasks   []*planner.Task
+	parents [][]int32
+	copies  bool         // tasks have inputs that may lie on other nodes
+	start   planner.Time // s_j
+	due     planner.Time // d_j
+	sample  time.Duration
+	runs    []time.Duration // by task and pool; negative where the task does not fit
+	needs   []unit.Vector   // what they count for there, likewise
+	longer  []time.Duration // by task: the shortest of its runs, which it is ordered by (e_t)
+	leads   []time.Duration // by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
+	sub     []planner.Time  // sub-deadlines
+	byRun   []int32         // tasks by runtime descending, sub-deadline, id
+	rank    []int32         // by task: position in byRun
+	queue   []int32         // open tasks in the order in which they are mapped
+	fixed   int             // tasks that had a place for good when queue was made; -1: it was not
 
 	at     []placement
 	open   int // tasks that have not started
@@ -38,6 +40,7 @@ type job struct {
 	end    planner.Time
 	placed bool // among mappedJobs
 	begun  bool // a task has started
+	kept   int  // the attempt at remapping that there is a snapshot for; see Policy.saving
 	eager  bool // mapped by TSP1: it starts earlier than planned if it can
 	tried  bool // a plan that meets the deadline was looked for in vain
 	listed bool // in follow.endangered
@@ -74,11 +77,10 @@ type placement struct {
 	claim      planner.Time // start as it was mapped: those with the earlier one go first
 }
 
-// change is an edit of the plan that can be undone: of a task, or of its job if task is negative.
-type change struct {
+// snapshot is a job as it was before an attempt at remapping.
+type snapshot struct {
 	j      *job
-	task   int32
-	old    placement
+	places int // its places, from there on in Policy.places
 	begin  planner.Time
 	end    planner.Time
 	placed bool
@@ -96,8 +98,16 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 	n := len(flow.Tasks)
 	j := &job{id: w, first: slices.Min(flow.Tasks), start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1, position: len(p.present),
 		tasks: make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n), rank: make([]int32, n)}
+	j.parents = make([][]int32, n)
+	parents := make([]int32, 0, 2*n)
 	for i := range j.tasks {
 		j.tasks[i] = c.Task(j.task(int32(i)))
+		first := len(parents)
+		for _, parent := range j.tasks[i].Parents {
+			parents = append(parents, int32(parent-j.first))
+		}
+		j.parents[i] = parents[first:len(parents):len(parents)]
+		j.copies = j.copies || len(c.Nodes()) > 1 && len(j.tasks[i].Inputs) > 0
 	}
 	for int(w) >= len(p.jobs) {
 		p.jobs = append(p.jobs, nil)
@@ -134,7 +144,6 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 // dismiss takes a job out of the plan, and forgets it.
 func (p *Policy) dismiss(j *job) {
 	p.remove(j)
-	p.undo = p.undo[:0]
 	p.leave(j)
 	last := len(p.present) - 1
 	p.present[j.position], p.spans[j.position] = p.present[last], p.spans[last]
@@ -171,11 +180,7 @@ func (p *Policy) budget(j *job) {
 		order[k] = int32(t - j.first)
 	}
 	for i := range b.Tasks {
-		task := j.tasks[i]
-		b.Tasks[i] = budget.Task{Stage: task.Stage, Dummy: j.dummy(int32(i)), End: sample[i].end}
-		for _, parent := range task.Parents {
-			b.Tasks[i].Parents = append(b.Tasks[i].Parents, int32(parent-j.first))
-		}
+		b.Tasks[i] = budget.Task{Stage: j.tasks[i].Stage, Dummy: j.dummy(int32(i)), End: sample[i].end, Parents: j.parents[i]}
 		if sample[i].end < unit.Never {
 			end = max(end, sample[i].end)
 		}
@@ -222,8 +227,8 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 		if !open(i) {
 			continue
 		}
-		for _, parent := range j.tasks[i].Parents {
-			if open(int32(parent - j.first)) {
+		for _, parent := range j.parents[i] {
+			if open(parent) {
 				w.missing[i]++
 			}
 		}
@@ -256,12 +261,7 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 	return queue
 }
 
-// set gives a task its place.
-func (p *Policy) set(j *job, i int32, at placement) {
-	p.undo = append(p.undo, change{j: j, task: i, old: j.at[i]})
-	p.put(j, i, at)
-}
-
+// put gives a task its place.
 func (p *Policy) put(j *job, i int32, at placement) {
 	p.occupy(j, i, j.at[i], -1)
 	j.at[i] = at
@@ -278,8 +278,8 @@ func (p *Policy) occupy(j *job, i int32, at placement, sign int64) {
 
 // mapped says that all tasks of a job have places, and adds it to mappedJobs.
 func (p *Policy) mapped(j *job) {
-	p.keep(j)
 	j.placed, j.stale, j.eager = true, true, !p.latest
+	p.touch(j)
 	p.settle(j)
 }
 
@@ -311,30 +311,42 @@ func (p *Policy) span(j *job) {
 	}
 }
 
-// keep remembers a job as it is, to be undone.
-func (p *Policy) keep(j *job) {
-	p.undo = append(p.undo, change{j: j, task: -1, begin: j.begin, end: j.end, placed: j.placed, eager: j.eager})
-}
-
 // remove takes the open tasks of a job out of the plan, and it from mappedJobs.
 func (p *Policy) remove(j *job) {
-	p.settle(j)
-	p.keep(j)
 	j.placed = false
 	p.span(j)
+	p.unplace(j)
+}
+
+// unplace takes the open tasks of a job out of the plan.
+func (p *Policy) unplace(j *job) {
 	for i := range j.at {
 		if s := j.at[i].stage; s == planned || s == due {
-			p.set(j, int32(i), placement{})
+			p.occupy(j, int32(i), j.at[i], -1)
+			j.at[i] = placement{}
 		}
 	}
+	p.touch(j)
 }
 
 // save remembers what is in use, for restore or forget: undoing thousands of edits one by one would take as long as they did.
-func (p *Policy) save() int {
+func (p *Policy) save() {
 	for k := range p.pools {
 		p.pools[k].usage.each((*timeline.Count).Save)
 	}
-	return len(p.undo)
+	p.saving++
+	p.saved, p.places = p.saved[:0], p.places[:0]
+}
+
+// keep remembers a job that is removed for the first time since save.
+func (p *Policy) keep(j *job) {
+	if j.kept == p.saving {
+		return
+	}
+	j.kept = p.saving
+	p.settle(j)
+	p.saved = append(p.saved, snapshot{j, len(p.places), j.begin, j.end, j.placed, j.eager})
+	p.places = append(p.places, j.at...)
 }
 
 func (p *Policy) forget() {
@@ -344,30 +356,16 @@ func (p *Policy) forget() {
 }
 
 // restore undoes all edits since save.
-func (p *Policy) restore(mark int) {
+func (p *Policy) restore() {
 	for k := range p.pools {
 		p.pools[k].usage.each((*timeline.Count).Restore)
 	}
-	p.unwind(mark, func(j *job, i int32, old placement) {
-		j.at[i] = old
-		p.touch(j)
-	})
-}
-
-// rollback undoes the edits since the undo log had that length.
-func (p *Policy) rollback(mark int) { p.unwind(mark, p.put) }
-
-func (p *Policy) unwind(mark int, put func(*job, int32, placement)) {
-	for k := len(p.undo) - 1; k >= mark; k-- {
-		u := &p.undo[k]
-		if u.task >= 0 {
-			put(u.j, u.task, u.old)
-			continue
-		}
-		u.j.begin, u.j.end, u.j.placed, u.j.eager = u.begin, u.end, u.placed, u.eager
-		p.span(u.j)
+	for _, s := range p.saved {
+		copy(s.j.at, p.places[s.places:])
+		s.j.begin, s.j.end, s.j.placed, s.j.eager = s.begin, s.end, s.placed, s.eager
+		p.span(s.j)
+		p.touch(s.j)
 	}
-	p.undo = p.undo[:mark]
 }
 
 // inTheWay returns the jobs that may have caused j to miss its deadline: those mapped that execute within [s_j, d_j] and have tasks that

@@ -67,7 +67,11 @@ type Policy struct {
 	latest   bool     // taskSchedulingPolicy is TSP2
 	byLaxity bool     // jobComparator is that of laxity
 	attempts []uint64 // prevRemapAttempts, by hash
-	undo     []change
+
+	// Of the attempt at remapping that is under way, or the last one.
+	saving int // its number
+	saved  []snapshot
+	places []placement
 
 	follow
 	work scratch
@@ -157,7 +161,6 @@ func (p *Policy) admit(arrived []planner.WorkflowID) {
 	})
 	for _, j := range fresh {
 		p.mapJob(j)
-		p.undo = p.undo[:0]
 	}
 	clear(fresh)
 	p.work.fresh = fresh[:0]
@@ -209,11 +212,10 @@ func (p *Policy) begin() {
 
 // mapJobHelper is Algorithm 5. Nested failures need not map the job late, as line 31 says: the attempt they belong to is undone as a whole.
 func (p *Policy) mapJobHelper(j *job, root, check bool) bool {
-	mark := len(p.undo)
 	for _, i := range p.order(j) {
 		at := p.place(j, i, p.earliestStart(j, i))
 		if check && at.end > j.due && at.pool != nowhere {
-			p.rollback(mark) // removePartiallyMappedJob
+			p.unplace(j) // removePartiallyMappedJob
 			if p.remapJob(j, root) {
 				return true
 			}
@@ -222,7 +224,8 @@ func (p *Policy) mapJobHelper(j *job, root, check bool) bool {
 			}
 			return false
 		}
-		p.set(j, i, at)
+		j.at[i] = at
+		p.occupy(j, i, at, +1)
 	}
 	p.mapped(j)
 	return true
@@ -258,9 +261,8 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 		return false
 	}
 	p.attempts = append(p.attempts, h)
-	mark := 0
 	if root {
-		mark = p.save()
+		p.save()
 	}
 	var late []*job
 	hopeful := jobs[:0]
@@ -270,12 +272,13 @@ func (p *Policy) remapJobHelper(j *job, root bool) bool {
 		} else {
 			hopeful = append(hopeful, k)
 		}
+		p.keep(k)
 		p.remove(k)
 	}
 	for _, k := range hopeful {
 		if !p.mapJobHelper(k, false, true) {
 			if root {
-				p.restore(mark)
+				p.restore()
 				p.noteRemap(TopicRemapFailed, j, len(hopeful)+len(late))
 			}
 			return false

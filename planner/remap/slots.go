@@ -268,8 +268,8 @@ func (p *Policy) earliestStart(j *job, i int32) planner.Time {
 
 // after returns when the parents of a task will have ended, their places being as given.
 func (p *Policy) after(j *job, i int32, at []placement, from planner.Time) planner.Time {
-	for _, parent := range j.tasks[i].Parents {
-		from = max(from, at[parent-planner.TaskID(j.first)].end)
+	for _, parent := range j.parents[i] {
+		from = max(from, at[parent].end)
 	}
 	return from
 }
@@ -278,12 +278,11 @@ func (p *Policy) after(j *job, i int32, at []placement, from planner.Time) plann
 // are, or will be; on which node of the pool it will start is not known yet, so they are taken to come from another.
 func (p *Policy) site(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration) {
 	c, run := p.c, j.runs[int(i)*len(p.pools)+k]
-	task := j.tasks[i]
-	if len(task.Inputs) == 0 || len(c.Nodes()) == 1 {
+	if !j.copies {
 		return est, run
 	}
 	from = est
-	for _, f := range task.Inputs {
+	for _, f := range j.tasks[i].Inputs {
 		copying, ready := time.Duration(0), est
 		file := c.File(f)
 		if near := c.Nearest(f, p.pools[k].nodes[0]); near != planner.None {

@@ -8,14 +8,14 @@ import (
 
 // Count is the usage over time of a set of alike slots: a step function from time to an amount, zero where nothing was added. Since any
 // set of stays of which at most so many overlap can be put on so many slots, the number in use is all that planning has to know. It
-// does what Profile does, in one dimension and several times as fast: breakpoints lie in short sorted blocks of which the highest and the
-// lowest amount are known, and what is added to a whole block is kept beside it. It may be overdrawn.
+// does what Profile does, in one dimension and several times as fast: breakpoints lie in short sorted blocks, each with what is in use where
+// it begins, and bounds on what is in use in it. It may be overdrawn.
 type Count struct {
 	capacity int64
 	begin    unit.Time // what was before is forgotten, and reads as nothing used
-	count    int       // breakpoints
 	blocks   []countBlock
 	steps    []*countSteps // by block
+	near     int           // the block that was asked for last: the next is seldom far
 	unused   []*countSteps
 
 	// While a state is saved, blocks of before are replaced, not changed.
@@ -27,52 +27,55 @@ type Count struct {
 
 type countState struct {
 	begin  unit.Time
-	count  int
 	blocks []countBlock
 	steps  []*countSteps
 }
 
-// countBlock is what is known of a block without looking into it.
+// countBlock is what is known of a block without looking into it. It is about the time from its first instant to that of the next.
 type countBlock struct {
 	first  unit.Time
-	add    int64 // to every amount of the block
-	hi, lo int64 // of its amounts, add included; true unless it is unseen
-	unseen bool  // it changed since it was last looked through
+	base   int64 // in use before its breakpoints
+	hi, lo int64 // bounds on what is in use beyond base
+	loose  bool  // there may be narrower ones
 }
 
 // countWidth is the most breakpoints of a block. Of 32, 64 and 128 it was the fastest for remapping.
 const countWidth = 64
 
+// countSteps are the breakpoints of a block. Those at which nothing changes any more stay until they are in the way: what is removed often comes back.
 type countSteps struct {
-	epoch int64 // made in
+	epoch int64
 	n     int
+	idle  int // breakpoints at which nothing changes
 	at    [countWidth]unit.Time
-	used  [countWidth]int64
+	by    [countWidth]int64 // how much more is in use from there on
 }
 
 // NewCount returns the usage of that many idle slots.
-func NewCount(capacity int64) *Count { return &Count{capacity: capacity} }
+func NewCount(capacity int64) *Count {
+	c := &Count{}
+	c.Reset(capacity)
+	return c
+}
 
 // Reset makes all slots idle again, and keeps the memory.
 func (c *Count) Reset(capacity int64) {
 	c.unused = append(c.unused, c.steps...)
 	*c = Count{capacity: capacity, blocks: c.blocks[:0], steps: c.steps[:0], unused: c.unused, epoch: c.epoch}
+	c.blocks, c.steps = append(c.blocks, countBlock{}), append(c.steps, c.take())
 }
 
 // Capacity returns the number of slots.
 func (c *Count) Capacity() int64 { return c.capacity }
 
-// Len returns the number of breakpoints.
-func (c *Count) Len() int { return c.count }
-
 // Used returns the amount in use at an instant.
 func (c *Count) Used(at unit.Time) int64 {
-	if len(c.blocks) == 0 || at < c.blocks[0].first {
+	if at < c.begin {
 		return 0
 	}
 	k := c.block(at)
-	s := c.steps[k]
-	return s.used[s.find(at)] + c.blocks[k].add
+	_, used := c.steps[k].until(at)
+	return c.blocks[k].base + used
 }
 
 // Add takes n more during [start, end); end may be [unit.Never]. What is over before Prune's instant changes nothing.
@@ -81,143 +84,94 @@ func (c *Count) Add(start, end unit.Time, n int64) {
 	if start >= end || n == 0 {
 		return
 	}
-	k, i := c.begins(start, n)
-	level := c.before(k, i)
-	for k < len(c.blocks) {
-		s, b := c.steps[k], &c.blocks[k]
-		if i == 0 && s.at[s.n-1] < end {
-			b.add, b.hi, b.lo = b.add+n, b.hi+n, b.lo+n
-			level = s.used[s.n-1] + b.add
-			k++
-			continue
-		}
-		s = c.own(k)
-		for ; i < s.n && s.at[i] < end; i++ {
-			s.used[i] += n
-			level = s.used[i] + b.add
-		}
-		if i < s.n {
-			break
-		}
-		b.unseen = true
-		k, i = k+1, 0
-	}
-	c.ends(k, i, end, level, n)
-}
-
-// begins makes an instant from which on n more are in use a breakpoint, or takes it away if nothing changes there any more, and returns the
-// place of what comes after it; what is in use at a breakpoint made here is counted already.
-func (c *Count) begins(at unit.Time, n int64) (k, i int) {
-	if len(c.blocks) == 0 {
-		c.first(at, n)
-		return 0, 1
-	}
-	k = c.block(at)
-	s := c.steps[k]
-	i = s.find(at)
-	if i >= 0 && s.at[i] == at {
-		if c.before(k, i) != s.used[i]+c.blocks[k].add+n {
-			return k, i
-		}
-		return c.drop(k, i)
-	}
-	level := c.before(k, i+1)
-	if s.n == countWidth {
-		k, i = c.split(k, i+1)
-		i--
-	}
-	c.put(k, i+1, at, level+n)
-	return k, i + 2
-}
-
-// ends does that for the end: k and i are the place of the first breakpoint from there on, level is in use before it.
-func (c *Count) ends(k, i int, end unit.Time, level, n int64) {
+	k := c.roomy(start, c.block(start))
 	if end == unit.Never {
+		c.put(k, start, n)
+		for k++; k < len(c.blocks); k++ {
+			c.blocks[k].base += n
+		}
 		return
 	}
-	switch {
-	case len(c.blocks) == 0:
-		c.first(end, level-n)
-		return
-	case k < len(c.blocks) && c.steps[k].at[i] == end:
-		if c.steps[k].used[i]+c.blocks[k].add == level {
-			if k, i = c.drop(k, i); k >= len(c.blocks) {
-				return
-			}
-		}
-	default:
-		if k == len(c.blocks) || i == 0 && k > 0 && c.steps[k-1].n < countWidth {
-			k--
-			i = c.steps[k].n
-		}
-		if c.steps[k].n == countWidth {
-			k, i = c.split(k, i)
-		}
-		c.put(k, i, end, level-n)
+	last := k
+	for last+1 < len(c.blocks) && c.blocks[last+1].first <= end {
+		last++
 	}
-	s := c.steps[k]
-	c.blocks[k].unseen = true
-	if s.n < countWidth/4 && k+1 < len(c.steps) && s.n+c.steps[k+1].n <= countWidth*3/4 {
-		c.merge(k)
+	last = c.roomy(end, last)
+	if k+1 < len(c.blocks) && c.blocks[k+1].first <= start { // they were in one block
+		k++
+	}
+	c.put(last, end, -n)
+	c.put(k, start, n)
+	for ; last > k; last-- {
+		c.blocks[last].base += n
 	}
 }
 
-// first makes the only breakpoint.
-func (c *Count) first(at unit.Time, used int64) {
-	c.blocks, c.steps = append(c.blocks, countBlock{first: at}), append(c.steps, c.take())
-	c.put(0, 0, at, used)
-}
+// Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
+func (c *Count) Remove(start, end unit.Time, n int64) { c.Add(start, end, -n) }
 
-// before returns what is in use before a place.
-func (c *Count) before(k, i int) int64 {
-	if i > 0 {
-		return c.steps[k].used[i-1] + c.blocks[k].add
+// roomy sees to it that the block k of an instant has room for two breakpoints, and returns the block that the instant then is in.
+func (c *Count) roomy(at unit.Time, k int) int {
+	if c.steps[k].n <= countWidth-2 {
+		return k
 	}
-	if k == 0 {
-		return 0
-	}
-	s := c.steps[k-1]
-	return s.used[s.n-1] + c.blocks[k-1].add
-}
-
-// put makes a breakpoint in a block that has room.
-func (c *Count) put(k, i int, at unit.Time, used int64) {
 	s := c.own(k)
-	copy(s.at[i+1:s.n+1], s.at[i:s.n])
-	copy(s.used[i+1:s.n+1], s.used[i:s.n])
-	s.at[i], s.used[i] = at, used-c.blocks[k].add
-	s.n++
-	c.blocks[k].unseen = true
-	c.count++
-	if i == 0 {
-		c.blocks[k].first = at
+	if s.tidy(); s.n <= countWidth*3/4 {
+		return k
 	}
+	if c.split(k); at >= c.blocks[k+1].first {
+		k++
+	}
+	return k
 }
 
-// drop takes a breakpoint away and returns the place of the next.
-func (c *Count) drop(k, i int) (int, int) {
-	s := c.own(k)
-	s.drop(i, 1)
-	c.count--
-	switch {
-	case s.n == 0:
-		c.remove(k)
-		return k, 0
-	case i == 0:
-		c.blocks[k].first = s.at[0]
+// put makes an instant a breakpoint from which on n more are in use, as far as its block reaches.
+func (c *Count) put(k int, at unit.Time, n int64) {
+	s, b := c.own(k), &c.blocks[k]
+	i := s.find(at)
+	if i == 0 || s.at[i-1] != at {
+		copy(s.at[i+1:s.n+1], s.at[i:s.n])
+		copy(s.by[i+1:s.n+1], s.by[i:s.n])
+		s.at[i], s.by[i] = at, 0
+		s.n++
+		s.idle++
+		i++
 	}
-	c.blocks[k].unseen = true
-	if i == s.n {
-		return k + 1, 0
+	if s.by[i-1] == 0 {
+		s.idle--
 	}
-	return k, i
+	if s.by[i-1] += n; s.by[i-1] == 0 {
+		s.idle++
+	}
+	b.hi, b.lo, b.loose = b.hi+max(n, 0), b.lo+min(n, 0), true
+}
+
+// split moves the upper half of a block to a new one.
+func (c *Count) split(k int) {
+	low, high, half := c.own(k), c.take(), c.steps[k].n/2 // none of them idle
+	high.n = copy(high.at[:], low.at[half:low.n])
+	copy(high.by[:], low.by[half:low.n])
+	low.n = half
+	used := int64(0)
+	for _, n := range low.by[:half] {
+		used += n
+	}
+	b := &c.blocks[k]
+	b.loose = true
+	next := countBlock{first: high.at[0], base: b.base + used, hi: b.hi - used, lo: b.lo - used, loose: true}
+	c.steps = append(c.steps, nil)
+	copy(c.steps[k+2:], c.steps[k+1:])
+	c.steps[k+1] = high
+	c.blocks = append(c.blocks, countBlock{})
+	copy(c.blocks[k+2:], c.blocks[k+1:])
+	c.blocks[k+1] = next
 }
 
 // Save remembers the state, for Restore or Forget. Only one is remembered.
 func (c *Count) Save() {
 	c.saving = true
 	c.epoch++
-	c.saved = countState{c.begin, c.count, append(c.saved.blocks[:0], c.blocks...), append(c.saved.steps[:0], c.steps...)}
+	c.saved = countState{c.begin, append(c.saved.blocks[:0], c.blocks...), append(c.saved.steps[:0], c.steps...)}
 }
 
 // Restore brings back the saved state.
@@ -227,7 +181,7 @@ func (c *Count) Restore() {
 			c.unused = append(c.unused, s)
 		}
 	}
-	c.begin, c.count, c.saving, c.replaced = c.saved.begin, c.saved.count, false, c.replaced[:0]
+	c.begin, c.near, c.saving, c.replaced = c.saved.begin, 0, false, c.replaced[:0]
 	c.blocks, c.saved.blocks = c.saved.blocks, c.blocks
 	c.steps, c.saved.steps = c.saved.steps, c.steps
 }
@@ -245,15 +199,13 @@ func (c *Count) own(k int) *countSteps {
 		return s
 	}
 	mine := c.take()
-	*mine = *s
-	mine.epoch = c.epoch
+	mine.n, mine.idle = s.n, s.idle
+	copy(mine.at[:s.n], s.at[:s.n])
+	copy(mine.by[:s.n], s.by[:s.n])
 	c.steps[k] = mine
 	c.replaced = append(c.replaced, s)
 	return mine
 }
-
-// Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
-func (c *Count) Remove(start, end unit.Time, n int64) { c.Add(start, end, -n) }
 
 // Prune forgets the past: before that instant nothing counts as used, and Add and Remove leave it alone.
 func (c *Count) Prune(before unit.Time) {
@@ -261,46 +213,44 @@ func (c *Count) Prune(before unit.Time) {
 		return
 	}
 	c.begin = before
-	if len(c.blocks) == 0 || c.blocks[0].first >= before {
+	k := c.block(before)
+	if k == 0 {
 		return
 	}
-	k := c.block(before)
-	i := max(0, c.steps[k].find(before))
-	for m := range k {
-		c.count -= c.steps[m].n
-		c.giveUp(c.steps[m])
+	for _, s := range c.steps[:k] {
+		if c.saving && s.epoch != c.epoch {
+			c.replaced = append(c.replaced, s)
+		} else {
+			c.unused = append(c.unused, s)
+		}
 	}
-	c.steps = append(c.steps[:0], c.steps[k:]...)
-	c.blocks = append(c.blocks[:0], c.blocks[k:]...)
-	s := c.own(0)
-	s.drop(0, i)
-	c.count -= i
-	s.at[0], c.blocks[0].first = before, before
-	c.blocks[0].unseen = true
+	c.steps, c.blocks, c.near = append(c.steps[:0], c.steps[k:]...), append(c.blocks[:0], c.blocks[k:]...), 0
 }
 
 // Fits reports whether n more fit all over [start, end).
 func (c *Count) Fits(start, end unit.Time, n int64) bool {
 	limit := c.capacity - n
-	if start >= end || len(c.blocks) == 0 {
+	start = max(start, c.begin)
+	if start >= end || limit < 0 {
 		return limit >= 0
 	}
-	if limit < 0 {
-		return false
-	}
-	for k := c.block(start); k < len(c.blocks) && c.blocks[k].first < end; k++ {
-		b := c.known(k)
-		if b.hi <= limit {
-			continue
-		}
+	k := c.block(start)
+	i, used := c.steps[k].until(start)
+	for {
 		s := c.steps[k]
-		for i := max(0, s.find(start)); i < s.n && s.at[i] < end; i++ {
-			if s.used[i]+b.add > limit {
-				return false
-			}
+		for used += c.blocks[k].base; used <= limit && i < s.n && s.at[i] < end; i++ {
+			used += s.by[i]
 		}
+		if used > limit {
+			return false
+		}
+		for k++; k < len(c.blocks) && c.below(k, limit); k++ {
+		}
+		if k == len(c.blocks) || c.blocks[k].first >= end {
+			return true
+		}
+		i, used = 0, 0
 	}
-	return true
 }
 
 // Earliest returns the first instant, from the given one on, from which n more fit for dur; false if there is none.
@@ -310,38 +260,41 @@ func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time,
 	if limit < 0 || from == unit.Never {
 		return 0, false
 	}
-	if dur <= 0 || len(c.blocks) == 0 {
+	if dur <= 0 {
 		return from, true
 	}
-	start, end, blocked := from, from.Add(dur), false // the candidate, or only that time is blocked up to here
 	k := c.block(from)
-	i := max(0, c.steps[k].find(from))
-	for ; k < len(c.blocks); k, i = k+1, 0 {
-		b := c.known(k)
-		switch {
-		case !blocked && b.first >= end:
-			return start, true
-		case !blocked && b.hi <= limit || blocked && b.lo > limit:
-			continue
-		}
+	c.scan(k)
+	i, used := c.steps[k].until(from)
+	used += c.blocks[k].base
+	start := from // what is free before the breakpoint looked at is so from here on
+	for {
 		s := c.steps[k]
-		limit := limit - b.add
-		for ; i < s.n; i++ {
-			full := s.used[i] > limit
-			if full == blocked {
-				continue
+		for at, by := s.at[:s.n], s.by[:s.n]; i < len(by); i++ {
+			start += (at[i] - start) & unit.Time((limit-used)>>63) // all of it if full until there, else nothing: a branch would be guessed wrong
+			if at[i]-start >= unit.Time(dur) {
+				return start, true
 			}
-			if at := s.at[i]; full {
-				if at >= end {
-					return start, true
-				}
-			} else {
-				start, end = at, at.Add(dur)
-			}
-			blocked = full
+			used += by[i]
 		}
+		for k++; k < len(c.blocks) && (used <= limit && c.blocks[k].first-start < unit.Time(dur) && c.below(k, limit) || used > limit && c.above(k, limit)); k++ {
+		}
+		if k == len(c.blocks) || used <= limit && c.blocks[k].first-start >= unit.Time(dur) {
+			return start, used <= limit
+		}
+		if used > limit {
+			c.near = k // where what is asked next will begin
+		}
+		c.scan(k)
+		i, used = 0, c.blocks[k].base
 	}
-	return start, !blocked
+}
+
+// scan drops the idle breakpoints of a block if they are many.
+func (c *Count) scan(k int) {
+	if s := c.steps[k]; s.idle > s.n/4 && (!c.saving || s.epoch == c.epoch) {
+		s.tidy()
+	}
 }
 
 // Latest returns the last instant, from the given one on, from which n more fit for dur and are over by until; false if there is none.
@@ -356,43 +309,91 @@ func (c *Count) Latest(n int64, dur time.Duration, from, until unit.Time) (unit.
 	}
 	d := unit.Time(dur)
 	end := until // what comes may be over then: from here to there all is free
-	if len(c.blocks) > 0 {
-		for k := c.block(until); k >= 0; k-- {
-			b := c.known(k)
-			if b.first >= until {
-				continue
-			}
-			switch {
-			case b.hi <= limit && b.first <= end-d:
-				return end - d, true
-			case b.hi <= limit:
-				continue
-			case b.lo > limit:
-				if end = b.first; end-d < from {
-					return 0, false
-				}
-				continue
-			}
+	for k := c.block(until); ; k-- {
+		b := &c.blocks[k]
+		switch {
+		case b.first >= until:
+			continue
+		case c.above(k, limit):
+			end = b.first
+		case !c.below(k, limit):
 			s := c.steps[k]
-			for i := s.n - 1; i >= 0; i-- {
-				switch at := s.at[i]; {
-				case at >= until:
-				case s.used[i]+b.add > limit:
-					if end = at; end-d < from {
+			i, used := s.until(until - 1)
+			used += b.base
+			for at := until; ; {
+				i--
+				since := b.first
+				if i >= 0 {
+					since = s.at[i]
+				}
+				if since < at {
+					if used > limit {
+						end = since
+					}
+					if end-d < from {
 						return 0, false
 					}
-				case at <= end-d:
-					return end - d, true
+					if since <= end-d {
+						return end - d, true
+					}
 				}
+				if i < 0 {
+					break
+				}
+				at, used = since, used-s.by[i]
 			}
 		}
+		if end-d < from {
+			return 0, false
+		}
+		if b.first <= end-d {
+			return end - d, true
+		}
 	}
-	return end - d, true
 }
 
-// block returns the block that an instant is in: the last that begins by then, or the first.
+// below reports whether at most limit is in use throughout a block.
+func (c *Count) below(k int, limit int64) bool {
+	b := &c.blocks[k]
+	if b.base+b.hi > limit && b.loose && b.base <= limit {
+		b.survey(c.steps[k])
+	}
+	return b.base+b.hi <= limit
+}
+
+// above reports whether more than limit is in use throughout a block.
+func (c *Count) above(k int, limit int64) bool {
+	b := &c.blocks[k]
+	if b.base+b.lo <= limit && b.loose && b.base > limit {
+		b.survey(c.steps[k])
+	}
+	return b.base+b.lo > limit
+}
+
+// survey finds the narrowest bounds of a block.
+func (b *countBlock) survey(s *countSteps) {
+	hi, lo, used, by := int64(0), int64(0), int64(0), s.by[:s.n]
+	if s.n > 0 && s.at[0] == b.first {
+		hi, lo, used, by = by[0], by[0], by[0], by[1:]
+	}
+	for _, n := range by {
+		used += n
+		hi, lo = max(hi, used), min(lo, used)
+	}
+	b.hi, b.lo, b.loose = hi, lo, false
+}
+
+// block returns the block that an instant is in.
 func (c *Count) block(at unit.Time) int {
 	lo, hi := 0, len(c.blocks)
+	if k := c.near; c.blocks[k].first <= at {
+		lo = k
+		if k+1 < hi && at < c.blocks[k+1].first {
+			return k
+		}
+	} else {
+		hi = k
+	}
 	for lo+1 < hi {
 		if mid := (lo + hi) / 2; c.blocks[mid].first <= at {
 			lo = mid
@@ -400,98 +401,47 @@ func (c *Count) block(at unit.Time) int {
 			hi = mid
 		}
 	}
+	c.near = lo
 	return lo
 }
 
-// find returns the last breakpoint at or before an instant; -1 if all are later.
+// find returns how many breakpoints there are up to an instant. It does not branch on what it looks at, which no processor could foresee.
 func (s *countSteps) find(at unit.Time) int {
-	lo, hi := -1, s.n
-	for lo+1 < hi {
-		if mid := (lo + hi) / 2; s.at[mid] <= at {
-			lo = mid
-		} else {
-			hi = mid
+	i := 0
+	for n := s.n; n > 0; {
+		half := (n + 1) / 2
+		i += half & int((s.at[(i+half-1)%countWidth]-at-1)>>63) // all of half, or nothing
+		n -= half
+	}
+	return i
+}
+
+// until returns how many breakpoints there are up to an instant, and what is in use beyond base then.
+func (s *countSteps) until(at unit.Time) (i int, used int64) {
+	i = s.find(at)
+	for _, n := range s.by[:i] {
+		used += n
+	}
+	return i, used
+}
+
+// tidy drops the breakpoints at which nothing changes.
+func (s *countSteps) tidy() {
+	n := 0
+	for i, by := range s.by[:s.n] {
+		if by != 0 {
+			s.at[n], s.by[n] = s.at[i], by
+			n++
 		}
 	}
-	return lo
-}
-
-func (s *countSteps) drop(i, n int) {
-	copy(s.at[i:s.n-n], s.at[i+n:s.n])
-	copy(s.used[i:s.n-n], s.used[i+n:s.n])
-	s.n -= n
-}
-
-// known returns what is known of a block.
-func (c *Count) known(k int) *countBlock {
-	b := &c.blocks[k]
-	if b.unseen {
-		b.survey(c.steps[k])
-	}
-	return b
-}
-
-// survey brings what is known of a block up to date.
-func (b *countBlock) survey(s *countSteps) {
-	hi, lo := s.used[0], s.used[0]
-	for _, u := range s.used[1:s.n] {
-		hi, lo = max(hi, u), min(lo, u)
-	}
-	b.hi, b.lo, b.unseen = hi+b.add, lo+b.add, false
-}
-
-// merge moves a block to the end of the one before.
-func (c *Count) merge(k int) {
-	s, next, b := c.own(k), c.steps[k+1], &c.blocks[k]
-	shift := c.blocks[k+1].add - b.add
-	for i := range next.n {
-		s.at[s.n+i], s.used[s.n+i] = next.at[i], next.used[i]+shift
-	}
-	s.n += next.n
-	b.unseen = true
-	c.remove(k + 1)
-}
-
-// giveUp makes a block's memory free, unless it belongs to the saved state.
-func (c *Count) giveUp(s *countSteps) {
-	if c.saving && s.epoch != c.epoch {
-		c.replaced = append(c.replaced, s)
-	} else {
-		c.unused = append(c.unused, s)
-	}
-}
-
-func (c *Count) remove(k int) {
-	c.giveUp(c.steps[k])
-	c.steps = append(c.steps[:k], c.steps[k+1:]...)
-	c.blocks = append(c.blocks[:k], c.blocks[k+1:]...)
-}
-
-// split moves the upper half of a full block to a new one, and returns where a breakpoint now goes that belonged at place i.
-func (c *Count) split(k, i int) (int, int) {
-	low, high := c.own(k), c.take()
-	const half = countWidth / 2
-	copy(high.at[:], low.at[half:])
-	copy(high.used[:], low.used[half:])
-	low.n, high.n = half, countWidth-half
-	c.steps = append(c.steps, nil)
-	copy(c.steps[k+2:], c.steps[k+1:])
-	c.steps[k+1] = high
-	c.blocks = append(c.blocks, countBlock{})
-	copy(c.blocks[k+2:], c.blocks[k+1:])
-	c.blocks[k+1] = countBlock{first: high.at[0], add: c.blocks[k].add, unseen: true}
-	c.blocks[k].unseen = true
-	if i > half {
-		return k + 1, i - half
-	}
-	return k, i
+	s.n, s.idle = n, 0
 }
 
 func (c *Count) take() *countSteps {
 	if n := len(c.unused); n > 0 {
 		s := c.unused[n-1]
 		c.unused = c.unused[:n-1]
-		s.n, s.epoch = 0, c.epoch
+		s.n, s.idle, s.epoch = 0, 0, c.epoch
 		return s
 	}
 	return &countSteps{epoch: c.epoch}

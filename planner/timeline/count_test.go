@@ -88,10 +88,28 @@ func TestCountAnswersAsProfile(t *testing.T) {
 		for _, s := range stays {
 			count.Remove(s.start, s.end, s.n)
 		}
-		if n := count.Len(); n > 1 {
-			t.Fatalf("%d breakpoints are left of nothing", n)
+		if at, ok := count.Earliest(capacity, time.Duration(span), begin); !ok || at != begin {
+			t.Fatalf("after all was removed, all is free from %d %v, want %d", at, ok, begin)
 		}
 	})
+}
+
+// What was removed takes no room for ever.
+func TestCountForgetsWhatWasRemoved(t *testing.T) {
+	c, end := loaded(1000)
+	r := rand.New(rand.NewPCG(5, 6))
+	change := func() {
+		start := unit.Time(r.Int64N(int64(end)))
+		stop := start + unit.Time(r.Int64N(int64(end)))
+		c.Add(start, stop, 1)
+		c.Remove(start, stop, 1)
+	}
+	for range 10000 {
+		change()
+	}
+	if n := testing.AllocsPerRun(10000, change); n != 0 {
+		t.Errorf("%v allocations for each stay that is added and removed", n)
+	}
 }
 
 // loaded has tasks of about 80 s on 100 slots, as densely as remapping meets them.
