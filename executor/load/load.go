@@ -50,6 +50,8 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 	if l.Count > 0 && l.Count < len(subs) {
 		clear(subs[l.Count:])
 		subs = subs[:l.Count]
+	} else if l.Count > len(subs) && l.Warn != nil {
+		l.Warn("there are %d workflows in all, and not %d", len(subs), l.Count)
 	}
 	seen, next := make(map[string]bool, len(subs)), map[string]int{}
 	for i := range subs {
