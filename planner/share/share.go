@@ -86,6 +86,7 @@ type Ledger struct {
 	rule    Rule
 	total   unit.Vector
 	tenants []account
+	pos     []int32 // by tenant: in the heap, and one; 0 if it is not there
 	heap    []claim // of those that want something, the least share on top
 }
 
@@ -101,7 +102,6 @@ type account struct {
 	share  Fraction
 	ask    Fraction // share of the next demand alone
 	weight int64    // what shares are divided by; 0: 1
-	pos    int32    // in the heap, and one; 0 if it is not there
 }
 
 // New returns a ledger in which nobody has anything of total.
@@ -140,7 +140,7 @@ func (l *Ledger) Weigh(m planner.TenantID, weight int64) {
 	a := l.at(m)
 	a.weight = weight
 	a.share, a.ask = l.of(a, a.used), l.of(a, a.next)
-	l.fix(a)
+	l.fix(m)
 }
 
 func (l *Ledger) of(a *account, v unit.Vector) Fraction {
@@ -159,21 +159,21 @@ func (l *Ledger) of(a *account, v unit.Vector) Fraction {
 func (l *Ledger) Add(m planner.TenantID, v unit.Vector) {
 	a := l.at(m)
 	a.add(v, l)
-	l.fix(a)
+	l.fix(m)
 }
 
 // Want says that the next task of tenant m has this demand.
 func (l *Ledger) Want(m planner.TenantID, demand unit.Vector) {
 	a := l.at(m)
-	if a.pos > 0 && a.next == demand {
+	if l.pos[m] > 0 && a.next == demand {
 		return
 	}
 	a.want(demand, l)
-	if a.pos == 0 {
+	if l.pos[m] == 0 {
 		l.heap = append(l.heap, claim{a.share.Value(), m})
-		a.pos = int32(len(l.heap))
+		l.pos[m] = int32(len(l.heap))
 	}
-	l.fix(a)
+	l.fix(m)
 }
 
 // Serve is Add and Want at once, for a tenant that wants something.
@@ -181,7 +181,7 @@ func (l *Ledger) Serve(m planner.TenantID, given, next unit.Vector) {
 	a := l.at(m)
 	a.add(given, l)
 	a.want(next, l)
-	l.fix(a)
+	l.fix(m)
 }
 
 func (a *account) add(v unit.Vector, l *Ledger) {
@@ -197,16 +197,17 @@ func (a *account) want(demand unit.Vector, l *Ledger) {
 
 // Content says that tenant m wants nothing more.
 func (l *Ledger) Content(m planner.TenantID) {
-	a := l.at(m)
-	if a.pos == 0 {
+	l.at(m)
+	if l.pos[m] == 0 {
 		return
 	}
-	i, last := int(a.pos)-1, len(l.heap)-1
-	l.swap(i, last)
+	i, last := int(l.pos[m])-1, len(l.heap)-1
+	moved := l.heap[last]
 	l.heap = l.heap[:last]
-	a.pos = 0
+	l.pos[m] = 0
 	if i < last {
-		l.fix(l.at(l.heap[i].tenant))
+		l.put(i, moved)
+		l.fix(moved.tenant)
 	}
 }
 
@@ -221,7 +222,7 @@ func (l *Ledger) Least() (planner.TenantID, bool) {
 
 func (l *Ledger) at(m planner.TenantID) *account {
 	for int(m) >= len(l.tenants) {
-		l.tenants = append(l.tenants, account{share: Fraction{0, 1}, ask: Fraction{0, 1}})
+		l.tenants, l.pos = append(l.tenants, account{share: Fraction{0, 1}, ask: Fraction{0, 1}}), append(l.pos, 0)
 	}
 	return &l.tenants[m]
 }
@@ -229,8 +230,7 @@ func (l *Ledger) at(m planner.TenantID) *account {
 // near is the relative difference beyond which the numbers of two shares, each within a few units in the last place, tell them apart.
 const near = 1e-14
 
-func (l *Ledger) less(i, j int) bool {
-	x, y := l.heap[i], l.heap[j]
+func (l *Ledger) less(x, y claim) bool {
 	if d := x.share - y.share; math.Abs(d) > near*(x.share+y.share) {
 		return d < 0
 	}
@@ -245,38 +245,42 @@ func (l *Ledger) less(i, j int) bool {
 	return m < n
 }
 
-func (l *Ledger) swap(i, j int) {
-	l.heap[i], l.heap[j] = l.heap[j], l.heap[i]
-	l.tenants[l.heap[i].tenant].pos, l.tenants[l.heap[j].tenant].pos = int32(i)+1, int32(j)+1
+// put makes x the claim at i.
+func (l *Ledger) put(i int, x claim) {
+	l.heap[i] = x
+	l.pos[x.tenant] = int32(i) + 1
 }
 
-// fix puts an account where it belongs.
-func (l *Ledger) fix(a *account) {
-	if a.pos == 0 {
+// fix puts the claim of a tenant where it belongs, if it has one.
+func (l *Ledger) fix(m planner.TenantID) {
+	if l.pos[m] == 0 {
 		return
 	}
-	i := int(a.pos) - 1
-	l.heap[i].share = a.share.Value()
-	for i > 0 && l.less(i, (i-1)/2) {
-		l.swap(i, (i-1)/2)
+	i, x := int(l.pos[m])-1, claim{l.tenants[m].share.Value(), m}
+	for i > 0 && l.less(x, l.heap[(i-1)/2]) {
+		l.put(i, l.heap[(i-1)/2])
 		i = (i - 1) / 2
 	}
+	l.put(i, x)
 	l.down(i)
 }
 
+// down moves the claim at i below those that come before it.
 func (l *Ledger) down(i int) {
+	x := l.heap[i]
 	for {
 		k := 2*i + 1
 		if k >= len(l.heap) {
-			return
+			break
 		}
-		if k+1 < len(l.heap) && l.less(k+1, k) {
+		if k+1 < len(l.heap) && l.less(l.heap[k+1], l.heap[k]) {
 			k++
 		}
-		if !l.less(k, i) {
-			return
+		if !l.less(l.heap[k], x) {
+			break
 		}
-		l.swap(i, k)
+		l.put(i, l.heap[k])
 		i = k
 	}
+	l.put(i, x)
 }
