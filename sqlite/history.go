@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"slices"
 	"time"
+
+	"gantry/planner/queueing"
 )
 
 // Measurement is how long a program ran that ended well.
@@ -46,4 +48,28 @@ func (db *DB) history(ctx context.Context, id int64, latest int) ([]Measurement,
 		WHERE recency <= ? ORDER BY run DESC, ended_ns DESC, attempt DESC`, id, latest)
 	slices.Reverse(out)
 	return out, err
+}
+
+// Jobs returns the latest workflows of earlier runs, at most so many, the oldest first; earlier runs are those of History. Their service is
+// what all attempts of their tasks ran.
+func (r *Run) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
+	runs, err := collect(ctx, r.db, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) },
+		`SELECT r.id FROM runs own JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale
+			WHERE own.id = ? ORDER BY r.id DESC`, r.id)
+	if err != nil {
+		return nil, err
+	}
+	var out []queueing.Job // the latest first
+	for i := 0; i < len(runs) && len(out) < latest; i++ {
+		jobs, err := collect(ctx, r.db, func(rows *sql.Rows) (j queueing.Job, err error) { return j, rows.Scan(&j.After, &j.Service) },
+			`WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)
+			SELECT coalesce(w.arrived_ns - lag(w.arrived_ns) OVER (ORDER BY w.arrived_ns, w.workflow), -1), iif(w.state = 'done', coalesce(x.ran_ns, 0), 0)
+			FROM workflows w LEFT JOIN ran x ON x.workflow = w.workflow WHERE w.run = ?1 ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, runs[i], latest-len(out))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, jobs...)
+	}
+	slices.Reverse(out)
+	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/queueing"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 )
@@ -52,6 +53,47 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 	for latest, want := range map[int][]sqlite.Measurement{1000: {x(1, 1), y, x(3, 1), x(4, 1)}, 2: {y, x(3, 1), x(4, 1)}, 1: {y, x(4, 1)}} {
 		got, err := own.History(context.Background(), latest)
 		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
+		}
+	}
+}
+
+func TestJobsAreThoseOfEarlierRunsThatAreAlike(t *testing.T) {
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	// run logs one with a workflow of two tasks at each of the times in seconds; the first tasks run 1 s, the others 2 s or fail.
+	run := func(name string, edit func(*sqlite.RunInfo), fails bool, arrivals ...int) *logtest.Log {
+		info := logtest.Info(name)
+		if edit != nil {
+			edit(&info)
+		}
+		l := logtest.New(t, db, info)
+		for _, at := range arrivals {
+			first := l.Arrive(planner.Time(at)*logtest.Second, "w", []string{"x", "y"}, make([][]int32, 2))
+			for i := range planner.TaskID(2) {
+				outcome := planner.OK
+				if fails && i == 1 {
+					outcome = planner.ExitCode
+				}
+				a := l.Start(planner.Time(at)*logtest.Second, first+i, 1, 0, time.Second)
+				l.Event(planner.Time(at)*logtest.Second, planner.AttemptStarted{Attempt: a})
+				l.Event(planner.Time(at+1)*logtest.Second, &planner.AttemptExited{Attempt: a, Outcome: outcome, Ran: time.Duration(i+1) * time.Second})
+			}
+		}
+		return l
+	}
+	run("first", nil, false, 0, 5, 7)
+	run("simulated", func(i *sqlite.RunInfo) { i.Runtime = "sim" }, false, 0, 1)
+	run("second", nil, true, 3, 13)
+	own := run("own", nil, false, 0)
+	const s = time.Second
+	all := []queueing.Job{{After: -1, Service: 3 * s}, {After: 5 * s, Service: 3 * s}, {After: 2 * s, Service: 3 * s}, {After: -1}, {After: 10 * s}}
+	for _, latest := range []int{500, 3, 1} {
+		got, err := own.Jobs(t.Context(), latest)
+		if want := all[max(0, len(all)-latest):]; err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
 		}
 	}

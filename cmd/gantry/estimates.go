@@ -184,8 +184,15 @@ func (s *session) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bo
 	}
 }
 
-// recall tells the history what earlier runs measured, before this one begins or goes on.
+// recall tells the policy and the history what earlier runs measured, before this one begins or goes on.
 func (s *session) recall(ctx context.Context) error {
+	if s.log != nil && s.recaller != nil && s.recaller.Jobs() > 0 {
+		jobs, err := s.log.Jobs(ctx, s.recaller.Jobs())
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		s.recaller.Recall(jobs)
+	}
 	if s.history == nil || s.log == nil {
 		return nil
 	}

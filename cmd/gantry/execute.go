@@ -55,6 +55,7 @@ type session struct {
 	engine    *executor.Engine
 	measured  func(l *executor.Launch) (sim.Measured, bool) // of a replay
 	history   *predict.History                              // nil: estimates come from elsewhere
+	recaller  policy.Recaller                               // nil: the policy learns nothing from earlier runs
 	window    int                                           // of the history: measurements of each kind
 	trained   *sqlite.TrainedModel                          // nil: estimates come from elsewhere
 	collector *metrics.Collector                            // nil: metrics are taken from the log
@@ -125,6 +126,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	if err != nil {
 		return nil, nil, fail(exitUsage, err)
 	}
+	s.recaller, _ = pol.(policy.Recaller)
 	adm := s.admitter()
 	est, err := s.estimator(adm)
 	if err != nil {

@@ -17,6 +17,16 @@ func TestTenantsAreToldInTheLogAndDrawn(t *testing.T) {
 			t.Errorf("no notes on %s", topic)
 		}
 	}
+	// The first job with a deadline finds an empty queue; that of the next run is told what the first run showed.
+	const known = "SELECT text LIKE '%M/M/%' FROM v_notes WHERE run = ? AND topic = 'deadline' ORDER BY at_s LIMIT 1"
+	if one[bool](t, home, known, "tenants") {
+		t.Error("the first run knows rates before anything has happened")
+	}
+	expect(t, exitOK, nil, "simulate", "--name", "next", "--quiet", "--dir", home, "--policy", "3dsf:large=0.1", "--cluster", dir+"docker-cluster.yaml",
+		"--time-scale", "3", "--size-scale", "0.1", dir+"docker.yaml")
+	if !one[bool](t, home, known, "next") {
+		t.Error("the second run has not learned rates from the first")
+	}
 	task := one[string](t, home, "SELECT workflow || '/' || task FROM v_notes WHERE run = 'tenants' AND topic = 'data' ORDER BY at_s LIMIT 1")
 	expect(t, exitOK, []string{"module of its workflow: ", "DLAforBT", "  data: "}, "explain", "--dir", home, "tenants", task)
 	expect(t, exitOK, []string{"qos_rate", "locality_rate", "utilisation_disk", "jain", "share_a", "tenants-shares.svg"}, "report", "--dir", home, "tenants", "--out", figures)

@@ -47,6 +47,25 @@ func (t *tenancy) Observe(v planner.View, e planner.Event) {
 	}
 }
 
+// Recaller is a policy that learns from the jobs of earlier runs, too.
+type Recaller interface {
+	// Jobs is how many of the latest it learns from; 0: none.
+	Jobs() int
+	// Recall takes them in, in the order of their arrivals, before the run begins or goes on.
+	Recall(jobs []queueing.Job)
+}
+
+// Jobs implements Recaller.
+func (t *tenancy) Jobs() int {
+	if t.suite == nil {
+		return 0
+	}
+	return t.suite.rates.Jobs()
+}
+
+// Recall implements Recaller.
+func (t *tenancy) Recall(jobs []queueing.Job) { t.suite.rates.Recall(jobs) }
+
 const tenantsSource = "Ru, Yang, Grundy, Keung and Li, 3DSF"
 
 // Parameters that several policies of this family share.
@@ -56,7 +75,7 @@ var (
 	orderParam     = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
 	lateParam      = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more: they take turns with regular jobs, or keep their place"}
 	roomParam      = Param{"room", []string{"suspend", "freeze", "leave", "never"}, "how regular tasks make room for deadline jobs: frozen where they are, their memory with them (freeze); leaving the node with a checkpoint, or by a restart where that is allowed (leave); frozen where that is enough, else leaving (suspend); or not at all (never)"}
-	recentParam    = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs that the rates of the M/M/n model are learned from"}
+	recentParam    = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs, those of earlier runs in the log among them, that the rates of the M/M/n model are learned from"}
 	largeParam     = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
 	hopsParam      = Param{"hops", []string{"0", "0..2"}, "how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
 	batchParam     = Param{"batch", []string{"0", "0..100000"}, "tasks that are matched to nodes at once; 0: four for each node"}

@@ -143,3 +143,17 @@ func TestRatesForgetWhatIsOld(t *testing.T) {
 		t.Errorf("of the last three, 2 s, 2.5 s, 3 s and services of 3, 4 and 5 s: %+v; expected rates 2 and 1/4", q)
 	}
 }
+
+func TestRatesBeginWithEarlierRuns(t *testing.T) {
+	r := queueing.NewRates(4)
+	r.Recall([]queueing.Job{{After: -1, Service: time.Second}, {After: 2 * time.Second, Service: 3 * time.Second}, {After: 4 * time.Second}})
+	r.Arrived(planner.Time(time.Minute)) // no gap to an earlier run's
+	if q, ok := r.Model(2); !ok || math.Abs(q.Arrival-1.0/3) > 1e-9 || math.Abs(q.Service-0.5) > 1e-9 {
+		t.Errorf("of gaps of 2 and 4 s and services of 1 and 3 s: %+v", q)
+	}
+	r.Arrived(planner.Time(time.Minute + 6*time.Second))
+	r.Arrived(planner.Time(time.Minute + 11*time.Second)) // the first gap leaves
+	if q, _ := r.Model(2); math.Abs(q.Arrival-0.2) > 1e-9 {
+		t.Errorf("of gaps of 4, 6 and 5 s: %+v", q)
+	}
+}

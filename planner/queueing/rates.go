@@ -1,59 +1,85 @@
 package queueing
 
 import (
+	"time"
+
 	"gantry/planner"
 )
 
-// Rates learns the parameters of an M/M/n queue from what happens: the arrival rate and the mean service time of the last so many.
+// Rates learns the parameters of an M/M/n queue from what happens: the arrival rate and the mean service time of the last so many jobs.
 type Rates struct {
-	arrivals ring // instants
-	services ring // nanoseconds
-	sum      float64
+	gaps     window // between arrivals
+	services window
+	last     planner.Time // arrival
+	begun    bool
+}
+
+// Job is what is learned of a job of an earlier run.
+type Job struct {
+	After   time.Duration // since the job before it arrived; below 0: it was the first of its run
+	Service time.Duration // what its tasks ran, summed up; 0: it did not end well
 }
 
 // NewRates returns rates of the last so many arrivals and services, at least 2.
 func NewRates(last int) *Rates {
 	last = max(2, last)
-	return &Rates{arrivals: ring{last: last}, services: ring{last: last}}
+	return &Rates{gaps: window{last: last - 1}, services: window{last: last}}
+}
+
+// Jobs is how many jobs the rates are learned from.
+func (r *Rates) Jobs() int { return r.services.last }
+
+// Recall takes in jobs of earlier runs, in the order of their arrivals, before any of this one.
+func (r *Rates) Recall(jobs []Job) {
+	for _, j := range jobs {
+		if j.After >= 0 {
+			r.gaps.push(int64(j.After))
+		}
+		if j.Service > 0 {
+			r.Served(int64(j.Service))
+		}
+	}
 }
 
 // Arrived takes in an arrival.
-func (r *Rates) Arrived(at planner.Time) { r.arrivals.push(int64(at)) }
+func (r *Rates) Arrived(at planner.Time) {
+	if r.begun {
+		r.gaps.push(int64(at.Sub(r.last)))
+	}
+	r.last, r.begun = at, true
+}
 
 // Served takes in that a service took d nanoseconds.
-func (r *Rates) Served(d int64) { r.sum += float64(d) - float64(r.services.push(d)) }
+func (r *Rates) Served(d int64) { r.services.push(d) }
 
 // Model returns the M/M/n queue of n servers that fits; false as long as too little is known.
 func (r *Rates) Model(n int) (MMn, bool) {
-	k := len(r.arrivals.all)
-	if k < 2 || len(r.services.all) == 0 || r.sum <= 0 || n < 1 {
+	gap, service := r.gaps.mean(), r.services.mean()
+	if gap <= 0 || service <= 0 || n < 1 {
 		return MMn{}, false
 	}
-	span := float64(r.arrivals.newest() - r.arrivals.oldest())
-	if span <= 0 {
-		return MMn{}, false
-	}
-	return MMn{Servers: n, Arrival: float64(k-1) / span * 1e9, Service: float64(len(r.services.all)) / r.sum * 1e9}, true
+	return MMn{Servers: n, Arrival: 1e9 / gap, Service: 1e9 / service}, true
 }
 
-// ring keeps the last so many values.
-type ring struct {
+// window keeps the last so many values, and their sum.
+type window struct {
 	last int
 	all  []int64
 	next int
+	sum  float64
 }
 
-// push adds a value and returns the one that it takes the place of; 0 if there was none.
-func (r *ring) push(v int64) (old int64) {
-	if len(r.all) < r.last {
-		r.all = append(r.all, v)
-		return 0
+// push adds a value; the oldest leaves.
+func (w *window) push(v int64) {
+	w.sum += float64(v)
+	if len(w.all) < w.last {
+		w.all = append(w.all, v)
+		return
 	}
-	old, r.all[r.next] = r.all[r.next], v
-	r.next = (r.next + 1) % r.last
-	return old
+	w.sum -= float64(w.all[w.next])
+	w.all[w.next] = v
+	w.next = (w.next + 1) % w.last
 }
 
-func (r *ring) oldest() int64 { return r.all[r.next%len(r.all)] }
-
-func (r *ring) newest() int64 { return r.all[(r.next+len(r.all)-1)%len(r.all)] }
+// mean returns 0 if there is no value.
+func (w *window) mean() float64 { return w.sum / float64(max(1, len(w.all))) }
