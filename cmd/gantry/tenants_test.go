@@ -35,3 +35,16 @@ func TestTenantsAreToldInTheLogAndDrawn(t *testing.T) {
 	}
 	expect(t, exitOK, []string{`"shares": {`, `"a": [`}, "report", "--dir", home, "tenants", "--json")
 }
+
+// The example of section 5.2 of 3DSF, as examples/drf tells it.
+func TestTheExampleOfDominantSharesComesOutAsInThePaper(t *testing.T) {
+	home := t.TempDir()
+	for policy, want := range map[string]string{"drf:misfit=stop": "4 3 4", "drf:dims=2,misfit=stop": "3 3 4", "drf:dims=2": "4 3 4", "drf:level=3,misfit=stop": "3 3 4"} {
+		expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--policy", policy, "--cluster", "../../examples/drf/cluster.yaml", "../../examples/drf/workload.yaml")
+		got := one[string](t, home, `SELECT sum(workflow LIKE 'a%') || ' ' || sum(workflow LIKE 'b%') || ' ' || sum(workflow LIKE 'c%') FROM v_tasks
+			WHERE started_s = 0 AND run = (SELECT name FROM runs ORDER BY id DESC LIMIT 1)`)
+		if got != want {
+			t.Errorf("%s starts %s tasks of the tenants, expected %s", policy, got, want)
+		}
+	}
+}
