@@ -79,7 +79,7 @@ var (
 	largeParam     = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
 	hopsParam      = Param{"hops", []string{"0", "0..2"}, "how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere"}
 	batchParam     = Param{"batch", []string{"0", "0..100000"}, "tasks that are matched to nodes at once; 0: four for each node"}
-	heartbeatParam = Param{"heartbeat", []string{"0", "0.0..60"}, "seconds from one time that a node tells what is free there, and is given tasks, to its next; 0: at once"}
+	heartbeatParam = Param{"heartbeat", []string{"0", "0.001..60"}, "seconds from one time that a node tells what is free there, and is given tasks, to its next; 0: at once"}
 	matchParam     = Param{"match", []string{"nodes", "bytes"}, "weights of the matching: how idle the node is, or that times the part of the input that it holds"}
 )
 
