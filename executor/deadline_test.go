@@ -114,8 +114,9 @@ func TestDeadlinesUnderWrongEstimates(t *testing.T) {
 // With exact estimates what is admitted is on time, and what is not is refused, withdrawn whole, and told; FIFO refuses more.
 func TestRefusedWorkflowsAreWithdrawnAndTheOthersAreOnTime(t *testing.T) {
 	refused := map[string]int{}
-	for _, spec := range []string{"rm-dcwf", "fifo"} {
+	for _, spec := range []string{"rm-dcwf", "fifo", "mrcp-rm:steps=2000"} {
 		got := runDeadlines(t, spec, 1, true)
+		t.Logf("%s: %d refused, %d late; %v", spec, got.refused, got.late, got.notes)
 		if got.refused == 0 || got.refused != got.notes[planner.TopicRefused] {
 			t.Errorf("%s: %d workflows withdrawn, %d notes", spec, got.refused, got.notes[planner.TopicRefused])
 		}
@@ -133,7 +134,43 @@ func TestRefusedWorkflowsAreWithdrawnAndTheOthersAreOnTime(t *testing.T) {
 			}
 		}
 	}
-	if refused["rm-dcwf"] >= refused["fifo"] {
-		t.Errorf("rm-dcwf refuses %d workflows, fifo %d", refused["rm-dcwf"], refused["fifo"])
+	for _, spec := range []string{"rm-dcwf", "mrcp-rm:steps=2000"} {
+		if refused[spec] >= refused["fifo"] {
+			t.Errorf("%s refuses %d workflows, fifo %d", spec, refused[spec], refused["fifo"])
+		}
+	}
+}
+
+// Starts that take 200 ms longer than any estimate knows, as those of containers may: TSP2 plans up to the deadlines and is late with all that it
+// plans there, unless it is given a margin.
+func TestMarginOfTSP2IsForWhatNoEstimateKnows(t *testing.T) {
+	late := map[string]int{}
+	for _, spec := range []string{"rm-dcwf:ed-sl-tsp2", "rm-dcwf:ed-sl-tsp2,margin=300"} {
+		p := processors(4)
+		pol, err := policy.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var subs []executor.Submission
+		for i := range 20 {
+			at := planner.Time(i) * 40e9
+			subs = append(subs, executor.Submission{At: at, Name: fmt.Sprint("w", i), Workflow: dag(fmt.Sprint("w", i), "a=4 b=5 c=6; a>c b>c"), Due: at + 30e9})
+		}
+		declared := &predict.Declared{}
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p, Startup: 200 * time.Millisecond}), Arrivals: subs,
+			Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
+		if _, err := e.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v := e.Planner.View()
+		for w := range planner.WorkflowID(v.Workflows()) {
+			if _, end := v.Times(w); end > v.Workflow(w).Due {
+				late[spec]++
+			}
+		}
+	}
+	if late["rm-dcwf:ed-sl-tsp2"] != 20 || late["rm-dcwf:ed-sl-tsp2,margin=300"] != 0 {
+		t.Errorf("late: %v, want all 20 without a margin and none with one", late)
 	}
 }

@@ -102,7 +102,7 @@ func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 	if got["a"].end != 8 || got["d"].start < 8 {
 		t.Errorf("%v", got)
 	}
-	if len(notes) != 4 || notes[2].Topic != planner.TopicPredicted || notes[2].At != 7.5e9 || notes[2].Text != "the deadline is met with 1.5s to spare" {
+	if len(notes) != 4 || notes[2].Topic != planner.TopicPredicted || notes[2].At != 7.5e9 || notes[2].Text != "laxity 5.5s, the deadline is met with 1.5s to spare" {
 		t.Errorf("%+v", notes)
 	}
 }

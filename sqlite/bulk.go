@@ -195,6 +195,7 @@ type bulkWriter struct {
 	values []driver.Value // memory of a row
 
 	preempted preempted
+	refused   []planner.WorkflowID // by the last round
 
 	workflows, tasks, files, replicas, exited, measured, begun, notes, waits *inserter
 	chunks, flowEnded, taskEnded                                             *update
@@ -208,7 +209,7 @@ type bulkFlow struct {
 	tasks          []bulkTask // by position
 	left           int        // tasks not done
 	started, ended planner.Time
-	cancelled      bool
+	cancelled      string // its state, if it was withdrawn
 }
 
 type bulkTask struct {
@@ -449,6 +450,7 @@ func (w *bulkWriter) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 			return err
 		}
 	}
+	w.refused = refused(b.Notes)
 	return addNotes(w.notes, ev, b.Notes)
 }
 
@@ -470,7 +472,7 @@ func (w *bulkWriter) exit(ev *planner.Event, b *planner.AttemptExited) error {
 	switch b.Outcome {
 	case planner.OK:
 		t.state, t.ended = "done", ev.At
-		if f.left--; f.left == 0 && !f.cancelled {
+		if f.left--; f.left == 0 && f.cancelled == "" {
 			f.ended = ev.At
 			return w.writeFlow(f, "done")
 		}
@@ -487,7 +489,7 @@ func (w *bulkWriter) cancelled(ev *planner.Event, id planner.WorkflowID) {
 		return
 	}
 	f := w.flows[id]
-	f.cancelled, f.ended = true, ev.At
+	f.cancelled, f.ended = withdrawn(w.refused, id), ev.At
 	for i := range f.tasks {
 		if f.tasks[i].state == "waiting" {
 			f.tasks[i].state = "skipped"
@@ -599,13 +601,13 @@ func (w *bulkWriter) end(over bool) error {
 				}
 			}
 			done = done && t.state == "done"
-			if over && !f.cancelled && t.ended != unit.Never && (f.ended == unit.Never || t.ended > f.ended) {
+			if over && f.cancelled == "" && t.ended != unit.Never && (f.ended == unit.Never || t.ended > f.ended) {
 				f.ended = t.ended
 			}
 		}
 		switch {
-		case f.cancelled:
-			state = "cancelled"
+		case f.cancelled != "":
+			state = f.cancelled
 		case over && done:
 			state = "done"
 		case over:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,6 +165,24 @@ func addNotes(notes *inserter, ev *planner.Event, said []planner.Note) error {
 		}
 	}
 	return nil
+}
+
+// refused returns the workflows that a round has refused. They are withdrawn by the events that follow it.
+func refused(said []planner.Note) (out []planner.WorkflowID) {
+	for _, n := range said {
+		if n.Topic == planner.TopicRefused {
+			out = append(out, n.Workflow)
+		}
+	}
+	return out
+}
+
+// withdrawn is the state of a workflow that was withdrawn.
+func withdrawn(refused []planner.WorkflowID, w planner.WorkflowID) string {
+	if slices.Contains(refused, w) {
+		return "refused"
+	}
+	return "cancelled"
 }
 
 // known is NULL for what is not known.

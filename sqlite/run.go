@@ -345,7 +345,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 				return err
 			}
 			if _, err := conn.Exec(`UPDATE workflows AS w SET
-				state = CASE WHEN w.state = 'cancelled' THEN w.state
+				state = CASE WHEN w.state IN ('cancelled', 'refused') THEN w.state
 					WHEN EXISTS (SELECT 1 FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state <> 'done') THEN 'failed' ELSE 'done' END,
 				ended_ns = coalesce(ended_ns, (SELECT max(t.ended_ns) FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1))
 				WHERE w.run = ?`, []driver.Value{id}); err != nil {

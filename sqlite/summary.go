@@ -92,7 +92,7 @@ type WorkflowSummary struct {
 }
 
 // DeadlineSummary is how a workflow fared that has a deadline: Predicted is its end by the plan that was made when it arrived. Instants are
-// on the axis of the run; a workflow is late if it ended after its deadline, or will not end well.
+// on the axis of the run; a workflow is late if it ended after its deadline, or will not end well, and neither late nor on time if it was refused.
 type DeadlineSummary struct {
 	Name      string `json:"name"`
 	State     string `json:"state"`
@@ -238,14 +238,14 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan), seconds(&w.Response))
 		s.WorkflowRow = append(s.WorkflowRow, w)
 		return err
-	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, response_s FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
+	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, iif(state = 'refused', NULL, response_s) FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
 	read(func(rows *sql.Rows) error {
 		var d DeadlineSummary
 		err := rows.Scan(&d.Name, &d.State, &d.Due, &d.Predicted, &d.Ended, &d.Late)
 		s.Deadlines = append(s.Deadlines, d)
 		return err
 	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted'
-		ORDER BY x.seq LIMIT 1), CASE WHEN w.state != 'cancelled' THEN w.ended_ns END, w.state IN ('failed', 'cancelled') OR coalesce(w.ended_ns > w.due_ns, 0)
+		ORDER BY x.seq LIMIT 1), CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END, w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
 		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL ORDER BY w.due_ns, w.workflow`, id)
 	read(func(rows *sql.Rows) error {
 		var c Count

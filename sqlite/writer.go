@@ -30,6 +30,7 @@ type writer struct {
 	left      map[planner.WorkflowID]int  // tasks not done
 	begun     map[planner.WorkflowID]bool // has a started task, formal ones not counted
 	formal    map[planner.TaskID]bool
+	refused   []planner.WorkflowID          // by the last round
 	pending   map[planner.AttemptID]*opened // ordered in this batch: inserted at its end, in the state they then have
 	order     []planner.AttemptID           // of pending
 	states    map[planner.TaskID]taskState  // changed in this batch
@@ -408,7 +409,7 @@ func (w *writer) apply(ev *planner.Event) error {
 			return err
 		}
 		_, err := w.conn.Exec("UPDATE tasks SET state = 'skipped' WHERE run = ? AND workflow = ? AND state = 'waiting'", []driver.Value{w.run, int64(b.Workflow)})
-		return errors.Join(err, w.workflowEnded.exec("cancelled", int64(ev.At), w.run, int64(b.Workflow)))
+		return errors.Join(err, w.workflowEnded.exec(withdrawn(w.refused, b.Workflow), int64(ev.At), w.run, int64(b.Workflow)))
 	}
 	return nil
 }
@@ -474,6 +475,7 @@ func (w *writer) planned(ev *planner.Event, b *planner.PlanCommitted) error {
 			return err
 		}
 	}
+	w.refused = refused(b.Notes)
 	if err := addNotes(w.notes, ev, b.Notes); err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	if s.set.RejectLate {
 		refuser, ok := pol.(planner.Refuser)
 		if !ok {
-			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines: choose rm-dcwf or fifo", s.set.Policy)
+			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines: choose rm-dcwf, mrcp-rm or fifo", s.set.Policy)
 		}
 		refuser.RejectLate()
 	}

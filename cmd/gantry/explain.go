@@ -153,6 +153,9 @@ func verdict(l *sqlite.Life) string {
 		if l.Flow == "cancelled" {
 			return "skipped: its workflow was cancelled"
 		}
+		if l.Flow == "refused" {
+			return "skipped: its workflow was refused, as it would have been late"
+		}
 		if len(l.Blame) > 0 {
 			return "skipped, for what it needs failed: " + relatives(l.Blame)
 		}

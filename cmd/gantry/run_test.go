@@ -54,7 +54,7 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 		{exitUsage, []string{"-nonsense", "gantry run --help"}, []string{"run", "--nonsense"}},
 		{exitUsage, []string{"no workflow given"}, []string{"run", home}},
 		{exitUsage, []string{"choose one of gbf, cpp", "heft"}, []string{"simulate", home, "--policy", "best", at("good.dax")}},
-		{exitUsage, []string{"--reject-late", "mrcp-rm", "rm-dcwf or fifo"}, []string{"simulate", home, "--reject-late", "--policy", "mrcp-rm", at("good.dax")}},
+		{exitUsage, []string{"--reject-late", "edf", "rm-dcwf, mrcp-rm or fifo"}, []string{"simulate", home, "--reject-late", "--policy", "edf", at("good.dax")}},
 		{exitUsage, []string{"--charge-planning -1"}, []string{"simulate", home, "--charge-planning=-1", at("good.dax")}},
 		{exitUsage, []string{"--retry flood=1"}, []string{"simulate", home, "--retry", "flood=1", at("good.dax")}},
 		{exitUsage, []string{"--name"}, []string{"simulate", home, "--name", "../x", at("good.dax")}},

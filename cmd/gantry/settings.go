@@ -77,7 +77,7 @@ func planFlags() []cli.Flag {
 		&cli.StringFlag{Name: "checkpoint", Usage: "what emulated tasks leave when they are preempted: a `SIZE`, input for that of their largest input, or none; 4KiB where the workload does not say"},
 		&cli.StringFlag{Name: "preempt", Usage: "tasks that leave no checkpoint, as real programs: freeze them where they are, or `WAY` restart, which loses their work; freeze where the workload does not say"},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "end everything at the first task that fails for good (otherwise independent branches go on)"},
-		&cli.BoolFlag{Name: "reject-late", Usage: "refuse a workflow that cannot be planned to meet its deadline when it arrives (policies rm-dcwf and fifo)"},
+		&cli.BoolFlag{Name: "reject-late", Usage: "refuse a workflow that cannot be planned to meet its deadline when it arrives (policies rm-dcwf and fifo), or when it may start (mrcp-rm)"},
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces where a rule allows it (gantry check says which)"},
 		&cli.BoolFlag{Name: "fit", Usage: "cut needs down to the largest node instead of refusing the workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of every random choice; a workload file may give the seed of its stream itself"},

@@ -139,10 +139,13 @@ func printDeadlines(b *strings.Builder, s *sqlite.Summary) {
 		return
 	}
 	t := newTable(b, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
-	late := 0
+	late, refused := 0, 0
 	for i, d := range s.Deadlines {
 		if d.Late {
 			late++
+		}
+		if d.State == "refused" {
+			refused++
 		}
 		if i == maxSummaryDeadlines && len(s.Deadlines) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Deadlines)-i))
@@ -152,9 +155,7 @@ func printDeadlines(b *strings.Builder, s *sqlite.Summary) {
 		}
 		verdict, spare := "", (*sqlite.Span)(nil)
 		switch {
-		case d.State == "cancelled" && d.Predicted == nil:
-			verdict = "refused"
-		case d.State == "failed" || d.State == "cancelled":
+		case d.State == "failed" || d.State == "cancelled" || d.State == "refused":
 			verdict = d.State
 		case d.Ended != nil:
 			spare = ptr(d.Due - *d.Ended)
@@ -165,7 +166,10 @@ func printDeadlines(b *strings.Builder, s *sqlite.Summary) {
 		t.row(d.Name, span(&d.Due), span(d.Predicted), span(d.Ended), span(spare), verdict)
 	}
 	t.end()
-	fmt.Fprintf(b, "  %d of %s late", late, plural(len(s.Deadlines), "workflow"))
+	fmt.Fprintf(b, "  %d of %s late", late, plural(len(s.Deadlines)-refused, "workflow"))
+	if refused > 0 {
+		fmt.Fprintf(b, ", %d refused", refused)
+	}
 	if len(s.Remappings) > 0 {
 		fmt.Fprintf(b, "; %s", outcomes(s.Remappings))
 	}

@@ -86,3 +86,20 @@ func TestIntervalsOfOneRunRestOnBatchMeans(t *testing.T) {
 		t.Errorf("199 values have the interval %v", got.Half)
 	}
 }
+
+// The second workflow is refused: it is neither late nor on time, and has not failed.
+func TestRefusedWorkflowsAreCountedApart(t *testing.T) {
+	pol, err := policy.Parse("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol.(planner.Refuser).RejectLate()
+	c := simulateBy(t, pol, platform(1), sim.Config{},
+		executor.Submission{Name: "a", Workflow: workflow("a", "a=4"), Due: 4e9},
+		executor.Submission{Name: "b", At: 1e9, Workflow: workflow("b", "b=4"), Due: 6e9},
+		executor.Submission{Name: "c", At: 2e9, Workflow: workflow("c", "c=4"), Due: 8e9})
+	v := values(c, metrics.Window{})
+	near(t, "refused", v["refused"], 1)
+	near(t, "proportion late", v["late_share"], 0)
+	near(t, "failed", v["failed"], 0)
+}

@@ -18,7 +18,8 @@ type Workflow struct {
 	Label   string
 	Tenant  string
 	Tasks   int
-	Failed  int // tasks that failed or were skipped
+	Failed  int  // tasks that failed or were skipped
+	Refused bool // the policy did not take it, as it would have been late; see planner.Refuser
 	Arrived planner.Time
 	Release planner.Time // earliest start; 0 where that is the arrival
 	Started planner.Time // of the first task's program
@@ -50,8 +51,11 @@ func (w *Workflow) Response() time.Duration { return w.Ended.Sub(w.Arrived) }
 // Turnaround is the time from the earliest start to the end of the last task (Lim et al. 2017, section on the experimental setup).
 func (w *Workflow) Turnaround() time.Duration { return w.Ended.Sub(max(w.Arrived, w.Release)) }
 
-// Late reports whether the workflow ended after its deadline, or not well; one that ends at its deadline is on time.
-func (w *Workflow) Late() bool { return w.Due != unit.Never && (w.Ended > w.Due || w.Failed > 0) }
+// Late reports whether the workflow ended after its deadline, or not well; one that ends at its deadline is on time, one that was refused
+// neither.
+func (w *Workflow) Late() bool {
+	return w.Due != unit.Never && !w.Refused && (w.Ended > w.Due || w.Failed > 0)
+}
 
 // Slowdown is the response over the critical path; NaN if that has no length.
 func (w *Workflow) Slowdown() float64 { return over(w.Response(), w.CriticalPath) }
@@ -113,8 +117,11 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 		switch b := events[i].Body.(type) {
 		case *planner.PlanCommitted:
 			for i := range b.Notes {
-				if b.Notes[i].Topic == "backfilled" {
+				switch b.Notes[i].Topic {
+				case "backfilled":
 					c.backfills++
+				case planner.TopicRefused:
+					c.workflows[b.Notes[i].Workflow].Refused = true
 				}
 			}
 			c.took(b.Took)

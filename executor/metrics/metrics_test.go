@@ -55,6 +55,11 @@ func simulate(t *testing.T, spec string, p *planner.Platform, cfg sim.Config, su
 	if err != nil {
 		t.Fatal(err)
 	}
+	return simulateBy(t, pol, p, cfg, subs...)
+}
+
+func simulateBy(t *testing.T, pol planner.Policy, p *planner.Platform, cfg sim.Config, subs ...executor.Submission) *metrics.Collector {
+	t.Helper()
 	cfg.Platform = p
 	declared := &predict.Declared{}
 	c := metrics.NewCollector(p)

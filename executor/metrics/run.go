@@ -60,12 +60,15 @@ func (c *Collector) Run(win Window) []Value {
 	var out []Value
 	put := func(name string, v float64) { out = append(out, Value{name, v}) }
 	put("workflows", float64(len(counted)))
-	failed, unfinished := 0, 0
-	var late []float64 // 1 or 0 of each workflow with a deadline
+	failed, unfinished, refused := 0, 0, 0
+	var late []float64 // 1 or 0 of each workflow with a deadline that was not refused
 	first, last := c.bounds(win)
 	for i := first; i < last; i++ {
 		w := &c.workflows[i]
 		switch {
+		case w.Refused:
+			refused++
+			continue
 		case w.Ended == unit.Never:
 			unfinished++
 		case w.Failed > 0:
@@ -77,6 +80,9 @@ func (c *Collector) Run(win Window) []Value {
 	}
 	put("failed", float64(failed))
 	put("unfinished", float64(unfinished))
+	if refused > 0 {
+		put("refused", float64(refused))
+	}
 	if len(late) > 0 {
 		put("late_share", Confidence(late).Mean)
 		putHalf(put, "late_share", late)

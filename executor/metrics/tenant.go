@@ -193,7 +193,7 @@ func (t *tenancy) values(c *Collector, first, last int, span float64, put func(s
 		w := &c.workflows[i]
 		if i >= first && i < last && w.Due != unit.Never {
 			due++
-			if w.Late() {
+			if w.Late() || w.Refused {
 				late++
 			}
 		}

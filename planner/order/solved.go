@@ -23,6 +23,11 @@ type Solved struct {
 	Steps int // search steps of one solution
 	Most  int // tasks of one model; what has more is refused
 
+	// Reject refuses workflows, when they may start, that would be late or make others late that were not.
+	Reject bool
+
+	since   unit.Time // first round
+	asked   bool      // there was one
 	wanted  bool
 	err     error
 	order   []planner.TaskID
@@ -30,6 +35,7 @@ type Solved struct {
 	index   []int32        // by task: place in the model, from 1 on; 0: not there
 	ends    []unit.Time    // by workflow: as the last solution has it; 0: none has it
 	retried []bool         // by workflow: solved anew because it was endangered
+	refused []bool         // by workflow: not to be planned
 	speeds  []speedOfNodes // of nodes that are there
 }
 
@@ -48,6 +54,9 @@ func (q *Solved) Add(*planner.Cycle, planner.TaskID) {}
 
 // Outdated reports whether the plan has to be made anew.
 func (q *Solved) Outdated(c *planner.Cycle) bool {
+	if !q.asked {
+		q.since, q.asked = c.Now(), true
+	}
 	arrived := func(w planner.WorkflowID) bool { return c.Workflow(w).Release <= c.Now() }
 	q.wanted = slices.ContainsFunc(c.News.Arrived, arrived) || retain.Broken(c)
 	if q.wanted {
@@ -98,9 +107,9 @@ func (q *Solved) Update(c *planner.Cycle) {
 	if !q.wanted {
 		return
 	}
-	q.wanted, q.order, q.next = false, q.order[:0], 0
+	q.wanted, q.next = false, 0
 	for len(q.ends) < c.Workflows() {
-		q.ends, q.retried = append(q.ends, 0), append(q.retried, false)
+		q.ends, q.retried, q.refused = append(q.ends, 0), append(q.retried, false), append(q.refused, false)
 	}
 	for len(q.index) < c.Tasks() {
 		q.index = append(q.index, 0)
@@ -133,29 +142,90 @@ func (q *Solved) solve(c *planner.Cycle) {
 		return
 	}
 	s := cp.Solve(p, cp.Options{Steps: q.Steps, Seed: 1})
+	if w := q.toRefuse(c, s, workflows); w != planner.None {
+		q.refuse(c, w)
+		if slices.ContainsFunc(workflows, func(w planner.WorkflowID) bool { return q.fresh(c, w) }) {
+			q.solve(c)
+			return
+		}
+		q.order = slices.DeleteFunc(q.order, func(t planner.TaskID) bool { return c.Phase(t).Ended() || c.Phase(t).Placed() })
+		return
+	}
 	order := make([]int32, len(tasks))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(s.Start[a], s.Start[b]), cmp.Compare(a, b)) })
+	q.order = q.order[:0]
 	for _, i := range order {
 		q.order = append(q.order, tasks[i])
 	}
 	for j, w := range workflows {
-		if started, _ := c.Times(w); q.ends[w] == 0 && started == unit.Never { // others were promised something before a restart
-			q.predict(c, w, s.End[j])
+		if q.fresh(c, w) {
+			q.predict(c, w, s.End[j], laxity(p, int32(j)))
 		}
 		q.ends[w] = max(1, s.End[j])
 	}
 }
 
+// fresh reports whether a workflow is planned for the first time; those that could start before a restart were promised something then.
+func (q *Solved) fresh(c *planner.Cycle, w planner.WorkflowID) bool {
+	flow := c.Workflow(w)
+	return q.ends[w] == 0 && !q.refused[w] && max(flow.Arrived, flow.Release) >= q.since
+}
+
+// toRefuse returns a fresh workflow that the solution has late or, if it makes others late that were not, the last one.
+func (q *Solved) toRefuse(c *planner.Cycle, s *cp.Solution, workflows []planner.WorkflowID) planner.WorkflowID {
+	last, harm := planner.WorkflowID(planner.None), false
+	for j, w := range workflows {
+		due := c.Workflow(w).Due
+		late := s.End[j] > due
+		switch {
+		case !q.Reject:
+		case q.fresh(c, w):
+			if last = w; late {
+				return w
+			}
+		case late && q.ends[w] <= due:
+			harm = true
+		}
+	}
+	if !harm {
+		return planner.None
+	}
+	return last
+}
+
+func (q *Solved) refuse(c *planner.Cycle, w planner.WorkflowID) {
+	q.refused[w] = true
+	c.Note(planner.Note{Topic: planner.TopicRefused, Workflow: w, Task: planner.None, At: c.Workflow(w).Due,
+		Text: "the solver finds no plan in which it meets its deadline and makes no other miss one"})
+}
+
+// laxity is what a job has to spare if it has the whole resource for itself from its earliest start on.
+func laxity(p *cp.Problem, job int32) time.Duration {
+	alone := cp.Problem{Now: p.Jobs[job].Release, Capacity: p.Capacity, Jobs: []cp.Job{p.Jobs[job]}}
+	first := int32(slices.IndexFunc(p.Tasks, func(t cp.Task) bool { return t.Job == job }))
+	for _, t := range p.Tasks {
+		if t.Job != job {
+			continue
+		}
+		t.Job, t.Parents = 0, slices.Clone(t.Parents)
+		for i := range t.Parents {
+			t.Parents[i] -= first
+		}
+		alone.Tasks = append(alone.Tasks, t)
+	}
+	return p.Jobs[job].Due.Sub(cp.Solve(&alone, cp.Options{}).End[0])
+}
+
 // predict tells what is expected of a workflow when it is first planned.
-func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time) {
+func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time, laxity time.Duration) {
 	text := "no deadline"
 	if due := c.Workflow(w).Due; due < unit.Never {
-		text = fmt.Sprintf("the deadline is met with %v to spare", due.Sub(end).Round(time.Millisecond))
+		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", laxity.Round(time.Millisecond), due.Sub(end).Round(time.Millisecond))
 		if end > due {
-			text = fmt.Sprintf("the deadline is missed by %v", end.Sub(due).Round(time.Millisecond))
+			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", laxity.Round(time.Millisecond), end.Sub(due).Round(time.Millisecond))
 		}
 	}
 	c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: w, Task: planner.None, At: end, Text: text})
@@ -172,7 +242,7 @@ func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID,
 	}
 	for _, w := range c.Present() {
 		flow := c.Workflow(w)
-		if flow.Release > c.Now() {
+		if flow.Release > c.Now() || q.refused[w] {
 			continue
 		}
 		job := cp.Job{Release: max(flow.Arrived, flow.Release), Due: flow.Due}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"strings"
+	"time"
 
 	"gantry/planner"
 	"gantry/planner/alloc"
@@ -20,6 +21,7 @@ func deadlines() []Row {
 			Params: []Param{
 				{"config", []string{"pd-sl-tsp1", "pd-sl-tsp2", "pd-tl-tsp1", "pd-tl-tsp2", "ed-sl-tsp1", "ed-sl-tsp2", "ed-tl-tsp1", "ed-tl-tsp2"},
 					"how laxity is distributed (PD: proportionally, ED: evenly over the phases), what it is taken from (SL: execution on the empty system, TL: beside the present load), and when tasks are planned (TSP1: early, TSP2: as late as their sub-deadlines allow)"},
+				{"margin", []string{"0", "0..1000000000"}, "milliseconds that TSP2 leaves between the planned end of a task and its sub-deadline, for what takes longer than estimated, such as starts of containers"},
 				{"max_remap_attempts", []string{"4", "0..1000000"}, "attempts at planning anew for one workflow, nested ones included; 0: any number"},
 				{"max_jobs_to_remap", []string{"0", "0..1000000"}, "workflows that one attempt plans anew, the least urgent of those in the way; 0: any number"},
 				{"in_the_way", []string{"overlapping", "contained"}, "which workflows are planned anew: all that execute at some time between earliest start and deadline, or only those that do so wholly"},
@@ -28,7 +30,8 @@ func deadlines() []Row {
 			},
 			New: func(p Params) planner.Policy {
 				config := strings.Split(p["config"], "-")
-				c := remap.Config{TrueLaxity: config[1] == "tl", Latest: config[2] == "tsp2", MaxAttempts: int(p.Number("max_remap_attempts")),
+				c := remap.Config{TrueLaxity: config[1] == "tl", Latest: config[2] == "tsp2",
+					Margin: time.Duration(p.Number("margin")) * time.Millisecond, MaxAttempts: int(p.Number("max_remap_attempts")),
 					MaxJobs: int(p.Number("max_jobs_to_remap")), Contained: p["in_the_way"] == "contained", PastOnly: p["late"] == "past-deadline",
 					Restart: p["sweep"] == "restart"}
 				if config[0] == "ed" {

@@ -32,6 +32,9 @@ type modelled struct {
 	planner.Pipeline
 }
 
+// RejectLate implements planner.Refuser.
+func (m *modelled) RejectLate() { m.queue.Reject = true }
+
 // Plan implements planner.Policy.
 func (m *modelled) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := m.Pipeline.Plan(ctx, c); err != nil {

@@ -28,6 +28,8 @@ type follow struct {
 	kept       int        // of waiting, when it was last cleaned
 	still      []start    // dummies that are ready, and tasks bound to nodes
 	endangered []*job
+	lost       []*job       // late, and remapping them failed
+	eased      bool         // something ended before it was believed to: there is room that was not there
 	horizon    planner.Time // the latest end of what was pushed in this round
 }
 
@@ -136,10 +138,11 @@ func (p *Policy) ended(t planner.TaskID) {
 	at, now := j.at[i], p.c.Now()
 	if at.stage == active {
 		p.adrift = p.adrift || at.end != now
+		p.eased = p.eased || at.end > now
 		j.stale = j.stale || at.end > now
 	} else { // skipped or cancelled
 		j.open--
-		j.stale = true
+		j.stale, p.eased = true, true
 	}
 	late := at.end < now
 	p.put(j, i, placement{stage: over, pool: at.pool, start: min(at.start, now), end: now})
@@ -201,12 +204,20 @@ func (p *Policy) push(j *job, i int32) {
 		p.push(j, k)
 	}
 	if end > j.end {
+		fresh := j.end <= j.due
 		j.end = end
 		p.span(j)
-		if j.end > j.due && !j.tried && !j.listed && !p.FIFO {
-			j.listed = true
-			p.endangered = append(p.endangered, j)
+		if end > j.due && (fresh || !j.lost) {
+			p.endanger(j)
 		}
+	}
+}
+
+// endanger lists a job to be remapped.
+func (p *Policy) endanger(j *job) {
+	if !j.listed && !p.FIFO {
+		j.listed = true
+		p.endangered = append(p.endangered, j)
 	}
 }
 
@@ -241,22 +252,48 @@ func (p *Policy) slip(j *job, i int32) {
 	p.push(j, i)
 }
 
-// rescueEndangered remaps the jobs that became late since they were mapped.
+// rescueEndangered remaps the jobs that became late since they were mapped. Those that could not be helped are tried again when there is room that
+// was not there; each of them no sooner than a quarter of the time that was left to its deadline when that failed.
 func (p *Policy) rescueEndangered() {
+	now := p.c.Now()
+	if p.eased {
+		p.eased = false
+		p.lost = slices.DeleteFunc(p.lost, func(j *job) bool {
+			j.lost = p.jobs[j.id] == j && j.open > 0 && j.due >= now
+			if j.lost && now >= j.again {
+				p.endanger(j)
+			}
+			return !j.lost
+		})
+	}
 	slices.SortFunc(p.endangered, byDeadline)
 	for _, j := range p.endangered {
 		j.listed = false
 		if p.jobs[j.id] != j || j.open == 0 {
 			continue
 		}
-		if p.settle(j); j.end <= j.due || j.due < p.c.Now() {
+		if p.settle(j); j.end <= j.due || j.due < now {
 			continue
 		}
 		p.begin()
-		j.tried = !p.remapJob(j, true)
+		if p.remapJob(j, true) {
+			continue
+		}
+		if j.lost {
+			j.again = now.Add(j.due.Sub(now) / 4)
+		}
+		p.lose(j)
 	}
 	clear(p.endangered)
 	p.endangered = p.endangered[:0]
+}
+
+// lose says that a job is late, and that no remapping helps it for now.
+func (p *Policy) lose(j *job) {
+	if !j.lost {
+		j.lost = true
+		p.lost = append(p.lost, j)
+	}
 }
 
 // startDue starts what can start now.

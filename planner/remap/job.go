@@ -38,13 +38,14 @@ type job struct {
 	left   int // tasks that have not ended
 	begin  planner.Time
 	end    planner.Time
-	placed bool // among mappedJobs
-	begun  bool // a task has started
-	kept   int  // the attempt at remapping that there is a snapshot for; see Policy.saving
-	eager  bool // mapped by TSP1: it starts earlier than planned if it can
-	tried  bool // a plan that meets the deadline was looked for in vain
-	listed bool // in follow.endangered
-	stale  bool // end may be too late: tasks ended before they should have
+	placed bool         // among mappedJobs
+	begun  bool         // a task has started
+	kept   int          // the attempt at remapping that there is a snapshot for; see Policy.saving
+	eager  bool         // mapped by TSP1: it starts earlier than planned if it can
+	lost   bool         // in follow.lost
+	again  planner.Time // when remapping it may be tried again
+	listed bool         // in follow.endangered
+	stale  bool         // end may be too late: tasks ended before they should have
 
 	starts  []instant    // planned tasks by start; those before next were dealt with
 	next    int          // in starts

@@ -39,8 +39,9 @@ type Config struct {
 	// FIFO maps jobs in order of arrival, each task as early as possible, and remaps nothing.
 	FIFO bool
 
-	MaxAttempts int // remapping attempts for one job, nested ones included; 0: any number
-	MaxJobs     int // jobs of an attempt, those with the least urgent deadlines or laxities; 0: any number
+	Margin      time.Duration // TSP2 lets tasks end so much before their sub-deadlines
+	MaxAttempts int           // remapping attempts for one job, nested ones included; 0: any number
+	MaxJobs     int           // jobs of an attempt, those with the least urgent deadlines or laxities; 0: any number
 
 	// Readings of what the paper leaves open.
 	Contained bool // only jobs that execute wholly within [s_j, d_j] are remapped, not all that overlap it
@@ -174,7 +175,6 @@ func (p *Policy) mapJob(j *job) {
 	p.latest = p.Latest && j.due < unit.Never
 	met := p.mapJobHelper(j, true, !p.FIFO)
 	met = met && j.end <= j.due
-	j.tried = !met
 	switch {
 	case fresh && !met && p.reject:
 		text := fmt.Sprintf("laxity %v, no plan meets its deadline", short(j.laxity()))
@@ -182,6 +182,9 @@ func (p *Policy) mapJob(j *job) {
 		p.dismiss(j)
 	case fresh:
 		p.predict(j)
+	}
+	if !met && !p.FIFO && p.jobs[j.id] == j {
+		p.lose(j)
 	}
 }
 

@@ -462,3 +462,60 @@ func TestMovingUpKeepsNobodyWaiting(t *testing.T) {
 	b.plan()
 	b.wantPlan("1[10,14] 2[14,24] 3[4,9]")
 }
+
+// One slot: task 0 runs for [0,10], 1 is planned behind it (6 s, due at 40 s), 2 (5 s, due at 14 s) comes and is late whatever is done. When 0
+// ends at 5 s already, 1 alone would move up; 2 is tried again, and goes first.
+func TestAJobThatCouldNotBeHelpedIsTriedAgainWhenThereIsRoom(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 1)
+	b.arrive(0, 100, task{run: 10})
+	b.plan()
+	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.arrive(0, 40, task{run: 6})
+	b.plan()
+	b.now = at(1)
+	b.arrive(1, 14, task{run: 5})
+	b.plan()
+	b.wantPlan("1[10,16] 2[16,21]")
+	b.until(5)
+	b.exit(0)
+	b.plan()
+	b.wantPlan("2[5,10] 1[10,16]")
+	if got, want := b.topics(remap.TopicRemapped), "remapped 2: 2 jobs in order of deadlines, 1 attempts"; got != want {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+}
+
+// What no room helps is not tried at every occasion: job 0, which is late, is tried at the first of five ends that come early, and not before a quarter
+// of the time that is left then has passed.
+func TestAJobThatCannotBeHelpedIsNotTriedForEver(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 2)
+	b.arrive(0, 100, task{run: 200}, task{run: 1, parents: []int{0}})
+	b.plan()
+	b.apply(planner.AttemptStarted{Attempt: 0})
+	first := strings.Count(b.topics(remap.TopicRemapFailed), "remap-failed 0")
+	for i, s := range []float64{1, 2, 3, 4, 60} {
+		b.now = at(s - 0.5)
+		b.arrive(b.now.Seconds(), 1000, task{run: 5})
+		b.plan()
+		b.apply(planner.AttemptStarted{Attempt: planner.AttemptID(i + 1)})
+		b.now = at(s)
+		b.exit(planner.TaskID(i + 2))
+		b.plan()
+	}
+	if got := strings.Count(b.topics(remap.TopicRemapFailed), "remap-failed 0") - first; got != 2 {
+		t.Errorf("tried %d times, want 2: at 1 and 60 s; %s", got, b.topics(remap.TopicRemapFailed))
+	}
+}
+
+// TSP2 with a margin plans tasks to end so much before their sub-deadlines; where there is no room for that they start at once.
+func TestMarginBeforeSubDeadlines(t *testing.T) {
+	b := newBench(t, "rm-dcwf:ed-sl-tsp2,margin=500", 4)
+	b.arrive(0, 50, figure2()...)
+	b.plan()
+	b.wantPlan("3[15.5,23.5] 2[17.5,23.5] 1[19.5,23.5] 4[39.5,49.5] 5[39.5,44.5]")
+
+	b = newBench(t, "rm-dcwf:ed-sl-tsp2,margin=60000", 4)
+	b.arrive(0, 50, figure2()...)
+	b.plan()
+	b.wantPlan("1[0,4] 2[0,6] 3[0,8] 4[8,18] 5[8,13]")
+}

@@ -322,7 +322,7 @@ func (p *Policy) place(j *job, i int32, est planner.Time) placement {
 			if !ok {
 				continue
 			}
-			start, fits := p.pools[k].usage.latest(p.need(j, i, k), stay, from, j.sub[i])
+			start, fits := p.pools[k].usage.latest(p.need(j, i, k), stay, from, p.target(j, i))
 			if fits && start > best.start {
 				best = placement{planned, int16(k), start, start.Add(stay), start}
 			}
@@ -343,7 +343,7 @@ func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, id
 			continue
 		}
 		if p.latest {
-			from = max(from, j.sub[i]-planner.Time(stay))
+			from = max(from, p.target(j, i)-planner.Time(stay))
 		}
 		start, fits := p.usage(k, idle).earliest(p.need(j, i, k), stay, from)
 		if end := start.Add(stay); fits && end < best.end {
@@ -351,6 +351,11 @@ func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, id
 		}
 	}
 	return best
+}
+
+// target is when TSP2 would have a task end.
+func (p *Policy) target(j *job, i int32) planner.Time {
+	return j.sub[i] - planner.Time(p.Margin) // finite: jobs without a deadline are mapped by TSP1
 }
 
 func (p *Policy) usage(k int, idle bool) *usage {
