@@ -66,7 +66,7 @@ type DB struct {
 	runs map[*Run]struct{}
 }
 
-// Open opens the log at path, and creates or migrates it unless mode is ReadOnly.
+// Open opens the log at path. One of an older format is migrated, whatever the mode; ReadOnly creates none.
 func Open(path string, mode Mode) (*DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -83,11 +83,30 @@ func Open(path string, mode Mode) (*DB, error) {
 	} else if err := db.openWriter(); err != nil {
 		return nil, err
 	}
-	if err := db.openReaders(); err != nil {
+	err = db.openReaders()
+	if old := new(olderFormatError); errors.As(err, old) {
+		if err = db.openWriter(); err != nil { // it migrates
+			return nil, fmt.Errorf("%w, and cannot bring it there: %w", *old, err)
+		}
+		if err = db.closeWriter(); err == nil {
+			err = db.openReaders()
+		}
+	}
+	if err != nil {
 		db.closeWriter()
 		return nil, err
 	}
 	return db, nil
+}
+
+// olderFormatError is of a log that a reader has to have migrated first.
+type olderFormatError struct {
+	path string
+	have int64
+}
+
+func (e olderFormatError) Error() string {
+	return fmt.Sprintf("open log %s: it has format %d, this gantry reads %d", e.path, e.have, schemaVersion)
 }
 
 func dsn(path, query string) string {
@@ -158,7 +177,7 @@ func (db *DB) openReaders() error {
 		return have, nil
 	}
 	have, err := open(query)
-	if code := new(sqlite3.Error); errors.As(err, code) && code.Code == sqlite3.ErrCantOpen && db.mode == ReadOnly {
+	if code := new(sqlite3.Error); errors.As(err, code) && (code.Code == sqlite3.ErrCantOpen || code.Code == sqlite3.ErrReadonly) && db.mode == ReadOnly {
 		// A closed log in a directory that this user may not write to: nobody can be writing without the -wal file beside it.
 		if _, walErr := os.Stat(db.path + "-wal"); errors.Is(walErr, os.ErrNotExist) {
 			have, err = open(query + "&immutable=1")
@@ -171,6 +190,9 @@ func (db *DB) openReaders() error {
 		db.readers.Close()
 		if have == 0 {
 			return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog, db.path)
+		}
+		if have < schemaVersion {
+			return olderFormatError{db.path, have}
 		}
 		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path, have, schemaVersion)
 	}

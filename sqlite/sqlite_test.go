@@ -493,6 +493,31 @@ func TestAResumedRunGoesOnWhereTheLogEnds(t *testing.T) {
 	}
 }
 
+func TestAReaderMigratesAnOlderLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	raw, err := sql.Open("sqlite3", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile("schema/1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = raw.Exec(string(first)); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := open(t, path, sqlite.ReadOnly).Runs(t.Context())
+	if err != nil || len(runs) != 0 {
+		t.Errorf("%v, %v", runs, err)
+	}
+	if v := query[int](t, path, "PRAGMA user_version"); v < 2 {
+		t.Errorf("it has format %d", v)
+	}
+}
+
 func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -64,7 +64,7 @@ func compareAction(c *cli.Context) error {
 		return nil
 	}
 	if c.NArg() != 2 {
-		return failf(exitUsage, "compare: name two runs, or files of results")
+		return failf(exitUsage, "compare: name two runs, or files of results; gantry report RUN... has the means of several")
 	}
 	if c.IsSet("metrics") || c.IsSet("against") {
 		return failf(exitUsage, "compare: --metrics and --against go with files of results")

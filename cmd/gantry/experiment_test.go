@@ -204,3 +204,33 @@ func TestTheMetricsOfARun(t *testing.T) {
 		t.Errorf("no such run: code %d: %s", code, errs)
 	}
 }
+
+func TestTheMetricsOfSeveralRuns(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	for name, startup := range map[string]string{"x": "1s", "y": "3s"} {
+		if code, _, errs := invoke(t, "simulate", home, "--name="+name, "--startup="+startup, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	code, out, errs := invoke(t, "report", home, "--json", "x", "y")
+	var got []struct {
+		Policy  string
+		Runs    []string
+		Metrics map[string]struct {
+			N    int
+			Mean float64
+			Half float64 `json:"half_width_95"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil || len(got) != 1 {
+		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	}
+	// Means of 1 s and 3 s: Student's t of one degree of freedom is 12.706, times the standard error of 1 s.
+	if w := got[0].Metrics["wait_mean"]; got[0].Policy != "cpp" || len(got[0].Runs) != 2 || w.N != 2 || w.Mean != 2 || math.Abs(w.Half-12.706) > 0.001 {
+		t.Errorf("%+v", got)
+	}
+	expect(t, exitOK, []string{"cpp on sim, 2 runs", "wait_mean", "2 ±13"}, "report", home, "x", "y")
+	expect(t, exitUsage, []string{"named twice"}, "report", home, "x", "x")
+	expect(t, exitInput, []string{`no run "none"`}, "report", home, "x", "none")
+}

@@ -21,34 +21,113 @@ import (
 	tables "gantry/sqlite/report"
 )
 
-// reportRun prints the metrics of a run of the log: those that were kept when it was over; while it goes on, those of now.
+// metricsOf are the metrics of a run of the log and of its workflows: those that were kept when it was over; while it goes on, those of now.
+func metricsOf(ctx context.Context, log *sqlite.DB, name string) (info sqlite.RunInfo, values []sqlite.Metric, flows []sqlite.MeasuredWorkflow, err error) {
+	if info, err = log.Info(ctx, name); err != nil {
+		return info, nil, nil, fail(exitInput, err)
+	}
+	if values, err = log.Metrics(ctx, info.Name); err != nil {
+		return info, nil, nil, logError(err)
+	}
+	if flows, err = log.WorkflowMetrics(ctx, info.Name); err != nil {
+		return info, nil, nil, logError(err)
+	}
+	if len(values) == 0 {
+		collector, window, err := measureLog(ctx, log, info)
+		if err != nil {
+			return info, nil, nil, fail(exitHost, err)
+		}
+		values = runMetrics(collector, window)
+		for _, w := range workflowMetrics(collector, window) {
+			flows = append(flows, measuredWorkflow(collector, &w))
+		}
+	}
+	return info, values, flows, nil
+}
+
+// repetitions are runs of one policy on one runtime.
+type repetitions struct {
+	Policy  string                     `json:"policy"`
+	Runtime string                     `json:"runtime"`
+	Runs    []string                   `json:"runs"`
+	Metrics map[string]tables.Interval `json:"metrics"`
+
+	samples map[string][]float64
+}
+
+// reportRuns prints the means of the metrics of several runs, with intervals: runs of one policy on one runtime count as repetitions.
+func reportRuns(c *cli.Context, names []string) error {
+	if c.String("out") != "" {
+		return failf(exitUsage, "report: --out goes with one run, or with a file of results")
+	}
+	log, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	var groups []*repetitions
+	var metricNames []string
+	for _, name := range names {
+		info, values, _, err := metricsOf(c.Context, log, name)
+		if err != nil {
+			return err
+		}
+		k := slices.IndexFunc(groups, func(g *repetitions) bool { return g.Policy == info.Policy && g.Runtime == info.Runtime })
+		if k < 0 {
+			k = len(groups)
+			groups = append(groups, &repetitions{Policy: info.Policy, Runtime: info.Runtime, Metrics: map[string]tables.Interval{}, samples: map[string][]float64{}})
+		}
+		g := groups[k]
+		if slices.Contains(g.Runs, info.Name) {
+			return failf(exitUsage, "report: run %s is named twice", info.Name)
+		}
+		g.Runs = append(g.Runs, info.Name)
+		for _, v := range values {
+			if !slices.Contains(metricNames, v.Name) {
+				metricNames = append(metricNames, v.Name)
+			}
+			g.samples[v.Name] = append(g.samples[v.Name], v.Value)
+		}
+	}
+	for _, g := range groups {
+		for name, sample := range g.samples {
+			g.Metrics[name] = tables.Interval(metrics.Confidence(sample))
+		}
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, groups)
+		return nil
+	}
+	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
+	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	for _, g := range groups {
+		fmt.Fprintf(t, "\t%s on %s, %s", g.Policy, g.Runtime, plural(len(g.Runs), "run"))
+	}
+	fmt.Fprintln(t)
+	for _, name := range metricNames {
+		fmt.Fprint(t, name)
+		for _, g := range groups {
+			text := "-"
+			if i, ok := g.Metrics[name]; ok {
+				text = i.String()
+			}
+			fmt.Fprint(t, "\t"+text)
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+// reportRun prints the metrics of a run of the log.
 func reportRun(c *cli.Context, name string) error {
 	log, err := readLog(c)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	info, err := log.Info(c.Context, name)
+	info, values, flows, err := metricsOf(c.Context, log, name)
 	if err != nil {
-		return fail(exitInput, err)
-	}
-	values, err := log.Metrics(c.Context, info.Name)
-	if err != nil {
-		return logError(err)
-	}
-	flows, err := log.WorkflowMetrics(c.Context, info.Name)
-	if err != nil {
-		return logError(err)
-	}
-	if len(values) == 0 {
-		collector, window, err := measureLog(c.Context, log, info)
-		if err != nil {
-			return fail(exitHost, err)
-		}
-		values = runMetrics(collector, window)
-		for _, w := range workflowMetrics(collector, window) {
-			flows = append(flows, measuredWorkflow(collector, &w))
-		}
+		return err
 	}
 	if c.Bool("json") {
 		out := map[string]any{"run": info.Name, "runtime": info.Runtime, "policy": info.Policy, "workflows": flows}

@@ -15,7 +15,7 @@ func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
-		ArgsUsage: "RESULTS|RUN",
+		ArgsUsage: "RESULTS|RUN...",
 		Description: `RESULTS is the file that gantry experiment wrote; it may still be writing it. With --out the figures are drawn, each as SVG
 and as PNG: box plots of slowdown, its standard deviation against the error factor, mean slowdown against utilisation, slowdown against size
 for each policy, the number of workflows in the system over time, and of loads with deadlines the proportion of late workflows, turnaround and
@@ -30,14 +30,22 @@ left out) wait, makespan, response, slowdown (response over the critical path at
 utilisation, the number of workflows in it, and what Wieland's test and the mean Lyapunov drift say of its stability. Critical paths
 are those of the runtimes that were measured, brought to speed 1.
 
+   gantry report RUN RUN RUN
+
+Of several runs the means are printed, with 95 % confidence intervals; runs of one policy on one runtime count as repetitions, as those that
+gantry simulate --repetition N or --seed N made.
+
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return failf(exitUsage, "report: name one file of results, or a run")
+			switch {
+			case c.NArg() == 0:
+				return failf(exitUsage, "report: name one file of results, or runs")
+			case c.NArg() > 1:
+				return reportRuns(c, c.Args().Slice())
 			}
 			if name := c.Args().First(); !strings.ContainsAny(name, "./") {
 				if file, err := os.Stat(name); err != nil || file.IsDir() { // of a run, which has its name

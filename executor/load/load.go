@@ -101,8 +101,8 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 // Window returns how many of the workflows of a workload, by arrival, metrics leave out at the start and at the end. timeScale is what the
 // arrivals were scaled by; 0 is 1.
 func Window(w *trace.Workload, subs []executor.Submission, timeScale float64) (warmUp, coolDown int, err error) {
-	if len(subs) == 0 || w.WarmUpTime+w.CoolDownTime == 0 {
-		return w.WarmUp, w.CoolDown, nil
+	if len(subs) == 0 || w.WarmUp+w.CoolDown == 0 && w.WarmUpTime+w.CoolDownTime == 0 {
+		return 0, 0, nil
 	}
 	first, last := subs[0].At, subs[0].At
 	for i := range subs {

@@ -415,11 +415,20 @@ func (p *painter) utilisations(g group) error {
 	return p.save(pl, "utilisation", g.title)
 }
 
-// scatter draws slowdown against size, a figure per policy, without errors if there are such cells.
+// shades are for classes of parallelism, from 1 to 2 on, each twice the one before; the last has all above.
+var shades = []color.NRGBA{{253, 201, 38, 255}, {251, 159, 58, 255}, {237, 121, 83, 255}, {216, 87, 107, 255}, {168, 34, 150, 255}, {92, 1, 166, 255},
+	{13, 8, 135, 255}}
+
+// shadeOf is the class of a parallelism.
+func shadeOf(parallelism float64) int {
+	return max(0, min(len(shades)-1, int(math.Log2(max(1, parallelism)))))
+}
+
+// scatter draws slowdown against size, a figure per policy, without errors if there are such cells. Colours tell how parallel workflows are.
 func (p *painter) scatter(g group) error {
 	kinds, of := byErrors(g.cells)
 	cells := of[kinds[0]]
-	for i, name := range policies(cells) {
+	for _, name := range policies(cells) {
 		c := cells[slices.IndexFunc(cells, func(c *results.Cell) bool { return policyOf(c) == name })]
 		points, err := p.db.Slowdowns(p.ctx, c.ID)
 		if err != nil {
@@ -430,23 +439,34 @@ func (p *painter) scatter(g group) error {
 		}
 		what := fmt.Sprintf("Slowdown against size, %s, %s", name, cmp.Or(c.Params["errors"], "none"))
 		step := (len(points) + maxPoints - 1) / maxPoints
-		var xys plotter.XYs
+		xys := make([]plotter.XYs, len(shades))
 		high := 0.0
 		for k := 0; k < len(points); k += step {
-			xys = append(xys, plotter.XY{X: points[k].Tasks, Y: points[k].Slowdown})
+			s := shadeOf(points[k].Parallelism)
+			xys[s] = append(xys[s], plotter.XY{X: points[k].Tasks, Y: points[k].Slowdown})
 			high = max(high, points[k].Slowdown)
 		}
 		if step > 1 {
 			what += fmt.Sprintf(" (one workflow of %d)", step)
 		}
 		pl := newPlot(titled(what, g.title), "tasks", "slowdown")
-		dots, err := plotter.NewScatter(xys)
-		if err != nil {
-			return err
+		pl.Add(horizontal())
+		for s, xys := range xys {
+			if len(xys) == 0 {
+				continue
+			}
+			dots, err := plotter.NewScatter(xys)
+			if err != nil {
+				return err
+			}
+			dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: vg.Points(1.3), Shape: draw.CircleGlyph{}}
+			pl.Add(dots)
+			class := fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s)
+			if s == len(shades)-1 {
+				class = fmt.Sprintf("parallelism over %d", 1<<s)
+			}
+			pl.Legend.Add(class, dots)
 		}
-		colour := colourOf(i)
-		dots.GlyphStyle = draw.GlyphStyle{Color: color.NRGBA{colour.R, colour.G, colour.B, 90}, Radius: vg.Points(1.5), Shape: draw.CircleGlyph{}}
-		pl.Add(horizontal(), dots)
 		sample := make([]float64, len(points))
 		for k := range points {
 			sample[k] = points[k].Slowdown
@@ -464,7 +484,9 @@ func (p *painter) scatter(g group) error {
 		}
 		if high > 10 {
 			pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-			pl.Y.Min = max(pl.Y.Min, 0.1)
+			pl.Y.Min, pl.Y.Max = max(pl.Y.Min, 0.1), high*high/10 // the legend stands above the dots
+		} else {
+			pl.Y.Max = 1.6 * high
 		}
 		if err := p.save(pl, "size", name+" "+g.title); err != nil {
 			return err

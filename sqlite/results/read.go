@@ -116,15 +116,15 @@ func (db *DB) Cells(ctx context.Context) ([]*Cell, error) {
 	return cells, err
 }
 
-// Point is the size of a workflow, in tasks, and its slowdown.
-type Point struct{ Tasks, Slowdown float64 }
+// Point is the size of a workflow, in tasks, its slowdown, and its parallelism: its work over the length of its critical path.
+type Point struct{ Tasks, Slowdown, Parallelism float64 }
 
-// Slowdowns returns the sizes and slowdowns of the workflows of a cell, of all repetitions; none if they were not kept.
+// Slowdowns returns the points of the workflows of a cell, of all repetitions; none if they were not kept.
 func (db *DB) Slowdowns(ctx context.Context, cell int64) (out []Point, err error) {
-	err = db.each(ctx, `SELECT tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns FROM workflows WHERE cell = ? AND critical_path_ns > 0
+	err = db.each(ctx, `SELECT tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns, 1.0 * work_ns / critical_path_ns FROM workflows WHERE cell = ? AND critical_path_ns > 0
 		ORDER BY repetition, workflow`, []any{cell}, func(rows *sql.Rows) error {
 		var p Point
-		err := rows.Scan(&p.Tasks, &p.Slowdown)
+		err := rows.Scan(&p.Tasks, &p.Slowdown, &p.Parallelism)
 		out = append(out, p)
 		return err
 	})
