@@ -369,6 +369,11 @@ func TestJudgmentWaitsForTheNodeWithTheDataOrMovesIt(t *testing.T) {
 	if len(notes) != 1 || notes[0].Text != "moves its data to n2 in 1.024s: n1, which holds it, is released in 2s" {
 		t.Errorf("notes %+v", notes)
 	}
+	// Within a hop the other node of the rack is as good as the one that holds the data, and idler.
+	for _, spec := range []string{"dla:hops=1", "dla:hops=2", "3dsf:hops=1"} {
+		lines, _ = serve(t, spec, p, busy(2))
+		expect(t, lines, "0 start busy n1", "2 ok busy", "2.024 start t n2", "12.024 ok t")
+	}
 	// A task that reads little goes where there is room.
 	lines, _ = serve(t, "dla:large=200", p, busy(2))
 	expect(t, lines, "0 start busy n1", "2 ok busy", "2.024 start t n2", "12.024 ok t")
