@@ -29,7 +29,7 @@ type Joint struct {
 	groups  []group
 	unused  []int32 // indices of groups
 	groupOf []int32 // by workflow: index of its group and one; 0 if it has no eligible task
-	heap    []int32 // groups with a representative; in no order if keys move
+	heap    heap    // groups with a representative; in no order if keys move
 	queued  []bool  // by task
 	needs   map[unit.Vector]int
 	misfits []unit.Vector        // what fits nowhere in this round
@@ -53,7 +53,6 @@ type group struct {
 	gain     time.Duration // of the representative, for the pair before kept; see Sift
 	kept     int32
 	waits    int64 // the round in which it was sifted out
-	pos      int32 // in the heap; -1 if it is not there
 	mark     bool
 }
 
@@ -128,8 +127,9 @@ func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.Ta
 		} else {
 			g = int32(len(q.groups))
 			q.groups = append(q.groups, group{})
+			q.heap.grow(len(q.groups))
 		}
-		q.groups[g] = group{workflow: w, tasks: q.groups[g].tasks[:0], best: -1, pos: -1}
+		q.groups[g] = group{workflow: w, tasks: q.groups[g].tasks[:0], best: -1}
 		q.groupOf[w] = g + 1
 	}
 	grp := &q.groups[g]
@@ -223,11 +223,11 @@ func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
 
 // Next implements planner.Queue.
 func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for len(q.heap) > 0 && !q.exhausted {
+	for len(q.heap.at) > 0 && !q.exhausted {
 		if q.Moving != nil {
 			q.first(c)
 		}
-		q.front = q.heap[0]
+		q.front = q.heap.at[0]
 		if q.sifted {
 			if q.front = q.best(func(grp *group) bool { return grp.waits != c.Round() }); q.front < 0 {
 				break
@@ -235,7 +235,7 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 		}
 		grp := &q.groups[q.front]
 		q.current = grp.best
-		if q.Hybrid && len(q.heap) == 1 {
+		if q.Hybrid && len(q.heap.at) == 1 {
 			q.current = q.highest(c, grp)
 		}
 		t := grp.tasks[q.current].task
@@ -250,14 +250,14 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 // first brings the group with the smallest key to the front.
 func (q *Joint) first(c *planner.Cycle) {
 	best := 0
-	for i, g := range q.heap {
+	for i, g := range q.heap.at {
 		grp := &q.groups[g]
 		grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
-		if q.less(g, q.heap[best]) {
+		if q.less(g, q.heap.at[best]) {
 			best = i
 		}
 	}
-	q.swap(0, best)
+	q.heap.swap(0, best)
 }
 
 // highest returns the task of highest rank that is not passed over, the lowest id among equals: in a hybrid group the best are the
@@ -301,7 +301,7 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.misfits = append(q.misfits, c.Task(t).Need)
-	for _, g := range slices.Clone(q.heap) {
+	for _, g := range slices.Clone(q.heap.at) {
 		if grp := &q.groups[g]; q.misfit(c, grp.tasks[grp.best].task) {
 			q.passed = append(q.passed, grp.workflow)
 			q.settle(c, g)
@@ -348,7 +348,7 @@ func (q *Joint) Sift(c *planner.Cycle, by alloc.Contest) (planner.TaskID, bool) 
 			q.drop(c, t)
 			continue
 		}
-		for _, g := range q.heap { // those before it were asked first, and wait
+		for _, g := range q.heap.at { // those before it were asked first, and wait
 			if q.groups[g].gain > by.Lead && q.less(g, q.front) {
 				q.groups[g].waits, q.sifted = c.Round(), true
 			}
@@ -360,7 +360,7 @@ func (q *Joint) Sift(c *planner.Cycle, by alloc.Contest) (planner.TaskID, bool) 
 // best returns the group with the smallest key of those that pass; -1 if none does.
 func (q *Joint) best(passes func(*group) bool) int32 {
 	best := int32(-1)
-	for _, g := range q.heap {
+	for _, g := range q.heap.at {
 		if passes(&q.groups[g]) && (best < 0 || q.less(g, best)) {
 			best = g
 		}
@@ -376,49 +376,17 @@ func (q *Joint) less(g, h int32) bool {
 	return a.workflow < b.workflow
 }
 
-func (q *Joint) swap(i, j int) {
-	q.heap[i], q.heap[j] = q.heap[j], q.heap[i]
-	q.groups[q.heap[i]].pos, q.groups[q.heap[j]].pos = int32(i), int32(j)
-}
-
 // fix puts a group where its key belongs.
 func (q *Joint) fix(g int32) {
-	if q.groups[g].pos < 0 {
-		q.groups[g].pos = int32(len(q.heap))
-		q.heap = append(q.heap, g)
-	}
-	if q.Moving != nil {
-		return
-	}
-	i := int(q.groups[g].pos)
-	for i > 0 && q.less(g, q.heap[(i-1)/2]) {
-		q.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	for {
-		k := 2*i + 1
-		if k+1 < len(q.heap) && q.less(q.heap[k+1], q.heap[k]) {
-			k++
-		}
-		if k >= len(q.heap) || !q.less(q.heap[k], g) {
-			return
-		}
-		q.swap(i, k)
-		i = k
+	q.heap.add(g)
+	if q.Moving == nil {
+		q.heap.fix(g, q.less)
 	}
 }
 
 func (q *Joint) remove(g int32) {
-	i := q.groups[g].pos
-	if i < 0 {
-		return
-	}
-	last := len(q.heap) - 1
-	q.swap(int(i), last)
-	q.heap = q.heap[:last]
-	q.groups[g].pos = -1
-	if int(i) < last {
-		q.fix(q.heap[i])
+	if moved := q.heap.remove(g); moved >= 0 {
+		q.fix(moved)
 	}
 }
 

@@ -30,7 +30,7 @@ type Keyed struct {
 
 	classes []class
 	byNeed  map[unit.Vector]int32
-	heap    []int32       // classes that have tasks and are not passed over, by their best task
+	heap    heap          // classes that have tasks and are not passed over, by their best task
 	misfits []unit.Vector // what fits nowhere in this round
 	passed  []int32       // classes passed over
 	queued  []bool        // by task
@@ -39,7 +39,6 @@ type Keyed struct {
 type class struct {
 	need unit.Vector
 	heap []entry
-	pos  int32 // in Keyed.heap; -1 if it is not there
 }
 
 type entry struct {
@@ -96,7 +95,8 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 	if !ok {
 		i = int32(len(q.classes))
 		q.byNeed[need] = i
-		q.classes = append(q.classes, class{need: need, pos: -1})
+		q.classes = append(q.classes, class{need: need})
+		q.heap.grow(len(q.classes))
 	}
 	q.classes[i].push(entry{q.Key(c, t), t})
 	q.fix(i)
@@ -104,8 +104,8 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 
 // Next implements planner.Queue.
 func (q *Keyed) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for len(q.heap) > 0 {
-		i := q.heap[0]
+	for len(q.heap.at) > 0 {
+		i := q.heap.at[0]
 		cl := &q.classes[i]
 		switch t := cl.heap[0].task; {
 		case q.misfit(cl.need):
@@ -131,22 +131,17 @@ func (q *Keyed) misfit(need unit.Vector) bool {
 
 // Take implements planner.Queue.
 func (q *Keyed) Take(*planner.Cycle, planner.TaskID) {
-	i := q.heap[0]
+	i := q.heap.at[0]
 	q.queued[q.classes[i].pop().task] = false
 	q.fix(i)
 }
 
 // Defer implements planner.Queue.
 func (q *Keyed) Defer(*planner.Cycle, planner.TaskID) {
-	q.misfits = append(q.misfits, q.classes[q.heap[0]].need)
+	q.misfits = append(q.misfits, q.classes[q.heap.at[0]].need)
 }
 
 func (q *Keyed) less(i, j int32) bool { return q.classes[i].heap[0].less(q.classes[j].heap[0]) }
-
-func (q *Keyed) swap(i, j int) {
-	q.heap[i], q.heap[j] = q.heap[j], q.heap[i]
-	q.classes[q.heap[i]].pos, q.classes[q.heap[j]].pos = int32(i), int32(j)
-}
 
 // fix puts a class where its best task belongs.
 func (q *Keyed) fix(c int32) {
@@ -154,39 +149,13 @@ func (q *Keyed) fix(c int32) {
 		q.remove(c)
 		return
 	}
-	if q.classes[c].pos < 0 {
-		q.classes[c].pos = int32(len(q.heap))
-		q.heap = append(q.heap, c)
-	}
-	i := int(q.classes[c].pos)
-	for i > 0 && q.less(c, q.heap[(i-1)/2]) {
-		q.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	for {
-		k := 2*i + 1
-		if k+1 < len(q.heap) && q.less(q.heap[k+1], q.heap[k]) {
-			k++
-		}
-		if k >= len(q.heap) || !q.less(q.heap[k], c) {
-			return
-		}
-		q.swap(i, k)
-		i = k
-	}
+	q.heap.add(c)
+	q.heap.fix(c, q.less)
 }
 
 func (q *Keyed) remove(c int32) {
-	i := q.classes[c].pos
-	if i < 0 {
-		return
-	}
-	last := len(q.heap) - 1
-	q.swap(int(i), last)
-	q.heap = q.heap[:last]
-	q.classes[c].pos = -1
-	if int(i) < last {
-		q.fix(q.heap[i])
+	if moved := q.heap.remove(c); moved >= 0 {
+		q.heap.fix(moved, q.less)
 	}
 }
 
