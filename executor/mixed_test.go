@@ -13,8 +13,10 @@ import (
 	"gantry/executor"
 	"gantry/executor/sim"
 	"gantry/planner"
+	"gantry/planner/order"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
+	"gantry/planner/rank"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -147,6 +149,64 @@ func TestShortestWorkflowFirstEndsTheShorterWorkflowEarlier(t *testing.T) {
 	expectStays(t, p, "owm-mp+swf", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] A2 R1[15,25] A3 R1[15,30] A4 R1[30,40] B4 R1[30,35] B5 R2[35,45] B6 R1[45,50]", []float64{40, 50}, a, b)
 }
 
+// The queue of the example of backfilling (figure 3-9) by its ranks: highest first if all are of one workflow, else lowest first.
+func TestRankHybridOrdersByHowManyWorkflowsWait(t *testing.T) {
+	p := clusters(true, 1)
+	expectStays(t, p, "pipeline:sws", "A4 R1[0,170] A3 R1[170,330] A2 R1[330,435]", []float64{435}, rigid("A", "A3 1 160 A2 1 105 A4 1 170", 0))
+	expectStays(t, p, "pipeline:sws", "B2 R1[0,140] A3 R1[140,300] B3 R1[300,495]", []float64{300, 495}, rigid("A", "A3 1 160", 0), rigid("B", "B3 1 195 B2 1 140", 0))
+}
+
+// Ranks and estimated remaining times of the examples of sections 3-1, 3-3 and 3-4 as their workflows arrive.
+func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
+	a := rigid("A", "A1 10 15,45 A2 5 10,30:A1 A3 5 15,35:A1 A4 4 10,30:A2,A3", 0)
+	b := rigid("B", "B1 10 30,10 B2 5 40,20:B1 B3 5 45,25:B1 B4 6 5,35:B1 B5 5 30,10:B2,B3 B6 5 5,5:B4,B5", 0)
+	for _, c := range []struct {
+		p         *planner.Platform
+		subs      []executor.Submission
+		ranks     []float64
+		remaining []float64
+	}{
+		{clusters(true, 10, 10), []executor.Submission{a, b}, []float64{75, 40, 45, 20, 80, 55, 60, 25, 25, 5}, []float64{40, 50}},
+		{clusters(true, 4, 4), []executor.Submission{rigid("A", "A1 4 15,35 A2 4 20,40:A1 A3 4 33,45:A1 A4 4 66,18:A2 A5 4 2,18:A3,A4", 5)},
+			[]float64{122, 92, 54, 57, 10}, []float64{70}},
+		{clusters(true, 4, 4, 4), []executor.Submission{rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)},
+			[]float64{131.667, 101.667, 103.333, 100, 73.333, 71.667, 31.667}, []float64{85}},
+	} {
+		declared := &predict.Declared{}
+		admit := &executor.Admitter{Platform: c.p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}
+		ranks, times := &rank.Upward{}, &order.RemainingTimes{}
+		var got, left []float64
+		pl := planner.New(c.p, planner.DefaultRetryRules(), planFunc(func(cy *planner.Cycle) {
+			ranks.Update(cy)
+			times.Update(cy, ranks)
+			for _, w := range cy.Present() {
+				left = append(left, times.Of(w).Seconds())
+				for _, task := range cy.Workflow(w).Tasks {
+					got = append(got, math.Round(ranks.Of(cy.Task(task))/1e6)/1e3)
+				}
+			}
+		}), declared, 1)
+		for i := range c.subs {
+			adm, err := admit.Admit(&c.subs[i], 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := pl.Apply(planner.Event{Seq: pl.Seq() + 1, Body: &adm.Arrived}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := pl.Plan(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, c.ranks) {
+			t.Errorf("ranks %v, want %v", got, c.ranks)
+		}
+		if !slices.Equal(left, c.remaining) {
+			t.Errorf("remaining times %v, want %v", left, c.remaining)
+		}
+	}
+}
+
 // The definitions of backfilling (Mu'alem and Feitelson 2001) on one cluster: J0 has 6 of 10 processors until 10.
 func TestBackfillingOnOneCluster(t *testing.T) {
 	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 10 5", 0), rigid("J3", "J3 2 22", 0)}
@@ -172,6 +232,40 @@ func TestPriorityBasedBackfillingAllocatesByEstimatedStart(t *testing.T) {
 	if want := "O1 R1[0,20] O2 R2[0,12] T1 R1[20,30]"; !strings.HasPrefix(strings.Join(got, " "), want) {
 		t.Errorf("first come, first served: %v", got)
 	}
+}
+
+// What the log says of those that wait is their estimated start and cluster in the table of that example. A third cluster has room for a last
+// task alone, without which nobody would look at all of the queue.
+func TestPriorityBasedBackfillingTellsEstimatedStarts(t *testing.T) {
+	p := clusters(true, 10, 6, 1)
+	subs := []executor.Submission{rigid("O1", "O1 6 20,90,1", 0), rigid("O2", "O2 6 90,12,1", 0), rigid("T1", "T1 8 10,10,1", 0), rigid("T2", "T2 4 15,25,1", 0),
+		rigid("T3", "T3 4 30,30,1", 0), rigid("T4", "T4 6 5,5,1", 0), rigid("T5", "T5 1 500,500,1", 0)}
+	rec := runRigid(t, "pipeline:fcfs,priority", p, subs, false, false)
+	got := map[planner.TaskID]string{}
+	for _, ev := range rec.events {
+		if pc, ok := ev.Body.(*planner.PlanCommitted); ok && ev.At == 0 {
+			for _, w := range pc.Reasons {
+				if w.Reason.Code == planner.PlannedLater {
+					got[w.Task] = fmt.Sprintf("%s at %v", p.Nodes[w.Reason.Node].Name, w.Reason.At.Seconds())
+				}
+			}
+		}
+	}
+	if want := (map[planner.TaskID]string{2: "R1 at 20", 4: "R2 at 12", 5: "R1 at 30"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("estimated %v, want %v", got, want)
+	}
+}
+
+// A case of figure 3-6: by the profiles of the clusters, one by one, C may go ahead of B, since A is on all of them. It then takes the place
+// of B on the third, where A is not. One profile of the whole system keeps B where it was.
+func TestBackfillingPerClusterMayDelayWhatOneProfileDoesNot(t *testing.T) {
+	jobs := []executor.Submission{rigid("O", "O 4 99,99,11", 0), rigid("A", "A 4 10,5,10", 0), rigid("B", "B 8 1,1,10", 0), rigid("C", "C 4 25,30,15", 0)}
+	for i := range jobs[1:] {
+		jobs[i+1].At = planner.Time(second)
+	}
+	p := clusters(true, 4, 4, 8)
+	expectStays(t, p, "pipeline:fcfs,conservative", "O R3[0,11] A R2[1,6] C R3[1,16] B R3[16,26]", []float64{11, 6, 26, 16}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,priority", "O R3[0,11] A R2[1,6] C R1[1,26] B R3[11,21]", []float64{11, 6, 21, 26}, jobs...)
 }
 
 // Figures 3-11 and 3-12: every task takes a whole cluster, copies and the migration take 5.
