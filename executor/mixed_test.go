@@ -153,6 +153,7 @@ func TestShortestWorkflowFirstEndsTheShorterWorkflowEarlier(t *testing.T) {
 func TestRankHybridOrdersByHowManyWorkflowsWait(t *testing.T) {
 	p := clusters(true, 1)
 	expectStays(t, p, "pipeline:sws", "A4 R1[0,170] A3 R1[170,330] A2 R1[330,435]", []float64{435}, rigid("A", "A3 1 160 A2 1 105 A4 1 170", 0))
+	expectStays(t, p, "pipeline:sws", "A1 R1[0,10] A4 R1[10,180] A3 R1[180,340] A2 R1[340,445]", []float64{445}, rigid("A", "A1 1 10 A3 1 160 A2 1 105 A4 1 170:A1", 0))
 	expectStays(t, p, "pipeline:sws", "B2 R1[0,140] A3 R1[140,300] B3 R1[300,495]", []float64{300, 495}, rigid("A", "A3 1 160", 0), rigid("B", "B3 1 195 B2 1 140", 0))
 }
 
@@ -216,6 +217,32 @@ func TestBackfillingOnOneCluster(t *testing.T) {
 	for _, kind := range []string{"conservative", "priority"} {
 		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
 	}
+	jobs[0] = rigid("J0", "J0 6 11", 0)
+	for i := range jobs[1:] {
+		jobs[i+1].At = planner.Time(second)
+	}
+	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,11] J3 R1[1,23] J1 R1[11,21] J2 R1[23,28]", []float64{11, 21, 28, 23}, jobs...)
+	for _, kind := range []string{"none", "conservative", "priority"} {
+		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,11] J1 R1[11,21] J2 R1[21,26] J3 R1[26,48]", []float64{11, 21, 26, 48}, jobs...)
+	}
+}
+
+// A job may pass the first one that waits if it ends before that can start, or needs no more than is left beside it then.
+func TestEASYBackfillingKeepsThePlaceOfTheFirst(t *testing.T) {
+	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 4 15", 0), rigid("J3", "J3 4 10", 0)}
+	expectStays(t, clusters(true, 10), "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,10] J1 R1[10,20] J2 R1[20,35]", []float64{10, 20, 35, 10}, jobs...)
+	// J2 would finish first on R1, later on: that is no reason to keep it there for J2 while others wait before it.
+	jobs = []executor.Submission{rigid("J0", "J0 4 10,1", 0), rigid("J1", "J1 4 10,1", 0), rigid("J2", "J2 2 5,50", 0), rigid("J3", "J3 4 3,1", 0)}
+	jobs[1].At, jobs[2].At, jobs[3].At = planner.Time(second), planner.Time(second), planner.Time(5*second)
+	expectStays(t, clusters(true, 4, 2), "pipeline:easy,all-eft", "J0 R1[0,10] J3 R1[10,13] J1 R1[13,23] J2 R1[23,28]", []float64{10, 23, 28, 13}, jobs...)
+}
+
+// With AA a task is estimated to start where enough processors are free first, with All-EFT where it finishes first.
+func TestPriorityBasedBackfillingEstimatesByItsAllocation(t *testing.T) {
+	jobs := []executor.Submission{rigid("O", "O 4 5,99", 0), rigid("T", "T 4 5,20", 0)}
+	p := clusters(true, 4, 4)
+	expectStays(t, p, "pipeline:fcfs,priority,aa", "O R1[0,5] T R2[0,20]", []float64{5, 20}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,priority,all-eft", "O R1[0,5] T R1[5,10]", []float64{5, 10}, jobs...)
 }
 
 // Two clusters of 10 and 6 processors, of which 6 are busy until 20 and all until 12. In the order of the queue T1 is estimated to start at
@@ -275,7 +302,11 @@ func TestPreemptionTakesTheBestOfBothWaysToEnter(t *testing.T) {
 	expectStays(t, p, "pipeline:sws", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
 	expectStays(t, p, "pipeline:cpws", "A1 R1[0,15] A2 R1[15,35] A3 R1[35,68] A4 R2[40,58] A5 R1[68,70]", []float64{70}, a)
 	expectStays(t, p, "pipeline:sws,lower-rank", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
-	for _, spec := range []string{"mows", "owm-mp+swf+backfilling+preemptive+all-eft"} {
+	// The bounds of preemption: two thirds of A3 are left.
+	for _, spec := range []string{"pipeline:sws,lower-rank,limit=0", "pipeline:sws,lower-rank,floor=0.67"} {
+		expectStays(t, p, spec, "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
+	}
+	for _, spec := range []string{"mows", "mows:limit=1,floor=0.66", "owm-mp+swf+backfilling+preemptive+all-eft"} {
 		expectStays(t, p, spec, "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
 	}
 }
@@ -412,6 +443,29 @@ func TestEveryCombinationOfPhasesGoesOnFromItsLog(t *testing.T) {
 	for i, spec := range combinations() {
 		if i%3 == 0 {
 			restart(t, spec, uint64(i))
+		}
+	}
+}
+
+func TestNoTaskIsPreemptedMoreOftenThanTheLimit(t *testing.T) {
+	p, subs := thesisLoad(t, 4, 100*time.Second)
+	most := func(spec string) (most int) {
+		count := map[planner.TaskID]int{}
+		for _, ev := range runRigid(t, spec, p, subs[:30], false, false).events {
+			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
+				for _, o := range pc.Orders {
+					if o.Kind == planner.OrderCheckpoint {
+						count[o.Task]++
+						most = max(most, count[o.Task])
+					}
+				}
+			}
+		}
+		return most
+	}
+	for limit := range 3 {
+		if n := most(fmt.Sprintf("mows:floor=0,limit=%d", limit)); n != limit {
+			t.Errorf("a task is preempted %d times, limit %d", n, limit)
 		}
 	}
 }
