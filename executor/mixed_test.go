@@ -168,6 +168,7 @@ func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
 		remaining []float64
 	}{
 		{clusters(true, 10, 10), []executor.Submission{a, b}, []float64{75, 40, 45, 20, 80, 55, 60, 25, 25, 5}, []float64{40, 50}},
+		{clusters(true, 2), []executor.Submission{rigid("A", "A1 1 10 A2 1 5", 0)}, []float64{10, 5}, []float64{10}},
 		{clusters(true, 4, 4), []executor.Submission{rigid("A", "A1 4 15,35 A2 4 20,40:A1 A3 4 33,45:A1 A4 4 66,18:A2 A5 4 2,18:A3,A4", 5)},
 			[]float64{122, 92, 54, 57, 10}, []float64{70}},
 		{clusters(true, 4, 4, 4), []executor.Submission{rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)},
