@@ -238,12 +238,17 @@ func TestEASYBackfillingKeepsThePlaceOfTheFirst(t *testing.T) {
 	expectStays(t, clusters(true, 4, 2), "pipeline:easy,all-eft", "J0 R1[0,10] J3 R1[10,13] J1 R1[13,23] J2 R1[23,28]", []float64{10, 23, 28, 13}, jobs...)
 }
 
-// With AA a task is estimated to start where enough processors are free first, with All-EFT where it finishes first.
+// With AA a task is estimated to start where enough processors are free first, and allocated by AA if that is now; with All-EFT where it finishes
+// first.
 func TestPriorityBasedBackfillingEstimatesByItsAllocation(t *testing.T) {
-	jobs := []executor.Submission{rigid("O", "O 4 5,99", 0), rigid("T", "T 4 5,20", 0)}
-	p := clusters(true, 4, 4)
+	jobs := []executor.Submission{rigid("O", "O 4 5,99,99", 0), rigid("T", "T 4 5,20,22", 0)}
+	p := clusters(true, 4, 4, 4)
 	expectStays(t, p, "pipeline:fcfs,priority,aa", "O R1[0,5] T R2[0,20]", []float64{5, 20}, jobs...)
 	expectStays(t, p, "pipeline:fcfs,priority,all-eft", "O R1[0,5] T R1[5,10]", []float64{5, 10}, jobs...)
+	// If one cluster has room AA looks at all.
+	p = clusters(true, 4, 4)
+	jobs = []executor.Submission{rigid("O", "O 4 5,99", 0), rigid("T", "T 4 5,20", 0)}
+	expectStays(t, p, "pipeline:fcfs,priority,aa", "O R1[0,5] T R1[5,10]", []float64{5, 10}, jobs...)
 }
 
 // Two clusters of 10 and 6 processors, of which 6 are busy until 20 and all until 12. In the order of the queue T1 is estimated to start at

@@ -12,7 +12,7 @@ type reservation struct {
 	place
 	task  planner.TaskID
 	more  unit.Vector
-	from  planner.Time // its inputs are there
+	from  planner.Time // it is allocated if it can start then
 	found int64        // when, see Preemption.tick
 }
 
@@ -74,8 +74,8 @@ func (r *Rigid) again(c *planner.Cycle, t planner.TaskID) (reservation, bool) {
 	if r.queue.next == len(r.queue.list) {
 		return none, false
 	}
-	if e := r.queue.list[r.queue.next]; e.task == t && r.stands(c, &e) {
-		return e, true
+	if e := r.queue.list[r.queue.next]; e.task == t && r.stands(c, &e) && (r.Choose == AllEarliestFinish || !r.starts(&e)) {
+		return e, true // with AA it is chosen where it starts once it can
 	}
 	r.forget(c)
 	return none, false
@@ -111,20 +111,19 @@ func (r *Rigid) unmoved(c *planner.Cycle, t planner.TaskID) bool {
 	return true
 }
 
-// starts reports whether nothing but its inputs keeps the task of e from starting at its place.
+// starts reports whether the task of e can be allocated.
 func (r *Rigid) starts(e *reservation) bool {
 	return e.node != planner.None && e.start == max(e.from, r.now) && e.more.Fits(r.free[e.node])
 }
 
-// reserveLater keeps p for t, the task looked at, in this round and those that follow.
-func (r *Rigid) reserveLater(c *planner.Cycle, t planner.TaskID, p place) {
-	e := reservation{place: p, task: t}
+// reserveLater keeps the place of e, which the task looked at is estimated to get, in this round and those that follow.
+func (r *Rigid) reserveLater(c *planner.Cycle, e reservation) {
 	if r.Preemption != nil {
 		e.found = r.Preemption.tick()
 	}
-	if p.node != planner.None {
-		e.more, e.from = r.sites[p.node].more, r.sites[p.node].from
-		r.mark(p)
+	if e.node != planner.None {
+		e.more = r.sites[e.node].more
+		r.mark(e.place)
 	}
 	explainLater(c, &e)
 	r.queue.add(e)

@@ -26,7 +26,8 @@ const (
 	// all, and tasks are allocated by the earliest start found so (Wang, MOWS, section 3-2 and figure 3-6).
 	PerCluster
 	// PriorityBased is conservative backfilling over one profile of the whole system: in the order of the queue every task reserves one
-	// place, and those whose place is free now take it (section 3-2, figure 3-7).
+	// place, and those whose place is free now are allocated (section 3-2, figure 3-7). To which cluster is a phase of its own: AA may find
+	// another one than the first that had enough processors.
 	PriorityBased
 )
 
@@ -337,14 +338,16 @@ func (r *Rigid) best(rooms bool) place {
 	return best
 }
 
-// soonest returns the stay that starts earliest, then finishes earliest.
+// soonest returns the stay in which the task looked at has enough processors first, then the one that ends first. Its inputs may come later.
 func (r *Rigid) soonest() place {
 	best := nowhere
 	for n := range r.sites {
-		if !r.sites[n].fits || r.ready(&r.sites[n]) > best.start {
+		s := &r.sites[n]
+		if !s.fits {
 			continue
 		}
-		if p := r.on(n); p.start < best.start || p.start == best.start && p.end < best.end {
+		start, ok := r.sketch[n].Earliest(s.more, s.dur, r.now)
+		if p := (place{planner.NodeID(n), start, start.Add(s.dur)}); ok && (start < best.start || start == best.start && p.end < best.end) {
 			best = p
 		}
 	}
@@ -362,13 +365,16 @@ func (r *Rigid) choose(rooms int) place {
 	return r.best(false)
 }
 
-// estimate is where the task looked at is believed to start, EST, and to finish, EFT, if processors are what counts: at the earliest point
-// at which enough are free on some cluster or, with All-EFT, where it finishes first.
-func (r *Rigid) estimate() place {
-	if r.Choose == AllEarliestFinish {
-		return r.best(false)
+// estimate is where the task looked at is believed to start, EST, and to finish, EFT: at the first point at which enough processors are free on
+// some cluster (figure 3-7) or, with All-EFT, where it finishes first. If that is so from the given instant on, it is allocated.
+func (r *Rigid) estimate() (p place, from planner.Time) {
+	if r.Choose == Adaptive {
+		return r.soonest(), r.now
 	}
-	return r.soonest()
+	if p = r.best(false); p.node != planner.None {
+		from = r.ready(&r.sites[p.node])
+	}
+	return p, from
 }
 
 // startable reports whether nothing but its inputs keeps the task looked at from starting at p.
@@ -616,16 +622,18 @@ func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQu
 			r.queue.next++
 		default:
 			r.draw(c)
-			r.look(c, t)
+			rooms := r.look(c, t)
 			if r.Preemption != nil {
 				e.place = r.Preemption.place(c, r, t)
 			}
 			if e.node == planner.None {
-				if e.place = r.estimate(); !r.startable(e.place) {
-					r.reserveLater(c, t, e.place)
+				if e.place, e.from = r.estimate(); e.node == planner.None || e.start > e.from || !r.sites[e.node].room {
+					e.task = t
+					r.reserveLater(c, e)
 					q.Defer(c, t)
 					continue
 				}
+				e.place = r.choose(rooms)
 			}
 		}
 		done, err := r.reserve(c, q, t, e.place, q.Passed())
