@@ -31,7 +31,7 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 			if c.Args().Len() != 1 {
 				return failf(exitUsage, "convert: name one workflow file, or - for standard input")
 			}
-			return convert(c.Args().First(), o, c.App.Writer, c.App.ErrWriter)
+			return convert(c.Args().First(), o, raw(c), c.App.ErrWriter)
 		},
 	}
 }

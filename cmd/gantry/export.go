@@ -127,7 +127,7 @@ func isDirectory(path string) bool {
 // writeTo writes a file whole or not at all, or to standard output if path is "" or "-".
 func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
-		if err := write(c.App.Writer); err != nil {
+		if err := write(raw(c)); err != nil {
 			return logError(err)
 		}
 		return nil

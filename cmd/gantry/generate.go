@@ -106,7 +106,7 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 					return failf(exitUsage, "generate: --%s is for mapreduce", name)
 				}
 			}
-			return writeGenerated(o, c.App.Writer, c.App.ErrWriter)
+			return writeGenerated(o, raw(c), c.App.ErrWriter)
 		},
 	}
 }

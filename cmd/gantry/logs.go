@@ -82,7 +82,7 @@ func logs(c *cli.Context) error {
 		}
 	}
 	dir := filepath.Join(c.String("dir"), life.Run, "work", executor.EscapeName(life.Workflow), executor.EscapeName(life.Task)+"-"+strconv.Itoa(attempt.Try))
-	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: c.App.Writer}, {path: filepath.Join(dir, ".command.err"), to: c.App.ErrWriter}}
+	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: raw(c)}, {path: filepath.Join(dir, ".command.err"), to: c.App.ErrWriter}}
 	if !c.Bool("follow") {
 		missing := 0
 		for _, s := range streams {

@@ -81,6 +81,7 @@ func run(args []string) int {
 		Name:            "gantry",
 		Usage:           "run and simulate scientific workflows on one host, with one planner",
 		HideHelpCommand: true,
+		Writer:          plain{os.Stdout},
 		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat), plans them online with a scheduling
 policy, and runs every task in a Docker container under CPU, memory and block I/O limits - or simulates the same
 plan in virtual time. It measures what really happened and keeps all of it in one SQLite log.
@@ -132,7 +133,7 @@ Exit codes:
 		coded = &exitError{exitInternal, err}
 	}
 	if msg := coded.Error(); msg != "" {
-		fmt.Fprintln(os.Stderr, "gantry: "+msg)
+		fmt.Fprintln(plain{os.Stderr}, "gantry: "+msg)
 	}
 	return coded.code
 }

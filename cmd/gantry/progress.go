@@ -46,7 +46,7 @@ const (
 )
 
 func newProgress(quiet, asJSON bool) *progress {
-	return &progress{out: os.Stderr, quiet: quiet || asJSON, json: asJSON, next: plainStep}
+	return &progress{out: plain{os.Stderr}, quiet: quiet || asJSON, json: asJSON, next: plainStep}
 }
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb" }
@@ -63,7 +63,7 @@ func (p *progress) begin(s *session) {
 	}
 	p.line("%s: %s on %s, policy %s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy)
 	if terminal(os.Stderr) {
-		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(p.out), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
+		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false),
 			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true),
 			progressbar.OptionSetDescription("starting"))

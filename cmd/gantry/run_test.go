@@ -198,3 +198,17 @@ func TestHEFTTenTaskExampleOnContainers(t *testing.T) {
 		}
 	}
 }
+
+// What a trace calls a task, and what the task says, reaches no terminal with its control characters.
+func TestNamesCannotDriveATerminal(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"esc.json": `{"name":"e\u001b[2J","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
+		{"name":"a\u001b[31m","id":"a\u0007\u009b","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
+		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[{"id":"a\u0007\u009b","runtimeInSeconds":1}]}}}`})
+	home := "--dir=" + filepath.Join(dir, "runs")
+	for _, args := range [][]string{{"check", filepath.Join(dir, "esc.json")}, {"simulate", home, filepath.Join(dir, "esc.json")}, {"show", home}, {"explain", home, "a\a\u009b"}} {
+		_, out, errs := invoke(t, args...)
+		if strings.ContainsAny(out+errs, "\x1b\a\u009b") || args[0] != "check" && !strings.Contains(out, "a?") {
+			t.Errorf("%v: %q %q", args[0], out, errs)
+		}
+	}
+}

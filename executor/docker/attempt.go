@@ -264,7 +264,7 @@ func (a *attempt) notStarted(err error) {
 	if a.why != 0 {
 		x.Outcome = a.why
 	} else {
-		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage)
+		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage) || errdefs.IsInvalidArgument(err)
 	}
 	a.usage.Ended = r.Now()
 	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
@@ -470,7 +470,7 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection) {
 		}
 	}
 	if k.ForksRefused > 0 {
-		x.Message = join(x.Message, fmt.Sprintf("%d forks were refused by the limit of %d processes", k.ForksRefused, r.cfg.PIDs))
+		x.Message = join(x.Message, fmt.Sprintf("%s refused by the limit of %d processes", plural(k.ForksRefused, "fork was", "forks were"), r.cfg.PIDs))
 	}
 }
 
@@ -517,7 +517,7 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 		if x.Message != "" {
 			return x.Message
 		}
-		return fmt.Sprintf("the kernel killed %d processes at the memory limit of %d bytes (peak %d)", oom, c.HostConfig.Memory, x.Usage.PeakMemory)
+		return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", plural(oom, "process", "processes"), c.HostConfig.Memory, x.Usage.PeakMemory)
 	}
 	signal, bySignal := outside[code-128]
 	switch {
@@ -563,6 +563,13 @@ func meaning(code int) string {
 		return fmt.Sprintf(" (%s)", syscall.Signal(code-128))
 	}
 	return ""
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(n, 10) + " " + many
 }
 
 func join(a, b string) string {

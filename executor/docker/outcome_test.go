@@ -148,7 +148,7 @@ func TestForkBombIsHeld(t *testing.T) {
 	if x.Outcome != planner.ExitCode || x.Usage.Applied.PIDs != 20 && x.Usage.Missing == 0 { // limits are read with the counters
 		t.Errorf("%v (%s), applied %+v", x.Outcome, x.Message, x.Usage.Applied)
 	}
-	if x.Usage.Missing == 0 && !strings.Contains(x.Message, "forks were refused") {
+	if x.Usage.Missing == 0 && !strings.Contains(x.Message, "refused by the limit") {
 		t.Errorf("message %q does not tell of refused forks", x.Message)
 	}
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/urfave/cli/v2"
+)
+
+// plain keeps control characters from terminals: names in traces and what programs said could move the cursor, or worse.
+type plain struct{ io.Writer }
+
+func (p plain) Write(b []byte) (int, error) {
+	control := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 }
+	if !bytes.ContainsFunc(b, control) {
+		return p.Writer.Write(b)
+	}
+	if _, err := p.Writer.Write(bytes.Map(func(r rune) rune {
+		if control(r) {
+			return '?'
+		}
+		return r
+	}, b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// raw is standard output for data: bytes as they are.
+func raw(c *cli.Context) io.Writer {
+	if p, ok := c.App.Writer.(plain); ok {
+		return p.Writer
+	}
+	return c.App.Writer
+}
