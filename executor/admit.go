@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -665,6 +666,17 @@ func EscapeName(name string) string {
 		return fmt.Sprintf("%s%%%016x", s[:100], hash(name))
 	}
 	return s
+}
+
+// HostName is the name by which all of the host knows a run: runs in different directories may have the same name.
+func HostName(run, dir string) string {
+	if whole, err := filepath.Abs(dir); err == nil {
+		dir = whole
+	}
+	if whole, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = whole
+	}
+	return fmt.Sprintf("%s-%06x", run, hash(dir)&0xffffff)
 }
 
 func hash(s string) uint64 {

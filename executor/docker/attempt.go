@@ -89,7 +89,7 @@ func (r *Runtime) attemptGroup(l executor.Launch) string {
 	if r.group == "" {
 		return ""
 	}
-	return r.tree.Group("gantry", r.tree.Name(r.cfg.Run), r.tree.Name(r.cfg.Platform.Nodes[l.Node].Name), "a"+strconv.Itoa(int(l.Attempt)))
+	return r.tree.Group("gantry", r.tree.Name(r.name), r.tree.Name(r.cfg.Platform.Nodes[l.Node].Name), "a"+strconv.Itoa(int(l.Attempt)))
 }
 
 func (a *attempt) String() string {
@@ -164,7 +164,7 @@ func (a *attempt) parentGroup() string {
 // create makes the container. A kill in the meantime is seen before it starts.
 func (a *attempt) create() (id string, err error) {
 	a.configure()
-	name := "gantry-" + a.r.cfg.Run + "-a" + strconv.Itoa(int(a.l.Attempt))
+	name := "gantry-" + a.r.name + "-a" + strconv.Itoa(int(a.l.Attempt))
 	err = a.r.call(a.staging, func(ctx context.Context) error {
 		// Not the context of the kill: whether the engine made a container must be known.
 		c, err := a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)

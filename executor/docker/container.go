@@ -37,7 +37,7 @@ func (a *attempt) configure() {
 		NetworkDisabled: !t.Network,
 		// In the environment that the image gives.
 		Env: append([]string{"HOME=/tmp"}, t.Env...),
-		Labels: map[string]string{LabelRun: r.cfg.Run, LabelDir: r.cfg.Dir, LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
+		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir, LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
 			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name, LabelVersion: r.cfg.Version,
 			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10), labelMoved: strconv.FormatInt(int64(a.usage.MovedBytes), 10),
 			labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},

@@ -34,7 +34,8 @@ var ErrUnusable = errors.New("host or Docker not usable")
 // Labels of every container.
 const (
 	LabelRun      = "gantry.run"
-	LabelDir      = "gantry.dir" // the run directory, whose lock tells whether a gantry works on the run
+	LabelHostName = "gantry.host-name" // of the run: executor.HostName
+	LabelDir      = "gantry.dir"       // the run directory, whose lock tells whether a gantry works on the run
 	LabelWorkflow = "gantry.workflow"
 	LabelTask     = "gantry.task"
 	LabelAttempt  = "gantry.attempt"
@@ -69,7 +70,7 @@ type Sample struct {
 
 // Config is what a Runtime needs to know.
 type Config struct {
-	Run      string // name of the run, unique on the host
+	Run      string // name of the run
 	Dir      string // the run directory, absolute
 	Platform *planner.Platform
 	IO       []IOLimits // by node; nil: none
@@ -98,6 +99,7 @@ type Config struct {
 // Runtime runs attempts in containers.
 type Runtime struct {
 	cfg     Config
+	name    string // of the run on this host
 	cli     *client.Client
 	tree    *cgroup.Tree
 	watcher *cgroup.Watcher
@@ -253,6 +255,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(r.cfg.Dir, 0o755); err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
+	r.name = executor.HostName(r.cfg.Run, r.cfg.Dir)
 	if r.device, onDisk, err = cgroup.DeviceOf(r.cfg.Dir); err != nil {
 		return err
 	}
@@ -329,10 +332,10 @@ func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
 
 // makeGroups makes the control groups of the nodes, with their limits. A user who may not is told so later.
 func (r *Runtime) makeGroups() error {
-	run := r.tree.Group("gantry", r.tree.Name(r.cfg.Run))
+	run := r.tree.Group("gantry", r.tree.Name(r.name))
 	for i := range r.cfg.Platform.Nodes {
 		n := &r.cfg.Platform.Nodes[i]
-		group := r.tree.Group("gantry", r.tree.Name(r.cfg.Run), r.tree.Name(n.Name))
+		group := r.tree.Group("gantry", r.tree.Name(r.name), r.tree.Name(n.Name))
 		l := cgroup.Limits{CPUPeriod: nodePeriod, CPUQuota: nodePeriod, Device: r.device}
 		if cpu := n.Capacity[unit.CPU]; cpu > 0 && cpu != unit.Unlimited {
 			// Rounded up, as the kernel refuses a child with a larger share than its parent.

@@ -125,7 +125,7 @@ func TestKilledFromOutside(t *testing.T) {
 	cli, err := docker.Connect(r.ctx, "")
 	r.must(err)
 	defer cli.Close()
-	r.must(cli.ContainerKill(r.ctx, "gantry-"+r.config.Run+"-a0", "KILL"))
+	r.must(cli.ContainerKill(r.ctx, "gantry-"+executor.HostName(r.config.Run, r.config.Dir)+"-a0", "KILL"))
 	r.wants(r.exit(a), planner.Killed, "SIGKILL")
 }
 

@@ -217,7 +217,7 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 	waits := r.launch(r.sh("true"), nil)
 	r.must(r.Suspend(r.ctx, 999))
 	// The engine takes a container along.
-	if out, err := exec.Command("docker", "kill", "gantry-"+r.config.Run+"-a1").CombinedOutput(); err != nil {
+	if out, err := exec.Command("docker", "kill", "gantry-"+executor.HostName(r.config.Run, r.config.Dir)+"-a1").CombinedOutput(); err != nil {
 		t.Skipf("needs the docker command: %v %s", err, out)
 	}
 	time.Sleep(500 * time.Millisecond)
@@ -261,4 +261,16 @@ func TestFullDiskEndsTheAttempt(t *testing.T) {
 	if _, err := docker.New(r.ctx, strict); err == nil || !strings.Contains(err.Error(), "block device") {
 		t.Errorf("strict: %v", err)
 	}
+}
+
+// Nobody keeps people from giving one name to runs in two directories: neither takes the other's containers away.
+func TestRunsOfOneNameInTwoDirectories(t *testing.T) {
+	first := newRig(t, nil)
+	long := first.launched(first.sh("sleep 3"))
+	second := newRig(t, func(c *docker.Config) { c.Run = first.config.Run })
+	short := second.launched(second.sh("true"))
+	second.wants(second.exit(short.Attempt), planner.OK)
+	second.must(second.Forget(second.ctx, short.Attempt))
+	second.must(second.Close())
+	first.wants(first.exit(long.Attempt), planner.OK)
 }

@@ -118,7 +118,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	}
 	var all []container.Summary
 	err := r.call(ctx, func(ctx context.Context) (err error) {
-		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelRun+"="+r.cfg.Run))})
+		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
 		return err
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *Runtime) giveUp(l executor.Launch) (began bool, err error) {
 
 // sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry ended.
 func (r *Runtime) sweep(ctx context.Context) error {
-	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelRun+"="+r.cfg.Run))})
+	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
 	if err != nil {
 		return fmt.Errorf("close run %s: list its containers: %w", r.cfg.Run, err)
 	}
@@ -300,9 +300,10 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	if err != nil {
 		return out, err
 	}
-	label := LabelRun
+	label, only := LabelRun, ""
 	if run != "" {
-		label += "=" + run
+		only = executor.HostName(run, filepath.Join(dir, run))
+		label = LabelHostName + "=" + only
 	}
 	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
 	if err != nil {
@@ -310,7 +311,7 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	}
 	held := map[string]bool{} // by the control group of the run
 	look := func(name, runDir string) bool {
-		group := tree.Group("gantry", tree.Name(name))
+		group := tree.Group("gantry", tree.Name(executor.HostName(name, runDir)))
 		h, known := held[group]
 		if !known {
 			h = locked(filepath.Join(runDir, "lock"))
@@ -343,7 +344,7 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 		group := filepath.Join(top, name)
 		h, known := held[group]
 		switch {
-		case h || run != "" && group != tree.Group("gantry", tree.Name(run)):
+		case h || run != "" && group != tree.Group("gantry", tree.Name(only)):
 		case !known:
 			out.Unknown = append(out.Unknown, group)
 		case tree.Empty(group):

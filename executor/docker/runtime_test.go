@@ -91,8 +91,12 @@ func settings(t testing.TB, change func(*docker.Config)) docker.Config {
 		t.Fatal(err)
 	}
 	capacity := unit.Vector{unit.CPU: 2000, unit.Memory: 1 << 30, unit.Disk: unit.Unlimited}
-	cfg := docker.Config{Run: fmt.Sprintf("test-%s-%x", strings.ToLower(strings.Map(letters, t.Name())), time.Now().UnixNano()&0xffffff),
-		Dir: t.TempDir(), TaskImage: image, TaskBinary: binary, Version: "test",
+	name := fmt.Sprintf("test-%s-%x", strings.ToLower(strings.Map(letters, t.Name())), time.Now().UnixNano()&0xffffff)
+	dir := filepath.Join(t.TempDir(), name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cfg := docker.Config{Run: name, Dir: dir, TaskImage: image, TaskBinary: binary, Version: "test",
 		Platform: &planner.Platform{Nodes: []planner.Node{{ID: 0, Name: "n0", Capacity: capacity, Speed: 1}}, Groups: []string{""},
 			Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}}
 	if change != nil {

@@ -164,21 +164,24 @@ func makeRun(t *testing.T, binary, name string, runtime float64) *run {
 		t.Fatal(err)
 	}
 	r.args = []string{"--name", name, "--quiet", source}
-	r.events = watch(t, name)
+	r.events = watch(t, r.label())
 	t.Cleanup(r.removeContainers)
 	return r
 }
 
+// label is what only containers of this run have: runs of one name may be in other directories.
+func (r *run) label() string { return "label=gantry.dir=" + filepath.Join(r.home, "runs", r.name) }
+
 // removeContainers removes what is left where the test failed.
 func (r *run) removeContainers() {
-	if out, _ := exec.Command("docker", "ps", "-aq", "--filter", "label=gantry.run="+r.name).Output(); len(bytes.TrimSpace(out)) > 0 {
+	if out, _ := exec.Command("docker", "ps", "-aq", "--filter", r.label()).Output(); len(bytes.TrimSpace(out)) > 0 {
 		_ = exec.Command("docker", append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
 	}
 }
 
 func (r *run) noContainers(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command("docker", "ps", "-a", "--filter", "label=gantry.run="+r.name, "--format", "{{.ID}} {{.Status}}").Output()
+	out, err := exec.Command("docker", "ps", "-a", "--filter", r.label(), "--format", "{{.ID}} {{.Status}}").Output()
 	if err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("containers are left: %s %v", out, err)
 	}
@@ -391,10 +394,10 @@ type events struct {
 	ok   map[string]int
 }
 
-func watch(t *testing.T, run string) *events {
+func watch(t *testing.T, label string) *events {
 	t.Helper()
 	e := &events{done: make(chan struct{}), ok: map[string]int{}}
-	e.cmd = exec.Command("docker", "events", "--filter", "type=container", "--filter", "event=die", "--filter", "label=gantry.run="+run,
+	e.cmd = exec.Command("docker", "events", "--filter", "type=container", "--filter", "event=die", "--filter", label,
 		"--format", "{{json .Actor.Attributes}}")
 	out, err := e.cmd.StdoutPipe()
 	if err != nil {

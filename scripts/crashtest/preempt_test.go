@@ -145,7 +145,7 @@ func suspendingRun(t *testing.T, binary, name, way string) *run {
 	default:
 		r.args = append([]string{"--checkpoint", "none", "--preempt", way}, r.args...)
 	}
-	r.events = watch(t, name)
+	r.events = watch(t, r.label())
 	t.Cleanup(r.removeContainers)
 	return r
 }

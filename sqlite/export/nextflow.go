@@ -7,10 +7,12 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"gantry/executor"
 	"gantry/sqlite"
 )
 
@@ -51,6 +53,7 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		return err
 	}
 	defer rows.Close()
+	onHost := executor.HostName(info.Name, filepath.Join(filepath.Dir(db.Path()), info.Name))
 	for rows.Next() {
 		var attempt, try int64
 		var flow, task, kind, outcome string
@@ -60,7 +63,7 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		}
 		native := "-"
 		if info.Runtime == "docker" {
-			native = fmt.Sprintf("gantry-%s-a%d", info.Name, attempt)
+			native = fmt.Sprintf("gantry-%s-a%d", onHost, attempt)
 		}
 		name := kind + " (" + task + ")"
 		if task == kind || kind == "" {
