@@ -63,6 +63,7 @@ type DB struct {
 
 	mu   sync.Mutex // guards the writer connection
 	conn *sqlite3.SQLiteConn
+	open *pending // while there is a writer connection
 	runs map[*Run]struct{}
 }
 
@@ -132,11 +133,14 @@ func (db *DB) openWriter() error {
 			return errors.Join(db.wrap("open", err), db.closeWriter())
 		}
 	}
-	if err := db.migrate(); err != nil {
-		db.closeWriter()
-		return err
+	err = db.migrate()
+	if err == nil {
+		db.open, err = stayOpen(db.path)
 	}
-	return nil
+	if err != nil {
+		db.closeWriter()
+	}
+	return err
 }
 
 func (db *DB) migrate() error {
@@ -229,8 +233,16 @@ func (db *DB) closeWriter() error {
 	if db.conn == nil {
 		return nil
 	}
-	err := db.conn.Close()
-	db.conn = nil
+	if db.open == nil {
+		err := db.conn.Close()
+		db.conn = nil
+		return err
+	}
+	// What is left to be done once nobody can begin to read is little then.
+	_, _ = db.conn.Exec("PRAGMA wal_checkpoint", nil)
+	db.open.release()
+	err := errors.Join(db.conn.Close(), db.open.close())
+	db.conn, db.open = nil, nil
 	return err
 }
 
