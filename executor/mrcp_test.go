@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,8 @@ func TestMRCPRefusesModelsBeyondItsBound(t *testing.T) {
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
 		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
 		Arrivals: []executor.Submission{{Name: "A", Workflow: dag("A", "a=1 b=1 c=1 d=1"), Due: 10e9}}}
-	if _, err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "mrcp-rm: the constraint model would have 4 tasks of 1 workflows, more than its bound of 3") {
+	if _, err := e.Run(t.Context()); !errors.Is(err, planner.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "the constraint model would have 4 tasks (workflows: 1), more than its bound of 3") {
 		t.Errorf("%v", err)
 	}
 }

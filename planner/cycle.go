@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 type Policy interface {
 	Plan(ctx context.Context, c *Cycle) error
 }
+
+// ErrUnsupported is why a policy ends a run whose load it cannot plan.
+var ErrUnsupported = errors.New("the policy cannot plan this load")
 
 // Refuser is a policy that can refuse workflows which would miss their deadlines. It places nothing of them and leaves a note of
 // TopicRefused, upon which they are cancelled.

@@ -268,12 +268,16 @@ func (s *session) broken(ctx context.Context, err error) error {
 	if errors.Is(err, docker.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) || sqlite.IsDisk(err) {
 		code = exitHost
 	}
+	unsupported := errors.Is(err, planner.ErrUnsupported)
+	if unsupported {
+		code = exitInput
+	}
 	if s.log != nil {
 		if e := s.log.Finish(context.WithoutCancel(ctx), sqlite.Interrupted, code); e != nil && !sqlite.IsDisk(err) { // that was said already
 			err = errors.Join(err, e)
 		}
 	}
-	if s.set.Runtime == "docker" {
+	if s.set.Runtime == "docker" && !unsupported {
 		err = fmt.Errorf("%w\nwhat ended stays ended: gantry resume %s goes on", err, s.name)
 	}
 	return fail(code, err)

@@ -31,6 +31,15 @@ func needsDocker(t *testing.T) {
 	}
 }
 
+// The load is what is wrong, not gantry.
+func TestAModelBeyondItsBoundIsUnsupportedInput(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"two.dax": `<adag version="2.1" name="w"><job id="a" name="x" runtime="1"/><job id="b" name="x" runtime="1"/></adag>`})
+	code, _, errs := invoke(t, "simulate", "--dir="+filepath.Join(dir, "runs"), "--policy", "mrcp-rm:tasks=1", filepath.Join(dir, "two.dax"))
+	if code != exitInput || !strings.Contains(errs, "2 tasks (workflows: 1), more than its bound of 1") || !strings.Contains(errs, "choose rm-dcwf") {
+		t.Errorf("exit %d, want %d\n%s", code, exitInput, errs)
+	}
+}
+
 func TestEveryRefusalHasItsExitCode(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"good.dax":   oneTask,

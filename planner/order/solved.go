@@ -137,8 +137,8 @@ func (q *Solved) solve(c *planner.Cycle) {
 		q.index[t] = 0
 	}
 	if len(tasks) > q.Most {
-		q.err = fmt.Errorf("the constraint model would have %d tasks of %d workflows, more than its bound of %d: raise it by the parameter tasks, or choose "+
-			"rm-dcwf, which has none", len(tasks), len(workflows), q.Most)
+		q.err = fmt.Errorf("%w: the constraint model would have %d tasks (workflows: %d), more than its bound of %d: raise it by the parameter tasks, or "+
+			"choose rm-dcwf, which has none", planner.ErrUnsupported, len(tasks), len(workflows), q.Most)
 		return
 	}
 	s := cp.Solve(p, cp.Options{Steps: q.Steps, Seed: 1})
