@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -128,6 +129,7 @@ type ArrivalProcess struct {
 	Interval    time.Duration
 	Times       []time.Duration
 	Population  int // of closed: workflows in the system
+	Line        int
 }
 
 // Share is a named share of the workflows.
@@ -169,6 +171,9 @@ func (y *yamlDoc) streamKeys(s *Stream, dir string) []yamlKey {
 				t := Share{Fraction: 1}
 				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) && t.Name == "" {
 					y.faults.fail("missing-name", y.line(v), "", "a tenant without a name; give it one")
+				}
+				if slices.ContainsFunc(s.Tenants, func(other Share) bool { return other.Name == t.Name }) {
+					y.faults.fail("bad-value", y.line(v), "", "tenant %s is there twice", t.Name)
 				}
 				s.Tenants = append(s.Tenants, t)
 			})
@@ -222,7 +227,7 @@ func (y *yamlDoc) checkStream(s *Stream) {
 	case s.Count == 0:
 		y.faults.fail("missing-count", s.Line, "", "a mix without count: say how many workflows there are")
 	case s.Arrivals.Process == "trace" && len(s.Arrivals.Times) < s.Count:
-		y.faults.fail("few-times", s.Line, "", "%d recorded arrival times for %d workflows", len(s.Arrivals.Times), s.Count)
+		y.faults.fail("few-times", s.Arrivals.Line, "", "%d recorded arrival times for %d workflows", len(s.Arrivals.Times), s.Count)
 	case len(s.Tenants) > 0 && tenants == 0:
 		y.faults.fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")
 	case s.Deadline == nil && needsDeadlines:
@@ -441,6 +446,7 @@ func (y *yamlDoc) total(t *TotalRuntime, v ast.Node) {
 
 func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 	line, times, column := y.line(v), "", 0
+	a.Line = line
 	given := map[string]bool{}
 	only := func(name string, read func(ast.Node)) yamlKey {
 		return yamlKey{name, func(v ast.Node) { given[name] = true; read(v) }}
@@ -448,7 +454,7 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 	if !y.keyed(v, "arrivals", []yamlKey{
 		{"process", y.string(&a.Process)},
 		only("rate", func(v ast.Node) { y.rate(&a.PerHour, v) }),
-		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0; 1 is full")),
+		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 10 }, "above 0 and up to 10; 1 is full")),
 		only("interval", y.duration(&a.Interval, "interval")),
 		only("times", y.string(&times)),
 		only("population", y.count(&a.Population, "population", 1, maxArrivals)),

@@ -54,7 +54,7 @@ func TestStreamIsRead(t *testing.T) {
 		Sizes: []trace.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40, Max: 40}},
 		Total: trace.TotalRuntime{Distribution: "hyper-gamma", Mean: time.Hour,
 			Stages: []trace.GammaStage{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 1, Shape: 45, Scale: 136.709}}},
-		Arrivals: trace.ArrivalProcess{Process: "poisson", PerHour: 98},
+		Arrivals: trace.ArrivalProcess{Process: "poisson", PerHour: 98, Line: 20},
 		Tenants:  []trace.Share{{Name: "a", Fraction: 2}, {Name: "b", Fraction: 1}},
 		Classes:  []trace.Share{{Name: "deadline", Fraction: 0.3}, {Name: "regular"}, {Name: "low", Fraction: 0.7}},
 		Deadline: &trace.DeadlineRule{Factor: [2]float64{1.5, 4}}, Line: 7}}

@@ -97,7 +97,10 @@ func (i Interval) String() string {
 		return fmt.Sprintf("%.4g ±0", i.Mean)
 	}
 	digits := max(0, 1-int(math.Floor(math.Log10(i.Half))))
-	return fmt.Sprintf("%.*f ±%.*f", min(digits, 9), i.Mean, min(digits, 9), i.Half)
+	if digits > 9 {
+		return fmt.Sprintf("%.4g ±%.2g", i.Mean, i.Half)
+	}
+	return fmt.Sprintf("%.*f ±%.*f", digits, i.Mean, digits, i.Half)
 }
 
 // policyOf names the policy of a cell, with its parameters.
