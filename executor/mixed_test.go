@@ -317,6 +317,13 @@ func TestPreemptionTakesTheBestOfBothWaysToEnter(t *testing.T) {
 	}
 }
 
+// Both are ready at 10, and by its rank A3 goes first: that it then runs is no reason to preempt it, at 12, when the queue is looked at again.
+func TestNoTaskIsPreemptedForOneThatWasReadyBeforeItStarted(t *testing.T) {
+	jobs := []executor.Submission{rigid("A", "A1 4 10 A2 4 20:A1 A3 4 5:A1", 0), rigid("B", "B1 4 100", 0), rigid("C", "C1 1 200", 0)}
+	jobs[1].At, jobs[2].At = planner.Time(second), planner.Time(12*second)
+	expectStays(t, clusters(true, 5), "pipeline:sws,lower-rank", "A1 R1[0,10] A3 R1[10,15] A2 R1[15,35] B1 R1[35,135] C1 R1[35,235]", []float64{35, 135, 235}, jobs...)
+}
+
 // Figures 3-14 and 3-15: every task takes a whole cluster, copies take 5.
 func TestAllEarliestFinishWaitsForABusyCluster(t *testing.T) {
 	a := rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)

@@ -15,34 +15,44 @@ import (
 // no other. One that leaves a checkpoint goes on anywhere; any other is frozen and goes on where it is or, where that does not help for the
 // memory that it holds and the user allows it, begins anew.
 //
+// Only a task that was ordered to start before the other was ready can be preempted for it. The figure does not say so, but the text does: tasks
+// of lower rank may run while those above them "are not yet ready". Without that an order of the queue that lets low ranks go first has them
+// preempted as soon as they run.
+//
 // The thesis sets no bound to how often a task is preempted. Here Limit does, and no task is that is almost done.
 type Preemption struct {
 	Ranks *rank.Upward
 	Limit int     // how often a task may be preempted
 	Floor float64 // share of its stay that a preempted task must have before it
 
-	running  [][]planner.AttemptID // by workflow, in the order in which they started
-	victims  []planner.AttemptID
-	clock    int64   // counts places found
-	began    []int64 // by task: clock at its last start
-	allotted []int64 // by task: clock when the place was found in which it was allocated last
+	running [][]planner.AttemptID // by workflow, in the order in which they started
+	victims []planner.AttemptID
+	began   []planner.Time // by task: when it started or went on last
+	ready   []planner.Time // by task: when its parents had ended
 }
 
 // Observe keeps what runs.
 func (p *Preemption) Observe(v planner.View, e planner.Event) {
 	switch b := e.Body.(type) {
 	case planner.AttemptStarted:
-		p.begins(v, b.Attempt)
+		p.begins(v, b.Attempt, e.At)
 	case planner.AttemptSuspended:
 		p.ends(v, b.Attempt)
 	case planner.AttemptResumed:
-		p.begins(v, b.Attempt)
+		p.begins(v, b.Attempt, e.At)
 	case *planner.AttemptExited:
 		p.ends(v, b.Attempt)
+		if b.Outcome != planner.OK {
+			break
+		}
+		p.grow(v)
+		for _, child := range v.Task(v.Attempt(b.Attempt).Task).Children {
+			p.ready[child] = e.At // of the parent that ends last
+		}
 	}
 }
 
-func (p *Preemption) begins(v planner.View, a planner.AttemptID) {
+func (p *Preemption) begins(v planner.View, a planner.AttemptID, at planner.Time) {
 	if n := v.Workflows() - len(p.running); n > 0 {
 		p.running = append(p.running, make([][]planner.AttemptID, n)...)
 	}
@@ -51,7 +61,7 @@ func (p *Preemption) begins(v planner.View, a planner.AttemptID) {
 	list := &p.running[v.Task(t).Workflow]
 	i, _ := slices.BinarySearch(*list, a)
 	*list = slices.Insert(*list, i, a)
-	p.began[t] = p.clock
+	p.began[t] = at
 }
 
 func (p *Preemption) ends(v planner.View, a planner.AttemptID) {
@@ -66,8 +76,8 @@ func (p *Preemption) ends(v planner.View, a planner.AttemptID) {
 
 func (p *Preemption) grow(v planner.View) {
 	if n := v.Tasks() - len(p.began); n > 0 {
-		p.began = append(p.began, make([]int64, n)...)
-		p.allotted = append(p.allotted, make([]int64, n)...)
+		p.began = append(p.began, make([]planner.Time, n)...)
+		p.ready = append(p.ready, make([]planner.Time, n)...)
 	}
 }
 
@@ -77,29 +87,19 @@ func (p *Preemption) concerns(c *planner.Cycle, t planner.TaskID) bool {
 	return int(w) < len(p.running) && len(p.running[w]) > 0
 }
 
-// tick returns the present instant of the order in which places are found.
-func (p *Preemption) tick() int64 {
-	p.clock++
-	return p.clock
+// below reports whether an attempt of the workflow of t has a task of lower rank, and was ordered before t was ready.
+func (p *Preemption) below(c *planner.Cycle, a planner.AttemptID, t planner.TaskID) bool {
+	att := c.Attempt(a)
+	return p.Ranks.Unscaled(att.Task) < p.Ranks.Unscaled(t) && int(t) < len(p.ready) && att.Ordered < p.ready[t]
 }
 
-// allots notes that t is allocated in a place that was found then; 0 is now.
-func (p *Preemption) allots(c *planner.Cycle, t planner.TaskID, found int64) {
-	p.grow(c.View)
-	if found == 0 {
-		found = p.tick()
-	}
-	p.allotted[t] = found
-}
-
-// regains reports whether a task that has begun since the place of t was found may be one to preempt for it. One whose own place was found after
-// that is not: that of t was the best one without it.
-func (p *Preemption) regains(c *planner.Cycle, t planner.TaskID, found int64) bool {
+// regains reports whether a task that began, or went on, since then may be one to preempt for t.
+func (p *Preemption) regains(c *planner.Cycle, t planner.TaskID, since planner.Time) bool {
 	if !p.concerns(c, t) {
 		return false
 	}
 	for _, a := range p.running[c.Task(t).Workflow] {
-		if v := c.Attempt(a).Task; p.began[v] >= found && p.allotted[v] < found && p.Ranks.Unscaled(v) < p.Ranks.Unscaled(t) {
+		if p.began[c.Attempt(a).Task] >= since && p.below(c, a, t) {
 			return true
 		}
 	}
@@ -114,7 +114,7 @@ func (p *Preemption) place(c *planner.Cycle, r *Rigid, t planner.TaskID) place {
 	w := c.Task(t).Workflow
 	p.victims = p.victims[:0]
 	for _, a := range p.running[w] {
-		if v := c.Attempt(a).Task; p.Ranks.Unscaled(v) < p.Ranks.Unscaled(t) && c.Phase(v) == planner.Running {
+		if p.below(c, a, t) && c.Phase(c.Attempt(a).Task) == planner.Running {
 			p.victims = append(p.victims, a)
 		}
 	}

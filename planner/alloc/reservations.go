@@ -13,7 +13,7 @@ type reservation struct {
 	task  planner.TaskID
 	more  unit.Vector
 	from  planner.Time // it is allocated if it can start then
-	found int64        // when, see Preemption.tick
+	found planner.Time
 }
 
 // reservations are those of the queue, in its order, from round to round. A place that was the best one is so later on, too, as long as all
@@ -118,9 +118,7 @@ func (r *Rigid) starts(e *reservation) bool {
 
 // reserveLater keeps the place of e, which the task looked at is estimated to get, in this round and those that follow.
 func (r *Rigid) reserveLater(c *planner.Cycle, e reservation) {
-	if r.Preemption != nil {
-		e.found = r.Preemption.tick()
-	}
+	e.found = r.now
 	if e.node != planner.None {
 		e.more = r.sites[e.node].more
 		r.mark(e.place)

@@ -640,9 +640,6 @@ func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQu
 		if err != nil {
 			return err
 		}
-		if done && r.Preemption != nil {
-			r.Preemption.allots(c, t, e.found)
-		}
 		if !done {
 			if again {
 				r.forget(c)

@@ -19,7 +19,7 @@ var (
 	queue      = Param{"queue", []string{"rank-hybd", "swf", "fcfs"}, "order of the waiting queue: rank-hybd, lowest rank first, highest first if all tasks are of one workflow; swf, by the estimated remaining time of the workflow, then highest rank; fcfs, as they became ready"}
 	rearrange  = Param{"rearrange", []string{"none", "easy", "conservative", "priority"}, "which tasks may pass others in the queue: none; easy, those that do not delay the first; conservative, by the earliest start on the profiles of all clusters, one by one; priority, those that delay none before them on one profile of all clusters"}
 	allocate   = Param{"allocate", []string{"aa", "all-eft"}, "which cluster: aa, where the task finishes first of those with room now if there are several, and of all if there is one; all-eft, of all"}
-	preempt    = Param{"preempt", []string{"never", "lower-rank"}, "lower-rank: a task may take the place of a running one of its workflow with lower rank if it then finishes earlier; that one goes on later, elsewhere if it leaves a checkpoint"}
+	preempt    = Param{"preempt", []string{"never", "lower-rank"}, "lower-rank: a task may take the place of one of its workflow with lower rank, which was started before it was ready, if it then finishes earlier; that one goes on later, elsewhere if it leaves a checkpoint"}
 )
 
 // Beyond the phases.
