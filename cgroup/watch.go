@@ -102,7 +102,7 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 }
 
 // hurry puts this process before those it starts, where that is allowed: it does little, and little late is too late for counters that
-// vanish. Other sleeps of it may be late by slack: Go's monitor else wakes every 70 µs while anything runs, for a fifth of all that gantry
+// vanish. Other sleeps of it may be late by slack: Go's monitor else wakes every 70 µs while anything runs, for an eighth of all that gantry
 // computes.
 func hurry() {
 	threads, _ := os.ReadDir("/proc/self/task")

@@ -75,14 +75,32 @@ func (s *session) close() {
 
 // open opens the log and takes the run's lock.
 func (s *session) open(mode sqlite.Mode) error {
+	path := filepath.Join(s.home, logName)
+	_, before := os.Lstat(s.home)
 	if err := os.MkdirAll(s.home, 0o755); err != nil {
 		return failf(exitHost, "directory of runs: %w (choose another --dir)", err)
 	}
+	if before != nil {
+		giveToCaller(s.home)
+	}
+	_, before = os.Lstat(path)
 	var err error
-	if s.db, err = sqlite.Open(filepath.Join(s.home, logName), mode); err != nil {
+	if s.db, err = sqlite.Open(path, mode); err != nil {
 		return fail(exitHost, err)
 	}
+	if before != nil {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			giveToCaller(path + suffix)
+		}
+	}
 	return nil
+}
+
+// giveToCaller has a file that was made as root by sudo belong to who called that: what comes next may be called without it.
+func giveToCaller(path string) {
+	if uid, gid := docker.Caller(); uid != os.Geteuid() {
+		_ = os.Lchown(path, uid, gid) // where that cannot be it stays root's
+	}
 }
 
 // hold takes the lock of the run. It ends with the process, so that no stale lock is ever left.
@@ -94,6 +112,8 @@ func (s *session) hold() error {
 	if err != nil {
 		return failf(exitHost, "lock run %s: %w", s.name, err)
 	}
+	giveToCaller(s.dir)
+	giveToCaller(f.Name())
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		holder, _ := os.ReadFile(f.Name())
 		f.Close()

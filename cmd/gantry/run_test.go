@@ -221,3 +221,21 @@ func TestNamesCannotDriveATerminal(t *testing.T) {
 		}
 	}
 }
+
+// What sudo made as root belongs to who called sudo, who goes on without it.
+func TestTheLogBelongsToWhoCalledSudo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	t.Setenv("SUDO_UID", "12345")
+	t.Setenv("SUDO_GID", "12345")
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
+	home := filepath.Join(dir, "runs")
+	expect(t, exitOK, nil, "run", "--runtime=null", "--name=r", "--dir="+home, filepath.Join(dir, "one.dax"))
+	for _, path := range []string{home, filepath.Join(home, logName), filepath.Join(home, "r"), filepath.Join(home, "r", "lock")} {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil || st.Uid != 12345 || st.Gid != 12345 {
+			t.Errorf("%s belongs to %d:%d, %v", path, st.Uid, st.Gid, err)
+		}
+	}
+}

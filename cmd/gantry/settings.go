@@ -203,7 +203,7 @@ func checkHost(c *trace.Cluster, oversubscribe bool) error {
 // hostFacts describes this machine for the log; what cannot be read stays unknown.
 func hostFacts() *sqlite.Host {
 	h := &sqlite.Host{}
-	// One by one: all that gopsutil tells of a host together takes it a dozen programs, and gantry 15 ms.
+	// One by one: for all of it together gopsutil runs lsb_release, a script of several programs, which takes as much CPU time as three containers.
 	h.System = runtime.GOOS
 	h.Name, _ = os.Hostname()
 	h.Architecture, _ = host.KernelArch()

@@ -224,16 +224,24 @@ func orElse[T comparable](v *T, d T) {
 // owners tells whom programs run as and whom their outputs belong to: the caller. Root's programs run as nobody, since a container's
 // root is the host's.
 func owners() (user, outputs owner) {
+	uid, gid := Caller()
+	if outputs = (owner{uid, gid}); uid != 0 {
+		return outputs, outputs
+	}
+	return owner{65534, 65534}, outputs
+}
+
+// Caller is who runs gantry: with sudo the user who called it.
+func Caller() (uid, gid int) {
 	if os.Geteuid() != 0 {
-		u := owner{os.Geteuid(), os.Getegid()}
-		return u, u
+		return os.Geteuid(), os.Getegid()
 	}
 	uid, err1 := strconv.Atoi(os.Getenv("SUDO_UID"))
 	gid, err2 := strconv.Atoi(os.Getenv("SUDO_GID"))
 	if err1 == nil && err2 == nil && uid > 0 {
-		return owner{uid, gid}, owner{uid, gid}
+		return uid, gid
 	}
-	return owner{65534, 65534}, owner{0, 0}
+	return 0, 0
 }
 
 func (r *Runtime) prepare(ctx context.Context) error {
