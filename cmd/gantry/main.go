@@ -79,6 +79,7 @@ func makeRoom() {
 func run(args []string) int {
 	app := &cli.App{
 		Name:            "gantry",
+		Version:         version(),
 		Usage:           "run and simulate scientific workflows on one host, with one planner",
 		HideHelpCommand: true,
 		Writer:          plain{os.Stdout},
