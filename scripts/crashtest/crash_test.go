@@ -199,6 +199,17 @@ func (r *run) gantry(command string, args ...string) *process {
 	return p
 }
 
+// start sets it going, if it is not already.
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	if p.cmd.Process != nil {
+		return
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wait runs it to its end and returns the exit code.
 func (p *process) wait(t *testing.T) (int, string) {
 	t.Helper()
@@ -209,9 +220,7 @@ func (p *process) wait(t *testing.T) (int, string) {
 // waitOrKill kills it with SIGKILL after a while, if that is not 0 and it has not ended.
 func (p *process) waitOrKill(t *testing.T, after time.Duration) (code int, out string, killed bool) {
 	t.Helper()
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p.start(t)
 	hang := time.AfterFunc(patience, func() { p.cmd.Process.Signal(syscall.SIGQUIT) }) // a hang shows where it hangs
 	defer hang.Stop()
 	if after > 0 {

@@ -99,6 +99,7 @@ func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 				t.Parallel()
 				r := suspendingRun(t, gantry, "middle-"+way+"-"+ending, way)
 				first := r.gantry("run", r.args...)
+				first.start(t)
 				ended, signalled := make(chan struct{}), make(chan bool, 1)
 				go func() { signalled <- r.whenAway(first, sig, ended) }()
 				code, out := first.wait(t)
