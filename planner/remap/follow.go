@@ -288,7 +288,7 @@ func (p *Policy) rescueEndangered() {
 	p.endangered = p.endangered[:0]
 }
 
-// lose says that a job is late, and that no remapping helps it for now.
+// lose notes a job that no remapping helped; it is tried again from j.again on.
 func (p *Policy) lose(j *job) {
 	if !j.lost {
 		j.lost = true
