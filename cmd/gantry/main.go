@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -52,28 +54,28 @@ func main() {
 		// Collecting rarely makes simulations a third faster; the limit keeps 100,000 tasks within 300 MB.
 		debug.SetGCPercent(400)
 		debug.SetMemoryLimit(memoryLimit)
+		runtime.SetFinalizer(new(collection), makeRoom)
 	}
 	os.Exit(run(os.Args))
 }
 
-// memoryLimit is what the collector keeps the heap below, as long as what lives fits in it.
+// memoryLimit is what the collector keeps memory below, as long as what lives fits in it.
 const memoryLimit = 190 << 20
 
-// makeRoom raises the limit for loads that do not fit in it, so that the collector does not run all the time.
-func makeRoom() {
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
+// collection is garbage from the beginning: its finalizer runs after each collection.
+type collection struct{ _ *byte } // a pointer, as what has none may share memory with what lives
+
+// makeRoom raises the limit where what lives comes near it: the collector would run all the time and find nothing. The more lives, the
+// larger its share that may lie about as garbage, as the more it costs to collect.
+func makeRoom(*collection) {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		return // a command wants none
 	}
-	if os.Getenv("GOGC") != "" || 2*heap() <= memoryLimit {
-		return
-	}
-	runtime.GC() // what was read leaves much behind that does not live
-	// Loads that arrive at once grow to more than twice what was read; a stream of 205,000 tasks is collected less often.
-	if room := 3 * heap(); room > memoryLimit {
-		debug.SetMemoryLimit(room)
-	}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	live := int64(sample[0].Value.Uint64())
+	debug.SetMemoryLimit(max(memoryLimit, live+min(2*live, live*live/(6*memoryLimit))))
+	runtime.SetFinalizer(new(collection), makeRoom)
 }
 
 func run(args []string) int {

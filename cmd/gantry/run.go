@@ -110,7 +110,6 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	if err := preemption(c, subs); err != nil {
 		return fail(exitUsage, err)
 	}
-	makeRoom()
 	set.WarmUp, set.CoolDown = in.warmUp, in.coolDown
 	emulated, err := s.check(subs)
 	if err != nil {
