@@ -246,11 +246,15 @@ func TestContract(t *testing.T) {
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				n++
 				if w == runtimetest.Steady {
-					return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1, Run: 2 * time.Second}
+					return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1, Run: time.Minute}
 				}
-				s := r.sh(map[runtimetest.Work]string{runtimetest.Short: "true", runtimetest.Long: "sleep 300", runtimetest.Failing: "exit 1"}[w])
+				s := r.sh(map[runtimetest.Work]string{runtimetest.Short: "true", runtimetest.Long: "sleep 300", runtimetest.Failing: "exit 1",
+					runtimetest.Held: "until [ -e released ]; do sleep 0.1; done"}[w])
 				s.Name = fmt.Sprint(n)
 				return s
+			},
+			Release: func(t *testing.T, held *executor.TaskSpec) {
+				r.must(os.WriteFile(filepath.Join(r.work(held), "released"), nil, 0o644))
 			},
 			File: func(t *testing.T) *executor.FileSpec {
 				f := r.file("f")

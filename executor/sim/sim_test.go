@@ -28,7 +28,9 @@ func TestContract(t *testing.T) {
 				case runtimetest.Short:
 					return &executor.TaskSpec{Name: "short", Run: time.Second}
 				case runtimetest.Steady:
-					return &executor.TaskSpec{Name: "steady", Run: 3 * time.Second}
+					return &executor.TaskSpec{Name: "steady", Run: time.Minute}
+				case runtimetest.Held:
+					return &executor.TaskSpec{Name: "held", Run: 3 * time.Second}
 				case runtimetest.Long:
 					return &executor.TaskSpec{Name: "long", Run: time.Hour}
 				}
