@@ -55,7 +55,7 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown-random2.svg") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
-	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 14 {
+	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 10 {
 		t.Errorf("%d figures, %v: %v", len(files), err, files)
 	}
 }
@@ -232,5 +232,10 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	}
 	expect(t, exitOK, []string{"cpp on sim, 2 runs", "wait_mean", "2 ±13"}, "report", home, "x", "y")
 	expect(t, exitUsage, []string{"named twice"}, "report", home, "x", "x")
+	figures := t.TempDir()
+	expect(t, exitOK, []string{"x-y-size.svg", "x-y-slowdown.png", "x-y-in-system.png"}, "report", home, "--out", figures, "x", "y")
+	if files, _ := os.ReadDir(figures); len(files) != 6 {
+		t.Errorf("%d files of figures", len(files))
+	}
 	expect(t, exitInput, []string{`no run "none"`}, "report", home, "x", "none")
 }

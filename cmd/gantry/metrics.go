@@ -19,6 +19,7 @@ import (
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	tables "gantry/sqlite/report"
+	"gantry/sqlite/results"
 )
 
 // metricsOf are the metrics of a run of the log and of its workflows: those that were kept when it was over; while it goes on, those of now.
@@ -57,9 +58,6 @@ type repetitions struct {
 
 // reportRuns prints the means of the metrics of several runs, with intervals: runs of one policy on one runtime count as repetitions.
 func reportRuns(c *cli.Context, names []string) error {
-	if c.String("out") != "" {
-		return failf(exitUsage, "report: --out goes with one run, or with a file of results")
-	}
 	log, err := readLog(c)
 	if err != nil {
 		return err
@@ -96,7 +94,7 @@ func reportRuns(c *cli.Context, names []string) error {
 	}
 	if c.Bool("json") {
 		printJSON(c.App.Writer, groups)
-		return nil
+		return drawn(c, log, names)
 	}
 	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
 	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
@@ -115,7 +113,10 @@ func reportRuns(c *cli.Context, names []string) error {
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return drawn(c, log, names)
 }
 
 // reportRun prints the metrics of a run of the log.
@@ -144,7 +145,7 @@ func reportRun(c *cli.Context, name string) error {
 			out["shares"] = shares
 		}
 		printJSON(c.App.Writer, out)
-		return nil
+		return drawn(c, log, []string{name})
 	}
 	counted := 0
 	for i := range flows {
@@ -153,23 +154,51 @@ func reportRun(c *cli.Context, name string) error {
 		}
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy, info.Runtime, plural(len(flows), "workflow"), counted)
-	if err := printMetrics(c.App.Writer, values); err != nil || c.String("out") == "" {
+	if err := printMetrics(c.App.Writer, values); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
-		return failf(exitInput, "report: run %s has no figure: that of a run shows the shares of several tenants", info.Name)
+	return drawn(c, log, []string{name})
+}
+
+// drawn draws the figures of runs, if they are asked for.
+func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
+	if c.String("out") == "" {
+		return nil
 	}
-	collector, _, err := measureLog(c.Context, log, info)
-	if err != nil {
-		return fail(exitHost, err)
+	var runs []tables.Figure
+	for _, name := range names {
+		info, values, flows, err := metricsOf(c.Context, log, name)
+		if err != nil {
+			return err
+		}
+		f := tables.Figure{Run: info.Name, Policy: info.Policy}
+		for _, w := range flows {
+			if w.Counts && w.Slowdown != nil && w.Critical > 0 {
+				f.Workflows = append(f.Workflows, results.Point{Tasks: float64(w.Tasks), Slowdown: *w.Slowdown, Parallelism: w.Work / w.Critical})
+			}
+		}
+		collector, _, err := measureLog(c.Context, log, info)
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		f.InSystem = collector.InSystem().Thin(seriesPoints)
+		if slices.ContainsFunc(values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
+			f.Shares = collector.Shares()
+		}
+		runs = append(runs, f)
 	}
-	files, err := tables.ShareFigure(info.Name, collector.Shares(), c.String("out"))
+	files, err := tables.RunFigures(runs, c.String("out"))
 	if err != nil {
 		return failf(exitHost, "report: %w", err)
 	}
-	fmt.Fprintf(c.App.Writer, "\n%s\n", strings.Join(files, "\n"))
+	if !c.Bool("json") {
+		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"), strings.Join(files, "\n  "))
+	}
 	return nil
 }
+
+// seriesPoints bounds the points of a line over time.
+const seriesPoints = 2000
 
 // sharePoints bounds the points of a tenant's share over time in JSON.
 const sharePoints = 1000

@@ -19,15 +19,18 @@ var (
 // deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of Lim et al. 2017) against
 // each parameter that is swept.
 func (p *painter) deadlines(cells []*results.Cell) error {
+	if !slices.ContainsFunc(cells, func(c *results.Cell) bool { return len(c.Sample("late_share")) > 0 }) {
+		return nil // of loads without deadlines the turnaround is the response
+	}
 	for _, param := range swept {
 		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
 		for _, g := range groups(cells, leftOut) {
-			for _, m := range []struct{ kind, metric, title, unit string }{
-				{"late", "late_share", "Proportion of late workflows", "P"},
-				{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "T, seconds"},
-				{"mapping", "mapping_mean", "Mean time to map a workflow", "O, seconds"},
+			for _, m := range []struct{ kind, metric, title, axis string }{
+				{"late", "late_share", "Proportion of late workflows", "proportion late P"},
+				{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "mean turnaround T (s)"},
+				{"mapping", "mapping_mean", "Mean time to map a workflow", "mean mapping time O (s)"},
 			} {
-				if err := p.against(g, param, m.kind, m.metric, titled(m.title, g.title), m.unit+" (bars: 95 % intervals)"); err != nil {
+				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title), m.axis); err != nil {
 					return err
 				}
 			}
@@ -50,9 +53,9 @@ func (p *painter) against(g group, param, kind, metric, title, label string) err
 	if len(ticks) < 2 {
 		return nil
 	}
-	pl := newPlot(title, param, label)
+	f, pl := single(title, param, label)
 	pl.X.Tick.Marker = plot.ConstantTicks(ticks)
-	pl.X.Min, pl.X.Max, pl.Y.Min = -0.4, float64(len(ticks))-0.3, 0
+	slant(pl, ticks, f.width)
 	names := policies(g.cells)
 	for i, name := range names {
 		var points withIntervals
@@ -65,11 +68,11 @@ func (p *painter) against(g group, param, kind, metric, title, label string) err
 		if len(points.XYs) == 0 {
 			continue
 		}
-		if err := p.curve(pl, i, name, points); err != nil {
+		if err := f.curve(i, name, points); err != nil {
 			return err
 		}
 	}
-	pl.Legend.Left = true
-	pl.Add(horizontal())
-	return p.save(pl, kind, strings.TrimPrefix(param, "workload.")+" "+g.title)
+	pl.X.Min, pl.X.Max = -0.4, float64(len(ticks))-0.6
+	fromZero(&pl.Y)
+	return p.save(f, kind, strings.TrimPrefix(param, "workload.")+" "+g.title)
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -17,25 +16,14 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	_ "gonum.org/v1/plot/vg/vgimg" // PNG
-	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
 
+	"gantry/executor/experiment"
 	"gantry/executor/metrics"
 	"gantry/sqlite/results"
 )
 
-// palette is that of Okabe and Ito, which people who do not tell all colours apart can read.
-var palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255},
-	{0, 0, 0, 255}, {150, 140, 20, 255}}
-
-func colourOf(i int) color.RGBA { return palette[i%len(palette)] }
-
-const (
-	width  = 18 * vg.Centimeter
-	height = 11 * vg.Centimeter
-	// maxPoints bounds the dots of a scatter plot, so that files stay small and open quickly.
-	maxPoints = 5000
-)
+// maxPoints bounds the dots of a scatter plot, so that files stay small and open quickly.
+const maxPoints = 5000
 
 // painter draws the figures of an experiment.
 type painter struct {
@@ -87,38 +75,20 @@ func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) 
 }
 
 // save writes a figure in both formats.
-func (p *painter) save(pl *plot.Plot, kind, title string) error {
+func (p *painter) save(f *figure, kind, title string) error {
 	base := slug(p.name + " " + kind + " " + title)
 	for n := 2; p.taken[base]; n++ {
 		base = fmt.Sprintf("%s-%d", slug(p.name+" "+kind+" "+title), n)
 	}
 	p.taken[base] = true
-	for _, ending := range []string{".svg", ".png"} {
-		path := filepath.Join(p.dir, base+ending)
-		if err := drawTo(pl, path, ending[1:]); err != nil {
+	for _, format := range []string{"svg", "png"} {
+		path := filepath.Join(p.dir, base+"."+format)
+		if err := f.draw(path, format); err != nil {
 			return fmt.Errorf("figure %s: %w", path, err)
 		}
 		p.files = append(p.files, path)
 	}
 	return nil
-}
-
-// drawTo draws a figure with a margin.
-func drawTo(pl *plot.Plot, path, format string) error {
-	c, err := draw.NewFormattedCanvas(width, height, format)
-	if err != nil {
-		return err
-	}
-	whole := draw.New(c)
-	whole.SetColor(color.White)
-	whole.Fill(whole.Rectangle.Path())
-	const margin = 3 * vg.Millimeter
-	pl.Draw(draw.Crop(whole, margin, -margin, margin, -margin))
-	var b bytes.Buffer
-	if _, err := c.WriteTo(&b); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
 // slug makes a file name of a title.
@@ -135,16 +105,6 @@ func slug(s string) string {
 	}
 	s = strings.Trim(s, "-.")
 	return s[:min(len(s), 150)]
-}
-
-func newPlot(title, x, y string) *plot.Plot {
-	pl := plot.New()
-	pl.Title.Text, pl.X.Label.Text, pl.Y.Label.Text = title, x, y
-	pl.Title.Padding = vg.Millimeter
-	pl.Legend.Top, pl.Legend.Left = true, false
-	pl.Legend.XOffs, pl.Legend.YOffs = -vg.Millimeter, -vg.Millimeter
-	pl.BackgroundColor = color.White
-	return pl
 }
 
 func titled(what, of string) string {
@@ -208,84 +168,111 @@ func byErrors(cells []*results.Cell) (kinds []string, of map[string][]*results.C
 
 func mean(c *results.Cell, metric string) float64 { return metrics.Confidence(c.Sample(metric)).Mean }
 
+// errorsAs names a kind of error model in titles.
+func errorsAs(kind string) string {
+	if kind == "none" {
+		return "no errors"
+	}
+	return "errors " + kind
+}
+
 // boxes draws a box of slowdowns for each policy and error factor: quartiles and median, whiskers to the 5th and 95th percentile, a dot at
 // the mean; each the mean over repetitions.
 func (p *painter) boxes(g group) error {
 	kinds, of := byErrors(g.cells)
 	for _, kind := range kinds {
-		pl := newPlot(titled("Slowdown, errors "+kind+" (box: quartiles, whiskers: 5 % to 95 %, dot: mean)", g.title), "", "slowdown")
-		names := policies(of[kind])
+		label := "policy"
+		if kind != "none" {
+			label = "error factor and policy"
+		}
+		f, pl := single(titled("Slowdown, "+errorsAs(kind)+" (box: quartiles, whiskers: 5 % to 95 %, dot: mean)", g.title), label, "slowdown")
 		var ticks []plot.Tick
 		low, high, at := math.Inf(1), 0.0, 0.0
-		for i, name := range names {
+		for i, name := range policies(of[kind]) {
 			from := at
 			for _, c := range of[kind] {
 				if policyOf(c) != name || len(c.Sample("slowdown_median")) == 0 {
 					continue
 				}
-				b, err := box(c, at, colourOf(i))
+				b, err := addBox(pl, at, colourOf(i), func(metric string) float64 { return mean(c, "slowdown_"+metric) })
 				if err != nil {
 					return err
 				}
-				dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: mean(c, "slowdown_mean")}})
-				if err != nil {
-					return err
-				}
-				dot.GlyphStyle = draw.GlyphStyle{Color: color.Black, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
-				pl.Add(b, dot)
 				low, high = min(low, b.AdjLow), max(high, b.AdjHigh, mean(c, "slowdown_mean"))
-				_, f := errorOf(c)
-				label := "none"
-				if !math.IsNaN(f) {
-					label = strconv.FormatFloat(f, 'g', -1, 64)
+				tick := plot.Tick{Value: at}
+				if kind != "none" {
+					_, factor := errorOf(c)
+					tick.Label = factorLabel(factor)
 				}
-				ticks = append(ticks, plot.Tick{Value: at, Label: label})
+				ticks = append(ticks, tick)
 				at++
 			}
 			if at == from {
 				continue
 			}
 			// The name of the policy stands below the middle of its boxes.
-			ticks[len(ticks)-int(at-from)+int(at-from-1)/2].Label += "\n" + name
+			middle := &ticks[len(ticks)-int(at-from)+int(at-from-1)/2]
+			middle.Label = strings.TrimPrefix(middle.Label+"\n"+name, "\n")
 			at++
 		}
 		if len(ticks) == 0 {
 			continue
 		}
-		pl.X.Tick.Marker = plot.ConstantTicks(ticks)
-		if high > 10*low && low > 0 {
-			pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		f.boxAxes(pl, ticks, low, high)
+		if kind == "none" {
+			slant(pl, ticks, f.width)
 		}
-		pl.Add(horizontal())
-		if err := p.save(pl, "slowdown", kind+" "+g.title); err != nil {
+		if err := p.save(f, "slowdown", kind+" "+g.title); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func box(c *results.Cell, at float64, colour color.RGBA) (*plotter.BoxPlot, error) {
-	median := mean(c, "slowdown_median")
-	b, err := plotter.NewBoxPlot(vg.Points(11), at, plotter.Values{median})
+// factorLabel is the label of an error factor; NaN is that of results without errors.
+func factorLabel(factor float64) string {
+	if math.IsNaN(factor) {
+		return "none"
+	}
+	return strconv.FormatFloat(factor, 'g', -1, 64)
+}
+
+// boxAxes makes the axes of a plot of boxes: wide enough for their labels, and logarithmic where values lie far apart.
+func (f *figure) boxAxes(pl *plot.Plot, ticks []plot.Tick, low, high float64) {
+	pl.X.Tick.Marker = plot.ConstantTicks(ticks)
+	last := ticks[len(ticks)-1].Value
+	pl.X.Min, pl.X.Max = -0.8, last+0.8
+	f.width = max(f.width, min(60*vg.Centimeter, vg.Length(last+1)*0.85*vg.Centimeter))
+	if high > 10*low && low > 0 {
+		pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, logTicks{}
+		pl.Y.Min, pl.Y.Max = low/1.1, high*1.1
+		return
+	}
+	fromZero(&pl.Y)
+}
+
+// addBox draws a box with its dot; of gives its numbers by the name of the statistic.
+func addBox(pl *plot.Plot, at float64, colour color.RGBA, of func(statistic string) float64) (*plotter.BoxPlot, error) {
+	median := of("median")
+	b, err := plotter.NewBoxPlot(vg.Points(13), at, plotter.Values{median})
 	if err != nil {
 		return nil, err
 	}
-	b.Median, b.Quartile1, b.Quartile3 = median, mean(c, "slowdown_p25"), mean(c, "slowdown_p75")
-	b.AdjLow, b.AdjHigh = mean(c, "slowdown_p5"), mean(c, "slowdown_p95")
+	b.Median, b.Quartile1, b.Quartile3 = median, of("p25"), of("p75")
+	b.AdjLow, b.AdjHigh = of("p5"), of("p95")
 	b.Min, b.Max = b.AdjLow, b.AdjHigh
 	pale := colour
 	pale.R, pale.G, pale.B = 128+pale.R/2, 128+pale.G/2, 128+pale.B/2
 	b.FillColor = pale
 	b.BoxStyle.Color, b.WhiskerStyle.Color = colour, colour
 	b.WhiskerStyle.Dashes = nil
+	dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: of("mean")}})
+	if err != nil {
+		return nil, err
+	}
+	dot.GlyphStyle = draw.GlyphStyle{Color: color.Black, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
+	pl.Add(b, dot)
 	return b, nil
-}
-
-func horizontal() *plotter.Grid {
-	grid := plotter.NewGrid()
-	grid.Vertical.Width = 0
-	grid.Horizontal.Color = color.Gray{220}
-	return grid
 }
 
 // withIntervals is a line through means with their confidence intervals.
@@ -294,7 +281,8 @@ type withIntervals struct {
 	plotter.YErrors
 }
 
-func (p *painter) curve(pl *plot.Plot, i int, name string, points withIntervals) error {
+// curve adds the curve of a policy to the plot of a figure.
+func (f *figure) curve(i int, name string, points withIntervals) error {
 	line, dots, err := plotter.NewLinePoints(points.XYs)
 	if err != nil {
 		return err
@@ -304,9 +292,9 @@ func (p *painter) curve(pl *plot.Plot, i int, name string, points withIntervals)
 		return err
 	}
 	line.Color, dots.Color, bars.Color = colourOf(i), colourOf(i), colourOf(i)
-	dots.Shape, dots.Radius = draw.CircleGlyph{}, vg.Points(2.5)
-	pl.Add(line, dots, bars)
-	pl.Legend.Add(name, line, dots)
+	dots.Shape, dots.Radius = glyphOf(i), vg.Points(2.5)
+	f.rows[0][0].Add(line, dots, bars)
+	f.name(name, line, dots)
 	return nil
 }
 
@@ -339,19 +327,18 @@ func (p *painter) deviations(g group) error {
 			}
 			if _, ok := at[f]; !ok {
 				at[f] = float64(len(ticks))
-				label := strconv.FormatFloat(f, 'g', -1, 64)
+				label := f
 				if f == 0 {
-					label = "none"
+					label = math.NaN()
 				}
-				ticks = append(ticks, plot.Tick{Value: at[f], Label: label})
+				ticks = append(ticks, plot.Tick{Value: at[f], Label: factorLabel(label)})
 			}
 		}
 		if len(ticks) < 2 {
 			continue
 		}
-		pl := newPlot(titled("Standard deviation of slowdown, errors "+kind, g.title), "error factor", "standard deviation (bars: 95 % intervals)")
+		fig, pl := single(titled("Standard deviation of slowdown, "+errorsAs(kind)+" (bars: 95 % intervals)", g.title), "error factor", "standard deviation of slowdown")
 		pl.X.Tick.Marker = plot.ConstantTicks(ticks)
-		pl.X.Min, pl.X.Max = -0.4, float64(len(ticks))-0.3
 		names := policies(of[kind])
 		for i, name := range names {
 			var points withIntervals
@@ -366,13 +353,14 @@ func (p *painter) deviations(g group) error {
 				}
 			}
 			if len(points.XYs) > 0 {
-				if err := p.curve(pl, i, name, points); err != nil {
+				if err := fig.curve(i, name, points); err != nil {
 					return err
 				}
 			}
 		}
-		pl.Add(horizontal())
-		if err := p.save(pl, "deviation", kind+" "+g.title); err != nil {
+		pl.X.Min, pl.X.Max = -0.4, float64(len(ticks))-0.6
+		fromZero(&pl.Y)
+		if err := p.save(fig, "deviation", kind+" "+g.title); err != nil {
 			return err
 		}
 	}
@@ -381,7 +369,7 @@ func (p *painter) deviations(g group) error {
 
 // utilisations draws mean slowdown against the imposed utilisation, where that was varied.
 func (p *painter) utilisations(g group) error {
-	pl := newPlot(titled("Mean slowdown", g.title), "imposed utilisation", "mean slowdown (bars: 95 % intervals)")
+	f, pl := single(titled("Mean slowdown (bars: 95 % intervals)", g.title), "imposed utilisation", "mean slowdown")
 	most := 0
 	imposed := func(c *results.Cell) float64 {
 		rho, err := strconv.ParseFloat(c.Params["utilisation"], 64)
@@ -403,16 +391,15 @@ func (p *painter) utilisations(g group) error {
 			continue
 		}
 		most = max(most, len(points.XYs))
-		if err := p.curve(pl, i, name, points); err != nil {
+		if err := f.curve(i, name, points); err != nil {
 			return err
 		}
 	}
 	if most < 2 {
 		return nil
 	}
-	pl.Legend.Left = true
-	pl.Add(horizontal())
-	return p.save(pl, "utilisation", g.title)
+	fromZero(&pl.Y)
+	return p.save(f, "utilisation", g.title)
 }
 
 // shades are for classes of parallelism, from 1 to 2 on, each twice the one before; the last has all above.
@@ -424,135 +411,321 @@ func shadeOf(parallelism float64) int {
 	return max(0, min(len(shades)-1, int(math.Log2(max(1, parallelism)))))
 }
 
-// scatter draws slowdown against size, a figure per policy, without errors if there are such cells. Colours tell how parallel workflows are.
+// dots are the workflows of one policy or run.
+type dots struct {
+	name   string
+	points []results.Point
+}
+
+// scatter draws slowdown against size, a panel per policy, without errors if there are such cells.
 func (p *painter) scatter(g group) error {
 	kinds, of := byErrors(g.cells)
 	cells := of[kinds[0]]
+	var all []dots
+	var with string
 	for _, name := range policies(cells) {
 		c := cells[slices.IndexFunc(cells, func(c *results.Cell) bool { return policyOf(c) == name })]
 		points, err := p.db.Slowdowns(p.ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		if len(points) == 0 {
-			continue
+		if len(points) > 0 {
+			all, with = append(all, dots{name, points}), cmp.Or(c.Params["errors"], "none")
 		}
-		what := fmt.Sprintf("Slowdown against size, %s, %s", name, cmp.Or(c.Params["errors"], "none"))
-		step := (len(points) + maxPoints - 1) / maxPoints
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	f, err := scattered(titled("Slowdown against size, "+errorsAs(with), g.title), all)
+	if err != nil {
+		return err
+	}
+	return p.save(f, "size", g.title)
+}
+
+// scattered draws slowdown against size in panels with the same axes. Colours tell how parallel workflows are.
+func scattered(title string, all []dots) (*figure, error) {
+	columns := min(3, len(all))
+	f := &figure{legend: plot.NewLegend(), width: max(plotWidth, vg.Length(columns)*panelWidth), height: plotHeight}
+	if len(all) > 1 {
+		f.height = vg.Length((len(all)+columns-1)/columns) * panelTall
+	}
+	step, low, high, size := 1, math.Inf(1), 0.0, 0.0
+	for _, d := range all {
+		step = max(step, (len(d.points)+maxPoints-1)/maxPoints)
+		for _, x := range d.points {
+			if x.Slowdown > 0 {
+				low = min(low, x.Slowdown)
+			}
+			high, size = max(high, x.Slowdown), max(size, x.Tasks)
+		}
+	}
+	if step > 1 {
+		title += fmt.Sprintf("\n(one workflow of %d drawn; mean and median of all)", step)
+	}
+	f.title = title
+	shown := make([]plot.Thumbnailer, len(shades))
+	lines := make([]plot.Thumbnailer, 2)
+	for i, d := range all {
+		pl := newPlot("", "")
+		if i%columns == 0 {
+			f.rows = append(f.rows, make([]*plot.Plot, columns))
+			pl.Y.Label.Text = "slowdown"
+		}
+		if i+columns >= len(all) {
+			pl.X.Label.Text = "tasks"
+		}
+		f.rows[i/columns][i%columns] = pl
 		xys := make([]plotter.XYs, len(shades))
-		high := 0.0
-		for k := 0; k < len(points); k += step {
-			s := shadeOf(points[k].Parallelism)
-			xys[s] = append(xys[s], plotter.XY{X: points[k].Tasks, Y: points[k].Slowdown})
-			high = max(high, points[k].Slowdown)
+		sample := make([]float64, len(d.points))
+		for k, x := range d.points {
+			sample[k] = x.Slowdown
+			if s := shadeOf(x.Parallelism); k%step == 0 && x.Slowdown > 0 {
+				xys[s] = append(xys[s], plotter.XY{X: x.Tasks, Y: x.Slowdown})
+			}
 		}
-		if step > 1 {
-			what += fmt.Sprintf(" (one workflow of %d)", step)
-		}
-		pl := newPlot(titled(what, g.title), "tasks", "slowdown")
-		pl.Add(horizontal())
 		for s, xys := range xys {
 			if len(xys) == 0 {
 				continue
 			}
 			dots, err := plotter.NewScatter(xys)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: vg.Points(1.3), Shape: draw.CircleGlyph{}}
 			pl.Add(dots)
-			class := fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s)
-			if s == len(shades)-1 {
-				class = fmt.Sprintf("parallelism over %d", 1<<s)
-			}
-			pl.Legend.Add(class, dots)
-		}
-		sample := make([]float64, len(points))
-		for k := range points {
-			sample[k] = points[k].Slowdown
+			shown[s] = legendDot{shades[s]}
 		}
 		s := metrics.Summarise(sample)
-		for _, l := range []struct {
-			name   string
+		for k, l := range []struct {
 			y      float64
 			dashes []vg.Length
-		}{{"mean", s.Mean, nil}, {"median", s.Median, []vg.Length{vg.Points(4), vg.Points(3)}}} {
+		}{{s.Mean, nil}, {s.Median, []vg.Length{vg.Points(4), vg.Points(3)}}} {
 			line := plotter.NewFunction(func(float64) float64 { return l.y })
 			line.Dashes = l.dashes
 			pl.Add(line)
-			pl.Legend.Add(fmt.Sprintf("%s %.3g", l.name, l.y), line)
+			lines[k] = line
 		}
-		if high > 10 {
-			pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-			pl.Y.Min, pl.Y.Max = max(pl.Y.Min, 0.1), high*high/10 // the legend stands above the dots
+		pl.Title.Text = fmt.Sprintf("%s (mean %.3g, median %.3g)", d.name, s.Mean, s.Median)
+		pl.X.Min, pl.X.Max = 0, 1.04*size
+		if high > 10*low {
+			pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, logTicks{}
+			pl.Y.Min, pl.Y.Max = low/1.1, high*1.1
 		} else {
-			pl.Y.Max = 1.6 * high
-		}
-		if err := p.save(pl, "size", name+" "+g.title); err != nil {
-			return err
+			pl.Y.Max = high
+			fromZero(&pl.Y)
 		}
 	}
-	return nil
+	for s, dot := range shown {
+		switch {
+		case dot == nil:
+		case s == len(shades)-1:
+			f.name(fmt.Sprintf("parallelism over %d", 1<<s), dot)
+		default:
+			f.name(fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s), dot)
+		}
+	}
+	f.name("mean", lines[0])
+	f.name("median", lines[1])
+	return f, nil
+}
+
+// legendDot is a dot in a legend, larger than those in the plot.
+type legendDot struct{ colour color.Color }
+
+// Thumbnail implements plot.Thumbnailer.
+func (d legendDot) Thumbnail(c *draw.Canvas) {
+	c.DrawGlyph(draw.GlyphStyle{Color: d.colour, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}, c.Center())
+}
+
+// overTime is a number of workflows over time, of one policy or run.
+type overTime struct {
+	name  string
+	steps metrics.Steps
 }
 
 // inSystem draws the number of workflows in the system over time in the first repetition, a line per policy.
 func (p *painter) inSystem(g group) error {
-	pl := newPlot(titled("Workflows in the system, first repetition", g.title), "time (h)", "workflows")
-	drawn := false
-	for i, name := range policies(g.cells) {
+	var all []overTime
+	for _, name := range policies(g.cells) {
 		c := g.cells[slices.IndexFunc(g.cells, func(c *results.Cell) bool { return policyOf(c) == name })]
 		series, err := p.db.Series(p.ctx, c.ID, 0)
 		if err != nil {
 			return err
 		}
-		if len(series) < 2 {
-			continue
+		if len(c.Runs) > 0 && c.Runs[0].Repetition == 0 && c.Runs[0].State == experiment.Diverged {
+			name += " (cut off)"
 		}
-		xys := make(plotter.XYs, len(series))
-		for k, s := range series {
-			xys[k] = plotter.XY{X: s.At.Seconds() / 3600, Y: float64(s.N)}
-		}
-		line, err := plotter.NewLine(xys)
-		if err != nil {
-			return err
-		}
-		line.StepStyle, line.Color, line.Width = plotter.PostStep, colourOf(i), vg.Points(0.8)
-		pl.Add(line)
-		pl.Legend.Add(name, line)
-		drawn = true
+		all = append(all, overTime{name, series})
 	}
-	if !drawn {
-		return nil
+	f, err := numbers(titled("Workflows in the system over time, first repetition", g.title), all)
+	if f == nil || err != nil {
+		return err
 	}
-	pl.Add(horizontal())
-	return p.save(pl, "in-system", g.title)
+	return p.save(f, "in-system", g.title)
 }
 
-// ShareFigure draws the dominant share of each tenant of a run over time into dir, as SVG and PNG, and returns the files.
-func ShareFigure(run string, shares []metrics.Shares, dir string) ([]string, error) {
+// numbers draws numbers of workflows over time; nil if there are none.
+func numbers(title string, all []overTime) (*figure, error) {
+	longest := 0.0
+	for _, o := range all {
+		if n := len(o.steps); n > 1 {
+			longest = max(longest, o.steps[n-1].At.Seconds())
+		}
+	}
+	if longest == 0 {
+		return nil, nil
+	}
+	unit, seconds := timeUnit(longest)
+	f, pl := single(title, "time since the beginning ("+unit+")", "workflows in the system")
+	for i, o := range all {
+		if len(o.steps) < 2 {
+			continue
+		}
+		xys := make(plotter.XYs, len(o.steps))
+		for k, s := range o.steps {
+			xys[k] = plotter.XY{X: s.At.Seconds() / seconds, Y: float64(s.N)}
+		}
+		line, err := steps(xys, i)
+		if err != nil {
+			return nil, err
+		}
+		pl.Add(line)
+		f.name(o.name, line)
+	}
+	pl.X.Min = 0
+	fromZero(&pl.Y)
+	return f, nil
+}
+
+// steps is the i-th line of a number that jumps.
+func steps(xys plotter.XYs, i int) (*plotter.Line, error) {
+	line, err := plotter.NewLine(xys)
+	if err != nil {
+		return nil, err
+	}
+	line.StepStyle, line.Color, line.Width = plotter.PostStep, colourOf(i), vg.Points(0.8)
+	return line, nil
+}
+
+// timeUnit is a unit for an axis as long as so many seconds.
+func timeUnit(longest float64) (name string, seconds float64) {
+	switch {
+	case longest >= 3*3600:
+		return "hours", 3600
+	case longest >= 5*60:
+		return "minutes", 60
+	}
+	return "seconds", 1
+}
+
+// Figure is a run of the log to be drawn.
+type Figure struct {
+	Run, Policy string
+	Workflows   []results.Point // those that count
+	InSystem    metrics.Steps
+	Shares      []metrics.Shares // of several tenants
+}
+
+// RunFigures draws runs into dir, each figure as SVG and PNG, and returns the files: a box of slowdowns for each run, slowdown against size,
+// the number of workflows in the system over time, and the dominant share of each tenant.
+func RunFigures(runs []Figure, dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	p := &painter{dir: dir, name: run, taken: map[string]bool{}}
-	pl := newPlot("Dominant shares of tenants, "+run, "time (s)", "share")
-	for i, s := range shares {
+	p := &painter{dir: dir, taken: map[string]bool{}}
+	var names []string
+	var all []dots
+	var over []overTime
+	for _, r := range runs {
+		names = append(names, r.Run)
+		name := fmt.Sprintf("%s (%s)", r.Run, r.Policy)
+		if len(r.Workflows) > 0 {
+			all = append(all, dots{name, r.Workflows})
+		}
+		over = append(over, overTime{name, r.InSystem})
+	}
+	p.name = strings.Join(names[:min(len(names), 4)], " ")
+	if len(all) > 0 {
+		f, err := scattered("Slowdown against size", all)
+		if err != nil {
+			return p.files, err
+		}
+		if err := p.save(f, "size", ""); err != nil {
+			return p.files, err
+		}
+		if err := p.runBoxes(all); err != nil {
+			return p.files, err
+		}
+	}
+	f, err := numbers("Workflows in the system over time", over)
+	if f != nil && err == nil {
+		err = p.save(f, "in-system", "")
+	}
+	if err != nil {
+		return p.files, err
+	}
+	for _, r := range runs {
+		p.name = r.Run
+		if err := p.shares(r); err != nil {
+			return p.files, err
+		}
+	}
+	return p.files, nil
+}
+
+// runBoxes draws a box of slowdowns for each run.
+func (p *painter) runBoxes(all []dots) error {
+	f, pl := single("Slowdown (box: quartiles, whiskers: 5 % to 95 %, dot: mean)", "run", "slowdown")
+	var ticks []plot.Tick
+	low, high := math.Inf(1), 0.0
+	for i, d := range all {
+		sample := make([]float64, len(d.points))
+		for k, x := range d.points {
+			sample[k] = x.Slowdown
+		}
+		s := metrics.Summarise(sample)
+		of := map[string]float64{"mean": s.Mean, "median": s.Median, "p5": s.P5, "p25": s.P25, "p75": s.P75, "p95": s.P95}
+		if _, err := addBox(pl, float64(i), colourOf(i), func(statistic string) float64 { return of[statistic] }); err != nil {
+			return err
+		}
+		low, high = min(low, s.P5), max(high, s.P95, s.Mean)
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: d.name})
+	}
+	f.boxAxes(pl, ticks, low, high)
+	slant(pl, ticks, f.width)
+	return p.save(f, "slowdown", "")
+}
+
+// shares draws the dominant share of each tenant of a run over time.
+func (p *painter) shares(r Figure) error {
+	longest := 0.0
+	for _, s := range r.Shares {
+		if n := len(s.Points); n > 1 {
+			longest = max(longest, s.Points[n-1].At.Seconds())
+		}
+	}
+	if longest == 0 {
+		return nil
+	}
+	unit, seconds := timeUnit(longest)
+	f, pl := single("Dominant shares of tenants, "+r.Run, "time since the beginning ("+unit+")", "dominant share")
+	for i, s := range r.Shares {
 		xys := make(plotter.XYs, len(s.Points))
 		for k, x := range s.Points {
-			xys[k] = plotter.XY{X: x.At.Seconds(), Y: x.Share}
+			xys[k] = plotter.XY{X: x.At.Seconds() / seconds, Y: x.Share}
 		}
 		if len(xys) < 2 {
 			continue
 		}
-		line, err := plotter.NewLine(xys)
+		line, err := steps(xys, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		line.StepStyle, line.Color, line.Width = plotter.PostStep, colourOf(i), vg.Points(0.8)
 		pl.Add(line)
-		pl.Legend.Add(s.Tenant, line)
+		f.name(s.Tenant, line)
 	}
-	pl.Y.Min = 0
-	pl.Add(horizontal())
-	err := p.save(pl, "shares", "")
-	return p.files, err
+	pl.X.Min = 0
+	fromZero(&pl.Y)
+	return p.save(f, "shares", "")
 }

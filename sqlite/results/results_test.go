@@ -11,6 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -249,10 +252,39 @@ func TestTablesAndFigures(t *testing.T) {
 		check(t, f)
 		kinds[strings.Split(filepath.Base(f), "-")[1]]++
 	}
-	// In two formats: one of each per utilisation; a scatter plot per policy too; one over time per error model too.
-	want := map[string]int{"slowdown": 4, "deviation": 4, "size": 8, "in": 12, "utilisation": 6, "turnaround": 4}
+	// In two formats: one of each per utilisation; one over time per error model too. Without deadlines turnaround is response.
+	want := map[string]int{"slowdown": 4, "deviation": 4, "size": 4, "in": 12, "utilisation": 6}
 	if !reflect.DeepEqual(kinds, want) {
 		t.Errorf("figures %v, want %v", kinds, want)
+	}
+	for _, f := range files {
+		if strings.Contains(f, "-deviation-") && strings.HasSuffix(f, ".svg") {
+			legendsHideNothing(t, f, "cpp", "fdws")
+		}
+	}
+}
+
+// legendsHideNothing holds the names of a legend against the labels of the axes, which end where the data do.
+func legendsHideNothing(t *testing.T, path string, names ...string) {
+	t.Helper()
+	svg, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, legend := 0.0, math.Inf(1)
+	found := 0
+	for _, m := range regexp.MustCompile(`<text x="([0-9.]+)"[^>]*>([^<]*)<`).FindAllStringSubmatch(string(svg), -1) {
+		x, _ := strconv.ParseFloat(m[1], 64)
+		switch _, err := strconv.ParseFloat(m[2], 64); {
+		case slices.Contains(names, m[2]):
+			legend = min(legend, x)
+			found++
+		case err == nil:
+			labels = max(labels, x)
+		}
+	}
+	if found != len(names) || labels == 0 || legend <= labels {
+		t.Errorf("%s: %d names of %d in the legend, which begins at %v; the axis is labelled up to %v", path, found, len(names), legend, labels)
 	}
 }
 

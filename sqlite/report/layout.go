@@ -1,0 +1,219 @@
+package report
+
+import (
+	"bytes"
+	"image/color"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// palette is that of Okabe and Ito, which people who do not tell all colours apart can read.
+var palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255},
+	{0, 0, 0, 255}, {150, 140, 20, 255}}
+
+func colourOf(i int) color.RGBA { return palette[i%len(palette)] }
+
+// glyphs tell curves apart where colours do not.
+var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{},
+	draw.PlusGlyph{}}
+
+func glyphOf(i int) draw.GlyphDrawer { return glyphs[i%len(glyphs)] }
+
+const (
+	plotWidth  = 18 * vg.Centimeter // without the legend
+	plotHeight = 11 * vg.Centimeter
+	panelWidth = 8 * vg.Centimeter
+	panelTall  = 6.5 * vg.Centimeter
+	margin     = 3 * vg.Millimeter
+	gap        = 4 * vg.Millimeter
+	// resolution of PNG is that of print, in dots per inch.
+	resolution = 200
+)
+
+// figure is rows of plots with the same axes, mostly one, below a title. Its legend stands beside them, where it hides nothing.
+type figure struct {
+	title  string
+	rows   [][]*plot.Plot // nil where there is none; all rows are as long as the first
+	legend plot.Legend
+	named  bool // the legend has entries
+	width  vg.Length
+	height vg.Length // of the plots
+}
+
+// single returns a figure of one plot.
+func single(title, x, y string) (*figure, *plot.Plot) {
+	pl := newPlot(x, y)
+	return &figure{title: title, rows: [][]*plot.Plot{{pl}}, legend: plot.NewLegend(), width: plotWidth, height: plotHeight}, pl
+}
+
+func newPlot(x, y string) *plot.Plot {
+	pl := plot.New()
+	pl.X.Label.Text, pl.Y.Label.Text = x, y
+	pl.X.Tick.Marker, pl.Y.Tick.Marker = evenTicks{}, evenTicks{}
+	pl.Title.Padding = vg.Millimeter
+	pl.BackgroundColor = color.White
+	pl.Add(horizontal())
+	return pl
+}
+
+// name adds an entry to the legend.
+func (f *figure) name(text string, thumbs ...plot.Thumbnailer) {
+	f.legend.Add(text, thumbs...)
+	f.named = true
+}
+
+// draw writes the figure into a file.
+func (f *figure) draw(path, format string) error {
+	style := f.rows[0][0].Title.TextStyle
+	style.XAlign, style.YAlign = text.XCenter, text.YTop
+	f.legend.Top, f.legend.Left, f.legend.Padding = true, true, vg.Millimeter
+	beside := vg.Length(0)
+	if f.named {
+		beside = f.legend.Rectangle(draw.Canvas{}).Size().X + gap + margin
+	}
+	title := wrap(f.title, f.width+beside, style)
+	above := style.Rectangle(title).Size().Y + 2*vg.Millimeter
+	w, h := f.width+beside+2*margin, f.height+above+2*margin
+	var c vg.CanvasWriterTo = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(resolution))}
+	if format == "svg" {
+		c = vgsvg.New(w, h)
+	}
+	whole := draw.NewCanvas(c, w, h)
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
+	inner := draw.Crop(whole, margin, -margin, margin, -margin)
+	inner.FillText(style, vg.Point{X: inner.Center().X, Y: inner.Max.Y}, title)
+	below := draw.Crop(inner, 0, 0, 0, -above)
+	if f.named {
+		f.legend.Draw(draw.Crop(below, f.width+gap, 0, 0, 0))
+	}
+	area := draw.Crop(below, 0, -beside, 0, 0)
+	if len(f.rows) == 1 && len(f.rows[0]) == 1 {
+		f.rows[0][0].Draw(area)
+	} else {
+		tiles := draw.Tiles{Rows: len(f.rows), Cols: len(f.rows[0]), PadX: gap, PadY: gap}
+		for r, row := range plot.Align(f.rows, tiles, area) {
+			for k, at := range row {
+				if pl := f.rows[r][k]; pl != nil {
+					pl.Draw(at)
+				}
+			}
+		}
+	}
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// wrap breaks lines at spaces where they are wider than a width.
+func wrap(s string, width vg.Length, style text.Style) string {
+	var lines []string
+	for _, whole := range strings.Split(s, "\n") {
+		line := ""
+		for _, word := range strings.Fields(whole) {
+			switch longer := line + " " + word; {
+			case line == "":
+				line = word
+			case style.Width(longer) > width:
+				lines, line = append(lines, line), word
+			default:
+				line = longer
+			}
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// slant turns the labels of an axis where they are too wide to stand side by side.
+func slant(pl *plot.Plot, ticks []plot.Tick, width vg.Length) {
+	widest := vg.Length(0)
+	for _, t := range ticks {
+		widest = max(widest, pl.X.Tick.Label.Width(t.Label))
+	}
+	if vg.Length(len(ticks))*(widest+2*vg.Millimeter) > width {
+		pl.X.Tick.Label.Rotation, pl.X.Tick.Label.XAlign, pl.X.Tick.Label.YAlign = math.Pi/6, text.XRight, text.YTop
+	}
+}
+
+func horizontal() *plotter.Grid {
+	grid := plotter.NewGrid()
+	grid.Vertical.Width = 0
+	grid.Horizontal.Color = color.Gray{225}
+	return grid
+}
+
+// fromZero makes a linear axis begin at zero, and leaves some room at its end.
+func fromZero(a *plot.Axis) {
+	a.Min, a.Max = 0, a.Max*1.04
+	if a.Max <= 0 {
+		a.Max = 1
+	}
+}
+
+// evenTicks stand at multiples of 1, 2 or 5 times a power of ten.
+type evenTicks struct{}
+
+func (evenTicks) Ticks(low, high float64) []plot.Tick {
+	const about = 6
+	if !(high > low) || math.IsInf(high-low, 0) {
+		return []plot.Tick{{Value: low, Label: strconv.FormatFloat(low, 'g', 4, 64)}}
+	}
+	power := math.Floor(math.Log10((high - low) / about))
+	step := math.Pow(10, power)
+	for _, by := range []float64{1, 2, 5, 10} {
+		if step = by * math.Pow(10, power); (high-low)/step <= about {
+			if by == 10 {
+				power++
+			}
+			break
+		}
+	}
+	digits := max(0, int(-power))
+	var out []plot.Tick
+	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
+		out = append(out, plot.Tick{Value: k * step, Label: strconv.FormatFloat(math.Abs(k)*step*sign(k), 'f', digits, 64)})
+	}
+	return out
+}
+
+func sign(k float64) float64 {
+	if k < 0 {
+		return -1
+	}
+	return 1
+}
+
+// logTicks stand at 1 to 9 times each power of ten; those at 1, and at 2 and 5 where there are few powers, have labels.
+type logTicks struct{}
+
+func (logTicks) Ticks(low, high float64) []plot.Tick {
+	few := high/low < 2000
+	var out []plot.Tick
+	for p := math.Floor(math.Log10(low)); p <= math.Log10(high); p++ {
+		for k := 1.0; k < 10; k++ {
+			x := k * math.Pow(10, p)
+			if x < low*(1-1e-9) || x > high*(1+1e-9) {
+				continue
+			}
+			label := ""
+			if k == 1 || few && (k == 2 || k == 5) {
+				label = strconv.FormatFloat(x, 'g', 4, 64)
+			}
+			out = append(out, plot.Tick{Value: x, Label: label})
+		}
+	}
+	return out
+}
