@@ -40,7 +40,7 @@ func ReadCluster(r io.Reader, source string) (*Cluster, error) {
 		y.cluster(c, root)
 	}
 	if faults := faults.sorted(); HasErrors(faults) {
-		return nil, fileError(source, "cluster", faults[0])
+		return nil, &FileError{"cluster", source, faults[0]}
 	}
 	return c, nil
 }
@@ -51,12 +51,9 @@ func (y *yamlDoc) cluster(c *Cluster, root ast.Node) {
 	y.keyed(root, "the cluster", []yamlKey{
 		{"name", y.string(&c.Name)},
 		{"transfer", func(v ast.Node) {
-			switch t := y.text(v); t {
-			case "held", "overlapped":
-				c.Overlapped = t == "overlapped"
-			default:
-				y.faults.fail("bad-value", y.line(v), "", "transfer is %q, but has to be held or overlapped", t)
-			}
+			way := ""
+			y.word(&way, "transfer", "held", "overlapped")(v)
+			c.Overlapped = way == "overlapped"
 		}},
 		{"nodes", func(v ast.Node) {
 			y.sequence(v, "nodes", func(v ast.Node) { y.node(c, v, names, groups) })

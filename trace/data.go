@@ -22,13 +22,7 @@ func (y *yamlDoc) data(to **Data) func(ast.Node) {
 			return yamlKey{name, func(v ast.Node) { given[name] = true; read(v) }}
 		}
 		if !y.keyed(v, "data", []yamlKey{
-			{"placement", func(v ast.Node) {
-				switch d.Placement = y.text(v); d.Placement {
-				case "hdfs", "random", "everywhere":
-				default:
-					y.faults.fail("bad-value", y.line(v), "", "placement is %q, but has to be hdfs, random or everywhere", d.Placement)
-				}
-			}},
+			{"placement", y.word(&d.Placement, "placement", "hdfs", "random", "everywhere")},
 			only("block", y.amount(&d.Block, "block", "")),
 			only("replicas", y.count(&d.Replicas, "replicas", 1, maxNodes)),
 		}) {

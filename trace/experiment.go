@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"gantry/spelling"
 )
 
 // Experiment is an experiment file: which simulations are run, over all combinations of the values of its factors.
@@ -34,6 +36,7 @@ type Experiment struct {
 type Factor struct {
 	Name   string
 	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written
+	Lines  []int    // of the values
 	Line   int
 }
 
@@ -99,7 +102,7 @@ func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error)
 		y.experiment(x, root, quick)
 	}
 	if faults := faults.sorted(); HasErrors(faults) {
-		return nil, fileError(source, "experiment", faults[0])
+		return nil, &FileError{"experiment", source, faults[0]}
 	}
 	return x, nil
 }
@@ -110,7 +113,9 @@ func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
 	var repetitions int
 	var short *Search
 	one := func(name string) func(ast.Node) {
-		return func(v ast.Node) { fixed = append(fixed, Factor{name, []string{y.text(v)}, y.line(v)}) }
+		return func(v ast.Node) {
+			fixed = append(fixed, Factor{name, []string{y.text(v)}, []int{y.line(v)}, y.line(v)})
+		}
 	}
 	y.keyed(root, "the experiment", []yamlKey{
 		{"name", y.string(&x.Name)},
@@ -128,16 +133,11 @@ func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
 		{"keep", func(v ast.Node) {
 			x.KeepWorkflows, x.KeepSeries = false, false
 			y.sequence(v, "keep", func(v ast.Node) {
-				switch t := y.text(v); t {
-				case "workflows":
-					x.KeepWorkflows = true
-				case "series":
-					x.KeepSeries = true
-				case "timing":
-					x.KeepTiming = true
-				default:
-					y.faults.fail("bad-value", y.line(v), "", "keep has %q, but can have workflows, series and timing", t)
-				}
+				what := ""
+				y.word(&what, "keep", "workflows", "series", "timing")(v)
+				x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
+				x.KeepSeries = x.KeepSeries || what == "series"
+				x.KeepTiming = x.KeepTiming || what == "timing"
 			})
 		}},
 		{"limit", func(v ast.Node) {
@@ -257,10 +257,10 @@ func (y *yamlDoc) factors(v ast.Node) []Factor {
 		}
 		if s, ok := y.value(v).(*ast.SequenceNode); ok {
 			for _, e := range s.Values {
-				f.Values = append(f.Values, y.flow(e))
+				f.Values, f.Lines = append(f.Values, y.flow(e)), append(f.Lines, y.line(e))
 			}
 		} else {
-			f.Values = []string{y.flow(v)}
+			f.Values, f.Lines = []string{y.flow(v)}, []int{f.Line}
 		}
 		if len(f.Values) == 0 {
 			y.faults.fail("no-values", f.Line, "", "factor %s has no values", name)
@@ -306,17 +306,7 @@ func (y *yamlDoc) factorName(name string, v ast.Node) bool {
 			return true
 		}
 	}
-	near, most := "", 3
-	for _, k := range known {
-		if d := distance(name, k); d < most {
-			near, most = k, d
-		}
-	}
-	hint := "known are " + strings.Join(known, ", ") + ", policy.PARAMETER and workload.KEY"
-	if near != "" {
-		hint = "did you mean " + near + "?"
-	}
-	y.faults.fail("unknown-key", y.line(v), "", "unknown factor %q; %s", name, hint)
+	y.faults.fail("unknown-key", y.line(v), "", "unknown factor %q; %s", name, spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
 	return false
 }
 

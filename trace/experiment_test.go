@@ -93,7 +93,7 @@ func TestFaultyExperimentFiles(t *testing.T) {
 		{"no values", head + "factors: {policy: []}\n", "factor policy has no values"},
 		{"a value twice", head + "factors: {policy: [cpp, cpp]}\n", "factor policy has cpp twice"},
 		{"half a repetition", head + "factors: {policy: cpp}\nrepetitions: 0.5\n", "line 4: repetitions is"},
-		{"an unknown thing to keep", head + "factors: {policy: cpp}\nkeep: [tasks]\n", `keep has "tasks"`},
+		{"an unknown thing to keep", head + "factors: {policy: cpp}\nkeep: [tasks]\n", `keep is "tasks"`},
 		{"a search without an end", head + "factors: {policy: cpp}\nsearch: {from: 0.5}\n", "line 4: a search needs from and to"},
 		{"a search of a factor", head + "factors: {policy: cpp, utilisation: 0.5}\nsearch: {from: 0.5, to: 0.9}\n", "searched and a factor at once"},
 		{"a negative seed", head + "factors: {policy: cpp}\nseed: -1\n", "line 4: seed is"},

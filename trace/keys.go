@@ -2,17 +2,25 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"gantry/spelling"
 )
 
-// fileError is the first fault of a file that is read whole or not at all.
-func fileError(source, what string, f Fault) error {
-	if f.Line > 0 {
-		return fmt.Errorf("%s %s: line %d: %s", what, source, f.Line, f.Message)
+// FileError is the first fault of a file that is read whole or not at all.
+type FileError struct {
+	What, Source string // workload, cluster or experiment, and its path
+	Fault
+}
+
+func (e *FileError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s %s: line %d: %s", e.What, e.Source, e.Line, e.Message)
 	}
-	return fmt.Errorf("%s %s: %s", what, source, f.Message)
+	return fmt.Sprintf("%s %s: %s", e.What, e.Source, e.Message)
 }
 
 // keyed reads a mapping by a table of its keys; an unknown key is a fault that names the nearest known one, and so is a key given
@@ -31,19 +39,11 @@ func (y *yamlDoc) keyed(n ast.Node, what string, table []yamlKey) bool {
 				return
 			}
 		}
-		near, most := "", 3
-		var all []string
-		for _, k := range table {
-			all = append(all, k.name)
-			if d := distance(key, k.name); d < most {
-				near, most = k.name, d
-			}
+		known := make([]string, len(table))
+		for i, k := range table {
+			known[i] = k.name
 		}
-		hint := "known are " + strings.Join(all, ", ")
-		if near != "" {
-			hint = "did you mean " + near + "?"
-		}
-		y.faults.fail("unknown-key", y.line(v), "", "%s: unknown key %q; %s", what, key, hint)
+		y.faults.fail("unknown-key", y.line(v), "", "%s: unknown key %q; %s", what, key, spelling.Hint(key, known))
 	})
 }
 
@@ -69,23 +69,25 @@ func (y *yamlDoc) string(to *string) func(ast.Node) {
 	return func(v ast.Node) { *to = y.text(v) }
 }
 
-// distance is the number of single-letter edits between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+// word reads one of the known words into to; of any other the fault names the nearest of them.
+func (y *yamlDoc) word(to *string, what string, known ...string) func(ast.Node) {
+	return func(v ast.Node) {
+		text := y.text(v)
+		if !slices.Contains(known, text) {
+			y.faults.fail("bad-value", y.line(v), "", "%s", unknownWord(what, text, known))
 		}
+		*to = text
 	}
-	return row[len(b)]
+}
+
+// unknownWord says what a word has to be, and which of them it may have meant.
+func unknownWord(what, text string, known []string) string {
+	must, hint := known[len(known)-1], ""
+	if len(known) > 1 {
+		must = strings.Join(known[:len(known)-1], ", ") + " or " + must
+	}
+	if near := spelling.Nearest(text, known); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return fmt.Sprintf("%s is %q, but has to be %s%s", what, text, must, hint)
 }

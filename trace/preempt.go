@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -53,7 +54,7 @@ func (p *Preempt) SetPrograms(text string) error {
 	case "restart":
 		p.Restart = true
 	default:
-		return fmt.Errorf("tasks without checkpoints are preempted by %q, but it has to be freeze or restart", text)
+		return errors.New(unknownWord("the way to preempt tasks without checkpoints", text, []string{"freeze", "restart"}))
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ type StreamSource struct {
 	Class     string        // of all its workflows: deadline, regular or low; "": drawn
 	Slots     bool          // of generator mapreduce: reduce tasks have slots of their own
 	Mixed     *MixedChoices // of generator mixed; nil: its defaults
-	Line      int
+	Line      int           // of the generator or trace
 }
 
 // SizeClass is a share of the workflows with sizes uniform on Min to Max tasks.
@@ -252,8 +252,8 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 	}
 	unit := func(x float64) bool { return x >= 0 && x <= 1 }
 	if !y.keyed(v, "a part of the mix", []yamlKey{
-		{"generator", y.string(&src.Generator)},
-		{"trace", y.string(&src.Trace)},
+		{"generator", func(v ast.Node) { src.Generator, src.Line = y.text(v), y.line(v) }},
+		{"trace", func(v ast.Node) { src.Trace, src.Line = y.text(v), y.line(v) }},
 		{"fraction", y.share(&src.Fraction)},
 		{"tasks", y.tasks(&src.Sizes)},
 		{"sizes", y.sizes(&src.Sizes)},
@@ -292,17 +292,17 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 	case src.Generator != "" && (src.Inputs != "" || src.Image != "" || src.Disk > 0):
 		y.faults.fail("bad-source", src.Line, "", "inputs, image and disk are for traces: generated workflows are emulated")
 	case random != "" && !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen"):
-		y.faults.fail("bad-source", src.Line, "", "%s is for generator random", random)
+		y.faults.fail("bad-source", src.Line, "", "%s is for generator random, and this one is %q", random, src.Generator)
 	case reduce != "" && !strings.EqualFold(src.Generator, "mapreduce"):
-		y.faults.fail("bad-source", src.Line, "", "%s is for generator mapreduce", reduce)
+		y.faults.fail("bad-source", src.Line, "", "%s is for generator mapreduce, and this one is %q", reduce, src.Generator)
 	case mixed != "" && !strings.EqualFold(src.Generator, "mixed"):
-		y.faults.fail("bad-source", src.Line, "", "%s is for generator mixed", mixed)
+		y.faults.fail("bad-source", src.Line, "", "%s is for generator mixed, and this one is %q", mixed, src.Generator)
 	}
 	if strings.EqualFold(src.Generator, "mixed") {
 		m.CCR, src.Mixed = ccr, &m
 	} else if len(ccr) > 0 {
 		if random = "ccr"; !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen") {
-			y.faults.fail("bad-source", src.Line, "", "ccr is for generators random and mixed")
+			y.faults.fail("bad-source", src.Line, "", "ccr is for generators random and mixed, and this one is %q", src.Generator)
 		}
 		for _, x := range ccr {
 			if x != math.Trunc(x) || x > 3 {
@@ -410,7 +410,7 @@ func (y *yamlDoc) total(t *TotalRuntime, v ast.Node) {
 	line := y.line(v)
 	positive := func(x float64) bool { return x > 0 && x <= 1e12 }
 	if !y.keyed(v, "total_runtime", []yamlKey{
-		{"distribution", y.string(&t.Distribution)},
+		{"distribution", y.word(&t.Distribution, "total_runtime: distribution", "hyper-gamma", "lognormal", "constant", "as-generated")},
 		{"mean", y.duration(&t.Mean, "mean")},
 		{"variation", y.number(&t.Variation, "variation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0 and up to 100")},
 		{"stages", func(v ast.Node) {
@@ -431,8 +431,8 @@ func (y *yamlDoc) total(t *TotalRuntime, v ast.Node) {
 		y.faults.fail("bad-total", line, "", "total_runtime: "+format, args...)
 	}
 	switch d := t.Distribution; {
-	case d != "hyper-gamma" && d != "lognormal" && d != "constant" && d != "as-generated":
-		fail("distribution is %q, but has to be hyper-gamma, lognormal, constant or as-generated", d)
+	case d == "":
+		fail("say which distribution: hyper-gamma, lognormal, constant or as-generated")
 	case t.Mean == 0 && (d == "lognormal" || d == "constant"):
 		fail("%s needs a mean, such as 1h", d)
 	case t.Variation == 0 && d == "lognormal":
@@ -447,12 +447,12 @@ func (y *yamlDoc) total(t *TotalRuntime, v ast.Node) {
 func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 	line, times, column := y.line(v), "", 0
 	a.Line = line
-	given := map[string]bool{}
+	given := map[string]int{} // lines
 	only := func(name string, read func(ast.Node)) yamlKey {
-		return yamlKey{name, func(v ast.Node) { given[name] = true; read(v) }}
+		return yamlKey{name, func(v ast.Node) { given[name] = y.line(v); read(v) }}
 	}
 	if !y.keyed(v, "arrivals", []yamlKey{
-		{"process", y.string(&a.Process)},
+		{"process", y.word(&a.Process, "arrivals: process", "poisson", "poisson-intervals", "fixed", "batch", "closed", "trace")},
 		only("rate", func(v ast.Node) { y.rate(&a.PerHour, v) }),
 		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 10 }, "above 0 and up to 10; 1 is full")),
 		only("interval", y.duration(&a.Interval, "interval")),
@@ -467,14 +467,15 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 	}
 	takes, ok := map[string][]string{"poisson": {"rate", "utilisation", "interval"}, "fixed": {"interval"}, "poisson-intervals": {"interval"}, "batch": nil, "trace": {"times", "column"}, "closed": {"population"}}[a.Process]
 	if !ok {
-		fail("process is %q, but has to be poisson, poisson-intervals, fixed, batch, closed or trace", a.Process)
+		fail("say which process: poisson, poisson-intervals, fixed, batch, closed or trace")
 		return
 	}
 	for _, name := range takes {
 		delete(given, name)
 	}
 	for _, name := range []string{"rate", "utilisation", "interval", "times", "column", "population"} {
-		if given[name] {
+		if l, ok := given[name]; ok {
+			line = l
 			fail("%s is not for process %s", name, a.Process)
 			return
 		}
@@ -643,12 +644,9 @@ func (y *yamlDoc) count(to *int, what string, least, most int) func(ast.Node) {
 
 func (y *yamlDoc) bool(to *bool, what string) func(ast.Node) {
 	return func(v ast.Node) {
-		switch text := y.text(v); text {
-		case "true", "false":
-			*to = text == "true"
-		default:
-			y.faults.fail("bad-value", y.line(v), "", "%s is %q, but has to be true or false", what, text)
-		}
+		text := ""
+		y.word(&text, what, "true", "false")(v)
+		*to = text == "true"
 	}
 }
 

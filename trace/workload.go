@@ -8,11 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"gantry/spelling"
 )
 
 // Workload is a workload file: which workflows arrive when, for whom, and how urgent they are. It lists them, describes a stream of
@@ -60,15 +61,32 @@ type Costs struct {
 const maxArrivals = 1_000_000
 
 // IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key workflows
-// or the key mix.
+// or the key mix. Where a file is no trace either, another key of a stream, or a slip in one of the two, will do: reading it tells.
 func IsWorkload(text []byte) bool {
 	text = bytes.TrimLeft(text, "\xef\xbb\xbf \t\r\n")
+	keys := map[string]bool{}
 	if bytes.HasPrefix(text, []byte("{")) {
-		keys := jsonKeys(text)
-		return slices.Contains(keys, "workflows") || slices.Contains(keys, "mix")
+		for _, k := range jsonKeys(text) {
+			keys[k] = true
+		}
+	} else {
+		keys = yamlKeys(text, true)
 	}
-	keys := yamlKeys(text, true)
-	return (keys["workflows"] || keys["mix"]) && !keys["pegasus"]
+	switch {
+	case keys["pegasus"], keys["x-pegasus"]:
+		return false
+	case keys["workflows"], keys["mix"]:
+		return true
+	case bytes.HasPrefix(text, []byte("{")) && keys["workflow"], keys["schemaVersion"]: // WfFormat
+		return false
+	}
+	own := []string{"workflows", "mix", "count", "arrivals", "total_runtime", "tenants", "deadlines", "releases", "warm_up", "cool_down"}
+	for k := range keys {
+		if spelling.Nearest(k, own) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // ReadWorkload reads a workload file, YAML (or JSON, which is YAML); its schema is schema/workload.schema.json.
@@ -109,9 +127,22 @@ func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 		y.workload(w, root, filepath.Dir(source))
 	}
 	if faults := faults.sorted(); HasErrors(faults) {
-		return nil, fileError(source, "workload", faults[0])
+		return nil, &FileError{"workload", source, faults[0]}
 	}
 	return w, nil
+}
+
+// ForgetLines leaves out where things stand, for a workload that is not read from its file as it is.
+func (w *Workload) ForgetLines() {
+	for i := range w.Arrivals {
+		w.Arrivals[i].Line = 0
+	}
+	if s := w.Stream; s != nil {
+		s.Line, s.Arrivals.Line = 0, 0
+		for i := range s.Mix {
+			s.Mix[i].Line = 0
+		}
+	}
 }
 
 func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
@@ -150,7 +181,7 @@ func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
 		if !scaleSaid {
 			w.ScaleTimes = true
 		}
-	} else {
+	} else if !HasErrors(y.faults.list) { // a mix may have been meant
 		for _, k := range y.streamKeys(stream, dir) {
 			if line, ok := given[k.name]; ok {
 				y.faults.fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix", k.name)
@@ -249,13 +280,7 @@ func (y *yamlDoc) margin(count *int, span *time.Duration, what string) func(ast.
 }
 
 func (y *yamlDoc) class(to *string) func(ast.Node) {
-	return func(v ast.Node) {
-		switch *to = y.text(v); *to {
-		case "deadline", "regular", "low":
-		default:
-			y.faults.fail("bad-value", y.line(v), "", "class is %q, but has to be deadline, regular or low", *to)
-		}
-	}
+	return y.word(to, "class", "deadline", "regular", "low")
 }
 
 func below(dir, path string) string {

@@ -14,6 +14,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
+	"gantry/spelling"
 	"gantry/sqlite"
 )
 
@@ -64,7 +65,7 @@ func parseEstimator(text string) (estimatorKind, error) {
 			return e, fmt.Errorf("--estimator %s: name a model after the colon (gantry predict ls lists them), or leave it out for the latest", text)
 		}
 	default:
-		return e, fmt.Errorf("--estimator %s: it is declared, history, corrected, trained or oracle", text)
+		return e, fmt.Errorf("--estimator %s is not known; %s", text, spelling.Hint(name, []string{"declared", "history", "corrected", "trained", "oracle"}))
 	}
 	return e, nil
 }

@@ -138,7 +138,7 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "declared, history, corrected, trained or oracle", []string{"simulate", "--estimator", "guess", "f.dax"}},
+		{exitUsage, "known are declared, history, corrected, trained, oracle", []string{"simulate", "--estimator", "guess", "f.dax"}},
 		{exitUsage, "whole number above 0", []string{"simulate", "--estimator", "history:0", "f.dax"}},
 		{exitUsage, "takes no parameter", []string{"simulate", "--estimator", "declared:3", "f.dax"}},
 		{exitUsage, "only a simulation knows the truth", []string{"run", "--estimator", "oracle", "--runtime", "null", "f.dax"}},

@@ -59,7 +59,7 @@ func TestGenerateRefusesWrongCommandLines(t *testing.T) {
 	}{
 		{exitUsage, "name one kind of workflow: montage", nil},
 		{exitUsage, "name one kind of workflow", []string{"montage", "sipht", "-n", "30"}},
-		{exitUsage, `no workflow of kind "montag"`, []string{"montag", "-n", "30"}},
+		{exitUsage, `no generator "montag"; did you mean montage?`, []string{"montag", "-n", "30"}},
 		{exitUsage, "montage takes 13 or more", []string{"montage"}},
 		{exitUsage, "at least 13", []string{"montage", "-n", "12"}},
 		{exitUsage, "too large", []string{"montage", "-n", "10000001"}},

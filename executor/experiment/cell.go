@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,6 +23,7 @@ import (
 	"gantry/executor"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
+	"gantry/spelling"
 	"gantry/trace"
 )
 
@@ -75,6 +77,10 @@ type workload struct {
 	file    *trace.Workload
 	cluster *trace.Cluster
 	digest  string
+	path    string // of the file
+	text    []byte // of the file, without the values of factors
+	edits   []edit
+	cell    *Cell // the first that has it
 }
 
 // plan makes cells of the parameters of an experiment.
@@ -107,58 +113,123 @@ func product(block []trace.Factor) [][]Param {
 func (p *plan) cell(params []Param) (*Cell, error) {
 	c := &Cell{Params: slices.Clone(params)}
 	slices.SortFunc(c.Params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
-	fail := func(err error) (*Cell, error) { return nil, fmt.Errorf("experiment %s: %s: %w", p.file.Source, c, err) }
-	spec := c.Get("policy")
-	for _, x := range c.Params {
-		if key, ok := strings.CutPrefix(x.Name, "policy."); ok {
-			if strings.Contains(spec, ":") {
-				spec += "," + key + "=" + x.Value
-			} else {
-				spec += ":" + key + "=" + x.Value
-			}
+	fail := func(factor string, err error) (*Cell, error) { return nil, p.fail(c, factor, err) }
+	with := func(spec string, x Param) string {
+		key, ok := strings.CutPrefix(x.Name, "policy.")
+		switch {
+		case !ok:
+			return spec
+		case strings.Contains(spec, ":"):
+			return spec + "," + key + "=" + x.Value
 		}
+		return spec + ":" + key + "=" + x.Value
+	}
+	base := c.Get("policy")
+	spec := base
+	for _, x := range c.Params {
+		spec = with(spec, x)
 	}
 	var err error
 	if _, err = policy.Parse(spec); err != nil {
-		return fail(err)
+		factor := "policy"
+		if _, err := policy.Parse(base); err == nil {
+			for _, x := range c.Params {
+				if _, err := policy.Parse(with(base, x)); err != nil {
+					factor = x.Name
+				}
+			}
+		}
+		return fail(factor, err)
 	}
 	c.policy = spec
 	if text := c.Get("errors"); text != "" {
 		if c.errors, err = predict.ParseErrorModel(text); err != nil {
-			return fail(err)
+			return fail("errors", err)
 		}
 	}
 	if c.estimator, err = parseEstimator(c.Get("estimator")); err != nil {
-		return fail(err)
+		return fail("estimator", err)
 	}
 	if text := c.Get("startup"); text != "" {
 		if c.startup, err = time.ParseDuration(text); err != nil || c.startup < 0 {
-			return fail(fmt.Errorf("startup %q: it has to be a duration of at least 0 with its unit, such as 150ms", text))
+			return fail("startup", fmt.Errorf("startup %q: it has to be a duration of at least 0 with its unit, such as 150ms", text))
 		}
 	}
 	if text := c.Get("charge_planning"); text != "" {
 		if c.charge, err = strconv.ParseFloat(text, 64); err != nil || !(c.charge >= 0) || math.IsInf(c.charge, 0) {
-			return fail(fmt.Errorf("charge_planning %q: it has to be a number of at least 0, times what planning takes in CPU time", text))
+			return fail("charge_planning", fmt.Errorf("charge_planning %q: it has to be a number of at least 0, times what planning takes in CPU time", text))
 		}
 	}
 	if c.load, err = p.workload(c); err != nil {
-		return fail(err)
+		return nil, err
 	}
 	c.Inputs = c.load.digest
 	return c, nil
 }
 
+// fail tells an error with the combination and with the line of the value of the factor at fault; "" is none.
+func (p *plan) fail(c *Cell, factor string, err error) error {
+	for _, block := range p.file.Blocks {
+		for _, f := range block {
+			if i := slices.Index(f.Values, c.Get(factor)); f.Name == factor && i >= 0 {
+				return fmt.Errorf("experiment %s: line %d: %s: %w", p.file.Source, f.Lines[i], c, err)
+			}
+		}
+	}
+	return fmt.Errorf("experiment %s: %s: %w", p.file.Source, c, err)
+}
+
+// edit is a factor that changes the workload file.
+type edit struct {
+	factor string
+	path   string // of keys
+	value  string
+}
+
+// edited reads a workload file with the values of factors put in.
+func edited(text []byte, path string, edits []edit) (*trace.Workload, error) {
+	if len(edits) == 0 {
+		return trace.ReadWorkload(bytes.NewReader(text), path)
+	}
+	var err error
+	for _, e := range edits {
+		if text, err = put(text, e.path, e.value); err != nil {
+			return nil, fmt.Errorf("workload %s: %w", path, err)
+		}
+	}
+	w, err := trace.ReadWorkload(bytes.NewReader(text), path)
+	// Its lines are not those of the file.
+	if wrong := new(trace.FileError); errors.As(err, &wrong) {
+		wrong.Line = 0
+	} else if err == nil {
+		w.ForgetLines()
+	}
+	return w, err
+}
+
+// atFault is the factor without which the load could be drawn; "" if there is none.
+func (w *workload) atFault() string {
+	for i := range w.edits {
+		without := *w
+		var err error
+		if without.file, err = edited(w.text, w.path, slices.Delete(slices.Clone(w.edits), i, i+1)); err == nil && without.check() == nil {
+			return w.edits[i].factor
+		}
+	}
+	return ""
+}
+
 // workload reads the workload and the cluster of a cell, with the values of its factors put in.
 func (p *plan) workload(c *Cell) (*workload, error) {
 	var key []string
-	var edits []Param
+	var edits []edit
 	for _, x := range c.Params {
 		path := x.Name
 		if path == "utilisation" {
 			path = trace.Utilisation
 		}
 		if rest, ok := strings.CutPrefix(path, "workload."); ok {
-			edits = append(edits, Param{rest, x.Value})
+			edits = append(edits, edit{x.Name, rest, x.Value})
 		}
 		if x.Name == "cluster" || x.Name == "workload" || path != x.Name || strings.HasPrefix(path, "workload.") {
 			key = append(key, path+"="+x.Value)
@@ -168,43 +239,36 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 	if w := p.loads[id]; w != nil {
 		return w, nil
 	}
-	w := &workload{}
-	path := p.path(c.Get("workload"))
-	text, err := p.read(path)
-	if err != nil {
-		return nil, err
-	}
-	base := text
-	for _, e := range edits {
-		if text, err = put(text, e.Name, e.Value); err != nil {
-			return nil, fmt.Errorf("workload %s: %w", path, err)
-		}
-	}
-	// What is wrong with the file itself is told with its own lines.
-	if w.file, err = trace.ReadWorkload(bytes.NewReader(base), path); err == nil && len(edits) > 0 {
-		w.file, err = trace.ReadWorkload(bytes.NewReader(text), path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if p.file.Seed != 0 {
-		w.file.Seed = p.file.Seed
+	w := &workload{path: p.path(c.Get("workload")), edits: edits, cell: c}
+	var err error
+	if w.text, err = p.read(w.path); err != nil {
+		return nil, p.fail(c, "workload", err)
 	}
 	clusterPath := p.path(c.Get("cluster"))
 	clusterText, err := p.read(clusterPath)
 	if err != nil {
-		return nil, err
+		return nil, p.fail(c, "cluster", err)
 	}
 	if w.cluster, err = trace.ReadCluster(bytes.NewReader(clusterText), clusterPath); err != nil {
-		return nil, err
+		return nil, p.fail(c, "cluster", err)
 	}
 	if _, err = executor.PlatformOf(w.cluster); err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", clusterPath, err)
+		return nil, p.fail(c, "cluster", fmt.Errorf("cluster %s: %w", clusterPath, err))
+	}
+	// What is wrong with the file itself is told with its own lines.
+	if w.file, err = edited(w.text, w.path, nil); err != nil {
+		return nil, p.fail(c, "workload", err)
+	}
+	if w.file, err = edited(w.text, w.path, edits); err != nil {
+		return nil, p.fail(c, w.atFault(), err)
+	}
+	if p.file.Seed != 0 {
+		w.file.Seed = p.file.Seed
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%d\x00%s\x00%s", p.file.Seed, base, clusterText)
+	fmt.Fprintf(sum, "%d\x00%s\x00%s", p.file.Seed, w.text, clusterText)
 	if err := digestNamed(sum, w.file); err != nil {
-		return nil, fmt.Errorf("workload %s: %w", path, err)
+		return nil, p.fail(c, "workload", fmt.Errorf("workload %s: %w", w.path, err))
 	}
 	w.digest = hex.EncodeToString(sum.Sum(nil)[:8])
 	p.loads[id] = w
@@ -343,6 +407,9 @@ func parseEstimator(text string) (estimator, error) {
 		if !has {
 			return e, nil
 		}
+	}
+	if near := spelling.Nearest(kind, []string{"declared", "corrected", "history", "oracle"}); near != "" && near != kind {
+		return e, fmt.Errorf("estimator %q is not known; did you mean %s?", text, near)
 	}
 	return e, fmt.Errorf("estimator %q is not known: choose declared, corrected, corrected:M, history or oracle", text)
 }

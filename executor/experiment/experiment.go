@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -101,18 +102,14 @@ func (r *Runner) Run(ctx context.Context) error {
 // Check finds the faults of an experiment, of the files it names and of the values of its factors, without running anything.
 func (r *Runner) Check() error {
 	p := newPlan(r.File)
-	_, cells, err := p.cells()
-	if err != nil {
+	if _, _, err := p.cells(); err != nil {
 		return err
 	}
 	// A load is drawn from traces and parameters that may be wrong too: one of each workload tells.
-	seen := map[*workload]bool{}
-	for _, c := range cells {
-		if !seen[c.load] {
-			seen[c.load] = true
-			if err := c.load.check(); err != nil {
-				return err
-			}
+	for _, id := range slices.Sorted(maps.Keys(p.loads)) {
+		w := p.loads[id]
+		if err := w.check(); err != nil {
+			return p.fail(w.cell, w.atFault(), err)
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 	subs := make([]executor.Submission, len(w.Arrivals))
 	for i := range w.Arrivals {
 		if err := l.listed(&subs[i], &w.Arrivals[i]); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", w.Source, w.Arrivals[i].Line, err)
+			return nil, at(w, w.Arrivals[i].Line, err)
 		}
 		subs[i].Data = placement(w.Arrivals[i].Data, w, repetition, i)
 	}
@@ -96,6 +96,14 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 		}
 	}
 	return subs, nil
+}
+
+// at tells an error with the line of a workload file.
+func at(w *trace.Workload, line int, err error) error {
+	if line == 0 { // changed since it was read, as by experiments
+		return fmt.Errorf("%s: %w", w.Source, err)
+	}
+	return fmt.Errorf("%s:%d: %w", w.Source, line, err)
 }
 
 // Window returns how many of the workflows of a workload, by arrival, metrics leave out at the start and at the end. timeScale is what the

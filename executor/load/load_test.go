@@ -331,7 +331,9 @@ func TestStreamsFromFilesOfArrivalsAndDirectoriesOfTraces(t *testing.T) {
 
 func TestLoadsThatCannotBeAreRefusedWithTheirLine(t *testing.T) {
 	for text, says := range map[string]string{
-		"count: 1\nmix:\n- {generator: montag, tasks: 30}":                  `w.yaml:3: there is no workflow of kind "montag"`,
+		"count: 1\nmix:\n- {generator: montag, tasks: 30}":                  `w.yaml:3: there is no generator "montag"; did you mean montage?`,
+		"count: 1\nmix:\n- fraction: 2\n  generator: Ligoo\n  tasks: 30":    `w.yaml:4: there is no generator "Ligoo"; did you mean ligo?`,
+		"count: 1\nmix: [{generator: weibull, tasks: 30}]":                  `there is no generator "weibull"; there are montage, cybershake`,
 		"count: 1\nmix:\n- {generator: montage, tasks: 3}":                  "w.yaml:3: size class 3 to 3: a montage workflow of 3 tasks cannot be made",
 		"count: 1\nmix:\n- {trace: none.dax}":                               "w.yaml:3: ",
 		"workflows:\n- {trace: none.dax}":                                   "w.yaml:2: ",

@@ -37,7 +37,7 @@ type part struct {
 func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submission, error) {
 	s := w.Stream
 	fail := func(err error) ([]executor.Submission, error) {
-		return nil, fmt.Errorf("%s:%d: %w", w.Source, s.Line, err)
+		return nil, at(w, s.Line, err)
 	}
 	parts, err := l.parts(w)
 	if err != nil {
@@ -75,7 +75,7 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 			err = generate.Rescale(wf, totals[i])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", w.Source, p.Line, err)
+			return nil, at(w, p.Line, err)
 		}
 		if p.Generator != "" {
 			trace.Impute(wf, trace.Defaults{})
@@ -101,7 +101,7 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 			subs[i].Class = planner.Deadline
 			start := max(subs[i].At, subs[i].Release)
 			if subs[i].Due, err = l.deadline(s.Deadline, wf, start, means[of[i]], u); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", w.Source, p.Line, err)
+				return nil, at(w, p.Line, err)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (l *Loader) parts(w *trace.Workload) (parts []part, err error) {
 	s := w.Stream
 	for i := range s.Mix {
 		src := &s.Mix[i]
-		fail := func(err error) ([]part, error) { return nil, fmt.Errorf("%s:%d: %w", w.Source, src.Line, err) }
+		fail := func(err error) ([]part, error) { return nil, at(w, src.Line, err) }
 		if src.Generator != "" {
 			sizes := src.Sizes
 			if len(sizes) == 0 {

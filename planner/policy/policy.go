@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gantry/planner"
+	"gantry/spelling"
 )
 
 // Row is one policy.
@@ -55,6 +56,9 @@ func (p *Param) Check(v string) error {
 	}
 	if ranges {
 		return fmt.Errorf("%s=%q: give a number of %s (%s is the default)", p.Name, v, p.Values[len(p.Values)-1], p.Values[0])
+	}
+	if near := spelling.Nearest(v, p.Values); near != "" {
+		return fmt.Errorf("%s=%q is not known; did you mean %s?", p.Name, v, near)
 	}
 	return fmt.Errorf("%s=%q: choose one of %s", p.Name, v, strings.Join(p.Values, ", "))
 }
@@ -103,6 +107,9 @@ func Parse(spec string) (planner.Policy, error) {
 		for i, r := range table {
 			names[i] = r.Name
 		}
+		if near := spelling.Nearest(name, names); near != "" {
+			return nil, fmt.Errorf("policy %q is not known; did you mean %s?", name, near)
+		}
 		return nil, fmt.Errorf("policy %q is not known: choose one of %s", name, strings.Join(names, ", "))
 	}
 	row := table[i]
@@ -114,7 +121,7 @@ func Parse(spec string) (planner.Policy, error) {
 		k, v, named := strings.Cut(part, "=")
 		j := slices.IndexFunc(row.Params, func(p Param) bool { return named && p.Name == k || !named && slices.Contains(p.Values, part) })
 		if j < 0 {
-			return nil, fmt.Errorf("policy %s has no parameter %q%s", name, k, knownParams(row))
+			return nil, fmt.Errorf("policy %s has no parameter %q%s", name, k, knownParams(row, k, named))
 		}
 		if !named {
 			k, v = row.Params[j].Name, part
@@ -135,13 +142,21 @@ func Parse(spec string) (planner.Policy, error) {
 	return row.New(params), nil
 }
 
-func knownParams(r Row) string {
+// knownParams ends a message about an unknown parameter of a row: with what may have been meant by a name, or by a value alone, or else
+// with all it has.
+func knownParams(r Row, word string, named bool) string {
 	if len(r.Params) == 0 {
 		return ": it has none"
 	}
-	names := make([]string, len(r.Params))
+	names, words := make([]string, len(r.Params)), []string(nil)
 	for i, p := range r.Params {
 		names[i] = p.Name + "=" + strings.Join(p.Values, "|")
+		if words = append(words, p.Name); !named {
+			words = append(words, p.Values...)
+		}
+	}
+	if near := spelling.Nearest(word, words); near != "" {
+		return "; did you mean " + near + "?"
 	}
 	return ": it has " + strings.Join(names, ", ")
 }

@@ -15,7 +15,13 @@ func TestParametersAreChecked(t *testing.T) {
 		}
 	}
 	for spec, says := range map[string]string{
-		"hefty":         "choose one of gbf",
+		"best":          "choose one of gbf",
+		"hefty":         "did you mean heft?",
+		"FDSW":          "did you mean fdws?",
+		"owm:ordr=x":    "did you mean order?",
+		"owm:higest":    "did you mean highest?",
+		"owm:order=low": "choose one of lowest, highest",
+		"gbf:pick=frst": "did you mean first?",
 		"gbf:pick=last": "random, first",
 		"gbf:choose=x":  "it has pick=random|first",
 		"gbf:last":      "it has pick=random|first",

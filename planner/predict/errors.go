@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/spelling"
 )
 
 // ErrorKind is a way to be wrong on purpose.
@@ -52,6 +53,9 @@ func ParseErrorModel(text string) (ErrorModel, error) {
 			return ErrorModel{}, fmt.Errorf("error model %q: give a factor above 0 and up to %d, as in %s:2", text, MaxErrorFactor, name)
 		}
 		return ErrorModel{Kind: ErrorKind(k), Factor: f}, nil
+	}
+	if near := spelling.Nearest(name, errorKinds[:]); near != "" {
+		return ErrorModel{}, fmt.Errorf("error model %q is not known; did you mean %s?", text, near)
 	}
 	return ErrorModel{}, fmt.Errorf("error model %q is not known: choose none, static:F, random1:F, random2:F or uniform:U", text)
 }

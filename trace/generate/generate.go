@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry/spelling"
 	"gantry/trace"
 )
 
@@ -63,14 +64,20 @@ func Kinds() []Kind { return slices.Clone(kinds) }
 
 // Find returns the kind of a name, in any case.
 func Find(name string) (Kind, error) {
-	var names []string
+	var names, all []string
 	for _, k := range kinds {
 		if strings.EqualFold(name, k.Name) || k.Also != "" && strings.EqualFold(name, k.Also) {
 			return k, nil
 		}
 		names = append(names, k.Name)
+		if all = append(all, k.Name); k.Also != "" {
+			all = append(all, k.Also)
+		}
 	}
-	return Kind{}, fmt.Errorf("there is no workflow of kind %q; there are %s", name, strings.Join(names, ", "))
+	if near := spelling.Nearest(name, all); near != "" {
+		return Kind{}, fmt.Errorf("there is no generator %q; did you mean %s?", name, near)
+	}
+	return Kind{}, fmt.Errorf("there is no generator %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // Options of New. The zero value is the usual.
