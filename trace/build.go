@@ -25,6 +25,7 @@ type builder struct {
 	intern map[string]string
 	// quietTwins: the format tells every edge twice, so that duplicates are no fault.
 	quietTwins bool
+	line       int // on which the workflow, or its list of tasks, begins
 	// noFileEdges: the format's files are no specification of data flow (WfFormat 0.x records system calls).
 	noFileEdges bool
 }
@@ -201,7 +202,9 @@ func (b *builder) runtime(t *Task, text string, line int) {
 		return
 	case d < 0:
 		b.faults.judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID, text)
-		d = 0
+		if b.opt.Repair {
+			d = 0
+		}
 	}
 	t.Runtime = d
 	t.Known |= Runtime
@@ -254,7 +257,7 @@ func (b *builder) resolve() {
 		b.wf.Label = cmp.Or(b.wf.Name, "workflow")
 	}
 	if len(b.wf.Tasks) == 0 && !HasErrors(b.faults.list) {
-		b.faults.fail("no-tasks", 0, "", "the workflow has no tasks")
+		b.faults.fail("no-tasks", max(b.line, 1), "", "the workflow has no tasks")
 	}
 	b.resolveLate()
 	b.sizes()
@@ -274,6 +277,7 @@ func (b *builder) resolveLate() {
 		p, okP := b.byID[l.parent]
 		c, okC := b.byID[l.child]
 		switch {
+		case (!okC || !okP) && b.faults.stopped(): // it may be in what was not read
 		case !okC:
 			b.faults.judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped", "there is no task %q, which should depend on %q",
 				l.child, l.parent)

@@ -17,6 +17,7 @@ type daxReader struct {
 	stop     bool // a fault was told that ends the reading
 	exe      map[transformation]*executable
 	children int // <child> elements
+	listed   int // files that are named before the jobs
 }
 
 // transformation identifies an executable.
@@ -140,7 +141,8 @@ func (d *daxReader) fileName() string {
 func (d *daxReader) document() {
 	w := d.b.wf
 	w.Name, w.Version = d.attr("name"), d.attr("version")
-	line, jobs, children := d.x.start, d.attr("jobCount"), d.attr("childCount")
+	line, jobs, children, files := d.x.start, d.attr("jobCount"), d.attr("childCount"), d.attr("fileCount")
+	d.b.line = line
 	d.each(func(name string) {
 		switch name {
 		case "job", "dax", "dag", "dflow":
@@ -149,7 +151,8 @@ func (d *daxReader) document() {
 			d.child()
 		case "executable":
 			d.executable()
-		case "file":
+		case "file", "filename":
+			d.listed++
 			d.replica()
 		default:
 			d.skip()
@@ -161,6 +164,10 @@ func (d *daxReader) document() {
 	d.token() // tells what follows the root
 	d.count("jobCount", jobs, len(w.Tasks), line)
 	d.count("childCount", children, d.children, line)
+	// Generators write fileCount="0" whatever there is, Pegasus the number of files that are listed before the jobs.
+	if n, err := parseCount(files, 1); files != "" && (err != nil || n != 0 && n != int64(d.listed)) {
+		d.count("fileCount", files, len(w.Files), line)
+	}
 }
 
 // count compares a count of the header, which is a hint and often wrong.

@@ -32,6 +32,11 @@ func (l *faultList) judge(repair bool, rule string, line int, task, cure, format
 	l.add(Error, maxPerRule, rule, line, task, format+" (--repair: "+cure+")", args...)
 }
 
+// stopped reports whether the reader gave up before the end.
+func (l *faultList) stopped() bool {
+	return l.seen["!truncated"]+l.seen["!syntax"]+l.seen["!bad-archive"] > 0
+}
+
 func (l *faultList) add(sev Severity, most int, rule string, line int, task, format string, args ...any) {
 	key := rule
 	if sev == Error {

@@ -220,7 +220,7 @@ func (w *Workflow) Stats() Stats {
 func (w *Workflow) criticalPath() float64 {
 	longest, end := 0.0, make([]float64, len(w.Tasks))
 	for _, t := range w.order() {
-		end[t] += float64(w.Tasks[t].Runtime)
+		end[t] += max(0, float64(w.Tasks[t].Runtime)) // what check reports of a file with negative ones
 		longest = max(longest, end[t])
 		for _, c := range w.Tasks[t].Children {
 			end[c] = max(end[c], end[t])

@@ -153,7 +153,10 @@ func TestEveryTraceOfTheCollectionHasItsIndexedFigures(t *testing.T) {
 			}
 			if r["runtime"] != "" {
 				want := r.num(t, "runtime")
-				if r.notes("negative runtimes") { // summed with their sign there
+				if r.notes("negative runtimes") { // summed with their sign there, as check does without repair
+					if raw, _, err := trace.Open(filepath.Join(dir, r["file"]), trace.ReadOptions{}); err != nil || math.Abs(raw.Stats().RuntimeSeconds-want) > 1e-4 {
+						t.Errorf("runtime without repair %v (%v), want %v", raw.Stats().RuntimeSeconds, err, want)
+					}
 					if s.RuntimeSeconds < want || s.RuntimeSeconds > want+100 {
 						t.Errorf("runtime %v, want a little more than %v", s.RuntimeSeconds, want)
 					}

@@ -9,8 +9,8 @@ import (
 )
 
 // jsonReader is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it, and each
-// fault must have its line: encoding/json has neither lines nor offsets that hold for both tokens and values. It accepts exactly
-// what encoding/json.Valid accepts (fuzzed against it), up to maxDepth.
+// fault must have its line: encoding/json has neither lines nor offsets that hold for both tokens and values. It accepts
+// what encoding/json.Valid accepts (fuzzed against it), up to maxDepth, but for strings that are not UTF-8, and also NaN and Infinity.
 type jsonReader struct {
 	in    *bufio.Reader
 	line  int
@@ -182,7 +182,7 @@ func (j *jsonReader) text() (string, error) {
 		j.in.ReadByte()
 		err := j.quoted()
 		return string(j.buf), err
-	case c == '-' || c >= '0' && c <= '9':
+	case c == '-' || c == 'N' || c == 'I' || c >= '0' && c <= '9':
 		err := j.bare()
 		return string(j.buf), err
 	}
@@ -244,6 +244,9 @@ func (j *jsonReader) quoted() error {
 		}
 		switch {
 		case c == '"':
+			if !utf8.Valid(j.buf) {
+				return j.errorf("a string that is not UTF-8; convert the file to UTF-8")
+			}
 			return nil
 		case c < ' ':
 			return j.errorf("a control character 0x%02x in a string", c)
@@ -332,6 +335,8 @@ func (j *jsonReader) bare() error {
 	}
 	switch s := string(j.buf); {
 	case s == "true", s == "false", s == "null", jsonNumber(s):
+		return nil
+	case s == "NaN", s == "Infinity", s == "-Infinity": // Python writes them; whoever wants a number refuses them
 		return nil
 	case s == "":
 		c, err := j.read()

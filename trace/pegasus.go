@@ -2,10 +2,12 @@ package trace
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -17,6 +19,8 @@ type pegasusReader struct {
 	y      *yamlDoc
 	exe    map[transformation]*executable
 	shared profiles
+	// related: there are jobDependencies; barren: the last of them has no children.
+	related, barren bool
 }
 
 // readPegasus reads a Pegasus 5 workflow, YAML or the same in JSON. The command of a task is its executable (the first file:// or
@@ -34,6 +38,23 @@ func (b *builder) readPegasus(in *bufio.Reader) {
 	}
 	p := &pegasusReader{b: b, y: y, exe: map[transformation]*executable{}}
 	p.document(root)
+	p.cutOff(data)
+}
+
+// cutOff looks for the signs of a truncated file, as most beginnings of a YAML document are documents themselves: Pegasus ends the last
+// line, and writes the dependencies after the jobs.
+func (p *pegasusReader) cutOff(data []byte) {
+	if len(data) == 0 || bytes.IndexByte([]byte("\r\n}]"), data[len(data)-1]) >= 0 {
+		return
+	}
+	lines := bytes.Split(data, []byte{'\n'})
+	inside := bytes.IndexByte([]byte(" -"), append(lines[len(lines)-1], ' ')[0]) >= 0
+	if inside && !p.related || p.barren {
+		p.b.faults.judge(p.b.opt.Repair, "truncated", len(lines), "", "taken as whole", "the file ends within a line, and jobDependencies are missing or incomplete: "+
+			"get it again, or end its last line if it is whole")
+		return
+	}
+	p.b.faults.warn("no-line-end", len(lines), "", "the last line has no end, as if the file was cut off: taken as whole")
 }
 
 func (p *pegasusReader) document(root ast.Node) {
@@ -46,9 +67,9 @@ func (p *pegasusReader) document(root ast.Node) {
 		case "name":
 			b.wf.Name = p.y.text(v)
 		case "jobs":
-			jobs = v
+			jobs, b.line = v, p.y.line(v)
 		case "jobDependencies":
-			edges = v
+			edges, p.related = v, true
 		case "transformationCatalog":
 			catalogue = v
 		case "replicaCatalog":
@@ -76,6 +97,7 @@ func (p *pegasusReader) document(root ast.Node) {
 				p.y.sequence(v, "children", func(c ast.Node) { children = append(children, c) })
 			}
 		})
+		p.barren = len(children) == 0
 		for _, c := range children {
 			b.depends(id, p.y.text(c), p.y.line(c))
 		}
@@ -291,6 +313,18 @@ const maxAliases = 10_000
 // parseYAML returns the root of the only document of a text, or nil after a fault.
 func parseYAML(data []byte, faults *faultList) (y *yamlDoc, root ast.Node) {
 	y = &yamlDoc{faults: faults, anchors: map[string]ast.Node{}}
+	if !utf8.Valid(data) {
+		n := 0
+		for n < len(data) {
+			r, size := utf8.DecodeRune(data[n:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			n += size
+		}
+		faults.fail("syntax", 1+bytes.Count(data[:n], []byte{'\n'}), "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
+		return y, nil
+	}
 	file, err := safeParse(data)
 	if err != nil {
 		line, message := 0, err.Error()

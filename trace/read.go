@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
 // ReadOptions are the switches of a reader.
@@ -96,7 +98,8 @@ func Open(path string, opt ReadOptions) (*Workflow, []Fault, error) {
 	return Read(f, path, opt)
 }
 
-// Read reads a workflow: DAX, Pegasus 5 YAML or WfFormat, told apart by content, plain, gzip or the only file of a zip archive. What
+// Read reads a workflow: DAX, Pegasus 5 YAML or WfFormat, told apart by content, in UTF-8 or UTF-16, plain, gzip or the only file of a
+// zip archive. What
 // is wrong in the data is in the faults, errors first; the error is one of reading r. The workflow is nil where nothing could be
 // recognised; with error faults it is as much as could be understood, for a report, and must not be run.
 func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, error) {
@@ -159,9 +162,9 @@ func damage(err error) (rule string, line int, task, format string, arg any) {
 	case errors.As(err, &fe):
 		return fe.rule, 1, "", "%v", err
 	case isTruncated(err):
-		return "truncated", 0, "", "the file ends too early: %v; get it again", err
+		return "truncated", 1, "", "the file ends too early: %v; get it again", err
 	}
-	return "bad-archive", 0, "", "the compressed data are damaged: %v; get the file again", err
+	return "bad-archive", 1, "", "the compressed data are damaged: %v; get the file again", err
 }
 
 func isTruncated(err error) bool {
@@ -176,7 +179,7 @@ func isDamage(err error) bool {
 
 const window = 64 << 10 // what sniff may look at
 
-// unpack looks through gzip and zip and a byte order mark.
+// unpack looks through gzip and zip and the encodings of Unicode.
 func unpack(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, window)
 	magic, _ := in.Peek(4)
@@ -206,10 +209,27 @@ func unpack(r io.Reader) (*bufio.Reader, error) {
 		}
 		in = bufio.NewReaderSize(f, window)
 	}
-	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
+	return decode(in), nil
+}
+
+// decode passes over the byte order mark of UTF-8 and reads UTF-16 as UTF-8. UTF-16 has a mark, or shows by the zero byte of an ASCII
+// character, with which all these formats begin.
+func decode(in *bufio.Reader) *bufio.Reader {
+	head, _ := in.Peek(3)
+	order := unicode.LittleEndian
+	switch {
+	case bytes.Equal(head, []byte("\xef\xbb\xbf")):
 		in.Discard(3)
+		return in
+	case len(head) < 2:
+		return in
+	case head[0] == 0xfe && head[1] == 0xff, head[0] == 0 && head[1] != 0:
+		order = unicode.BigEndian
+	case head[0] == 0xff && head[1] == 0xfe, head[0] != 0 && head[1] == 0:
+	default:
+		return in
 	}
-	return in, nil
+	return bufio.NewReaderSize(unicode.UTF16(order, unicode.UseBOM).NewDecoder().Reader(in), window)
 }
 
 // sniff tells the format from the first bytes, without consuming them.
@@ -262,7 +282,7 @@ func sniff(in *bufio.Reader) (Format, error) {
 	case bytes.HasPrefix(text, []byte("digraph")):
 		return unknown("a DOT graph")
 	case bytes.IndexByte(text[:min(len(text), 512)], 0) >= 0:
-		return unknown("binary data")
+		return unknown("binary data, or a text that is neither UTF-8 nor UTF-16")
 	}
 	return unknown("neither XML, JSON nor a Pegasus YAML mapping")
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"gantry/trace"
 )
@@ -94,7 +97,13 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"DAX: wrong nesting", "<adag>\n<job id='a'>\n</adag>", trace.Error, "syntax", 3, "</adag> where </job> should be", false},
 		{"DAX: unknown entity", "<adag>\n<job id='a&nbsp;'/></adag>", trace.Error, "syntax", 2, "&nbsp;", false},
 		{"DAX: more after the root", "<adag><job id='a'/></adag>\n<adag/>", trace.Error, "syntax", 2, "after the end", false},
-		{"DAX: no jobs", "<adag></adag>", trace.Error, "no-tasks", 0, "no tasks", false},
+		{"DAX: no jobs", "<?xml version='1.0'?>\n<adag></adag>", trace.Error, "no-tasks", 2, "no tasks", false},
+		{"DAX: text after the root", "<adag><job id='a'/></adag>\n\njunk", trace.Error, "syntax", 1, "text outside the root element", false},
+		{"DAX: attribute twice", dax("<job id='a' name='x' id='b'/>"), trace.Error, "syntax", 2, "attribute id of <job> is given twice", false},
+		{"DAX: wrong count of files", "<adag fileCount='3'>\n<job id='a'/></adag>", trace.Warning, "wrong-count", 1, `fileCount="3", the file has 0`, true},
+		{"DAX: not UTF-8", dax("<job id='a' name='\xe9'/>"), trace.Error, "syntax", 2, "not UTF-8", false},
+		{"WfFormat: not UTF-8", wf("{\"name\": \"\xe9\"}"), trace.Error, "syntax", 2, "not UTF-8", false},
+		{"YAML: not UTF-8", yml("- {id: a, name: \xe9}\n"), trace.Error, "syntax", 4, "not UTF-8", false},
 		{"other XML", "<html/>", trace.Error, "unknown-format", 1, "<html>", false},
 		{"nothing", "", trace.Error, "empty", 1, "nothing", false},
 		{"blanks", " \n\t\n", trace.Error, "empty", 1, "nothing", false},
@@ -105,14 +114,20 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"WfFormat: duplicate", wf(`{"name": "a"},` + "\n" + `{"name": "a"}`), trace.Error, "duplicate-id", 3, "line 2", false},
 		{"WfFormat: unknown parent", wf(`{"name": "a"},` + "\n" + `{"name": "b", "parents": ["q"]}`), trace.Error, "unknown-parent", 3, `"q"`, true},
 		{"WfFormat: unknown child", wf(`{"name": "a"},` + "\n" + `{"name": "b", "children": ["q"]}`), trace.Error, "unknown-child", 3, `"q"`, true},
-		{"WfFormat: NaN", wf(`{"name": "a",` + "\n" + `"runtime": NaN}`), trace.Error, "syntax", 3, "NaN is not a value", false},
+		{"WfFormat: NaN", wf(`{"name": "a",` + "\n" + `"runtime": NaN}`), trace.Error, "bad-number", 3, `runtime "NaN" of task a is not a number`, true},
+		{"WfFormat: infinite", wf(`{"name": "a",` + "\n" + `"memory":` + "\n" + `-Infinity}`), trace.Error, "bad-number", 4, `memory "-Infinity" of task a`, true},
+		{"WfFormat: half a value", wf(`{"name": "a", "runtime": Na}`), trace.Error, "syntax", 2, "Na is not a value", false},
+		{"WfFormat: key twice", wf(`{"name": "a", "runtime": 1,` + "\n" + `"runtime": 2}`), trace.Error, "duplicate-key", 3, `"runtime" is given twice`, false},
+		{"WfFormat: list of tasks twice", `{"workflow": {"tasks": [{"name": "a"}],` + "\n" + `"tasks": [{"name": "b"}]}}`, trace.Error, "duplicate-key", 2, `"tasks"`, false},
+		{"WfFormat: parent on a line of its own", wf(`{"name": "a", "parents": [` + "\n\n" + `"zz"]}`), trace.Error, "unknown-parent", 4, `"zz"`, true},
+		{"WfFormat: size on a line of its own", wf(`{"name": "a", "files": [{"link": "input", "name": "f",` + "\n" + `"size": "big"}]}`), trace.Error, "bad-number", 3, `"big"`, true},
 		{"WfFormat: 1e999", wf(`{"name": "a", "runtimeInSeconds": 1e999}`), trace.Error, "bad-number", 2, "too large", true},
 		{"WfFormat: text for a number", wf(`{"name": "a", "runtimeInSeconds": "soon"}`), trace.Error, "bad-number", 2, `"soon"`, true},
 		{"WfFormat: negative", wf(`{"name": "a", "runtimeInSeconds": -3}`), trace.Error, "negative-runtime", 2, "-3", true},
 		{"WfFormat: wrong type", wf(`{"name": "a", "parents": ` + "\n" + `"b"}`), trace.Error, "wrong-type", 3, "a list should be", false},
 		{"WfFormat: cut", wf(`{"name": "a"}`)[:68], trace.Error, "truncated", 2, "ends", false},
 		{"WfFormat: trailing comma", wf(`{"name": "a"},`), trace.Error, "syntax", 3, "where a value should be", false},
-		{"WfFormat: no tasks", wf(``), trace.Error, "no-tasks", 0, "no tasks", false},
+		{"WfFormat: no tasks", wf(``), trace.Error, "no-tasks", 1, "no tasks", false},
 		{"WfFormat: no ids", wf(`{"runtime": 1}`), trace.Error, "missing-id", 2, "without an id", false},
 		{"WfFormat: execution of nothing", `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}]}, "execution": {"tasks": [` + "\n" +
 			`{"id": "b", "runtimeInSeconds": 1}]}}}`, trace.Warning, "unknown-execution", 2, `"b"`, true},
@@ -126,7 +141,11 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"YAML: size", yml("- {id: a, name: x, uses: [{lfn: f, type: input,\n  size: big}]}\n"), trace.Error, "bad-number", 5, `"big"`, true},
 		{"YAML: wrong type", yml("  a: 1\n"), trace.Error, "wrong-type", 4, "should be a list", false},
 		{"YAML: syntax", yml("- {id: a\n- [}\n"), trace.Error, "syntax", 5, "not YAML", false},
-		{"YAML: no jobs", "pegasus: '5.0'\nname: w\n", trace.Error, "no-tasks", 0, "no tasks", false},
+		{"YAML: no jobs", "pegasus: '5.0'\nname: w\n", trace.Error, "no-tasks", 1, "no tasks", false},
+		{"YAML: cut in a job", yml("- {id: a, name: x}\n- id: b\n  name: y"), trace.Error, "truncated", 6, "within a line", true},
+		{"YAML: cut in a dependency", yml("- {id: a, name: x}\njobDependencies:\n- id: a\n  childr"), trace.Error, "syntax", 7, "not YAML", false},
+		{"YAML: cut before the children", yml("- {id: a, name: x}\njobDependencies:\n- id: a\n  children:"), trace.Error, "truncated", 7, "jobDependencies", true},
+		{"YAML: no end of the last line", yml("- {id: a, name: x}\n- {id: b, name: x}\njobDependencies:\n- id: a\n  children:\n  - b"), trace.Warning, "no-line-end", 9, "taken as whole", true},
 		{"a catalogue", "pegasus: '5.0'\nreplicas: []\n", trace.Error, "unknown-format", 1, "catalogue", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -364,7 +383,20 @@ func TestFormatsAreToldByContentInAnyWrapping(t *testing.T) {
 		"---\n# c\nx-pegasus: {}\njobs: [{id: a, name: x}]\npegasus: 5.0": trace.PegasusYAML,
 		`{"pegasus": "5.0", "jobs": [{"id": "a", "name": "x"}]}`:          trace.PegasusYAML,
 	} {
-		for wrapping, data := range map[string][]byte{"plain": []byte(text), "gzip": gz(text), "zip": zipped(text), "BOM": []byte("\xef\xbb\xbf" + text)} {
+		wrapped := map[string][]byte{"plain": []byte(text), "gzip": gz(text), "zip": zipped(text), "BOM": []byte("\xef\xbb\xbf" + text)}
+		if utf8.ValidString(text) {
+			wide := func(order binary.AppendByteOrder, text string) (b []byte) {
+				for _, u := range utf16.Encode([]rune(text)) {
+					b = order.AppendUint16(b, u)
+				}
+				return b
+			}
+			wrapped["UTF-16"] = wide(binary.LittleEndian, "\ufeff"+text)
+			wrapped["UTF-16, big-endian"] = wide(binary.BigEndian, "\ufeff"+text)
+			wrapped["UTF-16 without a mark"] = wide(binary.LittleEndian, strings.Replace(text, "<?xml version='1.0'?>", "<?xml version='1.0' encoding='UTF-16'?>", 1))
+			wrapped["UTF-16 in gzip"] = gz(string(wide(binary.LittleEndian, "\ufeff"+text)))
+		}
+		for wrapping, data := range wrapped {
 			w, faults, err := trace.Read(bytes.NewReader(data), "-", trace.ReadOptions{})
 			if err != nil || trace.HasErrors(faults) || w.Format != want || len(w.Tasks) != 1 {
 				t.Errorf("%s %q: %v %v %v", wrapping, text, w, faults, err)
@@ -435,8 +467,10 @@ func TestTruncatedFilesAreErrors(t *testing.T) {
 			if err != nil || !trace.HasErrors(faults) {
 				t.Fatalf("%s cut at byte %d of %d: %v %v", name, n, len(data), faults, err)
 			}
-			if f := faults[0]; f.Line == 0 && f.Rule != "no-tasks" {
-				t.Fatalf("%s cut at byte %d: no line in %v", name, n, f)
+			for _, f := range faults {
+				if f.Line == 0 || strings.HasPrefix(f.Rule, "unknown-") && f.Severity == trace.Error && f.Rule != "unknown-format" {
+					t.Fatalf("%s cut at byte %d: %v", name, n, f)
+				}
 			}
 		}
 	}

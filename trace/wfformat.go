@@ -27,8 +27,7 @@ type wfDocument struct {
 	original                    map[string]string
 	programs                    map[string]string // of execution.tasks by id
 	kilobyteRM                  bool              // a machine's memory is so small that memory must be in KB
-	makespan                    string
-	makeLine                    int
+	makespan                    wfValue
 	executedAt                  string
 }
 
@@ -37,12 +36,12 @@ type wfDocument struct {
 type wfTask struct {
 	line                         int
 	id, original, name, category string
-	parents, children            []string
+	parents, children            []wfValue
 	inputs, outputs              []wfUse
-	runtime, cores, avgCPU       string
-	memory, memoryInBytes        string
-	bytesRead, bytesWritten      string
-	readBytes, writtenBytes      string
+	runtime, cores, avgCPU       wfValue
+	memory, memoryInBytes        wfValue
+	bytesRead, bytesWritten      wfValue
+	readBytes, writtenBytes      wfValue
 	program                      string
 	arguments, argv              []string
 	command                      bool
@@ -50,14 +49,21 @@ type wfTask struct {
 	image                        string
 	stdin, stdout, stderr        string
 	env                          []string
-	retries, timeLimit, phase    string
-	disk                         string
+	retries, timeLimit, phase    wfValue
+	disk                         wfValue
 	subWorkflow                  bool
 }
 
+// wfValue is a value as it is written, and where.
+type wfValue struct {
+	text string
+	line int
+}
+
 type wfUse struct {
-	line       int
-	name, size string
+	line int
+	name string
+	size wfValue
 }
 
 // readWfFormat reads WfFormat 0.1 to 1.6. What the schema does not have but a user's own file may add, on the tasks of
@@ -79,7 +85,7 @@ type wfUse struct {
 // false in the command overrides this. A piece such as "--percent-cpu 0.6" (long option and value in one, as WfCommons writes) is split.
 func (b *builder) readWfFormat(in *bufio.Reader) {
 	d := &wfDocument{b: b, j: newJSONReader(in), original: map[string]string{}, programs: map[string]string{}}
-	err := d.j.object(d.top)
+	err := d.object(d.top)
 	if err == nil {
 		err = d.j.end()
 	}
@@ -137,11 +143,13 @@ func (d *wfDocument) top(key string) error {
 func (d *wfDocument) workflow(key string) error {
 	switch key {
 	case "jobs", "tasks":
+		d.b.line = d.j.line
 		return d.list(func() error { return d.task(&d.tasks) })
 	case "specification":
 		return d.object(func(key string) error {
 			switch key {
 			case "tasks":
+				d.b.line = d.j.line
 				return d.list(func() error { return d.task(&d.tasks) })
 			case "files":
 				return d.list(func() error { return d.use(&d.files, nil) })
@@ -180,8 +188,7 @@ func (d *wfDocument) workflowFact(key string) error {
 	case "machines":
 		return d.list(d.machine)
 	case "makespan", "makespanInSeconds":
-		d.makeLine = d.j.line
-		return d.text(&d.makespan)
+		return d.value(&d.makespan)
 	case "executedAt":
 		return d.text(&d.executedAt)
 	}
@@ -215,19 +222,58 @@ func (d *wfDocument) machine() error {
 	return err
 }
 
-// text, object and list read a value; one of another type is a fault and leaves the zero value.
+// text, value, object and list read a value; one of another type is a fault and leaves the zero value.
 func (d *wfDocument) text(s *string) (err error) {
 	*s, err = d.j.text()
 	return d.tolerate(err)
 }
-func (d *wfDocument) object(f func(key string) error) error { return d.tolerate(d.j.object(f)) }
-func (d *wfDocument) list(f func() error) error             { return d.tolerate(d.j.array(f)) }
+func (d *wfDocument) value(v *wfValue) (err error) {
+	_, err = d.j.peek() // the value may stand on a line of its own
+	v.line = d.j.line
+	if err == nil {
+		v.text, err = d.j.text()
+	}
+	return d.tolerate(err)
+}
+
+// object also tells of keys that are given twice, of which programs take the first, the last or both.
+func (d *wfDocument) object(f func(key string) error) error {
+	var few []string
+	var many map[string]bool
+	return d.tolerate(d.j.object(func(key string) error {
+		if slices.Contains(few, key) || many[key] {
+			d.b.faults.fail("duplicate-key", d.j.line, "", "key %q is given twice in one object, and programs disagree on which counts: keep one", key)
+		}
+		if len(few) < 32 {
+			few = append(few, key)
+		} else {
+			if many == nil {
+				many = map[string]bool{}
+			}
+			many[key] = true
+		}
+		return f(key)
+	}))
+}
+
+func (d *wfDocument) list(f func() error) error { return d.tolerate(d.j.array(f)) }
 
 func (d *wfDocument) texts(to *[]string) error {
 	return d.list(func() error {
 		var s string
 		err := d.text(&s)
 		*to = append(*to, d.b.same(s))
+		return err
+	})
+}
+
+// names reads a list of the tasks that another one depends on, or that depend on it.
+func (d *wfDocument) names(to *[]wfValue) error {
+	return d.list(func() error {
+		var v wfValue
+		err := d.value(&v)
+		v.text = d.b.same(v.text)
+		*to = append(*to, v)
 		return err
 	})
 }
@@ -253,27 +299,27 @@ func (d *wfDocument) taskFact(t *wfTask, key string) error {
 	case "category":
 		return d.text(&t.category)
 	case "parents":
-		return d.texts(&t.parents)
+		return d.names(&t.parents)
 	case "children", "childrens":
-		return d.texts(&t.children)
+		return d.names(&t.children)
 	case "runtime", "runtimeInSeconds":
 		return d.prefer(&t.runtime, key == "runtimeInSeconds")
 	case "cores", "coreCount":
 		return d.prefer(&t.cores, key == "coreCount")
 	case "avgCPU":
-		return d.text(&t.avgCPU)
+		return d.value(&t.avgCPU)
 	case "memory":
-		return d.text(&t.memory)
+		return d.value(&t.memory)
 	case "memoryInBytes":
-		return d.text(&t.memoryInBytes)
+		return d.value(&t.memoryInBytes)
 	case "bytesRead":
-		return d.text(&t.bytesRead)
+		return d.value(&t.bytesRead)
 	case "bytesWritten":
-		return d.text(&t.bytesWritten)
+		return d.value(&t.bytesWritten)
 	case "readBytes":
-		return d.text(&t.readBytes)
+		return d.value(&t.readBytes)
 	case "writtenBytes":
-		return d.text(&t.writtenBytes)
+		return d.value(&t.writtenBytes)
 	case "files":
 		return d.list(func() error {
 			var link string
@@ -324,13 +370,13 @@ func (d *wfDocument) taskFact(t *wfTask, key string) error {
 			return err
 		})
 	case "retries":
-		return d.text(&t.retries)
+		return d.value(&t.retries)
 	case "phase":
-		return d.text(&t.phase)
+		return d.value(&t.phase)
 	case "diskBytesPerSecond":
-		return d.text(&t.disk)
+		return d.value(&t.disk)
 	case "timeLimitInSeconds":
-		return d.text(&t.timeLimit)
+		return d.value(&t.timeLimit)
 	case "subWorkflow":
 		var err error
 		t.subWorkflow, err = d.j.truth()
@@ -339,12 +385,12 @@ func (d *wfDocument) taskFact(t *wfTask, key string) error {
 	return d.j.skip()
 }
 
-// prefer reads a text for which an older and a newer key may stand side by side: the newer one wins, wherever it stands.
-func (d *wfDocument) prefer(s *string, newer bool) error {
-	var x string
-	err := d.text(&x)
-	if x != "" && (newer || *s == "") {
-		*s = x
+// prefer reads a value for which an older and a newer key may stand side by side: the newer one wins, wherever it stands.
+func (d *wfDocument) prefer(v *wfValue, newer bool) error {
+	var x wfValue
+	err := d.value(&x)
+	if x.text != "" && (newer || v.text == "") {
+		*v = x
 	}
 	return err
 }
@@ -453,10 +499,10 @@ func (d *wfDocument) finish() {
 	if d.makeflow && !b.opt.Kilobytes {
 		b.faults.warn("size-unit", 1, "", "Makeflow instances give file sizes in KB rather than bytes: taken as they are written (--kilobytes multiplies by 1000)")
 	}
-	if d.makespan != "" {
-		m, err := parseSeconds(d.makespan)
+	if d.makespan.text != "" {
+		m, err := parseSeconds(d.makespan.text)
 		if err != nil || m < 0 {
-			b.faults.judge(b.opt.Repair, "bad-number", d.makeLine, "", "taken as unknown", "makespan %q is not a number of seconds", d.makespan)
+			b.faults.judge(b.opt.Repair, "bad-number", d.makespan.line, "", "taken as unknown", "makespan %q is not a number of seconds", d.makespan.text)
 			m = 0
 		}
 		w.Makespan = m
@@ -521,10 +567,10 @@ func (d *wfDocument) keys() []string {
 	asID, asName := 0, 0
 	for i := range d.tasks {
 		for _, p := range d.tasks[i].parents {
-			if byID[p] {
+			if byID[p.text] {
 				asID++
 			}
-			if byName[p] {
+			if byName[p.text] {
 				asName++
 			}
 		}
@@ -558,10 +604,10 @@ func (d *wfDocument) references(keys []string) {
 	for i := range d.tasks {
 		t := d.tasks[i]
 		for _, p := range t.parents {
-			d.b.depends(key(p), keys[i], t.line)
+			d.b.depends(key(p.text), keys[i], p.line)
 		}
 		for _, c := range t.children {
-			d.b.depends(keys[i], key(c), t.line)
+			d.b.depends(keys[i], key(c.text), c.line)
 		}
 	}
 }
@@ -620,13 +666,13 @@ func (d *wfDocument) addFiles(t *wfTask, sizes map[string]wfUse) {
 			} else {
 				f = b.reads(u.name)
 			}
-			if u.size == "" {
-				if listed, ok := sizes[u.name]; ok && !b.uses[f].hasOut && listed.size != "" {
-					b.size(f, listed.size, true, listed.line)
+			if u.size.text == "" {
+				if listed, ok := sizes[u.name]; ok && !b.uses[f].hasOut && listed.size.text != "" {
+					b.size(f, listed.size.text, true, listed.size.line)
 				}
 				continue
 			}
-			b.size(f, u.size, out, u.line)
+			b.size(f, u.size.text, out, u.size.line)
 		}
 	}
 }
@@ -634,21 +680,21 @@ func (d *wfDocument) addFiles(t *wfTask, sizes map[string]wfUse) {
 // facts fills in what is known of the task itself.
 func (d *wfDocument) facts(t *Task, x *wfTask) {
 	b, old := d.b, d.release < 104
-	if x.runtime != "" {
-		b.runtime(t, x.runtime, x.line)
+	if v := x.runtime; v.text != "" {
+		b.runtime(t, v.text, v.line)
 	}
-	if x.cores != "" {
-		b.cores(t, x.cores, x.line)
+	if v := x.cores; v.text != "" {
+		b.cores(t, v.text, v.line)
 	}
-	if x.avgCPU != "" {
+	if v := x.avgCPU; v.text != "" {
 		// Nextflow says 0 of a process too short to be sampled.
-		if n := b.positive(t, "avgCPU", x.avgCPU, x.line); n > 0 || n == 0 && !d.nextflow {
+		if n := b.positive(t, "avgCPU", v.text, v.line); n > 0 || n == 0 && !d.nextflow {
 			t.AvgCPU = n
 			t.Known |= AvgCPU
 		}
 	}
 	memory, scale := x.memoryInBytes, int64(1)
-	if memory == "" {
+	if memory.text == "" {
 		memory = x.memory
 		if old {
 			scale = 1000
@@ -657,21 +703,21 @@ func (d *wfDocument) facts(t *Task, x *wfTask) {
 	if d.kilobyteRM && !old {
 		scale = 1000
 	}
-	if memory != "" {
-		b.memory(t, memory, scale, x.line)
+	if memory.text != "" {
+		b.memory(t, memory.text, scale, memory.line)
 	}
-	io := func(what, bytes, either string, to *int64, known Fields) {
+	io := func(what string, bytes, either wfValue, to *int64, known Fields) {
 		scale := int64(1)
-		if bytes == "" {
+		if bytes.text == "" {
 			bytes = either
 			if old && (d.makeflow || d.nextflow) {
 				scale = 1000
 			}
 		}
-		if bytes == "" {
+		if bytes.text == "" {
 			return
 		}
-		if n, ok := b.amount(t, what, bytes, scale, x.line); ok {
+		if n, ok := b.amount(t, what, bytes.text, scale, bytes.line); ok {
 			*to = n
 			t.Known |= known
 		}
@@ -692,17 +738,17 @@ func (d *wfDocument) facts(t *Task, x *wfTask) {
 		slices.Sort(x.env)
 		t.Env = x.env
 	}
-	if x.retries != "" {
-		t.Retries = int(min(b.positive(t, "retries", x.retries, x.line), 1e6))
+	if v := x.retries; v.text != "" {
+		t.Retries = int(min(b.positive(t, "retries", v.text, v.line), 1e6))
 	}
-	if x.phase != "" {
-		t.Phase = int32(min(b.positive(t, "phase", x.phase, x.line), maxPhase))
+	if v := x.phase; v.text != "" {
+		t.Phase = int32(min(b.positive(t, "phase", v.text, v.line), maxPhase))
 	}
-	if x.disk != "" {
-		t.DiskBps = int64(min(b.positive(t, "diskBytesPerSecond", x.disk, x.line), maxRate))
+	if v := x.disk; v.text != "" {
+		t.DiskBps = int64(min(b.positive(t, "diskBytesPerSecond", v.text, v.line), maxRate))
 	}
-	if x.timeLimit != "" {
-		b.limit(t, "timeLimitInSeconds", x.timeLimit, 1e9, x.line)
+	if v := x.timeLimit; v.text != "" {
+		b.limit(t, "timeLimitInSeconds", v.text, 1e9, v.line)
 	}
 	t.SubWorkflow = t.SubWorkflow || x.subWorkflow
 }

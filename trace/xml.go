@@ -83,7 +83,10 @@ func (x *xmlReader) next() (xmlToken, error) {
 			if err == bufio.ErrBufferFull {
 				continue
 			}
-			if err == io.EOF && len(x.open) == 0 && x.rooted && len(bytes.TrimSpace(x.text)) == 0 {
+			if err == io.EOF && len(x.open) == 0 && x.rooted {
+				if len(bytes.TrimSpace(x.text)) > 0 {
+					return xmlEOF, x.errorf("text outside the root element")
+				}
 				return xmlEOF, nil
 			}
 			if err != nil {
@@ -185,7 +188,7 @@ func (x *xmlReader) declaration() error {
 	}
 	label, _, _ := strings.Cut(text[1:], text[:1])
 	switch strings.ToLower(label) {
-	case "utf-8", "utf8", "us-ascii", "ascii":
+	case "utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be": // of UTF-16 it is the bytes that tell
 	case "iso-8859-1", "latin1", "latin-1", "windows-1252":
 		x.in = bufio.NewReaderSize(&latin1{in: x.in}, window)
 	default:
@@ -219,7 +222,7 @@ func (x *xmlReader) special() (text bool, err error) {
 			return false, x.errorf("text outside the root element")
 		}
 		if !utf8.Valid(x.text) {
-			return false, x.errorf("the text is not UTF-8")
+			return false, x.errorf("the text is not UTF-8; convert the file, or let it say its encoding")
 		}
 		return true, nil
 	}
@@ -338,6 +341,11 @@ func (x *xmlReader) element() error {
 		} else {
 			a.name = x.local(name)
 		}
+		for i := range x.attrs {
+			if x.attrs[i].name == a.name {
+				return x.errorf("attribute %s of <%s> is given twice", a.name, x.name)
+			}
+		}
 		x.attrs = append(x.attrs, a)
 	}
 }
@@ -355,7 +363,7 @@ func plain(value []byte) bool {
 // validName refuses what cannot be a name; the full tables of Unicode do not matter here.
 func validName(name []byte) bool {
 	return len(name) > 0 && bytes.IndexAny(name, "\"'&<>=/;,()[]{}!?*%$#@^~`|+\\ \t\r\n") < 0 &&
-		name[0] != '-' && name[0] != '.' && (name[0] < '0' || name[0] > '9') && utf8.Valid(name)
+		name[0] != '-' && name[0] != '.' && name[0] != ':' && name[len(name)-1] != ':' && (name[0] < '0' || name[0] > '9') && utf8.Valid(name)
 }
 
 // local returns the one string of a name without its prefix.
@@ -374,7 +382,7 @@ func (x *xmlReader) local(name []byte) string {
 // resolve appends text to to, which may overlap it, with its references resolved and line ends unified.
 func (x *xmlReader) resolve(to, text []byte) ([]byte, error) {
 	if !utf8.Valid(text) {
-		return nil, x.errorf("the text is not UTF-8")
+		return nil, x.errorf("the text is not UTF-8; convert the file, or let it say its encoding")
 	}
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

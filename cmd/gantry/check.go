@@ -27,8 +27,8 @@ func checkCommand() *cli.Command {
 		Name:      "check",
 		Usage:     "tell what a workflow is, and all that is wrong with its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
-		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML and WfFormat (0.1 to 1.6), told apart by content, plain, gzip or zip; a directory
-stands for the workflow files below it, "-" for standard input.
+		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML and WfFormat (0.1 to 1.6), told apart by content, in UTF-8 or UTF-16, plain, gzip or
+zip; a directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be. Warnings say
 which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a cycle are dropped, a negative
