@@ -79,7 +79,7 @@ const Utilisation = "workload.arrivals.utilisation"
 //	                            # planning took by the CPU clock, which differs from run to run
 //	limit: {in_system: 2000, events: 200000000}    # what exceeds either is cut off and counts as diverged
 //	factors:                    # a list of such mappings runs the combinations of each
-//	  policy: [cpp, fdws, "fwp:xi=off"]
+//	  policy: [cpp, fdws, "fwp:m=100"]
 //	  errors: [none, "random1:2"]
 //	  utilisation: 0.98         # one value for all
 //	  workload.count: [100, 1000]

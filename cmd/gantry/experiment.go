@@ -40,6 +40,9 @@ side by side on all cores. What comes out depends on the files alone, not on the
 An interrupted experiment goes on with the same command: runs that have ended are kept. More repetitions or values can be added to the file
 later in the same way. Runs whose system diverges are cut off by the limits of the file, and counted.
 
+The file of results is SQLite: its views v_intervals (means with 95 % confidence intervals over repetitions), v_metrics and v_workflows are for your own
+queries.
+
 Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, and workload.KEY with any path of keys of the
 workload file. The schema is trace/schema/experiment.schema.json.
 
@@ -109,7 +112,7 @@ func runExperiment(c *cli.Context, path string) error {
 	defer stop()
 	err = r.Run(ctx)
 	view.end()
-	err = errors.Join(err, db.Close())
+	err = errors.Join(err, db.Summarise(c.Context), db.Close())
 	p := view.last
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:

@@ -35,6 +35,8 @@ type Cell struct {
 	Params []Param // by name
 	// Inputs is a digest of the workload and cluster files, and of the traces they name: a cell of changed files is another cell.
 	Inputs string
+	// Position is its place among all that the experiment may have, from 1 on.
+	Position int
 
 	policy    string
 	errors    predict.ErrorModel
@@ -175,6 +177,9 @@ func (p *plan) fail(c *Cell, factor string, err error) error {
 				return fmt.Errorf("experiment %s: line %d: %s: %w", p.file.Source, f.Lines[i], c, err)
 			}
 		}
+	}
+	if s := p.file.Search; s != nil && s.Parameter == factor {
+		return fmt.Errorf("experiment %s: line %d: search: %s: %w", p.file.Source, s.Line, c, err)
 	}
 	return fmt.Errorf("experiment %s: %s: %w", p.file.Source, c, err)
 }

@@ -15,7 +15,7 @@ import (
 
 // Store keeps outcomes. Its methods are called from one goroutine at a time.
 type Store interface {
-	// Plan says which cells there are, in order. Cells that are searched for come one by one.
+	// Plan says which cells there are, in order. Cells that are searched for come one by one, in any order.
 	Plan(ctx context.Context, cells []*Cell) error
 	// Kept returns the outcome of a run that was kept earlier, its verdicts of stability at least; nil if there is none.
 	Kept(ctx context.Context, c *Cell, repetition int) (*Outcome, error)
@@ -132,6 +132,7 @@ func (p *plan) cells() (groups [][]Param, cells []*Cell, err error) {
 			if key := c.Key(); !seen[key] {
 				seen[key] = true
 				groups, cells = append(groups, params), append(cells, c)
+				c.Position = len(cells)
 			}
 		}
 	}
@@ -254,7 +255,7 @@ func (r *Runner) search(ctx context.Context, cancel context.CancelCauseFunc, p *
 	values := s.Values()
 	var planning sync.Mutex // plan is not made for several goroutines
 	var wg sync.WaitGroup
-	for _, group := range groups {
+	for g, group := range groups {
 		wg.Go(func() {
 			best, err := metrics.Bisect(len(values), func(i int) (bool, error) {
 				planning.Lock()
@@ -263,6 +264,7 @@ func (r *Runner) search(ctx context.Context, cancel context.CancelCauseFunc, p *
 				if err != nil {
 					return false, err
 				}
+				c.Position = g*len(values) + i + 1
 				r.mu.Lock()
 				err = r.Store.Plan(ctx, []*Cell{c})
 				r.mu.Unlock()

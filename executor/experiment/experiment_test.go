@@ -315,6 +315,7 @@ func TestFaultsAreFoundBeforeAnythingRuns(t *testing.T) {
 		{"a trained estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: trained}\n", `estimator "trained": an experiment has no log`},
 		{"an unknown estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: guess}\n", `estimator "guess" is not known`},
 		{"an unknown key of the workload", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.cuont: 3}\n", "did you mean count?"},
+		{"a searched value", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\nsearch: {from: -1, to: 1}\n", "line 4: search: "},
 		{"no such workload", "workload: v.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\n", "v.yaml"},
 		{"no such cluster", "workload: w.yaml\ncluster: d.yaml\nfactors: {policy: cpp}\n", "d.yaml"},
 		{"a negative charge", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, charge_planning: -1}\n", "charge_planning"},

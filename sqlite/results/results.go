@@ -20,10 +20,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/executor/experiment"
+	"gantry/executor/metrics"
 )
 
 //go:embed schema.sql
 var schema string
+
+// additions are what files of the same version may lack.
+//
+//go:embed additions.sql
+var additions string
 
 const schemaVersion = 1
 
@@ -147,7 +153,7 @@ func (db *DB) prepare(info Info, settings string) error {
 	}
 	if tables == 0 {
 		return db.transact(func(tx *sql.Tx) error {
-			if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion) + schema); err != nil {
+			if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion) + schema + additions); err != nil {
 				return err
 			}
 			_, err := tx.Exec("INSERT INTO experiment VALUES (?,?,?,?,?,?)", info.Name, info.Title, info.Source, settings, info.Version,
@@ -166,6 +172,9 @@ func (db *DB) prepare(info Info, settings string) error {
 		return fmt.Errorf("it has results of experiment %s with %s, not of %s with %s: %w", name, have, info.Name, settings, ErrOther)
 	}
 	return db.transact(func(tx *sql.Tx) error {
+		if _, err := tx.Exec(additions); err != nil {
+			return err
+		}
 		if _, err := tx.Exec("UPDATE cells SET wanted = 0"); err != nil {
 			return err
 		}
@@ -206,13 +215,14 @@ func object(params []experiment.Param) string {
 	return string(text)
 }
 
-// Plan implements experiment.Store.
+// Plan implements experiment.Store. In a new file the number of a cell is its position, whenever a search came to it.
 func (db *DB) Plan(ctx context.Context, cells []*experiment.Cell) error {
 	err := db.transact(func(tx *sql.Tx) error {
 		for _, c := range cells {
 			var id int64
-			err := tx.QueryRowContext(ctx, "INSERT INTO cells (key, params, wanted) VALUES (?,?,1) ON CONFLICT (key) DO UPDATE SET wanted = 1 RETURNING cell",
-				c.Key(), object(c.Params)).Scan(&id)
+			err := tx.QueryRowContext(ctx, `INSERT INTO cells (cell, key, params, wanted) VALUES
+				((SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM cells WHERE cell = ?1)),?2,?3,1) ON CONFLICT (key) DO UPDATE SET wanted = 1 RETURNING cell`,
+				c.Position, c.Key(), object(c.Params)).Scan(&id)
 			if err != nil {
 				return err
 			}
@@ -289,6 +299,51 @@ func (db *DB) Found(ctx context.Context, group []experiment.Param, parameter, va
 	_, err := db.sql.ExecContext(ctx, "INSERT OR REPLACE INTO searches VALUES (?,?,?)", object(group), parameter,
 		sql.NullString{String: value, Valid: value != ""})
 	return wrap("keep a search", err)
+}
+
+// Summarise keeps means and 95 % confidence intervals over the repetitions that were kept until now.
+func (db *DB) Summarise(ctx context.Context) error {
+	return wrap("summarise", db.transact(func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM intervals"); err != nil {
+			return err
+		}
+		type sample struct {
+			cell   int64
+			metric string
+			values []float64
+		}
+		var all []sample
+		rows, err := tx.QueryContext(ctx, `SELECT m.cell, m.metric, m.value FROM metrics m JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
+			WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.cell, m.metric, m.repetition`, experiment.Done)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var cell int64
+			var metric string
+			var value float64
+			if err := rows.Scan(&cell, &metric, &value); err != nil {
+				return err
+			}
+			if n := len(all); n == 0 || all[n-1].cell != cell || all[n-1].metric != metric {
+				all = append(all, sample{cell: cell, metric: metric})
+			}
+			last := &all[len(all)-1]
+			last.values = append(last.values, value)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		for _, s := range all {
+			i := metrics.Confidence(s.values)
+			if _, err := tx.ExecContext(ctx, "INSERT INTO intervals VALUES (?,?,?,?,?)", s.cell, s.metric, i.N, i.Mean,
+				sql.NullFloat64{Float64: i.Half, Valid: !math.IsNaN(i.Half)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 func wrap(what string, err error) error {

@@ -319,9 +319,48 @@ func TestTheEndOfASearchIsKept(t *testing.T) {
 	if p := run(t, x, path); p.Kept == 0 || p.Kept != p.Done {
 		t.Errorf("again: %+v", p)
 	}
-	_, db := cells(t, path)
+	all, db := cells(t, path)
+	for _, c := range all {
+		if place := c.Params["policy"] == "cpp"; place != (c.ID <= 5) || c.ID > 10 { // 5 values each
+			t.Errorf("cell %d is %v: its number depends on when the search came to it", c.ID, c.Params)
+		}
+	}
 	found, err := db.Searches(context.Background())
 	if err != nil || len(found) != 2 || found[0].Value == nil || found[0].Params["policy"] != "cpp" || found[0].Parameter != "utilisation" {
 		t.Errorf("searches %+v, %v", found, err)
+	}
+}
+
+func TestIntervalsAreInTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	x := read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 30}\nrepetitions: 3\nfactors: {policy: hr, utilisation: [0.8, 9]}\n")
+	run(t, x, path)
+	all, _ := cells(t, path)
+	raw, err := sql.Open("sqlite3", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Exec("DROP VIEW v_intervals; DROP TABLE intervals"); err != nil { // as files were that have none
+		t.Fatal(err)
+	}
+	db := create(t, path)
+	if err := (&experiment.Runner{File: x, Store: db}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Summarise(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := metrics.Confidence(all[0].Sample("slowdown_mean"))
+	var runs int
+	var mean, half float64
+	if err := raw.QueryRow("SELECT runs, mean, half_95 FROM v_intervals WHERE utilisation = 0.8 AND metric = 'slowdown_mean'").Scan(&runs, &mean, &half); err != nil {
+		t.Fatal(err)
+	}
+	if runs != 3 || want.N != 3 || math.Abs(mean-want.Mean) > 1e-12 || math.Abs(half-want.Half) > 1e-12 {
+		t.Errorf("%d runs, %v ±%v; want %+v", runs, mean, half, want)
+	}
+	if err := raw.QueryRow("SELECT count(*) FROM v_intervals WHERE utilisation = 9").Scan(&runs); err != nil || runs != 0 {
+		t.Errorf("%d intervals of runs that were all cut off, %v", runs, err)
 	}
 }

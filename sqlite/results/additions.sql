@@ -1,0 +1,13 @@
+-- Means over the repetitions that were not cut off, as of when gantry experiment last ended or was interrupted.
+CREATE TABLE IF NOT EXISTS intervals (
+  cell    INTEGER NOT NULL REFERENCES cells(cell) ON DELETE CASCADE,
+  metric  TEXT NOT NULL,
+  runs    INTEGER NOT NULL,
+  mean    REAL NOT NULL,
+  half_95 REAL,                  -- mean ± half_95 is the 95 % confidence interval, by Student's t; NULL for one run
+  PRIMARY KEY (cell, metric)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW IF NOT EXISTS v_intervals AS
+SELECT c.policy, c.errors, c.utilisation, c.params, i.metric, i.runs, i.mean, i.half_95
+FROM cells c JOIN intervals i ON i.cell = c.cell WHERE c.wanted;
