@@ -54,6 +54,7 @@ type watch struct {
 	files  *files // of the group; nil until it was found
 	wd     int32  // of its parent, and then of its list of processes; -1 once there was a process
 	pidfd  int32  // of a process that lives; -1 if none is known
+	last   int32  // pidfd of the last process, when none lives any more; else -1
 	next   time.Time
 	every  time.Duration
 	got    Counters // last reading
@@ -120,7 +121,7 @@ const slack = 2 * time.Millisecond
 // Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At the end it reads
 // what is wanted: the less, the surer.
 func (w *Watcher) Watch(key int64, group string, want Set) error {
-	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1}
+	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1, last: -1}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -150,6 +151,9 @@ type Final struct {
 	Limits Limits    // as the kernel applied them
 	Exact  Set       // which counters were read when no process lived any more; the others are a sample, or nothing
 	Ended  time.Time // of the last process; zero if it was not seen
+	// Status is how the last process ended, as its parent was told. Kernels before Linux 6.15 do not tell: then Told is false.
+	Status unix.WaitStatus
+	Told   bool
 }
 
 // Final ends the watch and returns what was read of the group.
@@ -167,8 +171,15 @@ func (w *Watcher) Final(key int64) Final {
 			unix.Close(live)
 		}
 	}
+	f := Final{Counters: e.got, Limits: e.limits, Exact: e.exact, Ended: e.over}
+	if e.last >= 0 {
+		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT} // what it says lasts as long as the pidfd
+		if unix.IoctlPidfdInfo(int(e.last), &info) == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0 {
+			f.Status, f.Told = unix.WaitStatus(info.Exit_code), true
+		}
+	}
 	w.forget(e)
-	return Final{e.got, e.limits, e.exact, e.over}
+	return f
 }
 
 // Last returns the latest reading of a group that is watched.
@@ -198,6 +209,9 @@ func (w *Watcher) release() {
 	}
 	for fd := range w.fds {
 		unix.Close(int(fd))
+	}
+	for _, e := range w.keys {
+		e.closeLast()
 	}
 }
 
@@ -353,9 +367,18 @@ func (w *Watcher) follow(e *watch) bool {
 		unix.Close(fd)
 		return false
 	}
+	e.closeLast()
 	e.pidfd = int32(fd)
 	w.fds[e.pidfd] = e
 	return true
+}
+
+// closeLast gives up the last process.
+func (e *watch) closeLast() {
+	if e.last >= 0 {
+		unix.Close(int(e.last))
+		e.last = -1
+	}
 }
 
 func (w *Watcher) unfollow(e *watch) {
@@ -400,9 +423,15 @@ func (w *Watcher) procs(e *watch) (pidfd int, there bool) {
 
 // ended handles the end of the process that was followed.
 func (w *Watcher) ended(e *watch, now time.Time) {
+	last := e.pidfd
+	e.pidfd = -1
+	delete(w.fds, last)
+	_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(last), nil)
 	if w.follow(e) {
+		unix.Close(int(last))
 		return
 	}
+	e.last = last
 	w.end(e)
 	e.over = now
 	// Final is about to be called; but a process may still join, if runc only changed its own.
@@ -482,6 +511,7 @@ func (w *Watcher) readLimits(e *watch) {
 func (w *Watcher) forget(e *watch) {
 	w.unwatch(e)
 	w.unfollow(e)
+	e.closeLast()
 	if e.files != nil {
 		e.files.close()
 	}

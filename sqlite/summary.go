@@ -57,6 +57,7 @@ type Summary struct {
 	Estimates   []EstimateSummary `json:"estimates"`
 	Nodes       []NodeSummary     `json:"nodes"`
 	Failures    []Failure         `json:"failures"`
+	Doubts      []Failure         `json:"doubts"` // tasks that ended ok although something went wrong within them, as the message tells
 	Warnings    []Warning         `json:"warnings"`
 	// Metrics are what Measure kept of a run that is over.
 	Metrics map[string]float64 `json:"metrics"`
@@ -152,7 +153,7 @@ type NodeSummary struct {
 	Used     *float64 `json:"used_percent"`
 }
 
-// Failure is a task whose last attempt failed.
+// Failure is a task whose last attempt failed, or what is doubtful of one that did not.
 type Failure struct {
 	Workflow string `json:"workflow"`
 	Task     string `json:"task"`
@@ -199,7 +200,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return nil, err
 	}
 	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{}, Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
-		Failures: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
+		Failures: []Failure{}, Doubts: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
 	read := func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
 			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query, args...)
@@ -285,15 +286,20 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		s.Nodes = append(s.Nodes, n)
 		return err
 	}, "SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation WHERE run = ?", name)
-	read(func(rows *sql.Rows) error {
-		var f Failure
-		err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
-		s.Failures = append(s.Failures, f)
-		return err
-	}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code, coalesce(a.message, ''), t.attempts
+	for _, of := range []struct {
+		to    *[]Failure
+		which string
+	}{{&s.Failures, "t.state = 'failed'"}, {&s.Doubts, "t.state = 'done' AND a.message IS NOT NULL"}} {
+		read(func(rows *sql.Rows) error {
+			var f Failure
+			err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
+			*of.to = append(*of.to, f)
+			return err
+		}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code, coalesce(a.message, ''), t.attempts
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON n.run = t.run AND n.node = t.node
 		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
-		WHERE t.run = ? AND t.state = 'failed' ORDER BY a.ended_ns`, id)
+		WHERE t.run = ? AND `+of.which+` ORDER BY a.ended_ns`, id)
+	}
 	read(func(rows *sql.Rows) error {
 		var w Warning
 		err := rows.Scan(&w.Rule, &w.Message, &w.Count)

@@ -118,6 +118,20 @@ func TestLsListsTheNewestRunFirst(t *testing.T) {
 	}
 }
 
+func TestShowNamesTasksThatSucceededInDoubt(t *testing.T) {
+	dir := newLog(t, func(db *sqlite.DB) {
+		l := logtest.New(t, db, logtest.Info("r"))
+		first := l.Arrive(0, "w", []string{"good", "odd"}, [][]int32{nil, nil})
+		for i, message := range []string{"", "succeeded, although the kernel killed 1 process"} {
+			l.Exit(2*logtest.Second, l.Start(0, first+planner.TaskID(i), 1, 0, time.Second), planner.OK, 0, message)
+		}
+	})
+	out := expect(t, exitOK, []string{"in doubt:\n  w/odd_1 on n1: succeeded, although the kernel killed 1 process\n"}, "show", "--dir", dir)
+	if strings.Contains(out, "good_0") || strings.Contains(out, "failed:") {
+		t.Errorf("more than the one in doubt:\n%s", out)
+	}
+}
+
 func TestShowSumsUpARun(t *testing.T) {
 	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
 	expect(t, exitOK, []string{"Run calm-hopper-1111: finished, 4 tasks of 4 done", "makespan 14.00 s", "5 attempts (4 ok, 1 out-of-memory)",

@@ -108,11 +108,17 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 		}
 		b.WriteString("\n")
 	}
-	if len(s.Failures) > 0 {
-		b.WriteString("failed:\n")
-		for i, f := range s.Failures {
+	for _, of := range []struct {
+		title string
+		tasks []sqlite.Failure
+	}{{"failed", s.Failures}, {"in doubt", s.Doubts}} {
+		if len(of.tasks) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s:\n", of.title)
+		for i, f := range of.tasks {
 			if i == maxSummaryFailures {
-				fmt.Fprintf(&b, "  ... %d more\n", len(s.Failures)-i)
+				fmt.Fprintf(&b, "  ... %d more\n", len(of.tasks)-i)
 				break
 			}
 			fmt.Fprintf(&b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
@@ -182,6 +188,9 @@ func printDeadlines(b *strings.Builder, s *sqlite.Summary) {
 // how tells the end of an attempt in one line.
 func how(outcome string, exit *int, message string) string {
 	text := outcome
+	if outcome == "ok" && message != "" {
+		text = ""
+	}
 	if outcome == "exit-code" && exit != nil {
 		text = fmt.Sprintf("exit code %d", *exit)
 	}

@@ -520,6 +520,9 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 		return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", plural(oom, "process", "processes"), c.HostConfig.Memory, x.Usage.PeakMemory)
 	}
 	signal, bySignal := outside[code-128]
+	if f := a.watched(); f.Told && f.Status.Exited() && f.Status.ExitStatus() == code { // exit 137 in a script says nothing of a kill
+		bySignal = false
+	}
 	switch {
 	case signalled && a.emulated() && code == emulate.ExitOK: // all was done when the signal came
 		x.Outcome = planner.OK
@@ -542,6 +545,9 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 		x.Outcome, x.Message = planner.HostError, "the Docker Engine was stopped, and the container with it"
 	case bySignal:
 		x.Outcome, x.Message = planner.Killed, "killed from outside by "+signal
+		if !a.watched().Told {
+			x.Message = fmt.Sprintf("exit code %d, as of a program that is killed from outside by %s", code, signal)
+		}
 	default:
 		x.Outcome = planner.ExitCode
 		x.Message = join(fmt.Sprintf("exit code %d%s", code, meaning(code)), x.Message)

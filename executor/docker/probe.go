@@ -313,6 +313,9 @@ func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string
 	f := Fact{Name: name, Advice: "the kernel needs CONFIG_BLK_DEV_THROTTLING"}
 	if name == "io-write-buffered" {
 		f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, unless they do so too (cgroup v2 attributes them)"
+		if p.tree.Mode() == cgroup.Unified {
+			f.Advice = "the program does not wait for them; the kernel writes them back later, counted and at the limit"
+		}
 	}
 	x, why := p.end(ctx, id)
 	if x == nil {
