@@ -300,7 +300,11 @@ func (e *Engine) arrive(now planner.Time) error {
 		sub.delay(now)
 		e.Arrivals[0] = Submission{} // a large trace need not stay in memory once it was logged
 		e.Arrivals = e.Arrivals[1:]
-		adm, err := e.Admit.Admit(&sub, now)
+		var adm *Admission
+		err := sub.Make()
+		if err == nil {
+			adm, err = e.Admit.Admit(&sub, now)
+		}
 		if err != nil {
 			e.rejected = append(e.rejected, err)
 			continue

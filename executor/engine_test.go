@@ -244,3 +244,28 @@ func TestADrainedRunGoesOnWhenResumed(t *testing.T) {
 		t.Fatalf("%d left, %d failed", left, failed)
 	}
 }
+
+// A workflow that cannot be drawn when it arrives is refused like one that cannot run; the others go on.
+func TestWorkflowsAreDrawnOnArrival(t *testing.T) {
+	drawn := 0
+	draw := func(s *executor.Submission) error {
+		if drawn++; s.Name == "none" {
+			return errors.New("w.yaml:3: it cannot be drawn")
+		}
+		s.Workflow = bag(2)
+		return nil
+	}
+	b := newBench(t, 4, nil, executor.Submission{Name: "a", Draw: draw}, executor.Submission{Name: "none", At: 5e9, Draw: draw},
+		executor.Submission{Name: "b", At: 10e9, Draw: draw})
+	watch := b.Watch
+	b.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+		watch(v, events, admitted)
+		if want := map[bool]int{true: 1, false: 3}[v.Now() < 5e9]; drawn != want {
+			t.Errorf("%d workflows were drawn by %v, want %d", drawn, v.Now(), want)
+		}
+	}
+	res, err := b.Run(t.Context())
+	if err != nil || res.Ended != 12e9 || len(res.Refused) != 1 || res.Refused[0].Error() != "w.yaml:3: it cannot be drawn" {
+		t.Errorf("%+v, %v", res, err)
+	}
+}

@@ -48,11 +48,14 @@ func (s *Submission) delay(now planner.Time) {
 type Submission struct {
 	At       planner.Time // arrival
 	Workflow *trace.Workflow
-	Name     string // unique within the run, safe as a file name
-	Tenant   string
-	Class    planner.Class
-	Release  planner.Time
-	Due      planner.Time
+	// Draw, if set, makes Workflow and Costs, which are not there before; each time the same. A long stream is mostly workflows that are
+	// still to come, or have been.
+	Draw    func(*Submission) error `json:"-"`
+	Name    string                  // unique within the run, safe as a file name
+	Tenant  string
+	Class   planner.Class
+	Release planner.Time
+	Due     planner.Time
 	// Population, if above 0, lets the workflow arrive only while fewer are in the system; its times are then counted from that instant
 	// as they were from At: arrivals of a closed system.
 	Population int    `json:",omitempty"`
@@ -63,4 +66,14 @@ type Submission struct {
 	Preempt *trace.Preempt
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where there is none.
 	Costs [][]int64 // nanoseconds
+}
+
+// Make draws what was left to be drawn.
+func (s *Submission) Make() error {
+	if s.Draw == nil {
+		return nil
+	}
+	draw := s.Draw
+	s.Draw = nil
+	return draw(s)
 }

@@ -160,14 +160,23 @@ func (s *session) admitter() *executor.Admitter {
 		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: trace.DefaultPreempt(), Memory: s.memory()}
 }
 
-// check says what cannot run here before anything runs, and whether any task is emulated.
+// check says what cannot run here before anything runs, and whether any task is emulated. A simulation draws what it checks once more when
+// it arrives: memory is what makes a long stream slow.
 func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 	adm := s.admitter()
 	for i := range subs {
-		if err := adm.Check(&subs[i]); err != nil {
+		sub := subs[i]
+		if err := sub.Make(); err != nil {
 			return false, fail(exitInput, err)
 		}
-		emulated = emulated || adm.Emulates(&subs[i])
+		if err := adm.Check(&sub); err != nil {
+			return false, fail(exitInput, err)
+		}
+		emulated = emulated || adm.Emulates(&sub)
+		s.view.total += len(sub.Workflow.Tasks)
+		if s.set.Runtime != "sim" {
+			subs[i] = sub
+		}
 	}
 	return emulated, nil
 }

@@ -55,9 +55,6 @@ func (p *progress) begin(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun = time.Now()
-	for i := range s.engine.Arrivals {
-		p.total += len(s.engine.Arrivals[i].Workflow.Tasks)
-	}
 	if p.quiet {
 		return
 	}

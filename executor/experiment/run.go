@@ -183,6 +183,9 @@ func (w *workload) check() error {
 		return err
 	}
 	l := &load.Loader{Platform: p, Count: 1}
-	_, err = l.Workload(w.file, 0)
+	subs, err := l.Workload(w.file, 0)
+	for i := 0; i < len(subs) && err == nil; i++ {
+		err = subs[i].Make()
+	}
 	return err
 }

@@ -41,6 +41,11 @@ func Submissions(w *trace.Workload, platform *planner.Platform, repetition int) 
 	if err != nil {
 		return nil, err
 	}
+	for i := range subs {
+		if err := subs[i].Make(); err != nil {
+			return nil, err
+		}
+	}
 	return l.Order(subs), nil
 }
 
@@ -67,7 +72,7 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 	return subs
 }
 
-// Workload makes the submissions of one repetition of a workload, listed ones first.
+// Workload makes the submissions of one repetition of a workload, listed ones first. Workflows of a stream are left to be drawn.
 func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submission, error) {
 	subs := make([]executor.Submission, len(w.Arrivals))
 	for i := range w.Arrivals {

@@ -276,8 +276,46 @@ func TestCountTakesTheFirstToArrive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first := l.Order(subs); len(all) != 62 || !reflect.DeepEqual(first, all[:7]) || first[0].Name != "listed" {
+	first := l.Order(subs)
+	for i := range first {
+		if err := first[i].Make(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) != 62 || !reflect.DeepEqual(first, all[:7]) || first[0].Name != "listed" {
 		t.Errorf("%d of %d; the first is %s", len(first), len(all), first[0].Name)
+	}
+}
+
+// Workflows of a stream are drawn when they are needed, and each time the same.
+func TestWorkflowsAreDrawnLate(t *testing.T) {
+	w := parse(t, mixed+"workflows: [{trace: "+montage+", name: listed}]\n")
+	ahead := map[string]executor.Submission{}
+	for _, s := range submissions(t, w, processors(4), 0) {
+		ahead[s.Name] = s
+	}
+	l := &load.Loader{Platform: processors(4)}
+	subs, err := l.Workload(w, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := 0
+	for _, s := range l.Order(subs) {
+		for range 2 {
+			drawn := s
+			if drawn.Workflow == nil {
+				late++
+			}
+			if err := drawn.Make(); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(drawn, ahead[s.Name]) {
+				t.Errorf("%s is not what it was ahead", s.Name)
+			}
+		}
+	}
+	if late != 2*60 || len(ahead) != 61 {
+		t.Errorf("%d of %d are drawn late", late/2, len(ahead))
 	}
 }
 

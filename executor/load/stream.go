@@ -33,7 +33,7 @@ type part struct {
 	cores  float64 // work over total runtime, of one of its workflows: 1 where every task has one core
 }
 
-// stream draws the workflows of a stream.
+// stream draws when the workflows of a stream arrive and what they are, but the workflows only where a deadline depends on them.
 func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submission, error) {
 	s := w.Stream
 	fail := func(err error) ([]executor.Submission, error) {
@@ -67,26 +67,14 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 		return fail(err)
 	}
 	digits := len(fmt.Sprint(s.Count))
+	d := &drawn{l, w, parts, recipes, of, totals}
 	subs := make([]executor.Submission, count)
 	for i := range subs {
 		p := &parts[of[i]]
-		wf, err := recipes[i].Make(!s.Files)
-		if err == nil && totals != nil && totals[i] > 0 {
-			err = generate.Rescale(wf, totals[i])
-		}
-		if err != nil {
-			return nil, at(w, p.Line, err)
-		}
-		if p.Generator != "" {
-			trace.Impute(wf, trace.Defaults{})
-		}
-		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Workflow: wf, Tenant: tenant(), Inputs: p.inputs,
-			Data: placement(p.Data, w, repetition, len(w.Arrivals)+i),
-			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(wf.Label), digits, i+1)}
+		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Draw: func(sub *executor.Submission) error { return d.make(sub, i) }, Tenant: tenant(),
+			Inputs: p.inputs, Data: placement(p.Data, w, repetition, len(w.Arrivals)+i),
+			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(recipes[i].Label()), digits, i+1)}
 		subs[i].Population = s.Arrivals.Population
-		if m := recipes[i].Mixed; m != nil {
-			subs[i].Costs = l.mixedCosts(m, wf, recipes[i].Seed)
-		}
 		subs[i].Release = release(s.Release, subs[i].At, held.Float64(), held.Float64())
 		u := due.Float64()
 		subs[i].Class = planner.Regular
@@ -100,12 +88,46 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 		case s.Deadline != nil && (c == "deadline" || c == ""):
 			subs[i].Class = planner.Deadline
 			start := max(subs[i].At, subs[i].Release)
-			if subs[i].Due, err = l.deadline(s.Deadline, wf, start, means[of[i]], u); err != nil {
+			var sample executor.Submission
+			if err := d.make(&sample, i); err != nil {
+				return nil, err
+			}
+			if subs[i].Due, err = l.deadline(s.Deadline, sample.Workflow, start, means[of[i]], u); err != nil {
 				return nil, at(w, p.Line, err)
 			}
 		}
 	}
 	return subs, nil
+}
+
+// drawn is a stream whose workflows can be made one by one.
+type drawn struct {
+	*Loader
+	*trace.Workload
+	parts   []part
+	recipes []generate.Recipe
+	of      []int           // part, by workflow
+	totals  []time.Duration // total runtimes; nil: as generated
+}
+
+// make makes workflow i.
+func (d *drawn) make(sub *executor.Submission, i int) error {
+	p := &d.parts[d.of[i]]
+	wf, err := d.recipes[i].Make(!d.Stream.Files)
+	if err == nil && d.totals != nil && d.totals[i] > 0 {
+		err = generate.Rescale(wf, d.totals[i])
+	}
+	if err != nil {
+		return at(d.Workload, p.Line, err)
+	}
+	if p.Generator != "" {
+		trace.Impute(wf, trace.Defaults{})
+	}
+	if m := d.recipes[i].Mixed; m != nil {
+		sub.Costs = d.mixedCosts(m, wf, d.recipes[i].Seed)
+	}
+	sub.Workflow = wf
+	return nil
 }
 
 // criticalPaths returns the mean critical path of each part of the mix, of its first workflows, where the rule for deadlines asks for it.

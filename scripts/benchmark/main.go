@@ -4,6 +4,8 @@
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by GNU parallel
 //	        (xargs where that is missing), all with the same number in flight
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
+//	stream  the paper's Workload I by each dynamic policy without a log, and once with it; what a workflow costs in streams of 1,000 to
+//	        100,000 of them
 package main
 
 import (

@@ -212,7 +212,7 @@ func (g *dag) link(parent, child int32, files ...int32) {
 
 // workflow resolves what was collected.
 func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
-	w := &trace.Workflow{Name: name, Label: fmt.Sprint(name, "_", tasks), Source: source, Format: trace.DAX, Version: "2.1", Tasks: g.tasks, Files: g.files}
+	w := &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1", Tasks: g.tasks, Files: g.files}
 	ids, ends := make([]byte, 0, 8*len(g.tasks)), make([]int, len(g.tasks))
 	for i := range g.tasks {
 		ids = appendID(ids, int32(i))
@@ -226,6 +226,8 @@ func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
 	group(len(g.tasks), g.out, false, func(t int, files []int32) { g.tasks[t].Outputs = files })
 	return w
 }
+
+func label(name string, tasks int) string { return fmt.Sprint(name, "_", tasks) }
 
 // each gives the pieces of a text.
 func each(text []byte, ends []int, f func(i int, piece string)) {

@@ -301,6 +301,15 @@ type Recipe struct {
 	Workflow *trace.Workflow // instead of Kind, to be copied
 }
 
+// Label is that of the workflow.
+func (r *Recipe) Label() string {
+	if r.Workflow != nil {
+		return r.Workflow.Label
+	}
+	k, _ := Find(r.Kind)
+	return label(k.title, r.Tasks)
+}
+
 // Make makes the workflow, which is the caller's to change.
 func (r *Recipe) Make(bare bool) (*trace.Workflow, error) {
 	if r.Workflow == nil {
