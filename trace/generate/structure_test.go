@@ -375,6 +375,10 @@ func consistent(w *trace.Workflow) error {
 // tasks is the number of tasks that a workflow asked for with n has.
 func tasks(kind string, n int) (least, most int) {
 	switch kind {
+	case "cybershake":
+		if n == 6 {
+			return 5, 5
+		}
 	case "epigenomics":
 		return n - 3, n
 	case "inspiral":
@@ -527,11 +531,11 @@ func TestBadRequestsAreRefusedWithAReason(t *testing.T) {
 		o    generate.Options
 		want string
 	}{
-		{"montag", 30, generate.Options{}, `no workflow of kind "montag"; there are montage,`},
+		{"montag", 30, generate.Options{}, `no generator "montag"; did you mean montage?`},
 		{"montage", 12, generate.Options{}, "at least 13"},
 		{"montage", -1, generate.Options{}, "at least 13"},
 		{"sipht", 13, generate.Options{}, "at least 14"},
-		{"LIGO", 9, generate.Options{}, "inspiral workflow of 9 tasks"},
+		{"LIGO", 9, generate.Options{}, "inspiral workflows of 9 tasks"},
 		{"random", 0, generate.Options{}, "at least 1"},
 		{"random", math.MaxInt, generate.Options{}, "too large"},
 		{"random", 9, daggen(func(d *generate.Daggen) { d.Fat = 1.1 }), "fat is 1.1"},

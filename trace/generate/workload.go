@@ -377,11 +377,12 @@ func (m *Mix) check() error {
 			return err
 		}
 		for _, c := range m.Sizes {
-			if err := k.check(c.Min); err != nil {
-				return fmt.Errorf("size class %d to %d: %w", c.Min, c.Max, err)
-			}
-			if err := k.check(c.Max); err != nil {
-				return fmt.Errorf("size class %d to %d: %w", c.Min, c.Max, err)
+			for _, n := range []int{c.Min, c.Max} {
+				if err := k.check(n); err != nil && c.Min == c.Max {
+					return err
+				} else if err != nil {
+					return fmt.Errorf("tasks %d..%d: %w", c.Min, c.Max, err)
+				}
 			}
 		}
 		if s.Mixed != nil {
@@ -418,7 +419,7 @@ func (m *Mix) check() error {
 	for _, c := range m.Sizes {
 		fractions = append(fractions, c.Fraction)
 		if c.Max < c.Min || c.Even && c.Min == c.Max && c.Min%2 != 0 {
-			return fmt.Errorf("size class %d to %d: there is no such size (even: %v)", c.Min, c.Max, c.Even)
+			return fmt.Errorf("tasks %d..%d: there is no such size (even: %v)", c.Min, c.Max, c.Even)
 		}
 	}
 	return shares("the fractions of the size classes", fractions)

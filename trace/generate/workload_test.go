@@ -381,7 +381,7 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 		{generate.Load{Mix: of(montage)}, "at least one"},
 		{generate.Load{Workflows: 1}, "have to sum to more than 0"},
 		{generate.Load{Workflows: 1, Mix: generate.Mix{Sources: []generate.Source{montage}}}, "size classes have to sum"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "monta"})}, "no workflow of kind"},
+		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "monta"})}, "no generator"},
 		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: -1, Kind: "montage"})}, "-1 is not one"},
 		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: math.NaN(), Kind: "montage"})}, "NaN is not one"},
 		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "sipht", Random: &generate.Choices{}})}, "no parameters of random"},
