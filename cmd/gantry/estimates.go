@@ -104,7 +104,7 @@ func (s *settings) errorModel() (predict.ErrorModel, error) {
 		return predict.ErrorModel{}, nil
 	}
 	m, err := predict.ParseErrorModel(s.Errors)
-	m.Seed = s.Seed
+	m.Seed = s.draws()
 	if m.Kind == predict.Random2 { // its estimates are seconds, whatever is declared
 		m.Factor *= s.TimeScale
 	}

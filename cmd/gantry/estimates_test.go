@@ -146,6 +146,9 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		{exitUsage, "--errors", []string{"simulate", "--errors", "normal:3", "f.dax"}},
 		{exitUsage, "--count 0", []string{"simulate", "--count", "0", "f.dax"}},
 		{exitUsage, "--repetition 3", []string{"simulate", "--repetition", "3", "w.yaml"}},
+		{exitUsage, "--repetition 3", []string{"simulate", "--repetition", "2..3", "--quiet", "w.yaml"}},
+		{exitUsage, "a range such as 1..3, or all", []string{"simulate", "--repetition", "3..2", "w.yaml"}},
+		{exitUsage, "a range such as 1..3, or all", []string{"simulate", "--repetition", "some", "w.yaml"}},
 		{exitInput, `line 3: a part of the mix: unknown key "taks"; did you mean tasks?`, []string{"simulate", "bad.yaml"}},
 	} {
 		args := append(c.args[:len(c.args)-1:len(c.args)-1], "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, c.args[len(c.args)-1]))
@@ -183,6 +186,14 @@ func TestStreamRunsAsASimulationAndOnTheNullRuntime(t *testing.T) {
 	few := read("simulate", "--count", "3", "--time-scale", "0.1")
 	if len(few.Workflows) != 3 || few.Workflows[2].Name != first.Workflows[2].Name || few.Makespan < 720 || few.Makespan > 721 {
 		t.Errorf("%+v, want the first three in a tenth of the time", few)
+	}
+	home := t.TempDir()
+	all := expect(t, exitOK, []string{"cpp on sim, 2 runs"}, "simulate", "--repetition", "all", "--name", "r", "--dir", home, work)
+	for name, want := range map[string]float64{"r-1": first.Makespan, "r-2": other.Makespan} {
+		var r run
+		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "--json", "--dir", home, name)), &r); err != nil || r.Makespan != want {
+			t.Errorf("%s takes %v s, and alone %v s: %v\n%s", name, r.Makespan, want, err, all)
+		}
 	}
 	if null := read("run", "--runtime", "null", "--time-scale", "0"); len(null.Workflows) != 12 {
 		t.Errorf("%+v", null)

@@ -19,6 +19,8 @@ type inputs struct {
 	paths      []string
 	seed       uint64 // of streams whose file says none
 	repetition int    // of streams, counted from 0
+	// repetitions is how many a workload file stands for, the most if there are several files; 0 if none was read.
+	repetitions int
 	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was given.
 	warmUp, coolDown int
 }
@@ -65,6 +67,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		if w.Seed == 0 {
 			w.Seed = in.seed
 		}
+		in.repetitions = max(in.repetitions, w.Repetitions)
 		if in.repetition >= w.Repetitions {
 			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1, path, w.Repetitions)
 		}

@@ -58,7 +58,11 @@ func (p *progress) begin(s *session) {
 	if p.quiet {
 		return
 	}
-	p.line("%s: %s on %s, policy %s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy)
+	which := ""
+	if s.repetitions > 1 {
+		which = fmt.Sprintf(", repetition %d of %d (--repetition)", s.set.Repetition, s.repetitions)
+	}
+	p.line("%s: %s on %s, policy %s%s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy, which)
 	if terminal(os.Stderr) {
 		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false),

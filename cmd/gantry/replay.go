@@ -55,7 +55,7 @@ func replay(c *cli.Context, name string) error {
 			return err
 		}
 	}
-	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")), platform: &info.Platform}
+	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")), platform: &info.Platform}
 	defer s.close()
 	pl, adm, err := s.planner()
 	if err != nil {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -86,36 +89,90 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 	}
 }
 
-// begin makes a new run and drives it.
+// begin makes a new run and drives it; or several, one after the other, a repetition each.
 func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
-	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
+	first, last, err := repetitionRange(c.String("repetition"))
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	name := c.String("name")
+	if first == last {
+		_, err = beginOne(c, set, mode, first, name)
+		return err
+	}
+	if name == "" {
+		name = newRunName()
+	}
+	var names []string
+	var failed error
+	for k := first; last == 0 || k <= last; k++ {
+		of, err := beginOne(c, set, mode, k, fmt.Sprintf("%s-%d", name, k))
+		if coded := new(exitError); errors.As(err, &coded) && coded.code == exitTasksFailed { // the others may do better
+			failed = err
+		} else if err != nil {
+			return err
+		}
+		names = append(names, fmt.Sprintf("%s-%d", name, k))
+		last = cmp.Or(last, of)
+	}
+	if len(names) > 1 && !c.Bool("no-log") && !c.Bool("quiet") {
+		fmt.Fprintln(c.App.Writer)
+		if err := reportRuns(c, names); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// repetitionRange reads "3", "2..5" or "all", whose last is 0.
+func repetitionRange(text string) (first, last int, err error) {
+	if text == "all" {
+		return 1, 0, nil
+	}
+	low, high, ok := strings.Cut(text, "..")
+	if !ok {
+		high = low
+	}
+	first, err = strconv.Atoi(low)
+	last, err2 := strconv.Atoi(high)
+	if err != nil || err2 != nil || first < 1 || last < first {
+		return 0, 0, fmt.Errorf("--repetition %s: give a number from 1 on, a range such as 1..3, or all", text)
+	}
+	return first, last, nil
+}
+
+// beginOne makes the run of one repetition, and tells how many the workload stands for.
+func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int, name string) (of int, err error) {
+	whole := *given
+	set := &whole
+	set.Repetition = repetition
+	s := &session{set: set, name: name, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
 	defer s.close()
-	var err error
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
-		return fail(exitInput, err)
+		return 0, fail(exitInput, err)
 	}
 	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1, Loader: load.Loader{Platform: s.platform,
 		Repair: c.Bool("repair"), TimeScale: max(set.TimeScale, math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
 	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
-		return err
+		return 0, err
 	}
 	pl, adm, err := s.planner()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	subs, err := in.submissions()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := preemption(c, subs); err != nil {
-		return fail(exitUsage, err)
+		return 0, fail(exitUsage, err)
 	}
-	set.WarmUp, set.CoolDown = in.warmUp, in.coolDown
+	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
 	emulated, err := s.check(subs)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return s.start(c, mode, pl, adm, subs, emulated)
+	return s.repetitions, s.start(c, mode, pl, adm, subs, emulated)
 }
 
 // preemption lets --checkpoint and --preempt overrule what workloads say.
@@ -151,7 +208,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
 		return fail(exitHost, err)
 	}
-	if s.name = c.String("name"); s.name == "" {
+	if s.name == "" {
 		s.name = newRunName()
 	} else if s.name != executor.EscapeName(s.name) {
 		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)

@@ -68,7 +68,7 @@ func planFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "scale runtimes of emulated tasks by `FACTOR`: 0.1 is ten times as fast"},
 		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "scale file sizes and memory of emulated tasks by `FACTOR`"},
 		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
-		&cli.IntFlag{Name: "repetition", Value: 1, Usage: "draw stream `N` of those that a workload file stands for, from 1 on"},
+		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw stream `N` of those that a workload file stands for, from 1 on; or a range A..B of them, or all: a run each"},
 		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of commands whose trace names none"},
 		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, those with a command and an image too"},
 		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files from outside; without it they are made up with the sizes of the trace"},
@@ -91,12 +91,9 @@ func planFlags() []cli.Flag {
 func readSettings(c *cli.Context) (*settings, error) {
 	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
 		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"), RejectLate: c.Bool("reject-late"), Retries: c.StringSlice("retry"),
-		Count: c.Int("count"), Repetition: c.Int("repetition")}
+		Count: c.Int("count")}
 	if c.IsSet("count") && s.Count < 1 {
 		return nil, failf(exitUsage, "--count %d: at least one workflow", s.Count)
-	}
-	if s.Repetition < 1 {
-		return nil, failf(exitUsage, "--repetition %d: they count from 1", s.Repetition)
 	}
 	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
 		if !(f >= 0) || math.IsInf(f, 0) {
@@ -117,6 +114,9 @@ func readSettings(c *cli.Context) (*settings, error) {
 	s.Cluster = cluster.Draw(s.Seed)
 	return s, nil
 }
+
+// draws is the seed of errors and of policies: each repetition has its own.
+func (s *settings) draws() uint64 { return s.Seed + uint64(max(1, s.Repetition)-1)*0x9e3779b97f4a7c15 }
 
 func retryRules(given []string) (planner.RetryRules, error) {
 	r := planner.DefaultRetryRules()

@@ -213,14 +213,15 @@ func Utilised(utilisation, speeds float64) Arrivals {
 	}
 }
 
-// Recorded lets workflows arrive at given times, in that order; there have to be as many as workflows, or more.
+// Recorded lets workflows arrive at the first of given times, in any order; there have to be as many as workflows, or more.
 func Recorded(times []time.Duration) Arrivals {
 	return func(n int, _ uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
 		if len(times) < n {
 			return nil, fmt.Errorf("arrivals: %d recorded times for %d workflows", len(times), n)
 		}
-		at := slices.Clone(times[:n])
+		at := slices.Clone(times)
 		slices.Sort(at)
+		at = at[:n:n]
 		if n > 0 && at[0] < 0 {
 			return nil, fmt.Errorf("arrivals: %v is before the start", at[0])
 		}

@@ -198,7 +198,7 @@ func TestOtherArrivals(t *testing.T) {
 	}{
 		"at once":  {generate.AtOnce(), []time.Duration{0, 0, 0}},
 		"every":    {generate.Every(time.Minute), []time.Duration{0, time.Minute, 2 * time.Minute}},
-		"recorded": {generate.Recorded([]time.Duration{5, 1, 1, 9}), []time.Duration{1, 1, 5}},
+		"recorded": {generate.Recorded([]time.Duration{5, 9, 1, 1}), []time.Duration{1, 1, 5}},
 	} {
 		if got, err := c.a(3, 1, nil); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v %v, want %v", name, got, err, c.want)
