@@ -355,6 +355,26 @@ func TestARunCanBeReadAsTablesWhileItGoesOn(t *testing.T) {
 	expect(query[string](t, path, "PRAGMA integrity_check"), "ok")
 }
 
+func TestUtilisationIsOfEachRunAndNode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db := open(t, path, sqlite.Durable)
+	logtest.Diamond(t, db, "whole")
+	l := logtest.New(t, db, logtest.Info("half"))
+	task := l.Arrive(0, "a", []string{"k", "k"}, [][]int32{nil, nil})
+	done := l.Start(logtest.Second, task, 1, 1, time.Second)
+	l.Start(2*logtest.Second, task+1, 1, 1, time.Second) // still runs
+	l.Exit(4*logtest.Second, done, planner.OK, 0, "")
+	const row = "SELECT concat_ws(' ', attempts, cores, span_s, held_core_s, round(held_pct, 4), coalesce(used_core_s, '-')) FROM v_utilisation WHERE run = ? AND node = ?"
+	for _, c := range []struct{ run, node, want string }{
+		{"whole", "n1", "3 2.0 14.0 10.0 35.7143 7.4375"}, {"whole", "n2", "2 2.0 14.0 5.0 17.8571 3.5"},
+		{"half", "n1", "0 2.0 4.0 0.0 0.0 -"}, {"half", "n2", "2 2.0 4.0 5.0 62.5 2.1875"},
+	} {
+		if got := query[string](t, path, row, c.run, c.node); got != c.want {
+			t.Errorf("%s on %s: %s, want %s", c.run, c.node, got, c.want)
+		}
+	}
+}
+
 func TestTwentyReadersNeitherFailNorStopTheWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	db := open(t, path, sqlite.Durable)
