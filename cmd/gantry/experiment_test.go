@@ -150,7 +150,8 @@ func TestAReplayRepeatsARun(t *testing.T) {
 	if other.Swapped == 0 || other.OrderTau >= 1 {
 		t.Errorf("another policy starts in the same order: %+v", other)
 	}
-	if text := do("compare", "first", "again"); !strings.Contains(text, "container start") || !strings.Contains(text, "tau 1.000") {
+	if text := do("compare", "first", "again"); !strings.Contains(text, "container start") || !strings.Contains(text, "tau 1.000") ||
+		!strings.Contains(text, "Where the time of their tasks went") {
 		t.Errorf("as text: %s", text)
 	}
 	for _, x := range []struct {

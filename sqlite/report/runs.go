@@ -372,6 +372,8 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", name, span(a), span(b), difference)
 	}
+	a, b := c.Phases[0].sum(), c.Phases[1].sum()
+	fmt.Fprintf(t, "in all\t%s\t%s\t%s\t\n", span(a), span(b), span(b-a))
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -389,6 +391,19 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintln(w, "\nWhere the time of their tasks went, mean per task:")
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "workflow\t"+phaseColumns)
+	for i, f := range c.Workflows {
+		if i == maxShown && len(c.Workflows) > maxShown+1 {
+			break
+		}
+		fmt.Fprintf(t, "%s\t", f.Workflow)
+		f.Phases[0].write(t, f.Phases[1])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
 	fmt.Fprintln(w, "\nTasks that end furthest apart, counted from the arrival of their workflow:")
 	apart := make([]int, len(c.Tasks))
 	for i := range apart {
@@ -397,16 +412,32 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	distance := func(i int) int64 { d := c.Tasks[i].Ended[1] - c.Tasks[i].Ended[0]; return max(d, -d) }
 	slices.SortStableFunc(apart, func(x, y int) int { return cmp.Compare(distance(y), distance(x)) })
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\twaiting A\tB\tstaging A\tB\tstart A\tB\trunning A\tB\tending A\tB\t")
+	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\t"+phaseColumns)
 	for _, i := range apart[:min(maxShown, len(apart))] {
 		x := &c.Tasks[i]
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t", x.Workflow, x.Task, x.Order[0], x.Order[1], span(x.Ended[0]), span(x.Ended[1]))
-		for k := range phaseNames {
-			fmt.Fprintf(t, "%s\t%s\t", span(x.Phases[0].all()[k]), span(x.Phases[1].all()[k]))
-		}
-		fmt.Fprintln(t)
+		x.Phases[0].write(t, x.Phases[1])
 	}
 	return t.Flush()
+}
+
+// phaseColumns are the headings of what write prints.
+const phaseColumns = "waiting A\tB\tstaging A\tB\tstart A\tB\trunning A\tB\tending A\tB\tin all A\tB\t"
+
+// write prints the phases of a task in two runs, side by side, and ends the line.
+func (p Phases) write(to io.Writer, other Phases) {
+	for k := range phaseNames {
+		fmt.Fprintf(to, "%s\t%s\t", span(p.all()[k]), span(other.all()[k]))
+	}
+	fmt.Fprintf(to, "%s\t%s\t\n", span(p.sum()), span(other.sum()))
+}
+
+// sum is the time from the moment at which a task was ready to the end; what is not known counts for nothing.
+func (p Phases) sum() (ns int64) {
+	for _, x := range p.all() {
+		ns += max(0, x)
+	}
+	return ns
 }
 
 // span prints nanoseconds with three digits or so; -1 is not known.
