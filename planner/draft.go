@@ -184,7 +184,7 @@ func (d *Draft) ActiveEnd(t TaskID) Time {
 	if seg.Kind != Active || seg.End > d.now {
 		return seg.End
 	}
-	left := d.est.Remaining(entry(&d.s.tasks, t), &d.s.platform.Nodes[seg.Node], d.s.View().Ran(entry(&d.s.lives, t).attempt))
+	left := d.est.Remaining(d.s.tasks.of(t), &d.s.platform.Nodes[seg.Node], d.s.View().Ran(entry(&d.s.lives, t).attempt))
 	return d.now.Add(max(left, minRemaining))
 }
 
@@ -259,7 +259,7 @@ func (d *Draft) reserve(seg Segment) error {
 	case seg.End < seg.Start:
 		return fmt.Errorf("it ends at %v", seg.End)
 	}
-	t := entry(&d.s.tasks, seg.Task)
+	t := d.s.tasks.of(seg.Task)
 	for _, p := range t.Parents {
 		if entry(&d.s.lives, p).phase == Done {
 			continue
@@ -308,7 +308,7 @@ func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
 	if d.planned == 0 {
 		return out
 	}
-	for _, c := range entry(&d.s.tasks, t).Children {
+	for _, c := range d.s.tasks.of(t).Children {
 		if seg, ok := d.Of(c); ok && seg.Kind == Planned {
 			out = append(out, d.Release(c)...)
 		}
@@ -353,7 +353,7 @@ func (d *Draft) StartNow(t TaskID) error {
 	if entry(&d.s.lives, t).phase != Ready && entry(&d.s.lives, t).phase != Suspended {
 		return fmt.Errorf("task %d: start now: it is %s", t, entry(&d.s.lives, t).phase)
 	}
-	if d.s.platform.Overlapped && !d.inputsOn(entry(&d.s.tasks, t), seg.Node) {
+	if d.s.platform.Overlapped && !d.inputsOn(d.s.tasks.of(t), seg.Node) {
 		return ErrMissing
 	}
 	more := seg.Hold
@@ -378,7 +378,7 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	if entry(&d.s.lives, t).phase != Running {
 		return fmt.Errorf("task %d: preempt: it is %s", t, entry(&d.s.lives, t).phase)
 	}
-	if task := entry(&d.s.tasks, t); how == Checkpoint && !task.Checkpointable || how == Requeue && !task.Restartable {
+	if task := d.s.tasks.of(t); how == Checkpoint && !task.Checkpointable || how == Requeue && !task.Restartable {
 		return fmt.Errorf("task %d: preempt by %s: %w", t, how, ErrKept)
 	}
 	d.undo = append(d.undo, change{task: t, old: seg, vacated: true})

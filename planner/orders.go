@@ -44,7 +44,7 @@ func (d *Draft) orders(est Estimator) []Order {
 			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node, Hold: seg.Hold, Until: seg.End})
 			continue
 		}
-		t := entry(&d.s.tasks, it.task)
+		t := d.s.tasks.of(it.task)
 		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold, Try: l.tries + 1,
 			Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
 		next++
@@ -69,7 +69,7 @@ func (d *Draft) copyAhead(out []Order) []Order {
 		if !ok || seg.Kind != Planned {
 			continue
 		}
-		for _, f := range entry(&d.s.tasks, t).Inputs {
+		for _, f := range d.s.tasks.of(t).Inputs {
 			key := copyKey{f, seg.Node}
 			if _, under := d.copies[key]; under {
 				continue
@@ -110,7 +110,7 @@ func (d *Draft) observe(e Event) {
 			d.releaseEnded()
 			d.undo = d.undo[:0]
 		} else if d.s.platform.Overlapped && d.planned > 0 {
-			for _, c := range entry(&d.s.tasks, att.Task).Children {
+			for _, c := range d.s.tasks.of(att.Task).Children {
 				if seg, ok := d.Of(c); ok && seg.Kind == Planned {
 					d.lookFor = append(d.lookFor, c)
 				}

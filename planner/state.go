@@ -17,7 +17,7 @@ type State struct {
 	applied  uint64 // sequence number of the last event
 
 	workflows []workflowState
-	tasks     table[Task]
+	tasks     tasks
 	lives     table[life]
 	attempts  table[Attempt]
 	files     []File
@@ -231,10 +231,10 @@ func (s *State) attemptStarted(a AttemptID, at Time) error {
 	at0 := entry(&s.attempts, a)
 	at0.Started = at
 	// The attempt brought what it reads with it.
-	for _, f := range entry(&s.tasks, t).Inputs {
+	for _, f := range s.tasks.of(t).Inputs {
 		s.place(f, at0.Node)
 	}
-	if w := &s.workflows[entry(&s.tasks, t).Workflow]; w.started == unit.Never && !entry(&s.tasks, t).Formal {
+	if w := &s.workflows[s.tasks.of(t).Workflow]; w.started == unit.Never && !s.tasks.of(t).Formal {
 		w.started = at
 	}
 	return nil
@@ -288,10 +288,10 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 		s.keep(l, 0, 0, None)
 		l.phase = Done
 		s.news.Finished = append(s.news.Finished, t)
-		for _, f := range entry(&s.tasks, t).Outputs {
+		for _, f := range s.tasks.of(t).Outputs {
 			s.place(f, att.Node)
 		}
-		for _, c := range entry(&s.tasks, t).Children {
+		for _, c := range s.tasks.of(t).Children {
 			if entry(&s.lives, c).missing--; entry(&s.lives, c).missing == 0 && entry(&s.lives, c).phase == Waiting {
 				s.becomeReady(c)
 			}
@@ -332,15 +332,15 @@ func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if s.workflows[entry(&s.tasks, t).Workflow].cancelled || int32(entry(&s.lives, t).ends[o]) > s.rules.limitFor(entry(&s.tasks, t), o) {
+	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(entry(&s.lives, t).ends[o]) > s.rules.limitFor(s.tasks.of(t), o) {
 		return false
 	}
 	if o == OutOfMemory {
-		need, ok := s.rules.grown(entry(&s.tasks, t).Need, s.platform.Nodes)
+		need, ok := s.rules.grown(s.tasks.of(t).Need, s.platform.Nodes)
 		if !ok {
 			return false
 		}
-		entry(&s.tasks, t).Need = need
+		s.tasks.of(t).Need = need
 	}
 	return true
 }
@@ -350,7 +350,7 @@ func (s *State) skipDescendants(t TaskID, at Time) {
 	for len(queue) > 0 {
 		u := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		for _, c := range entry(&s.tasks, u).Children {
+		for _, c := range s.tasks.of(u).Children {
 			if l := entry(&s.lives, c); l.phase == Waiting {
 				l.phase = Skipped
 				s.news.Ended = append(s.news.Ended, c)
@@ -494,7 +494,7 @@ func (s *State) deactivate(a AttemptID) {
 func (s *State) becomeReady(t TaskID) {
 	l := entry(&s.lives, t)
 	l.phase = Ready
-	if entry(&s.tasks, t).Formal {
+	if s.tasks.of(t).Formal {
 		s.formal = append(s.formal, t)
 		return
 	}
@@ -504,7 +504,7 @@ func (s *State) becomeReady(t TaskID) {
 }
 
 func (s *State) dropReady(t TaskID) {
-	if entry(&s.tasks, t).Formal {
+	if s.tasks.of(t).Formal {
 		i := slices.Index(s.formal, t)
 		s.formal = slices.Delete(s.formal, i, i+1)
 		return
@@ -517,7 +517,7 @@ func (s *State) dropReady(t TaskID) {
 }
 
 func (s *State) taskEnded(t TaskID, failed bool, at Time) {
-	w := &s.workflows[entry(&s.tasks, t).Workflow]
+	w := &s.workflows[s.tasks.of(t).Workflow]
 	if failed {
 		w.failed++
 	}
@@ -532,9 +532,8 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 		s.workflows[w].started = at
 	}
 	s.ended++
-	for _, t := range s.workflows[w].Tasks { // nothing asks for these any more, and long streams are mostly ended tasks
-		task := entry(&s.tasks, t)
-		task.Parents, task.Children, task.Inputs, task.Outputs = nil, nil, nil, nil
+	for _, t := range s.workflows[w].Tasks {
+		s.tasks.end(t)
 	}
 	for f := s.workflows[w].files; f < s.workflows[w].pastFiles; f++ {
 		s.files[f].Homes = nil

@@ -31,7 +31,7 @@ func (v View) Held(n NodeID) unit.Vector { return v.s.held[n] }
 
 // Task returns an admitted task. Its Need is that of the next attempt; once its workflow has ended its edges and files are forgotten. It
 // must not be changed.
-func (v View) Task(t TaskID) *Task { return entry(&v.s.tasks, t) }
+func (v View) Task(t TaskID) *Task { return v.s.tasks.of(t) }
 
 // Tasks returns how many tasks were admitted: ids run from 0.
 func (v View) Tasks() int { return v.s.tasks.len() }
@@ -143,7 +143,7 @@ func (v View) Preemptions(t TaskID) int { return int(entry(&v.s.lives, t).preemp
 // Vacates returns how t is best preempted if it has to leave its place altogether, what its node keeps included: by a checkpoint, or else by
 // a restart if the user allows that; Suspend if it can only be frozen where it is.
 func (v View) Vacates(t TaskID) Vacate {
-	switch task := entry(&v.s.tasks, t); {
+	switch task := v.s.tasks.of(t); {
 	case task.Checkpointable:
 		return Checkpoint
 	case task.Restartable:

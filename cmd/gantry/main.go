@@ -73,8 +73,9 @@ func makeRoom(*collection) {
 	}
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
-	live := int64(sample[0].Value.Uint64())
-	debug.SetMemoryLimit(max(memoryLimit, live+min(2*live, live*live/(6*memoryLimit))))
+	live := float64(sample[0].Value.Uint64())
+	share := live / memoryLimit
+	debug.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(2, share*share/6)))))
 	runtime.SetFinalizer(new(collection), makeRoom)
 }
 

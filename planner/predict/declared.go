@@ -15,14 +15,15 @@ type Declared struct {
 	Model   ErrorModel
 	pages   [][]declaration // of tasks: growing moves nothing
 	len     int
+	on      map[planner.TaskID][]time.Duration // by node, of tasks that have it so
 }
 
 const pageSize = 1024
 
 type declaration struct {
 	run    time.Duration
-	on     []time.Duration
 	source planner.Source
+	each   bool // node has a run of its own
 }
 
 var (
@@ -36,7 +37,13 @@ func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Durati
 	for int(t) >= len(d.pages)*pageSize {
 		d.pages = append(d.pages, make([]declaration, pageSize))
 	}
-	d.pages[t/pageSize][t%pageSize] = declaration{run, on, source}
+	d.pages[t/pageSize][t%pageSize] = declaration{run, source, on != nil}
+	if on != nil {
+		if d.on == nil {
+			d.on = map[planner.TaskID][]time.Duration{}
+		}
+		d.on[t] = on
+	}
 	d.len = max(d.len, int(t)+1)
 }
 
@@ -71,7 +78,7 @@ func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, fl
 // BySpeed implements planner.Ranker.
 func (d *Declared) BySpeed(t *planner.Task) bool {
 	dec := d.of(t.ID)
-	return dec == nil || dec.on == nil
+	return dec == nil || !dec.each
 }
 
 // Steady implements planner.Steady.
@@ -84,19 +91,19 @@ func (d *Declared) believed(t *planner.Task, n *planner.Node) (time.Duration, fl
 		return 0, 1, planner.SourceDefault
 	}
 	run := dec.run
-	if dec.on != nil {
-		run = dec.on[n.ID]
+	if dec.each {
+		run = d.on[t.ID][n.ID]
 	}
 	source, factor := dec.source, 1.0
 	if k := d.Model.Kind; k != NoError && k != Uniform {
 		mean := dec.run
-		if dec.on != nil {
-			mean = meanOf(dec.on)
+		if dec.each {
+			mean = meanOf(d.on[t.ID])
 		}
 		run, factor = d.Model.estimate(t, run, mean)
 		source = planner.SourceErroneous
 	}
-	if dec.on == nil {
+	if !dec.each {
 		run = atSpeed(run, n)
 	}
 	return run, factor, source
