@@ -128,6 +128,8 @@ func (s *session) hold() error {
 		fmt.Fprintf(f, "%d", os.Getpid())
 	}
 	s.lock = f
+	// From here on a run goes on when who reads what it prints has gone (gantry run | head): writing fails then, and that ends nothing.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return nil
 }
 
@@ -378,10 +380,14 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 	return fmt.Errorf("%d tasks failed or were skipped: gantry explain %s TASK says why", failed, s.name)
 }
 
-// listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once.
+// listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and so
+// does SIGHUP, when the terminal is gone; under nohup there is none.
 func (s *session) listen(control chan<- executor.Control) (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		var level executor.Control
@@ -390,7 +396,7 @@ func (s *session) listen(control chan<- executor.Control) (stop func()) {
 			case <-done:
 				return
 			case sig := <-signals:
-				if level++; sig == syscall.SIGTERM && level < executor.Stop {
+				if level++; sig != os.Interrupt && level < executor.Stop {
 					level = executor.Stop
 				}
 				if level > executor.Abort {
