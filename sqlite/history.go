@@ -50,6 +50,37 @@ func (db *DB) history(ctx context.Context, id int64, latest int) ([]Measurement,
 	return out, err
 }
 
+// Correction is how long a program ran that ended well, and how long its trace declares that on its node.
+type Correction struct{ Ran, Declared time.Duration }
+
+// Corrections returns what earlier runs of the log measured and what was declared of it, at most so many, the latest ones, oldest first.
+// Earlier runs are those of History. Tasks whose trace has no runtime are left out.
+func (r *Run) Corrections(ctx context.Context, latest int) ([]Correction, error) {
+	return r.db.corrections(ctx, r.id, latest)
+}
+
+// CorrectionsOf returns what Run.Corrections gives the run of that name.
+func (db *DB) CorrectionsOf(ctx context.Context, run string, latest int) ([]Correction, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return db.corrections(ctx, id, latest)
+}
+
+func (db *DB) corrections(ctx context.Context, id int64, latest int) ([]Correction, error) {
+	out, err := collect(ctx, db, func(rows *sql.Rows) (c Correction, err error) { return c, rows.Scan(&c.Ran, &c.Declared) },
+		`SELECT CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER), CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER)
+			FROM runs own
+			JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale
+			JOIN attempts a ON a.run = r.id AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
+			JOIN tasks t ON t.run = a.run AND t.task = a.task AND t.trace_runtime_ns > 0
+			JOIN nodes n ON n.run = a.run AND n.node = a.node AND n.speed > 0
+			WHERE own.id = ? ORDER BY a.run DESC, a.ended_ns DESC, a.attempt DESC LIMIT ?`, id, latest)
+	slices.Reverse(out)
+	return out, err
+}
+
 // Jobs returns the latest workflows of earlier runs, at most so many, the oldest first; earlier runs are those of History. Their service is
 // what all attempts of their tasks ran.
 func (r *Run) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {

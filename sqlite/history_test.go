@@ -56,6 +56,18 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
 		}
 	}
+	// Task i is declared to run i+1 seconds at speed 1.
+	const s = time.Second
+	all := []sqlite.Correction{{Ran: s, Declared: s}, {Ran: 2 * s, Declared: 4 * s}, {Ran: 3 * s, Declared: 3 * s}, {Ran: 4 * s, Declared: s}}
+	for _, latest := range []int{1000, 3, 1} {
+		want := all[max(0, len(all)-latest):]
+		if got, err := own.Corrections(t.Context(), latest); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the latest %d corrections: %v, %v; want %v", latest, got, err, want)
+		}
+		if got, err := db.CorrectionsOf(t.Context(), "own", latest); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the latest %d corrections by name: %v, %v; want %v", latest, got, err, want)
+		}
+	}
 }
 
 func TestJobsAreThoseOfEarlierRunsThatAreAlike(t *testing.T) {

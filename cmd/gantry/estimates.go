@@ -24,7 +24,7 @@ func estimateFlags(usual string) []cli.Flag {
 		&cli.StringFlag{Name: "estimator", DefaultText: usual, Usage: "what policies believe of runtimes, `NAME`: declared (the trace), " +
 			"history[:N] (the mean of up to N runs of the same task type that the log measured in earlier runs on the same runtime and scales, and " +
 			"of those of this run; declared where there are none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
-			"tasks; M is 1000), trained[:MODEL[@VERSION]] (a model of the log that gantry predict trained, the latest one; declared for task types that it " +
+			"tasks, in containers those of earlier runs on the same scales too; M is 1000), trained[:MODEL[@VERSION]] (a model of the log that gantry predict trained, the latest one; declared for task types that it " +
 			"does not know), oracle (simulate only: the truth)"},
 		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: tasks may hold the upper end of the 90 % interval of memory that the model " +
 			"predicts for them, instead of what the trace says; out of memory is tried again with twice as much"},
@@ -141,7 +141,11 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 		adm.Named, adm.Memory = t.Name, s.memory()
 		return t, nil
 	case "corrected":
-		return predict.NewCorrected(declared, kind.window), nil
+		c := predict.NewCorrected(declared, kind.window)
+		if model.Kind == predict.NoError { // what was declared in earlier runs was not wrong in the same way
+			s.corrected, s.window = c, kind.window
+		}
+		return c, nil
 	case "oracle":
 		declared.Model = predict.ErrorModel{}
 		adm.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
@@ -194,6 +198,13 @@ func (s *session) recall(ctx context.Context) error {
 		}
 		s.recaller.Recall(jobs)
 	}
+	if s.corrected != nil && s.log != nil && s.set.Runtime != "sim" { // a simulation begins with none, as in the paper
+		past, err := s.log.Corrections(ctx, s.window)
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		recallCorrections(s.corrected, past)
+	}
 	if s.history == nil || s.log == nil {
 		return nil
 	}
@@ -205,4 +216,10 @@ func (s *session) recall(ctx context.Context) error {
 		s.history.Prior(m.Kind, m.Ran, m.Speed)
 	}
 	return nil
+}
+
+func recallCorrections(c *predict.Corrected, past []sqlite.Correction) {
+	for _, m := range past {
+		c.Prior(m.Ran, m.Declared)
+	}
 }

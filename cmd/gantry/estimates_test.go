@@ -222,6 +222,13 @@ func TestSecondRunInContainersIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	if want := measured + dockerStartup.Seconds(); math.Abs(estimated-want) > 1e-3 {
 		t.Errorf("x is believed to take %v s, want the %v s that the first run measured and the start of a container", estimated, measured)
 	}
+	corrected := attempt(t, home, append(args[:3:3], "--estimator", "corrected:1", args[3])...)
+	if s := corrected.sources(); s["corrected"] != 3 || len(s) != 1 {
+		t.Errorf("with --estimator corrected the run was planned by %v", s)
+	}
+	if s := attempt(t, home, append(args[:3:3], "--estimator", "corrected", "--errors", "static:2", args[3])...).sources(); s["erroneous"] != 1 || s["corrected"] != 2 {
+		t.Errorf("with errors earlier runs correct nothing, but it was planned by %v", s)
+	}
 	if s := attempt(t, home, append(args[:3:3], "--estimator", "declared", args[3])...).sources(); s["declared"] != 3 || len(s) != 1 {
 		t.Errorf("with --estimator declared the run was planned by %v", s)
 	}

@@ -42,21 +42,22 @@ func version() string {
 
 // session is one run on its way: what begins, resumes and simulates it have in common.
 type session struct {
-	set      *settings
-	platform *planner.Platform
-	name     string
-	home     string // --dir, absolute
-	dir      string // of the run
-	db       *sqlite.DB
-	log      *sqlite.Run // nil: nothing is kept
-	lock     *os.File
-	view     *progress
-	out      *cli.Context
-	engine   *executor.Engine
-	measured func(l *executor.Launch) (sim.Measured, bool) // of a replay
-	history  *predict.History                              // nil: estimates come from elsewhere
-	recaller policy.Recaller                               // nil: the policy learns nothing from earlier runs
-	window   int                                           // of the history: measurements of each kind
+	set       *settings
+	platform  *planner.Platform
+	name      string
+	home      string // --dir, absolute
+	dir       string // of the run
+	db        *sqlite.DB
+	log       *sqlite.Run // nil: nothing is kept
+	lock      *os.File
+	view      *progress
+	out       *cli.Context
+	engine    *executor.Engine
+	measured  func(l *executor.Launch) (sim.Measured, bool) // of a replay
+	history   *predict.History                              // nil: estimates come from elsewhere
+	corrected *predict.Corrected                            // nil: estimates come from elsewhere, or with errors
+	recaller  policy.Recaller                               // nil: the policy learns nothing from earlier runs
+	window    int                                           // of the history: measurements of each kind
 	// repetitions is how many streams the workload file stands for; this run is one of them.
 	repetitions int
 	trained     *sqlite.TrainedModel // nil: estimates come from elsewhere

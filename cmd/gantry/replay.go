@@ -71,6 +71,13 @@ func replay(c *cli.Context, name string) error {
 		}
 		s.history = nil // it knows what it did in the run
 	}
+	if s.corrected != nil && info.Runtime != "sim" {
+		past, err := log.CorrectionsOf(c.Context, info.Name, s.window)
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		recallCorrections(s.corrected, past)
+	}
 	var subs []executor.Submission
 	err = log.Admissions(c.Context, info.Name, func(a *executor.Admission) error {
 		sub := a.Submission

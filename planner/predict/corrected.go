@@ -23,6 +23,9 @@ func NewCorrected(declared *Declared, m int) *Corrected {
 	return &Corrected{Declared: declared, ratio: NewRatio(m)}
 }
 
+// Prior takes in a run of an earlier log, before this one begins: what was measured of it, and what was declared.
+func (c *Corrected) Prior(ran, declared time.Duration) { c.ratio.Add(float64(ran), float64(declared)) }
+
 // Observe implements planner.Observer.
 func (c *Corrected) Observe(v planner.View, e planner.Event) {
 	if x, ok := e.Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
