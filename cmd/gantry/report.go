@@ -17,9 +17,10 @@ func reportCommand() *cli.Command {
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
 		ArgsUsage: "RESULTS|RUN...",
 		Description: `RESULTS is the file that gantry experiment wrote; it may still be writing it. With --out the figures are drawn, each as SVG
-and as PNG: box plots of slowdown, its standard deviation against the error factor, mean slowdown against utilisation, slowdown against size
-in a panel per policy, the number of workflows in the system over time, and of loads with deadlines the proportion of late workflows, turnaround
-and mapping time against arrival rate, earliest starts, deadlines, cluster or errors - as far as the experiment has them.
+and as PNG: box plots of slowdown, its standard deviation against the error factor, mean slowdown against utilisation, mean slowdown and response
+against other parameters of the workload, slowdown against size in a panel per policy, the number of workflows in the system over time, of
+batches the time they take, and of loads with deadlines the proportion of late workflows, turnaround and mapping time against arrival rate,
+earliest starts, deadlines, cluster or errors - as far as the experiment has them.
 
    gantry report fig3.sqlite --out figures
 

@@ -43,8 +43,16 @@ type Runner struct {
 	mu       sync.Mutex
 	progress Progress
 	begun    time.Time
+	left     map[string]int    // runs to be done by policy; of a search nobody knows
+	took     map[string]effort // of those that were done now, by policy
 	loads    cache
 	slots    chan struct{}
+}
+
+// effort is what runs took.
+type effort struct {
+	runs int
+	took time.Duration
 }
 
 // job is one run.
@@ -84,6 +92,10 @@ func (r *Runner) Run(ctx context.Context) error {
 	slices.SortStableFunc(jobs, func(a, b job) int { return position[a.cell.load] - position[b.cell.load] })
 	r.begun = time.Now()
 	r.progress.Runs = len(jobs)
+	r.left, r.took = map[string]int{}, map[string]effort{}
+	for _, j := range jobs {
+		r.left[j.cell.policy]++
+	}
 	if s := r.File.Search; s != nil {
 		r.progress.Runs = len(groups) * steps(len(s.Values())) * r.File.Repetitions
 	} else if err := r.Store.Plan(ctx, cells); err != nil {
@@ -222,6 +234,8 @@ func (r *Runner) keep(ctx context.Context, o *Outcome) error {
 	if err := r.Store.Keep(ctx, o); err != nil {
 		return err
 	}
+	e := r.took[o.Cell.policy]
+	r.took[o.Cell.policy] = effort{e.runs + 1, e.took + o.Took}
 	r.count(o)
 	return nil
 }
@@ -229,6 +243,7 @@ func (r *Runner) keep(ctx context.Context, o *Outcome) error {
 // count tells that a run is done. The lock is held.
 func (r *Runner) count(o *Outcome) {
 	r.progress.Done++
+	r.left[o.Cell.policy]--
 	switch o.State {
 	case Diverged:
 		r.progress.Diverged++
@@ -240,13 +255,33 @@ func (r *Runner) count(o *Outcome) {
 
 func (r *Runner) report(o *Outcome) {
 	p := &r.progress
-	p.Last, p.Left = o, 0
-	if ran := p.Done - p.Kept; ran > 0 {
-		p.Left = time.Duration(float64(time.Since(r.begun)) / float64(ran) * float64(max(0, p.Runs-p.Done)))
-	}
+	p.Last, p.Left = o, r.estimate()
 	if r.Report != nil {
 		r.Report(*p)
 	}
+}
+
+// estimate tells how long the rest will take: as long as the runs of each policy took until now, which is what sets most of them apart, side by
+// side as until now. 0 if none was done.
+func (r *Runner) estimate() time.Duration {
+	var all effort
+	for _, e := range r.took {
+		all.runs += e.runs
+		all.took += e.took
+	}
+	if all.took == 0 {
+		return 0
+	}
+	mean := float64(all.took) / float64(all.runs)
+	rest, known := 0.0, 0
+	for policy, n := range r.left {
+		if e := r.took[policy]; e.runs > 0 && n > 0 {
+			rest += float64(n) * float64(e.took) / float64(e.runs)
+			known += n
+		}
+	}
+	rest += float64(max(0, r.progress.Runs-r.progress.Done-known)) * mean
+	return time.Duration(rest * float64(time.Since(r.begun)) / float64(all.took))
 }
 
 // search looks in every group for the largest value at which the system is stable.

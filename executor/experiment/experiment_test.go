@@ -280,6 +280,23 @@ func TestUniformUncertaintyChangesWhatHappens(t *testing.T) {
 	}
 }
 
+func TestProgressTellsWhatIsDoneAndTheTimeLeft(t *testing.T) {
+	var seen []experiment.Progress
+	r := experiment.Runner{File: read(t, small), Store: &memory{}, Jobs: 2, Report: func(p experiment.Progress) { seen = append(seen, p) }}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const runs = 16
+	if len(seen) != runs+1 || seen[0].Left != 0 || seen[runs].Left != 0 {
+		t.Fatalf("%d reports, from %+v to %+v", len(seen), seen[0], seen[len(seen)-1])
+	}
+	for i, p := range seen {
+		if p.Done != i || p.Runs != runs || i > 0 && i < runs && p.Left <= 0 {
+			t.Errorf("report %d: %d of %d done, %v left", i, p.Done, p.Runs, p.Left)
+		}
+	}
+}
+
 func TestTheLargestStableUtilisationIsFound(t *testing.T) {
 	m := run(t, `workload: w.yaml
 cluster: c.yaml

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,9 +20,6 @@ var (
 // deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of Lim et al. 2017) against
 // each parameter that is swept.
 func (p *painter) deadlines(cells []*results.Cell) error {
-	if !slices.ContainsFunc(cells, func(c *results.Cell) bool { return len(c.Sample("late_share")) > 0 }) {
-		return nil // of loads without deadlines the turnaround is the response
-	}
 	for _, param := range swept {
 		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
 		for _, g := range groups(cells, leftOut) {
@@ -29,6 +27,32 @@ func (p *painter) deadlines(cells []*results.Cell) error {
 				{"late", "late_share", "Proportion of late workflows", "proportion late P"},
 				{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "mean turnaround T (s)"},
 				{"mapping", "mapping_mean", "Mean time to map a workflow", "mean mapping time O (s)"},
+			} {
+				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title), m.axis); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// sweeps draws, of loads without deadlines, mean slowdown and response against each parameter of the workload that takes several values.
+func (p *painter) sweeps(cells []*results.Cell) error {
+	var params []string
+	for _, c := range cells {
+		for _, param := range slices.Sorted(maps.Keys(c.Params)) {
+			if strings.HasPrefix(param, "workload.") && !slices.Contains(follows, param) && !slices.Contains(params, param) {
+				params = append(params, param)
+			}
+		}
+	}
+	for _, param := range params {
+		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
+		for _, g := range groups(cells, leftOut) {
+			for _, m := range []struct{ kind, metric, title, axis string }{
+				{"mean-slowdown", "slowdown_mean", "Mean slowdown", "mean slowdown"},
+				{"mean-response", "response_mean", "Mean response", "mean response (s)"},
 			} {
 				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title), m.axis); err != nil {
 					return err
@@ -55,7 +79,7 @@ func (p *painter) against(g group, param, kind, metric, title, label string) err
 	}
 	f, pl := single(title, param, label)
 	pl.X.Tick.Marker = plot.ConstantTicks(ticks)
-	slant(pl, ticks, f.width)
+	f.slant(pl, ticks)
 	names := policies(g.cells)
 	for i, name := range names {
 		var points withIntervals

@@ -36,7 +36,8 @@ type painter struct {
 }
 
 // Figures draws all that the results allow into dir, each as SVG and PNG, and returns the files: box plots of slowdown and its standard
-// deviation against the factor of each error model, slowdown against utilisation and against size, and the number in system over time.
+// deviation against the factor of each error model, the time that batches take, slowdown against utilisation and against size, the number in
+// system over time, and what hangs on other parameters.
 func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) {
 	cells, err := db.Cells(ctx)
 	if err != nil {
@@ -54,7 +55,10 @@ func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) 
 		if err := p.boxes(g); err != nil {
 			return p.files, err
 		}
-		if err := p.deviations(g); err != nil {
+		if err := p.byFactor(g, "deviation", "slowdown_sd", "Standard deviation of slowdown", "standard deviation of slowdown", 1); err != nil {
+			return p.files, err
+		}
+		if err := p.spans(g); err != nil {
 			return p.files, err
 		}
 		if err := p.scatter(g); err != nil {
@@ -71,7 +75,10 @@ func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) 
 			return p.files, err
 		}
 	}
-	return p.files, p.deadlines(cells)
+	if slices.ContainsFunc(cells, func(c *results.Cell) bool { return len(c.Sample("late_share")) > 0 }) {
+		return p.files, p.deadlines(cells)
+	}
+	return p.files, p.sweeps(cells)
 }
 
 // save writes a figure in both formats.
@@ -220,7 +227,7 @@ func (p *painter) boxes(g group) error {
 		}
 		f.boxAxes(pl, ticks, low, high)
 		if kind == "none" {
-			slant(pl, ticks, f.width)
+			f.slant(pl, ticks)
 		}
 		if err := p.save(f, "slowdown", kind+" "+g.title); err != nil {
 			return err
@@ -262,7 +269,7 @@ func addBox(pl *plot.Plot, at float64, colour color.RGBA, of func(statistic stri
 	b.AdjLow, b.AdjHigh = of("p5"), of("p95")
 	b.Min, b.Max = b.AdjLow, b.AdjHigh
 	pale := colour
-	pale.R, pale.G, pale.B = 128+pale.R/2, 128+pale.G/2, 128+pale.B/2
+	pale.R, pale.G, pale.B = 150+pale.R/5*2, 150+pale.G/5*2, 150+pale.B/5*2
 	b.FillColor = pale
 	b.BoxStyle.Color, b.WhiskerStyle.Color = colour, colour
 	b.WhiskerStyle.Dashes = nil
@@ -314,57 +321,95 @@ func (w *withIntervals) put(x float64, i Interval) {
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
 }
 
-// deviations draws the standard deviation of slowdown against the factor of each error model. Results without errors stand at the left.
-func (p *painter) deviations(g group) error {
-	kinds, of := byErrors(g.cells)
-	for _, kind := range kinds {
+// byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without errors stand at the left.
+func (p *painter) byFactor(g group, kind, metric, title, label string, scale float64) error {
+	models, of := byErrors(g.cells)
+	for _, model := range models {
 		var ticks []plot.Tick
 		at := map[float64]float64{}
-		for _, c := range of[kind] {
-			_, f := errorOf(c)
-			if math.IsNaN(f) {
-				f = 0
+		for _, c := range of[model] {
+			_, factor := errorOf(c)
+			if math.IsNaN(factor) {
+				factor = 0
 			}
-			if _, ok := at[f]; !ok {
-				at[f] = float64(len(ticks))
-				label := f
-				if f == 0 {
+			if _, ok := at[factor]; !ok {
+				at[factor] = float64(len(ticks))
+				label := factor
+				if factor == 0 {
 					label = math.NaN()
 				}
-				ticks = append(ticks, plot.Tick{Value: at[f], Label: factorLabel(label)})
+				ticks = append(ticks, plot.Tick{Value: at[factor], Label: factorLabel(label)})
 			}
 		}
-		if len(ticks) < 2 {
-			continue
+		names := policies(of[model])
+		f, pl := single(titled(title+", "+errorsAs(model)+" (bars: 95 % intervals)", g.title), "error factor", label)
+		byPolicy := len(ticks) < 2
+		if byPolicy {
+			pl.X.Label.Text, ticks = "policy", nil
+			for i, name := range names {
+				ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
+			}
 		}
-		fig, pl := single(titled("Standard deviation of slowdown, "+errorsAs(kind)+" (bars: 95 % intervals)", g.title), "error factor", "standard deviation of slowdown")
-		pl.X.Tick.Marker = plot.ConstantTicks(ticks)
-		names := policies(of[kind])
+		drawn := false
 		for i, name := range names {
 			var points withIntervals
-			beside := 0.05 * (float64(i) - float64(len(names)-1)/2) // bars do not hide each other
-			for _, c := range of[kind] {
-				if policyOf(c) == name {
-					_, f := errorOf(c)
-					if math.IsNaN(f) {
-						f = 0
-					}
-					points.add(at[f]+beside, c.Sample("slowdown_sd"))
+			for _, c := range of[model] {
+				if policyOf(c) != name {
+					continue
 				}
+				sample := c.Sample(metric)
+				for k := range sample {
+					sample[k] *= scale
+				}
+				_, factor := errorOf(c)
+				if math.IsNaN(factor) {
+					factor = 0
+				}
+				x := at[factor] + 0.05*(float64(i)-float64(len(names)-1)/2) // bars do not hide each other
+				if byPolicy {
+					x = float64(i)
+				}
+				points.add(x, sample)
 			}
-			if len(points.XYs) > 0 {
-				if err := fig.curve(i, name, points); err != nil {
-					return err
-				}
+			if len(points.XYs) == 0 {
+				continue
+			}
+			drawn = true
+			if err := f.curve(i, name, points); err != nil {
+				return err
 			}
 		}
+		if !drawn {
+			continue
+		}
+		f.named = !byPolicy
+		pl.X.Tick.Marker = plot.ConstantTicks(ticks)
+		f.slant(pl, ticks)
 		pl.X.Min, pl.X.Max = -0.4, float64(len(ticks))-0.6
 		fromZero(&pl.Y)
-		if err := p.save(fig, "deviation", kind+" "+g.title); err != nil {
+		if err := p.save(f, kind, model+" "+g.title); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// spans draws how long batches take, against the factor of each error model.
+func (p *painter) spans(g group) error {
+	longest := 0.0
+	for _, c := range g.cells {
+		all := c.Sample("workflows")
+		for i, most := range c.Sample("in_system_max") {
+			if i >= len(all) || most < 2 || most != all[i] {
+				return nil // not all arrive at once, or not all count
+			}
+		}
+		for _, s := range c.Sample("span") {
+			longest = max(longest, s)
+		}
+	}
+	unit, seconds := timeUnit(longest)
+	return p.byFactor(g, "span", "span", "Time that the whole batch takes", "time from the arrival to the last end ("+unit+")", 1/seconds)
 }
 
 // utilisations draws mean slowdown against the imposed utilisation, where that was varied.
@@ -506,7 +551,7 @@ func scattered(title string, all []dots) (*figure, error) {
 			pl.Add(line)
 			lines[k] = line
 		}
-		pl.Title.Text = fmt.Sprintf("%s (mean %.3g, median %.3g)", d.name, s.Mean, s.Median)
+		pl.Title.Text = wrap(fmt.Sprintf("%s (mean %.3g, median %.3g)", d.name, s.Mean, s.Median), panelWidth, pl.Title.TextStyle)
 		pl.X.Min, pl.X.Max = 0, 1.04*size
 		if high > 10*low {
 			pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, logTicks{}
@@ -693,7 +738,7 @@ func (p *painter) runBoxes(all []dots) error {
 		ticks = append(ticks, plot.Tick{Value: float64(i), Label: d.name})
 	}
 	f.boxAxes(pl, ticks, low, high)
-	slant(pl, ticks, f.width)
+	f.slant(pl, ticks)
 	return p.save(f, "slowdown", "")
 }
 

@@ -48,6 +48,7 @@ type figure struct {
 	named  bool // the legend has entries
 	width  vg.Length
 	height vg.Length // of the plots
+	inset  vg.Length // to the left of them, where labels reach further than the axis
 }
 
 // single returns a figure of one plot.
@@ -81,6 +82,7 @@ func (f *figure) draw(path, format string) error {
 	if f.named {
 		beside = f.legend.Rectangle(draw.Canvas{}).Size().X + gap + margin
 	}
+	beside += f.inset
 	title := wrap(f.title, f.width+beside, style)
 	above := style.Rectangle(title).Size().Y + 2*vg.Millimeter
 	w, h := f.width+beside+2*margin, f.height+above+2*margin
@@ -95,9 +97,9 @@ func (f *figure) draw(path, format string) error {
 	inner.FillText(style, vg.Point{X: inner.Center().X, Y: inner.Max.Y}, title)
 	below := draw.Crop(inner, 0, 0, 0, -above)
 	if f.named {
-		f.legend.Draw(draw.Crop(below, f.width+gap, 0, 0, 0))
+		f.legend.Draw(draw.Crop(below, f.inset+f.width+gap, 0, 0, 0))
 	}
-	area := draw.Crop(below, 0, -beside, 0, 0)
+	area := draw.Crop(below, f.inset, f.inset-beside, 0, 0)
 	if len(f.rows) == 1 && len(f.rows[0]) == 1 {
 		f.rows[0][0].Draw(area)
 	} else {
@@ -138,13 +140,15 @@ func wrap(s string, width vg.Length, style text.Style) string {
 }
 
 // slant turns the labels of an axis where they are too wide to stand side by side.
-func slant(pl *plot.Plot, ticks []plot.Tick, width vg.Length) {
+func (f *figure) slant(pl *plot.Plot, ticks []plot.Tick) {
 	widest := vg.Length(0)
 	for _, t := range ticks {
 		widest = max(widest, pl.X.Tick.Label.Width(t.Label))
 	}
-	if vg.Length(len(ticks))*(widest+2*vg.Millimeter) > width {
-		pl.X.Tick.Label.Rotation, pl.X.Tick.Label.XAlign, pl.X.Tick.Label.YAlign = math.Pi/6, text.XRight, text.YTop
+	if vg.Length(len(ticks))*(widest+2*vg.Millimeter) > f.width {
+		const angle = math.Pi / 6
+		pl.X.Tick.Label.Rotation, pl.X.Tick.Label.XAlign, pl.X.Tick.Label.YAlign = angle, text.XRight, text.YTop
+		f.inset = max(0, vg.Length(math.Cos(angle))*widest-1.5*vg.Centimeter) // what the first one has beside the axis at least
 	}
 }
 

@@ -264,6 +264,32 @@ func TestTablesAndFigures(t *testing.T) {
 	}
 }
 
+func TestBatchesAndSweptParametersAreDrawn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	run(t, read(t, `name: small
+workload: w.yaml
+cluster: c.yaml
+repetitions: 2
+factors:
+  workload.arrivals: {process: batch}
+  workload.warm_up: 0
+  workload.cool_down: 0
+  workload.tasks: [30, 40]
+  policy: [cpp, fdws]
+`), path)
+	_, db := cells(t, path)
+	files, err := report.Figures(t.Context(), db, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"small-span-none-workload.tasks-30.png", "small-deviation-none-workload.tasks-40.svg", "small-mean-response-tasks.svg",
+		"small-mean-slowdown-tasks.png"} {
+		if !slices.ContainsFunc(files, func(f string) bool { return filepath.Base(f) == want }) {
+			t.Errorf("no %s among %v", want, files)
+		}
+	}
+}
+
 // legendsHideNothing holds the names of a legend against the labels of the axes, which end where the data do.
 func legendsHideNothing(t *testing.T, path string, names ...string) {
 	t.Helper()
