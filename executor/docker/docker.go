@@ -553,7 +553,7 @@ func completionsFirst(events []planner.Body) []planner.Body {
 
 // startsWait is how long a start waits for something else to happen: nothing is decided by it, and the end of a short task comes with its
 // start, in one batch and one transaction of the log.
-const startsWait = 50 * time.Millisecond
+const startsWait = 200 * time.Millisecond
 
 // emit adds an event. r.mu is held.
 func (r *Runtime) emit(b planner.Body) {

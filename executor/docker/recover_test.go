@@ -106,10 +106,12 @@ func TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost(t *testing.T) {
 
 func TestSuspensionOutlivesGantry(t *testing.T) {
 	r := newRig(t, nil)
-	l := r.launched(r.sh("sleep 0.2"))
+	spec := r.sh("while [ ! -e go ]; do sleep 0.05; done")
+	l := r.launched(spec)
 	r.must(r.Suspend(r.ctx, l.Attempt))
 	r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: l.Attempt} })
 	l.Suspended = true
+	r.must(os.WriteFile(filepath.Join(r.work(spec), "go"), nil, 0o644)) // it would end at once, were it not suspended
 	s := r.successor(l)
 	if bodies, err := s.Next(s.ctx, s.Now().Add(time.Second)); err != nil || len(bodies) > 0 {
 		t.Fatalf("%v, %v, though it is suspended", bodies, err)
