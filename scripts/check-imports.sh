@@ -30,10 +30,10 @@ while read -r pkg imp; do
 		[[ $pkg != gantry/planner && $pkg != gantry/planner/* || $pkg == gantry/planner/plannertest* ]] ||
 			refuse "$pkg" "$imp" "the planner is pure: no input and output" ;;
 	gantry/cmd/*) refuse "$pkg" "$imp" "commands are imported by nothing" ;;
-	gantry/spelling) ;; # words only: anybody may ask what was meant
+	gantry/trace/spelling) ;; # words only: anybody may ask what was meant
 	gantry/*)
 		case $pkg in
-		gantry/cgroup | gantry/spelling | gantry/trace | gantry/planner/unit | gantry/executor/emulate | gantry/executor/docker/launch) refuse "$pkg" "$imp" "it is a leaf" ;;
+		gantry/cgroup | gantry/trace | gantry/trace/spelling | gantry/planner/unit | gantry/executor/emulate | gantry/executor/docker/launch) refuse "$pkg" "$imp" "it is a leaf" ;;
 		gantry/trace/*) may "$pkg" "$imp" "packages of trace know traces only" gantry/trace 'gantry/trace/*' ;;
 		gantry/planner/timeline) may "$pkg" "$imp" "a timeline knows units only" gantry/planner/unit ;;
 		gantry/planner | gantry/planner/*)
@@ -60,7 +60,7 @@ while read -r pkg imp; do
 done < <(go list -f '{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}' ./... | grep .)
 
 # What a trace tells of true runtimes must not reach the planner by any detour.
-for dep in $(go list -deps ./planner/... | grep -E '^gantry/' | grep -vE '^gantry/(planner(/|$)|spelling$)' || true); do
+for dep in $(go list -deps ./planner/... | grep -E '^gantry/' | grep -vE '^gantry/(planner(/|$)|trace/spelling$)' || true); do
 	refuse gantry/planner "$dep" "reached indirectly"
 done
 exit $bad

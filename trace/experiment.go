@@ -11,7 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"gantry/spelling"
+	"gantry/trace/spelling"
 )
 
 // Experiment is an experiment file: which simulations are run, over all combinations of the values of its factors.

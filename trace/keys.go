@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"gantry/spelling"
+	"gantry/trace/spelling"
 )
 
 // FileError is the first fault of a file that is read whole or not at all.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"gantry/spelling"
+	"gantry/trace/spelling"
 )
 
 // Workload is a workload file: which workflows arrive when, for whom, and how urgent they are. It lists them, describes a stream of

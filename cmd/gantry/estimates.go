@@ -14,8 +14,8 @@ import (
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
-	"gantry/spelling"
 	"gantry/sqlite"
+	"gantry/trace/spelling"
 )
 
 // estimateFlags say what policies believe; run and simulate share them.

@@ -23,8 +23,8 @@ import (
 	"gantry/executor"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/spelling"
 	"gantry/trace"
+	"gantry/trace/spelling"
 )
 
 // Param is a parameter and its value.

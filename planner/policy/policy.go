@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"gantry/planner"
-	"gantry/spelling"
+	"gantry/trace/spelling"
 )
 
 // Row is one policy.

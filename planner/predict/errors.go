@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gantry/planner"
-	"gantry/spelling"
+	"gantry/trace/spelling"
 )
 
 // ErrorKind is a way to be wrong on purpose.

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/spelling"
 	"gantry/trace"
+	"gantry/trace/spelling"
 )
 
 // Kind is a kind of workflow that New makes.

@@ -3,7 +3,7 @@ package spelling_test
 import (
 	"testing"
 
-	"gantry/spelling"
+	"gantry/trace/spelling"
 )
 
 func TestNearestIsAWordThatMayHaveBeenMeant(t *testing.T) {
