@@ -73,26 +73,28 @@ func TestFormatNamesEveryTableViewAndColumn(t *testing.T) {
 	}
 }
 
-func TestQueriesOfFormatRun(t *testing.T) {
+func TestQueriesOfTheDocumentsRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	logtest.Diamond(t, open(t, path, sqlite.Durable), "calm-hopper-4f2a")
-	text, err := os.ReadFile("FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, queries, _ := strings.Cut(string(text), "```sql\n")
-	queries, _, _ = strings.Cut(queries, "```")
-	n := 0
-	for q := range strings.SplitSeq(queries, ";") {
-		if strings.TrimSpace(q) == "" {
-			continue
+	for _, document := range []string{"FORMAT.md", "../README.md"} {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
 		}
-		n++
-		if rows := query[int](t, path, "SELECT count(*) FROM ("+q+")"); rows == 0 {
-			t.Errorf("no rows: %s", q)
+		_, queries, _ := strings.Cut(string(text), "```sql\n")
+		queries, _, _ = strings.Cut(queries, "```")
+		n := 0
+		for q := range strings.SplitSeq(queries, ";") {
+			if strings.TrimSpace(q) == "" {
+				continue
+			}
+			n++
+			if rows := query[int](t, path, "SELECT count(*) FROM ("+q+")"); rows == 0 {
+				t.Errorf("%s: no rows: %s", document, q)
+			}
 		}
-	}
-	if n != 3 {
-		t.Errorf("%d queries", n)
+		if n != 3 {
+			t.Errorf("%s: %d queries", document, n)
+		}
 	}
 }

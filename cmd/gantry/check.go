@@ -98,7 +98,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		files, skipped, err := trace.Find([]string{p})
 		if err != nil {
 			if err := unreadable(p, err).write(out, o.json); err != nil {
-				return fail(exitInternal, err)
+				return fail(exitHost, err)
 			}
 			bad, total = bad+1, total+1
 			continue
@@ -122,7 +122,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 				bad++
 			}
 			if err := r.write(out, o.json); err != nil {
-				return fail(exitInternal, err)
+				return fail(exitHost, err)
 			}
 		}
 	}

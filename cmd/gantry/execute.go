@@ -378,7 +378,7 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 	if res.Interrupted {
 		return errors.New("stopped")
 	}
-	return fmt.Errorf("%d tasks failed or were skipped: gantry explain %s TASK says why", failed, s.name)
+	return fmt.Errorf("%s failed or skipped: gantry explain %s TASK says why", plural(failed, "task"), s.name)
 }
 
 // listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and so

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,4 +277,38 @@ func TestExportWritesEveryFormat(t *testing.T) {
 	single := filepath.Join(into, "new", "one.json")
 	expect(t, exitOK, nil, "export", "--format=wfformat", "-o", single, "--dir", dir)
 	expect(t, exitOK, []string{"4 of 3 types, 4 edges"}, "check", single)
+}
+
+// What programs read is one line per object where it is not for a person's eyes, and a full disk behind standard output is an error.
+func TestOutputForProgramsIsALineAndIsWrittenOrTold(t *testing.T) {
+	home := t.TempDir()
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logtest.Diamond(t, db, "calm-hopper-4f2a")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"ls"}, {"show"}, {"explain", "work_2"}, {"export"}} {
+		args = append([]string{args[0], "--dir", home}, args[1:]...)
+		if args[0] != "export" {
+			_, out, _ := invoke(t, append(slices.Clone(args), "--json")...)
+			if !json.Valid([]byte(out)) || strings.Count(out, "\n") != 1 {
+				t.Errorf("gantry %s --json: %q", strings.Join(args, " "), out)
+			}
+		}
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		was := os.Stdout
+		os.Stdout = full
+		code := run(append([]string{"gantry"}, args...))
+		os.Stdout = was
+		full.Close()
+		if code != exitHost {
+			t.Errorf("gantry %s > /dev/full: exit %d, want %d", strings.Join(args, " "), code, exitHost)
+		}
+	}
 }

@@ -80,12 +80,13 @@ func makeRoom(*collection) {
 }
 
 func run(args []string) int {
+	stdout := &checked{Writer: os.Stdout}
 	app := &cli.App{
 		Name:            "gantry",
 		Version:         version(),
 		Usage:           "run and simulate scientific workflows on one host, with one planner",
 		HideHelpCommand: true,
-		Writer:          plain{os.Stdout},
+		Writer:          plain{stdout},
 		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat), plans them online with a scheduling
 policy, and runs every task in a Docker container under CPU, memory and block I/O limits - or simulates the same
 plan in virtual time. It measures what really happened and keeps all of it in one SQLite log.
@@ -129,6 +130,9 @@ Exit codes:
 		cmd.OnUsageError, cmd.HideHelpCommand = usageError, true
 	}
 	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
+	if err == nil && stdout.err != nil {
+		err = failf(exitHost, "standard output: %w", stdout.err)
+	}
 	if err == nil {
 		return exitOK
 	}

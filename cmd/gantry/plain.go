@@ -26,6 +26,20 @@ func (p plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// checked remembers the first error of writing, for all that prints without looking at it.
+type checked struct {
+	io.Writer
+	err error
+}
+
+func (c *checked) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
 // raw is standard output for data: bytes as they are.
 func raw(c *cli.Context) io.Writer {
 	if p, ok := c.App.Writer.(plain); ok {

@@ -103,7 +103,7 @@ func TestSimulateTellsTheMakespan(t *testing.T) {
 	}{new(float64), &s.State}); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if !strings.Contains(out, `"makespan_s": 2,`) || s.State != sqlite.Finished {
+	if !strings.Contains(out, `"makespan_s":2,`) || s.State != sqlite.Finished {
 		t.Fatalf("not a finished run of 2 s:\n%s", out)
 	}
 	expect(t, exitOK, []string{"makespan 2s", "1 task of 1 workflow"}, "simulate", "--no-log", filepath.Join(dir, "one.dax"))
@@ -165,7 +165,7 @@ func TestFailedTasksMakeTheExitCode(t *testing.T) {
 			t.Errorf("%q is not said:\n%s%s", w, out, errs)
 		}
 	}
-	if out := expect(t, exitOK, nil, "show", "--json", "--dir", home); !strings.Contains(out, `"done": 1,`) || !strings.Contains(out, `"skipped": 1,`) {
+	if out := expect(t, exitOK, nil, "show", "--json", "--dir", home); !strings.Contains(out, `"done":1,`) || !strings.Contains(out, `"skipped":1,`) {
 		t.Errorf("not one done and one skipped:\n%s", out)
 	}
 }

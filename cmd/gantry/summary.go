@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -299,10 +300,12 @@ func ratio(p *float64) string {
 	return fmt.Sprintf("%.3g", *p)
 }
 
-// printJSON prints a value for programs.
+// printJSON prints a value for programs: on a line of its own, but on a terminal so that people can read it.
 func printJSON(w io.Writer, v any) {
 	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
+	if terminal(os.Stdout) {
+		enc.SetIndent("", "  ")
+	}
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v)
 }
