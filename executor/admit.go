@@ -431,14 +431,20 @@ func (a *Admitter) Check(sub *Submission) error {
 	return nil
 }
 
-// Emulates reports whether any task of a submission is emulated.
-func (a *Admitter) Emulates(sub *Submission) bool {
+// Emulated counts the tasks of a submission that are emulated, and those among them whose command would run if it had an image.
+func (a *Admitter) Emulated(sub *Submission) (tasks, noImage int) {
 	for i := range sub.Workflow.Tasks {
-		if _, runs := a.runs(&sub.Workflow.Tasks[i]); !runs {
-			return true
+		t := &sub.Workflow.Tasks[i]
+		image, runs := a.runs(t)
+		if runs {
+			continue
+		}
+		tasks++
+		if len(t.Command) > 0 && image == "" && !a.Emulate {
+			noImage++
 		}
 	}
-	return false
+	return tasks, noImage
 }
 
 func (a *Admitter) expanded(sub *Submission, t *trace.Task) error {

@@ -62,6 +62,7 @@ type session struct {
 	repetitions int
 	trained     *sqlite.TrainedModel // nil: estimates come from elsewhere
 	collector   *metrics.Collector   // nil: metrics are taken from the log
+	noImage     int                  // tasks that are emulated although they have a command
 }
 
 func (s *session) close() {
@@ -177,7 +178,9 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 		if err := adm.Check(&sub); err != nil {
 			return false, fail(exitInput, err)
 		}
-		emulated = emulated || adm.Emulates(&sub)
+		tasks, noImage := adm.Emulated(&sub)
+		emulated = emulated || tasks > 0
+		s.noImage += noImage
 		s.view.total += len(sub.Workflow.Tasks)
 		if s.set.Runtime != "sim" {
 			subs[i] = sub
@@ -206,6 +209,9 @@ func (s *session) runtime(ctx context.Context, origin time.Time, offset planner.
 				s.view.warn("%v", err)
 			}
 		}
+	}
+	if s.noImage > 0 {
+		cfg.Warn("no-image", plural(s.noImage, "task")+" with a command but no image: emulated by the numbers of the trace (--image IMAGE runs commands)")
 	}
 	cfg.Sample = func(x docker.Sample) {
 		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory), Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}

@@ -159,6 +159,9 @@ func TestFailedTasksMakeTheExitCode(t *testing.T) {
 	if code != exitTasksFailed {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}
+	if strings.Contains(errs, "emulated") {
+		t.Errorf("tasks without a command are emulated without further ado:\n%s", errs)
+	}
 	// The independent task c ran all the same; b was skipped. Another try would not find the image either.
 	for _, w := range []string{"attempt 1 of a ended: host-error; it failed for good", "docker pull gantry/no-such-image:none"} {
 		if !strings.Contains(errs+out, w) {
@@ -167,6 +170,24 @@ func TestFailedTasksMakeTheExitCode(t *testing.T) {
 	}
 	if out := expect(t, exitOK, nil, "show", "--json", "--dir", home); !strings.Contains(out, `"done":1,`) || !strings.Contains(out, `"skipped":1,`) {
 		t.Errorf("not one done and one skipped:\n%s", out)
+	}
+}
+
+// A command without an image is not passed off as run.
+func TestCommandsWithoutAnImageAreSaidToBeEmulated(t *testing.T) {
+	needsDocker(t)
+	dir := writeFiles(t, map[string]string{"w.json": `{"name":"w","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
+		{"name":"a","id":"a","parents":[],"children":[],"inputFiles":[],"outputFiles":[]},
+		{"name":"b","id":"b","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
+		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[
+		{"id":"a","runtimeInSeconds":0.1,"command":{"program":"false","arguments":[]}},{"id":"b","runtimeInSeconds":0.1}]}}}`})
+	const said = "1 task with a command but no image: emulated"
+	if code, out, errs := invoke(t, "run", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "w.json")); code != exitOK || !strings.Contains(errs, said) {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	expect(t, exitOK, []string{said}, "show", "--dir", filepath.Join(dir, "runs"))
+	if code, out, errs := invoke(t, "run", "--emulate", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "w.json")); code != exitOK || strings.Contains(out+errs, said) {
+		t.Errorf("exit %d, or said though it was asked for\n%s%s", code, out, errs)
 	}
 }
 
