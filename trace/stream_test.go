@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -225,6 +226,59 @@ func TestArrivalTimesAreReadFromAFile(t *testing.T) {
 	}
 }
 
+// Every example is what its schema says, and is read.
+func TestExamplesFitTheirSchemas(t *testing.T) {
+	read := map[string]func(text []byte, path string) error{
+		"workload": func(text []byte, path string) error {
+			_, err := trace.ReadWorkload(bytes.NewReader(text), path)
+			return err
+		},
+		"cluster": func(text []byte, path string) error {
+			_, err := trace.ReadCluster(bytes.NewReader(text), path)
+			return err
+		},
+		"experiment": func(text []byte, path string) error {
+			_, err := trace.ReadExperiment(bytes.NewReader(text), path, false)
+			return err
+		},
+	}
+	seen := map[string]int{}
+	for _, dir := range []string{"../examples/*/*.yaml", "../examples/*/*/*.yaml"} {
+		paths, err := filepath.Glob(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var doc map[string]any
+			if err := yaml.Unmarshal(text, &doc); err != nil {
+				t.Fatal(err)
+			}
+			kind := "workload"
+			if doc["nodes"] != nil {
+				kind = "cluster"
+			} else if doc["factors"] != nil {
+				kind = "experiment"
+			}
+			seen[kind]++
+			if err := read[kind](text, path); err != nil {
+				t.Error(err)
+			}
+			b, err := json.Marshal(doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Run(strings.TrimPrefix(path, "../examples/"), func(t *testing.T) { validate(t, schema(t, "schema/"+kind+".schema.json"), b) })
+		}
+	}
+	if seen["workload"] < 15 || seen["cluster"] < 15 || seen["experiment"] < 30 {
+		t.Errorf("only %v", seen)
+	}
+}
+
 // What the reader takes, the schema takes; of what it refuses, the schema refuses what a schema can tell.
 func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 	s := schema(t, "schema/workload.schema.json")
@@ -239,28 +293,18 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 		}
 		return b
 	}
-	good := []string{day, "mix: [{trace: x}]\ncount: 2\narrivals: {process: fixed, interval: 10s}\nworkflows: [{trace: y}]"}
-	for _, name := range []string{"cybershake", "ligo", "genome", "mapreduce"} {
-		b, err := os.ReadFile("../examples/experiments/rm-dcwf/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		good = append(good, string(b))
-	}
-	for _, name := range []string{"../examples/experiments/workload-1.yaml", "../examples/experiments/workload-2.yaml"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		good = append(good, string(b))
-	}
+	const mixed = "count: 5\nmix: [{trace: x}]\n"
+	good := []string{day, mixed + "deadlines: {factor: 2}", mixed + "deadlines: {after: 1h .. 2h30m}", mixed + "releases: {after: 10s}", mixed + "deadlines: {multiplier: 1.5 ..2}",
+		mixed + "data: {block: 64MiB}", mixed + "data: {block: 4096}", mixed + "preempt: {checkpoint: 1.5 GB}", mixed + "preempt: {checkpoint: none}",
+		"count: 5\nmix: [{trace: x, disk: 20 MB/s}]", "mix: [{trace: x}]\ncount: 2\narrivals: {process: fixed, interval: 10s}\nworkflows: [{trace: y}]"}
 	for _, doc := range good {
 		validate(t, s, text(doc))
 		if _, err := trace.ReadWorkload(strings.NewReader(doc), "w.yaml"); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, doc := range []string{"mix: [{trace: x}]", "count: 5", "mix: [{trace: x, tasks: 3}]\ncount: 5", "mix: [{trace: x}]\ncount: 5\narivals: {process: batch}",
+	for _, doc := range []string{mixed + "deadlines: {factor: soon}", mixed + "releases: {after: 5}", mixed + "data: {block: large}", mixed + "preempt: {checkpoint: 5 apples}",
+		"count: 5\nmix: [{trace: x, disk: 20 MB an hour}]", "mix: [{trace: x}]", "count: 5", "mix: [{trace: x, tasks: 3}]\ncount: 5", "mix: [{trace: x}]\ncount: 5\narivals: {process: batch}",
 		"mix: [{trace: x}]\ncount: 5\narrivals: {process: batch, rate: 1/h}", "mix: [{trace: x}]\ncount: 5\ntotal_runtime: {distribution: lognormal, mean: 1h}",
 		"mix: [{generator: montage, tasks: 3, sizes: [{tasks: 3}]}]\ncount: 5"} {
 		var v any
