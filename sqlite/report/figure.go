@@ -509,6 +509,10 @@ func scattered(title string, all []dots) (*figure, error) {
 		title += fmt.Sprintf("\n(one workflow of %d drawn; mean and median of all)", step)
 	}
 	f.title = title
+	radius := vg.Points(1.3)
+	if !slices.ContainsFunc(all, func(d dots) bool { return len(d.points) > 100 }) {
+		radius = vg.Points(2.5)
+	}
 	shown := make([]plot.Thumbnailer, len(shades))
 	lines := make([]plot.Thumbnailer, 2)
 	for i, d := range all {
@@ -537,7 +541,7 @@ func scattered(title string, all []dots) (*figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: vg.Points(1.3), Shape: draw.CircleGlyph{}}
+			dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: radius, Shape: draw.CircleGlyph{}}
 			pl.Add(dots)
 			shown[s] = legendDot{shades[s]}
 		}

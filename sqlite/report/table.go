@@ -183,10 +183,11 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 			}
 		}
 	}
+	asked := names
 	if names == nil {
 		names = usual(known)
 	}
-	for _, n := range names {
+	for _, n := range asked { // runs that were cut off have few metrics, and no usual one
 		if !known[n] && len(known) > 0 {
 			return nil, fmt.Errorf("no run has metric %q: there are %s", n, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}

@@ -357,6 +357,19 @@ func TestTheEndOfASearchIsKept(t *testing.T) {
 	}
 }
 
+func TestRunsThatWereAllCutOffHaveATable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.sqlite")
+	run(t, read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 10}\nrepetitions: 2\nfactors: {policy: [hr, cpp]}\n"), path)
+	all, db := cells(t, path)
+	tables, err := report.Tables(all, nil, "")
+	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || tables[0].Rows[0].Diverged != 2 || tables[0].Rows[0].Values["slowdown_mean"].String() != "-" {
+		t.Errorf("%+v, %v", tables, err)
+	}
+	if _, err := report.Figures(t.Context(), db, t.TempDir()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestIntervalsAreInTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	x := read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 30}\nrepetitions: 3\nfactors: {policy: hr, utilisation: [0.8, 9]}\n")
