@@ -20,6 +20,7 @@ ended meanwhile are taken in, and what is lost is run again. All settings are th
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
+			&cli.BoolFlag{Name: "strict", Usage: "what this host cannot enforce is an error, or with --strict=false a warning; as the run was begun if not given"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
@@ -40,6 +41,9 @@ func (s *session) resume(c *cli.Context) error {
 	s.set = &settings{}
 	if err := json.Unmarshal(info.Settings, s.set); err != nil {
 		return failf(exitInternal, "settings of run %s: %w", s.name, err)
+	}
+	if c.IsSet("strict") {
+		s.set.Strict = c.Bool("strict")
 	}
 	s.platform = &info.Platform
 	pl, adm, err := s.planner()

@@ -173,6 +173,21 @@ func TestFailedTasksMakeTheExitCode(t *testing.T) {
 	}
 }
 
+// No block I/O limit can be had on a file system in memory.
+func TestARunThatWasTooStrictGoesOnWithoutThat(t *testing.T) {
+	needsDocker(t)
+	home, err := os.MkdirTemp("/dev/shm", "gantry-strict")
+	if err != nil {
+		t.Skipf("needs a file system in memory, a directory of the host's that Docker sees: %v", err)
+	}
+	defer os.RemoveAll(home)
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
+	said := []string{"block I/O limits are not enforced", "--strict"}
+	expect(t, exitHost, said, "run", "--strict", "--dir", home, "--name", "mine", "--time-scale", "0.01", filepath.Join(dir, "one.dax"))
+	expect(t, exitHost, said, "resume", "--dir", home, "mine")
+	expect(t, exitOK, []string{"finished", said[0]}, "resume", "--strict=false", "--dir", home, "mine")
+}
+
 // A command without an image is not passed off as run.
 func TestCommandsWithoutAnImageAreSaidToBeEmulated(t *testing.T) {
 	needsDocker(t)

@@ -279,7 +279,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		if r.group != "" {
 			_ = r.tree.Remove(r.group)
 		}
-		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
+		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict, or gantry resume --strict=false: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
 	}
 	for i := range r.cfg.Platform.Nodes {
 		dir := filepath.Join(r.cfg.Dir, "nodes", executor.EscapeName(r.cfg.Platform.Nodes[i].Name))

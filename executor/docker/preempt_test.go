@@ -198,14 +198,17 @@ func TestACheckpointThatIsNotLeftInTimeLosesTheWork(t *testing.T) {
 func TestATaskWhoseCheckpointIsGoneBeginsAnew(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.emulated()
-	s.Run = 3 * time.Second
+	s.Run = time.Minute // far from its end when it is stopped
 	a := r.launch(s, keeps(0))
 	r.started(a)
 	time.Sleep(200 * time.Millisecond)
-	r.must(r.Checkpoint(r.ctx, a, 10*time.Second))
+	r.must(r.Checkpoint(r.ctx, a, time.Minute))
 	first := r.exit(a)
 	r.wants(first, planner.Preempted, "left a checkpoint")
 	r.must(os.WriteFile(filepath.Join(r.work(s), emulate.CheckpointFile), []byte("damaged"), 0o644))
+	anew := *s
+	anew.Run = 3 * time.Second
+	s = &anew
 	x := r.exit(r.launch(s, goesOn(first, 0, 0)))
 	r.wants(x, planner.OK)
 	if cpu(x) < 2900*time.Millisecond {
