@@ -45,10 +45,20 @@ type traced struct {
 	runtime bool         // the runtime is known or imputed
 }
 
+// diskShare stands beside the fields of a trace, of which hardly any tells block I/O: it is the task's share of its node.
+const diskShare trace.Fields = 1 << 8
+
 func tracedOf(a *executor.Admission, i int) traced {
 	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
-		t := &from.Tasks[i]
-		return traced{t.Imputed, (t.Known | t.Imputed).Has(trace.Runtime)}
+		t, need := &from.Tasks[i], &a.Arrived.Tasks[i].Need
+		imputed := t.Imputed | trace.Command&^t.Known
+		if need[unit.Memory] != 0 { // or there is none to be short of
+			imputed |= trace.Memory &^ t.Known
+		}
+		if need[unit.Disk] != 0 && t.DiskBps == 0 {
+			imputed |= diskShare
+		}
+		return traced{imputed, (t.Known | t.Imputed).Has(trace.Runtime)}
 	}
 	return traced{runtime: a.Tasks[i].Declared != 0 || a.Tasks[i].Run != 0}
 }
@@ -209,7 +219,7 @@ func fieldNames(f trace.Fields) string {
 		return ""
 	}
 	var names []string
-	for i, n := range []string{"runtime", "cores", "memory", "avg-cpu", "read-bytes", "written-bytes", "command", "image"} {
+	for i, n := range []string{"runtime", "cores", "memory", "avg-cpu", "read-bytes", "written-bytes", "command", "image", "disk"} {
 		if f.Has(1 << i) {
 			names = append(names, n)
 		}

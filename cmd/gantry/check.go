@@ -184,6 +184,22 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 		for _, i := range trace.Impute(w, trace.Defaults{}) {
 			r.Imputed = append(r.Imputed, imputed{i.Field, i.Rule, i.Count})
 		}
+		// What depends on where the workflow runs.
+		bare, empty := 0, 0
+		for i := range w.Tasks {
+			if t := &w.Tasks[i]; !(t.Known | t.Imputed).Has(trace.Memory) {
+				bare++
+			}
+			if !w.Tasks[i].Known.Has(trace.Command) {
+				empty++
+			}
+		}
+		if bare > 0 {
+			r.Imputed = append(r.Imputed, imputed{trace.Memory.String(), "share of the node it runs on, by cores", bare})
+		}
+		if empty > 0 {
+			r.Imputed = append(r.Imputed, imputed{trace.Command.String(), "none: the task is emulated by its numbers", empty})
+		}
 	}
 	return r
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -65,6 +66,13 @@ func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
 		if !reflect.DeepEqual(a[key], want) {
 			t.Errorf("%s is %v, want %v", key, a[key], want)
 		}
+	}
+	filled := []any{}
+	for _, i := range a["imputed"].([]any) {
+		filled = append(filled, fmt.Sprint(i.(map[string]any)["field"], " ", i.(map[string]any)["count"]))
+	}
+	if want := []any{"avg_cpu 2", "cores 2", "runtime 1", "memory 2", "command 2"}; !reflect.DeepEqual(filled, want) {
+		t.Errorf("imputed are %v, want %v", filled, want)
 	}
 	if e := b["errors"].([]any)[0].(map[string]any); e["rule"] != "cycle" || e["line"] != 2.0 || b["critical_path_s"] != nil {
 		t.Errorf("%v", b)
