@@ -16,7 +16,9 @@ func cleanCommand() *cli.Command {
 		ArgsUsage: "[RUN]",
 		Description: `Without RUN it cleans up after all runs, and removes the images of older builds of the task emulator. Runs that a
 gantry works on are left alone, and so are the log and all files. What was under way in a crashed run is lost to
-it: to keep that, go on with gantry resume instead, which leaves nothing either.`,
+it: to keep that, go on with gantry resume instead, which leaves nothing either.
+
+Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {

@@ -243,8 +243,13 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed)
 		return nil
 	}
+	if res.Interrupted && s.collector != nil && v.Tasks() > manyTasks && !p.json { // its metrics were not taken
+		fmt.Fprintf(s.out.App.Writer, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n",
+			s.name, plural(p.done, "task"), v.Tasks(), s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond), s.name, s.db.Path())
+		return nil
+	}
 	if s.collector != nil && v.Tasks() > manyTasks && !p.json {
-		values, err := s.db.Metrics(ctx, s.name)
+		values, err := s.db.Metrics(context.WithoutCancel(ctx), s.name)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,10 @@ func resumeCommand() *cli.Command {
 		Usage:     "go on with a run that was stopped or crashed",
 		ArgsUsage: "[RUN]",
 		Description: `Without RUN it is the latest run. Tasks that ended stay ended; containers that still run are adopted, those that
-ended meanwhile are taken in, and what is lost is run again. All settings are those of the run.`,
+ended meanwhile are taken in, and what is lost is run again. All settings are those of the run.
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run or one that has ended, 4 host or Docker not usable,
+6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},

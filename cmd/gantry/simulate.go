@@ -27,7 +27,10 @@ With --replay RUN it takes the workflows, settings and measurements of a run ins
 as long to start and to run as it did. gantry compare RUN SIM then shows how far planning on Docker and in simulation lie apart.
 
    gantry simulate --replay RUN                  the same policy
-   gantry simulate --replay RUN --policy heft    what another one would have done`,
+   gantry simulate --replay RUN --policy heft    what another one would have done
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 the log cannot be written,
+6 internal error, 130 stopped.`,
 		Flags: append(append(planFlags(), estimateFlags("declared")...),
 			&cli.DurationFlag{Name: "startup", Usage: "what starting a container takes, for every task"},
 			&cli.Float64Flag{Name: "charge-planning", Usage: "let simulated time move on by `FACTOR` times the CPU time that planning takes; no two such simulations are the same"},
