@@ -1,24 +1,101 @@
 package sqlite
 
+/*
+#include <stdint.h>
+#include <stddef.h>
+
+typedef struct sqlite3 sqlite3;
+typedef struct sqlite3_stmt sqlite3_stmt;
+
+// The driver brings these; weak, as cgo links each package by itself before all are linked together.
+#define BROUGHT __attribute__((weak))
+extern int sqlite3_bind_null(sqlite3_stmt *, int) BROUGHT;
+extern int sqlite3_bind_int64(sqlite3_stmt *, int, long long) BROUGHT;
+extern int sqlite3_bind_double(sqlite3_stmt *, int, double) BROUGHT;
+extern int sqlite3_bind_text(sqlite3_stmt *, int, const char *, int, void (*)(void *)) BROUGHT;
+extern int sqlite3_bind_blob(sqlite3_stmt *, int, const void *, int, void (*)(void *)) BROUGHT;
+extern int sqlite3_step(sqlite3_stmt *) BROUGHT;
+extern int sqlite3_reset(sqlite3_stmt *) BROUGHT;
+extern int sqlite3_clear_bindings(sqlite3_stmt *) BROUGHT;
+extern sqlite3 *sqlite3_db_handle(sqlite3_stmt *) BROUGHT;
+extern int sqlite3_system_errno(sqlite3 *) BROUGHT;
+extern const char *sqlite3_errmsg(sqlite3 *) BROUGHT;
+
+enum { NONE, INTEGER, REAL, TEXT, BLOB };
+
+typedef struct {
+	int64_t value;  // REAL: its bits; TEXT and BLOB: where it begins in memory
+	int32_t kind;
+	int32_t length; // bytes of TEXT and BLOB
+} cell;
+
+static int bind(sqlite3_stmt *s, int n, const cell *c, const char *memory) {
+	double d;
+	switch (c->kind) {
+	case INTEGER:
+		return sqlite3_bind_int64(s, n, c->value);
+	case REAL:
+		__builtin_memcpy(&d, &c->value, sizeof d);
+		return sqlite3_bind_double(s, n, d);
+	case TEXT: // it is used before the call returns
+		return sqlite3_bind_text(s, n, memory + c->value, c->length, NULL);
+	case BLOB:
+		return sqlite3_bind_blob(s, n, memory + c->value, c->length, NULL);
+	}
+	return sqlite3_bind_null(s, n);
+}
+
+// insert runs a statement once for each row: the shared values, then its own.
+static int insert(sqlite3_stmt *s, const cell *cells, int shared, int width, int rows, const char *memory, int *errno) {
+	int rc = 0;
+	for (int i = 0; i < shared && !rc; i++)
+		rc = bind(s, i + 1, &cells[i], memory);
+	const cell *row = cells + shared;
+	for (int r = 0; r < rows && !rc; r++, row += width) {
+		for (int i = 0; i < width && !rc; i++)
+			rc = bind(s, shared + i + 1, &row[i], memory);
+		if (!rc)
+			rc = sqlite3_step(s) == 101 ? 0 : -1; // SQLITE_DONE
+		if (rc < 0)
+			*errno = sqlite3_system_errno(sqlite3_db_handle(s));
+		int ended = sqlite3_reset(s); // says what was wrong with the step
+		if (rc < 0)
+			rc = ended;
+	}
+	sqlite3_clear_bindings(s);
+	return rc;
+}
+*/
+import "C"
+
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
+	"unsafe"
 
 	"github.com/mattn/go-sqlite3"
 )
 
-// chunk is how many rows one statement of an inserter takes: beyond 16 the gain is lost in the noise.
+// chunk is how many rows are inserted together: beyond 16 the gain is lost in the noise.
 const chunk = 16
 
-// inserter gathers rows for one table and inserts them, many to a statement. Values that many rows share are handed over once a statement:
-// what a row costs is mostly what handing over its values costs.
+// inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value, which costs more than
+// what SQLite does with it; this takes one for all of them. Values that many rows share are handed over once.
 type inserter struct {
 	shared, width int
-	one, many     *sqlite3.SQLiteStmt
-	args          []driver.NamedValue // the shared values, then rows
+	values        []driver.Value // that are shared
+	stmt          *sqlite3.SQLiteStmt
+	handle        *C.sqlite3_stmt // of stmt
+	cells         []C.cell        // the shared values, then rows
+	memory        []byte          // texts and blobs
+	apart         int             // how much of it belongs to the shared values
 }
 
 // statement prepares a query on the writer connection.
@@ -33,91 +110,99 @@ func statement(c *sqlite3.SQLiteConn, query string) (*sqlite3.SQLiteStmt, error)
 // newInserter makes an inserter of INSERT or, where the last row of a key counts, INSERT OR REPLACE.
 func newInserter(c *sqlite3.SQLiteConn, verb, table, shared, columns string) (*inserter, error) {
 	in := &inserter{shared: strings.Count(shared, ",") + 1, width: strings.Count(columns, ",") + 1}
-	query := func(rows int) string {
-		values := make([]string, rows)
-		for r := range values {
-			row := make([]string, in.shared+in.width)
-			for i := range row {
-				n := i + 1
-				if i >= in.shared {
-					n += r * in.width
-				}
-				row[i] = "?" + strconv.Itoa(n)
-			}
-			values[r] = "(" + strings.Join(row, ",") + ")"
-		}
-		return verb + " INTO " + table + "(" + shared + ", " + columns + ") VALUES " + strings.Join(values, ",")
-	}
+	in.values = make([]driver.Value, in.shared)
+	in.cells = make([]C.cell, in.shared, in.shared+chunk*in.width)
 	var err error
-	if in.one, err = statement(c, query(1)); err != nil {
+	in.stmt, err = statement(c, verb+" INTO "+table+"("+shared+", "+columns+") VALUES (?"+strings.Repeat(",?", in.shared+in.width-1)+")")
+	if err != nil {
 		return nil, err
 	}
-	if in.many, err = statement(c, query(chunk)); err != nil {
-		in.one.Close()
-		return nil, err
+	s := reflect.ValueOf(in.stmt).Elem().FieldByName("s") // the driver does not give it away
+	if !s.IsValid() || s.Kind() != reflect.Pointer {
+		in.close()
+		return nil, errors.New("this version of the SQLite driver keeps statements otherwise than package sqlite knows")
 	}
-	in.args = make([]driver.NamedValue, in.shared, in.shared+chunk*in.width)
-	for i := range in.args {
-		in.args[i].Ordinal = i + 1
-	}
+	in.handle = (*C.sqlite3_stmt)(s.UnsafePointer())
 	return in, nil
 }
 
 // share sets the values that the rows to come share; what was taken with others is inserted.
 func (in *inserter) share(values ...driver.Value) error {
-	same := func(a driver.NamedValue, v driver.Value) bool { return a.Value == v }
-	if slices.EqualFunc(in.args[:in.shared], values, same) {
+	if slices.Equal(in.values, values) {
 		return nil
 	}
 	if err := in.flush(); err != nil {
 		return err
 	}
-	for i, v := range values {
-		in.args[i].Value = v
+	copy(in.values, values)
+	in.cells, in.memory = in.cells[:0], in.memory[:0]
+	for _, v := range values {
+		in.take(v)
 	}
+	in.apart = len(in.memory)
 	return nil
 }
 
 // add takes a row; it is inserted at the latest by flush.
 func (in *inserter) add(values ...driver.Value) error {
 	for _, v := range values {
-		in.args = append(in.args, driver.NamedValue{Ordinal: len(in.args) + 1, Value: v})
+		in.take(v)
 	}
-	if len(in.args) == in.shared+chunk*in.width {
-		_, err := in.many.ExecContext(context.Background(), in.args)
-		in.reset()
-		return err
+	if len(in.cells) == in.shared+chunk*in.width {
+		return in.flush()
 	}
 	return nil
+}
+
+// take adds a value.
+func (in *inserter) take(v driver.Value) {
+	c := C.cell{kind: C.NONE}
+	switch v := v.(type) {
+	case int64:
+		c = C.cell{kind: C.INTEGER, value: C.int64_t(v)}
+	case float64:
+		c = C.cell{kind: C.REAL, value: C.int64_t(math.Float64bits(v))}
+	case string:
+		c = C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
+		in.memory = append(in.memory, v...)
+	case []byte:
+		c = C.cell{kind: C.BLOB, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
+		in.memory = append(in.memory, v...)
+	case bool:
+		c.kind = C.INTEGER
+		if v {
+			c.value = 1
+		}
+	case nil:
+	default:
+		panic(fmt.Sprintf("a value of type %T in a row", v))
+	}
+	in.cells = append(in.cells, c)
 }
 
 // flush inserts what was taken.
 func (in *inserter) flush() error {
-	rows := in.args[in.shared:]
-	defer in.reset()
-	for ; len(rows) > 0; rows = rows[in.width:] {
-		// The first row's place is right behind the shared values.
-		row := in.args[:in.shared+in.width]
-		for i := range in.width {
-			row[in.shared+i].Value = rows[i].Value
-		}
-		if _, err := in.one.ExecContext(context.Background(), row); err != nil {
-			return err
-		}
+	rows := (len(in.cells) - in.shared) / in.width
+	if rows == 0 {
+		return nil
 	}
-	return nil
+	defer in.reset()
+	memory := append(in.memory, 0) // not empty
+	var errno C.int
+	rc := C.insert(in.handle, &in.cells[0], C.int(in.shared), C.int(in.width), C.int(rows), (*C.char)(unsafe.Pointer(&memory[0])), &errno)
+	if rc == 0 {
+		return nil
+	}
+	err := sqlite3.Error{Code: sqlite3.ErrNo(rc & 0xff), ExtendedCode: sqlite3.ErrNoExtended(rc), SystemErrno: syscall.Errno(errno)}
+	return fmt.Errorf("%w: %s", err, C.GoString(C.sqlite3_errmsg(C.sqlite3_db_handle(in.handle))))
 }
 
 // reset forgets rows, after a failure too: the transaction they belong to is undone.
 func (in *inserter) reset() {
-	clear(in.args[in.shared:])
-	in.args = in.args[:in.shared]
+	in.cells, in.memory = in.cells[:in.shared], in.memory[:in.apart]
 }
 
-func (in *inserter) close() {
-	in.one.Close()
-	in.many.Close()
-}
+func (in *inserter) close() { in.stmt.Close() }
 
 // update is a prepared statement with a row of arguments that is used again.
 type update struct {
