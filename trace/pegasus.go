@@ -21,6 +21,25 @@ type pegasusReader struct {
 	shared profiles
 	// related: there are jobDependencies; barren: the last of them has no children.
 	related, barren bool
+	lists           map[string][]yamlPart // of a large document, whose lists are not in its tree
+}
+
+// each calls f with each element of a list of the document.
+func (p *pegasusReader) each(key string, list ast.Node, f func(v ast.Node)) {
+	if p.lists[key] == nil {
+		p.y.sequence(list, key, f)
+		return
+	}
+	whole := p.y
+	defer func() { p.y = whole }()
+	for _, part := range p.lists[key] {
+		y, root := parseYAMLAfter(part.before, part.text, &p.b.faults)
+		if root == nil {
+			return
+		}
+		p.y = y
+		y.sequence(root, key, f)
+	}
 }
 
 // readPegasus reads a Pegasus 5 workflow, YAML or the same in JSON. The command of a task is its executable (the first file:// or
@@ -32,11 +51,12 @@ func (b *builder) readPegasus(in *bufio.Reader) {
 		b.faults.fail(damage(err))
 		return
 	}
-	y, root := parseYAML(data, &b.faults)
+	rest, lists := splitYAML(data, "jobs", "jobDependencies")
+	y, root := parseYAML(rest, &b.faults)
 	if root == nil {
 		return
 	}
-	p := &pegasusReader{b: b, y: y, exe: map[transformation]*executable{}}
+	p := &pegasusReader{b: b, y: y, exe: map[transformation]*executable{}, lists: lists}
 	p.document(root)
 	p.cutOff(data)
 }
@@ -85,8 +105,8 @@ func (p *pegasusReader) document(root ast.Node) {
 	if catalogue != nil {
 		p.catalogue(catalogue)
 	}
-	p.y.sequence(jobs, "jobs", p.job)
-	p.y.sequence(edges, "jobDependencies", func(v ast.Node) {
+	p.each("jobs", jobs, p.job)
+	p.each("jobDependencies", edges, func(v ast.Node) {
 		var id string
 		var children []ast.Node
 		p.y.mapping(v, "a dependency", func(key string, v ast.Node) {
@@ -306,13 +326,19 @@ type yamlDoc struct {
 	faults  *faultList
 	anchors map[string]ast.Node
 	aliases int
+	before  int // lines of the file before the text
 }
 
 const maxAliases = 10_000
 
 // parseYAML returns the root of the only document of a text, or nil after a fault.
 func parseYAML(data []byte, faults *faultList) (y *yamlDoc, root ast.Node) {
-	y = &yamlDoc{faults: faults, anchors: map[string]ast.Node{}}
+	return parseYAMLAfter(0, data, faults)
+}
+
+// parseYAMLAfter is parseYAML of a text that so many lines of its file precede.
+func parseYAMLAfter(before int, data []byte, faults *faultList) (y *yamlDoc, root ast.Node) {
+	y = &yamlDoc{faults: faults, anchors: map[string]ast.Node{}, before: before}
 	if !utf8.Valid(data) {
 		n := 0
 		for n < len(data) {
@@ -322,15 +348,18 @@ func parseYAML(data []byte, faults *faultList) (y *yamlDoc, root ast.Node) {
 			}
 			n += size
 		}
-		faults.fail("syntax", 1+bytes.Count(data[:n], []byte{'\n'}), "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
+		faults.fail("syntax", before+1+bytes.Count(data[:n], []byte{'\n'}), "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
 		return y, nil
+	}
+	if bytes.Contains(data, []byte("\r\n")) { // the parser takes block scalars amiss with them
+		data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	}
 	file, err := safeParse(data)
 	if err != nil {
 		line, message := 0, err.Error()
 		if e, ok := err.(yaml.Error); ok {
 			if tok := e.GetToken(); tok != nil && tok.Position != nil {
-				line = tok.Position.Line
+				line = before + tok.Position.Line
 			}
 			message = e.GetMessage()
 		}
@@ -348,7 +377,7 @@ func parseYAML(data []byte, faults *faultList) (y *yamlDoc, root ast.Node) {
 		root = d.Body
 	}
 	if root == nil {
-		faults.fail("empty", 1, "", "there is nothing in it")
+		faults.fail("empty", before+1, "", "there is nothing in it")
 		return y, nil
 	}
 	ast.Walk(visitor(func(n ast.Node) {
@@ -397,11 +426,11 @@ func (y *yamlDoc) line(n ast.Node) int {
 	}
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 { // its own token is a colon or a brace
 		if t := m.Values[0].Key.GetToken(); t != nil && t.Position != nil {
-			return t.Position.Line
+			return y.before + t.Position.Line
 		}
 	}
 	if t := n.GetToken(); t != nil && t.Position != nil {
-		return t.Position.Line
+		return y.before + t.Position.Line
 	}
 	return 0
 }
