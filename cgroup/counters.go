@@ -60,11 +60,10 @@ func (c Counters) Max(d Counters) Counters {
 	return c
 }
 
-// Outlive are the counters of a group that its parent still has when the group is gone. Block I/O is not among them on v2 either: before Linux
-// 6.4 what nobody read in time may be lost to the parent.
+// Outlive are the counters of a group that its parent still has when the group is gone.
 func (t *Tree) Outlive() Set {
 	if t.mode == Unified {
-		return CPU | Memory | OOM | PIDs
+		return CPU | Memory | OOM | IO | PIDs
 	}
 	return CPU | Memory
 }

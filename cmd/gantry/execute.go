@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -251,9 +252,13 @@ func (s *session) runtime(ctx context.Context, origin time.Time, offset planner.
 func (s *session) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var left atomic.Bool // what runs is left to whoever resumes
 	if s.set.Runtime != "sim" {
 		control := make(chan executor.Control, 3)
-		stop := s.listen(control)
+		stop := s.listen(control, func() {
+			left.Store(true)
+			cancel()
+		})
 		defer stop()
 		s.engine.Control = control
 	} else {
@@ -286,12 +291,19 @@ func (s *session) drive(ctx context.Context) error {
 	s.view.begin(s)
 	res, err := s.engine.Run(ctx)
 	s.view.end()
-	if r, ok := s.engine.Runtime.(*docker.Runtime); ok && err != nil {
+	if r, ok := s.engine.Runtime.(*docker.Runtime); ok && err != nil && !left.Load() {
 		r.Discard() // what ends now could not be logged
 	}
 	closing := s.engine.Runtime.Close()
-	if errors.Is(err, context.Canceled) && s.set.Runtime == "sim" {
+	if errors.Is(err, context.Canceled) && (s.set.Runtime == "sim" || left.Load()) {
 		err, res.Interrupted = nil, true
+	}
+	if left.Load() {
+		ctx = context.WithoutCancel(ctx)
+		if closing != nil {
+			s.view.warn("%v", closing)
+			closing = nil
+		}
 	}
 	if err != nil {
 		return s.broken(ctx, err)
@@ -388,8 +400,8 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 }
 
 // listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and so
-// does SIGHUP, when the terminal is gone; under nohup there is none.
-func (s *session) listen(control chan<- executor.Control) (stop func()) {
+// does SIGHUP, when the terminal is gone; under nohup there is none. Where a Docker Engine that does not answer cannot kill, it leaves.
+func (s *session) listen(control chan<- executor.Control, leave func()) (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -405,6 +417,11 @@ func (s *session) listen(control chan<- executor.Control) (stop func()) {
 			case sig := <-signals:
 				if level++; sig != os.Interrupt && level < executor.Stop {
 					level = executor.Stop
+				}
+				if r, ok := s.engine.Runtime.(*docker.Runtime); ok && level >= executor.Abort && r.Away() {
+					s.view.note("%s", "the Docker Engine does not answer: what runs is left as it is")
+					leave()
+					continue
 				}
 				if level > executor.Abort {
 					continue

@@ -541,7 +541,7 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 		x.Outcome = planner.OK
 	case oom > 0:
 		x.Outcome, x.Message = planner.OutOfMemory, evidence()
-	case broken && (bySignal || code == 255), bySignal && a.r.dying():
+	case broken && (bySignal || code == 255), bySignal && a.r.Away():
 		x.Outcome, x.Message = planner.HostError, "the Docker Engine was stopped, and the container with it"
 	case bySignal:
 		x.Outcome, x.Message = planner.Killed, "killed from outside by "+signal

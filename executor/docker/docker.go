@@ -607,10 +607,14 @@ func (r *Runtime) Close() error {
 		r.mu.Unlock()
 		close(done)
 	}()
+	patience := 30 * time.Second
+	if r.Away() {
+		patience = 2 * time.Second
+	}
 	var err error
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		err = fmt.Errorf("%w: containers of run %s are left, since the Docker Engine does not remove them: gantry clean does it later", ErrUnusable, r.cfg.Run)
 	}
 	r.cancel()
@@ -676,7 +680,7 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 		if err == nil {
 			return nil
 		}
-		if !unreachable(err) && !r.dying() {
+		if !unreachable(err) && !r.Away() {
 			return err
 		}
 		r.warn("docker-away", "the Docker Engine does not answer; gantry waits for it (scripts/ensure-docker.sh starts it)")
@@ -688,8 +692,8 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 	}
 }
 
-// dying reports whether the engine takes no new connections, as when it shuts down while it still answers on old ones.
-func (r *Runtime) dying() bool {
+// Away reports whether the engine takes no new connections, as when it shuts down while it still answers on old ones.
+func (r *Runtime) Away() bool {
 	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
 	c, err := net.DialTimeout("unix", path, 2*time.Second)
 	if err != nil {

@@ -3,9 +3,13 @@ package crashtest
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -86,4 +90,95 @@ func (r *run) runs(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	return len(bytes.TrimSpace(out)) > 0
+}
+
+// Where the Docker Engine has gone away, nothing can be killed: gantry ends all the same, and the run is resumed when the engine is back.
+func TestInterruptEndsWithoutTheEngine(t *testing.T) {
+	const engine = "/var/run/docker.sock"
+	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+	}
+	if c, err := net.Dial("unix", engine); err != nil {
+		t.Skipf("needs a Docker Engine at %s: %v", engine, err)
+	} else {
+		c.Close()
+	}
+	r := &run{binary: build(t), name: "left", home: t.TempDir()}
+	t.Cleanup(r.removeContainers)
+	socket := filepath.Join(r.home, "engine.sock")
+	gone := forward(t, socket, engine)
+	task := map[string]any{"id": "wait", "name": "wait", "parents": []string{}, "children": []string{}, "inputFiles": []string{}, "outputFiles": []string{},
+		"runtimeInSeconds": 1, "memoryInBytes": 16e6, "command": map[string]any{"program": "sleep", "arguments": []string{"5"}}}
+	doc, err := json.Marshal(map[string]any{"name": "left", "schemaVersion": "1.5", "workflow": map[string]any{
+		"specification": map[string]any{"tasks": []any{task}, "files": []any{}},
+		"execution":     map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": []any{task}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join(r.home, "left.json")
+	if err := os.WriteFile(source, doc, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := r.gantry("run", "--name", r.name, "--image", image, source)
+	p.cmd.Env = append(os.Environ(), "DOCKER_HOST=unix://"+socket)
+	p.start(t)
+	for end := time.Now().Add(patience); !r.runs(t); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no container began")
+		}
+	}
+	gone()
+	for range 3 {
+		_ = p.cmd.Process.Signal(syscall.SIGINT)
+		time.Sleep(50 * time.Millisecond)
+	}
+	if code, out := p.wait(t); code != 130 || !strings.Contains(out, "left as it is") {
+		t.Errorf("it ends with %d, not with 130:\n%s", code, out)
+	}
+	if state := r.state(t); state != "interrupted" {
+		t.Errorf("the run is %q", state)
+	}
+	if code, out := r.gantry("resume", "--quiet", r.name).wait(t); code != 0 {
+		t.Errorf("gantry resume ends with %d:\n%s", code, out)
+	}
+	r.noContainers(t)
+}
+
+// forward listens at a socket and forwards connections to another, until the function it returns is called.
+func forward(t *testing.T, at, to string) (stop func()) {
+	t.Helper()
+	l, err := net.Listen("unix", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var open []net.Conn
+	stop = sync.OnceFunc(func() {
+		l.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range open {
+			c.Close()
+		}
+	})
+	t.Cleanup(stop)
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("unix", to)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, near, far)
+			mu.Unlock()
+			go func() { _, _ = io.Copy(far, near); far.Close() }()
+			go func() { _, _ = io.Copy(near, far); near.Close() }()
+		}
+	}()
+	return stop
 }
