@@ -79,6 +79,18 @@ func stream(apart planner.Time) []executor.Submission {
 	}
 }
 
+// The mean speed is 1. At 6 s the slowdown of C, which has waited for its second half, is (6 + 9) / 12 = 1.25, and that of E (2 + 9) / 9 = 1.22. By the
+// mean run times, 4/3 as long, E would come first: 1.17 against 1.13.
+func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testing.T) {
+	got, _ := simulate(t, single(1.5, 0.5), "fwp", executor.Submission{Name: "A", Workflow: dag("A", "a=9")},
+		executor.Submission{Name: "C", Workflow: dag("C", "c=3 d=9; c>d")}, executor.Submission{Name: "E", At: 4e9, Workflow: dag("E", "e=9")})
+	for task, w := range schedule("a@1[0,6] c@2[0,6] d@1[6,12] e@2[6,24]") {
+		if got[task] != w {
+			t.Errorf("task %s: %+v, want %+v", task, got[task], w)
+		}
+	}
+}
+
 func TestPoliciesOnAStreamOfThreeWorkflows(t *testing.T) {
 	for _, c := range []struct {
 		policy   string

@@ -40,7 +40,7 @@ func dynamic() []Row {
 			Name: "cpp", Title: "critical path priority", Source: "Ilyushkin and Epema, CCGrid 2018, section 3",
 			About: "Like gbf, but of the first workflow the eligible task with the highest upward rank.",
 			New: func(Params) planner.Policy {
-				ranks := &rank.Upward{}
+				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
 					Retain: retain.Drop{},
 					Queue: &order.Keyed{Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
@@ -55,7 +55,7 @@ func dynamic() []Row {
 			About:  "Of every workflow the eligible task with the highest upward rank; of these the one with the lowest rank. Where only nodes of one speed are idle, a task that is believed to end earlier on the busy node that becomes idle first waits, and its workflow with it.",
 			Params: []Param{{"order", []string{"lowest", "highest"}, "which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as the text of the 2018 paper says"}},
 			New: func(p Params) planner.Policy {
-				ranks, sign := &rank.Upward{}, 1.0
+				ranks, sign := &rank.Upward{AverageSpeed: true}, 1.0
 				if p["order"] == "highest" {
 					sign = -1
 				}
@@ -72,7 +72,7 @@ func dynamic() []Row {
 			Name: "fdws", Title: "fairness dynamic workflow scheduling", Source: "Arabnejad and Barbosa 2012, as in Ilyushkin and Epema, CCGrid 2018, section 3",
 			About: "Of every workflow the eligible task with the highest upward rank; of these the one whose workflow has the smallest product of the fraction of its tasks not done and the length of its critical path.",
 			New: func(Params) planner.Policy {
-				ranks := &rank.Upward{}
+				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
 					Retain: retain.Drop{},
 					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID, _ planner.TaskID) float64 {
@@ -87,7 +87,7 @@ func dynamic() []Row {
 			Name: "hr", Title: "hybrid rank", Source: "Yu and Shi 2008 (Rank_Hybd), as in Ilyushkin and Epema, CCGrid 2018, section 3",
 			About: "Of all eligible tasks the one with the lowest upward rank if they belong to several workflows, the one with the highest if they belong to one.",
 			New: func(Params) planner.Policy {
-				ranks := &rank.Upward{}
+				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
 					Retain: retain.Drop{},
 					Queue: &order.Joint{Ranks: ranks, Hybrid: true, Key: func(c *planner.Cycle, _ planner.WorkflowID, t planner.TaskID) float64 {
@@ -105,7 +105,7 @@ func dynamic() []Row {
 				{"m", []string{"1000", "1..1000000"}, "completed tasks that correct the estimates"},
 			},
 			New: func(p Params) planner.Policy {
-				ranks := &rank.Upward{}
+				ranks := &rank.Upward{AverageSpeed: true}
 				fair := order.NewFair(ranks, int(p.Number("k")), int(p.Number("m")))
 				return &FWP{Fair: fair, Pipeline: planner.Pipeline{
 					Retain: retain.Drop{},

@@ -3,6 +3,7 @@ package rank
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +15,10 @@ import (
 // it, plus the largest sum of mean communication time and rank over its children. Ranks are computed once, when a workflow arrives,
 // in O(tasks + edges), in nanoseconds.
 type Upward struct {
+	// AverageSpeed takes the run time at the average speed of those nodes instead (Ilyushkin and Epema, CCGrid 2018, section III-B), which is
+	// their harmonic mean. Where nodes differ in speed it is shorter by a common factor: that matters to what compares ranks with time.
+	AverageSpeed bool
+
 	ranks     []float64 // by task, without the factor of its workflow
 	positions []int32
 	flows     []flow // by workflow
@@ -163,12 +168,14 @@ func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task) (mean, factor float6
 		d, factor = ranker.Unscaled(t, node)
 		return float64(d)
 	}
-	var sum, count float64
+	var sum, count, rates, last float64
 	if ranker != nil && ranker.BySpeed(t) {
 		for i := range u.kinds {
 			if k := &u.kinds[i]; t.Need.Fits(k.capacity) {
-				sum += k.count * run(k.node)
+				last = run(k.node)
+				sum += k.count * last
 				count += k.count
+				rates += k.count / last
 			}
 		}
 	} else {
@@ -181,6 +188,9 @@ func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task) (mean, factor float6
 	}
 	if count == 0 {
 		return 0, factor
+	}
+	if u.AverageSpeed && sum != count*last && rates > 0 && !math.IsInf(rates, 1) {
+		return count / rates, factor
 	}
 	return sum / count, factor
 }
