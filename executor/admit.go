@@ -590,10 +590,10 @@ func scaled(d time.Duration, by float64) time.Duration {
 	return time.Duration(math.Round(float64(d) * by))
 }
 
-// topological returns the tasks of w, parents first, ties by position.
+// topological returns the tasks of w, parents first, those that become free first in front.
 func topological(w *trace.Workflow) ([]int32, error) {
 	missing := make([]int32, len(w.Tasks))
-	var ready []int32 // a heap is not needed: positions enter in waves, each sorted by construction
+	var ready []int32
 	for i := range w.Tasks {
 		missing[i] = int32(len(w.Tasks[i].Parents))
 		if missing[i] == 0 {

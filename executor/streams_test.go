@@ -91,6 +91,18 @@ func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testin
 	}
 }
 
+// a and b have one rank; b becomes free first.
+func TestPlansTakeTasksOfOneRankByTheirIDs(t *testing.T) {
+	for _, policy := range []string{"heft", "wheft"} {
+		got, _ := simulate(t, single(1), policy, executor.Submission{Name: "w", Workflow: dag("w", "x=1 y=2 a=1 b=1; x>b y>a")})
+		for task, w := range schedule("y@1[0,2] x@1[2,3] a@1[3,4] b@1[4,5]") {
+			if got[task] != w {
+				t.Errorf("%s: task %s: %+v, want %+v", policy, task, got[task], w)
+			}
+		}
+	}
+}
+
 func TestPoliciesOnAStreamOfThreeWorkflows(t *testing.T) {
 	for _, c := range []struct {
 		policy   string

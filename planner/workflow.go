@@ -48,7 +48,7 @@ type Workflow struct {
 	Arrived Time
 	Release Time     // earliest start
 	Due     Time     // deadline; unit.Never if there is none
-	Tasks   []TaskID // topological order, ties by id
+	Tasks   []TaskID // topological order, those that become free first in front
 }
 
 // Task is a rigid task: it runs on one node and holds Need there.

@@ -20,9 +20,9 @@ type Upward struct {
 	AverageSpeed bool
 
 	ranks     []float64 // by task, without the factor of its workflow
-	positions []int32
-	flows     []flow // by workflow
-	kinds     []kind // of nodes
+	positions []int32   // by task: how many generations of ancestors have its rank
+	flows     []flow    // by workflow
+	kinds     []kind    // of nodes
 }
 
 // flow is what is kept of a workflow.
@@ -81,11 +81,10 @@ func (u *Upward) Factor(w planner.WorkflowID) float64 { return u.flows[w].factor
 // Length returns the length of w's critical path, the highest rank of its tasks, without its factor.
 func (u *Upward) Length(w planner.WorkflowID) float64 { return u.flows[w].length }
 
-// Position returns the place of t in the topological order of its workflow: it breaks ties of rank, so that parents come before
-// children that take no time.
+// Position breaks ties of rank between tasks of a workflow, before their ids do: parents come before children that take no time.
 func (u *Upward) Position(t planner.TaskID) int32 { return u.positions[t] }
 
-// Sorted returns the tasks of w by rank descending, parents first among equals. It must not be changed.
+// Sorted returns the tasks of w by rank descending, ties by id, but parents first. It must not be changed.
 func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
 	f := &u.flows[w.ID]
 	if f.sorted == nil {
@@ -94,7 +93,7 @@ func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
 			if c := cmp.Compare(u.ranks[b], u.ranks[a]); c != 0 {
 				return c
 			}
-			return cmp.Compare(u.positions[a], u.positions[b])
+			return cmp.Or(cmp.Compare(u.positions[a], u.positions[b]), cmp.Compare(a, b))
 		})
 	}
 	return f.sorted
@@ -136,9 +135,15 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow, fixed, perByte 
 				best = max(best, comm+u.ranks[child])
 			}
 		}
-		u.positions[t.ID] = int32(i)
 		u.ranks[t.ID] = run + best
 		f.length = max(f.length, run+best)
+	}
+	for _, t := range w.Tasks {
+		for _, p := range c.Task(t).Parents {
+			if u.ranks[p] == u.ranks[t] {
+				u.positions[t] = max(u.positions[t], u.positions[p]+1)
+			}
+		}
 	}
 }
 
