@@ -246,6 +246,9 @@ func sniff(in *bufio.Reader) (Format, error) {
 	unknown := func(is string) (Format, error) {
 		return Unknown, &formatError{"unknown-format", is + "; gantry reads Pegasus DAX (XML), Pegasus 5 YAML and WfFormat (JSON)"}
 	}
+	if text[0] != '<' && IsWorkload(text) {
+		return unknown("a workload file, which gantry run and gantry simulate take, and no workflow")
+	}
 	switch text[0] {
 	case '<':
 		switch root := xmlRoot(text); root {

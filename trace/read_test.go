@@ -146,6 +146,8 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"YAML: cut in a dependency", yml("- {id: a, name: x}\njobDependencies:\n- id: a\n  childr"), trace.Error, "syntax", 7, "not YAML", false},
 		{"YAML: cut before the children", yml("- {id: a, name: x}\njobDependencies:\n- id: a\n  children:"), trace.Error, "truncated", 7, "jobDependencies", true},
 		{"YAML: no end of the last line", yml("- {id: a, name: x}\n- {id: b, name: x}\njobDependencies:\n- id: a\n  children:\n  - b"), trace.Warning, "no-line-end", 9, "taken as whole", true},
+		{"a workload", "count: 3\nmix: []\n", trace.Error, "unknown-format", 1, "a workload file, which gantry run", false},
+		{"a workload as JSON", `{"workflows": []}`, trace.Error, "unknown-format", 1, "a workload file, which gantry run", false},
 		{"a catalogue", "pegasus: '5.0'\nreplicas: []\n", trace.Error, "unknown-format", 1, "catalogue", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
