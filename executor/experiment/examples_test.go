@@ -11,11 +11,16 @@ import (
 )
 
 // The policies, factors and files that the examples name are there.
-func TestTheExperimentsOfRMDCWFCanBeRun(t *testing.T) {
-	paths, err := filepath.Glob("../../examples/experiments/rm-dcwf/*.yaml")
+func TestTheExperimentsOfTheExamplesCanBeRun(t *testing.T) {
+	paths, err := filepath.Glob("../../examples/experiments/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	deeper, err := filepath.Glob("../../examples/experiments/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths = append(paths, deeper...)
 	experiments := 0
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -36,7 +41,7 @@ func TestTheExperimentsOfRMDCWFCanBeRun(t *testing.T) {
 			}
 		}
 	}
-	if experiments < 12 {
+	if experiments < 36 {
 		t.Errorf("only %d experiments", experiments)
 	}
 }

@@ -32,6 +32,17 @@ func slow(v [][2]int64) (tau float64, swapped, ordered int64) {
 	return float64(c-d) / math.Sqrt(float64(a)*float64(b)), d, c + d
 }
 
+func TestIntervalsHaveTheDigitsThatTheyBear(t *testing.T) {
+	for _, x := range []struct {
+		mean, half float64
+		want       string
+	}{{0.5, 1.9e-14, "0.5 ±0"}, {0, 0, "0 ±0"}, {2, 12.706, "2 ±13"}, {1.4634, 0.0912, "1.463 ±0.091"}, {3, math.NaN(), "3"}, {0.99999963, 7.8e-8, "1 ±7.8e-08"}, {math.NaN(), 1, "-"}} {
+		if got := (report.Interval{N: 3, Mean: x.mean, Half: x.half}).String(); got != x.want {
+			t.Errorf("%v and %v are written %q, want %q", x.mean, x.half, got, x.want)
+		}
+	}
+}
+
 func TestKendallCountsPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for n := range 60 {

@@ -93,11 +93,11 @@ func (i Interval) String() string {
 		return "-"
 	case math.IsNaN(i.Half):
 		return fmt.Sprintf("%.4g", i.Mean)
-	case i.Half == 0:
+	case i.Half <= 1e-12*math.Abs(i.Mean): // nothing but rounding
 		return fmt.Sprintf("%.4g ±0", i.Mean)
 	}
 	digits := max(0, 1-int(math.Floor(math.Log10(i.Half))))
-	if digits > 9 {
+	if digits > 6 {
 		return fmt.Sprintf("%.4g ±%.2g", i.Mean, i.Half)
 	}
 	return fmt.Sprintf("%.*f ±%.*f", digits, i.Mean, digits, i.Half)
