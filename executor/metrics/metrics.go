@@ -76,6 +76,7 @@ func over(a, b time.Duration) float64 {
 // Collector follows a run. Its Watch is an executor.Engine.Watch.
 type Collector struct {
 	platform  *planner.Platform
+	fastest   float64    // speed of a node
 	workflows []Workflow // by id
 	busyAt    []float64  // by workflow: core-seconds held until it arrived
 	steps     Steps
@@ -95,7 +96,11 @@ type Collector struct {
 
 // NewCollector returns a collector for a run on p.
 func NewCollector(p *planner.Platform) *Collector {
-	return &Collector{platform: p, held: make([]int64, len(p.Nodes)), tenancy: newTenancy(p)}
+	c := &Collector{platform: p, held: make([]int64, len(p.Nodes)), tenancy: newTenancy(p)}
+	for i := range p.Nodes {
+		c.fastest = max(c.fastest, p.Nodes[i].Speed)
+	}
+	return c
 }
 
 // Watch takes in a batch of events.
@@ -212,12 +217,8 @@ func (c *Collector) runtimes(spec *executor.TaskSpec) (run, least time.Duration)
 		return sum / time.Duration(len(spec.RunOn)), least
 	}
 	run = spec.Run
-	fastest := 0.0
-	for i := range c.platform.Nodes {
-		fastest = max(fastest, c.platform.Nodes[i].Speed)
-	}
-	if fastest > 0 && fastest != 1 {
-		return run, time.Duration(float64(run) / fastest)
+	if c.fastest > 0 && c.fastest != 1 {
+		return run, time.Duration(float64(run) / c.fastest)
 	}
 	return run, run
 }
