@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/containerd/cgroups/v3/cgroup1"
 	"github.com/containerd/cgroups/v3/cgroup2"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 )
 
 // Root is where Linux systems mount control groups.
@@ -306,20 +308,43 @@ func (t *Tree) create2(group string, l Limits) error {
 }
 
 // Empty reports whether no process is in a group or below it.
-func (t *Tree) Empty(group string) bool {
-	empty := true
+func (t *Tree) Empty(group string) bool { return len(t.processes(group)) == 0 }
+
+// processes lists the processes in a group and below it, in any hierarchy.
+func (t *Tree) processes(group string) map[int]bool {
+	pids := map[int]bool{}
 	for _, top := range t.tops {
 		filepath.WalkDir(filepath.Join(top, group), func(p string, d fs.DirEntry, err error) error {
 			if err == nil && d.Name() == "cgroup.procs" {
-				if b, _ := os.ReadFile(p); len(b) > 0 {
-					empty = false
-					return fs.SkipAll
+				b, _ := os.ReadFile(p)
+				for _, f := range strings.Fields(string(b)) {
+					if pid, err := strconv.Atoi(f); err == nil {
+						pids[pid] = true // 0 for one that cannot be seen from here
+					}
 				}
 			}
 			return nil
 		})
 	}
-	return empty
+	return pids
+}
+
+// Kill sends SIGKILL to all processes in a group and below it, and returns how many those were.
+func (t *Tree) Kill(group string) int {
+	killed := 0
+	fds := map[int]int{}
+	for pid := range t.processes(group) {
+		if fd, err := unix.PidfdOpen(pid, 0); pid > 0 && err == nil {
+			defer unix.Close(fd)
+			fds[pid] = fd
+		}
+	}
+	for pid := range t.processes(group) { // what is still there was not another's pid meanwhile
+		if fd, ok := fds[pid]; ok && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+			killed++
+		}
+	}
+	return killed
 }
 
 // Children lists the groups directly below a group, in any hierarchy.

@@ -321,8 +321,18 @@ func TestGroupWithProcessesIsNotRemoved(t *testing.T) {
 	if err := x.Remove(group + "/n"); err == nil {
 		t.Error("removed with a process in it")
 	}
-	c.Process.Kill()
-	c.Wait()
+	if n := x.Kill(group); n != 1 {
+		t.Errorf("%d processes killed", n)
+	}
+	if c.Wait(); c.ProcessState.ExitCode() != -1 {
+		t.Errorf("it was not killed: %v", c.ProcessState)
+	}
+	if n := x.Kill(group); n != 0 || !x.Empty(group) {
+		t.Errorf("%d processes killed in an empty group", n)
+	}
+	if err := x.Remove(group + "/n"); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestFinalCountersOutliveTheGroup does as runc does: it makes a group, lets processes come and go in it, and removes it at once.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/docker"
 	"gantry/planner"
@@ -275,4 +277,37 @@ func TestRunsOfOneNameInTwoDirectories(t *testing.T) {
 	second.must(second.Forget(second.ctx, short.Attempt))
 	second.must(second.Close())
 	first.wants(first.exit(long.Attempt), planner.OK)
+}
+
+// An engine that is stopped while it starts a container can forget what it had begun: that is not left in the control group.
+func TestOrphanOfTheEngineIsKilled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make control groups")
+	}
+	r := newRig(t, nil)
+	a := r.launch(r.sh("true"), nil)
+	r.until(func(b planner.Body) bool { x, ok := b.(*planner.AttemptExited); return ok && x.Attempt == a })
+	cli, err := docker.Connect(r.ctx, "")
+	r.must(err)
+	defer cli.Close()
+	info, err := cli.Info(r.ctx)
+	r.must(err)
+	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
+	r.must(err)
+	group := tree.Dir("cpu", filepath.Join(tree.Group("gantry", tree.Name(executor.HostName(r.config.Run, r.config.Dir)), tree.Name("n0"), "a0"), "orphan"))
+	r.must(os.MkdirAll(group, 0o755))
+	orphan := exec.Command("sleep", "300")
+	r.must(orphan.Start())
+	r.must(os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(orphan.Process.Pid)), 0o644))
+	r.must(r.Forget(r.ctx, a))
+	if _ = orphan.Wait(); orphan.ProcessState.ExitCode() != -1 {
+		t.Errorf("it was not killed: %v", orphan.ProcessState)
+	}
+	r.must(r.Close())
+	if r.warned["orphan"] == "" {
+		t.Errorf("warnings %q", r.warned)
+	}
+	if _, err := os.Stat(group); err == nil {
+		t.Errorf("%s is left", group)
+	}
 }

@@ -60,19 +60,35 @@ func (r *Runtime) remover() {
 }
 
 func (r *Runtime) remove(ctx context.Context, g garbage) {
+	gone := true
 	if g.container != "" {
-		if err := r.call(ctx, func(ctx context.Context) error { return removeContainer(ctx, r.cli, g.container) }); err != nil && ctx.Err() == nil {
+		err := r.call(ctx, func(ctx context.Context) error { return removeContainer(ctx, r.cli, g.container) })
+		if err != nil && ctx.Err() == nil {
 			r.warn("remove", fmt.Sprintf("container %.12s is left: %v (gantry clean removes it later)", g.container, err))
 		}
+		gone = err == nil
 	}
 	if g.group != "" {
-		if err := r.tree.Remove(g.group); err != nil {
+		if err := r.removeAttemptGroup(g.group, gone); err != nil {
 			r.warn("remove-group", err.Error())
 		}
 	}
 	if g.note != "" {
 		_ = os.Remove(g.note) // one that stays does no harm: the attempt is over
 	}
+}
+
+// removeAttemptGroup deletes the control group of an attempt. If its container is gone, what is still in it is an orphan that the engine
+// forgot when it was stopped while it started the container: it is killed.
+func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
+	err := r.tree.Remove(group)
+	if err != nil && gone {
+		if n := r.tree.Kill(group); n > 0 {
+			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the Docker Engine has removed", plural(int64(n), "process was", "processes were")))
+			err = r.tree.Remove(group)
+		}
+	}
+	return err
 }
 
 // removeContainer removes a container, whatever it does. One that is not there, or is being removed, is no error.
@@ -152,7 +168,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	for i := range r.groups {
 		for _, name := range r.tree.Children(r.groups[i]) {
 			if group := filepath.Join(r.groups[i], name); !inUse[group] {
-				_ = r.tree.Remove(group) // what does not go now goes with the run
+				_ = r.removeAttemptGroup(group, true) // what does not go now goes with the run
 			}
 		}
 	}
