@@ -495,6 +495,20 @@ func (b *builder) implied() []edge {
 	return slices.CompactFunc(out, func(x, y edge) bool { return x.child == y.child && x.parent == y.parent })
 }
 
+// unsaid returns the dependencies that a reader would take from the files of w although w does not have them: its format says that files
+// tell none, or they were dropped to break a cycle.
+func (w *Workflow) unsaid() []edge {
+	b := builder{wf: w, more: map[int32][]int32{}}
+	for i := range w.Tasks {
+		for _, f := range w.Tasks[i].Outputs {
+			if w.Files[f].Producer != int32(i) {
+				b.more[f] = append(b.more[f], int32(i))
+			}
+		}
+	}
+	return b.implied()
+}
+
 // search asks which tasks precede others. Levels prune it: an ancestor is on a lower level.
 type search struct {
 	wf     *Workflow

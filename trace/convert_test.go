@@ -113,6 +113,35 @@ func sameAfterConversion(t *testing.T, was *trace.Workflow, s *jsonschema.Schema
 	}
 }
 
+// Files must not bring back what a repair dropped, or what their format says they do not tell.
+func TestConversionAddsNoDependencies(t *testing.T) {
+	for name, text := range map[string]string{
+		"cycle by files": dax("<job id='a'><uses name='f' link='input'/><uses name='g' link='output'/></job>\n<job id='b'><uses name='g' link='input'/><uses name='f' link='output'/></job>"),
+		"0.1": `{"name": "w", "schemaVersion": "0.1", "workflow": {"jobs": [{"name": "a", "files": [{"link": "output", "name": "f", "size": 1}]},
+			{"name": "b", "files": [{"link": "input", "name": "f", "size": 1}]}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			was, faults := read(t, text, trace.ReadOptions{Repair: true})
+			if trace.HasErrors(faults) {
+				t.Fatal(faults)
+			}
+			again := was
+			for range 2 {
+				var b strings.Builder
+				if err := trace.WriteWfFormat(&b, again); err != nil {
+					t.Fatal(err)
+				}
+				if again = good(t, b.String()); !reflect.DeepEqual(edges(again), edges(was)) {
+					t.Fatalf("%v, want %v", edges(again), edges(was))
+				}
+			}
+			if err := trace.WriteDAX(&strings.Builder{}, was); err == nil || !strings.Contains(err.Error(), "reads what task") {
+				t.Errorf("as DAX: %v", err)
+			}
+		})
+	}
+}
+
 func TestConversionKeepsWhatTheSchemaHasNoPlaceFor(t *testing.T) {
 	s := schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json"))
 	w := good(t, dax(`<executable name="x"><pfn url="file:///bin/x"/><profile namespace="pegasus" key="container.image">busybox</profile></executable>

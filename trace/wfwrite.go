@@ -105,7 +105,7 @@ func write(to io.Writer, wf *Workflow, e *Execution) error {
 	if wf.OpaqueNames {
 		out.WriteString("\"opaqueFileIds\": true,\n")
 	}
-	if wf.Format == WfFormat && strings.HasPrefix(wf.Version, "0.") {
+	if len(wf.unsaid()) > 0 {
 		out.WriteString("\"dataDependencies\": false,\n")
 	}
 	list("tasks")
