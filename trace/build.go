@@ -269,7 +269,35 @@ func (b *builder) resolve() {
 		b.wf.FileEdges = len(implied)
 		b.acyclic(implied)
 	}
+	if b.noFileEdges {
+		b.dropUnordered()
+	}
 	b.unsafeNames()
+}
+
+// dropUnordered removes the inputs that need not be there when their reader starts: in formats whose files tell no dependencies, tasks
+// read what others write that they do not wait for.
+func (b *builder) dropUnordered() {
+	if b.wf.cycle() != nil {
+		return // that is an error
+	}
+	s := search{wf: b.wf, budget: searchBudget}
+	for i := range b.wf.Tasks {
+		c, t := int32(i), &b.wf.Tasks[i]
+		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool {
+			p := b.wf.Files[f].Producer
+			if p < 0 {
+				return false
+			}
+			writers := slices.DeleteFunc(append([]int32{p}, b.more[f]...), func(w int32) bool { return w == c })
+			if len(writers) == 0 || s.anyPrecedes(writers, c) || s.budget <= 0 {
+				return false
+			}
+			b.faults.warn("unordered-input", t.Line, t.ID, "task %s reads %s, which it does not wait for (task %s writes it): taken as not read",
+				t.ID, b.wf.Files[f].Name, b.wf.Tasks[writers[0]].ID)
+			return true
+		})
+	}
 }
 
 func (b *builder) resolveLate() {
@@ -398,8 +426,13 @@ func (b *builder) acyclic(implied []edge) {
 	back := b.wf.backEdges()
 	for _, e := range back {
 		x, _ := b.edge(e.parent, e.child)
-		b.faults.add(Warning, maxPerRule, "cycle", int(x.line), b.wf.Tasks[e.child].ID, "cycle broken: task %s no longer waits for %s",
-			b.wf.Tasks[e.child].ID, b.wf.Tasks[e.parent].ID)
+		t, nor := &b.wf.Tasks[e.child], ""
+		n := len(t.Inputs)
+		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool { return b.wf.Files[f].Producer == e.parent && len(b.more[f]) == 0 })
+		if len(t.Inputs) < n { // it could not be there, and would bring the dependency back
+			nor = ", nor reads what it writes"
+		}
+		b.faults.add(Warning, maxPerRule, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
 	drop := make(map[[2]int32]bool, len(back))
 	for _, e := range back {
@@ -495,8 +528,8 @@ func (b *builder) implied() []edge {
 	return slices.CompactFunc(out, func(x, y edge) bool { return x.child == y.child && x.parent == y.parent })
 }
 
-// unsaid returns the dependencies that a reader would take from the files of w although w does not have them: its format says that files
-// tell none, or they were dropped to break a cycle.
+// unsaid returns the dependencies that a reader would take from the files of w although w does not have them, as its format says that
+// files tell none.
 func (w *Workflow) unsaid() []edge {
 	b := builder{wf: w, more: map[int32][]int32{}}
 	for i := range w.Tasks {

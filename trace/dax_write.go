@@ -19,13 +19,9 @@ import (
 // left out, and so are the average CPU use and the bytes read and written, which DAX has no words for.
 //
 // It is an error if a task is a sub-workflow node or its command is a shell script or a program other than its transformation: DAX says
-// this elsewhere, or not at all; or if a task reads what another one writes without waiting for it. WriteWfFormat keeps them.
+// this elsewhere, or not at all. WriteWfFormat keeps them.
 func WriteDAX(to io.Writer, w *Workflow) error {
 	d := &daxWriter{Writer: bufio.NewWriterSize(to, 64<<10), wf: w, what: "workflow " + w.Label}
-	if more := w.unsaid(); len(more) > 0 {
-		d.fail("task %s reads what task %s writes without waiting for it, which DAX cannot say; write WfFormat instead", w.Tasks[more[0].child].ID, w.Tasks[more[0].parent].ID)
-		return d.err
-	}
 	children := 0
 	for i := range w.Tasks {
 		if len(w.Tasks[i].Parents) > 0 {

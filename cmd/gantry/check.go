@@ -31,8 +31,8 @@ func checkCommand() *cli.Command {
 zip; a directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be. Warnings say
-which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a cycle are dropped, a negative
-runtime is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
+which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a cycle are dropped, with the
+files they stand for, a negative runtime is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
 
 Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be read.`,
 		Flags: append(readFlags(&o.read), &cli.BoolFlag{Name: "json", Usage: "print one JSON object per file", Destination: &o.json}),
