@@ -144,7 +144,11 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			att := v.Attempt(b.Attempt)
 			c.hold(v, att.Node)
 			c.preempted.ended(att, b)
-			c.end(v, v.Task(att.Task).Workflow)
+			id := v.Task(att.Task).Workflow
+			if !v.Task(att.Task).Formal {
+				c.began(id, b.Usage.Started)
+			}
+			c.end(v, id)
 		case planner.WorkflowCancelled:
 			c.end(v, b.Workflow)
 		}
@@ -223,6 +227,13 @@ func (c *Collector) runtimes(spec *executor.TaskSpec) (run, least time.Duration)
 	return run, run
 }
 
+// began takes in when a program of a workflow began, which is before its runtime could tell.
+func (c *Collector) began(id planner.WorkflowID, at planner.Time) {
+	if w := &c.workflows[id]; at != unit.Never && w.Ended == unit.Never && (w.Started == unit.Never || at < w.Started) {
+		w.Started = at
+	}
+}
+
 // end takes in that a workflow may have ended.
 func (c *Collector) end(v planner.View, id planner.WorkflowID) {
 	w := &c.workflows[id]
@@ -230,7 +241,10 @@ func (c *Collector) end(v planner.View, id planner.WorkflowID) {
 	if ended == unit.Never || w.Ended != unit.Never {
 		return
 	}
-	w.Started, w.Ended = started, ended
+	w.Ended = ended
+	if w.Started == unit.Never {
+		w.Started = started
+	}
 	_, w.Failed = v.Progress(id)
 	c.present--
 	c.tenancy.left(v.Workflow(id).Tenant)
