@@ -541,6 +541,8 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 		x.Outcome = planner.OK
 	case oom > 0:
 		x.Outcome, x.Message = planner.OutOfMemory, evidence()
+	case !bySignal && a.neverBegan():
+		x.Outcome, x.Message = planner.HostError, fmt.Sprintf("its program never began (exit code %d of its container): the Docker Engine was stopped meanwhile, or could not start it", code)
 	case broken && (bySignal || code == 255), bySignal && a.r.Away():
 		x.Outcome, x.Message = planner.HostError, "the Docker Engine was stopped, and the container with it"
 	case bySignal:
@@ -556,6 +558,13 @@ func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.O
 		return
 	}
 	x.Message = join(x.Message, a.lastWords(x.Outcome))
+}
+
+// neverBegan reports whether the program left no trace of its beginning, though what gantry put beside it is there. The exit code is then not its own.
+func (a *attempt) neverBegan() bool {
+	_, begin := os.Lstat(filepath.Join(a.dir, launch.Begin))
+	_, script := os.Lstat(filepath.Join(a.dir, ".command.sh"))
+	return errors.Is(begin, os.ErrNotExist) && script == nil
 }
 
 // meaning explains exit codes that shells and kernels give.

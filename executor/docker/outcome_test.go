@@ -81,6 +81,9 @@ func TestEndsAreClasses(t *testing.T) {
 		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited, planner.OK, 0, []string{"succeeded, although"}},
 		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, ownExit, 137, nil},
 		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited, planner.OutOfMemory, 137, nil},
+		{"a container that ends before its program begins", func() *executor.TaskSpec { return r.sh("rm .command.begin; exit 2") }, nil, planner.HostError, 2,
+			[]string{"never began", "exit code 2"}},
+		{"a program that clears its directory", func() *executor.TaskSpec { return r.sh("rm -f .command.*; exit 2") }, nil, planner.ExitCode, 2, nil},
 		{"time limit", func() *executor.TaskSpec {
 			s := r.sh("trap 'exit 0' TERM; sleep 100 & wait")
 			s.TimeLimit = 300 * time.Millisecond
