@@ -183,10 +183,11 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 	db := diamond(t)
 	l := logtest.New(t, db, logtest.Info("half"))
 	l.Exit(2*logtest.Second, l.Start(0, l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, {0}}), 1, 1, time.Second), planner.OK, 0, "")
+	logtest.New(t, db, logtest.Info("bare")) // nothing has arrived yet
 	for _, c := range []struct {
 		run  string
 		rows int
-	}{{"calm", 5}, {"half", 2}} {
+	}{{"calm", 5}, {"half", 2}, {"bare", 0}} {
 		var text bytes.Buffer
 		if err := export.CSV(context.Background(), &text, db, c.run); err != nil {
 			t.Fatal(err)

@@ -68,7 +68,7 @@ func JSON(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	for _, part := range []struct{ name, query string }{{"tasks", tasksQuery}, {"attempts", attemptsQuery}} {
 		fmt.Fprintf(out, ",\n%q:[", part.name)
 		first := true
-		err := eachRow(ctx, db, part.query, run, func(columns []string, row []any) error {
+		err := eachRow(ctx, db, part.query, run, func([]string) error { return nil }, func(columns []string, row []any) error {
 			sep := ",\n{"
 			if first {
 				sep, first = "\n{", false
@@ -98,14 +98,8 @@ func JSON(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 func writeCSV(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
 	out := csv.NewWriter(w)
 	var line []string
-	headed := false
-	err := eachRow(ctx, db, query, run, func(columns []string, row []any) error {
-		if !headed {
-			headed = true
-			if err := out.Write(named(columns)); err != nil {
-				return err
-			}
-		}
+	head := func(columns []string) error { return out.Write(named(columns)) }
+	err := eachRow(ctx, db, query, run, head, func(columns []string, row []any) error {
 		line = line[:0]
 		for i, v := range row {
 			if columns[i] == "by_task" {
@@ -142,8 +136,8 @@ func named(columns []string) []string {
 	return names
 }
 
-// eachRow gives the rows of a query as int64, float64, string or nil.
-func eachRow(ctx context.Context, db *sqlite.DB, query, run string, each func(columns []string, row []any) error) error {
+// eachRow gives the columns of a query, and then its rows as int64, float64, string or nil.
+func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(columns []string) error, each func(columns []string, row []any) error) error {
 	rows, err := db.Query(ctx, query, run)
 	if err != nil {
 		return err
@@ -151,6 +145,9 @@ func eachRow(ctx context.Context, db *sqlite.DB, query, run string, each func(co
 	defer rows.Close()
 	columns, err := rows.Columns()
 	if err != nil {
+		return err
+	}
+	if err := head(columns); err != nil {
 		return err
 	}
 	row, dest := make([]any, len(columns)), make([]any, len(columns))
