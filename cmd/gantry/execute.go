@@ -167,8 +167,11 @@ func (s *session) admitter() *executor.Admitter {
 		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: trace.DefaultPreempt(), Memory: s.memory()}
 }
 
-// check says what cannot run here before anything runs, and whether any task is emulated. A simulation draws what it checks once more when
-// it arrives: memory is what makes a long stream slow.
+// keptTasks is how many tasks of streams to be simulated are kept in memory from when they were checked on.
+const keptTasks = 100_000
+
+// check says what cannot run here before anything runs, and whether any task is emulated. What a simulation draws beyond keptTasks it draws
+// once more when it arrives: memory is what makes a long stream slow.
 func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 	adm := s.admitter()
 	for i := range subs {
@@ -183,7 +186,7 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 		emulated = emulated || tasks > 0
 		s.noImage += noImage
 		s.view.total += len(sub.Workflow.Tasks)
-		if s.set.Runtime != "sim" {
+		if s.set.Runtime != "sim" || s.view.total <= keptTasks {
 			subs[i] = sub
 		}
 	}
