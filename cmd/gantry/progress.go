@@ -41,7 +41,6 @@ type progress struct {
 const (
 	maxFailuresShown = 10
 	maxWarningsShown = 10
-	maxPredictions   = 20
 	plainStep        = 20 // percent
 )
 
@@ -145,6 +144,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 
 // predicted tells what a policy expects of workflows with deadlines that arrived, or that it refuses them.
 func (p *progress) predicted(v planner.View, notes []planner.Note) {
+	most := rowsFor(p.total, true).predictions
 	for i := range notes {
 		n := &notes[i]
 		if n.Topic != planner.TopicPredicted && n.Topic != planner.TopicRefused || v.Workflow(n.Workflow).Due == unit.Never {
@@ -153,8 +153,8 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 		p.told++
 		spec := p.names[v.Workflow(n.Workflow).Tasks[0]]
 		switch due := v.Workflow(n.Workflow).Due; {
-		case p.told > maxPredictions+1 || spec == nil:
-		case p.told > maxPredictions:
+		case p.told > most+1 || spec == nil:
+		case p.told > most:
 			p.line("more workflows with deadlines arrive: gantry show tells how they fare")
 		case n.Topic == planner.TopicRefused:
 			p.line("%s: refused, due at %s: %s", spec.Workflow.Name, instantOf(due), n.Text)

@@ -276,3 +276,15 @@ func TestTheLogBelongsToWhoCalledSudo(t *testing.T) {
 		}
 	}
 }
+
+// What a run prints does not grow with it: a thousand tasks with deadlines and tenants in 50 lines.
+func TestAThousandTasksWithDeadlinesFitFiftyLines(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"c.yaml": "nodes: [{name: n, count: 100, cores: 4}]\n",
+		"w.yaml": "count: 40\nmix: [{generator: montage}]\ntasks: 25\narrivals: {process: batch}\ntenants: [{name: a}, {name: b}]\ndeadlines: {factor: 2..5}\n"})
+	for _, policy := range []string{"cpp", "rm-dcwf", "3dsf"} {
+		code, out, errs := invoke(t, "simulate", "--policy", policy, "--dir", filepath.Join(dir, "runs"), "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
+		if n := strings.Count(out+errs, "\n"); code != exitOK || n > 50 || !strings.Contains(out, "1000 tasks of 1000 done") {
+			t.Errorf("%s: exit %d, %d lines:\n%s%s", policy, code, n, errs, out)
+		}
+	}
+}

@@ -20,17 +20,20 @@ import (
 // maxSummaryFailures is how many failed tasks a summary names; show --json has all.
 const maxSummaryFailures = 10
 
-// Rows of the summary's tables: with the lines of progress, a run of 1,000 tasks that succeed prints 50 lines at most. gantry show --json and the
-// log have the rest.
-const (
-	maxSummaryWorkflows = 5
-	maxSummaryDeadlines = 12
-	maxSummaryTypes     = 12
-	maxSummaryNodes     = 5
-)
+// rows are how many rows of each table the summary of a run has, and how many predictions are told as workflows arrive: with the lines of
+// progress, a run of 1,000 tasks that succeed prints 50 lines at most. gantry show --json and the log have the rest.
+type rows struct{ workflows, deadlines, types, nodes, predictions int }
+
+func rowsFor(tasks int, deadlines bool) rows {
+	if deadlines && tasks >= 500 {
+		return rows{workflows: 2, deadlines: 3, types: 4, nodes: 3, predictions: 3}
+	}
+	return rows{workflows: 5, deadlines: 12, types: 12, nodes: 5, predictions: 20}
+}
 
 // printSummary prints what a run came to.
 func printSummary(w io.Writer, s *sqlite.Summary) {
+	most := rowsFor(s.Tasks, len(s.Deadlines) > 0)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run %s: %s, %s of %s done", s.Run, s.State, plural(s.Done, "task"), strconv.Itoa(s.Tasks))
 	for _, n := range []struct {
@@ -66,17 +69,17 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 
 	t := newTable(&b, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
 	for i, f := range s.WorkflowRow {
-		if i == maxSummaryWorkflows && len(s.WorkflowRow) > i+1 {
+		if i == most.workflows && len(s.WorkflowRow) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
 			break
 		}
 		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan), span(f.Response))
 	}
 	t.end()
-	printDeadlines(&b, s)
+	printDeadlines(&b, s, most.deadlines)
 	t = newTable(&b, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read", "-written")
 	for i, k := range s.Kinds {
-		if i == maxSummaryTypes && len(s.Kinds) > i+1 {
+		if i == most.types && len(s.Kinds) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
 			break
 		}
@@ -90,7 +93,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	t.end()
 	t = newTable(&b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
 	for i, n := range s.Nodes {
-		if i == maxSummaryNodes && len(s.Nodes) > i+1 {
+		if i == most.nodes && len(s.Nodes) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Nodes)-i))
 			break
 		}
@@ -141,7 +144,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 func meant(seconds float64) string { return span(ptr(sqlite.Span(seconds * 1e9))) }
 
 // printDeadlines tells which deadlines were met, and how near what happened came to the plan.
-func printDeadlines(b *strings.Builder, s *sqlite.Summary) {
+func printDeadlines(b *strings.Builder, s *sqlite.Summary, most int) {
 	if len(s.Deadlines) == 0 {
 		return
 	}
@@ -154,10 +157,10 @@ func printDeadlines(b *strings.Builder, s *sqlite.Summary) {
 		if d.State == "refused" {
 			refused++
 		}
-		if i == maxSummaryDeadlines && len(s.Deadlines) > i+1 {
+		if i == most && len(s.Deadlines) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Deadlines)-i))
 		}
-		if i >= maxSummaryDeadlines && len(s.Deadlines) > maxSummaryDeadlines+1 {
+		if i >= most && len(s.Deadlines) > most+1 {
 			continue
 		}
 		verdict, spare := "", (*sqlite.Span)(nil)
