@@ -58,11 +58,16 @@ type stay struct {
 
 func simulate(t *testing.T, p *planner.Platform, spec string, subs ...executor.Submission) (map[string]stay, executor.Result) {
 	t.Helper()
+	return simulateWith(t, p, spec, predict.ErrorModel{}, subs...)
+}
+
+func simulateWith(t *testing.T, p *planner.Platform, spec string, errors predict.ErrorModel, subs ...executor.Submission) (map[string]stay, executor.Result) {
+	t.Helper()
 	pol, err := policy.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	declared := &predict.Declared{}
+	declared := &predict.Declared{Model: errors}
 	got := map[string]stay{}
 	e := &executor.Engine{
 		Runtime:  sim.New(sim.Config{Platform: p}),

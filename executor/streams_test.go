@@ -91,6 +91,17 @@ func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testin
 	}
 }
 
+// At 5 s both nodes are past the ends they were believed to have, and so about to be free, whatever they have run: b takes the first.
+func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
+	got, _ := simulateWith(t, single(1, 1), "wheft", predict.ErrorModel{Kind: predict.Static, Factor: 0.1}, executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
+		executor.Submission{Name: "A", At: 1e9, Workflow: dag("A", "a=10")}, executor.Submission{Name: "B", At: 5e9, Workflow: dag("B", "b=10")})
+	for task, w := range schedule("c@1[0,20] a@2[1,11] b@1[20,30]") {
+		if got[task] != w {
+			t.Errorf("task %s: %+v, want %+v", task, got[task], w)
+		}
+	}
+}
+
 // a and b have one rank; b becomes free first.
 func TestPlansTakeTasksOfOneRankByTheirIDs(t *testing.T) {
 	for _, policy := range []string{"heft", "wheft"} {

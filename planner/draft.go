@@ -82,6 +82,8 @@ type Draft struct {
 	changes uint64
 	taken   []unit.Vector // by node: scratch of orders
 	spare   []planItem    // memory of the last round's starts
+	// impatient is the policy's belief that overruns end at once.
+	impatient bool
 }
 
 type vacancy struct {
@@ -183,6 +185,9 @@ func (d *Draft) ActiveEnd(t TaskID) Time {
 	seg := *entry(&d.segs, t)
 	if seg.Kind != Active || seg.End > d.now {
 		return seg.End
+	}
+	if d.impatient {
+		return d.now.Add(minRemaining)
 	}
 	left := d.est.Remaining(d.s.tasks.of(t), &d.s.platform.Nodes[seg.Node], d.s.View().Ran(entry(&d.s.lives, t).attempt))
 	return d.now.Add(max(left, minRemaining))

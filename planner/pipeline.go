@@ -7,7 +7,12 @@ type Pipeline struct {
 	Retain   Retainer
 	Queue    Queue
 	Allocate Allocator
+	// Impatient believes that what runs longer than estimated ends at once, instead of after a share of what it has run.
+	Impatient bool
 }
+
+// ExpectsOverrunsToEnd reports whether the policy is impatient.
+func (p *Pipeline) ExpectsOverrunsToEnd() bool { return p.Impatient }
 
 // Retainer decides what of the last plan stays in the draft.
 type Retainer interface{ Retain(c *Cycle) error }

@@ -35,6 +35,9 @@ func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint6
 	est = whatIsLeft(s, est)
 	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est, rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
 	pl.cycle = Cycle{View: s.View(), Draft: pl.draft, Est: est, Rand: pl.rand, explain: pl.explain}
+	if x, ok := policy.(interface{ ExpectsOverrunsToEnd() bool }); ok {
+		pl.draft.impatient = x.ExpectsOverrunsToEnd()
+	}
 	pl.pol, _ = policy.(Observer)
 	pl.learn, pl.cycle.learns = learn, learn != nil
 	return pl

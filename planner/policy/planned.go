@@ -13,10 +13,10 @@ func planned() []Row {
 	return []Row{
 		{
 			Name: "wheft", Title: "workload HEFT", Source: "Ilyushkin and Epema, CCGrid 2018, section 3",
-			About: "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in gaps too; follows that plan in order until the next arrival.",
+			About: "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in gaps too; follows that plan in order until the next arrival. Tasks that run longer than estimated are expected to end at once.",
 			New: func(Params) planner.Policy {
 				queue := &order.Alternating{Ranks: &rank.Upward{AverageSpeed: true}}
-				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}}
+				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}, Impatient: true}
 			},
 		},
 		{
