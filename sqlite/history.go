@@ -16,6 +16,13 @@ type Measurement struct {
 	Speed float64       // of the node it ran on
 }
 
+// What queries of the past share: the runs r that are earlier than the run own, as History says, and how long the program of an attempt a
+// that ended well takes from its beginning, though it may have gone on from a checkpoint.
+const (
+	earlierRuns = `runs own JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale`
+	wholeRun    = `CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER)`
+)
+
 // History returns what earlier runs of the log measured, at most so many of each kind of task, the latest ones, oldest first. Earlier
 // runs are those that began before this one on the same kind of runtime and at the same time and size scale: a simulation teaches
 // nothing about containers, and an emulated second is no other scale's second. The same run always gets the same, unless an earlier one
@@ -37,10 +44,9 @@ func (db *DB) history(ctx context.Context, id int64, latest int) ([]Measurement,
 	out, err := collect(ctx, db, func(rows *sql.Rows) (m Measurement, err error) {
 		return m, rows.Scan(&m.Kind, &m.Ran, &m.Speed)
 	}, `SELECT kind, ran_ns, speed FROM (
-			SELECT t.kind, CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER) AS ran_ns, n.speed, a.run, a.ended_ns, a.attempt,
+			SELECT t.kind, `+wholeRun+` AS ran_ns, n.speed, a.run, a.ended_ns, a.attempt,
 				row_number() OVER (PARTITION BY t.kind ORDER BY a.run DESC, a.ended_ns DESC, a.attempt DESC) AS recency
-			FROM runs own
-			JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale
+			FROM `+earlierRuns+`
 			JOIN attempts a ON a.run = r.id AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
 			JOIN tasks t ON t.run = a.run AND t.task = a.task
 			JOIN nodes n ON n.run = a.run AND n.node = a.node
@@ -70,9 +76,8 @@ func (db *DB) CorrectionsOf(ctx context.Context, run string, latest int) ([]Corr
 
 func (db *DB) corrections(ctx context.Context, id int64, latest int) ([]Correction, error) {
 	out, err := collect(ctx, db, func(rows *sql.Rows) (c Correction, err error) { return c, rows.Scan(&c.Ran, &c.Declared) },
-		`SELECT CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER), CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER)
-			FROM runs own
-			JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale
+		`SELECT `+wholeRun+`, CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER)
+			FROM `+earlierRuns+`
 			JOIN attempts a ON a.run = r.id AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
 			JOIN tasks t ON t.run = a.run AND t.task = a.task AND t.trace_runtime_ns > 0
 			JOIN nodes n ON n.run = a.run AND n.node = a.node AND n.speed > 0
@@ -85,7 +90,7 @@ func (db *DB) corrections(ctx context.Context, id int64, latest int) ([]Correcti
 // what all attempts of their tasks ran.
 func (r *Run) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 	runs, err := collect(ctx, r.db, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) },
-		`SELECT r.id FROM runs own JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale
+		`SELECT r.id FROM `+earlierRuns+`
 			WHERE own.id = ? ORDER BY r.id DESC`, r.id)
 	if err != nil {
 		return nil, err

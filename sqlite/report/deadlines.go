@@ -17,24 +17,16 @@ var (
 	follows = []string{"workload.count", "workload.warm_up", "workload.cool_down"}
 )
 
+// measure is a metric to be drawn against parameters.
+type measure struct{ kind, metric, title, axis string }
+
 // deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of Lim et al. 2017) against
 // each parameter that is swept.
 func (p *painter) deadlines(cells []*results.Cell) error {
-	for _, param := range swept {
-		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
-		for _, g := range groups(cells, leftOut) {
-			for _, m := range []struct{ kind, metric, title, axis string }{
-				{"late", "late_share", "Proportion of late workflows", "proportion late P"},
-				{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "mean turnaround T (s)"},
-				{"mapping", "mapping_mean", "Mean time to map a workflow", "mean mapping time O (s)"},
-			} {
-				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title), m.axis); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
+	return p.sweep(cells, swept,
+		measure{"late", "late_share", "Proportion of late workflows", "proportion late P"},
+		measure{"turnaround", "turnaround_mean", "Mean turnaround from the earliest start", "mean turnaround T (s)"},
+		measure{"mapping", "mapping_mean", "Mean time to map a workflow", "mean mapping time O (s)"})
 }
 
 // sweeps draws, of loads without deadlines, mean slowdown and response against each parameter of the workload that takes several values.
@@ -47,13 +39,17 @@ func (p *painter) sweeps(cells []*results.Cell) error {
 			}
 		}
 	}
+	return p.sweep(cells, params,
+		measure{"mean-slowdown", "slowdown_mean", "Mean slowdown", "mean slowdown"},
+		measure{"mean-response", "response_mean", "Mean response", "mean response (s)"})
+}
+
+// sweep draws measures against each of some parameters, a figure for each combination of the others.
+func (p *painter) sweep(cells []*results.Cell, params []string, measures ...measure) error {
 	for _, param := range params {
 		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
 		for _, g := range groups(cells, leftOut) {
-			for _, m := range []struct{ kind, metric, title, axis string }{
-				{"mean-slowdown", "slowdown_mean", "Mean slowdown", "mean slowdown"},
-				{"mean-response", "response_mean", "Mean response", "mean response (s)"},
-			} {
+			for _, m := range measures {
 				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title), m.axis); err != nil {
 					return err
 				}
