@@ -737,7 +737,7 @@ func (a *attempt) applyPause(announce bool) {
 // freeze pauses or unpauses the container; one that is so already is no error. The freezer of cgroup v1 gives up on processes that have used
 // up their CPU quota and cannot come to be frozen: they can a little later.
 func (a *attempt) freeze(want bool) error {
-	const tries = 20
+	const tries = 40
 	for try := 1; ; try++ {
 		err := a.r.call(a.r.ctx, func(ctx context.Context) error {
 			if want {
@@ -756,7 +756,7 @@ func (a *attempt) freeze(want bool) error {
 			return err
 		case <-a.r.ctx.Done():
 			return err
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(time.Duration(23+7*(try%12)) * time.Millisecond): // at another moment of the quota's period each time
 		}
 	}
 }
