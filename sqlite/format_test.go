@@ -76,7 +76,7 @@ func TestFormatNamesEveryTableViewAndColumn(t *testing.T) {
 func TestQueriesOfTheDocumentsRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	logtest.Diamond(t, open(t, path, sqlite.Durable), "calm-hopper-4f2a")
-	for _, document := range []string{"FORMAT.md", "../README.md"} {
+	for _, document := range []string{"FORMAT.md", "../docs/log.md"} {
 		text, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,148 @@
+// Package docs_test runs every command block of README.md and docs/*.md against the built gantry.
+package docs_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+)
+
+// blockTimeout bounds one block. The slowest takes 20 s on an idle host of two cores.
+const blockTimeout = 5 * time.Minute
+
+// block is a fenced block of a page. Blocks of sh are commands, blocks of sql are queries on the log.
+type block struct {
+	line     int
+	language string
+	text     string
+}
+
+var fence = regexp.MustCompile("(?ms)^ *```([a-z]+)\n(.*?)^ *```$")
+
+func blocks(page string) []block {
+	var all []block
+	for _, m := range fence.FindAllStringSubmatchIndex(page, -1) {
+		all = append(all, block{1 + strings.Count(page[:m[0]], "\n"), page[m[2]:m[3]], page[m[4]:m[5]]})
+	}
+	return all
+}
+
+// needsDocker reports whether a block starts containers or builds images.
+var needsDocker = regexp.MustCompile(`gantry (run|doctor|clean)\b|make demo|build-image`)
+
+func TestEveryCommandBlockRuns(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := buildInto(t, root)
+	docker := exec.Command("docker", "version").Run() == nil
+	pages, err := filepath.Glob("*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	for _, page := range append([]string{"../README.md"}, pages...) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			dir := checkout(t, root, bin)
+			for _, b := range blocks(string(text)) {
+				t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
+					switch {
+					case b.language == "sql":
+						query(t, filepath.Join(dir, "gantry-runs", "gantry.sqlite"), b.text)
+					case b.language != "sh":
+						t.Skipf("a block of %s is no command", b.language)
+					case needsDocker.MatchString(b.text) && !docker:
+						t.Skip("no Docker Engine answers: blocks with containers are not run")
+					default:
+						shell(t, dir, b.text)
+					}
+				})
+			}
+		})
+	}
+}
+
+// buildInto builds both binaries as make build does.
+func buildInto(t *testing.T, root string) string {
+	t.Helper()
+	bin := t.TempDir()
+	for name, cgo := range map[string]string{"gantry": "1", "gantry-task": "0"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(bin, name), "./cmd/"+name)
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, out)
+		}
+	}
+	return bin
+}
+
+// checkout makes a directory that looks like a checkout after make build; runs and results stay in it.
+func checkout(t *testing.T, root, bin string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"examples", "scripts", "Makefile"} {
+		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(bin, filepath.Join(dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// shell runs a block as a reader would who pastes it whole. The binaries are built already, so make does not build them again.
+func shell(t *testing.T, dir, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), blockTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", "make() { command make -o build \"$@\"; }\n"+text)
+	cmd.Dir = dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "GANTRY_DIR=") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("%v:\n%s", err, text)
+	}
+}
+
+func query(t *testing.T, log, text string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+log+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for q := range strings.SplitSeq(text, ";\n") {
+		if strings.TrimSpace(q) == "" {
+			continue
+		}
+		rows, err := db.Query(q)
+		if err != nil {
+			t.Errorf("%v:\n%s", err, q)
+			continue
+		}
+		if !rows.Next() {
+			t.Errorf("no row: %v:\n%s", rows.Err(), q)
+		}
+		rows.Close()
+	}
+}
