@@ -184,11 +184,8 @@ func idleness(c *planner.Cycle, n planner.NodeID) int64 {
 // moved to another node, of the same rack before others, the idlest first.
 func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) error {
 	t := c.Task(b.task)
-	if a.fastest(c, t.Need) == planner.None { // others of the batch took the room
-		a.misfit(c, b.task)
-		q.Return(c, b.task)
-		b.placed = true
-		return nil
+	if a.fastest(c, t.Need) == planner.None {
+		return nil // others of the batch took the room
 	}
 	home, release := planner.NodeID(planner.None), unit.Never
 	most := unit.Bytes(1)
@@ -214,21 +211,29 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 	transfer := l.transfer(c, t, to)
 	wait := release.Sub(c.Now())
 	if slack, urgent := q.Slack(c, b.task); home != planner.None && match.Waits(wait, transfer) && !(urgent && b.urgent && wait > slack) {
-		l.tell(c, b.task, waits, func() string {
-			return fmt.Sprintf("waits for %s, which holds its data and is released in %v: moving it to %s takes %v", c.Nodes()[home].Name, wait, c.Nodes()[to].Name, transfer)
+		task := b.task
+		a.after = append(a.after, func() {
+			l.note(c, task, waits, func() string {
+				return fmt.Sprintf("waits for %s, which holds its data and is released in %v: moving it to %s takes %v",
+					c.Nodes()[home].Name, wait, c.Nodes()[to].Name, transfer)
+			})
+			c.Explain(task, planner.Reason{Code: planner.Outranked, Node: home})
+			c.WakeAt(release)
+			a.missed = true
+			q.Return(c, task)
 		})
-		c.Explain(b.task, planner.Reason{Code: planner.Outranked, Node: home})
-		c.WakeAt(release)
-		a.missed = true
-		q.Return(c, b.task)
 		b.placed = true
 		return nil
 	}
-	l.tell(c, b.task, moves, func() string {
-		if home == planner.None {
-			return fmt.Sprintf("moves its data to %s in %v: no node that holds it will have room", c.Nodes()[to].Name, transfer)
-		}
-		return fmt.Sprintf("moves its data to %s in %v: %s, which holds it, is released in %v", c.Nodes()[to].Name, transfer, c.Nodes()[home].Name, wait)
+	task := b.task
+	a.after = append(a.after, func() {
+		l.note(c, task, moves, func() string {
+			if home == planner.None {
+				return fmt.Sprintf("moves its data to %s in %v: no node that holds it will have room", c.Nodes()[to].Name, transfer)
+			}
+			return fmt.Sprintf("moves its data to %s in %v: %s, which holds it, is released in %v",
+				c.Nodes()[to].Name, transfer, c.Nodes()[home].Name, wait)
+		})
 	})
 	return a.put(c, q, b, to)
 }
@@ -263,8 +268,8 @@ func (l *Locality) transfer(c *planner.Cycle, t *planner.Task, n planner.NodeID)
 	return sum
 }
 
-// tell notes a verdict once.
-func (l *Locality) tell(c *planner.Cycle, t planner.TaskID, v verdict, text func() string) {
+// note notes a verdict once.
+func (l *Locality) note(c *planner.Cycle, t planner.TaskID, v verdict, text func() string) {
 	if n := int(t) + 1 - len(l.told); n > 0 {
 		l.told = append(l.told, make([]verdict, n)...)
 	}

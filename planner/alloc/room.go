@@ -28,7 +28,7 @@ func (r *room) at(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.
 	return unit.Never
 }
 
-// on returns what ends on n, by the time at which it is believed to.
+// on returns what runs on n, and what begins there in this round, by the time at which it is estimated to end.
 func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 	r.ends = r.ends[:0]
 	for _, a := range c.Active(n) {
@@ -37,6 +37,11 @@ func (r *room) on(c *planner.Cycle, n planner.NodeID) []release {
 			r.ends = append(r.ends, release{c.Draft.ActiveEnd(att.Task), att.Hold})
 		}
 	}
-	slices.SortFunc(r.ends, func(x, y release) int { return cmp.Compare(x.at, y.at) })
+	for seg := range c.Draft.Due() {
+		if seg.Node == n {
+			r.ends = append(r.ends, release{seg.End, seg.Hold})
+		}
+	}
+	slices.SortStableFunc(r.ends, func(x, y release) int { return cmp.Compare(x.at, y.at) })
 	return r.ends
 }

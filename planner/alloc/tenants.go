@@ -3,6 +3,8 @@ package alloc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"gantry/planner"
@@ -22,6 +24,10 @@ type Tenancy interface {
 	Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner.TaskID) bool) planner.TaskID
 	// Gave says that a task found a place without being taken.
 	Gave(c *planner.Cycle, t planner.TaskID)
+	// Untake puts a task back that was taken in this round, so that Next returns it again. Tasks go back in the reverse order of Take.
+	Untake(c *planner.Cycle, t planner.TaskID)
+	// Resuming reports whether the task that Next returned last was preempted, and comes before all new regular tasks.
+	Resuming() bool
 }
 
 // Room is how running tasks make room.
@@ -58,6 +64,7 @@ type Tenants struct {
 	asked  planner.Time // the heartbeat that this round was asked for; 0: none
 	missed bool         // a task waits, at least for a heartbeat
 	batch  []candidate
+	after  []func() // effects of the batch outside the draft, which wait until all of it has an answer
 	room   room
 }
 
@@ -65,7 +72,7 @@ type Tenants struct {
 type candidate struct {
 	task   planner.TaskID
 	urgent bool
-	placed bool
+	placed bool // it has its answer: a place, or a reason to wait that holds nobody back
 }
 
 // Allocate implements planner.Allocator.
@@ -128,23 +135,59 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 		if len(a.batch) == 0 {
 			return nil
 		}
-		if a.Data != nil {
-			if err := a.Data.place(c, a, q); err != nil {
-				return err
-			}
-		}
-		for i := range a.batch {
-			if b := &a.batch[i]; !b.placed {
-				if err := a.anywhere(c, q, b); err != nil {
-					return err
-				}
-			}
+		if err := a.placeBatch(c, q); err != nil {
+			return err
 		}
 		if c.Draft.Dues()+c.Draft.Plans() == before {
 			return nil // all of them wait: a round looks no further
 		}
 	}
 	return nil
+}
+
+// placeBatch gives each task of the batch its answer. Tasks of a batch compete for the same room, and a later one may take the room of
+// an earlier one. Then the batch is cut before the first task without room and placed again, so that this task is the next to be served
+// and holds back those behind it, as if tasks were served one by one.
+func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
+	for {
+		mark := c.Draft.Mark()
+		a.after = a.after[:0]
+		if a.Data != nil {
+			if err := a.Data.place(c, a, q); err != nil {
+				return err
+			}
+		}
+		for i := range a.batch {
+			b := &a.batch[i]
+			if b.placed {
+				continue
+			}
+			if n := a.fastest(c, c.Task(b.task).Need); n != planner.None {
+				if err := a.put(c, q, b, n); err != nil {
+					return err
+				}
+			}
+		}
+		cut := slices.IndexFunc(a.batch, func(b candidate) bool { return !b.placed })
+		if cut < 0 {
+			for _, f := range a.after {
+				f()
+			}
+			return nil
+		}
+		if len(a.batch) == 1 {
+			return fmt.Errorf("task %d was given room on a node that has none", a.batch[0].task)
+		}
+		cut = max(cut, 1) // alone, the first has room
+		c.Draft.Rollback(mark)
+		for _, b := range slices.Backward(a.batch[cut:]) {
+			q.Untake(c, b.task)
+		}
+		a.batch = a.batch[:cut]
+		for i := range a.batch {
+			a.batch[i].placed = false
+		}
+	}
 }
 
 // gather takes the next tasks that there is room for, most of them at most: urgent ones or others, and none from behind what has to be
@@ -157,7 +200,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 			return nil
 		}
 		urgent, fits := q.Urgent(), a.fastest(c, c.Task(t).Need) != planner.None
-		if len(a.batch) > 0 && (c.Phase(t) == planner.Suspended || urgent != a.batch[0].urgent || urgent && !fits) {
+		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || urgent && !fits) {
 			return nil
 		}
 		if c.Phase(t) == planner.Suspended {
@@ -174,18 +217,40 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 				}
 				continue
 			}
+			alone := q.Resuming()
 			q.Take(c, t)
-			a.batch = append(a.batch, candidate{task: t, urgent: urgent})
+			if a.batch = append(a.batch, candidate{task: t, urgent: urgent}); alone {
+				return nil
+			}
 		case a.Room != Never && urgent && a.shut < len(a.closed):
 			if err := a.makeRoom(c, q, t); err != nil {
 				return err
 			}
 		default:
 			a.misfit(c, t)
+			if q.Resuming() {
+				a.keep(c, c.Task(t).Need)
+			}
 			q.Defer(c, t)
 		}
 	}
 	return nil
+}
+
+// keep closes the node that is the first to have room for need, for a preempted task that left its node: new regular tasks must not
+// overtake it for ever (3DSF, section 7.3: suspended jobs before regular ones).
+func (a *Tenants) keep(c *planner.Cycle, need unit.Vector) {
+	first, from := planner.NodeID(planner.None), unit.Never
+	for i := range c.Nodes() {
+		if n := planner.NodeID(i); !a.closed[n] {
+			if at := a.release(c, n, need); at < from {
+				first, from = n, at
+			}
+		}
+	}
+	if first != planner.None {
+		a.close(first)
+	}
 }
 
 func (a *Tenants) misfit(c *planner.Cycle, t planner.TaskID) {
@@ -247,27 +312,15 @@ func (a *Tenants) close(n planner.NodeID) {
 	}
 }
 
-// anywhere starts a task on the fastest open node; where others took the room it waits.
-func (a *Tenants) anywhere(c *planner.Cycle, q Tenancy, b *candidate) error {
-	n := a.fastest(c, c.Task(b.task).Need)
-	if n == planner.None {
-		a.misfit(c, b.task)
-		q.Return(c, b.task)
-		return nil
-	}
-	return a.put(c, q, b, n)
-}
-
-// put starts a task of the batch on n.
+// put starts a task of the batch on n. Where its room is promised to copies that are under way it waits.
 func (a *Tenants) put(c *planner.Cycle, q Tenancy, b *candidate, n planner.NodeID) error {
 	ok, err := begin(c, b.task, n)
 	if err != nil {
 		return err
 	}
-	b.placed = ok
-	if !ok {
-		q.Return(c, b.task)
-		b.placed = true // it has its answer
+	b.placed = true
+	if task := b.task; !ok {
+		a.after = append(a.after, func() { q.Return(c, task) })
 	}
 	return nil
 }

@@ -37,7 +37,9 @@ type Tenants struct {
 	Member func(w *planner.Workflow) planner.TenantID
 	// Weight is what a member's shares are divided by; nil: 1.
 	Weight func(m planner.TenantID) int64
-	// Capped keeps every member within its part of the total: its weight over those of all that have come.
+	// Members is how many members count from the beginning; further ones count from their first job on.
+	Members int
+	// Capped keeps every member within its part of the total: its weight over those of all that count.
 	Capped bool
 	Ranks  *rank.Upward
 
@@ -150,6 +152,9 @@ func (q *Tenants) know(v planner.View) {
 	q.total = total
 	if len(q.lanes) == 0 {
 		q.lanes = make([]lane, kinds)
+	}
+	if q.Members > 0 {
+		q.welcome(planner.TenantID(q.Members - 1))
 	}
 }
 
@@ -335,6 +340,15 @@ func (q *Tenants) Defer(c *planner.Cycle, t planner.TaskID) {
 		q.stale = append(q.stale, m)
 	}
 }
+
+// Untake puts a task back that was taken in this round, so that Next returns it again.
+func (q *Tenants) Untake(c *planner.Cycle, t planner.TaskID) {
+	q.give(c, t, -1)
+	q.Add(c, t)
+}
+
+// Resuming reports whether the task that Next returned last was preempted.
+func (q *Tenants) Resuming() bool { return q.level == resuming }
 
 // Urgent reports whether the task that Next returned last comes before all others for its deadline.
 func (q *Tenants) Urgent() bool { return q.level == urgent }

@@ -70,10 +70,11 @@ const tenantsSource = "Ru, Yang, Grundy, Keung and Li, 3DSF"
 
 // Parameters that several policies of this family share.
 var (
-	levelParam     = Param{"level", []string{"1", "1..3"}, "Lev: which of a tenant's shares counts, from the largest down"}
-	misfitParam    = Param{"misfit", []string{"skip", "stop"}, "what happens when the task of the tenant with the least share does not fit: others are served, or nobody is"}
-	orderParam     = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
-	lateParam      = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more: they take turns with regular jobs, or keep their place"}
+	levelParam  = Param{"level", []string{"1", "1..3"}, "Lev: which of a tenant's shares counts, from the largest down"}
+	misfitParam = Param{"misfit", []string{"skip", "stop"}, "what happens when the task of the tenant with the least share does not fit: others are served, or nobody is"}
+	orderParam  = Param{"order", []string{"emwtf", "edf"}, "tasks of deadline jobs: earliest maximal waiting time first, or earliest deadline first"}
+	lateParam   = Param{"late", []string{"behind", "ahead"}, "deadline jobs that cannot end in time any more (deadline - now is less than the run times along their critical path on the " +
+		"fastest nodes, without copies): they take turns with regular jobs, or keep their place"}
 	roomParam      = Param{"room", []string{"suspend", "freeze", "leave", "never"}, "how regular tasks make room for deadline jobs: frozen where they are, their memory with them (freeze); leaving the node with a checkpoint, or by a restart where that is allowed (leave); frozen where that is enough, else leaving (suspend); or not at all (never)"}
 	recentParam    = Param{"recent", []string{"500", "2..1000000"}, "arrivals and completed jobs, those of earlier runs in the log among them, that the rates of the M/M/n model are learned from"}
 	largeParam     = Param{"large", []string{"64", "0.0..1000000000"}, "input of a task, in MB, from which on it is put where its data is"}
@@ -134,7 +135,8 @@ func tenants() []Row {
 				{"queues", []string{"tenant", "class"}, "a queue for each tenant, in the order of their first jobs, or for each class: deadline, regular, low"},
 				{"shares", []string{"equal", "N/N/…"}, "the capacities of the queues relative to each other, such as 50/30/20; queues beyond them have the last one's"},
 				{"by", []string{"memory", "dominant"}, "what use is counted in: memory, as YARN does unless told otherwise, or the dominant resource"},
-				{"elastic", []string{"yes", "no"}, "whether a queue may use what the others leave"},
+				{"elastic", []string{"yes", "no"}, "whether a queue may use what the others leave; if not, its part is its share of those of all queues: " +
+					"the three classes and the queues that shares lists count from the start, other tenants from their first job on"},
 				misfitParam,
 				{"data", []string{"looked-at", "ignored"}, "whether a node that asks is given a task of the job whose data it has, if there is one"},
 				heartbeatParam,
@@ -150,9 +152,11 @@ func tenants() []Row {
 					q.Member = func(w *planner.Workflow) planner.TenantID {
 						return [...]planner.TenantID{planner.Deadline: 0, planner.Regular: 1, planner.Low: 2}[w.Class]
 					}
+					q.Members = 3
 				}
 				if text := p["shares"]; text != "equal" {
 					weights := numbers(text)
+					q.Members = max(q.Members, len(weights))
 					q.Weight = func(m planner.TenantID) int64 { return weights[min(int(m), len(weights)-1)] }
 				}
 				beat := heartbeat(p)
@@ -163,7 +167,7 @@ func tenants() []Row {
 }
 
 func urgentQueue(p Params) *order.Tenants {
-	q := &order.Tenants{Urgency: order.EMWTF, Late: p["late"] == "ahead", Split: true, OnMisfit: share.Skip, Ranks: &rank.Upward{}}
+	q := &order.Tenants{Urgency: order.EMWTF, Late: p["late"] == "ahead", Split: true, OnMisfit: share.Skip, Ranks: &rank.Upward{Bound: true}}
 	if p["order"] == "edf" {
 		q.Urgency = order.EDF
 	}

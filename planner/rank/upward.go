@@ -18,6 +18,9 @@ type Upward struct {
 	// AverageSpeed takes the run time at the average speed of those nodes instead (Ilyushkin and Epema, CCGrid 2018, section III-B), which is
 	// their harmonic mean. Where nodes differ in speed it is shorter by a common factor: that matters to what compares ranks with time.
 	AverageSpeed bool
+	// Bound takes the run time on the fastest node that can hold the task, and no communication: the rank is a lower bound on the time from
+	// the start of the task to the end of its workflow, by the estimates.
+	Bound bool
 
 	ranks     []float64 // by task, without the factor of its workflow
 	positions []int32   // by task: how many generations of ancestors have its rank
@@ -115,7 +118,7 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow, fixed, perByte 
 		return // a restart makes everything news; what was computed at arrival stays
 	}
 	f.known, f.factor = true, 1
-	communicates := fixed > 0 || perByte > 0
+	communicates := !u.Bound && (fixed > 0 || perByte > 0)
 	for i := len(w.Tasks) - 1; i >= 0; i-- {
 		t := c.Task(w.Tasks[i])
 		run, factor := u.meanRun(c, t)
@@ -160,7 +163,8 @@ func sizes(c *planner.Cycle, t *planner.Task) map[planner.TaskID]float64 {
 	return out
 }
 
-// meanRun is the mean estimate of t over the nodes that can hold it, in nanoseconds, without the factor of its workflow.
+// meanRun is the mean estimate of t over the nodes that can hold it (the least with Bound), in nanoseconds, without the factor of its
+// workflow.
 func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task) (mean, factor float64) {
 	factor = 1
 	ranker, _ := c.Est.(planner.Ranker)
@@ -174,10 +178,12 @@ func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task) (mean, factor float6
 		return float64(d)
 	}
 	var sum, count, rates, last float64
+	least := math.Inf(1)
 	if ranker != nil && ranker.BySpeed(t) {
 		for i := range u.kinds {
 			if k := &u.kinds[i]; t.Need.Fits(k.capacity) {
 				last = run(k.node)
+				least = min(least, last)
 				sum += k.count * last
 				count += k.count
 				rates += k.count / last
@@ -186,13 +192,18 @@ func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task) (mean, factor float6
 	} else {
 		for i := range c.Nodes() {
 			if t.Need.Fits(c.Capacity(planner.NodeID(i))) {
-				sum += run(planner.NodeID(i))
+				last = run(planner.NodeID(i))
+				least = min(least, last)
+				sum += last
 				count++
 			}
 		}
 	}
 	if count == 0 {
 		return 0, factor
+	}
+	if u.Bound {
+		return least, factor
 	}
 	if u.AverageSpeed && sum != count*last && rates > 0 && !math.IsInf(rates, 1) {
 		return count / rates, factor
