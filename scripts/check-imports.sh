@@ -47,6 +47,8 @@ while read -r pkg imp; do
 		gantry/executor/experiment)
 			may "$pkg" "$imp" "experiments simulate loads and measure; stores come by their interface" \
 				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/load gantry/executor/metrics gantry/executor/sim ;;
+		gantry/executor/oracletest)
+			may "$pkg" "$imp" "support of tests simulates instances" gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/sim ;;
 		gantry/executor/*)
 			may "$pkg" "$imp" "runtimes know the engine, never each other, the log or the commands" \
 				gantry/trace gantry/planner 'gantry/planner/*' gantry/cgroup gantry/executor gantry/executor/emulate "$pkg/*" ;;

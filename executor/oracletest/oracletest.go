@@ -1,0 +1,248 @@
+// Package oracletest supports tests that compare a policy with an oracle: a small, slow implementation of the same policy that is written
+// like the pseudo-code of its paper and shares no code with the planner. It has random instances, their simulation by the engine, and a
+// shrinker that makes an instance on which the two disagree as small as it can. Families of policies keep their oracles in their own
+// tests; a new family needs an oracle, a Shape, and one call of Compare:
+//
+//	oracletest.Compare(t, 200, shape, func(i oracletest.Instance) (string, error) {
+//		course, err := oracletest.Simulate(i, "edf")
+//		...
+//		return oracletest.Difference(course.Stays, myOracle(i)), nil
+//	})
+package oracletest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// Instance is a load and the nodes it runs on.
+type Instance struct {
+	Nodes     []Node
+	Workflows []Workflow // by arrival
+}
+
+// Node is a virtual node.
+type Node struct {
+	Cores  int64           `json:",omitempty"` // millicores
+	Memory int64           `json:",omitempty"` // bytes; 0: unlimited
+	Speed  float64         // 1/2, 1 or 3/2: runtimes are multiples of 3, so that they stay whole
+	Group  planner.GroupID `json:",omitempty"`
+}
+
+// Workflow is a DAG of tasks.
+type Workflow struct {
+	Arrive  unit.Time `json:",omitempty"`
+	Release unit.Time `json:",omitempty"` // 0: at its arrival
+	Due     unit.Time `json:",omitempty"` // 0: none
+	Tasks   []Task
+}
+
+// Task is a task on a node of speed 1.
+type Task struct {
+	Run     time.Duration `json:",omitempty"` // 0: it takes no time
+	Est     time.Duration `json:",omitempty"` // what policies are told; 0: Run
+	Cores   int64         `json:",omitempty"` // millicores
+	Memory  int64         `json:",omitempty"` // bytes
+	Stage   int32         `json:",omitempty"` // execution phase
+	Parents []int         `json:",omitempty"` // before it in Workflow.Tasks, ascending
+}
+
+// Estimate returns what policies are told.
+func (t *Task) Estimate() time.Duration { return cmp.Or(t.Est, t.Run) }
+
+// Stay is an attempt of a task.
+type Stay struct {
+	Workflow, Task, Node int
+	Start, End           unit.Time
+}
+
+// Course is what came of an instance.
+type Course struct {
+	Stays  []Stay // of tasks that take time, by start, workflow, task
+	Notes  []planner.Note
+	Rounds int
+	Late   int // workflows
+}
+
+// clone returns a copy that shares nothing.
+func (in Instance) clone() Instance {
+	in.Nodes, in.Workflows = slices.Clone(in.Nodes), slices.Clone(in.Workflows)
+	for w := range in.Workflows {
+		tasks := slices.Clone(in.Workflows[w].Tasks)
+		for i := range tasks {
+			tasks[i].Parents = slices.Clone(tasks[i].Parents)
+		}
+		in.Workflows[w].Tasks = tasks
+	}
+	return in
+}
+
+// Platform returns the nodes as the planner knows them.
+func (in *Instance) Platform() *planner.Platform {
+	groups := 1
+	for _, n := range in.Nodes {
+		groups = max(groups, int(n.Group)+1)
+	}
+	p := &planner.Platform{Groups: make([]string, groups), Bandwidth: make([][]unit.BytesPerSecond, groups), Latency: make([][]int64, groups)}
+	for g := range groups {
+		p.Bandwidth[g], p.Latency[g] = make([]unit.BytesPerSecond, groups), make([]int64, groups)
+	}
+	for i, n := range in.Nodes {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Group: n.Group, Speed: n.Speed,
+			Capacity: unit.Vector{n.Cores, cmp.Or(n.Memory, unit.Unlimited), unit.Unlimited}})
+	}
+	return p
+}
+
+// workflow returns a workflow as a trace.
+func (w *Workflow) workflow(name string) *trace.Workflow {
+	flow := &trace.Workflow{Name: name, Label: name}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		x := trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: float64(t.Cores) / 1000, Retries: -1, Runtime: t.Run, Phase: t.Stage,
+			MemoryBytes: max(0, t.Memory-executor.EmulatorMemory), Known: trace.Runtime}
+		for _, q := range t.Parents {
+			x.Parents = append(x.Parents, int32(q))
+			flow.Tasks[q].Children = append(flow.Tasks[q].Children, int32(i))
+		}
+		flow.Tasks = append(flow.Tasks, x)
+	}
+	return flow
+}
+
+// Simulate runs an instance by the engine in simulation.
+func Simulate(in Instance, spec string) (*Course, error) {
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		return nil, err
+	}
+	p := in.Platform()
+	var subs []executor.Submission
+	var of []Stay // by task id: its workflow and number
+	for w := range in.Workflows {
+		flow := &in.Workflows[w]
+		subs = append(subs, executor.Submission{At: flow.Arrive, Name: fmt.Sprint("w", w), Workflow: flow.workflow(fmt.Sprint("w", w)),
+			Class: planner.Deadline, Release: flow.Release, Due: flow.Due})
+		for i := range flow.Tasks {
+			of = append(of, Stay{Workflow: w, Task: i})
+		}
+	}
+	declared := &predict.Declared{}
+	out := &Course{}
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1),
+		Arrivals: subs,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
+				declared.Declare(id, in.Workflows[of[id].Workflow].Tasks[of[id].Task].Estimate(), on, s)
+			}}}
+	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
+		for _, ev := range events {
+			switch b := ev.Body.(type) {
+			case *planner.PlanCommitted:
+				out.Rounds++
+				out.Notes = append(out.Notes, b.Notes...)
+			case *planner.AttemptExited:
+				if a := v.Attempt(b.Attempt); !v.Task(a.Task).Formal {
+					s := of[a.Task]
+					s.Node, s.Start, s.End = int(a.Node), b.Usage.Started, b.Usage.Ended
+					out.Stays = append(out.Stays, s)
+				}
+			}
+		}
+	}
+	res, err := e.Run(context.Background())
+	if err == nil && len(res.Refused) > 0 {
+		err = res.Refused[0]
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := e.Planner.View()
+	for w := range in.Workflows {
+		if _, end := v.Times(planner.WorkflowID(w)); in.Workflows[w].Due > 0 && end > in.Workflows[w].Due {
+			out.Late++
+		}
+	}
+	Sort(out.Stays)
+	return out, nil
+}
+
+// Sort orders attempts by start, workflow and task.
+func Sort(s []Stay) {
+	slices.SortFunc(s, func(a, b Stay) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Task, b.Task))
+	})
+}
+
+// Difference compares two courses attempt by attempt; "" if they agree. Without nodes only instants are compared.
+func Difference(got, want []Stay, nodes bool) string {
+	got, want = slices.Clone(got), slices.Clone(want)
+	Sort(got)
+	Sort(want)
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i == len(got):
+			return fmt.Sprintf("missing: %v", want[i])
+		case i == len(want):
+			return fmt.Sprintf("not expected: %v", got[i])
+		}
+		a, b := got[i], want[i]
+		if !nodes {
+			a.Node, b.Node = 0, 0
+		}
+		if a != b {
+			return fmt.Sprintf("got %v, the oracle has %v", got[i], want[i])
+		}
+	}
+	return ""
+}
+
+func (s Stay) String() string {
+	return fmt.Sprintf("task %d.%d on node %d in [%v, %v]", s.Workflow, s.Task, s.Node, s.Start, s.End)
+}
+
+// String describes an instance for people, and as JSON for Parse.
+func (in Instance) String() string {
+	var b strings.Builder
+	for i, n := range in.Nodes {
+		fmt.Fprintf(&b, "node %d: %g cores, memory %d, speed %g, group %d\n", i, float64(n.Cores)/1000, n.Memory, n.Speed, n.Group)
+	}
+	for w := range in.Workflows {
+		flow := &in.Workflows[w]
+		fmt.Fprintf(&b, "workflow %d arrives at %v, release %v, due at %v:\n", w, flow.Arrive, flow.Release, flow.Due)
+		for i := range flow.Tasks {
+			t := &flow.Tasks[i]
+			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run, t.Estimate(), float64(t.Cores)/1000,
+				t.Memory, t.Stage, t.Parents)
+		}
+	}
+	b.WriteString(marshal(in))
+	return b.String()
+}
+
+func marshal(in Instance) string {
+	text, err := json.Marshal(in)
+	if err != nil {
+		panic(err) // numbers only
+	}
+	return string(text)
+}
+
+// Parse reads the JSON of an instance.
+func Parse(text string) (in Instance, err error) {
+	err = json.Unmarshal([]byte(text), &in)
+	return in, err
+}
