@@ -15,7 +15,7 @@ DEMO := --cluster examples/montage/cluster.yaml --time-scale 0.1 examples/montag
 # The nodes of the demo have two cores in all.
 DEMO += $(if $(filter 1,$(shell nproc)),--oversubscribe)
 
-.PHONY: help demo test setup build images check bench fuzz crash clean
+.PHONY: help demo test setup build images check bench fuzz crash soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 
 crash: build images ## kill -9 gantry at random moments and resume; ROUNDS, SEED
 	$(AS_ROOT) scripts/crash $(or $(ROUNDS),10) $(SEED)
+
+soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on the null runtime), CONTAINERS, STREAM, SEED
+	go build -o bin/soak ./scripts/soak
+	$(AS_ROOT) bin/soak -attempts $(or $(ATTEMPTS),10000000) -containers $(or $(CONTAINERS),10000) -stream $(or $(STREAM),100000) -seed $(or $(SEED),1)
 
 clean: ## remove what was built (runs stay)
 	rm -rf bin

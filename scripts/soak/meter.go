@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+)
+
+// quantity is something that is sampled.
+type quantity struct {
+	name  string // of its column
+	label string
+	unit  string
+	// slack is how much the mean of the last quarter of the samples may lie above that of the second quarter, beyond a tenth of it. The first
+	// quarter is left out: caches fill.
+	slack float64
+}
+
+// The quantities of a sample, in the order of its values.
+const (
+	heap = iota
+	rss
+	goroutines
+	descriptors
+	watches
+	groups
+	logBytes
+	quantities
+)
+
+var sampled = [quantities]quantity{
+	heap: {"live_heap_mb", "live heap", "MB", 4},
+	rss:  {"rss_mb", "resident memory", "MB", 24},
+	// The next four vary with how many containers are under way, of which each has a control group in each hierarchy of cgroup v1.
+	goroutines:  {"goroutines", "goroutines", "", 16},
+	descriptors: {"descriptors", "file descriptors", "", 32},
+	watches:     {"inotify_watches", "inotify watches", "", 10},
+	groups:      {"control_groups", "control groups", "", 100},
+	logBytes:    {"log_bytes_per_attempt", "log bytes per attempt", "", 20},
+}
+
+type sample struct {
+	attempts int
+	at       time.Duration
+	values   [quantities]float64
+}
+
+// meter counts attempts and samples this process every so often.
+type meter struct {
+	home    string
+	run     string // whose control groups are counted; "": none
+	size    int    // attempts expected
+	every   int
+	begun   time.Time
+	failed  bool // a task of the stream under way has failed for good
+	outages int
+
+	attempts int
+	next     int
+	ends     [planner.OutputMissing + 16]int // by outcome
+	samples  []sample
+	lastLog  int64
+	lastAt   int // attempts
+}
+
+// watch is the engine's.
+func (m *meter) watch(v planner.View, events []planner.Event, _ []*executor.Admission) {
+	for i := range events {
+		x, ok := events[i].Body.(*planner.AttemptExited)
+		if !ok {
+			continue
+		}
+		m.attempts++
+		m.ends[x.Outcome]++
+		if v.Phase(v.Attempt(x.Attempt).Task) == planner.Failed {
+			m.failed = true
+		}
+	}
+	if m.attempts >= m.next {
+		m.take()
+		m.next = m.attempts + m.every
+	}
+}
+
+func (m *meter) take() {
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	s := sample{attempts: m.attempts, at: time.Since(m.begun)}
+	s.values[heap] = float64(mem.HeapAlloc) / 1e6
+	s.values[rss] = residentMB()
+	s.values[goroutines] = float64(runtime.NumGoroutine())
+	s.values[descriptors], s.values[watches] = descriptorsAndWatches()
+	s.values[groups] = float64(m.controlGroups())
+	size := logSize(m.home)
+	if done := m.attempts - m.lastAt; m.lastAt > 0 && done > 0 {
+		s.values[logBytes] = float64(size-m.lastLog) / float64(done)
+	} else if m.attempts > 0 {
+		s.values[logBytes] = float64(size) / float64(m.attempts)
+	}
+	m.lastLog, m.lastAt = size, m.attempts
+	m.samples = append(m.samples, s)
+	if n := len(m.samples); n%20 == 1 {
+		v := s.values
+		fmt.Printf("  %9d attempts, %8v: heap %.1f MB, resident %.1f MB, %.0f goroutines, %.0f descriptors, %.0f watches, %.0f control groups, log %.1f MB\n",
+			s.attempts, s.at.Round(time.Second), v[heap], v[rss], v[goroutines], v[descriptors], v[watches], v[groups], float64(size)/1e6)
+	}
+}
+
+func residentMB() float64 {
+	text, _ := os.ReadFile("/proc/self/statm")
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseFloat(fields[1], 64)
+	return pages * float64(os.Getpagesize()) / 1e6
+}
+
+// descriptorsAndWatches counts what this process has open.
+func descriptorsAndWatches() (open, watches float64) {
+	entries, _ := os.ReadDir("/proc/self/fdinfo")
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join("/proc/self/fdinfo", e.Name()))
+		if err != nil {
+			continue // the directory's own
+		}
+		open++
+		watches += float64(bytes.Count(text, []byte("inotify wd:")))
+	}
+	return open, watches
+}
+
+// controlGroups counts the directories of the run in the hierarchies of the kernel.
+func (m *meter) controlGroups() (n int) {
+	if m.run == "" {
+		return 0
+	}
+	_ = filepath.WalkDir(cgroup.Root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(path, "gantry") && strings.Contains(path, m.run+"-") {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+// logSize is that of the log in dir, what is still in its WAL included.
+func logSize(dir string) (size int64) {
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(filepath.Join(dir, sqlite.FileName+suffix)); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func (m *meter) endsText() string {
+	var parts []string
+	for _, o := range planner.Outcomes() {
+		if m.ends[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", m.ends[o], o))
+		}
+	}
+	if m.outages > 0 {
+		parts = append(parts, fmt.Sprintf("nodes left and returned %d times", m.outages))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// quarter is the mean of a quantity over the samples of a quarter of the attempts, from 1 on.
+func (m *meter) quarter(of, k int) float64 {
+	sum, n := 0.0, 0
+	for _, s := range m.samples {
+		if min(4, 1+4*s.attempts/max(1, m.attempts)) == k {
+			sum += s.values[of]
+			n++
+		}
+	}
+	return sum / float64(max(1, n))
+}
+
+// judge fails what is larger in the last quarter of the attempts than in the second.
+func (m *meter) judge() error {
+	var errs []error
+	for i, q := range sampled {
+		before, after := m.quarter(i, 2), m.quarter(i, 4)
+		verdict := "flat"
+		if after > before*1.1+q.slack {
+			verdict = "GROWS"
+			errs = append(errs, fmt.Errorf("%s: grows from %.4g to %.4g %s", q.label, before, after, q.unit))
+		}
+		fmt.Printf("  %-22s second quarter %10.4g, last quarter %10.4g %-3s %s\n", q.label, before, after, q.unit, verdict)
+	}
+	return errors.Join(errs...)
+}
+
+// write keeps the samples as CSV.
+func (m *meter) write(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := csv.NewWriter(f)
+	header := []string{"attempts", "seconds"}
+	for _, q := range sampled {
+		header = append(header, q.name)
+	}
+	rows := [][]string{header}
+	for _, s := range m.samples {
+		row := []string{strconv.Itoa(s.attempts), strconv.FormatFloat(s.at.Seconds(), 'f', 1, 64)}
+		for _, v := range s.values {
+			row = append(row, strconv.FormatFloat(v, 'f', 1, 64))
+		}
+		rows = append(rows, row)
+	}
+	return errors.Join(w.WriteAll(slices.Clip(rows)), f.Close())
+}
+
+// verify checks the log of a part that is over.
+func (m *meter) verify(ctx context.Context) error {
+	begun := time.Now()
+	problems, err := logtest.Verify(ctx, filepath.Join(m.home, sqlite.FileName))
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("the log is not sound:\n  %s", strings.Join(problems, "\n  "))
+	}
+	fmt.Printf("  the log (%.1f MB) is sound: integrity_check, foreign keys, rows = events (checked in %v)\n", float64(logSize(m.home))/1e6, time.Since(begun).Round(time.Second))
+	return nil
+}
