@@ -14,6 +14,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -28,7 +29,7 @@ type Admitter struct {
 	SafeNames bool    // refuse file names that leave the run directory; simulation has no files
 	Fit       bool    // cut needs down to the largest node instead of refusing
 	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs never do.
-	Preempt trace.Preempt
+	Preempt scenario.Preempt
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
 	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the task was declared,
@@ -50,7 +51,7 @@ type Admitter struct {
 }
 
 // checkpointSize returns what a task with those inputs leaves, size scale applied.
-func (a *Admitter) checkpointSize(p *trace.Preempt, w *trace.Workflow, inputs []int32) unit.Bytes {
+func (a *Admitter) checkpointSize(p *scenario.Preempt, w *trace.Workflow, inputs []int32) unit.Bytes {
 	if !p.LargestInput {
 		return a.scaledSize(p.Checkpoint)
 	}

@@ -15,7 +15,7 @@ import (
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/rank"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // thesisLoad is that of Wang, MOWS, section 5-1-2, with so many processors of a task at most and that mean interval.
@@ -27,13 +27,13 @@ func thesisLoad(tb testing.TB, processors int, interval time.Duration) (*planner
 			row[i] = 1_000_000
 		}
 	}
-	s := &trace.Stream{Count: 100, Files: true, Total: trace.TotalRuntime{Distribution: "as-generated"}, Arrivals: trace.ArrivalProcess{Process: "poisson", Interval: interval},
-		Mix: []trace.StreamSource{{Fraction: 1, Generator: "mixed", Mixed: &trace.MixedChoices{Shape: []float64{0.5, 1, 2}, OutDegree: []int{1, 2, 3, 4, 5},
+	s := &scenario.Stream{Count: 100, Files: true, Total: scenario.TotalRuntime{Distribution: "as-generated"}, Arrivals: scenario.ArrivalProcess{Process: "poisson", Interval: interval},
+		Mix: []scenario.StreamSource{{Fraction: 1, Generator: "mixed", Mixed: &scenario.MixedChoices{Shape: []float64{0.5, 1, 2}, OutDegree: []int{1, 2, 3, 4, 5},
 			CCR: []float64{0.1, 0.5, 1, 1.5, 2}, BRange: []float64{0.1, 0.25, 0.5, 0.75, 1}, WDAG: [2]float64{100, 1000}, Processors: [2]int{1, processors}}}}}
 	for _, n := range []int{20, 40, 60, 80, 100} {
-		s.Sizes = append(s.Sizes, trace.SizeClass{Fraction: 1, Min: n, Max: n})
+		s.Sizes = append(s.Sizes, scenario.SizeClass{Fraction: 1, Min: n, Max: n})
 	}
-	subs, err := load.Submissions(&trace.Workload{Seed: 1, Stream: s}, p, 0)
+	subs, err := load.Submissions(&scenario.Workload{Seed: 1, Stream: s}, p, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func runThesis(tb testing.TB, p *planner.Platform, subs []executor.Submission, s
 	}
 	declared := &predict.Declared{}
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.Preempt{LargestInput: true}},
+		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{LargestInput: true}},
 		Arrivals: append([]executor.Submission(nil), subs...)}
 	res, err := e.Run(tb.Context())
 	if err != nil {

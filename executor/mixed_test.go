@@ -18,6 +18,7 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/rank"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -87,7 +88,7 @@ func stays(t *testing.T, p *planner.Platform, spec string, subs ...executor.Subm
 		Runtime: sim.New(sim.Config{Platform: p}),
 		Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-			Preempt: trace.Preempt{LargestInput: true}},
+			Preempt: scenario.Preempt{LargestInput: true}},
 		Arrivals: slices.Clone(subs),
 	}
 	type stay struct {
@@ -409,7 +410,7 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 	}
 	declared := &predict.Declared{}
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: trace.Preempt{LargestInput: true},
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.Preempt{LargestInput: true},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				believed := slices.Clone(on)
 				for i := range believed {
@@ -495,7 +496,7 @@ func TestPreemptedTasksLoseNoWork(t *testing.T) {
 		declared := &predict.Declared{}
 		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
 			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-				Preempt: trace.Preempt{LargestInput: true, None: !checkpoints}},
+				Preempt: scenario.Preempt{LargestInput: true, None: !checkpoints}},
 			Arrivals: slices.Clone(subs)}
 		done := map[planner.TaskID]float64{} // share of the task that its attempts did
 		var costs [][]int64

@@ -6,7 +6,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // DefaultDisk is the block I/O that a node offers in each direction if its cluster file does not say: enough not to be felt, and a
@@ -17,7 +17,7 @@ const DefaultDisk = 200_000_000 // bytes per second
 const DefaultIOPS = 4000 // per second
 
 // FillDisk gives nodes without block I/O limits the defaults.
-func FillDisk(c *trace.Cluster) {
+func FillDisk(c *scenario.Cluster) {
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		for _, v := range []*int64{&n.ReadBps, &n.WriteBps} {
@@ -34,7 +34,7 @@ func FillDisk(c *trace.Cluster) {
 }
 
 // PlatformOf makes the planner's view of a cluster. A suspended task keeps its memory, as a frozen container does.
-func PlatformOf(c *trace.Cluster) (*planner.Platform, error) {
+func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 	p := &planner.Platform{Overlapped: c.Overlapped}
 	groups := map[string]planner.GroupID{}
 	for i, n := range c.Nodes {
@@ -73,7 +73,7 @@ func PlatformOf(c *trace.Cluster) (*planner.Platform, error) {
 }
 
 // disk is the rate that both directions of a node's block I/O offer; 0 if neither is limited.
-func disk(n *trace.ClusterNode) int64 {
+func disk(n *scenario.ClusterNode) int64 {
 	switch {
 	case n.ReadBps == 0:
 		return n.WriteBps

@@ -17,6 +17,7 @@ import (
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -114,7 +115,7 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 	e := &executor.Engine{
 		Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, seed),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Named: named,
-			Preempt: trace.Preempt{Restart: seed%2 == 0, None: seed%5 == 0, Checkpoint: 1e6, LargestInput: seed%3 == 0},
+			Preempt: scenario.Preempt{Restart: seed%2 == 0, None: seed%5 == 0, Checkpoint: 1e6, LargestInput: seed%3 == 0},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				declared.Declare(id, time.Duration(float64(run)*wrong), on, s)
 			}},
@@ -388,7 +389,7 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 	build := func(from planner.Time) *executor.Engine {
 		declared := &predict.Declared{}
 		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol(), declared, seed),
-			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.Preempt{Restart: true, Checkpoint: 1e6}},
+			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{Restart: true, Checkpoint: 1e6}},
 			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
 	}
 	first := build(0)

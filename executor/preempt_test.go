@@ -13,6 +13,7 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/retain"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -189,7 +190,7 @@ func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
 			pol := &script{names: []string{"A1", "A2", "A3", "A4", "A5"}, how: planner.Checkpoint, victim: map[string]string{"A4": "A3"},
 				place: map[string][]planner.NodeID{"A1": {0}, "A2": {0}, "A3": {1, 0}, "A4": {1}, "A5": {0}}}
 			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-				Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.Preempt{LargestInput: true}},
+				Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{LargestInput: true}},
 				Arrivals: []executor.Submission{sub}}
 			var got []string
 			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
@@ -233,7 +234,7 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 		w.Tasks[2].Cores = 2
 		pol := &wayPolicy{t: t, restart: restart}
 		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-			Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.Preempt{Restart: restart}},
+			Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{Restart: restart}},
 			Arrivals: []executor.Submission{{Name: "w", Workflow: w}}}
 		res, err := e.Run(t.Context())
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"gantry/planner"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -63,7 +64,7 @@ type Submission struct {
 	// Data says which nodes have the files from outside; nil: all nodes have all.
 	Data *Placement
 	// Preempt says how its tasks may be preempted; nil: as the Admitter says.
-	Preempt *trace.Preempt
+	Preempt *scenario.Preempt
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where there is none.
 	Costs [][]int64 // nanoseconds
 }

@@ -10,7 +10,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // 30,000 jobs of three tasks on the cluster of 3DSF, section 9: the largest load of its figures 9 to 13.
@@ -24,7 +24,7 @@ func BenchmarkThirtyThousandJobs(b *testing.B) {
 		return f
 	}
 	const dir = "../examples/experiments/3dsf/"
-	cluster, err := trace.ReadCluster(open(dir+"cluster.yaml"), "cluster.yaml")
+	cluster, err := scenario.ReadCluster(open(dir+"cluster.yaml"), "cluster.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func BenchmarkThirtyThousandJobs(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := trace.ReadWorkload(open(dir+"terasort.yaml"), dir+"terasort.yaml")
+	w, err := scenario.ReadWorkload(open(dir+"terasort.yaml"), dir+"terasort.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}

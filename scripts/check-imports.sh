@@ -33,20 +33,20 @@ while read -r pkg imp; do
 	gantry/trace/spelling) ;; # words only: anybody may ask what was meant
 	gantry/*)
 		case $pkg in
-		gantry/cgroup | gantry/trace | gantry/trace/spelling | gantry/planner/unit | gantry/executor/emulate | gantry/executor/docker/launch) refuse "$pkg" "$imp" "it is a leaf" ;;
-		gantry/trace/*) may "$pkg" "$imp" "packages of trace know traces only" gantry/trace 'gantry/trace/*' ;;
+		gantry/cgroup | gantry/reader | gantry/trace/spelling | gantry/planner/unit | gantry/executor/emulate | gantry/executor/docker/launch) refuse "$pkg" "$imp" "it is a leaf" ;;
+		gantry/trace | gantry/trace/*) may "$pkg" "$imp" "packages of trace know traces only" gantry/reader gantry/trace 'gantry/trace/*' ;;
+		gantry/scenario) may "$pkg" "$imp" "scenarios name traces and generators" gantry/reader gantry/trace/generate ;;
 		gantry/planner/timeline) may "$pkg" "$imp" "a timeline knows units only" gantry/planner/unit ;;
 		gantry/planner | gantry/planner/*)
 			may "$pkg" "$imp" "the planner cannot know traces, containers or the log" gantry/planner 'gantry/planner/*' ;;
 		gantry/executor)
 			may "$pkg" "$imp" "the engine knows the planner and traces, runtimes and stores by their interfaces" \
-				gantry/trace gantry/planner 'gantry/planner/*' ;;
-		gantry/executor/load) may "$pkg" "$imp" "loads make submissions of workload files" gantry/trace gantry/trace/generate gantry/planner gantry/planner/unit gantry/executor ;;
+				gantry/trace gantry/scenario gantry/planner 'gantry/planner/*' ;;
+		gantry/executor/load) may "$pkg" "$imp" "loads make submissions of workload files" gantry/scenario gantry/trace gantry/trace/generate gantry/planner gantry/planner/unit gantry/executor ;;
 		gantry/executor/metrics) may "$pkg" "$imp" "metrics know the engine's events" gantry/planner 'gantry/planner/*' gantry/executor ;;
-		gantry/executor/load) may "$pkg" "$imp" "a load is drawn from traces and generators" gantry/trace 'gantry/trace/*' gantry/planner 'gantry/planner/*' gantry/executor ;;
 		gantry/executor/experiment)
 			may "$pkg" "$imp" "experiments simulate loads and measure; stores come by their interface" \
-				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/load gantry/executor/metrics gantry/executor/sim ;;
+				gantry/trace gantry/scenario gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/load gantry/executor/metrics gantry/executor/sim ;;
 		gantry/executor/oracletest)
 			may "$pkg" "$imp" "support of tests simulates instances" gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/sim ;;
 		gantry/executor/*)
@@ -54,7 +54,7 @@ while read -r pkg imp; do
 				gantry/trace gantry/planner 'gantry/planner/*' gantry/cgroup gantry/executor gantry/executor/emulate "$pkg/*" ;;
 		gantry/sqlite | gantry/sqlite/*)
 			may "$pkg" "$imp" "the log knows the engine and what it logs, no runtime" \
-				gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/experiment gantry/executor/metrics gantry/sqlite 'gantry/sqlite/*' ;;
+				gantry/trace gantry/scenario gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/experiment gantry/executor/metrics gantry/sqlite 'gantry/sqlite/*' ;;
 		gantry/cmd/gantry-task) may "$pkg" "$imp" "the task emulator stays small" gantry/executor/emulate gantry/executor/docker/launch ;;
 		esac
 		;;

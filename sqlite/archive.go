@@ -10,6 +10,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -279,10 +280,10 @@ func (x *archive) admission(a *executor.Admission) {
 	integers(x, place, func(p *executor.Placement) *int { return &p.Replicas })
 	integers(x, place, func(p *executor.Placement) *uint64 { return &p.Seed })
 	preempt := optional(x, &a.Submission.Preempt)
-	integers(x, preempt, func(p *trace.Preempt) *int64 { return &p.Checkpoint })
-	flags(x, preempt, func(p *trace.Preempt) *bool { return &p.LargestInput })
-	flags(x, preempt, func(p *trace.Preempt) *bool { return &p.None })
-	flags(x, preempt, func(p *trace.Preempt) *bool { return &p.Restart })
+	integers(x, preempt, func(p *scenario.Preempt) *int64 { return &p.Checkpoint })
+	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.LargestInput })
+	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.None })
+	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.Restart })
 	x.traced(optional(x, &a.Submission.Workflow))
 	x.planned(&a.Arrived)
 	spec := optional(x, &a.Spec)

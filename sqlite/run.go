@@ -13,7 +13,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // State is how a run stands.
@@ -52,7 +52,7 @@ type RunInfo struct {
 	Seed      int64
 	TimeScale float64
 	SizeScale float64
-	Cluster   *trace.Cluster // as the cluster file has it; nil without one
+	Cluster   *scenario.Cluster // as the cluster file has it; nil without one
 	Platform  planner.Platform
 	Host      *Host           // nil where nothing is measured
 	Settings  json.RawMessage // what else the run needs to go on as it began; nil for none

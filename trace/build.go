@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gantry/reader"
 )
 
 // builder collects what a reader finds and resolves it into a Workflow. Readers of all formats feed the same one.
 type builder struct {
 	wf     *Workflow
 	opt    ReadOptions
-	faults faultList
+	faults reader.Faults
 	byID   map[string]int32
 	byName map[string]int32 // files
 	uses   []fileUse        // parallel to wf.Files
@@ -87,11 +89,11 @@ func (b *builder) same(s string) string {
 // task adds a task and returns it, or nil where the id is missing or taken.
 func (b *builder) task(id string, line int) *Task {
 	if id == "" {
-		b.faults.fail("missing-id", line, "", "a task without an id; give it one")
+		b.faults.Fail("missing-id", line, "", "a task without an id; give it one")
 		return nil
 	}
 	if old, ok := b.byID[id]; ok {
-		b.faults.fail("duplicate-id", line, id, "task id %s is taken by the task on line %d; ids have to be unique", id, b.wf.Tasks[old].Line)
+		b.faults.Fail("duplicate-id", line, id, "task id %s is taken by the task on line %d; ids have to be unique", id, b.wf.Tasks[old].Line)
 		return nil
 	}
 	if n := len(b.wf.Tasks); n == cap(b.wf.Tasks) { // tasks are large: append would copy them too often
@@ -135,7 +137,7 @@ func (b *builder) writes(name string) int32 {
 	default:
 		b.more[f] = append(b.more[f], me)
 		if len(b.more[f]) == 1 {
-			b.faults.warn("several-producers", t.Line, t.ID, "file %s is written by tasks %s and %s: a task that reads it is ordered after "+
+			b.faults.Warn("several-producers", t.Line, t.ID, "file %s is written by tasks %s and %s: a task that reads it is ordered after "+
 				"them only as far as the explicit dependencies say", b.wf.Files[f].Name, b.wf.Tasks[p].ID, t.ID)
 		}
 	}
@@ -160,19 +162,19 @@ func (b *builder) size(f int32, text string, produced bool, line int) {
 	if n := len(b.wf.Tasks); n > 0 {
 		id = b.wf.Tasks[n-1].ID
 	}
-	n, err := parseCount(text, b.opt.sizeScale)
+	n, err := reader.Count(text, b.opt.sizeScale)
 	if err != nil {
-		b.faults.judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", text, b.wf.Files[f].Name, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", text, b.wf.Files[f].Name, err)
 		return
 	}
 	if n < 0 {
-		b.faults.warn("negative-size", line, id, "file %s has size %d: the sign is dropped", b.wf.Files[f].Name, n)
+		b.faults.Warn("negative-size", line, id, "file %s has size %d: the sign is dropped", b.wf.Files[f].Name, n)
 		n = -n
 	}
 	u := &b.uses[f]
 	if (u.hasOut && u.out != n || u.hasIn && u.in != n) && !u.differs {
 		u.differs = true
-		b.faults.warn("size-differs", line, id, "file %s is said to have %d bytes, and another size elsewhere: its producer's size is taken, for a "+
+		b.faults.Warn("size-differs", line, id, "file %s is said to have %d bytes, and another size elsewhere: its producer's size is taken, for a "+
 			"file from outside the largest", b.wf.Files[f].Name, n)
 	}
 	switch {
@@ -195,13 +197,13 @@ func (b *builder) depends(parent, child string, line int) {
 }
 
 func (b *builder) runtime(t *Task, text string, line int) {
-	d, err := parseSeconds(text)
+	d, err := reader.Seconds(text)
 	switch {
 	case err != nil:
-		b.faults.judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "runtime %q of task %s is %v", text, t.ID, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "runtime %q of task %s is %v", text, t.ID, err)
 		return
 	case d < 0:
-		b.faults.judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID, text)
+		b.faults.Judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID, text)
 		if b.opt.Repair {
 			d = 0
 		}
@@ -212,12 +214,12 @@ func (b *builder) runtime(t *Task, text string, line int) {
 
 // positive reads a number that has to be above 0 and returns 0 where it is not; 0 itself is "not known".
 func (b *builder) positive(t *Task, what, text string, line int) float64 {
-	x, err := parseNumber(text)
+	x, err := reader.Number(text)
 	if err == nil && x < 0 {
 		err = fmt.Errorf("negative")
 	}
 	if err != nil {
-		b.faults.judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
 		return 0
 	}
 	return x
@@ -232,12 +234,12 @@ func (b *builder) cores(t *Task, text string, line int) {
 
 // amount reads a byte count; 0 is returned, and false, where it is none.
 func (b *builder) amount(t *Task, what, text string, scale int64, line int) (int64, bool) {
-	n, err := parseCount(text, scale)
+	n, err := reader.Count(text, scale)
 	if err == nil && n < 0 {
 		err = fmt.Errorf("negative")
 	}
 	if err != nil {
-		b.faults.judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
 		return 0, false
 	}
 	return n, true
@@ -256,8 +258,8 @@ func (b *builder) resolve() {
 	if b.wf.Label == "" {
 		b.wf.Label = cmp.Or(b.wf.Name, "workflow")
 	}
-	if len(b.wf.Tasks) == 0 && !HasErrors(b.faults.list) {
-		b.faults.fail("no-tasks", max(b.line, 1), "", "the workflow has no tasks")
+	if len(b.wf.Tasks) == 0 && !b.faults.HasErrors() {
+		b.faults.Fail("no-tasks", max(b.line, 1), "", "the workflow has no tasks")
 	}
 	b.resolveLate()
 	b.sizes()
@@ -293,7 +295,7 @@ func (b *builder) dropUnordered() {
 			if len(writers) == 0 || s.anyPrecedes(writers, c) || s.budget <= 0 {
 				return false
 			}
-			b.faults.warn("unordered-input", t.Line, t.ID, "task %s reads %s, which it does not wait for (task %s writes it): taken as not read",
+			b.faults.Warn("unordered-input", t.Line, t.ID, "task %s reads %s, which it does not wait for (task %s writes it): taken as not read",
 				t.ID, b.wf.Files[f].Name, b.wf.Tasks[writers[0]].ID)
 			return true
 		})
@@ -305,12 +307,12 @@ func (b *builder) resolveLate() {
 		p, okP := b.byID[l.parent]
 		c, okC := b.byID[l.child]
 		switch {
-		case (!okC || !okP) && b.faults.stopped(): // it may be in what was not read
+		case (!okC || !okP) && b.faults.Stopped(): // it may be in what was not read
 		case !okC:
-			b.faults.judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped", "there is no task %q, which should depend on %q",
+			b.faults.Judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped", "there is no task %q, which should depend on %q",
 				l.child, l.parent)
 		case !okP:
-			b.faults.judge(b.opt.Repair, "unknown-parent", l.line, l.child, "the dependency is dropped", "task %s depends on %q, which is no task",
+			b.faults.Judge(b.opt.Repair, "unknown-parent", l.line, l.child, "the dependency is dropped", "task %s depends on %q, which is no task",
 				l.child, l.parent)
 		default:
 			b.edges = append(b.edges, edge{p, c, int32(l.line)})
@@ -364,12 +366,12 @@ func (b *builder) link(edges []edge) {
 	fanout := make([]int32, len(tasks))
 	for _, e := range edges {
 		if e.parent == e.child {
-			b.faults.warn("self-edge", int(e.line), tasks[e.child].ID, "task %s is its own parent: the dependency is dropped", tasks[e.child].ID)
+			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID, "task %s is its own parent: the dependency is dropped", tasks[e.child].ID)
 			continue
 		}
 		if n := len(kept); n > 0 && kept[n-1].parent == e.parent && kept[n-1].child == e.child {
 			if !b.quietTwins {
-				b.faults.warn("duplicate-edge", int(e.line), tasks[e.child].ID, "task %s is said twice to depend on %s: once is enough",
+				b.faults.Warn("duplicate-edge", int(e.line), tasks[e.child].ID, "task %s is said twice to depend on %s: once is enough",
 					tasks[e.child].ID, tasks[e.parent].ID)
 			}
 			continue
@@ -419,7 +421,7 @@ func (b *builder) acyclic(implied []edge) {
 				break
 			}
 		}
-		b.faults.fail("cycle", cmp.Or(int(e.line), b.wf.Tasks[cycle[0]].Line), b.wf.Tasks[cycle[0]].ID,
+		b.faults.Fail("cycle", cmp.Or(int(e.line), b.wf.Tasks[cycle[0]].Line), b.wf.Tasks[cycle[0]].ID,
 			"tasks wait for each other: %s%s (--repair: the edges that lead back are dropped)", b.wf.path(cycle), cause)
 		return
 	}
@@ -432,7 +434,7 @@ func (b *builder) acyclic(implied []edge) {
 		if len(t.Inputs) < n { // it could not be there, and would bring the dependency back
 			nor = ", nor reads what it writes"
 		}
-		b.faults.add(Warning, maxPerRule, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
+		b.faults.Add(Warning, reader.MaxPerRule, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
 	drop := make(map[[2]int32]bool, len(back))
 	for _, e := range back {
@@ -508,7 +510,7 @@ func (b *builder) implied() []edge {
 				continue
 			}
 			if s.budget <= 0 {
-				b.faults.warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write: too many to tell which is meant, so that only "+
+				b.faults.Warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write: too many to tell which is meant, so that only "+
 					"the explicit dependencies count", t.ID, b.wf.Files[f].Name, len(rest)+1)
 				continue
 			}
@@ -519,7 +521,7 @@ func (b *builder) implied() []edge {
 				}
 			}
 			if len(out) > n {
-				b.faults.warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write, none of them before it by explicit dependencies: "+
+				b.faults.Warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write, none of them before it by explicit dependencies: "+
 					"it waits for all of them that do not depend on it", t.ID, b.wf.Files[f].Name, len(writers))
 			}
 		}
@@ -600,7 +602,7 @@ func (b *builder) unsafeNames() {
 			if f.Producer >= 0 {
 				t = b.wf.Tasks[f.Producer]
 			}
-			b.faults.warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and simulate go on, gantry run refuses the workflow", f.Name)
+			b.faults.Warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and simulate go on, gantry run refuses the workflow", f.Name)
 		}
 	}
 }
@@ -618,6 +620,6 @@ func SafeName(name string) bool {
 // limit is a wall-clock limit in a number of units.
 func (b *builder) limit(t *Task, what, text string, unit time.Duration, line int) {
 	if x := b.positive(t, what, text, line); x > 0 {
-		t.TimeLimit = time.Duration(min(x*float64(unit), maxSeconds*1e9/2))
+		t.TimeLimit = time.Duration(min(x*float64(unit), reader.MaxSeconds*1e9/2))
 	}
 }

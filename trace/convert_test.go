@@ -3,7 +3,6 @@ package trace_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -13,50 +12,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"gantry/reader/readertest"
 	"gantry/trace"
 )
 
-// schema compiles a JSON schema, formats asserted.
-func schema(t *testing.T, path string) *jsonschema.Schema {
-	t.Helper()
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	doc, err := jsonschema.UnmarshalJSON(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := doc.(map[string]any); m["$schema"] == "http://json-schema.org/schema#" {
-		m["$schema"] = "http://json-schema.org/draft-07/schema#" // it names no draft; it was written for 7
-	}
-	if err := c.AddResource(path, doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func validate(t *testing.T, s *jsonschema.Schema, data []byte) {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Validate(doc); err != nil {
-		t.Errorf("not valid: %.600v", err)
-	}
-}
-
 func TestConvertedWorkflowsAreValidAndReadBackTheSame(t *testing.T) {
 	dir := dataDir(t)
-	s := schema(t, filepath.Join(dir, "schemas/wfformat/wfformat-1.5.json"))
+	s := readertest.Schema(t, filepath.Join(dir, "schemas/wfformat/wfformat-1.5.json"))
 	for _, r := range index(t, dir) {
 		if r.num(t, "tasks") > 2000 && testing.Short() {
 			continue
@@ -77,7 +39,7 @@ func sameAfterConversion(t *testing.T, was *trace.Workflow, s *jsonschema.Schema
 	if err := trace.WriteWfFormat(&b, was); err != nil {
 		t.Fatal(err)
 	}
-	validate(t, s, b.Bytes())
+	readertest.Validate(t, s, b.Bytes())
 	is, faults, err := trace.Read(&b, "converted", trace.ReadOptions{})
 	if err != nil || trace.HasErrors(faults) {
 		t.Fatal(err, faults)
@@ -152,7 +114,7 @@ func TestConversionAddsNoDependencies(t *testing.T) {
 }
 
 func TestConversionKeepsWhatTheSchemaHasNoPlaceFor(t *testing.T) {
-	s := schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json"))
+	s := readertest.Schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json"))
 	w := good(t, dax(`<executable name="x"><pfn url="file:///bin/x"/><profile namespace="pegasus" key="container.image">busybox</profile></executable>
 <job id="odd id/1" name="x" cores="0.5"><argument>"" "a b" > c</argument><profile namespace="env" key="A">1=2</profile><profile namespace="dagman" key="RETRY">0</profile>
 <stdin name="in put"/><stdout name="o#1"/><uses name="o#1" link="output" size="5"/></job>
@@ -187,7 +149,7 @@ func TestExecutionIsWrittenWithMachinesAndMeasurements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	validate(t, schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json")), out.Bytes())
+	readertest.Validate(t, readertest.Schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json")), out.Bytes())
 	var doc struct {
 		RuntimeSystem struct{ Name string }
 		Workflow      struct {

@@ -7,13 +7,15 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"gantry/reader"
 )
 
 // daxReader reads DAX XML of all versions as a stream of tokens: only direct children of the root are looked at, and nothing but
 // tasks, files and edges is kept. Elements are told by their local names, whatever the name space.
 type daxReader struct {
 	b        *builder
-	x        *xmlReader
+	x        *reader.XML
 	stop     bool // a fault was told that ends the reading
 	exe      map[transformation]*executable
 	children int // <child> elements
@@ -36,10 +38,10 @@ type executable struct {
 // container image of a task is its profile pegasus:container.image; as a profile of the <executable> it holds for all its tasks.
 func (b *builder) readDAX(in *bufio.Reader) {
 	d := &daxReader{b: b, exe: map[transformation]*executable{}}
-	d.x = newXMLReader(in, d.known)
-	if t := d.token(); t == xmlStart {
-		if d.x.name != "adag" {
-			d.fault(d.x.errorf("the root is <%s> rather than <adag>", d.x.name))
+	d.x = reader.NewXML(in, d.known)
+	if t := d.token(); t == reader.XMLStart {
+		if d.x.Name != "adag" {
+			d.fault(d.x.Errorf("the root is <%s> rather than <adag>", d.x.Name))
 			return
 		}
 		d.document()
@@ -58,36 +60,36 @@ func (d *daxReader) known(value []byte) (string, bool) {
 	return s, ok
 }
 
-// token moves to the next token; after a fault, and at the end, it is xmlEOF.
-func (d *daxReader) token() xmlToken {
+// token moves to the next token; after a fault, and at the end, it is reader.XMLEOF.
+func (d *daxReader) token() reader.XMLToken {
 	if d.stop {
-		return xmlEOF
+		return reader.XMLEOF
 	}
-	t, err := d.x.next()
+	t, err := d.x.Next()
 	if err != nil {
 		d.fault(err)
-		return xmlEOF
+		return reader.XMLEOF
 	}
 	return t
 }
 
 func (d *daxReader) fault(err error) {
 	d.stop = true
-	var syntax *syntaxError
+	var syntax *reader.SyntaxError
 	switch {
-	case errors.As(err, &syntax) && syntax.truncated:
-		d.b.faults.fail("truncated", syntax.line, "", "%s; get it again", syntax.message)
+	case errors.As(err, &syntax) && syntax.Truncated:
+		d.b.faults.Fail("truncated", syntax.Line, "", "%s; get it again", syntax.Message)
 	case errors.As(err, &syntax):
-		d.b.faults.fail("syntax", syntax.line, "", "not well-formed XML: %s", syntax.message)
+		d.b.faults.Fail("syntax", syntax.Line, "", "not well-formed XML: %s", syntax.Message)
 	default:
-		rule, _, task, format, arg := damage(err)
-		d.b.faults.fail(rule, d.x.line, task, format, arg)
+		rule, _, task, format, arg := reader.Damage(err)
+		d.b.faults.Fail(rule, d.x.Line, task, format, arg)
 	}
 }
 
 // attr returns an attribute of the element that starts, by its local name; xsi: and other prefixed ones do not count.
 func (d *daxReader) attr(name string) string {
-	v, _ := d.x.attr(name)
+	v, _ := d.x.Attr(name)
 	return v
 }
 
@@ -95,18 +97,18 @@ func (d *daxReader) attr(name string) string {
 func (d *daxReader) each(f func(name string)) {
 	for {
 		switch d.token() {
-		case xmlEOF, xmlEnd:
+		case reader.XMLEOF, reader.XMLEnd:
 			return
-		case xmlStart:
-			f(d.x.name)
+		case reader.XMLStart:
+			f(d.x.Name)
 		}
 	}
 }
 
 // skip consumes the rest of the open element.
 func (d *daxReader) skip() {
-	for depth := len(d.x.open); len(d.x.open) >= depth; {
-		if d.token() == xmlEOF {
+	for depth := d.x.Depth(); d.x.Depth() >= depth; {
+		if d.token() == reader.XMLEOF {
 			return
 		}
 	}
@@ -115,14 +117,14 @@ func (d *daxReader) skip() {
 // content consumes the open element and returns its text; the file elements within an <argument> become their names.
 func (d *daxReader) content() string {
 	var s strings.Builder
-	for depth := len(d.x.open); len(d.x.open) >= depth; {
+	for depth := d.x.Depth(); d.x.Depth() >= depth; {
 		switch d.token() {
-		case xmlEOF:
+		case reader.XMLEOF:
 			return s.String()
-		case xmlText:
-			s.Write(d.x.text)
-		case xmlStart:
-			if d.x.name == "file" || d.x.name == "filename" {
+		case reader.XMLText:
+			s.Write(d.x.Text)
+		case reader.XMLStart:
+			if d.x.Name == "file" || d.x.Name == "filename" {
 				s.WriteString(d.fileName())
 			}
 		}
@@ -132,7 +134,7 @@ func (d *daxReader) content() string {
 
 // fileName is the logical file that an element names: attribute file up to 2.1, name from 3.0.
 func (d *daxReader) fileName() string {
-	if f, ok := d.x.attr("file"); ok {
+	if f, ok := d.x.Attr("file"); ok {
 		return f
 	}
 	return d.attr("name")
@@ -141,7 +143,7 @@ func (d *daxReader) fileName() string {
 func (d *daxReader) document() {
 	w := d.b.wf
 	w.Name, w.Version = d.attr("name"), d.attr("version")
-	line, jobs, children, files := d.x.start, d.attr("jobCount"), d.attr("childCount"), d.attr("fileCount")
+	line, jobs, children, files := d.x.Start, d.attr("jobCount"), d.attr("childCount"), d.attr("fileCount")
 	d.b.line = line
 	d.each(func(name string) {
 		switch name {
@@ -165,7 +167,7 @@ func (d *daxReader) document() {
 	d.count("jobCount", jobs, len(w.Tasks), line)
 	d.count("childCount", children, d.children, line)
 	// Generators write fileCount="0" whatever there is, Pegasus the number of files that are listed before the jobs.
-	if n, err := parseCount(files, 1); files != "" && (err != nil || n != 0 && n != int64(d.listed)) {
+	if n, err := reader.Count(files, 1); files != "" && (err != nil || n != 0 && n != int64(d.listed)) {
 		d.count("fileCount", files, len(w.Files), line)
 	}
 }
@@ -175,8 +177,8 @@ func (d *daxReader) count(name, said string, have, line int) {
 	if said = strings.TrimSpace(said); said == "" {
 		return
 	}
-	if n, err := parseCount(said, 1); err != nil || n != int64(have) {
-		d.b.faults.warn("wrong-count", line, "", "the header says %s=%q, the file has %d: what is there counts", name, said, have)
+	if n, err := reader.Count(said, 1); err != nil || n != int64(have) {
+		d.b.faults.Warn("wrong-count", line, "", "the header says %s=%q, the file has %d: what is there counts", name, said, have)
 	}
 }
 
@@ -184,7 +186,7 @@ func (d *daxReader) count(name, said string, have, line int) {
 func (d *daxReader) replica() {
 	file := d.attr("name")
 	d.each(func(name string) {
-		if line := d.x.start; name == "metadata" && d.attr("key") == "size" {
+		if line := d.x.Start; name == "metadata" && d.attr("key") == "size" {
 			d.b.catalogue(file, d.content(), line)
 		} else {
 			d.skip()
@@ -195,7 +197,7 @@ func (d *daxReader) replica() {
 // executable reads an entry of the catalogue, which comes before the jobs by the schema.
 func (d *daxReader) executable() {
 	if n := len(d.b.wf.Tasks); n > 0 {
-		d.b.faults.warn("late-executable", d.x.start, "", "executable %s comes after jobs: it holds only for the jobs after it", d.attr("name"))
+		d.b.faults.Warn("late-executable", d.x.Start, "", "executable %s comes after jobs: it holds only for the jobs after it", d.attr("name"))
 	}
 	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
 	x := &executable{}
@@ -232,13 +234,13 @@ func filePath(address string) (string, bool) {
 }
 
 func (d *daxReader) profile(rank int) profile {
-	line, ns, key := d.x.start, d.attr("namespace"), d.attr("key")
+	line, ns, key := d.x.Start, d.attr("namespace"), d.attr("key")
 	return profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.content()), line, rank}
 }
 
 // job reads one node of the graph. The files of the jobs nested in a <dflow> are not files of the outer graph.
 func (d *daxReader) job() {
-	b, kind, line := d.b, d.x.name, d.x.start
+	b, kind, line := d.b, d.x.Name, d.x.Start
 	t := b.task(d.attr("id"), line)
 	if t == nil {
 		d.skip()
@@ -253,7 +255,7 @@ func (d *daxReader) job() {
 	key := transformation{b.same(d.attr("namespace")), b.same(d.attr("name")), b.same(d.attr("version"))}
 	var given profiles
 	for _, a := range []string{"runtime", "cores", "memory"} {
-		if v, ok := d.x.attr(a); ok {
+		if v, ok := d.x.Attr(a); ok {
 			given = append(given, profile{"attribute", a, v, line, asked})
 		}
 	}
@@ -316,10 +318,10 @@ func (b *builder) redirections() {
 func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func (d *daxReader) uses() {
-	b, line := d.b, d.x.start
+	b, line := d.b, d.x.Start
 	name := d.fileName()
 	link := d.b.same(d.attr("link"))
-	size, sized := d.x.attr("size")
+	size, sized := d.x.Attr("size")
 	program := d.attr("executable") == "true" || d.attr("type") == "executable"
 	d.each(func(name string) {
 		if name == "metadata" && d.attr("key") == "size" && !sized {
@@ -329,7 +331,7 @@ func (d *daxReader) uses() {
 		d.skip()
 	})
 	if name == "" {
-		b.faults.warn("unnamed-file", line, b.wf.Tasks[len(b.wf.Tasks)-1].ID, "task %s has a file without a name: ignored", b.wf.Tasks[len(b.wf.Tasks)-1].ID)
+		b.faults.Warn("unnamed-file", line, b.wf.Tasks[len(b.wf.Tasks)-1].ID, "task %s has a file without a name: ignored", b.wf.Tasks[len(b.wf.Tasks)-1].ID)
 		return
 	}
 	in, out := link == "input" || link == "inout", link == "output" || link == "inout" || link == "checkpoint"
@@ -338,9 +340,9 @@ func (d *daxReader) uses() {
 	}
 	if !in && !out {
 		if sized { // not a data flow, but the number should be one
-			if _, err := parseCount(size, 1); err != nil {
+			if _, err := reader.Count(size, 1); err != nil {
 				t := b.wf.Tasks[len(b.wf.Tasks)-1].ID
-				b.faults.judge(b.opt.Repair, "bad-number", line, t, "taken as unknown", "size %q of file %s is %v", size, name, err)
+				b.faults.Judge(b.opt.Repair, "bad-number", line, t, "taken as unknown", "size %q of file %s is %v", size, name, err)
 			}
 		}
 		return
@@ -358,19 +360,19 @@ func (d *daxReader) uses() {
 }
 
 func (d *daxReader) child() {
-	ref, line := d.attr("ref"), d.x.start
+	ref, line := d.attr("ref"), d.x.Start
 	d.children++
 	if ref == "" {
-		d.b.faults.fail("missing-id", line, "", "a <child> without ref; name the task that depends")
+		d.b.faults.Fail("missing-id", line, "", "a <child> without ref; name the task that depends")
 		d.skip()
 		return
 	}
 	d.each(func(name string) {
 		if name == "parent" {
 			if p := d.attr("ref"); p != "" {
-				d.b.depends(p, ref, d.x.start)
+				d.b.depends(p, ref, d.x.Start)
 			} else {
-				d.b.faults.fail("missing-id", d.x.start, ref, "a <parent> of %s without ref; name the task it depends on", ref)
+				d.b.faults.Fail("missing-id", d.x.Start, ref, "a <parent> of %s without ref; name the task it depends on", ref)
 			}
 		}
 		d.skip()

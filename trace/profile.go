@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gantry/reader"
 )
 
 // profile is one piece of Pegasus' advice to a task.
@@ -34,7 +36,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 		case "attribute:cores", "pegasus:cores":
 			b.cores(t, p.value, p.line)
 		case "condor:request_cpus", "globus:count", "pegasus:pmc_request_cpus":
-			if _, err := parseNumber(p.value); err == nil {
+			if _, err := reader.Number(p.value); err == nil {
 				b.cores(t, p.value, p.line)
 			} else {
 				b.expression(t, p)
@@ -42,16 +44,16 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 		case "attribute:memory":
 			b.memory(t, p.value, 1, p.line)
 		case "pegasus:memory", "globus:maxmemory", "pegasus:pmc_request_memory", "condor:request_memory":
-			if n, ok := binaryBytes(p.value); ok {
+			if n, ok := reader.BinaryBytes(p.value); ok {
 				t.MemoryBytes = n
 				t.Known |= Memory
-			} else if _, err := parseNumber(p.value); err == nil || p.namespace == "pegasus" {
+			} else if _, err := reader.Number(p.value); err == nil || p.namespace == "pegasus" {
 				b.memory(t, p.value, 1<<20, p.line)
 			} else {
 				b.expression(t, p)
 			}
 		case "globus:maxwalltime", "pegasus:maxwalltime":
-			if _, err := parseNumber(p.value); err == nil {
+			if _, err := reader.Number(p.value); err == nil {
 				b.limit(t, p.key, p.value, time.Minute, p.line)
 			} else {
 				b.expression(t, p)
@@ -108,5 +110,5 @@ func (p profile) weight() int {
 
 // expression warns of a value that only HTCondor can compute.
 func (b *builder) expression(t *Task, p profile) {
-	b.faults.warn("profile", p.line, t.ID, "task %s: profile %s:%s is %q, which is no number: ignored", t.ID, p.namespace, p.key, p.value)
+	b.faults.Warn("profile", p.line, t.ID, "task %s: profile %s:%s is %q, which is no number: ignored", t.ID, p.namespace, p.key, p.value)
 }

@@ -1,21 +1,16 @@
 package trace
 
 import (
-	"archive/zip"
 	"bufio"
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"golang.org/x/text/encoding/unicode"
+	"gantry/reader"
 )
 
 // ReadOptions are the switches of a reader.
@@ -77,7 +72,7 @@ func sniffFile(path string) (Format, error) {
 		return Unknown, err
 	}
 	defer f.Close()
-	in, err := unpack(f)
+	in, err := reader.Unpack(f)
 	if err != nil {
 		return DAX, nil // damaged archives are for Read to tell
 	}
@@ -107,13 +102,13 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	if opt.Kilobytes {
 		opt.sizeScale = 1000
 	}
-	watched := &watch{r: r}
+	watched := &reader.Watch{R: r}
 	b := newBuilder(source, opt)
-	in, err := unpack(watched)
+	in, err := reader.Unpack(watched)
 	if err != nil {
-		b.faults.fail(damage(err))
+		b.faults.Fail(reader.Damage(err))
 	} else if b.wf.Format, err = sniff(in); err != nil {
-		b.faults.fail(damage(err))
+		b.faults.Fail(reader.Damage(err))
 	} else {
 		switch b.wf.Format {
 		case DAX:
@@ -127,127 +122,34 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 			b.resolve()
 		}
 	}
-	if watched.err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", source, watched.err)
+	if watched.Err != nil {
+		return nil, nil, fmt.Errorf("reading %s: %w", source, watched.Err)
 	}
 	if b.wf.Format == Unknown {
-		return nil, b.faults.sorted(), nil
+		return nil, b.faults.Sorted(), nil
 	}
-	return b.wf, b.faults.sorted(), nil
+	return b.wf, b.faults.Sorted(), nil
 }
 
-// watch remembers an error of the source itself, to tell it from what is wrong with the data.
-type watch struct {
-	r   io.Reader
-	err error
-}
-
-func (w *watch) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p)
-	if err != nil && err != io.EOF {
-		w.err = err
-	}
-	return n, err
-}
-
-// formatError says what a file is that is no workflow gantry reads.
-type formatError struct{ rule, message string }
-
-func (e *formatError) Error() string { return e.message }
-
-// damage is an error of the data's wrapping as arguments of faultList.fail.
-func damage(err error) (rule string, line int, task, format string, arg any) {
-	var fe *formatError
-	switch {
-	case errors.As(err, &fe):
-		return fe.rule, 1, "", "%v", err
-	case isTruncated(err):
-		return "truncated", 1, "", "the file ends too early: %v; get it again", err
-	}
-	return "bad-archive", 1, "", "the compressed data are damaged: %v; get the file again", err
-}
-
-func isTruncated(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
-}
-
-// isDamage reports whether an error comes from decompression rather than from the grammar of the text.
-func isDamage(err error) bool {
-	var corrupt flate.CorruptInputError
-	return errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, zip.ErrChecksum) || errors.As(err, &corrupt)
-}
-
-const window = 64 << 10 // what sniff may look at
-
-// unpack looks through gzip and zip and the encodings of Unicode.
-func unpack(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, window)
-	magic, _ := in.Peek(4)
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, err
-		}
-		in = bufio.NewReaderSize(z, window)
-	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
-		data, err := io.ReadAll(in)
-		if err != nil {
-			return nil, err
-		}
-		z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			return nil, fmt.Errorf("zip: %w", err)
-		}
-		files := slices.DeleteFunc(z.File, func(f *zip.File) bool { return f.FileInfo().IsDir() })
-		if len(files) != 1 {
-			return nil, &formatError{"unknown-format", fmt.Sprintf("a zip archive of %d files: unpack it and name the workflow", len(files))}
-		}
-		f, err := files[0].Open()
-		if err != nil {
-			return nil, fmt.Errorf("zip: %w", err)
-		}
-		in = bufio.NewReaderSize(f, window)
-	}
-	return decode(in), nil
-}
-
-// decode passes over the byte order mark of UTF-8 and reads UTF-16 as UTF-8. UTF-16 has a mark, or shows by the zero byte of an ASCII
-// character, with which all these formats begin.
-func decode(in *bufio.Reader) *bufio.Reader {
-	head, _ := in.Peek(3)
-	order := unicode.LittleEndian
-	switch {
-	case bytes.Equal(head, []byte("\xef\xbb\xbf")):
-		in.Discard(3)
-		return in
-	case len(head) < 2:
-		return in
-	case head[0] == 0xfe && head[1] == 0xff, head[0] == 0 && head[1] != 0:
-		order = unicode.BigEndian
-	case head[0] == 0xff && head[1] == 0xfe, head[0] != 0 && head[1] == 0:
-	default:
-		return in
-	}
-	return bufio.NewReaderSize(unicode.UTF16(order, unicode.UseBOM).NewDecoder().Reader(in), window)
-}
+const isWorkload = "a workload file, which gantry run and gantry simulate take, and no workflow"
 
 // sniff tells the format from the first bytes, without consuming them.
 func sniff(in *bufio.Reader) (Format, error) {
-	head, err := in.Peek(window)
+	head, err := in.Peek(reader.Window)
 	whole := err != nil // all of it is in head
 	text := bytes.TrimLeft(head, " \t\r\n")
 	if len(text) == 0 {
 		if err != nil && err != io.EOF {
 			return Unknown, err
 		}
-		return Unknown, &formatError{"empty", "there is nothing in it"}
+		return Unknown, &reader.FormatError{Rule: "empty", Message: "there is nothing in it"}
 	}
 	unknown := func(is string) (Format, error) {
-		return Unknown, &formatError{"unknown-format", is + "; gantry reads Pegasus DAX (XML), Pegasus 5 YAML and WfFormat (JSON)"}
+		return Unknown, &reader.FormatError{Rule: "unknown-format", Message: is + "; gantry reads Pegasus DAX (XML), Pegasus 5 YAML and WfFormat (JSON)"}
 	}
-	if text[0] != '<' && IsWorkload(text) {
-		return unknown("a workload file, which gantry run and gantry simulate take, and no workflow")
+	keys := map[string]bool{}
+	if text[0] != '<' {
+		keys = reader.Keys(text, whole)
 	}
 	switch text[0] {
 	case '<':
@@ -258,23 +160,22 @@ func sniff(in *bufio.Reader) (Format, error) {
 			return unknown("an XML document <" + root + ">")
 		}
 	case '{':
-		keys := jsonKeys(text)
-		for key, is := range map[string]string{"rules": "Makeflow JSON", "processes": "a HyperFlow workflow", "signals": "a HyperFlow workflow"} {
-			if slices.Contains(keys, key) && !slices.Contains(keys, "workflow") {
-				return unknown(is)
-			}
-		}
 		switch {
-		case slices.Contains(keys, "workflow"):
+		case keys["workflow"]:
 			return WfFormat, nil
-		case slices.Contains(keys, "pegasus"):
+		case keys["rules"]:
+			return unknown("Makeflow JSON")
+		case keys["processes"], keys["signals"]:
+			return unknown("a HyperFlow workflow")
+		case keys["workflows"], keys["mix"]:
+			return unknown(isWorkload)
+		case keys["pegasus"]:
 			return PegasusYAML, nil
-		case slices.Contains(keys, "$schema"), whole && len(keys) > 0 && !slices.Contains(keys, "schemaVersion") && endsJSON(text):
+		case keys["$schema"], whole && len(keys) > 0 && !keys["schemaVersion"] && bytes.HasSuffix(bytes.TrimSpace(text), []byte("}")):
 			return unknown("a JSON object without a workflow")
 		}
 		return WfFormat, nil
 	}
-	keys := yamlKeys(text, whole)
 	switch {
 	case keys["pegasus"] && (keys["jobs"] || !whole), keys["x-pegasus"] && keys["jobs"]:
 		return PegasusYAML, nil
@@ -282,6 +183,8 @@ func sniff(in *bufio.Reader) (Format, error) {
 		return unknown("a Pegasus catalogue, not a workflow")
 	case keys["pegasus"]:
 		return PegasusYAML, nil
+	case keys["workflows"], keys["mix"]:
+		return unknown(isWorkload)
 	case bytes.HasPrefix(text, []byte("digraph")):
 		return unknown("a DOT graph")
 	case bytes.IndexByte(text[:min(len(text), 512)], 0) >= 0:
@@ -318,33 +221,4 @@ func xmlRoot(text []byte) string {
 		}
 		text = text[n+len(end):]
 	}
-}
-
-// jsonKeys are the keys of the outermost object as far as the bytes go.
-func jsonKeys(text []byte) (keys []string) {
-	j := newJSONReader(bufio.NewReader(bytes.NewReader(text)))
-	j.object(func(key string) error {
-		keys = append(keys, key)
-		return j.skip()
-	})
-	return keys
-}
-
-func endsJSON(text []byte) bool {
-	return bytes.HasSuffix(bytes.TrimRight(text, " \t\r\n"), []byte("}"))
-}
-
-// yamlKeys are the keys at the left margin.
-func yamlKeys(text []byte, whole bool) map[string]bool {
-	keys := map[string]bool{}
-	lines := bytes.Split(text, []byte("\n"))
-	if !whole {
-		lines = lines[:len(lines)-1]
-	}
-	for _, line := range lines {
-		if key, _, ok := bytes.Cut(line, []byte(":")); ok && len(line) > 0 && !strings.ContainsRune(" \t#-", rune(line[0])) {
-			keys[strings.Trim(strings.TrimSpace(string(key)), `"'`)] = true
-		}
-	}
-	return keys
 }

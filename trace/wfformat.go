@@ -8,13 +8,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"gantry/reader"
 )
 
 // wfDocument is a WfFormat file of any version as it was found; versions and systems are interpreted once all of it is known, since
 // the order of keys is free.
 type wfDocument struct {
 	b                           *builder
-	j                           *jsonReader
+	j                           *reader.JSON
 	name                        string
 	version                     string
 	release                     int
@@ -84,35 +86,35 @@ type wfUse struct {
 // which runs no shell, means the character). "shell": true or
 // false in the command overrides this. A piece such as "--percent-cpu 0.6" (long option and value in one, as WfCommons writes) is split.
 func (b *builder) readWfFormat(in *bufio.Reader) {
-	d := &wfDocument{b: b, j: newJSONReader(in), original: map[string]string{}, programs: map[string]string{}}
+	d := &wfDocument{b: b, j: reader.NewJSON(in), original: map[string]string{}, programs: map[string]string{}}
 	err := d.object(d.top)
 	if err == nil {
-		err = d.j.end()
+		err = d.j.End()
 	}
 	d.tolerate(err)
-	if !d.found && !HasErrors(b.faults.list) {
-		b.faults.fail("no-tasks", 1, "", `a JSON object without an object "workflow": not WfFormat`)
+	if !d.found && !b.faults.HasErrors() {
+		b.faults.Fail("no-tasks", 1, "", `a JSON object without an object "workflow": not WfFormat`)
 	}
 	d.finish()
 }
 
 // tolerate turns an error into a fault and returns what has to stop the reader.
 func (d *wfDocument) tolerate(err error) error {
-	var syntax *syntaxError
-	var kind *typeError
+	var syntax *reader.SyntaxError
+	var kind *reader.TypeError
 	switch {
 	case err == nil || err == errStop:
 		return err
 	case errors.As(err, &kind):
-		d.b.faults.fail("wrong-type", kind.line, "", "%s", kind.message)
+		d.b.faults.Fail("wrong-type", kind.Line, "", "%s", kind.Message)
 		return nil
-	case errors.As(err, &syntax) && syntax.truncated:
-		d.b.faults.fail("truncated", syntax.line, "", "%s; get it again", syntax.message)
+	case errors.As(err, &syntax) && syntax.Truncated:
+		d.b.faults.Fail("truncated", syntax.Line, "", "%s; get it again", syntax.Message)
 	case errors.As(err, &syntax):
-		d.b.faults.fail("syntax", syntax.line, "", "not JSON: %s", syntax.message)
+		d.b.faults.Fail("syntax", syntax.Line, "", "not JSON: %s", syntax.Message)
 	default:
-		rule, _, _, format, arg := damage(err)
-		d.b.faults.fail(rule, d.j.line, "", format, arg)
+		rule, _, _, format, arg := reader.Damage(err)
+		d.b.faults.Fail(rule, d.j.Line, "", format, arg)
 	}
 	return errStop
 }
@@ -131,30 +133,30 @@ func (d *wfDocument) top(key string) error {
 			if key == "name" {
 				return d.text(&d.system)
 			}
-			return d.j.skip()
+			return d.j.Skip()
 		})
 	case "workflow":
 		d.found = true
 		return d.object(d.workflow)
 	}
-	return d.j.skip()
+	return d.j.Skip()
 }
 
 func (d *wfDocument) workflow(key string) error {
 	switch key {
 	case "jobs", "tasks":
-		d.b.line = d.j.line
+		d.b.line = d.j.Line
 		return d.list(func() error { return d.task(&d.tasks) })
 	case "specification":
 		return d.object(func(key string) error {
 			switch key {
 			case "tasks":
-				d.b.line = d.j.line
+				d.b.line = d.j.Line
 				return d.list(func() error { return d.task(&d.tasks) })
 			case "files":
 				return d.list(func() error { return d.use(&d.files, nil) })
 			case "opaqueFileIds", "dataDependencies":
-				yes, err := d.j.truth()
+				yes, err := d.j.Truth()
 				if key == "opaqueFileIds" {
 					d.b.wf.OpaqueNames = yes
 				} else {
@@ -169,7 +171,7 @@ func (d *wfDocument) workflow(key string) error {
 					return err
 				})
 			}
-			return d.j.skip()
+			return d.j.Skip()
 		})
 	case "execution":
 		return d.object(func(key string) error {
@@ -192,7 +194,7 @@ func (d *wfDocument) workflowFact(key string) error {
 	case "executedAt":
 		return d.text(&d.executedAt)
 	}
-	return d.j.skip()
+	return d.j.Skip()
 }
 
 // machine looks for a memory that can only be in KB: less than 1 GiB with four cores or more.
@@ -207,16 +209,16 @@ func (d *wfDocument) machine() error {
 				if key == "coreCount" || key == "count" {
 					return d.text(&cores)
 				}
-				return d.j.skip()
+				return d.j.Skip()
 			})
 		}
-		return d.j.skip()
+		return d.j.Skip()
 	})
-	m, errM := parseNumber(memory)
-	c, errC := parseNumber(cores)
+	m, errM := reader.Number(memory)
+	c, errC := reader.Number(cores)
 	if errM == nil && errC == nil && m > 0 && m < 1<<30 && c >= 4 && !d.kilobyteRM {
 		d.kilobyteRM = true
-		d.b.faults.warn("memory-unit", d.j.line, "", "a machine with %s cores has memoryInBytes %s: that is KB, so all memory in this file is taken as KB",
+		d.b.faults.Warn("memory-unit", d.j.Line, "", "a machine with %s cores has memoryInBytes %s: that is KB, so all memory in this file is taken as KB",
 			cores, memory)
 	}
 	return err
@@ -224,14 +226,14 @@ func (d *wfDocument) machine() error {
 
 // text, value, object and list read a value; one of another type is a fault and leaves the zero value.
 func (d *wfDocument) text(s *string) (err error) {
-	*s, err = d.j.text()
+	*s, err = d.j.Text()
 	return d.tolerate(err)
 }
 func (d *wfDocument) value(v *wfValue) (err error) {
-	_, err = d.j.peek() // the value may stand on a line of its own
-	v.line = d.j.line
+	_, err = d.j.Peek() // the value may stand on a line of its own
+	v.line = d.j.Line
 	if err == nil {
-		v.text, err = d.j.text()
+		v.text, err = d.j.Text()
 	}
 	return d.tolerate(err)
 }
@@ -240,9 +242,9 @@ func (d *wfDocument) value(v *wfValue) (err error) {
 func (d *wfDocument) object(f func(key string) error) error {
 	var few []string
 	var many map[string]bool
-	return d.tolerate(d.j.object(func(key string) error {
+	return d.tolerate(d.j.Object(func(key string) error {
 		if slices.Contains(few, key) || many[key] {
-			d.b.faults.fail("duplicate-key", d.j.line, "", "key %q is given twice in one object, and programs disagree on which counts: keep one", key)
+			d.b.faults.Fail("duplicate-key", d.j.Line, "", "key %q is given twice in one object, and programs disagree on which counts: keep one", key)
 		}
 		if len(few) < 32 {
 			few = append(few, key)
@@ -256,7 +258,7 @@ func (d *wfDocument) object(f func(key string) error) error {
 	}))
 }
 
-func (d *wfDocument) list(f func() error) error { return d.tolerate(d.j.array(f)) }
+func (d *wfDocument) list(f func() error) error { return d.tolerate(d.j.Array(f)) }
 
 func (d *wfDocument) texts(to *[]string) error {
 	return d.list(func() error {
@@ -279,10 +281,10 @@ func (d *wfDocument) names(to *[]wfValue) error {
 }
 
 func (d *wfDocument) task(to *[]*wfTask) error {
-	if c, err := d.j.peek(); err == nil && c != '{' {
+	if c, err := d.j.Peek(); err == nil && c != '{' {
 		return d.object(nil) // tells the fault
 	}
-	t := &wfTask{line: d.j.line}
+	t := &wfTask{line: d.j.Line}
 	err := d.object(func(key string) error { return d.taskFact(t, key) })
 	*to = append(*to, t)
 	return err
@@ -337,7 +339,7 @@ func (d *wfDocument) taskFact(t *wfTask, key string) error {
 		})
 	case "inputFiles", "outputFiles":
 		return d.list(func() error {
-			u := wfUse{line: d.j.line}
+			u := wfUse{line: d.j.Line}
 			err := d.text(&u.name)
 			u.name = d.b.same(u.name)
 			if key == "inputFiles" {
@@ -379,10 +381,10 @@ func (d *wfDocument) taskFact(t *wfTask, key string) error {
 		return d.value(&t.timeLimit)
 	case "subWorkflow":
 		var err error
-		t.subWorkflow, err = d.j.truth()
+		t.subWorkflow, err = d.j.Truth()
 		return d.tolerate(err)
 	}
-	return d.j.skip()
+	return d.j.Skip()
 }
 
 // prefer reads a value for which an older and a newer key may stand side by side: the newer one wins, wherever it stands.
@@ -396,7 +398,7 @@ func (d *wfDocument) prefer(v *wfValue, newer bool) error {
 }
 
 func (d *wfDocument) command(t *wfTask) error {
-	if c, err := d.j.peek(); err == nil && c == '"' { // not in the schema, but clear enough: a line for a shell
+	if c, err := d.j.Peek(); err == nil && c == '"' { // not in the schema, but clear enough: a line for a shell
 		t.command, t.arguments = true, nil
 		return d.text(&t.program)
 	}
@@ -414,16 +416,16 @@ func (d *wfDocument) command(t *wfTask) error {
 			t.command = true
 			return d.texts(&t.argv)
 		case "shell":
-			yes, err := d.j.truth()
+			yes, err := d.j.Truth()
 			t.shell = &yes
 			return d.tolerate(err)
 		}
-		return d.j.skip()
+		return d.j.Skip()
 	})
 }
 
 func (d *wfDocument) container(t *wfTask) error {
-	if c, err := d.j.peek(); err == nil && c == '"' {
+	if c, err := d.j.Peek(); err == nil && c == '"' {
 		return d.text(&t.image)
 	}
 	var name, image string
@@ -434,7 +436,7 @@ func (d *wfDocument) container(t *wfTask) error {
 		case "name":
 			return d.text(&name)
 		}
-		return d.j.skip()
+		return d.j.Skip()
 	})
 	t.image = cmp.Or(image, name, t.image)
 	return err
@@ -442,10 +444,10 @@ func (d *wfDocument) container(t *wfTask) error {
 
 // use reads a file: in 1.5 an entry of specification.files, before that an entry of a task's files with its link.
 func (d *wfDocument) use(to *[]wfUse, link *string) error {
-	if c, err := d.j.peek(); err == nil && c != '{' {
+	if c, err := d.j.Peek(); err == nil && c != '{' {
 		return d.object(nil) // tells the fault
 	}
-	u, path := wfUse{line: d.j.line}, ""
+	u, path := wfUse{line: d.j.Line}, ""
 	err := d.object(func(key string) error {
 		switch key {
 		case "name", "id":
@@ -459,7 +461,7 @@ func (d *wfDocument) use(to *[]wfUse, link *string) error {
 				return d.text(link)
 			}
 		}
-		return d.j.skip()
+		return d.j.Skip()
 	})
 	u.name = d.b.same(path + u.name) // 1.4 of Nextflow: only path and name together are the file
 	*to = append(*to, u)
@@ -492,17 +494,17 @@ func (d *wfDocument) finish() {
 	b.quietTwins, b.noFileEdges = true, b.noFileEdges || d.release < 100
 	switch r := d.release; {
 	case d.version == "" && d.found:
-		b.faults.warn("no-version", 1, "", "schemaVersion is missing: read as 1.3, with memory in bytes")
+		b.faults.Warn("no-version", 1, "", "schemaVersion is missing: read as 1.3, with memory in bytes")
 	case d.found && (r > 106 || r < 1):
-		b.faults.warn("unknown-version", 1, "", "schemaVersion %q is not known here: read as 1.5, which may miss what is new", d.version)
+		b.faults.Warn("unknown-version", 1, "", "schemaVersion %q is not known here: read as 1.5, which may miss what is new", d.version)
 	}
 	if d.makeflow && !b.opt.Kilobytes {
-		b.faults.warn("size-unit", 1, "", "Makeflow instances give file sizes in KB rather than bytes: taken as they are written (--kilobytes multiplies by 1000)")
+		b.faults.Warn("size-unit", 1, "", "Makeflow instances give file sizes in KB rather than bytes: taken as they are written (--kilobytes multiplies by 1000)")
 	}
 	if d.makespan.text != "" {
-		m, err := parseSeconds(d.makespan.text)
+		m, err := reader.Seconds(d.makespan.text)
 		if err != nil || m < 0 {
-			b.faults.judge(b.opt.Repair, "bad-number", d.makespan.line, "", "taken as unknown", "makespan %q is not a number of seconds", d.makespan.text)
+			b.faults.Judge(b.opt.Repair, "bad-number", d.makespan.line, "", "taken as unknown", "makespan %q is not a number of seconds", d.makespan.text)
 			m = 0
 		}
 		w.Makespan = m
@@ -512,9 +514,9 @@ func (d *wfDocument) finish() {
 	sizes := make(map[string]wfUse, len(d.files))
 	for _, f := range d.files {
 		if f.name == "" {
-			b.faults.fail("missing-id", f.line, "", "a file without an id; give it one")
+			b.faults.Fail("missing-id", f.line, "", "a file without an id; give it one")
 		} else if old, ok := sizes[f.name]; ok {
-			b.faults.fail("duplicate-id", f.line, "", "file id %s is taken by the file on line %d; ids have to be unique", f.name, old.line)
+			b.faults.Fail("duplicate-id", f.line, "", "file id %s is taken by the file on line %d; ids have to be unique", f.name, old.line)
 		} else {
 			sizes[f.name] = f
 		}
@@ -543,9 +545,9 @@ func (d *wfDocument) finish() {
 		at, ok := place[e.id]
 		switch {
 		case !ok:
-			b.faults.warn("unknown-execution", e.line, e.id, "execution.tasks tells of task %q, which specification.tasks does not have: ignored", e.id)
+			b.faults.Warn("unknown-execution", e.line, e.id, "execution.tasks tells of task %q, which specification.tasks does not have: ignored", e.id)
 		case ran[e.id]:
-			b.faults.warn("duplicate-execution", e.line, e.id, "execution.tasks tells twice of task %s: the first is taken", e.id)
+			b.faults.Warn("duplicate-execution", e.line, e.id, "execution.tasks tells twice of task %s: the first is taken", e.id)
 		default:
 			ran[e.id] = true
 			d.facts(&w.Tasks[at], e)
@@ -657,7 +659,7 @@ func (d *wfDocument) addFiles(t *wfTask, sizes map[string]wfUse) {
 		}
 		for _, u := range uses {
 			if u.name == "" {
-				b.faults.warn("unnamed-file", u.line, t.id, "task %s has a file without a name: ignored", cmp.Or(t.id, t.name))
+				b.faults.Warn("unnamed-file", u.line, t.id, "task %s has a file without a name: ignored", cmp.Or(t.id, t.name))
 				continue
 			}
 			var f int32

@@ -62,7 +62,7 @@ func splitWords(line string) ([]string, error) {
 func (b *builder) words(line int, task, text string) []string {
 	ws, err := splitWords(text)
 	if err != nil {
-		b.faults.warn("open-quote", line, task, "task %s: arguments: %v; split at blanks", task, err)
+		b.faults.Warn("open-quote", line, task, "task %s: arguments: %v; split at blanks", task, err)
 		return strings.Fields(text)
 	}
 	return ws

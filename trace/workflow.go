@@ -2,7 +2,11 @@
 // it knows nothing of planning or execution.
 package trace
 
-import "time"
+import (
+	"time"
+
+	"gantry/reader"
+)
 
 // Format is the family of a trace file.
 type Format uint8
@@ -96,22 +100,16 @@ type File struct {
 	Producer int32 // index into Workflow.Tasks of the task that writes it, -1 for a file from outside
 }
 
-// Severity tells errors, which make a workflow unusable, from warnings, for which a stated rule says what is then done.
-type Severity uint8
-
-const (
-	Warning Severity = iota
-	Error
+// Faults are those of package reader.
+type (
+	Fault    = reader.Fault
+	Severity = reader.Severity
 )
 
-func (s Severity) String() string { return [...]string{"warning", "error"}[s] }
+const (
+	Warning = reader.Warning
+	Error   = reader.Error
+)
 
-// Fault is one thing wrong with a trace file.
-type Fault struct {
-	Severity Severity
-	Rule     string // stable short name, such as "cycle" or "size-differs"
-	Line     int    // 1-based, 0 where the format gives none
-	Task     string // id, "" if the fault is not one task's
-	Message  string // what is wrong and, for a warning, what is then done
-	Count    int    // how many times; 1 unless occurrences were merged
-}
+// HasErrors reports whether one of the faults makes the workflow unusable.
+func HasErrors(faults []Fault) bool { return reader.HasErrors(faults) }

@@ -26,8 +26,8 @@ import (
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/sqlite"
-	"gantry/trace"
 )
 
 // logName is the log's file below --dir.
@@ -164,7 +164,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 
 func (s *session) admitter() *executor.Admitter {
 	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale, Image: s.set.Image, Emulate: s.set.Emulate,
-		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: trace.DefaultPreempt(), Memory: s.memory()}
+		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: scenario.DefaultPreempt(), Memory: s.memory()}
 }
 
 // keptTasks is how many tasks of streams to be simulated are kept in memory from when they were checked on.

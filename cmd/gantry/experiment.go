@@ -18,9 +18,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor/experiment"
+	"gantry/scenario"
 	"gantry/sqlite"
 	"gantry/sqlite/results"
-	"gantry/trace"
 )
 
 func experimentCommand() *cli.Command {
@@ -44,7 +44,7 @@ The file of results is SQLite: its views v_intervals (means with 95 % confidence
 queries.
 
 Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, and workload.KEY with any path of keys of the
-workload file. The schema is trace/schema/experiment.schema.json.
+workload file. The schema is scenario/schema/experiment.schema.json.
 
 Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be written, 75 another gantry
 writes them, 130 interrupted and resumable.`,
@@ -76,7 +76,7 @@ func runExperiment(c *cli.Context, path string) error {
 	if err != nil {
 		return failf(exitInput, "experiment: %w", err)
 	}
-	x, err := trace.ReadExperiment(f, path, c.Bool("quick"))
+	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"))
 	f.Close()
 	if err != nil {
 		return fail(exitInput, err)

@@ -10,6 +10,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/load"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -60,7 +61,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		return nil, err
 	}
 	if workload {
-		w, err := trace.ReadWorkload(bytes.NewReader(text), path)
+		w, err := scenario.ReadWorkload(bytes.NewReader(text), path)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +114,7 @@ func sniffWorkload(path string) (text []byte, workload bool, err error) {
 		defer f.Close()
 	}
 	head, err := io.ReadAll(io.LimitReader(f, 1<<16))
-	workload = trace.IsWorkload(head)
+	workload = scenario.IsWorkload(head)
 	if err == nil && (workload || path == "-") {
 		var rest []byte
 		rest, err = io.ReadAll(f)

@@ -18,8 +18,8 @@ import (
 	"gantry/executor/docker"
 	"gantry/executor/load"
 	"gantry/planner"
+	"gantry/scenario"
 	"gantry/sqlite"
-	"gantry/trace"
 )
 
 // dockerStartup is what policies expect starting a container to take: about what the Docker Engine needs on a workstation.
@@ -182,7 +182,7 @@ func preemption(c *cli.Context, subs []executor.Submission) error {
 		return nil
 	}
 	for i := range subs {
-		p := trace.DefaultPreempt()
+		p := scenario.DefaultPreempt()
 		if said := subs[i].Preempt; said != nil {
 			p = *said
 		}

@@ -19,8 +19,8 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/sqlite"
-	"gantry/trace"
 )
 
 // settings is what a run needs to know to begin, and to go on as it began: it is kept in the log.
@@ -47,11 +47,11 @@ type settings struct {
 	PredictMemory bool `json:"predict_memory,omitempty"`
 	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
 	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it leaves out of metrics.
-	Repetition int            `json:"repetition,omitempty"`
-	WarmUp     int            `json:"warm_up,omitempty"`
-	CoolDown   int            `json:"cool_down,omitempty"`
-	Cluster    *trace.Cluster `json:"cluster"`
-	Runtime    string         `json:"runtime"`
+	Repetition int               `json:"repetition,omitempty"`
+	WarmUp     int               `json:"warm_up,omitempty"`
+	CoolDown   int               `json:"cool_down,omitempty"`
+	Cluster    *scenario.Cluster `json:"cluster"`
+	Runtime    string            `json:"runtime"`
 }
 
 func (s *settings) encode() json.RawMessage {
@@ -133,7 +133,7 @@ func retryRules(given []string) (planner.RetryRules, error) {
 }
 
 // readCluster reads a cluster file, or makes one node of this host.
-func readCluster(path string) (*trace.Cluster, error) {
+func readCluster(path string) (*scenario.Cluster, error) {
 	if path == "" {
 		return hostCluster()
 	}
@@ -142,7 +142,7 @@ func readCluster(path string) (*trace.Cluster, error) {
 		return nil, failf(exitInput, "cluster file: %w", err)
 	}
 	defer f.Close()
-	c, err := trace.ReadCluster(f, path)
+	c, err := scenario.ReadCluster(f, path)
 	if err != nil {
 		return nil, fail(exitInput, err)
 	}
@@ -153,12 +153,12 @@ func readCluster(path string) (*trace.Cluster, error) {
 // hostMargin is the share of the host's memory that is left to the host, Docker and gantry itself.
 const hostMargin = 0.1
 
-func hostCluster() (*trace.Cluster, error) {
+func hostCluster() (*scenario.Cluster, error) {
 	cores, memory, err := hostSize()
 	if err != nil {
 		return nil, fail(exitHost, err)
 	}
-	c := &trace.Cluster{Name: "host", Nodes: []trace.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1, Memory: int64(float64(memory) * (1 - hostMargin))}}}
+	c := &scenario.Cluster{Name: "host", Nodes: []scenario.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1, Memory: int64(float64(memory) * (1 - hostMargin))}}}
 	executor.FillDisk(c)
 	return c, nil
 }
@@ -176,7 +176,7 @@ func hostSize() (cores int, memory int64, err error) {
 }
 
 // checkHost refuses a cluster that this host cannot be.
-func checkHost(c *trace.Cluster, oversubscribe bool) error {
+func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 	cores, memory, err := hostSize()
 	if err != nil {
 		return fail(exitHost, err)

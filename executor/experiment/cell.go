@@ -23,6 +23,7 @@ import (
 	"gantry/executor"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
+	"gantry/scenario"
 	"gantry/trace"
 	"gantry/trace/spelling"
 )
@@ -76,8 +77,8 @@ func (c *Cell) String() string {
 
 // workload is a workload on a platform, as cells share it.
 type workload struct {
-	file    *trace.Workload
-	cluster *trace.Cluster
+	file    *scenario.Workload
+	cluster *scenario.Cluster
 	digest  string
 	path    string // of the file
 	text    []byte // of the file, without the values of factors
@@ -87,17 +88,17 @@ type workload struct {
 
 // plan makes cells of the parameters of an experiment.
 type plan struct {
-	file  *trace.Experiment
+	file  *scenario.Experiment
 	loads map[string]*workload // by the parameters that make them
 	texts map[string][]byte    // by path
 }
 
-func newPlan(x *trace.Experiment) *plan {
+func newPlan(x *scenario.Experiment) *plan {
 	return &plan{file: x, loads: map[string]*workload{}, texts: map[string][]byte{}}
 }
 
 // product returns all combinations of the values of a block, the last factor varying fastest.
-func product(block []trace.Factor) [][]Param {
+func product(block []scenario.Factor) [][]Param {
 	out := [][]Param{nil}
 	for _, f := range block {
 		var next [][]Param
@@ -192,9 +193,9 @@ type edit struct {
 }
 
 // edited reads a workload file with the values of factors put in.
-func edited(text []byte, path string, edits []edit) (*trace.Workload, error) {
+func edited(text []byte, path string, edits []edit) (*scenario.Workload, error) {
 	if len(edits) == 0 {
-		return trace.ReadWorkload(bytes.NewReader(text), path)
+		return scenario.ReadWorkload(bytes.NewReader(text), path)
 	}
 	var err error
 	for _, e := range edits {
@@ -202,9 +203,9 @@ func edited(text []byte, path string, edits []edit) (*trace.Workload, error) {
 			return nil, fmt.Errorf("workload %s: %w", path, err)
 		}
 	}
-	w, err := trace.ReadWorkload(bytes.NewReader(text), path)
+	w, err := scenario.ReadWorkload(bytes.NewReader(text), path)
 	// Its lines are not those of the file.
-	if wrong := new(trace.FileError); errors.As(err, &wrong) {
+	if wrong := new(scenario.FileError); errors.As(err, &wrong) {
 		wrong.Line = 0
 	} else if err == nil {
 		w.ForgetLines()
@@ -231,7 +232,7 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 	for _, x := range c.Params {
 		path := x.Name
 		if path == "utilisation" {
-			path = trace.Utilisation
+			path = scenario.Utilisation
 		}
 		if rest, ok := strings.CutPrefix(path, "workload."); ok {
 			edits = append(edits, edit{x.Name, rest, x.Value})
@@ -254,7 +255,7 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 	if err != nil {
 		return nil, p.fail(c, "cluster", err)
 	}
-	if w.cluster, err = trace.ReadCluster(bytes.NewReader(clusterText), clusterPath); err != nil {
+	if w.cluster, err = scenario.ReadCluster(bytes.NewReader(clusterText), clusterPath); err != nil {
 		return nil, p.fail(c, "cluster", err)
 	}
 	if _, err = executor.PlatformOf(w.cluster); err != nil {
@@ -281,7 +282,7 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 }
 
 // digestNamed takes in what a workload file names: traces, recorded times and costs.
-func digestNamed(sum io.Writer, w *trace.Workload) error {
+func digestNamed(sum io.Writer, w *scenario.Workload) error {
 	var paths []string
 	for i := range w.Arrivals {
 		paths = append(paths, w.Arrivals[i].Trace)

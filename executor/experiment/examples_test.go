@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gantry/executor/experiment"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // The policies, factors and files that the examples name are there.
@@ -32,7 +32,7 @@ func TestTheExperimentsOfTheExamplesCanBeRun(t *testing.T) {
 		}
 		experiments++
 		for _, quick := range []bool{false, true} {
-			x, err := trace.ReadExperiment(strings.NewReader(string(text)), path, quick)
+			x, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick)
 			if err == nil {
 				err = (&experiment.Runner{File: x}).Check()
 			}

@@ -10,7 +10,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/metrics"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // Store keeps outcomes. Its methods are called from one goroutine at a time.
@@ -35,7 +35,7 @@ type Progress struct {
 
 // Runner runs an experiment.
 type Runner struct {
-	File   *trace.Experiment
+	File   *scenario.Experiment
 	Store  Store
 	Jobs   int // runs at once; 0: one per core
 	Report func(Progress)

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"gantry/executor/experiment"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 const workload = `name: w
@@ -28,7 +28,7 @@ cool_down: 5
 `
 
 // read writes the files of an experiment into a new directory and reads it.
-func read(t *testing.T, text string) *trace.Experiment {
+func read(t *testing.T, text string) *scenario.Experiment {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"w.yaml": workload, "c.yaml": "nodes: [{name: n, count: 10}]\n",
@@ -37,7 +37,7 @@ func read(t *testing.T, text string) *trace.Experiment {
 			t.Fatal(err)
 		}
 	}
-	x, err := trace.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false)
+	x, err := scenario.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false)
 	if err != nil {
 		t.Fatal(err)
 	}

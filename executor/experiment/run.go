@@ -15,7 +15,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // State is how a run ended.
@@ -44,12 +44,12 @@ type Outcome struct {
 const seriesPoints = 1000
 
 // seed is that of everything random in a repetition beside the load: the same for all cells, so that they meet the same draws.
-func seed(x *trace.Experiment, w *trace.Workload, repetition int) uint64 {
+func seed(x *scenario.Experiment, w *scenario.Workload, repetition int) uint64 {
 	return max(1, x.Seed, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
 }
 
 // simulate runs one repetition of a cell.
-func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int, subs []executor.Submission) (*Outcome, error) {
+func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition int, subs []executor.Submission) (*Outcome, error) {
 	begun := time.Now()
 	out := &Outcome{Cell: c, Repetition: repetition, State: Done}
 	s := seed(x, c.load.file, repetition)
@@ -69,7 +69,7 @@ func simulate(ctx context.Context, x *trace.Experiment, c *Cell, repetition int,
 	model := c.errors
 	model.Seed = s
 	declared := &predict.Declared{Startup: c.startup, Model: model}
-	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.DefaultPreempt()}
+	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.DefaultPreempt()}
 	est := estimate(c, declared, admit)
 	collector := metrics.NewCollector(p)
 	if model.Kind == predict.Uniform {
@@ -173,7 +173,7 @@ func (w *workload) submissions(repetition int) ([]executor.Submission, error) {
 
 // platform makes the platform of a repetition.
 func (w *workload) platform(repetition int) (*planner.Platform, error) {
-	return executor.PlatformOf(w.cluster.Draw(seed(&trace.Experiment{}, w.file, repetition)))
+	return executor.PlatformOf(w.cluster.Draw(seed(&scenario.Experiment{}, w.file, repetition)))
 }
 
 // check draws little of the load: what is wrong with it shows.

@@ -7,7 +7,7 @@ import (
 	"gantry/executor/load"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // processors is a platform of n processors of speed 1.
@@ -19,14 +19,14 @@ func processors(n int) *planner.Platform {
 	return p
 }
 
-func open(t testing.TB, path string) *trace.Workload {
+func open(t testing.TB, path string) *scenario.Workload {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w, err := trace.ReadWorkload(f, path)
+	w, err := scenario.ReadWorkload(f, path)
 	if err != nil {
 		t.Fatal(err)
 	}

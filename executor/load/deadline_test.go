@@ -10,6 +10,7 @@ import (
 	"gantry/executor/load"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -144,7 +145,7 @@ func TestWarmUpByTimeLeavesOutWhatArrivesInIt(t *testing.T) {
 	for i := range 100 {
 		subs = append(subs, executor.Submission{At: planner.Time(10+i) * 1e9})
 	}
-	w := &trace.Workload{Source: "w.yaml", WarmUp: 3, WarmUpTime: 20 * time.Second, CoolDownTime: 5 * time.Second}
+	w := &scenario.Workload{Source: "w.yaml", WarmUp: 3, WarmUpTime: 20 * time.Second, CoolDownTime: 5 * time.Second}
 	if early, late, err := load.Window(w, subs, 0); early != 20 || late != 5 || err != nil {
 		t.Errorf("%d and %d, %v; want 20 and 5", early, late, err)
 	}

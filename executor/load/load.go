@@ -14,6 +14,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -35,7 +36,7 @@ type Loader struct {
 
 // Submissions makes the submissions of one repetition of a workload, counted from 0, in order of arrival; names are unique. A stream
 // that is drawn again is the same; other repetitions have other seeds. It reads the traces that the workload names.
-func Submissions(w *trace.Workload, platform *planner.Platform, repetition int) ([]executor.Submission, error) {
+func Submissions(w *scenario.Workload, platform *planner.Platform, repetition int) ([]executor.Submission, error) {
 	l := &Loader{Platform: platform}
 	subs, err := l.Workload(w, repetition)
 	if err != nil {
@@ -73,7 +74,7 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 }
 
 // Workload makes the submissions of one repetition of a workload, listed ones first. Workflows of a stream are left to be drawn.
-func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submission, error) {
+func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Submission, error) {
 	subs := make([]executor.Submission, len(w.Arrivals))
 	for i := range w.Arrivals {
 		if err := l.listed(&subs[i], &w.Arrivals[i]); err != nil {
@@ -104,7 +105,7 @@ func (l *Loader) Workload(w *trace.Workload, repetition int) ([]executor.Submiss
 }
 
 // at tells an error with the line of a workload file.
-func at(w *trace.Workload, line int, err error) error {
+func at(w *scenario.Workload, line int, err error) error {
 	if line == 0 { // changed since it was read, as by experiments
 		return fmt.Errorf("%s: %w", w.Source, err)
 	}
@@ -113,7 +114,7 @@ func at(w *trace.Workload, line int, err error) error {
 
 // Window returns how many of the workflows of a workload, by arrival, metrics leave out at the start and at the end. timeScale is what the
 // arrivals were scaled by; 0 is 1.
-func Window(w *trace.Workload, subs []executor.Submission, timeScale float64) (warmUp, coolDown int, err error) {
+func Window(w *scenario.Workload, subs []executor.Submission, timeScale float64) (warmUp, coolDown int, err error) {
 	if len(subs) == 0 || w.WarmUp+w.CoolDown == 0 && w.WarmUpTime+w.CoolDownTime == 0 {
 		return 0, 0, nil
 	}
@@ -144,7 +145,7 @@ func Window(w *trace.Workload, subs []executor.Submission, timeScale float64) (w
 	return warmUp, coolDown, nil
 }
 
-func (l *Loader) listed(sub *executor.Submission, a *trace.Arrival) error {
+func (l *Loader) listed(sub *executor.Submission, a *scenario.Arrival) error {
 	w, err := l.trace(origin{a.Trace, a.Image, a.Disk})
 	if err != nil {
 		return err
@@ -159,7 +160,7 @@ func (l *Loader) listed(sub *executor.Submission, a *trace.Arrival) error {
 }
 
 // placement says where the input files of workflow i lie, listed ones first; nil if all nodes have them.
-func placement(own *trace.Data, w *trace.Workload, repetition, i int) *executor.Placement {
+func placement(own *scenario.Data, w *scenario.Workload, repetition, i int) *executor.Placement {
 	d := cmp.Or(own, w.Data)
 	if d == nil || d.Placement == "everywhere" {
 		return nil
@@ -250,7 +251,7 @@ func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (
 
 // costs resolves a cost matrix, whose rows are tasks and whose columns are nodes, both by name. Tasks it does not name keep the runtime of
 // their trace.
-func (l *Loader) costs(a *trace.Arrival, w *trace.Workflow) ([][]int64, error) {
+func (l *Loader) costs(a *scenario.Arrival, w *trace.Workflow) ([][]int64, error) {
 	if a.Costs == nil {
 		return nil, nil
 	}

@@ -14,19 +14,19 @@ import (
 	"gantry/executor/load"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
-func parse(t *testing.T, text string) *trace.Workload {
+func parse(t *testing.T, text string) *scenario.Workload {
 	t.Helper()
-	w, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
+	w, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func submissions(t *testing.T, w *trace.Workload, p *planner.Platform, repetition int) []executor.Submission {
+func submissions(t *testing.T, w *scenario.Workload, p *planner.Platform, repetition int) []executor.Submission {
 	t.Helper()
 	subs, err := load.Submissions(w, p, repetition)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 // BenchmarkMapping streams CyberShake workflows at the three arrival rates of Lim et al. 2017, figure 6, over 50 nodes of two slots, and
@@ -42,7 +42,7 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int) {
 		b.Fatal(err)
 	}
 	// No other line of it has that rate.
-	w, err := trace.ReadWorkload(strings.NewReader(strings.Replace(string(text), "rate: 1/22s", "rate: "+rate, 1)), "cybershake.yaml")
+	w, err := scenario.ReadWorkload(strings.NewReader(strings.Replace(string(text), "rate: 1/22s", "rate: "+rate, 1)), "cybershake.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func mapped(b *testing.B, spec string, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := trace.ReadWorkload(bytes.NewReader(text), "cybershake.yaml")
+	w, err := scenario.ReadWorkload(bytes.NewReader(text), "cybershake.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}

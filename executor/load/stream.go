@@ -12,6 +12,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/scenario"
 	"gantry/trace"
 	"gantry/trace/generate"
 )
@@ -26,7 +27,7 @@ const (
 
 // part is a source of the mix, ready to be drawn from.
 type part struct {
-	*trace.StreamSource
+	*scenario.StreamSource
 	source generate.Source
 	sizes  []generate.SizeClass
 	inputs string
@@ -34,7 +35,7 @@ type part struct {
 }
 
 // stream draws when the workflows of a stream arrive and what they are, but the workflows only where a deadline depends on them.
-func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submission, error) {
+func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submission, error) {
 	s := w.Stream
 	fail := func(err error) ([]executor.Submission, error) {
 		return nil, at(w, s.Line, err)
@@ -103,7 +104,7 @@ func (l *Loader) stream(w *trace.Workload, repetition int) ([]executor.Submissio
 // drawn is a stream whose workflows can be made one by one.
 type drawn struct {
 	*Loader
-	*trace.Workload
+	*scenario.Workload
 	parts   []part
 	recipes []generate.Recipe
 	of      []int           // part, by workflow
@@ -131,7 +132,7 @@ func (d *drawn) make(sub *executor.Submission, i int) error {
 }
 
 // criticalPaths returns the mean critical path of each part of the mix, of its first workflows, where the rule for deadlines asks for it.
-func criticalPaths(s *trace.Stream, recipes []generate.Recipe, of []int, totals []time.Duration, parts int) ([]time.Duration, error) {
+func criticalPaths(s *scenario.Stream, recipes []generate.Recipe, of []int, totals []time.Duration, parts int) ([]time.Duration, error) {
 	const first = 200
 	means, drawn := make([]time.Duration, parts), make([]time.Duration, parts)
 	if s.Deadline == nil || s.Deadline.Normal == 0 {
@@ -177,12 +178,12 @@ func (l *Loader) mixedCosts(m *generate.Mixed, w *trace.Workflow, seed uint64) [
 }
 
 // streamSeed is the seed of one repetition.
-func streamSeed(w *trace.Workload, repetition int) uint64 {
+func streamSeed(w *scenario.Workload, repetition int) uint64 {
 	return max(1, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
 }
 
 // parts resolves the sources of the mix: traces are read, and a directory of them shares the fraction.
-func (l *Loader) parts(w *trace.Workload) (parts []part, err error) {
+func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 	s := w.Stream
 	for i := range s.Mix {
 		src := &s.Mix[i]
@@ -304,7 +305,7 @@ func sized(parts []part, key string, sources []generate.Source) []generate.Sourc
 
 // totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow: what a utilisation is imposed
 // by. The mean is that of the distribution where there is one, and else that of this very stream.
-func totals(s *trace.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration, mean time.Duration, err error) {
+func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration, mean time.Duration, err error) {
 	if s.Total.Distribution != "as-generated" {
 		d, err := distribution(&s.Total)
 		if err != nil {
@@ -348,7 +349,7 @@ func totals(s *trace.Stream, parts []part, recipes []generate.Recipe, of []int, 
 	return all, time.Duration(work / n * factor * 1e9), nil
 }
 
-func distribution(t *trace.TotalRuntime) (*generate.Distribution, error) {
+func distribution(t *scenario.TotalRuntime) (*generate.Distribution, error) {
 	switch t.Distribution {
 	case "lognormal":
 		return generate.Lognormal(t.Mean, t.Variation)
@@ -376,7 +377,7 @@ func distribution(t *trace.TotalRuntime) (*generate.Distribution, error) {
 	return d, err
 }
 
-func arrivals(a *trace.ArrivalProcess, p *planner.Platform) generate.Arrivals {
+func arrivals(a *scenario.ArrivalProcess, p *planner.Platform) generate.Arrivals {
 	switch a.Process {
 	case "poisson":
 		if a.Utilisation > 0 {
@@ -397,7 +398,7 @@ func arrivals(a *trace.ArrivalProcess, p *planner.Platform) generate.Arrivals {
 }
 
 // chooser draws names by their shares; "" where there are none.
-func chooser(shares []trace.Share, seed, stream uint64) func() string {
+func chooser(shares []scenario.Share, seed, stream uint64) func() string {
 	r, total := rand.New(rand.NewPCG(seed, stream)), 0.0
 	for _, s := range shares {
 		total += s.Fraction
@@ -418,7 +419,7 @@ func chooser(shares []trace.Share, seed, stream uint64) func() string {
 }
 
 // release is the earliest start of a workflow that arrives at the given instant; 0 if that is its arrival.
-func release(r *trace.ReleaseRule, at planner.Time, chance, u float64) planner.Time {
+func release(r *scenario.ReleaseRule, at planner.Time, chance, u float64) planner.Time {
 	if r == nil || chance >= r.Probability {
 		return 0
 	}
@@ -431,7 +432,7 @@ func release(r *trace.ReleaseRule, at planner.Time, chance, u float64) planner.T
 }
 
 // deadline is that of a workflow that may start at the given instant, u of the way from the low to the high end of the rule.
-func (l *Loader) deadline(d *trace.DeadlineRule, w *trace.Workflow, start planner.Time, mean time.Duration, u float64) (planner.Time, error) {
+func (l *Loader) deadline(d *scenario.DeadlineRule, w *trace.Workflow, start planner.Time, mean time.Duration, u float64) (planner.Time, error) {
 	between := func(ends [2]float64) float64 { return ends[0] + u*(ends[1]-ends[0]) }
 	switch {
 	case d.After[1] > 0:

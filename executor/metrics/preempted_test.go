@@ -11,6 +11,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -41,7 +42,7 @@ func TestPreemptionsAndWhatTheyLost(t *testing.T) {
 		declared := &predict.Declared{}
 		c := metrics.NewCollector(p)
 		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), inTurn{how}, declared, 1),
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: trace.Preempt{Restart: true}}, Watch: c.Watch,
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{Restart: true}}, Watch: c.Watch,
 			Arrivals: []executor.Submission{{Name: "w", Workflow: &trace.Workflow{Name: "w", Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Runtime: 10 * time.Second, Retries: -1}}}}}}
 		if _, err := e.Run(t.Context()); err != nil {
 			t.Fatal(err)

@@ -19,9 +19,9 @@ import (
 
 	"gantry/executor/experiment"
 	"gantry/executor/metrics"
+	"gantry/scenario"
 	"gantry/sqlite/report"
 	"gantry/sqlite/results"
-	"gantry/trace"
 )
 
 const text = `name: small
@@ -44,7 +44,7 @@ warm_up: 5
 cool_down: 5
 `
 
-func read(t *testing.T, text string) *trace.Experiment {
+func read(t *testing.T, text string) *scenario.Experiment {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"w.yaml": workload, "c.yaml": "nodes: [{name: n, count: 10}]\n"} {
@@ -52,7 +52,7 @@ func read(t *testing.T, text string) *trace.Experiment {
 			t.Fatal(err)
 		}
 	}
-	x, err := trace.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false)
+	x, err := scenario.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func create(t *testing.T, path string) *results.DB {
 	return db
 }
 
-func run(t *testing.T, x *trace.Experiment, path string) experiment.Progress {
+func run(t *testing.T, x *scenario.Experiment, path string) experiment.Progress {
 	t.Helper()
 	db := create(t, path)
 	defer db.Close()

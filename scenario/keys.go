@@ -1,4 +1,4 @@
-package trace
+package scenario
 
 import (
 	"fmt"
@@ -8,12 +8,23 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"gantry/trace/spelling"
+
+	"gantry/reader"
 )
+
+// doc reads the values of a YAML document.
+type doc struct{ *reader.YAML }
+
+// parse returns a document and its root, or nil after a fault.
+func parse(data []byte, faults *reader.Faults) (*doc, ast.Node) {
+	y, root := reader.ParseYAML(data, faults)
+	return &doc{y}, root
+}
 
 // FileError is the first fault of a file that is read whole or not at all.
 type FileError struct {
 	What, Source string // workload, cluster or experiment, and its path
-	Fault
+	reader.Fault
 }
 
 func (e *FileError) Error() string {
@@ -25,11 +36,11 @@ func (e *FileError) Error() string {
 
 // keyed reads a mapping by a table of its keys; an unknown key is a fault that names the nearest known one, and so is a key given
 // twice.
-func (y *yamlDoc) keyed(n ast.Node, what string, table []yamlKey) bool {
+func (y *doc) keyed(n ast.Node, what string, table []yamlKey) bool {
 	seen := map[string]bool{}
-	return y.mapping(n, what, func(key string, v ast.Node) {
+	return y.Mapping(n, what, func(key string, v ast.Node) {
 		if seen[key] {
-			y.faults.fail("duplicate-key", y.line(v), "", "%s: %s is given twice", what, key)
+			y.Faults.Fail("duplicate-key", y.Line(v), "", "%s: %s is given twice", what, key)
 			return
 		}
 		seen[key] = true
@@ -43,7 +54,7 @@ func (y *yamlDoc) keyed(n ast.Node, what string, table []yamlKey) bool {
 		for i, k := range table {
 			known[i] = k.name
 		}
-		y.faults.fail("unknown-key", y.line(v), "", "%s: unknown key %q; %s", what, key, spelling.Hint(key, known))
+		y.Faults.Fail("unknown-key", y.Line(v), "", "%s: unknown key %q; %s", what, key, spelling.Hint(key, known))
 	})
 }
 
@@ -53,28 +64,28 @@ type yamlKey struct {
 }
 
 // number reads a number into to and checks it; the message says what it has to be.
-func (y *yamlDoc) number(to *float64, what string, ok func(float64) bool, must string) func(ast.Node) {
+func (y *doc) number(to *float64, what string, ok func(float64) bool, must string) func(ast.Node) {
 	return func(v ast.Node) {
-		text := y.text(v)
-		x, err := parseNumber(text)
+		text := y.Text(v)
+		x, err := reader.Number(text)
 		if err != nil || !ok(x) {
-			y.faults.fail("bad-number", y.line(v), "", "%s is %q, but has to be %s", what, text, must)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be %s", what, text, must)
 			return
 		}
 		*to = x
 	}
 }
 
-func (y *yamlDoc) string(to *string) func(ast.Node) {
-	return func(v ast.Node) { *to = y.text(v) }
+func (y *doc) string(to *string) func(ast.Node) {
+	return func(v ast.Node) { *to = y.Text(v) }
 }
 
 // word reads one of the known words into to; of any other the fault names the nearest of them.
-func (y *yamlDoc) word(to *string, what string, known ...string) func(ast.Node) {
+func (y *doc) word(to *string, what string, known ...string) func(ast.Node) {
 	return func(v ast.Node) {
-		text := y.text(v)
+		text := y.Text(v)
 		if !slices.Contains(known, text) {
-			y.faults.fail("bad-value", y.line(v), "", "%s", unknownWord(what, text, known))
+			y.Faults.Fail("bad-value", y.Line(v), "", "%s", unknownWord(what, text, known))
 		}
 		*to = text
 	}

@@ -1,4 +1,4 @@
-package trace_test
+package scenario_test
 
 import (
 	"bytes"
@@ -12,7 +12,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"gantry/trace"
+	"gantry/reader/readertest"
+	"gantry/scenario"
 )
 
 const labCluster = `name: lab
@@ -27,15 +28,15 @@ links:
 `
 
 func TestClusterFileIsRead(t *testing.T) {
-	c, err := trace.ReadCluster(strings.NewReader(labCluster), "lab.yaml")
+	c, err := scenario.ReadCluster(strings.NewReader(labCluster), "lab.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast := trace.ClusterNode{Name: "fast-1", Group: "a", Cores: 1, Speed: 1, Memory: 2e9, ReadBps: 1e8, WriteBps: 50 << 20, ReadIOPS: 1000, WriteIOPS: 900}
+	fast := scenario.ClusterNode{Name: "fast-1", Group: "a", Cores: 1, Speed: 1, Memory: 2e9, ReadBps: 1e8, WriteBps: 50 << 20, ReadIOPS: 1000, WriteIOPS: 900}
 	fast2 := fast
 	fast2.Name = "fast-2"
-	want := &trace.Cluster{Name: "lab", Overlapped: true, Nodes: []trace.ClusterNode{fast, fast2, {Name: "slow", Group: "b", Cores: 1, Speed: 0.5}},
-		Links: []trace.Link{{From: "a", To: "b", Bandwidth: 5e7, Latency: time.Millisecond}}}
+	want := &scenario.Cluster{Name: "lab", Overlapped: true, Nodes: []scenario.ClusterNode{fast, fast2, {Name: "slow", Group: "b", Cores: 1, Speed: 0.5}},
+		Links: []scenario.Link{{From: "a", To: "b", Bandwidth: 5e7, Latency: time.Millisecond}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v\nwant %+v", c, want)
 	}
@@ -47,11 +48,11 @@ func TestClusterFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fromJSON, err := trace.ReadCluster(bytes.NewReader(text), "lab.json")
+	fromJSON, err := scenario.ReadCluster(bytes.NewReader(text), "lab.json")
 	if err != nil || !reflect.DeepEqual(fromJSON, want) {
 		t.Errorf("as JSON: %+v %v", fromJSON, err)
 	}
-	validate(t, schema(t, "schema/cluster.schema.json"), text)
+	readertest.Validate(t, readertest.Schema(t, "schema/cluster.schema.json"), text)
 }
 
 func TestClusterFilesThatCannotBeAreRefused(t *testing.T) {
@@ -83,7 +84,7 @@ func TestClusterFilesThatCannotBeAreRefused(t *testing.T) {
 		"nodes: [":                                                  "not YAML",
 		"name: *nothing":                                            "anchor",
 	} {
-		_, err := trace.ReadCluster(strings.NewReader(text), "c.yaml")
+		_, err := scenario.ReadCluster(strings.NewReader(text), "c.yaml")
 		if err == nil || !strings.HasPrefix(err.Error(), "cluster c.yaml: ") || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want %q", text, err, says)
 		}
@@ -105,17 +106,17 @@ workflows:
 `
 
 func TestWorkloadFileIsRead(t *testing.T) {
-	w, err := trace.ReadWorkload(strings.NewReader(morning), "some/dir/w.yaml")
+	w, err := scenario.ReadWorkload(strings.NewReader(morning), "some/dir/w.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := trace.Arrival{Trace: "some/dir/montage.dax", Name: "m-1", Arrive: time.Minute, Tenant: "alice", Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
-		Data: &trace.Data{Placement: "random", Block: 64e6, Replicas: 2}}
+	first := scenario.Arrival{Trace: "some/dir/montage.dax", Name: "m-1", Arrive: time.Minute, Tenant: "alice", Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
+		Data: &scenario.Data{Placement: "random", Block: 64e6, Replicas: 2}}
 	second := first
 	second.Name = "m-2"
-	third := trace.Arrival{Trace: "/abs/x.json", Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 12,
-		Costs: &trace.Costs{Seconds: map[string]map[string]time.Duration{"t1": {"fast-1": 14 * time.Second, "slow": 16 * time.Second}}}}
-	want := &trace.Workload{Name: "morning", Source: "some/dir/w.yaml", Repetitions: 1, Arrivals: []trace.Arrival{first, second, third}}
+	third := scenario.Arrival{Trace: "/abs/x.json", Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 12,
+		Costs: &scenario.Costs{Seconds: map[string]map[string]time.Duration{"t1": {"fast-1": 14 * time.Second, "slow": 16 * time.Second}}}}
+	want := &scenario.Workload{Name: "morning", Source: "some/dir/w.yaml", Repetitions: 1, Arrivals: []scenario.Arrival{first, second, third}}
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("%+v\nwant %+v", w, want)
 	}
@@ -127,9 +128,10 @@ func TestWorkloadFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	validate(t, schema(t, "schema/workload.schema.json"), text)
-	for text, want := range map[string]bool{morning: true, string(text): true, "workflows: []": true, labCluster: false, dax("<job id='a'/>"): false, wf(`{"name": "a"}`): false} {
-		if trace.IsWorkload([]byte(text)) != want {
+	readertest.Validate(t, readertest.Schema(t, "schema/workload.schema.json"), text)
+	for text, want := range map[string]bool{morning: true, string(text): true, "workflows: []": true, labCluster: false, `<adag><job id="a"/></adag>`: false,
+		`{"schemaVersion": "1.4", "workflow": {"tasks": [{"name": "a"}]}}`: false} {
+		if scenario.IsWorkload([]byte(text)) != want {
 			t.Errorf("IsWorkload(%q) is %v", text, !want)
 		}
 	}
@@ -154,7 +156,7 @@ func TestWorkloadFilesThatCannotBeAreRefused(t *testing.T) {
 		"workflows: [{trace: x}]\ndata: {size: 1}":                            "line 2: data: unknown key",
 		"workflows: [{trace: x}]\ndata: {placement: everywhere, replicas: 2}": "replicas is not for placement everywhere",
 	} {
-		_, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
+		_, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want %q", text, err, says)
 		}
@@ -163,11 +165,11 @@ func TestWorkloadFilesThatCannotBeAreRefused(t *testing.T) {
 
 func TestCostsAreReadFromCSV(t *testing.T) {
 	dir := t.TempDir()
-	readWith := func(csv string) (*trace.Workload, error) {
+	readWith := func(csv string) (*scenario.Workload, error) {
 		if err := os.WriteFile(filepath.Join(dir, "c.csv"), []byte(csv), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return trace.ReadWorkload(strings.NewReader("workflows: [{trace: x, costs: c.csv}]"), filepath.Join(dir, "w.yaml"))
+		return scenario.ReadWorkload(strings.NewReader("workflows: [{trace: x, costs: c.csv}]"), filepath.Join(dir, "w.yaml"))
 	}
 	w, err := readWith("task,node,seconds\nt1,p1,14\nt1,p2,16.5\n")
 	if err != nil {

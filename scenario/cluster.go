@@ -1,17 +1,64 @@
-package trace
+package scenario
 
 import (
 	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"gantry/reader"
 )
 
 const maxNodes = 100_000
+
+// Cluster is a cluster file: virtual nodes and the links between their groups.
+type Cluster struct {
+	Name  string
+	Nodes []ClusterNode
+	Links []Link
+	// Overlapped says that copies between nodes overlap other work: they begin as soon as the file exists and the place of its
+	// consumer is planned, and hold no slot. Otherwise a task holds its place on the node while its inputs are copied in.
+	Overlapped bool
+}
+
+// ClusterNode is one virtual node after counts were expanded.
+type ClusterNode struct {
+	Name      string
+	Group     string  // cluster or rack; links are between groups. "" is the group of all that name none
+	Cores     float64 // CPUs it offers
+	MostCores float64 `json:",omitempty"` // above 0: whole CPUs are drawn from Cores to this, see Draw
+	Speed     float64 // 1 = reference; a 0.5 node gives half a CPU second per second and core
+	Memory    int64   // bytes
+	ReadBps   int64   // block I/O, bytes per second; 0: not limited
+	WriteBps  int64
+	ReadIOPS  int64
+	WriteIOPS int64
+}
+
+// Link joins two groups, in both directions; From == To is the link between the nodes of one group.
+type Link struct {
+	From, To  string
+	Bandwidth int64 // bytes per second; 0: not limited
+	Latency   time.Duration
+}
+
+// Draw returns the cluster with the cores of its nodes drawn where the file gives a range: uniform, as a function of the seed.
+func (c *Cluster) Draw(seed uint64) *Cluster {
+	out, r := *c, rand.New(rand.NewPCG(seed, 0x636f726573))
+	out.Nodes = slices.Clone(c.Nodes)
+	for i := range out.Nodes {
+		if n := &out.Nodes[i]; n.MostCores > 0 {
+			n.Cores, n.MostCores = n.Cores+float64(r.IntN(int(n.MostCores-n.Cores)+1)), 0
+		}
+	}
+	return &out
+}
 
 // ReadCluster reads a cluster file, YAML (or JSON, which is YAML); its schema is schema/cluster.schema.json.
 //
@@ -34,18 +81,18 @@ func ReadCluster(r io.Reader, source string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", source, err)
 	}
-	var faults faultList
+	var faults reader.Faults
 	c := &Cluster{}
-	if y, root := parseYAML(data, &faults); root != nil {
+	if y, root := parse(data, &faults); root != nil {
 		y.cluster(c, root)
 	}
-	if faults := faults.sorted(); HasErrors(faults) {
+	if faults := faults.Sorted(); reader.HasErrors(faults) {
 		return nil, &FileError{"cluster", source, faults[0]}
 	}
 	return c, nil
 }
 
-func (y *yamlDoc) cluster(c *Cluster, root ast.Node) {
+func (y *doc) cluster(c *Cluster, root ast.Node) {
 	names, groups := map[string]int{}, map[string]bool{}
 	var links []ast.Node
 	y.keyed(root, "the cluster", []yamlKey{
@@ -56,21 +103,21 @@ func (y *yamlDoc) cluster(c *Cluster, root ast.Node) {
 			c.Overlapped = way == "overlapped"
 		}},
 		{"nodes", func(v ast.Node) {
-			y.sequence(v, "nodes", func(v ast.Node) { y.node(c, v, names, groups) })
+			y.Sequence(v, "nodes", func(v ast.Node) { y.node(c, v, names, groups) })
 		}},
 		{"links", func(v ast.Node) {
-			y.sequence(v, "links", func(v ast.Node) { links = append(links, v) })
+			y.Sequence(v, "links", func(v ast.Node) { links = append(links, v) })
 		}},
 	})
 	for _, v := range links {
 		y.link(c, v, groups)
 	}
-	if len(c.Nodes) == 0 && !HasErrors(y.faults.list) {
-		y.faults.fail("no-nodes", y.line(root), "", "a cluster needs at least one node")
+	if len(c.Nodes) == 0 && !y.Faults.HasErrors() {
+		y.Faults.Fail("no-nodes", y.Line(root), "", "a cluster needs at least one node")
 	}
 }
 
-func (y *yamlDoc) node(c *Cluster, v ast.Node, names map[string]int, groups map[string]bool) {
+func (y *doc) node(c *Cluster, v ast.Node, names map[string]int, groups map[string]bool) {
 	n, count := ClusterNode{Cores: 1, Speed: 1}, 1.0
 	positive := func(x float64) bool { return x > 0 && x < 1e9 }
 	if !y.keyed(v, "a node", []yamlKey{
@@ -79,13 +126,13 @@ func (y *yamlDoc) node(c *Cluster, v ast.Node, names map[string]int, groups map[
 			fmt.Sprintf("a whole number from 1 to %d", maxNodes))},
 		{"cores", func(v ast.Node) {
 			ends := y.ends(v)
-			low, err := parseNumber(ends[0])
-			high, err2 := parseNumber(ends[1])
+			low, err := reader.Number(ends[0])
+			high, err2 := reader.Number(ends[1])
 			switch {
 			case err != nil || err2 != nil || !positive(low) || !positive(high) || high < low:
-				y.faults.fail("bad-number", y.line(v), "", "cores is %q, but has to be a number above 0, or a range of whole numbers such as 50..70", y.text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number above 0, or a range of whole numbers such as 50..70", y.Text(v))
 			case high > low && (low != math.Trunc(low) || high != math.Trunc(high)):
-				y.faults.fail("bad-number", y.line(v), "", "cores is %q, but a range has to be of whole numbers, such as 50..70", y.text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but a range has to be of whole numbers, such as 50..70", y.Text(v))
 			case high > low:
 				n.Cores, n.MostCores = low, high
 			default:
@@ -103,12 +150,12 @@ func (y *yamlDoc) node(c *Cluster, v ast.Node, names map[string]int, groups map[
 		return
 	}
 	if n.Name == "" {
-		y.faults.fail("missing-name", y.line(v), "", "a node without a name; give it one")
+		y.Faults.Fail("missing-name", y.Line(v), "", "a node without a name; give it one")
 		return
 	}
 	groups[n.Group] = true
 	if len(c.Nodes)+int(count) > maxNodes {
-		y.faults.fail("too-many", y.line(v), "", "more than %d nodes", maxNodes)
+		y.Faults.Fail("too-many", y.Line(v), "", "more than %d nodes", maxNodes)
 		return
 	}
 	name := n.Name
@@ -117,15 +164,15 @@ func (y *yamlDoc) node(c *Cluster, v ast.Node, names map[string]int, groups map[
 			n.Name = fmt.Sprintf("%s-%d", name, i+1)
 		}
 		if line, ok := names[n.Name]; ok {
-			y.faults.fail("duplicate-name", y.line(v), "", "node name %s is taken by the node on line %d", n.Name, line)
+			y.Faults.Fail("duplicate-name", y.Line(v), "", "node name %s is taken by the node on line %d", n.Name, line)
 			return
 		}
-		names[n.Name] = y.line(v)
+		names[n.Name] = y.Line(v)
 		c.Nodes = append(c.Nodes, n)
 	}
 }
 
-func (y *yamlDoc) link(c *Cluster, v ast.Node, groups map[string]bool) {
+func (y *doc) link(c *Cluster, v ast.Node, groups map[string]bool) {
 	var l Link
 	if !y.keyed(v, "a link", []yamlKey{
 		{"from", y.string(&l.From)},
@@ -137,13 +184,13 @@ func (y *yamlDoc) link(c *Cluster, v ast.Node, groups map[string]bool) {
 	}
 	for _, g := range []string{l.From, l.To} {
 		if !groups[g] {
-			y.faults.fail("unknown-group", y.line(v), "", "a link joins group %q, which no node is in", g)
+			y.Faults.Fail("unknown-group", y.Line(v), "", "a link joins group %q, which no node is in", g)
 			return
 		}
 	}
 	for _, o := range c.Links {
 		if o.From == l.From && o.To == l.To || o.From == l.To && o.To == l.From {
-			y.faults.fail("duplicate-link", y.line(v), "", "groups %q and %q have two links", l.From, l.To)
+			y.Faults.Fail("duplicate-link", y.Line(v), "", "groups %q and %q have two links", l.From, l.To)
 			return
 		}
 	}
@@ -151,19 +198,19 @@ func (y *yamlDoc) link(c *Cluster, v ast.Node, groups map[string]bool) {
 }
 
 // amount reads bytes, or with suffix "/s" bytes per second; it has to be positive.
-func (y *yamlDoc) amount(to *int64, what, suffix string) func(ast.Node) {
+func (y *doc) amount(to *int64, what, suffix string) func(ast.Node) {
 	return func(v ast.Node) {
-		text := strings.TrimSpace(y.text(v))
+		text := strings.TrimSpace(y.Text(v))
 		number := text
 		if suffix != "" {
 			number = strings.TrimSpace(strings.TrimSuffix(text, suffix))
 		}
-		n, err := parseBytes(number)
+		n, err := reader.Bytes(number)
 		if err == nil && n <= 0 {
 			err = fmt.Errorf("not above 0")
 		}
 		if err != nil {
-			y.faults.fail("bad-amount", y.line(v), "", "%s %q is %v%s", what, text, err, map[bool]string{true: " per second"}[suffix != ""])
+			y.Faults.Fail("bad-amount", y.Line(v), "", "%s %q is %v%s", what, text, err, map[bool]string{true: " per second"}[suffix != ""])
 			return
 		}
 		*to = n
@@ -171,11 +218,11 @@ func (y *yamlDoc) amount(to *int64, what, suffix string) func(ast.Node) {
 }
 
 // whole reads a positive whole number.
-func (y *yamlDoc) whole(to *int64, what string) func(ast.Node) {
+func (y *doc) whole(to *int64, what string) func(ast.Node) {
 	return func(v ast.Node) {
-		n, err := parseCount(y.text(v), 1)
+		n, err := reader.Count(y.Text(v), 1)
 		if err != nil || n <= 0 {
-			y.faults.fail("bad-number", y.line(v), "", "%s is %q, but has to be a whole number above 0", what, y.text(v))
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number above 0", what, y.Text(v))
 			return
 		}
 		*to = n
@@ -183,12 +230,12 @@ func (y *yamlDoc) whole(to *int64, what string) func(ast.Node) {
 }
 
 // duration reads a Go duration such as 1.5s, 20ms or 1h30m; a plain 0 will do. It may not be negative.
-func (y *yamlDoc) duration(to *time.Duration, what string) func(ast.Node) {
+func (y *doc) duration(to *time.Duration, what string) func(ast.Node) {
 	return func(v ast.Node) {
-		text := y.text(v)
+		text := y.Text(v)
 		d, err := time.ParseDuration(cmp.Or(text, "0"))
 		if err != nil || d < 0 {
-			y.faults.fail("bad-duration", y.line(v), "", "%s is %q, but has to be a duration with its unit, such as 90s or 1h30m", what, text)
+			y.Faults.Fail("bad-duration", y.Line(v), "", "%s is %q, but has to be a duration with its unit, such as 90s or 1h30m", what, text)
 			return
 		}
 		*to = d

@@ -1,4 +1,5 @@
-package trace
+// Package scenario reads the files that describe an experiment: workload, cluster and experiment files. Their schemas are in schema/.
+package scenario
 
 import (
 	"bytes"
@@ -14,6 +15,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"gantry/trace/spelling"
+
+	"gantry/reader"
 )
 
 // Workload is a workload file: which workflows arrive when, for whom, and how urgent they are. It lists them, describes a stream of
@@ -64,14 +67,7 @@ const maxArrivals = 1_000_000
 // or the key mix. Where a file is no trace either, another key of a stream, or a slip in one of the two, will do: reading it tells.
 func IsWorkload(text []byte) bool {
 	text = bytes.TrimLeft(text, "\xef\xbb\xbf \t\r\n")
-	keys := map[string]bool{}
-	if bytes.HasPrefix(text, []byte("{")) {
-		for _, k := range jsonKeys(text) {
-			keys[k] = true
-		}
-	} else {
-		keys = yamlKeys(text, true)
-	}
+	keys := reader.Keys(text, true)
 	switch {
 	case keys["pegasus"], keys["x-pegasus"]:
 		return false
@@ -121,12 +117,12 @@ func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", source, err)
 	}
-	var faults faultList
+	var faults reader.Faults
 	w := &Workload{Source: source, Repetitions: 1}
-	if y, root := parseYAML(data, &faults); root != nil {
+	if y, root := parse(data, &faults); root != nil {
 		y.workload(w, root, filepath.Dir(source))
 	}
-	if faults := faults.sorted(); HasErrors(faults) {
+	if faults := faults.Sorted(); reader.HasErrors(faults) {
 		return nil, &FileError{"workload", source, faults[0]}
 	}
 	return w, nil
@@ -145,19 +141,19 @@ func (w *Workload) ForgetLines() {
 	}
 }
 
-func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
+func (y *doc) workload(w *Workload, root ast.Node, dir string) {
 	names, scaleSaid := map[string]int{}, false
-	stream := &Stream{Files: true, Line: y.line(root)}
+	stream := &Stream{Files: true, Line: y.Line(root)}
 	given := map[string]int{} // lines of the keys that only a stream has
 	keys := []yamlKey{
 		{"name", y.string(&w.Name)},
 		{"workflows", func(v ast.Node) {
-			y.sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, dir, names) })
+			y.Sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, dir, names) })
 		}},
 		{"seed", func(v ast.Node) {
-			n, err := strconv.ParseUint(y.text(v), 10, 64)
+			n, err := strconv.ParseUint(y.Text(v), 10, 64)
 			if err != nil || n == 0 {
-				y.faults.fail("bad-number", y.line(v), "", "seed is %q, but has to be a whole number above 0", y.text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0", y.Text(v))
 			}
 			w.Seed = n
 		}},
@@ -169,7 +165,7 @@ func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
 		{"scale_times", func(v ast.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
 	for _, k := range y.streamKeys(stream, dir) {
-		keys = append(keys, yamlKey{k.name, func(v ast.Node) { given[k.name] = y.line(v); k.read(v) }})
+		keys = append(keys, yamlKey{k.name, func(v ast.Node) { given[k.name] = y.Line(v); k.read(v) }})
 	}
 	if !y.keyed(root, "the workload", keys) {
 		return
@@ -181,14 +177,14 @@ func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
 		if !scaleSaid {
 			w.ScaleTimes = true
 		}
-	} else if !HasErrors(y.faults.list) { // a mix may have been meant
+	} else if !y.Faults.HasErrors() { // a mix may have been meant
 		for _, k := range y.streamKeys(stream, dir) {
 			if line, ok := given[k.name]; ok {
-				y.faults.fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix", k.name)
+				y.Faults.Fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix", k.name)
 			}
 		}
 	}
-	if HasErrors(y.faults.list) {
+	if y.Faults.HasErrors() {
 		return
 	}
 	all := len(w.Arrivals)
@@ -197,16 +193,16 @@ func (y *yamlDoc) workload(w *Workload, root ast.Node, dir string) {
 	}
 	switch {
 	case all == 0:
-		y.faults.fail("no-workflows", y.line(root), "", "a workload needs at least one workflow: list them as workflows, or describe a stream by mix and count")
+		y.Faults.Fail("no-workflows", y.Line(root), "", "a workload needs at least one workflow: list them as workflows, or describe a stream by mix and count")
 	case all > maxArrivals:
-		y.faults.fail("too-many", y.line(root), "", "more than %d workflows", maxArrivals)
+		y.Faults.Fail("too-many", y.Line(root), "", "more than %d workflows", maxArrivals)
 	case w.WarmUp+w.CoolDown >= all:
-		y.faults.fail("nothing-left", y.line(root), "", "warm_up %d and cool_down %d leave nothing of %d workflows to measure", w.WarmUp, w.CoolDown, all)
+		y.Faults.Fail("nothing-left", y.Line(root), "", "warm_up %d and cool_down %d leave nothing of %d workflows to measure", w.WarmUp, w.CoolDown, all)
 	}
 }
 
-func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]int) {
-	a, copies := Arrival{Line: y.line(v)}, 1.0
+func (y *doc) arrival(w *Workload, v ast.Node, dir string, names map[string]int) {
+	a, copies := Arrival{Line: y.Line(v)}, 1.0
 	if !y.keyed(v, "a workflow", []yamlKey{
 		{"trace", y.string(&a.Trace)},
 		{"name", y.string(&a.Name)},
@@ -227,21 +223,21 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]
 	}
 	switch {
 	case a.Trace == "":
-		y.faults.fail("missing-trace", a.Line, "", "a workflow without its trace; give the path of one")
+		y.Faults.Fail("missing-trace", a.Line, "", "a workflow without its trace; give the path of one")
 		return
 	case a.Class == "" && a.Deadline > 0:
 		a.Class = "deadline"
 	case a.Class == "":
 		a.Class = "regular"
 	case a.Class == "deadline" && a.Deadline == 0:
-		y.faults.fail("missing-deadline", a.Line, "", "a workflow of class deadline needs a deadline")
+		y.Faults.Fail("missing-deadline", a.Line, "", "a workflow of class deadline needs a deadline")
 	}
 	if a.Deadline > 0 && a.Deadline <= max(a.Arrive, a.Release) {
-		y.faults.fail("bad-deadline", a.Line, "", "deadline %v is not after arrival %v and release %v; all count from the start of the run",
+		y.Faults.Fail("bad-deadline", a.Line, "", "deadline %v is not after arrival %v and release %v; all count from the start of the run",
 			a.Deadline, a.Arrive, a.Release)
 	}
 	if len(w.Arrivals)+int(copies) > maxArrivals {
-		y.faults.fail("too-many", a.Line, "", "more than %d workflows", maxArrivals)
+		y.Faults.Fail("too-many", a.Line, "", "more than %d workflows", maxArrivals)
 		return
 	}
 	a.Trace = below(dir, a.Trace)
@@ -254,7 +250,7 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]
 			a.Name = fmt.Sprintf("%s-%d", name, i+1)
 		}
 		if line, ok := names[a.Name]; ok && a.Name != "" {
-			y.faults.fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", a.Name, line)
+			y.Faults.Fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", a.Name, line)
 			return
 		}
 		names[a.Name] = a.Line
@@ -263,23 +259,23 @@ func (y *yamlDoc) arrival(w *Workload, v ast.Node, dir string, names map[string]
 }
 
 // margin reads a number of workflows, or a time.
-func (y *yamlDoc) margin(count *int, span *time.Duration, what string) func(ast.Node) {
+func (y *doc) margin(count *int, span *time.Duration, what string) func(ast.Node) {
 	return func(v ast.Node) {
-		text := y.text(v)
+		text := y.Text(v)
 		if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= maxArrivals {
 			*count = n
 			return
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			y.faults.fail("bad-number", y.line(v), "", "%s is %q, but has to be a number of workflows from 0 to %d, or a time such as 50000s", what, text, maxArrivals)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a number of workflows from 0 to %d, or a time such as 50000s", what, text, maxArrivals)
 			return
 		}
 		*span = d
 	}
 }
 
-func (y *yamlDoc) class(to *string) func(ast.Node) {
+func (y *doc) class(to *string) func(ast.Node) {
 	return y.word(to, "class", "deadline", "regular", "low")
 }
 
@@ -291,22 +287,22 @@ func below(dir, path string) string {
 }
 
 // costs reads a cost matrix, in place or from the CSV file that is named.
-func (y *yamlDoc) costs(v ast.Node, dir string) *Costs {
-	if _, ok := y.value(v).(ast.MapNode); !ok {
-		path := below(dir, y.text(v))
+func (y *doc) costs(v ast.Node, dir string) *Costs {
+	if _, ok := y.Value(v).(ast.MapNode); !ok {
+		path := below(dir, y.Text(v))
 		c, err := readCosts(path)
 		if err != nil {
-			y.faults.fail("costs", y.line(v), "", "costs %v", err)
+			y.Faults.Fail("costs", y.Line(v), "", "costs %v", err)
 		}
 		return c
 	}
 	c := &Costs{Seconds: map[string]map[string]time.Duration{}}
-	y.mapping(v, "costs", func(task string, v ast.Node) {
-		y.mapping(v, "costs of task "+task, func(node string, v ast.Node) {
+	y.Mapping(v, "costs", func(task string, v ast.Node) {
+		y.Mapping(v, "costs of task "+task, func(node string, v ast.Node) {
 			var d time.Duration
 			y.duration(&d, "cost of "+task+" on "+node)(v)
 			if !c.add(task, node, d) {
-				y.faults.fail("duplicate-key", y.line(v), task, "the cost of task %s on node %s is given twice", task, node)
+				y.Faults.Fail("duplicate-key", y.Line(v), task, "the cost of task %s on node %s is given twice", task, node)
 			}
 		})
 	})
@@ -350,7 +346,7 @@ func readCosts(path string) (*Costs, error) {
 			}
 			continue
 		}
-		d, err := parseSeconds(rec[2])
+		d, err := reader.Seconds(rec[2])
 		if err == nil && d < 0 {
 			err = errors.New("negative")
 		}

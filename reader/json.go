@@ -1,4 +1,4 @@
-package trace
+package reader
 
 import (
 	"bufio"
@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// jsonReader is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it, and each
-// fault must have its line: encoding/json has neither lines nor offsets that hold for both tokens and values. It accepts
+// JSON is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it, and each
+// fault must have its Line: encoding/json has neither lines nor offsets that hold for both tokens and values. It accepts
 // what encoding/json.Valid accepts (fuzzed against it), up to maxDepth, but for strings that are not UTF-8, and also NaN and Infinity.
-type jsonReader struct {
+type JSON struct {
 	in    *bufio.Reader
-	line  int
+	Line  int
 	depth int
 	buf   []byte
 	key   map[string]string
@@ -21,49 +21,49 @@ type jsonReader struct {
 
 const maxDepth = 1000
 
-// syntaxError is a violation of a text's grammar.
-type syntaxError struct {
-	line      int
-	truncated bool
-	damaged   bool // it is the compressed data that end
-	message   string
+// SyntaxError is a violation of a text's grammar.
+type SyntaxError struct {
+	Line      int
+	Truncated bool
+	Damaged   bool // it is the compressed data that end
+	Message   string
 }
 
-func (e *syntaxError) Error() string { return e.message }
+func (e *SyntaxError) Error() string { return e.Message }
 
-// typeError is a value of another type than the format has there. The value was skipped.
-type typeError struct {
-	line    int
-	message string
+// TypeError is a value of another type than the format has there. The value was skipped.
+type TypeError struct {
+	Line    int
+	Message string
 }
 
-func (e *typeError) Error() string { return e.message }
+func (e *TypeError) Error() string { return e.Message }
 
-func newJSONReader(in *bufio.Reader) *jsonReader {
-	return &jsonReader{in: in, line: 1, key: map[string]string{}}
+func NewJSON(in *bufio.Reader) *JSON {
+	return &JSON{in: in, Line: 1, key: map[string]string{}}
 }
 
-func (j *jsonReader) errorf(format string, args ...any) error {
-	return &syntaxError{line: j.line, message: fmt.Sprintf(format, args...)}
+func (j *JSON) errorf(format string, args ...any) error {
+	return &SyntaxError{Line: j.Line, Message: fmt.Sprintf(format, args...)}
 }
 
 // read returns the next byte; the end of the text is an error.
-func (j *jsonReader) read() (byte, error) {
+func (j *JSON) read() (byte, error) {
 	c, err := j.in.ReadByte()
 	if err == nil {
 		if c == '\n' {
-			j.line++
+			j.Line++
 		}
 		return c, nil
 	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return 0, &syntaxError{line: j.line, truncated: true, damaged: err != io.EOF, message: "the file ends in the middle of a value"}
+		return 0, &SyntaxError{Line: j.Line, Truncated: true, Damaged: err != io.EOF, Message: "the file ends in the middle of a value"}
 	}
 	return 0, err
 }
 
 // peek returns the next byte that is not white space, and leaves it there.
-func (j *jsonReader) peek() (byte, error) {
+func (j *JSON) Peek() (byte, error) {
 	for {
 		c, err := j.read()
 		if err != nil {
@@ -77,10 +77,10 @@ func (j *jsonReader) peek() (byte, error) {
 	}
 }
 
-// object calls f with each key; f has to consume the value. null is an empty object; another type is a typeError.
-func (j *jsonReader) object(f func(key string) error) error {
+// object calls f with each key; f has to consume the value. null is an empty object; another type is a TypeError.
+func (j *JSON) Object(f func(key string) error) error {
 	return j.group('{', '}', "an object", func() error {
-		if c, err := j.peek(); err != nil {
+		if c, err := j.Peek(); err != nil {
 			return err
 		} else if c != '"' {
 			return j.errorf("%s where a key in double quotes should be", quoteByte(c))
@@ -96,7 +96,7 @@ func (j *jsonReader) object(f func(key string) error) error {
 				j.key[key] = key
 			}
 		}
-		if c, err := j.peek(); err != nil {
+		if c, err := j.Peek(); err != nil {
 			return err
 		} else if c != ':' {
 			return j.errorf("%s after a key, where a colon should be", quoteByte(c))
@@ -106,21 +106,21 @@ func (j *jsonReader) object(f func(key string) error) error {
 	})
 }
 
-// array calls f at each element; f has to consume it. null is an empty array; another type is a typeError.
-func (j *jsonReader) array(f func() error) error { return j.group('[', ']', "a list", f) }
+// array calls f at each element; f has to consume it. null is an empty array; another type is a TypeError.
+func (j *JSON) Array(f func() error) error { return j.group('[', ']', "a list", f) }
 
-func (j *jsonReader) group(open, end byte, what string, f func() error) error {
-	c, err := j.peek()
+func (j *JSON) group(open, end byte, what string, f func() error) error {
+	c, err := j.Peek()
 	if err != nil {
 		return err
 	}
 	if c != open {
-		line := j.line
+		line := j.Line
 		found, null, err := j.scalar()
 		if err != nil || null {
 			return err
 		}
-		return &typeError{line, found + " where " + what + " should be"}
+		return &TypeError{line, found + " where " + what + " should be"}
 	}
 	j.in.ReadByte()
 	if j.depth++; j.depth > maxDepth {
@@ -128,7 +128,7 @@ func (j *jsonReader) group(open, end byte, what string, f func() error) error {
 	}
 	defer func() { j.depth-- }()
 	for first := true; ; first = false {
-		c, err := j.peek()
+		c, err := j.Peek()
 		if err != nil {
 			return err
 		}
@@ -152,16 +152,16 @@ func (j *jsonReader) group(open, end byte, what string, f func() error) error {
 }
 
 // scalar consumes any value and says what it was: the text of a number, a string in quotes, "an object".
-func (j *jsonReader) scalar() (found string, null bool, err error) {
-	c, err := j.peek()
+func (j *JSON) scalar() (found string, null bool, err error) {
+	c, err := j.Peek()
 	if err != nil {
 		return "", false, err
 	}
 	switch c {
 	case '{':
-		return "an object", false, j.skip()
+		return "an object", false, j.Skip()
 	case '[':
-		return "a list", false, j.skip()
+		return "a list", false, j.Skip()
 	case '"':
 		j.in.ReadByte()
 		err = j.quoted()
@@ -172,8 +172,8 @@ func (j *jsonReader) scalar() (found string, null bool, err error) {
 }
 
 // text consumes a string, or the digits of a number; null is "".
-func (j *jsonReader) text() (string, error) {
-	c, err := j.peek()
+func (j *JSON) Text() (string, error) {
+	c, err := j.Peek()
 	if err != nil {
 		return "", err
 	}
@@ -186,35 +186,35 @@ func (j *jsonReader) text() (string, error) {
 		err := j.bare()
 		return string(j.buf), err
 	}
-	line := j.line
+	line := j.Line
 	found, null, err := j.scalar()
 	if err != nil || null {
 		return "", err
 	}
-	return "", &typeError{line, found + " where a text should be"}
+	return "", &TypeError{line, found + " where a text should be"}
 }
 
 // truth consumes true or false.
-func (j *jsonReader) truth() (bool, error) {
-	line := j.line
+func (j *JSON) Truth() (bool, error) {
+	line := j.Line
 	found, _, err := j.scalar()
 	if err == nil && found != "true" && found != "false" {
-		err = &typeError{line, found + " where true or false should be"}
+		err = &TypeError{line, found + " where true or false should be"}
 	}
 	return found == "true", err
 }
 
 // skip consumes any value.
-func (j *jsonReader) skip() error {
-	c, err := j.peek()
+func (j *JSON) Skip() error {
+	c, err := j.Peek()
 	if err != nil {
 		return err
 	}
 	switch c {
 	case '{':
-		return j.object(func(string) error { return j.skip() })
+		return j.Object(func(string) error { return j.Skip() })
 	case '[':
-		return j.array(j.skip)
+		return j.Array(j.Skip)
 	case '"':
 		j.in.ReadByte()
 		return j.quoted()
@@ -223,19 +223,19 @@ func (j *jsonReader) skip() error {
 }
 
 // end checks that nothing but white space follows.
-func (j *jsonReader) end() error {
-	c, err := j.peek()
+func (j *JSON) End() error {
+	c, err := j.Peek()
 	if err == nil {
 		return j.errorf("%s after the end of the document", quoteByte(c))
 	}
-	if s, ok := err.(*syntaxError); ok && s.truncated && !s.damaged {
+	if s, ok := err.(*SyntaxError); ok && s.Truncated && !s.Damaged {
 		return nil
 	}
 	return err
 }
 
 // quoted reads a string after its opening quote into buf.
-func (j *jsonReader) quoted() error {
+func (j *JSON) quoted() error {
 	j.buf = j.buf[:0]
 	for {
 		c, err := j.read()
@@ -299,7 +299,7 @@ func (j *jsonReader) quoted() error {
 	}
 }
 
-func (j *jsonReader) hex() (r rune, err error) {
+func (j *JSON) hex() (r rune, err error) {
 	for range 4 {
 		c, err := j.read()
 		if err != nil {
@@ -315,7 +315,7 @@ func (j *jsonReader) hex() (r rune, err error) {
 }
 
 // bare reads a number, true, false or null into buf.
-func (j *jsonReader) bare() error {
+func (j *JSON) bare() error {
 	j.buf = j.buf[:0]
 	for {
 		c, err := j.in.ReadByte()
@@ -346,7 +346,7 @@ func (j *jsonReader) bare() error {
 		return j.errorf("%s where a value should be", quoteByte(c))
 	default:
 		if _, err := j.in.Peek(1); err != nil { // cut off within it
-			return &syntaxError{line: j.line, truncated: true, message: fmt.Sprintf("the file ends after %q", s)}
+			return &SyntaxError{Line: j.Line, Truncated: true, Message: fmt.Sprintf("the file ends after %q", s)}
 		}
 		return j.errorf("%s is not a value of JSON", s)
 	}

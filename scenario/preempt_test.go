@@ -1,17 +1,17 @@
-package trace_test
+package scenario_test
 
 import (
 	"strings"
 	"testing"
 
-	"gantry/trace"
+	"gantry/scenario"
 )
 
 func TestPreemptionOfAWorkload(t *testing.T) {
-	read := func(line string) (*trace.Workload, error) {
-		return trace.ReadWorkload(strings.NewReader("workflows: [{trace: a.dax}]\n"+line), "w.yaml")
+	read := func(line string) (*scenario.Workload, error) {
+		return scenario.ReadWorkload(strings.NewReader("workflows: [{trace: a.dax}]\n"+line), "w.yaml")
 	}
-	for line, want := range map[string]*trace.Preempt{
+	for line, want := range map[string]*scenario.Preempt{
 		"":                                nil,
 		"preempt: {programs: restart}":    {Checkpoint: 4096, Restart: true},
 		"preempt: {checkpoint: input}":    {LargestInput: true},

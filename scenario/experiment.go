@@ -1,4 +1,4 @@
-package trace
+package scenario
 
 import (
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"gantry/trace/spelling"
+
+	"gantry/reader"
 )
 
 // Experiment is an experiment file: which simulations are run, over all combinations of the values of its factors.
@@ -95,26 +97,26 @@ func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error)
 	if err != nil {
 		return nil, fmt.Errorf("experiment %s: %w", source, err)
 	}
-	var faults faultList
+	var faults reader.Faults
 	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), Repetitions: 1, KeepWorkflows: true,
 		KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
-	if y, root := parseYAML(data, &faults); root != nil {
+	if y, root := parse(data, &faults); root != nil {
 		y.experiment(x, root, quick)
 	}
-	if faults := faults.sorted(); HasErrors(faults) {
+	if faults := faults.Sorted(); reader.HasErrors(faults) {
 		return nil, &FileError{"experiment", source, faults[0]}
 	}
 	return x, nil
 }
 
-func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
+func (y *doc) experiment(x *Experiment, root ast.Node, quick bool) {
 	var fixed, replaced []Factor
 	quickSaid := false
 	var repetitions int
 	var short *Search
 	one := func(name string) func(ast.Node) {
 		return func(v ast.Node) {
-			fixed = append(fixed, Factor{name, []string{y.text(v)}, []int{y.line(v)}, y.line(v)})
+			fixed = append(fixed, Factor{name, []string{y.Text(v)}, []int{y.Line(v)}, y.Line(v)})
 		}
 	}
 	y.keyed(root, "the experiment", []yamlKey{
@@ -124,15 +126,15 @@ func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
 		{"cluster", one("cluster")},
 		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
 		{"seed", func(v ast.Node) {
-			n, err := strconv.ParseUint(y.text(v), 10, 64)
+			n, err := strconv.ParseUint(y.Text(v), 10, 64)
 			if err != nil || n == 0 {
-				y.faults.fail("bad-number", y.line(v), "", "seed is %q, but has to be a whole number above 0", y.text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0", y.Text(v))
 			}
 			x.Seed = n
 		}},
 		{"keep", func(v ast.Node) {
 			x.KeepWorkflows, x.KeepSeries = false, false
-			y.sequence(v, "keep", func(v ast.Node) {
+			y.Sequence(v, "keep", func(v ast.Node) {
 				what := ""
 				y.word(&what, "keep", "workflows", "series", "timing")(v)
 				x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
@@ -149,7 +151,7 @@ func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
 			x.Events = int64(events)
 		}},
 		{"factors", func(v ast.Node) {
-			if s, ok := y.value(v).(*ast.SequenceNode); ok {
+			if s, ok := y.Value(v).(*ast.SequenceNode); ok {
 				for _, b := range s.Values {
 					x.Blocks = append(x.Blocks, y.factors(b))
 				}
@@ -167,7 +169,7 @@ func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
 			})
 		}},
 	})
-	if HasErrors(y.faults.list) {
+	if y.Faults.HasErrors() {
 		return
 	}
 	if len(x.Blocks) == 0 {
@@ -181,7 +183,7 @@ func (y *yamlDoc) experiment(x *Experiment, root ast.Node, quick bool) {
 		}
 	}
 	if quick && !quickSaid {
-		y.faults.fail("no-quick", 0, "", "it has no key quick, which says what the short variant is")
+		y.Faults.Fail("no-quick", 0, "", "it has no key quick, which says what the short variant is")
 		return
 	}
 	if quick {
@@ -206,7 +208,7 @@ func replace(factors, by []Factor) []Factor {
 	return append(out, by...)
 }
 
-func (y *yamlDoc) checkExperiment(x *Experiment, root ast.Node) {
+func (y *doc) checkExperiment(x *Experiment, root ast.Node) {
 	for _, block := range x.Blocks {
 		has := map[string]bool{}
 		for _, f := range block {
@@ -214,23 +216,23 @@ func (y *yamlDoc) checkExperiment(x *Experiment, root ast.Node) {
 		}
 		for _, need := range []string{"workload", "cluster", "policy"} {
 			if !has[need] {
-				y.faults.fail("missing-"+need, y.line(root), "", "an experiment needs a %s, as a key or as a factor", need)
+				y.Faults.Fail("missing-"+need, y.Line(root), "", "an experiment needs a %s, as a key or as a factor", need)
 				return
 			}
 		}
 		if x.Search != nil && has[x.Search.Parameter] {
-			y.faults.fail("searched-twice", x.Search.Line, "", "%s is searched and a factor at once; leave one out", x.Search.Parameter)
+			y.Faults.Fail("searched-twice", x.Search.Line, "", "%s is searched and a factor at once; leave one out", x.Search.Parameter)
 			return
 		}
 	}
 }
 
-func (y *yamlDoc) search(v ast.Node) *Search {
-	s := &Search{Parameter: "utilisation", From: math.NaN(), To: math.NaN(), Step: 0.01, Line: y.line(v)}
+func (y *doc) search(v ast.Node) *Search {
+	s := &Search{Parameter: "utilisation", From: math.NaN(), To: math.NaN(), Step: 0.01, Line: y.Line(v)}
 	known := func(x float64) bool { return !math.IsInf(x, 0) && !math.IsNaN(x) }
 	y.keyed(v, "search", []yamlKey{
 		{"parameter", func(v ast.Node) {
-			s.Parameter = y.text(v)
+			s.Parameter = y.Text(v)
 			y.factorName(s.Parameter, v)
 		}},
 		{"from", y.number(&s.From, "from", known, "a number")},
@@ -238,36 +240,36 @@ func (y *yamlDoc) search(v ast.Node) *Search {
 		{"step", y.number(&s.Step, "step", func(x float64) bool { return x > 0 && known(x) }, "above 0")},
 	})
 	if !(s.From <= s.To) || (s.To-s.From)/s.Step > maxSearched {
-		y.faults.fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps between them", maxSearched)
+		y.Faults.Fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps between them", maxSearched)
 		return nil
 	}
 	return s
 }
 
-func (y *yamlDoc) factors(v ast.Node) []Factor {
+func (y *doc) factors(v ast.Node) []Factor {
 	var out []Factor
-	y.mapping(v, "factors", func(name string, v ast.Node) {
+	y.Mapping(v, "factors", func(name string, v ast.Node) {
 		if !y.factorName(name, v) {
 			return
 		}
-		f := Factor{Name: name, Line: y.line(v)}
+		f := Factor{Name: name, Line: y.Line(v)}
 		if slices.ContainsFunc(out, func(g Factor) bool { return g.Name == name }) {
-			y.faults.fail("duplicate-key", f.Line, "", "factor %s is given twice", name)
+			y.Faults.Fail("duplicate-key", f.Line, "", "factor %s is given twice", name)
 			return
 		}
-		if s, ok := y.value(v).(*ast.SequenceNode); ok {
+		if s, ok := y.Value(v).(*ast.SequenceNode); ok {
 			for _, e := range s.Values {
-				f.Values, f.Lines = append(f.Values, y.flow(e)), append(f.Lines, y.line(e))
+				f.Values, f.Lines = append(f.Values, y.flow(e)), append(f.Lines, y.Line(e))
 			}
 		} else {
 			f.Values, f.Lines = []string{y.flow(v)}, []int{f.Line}
 		}
 		if len(f.Values) == 0 {
-			y.faults.fail("no-values", f.Line, "", "factor %s has no values", name)
+			y.Faults.Fail("no-values", f.Line, "", "factor %s has no values", name)
 		}
 		for i, x := range f.Values {
 			if slices.Contains(f.Values[:i], x) {
-				y.faults.fail("duplicate-value", f.Line, "", "factor %s has %s twice", name, x)
+				y.Faults.Fail("duplicate-value", f.Line, "", "factor %s has %s twice", name, x)
 			}
 		}
 		out = append(out, f)
@@ -276,8 +278,8 @@ func (y *yamlDoc) factors(v ast.Node) []Factor {
 }
 
 // flow is a value in one line of YAML.
-func (y *yamlDoc) flow(n ast.Node) string {
-	switch v := y.value(n).(type) {
+func (y *doc) flow(n ast.Node) string {
+	switch v := y.Value(n).(type) {
 	case *ast.MappingNode:
 		var parts []string
 		for _, e := range v.Values {
@@ -293,10 +295,10 @@ func (y *yamlDoc) flow(n ast.Node) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	return y.text(n)
+	return y.Text(n)
 }
 
-func (y *yamlDoc) factorName(name string, v ast.Node) bool {
+func (y *doc) factorName(name string, v ast.Node) bool {
 	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload", "utilisation"}
 	if slices.Contains(known, name) {
 		return true
@@ -306,11 +308,11 @@ func (y *yamlDoc) factorName(name string, v ast.Node) bool {
 			return true
 		}
 	}
-	y.faults.fail("unknown-key", y.line(v), "", "unknown factor %q; %s", name, spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
+	y.Faults.Fail("unknown-key", y.Line(v), "", "unknown factor %q; %s", name, spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
 	return false
 }
 
-func (y *yamlDoc) wholeNumber(to *int, what string, most float64) func(ast.Node) {
+func (y *doc) wholeNumber(to *int, what string, most float64) func(ast.Node) {
 	return func(v ast.Node) {
 		x := float64(*to)
 		y.number(&x, what, func(x float64) bool { return x >= 1 && x <= most && x == math.Trunc(x) }, fmt.Sprintf("a whole number from 1 to %.0f", most))(v)

@@ -1,4 +1,4 @@
-package trace
+package scenario
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"gantry/reader"
 )
 
 // Stream describes workflows that are drawn rather than listed: what they are, how much they work, and when they arrive.
@@ -157,23 +159,23 @@ type DeadlineRule struct {
 
 const maxTasks = 10_000_000
 
-func (y *yamlDoc) streamKeys(s *Stream, dir string) []yamlKey {
+func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 	return []yamlKey{
 		{"count", y.count(&s.Count, "count", 1, maxArrivals)},
-		{"mix", func(v ast.Node) { y.sequence(v, "mix", func(v ast.Node) { y.source(s, v, dir) }) }},
+		{"mix", func(v ast.Node) { y.Sequence(v, "mix", func(v ast.Node) { y.source(s, v, dir) }) }},
 		{"tasks", y.tasks(&s.Sizes)},
 		{"sizes", y.sizes(&s.Sizes)},
 		{"files", y.bool(&s.Files, "files")},
 		{"total_runtime", func(v ast.Node) { y.total(&s.Total, v) }},
 		{"arrivals", func(v ast.Node) { y.arrivals(&s.Arrivals, v, dir) }},
 		{"tenants", func(v ast.Node) {
-			y.sequence(v, "tenants", func(v ast.Node) {
+			y.Sequence(v, "tenants", func(v ast.Node) {
 				t := Share{Fraction: 1}
 				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) && t.Name == "" {
-					y.faults.fail("missing-name", y.line(v), "", "a tenant without a name; give it one")
+					y.Faults.Fail("missing-name", y.Line(v), "", "a tenant without a name; give it one")
 				}
 				if slices.ContainsFunc(s.Tenants, func(other Share) bool { return other.Name == t.Name }) {
-					y.faults.fail("bad-value", y.line(v), "", "tenant %s is there twice", t.Name)
+					y.Faults.Fail("bad-value", y.Line(v), "", "tenant %s is there twice", t.Name)
 				}
 				s.Tenants = append(s.Tenants, t)
 			})
@@ -183,7 +185,7 @@ func (y *yamlDoc) streamKeys(s *Stream, dir string) []yamlKey {
 			y.keyed(v, "classes", []yamlKey{{"deadline", y.share(&s.Classes[0].Fraction)}, {"regular", y.share(&s.Classes[1].Fraction)},
 				{"low", y.share(&s.Classes[2].Fraction)}})
 			if s.Classes[0].Fraction+s.Classes[1].Fraction+s.Classes[2].Fraction == 0 {
-				y.faults.fail("bad-value", y.line(v), "", "classes: give at least one of deadline, regular and low a fraction above 0")
+				y.Faults.Fail("bad-value", y.Line(v), "", "classes: give at least one of deadline, regular and low a fraction above 0")
 			}
 		}},
 		{"releases", func(v ast.Node) { y.releases(s, v) }},
@@ -192,8 +194,8 @@ func (y *yamlDoc) streamKeys(s *Stream, dir string) []yamlKey {
 }
 
 // checkStream refuses what does not go together.
-func (y *yamlDoc) checkStream(s *Stream) {
-	if HasErrors(y.faults.list) {
+func (y *doc) checkStream(s *Stream) {
+	if y.Faults.HasErrors() {
 		return
 	}
 	if s.Total.Distribution == "" {
@@ -206,7 +208,7 @@ func (y *yamlDoc) checkStream(s *Stream) {
 	for _, src := range s.Mix {
 		total += src.Fraction
 		if src.Generator != "" && len(src.Sizes) == 0 && len(s.Sizes) == 0 {
-			y.faults.fail("missing-size", src.Line, "", "how large are the workflows of generator %s? Say tasks, such as 30 or 30..38, or sizes", src.Generator)
+			y.Faults.Fail("missing-size", src.Line, "", "how large are the workflows of generator %s? Say tasks, such as 30 or 30..38, or sizes", src.Generator)
 		}
 	}
 	tenants := 0.0
@@ -221,24 +223,24 @@ func (y *yamlDoc) checkStream(s *Stream) {
 	}
 	switch {
 	case len(s.Mix) == 0:
-		y.faults.fail("no-workflows", s.Line, "", "mix is empty; name a generator or a trace")
+		y.Faults.Fail("no-workflows", s.Line, "", "mix is empty; name a generator or a trace")
 	case total == 0:
-		y.faults.fail("bad-value", s.Line, "", "the fractions of mix have to sum to more than 0")
+		y.Faults.Fail("bad-value", s.Line, "", "the fractions of mix have to sum to more than 0")
 	case s.Count == 0:
-		y.faults.fail("missing-count", s.Line, "", "a mix without count: say how many workflows there are")
+		y.Faults.Fail("missing-count", s.Line, "", "a mix without count: say how many workflows there are")
 	case s.Arrivals.Process == "trace" && len(s.Arrivals.Times) < s.Count:
-		y.faults.fail("few-times", s.Arrivals.Line, "", "%d recorded arrival times for %d workflows", len(s.Arrivals.Times), s.Count)
+		y.Faults.Fail("few-times", s.Arrivals.Line, "", "%d recorded arrival times for %d workflows", len(s.Arrivals.Times), s.Count)
 	case len(s.Tenants) > 0 && tenants == 0:
-		y.faults.fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")
+		y.Faults.Fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")
 	case s.Deadline == nil && needsDeadlines:
-		y.faults.fail("missing-deadline", s.Line, "", "workflows of class deadline need a deadline: say deadlines, such as {factor: 2}")
+		y.Faults.Fail("missing-deadline", s.Line, "", "workflows of class deadline need a deadline: say deadlines, such as {factor: 2}")
 	case s.Deadline != nil && !hasDeadlines:
-		y.faults.fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and classes gives it no fraction, nor has a part of the mix that class")
+		y.Faults.Fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and classes gives it no fraction, nor has a part of the mix that class")
 	}
 }
 
-func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
-	src, r, m := StreamSource{Fraction: 1, Line: y.line(v)}, RandomChoices{}, MixedChoices{}
+func (y *doc) source(s *Stream, v ast.Node, dir string) {
+	src, r, m := StreamSource{Fraction: 1, Line: y.Line(v)}, RandomChoices{}, MixedChoices{}
 	random, reduce, mixed := "", "", ""
 	var ccr []float64
 	cluster := func(name string, read func(ast.Node)) yamlKey {
@@ -252,8 +254,8 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 	}
 	unit := func(x float64) bool { return x >= 0 && x <= 1 }
 	if !y.keyed(v, "a part of the mix", []yamlKey{
-		{"generator", func(v ast.Node) { src.Generator, src.Line = y.text(v), y.line(v) }},
-		{"trace", func(v ast.Node) { src.Trace, src.Line = y.text(v), y.line(v) }},
+		{"generator", func(v ast.Node) { src.Generator, src.Line = y.Text(v), y.Line(v) }},
+		{"trace", func(v ast.Node) { src.Trace, src.Line = y.Text(v), y.Line(v) }},
 		{"fraction", y.share(&src.Fraction)},
 		{"tasks", y.tasks(&src.Sizes)},
 		{"sizes", y.sizes(&src.Sizes)},
@@ -274,7 +276,7 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 		cluster("processors", func(v ast.Node) {
 			var np [2]float64
 			if y.span(&np, "processors", 1, 1e6)(v); np[0] != math.Trunc(np[0]) || np[1] != math.Trunc(np[1]) {
-				y.faults.fail("bad-number", y.line(v), "", "processors has to be a whole number, or a range of them such as 1..4")
+				y.Faults.Fail("bad-number", y.Line(v), "", "processors has to be a whole number, or a range of them such as 1..4")
 			}
 			m.Processors = [2]int{int(np[0]), int(np[1])}
 		}),
@@ -285,28 +287,28 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 	}
 	switch {
 	case (src.Generator == "") == (src.Trace == ""):
-		y.faults.fail("bad-source", src.Line, "", "a part of the mix has either a generator or a trace")
+		y.Faults.Fail("bad-source", src.Line, "", "a part of the mix has either a generator or a trace")
 		return
 	case src.Trace != "" && len(src.Sizes) > 0:
-		y.faults.fail("bad-source", src.Line, "", "a trace has its own size: tasks and sizes are for generators")
+		y.Faults.Fail("bad-source", src.Line, "", "a trace has its own size: tasks and sizes are for generators")
 	case src.Generator != "" && (src.Inputs != "" || src.Image != "" || src.Disk > 0):
-		y.faults.fail("bad-source", src.Line, "", "inputs, image and disk are for traces: generated workflows are emulated")
+		y.Faults.Fail("bad-source", src.Line, "", "inputs, image and disk are for traces: generated workflows are emulated")
 	case random != "" && !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen"):
-		y.faults.fail("bad-source", src.Line, "", "%s is for generator random, and this one is %q", random, src.Generator)
+		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator random, and this one is %q", random, src.Generator)
 	case reduce != "" && !strings.EqualFold(src.Generator, "mapreduce"):
-		y.faults.fail("bad-source", src.Line, "", "%s is for generator mapreduce, and this one is %q", reduce, src.Generator)
+		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator mapreduce, and this one is %q", reduce, src.Generator)
 	case mixed != "" && !strings.EqualFold(src.Generator, "mixed"):
-		y.faults.fail("bad-source", src.Line, "", "%s is for generator mixed, and this one is %q", mixed, src.Generator)
+		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator mixed, and this one is %q", mixed, src.Generator)
 	}
 	if strings.EqualFold(src.Generator, "mixed") {
 		m.CCR, src.Mixed = ccr, &m
 	} else if len(ccr) > 0 {
 		if random = "ccr"; !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen") {
-			y.faults.fail("bad-source", src.Line, "", "ccr is for generators random and mixed, and this one is %q", src.Generator)
+			y.Faults.Fail("bad-source", src.Line, "", "ccr is for generators random and mixed, and this one is %q", src.Generator)
 		}
 		for _, x := range ccr {
 			if x != math.Trunc(x) || x > 3 {
-				y.faults.fail("bad-number", src.Line, "", "ccr is %v, but for random workflows has to be 1, 2 or 3 (the class of complexity), or 0 for a mix of them", x)
+				y.Faults.Fail("bad-number", src.Line, "", "ccr is %v, but for random workflows has to be 1, 2 or 3 (the class of complexity), or 0 for a mix of them", x)
 			}
 			r.CCR = append(r.CCR, int(x))
 		}
@@ -324,13 +326,13 @@ func (y *yamlDoc) source(s *Stream, v ast.Node, dir string) {
 }
 
 // span reads "100", "100..1000" or [100, 1000].
-func (y *yamlDoc) span(to *[2]float64, what string, least, most float64) func(ast.Node) {
+func (y *doc) span(to *[2]float64, what string, least, most float64) func(ast.Node) {
 	return func(v ast.Node) {
 		ends := y.ends(v)
-		lo, err := parseNumber(ends[0])
-		hi, err2 := parseNumber(ends[1])
+		lo, err := reader.Number(ends[0])
+		hi, err2 := reader.Number(ends[1])
 		if err != nil || err2 != nil || !(lo >= least && lo <= hi && hi <= most) {
-			y.faults.fail("bad-number", y.line(v), "", "%s has to be a number, or a range such as 1..4, from %v to %v", what, least, most)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number, or a range such as 1..4, from %v to %v", what, least, most)
 			return
 		}
 		*to = [2]float64{lo, hi}
@@ -338,7 +340,7 @@ func (y *yamlDoc) span(to *[2]float64, what string, least, most float64) func(as
 }
 
 // tasks reads one class of sizes.
-func (y *yamlDoc) tasks(to *[]SizeClass) func(ast.Node) {
+func (y *doc) tasks(to *[]SizeClass) func(ast.Node) {
 	return func(v ast.Node) {
 		c := SizeClass{Fraction: 1}
 		y.size(&c)(v)
@@ -346,45 +348,45 @@ func (y *yamlDoc) tasks(to *[]SizeClass) func(ast.Node) {
 	}
 }
 
-func (y *yamlDoc) setSizes(to *[]SizeClass, v ast.Node, sizes []SizeClass) {
+func (y *doc) setSizes(to *[]SizeClass, v ast.Node, sizes []SizeClass) {
 	if *to != nil {
-		y.faults.fail("duplicate-key", y.line(v), "", "tasks and sizes exclude each other")
+		y.Faults.Fail("duplicate-key", y.Line(v), "", "tasks and sizes exclude each other")
 	}
 	*to = sizes
 }
 
-func (y *yamlDoc) sizes(to *[]SizeClass) func(ast.Node) {
+func (y *doc) sizes(to *[]SizeClass) func(ast.Node) {
 	return func(v ast.Node) {
 		sizes, total := []SizeClass{}, 0.0
-		y.sequence(v, "sizes", func(v ast.Node) {
+		y.Sequence(v, "sizes", func(v ast.Node) {
 			c := SizeClass{Fraction: 1}
 			if !y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)}, {"even", y.bool(&c.Even, "even")}}) {
 				return
 			}
-			if c.Max == 0 && !HasErrors(y.faults.list) {
-				y.faults.fail("missing-size", y.line(v), "", "a size class without tasks, such as 30 or 30..38")
+			if c.Max == 0 && !y.Faults.HasErrors() {
+				y.Faults.Fail("missing-size", y.Line(v), "", "a size class without tasks, such as 30 or 30..38")
 			}
 			if c.Even && c.Min == c.Max && c.Min%2 == 1 {
-				y.faults.fail("bad-value", y.line(v), "", "there is no even size from %d to %d", c.Min, c.Max)
+				y.Faults.Fail("bad-value", y.Line(v), "", "there is no even size from %d to %d", c.Min, c.Max)
 			}
 			total += c.Fraction
 			sizes = append(sizes, c)
 		})
-		if total == 0 && !HasErrors(y.faults.list) {
-			y.faults.fail("bad-value", y.line(v), "", "the fractions of sizes have to sum to more than 0")
+		if total == 0 && !y.Faults.HasErrors() {
+			y.Faults.Fail("bad-value", y.Line(v), "", "the fractions of sizes have to sum to more than 0")
 		}
 		y.setSizes(to, v, sizes)
 	}
 }
 
 // size reads "30", "30..38" or [30, 38].
-func (y *yamlDoc) size(c *SizeClass) func(ast.Node) {
+func (y *doc) size(c *SizeClass) func(ast.Node) {
 	return func(v ast.Node) {
 		ends := y.ends(v)
 		lo, err := strconv.Atoi(ends[0])
 		hi, err2 := strconv.Atoi(ends[1])
 		if err != nil || err2 != nil || lo < 1 || hi < lo || hi > maxTasks {
-			y.faults.fail("bad-number", y.line(v), "", "tasks has to be a number such as 30 or a range such as 30..38, from 1 to %d", maxTasks)
+			y.Faults.Fail("bad-number", y.Line(v), "", "tasks has to be a number such as 30 or a range such as 30..38, from 1 to %d", maxTasks)
 			return
 		}
 		c.Min, c.Max = lo, hi
@@ -392,43 +394,43 @@ func (y *yamlDoc) size(c *SizeClass) func(ast.Node) {
 }
 
 // ends splits a range "a..b" or [a, b]; a single value is both of its ends.
-func (y *yamlDoc) ends(v ast.Node) [2]string {
-	if list, ok := y.value(v).(*ast.SequenceNode); ok {
+func (y *doc) ends(v ast.Node) [2]string {
+	if list, ok := y.Value(v).(*ast.SequenceNode); ok {
 		if len(list.Values) != 2 {
 			return [2]string{}
 		}
-		return [2]string{y.text(list.Values[0]), y.text(list.Values[1])}
+		return [2]string{y.Text(list.Values[0]), y.Text(list.Values[1])}
 	}
-	low, high, ok := strings.Cut(y.text(v), "..")
+	low, high, ok := strings.Cut(y.Text(v), "..")
 	if !ok {
 		high = low
 	}
 	return [2]string{strings.TrimSpace(low), strings.TrimSpace(high)}
 }
 
-func (y *yamlDoc) total(t *TotalRuntime, v ast.Node) {
-	line := y.line(v)
+func (y *doc) total(t *TotalRuntime, v ast.Node) {
+	line := y.Line(v)
 	positive := func(x float64) bool { return x > 0 && x <= 1e12 }
 	if !y.keyed(v, "total_runtime", []yamlKey{
 		{"distribution", y.word(&t.Distribution, "total_runtime: distribution", "hyper-gamma", "lognormal", "constant", "as-generated")},
 		{"mean", y.duration(&t.Mean, "mean")},
 		{"variation", y.number(&t.Variation, "variation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0 and up to 100")},
 		{"stages", func(v ast.Node) {
-			y.sequence(v, "stages", func(v ast.Node) {
+			y.Sequence(v, "stages", func(v ast.Node) {
 				g := GammaStage{Weight: 1}
 				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, "above 0")},
 					{"shape", y.number(&g.Shape, "shape", positive, "above 0")}, {"scale", y.number(&g.Scale, "scale", positive, "above 0, in seconds")}})
-				if (g.Shape == 0 || g.Scale == 0) && !HasErrors(y.faults.list) {
-					y.faults.fail("bad-value", y.line(v), "", "a stage needs a shape and a scale in seconds")
+				if (g.Shape == 0 || g.Scale == 0) && !y.Faults.HasErrors() {
+					y.Faults.Fail("bad-value", y.Line(v), "", "a stage needs a shape and a scale in seconds")
 				}
 				t.Stages = append(t.Stages, g)
 			})
 		}},
-	}) || HasErrors(y.faults.list) {
+	}) || y.Faults.HasErrors() {
 		return
 	}
 	fail := func(format string, args ...any) {
-		y.faults.fail("bad-total", line, "", "total_runtime: "+format, args...)
+		y.Faults.Fail("bad-total", line, "", "total_runtime: "+format, args...)
 	}
 	switch d := t.Distribution; {
 	case d == "":
@@ -444,12 +446,12 @@ func (y *yamlDoc) total(t *TotalRuntime, v ast.Node) {
 	}
 }
 
-func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
-	line, times, column := y.line(v), "", 0
+func (y *doc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
+	line, times, column := y.Line(v), "", 0
 	a.Line = line
 	given := map[string]int{} // lines
 	only := func(name string, read func(ast.Node)) yamlKey {
-		return yamlKey{name, func(v ast.Node) { given[name] = y.line(v); read(v) }}
+		return yamlKey{name, func(v ast.Node) { given[name] = y.Line(v); read(v) }}
 	}
 	if !y.keyed(v, "arrivals", []yamlKey{
 		{"process", y.word(&a.Process, "arrivals: process", "poisson", "poisson-intervals", "fixed", "batch", "closed", "trace")},
@@ -459,11 +461,11 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 		only("times", y.string(&times)),
 		only("population", y.count(&a.Population, "population", 1, maxArrivals)),
 		only("column", y.count(&column, "column", 1, 1000)),
-	}) || HasErrors(y.faults.list) {
+	}) || y.Faults.HasErrors() {
 		return
 	}
 	fail := func(format string, args ...any) {
-		y.faults.fail("bad-arrivals", line, "", "arrivals: "+format, args...)
+		y.Faults.Fail("bad-arrivals", line, "", "arrivals: "+format, args...)
 	}
 	takes, ok := map[string][]string{"poisson": {"rate", "utilisation", "interval"}, "fixed": {"interval"}, "poisson-intervals": {"interval"}, "batch": nil, "trace": {"times", "column"}, "closed": {"population"}}[a.Process]
 	if !ok {
@@ -506,24 +508,24 @@ func (y *yamlDoc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 }
 
 // rate reads "98/h", "1/22s" or "0.5/s": arrivals per duration.
-func (y *yamlDoc) rate(perHour *float64, v ast.Node) {
-	text := y.text(v)
+func (y *doc) rate(perHour *float64, v ast.Node) {
+	text := y.Text(v)
 	number, per, _ := strings.Cut(text, "/")
 	per = strings.TrimSpace(per)
 	if per != "" && (per[0] < '0' || per[0] > '9') && per[0] != '.' {
 		per = "1" + per
 	}
-	n, err := parseNumber(strings.TrimSpace(number))
+	n, err := reader.Number(strings.TrimSpace(number))
 	d, err2 := time.ParseDuration(cmp.Or(strings.Replace(per, "min", "m", 1), "0"))
 	rate := n / d.Hours()
 	if err != nil || err2 != nil || !(rate > 0) || math.IsInf(rate, 0) {
-		y.faults.fail("bad-number", y.line(v), "", "rate is %q, but has to be arrivals per time, such as 98/h, 0.5/s or 1/22s", text)
+		y.Faults.Fail("bad-number", y.Line(v), "", "rate is %q, but has to be arrivals per time, such as 98/h, 0.5/s or 1/22s", text)
 		return
 	}
 	*perHour = rate
 }
 
-func (y *yamlDoc) releases(s *Stream, v ast.Node) {
+func (y *doc) releases(s *Stream, v ast.Node) {
 	r := &ReleaseRule{Probability: 1}
 	if !y.keyed(v, "releases", []yamlKey{
 		{"probability", y.number(&r.Probability, "probability", func(x float64) bool { return x >= 0 && x <= 1 }, "from 0 to 1")},
@@ -531,13 +533,13 @@ func (y *yamlDoc) releases(s *Stream, v ast.Node) {
 	}) {
 		return
 	}
-	if r.After[1] == 0 && !HasErrors(y.faults.list) {
-		y.faults.fail("bad-value", y.line(v), "", "releases: say how long after their arrival workflows may start, such as after: 1s..50000s")
+	if r.After[1] == 0 && !y.Faults.HasErrors() {
+		y.Faults.Fail("bad-value", y.Line(v), "", "releases: say how long after their arrival workflows may start, such as after: 1s..50000s")
 	}
 	s.Release = r
 }
 
-func (y *yamlDoc) deadlines(s *Stream, v ast.Node) {
+func (y *doc) deadlines(s *Stream, v ast.Node) {
 	d, given := &DeadlineRule{}, 0
 	one := func(name string, read func(ast.Node)) yamlKey {
 		return yamlKey{name, func(v ast.Node) { given++; read(v) }}
@@ -550,43 +552,43 @@ func (y *yamlDoc) deadlines(s *Stream, v ast.Node) {
 	}) {
 		return
 	}
-	if given != 1 && !HasErrors(y.faults.list) {
-		y.faults.fail("bad-value", y.line(v), "", "deadlines: say either factor, of the critical path, or after, a time, or multiplier, of the time a workflow "+
+	if given != 1 && !y.Faults.HasErrors() {
+		y.Faults.Fail("bad-value", y.Line(v), "", "deadlines: say either factor, of the critical path, or after, a time, or multiplier, of the time a workflow "+
 			"takes alone, or normal, of the mean critical path")
 	}
 	s.Deadline = d
 }
 
 // factorRange reads "2", "1.5..4" or [1.5, 4].
-func (y *yamlDoc) factorRange(to *[2]float64, what string) func(ast.Node) {
+func (y *doc) factorRange(to *[2]float64, what string) func(ast.Node) {
 	return func(v ast.Node) {
 		for i, text := range y.ends(v) {
-			x, err := parseNumber(text)
+			x, err := reader.Number(text)
 			if err != nil || !(x > 0 && x <= 1e6) {
-				y.faults.fail("bad-number", y.line(v), "", "%s has to be a number above 0 such as 2, or a range such as 1.5..4", what)
+				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 such as 2, or a range such as 1.5..4", what)
 				return
 			}
 			to[i] = x
 		}
 		if to[1] < to[0] {
-			y.faults.fail("bad-number", y.line(v), "", "%s: the range ends before it begins", what)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s: the range ends before it begins", what)
 		}
 	}
 }
 
 // durations reads "1h", "1h..3h" or [1h, 3h].
-func (y *yamlDoc) durations(to *[2]time.Duration, what string) func(ast.Node) {
+func (y *doc) durations(to *[2]time.Duration, what string) func(ast.Node) {
 	return func(v ast.Node) {
 		for i, text := range y.ends(v) {
 			x, err := time.ParseDuration(text)
 			if err != nil || x <= 0 {
-				y.faults.fail("bad-duration", y.line(v), "", "%s has to be a duration above 0 such as 1h, or a range such as 1h..3h", what)
+				y.Faults.Fail("bad-duration", y.Line(v), "", "%s has to be a duration above 0 such as 1h, or a range such as 1h..3h", what)
 				return
 			}
 			to[i] = x
 		}
 		if to[1] < to[0] {
-			y.faults.fail("bad-duration", y.line(v), "", "%s: the range ends before it begins", what)
+			y.Faults.Fail("bad-duration", y.Line(v), "", "%s: the range ends before it begins", what)
 		}
 	}
 }
@@ -613,7 +615,7 @@ func readTimes(path string, column int) ([]time.Duration, error) {
 			return nil, fmt.Errorf("%s: line %d has no column %d", path, i+1, column)
 		}
 		text := strings.Trim(fields[max(0, column-1)], `"`)
-		d, err := parseSeconds(text)
+		d, err := reader.Seconds(text)
 		if err != nil {
 			d, err = time.ParseDuration(text)
 		}
@@ -631,18 +633,18 @@ func readTimes(path string, column int) ([]time.Duration, error) {
 }
 
 // count reads a whole number into to.
-func (y *yamlDoc) count(to *int, what string, least, most int) func(ast.Node) {
+func (y *doc) count(to *int, what string, least, most int) func(ast.Node) {
 	return func(v ast.Node) {
-		n, err := strconv.Atoi(y.text(v))
+		n, err := strconv.Atoi(y.Text(v))
 		if err != nil || n < least || n > most {
-			y.faults.fail("bad-number", y.line(v), "", "%s is %q, but has to be a whole number from %d to %d", what, y.text(v), least, most)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number from %d to %d", what, y.Text(v), least, most)
 			return
 		}
 		*to = n
 	}
 }
 
-func (y *yamlDoc) bool(to *bool, what string) func(ast.Node) {
+func (y *doc) bool(to *bool, what string) func(ast.Node) {
 	return func(v ast.Node) {
 		text := ""
 		y.word(&text, what, "true", "false")(v)
@@ -651,20 +653,20 @@ func (y *yamlDoc) bool(to *bool, what string) func(ast.Node) {
 }
 
 // share reads a fraction, which is relative to the others.
-func (y *yamlDoc) share(to *float64) func(ast.Node) {
+func (y *doc) share(to *float64) func(ast.Node) {
 	return y.number(to, "fraction", func(x float64) bool { return x >= 0 && x <= 1e9 }, "0 or more")
 }
 
 // numbers reads a number or a list of them.
-func (y *yamlDoc) numbers(to *[]float64, what string, ok func(float64) bool, must string) func(ast.Node) {
+func (y *doc) numbers(to *[]float64, what string, ok func(float64) bool, must string) func(ast.Node) {
 	return func(v ast.Node) {
 		read := func(v ast.Node) {
 			x := math.NaN()
 			y.number(&x, what, ok, must)(v)
 			*to = append(*to, x)
 		}
-		if _, list := y.value(v).(*ast.SequenceNode); list {
-			y.sequence(v, what, read)
+		if _, list := y.Value(v).(*ast.SequenceNode); list {
+			y.Sequence(v, what, read)
 			return
 		}
 		read(v)
@@ -672,7 +674,7 @@ func (y *yamlDoc) numbers(to *[]float64, what string, ok func(float64) bool, mus
 }
 
 // wholes is the same for whole numbers.
-func (y *yamlDoc) wholes(to *[]int, what string, least, most int) func(ast.Node) {
+func (y *doc) wholes(to *[]int, what string, least, most int) func(ast.Node) {
 	return func(v ast.Node) {
 		var xs []float64
 		y.numbers(&xs, what, func(x float64) bool { return x == math.Trunc(x) && x >= float64(least) && x <= float64(most) },

@@ -1,4 +1,4 @@
-package trace
+package reader
 
 import (
 	"bufio"
@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// xmlReader is a pull parser for the XML of DAX files: elements, attributes, text, character and predefined entity references, CDATA;
+// XML is a pull parser for the XML of DAX files: elements, attributes, text, character and predefined entity references, CDATA;
 // comments, processing instructions and DOCTYPE are passed over, name spaces are left to the caller. It exists for speed: a DAX of a
 // million jobs is a gigabyte, and encoding/xml, which allocates each name and value, reads 15 MB/s of it. What both accept they
 // take the same way, and this one accepts nothing malformed that matters for DAX (fuzzed against encoding/xml).
-type xmlReader struct {
+type XML struct {
 	in     *bufio.Reader
-	line   int       // of what is read next
-	start  int       // line on which the current token begins
-	name   string    // local name of the element that starts or ends
+	Line   int       // of what is read next
+	Start  int       // line on which the current token begins
+	Name   string    // local name of the element that starts or ends
 	attrs  []xmlAttr // of the element that starts, valid until the next token; those with a prefix are left out
-	text   []byte    // of a text token, valid until the next one
+	Text   []byte    // of a text token, valid until the next one
 	open   []string
 	rooted bool // the root element was there
 	ended  bool // the element that started was empty: its end comes next
@@ -38,25 +38,25 @@ type xmlAttr struct {
 	plain bool // nothing in the value has to be resolved
 }
 
-type xmlToken uint8
+type XMLToken uint8
 
 const (
-	xmlStart xmlToken = iota
-	xmlEnd
-	xmlText
-	xmlEOF // after the root element
+	XMLStart XMLToken = iota
+	XMLEnd
+	XMLText
+	XMLEOF // after the root element
 )
 
-func newXMLReader(in *bufio.Reader, known func([]byte) (string, bool)) *xmlReader {
-	return &xmlReader{in: in, line: 1, start: 1, names: map[string]string{}, known: known}
+func NewXML(in *bufio.Reader, known func([]byte) (string, bool)) *XML {
+	return &XML{in: in, Line: 1, Start: 1, names: map[string]string{}, known: known}
 }
 
-func (x *xmlReader) errorf(format string, args ...any) error {
-	return &syntaxError{line: x.start, message: fmt.Sprintf(format, args...)}
+func (x *XML) Errorf(format string, args ...any) error {
+	return &SyntaxError{Line: x.Start, Message: fmt.Sprintf(format, args...)}
 }
 
 // cut is the error of a text that ends too early.
-func (x *xmlReader) cut(err error) error {
+func (x *XML) cut(err error) error {
 	if err != io.EOF && err != io.ErrUnexpectedEOF {
 		return err
 	}
@@ -64,105 +64,108 @@ func (x *xmlReader) cut(err error) error {
 	if n := len(x.open); n > 0 {
 		inside = "inside <" + x.open[n-1] + ">"
 	}
-	return &syntaxError{line: x.line, truncated: true, damaged: err != io.EOF, message: "the file ends " + inside}
+	return &SyntaxError{Line: x.Line, Truncated: true, Damaged: err != io.EOF, Message: "the file ends " + inside}
 }
 
-// next moves to the next token.
-func (x *xmlReader) next() (xmlToken, error) {
+// Depth is how many elements are open.
+func (x *XML) Depth() int { return len(x.open) }
+
+// Next moves to the next token.
+func (x *XML) Next() (XMLToken, error) {
 	if x.ended {
 		x.ended = false
-		return xmlEnd, x.close(x.name)
+		return XMLEnd, x.close(x.Name)
 	}
 	for {
-		x.start = x.line
-		x.text = x.text[:0]
+		x.Start = x.Line
+		x.Text = x.Text[:0]
 		for {
 			part, err := x.in.ReadSlice('<')
-			x.line += bytes.Count(part, []byte{'\n'})
-			x.text = append(x.text, bytes.TrimSuffix(part, []byte{'<'})...)
+			x.Line += bytes.Count(part, []byte{'\n'})
+			x.Text = append(x.Text, bytes.TrimSuffix(part, []byte{'<'})...)
 			if err == bufio.ErrBufferFull {
 				continue
 			}
 			if err == io.EOF && len(x.open) == 0 && x.rooted {
-				if len(bytes.TrimSpace(x.text)) > 0 {
-					return xmlEOF, x.errorf("text outside the root element")
+				if len(bytes.TrimSpace(x.Text)) > 0 {
+					return XMLEOF, x.Errorf("text outside the root element")
 				}
-				return xmlEOF, nil
+				return XMLEOF, nil
 			}
 			if err != nil {
-				return xmlEOF, x.cut(err)
+				return XMLEOF, x.cut(err)
 			}
 			break
 		}
-		if len(x.text) > 0 {
+		if len(x.Text) > 0 {
 			if err := x.in.UnreadByte(); err != nil { // the '<': the text is a token of its own
-				return xmlEOF, err
+				return XMLEOF, err
 			}
-			blank := len(bytes.TrimSpace(x.text)) == 0
+			blank := len(bytes.TrimSpace(x.Text)) == 0
 			if len(x.open) == 0 {
 				if !blank {
-					return xmlEOF, x.errorf("text outside the root element")
+					return XMLEOF, x.Errorf("text outside the root element")
 				}
 			} else {
 				var err error
-				if x.text, err = x.resolve(x.text[:0], x.text); err != nil {
-					return xmlEOF, err
+				if x.Text, err = x.resolve(x.Text[:0], x.Text); err != nil {
+					return XMLEOF, err
 				}
-				return xmlText, nil
+				return XMLText, nil
 			}
 			x.in.ReadByte()
 		}
-		x.start = x.line
+		x.Start = x.Line
 		c, err := x.in.Peek(1)
 		if err != nil {
-			return xmlEOF, x.cut(err)
+			return XMLEOF, x.cut(err)
 		}
 		switch c[0] {
 		case '?':
 			if err := x.until("?>"); err != nil {
-				return xmlEOF, err
+				return XMLEOF, err
 			}
 			if err := x.declaration(); err != nil {
-				return xmlEOF, err
+				return XMLEOF, err
 			}
 		case '!':
 			if text, err := x.special(); err != nil {
-				return xmlEOF, err
+				return XMLEOF, err
 			} else if text {
-				return xmlText, nil
+				return XMLText, nil
 			}
 		case '/':
 			x.in.ReadByte()
 			if err := x.until(">"); err != nil {
-				return xmlEOF, err
+				return XMLEOF, err
 			}
 			name := bytes.TrimRight(x.tag[:len(x.tag)-1], " \t\r\n")
-			return xmlEnd, x.close(x.local(name))
+			return XMLEnd, x.close(x.local(name))
 		default:
-			return xmlStart, x.element()
+			return XMLStart, x.element()
 		}
 	}
 }
 
 // close ends the innermost element.
-func (x *xmlReader) close(name string) error {
+func (x *XML) close(name string) error {
 	n := len(x.open)
 	if n == 0 {
-		return x.errorf("</%s> closes nothing", name)
+		return x.Errorf("</%s> closes nothing", name)
 	}
 	if x.open[n-1] != name {
-		return x.errorf("</%s> where </%s> should be", name, x.open[n-1])
+		return x.Errorf("</%s> where </%s> should be", name, x.open[n-1])
 	}
-	x.open, x.name = x.open[:n-1], name
+	x.open, x.Name = x.open[:n-1], name
 	return nil
 }
 
 // until reads up to a delimiter into tag, the delimiter included.
-func (x *xmlReader) until(end string) error {
+func (x *XML) until(end string) error {
 	x.tag = x.tag[:0]
 	for {
 		part, err := x.in.ReadSlice(end[len(end)-1])
-		x.line += bytes.Count(part, []byte{'\n'})
+		x.Line += bytes.Count(part, []byte{'\n'})
 		x.tag = append(x.tag, part...)
 		if err != nil && err != bufio.ErrBufferFull {
 			return x.cut(err)
@@ -177,7 +180,7 @@ func (x *xmlReader) until(end string) error {
 }
 
 // declaration looks for the encoding in <?xml …?>, which is in tag.
-func (x *xmlReader) declaration() error {
+func (x *XML) declaration() error {
 	text := string(x.tag)
 	if !strings.HasPrefix(text, "?xml") {
 		return nil
@@ -190,15 +193,15 @@ func (x *xmlReader) declaration() error {
 	switch strings.ToLower(label) {
 	case "utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be": // of UTF-16 it is the bytes that tell
 	case "iso-8859-1", "latin1", "latin-1", "windows-1252":
-		x.in = bufio.NewReaderSize(&latin1{in: x.in}, window)
+		x.in = bufio.NewReaderSize(&latin1{in: x.in}, Window)
 	default:
-		return x.errorf("the encoding %s is not supported; convert the file to UTF-8", label)
+		return x.Errorf("the encoding %s is not supported; convert the file to UTF-8", label)
 	}
 	return nil
 }
 
 // special reads what begins with <!; a CDATA section is a text.
-func (x *xmlReader) special() (text bool, err error) {
+func (x *XML) special() (text bool, err error) {
 	head, _ := x.in.Peek(8)
 	switch {
 	case bytes.HasPrefix(head, []byte("!--")):
@@ -206,23 +209,23 @@ func (x *xmlReader) special() (text bool, err error) {
 		return false, x.until("-->")
 	case bytes.HasPrefix(head, []byte("![CDATA[")):
 		x.in.Discard(8)
-		for x.text = x.text[:0]; ; {
+		for x.Text = x.Text[:0]; ; {
 			part, err := x.in.ReadSlice('>')
-			x.line += bytes.Count(part, []byte{'\n'})
-			x.text = append(x.text, part...)
+			x.Line += bytes.Count(part, []byte{'\n'})
+			x.Text = append(x.Text, part...)
 			if err != nil && err != bufio.ErrBufferFull {
 				return false, x.cut(err)
 			}
-			if err == nil && bytes.HasSuffix(x.text, []byte("]]>")) {
+			if err == nil && bytes.HasSuffix(x.Text, []byte("]]>")) {
 				break
 			}
 		}
-		x.text = x.text[:len(x.text)-3]
+		x.Text = x.Text[:len(x.Text)-3]
 		if len(x.open) == 0 {
-			return false, x.errorf("text outside the root element")
+			return false, x.Errorf("text outside the root element")
 		}
-		if !utf8.Valid(x.text) {
-			return false, x.errorf("the text is not UTF-8; convert the file, or let it say its encoding")
+		if !utf8.Valid(x.Text) {
+			return false, x.Errorf("the text is not UTF-8; convert the file, or let it say its encoding")
 		}
 		return true, nil
 	}
@@ -234,7 +237,7 @@ func (x *xmlReader) special() (text bool, err error) {
 		}
 		switch {
 		case c == '\n':
-			x.line++
+			x.Line++
 		case quote != 0:
 			if c == quote {
 				quote = 0
@@ -258,16 +261,16 @@ func (x *xmlReader) special() (text bool, err error) {
 }
 
 // element reads a start tag.
-func (x *xmlReader) element() error {
+func (x *XML) element() error {
 	x.tag = x.tag[:0]
 	for quote := byte(0); ; {
 		part, err := x.in.ReadSlice('>')
-		x.line += bytes.Count(part, []byte{'\n'})
+		x.Line += bytes.Count(part, []byte{'\n'})
 		x.tag = append(x.tag, part...)
 		for _, c := range part {
 			switch {
 			case c == '<':
-				return x.errorf("< inside a tag")
+				return x.Errorf("< inside a tag")
 			case quote != 0:
 				if c == quote {
 					quote = 0
@@ -292,15 +295,15 @@ func (x *xmlReader) element() error {
 		n = len(tag)
 	}
 	if !validName(tag[:n]) {
-		return x.errorf("<%s> is no element", tag[:n])
+		return x.Errorf("<%s> is no element", tag[:n])
 	}
-	x.name = x.local(tag[:n])
+	x.Name = x.local(tag[:n])
 	if len(x.open) == 0 && x.rooted {
-		return x.errorf("<%s> after the end of the root element", x.name)
+		return x.Errorf("<%s> after the end of the root element", x.Name)
 	}
 	x.rooted = true
-	if x.open = append(x.open, x.name); len(x.open) > maxDepth {
-		return x.errorf("elements nested deeper than %d", maxDepth)
+	if x.open = append(x.open, x.Name); len(x.open) > maxDepth {
+		return x.Errorf("elements nested deeper than %d", maxDepth)
 	}
 	x.attrs = x.attrs[:0]
 	for rest := tag[n:]; ; {
@@ -310,22 +313,22 @@ func (x *xmlReader) element() error {
 		}
 		eq := bytes.IndexByte(rest, '=')
 		if eq < 0 {
-			return x.errorf("an attribute of <%s> without a value", x.name)
+			return x.Errorf("an attribute of <%s> without a value", x.Name)
 		}
 		name := bytes.TrimRight(rest[:eq], " \t\r\n")
 		at := len(x.attrs)
 		// Elements of one name mostly have the same attributes in the same order: the name is then what it was last time.
 		again := at < cap(x.attrs) && x.attrs[:at+1][at].name == string(name)
 		if !again && !validName(name) {
-			return x.errorf("%q is no attribute of <%s>", name, x.name)
+			return x.Errorf("%q is no attribute of <%s>", name, x.Name)
 		}
 		rest = bytes.TrimLeft(rest[eq+1:], " \t\r\n")
 		if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
-			return x.errorf("the value of attribute %s of <%s> is not in quotes", name, x.name)
+			return x.Errorf("the value of attribute %s of <%s> is not in quotes", name, x.Name)
 		}
 		end := bytes.IndexByte(rest[1:], rest[0])
 		if end < 0 {
-			return x.errorf("the value of attribute %s of <%s> is not closed", name, x.name)
+			return x.Errorf("the value of attribute %s of <%s> is not closed", name, x.Name)
 		}
 		a := xmlAttr{value: rest[1 : 1+end], plain: plain(rest[1 : 1+end])}
 		if !a.plain {
@@ -343,7 +346,7 @@ func (x *xmlReader) element() error {
 		}
 		for i := range x.attrs {
 			if x.attrs[i].name == a.name {
-				return x.errorf("attribute %s of <%s> is given twice", a.name, x.name)
+				return x.Errorf("attribute %s of <%s> is given twice", a.name, x.Name)
 			}
 		}
 		x.attrs = append(x.attrs, a)
@@ -367,7 +370,7 @@ func validName(name []byte) bool {
 }
 
 // local returns the one string of a name without its prefix.
-func (x *xmlReader) local(name []byte) string {
+func (x *XML) local(name []byte) string {
 	name = name[bytes.IndexByte(name, ':')+1:]
 	if s, ok := x.names[string(name)]; ok {
 		return s
@@ -380,9 +383,9 @@ func (x *xmlReader) local(name []byte) string {
 }
 
 // resolve appends text to to, which may overlap it, with its references resolved and line ends unified.
-func (x *xmlReader) resolve(to, text []byte) ([]byte, error) {
+func (x *XML) resolve(to, text []byte) ([]byte, error) {
 	if !utf8.Valid(text) {
-		return nil, x.errorf("the text is not UTF-8; convert the file, or let it say its encoding")
+		return nil, x.Errorf("the text is not UTF-8; convert the file, or let it say its encoding")
 	}
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -391,17 +394,17 @@ func (x *xmlReader) resolve(to, text []byte) ([]byte, error) {
 				to = append(to, '\n')
 			}
 		case c < ' ' && c != '\t' && c != '\n':
-			return nil, x.errorf("a control character 0x%02x", c)
+			return nil, x.Errorf("a control character 0x%02x", c)
 		case c != '&':
 			to = append(to, c)
 		default:
 			end := bytes.IndexByte(text[i:min(len(text), i+16)], ';')
 			if end < 0 {
-				return nil, x.errorf("& that begins no entity; write &amp;")
+				return nil, x.Errorf("& that begins no entity; write &amp;")
 			}
 			r, ok := entity(string(text[i+1 : i+end]))
 			if !ok {
-				return nil, x.errorf("unknown entity %s", text[i:i+end+1])
+				return nil, x.Errorf("unknown entity %s", text[i:i+end+1])
 			}
 			to = utf8.AppendRune(to, r)
 			i += end
@@ -436,7 +439,7 @@ func entity(name string) (rune, bool) {
 }
 
 // attr returns an attribute of the element that starts, and whether it is there.
-func (x *xmlReader) attr(name string) (string, bool) {
+func (x *XML) Attr(name string) (string, bool) {
 	for i := range x.attrs {
 		a := &x.attrs[i]
 		if a.name != name {

@@ -1,4 +1,4 @@
-package trace
+package scenario
 
 import "github.com/goccy/go-yaml/ast"
 
@@ -14,7 +14,7 @@ type Data struct {
 	Replicas  int    // of each block
 }
 
-func (y *yamlDoc) data(to **Data) func(ast.Node) {
+func (y *doc) data(to **Data) func(ast.Node) {
 	return func(v ast.Node) {
 		d := &Data{Placement: "hdfs", Block: 128 << 20, Replicas: 3}
 		given := map[string]bool{}
@@ -30,7 +30,7 @@ func (y *yamlDoc) data(to **Data) func(ast.Node) {
 		}
 		for _, name := range []string{"block", "replicas"} {
 			if given[name] && d.Placement == "everywhere" {
-				y.faults.fail("bad-value", y.line(v), "", "data: %s is not for placement everywhere", name)
+				y.Faults.Fail("bad-value", y.Line(v), "", "data: %s is not for placement everywhere", name)
 			}
 		}
 		*to = d

@@ -1,4 +1,4 @@
-package trace_test
+package scenario_test
 
 import (
 	"bytes"
@@ -13,7 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"gantry/trace"
+	"gantry/reader/readertest"
+	"gantry/scenario"
 )
 
 const day = `seed: 7
@@ -43,38 +44,38 @@ scale_times: false
 `
 
 func TestStreamIsRead(t *testing.T) {
-	w, err := trace.ReadWorkload(strings.NewReader(day), "some/dir/w.yaml")
+	w, err := scenario.ReadWorkload(strings.NewReader(day), "some/dir/w.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &trace.Workload{Source: "some/dir/w.yaml", Seed: 7, Repetitions: 3, WarmUp: 10, CoolDown: 20, Stream: &trace.Stream{Count: 300,
-		Mix: []trace.StreamSource{{Fraction: 0.4, Generator: "montage", Line: 7},
-			{Fraction: 1, Generator: "random", Sizes: []trace.SizeClass{{Fraction: 1, Min: 5, Max: 9}}, Line: 8,
-				Random: &trace.RandomChoices{Fat: []float64{0.2, 0.8}, Density: []float64{0.1}, Jump: []int{1, 2}, CCR: []int{0}}},
+	want := &scenario.Workload{Source: "some/dir/w.yaml", Seed: 7, Repetitions: 3, WarmUp: 10, CoolDown: 20, Stream: &scenario.Stream{Count: 300,
+		Mix: []scenario.StreamSource{{Fraction: 0.4, Generator: "montage", Line: 7},
+			{Fraction: 1, Generator: "random", Sizes: []scenario.SizeClass{{Fraction: 1, Min: 5, Max: 9}}, Line: 8,
+				Random: &scenario.RandomChoices{Fat: []float64{0.2, 0.8}, Density: []float64{0.1}, Jump: []int{1, 2}, CCR: []int{0}}},
 			{Fraction: 0.2, Trace: "some/dir/m.dax", Inputs: "some/dir/data", Image: "busybox", Line: 14}},
-		Sizes: []trace.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40, Max: 40}},
-		Total: trace.TotalRuntime{Distribution: "hyper-gamma", Mean: time.Hour,
-			Stages: []trace.GammaStage{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 1, Shape: 45, Scale: 136.709}}},
-		Arrivals: trace.ArrivalProcess{Process: "poisson", PerHour: 98, Line: 20},
-		Tenants:  []trace.Share{{Name: "a", Fraction: 2}, {Name: "b", Fraction: 1}},
-		Classes:  []trace.Share{{Name: "deadline", Fraction: 0.3}, {Name: "regular"}, {Name: "low", Fraction: 0.7}},
-		Deadline: &trace.DeadlineRule{Factor: [2]float64{1.5, 4}}, Line: 7}}
+		Sizes: []scenario.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40, Max: 40}},
+		Total: scenario.TotalRuntime{Distribution: "hyper-gamma", Mean: time.Hour,
+			Stages: []scenario.GammaStage{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 1, Shape: 45, Scale: 136.709}}},
+		Arrivals: scenario.ArrivalProcess{Process: "poisson", PerHour: 98, Line: 20},
+		Tenants:  []scenario.Share{{Name: "a", Fraction: 2}, {Name: "b", Fraction: 1}},
+		Classes:  []scenario.Share{{Name: "deadline", Fraction: 0.3}, {Name: "regular"}, {Name: "low", Fraction: 0.7}},
+		Deadline: &scenario.DeadlineRule{Factor: [2]float64{1.5, 4}}, Line: 7}}
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("%+v\nwant %+v\n%+v\nwant %+v", w, want, w.Stream, want.Stream)
 	}
-	if !trace.IsWorkload([]byte(day)) || !trace.IsWorkload([]byte(`{"count": 1, "mix": []}`)) || trace.IsWorkload([]byte("nodes: []")) {
+	if !scenario.IsWorkload([]byte(day)) || !scenario.IsWorkload([]byte(`{"count": 1, "mix": []}`)) || scenario.IsWorkload([]byte("nodes: []")) {
 		t.Error("a workload is not told from other files")
 	}
 	for text, want := range map[string]bool{"workflow: [{trace: x}]": true, "count: 3\nmicks: []": true, `{"mx": [], "tasks": 3}`: true, "x-pegasus: {}\njobs: []\nmix: 1": false,
 		`{"workflow": {"tasks": []}}`: false, `{"schemaVersion": "1.5", "workflows": 1}`: true, "workload: w.yaml\ncluster: c.yaml\nfactors: {}": false, "": false} {
-		if trace.IsWorkload([]byte(text)) != want {
+		if scenario.IsWorkload([]byte(text)) != want {
 			t.Errorf("IsWorkload(%q) is %v", text, !want)
 		}
 	}
 }
 
 func TestStreamKeysHaveTheUsualDefaults(t *testing.T) {
-	w, err := trace.ReadWorkload(strings.NewReader("mix: [{generator: sipht}]\ncount: 1\ntasks: 30"), "w.yaml")
+	w, err := scenario.ReadWorkload(strings.NewReader("mix: [{generator: sipht}]\ncount: 1\ntasks: 30"), "w.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +85,15 @@ func TestStreamKeysHaveTheUsualDefaults(t *testing.T) {
 }
 
 func TestReleasesDeadlinesAndMarginsAreRead(t *testing.T) {
-	w, err := trace.ReadWorkload(strings.NewReader("mix: [{generator: mapreduce, tasks: 1..100, map_time: 10s, slots: true}]\ncount: 9\nwarm_up: 50000s\n"+
+	w, err := scenario.ReadWorkload(strings.NewReader("mix: [{generator: mapreduce, tasks: 1..100, map_time: 10s, slots: true}]\ncount: 9\nwarm_up: 50000s\n"+
 		"cool_down: 2h\nreleases: {probability: 0.5, after: 1s..50000s}\ndeadlines: {multiplier: 1..5}"), "w.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := w.Stream
 	if w.WarmUp != 0 || w.WarmUpTime != 50000*time.Second || w.CoolDownTime != 2*time.Hour ||
-		*s.Release != (trace.ReleaseRule{Probability: 0.5, After: [2]time.Duration{time.Second, 50000 * time.Second}}) ||
-		*s.Deadline != (trace.DeadlineRule{Multiplier: [2]float64{1, 5}}) || s.Mix[0].MapTime != 10*time.Second || !s.Mix[0].Slots {
+		*s.Release != (scenario.ReleaseRule{Probability: 0.5, After: [2]time.Duration{time.Second, 50000 * time.Second}}) ||
+		*s.Deadline != (scenario.DeadlineRule{Multiplier: [2]float64{1, 5}}) || s.Mix[0].MapTime != 10*time.Second || !s.Mix[0].Slots {
 		t.Errorf("%+v, %+v, %+v, %+v", w, s.Release, s.Deadline, s.Mix[0])
 	}
 }
@@ -100,21 +101,21 @@ func TestReleasesDeadlinesAndMarginsAreRead(t *testing.T) {
 func TestClosedSystemsClassesOfPartsAndNormalDeadlinesAreRead(t *testing.T) {
 	const text = `{"mix": [{"generator": "pi", "tasks": 3, "class": "deadline"}, {"trace": "x.dax", "disk": "20MB/s", "class": "low"}], "count": 9,
 		"arrivals": {"process": "closed", "population": 40}, "deadlines": {"normal": 2.5}}`
-	validate(t, schema(t, "schema/workload.schema.json"), []byte(text))
-	w, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
+	readertest.Validate(t, readertest.Schema(t, "schema/workload.schema.json"), []byte(text))
+	w, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := w.Stream
 	if s.Arrivals.Process != "closed" || s.Arrivals.Population != 40 || s.Mix[0].Class != "deadline" || s.Mix[1].Class != "low" || s.Mix[1].Disk != 20e6 ||
-		*s.Deadline != (trace.DeadlineRule{Normal: 2.5}) {
+		*s.Deadline != (scenario.DeadlineRule{Normal: 2.5}) {
 		t.Errorf("%+v, %+v", s, s.Deadline)
 	}
 }
 
 func TestRatesAreArrivalsOverTime(t *testing.T) {
 	for text, perHour := range map[string]float64{"98/h": 98, "0.5/s": 1800, "1/22s": 3600.0 / 22, "3 / min": 180, "2/1h30m": 4.0 / 3} {
-		w, err := trace.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 1\narrivals: {process: poisson, rate: "+text+"}"), "w.yaml")
+		w, err := scenario.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 1\narrivals: {process: poisson, rate: "+text+"}"), "w.yaml")
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		} else if got := w.Stream.Arrivals.PerHour; math.Abs(got-perHour) > 1e-9*perHour {
@@ -193,7 +194,7 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 		"count: 5\nmix: [{generator: pi, tasks: 3, disk: 5MB/s}]":                           "disk are for traces",
 		mix + "files: perhaps":                                                              "true or false",
 	} {
-		_, err := trace.ReadWorkload(strings.NewReader(text), "w.yaml")
+		_, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want %q", text, err, says)
 		}
@@ -202,11 +203,11 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 
 func TestArrivalTimesAreReadFromAFile(t *testing.T) {
 	dir := t.TempDir()
-	read := func(times, options string) (*trace.Workload, error) {
+	read := func(times, options string) (*scenario.Workload, error) {
 		if err := os.WriteFile(filepath.Join(dir, "times"), []byte(times), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return trace.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 2\narrivals: {process: trace, times: times"+options+"}"), filepath.Join(dir, "w.yaml"))
+		return scenario.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 2\narrivals: {process: trace, times: times"+options+"}"), filepath.Join(dir, "w.yaml"))
 	}
 	want := []time.Duration{0, 1500 * time.Millisecond, time.Minute}
 	for _, c := range [][2]string{{"0\n1.5\n1m\n", ""}, {"arrive\n0\n# later\n1.5\n\n60", ""}, {"; SWF\n 1 0 7\n 2 1.5 7\n 3 60 7\n", ", column: 2"},
@@ -230,15 +231,15 @@ func TestArrivalTimesAreReadFromAFile(t *testing.T) {
 func TestExamplesFitTheirSchemas(t *testing.T) {
 	read := map[string]func(text []byte, path string) error{
 		"workload": func(text []byte, path string) error {
-			_, err := trace.ReadWorkload(bytes.NewReader(text), path)
+			_, err := scenario.ReadWorkload(bytes.NewReader(text), path)
 			return err
 		},
 		"cluster": func(text []byte, path string) error {
-			_, err := trace.ReadCluster(bytes.NewReader(text), path)
+			_, err := scenario.ReadCluster(bytes.NewReader(text), path)
 			return err
 		},
 		"experiment": func(text []byte, path string) error {
-			_, err := trace.ReadExperiment(bytes.NewReader(text), path, false)
+			_, err := scenario.ReadExperiment(bytes.NewReader(text), path, false)
 			return err
 		},
 	}
@@ -271,7 +272,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Run(strings.TrimPrefix(path, "../examples/"), func(t *testing.T) { validate(t, schema(t, "schema/"+kind+".schema.json"), b) })
+			t.Run(strings.TrimPrefix(path, "../examples/"), func(t *testing.T) { readertest.Validate(t, readertest.Schema(t, "schema/"+kind+".schema.json"), b) })
 		}
 	}
 	if seen["workload"] < 15 || seen["cluster"] < 15 || seen["experiment"] < 30 {
@@ -281,7 +282,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 
 // What the reader takes, the schema takes; of what it refuses, the schema refuses what a schema can tell.
 func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
-	s := schema(t, "schema/workload.schema.json")
+	s := readertest.Schema(t, "schema/workload.schema.json")
 	text := func(doc string) []byte {
 		var v any
 		if err := yaml.Unmarshal([]byte(doc), &v); err != nil {
@@ -298,8 +299,8 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 		mixed + "data: {block: 64MiB}", mixed + "data: {block: 4096}", mixed + "preempt: {checkpoint: 1.5 GB}", mixed + "preempt: {checkpoint: none}",
 		"count: 5\nmix: [{trace: x, disk: 20 MB/s}]", "mix: [{trace: x}]\ncount: 2\narrivals: {process: fixed, interval: 10s}\nworkflows: [{trace: y}]"}
 	for _, doc := range good {
-		validate(t, s, text(doc))
-		if _, err := trace.ReadWorkload(strings.NewReader(doc), "w.yaml"); err != nil {
+		readertest.Validate(t, s, text(doc))
+		if _, err := scenario.ReadWorkload(strings.NewReader(doc), "w.yaml"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -314,7 +315,7 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 		if s.Validate(v) == nil {
 			t.Errorf("the schema takes %q", doc)
 		}
-		if _, err := trace.ReadWorkload(strings.NewReader(doc), "w.yaml"); err == nil {
+		if _, err := scenario.ReadWorkload(strings.NewReader(doc), "w.yaml"); err == nil {
 			t.Errorf("the reader takes %q", doc)
 		}
 	}

@@ -1,4 +1,4 @@
-package trace
+package reader
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 	"github.com/docker/go-units"
 )
 
-// maxSeconds is the longest duration that nanoseconds in an int64 can tell: 292 years.
-const maxSeconds = float64(math.MaxInt64) / 1e9
+// MaxSeconds is the longest duration that nanoseconds in an int64 can tell: 292 years.
+const MaxSeconds = float64(math.MaxInt64) / 1e9
 
 var (
 	errNotNumber = errors.New("not a number")
 	errTooLarge  = errors.New("too large a number")
 )
 
-// parseNumber reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused.
-func parseNumber(text string) (float64, error) {
+// Number reads a finite decimal number, blanks around it allowed. NaN, infinities and hexadecimal are refused.
+func Number(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
 		return 0, errNotNumber
@@ -35,25 +35,25 @@ func parseNumber(text string) (float64, error) {
 	return x, nil
 }
 
-// parseSeconds reads seconds, rounded to nanoseconds.
-func parseSeconds(text string) (time.Duration, error) {
-	x, err := parseNumber(text)
+// Seconds reads seconds, rounded to nanoseconds.
+func Seconds(text string) (time.Duration, error) {
+	x, err := Number(text)
 	if err != nil {
 		return 0, err
 	}
-	if math.Abs(x) >= maxSeconds {
+	if math.Abs(x) >= MaxSeconds {
 		return 0, errTooLarge
 	}
 	return time.Duration(math.Round(x * 1e9)), nil
 }
 
-// parseCount reads an amount in whole units of scale bytes (or of anything else); fractions are rounded up.
-func parseCount(text string, scale int64) (int64, error) {
+// Count reads an amount in whole units of scale bytes (or of anything else); fractions are rounded up.
+func Count(text string, scale int64) (int64, error) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > math.MinInt64/scale && n < math.MaxInt64/scale {
 		return n * scale, nil
 	}
-	x, err := parseNumber(text)
+	x, err := Number(text)
 	if err != nil {
 		return 0, err
 	}
@@ -65,8 +65,8 @@ func parseCount(text string, scale int64) (int64, error) {
 
 var amountWithUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtTpP]?)(i?)[bB]?$`)
 
-// binaryBytes reads a positive amount with a unit such as "2 GB", powers of 1024 as HTCondor has them.
-func binaryBytes(text string) (int64, bool) {
+// BinaryBytes reads a positive amount with a unit such as "2 GB", powers of 1024 as HTCondor has them.
+func BinaryBytes(text string) (int64, bool) {
 	m := amountWithUnit.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil || m[2] == "" {
 		return 0, false
@@ -75,8 +75,8 @@ func binaryBytes(text string) (int64, bool) {
 	return n, err == nil && n > 0
 }
 
-// parseBytes reads an amount of bytes for people: "2GB" and "2 GB" are 2·10^9, "2GiB" is 2·2^30, a plain number is bytes.
-func parseBytes(text string) (int64, error) {
+// Bytes reads an amount of bytes for people: "2GB" and "2 GB" are 2·10^9, "2GiB" is 2·2^30, a plain number is bytes.
+func Bytes(text string) (int64, error) {
 	m := amountWithUnit.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
 		return 0, errors.New("not an amount of bytes such as 2GB, 512MiB or 4096")

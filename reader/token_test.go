@@ -1,4 +1,4 @@
-package trace
+package reader
 
 import (
 	"bufio"
@@ -19,17 +19,17 @@ func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		j := newJSONReader(bufio.NewReader(strings.NewReader(text)))
-		err := j.skip()
+		j := NewJSON(bufio.NewReader(strings.NewReader(text)))
+		err := j.Skip()
 		if err == nil {
-			err = j.end()
+			err = j.End()
 		}
 		if valid := json.Valid([]byte(text)); valid != (err == nil) && len(text) < 900 && utf8.ValidString(text) && !strings.ContainsAny(text, "NI") {
 			t.Fatalf("%q: valid %v, but %v", text, valid, err)
 		}
 		var want string
 		if utf8.ValidString(text) && json.Unmarshal([]byte(text), &want) == nil && text != "null" && err == nil {
-			if got, err := newJSONReader(bufio.NewReader(strings.NewReader(text))).text(); got != want || err != nil {
+			if got, err := NewJSON(bufio.NewReader(strings.NewReader(text))).Text(); got != want || err != nil {
 				t.Fatalf("%q is %q (%v), want %q", text, got, err, want)
 			}
 		}
@@ -77,23 +77,23 @@ func TestXMLTokensAgreeWithTheStandardLibrary(t *testing.T) {
 }
 
 func flatOurs(text string) (out []string, err error) {
-	x := newXMLReader(bufio.NewReader(strings.NewReader(text)), func([]byte) (string, bool) { return "", false })
+	x := NewXML(bufio.NewReader(strings.NewReader(text)), func([]byte) (string, bool) { return "", false })
 	for {
-		token, err := x.next()
+		token, err := x.Next()
 		if err != nil {
 			return nil, err
 		}
 		switch token {
-		case xmlEOF:
+		case XMLEOF:
 			return out, nil
-		case xmlEnd:
-			out = append(out, "/"+x.name)
-		case xmlText:
-			out = text1(out, string(x.text))
-		case xmlStart:
-			out = append(out, "<"+x.name)
+		case XMLEnd:
+			out = append(out, "/"+x.Name)
+		case XMLText:
+			out = text1(out, string(x.Text))
+		case XMLStart:
+			out = append(out, "<"+x.Name)
 			for _, a := range x.attrs {
-				v, _ := x.attr(a.name)
+				v, _ := x.Attr(a.name)
 				out = append(out, a.name+"="+v)
 			}
 		}

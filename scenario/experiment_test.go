@@ -1,4 +1,4 @@
-package trace_test
+package scenario_test
 
 import (
 	"os"
@@ -9,7 +9,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"gantry/trace"
+	"gantry/reader/readertest"
+	"gantry/scenario"
 )
 
 const experimentText = `name: slowdown
@@ -42,13 +43,13 @@ func asJSON(t *testing.T, text string) []byte {
 	return out
 }
 
-func readExperiment(t *testing.T, text string, quick bool) (*trace.Experiment, error) {
+func readExperiment(t *testing.T, text string, quick bool) (*scenario.Experiment, error) {
 	t.Helper()
-	return trace.ReadExperiment(strings.NewReader(text), "dir/x.yaml", quick)
+	return scenario.ReadExperiment(strings.NewReader(text), "dir/x.yaml", quick)
 }
 
 func TestExperimentFile(t *testing.T) {
-	validate(t, schema(t, "schema/experiment.schema.json"), asJSON(t, experimentText))
+	readertest.Validate(t, readertest.Schema(t, "schema/experiment.schema.json"), asJSON(t, experimentText))
 	x, err := readExperiment(t, experimentText, false)
 	if err != nil {
 		t.Fatal(err)
@@ -126,9 +127,9 @@ func TestTheExamplesAreExperiments(t *testing.T) {
 		if !strings.Contains(string(text), "\nfactors:") {
 			continue // a workload or a cluster
 		}
-		validate(t, schema(t, "schema/experiment.schema.json"), asJSON(t, string(text)))
+		readertest.Validate(t, readertest.Schema(t, "schema/experiment.schema.json"), asJSON(t, string(text)))
 		for _, quick := range []bool{false, true} {
-			if _, err := trace.ReadExperiment(strings.NewReader(string(text)), path, quick); err != nil {
+			if _, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, quick); err != nil {
 				t.Error(err)
 			}
 		}

@@ -1,4 +1,4 @@
-package trace
+package scenario
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"gantry/reader"
 )
 
 // DefaultCheckpoint is the size of the checkpoints of emulated tasks where nothing is said: what the task emulator has to keep fits.
@@ -37,7 +39,7 @@ func (p *Preempt) SetCheckpoint(text string) error {
 	case "input":
 		p.LargestInput = true
 	default:
-		n, err := parseBytes(text)
+		n, err := reader.Bytes(text)
 		if err != nil || n < 0 {
 			return fmt.Errorf("checkpoint is %q, but has to be a size such as 64MiB, input (the size of the task's largest input) or none", text)
 		}
@@ -59,13 +61,13 @@ func (p *Preempt) SetPrograms(text string) error {
 	return nil
 }
 
-func (y *yamlDoc) preempt(to **Preempt) func(ast.Node) {
+func (y *doc) preempt(to **Preempt) func(ast.Node) {
 	return func(v ast.Node) {
 		p := DefaultPreempt()
 		read := func(set func(string) error) func(ast.Node) {
 			return func(v ast.Node) {
-				if err := set(y.text(v)); err != nil {
-					y.faults.fail("bad-value", y.line(v), "", "preempt: %v", err)
+				if err := set(y.Text(v)); err != nil {
+					y.Faults.Fail("bad-value", y.Line(v), "", "preempt: %v", err)
 				}
 			}
 		}
