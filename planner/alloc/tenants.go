@@ -194,6 +194,14 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 // decided by itself.
 func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 	a.batch = a.batch[:0]
+	var free, needs unit.Vector // of all open nodes, and of the batch: a batch that needs more would be cut
+	if most > 1 {
+		for n := range a.closed {
+			if !a.closed[n] && !a.rests[n] {
+				free = free.Add(c.Draft.Free(planner.NodeID(n)))
+			}
+		}
+	}
 	for len(a.batch) < most {
 		t, ok := q.Next(c)
 		if !ok {
@@ -201,6 +209,9 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		}
 		urgent, fits := q.Urgent(), a.fastest(c, c.Task(t).Need) != planner.None
 		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || urgent && !fits) {
+			return nil
+		}
+		if len(a.batch) > 0 && fits && !needs.Add(c.Task(t).Need).Fits(free) {
 			return nil
 		}
 		if c.Phase(t) == planner.Suspended {
@@ -219,6 +230,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 			}
 			alone := q.Resuming()
 			q.Take(c, t)
+			needs = needs.Add(c.Task(t).Need)
 			if a.batch = append(a.batch, candidate{task: t, urgent: urgent}); alone {
 				return nil
 			}
