@@ -15,8 +15,8 @@ import (
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
+	"gantry/scenario"
 	"gantry/sqlite"
-	"gantry/trace"
 )
 
 // policies take turns, a stream each.
@@ -40,7 +40,7 @@ links: [{from: g, to: g, bandwidth: 1000MB/s, latency: 1ms}]
 
 // null runs streams with faults, one after the other in one log, until there were enough attempts.
 func (o *options) null(ctx context.Context, m *meter) error {
-	cluster, err := trace.ReadCluster(strings.NewReader(nullCluster), "soak")
+	cluster, err := scenario.ReadCluster(strings.NewReader(nullCluster), "soak")
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ links: [{from: g, to: g, bandwidth: 1000MB/s, latency: 0s}]
 
 // docker runs one stream in containers.
 func (o *options) docker(ctx context.Context, m *meter) error {
-	cluster, err := trace.ReadCluster(strings.NewReader(dockerCluster), "soak")
+	cluster, err := scenario.ReadCluster(strings.NewReader(dockerCluster), "soak")
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ type stream struct {
 	m                           *meter
 	db                          *sqlite.DB
 	name, runtime, policy, load string
-	cluster                     *trace.Cluster
+	cluster                     *scenario.Cluster
 	seed                        uint64
 	scale                       float64 // of times and sizes; 0: 1
 	base                        string  // directory of the traces that the load names
@@ -148,7 +148,7 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 	if err != nil {
 		return err
 	}
-	work, err := trace.ReadWorkload(strings.NewReader(s.load), filepath.Join(s.base, "soak.yaml"))
+	work, err := scenario.ReadWorkload(strings.NewReader(s.load), filepath.Join(s.base, "soak.yaml"))
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 		return err
 	}
 	declared := &predict.Declared{}
-	admit := &executor.Admitter{Platform: platform, TimeScale: s.scale, SizeScale: s.scale, SafeNames: s.runtime == "docker", Preempt: trace.DefaultPreempt(),
+	admit := &executor.Admitter{Platform: platform, TimeScale: s.scale, SizeScale: s.scale, SafeNames: s.runtime == "docker", Preempt: scenario.DefaultPreempt(),
 		Declare: declared.Declare}
 	started := time.Now()
 	log, err := s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: s.runtime, Policy: s.policy, Command: os.Args, Version: "soak", Started: started,
