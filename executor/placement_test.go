@@ -11,6 +11,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/plannertest"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
@@ -174,6 +175,7 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 	p := racks(2, 2)
 	s := planner.NewState(p, planner.DefaultRetryRules())
 	arrived := &planner.WorkflowArrived{Tasks: []planner.Task{{ID: 0}}, Files: []planner.File{{ID: 0, Size: 1e6, Producer: planner.None, Homes: []planner.NodeID{0, 2}}}}
+	plannertest.Order(arrived)
 	if err := s.Apply(planner.Event{Seq: 1, Body: arrived}); err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ type Draft struct {
 	s       *State
 	est     Estimator
 	now     Time
-	segs    table[Segment]         // by task; shorter than the tasks
+	segs    table[TaskID, Segment] // by task; shorter than the tasks
 	ahead   []*timeline.Profile    // by node; nil until somebody looks ahead on it
 	pending []unit.Vector          // by node: due to start in this round, less what preemption will free
 	freeing map[TaskID]unit.Vector // what preemption will free once the runtime reports it
@@ -127,8 +127,8 @@ func (d *Draft) begin(now Time) {
 // refresh moves the ends of segments that run longer than believed.
 func (d *Draft) refresh(n NodeID) {
 	for _, a := range d.s.active[n] {
-		t := entry(&d.s.attempts, a).Task
-		if seg := entry(&d.segs, t); seg.Kind == Active && seg.End <= d.now {
+		t := d.s.attempts.at(a).Task
+		if seg := d.segs.at(t); seg.Kind == Active && seg.End <= d.now {
 			end := d.ActiveEnd(t)
 			d.ahead[n].Add(seg.End, end, seg.Hold)
 			seg.End = end
@@ -139,22 +139,22 @@ func (d *Draft) refresh(n NodeID) {
 
 // Of returns the segment of t, and whether it has one.
 func (d *Draft) Of(t TaskID) (Segment, bool) {
-	if int(t) >= d.segs.len() || entry(&d.segs, t).Kind == NoStay {
+	if int(t) >= d.segs.len() || d.segs.at(t).Kind == NoStay {
 		return Segment{}, false
 	}
-	return *entry(&d.segs, t), true
+	return *d.segs.at(t), true
 }
 
 // On yields the segments on node n: those under way, those due now, then the planned ones by start.
 func (d *Draft) On(n NodeID) iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
 		for _, a := range d.s.active[n] {
-			if seg, ok := d.Of(entry(&d.s.attempts, a).Task); ok && seg.Kind != Planned && !yield(seg) {
+			if seg, ok := d.Of(d.s.attempts.at(a).Task); ok && seg.Kind != Planned && !yield(seg) {
 				return
 			}
 		}
 		for _, it := range d.starts {
-			if d.isCurrent(it) && entry(&d.segs, it.task).Node == n && !yield(*entry(&d.segs, it.task)) {
+			if d.isCurrent(it) && d.segs.at(it.task).Node == n && !yield(*d.segs.at(it.task)) {
 				return
 			}
 		}
@@ -168,7 +168,7 @@ func (d *Draft) Planned(n NodeID) iter.Seq[Segment] {
 		q := &d.queues[n]
 		q.sort(d)
 		for _, it := range q.items {
-			if d.current(n, it) && !yield(*entry(&d.segs, it.task)) {
+			if d.current(n, it) && !yield(*d.segs.at(it.task)) {
 				return
 			}
 		}
@@ -182,14 +182,14 @@ func (d *Draft) Free(n NodeID) unit.Vector {
 
 // ActiveEnd returns when the attempt of t that is under way is believed to end: always in the future.
 func (d *Draft) ActiveEnd(t TaskID) Time {
-	seg := *entry(&d.segs, t)
+	seg := *d.segs.at(t)
 	if seg.Kind != Active || seg.End > d.now {
 		return seg.End
 	}
 	if d.impatient {
 		return d.now.Add(minRemaining)
 	}
-	left := d.est.Remaining(d.s.tasks.of(t), &d.s.platform.Nodes[seg.Node], d.s.View().Ran(entry(&d.s.lives, t).attempt))
+	left := d.est.Remaining(d.s.tasks.of(t), &d.s.platform.Nodes[seg.Node], d.s.View().Ran(d.s.lives.at(t).attempt))
 	return d.now.Add(max(left, minRemaining))
 }
 
@@ -200,7 +200,7 @@ const minRemaining = time.Millisecond
 func (d *Draft) Due() iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
 		for _, it := range d.starts {
-			if d.isCurrent(it) && entry(&d.segs, it.task).due && !yield(*entry(&d.segs, it.task)) {
+			if d.isCurrent(it) && d.segs.at(it.task).due && !yield(*d.segs.at(it.task)) {
 				return
 			}
 		}
@@ -250,7 +250,7 @@ func (d *Draft) Reserve(seg Segment) error {
 }
 
 func (d *Draft) reserve(seg Segment) error {
-	phase := entry(&d.s.lives, seg.Task).phase
+	phase := d.s.lives.at(seg.Task).phase
 	old, has := d.Of(seg.Task)
 	switch {
 	case phase.Ended():
@@ -266,7 +266,7 @@ func (d *Draft) reserve(seg Segment) error {
 	}
 	t := d.s.tasks.of(seg.Task)
 	for _, p := range t.Parents {
-		if entry(&d.s.lives, p).phase == Done {
+		if d.s.lives.at(p).phase == Done {
 			continue
 		}
 		if ps, ok := d.Of(p); !ok || ps.Kind == Parked || ps.End > seg.Start {
@@ -323,11 +323,11 @@ func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
 
 // without returns what remains of the segment of t when its plan is dropped: the parked stay of a suspended task, or nothing.
 func (d *Draft) without(t TaskID) Segment {
-	l := entry(&d.s.lives, t)
+	l := d.s.lives.at(t)
 	if l.phase != Suspended {
 		return Segment{}
 	}
-	a := entry(&d.s.attempts, l.attempt)
+	a := d.s.attempts.at(l.attempt)
 	return Segment{Task: t, Node: a.Node, Hold: d.s.holds(l.attempt), Start: a.Suspended, End: unit.Never, Kind: Parked}
 }
 
@@ -355,15 +355,15 @@ func (d *Draft) StartNow(t TaskID) error {
 	if !ok || seg.Kind != Planned {
 		return fmt.Errorf("task %d: start now: it has no planned place", t)
 	}
-	if entry(&d.s.lives, t).phase != Ready && entry(&d.s.lives, t).phase != Suspended {
-		return fmt.Errorf("task %d: start now: it is %s", t, entry(&d.s.lives, t).phase)
+	if d.s.lives.at(t).phase != Ready && d.s.lives.at(t).phase != Suspended {
+		return fmt.Errorf("task %d: start now: it is %s", t, d.s.lives.at(t).phase)
 	}
 	if d.s.platform.Overlapped && !d.inputsOn(d.s.tasks.of(t), seg.Node) {
 		return ErrMissing
 	}
 	more := seg.Hold
-	if entry(&d.s.lives, t).phase == Suspended {
-		more = more.Sub(d.s.holds(entry(&d.s.lives, t).attempt))
+	if d.s.lives.at(t).phase == Suspended {
+		more = more.Sub(d.s.holds(d.s.lives.at(t).attempt))
 	}
 	if !more.Fits(d.Free(seg.Node)) {
 		return ErrFull
@@ -380,8 +380,8 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	if !ok || seg.Kind != Active {
 		return fmt.Errorf("task %d: preempt: it does not run", t)
 	}
-	if entry(&d.s.lives, t).phase != Running {
-		return fmt.Errorf("task %d: preempt: it is %s", t, entry(&d.s.lives, t).phase)
+	if d.s.lives.at(t).phase != Running {
+		return fmt.Errorf("task %d: preempt: it is %s", t, d.s.lives.at(t).phase)
 	}
 	if task := d.s.tasks.of(t); how == Checkpoint && !task.Checkpointable || how == Requeue && !task.Restartable {
 		return fmt.Errorf("task %d: preempt by %s: %w", t, how, ErrKept)
@@ -492,7 +492,7 @@ func (d *Draft) inputsOn(t *Task, n NodeID) bool {
 func (d *Draft) set(t TaskID, seg Segment) {
 	old := Segment{}
 	if int(t) < d.segs.len() {
-		old = *entry(&d.segs, t)
+		old = *d.segs.at(t)
 	}
 	d.undo = append(d.undo, change{task: t, old: old})
 	d.put(t, seg)
@@ -503,12 +503,12 @@ func (d *Draft) put(t TaskID, seg Segment) {
 	if n := int(t) + 1 - d.segs.len(); n > 0 {
 		d.segs.grow(n)
 	}
-	old := entry(&d.segs, t)
+	old := d.segs.at(t)
 	if !sameUse(old, &seg, max(d.now, d.s.now)) {
 		d.changes++
 	}
 	d.account(*old, -1)
-	*entry(&d.segs, t) = seg
+	*d.segs.at(t) = seg
 	d.account(seg, +1)
 }
 
@@ -608,10 +608,10 @@ func (q *planQueue) sort(d *Draft) {
 }
 
 func (d *Draft) isCurrent(it planItem) bool {
-	seg := entry(&d.segs, it.task)
+	seg := d.segs.at(it.task)
 	return seg.Kind == Planned && seg.seq == it.seq && seg.Start == it.start
 }
 
 func (d *Draft) current(n NodeID, it planItem) bool {
-	return d.isCurrent(it) && entry(&d.segs, it.task).Node == n && !entry(&d.segs, it.task).due
+	return d.isCurrent(it) && d.segs.at(it.task).Node == n && !d.segs.at(it.task).due
 }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"time"
 
 	"gantry/planner/unit"
@@ -112,8 +113,13 @@ const (
 	OrderCheckpoint // the attempt leaves its progress in a checkpoint and ends; the task wants a place again
 )
 
+var orderKinds = [...]string{"", "start", "suspend", "resume", "kill", "copy", "checkpoint"}
+
 func (k OrderKind) String() string {
-	return [...]string{"", "start", "suspend", "resume", "kill", "copy", "checkpoint"}[k]
+	if int(k) >= len(orderKinds) {
+		return fmt.Sprintf("order %d", uint8(k))
+	}
+	return orderKinds[k]
 }
 
 // Vacates returns the way in which an order of that kind takes a place away; 0 for other orders.

@@ -12,7 +12,7 @@ func (d *Draft) orders(est Estimator) []Order {
 	var out []Order
 	for _, v := range d.vacated {
 		kind := [...]OrderKind{Suspend: OrderSuspend, Requeue: OrderKill, Checkpoint: OrderCheckpoint}[v.how]
-		l := entry(&d.s.lives, v.task)
+		l := d.s.lives.at(v.task)
 		out = append(out, Order{Kind: kind, Attempt: l.attempt, Task: v.task, Node: l.node})
 	}
 	d.vacated = d.vacated[:0]
@@ -23,11 +23,11 @@ func (d *Draft) orders(est Estimator) []Order {
 		out = make([]Order, 0, len(starts))
 	}
 	for _, it := range starts {
-		if !d.isCurrent(it) || !entry(&d.segs, it.task).due {
+		if !d.isCurrent(it) || !d.segs.at(it.task).due {
 			continue
 		}
-		seg := *entry(&d.segs, it.task)
-		l := entry(&d.s.lives, it.task)
+		seg := *d.segs.at(it.task)
+		l := d.s.lives.at(it.task)
 		extra := seg.Hold
 		if l.phase == Suspended {
 			extra = extra.Sub(d.s.holds(l.attempt))
@@ -39,7 +39,7 @@ func (d *Draft) orders(est Estimator) []Order {
 			continue
 		}
 		d.taken[seg.Node] = d.taken[seg.Node].Add(extra)
-		entry(&d.segs, it.task).seq = 0 // ordered: a rollback may have left a second item of the same reservation
+		d.segs.at(it.task).seq = 0 // ordered: a rollback may have left a second item of the same reservation
 		if l.phase == Suspended {
 			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node, Hold: seg.Hold, Until: seg.End})
 			continue
@@ -50,7 +50,7 @@ func (d *Draft) orders(est Estimator) []Order {
 		next++
 	}
 	for _, it := range starts {
-		d.taken[entry(&d.segs, it.task).Node] = unit.Vector{}
+		d.taken[d.segs.at(it.task).Node] = unit.Vector{}
 	}
 	d.spare = starts
 	if d.s.platform.Overlapped {
@@ -92,14 +92,14 @@ func (d *Draft) observe(e Event) {
 			d.ordered(&b.Orders[i], e.At)
 		}
 	case AttemptSuspended:
-		t := entry(&d.s.attempts, b.Attempt).Task
-		d.room.touch(entry(&d.s.attempts, b.Attempt).Node)
-		d.freed(t, entry(&d.s.attempts, b.Attempt).Node)
+		t := d.s.attempts.at(b.Attempt).Task
+		d.room.touch(d.s.attempts.at(b.Attempt).Node)
+		d.freed(t, d.s.attempts.at(b.Attempt).Node)
 		if seg, ok := d.Of(t); !ok || seg.Kind == Active {
 			d.put(t, d.without(t))
 		}
 	case *AttemptExited:
-		att := entry(&d.s.attempts, b.Attempt)
+		att := d.s.attempts.at(b.Attempt)
 		d.room.touch(att.Node)
 		d.freed(att.Task, att.Node)
 		if seg, ok := d.Of(att.Task); ok && seg.Kind != Planned {
@@ -119,7 +119,7 @@ func (d *Draft) observe(e Event) {
 	case FileAppeared:
 		delete(d.copies, copyKey{b.File, b.Node})
 	case AttemptResumed:
-		d.room.touch(entry(&d.s.attempts, b.Attempt).Node)
+		d.room.touch(d.s.attempts.at(b.Attempt).Node)
 	case WorkflowCancelled:
 		d.releaseEnded()
 		d.undo = d.undo[:0]

@@ -89,7 +89,7 @@ func (p *Planner) Restore() {
 	s := p.state
 	s.news = News{Arrived: slices.Clone(s.present), Ready: slices.Clone(s.ready), Freed: true, Changed: true}
 	for a := range s.View().UnderWay() {
-		if att := entry(&s.attempts, a); entry(&s.lives, att.Task).phase == Suspended && !att.Resuming {
+		if att := s.attempts.at(a); s.lives.at(att.Task).phase == Suspended && !att.Resuming {
 			s.news.Suspended = append(s.news.Suspended, att.Task)
 		}
 	}
@@ -140,7 +140,7 @@ func (p *Planner) Formalities(at Time) *PlanCommitted {
 	p.round++
 	pc := &PlanCommitted{Round: p.round}
 	for i, t := range s.formal {
-		pc.Orders = append(pc.Orders, Order{Kind: OrderStart, Attempt: AttemptID(s.attempts.len() + i), Task: t, Try: entry(&s.lives, t).tries + 1, Until: at})
+		pc.Orders = append(pc.Orders, Order{Kind: OrderStart, Attempt: AttemptID(s.attempts.len() + i), Task: t, Try: s.lives.at(t).tries + 1, Until: at})
 	}
 	return pc
 }
@@ -152,8 +152,8 @@ func (p *Planner) Thaw(at Time) *PlanCommitted {
 	var pc *PlanCommitted
 	taken := map[NodeID]unit.Vector{}
 	for a := range s.View().UnderWay() {
-		att := entry(&s.attempts, a)
-		if entry(&s.lives, att.Task).phase != Suspended || att.Resuming {
+		att := s.attempts.at(a)
+		if s.lives.at(att.Task).phase != Suspended || att.Resuming {
 			continue
 		}
 		more := att.Hold.Sub(s.holds(a))

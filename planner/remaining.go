@@ -30,7 +30,7 @@ func whatIsLeft(s *State, est Estimator) Estimator {
 func (l left) Run(t *Task, n *Node) Estimate {
 	e := l.Estimator.Run(t, n)
 	if l.s.kept > 0 {
-		done := entry(&l.s.lives, t.ID).done
+		done := l.s.lives.at(t.ID).done
 		e.Run, e.Spread = Undone(e.Run, done), Undone(e.Spread, done)
 	}
 	return e
@@ -39,7 +39,7 @@ func (l left) Run(t *Task, n *Node) Estimate {
 // Remaining implements Estimator: ran counts from the start of the present attempt.
 func (l left) Remaining(t *Task, n *Node, ran time.Duration) time.Duration {
 	if l.s.kept > 0 {
-		if done := entry(&l.s.lives, t.ID).done; done > 0 {
+		if done := l.s.lives.at(t.ID).done; done > 0 {
 			whole := l.Estimator.Run(t, n).Run
 			ran += whole - Undone(whole, done)
 		}

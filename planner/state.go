@@ -18,8 +18,8 @@ type State struct {
 
 	workflows []workflowState
 	tasks     tasks
-	lives     table[life]
-	attempts  table[Attempt]
+	lives     table[TaskID, life]
+	attempts  table[AttemptID, Attempt]
 	files     []File
 	home      []NodeID            // by file: the first node that has it; None: nowhere yet; everywhere
 	more      map[FileID][]NodeID // copies beyond the homes of the file
@@ -115,62 +115,42 @@ func NewState(p *Platform, rules RetryRules) *State {
 // Apply changes the state by one event. An error means that the event cannot have happened: the log or a runtime is at fault. The
 // state is then unchanged.
 func (s *State) Apply(e Event) error {
-	if e.Seq != s.applied+1 {
-		return fmt.Errorf("event %d: expected number %d", e.Seq, s.applied+1)
+	if err := s.check(&e); err != nil {
+		return fmt.Errorf("event %d at %v: %w", e.Seq, e.At, err)
 	}
-	if e.At < s.now {
-		return fmt.Errorf("event %d at %v: before %v", e.Seq, e.At, s.now)
-	}
-	var err error
 	switch b := e.Body.(type) {
 	case *WorkflowArrived:
-		err = s.arrive(b, e.At)
+		s.arrive(b, e.At)
 	case AttemptStarted:
-		err = s.attemptStarted(b.Attempt, e.At)
+		s.attemptStarted(b.Attempt, e.At)
 	case AttemptSuspended:
-		err = s.attemptSuspended(b.Attempt, e.At)
+		s.attemptSuspended(b.Attempt, e.At)
 	case AttemptResumed:
-		err = s.attemptResumed(b.Attempt, e.At)
+		s.attemptResumed(b.Attempt, e.At)
 	case *AttemptExited:
-		err = s.attemptExited(b, e.At)
+		s.attemptExited(b, e.At)
 	case FileAppeared:
-		err = s.fileAppeared(b)
+		s.place(b.File, b.Node)
+		s.news.Appeared = append(s.news.Appeared, b.File)
 	case NodeChanged:
-		err = s.nodeChanged(b)
+		s.capacity[b.Node] = b.Capacity
+		s.news.Changed = true
 	case Woke:
 		s.release(e.At)
 	case *PlanCommitted:
-		err = s.planCommitted(b, e.At)
+		for i := range b.Orders {
+			s.ordered(&b.Orders[i], e.At)
+		}
 	case WorkflowCancelled:
-		err = s.cancel(b.Workflow, e.At)
-	default:
-		err = fmt.Errorf("unknown event body %T", e.Body)
-	}
-	if err != nil {
-		return fmt.Errorf("event %d at %v: %w", e.Seq, e.At, err)
+		s.cancel(b.Workflow, e.At)
 	}
 	s.applied, s.now = e.Seq, e.At
 	return nil
 }
 
-func (s *State) arrive(b *WorkflowArrived, at Time) error {
+func (s *State) arrive(b *WorkflowArrived, at Time) {
 	w := b.Workflow
-	firstTask, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
-	for _, f := range b.Files {
-		for _, n := range f.Homes {
-			if n < 0 || int(n) >= len(s.capacity) {
-				return fmt.Errorf("workflow %d: file %d is on node %d, which is not known", w.ID, f.ID, n)
-			}
-		}
-	}
-	if int(w.ID) != len(s.workflows) {
-		return fmt.Errorf("workflow %d: expected id %d", w.ID, len(s.workflows))
-	}
-	for i := range b.Tasks {
-		if t := &b.Tasks[i]; t.ID != firstTask+TaskID(i) || t.Workflow != w.ID {
-			return fmt.Errorf("workflow %d: task %d is numbered %d", w.ID, firstTask+TaskID(i), t.ID)
-		}
-	}
+	firstFile := FileID(len(s.files))
 	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never,
 		files: firstFile, pastFiles: firstFile + FileID(len(b.Files))})
 	for _, f := range b.Files {
@@ -182,9 +162,6 @@ func (s *State) arrive(b *WorkflowArrived, at Time) error {
 			home = everywhere
 		}
 		s.home = append(s.home, home)
-	}
-	if len(s.files) != int(firstFile)+len(b.Files) {
-		return fmt.Errorf("workflow %d: files are not numbered from %d", w.ID, firstFile)
 	}
 	for i := range b.Tasks {
 		s.tasks.push(b.Tasks[i])
@@ -201,7 +178,6 @@ func (s *State) arrive(b *WorkflowArrived, at Time) error {
 	if len(b.Tasks) == 0 {
 		s.endWorkflow(w.ID, at)
 	}
-	return nil
 }
 
 // release opens the workflows whose earliest start has come.
@@ -216,70 +192,47 @@ func (s *State) release(at Time) {
 // open makes the first tasks of a workflow ready.
 func (s *State) open(w WorkflowID) {
 	for _, t := range s.workflows[w].Tasks {
-		if entry(&s.lives, t).phase == Waiting && entry(&s.lives, t).missing == 0 {
+		if s.lives.at(t).phase == Waiting && s.lives.at(t).missing == 0 {
 			s.becomeReady(t)
 		}
 	}
 }
 
-func (s *State) attemptStarted(a AttemptID, at Time) error {
-	t, err := s.underWay(a, Starting)
-	if err != nil {
-		return err
-	}
-	entry(&s.lives, t).phase = Running
-	at0 := entry(&s.attempts, a)
-	at0.Started = at
+func (s *State) attemptStarted(a AttemptID, at Time) {
+	att := s.attempts.at(a)
+	att.Started = at
+	s.lives.at(att.Task).phase = Running
 	// The attempt brought what it reads with it.
-	for _, f := range s.tasks.of(t).Inputs {
-		s.place(f, at0.Node)
+	task := s.tasks.of(att.Task)
+	for _, f := range task.Inputs {
+		s.place(f, att.Node)
 	}
-	if w := &s.workflows[s.tasks.of(t).Workflow]; w.started == unit.Never && !s.tasks.of(t).Formal {
+	if w := &s.workflows[task.Workflow]; w.started == unit.Never && !task.Formal {
 		w.started = at
 	}
-	return nil
 }
 
-func (s *State) attemptSuspended(a AttemptID, at Time) error {
-	t, err := s.underWay(a, Running)
-	if err != nil {
-		return err
-	}
-	entry(&s.lives, t).phase = Suspended
-	att := entry(&s.attempts, a)
+func (s *State) attemptSuspended(a AttemptID, at Time) {
+	att := s.attempts.at(a)
+	s.lives.at(att.Task).phase = Suspended
 	att.Suspended, att.Leaving = at, 0
-	s.news.Suspended = append(s.news.Suspended, t)
+	s.news.Suspended = append(s.news.Suspended, att.Task)
 	s.held[att.Node] = s.held[att.Node].Sub(att.Hold).Add(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps))
 	s.news.Freed = true
-	return nil
 }
 
-func (s *State) attemptResumed(a AttemptID, at Time) error {
-	t, err := s.underWay(a, Suspended)
-	if err != nil {
-		return err
-	}
-	entry(&s.lives, t).phase = Running
-	att := entry(&s.attempts, a)
+// attemptResumed ends a suspension; what the attempt holds was taken when the order was committed.
+func (s *State) attemptResumed(a AttemptID, at Time) {
+	att := s.attempts.at(a)
+	s.lives.at(att.Task).phase = Running
 	att.Paused += at.Sub(att.Suspended)
 	att.Suspended, att.Resuming = unit.Never, false
-	// What it holds was taken when the order was committed.
-	return nil
 }
 
-func (s *State) attemptExited(b *AttemptExited, at Time) error {
-	if int(b.Attempt) >= s.attempts.len() || b.Attempt < 0 || entry(&s.attempts, b.Attempt).Over {
-		return fmt.Errorf("attempt %d exited: it is not under way", b.Attempt)
-	}
-	if b.Outcome < OK || b.Outcome > OutputMissing {
-		return fmt.Errorf("attempt %d exited: unknown outcome %d", b.Attempt, b.Outcome)
-	}
-	if !(b.Kept >= 0 && b.Kept <= 1) {
-		return fmt.Errorf("attempt %d exited: it kept %v of its task, which is no fraction", b.Attempt, b.Kept)
-	}
-	att := entry(&s.attempts, b.Attempt)
+func (s *State) attemptExited(b *AttemptExited, at Time) {
+	att := s.attempts.at(b.Attempt)
 	t := att.Task
-	l := entry(&s.lives, t)
+	l := s.lives.at(t)
 	s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
 	s.deactivate(b.Attempt)
 	att.Over, att.Leaving = true, 0
@@ -292,12 +245,12 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 			s.place(f, att.Node)
 		}
 		for _, c := range s.tasks.of(t).Children {
-			if entry(&s.lives, c).missing--; entry(&s.lives, c).missing == 0 && entry(&s.lives, c).phase == Waiting {
+			if s.lives.at(c).missing--; s.lives.at(c).missing == 0 && s.lives.at(c).phase == Waiting {
 				s.becomeReady(c)
 			}
 		}
 		s.taskEnded(t, false, at)
-		return nil
+		return
 	}
 	if l.ends[b.Outcome] < 255 {
 		l.ends[b.Outcome]++
@@ -310,13 +263,12 @@ func (s *State) attemptExited(b *AttemptExited, at Time) error {
 	}
 	if !b.Final && s.mayRetry(t, b.Outcome) {
 		s.becomeReady(t)
-		return nil
+		return
 	}
 	l.phase = Failed
 	s.news.Ended = append(s.news.Ended, t)
 	s.taskEnded(t, true, at)
 	s.skipDescendants(t, at)
-	return nil
 }
 
 // keep notes what the checkpoint of a task has.
@@ -332,7 +284,7 @@ func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(entry(&s.lives, t).ends[o]) > s.rules.limitFor(s.tasks.of(t), o) {
+	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t), o) {
 		return false
 	}
 	if o == OutOfMemory {
@@ -351,7 +303,7 @@ func (s *State) skipDescendants(t TaskID, at Time) {
 		u := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
 		for _, c := range s.tasks.of(u).Children {
-			if l := entry(&s.lives, c); l.phase == Waiting {
+			if l := s.lives.at(c); l.phase == Waiting {
 				l.phase = Skipped
 				s.news.Ended = append(s.news.Ended, c)
 				s.taskEnded(c, true, at)
@@ -361,13 +313,10 @@ func (s *State) skipDescendants(t TaskID, at Time) {
 	}
 }
 
-func (s *State) cancel(w WorkflowID, at Time) error {
-	if w < 0 || int(w) >= len(s.workflows) {
-		return fmt.Errorf("cancel workflow %d: it is not known", w)
-	}
+func (s *State) cancel(w WorkflowID, at Time) {
 	s.workflows[w].cancelled = true
 	for _, t := range s.workflows[w].Tasks {
-		switch l := entry(&s.lives, t); l.phase {
+		switch l := s.lives.at(t); l.phase {
 		case Ready:
 			s.dropReady(t)
 			fallthrough
@@ -377,46 +326,12 @@ func (s *State) cancel(w WorkflowID, at Time) error {
 			s.taskEnded(t, true, at)
 		}
 	}
-	return nil
 }
 
-func (s *State) fileAppeared(b FileAppeared) error {
-	if b.File < 0 || int(b.File) >= len(s.files) {
-		return fmt.Errorf("file %d appeared: it is not known", b.File)
-	}
-	s.place(b.File, b.Node)
-	s.news.Appeared = append(s.news.Appeared, b.File)
-	return nil
-}
-
-func (s *State) nodeChanged(b NodeChanged) error {
-	if b.Node < 0 || int(b.Node) >= len(s.capacity) {
-		return fmt.Errorf("node %d changed: it is not known", b.Node)
-	}
-	s.capacity[b.Node] = b.Capacity
-	s.news.Changed = true
-	return nil
-}
-
-func (s *State) planCommitted(b *PlanCommitted, at Time) error {
-	for i := range b.Orders {
-		if err := s.ordered(&b.Orders[i], at); err != nil {
-			return fmt.Errorf("round %d: %s task %d: %w", b.Round, b.Orders[i].Kind, b.Orders[i].Task, err)
-		}
-	}
-	return nil
-}
-
-func (s *State) ordered(o *Order, at Time) error {
+func (s *State) ordered(o *Order, at Time) {
 	switch o.Kind {
 	case OrderStart:
-		l := entry(&s.lives, o.Task)
-		if l.phase != Ready {
-			return fmt.Errorf("it is %s", l.phase)
-		}
-		if int(o.Attempt) != s.attempts.len() {
-			return fmt.Errorf("attempt %d: expected number %d", o.Attempt, s.attempts.len())
-		}
+		l := s.lives.at(o.Task)
 		s.dropReady(o.Task)
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
@@ -427,22 +342,15 @@ func (s *State) ordered(o *Order, at Time) error {
 		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
 	case OrderResume:
-		att := entry(&s.attempts, o.Attempt)
-		if att.Over || att.Suspended == unit.Never || att.Resuming {
-			return fmt.Errorf("attempt %d is not suspended", o.Attempt)
-		}
+		att := s.attempts.at(o.Attempt)
 		s.held[att.Node] = s.held[att.Node].Sub(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)).Add(att.Hold)
 		att.Until, att.Resuming = o.Until, true
 	case OrderSuspend, OrderKill, OrderCheckpoint:
-		if _, err := s.underWay(o.Attempt, Running); err != nil {
-			return err
-		}
-		entry(&s.attempts, o.Attempt).Leaving = o.Kind.Vacates()
-		entry(&s.lives, o.Task).preempted++
+		s.attempts.at(o.Attempt).Leaving = o.Kind.Vacates()
+		s.lives.at(o.Task).preempted++
 	case OrderCopy:
 		s.ahead[o.Task] = append(s.ahead[o.Task], stock{o.Node, s.files[o.File].Size})
 	}
-	return nil
 }
 
 // stock is what was copied to a node.
@@ -463,36 +371,25 @@ func (s *State) copiedAhead(t TaskID, n NodeID) (sum unit.Bytes) {
 
 // holds returns what an attempt holds now.
 func (s *State) holds(a AttemptID) unit.Vector {
-	att := entry(&s.attempts, a)
-	if entry(&s.lives, att.Task).phase == Suspended && !att.Resuming {
+	att := s.attempts.at(a)
+	if s.lives.at(att.Task).phase == Suspended && !att.Resuming {
 		return att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)
 	}
 	return att.Hold
 }
 
-func (s *State) underWay(a AttemptID, want Phase) (TaskID, error) {
-	if a < 0 || int(a) >= s.attempts.len() || entry(&s.attempts, a).Over {
-		return None, fmt.Errorf("attempt %d is not under way", a)
-	}
-	t := entry(&s.attempts, a).Task
-	if p := entry(&s.lives, t).phase; p != want {
-		return None, fmt.Errorf("attempt %d of task %d is %s, not %s", a, t, p, want)
-	}
-	return t, nil
-}
-
 func (s *State) deactivate(a AttemptID) {
-	att := entry(&s.attempts, a)
+	att := s.attempts.at(a)
 	list := s.active[att.Node]
 	last := len(list) - 1
 	list[att.pos] = list[last]
-	entry(&s.attempts, list[att.pos]).pos = att.pos
+	s.attempts.at(list[att.pos]).pos = att.pos
 	s.active[att.Node] = list[:last]
 	s.underWayCount--
 }
 
 func (s *State) becomeReady(t TaskID) {
-	l := entry(&s.lives, t)
+	l := s.lives.at(t)
 	l.phase = Ready
 	if s.tasks.of(t).Formal {
 		s.formal = append(s.formal, t)
@@ -509,11 +406,11 @@ func (s *State) dropReady(t TaskID) {
 		s.formal = slices.Delete(s.formal, i, i+1)
 		return
 	}
-	pos, last := entry(&s.lives, t).readyPos, len(s.ready)-1
+	pos, last := s.lives.at(t).readyPos, len(s.ready)-1
 	s.ready[pos] = s.ready[last]
-	entry(&s.lives, s.ready[pos]).readyPos = pos
+	s.lives.at(s.ready[pos]).readyPos = pos
 	s.ready = s.ready[:last]
-	entry(&s.lives, t).readyPos = None
+	s.lives.at(t).readyPos = None
 }
 
 func (s *State) taskEnded(t TaskID, failed bool, at Time) {

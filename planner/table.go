@@ -2,8 +2,9 @@ package planner
 
 import "gantry/planner/unit"
 
-// table is a growing list in pages: growing moves nothing, which for tables of all tasks of a long run is most of what growing costs.
-type table[T any] struct {
+// table is a growing list in pages, by id: growing moves nothing, which for tables of all tasks of a long run is most of what growing costs.
+// Ids of another kind do not index it.
+type table[I ~int32, T any] struct {
 	pages [][]T
 	n     int
 }
@@ -13,28 +14,28 @@ const (
 	pageSize = 1 << pageBits
 )
 
-func (t *table[T]) len() int { return t.n }
+func (t *table[I, T]) len() int { return t.n }
 
 // grow appends n zero elements.
-func (t *table[T]) grow(n int) {
+func (t *table[I, T]) grow(n int) {
 	t.n += n
 	for len(t.pages)*pageSize < t.n {
 		t.pages = append(t.pages, make([]T, pageSize))
 	}
 }
 
-func (t *table[T]) push(v T) {
+func (t *table[I, T]) push(v T) {
 	t.grow(1)
 	t.pages[(t.n-1)>>pageBits][(t.n-1)&(pageSize-1)] = v
 }
 
-// entry returns element i, which must exist. It stays where it is.
-func entry[T any, I ~int | ~int32](t *table[T], i I) *T { return &t.pages[i>>pageBits][i&(pageSize-1)] }
+// at returns element i, which must exist. It stays where it is.
+func (t *table[I, T]) at(i I) *T { return &t.pages[i>>pageBits][i&(pageSize-1)] }
 
 // tasks is the table of all tasks. A page of tasks whose workflows have all ended is kept without links, which nobody asks for any more, and
 // so without a pointer: a long stream is mostly such tasks, and the collector of garbage has none of them to look at.
 type tasks struct {
-	table[Task]
+	table[TaskID, Task]
 	left []int32               // by page: tasks whose workflows have not ended
 	past []*[pageSize]pastTask // by page, in place of that of the table
 }

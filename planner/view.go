@@ -59,23 +59,23 @@ func (v View) Times(w WorkflowID) (started, ended Time) {
 }
 
 // Phase returns where a task is in its life.
-func (v View) Phase(t TaskID) Phase { return entry(&v.s.lives, t).phase }
+func (v View) Phase(t TaskID) Phase { return v.s.lives.at(t).phase }
 
 // Tries returns how many attempts of t there were.
-func (v View) Tries(t TaskID) int { return int(entry(&v.s.lives, t).tries) }
+func (v View) Tries(t TaskID) int { return int(v.s.lives.at(t).tries) }
 
 // Ready returns the tasks that want a first place or another try, in no particular but a deterministic order.
 func (v View) Ready() []TaskID { return v.s.ready }
 
 // Attempt returns an attempt. It must not be changed.
-func (v View) Attempt(a AttemptID) *Attempt { return entry(&v.s.attempts, a) }
+func (v View) Attempt(a AttemptID) *Attempt { return v.s.attempts.at(a) }
 
 // Attempts returns how many attempts there were: ids run from 0.
 func (v View) Attempts() int { return v.s.attempts.len() }
 
 // Current returns the attempt of t that is under way, or None.
 func (v View) Current(t TaskID) AttemptID {
-	if l := entry(&v.s.lives, t); l.phase.Placed() {
+	if l := v.s.lives.at(t); l.phase.Placed() {
 		return l.attempt
 	}
 	return None
@@ -105,7 +105,7 @@ func (v View) Holds(a AttemptID) unit.Vector { return v.s.holds(a) }
 
 // Ran returns for how long an attempt has run, suspensions not counted; 0 before it started.
 func (v View) Ran(a AttemptID) time.Duration {
-	att := entry(&v.s.attempts, a)
+	att := v.s.attempts.at(a)
 	if att.Started == unit.Never {
 		return 0
 	}
@@ -118,27 +118,27 @@ func (v View) Ran(a AttemptID) time.Duration {
 
 // Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt goes on from there. What a running attempt has done
 // since it started is not in it.
-func (v View) Done(t TaskID) float64 { return entry(&v.s.lives, t).done }
+func (v View) Done(t TaskID) float64 { return v.s.lives.at(t).done }
 
 // Checkpoint returns where the checkpoint of t lies and in how long a run what it has was done; None if there is none.
 func (v View) Checkpoint(t TaskID) (NodeID, time.Duration) {
-	l := entry(&v.s.lives, t)
+	l := v.s.lives.at(t)
 	if l.done == 0 {
 		return None, 0
 	}
-	return entry(&v.s.attempts, l.doneBy).Node, l.doneIn
+	return v.s.attempts.at(l.doneBy).Node, l.doneIn
 }
 
 // KeptBy returns the attempt that left the checkpoint of t; None if there is none.
 func (v View) KeptBy(t TaskID) AttemptID {
-	if l := entry(&v.s.lives, t); l.done > 0 {
+	if l := v.s.lives.at(t); l.done > 0 {
 		return l.doneBy
 	}
 	return None
 }
 
 // Preemptions returns how often a policy took the place of t away, in whatever way.
-func (v View) Preemptions(t TaskID) int { return int(entry(&v.s.lives, t).preempted) }
+func (v View) Preemptions(t TaskID) int { return int(v.s.lives.at(t).preempted) }
 
 // Vacates returns how t is best preempted if it has to leave its place altogether, what its node keeps included: by a checkpoint, or else by
 // a restart if the user allows that; Suspend if it can only be frozen where it is.

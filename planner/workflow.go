@@ -58,7 +58,7 @@ type Task struct {
 	Kind     KindID // transformation: what estimates are learned by
 	Stage    int32  // execution phase; the level where the trace gives none
 	Need     unit.Vector
-	Parents  []TaskID // distinct, ascending
+	Parents  []TaskID // distinct
 	Children []TaskID
 	Inputs   []FileID
 	Outputs  []FileID

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/plannertest"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 )
@@ -195,6 +196,7 @@ func world(t *testing.T, inputs ...unit.Bytes) (planner.View, planner.Event) {
 		a.Files = append(a.Files, planner.File{ID: planner.FileID(i), Size: size, Producer: planner.None})
 		a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0}, Inputs: []planner.FileID{planner.FileID(i)}})
 	}
+	plannertest.Order(a)
 	e := planner.Event{Seq: 1, Body: a}
 	if err := s.Apply(e); err != nil {
 		t.Fatal(err)
@@ -296,6 +298,7 @@ func BenchmarkTrainedRun(b *testing.B) {
 				a.Files = append(a.Files, planner.File{ID: planner.FileID(i), Size: unit.Bytes(i * 1e5), Producer: planner.None})
 				a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0}, Inputs: []planner.FileID{planner.FileID(i)}})
 			}
+			plannertest.Order(a)
 			e := planner.Event{Seq: 1, Body: a}
 			if err := s.Apply(e); err != nil {
 				b.Fatal(err)

@@ -1,0 +1,69 @@
+package plannertest_test
+
+import (
+	"strings"
+	"testing"
+
+	"gantry/planner"
+	"gantry/planner/plannertest"
+	"gantry/planner/policy"
+)
+
+func parse(t *testing.T, spec string) planner.Policy {
+	t.Helper()
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pol
+}
+
+func TestPicturesShowWhatRan(t *testing.T) {
+	b := plannertest.New(t, parse(t, "gbf:first"), `
+		nodes 2 1
+		A     a=3 b=2x2 c=1 a>c     # b waits for two cores
+		B @1  d=2(4)`)
+	b.RunAll().Want(`
+		n0  aaac.bb
+		    .ddddbb
+		n1`)
+}
+
+func TestAScenarioThatIsNoneIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"nodes x":             "line 1",
+		"nodes 1\nA a=1 z>a":  `"z>a": task z stands nowhere before`,
+		"nodes 1\nA ab=1":     "names of one letter",
+		"nodes 1\nA a":        `"a": not known`,
+		"nodes 1\ngroups 2":   "there are 1 nodes",
+		"nodes 1\nkeep disks": "say cpu or memory",
+	} {
+		if _, err := plannertest.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Every policy passes the checks after every step of a scenario that has some of everything.
+func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
+	for _, row := range policy.Table() {
+		for name, text := range map[string]string{
+			"exact": `
+				nodes 2 1*1/2 2
+				A      a=3 b=2 c=4 d=1 z=0 a>bc bc>d d>z
+				B @1   due=30 e=2 f=2 g=2 e>f:5 e>g:1
+				C @2   release=4 low h=6^~ i=1 h>i
+				D @2   due=12 j=3`,
+			"wrong": `
+				nodes 2 1
+				link  1 0.5
+				A      a=3(5) b=2(1) c=4 a>bc:3
+				B @5   due=40 e=2(6) f=2(2) e>f
+				C @5   h=6(1) i=1(3) h>i`,
+		} {
+			t.Run(row.Name+"/"+name, func(t *testing.T) {
+				plannertest.New(t, parse(t, row.Name), text).RunAll()
+			})
+		}
+	}
+}
