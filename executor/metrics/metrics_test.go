@@ -122,6 +122,20 @@ func TestThreeWorkflowsOnTwoProcessors(t *testing.T) {
 	}
 }
 
+// The first three workflows, the warm-up, and the last, the cool-down, are in the system together. Only what is there while others count
+// is counted: d and e until the first of the cool-down arrives.
+func TestNumbersInSystemLeaveOutWarmUpAndCoolDown(t *testing.T) {
+	subs := []executor.Submission{
+		{Name: "a", Workflow: workflow("a", "a=1")}, {Name: "b", Workflow: workflow("b", "b=1")}, {Name: "c", Workflow: workflow("c", "c=1")},
+		{Name: "d", At: 10e9, Workflow: workflow("d", "d=2")}, {Name: "e", At: 11e9, Workflow: workflow("e", "e=2")},
+		{Name: "f", At: 20e9, Workflow: workflow("f", "f=2")}, {Name: "g", At: 20e9, Workflow: workflow("g", "g=2")}, {Name: "h", At: 20e9, Workflow: workflow("h", "h=2")}}
+	c := simulate(t, "cpp", platform(1, 1), sim.Config{}, subs...)
+	v := values(c, metrics.Window{WarmUp: 3, CoolDown: 2})
+	near(t, "largest number in system", v["in_system_max"], 2)
+	v = values(c, metrics.Window{WarmUp: 3, CoolDown: 4})
+	near(t, "largest number in system", v["in_system_max"], 1)
+}
+
 // measuring is a runtime that tells when programs began only with their ends: half a second before it could say so, as Docker's events come late.
 type measuring struct{ executor.Runtime }
 

@@ -124,7 +124,11 @@ func (c *Collector) Run(win Window) []Value {
 	c.tenancy.values(c, first, last, span, put)
 	c.preempted.values(put)
 	put("in_system_mean", c.steps.Mean(from, to))
-	put("in_system_max", float64(c.steps.Max()))
+	if to > from {
+		put("in_system_max", float64(c.steps.Max(from, to)))
+	} else { // cut off before anything counts: that it had grown so far is why
+		put("in_system_max", float64(c.steps.Max(0, c.now)))
+	}
 	if n := len(c.workflows); n > 0 {
 		begun := c.workflows[0].Arrived
 		put("span", c.now.Sub(begun).Seconds())

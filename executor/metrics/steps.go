@@ -57,11 +57,11 @@ func (s Steps) Mean(from, to planner.Time) float64 {
 	return sum / to.Sub(from).Seconds()
 }
 
-// Max returns the largest number.
-func (s Steps) Max() int {
-	most := 0
-	for _, x := range s {
-		most = max(most, x.N)
+// Max returns the largest number in [from, to).
+func (s Steps) Max(from, to planner.Time) int {
+	most := s.At(from)
+	for i := s.index(from) + 1; i < len(s) && s[i].At < to; i++ {
+		most = max(most, s[i].N)
 	}
 	return most
 }

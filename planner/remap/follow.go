@@ -136,14 +136,14 @@ func (p *Policy) ended(t planner.TaskID) {
 		return
 	}
 	at, now := j.at[i], p.c.Now()
+	held := !j.dummy(i) && at.pool != nowhere && at.end > now // room that is free from now on
 	if at.stage == active {
 		p.adrift = p.adrift || at.end != now
-		p.eased = p.eased || at.end > now
-		j.stale = j.stale || at.end > now
-	} else { // skipped or cancelled
+	} else { // skipped, cancelled, or a dummy that no policy starts
 		j.open--
-		j.stale, p.eased = true, true
 	}
+	j.stale = j.stale || at.stage != active || at.end > now
+	p.eased = p.eased || held
 	late := at.end < now
 	p.put(j, i, placement{stage: over, pool: at.pool, start: min(at.start, now), end: now})
 	if late {

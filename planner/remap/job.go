@@ -117,20 +117,21 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 	p.present = append(p.present, j)
 	p.spans = append(p.spans, span{unit.Never, 0})
 	p.estimate(j)
+	if started, _ := c.Times(w); started != unit.Never {
+		j.begun, j.begin = true, started
+	}
 	for i := range int32(n) {
 		t := j.task(i)
 		switch phase := c.Phase(t); {
 		case phase.Ended():
 			j.at[i] = placement{stage: over}
-			j.begun = true
 			continue
 		case phase.Placed():
 			seg, _ := c.Draft.Of(t)
 			j.at[i] = placement{stage: active, pool: p.poolOf[seg.Node], start: seg.Start, end: c.Draft.ActiveEnd(t), claim: seg.Start}
-			j.begun = true
 			p.occupy(j, i, j.at[i], +1)
 			p.ends.push(item{j.at[i].end, j, i})
-			j.begin, j.end = min(j.begin, seg.Start), max(j.end, j.at[i].end)
+			j.end = max(j.end, j.at[i].end)
 		default:
 			j.open++
 			if phase == planner.Ready {
@@ -284,7 +285,7 @@ func (p *Policy) mapped(j *job) {
 	p.settle(j)
 }
 
-// settle brings up to date when a job begins and ends.
+// settle brings up to date when a job begins and ends. Dummies begin nothing: they do not execute.
 func (p *Policy) settle(j *job) {
 	if !j.stale {
 		return
@@ -297,7 +298,7 @@ func (p *Policy) settle(j *job) {
 	for i := range j.at {
 		if at := &j.at[i]; at.stage != unplaced {
 			j.end = max(j.end, at.end)
-			if at.stage != over {
+			if at.stage != over && !j.dummy(int32(i)) {
 				j.begin = min(j.begin, at.start)
 			}
 		}
@@ -379,12 +380,21 @@ func (p *Policy) inTheWay(j *job) []*job {
 			continue
 		}
 		other := p.present[k]
-		if p.settle(other); other == j || other.open == 0 || other.end <= from || p.Contained && other.end > until {
+		p.settle(other)
+		if other == j || other.open == 0 || !p.executes(other, j, from) {
 			continue
 		}
 		out = append(out, other)
 	}
 	return out
+}
+
+// executes reports whether a job executes within [s_j, d_j], of which what is before from is past.
+func (p *Policy) executes(other, j *job, from planner.Time) bool {
+	if p.Contained && (other.begin < j.start || other.end > j.due) {
+		return false
+	}
+	return other.begin < j.due && other.end > from
 }
 
 // comparator returns the order in which jobs are remapped.

@@ -163,25 +163,29 @@ func (p *Policy) admit(arrived []planner.WorkflowID) {
 	for _, j := range fresh {
 		p.mapJob(j)
 	}
+	for _, j := range fresh { // what comes later may have moved what came before
+		if p.fresh(j) && p.jobs[j.id] == j {
+			p.predict(j)
+		}
+	}
 	clear(fresh)
 	p.work.fresh = fresh[:0]
 }
 
-// mapJob is Algorithm 4, and tells what came of it.
+// fresh reports whether a job arrives now: others were promised something when they did.
+func (p *Policy) fresh(j *job) bool { return p.c.Workflow(j.id).Arrived == p.c.Now() }
+
+// mapJob is Algorithm 4.
 func (p *Policy) mapJob(j *job) {
-	fresh := p.c.Workflow(j.id).Arrived == p.c.Now() // others were promised something when they arrived
 	p.begin()
 	p.budget(j)
 	p.latest = p.Latest && j.due < unit.Never
 	met := p.mapJobHelper(j, true, !p.FIFO)
 	met = met && j.end <= j.due
-	switch {
-	case fresh && !met && p.reject:
+	if !met && p.reject && p.fresh(j) {
 		text := fmt.Sprintf("laxity %v, no plan meets its deadline", short(j.laxity()))
 		p.c.Note(planner.Note{Topic: planner.TopicRefused, Workflow: j.id, Task: planner.None, At: j.due, Text: text})
 		p.dismiss(j)
-	case fresh:
-		p.predict(j)
 	}
 	if !met && !p.FIFO && p.jobs[j.id] == j {
 		p.lose(j)
@@ -190,6 +194,7 @@ func (p *Policy) mapJob(j *job) {
 
 // predict says what is to be expected of a job that arrived.
 func (p *Policy) predict(j *job) {
+	p.settle(j)
 	text := "no deadline"
 	if j.due < unit.Never {
 		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(j.laxity()), short(j.due.Sub(j.end)))

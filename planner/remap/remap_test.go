@@ -85,6 +85,9 @@ func (b *bench) arrive(release, due float64, tasks ...task) {
 	all := make([]planner.Task, len(tasks))
 	for i, x := range tasks {
 		all[i] = planner.Task{ID: first + planner.TaskID(i), Workflow: w.ID, Stage: x.stage, Need: unit.Cores(1), Retries: planner.None}
+		if x.run == 0 {
+			all[i].Need, all[i].Formal = unit.Vector{}, true
+		}
 		*b.est = append(*b.est, time.Duration(at(x.run)))
 	}
 	for i, x := range tasks {
@@ -123,6 +126,18 @@ func (b *bench) exit(t planner.TaskID) {
 		b.apply(planner.AttemptStarted{Attempt: a})
 	}
 	b.apply(&planner.AttemptExited{Attempt: a, Outcome: planner.OK})
+}
+
+// formalities lets dummies end that are ready, as the engine does before it plans.
+func (b *bench) formalities() {
+	b.t.Helper()
+	for pc := b.p.Formalities(b.now); pc != nil; pc = b.p.Formalities(b.now) {
+		b.apply(pc)
+		for _, o := range pc.Orders {
+			b.apply(planner.AttemptStarted{Attempt: o.Attempt})
+			b.apply(&planner.AttemptExited{Attempt: o.Attempt, Outcome: planner.OK})
+		}
+	}
 }
 
 func (b *bench) schedule() []remap.Stay { return b.pol.(*remap.Policy).Schedule() }
@@ -518,4 +533,90 @@ func TestMarginBeforeSubDeadlines(t *testing.T) {
 	b.arrive(0, 50, figure2()...)
 	b.plan()
 	b.wantPlan("1[0,4] 2[0,6] 3[0,8] 4[8,18] 5[8,13]")
+}
+
+// A job of 4 s, a dummy and 6 s, due at 9 s, is late whatever is done. The end of the dummy makes no room: nothing is tried again.
+func TestTheEndOfADummyIsNoRoom(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 1)
+	b.arrive(0, 9, task{run: 4}, task{run: 0, parents: []int{0}}, task{run: 6, parents: []int{1}})
+	b.plan()
+	b.apply(planner.AttemptStarted{Attempt: 0})
+	b.until(4)
+	b.exit(0)
+	b.formalities()
+	b.plan()
+	b.wantPlan("2[4,10]")
+	if got := strings.Count(b.topics(remap.TopicRemapFailed), "remap-failed 0"); got != 1 {
+		t.Errorf("remapping failed %d times, want once, on arrival: %s", got, b.topics(remap.TopicRemapFailed))
+	}
+}
+
+// Job 0 is a dummy at 0 s and 10 s of work that TSP2 plans for [90,100]. Once the dummy has ended, or before, it executes in [90,100] only: it is not
+// in the way of job 2, which is late beside job 1 whatever is done and due at 20 s.
+func TestADummyDoesNotExecute(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		b := newBench(t, "rm-dcwf:ed-sl-tsp2", 1)
+		b.arrive(0, 100, task{0, 1, nil}, task{10, 1, []int{0}})
+		if ended {
+			b.formalities()
+		}
+		b.plan()
+		b.wantPlan("1[90,100]")
+		b.now = at(1)
+		if !ended {
+			b.formalities()
+			b.plan()
+		}
+		b.arrive(1, 20, task{run: 15})
+		b.plan()
+		b.arrive(1, 20, task{run: 15})
+		b.plan()
+		if got := b.topics(remap.TopicRemapFailed); !strings.HasPrefix(got, "remap-failed 2: 2 jobs") {
+			t.Errorf("dummy over when mapped %v: notes %q, want a failure with jobs 1 and 2 only", ended, got)
+		}
+	}
+}
+
+// Under in_the_way=contained, a job whose dummy was over when it was mapped is within [s_j, d_j] as one whose dummy was not.
+func TestADummyDoesNotCountForContained(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		b := newBench(t, "rm-dcwf:contained", 1)
+		b.arrive(5, 150, task{run: 20})
+		b.plan()
+		b.arrive(1, 150, task{run: 0}, task{run: 10, parents: []int{0}})
+		if ended {
+			b.now = at(1)
+			b.formalities()
+		}
+		b.plan()
+		b.wantPlan("0[5,25] 2[25,35]")
+		b.arrive(24, 33, task{run: 8})
+		b.plan()
+		b.wantPlan("0[5,25] 2[25,35] 3[35,43]")
+		b.arrive(24, 36, task{run: 8})
+		b.plan()
+		if got := b.topics(remap.TopicRemapped); !strings.HasPrefix(got, "remapped 3: 2 jobs") {
+			t.Errorf("dummy over %v: notes %q", ended, b.topics(remap.TopicRemapped, remap.TopicRemapFailed))
+		}
+	}
+}
+
+// Two workflows that arrive at one instant are both mapped before either is told what to expect: the second moves the first.
+func TestPredictionsAreMadeOnceAllArrivalsAreMapped(t *testing.T) {
+	b := newBench(t, "rm-dcwf", 1)
+	b.arrive(100, 110, task{run: 5})
+	b.arrive(100, 111, task{run: 10})
+	b.arrive(98, 112, task{run: 3})
+	b.plan()
+	ends := map[planner.WorkflowID]planner.Time{}
+	for _, n := range b.notes {
+		if n.Topic == planner.TopicPredicted {
+			ends[n.Workflow] = n.At
+		}
+	}
+	for _, s := range b.schedule() {
+		if ends[planner.WorkflowID(s.Task)] != s.End {
+			t.Errorf("workflow %d is predicted to end at %v and planned to at %v", s.Task, ends[planner.WorkflowID(s.Task)], s.End)
+		}
+	}
 }
