@@ -458,10 +458,12 @@ func (a *Admitter) expanded(sub *Submission, t *trace.Task) error {
 // fileName returns the name that a file has below the directories of its workflow.
 func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 	switch {
-	case !a.SafeNames || trace.SafeName(name):
+	case !a.SafeNames || trace.SafeName(name) && !trace.ReservedName(name):
 		return name, nil
 	case sub.Workflow.OpaqueNames:
 		return EscapeName(name), nil
+	case trace.ReservedName(name):
+		return "", fmt.Errorf("workflow %s: file %q has a name that gantry uses itself: rename it", sub.Name, name)
 	}
 	return "", fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and without \"..\"", sub.Name, name)
 }

@@ -51,7 +51,7 @@ while read -r pkg imp; do
 			may "$pkg" "$imp" "support of tests simulates instances" gantry/trace gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/sim ;;
 		gantry/executor/*)
 			may "$pkg" "$imp" "runtimes know the engine, never each other, the log or the commands" \
-				gantry/trace gantry/planner 'gantry/planner/*' gantry/cgroup gantry/executor gantry/executor/emulate "$pkg/*" ;;
+				gantry/trace gantry/planner 'gantry/planner/*' gantry/cgroup gantry/executor gantry/executor/emulate gantry/executor/stage gantry/executor/evidence "$pkg/*" ;;
 		gantry/sqlite | gantry/sqlite/*)
 			may "$pkg" "$imp" "the log knows the engine and what it logs, no runtime" \
 				gantry/trace gantry/scenario gantry/planner 'gantry/planner/*' gantry/executor gantry/executor/experiment gantry/executor/metrics gantry/sqlite 'gantry/sqlite/*' ;;

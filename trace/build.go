@@ -590,18 +590,24 @@ func (s *search) anyPrecedes(tasks []int32, c int32) bool {
 	return false
 }
 
-// unsafeNames warns of files that could leave a task's directory.
+// unsafeNames warns of files that could leave a task's directory, and refuses names that gantry uses there.
 func (b *builder) unsafeNames() {
 	if b.wf.OpaqueNames {
 		return
 	}
 	for i := range b.wf.Files {
 		f := &b.wf.Files[i]
-		if !SafeName(f.Name) {
-			t := Task{}
-			if f.Producer >= 0 {
-				t = b.wf.Tasks[f.Producer]
-			}
+		safe, reserved := SafeName(f.Name), ReservedName(f.Name)
+		if safe && !reserved {
+			continue
+		}
+		t := Task{}
+		if f.Producer >= 0 {
+			t = b.wf.Tasks[f.Producer]
+		}
+		if reserved {
+			b.faults.Fail("reserved-name", t.Line, t.ID, "file %q has a name that gantry uses itself in the task's directory: rename it", f.Name)
+		} else {
 			b.faults.Warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and simulate go on, gantry run refuses the workflow", f.Name)
 		}
 	}
@@ -615,6 +621,12 @@ func SafeName(name string) bool {
 	}
 	clean := path.Clean(name)
 	return clean != "." && clean != ".." && !strings.HasPrefix(clean, "../")
+}
+
+// ReservedName reports whether a logical file name is one of gantry's own in the directory of a task.
+func ReservedName(name string) bool {
+	top, _, _ := strings.Cut(path.Clean(name), "/")
+	return strings.HasPrefix(top, ".command.") || top == ".exitcode" || top == "emulation.json" || top == "emulation.json.part"
 }
 
 // limit is a wall-clock limit in a number of units.

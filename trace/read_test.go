@@ -91,6 +91,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 			trace.Warning, "several-producers", 3, "a and b", true},
 		{"DAX: wrong count", "<adag jobCount='3'>\n<job id='a'/></adag>", trace.Warning, "wrong-count", 1, `jobCount="3", the file has 1`, true},
 		{"DAX: absolute name", dax("<job id='a'><uses name='/etc/passwd' link='output'/></job>"), trace.Warning, "unsafe-path", 2, "/etc/passwd", true},
+		{"DAX: name of gantry's own", dax("<job id='a'><uses name='.command.begin' link='output'/></job>"), trace.Error, "reserved-name", 2, "rename", false},
 		{"DAX: name that leads out", dax("<job id='a'><uses name='x/../../passwd' link='output'/></job>"), trace.Warning, "unsafe-path", 2, "run refuses", true},
 		{"DAX: cut in an element", "<adag>\n<job id='a'>\n<uses name='f'", trace.Error, "truncated", 3, "inside <job>", false},
 		{"DAX: cut between elements", "<adag>\n<job id='a'/>\n", trace.Error, "truncated", 3, "inside <adag>", false},

@@ -22,6 +22,7 @@ import (
 	"gantry/executor/metrics"
 	"gantry/executor/null"
 	"gantry/executor/sim"
+	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
@@ -103,8 +104,8 @@ func (s *session) open(mode sqlite.Mode) error {
 
 // giveToCaller has a file that was made as root by sudo belong to who called that: what comes next may be called without it.
 func giveToCaller(path string) {
-	if uid, gid := docker.Caller(); uid != os.Geteuid() {
-		_ = os.Lchown(path, uid, gid) // where that cannot be it stays root's
+	if o := stage.Caller(); o.UID != os.Geteuid() {
+		_ = os.Lchown(path, o.UID, o.GID) // where that cannot be it stays root's
 	}
 }
 

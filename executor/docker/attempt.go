@@ -21,6 +21,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
+	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -48,7 +49,6 @@ type attempt struct {
 	copied  unit.Bytes // of those that came from other nodes
 	usage   planner.Usage
 	adopted bool
-	resumed bool // it goes on from a checkpoint
 	notes   []string
 	config  *container.Config // nil if it is adopted
 	host    *container.HostConfig
@@ -78,7 +78,7 @@ type attempt struct {
 }
 
 func newAttempt(r *Runtime, l executor.Launch) *attempt {
-	a := &attempt{r: r, l: l, done: make(chan struct{}), dir: r.workDir(l.Spec, l.Try), parent: r.attemptGroup(l)}
+	a := &attempt{r: r, l: l, done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try), parent: r.attemptGroup(l)}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
 	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never, Ended: unit.Never}
 	return a
@@ -393,7 +393,7 @@ func (a *attempt) harvest(c inspection, broken bool) {
 		a.keep(x)
 	}
 	if x.Outcome == planner.OK {
-		if missing, err := a.publish(); err != nil {
+		if missing, err := r.files.Publish(&a.l); err != nil {
 			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
 		} else if missing != "" {
 			x.Outcome, x.Message = planner.OutputMissing, missing
@@ -608,22 +608,22 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 	if a.l.Spec.Stderr != "" {
 		name = a.l.Spec.Stderr
 	}
-	return tail(a.dir, name, 5)
+	return stage.Tail(a.dir, name, 5)
 }
 
 // leave writes what a person finds in the work directory after the end.
 func (a *attempt) leave(x *planner.AttemptExited) {
 	if x.ExitCode >= 0 {
-		a.write(".exitcode", strconv.Itoa(x.ExitCode)) // as Nextflow does, without a line end
+		_ = stage.Write(a.dir, ".exitcode", strconv.Itoa(x.ExitCode), 0o644) // as Nextflow does, without a line end
 	}
 	if x.Outcome != planner.OK { // most end well: some files less
 		if a.config != nil {
-			a.write(".command.run", a.runScript())
+			_ = stage.Write(a.dir, ".command.run", a.runScript(), 0o755)
 		}
 		a.note("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
 	}
 	if len(a.notes) > 0 {
-		a.write(".command.log", strings.Join(a.notes, "\n")+"\n")
+		_ = stage.Write(a.dir, ".command.log", strings.Join(a.notes, "\n")+"\n", 0o644)
 	}
 }
 
@@ -763,8 +763,3 @@ func (a *attempt) freeze(want bool) error {
 
 // emulated reports whether the task emulator does the work.
 func (a *attempt) emulated() bool { return len(a.l.Spec.Command) == 0 }
-
-// workDir is where an attempt works.
-func (r *Runtime) workDir(t *executor.TaskSpec, try int32) string {
-	return filepath.Join(r.cfg.Dir, "work", executor.EscapeName(t.Workflow.Name), executor.EscapeName(t.Name)+"-"+strconv.Itoa(int(try)))
-}

@@ -32,7 +32,7 @@ func (a *attempt) configure() {
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	c := &container.Config{
 		Image:           t.Image,
-		User:            fmt.Sprintf("%d:%d", r.user.uid, r.user.gid),
+		User:            fmt.Sprintf("%d:%d", r.files.User.UID, r.files.User.GID),
 		WorkingDir:      a.dir,
 		NetworkDisabled: !t.Network,
 		// In the environment that the image gives.
@@ -160,9 +160,6 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 	if k := a.l.Keeps; k != nil {
 		s.Keep, s.CheckpointBytes = true, int64(k.Size)
 	}
-	if a.resumed {
-		s.From = resumeFile
-	}
 	for _, f := range t.Inputs {
 		// An input from outside has whatever size it has.
 		bytes := size(int64(f.Size), f.Sized && f.External == "")
@@ -254,4 +251,4 @@ func quote(argv []string) string {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // nodeFiles is the directory of the workflow's files on the attempt's node.
-func (a *attempt) nodeFiles() string { return a.r.filesDir(a.l.Node, a.l.Spec.Workflow) }
+func (a *attempt) nodeFiles() string { return a.r.files.NodeDir(a.l.Node, a.l.Spec.Workflow) }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/emulate"
+	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -106,15 +106,12 @@ type Runtime struct {
 	device  cgroup.Device // of the run directory; zero if it has none
 	group   string        // of the run; "" if gantry may not make control groups
 	groups  []string      // of the nodes
-	nodes   []string      // directories of the nodes
-	user    owner         // whom programs run as
-	owner   owner         // whom outputs belong to
+	files   *stage.Area
 
 	ctx    context.Context // ends at Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	starts chan struct{}
-	files  files
 
 	mu       sync.Mutex
 	attempts map[planner.AttemptID]*attempt
@@ -129,8 +126,6 @@ type Runtime struct {
 	warned   map[string]bool
 	tweaks   map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
 }
-
-type owner struct{ uid, gid int }
 
 // Connect returns a client of this host's Docker Engine, once it has answered. The error wraps ErrUnusable and says what to do.
 func Connect(ctx context.Context, host string) (*client.Client, error) {
@@ -197,7 +192,6 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	r := &Runtime{cfg: cfg, cli: cli, starts: make(chan struct{}, cfg.Starts), attempts: map[planner.AttemptID]*attempt{},
 		news: make(chan struct{}, 1), warned: map[string]bool{}}
 	r.dump = sync.NewCond(&r.mu)
-	r.user, r.owner = owners()
 	if err := r.prepare(ctx); err != nil {
 		if r.watcher != nil {
 			r.watcher.Close()
@@ -221,29 +215,6 @@ func orElse[T comparable](v *T, d T) {
 	}
 }
 
-// owners tells whom programs run as and whom their outputs belong to: the caller. Root's programs run as nobody, since a container's
-// root is the host's.
-func owners() (user, outputs owner) {
-	uid, gid := Caller()
-	if outputs = (owner{uid, gid}); uid != 0 {
-		return outputs, outputs
-	}
-	return owner{65534, 65534}, outputs
-}
-
-// Caller is who runs gantry: with sudo the user who called it.
-func Caller() (uid, gid int) {
-	if os.Geteuid() != 0 {
-		return os.Geteuid(), os.Getegid()
-	}
-	uid, err1 := strconv.Atoi(os.Getenv("SUDO_UID"))
-	gid, err2 := strconv.Atoi(os.Getenv("SUDO_GID"))
-	if err1 == nil && err2 == nil && uid > 0 {
-		return uid, gid
-	}
-	return 0, 0
-}
-
 func (r *Runtime) prepare(ctx context.Context) error {
 	if host := r.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
 		return fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to share directories with it "+
@@ -260,8 +231,8 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	var onDisk bool
-	if err := os.MkdirAll(r.cfg.Dir, 0o755); err != nil {
-		return fmt.Errorf("run directory: %w", err)
+	if r.files, err = stage.Open(r.cfg.Dir, r.cfg.Platform, r.cfg.Seed); err != nil {
+		return err
 	}
 	r.name = executor.HostName(r.cfg.Run, r.cfg.Dir)
 	if r.device, onDisk, err = cgroup.DeviceOf(r.cfg.Dir); err != nil {
@@ -280,18 +251,6 @@ func (r *Runtime) prepare(ctx context.Context) error {
 			_ = r.tree.Remove(r.group)
 		}
 		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict, or gantry resume --strict=false: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
-	}
-	for i := range r.cfg.Platform.Nodes {
-		dir := filepath.Join(r.cfg.Dir, "nodes", executor.EscapeName(r.cfg.Platform.Nodes[i].Name))
-		if err := r.mkdir(dir); err != nil {
-			return fmt.Errorf("node %s: %w", r.cfg.Platform.Nodes[i].Name, err)
-		}
-		r.nodes = append(r.nodes, dir)
-	}
-	for _, d := range []string{"work", "results"} {
-		if err := r.mkdir(filepath.Join(r.cfg.Dir, d)); err != nil {
-			return err
-		}
 	}
 	r.watcher, err = r.tree.NewWatcher(r.device, r.sampled())
 	return err
@@ -481,7 +440,7 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 	delete(r.attempts, id)
 	g := garbage{container: a.id, group: a.parent}
 	if len(a.l.Spec.Outputs) > 0 {
-		g.note = publishingNote(a.dir)
+		g.note = stage.PublishingNote(a.dir)
 	}
 	r.throwAway(g)
 	return nil

@@ -214,7 +214,7 @@ func TestATaskWhoseCheckpointIsGoneBeginsAnew(t *testing.T) {
 	if cpu(x) < 2900*time.Millisecond {
 		t.Errorf("%v of CPU time: it did not begin anew", cpu(x))
 	}
-	if !strings.Contains(r.warned["checkpoint"], "begins anew") {
+	if !strings.Contains(r.warned["checkpoint"], "starts from the beginning") {
 		t.Errorf("warnings %q", r.warned)
 	}
 }

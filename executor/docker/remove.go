@@ -22,6 +22,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/docker/launch"
+	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -121,8 +122,8 @@ func (a *attempt) saveLogs() {
 	if _, err := stdcopy.StdCopy(&stdout, &stderr, stream); err != nil {
 		return
 	}
-	a.write(".command.out", stdout.String())
-	a.write(".command.err", stderr.String())
+	_ = stage.Write(a.dir, ".command.out", stdout.String(), 0o644)
+	_ = stage.Write(a.dir, ".command.err", stderr.String(), 0o644)
 }
 
 // Recover finds what became of attempts of a gantry that ended, see executor.Recoverer.
@@ -194,7 +195,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 // start that the former gantry asked for may still be on its way, so giveUp makes what the program would make before all else, and has the
 // program never begin; unless it has begun meanwhile, which giveUp reports.
 func (r *Runtime) giveUp(l executor.Launch) (began bool, err error) {
-	err = launch.Claim(r.workDir(l.Spec, l.Try))
+	err = launch.Claim(r.files.WorkDir(l.Spec, l.Try))
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return true, nil
@@ -241,7 +242,7 @@ func (a *attempt) adopt() {
 			if c, err = r.inspect(ctx, a.id); err != nil || c.State.Status != container.StateCreated {
 				return err
 			}
-			if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			if err := stage.Sleep(ctx, 100*time.Millisecond); err != nil {
 				return err
 			}
 		}

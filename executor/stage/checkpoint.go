@@ -1,0 +1,80 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/planner/unit"
+)
+
+// The checkpoint of an attempt, and the outputs that it wrote whole, stay in its work directory, which nobody removes. The next attempt gets
+// them in its own: linked on the same node, and else copied over the link.
+
+// ResumeFile is where the checkpoint lies that an emulated task continues from.
+const ResumeFile = ".command.resume"
+
+// Checkpoint reads the checkpoint that an attempt left in its work directory.
+func Checkpoint(dir string, spec *emulate.Spec) (*emulate.Checkpoint, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(emulate.CheckpointFile)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return emulate.ReadCheckpoint(f, spec)
+}
+
+// bringCheckpoint puts what an earlier attempt left into the work directory. If that is gone or damaged the task starts from the beginning.
+func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to string, spec *emulate.Spec, did *Staged) error {
+	from := l.From
+	dir := s.WorkDir(l.Spec, from.Try)
+	c, err := Checkpoint(dir, spec)
+	if err != nil {
+		did.Note = fmt.Sprintf("starts from the beginning: checkpoint of try %d: %v", from.Try, err)
+		return nil
+	}
+	if from.Node != l.Node {
+		if err := Sleep(ctx, s.latency(from.Node, l.Node)); err != nil {
+			return err
+		}
+	}
+	if err := s.carry(ctx, l, filepath.Join(dir, emulate.CheckpointFile), filepath.Join(to, ResumeFile), did); err != nil {
+		return fmt.Errorf("checkpoint of try %d: %w", from.Try, err)
+	}
+	for _, f := range l.Spec.Outputs[:c.Outputs] {
+		name, err := localName(f.Name)
+		if err != nil {
+			return err
+		}
+		if err := s.carry(ctx, l, filepath.Join(dir, name), filepath.Join(to, name), did); err != nil {
+			return fmt.Errorf("output %q of try %d: %w", f.Name, from.Try, err)
+		}
+	}
+	did.Resumed = c
+	return nil
+}
+
+// carry links a file of an earlier attempt, or copies it if that ran on another node.
+func (s *Area) carry(ctx context.Context, l *executor.Launch, src, dst string, did *Staged) error {
+	if l.From.Node == l.Node {
+		_ = os.Remove(dst)
+		return os.Link(src, dst)
+	}
+	if err := copyWhole(ctx, dst, s.bandwidth(l.From.Node, l.Node), 0o644, extent{path: src}); err != nil {
+		return err
+	}
+	st, err := os.Lstat(dst)
+	if err != nil {
+		return err
+	}
+	did.Moved += unit.Bytes(st.Size())
+	return s.User.takes(dst)
+}

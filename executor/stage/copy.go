@@ -1,0 +1,183 @@
+package stage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Copy copies a file between nodes, over the link between their groups. It returns how many bytes were copied; none if the file was
+// there.
+func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, from, to planner.NodeID) (unit.Bytes, error) {
+	if _, err := localName(f.Name); err != nil {
+		return 0, err
+	}
+	name := filepath.FromSlash(path.Clean(f.NodeName()))
+	if !f.Produced { // it may be the first to ask
+		if err := s.bring(ctx, f, w, from); err != nil {
+			return 0, err
+		}
+	}
+	src, dst := filepath.Join(s.NodeDir(from, w), name), filepath.Join(s.NodeDir(to, w), name)
+	copied := int64(0)
+	err := s.making.do(ctx, dst, func() error {
+		if err := s.mkdir(filepath.Dir(dst)); err != nil {
+			return err
+		}
+		if err := Sleep(ctx, s.latency(from, to)); err != nil {
+			return err
+		}
+		if err := s.arrive(dst, func(tmp string) error {
+			return copyWhole(ctx, tmp, s.bandwidth(from, to), 0o644, extent{path: src})
+		}); err != nil {
+			return err
+		}
+		if st, err := os.Lstat(dst); err == nil {
+			copied = st.Size()
+		}
+		return syncDir(filepath.Dir(dst))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("copy %q from node %s to node %s: %w", f.Name, s.platform.Nodes[from].Name, s.platform.Nodes[to].Name, err)
+	}
+	return unit.Bytes(copied), nil
+}
+
+// bandwidth is that of the link between two nodes for one copy; 0 is unlimited.
+func (s *Area) bandwidth(from, to planner.NodeID) unit.BytesPerSecond {
+	p := s.platform
+	return p.Bandwidth[p.Nodes[from].Group][p.Nodes[to].Group]
+}
+
+func (s *Area) latency(from, to planner.NodeID) time.Duration {
+	p := s.platform
+	return time.Duration(p.Latency[p.Nodes[from].Group][p.Nodes[to].Group])
+}
+
+// extent is a part of a regular file: the bytes from one offset up to another, which is 0 for its end.
+type extent struct {
+	path     string
+	from, to int64
+}
+
+// copyWhole makes a file of parts of others, durably, at most rate bytes per second if that is not 0.
+func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs.FileMode, from ...extent) error {
+	_ = os.Remove(to)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	for _, e := range from {
+		if err = pourExtent(ctx, out, e, rate); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerSecond) error {
+	in, err := os.Open(e.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if st, err := in.Stat(); err != nil {
+		return err
+	} else if !st.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", e.path)
+	}
+	if e.from == 0 && e.to == 0 {
+		return pour(ctx, out, in, rate)
+	}
+	length := int64(math.MaxInt64) - e.from
+	if e.to > 0 {
+		length = e.to - e.from
+	}
+	return pour(ctx, out, io.NewSectionReader(in, e.from, length), rate)
+}
+
+// pour copies at a rate, in pieces small enough that the rate is smooth.
+func pour(ctx context.Context, out *os.File, in io.Reader, rate unit.BytesPerSecond) error {
+	begun := time.Now()
+	piece := int64(8 << 20)
+	if rate > 0 {
+		piece = min(piece, max(64<<10, int64(rate)/20))
+	}
+	for done := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.CopyN(out, in, piece)
+		done += n
+		if rate > 0 {
+			if err := Sleep(ctx, time.Until(begun.Add(time.Duration(float64(done)/float64(rate)*1e9)))); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Sleep waits for d, or until ctx ends, whose error it returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// makeUp writes content of the size that the trace gives, which does not compress.
+func makeUp(ctx context.Context, to string, f *executor.FileSpec, seed uint64) error {
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	x := seed ^ 0x9e3779b97f4a7c15
+	for _, c := range []byte(f.NodeName()) {
+		x = (x ^ uint64(c)) * 0x100000001b3
+	}
+	x |= 1
+	buf := make([]byte, min(1<<20, (int64(f.Size)+7)&^7))
+	for left := int64(f.Size); left > 0 && err == nil; {
+		for i := 0; i+8 <= len(buf); i += 8 { // xorshift64
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			binary.LittleEndian.PutUint64(buf[i:], x)
+		}
+		n := min(left, int64(len(buf)))
+		_, err = out.Write(buf[:n])
+		left -= n
+		if err == nil {
+			err = ctx.Err()
+		}
+	}
+	return errors.Join(err, out.Close())
+}

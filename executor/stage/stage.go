@@ -1,0 +1,458 @@
+// Package stage keeps the files of a run on this host: it brings inputs to virtual nodes, copies files between nodes at the rate of their link,
+// makes the work directory of an attempt, publishes outputs and carries checkpoints over. It knows no container engine: every runtime
+// whose programs run in directories of this host can use it.
+//
+// Files of a workflow lie in nodes/<node>/<workflow>/ under their own names. A name there is a complete file, since files come to it by
+// rename only, from partial/. Programs work in work/<workflow>/<task>-<try>/.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// Owner is whom files belong to.
+type Owner struct{ UID, GID int }
+
+// takes gives a file to o. Only root can, and has to.
+func (o Owner) takes(path string) error {
+	if os.Geteuid() != 0 || o == (Owner{}) {
+		return nil
+	}
+	return os.Lchown(path, o.UID, o.GID)
+}
+
+// Caller is who runs gantry: with sudo the user who called it.
+func Caller() Owner {
+	if os.Geteuid() != 0 {
+		return Owner{os.Geteuid(), os.Getegid()}
+	}
+	uid, err1 := strconv.Atoi(os.Getenv("SUDO_UID"))
+	gid, err2 := strconv.Atoi(os.Getenv("SUDO_GID"))
+	if err1 == nil && err2 == nil && uid > 0 {
+		return Owner{uid, gid}
+	}
+	return Owner{}
+}
+
+// nobody runs the programs of root: a container's root is the host's.
+var nobody = Owner{65534, 65534}
+
+// Area is the files of one run.
+type Area struct {
+	dir      string // the run directory
+	platform *planner.Platform
+	seed     uint64   // of made-up contents
+	nodes    []string // directories of the nodes
+
+	// User runs programs, Owner gets their outputs. They are the same unless root runs gantry.
+	User, Owner Owner
+
+	making  once
+	partial atomic.Int64 // names in partial/
+}
+
+// Open prepares the run directory, which is absolute. Files that a former gantry had not completed go.
+func Open(dir string, p *planner.Platform, seed uint64) (*Area, error) {
+	s := &Area{dir: dir, platform: p, seed: seed, Owner: Caller()}
+	if s.User = s.Owner; s.User.UID == 0 {
+		s.User = nobody
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("run directory: %w", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "partial")); err != nil {
+		return nil, fmt.Errorf("run directory: %w", err)
+	}
+	for _, name := range []string{"work", "results", "partial"} {
+		if err := s.mkdir(filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("run directory: %w", err)
+		}
+	}
+	for i := range p.Nodes {
+		node := filepath.Join(dir, "nodes", executor.EscapeName(p.Nodes[i].Name))
+		if err := s.mkdir(node); err != nil {
+			return nil, fmt.Errorf("node %s: %w", p.Nodes[i].Name, err)
+		}
+		s.nodes = append(s.nodes, node)
+	}
+	return s, nil
+}
+
+// NodeDir is where the files of a workflow lie on a node.
+func (s *Area) NodeDir(n planner.NodeID, w *executor.WorkflowSpec) string {
+	return filepath.Join(s.nodes[n], executor.EscapeName(w.Name))
+}
+
+// WorkDir is where an attempt works.
+func (s *Area) WorkDir(t *executor.TaskSpec, try int32) string {
+	return filepath.Join(s.dir, "work", executor.EscapeName(t.Workflow.Name), executor.EscapeName(t.Name)+"-"+strconv.Itoa(int(try)))
+}
+
+// localName checks a logical file name once more, whoever admitted it, and returns it as a relative path.
+func localName(name string) (string, error) {
+	if !trace.SafeName(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", fmt.Errorf("unsafe path: file %q is absolute or leaves its directory", name)
+	}
+	if trace.ReservedName(name) {
+		return "", fmt.Errorf("unsafe path: file %q has a name that gantry uses itself", name)
+	}
+	return filepath.FromSlash(path.Clean(name)), nil
+}
+
+// mkdir makes a directory that belongs to the caller, and those above it within the run directory.
+func (s *Area) mkdir(dir string) error { return mkdirs(s.dir, dir, s.Owner) }
+
+// mkdirs makes the directories from below base to dir.
+func mkdirs(base, dir string, o Owner) error {
+	if dir == base {
+		return nil
+	}
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = mkdirs(base, filepath.Dir(dir), o); err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return o.takes(dir)
+}
+
+// Staged is what Stage did.
+type Staged struct {
+	Read   unit.Bytes // sizes of the inputs
+	Copied unit.Bytes // of those that came from other nodes
+	Moved  unit.Bytes // of a checkpoint that came from another node
+	// Resumed is the checkpoint that the program continues from, at ResumeFile; nil if it starts from the beginning.
+	Resumed *emulate.Checkpoint
+	Note    string // why it starts from the beginning although the launch has a checkpoint
+}
+
+// Stage makes the work directory of an attempt and brings every input to its node. Spec is the emulated work, needed if the attempt
+// continues from a checkpoint.
+func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
+	t := l.Spec
+	did := Staged{Copied: l.Ahead}
+	if err := s.checkNames(t); err != nil {
+		return did, err
+	}
+	dir := s.WorkDir(t, l.Try)
+	if err := s.makeWork(dir); err != nil {
+		return did, err
+	}
+	if err := s.mkdir(s.NodeDir(l.Node, t.Workflow)); err != nil {
+		return did, err
+	}
+	if err := s.inputs(ctx, l, dir, &did); err != nil {
+		return did, err
+	}
+	for _, f := range t.Outputs {
+		name, _ := localName(f.Name)
+		if err := mkdirs(dir, filepath.Dir(filepath.Join(dir, name)), s.User); err != nil {
+			return did, err
+		}
+	}
+	if l.From != nil {
+		return did, s.bringCheckpoint(ctx, l, dir, spec, &did)
+	}
+	return did, nil
+}
+
+// checkNames refuses a task with file names that are not safe to use.
+func (s *Area) checkNames(t *executor.TaskSpec) error {
+	names := []string{t.Stdin, t.Stdout, t.Stderr}
+	for _, f := range t.Inputs {
+		names = append(names, f.Name)
+	}
+	for _, f := range t.Outputs {
+		names = append(names, f.Name)
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if _, err := localName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeWork makes an empty work directory for the user of programs.
+func (s *Area) makeWork(dir string) error {
+	if err := s.mkdir(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) { // left by a former life of this very attempt; nothing in it was published
+		if err = os.RemoveAll(dir); err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.User.takes(dir)
+}
+
+// inputs brings the inputs of an attempt to its node and shows them in its work directory.
+func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *Staged) error {
+	t := l.Spec
+	nodeDir := s.NodeDir(l.Node, t.Workflow)
+	fetch := map[planner.FileID]planner.NodeID{}
+	for _, f := range l.Fetch {
+		fetch[f.File] = f.From
+	}
+	outputs := map[string]bool{}
+	for _, f := range t.Outputs {
+		outputs[f.Name] = true
+	}
+	var blocks []string // of the file at hand
+	for _, f := range t.Inputs {
+		name, _ := localName(f.Name)
+		at, part := filepath.Join(nodeDir, name), filepath.Join(nodeDir, filepath.FromSlash(f.NodeName()))
+		if !f.Produced {
+			if err := s.bring(ctx, f, t.Workflow, l.Node); err != nil {
+				return err
+			}
+		}
+		if from, ok := fetch[f.ID]; ok {
+			n, err := s.Copy(ctx, f, t.Workflow, from, l.Node)
+			if err != nil {
+				return err
+			}
+			did.Copied += n
+		}
+		st, err := os.Lstat(part)
+		if err != nil {
+			return fmt.Errorf("input %q is not on node %s: %w", f.NodeName(), s.platform.Nodes[l.Node].Name, err)
+		}
+		did.Read += unit.Bytes(st.Size())
+		if f.Blocks > 0 {
+			if blocks = append(blocks, part); f.Block < f.Blocks-1 {
+				continue
+			}
+			if err := s.join(ctx, at, blocks); err != nil {
+				return fmt.Errorf("input %q: %w", f.Name, err)
+			}
+			blocks = blocks[:0]
+		}
+		if err := s.show(ctx, at, dir, name, outputs[f.Name]); err != nil {
+			return fmt.Errorf("input %q: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// show makes an input appear in the work directory: as a link, or as a copy if the program is to change it, so that what is published stays
+// as it is.
+func (s *Area) show(ctx context.Context, at, dir, name string, changes bool) error {
+	to := filepath.Join(dir, name)
+	if err := mkdirs(dir, filepath.Dir(to), s.User); err != nil {
+		return err
+	}
+	if !changes {
+		if err := os.Symlink(at, to); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	}
+	if err := copyWhole(ctx, to, 0, 0o644, extent{path: at}); err != nil {
+		return err
+	}
+	return s.User.takes(to)
+}
+
+// bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere comes to node n when
+// it is first read there. It is a copy of the user's own, made once per run, or made-up content where the trace has only a size. Nodes
+// share it by hard links: it is there from the start, so nothing is to be waited for.
+func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, n planner.NodeID) error {
+	if _, err := localName(f.Name); err != nil {
+		return err
+	}
+	name := filepath.FromSlash(path.Clean(f.NodeName()))
+	homes := f.Homes
+	if homes == nil {
+		homes = []planner.NodeID{0, n}
+	}
+	first := filepath.Join(s.NodeDir(homes[0], w), name)
+	err := s.making.do(ctx, first, func() error {
+		if err := s.mkdir(filepath.Dir(first)); err != nil {
+			return err
+		}
+		if f.External == "" {
+			return s.arrive(first, func(tmp string) error { return makeUp(ctx, tmp, f, s.seed) })
+		}
+		return s.arrive(first, func(tmp string) error {
+			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To)})
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("input %q from outside: %w", f.Name, err)
+	}
+	for _, home := range homes[1:] {
+		at := filepath.Join(s.NodeDir(home, w), name)
+		if at == first {
+			continue
+		}
+		if err := s.making.do(ctx, at, func() error {
+			if err := s.mkdir(filepath.Dir(at)); err != nil {
+				return err
+			}
+			return os.Link(first, at)
+		}); err != nil {
+			return fmt.Errorf("input %q from outside: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// join makes a file of its blocks on the node where they all lie.
+func (s *Area) join(ctx context.Context, at string, blocks []string) error {
+	return s.making.do(ctx, at, func() error {
+		parts := make([]extent, len(blocks))
+		for i, b := range blocks {
+			parts[i].path = b
+		}
+		return s.arrive(at, func(tmp string) error { return copyWhole(ctx, tmp, 0, 0o644, parts...) })
+	})
+}
+
+// arrive has a file made under a temporary name, and then gives it its own. No task's file has a name in partial/.
+func (s *Area) arrive(to string, produce func(tmp string) error) error {
+	tmp := filepath.Join(s.dir, "partial", strconv.FormatInt(s.partial.Add(1), 10))
+	defer os.Remove(tmp)
+	if err := produce(tmp); err != nil {
+		return err
+	}
+	if err := s.Owner.takes(tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, to)
+}
+
+// once keeps several attempts from making one file at the same time.
+type once struct {
+	mu     sync.Mutex
+	making map[string]*making
+}
+
+type making struct {
+	done chan struct{}
+	err  error
+}
+
+// do has the file at path produced unless it is there. Whoever comes meanwhile waits for the first.
+func (o *once) do(ctx context.Context, path string, produce func() error) error {
+	for {
+		o.mu.Lock()
+		if m := o.making[path]; m != nil {
+			o.mu.Unlock()
+			select {
+			case <-m.done:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if m.err == nil {
+				return nil
+			}
+			if !errors.Is(m.err, context.Canceled) { // the other was killed: it is our turn
+				return m.err
+			}
+			continue
+		}
+		if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
+			o.mu.Unlock()
+			return nil
+		}
+		if o.making == nil {
+			o.making = map[string]*making{}
+		}
+		m := &making{done: make(chan struct{})}
+		o.making[path] = m
+		o.mu.Unlock()
+
+		m.err = produce()
+		o.mu.Lock()
+		delete(o.making, path)
+		o.mu.Unlock()
+		close(m.done)
+		return m.err
+	}
+}
+
+// Tail returns the last lines of a file in a work directory, made harmless for terminals; "" if there is none.
+func Tail(dir, name string, lines int) string {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	if st, err := root.Lstat(filepath.FromSlash(name)); err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	f, err := root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	buf := make([]byte, min(st.Size(), 4096))
+	n, _ := f.ReadAt(buf, st.Size()-int64(len(buf)))
+	text := strings.Map(func(c rune) rune {
+		if c == '\n' || c >= ' ' && c != 0x7f && c != 0xfffd && (c < 0x80 || c > 0x9f) {
+			return c
+		}
+		if c == '\t' {
+			return ' '
+		}
+		return -1
+	}, string(buf[:n]))
+	all := strings.Split(strings.Trim(text, "\n"), "\n")
+	all = all[max(0, len(all)-lines):]
+	for i, l := range all {
+		if len(l) > 300 {
+			all[i] = strings.ToValidUTF8(l[:300], "") + "..."
+		}
+	}
+	return strings.Join(all, " | ")
+}
+
+// Write writes a file of one name into a work directory, to which a program could write: whatever it left under the name goes.
+func Write(dir, name, text string, mode fs.FileMode) error {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL // which follows no link
+	path := filepath.Join(dir, name)
+	f, err := os.OpenFile(path, flags, mode)
+	if errors.Is(err, fs.ErrExist) {
+		_ = os.RemoveAll(path)
+		f, err = os.OpenFile(path, flags, mode)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
