@@ -38,10 +38,14 @@ build: ## bin/gantry and bin/gantry-task
 images: setup ## the image of the examples with real tools (gantry builds the emulator's by itself)
 	@scripts/build-image.sh
 
-check: ## format, vet, directions of imports
+check: ## format, vet, staticcheck, dead code, spelling, directions of imports
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }
 	go vet ./...
-	@scripts/check-imports.sh
+	go tool staticcheck ./...
+	@dead=$$(go tool deadcode -test ./... | grep -v 'test/'); [ -z "$$dead" ] || { echo "dead code:" >&2; echo "$$dead" >&2; exit 1; }
+	@git ls-files '*.md' | xargs go tool misspell -error -locale UK
+	@git ls-files | grep -vE '\.(svg|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest
+	go test ./lint
 
 bench: export CGO_CFLAGS = -O2
 bench: build images ## the headline benchmarks, as ratios within one run

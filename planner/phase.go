@@ -30,16 +30,3 @@ func (p Phase) Ended() bool { return p >= Done }
 
 // Placed reports whether an attempt of the task is under way.
 func (p Phase) Placed() bool { return p >= Starting && p <= Suspended }
-
-// follows[p] has the phases that may come after p.
-var follows = [...]uint16{
-	Waiting:   1<<Ready | 1<<Skipped,
-	Ready:     1<<Starting | 1<<Skipped,
-	Starting:  1<<Running | 1<<Ready | 1<<Done | 1<<Failed,
-	Running:   1<<Suspended | 1<<Ready | 1<<Done | 1<<Failed,
-	Suspended: 1<<Running | 1<<Ready | 1<<Done | 1<<Failed,
-	Done:      0, Failed: 0, Skipped: 0,
-}
-
-// may reports whether a task may go from p to q.
-func (p Phase) may(q Phase) bool { return follows[p]&(1<<q) != 0 }

@@ -210,11 +210,3 @@ func (p *Planner) whyNot(c *Cycle, t TaskID) Reason {
 	}
 	return Reason{Code: Outranked, Node: None}
 }
-
-// Told returns the reason kept for t: the one that went to the log last; 0 if there is none.
-func (p *Planner) Told(t TaskID) ReasonCode {
-	if int(t) >= len(p.told) {
-		return 0
-	}
-	return p.told[t]
-}

@@ -365,7 +365,7 @@ func plain(value []byte) bool {
 
 // validName refuses what cannot be a name; the full tables of Unicode do not matter here.
 func validName(name []byte) bool {
-	return len(name) > 0 && bytes.IndexAny(name, "\"'&<>=/;,()[]{}!?*%$#@^~`|+\\ \t\r\n") < 0 &&
+	return len(name) > 0 && !bytes.ContainsAny(name, "\"'&<>=/;,()[]{}!?*%$#@^~`|+\\ \t\r\n") &&
 		name[0] != '-' && name[0] != '.' && name[0] != ':' && name[len(name)-1] != ':' && (name[0] < '0' || name[0] > '9') && utf8.Valid(name)
 }
 

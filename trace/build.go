@@ -34,9 +34,9 @@ type builder struct {
 
 // fileUse is what the uses of one file say of its size.
 type fileUse struct {
-	out, in         int64 // by the first producer that gives it; the largest of the consumers
-	hasOut, hasIn   bool
-	differs, inside bool
+	out, in       int64 // by the first producer that gives it; the largest of the consumers
+	hasOut, hasIn bool
+	differs       bool
 }
 
 type listedSize struct {

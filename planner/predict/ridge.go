@@ -75,10 +75,8 @@ func FitRidge(x [][]float64, y []float64, lambda float64) *Ridge {
 // Predict returns what the line says.
 func (r *Ridge) Predict(x []float64) float64 {
 	var scaled [featureCount]float64
-	z := scaled[:0]
-	if len(x) <= featureCount {
-		z = scaled[:len(x)]
-	} else {
+	z := scaled[:min(len(x), featureCount)]
+	if len(x) > featureCount {
 		z = make([]float64, len(x))
 	}
 	r.apply(z, x)

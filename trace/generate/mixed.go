@@ -176,12 +176,6 @@ type MixedChoices struct {
 	Processors         [2]int
 }
 
-// ThesisMixed has the values of the thesis, section 5-1-2; how many processors a task takes it does not say.
-func ThesisMixed() *MixedChoices {
-	return &MixedChoices{Shape: []float64{0.5, 1, 2}, OutDegree: []int{1, 2, 3, 4, 5}, CCR: []float64{0.1, 0.5, 1, 1.5, 2},
-		BRange: []float64{0.1, 0.25, 0.5, 0.75, 1}, WDAG: [2]float64{100, 1000}, Processors: DefaultMixed.Processors}
-}
-
 func (c *MixedChoices) draw(r *rand.Rand) *Mixed {
 	m := DefaultMixed
 	choose(r, c.Shape, &m.Shape)

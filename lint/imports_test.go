@@ -1,0 +1,133 @@
+// Package lint_test checks what no linter knows: the directions of imports and the length of lines.
+package lint_test
+
+import (
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layer is a row of layers.
+type layer struct {
+	pkg string
+	may []string
+	why string
+}
+
+// layers says what each package of gantry may import of gantry. Data goes trace -> planner -> runtime -> events -> log, and no package
+// reaches back. The first row that matches a package holds; * stands for one element of a path, ** for any number.
+var layers = []layer{
+	{"gantry/cgroup", nil, "it is a leaf"},
+	{"gantry/reader", nil, "it is a leaf"},
+	{"gantry/trace/spelling", nil, "it is a leaf"},
+	{"gantry/planner/unit", nil, "it is a leaf"},
+	{"gantry/executor/emulate", nil, "it is a leaf"},
+	{"gantry/executor/docker/launch", nil, "it is a leaf"},
+	{"gantry/trace/**", []string{"gantry/reader", "gantry/trace/**"}, "traces know nothing else"},
+	{"gantry/scenario", []string{"gantry/reader", "gantry/trace/generate"}, "scenarios name traces and generators"},
+	{"gantry/planner/timeline", []string{"gantry/planner/unit"}, "a timeline knows units only"},
+	{"gantry/planner/**", []string{"gantry/planner/**"}, "the planner knows no traces, containers or log"},
+	{"gantry/executor", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**"},
+		"the engine knows runtimes and stores by their interfaces"},
+	{"gantry/executor/load", []string{"gantry/scenario", "gantry/trace/**", "gantry/planner/**", "gantry/executor"},
+		"loads make submissions of workload files"},
+	{"gantry/executor/metrics", []string{"gantry/planner/**", "gantry/executor"}, "metrics know the engine's events"},
+	{"gantry/executor/experiment", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor",
+		"gantry/executor/load", "gantry/executor/metrics", "gantry/executor/sim"},
+		"experiments simulate loads and measure; stores come by their interface"},
+	{"gantry/executor/*test", []string{"gantry/trace", "gantry/planner/**", "gantry/executor/**"}, "support of tests"},
+	{"gantry/executor/docker/**", []string{"gantry/trace", "gantry/planner/**", "gantry/cgroup", "gantry/executor",
+		"gantry/executor/emulate", "gantry/executor/stage", "gantry/executor/evidence", "gantry/executor/docker/**"},
+		"runtimes know the engine, never each other, the log or the commands"},
+	{"gantry/executor/*", []string{"gantry/trace", "gantry/planner/**", "gantry/executor", "gantry/executor/emulate",
+		"gantry/executor/stage", "gantry/executor/evidence"},
+		"runtimes know the engine, never each other, the log or the commands"},
+	{"gantry/sqlite/**", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor", "gantry/executor/experiment",
+		"gantry/executor/metrics", "gantry/sqlite/**"},
+		"the log knows the engine and what it logs, no runtime"},
+	{"gantry/scripts/**", []string{"gantry/cgroup", "gantry/scenario", "gantry/trace/**", "gantry/planner/**", "gantry/executor/**",
+		"gantry/sqlite/**"}, "commands are imported by nothing"},
+	{"gantry/cmd/gantry", []string{"gantry/cgroup", "gantry/reader", "gantry/scenario", "gantry/trace/**", "gantry/planner/**",
+		"gantry/executor/**", "gantry/sqlite/**"},
+		"it wires everything"},
+	{"gantry/cmd/gantry-task", []string{"gantry/executor/emulate", "gantry/executor/docker/launch"}, "the task emulator stays small"},
+}
+
+// anybody may be imported by every package.
+var anybody = []string{"gantry/trace/spelling"}
+
+// libraries says which packages may import a library.
+var libraries = []struct {
+	pkg string
+	by  []string
+	why string
+}{
+	{"github.com/docker/docker/**", []string{"gantry/executor/docker", "gantry/scripts/benchmark"}, "one package has a Docker client"},
+	{"github.com/mattn/go-sqlite3", []string{"gantry/sqlite", "gantry/sqlite/results"}, "only the log and results have a database driver"},
+	{"github.com/urfave/cli/**", []string{"gantry/cmd/gantry"}, "only the command has a flag library"},
+	{"github.com/containerd/cgroups/**", []string{"gantry/cgroup"}, "one package talks to the kernel's control groups"},
+}
+
+// impure are packages of the standard library that the planner does without: it does no input or output.
+var impure = []string{"os/**", "io/**", "net/**", "database/**", "syscall", "log/**"}
+
+// matches reports whether a package matches a pattern.
+func matches(pattern, pkg string) bool {
+	if base, ok := strings.CutSuffix(pattern, "/**"); ok {
+		return pkg == base || strings.HasPrefix(pkg, base+"/")
+	}
+	ok, _ := path.Match(pattern, pkg)
+	return ok
+}
+
+func matchesAny(patterns []string, pkg string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, pkg) })
+}
+
+func list(t *testing.T, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	for _, line := range list(t, "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...") {
+		pkg, imports, _ := strings.Cut(line, " ")
+		for imp := range strings.FieldsSeq(imports) {
+			for _, l := range libraries {
+				if matches(l.pkg, imp) && !matchesAny(l.by, pkg) {
+					t.Errorf("%s imports %s: %s", pkg, imp, l.why)
+				}
+			}
+			if matches("gantry/planner/**", pkg) && matchesAny(impure, imp) && pkg != "gantry/planner/plannertest" {
+				t.Errorf("%s imports %s: the planner does no input or output", pkg, imp)
+			}
+			if !matches("gantry/**", imp) || matchesAny(anybody, imp) {
+				continue
+			}
+			at := slices.IndexFunc(layers, func(l layer) bool { return matches(l.pkg, pkg) })
+			switch {
+			case at < 0:
+				t.Errorf("%s is in no row of layers: add one", pkg)
+			case !matchesAny(layers[at].may, imp):
+				t.Errorf("%s imports %s: %s", pkg, imp, layers[at].why)
+			}
+		}
+	}
+}
+
+// What a trace says of true runtimes must not reach the planner by any detour.
+func TestThePlannerReachesNothingButItself(t *testing.T) {
+	for _, dep := range list(t, "-deps", "./planner/...") {
+		if matches("gantry/**", dep) && !matches("gantry/planner/**", dep) && !matchesAny(anybody, dep) {
+			t.Errorf("the planner reaches %s", dep)
+		}
+	}
+}
