@@ -340,7 +340,7 @@ func (e *Engine) formalities(now planner.Time) error {
 				return err
 			}
 			if err := e.take(now, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Usage: planner.Usage{Queued: now, Staged: now, Created: now, Started: now,
-				Ended: now, Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}}); err != nil {
+				Ended: now, Missing: planner.CountersAll}}); err != nil {
 				return err
 			}
 		}

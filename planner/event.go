@@ -15,7 +15,7 @@ type Event struct {
 }
 
 // Body is what happened: one of the types below, and no other. The large ones (workflow arrived, attempt exited, plan committed)
-// travel as pointers and are never changed once numbered.
+// travel as pointers and are never changed once numbered. The json tags name members in the log: add, never rename.
 type Body interface{ Kind() EventKind }
 
 // EventKind numbers the types of Body. The numbers are part of the log's format: append, never renumber.
@@ -47,47 +47,55 @@ type (
 		Files    []File
 	}
 	// AttemptStarted says that the inputs are in place and the program runs.
-	AttemptStarted struct{ Attempt AttemptID }
+	AttemptStarted struct {
+		Attempt AttemptID `json:"attempt"`
+	}
 	// AttemptSuspended says that the attempt makes no progress and holds only what its node keeps.
-	AttemptSuspended struct{ Attempt AttemptID }
+	AttemptSuspended struct {
+		Attempt AttemptID `json:"attempt"`
+	}
 	// AttemptResumed ends a suspension.
-	AttemptResumed struct{ Attempt AttemptID }
+	AttemptResumed struct {
+		Attempt AttemptID `json:"attempt"`
+	}
 	// AttemptExited ends an attempt, whatever way.
 	AttemptExited struct {
-		Attempt  AttemptID
-		Outcome  Outcome
-		ExitCode int           // of the program; -1 if it has none
-		Ran      time.Duration // from AttemptStarted to the end, suspensions not counted
+		Attempt  AttemptID     `json:"attempt"`
+		Outcome  Outcome       `json:"outcome"`
+		ExitCode int           `json:"exit_code"` // of the program; -1 if it has none
+		Ran      time.Duration `json:"ran_ns"`    // from AttemptStarted to the end, suspensions not counted
 		// Kept is the fraction of the whole task, [0, 1], that the checkpoint taken at the end has: that of earlier attempts included.
 		// 0 if none was taken.
-		Kept float64
+		Kept float64 `json:"kept"`
 		// Final says that another attempt would end alike, so that there is none.
-		Final   bool
-		Usage   Usage
-		Message string // evidence for a person; "" if all went well
+		Final   bool   `json:"final"`
+		Usage   Usage  `json:"usage"`
+		Message string `json:"message"` // evidence for a person; "" if all went well
 	}
 	// FileAppeared says that a copy of a file is complete on a node.
 	FileAppeared struct {
-		File FileID
-		Node NodeID
+		File FileID `json:"file"`
+		Node NodeID `json:"node"`
 	}
 	// NodeChanged gives a node a new capacity; zero if it was lost.
 	NodeChanged struct {
-		Node     NodeID
-		Capacity unit.Vector
+		Node     NodeID      `json:"node"`
+		Capacity unit.Vector `json:"capacity"`
 	}
 	// Woke is a timer that a policy asked for, or the start of a planned segment.
 	Woke struct{}
 	// PlanCommitted is the outcome of one round: what was ordered, why other tasks wait, and what else the policy has to say.
 	PlanCommitted struct {
-		Round   int64
-		Orders  []Order
-		Reasons []Wait
-		Notes   []Note
-		Took    time.Duration // of the policy, by the wall clock; outside the decisions
+		Round   int64         `json:"round"`
+		Took    time.Duration `json:"took_ns"` // of the policy, by the wall clock; outside the decisions
+		Orders  []Order       `json:"orders"`
+		Reasons []Wait        `json:"waits"`
+		Notes   []Note        `json:"notes"`
 	}
 	// WorkflowCancelled withdraws what has not started of a workflow.
-	WorkflowCancelled struct{ Workflow WorkflowID }
+	WorkflowCancelled struct {
+		Workflow WorkflowID `json:"workflow"`
+	}
 )
 
 func (*WorkflowArrived) Kind() EventKind  { return KindWorkflowArrived }
@@ -137,16 +145,16 @@ func (k OrderKind) Vacates() Vacate {
 
 // Order is derived from the difference between the draft and what runs; no policy issues one.
 type Order struct {
-	Kind    OrderKind
-	Attempt AttemptID // start: the new attempt; suspend, resume, kill, checkpoint: the attempt meant
-	Task    TaskID
-	Node    NodeID
-	Hold    unit.Vector
-	Try     int32    // start: 1 for the first attempt of the task
-	Until   Time     // start: the planned end
-	Est     Estimate // start: what the policy believed, kept to be compared with what is measured
-	File    FileID   // copy
-	From    NodeID   // copy
+	Kind    OrderKind   `json:"kind"`
+	Attempt AttemptID   `json:"attempt"` // start: the new attempt; suspend, resume, kill, checkpoint: the attempt meant
+	Task    TaskID      `json:"task"`
+	Node    NodeID      `json:"node"`
+	Hold    unit.Vector `json:"hold"`
+	Try     int32       `json:"try"`      // start: 1 for the first attempt of the task
+	Until   Time        `json:"until_ns"` // start: the planned end
+	Est     Estimate    `json:"estimate"` // start: the policy's estimate, kept to be compared with the measurement
+	File    FileID      `json:"file"`     // copy
+	From    NodeID      `json:"from"`     // copy
 }
 
 // Wait says why a task does not start now.
@@ -163,11 +171,11 @@ const (
 
 // Note is what a policy wants people to know beyond orders and reasons: a choice, a promise, an attempt that failed. It changes nothing.
 type Note struct {
-	Topic    string     // a stable short name, documented with the policy
-	Workflow WorkflowID // None: it is about no one workflow
-	Task     TaskID     // None: it is about no one task
-	At       Time       // the instant it tells; unit.Never: none
-	Text     string
+	Topic    string     `json:"topic"`    // a stable short name, documented with the policy
+	Workflow WorkflowID `json:"workflow"` // None: it is about no one workflow
+	Task     TaskID     `json:"task"`     // None: it is about no one task
+	At       Time       `json:"at_ns"`    // the instant it tells; unit.Never: none
+	Text     string     `json:"text"`
 }
 
 // Outcome is how an attempt ended: a class, not an exit code. The numbers are part of the log's format.
@@ -199,28 +207,31 @@ func Outcomes() []Outcome {
 	return []Outcome{OK, ExitCode, OutOfMemory, TimedOut, Killed, Preempted, Lost, HostError, OutputMissing}
 }
 
-// Usage is what was measured of one attempt. Instants are on the axis of the run; unit.Never marks one that was not reached.
+// Usage holds the measurements of one attempt. Instants are on the axis of the run; unit.Never marks one that was not reached.
+//
+// A member is a counter of the log: its json tag names it in event bodies and names its column in table attempts. The tag missing names
+// the flag of Missing that makes the column NULL; a counter without this tag is always known. To add a counter, add a member here.
 type Usage struct {
-	Queued  Time // ordered by the planner
-	Staged  Time // inputs in place
-	Created Time // container created
-	Started Time // program running
-	Ended   Time
+	Queued  Time `json:"queued_ns"`  // ordered by the planner
+	Staged  Time `json:"staged_ns"`  // inputs in place
+	Created Time `json:"created_ns"` // container created
+	Started Time `json:"started_ns"` // program running
+	Ended   Time `json:"ended_ns"`
 
-	CPUUser      time.Duration
-	CPUSystem    time.Duration
-	CPUThrottled time.Duration
-	PeakMemory   unit.Bytes
-	ReadBytes    unit.Bytes
-	WrittenBytes unit.Bytes
-	ReadOps      int64
-	WriteOps     int64
-	InputBytes   unit.Bytes // of all inputs
-	CopiedBytes  unit.Bytes // of those that were copied from other nodes for this attempt, ahead of it or within it
-	MovedBytes   unit.Bytes // its checkpoint, and the outputs written before that, copied from another node
-	OOMKills     int64
-	Missing      Counters // counters that could not be read: unknown, not zero
-	Applied      Limits   // read back from the kernel; a zero field was not applied or not readable
+	CPUUser      time.Duration `json:"cpu_user_ns" missing:"cpu"`
+	CPUSystem    time.Duration `json:"cpu_system_ns" missing:"cpu"`
+	CPUThrottled time.Duration `json:"cpu_throttled_ns" missing:"throttled"`
+	PeakMemory   unit.Bytes    `json:"peak_memory_bytes" missing:"memory"`
+	ReadBytes    unit.Bytes    `json:"read_bytes" missing:"io"`
+	WrittenBytes unit.Bytes    `json:"written_bytes" missing:"io"`
+	ReadOps      int64         `json:"read_ops" missing:"io"`
+	WriteOps     int64         `json:"write_ops" missing:"io"`
+	InputBytes   unit.Bytes    `json:"input_bytes"`  // of all inputs
+	CopiedBytes  unit.Bytes    `json:"copied_bytes"` // of those that were copied from other nodes for this attempt, ahead of it or within it
+	MovedBytes   unit.Bytes    `json:"moved_bytes"`  // its checkpoint, and the outputs written before that, copied from another node
+	OOMKills     int64         `json:"oom_kills"`
+	Missing      Counters      `json:"missing"` // counters that could not be read: unknown, not zero
+	Applied      Limits        `json:"applied"` // read back from the kernel; a zero field was not applied or not readable
 }
 
 // Counters is a set of measured quantities.
@@ -231,26 +242,32 @@ const (
 	CounterMemory
 	CounterIO
 	CounterThrottled
+
+	// CountersAll is every group of counters.
+	CountersAll Counters = 1<<iota - 1
 )
 
-// Limits are what holds an attempt back, as the kernel applies them. Zero is no limit.
+// CounterNames are the groups as the tag missing of Usage names them, from the lowest flag on.
+var CounterNames = []string{"cpu", "memory", "io", "throttled"}
+
+// Limits are what holds an attempt back, as the kernel applies them. Zero is no limit. Their columns in the log begin with applied_.
 type Limits struct {
-	CPUMillicores int64 // quota, speed factor included
-	Memory        unit.Bytes
-	MemorySwap    unit.Bytes // memory and swap together
-	PIDs          int64
-	ReadBps       unit.BytesPerSecond
-	WriteBps      unit.BytesPerSecond
-	ReadIOPS      int64
-	WriteIOPS     int64
+	CPUMillicores int64               `json:"cpu_millicores"` // quota, speed factor included
+	Memory        unit.Bytes          `json:"memory_bytes"`
+	MemorySwap    unit.Bytes          `json:"memory_swap_bytes"` // memory and swap together
+	PIDs          int64               `json:"pids"`
+	ReadBps       unit.BytesPerSecond `json:"read_bps"`
+	WriteBps      unit.BytesPerSecond `json:"write_bps"`
+	ReadIOPS      int64               `json:"read_iops"`
+	WriteIOPS     int64               `json:"write_iops"`
 }
 
 // Estimate is what a policy believes of a run: the start of a container included.
 type Estimate struct {
-	Run     time.Duration // mean on the node in question
-	Spread  time.Duration // standard deviation; 0 if not known
-	Samples int32         // what it rests on; 0 for a declared value
-	Source  Source
+	Run     time.Duration `json:"run_ns"`    // mean on the node in question
+	Spread  time.Duration `json:"spread_ns"` // standard deviation; 0 if not known
+	Samples int32         `json:"samples"`   // what it rests on; 0 for a declared value
+	Source  Source        `json:"source"`
 }
 
 // Source is where an estimate comes from. The numbers are part of the log's format.

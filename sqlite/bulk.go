@@ -560,7 +560,7 @@ func (w *bulkWriter) writeAttempt(a *bulkAttempt) error {
 	counters := *u
 	counters.Queued, counters.Staged, counters.Created, counters.Started, counters.Ended = 0, 0, 0, 0, 0
 	counters.InputBytes, counters.CopiedBytes, counters.MovedBytes, counters.OOMKills = 0, 0, 0, 0
-	if counters != (planner.Usage{Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}) {
+	if counters != (planner.Usage{Missing: planner.CountersAll}) {
 		return errors.Join(w.measured.share(shared()...), w.measured.add(a.tally.values(usageValues(own(), a.exit))...))
 	}
 	like := bulkAlike{x.Try, x.Hold, x.Est, a.exit.Outcome, a.exit.ExitCode, a.exit.Message, u.OOMKills, a.tally}

@@ -267,7 +267,7 @@ func (a *attempt) notStarted(err error) {
 		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage) || errdefs.IsInvalidArgument(err)
 	}
 	a.usage.Ended = r.Now()
-	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
+	a.usage.Missing = planner.CountersAll
 	x.Usage = a.usage
 	if a.id != "" {
 		r.watcher.Final(int64(a.l.Attempt))

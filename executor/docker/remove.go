@@ -225,7 +225,7 @@ var errNeverBegan = errors.New("the program was not begun")
 // lost ends an attempt of which nothing is left. r.mu is held.
 func (a *attempt) lost(message string) {
 	a.usage.Ended = max(a.l.Queued, a.r.Now())
-	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
+	a.usage.Missing = planner.CountersAll
 	a.end(&planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage, Message: message})
 }
 

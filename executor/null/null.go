@@ -45,7 +45,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	}
 	r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt}, &planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.OK,
 		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now, InputBytes: read, CopiedBytes: copied + l.Ahead,
-			Missing: planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled}})
+			Missing: planner.CountersAll}})
 	return nil
 }
 

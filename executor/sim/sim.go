@@ -164,7 +164,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	}
 	begun := staged.Add(startup)
 	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun, unit.Never
-	a.usage.Missing = planner.CounterCPU | planner.CounterMemory | planner.CounterIO | planner.CounterThrottled
+	a.usage.Missing = planner.CountersAll
 	r.push(item{at: begun, kind: started, attempt: l.Attempt, version: a.version})
 	return nil
 }
