@@ -1,55 +1,196 @@
 package reader
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
+	"io"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"go.yaml.in/yaml/v3"
 )
 
-// safeParse parses YAML. The parser is a library that must not bring gantry down, whatever it is given.
-func safeParse(data []byte) (file *ast.File, err error) {
-	defer func() {
-		if recover() != nil {
-			file, err = nil, errYAML
-		}
-	}()
-	return parser.ParseBytes(data, 0)
+// Node is a node of a YAML document.
+type Node = yaml.Node
+
+// YAML walks a YAML document by its nodes, which have the lines. Aliases are followed, a bounded number of times, so that a small file
+// cannot unfold into a giant one.
+type YAML struct {
+	Faults *Faults
+	before int                   // lines of the file before the text that is read
+	size   int                   // bytes of the document
+	values int                   // how many were looked at below aliases
+	lists  map[string][]yamlPart // of a large document, whose lists are not in its tree
+	over   bool                  // a bound was told: nothing more is read
 }
 
-// YAMLPart is some elements of a list, as text.
-type YAMLPart struct {
-	Text   []byte
-	Before int // lines before it
+// yamlPart is some elements of a list, as text.
+type yamlPart struct {
+	text   []byte
+	before int // lines before it
 }
 
 const (
-	yamlWhole  = 256 << 10 // a document up to here is parsed in one piece
-	yamlPiece  = 64 << 10  // and a larger one in pieces of about this
-	yamlMarker = "\n---"
+	yamlWhole = 64 << 10 // a document up to here is parsed in one piece
+	yamlPiece = 64 << 10 // and a larger one in pieces of about this
 )
+
+// ParseYAML returns the root of the only document of a text, or nil after a fault. The lists below the given keys of the outermost
+// mapping are for List.
+func ParseYAML(data []byte, faults *Faults, lists ...string) (*YAML, *Node) {
+	y := &YAML{Faults: faults, size: len(data)}
+	if !utf8.Valid(data) {
+		n := 0
+		for n < len(data) {
+			r, size := utf8.DecodeRune(data[n:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			n += size
+		}
+		line := 1 + bytes.Count(data[:n], []byte{'\n'})
+		faults.Fail("syntax", line, "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
+		return y, nil
+	}
+	if len(data) > yamlWhole && len(lists) > 0 {
+		data, y.lists = splitYAML(data, lists)
+	}
+	root, more := y.parse(data)
+	if more > 0 {
+		faults.Warn("documents", more, "", "more than one YAML document: the first counts")
+	}
+	return y, root
+}
+
+// parse returns the root of a text, or nil after a fault, and the line of a second document.
+func (y *YAML) parse(data []byte) (root *Node, more int) {
+	if line, bound := yamlBounds(data, y.size); bound != "" {
+		y.bound(y.before+line, bound)
+		return nil, 0
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, next Node
+	err := decodeYAML(d, &doc)
+	switch {
+	case err == io.EOF || err == nil && len(doc.Content) == 0:
+		y.Faults.Fail("empty", y.before+1, "", "there is nothing in it")
+		return nil, 0
+	case err != nil:
+		line, message := 0, strings.TrimPrefix(err.Error(), "yaml: ")
+		if m := yamlLine.FindStringSubmatch(message); m != nil {
+			line, _ = strconv.Atoi(m[1])
+			if message = m[2]; yamlGrammar.MatchString(message) {
+				line++ // the library counts these from 0
+			}
+		}
+		y.Faults.Fail("syntax", y.before+max(line, 1), "", "not YAML: %s", message)
+		return nil, 0
+	}
+	if err := decodeYAML(d, &next); err != io.EOF {
+		more = y.before + max(next.Line, 1)
+	}
+	if line, bound := nodeBounds(&doc, 0); bound != "" {
+		y.bound(y.before+line, bound)
+		return nil, 0
+	}
+	return doc.Content[0], more
+}
+
+var (
+	yamlLine    = regexp.MustCompile(`^line (\d+): (.*)`)
+	yamlGrammar = regexp.MustCompile(`^did not find expected (node content|key|',' or|'-' indicator|<)`)
+)
+
+// decodeYAML decodes the next document. The library must not bring gantry down, whatever it is given.
+func decodeYAML(d *yaml.Decoder, n *Node) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("its structure makes no sense")
+		}
+	}()
+	return d.Decode(n)
+}
+
+// yamlBounds looks for what would take too much memory to parse, and returns its line. Each node of a document takes a separator, and
+// up to 400 bytes.
+func yamlBounds(data []byte, size int) (line int, bound string) {
+	values, run, most := 0, 0, MaxValues+size/20
+	line = 1
+	for _, c := range data {
+		switch c {
+		case '\n':
+			line++
+			continue
+		case ' ':
+			continue
+		case '[', '{', '-', '?':
+			if run++; run > MaxDepth {
+				return line, tooDeep
+			}
+			values++
+			continue
+		case ',', ':':
+			values++
+		}
+		run = 0
+		if values > most {
+			return line, fmt.Sprintf("more than %d values outside of lists with dashes", most)
+		}
+	}
+	return 0, ""
+}
+
+// nodeBounds looks for nodes nested too deeply and for texts too long.
+func nodeBounds(n *Node, depth int) (line int, bound string) {
+	switch {
+	case depth > MaxDepth:
+		return n.Line, tooDeep
+	case len(n.Value) > MaxText:
+		return n.Line, tooLong
+	}
+	for _, c := range n.Content {
+		if line, bound := nodeBounds(c, depth+1); bound != "" {
+			return line, bound
+		}
+	}
+	return 0, ""
+}
+
+func (y *YAML) bound(line int, what string) {
+	y.over = true
+	y.Faults.Fail("bound", line, "", "%s", what)
+}
 
 // alias is what looks like an anchor or an alias, which would join the pieces.
 var alias = regexp.MustCompile(`(?:^|[\s\[{,])[&*][\w.-]`)
 
-// SplitYAML takes the lists below the given keys of the outermost mapping out of a large document, so that they can be parsed in pieces:
-// a syntax tree takes a hundred times the memory of its text. Elements of a block list begin with a dash on one column, and all within
-// them is further right. rest is the document with empty lines in their place; of what is written in another way lists is nil.
-func SplitYAML(data []byte, keys ...string) (rest []byte, lists map[string][]YAMLPart) {
-	if len(data) < yamlWhole || bytes.Contains(data, []byte(yamlMarker)) || alias.Match(data) {
+// splitYAML takes the lists below the given keys of the outermost mapping out of a large document, so that they can be parsed in
+// pieces: nodes take many times the memory of their text. rest is the document with empty lines in their place; of what is written in
+// another way lists is nil.
+func splitYAML(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
+	if bytes.Contains(data, []byte("\n---")) || alias.Match(data) {
 		return data, nil
 	}
-	lists = map[string][]YAMLPart{}
+	if data[0] == '{' {
+		return splitJSON(data, keys)
+	}
+	return splitBlock(data, keys)
+}
+
+// splitBlock finds lists in block style, whose elements begin with a dash on one column, and all within them is further right.
+func splitBlock(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
+	lists = map[string][]yamlPart{}
 	key, column, begin, before := "", -1, 0, 0 // of the list that is being read, and of its current part
 	number := 0
 	flush := func(end int) {
 		if key != "" && end > begin {
-			lists[key] = append(lists[key], YAMLPart{data[begin:end], before})
+			lists[key] = append(lists[key], yamlPart{data[begin:end], before})
 		}
 		begin, before = end, number
 	}
@@ -85,7 +226,7 @@ func SplitYAML(data []byte, keys ...string) (rest []byte, lists map[string][]YAM
 					if lists[k] != nil {
 						return data, nil // given twice
 					}
-					key, lists[k] = k, []YAMLPart{}
+					key, lists[k] = k, []yamlPart{}
 					begin, before = end, number+1
 				}
 			}
@@ -101,173 +242,184 @@ func SplitYAML(data []byte, keys ...string) (rest []byte, lists map[string][]YAM
 	return rest, lists
 }
 
-// YAML walks a YAML document by its syntax tree, which has the lines. Aliases are followed, a bounded number of times, so that a
-// small file cannot unfold into a giant one.
-type YAML struct {
-	Faults  *Faults
-	anchors map[string]ast.Node
-	aliases int
-	before  int // lines of the file before the text
+// splitJSON finds the lists of a document in JSON.
+func splitJSON(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
+	from := bytes.NewReader(data)
+	j := NewJSON(bufio.NewReader(from))
+	at := func() int { return len(data) - from.Len() - j.in.Buffered() }
+	lists = map[string][]yamlPart{}
+	kept := 0 // how much of the document is in rest or in lists
+	err := j.Object(func(key string) error {
+		c, err := j.Peek()
+		if err != nil || c != '[' || !slices.Contains(keys, key) || lists[key] != nil {
+			return cmp.Or(err, j.Skip())
+		}
+		parts, start, line := []yamlPart{}, at(), j.Line
+		begin, end, before := 0, 0, 0 // of the current part
+		err = j.Array(func() error {
+			if _, err := j.Peek(); err != nil {
+				return err
+			}
+			if begin > 0 && end-begin >= yamlPiece {
+				parts, begin = append(parts, yamlPart{data[begin:end], before}), 0
+			}
+			if begin == 0 {
+				begin, before = at(), j.Line-1
+			}
+			err := j.Skip()
+			end = at()
+			return err
+		})
+		if begin > 0 {
+			parts = append(parts, yamlPart{data[begin:end], before})
+		}
+		for i, p := range parts {
+			parts[i].text = slices.Concat([]byte("["), p.text, []byte("]"))
+		}
+		lists[key] = parts
+		rest = slices.Concat(rest, data[kept:start], []byte("["), bytes.Repeat([]byte("\n"), j.Line-line), []byte("]"))
+		kept = at()
+		return err
+	})
+	if err != nil || j.End() != nil {
+		return data, nil // for the parser to tell
+	}
+	return append(rest, data[kept:]...), lists
 }
 
-const maxAliases = 10_000
-
-// ParseYAML returns the root of the only document of a text, or nil after a fault.
-func ParseYAML(data []byte, faults *Faults) (y *YAML, root ast.Node) {
-	return ParseYAMLAfter(0, data, faults)
+// List calls f with each element of the list below a key of the document, which parse may have taken out of the tree.
+func (y *YAML) List(key string, n *Node, f func(v *Node)) {
+	if y.lists[key] == nil {
+		y.Sequence(n, key, f)
+		return
+	}
+	defer func(before int) { y.before = before }(y.before)
+	for _, part := range y.lists[key] {
+		y.before = part.before
+		root, _ := y.parse(part.text)
+		if root == nil || y.over {
+			return
+		}
+		y.Sequence(root, key, f)
+	}
 }
 
-// ParseYAMLAfter is ParseYAML of a text that so many lines of its file precede.
-func ParseYAMLAfter(before int, data []byte, faults *Faults) (y *YAML, root ast.Node) {
-	y = &YAML{Faults: faults, anchors: map[string]ast.Node{}, before: before}
-	if !utf8.Valid(data) {
-		n := 0
-		for n < len(data) {
-			r, size := utf8.DecodeRune(data[n:])
-			if r == utf8.RuneError && size == 1 {
-				break
-			}
-			n += size
-		}
-		faults.Fail("syntax", before+1+bytes.Count(data[:n], []byte{'\n'}), "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
-		return y, nil
-	}
-	if bytes.Contains(data, []byte("\r\n")) { // the parser takes block scalars amiss with them
-		data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	}
-	file, err := safeParse(data)
-	if err != nil {
-		line, message := 0, err.Error()
-		if e, ok := err.(yaml.Error); ok {
-			if tok := e.GetToken(); tok != nil && tok.Position != nil {
-				line = before + tok.Position.Line
-			}
-			message = e.GetMessage()
-		}
-		faults.Fail("syntax", line, "", "not YAML: %s", message)
-		return y, nil
-	}
-	for _, d := range file.Docs {
-		if d.Body == nil {
-			continue
-		}
-		if root != nil {
-			faults.Warn("documents", y.Line(d.Body), "", "more than one YAML document: the first counts")
-			break
-		}
-		root = d.Body
-	}
-	if root == nil {
-		faults.Fail("empty", before+1, "", "there is nothing in it")
-		return y, nil
-	}
-	ast.Walk(visitor(func(n ast.Node) {
-		if a, ok := n.(*ast.AnchorNode); ok && a.Name != nil {
-			y.anchors[a.Name.String()] = a.Value
-		}
-	}), root)
-	return y, root
-}
-
-type visitor func(ast.Node)
-
-func (v visitor) Visit(n ast.Node) ast.Visitor { v(n); return v }
-
-// value looks through anchors, aliases and tags; nil is null.
-func (y *YAML) Value(n ast.Node) ast.Node {
-	for range 100 {
-		switch v := n.(type) {
-		case *ast.AnchorNode:
-			n = v.Value
-		case *ast.AliasNode:
-			if y.aliases++; y.aliases > maxAliases || v.Value == nil {
-				y.Faults.Fail("aliases", y.Line(n), "", "more than %d uses of aliases", maxAliases)
-				return nil
-			}
-			to, ok := y.anchors[v.Value.String()]
-			if !ok {
-				y.Faults.Fail("syntax", y.Line(n), "", "alias *%s has no anchor", v.Value.String())
-				return nil
-			}
-			n = to
-		case *ast.TagNode:
-			n = v.Value
-		case *ast.NullNode:
+// Value looks through aliases; nil is null.
+func (y *YAML) Value(n *Node) *Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		if !y.visit(n) {
 			return nil
-		default:
-			return n
 		}
+		n = n.Alias
 	}
-	return nil
+	if y.over || n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return nil
+	}
+	return n
 }
 
-func (y *YAML) Line(n ast.Node) int {
+// visit counts a value that is looked at, and reports whether there may be so many: aliases can make a few many.
+func (y *YAML) visit(n *Node) bool {
+	if y.values++; y.values > 10_000+4*y.size && !y.over {
+		y.bound(y.Line(n), "its aliases unfold to too many values")
+	}
+	return !y.over
+}
+
+// Line is the line of the file on which a value begins.
+func (y *YAML) Line(n *Node) int {
 	if n == nil {
 		return 0
 	}
-	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 { // its own token is a colon or a brace
-		if t := m.Values[0].Key.GetToken(); t != nil && t.Position != nil {
-			return y.before + t.Position.Line
-		}
-	}
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		return y.before + t.Position.Line
-	}
-	return 0
+	return y.before + n.Line
 }
 
-// mapping calls f with each key and value in order and reports whether n is a mapping; null is an empty one.
-func (y *YAML) Mapping(n ast.Node, what string, f func(key string, v ast.Node)) bool {
+// IsList reports whether a value is a list.
+func (y *YAML) IsList(n *Node) bool {
+	v := y.Value(n)
+	return v != nil && v.Kind == yaml.SequenceNode
+}
+
+// IsMapping reports whether a value is a mapping.
+func (y *YAML) IsMapping(n *Node) bool {
+	v := y.Value(n)
+	return v != nil && v.Kind == yaml.MappingNode
+}
+
+// Mapping calls f with each key and value, those that << merges last, and reports whether n is a mapping; null is an empty one. A key
+// given twice is a fault.
+func (y *YAML) Mapping(n *Node, what string, f func(key string, v *Node)) bool {
+	return y.mapping(n, what, map[string]bool{}, f)
+}
+
+func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key string, v *Node)) bool {
 	v := y.Value(n)
 	if v == nil {
 		return true
 	}
-	m, ok := v.(ast.MapNode)
-	if !ok {
+	if v.Kind != yaml.MappingNode {
 		y.Faults.Fail("wrong-type", y.Line(v), "", "%s should be a mapping of keys to values", what)
 		return false
 	}
-	for it := m.MapRange(); it.Next(); {
-		if k := it.Key(); k.IsMergeKey() {
-			y.Mapping(it.Value(), "what << merges", f)
+	if len(v.Content) > 2*MaxKeys {
+		y.bound(y.Line(v.Content[2*MaxKeys]), tooManyKeys)
+		return false
+	}
+	var merges []*Node
+	seen := make(map[string]bool, len(v.Content)/2)
+	for i := 0; i+1 < len(v.Content) && y.visit(v.Content[i]); i += 2 {
+		k, value := v.Content[i], v.Content[i+1]
+		if k.ShortTag() == "!!merge" {
+			merges = append(merges, value)
+			continue
+		}
+		key := y.Text(k)
+		if seen[key] {
+			y.Faults.Fail("duplicate-key", y.Line(k), "", "%s: %s is given twice", what, key)
+		} else if seen[key] = true; !outer[key] {
+			f(key, value)
+		}
+	}
+	for key := range outer {
+		seen[key] = true
+	}
+	for _, m := range merges {
+		if y.IsList(m) {
+			y.Sequence(m, "what << merges", func(m *Node) { y.mapping(m, "what << merges", seen, f) })
 		} else {
-			f(y.Text(k), it.Value())
+			y.mapping(m, "what << merges", seen, f)
 		}
 	}
 	return true
 }
 
-// sequence calls f with each element; null is an empty sequence.
-func (y *YAML) Sequence(n ast.Node, what string, f func(v ast.Node)) {
+// Sequence calls f with each element; null is an empty sequence.
+func (y *YAML) Sequence(n *Node, what string, f func(v *Node)) {
 	v := y.Value(n)
 	if v == nil {
 		return
 	}
-	s, ok := v.(*ast.SequenceNode)
-	if !ok {
+	if v.Kind != yaml.SequenceNode {
 		y.Faults.Fail("wrong-type", y.Line(v), "", "%s should be a list", what)
 		return
 	}
-	for _, e := range s.Values {
+	for _, e := range v.Content {
+		if !y.visit(e) {
+			return
+		}
 		f(e)
 	}
 }
 
 // Text is a scalar as it is written, so that 5.0 stays "5.0"; null is "".
-func (y *YAML) Text(n ast.Node) string {
-	switch v := y.Value(n).(type) {
-	case nil:
+func (y *YAML) Text(n *Node) string {
+	v := y.Value(n)
+	if v == nil {
 		return ""
-	case *ast.StringNode:
-		return v.Value
-	case *ast.LiteralNode:
-		return v.Value.Value
-	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
+	}
+	if v.Kind != yaml.ScalarNode {
 		y.Faults.Fail("wrong-type", y.Line(v), "", "a text or number should be here")
 		return ""
-	default:
-		return strings.TrimSpace(v.GetToken().Value)
 	}
+	return v.Value
 }
-
-var errYAML = errors.New("its structure makes no sense")

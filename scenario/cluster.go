@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"gantry/reader"
 )
 
@@ -83,7 +81,7 @@ func ReadCluster(r io.Reader, source string) (*Cluster, error) {
 	}
 	var faults reader.Faults
 	c := &Cluster{}
-	if y, root := parse(data, &faults); root != nil {
+	if y, root := parse(data, &faults, "nodes", "links"); root != nil {
 		y.cluster(c, root)
 	}
 	if faults := faults.Sorted(); reader.HasErrors(faults) {
@@ -92,39 +90,37 @@ func ReadCluster(r io.Reader, source string) (*Cluster, error) {
 	return c, nil
 }
 
-func (y *doc) cluster(c *Cluster, root ast.Node) {
+func (y *doc) cluster(c *Cluster, root *reader.Node) {
 	names, groups := map[string]int{}, map[string]bool{}
-	var links []ast.Node
+	var links *reader.Node
 	y.keyed(root, "the cluster", []yamlKey{
 		{"name", y.string(&c.Name)},
-		{"transfer", func(v ast.Node) {
+		{"transfer", func(v *reader.Node) {
 			way := ""
 			y.word(&way, "transfer", "held", "overlapped")(v)
 			c.Overlapped = way == "overlapped"
 		}},
-		{"nodes", func(v ast.Node) {
-			y.Sequence(v, "nodes", func(v ast.Node) { y.node(c, v, names, groups) })
+		{"nodes", func(v *reader.Node) {
+			y.List("nodes", v, func(v *reader.Node) { y.node(c, v, names, groups) })
 		}},
-		{"links", func(v ast.Node) {
-			y.Sequence(v, "links", func(v ast.Node) { links = append(links, v) })
+		{"links", func(v *reader.Node) {
+			links = v
 		}},
 	})
-	for _, v := range links {
-		y.link(c, v, groups)
-	}
+	y.List("links", links, func(v *reader.Node) { y.link(c, v, groups) })
 	if len(c.Nodes) == 0 && !y.Faults.HasErrors() {
 		y.Faults.Fail("no-nodes", y.Line(root), "", "a cluster needs at least one node")
 	}
 }
 
-func (y *doc) node(c *Cluster, v ast.Node, names map[string]int, groups map[string]bool) {
+func (y *doc) node(c *Cluster, v *reader.Node, names map[string]int, groups map[string]bool) {
 	n, count := ClusterNode{Cores: 1, Speed: 1}, 1.0
 	positive := func(x float64) bool { return x > 0 && x < 1e9 }
 	if !y.keyed(v, "a node", []yamlKey{
 		{"name", y.string(&n.Name)},
 		{"count", y.number(&count, "count", func(x float64) bool { return x >= 1 && x <= maxNodes && x == float64(int(x)) },
 			fmt.Sprintf("a whole number from 1 to %d", maxNodes))},
-		{"cores", func(v ast.Node) {
+		{"cores", func(v *reader.Node) {
 			ends := y.ends(v)
 			low, err := reader.Number(ends[0])
 			high, err2 := reader.Number(ends[1])
@@ -172,7 +168,7 @@ func (y *doc) node(c *Cluster, v ast.Node, names map[string]int, groups map[stri
 	}
 }
 
-func (y *doc) link(c *Cluster, v ast.Node, groups map[string]bool) {
+func (y *doc) link(c *Cluster, v *reader.Node, groups map[string]bool) {
 	var l Link
 	if !y.keyed(v, "a link", []yamlKey{
 		{"from", y.string(&l.From)},
@@ -198,8 +194,8 @@ func (y *doc) link(c *Cluster, v ast.Node, groups map[string]bool) {
 }
 
 // amount reads bytes, or with suffix "/s" bytes per second; it has to be positive.
-func (y *doc) amount(to *int64, what, suffix string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) amount(to *int64, what, suffix string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		text := strings.TrimSpace(y.Text(v))
 		number := text
 		if suffix != "" {
@@ -218,8 +214,8 @@ func (y *doc) amount(to *int64, what, suffix string) func(ast.Node) {
 }
 
 // whole reads a positive whole number.
-func (y *doc) whole(to *int64, what string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) whole(to *int64, what string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		n, err := reader.Count(y.Text(v), 1)
 		if err != nil || n <= 0 {
 			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number above 0", what, y.Text(v))
@@ -230,8 +226,8 @@ func (y *doc) whole(to *int64, what string) func(ast.Node) {
 }
 
 // duration reads a Go duration such as 1.5s, 20ms or 1h30m; a plain 0 will do. It may not be negative.
-func (y *doc) duration(to *time.Duration, what string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) duration(to *time.Duration, what string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		text := y.Text(v)
 		d, err := time.ParseDuration(cmp.Or(text, "0"))
 		if err != nil || d < 0 {

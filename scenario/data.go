@@ -1,6 +1,6 @@
 package scenario
 
-import "github.com/goccy/go-yaml/ast"
+import "gantry/reader"
 
 // Data says where the input files of workflows lie when they arrive. Each has a row of blocks, and each block replicas on some nodes:
 //
@@ -14,12 +14,12 @@ type Data struct {
 	Replicas  int    // of each block
 }
 
-func (y *doc) data(to **Data) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) data(to **Data) func(*reader.Node) {
+	return func(v *reader.Node) {
 		d := &Data{Placement: "hdfs", Block: 128 << 20, Replicas: 3}
 		given := map[string]bool{}
-		only := func(name string, read func(ast.Node)) yamlKey {
-			return yamlKey{name, func(v ast.Node) { given[name] = true; read(v) }}
+		only := func(name string, read func(*reader.Node)) yamlKey {
+			return yamlKey{name, func(v *reader.Node) { given[name] = true; read(v) }}
 		}
 		if !y.keyed(v, "data", []yamlKey{
 			{"placement", y.word(&d.Placement, "placement", "hdfs", "random", "everywhere")},

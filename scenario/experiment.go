@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"gantry/trace/spelling"
 
 	"gantry/reader"
@@ -109,13 +107,13 @@ func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error)
 	return x, nil
 }
 
-func (y *doc) experiment(x *Experiment, root ast.Node, quick bool) {
+func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
 	var fixed, replaced []Factor
 	quickSaid := false
 	var repetitions int
 	var short *Search
-	one := func(name string) func(ast.Node) {
-		return func(v ast.Node) {
+	one := func(name string) func(*reader.Node) {
+		return func(v *reader.Node) {
 			fixed = append(fixed, Factor{name, []string{y.Text(v)}, []int{y.Line(v)}, y.Line(v)})
 		}
 	}
@@ -125,16 +123,16 @@ func (y *doc) experiment(x *Experiment, root ast.Node, quick bool) {
 		{"workload", one("workload")},
 		{"cluster", one("cluster")},
 		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
-		{"seed", func(v ast.Node) {
+		{"seed", func(v *reader.Node) {
 			n, err := strconv.ParseUint(y.Text(v), 10, 64)
 			if err != nil || n == 0 {
 				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0", y.Text(v))
 			}
 			x.Seed = n
 		}},
-		{"keep", func(v ast.Node) {
+		{"keep", func(v *reader.Node) {
 			x.KeepWorkflows, x.KeepSeries = false, false
-			y.Sequence(v, "keep", func(v ast.Node) {
+			y.Sequence(v, "keep", func(v *reader.Node) {
 				what := ""
 				y.word(&what, "keep", "workflows", "series", "timing")(v)
 				x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
@@ -142,7 +140,7 @@ func (y *doc) experiment(x *Experiment, root ast.Node, quick bool) {
 				x.KeepTiming = x.KeepTiming || what == "timing"
 			})
 		}},
-		{"limit", func(v ast.Node) {
+		{"limit", func(v *reader.Node) {
 			events := int(x.Events)
 			y.keyed(v, "limit", []yamlKey{
 				{"in_system", y.wholeNumber(&x.InSystem, "in_system", math.MaxInt32)},
@@ -150,22 +148,20 @@ func (y *doc) experiment(x *Experiment, root ast.Node, quick bool) {
 			})
 			x.Events = int64(events)
 		}},
-		{"factors", func(v ast.Node) {
-			if s, ok := y.Value(v).(*ast.SequenceNode); ok {
-				for _, b := range s.Values {
-					x.Blocks = append(x.Blocks, y.factors(b))
-				}
+		{"factors", func(v *reader.Node) {
+			if y.IsList(v) {
+				y.Sequence(v, "factors", func(v *reader.Node) { x.Blocks = append(x.Blocks, y.factors(v)) })
 				return
 			}
 			x.Blocks = append(x.Blocks, y.factors(v))
 		}},
-		{"search", func(v ast.Node) { x.Search = y.search(v) }},
-		{"quick", func(v ast.Node) {
+		{"search", func(v *reader.Node) { x.Search = y.search(v) }},
+		{"quick", func(v *reader.Node) {
 			quickSaid = true
 			y.keyed(v, "quick", []yamlKey{
 				{"repetitions", y.wholeNumber(&repetitions, "repetitions", maxRepetitions)},
-				{"factors", func(v ast.Node) { replaced = y.factors(v) }},
-				{"search", func(v ast.Node) { short = y.search(v) }},
+				{"factors", func(v *reader.Node) { replaced = y.factors(v) }},
+				{"search", func(v *reader.Node) { short = y.search(v) }},
 			})
 		}},
 	})
@@ -208,7 +204,7 @@ func replace(factors, by []Factor) []Factor {
 	return append(out, by...)
 }
 
-func (y *doc) checkExperiment(x *Experiment, root ast.Node) {
+func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
 	for _, block := range x.Blocks {
 		has := map[string]bool{}
 		for _, f := range block {
@@ -227,11 +223,11 @@ func (y *doc) checkExperiment(x *Experiment, root ast.Node) {
 	}
 }
 
-func (y *doc) search(v ast.Node) *Search {
+func (y *doc) search(v *reader.Node) *Search {
 	s := &Search{Parameter: "utilisation", From: math.NaN(), To: math.NaN(), Step: 0.01, Line: y.Line(v)}
 	known := func(x float64) bool { return !math.IsInf(x, 0) && !math.IsNaN(x) }
 	y.keyed(v, "search", []yamlKey{
-		{"parameter", func(v ast.Node) {
+		{"parameter", func(v *reader.Node) {
 			s.Parameter = y.Text(v)
 			y.factorName(s.Parameter, v)
 		}},
@@ -246,9 +242,9 @@ func (y *doc) search(v ast.Node) *Search {
 	return s
 }
 
-func (y *doc) factors(v ast.Node) []Factor {
+func (y *doc) factors(v *reader.Node) []Factor {
 	var out []Factor
-	y.Mapping(v, "factors", func(name string, v ast.Node) {
+	y.Mapping(v, "factors", func(name string, v *reader.Node) {
 		if !y.factorName(name, v) {
 			return
 		}
@@ -257,10 +253,10 @@ func (y *doc) factors(v ast.Node) []Factor {
 			y.Faults.Fail("duplicate-key", f.Line, "", "factor %s is given twice", name)
 			return
 		}
-		if s, ok := y.Value(v).(*ast.SequenceNode); ok {
-			for _, e := range s.Values {
-				f.Values, f.Lines = append(f.Values, y.flow(e)), append(f.Lines, y.Line(e))
-			}
+		if y.IsList(v) {
+			y.Sequence(v, name, func(v *reader.Node) {
+				f.Values, f.Lines = append(f.Values, y.flow(v)), append(f.Lines, y.Line(v))
+			})
 		} else {
 			f.Values, f.Lines = []string{y.flow(v)}, []int{f.Line}
 		}
@@ -278,27 +274,20 @@ func (y *doc) factors(v ast.Node) []Factor {
 }
 
 // flow is a value in one line of YAML.
-func (y *doc) flow(n ast.Node) string {
-	switch v := y.Value(n).(type) {
-	case *ast.MappingNode:
-		var parts []string
-		for _, e := range v.Values {
-			parts = append(parts, e.Key.String()+": "+y.flow(e.Value))
-		}
+func (y *doc) flow(v *reader.Node) string {
+	var parts []string
+	switch {
+	case y.IsMapping(v):
+		y.Mapping(v, "a value", func(key string, v *reader.Node) { parts = append(parts, key+": "+y.flow(v)) })
 		return "{" + strings.Join(parts, ", ") + "}"
-	case *ast.MappingValueNode:
-		return "{" + v.Key.String() + ": " + y.flow(v.Value) + "}"
-	case *ast.SequenceNode:
-		var parts []string
-		for _, e := range v.Values {
-			parts = append(parts, y.flow(e))
-		}
+	case y.IsList(v):
+		y.Sequence(v, "a value", func(v *reader.Node) { parts = append(parts, y.flow(v)) })
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	return y.Text(n)
+	return y.Text(v)
 }
 
-func (y *doc) factorName(name string, v ast.Node) bool {
+func (y *doc) factorName(name string, v *reader.Node) bool {
 	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload", "utilisation"}
 	if slices.Contains(known, name) {
 		return true
@@ -312,8 +301,8 @@ func (y *doc) factorName(name string, v ast.Node) bool {
 	return false
 }
 
-func (y *doc) wholeNumber(to *int, what string, most float64) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) wholeNumber(to *int, what string, most float64) func(*reader.Node) {
+	return func(v *reader.Node) {
 		x := float64(*to)
 		y.number(&x, what, func(x float64) bool { return x >= 1 && x <= most && x == math.Trunc(x) }, fmt.Sprintf("a whole number from 1 to %.0f", most))(v)
 		*to = int(x)

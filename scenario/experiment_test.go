@@ -1,13 +1,14 @@
 package scenario_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 
 	"gantry/reader/readertest"
 	"gantry/scenario"
@@ -36,7 +37,11 @@ quick:
 
 func asJSON(t *testing.T, text string) []byte {
 	t.Helper()
-	out, err := yaml.YAMLToJSON([]byte(text))
+	var v any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}

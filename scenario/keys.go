@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"gantry/trace/spelling"
 
 	"gantry/reader"
@@ -16,8 +14,8 @@ import (
 type doc struct{ *reader.YAML }
 
 // parse returns a document and its root, or nil after a fault.
-func parse(data []byte, faults *reader.Faults) (*doc, ast.Node) {
-	y, root := reader.ParseYAML(data, faults)
+func parse(data []byte, faults *reader.Faults, lists ...string) (*doc, *reader.Node) {
+	y, root := reader.ParseYAML(data, faults, lists...)
 	return &doc{y}, root
 }
 
@@ -34,16 +32,9 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s %s: %s", e.What, e.Source, e.Message)
 }
 
-// keyed reads a mapping by a table of its keys; an unknown key is a fault that names the nearest known one, and so is a key given
-// twice.
-func (y *doc) keyed(n ast.Node, what string, table []yamlKey) bool {
-	seen := map[string]bool{}
-	return y.Mapping(n, what, func(key string, v ast.Node) {
-		if seen[key] {
-			y.Faults.Fail("duplicate-key", y.Line(v), "", "%s: %s is given twice", what, key)
-			return
-		}
-		seen[key] = true
+// keyed reads a mapping by a table of its keys; an unknown key is a fault that names the nearest known one.
+func (y *doc) keyed(n *reader.Node, what string, table []yamlKey) bool {
+	return y.Mapping(n, what, func(key string, v *reader.Node) {
 		for _, k := range table {
 			if k.name == key {
 				k.read(v)
@@ -60,12 +51,12 @@ func (y *doc) keyed(n ast.Node, what string, table []yamlKey) bool {
 
 type yamlKey struct {
 	name string
-	read func(v ast.Node)
+	read func(v *reader.Node)
 }
 
 // number reads a number into to and checks it; the message says what it has to be.
-func (y *doc) number(to *float64, what string, ok func(float64) bool, must string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) number(to *float64, what string, ok func(float64) bool, must string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		text := y.Text(v)
 		x, err := reader.Number(text)
 		if err != nil || !ok(x) {
@@ -76,13 +67,13 @@ func (y *doc) number(to *float64, what string, ok func(float64) bool, must strin
 	}
 }
 
-func (y *doc) string(to *string) func(ast.Node) {
-	return func(v ast.Node) { *to = y.Text(v) }
+func (y *doc) string(to *string) func(*reader.Node) {
+	return func(v *reader.Node) { *to = y.Text(v) }
 }
 
 // word reads one of the known words into to; of any other the fault names the nearest of them.
-func (y *doc) word(to *string, what string, known ...string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) word(to *string, what string, known ...string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		text := y.Text(v)
 		if !slices.Contains(known, text) {
 			y.Faults.Fail("bad-value", y.Line(v), "", "%s", unknownWord(what, text, known))

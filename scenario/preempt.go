@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"gantry/reader"
 )
 
@@ -61,11 +59,11 @@ func (p *Preempt) SetPrograms(text string) error {
 	return nil
 }
 
-func (y *doc) preempt(to **Preempt) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) preempt(to **Preempt) func(*reader.Node) {
+	return func(v *reader.Node) {
 		p := DefaultPreempt()
-		read := func(set func(string) error) func(ast.Node) {
-			return func(v ast.Node) {
+		read := func(set func(string) error) func(*reader.Node) {
+			return func(v *reader.Node) {
 				if err := set(y.Text(v)); err != nil {
 					y.Faults.Fail("bad-value", y.Line(v), "", "preempt: %v", err)
 				}

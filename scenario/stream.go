@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"gantry/reader"
 )
 
@@ -162,14 +160,14 @@ const maxTasks = 10_000_000
 func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 	return []yamlKey{
 		{"count", y.count(&s.Count, "count", 1, maxArrivals)},
-		{"mix", func(v ast.Node) { y.Sequence(v, "mix", func(v ast.Node) { y.source(s, v, dir) }) }},
+		{"mix", func(v *reader.Node) { y.Sequence(v, "mix", func(v *reader.Node) { y.source(s, v, dir) }) }},
 		{"tasks", y.tasks(&s.Sizes)},
 		{"sizes", y.sizes(&s.Sizes)},
 		{"files", y.bool(&s.Files, "files")},
-		{"total_runtime", func(v ast.Node) { y.total(&s.Total, v) }},
-		{"arrivals", func(v ast.Node) { y.arrivals(&s.Arrivals, v, dir) }},
-		{"tenants", func(v ast.Node) {
-			y.Sequence(v, "tenants", func(v ast.Node) {
+		{"total_runtime", func(v *reader.Node) { y.total(&s.Total, v) }},
+		{"arrivals", func(v *reader.Node) { y.arrivals(&s.Arrivals, v, dir) }},
+		{"tenants", func(v *reader.Node) {
+			y.Sequence(v, "tenants", func(v *reader.Node) {
 				t := Share{Fraction: 1}
 				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) && t.Name == "" {
 					y.Faults.Fail("missing-name", y.Line(v), "", "a tenant without a name; give it one")
@@ -180,7 +178,7 @@ func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 				s.Tenants = append(s.Tenants, t)
 			})
 		}},
-		{"classes", func(v ast.Node) {
+		{"classes", func(v *reader.Node) {
 			s.Classes = []Share{{Name: "deadline"}, {Name: "regular"}, {Name: "low"}}
 			y.keyed(v, "classes", []yamlKey{{"deadline", y.share(&s.Classes[0].Fraction)}, {"regular", y.share(&s.Classes[1].Fraction)},
 				{"low", y.share(&s.Classes[2].Fraction)}})
@@ -188,8 +186,8 @@ func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 				y.Faults.Fail("bad-value", y.Line(v), "", "classes: give at least one of deadline, regular and low a fraction above 0")
 			}
 		}},
-		{"releases", func(v ast.Node) { y.releases(s, v) }},
-		{"deadlines", func(v ast.Node) { y.deadlines(s, v) }},
+		{"releases", func(v *reader.Node) { y.releases(s, v) }},
+		{"deadlines", func(v *reader.Node) { y.deadlines(s, v) }},
 	}
 }
 
@@ -239,23 +237,23 @@ func (y *doc) checkStream(s *Stream) {
 	}
 }
 
-func (y *doc) source(s *Stream, v ast.Node, dir string) {
+func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 	src, r, m := StreamSource{Fraction: 1, Line: y.Line(v)}, RandomChoices{}, MixedChoices{}
 	random, reduce, mixed := "", "", ""
 	var ccr []float64
-	cluster := func(name string, read func(ast.Node)) yamlKey {
-		return yamlKey{name, func(v ast.Node) { mixed = name; read(v) }}
+	cluster := func(name string, read func(*reader.Node)) yamlKey {
+		return yamlKey{name, func(v *reader.Node) { mixed = name; read(v) }}
 	}
-	job := func(name string, read func(ast.Node)) yamlKey {
-		return yamlKey{name, func(v ast.Node) { reduce = name; read(v) }}
+	job := func(name string, read func(*reader.Node)) yamlKey {
+		return yamlKey{name, func(v *reader.Node) { reduce = name; read(v) }}
 	}
-	choice := func(name string, read func(ast.Node)) yamlKey {
-		return yamlKey{name, func(v ast.Node) { random = name; read(v) }}
+	choice := func(name string, read func(*reader.Node)) yamlKey {
+		return yamlKey{name, func(v *reader.Node) { random = name; read(v) }}
 	}
 	unit := func(x float64) bool { return x >= 0 && x <= 1 }
 	if !y.keyed(v, "a part of the mix", []yamlKey{
-		{"generator", func(v ast.Node) { src.Generator, src.Line = y.Text(v), y.Line(v) }},
-		{"trace", func(v ast.Node) { src.Trace, src.Line = y.Text(v), y.Line(v) }},
+		{"generator", func(v *reader.Node) { src.Generator, src.Line = y.Text(v), y.Line(v) }},
+		{"trace", func(v *reader.Node) { src.Trace, src.Line = y.Text(v), y.Line(v) }},
 		{"fraction", y.share(&src.Fraction)},
 		{"tasks", y.tasks(&src.Sizes)},
 		{"sizes", y.sizes(&src.Sizes)},
@@ -273,7 +271,7 @@ func (y *doc) source(s *Stream, v ast.Node, dir string) {
 		cluster("out_degree", y.wholes(&m.OutDegree, "out_degree", 1, 1_000_000)),
 		cluster("brange", y.numbers(&m.BRange, "brange", func(x float64) bool { return x >= 0 && x < 2 }, "from 0 to below 2")),
 		cluster("wdag", y.span(&m.WDAG, "wdag", 1, 1e8)),
-		cluster("processors", func(v ast.Node) {
+		cluster("processors", func(v *reader.Node) {
 			var np [2]float64
 			if y.span(&np, "processors", 1, 1e6)(v); np[0] != math.Trunc(np[0]) || np[1] != math.Trunc(np[1]) {
 				y.Faults.Fail("bad-number", y.Line(v), "", "processors has to be a whole number, or a range of them such as 1..4")
@@ -326,8 +324,8 @@ func (y *doc) source(s *Stream, v ast.Node, dir string) {
 }
 
 // span reads "100", "100..1000" or [100, 1000].
-func (y *doc) span(to *[2]float64, what string, least, most float64) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) span(to *[2]float64, what string, least, most float64) func(*reader.Node) {
+	return func(v *reader.Node) {
 		ends := y.ends(v)
 		lo, err := reader.Number(ends[0])
 		hi, err2 := reader.Number(ends[1])
@@ -340,25 +338,25 @@ func (y *doc) span(to *[2]float64, what string, least, most float64) func(ast.No
 }
 
 // tasks reads one class of sizes.
-func (y *doc) tasks(to *[]SizeClass) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) tasks(to *[]SizeClass) func(*reader.Node) {
+	return func(v *reader.Node) {
 		c := SizeClass{Fraction: 1}
 		y.size(&c)(v)
 		y.setSizes(to, v, []SizeClass{c})
 	}
 }
 
-func (y *doc) setSizes(to *[]SizeClass, v ast.Node, sizes []SizeClass) {
+func (y *doc) setSizes(to *[]SizeClass, v *reader.Node, sizes []SizeClass) {
 	if *to != nil {
 		y.Faults.Fail("duplicate-key", y.Line(v), "", "tasks and sizes exclude each other")
 	}
 	*to = sizes
 }
 
-func (y *doc) sizes(to *[]SizeClass) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) sizes(to *[]SizeClass) func(*reader.Node) {
+	return func(v *reader.Node) {
 		sizes, total := []SizeClass{}, 0.0
-		y.Sequence(v, "sizes", func(v ast.Node) {
+		y.Sequence(v, "sizes", func(v *reader.Node) {
 			c := SizeClass{Fraction: 1}
 			if !y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)}, {"even", y.bool(&c.Even, "even")}}) {
 				return
@@ -380,8 +378,8 @@ func (y *doc) sizes(to *[]SizeClass) func(ast.Node) {
 }
 
 // size reads "30", "30..38" or [30, 38].
-func (y *doc) size(c *SizeClass) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) size(c *SizeClass) func(*reader.Node) {
+	return func(v *reader.Node) {
 		ends := y.ends(v)
 		lo, err := strconv.Atoi(ends[0])
 		hi, err2 := strconv.Atoi(ends[1])
@@ -394,12 +392,13 @@ func (y *doc) size(c *SizeClass) func(ast.Node) {
 }
 
 // ends splits a range "a..b" or [a, b]; a single value is both of its ends.
-func (y *doc) ends(v ast.Node) [2]string {
-	if list, ok := y.Value(v).(*ast.SequenceNode); ok {
-		if len(list.Values) != 2 {
+func (y *doc) ends(v *reader.Node) [2]string {
+	if y.IsList(v) {
+		list := y.Value(v).Content
+		if len(list) != 2 {
 			return [2]string{}
 		}
-		return [2]string{y.Text(list.Values[0]), y.Text(list.Values[1])}
+		return [2]string{y.Text(list[0]), y.Text(list[1])}
 	}
 	low, high, ok := strings.Cut(y.Text(v), "..")
 	if !ok {
@@ -408,15 +407,15 @@ func (y *doc) ends(v ast.Node) [2]string {
 	return [2]string{strings.TrimSpace(low), strings.TrimSpace(high)}
 }
 
-func (y *doc) total(t *TotalRuntime, v ast.Node) {
+func (y *doc) total(t *TotalRuntime, v *reader.Node) {
 	line := y.Line(v)
 	positive := func(x float64) bool { return x > 0 && x <= 1e12 }
 	if !y.keyed(v, "total_runtime", []yamlKey{
 		{"distribution", y.word(&t.Distribution, "total_runtime: distribution", "hyper-gamma", "lognormal", "constant", "as-generated")},
 		{"mean", y.duration(&t.Mean, "mean")},
 		{"variation", y.number(&t.Variation, "variation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0 and up to 100")},
-		{"stages", func(v ast.Node) {
-			y.Sequence(v, "stages", func(v ast.Node) {
+		{"stages", func(v *reader.Node) {
+			y.Sequence(v, "stages", func(v *reader.Node) {
 				g := GammaStage{Weight: 1}
 				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, "above 0")},
 					{"shape", y.number(&g.Shape, "shape", positive, "above 0")}, {"scale", y.number(&g.Scale, "scale", positive, "above 0, in seconds")}})
@@ -446,16 +445,16 @@ func (y *doc) total(t *TotalRuntime, v ast.Node) {
 	}
 }
 
-func (y *doc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
+func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 	line, times, column := y.Line(v), "", 0
 	a.Line = line
 	given := map[string]int{} // lines
-	only := func(name string, read func(ast.Node)) yamlKey {
-		return yamlKey{name, func(v ast.Node) { given[name] = y.Line(v); read(v) }}
+	only := func(name string, read func(*reader.Node)) yamlKey {
+		return yamlKey{name, func(v *reader.Node) { given[name] = y.Line(v); read(v) }}
 	}
 	if !y.keyed(v, "arrivals", []yamlKey{
 		{"process", y.word(&a.Process, "arrivals: process", "poisson", "poisson-intervals", "fixed", "batch", "closed", "trace")},
-		only("rate", func(v ast.Node) { y.rate(&a.PerHour, v) }),
+		only("rate", func(v *reader.Node) { y.rate(&a.PerHour, v) }),
 		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 10 }, "above 0 and up to 10; 1 is full")),
 		only("interval", y.duration(&a.Interval, "interval")),
 		only("times", y.string(&times)),
@@ -508,7 +507,7 @@ func (y *doc) arrivals(a *ArrivalProcess, v ast.Node, dir string) {
 }
 
 // rate reads "98/h", "1/22s" or "0.5/s": arrivals per duration.
-func (y *doc) rate(perHour *float64, v ast.Node) {
+func (y *doc) rate(perHour *float64, v *reader.Node) {
 	text := y.Text(v)
 	number, per, _ := strings.Cut(text, "/")
 	per = strings.TrimSpace(per)
@@ -525,7 +524,7 @@ func (y *doc) rate(perHour *float64, v ast.Node) {
 	*perHour = rate
 }
 
-func (y *doc) releases(s *Stream, v ast.Node) {
+func (y *doc) releases(s *Stream, v *reader.Node) {
 	r := &ReleaseRule{Probability: 1}
 	if !y.keyed(v, "releases", []yamlKey{
 		{"probability", y.number(&r.Probability, "probability", func(x float64) bool { return x >= 0 && x <= 1 }, "from 0 to 1")},
@@ -539,10 +538,10 @@ func (y *doc) releases(s *Stream, v ast.Node) {
 	s.Release = r
 }
 
-func (y *doc) deadlines(s *Stream, v ast.Node) {
+func (y *doc) deadlines(s *Stream, v *reader.Node) {
 	d, given := &DeadlineRule{}, 0
-	one := func(name string, read func(ast.Node)) yamlKey {
-		return yamlKey{name, func(v ast.Node) { given++; read(v) }}
+	one := func(name string, read func(*reader.Node)) yamlKey {
+		return yamlKey{name, func(v *reader.Node) { given++; read(v) }}
 	}
 	if !y.keyed(v, "deadlines", []yamlKey{
 		one("factor", y.factorRange(&d.Factor, "factor")),
@@ -560,8 +559,8 @@ func (y *doc) deadlines(s *Stream, v ast.Node) {
 }
 
 // factorRange reads "2", "1.5..4" or [1.5, 4].
-func (y *doc) factorRange(to *[2]float64, what string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) factorRange(to *[2]float64, what string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		for i, text := range y.ends(v) {
 			x, err := reader.Number(text)
 			if err != nil || !(x > 0 && x <= 1e6) {
@@ -577,8 +576,8 @@ func (y *doc) factorRange(to *[2]float64, what string) func(ast.Node) {
 }
 
 // durations reads "1h", "1h..3h" or [1h, 3h].
-func (y *doc) durations(to *[2]time.Duration, what string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		for i, text := range y.ends(v) {
 			x, err := time.ParseDuration(text)
 			if err != nil || x <= 0 {
@@ -633,8 +632,8 @@ func readTimes(path string, column int) ([]time.Duration, error) {
 }
 
 // count reads a whole number into to.
-func (y *doc) count(to *int, what string, least, most int) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) count(to *int, what string, least, most int) func(*reader.Node) {
+	return func(v *reader.Node) {
 		n, err := strconv.Atoi(y.Text(v))
 		if err != nil || n < least || n > most {
 			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number from %d to %d", what, y.Text(v), least, most)
@@ -644,8 +643,8 @@ func (y *doc) count(to *int, what string, least, most int) func(ast.Node) {
 	}
 }
 
-func (y *doc) bool(to *bool, what string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) bool(to *bool, what string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		text := ""
 		y.word(&text, what, "true", "false")(v)
 		*to = text == "true"
@@ -653,19 +652,19 @@ func (y *doc) bool(to *bool, what string) func(ast.Node) {
 }
 
 // share reads a fraction, which is relative to the others.
-func (y *doc) share(to *float64) func(ast.Node) {
+func (y *doc) share(to *float64) func(*reader.Node) {
 	return y.number(to, "fraction", func(x float64) bool { return x >= 0 && x <= 1e9 }, "0 or more")
 }
 
 // numbers reads a number or a list of them.
-func (y *doc) numbers(to *[]float64, what string, ok func(float64) bool, must string) func(ast.Node) {
-	return func(v ast.Node) {
-		read := func(v ast.Node) {
+func (y *doc) numbers(to *[]float64, what string, ok func(float64) bool, must string) func(*reader.Node) {
+	return func(v *reader.Node) {
+		read := func(v *reader.Node) {
 			x := math.NaN()
 			y.number(&x, what, ok, must)(v)
 			*to = append(*to, x)
 		}
-		if _, list := y.Value(v).(*ast.SequenceNode); list {
+		if y.IsList(v) {
 			y.Sequence(v, what, read)
 			return
 		}
@@ -674,8 +673,8 @@ func (y *doc) numbers(to *[]float64, what string, ok func(float64) bool, must st
 }
 
 // wholes is the same for whole numbers.
-func (y *doc) wholes(to *[]int, what string, least, most int) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) wholes(to *[]int, what string, least, most int) func(*reader.Node) {
+	return func(v *reader.Node) {
 		var xs []float64
 		y.numbers(&xs, what, func(x float64) bool { return x == math.Trunc(x) && x >= float64(least) && x <= float64(most) },
 			fmt.Sprintf("a whole number from %d to %d", least, most))(v)

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"gantry/trace/spelling"
 
 	"gantry/reader"
@@ -119,7 +117,7 @@ func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	}
 	var faults reader.Faults
 	w := &Workload{Source: source, Repetitions: 1}
-	if y, root := parse(data, &faults); root != nil {
+	if y, root := parse(data, &faults, "workflows"); root != nil {
 		y.workload(w, root, filepath.Dir(source))
 	}
 	if faults := faults.Sorted(); reader.HasErrors(faults) {
@@ -141,16 +139,16 @@ func (w *Workload) ForgetLines() {
 	}
 }
 
-func (y *doc) workload(w *Workload, root ast.Node, dir string) {
+func (y *doc) workload(w *Workload, root *reader.Node, dir string) {
 	names, scaleSaid := map[string]int{}, false
 	stream := &Stream{Files: true, Line: y.Line(root)}
 	given := map[string]int{} // lines of the keys that only a stream has
 	keys := []yamlKey{
 		{"name", y.string(&w.Name)},
-		{"workflows", func(v ast.Node) {
-			y.Sequence(v, "workflows", func(v ast.Node) { y.arrival(w, v, dir, names) })
+		{"workflows", func(v *reader.Node) {
+			y.List("workflows", v, func(v *reader.Node) { y.arrival(w, v, dir, names) })
 		}},
-		{"seed", func(v ast.Node) {
+		{"seed", func(v *reader.Node) {
 			n, err := strconv.ParseUint(y.Text(v), 10, 64)
 			if err != nil || n == 0 {
 				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0", y.Text(v))
@@ -162,10 +160,10 @@ func (y *doc) workload(w *Workload, root ast.Node, dir string) {
 		{"cool_down", y.margin(&w.CoolDown, &w.CoolDownTime, "cool_down")},
 		{"data", y.data(&w.Data)},
 		{"preempt", y.preempt(&w.Preempt)},
-		{"scale_times", func(v ast.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
+		{"scale_times", func(v *reader.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
 	for _, k := range y.streamKeys(stream, dir) {
-		keys = append(keys, yamlKey{k.name, func(v ast.Node) { given[k.name] = y.Line(v); k.read(v) }})
+		keys = append(keys, yamlKey{k.name, func(v *reader.Node) { given[k.name] = y.Line(v); k.read(v) }})
 	}
 	if !y.keyed(root, "the workload", keys) {
 		return
@@ -201,7 +199,7 @@ func (y *doc) workload(w *Workload, root ast.Node, dir string) {
 	}
 }
 
-func (y *doc) arrival(w *Workload, v ast.Node, dir string, names map[string]int) {
+func (y *doc) arrival(w *Workload, v *reader.Node, dir string, names map[string]int) {
 	a, copies := Arrival{Line: y.Line(v)}, 1.0
 	if !y.keyed(v, "a workflow", []yamlKey{
 		{"trace", y.string(&a.Trace)},
@@ -217,7 +215,7 @@ func (y *doc) arrival(w *Workload, v ast.Node, dir string, names map[string]int)
 		{"data", y.data(&a.Data)},
 		{"copies", y.number(&copies, "copies", func(x float64) bool { return x >= 1 && x <= maxArrivals && x == float64(int(x)) },
 			fmt.Sprintf("a whole number from 1 to %d", maxArrivals))},
-		{"costs", func(v ast.Node) { a.Costs = y.costs(v, dir) }},
+		{"costs", func(v *reader.Node) { a.Costs = y.costs(v, dir) }},
 	}) {
 		return
 	}
@@ -259,8 +257,8 @@ func (y *doc) arrival(w *Workload, v ast.Node, dir string, names map[string]int)
 }
 
 // margin reads a number of workflows, or a time.
-func (y *doc) margin(count *int, span *time.Duration, what string) func(ast.Node) {
-	return func(v ast.Node) {
+func (y *doc) margin(count *int, span *time.Duration, what string) func(*reader.Node) {
+	return func(v *reader.Node) {
 		text := y.Text(v)
 		if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= maxArrivals {
 			*count = n
@@ -275,7 +273,7 @@ func (y *doc) margin(count *int, span *time.Duration, what string) func(ast.Node
 	}
 }
 
-func (y *doc) class(to *string) func(ast.Node) {
+func (y *doc) class(to *string) func(*reader.Node) {
 	return y.word(to, "class", "deadline", "regular", "low")
 }
 
@@ -287,8 +285,8 @@ func below(dir, path string) string {
 }
 
 // costs reads a cost matrix, in place or from the CSV file that is named.
-func (y *doc) costs(v ast.Node, dir string) *Costs {
-	if _, ok := y.Value(v).(ast.MapNode); !ok {
+func (y *doc) costs(v *reader.Node, dir string) *Costs {
+	if !y.IsMapping(v) {
 		path := below(dir, y.Text(v))
 		c, err := readCosts(path)
 		if err != nil {
@@ -297,8 +295,8 @@ func (y *doc) costs(v ast.Node, dir string) *Costs {
 		return c
 	}
 	c := &Costs{Seconds: map[string]map[string]time.Duration{}}
-	y.Mapping(v, "costs", func(task string, v ast.Node) {
-		y.Mapping(v, "costs of task "+task, func(node string, v ast.Node) {
+	y.Mapping(v, "costs", func(task string, v *reader.Node) {
+		y.Mapping(v, "costs of task "+task, func(node string, v *reader.Node) {
 			var d time.Duration
 			y.duration(&d, "cost of "+task+" on "+node)(v)
 			if !c.add(task, node, d) {

@@ -7,8 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"gantry/reader"
 )
 
@@ -20,25 +18,6 @@ type pegasusReader struct {
 	shared profiles
 	// related: there are jobDependencies; barren: the last of them has no children.
 	related, barren bool
-	lists           map[string][]reader.YAMLPart // of a large document, whose lists are not in its tree
-}
-
-// each calls f with each element of a list of the document.
-func (p *pegasusReader) each(key string, list ast.Node, f func(v ast.Node)) {
-	if p.lists[key] == nil {
-		p.y.Sequence(list, key, f)
-		return
-	}
-	whole := p.y
-	defer func() { p.y = whole }()
-	for _, part := range p.lists[key] {
-		y, root := reader.ParseYAMLAfter(part.Before, part.Text, &p.b.faults)
-		if root == nil {
-			return
-		}
-		p.y = y
-		y.Sequence(root, key, f)
-	}
 }
 
 // readPegasus reads a Pegasus 5 workflow, YAML or the same in JSON. The command of a task is its executable (the first file:// or
@@ -50,12 +29,11 @@ func (b *builder) readPegasus(in *bufio.Reader) {
 		b.faults.Fail(reader.Damage(err))
 		return
 	}
-	rest, lists := reader.SplitYAML(data, "jobs", "jobDependencies")
-	y, root := reader.ParseYAML(rest, &b.faults)
+	y, root := reader.ParseYAML(data, &b.faults, "jobs", "jobDependencies")
 	if root == nil {
 		return
 	}
-	p := &pegasusReader{b: b, y: y, exe: map[transformation]*executable{}, lists: lists}
+	p := &pegasusReader{b: b, y: y, exe: map[transformation]*executable{}}
 	p.document(root)
 	p.cutOff(data)
 }
@@ -76,10 +54,10 @@ func (p *pegasusReader) cutOff(data []byte) {
 	p.b.faults.Warn("no-line-end", len(lines), "", "the last line has no end, as if the file was cut off: taken as whole")
 }
 
-func (p *pegasusReader) document(root ast.Node) {
+func (p *pegasusReader) document(root *reader.Node) {
 	b := p.b
-	var jobs, edges, catalogue ast.Node
-	p.y.Mapping(root, "the workflow", func(key string, v ast.Node) {
+	var jobs, edges, catalogue *reader.Node
+	p.y.Mapping(root, "the workflow", func(key string, v *reader.Node) {
 		switch key {
 		case "pegasus":
 			b.wf.Version = p.y.Text(v)
@@ -92,7 +70,7 @@ func (p *pegasusReader) document(root ast.Node) {
 		case "transformationCatalog":
 			catalogue = v
 		case "replicaCatalog":
-			p.y.Mapping(v, key, func(key string, v ast.Node) {
+			p.y.Mapping(v, key, func(key string, v *reader.Node) {
 				if key == "replicas" {
 					p.y.Sequence(v, key, p.replica)
 				}
@@ -104,16 +82,16 @@ func (p *pegasusReader) document(root ast.Node) {
 	if catalogue != nil {
 		p.catalogue(catalogue)
 	}
-	p.each("jobs", jobs, p.job)
-	p.each("jobDependencies", edges, func(v ast.Node) {
+	p.y.List("jobs", jobs, p.job)
+	p.y.List("jobDependencies", edges, func(v *reader.Node) {
 		var id string
-		var children []ast.Node
-		p.y.Mapping(v, "a dependency", func(key string, v ast.Node) {
+		var children []*reader.Node
+		p.y.Mapping(v, "a dependency", func(key string, v *reader.Node) {
 			switch key {
 			case "id":
 				id = p.y.Text(v)
 			case "children":
-				p.y.Sequence(v, "children", func(c ast.Node) { children = append(children, c) })
+				p.y.Sequence(v, "children", func(c *reader.Node) { children = append(children, c) })
 			}
 		})
 		p.barren = len(children) == 0
@@ -124,15 +102,15 @@ func (p *pegasusReader) document(root ast.Node) {
 }
 
 // replica takes the size of a file from outside.
-func (p *pegasusReader) replica(v ast.Node) {
+func (p *pegasusReader) replica(v *reader.Node) {
 	var name string
-	var size ast.Node
-	p.y.Mapping(v, "a replica", func(key string, v ast.Node) {
+	var size *reader.Node
+	p.y.Mapping(v, "a replica", func(key string, v *reader.Node) {
 		switch key {
 		case "lfn":
 			name = p.y.Text(v)
 		case "metadata":
-			p.y.Mapping(v, "metadata", func(key string, v ast.Node) {
+			p.y.Mapping(v, "metadata", func(key string, v *reader.Node) {
 				if key == "size" {
 					size = v
 				}
@@ -145,18 +123,18 @@ func (p *pegasusReader) replica(v ast.Node) {
 }
 
 // catalogue reads transformations and containers.
-func (p *pegasusReader) catalogue(v ast.Node) {
+func (p *pegasusReader) catalogue(v *reader.Node) {
 	image := map[string]string{}
 	var wants []struct {
 		x         *executable
 		container string
 	}
-	p.y.Mapping(v, "transformationCatalog", func(key string, v ast.Node) {
+	p.y.Mapping(v, "transformationCatalog", func(key string, v *reader.Node) {
 		switch key {
 		case "containers":
-			p.y.Sequence(v, "containers", func(v ast.Node) {
+			p.y.Sequence(v, "containers", func(v *reader.Node) {
 				var name, kind, address string
-				p.y.Mapping(v, "a container", func(key string, v ast.Node) {
+				p.y.Mapping(v, "a container", func(key string, v *reader.Node) {
 					switch key {
 					case "name":
 						name = p.y.Text(v)
@@ -171,10 +149,10 @@ func (p *pegasusReader) catalogue(v ast.Node) {
 				}
 			})
 		case "transformations":
-			p.y.Sequence(v, "transformations", func(v ast.Node) {
+			p.y.Sequence(v, "transformations", func(v *reader.Node) {
 				var t transformation
 				x, container := &executable{}, ""
-				p.y.Mapping(v, "a transformation", func(key string, v ast.Node) {
+				p.y.Mapping(v, "a transformation", func(key string, v *reader.Node) {
 					switch key {
 					case "namespace":
 						t.namespace = p.y.Text(v)
@@ -187,8 +165,8 @@ func (p *pegasusReader) catalogue(v ast.Node) {
 					case "container":
 						container = p.y.Text(v)
 					case "sites":
-						p.y.Sequence(v, "sites", func(v ast.Node) {
-							p.y.Mapping(v, "a site", func(key string, v ast.Node) {
+						p.y.Sequence(v, "sites", func(v *reader.Node) {
+							p.y.Mapping(v, "a site", func(key string, v *reader.Node) {
 								switch key {
 								case "pfn":
 									if path, ok := filePath(p.y.Text(v)); ok && x.path == "" {
@@ -219,19 +197,19 @@ func (p *pegasusReader) catalogue(v ast.Node) {
 }
 
 // profiles reads a mapping of name spaces to keys and values.
-func (p *pegasusReader) profiles(v ast.Node, rank int) (out profiles) {
-	p.y.Mapping(v, "profiles", func(ns string, v ast.Node) {
-		p.y.Mapping(v, "profiles of "+ns, func(key string, v ast.Node) {
+func (p *pegasusReader) profiles(v *reader.Node, rank int) (out profiles) {
+	p.y.Mapping(v, "profiles", func(ns string, v *reader.Node) {
+		p.y.Mapping(v, "profiles of "+ns, func(key string, v *reader.Node) {
 			out = append(out, profile{strings.ToLower(ns), key, strings.TrimSpace(p.y.Text(v)), p.y.Line(v), rank})
 		})
 	})
 	return out
 }
 
-func (p *pegasusReader) job(v ast.Node) {
+func (p *pegasusReader) job(v *reader.Node) {
 	b, y := p.b, p.y
-	fields := map[string]ast.Node{}
-	if !y.Mapping(v, "a job", func(key string, v ast.Node) { fields[key] = v }) {
+	fields := map[string]*reader.Node{}
+	if !y.Mapping(v, "a job", func(key string, v *reader.Node) { fields[key] = v }) {
 		return
 	}
 	text := func(key string) string { return y.Text(fields[key]) }
@@ -257,7 +235,7 @@ func (p *pegasusReader) job(v ast.Node) {
 	t.Name = b.same(cmp.Or(text("name"), text("nodeLabel"), text("file"), t.Kind))
 	t.Stdin, t.Stdout, t.Stderr = text("stdin"), text("stdout"), text("stderr")
 	var words []string
-	y.Sequence(fields["arguments"], "arguments", func(v ast.Node) { words = append(words, y.Text(v)) })
+	y.Sequence(fields["arguments"], "arguments", func(v *reader.Node) { words = append(words, y.Text(v)) })
 	y.Sequence(fields["uses"], "uses", p.uses)
 	b.redirections()
 
@@ -279,11 +257,11 @@ func (p *pegasusReader) job(v ast.Node) {
 	}
 }
 
-func (p *pegasusReader) uses(v ast.Node) {
+func (p *pegasusReader) uses(v *reader.Node) {
 	b, y := p.b, p.y
 	var name, kind string
-	var size ast.Node
-	if !y.Mapping(v, "a use", func(key string, v ast.Node) {
+	var size *reader.Node
+	if !y.Mapping(v, "a use", func(key string, v *reader.Node) {
 		switch key {
 		case "lfn":
 			name = y.Text(v)
@@ -292,7 +270,7 @@ func (p *pegasusReader) uses(v ast.Node) {
 		case "size":
 			size = v
 		case "metadata":
-			y.Mapping(v, "metadata", func(key string, v ast.Node) {
+			y.Mapping(v, "metadata", func(key string, v *reader.Node) {
 				if key == "size" && size == nil {
 					size = v
 				}

@@ -141,7 +141,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"YAML: runtime", yml("- {id: a, name: x, profiles: {pegasus: {runtime: .nan}}}\n"), trace.Error, "bad-number", 4, ".nan", true},
 		{"YAML: size", yml("- {id: a, name: x, uses: [{lfn: f, type: input,\n  size: big}]}\n"), trace.Error, "bad-number", 5, `"big"`, true},
 		{"YAML: wrong type", yml("  a: 1\n"), trace.Error, "wrong-type", 4, "should be a list", false},
-		{"YAML: syntax", yml("- {id: a\n- [}\n"), trace.Error, "syntax", 5, "not YAML", false},
+		{"YAML: syntax", yml("- {id: a\n- [}\n"), trace.Error, "syntax", 4, "not YAML", false},
 		{"YAML: no jobs", "pegasus: '5.0'\nname: w\n", trace.Error, "no-tasks", 1, "no tasks", false},
 		{"YAML: cut in a job", yml("- {id: a, name: x}\n- id: b\n  name: y"), trace.Error, "truncated", 6, "within a line", true},
 		{"YAML: cut in a dependency", yml("- {id: a, name: x}\njobDependencies:\n- id: a\n  childr"), trace.Error, "syntax", 7, "not YAML", false},

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 
 	"gantry/executor"
 	"gantry/planner/policy"
@@ -340,48 +340,48 @@ func (p *plan) read(path string) ([]byte, error) {
 
 // put sets the value at a path of keys, separated by dots, in a YAML document; numbers are positions in lists, from 0.
 func put(doc []byte, path, value string) ([]byte, error) {
-	var root any
-	if err := yaml.UnmarshalWithOptions(doc, &root, yaml.UseOrderedMap()); err != nil {
+	var root, v yaml.Node
+	if err := yaml.Unmarshal(doc, &root); err != nil {
 		return nil, err
 	}
-	var v any
-	if err := yaml.UnmarshalWithOptions([]byte(value), &v, yaml.UseOrderedMap()); err != nil {
+	if err := yaml.Unmarshal([]byte(value), &v); err != nil || len(v.Content) == 0 {
 		return nil, fmt.Errorf("value %q of %s: %w", value, path, err)
 	}
-	root, err := set(root, strings.Split(path, "."), v)
-	if err != nil {
+	if len(root.Content) == 0 {
+		root = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	}
+	if err := set(&root.Content[0], strings.Split(path, "."), v.Content[0]); err != nil {
 		return nil, fmt.Errorf("factor workload.%s: %w", path, err)
 	}
-	return yaml.Marshal(root)
+	return yaml.Marshal(&root)
 }
 
-func set(at any, path []string, value any) (any, error) {
+func set(at **yaml.Node, path []string, value *yaml.Node) error {
 	if len(path) == 0 {
-		return value, nil
+		*at = value
+		return nil
 	}
-	switch n := at.(type) {
-	case nil:
-		sub, err := set(nil, path[1:], value)
-		return yaml.MapSlice{{Key: path[0], Value: sub}}, err
-	case yaml.MapSlice:
-		for i := range n {
-			if fmt.Sprint(n[i].Key) == path[0] {
-				sub, err := set(n[i].Value, path[1:], value)
-				n[i].Value = sub
-				return n, err
+	n := *at
+	switch {
+	case n.ShortTag() == "!!null":
+		*n = yaml.Node{Kind: yaml.MappingNode}
+		fallthrough
+	case n.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == path[0] {
+				return set(&n.Content[i+1], path[1:], value)
 			}
 		}
-		sub, err := set(nil, path[1:], value)
-		return append(n, yaml.MapItem{Key: path[0], Value: sub}), err
-	case []any:
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: path[0]}, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
+		return set(&n.Content[len(n.Content)-1], path[1:], value)
+	case n.Kind == yaml.SequenceNode:
 		i, err := strconv.Atoi(path[0])
-		if err != nil || i < 0 || i >= len(n) {
-			return nil, fmt.Errorf("%s is no position in a list of %d", path[0], len(n))
+		if err != nil || i < 0 || i >= len(n.Content) {
+			return fmt.Errorf("%s is no position in a list of %d", path[0], len(n.Content))
 		}
-		n[i], err = set(n[i], path[1:], value)
-		return n, err
+		return set(&n.Content[i], path[1:], value)
 	}
-	return nil, fmt.Errorf("there is no key %s in %v", path[0], at)
+	return fmt.Errorf("there is no key %s in %v", path[0], n.Value)
 }
 
 // estimator is what policies believe, beside errors: declared, corrected by the last m completed tasks, history, or the truth.
