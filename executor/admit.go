@@ -35,7 +35,8 @@ type Admitter struct {
 	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the task was declared,
 	// and concerns what is emulated or simulated: programs run as long as they do.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
-	// Memory, if set, may say how much memory a task of that kind, with that need and so much input, may hold, instead of its trace.
+	// Memory, if set, may limit a task of that kind, with that need and input, to another amount of memory than its trace declares. If the
+	// task runs out of it, its next try gets at least what is declared.
 	Memory func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool)
 	// Named is told the name of every kind when it first appears; nil if nobody wants to know.
 	Named func(k planner.KindID, name string)
@@ -169,7 +170,8 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 			return nil, err
 		}
 		adm.Tasks[i] = &specs[i]
-		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i], Need: need,
+		declared := a.limitMemory(sub, &w.Tasks[i], &need)
+		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i], Need: need, DeclaredMemory: declared,
 			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
 			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)), Retries: int32(w.Tasks[i].Retries), Restartable: preempt.Restart}
 		if formal(sub, i) && len(specs[i].Command) == 0 {
@@ -374,12 +376,24 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 		}
 	}
 	a.share(&need)
-	if a.Memory != nil {
-		if m, ok := a.Memory(t.Kind, need, a.inputSize(sub, t)); ok {
-			need[unit.Memory] = min(max(int64(m), MinMemory), largest.Capacity[unit.Memory])
-		}
-	}
 	return need, touched, nil
+}
+
+// limitMemory sets the memory of need as Memory has it, and returns what is declared if that is more, else 0.
+func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector) (declared unit.Bytes) {
+	if a.Memory == nil {
+		return 0
+	}
+	m, ok := a.Memory(t.Kind, *need, a.inputSize(sub, t))
+	if !ok {
+		return 0
+	}
+	was := need[unit.Memory]
+	need[unit.Memory] = min(max(int64(m), MinMemory), a.largest(need[unit.CPU]).Capacity[unit.Memory])
+	if was <= need[unit.Memory] {
+		return 0
+	}
+	return unit.Bytes(was)
 }
 
 // inputSize is the sum of the sizes of what a task reads.

@@ -58,11 +58,14 @@ type Task struct {
 	Kind     KindID // transformation: what estimates are learned by
 	Stage    int32  // execution phase; the level where the trace gives none
 	Need     unit.Vector
-	Parents  []TaskID // distinct
-	Children []TaskID
-	Inputs   []FileID
-	Outputs  []FileID
-	Retries  int32 // further attempts after a failure of the program; None: by the run's rules
+	// DeclaredMemory is what the task may hold by its trace if Need has less by a prediction: a try after one that ran out of memory gets at
+	// least that. 0: Need has it.
+	DeclaredMemory unit.Bytes `json:",omitempty"`
+	Parents        []TaskID   // distinct
+	Children       []TaskID
+	Inputs         []FileID
+	Outputs        []FileID
+	Retries        int32 // further attempts after a failure of the program; None: by the run's rules
 	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready, and no policy is asked.
 	Formal bool
 	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one goes on from there, on

@@ -17,6 +17,7 @@ import (
 // archive writes columns, or reads them back: one list of the members of a struct serves both.
 type archive struct {
 	writing bool
+	format  byte // of the definition
 	out     []byte
 	in      []byte  // what is left to read
 	col     []int64 // memory of a column
@@ -387,6 +388,9 @@ func (x *archive) planned(a *planner.WorkflowArrived) {
 	flags(x, tasks, func(t *task) *bool { return &t.Checkpointable })
 	integers(x, tasks, func(t *task) *unit.Bytes { return &t.CheckpointSize })
 	flags(x, tasks, func(t *task) *bool { return &t.Restartable })
+	if x.format > 4 {
+		integers(x, tasks, func(t *task) *unit.Bytes { return &t.DeclaredMemory })
+	}
 }
 
 // files are those of the workflow as the executor knows them.

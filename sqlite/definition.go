@@ -13,7 +13,8 @@ import (
 // together. Whole columns are mostly one value, or count upwards, and take two bytes. Those of large workflows and of real runs are gzip'ed.
 // All that admission decided is kept: on replay nothing is decided again.
 const (
-	definitionFormat = 4
+	definitionFormat = 5
+	oldestDefinition = 4    // without declared memory
 	definitionLarge  = 2000 // tasks
 )
 
@@ -32,7 +33,7 @@ func encodeAdmission(a *executor.Admission, compress bool) ([]byte, error) {
 
 func (d *definer) encode(a *executor.Admission, compress bool) ([]byte, error) {
 	x := &d.archive
-	x.out, x.writing, x.err = append(x.out[:0], definitionFormat), true, nil
+	x.out, x.writing, x.format, x.err = append(x.out[:0], definitionFormat), true, definitionFormat, nil
 	x.admission(a)
 	if len(a.Tasks) > definitionLarge {
 		defer func() { *d = definer{} }() // so much memory is not kept
@@ -61,10 +62,10 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 			return nil, err
 		}
 	}
-	if len(blob) == 0 || blob[0] != definitionFormat {
-		return nil, fmt.Errorf("its format is not %d, which this gantry reads: use the gantry that wrote it", definitionFormat)
+	if len(blob) == 0 || blob[0] < oldestDefinition || blob[0] > definitionFormat {
+		return nil, fmt.Errorf("its format is not %d to %d, which this gantry reads: use the gantry that wrote it", oldestDefinition, definitionFormat)
 	}
-	x := &archive{in: blob[1:]}
+	x := &archive{in: blob[1:], format: blob[0]}
 	a := new(executor.Admission)
 	x.admission(a)
 	if x.err == nil && len(x.in) > 0 {

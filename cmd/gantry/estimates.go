@@ -26,8 +26,9 @@ func estimateFlags(usual string) []cli.Flag {
 			"of those of this run; declared where there are none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
 			"tasks, in containers those of earlier runs on the same scales too; M is 1000), trained[:MODEL[@VERSION]] (a model of the log that gantry predict trained, the latest one; declared for task types that it " +
 			"does not know), oracle (simulate only: the truth)"},
-		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: tasks may hold the upper end of the 90 % interval of memory that the model " +
-			"predicts for them, instead of what the trace says; out of memory is tried again with twice as much"},
+		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the peaks that the model has seen, with " +
+			"headroom, instead of the declared memory; task types with fewer than 40 peaks, and inputs outside of the training range, keep the declared " +
+			"memory; a task that runs out of memory gets at least the declared memory in its next try"},
 		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, static:F, random1:F (a factor for each " +
 			"workflow), random2:F (seconds at random, scaled by --time-scale), or uniform:U: estimates stay, and what happens varies; without " +
 			"--estimator they apply to all estimates"},
@@ -179,13 +180,19 @@ func (s *session) findModel(name string) (*sqlite.TrainedModel, error) {
 	return m, nil
 }
 
-// memory is what the model says that tasks may hold; nil if nobody wants to know.
+// memory limits tasks to what the model predicts; nil without --predict-memory.
 func (s *session) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bool) {
 	if !s.set.PredictMemory || s.trained == nil {
 		return nil
 	}
+	rules, _ := retryRules(s.set.Retries) // they were read before
 	return func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool) {
-		return s.trained.Model.PeakMemory(kind, &predict.Features{Input: input, CPU: need[unit.CPU], Memory: unit.Bytes(need[unit.Memory])})
+		declared := unit.Bytes(need[unit.Memory])
+		limit, ok := s.trained.Model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU], Memory: declared})
+		if rules.Limit[planner.OutOfMemory] == 0 { // the first try is the last one
+			limit = max(limit, declared)
+		}
+		return limit, ok
 	}
 }
 

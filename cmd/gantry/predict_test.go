@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -161,12 +160,16 @@ func TestPredictSaysWhatItCannot(t *testing.T) {
 	expect(t, exitUsage, []string{"--estimator trained too"}, append(simulate, "--predict-memory")...)
 }
 
-// What the model predicts of memory is what containers may hold, if that is asked for: of the emulator, a little more than it touches.
+// With --predict-memory the measured peaks limit containers, with headroom.
 func TestMemoryOfContainersIsPredicted(t *testing.T) {
 	needsDocker(t)
 	home := t.TempDir()
-	dax := `<adag version="2.1" name="m"><job id="a" name="touch" runtime="0.1"><profile namespace="pegasus" key="memory">20</profile></job>` +
-		`<job id="b" name="touch" runtime="0.1"><profile namespace="pegasus" key="memory">20</profile></job></adag>`
+	const tasks = 20 // two runs of them are enough to set limits
+	dax := `<adag version="2.1" name="m">`
+	for i := range tasks {
+		dax += fmt.Sprintf(`<job id="t%d" name="touch" runtime="0.1"><profile namespace="pegasus" key="memory">40</profile></job>`, i)
+	}
+	dax += "</adag>"
 	dir := writeFiles(t, map[string]string{"m.dax": dax, "c.yaml": "nodes: [{name: n, cores: 2, memory: 500MB}]\n"})
 	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "m.dax")}
 	for range 2 {
@@ -178,11 +181,11 @@ func TestMemoryOfContainersIsPredicted(t *testing.T) {
 	peak := one[int64](t, home, "SELECT max(peak_memory_bytes) "+fmt.Sprintf(of, "<>"))
 	held := one[int64](t, home, "SELECT max(hold_memory_bytes) "+fmt.Sprintf(of, "="))
 	before := one[int64](t, home, "SELECT min(hold_memory_bytes) "+fmt.Sprintf(of, "<>"))
-	if held >= before || math.Abs(float64(held-peak)) > 0.2*float64(peak) {
+	if held >= before || float64(held) < 1.2*float64(peak) || float64(held) > 2*float64(peak) {
 		t.Errorf("tasks that peaked at %d bytes and held %d may hold %d as predicted", peak, before, held)
 	}
-	if n := one[int](t, home, "SELECT count(*) "+fmt.Sprintf(of, "=")+" AND outcome = 'ok'"); n != 2 {
-		t.Errorf("%d of 2 tasks succeeded with what was predicted", n)
+	if n := one[int](t, home, "SELECT count(*) "+fmt.Sprintf(of, "=")+" AND outcome = 'ok'"); n != tasks {
+		t.Errorf("%d of %d tasks succeeded with what was predicted", n, tasks)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
+
+	"gantry/planner/unit"
 )
 
 // Method is a way to predict.
@@ -53,6 +55,7 @@ type Regression struct {
 	// Least and Most are what was measured: ridge regression predicts no less than half of Least, the perceptron, which cannot be trusted far
 	// from what it was trained on, not beyond half of Least and twice Most.
 	Least, Most float64
+	Middle      float64 `json:",omitempty"` // the median of what was measured
 	// Ratios are measured over predicted of samples that the prediction had not seen (cross-validation), ascending.
 	Ratios []float64
 }
@@ -93,7 +96,7 @@ func (r *Regression) deviation() float64 {
 
 // fit trains by one method. Rows are features, targets above 0.
 func fit(method Method, x [][]float64, y []float64, seed uint64) *Regression {
-	r := &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y)}
+	r := &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y), Middle: median(y)}
 	switch method {
 	case ByRidge:
 		r.Ridge = FitRidge(x, y, ridgePenalty)
@@ -104,7 +107,7 @@ func fit(method Method, x [][]float64, y []float64, seed uint64) *Regression {
 		}
 		r.MLP = FitMLP(x, logs, seed)
 	default:
-		r.Median = median(y)
+		r.Median = r.Middle
 	}
 	return r
 }
@@ -228,6 +231,22 @@ type kindFits struct {
 	runtime   *fits
 	remaining map[Method]float64 // errors of what was left at half
 	memory    *fits              // nil: peaks are not known
+	input     span               // of the samples with peaks
+	declared  span
+}
+
+// span is what a feature was in the samples.
+type span struct{ Least, Most unit.Bytes }
+
+func (s span) has(x unit.Bytes) bool { return s.Least <= x && x <= s.Most }
+
+// spanOf returns the span of a feature over samples, of which there is at least one.
+func spanOf(samples []Features, feature func(Features) unit.Bytes) span {
+	s := span{feature(samples[0]), feature(samples[0])}
+	for _, f := range samples {
+		s.Least, s.Most = min(s.Least, feature(f)), max(s.Most, feature(f))
+	}
+	return s
 }
 
 // Fit trains on samples, which are in the order of time. What it gives is a function of them and the seed.
@@ -257,6 +276,8 @@ func Fit(samples []Sample, seed uint64) *Fits {
 		k.remaining = k.runtime.remaining(work)
 		if len(peaks) > 0 {
 			k.memory = fitAll(withPeak, peaks, nil, seed)
+			k.input = spanOf(withPeak, func(f Features) unit.Bytes { return f.Input })
+			k.declared = spanOf(withPeak, func(f Features) unit.Bytes { return f.Memory })
 		}
 		f.kinds[kind] = k
 	}
@@ -281,7 +302,7 @@ func (f *Fits) Model(method Method) *Model {
 			if km.MemoryPicked == ByDeclared {
 				km.MemoryPicked = ByHistory
 			}
-			km.Memory = k.memory.by[km.MemoryPicked]
+			km.Memory, km.MemoryInput, km.MemoryDeclared = k.memory.by[km.MemoryPicked], k.input, k.declared
 		}
 		m.Kinds[name] = km
 	}
@@ -320,6 +341,8 @@ type KindModel struct {
 	MemoryPicked    Method             `json:",omitempty"`
 	MemoryErrors    map[Method]float64 `json:",omitempty"`
 	Memory          *Regression        `json:",omitempty"` // of the peak, in bytes; nil: not known
+	MemoryInput     span               // the inputs and the memory of the samples: beyond them nothing is known of the peak
+	MemoryDeclared  span
 }
 
 // left returns the regression that tells what is left; nil: what is declared is believed.

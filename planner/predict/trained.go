@@ -22,16 +22,29 @@ func (r *Regression) remaining(predicted, ran float64) float64 {
 	return max(left, ran/8)
 }
 
-// PeakMemory returns what a task of that kind is predicted to need of memory: the upper end of the interval of 90 %. It is false if the model
-// does not know.
-func (m *Model) PeakMemory(kind string, f *Features) (unit.Bytes, bool) {
+const (
+	// minPeaks is how many measured peaks of a kind it takes to set limits. If a share p of the tasks needs far more than the others, n
+	// samples miss it and the next task hits it with a probability of p(1-p)^n, which is below 1 % for all p from 37 samples on.
+	minPeaks = 40
+	headroom = 1.2 // of a limit above the largest peak
+	rare     = 100 // at most one task in a hundred is to exceed its limit
+)
+
+// MemoryLimit returns the memory that a task of that kind may be limited to so that at most one in a hundred needs more. The limit lies above
+// the largest peak that was measured and above the 90 % interval of the prediction, by headroom and by as much as the largest of a
+// hundred lognormal peaks is expected to exceed the largest of those measured. It is false, and the declared memory holds, if the model
+// has fewer than 40 peaks of that kind or if the input or the declared memory is outside of what it was trained on: there is no safe
+// prediction then.
+func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
 	k := m.Kinds[kind]
-	if k == nil || k.Memory == nil {
+	if k == nil || k.Memory == nil || k.MemorySamples < minPeaks || !k.MemoryInput.has(f.Input) || !k.MemoryDeclared.has(f.Memory) {
 		return 0, false
 	}
 	of := f.forMemory()
 	_, high := k.Memory.Interval(&of, Coverage)
-	return unit.Bytes(math.Ceil(high)), true
+	tail := max(0, math.Log(rare)/math.Log(float64(k.MemorySamples+1))-1)
+	largest := k.Memory.Most * math.Pow(k.Memory.Most/k.Memory.Middle, tail)
+	return unit.Bytes(math.Ceil(headroom * max(high, largest))), true
 }
 
 // Trained believes a model that was trained on earlier runs. Kinds that the model does not know, or of which it found what is declared to be

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -248,11 +250,72 @@ func TestTrainedEstimates(t *testing.T) {
 	if e := tr.Run(&cold, &planner.Node{Speed: 1}); e.Source != planner.SourceDeclared || e.Run != 43*time.Second {
 		t.Errorf("a kind that was never seen: %+v", e)
 	}
-	if high, ok := model.PeakMemory("linear", &predict.Features{Input: 5e8, CPU: 1000, Memory: 1 << 30}); !ok || high < 149e6 || high > 160e6 {
-		t.Errorf("peak memory %d, %v; want about 150 MB", high, ok)
+}
+
+// Limits are above all peaks that were measured; what was not trained on keeps what is declared.
+func TestMemoryLimits(t *testing.T) {
+	line := func(gb float64) float64 { return 1 + 20*gb }
+	samples := append(measured("k", 40, 0.3, 3, line), measured("few", 39, 0.3, 4, line)...)
+	largest := unit.Bytes(0)
+	for _, s := range samples[:40] {
+		largest = max(largest, s.Peak)
 	}
-	if _, ok := model.PeakMemory("never seen", &predict.Features{}); ok {
-		t.Error("knows the memory of a kind that was never seen")
+	model := predict.Fit(samples, 1).Model(predict.Auto)
+	for _, c := range []struct {
+		name, kind string
+		of         predict.Features
+		ok         bool
+	}{
+		{"as trained", "k", predict.Features{Input: 5e8, CPU: 1000, Memory: 1 << 30}, true},
+		{"on other cores", "k", predict.Features{Input: 5e8, CPU: 4000, Memory: 1 << 30}, true},
+		{"a larger input", "k", predict.Features{Input: 2e9, CPU: 1000, Memory: 1 << 30}, false},
+		{"a smaller input", "k", predict.Features{Input: 1e6, CPU: 1000, Memory: 1 << 30}, false},
+		{"more is declared", "k", predict.Features{Input: 5e8, CPU: 1000, Memory: 2 << 30}, false},
+		{"39 peaks", "few", predict.Features{Input: 5e8, CPU: 1000, Memory: 1 << 30}, false},
+		{"never seen", "none", predict.Features{Input: 5e8, CPU: 1000, Memory: 1 << 30}, false},
+	} {
+		limit, ok := model.MemoryLimit(c.kind, &c.of)
+		if ok != c.ok || ok && (limit < largest*12/10 || limit > largest*3) {
+			t.Errorf("%s: limit %d, %v; the largest peak is %d", c.name, limit, ok, largest)
+		}
+	}
+}
+
+// Of attempts that were not trained on at most one in a hundred runs out of memory in its first try, whatever the peaks are like.
+func TestFewAttemptsRunOutOfPredictedMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	peaks := map[string]func(gb float64) float64{
+		"constant": func(float64) float64 { return 20e6 },
+		"narrow":   func(float64) float64 { return 50e6 * math.Exp(0.05*r.NormFloat64()) },
+		"wide":     func(float64) float64 { return 50e6 * math.Exp(0.5*r.NormFloat64()) },
+		"line":     func(gb float64) float64 { return (10e6 + 200e6*gb) * math.Exp(0.1*r.NormFloat64()) },
+		"two":      func(float64) float64 { return []float64{30e6, 30e6, 30e6, 90e6}[r.IntN(4)] * (1 + 0.1*r.Float64()) },
+	}
+	draw := func(kind string, n int) []predict.Sample {
+		out := measured(kind, n, 0.2, uint64(n), func(gb float64) float64 { return 1 + gb })
+		for i := range out {
+			out[i].Peak = unit.Bytes(peaks[kind](float64(out[i].Features.Input) / 1e9))
+		}
+		return out
+	}
+	for _, kind := range slices.Sorted(maps.Keys(peaks)) {
+		attempts, limited, over := 0, 0, 0
+		for _, n := range []int{40, 40, 60} {
+			model := predict.Fit(draw(kind, n), 1).Model(predict.ByHistory)
+			for _, s := range draw(kind, 400) {
+				attempts++
+				if limit, ok := model.MemoryLimit(kind, &s.Features); ok {
+					limited++
+					if s.Peak > limit {
+						over++
+					}
+				}
+			}
+		}
+		t.Logf("%s: of %d attempts %d had a predicted limit and %d ran out of it", kind, attempts, limited, over)
+		if over*100 > attempts || limited*2 < attempts {
+			t.Errorf("%s: of %d attempts %d had a predicted limit and %d ran out of it", kind, attempts, limited, over)
+		}
 	}
 }
 
