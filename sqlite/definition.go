@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"gantry/executor"
+	"gantry/planner"
 )
 
 // A definition is an admission in columns: the number of its format, then each member of each kind of struct, of all structs of that kind
@@ -25,6 +26,27 @@ var gzipMagic = []byte{0x1f, 0x8b}
 type definer struct {
 	archive archive
 	out     bytes.Buffer
+}
+
+// definitionsOf encodes the workflows that arrive with a batch.
+func (d *definer) definitionsOf(b executor.Batch, compress func(*executor.Admission) bool) (out [][]byte, err error) {
+	arrivals := 0
+	for i := range b.Events {
+		if _, ok := b.Events[i].Body.(*planner.WorkflowArrived); ok {
+			arrivals++
+		}
+	}
+	if arrivals != len(b.Admissions) {
+		return nil, fmt.Errorf("a batch has %d arrivals, but %d admissions", arrivals, len(b.Admissions))
+	}
+	for _, a := range b.Admissions {
+		blob, err := d.encode(a, compress(a))
+		if err != nil {
+			return nil, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
+		}
+		out = append(out, blob)
+	}
+	return out, nil
 }
 
 func encodeAdmission(a *executor.Admission, compress bool) ([]byte, error) {

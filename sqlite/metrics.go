@@ -35,18 +35,12 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 			}
 		}
 		var values, flows *inserter
-		if err := prepare(r.db.conn, []table{{&values, "INSERT", "run_metrics", "run", "position, name, value"},
+		if err := prepare(r.db.conn, r.id, []table{{&values, "INSERT", "run_metrics", "run", "position, name, value"},
 			{&flows, "INSERT", "workflow_metrics", "run", "workflow, counts, wait_ns, makespan_ns, response_ns, work_ns, critical_path_ns, lowest_ns"}}); err != nil {
 			return err
 		}
 		defer values.close()
 		defer flows.close()
-		if err := values.share(r.id); err != nil {
-			return err
-		}
-		if err := flows.share(r.id); err != nil {
-			return err
-		}
 		for i, m := range run {
 			var value driver.Value = m.Value
 			if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {

@@ -21,7 +21,21 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 			return fmt.Errorf("log run %s: %w", r.info.Name, err)
 		}
 	}
-	return r.db.replay(ctx, r.id, r.info.Name, each)
+	if r.w == nil || r.w.seq > 0 {
+		return r.db.replay(ctx, r.id, r.info.Name, each)
+	}
+	// The rows to come continue from here.
+	p := newProjection()
+	err := r.db.replay(ctx, r.id, r.info.Name, func(e planner.Event, a *executor.Admission) error {
+		if err := p.apply(&e, a); err != nil {
+			return err
+		}
+		return each(e, a)
+	})
+	if err == nil {
+		r.w.projection = p
+	}
+	return err
 }
 
 // Events gives what Run.Replay gives, of a run that is not to be gone on with. The run is given as in Summary.

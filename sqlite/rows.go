@@ -3,10 +3,13 @@ package sqlite
 import (
 	"cmp"
 	"database/sql/driver"
-	"fmt"
-	"slices"
+	"errors"
+	"reflect"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -14,18 +17,215 @@ import (
 	"gantry/trace"
 )
 
-// sameTasks checks that what is planned and what is run of a workflow are the same tasks.
-func sameTasks(a *executor.Admission) error {
-	if len(a.Tasks) != len(a.Arrived.Tasks) {
-		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", a.Submission.Name, len(a.Arrived.Tasks), len(a.Tasks))
+// tables writes the rows of a run. A nil *tables writes none.
+type tables struct {
+	run    int64
+	values []driver.Value // memory of a row
+	// definitions are those of the workflows that arrive next.
+	definitions [][]byte
+	alike       alike
+	kin         kin
+
+	workflows, tasks, files, replicas, attempts, notes, waits *inserter
+	more                                                      []*inserter // of one kind of log only
+	taskChanged, flowChanged, suspended, overtaken            *update
+}
+
+// alike are the values that attempts written together share.
+type alike struct {
+	try      int32
+	hold     unit.Vector
+	estimate planner.Estimate // without its time
+	ended    bool
+	outcome  planner.Outcome
+	code     int
+	message  string
+	tally    tally
+	usage    planner.Usage // without the counters of ownCounters
+}
+
+// kin are the values that tasks written together share.
+type kin struct {
+	need    unit.Vector
+	limit   time.Duration
+	imputed trace.Fields
+	state   taskState
+	tries   int32
+}
+
+// counter is a column of table attempts that holds a member of planner.Usage.
+type counter struct {
+	column  string
+	index   []int            // of the member
+	instant bool             // NULL if unit.Never
+	limit   bool             // NULL if zero
+	missing planner.Counters // NULL if one of these is missing
+}
+
+// Counters that only a container has are the same for all attempts of a simulation: none is known.
+var ownCounters, sharedCounters = counters()
+
+func counters() (own, shared []counter) {
+	usage := reflect.TypeFor[planner.Usage]()
+	for i := range usage.NumField() {
+		f := usage.Field(i)
+		c := counter{column: f.Tag.Get("json"), index: f.Index, instant: f.Type == reflect.TypeFor[planner.Time]()}
+		for k, name := range planner.CounterNames {
+			if name == f.Tag.Get("missing") {
+				c.missing = 1 << k
+			}
+		}
+		switch {
+		case f.Type == reflect.TypeFor[planner.Limits]():
+			for j := range f.Type.NumField() {
+				shared = append(shared, counter{column: "applied_" + f.Type.Field(j).Tag.Get("json"), index: []int{i, j}, limit: true})
+			}
+		case f.Type == reflect.TypeFor[planner.Counters]():
+		case c.missing != 0:
+			shared = append(shared, c)
+		default:
+			own = append(own, c)
+		}
+	}
+	return own, shared
+}
+
+func columnsOf(counters []counter) (names string) {
+	for _, c := range counters {
+		names += ", " + c.column
+	}
+	return names
+}
+
+// countersOf appends the values of counters. One that is not known is NULL, never 0; of an attempt under way only instants are known.
+func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bool) []driver.Value {
+	usage := reflect.ValueOf(u).Elem()
+	for i := range counters {
+		c := &counters[i]
+		n := usage.FieldByIndex(c.index).Int()
+		switch {
+		case c.instant:
+			v = append(v, reached(planner.Time(n)))
+		default:
+			v = append(v, known(n, ended && u.Missing&c.missing == 0 && !(c.limit && n == 0)))
+		}
+	}
+	return v
+}
+
+// Columns that rows written together mostly share come first.
+const (
+	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, first_task, definition"
+	taskShared      = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, state, attempts"
+	taskColumns     = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, queued_ns, ended_ns"
+	attemptShared   = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, estimate_samples, estimate_source, " +
+		"outcome, exit_code, message, done, before_ns, kept, lost_ns"
+	attemptColumns = "attempt, task, node, planned_end_ns, estimate_ns, ran_ns"
+)
+
+// rowWidth is more than any row has columns.
+const rowWidth = 64
+
+// table is an inserter to be made.
+type table struct {
+	in                          **inserter
+	verb, name, shared, columns string
+}
+
+// prepare makes inserters. Those whose only shared column is run have its value.
+func prepare(conn *sqlite3.SQLiteConn, run int64, tables []table) error {
+	for _, t := range tables {
+		var err error
+		if *t.in, err = newInserter(conn, t.verb, t.name, t.shared, t.columns); err != nil {
+			return err
+		}
+		if t.shared == "run" {
+			if err := (*t.in).share(run); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// The functions below append values to v, whose memory the caller may use again: values are taken over by an inserter at once.
+func newTables(conn *sqlite3.SQLiteConn, run int64, more ...table) (*tables, error) {
+	if conn == nil {
+		return nil, errors.New("it was opened for reading only")
+	}
+	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth)}
+	err := prepare(conn, run, append([]table{
+		{&t.workflows, "INSERT", "workflows", "run", workflowColumns},
+		{&t.tasks, "INSERT", "tasks", taskShared, taskColumns},
+		{&t.files, "INSERT", "files", "run", "file, workflow, name, size_bytes, producer"},
+		{&t.replicas, "INSERT", "replicas", "run", "file, node, replica"},
+		{&t.attempts, "INSERT OR REPLACE", "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns + columnsOf(ownCounters)},
+		{&t.notes, "INSERT", "notes", "run", "seq, position, at_ns, topic, workflow, task, instant_ns, text"},
+		{&t.waits, "INSERT OR REPLACE", "waits", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
+	}, more...))
+	for _, m := range more {
+		if *m.in != nil {
+			t.more = append(t.more, *m.in)
+		}
+	}
+	for _, q := range []struct {
+		up    **update
+		query string
+	}{
+		{&t.taskChanged, "UPDATE tasks SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns = ? WHERE run = ? AND task = ?"},
+		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ? WHERE run = ? AND workflow = ?"},
+		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
+	} {
+		if err == nil {
+			*q.up, err = newUpdate(conn, q.query)
+		}
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
 
-// workflowValues are the values of workflowColumns.
-func workflowValues(v []driver.Value, a *executor.Admission, definition []byte) []driver.Value {
+// inserters are in the order in which tables are filled.
+func (t *tables) inserters() []*inserter {
+	return append([]*inserter{t.workflows, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits}, t.more...)
+}
+
+func (t *tables) close() {
+	for _, in := range t.inserters() {
+		if in != nil {
+			in.close()
+		}
+	}
+	for _, u := range []*update{t.taskChanged, t.flowChanged, t.suspended, t.overtaken} {
+		if u != nil {
+			u.stmt.Close()
+		}
+	}
+}
+
+func (t *tables) flush() error {
+	for _, in := range t.inserters() {
+		if err := in.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reset forgets rows of a transaction that is undone.
+func (t *tables) reset() {
+	for _, in := range t.inserters() {
+		in.reset()
+	}
+}
+
+// addFlow adds a workflow that arrived and its files.
+func (t *tables) addFlow(a *executor.Admission) error {
+	if t == nil {
+		return nil
+	}
 	flow, sub := &a.Arrived.Workflow, &a.Submission
 	var from trace.Workflow
 	if sub.Workflow != nil {
@@ -35,8 +235,149 @@ func workflowValues(v []driver.Value, a *executor.Admission, definition []byte) 
 	if len(a.Arrived.Tasks) > 0 {
 		first = int64(a.Arrived.Tasks[0].ID)
 	}
-	return append(v, int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant, flow.Class.String(),
-		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), first, definition)
+	definition := t.definitions[0]
+	t.definitions = t.definitions[1:]
+	if err := t.workflows.add(int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant, flow.Class.String(),
+		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), first, definition); err != nil {
+		return err
+	}
+	for i := range a.Arrived.Files {
+		f := &a.Arrived.Files[i]
+		fileName, sized := "", true
+		if i < len(a.Files) {
+			fileName, sized = a.Files[i].NodeName(), a.Files[i].Sized
+		}
+		if err := t.files.add(int64(f.ID), int64(flow.ID), fileName, known(int64(f.Size), sized),
+			known(int64(f.Producer), f.Producer != planner.None)); err != nil {
+			return err
+		}
+		for k, n := range f.Homes {
+			if err := t.replicas.add(int64(f.ID), int64(n), int64(k+1)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changeFlow updates a workflow.
+func (t *tables) changeFlow(f *flow) error {
+	return t.flowChanged.exec(f.name(), reached(f.started), reached(f.ended), t.run, int64(f.id))
+}
+
+// addTask adds the task at position i of a workflow.
+func (t *tables) addTask(f *flow, i int) error {
+	a, x := f.admission, &f.tasks[i]
+	p, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], tracedOf(a, i)
+	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, x.state, x.tries}); kin != t.kin {
+		t.kin = kin
+		if err := t.tasks.share(append(t.values[:0], t.run, p.Need[unit.CPU], p.Need[unit.Memory], p.Need[unit.Disk],
+			known(int64(spec.TimeLimit), spec.TimeLimit != 0), fieldNames(said.imputed), taskStates[x.state], int64(x.tries))...); err != nil {
+			return err
+		}
+	}
+	var parents driver.Value
+	if len(p.Parents) > 0 {
+		text := make([]byte, 0, 8*len(p.Parents)+2)
+		for j, q := range p.Parents {
+			text = append(text, "[,"[min(j, 1)])
+			text = strconv.AppendInt(text, int64(q), 10)
+		}
+		parents = string(append(text, ']'))
+	}
+	v := append(t.values[:0], int64(p.ID), int64(p.Workflow), spec.Name, spec.Kind, int64(p.Stage),
+		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(a, p), parents)
+	return t.tasks.add(append(v, known(int64(x.node), x.tries > 0), known(int64(x.last), x.tries > 0), reached(x.queued), reached(x.ended))...)
+}
+
+// changeTask updates the task at position i of a workflow.
+func (t *tables) changeTask(f *flow, i int) error {
+	x := &f.tasks[i]
+	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), known(int64(x.node), x.last != planner.None),
+		known(int64(x.last), x.last != planner.None), reached(x.queued), reached(x.ended), t.run, int64(f.first)+int64(i))
+}
+
+// addAttempt adds an attempt, or replaces its row.
+func (t *tables) addAttempt(a *attempt) error {
+	x := a.order
+	usage := &planner.Usage{Queued: a.queued, Staged: unit.Never, Created: unit.Never, Started: a.started, Ended: unit.Never, Missing: planner.CountersAll}
+	like := alike{try: x.Try, hold: x.Hold, estimate: x.Est, ended: a.exit != nil}
+	like.estimate.Run = 0
+	var ran driver.Value
+	if b := a.exit; b != nil {
+		usage = &b.Usage
+		like.outcome, like.code, like.message, like.tally = b.Outcome, b.ExitCode, b.Message, a.tally
+		ran = known(int64(b.Ran), usage.Started != unit.Never)
+	}
+	like.usage = *usage
+	u := &like.usage
+	u.Queued, u.Staged, u.Created, u.Started, u.Ended = 0, 0, 0, 0, 0
+	u.InputBytes, u.CopiedBytes, u.MovedBytes, u.OOMKills = 0, 0, 0, 0
+	if like != t.alike {
+		t.alike = like
+		l := &like.tally
+		v := append(t.values[:0], t.run, int64(x.Try), x.Hold[unit.CPU], x.Hold[unit.Memory], x.Hold[unit.Disk],
+			known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0), name(x.Est.Source))
+		if like.ended {
+			v = append(v, like.outcome.String(), known(int64(like.code), like.code != -1), message(like.message), fraction(l.before.done),
+				known(l.before.ran, l.before.done > 0), fraction(l.kept), l.lost)
+		} else {
+			v = append(v, nil, nil, nil, nil, nil, nil, nil)
+		}
+		if err := t.attempts.share(countersOf(v, sharedCounters, u, like.ended)...); err != nil {
+			return err
+		}
+	}
+	v := append(t.values[:0], int64(x.Attempt), int64(x.Task), int64(x.Node), reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0), ran)
+	return t.attempts.add(countersOf(v, ownCounters, usage, like.ended)...)
+}
+
+func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
+	if t == nil {
+		return nil
+	}
+	why := wait.Reason
+	var dim, node, until driver.Value
+	switch why.Code {
+	case planner.NoNodeFree:
+		dim = why.Dim.String()
+	case planner.PlannedLater:
+		node, until = int64(why.Node), reached(why.At)
+	case planner.NotYetReleased:
+		until = reached(why.At)
+	}
+	if err := t.waits.share(t.run, why.Code.String(), dim); err != nil {
+		return err
+	}
+	return t.waits.add(int64(wait.Task), int64(ev.Seq), int64(ev.At), node, until)
+}
+
+func (t *tables) addNotes(ev *planner.Event, notes []planner.Note) error {
+	if t == nil {
+		return nil
+	}
+	for i, n := range notes {
+		if err := t.notes.add(int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow), n.Workflow != planner.None),
+			known(int64(n.Task), n.Task != planner.None), reached(n.At), n.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tables) putSuspension(s *suspension) error {
+	if t == nil {
+		return nil
+	}
+	return t.suspended.exec(t.run, int64(s.attempt), int64(s.seq), int64(s.ordered), s.how.String(), reached(s.since), reached(s.until),
+		known(s.lost, s.since != unit.Never))
+}
+
+func (t *tables) dropSuspension(s *suspension) error {
+	if t == nil {
+		return nil
+	}
+	return t.overtaken.exec(t.run, int64(s.attempt), int64(s.seq))
 }
 
 // traced is what its trace said of a task.
@@ -63,28 +404,6 @@ func tracedOf(a *executor.Admission, i int) traced {
 	return traced{runtime: a.Tasks[i].Declared != 0 || a.Tasks[i].Run != 0}
 }
 
-// taskSharedValues are the values of taskShared of task i of a workflow.
-func taskSharedValues(v []driver.Value, run int64, a *executor.Admission, i int, said traced) []driver.Value {
-	need, limit := &a.Arrived.Tasks[i].Need, a.Tasks[i].TimeLimit
-	return append(v, run, need[unit.CPU], need[unit.Memory], need[unit.Disk], known(int64(limit), limit != 0), fieldNames(said.imputed))
-}
-
-// taskValues are the values of taskColumns of task i of a workflow.
-func taskValues(v []driver.Value, a *executor.Admission, i int, said traced) []driver.Value {
-	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
-	run := int64(cmp.Or(spec.Declared, spec.Run))
-	var parents driver.Value
-	if len(t.Parents) > 0 {
-		text := make([]byte, 0, 8*len(t.Parents)+2)
-		for j, p := range t.Parents {
-			text = append(text, "[,"[min(j, 1)])
-			text = strconv.AppendInt(text, int64(p), 10)
-		}
-		parents = string(append(text, ']'))
-	}
-	return append(v, int64(t.ID), int64(t.Workflow), spec.Name, spec.Kind, int64(t.Stage), known(run, said.runtime), inputBytes(a, t), parents)
-}
-
 // inputBytes is what a task reads, as the planner knows it.
 func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {
 	for _, f := range t.Inputs {
@@ -95,104 +414,12 @@ func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {
 	return sum
 }
 
-func addFiles(files, replicas *inserter, a *executor.Admission) error {
-	for i := range a.Arrived.Files {
-		f := &a.Arrived.Files[i]
-		fileName, sized := "", true
-		if i < len(a.Files) {
-			fileName, sized = a.Files[i].NodeName(), a.Files[i].Sized
-		}
-		if err := files.add(int64(f.ID), int64(a.Arrived.Workflow.ID), fileName, known(int64(f.Size), sized), known(int64(f.Producer), f.Producer != planner.None)); err != nil {
-			return err
-		}
-		for k, n := range f.Homes {
-			if err := replicas.add(int64(f.ID), int64(n), int64(k+1)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// attemptSharedValues are the values of attemptShared of the attempt that was ordered.
-func attemptSharedValues(v []driver.Value, run int64, x *planner.Order) []driver.Value {
-	return append(v, run, int64(x.Try), x.Hold[unit.CPU], x.Hold[unit.Memory], x.Hold[unit.Disk],
-		known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0), name(x.Est.Source))
-}
-
-// attemptValues are the values of attemptColumns of the attempt that was ordered.
-func attemptValues(v []driver.Value, x *planner.Order) []driver.Value {
-	return append(v, int64(x.Attempt), int64(x.Task), int64(x.Node), reached(x.Until),
-		known(int64(x.Est.Run), x.Est.Source != 0))
-}
-
-// usageValues are the values of usageColumns. What was not measured is NULL, never 0.
-func usageValues(v []driver.Value, b *planner.AttemptExited) []driver.Value {
-	u, l := &b.Usage, &b.Usage.Applied
-	has := func(c planner.Counters) bool { return u.Missing&c == 0 }
-	return append(v, reached(u.Queued), reached(u.Staged), reached(u.Created), reached(u.Started), reached(u.Ended),
-		known(int64(b.Ran), u.Started != unit.Never), b.Outcome.String(), known(int64(b.ExitCode), b.ExitCode != -1), message(b.Message),
-		known(int64(u.CPUUser), has(planner.CounterCPU)), known(int64(u.CPUSystem), has(planner.CounterCPU)),
-		known(int64(u.CPUThrottled), has(planner.CounterThrottled)), known(int64(u.PeakMemory), has(planner.CounterMemory)),
-		known(int64(u.ReadBytes), has(planner.CounterIO)), known(int64(u.WrittenBytes), has(planner.CounterIO)),
-		known(u.ReadOps, has(planner.CounterIO)), known(u.WriteOps, has(planner.CounterIO)),
-		int64(u.InputBytes), int64(u.CopiedBytes), u.OOMKills,
-		known(l.CPUMillicores, l.CPUMillicores != 0), known(int64(l.Memory), l.Memory != 0), known(int64(l.MemorySwap), l.MemorySwap != 0),
-		known(l.PIDs, l.PIDs != 0), known(int64(l.ReadBps), l.ReadBps != 0), known(int64(l.WriteBps), l.WriteBps != 0),
-		known(l.ReadIOPS, l.ReadIOPS != 0), known(l.WriteIOPS, l.WriteIOPS != 0))
-}
-
 // message is what an attempt said of its end; NULL if it said nothing.
 func message(said string) driver.Value {
 	if said == "" {
 		return nil
 	}
 	return strings.ToValidUTF8(said, "\uFFFD")
-}
-
-func addWait(waits *inserter, run int64, ev *planner.Event, wait planner.Wait) error {
-	why := wait.Reason
-	var dim, node, until driver.Value
-	switch why.Code {
-	case planner.NoNodeFree:
-		dim = why.Dim.String()
-	case planner.PlannedLater:
-		node, until = int64(why.Node), reached(why.At)
-	case planner.NotYetReleased:
-		until = reached(why.At)
-	}
-	if err := waits.share(run, why.Code.String(), dim); err != nil {
-		return err
-	}
-	return waits.add(int64(wait.Task), int64(ev.Seq), int64(ev.At), node, until)
-}
-
-func addNotes(notes *inserter, ev *planner.Event, said []planner.Note) error {
-	for i, n := range said {
-		if err := notes.add(int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow), n.Workflow != planner.None),
-			known(int64(n.Task), n.Task != planner.None), reached(n.At), n.Text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// refused returns the workflows that a round has refused. They are withdrawn by the events that follow it.
-func refused(said []planner.Note) (out []planner.WorkflowID) {
-	for _, n := range said {
-		if n.Topic == planner.TopicRefused {
-			out = append(out, n.Workflow)
-		}
-	}
-	return out
-}
-
-// withdrawn is the state of a workflow that was withdrawn.
-func withdrawn(refused []planner.WorkflowID, w planner.WorkflowID) string {
-	if slices.Contains(refused, w) {
-		return "refused"
-	}
-	return "cancelled"
 }
 
 // known is NULL for what is not known.
@@ -225,4 +452,12 @@ func fieldNames(f trace.Fields) string {
 		}
 	}
 	return strings.Join(names, ",")
+}
+
+// fraction is NULL for none.
+func fraction(f float64) driver.Value {
+	if f == 0 {
+		return nil
+	}
+	return f
 }

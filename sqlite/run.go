@@ -251,13 +251,16 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		}
 		return nil
 	}
-	texts, err := r.w.encode(b)
+	encoded, err := r.w.enc.encode(b)
+	if err == nil {
+		err = r.catchUp(b.Events)
+	}
 	if err != nil {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	samples := r.takeSamples()
 	err = r.db.transact(func() error {
-		if err := r.w.append(b, texts); err != nil {
+		if err := r.w.append(encoded); err != nil {
 			return err
 		}
 		return r.w.insertSamples(samples)
@@ -270,6 +273,14 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	return nil
+}
+
+// catchUp brings the projection to the end of the log, unless events follow it: after a batch that failed, or if nothing was replayed.
+func (r *Run) catchUp(next []planner.Event) error {
+	if r.w.seq > 0 || len(next) > 0 && next[0].Seq == 1 {
+		return nil
+	}
+	return r.Replay(context.Background(), func(planner.Event, *executor.Admission) error { return nil })
 }
 
 // Sample takes a reading; it is in the log within a second. It never waits for the disk.
@@ -325,39 +336,23 @@ func (r *Run) Warn(rule, message string) error {
 func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	over := state != Interrupted && state != Running
 	var written error
+	var p *projection
 	if r.bulk != nil {
-		written = r.bulk.end(over)
+		written, p = r.bulk.end(over), r.bulk.w.projection
 	} else {
-		written = r.flushSamples()
+		written = errors.Join(r.flushSamples(), r.catchUp(nil))
+		p = r.w.projection
 	}
 	err := r.db.transact(func() error {
-		conn, id := r.db.conn, r.id
-		end := func(clock, makespan driver.Value) error {
-			_, err := conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = ? WHERE id = ?",
-				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), clock, makespan, id})
-			return err
-		}
-		if r.bulk != nil {
-			return end(int64(r.bulk.w.at), r.bulk.w.makespan())
-		}
-		if over {
-			if _, err := conn.Exec("UPDATE tasks SET state = iif(attempts > 0, 'failed', 'skipped') WHERE run = ? AND state = 'waiting'", []driver.Value{id}); err != nil {
-				return err
-			}
-			if _, err := conn.Exec(`UPDATE workflows AS w SET
-				state = CASE WHEN w.state IN ('cancelled', 'refused') THEN w.state
-					WHEN EXISTS (SELECT 1 FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state <> 'done') THEN 'failed' ELSE 'done' END,
-				ended_ns = coalesce(ended_ns, (SELECT max(t.ended_ns) FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1))
-				WHERE w.run = ?`, []driver.Value{id}); err != nil {
+		if r.bulk == nil && over {
+			if err := r.w.end(); err != nil {
 				return err
 			}
 		}
-		var clock, makespan driver.Value
-		if err := query(conn, `SELECT k.at_ns, (SELECT max(a.ended_ns) FROM attempts a WHERE a.run = k.run) - (SELECT min(w.arrived_ns) FROM workflows w WHERE w.run = k.run)
-			FROM clocks k WHERE k.run = ?`, id, func(v []driver.Value) { clock, makespan = v[0], v[1] }); err != nil {
-			return err
-		}
-		return end(clock, makespan)
+		_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = ? WHERE id = ?",
+			[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), known(int64(p.at), p.seq > 0),
+				known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id})
+		return err
 	})
 	return errors.Join(written, err, r.Close())
 }
@@ -379,7 +374,7 @@ func (r *Run) Close() error {
 		r.db.mu.Lock()
 		defer r.db.mu.Unlock()
 		if r.w != nil {
-			r.w.close()
+			r.w.rows.close()
 		}
 		delete(r.db.runs, r)
 	})

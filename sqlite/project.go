@@ -1,0 +1,523 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// projection folds the events of a run into the rows of its workflows, tasks and attempts. There is one for both kinds of log: a real run
+// writes rows as they change (write), a simulation once they are over (writeEnded). While an event log is read back, out is nil: nothing
+// is written, and afterwards the projection is where the gantry that wrote the log left it.
+type projection struct {
+	out *tables
+
+	seq      uint64       // of the last event
+	at       planner.Time // of the last event
+	first    planner.Time // arrival; unit.Never: none
+	last     planner.Time // end of an attempt; unit.Never: none
+	flows    []*flow      // by workflow; nil once it is over and written
+	flowOf   []planner.WorkflowID
+	taskOf   []planner.TaskID     // by attempt
+	attempts []*attempt           // from next on; nil once over and written
+	next     planner.AttemptID    // the first one that may be under way
+	refused  []planner.WorkflowID // by the last round
+	places   places
+
+	changedFlows    []*flow    // since they were written
+	changedAttempts []*attempt // also
+}
+
+// flow is a workflow that is not over, or not written.
+type flow struct {
+	id             planner.WorkflowID
+	first          planner.TaskID
+	admission      *executor.Admission // until its tasks are rows: a large one would be kept in memory for long
+	tasks          []task              // by position
+	left           int                 // tasks not done
+	started, ended planner.Time
+	state          flowState
+	withdrawn      string // its state, if it was cancelled
+	changed        bool
+	dirty          []int32 // positions of tasks that are not as their rows say
+}
+
+type flowState uint8
+
+const (
+	flowOpen flowState = iota
+	flowDone
+	flowFailed
+)
+
+func (f *flow) name() string {
+	switch {
+	case f.withdrawn != "":
+		return f.withdrawn
+	case f.state == flowDone:
+		return "done"
+	case f.state == flowFailed:
+		return "failed"
+	case f.started != unit.Never:
+		return "running"
+	}
+	return "waiting"
+}
+
+type task struct {
+	state  taskState
+	formal bool
+	again  bool // the last attempt failed, and no round has mentioned the task since
+	dirty  bool
+	tries  int32
+	node   planner.NodeID
+	last   planner.AttemptID // None: no attempt yet
+	queued planner.Time
+	ended  planner.Time
+	wait   planner.Reason // Code 0: none known
+}
+
+type taskState uint8
+
+const (
+	taskWaiting taskState = iota
+	taskStarting
+	taskRunning
+	taskSuspended
+	taskDone
+	taskFailed
+	taskSkipped
+)
+
+var taskStates = [...]string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped"}
+
+type attempt struct {
+	order   *planner.Order
+	queued  planner.Time
+	started planner.Time // unit.Never: not yet
+	exit    *planner.AttemptExited
+	tally   tally // of exit
+	changed bool
+}
+
+func newProjection() *projection {
+	return &projection{first: unit.Never, last: unit.Never, places: newPlaces()}
+}
+
+// apply takes in the next event; a is the admission of a workflow that arrived, else nil.
+func (p *projection) apply(ev *planner.Event, a *executor.Admission) error {
+	if ev.Seq != p.seq+1 {
+		return fmt.Errorf("event %d follows event %d", ev.Seq, p.seq)
+	}
+	p.seq, p.at = ev.Seq, ev.At
+	if err := p.fold(ev, a); err != nil {
+		return fmt.Errorf("event %d (%v): %w", ev.Seq, ev.Body.Kind(), err)
+	}
+	return nil
+}
+
+func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
+	switch b := ev.Body.(type) {
+	case *planner.WorkflowArrived:
+		return p.arrived(a)
+	case *planner.PlanCommitted:
+		return p.planned(ev, b)
+	case planner.AttemptStarted:
+		x, err := p.becomes(b.Attempt, taskRunning)
+		if x == nil {
+			return err
+		}
+		x.started = ev.At
+		return p.places.started(p.out, ev, x.order.Task)
+	case planner.AttemptSuspended:
+		x, err := p.becomes(b.Attempt, taskSuspended)
+		if x == nil {
+			return err
+		}
+		return p.places.left(p.out, b.Attempt, ev.At, 0)
+	case planner.AttemptResumed:
+		x, err := p.becomes(b.Attempt, taskRunning)
+		if x == nil {
+			return err
+		}
+		return p.places.resumed(p.out, ev, b.Attempt)
+	case *planner.AttemptExited:
+		return p.exited(ev, b)
+	case planner.WorkflowCancelled:
+		p.cancelled(ev, b.Workflow)
+	}
+	return nil
+}
+
+// flowOfTask returns the workflow of a task and the position of the task; nil if the workflow is over.
+func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
+	if t < 0 || int(t) >= len(p.flowOf) {
+		return nil, 0, fmt.Errorf("task %d was not admitted", t)
+	}
+	f := p.flows[p.flowOf[t]]
+	if f == nil {
+		return nil, 0, nil
+	}
+	return f, int(t - f.first), nil
+}
+
+// attempt returns an attempt; nil if it is over.
+func (p *projection) attempt(a planner.AttemptID) (*attempt, error) {
+	if a < 0 || int(a) >= len(p.taskOf) || p.taskOf[a] == planner.None {
+		return nil, fmt.Errorf("attempt %d was not ordered", a)
+	}
+	if a < p.next {
+		return nil, nil
+	}
+	return p.attempts[a-p.next], nil
+}
+
+// touchTask returns a task of f that is about to change.
+func (p *projection) touchTask(f *flow, i int) *task {
+	t := &f.tasks[i]
+	if f.admission == nil && !t.dirty && p.out != nil {
+		t.dirty = true
+		f.dirty = append(f.dirty, int32(i))
+	}
+	p.touch(f)
+	return t
+}
+
+func (p *projection) touch(f *flow) {
+	if !f.changed && p.out != nil {
+		f.changed = true
+		p.changedFlows = append(p.changedFlows, f)
+	}
+}
+
+func (p *projection) touchAttempt(x *attempt) {
+	if !x.changed && p.out != nil {
+		x.changed = true
+		p.changedAttempts = append(p.changedAttempts, x)
+	}
+}
+
+// becomes gives the task of an attempt another state; the attempt is nil if it is over.
+func (p *projection) becomes(a planner.AttemptID, state taskState) (*attempt, error) {
+	x, err := p.attempt(a)
+	if x == nil {
+		return nil, err
+	}
+	p.touchAttempt(x)
+	if f, i, err := p.flowOfTask(x.order.Task); f == nil {
+		return x, err
+	} else {
+		t := p.touchTask(f, i)
+		t.state, t.ended = state, unit.Never
+	}
+	return x, nil
+}
+
+func (p *projection) arrived(a *executor.Admission) error {
+	if len(a.Tasks) != len(a.Arrived.Tasks) {
+		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", a.Submission.Name, len(a.Arrived.Tasks), len(a.Tasks))
+	}
+	f := &flow{id: a.Arrived.Workflow.ID, admission: a, tasks: make([]task, len(a.Tasks)), left: len(a.Tasks), started: unit.Never, ended: unit.Never}
+	if len(f.tasks) > 0 {
+		f.first = a.Arrived.Tasks[0].ID
+	}
+	for i := range f.tasks {
+		f.tasks[i] = task{last: planner.None, queued: unit.Never, ended: unit.Never, formal: a.Arrived.Tasks[i].Formal}
+		p.flowOf = put(p.flowOf, a.Arrived.Tasks[i].ID, f.id)
+	}
+	p.flows = put(p.flows, f.id, f)
+	p.first = min(p.first, a.Arrived.Workflow.Arrived)
+	p.touch(f)
+	if p.out == nil {
+		f.admission = nil
+	}
+	err := p.out.addFlow(a)
+	if err == nil && p.out != nil && len(f.tasks) > definitionLarge {
+		err = p.writeTasks(f)
+	}
+	return err
+}
+
+func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error {
+	if err := p.places.planned(p.out, ev, b.Orders); err != nil {
+		return err
+	}
+	starts := 0
+	for i := range b.Orders {
+		if b.Orders[i].Kind == planner.OrderStart {
+			starts++
+		}
+	}
+	made := make([]attempt, starts)
+	for i := range b.Orders {
+		x := &b.Orders[i]
+		if x.Kind != planner.OrderStart {
+			continue
+		}
+		f, pos, err := p.flowOfTask(x.Task)
+		if err != nil {
+			return err
+		}
+		if x.Attempt < 0 || int(x.Attempt) < len(p.taskOf) {
+			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, len(p.taskOf))
+		}
+		for len(p.taskOf) < int(x.Attempt) {
+			p.taskOf, p.attempts = append(p.taskOf, planner.None), append(p.attempts, nil)
+		}
+		a := &made[0]
+		made = made[1:]
+		*a = attempt{order: x, queued: ev.At, started: unit.Never}
+		p.taskOf, p.attempts = append(p.taskOf, x.Task), append(p.attempts, a)
+		p.touchAttempt(a)
+		if f == nil {
+			continue
+		}
+		t := p.touchTask(f, pos)
+		if !t.formal {
+			f.started = min(f.started, ev.At)
+		}
+		t.state, t.node, t.last, t.tries, t.queued, t.ended = taskStarting, x.Node, x.Attempt, x.Try, min(t.queued, ev.At), unit.Never
+		t.wait, t.again = planner.Reason{}, false
+	}
+	for _, wait := range b.Reasons {
+		f, pos, err := p.flowOfTask(wait.Task)
+		if f == nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		t := &f.tasks[pos]
+		if t.again { // it wants a place again
+			t = p.touchTask(f, pos)
+			t.state, t.ended, t.again = taskWaiting, unit.Never, false
+		}
+		last, now := &t.wait, wait.Reason
+		if last.Code == now.Code && last.Dim == now.Dim && last.Node == now.Node {
+			continue // a time alone that moves makes no row
+		}
+		*last = now
+		if err := p.out.addWait(ev, wait); err != nil {
+			return err
+		}
+	}
+	p.refused = p.refused[:0]
+	for _, n := range b.Notes {
+		if n.Topic == planner.TopicRefused {
+			p.refused = append(p.refused, n.Workflow)
+		}
+	}
+	return p.out.addNotes(ev, b.Notes)
+}
+
+func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
+	x, err := p.attempt(b.Attempt)
+	if x == nil {
+		return err
+	}
+	end := b.Usage.Ended
+	if end == unit.Never {
+		end = ev.At
+	} else if p.last == unit.Never || end > p.last {
+		p.last = end
+	}
+	if x.tally, err = p.places.exited(p.out, ev, x.order.Task, b); err != nil {
+		return err
+	}
+	x.exit = b
+	p.touchAttempt(x)
+	if p.out == nil {
+		p.attempts[b.Attempt-p.next] = nil
+		p.forgetEnded()
+	}
+	f, i, err := p.flowOfTask(x.order.Task)
+	if f == nil {
+		return err
+	}
+	t := p.touchTask(f, i)
+	switch b.Outcome {
+	case planner.OK:
+		if t.state != taskDone {
+			f.left--
+		}
+		t.state, t.ended = taskDone, end
+		if f.left == 0 && f.withdrawn == "" {
+			f.state, f.ended = flowDone, lastEnd(f)
+			if p.out == nil {
+				p.flows[f.id] = nil
+			}
+		}
+	case planner.Preempted, planner.Lost:
+		t.state, t.ended = taskWaiting, unit.Never
+	default:
+		t.state, t.ended, t.again = taskFailed, end, true
+	}
+	return nil
+}
+
+// lastEnd is when the last task of a workflow ended; unit.Never if none did.
+func lastEnd(f *flow) planner.Time {
+	end := unit.Never
+	for i := range f.tasks {
+		if t := f.tasks[i].ended; t != unit.Never && (end == unit.Never || t > end) {
+			end = t
+		}
+	}
+	return end
+}
+
+func (p *projection) cancelled(ev *planner.Event, id planner.WorkflowID) {
+	if id < 0 || int(id) >= len(p.flows) || p.flows[id] == nil {
+		return
+	}
+	f := p.flows[id]
+	p.touch(f)
+	f.withdrawn, f.ended = "cancelled", ev.At
+	for _, r := range p.refused { // a round refuses a workflow with a note, and the next event withdraws it
+		if r == id {
+			f.withdrawn = "refused"
+		}
+	}
+	for i := range f.tasks {
+		if f.tasks[i].state == taskWaiting {
+			p.touchTask(f, i).state = taskSkipped
+		}
+	}
+}
+
+// over ends a run that is not resumed: what waits was not run, or not run again.
+func (p *projection) over() {
+	for _, f := range p.flows {
+		if f == nil {
+			continue
+		}
+		done := true
+		for i := range f.tasks {
+			if f.tasks[i].state == taskWaiting {
+				t := p.touchTask(f, i)
+				t.state = taskSkipped
+				if t.tries > 0 {
+					t.state = taskFailed
+				}
+			}
+			done = done && f.tasks[i].state == taskDone
+		}
+		p.touch(f)
+		if f.withdrawn != "" {
+			continue
+		}
+		if f.state = flowFailed; done {
+			f.state = flowDone
+		}
+		if f.ended == unit.Never {
+			f.ended = lastEnd(f)
+		}
+	}
+}
+
+// write makes the rows say all that is known.
+func (p *projection) write() error {
+	for _, x := range p.changedAttempts {
+		if err := p.writeAttempt(x); err != nil {
+			return err
+		}
+	}
+	p.changedAttempts = emptied(p.changedAttempts)
+	p.forgetEnded()
+	return p.writeFlows(func(*flow) bool { return true })
+}
+
+// writeEnded makes rows of what is over: of workflows, and of attempts in the order of their numbers, so that SQLite only ever appends.
+func (p *projection) writeEnded() error {
+	for _, x := range p.attempts {
+		if x != nil && x.exit == nil {
+			break
+		} else if x != nil {
+			if err := p.writeAttempt(x); err != nil {
+				return err
+			}
+		}
+	}
+	p.changedAttempts = emptied(p.changedAttempts)
+	p.forgetEnded()
+	return p.writeFlows(func(f *flow) bool { return f.state != flowOpen })
+}
+
+// emptied keeps the memory of s and lets go of everything in it.
+func emptied[T any](s []T) []T {
+	clear(s)
+	return s[:0]
+}
+
+func (p *projection) writeAttempt(x *attempt) error {
+	x.changed = false
+	if x.exit != nil {
+		p.attempts[x.order.Attempt-p.next] = nil
+	}
+	return p.out.addAttempt(x)
+}
+
+func (p *projection) forgetEnded() {
+	n := 0
+	for n < len(p.attempts) && p.attempts[n] == nil {
+		n++
+	}
+	p.attempts, p.next = p.attempts[n:], p.next+planner.AttemptID(n)
+}
+
+func (p *projection) writeFlows(of func(*flow) bool) error {
+	for _, f := range p.changedFlows {
+		if !of(f) {
+			f.changed = false
+			continue
+		}
+		if err := p.writeTasks(f); err != nil {
+			return err
+		}
+	}
+	if err := p.out.flush(); err != nil {
+		return err
+	}
+	for _, f := range p.changedFlows {
+		if !f.changed {
+			continue
+		}
+		f.changed = false
+		if err := p.out.changeFlow(f); err != nil {
+			return err
+		}
+		if f.state != flowOpen {
+			p.flows[f.id] = nil
+		}
+	}
+	p.changedFlows = emptied(p.changedFlows)
+	return nil
+}
+
+// writeTasks makes rows of the tasks of a workflow, or changes those that are.
+func (p *projection) writeTasks(f *flow) error {
+	if f.admission != nil {
+		for i := range f.tasks {
+			if err := p.out.addTask(f, i); err != nil {
+				return err
+			}
+		}
+		f.admission = nil
+		return nil
+	}
+	if len(f.dirty) > 0 {
+		if err := p.out.tasks.flush(); err != nil {
+			return err
+		}
+	}
+	for _, i := range f.dirty {
+		f.tasks[i].dirty = false
+		if err := p.out.changeTask(f, int(i)); err != nil {
+			return err
+		}
+	}
+	f.dirty = f.dirty[:0]
+	return nil
+}
