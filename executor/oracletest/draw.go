@@ -26,6 +26,7 @@ type Shape struct {
 	Alone    bool      // all workflows arrive at once
 	NoDue    bool      // no workflow has a deadline
 	Released bool      // some workflows start later than they arrive
+	Tenants  int       // at most; with more than one, workflows are of all classes
 }
 
 const step = 3 * time.Second
@@ -52,7 +53,10 @@ func Draw(r *rand.Rand, s Shape) Instance {
 	for left > 0 {
 		n := min(left, 1+r.IntN(8))
 		left -= n
-		w := Workflow{Arrive: at}
+		w := Workflow{Arrive: at, Class: planner.Deadline}
+		if s.Tenants > 1 {
+			w.Tenant, w.Class = r.IntN(s.Tenants), []planner.Class{planner.Deadline, planner.Regular, planner.Low}[r.IntN(3)]
+		}
 		for i := range n {
 			t := Task{Run: step * time.Duration(1+r.IntN(5)), Cores: 1000, Stage: 1}
 			if s.Sizes {
@@ -82,7 +86,7 @@ func Draw(r *rand.Rand, s Shape) Instance {
 		if s.Released && r.IntN(2) == 0 {
 			w.Release = at + unit.Time(r.IntN(8))*unit.Time(step)
 		}
-		if !s.NoDue && r.IntN(10) > 0 {
+		if !s.NoDue && w.Class == planner.Deadline && (s.Tenants > 1 || r.IntN(10) > 0) {
 			w.Due = max(at, w.Release) + unit.Time(1+r.IntN(14))*unit.Time(step)
 		}
 		in.Workflows = append(in.Workflows, w)

@@ -47,6 +47,8 @@ type Workflow struct {
 	Arrive  unit.Time `json:",omitempty"`
 	Release unit.Time `json:",omitempty"` // 0: at its arrival
 	Due     unit.Time `json:",omitempty"` // 0: none
+	Tenant  int       `json:",omitempty"`
+	Class   planner.Class
 	Tasks   []Task
 }
 
@@ -135,7 +137,7 @@ func Simulate(in Instance, spec string) (*Course, error) {
 	for w := range in.Workflows {
 		flow := &in.Workflows[w]
 		subs = append(subs, executor.Submission{At: flow.Arrive, Name: fmt.Sprint("w", w), Workflow: flow.workflow(fmt.Sprint("w", w)),
-			Class: planner.Deadline, Release: flow.Release, Due: flow.Due})
+			Tenant: fmt.Sprint(flow.Tenant), Class: flow.Class, Release: flow.Release, Due: flow.Due})
 		for i := range flow.Tasks {
 			of = append(of, Stay{Workflow: w, Task: i})
 		}

@@ -190,8 +190,7 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 	}
 }
 
-// gather takes the next tasks that there is room for, most of them at most: urgent ones or others, and none from behind what has to be
-// decided by itself.
+// gather takes the next tasks that there is room for, most of them at most: urgent ones or others, and none from behind one without room.
 func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 	a.batch = a.batch[:0]
 	var free, needs unit.Vector // of all open nodes, and of the batch: a batch that needs more would be cut
@@ -208,7 +207,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 			return nil
 		}
 		urgent, fits := q.Urgent(), a.fastest(c, c.Task(t).Need) != planner.None
-		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || urgent && !fits) {
+		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || !fits) {
 			return nil
 		}
 		if len(a.batch) > 0 && fits && !needs.Add(c.Task(t).Need).Fits(free) {

@@ -49,7 +49,7 @@ type Tenants struct {
 	total   unit.Vector
 	has     []unit.Vector // by attempt: what it holds in the ledger
 	weights int64
-	given   []gift             // of this round: events will tell of it
+	given   []gift             // that no event shows yet
 	stale   []planner.TenantID // whose next task may be another than the ledger knows
 	parked  []planner.TaskID
 	next    int // in parked
@@ -71,12 +71,13 @@ const (
 // wait is what is known of a task that wants a place.
 type wait struct {
 	key    int64 // order within its lane
-	latest int64 // start, for its job to end in time
+	latest int64 // start, for its job to end in time; of tasks without urgency math.MaxInt64
 	lane   int32 // and one; 0: none
 	parked bool
 }
 
 type gift struct {
+	task   planner.TaskID
 	member planner.TenantID
 	amount unit.Vector
 }
@@ -109,10 +110,13 @@ func (q *Tenants) Update(c *planner.Cycle) {
 	if c.News.Changed || len(q.lanes) == 0 {
 		q.know(c.View)
 	}
-	for _, g := range q.given {
+	q.given = slices.DeleteFunc(q.given, func(g gift) bool {
+		if c.Phase(g.task) == planner.Ready && !c.Unplaced(g.task) {
+			return false // it waits for those that it preempted
+		}
 		q.ledger.Add(g.member, unit.Vector{}.Sub(g.amount))
-	}
-	q.given = q.given[:0]
+		return true
+	})
 	if n := c.View.Tasks() - len(q.waits); n > 0 {
 		q.waits = append(q.waits, make([]wait, n)...)
 	}
@@ -356,7 +360,7 @@ func (q *Tenants) Urgent() bool { return q.level == urgent }
 // Slack returns how long a task may still wait for its job to end in time: the maximal waiting time of 3DSF, section 7.1; false where it
 // has no urgency.
 func (q *Tenants) Slack(c *planner.Cycle, t planner.TaskID) (time.Duration, bool) {
-	if l := q.waits[t].latest; l != math.MaxInt64 && l != 0 {
+	if l := q.waits[t].latest; l != math.MaxInt64 {
 		return planner.Time(l).Sub(c.Now()), true
 	}
 	return 0, false
@@ -398,7 +402,7 @@ func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
 	}
 	m := q.member(c.Workflow(c.Task(t).Workflow))
 	q.ledger.Add(m, need)
-	q.given, q.stale = append(q.given, gift{m, need}), append(q.stale, m)
+	q.given, q.stale = append(q.given, gift{t, m, need}), append(q.stale, m)
 }
 
 // Share returns the share of a member, as its rule has it.

@@ -25,7 +25,7 @@ type tenancy struct {
 }
 
 func newTenancy(q *order.Tenants, a *alloc.Tenants, s *suite) *tenancy {
-	return &tenancy{Pipeline: planner.Pipeline{Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: a}, queue: q, suite: s}
+	return &tenancy{Pipeline: planner.Pipeline{Retain: retain.Drop{Requeue: q, Promised: true}, Queue: q, Allocate: a}, queue: q, suite: s}
 }
 
 // Plan implements planner.Policy.

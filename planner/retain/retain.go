@@ -10,6 +10,8 @@ import (
 // Drop forgets the plan: the rest of the pipeline makes a new one. Where copies overlap other work it keeps the places that eligible
 // tasks were given while their inputs are on the way, and starts them once these are there.
 type Drop struct {
+	// Promised keeps the places of tasks that preempted others, until these have left: nobody else takes them in between.
+	Promised bool
 	// Requeue is given the tasks that lose a place; nil where the queue still has them.
 	Requeue Requeuer
 }
@@ -27,7 +29,8 @@ func (d Drop) Retain(c *planner.Cycle) error {
 	var lost, waiting []planner.TaskID
 	for n := range c.Nodes() {
 		for seg := range c.Draft.Planned(planner.NodeID(n)) {
-			if c.Platform().Overlapped && c.Phase(seg.Task) == planner.Ready {
+			promised := d.Promised && !c.News.Changed && seg.Start <= c.Now()
+			if (c.Platform().Overlapped || promised) && c.Phase(seg.Task) == planner.Ready {
 				waiting = append(waiting, seg.Task)
 			} else {
 				lost = append(lost, seg.Task)

@@ -1,0 +1,487 @@
+package executor_test
+
+import (
+	"cmp"
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"gantry/executor/oracletest"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// This oracle serves the jobs of several tenants as 3DSF, section 7 (PDSonQueue, Algorithm 5) and section 5 (DRF, Algorithm 1) say, one
+// decision at a time, from lists that are sorted again for each. It shares no code with the planner. Input data is left out.
+
+// pool is a rule set of the family.
+type pool struct {
+	urgent bool // tasks of deadline jobs first, by the latest start at which the job can still end in time
+	edf    bool // or by deadline
+	ahead  bool // jobs that cannot end in time keep their place
+	split  bool // queues by dominant resource: a task without room holds back those of its queue only
+	room   bool // regular tasks are suspended for urgent ones
+	shares int  // tenants by least share: 0 none, 1 dominant, -1 memory
+	stop   bool // a regular task without room holds back all
+	turns  bool // nodes take turns
+}
+
+type poolTask struct {
+	wf, i            int
+	need             [2]int64 // millicores, bytes
+	run, est, bound  time.Duration
+	children         []*poolTask
+	waits            int // for so many parents
+	class            planner.Class
+	due              unit.Time
+	node             int
+	start, ran       time.Duration // last begin, and time run before
+	begun            unit.Time
+	running, stopped bool // stopped: suspended
+	done             bool // it has become eligible
+}
+
+type poolNode struct {
+	total, free [2]int64
+	speed       float64
+	closed      bool
+}
+
+type poolSim struct {
+	rules   pool
+	nodes   []poolNode
+	total   [2]int64
+	now     unit.Time
+	ready   []*poolTask // want a first place
+	parked  []*poolTask // suspended, in that order
+	running []*poolTask
+	tenant  []int // by workflow
+	used    [][2]int64
+	turn    int
+	stays   []oracletest.Stay
+}
+
+func fits(need, room [2]int64) bool { return need[0] <= room[0] && need[1] <= room[1] }
+
+func (s *poolSim) on(t *poolTask, n int, d time.Duration) time.Duration {
+	return time.Duration(math.Round(float64(d) / s.nodes[n].speed))
+}
+
+// dominant returns which resource a task needs the largest part of, CPU among equals.
+func (s *poolSim) dominant(t *poolTask) int {
+	cpu, memory := big.NewRat(t.need[0], s.total[0]), new(big.Rat)
+	if s.total[1] > 0 {
+		memory = big.NewRat(t.need[1], s.total[1])
+	}
+	if memory.Cmp(cpu) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// share returns the part of the pool that is counted for somebody.
+func (s *poolSim) share(v [2]int64) *big.Rat {
+	out := new(big.Rat)
+	for d := range v {
+		if s.total[d] > 0 && (s.rules.shares == 1 || d == 1) {
+			if r := big.NewRat(v[d], s.total[d]); r.Cmp(out) > 0 {
+				out = r
+			}
+		}
+	}
+	return out
+}
+
+// end is when a running task is estimated to end; one that overruns goes on for an eighth of what it has run.
+func (s *poolSim) end(t *poolTask) unit.Time {
+	ran := t.ran + s.now.Sub(t.begun)
+	return s.now.Add(max(s.on(t, t.node, t.est)-ran, ran/8))
+}
+
+// latest is the latest start at which a job can still end in time, if every node were free.
+func latest(t *poolTask) unit.Time { return t.due - unit.Time(t.bound) }
+
+func (s *poolSim) isUrgent(t *poolTask) bool {
+	return s.rules.urgent && t.class == planner.Deadline && t.due > 0 && (s.rules.ahead || latest(t) >= s.now)
+}
+
+func (s *poolSim) begin(t *poolTask, n int) {
+	t.node, t.begun, t.running = n, s.now, true
+	if !t.stopped {
+		t.start = time.Duration(s.now)
+	}
+	t.stopped = false
+	for d := range t.need {
+		s.nodes[n].free[d] -= t.need[d]
+		s.used[s.tenant[t.wf]][d] += t.need[d]
+	}
+	s.ready = slices.DeleteFunc(s.ready, func(o *poolTask) bool { return o == t })
+	s.parked = slices.DeleteFunc(s.parked, func(o *poolTask) bool { return o == t })
+	s.running = append(s.running, t)
+}
+
+func (s *poolSim) leave(t *poolTask) {
+	for d := range t.need {
+		s.nodes[t.node].free[d] += t.need[d]
+		s.used[s.tenant[t.wf]][d] -= t.need[d]
+	}
+	t.running = false
+	s.running = slices.DeleteFunc(s.running, func(o *poolTask) bool { return o == t })
+}
+
+// place returns the node for a task: the fastest with room that is kept for nobody, or the next in turn; -1 if there is none.
+func (s *poolSim) place(t *poolTask) int {
+	best := -1
+	for k := range s.nodes {
+		n := k
+		if s.rules.turns {
+			n = (s.turn + k) % len(s.nodes)
+		}
+		if node := &s.nodes[n]; !node.closed && fits(t.need, node.free) && (best < 0 || !s.rules.turns && node.speed > s.nodes[best].speed) {
+			best = n
+		}
+	}
+	if best >= 0 {
+		s.turn = best + 1
+	}
+	return best
+}
+
+// first is the first of the tasks that are not held back, in an order.
+func first(tasks []*poolTask, held map[*poolTask]bool, order func(a, b *poolTask) int) *poolTask {
+	var best *poolTask
+	for _, t := range tasks {
+		if !held[t] && (best == nil || order(t, best) < 0) {
+			best = t
+		}
+	}
+	return best
+}
+
+func byID(a, b *poolTask) int { return cmp.Or(cmp.Compare(a.wf, b.wf), cmp.Compare(a.i, b.i)) }
+
+// round serves tasks until nothing can begin.
+func (s *poolSim) round() {
+	for n := range s.nodes {
+		s.nodes[n].closed = false
+	}
+	held := map[*poolTask]bool{} // looked at without success in this round, or behind one that was
+	hold := func(t *poolTask, urgent bool) {
+		for _, o := range s.ready {
+			same := !s.rules.split || s.dominant(o) == s.dominant(t)
+			switch {
+			case urgent != s.isUrgent(o):
+			case urgent && same, !urgent && s.rules.stop, !urgent && same && (s.rules.shares == 0 || s.tenant[o.wf] == s.tenant[t.wf]):
+				held[o] = true
+			}
+		}
+		held[t] = true
+	}
+	for {
+		var urgent, regular []*poolTask
+		for _, t := range s.ready {
+			if s.isUrgent(t) {
+				urgent = append(urgent, t)
+			} else {
+				regular = append(regular, t)
+			}
+		}
+		if t := first(urgent, held, func(a, b *poolTask) int {
+			if s.rules.edf {
+				return cmp.Or(cmp.Compare(a.due, b.due), byID(a, b))
+			}
+			return cmp.Or(cmp.Compare(latest(a), latest(b)), byID(a, b))
+		}); t != nil {
+			if n := s.place(t); n >= 0 {
+				s.begin(t, n)
+			} else if !s.rules.room || !s.makeRoom(t, held) {
+				hold(t, true)
+			}
+			continue
+		}
+		if i := slices.IndexFunc(s.parked, func(t *poolTask) bool { return !held[t] }); i >= 0 {
+			t := s.parked[i]
+			if node := &s.nodes[t.node]; !node.closed && fits(t.need, node.free) {
+				s.begin(t, t.node)
+			} else {
+				node.closed, held[t] = true, true
+			}
+			continue
+		}
+		t := s.regular(regular, held)
+		if t == nil {
+			return
+		}
+		if n := s.place(t); n >= 0 {
+			s.begin(t, n)
+		} else {
+			hold(t, false)
+		}
+	}
+}
+
+// regular is the next task of the tenant with the least share, or of the first job.
+func (s *poolSim) regular(tasks []*poolTask, held map[*poolTask]bool) *poolTask {
+	if s.rules.shares == 0 {
+		return first(tasks, held, byID)
+	}
+	var best *poolTask
+	for m := range s.used {
+		var own []*poolTask
+		for _, t := range tasks {
+			if s.tenant[t.wf] == m {
+				own = append(own, t)
+			}
+		}
+		t := first(own, held, byID)
+		if t == nil {
+			continue
+		}
+		if best == nil || cmp.Or(s.share(s.used[m]).Cmp(s.share(s.used[s.tenant[best.wf]])), s.share(t.need).Cmp(s.share(best.need))) < 0 {
+			best = t
+		}
+	}
+	return best
+}
+
+// makeRoom lets an urgent task without room wait for the next task to end, if that is in time and enough; else it suspends regular tasks.
+func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
+	slack := latest(t).Sub(s.now)
+	wait, soon, fit, when := -1, unit.Never, -1, unit.Never
+	for n := range s.nodes {
+		node := &s.nodes[n]
+		if node.closed || !fits(t.need, node.total) {
+			continue
+		}
+		var ends []*poolTask
+		for _, r := range s.running {
+			if r.node == n {
+				ends = append(ends, r)
+			}
+		}
+		slices.SortStableFunc(ends, func(a, b *poolTask) int { return cmp.Compare(s.end(a), s.end(b)) })
+		free := node.free
+		for k, r := range ends {
+			free[0], free[1] = free[0]+r.need[0], free[1]+r.need[1]
+			if at := s.end(r); fits(t.need, free) {
+				if k == 0 && at.Sub(s.now) <= slack && at < soon {
+					wait, soon = n, at
+				}
+				if fit < 0 || at < when {
+					fit, when = n, at
+				}
+				break
+			}
+		}
+		if fit < 0 {
+			fit = n
+		}
+	}
+	if wait < 0 && slack >= 0 {
+		if n, victims := s.victims(t); n >= 0 {
+			for _, v := range victims {
+				v.ran += s.now.Sub(v.begun)
+				v.stopped = true
+				s.leave(v)
+				s.parked = append(s.parked, v)
+			}
+			s.begin(t, n)
+			return true
+		}
+	}
+	if wait < 0 {
+		wait = fit
+	}
+	if wait < 0 {
+		return false
+	}
+	s.nodes[wait].closed, held[t] = true, true
+	return true
+}
+
+// victims are the regular tasks of one node that have to be suspended for t: low priority before high, of the same dominant resource before
+// others, the newest first; on the node where the fewest of high priority are needed, then the fewest.
+func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
+	at = -1
+	high := func(list []*poolTask) (n int) {
+		for _, v := range list {
+			if v.class != planner.Low {
+				n++
+			}
+		}
+		return n
+	}
+	for n := range s.nodes {
+		node := &s.nodes[n]
+		if node.closed || !fits(t.need, node.total) {
+			continue
+		}
+		var all []*poolTask
+		for _, r := range s.running {
+			if r.node == n && r.class != planner.Deadline && r.begun < s.now {
+				all = append(all, r)
+			}
+		}
+		rank := func(v *poolTask) (k int) {
+			if v.class != planner.Low {
+				k = 2
+			}
+			if s.dominant(v) != s.dominant(t) {
+				k++
+			}
+			return k
+		}
+		slices.SortFunc(all, func(a, b *poolTask) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.start, a.start), byID(b, a))
+		})
+		free := node.free
+		for i, v := range all {
+			free[0], free[1] = free[0]+v.need[0], free[1]+v.need[1]
+			if fits(t.need, free) {
+				if list := all[:i+1]; at < 0 || high(list) < high(best) || high(list) == high(best) && len(list) < len(best) {
+					at, best = n, list
+				}
+				break
+			}
+		}
+	}
+	return at, best
+}
+
+// tenantsOracle returns the course of an instance.
+func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
+	s := &poolSim{rules: rules}
+	for _, n := range in.Nodes {
+		node := poolNode{total: [2]int64{n.Cores, n.Memory}, speed: n.Speed}
+		if n.Memory == 0 {
+			node.total[1] = math.MaxInt64 / 4
+		}
+		s.total[1] += n.Memory
+		node.free = node.total
+		s.nodes = append(s.nodes, node)
+		s.total[0] += n.Cores
+	}
+	if slices.ContainsFunc(in.Nodes, func(n oracletest.Node) bool { return n.Memory == 0 }) {
+		s.total[1] = 0 // without a limit it counts for nobody
+	}
+	type arrival struct {
+		at    unit.Time
+		tasks []*poolTask
+	}
+	var arrivals []arrival
+	numbers := map[int]int{} // tenants by their first jobs
+	for w := range in.Workflows {
+		flow := &in.Workflows[w]
+		if _, ok := numbers[flow.Tenant]; !ok {
+			numbers[flow.Tenant] = len(numbers)
+		}
+		s.tenant = append(s.tenant, numbers[flow.Tenant])
+		tasks := make([]*poolTask, len(flow.Tasks))
+		for i := range flow.Tasks {
+			x := &flow.Tasks[i]
+			tasks[i] = &poolTask{wf: w, i: i, need: [2]int64{x.Cores, x.Memory}, run: x.Run, est: x.Estimate(), class: flow.Class, due: flow.Due, waits: len(x.Parents)}
+			for _, p := range x.Parents {
+				tasks[p].children = append(tasks[p].children, tasks[i])
+			}
+		}
+		for i := len(tasks) - 1; i >= 0; i-- {
+			t, best := tasks[i], time.Duration(math.MaxInt64)
+			for n := range s.nodes {
+				if fits(t.need, s.nodes[n].total) {
+					best = min(best, s.on(t, n, t.est))
+				}
+			}
+			for _, c := range t.children {
+				t.bound = max(t.bound, c.bound)
+			}
+			if t.run > 0 {
+				t.bound += best
+			}
+		}
+		arrivals = append(arrivals, arrival{max(flow.Arrive, flow.Release), tasks})
+	}
+	s.used = make([][2]int64, len(numbers))
+	slices.SortStableFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	var enter func(t *poolTask)
+	finish := func(t *poolTask) {
+		for _, c := range t.children {
+			if c.waits--; c.waits == 0 {
+				enter(c)
+			}
+		}
+	}
+	enter = func(t *poolTask) {
+		if t.done {
+			return
+		}
+		if t.done = true; t.run == 0 {
+			finish(t)
+			return
+		}
+		s.ready = append(s.ready, t)
+	}
+	over := func(t *poolTask) unit.Time { return t.begun.Add(s.on(t, t.node, t.run) - t.ran) }
+	for len(arrivals)+len(s.running) > 0 {
+		s.now = unit.Never
+		if len(arrivals) > 0 {
+			s.now = arrivals[0].at
+		}
+		for _, t := range s.running {
+			s.now = min(s.now, over(t))
+		}
+		for _, t := range slices.Clone(s.running) {
+			if over(t) == s.now {
+				s.leave(t)
+				s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node, Start: unit.Time(t.start), End: s.now})
+				finish(t)
+			}
+		}
+		for len(arrivals) > 0 && arrivals[0].at == s.now {
+			for _, t := range arrivals[0].tasks {
+				if t.waits == 0 {
+					enter(t)
+				}
+			}
+			arrivals = arrivals[1:]
+		}
+		s.round()
+	}
+	oracletest.Sort(s.stays)
+	return s.stays
+}
+
+func TestTenantsAgainstTheOracle(t *testing.T) {
+	for _, c := range []struct {
+		spec  string
+		rules pool
+	}{
+		{"pds:room=never", pool{urgent: true, split: true}},
+		{"pds", pool{urgent: true, split: true, room: true}},
+		{"pds:order=edf,late=ahead,room=freeze", pool{urgent: true, edf: true, ahead: true, split: true, room: true}},
+		{"drf", pool{shares: 1}},
+		{"drf:misfit=stop", pool{shares: 1, stop: true}},
+		{"3dsf", pool{urgent: true, split: true, room: true, shares: 1}},
+		{"3dsf:misfit=stop,late=ahead", pool{urgent: true, ahead: true, split: true, room: true, shares: 1, stop: true}},
+		{"dla", pool{split: true}},
+		{"capacity", pool{shares: -1, turns: true}},
+	} {
+		t.Run(c.spec, func(t *testing.T) {
+			t.Parallel()
+			for _, shape := range []oracletest.Shape{
+				{Sizes: true, Memory: true, Tenants: 3, Dummies: true},
+				{Sizes: true, Memory: true, Tenants: 3, Speeds: []float64{0.5, 1, 1.5}},
+				{Sizes: true, Tenants: 4, Nodes: 2, Wrong: true},
+			} {
+				oracletest.Compare(t, 70, shape, func(in oracletest.Instance) (string, error) {
+					course, err := oracletest.Simulate(in, c.spec)
+					if err != nil {
+						return "", err
+					}
+					return oracletest.Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
+				})
+			}
+		})
+	}
+}
