@@ -164,7 +164,7 @@ type bulkWriter struct {
 func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	w := &bulkWriter{projection: newProjection()}
 	var err error
-	if w.out, err = newTables(conn, run); err != nil {
+	if w.out, err = newTables(conn, run, "INSERT"); err != nil {
 		return nil, err
 	}
 	w.chunks, err = newUpdate(conn, "INSERT INTO event_chunks(run, seq, at_ns, kinds, rounds, took_ns, bodies, v) VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?)")

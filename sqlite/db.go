@@ -9,9 +9,12 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mattn/go-sqlite3"
@@ -143,26 +146,120 @@ func (db *DB) openWriter() error {
 	return err
 }
 
+// migrate brings an older log to the current format. Before it changes anything it refuses a log that it cannot migrate, and keeps a copy
+// beside it that an older gantry opens.
 func (db *DB) migrate() error {
+	have, err := db.queryInt("PRAGMA user_version")
+	switch {
+	case err != nil:
+		return db.wrap("open", err)
+	case have > schemaVersion:
+		return fmt.Errorf("open log %s: it has format %d, this gantry knows formats up to %d: use the newer gantry that wrote it", db.path, have, schemaVersion)
+	case have > 0 && have < schemaVersion:
+		if err := db.keepCopy(have); err != nil {
+			return fmt.Errorf("open log %s: it has format %d and stays unchanged, as no copy of it can be kept before the migration to format %d: %w",
+				db.path, have, schemaVersion, err)
+		}
+	}
 	return db.transact(func() error {
-		have, err := db.queryInt("PRAGMA user_version")
+		have, err := db.queryInt("PRAGMA user_version") // another gantry may have migrated it meanwhile
 		if err != nil {
 			return err
 		}
-		if have > schemaVersion {
-			return fmt.Errorf("it has format %d, this gantry knows up to %d: use the newer gantry that wrote it", have, schemaVersion)
+		missing, err := db.missingCounters()
+		if err != nil || have >= schemaVersion && len(missing) == 0 {
+			return err
 		}
-		for v := have + 1; v <= schemaVersion; v++ {
-			text, err := schema.ReadFile(fmt.Sprintf("schema/%d.sql", v))
-			if err != nil {
+		views, err := db.strings("SELECT name FROM sqlite_schema WHERE type = 'view'")
+		if err != nil {
+			return err
+		}
+		for _, name := range views {
+			if _, err := db.conn.Exec("DROP VIEW "+name, nil); err != nil {
 				return err
 			}
-			if _, err := db.conn.Exec(string(text), nil); err != nil {
+		}
+		for v := have + 1; v <= schemaVersion; v++ {
+			if err := db.script(fmt.Sprintf("%d.sql", v)); err != nil {
 				return fmt.Errorf("bring it to format %d: %w", v, err)
 			}
 		}
-		return nil
+		if missing, err = db.missingCounters(); err != nil {
+			return err
+		}
+		for _, column := range missing {
+			if _, err := db.conn.Exec("ALTER TABLE attempts ADD COLUMN "+column+" INTEGER", nil); err != nil {
+				return err
+			}
+		}
+		return db.script("views.sql")
 	})
+}
+
+// keepCopy copies a log of an older format to a file beside it.
+func (db *DB) keepCopy(format int64) error {
+	path := fmt.Sprintf("%s.format-%d", db.path, format)
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		path = fmt.Sprintf("%s.format-%d-%d", db.path, format, n)
+	}
+	_, err := db.conn.Exec("VACUUM INTO ?", []driver.Value{path})
+	if err != nil {
+		os.Remove(path)
+	}
+	return err
+}
+
+// script runs a file of the schema. {counters} stands for the counters that the file does not name.
+func (db *DB) script(name string) error {
+	text, err := schema.ReadFile("schema/" + name)
+	if err != nil {
+		return err
+	}
+	more := ""
+	for _, c := range slices.Concat(ownCounters, sharedCounters) {
+		if !strings.Contains(string(text), c.column) {
+			more += ", a." + c.column
+		}
+	}
+	_, err = db.conn.Exec(strings.ReplaceAll(string(text), "{counters}", more), nil)
+	return err
+}
+
+// missingCounters are the columns that planner.Usage needs in table attempts and that are not there.
+func (db *DB) missingCounters() ([]string, error) {
+	have, err := db.strings("SELECT name FROM pragma_table_info('attempts')")
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, c := range slices.Concat(ownCounters, sharedCounters) {
+		if !slices.Contains(have, c.column) {
+			missing = append(missing, c.column)
+		}
+	}
+	return missing, nil
+}
+
+// strings reads a column of texts on the writer connection.
+func (db *DB) strings(query string) (out []string, err error) {
+	rows, err := db.conn.Query(query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	dest := make([]driver.Value, 1)
+	for {
+		if err := rows.Next(dest); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		name, _ := dest[0].(string)
+		out = append(out, name)
+	}
 }
 
 func (db *DB) openReaders() error {

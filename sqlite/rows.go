@@ -102,7 +102,11 @@ func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bo
 	usage := reflect.ValueOf(u).Elem()
 	for i := range counters {
 		c := &counters[i]
-		n := usage.FieldByIndex(c.index).Int()
+		member := usage.Field(c.index[0])
+		if len(c.index) > 1 {
+			member = member.Field(c.index[1])
+		}
+		n := member.Int()
 		switch {
 		case c.instant:
 			v = append(v, reached(planner.Time(n)))
@@ -148,17 +152,18 @@ func prepare(conn *sqlite3.SQLiteConn, run int64, tables []table) error {
 	return nil
 }
 
-func newTables(conn *sqlite3.SQLiteConn, run int64, more ...table) (*tables, error) {
+// newTables prepares to write the rows of a run; verb is how attempts are written: INSERT, or INSERT OR REPLACE if their rows may change.
+func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) (*tables, error) {
 	if conn == nil {
 		return nil, errors.New("it was opened for reading only")
 	}
-	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth)}
+	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth), alike: alike{try: -1}, kin: kin{tries: -1}} // like no row
 	err := prepare(conn, run, append([]table{
 		{&t.workflows, "INSERT", "workflows", "run", workflowColumns},
 		{&t.tasks, "INSERT", "tasks", taskShared, taskColumns},
 		{&t.files, "INSERT", "files", "run", "file, workflow, name, size_bytes, producer"},
 		{&t.replicas, "INSERT", "replicas", "run", "file, node, replica"},
-		{&t.attempts, "INSERT OR REPLACE", "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns + columnsOf(ownCounters)},
+		{&t.attempts, verb, "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns + columnsOf(ownCounters)},
 		{&t.notes, "INSERT", "notes", "run", "seq, position, at_ns, topic, workflow, task, instant_ns, text"},
 		{&t.waits, "INSERT OR REPLACE", "waits", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
 	}, more...))

@@ -20,7 +20,7 @@ type writer struct {
 func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 	w := &writer{projection: newProjection()}
 	var err error
-	w.rows, err = newTables(conn, run,
+	w.rows, err = newTables(conn, run, "INSERT OR REPLACE",
 		table{&w.events, "INSERT", "events", "run", "seq, at_ns, kind, body, v"},
 		table{&w.plans, "INSERT", "plans", "run", "seq, at_ns, round, orders, starts, waits, took_ns"},
 		table{&w.sample, "INSERT OR REPLACE", "samples", "run", "attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"})

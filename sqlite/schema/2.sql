@@ -13,11 +13,4 @@ CREATE TABLE notes (
   PRIMARY KEY (run, seq, position)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIEW v_notes AS
-SELECT r.name AS run, x.at_ns / 1e9 AS at_s, x.topic, w.name AS workflow, t.name AS task, x.instant_ns / 1e9 AS instant_s, x.text
-FROM runs r
-JOIN notes x ON x.run = r.id
-LEFT JOIN tasks t ON t.run = r.id AND t.task = x.task
-LEFT JOIN workflows w ON w.run = r.id AND w.workflow = coalesce(x.workflow, t.workflow);
-
 PRAGMA user_version = 2;

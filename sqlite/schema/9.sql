@@ -1,3 +1,4 @@
--- Version 9: extended by everything that this release adds to the log. Add statements above the last line.
+-- Version 9: all that this release adds to the tables. Add statements above the last line. Views are in views.sql; columns of attempts for
+-- new members of planner.Usage are made without a statement here.
 
 PRAGMA user_version = 9;

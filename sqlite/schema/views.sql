@@ -1,0 +1,212 @@
+-- The views, as they are now: each migration makes all of them again, after the tables have changed. Seconds (_s) and MB (10^6 bytes);
+-- "run" is the run's name, in clocks and edges its number. {counters} stands for the counters of planner.Usage that v_attempts does not name.
+
+CREATE VIEW v_runs AS
+SELECT r.name AS run, r.runtime, r.policy, r.state, r.started_wall AS started, r.exit_code,
+  (SELECT count(*) FROM workflows w WHERE w.run = r.id) AS workflows,
+  (SELECT count(*) FROM tasks t WHERE t.run = r.id) AS tasks,
+  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS succeeded,
+  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'failed') AS failed,
+  k.at_ns / 1e9 AS clock_s,
+  r.makespan_ns / 1e9 AS makespan_s, r.seed, r.time_scale, r.size_scale, r.resumes, r.version
+FROM runs r JOIN clocks k ON k.run = r.id;
+
+CREATE VIEW v_attempts AS
+SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.try, n.name AS node, a.outcome, a.exit_code,
+  a.queued_ns, a.staged_ns, a.created_ns, a.started_ns, a.ended_ns, a.ran_ns,
+  max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)) AS suspended_ns,
+  a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
+    - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)) AS measured_ns,
+  a.done, a.before_ns, a.kept, a.lost_ns,
+  a.estimate_ns, a.estimate_spread_ns, a.estimate_samples, a.estimate_source,
+  a.cpu_user_ns, a.cpu_system_ns, a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
+  a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills,
+  a.hold_millicores, a.hold_memory_bytes, a.hold_disk_bps,
+  a.applied_cpu_millicores, a.applied_memory_bytes, a.applied_memory_swap_bytes, a.applied_pids,
+  a.applied_read_bps, a.applied_write_bps, a.applied_read_iops, a.applied_write_iops, a.message{counters}
+FROM runs r
+JOIN attempts a ON a.run = r.id
+JOIN tasks t ON t.run = r.id AND t.task = a.task
+JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node;
+
+CREATE VIEW v_tasks AS
+SELECT x.run, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND x.ready_ns <= x.clock_ns, 'ready', x.state) AS state, x.node, x.attempts, x.outcome, x.exit_code,
+  x.ready_ns / 1e9 AS ready_s, x.started_ns / 1e9 AS started_s, x.ended_ns / 1e9 AS ended_s,
+  max(0, CASE WHEN x.queued_ns IS NOT NULL THEN x.queued_ns WHEN x.state = 'waiting' THEN x.clock_ns END - x.ready_ns) / 1e9 AS wait_s,
+  (x.ran_ns + coalesce(x.before_ns, 0)) / 1e9 AS runtime_s, (x.cpu_user_ns + x.cpu_system_ns) / 1e9 AS cpu_s, x.peak_memory_bytes / 1e6 AS peak_mb,
+  x.read_bytes / 1e6 AS read_mb, x.written_bytes / 1e6 AS written_mb,
+  x.estimate_ns / 1e9 AS estimate_s, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed
+FROM (
+  SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.state, n.name AS node, t.attempts, t.queued_ns,
+    t.trace_runtime_ns, t.imputed, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
+    a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns,
+    (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
+    (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
+     FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value) AS ready_ns
+  FROM runs r
+  JOIN tasks t ON t.run = r.id
+  JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+  LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
+  LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node
+) x;
+
+CREATE VIEW v_estimates AS
+SELECT run, workflow, task, kind, attempt, node, estimate_source AS source, estimate_samples AS samples,
+  estimate_ns / 1e9 AS estimated_s, estimate_spread_ns / 1e9 AS spread_s, measured_ns / 1e9 AS measured_s, ran_ns / 1e9 AS runtime_s,
+  CASE WHEN measured_ns > 0 THEN 1.0 * estimate_ns / measured_ns END AS ratio
+FROM v_attempts WHERE outcome = 'ok' AND estimate_ns IS NOT NULL;
+
+CREATE VIEW v_kinds AS
+SELECT t.run, t.kind, t.tasks, t.succeeded, t.failed, a.attempts, a.estimated_s, a.measured_s, a.measured_min_s, a.measured_max_s,
+  a.runtime_s, a.cpu_s, a.cpu_total_s, a.throttled_s, a.peak_mb, a.read_mb, a.written_mb
+FROM (
+  SELECT r.id, r.name AS run, t.kind, count(*) AS tasks, sum(t.state = 'done') AS succeeded, sum(t.state = 'failed') AS failed
+  FROM runs r JOIN tasks t ON t.run = r.id GROUP BY r.id, t.kind
+) t LEFT JOIN (
+  SELECT run, kind, count(*) AS attempts,
+    avg(estimate_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS estimated_s,
+    avg(measured_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS measured_s,
+    min(measured_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS measured_min_s,
+    max(measured_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS measured_max_s,
+    avg(ran_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS runtime_s,
+    avg(cpu_user_ns + cpu_system_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS cpu_s,
+    sum(cpu_user_ns + cpu_system_ns) / 1e9 AS cpu_total_s, sum(cpu_throttled_ns) / 1e9 AS throttled_s,
+    max(peak_memory_bytes) / 1e6 AS peak_mb, sum(read_bytes) / 1e6 AS read_mb, sum(written_bytes) / 1e6 AS written_mb
+  FROM v_attempts GROUP BY run, kind
+) a ON a.run = t.run AND a.kind = t.kind;
+
+-- The tasks of a workflow are numbered one after the other: no index is needed to find them.
+CREATE VIEW v_workflows AS
+SELECT r.name AS run, w.name AS workflow, w.label, w.tenant, w.class, w.state, w.tasks,
+  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'done') AS succeeded,
+  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'failed') AS failed,
+  w.arrived_ns / 1e9 AS arrived_s, w.release_ns / 1e9 AS release_s, w.due_ns / 1e9 AS due_s,
+  w.started_ns / 1e9 AS started_s, w.ended_ns / 1e9 AS ended_s,
+  (w.started_ns - max(w.arrived_ns, w.release_ns)) / 1e9 AS wait_s,
+  (w.ended_ns - w.started_ns) / 1e9 AS makespan_s,
+  (w.ended_ns - w.arrived_ns) / 1e9 AS response_s
+FROM runs r JOIN workflows w ON w.run = r.id;
+
+-- The sums are kept by node in an object: a join with them would sum up all runs of the log, whichever is asked for.
+CREATE VIEW v_utilisation AS
+SELECT x.run, x.node, x.cores, x.speed, x.attempts, x.span_s, x.held_core_s, x.used_core_s,
+  100 * x.held_core_s / nullif(x.cores * x.span_s, 0) AS held_pct,
+  100 * x.used_core_s / nullif(x.cores * x.span_s, 0) AS used_pct
+FROM (
+  SELECT g.run, n.name AS node, n.capacity_millicores / 1e3 AS cores, n.speed, g.span_ns / 1e9 AS span_s,
+    coalesce(g.sums ->> ('$.' || n.node || '[0]'), 0) AS attempts, coalesce(g.sums ->> ('$.' || n.node || '[1]'), 0.0) AS held_core_s, g.sums ->> ('$.' || n.node || '[2]') AS used_core_s
+  FROM (
+    SELECT r.name AS run, r.id, coalesce(r.makespan_ns, k.at_ns - (SELECT min(w.arrived_ns) FROM workflows w WHERE w.run = r.id)) AS span_ns,
+      (SELECT json_group_object(s.node, json_array(s.attempts, s.held, s.used)) FROM (
+        SELECT a.node, count(*) AS attempts, total(a.hold_millicores / 1e3 * (coalesce(a.ended_ns, k.at_ns) - a.queued_ns
+          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) / 1e9) AS held, sum(a.cpu_user_ns + a.cpu_system_ns) / 1e9 AS used
+        FROM attempts a WHERE a.run = r.id GROUP BY a.node) s) AS sums
+    FROM runs r JOIN clocks k ON k.run = r.id GROUP BY r.name
+  ) g JOIN nodes n ON n.run = g.id
+) x;
+
+CREATE VIEW v_waits AS
+SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, x.reason, x.dim, n.name AS node,
+  x.since_ns / 1e9 AS since_s, x.until_ns / 1e9 AS until_s
+FROM runs r
+JOIN tasks t ON t.run = r.id AND t.state = 'waiting'
+JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+JOIN waits x ON x.run = r.id AND x.task = t.task AND x.seq = (SELECT max(y.seq) FROM waits y WHERE y.run = r.id AND y.task = t.task)
+LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node;
+
+CREATE VIEW v_notes AS
+SELECT r.name AS run, x.at_ns / 1e9 AS at_s, x.topic, w.name AS workflow, t.name AS task, x.instant_ns / 1e9 AS instant_s, x.text
+FROM runs r
+JOIN notes x ON x.run = r.id
+LEFT JOIN tasks t ON t.run = r.id AND t.task = x.task
+LEFT JOIN workflows w ON w.run = r.id AND w.workflow = coalesce(x.workflow, t.workflow);
+
+CREATE VIEW v_replicas AS
+SELECT r.name AS run, w.name AS workflow, f.name AS file, f.size_bytes / 1e6 AS size_mb, p.replica, n.name AS node, n.node_group
+FROM runs r
+JOIN replicas p ON p.run = r.id
+JOIN files f ON f.run = r.id AND f.file = p.file
+JOIN workflows w ON w.run = r.id AND w.workflow = f.workflow
+JOIN nodes n ON n.run = r.id AND n.node = p.node;
+
+CREATE VIEW v_locality AS
+SELECT r.name AS run, w.name AS workflow, w.tenant, count(*) AS attempts, total(a.input_bytes) / 1e6 AS input_mb,
+  total(a.input_bytes - a.copied_bytes) / 1e6 AS local_mb, total(a.copied_bytes) / 1e6 AS copied_mb,
+  100.0 * total(a.input_bytes - a.copied_bytes) / nullif(total(a.input_bytes), 0) AS local_pct
+FROM runs r
+JOIN attempts a ON a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
+JOIN tasks t ON t.run = r.id AND t.task = a.task
+JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+GROUP BY r.id, w.workflow;
+
+CREATE VIEW edges AS
+SELECT t.run, t.task AS child, p.value AS parent FROM tasks t, json_each(t.parents) p;
+
+-- Bodies in event_chunks leave out what follows from the rest; here it is filled in.
+CREATE VIEW v_events AS
+SELECT r.name AS run, e.seq, e.at_ns / 1e9 AS at_s, e.kind, e.body FROM runs r JOIN events e ON e.run = r.id
+UNION ALL
+SELECT x.run, x.seq, x.at_ns / 1e9, x.kind, CASE
+  WHEN x.v >= 4 AND x.kind = 5 AND x.body -> 'usage' IS NULL THEN
+    json_set(x.body, '$.usage', json_patch('{}', json_object('queued_ns', x.began_ns, 'staged_ns', x.began_ns, 'created_ns', x.began_ns,
+      'started_ns', x.began_ns, 'ended_ns', nullif(x.at_ns, 0), 'missing', 15)))
+  WHEN x.kind = 9 AND x.body -> 'starts' IS NOT NULL THEN
+    json_patch('{}', json_object('round', x.body ->> 'round', 'took_ns', x.body ->> 'took_ns', 'orders', json((
+      SELECT json_group_array(json(o.text)) FROM (SELECT json_patch('{}', json_object('kind', 1, 'attempt', nullif(s.value ->> 0, 0), 'task', nullif(s.value ->> 1, 0),
+        'node', nullif(s.value ->> 2, 0), 'hold', iif(t.task IS NULL, NULL, json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps)),
+        'try', 1, 'until_ns', nullif(x.at_ns + (s.value ->> 3), 0), 'estimate', json_patch('{}', json_object('run_ns', nullif(s.value ->> 3, 0), 'source', 1)))) AS text
+        FROM json_each(x.body, '$.starts') s LEFT JOIN tasks t ON t.run = x.id AND t.task = s.value ->> 1 ORDER BY s.key) o)),
+      'waits', json(x.body -> 'waits'), 'notes', json(x.body -> 'notes')))
+  ELSE x.body END
+FROM (
+  SELECT r.id, r.name AS run, c.v, c.seq + j.key AS seq, j.value ->> 0 AS at_ns, j.value ->> 1 AS kind, j.value -> 2 AS body,
+    nullif((j.value ->> 0) - coalesce(j.value -> 2 ->> 'ran_ns', 0), 0) AS began_ns
+  FROM runs r JOIN event_chunks c ON c.run = r.id, json_each(c.bodies) j
+) x;
+
+CREATE VIEW v_plans AS
+SELECT r.name AS run, p.round, p.at_ns / 1e9 AS at_s, p.orders, p.starts, p.waits, p.took_ns / 1e9 AS took_s
+FROM runs r JOIN plans p ON p.run = r.id
+UNION ALL
+SELECT x.run, x.body ->> 'round', x.at_s, coalesce(json_array_length(x.body, '$.orders'), 0) + coalesce(json_array_length(x.body, '$.starts'), 0),
+  (SELECT count(*) FROM json_each(x.body, '$.orders') o WHERE o.value ->> 'kind' = 1) + coalesce(json_array_length(x.body, '$.starts'), 0),
+  coalesce(json_array_length(x.body, '$.waits'), 0), coalesce(x.body ->> 'took_ns', 0) / 1e9
+FROM (
+  SELECT r.name AS run, (j.value ->> 0) / 1e9 AS at_s, j.value -> 2 AS body
+  FROM runs r JOIN event_chunks c ON c.run = r.id, json_each(c.bodies) j WHERE j.value ->> 1 = 9
+) x;
+
+CREATE VIEW v_metrics AS
+SELECT r.name AS run, r.policy, r.runtime, m.name, m.value FROM runs r JOIN run_metrics m ON m.run = r.id;
+
+CREATE VIEW v_slowdowns AS
+SELECT r.name AS run, w.workflow AS position, w.name AS workflow, w.tasks, m.counts, w.arrived_ns / 1e9 AS arrived_s, w.due_ns / 1e9 AS due_s, m.wait_ns / 1e9 AS wait_s, m.makespan_ns / 1e9 AS makespan_s, m.response_ns / 1e9 AS response_s,
+  m.work_ns / 1e9 AS work_s, m.critical_path_ns / 1e9 AS critical_path_s,
+  1.0 * m.response_ns / nullif(m.critical_path_ns, 0) AS slowdown, 1.0 * m.response_ns / nullif(m.lowest_ns, 0) AS slr
+FROM runs r JOIN workflow_metrics m ON m.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = m.workflow;
+
+CREATE VIEW v_in_system AS
+SELECT run, at_ns / 1e9 AS at_s, sum(step) OVER (PARTITION BY run ORDER BY at_ns, step) AS workflows FROM (
+  SELECT r.name AS run, w.arrived_ns AS at_ns, 1 AS step FROM runs r JOIN workflows w ON w.run = r.id
+  UNION ALL
+  SELECT r.name, w.ended_ns, -1 FROM runs r JOIN workflows w ON w.run = r.id WHERE w.ended_ns IS NOT NULL
+);
+
+-- The last event of a run, and so its clock.
+CREATE VIEW clocks AS
+SELECT r.id AS run, coalesce(
+  (SELECT e.at_ns FROM events e WHERE e.run = r.id ORDER BY e.seq DESC LIMIT 1),
+  (SELECT c.at_ns FROM event_chunks c WHERE c.run = r.id ORDER BY c.seq DESC LIMIT 1)) AS at_ns
+FROM runs r;
+
+CREATE VIEW v_suspensions AS
+SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.try, n.name AS node, s.how,
+  s.ordered_ns / 1e9 AS ordered_s, s.since_ns / 1e9 AS since_s, s.until_ns / 1e9 AS until_s, (s.until_ns - s.since_ns) / 1e9 AS away_s,
+  iif(s.how = 'checkpoint', a.kept, NULL) AS kept, s.lost_ns / 1e9 AS lost_s
+FROM runs r
+JOIN suspensions s ON s.run = r.id
+JOIN attempts a ON a.run = r.id AND a.attempt = s.attempt
+JOIN tasks t ON t.run = r.id AND t.task = a.task
+JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node;
