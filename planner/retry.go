@@ -15,11 +15,13 @@ func DefaultRetryRules() RetryRules {
 	r := RetryRules{MemoryGrowth: 2}
 	r.Limit[OutOfMemory] = 2
 	r.Limit[Killed] = 1
-	r.Limit[Preempted] = 1 << 30
-	r.Limit[Lost] = 10
+	r.Limit[Preempted], r.Limit[Lost] = unlimited, unlimited // gantry, the engine or the host ended those
 	r.Limit[HostError] = 2
 	return r
 }
+
+// unlimited is more than any task needs.
+const unlimited = 1 << 30
 
 // limitFor returns how many further attempts ends of class o allow t.
 func (r *RetryRules) limitFor(t *Task, o Outcome) int32 {

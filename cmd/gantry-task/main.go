@@ -25,11 +25,27 @@ func main() {
 		fmt.Println(emulate.Protocol)
 		return
 	}
-	if len(args) > 0 && args[0] == "exec" { // begins the program of a real task
-		os.Exit(launch.Main(args[1:]))
+	if len(args) == 0 {
+		os.Exit(run(args))
 	}
-	if len(args) > 0 && args[0] == "attempt" { // as the task of a container
-		if code := launch.Enter(); code != 0 {
+	switch args[0] {
+	case "launch": // begins the program of a real task
+		os.Exit(launch.Main(args[1:]))
+	case "exec": // of a container that an earlier gantry made
+		os.Exit(launch.Old(args[1:]))
+	case "emulate": // CONTROL UID:GID SPEC.json, as the task of a container
+		if len(args) != 4 {
+			fmt.Fprintln(os.Stderr, "usage: gantry-task emulate CONTROL UID:GID SPEC.json")
+			os.Exit(emulate.ExitUsage)
+		}
+		j, code := launch.Enter(args[1], args[2])
+		if code == 0 {
+			code = run(args[3:])
+			j.Ended(syscall.WaitStatus(code << 8))
+		}
+		os.Exit(code)
+	case "attempt": // SPEC.json, of a container that an earlier gantry made
+		if _, code := launch.Enter("", ""); code != 0 {
 			os.Exit(code)
 		}
 		args = args[1:]

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,8 +20,11 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/control"
 	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
+	"gantry/executor/evidence"
+	"gantry/executor/fault"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -42,11 +46,14 @@ const (
 type attempt struct {
 	r       *Runtime
 	l       executor.Launch
-	dir     string     // work directory
-	parent  string     // control group above the container's; "" if there is none of its own
-	group   string     // the container's control group
-	read    unit.Bytes // sizes of its inputs
-	copied  unit.Bytes // of those that came from other nodes
+	dir     string          // work directory
+	ctl     control.Dir     // control directory
+	old     bool            // a gantry without control directories began it
+	earlier planner.Outcome // why an earlier gantry had begun to end it; 0 if none had
+	parent  string          // control group above the container's; "" if there is none of its own
+	group   string          // the container's control group
+	read    unit.Bytes      // sizes of its inputs
+	copied  unit.Bytes      // of those that came from other nodes
 	usage   planner.Usage
 	adopted bool
 	notes   []string
@@ -78,7 +85,7 @@ type attempt struct {
 }
 
 func newAttempt(r *Runtime, l executor.Launch) *attempt {
-	a := &attempt{r: r, l: l, done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try), parent: r.attemptGroup(l)}
+	a := &attempt{r: r, l: l, done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try), parent: r.attemptGroup(l), ctl: r.controlDir(l.Attempt)}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
 	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never, Ended: unit.Never}
 	return a
@@ -110,7 +117,10 @@ func (a *attempt) run() {
 // start puts the files in place, and creates and starts the container.
 func (a *attempt) start() error {
 	r := a.r
-	if err := a.stage(a.staging); err != nil {
+	if err := fault.Do("stage", func() error { return a.stage(a.staging) }); err != nil {
+		return fmt.Errorf("prepare %s: %w", a, err)
+	}
+	if err := fault.Do("control", func() error { return a.ctl.Make(os.Geteuid() != 0) }); err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
 	a.usage.Staged, a.usage.InputBytes, a.usage.CopiedBytes = r.Now(), a.read, a.copied
@@ -125,7 +135,8 @@ func (a *attempt) start() error {
 	case <-a.staging.Done():
 		return a.staging.Err()
 	}
-	id, err := a.create()
+	var id string
+	err := fault.Do("create", func() (err error) { id, err = a.create(); return err })
 	if err != nil {
 		return fmt.Errorf("create a container for %s: %w", a, err)
 	}
@@ -137,7 +148,7 @@ func (a *attempt) start() error {
 	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil {
 		r.warn("watch", err.Error()+": counters of short tasks may be missed")
 	}
-	if err := a.startContainer(); err != nil {
+	if err := fault.Do("start", a.startContainer); err != nil {
 		return fmt.Errorf("start the container of %s: %w", a, err)
 	}
 	a.usage.Started = r.Now()
@@ -325,7 +336,7 @@ func (a *attempt) follow() {
 			return
 		}
 		if errdefs.IsNotFound(err) {
-			a.vanished()
+			a.harvest(inspection{}, true, broken)
 			return
 		}
 		if err != nil { // refuses to tell: ask again, there is nothing better to do
@@ -337,7 +348,7 @@ func (a *attempt) follow() {
 			break
 		}
 	}
-	a.harvest(c, broken)
+	a.harvest(c, false, broken)
 }
 
 // sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes with its control group
@@ -365,39 +376,27 @@ func (a *attempt) watched() cgroup.Final {
 	return *a.final
 }
 
-// vanished ends an attempt whose container somebody removed.
-func (a *attempt) vanished() {
-	x := &planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Killed, ExitCode: -1,
-		Message: "its container was removed by somebody else (docker rm?)"}
-	a.measure(x, inspection{})
-	a.r.mu.Lock()
-	defer a.r.mu.Unlock()
-	if a.why != 0 {
-		x.Outcome = a.why
-	}
-	a.end(x)
-}
-
-// harvest classifies the end of a container, reads what was counted and publishes the outputs.
-func (a *attempt) harvest(c inspection, broken bool) {
+// harvest judges the end of a container, or of one that is gone, reads what was counted and publishes the outputs.
+func (a *attempt) harvest(c inspection, gone, broken bool) {
 	r := a.r
-	x := &planner.AttemptExited{Attempt: a.l.Attempt, ExitCode: c.State.ExitCode}
-	a.measure(x, c)
-	a.signalling.Lock() // a signal under way was delivered, or came too late
-	r.mu.Lock()
-	why, signalled := a.why, a.signalled
-	r.mu.Unlock()
-	a.signalling.Unlock()
-	a.classify(x, c, why, signalled, broken)
+	x := &planner.AttemptExited{Attempt: a.l.Attempt}
+	e := a.evidence(c, gone, broken)
+	a.measure(x, c, &e)
+	v := e.Judge()
+	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, join(v.Message, x.Message)
+	if x.Outcome == planner.OK {
+		if missing, err := r.files.Publish(&a.l, a.note()); err != nil {
+			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
+		} else if missing != "" {
+			v = e.Missing(missing)
+			x.Outcome, x.Message = v.Outcome, v.Message
+		}
+	}
 	if x.Outcome == planner.Preempted && a.l.Keeps != nil {
 		a.keep(x)
 	}
-	if x.Outcome == planner.OK {
-		if missing, err := r.files.Publish(&a.l); err != nil {
-			x.Outcome, x.Message = planner.HostError, explain(fmt.Errorf("publish outputs of %s: %w", a, err))
-		} else if missing != "" {
-			x.Outcome, x.Message = planner.OutputMissing, missing
-		}
+	if x.Outcome != planner.OK {
+		x.Message = join(x.Message, a.lastWords(x.Outcome))
 	}
 	a.leave(x)
 	r.mu.Lock()
@@ -407,8 +406,78 @@ func (a *attempt) harvest(c inspection, broken bool) {
 	}
 }
 
+// evidence gathers what is known of the end, but for what was counted.
+func (a *attempt) evidence(c inspection, gone, broken bool) evidence.Evidence {
+	r := a.r
+	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, Gone: gone, Leaving: a.l.Leaving, Old: a.old}
+	a.signalling.Lock() // a signal under way was delivered, or came too late
+	r.mu.Lock()
+	e.Asked, e.Acted = a.why, a.signalled
+	r.mu.Unlock()
+	a.signalling.Unlock()
+	if a.earlier != 0 { // a gantry before this one may have delivered one
+		e.Asked, e.Acted = cmp.Or(e.Asked, a.earlier), true
+	}
+	var err error
+	if e.Claim, _, err = a.claimed(); err == nil && !a.old {
+		if e.End, err = a.ctl.End(); err == nil {
+			_, e.Removed, err = a.ctl.Asked()
+		}
+	}
+	if err != nil {
+		r.warn("control", fmt.Sprintf("%s: %v", a, err))
+	}
+	if s := c.State; s != nil {
+		e.Code = s.ExitCode
+		if s.Error != "" {
+			e.StartError = fmt.Sprintf("container of %s: %s", a, s.Error)
+		}
+	}
+	f := a.watched()
+	e.Told, e.Exited = f.Told && (!f.Status.Exited() || f.Status.ExitStatus() == e.Code), f.Status.Exited()
+	e.EngineDown = broken || a.diedWithEngine(c) || r.Away()
+	return e
+}
+
+// diedWithEngine reports whether the container ended before the Docker Engine was started that is there now, although it had begun under
+// another one: then nobody else need have ended it.
+func (a *attempt) diedWithEngine(c inspection) bool {
+	begun, over := c.times()
+	if !a.adopted || begun.IsZero() || over.IsZero() {
+		return false
+	}
+	since := a.r.engineSince()
+	return begun.Before(since) && over.Before(since.Add(10*time.Second)) // a new engine notes the end of what it finds dead
+}
+
+// claimed returns who claimed the attempt, and when.
+func (a *attempt) claimed() (by control.Maker, at time.Time, err error) {
+	if !a.old {
+		return a.ctl.Claimed()
+	}
+	st, err := os.Lstat(filepath.Join(a.dir, launch.Begin))
+	if err == nil {
+		return control.Launcher, st.ModTime(), nil
+	}
+	if _, e := os.Lstat(filepath.Join(a.dir, ".command.sh")); e != nil { // the program cleared its directory
+		return control.Launcher, at, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return control.Nobody, at, err
+}
+
+// note is the path of the note that publishing has begun.
+func (a *attempt) note() string {
+	if a.old {
+		return stage.OldNote(a.dir)
+	}
+	return a.ctl.Note()
+}
+
 // measure fills in the times, the counters and the limits.
-func (a *attempt) measure(x *planner.AttemptExited, c inspection) {
+func (a *attempt) measure(x *planner.AttemptExited, c inspection, e *evidence.Evidence) {
 	r, u := a.r, &a.usage
 	now := r.Now()
 	u.Ended = now
@@ -418,7 +487,11 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection) {
 		suspended += time.Since(a.pausedAt)
 	}
 	r.mu.Unlock()
-	if begun, over := c.times(); !begun.IsZero() {
+	begun, over := c.times()
+	if _, at, err := a.claimed(); begun.IsZero() && e.End.Over && err == nil { // the launcher's account is all there is
+		begun, over = at, e.End.At
+	}
+	if !begun.IsZero() {
 		if !over.IsZero() {
 			u.Ended = min(max(r.at(over), u.Queued), now)
 			begun = a.begun(begun, over)
@@ -465,12 +538,12 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection) {
 	// Without the kernel's own count, Docker's flag needs a second witness: the peak has reached the limit.
 	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.State != nil && c.State.OOMKilled {
 		if limit := c.HostConfig.Memory; limit > 0 && k.PeakMemory >= limit-limit/64 {
-			x.Usage.OOMKills = 1
-			x.Message = fmt.Sprintf("the Docker Engine reports an out-of-memory kill, and the peak of %d bytes reached the limit of %d", k.PeakMemory, limit)
+			x.Usage.OOMKills, e.EngineOOM = 1, true
 		}
 	}
+	e.OOMKills, e.PeakMemory, e.MemoryLimit = k.OOMKills, k.PeakMemory, c.HostConfig.Memory
 	if k.ForksRefused > 0 {
-		x.Message = join(x.Message, fmt.Sprintf("%s refused by the limit of %d processes", plural(k.ForksRefused, "fork was", "forks were"), r.cfg.PIDs))
+		x.Message = fmt.Sprintf("%s refused by the limit of %d processes", evidence.Plural(k.ForksRefused, "fork was", "forks were"), r.cfg.PIDs)
 	}
 }
 
@@ -485,11 +558,10 @@ func (a *attempt) begun(told, over time.Time) time.Time {
 
 // witness is when the program began, as the launcher or the emulator noted; the zero Time if neither did, or that cannot be.
 func (a *attempt) witness(over time.Time) time.Time {
-	st, err := os.Lstat(filepath.Join(a.dir, launch.Begin))
-	if err != nil || !st.Mode().IsRegular() {
+	by, t, err := a.claimed()
+	if err != nil || by != control.Launcher {
 		return time.Time{}
 	}
-	t := st.ModTime() // the program could have changed it
 	if t.After(over) || a.usage.Created != unit.Never && a.r.at(t) < a.usage.Created {
 		return time.Time{}
 	}
@@ -503,88 +575,6 @@ func limitsOf(l cgroup.Limits) planner.Limits {
 		out.CPUMillicores = int64((float64(l.CPUQuota)*1000)/float64(l.CPUPeriod) + 0.5)
 	}
 	return out
-}
-
-// Signals that come from outside of a program. Others, such as SIGSEGV, are its own doing.
-var outside = map[int]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 9: "SIGKILL", 15: "SIGTERM"}
-
-// classify gives the end its class and the evidence.
-func (a *attempt) classify(x *planner.AttemptExited, c inspection, why planner.Outcome, signalled, broken bool) {
-	s := c.State
-	code := s.ExitCode
-	oom := x.Usage.OOMKills
-	evidence := func() string {
-		if x.Message != "" {
-			return x.Message
-		}
-		return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", plural(oom, "process", "processes"), c.HostConfig.Memory, x.Usage.PeakMemory)
-	}
-	signal, bySignal := outside[code-128]
-	if f := a.watched(); f.Told && f.Status.Exited() && f.Status.ExitStatus() == code { // exit 137 in a script says nothing of a kill
-		bySignal = false
-	}
-	switch {
-	case signalled && a.emulated() && code == emulate.ExitOK: // all was done when the signal came
-		x.Outcome = planner.OK
-	case a.emulated() && code == emulate.ExitKept && (why == 0 || why == planner.Preempted): // perhaps by a signal of an earlier gantry's
-		x.Outcome = planner.Preempted
-	case signalled, bySignal && (a.l.Leaving == planner.Requeue || a.l.Leaving == planner.Checkpoint): // the latter by an earlier gantry
-		x.Outcome = cmp.Or(why, planner.Preempted)
-		if why == planner.TimedOut {
-			x.Message = fmt.Sprintf("ran longer than its limit of %v", a.l.Spec.TimeLimit)
-		}
-	case s.Error != "" && code != 0:
-		x.Outcome, x.Message = planner.HostError, fmt.Sprintf("container of %s: %s", a, s.Error)
-	case code == 0 && oom > 0:
-		x.Outcome, x.Message = planner.OK, "succeeded, although "+evidence()
-	case code == 0:
-		x.Outcome = planner.OK
-	case oom > 0:
-		x.Outcome, x.Message = planner.OutOfMemory, evidence()
-	case !bySignal && a.neverBegan():
-		x.Outcome, x.Message = planner.HostError, fmt.Sprintf("its program never began (exit code %d of its container): the Docker Engine was stopped meanwhile, or could not start it", code)
-	case broken && (bySignal || code == 255), bySignal && a.r.Away():
-		x.Outcome, x.Message = planner.HostError, "the Docker Engine was stopped, and the container with it"
-	case bySignal:
-		x.Outcome, x.Message = planner.Killed, "killed from outside by "+signal
-		if !a.watched().Told {
-			x.Message = fmt.Sprintf("exit code %d, as of a program that is killed from outside by %s", code, signal)
-		}
-	default:
-		x.Outcome = planner.ExitCode
-		x.Message = join(fmt.Sprintf("exit code %d%s", code, meaning(code)), x.Message)
-	}
-	if x.Outcome == planner.OK {
-		return
-	}
-	x.Message = join(x.Message, a.lastWords(x.Outcome))
-}
-
-// neverBegan reports whether the program left no trace of its beginning, though what gantry put beside it is there. The exit code is then not its own.
-func (a *attempt) neverBegan() bool {
-	_, begin := os.Lstat(filepath.Join(a.dir, launch.Begin))
-	_, script := os.Lstat(filepath.Join(a.dir, ".command.sh"))
-	return errors.Is(begin, os.ErrNotExist) && script == nil
-}
-
-// meaning explains exit codes that shells and kernels give.
-func meaning(code int) string {
-	switch {
-	case code == 126:
-		return " (the command cannot be executed)"
-	case code == 127:
-		return " (the command was not found in the image)"
-	case code > 128 && code < 128+65:
-		return fmt.Sprintf(" (%s)", syscall.Signal(code-128))
-	}
-	return ""
-}
-
-func plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.FormatInt(n, 10) + " " + many
 }
 
 func join(a, b string) string {
@@ -602,7 +592,9 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 				return "missed: " + strings.Join(rep.Misses, "; ")
 			}
 		}
-		a.saveLogs()
+		if a.id != "" {
+			a.saveLogs()
+		}
 	}
 	name := ".command.err"
 	if a.l.Spec.Stderr != "" {
@@ -620,15 +612,15 @@ func (a *attempt) leave(x *planner.AttemptExited) {
 		if a.config != nil {
 			_ = stage.Write(a.dir, ".command.run", a.runScript(), 0o755)
 		}
-		a.note("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
+		a.say("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
 	}
 	if len(a.notes) > 0 {
 		_ = stage.Write(a.dir, ".command.log", strings.Join(a.notes, "\n")+"\n", 0o644)
 	}
 }
 
-// note keeps a line for .command.log, gantry's own account of the attempt.
-func (a *attempt) note(format string, args ...any) {
+// say keeps a line for .command.log, gantry's own account of the attempt.
+func (a *attempt) say(format string, args ...any) {
 	a.notes = append(a.notes, time.Now().UTC().Format(time.RFC3339Nano)+" "+fmt.Sprintf(format, args...))
 }
 
@@ -668,11 +660,22 @@ func (a *attempt) stop(grace time.Duration) {
 	a.signal("SIGKILL")
 }
 
+// signal delivers a signal, once it is on record that it is gantry's.
 func (a *attempt) signal(name string) {
 	a.signalling.Lock()
 	defer a.signalling.Unlock()
 	r := a.r
-	err := r.call(r.ctx, func(ctx context.Context) error { return r.cli.ContainerKill(ctx, a.id, name) })
+	r.mu.Lock()
+	why := a.why
+	r.mu.Unlock()
+	if !a.old {
+		if err := fault.Do("ask", func() error { return a.ctl.Ask(uint8(why), name) }); err != nil {
+			r.warn("ask", fmt.Sprintf("%s to %s: %v", name, a, err)) // a full disk, for one: it is ended all the same
+		}
+	}
+	err := r.call(r.ctx, func(ctx context.Context) error {
+		return fault.Do("signal", func() error { return r.cli.ContainerKill(ctx, a.id, name) })
+	})
 	if err == nil {
 		r.mu.Lock()
 		a.signalled = true

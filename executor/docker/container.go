@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ const (
 	// launcher is where the emulator's binary appears in the containers of real tasks: it opens the files that standard input, output and
 	// error are redirected to, byte for byte, and becomes the task's program.
 	launcher = "/.gantry-task"
+	// controlTop is a directory that only the launcher can enter, controlDir the attempt's control directory in it.
+	controlTop = "/.gantry"
+	controlDir = controlTop + "/control"
 	// minMemory is the least memory limit that the Docker Engine takes.
 	minMemory = 6 << 20
 	// taskPeriod is short, so that the quota of a slow node bites in tasks of some ten milliseconds, too.
@@ -32,13 +36,13 @@ func (a *attempt) configure() {
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	c := &container.Config{
 		Image:           t.Image,
-		User:            fmt.Sprintf("%d:%d", r.files.User.UID, r.files.User.GID),
+		User:            "0:0", // the launcher becomes r.files.User before the program begins
 		WorkingDir:      a.dir,
 		NetworkDisabled: !t.Network,
 		// In the environment that the image gives.
 		Env: append([]string{"HOME=/tmp"}, t.Env...),
 		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir, LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
-			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name, LabelVersion: r.cfg.Version,
+			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name, LabelVersion: r.cfg.Version, LabelControl: string(a.ctl),
 			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10), labelMoved: strconv.FormatInt(int64(a.usage.MovedBytes), 10),
 			labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
 	}
@@ -46,18 +50,23 @@ func (a *attempt) configure() {
 	h := &container.HostConfig{
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
+		CapAdd:         []string{"SETUID", "SETGID", "SETPCAP"}, // of the launcher alone, which gives them up
 		SecurityOpt:    []string{"no-new-privileges"},
 		Tmpfs:          map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
 		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: a.dir, Target: a.dir},
-			{Type: mount.TypeBind, Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true}},
+			{Type: mount.TypeBind, Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
+			{Type: mount.TypeBind, Source: string(a.ctl), Target: controlDir}},
 		Resources: container.Resources{PidsLimit: &pids},
 	}
 	if a.parent != "" {
 		h.CgroupParent = r.tree.Parent(a.parent)
 	}
+	if os.Geteuid() != 0 { // the control directory belongs to the user who also runs the program: only this keeps that out
+		h.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
+	}
 	if a.emulated() {
 		c.Image = r.cfg.TaskImage
-		c.Entrypoint, c.Cmd = []string{TaskProgram}, []string{"attempt", specFile}
+		c.Entrypoint, c.Cmd = []string{TaskProgram}, []string{"emulate", controlDir, a.user(), specFile}
 		h.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
 	} else {
 		c.Entrypoint, c.Cmd = []string{launcher}, a.launchArgs()
@@ -115,6 +124,12 @@ func (a *attempt) argv() []string {
 	return a.l.Spec.Command
 }
 
+// user is whom the program runs as.
+func (a *attempt) user() string {
+	u := a.r.files.User
+	return fmt.Sprintf("%d:%d", u.UID, u.GID)
+}
+
 // launchArgs is what the launcher is told.
 func (a *attempt) launchArgs() []string {
 	t := a.l.Spec
@@ -125,7 +140,7 @@ func (a *attempt) launchArgs() []string {
 	if t.Stderr != "" {
 		stderr = t.Stderr
 	}
-	return append([]string{"exec", t.Stdin, stdout, stderr}, a.argv()...)
+	return append([]string{"launch", controlDir, a.user(), t.Stdin, stdout, stderr}, a.argv()...)
 }
 
 const specFile = ".command.json"

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +24,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/control"
 	"gantry/executor/emulate"
 	"gantry/executor/stage"
 	"gantry/planner"
@@ -42,10 +45,12 @@ const (
 	LabelTry      = "gantry.try"
 	LabelNode     = "gantry.node"
 	LabelVersion  = "gantry.version"
-	labelRead     = "gantry.read"   // sizes of the inputs
-	labelCopied   = "gantry.copied" // bytes copied from other nodes
-	labelMoved    = "gantry.moved"  // bytes of a checkpoint copied from another node
-	labelStaged   = "gantry.staged" // nanoseconds on the axis of the run
+	// LabelControl is the path of the control directory. Containers of log format 8 and before have none.
+	LabelControl = "gantry.control"
+	labelRead    = "gantry.read"   // sizes of the inputs
+	labelCopied  = "gantry.copied" // bytes copied from other nodes
+	labelMoved   = "gantry.moved"  // bytes of a checkpoint copied from another node
+	labelStaged  = "gantry.staged" // nanoseconds on the axis of the run
 )
 
 // Defaults of Config.
@@ -252,6 +257,9 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict, or gantry resume --strict=false: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
 	}
+	if err := os.Mkdir(filepath.Join(r.cfg.Dir, "control"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("run directory: %w", err)
+	}
 	r.watcher, err = r.tree.NewWatcher(r.device, r.sampled())
 	return err
 }
@@ -359,6 +367,11 @@ func (r *Runtime) sampled() func(cgroup.Sample) {
 	}
 }
 
+// controlDir is the control directory of an attempt.
+func (r *Runtime) controlDir(a planner.AttemptID) control.Dir {
+	return control.Dir(filepath.Join(r.cfg.Dir, "control", "a"+strconv.Itoa(int(a))))
+}
+
 // Now is the time of the run.
 func (r *Runtime) Now() planner.Time { return r.cfg.Offset + planner.Time(time.Since(r.cfg.Origin)) }
 
@@ -438,9 +451,9 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 		return nil
 	}
 	delete(r.attempts, id)
-	g := garbage{container: a.id, group: a.parent}
-	if len(a.l.Spec.Outputs) > 0 {
-		g.note = stage.PublishingNote(a.dir)
+	g := garbage{container: a.id, group: a.parent, control: a.ctl}
+	if a.old {
+		g.note = stage.OldNote(a.dir)
 	}
 	r.throwAway(g)
 	return nil
@@ -583,8 +596,12 @@ func (r *Runtime) Close() error {
 	}
 	live := 0
 	for _, a := range r.attempts {
-		if a.id != "" && !r.discard {
+		switch {
+		case a.id == "":
+		case !r.discard:
 			live++
+		case !a.old:
+			_ = a.ctl.Ask(0, control.Remove) // where the disk is full, what is resumed cannot know
 		}
 	}
 	r.dump.Broadcast()

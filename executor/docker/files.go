@@ -38,10 +38,10 @@ func (a *attempt) stage(ctx context.Context) error {
 	a.read, a.copied, a.usage.MovedBytes = did.Read, did.Copied, did.Moved
 	if did.Note != "" {
 		r.warn("checkpoint", fmt.Sprintf("%s %s", a, did.Note))
-		a.note("%s", did.Note)
+		a.say("%s", did.Note)
 	}
 	if did.Resumed != nil {
-		a.note("continues from the checkpoint of try %d: %.1f %% of the task is done", a.l.From.Try, 100*did.Resumed.Done(spec))
+		a.say("continues from the checkpoint of try %d: %.1f %% of the task is done", a.l.From.Try, 100*did.Resumed.Done(spec))
 	}
 	return a.writeCommand(spec, did.Resumed != nil)
 }

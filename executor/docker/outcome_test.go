@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,14 +82,23 @@ func TestEndsAreClasses(t *testing.T) {
 		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited, planner.OK, 0, []string{"succeeded, although"}},
 		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, ownExit, 137, nil},
 		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited, planner.OutOfMemory, 137, nil},
-		{"a container that ends before its program begins", func() *executor.TaskSpec { return r.sh("rm .command.begin; exit 2") }, nil, planner.HostError, 2,
-			[]string{"never began", "exit code 2"}},
+		{"a program that looks for the claim", func() *executor.TaskSpec {
+			return r.sh("rm -rf .command.begin /.gantry/control/* /proc/1/fd/* /proc/1/cwd/* 2>/dev/null; ls -A /.gantry/control && exit 9; " +
+				"for f in /proc/1/fd/*; do echo exit 0 1 >>$f; done 2>/dev/null; exit 7")
+		}, nil, planner.ExitCode, 7, []string{"exit code 7"}},
+		{"a program without rights", func() *executor.TaskSpec {
+			return r.sh("grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000 >&2; id -u >&2; id -G >&2; exit 8")
+		}, nil, planner.ExitCode, 8, []string{fmt.Sprintf("exit code 8: %d | %d", programUser(), programUser())}},
+		{"a shell that is asked to end", func() *executor.TaskSpec { return r.sh("kill -TERM 1; sleep 30; exit 6") }, nil, planner.Killed, 143, []string{"SIGTERM"}},
+		{"orphans are reaped", func() *executor.TaskSpec {
+			return r.sh("for i in 1 2 3 4 5; do (sh -c 'sleep 0.1 & exit 0') & done; sleep 1; grep -l '(sleep) Z' /proc/[0-9]*/stat && exit 9; exit 4")
+		}, nil, planner.ExitCode, 4, nil},
 		{"a program that clears its directory", func() *executor.TaskSpec { return r.sh("rm -f .command.*; exit 2") }, nil, planner.ExitCode, 2, nil},
 		{"time limit", func() *executor.TaskSpec {
-			s := r.sh("trap 'exit 0' TERM; sleep 100 & wait")
+			s := r.sh("trap 'exit 5' TERM; sleep 100 & wait")
 			s.TimeLimit = 300 * time.Millisecond
 			return s
-		}, nil, planner.TimedOut, 0, []string{"300ms"}},
+		}, nil, planner.TimedOut, 5, []string{"300ms"}},
 		{"output missing", func() *executor.TaskSpec { return r.sh("echo > b", r.file("a"), r.file("b")) }, nil, planner.OutputMissing, 0, []string{`"a" was not written`}},
 		{"no such image", func() *executor.TaskSpec {
 			s := r.sh("true")
@@ -145,6 +155,14 @@ func tellsExits(t *testing.T) bool {
 	return unix.IoctlPidfdInfo(fd, &info) == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0
 }
 
+// programUser is the id of the user and of the group that run programs.
+func programUser() int {
+	if u := os.Getuid(); u != 0 {
+		return u
+	}
+	return 65534
+}
+
 func TestKilledFromOutside(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.launch(r.sh("sleep 300"), nil)
@@ -158,7 +176,7 @@ func TestKilledFromOutside(t *testing.T) {
 
 func TestGraceLetsAProgramEnd(t *testing.T) {
 	r := newRig(t, nil)
-	s := r.sh("trap 'echo bye; exit 0' TERM; sleep 300 & wait")
+	s := r.sh("trap 'echo bye; exit 1' TERM; sleep 300 & wait")
 	a := r.launch(s, nil)
 	r.started(a)
 	time.Sleep(200 * time.Millisecond) // until the trap is set
@@ -166,6 +184,21 @@ func TestGraceLetsAProgramEnd(t *testing.T) {
 	r.wants(r.exit(a), planner.Preempted)
 	if out := r.read(filepath.Join(r.work(s), ".command.out")); out != "bye\n" {
 		t.Errorf("said %q", out)
+	}
+}
+
+// A program that returns 0 and has written its outputs has succeeded, though it was asked to stop; one that has not was stopped.
+func TestSuccessCountsAlthoughItWasToStop(t *testing.T) {
+	r := newRig(t, nil)
+	for _, c := range []struct {
+		script string
+		want   planner.Outcome
+	}{{"trap 'echo done > out; exit 0' TERM; sleep 300 & wait", planner.OK}, {"trap 'exit 0' TERM; sleep 300 & wait", planner.Preempted}} {
+		a := r.launch(r.sh(c.script, r.file("out")), nil)
+		r.started(a)
+		time.Sleep(200 * time.Millisecond) // until the trap is set
+		r.must(r.Kill(r.ctx, a, planner.Preempted, 30*time.Second))
+		r.wants(r.exit(a), c.want)
 	}
 }
 

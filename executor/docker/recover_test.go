@@ -131,7 +131,7 @@ func TestPublishingGoesOnAfterACrash(t *testing.T) {
 	r.must(r.Close())
 	time.Sleep(time.Second)
 	// As a gantry leaves it that dies between two renames.
-	r.must(os.WriteFile(r.work(spec)+".publishing", nil, 0o644))
+	r.must(os.WriteFile(filepath.Join(r.config.Dir, "control", "a0", "publishing"), nil, 0o644))
 	r.must(os.Rename(filepath.Join(r.work(spec), "first"), r.node(0, "first")))
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.OK)
@@ -226,7 +226,7 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 	}
 	time.Sleep(500 * time.Millisecond)
 	p.up(t)
-	r.wants(r.exit(dies.Attempt), planner.HostError, "Docker Engine was stopped")
+	r.wants(r.exit(dies.Attempt), planner.Lost, "Docker Engine was stopped")
 	r.wants(r.exit(waits), planner.OK)
 	r.wants(r.exit(endures.Attempt), planner.OK)
 	if r.warned["docker-away"] == "" {

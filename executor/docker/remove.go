@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,15 +19,18 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
-	"gantry/executor/docker/launch"
+	"gantry/executor/control"
+	"gantry/executor/evidence"
+	"gantry/executor/fault"
 	"gantry/executor/stage"
-	"gantry/planner"
-	"gantry/planner/unit"
 )
 
-// garbage is what is left of an attempt whose end is logged: its container, its control group, and the note of its publishing; "" for each
-// that there is not.
-type garbage struct{ container, group, note string }
+// garbage is what is left of an attempt whose end is logged; "" for each that there is not.
+type garbage struct {
+	container, group string
+	control          control.Dir
+	note             string // of publishing, where an earlier gantry left it
+}
 
 // throwAway has something removed in the background. r.mu is held.
 func (r *Runtime) throwAway(g garbage) {
@@ -63,19 +64,26 @@ func (r *Runtime) remover() {
 func (r *Runtime) remove(ctx context.Context, g garbage) {
 	gone := true
 	if g.container != "" {
-		err := r.call(ctx, func(ctx context.Context) error { return removeContainer(ctx, r.cli, g.container) })
+		err := r.call(ctx, func(ctx context.Context) error {
+			return fault.Do("remove", func() error { return removeContainer(ctx, r.cli, g.container) })
+		})
 		if err != nil && ctx.Err() == nil {
 			r.warn("remove", fmt.Sprintf("container %.12s is left: %v (gantry clean removes it later)", g.container, err))
 		}
 		gone = err == nil
 	}
 	if g.group != "" {
-		if err := r.removeAttemptGroup(g.group, gone); err != nil {
+		if err := fault.Do("remove-group", func() error { return r.removeAttemptGroup(g.group, gone) }); err != nil {
 			r.warn("remove-group", err.Error())
 		}
 	}
 	if g.note != "" {
 		_ = os.Remove(g.note) // one that stays does no harm: the attempt is over
+	}
+	if g.control != "" && gone {
+		if err := fault.Do("forget", func() error { return os.RemoveAll(string(g.control)) }); err != nil {
+			r.warn("remove-control", err.Error())
+		}
 	}
 }
 
@@ -85,7 +93,7 @@ func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
 	err := r.tree.Remove(group)
 	if err != nil && gone {
 		if n := r.tree.Kill(group); n > 0 {
-			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the Docker Engine has removed", plural(int64(n), "process was", "processes were")))
+			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the Docker Engine has removed", evidence.Plural(int64(n), "process was", "processes were")))
 			err = r.tree.Remove(group)
 		}
 	}
@@ -126,85 +134,6 @@ func (a *attempt) saveLogs() {
 	_ = stage.Write(a.dir, ".command.err", stderr.String(), 0o644)
 }
 
-// Recover finds what became of attempts of a gantry that ended, see executor.Recoverer.
-func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
-	found := map[planner.AttemptID]container.Summary{}
-	wanted := map[planner.AttemptID]executor.Launch{}
-	for _, l := range live {
-		wanted[l.Attempt] = l
-	}
-	var all []container.Summary
-	err := r.call(ctx, func(ctx context.Context) (err error) {
-		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
-	}
-	for _, c := range all {
-		id, err := strconv.Atoi(c.Labels[LabelAttempt])
-		l, ok := wanted[planner.AttemptID(id)]
-		if err == nil && ok && c.State != container.StateDead {
-			began := c.State != container.StateCreated
-			if !began {
-				if began, err = r.giveUp(l); err != nil {
-					return fmt.Errorf("recover run %s: container %.12s: %w", r.cfg.Run, c.ID, err)
-				}
-			}
-			if began {
-				found[planner.AttemptID(id)] = c
-				continue
-			}
-		}
-		if err := removeContainer(ctx, r.cli, c.ID); err != nil {
-			return fmt.Errorf("recover run %s: remove container %.12s: %w", r.cfg.Run, c.ID, err)
-		}
-	}
-	inUse := map[string]bool{} // the control group of an ended attempt still has its counters
-	for _, l := range live {
-		if _, ok := found[l.Attempt]; ok {
-			inUse[r.attemptGroup(l)] = true
-		}
-	}
-	for i := range r.groups {
-		for _, name := range r.tree.Children(r.groups[i]) {
-			if group := filepath.Join(r.groups[i], name); !inUse[group] {
-				_ = r.removeAttemptGroup(group, true) // what does not go now goes with the run
-			}
-		}
-	}
-	for _, l := range live {
-		a := newAttempt(r, l)
-		c, ok := found[l.Attempt]
-		r.mu.Lock()
-		r.attempts[l.Attempt] = a
-		if !ok {
-			a.lost("gantry ended while it was under way, and its program had not begun or its container is gone")
-			r.mu.Unlock()
-			continue
-		}
-		a.id, a.adopted, a.wantPaused, a.lose = c.ID, true, l.Suspended, l.Leaving == planner.Requeue
-		r.work.Add(1)
-		r.mu.Unlock()
-		go a.adopt()
-	}
-	return nil
-}
-
-// giveUp gives up a container that was listed as made and not begun: to start it would be another decision, and its attempt is lost. But the
-// start that the former gantry asked for may still be on its way, so giveUp makes what the program would make before all else, and has the
-// program never begin; unless it has begun meanwhile, which giveUp reports.
-func (r *Runtime) giveUp(l executor.Launch) (began bool, err error) {
-	err = launch.Claim(r.files.WorkDir(l.Spec, l.Try))
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist): // without its directory it cannot be started either
-		return false, nil
-	}
-	return false, err
-}
-
 // sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry ended.
 func (r *Runtime) sweep(ctx context.Context) error {
 	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
@@ -217,77 +146,6 @@ func (r *Runtime) sweep(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// errNeverBegan tells of a container that was given up by a gantry that ended before it had removed it.
-var errNeverBegan = errors.New("the program was not begun")
-
-// lost ends an attempt of which nothing is left. r.mu is held.
-func (a *attempt) lost(message string) {
-	a.usage.Ended = max(a.l.Queued, a.r.Now())
-	a.usage.Missing = planner.CountersAll
-	a.end(&planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage, Message: message})
-}
-
-// adopt goes on with a container that a former gantry started.
-func (a *attempt) adopt() {
-	r := a.r
-	defer r.work.Done()
-	defer a.abandon()
-	a.group = r.tree.Container(a.parentGroup(), a.id)
-	var c inspection
-	err := r.call(r.ctx, func(ctx context.Context) (err error) {
-		// A program that began is in a container that runs or did, unless the engine itself was killed in the middle.
-		for range 50 {
-			if c, err = r.inspect(ctx, a.id); err != nil || c.State.Status != container.StateCreated {
-				return err
-			}
-			if err := stage.Sleep(ctx, 100*time.Millisecond); err != nil {
-				return err
-			}
-		}
-		return errNeverBegan
-	})
-	if r.ctx.Err() != nil {
-		return
-	}
-	if errors.Is(err, errNeverBegan) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		a.lost("gantry ended while it was under way, and its program had not begun")
-		return
-	}
-	if err != nil {
-		a.notStarted(fmt.Errorf("adopt %s: %w", a, err))
-		return
-	}
-	a.note("adopted by another gantry, container %s", a.id)
-	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes, labelMoved: &a.usage.MovedBytes} {
-		if n, err := strconv.ParseInt(c.Config.Labels[label], 10, 64); err == nil {
-			*to = unit.Bytes(n)
-		}
-	}
-	if n, err := strconv.ParseInt(c.Config.Labels[labelStaged], 10, 64); err == nil {
-		a.usage.Staged = planner.Time(n)
-	}
-	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.State.Running {
-		r.warn("watch", err.Error())
-	}
-	begun, _ := c.times()
-	frozen := c.State.Paused
-	if c.State.Running && frozen != a.l.Suspended { // as the log has it, silently
-		if a.freeze(a.l.Suspended) == nil {
-			frozen = a.l.Suspended
-		}
-	}
-	r.mu.Lock()
-	a.paused, a.pausedAt, a.pausedFor = frozen, time.Now(), a.l.Paused
-	if frozen && a.l.Suspended {
-		a.pausedAt = a.pausedAt.Add(-r.Now().Sub(a.l.Since))
-	}
-	r.mu.Unlock()
-	a.running(begun, c.State.Running)
-	a.follow()
 }
 
 // Cleaned is what Clean removed.
@@ -342,6 +200,9 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	for _, c := range all {
 		if look(c.Labels[LabelRun], c.Labels[LabelDir]) {
 			continue
+		}
+		if dir := control.Dir(c.Labels[LabelControl]); dir != "" {
+			_ = dir.Ask(0, control.Remove) // it is gone if the attempt's end was logged
 		}
 		if err := removeContainer(ctx, cli, c.ID); err != nil {
 			return out, fmt.Errorf("clean: remove container %.12s: %w", c.ID, err)

@@ -9,21 +9,22 @@ import (
 	"strings"
 
 	"gantry/executor"
+	"gantry/executor/fault"
 )
 
-// PublishingNote is the path of the note that the outputs in a work directory were all checked, and moving them had begun. It lies beside
-// the directory, where the program cannot reach it.
-func PublishingNote(dir string) string { return dir + ".publishing" }
+// OldNote is where the note of Publish lay up to log format 8: beside the work directory.
+func OldNote(dir string) string { return dir + ".publishing" }
 
 // Publish makes the outputs of an attempt that succeeded files of its node. Nothing is published unless all of it is there; missing names
-// the outputs that are not, and is no error. It may be repeated after a crash; see PublishingNote.
-func (s *Area) Publish(l *executor.Launch) (missing string, err error) {
+// the outputs that are not, and is no error. It may be repeated after a crash: the file note, which the program must not be able to reach,
+// says that all outputs were checked and that moving them had begun.
+func (s *Area) Publish(l *executor.Launch, note string) (missing string, err error) {
 	t := l.Spec
 	if len(t.Outputs) == 0 {
 		return "", nil
 	}
 	p := &publication{Area: s, dir: s.WorkDir(t, l.Try), nodeDir: s.NodeDir(l.Node, t.Workflow), moved: make([]bool, len(t.Outputs))}
-	if missing, err = p.check(t); missing != "" || err != nil {
+	if missing, err = p.check(t, note); missing != "" || err != nil {
 		return missing, err
 	}
 	dirs := map[string]bool{}
@@ -48,13 +49,12 @@ type publication struct {
 }
 
 // check says which outputs cannot be published, and leaves the note when all can.
-func (p *publication) check(t *executor.TaskSpec) (missing string, err error) {
+func (p *publication) check(t *executor.TaskSpec, note string) (missing string, err error) {
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	note := PublishingNote(p.dir)
 	_, err = os.Lstat(note)
 	again := err == nil
 	var bad []string
@@ -76,7 +76,7 @@ func (p *publication) check(t *executor.TaskSpec) (missing string, err error) {
 	if len(bad) > 0 || again {
 		return strings.Join(bad, "; "), nil
 	}
-	return "", os.WriteFile(note, nil, 0o644)
+	return "", fault.Do("note", func() error { return os.WriteFile(note, nil, 0o644) })
 }
 
 // move makes one output a file of the node, leaves a link to it in the work directory, and links a final one among the results.
@@ -87,7 +87,7 @@ func (p *publication) move(i int, f *executor.FileSpec, w *executor.WorkflowSpec
 		if err := p.mkdir(filepath.Dir(to)); err != nil {
 			return "", err
 		}
-		if err := os.Rename(from, to); err != nil {
+		if err := fault.Do("publish", func() error { return os.Rename(from, to) }); err != nil {
 			return "", err
 		}
 		dirs[filepath.Dir(to)] = true
@@ -107,7 +107,7 @@ func (p *publication) move(i int, f *executor.FileSpec, w *executor.WorkflowSpec
 		return "", err
 	}
 	_ = os.Remove(result)
-	return "", os.Link(to, result)
+	return "", fault.Do("result", func() error { return os.Link(to, result) })
 }
 
 // checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free to leave anything:

@@ -96,12 +96,12 @@ func TestPublishingIsRepeatable(t *testing.T) {
 			}
 		}
 		if moved > 0 {
-			if err := os.WriteFile(stage.PublishingNote(work), nil, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "note"), nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 2 {
-			if missing, err := s.Publish(l); missing != "" || err != nil {
+			if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
 				t.Fatalf("%d moved: %q, %v", moved, missing, err)
 			}
 		}

@@ -1,6 +1,11 @@
-// Package launch begins the program of a real task inside its container: it opens the files that standard input, output and error are
-// redirected to and becomes the program. So output reaches its file byte for byte and as it is written, whatever happens to gantry or
-// to the Docker Engine, and the image needs no shell. It is a leaf, and light, because it starts once per task.
+// Package launch begins the program of a task inside its container, and stays its first process: it claims the attempt, gives up the rights of
+// root, opens the files that standard input, output and error are redirected to, passes signals on to the program, reaps what the program
+// leaves behind, and notes how it ended. So output reaches its file byte for byte and as it is written, whatever happens to gantry or to
+// the Docker Engine, and the image needs no shell. It is a leaf, and light, because it starts once per task.
+//
+// The container begins as root with no capability but those to become another user. The control directory (package control) is root's, or
+// lies in a directory that is, so the program, which is another user, cannot reach it. The launcher keeps the file of its account open;
+// it cannot be traced, so the program has no way to that file either.
 package launch
 
 import (
@@ -8,10 +13,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/control"
 )
 
 // Exit codes where the program cannot begin: those of shells.
@@ -21,13 +32,12 @@ const (
 	exitNotFound      = 127
 )
 
-// Begin is the file, in the working directory, that Claim makes. Whoever makes it decides what becomes of the attempt: the program makes it
-// and begins; a gantry that gives up a container that has not begun makes it and is sure that the program never begins, however late the
-// engine starts the container. One of them makes it, since it is made only if it is not there.
+// Begin is the file, in the working directory, that was the claim up to log format 8: containers that such a gantry made have no control
+// directory. ClaimOld makes it.
 const Begin = ".command.begin"
 
-// Claim makes Begin. Its time of modification is when the program began: the Docker Engine notes a start only when it has heard of it.
-func Claim(dir string) error {
+// ClaimOld claims an attempt in its working directory. The file's time of modification is when the program began.
+func ClaimOld(dir string) error {
 	now := time.Now()
 	path := filepath.Join(dir, Begin)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -38,39 +48,157 @@ func Claim(dir string) error {
 	return os.Chtimes(path, now, now) // the kernel's own is that of its last tick
 }
 
-// Enter claims the working directory for the program that is about to begin. A code that is not 0 is to be the exit code at once.
-func Enter() int {
-	switch err := Claim("."); {
+// Enter claims the attempt whose control directory is dir for the program that is about to begin, and becomes the user "UID:GID". A code that is
+// not 0 is to be the exit code at once. Without a control directory the claim is the old one.
+func Enter(dir, user string) (j *control.Journal, code int) {
+	var err error
+	if dir == "" {
+		err = ClaimOld(".")
+	} else {
+		j, err = enter(control.Dir(dir), user)
+	}
+	switch {
 	case err == nil:
-		return 0
+		return j, 0
 	case errors.Is(err, os.ErrExist):
-		fmt.Fprintln(os.Stderr, "gantry-task: this attempt was given up before it began")
+		fmt.Fprintln(os.Stderr, "gantry-task: this attempt was given up, or had begun before")
 	default:
 		fmt.Fprintln(os.Stderr, "gantry-task: begin:", err)
 	}
-	return exitRedirect
+	return nil, exitRedirect
 }
 
-// Main runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone. It returns an exit code only
-// if the program cannot begin.
+func enter(dir control.Dir, user string) (*control.Journal, error) {
+	uid, gid, ok := strings.Cut(user, ":")
+	u, err1 := strconv.Atoi(uid)
+	g, err2 := strconv.Atoi(gid)
+	if !ok || err1 != nil || err2 != nil {
+		return nil, fmt.Errorf("user %q is not UID:GID", user)
+	}
+	j, err := dir.Journal()
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.Claim(control.Launcher, time.Now()); err != nil {
+		if errors.Is(err, os.ErrExist) {
+			j.Again()
+		}
+		return nil, err
+	}
+	return j, become(u, g)
+}
+
+// become gives up the rights of root for good.
+func become(uid, gid int) error {
+	if os.Getuid() == 0 && uid != 0 {
+		for _, c := range []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP} {
+			// Of all threads, as a child is forked from any of them.
+			if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0); e != 0 {
+				return fmt.Errorf("drop capability %d: %w", c, e)
+			}
+		}
+		if err := syscall.Setgroups(nil); err != nil {
+			return fmt.Errorf("give up groups: %w", err)
+		}
+		if err := syscall.Setgid(gid); err != nil {
+			return fmt.Errorf("become group %d: %w", gid, err)
+		}
+		if err := syscall.Setuid(uid); err != nil {
+			return fmt.Errorf("become user %d: %w", uid, err)
+		}
+	}
+	// The program is the same user from here on. It must not trace this process, nor open what it has open.
+	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+}
+
+// passed are the signals that the program gets. Those of the kernel's own to this process are not among them.
+var passed = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGCONT, unix.SIGWINCH}
+
+// Main runs "CONTROL UID:GID STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone, and returns the exit
+// code: the program's, and 128 and the signal if a signal ended it.
 func Main(args []string) int {
+	if len(args) < 6 {
+		fmt.Fprintln(os.Stderr, "usage: gantry-task launch CONTROL UID:GID STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
+		return exitRedirect
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, passed...) // before all else: the first process of a container does not hear of others
+	j, code := Enter(args[0], args[1])
+	if code != 0 {
+		return code
+	}
+	if code = redirectAll(args[2:5]); code != 0 {
+		return code
+	}
+	program, code := find(args[5])
+	if code != 0 {
+		return code
+	}
+	p, err := os.StartProcess(program, args[5:], &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err != nil {
+		return refused(program, err)
+	}
+	go func() {
+		for s := range signals {
+			j.Signalled(s.(syscall.Signal))
+			_ = syscall.Kill(p.Pid, s.(syscall.Signal)) // not reaped yet, or this process is about to end
+		}
+	}()
+	return reap(p.Pid, j)
+}
+
+// reap waits for the program, and for whatever loses its parent meanwhile.
+func reap(program int, j *control.Journal) int {
+	for {
+		var s syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &s, 0, nil)
+		switch {
+		case err == syscall.EINTR || err == nil && pid != program || err == nil && !s.Exited() && !s.Signaled():
+			continue
+		case err != nil:
+			fmt.Fprintln(os.Stderr, "gantry-task: wait:", err)
+			return exitRedirect
+		}
+		j.Ended(s)
+		if s.Signaled() {
+			return 128 + int(s.Signal())
+		}
+		return s.ExitStatus()
+	}
+}
+
+// Old runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", as containers of earlier versions ask for it: it becomes the program.
+func Old(args []string) int {
 	if len(args) < 4 {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task exec STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
 		return exitRedirect
 	}
-	if code := Enter(); code != 0 {
+	if _, code := Enter("", ""); code != 0 {
 		return code
 	}
+	if code := redirectAll(args[:3]); code != 0 {
+		return code
+	}
+	program, code := find(args[3])
+	if code != 0 {
+		return code
+	}
+	return refused(program, unix.Exec(program, args[3:], os.Environ()))
+}
+
+// redirectAll opens the files of standard input, output and error.
+func redirectAll(names []string) int {
+	stdin, stdout, stderr := names[0], names[1], names[2]
 	// Standard error first: what goes wrong afterwards is told there.
 	for _, r := range []struct {
 		name  string
 		fd    int
 		flags int
-	}{{args[2], 2, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {args[1], 1, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {args[0], 0, os.O_RDONLY}} {
+	}{{stderr, 2, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {stdout, 1, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {stdin, 0, os.O_RDONLY}} {
 		switch {
 		case r.name == "":
 			continue
-		case r.fd == 1 && args[1] == args[2]: // both into one file, in the order in which they are written
+		case r.fd == 1 && stdout == stderr: // both into one file, in the order in which they are written
 			if err := unix.Dup3(2, 1, 0); err != nil {
 				fmt.Fprintln(os.Stderr, "gantry-task: standard output:", err)
 				return exitRedirect
@@ -82,15 +210,24 @@ func Main(args []string) int {
 			return exitRedirect
 		}
 	}
-	program, err := exec.LookPath(args[3])
+	return 0
+}
+
+// find looks for a program as shells do.
+func find(name string) (program string, code int) {
+	program, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		fmt.Fprintln(os.Stderr, "gantry-task:", err)
 		if errors.Is(err, os.ErrPermission) {
-			return exitNotExecutable
+			return "", exitNotExecutable
 		}
-		return exitNotFound
+		return "", exitNotFound
 	}
-	err = unix.Exec(program, args[3:], os.Environ())
+	return program, 0
+}
+
+// refused is the exit code where the kernel does not begin a program.
+func refused(program string, err error) int {
 	fmt.Fprintf(os.Stderr, "gantry-task: %s: %v\n", program, err)
 	if errors.Is(err, os.ErrNotExist) {
 		return exitNotFound

@@ -1,0 +1,182 @@
+// Package control is the control directory of an attempt, in which gantry and the launcher of the attempt's program leave each other what
+// a crash must not make either forget. The program cannot reach it: see package launch. It is a leaf, and light, because the launcher is.
+//
+//	claim       who decided whether the program begins: a symbolic link, so that it appears whole and only once
+//	end         the launcher's account: signals that came from outside, and how the program ended
+//	asked       gantry's account: each signal and each removal, written before the act
+//	publishing  the outputs were all checked, and moving them to the node had begun
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Maker is who made a claim.
+type Maker uint8
+
+const (
+	Nobody   Maker = iota
+	Launcher       // of the attempt: the program began
+	Gantry         // gave the attempt up: the program never begins
+)
+
+var makers = [...]string{"nobody", "launcher", "gantry"}
+
+func (m Maker) String() string { return makers[m] }
+
+// Dir is a control directory.
+type Dir string
+
+// Make makes the directory, unless it is there. With open the launcher is another user on the host than gantry: then only the directory above
+// keeps others out.
+func (d Dir) Make(open bool) error {
+	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if open {
+		return os.Chmod(string(d), 0o777)
+	}
+	return nil
+}
+
+// Note is the path of the note that publishing has begun.
+func (d Dir) Note() string { return filepath.Join(string(d), "publishing") }
+
+// Claim decides whether the program begins, at now. The first claim holds for ever: all others get an error that is fs.ErrExist.
+func (d Dir) Claim(by Maker, now time.Time) error {
+	return os.Symlink(fmt.Sprintf("%s %d", by, now.UnixNano()), filepath.Join(string(d), "claim"))
+}
+
+// Claimed returns who made the claim, and when.
+func (d Dir) Claimed() (by Maker, at time.Time, err error) {
+	text, err := os.Readlink(filepath.Join(string(d), "claim"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Nobody, at, nil
+	}
+	if err != nil {
+		return Nobody, at, err
+	}
+	var who string
+	var ns int64
+	if _, err := fmt.Sscanf(text, "%s %d", &who, &ns); err != nil {
+		return Nobody, at, fmt.Errorf("claim %q in %s: %w", text, d, err)
+	}
+	if by = Gantry; who == makers[Launcher] {
+		by = Launcher
+	}
+	return by, time.Unix(0, ns), nil
+}
+
+// Journal is the launcher's account on its way.
+type Journal struct{ f *os.File }
+
+// Journal opens the launcher's account. It stays open while the launcher gives up the right to open it.
+func (d Dir) Journal() (*Journal, error) {
+	f, err := os.OpenFile(filepath.Join(string(d), "end"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	return &Journal{f}, err
+}
+
+// Again notes that the container was started once more, by whoever restarted it.
+func (j *Journal) Again() { j.line("again", 0) }
+
+// Signalled notes a signal from outside.
+func (j *Journal) Signalled(s syscall.Signal) { j.line("signal", int(s)) }
+
+// Ended notes how the program ended.
+func (j *Journal) Ended(s syscall.WaitStatus) {
+	if s.Signaled() {
+		j.line("killed", int(s.Signal()))
+	} else {
+		j.line("exit", s.ExitStatus())
+	}
+}
+
+// line writes a line in one piece.
+func (j *Journal) line(what string, n int) {
+	if j != nil {
+		_, _ = fmt.Fprintf(j.f, "%s %d %d\n", what, n, time.Now().UnixNano())
+	}
+}
+
+// End is the launcher's account of a program.
+type End struct {
+	Over    bool           // the program has ended
+	At      time.Time      // when
+	Code    int            // its exit code; 128 and the signal if a signal ended it
+	Signal  syscall.Signal // that ended it; 0: it returned Code itself
+	Outside syscall.Signal // the last signal that reached it from outside before; 0: none
+	Again   bool           // the container was started again
+}
+
+// End reads the launcher's account. A line that is not whole does not count.
+func (d Dir) End() (e End, err error) {
+	text, err := os.ReadFile(filepath.Join(string(d), "end"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		var what string
+		var n int
+		var ns int64
+		if !strings.HasSuffix(line, "\n") {
+			break
+		}
+		if _, err := fmt.Sscanf(line, "%s %d %d", &what, &n, &ns); err != nil {
+			continue
+		}
+		switch what {
+		case "again":
+			e.Again = true
+		case "signal":
+			if !e.Over {
+				e.Outside = syscall.Signal(n)
+			}
+		case "exit":
+			e.Over, e.Code, e.At = true, n, time.Unix(0, ns)
+		case "killed":
+			e.Over, e.Code, e.Signal, e.At = true, 128+n, syscall.Signal(n), time.Unix(0, ns)
+		}
+	}
+	return e, err
+}
+
+// Remove is the act of removing a container.
+const Remove = "remove"
+
+// Ask notes an act of gantry's before it is done: a signal, or Remove for the removal of the container of an attempt that is under way.
+// Why is a number of the caller's own, which Asked returns.
+func (d Dir) Ask(why uint8, act string) error {
+	f, err := os.OpenFile(filepath.Join(string(d), "asked"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strconv.Itoa(int(why)) + " " + act + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// Asked returns the first reason for which gantry acted on the attempt, 0 if it never did, and whether it removed the container.
+func (d Dir) Asked() (why uint8, removed bool, err error) {
+	text, err := os.ReadFile(filepath.Join(string(d), "asked"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		number, act, ok := strings.Cut(strings.TrimSpace(line), " ")
+		n, e := strconv.ParseUint(number, 10, 8)
+		if !ok || e != nil {
+			continue
+		}
+		if removed = removed || act == Remove; why == 0 {
+			why = uint8(n)
+		}
+	}
+	return why, removed, err
+}

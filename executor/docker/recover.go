@@ -1,0 +1,296 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"golang.org/x/sys/unix"
+
+	"gantry/executor"
+	"gantry/executor/control"
+	"gantry/executor/docker/launch"
+	"gantry/executor/evidence"
+	"gantry/executor/fault"
+	"gantry/executor/stage"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Recover finds what became of attempts of a gantry that ended, see executor.Recoverer. What is to be done about each is evidence.Recover's to say.
+func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
+	var all []container.Summary
+	err := r.call(ctx, func(ctx context.Context) (err error) {
+		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
+	}
+	attempts := map[planner.AttemptID]*recovered{}
+	for _, l := range live {
+		attempts[l.Attempt] = &recovered{attempt: newAttempt(r, l)}
+	}
+	for _, c := range all {
+		id, err := strconv.Atoi(c.Labels[LabelAttempt])
+		if a := attempts[planner.AttemptID(id)]; err == nil && a != nil {
+			a.id, a.state, a.old = c.ID, containerState(c.State), c.Labels[LabelControl] == ""
+		} else if err := r.discardContainer(ctx, c.ID, ""); err != nil {
+			return err
+		}
+	}
+	inUse := map[string]bool{} // the control group of an ended attempt still has its counters
+	for _, a := range attempts {
+		if a.action, err = r.decide(a); err != nil {
+			return fmt.Errorf("recover run %s: %s: %w", r.cfg.Run, a, err)
+		}
+		if a.action != evidence.Lose {
+			inUse[a.parent] = true
+		} else if a.id != "" {
+			if err := r.discardContainer(ctx, a.id, a.ctl); err != nil {
+				return err
+			}
+		}
+	}
+	r.tidy(inUse, attempts)
+	for _, l := range live {
+		a := attempts[l.Attempt]
+		r.mu.Lock()
+		r.attempts[l.Attempt] = a.attempt
+		if a.action == evidence.Lose {
+			a.lost("gantry ended while it was under way, and its program had not begun or its container is gone")
+			r.mu.Unlock()
+			continue
+		}
+		a.adopted, a.wantPaused, a.lose = true, l.Suspended, l.Leaving == planner.Requeue
+		r.work.Add(1)
+		r.mu.Unlock()
+		go a.adopt()
+	}
+	return nil
+}
+
+// recovered is an attempt that was under way when a gantry ended.
+type recovered struct {
+	*attempt
+	state  evidence.Container
+	action evidence.Action
+}
+
+func containerState(state string) evidence.Container {
+	switch state {
+	case container.StateCreated:
+		return evidence.Created
+	case container.StateRunning, container.StatePaused, container.StateRestarting:
+		return evidence.Running
+	case container.StateExited:
+		return evidence.Exited
+	}
+	return evidence.Broken
+}
+
+// decide says what to do about an attempt, and gives it up if that is it.
+func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
+	for {
+		f := evidence.Found{Live: true, Container: a.state, Old: a.old}
+		var err error
+		if f.Claim, _, err = a.claimed(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		if !a.old {
+			end, err := a.ctl.End()
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return 0, err
+			}
+			f.Over = end.Over
+			_, err = os.Lstat(string(a.ctl))
+			f.Control = err == nil
+		}
+		action := evidence.Recover(f)
+		if action != evidence.GiveUp {
+			return action, nil
+		}
+		err = fault.Do("give-up", func() error {
+			if a.old {
+				return launch.ClaimOld(a.dir)
+			}
+			return a.ctl.Claim(control.Gantry, time.Now())
+		})
+		switch {
+		case a.old && (err == nil || errors.Is(err, fs.ErrNotExist)):
+			return evidence.Lose, nil // that claim does not say who made it, so do not look again
+		case err != nil && !errors.Is(err, fs.ErrExist):
+			return 0, err
+		}
+	}
+}
+
+// discardContainer removes a container of an attempt that is over or lost. Of one that is under way by the log that is noted first.
+func (r *Runtime) discardContainer(ctx context.Context, id string, ctl control.Dir) error {
+	if ctl != "" {
+		err := fault.Do("ask", func() error { return ctl.Ask(0, control.Remove) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("recover run %s: container %.12s: %w", r.cfg.Run, id, err)
+		}
+	}
+	if err := fault.Do("discard", func() error { return removeContainer(ctx, r.cli, id) }); err != nil {
+		return fmt.Errorf("recover run %s: remove container %.12s: %w", r.cfg.Run, id, err)
+	}
+	return nil
+}
+
+// tidy removes control groups, control directories and notes that no attempt under way needs.
+func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*recovered) {
+	for i := range r.groups {
+		for _, name := range r.tree.Children(r.groups[i]) {
+			if group := filepath.Join(r.groups[i], name); !inUse[group] {
+				_ = r.removeAttemptGroup(group, true) // what does not go now goes with the run
+			}
+		}
+	}
+	keep := map[string]bool{}
+	for _, a := range attempts {
+		keep[string(a.ctl)], keep[stage.OldNote(a.dir)] = true, a.old
+	}
+	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "a*"))
+	notes, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "work", "*", "*.publishing"))
+	for _, path := range append(dirs, notes...) {
+		if st, err := os.Lstat(path); err == nil && !keep[path] && (st.IsDir() || st.Size() == 0) && (st.IsDir() == (filepath.Base(filepath.Dir(path)) == "control")) {
+			_ = os.RemoveAll(path)
+		}
+	}
+}
+
+// lost ends an attempt of which nothing is left. r.mu is held.
+func (a *attempt) lost(message string) {
+	a.usage.Ended = max(a.l.Queued, a.r.Now())
+	a.usage.Missing = planner.CountersAll
+	a.end(&planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage, Message: message})
+}
+
+// errNeverBegan says that the engine never noted the start of a container whose program had claimed the attempt.
+var errNeverBegan = errors.New("the engine was stopped while it started the container")
+
+// adopt continues with a container that a former gantry started, or judges the end of one.
+func (a *attempt) adopt() {
+	r := a.r
+	defer r.work.Done()
+	defer a.abandon()
+	if !a.old {
+		why, _, err := a.ctl.Asked()
+		if err != nil {
+			r.warn("control", fmt.Sprintf("%s: %v", a, err))
+		}
+		a.earlier = planner.Outcome(why)
+	}
+	if a.id == "" { // only the launcher's account is left
+		a.running(time.Now(), false)
+		a.harvest(inspection{}, true, false)
+		return
+	}
+	a.group = r.tree.Container(a.parentGroup(), a.id)
+	c, err := a.settled()
+	switch {
+	case r.ctx.Err() != nil:
+		return
+	case errors.Is(err, errNeverBegan):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		a.lost(err.Error())
+		return
+	case err != nil:
+		a.notStarted(fmt.Errorf("adopt %s: %w", a, err))
+		return
+	}
+	a.say("adopted by another gantry, container %s", a.id)
+	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes, labelMoved: &a.usage.MovedBytes} {
+		if n, err := strconv.ParseInt(c.Config.Labels[label], 10, 64); err == nil {
+			*to = unit.Bytes(n)
+		}
+	}
+	if n, err := strconv.ParseInt(c.Config.Labels[labelStaged], 10, 64); err == nil {
+		a.usage.Staged = planner.Time(n)
+	}
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.State.Running {
+		r.warn("watch", err.Error())
+	}
+	begun, _ := c.times()
+	frozen := a.adoptPause(c)
+	r.mu.Lock()
+	a.paused, a.pausedAt, a.pausedFor = frozen, time.Now(), a.l.Paused
+	if frozen && a.l.Suspended {
+		a.pausedAt = a.pausedAt.Add(-r.Now().Sub(a.l.Since))
+	}
+	r.mu.Unlock()
+	a.running(begun, c.State.Running)
+	a.follow()
+}
+
+// settled asks the engine about a container until that knows of its start: a program that began is in a container that runs or did, unless the
+// engine itself was killed in the middle.
+func (a *attempt) settled() (c inspection, err error) {
+	err = a.r.call(a.r.ctx, func(ctx context.Context) (err error) {
+		for range 50 {
+			if c, err = a.r.inspect(ctx, a.id); err != nil || c.State.Status != container.StateCreated {
+				return err
+			}
+			if err := stage.Sleep(ctx, 100*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return errNeverBegan
+	})
+	return c, err
+}
+
+// adoptPause makes a container as frozen as the log has it, silently, and reports whether it is.
+func (a *attempt) adoptPause(c inspection) bool {
+	frozen := c.State.Paused
+	if c.State.Running && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
+		frozen = a.l.Suspended
+	}
+	return frozen
+}
+
+// engineSince is when the Docker Engine that answers was started; the zero Time if the host does not tell. With socket activation it is
+// when the host was.
+func (r *Runtime) engineSince() time.Time {
+	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
+	c, err := net.DialTimeout("unix", path, 2*time.Second)
+	if err != nil {
+		return time.Time{}
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return time.Time{}
+	}
+	var peer *unix.Ucred
+	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil || err != nil {
+		return time.Time{}
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(int(peer.Pid)) + "/stat")
+	if err != nil {
+		return time.Time{}
+	}
+	// After the name, which may contain anything: field 22 is the start, in hundredths of a second since the host was started.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	var up unix.Timespec
+	if len(fields) < 20 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
+	}
+	ticks, err := strconv.ParseInt(fields[19], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - time.Duration(up.Nano()))
+}

@@ -1,0 +1,220 @@
+// Package evidence draws conclusions about attempts: Judge says how one ended, Recover what a gantry that resumes a run must do about one. Both
+// are pure functions of what the log, the container engine and the files say, so that every case can be tested without an engine.
+package evidence
+
+import (
+	"fmt"
+	"strconv"
+	"syscall"
+	"time"
+
+	"gantry/executor/control"
+	"gantry/executor/emulate"
+	"gantry/planner"
+)
+
+// Evidence is what is known of an attempt that has ended.
+type Evidence struct {
+	Emulated  bool          // the task emulator did the work
+	TimeLimit time.Duration // of the task; 0: none
+	Grace     time.Duration // between SIGTERM and SIGKILL
+
+	// Of the container engine.
+	Gone       bool   // it no longer has the container
+	Code       int    // exit code of the container
+	StartError string // why the engine could not start the container; "" if it could
+	EngineDown bool   // the engine was stopped, killed or restarted at the time
+	EngineOOM  bool   // it reports an out-of-memory kill, and the peak reached the limit
+
+	// Of the kernel.
+	Told        bool // it told how the first process ended
+	Exited      bool // that returned a code itself; else a signal ended it
+	OOMKills    int64
+	PeakMemory  int64 // bytes
+	MemoryLimit int64 // bytes
+
+	// Of the control directory.
+	Claim control.Maker
+	End   control.End // the launcher's account; Over is false if there is none
+	// Old: a gantry of log format 8 or before began it. Its claim does not say who made it.
+	Old bool
+
+	// Of gantry, and of the gantries before it.
+	Asked   planner.Outcome // the first reason for which the attempt was to end; 0: none
+	Acted   bool            // a signal was delivered for it, or may have been
+	Leaving planner.Vacate  // how it was ordered to leave its place, as the log has it
+	Removed bool            // gantry removed the container
+}
+
+// launcherRefused is the exit code of a launcher that was not the first to claim an attempt.
+const launcherRefused = 125
+
+// Verdict is how an attempt ended.
+type Verdict struct {
+	Outcome planner.Outcome
+	Code    int // exit code; -1 if there is none
+	Message string
+}
+
+// outside are signals that come from outside of a program. Others, such as SIGSEGV, are its own doing.
+var outside = map[syscall.Signal]string{syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGKILL: "SIGKILL",
+	syscall.SIGTERM: "SIGTERM"}
+
+// Judge says how the attempt ended. An outcome of OK still has to stand up to a look at the outputs; see Missing.
+//
+// The rules, in the order in which they hold: the launcher's account counts for more than the engine's. A program that returned 0 has
+// succeeded, whoever had asked it to stop. What gantry asked for is gantry's doing, what the engine broke is lost, and neither is the task's
+// fault. Memory comes before signals, since the kernel kills by one. What is left is somebody else's signal, or the program's own code.
+func (e Evidence) Judge() Verdict {
+	v := Verdict{Code: e.Code}
+	if e.End.Over {
+		v.Code = e.End.Code
+	} else if e.Gone {
+		v.Code = -1
+	}
+	signal, killed := e.signal(v.Code)
+	switch {
+	case e.Claim == control.Gantry:
+		v.Outcome, v.Message, v.Code = planner.Lost, "gantry gave it up before its program began", -1
+	case v.Code == 0 && e.began():
+		if v.Outcome = planner.OK; e.oomKills() > 0 {
+			v.Message = "succeeded, although " + e.oom()
+		} else if e.Acted {
+			v.Message = "succeeded, although gantry had asked it to stop"
+		}
+	case e.Emulated && v.Code == emulate.ExitKept && (e.Asked == 0 || e.Asked == planner.Preempted):
+		v.Outcome = planner.Preempted // perhaps for a signal of an earlier gantry
+	case e.Acted, killed && (e.Leaving == planner.Requeue || e.Leaving == planner.Checkpoint): // the latter for an earlier gantry
+		v.Outcome, v.Message = e.asked(), e.limit()
+	case e.Gone && !e.End.Over:
+		return e.gone(v)
+	case e.Old && v.Code == launcherRefused:
+		v.Outcome, v.Message = planner.Lost, "an earlier gantry may have given it up before its program began"
+	case e.StartError != "" && !e.EngineDown:
+		v.Outcome, v.Message = planner.HostError, e.StartError
+	case e.oomKills() > 0:
+		v.Outcome, v.Message = planner.OutOfMemory, e.oom()
+	case !e.End.Over && e.EngineDown && (killed || v.Code == 255 || !e.began()), e.EngineDown && (killed || e.End.Outside != 0):
+		v.Outcome, v.Message = planner.Lost, "the Docker Engine was stopped, and the container with it"
+	case !killed && !e.began():
+		v.Outcome = planner.HostError
+		v.Message = fmt.Sprintf("its program never began (exit code %d of its container): the Docker Engine could not start it", v.Code)
+	case e.End.Again:
+		v.Outcome, v.Message = planner.Killed, "its container was restarted from outside (docker restart?)"
+	case killed:
+		v.Outcome, v.Message = planner.Killed, e.killer(signal, v.Code)
+	case e.End.Outside != 0 && outside[e.End.Outside] != "":
+		v.Outcome = planner.Killed
+		v.Message = fmt.Sprintf("exit code %d, after %s from outside (docker stop?)", v.Code, outside[e.End.Outside])
+	default:
+		v.Outcome = planner.ExitCode
+		v.Message = fmt.Sprintf("exit code %d%s", v.Code, meaning(v.Code))
+	}
+	return v
+}
+
+// Missing is the verdict on an attempt that was OK so far, when outputs are missing.
+func (e Evidence) Missing(missing string) Verdict {
+	v := Verdict{Outcome: planner.OutputMissing, Message: missing}
+	if e.Acted { // it was asked to stop, and did without its outputs
+		v.Outcome, v.Message = e.asked(), join(e.limit(), missing)
+	}
+	return v
+}
+
+// signal returns the signal from outside that ended the program, and whether one did.
+func (e Evidence) signal(code int) (syscall.Signal, bool) {
+	s := syscall.Signal(code - 128)
+	if e.End.Over {
+		s = e.End.Signal
+	} else if e.Told && e.Exited { // exit 137 in a script is no kill
+		return 0, false
+	}
+	_, ok := outside[s]
+	return s, ok && s > 0
+}
+
+func (e Evidence) began() bool { return e.Claim == control.Launcher || e.End.Over }
+
+// asked is the class of an end that gantry asked for.
+func (e Evidence) asked() planner.Outcome {
+	if e.Asked != 0 {
+		return e.Asked
+	}
+	return planner.Preempted
+}
+
+func (e Evidence) limit() string {
+	if e.asked() == planner.TimedOut {
+		return fmt.Sprintf("ran longer than its limit of %v", e.TimeLimit)
+	}
+	return ""
+}
+
+// gone judges an attempt without a container and without the launcher's account of its end.
+func (e Evidence) gone(v Verdict) Verdict {
+	switch {
+	case e.Removed:
+		v.Outcome, v.Message = planner.Lost, "gantry removed its container"
+	case e.EngineDown:
+		v.Outcome, v.Message = planner.Lost, "its container is gone: removed while no gantry was there, or lost by the Docker Engine"
+	default:
+		v.Outcome, v.Message = planner.Killed, "its container was removed by somebody else (docker rm?)"
+	}
+	return v
+}
+
+func (e Evidence) oomKills() int64 {
+	if e.OOMKills == 0 && e.EngineOOM {
+		return 1
+	}
+	return e.OOMKills
+}
+
+func (e Evidence) oom() string {
+	if e.OOMKills == 0 {
+		return fmt.Sprintf("the Docker Engine reports an out-of-memory kill, and the peak of %d bytes reached the limit of %d", e.PeakMemory, e.MemoryLimit)
+	}
+	return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", Plural(e.OOMKills, "process", "processes"), e.MemoryLimit, e.PeakMemory)
+}
+
+func (e Evidence) killer(s syscall.Signal, code int) string {
+	if !e.End.Over && !e.Told {
+		return fmt.Sprintf("exit code %d, as of a program that is killed from outside by %s", code, outside[s])
+	}
+	switch {
+	case e.End.Over && e.End.Outside == s && s == syscall.SIGTERM:
+		return "killed from outside by SIGTERM (docker stop?)"
+	case !e.End.Over && s == syscall.SIGKILL:
+		return "killed from outside by SIGKILL (docker kill?)"
+	}
+	return "killed from outside by " + outside[s]
+}
+
+// meaning explains exit codes that shells and kernels give.
+func meaning(code int) string {
+	switch {
+	case code == 126:
+		return " (the command cannot be executed)"
+	case code == 127:
+		return " (the command was not found in the image)"
+	case code > 128 && code < 128+65:
+		return fmt.Sprintf(" (%s)", syscall.Signal(code-128))
+	}
+	return ""
+}
+
+// Plural is n of what is one or many.
+func Plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(n, 10) + " " + many
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ": " + b
+}

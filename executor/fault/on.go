@@ -1,0 +1,52 @@
+//go:build fault
+
+// Package fault lets a test end gantry at a chosen moment. Binaries that are built with the tag "fault" read the environment variable
+// GANTRY_FAULT: a number N ends the process with SIGKILL at moment N, where effect E, counted from 0, has the moments 2E, before it, and 2E+1,
+// after it. GANTRY_FAULT_TRACE names a file to which every moment is appended, "N NAME".
+package fault
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+var (
+	mu    sync.Mutex
+	next  int
+	at    = -1
+	trace *os.File
+)
+
+func init() {
+	if n, err := strconv.Atoi(os.Getenv("GANTRY_FAULT")); err == nil {
+		at = n
+	}
+	if path := os.Getenv("GANTRY_FAULT_TRACE"); path != "" {
+		trace, _ = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	}
+}
+
+// Do performs an effect: a change that outlives this process.
+func Do(name string, effect func() error) error {
+	mu.Lock()
+	moment := next
+	next += 2
+	mu.Unlock()
+	pass(moment, name+" before")
+	err := effect()
+	pass(moment+1, name+" after")
+	return err
+}
+
+func pass(moment int, name string) {
+	if trace != nil {
+		fmt.Fprintf(trace, "%d %s\n", moment, name)
+	}
+	if moment == at {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
