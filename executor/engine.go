@@ -43,7 +43,6 @@ type Engine struct {
 	control  Control
 	batch    Batch
 	exited   []planner.AttemptID
-	orders   []planner.Order
 	failing  bool
 	rejected []error
 }
@@ -58,86 +57,111 @@ type Result struct {
 // ErrStuck means that tasks are left, nothing runs and nothing will happen any more.
 var ErrStuck = errors.New("nothing runs, and what is left can start nowhere")
 
-// maxRounds bounds the rounds of one instant.
-const maxRounds = 10_000
-
 // Run loops until every workflow has ended or control says so. It is called once. The error is that of the store, the runtime or the
 // planner: tasks that fail are no error.
 func (e *Engine) Run(ctx context.Context) (Result, error) {
 	if e.Grace == 0 {
 		e.Grace = 10 * time.Second
 	}
-	for {
-		v := e.Planner.View()
-		underWay := v.UnderWayCount()
-		if len(e.Arrivals) == 0 && len(v.Present()) == 0 || e.control != 0 && underWay == 0 {
-			break
-		}
-		until := e.until()
-		// A run that was resumed with nothing under way has all to plan before anything can happen.
-		resumed := underWay == 0 && e.control == 0 && e.Planner.Due(v.Now())
-		var bodies []planner.Body
-		if !resumed {
-			var err error
-			if bodies, err = e.next(ctx, until, underWay); err != nil {
-				return e.result(), err
-			}
-		}
-		now := max(e.Runtime.Now(), v.Now())
-		for _, b := range bodies {
-			if err := e.take(now, b); err != nil {
-				return e.result(), err
-			}
-		}
-		if err := e.arrive(now); err != nil {
-			return e.result(), err
-		}
-		if len(bodies) == 0 && !resumed && now >= e.Planner.Wake() {
-			if err := e.take(now, planner.Woke{}); err != nil {
-				return e.result(), err
-			}
-		}
-		if len(e.batch.Events) == 0 && e.control == 0 && !resumed {
-			continue
-		}
-		givingUp := e.FailFast && e.failing && e.control == 0
-		if givingUp {
-			if err := e.withdraw(now); err != nil {
-				return e.result(), err
-			}
-		}
-		if err := e.formalities(now); err != nil {
-			return e.result(), err
-		}
-		orders, err := e.plan(ctx, now)
-		if err != nil {
-			return e.result(), err
-		}
-		if err := e.keep(ctx); err != nil {
-			return e.result(), err
-		}
-		for i := range orders {
-			if err := e.carryOut(ctx, &orders[i], now); err != nil {
-				return e.result(), err
-			}
-		}
-		for _, a := range e.exited {
-			if err := e.Runtime.Forget(ctx, a); err != nil {
-				return e.result(), err
-			}
-		}
-		e.exited = e.exited[:0]
-		if givingUp {
-			if err := e.killAll(ctx); err != nil {
-				return e.result(), err
-			}
-		}
+	var err error
+	for err == nil && !e.finished() {
+		err = e.turn(ctx)
 	}
-	return e.result(), nil
+	v := e.Planner.View()
+	left := len(v.Present()) + len(e.Arrivals)
+	return Result{Ended: v.Now(), Interrupted: e.control != 0 && left > 0, Refused: e.rejected}, err
 }
 
-func (e *Engine) result() Result {
-	return Result{Ended: e.Planner.View().Now(), Interrupted: e.control != 0 && len(e.Planner.View().Present())+len(e.Arrivals) > 0, Refused: e.rejected}
+// finished reports whether nothing is left to do, or to wait for once nothing more starts.
+func (e *Engine) finished() bool {
+	v := e.Planner.View()
+	return len(e.Arrivals) == 0 && len(v.Present()) == 0 || e.control != 0 && v.UnderWayCount() == 0
+}
+
+// turn takes the loop round once: all that happens at one instant, and what follows from it.
+func (e *Engine) turn(ctx context.Context) error {
+	// 1. Wait until something happens. A run that was resumed with nothing under way has all to plan before anything can.
+	v := e.Planner.View()
+	resumed := v.UnderWayCount() == 0 && e.control == 0 && e.Planner.Due(v.Now())
+	var bodies []planner.Body
+	if !resumed {
+		var err error
+		if bodies, err = e.next(ctx, e.until(), v.UnderWayCount()); err != nil {
+			return err
+		}
+	}
+	// 2. Take all of it in: the policy is asked once, about the whole instant.
+	now := max(e.Runtime.Now(), v.Now())
+	withdrawn, err := e.happen(now, bodies, resumed)
+	if err != nil {
+		return err
+	}
+	if len(e.batch.Events) == 0 && e.control == 0 && !resumed {
+		return nil
+	}
+	// 3. Plan.
+	orders, err := e.plan(ctx, now)
+	if err != nil {
+		return err
+	}
+	// 4. Keep it, then carry it out.
+	if err := e.keep(ctx); err != nil {
+		return err
+	}
+	if err := e.carryOutAll(ctx, orders, now); err != nil {
+		return err
+	}
+	if withdrawn {
+		return e.killAll(ctx)
+	}
+	return nil
+}
+
+// happen takes in what happened at an instant: what the runtime reports, then releases or the wake that was asked for, then arrivals and the
+// tasks without time that are ready, which may let each other come about. Withdrawn says that the run gives up what has not started.
+func (e *Engine) happen(now planner.Time, bodies []planner.Body, resumed bool) (withdrawn bool, err error) {
+	woken := e.Planner.Released(now) || len(bodies) == 0 && !resumed && now >= e.Planner.Wake()
+	for _, b := range bodies {
+		if err := e.take(now, b); err != nil {
+			return false, err
+		}
+	}
+	if woken {
+		if err := e.take(now, planner.Woke{}); err != nil {
+			return false, err
+		}
+	}
+	withdrawn = e.FailFast && e.failing && e.control == 0
+	if withdrawn {
+		if err := e.withdraw(now); err != nil {
+			return true, err
+		}
+	}
+	for more := true; more; {
+		if err := e.arrive(now); err != nil {
+			return withdrawn, err
+		}
+		if more, err = e.formalities(now); err != nil {
+			return withdrawn, err
+		}
+	}
+	return withdrawn, nil
+}
+
+// carryOutAll gives the runtime its orders, and lets it forget the attempts whose end is kept now.
+func (e *Engine) carryOutAll(ctx context.Context, orders []planner.Order, now planner.Time) error {
+	for i := range orders {
+		if err := e.carryOut(ctx, &orders[i], now); err != nil {
+			return err
+		}
+	}
+	for _, a := range e.exited {
+		if err := e.Runtime.Forget(ctx, a); err != nil {
+			return err
+		}
+	}
+	e.exited = e.exited[:0]
+	return nil
 }
 
 // until is the next instant at which something is due whatever happens.
@@ -279,9 +303,8 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 		t := v.Attempt(x.Attempt).Task
 		e.failing = e.failing || v.Phase(t) == planner.Failed
 		if w := v.Task(t).Workflow; e.over(w) {
-			for _, t := range v.Workflow(w).Tasks {
-				e.specs[t] = nil // a long stream is mostly workflows that have ended
-			}
+			first, past := v.All(w)
+			clear(e.specs[first:past]) // a long stream is mostly workflows that have ended
 		}
 	}
 	return nil
@@ -324,28 +347,30 @@ func (e *Engine) know(adm *Admission) {
 	e.files = append(e.files, adm.Files...)
 }
 
-// formalities starts and ends the formal tasks that are ready: they take no time, and no runtime hears of them.
-func (e *Engine) formalities(now planner.Time) error {
+// formalities starts and ends the formal tasks that are ready, and says whether there were any: they take no time, and no runtime hears of
+// them.
+func (e *Engine) formalities(now planner.Time) (any bool, err error) {
 	for e.control == 0 {
 		pc := e.Planner.Formalities(now)
 		if pc == nil {
 			break
 		}
+		any = true
 		if err := e.take(now, pc); err != nil {
-			return err
+			return any, err
 		}
 		for i := range pc.Orders {
 			a := pc.Orders[i].Attempt
 			if err := e.take(now, planner.AttemptStarted{Attempt: a}); err != nil {
-				return err
+				return any, err
 			}
-			if err := e.take(now, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Usage: planner.Usage{Queued: now, Staged: now, Created: now, Started: now,
-				Ended: now, Missing: planner.CountersAll}}); err != nil {
-				return err
+			usage := planner.Usage{Queued: now, Staged: now, Created: now, Started: now, Ended: now, Missing: planner.CountersAll}
+			if err := e.take(now, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Usage: usage}); err != nil {
+				return any, err
 			}
 		}
 	}
-	return nil
+	return any, nil
 }
 
 // refuse withdraws the workflows that the policy has refused; see planner.Refuser.
@@ -361,56 +386,40 @@ func (e *Engine) refuse(now planner.Time, notes []planner.Note) error {
 	return nil
 }
 
-// plan runs rounds until one orders nothing. Once nothing more is to start, it only lets frozen tasks go on.
+// plan asks the policy once, if a round could differ from the last one. Once nothing more is to start, it only lets frozen tasks go on.
 func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, error) {
-	orders := e.orders[:0] // nobody keeps them
 	if e.control == Drain {
 		if pc := e.Planner.Thaw(now); pc != nil {
-			orders = append(orders, pc.Orders...)
-			return orders, e.take(now, pc)
+			return pc.Orders, e.take(now, pc)
 		}
 	}
-	if e.control != 0 {
+	if e.control != 0 || !e.Planner.Due(now) {
 		return nil, nil
 	}
-	for round := 0; e.Planner.Due(now); round++ {
-		if round == maxRounds {
-			return nil, fmt.Errorf("the policy does not settle: %d rounds at %v", round, now)
-		}
-		var begun time.Time
-		if e.Wall != nil {
-			begun = e.Wall()
-		}
-		pc, err := e.Planner.Plan(ctx, now)
-		if err != nil {
-			return nil, err
-		}
-		var took time.Duration
-		if e.Wall != nil {
-			took = e.Wall().Sub(begun)
-			e.spend(took)
-		}
-		silent := len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0
-		if silent && (e.Wall == nil || round > 0 || len(e.batch.Admissions) == 0) {
-			break
-		}
-		if silent { // what it takes to map a workflow is kept even if nothing is to be done yet
-			pc = &planner.PlanCommitted{Round: pc.Round}
-		}
-		pc.Took = took
-		if err := e.take(now, pc); err != nil {
-			return nil, err
-		}
-		if err := e.refuse(now, pc.Notes); err != nil {
-			return nil, err
-		}
-		if len(pc.Orders) == 0 {
-			break
-		}
-		orders = append(orders, pc.Orders...)
+	var begun time.Time
+	if e.Wall != nil {
+		begun = e.Wall()
 	}
-	e.orders = orders
-	return orders, nil
+	pc, err := e.Planner.Plan(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	var took time.Duration
+	if e.Wall != nil {
+		took = e.Wall().Sub(begun)
+		e.spend(took)
+	}
+	if len(pc.Orders)+len(pc.Reasons)+len(pc.Notes) == 0 {
+		if e.Wall == nil || len(e.batch.Admissions) == 0 {
+			return nil, nil
+		}
+		pc = &planner.PlanCommitted{Round: pc.Round} // what it takes to map a workflow is kept even if nothing is to be done yet
+	}
+	pc.Took = took
+	if err := e.take(now, pc); err != nil {
+		return nil, err
+	}
+	return pc.Orders, e.refuse(now, pc.Notes)
 }
 
 // spend charges what a round took to virtual time.

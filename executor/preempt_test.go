@@ -24,7 +24,6 @@ func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := (retain.Drop{}).Retain(c); err != nil {
 		return err
 	}
-	c.Settle()
 	for n := range c.Nodes() {
 		for _, a := range c.Active(planner.NodeID(n)) {
 			t := c.Attempt(a).Task

@@ -46,7 +46,7 @@ type Observer interface {
 	Observe(v View, e Event)
 }
 
-// Cycle is one round: what a policy may read, and the one thing it may edit.
+// Cycle is one round: what a policy may read, and the one thing it may edit. There is one at each instant, after all that happens at it.
 type Cycle struct {
 	View
 	News  News // since the last round
@@ -57,7 +57,6 @@ type Cycle struct {
 	now     Time
 	round   int64
 	wake    Time
-	settled bool
 	learns  bool
 	explain func(TaskID, Reason)
 	notes   []Note
@@ -86,9 +85,6 @@ func (c *Cycle) Note(n Note) { c.notes = append(c.notes, n) }
 
 // WakeAt asks for a round at that instant, if none comes before.
 func (c *Cycle) WakeAt(at Time) { c.wake = min(c.wake, at) }
-
-// Settle says that another round at this instant would order nothing more: without it one follows every round that ordered something.
-func (c *Cycle) Settle() { c.settled = true }
 
 // Site is a way to house a task.
 type Site struct {

@@ -19,7 +19,6 @@ type Planner struct {
 	rand   *rand.Rand
 	round  int64
 	wake   Time
-	again  bool         // the last round ordered something: ask once more
 	told   []ReasonCode // by task: the last reason that went to the log
 	waits  []Wait
 	pol    Observer // the policy, if it learns
@@ -52,15 +51,18 @@ func (p *Planner) Draft() *Draft { return p.draft }
 // Seq is the number of the last event that was applied.
 func (p *Planner) Seq() uint64 { return p.state.applied }
 
-// Apply takes in what happened.
+// Apply takes in what happened. Policies and estimators hear of it, but for formal tasks.
 func (p *Planner) Apply(e Event) error {
 	if err := p.state.Apply(e); err != nil {
 		return err
 	}
-	p.draft.observe(e)
 	if pc, ok := e.Body.(*PlanCommitted); ok {
 		p.round = max(p.round, pc.Round)
 	}
+	if p.state.ofFormal(&e) {
+		return nil
+	}
+	p.draft.observe(e)
 	if p.learn != nil {
 		p.learn.Observe(p.View(), e)
 	}
@@ -78,10 +80,16 @@ func (p *Planner) Wake() Time {
 	return p.wake
 }
 
+// Released reports whether a workflow may start by then that was not released at the last event.
+func (p *Planner) Released(at Time) bool {
+	e := p.state.embargoed
+	return len(e) > 0 && p.state.workflows[e[0]].Release <= at
+}
+
 // Due reports whether a round at that instant could differ from the last one.
 func (p *Planner) Due(at Time) bool {
 	n := &p.state.news // a suspension frees something, too
-	return len(n.Arrived)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed || n.Freed || p.again || p.wake <= at
+	return len(n.Arrived)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed || n.Freed || p.wake <= at
 }
 
 // Restore makes everything news again: after the replay of a log the policy meets the whole state as if it had just come about.
@@ -102,7 +110,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	p.draft.begin(at)
 	p.waits = p.waits[:0]
 	c := &p.cycle
-	c.News, c.now, c.round, c.wake, c.settled = p.state.news, at, p.round, unit.Never, false
+	c.News, c.now, c.round, c.wake = p.state.news, at, p.round, unit.Never
 	c.notes = c.notes[:0]
 	if err := p.policy.Plan(ctx, c); err != nil {
 		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
@@ -115,7 +123,6 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 		p.wake = c.wake
 	}
 	orders := p.draft.orders(p.est)
-	p.again = len(orders) > 0 && !c.settled
 	if len(orders)+len(p.waits)+len(c.notes) == 0 {
 		p.idle.Round = p.round
 		return &p.idle, nil // most rounds; nobody keeps it
@@ -128,21 +135,6 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 		pc.Notes = slices.Clone(c.notes)
 	}
 	return pc, nil
-}
-
-// Formalities orders the formal tasks that are ready; nil if there are none. The caller says at once that they started and ended well, before
-// it plans: they may make other tasks ready.
-func (p *Planner) Formalities(at Time) *PlanCommitted {
-	s := p.state
-	if len(s.formal) == 0 {
-		return nil
-	}
-	p.round++
-	pc := &PlanCommitted{Round: p.round}
-	for i, t := range s.formal {
-		pc.Orders = append(pc.Orders, Order{Kind: OrderStart, Attempt: AttemptID(s.attempts.len() + i), Task: t, Try: s.lives.at(t).tries + 1, Until: at})
-	}
-	return pc
 }
 
 // Thaw orders frozen tasks to go on as far as there is room for them, in place of a round: where nothing more is started nobody else would.

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -21,17 +22,19 @@ type State struct {
 	lives     table[TaskID, life]
 	attempts  table[AttemptID, Attempt]
 	files     []File
-	home      []NodeID            // by file: the first node that has it; None: nowhere yet; everywhere
-	more      map[FileID][]NodeID // copies beyond the homes of the file
-	ahead     map[TaskID][]stock  // copied for tasks that have not started since
-	held      []unit.Vector       // by node: what attempts under way hold
-	capacity  []unit.Vector       // by node, as NodeChanged left it
-	active    [][]AttemptID       // by node: attempts under way, in no particular but a deterministic order
-	present   []WorkflowID        // workflows not ended, in order of arrival
-	embargoed []WorkflowID        // workflows whose release is still to come, first by release
+	home      []NodeID                // by file: the first node that has it; None: nowhere yet; everywhere
+	more      map[FileID][]NodeID     // copies beyond the homes of the file
+	ahead     map[TaskID][]stock      // copied for tasks that have not started since
+	held      []unit.Vector           // by node: what attempts under way hold
+	capacity  []unit.Vector           // by node, as NodeChanged left it
+	active    [][]AttemptID           // by node: attempts under way, in no particular but a deterministic order
+	formals   map[WorkflowID][]TaskID // of workflows present, where there are any
+	below     map[TaskID][]TaskID     // true children of the parents of formal tasks; see linkThrough
+	present   []WorkflowID            // workflows not ended, in order of arrival
+	embargoed []WorkflowID            // workflows whose release is still to come, first by release
 
 	ready         []TaskID // tasks in phase Ready
-	formal        []TaskID // formal ones, which no policy sees
+	formal        []TaskID // formal tasks in phase Ready
 	kept          int      // tasks not ended that have a checkpoint
 	ended         int      // workflows ended
 	underWayCount int      // attempts under way
@@ -55,10 +58,13 @@ type News struct {
 }
 
 type workflowState struct {
-	Workflow
+	Workflow         // as policies see it: without formal tasks
+	first     TaskID // of its tasks
+	past      TaskID // after the last one
 	files     FileID // the first of its files
 	pastFiles FileID // after the last one
-	left      int32  // tasks not ended
+	left      int32  // tasks not ended, formal ones aside
+	formal    int32  // formal tasks not ended
 	failed    int32  // tasks failed or skipped
 	started   Time
 	ended     Time
@@ -84,7 +90,7 @@ type life struct {
 // Attempt is one try at a task.
 type Attempt struct {
 	Task      TaskID
-	Node      NodeID
+	Node      NodeID // None for a formal task
 	Hold      unit.Vector
 	Ordered   Time
 	Started   Time // Never until it runs
@@ -102,7 +108,8 @@ type Attempt struct {
 
 // NewState returns the state before the first event.
 func NewState(p *Platform, rules RetryRules) *State {
-	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}, ahead: map[TaskID][]stock{}}
+	s := &State{platform: p, rules: rules, more: map[FileID][]NodeID{}, ahead: map[TaskID][]stock{},
+		formals: map[WorkflowID][]TaskID{}, below: map[TaskID][]TaskID{}}
 	s.held = make([]unit.Vector, len(p.Nodes))
 	s.active = make([][]AttemptID, len(p.Nodes))
 	s.capacity = make([]unit.Vector, len(p.Nodes))
@@ -150,9 +157,9 @@ func (s *State) Apply(e Event) error {
 
 func (s *State) arrive(b *WorkflowArrived, at Time) {
 	w := b.Workflow
-	firstFile := FileID(len(s.files))
-	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never,
-		files: firstFile, pastFiles: firstFile + FileID(len(b.Files))})
+	first, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
+	s.workflows = append(s.workflows, workflowState{Workflow: w, first: first, past: first + TaskID(len(b.Tasks)),
+		files: firstFile, pastFiles: firstFile + FileID(len(b.Files)), left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never})
 	for _, f := range b.Files {
 		s.files = append(s.files, f)
 		home := NodeID(None)
@@ -167,6 +174,7 @@ func (s *State) arrive(b *WorkflowArrived, at Time) {
 		s.tasks.push(b.Tasks[i])
 		s.lives.push(life{missing: int32(len(b.Tasks[i].Parents)), readyPos: None, attempt: None, node: None})
 	}
+	s.linkThrough(b)
 	s.present = append(s.present, w.ID)
 	s.news.Arrived = append(s.news.Arrived, w.ID)
 	if w.Release <= at {
@@ -191,9 +199,22 @@ func (s *State) release(at Time) {
 
 // open makes the first tasks of a workflow ready.
 func (s *State) open(w WorkflowID) {
-	for _, t := range s.workflows[w].Tasks {
+	for t := range s.all(w) {
 		if s.lives.at(t).phase == Waiting && s.lives.at(t).missing == 0 {
 			s.becomeReady(t)
+		}
+	}
+}
+
+// all yields the tasks of a workflow in topological order, then the formal ones.
+func (s *State) all(w WorkflowID) iter.Seq[TaskID] {
+	return func(yield func(TaskID) bool) {
+		for _, list := range [...][]TaskID{s.workflows[w].Tasks, s.formals[w]} {
+			for _, t := range list {
+				if !yield(t) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -233,23 +254,27 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 	att := s.attempts.at(b.Attempt)
 	t := att.Task
 	l := s.lives.at(t)
-	s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
-	s.deactivate(b.Attempt)
+	if att.Node != None {
+		s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
+		s.deactivate(b.Attempt)
+		s.news.Freed = true
+	}
 	att.Over, att.Leaving = true, 0
-	s.news.Freed = true
 	if b.Outcome == OK {
 		s.keep(l, 0, 0, None)
 		l.phase = Done
-		s.news.Finished = append(s.news.Finished, t)
+		if att.Node != None {
+			s.news.Finished = append(s.news.Finished, t)
+		}
 		for _, f := range s.tasks.of(t).Outputs {
 			s.place(f, att.Node)
 		}
-		for _, c := range s.tasks.of(t).Children {
+		for _, c := range s.children(t) {
 			if s.lives.at(c).missing--; s.lives.at(c).missing == 0 && s.lives.at(c).phase == Waiting {
 				s.becomeReady(c)
 			}
 		}
-		s.taskEnded(t, false, at)
+		s.taskEnded(t, at)
 		return
 	}
 	if l.ends[b.Outcome] < 255 {
@@ -266,8 +291,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 		return
 	}
 	l.phase = Failed
-	s.news.Ended = append(s.news.Ended, t)
-	s.taskEnded(t, true, at)
+	s.taskFailed(t, at)
 	s.skipDescendants(t, at)
 }
 
@@ -302,11 +326,10 @@ func (s *State) skipDescendants(t TaskID, at Time) {
 	for len(queue) > 0 {
 		u := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		for _, c := range s.tasks.of(u).Children {
+		for _, c := range s.children(u) {
 			if l := s.lives.at(c); l.phase == Waiting {
 				l.phase = Skipped
-				s.news.Ended = append(s.news.Ended, c)
-				s.taskEnded(c, true, at)
+				s.taskFailed(c, at)
 				queue = append(queue, c)
 			}
 		}
@@ -315,15 +338,14 @@ func (s *State) skipDescendants(t TaskID, at Time) {
 
 func (s *State) cancel(w WorkflowID, at Time) {
 	s.workflows[w].cancelled = true
-	for _, t := range s.workflows[w].Tasks {
+	for t := range s.all(w) {
 		switch l := s.lives.at(t); l.phase {
 		case Ready:
 			s.dropReady(t)
 			fallthrough
 		case Waiting:
 			l.phase = Skipped
-			s.news.Ended = append(s.news.Ended, t)
-			s.taskEnded(t, true, at)
+			s.taskFailed(t, at)
 		}
 	}
 }
@@ -335,8 +357,15 @@ func (s *State) ordered(o *Order, at Time) {
 		s.dropReady(o.Task)
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
-		s.attempts.push(Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never,
-			Until: o.Until, Try: o.Try, Suspended: unit.Never, Done: l.done, Ahead: s.copiedAhead(o.Task, o.Node), pos: int32(len(s.active[o.Node]))})
+		a := Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never, Until: o.Until, Try: o.Try,
+			Suspended: unit.Never, Done: l.done}
+		if s.tasks.of(o.Task).Formal { // logs before format 9 have it on the first node
+			l.node, a.Node = None, None
+			s.attempts.push(a)
+			return
+		}
+		a.Ahead, a.pos = s.copiedAhead(o.Task, o.Node), int32(len(s.active[o.Node]))
+		s.attempts.push(a)
 		delete(s.ahead, o.Task)
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
@@ -413,12 +442,25 @@ func (s *State) dropReady(t TaskID) {
 	s.lives.at(t).readyPos = None
 }
 
-func (s *State) taskEnded(t TaskID, failed bool, at Time) {
-	w := &s.workflows[s.tasks.of(t).Workflow]
-	if failed {
-		w.failed++
+// taskFailed takes note of a task that failed or was skipped.
+func (s *State) taskFailed(t TaskID, at Time) {
+	task := s.tasks.of(t)
+	s.workflows[task.Workflow].failed++
+	if !task.Formal {
+		s.news.Ended = append(s.news.Ended, t)
 	}
-	if w.left--; w.left == 0 {
+	s.taskEnded(t, at)
+}
+
+func (s *State) taskEnded(t TaskID, at Time) {
+	task := s.tasks.of(t)
+	w := &s.workflows[task.Workflow]
+	if task.Formal {
+		w.formal--
+	} else {
+		w.left--
+	}
+	if w.left+w.formal == 0 {
 		s.endWorkflow(w.ID, at)
 	}
 }
@@ -429,9 +471,13 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 		s.workflows[w].started = at
 	}
 	s.ended++
-	for _, t := range s.workflows[w].Tasks {
+	for t := range s.all(w) {
 		s.tasks.end(t)
+		if len(s.below) > 0 {
+			delete(s.below, t)
+		}
 	}
+	delete(s.formals, w)
 	for f := s.workflows[w].files; f < s.workflows[w].pastFiles; f++ {
 		s.files[f].Homes = nil
 	}

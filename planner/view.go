@@ -36,7 +36,7 @@ func (v View) Task(t TaskID) *Task { return v.s.tasks.of(t) }
 // Tasks returns how many tasks were admitted: ids run from 0.
 func (v View) Tasks() int { return v.s.tasks.len() }
 
-// Workflow returns an admitted workflow. It must not be changed.
+// Workflow returns an admitted workflow, without its formal tasks. It must not be changed.
 func (v View) Workflow(w WorkflowID) *Workflow { return &v.s.workflows[w].Workflow }
 
 // Workflows returns how many workflows were admitted.
@@ -48,7 +48,12 @@ func (v View) Ended() int { return v.s.ended }
 // Present returns the workflows that have not ended, in order of arrival. It must not be changed.
 func (v View) Present() []WorkflowID { return v.s.present }
 
-// Progress returns how many tasks of w have not ended, and how many failed or were skipped.
+// All returns the ids of all tasks of w, formal ones included: those from first on, before past.
+func (v View) All(w WorkflowID) (first, past TaskID) {
+	return v.s.workflows[w].first, v.s.workflows[w].past
+}
+
+// Progress returns how many tasks of w, formal ones aside, have not ended, and how many failed or were skipped.
 func (v View) Progress(w WorkflowID) (left, failed int) {
 	return int(v.s.workflows[w].left), int(v.s.workflows[w].failed)
 }

@@ -61,12 +61,13 @@ type Task struct {
 	// DeclaredMemory is what the task may hold by its trace if Need has less by a prediction: a try after one that ran out of memory gets at
 	// least that. 0: Need has it.
 	DeclaredMemory unit.Bytes `json:",omitempty"`
-	Parents        []TaskID   // distinct
+	Parents        []TaskID   // distinct; see Formal
 	Children       []TaskID
 	Inputs         []FileID
 	Outputs        []FileID
 	Retries        int32 // further attempts after a failure of the program; None: by the run's rules
-	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready, and no policy is asked.
+	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready, on no node. No policy
+	// ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
 	Formal bool
 	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one goes on from there, on
 	// any node. CheckpointSize is what then has to be brought to another node.

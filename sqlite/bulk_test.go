@@ -79,6 +79,8 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 					}
 					flow.Tasks = append(flow.Tasks, task)
 				}
+				flow.Tasks[11].Children = []int32{12} // an exit that takes no time
+				flow.Tasks = append(flow.Tasks, trace.Task{ID: "exit", Kind: "k0", Cores: 1, Retries: -1, Known: trace.Runtime, Parents: []int32{11}})
 				subs = append(subs, executor.Submission{Name: fmt.Sprint("w", w), Workflow: flow, At: planner.Time(w) * 3e9, Due: unit.Never})
 			}
 			large := &trace.Workflow{Name: "large", Label: "large"} // of those whose tasks are rows before they end
@@ -137,6 +139,15 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 							break
 						}
 					}
+				}
+			}
+			for _, path := range paths { // what takes no time runs on no node
+				if state == sqlite.Interrupted {
+					break // before any of it
+				}
+				if got := rowsOf(t, path, `SELECT count(*) > 30, max(a.node), count(t.node), (SELECT sum(attempts) FROM v_utilisation) = (SELECT count(*) FROM attempts WHERE node >= 0)
+					FROM attempts a JOIN tasks t USING (run, task) WHERE t.name = 'exit'`); got[0] != "[1 -1 0 1]" {
+					t.Errorf("exits: more than 30, their node, tasks with a node, utilisation counts the rest: %v", got)
 				}
 			}
 			run := "SELECT state, exit_code, ended_ns, makespan_ns FROM runs"

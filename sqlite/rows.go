@@ -292,13 +292,13 @@ func (t *tables) addTask(f *flow, i int) error {
 	}
 	v := append(t.values[:0], int64(p.ID), int64(p.Workflow), spec.Name, spec.Kind, int64(p.Stage),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(a, p), parents)
-	return t.tasks.add(append(v, known(int64(x.node), x.tries > 0), known(int64(x.last), x.tries > 0), reached(x.queued), reached(x.ended))...)
+	return t.tasks.add(append(v, known(int64(x.node), x.tries > 0 && x.node != planner.None), known(int64(x.last), x.tries > 0), reached(x.queued), reached(x.ended))...)
 }
 
 // changeTask updates the task at position i of a workflow.
 func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
-	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), known(int64(x.node), x.last != planner.None),
+	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), known(int64(x.node), x.last != planner.None && x.node != planner.None),
 		known(int64(x.last), x.last != planner.None), reached(x.queued), reached(x.ended), t.run, int64(f.first)+int64(i))
 }
 

@@ -151,7 +151,8 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 			continue
 		}
 		p.told++
-		spec := p.names[v.Workflow(n.Workflow).Tasks[0]]
+		first, _ := v.All(n.Workflow)
+		spec := p.names[first]
 		switch due := v.Workflow(n.Workflow).Due; {
 		case p.told > most+1 || spec == nil:
 		case p.told > most:
@@ -172,9 +173,8 @@ func (p *progress) forget(v planner.View, events []planner.Event) {
 		if x, ok := events[i].Body.(*planner.AttemptExited); ok {
 			w := v.Task(v.Attempt(x.Attempt).Task).Workflow
 			if left, _ := v.Progress(w); left == 0 {
-				for _, t := range v.Workflow(w).Tasks {
-					p.names[t] = nil
-				}
+				first, past := v.All(w)
+				clear(p.names[first:past])
 			}
 		}
 	}

@@ -157,6 +157,9 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 
 // hold takes stock of a node.
 func (c *Collector) hold(v planner.View, n planner.NodeID) {
+	if n == planner.None {
+		return // a formal task
+	}
 	held := v.Held(n)[unit.CPU]
 	c.total += held - c.held[n]
 	c.held[n] = held

@@ -19,17 +19,17 @@ import (
 type inTurn struct{ how planner.Vacate }
 
 func (p inTurn) Plan(_ context.Context, c *planner.Cycle) error {
+	for _, at := range []planner.Time{2e9, 5e9} {
+		if c.Now() < at {
+			c.WakeAt(at)
+		}
+	}
 	switch phase, placed := c.Phase(0), !c.Unplaced(0); {
 	case phase == planner.Running && placed && c.Preemptions(0) == 0 && c.Now() >= 2e9:
 		return c.Draft.Preempt(0, p.how)
 	case !placed && (phase == planner.Ready || phase == planner.Suspended) && (c.Preemptions(0) == 0 || c.Now() >= 5e9):
 		site, _ := c.Site(0, 0)
 		return c.Draft.Reserve(planner.Segment{Task: 0, Hold: site.Need, Start: c.Now(), End: c.Now().Add(site.Dur)})
-	}
-	for _, at := range []planner.Time{2e9, 5e9} {
-		if c.Now() < at {
-			c.WakeAt(at)
-		}
 	}
 	return nil
 }

@@ -29,9 +29,6 @@ type Postponer interface {
 
 // Allocate implements planner.Allocator.
 func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) error {
-	if !c.Platform().Overlapped {
-		c.Settle() // starts free nothing, and all that fits is started
-	}
 	for c.Draft.AnyFree() {
 		t, ok := q.Next(c)
 		if !ok {

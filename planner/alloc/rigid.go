@@ -113,7 +113,6 @@ type waitingQueue interface {
 // Allocate implements planner.Allocator.
 func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Queue) error {
 	q := queue.(waitingQueue)
-	c.Settle() // what is freed by preemption is news when it is
 	r.begin(c, q)
 	if !r.OnDemand {
 		push(c)

@@ -78,9 +78,6 @@ type candidate struct {
 // Allocate implements planner.Allocator.
 func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Queue) error {
 	q := queue.(Tenancy)
-	if !c.Platform().Overlapped {
-		c.Settle() // starts free nothing, and what preemption frees comes as news
-	}
 	if len(a.closed) == 0 {
 		a.closed, a.rests = make([]bool, len(c.Nodes())), make([]bool, len(c.Nodes()))
 	}

@@ -52,11 +52,9 @@ func (r *RemainingTimes) workflow(c *planner.Cycle, ranks *rank.Upward, w *plann
 		r.sketch[n].Copy(&r.base[n])
 	}
 	last := c.Now()
-	r.first = planner.TaskID(c.View.Tasks())
-	for _, t := range w.Tasks {
-		r.first = min(r.first, t)
-	}
-	if n := len(w.Tasks) - len(r.ends); n > 0 {
+	first, past := c.All(w.ID)
+	r.first = first
+	if n := int(past-first) - len(r.ends); n > 0 {
 		r.ends = append(r.ends, make([]end, n)...)
 	}
 	for _, t := range ranks.Sorted(w) { // parents come before their children

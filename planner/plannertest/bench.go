@@ -279,12 +279,20 @@ func (b *Bench) Step() bool {
 		b.Arrive()
 	}
 	b.formal()
-	for b.Planner.Due(b.Now) {
-		if len(b.Round()) == 0 {
-			break
-		}
+	if b.Planner.Due(b.Now) {
+		b.Round()
 	}
 	return true
+}
+
+// Preempted reports whether any task was ordered to leave its place.
+func (b *Bench) Preempted() bool {
+	for t := range b.View().Tasks() {
+		if b.View().Preemptions(planner.TaskID(t)) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // RunAll steps until every workflow has ended, and returns the bench.

@@ -67,3 +67,46 @@ func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
 		}
 	}
 }
+
+// hearer keeps the attempts of which it hears.
+type hearer struct {
+	plannertest.PolicyFunc
+	heard map[planner.AttemptID]bool
+}
+
+func (h hearer) Observe(_ planner.View, e planner.Event) {
+	switch b := e.Body.(type) {
+	case planner.AttemptStarted:
+		h.heard[b.Attempt] = true
+	case *planner.AttemptExited:
+		h.heard[b.Attempt] = true
+	}
+}
+
+// Policies that learn hear nothing of tasks without time, nor do these make news.
+func TestTasksWithoutTimeMakeNoNews(t *testing.T) {
+	heard := map[planner.AttemptID]bool{}
+	gbf := parse(t, "gbf:first")
+	b := plannertest.New(t, hearer{func(c *planner.Cycle) error {
+		for _, list := range [][]planner.TaskID{c.News.Ready, c.News.Finished, c.News.Ended} {
+			for _, task := range list {
+				if c.Task(task).Formal {
+					t.Errorf("task %d, which takes no time, is news", task)
+				}
+			}
+		}
+		return gbf.Plan(t.Context(), c)
+	}, heard}, `
+		nodes 1
+		A     z=0 a=2 y=0 b=1 z>a a>y
+		B @1  x=0 w=0
+		C @5  c=1 v=0 u=0 c>v v>u`)
+	b.RunAll().Want(`n0 aab..c`)
+	v := b.View()
+	for a := range v.Attempts() {
+		id := planner.AttemptID(a)
+		if formal := v.Task(v.Attempt(id).Task).Formal; formal == heard[id] {
+			t.Errorf("attempt %d, of a task without time: %v, was heard of: %v", a, formal, heard[id])
+		}
+	}
+}

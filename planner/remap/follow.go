@@ -191,7 +191,7 @@ func (p *Policy) push(j *job, i int32) {
 		p.horizon = max(p.horizon, end)
 	}
 	for _, child := range j.tasks[i].Children {
-		k := int32(child - j.first)
+		k := j.index(child)
 		at := j.at[k]
 		if at.stage != planned && at.stage != due || at.start >= end {
 			continue

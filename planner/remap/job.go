@@ -14,7 +14,6 @@ import (
 // job is a workflow as it is planned. Its tasks are numbered from 0, in the order of their ids.
 type job struct {
 	id       planner.WorkflowID
-	first    planner.TaskID
 	position int // in present
 
 	tasks   []*planner.Task
@@ -88,7 +87,17 @@ type snapshot struct {
 	eager  bool
 }
 
-func (j *job) task(i int32) planner.TaskID { return j.first + planner.TaskID(i) }
+func (j *job) task(i int32) planner.TaskID { return j.tasks[i].ID }
+
+// index returns the position of a task of the job. Ids are dense but for tasks that no policy sees.
+func (j *job) index(t planner.TaskID) int32 {
+	first, n := j.tasks[0].ID, len(j.tasks)
+	if int(j.tasks[n-1].ID-first) < n {
+		return int32(t - first)
+	}
+	i, _ := slices.BinarySearchFunc(j.tasks, t, func(x *planner.Task, t planner.TaskID) int { return cmp.Compare(x.ID, t) })
+	return int32(i)
+}
 
 // laxity is L_j.
 func (j *job) laxity() time.Duration { return budget.Laxity(j.start, j.due, j.sample) }
@@ -97,15 +106,17 @@ func (j *job) laxity() time.Duration { return budget.Laxity(j.start, j.due, j.sa
 func (p *Policy) newJob(w planner.WorkflowID) *job {
 	c, flow := p.c, p.c.Workflow(w)
 	n := len(flow.Tasks)
-	j := &job{id: w, first: slices.Min(flow.Tasks), start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1, position: len(p.present),
+	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1, position: len(p.present),
 		tasks: make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n), rank: make([]int32, n)}
 	j.parents = make([][]int32, n)
 	parents := make([]int32, 0, 2*n)
+	for i, t := range slices.Sorted(slices.Values(flow.Tasks)) {
+		j.tasks[i] = c.Task(t)
+	}
 	for i := range j.tasks {
-		j.tasks[i] = c.Task(j.task(int32(i)))
 		first := len(parents)
 		for _, parent := range j.tasks[i].Parents {
-			parents = append(parents, int32(parent-j.first))
+			parents = append(parents, j.index(parent))
 		}
 		j.parents[i] = parents[first:len(parents):len(parents)]
 		j.copies = j.copies || len(c.Nodes()) > 1 && len(j.tasks[i].Inputs) > 0
@@ -161,7 +172,7 @@ func (p *Policy) of(t planner.TaskID) (*job, int32) {
 	if int(w) >= len(p.jobs) || p.jobs[w] == nil {
 		return nil, 0
 	}
-	return p.jobs[w], int32(t - p.jobs[w].first)
+	return p.jobs[w], p.jobs[w].index(t)
 }
 
 // dummy reports whether a task runs for no time: it takes no slot.
@@ -179,7 +190,7 @@ func (p *Policy) budget(j *job) {
 	end := j.start
 	order := make([]int32, len(j.at))
 	for k, t := range p.c.Workflow(j.id).Tasks {
-		order[k] = int32(t - j.first)
+		order[k] = j.index(t)
 	}
 	for i := range b.Tasks {
 		b.Tasks[i] = budget.Task{Stage: j.tasks[i].Stage, Dummy: j.dummy(int32(i)), End: sample[i].end, Parents: j.parents[i]}
@@ -243,7 +254,7 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 		i := j.byRun[at]
 		queue = append(queue, i)
 		for _, child := range j.tasks[i].Children {
-			k := int32(child - j.first)
+			k := j.index(child)
 			if !open(k) {
 				continue
 			}

@@ -104,7 +104,6 @@ func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 	}
 	p.explain()
 	c.WakeAt(p.wake())
-	c.Settle()
 	p.c = nil
 	return nil
 }
@@ -203,7 +202,7 @@ func (p *Policy) predict(j *job) {
 		}
 		if !p.FIFO {
 			for i := range j.at {
-				p.c.Note(planner.Note{Topic: TopicSubDeadline, Workflow: j.id, Task: j.first + planner.TaskID(i), At: j.sub[i]})
+				p.c.Note(planner.Note{Topic: TopicSubDeadline, Workflow: j.id, Task: j.task(int32(i)), At: j.sub[i]})
 			}
 		}
 	}

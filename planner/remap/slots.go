@@ -290,7 +290,7 @@ func (p *Policy) site(j *job, i int32, k int, places []placement, est planner.Ti
 				copying, ready = p.move(file.Size, int(p.poolOf[near]), k), c.Now()
 			}
 		} else if file.Producer != planner.None {
-			if q := places[file.Producer-j.first]; q.pool != nowhere && q.stage != unplaced {
+			if q := places[j.index(file.Producer)]; q.pool != nowhere && q.stage != unplaced {
 				copying, ready = p.move(file.Size, int(q.pool), k), q.end
 			}
 		}

@@ -103,7 +103,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 			}
 		}
 		x := trace.TaskExecution{Ran: true, Runtime: time.Duration(*ran), Cores: float64(hold) / 1000, Known: trace.Cores}
-		if int(node) < len(info.Platform.Nodes) {
+		if node >= 0 && int(node) < len(info.Platform.Nodes) {
 			used[node], x.Machine = true, info.Platform.Nodes[node].Name
 		}
 		if start != nil {
