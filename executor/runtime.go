@@ -166,8 +166,5 @@ func (t *TaskSpec) TrueRun(n planner.NodeID, speed float64) time.Duration {
 	if t.RunOn != nil {
 		return t.RunOn[n]
 	}
-	if speed == 1 || speed <= 0 {
-		return t.Run
-	}
-	return time.Duration(float64(t.Run) / speed)
+	return unit.AtSpeed(t.Run, speed)
 }

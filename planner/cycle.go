@@ -29,12 +29,23 @@ type Estimator interface {
 	Remaining(t *Task, n *Node, ran time.Duration) time.Duration
 }
 
-// Ranker is an Estimator that says what ranks rest on. A run is given without the factor that all tasks of its workflow share: ranks are
-// multiplied by it at the end, so that a common factor changes no order, not even by rounding. The factor depends on nothing learned.
+// Ranker is an Estimator that says what ranks rest on: estimates without what those of all tasks share, so that a common factor changes no order,
+// not even by rounding. What tasks of one workflow share beyond that is its weight.
 type Ranker interface {
-	Unscaled(t *Task, n *Node) (run time.Duration, factor float64)
+	// Unscaled returns a run of t on n. What all estimates share, and the weight, depend on nothing learned.
+	Unscaled(t *Task, n *Node) (run time.Duration, weight uint64)
 	// BySpeed reports whether t runs alike on all nodes of one speed.
 	BySpeed(t *Task) bool
+	// Work returns what runs of t come from, where they take that over the speed of the node; false if they do not.
+	Work(t *Task) (Work, bool)
+}
+
+// Work is a task at speed 1.
+type Work struct {
+	Run      time.Duration // as it is estimated
+	Unscaled time.Duration // the same without what all estimates share, and without the weight
+	Weight   uint64        // of its workflow
+	Start    time.Duration // what a run takes beyond it, at every speed; then Unscaled is Run
 }
 
 // Steady is an Estimator that never changes its mind: what it says of a task on a node may be kept.

@@ -457,6 +457,12 @@ func (d *Draft) Copy(f FileID, n NodeID, t TaskID) {
 	d.asked = append(d.asked, Order{Kind: OrderCopy, Attempt: None, Task: t, Node: n, File: f, From: from})
 }
 
+// CopyEnd returns when the copy of f to n that is under way is estimated to end; false if there is none.
+func (d *Draft) CopyEnd(f FileID, n NodeID) (Time, bool) {
+	at, underWay := d.copies[copyKey{f, n}]
+	return at, underWay
+}
+
 // Copying returns how many copies ahead are under way.
 func (d *Draft) Copying() int { return len(d.copies) }
 

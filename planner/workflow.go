@@ -5,6 +5,7 @@ package planner
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 	"time"
 
@@ -120,28 +121,29 @@ func (p *Platform) MoveTime(size unit.Bytes, from, to NodeID) time.Duration {
 	return d
 }
 
-// MeanMove returns the mean of MoveTime over all ordered pairs of distinct nodes as a fixed part and a part per byte, in
+// MeanMove returns the mean of the time that a copy takes over all ordered pairs of distinct nodes as a fixed part and a part per byte, in
 // nanoseconds: the mean communication cost of ranks (Topcuoglu et al. 2002, section 3).
-func (p *Platform) MeanMove() (fixed, perByte float64) {
-	n := len(p.Nodes)
+func (p *Platform) MeanMove() (fixed, perByte *big.Rat) {
+	fixed, perByte = new(big.Rat), new(big.Rat)
+	n := int64(len(p.Nodes))
 	if n < 2 || len(p.Bandwidth) == 0 {
-		return 0, 0
+		return fixed, perByte
 	}
 	// Pairs are counted by group: nodes of one group are alike.
-	count := make([]float64, len(p.Groups))
+	count := make([]int64, len(p.Groups))
 	for _, node := range p.Nodes {
 		count[node.Group]++
 	}
-	pairs := float64(n) * float64(n-1)
 	for g := range count {
 		for h := range count {
 			k := count[g] * count[h]
 			if g == h {
 				k -= count[g]
 			}
-			fixed += k * float64(p.Latency[g][h]) / pairs
+			share := big.NewRat(k, n*(n-1))
+			fixed.Add(fixed, new(big.Rat).Mul(share, big.NewRat(p.Latency[g][h], 1)))
 			if bw := p.Bandwidth[g][h]; bw > 0 {
-				perByte += k * 1e9 / float64(bw) / pairs
+				perByte.Add(perByte, share.Mul(share, big.NewRat(1e9, int64(bw))))
 			}
 		}
 	}

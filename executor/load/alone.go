@@ -45,7 +45,7 @@ func Alone(w *trace.Workflow, p *planner.Platform) (time.Duration, error) {
 			}
 			e := heap.Pop(&c.ready).(entry)
 			free[n] = free[n].Sub(c.need)
-			heap.Push(&running, end{now + time.Duration(float64(e.run)/p.Nodes[n].Speed), e.task, n})
+			heap.Push(&running, end{now + unit.AtSpeed(e.run, p.Nodes[n].Speed), e.task, n})
 		}
 		if running.Len() == 0 {
 			return 0, fmt.Errorf("workflow %s has tasks that no node of the cluster can hold, so there is no saying how long it takes alone", w.Label)

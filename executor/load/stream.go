@@ -12,6 +12,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/trace"
 	"gantry/trace/generate"
@@ -169,8 +170,8 @@ func (l *Loader) mixedCosts(m *generate.Mixed, w *trace.Workflow, seed uint64) [
 	costs := m.MixedCosts(w, len(l.Platform.Nodes), seed)
 	for i := range costs {
 		for n := range costs[i] {
-			if speed := l.Platform.Nodes[n].Speed; speed > 0 && speed != 1 {
-				costs[i][n] = max(1, int64(float64(costs[i][n])/speed))
+			if costs[i][n] > 0 {
+				costs[i][n] = max(1, int64(unit.AtSpeed(time.Duration(costs[i][n]), l.Platform.Nodes[n].Speed)))
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (p *Preemption) concerns(c *planner.Cycle, t planner.TaskID) bool {
 // below reports whether an attempt of the workflow of t has a task of lower rank, and was ordered before t was ready.
 func (p *Preemption) below(c *planner.Cycle, a planner.AttemptID, t planner.TaskID) bool {
 	att := c.Attempt(a)
-	return p.Ranks.Unscaled(att.Task) < p.Ranks.Unscaled(t) && int(t) < len(p.ready) && att.Ordered < p.ready[t]
+	return p.Ranks.Unscaled(att.Task).Compare(p.Ranks.Unscaled(t)) < 0 && int(t) < len(p.ready) && att.Ordered < p.ready[t]
 }
 
 // regains reports whether a task that began, or went on, since then may be one to preempt for t.
@@ -162,6 +162,7 @@ func (p *Preemption) instead(c *planner.Cycle, r *Rigid, seg planner.Segment, le
 		sketch.Add(seg.End, unit.Never, kept)
 		if found := r.on(int(seg.Node)); found.node != planner.None && found.end < least.end && c.Draft.Preempt(seg.Task, how) == nil {
 			r.free[seg.Node], r.stale, r.best0 = c.Draft.Free(seg.Node), true, nowhere
+			r.waits.Expect(c, seg.Task)
 			return found
 		}
 		sketch.Add(c.Now(), seg.End, seg.Hold.Sub(kept))

@@ -67,6 +67,7 @@ type Rigid struct {
 	shown   uint64  // the changes of the draft that the sketch has
 	queue   reservations
 	before  []site // of unmoved
+	waits   waitingQueue
 }
 
 // site is a way to house a task on a node.
@@ -103,9 +104,12 @@ func (p place) earlier(o place) bool {
 // waitingQueue is what Rigid needs to know of the queue beyond its order.
 type waitingQueue interface {
 	planner.Queue
-	Add(c *planner.Cycle, t planner.TaskID)   // a task that lost its place
-	Passed() int                              // tasks passed over in this round
-	LeastCPU() int64                          // the smallest need in the queue, in millicores
+	Add(c *planner.Cycle, t planner.TaskID) // a task that lost its place
+	Passed() int                            // tasks passed over in this round
+	LeastCPU() int64                        // the smallest need in the queue, in millicores
+	// Expect has a task stand in the queue that leaves its place: what comes behind it waits until it is reported to have left.
+	Expect(c *planner.Cycle, t planner.TaskID)
+	Expecting() bool
 	Fresh() []planner.TaskID                  // tasks that entered in this round
 	Frozen(c *planner.Cycle) []planner.TaskID // tasks that go on where they are
 }
@@ -125,7 +129,7 @@ func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Qu
 }
 
 func (r *Rigid) begin(c *planner.Cycle, q waitingQueue) {
-	r.now, r.drawn, r.urgent, r.stale = c.Now(), false, 0, true
+	r.now, r.drawn, r.urgent, r.stale, r.waits = c.Now(), false, 0, true, q
 	if r.sketch == nil {
 		r.sketch, r.free = make([]timeline.Steps, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
 		r.shown = math.MaxUint64
@@ -269,11 +273,16 @@ func (r *Rigid) count(c *planner.Cycle) {
 
 // look finds the ways to house t, and returns how many nodes have room for it now.
 func (r *Rigid) look(c *planner.Cycle, t planner.TaskID) (rooms int) {
-	r.best0 = nowhere
 	if r.fresh[t] == c.Round() {
 		r.fresh[t] = 0
 		r.urgent--
 	}
+	return r.glance(c, t)
+}
+
+// glance does so for a trial: whether t may preempt is still to be seen.
+func (r *Rigid) glance(c *planner.Cycle, t planner.TaskID) (rooms int) {
+	r.best0 = nowhere
 	had := false
 	if r.sites, had = r.known.of(t, len(r.sketch)); !had {
 		r.survey(c, t, r.sites)
@@ -556,7 +565,7 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue
 			break
 		}
 		q.Defer(c, t)
-		r.look(c, t)
+		r.glance(c, t)
 		first := unit.Never
 		for n := range r.sites {
 			if p := r.on(n); p.node != planner.None {
@@ -591,6 +600,9 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue
 		if !done {
 			r.wait(c, e.task)
 			return r.thaw(c, q, q.Frozen(c))
+		}
+		if q.Expecting() {
+			return nil // the queue is arranged again once it has the task that was preempted
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/rank"
 )
 
@@ -29,12 +30,12 @@ type Alternating struct {
 type rankedList struct {
 	workflow planner.WorkflowID
 	tasks    []planner.TaskID
-	rank     float64
+	rank     exact.Number
 }
 
 func (a *rankedList) before(b *rankedList) bool {
-	if a.rank != b.rank {
-		return a.rank > b.rank
+	if c := a.rank.Compare(b.rank); c != 0 {
+		return c > 0
 	}
 	return a.workflow < b.workflow
 }

@@ -2,9 +2,11 @@ package order
 
 import (
 	"math"
+	"math/big"
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/predict"
 	"gantry/planner/rank"
 	"gantry/planner/unit"
@@ -15,18 +17,24 @@ import (
 type Fair struct {
 	Ranks *rank.Upward
 
-	slowdowns  *predict.Ratio // of the workflows that ended last; its denominators are 1
+	slowdowns  []float64 // of the workflows that ended last: a ring of so many
+	ended      int       // workflows
 	correction *predict.Ratio
-	xi         float64    // the value of correction in this round
 	standings  []standing // by workflow
-	ended      []ending
+	endings    []ending
+	scratch    [4]big.Int
+
+	xi       float64  // the value of correction in this round
+	measured *big.Int // what it is the quotient of; nil if it is 1
+	believed big.Int  // that times the scale of ranks
 }
 
-// standing is what the slowdown of a workflow follows from, but for the time and the correction.
+// standing is what the slowdown of a workflow follows from, but for the time and the correction: on the terms of ranks.
 type standing struct {
-	arrived                   planner.Time
-	remaining, length, factor float64 // of ranks
-	ahead                     int32   // the first task by rank that has not started
+	arrived           planner.Time
+	remaining, length exact.Number
+	weight            uint64
+	ahead             int32 // the first task by rank that has not started
 }
 
 // ending is a completed task, or a completed workflow.
@@ -34,13 +42,14 @@ type ending struct {
 	task     planner.TaskID
 	node     planner.NodeID
 	ran      time.Duration
+	formal   bool // it has no time to be estimated
 	workflow bool
 	response time.Duration
 }
 
 // NewFair returns an ordering whose target slowdown is the mean of the last k workflows, and which corrects estimates by the last m tasks.
 func NewFair(ranks *rank.Upward, k, m int) *Fair {
-	return &Fair{Ranks: ranks, slowdowns: predict.NewRatio(k), correction: predict.NewRatio(m)}
+	return &Fair{Ranks: ranks, slowdowns: make([]float64, 0, k), correction: predict.NewRatio(m)}
 }
 
 // Observe implements planner.Observer.
@@ -50,7 +59,7 @@ func (f *Fair) Observe(v planner.View, e planner.Event) {
 		return
 	}
 	att := v.Attempt(x.Attempt)
-	end := ending{task: att.Task, node: att.Node, ran: x.Ran}
+	end := ending{task: att.Task, node: att.Node, ran: x.Ran, formal: v.Task(att.Task).Formal}
 	if u := &x.Usage; u.Staged > 0 && u.Started >= u.Staged && u.Started != unit.Never {
 		end.ran += u.Started.Sub(u.Staged) // estimates include the start of a container
 	}
@@ -58,7 +67,7 @@ func (f *Fair) Observe(v planner.View, e planner.Event) {
 	if left, _ := v.Progress(w.ID); left == 0 {
 		end.workflow, end.response = true, e.At.Sub(w.Arrived)
 	}
-	f.ended = append(f.ended, end)
+	f.endings = append(f.endings, end)
 }
 
 // Update takes in what was observed since the last round.
@@ -66,18 +75,20 @@ func (f *Fair) Update(c *planner.Cycle) {
 	if n := c.View.Workflows() - len(f.standings); n > 0 {
 		f.standings = append(f.standings, make([]standing, n)...)
 	}
-	for i := range f.ended {
-		end := &f.ended[i]
+	for i := range f.endings {
+		end := &f.endings[i]
 		task := c.Task(end.task)
-		f.correction.Add(float64(end.ran), estimateOf(c, task, end.node))
+		if !end.formal {
+			f.correction.Add(end.ran, f.Ranks.Estimated(c, task, end.node))
+		}
 		if end.workflow {
-			if length := f.Ranks.Length(task.Workflow) * scale(f.Ranks.Factor(task.Workflow), f.correction.Value()); length > 0 {
-				f.slowdowns.Add(float64(end.response)/length, 1)
-			}
-			f.Ranks.Forget(task.Workflow)
+			f.closed(c, task.Workflow, end.response)
 		}
 	}
-	f.ended, f.xi = f.ended[:0], f.correction.Value()
+	if len(f.endings) > 0 || f.xi == 0 {
+		f.endings = f.endings[:0]
+		f.correct()
+	}
 	for _, t := range c.News.Ready {
 		if c.Tries(t) > 0 {
 			f.standings[c.Task(t).Workflow].ahead = 0 // what had started has to start again
@@ -85,41 +96,46 @@ func (f *Fair) Update(c *planner.Cycle) {
 	}
 }
 
-// estimateOf is what was believed of a run, in nanoseconds, on the terms of the ranks.
-func estimateOf(c *planner.Cycle, t *planner.Task, n planner.NodeID) float64 {
-	node := &c.Nodes()[n]
-	if r, ok := c.Est.(planner.Ranker); ok {
-		run, factor := r.Unscaled(t, node)
-		return float64(run) * factor
+// correct takes the correction over.
+func (f *Fair) correct() {
+	f.xi, f.measured = f.correction.Value(), nil
+	if m, e, ok := f.correction.Sums(); ok {
+		f.measured = m
+		f.believed.Mul(e, f.scratch[0].SetUint64(f.Ranks.Scale()))
+	} else {
+		f.believed.SetUint64(f.Ranks.Scale())
 	}
-	return float64(c.Est.Run(t, node).Run)
+}
+
+// closed keeps the slowdown of a workflow that ended.
+func (f *Fair) closed(c *planner.Cycle, w planner.WorkflowID, response time.Duration) {
+	f.Ranks.Forget(w)
+	length := f.Ranks.Length(w).Float() * float64(f.Ranks.Weight(w)) * f.correction.Value() / float64(f.Ranks.Scale())
+	if length == 0 {
+		return
+	}
+	if len(f.slowdowns) < cap(f.slowdowns) {
+		f.slowdowns = append(f.slowdowns, 0)
+	}
+	f.slowdowns[f.ended%len(f.slowdowns)] = float64(response) / length
+	f.ended++
 }
 
 // Target is s_t: the mean slowdown of the workflows that ended last, 1 if none has. It is the same for all workflows, so that no decision
 // depends on it.
-func (f *Fair) Target() float64 { return f.slowdowns.Value() }
+func (f *Fair) Target() float64 {
+	if len(f.slowdowns) == 0 {
+		return 1
+	}
+	sum := 0.0
+	for _, s := range f.slowdowns {
+		sum += s
+	}
+	return sum / float64(len(f.slowdowns))
+}
 
 // Correction is ξ: what was measured of the tasks that ended last over what was estimated of them, 1 if none has.
 func (f *Fair) Correction() float64 { return f.correction.Value() }
-
-// scale is what turns unscaled ranks of a workflow into time: its factor and the correction. The last bits are dropped, for they tell of
-// rounding only, and a workflow that was never delayed has to come out at a slowdown of exactly 1, whatever the factor.
-func scale(factor, correction float64) float64 {
-	const drop = 1 << 12
-	return math.Float64frombits((math.Float64bits(factor*correction) + drop/2) &^ (drop - 1))
-}
-
-// Slowdown is ŝ: the residence time so far and the corrected length of what has not started, over the corrected length of the workflow.
-// Times are in nanoseconds.
-func Slowdown(resident, remaining, length, scale float64) float64 {
-	if length*scale == 0 {
-		if resident == 0 {
-			return 1
-		}
-		return math.Inf(1)
-	}
-	return (resident + remaining*scale) / (length * scale)
-}
 
 // Settle takes in which tasks of w have a place by now.
 func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
@@ -128,20 +144,86 @@ func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
 	for int(s.ahead) < len(tasks) && !c.Unplaced(tasks[s.ahead]) {
 		s.ahead++
 	}
-	s.arrived, s.length, s.factor, s.remaining = flow.Arrived, f.Ranks.Length(w), f.Ranks.Factor(w), 0
+	s.arrived, s.length, s.weight, s.remaining = flow.Arrived, f.Ranks.Length(w), f.Ranks.Weight(w), exact.Number{}
 	if int(s.ahead) < len(tasks) {
 		s.remaining = f.Ranks.Unscaled(tasks[s.ahead])
 	}
 }
 
-// Of returns the present slowdown of w, as Settle left it.
-func (f *Fair) Of(c *planner.Cycle, w planner.WorkflowID) float64 {
+// Near returns the present slowdown of w, as Settle left it: ŝ, the time since its arrival and the corrected length of what has not started, over
+// the corrected length of the whole. It is rounded, within a part in 10^14.
+func (f *Fair) Near(c *planner.Cycle, w planner.WorkflowID) float64 {
 	s := &f.standings[w]
-	return Slowdown(float64(c.Now().Sub(s.arrived)), s.remaining, s.length, scale(s.factor, f.xi))
+	resident, length := float64(c.Now().Sub(s.arrived)), s.length.Float()
+	if length == 0 {
+		if resident == 0 {
+			return 1
+		}
+		return math.Inf(1)
+	}
+	scale := f.xi * float64(s.weight) / float64(f.Ranks.Scale())
+	return (resident/scale + s.remaining.Float()) / length
+}
+
+// Compare returns -1, 0 or 1 as the present slowdown of v is below, equal to or above that of w, exactly.
+//
+// With measured over believed as correction, both sums, a slowdown is (resident believed / measured + weight remaining) / (weight length).
+func (f *Fair) Compare(c *planner.Cycle, v, w planner.WorkflowID) int {
+	a, b := &f.standings[v], &f.standings[w]
+	if a.length.Zero() || b.length.Zero() {
+		switch x, y := f.Near(c, v), f.Near(c, w); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	}
+	if a.arrived == b.arrived && a.weight == b.weight && a.length.Compare(b.length) == 0 {
+		return a.remaining.Compare(b.remaining)
+	}
+	if a.arrived == c.Now() && a.arrived == b.arrived && a.remaining.Compare(a.length) == 0 && b.remaining.Compare(b.length) == 0 {
+		return 0 // both have just arrived
+	}
+	if x, ok := f.product(c, a, b, 0); ok {
+		if y, ok := f.product(c, b, a, 2); ok {
+			return x.Cmp(y)
+		}
+	}
+	return f.slowdown(c, a).Cmp(f.slowdown(c, b))
+}
+
+// product returns the numerator of the slowdown of a times the denominator of that of b, in two of the scratch numbers; false if ranks are no
+// whole numbers.
+func (f *Fair) product(c *planner.Cycle, a, b *standing, scratch int) (*big.Int, bool) {
+	_, _, ok1 := a.remaining.Words()
+	_, _, ok2 := b.length.Words()
+	if !ok1 || !ok2 {
+		return nil, false
+	}
+	x, y := &f.scratch[scratch], &f.scratch[scratch+1]
+	x.Mul(x.SetUint64(a.weight), a.remaining.AddTo(y.SetUint64(0)))
+	if f.measured != nil {
+		x.Mul(x, f.measured)
+	}
+	x.Add(x, y.Mul(y.SetInt64(int64(c.Now().Sub(a.arrived))), &f.believed))
+	y.Mul(y.SetUint64(b.weight), b.length.AddTo(new(big.Int)))
+	return x.Mul(x, y), true
+}
+
+// slowdown is ŝ.
+func (f *Fair) slowdown(c *planner.Cycle, s *standing) *big.Rat {
+	weight := new(big.Rat).SetUint64(s.weight)
+	resident := new(big.Rat).SetInt(new(big.Int).Mul(big.NewInt(int64(c.Now().Sub(s.arrived))), &f.believed))
+	if f.measured != nil {
+		resident.Quo(resident, new(big.Rat).SetInt(f.measured))
+	}
+	length := s.length.Rat()
+	return resident.Quo(resident.Add(resident, new(big.Rat).Mul(weight, s.remaining.Rat())), length.Mul(length, weight))
 }
 
 // Distance is r_b: how far w's slowdown is above the target.
 func (f *Fair) Distance(c *planner.Cycle, w planner.WorkflowID) float64 {
 	f.Settle(c, w)
-	return f.Of(c, w) - f.Target()
+	return f.Near(c, w) - f.Target()
 }

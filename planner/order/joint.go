@@ -2,11 +2,13 @@ package order
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	"gantry/planner"
 	"gantry/planner/alloc"
+	"gantry/planner/exact"
 	"gantry/planner/rank"
 	"gantry/planner/unit"
 )
@@ -15,11 +17,15 @@ import (
 // upward rank (the lowest id among equals) represents it, and the representative with the smallest key comes first (the earlier workflow
 // among equals). What fits nowhere is passed over for the rest of the round, and the next task of its workflow represents it.
 type Joint struct {
-	Ranks *rank.Upward
-	// Key is asked again whenever tasks of the workflow entered, left or ended.
-	Key func(c *planner.Cycle, w planner.WorkflowID, representative planner.TaskID) float64
-	// Moving, if set, says that keys change with time: they are asked for at every choice. It is called where Key would be otherwise.
-	Moving func(c *planner.Cycle, w planner.WorkflowID)
+	Ranks *rank.Upward // nil: tasks of a workflow are ordered by id
+	// Key is asked again whenever tasks of the workflow entered, left or ended. Without it all keys are equal.
+	Key func(c *planner.Cycle, w planner.WorkflowID, representative planner.TaskID) exact.Fraction
+	// Largest has the largest key come first.
+	Largest bool
+	// Moving, if set, is asked at every choice instead of Key.
+	Moving Moving
+	// Random has any of the eligible tasks of the first workflow come first, each with the same chance at every choice.
+	Random bool
 	// Hybrid is the rule of Rank_Hybd (Yu and Shi 2008): with eligible tasks of several workflows the lowest rank of all comes first,
 	// with those of one the highest.
 	Hybrid bool
@@ -44,12 +50,23 @@ type Joint struct {
 	exhausted bool
 }
 
+// Moving is a priority of workflows that changes with time: the highest comes first.
+type Moving interface {
+	// Settle is called where Key would be otherwise.
+	Settle(c *planner.Cycle, w planner.WorkflowID)
+	// Near returns the priority, rounded within a part in 10^14.
+	Near(c *planner.Cycle, w planner.WorkflowID) float64
+	// Compare compares priorities exactly.
+	Compare(c *planner.Cycle, v, w planner.WorkflowID) int
+}
+
 // group has the eligible tasks of one workflow.
 type group struct {
 	workflow planner.WorkflowID
 	tasks    []ranked // the best last
 	best     int      // index of the representative; -1 if all are passed over
-	key      float64
+	key      exact.Fraction
+	near     float64       // of Moving
 	gain     time.Duration // of the representative, for the pair before kept; see Sift
 	kept     int32
 	waits    int64 // the round in which it was sifted out
@@ -57,7 +74,7 @@ type group struct {
 }
 
 type ranked struct {
-	rank float64
+	rank exact.Number
 	task planner.TaskID
 }
 
@@ -66,7 +83,9 @@ func (q *Joint) Update(c *planner.Cycle) {
 	if q.needs == nil {
 		q.needs = map[unit.Vector]int{}
 	}
-	q.Ranks.Update(c)
+	if q.Ranks != nil {
+		q.Ranks.Update(c)
+	}
 	if q.Prepare != nil {
 		q.Prepare(c)
 	}
@@ -140,7 +159,10 @@ func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.Ta
 		}
 		q.queued[t] = true
 		q.needs[c.Task(t).Need]++
-		e := ranked{q.Ranks.Unscaled(t), t}
+		e := ranked{task: t}
+		if q.Ranks != nil {
+			e.rank = q.Ranks.Unscaled(t)
+		}
 		if sort {
 			grp.tasks = append(grp.tasks, e)
 			continue
@@ -155,7 +177,7 @@ func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.Ta
 
 // compare puts the better task behind.
 func (q *Joint) compare(a, b ranked) int {
-	c := cmp.Compare(a.rank, b.rank)
+	c := a.rank.Compare(b.rank)
 	if q.Hybrid {
 		c = -c
 	}
@@ -200,8 +222,8 @@ func (q *Joint) settle(c *planner.Cycle, g int32) {
 		q.remove(g)
 	default:
 		if q.Moving != nil {
-			q.Moving(c, grp.workflow)
-		} else {
+			q.Moving.Settle(c, grp.workflow)
+		} else if q.Key != nil {
 			grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
 		}
 		q.fix(g)
@@ -237,6 +259,8 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 		q.current = grp.best
 		if q.Hybrid && len(q.heap.at) == 1 {
 			q.current = q.highest(c, grp)
+		} else if q.Random {
+			q.current = q.any(c, grp)
 		}
 		t := grp.tasks[q.current].task
 		if c.Unplaced(t) {
@@ -247,17 +271,51 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	return planner.None, false
 }
 
-// first brings the group with the smallest key to the front.
+// first brings the group with the highest priority to the front.
 func (q *Joint) first(c *planner.Cycle) {
 	best := 0
 	for i, g := range q.heap.at {
 		grp := &q.groups[g]
-		grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
-		if q.less(g, q.heap.at[best]) {
-			best = i
+		if grp.near = q.Moving.Near(c, grp.workflow); i == 0 {
+			continue
 		}
+		top := &q.groups[q.heap.at[best]]
+		switch d := grp.near - top.near; {
+		case math.Abs(d) > 1e-12*(grp.near+top.near):
+			if d < 0 {
+				continue
+			}
+		default:
+			if x := q.Moving.Compare(c, grp.workflow, top.workflow); x < 0 || x == 0 && grp.workflow > top.workflow {
+				continue
+			}
+		}
+		best = i
 	}
 	q.heap.swap(0, best)
+}
+
+// any returns a task of the group that is not passed over.
+func (q *Joint) any(c *planner.Cycle, grp *group) int {
+	if len(q.misfits) == 0 {
+		return c.Rand.IntN(len(grp.tasks))
+	}
+	fit := 0
+	for i := range grp.tasks {
+		if !q.misfit(c, grp.tasks[i].task) {
+			fit++
+		}
+	}
+	k := c.Rand.IntN(fit)
+	for i := range grp.tasks {
+		if !q.misfit(c, grp.tasks[i].task) {
+			if k == 0 {
+				return i
+			}
+			k--
+		}
+	}
+	return grp.best
 }
 
 // highest returns the task of highest rank that is not passed over, the lowest id among equals: in a hybrid group the best are the
@@ -268,8 +326,8 @@ func (q *Joint) highest(c *planner.Cycle, grp *group) int {
 		i++
 	}
 	top := grp.tasks[i].rank
-	n, _ := slices.BinarySearchFunc(grp.tasks[i:], top, func(e ranked, r float64) int {
-		if e.rank >= r {
+	n, _ := slices.BinarySearchFunc(grp.tasks[i:], top, func(e ranked, r exact.Number) int {
+		if e.rank.Compare(r) >= 0 {
 			return -1
 		}
 		return 1
@@ -370,8 +428,8 @@ func (q *Joint) best(passes func(*group) bool) int32 {
 
 func (q *Joint) less(g, h int32) bool {
 	a, b := &q.groups[g], &q.groups[h]
-	if a.key != b.key {
-		return a.key < b.key
+	if x := a.key.Compare(b.key); x != 0 {
+		return x < 0 != q.Largest
 	}
 	return a.workflow < b.workflow
 }
@@ -390,7 +448,8 @@ func (q *Joint) remove(g int32) {
 	}
 }
 
-// Remaining is the inverse of r_a of FDWS: the fraction of a workflow's tasks that are not done, times the length of its critical path.
-func Remaining(left, tasks int, length float64) float64 {
-	return float64(left) * length / float64(tasks)
+// Remaining is the inverse of r_a of FDWS: the fraction of the tasks of w that are not done, times the length of its critical path.
+func Remaining(c *planner.Cycle, ranks *rank.Upward, w planner.WorkflowID) exact.Fraction {
+	left, _ := c.Progress(w)
+	return exact.Fraction{Num: ranks.Length(w).Times(ranks.Weight(w)).Times(uint64(left)), Den: uint64(len(c.Workflow(w).Tasks))}
 }

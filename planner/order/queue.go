@@ -5,11 +5,26 @@ import (
 	"cmp"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/unit"
 )
 
-// Key orders tasks: smaller first by Major, then Minor, then id.
-type Key struct{ Major, Minor float64 }
+// Key orders tasks: by Major ascending, then by Rank descending, then by Minor ascending, then by id.
+type Key struct {
+	Major int64
+	Rank  exact.Number
+	Minor int64
+}
+
+func (k *Key) compare(l *Key) int {
+	if k.Major != l.Major {
+		return cmp.Compare(k.Major, l.Major)
+	}
+	if c := l.Rank.Compare(k.Rank); c != 0 {
+		return c
+	}
+	return cmp.Compare(k.Minor, l.Minor)
+}
 
 // Members says which tasks enter a queue, and when.
 type Members uint8
@@ -46,11 +61,8 @@ type entry struct {
 	task planner.TaskID
 }
 
-func (e entry) less(f entry) bool {
-	if c := cmp.Compare(e.key.Major, f.key.Major); c != 0 {
-		return c < 0
-	}
-	if c := cmp.Compare(e.key.Minor, f.key.Minor); c != 0 {
+func (e *entry) less(f *entry) bool {
+	if c := e.key.compare(&f.key); c != 0 {
 		return c < 0
 	}
 	return e.task < f.task
@@ -141,7 +153,7 @@ func (q *Keyed) Defer(*planner.Cycle, planner.TaskID) {
 	q.misfits = append(q.misfits, q.classes[q.heap.at[0]].need)
 }
 
-func (q *Keyed) less(i, j int32) bool { return q.classes[i].heap[0].less(q.classes[j].heap[0]) }
+func (q *Keyed) less(i, j int32) bool { return q.classes[i].heap[0].less(&q.classes[j].heap[0]) }
 
 // fix puts a class where its best task belongs.
 func (q *Keyed) fix(c int32) {
@@ -174,7 +186,7 @@ func (cl *class) push(e entry) {
 	i := len(cl.heap) - 1
 	for i > 0 {
 		p := (i - 1) / 2
-		if !e.less(cl.heap[p]) {
+		if !e.less(&cl.heap[p]) {
 			break
 		}
 		cl.heap[i] = cl.heap[p]
@@ -197,10 +209,10 @@ func (cl *class) pop() entry {
 		if k >= last {
 			break
 		}
-		if k+1 < last && cl.heap[k+1].less(cl.heap[k]) {
+		if k+1 < last && cl.heap[k+1].less(&cl.heap[k]) {
 			k++
 		}
-		if !cl.heap[k].less(e) {
+		if !cl.heap[k].less(&e) {
 			break
 		}
 		cl.heap[i] = cl.heap[k]

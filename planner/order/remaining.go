@@ -6,11 +6,13 @@ import (
 	"gantry/planner"
 	"gantry/planner/rank"
 	"gantry/planner/timeline"
+	"gantry/planner/unit"
 )
 
 // RemainingTimes has the estimated remaining execution time of workflows (ERET; Wang, MOWS, section 3-1, figure 3-2): until the last estimated
 // finish of their tasks, if each workflow had the system to itself beside what runs or has its place. Of its tasks the one with the
-// highest rank is mapped first, to the node where it finishes earliest (lowest id among equals).
+// highest rank is mapped first, to the node where it finishes earliest (then where it starts earlier, then the lowest id). Copies begin when
+// the task that wrote the file has ended, those under way when they did; what goes on from a checkpoint has that moved.
 type RemainingTimes struct {
 	of     []time.Duration // by workflow
 	base   []timeline.Steps
@@ -81,12 +83,23 @@ func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 		from = max(from, r.ends[p-r.first].at)
 	}
 	var start planner.Time
+	var more unit.Vector
 	for n := range r.sketch {
 		node := planner.NodeID(n)
 		if !t.Need.Fits(c.Capacity(node)) {
 			continue
 		}
-		ready, dur := from, max(1, c.Est.Run(t, &c.Nodes()[n]).Run)
+		need, ready, dur := t.Need, from, max(1, c.Est.Run(t, &c.Nodes()[n]).Run)
+		if c.Phase(t.ID) == planner.Suspended {
+			site, ok := c.Site(t.ID, node)
+			if !ok {
+				continue // it goes on where it is
+			}
+			need, dur = site.More, site.Dur
+		}
+		if at, _ := c.Checkpoint(t.ID); at != planner.None {
+			dur += c.Platform().MoveTime(t.CheckpointSize, at, node)
+		}
 		for _, f := range t.Inputs {
 			arrival, copying := r.arrival(c, f, node)
 			if c.Platform().Overlapped {
@@ -95,19 +108,19 @@ func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 				dur += copying
 			}
 		}
-		if best.node != planner.None && ready.Add(dur) >= best.at {
+		if best.node != planner.None && ready.Add(dur) > best.at {
 			continue
 		}
-		at, ok := r.sketch[n].Earliest(t.Need, dur, ready)
-		if ok && (best.node == planner.None || at.Add(dur) < best.at) {
-			*best, start = end{at.Add(dur), node}, at
+		at, ok := r.sketch[n].Earliest(need, dur, ready)
+		if end := at.Add(dur); ok && (best.node == planner.None || end < best.at || end == best.at && at < start) {
+			best.at, best.node, start, more = end, node, at, need
 		}
 	}
 	if best.node == planner.None { // nothing can be said: what a node lacks now may come back
 		best.at = from
 		return
 	}
-	r.sketch[best.node].Add(start, best.at, t.Need)
+	r.sketch[best.node].Add(start, best.at, more)
 }
 
 // arrival returns when f can be on node n, and how long its copy takes.
@@ -124,5 +137,8 @@ func (r *RemainingTimes) arrival(c *planner.Cycle, f planner.FileID, n planner.N
 		}
 	}
 	d := c.Platform().MoveTime(file.Size, from, n)
+	if at, underWay := c.Draft.CopyEnd(f, n); underWay {
+		return max(at, c.Now()), d
+	}
 	return begin.Add(d), d
 }

@@ -195,7 +195,7 @@ func (q *Tenants) Add(c *planner.Cycle, t planner.TaskID) {
 	}
 	w.latest = math.MaxInt64
 	if q.Urgency != NoUrgency && job.Class == planner.Deadline && job.Due != unit.Never {
-		w.latest = int64(job.Due) - int64(q.Ranks.Of(task))
+		w.latest = int64(job.Due) - int64(q.Ranks.Time(task))
 		if q.Late || w.latest >= int64(c.Now()) {
 			w.key = w.latest
 			if q.Urgency == EDF {

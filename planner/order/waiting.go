@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/rank"
 	"gantry/planner/unit"
 )
@@ -42,27 +43,30 @@ type Waiting struct {
 	ready  []planner.Time   // by task: when it became ready; 0 if that is the release of its workflow
 	holes  bool             // some of tasks were taken
 	frozen []planner.TaskID // tasks that were suspended; those that went on since are still there
+	leaves []planner.TaskID // tasks that are expected to leave their places
+	behind bool             // all that Next would return stands behind one of them
 }
 
 type waiting struct {
-	key      float64 // smaller first
+	key      int64 // nanoseconds, smaller first; not used by RankHybrid
 	workflow planner.WorkflowID
-	rank     float64
+	rank     exact.Number
 	task     planner.TaskID
 	taken    bool
 }
 
-func (a waiting) compare(b waiting) int {
+func (q *Waiting) compare(a, b waiting) int {
 	if a.key != b.key {
 		return cmp.Compare(a.key, b.key)
 	}
-	if a.workflow != b.workflow {
-		return cmp.Compare(a.workflow, b.workflow)
+	byRank := b.rank.Compare(a.rank)
+	if q.Order == RankHybrid && byRank != 0 {
+		if q.single {
+			return byRank
+		}
+		return -byRank
 	}
-	if a.rank != b.rank {
-		return cmp.Compare(b.rank, a.rank)
-	}
-	return cmp.Compare(a.task, b.task)
+	return cmp.Or(cmp.Compare(a.workflow, b.workflow), byRank, cmp.Compare(a.task, b.task))
 }
 
 // Observe keeps when tasks became ready.
@@ -97,14 +101,14 @@ func (q *Waiting) Update(c *planner.Cycle) {
 	if q.needs == nil {
 		q.needs, q.least = map[int64]int{}, unit.Unlimited
 	}
-	q.next, q.passed, q.fresh = 0, 0, q.fresh[:0]
+	q.next, q.passed, q.behind, q.fresh = 0, 0, false, q.fresh[:0]
 	q.compact(c, len(c.News.Ended) > 0)
 	if q.Order == ShortestWorkflow && (len(c.News.Arrived) > 0 || c.News.Changed) {
 		q.Remaining.Update(c, ranks)
 		for i := range q.tasks {
-			q.tasks[i].key = q.Remaining.Of(q.tasks[i].workflow).Seconds()
+			q.tasks[i].key = int64(q.Remaining.Of(q.tasks[i].workflow))
 		}
-		slices.SortFunc(q.tasks, waiting.compare)
+		slices.SortFunc(q.tasks, q.compare)
 	}
 	for _, t := range c.News.Suspended {
 		q.Add(c, t)
@@ -126,6 +130,7 @@ func (q *Waiting) compact(c *planner.Cycle, ended bool) {
 	}
 	q.tasks = slices.DeleteFunc(q.tasks, func(e waiting) bool {
 		if !e.taken && ended && !c.Unplaced(e.task) {
+			q.leaves = slices.DeleteFunc(q.leaves, func(t planner.TaskID) bool { return t == e.task })
 			q.leave(c, e.task)
 			return true
 		}
@@ -136,9 +141,35 @@ func (q *Waiting) compact(c *planner.Cycle, ended bool) {
 
 // Add lets a task in that entered, or lost its place.
 func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
+	if i := slices.Index(q.leaves, t); i >= 0 {
+		q.leaves = slices.Delete(q.leaves, i, i+1)
+		q.fresh = append(q.fresh, t)
+	}
 	if q.queued[t] || !c.Unplaced(t) {
 		return
 	}
+	q.fresh = append(q.fresh, t)
+	q.insert(c, t)
+}
+
+// Expect lets a task stand in the queue that was preempted in this round (figure 3-10: Q = Q + {t_r}). Until it is reported to have left its place
+// what stands behind it waits.
+func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
+	if q.queued[t] || !c.Unplaced(t) {
+		return
+	}
+	q.leaves = append(q.leaves, t)
+	if q.insert(c, t) <= q.next {
+		q.next++
+		q.behind = true
+	}
+}
+
+// Expecting reports whether tasks are expected to leave their places.
+func (q *Waiting) Expecting() bool { return len(q.leaves) > 0 }
+
+// insert puts t in its place, and returns that.
+func (q *Waiting) insert(c *planner.Cycle, t planner.TaskID) int {
 	task := c.Task(t)
 	q.queued[t] = true
 	q.needs[task.Need[unit.CPU]]++
@@ -146,10 +177,10 @@ func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
 	if q.count[task.Workflow]++; q.count[task.Workflow] == 1 {
 		q.flows++
 	}
-	q.fresh = append(q.fresh, t)
 	e := q.entry(c, t)
-	i, _ := slices.BinarySearchFunc(q.tasks, e, waiting.compare)
+	i, _ := slices.BinarySearchFunc(q.tasks, e, q.compare)
 	q.tasks = slices.Insert(q.tasks, i, e)
+	return i
 }
 
 // entry is what stands for t in the queue.
@@ -158,13 +189,9 @@ func (q *Waiting) entry(c *planner.Cycle, t planner.TaskID) waiting {
 	e := waiting{workflow: task.Workflow, rank: q.Entry.Ranks.Of(task), task: t}
 	switch q.Order {
 	case FirstCome:
-		e.key = max(q.ready[t], c.Workflow(task.Workflow).Arrived, c.Workflow(task.Workflow).Release).Seconds()
-	case RankHybrid:
-		if e.key = e.rank; q.single {
-			e.key = -e.rank
-		}
+		e.key = int64(max(q.ready[t], c.Workflow(task.Workflow).Arrived, c.Workflow(task.Workflow).Release))
 	case ShortestWorkflow:
-		e.key = q.Remaining.Of(task.Workflow).Seconds()
+		e.key = int64(q.Remaining.Of(task.Workflow))
 	}
 	return e
 }
@@ -187,31 +214,30 @@ func (q *Waiting) direct() {
 	if single := q.flows == 1; q.Order == RankHybrid && single != q.single && q.passed == 0 {
 		q.single = single
 		q.tasks = slices.DeleteFunc(q.tasks, func(e waiting) bool { return e.taken })
-		q.holes, q.next = false, 0
-		for i := range q.tasks {
-			if q.tasks[i].key = q.tasks[i].rank; single {
-				q.tasks[i].key = -q.tasks[i].rank
-			}
-		}
-		slices.SortFunc(q.tasks, waiting.compare)
+		q.holes, q.next, q.behind = false, 0, false
+		slices.SortFunc(q.tasks, q.compare)
 	}
 }
 
 // Next implements planner.Queue.
 func (q *Waiting) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for ; q.next < len(q.tasks); q.next++ {
+	for ; q.next < len(q.tasks) && !q.behind; q.next++ {
 		switch e := &q.tasks[q.next]; {
 		case e.taken:
-		case c.Unplaced(e.task):
-			return e.task, true
-		default:
+		case !c.Unplaced(e.task):
 			q.drop(c, q.next)
+		case slices.Contains(q.leaves, e.task):
+			q.behind = true
+			return planner.None, false
+		default:
+			return e.task, true
 		}
 	}
 	return planner.None, false
 }
 
 func (q *Waiting) drop(c *planner.Cycle, i int) {
+	q.leaves = slices.DeleteFunc(q.leaves, func(t planner.TaskID) bool { return t == q.tasks[i].task })
 	q.leave(c, q.tasks[i].task)
 	q.tasks[i].taken, q.holes = true, true
 }
@@ -224,7 +250,7 @@ func (q *Waiting) Take(c *planner.Cycle, t planner.TaskID) {
 		q.direct()
 		return
 	}
-	if i, ok := slices.BinarySearchFunc(q.tasks, q.entry(c, t), waiting.compare); ok {
+	if i, ok := slices.BinarySearchFunc(q.tasks, q.entry(c, t), q.compare); ok {
 		q.drop(c, i)
 		q.passed--
 	}

@@ -53,7 +53,7 @@ func deadlines() []Row {
 					Retain: retain.Drop{},
 					Queue: &order.Keyed{Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
 						w := c.Workflow(c.Task(t).Workflow)
-						return order.Key{Major: float64(w.Due), Minor: float64(w.ID)}
+						return order.Key{Major: int64(w.Due), Minor: int64(w.ID)}
 					}},
 					Allocate: &alloc.List{},
 				}

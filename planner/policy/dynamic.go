@@ -3,6 +3,7 @@ package policy
 import (
 	"gantry/planner"
 	"gantry/planner/alloc"
+	"gantry/planner/exact"
 	"gantry/planner/order"
 	"gantry/planner/rank"
 	"gantry/planner/retain"
@@ -14,6 +15,13 @@ type FWP struct {
 	*order.Fair
 }
 
+// byRank is the rank of the task that represents a workflow.
+func byRank(ranks *rank.Upward) func(*planner.Cycle, planner.WorkflowID, planner.TaskID) exact.Fraction {
+	return func(c *planner.Cycle, _ planner.WorkflowID, t planner.TaskID) exact.Fraction {
+		return exact.Fraction{Num: ranks.Of(c.Task(t)), Den: 1}
+	}
+}
+
 // dynamic has the policies that fill this instant only: no plan outlives a round.
 func dynamic() []Row {
 	return []Row{
@@ -22,17 +30,8 @@ func dynamic() []Row {
 			About:  "Workflows first come, first served; of the first one with an eligible task a random eligible task starts on the fastest idle node; what does not fit is passed over. Uses no estimates.",
 			Params: []Param{{"pick", []string{"random", "first"}, "which eligible task of the workflow: a random one, or the lowest id"}},
 			New: func(p Params) planner.Policy {
-				first := p["pick"] == "first"
 				return &planner.Pipeline{
-					Retain: retain.Drop{},
-					Queue: &order.Keyed{Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
-						k := order.Key{Major: float64(c.Task(t).Workflow)}
-						if !first {
-							k.Minor = c.Rand.Float64()
-						}
-						return k
-					}},
-					Allocate: &alloc.List{},
+					Retain: retain.Drop{}, Queue: &order.Joint{Random: p["pick"] == "random"}, Allocate: &alloc.List{},
 				}
 			},
 		},
@@ -44,7 +43,7 @@ func dynamic() []Row {
 				return &planner.Pipeline{
 					Retain: retain.Drop{},
 					Queue: &order.Keyed{Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
-						return order.Key{Major: float64(c.Task(t).Workflow), Minor: -ranks.Unscaled(t)}
+						return order.Key{Major: int64(c.Task(t).Workflow), Rank: ranks.Unscaled(t)}
 					}},
 					Allocate: &alloc.List{},
 				}
@@ -55,15 +54,10 @@ func dynamic() []Row {
 			About:  "Of every workflow the eligible task with the highest upward rank; of these the one with the lowest rank. Where only nodes of one speed are idle, a task that is believed to end earlier on the busy node that becomes idle first waits, and its workflow with it.",
 			Params: []Param{{"order", []string{"lowest", "highest"}, "which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as the text of the 2018 paper says"}},
 			New: func(p Params) planner.Policy {
-				ranks, sign := &rank.Upward{AverageSpeed: true}, 1.0
-				if p["order"] == "highest" {
-					sign = -1
-				}
+				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
-					Retain: retain.Drop{},
-					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, _ planner.WorkflowID, t planner.TaskID) float64 {
-						return sign * ranks.Of(c.Task(t))
-					}},
+					Retain:   retain.Drop{},
+					Queue:    &order.Joint{Ranks: ranks, Key: byRank(ranks), Largest: p["order"] == "highest"},
 					Allocate: &alloc.List{Postpone: &alloc.BusyFinishesFirst{}},
 				}
 			},
@@ -75,9 +69,8 @@ func dynamic() []Row {
 				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
 					Retain: retain.Drop{},
-					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID, _ planner.TaskID) float64 {
-						left, _ := c.Progress(w)
-						return order.Remaining(left, len(c.Workflow(w).Tasks), ranks.Length(w)) * ranks.Factor(w)
+					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID, _ planner.TaskID) exact.Fraction {
+						return order.Remaining(c, ranks, w)
 					}},
 					Allocate: &alloc.List{},
 				}
@@ -89,10 +82,8 @@ func dynamic() []Row {
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
-					Retain: retain.Drop{},
-					Queue: &order.Joint{Ranks: ranks, Hybrid: true, Key: func(c *planner.Cycle, _ planner.WorkflowID, t planner.TaskID) float64 {
-						return ranks.Of(c.Task(t))
-					}},
+					Retain:   retain.Drop{},
+					Queue:    &order.Joint{Ranks: ranks, Hybrid: true, Key: byRank(ranks)},
 					Allocate: &alloc.List{},
 				}
 			},
@@ -108,10 +99,8 @@ func dynamic() []Row {
 				ranks := &rank.Upward{AverageSpeed: true}
 				fair := order.NewFair(ranks, int(p.Number("k")), int(p.Number("m")))
 				return &FWP{Fair: fair, Pipeline: planner.Pipeline{
-					Retain: retain.Drop{},
-					Queue: &order.Joint{Ranks: ranks, Moving: fair.Settle, Prepare: fair.Update, Key: func(c *planner.Cycle, w planner.WorkflowID, _ planner.TaskID) float64 {
-						return -fair.Of(c, w)
-					}},
+					Retain:   retain.Drop{},
+					Queue:    &order.Joint{Ranks: ranks, Moving: fair, Prepare: fair.Update},
 					Allocate: &alloc.List{},
 				}}
 			},

@@ -25,7 +25,7 @@ func planned() []Row {
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{}
 				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
-					return order.Key{Major: -ranks.Of(c.Task(t)), Minor: float64(ranks.Position(t))}
+					return order.Key{Rank: ranks.Of(c.Task(t)), Minor: int64(ranks.Position(t))}
 				}}
 				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}}
 			},

@@ -295,7 +295,7 @@ func (s *suite) profile(c *planner.Cycle, w *planner.Workflow) {
 	if w.Due == unit.Never || w.Class != planner.Deadline {
 		return
 	}
-	slack := w.Due.Sub(c.Now()) - time.Duration(s.urgent.Ranks.Length(w.ID)*s.urgent.Ranks.Factor(w.ID))
+	slack := w.Due.Sub(c.Now()) - s.urgent.Ranks.LengthTime(w.ID)
 	text := fmt.Sprintf("may wait %v", slack.Round(time.Millisecond))
 	if slack < 0 {
 		text = fmt.Sprintf("cannot end in time: %v too late by its estimates", (-slack).Round(time.Millisecond))

@@ -1,9 +1,13 @@
 package predict
 
 import (
+	"math"
+	"math/big"
+	"math/bits"
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 )
 
 // Corrected believes what is declared times a correction ξ: the sum of what was measured of the tasks completed last over the sum of what
@@ -24,14 +28,19 @@ func NewCorrected(declared *Declared, m int) *Corrected {
 }
 
 // Prior takes in a run of an earlier log, before this one begins: what was measured of it, and what was declared.
-func (c *Corrected) Prior(ran, declared time.Duration) { c.ratio.Add(float64(ran), float64(declared)) }
+func (c *Corrected) Prior(ran, declared time.Duration) {
+	c.ratio.Add(ran, exact.Int(uint64(max(0, declared))))
+}
 
 // Observe implements planner.Observer.
 func (c *Corrected) Observe(v planner.View, e planner.Event) {
 	if x, ok := e.Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
 		att := v.Attempt(x.Attempt)
-		run, factor, _ := c.Declared.believed(v.Task(att.Task), &v.Nodes()[att.Node])
-		c.ratio.Add(float64(planner.Whole(x.Ran, att.Done)), float64(run)*factor)
+		if v.Task(att.Task).Formal {
+			return // no time was estimated
+		}
+		declared := c.Declared.Run(v.Task(att.Task), &v.Nodes()[att.Node]).Run - c.Declared.Startup
+		c.Prior(planner.Whole(x.Ran, att.Done), declared)
 	}
 }
 
@@ -42,7 +51,7 @@ func (c *Corrected) Correction() float64 { return c.ratio.Value() }
 func (c *Corrected) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 	e := c.Declared.Run(t, n)
 	if c.ratio.Len() > 0 {
-		e.Run = times(e.Run-c.Declared.Startup, c.ratio.Value()) + c.Declared.Startup
+		e.Run = c.ratio.Of(e.Run-c.Declared.Startup) + c.Declared.Startup
 		e.Samples, e.Source = int32(c.ratio.Len()), planner.SourceCorrected
 	}
 	return e
@@ -54,55 +63,91 @@ func (c *Corrected) Remaining(t *planner.Task, n *planner.Node, ran time.Duratio
 }
 
 // Unscaled implements planner.Ranker.
-func (c *Corrected) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) {
+func (c *Corrected) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	return c.Declared.Unscaled(t, n)
 }
+
+// Work implements planner.Ranker.
+func (c *Corrected) Work(t *planner.Task) (planner.Work, bool) { return c.Declared.Work(t) }
 
 // BySpeed implements planner.Ranker.
 func (c *Corrected) BySpeed(t *planner.Task) bool { return c.Declared.BySpeed(t) }
 
-// Ratio is the sum of what was measured over the sum of what was estimated, of the last so many pairs. Sums are kept as trees: an
-// addition costs the logarithm of the number of pairs, and no error builds up however many have passed through.
+// Ratio is the sum of what was measured over the sum of what was estimated, of the last so many pairs. Sums are exact.
 type Ratio struct {
-	sums [][2]float64 // a binary tree over the pairs, its root at 1
-	size int
-	half int
-	next int
-	len  int
+	pairs []pair // a ring once it is full
+	size  int
+	next  int
+
+	measured, estimated big.Int
+	scratch             big.Int
+}
+
+type pair struct {
+	measured  uint64
+	estimated exact.Number
 }
 
 // NewRatio returns the ratio of the last m pairs.
-func NewRatio(m int) *Ratio {
-	r := &Ratio{size: max(1, m), half: 1}
-	for r.half < r.size {
-		r.half *= 2
-	}
-	r.sums = make([][2]float64, 2*r.half)
-	return r
-}
+func NewRatio(m int) *Ratio { return &Ratio{size: max(1, m)} }
 
-// Add takes in a pair; the oldest leaves.
-func (r *Ratio) Add(measured, estimated float64) {
-	i := r.half + r.next
-	r.sums[i] = [2]float64{measured, estimated}
-	for i > 1 {
-		i /= 2
-		a, b := &r.sums[2*i], &r.sums[2*i+1]
-		r.sums[i] = [2]float64{a[0] + b[0], a[1] + b[1]}
+// Add takes in a pair; the oldest leaves. What was estimated is in any unit, a whole number below 2^128.
+func (r *Ratio) Add(measured time.Duration, estimated exact.Number) {
+	p := pair{uint64(max(0, measured)), estimated}
+	if len(r.pairs) < r.size {
+		r.pairs = append(r.pairs, p)
+	} else {
+		old := &r.pairs[r.next]
+		r.measured.Sub(&r.measured, r.scratch.SetUint64(old.measured))
+		r.estimated.Sub(&r.estimated, old.estimated.AddTo(r.scratch.SetUint64(0)))
+		*old = p
 	}
 	if r.next++; r.next == r.size {
 		r.next = 0
 	}
-	r.len = min(r.len+1, r.size)
+	r.measured.Add(&r.measured, r.scratch.SetUint64(p.measured))
+	p.estimated.AddTo(&r.estimated)
 }
 
 // Len returns how many pairs there are.
-func (r *Ratio) Len() int { return r.len }
+func (r *Ratio) Len() int { return len(r.pairs) }
 
-// Value returns the ratio; 1 if there is no pair, or one of the sums is zero.
+// Sums returns what was measured and what was estimated, which must not be changed; false if there is no pair or one of the sums is zero: then
+// the ratio is 1.
+func (r *Ratio) Sums() (measured, estimated *big.Int, ok bool) {
+	return &r.measured, &r.estimated, r.measured.Sign() > 0 && r.estimated.Sign() > 0
+}
+
+// Value returns the ratio, rounded.
 func (r *Ratio) Value() float64 {
-	if m, e := r.sums[1][0], r.sums[1][1]; m > 0 && e > 0 {
-		return m / e
+	m, e, ok := r.Sums()
+	if !ok {
+		return 1
 	}
-	return 1
+	v, _ := new(big.Rat).SetFrac(m, e).Float64()
+	return v
+}
+
+// Of returns d times the ratio, to the nearest nanosecond.
+func (r *Ratio) Of(d time.Duration) time.Duration {
+	m, e, ok := r.Sums()
+	if !ok || d <= 0 {
+		return d
+	}
+	if m.IsUint64() && e.IsUint64() {
+		hi, lo := bits.Mul64(uint64(d), m.Uint64())
+		lo, carry := bits.Add64(lo, e.Uint64()/2, 0)
+		if hi += carry; hi < e.Uint64() {
+			q, _ := bits.Div64(hi, lo, e.Uint64())
+			return time.Duration(min(q, math.MaxInt64))
+		}
+		return math.MaxInt64
+	}
+	x := &r.scratch
+	x.Mul(x.SetInt64(int64(d)), m)
+	x.Add(x, new(big.Int).Rsh(e, 1))
+	if x.Quo(x, e); !x.IsInt64() {
+		return math.MaxInt64
+	}
+	return time.Duration(x.Int64())
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/unit"
 )
 
 // Declared believes what the workload declares: a runtime on a node of speed 1, or one per node. In a simulation, where that is the
@@ -57,8 +58,11 @@ func (d *Declared) of(t planner.TaskID) *declaration {
 
 // Run implements planner.Estimator.
 func (d *Declared) Run(t *planner.Task, n *planner.Node) planner.Estimate {
-	run, factor, source := d.believed(t, n)
-	return planner.Estimate{Run: times(run, factor) + d.Startup, Source: source}
+	b, source := d.estimate(t, n)
+	if !b.each {
+		b.run = unit.AtSpeed(b.run, n.Speed)
+	}
+	return planner.Estimate{Run: times(b.run, b.factor) + d.Startup, Source: source}
 }
 
 // Remaining implements planner.Estimator.
@@ -66,13 +70,29 @@ func (d *Declared) Remaining(t *planner.Task, n *planner.Node, ran time.Duration
 	return Overrun(d.Run(t, n).Run, ran)
 }
 
-// Unscaled implements planner.Ranker. The start of a container is not subject to the error: where it takes time there is no common factor.
-func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) {
-	run, factor, _ := d.believed(t, n)
+// Unscaled implements planner.Ranker. The start of a container is not subject to the error: where it takes time nothing is shared.
+func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	if d.Startup > 0 {
-		return times(run, factor) + d.Startup, 1
+		return d.Run(t, n).Run, 1
 	}
-	return run, factor
+	b, _ := d.estimate(t, n)
+	if !b.each {
+		b.run = unit.AtSpeed(b.run, n.Speed)
+	}
+	return b.run, b.weight
+}
+
+// Work implements planner.Ranker.
+func (d *Declared) Work(t *planner.Task) (planner.Work, bool) {
+	if !d.BySpeed(t) {
+		return planner.Work{}, false
+	}
+	b, _ := d.estimate(t, nil)
+	w := planner.Work{Run: times(b.run, b.factor), Unscaled: b.run, Weight: b.weight, Start: d.Startup}
+	if d.Startup > 0 {
+		w.Unscaled, w.Weight = w.Run, 1
+	}
+	return w, true
 }
 
 // BySpeed implements planner.Ranker.
@@ -84,37 +104,33 @@ func (d *Declared) BySpeed(t *planner.Task) bool {
 // Steady implements planner.Steady.
 func (d *Declared) Steady() bool { return true }
 
-// believed returns the run without the start of a container as a time and a factor.
-func (d *Declared) believed(t *planner.Task, n *planner.Node) (time.Duration, float64, planner.Source) {
+// belief is an estimate, without the start of a container: factor times run, on one node if it is of each or else at speed 1.
+type belief struct {
+	run    time.Duration
+	each   bool
+	factor float64
+	weight uint64 // factor, but for what all estimates share
+}
+
+// estimate returns what is estimated of t on n.
+func (d *Declared) estimate(t *planner.Task, n *planner.Node) (belief, planner.Source) {
 	dec := d.of(t.ID)
 	if dec == nil {
-		return 0, 1, planner.SourceDefault
+		return belief{factor: 1, weight: 1}, planner.SourceDefault
 	}
-	run := dec.run
+	b := belief{run: dec.run, each: dec.each, factor: 1, weight: 1}
 	if dec.each {
-		run = d.on[t.ID][n.ID]
+		b.run = d.on[t.ID][n.ID]
 	}
-	source, factor := dec.source, 1.0
 	if k := d.Model.Kind; k != NoError && k != Uniform {
 		mean := dec.run
 		if dec.each {
 			mean = meanOf(d.on[t.ID])
 		}
-		run, factor = d.Model.estimate(t, run, mean)
-		source = planner.SourceErroneous
+		b.run, b.factor, b.weight = d.Model.estimate(t, b.run, mean)
+		return b, planner.SourceErroneous
 	}
-	if !dec.each {
-		run = atSpeed(run, n)
-	}
-	return run, factor, source
-}
-
-// atSpeed returns how long a run that takes the given time at speed 1 takes on n.
-func atSpeed(run time.Duration, n *planner.Node) time.Duration {
-	if n.Speed == 1 || n.Speed <= 0 {
-		return run
-	}
-	return time.Duration(float64(run) / n.Speed)
+	return b, dec.source
 }
 
 func times(d time.Duration, factor float64) time.Duration {

@@ -68,25 +68,26 @@ func (m ErrorModel) String() string {
 	return errorKinds[m.Kind] + ":" + strconv.FormatFloat(m.Factor, 'g', -1, 64)
 }
 
-// estimate returns what is believed of a run declared to last the given time, as a time and a factor that all tasks of the workflow
-// share; mean is the declared run averaged over nodes, the same as run where nodes do not differ.
-func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Duration, float64) {
+// estimate returns what is estimated of a run declared to last the given time, as a time, a factor that all tasks of the workflow share, and that
+// factor over what all estimates share; mean is the declared run averaged over nodes, the same as run where nodes do not differ.
+func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Duration, float64, uint64) {
 	switch m.Kind {
 	case Static:
-		return run, m.Factor
+		return run, m.Factor, 1
 	case Random1:
-		return run, 2 * m.Factor * (1 - m.draw(streamWorkflow, uint64(t.Workflow)))
+		u := m.draw(streamWorkflow, uint64(t.Workflow))
+		return run, 2 * m.Factor * (1 - u), 1<<53 - uint64(u*(1<<53))
 	case Random2:
 		if mean == 0 {
-			return 0, m.Factor
+			return 0, m.Factor, 1
 		}
 		seconds := 2 * (1 - m.draw(streamTask, uint64(t.ID)))
 		if run != mean {
 			seconds *= float64(run) / float64(mean)
 		}
-		return max(1, time.Duration(math.Round(seconds*1e9))), m.Factor
+		return max(1, time.Duration(math.Round(seconds*1e9))), m.Factor, 1
 	}
-	return run, 1
+	return run, 1, 1
 }
 
 // Actual returns how long t really runs if run is estimated: with Uniform, uniform between run (1 - 2u), but at least a second or run

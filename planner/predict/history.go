@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/unit"
 )
 
 // History believes what was measured of tasks of the same kind: the mean of all runs that ended well, normalised by the speed of their
@@ -80,11 +81,11 @@ func (h *History) Observe(v planner.View, e planner.Event) {
 
 // Run implements planner.Estimator.
 func (h *History) Run(t *planner.Task, n *planner.Node) planner.Estimate {
-	if int(t.Kind) >= len(h.kinds) || h.kinds[t.Kind].n == 0 || !h.Declared.BySpeed(t) {
+	if !h.knows(t) {
 		return h.Declared.Run(t, n)
 	}
 	m := &h.kinds[t.Kind]
-	return planner.Estimate{Run: atSpeed(time.Duration(math.Round(m.mean)), n) + h.Declared.Startup, Spread: atSpeed(m.deviation(), n),
+	return planner.Estimate{Run: unit.AtSpeed(time.Duration(math.Round(m.mean)), n.Speed) + h.Declared.Startup, Spread: unit.AtSpeed(m.deviation(), n.Speed),
 		Samples: m.n, Source: planner.SourceHistory}
 }
 
@@ -94,8 +95,23 @@ func (h *History) Remaining(t *planner.Task, n *planner.Node, ran time.Duration)
 }
 
 // Unscaled implements planner.Ranker.
-func (h *History) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) {
+func (h *History) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	return h.Run(t, n).Run, 1
+}
+
+// Work implements planner.Ranker.
+func (h *History) Work(t *planner.Task) (planner.Work, bool) {
+	w, ok := h.Declared.Work(t)
+	if ok && h.knows(t) {
+		w.Run = time.Duration(math.Round(h.kinds[t.Kind].mean))
+	}
+	w.Unscaled, w.Weight = w.Run, 1
+	return w, ok
+}
+
+// knows reports whether t is estimated by what was measured.
+func (h *History) knows(t *planner.Task) bool {
+	return int(t.Kind) < len(h.kinds) && h.kinds[t.Kind].n > 0 && h.Declared.BySpeed(t)
 }
 
 // BySpeed implements planner.Ranker.

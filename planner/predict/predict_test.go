@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/predict"
 )
 
@@ -170,10 +171,21 @@ func TestRatioIsThatOfTheLastPairs(t *testing.T) {
 	if r.Value() != 1 {
 		t.Errorf("ratio of nothing is %v", r.Value())
 	}
-	for _, p := range [][2]float64{{1000, 1}, {1, 1000}, {10, 8}, {20, 16}, {30, 16}} {
-		r.Add(p[0], p[1])
+	for _, p := range [][2]uint64{{1000, 1}, {1, 1000}, {10, 8}, {20, 16}, {30, 16}} {
+		r.Add(time.Duration(p[0]), exact.Int(p[1]))
 	}
 	if r.Value() != 1.5 || r.Len() != 3 {
 		t.Errorf("ratio of the last %d is %v, want 1.5 of 3", r.Len(), r.Value())
+	}
+	for d, want := range map[time.Duration]time.Duration{0: 0, 1: 2, 2: 3, 1e18: 15e17, math.MaxInt64: math.MaxInt64} {
+		if got := r.Of(d); got != want {
+			t.Errorf("%d corrected is %d, want %d", d, got, want)
+		}
+	}
+	for range 3 {
+		r.Add(math.MaxInt64, exact.Int(math.MaxUint64))
+	}
+	if got := r.Of(10); got != 5 {
+		t.Errorf("10 over two is %d", got)
 	}
 }

@@ -183,12 +183,22 @@ func (t *Trained) Remaining(task *planner.Task, n *planner.Node, ran time.Durati
 }
 
 // Unscaled implements planner.Ranker.
-func (t *Trained) Unscaled(task *planner.Task, n *planner.Node) (time.Duration, float64) {
+func (t *Trained) Unscaled(task *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	k, x := t.known(task)
 	if k == nil || k.Runtime == nil {
-		return t.Declared.Unscaled(task, n)
+		return t.Declared.Run(task, n).Run, 1
 	}
 	return t.ask(k.Runtime, x, n.Speed, 0).run + t.Declared.Startup, 1
+}
+
+// Work implements planner.Ranker: what a model predicts is not in proportion to the speed.
+func (t *Trained) Work(task *planner.Task) (w planner.Work, ok bool) {
+	if k, _ := t.known(task); k != nil && k.Runtime != nil {
+		return w, false
+	}
+	w, ok = t.Declared.Work(task)
+	w.Unscaled, w.Weight = w.Run, 1
+	return w, ok
 }
 
 // BySpeed implements planner.Ranker.

@@ -4,16 +4,21 @@ package rank
 import (
 	"cmp"
 	"math"
+	"math/big"
 	"slices"
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/unit"
 )
 
 // Upward is the upward rank of Topcuoglu, Hariri and Wu 2002, equation 8: the mean run time of the task over all nodes that can hold
 // it, plus the largest sum of mean communication time and rank over its children. Ranks are computed once, when a workflow arrives,
-// in O(tasks + edges), in nanoseconds.
+// in O(tasks + edges).
+//
+// Ranks are exact: whole numbers of 1/scale nanoseconds, where scale is a common multiple of what means over the nodes, their speeds and the
+// bandwidths between them divide by; what such numbers cannot hold is kept as a fraction.
 type Upward struct {
 	// AverageSpeed takes the run time at the average speed of those nodes instead (Ilyushkin and Epema, CCGrid 2018, section III-B), which is
 	// their harmonic mean. Where nodes differ in speed it is shorter by a common factor: that matters to what compares ranks with time.
@@ -22,67 +27,182 @@ type Upward struct {
 	// the start of the task to the end of its workflow, by the estimates.
 	Bound bool
 
-	ranks     []float64 // by task, without the factor of its workflow
-	positions []int32   // by task: how many generations of ancestors have its rank
-	flows     []flow    // by workflow
-	kinds     []kind    // of nodes
+	scale     uint64
+	ranks     []words                         // by task, without the weight of its workflow
+	odd       map[planner.TaskID]exact.Number // those that are no whole numbers below 2^128
+	positions []int32                         // by task: how many generations of ancestors have its rank
+	flows     []flow                          // by workflow
+	kinds     []kind                          // of nodes
+	means     map[unit.Vector]*mean           // by need: over the nodes that can hold it
+	need      unit.Vector                     // the last one asked for
+	last      *mean
+	fixed     exact.Number // mean time of a copy, and of each of its bytes
+	perByte   exact.Number
+	sent      map[planner.TaskID]uint64 // scratch
 }
+
+type words struct{ hi, lo uint64 }
 
 // flow is what is kept of a workflow.
 type flow struct {
 	known  bool
-	factor float64
-	length float64          // the highest rank, without the factor
+	weight uint64           // what ranks are multiplied by between workflows
+	length exact.Number     // the highest rank, without the weight
 	sorted []planner.TaskID // by rank descending; made when it is first asked for
 }
 
 // kind is a set of nodes that are alike to tasks.
 type kind struct {
 	node     planner.NodeID // the lowest of them
-	count    float64
+	count    uint64
 	speed    float64
 	capacity unit.Vector
+}
+
+// mean is what run times over some nodes come to.
+type mean struct {
+	nodes  uint64
+	factor exact.Number // the mean of a run that takes a nanosecond at speed 1, in units of ranks
+	unit   exact.Number // a nanosecond on all of them, over their number
 }
 
 // Update computes the ranks of the workflows that arrived.
 func (u *Upward) Update(c *planner.Cycle) {
 	if c.News.Changed || u.kinds == nil {
-		u.kinds = kindsOf(c)
+		u.survey(c)
 	}
-	if len(c.News.Arrived) == 0 {
-		return
-	}
-	fixed, perByte := c.Platform().MeanMove()
 	for _, w := range c.News.Arrived {
-		u.workflow(c, c.Workflow(w), fixed, perByte)
+		u.workflow(c, c.Workflow(w))
 	}
 }
 
-func kindsOf(c *planner.Cycle) []kind {
-	var out []kind
+// survey takes in what nodes there are.
+func (u *Upward) survey(c *planner.Cycle) {
+	u.kinds = u.kinds[:0]
 	for i := range c.Nodes() {
 		n, capacity := &c.Nodes()[i], c.Capacity(planner.NodeID(i))
-		k := slices.IndexFunc(out, func(k kind) bool { return k.speed == n.Speed && k.capacity == capacity })
+		k := slices.IndexFunc(u.kinds, func(k kind) bool { return k.speed == n.Speed && k.capacity == capacity })
 		if k < 0 {
-			k = len(out)
-			out = append(out, kind{node: n.ID, speed: n.Speed, capacity: capacity})
+			k = len(u.kinds)
+			u.kinds = append(u.kinds, kind{node: n.ID, speed: n.Speed, capacity: capacity})
 		}
-		out[k].count++
+		u.kinds[k].count++
 	}
-	return out
+	fixed, perByte := c.Platform().MeanMove()
+	if u.scale == 0 && u.Bound {
+		u.scale = 1
+	}
+	if u.scale == 0 { // once, as ranks are not computed again
+		u.scale = 1
+		u.divide(fixed.Denom())
+		u.divide(perByte.Denom())
+		for i := range u.kinds {
+			for d := range u.kinds[i].capacity { // sets of nodes that tasks are likely to fit
+				var need unit.Vector
+				need[d] = u.kinds[i].capacity[d]
+				if nodes, factor := u.over(need); nodes > 0 {
+					u.divide(new(big.Int).SetUint64(nodes))
+					u.divide(factor.Denom())
+				}
+			}
+		}
+	}
+	u.fixed, u.perByte = u.units(fixed), u.units(perByte)
+	u.means, u.last = map[unit.Vector]*mean{}, nil
 }
 
-// Of returns the rank of t.
-func (u *Upward) Of(t *planner.Task) float64 { return u.flows[t.Workflow].factor * u.ranks[t.ID] }
+// divide has the scale be a multiple of n, if that leaves ranks room in 128 bits.
+func (u *Upward) divide(n *big.Int) {
+	scale := new(big.Int).SetUint64(u.scale)
+	gcd := new(big.Int).GCD(nil, nil, scale, n)
+	if scale.Mul(scale, gcd.Quo(n, gcd)); scale.BitLen() <= 48 {
+		u.scale = scale.Uint64()
+	}
+}
 
-// Unscaled returns the rank of t without the factor that all tasks of its workflow share: what tasks of one workflow are compared by.
-func (u *Upward) Unscaled(t planner.TaskID) float64 { return u.ranks[t] }
+// units returns a time in nanoseconds in units of ranks.
+func (u *Upward) units(ns *big.Rat) exact.Number {
+	return exact.Rat(new(big.Rat).Mul(ns, new(big.Rat).SetUint64(u.scale)))
+}
 
-// Factor returns the factor of w.
-func (u *Upward) Factor(w planner.WorkflowID) float64 { return u.flows[w].factor }
+// over returns how many nodes can hold need, and the mean over them of a run that takes a nanosecond at speed 1.
+func (u *Upward) over(need unit.Vector) (nodes uint64, factor *big.Rat) {
+	sum := new(big.Rat)
+	for i := range u.kinds {
+		k := &u.kinds[i]
+		if !need.Fits(k.capacity) {
+			continue
+		}
+		nodes += k.count
+		num, den := uint64(1), uint64(1)
+		if k.speed > 0 {
+			num, den = unit.Decimal(k.speed)
+		}
+		if !u.AverageSpeed {
+			num, den = den, num
+		}
+		speed := new(big.Rat).SetFrac(new(big.Int).SetUint64(num), new(big.Int).SetUint64(den))
+		sum.Add(sum, speed.Mul(speed, new(big.Rat).SetUint64(k.count)))
+	}
+	if nodes == 0 {
+		return 0, sum
+	}
+	if sum.Quo(sum, new(big.Rat).SetUint64(nodes)); u.AverageSpeed {
+		sum.Inv(sum)
+	}
+	return nodes, sum
+}
 
-// Length returns the length of w's critical path, the highest rank of its tasks, without its factor.
-func (u *Upward) Length(w planner.WorkflowID) float64 { return u.flows[w].length }
+// mean returns that over the nodes that can hold need.
+func (u *Upward) mean(need unit.Vector) *mean {
+	if u.last != nil && u.need == need {
+		return u.last
+	}
+	m := u.means[need]
+	if m == nil {
+		nodes, factor := u.over(need)
+		m = &mean{nodes: nodes, factor: u.units(factor), unit: exact.Int(u.scale).Over(max(1, nodes))}
+		u.means[need] = m
+	}
+	u.need, u.last = need, m
+	return m
+}
+
+// Of returns the rank of t, in units that all ranks share.
+func (u *Upward) Of(t *planner.Task) exact.Number {
+	return u.Unscaled(t.ID).Times(u.flows[t.Workflow].weight)
+}
+
+// Time returns the rank of t as a time, with Bound.
+func (u *Upward) Time(t *planner.Task) time.Duration { return u.time(u.Of(t)) }
+
+// LengthTime returns the length of w's critical path as a time, with Bound.
+func (u *Upward) LengthTime(w planner.WorkflowID) time.Duration {
+	return u.time(u.flows[w].length.Times(u.flows[w].weight))
+}
+
+func (u *Upward) time(n exact.Number) time.Duration {
+	return time.Duration(n.Floor(u.scale))
+}
+
+// Unscaled returns the rank of t without the weight that all tasks of its workflow share: what tasks of one workflow are compared by.
+func (u *Upward) Unscaled(t planner.TaskID) exact.Number {
+	if len(u.odd) > 0 {
+		if n, ok := u.odd[t]; ok {
+			return n
+		}
+	}
+	return exact.Wide(u.ranks[t].hi, u.ranks[t].lo)
+}
+
+// Weight returns what ranks of w are multiplied by to compare them with those of other workflows.
+func (u *Upward) Weight(w planner.WorkflowID) uint64 { return u.flows[w].weight }
+
+// Length returns the length of w's critical path, the highest rank of its tasks, without its weight.
+func (u *Upward) Length(w planner.WorkflowID) exact.Number { return u.flows[w].length }
+
+// Scale returns how many units of ranks are a nanosecond, where the estimates of all workflows are right.
+func (u *Upward) Scale() uint64 { return u.scale }
 
 // Position breaks ties of rank between tasks of a workflow, before their ids do: parents come before children that take no time.
 func (u *Upward) Position(t planner.TaskID) int32 { return u.positions[t] }
@@ -93,7 +213,7 @@ func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
 	if f.sorted == nil {
 		f.sorted = slices.Clone(w.Tasks)
 		slices.SortFunc(f.sorted, func(a, b planner.TaskID) int {
-			if c := cmp.Compare(u.ranks[b], u.ranks[a]); c != 0 {
+			if c := u.Unscaled(b).Compare(u.Unscaled(a)); c != 0 {
 				return c
 			}
 			return cmp.Or(cmp.Compare(u.positions[a], u.positions[b]), cmp.Compare(a, b))
@@ -105,9 +225,9 @@ func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
 // Forget gives back what is kept of a workflow that has ended.
 func (u *Upward) Forget(w planner.WorkflowID) { u.flows[w].sorted = nil }
 
-func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow, fixed, perByte float64) {
+func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 	if n := c.View.Tasks() - len(u.ranks); n > 0 {
-		u.ranks = append(u.ranks, make([]float64, n)...)
+		u.ranks = append(u.ranks, make([]words, n)...)
 		u.positions = append(u.positions, make([]int32, n)...)
 	}
 	if n := c.View.Workflows() - len(u.flows); n > 0 {
@@ -117,96 +237,163 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow, fixed, perByte 
 	if f.known {
 		return // a restart makes everything news; what was computed at arrival stays
 	}
-	f.known, f.factor = true, 1
-	communicates := !u.Bound && (fixed > 0 || perByte > 0)
+	f.known, f.weight = true, 1
+	communicates, whole := u.communicates(), u.whole()
 	for i := len(w.Tasks) - 1; i >= 0; i-- {
 		t := c.Task(w.Tasks[i])
-		run, factor := u.meanRun(c, t)
-		f.factor = factor
-		var best float64
-		if !communicates {
-			for _, child := range t.Children {
-				best = max(best, u.ranks[child])
+		run, weight := u.meanRun(c, t, whole)
+		f.weight = weight
+		best := exact.Number{}
+		if communicates {
+			u.sizes(c, t)
+		}
+		for _, child := range t.Children {
+			r := u.Unscaled(child)
+			if bytes, shares := u.sent[child]; communicates && shares {
+				r = r.Plus(u.fixed).Plus(u.perByte.Times(bytes))
 			}
-		} else {
-			sent := sizes(c, t)
-			for _, child := range t.Children {
-				comm := 0.0
-				if bytes, shares := sent[child]; shares {
-					comm = (fixed + perByte*bytes) / factor
-				}
-				best = max(best, comm+u.ranks[child])
+			if best.Compare(r) < 0 {
+				best = r
 			}
 		}
-		u.ranks[t.ID] = run + best
-		f.length = max(f.length, run+best)
+		u.put(t.ID, run.Plus(best))
+		if r := u.Unscaled(t.ID); f.length.Compare(r) < 0 {
+			f.length = r
+		}
 	}
 	for _, t := range w.Tasks {
 		for _, p := range c.Task(t).Parents {
-			if u.ranks[p] == u.ranks[t] {
+			if u.Unscaled(p).Compare(u.Unscaled(t)) == 0 {
 				u.positions[t] = max(u.positions[t], u.positions[p]+1)
 			}
 		}
 	}
 }
 
-// sizes returns the bytes that each child reads of what t writes.
-func sizes(c *planner.Cycle, t *planner.Task) map[planner.TaskID]float64 {
-	out := make(map[planner.TaskID]float64, len(t.Children))
+// whole reports whether ranks rest on whole estimates, as they do where they have communication times: else what all estimates share is left out,
+// and what those of a workflow share is its weight.
+func (u *Upward) whole() bool { return u.Bound || u.communicates() }
+
+func (u *Upward) communicates() bool { return !u.Bound && (!u.fixed.Zero() || !u.perByte.Zero()) }
+
+func (u *Upward) put(t planner.TaskID, r exact.Number) {
+	hi, lo, whole := r.Words()
+	if !whole {
+		if u.odd == nil {
+			u.odd = map[planner.TaskID]exact.Number{}
+		}
+		u.odd[t] = r
+		return
+	}
+	u.ranks[t] = words{hi, lo}
+}
+
+// sizes finds the bytes that each child reads of what t writes.
+func (u *Upward) sizes(c *planner.Cycle, t *planner.Task) {
+	if u.sent == nil {
+		u.sent = map[planner.TaskID]uint64{}
+	}
+	clear(u.sent)
 	for _, child := range t.Children {
 		for _, f := range c.Task(child).Inputs {
 			if c.File(f).Producer == t.ID {
-				out[child] += float64(c.File(f).Size)
+				u.sent[child] += uint64(c.File(f).Size)
 			}
 		}
 	}
-	return out
 }
 
-// meanRun is the mean estimate of t over the nodes that can hold it (the least with Bound), in nanoseconds, without the factor of its
-// workflow.
-func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task) (mean, factor float64) {
-	factor = 1
-	ranker, _ := c.Est.(planner.Ranker)
-	run := func(n planner.NodeID) float64 {
-		node := &c.Nodes()[n]
-		if ranker == nil {
-			return float64(c.Est.Run(t, node).Run)
-		}
-		var d time.Duration
-		d, factor = ranker.Unscaled(t, node)
-		return float64(d)
+// Estimated returns what was estimated of a run of t on n, in nanoseconds, on the terms of its rank: without what all estimates share, unless
+// ranks are true times.
+func (u *Upward) Estimated(c *planner.Cycle, t *planner.Task, n planner.NodeID) exact.Number {
+	node := &c.Nodes()[n]
+	if r, ok := c.Est.(planner.Ranker); ok && !u.whole() {
+		run, weight := r.Unscaled(t, node)
+		return nanoseconds(run).Times(weight)
 	}
-	var sum, count, rates, last float64
-	least := math.Inf(1)
-	if ranker != nil && ranker.BySpeed(t) {
+	return nanoseconds(c.Est.Run(t, node).Run)
+}
+
+// leastRun is the least estimate of t over the nodes that can hold it.
+func (u *Upward) leastRun(c *planner.Cycle, t *planner.Task) exact.Number {
+	least := time.Duration(math.MaxInt64)
+	if c.BySpeed(t) {
 		for i := range u.kinds {
 			if k := &u.kinds[i]; t.Need.Fits(k.capacity) {
-				last = run(k.node)
-				least = min(least, last)
-				sum += k.count * last
-				count += k.count
-				rates += k.count / last
+				least = min(least, c.Est.Run(t, &c.Nodes()[k.node]).Run)
 			}
 		}
 	} else {
-		for i := range c.Nodes() {
-			if t.Need.Fits(c.Capacity(planner.NodeID(i))) {
-				last = run(planner.NodeID(i))
-				least = min(least, last)
-				sum += last
-				count++
+		for n := range c.Nodes() {
+			if t.Need.Fits(c.Capacity(planner.NodeID(n))) {
+				least = min(least, c.Est.Run(t, &c.Nodes()[n]).Run)
 			}
 		}
 	}
-	if count == 0 {
-		return 0, factor
+	if least == math.MaxInt64 {
+		return exact.Number{}
 	}
-	if u.Bound {
-		return least, factor
-	}
-	if u.AverageSpeed && sum != count*last && rates > 0 && !math.IsInf(rates, 1) {
-		return count / rates, factor
-	}
-	return sum / count, factor
+	return nanoseconds(least)
 }
+
+// meanRun is the mean estimate of t over the nodes that can hold it (the least with Bound), without the weight of its workflow.
+func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task, whole bool) (run exact.Number, weight uint64) {
+	if u.Bound {
+		return u.leastRun(c, t), 1
+	}
+	m := u.mean(t.Need)
+	ranker, _ := c.Est.(planner.Ranker)
+	if ranker != nil {
+		if work, ok := ranker.Work(t); ok {
+			base, start := work.Unscaled, work.Start
+			if weight = work.Weight; whole {
+				base, weight = work.Run, 1
+			}
+			run = m.factor.Mul(nanoseconds(base))
+			if start > 0 {
+				run = run.Plus(nanoseconds(start).Times(u.scale))
+			}
+			return run, weight
+		}
+	}
+	weight = 1
+	on := func(n planner.NodeID) exact.Number {
+		node := &c.Nodes()[n]
+		if ranker == nil || whole {
+			return nanoseconds(c.Est.Run(t, node).Run)
+		}
+		var d time.Duration
+		d, weight = ranker.Unscaled(t, node)
+		return nanoseconds(d)
+	}
+	var sum exact.Number
+	if ranker == nil || !ranker.BySpeed(t) {
+		for n := range c.Nodes() {
+			if t.Need.Fits(c.Capacity(planner.NodeID(n))) {
+				sum = sum.Plus(on(planner.NodeID(n)))
+			}
+		}
+		return m.unit.Mul(sum), weight
+	}
+	// A prediction for each speed: their harmonic mean is the run at the average speed.
+	rates := new(big.Rat)
+	for i := range u.kinds {
+		k := &u.kinds[i]
+		if !t.Need.Fits(k.capacity) {
+			continue
+		}
+		d := on(k.node)
+		sum = sum.Plus(d.Times(k.count))
+		if d.Zero() {
+			rates = nil
+		} else if u.AverageSpeed && rates != nil {
+			rates.Add(rates, new(big.Rat).Quo(new(big.Rat).SetUint64(k.count), d.Rat()))
+		}
+	}
+	if u.AverageSpeed && rates != nil && rates.Sign() > 0 {
+		return u.units(new(big.Rat).Quo(new(big.Rat).SetUint64(m.nodes), rates)), weight
+	}
+	return m.unit.Mul(sum), weight
+}
+
+func nanoseconds(d time.Duration) exact.Number { return exact.Int(uint64(max(0, d))) }

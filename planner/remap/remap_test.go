@@ -25,10 +25,11 @@ func (r *runs) Remaining(t *planner.Task, n *planner.Node, ran time.Duration) ti
 	return max(r.Run(t, n).Run-ran, ran/8, time.Millisecond)
 }
 
-func (r *runs) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, float64) {
+func (r *runs) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	return r.Run(t, n).Run, 1
 }
-func (r *runs) BySpeed(*planner.Task) bool { return true }
+func (r *runs) Work(*planner.Task) (w planner.Work, ok bool) { return w, false }
+func (r *runs) BySpeed(*planner.Task) bool                   { return true }
 
 // bench drives a planner by hand. Instants and durations are in seconds.
 type bench struct {

@@ -1,0 +1,86 @@
+package executor_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// Both chains have a rank of 16 s at the mean speed of 3/2: 12 + 4 and 8 + 8. As sums of float64 they differ, and the second starts first.
+func TestEqualRanksOnNodesOfDifferentSpeedsAreTies(t *testing.T) {
+	for _, spec := range []string{"cpp", "owm", "fdws", "hr", "fwp", "heft", "wheft"} {
+		got, _ := simulate(t, single(2, 1), spec, executor.Submission{Name: "w", Workflow: dag("w", "a=18 b=6 c=12 d=12; a>b c>d")})
+		for task, w := range schedule("a@1[0,9] c@2[0,12] b@1[9,12] d@1[12,18]") {
+			if got[task] != w {
+				t.Errorf("%s: task %s: %+v, want %+v", spec, task, got[task], w)
+			}
+		}
+	}
+}
+
+// t00 and t02 have one rank, 56/3 s: ids decide between them, and the order in which CPWS lets them enter decides where t00 runs.
+func TestEqualRanksOnSeveralClustersAreTies(t *testing.T) {
+	p := clusters(true, 5, 6, 7)
+	p.Bandwidth = [][]unit.BytesPerSecond{{0, 1e6, 4e6}, {1e6, 0, 4e6}, {4e6, 4e6, 0}}
+	w := rigid("w", "t00 4 11,3,19 t01 1 9,2,18:t00 t02 1 9,19,6 t03 2 4,12,1:t02 t04 1 18,8,7:t03", 0)
+	w.Workflow.Files = []trace.File{{Name: "f", Size: 8e6, Sized: true, Producer: 3}}
+	w.Workflow.Tasks[3].Outputs, w.Workflow.Tasks[4].Inputs = []int32{0}, []int32{0}
+	expectStays(t, p, "owm-mp", "t00 R2[0,3] t02 R3[0,6] t03 R3[6,7] t01 R2[7,9] t04 R3[7,14]", []float64{14}, w)
+}
+
+// After p there are three eligible tasks, one of which is new: it is picked a third of the time.
+func TestRandomPicksAreFreshEachTime(t *testing.T) {
+	newcomer, runs := 0, 0
+	for seed := range uint64(3000) {
+		pol, err := policy.Parse("gbf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		est := &predict.Declared{}
+		p := single(1)
+		run := func() (order []string) {
+			e := streamEngine(t, p, "gbf", est, []executor.Submission{{Name: "w", Workflow: dag("w", "p=1 x1=1 x2=1 y=1; p>y")}})
+			e.Planner = planner.New(p, planner.DefaultRetryRules(), pol, est, seed)
+			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
+				for _, ev := range events {
+					if x, ok := ev.Body.(planner.AttemptStarted); ok {
+						order = append(order, []string{"p", "x1", "x2", "y"}[v.Attempt(x.Attempt).Task])
+					}
+				}
+			}
+			if _, err := e.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return order
+		}
+		order := run()
+		if order[0] != "p" {
+			continue
+		}
+		runs++
+		if order[1] == "y" {
+			newcomer++
+		}
+		if seed < 20 {
+			if pol, err = policy.Parse("gbf"); err != nil {
+				t.Fatal(err)
+			}
+			if again := run(); !slices.Equal(order, again) {
+				t.Fatalf("seed %d: %s, then %s", seed, strings.Join(order, " "), strings.Join(again, " "))
+			}
+		}
+	}
+	if runs < 800 || runs > 1200 {
+		t.Errorf("of three tasks the first is picked %d times of 3000", runs)
+	}
+	if share := float64(newcomer) / float64(runs); share < 0.28 || share > 0.39 {
+		t.Errorf("the newcomer is picked in %.0f %% of %d runs, want a third", 100*share, runs)
+	}
+}
