@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
+	"gantry/cmd/gantry/early"
 	"gantry/executor"
 	"gantry/executor/docker"
 	"gantry/executor/metrics"
@@ -52,6 +53,7 @@ type session struct {
 	db        *sqlite.DB
 	log       *sqlite.Run // nil: nothing is kept
 	lock      *os.File
+	dirLock   *os.File
 	view      *progress
 	out       *cli.Context
 	engine    *executor.Engine
@@ -76,6 +78,9 @@ func (s *session) close() {
 	}
 	if s.lock != nil {
 		s.lock.Close() // the kernel drops the lock with it
+	}
+	if s.dirLock != nil {
+		s.dirLock.Close()
 	}
 }
 
@@ -109,18 +114,24 @@ func giveToCaller(path string) {
 	}
 }
 
-// hold takes the lock of the run. It ends with the process, so that no stale lock is ever left.
+// hold takes the lock of the run: of its directory, and of the file lock in it, where people and earlier versions look. It ends with the
+// process, so that no stale lock is ever left.
 func (s *session) hold() error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return failf(exitHost, "run directory: %w (choose another --dir)", err)
 	}
+	giveToCaller(s.dir)
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return failf(exitHost, "lock run %s: %w", s.name, err)
 	}
-	giveToCaller(s.dir)
 	giveToCaller(f.Name())
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if s.dirLock, err = os.Open(s.dir); err == nil {
+		if err = unix.Flock(int(s.dirLock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		}
+	}
+	if err != nil {
 		holder, _ := os.ReadFile(f.Name())
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
@@ -134,6 +145,7 @@ func (s *session) hold() error {
 	s.lock = f
 	// From here on a run goes on when who reads what it prints has gone (gantry run | head): writing fails then, and that ends nothing.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	early.Wait()
 	return nil
 }
 
@@ -406,11 +418,7 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 // listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and so
 // does SIGHUP, when the terminal is gone; under nohup there is none. Where a Docker Engine that does not answer cannot kill, it leaves.
 func (s *session) listen(control chan<- executor.Control, leave func()) (stop func()) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(signals, syscall.SIGHUP)
-	}
+	signals := early.Loop()
 	done := make(chan struct{})
 	go func() {
 		var level executor.Control
@@ -438,8 +446,5 @@ func (s *session) listen(control chan<- executor.Control, leave func()) (stop fu
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
+	return func() { close(done) }
 }

@@ -74,9 +74,12 @@ func stateNow(dir string, r *sqlite.Overview) sqlite.State {
 	return r.State
 }
 
-// held reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried, if only for a moment,
+// held reports whether a gantry works on the run whose lock file is lock. It locks the run directory too, since people delete lock files.
+func held(lock string) bool { return isLocked(lock) || isLocked(filepath.Dir(lock)) }
+
+// isLocked reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried, if only for a moment,
 // would turn a gantry away that comes for it. Where the kernel does not tell, a lock that exists is taken as held.
-func held(lock string) bool {
+func isLocked(lock string) bool {
 	var file unix.Stat_t
 	if err := unix.Stat(lock, &file); err != nil {
 		return false

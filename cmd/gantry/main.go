@@ -10,9 +10,12 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"gantry/cmd/gantry/early"
 )
 
 // Exit codes. They are documented in the README and in --help.
@@ -55,6 +58,12 @@ func main() {
 		debug.SetGCPercent(400)
 		debug.SetMemoryLimit(memoryLimit)
 		runtime.SetFinalizer(new(collection), makeRoom)
+	}
+	if command := slices.IndexFunc(os.Args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); command >= 0 &&
+		slices.Contains([]string{"run", "resume"}, os.Args[1+command]) {
+		early.Guard(exitInterrupted)
+	} else {
+		early.Release()
 	}
 	os.Exit(run(os.Args))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -128,6 +129,17 @@ func TestARunHeldByAnotherGantryIsRefused(t *testing.T) {
 	}
 	fmt.Fprint(f, "4711")
 	expect(t, exitHeld, []string{"held by another gantry", "4711"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+	// Whoever deletes the file lets nobody in.
+	second, err := os.Open(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if err := errors.Join(unix.Flock(int(second.Fd()), unix.LOCK_EX), os.Remove(f.Name())); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitHeld, []string{"held by another gantry"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+	second.Close()
 	f.Close() // the lock ends with its holder: nothing has to be cleared by hand
 	expect(t, exitOK, []string{"finished"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
 	expect(t, exitInput, []string{"there is a run \"mine\" already"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))

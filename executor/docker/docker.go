@@ -220,7 +220,14 @@ func orElse[T comparable](v *T, d T) {
 	}
 }
 
+// minAddressSpace is what gantry's threads may need. The C library reserves some 130 MB for each, and ends the process if it cannot.
+const minAddressSpace = 4 << 30
+
 func (r *Runtime) prepare(ctx context.Context) error {
+	var space unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_AS, &space) == nil && space.Cur < minAddressSpace {
+		return fmt.Errorf("%w: the address space is limited to %d MB, gantry needs %d MB (ulimit -v unlimited)", ErrUnusable, space.Cur>>20, minAddressSpace>>20)
+	}
 	if host := r.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
 		return fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to share directories with it "+
 			"and to read its control groups (unset DOCKER_HOST)", ErrUnusable, host)

@@ -189,7 +189,7 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 		group := tree.Group("gantry", tree.Name(executor.HostName(name, runDir)))
 		h, known := held[group]
 		if !known {
-			h = locked(filepath.Join(runDir, "lock"))
+			h = locked(runDir)
 			held[group] = h
 			if h && (run == "" || run == name) {
 				out.Held = append(out.Held, name)
@@ -242,8 +242,10 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	return out, nil
 }
 
-// locked reports whether somebody holds the lock file of a run.
-func locked(path string) bool {
+// locked reports whether a gantry works on a run.
+func locked(runDir string) bool { return isLocked(runDir) || isLocked(filepath.Join(runDir, "lock")) }
+
+func isLocked(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return false

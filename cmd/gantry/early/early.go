@@ -1,0 +1,75 @@
+// Package early takes the signals that end a run from the first moment of the process on, so that one that comes while gantry still reads files
+// ends it as any other does: with a run that can be resumed. It imports next to nothing, so that it is initialised before most packages.
+package early
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+var (
+	signals = make(chan os.Signal, 8)
+	mu      sync.Mutex
+	waits   bool // for the loop: one signal is kept, the second ends the process
+	kept    = make(chan os.Signal, 8)
+	loop    bool // takes signals now
+)
+
+func init() {
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+}
+
+// Release lets signals end the process, as they do by default.
+func Release() {
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Reset(syscall.SIGHUP)
+	}
+	select {
+	case s := <-signals:
+		_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
+	default:
+	}
+}
+
+// Guard ends the process with code at a signal, until Wait is called.
+func Guard(code int) {
+	go func() {
+		for s := range signals {
+			mu.Lock()
+			end := !loop && (!waits || len(kept) > 0)
+			if !end {
+				select {
+				case kept <- s:
+				default: // nobody sends so many in earnest
+				}
+			}
+			mu.Unlock()
+			if end {
+				fmt.Fprintln(os.Stderr, "gantry: stopped before anything was started")
+				os.Exit(code)
+			}
+		}
+	}()
+}
+
+// Wait keeps a signal from here on until Loop is called: the log has the run. A second one ends the process.
+func Wait() {
+	mu.Lock()
+	defer mu.Unlock()
+	waits = true
+}
+
+// Loop returns the signals, those that were kept first.
+func Loop() <-chan os.Signal {
+	mu.Lock()
+	defer mu.Unlock()
+	loop = true
+	return kept
+}
