@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -27,14 +28,27 @@ func BenchmarkMapping(b *testing.B) {
 		for _, spec := range []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {
 			b.Run(fmt.Sprint(rate[2:], "/", spec), func(b *testing.B) {
 				for b.Loop() {
-					mapping(b, spec, rate, 6000, 2800)
+					mapping(b, spec, rate, 6000, 2800, false)
 				}
 			})
 		}
 	}
 }
 
-func mapping(b *testing.B, spec, rate string, workflows, warmUp int) {
+// BenchmarkMappingSizes is BenchmarkMapping with tasks of 1 to 3 cores, drawn, on nodes of four cores: as many tasks at once as on slots.
+func BenchmarkMappingSizes(b *testing.B) {
+	for _, rate := range []string{"1/22s", "1/18s"} {
+		for _, spec := range []string{"edf", "fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {
+			b.Run(fmt.Sprint(rate[2:], "/", spec), func(b *testing.B) {
+				for b.Loop() {
+					mapping(b, spec, rate, 1500, 500, true)
+				}
+			})
+		}
+	}
+}
+
+func mapping(b *testing.B, spec, rate string, workflows, warmUp int, sizes bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	text, err := os.ReadFile("../../examples/experiments/rm-dcwf/cybershake.yaml")
@@ -50,10 +64,24 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int) {
 	p := processors(50)
 	for n := range p.Nodes {
 		p.Nodes[n].Capacity[0] = 2000
+		if sizes {
+			p.Nodes[n].Capacity[0] = 4000
+		}
 	}
 	subs, err := load.Submissions(w, p, 0)
 	if err != nil {
 		b.Fatal(err)
+	}
+	if sizes {
+		r := rand.New(rand.NewPCG(1, 1))
+		for i := range subs {
+			if err := subs[i].Make(); err != nil {
+				b.Fatal(err)
+			}
+			for k := range subs[i].Workflow.Tasks {
+				subs[i].Workflow.Tasks[k].Cores = float64(1 + r.IntN(3))
+			}
+		}
 	}
 	pol, err := policy.Parse(spec)
 	if err != nil {

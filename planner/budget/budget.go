@@ -3,6 +3,7 @@
 package budget
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -47,12 +48,38 @@ func Laxity(start, due unit.Time, sample time.Duration) time.Duration {
 	return due.Sub(start) - sample
 }
 
-// Normalized is NL_j = L_j / SET_j (equation 3): how stringent a deadline is, whatever the length of the job.
-func Normalized(laxity, sample time.Duration) float64 {
-	if sample <= 0 {
-		return math.Copysign(math.Inf(1), float64(laxity))
+// CompareNormalized orders jobs by NL_j = L_j / SET_j (equation 3), exactly: how stringent a deadline is, whatever the length of the job. Without a
+// deadline it is infinite, and without a length as infinite as the laxity is positive.
+func CompareNormalized(laxity, sample, laxity2, sample2 time.Duration) int {
+	if a, b := infinite(laxity, sample), infinite(laxity2, sample2); a != 0 || b != 0 {
+		return cmp.Compare(a, b)
 	}
-	return float64(laxity) / float64(sample)
+	if c := cmp.Compare(sign(laxity), sign(laxity2)); c != 0 {
+		return c
+	}
+	hi, lo := bits.Mul64(magnitude(laxity), uint64(sample2)) // laxity/sample < laxity2/sample2, both lengths being positive
+	hi2, lo2 := bits.Mul64(magnitude(laxity2), uint64(sample))
+	return sign(laxity) * cmp.Or(cmp.Compare(hi, hi2), cmp.Compare(lo, lo2))
+}
+
+// infinite returns the sign of a normalized laxity that is infinite, else 0.
+func infinite(laxity, sample time.Duration) int {
+	switch {
+	case laxity == math.MaxInt64:
+		return 1
+	case sample > 0:
+		return 0
+	}
+	return sign(laxity)
+}
+
+func sign(d time.Duration) int { return cmp.Compare(d, 0) }
+
+func magnitude(d time.Duration) uint64 {
+	if d < 0 {
+		return -uint64(d)
+	}
+	return uint64(d)
 }
 
 // SubDeadlines returns when each task should have ended at the latest: sd_t = SCT_t + CL_t (equation 2), where SCT_t is its end in the
@@ -127,11 +154,7 @@ func (j *Job) phases(order []int32) (of []int32, count int32) {
 // scale returns d*part/whole, exact and rounded towards zero, for 0 <= part <= whole.
 func scale(d time.Duration, part, whole int64) time.Duration {
 	part = min(max(part, 0), whole)
-	size := uint64(d)
-	if d < 0 {
-		size = -size
-	}
-	hi, lo := bits.Mul64(size, uint64(part))
+	hi, lo := bits.Mul64(magnitude(d), uint64(part))
 	q, _ := bits.Div64(hi, lo, uint64(whole)) // at most size, as part is at most whole
 	if d < 0 {
 		return -time.Duration(q)

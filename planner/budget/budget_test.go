@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -18,8 +19,18 @@ func TestNormalizedLaxity(t *testing.T) {
 	if l1 != 1000*time.Second || l2 != 400*time.Second {
 		t.Fatalf("laxities %v and %v, want 1000 s and 400 s", l1, l2)
 	}
-	if n1, n2 := budget.Normalized(l1, 5000*time.Second), budget.Normalized(l2, 100*time.Second); n1 != 0.2 || n2 != 4 {
-		t.Fatalf("normalized laxities %v and %v, want 0.2 and 4", n1, n2)
+	const short, long = 100 * time.Second, 5000 * time.Second
+	if budget.CompareNormalized(l1, long, l2, short) != -1 || budget.CompareNormalized(l2, short, l1, long) != 1 {
+		t.Fatal("0.2 is not less than 4")
+	}
+	// Rounded to float64 these are one number.
+	const third, more = 1 << 60, 1<<60 + 1
+	if budget.CompareNormalized(third, 3, more, 3) != -1 || budget.CompareNormalized(-third, 3, -more, 3) != 1 || budget.CompareNormalized(2, 6, 1, 3) != 0 {
+		t.Error("the comparison is not exact")
+	}
+	if budget.CompareNormalized(math.MaxInt64, 5, third, 1) != 1 || budget.CompareNormalized(math.MaxInt64, 5, math.MaxInt64, 7) != 0 ||
+		budget.CompareNormalized(-1, 0, -third, 1) != -1 {
+		t.Error("what is infinite is not beyond all others")
 	}
 }
 

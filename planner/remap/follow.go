@@ -102,15 +102,16 @@ func (p *Policy) relieve() {
 	})
 	for _, s := range list {
 		at := s.j.at[s.i]
-		need, usage := p.need(s.j, s.i, int(at.pool)), &p.pools[at.pool].usage
-		if at.start < at.end && usage.overdrawn(at.start, need) {
-			p.put(s.j, s.i, placement{})
-			if begin, fits := usage.earliest(need, 1, at.start); fits {
-				at.start, at.end = begin, begin.Add(at.end.Sub(at.start))
-			}
-			p.put(s.j, s.i, at)
-			p.push(s.j, s.i)
+		need, usage := &s.j.needs[s.i], p.pools[at.pool].usage
+		if !s.j.occupies(s.i) || !usage.overdrawn(at.start, need, at.slot) {
+			continue
 		}
+		p.put(s.j, s.i, placement{})
+		if begin, slot, fits := usage.sometime(need, at.end.Sub(at.start), at.start); fits {
+			at.start, at.end, at.slot = begin, begin.Add(at.end.Sub(at.start)), slot
+		}
+		p.put(s.j, s.i, at)
+		p.push(s.j, s.i)
 	}
 	p.work.waiting = list[:0]
 }
@@ -234,9 +235,9 @@ func (p *Policy) slip(j *job, i int32) {
 		if !ok {
 			continue
 		}
-		begin, fits := p.pools[k].usage.earliest(p.need(j, i, k), 1, from)
+		begin, slot, fits := p.pools[k].usage.sometime(&j.needs[i], stay, from)
 		if end := begin.Add(stay); fits && end < best.end {
-			best = placement{stage: due, pool: int16(k), start: begin, end: end, claim: at.claim}
+			best = placement{due, int16(k), slot, begin, end, at.claim}
 		}
 	}
 	if best.pool == nowhere { // no node can hold it any more
@@ -307,26 +308,46 @@ func (p *Policy) startDue() error {
 		return err
 	}
 	for k := range p.ready {
-		h := &p.ready[k]
-		for len(*h) > 0 {
-			x := (*h)[0]
-			if at := &x.j.at[x.i]; at.stage != due || int(at.pool) != k || at.claim != x.at {
-				h.pop()
-				continue
-			}
-			ok, err := p.start(x.j, x.i)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				break // what is free is its
-			}
-			h.pop()
+		if err := p.startReady(k); err != nil {
+			return err
 		}
 	}
 	if p.adrift || len(p.waiting) > 2*p.kept+64 {
 		return p.moveUp()
 	}
+	return nil
+}
+
+// startReady starts due tasks of pool k that are ready, by claim. One that has no room waits for it: what is free is its. In a packed pool, that
+// is what is free on its node.
+func (p *Policy) startReady(k int) error {
+	h, packed := &p.ready[k], p.pools[k].packed
+	waits := p.work.waits[:0]
+	blocked := p.work.blocked[:0]
+	for len(*h) > 0 {
+		x := (*h)[0]
+		at := &x.j.at[x.i]
+		if at.stage != due || int(at.pool) != k || at.claim != x.at {
+			h.pop()
+			continue
+		}
+		ok, err := p.start(x.j, x.i, blocked)
+		if err != nil {
+			return err
+		}
+		if !ok && !packed {
+			break
+		}
+		if h.pop(); !ok {
+			waits = append(waits, x)
+			blocked = append(blocked, p.pools[k].usage.stays[at.slot].node)
+		}
+	}
+	for _, x := range waits {
+		h.push(x)
+	}
+	clear(waits)
+	p.work.waits, p.work.blocked = waits[:0], blocked[:0]
 	return nil
 }
 
@@ -393,7 +414,7 @@ func (p *Policy) startStill() error {
 				return err
 			}
 		case at.stage == planned || at.stage == due:
-			ok, err := p.start(s.j, s.i)
+			ok, err := p.start(s.j, s.i, nil)
 			if err != nil {
 				return err
 			}
@@ -436,57 +457,83 @@ func (p *Policy) moveUp() error {
 			continue // listed twice, as after a second attempt
 		}
 		until := min(at.start, now.Add(at.end.Sub(at.start)))
-		if !p.pools[at.pool].usage.fits(now, until, p.need(s.j, s.i, int(at.pool))) {
+		if u := p.pools[at.pool].usage; !u.packed && !u.count(&s.j.needs[s.i]).Fits(now, until, 1) {
 			continue
 		}
-		if _, err := p.start(s.j, s.i); err != nil {
+		if _, err := p.start(s.j, s.i, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// start starts a task on a node of its pool, or binds it to one where its inputs are on the way; false if none has room.
-func (p *Policy) start(j *job, i int32) (bool, error) {
-	c, t := p.c, j.task(i)
-	task, nodes := c.Task(t), p.pools[j.at[i].pool].nodes
+// start starts a task on a node of its pool, or binds it to one where its inputs are on the way; false if none has room. In a packed pool it starts
+// where its stay is, unless that is blocked, or elsewhere if that keeps nobody waiting.
+func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
+	c, t, pool := p.c, j.task(i), &p.pools[j.at[i].pool]
+	task, copied := c.Task(t), c.Platform().Overlapped
 	hold := task.Need
 	if j.dummy(i) {
 		hold = unit.Vector{}
 	}
-	if !c.Copies(task) {
-		if len(p.pools) == 1 {
-			if n := c.Draft.Fastest(hold); n != planner.None {
-				return p.startOn(j, i, n, hold)
-			}
-			return false, nil
-		}
-		for _, n := range nodes {
-			if hold.Fits(c.Draft.Free(n)) {
-				return p.startOn(j, i, n, hold)
-			}
+	own := int32(planner.None)
+	if pool.packed && j.occupies(i) {
+		own = pool.usage.stays[j.at[i].slot].node
+	}
+	copies := c.Copies(task)
+	if !copies && own == planner.None && len(p.pools) == 1 {
+		if n := c.Draft.Fastest(hold); n != planner.None {
+			return p.startOn(j, i, n, hold)
 		}
 		return false, nil
 	}
 	best, end := planner.NodeID(planner.None), unit.Never
-	for _, n := range nodes {
-		site, ok := c.Site(t, n)
-		if !ok || !c.Platform().Overlapped && !hold.Fits(c.Draft.Free(n)) {
+	for k := -1; k < len(pool.nodes); k++ {
+		n := int32(k)
+		switch {
+		case k < 0 && own == planner.None || k >= 0 && n == own:
+			continue
+		case k < 0: // its own comes first
+			n = own
+		}
+		node := pool.nodes[n]
+		if !(copies && copied) && !hold.Fits(c.Draft.Free(node)) || own != planner.None && !p.keepsNobody(j, i, n, own, blocked) {
 			continue
 		}
-		if c.Platform().Overlapped {
-			if at, fits := c.Draft.Earliest(n, hold, site.Dur, site.From); !fits || at != site.From {
+		if !copies {
+			return p.startOn(j, i, node, hold)
+		}
+		site, ok := c.Site(t, node)
+		if !ok {
+			continue
+		}
+		if copied {
+			if at, fits := c.Draft.Earliest(node, hold, site.Dur, site.From); !fits || at != site.From {
 				continue
 			}
 		}
 		if e := site.From.Add(site.Dur); e < end {
-			best, end = n, e
+			best, end = node, e
 		}
 	}
 	if best == planner.None {
 		return false, nil
 	}
 	return p.startOn(j, i, best, hold)
+}
+
+// keepsNobody reports whether a task of a packed pool can start now on node n without keeping those waiting who are planned there: on its own
+// node for as long as it is not due, on another for as long as it runs.
+func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
+	at, now, u := &j.at[i], p.c.Now(), p.pools[j.at[i].pool].usage
+	until := now.Add(at.end.Sub(at.start))
+	if n == own {
+		if at.stage == due {
+			return !slices.Contains(blocked, n)
+		}
+		until = min(until, at.start)
+	}
+	return u.bins[n].fits(u.dims, now, until, &j.needs[i])
 }
 
 func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (bool, error) {
@@ -506,7 +553,7 @@ func (p *Policy) startOn(j *job, i int32, n planner.NodeID, hold unit.Vector) (b
 		return false, err
 	}
 	if seg.Start > p.c.Now() {
-		p.put(j, i, placement{bound, p.poolOf[n], seg.Start, seg.End, j.at[i].claim})
+		p.put(j, i, placement{bound, p.poolOf[n], onNode(p.indexOf[n]), seg.Start, seg.End, j.at[i].claim})
 		j.open--
 		p.still = append(p.still, start{j, i})
 		return true, nil
@@ -524,7 +571,7 @@ func (p *Policy) started(j *job, i int32, seg planner.Segment) {
 	if at.claim < unit.Never {
 		p.c.Note(planner.Note{Topic: TopicPlanned, Workflow: j.id, Task: j.task(i), At: at.claim.Add(at.end.Sub(at.start))})
 	}
-	p.put(j, i, placement{active, p.poolOf[seg.Node], seg.Start, seg.End, at.claim})
+	p.put(j, i, placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, seg.End, at.claim})
 	p.ends.push(item{seg.End, j, i})
 	j.begun, j.begin = true, min(j.begin, seg.Start)
 	p.push(j, i)

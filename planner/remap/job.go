@@ -7,7 +7,6 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/budget"
-	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
 
@@ -23,7 +22,7 @@ type job struct {
 	due     planner.Time // d_j
 	sample  time.Duration
 	runs    []time.Duration // by task and pool; negative where the task does not fit
-	needs   []unit.Vector   // what they count for there, likewise
+	needs   []unit.Vector   // by task
 	longer  []time.Duration // by task: the shortest of its runs, which it is ordered by (e_t)
 	leads   []time.Duration // by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
 	sub     []planner.Time  // sub-deadlines
@@ -73,8 +72,15 @@ const nowhere = -1
 type placement struct {
 	stage      stage
 	pool       int16
+	slot       int32        // in a packed pool, see usage.add
 	start, end planner.Time // as they are believed now
 	claim      planner.Time // start as it was mapped: those with the earlier one go first
+}
+
+// occupies reports whether a task has a place that takes something of its pool.
+func (j *job) occupies(i int32) bool {
+	at := &j.at[i]
+	return at.stage != unplaced && at.stage != over && at.pool != nowhere && at.start < at.end && !j.dummy(i)
 }
 
 // snapshot is a job as it was before an attempt at remapping.
@@ -139,8 +145,8 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 			continue
 		case phase.Placed():
 			seg, _ := c.Draft.Of(t)
-			j.at[i] = placement{stage: active, pool: p.poolOf[seg.Node], start: seg.Start, end: c.Draft.ActiveEnd(t), claim: seg.Start}
-			p.occupy(j, i, j.at[i], +1)
+			j.at[i] = placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, c.Draft.ActiveEnd(t), seg.Start}
+			p.occupy(j, i)
 			p.ends.push(item{j.at[i].end, j, i})
 			j.end = max(j.end, j.at[i].end)
 		default:
@@ -276,16 +282,23 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 
 // put gives a task its place.
 func (p *Policy) put(j *job, i int32, at placement) {
-	p.occupy(j, i, j.at[i], -1)
+	p.vacate(j, i)
 	j.at[i] = at
-	p.occupy(j, i, at, +1)
+	p.occupy(j, i)
 	p.touch(j)
 }
 
-// occupy adds what a task takes of its pool, or takes it away again.
-func (p *Policy) occupy(j *job, i int32, at placement, sign int64) {
-	if at.stage != unplaced && at.stage != over && at.pool != nowhere && at.start < at.end {
-		p.pools[at.pool].usage.add(at.start, at.end, p.need(j, i, int(at.pool)), sign)
+// occupy adds what a task takes of its pool.
+func (p *Policy) occupy(j *job, i int32) {
+	if at := &j.at[i]; j.occupies(i) {
+		at.slot = p.pools[at.pool].usage.add(at.start, at.end, &j.needs[i], at.slot, at.stage >= bound)
+	}
+}
+
+// vacate takes it away again.
+func (p *Policy) vacate(j *job, i int32) {
+	if at := &j.at[i]; j.occupies(i) {
+		p.pools[at.pool].usage.remove(at.slot, at.start, at.end, &j.needs[i])
 	}
 }
 
@@ -335,7 +348,7 @@ func (p *Policy) remove(j *job) {
 func (p *Policy) unplace(j *job) {
 	for i := range j.at {
 		if s := j.at[i].stage; s == planned || s == due {
-			p.occupy(j, int32(i), j.at[i], -1)
+			p.vacate(j, int32(i))
 			j.at[i] = placement{}
 		}
 	}
@@ -345,7 +358,7 @@ func (p *Policy) unplace(j *job) {
 // save remembers what is in use, for restore or forget: undoing thousands of edits one by one would take as long as they did.
 func (p *Policy) save() {
 	for k := range p.pools {
-		p.pools[k].usage.each((*timeline.Count).Save)
+		p.pools[k].usage.save()
 	}
 	p.saving++
 	p.saved, p.places = p.saved[:0], p.places[:0]
@@ -364,14 +377,14 @@ func (p *Policy) keep(j *job) {
 
 func (p *Policy) forget() {
 	for k := range p.pools {
-		p.pools[k].usage.each((*timeline.Count).Forget)
+		p.pools[k].usage.forget()
 	}
 }
 
 // restore undoes all edits since save.
 func (p *Policy) restore() {
 	for k := range p.pools {
-		p.pools[k].usage.each((*timeline.Count).Restore)
+		p.pools[k].usage.restore()
 	}
 	for _, s := range p.saved {
 		copy(s.j.at, p.places[s.places:])
@@ -423,7 +436,7 @@ func byDeadline(a, b *job) int {
 
 // byLaxity is the Job Laxity Comparator: by normalized laxity, ties go to the earlier deadline, then to the earlier arrival.
 func byLaxity(a, b *job) int {
-	return cmp.Or(cmp.Compare(budget.Normalized(a.laxity(), a.sample), budget.Normalized(b.laxity(), b.sample)), cmp.Compare(a.due, b.due),
+	return cmp.Or(budget.CompareNormalized(a.laxity(), a.sample, b.laxity(), b.sample), cmp.Compare(a.due, b.due),
 		cmp.Compare(a.id, b.id))
 }
 
@@ -456,6 +469,8 @@ type scratch struct {
 	sample     []placement
 	order      []int32
 	waiting    []start
+	waits      []item
+	blocked    []int32
 }
 
 // ranks is a min-heap.

@@ -56,11 +56,10 @@ type Policy struct {
 
 	c       *planner.Cycle
 	pools   []pool
-	poolOf  []int16         // by node
-	apart   bool            // tasks run at different speeds on nodes of one speed: each node is a pool
-	short   [unit.Dims]bool // what may be short beside CPU
-	seen    unit.Vector     // the need that was looked at last
-	jobs    []*job          // by workflow; nil before and after its stay
+	poolOf  []int16 // by node
+	indexOf []int32 // by node: its number in the pool
+	apart   bool    // tasks run at different speeds on nodes of one speed: each node is a pool
+	jobs    []*job  // by workflow; nil before and after its stay
 	present []*job
 	spans   []span // by position in present
 
@@ -232,7 +231,7 @@ func (p *Policy) mapJobHelper(j *job, root, check bool) bool {
 			return false
 		}
 		j.at[i] = at
-		p.occupy(j, i, at, +1)
+		p.occupy(j, i)
 	}
 	p.mapped(j)
 	return true

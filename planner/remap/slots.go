@@ -1,185 +1,89 @@
 package remap
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"gantry/planner"
-	"gantry/planner/timeline"
 	"gantry/planner/unit"
 )
 
-// pool is a set of nodes of one capacity, speed and group. The plan counts what of them together is in use: any stays of which at most so
-// many overlap can be put on so many slots.
+// pool is a set of nodes of one capacity, speed and group.
 type pool struct {
 	nodes []planner.NodeID
-	usage usage
-	idle  usage // scratch of sample schedules
-}
-
-// usage is what a pool has in use over time, in those dimensions that can be short.
-type usage struct {
-	dims []unit.Dim
-	of   [unit.Dims]*timeline.Count
-}
-
-func newUsage(dims []unit.Dim, capacity unit.Vector, nodes int) usage {
-	u := usage{dims: dims}
-	for _, d := range dims {
-		u.of[d] = timeline.NewCount(capacity[d] * int64(nodes))
-	}
-	return u
-}
-
-func (u *usage) add(start, end planner.Time, need *unit.Vector, sign int64) {
-	for _, d := range u.dims {
-		u.of[d].Add(start, end, sign*need[d])
-	}
-}
-
-func (u *usage) prune(before planner.Time) {
-	for _, d := range u.dims {
-		u.of[d].Prune(before)
-	}
-}
-
-func (u *usage) reset() {
-	for _, d := range u.dims {
-		u.of[d].Reset(u.of[d].Capacity())
-	}
-}
-
-func (u *usage) each(f func(*timeline.Count)) {
-	for _, d := range u.dims {
-		f(u.of[d])
-	}
-}
-
-func (u *usage) fits(start, end planner.Time, need *unit.Vector) bool {
-	for _, d := range u.dims {
-		if need[d] > 0 && !u.of[d].Fits(start, end, need[d]) {
-			return false
-		}
-	}
-	return true
-}
-
-// overdrawn reports whether more is in use at an instant than there is, of what is needed.
-func (u *usage) overdrawn(at planner.Time, need *unit.Vector) bool {
-	for _, d := range u.dims {
-		if need[d] > 0 && u.of[d].Used(at) > u.of[d].Capacity() {
-			return true
-		}
-	}
-	return false
-}
-
-// earliest returns the first instant, from the given one on, from which need is free for dur.
-func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (planner.Time, bool) {
-	for agreed := 0; agreed < len(u.dims); {
-		for _, d := range u.dims {
-			at := from
-			if need[d] > 0 {
-				var ok bool
-				if at, ok = u.of[d].Earliest(need[d], dur, from); !ok {
-					return 0, false
-				}
-			}
-			if agreed++; at != from {
-				from, agreed = at, 1
-			}
-			if agreed == len(u.dims) {
-				break
-			}
-		}
-	}
-	return from, true
-}
-
-// latest returns the last instant, from the given one on, from which need is free for dur and over by until.
-func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (planner.Time, bool) {
-	start := until - planner.Time(dur)
-	if start < from {
-		return 0, false
-	}
-	for agreed := 0; agreed < len(u.dims); {
-		for _, d := range u.dims {
-			at := start
-			if need[d] > 0 {
-				var ok bool
-				if at, ok = u.of[d].Latest(need[d], dur, from, start.Add(dur)); !ok {
-					return 0, false
-				}
-			}
-			if agreed++; at != start {
-				start, agreed = at, 1
-			}
-			if agreed == len(u.dims) {
-				break
-			}
-		}
-	}
-	return start, true
+	*layout
+	usage *usage // the plan
+	idle  *usage // scratch of sample schedules
 }
 
 // makePools sorts the nodes into pools.
 func (p *Policy) makePools() {
 	c := p.c
-	p.pools, p.poolOf = nil, make([]int16, len(c.Nodes()))
+	p.pools, p.poolOf, p.indexOf = nil, make([]int16, len(c.Nodes())), make([]int32, len(c.Nodes()))
 	for n := range c.Nodes() {
 		k := p.alike(planner.NodeID(n))
-		p.poolOf[n] = int16(k)
+		p.poolOf[n], p.indexOf[n] = int16(k), int32(len(p.pools[k].nodes))
 		p.pools[k].nodes = append(p.pools[k].nodes, planner.NodeID(n))
 	}
 	for k := range p.pools {
-		capacity := c.Capacity(p.pools[k].nodes[0])
-		dims := []unit.Dim{unit.CPU}
-		for d := unit.CPU + 1; d < unit.Dims; d++ {
-			if p.short[d] && capacity[d] != unit.Unlimited {
-				dims = append(dims, d)
-			}
-		}
-		p.pools[k].usage, p.pools[k].idle = newUsage(dims, capacity, len(p.pools[k].nodes)), newUsage(dims, capacity, len(p.pools[k].nodes))
-		p.pools[k].usage.prune(c.Now())
+		pool := &p.pools[k]
+		pool.layout = &layout{nodes: len(pool.nodes), capacity: c.Capacity(pool.nodes[0]), dims: []unit.Dim{unit.CPU}}
+		pool.usage, pool.idle = newUsage(pool.layout), newUsage(pool.layout)
 	}
 }
 
-// outdated reports whether the pools are not those of the nodes any more, or do not count what the tasks that arrived may be short of.
-// Dimensions other than CPU are counted from the first task on that needs a larger part of a node there than it does of its CPU.
+// outdated reports whether the pools are not those of the nodes any more.
 func (p *Policy) outdated() bool {
 	c, outdated := p.c, p.pools == nil || p.c.News.Changed
+	if p.apart || len(c.Nodes()) == 1 {
+		return outdated
+	}
 	arrived := c.News.Arrived
 	if p.pools == nil {
 		arrived = c.Present()
 	}
 	for _, w := range arrived {
 		for _, id := range c.Workflow(w).Tasks {
-			t := c.Task(id)
-			if !p.apart && len(c.Nodes()) > 1 && !c.BySpeed(t) {
-				p.apart, outdated = true, true
-			}
-			if t.Need == p.seen {
-				continue
-			}
-			p.seen = t.Need
-			for d := unit.CPU + 1; d < unit.Dims; d++ {
-				if !p.short[d] && t.Need[d] > 0 && p.scarce(t.Need, d) {
-					p.short[d], outdated = true, true
-				}
+			if !c.BySpeed(c.Task(id)) {
+				p.apart = true
+				return true
 			}
 		}
 	}
 	return outdated
 }
 
-func (p *Policy) scarce(need unit.Vector, d unit.Dim) bool {
-	for n := range p.c.Nodes() {
-		capacity := p.c.Nodes()[n].Capacity
-		if capacity[d] != unit.Unlimited && float64(need[d])*float64(capacity[unit.CPU]) > float64(need[unit.CPU])*float64(capacity[d])*1.001 {
-			return true
+// learn takes in what a task needs in pool k. If that changes how the pool counts, what is in use there is counted anew.
+func (p *Policy) learn(k int, need unit.Vector) {
+	pool := &p.pools[k]
+	if !pool.learn(need) {
+		return
+	}
+	pool.usage.rearrange(p.c.Now())
+	pool.idle.rearrange(0)
+	var all []start
+	for _, j := range p.present {
+		for i := range j.at {
+			if at := &j.at[i]; int(at.pool) == k && j.occupies(int32(i)) {
+				all = append(all, start{j, int32(i)})
+			}
 		}
 	}
-	return false
+	slices.SortFunc(all, func(a, b start) int { // what runs first, then as an interval graph is coloured
+		x, y := &a.j.at[a.i], &b.j.at[b.i]
+		return cmp.Or(cmp.Compare(y.stage, x.stage), cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
+	})
+	for _, s := range all {
+		at := &s.j.at[s.i]
+		at.slot = anywhere
+		if at.stage >= bound {
+			seg, _ := p.c.Draft.Of(s.j.task(s.i))
+			at.slot = onNode(p.indexOf[seg.Node])
+		}
+		p.occupy(s.j, s.i)
+	}
 }
 
 // alike returns the pool that node n belongs to.
@@ -195,24 +99,10 @@ func (p *Policy) alike(n planner.NodeID) int {
 	return len(p.pools) - 1
 }
 
-// takes returns what a need counts for in a pool: what it is or, where the nodes together would hold more of its kind than one by one, so
-// much more that they do not.
-func takes(need, capacity unit.Vector, nodes int) unit.Vector {
-	for d := range need {
-		if need[d] <= 0 || capacity[d] == unit.Unlimited || need[d] > capacity[d] {
-			continue
-		}
-		if each := capacity[d] / need[d]; capacity[d]*int64(nodes)/need[d] > each*int64(nodes) {
-			need[d] = capacity[d] / each
-		}
-	}
-	return need
-}
-
 // estimate asks how long the tasks of a job are believed to run.
 func (p *Policy) estimate(j *job) {
 	n := len(j.at)
-	j.runs, j.needs, j.longer = make([]time.Duration, n*len(p.pools)), make([]unit.Vector, n*len(p.pools)), make([]time.Duration, n)
+	j.runs, j.needs, j.longer = make([]time.Duration, n*len(p.pools)), make([]unit.Vector, n), make([]time.Duration, n)
 	for i := range int32(n) {
 		p.estimateTask(j, i)
 	}
@@ -220,14 +110,17 @@ func (p *Policy) estimate(j *job) {
 
 func (p *Policy) estimateTask(j *job, i int32) {
 	c, task := p.c, j.tasks[i]
+	j.needs[i] = task.Need
 	shortest := time.Duration(math.MaxInt64)
 	for k := range p.pools {
 		at, node := int(i)*len(p.pools)+k, p.pools[k].nodes[0]
 		j.runs[at] = -1
 		if task.Need.Fits(c.Capacity(node)) {
-			j.needs[at] = takes(task.Need, c.Capacity(node), len(p.pools[k].nodes))
 			j.runs[at] = c.Est.Run(task, &c.Nodes()[node]).Run
 			shortest = min(shortest, j.runs[at])
+			if j.runs[at] > 0 {
+				p.learn(k, task.Need)
+			}
 		}
 	}
 	j.longer[i] = shortest
@@ -312,19 +205,16 @@ func (p *Policy) everywhere(f planner.FileID, k int) bool {
 // place finds the place of a task that can start at est: by TSP1 where it ends first; by TSP2 where it starts last of those where it meets
 // its sub-deadline, and if there is none as soon as it can from the instant on at which it should start.
 func (p *Policy) place(j *job, i int32, est planner.Time) placement {
-	if j.dummy(i) || est == unit.Never {
-		return p.anchored(j, i, est)
-	}
-	if p.latest {
+	if p.latest && !j.dummy(i) && est < unit.Never {
 		best := placement{pool: nowhere, start: -1}
 		for k := range p.pools {
 			from, stay, ok := p.room(j, i, k, j.at, est)
 			if !ok {
 				continue
 			}
-			start, fits := p.pools[k].usage.latest(p.need(j, i, k), stay, from, p.target(j, i))
+			start, slot, fits := p.pools[k].usage.latest(&j.needs[i], stay, from, p.target(j, i))
 			if fits && start > best.start {
-				best = placement{planned, int16(k), start, start.Add(stay), start}
+				best = placement{planned, int16(k), slot, start, start.Add(stay), start}
 			}
 		}
 		if best.pool != nowhere {
@@ -336,6 +226,9 @@ func (p *Policy) place(j *job, i int32, est planner.Time) placement {
 
 // first finds where a task ends first, beside what is planned or on the idle nodes of a sample schedule.
 func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, idle bool) placement {
+	if j.dummy(i) || est == unit.Never {
+		return p.anchored(j, i, est)
+	}
 	best := placement{pool: nowhere, stage: planned, start: unit.Never, end: unit.Never, claim: unit.Never}
 	for k := range p.pools {
 		from, stay, ok := p.room(j, i, k, places, est)
@@ -345,9 +238,9 @@ func (p *Policy) first(j *job, i int32, places []placement, est planner.Time, id
 		if p.latest {
 			from = max(from, p.target(j, i)-planner.Time(stay))
 		}
-		start, fits := p.usage(k, idle).earliest(p.need(j, i, k), stay, from)
+		start, slot, fits := p.usage(k, idle).earliest(&j.needs[i], stay, from)
 		if end := start.Add(stay); fits && end < best.end {
-			best = placement{planned, int16(k), start, end, start}
+			best = placement{planned, int16(k), slot, start, end, start}
 		}
 	}
 	return best
@@ -360,13 +253,10 @@ func (p *Policy) target(j *job, i int32) planner.Time {
 
 func (p *Policy) usage(k int, idle bool) *usage {
 	if idle {
-		return &p.pools[k].idle
+		return p.pools[k].idle
 	}
-	return &p.pools[k].usage
+	return p.pools[k].usage
 }
-
-// need is what a task counts for in pool k.
-func (p *Policy) need(j *job, i int32, k int) *unit.Vector { return &j.needs[int(i)*len(p.pools)+k] }
 
 // room returns how a task could stay in pool k; false if it never can.
 func (p *Policy) room(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration, ok bool) {
@@ -402,18 +292,17 @@ func (p *Policy) sampleSchedule(j *job, loaded bool) []placement {
 		p.pools[k].idle.reset()
 	}
 	p.work.order = p.sweep(j, p.work.order[:0], func(int32) bool { return true })
-	occupy := func(at placement, i int32, sign int64) {
-		if at.pool != nowhere {
-			p.usage(int(at.pool), !loaded).add(at.start, at.end, p.need(j, i, int(at.pool)), sign)
-		}
-	}
 	for _, i := range p.work.order {
 		places[i] = p.first(j, i, places, p.after(j, i, places, from), !loaded)
-		occupy(places[i], i, +1)
+		if at := &places[i]; at.pool != nowhere && at.start < at.end && !j.dummy(i) {
+			at.slot = p.usage(int(at.pool), !loaded).add(at.start, at.end, &j.needs[i], at.slot, false)
+		}
 	}
 	if loaded {
 		for _, i := range p.work.order {
-			occupy(places[i], i, -1)
+			if at := &places[i]; at.pool != nowhere && at.start < at.end && !j.dummy(i) {
+				p.pools[at.pool].usage.remove(at.slot, at.start, at.end, &j.needs[i])
+			}
 		}
 	}
 	return places

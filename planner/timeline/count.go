@@ -229,27 +229,35 @@ func (c *Count) Prune(before unit.Time) {
 
 // Fits reports whether n more fit all over [start, end).
 func (c *Count) Fits(start, end unit.Time, n int64) bool {
+	_, blocked := c.Blocked(start, end, n)
+	return !blocked
+}
+
+// Blocked returns the first instant in [start, end) at which n more do not fit; false if there is none.
+func (c *Count) Blocked(start, end unit.Time, n int64) (at unit.Time, blocked bool) {
 	limit := c.capacity - n
 	start = max(start, c.begin)
 	if start >= end || limit < 0 {
-		return limit >= 0
+		return start, limit < 0
 	}
 	k := c.block(start)
 	i, used := c.steps[k].until(start)
+	at = start
 	for {
 		s := c.steps[k]
 		for used += c.blocks[k].base; used <= limit && i < s.n && s.at[i] < end; i++ {
 			used += s.by[i]
+			at = s.at[i]
 		}
 		if used > limit {
-			return false
+			return at, true
 		}
 		for k++; k < len(c.blocks) && c.below(k, limit); k++ {
 		}
 		if k == len(c.blocks) || c.blocks[k].first >= end {
-			return true
+			return 0, false
 		}
-		i, used = 0, 0
+		i, used, at = 0, 0, c.blocks[k].first
 	}
 }
 
