@@ -5,6 +5,10 @@ package reader
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Severity tells errors, which make a workflow unusable, from warnings, for which a stated rule says what is then done.
@@ -27,55 +31,91 @@ type Fault struct {
 	Count    int    // how many times; 1 unless occurrences were merged
 }
 
-// MaxPerRule bounds how many errors of one rule are told one by one; what follows only counts.
-const MaxPerRule = 20
-
-// Faults collects faults. Warnings of one rule are merged into the first, since real files have thousands of some kinds.
+// Faults collects faults. Of errors the first MaxErrors are kept, and the one that ended the reading; warnings of one rule are merged
+// into the first, since real files have thousands of some kinds.
 type Faults struct {
-	list []Fault
-	last map[string]int // severity and rule → index of the fault that further ones are merged into
-	seen map[string]int
+	list   []Fault
+	last   map[string]int // rule → index of the warning that further ones are merged into
+	seen   map[string]int // warnings by rule
+	errors int
+	ended  bool
 }
 
+// Warn adds a warning.
 func (l *Faults) Warn(rule string, line int, task, format string, args ...any) {
-	l.Add(Warning, 1, rule, line, task, format, args...)
+	l.Repaired(1, rule, line, task, format, args...)
 }
 
-func (l *Faults) Fail(rule string, line int, task, format string, args ...any) {
-	l.Add(Error, MaxPerRule, rule, line, task, format, args...)
-}
-
-// judge is a warning where the caller asked for repair, and an error otherwise.
-func (l *Faults) Judge(repair bool, rule string, line int, task, cure, format string, args ...any) {
-	if repair {
-		l.Add(Warning, MaxPerRule, rule, line, task, format+": repaired, "+cure, args...)
-		return
-	}
-	l.Add(Error, MaxPerRule, rule, line, task, format+" (--repair: "+cure+")", args...)
-}
-
-// stopped reports whether the reader gave up before the end.
-func (l *Faults) Stopped() bool {
-	return l.seen["!truncated"]+l.seen["!syntax"]+l.seen["!bad-archive"] > 0
-}
-
-func (l *Faults) Add(sev Severity, most int, rule string, line int, task, format string, args ...any) {
-	key := rule
-	if sev == Error {
-		key = "!" + rule
-	}
+// Repaired adds a warning, of one rule at most so many.
+func (l *Faults) Repaired(most int, rule string, line int, task, format string, args ...any) {
 	if l.seen == nil {
 		l.seen, l.last = map[string]int{}, map[string]int{}
 	}
-	if l.seen[key]++; l.seen[key] > most {
-		l.list[l.last[key]].Count++
+	if l.seen[rule]++; l.seen[rule] > most {
+		l.list[l.last[rule]].Count++
 		return
 	}
-	l.last[key] = len(l.list)
-	l.list = append(l.list, Fault{Severity: sev, Rule: rule, Line: line, Task: task, Message: fmt.Sprintf(format, args...), Count: 1})
+	l.last[rule] = len(l.list)
+	l.add(Warning, rule, line, task, format, args)
 }
 
-// sorted returns the faults, errors first, each kind by line.
+// endings are the rules of errors that end the reading.
+var endings = []string{"bound", "truncated", "syntax", "bad-archive"}
+
+// Fail adds an error.
+func (l *Faults) Fail(rule string, line int, task, format string, args ...any) {
+	l.errors++
+	end := slices.Contains(endings, rule)
+	if l.errors <= MaxErrors || end && !l.ended {
+		l.add(Error, rule, line, task, format, args)
+	}
+	l.ended = l.ended || end
+}
+
+// Full reports whether further errors are only counted.
+func (l *Faults) Full() bool { return l.errors >= MaxErrors }
+
+// Judge adds a warning where the caller asked for repair, and an error otherwise.
+func (l *Faults) Judge(repair bool, rule string, line int, task, cure, format string, args ...any) {
+	if repair {
+		l.Repaired(MaxErrors, rule, line, task, format+": repaired, "+cure, args...)
+		return
+	}
+	l.Fail(rule, line, task, format+" (--repair: "+cure+")", args...)
+}
+
+// Ended reports whether the reader gave up before the end.
+func (l *Faults) Ended() bool { return l.ended }
+
+func (l *Faults) add(sev Severity, rule string, line int, task, format string, args []any) {
+	l.list = append(l.list, Fault{Severity: sev, Rule: rule, Line: line, Task: printable(task), Message: printable(fmt.Sprintf(format, args...)), Count: 1})
+}
+
+// printable writes a text that comes from a file so that it can be shown: at most MaxMessage bytes, without control characters.
+func printable(s string) string {
+	if len(s) > MaxMessage {
+		n := MaxMessage
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n] + "…"
+	}
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			q := strconv.QuoteRune(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
+}
+
+// Sorted returns the faults, errors first, each kind by line. A last error says how many more there are.
 func (l *Faults) Sorted() []Fault {
 	slices.SortStableFunc(l.list, func(a, b Fault) int {
 		if a.Severity != b.Severity {
@@ -83,11 +123,18 @@ func (l *Faults) Sorted() []Fault {
 		}
 		return a.Line - b.Line
 	})
+	shown := 0
+	for shown < len(l.list) && l.list[shown].Severity == Error {
+		shown++
+	}
+	if more := l.errors - shown; more > 0 {
+		return slices.Insert(l.list, shown, Fault{Severity: Error, Rule: "more", Message: fmt.Sprintf("and %d more errors", more), Count: 1})
+	}
 	return l.list
 }
 
 // HasErrors reports whether there is an error among them.
-func (l *Faults) HasErrors() bool { return HasErrors(l.list) }
+func (l *Faults) HasErrors() bool { return l.errors > 0 }
 
 // HasErrors reports whether one of the faults makes the workflow unusable.
 func HasErrors(faults []Fault) bool {

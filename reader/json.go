@@ -19,12 +19,11 @@ type JSON struct {
 	key   map[string]string
 }
 
-const maxDepth = 1000
-
 // SyntaxError is a violation of a text's grammar.
 type SyntaxError struct {
 	Line      int
 	Truncated bool
+	Bound     bool // it is well-formed, but more than is read
 	Damaged   bool // it is the compressed data that end
 	Message   string
 }
@@ -45,6 +44,10 @@ func NewJSON(in *bufio.Reader) *JSON {
 
 func (j *JSON) errorf(format string, args ...any) error {
 	return &SyntaxError{Line: j.Line, Message: fmt.Sprintf(format, args...)}
+}
+
+func (j *JSON) bound(message string) error {
+	return &SyntaxError{Line: j.Line, Bound: true, Message: message}
 }
 
 // read returns the next byte; the end of the text is an error.
@@ -79,6 +82,17 @@ func (j *JSON) Peek() (byte, error) {
 
 // object calls f with each key; f has to consume the value. null is an empty object; another type is a TypeError.
 func (j *JSON) Object(f func(key string) error) error {
+	n := 0
+	return j.Table(func(key string) error {
+		if n++; n > MaxKeys {
+			return j.bound(tooManyKeys)
+		}
+		return f(key)
+	})
+}
+
+// Table is Object of any number of keys.
+func (j *JSON) Table(f func(key string) error) error {
 	return j.group('{', '}', "an object", func() error {
 		if c, err := j.Peek(); err != nil {
 			return err
@@ -91,6 +105,9 @@ func (j *JSON) Object(f func(key string) error) error {
 		}
 		key, ok := j.key[string(j.buf)]
 		if !ok {
+			if len(j.buf) > MaxName {
+				return j.bound(tooLongName)
+			}
 			key = string(j.buf)
 			if len(j.key) < 1000 {
 				j.key[key] = key
@@ -123,8 +140,8 @@ func (j *JSON) group(open, end byte, what string, f func() error) error {
 		return &TypeError{line, found + " where " + what + " should be"}
 	}
 	j.in.ReadByte()
-	if j.depth++; j.depth > maxDepth {
-		return j.errorf("nested deeper than %d", maxDepth)
+	if j.depth++; j.depth > MaxDepth {
+		return j.bound(tooDeep)
 	}
 	defer func() { j.depth-- }()
 	for first := true; ; first = false {
@@ -171,7 +188,24 @@ func (j *JSON) scalar() (found string, null bool, err error) {
 	return string(j.buf), string(j.buf) == "null", err
 }
 
-// text consumes a string, or the digits of a number; null is "".
+// Same is Text with one copy of equal texts, which same has.
+func (j *JSON) Same(same map[string]string) (string, error) {
+	if c, err := j.Peek(); err != nil || c != '"' {
+		return j.Text()
+	}
+	j.in.ReadByte()
+	if err := j.quoted(); err != nil {
+		return "", err
+	}
+	s, ok := same[string(j.buf)]
+	if !ok {
+		s = string(j.buf)
+		same[s] = s
+	}
+	return s, nil
+}
+
+// Text consumes a string, or the digits of a number; null is "".
 func (j *JSON) Text() (string, error) {
 	c, err := j.Peek()
 	if err != nil {
@@ -243,6 +277,8 @@ func (j *JSON) quoted() error {
 			return err
 		}
 		switch {
+		case len(j.buf) > MaxText:
+			return j.bound(TooLong)
 		case c == '"':
 			if !utf8.Valid(j.buf) {
 				return j.errorf("a string that is not UTF-8; convert the file to UTF-8")

@@ -14,18 +14,135 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// Watch remembers an error of the source itself, to tell it from what is wrong with the data.
-type Watch struct {
-	R   io.Reader
-	Err error
+// Input is a file that is read through gzip, zip and the encodings of Unicode.
+type Input struct {
+	*bufio.Reader
+	// Err is an error of the source itself, rather than of the data.
+	Err        error
+	most       int64 // of decompressed bytes; 0: the usual
+	size       int64 // of the file, as far as it was read
+	text       int64 // of what is in it
+	compressed bool
+	used       int64 // what the caller keeps of it
+	spared     int64 // of text, in the memory limit
 }
 
-func (w *Watch) Read(p []byte) (int, error) {
-	n, err := w.R.Read(p)
-	if err != nil && err != io.EOF {
-		w.Err = err
+// Open looks through compression and encodings. maxInput bounds what a compressed file may hold; 0 is the usual bound. Close ends the
+// reading.
+func Open(r io.Reader, maxInput int64) (*Input, error) {
+	in := &Input{most: maxInput, spared: -1}
+	in.spare()
+	file := bufio.NewReaderSize(counter{r, in, false}, Window)
+	in.Reader = file
+	magic, _ := file.Peek(4)
+	var packed io.Reader
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(file)
+		if err != nil {
+			return in, err
+		}
+		packed = z
+	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
+		data, err := io.ReadAll(file)
+		if err != nil {
+			return in, err
+		}
+		z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return in, fmt.Errorf("zip: %w", err)
+		}
+		files := slices.DeleteFunc(z.File, func(f *zip.File) bool { return f.FileInfo().IsDir() })
+		if len(files) != 1 {
+			return in, &FormatError{Rule: "unknown-format", Message: fmt.Sprintf("a zip archive of %d files: unpack it and name the workflow", len(files))}
+		}
+		f, err := files[0].Open()
+		if err != nil {
+			return in, fmt.Errorf("zip: %w", err)
+		}
+		packed = f
+	}
+	if packed != nil {
+		in.compressed, in.text = true, 0
+		in.Reader = bufio.NewReaderSize(counter{packed, in, true}, Window)
+	}
+	in.Reader = decode(in.Reader)
+	return in, nil
+}
+
+// counter counts what is read: of the file, or of the text that is compressed in it.
+type counter struct {
+	r        io.Reader
+	in       *Input
+	unpacked bool
+}
+
+func (c counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	in := c.in
+	if !c.unpacked {
+		in.size += int64(n)
+		if err != nil && err != io.EOF {
+			in.Err = err
+		}
+	}
+	if c.unpacked == in.compressed {
+		in.text += int64(n)
+		if in.text-in.spared > 1<<20 {
+			in.spare()
+		}
+	}
+	if most := in.mostText(); c.unpacked && in.text > most {
+		return 0, &FormatError{Rule: "bound", Message: fmt.Sprintf("its decompressed text is larger than %d bytes; --max-input SIZE raises the bound", most)}
 	}
 	return n, err
+}
+
+// mostText is how much text a compressed file may hold.
+func (in *Input) mostText() int64 {
+	if in.most > 0 {
+		return in.most
+	}
+	return max(MaxInput, MaxRatio*in.size)
+}
+
+// Keep counts bytes that the caller keeps, and reports whether there is room for them: memory is bounded by the size of the file. A
+// compressed file counts for four times its size, unless its size is bounded by hand.
+func (in *Input) Keep(bytes int) bool {
+	in.used += int64(bytes)
+	return in.used <= keepBase+keepTimes*in.counted()
+}
+
+func (in *Input) counted() int64 {
+	if in.compressed && in.most == 0 {
+		return min(in.text, 4*in.size)
+	}
+	return in.text
+}
+
+const (
+	keepBase  = 24 << 20
+	keepTimes = 12
+)
+
+// All reads what is left, if there is room for it.
+func (in *Input) All() (data []byte, err error) {
+	var parts [][]byte
+	for err == nil {
+		part := make([]byte, 0, Window)
+		for len(part) < cap(part) && err == nil {
+			var n int
+			n, err = in.Read(part[len(part):cap(part)])
+			part = part[:len(part)+n]
+		}
+		if parts = append(parts, part); !in.Keep(2 * len(part)) {
+			return nil, &FormatError{Rule: "bound", Message: TooMuch}
+		}
+	}
+	if err != io.EOF {
+		return nil, err
+	}
+	return slices.Concat(parts...), nil
 }
 
 // FormatError says what a file is that is no workflow gantry reads.
@@ -33,56 +150,35 @@ type FormatError struct{ Rule, Message string }
 
 func (e *FormatError) Error() string { return e.Message }
 
-// Damage is an error of the data's wrapping as arguments of Faults.fail.
-func Damage(err error) (rule string, line int, task, format string, arg any) {
+// Damage tells an error of reading the data, or of their wrapping.
+func (l *Faults) Damage(err error, line int) {
 	var fe *FormatError
 	switch {
 	case errors.As(err, &fe):
-		return fe.Rule, 1, "", "%v", err
-	case isTruncated(err):
-		return "truncated", 1, "", "the file ends too early: %v; get it again", err
+		l.Fail(fe.Rule, line, "", "%v", err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		l.Fail("truncated", line, "", "the file ends too early: %v; get it again", err)
+	default:
+		l.Fail("bad-archive", line, "", "the compressed data are damaged: %v; get the file again", err)
 	}
-	return "bad-archive", 1, "", "the compressed data are damaged: %v; get the file again", err
 }
 
-func isTruncated(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+// Grammar tells an error of a tokeniser; what is the language.
+func (l *Faults) Grammar(err error, what string, line int) {
+	var syntax *SyntaxError
+	switch {
+	case !errors.As(err, &syntax):
+		l.Damage(err, line)
+	case syntax.Bound:
+		l.Fail("bound", syntax.Line, "", "%s", syntax.Message)
+	case syntax.Truncated:
+		l.Fail("truncated", syntax.Line, "", "%s; get it again", syntax.Message)
+	default:
+		l.Fail("syntax", syntax.Line, "", "not %s: %s", what, syntax.Message)
+	}
 }
 
 const Window = 64 << 10 // what sniff may look at
-
-// Unpack looks through gzip and zip and the encodings of Unicode.
-func Unpack(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, Window)
-	magic, _ := in.Peek(4)
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, err
-		}
-		in = bufio.NewReaderSize(z, Window)
-	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
-		data, err := io.ReadAll(in)
-		if err != nil {
-			return nil, err
-		}
-		z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			return nil, fmt.Errorf("zip: %w", err)
-		}
-		files := slices.DeleteFunc(z.File, func(f *zip.File) bool { return f.FileInfo().IsDir() })
-		if len(files) != 1 {
-			return nil, &FormatError{Rule: "unknown-format", Message: fmt.Sprintf("a zip archive of %d files: unpack it and name the workflow", len(files))}
-		}
-		f, err := files[0].Open()
-		if err != nil {
-			return nil, fmt.Errorf("zip: %w", err)
-		}
-		in = bufio.NewReaderSize(f, Window)
-	}
-	return decode(in), nil
-}
 
 // decode passes over the byte order mark of UTF-8 and reads UTF-16 as UTF-8. UTF-16 has a mark, or shows by the zero byte of an ASCII
 // character, with which all these formats begin.

@@ -55,6 +55,10 @@ func (x *XML) Errorf(format string, args ...any) error {
 	return &SyntaxError{Line: x.Start, Message: fmt.Sprintf(format, args...)}
 }
 
+func (x *XML) bound(message string) error {
+	return &SyntaxError{Line: x.Start, Bound: true, Message: message}
+}
+
 // cut is the error of a text that ends too early.
 func (x *XML) cut(err error) error {
 	if err != io.EOF && err != io.ErrUnexpectedEOF {
@@ -83,6 +87,9 @@ func (x *XML) Next() (XMLToken, error) {
 			part, err := x.in.ReadSlice('<')
 			x.Line += bytes.Count(part, []byte{'\n'})
 			x.Text = append(x.Text, bytes.TrimSuffix(part, []byte{'<'})...)
+			if len(x.Text) > MaxText {
+				return XMLEOF, x.bound(TooLong)
+			}
 			if err == bufio.ErrBufferFull {
 				continue
 			}
@@ -173,6 +180,9 @@ func (x *XML) until(end string) error {
 		if err == nil && bytes.HasSuffix(x.tag, []byte(end)) {
 			return nil
 		}
+		if len(end) == 1 && len(x.tag) > MaxName {
+			return x.bound(tooLongName)
+		}
 		if len(end) > 1 && len(x.tag) > 1<<12 { // a long comment is not kept
 			x.tag = append(x.tag[:0], x.tag[len(x.tag)-len(end):]...)
 		}
@@ -212,7 +222,9 @@ func (x *XML) special() (text bool, err error) {
 		for x.Text = x.Text[:0]; ; {
 			part, err := x.in.ReadSlice('>')
 			x.Line += bytes.Count(part, []byte{'\n'})
-			x.Text = append(x.Text, part...)
+			if x.Text = append(x.Text, part...); len(x.Text) > MaxText {
+				return false, x.bound(TooLong)
+			}
 			if err != nil && err != bufio.ErrBufferFull {
 				return false, x.cut(err)
 			}
@@ -229,11 +241,18 @@ func (x *XML) special() (text bool, err error) {
 		}
 		return true, nil
 	}
-	depth, quote := 0, byte(0)
-	for {
+	if len(head) < 2 || (head[1]|0x20 < 'a' || head[1]|0x20 > 'z') {
+		return false, x.Errorf("<! that begins neither a comment nor a declaration")
+	}
+	return false, x.doctype()
+}
+
+// doctype passes over a declaration, with the declarations inside.
+func (x *XML) doctype() error {
+	for depth, quote := 0, byte(0); ; {
 		c, err := x.in.ReadByte()
 		if err != nil {
-			return false, x.cut(err)
+			return x.cut(err)
 		}
 		switch {
 		case c == '\n':
@@ -244,17 +263,18 @@ func (x *XML) special() (text bool, err error) {
 			}
 		case c == '"' || c == '\'':
 			quote = c
-		case c == '[' || c == '<':
-			depth++
-		case c == ']':
-			depth--
-		case c == '>':
-			if depth <= 0 {
-				return false, nil
+		case c == '<':
+			if head, _ := x.in.Peek(3); string(head) != "!--" {
+				depth++
+				continue
 			}
-			depth--
-			if depth == 0 {
-				depth++ // of the internal subset
+			x.in.Discard(3)
+			if err := x.until("-->"); err != nil {
+				return err
+			}
+		case c == '>':
+			if depth--; depth < 0 {
+				return nil
 			}
 		}
 	}
@@ -266,7 +286,9 @@ func (x *XML) element() error {
 	for quote := byte(0); ; {
 		part, err := x.in.ReadSlice('>')
 		x.Line += bytes.Count(part, []byte{'\n'})
-		x.tag = append(x.tag, part...)
+		if x.tag = append(x.tag, part...); len(x.tag) > MaxText {
+			return x.bound(TooLong)
+		}
 		for _, c := range part {
 			switch {
 			case c == '<':
@@ -294,6 +316,9 @@ func (x *XML) element() error {
 	if n < 0 {
 		n = len(tag)
 	}
+	if n > MaxName {
+		return x.bound(tooLongName)
+	}
 	if !validName(tag[:n]) {
 		return x.Errorf("<%s> is no element", tag[:n])
 	}
@@ -302,10 +327,11 @@ func (x *XML) element() error {
 		return x.Errorf("<%s> after the end of the root element", x.Name)
 	}
 	x.rooted = true
-	if x.open = append(x.open, x.Name); len(x.open) > maxDepth {
-		return x.Errorf("elements nested deeper than %d", maxDepth)
+	if x.open = append(x.open, x.Name); len(x.open) > MaxDepth {
+		return x.bound(tooDeep)
 	}
 	x.attrs = x.attrs[:0]
+	all := 0
 	for rest := tag[n:]; ; {
 		rest = bytes.TrimLeft(rest, " \t\r\n")
 		if len(rest) == 0 {
@@ -314,6 +340,12 @@ func (x *XML) element() error {
 		eq := bytes.IndexByte(rest, '=')
 		if eq < 0 {
 			return x.Errorf("an attribute of <%s> without a value", x.Name)
+		}
+		if all++; all > MaxAttrs {
+			return x.bound(tooManyAttrs)
+		}
+		if eq > MaxName {
+			return x.bound(tooLongName)
 		}
 		name := bytes.TrimRight(rest[:eq], " \t\r\n")
 		at := len(x.attrs)

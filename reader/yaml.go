@@ -27,6 +27,7 @@ type YAML struct {
 	size   int                   // bytes of the document
 	values int                   // how many were looked at below aliases
 	lists  map[string][]yamlPart // of a large document, whose lists are not in its tree
+	Items  map[string]int        // how many elements they have
 	over   bool                  // a bound was told: nothing more is read
 }
 
@@ -59,7 +60,8 @@ func ParseYAML(data []byte, faults *Faults, lists ...string) (*YAML, *Node) {
 		return y, nil
 	}
 	if len(data) > yamlWhole && len(lists) > 0 {
-		data, y.lists = splitYAML(data, lists)
+		y.Items = map[string]int{}
+		data, y.lists = y.split(data, lists)
 	}
 	root, more := y.parse(data)
 	if more > 0 {
@@ -152,7 +154,7 @@ func nodeBounds(n *Node, depth int) (line int, bound string) {
 	case depth > MaxDepth:
 		return n.Line, tooDeep
 	case len(n.Value) > MaxText:
-		return n.Line, tooLong
+		return n.Line, TooLong
 	}
 	for _, c := range n.Content {
 		if line, bound := nodeBounds(c, depth+1); bound != "" {
@@ -162,6 +164,9 @@ func nodeBounds(n *Node, depth int) (line int, bound string) {
 	return 0, ""
 }
 
+// Stop ends the reading: whatever follows is null.
+func (y *YAML) Stop() { y.over = true }
+
 func (y *YAML) bound(line int, what string) {
 	y.over = true
 	y.Faults.Fail("bound", line, "", "%s", what)
@@ -170,21 +175,21 @@ func (y *YAML) bound(line int, what string) {
 // alias is what looks like an anchor or an alias, which would join the pieces.
 var alias = regexp.MustCompile(`(?:^|[\s\[{,])[&*][\w.-]`)
 
-// splitYAML takes the lists below the given keys of the outermost mapping out of a large document, so that they can be parsed in
+// split takes the lists below the given keys of the outermost mapping out of a large document, so that they can be parsed in
 // pieces: nodes take many times the memory of their text. rest is the document with empty lines in their place; of what is written in
 // another way lists is nil.
-func splitYAML(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
+func (y *YAML) split(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
 	if bytes.Contains(data, []byte("\n---")) || alias.Match(data) {
 		return data, nil
 	}
 	if data[0] == '{' {
-		return splitJSON(data, keys)
+		return y.splitJSON(data, keys)
 	}
-	return splitBlock(data, keys)
+	return y.splitBlock(data, keys)
 }
 
 // splitBlock finds lists in block style, whose elements begin with a dash on one column, and all within them is further right.
-func splitBlock(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
+func (y *YAML) splitBlock(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
 	lists = map[string][]yamlPart{}
 	key, column, begin, before := "", -1, 0, 0 // of the list that is being read, and of its current part
 	number := 0
@@ -212,6 +217,7 @@ func splitBlock(data []byte, keys []string) (rest []byte, lists map[string][]yam
 			}
 			column = left
 		case inside && left == column && dash:
+			y.Items[key]++
 			if at-begin >= yamlPiece {
 				flush(at)
 			}
@@ -243,7 +249,7 @@ func splitBlock(data []byte, keys []string) (rest []byte, lists map[string][]yam
 }
 
 // splitJSON finds the lists of a document in JSON.
-func splitJSON(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
+func (y *YAML) splitJSON(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
 	from := bytes.NewReader(data)
 	j := NewJSON(bufio.NewReader(from))
 	at := func() int { return len(data) - from.Len() - j.in.Buffered() }
@@ -268,6 +274,7 @@ func splitJSON(data []byte, keys []string) (rest []byte, lists map[string][]yaml
 			}
 			err := j.Skip()
 			end = at()
+			y.Items[key]++
 			return err
 		})
 		if begin > 0 {

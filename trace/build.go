@@ -13,6 +13,7 @@ import (
 
 // builder collects what a reader finds and resolves it into a Workflow. Readers of all formats feed the same one.
 type builder struct {
+	in     *reader.Input
 	wf     *Workflow
 	opt    ReadOptions
 	faults reader.Faults
@@ -27,7 +28,8 @@ type builder struct {
 	intern map[string]string
 	// quietTwins: the format tells every edge twice, so that duplicates are no fault.
 	quietTwins bool
-	line       int // on which the workflow, or its list of tasks, begins
+	lacks      bool // room for more
+	line       int  // on which the workflow, or its list of tasks, begins
 	// noFileEdges: the format's files are no specification of data flow (WfFormat 0.x records system calls).
 	noFileEdges bool
 }
@@ -77,11 +79,32 @@ func label(source string) string {
 	}
 }
 
+// What is kept of a task, and so on, in bytes, with what becomes of it when references are resolved.
+const (
+	taskKept       = 440
+	fileKept       = 200
+	edgeKept       = 60
+	factKept       = 48
+	executableKept = 400
+)
+
+// keep counts bytes that are kept.
+func (b *builder) keep(bytes int) { b.lacks = b.in != nil && !b.in.Keep(bytes) }
+
+// full reports, and tells once, that the workflow takes more memory than a file of its size may.
+func (b *builder) full(line int) bool {
+	if b.lacks && !b.faults.Ended() {
+		b.faults.Fail("bound", line, "", reader.TooMuch)
+	}
+	return b.faults.Ended()
+}
+
 // same returns one copy of equal strings.
 func (b *builder) same(s string) string {
 	if t, ok := b.intern[s]; ok {
 		return t
 	}
+	b.keep(110 + len(s))
 	b.intern[s] = s
 	return s
 }
@@ -99,6 +122,7 @@ func (b *builder) task(id string, line int) *Task {
 	if n := len(b.wf.Tasks); n == cap(b.wf.Tasks) { // tasks are large: append would copy them too often
 		b.wf.Tasks = slices.Grow(b.wf.Tasks, max(16, min(n, 1<<16)))
 	}
+	b.keep(taskKept + len(id))
 	b.byID[id] = int32(len(b.wf.Tasks))
 	b.wf.Tasks = append(b.wf.Tasks, Task{ID: id, Line: line, Retries: -1})
 	return &b.wf.Tasks[len(b.wf.Tasks)-1]
@@ -110,6 +134,7 @@ func (b *builder) file(name string) int32 {
 		return i
 	}
 	i := int32(len(b.wf.Files))
+	b.keep(fileKept + len(name))
 	b.byName[name] = i
 	b.wf.Files = append(b.wf.Files, File{Name: name, Producer: -1})
 	b.uses = append(b.uses, fileUse{})
@@ -120,6 +145,7 @@ func (b *builder) file(name string) int32 {
 func (b *builder) reads(name string) int32 {
 	t, f := &b.wf.Tasks[len(b.wf.Tasks)-1], b.file(name)
 	if !slices.Contains(last(t.Inputs, 64), f) {
+		b.keep(edgeKept)
 		t.Inputs = append(t.Inputs, f)
 	}
 	return f
@@ -141,6 +167,7 @@ func (b *builder) writes(name string) int32 {
 				"them only as far as the explicit dependencies say", b.wf.Files[f].Name, b.wf.Tasks[p].ID, t.ID)
 		}
 	}
+	b.keep(edgeKept)
 	t.Outputs = append(t.Outputs, f)
 	return f
 }
@@ -153,6 +180,7 @@ func (b *builder) catalogue(name, size string, line int) {
 	if b.listed == nil {
 		b.listed = map[string]listedSize{}
 	}
+	b.keep(fileKept + len(name))
 	b.listed[name] = listedSize{size, line}
 }
 
@@ -189,7 +217,9 @@ func (b *builder) size(f int32, text string, produced bool, line int) {
 func (b *builder) depends(parent, child string, line int) {
 	p, okP := b.byID[parent]
 	c, okC := b.byID[child]
+	b.keep(edgeKept)
 	if !okP || !okC {
+		b.keep(2*edgeKept + len(parent) + len(child))
 		b.late = append(b.late, lateEdge{parent, child, line})
 		return
 	}
@@ -291,6 +321,9 @@ func (b *builder) dropUnordered() {
 			if p < 0 {
 				return false
 			}
+			if s.budget <= 0 {
+				return false
+			}
 			writers := slices.DeleteFunc(append([]int32{p}, b.more[f]...), func(w int32) bool { return w == c })
 			if len(writers) == 0 || s.anyPrecedes(writers, c) || s.budget <= 0 {
 				return false
@@ -307,7 +340,7 @@ func (b *builder) resolveLate() {
 		p, okP := b.byID[l.parent]
 		c, okC := b.byID[l.child]
 		switch {
-		case (!okC || !okP) && b.faults.Stopped(): // it may be in what was not read
+		case (!okC || !okP) && b.faults.Ended(): // it may be in what was not read
 		case !okC:
 			b.faults.Judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped", "there is no task %q, which should depend on %q",
 				l.child, l.parent)
@@ -426,19 +459,29 @@ func (b *builder) acyclic(implied []edge) {
 		return
 	}
 	back := b.wf.backEdges()
-	for _, e := range back {
-		x, _ := b.edge(e.parent, e.child)
-		t, nor := &b.wf.Tasks[e.child], ""
-		n := len(t.Inputs)
-		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool { return b.wf.Files[f].Producer == e.parent && len(b.more[f]) == 0 })
-		if len(t.Inputs) < n { // it could not be there, and would bring the dependency back
-			nor = ", nor reads what it writes"
-		}
-		b.faults.Add(Warning, reader.MaxPerRule, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
-	}
 	drop := make(map[[2]int32]bool, len(back))
 	for _, e := range back {
 		drop[[2]int32{e.parent, e.child}] = true
+	}
+	unread := map[[2]int32]bool{}
+	for i := range b.wf.Tasks { // what could not be there would bring the dependency back
+		t := &b.wf.Tasks[i]
+		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool {
+			e := [2]int32{b.wf.Files[f].Producer, int32(i)}
+			if !drop[e] || len(b.more[f]) > 0 {
+				return false
+			}
+			unread[e] = true
+			return true
+		})
+	}
+	for _, e := range back {
+		x, _ := b.edge(e.parent, e.child)
+		t, nor := &b.wf.Tasks[e.child], ""
+		if unread[[2]int32{e.parent, e.child}] {
+			nor = ", nor reads what it writes"
+		}
+		b.faults.Repaired(reader.MaxErrors, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
 	b.edges = slices.DeleteFunc(b.edges, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
 	b.wf.FileEdges -= countFunc(implied, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
@@ -505,9 +548,12 @@ func (b *builder) implied() []edge {
 				}
 				continue
 			}
-			writers := slices.DeleteFunc(append([]int32{p}, rest...), func(w int32) bool { return w == c })
-			if s.anyPrecedes(writers, c) {
-				continue
+			var writers []int32
+			if s.budget > 0 {
+				writers = slices.DeleteFunc(append([]int32{p}, rest...), func(w int32) bool { return w == c })
+				if s.anyPrecedes(writers, c) {
+					continue
+				}
 			}
 			if s.budget <= 0 {
 				b.faults.Warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write: too many to tell which is meant, so that only "+
@@ -518,7 +564,11 @@ func (b *builder) implied() []edge {
 			for _, w := range writers {
 				if !s.anyPrecedes([]int32{c}, w) {
 					out = append(out, edge{w, c, int32(t.Line)})
+					b.keep(edgeKept)
 				}
+			}
+			if b.full(t.Line) {
+				return nil
 			}
 			if len(out) > n {
 				b.faults.Warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write, none of them before it by explicit dependencies: "+
@@ -566,6 +616,7 @@ func (s *search) anyPrecedes(tasks []int32, c int32) bool {
 		s.stamp = make([]int32, len(s.wf.Tasks))
 	}
 	s.round += 2
+	s.budget -= len(tasks)
 	goal, seen := s.round, s.round-1
 	lowest := int32(len(s.wf.Tasks))
 	for _, p := range tasks {

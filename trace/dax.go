@@ -1,9 +1,7 @@
 package trace
 
 import (
-	"bufio"
 	"cmp"
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,9 +34,9 @@ type executable struct {
 // and version, else the logical name) and its <argument>, file elements replaced by names, white space collapsed, split into words as
 // a shell would; Pegasus runs no shell, and so nothing is expanded. A task with neither argument nor executable has no command. The
 // container image of a task is its profile pegasus:container.image; as a profile of the <executable> it holds for all its tasks.
-func (b *builder) readDAX(in *bufio.Reader) {
+func (b *builder) readDAX() {
 	d := &daxReader{b: b, exe: map[transformation]*executable{}}
-	d.x = reader.NewXML(in, d.known)
+	d.x = reader.NewXML(b.in.Reader, d.known)
 	if t := d.token(); t == reader.XMLStart {
 		if d.x.Name != "adag" {
 			d.fault(d.x.Errorf("the root is <%s> rather than <adag>", d.x.Name))
@@ -75,17 +73,11 @@ func (d *daxReader) token() reader.XMLToken {
 
 func (d *daxReader) fault(err error) {
 	d.stop = true
-	var syntax *reader.SyntaxError
-	switch {
-	case errors.As(err, &syntax) && syntax.Truncated:
-		d.b.faults.Fail("truncated", syntax.Line, "", "%s; get it again", syntax.Message)
-	case errors.As(err, &syntax):
-		d.b.faults.Fail("syntax", syntax.Line, "", "not well-formed XML: %s", syntax.Message)
-	default:
-		rule, _, task, format, arg := reader.Damage(err)
-		d.b.faults.Fail(rule, d.x.Line, task, format, arg)
-	}
+	d.b.faults.Grammar(err, "well-formed XML", d.x.Line)
 }
+
+// full ends the reading where the workflow takes too much memory.
+func (d *daxReader) full() { d.stop = d.stop || d.b.full(d.x.Start) }
 
 // attr returns an attribute of the element that starts, by its local name; xsi: and other prefixed ones do not count.
 func (d *daxReader) attr(name string) string {
@@ -122,7 +114,9 @@ func (d *daxReader) content() string {
 		case reader.XMLEOF:
 			return s.String()
 		case reader.XMLText:
-			s.Write(d.x.Text)
+			if s.Write(d.x.Text); s.Len() > reader.MaxText {
+				d.fault(&reader.SyntaxError{Line: d.x.Start, Bound: true, Message: reader.TooLong})
+			}
 		case reader.XMLStart:
 			if d.x.Name == "file" || d.x.Name == "filename" {
 				s.WriteString(d.fileName())
@@ -209,7 +203,7 @@ func (d *daxReader) executable() {
 			}
 			d.skip()
 		case "profile":
-			x.profiles = append(x.profiles, d.profile(inherited))
+			d.profile(&x.profiles, inherited)
 		default:
 			d.skip()
 		}
@@ -218,7 +212,9 @@ func (d *daxReader) executable() {
 		x.path = cmp.Or(old.path, x.path)
 		x.profiles = append(old.profiles, x.profiles...)
 	}
+	d.b.keep(executableKept)
 	d.exe[key] = x
+	d.full()
 }
 
 // filePath is the path of a file:// address or a plain absolute path.
@@ -233,9 +229,11 @@ func filePath(address string) (string, bool) {
 	return u.Path, true
 }
 
-func (d *daxReader) profile(rank int) profile {
+func (d *daxReader) profile(to *profiles, rank int) {
 	line, ns, key := d.x.Start, d.attr("namespace"), d.attr("key")
-	return profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.content()), line, rank}
+	if to.add(d.b, profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.content()), line, rank}); d.b.faults.Ended() {
+		d.stop = true
+	}
 }
 
 // job reads one node of the graph. The files of the jobs nested in a <dflow> are not files of the outer graph.
@@ -246,6 +244,7 @@ func (d *daxReader) job() {
 		d.skip()
 		return
 	}
+	b.keep(taskKept / 4) // tasks are copied as they become more
 	me := len(b.wf.Tasks) - 1
 	t.Kind = b.same(cmp.Or(d.attr("name"), kind))
 	if kind == "dax" || kind == "dag" {
@@ -265,7 +264,7 @@ func (d *daxReader) job() {
 		case "argument":
 			argument = collapse(d.content())
 		case "profile":
-			given = append(given, d.profile(asked))
+			d.profile(&given, asked)
 		case "stdin":
 			b.wf.Tasks[me].Stdin = d.fileName()
 			d.skip()
@@ -283,6 +282,7 @@ func (d *daxReader) job() {
 	})
 	b.redirections()
 	d.command(&b.wf.Tasks[me], key, argument, given)
+	d.full()
 }
 
 // command gives a task its numbers and its command.
@@ -371,6 +371,7 @@ func (d *daxReader) child() {
 		if name == "parent" {
 			if p := d.attr("ref"); p != "" {
 				d.b.depends(p, ref, d.x.Start)
+				d.full()
 			} else {
 				d.b.faults.Fail("missing-id", d.x.Start, ref, "a <parent> of %s without ref; name the task it depends on", ref)
 			}

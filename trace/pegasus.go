@@ -1,10 +1,8 @@
 package trace
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"io"
 	"strings"
 
 	"gantry/reader"
@@ -23,10 +21,10 @@ type pegasusReader struct {
 // readPegasus reads a Pegasus 5 workflow, YAML or the same in JSON. The command of a task is its executable (the first file:// or
 // absolute pfn among the sites of its transformation, else the logical name) and its arguments, joined by blanks and split into words
 // as a shell would. Its image is that of the Docker container which the transformation names, or its profile pegasus:container.image.
-func (b *builder) readPegasus(in *bufio.Reader) {
-	data, err := io.ReadAll(in)
+func (b *builder) readPegasus() {
+	data, err := b.in.All()
 	if err != nil {
-		b.faults.Fail(reader.Damage(err))
+		b.faults.Damage(err, 1)
 		return
 	}
 	y, root := reader.ParseYAML(data, &b.faults, "jobs", "jobDependencies")
@@ -76,12 +74,13 @@ func (p *pegasusReader) document(root *reader.Node) {
 				}
 			})
 		case "profiles":
-			p.shared = p.profiles(v, inherited-1)
+			p.profiles(&p.shared, v, inherited-1)
 		}
 	})
 	if catalogue != nil {
 		p.catalogue(catalogue)
 	}
+	b.wf.Tasks = make([]Task, 0, p.y.Items["jobs"]+1)
 	p.y.List("jobs", jobs, p.job)
 	p.y.List("jobDependencies", edges, func(v *reader.Node) {
 		var id string
@@ -97,6 +96,7 @@ func (p *pegasusReader) document(root *reader.Node) {
 		p.barren = len(children) == 0
 		for _, c := range children {
 			b.depends(id, p.y.Text(c), p.y.Line(c))
+			p.full(p.y.Line(c))
 		}
 	})
 }
@@ -161,7 +161,7 @@ func (p *pegasusReader) catalogue(v *reader.Node) {
 					case "version":
 						t.version = p.y.Text(v)
 					case "profiles":
-						x.profiles = append(x.profiles, p.profiles(v, inherited)...)
+						p.profiles(&x.profiles, v, inherited)
 					case "container":
 						container = p.y.Text(v)
 					case "sites":
@@ -175,12 +175,13 @@ func (p *pegasusReader) catalogue(v *reader.Node) {
 								case "container":
 									container = cmp.Or(container, p.y.Text(v))
 								case "profiles":
-									x.profiles = append(x.profiles, p.profiles(v, inherited)...)
+									p.profiles(&x.profiles, v, inherited)
 								}
 							})
 						})
 					}
 				})
+				p.b.keep(executableKept)
 				p.exe[t] = x
 				if container != "" {
 					wants = append(wants, struct {
@@ -197,13 +198,12 @@ func (p *pegasusReader) catalogue(v *reader.Node) {
 }
 
 // profiles reads a mapping of name spaces to keys and values.
-func (p *pegasusReader) profiles(v *reader.Node, rank int) (out profiles) {
+func (p *pegasusReader) profiles(to *profiles, v *reader.Node, rank int) {
 	p.y.Mapping(v, "profiles", func(ns string, v *reader.Node) {
 		p.y.Mapping(v, "profiles of "+ns, func(key string, v *reader.Node) {
-			out = append(out, profile{strings.ToLower(ns), key, strings.TrimSpace(p.y.Text(v)), p.y.Line(v), rank})
+			to.add(p.b, profile{strings.ToLower(ns), key, strings.TrimSpace(p.y.Text(v)), p.y.Line(v), rank})
 		})
 	})
-	return out
 }
 
 func (p *pegasusReader) job(v *reader.Node) {
@@ -250,10 +250,20 @@ func (p *pegasusReader) job(v *reader.Node) {
 			b.image(t, x.image)
 		}
 	}
-	b.applyProfiles(t, append(given, p.profiles(fields["profiles"], asked)...))
+	var own profiles
+	p.profiles(&own, fields["profiles"], asked)
+	b.applyProfiles(t, append(given, own...))
 	if name != "" && (len(words) > 0 || x != nil && x.path != "") {
 		t.Command = append([]string{name}, b.words(line, t.ID, strings.Join(words, " "))...)
 		t.Known |= Command
+	}
+	p.full(line)
+}
+
+// full ends the reading where the workflow takes too much memory.
+func (p *pegasusReader) full(line int) {
+	if p.b.full(line) {
+		p.y.Stop()
 	}
 }
 

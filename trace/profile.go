@@ -18,6 +18,15 @@ type profile struct {
 
 type profiles []profile
 
+// add adds a profile, if there may be so many: tasks inherit those of their transformation.
+func (p *profiles) add(b *builder, one profile) {
+	if len(*p) >= reader.MaxAttrs {
+		b.faults.Fail("bound", one.line, "", "more than %d profiles", reader.MaxAttrs)
+		return
+	}
+	*p = append(*p, one)
+}
+
 const (
 	inherited = 0   // of the workflow or of the transformation
 	asked     = 100 // of the task itself
@@ -87,6 +96,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 	seen := map[string]bool{}
 	env = slices.DeleteFunc(env, func(s string) bool { n := name(s); was := seen[n]; seen[n] = true; return was })
 	slices.Sort(env)
+	b.keep(16 * len(env))
 	t.Env = env
 }
 

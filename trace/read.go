@@ -21,6 +21,8 @@ type ReadOptions struct {
 	// Kilobytes multiplies the file sizes by 1000. Instances of Makeflow give kilobytes in all versions of WfFormat, also where the
 	// schema says bytes; they are read as they are written unless this is set.
 	Kilobytes bool
+	// MaxInput bounds what a compressed file may hold, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its size.
+	MaxInput int64
 
 	sizeScale int64
 }
@@ -72,11 +74,12 @@ func sniffFile(path string) (Format, error) {
 		return Unknown, err
 	}
 	defer f.Close()
-	in, err := reader.Unpack(f)
+	in, err := reader.Open(f, 0)
+	defer in.Close()
 	if err != nil {
 		return DAX, nil // damaged archives are for Read to tell
 	}
-	format, _ := sniff(in)
+	format, _ := sniff(in.Reader)
 	return format, nil
 }
 
@@ -102,28 +105,28 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	if opt.Kilobytes {
 		opt.sizeScale = 1000
 	}
-	watched := &reader.Watch{R: r}
 	b := newBuilder(source, opt)
-	in, err := reader.Unpack(watched)
-	if err != nil {
-		b.faults.Fail(reader.Damage(err))
-	} else if b.wf.Format, err = sniff(in); err != nil {
-		b.faults.Fail(reader.Damage(err))
-	} else {
-		switch b.wf.Format {
-		case DAX:
-			b.readDAX(in)
-		case PegasusYAML:
-			b.readPegasus(in)
-		case WfFormat:
-			b.readWfFormat(in)
-		}
-		if b.wf.Format != Unknown {
-			b.resolve()
-		}
+	in, err := reader.Open(r, opt.MaxInput)
+	defer in.Close()
+	if b.in = in; err == nil {
+		b.wf.Format, err = sniff(in.Reader)
 	}
-	if watched.Err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", source, watched.Err)
+	if err != nil {
+		b.faults.Damage(err, 1)
+	}
+	switch b.wf.Format {
+	case DAX:
+		b.readDAX()
+	case PegasusYAML:
+		b.readPegasus()
+	case WfFormat:
+		b.readWfFormat()
+	}
+	if b.wf.Format != Unknown && !b.lacks {
+		b.resolve()
+	}
+	if in.Err != nil {
+		return nil, nil, fmt.Errorf("reading %s: %w", source, in.Err)
 	}
 	if b.wf.Format == Unknown {
 		return nil, b.faults.Sorted(), nil

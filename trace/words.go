@@ -63,8 +63,9 @@ func (b *builder) words(line int, task, text string) []string {
 	ws, err := splitWords(text)
 	if err != nil {
 		b.faults.Warn("open-quote", line, task, "task %s: arguments: %v; split at blanks", task, err)
-		return strings.Fields(text)
+		ws = strings.Fields(text)
 	}
+	b.keep(32*len(ws) + len(text))
 	return ws
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor/experiment"
+	"gantry/reader"
 	"gantry/scenario"
 	"gantry/sqlite"
 	"gantry/sqlite/results"
@@ -70,7 +71,7 @@ func runExperiment(c *cli.Context, path string) error {
 	if os.Getenv("GOGC") == "" {
 		// Many short runs side by side, each with a load of its own: the limit for one simulation would keep the collector running.
 		debug.SetGCPercent(200)
-		debug.SetMemoryLimit(math.MaxInt64)
+		reader.SetMemoryLimit(math.MaxInt64)
 	}
 	f, err := os.Open(path)
 	if err != nil {

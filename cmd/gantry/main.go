@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/gantry/early"
+	"gantry/reader"
 )
 
 // Exit codes. They are documented in the README and in --help.
@@ -56,7 +57,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		// Collecting rarely makes simulations a third faster; the limit keeps 100,000 tasks within 300 MB.
 		debug.SetGCPercent(400)
-		debug.SetMemoryLimit(memoryLimit)
+		reader.SetMemoryLimit(memoryLimit)
 		runtime.SetFinalizer(new(collection), makeRoom)
 	}
 	if command := slices.IndexFunc(os.Args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); command >= 0 &&
@@ -77,14 +78,14 @@ type collection struct{ _ *byte } // a pointer, as what has none may share memor
 // makeRoom raises the limit where what lives comes near it: the collector would run all the time and find nothing. The more lives, the
 // larger its share that may lie about as garbage, as the more it costs to collect.
 func makeRoom(*collection) {
-	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+	if reader.SetMemoryLimit(-1) == math.MaxInt64 {
 		return // a command wants none
 	}
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	live := float64(sample[0].Value.Uint64())
 	share := live / memoryLimit
-	debug.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(2, share*share/6)))))
+	reader.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(2, share*share/6)))))
 	runtime.SetFinalizer(new(collection), makeRoom)
 }
 
