@@ -138,6 +138,9 @@ func verdict(l *sqlite.Life) string {
 	last := lastAttempt(l)
 	switch l.State {
 	case "done":
+		if last.Node == "" {
+			return "done, in no time: a task without runtime and files takes no place"
+		}
 		took := last.Ran
 		if took != nil && last.Before != nil {
 			took = ptr(*took + *last.Before)
@@ -202,7 +205,7 @@ func parentSteps(l *sqlite.Life) []step {
 			done++
 			last = &l.Parents[i]
 			if len(l.Parents) <= 5 {
-				steps = append(steps, step{*p.Ended, ending, fmt.Sprintf("its parent %s ended on %s", p.Task, p.Node)})
+				steps = append(steps, step{*p.Ended, ending, fmt.Sprintf("its parent %s ended%s", p.Task, on(p.Node))})
 			}
 		}
 	}
@@ -210,7 +213,7 @@ func parentSteps(l *sqlite.Life) []step {
 	case last == nil:
 		return nil
 	case len(l.Parents) > 5:
-		steps = []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s on %s", done, len(l.Parents), last.Task, last.Node)}}
+		steps = []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s%s", done, len(l.Parents), last.Task, on(last.Node))}}
 	case done == len(l.Parents):
 		steps[len(steps)-1].text += ": ready"
 	}
@@ -277,8 +280,19 @@ func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
 	return steps
 }
 
+// on is where something was; empty for a task that takes no place.
+func on(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " on " + node
+}
+
 // attemptSteps tells the beginning and the end of an attempt.
 func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
+	if a.Node == "" && a.Ended != nil {
+		return []step{{*a.Ended, instantEnding, fmt.Sprintf("attempt %d: done at once", a.Try)}}
+	}
 	var steps []step
 	if a.Queued != nil {
 		text := fmt.Sprintf("attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
