@@ -15,10 +15,10 @@ DEMO := --cluster examples/montage/cluster.yaml --time-scale 0.1 examples/montag
 # The nodes of the demo have two cores in all.
 DEMO += $(if $(filter 1,$(shell nproc)),--oversubscribe)
 
-.PHONY: help demo test setup build images check bench fuzz crash soak clean
+.PHONY: help demo test setup build images check bench fuzz crash soak test-v2 release test-release clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup build images ## run a Montage of 25 tasks in Docker containers, installing what is missing
 	@echo "gantry run $(DEMO)"
@@ -38,7 +38,7 @@ build: ## bin/gantry and bin/gantry-task
 images: setup ## the image of the examples with real tools (gantry builds the emulator's by itself)
 	@scripts/build-image.sh
 
-check: ## format, vet, staticcheck, dead code, spelling, directions of imports
+check: ## format, vet, staticcheck, dead code, spelling, directions of imports, known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
@@ -46,6 +46,7 @@ check: ## format, vet, staticcheck, dead code, spelling, directions of imports
 	@git ls-files '*.md' | xargs go tool misspell -error -locale UK
 	@git ls-files | grep -vE '\.(svg|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest
 	go test ./lint
+	@scripts/govulncheck.sh
 
 bench: export CGO_CFLAGS = -O2
 bench: build images ## the headline benchmarks, as ratios within one run
@@ -66,5 +67,16 @@ soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on th
 	go build -o bin/soak ./scripts/soak
 	$(AS_ROOT) bin/soak -attempts $(or $(ATTEMPTS),10000000) -containers $(or $(CONTAINERS),10000) -stream $(or $(STREAM),100000) -seed $(or $(SEED),1)
 
+test-v2: ## container tests in a virtual machine with cgroup v2: a subset of at most 15 minutes, or TESTS=all; DRIVERS
+	$(AS_ROOT) env $(if $(TESTS),GANTRY_VM_TESTS="$(TESTS)") $(if $(DRIVERS),GANTRY_VM_DRIVERS="$(DRIVERS)") scripts/vm/test
+
+release: ## static binaries, Debian packages, checksums and bills of materials for amd64 and arm64 in dist/; VERSION
+	@scripts/release/setup
+	@$(if $(VERSION),VERSION="$(VERSION)") scripts/release/build
+
+test-release: ## build a release twice and compare, install its package in a fresh root; takes minutes
+	@scripts/release/setup
+	GANTRY_RELEASE_TESTS=1 go test -count=1 -v -timeout 2h $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./scripts/release
+
 clean: ## remove what was built (runs stay)
-	rm -rf bin
+	rm -rf bin dist

@@ -35,8 +35,14 @@ import (
 // logName is the log's file below --dir.
 const logName = "gantry.sqlite"
 
-// version is what the module was built as.
+// released is the version of a release; scripts/release/build sets it.
+var released string
+
+// version is that of the release, else what the module was built as.
 func version() string {
+	if released != "" {
+		return released
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

@@ -239,6 +239,9 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	if info.OSType != "linux" {
 		return fmt.Errorf("%w: Docker Engine runs %s containers, gantry needs linux", ErrUnusable, info.OSType)
 	}
+	if err := refuseRootless(&info, r.cfg.CgroupRoot); err != nil {
+		return err
+	}
 	if r.tree, err = cgroup.Open(r.cfg.CgroupRoot, info.CgroupDriver == "systemd"); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}

@@ -55,6 +55,9 @@ func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact
 	}
 	facts := []Fact{{"docker-engine", Yes, fmt.Sprintf("version %s, kernel %s, %d CPUs, %d MB, storage driver %s", info.ServerVersion, info.KernelVersion,
 		info.NCPU, info.MemTotal/1e6, info.Driver), ""}}
+	if isRootless(&info) {
+		return append(facts, rootlessFact(cgroup.Root, os.Getuid())), fmt.Errorf("%w: the Docker Engine is rootless", ErrUnusable)
+	}
 	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
 	if err != nil {
 		return append(facts, Fact{"cgroups", No, err.Error(), "mount the control groups"}), fmt.Errorf("%w: %w", ErrUnusable, err)
