@@ -23,6 +23,7 @@ func main() {
 	flag.IntVar(&o.containers, "containers", 10_000, "containers to run; 0: none")
 	flag.IntVar(&o.attempts, "attempts", 10_000_000, "attempts on the null runtime; 0: none")
 	flag.IntVar(&o.stream, "stream", 100_000, "attempts of each stream on the null runtime, about")
+	flag.IntVar(&o.run, "run", 1000, "containers of each run, about")
 	flag.IntVar(&o.samples, "samples", 400, "samples of each part, about")
 	flag.Uint64Var(&o.seed, "seed", 1, "of loads and faults")
 	flag.StringVar(&o.dir, "dir", "", "directory of the runs and logs; a temporary one, removed at the end, if it is not given")
@@ -39,15 +40,15 @@ func main() {
 }
 
 type options struct {
-	containers, attempts, stream, samples int
-	seed                                  uint64
-	dir, out, examples                    string
+	containers, attempts, stream, run, samples int
+	seed                                       uint64
+	dir, out, examples                         string
 }
 
 // soak runs both parts. The error joins those of the parts: what failed, what grew, and what is wrong with a log.
 func (o *options) soak(ctx context.Context) error {
-	if o.containers < 0 || o.attempts < 0 || o.stream < 1 || o.samples < 8 {
-		return errors.New("-containers and -attempts: 0 or more, -stream: 1 or more, -samples: 8 or more")
+	if o.containers < 0 || o.attempts < 0 || o.stream < 1 || o.run < 1 || o.samples < 8 {
+		return errors.New("-containers and -attempts: 0 or more, -stream and -run: 1 or more, -samples: 8 or more")
 	}
 	if o.dir == "" {
 		dir, err := os.MkdirTemp("", "gantry-soak")

@@ -24,7 +24,7 @@ func build(t *testing.T) string {
 }
 
 func TestTinySoakOnTheNullRuntime(t *testing.T) {
-	o := options{attempts: 6000, stream: 1500, samples: 40, seed: 1, dir: t.TempDir(), out: t.TempDir()}
+	o := options{attempts: 6000, stream: 1500, run: 1, samples: 40, seed: 1, dir: t.TempDir(), out: t.TempDir()}
 	if err := o.soak(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestTinySoakInContainers(t *testing.T) {
 		t.Skipf("needs a Docker Engine with the image gantry/busybox:latest (scripts/build-image.sh): %v %s", err, out)
 	}
 	t.Setenv("PATH", filepath.Dir(build(t))+":"+os.Getenv("PATH"))
-	o := options{containers: 30, stream: 1, samples: 10, seed: 1, dir: t.TempDir(), out: t.TempDir(), examples: "../../examples"}
+	o := options{containers: 30, stream: 1, run: 15, samples: 10, seed: 1, dir: t.TempDir(), out: t.TempDir(), examples: "../../examples"}
 	if err := o.soak(t.Context()); err != nil {
 		t.Fatal(err)
 	}

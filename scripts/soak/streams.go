@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,7 +79,7 @@ nodes: [{name: n, count: 2, cores: 4, speed: 1, memory: 1GB, read: 1000MB/s, wri
 links: [{from: g, to: g, bandwidth: 1000MB/s, latency: 0s}]
 `
 
-// docker runs one stream in containers.
+// docker runs streams in containers, one after the other in one log, until there were enough.
 func (o *options) docker(ctx context.Context, m *meter) error {
 	cluster, err := scenario.ReadCluster(strings.NewReader(dockerCluster), "soak")
 	if err != nil {
@@ -107,25 +108,43 @@ func (o *options) docker(ctx context.Context, m *meter) error {
 		return err
 	}
 	defer db.Close()
-	m.run = "soak"
+	for k := 0; m.attempts < m.size; k++ {
+		if err := o.dockerRun(ctx, m, db, cluster, k, image, binary, filepath.Dir(words)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// containersPerWorkflow is how many tasks a workflow of dockerLoad has, on average.
+const containersPerWorkflow = 9.5
+
+func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluster *scenario.Cluster, k int, image, binary, base string) error {
+	m.run = fmt.Sprintf("soak-%04d", k+1)
 	dir := filepath.Join(m.home, m.run)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	s := stream{m: m, db: db, name: m.run, runtime: "docker", policy: "cpp", cluster: cluster, seed: o.seed, scale: 1e-4, base: filepath.Dir(words),
-		load: fmt.Sprintf(dockerLoad, o.seed, m.size/10+1)}
-	err = s.run(ctx, func(p *planner.Platform, origin time.Time) (executor.Runtime, error) {
-		cfg := docker.Config{Run: m.run, Dir: dir, Platform: p, Version: "soak", Seed: o.seed, Origin: origin, TaskImage: image, TaskBinary: binary,
-			Warn: func(rule, message string) { fmt.Println("docker: warning:", message) }}
+	seed := o.seed + uint64(k)
+	workflows := int(float64(min(o.run, m.size-m.attempts))/containersPerWorkflow) + 1
+	s := stream{m: m, db: db, name: m.run, runtime: "docker", policy: policies[k%len(policies)], cluster: cluster, seed: seed, scale: 1e-4, base: base,
+		load: fmt.Sprintf(dockerLoad, seed, workflows)}
+	err := s.run(ctx, func(p *planner.Platform, origin time.Time) (executor.Runtime, error) {
+		cfg := docker.Config{Run: m.run, Dir: dir, Platform: p, Version: "soak", Seed: seed, Origin: origin, TaskImage: image, TaskBinary: binary,
+			Warn: func(rule, message string) {
+				if k == 0 {
+					fmt.Println("docker: warning:", message)
+				}
+			}}
 		for _, n := range cluster.Nodes {
 			cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS})
 		}
 		return docker.New(ctx, cfg)
 	})
 	if left := m.controlGroups(); err == nil && left > 0 {
-		err = fmt.Errorf("%d control groups are left", left)
+		err = fmt.Errorf("run %s leaves %d control groups", m.run, left)
 	}
-	return err
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // stream is one run.
