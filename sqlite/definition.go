@@ -84,8 +84,11 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 			return nil, err
 		}
 	}
-	if len(blob) == 0 || blob[0] < oldestDefinition || blob[0] > definitionFormat {
-		return nil, fmt.Errorf("its format is not %d to %d, which this gantry reads: use the gantry that wrote it", oldestDefinition, definitionFormat)
+	if len(blob) == 0 {
+		return nil, errTruncated
+	}
+	if blob[0] < oldestDefinition || blob[0] > definitionFormat {
+		return decodeLegacy(blob)
 	}
 	x := &archive{in: blob[1:], format: blob[0]}
 	a := new(executor.Admission)

@@ -36,6 +36,9 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	if err != nil {
 		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
 	}
+	if err := r.removeFormer(ctx); err != nil {
+		return err
+	}
 	attempts := map[planner.AttemptID]*recovered{}
 	for _, l := range live {
 		attempts[l.Attempt] = &recovered{attempt: newAttempt(r, l)}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -175,10 +176,9 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	if err != nil {
 		return out, err
 	}
-	label, only := LabelRun, ""
+	label := LabelRun
 	if run != "" {
-		only = executor.HostName(run, filepath.Join(dir, run))
-		label = LabelHostName + "=" + only
+		label += "=" + run
 	}
 	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
 	if err != nil {
@@ -191,6 +191,8 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 		if !known {
 			h = locked(runDir)
 			held[group] = h
+			former := formerGroup(tree, name)
+			held[former] = held[former] || h
 			if h && (run == "" || run == name) {
 				out.Held = append(out.Held, name)
 			}
@@ -198,7 +200,7 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 		return h
 	}
 	for _, c := range all {
-		if look(c.Labels[LabelRun], c.Labels[LabelDir]) {
+		if look(c.Labels[LabelRun], c.Labels[LabelDir]) || run != "" && c.Labels[LabelDir] != filepath.Join(dir, run) {
 			continue
 		}
 		if dir := control.Dir(c.Labels[LabelControl]); dir != "" {
@@ -217,12 +219,13 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 			look(e.Name(), filepath.Join(dir, e.Name()))
 		}
 	}
+	wanted := []string{tree.Group("gantry", tree.Name(executor.HostName(run, filepath.Join(dir, run)))), formerGroup(tree, run)}
 	top := tree.Group("gantry")
 	for _, name := range tree.Children(top) {
 		group := filepath.Join(top, name)
 		h, known := held[group]
 		switch {
-		case h || run != "" && group != tree.Group("gantry", tree.Name(only)):
+		case h || run != "" && !slices.Contains(wanted, group):
 		case !known:
 			out.Unknown = append(out.Unknown, group)
 		case tree.Empty(group):
@@ -240,6 +243,34 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 		}
 	}
 	return out, nil
+}
+
+// formerGroup is the control group of a run of log formats 1 to 6 and of the first gantries of format 7: it was named by the run alone.
+func formerGroup(tree *cgroup.Tree, run string) string { return tree.Group("gantry", tree.Name(run)) }
+
+// removeFormer removes the containers and the control group that such a gantry left of a run. Its containers have the label of the run's
+// directory, but not LabelHostName. Their attempts are lost with gantry's crash.
+func (r *Runtime) removeFormer(ctx context.Context) error {
+	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelRun+"="+r.cfg.Run))})
+	if err != nil {
+		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
+	}
+	others := false
+	for _, c := range all {
+		switch {
+		case c.Labels[LabelHostName] != "":
+		case c.Labels[LabelDir] != r.cfg.Dir:
+			others = true
+		default:
+			if err := r.discardContainer(ctx, c.ID, ""); err != nil {
+				return err
+			}
+		}
+	}
+	if group := formerGroup(r.tree, r.cfg.Run); !others && r.tree.Empty(group) {
+		_ = r.tree.Remove(group) // gantry clean removes what does not go now
+	}
+	return nil
 }
 
 // locked reports whether a gantry works on a run.
