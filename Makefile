@@ -45,7 +45,7 @@ check: ## format, vet, staticcheck, dead code, spelling, directions of imports, 
 	@dead=$$(go tool deadcode -test ./... | grep -v 'test/'); [ -z "$$dead" ] || { echo "dead code:" >&2; echo "$$dead" >&2; exit 1; }
 	@git ls-files '*.md' | xargs go tool misspell -error -locale UK
 	@git ls-files | grep -vE '\.(svg|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest
-	go test ./lint
+	go test -count=1 ./lint
 	@scripts/govulncheck.sh
 
 bench: export CGO_CFLAGS = -O2
