@@ -9,6 +9,8 @@ AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null || echo s
 # SQLite takes gcc a minute at -O2 and a third of that at -O1.
 export CGO_CFLAGS ?= -O1
 FUZZTIME ?= 20s
+# What gantry --version prints.
+COMMIT := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
 DEMO := --cluster examples/montage/cluster.yaml --time-scale 0.1 examples/montage/montage-25.dax
@@ -32,7 +34,7 @@ setup: ## a Docker Engine and a C compiler; does nothing where they are
 
 build: ## bin/gantry and bin/gantry-task
 	@mkdir -p bin
-	go build -o $(GANTRY) ./cmd/gantry
+	go build -ldflags "-X main.released=$(or $(VERSION),$(COMMIT))" -o $(GANTRY) ./cmd/gantry
 	CGO_ENABLED=0 go build -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
 
 images: setup ## the image of the examples with real tools (gantry builds the emulator's by itself)

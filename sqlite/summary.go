@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -19,20 +20,21 @@ func (s Span) MarshalJSON() ([]byte, error) {
 
 // Overview is a run in a list of runs. Makespan is nil unless the run ended; Clock is how far the run got on its own axis.
 type Overview struct {
-	Run       string `json:"run"`
-	Runtime   string `json:"runtime"`
-	Policy    string `json:"policy"`
-	State     State  `json:"state"`
-	Started   string `json:"started"` // RFC 3339, UTC
-	Workflows int    `json:"workflows"`
-	Tasks     int    `json:"tasks"`
-	Done      int    `json:"done"`
-	Running   int    `json:"running"` // starting, running or suspended
-	Failed    int    `json:"failed"`
-	Skipped   int    `json:"skipped"`
-	ExitCode  *int   `json:"exit_code"`
-	Makespan  *Span  `json:"makespan_s"`
-	Clock     Span   `json:"clock_s"`
+	Run       string   `json:"run"`
+	Runtime   string   `json:"runtime"`
+	Policy    string   `json:"policy"`
+	State     State    `json:"state"`
+	Started   string   `json:"started"` // RFC 3339, UTC
+	Workflows int      `json:"workflows"`
+	Tasks     int      `json:"tasks"`
+	Done      int      `json:"done"`
+	Running   int      `json:"running"` // starting, running or suspended
+	Failed    int      `json:"failed"`
+	Skipped   int      `json:"skipped"`
+	ExitCode  *int     `json:"exit_code"`
+	Makespan  *Span    `json:"makespan_s"`
+	Clock     Span     `json:"clock_s"`
+	Names     []string `json:"workflow_names"` // of the first three
 }
 
 // Summary is what one run came to, or has come to so far. Nil is not known, not measured, or not yet.
@@ -174,13 +176,20 @@ type Warning struct {
 
 const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
 	coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
-	(SELECT count(*) FROM workflows w WHERE w.run = r.id), count(t.task), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'), total(t.state IN ('starting', 'running', 'suspended'))
+	(SELECT count(*) FROM workflows w WHERE w.run = r.id),
+	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id ORDER BY w.workflow LIMIT 3)),
+	count(t.task), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'),
+	total(t.state IN ('starting', 'running', 'suspended'))
 	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
 
 func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
 	var done, failed, skipped, running float64
-	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock, &o.Workflows, &o.Tasks,
+	var names []byte
+	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock, &o.Workflows, &names, &o.Tasks,
 		&done, &failed, &skipped, &running)
+	if err == nil {
+		err = json.Unmarshal(names, &o.Names)
+	}
 	o.Done, o.Failed, o.Skipped, o.Running = int(done), int(failed), int(skipped), int(running)
 	return id, o, err
 }
@@ -191,6 +200,22 @@ func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
 		_, o, err := scanOverview(rows)
 		return o, err
 	}, overviewQuery+"GROUP BY r.id ORDER BY r.id DESC")
+}
+
+// Overview is one run, given by its whole name.
+func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
+	id, err := db.whole(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	all, err := collect(ctx, db, func(rows *sql.Rows) (Overview, error) {
+		_, o, err := scanOverview(rows)
+		return o, err
+	}, overviewQuery+"WHERE r.id = ? GROUP BY r.id", id)
+	if err != nil {
+		return nil, err
+	}
+	return &all[0], nil
 }
 
 // Summary sums up a run, given by name, by a prefix of it that is no other's, or "" for the latest.

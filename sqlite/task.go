@@ -259,3 +259,18 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		WHERE a.run = ? AND a.task = ? ORDER BY s.seq`, id, t)
 	return l, err
 }
+
+// maxTaskNames bounds TaskNames.
+const maxTaskNames = 1000
+
+// TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as WORKFLOW/NAME. Of many
+// it has the first.
+func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
+		`SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run) = 1, t.name, w.name || '/' || t.name)
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? ORDER BY t.task LIMIT ?`, id, maxTaskNames)
+}

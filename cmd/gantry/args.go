@@ -37,10 +37,13 @@ func interspersed(args []string, commands []*cli.Command) []string {
 		}
 		flags = append(flags, a)
 		name := strings.TrimLeft(a, "-")
-		if takesValue[name] && at+1 < len(args) {
-			at++
-			flags = append(flags, args[at])
+		if !takesValue[name] {
+			continue
 		}
+		if at++; at == len(args) {
+			return slices.Concat(args[:2], flags) // its value is missing, which the library says
+		}
+		flags = append(flags, args[at])
 	}
 	return slices.Concat(args[:2], flags, []string{"--"}, rest)
 }

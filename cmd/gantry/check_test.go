@@ -141,7 +141,7 @@ func TestFlagsMayFollowArguments(t *testing.T) {
 	for in, want := range map[string]string{
 		"gantry do a --json b":        "gantry do --json -- a b",
 		"gantry do a -o x b":          "gantry do -o x -- a b",
-		"gantry do a --output=x - -o": "gantry do --output=x -o -- a -",
+		"gantry do a --output=x - -o": "gantry do --output=x -o",
 		"gantry do --json -- --odd a": "gantry do --json -- --odd a",
 		"gantry other a --json":       "gantry other a --json",
 		"gantry --help":               "gantry --help",

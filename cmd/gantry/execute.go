@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,20 +33,6 @@ import (
 
 // logName is the log's file below --dir.
 const logName = "gantry.sqlite"
-
-// released is the version of a release; scripts/release/build sets it.
-var released string
-
-// version is that of the release, else what the module was built as.
-func version() string {
-	if released != "" {
-		return released
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
 
 // session is one run on its way: what begins, resumes and simulates it have in common.
 type session struct {
@@ -113,7 +98,7 @@ func (s *session) open(mode sqlite.Mode) error {
 	return nil
 }
 
-// giveToCaller has a file that was made as root by sudo belong to who called that: what comes next may be called without it.
+// giveToCaller changes the owner of a file created under sudo to the invoking user, who may run the next command without sudo.
 func giveToCaller(path string) {
 	if o := stage.Caller(); o.UID != os.Geteuid() {
 		_ = os.Lchown(path, o.UID, o.GID) // where that cannot be it stays root's
@@ -149,7 +134,7 @@ func (s *session) hold() error {
 		fmt.Fprintf(f, "%d", os.Getpid())
 	}
 	s.lock = f
-	// From here on a run goes on when who reads what it prints has gone (gantry run | head): writing fails then, and that ends nothing.
+	// Ignore SIGPIPE from here on: a run must survive its reader (gantry run | head).
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	early.Wait()
 	return nil
@@ -352,7 +337,7 @@ func (s *session) broken(ctx context.Context, err error) error {
 		}
 	}
 	if s.set.Runtime == "docker" && !unsupported {
-		err = fmt.Errorf("%w\nwhat ended stays ended: gantry resume %s goes on", err, s.name)
+		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: gantry resume %s", err, s.name)
 	}
 	return fail(code, err)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,18 +44,28 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				printJSON(c.App.Writer, runs)
 				return nil
 			}
-			t := newTable(c.App.Writer, "run", "state", "runtime", "policy", "-workflows", "-tasks", "-done", "-failed", "-skipped", "-makespan", "started")
+			t := newTable(c.App.Writer, widthOf(c.App.Writer), "run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows")
 			for _, r := range runs {
 				started := r.Started
 				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
 					started = units.HumanDuration(time.Since(at)) + " ago"
 				}
-				t.row(r.Run, string(r.State), r.Runtime, r.Policy, strconv.Itoa(r.Workflows), strconv.Itoa(r.Tasks), strconv.Itoa(r.Done), strconv.Itoa(r.Failed), strconv.Itoa(r.Skipped), span(r.Makespan), started)
+				t.row(r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks), strconv.Itoa(r.Failed+r.Skipped),
+					span(r.Makespan), started, named(r.Workflows, r.Names))
 			}
 			t.end()
 			return nil
 		},
 	}
+}
+
+// named lists the first names of n workflows.
+func named(n int, names []string) string {
+	text := strings.Join(names, ", ")
+	if more := n - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // States that the log does not have.

@@ -96,7 +96,8 @@ func run(args []string) int {
 		Version:         version(),
 		Usage:           "run and simulate scientific workflows on one host, with one planner",
 		HideHelpCommand: true,
-		Writer:          plain{stdout},
+		Writer:          plain{folded{stdout, screenWidth(os.Stdout)}},
+		ErrWriter:       plain{folded{os.Stderr, screenWidth(os.Stderr)}},
 		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat), plans them online with a scheduling
 policy, and runs every task in a Docker container under CPU, memory and block I/O limits - or simulates the same
 plan in virtual time. It measures what really happened and keeps all of it in one SQLite log.
@@ -123,21 +124,22 @@ Exit codes:
    130  stopped by a signal; gantry resume goes on`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				names := make([]string, len(c.App.Commands))
-				for i, cmd := range c.App.Commands {
-					names[i] = cmd.Name
-				}
-				return failf(exitUsage, "there is no command %q: choose one of %s", c.Args().First(), strings.Join(names, ", "))
+				return unknownCommand(c.App, c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
 		Commands: commands(),
 		// Errors are printed once, below, with their exit code.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   usageError,
 	}
+	cli.HelpPrinter = printHelp
+	app.OnUsageError = usageError(app, args)
 	for _, cmd := range app.Commands {
-		cmd.OnUsageError, cmd.HideHelpCommand = usageError, true
+		cmd.OnUsageError, cmd.HideHelpCommand = app.OnUsageError, true
+	}
+	if len(args) > 1 && args[1] == completeWord {
+		complete(app, args[2:])
+		return exitOK
 	}
 	err := app.RunContext(context.Background(), interspersed(args, app.Commands))
 	if err == nil && stdout.err != nil {
@@ -151,18 +153,9 @@ Exit codes:
 		coded = &exitError{exitInternal, err}
 	}
 	if msg := coded.Error(); msg != "" {
-		fmt.Fprintln(plain{os.Stderr}, "gantry: "+msg)
+		fmt.Fprintln(app.ErrWriter, "gantry: "+msg)
 	}
 	return coded.code
-}
-
-// usageError says what is wrong in one line; --help has the rest.
-func usageError(c *cli.Context, err error, sub bool) error {
-	of := "gantry"
-	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "gantry" {
-		of += " " + c.Command.Name
-	}
-	return failf(exitUsage, "%w (see %s --help)", err, of)
 }
 
 // commands lists every command; each has a file of its own.
@@ -186,5 +179,10 @@ func commands() []*cli.Command {
 		reportCommand(),
 		compareCommand(),
 		predictCommand(),
+		rmCommand(),
+		completionCommand(),
+		manCommand(),
+		helpCommand(),
+		versionCommand(),
 	}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"io"
-
-	"github.com/urfave/cli/v2"
 )
 
 // plain keeps control characters from terminals: names in traces and what programs said could move the cursor, or worse.
@@ -38,12 +36,4 @@ func (c *checked) Write(b []byte) (int, error) {
 		c.err = err
 	}
 	return n, err
-}
-
-// raw is standard output for data: bytes as they are.
-func raw(c *cli.Context) io.Writer {
-	if p, ok := c.App.Writer.(plain); ok {
-		return p.Writer
-	}
-	return c.App.Writer
 }

@@ -45,7 +45,7 @@ const (
 )
 
 func newProgress(quiet, asJSON bool) *progress {
-	return &progress{out: plain{os.Stderr}, quiet: quiet || asJSON, json: asJSON, next: plainStep}
+	return &progress{out: plain{folded{os.Stderr, screenWidth(os.Stderr)}}, quiet: quiet || asJSON, json: asJSON, next: plainStep}
 }
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb" }

@@ -60,7 +60,7 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 		words []string
 		args  []string
 	}{
-		{exitUsage, []string{"no command \"fly\"", "simulate"}, []string{"fly"}},
+		{exitUsage, []string{"unknown command \"fly\"", "simulate"}, []string{"fly"}},
 		{exitUsage, []string{"-nonsense", "gantry run --help"}, []string{"run", "--nonsense"}},
 		{exitUsage, []string{"no workflow given"}, []string{"run", home}},
 		{exitUsage, []string{"choose one of gbf, cpp", "heft"}, []string{"simulate", home, "--policy", "best", at("good.dax")}},

@@ -97,7 +97,7 @@ func readSettings(c *cli.Context) (*settings, error) {
 	}
 	for name, f := range map[string]float64{"time-scale": s.TimeScale, "size-scale": s.SizeScale} {
 		if !(f >= 0) || math.IsInf(f, 0) {
-			return nil, failf(exitUsage, "--%s %v: it has to be a number of at least 0", name, f)
+			return nil, failf(exitUsage, "--%s %v: give a number of at least 0", name, f)
 		}
 	}
 	if c.IsSet("retries") {

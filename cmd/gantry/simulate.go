@@ -45,6 +45,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if err != nil {
 				return err
 			}
+			if set.TimeScale == 0 {
+				return failf(exitUsage, "--time-scale 0: no task would take any time; give a number above 0")
+			}
 			set.Runtime, set.Startup = "sim", c.Duration("startup")
 			if set.Startup < 0 {
 				return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)

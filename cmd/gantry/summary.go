@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
@@ -34,6 +35,7 @@ func rowsFor(tasks int, deadlines bool) rows {
 // printSummary prints what a run came to.
 func printSummary(w io.Writer, s *sqlite.Summary) {
 	most := rowsFor(s.Tasks, len(s.Deadlines) > 0)
+	width := widthOf(w)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run %s: %s, %s of %s done", s.Run, s.State, plural(s.Done, "task"), strconv.Itoa(s.Tasks))
 	for _, n := range []struct {
@@ -67,7 +69,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	}
 	b.WriteString("\n\n")
 
-	t := newTable(&b, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
+	t := newTable(&b, width, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
 	for i, f := range s.WorkflowRow {
 		if i == most.workflows && len(s.WorkflowRow) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
@@ -76,8 +78,8 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan), span(f.Response))
 	}
 	t.end()
-	printDeadlines(&b, s, most.deadlines)
-	t = newTable(&b, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read", "-written")
+	printDeadlines(&b, width, s, most.deadlines)
+	t = newTable(&b, width, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read", "-written")
 	for i, k := range s.Kinds {
 		if i == most.types && len(s.Kinds) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
@@ -86,12 +88,12 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest), span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
 	}
 	t.end()
-	t = newTable(&b, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
+	t = newTable(&b, width, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
 	for _, e := range s.Estimates {
 		t.row(e.Source, strconv.Itoa(e.Attempts), ratio(e.Ratio), ratio(e.Lowest), ratio(e.Highest), percent(e.Error))
 	}
 	t.end()
-	t = newTable(&b, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
+	t = newTable(&b, width, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
 	for i, n := range s.Nodes {
 		if i == most.nodes && len(s.Nodes) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Nodes)-i))
@@ -144,11 +146,11 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 func meant(seconds float64) string { return span(ptr(sqlite.Span(seconds * 1e9))) }
 
 // printDeadlines tells which deadlines were met, and how near what happened came to the plan.
-func printDeadlines(b *strings.Builder, s *sqlite.Summary, most int) {
+func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 	if len(s.Deadlines) == 0 {
 		return
 	}
-	t := newTable(b, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
+	t := newTable(b, width, "deadline of", "-due", "-predicted end", "-end", "-to spare", "")
 	late, refused := 0, 0
 	for i, d := range s.Deadlines {
 		if d.Late {
@@ -214,14 +216,18 @@ func outcomes(counts []sqlite.Count) string {
 	return strings.Join(parts, ", ")
 }
 
-// textTable is a table of aligned columns; those whose title begins with "-" are aligned to the right.
+// textTable is a table of aligned columns; those whose title begins with "-" are aligned to the right. What does not fit the width goes
+// into further tables below, each with the first column again.
 type textTable struct {
 	to     io.Writer
+	width  int // 0: any
 	titles []string
 	rows   [][]string
 }
 
-func newTable(to io.Writer, titles ...string) *textTable { return &textTable{to: to, titles: titles} }
+func newTable(to io.Writer, width int, titles ...string) *textTable {
+	return &textTable{to: to, width: width, titles: titles}
+}
 
 func (t *textTable) row(cells ...string) { t.rows = append(t.rows, cells) }
 
@@ -230,6 +236,7 @@ func (t *textTable) end() {
 	if len(t.rows) == 0 {
 		return
 	}
+	const gap = "  "
 	width := make([]int, len(t.titles))
 	right := make([]bool, len(t.titles))
 	head := make([]string, len(t.titles))
@@ -237,25 +244,45 @@ func (t *textTable) end() {
 		head[i], right[i] = strings.CutPrefix(title, "-")
 	}
 	lines := append([][]string{head}, t.rows...)
-	for _, cells := range lines {
-		for i, c := range cells {
-			width[i] = max(width[i], len([]rune(c)))
-		}
-	}
-	for _, cells := range lines {
-		var line strings.Builder
-		for i, c := range cells {
-			pad := strings.Repeat(" ", width[i]-len([]rune(c)))
-			line.WriteString("  ")
-			if right[i] {
-				line.WriteString(pad + c)
-			} else {
-				line.WriteString(c + pad)
+	if t.width > 0 {
+		for _, cells := range t.rows {
+			for i, c := range cells {
+				if r := []rune(c); len(r) > t.width/2 {
+					cells[i] = string(r[:t.width/2-1]) + "…"
+				}
 			}
 		}
-		fmt.Fprintln(t.to, strings.TrimRight(line.String(), " "))
 	}
-	fmt.Fprintln(t.to)
+	for _, cells := range lines {
+		for i, c := range cells {
+			width[i] = max(width[i], utf8.RuneCountInString(c))
+		}
+	}
+	for from := 1; from == 1 || from < len(head); {
+		to, at := from, len(gap)+width[0]
+		for to < len(head) && (to == from || t.width == 0 || at+len(gap)+width[to] <= t.width) {
+			at += len(gap) + width[to]
+			to++
+		}
+		for _, cells := range lines {
+			var line strings.Builder
+			for i, c := range cells {
+				if i > 0 && (i < from || i >= to) {
+					continue
+				}
+				pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
+				line.WriteString(gap)
+				if right[i] {
+					line.WriteString(pad + c)
+				} else {
+					line.WriteString(c + pad)
+				}
+			}
+			fmt.Fprintln(t.to, strings.TrimRight(line.String(), " "))
+		}
+		fmt.Fprintln(t.to)
+		from = max(to, from+1)
+	}
 }
 
 // span writes a duration for people, with about four digits; "-" if it is not known.
@@ -305,7 +332,7 @@ func ratio(p *float64) string {
 
 // printJSON prints a value for programs: on a line of its own, but on a terminal so that people can read it.
 func printJSON(w io.Writer, v any) {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(unfolded(w))
 	if terminal(os.Stdout) {
 		enc.SetIndent("", "  ")
 	}

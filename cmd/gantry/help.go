@@ -1,0 +1,357 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/trace/spelling"
+)
+
+// helpWidth is how wide help is printed: as wide as the terminal, but lines of more than 100 columns are hard to read.
+func helpWidth() int {
+	if n := screenWidth(os.Stdout); n > 0 {
+		return min(n, 100)
+	}
+	return 80
+}
+
+// printHelp replaces the flag library's printer: help fits the terminal.
+func printHelp(w io.Writer, _ string, of any) {
+	switch x := of.(type) {
+	case *cli.App:
+		writeHelp(w, appHelp(x), helpWidth())
+	case *cli.Command:
+		writeHelp(w, commandHelp(x), helpWidth())
+	}
+}
+
+// helpPage is the help of gantry or of one of its commands; man pages have the same text.
+type helpPage struct {
+	name, usage, synopsis string
+	// text has paragraphs, divided by blank lines. Lines that begin with three spaces are examples: a command and, after two spaces or
+	// more, a comment.
+	text     string
+	commands []term
+	options  []term
+}
+
+// term is a word with its meaning.
+type term struct{ name, meaning string }
+
+func appHelp(app *cli.App) helpPage {
+	p := helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]", text: app.Description,
+		options: optionTerms(app.Flags)}
+	for _, c := range app.Commands {
+		p.commands = append(p.commands, term{c.Name, c.Usage})
+	}
+	return p
+}
+
+func commandHelp(c *cli.Command) helpPage {
+	synopsis := "gantry " + c.Name
+	if len(c.Flags) > 0 {
+		synopsis += " [OPTIONS]"
+	}
+	return helpPage{name: "gantry " + c.Name, usage: c.Usage, synopsis: strings.TrimSpace(synopsis + " " + c.ArgsUsage), text: c.Description,
+		options: optionTerms(c.Flags)}
+}
+
+func optionTerms(flags []cli.Flag) []term {
+	var terms []term
+	for _, f := range flags {
+		doc, ok := f.(cli.DocGenerationFlag)
+		if v, hides := f.(cli.VisibleFlag); !ok || hides && !v.IsVisible() {
+			continue
+		}
+		placeholder, meaning := placeholderOf(doc)
+		terms = append(terms, term{flagNames(f, placeholder), meaning + defaultOf(f, doc)})
+	}
+	return terms
+}
+
+// flagNames lists the names of a flag as they are typed, short ones first.
+func flagNames(f cli.Flag, placeholder string) string {
+	names := slices.Clone(f.Names())
+	slices.SortStableFunc(names, func(a, b string) int { return min(len(a), 2) - min(len(b), 2) })
+	for i, n := range names {
+		names[i] = dashed(n)
+	}
+	return strings.TrimSpace(strings.Join(names, ", ") + " " + placeholder)
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// placeholderOf takes the name of a flag's value out of its usage, where it stands in backquotes.
+func placeholderOf(f cli.DocGenerationFlag) (placeholder, usage string) {
+	usage = f.GetUsage()
+	if !f.TakesValue() {
+		return "", usage
+	}
+	if before, rest, ok := strings.Cut(usage, "`"); ok {
+		if name, after, ok := strings.Cut(rest, "`"); ok {
+			return name, before + name + after
+		}
+	}
+	switch f.(type) {
+	case *cli.IntFlag, *cli.Uint64Flag:
+		return "N", usage
+	case *cli.DurationFlag:
+		return "DURATION", usage
+	}
+	return "VALUE", usage
+}
+
+func defaultOf(f cli.Flag, doc cli.DocGenerationFlag) string {
+	var notes []string
+	text := doc.GetDefaultText()
+	switch x := f.(type) {
+	case *cli.BoolFlag:
+		if text == "false" {
+			text = ""
+		}
+	case *cli.StringFlag:
+		if text == "" || x.DefaultText == "" {
+			text = x.Value
+		}
+	case *cli.IntFlag, *cli.Uint64Flag, *cli.Float64Flag, *cli.DurationFlag:
+		if text == "0" || text == "0s" {
+			text = ""
+		}
+	}
+	if text != "" {
+		notes = append(notes, "default: "+text)
+	}
+	for _, v := range doc.GetEnvVars() {
+		notes = append(notes, "environment: "+v)
+	}
+	if len(notes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(notes, ", ") + ")"
+}
+
+func writeHelp(w io.Writer, p helpPage, width int) {
+	var b strings.Builder
+	b.WriteString(hang("", "    ", p.name+" - "+p.usage, width) + "\n\n")
+	b.WriteString(hang("", "    ", "Usage: "+p.synopsis, width) + "\n")
+	for _, paragraph := range paragraphs(p.text) {
+		b.WriteString("\n")
+		column := exampleColumn(paragraph, width)
+		for _, line := range paragraph {
+			writeHelpLine(&b, line, column, width)
+		}
+	}
+	writeTerms(&b, "Commands", p.commands, width)
+	writeTerms(&b, "Options", p.options, width)
+	_, _ = io.WriteString(w, b.String())
+}
+
+// helpLine is a paragraph of prose, or an example with its comment.
+type helpLine struct {
+	text, comment string
+	example       bool
+}
+
+// paragraphs divides a text. Prose is joined to one line, examples stay a line each.
+func paragraphs(text string) [][]helpLine {
+	var all [][]helpLine
+	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		var lines []helpLine
+		for line := range strings.SplitSeq(part, "\n") {
+			last := len(lines) - 1
+			switch body, ok := strings.CutPrefix(line, "   "); {
+			case ok:
+				command, comment, _ := strings.Cut(strings.TrimSpace(body), "  ")
+				lines = append(lines, helpLine{command, strings.TrimSpace(comment), true})
+			case last >= 0 && !lines[last].example:
+				lines[last].text += " " + line
+			case line != "":
+				lines = append(lines, helpLine{text: line})
+			}
+		}
+		all = append(all, lines)
+	}
+	return all
+}
+
+const exampleIndent = "    "
+
+// exampleColumn is where the comments of a block of examples begin: behind the longest, if that leaves room.
+func exampleColumn(lines []helpLine, width int) int {
+	column := 0
+	for _, l := range lines {
+		if n := len(exampleIndent) + utf8.RuneCountInString(l.text) + 2; l.comment != "" && n <= width*3/5 {
+			column = max(column, n)
+		}
+	}
+	return column
+}
+
+func writeHelpLine(b *strings.Builder, l helpLine, column, width int) {
+	if !l.example {
+		b.WriteString(hang("", "", l.text, width) + "\n")
+		return
+	}
+	line := exampleIndent + l.text
+	if n := utf8.RuneCountInString(line); l.comment != "" && n+2 <= column {
+		b.WriteString(hang(line+strings.Repeat(" ", column-n), strings.Repeat(" ", column), l.comment, width) + "\n")
+		return
+	}
+	const rest = exampleIndent + "    "
+	command := hang(exampleIndent, rest, l.text, width-2)
+	b.WriteString(strings.ReplaceAll(command, "\n", " \\\n") + "\n")
+	if l.comment != "" {
+		b.WriteString(hang(rest, rest, l.comment, width) + "\n")
+	}
+}
+
+func writeTerms(b *strings.Builder, title string, terms []term, width int) {
+	if len(terms) == 0 {
+		return
+	}
+	column := 0
+	for _, t := range terms {
+		if n := utf8.RuneCountInString(t.name) + 4; n <= width*2/5 {
+			column = max(column, n)
+		}
+	}
+	column = max(column, 6)
+	b.WriteString("\n" + title + ":\n")
+	for _, t := range terms {
+		line := "  " + t.name
+		if n := utf8.RuneCountInString(line); n+2 <= column {
+			line += strings.Repeat(" ", column-n)
+		} else {
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", column)
+		}
+		b.WriteString(hang(line, strings.Repeat(" ", column), t.meaning, width) + "\n")
+	}
+}
+
+func helpCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "help",
+		Usage:     "show the help of a command",
+		ArgsUsage: "[COMMAND]",
+		Action: func(c *cli.Context) error {
+			if c.NArg() == 0 {
+				return cli.ShowAppHelp(c)
+			}
+			name := c.Args().First()
+			command := c.App.Command(name)
+			if command == nil {
+				return unknownCommand(c.App, name)
+			}
+			printHelp(c.App.Writer, "", command)
+			return nil
+		},
+	}
+}
+
+// released is the version that make build sets, from git describe, and scripts/release/build.
+var released string
+
+// version names the build: the release, else the module's version or the commit that the Go tool noted.
+func version() string {
+	if released != "" {
+		return released
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	var commit, modified string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "-dirty"
+		}
+	}
+	if commit == "" {
+		return "unknown"
+	}
+	return commit + modified
+}
+
+func versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "show the version of gantry",
+		Action: func(c *cli.Context) error {
+			cli.ShowVersion(c)
+			return nil
+		},
+	}
+}
+
+// unknownCommand suggests the command that may have been meant.
+func unknownCommand(app *cli.App, name string) error {
+	var names []string
+	for _, c := range app.Commands {
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
+	}
+	return failf(exitUsage, "unknown command %q; %s", name, spelling.Hint(name, names))
+}
+
+// usageError says what is wrong with the command line in one line. The flag library writes flags with one dash, whatever was typed.
+func usageError(app *cli.App, args []string) cli.OnUsageErrorFunc {
+	return func(c *cli.Context, err error, _ bool) error {
+		of, flags := "gantry", app.Flags
+		if c.Command != nil && app.Command(c.Command.Name) != nil {
+			of, flags = "gantry "+c.Command.Name, c.Command.Flags
+		}
+		text := err.Error()
+		if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+			return failf(exitUsage, "%s has no option %s; %s", of, typed(name, args), nearestFlag(name, flags, of))
+		}
+		if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+			return failf(exitUsage, "%s needs a value (see %s --help)", typed(name, args), of)
+		}
+		if before, rest, ok := strings.Cut(text, " for flag -"); ok {
+			name, reason, _ := strings.Cut(rest, ": ")
+			return failf(exitUsage, "%s for %s: %s (see %s --help)", before, typed(name, args), reason, of)
+		}
+		return failf(exitUsage, "%w (see %s --help)", err, of)
+	}
+}
+
+// typed is a flag as it stands on the command line.
+func typed(name string, args []string) string {
+	for _, a := range args {
+		if flag, _, _ := strings.Cut(a, "="); strings.HasPrefix(flag, "-") && strings.TrimLeft(flag, "-") == name {
+			return flag
+		}
+	}
+	return dashed(name)
+}
+
+func nearestFlag(name string, flags []cli.Flag, of string) string {
+	var names []string
+	for _, f := range flags {
+		names = append(names, f.Names()...)
+	}
+	if near := spelling.Nearest(name, names); near != "" {
+		return "did you mean " + dashed(near) + "?"
+	}
+	return fmt.Sprintf("see %s --help", of)
+}

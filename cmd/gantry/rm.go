@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/sqlite"
+)
+
+func rmCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "rm",
+		Usage:     "remove runs: their rows in the log, files, containers and control groups",
+		ArgsUsage: "RUN...",
+		Description: `RUN is the whole name of a run. Its results are removed too. A run that another gantry works on is left alone. Models that
+were trained on a run stay; estimates no longer learn from it.
+
+   gantry rm merry-bohr-6b14
+
+Exit codes: 0 removed, 2 wrong command line, 3 no such run, 4 the log, the files or Docker cannot be used, 75 another
+gantry works on a run.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.BoolFlag{Name: "force", Usage: "remove a simulation that the log has as running: its gantry was killed"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() == 0 {
+				return failf(exitUsage, "rm: name the runs to remove (gantry ls lists them)")
+			}
+			home, err := filepath.Abs(c.String("dir"))
+			if err != nil {
+				return fail(exitHost, err)
+			}
+			db, err := openToWrite(home)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			for _, run := range c.Args().Slice() {
+				if err := remove(c.Context, db, home, run, c.Bool("force")); err != nil {
+					return err
+				}
+				fmt.Fprintf(c.App.Writer, "removed run %s\n", run)
+			}
+			return nil
+		},
+	}
+}
+
+// openToWrite opens the log below home, which has to be there.
+func openToWrite(home string) (*sqlite.DB, error) {
+	path := filepath.Join(home, sqlite.FileName)
+	if _, err := os.Stat(path); err != nil {
+		return nil, failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory", path)
+	}
+	db, err := sqlite.Open(path, sqlite.Durable)
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	return db, nil
+}
+
+// remove removes a run. The rows go last: until then the same command can be repeated.
+func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) error {
+	if run == "" || run != executor.EscapeName(run) {
+		return failf(exitInput, "rm: there is no run %q (gantry ls lists them)", run)
+	}
+	dir := filepath.Join(home, run)
+	over, err := db.Overview(ctx, run)
+	unknown := new(sqlite.UnknownRunError)
+	switch {
+	case errors.As(err, &unknown):
+		// Somebody deleted the rows: what is left of a run is a directory with its lock.
+		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
+			return fail(exitInput, unknown)
+		}
+		over = nil
+	case err != nil:
+		return logError(err)
+	}
+	if held(filepath.Join(dir, "lock")) {
+		return failf(exitHeld, "rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
+	}
+	if over != nil && over.Runtime == "sim" && over.State == sqlite.Running && !force {
+		return failf(exitHeld, "rm: the log has simulation %s as running: wait until it has ended, or use --force if its gantry was killed", run)
+	}
+	if over == nil || over.Runtime == "docker" {
+		_, err := docker.Clean(ctx, "", home, run)
+		ended := over != nil && (over.State == sqlite.Finished || over.State == sqlite.Failed)
+		if err != nil && !ended { // a run that ended left no container
+			return failf(exitHost, "rm: containers of run %s: %w", run, err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return failf(exitHost, "rm: files of run %s: %w", run, err)
+	}
+	if over == nil {
+		return nil
+	}
+	if err := db.Remove(ctx, run); err != nil {
+		return fail(exitHost, err)
+	}
+	return nil
+}

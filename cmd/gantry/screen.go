@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+)
+
+// screenWidth is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any number, if f is none.
+func screenWidth(f *os.File) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return max(n, minWidth)
+	}
+	if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
+		return max(int(size.Col), minWidth)
+	}
+	return 0
+}
+
+// minWidth is the least width that output is fitted to.
+const minWidth = 40
+
+// folded fits text to the width of a terminal: it breaks longer lines between words. Words longer than a line stay whole, as most are paths.
+type folded struct {
+	io.Writer
+	width int
+}
+
+func (f folded) Write(b []byte) (int, error) {
+	if f.width == 0 || !tooWide(b, f.width) {
+		return f.Writer.Write(b)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(b)) {
+		out.WriteString(fold(line, f.width))
+	}
+	if _, err := io.WriteString(f.Writer, out.String()); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func tooWide(b []byte, width int) bool {
+	for line := range bytes.Lines(b) {
+		if len(line) > width && utf8.RuneCount(bytes.TrimRight(line, "\n")) > width {
+			return true
+		}
+	}
+	return false
+}
+
+// fold breaks a line into lines of at most width runes. Those after the first are indented four columns further.
+func fold(line string, width int) string {
+	text := strings.TrimRight(line, "\n")
+	if utf8.RuneCountInString(text) <= width {
+		return line
+	}
+	words := strings.TrimLeft(text, " ")
+	first := strings.Repeat(" ", len(text)-len(words))
+	rest := strings.Repeat(" ", min(len(first)+4, width/2))
+	return hang(first, rest, words, width) + line[len(text):]
+}
+
+// hang sets words to lines of at most width runes, the first indented by first, the others by rest.
+func hang(first, rest, words string, width int) string {
+	var out strings.Builder
+	out.WriteString(first)
+	at, begun := utf8.RuneCountInString(first), false
+	// Several spaces, as between the columns of a table, are kept where the line is not broken.
+	for words != "" {
+		gap := len(words) - len(strings.TrimLeft(words, " "))
+		word := words[gap:]
+		if i := strings.IndexByte(word, ' '); i >= 0 {
+			word = word[:i]
+		}
+		words = words[gap+len(word):]
+		n := utf8.RuneCountInString(word)
+		if begun && at+gap+n > width {
+			out.WriteString("\n" + rest)
+			at, gap = utf8.RuneCountInString(rest), 0
+		}
+		out.WriteString(strings.Repeat(" ", gap) + word)
+		at, begun = at+gap+n, true
+	}
+	return out.String()
+}
+
+// unfolded is where a command writes data: its lines are not broken.
+func unfolded(w io.Writer) io.Writer {
+	if p, ok := w.(plain); ok {
+		if f, ok := p.Writer.(folded); ok {
+			return plain{f.Writer}
+		}
+	}
+	return w
+}
+
+// raw is standard output for the bytes of programs and files, as they are.
+func raw(c *cli.Context) io.Writer {
+	if p, ok := unfolded(c.App.Writer).(plain); ok {
+		return p.Writer
+	}
+	return c.App.Writer
+}
+
+// widthOf is the width that a writer folds to; 0 is any.
+func widthOf(w io.Writer) int {
+	if p, ok := w.(plain); ok {
+		w = p.Writer
+	}
+	if f, ok := w.(folded); ok {
+		return f.width
+	}
+	return 0
+}
