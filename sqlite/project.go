@@ -320,7 +320,8 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 	end := b.Usage.Ended
 	if end == unit.Never {
 		end = ev.At
-	} else if p.last == unit.Never || end > p.last {
+	}
+	if p.last == unit.Never || end > p.last { // as workflows count it: a run lasts as long as the last of them
 		p.last = end
 	}
 	if x.tally, err = p.places.exited(p.out, ev, x.order.Task, b); err != nil {

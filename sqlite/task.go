@@ -274,3 +274,31 @@ func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
 		`SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run) = 1, t.name, w.name || '/' || t.name)
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? ORDER BY t.task LIMIT ?`, id, maxTaskNames)
 }
+
+// TaskRow is how a task of a run stands. Nil is not known, or not yet.
+type TaskRow struct {
+	Workflow string   `json:"workflow"`
+	Task     string   `json:"task"`
+	Kind     string   `json:"kind"`
+	State    string   `json:"state"`
+	Node     *string  `json:"node"`
+	Attempts int      `json:"attempts"`
+	Wait     *float64 `json:"wait_s"`
+	Runtime  *float64 `json:"runtime_s"`
+}
+
+// Tasks calls each with all tasks of a run, in the order of their ids.
+func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) error {
+	_, name, err := db.find(ctx, run)
+	if err != nil {
+		return err
+	}
+	_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) {
+		var t TaskRow
+		if err := rows.Scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Node, &t.Attempts, &t.Wait, &t.Runtime); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, each(t)
+	}, "SELECT workflow, task, kind, state, node, attempts, wait_s, runtime_s FROM v_tasks WHERE run = ?", name)
+	return err
+}

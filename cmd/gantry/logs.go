@@ -47,7 +47,7 @@ func runAndTask(c *cli.Context) (run, task string, err error) {
 	case 2:
 		return c.Args().Get(0), c.Args().Get(1), nil
 	}
-	return "", "", failf(exitUsage, "%s: say [RUN] TASK", c.Command.Name)
+	return "", "", failf(exitUsage, "usage: gantry %s [RUN] TASK", c.Command.Name)
 }
 
 func logs(c *cli.Context) error {
@@ -65,7 +65,7 @@ func logs(c *cli.Context) error {
 		return logError(err)
 	}
 	if life.Runtime != "docker" {
-		return failf(exitInput, "run %s was on %s: no program ran, so there is nothing that it said", life.Run, life.Runtime)
+		return failf(exitInput, "run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}
 	if len(life.Attempts) == 0 {
 		return failf(exitInput, "task %s of run %s has not been started (it is %s): gantry explain %s %s says why", life.Task, life.Run, life.State, life.Run, task)
@@ -90,15 +90,22 @@ func logs(c *cli.Context) error {
 			if err := s.more(); errors.Is(err, os.ErrNotExist) {
 				missing++
 			} else if err != nil {
-				return failf(exitHost, "read what task %s said: %w", life.Task, err)
+				return failf(exitHost, "read the output of task %s: %w", life.Task, err)
 			}
 		}
-		if _, err := os.Stat(dir); missing == len(streams) && err == nil && attempt.Outcome == planner.OK.String() {
-			fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated, and had nothing to say\n", life.Task)
+		if streams[0].at+streams[1].at > 0 {
 			return nil
 		}
-		if missing == len(streams) {
-			return failf(exitInput, "attempt %d of task %s left no output in %s: it had not come to run, or it was removed", attempt.Try, life.Task, dir)
+		_, err := os.Stat(dir)
+		switch {
+		case missing == len(streams) && (err != nil || attempt.Outcome != planner.OK.String()):
+			return failf(exitInput, "attempt %d of task %s left no output in %s: it did not start, or its files were removed", attempt.Try, life.Task, dir)
+		case missing == len(streams):
+			fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated and printed nothing\n", life.Task)
+		case attempt.Outcome == "":
+			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s has printed nothing so far\n", attempt.Try, life.Task)
+		default:
+			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s printed nothing (it ended as %s)\n", attempt.Try, life.Task, attempt.Outcome)
 		}
 		return nil
 	}
@@ -111,7 +118,7 @@ func logs(c *cli.Context) error {
 		}
 		for _, s := range streams {
 			if err := s.more(); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return failf(exitHost, "read what task %s said: %w", life.Task, err)
+				return failf(exitHost, "read the output of task %s: %w", life.Task, err)
 			}
 		}
 		if ended {

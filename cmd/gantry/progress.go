@@ -34,7 +34,8 @@ type progress struct {
 	shown  int                  // failures printed
 	told   int                  // predictions printed
 	next   int                  // plain lines: percent at which the next is due
-	warned int
+	// warnings has those that were printed.
+	warnings map[string]bool
 }
 
 // Bounds of what is printed, so that a run of any size fits a screen or two.
@@ -45,7 +46,7 @@ const (
 )
 
 func newProgress(quiet, asJSON bool) *progress {
-	return &progress{out: plain{folded{os.Stderr, screenWidth(os.Stderr)}}, quiet: quiet || asJSON, json: asJSON, next: plainStep}
+	return &progress{out: plain{folded{os.Stderr, screenWidth(os.Stderr)}}, quiet: quiet || asJSON, json: asJSON, next: plainStep, warnings: map[string]bool{}}
 }
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb" }
@@ -202,14 +203,15 @@ func (p *progress) note(format string, args ...any) {
 func (p *progress) warn(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.warned++; p.quiet || p.warned > maxWarningsShown+1 {
+	message := fmt.Sprintf(format, args...)
+	if p.quiet || p.warnings[message] || len(p.warnings) > maxWarningsShown {
 		return
 	}
-	if p.warned == maxWarningsShown+1 {
-		p.line("warning: there are more: gantry check and gantry show list them")
-		return
+	if len(p.warnings) == maxWarningsShown {
+		message = "there are more: gantry check and gantry show list them"
 	}
-	p.line("warning: "+format, args...)
+	p.warnings[message] = true
+	p.line("warning: %s", message)
 }
 
 // line prints a line above the bar.
@@ -245,7 +247,7 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 	}
 	if res.Interrupted && s.collector != nil && v.Tasks() > manyTasks && !p.json { // its metrics were not taken
 		fmt.Fprintf(s.out.App.Writer, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n",
-			s.name, plural(p.done, "task"), v.Tasks(), s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond), s.name, s.db.Path())
+			s.name, plural(p.done, "task"), v.Tasks(), s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond), s.name, shortPath(s.db.Path()))
 		return nil
 	}
 	if s.collector != nil && v.Tasks() > manyTasks && !p.json {
@@ -258,7 +260,7 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 		if err := printMetrics(s.out.App.Writer, values); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.out.App.Writer, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", s.name, s.db.Path())
+		fmt.Fprintf(s.out.App.Writer, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", s.name, shortPath(s.db.Path()))
 		return nil
 	}
 	summary, err := s.db.Summary(context.WithoutCancel(ctx), s.name)
@@ -269,6 +271,6 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 		printJSON(s.out.App.Writer, summary)
 		return nil
 	}
-	printSummary(s.out.App.Writer, summary)
+	printSummary(s.out.App.Writer, summary, p.warnings)
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -22,7 +23,10 @@ estimates: each estimate over what was measured, and how far off it was in perce
 "cores used" the CPU time they used.
 
 Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log cannot be read.`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object: seconds and bytes, null for what is not known"}},
+		Flags: []cli.Flag{dirFlag(),
+			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks instead, as gantry explain and gantry logs take their names"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object, or with --tasks one for each task; null is unknown"},
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return failf(exitUsage, "show one run at a time")
@@ -40,12 +44,43 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 			if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running && s.Runtime == "docker" {
 				s.Clock = max(s.Clock, sqlite.Span(time.Since(at))) // the log's is that of the last event
 			}
+			if c.Bool("tasks") {
+				return showTasks(c, db, s.Run)
+			}
 			if c.Bool("json") {
 				printJSON(c.App.Writer, s)
 				return nil
 			}
-			printSummary(c.App.Writer, s)
+			printSummary(c.App.Writer, s, nil)
 			return nil
 		},
 	}
+}
+
+// showTasks lists the tasks of a run.
+func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
+	t := newTable(c.App.Writer, widthOf(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait", "-runtime")
+	seconds := func(s *float64) string {
+		if s == nil {
+			return "-"
+		}
+		return meant(*s)
+	}
+	err := db.Tasks(c.Context, run, func(x sqlite.TaskRow) error {
+		if c.Bool("json") {
+			printJSON(c.App.Writer, x)
+			return nil
+		}
+		node := "-"
+		if x.Node != nil {
+			node = *x.Node
+		}
+		t.row(x.Workflow+"/"+x.Task, x.Kind, x.State, node, strconv.Itoa(x.Attempts), seconds(x.Wait), seconds(x.Runtime))
+		return nil
+	})
+	if err != nil {
+		return logError(err)
+	}
+	t.end()
+	return nil
 }

@@ -32,8 +32,8 @@ func rowsFor(tasks int, deadlines bool) rows {
 	return rows{workflows: 5, deadlines: 12, types: 12, nodes: 5, predictions: 20}
 }
 
-// printSummary prints what a run came to.
-func printSummary(w io.Writer, s *sqlite.Summary) {
+// printSummary prints the outcome of a run, without the warnings in told: they were printed before.
+func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	most := rowsFor(s.Tasks, len(s.Deadlines) > 0)
 	width := widthOf(w)
 	var b strings.Builder
@@ -117,7 +117,7 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 	for _, of := range []struct {
 		title string
 		tasks []sqlite.Failure
-	}{{"failed", s.Failures}, {"in doubt", s.Doubts}} {
+	}{{"failed", s.Failures}, {"suspect", s.Doubts}} {
 		if len(of.tasks) == 0 {
 			continue
 		}
@@ -129,17 +129,34 @@ func printSummary(w io.Writer, s *sqlite.Summary) {
 			}
 			fmt.Fprintf(&b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
 		}
-		fmt.Fprintf(&b, "  why: gantry explain %s TASK; what it said: gantry logs %s TASK\n\n", s.Run, s.Run)
+		fmt.Fprintf(&b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n\n", s.Run, s.Run)
 	}
 	for _, x := range s.Warnings {
+		if told[x.Message] {
+			continue
+		}
 		times := ""
 		if x.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", x.Count)
 		}
 		fmt.Fprintf(&b, "warning: %s%s\n", x.Message, times)
 	}
-	fmt.Fprintf(&b, "log: %s\n", s.Log)
+	fmt.Fprintf(&b, "tasks: gantry show --tasks %s\n", s.Run)
+	if dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results"); isDirectory(dir) {
+		fmt.Fprintf(&b, "results: %s\n", shortPath(dir))
+	}
+	fmt.Fprintf(&b, "log: %s\n", shortPath(s.Log))
 	_, _ = io.WriteString(w, b.String())
+}
+
+// shortPath is a path as seen from the working directory, if it is below that.
+func shortPath(path string) string {
+	if dir, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return path
 }
 
 // meant writes a number of seconds for people.

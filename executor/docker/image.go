@@ -164,9 +164,15 @@ func taskRef(program []byte) string {
 	return TaskRepository + ":" + hex.EncodeToString(sum[:])[:12]
 }
 
-// removeOldTaskImages removes the images of all builds of the emulator but that of the binary, and returns their names. One that a container
-// uses stays; a run that has none just now builds its own again.
-func removeOldTaskImages(ctx context.Context, cli *client.Client, binary string) (removed []string, err error) {
+// RemoveTaskImages removes the images of all builds of the task emulator except that of this gantry, and returns their names. An image
+// that a container uses stays. A run of another checkout that has no container just now loses its image, and fails its next start.
+func RemoveTaskImages(ctx context.Context, host string) (removed []string, err error) {
+	cli, err := Connect(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	defer cli.Close()
+	binary, _ := FindTaskBinary() // without one every image is old
 	keep := ""
 	if program, err := os.ReadFile(binary); err == nil {
 		keep = taskRef(program)

@@ -155,12 +155,11 @@ type Cleaned struct {
 	Groups     []string // control groups
 	Held       []string // runs that were left alone, as a gantry works on them
 	Unknown    []string // control groups that were left alone, as their runs lie in another directory
-	Images     []string // of older builds of the task emulator
 }
 
 // Clean removes containers and control groups that gantry left on this host, of one run or, if run is "", of all. A run whose lock is
-// held is left alone. With all runs go the images of older builds of the task emulator. Control groups do not tell where their run lies: those of runs that are not in dir are left alone too. Log and
-// files stay; a run is still resumable then, its unfinished attempts are lost.
+// held is left alone. Control groups do not show where their run lies: those of runs that are not in dir are left alone too. Log and files
+// stay; a run is still resumable then, its unfinished attempts are lost.
 func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	var out Cleaned
 	cli, err := Connect(ctx, host)
@@ -236,12 +235,6 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 		}
 	}
 	removeIfEmpty(tree)
-	if run == "" {
-		binary, _ := FindTaskBinary() // without one every image is old
-		if out.Images, err = removeOldTaskImages(ctx, cli, binary); err != nil {
-			return out, fmt.Errorf("clean: %w", err)
-		}
-	}
 	return out, nil
 }
 
