@@ -33,7 +33,7 @@ workflow it shows where the time went: waiting for a node, staging inputs in, st
 
 Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "metrics", Usage: "results: the `METRICS` to show, separated by commas", DefaultText: strings.Join(tables.DefaultMetrics, ",") + "; of loads with deadlines late_share, turnaround_mean and what mapping took"},
+			&cli.StringFlag{Name: "metrics", Usage: "results: the `METRICS` to show, separated by commas", DefaultText: strings.Join(tables.DefaultMetrics, ", ") + "; of loads with deadlines late_share, slowdown_mean, turnaround_mean and mapping times"},
 			&cli.StringFlag{Name: "against", Usage: "results: show differences to `POLICY`"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON: an object for each file, or one for two runs, with all tasks"},
 		},

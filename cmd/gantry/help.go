@@ -55,20 +55,20 @@ func appHelp(app *cli.App) helpPage {
 }
 
 func commandHelp(c *cli.Command) helpPage {
-	synopsis := "gantry " + c.Name
-	if len(c.Flags) > 0 {
+	synopsis, options := "gantry "+c.Name, optionTerms(c.Flags)
+	if len(options) > 0 {
 		synopsis += " [OPTIONS]"
 	}
 	return helpPage{name: "gantry " + c.Name, usage: c.Usage, synopsis: strings.TrimSpace(synopsis + " " + c.ArgsUsage), text: c.Description,
-		options: optionTerms(c.Flags)}
+		options: options}
 }
 
 func optionTerms(flags []cli.Flag) []term {
 	var terms []term
 	for _, f := range flags {
 		doc, ok := f.(cli.DocGenerationFlag)
-		if v, hides := f.(cli.VisibleFlag); !ok || hides && !v.IsVisible() {
-			continue
+		if !ok || slices.Contains(f.Names(), "help") {
+			continue // every command has --help
 		}
 		placeholder, meaning := placeholderOf(doc)
 		terms = append(terms, term{flagNames(f, placeholder), meaning + defaultOf(f, doc)})
@@ -167,7 +167,10 @@ type helpLine struct {
 // paragraphs divides a text. Prose is joined to one line, examples stay a line each.
 func paragraphs(text string) [][]helpLine {
 	var all [][]helpLine
-	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+	if text = strings.Trim(text, "\n"); text == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(text, "\n\n") {
 		var lines []helpLine
 		for line := range strings.SplitSeq(part, "\n") {
 			last := len(lines) - 1

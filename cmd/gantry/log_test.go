@@ -127,7 +127,7 @@ func TestShowNamesTasksThatSucceededInDoubt(t *testing.T) {
 			l.Exit(2*logtest.Second, l.Start(0, first+planner.TaskID(i), 1, 0, time.Second), planner.OK, 0, message)
 		}
 	})
-	out := expect(t, exitOK, []string{"in doubt:\n  w/odd_1 on n1: succeeded, although the kernel killed 1 process\n"}, "show", "--dir", dir)
+	out := expect(t, exitOK, []string{"suspect:\n  w/odd_1 on n1: succeeded, although the kernel killed 1 process\n"}, "show", "--dir", dir)
 	if strings.Contains(out, "good_0") || strings.Contains(out, "failed:") {
 		t.Errorf("more than the one in doubt:\n%s", out)
 	}

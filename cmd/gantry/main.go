@@ -96,6 +96,7 @@ func run(args []string) int {
 		Version:         version(),
 		Usage:           "run and simulate scientific workflows on one host, with one planner",
 		HideHelpCommand: true,
+		Flags:           []cli.Flag{cli.HelpFlag}, // the library adds none to an app with a command help of its own
 		Writer:          plain{folded{stdout, screenWidth(os.Stdout)}},
 		ErrWriter:       plain{folded{os.Stderr, screenWidth(os.Stderr)}},
 		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat), plans them online with a scheduling

@@ -21,7 +21,8 @@ import (
 var DefaultMetrics = []string{"slowdown_mean", "slowdown_sd", "slowdown_median", "slowdown_p95", "wait_mean", "response_mean", "in_system_mean", "utilisation"}
 
 // deadlineMetrics are those of loads with deadlines: P, T, O and O/T of Lim et al. 2017, as far as the results have them.
-var deadlineMetrics = []string{"late_share", "turnaround_mean", "mapping_mean", "mapping_p99", "mapping_share", "in_system_mean", "utilisation"}
+var deadlineMetrics = []string{"late_share", "slowdown_mean", "turnaround_mean",
+	"mapping_mean", "mapping_p99", "mapping_share", "in_system_mean", "utilisation"}
 
 // tenantMetrics are those of loads of several tenants with deadlines: the ones that 3DSF is judged by (Ru et al., section 9).
 var tenantMetrics = []string{"qos_rate", "throughput", "locality_rate", "completion_time", "utilisation", "utilisation_memory", "utilisation_disk", "jain"}
