@@ -96,14 +96,14 @@ func TestOptionsAreReportedAsTyped(t *testing.T) {
 }
 
 func TestVersionIsNamed(t *testing.T) {
-	release = "1.2-test"
-	defer func() { release = "" }()
+	released = "1.2-test"
+	defer func() { released = "" }()
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		if out := expect(t, exitOK, nil, args...); out != "gantry version 1.2-test\n" {
 			t.Errorf("%q", out)
 		}
 	}
-	release = ""
+	released = ""
 	if v := version(); v == "" || v == "(devel)" {
 		t.Errorf("version %q", v)
 	}
