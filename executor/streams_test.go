@@ -102,6 +102,20 @@ func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
 	}
 }
 
+// At 5 s the first node runs a task that should have ended, and so is as soon free as the second, which is idle: of equal finishes the lower node has b.
+// With overrun=soon it is free a millisecond later.
+func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {
+	for spec, want := range map[string]string{"wheft": "c@1[0,20] b@1[20,30]", "wheft:overrun=soon": "c@1[0,20] b@2[5,15]"} {
+		got, _ := simulateWith(t, single(1, 1), spec, predict.ErrorModel{Kind: predict.Static, Factor: 0.1}, executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
+			executor.Submission{Name: "B", At: 5e9, Workflow: dag("B", "b=10")})
+		for task, w := range schedule(want) {
+			if got[task] != w {
+				t.Errorf("%s: task %s: %+v, want %+v", spec, task, got[task], w)
+			}
+		}
+	}
+}
+
 // a and b have one rank; b becomes free first.
 func TestPlansTakeTasksOfOneRankByTheirIDs(t *testing.T) {
 	for _, policy := range []string{"heft", "wheft"} {

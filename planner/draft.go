@@ -82,8 +82,9 @@ type Draft struct {
 	changes uint64
 	taken   []unit.Vector // by node: scratch of orders
 	spare   []planItem    // memory of the last round's starts
-	// impatient is the policy's belief that overruns end at once.
+	// impatient says that the policy expects what runs longer than estimated to end after overrun, which may be at once.
 	impatient bool
+	overrun   time.Duration
 }
 
 type vacancy struct {
@@ -180,14 +181,15 @@ func (d *Draft) Free(n NodeID) unit.Vector {
 	return d.s.capacity[n].Sub(d.s.held[n]).Sub(d.pending[n])
 }
 
-// ActiveEnd returns when the attempt of t that is under way is believed to end: always in the future.
+// ActiveEnd returns when the attempt of t that is under way is estimated to end: in the future or, by an impatient
+// policy, now.
 func (d *Draft) ActiveEnd(t TaskID) Time {
 	seg := *d.segs.at(t)
 	if seg.Kind != Active || seg.End > d.now {
 		return seg.End
 	}
 	if d.impatient {
-		return d.now.Add(minRemaining)
+		return d.now.Add(d.overrun)
 	}
 	left := d.est.Remaining(d.s.tasks.of(t), &d.s.platform.Nodes[seg.Node], d.s.View().Ran(d.s.lives.at(t).attempt))
 	return d.now.Add(max(left, minRemaining))
@@ -274,12 +276,15 @@ func (d *Draft) reserve(seg Segment) error {
 		}
 	}
 	now := seg.Start == d.now
-	if now && d.s.platform.Overlapped && !d.inputsOn(t, seg.Node) {
-		return ErrMissing
-	}
 	hold := seg.Hold
 	if has { // goes on after a suspension: what it keeps it has already
 		hold, seg.kept = hold.Sub(old.Hold), old.Hold
+	}
+	if now && d.impatient && (phase == Waiting || !hold.Fits(d.Free(seg.Node))) {
+		now = false // it follows what is estimated to end now, and has not
+	}
+	if now && d.s.platform.Overlapped && !d.inputsOn(t, seg.Node) {
+		return ErrMissing
 	}
 	if now && !hold.Fits(d.Free(seg.Node)) {
 		return ErrFull

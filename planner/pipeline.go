@@ -1,18 +1,22 @@
 package planner
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Pipeline is the usual policy: its phases, in the order in which they run.
 type Pipeline struct {
 	Retain   Retainer
 	Queue    Queue
 	Allocate Allocator
-	// Impatient believes that what runs longer than estimated ends at once, instead of after a share of what it has run.
+	// Impatient expects what runs longer than estimated to end after Overrun, instead of after a share of what it has run.
 	Impatient bool
+	Overrun   time.Duration
 }
 
-// ExpectsOverrunsToEnd reports whether the policy is impatient.
-func (p *Pipeline) ExpectsOverrunsToEnd() bool { return p.Impatient }
+// ExpectsOverrunsToEnd reports whether the policy is impatient, and how.
+func (p *Pipeline) ExpectsOverrunsToEnd() (time.Duration, bool) { return p.Overrun, p.Impatient }
 
 // Retainer decides what of the last plan stays in the draft.
 type Retainer interface{ Retain(c *Cycle) error }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"gantry/planner/unit"
 )
@@ -34,8 +35,10 @@ func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint6
 	est = whatIsLeft(s, est)
 	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est, rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
 	pl.cycle = Cycle{View: s.View(), Draft: pl.draft, Est: est, Rand: pl.rand, explain: pl.explain}
-	if x, ok := policy.(interface{ ExpectsOverrunsToEnd() bool }); ok {
-		pl.draft.impatient = x.ExpectsOverrunsToEnd()
+	if x, ok := policy.(interface {
+		ExpectsOverrunsToEnd() (left time.Duration, ok bool)
+	}); ok {
+		pl.draft.overrun, pl.draft.impatient = x.ExpectsOverrunsToEnd()
 	}
 	pl.pol, _ = policy.(Observer)
 	pl.learn, pl.cycle.learns = learn, learn != nil

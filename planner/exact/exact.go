@@ -40,18 +40,8 @@ func (n Number) Rat() *big.Rat {
 	if n.rat != nil {
 		return new(big.Rat).Set(n.rat)
 	}
-	return new(big.Rat).SetInt(n.AddTo(new(big.Int)))
-}
-
-// AddTo adds n, which must be a whole number below 2^128, to sum.
-func (n Number) AddTo(sum *big.Int) *big.Int {
-	var x big.Int
-	if n.hi > 0 {
-		x.SetUint64(n.hi)
-		x.Lsh(&x, 64)
-		sum.Add(sum, &x)
-	}
-	return sum.Add(sum, x.SetUint64(n.lo))
+	x := new(big.Int).Lsh(new(big.Int).SetUint64(n.hi), 64)
+	return new(big.Rat).SetInt(x.Or(x, new(big.Int).SetUint64(n.lo)))
 }
 
 // Float returns n rounded, for people and as a first guess.

@@ -1,8 +1,8 @@
 package order
 
 import (
+	"cmp"
 	"math"
-	"math/big"
 	"time"
 
 	"gantry/planner"
@@ -22,11 +22,10 @@ type Fair struct {
 	correction *predict.Ratio
 	standings  []standing // by workflow
 	endings    []ending
-	scratch    [4]big.Int
 
-	xi       float64  // the value of correction in this round
-	measured *big.Int // what it is the quotient of; nil if it is 1
-	believed big.Int  // that times the scale of ranks
+	xi                 float64      // the value of correction in this round
+	measured, believed exact.Number // what it is the quotient of, that times the scale of ranks
+	exact              bool         // they are those of this round
 }
 
 // standing is what the slowdown of a workflow follows from, but for the time and the correction: on the terms of ranks.
@@ -34,7 +33,8 @@ type standing struct {
 	arrived           planner.Time
 	remaining, length exact.Number
 	weight            uint64
-	ahead             int32 // the first task by rank that has not started
+	rest, whole       float64 // remaining and length as times, rounded
+	ahead             int32   // the first task by rank that has not started
 }
 
 // ending is a completed task, or a completed workflow.
@@ -86,24 +86,12 @@ func (f *Fair) Update(c *planner.Cycle) {
 		}
 	}
 	if len(f.endings) > 0 || f.xi == 0 {
-		f.endings = f.endings[:0]
-		f.correct()
+		f.endings, f.xi, f.exact = f.endings[:0], f.correction.Value(), false
 	}
 	for _, t := range c.News.Ready {
 		if c.Tries(t) > 0 {
 			f.standings[c.Task(t).Workflow].ahead = 0 // what had started has to start again
 		}
-	}
-}
-
-// correct takes the correction over.
-func (f *Fair) correct() {
-	f.xi, f.measured = f.correction.Value(), nil
-	if m, e, ok := f.correction.Sums(); ok {
-		f.measured = m
-		f.believed.Mul(e, f.scratch[0].SetUint64(f.Ranks.Scale()))
-	} else {
-		f.believed.SetUint64(f.Ranks.Scale())
 	}
 }
 
@@ -148,36 +136,31 @@ func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
 	if int(s.ahead) < len(tasks) {
 		s.remaining = f.Ranks.Unscaled(tasks[s.ahead])
 	}
+	scale := float64(s.weight) / float64(f.Ranks.Scale())
+	s.rest, s.whole = s.remaining.Float()*scale, s.length.Float()*scale
 }
 
 // Near returns the present slowdown of w, as Settle left it: ŝ, the time since its arrival and the corrected length of what has not started, over
 // the corrected length of the whole. It is rounded, within a part in 10^14.
 func (f *Fair) Near(c *planner.Cycle, w planner.WorkflowID) float64 {
 	s := &f.standings[w]
-	resident, length := float64(c.Now().Sub(s.arrived)), s.length.Float()
-	if length == 0 {
+	resident := float64(c.Now().Sub(s.arrived))
+	if s.whole == 0 {
 		if resident == 0 {
 			return 1
 		}
 		return math.Inf(1)
 	}
-	scale := f.xi * float64(s.weight) / float64(f.Ranks.Scale())
-	return (resident/scale + s.remaining.Float()) / length
+	return (resident + s.rest*f.xi) / (s.whole * f.xi)
 }
 
 // Compare returns -1, 0 or 1 as the present slowdown of v is below, equal to or above that of w, exactly.
 //
-// With measured over believed as correction, both sums, a slowdown is (resident believed / measured + weight remaining) / (weight length).
+// With measured over believed as correction, both sums, a slowdown is (resident believed + measured weight remaining) / (measured weight length).
 func (f *Fair) Compare(c *planner.Cycle, v, w planner.WorkflowID) int {
 	a, b := &f.standings[v], &f.standings[w]
 	if a.length.Zero() || b.length.Zero() {
-		switch x, y := f.Near(c, v), f.Near(c, w); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
+		return cmp.Compare(f.Near(c, v), f.Near(c, w))
 	}
 	if a.arrived == b.arrived && a.weight == b.weight && a.length.Compare(b.length) == 0 {
 		return a.remaining.Compare(b.remaining)
@@ -185,41 +168,14 @@ func (f *Fair) Compare(c *planner.Cycle, v, w planner.WorkflowID) int {
 	if a.arrived == c.Now() && a.arrived == b.arrived && a.remaining.Compare(a.length) == 0 && b.remaining.Compare(b.length) == 0 {
 		return 0 // both have just arrived
 	}
-	if x, ok := f.product(c, a, b, 0); ok {
-		if y, ok := f.product(c, b, a, 2); ok {
-			return x.Cmp(y)
-		}
+	if !f.exact {
+		f.measured, f.believed = f.correction.Sums()
+		f.believed, f.exact = f.believed.Times(f.Ranks.Scale()), true
 	}
-	return f.slowdown(c, a).Cmp(f.slowdown(c, b))
-}
-
-// product returns the numerator of the slowdown of a times the denominator of that of b, in two of the scratch numbers; false if ranks are no
-// whole numbers.
-func (f *Fair) product(c *planner.Cycle, a, b *standing, scratch int) (*big.Int, bool) {
-	_, _, ok1 := a.remaining.Words()
-	_, _, ok2 := b.length.Words()
-	if !ok1 || !ok2 {
-		return nil, false
+	numerator := func(s *standing) exact.Number {
+		return f.believed.Times(uint64(c.Now().Sub(s.arrived))).Plus(f.measured.Mul(s.remaining).Times(s.weight))
 	}
-	x, y := &f.scratch[scratch], &f.scratch[scratch+1]
-	x.Mul(x.SetUint64(a.weight), a.remaining.AddTo(y.SetUint64(0)))
-	if f.measured != nil {
-		x.Mul(x, f.measured)
-	}
-	x.Add(x, y.Mul(y.SetInt64(int64(c.Now().Sub(a.arrived))), &f.believed))
-	y.Mul(y.SetUint64(b.weight), b.length.AddTo(new(big.Int)))
-	return x.Mul(x, y), true
-}
-
-// slowdown is ŝ.
-func (f *Fair) slowdown(c *planner.Cycle, s *standing) *big.Rat {
-	weight := new(big.Rat).SetUint64(s.weight)
-	resident := new(big.Rat).SetInt(new(big.Int).Mul(big.NewInt(int64(c.Now().Sub(s.arrived))), &f.believed))
-	if f.measured != nil {
-		resident.Quo(resident, new(big.Rat).SetInt(f.measured))
-	}
-	length := s.length.Rat()
-	return resident.Quo(resident.Add(resident, new(big.Rat).Mul(weight, s.remaining.Rat())), length.Mul(length, weight))
+	return numerator(a).Mul(b.length).Times(b.weight).Compare(numerator(b).Mul(a.length).Times(a.weight))
 }
 
 // Distance is r_b: how far w's slowdown is above the target.

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"gantry/planner"
 	"gantry/planner/alloc"
 	"gantry/planner/order"
@@ -13,10 +15,15 @@ func planned() []Row {
 	return []Row{
 		{
 			Name: "wheft", Title: "workload HEFT", Source: "Ilyushkin and Epema, CCGrid 2018, section 3",
-			About: "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in gaps too; follows that plan in order until the next arrival. Tasks that run longer than estimated are expected to end at once.",
-			New: func(Params) planner.Policy {
+			About:  "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in gaps too; follows that plan in order until the next arrival. Tasks that run longer than estimated are expected to end at once.",
+			Params: []Param{{"overrun", []string{"now", "soon"}, "when tasks that run longer than estimated are expected to end: now, as specified, or a millisecond later, so that idle nodes come first"}},
+			New: func(p Params) planner.Policy {
 				queue := &order.Alternating{Ranks: &rank.Upward{AverageSpeed: true}}
-				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}, Impatient: true}
+				pipe := &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}, Impatient: true}
+				if p["overrun"] == "soon" {
+					pipe.Overrun = time.Millisecond
+				}
+				return pipe
 			},
 		},
 		{

@@ -79,13 +79,40 @@ type Ratio struct {
 	size  int
 	next  int
 
-	measured, estimated big.Int
-	scratch             big.Int
+	measured, estimated total
 }
 
-type pair struct {
-	measured  uint64
-	estimated exact.Number
+type pair struct{ measured, high, low uint64 } // high and low are what was estimated
+
+// total is a sum of numbers below 2^128, fewer than 2^64 of them: its words, the lowest first.
+type total [3]uint64
+
+func (t *total) add(high, low uint64) {
+	var carry uint64
+	t[0], carry = bits.Add64(t[0], low, 0)
+	t[1], carry = bits.Add64(t[1], high, carry)
+	t[2] += carry
+}
+
+func (t *total) sub(high, low uint64) {
+	var borrow uint64
+	t[0], borrow = bits.Sub64(t[0], low, 0)
+	t[1], borrow = bits.Sub64(t[1], high, borrow)
+	t[2] -= borrow
+}
+
+func (t *total) zero() bool { return t[0]|t[1]|t[2] == 0 }
+
+func (t *total) float() float64 {
+	return float64(t[2])*(1<<64)*(1<<64) + float64(t[1])*(1<<64) + float64(t[0])
+}
+
+func (t *total) number() exact.Number {
+	n := exact.Wide(t[1], t[0])
+	if t[2] > 0 {
+		n = n.Plus(exact.Wide(1<<63, 0).Times(2).Times(t[2]))
+	}
+	return n
 }
 
 // NewRatio returns the ratio of the last m pairs.
@@ -93,61 +120,58 @@ func NewRatio(m int) *Ratio { return &Ratio{size: max(1, m)} }
 
 // Add takes in a pair; the oldest leaves. What was estimated is in any unit, a whole number below 2^128.
 func (r *Ratio) Add(measured time.Duration, estimated exact.Number) {
-	p := pair{uint64(max(0, measured)), estimated}
+	high, low, _ := estimated.Words()
+	p := pair{uint64(max(0, measured)), high, low}
 	if len(r.pairs) < r.size {
 		r.pairs = append(r.pairs, p)
 	} else {
 		old := &r.pairs[r.next]
-		r.measured.Sub(&r.measured, r.scratch.SetUint64(old.measured))
-		r.estimated.Sub(&r.estimated, old.estimated.AddTo(r.scratch.SetUint64(0)))
+		r.measured.sub(0, old.measured)
+		r.estimated.sub(old.high, old.low)
 		*old = p
 	}
 	if r.next++; r.next == r.size {
 		r.next = 0
 	}
-	r.measured.Add(&r.measured, r.scratch.SetUint64(p.measured))
-	p.estimated.AddTo(&r.estimated)
+	r.measured.add(0, p.measured)
+	r.estimated.add(p.high, p.low)
 }
 
 // Len returns how many pairs there are.
 func (r *Ratio) Len() int { return len(r.pairs) }
 
-// Sums returns what was measured and what was estimated, which must not be changed; false if there is no pair or one of the sums is zero: then
-// the ratio is 1.
-func (r *Ratio) Sums() (measured, estimated *big.Int, ok bool) {
-	return &r.measured, &r.estimated, r.measured.Sign() > 0 && r.estimated.Sign() > 0
+// Sums returns what was measured and what was estimated; one of both where the ratio is 1, as there is no pair or one of the sums is zero.
+func (r *Ratio) Sums() (measured, estimated exact.Number) {
+	if r.measured.zero() || r.estimated.zero() {
+		return exact.Int(1), exact.Int(1)
+	}
+	return r.measured.number(), r.estimated.number()
 }
 
 // Value returns the ratio, rounded.
 func (r *Ratio) Value() float64 {
-	m, e, ok := r.Sums()
-	if !ok {
+	if r.measured.zero() || r.estimated.zero() {
 		return 1
 	}
-	v, _ := new(big.Rat).SetFrac(m, e).Float64()
-	return v
+	return r.measured.float() / r.estimated.float()
 }
 
 // Of returns d times the ratio, to the nearest nanosecond.
 func (r *Ratio) Of(d time.Duration) time.Duration {
-	m, e, ok := r.Sums()
-	if !ok || d <= 0 {
+	if d <= 0 || r.measured.zero() || r.estimated.zero() {
 		return d
 	}
-	if m.IsUint64() && e.IsUint64() {
-		hi, lo := bits.Mul64(uint64(d), m.Uint64())
-		lo, carry := bits.Add64(lo, e.Uint64()/2, 0)
-		if hi += carry; hi < e.Uint64() {
-			q, _ := bits.Div64(hi, lo, e.Uint64())
+	if m, e := r.measured, r.estimated; m[1]|m[2]|e[1]|e[2] == 0 {
+		hi, lo := bits.Mul64(uint64(d), m[0])
+		lo, carry := bits.Add64(lo, e[0]/2, 0)
+		if hi += carry; hi < e[0] {
+			q, _ := bits.Div64(hi, lo, e[0])
 			return time.Duration(min(q, math.MaxInt64))
 		}
 		return math.MaxInt64
 	}
-	x := &r.scratch
-	x.Mul(x.SetInt64(int64(d)), m)
-	x.Add(x, new(big.Int).Rsh(e, 1))
-	if x.Quo(x, e); !x.IsInt64() {
-		return math.MaxInt64
-	}
-	return time.Duration(x.Int64())
+	m, e := r.Sums()
+	x := m.Times(uint64(d)).Rat()
+	x.Add(x.Quo(x, e.Rat()), big.NewRat(1, 2))
+	return time.Duration(exact.Rat(x).Floor(1))
 }
