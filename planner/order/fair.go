@@ -42,7 +42,6 @@ type ending struct {
 	task     planner.TaskID
 	node     planner.NodeID
 	ran      time.Duration
-	formal   bool // it has no time to be estimated
 	workflow bool
 	response time.Duration
 }
@@ -59,7 +58,7 @@ func (f *Fair) Observe(v planner.View, e planner.Event) {
 		return
 	}
 	att := v.Attempt(x.Attempt)
-	end := ending{task: att.Task, node: att.Node, ran: x.Ran, formal: v.Task(att.Task).Formal}
+	end := ending{task: att.Task, node: att.Node, ran: x.Ran}
 	if u := &x.Usage; u.Staged > 0 && u.Started >= u.Staged && u.Started != unit.Never {
 		end.ran += u.Started.Sub(u.Staged) // estimates include the start of a container
 	}
@@ -78,9 +77,7 @@ func (f *Fair) Update(c *planner.Cycle) {
 	for i := range f.endings {
 		end := &f.endings[i]
 		task := c.Task(end.task)
-		if !end.formal {
-			f.correction.Add(end.ran, f.Ranks.Estimated(c, task, end.node))
-		}
+		f.correction.Add(end.ran, f.Ranks.Estimated(c, task, end.node))
 		if end.workflow {
 			f.closed(c, task.Workflow, end.response)
 		}

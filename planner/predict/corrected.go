@@ -36,9 +36,6 @@ func (c *Corrected) Prior(ran, declared time.Duration) {
 func (c *Corrected) Observe(v planner.View, e planner.Event) {
 	if x, ok := e.Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
 		att := v.Attempt(x.Attempt)
-		if v.Task(att.Task).Formal {
-			return // no time was estimated
-		}
 		declared := c.Declared.Run(v.Task(att.Task), &v.Nodes()[att.Node]).Run - c.Declared.Startup
 		c.Prior(planner.Whole(x.Ran, att.Done), declared)
 	}
