@@ -150,6 +150,11 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 					t.Errorf("exits: more than 30, their node, tasks with a node, utilisation counts the rest: %v", got)
 				}
 			}
+			for _, path := range paths {
+				if err := logtest.Check(ctx, path); err != nil {
+					t.Error(err)
+				}
+			}
 			run := "SELECT state, exit_code, ended_ns, makespan_ns FROM runs"
 			if want, got := rowsOf(t, paths[0], run), rowsOf(t, paths[1], run); !reflect.DeepEqual(want, got) {
 				t.Errorf("run: %v and %v", want, got)

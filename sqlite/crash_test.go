@@ -100,8 +100,8 @@ func checkPrefix(t *testing.T, path string, acknowledged uint64) uint64 {
 			t.Error(err)
 		}
 	}()
-	if s := query[string](t, path, "PRAGMA integrity_check"); s != "ok" {
-		t.Fatal(s)
+	if err := logtest.Check(t.Context(), path); err != nil {
+		t.Fatal(err)
 	}
 	run, err := db.OpenRun(context.Background(), "calm")
 	if err != nil {
