@@ -93,7 +93,7 @@ func (s *State) checkExit(b *AttemptExited) error {
 	switch {
 	case b.Attempt < 0 || int(b.Attempt) >= s.attempts.len() || s.attempts.at(b.Attempt).Over:
 		return fmt.Errorf("attempt %d exited: it is not under way", b.Attempt)
-	case b.Outcome < OK || b.Outcome > OutputMissing:
+	case b.Outcome < OK || b.Outcome > lastOutcome:
 		return fmt.Errorf("attempt %d exited: unknown outcome %d", b.Attempt, b.Outcome)
 	case !(b.Kept >= 0 && b.Kept <= 1):
 		return fmt.Errorf("attempt %d exited: it kept %v of its task, which is no fraction", b.Attempt, b.Kept)

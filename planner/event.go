@@ -191,20 +191,24 @@ const (
 	Lost                  // nobody knows what became of it (host or gantry died)
 	HostError             // the host or Docker could not run it
 	OutputMissing         // it returned 0 but a declared output is not there
+	OutOfDisk             // its work directory grew beyond the limit of the task
 )
 
-var outcomes = [...]string{"", "ok", "exit-code", "out-of-memory", "timed-out", "killed", "preempted", "lost", "host-error", "output-missing"}
+var outcomes = [...]string{"", "ok", "exit-code", "out-of-memory", "timed-out", "killed", "preempted", "lost", "host-error", "output-missing",
+	"out-of-disk"}
 
 func (o Outcome) String() string { return outcomes[o] }
 
+const lastOutcome = OutOfDisk
+
 // OfProgram reports whether the program itself is at fault: its next try begins anew, whatever a checkpoint kept.
 func (o Outcome) OfProgram() bool {
-	return o == ExitCode || o == OutOfMemory || o == TimedOut || o == OutputMissing
+	return o == ExitCode || o == OutOfMemory || o == TimedOut || o == OutputMissing || o == OutOfDisk
 }
 
 // Outcomes lists every class.
 func Outcomes() []Outcome {
-	return []Outcome{OK, ExitCode, OutOfMemory, TimedOut, Killed, Preempted, Lost, HostError, OutputMissing}
+	return []Outcome{OK, ExitCode, OutOfMemory, TimedOut, Killed, Preempted, Lost, HostError, OutputMissing, OutOfDisk}
 }
 
 // Usage holds the measurements of one attempt. Instants are on the axis of the run; unit.Never marks one that was not reached.
@@ -230,8 +234,9 @@ type Usage struct {
 	CopiedBytes  unit.Bytes    `json:"copied_bytes"` // of those that were copied from other nodes for this attempt, ahead of it or within it
 	MovedBytes   unit.Bytes    `json:"moved_bytes"`  // its checkpoint, and the outputs written before that, copied from another node
 	OOMKills     int64         `json:"oom_kills"`
-	Missing      Counters      `json:"missing"` // counters that could not be read: unknown, not zero
-	Applied      Limits        `json:"applied"` // read back from the kernel; a zero field was not applied or not readable
+	DroppedBytes unit.Bytes    `json:"dropped_bytes"` // of standard output and error, beyond what is kept of each
+	Missing      Counters      `json:"missing"`       // counters that could not be read: unknown, not zero
+	Applied      Limits        `json:"applied"`       // read back from the kernel; a zero field was not applied or not readable
 }
 
 // Counters is a set of measured quantities.

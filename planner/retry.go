@@ -5,7 +5,7 @@ import "gantry/planner/unit"
 // RetryRules say how often a task is tried again, by how its attempts ended.
 type RetryRules struct {
 	// Limit is the number of further attempts after ends of that class.
-	Limit [OutputMissing + 1]int32
+	Limit [lastOutcome + 1]int32
 	// MemoryGrowth multiplies the memory need after an end out of memory; nothing else grows, and nothing grows after other ends.
 	MemoryGrowth float64
 }

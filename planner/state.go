@@ -79,7 +79,7 @@ type life struct {
 	attempt  AttemptID // the current or last one
 	tries    int32
 	node     NodeID // of the current or last attempt
-	ends     [OutputMissing + 1]uint8
+	ends     [lastOutcome + 1]uint8
 
 	done      float64       // what the checkpoint has of the whole task
 	doneIn    time.Duration // in how long a run

@@ -93,6 +93,7 @@ type Attempt struct {
 	Kept           *float64 `json:"kept"`
 	Lost           *Span    `json:"lost_s"`
 	OOMKills       *int64   `json:"oom_kills"`
+	Dropped        *int64   `json:"dropped_bytes"`
 	AppliedCPU     *int64   `json:"applied_cpu_millicores"`
 	AppliedMemory  *int64   `json:"applied_memory_bytes"`
 	AppliedReadBps *int64   `json:"applied_read_bps"`
@@ -243,12 +244,12 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if l.Attempts, err = collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
 		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged, &a.Created, &a.Started, &a.Ended,
 			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU, &a.HoldMemory, &a.CPUUser, &a.CPUSystem,
-			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU, &a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost)
+			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU, &a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost, &a.Dropped)
 	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''), v.queued_ns, v.staged_ns, v.created_ns,
 		v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''),
 		a.planned_end_ns, v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes,
 		v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes,
-		v.done, v.before_ns, v.kept, v.lost_ns
+		v.done, v.before_ns, v.kept, v.lost_ns, v.dropped_bytes
 		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task = ?3 ORDER BY a.attempt`, name, id, t); err != nil {
 		return nil, err
 	}

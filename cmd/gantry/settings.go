@@ -72,7 +72,7 @@ func planFlags() []cli.Flag {
 		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of commands whose trace names none"},
 		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, those with a command and an image too"},
 		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files from outside; without it they are made up with the sizes of the trace"},
-		&cli.StringSliceFlag{Name: "retry", Usage: "further attempts by how one ended, `CLASS=N`: exit-code, out-of-memory, timed-out, killed, lost, host-error, output-missing"},
+		&cli.StringSliceFlag{Name: "retry", Usage: "further attempts by how one ended, `CLASS=N`: exit-code, out-of-memory, timed-out, killed, lost, host-error, output-missing, out-of-disk"},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "short for --retry exit-code=N --retry output-missing=N"},
 		&cli.StringFlag{Name: "checkpoint", Usage: "what emulated tasks leave when they are preempted: a `SIZE`, input for that of their largest input, or none; 4KiB where the workload does not say"},
 		&cli.StringFlag{Name: "preempt", Usage: "tasks that leave no checkpoint, as real programs: freeze them where they are, or `WAY` restart, which loses their work; freeze where the workload does not say"},
@@ -125,7 +125,7 @@ func retryRules(given []string) (planner.RetryRules, error) {
 		i := slices.IndexFunc(planner.Outcomes(), func(o planner.Outcome) bool { return o.String() == name && o != planner.OK })
 		n, err := strconv.ParseInt(text, 10, 16)
 		if i < 0 || err != nil || n < 0 {
-			return r, fmt.Errorf("--retry %s: it has to be CLASS=N with a class of exit-code, out-of-memory, timed-out, killed, preempted, lost, host-error, output-missing and a number from 0 on", g)
+			return r, fmt.Errorf("--retry %s: it has to be CLASS=N with a class of exit-code, out-of-memory, timed-out, killed, preempted, lost, host-error, output-missing, out-of-disk and a number from 0 on", g)
 		}
 		r.Limit[planner.Outcomes()[i]] = int32(n)
 	}

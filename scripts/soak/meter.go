@@ -74,7 +74,7 @@ type meter struct {
 
 	attempts int
 	next     int
-	ends     [planner.OutputMissing + 16]int // by outcome
+	ends     [planner.OutOfDisk + 1]int // by outcome
 	samples  []sample
 	lastLog  int64
 	lastAt   int // attempts

@@ -20,7 +20,7 @@ SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.t
   a.done, a.before_ns, a.kept, a.lost_ns,
   a.estimate_ns, a.estimate_spread_ns, a.estimate_samples, a.estimate_source,
   a.cpu_user_ns, a.cpu_system_ns, a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
-  a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills,
+  a.read_ops, a.write_ops, a.input_bytes, a.copied_bytes, a.moved_bytes, a.oom_kills, a.dropped_bytes,
   a.hold_millicores, a.hold_memory_bytes, a.hold_disk_bps,
   a.applied_cpu_millicores, a.applied_memory_bytes, a.applied_memory_swap_bytes, a.applied_pids,
   a.applied_read_bps, a.applied_write_bps, a.applied_read_iops, a.applied_write_iops, a.message{counters}
