@@ -22,7 +22,7 @@ const TooMuch = "what it describes takes more memory than 20 times the size of t
 var (
 	tooDeep      = fmt.Sprintf("nested deeper than %d", MaxDepth)
 	TooLong      = fmt.Sprintf("a text of more than %d bytes", MaxText)
-	tooLongName  = fmt.Sprintf("a name of more than %d bytes", MaxName)
+	TooLongName  = fmt.Sprintf("a name of more than %d bytes", MaxName)
 	tooManyAttrs = fmt.Sprintf("more than %d attributes", MaxAttrs)
 	tooManyKeys  = fmt.Sprintf("more than %d keys", MaxKeys)
 )

@@ -106,7 +106,7 @@ func (j *JSON) Table(f func(key string) error) error {
 		key, ok := j.key[string(j.buf)]
 		if !ok {
 			if len(j.buf) > MaxName {
-				return j.bound(tooLongName)
+				return j.bound(TooLongName)
 			}
 			key = string(j.buf)
 			if len(j.key) < 1000 {

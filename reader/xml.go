@@ -181,7 +181,7 @@ func (x *XML) until(end string) error {
 			return nil
 		}
 		if len(end) == 1 && len(x.tag) > MaxName {
-			return x.bound(tooLongName)
+			return x.bound(TooLongName)
 		}
 		if len(end) > 1 && len(x.tag) > 1<<12 { // a long comment is not kept
 			x.tag = append(x.tag[:0], x.tag[len(x.tag)-len(end):]...)
@@ -317,7 +317,7 @@ func (x *XML) element() error {
 		n = len(tag)
 	}
 	if n > MaxName {
-		return x.bound(tooLongName)
+		return x.bound(TooLongName)
 	}
 	if !validName(tag[:n]) {
 		return x.Errorf("<%s> is no element", tag[:n])
@@ -345,7 +345,7 @@ func (x *XML) element() error {
 			return x.bound(tooManyAttrs)
 		}
 		if eq > MaxName {
-			return x.bound(tooLongName)
+			return x.bound(TooLongName)
 		}
 		name := bytes.TrimRight(rest[:eq], " \t\r\n")
 		at := len(x.attrs)

@@ -15,6 +15,17 @@ import (
 
 const maxNodes = 100_000
 
+// What is kept of a node, and so on, in bytes.
+const (
+	nodeKept    = 300
+	linkKept    = 300
+	arrivalKept = 300
+	sourceKept  = 600
+	factorKept  = 100
+	costKept    = 300
+	timeKept    = 24
+)
+
 // Cluster is a cluster file: virtual nodes and the links between their groups.
 type Cluster struct {
 	Name  string
@@ -75,17 +86,9 @@ func (c *Cluster) Draw(seed uint64) *Cluster {
 // (2GiB is 2·2^30); rates are amounts with "/s"; latencies are Go durations. Two groups without a link, and the nodes of one group,
 // are joined without limit or latency. Unknown keys are refused. The first fault is returned as an error with its line.
 func ReadCluster(r io.Reader, source string) (*Cluster, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", source, err)
-	}
-	var faults reader.Faults
 	c := &Cluster{}
-	if y, root := parse(data, &faults, "nodes", "links"); root != nil {
-		y.cluster(c, root)
-	}
-	if faults := faults.Sorted(); reader.HasErrors(faults) {
-		return nil, &FileError{"cluster", source, faults[0]}
+	if err := read(r, "cluster", source, func(y *doc, root *reader.Node) { y.cluster(c, root) }, "nodes", "links"); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -107,7 +110,8 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 			links = v
 		}},
 	})
-	y.List("links", links, func(v *reader.Node) { y.link(c, v, groups) })
+	joined := map[[2]string]bool{}
+	y.List("links", links, func(v *reader.Node) { y.link(c, v, groups, joined) })
 	if len(c.Nodes) == 0 && !y.Faults.HasErrors() {
 		y.Faults.Fail("no-nodes", y.Line(root), "", "a cluster needs at least one node")
 	}
@@ -164,11 +168,12 @@ func (y *doc) node(c *Cluster, v *reader.Node, names map[string]int, groups map[
 			return
 		}
 		names[n.Name] = y.Line(v)
+		y.keep(nodeKept, v)
 		c.Nodes = append(c.Nodes, n)
 	}
 }
 
-func (y *doc) link(c *Cluster, v *reader.Node, groups map[string]bool) {
+func (y *doc) link(c *Cluster, v *reader.Node, groups map[string]bool, joined map[[2]string]bool) {
 	var l Link
 	if !y.keyed(v, "a link", []yamlKey{
 		{"from", y.string(&l.From)},
@@ -184,13 +189,13 @@ func (y *doc) link(c *Cluster, v *reader.Node, groups map[string]bool) {
 			return
 		}
 	}
-	for _, o := range c.Links {
-		if o.From == l.From && o.To == l.To || o.From == l.To && o.To == l.From {
-			y.Faults.Fail("duplicate-link", y.Line(v), "", "groups %q and %q have two links", l.From, l.To)
-			return
-		}
+	if ends := [2]string{min(l.From, l.To), max(l.From, l.To)}; joined[ends] {
+		y.Faults.Fail("duplicate-link", y.Line(v), "", "groups %q and %q have two links", l.From, l.To)
+	} else {
+		joined[ends] = true
+		y.keep(linkKept, v)
+		c.Links = append(c.Links, l)
 	}
-	c.Links = append(c.Links, l)
 }
 
 // amount reads bytes, or with suffix "/s" bytes per second; it has to be positive.

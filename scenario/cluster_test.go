@@ -110,15 +110,16 @@ func TestWorkloadFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := scenario.Arrival{Trace: "some/dir/montage.dax", Name: "m-1", Arrive: time.Minute, Tenant: "alice", Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
+	first := scenario.Arrival{Trace: "some/dir/montage.dax", Name: "m", Copies: 2, Arrive: time.Minute, Tenant: "alice", Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
 		Data: &scenario.Data{Placement: "random", Block: 64e6, Replicas: 2}}
-	second := first
-	second.Name = "m-2"
-	third := scenario.Arrival{Trace: "/abs/x.json", Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 12,
+	second := scenario.Arrival{Trace: "/abs/x.json", Copies: 1, Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 12,
 		Costs: &scenario.Costs{Seconds: map[string]map[string]time.Duration{"t1": {"fast-1": 14 * time.Second, "slow": 16 * time.Second}}}}
-	want := &scenario.Workload{Name: "morning", Source: "some/dir/w.yaml", Repetitions: 1, Arrivals: []scenario.Arrival{first, second, third}}
+	want := &scenario.Workload{Name: "morning", Source: "some/dir/w.yaml", Arrivals: []scenario.Arrival{first, second}}
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("%+v\nwant %+v", w, want)
+	}
+	if w.Listed() != 3 || first.Copy(1) != "m-2" || second.Copy(0) != "" {
+		t.Errorf("%d workflows, %q and %q", w.Listed(), first.Copy(1), second.Copy(0))
 	}
 	var doc any
 	if err := yaml.Unmarshal([]byte(morning), &doc); err != nil {

@@ -62,6 +62,7 @@ const (
 	defaultEvents   = 200_000_000
 	maxRepetitions  = 100_000
 	maxSearched     = 10_000
+	maxRuns         = 10_000_000
 )
 
 // Utilisation is the path in a workload file that the factor utilisation stands for.
@@ -91,18 +92,10 @@ const Utilisation = "workload.arrivals.utilisation"
 // Unknown keys are refused. The first fault is returned as an error with its line. The files it names are not opened. With quick, the
 // values of the key quick replace the others.
 func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("experiment %s: %w", source, err)
-	}
-	var faults reader.Faults
 	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), Repetitions: 1, KeepWorkflows: true,
 		KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
-	if y, root := parse(data, &faults); root != nil {
-		y.experiment(x, root, quick)
-	}
-	if faults := faults.Sorted(); reader.HasErrors(faults) {
-		return nil, &FileError{"experiment", source, faults[0]}
+	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) { y.experiment(x, root, quick) }); err != nil {
+		return nil, err
 	}
 	return x, nil
 }
@@ -204,7 +197,23 @@ func replace(factors, by []Factor) []Factor {
 	return append(out, by...)
 }
 
+// runs is how many runs the experiment has, one search counting as one.
+func (x *Experiment) runs() (sum float64) {
+	for _, block := range x.Blocks {
+		product := float64(x.Repetitions)
+		for _, f := range block {
+			product *= float64(len(f.Values))
+		}
+		sum += product
+	}
+	return sum
+}
+
 func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
+	if runs := x.runs(); runs > maxRuns {
+		y.Faults.Fail("too-many", y.Line(root), "", "the factors and repetitions make %.3g runs, more than %d", runs, maxRuns)
+		return
+	}
 	for _, block := range x.Blocks {
 		has := map[string]bool{}
 		for _, f := range block {
@@ -249,10 +258,6 @@ func (y *doc) factors(v *reader.Node) []Factor {
 			return
 		}
 		f := Factor{Name: name, Line: y.Line(v)}
-		if slices.ContainsFunc(out, func(g Factor) bool { return g.Name == name }) {
-			y.Faults.Fail("duplicate-key", f.Line, "", "factor %s is given twice", name)
-			return
-		}
 		if y.IsList(v) {
 			y.Sequence(v, name, func(v *reader.Node) {
 				f.Values, f.Lines = append(f.Values, y.flow(v)), append(f.Lines, y.Line(v))
@@ -263,10 +268,13 @@ func (y *doc) factors(v *reader.Node) []Factor {
 		if len(f.Values) == 0 {
 			y.Faults.Fail("no-values", f.Line, "", "factor %s has no values", name)
 		}
-		for i, x := range f.Values {
-			if slices.Contains(f.Values[:i], x) {
+		seen := make(map[string]bool, len(f.Values))
+		for _, x := range f.Values {
+			if seen[x] {
 				y.Faults.Fail("duplicate-value", f.Line, "", "factor %s has %s twice", name, x)
 			}
+			seen[x] = true
+			y.keep(factorKept+len(x), v)
 		}
 		out = append(out, f)
 	})

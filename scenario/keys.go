@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,18 +13,50 @@ import (
 )
 
 // doc reads the values of a YAML document.
-type doc struct{ *reader.YAML }
+type doc struct {
+	*reader.YAML
+	in  *reader.Input
+	dir string // of the file, from which paths count
+}
 
-// parse returns a document and its root, or nil after a fault.
-func parse(data []byte, faults *reader.Faults, lists ...string) (*doc, *reader.Node) {
-	y, root := reader.ParseYAML(data, faults, lists...)
-	return &doc{y}, root
+// read reads a file and lets fill describe it. Lists below the given keys of the outermost mapping may be long.
+func read(r io.Reader, what, source string, fill func(y *doc, root *reader.Node), lists ...string) error {
+	in, err := reader.Open(r, 0)
+	defer in.Close()
+	var faults reader.Faults
+	var data []byte
+	if err == nil {
+		data, err = in.All()
+	}
+	switch {
+	case in.Err != nil:
+		return fmt.Errorf("%s %s: %w", what, source, in.Err)
+	case err != nil:
+		faults.Damage(err, 1)
+	default:
+		if y, root := reader.ParseYAML(data, &faults, lists...); root != nil {
+			fill(&doc{y, in, filepath.Dir(source)}, root)
+		}
+	}
+	if faults := faults.Sorted(); reader.HasErrors(faults) {
+		return &FileError{what, source, faults[0], faults}
+	}
+	return nil
+}
+
+// keep counts bytes that are kept of the file, and ends its reading where they are too many.
+func (y *doc) keep(bytes int, v *reader.Node) {
+	if !y.in.Keep(bytes) && !y.Faults.Ended() {
+		y.Faults.Fail("bound", y.Line(v), "", reader.TooMuch)
+		y.Stop()
+	}
 }
 
 // FileError is the first fault of a file that is read whole or not at all.
 type FileError struct {
 	What, Source string // workload, cluster or experiment, and its path
 	reader.Fault
+	Faults []reader.Fault // all of them, errors first
 }
 
 func (e *FileError) Error() string {
@@ -45,7 +79,11 @@ func (y *doc) keyed(n *reader.Node, what string, table []yamlKey) bool {
 		for i, k := range table {
 			known[i] = k.name
 		}
-		y.Faults.Fail("unknown-key", y.Line(v), "", "%s: unknown key %q; %s", what, key, spelling.Hint(key, known))
+		hint := ""
+		if !y.Faults.Full() && len(key) < 100 {
+			hint = "; " + spelling.Hint(key, known)
+		}
+		y.Faults.Fail("unknown-key", y.Line(v), "", "%s: unknown key %q%s", what, key, hint)
 	})
 }
 

@@ -1,11 +1,11 @@
 package scenario
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,14 +167,17 @@ func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 		{"total_runtime", func(v *reader.Node) { y.total(&s.Total, v) }},
 		{"arrivals", func(v *reader.Node) { y.arrivals(&s.Arrivals, v, dir) }},
 		{"tenants", func(v *reader.Node) {
+			names := map[string]bool{}
 			y.Sequence(v, "tenants", func(v *reader.Node) {
 				t := Share{Fraction: 1}
 				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) && t.Name == "" {
 					y.Faults.Fail("missing-name", y.Line(v), "", "a tenant without a name; give it one")
 				}
-				if slices.ContainsFunc(s.Tenants, func(other Share) bool { return other.Name == t.Name }) {
+				if names[t.Name] {
 					y.Faults.Fail("bad-value", y.Line(v), "", "tenant %s is there twice", t.Name)
 				}
+				names[t.Name] = true
+				y.keep(linkKept, v)
 				s.Tenants = append(s.Tenants, t)
 			})
 		}},
@@ -320,6 +323,7 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 	if src.Inputs != "" {
 		src.Inputs = below(dir, src.Inputs)
 	}
+	y.keep(sourceKept+len(src.Trace)+len(src.Inputs), v)
 	s.Mix = append(s.Mix, src)
 }
 
@@ -594,24 +598,30 @@ func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
 
 // readTimes reads a time a line: seconds or a duration. Lines that begin with # or ; are comments, and so is a first line of words.
 // Fields are separated by commas, semicolons or white space; column 0 is the only one.
-func readTimes(path string, column int) ([]time.Duration, error) {
-	data, err := os.ReadFile(path)
+func readTimes(path string, column int) (out []time.Duration, err error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	var out []time.Duration
+	defer f.Close()
+	in, err := reader.Open(f, 0)
+	defer in.Close()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	lines := bufio.NewScanner(in)
 	header := true
-	for i, line := range strings.Split(string(data), "\n") {
-		line = strings.TrimSpace(line)
+	for i := 1; lines.Scan(); i++ {
+		line := strings.TrimSpace(lines.Text())
 		if line == "" || line[0] == '#' || line[0] == ';' {
 			continue
 		}
 		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' })
 		if column == 0 && len(fields) != 1 {
-			return nil, fmt.Errorf("%s: line %d has %d fields: say which column has the times", path, i+1, len(fields))
+			return nil, fmt.Errorf("%s: line %d has %d fields: say which column has the times", path, i, len(fields))
 		}
 		if column > len(fields) {
-			return nil, fmt.Errorf("%s: line %d has no column %d", path, i+1, column)
+			return nil, fmt.Errorf("%s: line %d has no column %d", path, i, column)
 		}
 		text := strings.Trim(fields[max(0, column-1)], `"`)
 		d, err := reader.Seconds(text)
@@ -624,9 +634,15 @@ func readTimes(path string, column int) ([]time.Duration, error) {
 		}
 		header = false
 		if err != nil || d < 0 {
-			return nil, fmt.Errorf("%s: line %d: %q is not a time: give seconds, or a duration such as 1h30m, from 0 on", path, i+1, text)
+			return nil, fmt.Errorf("%s: line %d: %q is not a time: give seconds, or a duration such as 1h30m, from 0 on", path, i, text)
+		}
+		if !in.Keep(timeKept) {
+			return nil, fmt.Errorf("%s: line %d: %s", path, i, reader.TooMuch)
 		}
 		out = append(out, d)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return out, nil
 }

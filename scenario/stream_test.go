@@ -79,7 +79,7 @@ func TestStreamKeysHaveTheUsualDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := w.Stream; !s.Files || s.Arrivals.Process != "batch" || s.Total.Distribution != "as-generated" || !w.ScaleTimes || w.Seed != 0 || w.Repetitions != 1 {
+	if s := w.Stream; !s.Files || s.Arrivals.Process != "batch" || s.Total.Distribution != "as-generated" || !w.ScaleTimes || w.Seed != 0 || w.Repetitions != 0 {
 		t.Errorf("%+v %+v", w, s)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gantry/trace/spelling"
@@ -22,10 +24,10 @@ import (
 type Workload struct {
 	Name        string
 	Source      string    // path of the file, "-" for standard input
-	Arrivals    []Arrival // the listed ones, in file order; copies expanded
+	Arrivals    []Arrival // the listed ones, in file order
 	Stream      *Stream   // nil: there is none
 	Seed        uint64    // of every random choice of the stream; 0: not said
-	Repetitions int       // how many streams of different seeds the file stands for; at least 1
+	Repetitions int       // how many streams of different seeds the file stands for; 0: not said, one
 	// WarmUp and CoolDown are how many workflows, by arrival, metrics leave out at the start and at the end.
 	WarmUp, CoolDown int
 	// WarmUpTime and CoolDownTime leave out those that arrive so soon after the first, or so shortly before the last.
@@ -36,10 +38,11 @@ type Workload struct {
 	Preempt    *Preempt // how tasks may be preempted; nil: not said
 }
 
-// Arrival is one submission of a workflow.
+// Arrival is the submission of a workflow, or of copies of it at once.
 type Arrival struct {
 	Trace    string // path of the trace, resolved against the directory of the workload file
-	Name     string // unique name of the workflow in the run; "" lets gantry choose
+	Name     string // unique name of the workflow in the run; "" lets gantry choose. Of copies what Copy makes of it
+	Copies   int    // how many of it arrive, at least 1
 	Arrive   time.Duration
 	Tenant   string
 	Class    string        // deadline, regular or low
@@ -111,19 +114,27 @@ func IsWorkload(text []byte) bool {
 // The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The
 // first fault is returned as an error with its line. The traces themselves are not opened.
 func ReadWorkload(r io.Reader, source string) (*Workload, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("workload %s: %w", source, err)
-	}
-	var faults reader.Faults
-	w := &Workload{Source: source, Repetitions: 1}
-	if y, root := parse(data, &faults, "workflows"); root != nil {
-		y.workload(w, root, filepath.Dir(source))
-	}
-	if faults := faults.Sorted(); reader.HasErrors(faults) {
-		return nil, &FileError{"workload", source, faults[0]}
+	w := &Workload{Source: source}
+	if err := read(r, "workload", source, func(y *doc, root *reader.Node) { y.workload(w, root) }, "workflows"); err != nil {
+		return nil, err
 	}
 	return w, nil
+}
+
+// Listed is how many workflows are listed, copies counted.
+func (w *Workload) Listed() (n int) {
+	for i := range w.Arrivals {
+		n += w.Arrivals[i].Copies
+	}
+	return n
+}
+
+// Copy is the name of a copy, counted from 0.
+func (a *Arrival) Copy(i int) string {
+	if a.Name == "" || a.Copies == 1 {
+		return a.Name
+	}
+	return fmt.Sprintf("%s-%d", a.Name, i+1)
 }
 
 // ForgetLines leaves out where things stand, for a workload that is not read from its file as it is.
@@ -139,14 +150,15 @@ func (w *Workload) ForgetLines() {
 	}
 }
 
-func (y *doc) workload(w *Workload, root *reader.Node, dir string) {
-	names, scaleSaid := map[string]int{}, false
+func (y *doc) workload(w *Workload, root *reader.Node) {
+	listed, scaleSaid := 0, false
+	w.Arrivals = slices.Grow(w.Arrivals, y.Items["workflows"])
 	stream := &Stream{Files: true, Line: y.Line(root)}
 	given := map[string]int{} // lines of the keys that only a stream has
 	keys := []yamlKey{
 		{"name", y.string(&w.Name)},
 		{"workflows", func(v *reader.Node) {
-			y.List("workflows", v, func(v *reader.Node) { y.arrival(w, v, dir, names) })
+			y.List("workflows", v, func(v *reader.Node) { y.arrival(w, v, &listed) })
 		}},
 		{"seed", func(v *reader.Node) {
 			n, err := strconv.ParseUint(y.Text(v), 10, 64)
@@ -162,7 +174,7 @@ func (y *doc) workload(w *Workload, root *reader.Node, dir string) {
 		{"preempt", y.preempt(&w.Preempt)},
 		{"scale_times", func(v *reader.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
-	for _, k := range y.streamKeys(stream, dir) {
+	for _, k := range y.streamKeys(stream, y.dir) {
 		keys = append(keys, yamlKey{k.name, func(v *reader.Node) { given[k.name] = y.Line(v); k.read(v) }})
 	}
 	if !y.keyed(root, "the workload", keys) {
@@ -176,7 +188,7 @@ func (y *doc) workload(w *Workload, root *reader.Node, dir string) {
 			w.ScaleTimes = true
 		}
 	} else if !y.Faults.HasErrors() { // a mix may have been meant
-		for _, k := range y.streamKeys(stream, dir) {
+		for _, k := range y.streamKeys(stream, y.dir) {
 			if line, ok := given[k.name]; ok {
 				y.Faults.Fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix", k.name)
 			}
@@ -185,7 +197,8 @@ func (y *doc) workload(w *Workload, root *reader.Node, dir string) {
 	if y.Faults.HasErrors() {
 		return
 	}
-	all := len(w.Arrivals)
+	y.uniqueNames(w)
+	all := listed
 	if w.Stream != nil {
 		all += w.Stream.Count
 	}
@@ -199,8 +212,8 @@ func (y *doc) workload(w *Workload, root *reader.Node, dir string) {
 	}
 }
 
-func (y *doc) arrival(w *Workload, v *reader.Node, dir string, names map[string]int) {
-	a, copies := Arrival{Line: y.Line(v)}, 1.0
+func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
+	a := Arrival{Line: y.Line(v), Copies: 1}
 	if !y.keyed(v, "a workflow", []yamlKey{
 		{"trace", y.string(&a.Trace)},
 		{"name", y.string(&a.Name)},
@@ -213,9 +226,8 @@ func (y *doc) arrival(w *Workload, v *reader.Node, dir string, names map[string]
 		{"image", y.string(&a.Image)},
 		{"disk", y.amount(&a.Disk, "disk", "/s")},
 		{"data", y.data(&a.Data)},
-		{"copies", y.number(&copies, "copies", func(x float64) bool { return x >= 1 && x <= maxArrivals && x == float64(int(x)) },
-			fmt.Sprintf("a whole number from 1 to %d", maxArrivals))},
-		{"costs", func(v *reader.Node) { a.Costs = y.costs(v, dir) }},
+		{"copies", y.count(&a.Copies, "copies", 1, maxArrivals)},
+		{"costs", func(v *reader.Node) { a.Costs = y.costs(v) }},
 	}) {
 		return
 	}
@@ -234,25 +246,48 @@ func (y *doc) arrival(w *Workload, v *reader.Node, dir string, names map[string]
 		y.Faults.Fail("bad-deadline", a.Line, "", "deadline %v is not after arrival %v and release %v; all count from the start of the run",
 			a.Deadline, a.Arrive, a.Release)
 	}
-	if len(w.Arrivals)+int(copies) > maxArrivals {
+	if *listed += a.Copies; *listed > maxArrivals {
 		y.Faults.Fail("too-many", a.Line, "", "more than %d workflows", maxArrivals)
+		y.Stop()
 		return
 	}
-	a.Trace = below(dir, a.Trace)
+	a.Trace = below(y.dir, a.Trace)
 	if a.Inputs != "" {
-		a.Inputs = below(dir, a.Inputs)
+		a.Inputs = below(y.dir, a.Inputs)
 	}
-	name := a.Name
-	for i := range int(copies) {
-		if name != "" && copies > 1 {
-			a.Name = fmt.Sprintf("%s-%d", name, i+1)
+	y.keep(arrivalKept+len(a.Trace)+len(a.Inputs), v)
+	w.Arrivals = append(w.Arrivals, a)
+}
+
+// uniqueNames refuses names that are given twice, those of copies among them.
+func (y *doc) uniqueNames(w *Workload) {
+	single, copied := map[string]*Arrival{}, map[string]*Arrival{}
+	taken := func(name string, a, by *Arrival) {
+		if a.Line < by.Line {
+			a, by = by, a
 		}
-		if line, ok := names[a.Name]; ok && a.Name != "" {
-			y.Faults.Fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", a.Name, line)
-			return
+		y.Faults.Fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", name, by.Line)
+	}
+	for i := range w.Arrivals {
+		a, names := &w.Arrivals[i], single
+		if a.Copies > 1 {
+			names = copied
 		}
-		names[a.Name] = a.Line
-		w.Arrivals = append(w.Arrivals, a)
+		if old := names[a.Name]; old != nil && a.Name != "" {
+			taken(a.Copy(0), a, old)
+		}
+		names[a.Name] = a
+	}
+	for i := range w.Arrivals {
+		a := &w.Arrivals[i]
+		at := strings.LastIndexByte(a.Name, '-')
+		if a.Copies > 1 || at <= 0 {
+			continue
+		}
+		n, err := strconv.Atoi(a.Name[at+1:])
+		if old := copied[a.Name[:at]]; old != nil && err == nil && n >= 1 && n <= old.Copies && a.Name == old.Copy(n-1) {
+			taken(a.Name, a, old)
+		}
 	}
 }
 
@@ -285,9 +320,9 @@ func below(dir, path string) string {
 }
 
 // costs reads a cost matrix, in place or from the CSV file that is named.
-func (y *doc) costs(v *reader.Node, dir string) *Costs {
+func (y *doc) costs(v *reader.Node) *Costs {
 	if !y.IsMapping(v) {
-		path := below(dir, y.Text(v))
+		path := below(y.dir, y.Text(v))
 		c, err := readCosts(path)
 		if err != nil {
 			y.Faults.Fail("costs", y.Line(v), "", "costs %v", err)
@@ -323,8 +358,14 @@ func readCosts(path string) (*Costs, error) {
 		return nil, err
 	}
 	defer f.Close()
+	in, err := reader.Open(f, 0)
+	defer in.Close()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	c := &Costs{Source: path, Seconds: map[string]map[string]time.Duration{}}
-	r := csv.NewReader(f)
+	names := map[string]string{}
+	r := csv.NewReader(in)
 	r.FieldsPerRecord, r.TrimLeadingSpace, r.Comment, r.ReuseRecord = 3, true, '#', true
 	for first := true; ; first = false {
 		rec, err := r.Read()
@@ -350,6 +391,19 @@ func readCosts(path string) (*Costs, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: line %d: seconds %q of task %s is %w", path, line, rec[2], rec[0], err)
+		}
+		for i, name := range rec[:2] { // a record is one string: its names would keep all of it
+			if len(name) > reader.MaxName {
+				return nil, fmt.Errorf("%s: line %d: %s", path, line, reader.TooLongName)
+			}
+			if _, ok := names[name]; !ok {
+				if !in.Keep(costKept + len(name)) {
+					return nil, fmt.Errorf("%s: line %d: %s", path, line, reader.TooMuch)
+				}
+				name = strings.Clone(name)
+				names[name] = name
+			}
+			rec[i] = names[name]
 		}
 		if !c.add(rec[0], rec[1], d) {
 			return nil, fmt.Errorf("%s: line %d: task %s on node %s is given twice", path, line, rec[0], rec[1])

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
+	"gantry/reader"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
@@ -28,7 +33,7 @@ func checkCommand() *cli.Command {
 		Usage:     "tell what a workflow is, and all that is wrong with its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
 		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML and WfFormat (0.1 to 1.6), told apart by content, in UTF-8 or UTF-16, plain, gzip or
-zip; a directory stands for the workflow files below it, "-" for standard input.
+zip, and workload, cluster and experiment files, whose paths are checked too; a directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be. Warnings say
 which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a cycle are dropped, with the
@@ -46,8 +51,29 @@ Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be 
 func readFlags(o *trace.ReadOptions) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "repair", Usage: "repair what can be: break cycles, take negative runtimes as 0, drop bad numbers", Destination: &o.Repair},
+		maxInputFlag((*byteSize)(&o.MaxInput)),
 		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow", Destination: &o.Kilobytes},
 	}
+}
+
+// byteSize is a flag whose value is an amount of bytes above 0.
+type byteSize int64
+
+// Set reads an amount such as 2GB.
+func (b *byteSize) Set(text string) error {
+	n, err := reader.Bytes(text)
+	if err == nil && n <= 0 {
+		err = errors.New("not above 0")
+	}
+	*b = byteSize(n)
+	return err
+}
+
+func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
+
+func maxInputFlag(to *byteSize) cli.Flag {
+	return &cli.GenericFlag{Name: "max-input", Usage: "read compressed files that hold up to `SIZE` of text, such as 2GB", Value: to,
+		DefaultText: fmt.Sprintf("%s, or %d times the file", units.BytesSize(reader.MaxInput), reader.MaxRatio)}
 }
 
 // report is what check tells of one file. Seconds are null where a cycle leaves them undefined.
@@ -73,6 +99,7 @@ type report struct {
 	Imputed      []imputed      `json:"imputed"`
 	Errors       []fault        `json:"errors"`
 	Warnings     []fault        `json:"warnings"`
+	about        []string       // of a file that is no workflow
 }
 
 type imputed struct {
@@ -112,12 +139,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 		for _, f := range files {
 			total++
-			var r *report
-			if w, faults, err := trace.Open(f, o.read); err != nil {
-				r = unreadable(f, err)
-			} else {
-				r = examine(f, w, faults)
-			}
+			r := inspect(f, o.read)
 			if len(r.Errors) > 0 {
 				bad++
 			}
@@ -133,6 +155,46 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		return fail(exitInput, nil)
 	}
 	return failf(exitInput, "%d of %d files have errors", bad, total)
+}
+
+// inspect reads a file of any kind.
+func inspect(file string, o trace.ReadOptions) *report {
+	if kind, r := scenarioFile(file); kind != "" {
+		return r
+	}
+	w, faults, err := trace.Open(file, o)
+	if err != nil {
+		return unreadable(file, err)
+	}
+	return examine(file, w, faults)
+}
+
+// scenarioFile is the report of a workload, cluster or experiment file; of another file the kind is "".
+func scenarioFile(file string) (kind string, r *report) {
+	if file == "-" {
+		return "", nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", nil
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 1<<16))
+	if kind = scenario.Kind(head); kind == "" || err != nil {
+		return "", nil
+	}
+	about, err := scenario.Check(kind, io.MultiReader(bytes.NewReader(head), f), file)
+	var wrong *scenario.FileError
+	switch {
+	case errors.As(err, &wrong):
+		r = examine(file, nil, wrong.Faults)
+	case err != nil:
+		r = unreadable(file, err)
+	default:
+		r = examine(file, nil, nil)
+	}
+	r.Format, r.Name, r.about = kind+" file", about.Name, about.Lines
+	return kind, r
 }
 
 // unreadable is the report of a file that could not be opened or read.
@@ -213,7 +275,13 @@ func (r *report) print(out io.Writer) error {
 		verdict = "ok, " + count(n, "warning")
 	}
 	fmt.Fprintf(&b, "%s: %s\n", r.File, verdict)
-	if r.Format != "unknown" {
+	for i, line := range r.about {
+		if i == 0 {
+			fmt.Fprintf(&b, "  format         %s %q\n", r.Format, r.Name)
+		}
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	if r.Format != "unknown" && !strings.HasSuffix(r.Format, " file") {
 		version := r.Version
 		if version == "" {
 			version = "(no version)"

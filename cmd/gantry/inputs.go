@@ -69,8 +69,8 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 			w.Seed = in.seed
 		}
 		in.repetitions = max(in.repetitions, w.Repetitions)
-		if in.repetition >= w.Repetitions {
-			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1, path, w.Repetitions)
+		if of := max(1, w.Repetitions); in.repetition >= of {
+			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1, path, of)
 		}
 		subs, err := in.Workload(w, in.repetition)
 		if err != nil {
@@ -92,7 +92,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	var w *trace.Workflow
 	if path == "-" {
 		var faults []trace.Fault
-		if w, faults, err = trace.Read(bytes.NewReader(text), "-", trace.ReadOptions{Repair: in.Repair}); err == nil {
+		if w, faults, err = trace.Read(bytes.NewReader(text), "-", trace.ReadOptions{Repair: in.Repair, MaxInput: in.MaxInput}); err == nil {
 			w, err = in.Checked(path, w, faults)
 		}
 	} else {

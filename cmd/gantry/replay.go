@@ -25,7 +25,7 @@ func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
-	for _, flag := range []string{"cluster", "time-scale", "size-scale", "startup", "charge-planning", "inputs", "image", "emulate", "repair", "fit", "count", "repetition", "checkpoint", "preempt"} {
+	for _, flag := range []string{"cluster", "time-scale", "size-scale", "startup", "charge-planning", "inputs", "image", "emulate", "repair", "max-input", "fit", "count", "repetition", "checkpoint", "preempt"} {
 		if c.IsSet(flag) {
 			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)
 		}

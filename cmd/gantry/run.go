@@ -152,7 +152,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		return 0, fail(exitInput, err)
 	}
 	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1, Loader: load.Loader{Platform: s.platform,
-		Repair: c.Bool("repair"), TimeScale: max(set.TimeScale, math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
+		Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: max(set.TimeScale, math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
 	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
 		return 0, err
 	}
@@ -166,6 +166,9 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	}
 	if err := preemption(c, subs); err != nil {
 		return 0, fail(exitUsage, err)
+	}
+	if c.String("repetition") == "all" && in.repetitions == 0 {
+		return 0, failf(exitUsage, "--repetition all: no workload file says how many there are (key repetitions)")
 	}
 	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
 	emulated, err := s.check(subs)

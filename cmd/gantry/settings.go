@@ -79,6 +79,7 @@ func planFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "fail-fast", Usage: "end everything at the first task that fails for good (otherwise independent branches go on)"},
 		&cli.BoolFlag{Name: "reject-late", Usage: "refuse a workflow that cannot be planned to meet its deadline when it arrives (policies rm-dcwf and fifo), or when it may start (mrcp-rm)"},
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces where a rule allows it (gantry check says which)"},
+		maxInputFlag(new(byteSize)),
 		&cli.BoolFlag{Name: "fit", Usage: "cut needs down to the largest node instead of refusing the workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of every random choice; a workload file may give the seed of its stream itself"},
 		&cli.StringFlag{Name: "name", Usage: "name of the run (made up if not given)"},
@@ -99,6 +100,9 @@ func readSettings(c *cli.Context) (*settings, error) {
 		if !(f >= 0) || math.IsInf(f, 0) {
 			return nil, failf(exitUsage, "--%s %v: give a number of at least 0", name, f)
 		}
+	}
+	if s.TimeScale == 0 && c.Command.Name == "simulate" {
+		return nil, failf(exitUsage, "--time-scale 0: simulated tasks take time; give a number above 0")
 	}
 	if c.IsSet("retries") {
 		n := strconv.Itoa(c.Int("retries"))

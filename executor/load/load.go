@@ -26,6 +26,7 @@ type Loader struct {
 	Platform *planner.Platform
 	Inputs   string // directory of the files from outside, where the workload does not say; "" if they are to be made up
 	Repair   bool   // repair traces where a rule allows it
+	MaxInput int64  // bound of compressed traces; see trace.ReadOptions
 	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the workload says so.
 	TimeScale float64 // 0: 1
 	Count     int     // keep only so many workflows, the first to arrive; 0: all
@@ -75,12 +76,20 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 
 // Workload makes the submissions of one repetition of a workload, listed ones first. Workflows of a stream are left to be drawn.
 func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Submission, error) {
-	subs := make([]executor.Submission, len(w.Arrivals))
+	subs := make([]executor.Submission, 0, w.Listed())
 	for i := range w.Arrivals {
-		if err := l.listed(&subs[i], &w.Arrivals[i]); err != nil {
-			return nil, at(w, w.Arrivals[i].Line, err)
+		a := &w.Arrivals[i]
+		var sub executor.Submission
+		if err := l.listed(&sub, a); err != nil {
+			return nil, at(w, a.Line, err)
 		}
-		subs[i].Data = placement(w.Arrivals[i].Data, w, repetition, i)
+		for n := range a.Copies {
+			if a.Name != "" {
+				sub.Name = a.Copy(n)
+			}
+			sub.Data = placement(a.Data, w, repetition, len(subs))
+			subs = append(subs, sub)
+		}
 	}
 	if w.Stream != nil {
 		drawn, err := l.stream(w, repetition)
@@ -214,7 +223,7 @@ func (l *Loader) trace(from origin) (*trace.Workflow, error) {
 
 // Trace reads the trace of a file, tells its warnings, and fills in what it lacks by the rules of trace.Impute.
 func (l *Loader) Trace(path string) (*trace.Workflow, error) {
-	w, faults, err := trace.Open(path, trace.ReadOptions{Repair: l.Repair})
+	w, faults, err := trace.Open(path, trace.ReadOptions{Repair: l.Repair, MaxInput: l.MaxInput})
 	if err != nil {
 		return nil, err
 	}

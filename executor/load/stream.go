@@ -70,11 +70,11 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 	}
 	digits := len(fmt.Sprint(s.Count))
 	d := &drawn{l, w, parts, recipes, of, totals}
-	subs := make([]executor.Submission, count)
+	subs, listed := make([]executor.Submission, count), w.Listed()
 	for i := range subs {
 		p := &parts[of[i]]
 		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Draw: func(sub *executor.Submission) error { return d.make(sub, i) }, Tenant: tenant(),
-			Inputs: p.inputs, Data: placement(p.Data, w, repetition, len(w.Arrivals)+i),
+			Inputs: p.inputs, Data: placement(p.Data, w, repetition, listed+i),
 			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(recipes[i].Label()), digits, i+1)}
 		subs[i].Population = s.Arrivals.Population
 		subs[i].Release = release(s.Release, subs[i].At, held.Float64(), held.Float64())

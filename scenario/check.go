@@ -1,0 +1,149 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gantry/reader"
+	"gantry/trace/spelling"
+)
+
+// kinds are the keys by which files are told apart; keys that two kinds share count for neither.
+var kinds = []struct {
+	kind string
+	keys []string
+}{
+	{"workload", []string{"workflows", "mix", "count", "arrivals", "total_runtime", "tenants", "deadlines", "releases", "classes", "warm_up", "cool_down",
+		"scale_times", "sizes", "preempt"}},
+	{"cluster", []string{"nodes", "links", "transfer"}},
+	{"experiment", []string{"factors", "workload", "cluster", "search", "quick", "keep", "limit", "title"}},
+}
+
+// Kind tells from a text, or its beginning, whether it is a workload, cluster or experiment file; "" is none of them.
+func Kind(text []byte) string {
+	if len(text) == 0 || text[0] == '<' {
+		return ""
+	}
+	keys := reader.Keys(text, true)
+	if keys["pegasus"] || keys["x-pegasus"] || keys["workflow"] || keys["schemaVersion"] {
+		return ""
+	}
+	for _, exact := range []bool{true, false} { // else a slip in a key will do
+		best, most := "", 0
+		for _, k := range kinds {
+			n := 0
+			for key := range keys {
+				for _, own := range k.keys {
+					if key == own || !exact && len(key) < 100 && spelling.Nearest(key, []string{own}) != "" {
+						n++
+						break
+					}
+				}
+			}
+			if n > most {
+				best, most = k.kind, n
+			}
+		}
+		if best != "" {
+			return best
+		}
+	}
+	return ""
+}
+
+// About is what Check tells of a file.
+type About struct {
+	Name  string
+	Lines []string
+}
+
+// Check reads a file of a kind that Kind tells, and looks whether the files that it names are there. An error is a *FileError, or one of
+// reading r.
+func Check(kind string, r io.Reader, source string) (about About, err error) {
+	tell := func(format string, args ...any) { about.Lines = append(about.Lines, fmt.Sprintf(format, args...)) }
+	var named []path
+	switch kind {
+	case "workload":
+		w, err := ReadWorkload(r, source)
+		if err != nil {
+			return about, err
+		}
+		about.Name = w.Name
+		if n := w.Listed(); n > 0 {
+			tell("workflows      %d listed", n)
+		}
+		for i := range w.Arrivals {
+			a := &w.Arrivals[i]
+			named = append(named, path{a.Line, "trace", a.Trace}, path{a.Line, "inputs", a.Inputs})
+		}
+		if s := w.Stream; s != nil {
+			tell("stream         %d drawn, arrivals %s", s.Count, s.Arrivals.Process)
+			for i := range s.Mix {
+				named = append(named, path{s.Mix[i].Line, "trace", s.Mix[i].Trace}, path{s.Mix[i].Line, "inputs", s.Mix[i].Inputs})
+			}
+		}
+	case "cluster":
+		c, err := ReadCluster(r, source)
+		if err != nil {
+			return about, err
+		}
+		about.Name = c.Name
+		cores := 0.0
+		for i := range c.Nodes {
+			cores += c.Nodes[i].Cores
+		}
+		tell("nodes          %d, %g cores in all", len(c.Nodes), cores)
+	case "experiment":
+		x, err := ReadExperiment(r, source, false)
+		if err != nil {
+			return about, err
+		}
+		about.Name = x.Name
+		tell("runs           %.0f in all", x.runs())
+		for _, block := range x.Blocks {
+			for _, f := range block {
+				if f.Name != "workload" && f.Name != "cluster" {
+					continue
+				}
+				for i, v := range f.Values {
+					named = append(named, path{f.Lines[i], f.Name, below(filepath.Dir(source), v)})
+				}
+			}
+		}
+	}
+	return about, missing(kind, source, named)
+}
+
+// path is a file that another one names.
+type path struct {
+	line       int
+	what, path string
+}
+
+// missing is the error of files that are not there.
+func missing(kind, source string, named []path) error {
+	var faults reader.Faults
+	seen := map[string]bool{}
+	for _, p := range named {
+		if p.path == "" || p.path == "-" || seen[p.path] {
+			continue
+		}
+		seen[p.path] = true
+		if _, err := os.Stat(p.path); err != nil {
+			why := err.Error()
+			if errors.Is(err, fs.ErrNotExist) {
+				why = "there is no such file"
+			}
+			faults.Fail("missing-file", p.line, "", "%s %s: %s", p.what, p.path, strings.TrimPrefix(why, "stat "+p.path+": "))
+		}
+	}
+	if all := faults.Sorted(); reader.HasErrors(all) {
+		return &FileError{kind, source, all[0], all}
+	}
+	return nil
+}
