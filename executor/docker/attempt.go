@@ -49,6 +49,7 @@ type attempt struct {
 	dir     string          // work directory
 	ctl     control.Dir     // control directory
 	old     bool            // a gantry without control directories began it
+	aways   int64           // of the runtime, when the attempt began
 	earlier planner.Outcome // why an earlier gantry had begun to end it; 0 if none had
 	parent  string          // control group above the container's; "" if there is none of its own
 	group   string          // the container's control group
@@ -85,7 +86,7 @@ type attempt struct {
 }
 
 func newAttempt(r *Runtime, l executor.Launch) *attempt {
-	a := &attempt{r: r, l: l, done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try), parent: r.attemptGroup(l), ctl: r.controlDir(l.Attempt)}
+	a := &attempt{r: r, l: l, aways: r.aways.Load(), done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try), parent: r.attemptGroup(l), ctl: r.controlDir(l.Attempt)}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
 	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never, Ended: unit.Never}
 	return a
@@ -107,7 +108,7 @@ func (a *attempt) String() string {
 func (a *attempt) run() {
 	defer a.r.work.Done()
 	defer a.abandon()
-	if err := a.start(); err != nil {
+	if err := a.start(); err != nil && !a.beganAnyway() {
 		a.notStarted(err)
 		return
 	}
@@ -154,6 +155,25 @@ func (a *attempt) start() error {
 	a.usage.Started = r.Now()
 	a.running(time.Now(), true)
 	return nil
+}
+
+// beganAnyway decides what becomes of a container whose start failed, or was cut short by a kill while the engine worked on it: gantry gives it
+// up, so that its program never begins, unless that has begun. Then it runs like any other, and ends as was asked for.
+func (a *attempt) beganAnyway() bool {
+	if a.id == "" || a.r.ctx.Err() != nil {
+		return false
+	}
+	err := fault.Do("give-up", func() error { return a.ctl.Claim(control.Gantry, time.Now()) })
+	if err == nil {
+		return false
+	}
+	if by, _, e := a.ctl.Claimed(); e != nil || by != control.Launcher {
+		a.r.warn("control", fmt.Sprintf("%s: give it up: %v", a, errors.Join(err, e)))
+		return false
+	}
+	a.usage.Started = a.r.Now()
+	a.running(time.Now(), true)
+	return true
 }
 
 // wanted is what the watcher has to read at the end: what the parent does not keep, if there is one.
@@ -272,9 +292,12 @@ func (a *attempt) notStarted(err error) {
 	x := &planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.HostError, ExitCode: -1}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a.why != 0 {
+	switch {
+	case a.why != 0:
 		x.Outcome = a.why
-	} else {
+	case r.aways.Load() != a.aways:
+		x.Outcome, x.Message = planner.Lost, "the Docker Engine was stopped before the program began: "+err.Error()
+	default:
 		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage) || errdefs.IsInvalidArgument(err)
 	}
 	a.usage.Ended = r.Now()

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/system"
@@ -117,6 +118,7 @@ type Runtime struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	starts chan struct{}
+	aways  atomic.Int64 // requests that met no engine
 
 	mu       sync.Mutex
 	attempts map[planner.AttemptID]*attempt
@@ -562,7 +564,8 @@ func (r *Runtime) fallDue() {
 	}
 }
 
-// Discard has Close remove containers that run, too: what they did is lost, and a run that cannot be logged leaves nothing behind.
+// Discard has Close remove containers that run, too: what they do could not be logged. Those whose programs have succeeded stay, for a resumed
+// run to harvest.
 func (r *Runtime) Discard() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -604,24 +607,24 @@ func (r *Runtime) Close() error {
 	if err != nil {
 		r.trash = nil
 	}
-	live := 0
+	var left []*attempt // of containers
 	for _, a := range r.attempts {
-		switch {
-		case a.id == "":
-		case !r.discard:
-			live++
-		case !a.old:
-			_ = a.ctl.Ask(0, control.Remove) // where the disk is full, what is resumed cannot know
+		if a.id != "" {
+			left = append(left, a)
 		}
 	}
 	r.dump.Broadcast()
 	r.mu.Unlock()
 	r.work.Wait()
 	r.watcher.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if r.discard && err == nil {
+		left, err = r.discardAll(ctx, left)
+	}
+	live := len(left)
 	if live == 0 && err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		err = r.sweep(ctx)
-		cancel()
 	}
 	if live == 0 && err == nil && r.group != "" {
 		err = r.removeGroup()
@@ -669,6 +672,7 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 		if !unreachable(err) && !r.Away() {
 			return err
 		}
+		r.aways.Add(1)
 		r.warn("docker-away", "the Docker Engine does not answer; gantry waits for it (scripts/ensure-docker.sh starts it)")
 		select {
 		case <-ctx.Done():

@@ -24,6 +24,7 @@ import (
 	"gantry/executor/evidence"
 	"gantry/executor/fault"
 	"gantry/executor/stage"
+	"gantry/planner"
 )
 
 // garbage is what is left of an attempt whose end is logged; "" for each that there is not.
@@ -147,6 +148,27 @@ func (r *Runtime) sweep(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// discardAll kills containers and removes them, and returns the attempts whose programs had succeeded by then.
+func (r *Runtime) discardAll(ctx context.Context, attempts []*attempt) (left []*attempt, err error) {
+	for _, a := range attempts {
+		if !a.old {
+			_ = a.ctl.Ask(uint8(planner.Preempted), "SIGKILL") // where the disk is full, who resumes the run cannot know
+		}
+		_ = r.cli.ContainerKill(ctx, a.id, "SIGKILL") // it may have ended
+		if c, err := r.inspect(ctx, a.id); err == nil && !c.State.Running && c.State.ExitCode == 0 && c.State.Status == container.StateExited {
+			left = append(left, a)
+			continue
+		}
+		if !a.old {
+			_ = a.ctl.Ask(uint8(planner.Preempted), control.Remove)
+		}
+		if err := removeContainer(ctx, r.cli, a.id); err != nil {
+			return left, fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, a.id, err)
+		}
+	}
+	return left, nil
 }
 
 // Cleaned is what Clean removed.

@@ -34,8 +34,6 @@ const (
 	defaultRun = 3 // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
 )
 
-func TestKilledRunsAreResumedWithoutLoss(t *testing.T) { killAndResume(t, newRun) }
-
 func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
 	t.Helper()
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
@@ -111,11 +109,10 @@ type run struct {
 	tasks              int
 	events             *events
 	preempts           bool
+	host               string // of the engine; "": as the environment says
 }
 
-// newRun writes the workflow: real tasks and emulated ones, chains and joins.
-func newRun(t *testing.T, binary, name string) *run { return makeRun(t, binary, name, 0.4) }
-
+// makeRun writes the workflow: real tasks and emulated ones, chains and joins.
 func makeRun(t *testing.T, binary, name string, runtime float64) *run {
 	t.Helper()
 	r := &run{binary: binary, name: name, home: t.TempDir()}
@@ -196,6 +193,9 @@ type process struct {
 func (r *run) gantry(command string, args ...string) *process {
 	p := &process{cmd: exec.Command(r.binary, append([]string{command, "--dir", filepath.Join(r.home, "runs")}, args...)...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if r.host != "" {
+		p.cmd.Env = append(os.Environ(), "DOCKER_HOST="+r.host)
+	}
 	return p
 }
 

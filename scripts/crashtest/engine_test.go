@@ -1,0 +1,198 @@
+package crashtest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// engine is a Docker Engine of the test's own, which it may stop, kill and start again.
+type engine struct {
+	dir, host string
+	cmd       *exec.Cmd
+	ended     chan struct{}
+	mu        sync.Mutex
+	succeeded map[string]int // by run and task, as the engine told
+	begun     map[string]int
+	failed    map[string][]string
+}
+
+// newEngine starts an engine with the test's image, and ends it with the test.
+func newEngine(t *testing.T) *engine {
+	t.Helper()
+	path, err := exec.LookPath("dockerd")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("needs root and dockerd, to start a Docker Engine of its own")
+	}
+	dir, err := os.MkdirTemp("", "gantry-engine-") // t.TempDir is too long a path for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{dir: dir, host: "unix://" + filepath.Join(dir, "d.sock"), succeeded: map[string]int{}, begun: map[string]int{}, failed: map[string][]string{}}
+	t.Cleanup(func() {
+		e.stop(syscall.SIGTERM)
+		e.endContainerd()
+		for range 20 { // mounts of containers go a little later
+			if os.RemoveAll(dir) == nil {
+				break
+			}
+			unmountBelow(dir)
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	e.start(t, path)
+	save := exec.Command("docker", "save", image)
+	load := exec.Command("docker", "-H", e.host, "load")
+	pipe, err := save.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	load.Stdin = pipe
+	if err := save.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("load %s: %v %s", image, err, out)
+	}
+	if err := save.Wait(); err != nil {
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v", image, err)
+	}
+	return e
+}
+
+func (e *engine) start(t *testing.T, path string) {
+	t.Helper()
+	logFile, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logFile.Close()
+	_ = os.Remove(filepath.Join(e.dir, "pid")) // of one that was killed
+	e.cmd = exec.Command(path, "--host", e.host, "--data-root", filepath.Join(e.dir, "data"), "--exec-root", filepath.Join(e.dir, "x"),
+		"--pidfile", filepath.Join(e.dir, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false")
+	e.cmd.Stdout, e.cmd.Stderr = logFile, logFile
+	if err := e.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	e.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) { _ = cmd.Wait(); close(ended) }(e.cmd, e.ended)
+	for end := time.Now().Add(patience); exec.Command("docker", "-H", e.host, "version").Run() != nil; time.Sleep(50 * time.Millisecond) {
+		select {
+		case <-e.ended:
+			text, _ := os.ReadFile(logFile.Name())
+			t.Fatalf("dockerd ended:\n%s", tail(text))
+		default:
+		}
+		if time.Now().After(end) {
+			text, _ := os.ReadFile(logFile.Name())
+			t.Fatalf("dockerd does not answer:\n%s", tail(text))
+		}
+	}
+	e.listen(t)
+}
+
+func tail(text []byte) []byte { return text[max(0, len(text)-3000):] }
+
+func (e *engine) stop(s syscall.Signal) {
+	_ = e.cmd.Process.Signal(s)
+	select {
+	case <-e.ended:
+	case <-time.After(40 * time.Second):
+		_ = e.cmd.Process.Kill()
+		<-e.ended
+	}
+}
+
+// endContainerd ends the containerd that dockerd had started, which outlives a dockerd that was killed.
+func (e *engine) endContainerd() {
+	text, err := os.ReadFile(filepath.Join(e.dir, "x", "containerd", "containerd.pid"))
+	if err != nil {
+		return
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		return
+	}
+	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if strings.Contains(string(cmdline), e.dir) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// unmountBelow unmounts what an engine that was killed left mounted.
+func unmountBelow(dir string) {
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], dir+"/") {
+			_ = syscall.Unmount(f[1], syscall.MNT_DETACH)
+		}
+	}
+}
+
+// restart ends the engine by a signal and starts it again.
+func (e *engine) restart(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	e.stop(s)
+	e.endContainerd() // it ends with its parent; whoever reads its pid file before it is reaped takes it for alive
+	_ = os.Remove(filepath.Join(e.dir, "x", "containerd", "containerd.pid"))
+	_ = os.Remove(filepath.Join(e.dir, "x", "containerd", "containerd.sock"))
+	e.start(t, e.cmd.Path)
+}
+
+// listen counts, by what the engine says, how often the program of each task ended well: a witness that gantry has no hand in.
+func (e *engine) listen(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command("docker", "-H", e.host, "events", "--filter", "type=container", "--filter", "event=die", "--filter", "event=start",
+		"--format", "{{json .}}")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		e.count(out)
+		_ = cmd.Wait()
+	}()
+}
+
+func (e *engine) count(out io.Reader) {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var ev struct {
+			Action string
+			Actor  struct{ Attributes map[string]string }
+		}
+		if json.Unmarshal(lines.Bytes(), &ev) != nil {
+			continue
+		}
+		a := ev.Actor.Attributes
+		key := a["gantry.run"] + "/" + a["gantry.task"]
+		e.mu.Lock()
+		switch {
+		case ev.Action == "start":
+			e.begun[key]++
+		case a["exitCode"] == "0":
+			e.succeeded[key]++
+		default:
+			e.failed[key] = append(e.failed[key], a["exitCode"])
+		}
+		e.mu.Unlock()
+	}
+}
+
+// successes is how often the program of a task ended well.
+func (e *engine) successes(run, task string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.succeeded[run+"/"+task]
+}

@@ -1,0 +1,506 @@
+package crashtest
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A round is one run of a small workflow of real commands and emulated tasks, whose gantry, Docker Engine or disk is disturbed up to maxLives
+// times, and which is then resumed until it ends. Whatever happened, the log is sound, every task has succeeded once, the engine has told of no
+// program that ended well twice, the results are those of a run that nobody disturbed, byte for byte, and nothing is left.
+
+const maxLives = 7 // disturbed lives of gantry in a round
+
+// kinds of disturbance, by how often they are drawn.
+var kinds = []struct {
+	name   string
+	weight int
+}{{"kill", 30}, {"kill early", 20}, {"pair", 12}, {"burst", 10}, {"stop and continue", 6}, {"term", 6}, {"interrupt", 6}, {"engine killed", 5}, {"engine stopped", 2},
+	{"full disk", 5}}
+
+// tally is what happened in all rounds.
+type tally struct {
+	mu                      sync.Mutex
+	Rounds, Lives           int
+	Kinds                   map[string]int
+	Lost, Twice, Left, Else int
+	Attempts, Outcomes      map[string]int
+}
+
+func TestRounds(t *testing.T) {
+	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+	}
+	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun), uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
+	engines := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
+	t.Logf("%d rounds, seed %d, %d engines", rounds, seed, engines)
+	gantry := build(t)
+	sum := &tally{Kinds: map[string]int{}, Outcomes: map[string]int{}}
+	began := time.Now()
+	next := make(chan int64)
+	go func() {
+		for i := range rounds {
+			next <- i + 1
+		}
+		close(next)
+	}()
+	t.Run("engines", func(t *testing.T) {
+		for k := range engines {
+			t.Run(fmt.Sprint(k), func(t *testing.T) {
+				t.Parallel()
+				f := &field{gantry: gantry, engine: newEngine(t), sum: sum, disk: smallDisk(t)}
+				f.undisturbed(t)
+				for i := range next {
+					f.round(t, seed, i)
+				}
+			})
+		}
+	})
+	t.Logf("%d rounds with %d lives of gantry in %v: %d lost, %d twice, %d left behind, %d other findings; %v",
+		sum.Rounds, sum.Lives, time.Since(began).Round(time.Second), sum.Lost, sum.Twice, sum.Left, sum.Else, sum.Kinds)
+	if path := os.Getenv("GANTRY_CRASH_REPORT"); path != "" {
+		if err := os.WriteFile(path, sum.report(seed, engines, time.Since(began)), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// field is where rounds are held: an engine and a disk.
+type field struct {
+	gantry string
+	engine *engine
+	disk   string
+	sum    *tally
+	want   map[string]string // results of the undisturbed run
+	length time.Duration     // of it
+}
+
+// smallDisk is a file system that can be filled.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=48m"); err != nil {
+		t.Skipf("needs to mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+var commands = map[string]string{
+	"first":  "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done > first.txt; sleep 0.1",
+	"second": "sort -r first.txt > second.txt; sleep 0.05",
+	"brief":  "md5sum < data.bin > brief.txt",
+	"long":   "trap 'exit 9' TERM; for i in 1 2 3 4; do sleep 0.1; done; echo long > long.txt",
+	last:     "cat second.txt brief.txt long.txt > all.txt",
+}
+
+// workflow writes the workflow of a round.
+func (f *field) workflow(t *testing.T, home string) string {
+	t.Helper()
+	type m = map[string]any
+	task := func(id string, parents, children, in, out []string) m {
+		x := m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out, "runtimeInSeconds": 0.05, "memoryInBytes": 12e6}
+		if c := commands[id]; c != "" {
+			x["image"], x["command"] = image, m{"program": "sh", "arguments": []string{"-ec", c}}
+		}
+		return x
+	}
+	none := []string{}
+	tasks := []m{
+		task("first", none, []string{"second"}, none, []string{"first.txt"}),
+		task("second", []string{"first"}, []string{last}, []string{"first.txt"}, []string{"second.txt"}),
+		task("emulated", none, []string{"brief"}, none, []string{"data.bin"}),
+		task("brief", []string{"emulated"}, []string{last}, []string{"data.bin"}, []string{"brief.txt"}),
+		task("long", none, []string{last}, none, []string{"long.txt"}),
+		task(last, []string{"second", "brief", "long"}, none, []string{"second.txt", "brief.txt", "long.txt"}, []string{"all.txt"}),
+	}
+	doc, err := json.Marshal(m{"name": "round", "schemaVersion": "1.5", "workflow": m{
+		"specification": m{"tasks": tasks, "files": []m{{"id": "data.bin", "sizeInBytes": 40_000}}},
+		"execution":     m{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": tasks}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(home, "round.json")
+	write(t, path, string(doc))
+	return path
+}
+
+// newRun makes a run on the field's disk.
+func (f *field) newRun(t *testing.T, name string) *run {
+	t.Helper()
+	r := &run{binary: f.gantry, name: name, home: filepath.Join(f.disk, name), tasks: 6, host: f.engine.host}
+	if err := os.Mkdir(r.home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// A program that cannot write to a full disk fails by itself: such a task is tried again, as somebody with a small disk would ask for.
+	r.args = []string{"--name", name, "--quiet", "--retry", "exit-code=20", "--retry", "output-missing=20", "--retry", "host-error=20", "--oversubscribe",
+		f.workflow(t, r.home)}
+	return r
+}
+
+func (f *field) undisturbed(t *testing.T) {
+	t.Helper()
+	for range 2 { // the first builds the emulator's image
+		r := f.newRun(t, "undisturbed")
+		began := time.Now()
+		if code, out := r.gantry("run", r.args...).wait(t); code != 0 {
+			t.Fatalf("the undisturbed run ends with %d:\n%s%s", code, out, r.failures(t))
+		}
+		f.length = time.Since(began)
+		f.want = r.results(t)
+		if len(f.want) == 0 {
+			t.Fatal("the undisturbed run has no results")
+		}
+		if err := os.RemoveAll(r.home); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (f *field) round(t *testing.T, seed uint64, number int64) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, uint64(number)))
+	r := f.newRun(t, fmt.Sprintf("r%d-%d", seed, number))
+	var story []string
+	failed := f.disturb(t, r, random, &story)
+	var found findings
+	if failed != "" {
+		found.add(&found.lost, "%s", failed)
+	} else {
+		f.examine(t, r, &found)
+	}
+	f.sum.mu.Lock()
+	defer f.sum.mu.Unlock()
+	f.sum.Rounds++
+	f.sum.Lives += len(story) + 1
+	f.sum.Lost += found.lost
+	f.sum.Twice += found.twice
+	f.sum.Left += found.left
+	f.sum.Else += found.other
+	for _, s := range story {
+		kind, _, _ := strings.Cut(s, ":")
+		f.sum.Kinds[kind]++
+	}
+	if len(found.texts) > 0 {
+		t.Errorf("round %d of seed %d:\n\t%s\n\tbecame of %s", number, seed, strings.Join(found.texts, "\n\t"), strings.Join(story, "; "))
+		return // what is left may be looked at
+	}
+	if number%20 == 0 {
+		fmt.Printf("round %d: %s; %d lost, %d twice, %d left\n", number, strings.Join(story, "; "), f.sum.Lost, f.sum.Twice, f.sum.Left)
+	}
+	if err := os.RemoveAll(r.home); err != nil {
+		t.Errorf("round %d: %v", number, err)
+	}
+}
+
+// findings are what should not be.
+type findings struct {
+	lost, twice, left, other int
+	texts                    []string
+}
+
+func (f *findings) add(kind *int, format string, args ...any) {
+	*kind++
+	f.texts = append(f.texts, fmt.Sprintf(format, args...))
+}
+
+// disturb begins the run, disturbs it, and resumes until it ends; it returns what went wrong.
+func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string) string {
+	t.Helper()
+	command, args := "run", r.args
+	lives := 1 + random.IntN(maxLives)
+	early := 0 // kills to come in the first moments: of a pair or a burst
+	quiet := 0 // lives that nobody disturbed
+	for life := 0; ; life++ {
+		d := &disturbance{kind: "none"}
+		if life < lives {
+			d = f.draw(random, &early)
+		}
+		code, out := f.live(t, r.gantry(command, args...), d)
+		if d.kind != "none" {
+			*story = append(*story, fmt.Sprintf("%s: %s (%s, exit code %d)", d.kind, d.text, command, code))
+		} else {
+			quiet++
+		}
+		state := r.state(t)
+		switch {
+		case code == 0:
+			return ""
+		case state == "finished":
+			return "" // it was killed after the last thing that it had to do
+		case quiet > 3, code != -1 && code != 130 && code != exitInput && code != 4 && code != 75, code == exitInput && state != "",
+			quiet > 0 && (code == 130 || code == -1), state == "failed":
+			return fmt.Sprintf("gantry %s ends with %d, the run is %q:\n%s%s", command, code, state, out, r.failures(t))
+		case code == 143:
+			return "SIGTERM ends it with 143"
+		case state == "":
+			command, args = "run", r.args
+		default:
+			command, args = "resume", []string{"--quiet", r.name}
+		}
+	}
+}
+
+// disturbance is what happens to one life of gantry.
+type disturbance struct {
+	kind, text string
+	do         func(t *testing.T, p *process, over <-chan struct{})
+	after      func()
+}
+
+// draw draws a disturbance.
+func (f *field) draw(random *rand.Rand, early *int) *disturbance {
+	moment := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
+	if *early > 0 {
+		*early--
+		at := moment(200 * time.Millisecond)
+		return &disturbance{kind: "kill in a row", text: at.String(), do: signals(at, syscall.SIGKILL)}
+	}
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	pick, kind := random.IntN(total), ""
+	for _, k := range kinds {
+		if pick -= k.weight; pick < 0 {
+			kind = k.name
+			break
+		}
+	}
+	at := moment(f.length)
+	d := &disturbance{kind: kind}
+	switch kind {
+	case "kill", "pair", "burst":
+		if kind == "pair" {
+			*early = 1
+		} else if kind == "burst" {
+			*early = 2 + random.IntN(4)
+		}
+		d.do = signals(at, syscall.SIGKILL)
+	case "kill early":
+		at = moment(50 * time.Millisecond)
+		d.do = signals(at, syscall.SIGKILL)
+	case "stop and continue":
+		hold, kill := moment(400*time.Millisecond), random.IntN(2) == 0
+		d.do = func(t *testing.T, p *process, over <-chan struct{}) {
+			signals(at, syscall.SIGSTOP)(t, p, over)
+			signals(hold, syscall.SIGCONT)(t, p, over)
+			if kill {
+				signals(hold/2, syscall.SIGKILL)(t, p, over)
+			}
+		}
+	case "term":
+		d.do = signals(at+5*time.Millisecond, syscall.SIGTERM) // before the Go runtime is up nobody can take it
+	case "interrupt":
+		times := 1 + random.IntN(3)
+		d.do = func(t *testing.T, p *process, over <-chan struct{}) {
+			for range times {
+				signals(at/time.Duration(times)+5*time.Millisecond, syscall.SIGINT)(t, p, over)
+			}
+		}
+	case "engine killed", "engine stopped":
+		s, kill := syscall.SIGKILL, random.IntN(2) == 0
+		if kind == "engine stopped" {
+			s = syscall.SIGTERM
+		}
+		d.do = func(t *testing.T, p *process, over <-chan struct{}) {
+			wait(at, over)
+			if kill {
+				_ = p.cmd.Process.Kill()
+			}
+			f.engine.restart(t, s)
+		}
+	case "full disk":
+		filler := filepath.Join(f.disk, "filler")
+		d.do = func(t *testing.T, p *process, over <-chan struct{}) {
+			wait(at, over)
+			fill(filler)
+			wait(time.Second, over)
+			_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may wait for room
+		}
+		d.after = func() { _ = os.Remove(filler) }
+	}
+	d.text = at.Round(time.Millisecond).String()
+	return d
+}
+
+// wait waits a while, or until gantry has ended.
+func wait(d time.Duration, over <-chan struct{}) {
+	select {
+	case <-time.After(d):
+	case <-over:
+	}
+}
+
+func signals(after time.Duration, s syscall.Signal) func(*testing.T, *process, <-chan struct{}) {
+	return func(_ *testing.T, p *process, over <-chan struct{}) {
+		wait(after, over)
+		_ = p.cmd.Process.Signal(s)
+	}
+}
+
+// fill writes until the disk is full.
+func fill(path string) {
+	f, err := os.Create(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for size := 1 << 20; size >= 1<<12; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+}
+
+// live lives one life of gantry.
+func (f *field) live(t *testing.T, p *process, d *disturbance) (int, string) {
+	t.Helper()
+	p.start(t)
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		if d.do != nil {
+			d.do(t, p, over)
+		}
+	}()
+	hang := time.AfterFunc(patience, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
+	_ = p.cmd.Wait()
+	hang.Stop()
+	close(over)
+	<-done
+	if d.after != nil {
+		d.after()
+	}
+	return p.cmd.ProcessState.ExitCode(), p.out.String()
+}
+
+// examine looks for what should not be.
+func (f *field) examine(t *testing.T, r *run, found *findings) {
+	t.Helper()
+	db := r.open(t)
+	defer db.Close()
+	var sound string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
+		found.add(&found.other, "the log is damaged: %s %v", sound, err)
+	}
+	rows, err := db.Query(`SELECT t.name, t.state, sum(a.outcome = 'ok'), sum(a.outcome IS NULL) FROM tasks t LEFT JOIN attempts a ON a.run = t.run AND a.task = t.task
+		JOIN runs r ON r.id = t.run WHERE r.name = ? GROUP BY t.task`, r.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	tasks := 0
+	for rows.Next() {
+		var name, state string
+		var ok, open sql.NullInt64
+		if err := rows.Scan(&name, &state, &ok, &open); err != nil {
+			t.Fatal(err)
+		}
+		tasks++
+		switch {
+		case ok.Int64 == 0 || open.Int64 > 0:
+			found.add(&found.lost, "task %s is %s, %d attempts succeeded, %d have no end", name, state, ok.Int64, open.Int64)
+		case ok.Int64 > 1 || f.engine.successes(r.name, name) > 1:
+			found.add(&found.twice, "task %s succeeded %d times by the log, %d times by the engine:%s", name, ok.Int64, f.engine.successes(r.name, name),
+				attempts(db, r.name, name))
+		}
+	}
+	if tasks != r.tasks {
+		found.add(&found.lost, "%d tasks in the log, not %d", tasks, r.tasks)
+	}
+	if blamed := blame(db, r.name); blamed != "" {
+		found.add(&found.other, "blamed on the task: %s", blamed)
+	}
+	if got := r.results(t); !maps.Equal(got, f.want) {
+		found.add(&found.lost, "results %v, not %v", got, f.want)
+	}
+	f.leftovers(r, found)
+}
+
+// blame lists attempts whose end the log blames on the program or on somebody else, although it was the test's doing. A full disk does fail
+// programs.
+func blame(db *sql.DB, run string) string {
+	rows, err := db.Query(`SELECT t.name, a.outcome, coalesce(a.message, '') FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN runs r ON r.id = a.run
+		WHERE r.name = ? AND a.outcome IN ('exit-code', 'killed', 'out-of-memory', 'output-missing', 'timed-out', 'host-error')`, run)
+	if err != nil {
+		return err.Error()
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var task, outcome, message string
+		if err := rows.Scan(&task, &outcome, &message); err != nil {
+			return err.Error()
+		}
+		if !strings.Contains(strings.ToLower(message), "no space left") {
+			all = append(all, fmt.Sprintf("%s: %s: %s", task, outcome, message))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// leftovers looks for containers, control groups, control directories, temporary files and mounts.
+func (f *field) leftovers(r *run, found *findings) {
+	out, err := exec.Command("docker", "-H", f.engine.host, "ps", "-a", "--filter", r.label(), "--format", "{{.Names}} {{.Status}}").Output()
+	if err != nil || len(bytes.TrimSpace(out)) > 0 {
+		found.add(&found.left, "containers: %s %v", bytes.TrimSpace(out), err)
+	}
+	dir := filepath.Join(r.home, "runs", r.name)
+	for _, pattern := range []string{filepath.Join(dir, "control", "*"), filepath.Join(dir, "partial", "*"), filepath.Join(dir, "work", "*", "*.publishing"),
+		filepath.Join("/sys/fs/cgroup", "*", "gantry", r.name+"-*"), filepath.Join("/sys/fs/cgroup", "gantry", r.name+"-*")} {
+		if paths, _ := filepath.Glob(pattern); len(paths) > 0 {
+			found.add(&found.left, "%s", strings.Join(paths, " "))
+		}
+	}
+	mounts, _ := os.ReadFile("/proc/self/mounts")
+	if strings.Contains(string(mounts), dir+"/") {
+		found.add(&found.left, "mounts below %s", dir)
+	}
+}
+
+// report is the page of figures in docs/.
+func (s *tally) report(seed uint64, engines int64, took time.Duration) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `# What a thousand crashes do
+
+Generated by `+"`make crash ROUNDS=%d SEED=%d`"+`; do not edit.
+
+A round is one run of six tasks (five real commands, one emulated task). Each life of gantry in it is disturbed in a way that is drawn, up to
+%d times; then the run is resumed until it ends. The test looks at the log, at the containers, control groups, mounts and files that are left, at the
+results byte by byte, and at the events of the Docker Engine, which count the programs that ended well. Rounds run side by side on %d Docker Engines of
+their own, in a file system of 48 MB. Commands that fail on a full disk are tried again (`+"`--retry`"+`).
+
+| what | count |
+| --- | ---: |
+| rounds | %d |
+| lives of gantry | %d |
+| tasks lost, or results that differ | %d |
+| programs that succeeded twice | %d |
+| rounds that left something behind | %d |
+| other findings: a damaged log, or blame on a task | %d |
+
+| disturbance | count |
+| --- | ---: |
+`, s.Rounds, seed, maxLives, engines, s.Rounds, s.Lives, s.Lost, s.Twice, s.Left, s.Else)
+	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
+		fmt.Fprintf(&b, "| %s | %d |\n", kind, s.Kinds[kind])
+	}
+	fmt.Fprintf(&b, "\n\"Kill early\" is within the first 50 ms of gantry; \"pair\" and \"burst\" are kills that the next 1 to 5 lives meet within 200 ms (\"kill in a row\").\nIt took %v on %d cores (%s).\n",
+		took.Round(time.Minute), runtime.NumCPU(), runtime.GOARCH)
+	return b.Bytes()
+}
