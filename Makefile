@@ -64,8 +64,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 		done; \
 	done
 
-crash: build images ## kill -9 gantry at random moments and resume; ROUNDS, SEED
-	$(AS_ROOT) scripts/crash $(or $(ROUNDS),10) $(SEED)
+crash: build images ## disturb gantry, Docker Engines and a disk at random moments; ROUNDS, SEED, ENGINES, REPORT=FILE.md
+	$(AS_ROOT) env GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \
+		scripts/crash $(or $(ROUNDS),30) $(SEED)
 
 soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on the null runtime), CONTAINERS, STREAM, SEED
 	go build -o bin/soak ./scripts/soak

@@ -197,7 +197,8 @@ func (f *field) round(t *testing.T, seed uint64, number int64) {
 	}
 	if len(found.texts) > 0 {
 		t.Errorf("round %d of seed %d:\n\t%s\n\tbecame of %s", number, seed, strings.Join(found.texts, "\n\t"), strings.Join(story, "; "))
-		return // what is left may be looked at
+		_ = os.RemoveAll(r.home)
+		return
 	}
 	if number%20 == 0 {
 		fmt.Printf("round %d: %s; %d lost, %d twice, %d left\n", number, strings.Join(story, "; "), f.sum.Lost, f.sum.Twice, f.sum.Left)
