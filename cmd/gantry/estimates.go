@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/executor/estimate"
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/sqlite"
-	"gantry/trace/spelling"
 )
 
 // estimateFlags say what policies believe; run and simulate share them.
@@ -35,42 +32,6 @@ func estimateFlags(usual string) []cli.Flag {
 	}
 }
 
-const usualWindow = 1000
-
-// estimatorKind is a parsed --estimator.
-type estimatorKind struct {
-	name   string
-	window int    // of history and corrected
-	model  string // of trained: NAME@VERSION, NAME, or "" for the latest
-}
-
-func parseEstimator(text string) (estimatorKind, error) {
-	name, value, has := strings.Cut(text, ":")
-	e := estimatorKind{name: name, window: usualWindow}
-	switch name {
-	case "declared", "oracle":
-		if has {
-			return e, fmt.Errorf("--estimator %s: %s takes no parameter", text, name)
-		}
-	case "history", "corrected":
-		if !has {
-			break
-		}
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > 10_000_000 {
-			return e, fmt.Errorf("--estimator %s: give a whole number above 0, as in %s:%d", text, name, usualWindow)
-		}
-		e.window = n
-	case "trained":
-		if e.model = value; has && value == "" {
-			return e, fmt.Errorf("--estimator %s: name a model after the colon (gantry predict ls lists them), or leave it out for the latest", text)
-		}
-	default:
-		return e, fmt.Errorf("--estimator %s is not known; %s", text, spelling.Hint(name, []string{"declared", "history", "corrected", "trained", "oracle"}))
-	}
-	return e, nil
-}
-
 // readEstimates takes the flags over; usual is the estimator where nothing is said.
 func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	m, err := predict.ParseErrorModel(c.String("errors"))
@@ -86,14 +47,14 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	default:
 		s.Estimator = usual
 	}
-	e, err := parseEstimator(s.Estimator)
+	e, err := predict.ParseSpec(s.Estimator)
 	if err != nil {
-		return fail(exitUsage, err)
+		return failf(exitUsage, "--estimator: %w", err)
 	}
-	if e.name == "oracle" && s.Runtime != "sim" {
+	if e.Kind == predict.KindOracle && s.Runtime != "sim" {
 		return failf(exitUsage, "--estimator oracle: only a simulation knows the truth; declared believes the trace")
 	}
-	if s.PredictMemory = c.Bool("predict-memory"); s.PredictMemory && e.name != "trained" {
+	if s.PredictMemory = c.Bool("predict-memory"); s.PredictMemory && e.Kind != predict.KindTrained {
 		return failf(exitUsage, "--predict-memory needs a model: say --estimator trained too")
 	}
 	return nil
@@ -118,43 +79,23 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
-	kind := estimatorKind{name: "declared"}
-	if s.set.Estimator != "" {
-		if kind, err = parseEstimator(s.set.Estimator); err != nil {
-			return nil, fail(exitUsage, err)
-		}
+	spec, err := predict.ParseSpec(s.set.Estimator)
+	if err != nil {
+		return nil, fail(exitUsage, err)
 	}
-	if model.Kind == predict.Uniform {
-		adm.Actual = model.Actual
-	}
-	declared := &predict.Declared{Startup: s.set.Startup, Model: model}
-	adm.Declare = declared.Declare
-	switch kind.name {
-	case "history":
-		s.history, s.window = &predict.History{Declared: declared}, kind.window
-		adm.Named = s.history.Name
-		return s.history, nil
-	case "trained":
-		if s.trained, err = s.findModel(kind.model); err != nil {
+	var trained *predict.Model
+	if spec.Kind == predict.KindTrained {
+		if s.trained, err = s.findModel(spec.Model); err != nil {
 			return nil, err
 		}
-		t := &predict.Trained{Declared: declared, Model: s.trained.Model}
-		adm.Named, adm.Memory = t.Name, s.memory()
-		return t, nil
-	case "corrected":
-		c := predict.NewCorrected(declared, kind.window)
-		if model.Kind == predict.NoError { // what was declared in earlier runs was not wrong in the same way
-			s.corrected, s.window = c, kind.window
-		}
-		return c, nil
-	case "oracle":
-		declared.Model = predict.ErrorModel{}
-		adm.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
-			run, on = adm.Truth(t, run, on)
-			declared.Declare(t, run, on, planner.SourceOracle)
-		}
+		trained = s.trained.Model
 	}
-	return declared, nil
+	made := estimate.Make(spec, s.set.Startup, model, trained, adm)
+	if trained != nil {
+		adm.Memory = s.memory()
+	}
+	s.history, s.corrected, s.window = made.History, made.Corrected, spec.Window
+	return made.Estimator, nil
 }
 
 // findModel reads a model of the log, and notes its version in the settings: a resumed run goes on with the same one.

@@ -139,7 +139,7 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		args []string
 	}{
 		{exitUsage, "known are declared, history, corrected, trained, oracle", []string{"simulate", "--estimator", "guess", "f.dax"}},
-		{exitUsage, "whole number above 0", []string{"simulate", "--estimator", "history:0", "f.dax"}},
+		{exitUsage, "whole number from 1", []string{"simulate", "--estimator", "history:0", "f.dax"}},
 		{exitUsage, "takes no parameter", []string{"simulate", "--estimator", "declared:3", "f.dax"}},
 		{exitUsage, "only a simulation knows the truth", []string{"run", "--estimator", "oracle", "--runtime", "null", "f.dax"}},
 		{exitUsage, "--errors", []string{"simulate", "--errors", "static", "f.dax"}},

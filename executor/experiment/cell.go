@@ -25,7 +25,6 @@ import (
 	"gantry/planner/predict"
 	"gantry/scenario"
 	"gantry/trace"
-	"gantry/trace/spelling"
 )
 
 // Param is a parameter and its value.
@@ -41,7 +40,7 @@ type Cell struct {
 
 	policy    string
 	errors    predict.ErrorModel
-	estimator estimator
+	estimator predict.Spec
 	startup   time.Duration
 	charge    float64 // see executor.Engine.Charge
 	load      *workload
@@ -150,8 +149,11 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 			return fail("errors", err)
 		}
 	}
-	if c.estimator, err = parseEstimator(c.Get("estimator")); err != nil {
+	if c.estimator, err = predict.ParseSpec(c.Get("estimator")); err != nil {
 		return fail("estimator", err)
+	}
+	if c.estimator.Kind == predict.KindTrained {
+		return fail("estimator", fmt.Errorf("estimator %q: an experiment has no log with a model; gantry simulate --estimator trained plans with one", c.estimator))
 	}
 	if text := c.Get("startup"); text != "" {
 		if c.startup, err = time.ParseDuration(text); err != nil || c.startup < 0 {
@@ -382,40 +384,4 @@ func set(at **yaml.Node, path []string, value *yaml.Node) error {
 		return set(&n.Content[i], path[1:], value)
 	}
 	return fmt.Errorf("there is no key %s in %v", path[0], n.Value)
-}
-
-// estimator is what policies believe, beside errors: declared, corrected by the last m completed tasks, history, or the truth.
-type estimator struct {
-	kind string
-	last int
-}
-
-func parseEstimator(text string) (estimator, error) {
-	kind, m, has := strings.Cut(text, ":")
-	e := estimator{kind, 1000}
-	switch kind {
-	case "":
-		e.kind = "declared"
-		return e, nil
-	case "corrected":
-		if !has {
-			return e, nil
-		}
-		n, err := strconv.Atoi(m)
-		if err != nil || n < 1 || n > 1_000_000 {
-			return e, fmt.Errorf("estimator %q: give the number of completed tasks that it looks at, from 1 to 1000000", text)
-		}
-		e.last = n
-		return e, nil
-	case "trained":
-		return e, fmt.Errorf("estimator %q: an experiment has no log with a model; gantry simulate --estimator trained plans with one", text)
-	case "declared", "history", "oracle":
-		if !has {
-			return e, nil
-		}
-	}
-	if near := spelling.Nearest(kind, []string{"declared", "corrected", "history", "oracle"}); near != "" && near != kind {
-		return e, fmt.Errorf("estimator %q is not known; did you mean %s?", text, near)
-	}
-	return e, fmt.Errorf("estimator %q is not known: choose declared, corrected, corrected:M, history or oracle", text)
 }

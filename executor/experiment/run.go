@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/estimate"
 	"gantry/executor/load"
 	"gantry/executor/metrics"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/scenario"
 )
 
@@ -68,13 +68,9 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	}
 	model := c.errors
 	model.Seed = s
-	declared := &predict.Declared{Startup: c.startup, Model: model}
-	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.DefaultPreempt()}
-	est := estimate(c, declared, admit)
+	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt()}
+	est := estimate.Make(c.estimator, c.startup, model, nil, admit).Estimator
 	collector := metrics.NewCollector(p)
-	if model.Kind == predict.Uniform {
-		admit.Actual = model.Actual
-	}
 	rt := sim.New(sim.Config{Platform: p, Startup: c.startup})
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
@@ -139,27 +135,6 @@ func atOnce(subs []executor.Submission) int {
 		n++
 	}
 	return n
-}
-
-// estimate makes the estimator of a run.
-func estimate(c *Cell, declared *predict.Declared, admit *executor.Admitter) planner.Estimator {
-	switch c.estimator.kind {
-	case "corrected":
-		return predict.NewCorrected(declared, c.estimator.last)
-	case "history":
-		h := &predict.History{Declared: declared}
-		admit.Named = h.Name
-		return h
-	case "oracle":
-		// The truth is what is declared, without the model's errors; where the model changes what happens, it is what happens.
-		oracle := &predict.Declared{Startup: c.startup}
-		admit.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
-			run, on = admit.Truth(t, run, on)
-			oracle.Declare(t, run, on, planner.SourceOracle)
-		}
-		return oracle
-	}
-	return declared
 }
 
 // submissions draws the load of a repetition.

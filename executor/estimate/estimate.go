@@ -1,0 +1,51 @@
+// Package estimate makes the estimator of a run from its specification.
+package estimate
+
+import (
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/predict"
+)
+
+// Made is an estimator, with the part of it that learns from earlier runs, if any.
+type Made struct {
+	planner.Estimator
+	History *predict.History // of history
+	// Corrected is that of corrected, unless the estimates are wrong on purpose: those of earlier runs were not wrong in the same way.
+	Corrected *predict.Corrected
+}
+
+// Make makes the estimator that spec names, and connects admission with it. startup is what starting a container is expected to take, errors
+// make declared estimates wrong on purpose, and model is that of a trained estimator.
+func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, model *predict.Model, adm *executor.Admitter) Made {
+	declared := &predict.Declared{Startup: startup, Model: errors}
+	adm.Declare = declared.Declare
+	if errors.Kind == predict.Uniform {
+		adm.Actual = errors.Actual
+	}
+	switch spec.Kind {
+	case predict.KindHistory:
+		h := &predict.History{Declared: declared}
+		adm.Named = h.Name
+		return Made{Estimator: h, History: h}
+	case predict.KindTrained:
+		t := &predict.Trained{Declared: declared, Model: model}
+		adm.Named = t.Name
+		return Made{Estimator: t}
+	case predict.KindCorrected:
+		c := predict.NewCorrected(declared, spec.Window)
+		if errors.Kind != predict.NoError {
+			return Made{Estimator: c}
+		}
+		return Made{Estimator: c, Corrected: c}
+	case predict.KindOracle:
+		declared.Model = predict.ErrorModel{}
+		adm.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
+			run, on = adm.Truth(t, run, on)
+			declared.Declare(t, run, on, planner.SourceOracle)
+		}
+	}
+	return Made{Estimator: declared}
+}

@@ -1,0 +1,77 @@
+package predict
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gantry/trace/spelling"
+)
+
+// Kinds of estimators, as a Spec names them.
+const (
+	KindDeclared  = "declared"  // Declared: the trace
+	KindHistory   = "history"   // History: the mean of what was measured of the same task type
+	KindCorrected = "corrected" // Corrected: declared, times what the last tasks took over what was declared for them
+	KindTrained   = "trained"   // Trained: a model of the log
+	KindOracle    = "oracle"    // the truth, which only a simulation knows
+)
+
+var kinds = []string{KindDeclared, KindHistory, KindCorrected, KindTrained, KindOracle}
+
+// Bounds of Spec.Window.
+const (
+	DefaultWindow = 1000
+	MaxWindow     = 10_000_000
+)
+
+// Spec names an estimator: declared, history[:N], corrected[:M], trained[:MODEL[@VERSION]] or oracle. The same text means the same on the
+// command line, in files and in the log.
+type Spec struct {
+	Kind   string
+	Window int    // history: runs of each task type taken from earlier runs at most; corrected: tasks that the correction looks at
+	Model  string // trained: NAME@VERSION, NAME, or "" for the latest
+}
+
+// ParseSpec reads a Spec; "" is declared.
+func ParseSpec(text string) (Spec, error) {
+	kind, value, has := strings.Cut(text, ":")
+	s := Spec{Kind: kind}
+	switch kind {
+	case "", KindDeclared, KindOracle:
+		if has {
+			return s, fmt.Errorf("estimator %q: %s takes no parameter", text, kind)
+		}
+		if kind == "" {
+			s.Kind = KindDeclared
+		}
+	case KindHistory, KindCorrected:
+		s.Window = DefaultWindow
+		if !has {
+			break
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > MaxWindow {
+			return s, fmt.Errorf("estimator %q: give a whole number from 1 to %d, as in %s:%d", text, MaxWindow, kind, DefaultWindow)
+		}
+		s.Window = n
+	case KindTrained:
+		if s.Model = value; has && value == "" {
+			return s, fmt.Errorf("estimator %q: name a model after the colon (gantry predict ls lists them), or leave it out for the latest", text)
+		}
+	default:
+		return s, fmt.Errorf("estimator %q is not known; %s", text, spelling.Hint(kind, kinds))
+	}
+	return s, nil
+}
+
+// String returns what ParseSpec reads.
+func (s Spec) String() string {
+	switch {
+	case s.Window != 0 && s.Window != DefaultWindow:
+		return s.Kind + ":" + strconv.Itoa(s.Window)
+	case s.Model != "":
+		return s.Kind + ":" + s.Model
+	}
+	return s.Kind
+}
