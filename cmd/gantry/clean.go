@@ -28,7 +28,7 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return failf(exitUsage, "one run, or all of them")
+				return failf(exitUsage, "clean: name one run, or none for all")
 			}
 			dir, err := filepath.Abs(c.String("dir"))
 			if err != nil {

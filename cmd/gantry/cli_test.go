@@ -66,7 +66,7 @@ gantry works on a run.
 
 Options:
   --dir DIR  DIR with the log (gantry.sqlite) and a
-             directory per run (default: gantry-runs,
+             directory for each run (default: gantry-runs,
              environment: GANTRY_DIR)
   --force    remove a simulation that the log has as
              running: its gantry was killed

@@ -16,20 +16,18 @@ func compareCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "compare",
 		Usage:     "compare policies in an experiment, or two runs of the log",
-		ArgsUsage: "RESULTS... | RUN RUN",
-		Description: `With files of gantry experiment: the policies side by side, a table for every combination of the other factors, with 95 %
-confidence intervals over repetitions. --against POLICY shows the differences to that policy instead, repetition by repetition on the same
-load, which tells far smaller differences apart.
+		ArgsUsage: "compare the policies of an experiment, or two runs of the log",
+		Description: `Results of gantry experiment: the policies side by side, a table for every combination of the other factors, with 95 %
+confidence intervals over repetitions. --against POLICY shows the differences to that policy, repetition by repetition
+on the same load, and so detects much smaller differences.
 
-With two runs of the log, of the same workflows: how far they lie apart. Such as a run on Docker and its simulation, with the durations that
-were measured:
+Two runs of the log with the same workflows: the order of starts (Kendall's tau: 1 is the same, -1 reversed), the
+relative difference of makespans, and where the time of each workflow and task went: waiting for a node, staging
+inputs, starting the container, running.
 
    gantry run --name real montage.dax
    gantry simulate --replay real --name replayed
    gantry compare real replayed
-
-The order of starts is compared by Kendall's tau (1: the same, -1: reversed), makespans by their relative difference; per task and per
-workflow it shows where the time went: waiting for a node, staging inputs in, starting the container, running.
 
 Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
 		Flags: []cli.Flag{dirFlag(),

@@ -19,13 +19,13 @@ func convertCommand() *cli.Command {
 		Name:      "convert",
 		Usage:     "write a workflow as WfFormat 1.5 or DAX",
 		ArgsUsage: "FILE|-",
-		Description: `Reads what check reads and writes WfFormat 1.5 that validates against the published schema. Nothing is made up: what the trace
-does not tell is left out. What the schema has no place for (image, redirections, environment, ...) is kept in properties of its own,
-which gantry reads back.
+		Description: `Reads the formats of gantry check. WfFormat 1.5 validates against the published schema. Nothing is invented: values
+missing in the trace stay missing. Values that the schema has no place for (image, redirections, environment, ...)
+are kept in properties of gantry, which it reads back.
 
 Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be read.`,
 		Flags: append(readFlags(&o.read),
-			&cli.StringFlag{Name: "to", Value: "wfformat", Usage: "format to write: wfformat (1.5) or dax (2.1, which cannot say everything)", Destination: &o.to},
+			&cli.StringFlag{Name: "to", Value: "wfformat", Usage: "format to write: wfformat (1.5) or dax (2.1, which holds less)", Destination: &o.to},
 			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-", Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
@@ -38,7 +38,7 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 
 func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 	if o.to != "wfformat" && o.to != "dax" {
-		return failf(exitUsage, "convert: unknown format %q: there are wfformat and dax", o.to)
+		return failf(exitUsage, "convert: unknown format %q: use wfformat or dax", o.to)
 	}
 	w, err := openWorkflow(path, o.read, notes)
 	if err != nil {

@@ -13,13 +13,12 @@ import (
 func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "test what this host really enforces",
-		Description: `Starts some containers that try to use more than they may: CPU, memory, processes, block I/O. It takes about ten
-seconds and leaves nothing.
+		Usage: "test which limits this host enforces",
+		Description: `Starts containers that try to exceed their limits of CPU, memory, processes and block I/O. It takes about ten seconds
+and leaves nothing behind.
 
-Exit codes: 0 tests were made, whatever they found; 4 Docker is not usable (or, with --strict, something is not
-enforced).`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "strict", Usage: "exit with 4 if anything is not enforced"}, &cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
+Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, with --strict, a limit is not enforced).`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"}, &cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "doctor takes no arguments")

@@ -15,19 +15,19 @@ import (
 	"gantry/sqlite"
 )
 
-// estimateFlags say what policies believe; run and simulate share them.
+// estimateFlags choose the estimates of runtimes; run and simulate share them.
 func estimateFlags(usual string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "estimator", DefaultText: usual, Usage: "what policies believe of runtimes, `NAME`: declared (the trace), " +
-			"history[:N] (the mean of up to N runs of the same task type that the log measured in earlier runs on the same runtime and scales, and " +
-			"of those of this run; declared where there are none; N is 1000), corrected[:M] (declared, times measured over declared of the last M " +
-			"tasks, in containers those of earlier runs on the same scales too; M is 1000), trained[:MODEL[@VERSION]] (a model of the log that gantry predict trained, the latest one; declared for task types that it " +
-			"does not know), oracle (simulate only: the truth)"},
+		&cli.StringFlag{Name: "estimator", DefaultText: usual, Usage: "`NAME` of the source of runtime estimates: declared (the trace), " +
+			"history[:N] (mean of up to N runs of the same task type, of this run and of earlier runs on the same runtime and scales; declared " +
+			"if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M tasks, on containers also those of " +
+			"earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of gantry predict, the latest by default; declared for unknown task " +
+			"types), oracle (the true runtime; simulate only)"},
 		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the peaks that the model has seen, with " +
 			"headroom, instead of the declared memory; task types with fewer than 40 peaks, and inputs outside of the training range, keep the declared " +
 			"memory; a task that runs out of memory gets at least the declared memory in its next try"},
-		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, static:F, random1:F (a factor for each " +
-			"workflow), random2:F (seconds at random, scaled by --time-scale), or uniform:U: estimates stay, and what happens varies; without " +
+		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, static:F, random1:F (a factor for " +
+			"each workflow), random2:F (random seconds, scaled by --time-scale), or uniform:U (estimates stay, true runtimes vary); without " +
 			"--estimator they apply to all estimates"},
 	}
 }
@@ -52,10 +52,10 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 		return failf(exitUsage, "--estimator: %w", err)
 	}
 	if e.Kind == predict.KindOracle && s.Runtime != "sim" {
-		return failf(exitUsage, "--estimator oracle: only a simulation knows the truth; declared believes the trace")
+		return failf(exitUsage, "--estimator oracle: only a simulation knows the true runtimes; use declared for those of the trace")
 	}
 	if s.PredictMemory = c.Bool("predict-memory"); s.PredictMemory && e.Kind != predict.KindTrained {
-		return failf(exitUsage, "--predict-memory needs a model: say --estimator trained too")
+		return failf(exitUsage, "--predict-memory needs a model: add --estimator trained")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 	return made.Estimator, nil
 }
 
-// findModel reads a model of the log, and notes its version in the settings: a resumed run goes on with the same one.
+// findModel reads a model of the log, and notes its version in the settings: a resumed run continues with the same one.
 func (s *session) findModel(name string) (*sqlite.TrainedModel, error) {
 	db := s.db
 	if db == nil {

@@ -141,7 +141,7 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		{exitUsage, "known are declared, history, corrected, trained, oracle", []string{"simulate", "--estimator", "guess", "f.dax"}},
 		{exitUsage, "whole number from 1", []string{"simulate", "--estimator", "history:0", "f.dax"}},
 		{exitUsage, "takes no parameter", []string{"simulate", "--estimator", "declared:3", "f.dax"}},
-		{exitUsage, "only a simulation knows the truth", []string{"run", "--estimator", "oracle", "--runtime", "null", "f.dax"}},
+		{exitUsage, "only a simulation knows the true runtimes", []string{"run", "--estimator", "oracle", "--runtime", "null", "f.dax"}},
 		{exitUsage, "--errors", []string{"simulate", "--errors", "static", "f.dax"}},
 		{exitUsage, "--errors", []string{"simulate", "--errors", "normal:3", "f.dax"}},
 		{exitUsage, "--count 0", []string{"simulate", "--count", "0", "f.dax"}},

@@ -149,7 +149,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	if s.set.RejectLate {
 		refuser, ok := pol.(planner.Refuser)
 		if !ok {
-			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines: choose rm-dcwf, mrcp-rm or fifo", s.set.Policy)
+			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo", s.set.Policy)
 		}
 		refuser.RejectLate()
 	}
@@ -398,12 +398,12 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 		return errors.Join(res.Refused...)
 	}
 	if res.Interrupted && s.set.Runtime == "docker" {
-		return fmt.Errorf("stopped: gantry resume %s goes on", s.name)
+		return fmt.Errorf("stopped; continue with: gantry resume %s", s.name)
 	}
 	if res.Interrupted {
 		return errors.New("stopped")
 	}
-	return fmt.Errorf("%s failed or skipped: gantry explain %s TASK says why", plural(failed, "task"), s.name)
+	return fmt.Errorf("%s failed or skipped; for the reason: gantry explain %s TASK", plural(failed, "task"), s.name)
 }
 
 // listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and so
@@ -422,7 +422,7 @@ func (s *session) listen(control chan<- executor.Control, leave func()) (stop fu
 					level = executor.Stop
 				}
 				if r, ok := s.engine.Runtime.(*docker.Runtime); ok && level >= executor.Abort && r.Away() {
-					s.view.note("%s", "the Docker Engine does not answer: what runs is left as it is")
+					s.view.note("%s", "the Docker Engine does not answer: running containers are left as they are")
 					leave()
 					continue
 				}
@@ -430,7 +430,7 @@ func (s *session) listen(control chan<- executor.Control, leave func()) (stop fu
 					continue
 				}
 				s.view.note("%s", [...]string{"",
-					"stopping: running tasks may end, nothing more is started (Ctrl-C again stops them)",
+					"stopping: running tasks may end, no task is started (Ctrl-C again stops them)",
 					"stopping running tasks (Ctrl-C again kills them)",
 					"killing running tasks"}[level])
 				control <- level

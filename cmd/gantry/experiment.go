@@ -29,30 +29,30 @@ func experimentCommand() *cli.Command {
 		Name:      "experiment",
 		Usage:     "simulate all combinations of policies, loads, errors and other factors",
 		ArgsUsage: "FILE",
-		Description: `FILE says which workload on which cluster, and which parameters take which values. Every combination is simulated as
-often as the file says; repetitions differ in their seeds, combinations do not, so that policies meet the same workflows and errors. Runs go
-side by side on all cores. What comes out depends on the files alone, not on the order of the runs or on --jobs.
+		Description: `FILE names workloads, clusters and policies, and the parameters to vary. Every combination is simulated as often as
+FILE says, side by side on all cores. Repetitions differ in their seeds; combinations share them, so all policies meet
+the same workflows and errors. Results depend on the files alone, not on the order of the runs or on --jobs.
 
-   gantry experiment slowdown.yaml                into slowdown.sqlite
-   gantry experiment --quick slowdown.yaml        the short variant of the file, into slowdown-quick.sqlite
+   gantry experiment slowdown.yaml                writes slowdown.sqlite
+   gantry experiment --quick slowdown.yaml        the short variant, writes slowdown-quick.sqlite
    gantry compare slowdown.sqlite                 policies side by side, with confidence intervals
    gantry report slowdown.sqlite --out figures    tables and figures
 
-An interrupted experiment goes on with the same command: runs that have ended are kept. More repetitions or values can be added to the file
-later in the same way. Runs whose system diverges are cut off by the limits of the file, and counted.
+The same command continues an interrupted experiment, and keeps the runs that have ended. FILE may get more values or
+repetitions in the meantime. Runs whose system diverges are cut off at the limits of FILE, and counted.
 
-The file of results is SQLite: its views v_intervals (means with 95 % confidence intervals over repetitions), v_metrics and v_workflows are for your own
-queries.
+The results are SQLite. Views: v_intervals (means with 95 % confidence intervals over repetitions), v_metrics,
+v_workflows.
 
-Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, and workload.KEY with any path of keys of the
-workload file. The schema is scenario/schema/experiment.schema.json.
+Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, and workload.KEY with
+any path of keys of the workload file. The schema is scenario/schema/experiment.schema.json.
 
-Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be written, 75 another gantry
-writes them, 130 interrupted and resumable.`,
+Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be
+written, 75 another gantry writes them, 130 interrupted and resumable.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Usage: "keep the results in `FILE`", DefaultText: "NAME.sqlite"},
-			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "runs at once", DefaultText: "one per core"},
-			&cli.BoolFlag{Name: "quick", Usage: "the short variant: with the values below quick in FILE"},
+			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Usage: "write the results to `FILE`", DefaultText: "NAME.sqlite"},
+			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once", DefaultText: "one per core"},
+			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		},
 		Action: func(c *cli.Context) error {
@@ -117,21 +117,21 @@ func runExperiment(c *cli.Context, path string) error {
 	p := view.last
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return failf(exitInterrupted, "stopped after %d of %d runs: the same command goes on", p.Done, p.Runs)
+		return failf(exitInterrupted, "stopped after %d of %d runs; continue with the same command", p.Done, p.Runs)
 	case sqlite.IsDisk(err):
 		return fail(exitHost, err)
 	case err != nil:
 		return fail(exitInternal, err)
 	}
-	view.line("%s: %d runs, %d of them kept from before, %d diverged, in %s", out, p.Done, p.Kept, p.Diverged, time.Since(view.begun).Round(time.Millisecond))
+	view.line("%s: %d runs (%d kept from before, %d diverged), in %s", out, p.Done, p.Kept, p.Diverged, time.Since(view.begun).Round(time.Millisecond))
 	if p.Failed > 0 {
 		return failf(exitTasksFailed, "%d runs could not be run; the first: %s", p.Failed, view.failed)
 	}
-	view.line("gantry compare %s has the tables, gantry report %s --out DIR the figures", out, out)
+	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
 }
 
-// experimentView tells how far an experiment is: a line that is redrawn on a terminal, few plain lines elsewhere.
+// experimentView prints the progress of an experiment: on a terminal one line that is redrawn, elsewhere a few plain lines.
 type experimentView struct {
 	out    io.Writer
 	quiet  bool

@@ -23,13 +23,13 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	dir := writeFiles(t, experimentFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), at("x.yaml"))
-	if code != exitOK || !strings.Contains(errs, "8 runs, 0 of them kept") {
+	if code != exitOK || !strings.Contains(errs, "8 runs (0 kept from before") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	if code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), "--jobs=1", at("x.yaml")); code != exitOK || !strings.Contains(errs, "8 of them kept") {
+	if code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), "--jobs=1", at("x.yaml")); code != exitOK || !strings.Contains(errs, "(8 kept from before") {
 		t.Errorf("again: code %d: %s", code, errs)
 	}
-	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("q.sqlite"), at("x.yaml")); code != exitOK || !strings.Contains(errs, "2 runs, 0") {
+	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("q.sqlite"), at("x.yaml")); code != exitOK || !strings.Contains(errs, "2 runs (0 ") {
 		t.Errorf("quick: code %d: %s", code, errs)
 	}
 	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("r.sqlite"), at("x.yaml")); code != exitInput || !strings.Contains(errs, "choose another file") {

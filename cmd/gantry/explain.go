@@ -17,12 +17,13 @@ func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
 		Usage:     "tell why a task waits or waited, failed, or ran where it did",
-		ArgsUsage: "[RUN] TASK",
-		Description: `Without RUN it is the latest. TASK is a task's name in the trace, WORKFLOW/NAME where several workflows have it, or #ID. All is from
-the log, so it works during the run, after it and after a crash.
+		ArgsUsage: "explain why a task waits or waited, failed, or ran where it did",
+		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if several workflows have it, or
+#ID; gantry show --tasks lists them. Everything comes from the log, so it works during a run, after it and after a
+crash.
 
-Exit codes: 0 told, 2 wrong command line, 3 no such run or task, 4 the log cannot be read.`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print what is known as one JSON object"}},
+Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
 		Action: func(c *cli.Context) error {
 			run, task, err := runAndTask(c)
 			if err != nil {
@@ -47,7 +48,7 @@ Exit codes: 0 told, 2 wrong command line, 3 no such run or task, 4 the log canno
 	}
 }
 
-// step is a line of a task's life. What is of one instant is told by rank: what ended is why something waits or starts.
+// step is a line of a task's history. Lines of one instant are in the order of rank: an end is the reason for a wait or a start.
 type step struct {
 	at   sqlite.Span
 	rank int
@@ -70,7 +71,7 @@ func cores(millicores int64) string {
 	return fmt.Sprintf("%g cores", float64(millicores)/1000)
 }
 
-// explain tells the life of a task: first how it stands and why, then how it came to that.
+// explain prints the state of a task and the reason for it, then its history.
 func explain(w io.Writer, l *sqlite.Life) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
@@ -121,7 +122,7 @@ func explain(w io.Writer, l *sqlite.Life) {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
 	}
 	if last := lastAttempt(l); last != nil && last.Outcome != "" && last.Outcome != "ok" {
-		fmt.Fprintf(&b, "\n  what it said: gantry logs %s %s\n", l.Run, l.Task)
+		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", l.Run, l.Task)
 	}
 	_, _ = io.WriteString(w, b.String())
 }
@@ -133,7 +134,7 @@ func lastAttempt(l *sqlite.Life) *sqlite.Attempt {
 	return &l.Attempts[len(l.Attempts)-1]
 }
 
-// verdict is how the task stands, in one line.
+// verdict is the state of the task in one line.
 func verdict(l *sqlite.Life) string {
 	last := lastAttempt(l)
 	switch l.State {
@@ -160,7 +161,7 @@ func verdict(l *sqlite.Life) string {
 			return "skipped: its workflow was refused, as it would have been late"
 		}
 		if len(l.Blame) > 0 {
-			return "skipped, for what it needs failed: " + relatives(l.Blame)
+			return "skipped, because a task before it failed: " + relatives(l.Blame)
 		}
 		return "skipped: the run ended before it could start"
 	case "running", "starting", "suspended":
@@ -178,7 +179,7 @@ func verdict(l *sqlite.Life) string {
 	return "was ready when the run was " + string(l.RunState)
 }
 
-// relatives lists tasks and how they stand.
+// relatives lists tasks with their states.
 func relatives(all []sqlite.Relative) string {
 	const most = 5
 	var parts []string
@@ -195,7 +196,7 @@ func relatives(all []sqlite.Relative) string {
 	return strings.Join(parts, ", ")
 }
 
-// parentSteps tells when the parents ended; of many, only the last, for which the task waited longest.
+// parentSteps are the ends of the parents; of many, only the last, for which the task waited longest.
 func parentSteps(l *sqlite.Life) []step {
 	var steps []step
 	var last *sqlite.Relative
@@ -224,7 +225,7 @@ func parentSteps(l *sqlite.Life) []step {
 func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	held := ""
 	if x.Holds > 0 {
-		held = fmt.Sprintf("; under way then: %s", strings.Join(x.Held, ", "))
+		held = fmt.Sprintf("; running then: %s", strings.Join(x.Held, ", "))
 		if more := x.Holds - len(x.Held); more > 0 {
 			held += fmt.Sprintf(" and %d more", more)
 		}
@@ -233,7 +234,7 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	case "waits-for-parents":
 		return "not all of its parents have ended"
 	case "waits-for-files":
-		return "its input files are not all there yet"
+		return "its input files do not all exist yet"
 	case "no-node-free":
 		short := map[string]string{"cpu": cores(l.CPU), "memory": size(&l.Memory) + " of memory", "disk": size(&l.Disk) + "/s of disk"}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
@@ -244,9 +245,9 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		}
 		return text
 	case "outranked":
-		return "policy " + l.Policy + " keeps what is free for tasks before it" + held
+		return "policy " + l.Policy + " keeps free resources for tasks before it" + held
 	case "draining":
-		return "gantry was stopping and started nothing more"
+		return "gantry was stopping and started no more tasks"
 	case "not-yet-released":
 		return "its workflow is released at " + span(x.Until)
 	case "unplaced":
@@ -255,11 +256,11 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	return x.Reason
 }
 
-// suspensionSteps tells how policy took the place of the task away, and how it went on.
+// suspensionSteps are a preemption of the task, and its end.
 func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
-	what := map[string]string{"freeze": "freezes it where it is", "checkpoint": "has it leave a checkpoint and its place",
-		"restart": "ends it, to begin anew"}[s.How]
-	steps := []step{{s.Ordered, order, fmt.Sprintf("attempt %d: policy %s preempts it: %s", s.Try, l.Policy, what)}}
+	effect := map[string]string{"freeze": "freezes it", "checkpoint": "stops it with a checkpoint",
+		"restart": "ends it, to start again"}[s.How]
+	steps := []step{{s.Ordered, order, fmt.Sprintf("attempt %d: policy %s preempts it: %s", s.Try, l.Policy, effect)}}
 	if s.Since == nil {
 		return steps
 	}
@@ -270,7 +271,7 @@ func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
 	if s.Lost != nil && *s.Lost > 0 {
 		kept = span(s.Lost) + " of work is lost"
 	}
-	steps = append(steps, step{*s.Since, start, fmt.Sprintf("attempt %d: left its place on %s (%s): %s", s.Try, s.Node, s.How, kept)})
+	steps = append(steps, step{*s.Since, start, fmt.Sprintf("attempt %d: left %s (%s): %s", s.Try, s.Node, s.How, kept)})
 	if s.How == "freeze" {
 		steps[1].text = fmt.Sprintf("attempt %d: frozen on %s: %s", s.Try, s.Node, kept)
 	}
@@ -288,7 +289,7 @@ func on(node string) string {
 	return " on " + node
 }
 
-// attemptSteps tells the beginning and the end of an attempt.
+// attemptSteps are the beginning and the end of an attempt.
 func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	if a.Node == "" && a.Ended != nil {
 		return []step{{*a.Ended, instantEnding, fmt.Sprintf("attempt %d: done at once", a.Try)}}
@@ -297,7 +298,7 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	if a.Queued != nil {
 		text := fmt.Sprintf("attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
 		if a.Estimate != nil {
-			text += ", believing it takes " + span(a.Estimate)
+			text += ", estimated " + span(a.Estimate)
 			if a.Spread != nil {
 				text += " ± " + span(a.Spread)
 			}
@@ -321,7 +322,7 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 			}
 		}
 		if a.Copied != nil && *a.Copied > 0 {
-			text += ", after " + size(a.Copied) + " were copied from other nodes"
+			text += ", after copying " + size(a.Copied) + " from other nodes"
 		}
 		steps = append(steps, step{*a.Started, start, text})
 	}
@@ -331,7 +332,7 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 			text += " after " + span(a.Ran)
 		}
 		if a.Measured != nil && a.Estimate != nil && a.Outcome == "ok" {
-			text += fmt.Sprintf(" (%s as the estimate counts)", span(a.Measured))
+			text += fmt.Sprintf(" (%s with container start, comparable to the estimate)", span(a.Measured))
 		}
 		var used []string
 		if a.CPUUser != nil && a.CPUSystem != nil {

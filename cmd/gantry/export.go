@@ -20,23 +20,25 @@ func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "write a run for other programs: CSV, JSON, Nextflow's trace.txt, WfFormat",
-		ArgsUsage: "[RUN]",
-		Description: `Without RUN it is the latest.
+		ArgsUsage: "write a run as CSV, JSON, trace.txt of Nextflow, or WfFormat",
+		Description: `Without RUN it is the latest run.
 
-csv       a row for each attempt, with what its task is; into a directory: tasks.csv and attempts.csv. Units are in the names of columns
-json      one object: summary, tasks, attempts
-trace     trace.txt with Nextflow's columns and units, a row for each attempt; instants are UTC, rchar and wchar are bytes of block I/O.
-          --raw gives milliseconds and bytes, --extended adds queue_wait, pred_realtime, policy, fail_class at the end
-wfformat  WfFormat 1.5 of what really happened, with machines and measured runtimes. A run of several workflows needs --workflow NAME, or
-          a directory, where each gets a file
+   csv       a row for each attempt, with its task; into a directory: tasks.csv and attempts.csv
+   json      one object: summary, tasks, attempts
+   trace     trace.txt with the columns and units of Nextflow, a row for each attempt
+   wfformat  WfFormat 1.5 of the run, with machines and measured runtimes
 
-Exit codes: 0 written, 2 wrong command line, 3 no log, run or workflow, 4 the log cannot be read or the file not be written.`,
+Units are in the names of CSV columns. In trace.txt instants are UTC, rchar and wchar are bytes of block I/O. wfformat
+of a run with several workflows needs --workflow NAME, or a directory, which gets a file for each.
+
+Exit codes: 0 written, 2 wrong command line, 3 no log, run or workflow, 4 the log cannot be read or the file not be
+written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "format", Aliases: []string{"F"}, Value: "csv", Usage: strings.Join(exportFormats, ", ")},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, or into a directory; otherwise to standard output"},
-			&cli.StringFlag{Name: "workflow", Usage: "wfformat: the workflow `NAME` only"},
-			&cli.BoolFlag{Name: "raw", Usage: "trace: milliseconds and bytes"},
-			&cli.BoolFlag{Name: "extended", Usage: "trace: gantry's own columns too"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, or into a directory (default: standard output)"},
+			&cli.StringFlag{Name: "workflow", Usage: "wfformat: only the workflow `NAME`"},
+			&cli.BoolFlag{Name: "raw", Usage: "trace: write milliseconds and bytes"},
+			&cli.BoolFlag{Name: "extended", Usage: "trace: add queue_wait, pred_realtime, policy and fail_class"},
 		},
 		Action: exportRun,
 	}
@@ -46,13 +48,13 @@ func exportRun(c *cli.Context) error {
 	format := c.String("format")
 	switch {
 	case c.NArg() > 1:
-		return failf(exitUsage, "export one run at a time")
+		return failf(exitUsage, "export: name one run")
 	case !slices.Contains(exportFormats, format):
-		return failf(exitUsage, "--format %s: there are %s", format, strings.Join(exportFormats, ", "))
+		return failf(exitUsage, "unknown format %q: use csv, json, trace or wfformat", format)
 	case c.IsSet("workflow") && format != "wfformat":
-		return failf(exitUsage, "--workflow goes with --format wfformat")
+		return failf(exitUsage, "--workflow needs --format wfformat")
 	case (c.Bool("raw") || c.Bool("extended")) && format != "trace":
-		return failf(exitUsage, "--raw and --extended go with --format trace")
+		return failf(exitUsage, "--raw and --extended need --format trace")
 	}
 	db, err := readLog(c)
 	if err != nil {
@@ -101,7 +103,7 @@ func exportRun(c *cli.Context) error {
 	case len(names) == 0:
 		return failf(exitInput, "run %s has no workflow yet", run)
 	case len(names) > 1 && !into:
-		return failf(exitUsage, "run %s has %s: choose one by --workflow, or give a directory by -o", run, plural(len(names), "workflow"))
+		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", run, plural(len(names), "workflow"))
 	}
 	for _, name := range names {
 		file := to

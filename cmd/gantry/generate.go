@@ -37,16 +37,21 @@ func generateCommand() *cli.Command {
 		Name:      "generate",
 		Usage:     "write a synthetic workflow as DAX or WfFormat",
 		ArgsUsage: "KIND",
-		Description: `KIND is one of --list: an application with the structure, runtimes and file sizes of Pegasus' WorkflowGenerator, or random, a
-layered DAG with the parameters of daggen, or mapreduce, a job of so many map tasks and a drawn number of reduce tasks, or
-mixed, a DAG of tasks over several processors (Wang, MOWS; how their costs differ by cluster only a workload file can say: key brange). The same arguments and seed always give the same file. Where an application cannot have exactly
-the number of tasks that is asked for, it has slightly fewer, and a line on standard error says so.
+		Description: `KIND is one of --list:
+
+   an application  with the structure, runtimes and file sizes of the Pegasus WorkflowGenerator
+   random          a layered DAG with the parameters of daggen
+   mapreduce       a job of N map tasks and a random number of reduce tasks
+   mixed           a DAG of tasks on several processors (Wang, MOWS); its costs by cluster need a workload file
+
+The same arguments and seed always give the same file. An application that cannot have exactly the number of tasks
+asked for gets slightly fewer, and a line on standard error says so.
 
 Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "list the kinds and their sizes", Destination: &list},
 			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of all random choices", Destination: &o.seed},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices", Destination: &o.seed},
 			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m", DefaultText: "as generated",
 				Destination: &o.total},
 			&cli.StringFlag{Name: "format", Usage: "dax or wfformat", DefaultText: "by the ending of FILE, else dax", Destination: &o.format},

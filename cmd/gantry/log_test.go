@@ -198,13 +198,13 @@ func TestExplainTellsWhyATaskWaitedFailedAndRan(t *testing.T) {
 		words           []string
 	}{
 		{"waited and was retried", done, "work_2", []string{"done on n2, in 3.50 s, at attempt 2", "not all of its parents have ended", "its parent split_0 ended on n1: ready",
-			"no node has 67.11 MB of memory free", "under way then: work_1", "attempt 1: policy heft starts it on n2, believing it takes 3.00 s ± 300 ms (declared)",
+			"no node has 67.11 MB of memory free", "running then: work_1", "attempt 1: policy heft starts it on n2, estimated 3.00 s ± 300 ms (declared)",
 			"attempt 1: out-of-memory after", "1 oom_kill under a limit of 64 MiB", "no node has 1 core free", "attempt 2: ok"}},
 		{"by number", done, "#3", []string{"diamond/join_3", "its parent work_1 ended on n1", "its parent work_2 ended on n2: ready"}},
 		{"failed", running, "w/fail_0", []string{"failed, 1 attempt; the last on n1: exit code 3: the last words", "no such option", "gantry logs stuck-run-1 fail_0"}},
 		{"waits for a parent", running, "next_1", []string{"waits for 1 parent: fail_0 (exit-code)"}},
 		{"waits for memory", running, "wide_2", []string{"waits: no node has 67.11 MB of memory free"}},
-		{"skipped", ended, "next_1", []string{"skipped, for what it needs failed: fail_0 (exit-code)"}},
+		{"skipped", ended, "next_1", []string{"skipped, because a task before it failed: fail_0 (exit-code)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, exitOK, c.words, "explain", c.task, "--dir", c.dir) })
 	}

@@ -25,15 +25,19 @@ func logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "print what a task said: its standard output, then its standard error",
-		ArgsUsage: "[RUN] TASK",
-		Description: `Without RUN it is the latest. TASK is a task's name in the trace, WORKFLOW/NAME where several workflows have it, or #ID. It is the
-last attempt unless --attempt says otherwise. Standard output goes to standard output, standard error to standard error, so that
-2>/dev/null leaves the one and >/dev/null the other.
+		ArgsUsage: "print the output of a task: standard output, then standard error",
+		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if several workflows have it, or
+#ID; gantry show --tasks lists them. Standard output of the task goes to standard output, its standard error to
+standard error.
+
+   gantry logs RUN TASK
+   gantry logs --follow TASK
+   gantry logs --attempt 1 RUN TASK 2>/dev/null
 
 Exit codes: 0 printed, 2 wrong command line, 3 no such run, task or attempt, 4 the files cannot be read.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.IntFlag{Name: "attempt", Usage: "the `N`th attempt, from 1"},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the attempt has ended"},
+			&cli.IntFlag{Name: "attempt", Usage: "attempt `N` from 1 (default: the last)"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the attempt has ended"},
 		},
 		Action: logs,
 	}

@@ -19,14 +19,14 @@ func lsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "ls",
 		Usage: "list the runs in the log, the newest first",
-		Description: `A run that is "crashed" was ended without a word, by kill -9 or with its machine; one that is "host-error" could not
-go on, for its disk or the Docker Engine. gantry resume goes on with either.
+		Description: `State "crashed": gantry was killed, the machine crashed, or the log could no longer be written, as on a full disk.
+State "host-error": the run could not continue because of the disk or the Docker Engine. gantry resume continues both.
 
 Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "ls takes no arguments; gantry show %s tells of one run", c.Args().First())
+				return failf(exitUsage, "ls takes no arguments; gantry show %s shows one run", c.Args().First())
 			}
 			db, err := readLog(c)
 			if err != nil {

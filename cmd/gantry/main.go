@@ -99,20 +99,19 @@ func run(args []string) int {
 		Flags:           []cli.Flag{cli.HelpFlag}, // the library adds none to an app with a command help of its own
 		Writer:          plain{folded{stdout, screenWidth(os.Stdout)}},
 		ErrWriter:       plain{folded{os.Stderr, screenWidth(os.Stderr)}},
-		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat), plans them online with a scheduling
-policy, and runs every task in a Docker container under CPU, memory and block I/O limits - or simulates the same
-plan in virtual time. It measures what really happened and keeps all of it in one SQLite log.
+		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat) and plans them online with a scheduling
+policy. It runs every task in a Docker container under CPU, memory and block I/O limits, or simulates the same
+plan in virtual time. All measurements are kept in one SQLite log.
 
-   gantry check montage.dax                      what is in a trace, and what is wrong with it
-   gantry simulate --policy heft montage.dax     how long it would take here
-   gantry run --time-scale 0.1 montage.dax       run it, ten times as fast
-   gantry show                                   how the latest run went
-   gantry explain RUN TASK                       why a task waited, failed, or ran where it did
-   gantry resume                                 go on after Ctrl-C or a crash
-   gantry experiment FILE                        simulate policies, loads and errors in all combinations
-   gantry compare RUN SIM                        how far two runs lie apart, or the policies of an experiment
-   gantry predict                                learn from earlier runs how long tasks take
-   gantry COMMAND --help                         more on each command
+   gantry check montage.dax                   the content of a trace, and its errors
+   gantry simulate --policy heft montage.dax  how long it would take here
+   gantry run --time-scale 0.1 montage.dax    run it, ten times as fast
+   gantry show                                the outcome of the latest run
+   gantry explain RUN TASK                    why a task waited, failed, or ran where it did
+   gantry resume                              continue after Ctrl-C or a crash
+   gantry experiment FILE                     simulate policies, loads and errors in all combinations
+   gantry compare RUN RUN                     the differences between two runs
+   gantry predict                             learn runtimes from earlier runs
 
 Exit codes:
    0    all tasks succeeded
@@ -122,7 +121,7 @@ Exit codes:
    4    the host or Docker is not usable as asked
    6    internal error
    75   another gantry holds this run
-   130  stopped by a signal; gantry resume goes on`,
+   130  stopped by a signal; continue with gantry resume`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return unknownCommand(c.App, c.Args().First())

@@ -22,34 +22,34 @@ func predictCommand() *cli.Command {
 		Name:      "predict",
 		Usage:     "train models of runtimes and memory on what earlier runs measured",
 		ArgsUsage: "[train | ls | show [MODEL]]",
-		Description: `Trains a model on the runs in the log, tells how well it predicts the latest of them when it is trained on the
-others only, and keeps it in the log, trained on all, as the next version of its name. For every type of task
-it tries the history (median), ridge regression and a multilayer perceptron with two hidden layers beside what
-is declared, and by default picks the one with the smallest cross-validated error. They see the size of the
-inputs, cores, memory, the speed of the node, and how many tasks were under way.
+		Description: `Trains a model on the runs in the log, prints its errors on the latest runs when trained on the others, and keeps it in
+the log, trained on all, as the next version of its name. For every task type it tries the history (median), ridge
+regression and a multilayer perceptron with two hidden layers beside the declared runtime, and picks the one with the
+smallest cross-validated error. Their inputs are the size of the input files, cores, memory, the speed of the node,
+and the number of running tasks.
 
-   gantry predict                                 train, evaluate and keep
-   gantry predict --held-out 3                    evaluate on the three latest runs
-   gantry predict --log other/gantry.sqlite       learn from the runs of another log, too
-   gantry predict ls                              the models of the log
-   gantry predict show [MODEL[@VERSION]]          what a model was trained on, and how well it did
-   gantry run --estimator trained montage.dax     plan with the latest model
+   gantry predict                               train, evaluate and keep
+   gantry predict --held-out 3                  evaluate on the three latest runs
+   gantry predict --log other/gantry.sqlite     also learn from another log
+   gantry predict ls                            list the models of the log
+   gantry predict show [MODEL[@VERSION]]        training data and errors of a model
+   gantry run --estimator trained montage.dax   plan with the latest model
 
-Only runs on one kind of runtime and at one time and size scale go together: those of the latest run, unless
-flags say otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is how many of the
-measurements lay in the interval that was to have nine of ten.
+Only runs on one runtime and at one time and size scale go together: those of the latest run, unless options say
+otherwise. Errors are means of |predicted - measured| / measured; "in 90 %" is the share of measurements within their
+predicted 90 % interval.
 
 Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, nothing to learn from, 4 the log
 cannot be read or written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
-			&cli.StringFlag{Name: "method", Value: string(predict.Auto), Usage: "auto (the best for each type of task), history, ridge or mlp"},
-			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs; a fifth of the runs without it"},
-			&cli.StringSliceFlag{Name: "log", Usage: "learn from the runs of this log `FILE`, too"},
-			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on docker, sim or null; those of the latest run without it"},
-			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "of each type of task take only the `N` latest measurements"},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the training of the perceptron"},
-			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate only"},
+			&cli.StringFlag{Name: "method", Value: string(predict.Auto), Usage: "auto (the best for each task type), history, ridge or mlp"},
+			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
+			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
+			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on docker, sim or null (default: that of the latest run)"},
+			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the training of the perceptron"},
+			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {

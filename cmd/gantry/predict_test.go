@@ -157,7 +157,7 @@ func TestPredictSaysWhatItCannot(t *testing.T) {
 	expect(t, exitInput, []string{`no model "x"`, "default@1"}, "predict", "show", "x", "--dir", home)
 	expect(t, exitInput, []string{"default@1"}, append(simulate, "--estimator", "trained:default@7")...)
 	expect(t, exitUsage, []string{"name a model"}, append(simulate, "--estimator", "trained:")...)
-	expect(t, exitUsage, []string{"--estimator trained too"}, append(simulate, "--predict-memory")...)
+	expect(t, exitUsage, []string{"add --estimator trained"}, append(simulate, "--predict-memory")...)
 }
 
 // With --predict-memory the measured peaks limit containers, with headroom.

@@ -18,7 +18,7 @@ import (
 	"gantry/sqlite"
 )
 
-// progress tells a person how a run goes: one line that is redrawn on a terminal, few plain lines elsewhere, nothing with --quiet. It
+// progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing with --quiet. It
 // writes to standard error; standard output has the summary only.
 type progress struct {
 	mu     sync.Mutex
@@ -116,7 +116,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 		if x.Outcome == planner.Preempted {
 			continue
 		}
-		again := "it is tried again"
+		again := "it is retried"
 		if v.Phase(att.Task) == planner.Failed {
 			p.failed++
 			again = "it failed for good"
@@ -124,7 +124,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 		if p.shown++; p.shown <= maxFailuresShown {
 			p.line("%s: attempt %d of %s ended: %s; %s%s", p.names[att.Task].Workflow.Name, att.Try, p.names[att.Task].Name, x.Outcome, again, indent(x.Message))
 		} else if p.shown == maxFailuresShown+1 {
-			p.line("more attempts end badly: gantry show lists them")
+			p.line("more attempts fail; gantry show lists them")
 		}
 	}
 	p.forget(v, events)
@@ -143,7 +143,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	}
 }
 
-// predicted tells what a policy expects of workflows with deadlines that arrived, or that it refuses them.
+// predicted prints the predicted ends of workflows with deadlines that arrived, or that they are refused.
 func (p *progress) predicted(v planner.View, notes []planner.Note) {
 	most := rowsFor(p.total, true).predictions
 	for i := range notes {
@@ -157,7 +157,7 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 		switch due := v.Workflow(n.Workflow).Due; {
 		case p.told > most+1 || spec == nil:
 		case p.told > most:
-			p.line("more workflows with deadlines arrive: gantry show tells how they fare")
+			p.line("more workflows with deadlines arrive; gantry show lists them")
 		case n.Topic == planner.TopicRefused:
 			p.line("%s: refused, due at %s: %s", spec.Workflow.Name, instantOf(due), n.Text)
 		default:
@@ -181,7 +181,7 @@ func (p *progress) forget(v planner.View, events []planner.Event) {
 	}
 }
 
-// indent puts what a program or the kernel said below the line it belongs to.
+// indent puts a message of a program or of the kernel below the line it belongs to.
 func indent(message string) string {
 	message = strings.TrimSpace(message)
 	if message == "" {
@@ -190,7 +190,7 @@ func indent(message string) string {
 	return "\n    " + strings.ReplaceAll(message, "\n", "\n    ")
 }
 
-// note says something that is not a warning.
+// note prints a line that is not a warning.
 func (p *progress) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (p *progress) note(format string, args ...any) {
 	}
 }
 
-// warn says what a user should know; the log has it too.
+// warn prints a warning, once; the log has it too.
 func (p *progress) warn(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,7 +231,7 @@ func (p *progress) end() {
 	}
 }
 
-// manyTasks is from where on the summary of a simulation leaves out what takes long to sum up.
+// manyTasks is the size from which the summary of a simulation leaves out tables that take long to compute.
 const manyTasks = 20_000
 
 // finish prints the summary.

@@ -15,26 +15,23 @@ func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
-		ArgsUsage: "RESULTS|RUN...",
-		Description: `RESULTS is the file that gantry experiment wrote; it may still be writing it. With --out the figures are drawn, each as SVG
-and as PNG: box plots of slowdown, its standard deviation against the error factor, mean slowdown against utilisation, mean slowdown and response
-against other parameters of the workload, slowdown against size in a panel per policy, the number of workflows in the system over time, of
-batches the time they take, and of loads with deadlines the proportion of late workflows, turnaround and mapping time against arrival rate,
-earliest starts, deadlines, cluster or errors - as far as the experiment has them.
+		ArgsUsage: "print and draw the results of an experiment, or the metrics of runs",
+		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the figures as SVG and PNG, as
+far as the experiment has their data: slowdown (box plots; its standard deviation against the error factor; mean
+against utilisation and other parameters; against size in a panel for each policy), response, workflows in the system
+over time, the time of batches; with deadlines, the proportion of late workflows, turnaround and mapping time.
+
+RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
+makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
+utilisation, the number of workflows in it, and its stability by Wieland's test and by the mean Lyapunov drift.
+Critical paths use measured runtimes, scaled to speed 1. --out draws slowdown, workflows in the system over time and,
+with several tenants, their dominant shares over time.
+
+Several runs: means with 95 % confidence intervals. Runs of one policy on one runtime count as repetitions.
 
    gantry report fig3.sqlite --out figures
-
-RUN is a run of the log, on containers or simulated. Its metrics are printed: of the workflows that count (the workload's warm_up and cool_down
-left out) wait, makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
-utilisation, the number of workflows in it, and what Wieland's test and the mean Lyapunov drift say of its stability. Critical paths
-are those of the runtimes that were measured, brought to speed 1. With --out slowdowns, slowdown against size, the number of workflows in the
-system over time and, of several tenants, their dominant shares over time are drawn; --json has the shares, too.
-
    gantry report RUN --out figures
    gantry report RUN RUN RUN
-
-Of several runs the means are printed, with 95 % confidence intervals; runs of one policy on one runtime count as repetitions, as those that
-gantry simulate --repetition N or --seed N made. Figures show the runs side by side.
 
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),

@@ -14,20 +14,20 @@ func resumeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "resume",
 		Usage:     "go on with a run that was stopped or crashed",
-		ArgsUsage: "[RUN]",
-		Description: `Without RUN it is the latest run. Tasks that ended stay ended; containers that still run are adopted, those that
-ended meanwhile are taken in, and what is lost is run again. All settings are those of the run.
+		ArgsUsage: "continue a run that was stopped or crashed",
+		Description: `Without RUN it continues the latest run. Finished tasks are kept, running containers are adopted, containers that
+ended meanwhile are logged, and lost tasks run again. All settings are those of the run.
 
-Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run or one that has ended, 4 host or Docker not usable,
-6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run or one that has ended,
+4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
-			&cli.BoolFlag{Name: "strict", Usage: "what this host cannot enforce is an error, or with --strict=false a warning; as the run was begun if not given"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false only warn (default: as the run began)"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return failf(exitUsage, "one run at a time")
+				return failf(exitUsage, "resume: name one run")
 			}
 			s := &session{out: c, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
 			defer s.close()

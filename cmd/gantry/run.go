@@ -30,31 +30,30 @@ func runCommand() *cli.Command {
 		Name:      "run",
 		Usage:     "run workflows in Docker containers",
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
-		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a container of its
-own under CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are; the
-others are emulated by the numbers of their trace.
+		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a container of its own under
+CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are. Other tasks are emulated:
+a stand-in uses the CPU time and memory of the trace, and reads and writes files of the same sizes.
 
-   gantry run montage.dax                      one workflow on this host
-   gantry run --time-scale 0.1 montage.dax     ten times as fast as it once was
-   gantry run --inputs data words.json         real programs on real files
+   gantry run montage.dax                   one workflow on this host
+   gantry run --time-scale 0.1 montage.dax  the same, ten times as fast
+   gantry run --inputs data words.json      real programs on real files
    gantry run --cluster nodes.yaml --policy heft workload.yaml
-   gantry run --time-scale 0.001 --count 3 stream.yaml   the first three workflows of a load, scaled down
+   gantry run --time-scale 0.01 --count 3 stream.yaml  the first three workflows of a stream
 
-Policies believe what earlier runs of the log measured of tasks of the same type, and else the trace; see
---estimator.
+Estimates come from earlier runs of the same task types in the log, else from the trace; see --estimator.
 
-Ctrl-C once lets running and frozen tasks end, twice stops them, three times kills them; gantry resume goes
-on after any of these, and after a crash.
+Ctrl-C once lets running and frozen tasks end, twice stops them, three times kills them. gantry resume continues the
+run after any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: append(append(planFlags(), estimateFlags("history; declared with --runtime null or --errors")...),
-			&cli.BoolFlag{Name: "strict", Usage: "what this host cannot enforce is an error instead of a warning"},
-			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster that asks for more than this host has"},
-			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts, Usage: "containers that are started at once: more only wait for each other"},
-			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "between SIGTERM and SIGKILL when a task is stopped"},
-			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "what policies expect starting a container to take"},
-			&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "docker, or null: tasks end at once, what remains is gantry's own cost"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
+			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
+			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts, Usage: "how many containers may be starting at the same time"},
+			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
+			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
+			&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "docker, or null, where tasks end at once, to measure the cost of gantry itself"},
 		),
 		Action: func(c *cli.Context) error {
 			set, err := readSettings(c)
@@ -254,7 +253,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	return s.drive(c.Context)
 }
 
-// existing opens a run of the log to go on with it.
+// existing opens a run of the log to continue it.
 func (s *session) existing(c *cli.Context, name string) error {
 	var err error
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
@@ -273,7 +272,7 @@ func (s *session) existing(c *cli.Context, name string) error {
 	s.name = over.Run
 	s.dir = filepath.Join(s.home, s.name)
 	if over.Runtime != "docker" {
-		return failf(exitInput, "run %s is on the %s runtime, which keeps nothing to go on with: begin it anew", s.name, over.Runtime)
+		return failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name, over.Runtime)
 	}
 	if over.State == sqlite.Finished || over.State == sqlite.Failed {
 		return failf(exitInput, "run %s has ended (%s): there is nothing to resume", s.name, over.State)

@@ -23,7 +23,7 @@ import (
 	"gantry/sqlite"
 )
 
-// settings is what a run needs to know to begin, and to go on as it began: it is kept in the log.
+// settings are those of a run. The log keeps them, so that a resumed run continues as it began.
 type settings struct {
 	Policy    string  `json:"policy"`
 	Seed      uint64  `json:"seed"`
@@ -64,25 +64,25 @@ func (s *settings) encode() json.RawMessage {
 func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp", Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them)"},
-		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"}, Usage: "virtual nodes from `FILE`; without it one node: this host, less a margin"},
-		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "scale runtimes of emulated tasks by `FACTOR`: 0.1 is ten times as fast"},
-		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "scale file sizes and memory of emulated tasks by `FACTOR`"},
+		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"}, Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
+		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 is ten times as fast"},
+		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by `FACTOR`"},
 		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
-		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw stream `N` of those that a workload file stands for, from 1 on; or a range A..B of them, or all: a run each"},
-		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of commands whose trace names none"},
-		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, those with a command and an image too"},
-		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files from outside; without it they are made up with the sizes of the trace"},
-		&cli.StringSliceFlag{Name: "retry", Usage: "further attempts by how one ended, `CLASS=N`: exit-code, out-of-memory, timed-out, killed, lost, host-error, output-missing, out-of-disk"},
+		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or a range A..B, or all: one run each"},
+		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
+		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
+		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files of the workflows (default: files with the sizes of the trace)"},
+		&cli.StringSliceFlag{Name: "retry", Usage: "retry N times after an attempt that ended as CLASS, `CLASS=N`: " + retryClasses()},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "short for --retry exit-code=N --retry output-missing=N"},
-		&cli.StringFlag{Name: "checkpoint", Usage: "what emulated tasks leave when they are preempted: a `SIZE`, input for that of their largest input, or none; 4KiB where the workload does not say"},
-		&cli.StringFlag{Name: "preempt", Usage: "tasks that leave no checkpoint, as real programs: freeze them where they are, or `WAY` restart, which loses their work; freeze where the workload does not say"},
-		&cli.BoolFlag{Name: "fail-fast", Usage: "end everything at the first task that fails for good (otherwise independent branches go on)"},
-		&cli.BoolFlag{Name: "reject-late", Usage: "refuse a workflow that cannot be planned to meet its deadline when it arrives (policies rm-dcwf and fifo), or when it may start (mrcp-rm)"},
-		&cli.BoolFlag{Name: "repair", Usage: "repair traces where a rule allows it (gantry check says which)"},
+		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the largest input), or none (default: as the workload says, else 4KiB)"},
+		&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or restart, which loses their work (default: as the workload says, else freeze)"},
+		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: independent branches continue)"},
+		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival (rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
+		&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
 		maxInputFlag(new(byteSize)),
-		&cli.BoolFlag{Name: "fit", Usage: "cut needs down to the largest node instead of refusing the workflow"},
-		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of every random choice; a workload file may give the seed of its stream itself"},
-		&cli.StringFlag{Name: "name", Usage: "name of the run (made up if not given)"},
+		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the workflow"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices (a workload file may set its own)"},
+		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
 		dirFlag(),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
@@ -122,6 +122,17 @@ func readSettings(c *cli.Context) (*settings, error) {
 // draws is the seed of errors and of policies: each repetition has its own.
 func (s *settings) draws() uint64 { return s.Seed + uint64(max(1, s.Repetition)-1)*0x9e3779b97f4a7c15 }
 
+// retryClasses lists the classes that an attempt to be retried may have ended as.
+func retryClasses() string {
+	var names []string
+	for _, o := range planner.Outcomes() {
+		if o != planner.OK {
+			names = append(names, o.String())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 func retryRules(given []string) (planner.RetryRules, error) {
 	r := planner.DefaultRetryRules()
 	for _, g := range given {
@@ -129,7 +140,7 @@ func retryRules(given []string) (planner.RetryRules, error) {
 		i := slices.IndexFunc(planner.Outcomes(), func(o planner.Outcome) bool { return o.String() == name && o != planner.OK })
 		n, err := strconv.ParseInt(text, 10, 16)
 		if i < 0 || err != nil || n < 0 {
-			return r, fmt.Errorf("--retry %s: it has to be CLASS=N with a class of exit-code, out-of-memory, timed-out, killed, preempted, lost, host-error, output-missing, out-of-disk and a number from 0 on", g)
+			return r, fmt.Errorf("--retry %s: give CLASS=N, with a number from 0 and a class of %s", g, retryClasses())
 		}
 		r.Limit[planner.Outcomes()[i]] = int32(n)
 	}
@@ -196,10 +207,10 @@ func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 	}
 	const slack = 1e-9
 	if asked > float64(cores)+slack {
-		return failf(exitInput, "the cluster asks for %g cores (cores x speed over all nodes), this host has %d: scale the speeds and --time-scale, or say --oversubscribe", asked, cores)
+		return failf(exitInput, "the cluster asks for %g cores (cores x speed over all nodes), this host has %d: scale the speeds and --time-scale, or use --oversubscribe", asked, cores)
 	}
 	if askedMemory > memory {
-		return failf(exitInput, "the cluster asks for %d MB of memory, this host has %d MB: make it smaller, or say --oversubscribe", askedMemory/1e6, memory/1e6)
+		return failf(exitInput, "the cluster asks for %d MB of memory, this host has %d MB: make it smaller, or use --oversubscribe", askedMemory/1e6, memory/1e6)
 	}
 	return nil
 }
@@ -222,5 +233,5 @@ func hostFacts() *sqlite.Host {
 }
 
 func dirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"}, Usage: "`DIR` with the log (gantry.sqlite) and a directory per run"}
+	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"}, Usage: "`DIR` with the log (gantry.sqlite) and a directory for each run"}
 }

@@ -13,18 +13,20 @@ func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "sum up a run: workflows, task types, outcomes, utilisation, warnings",
-		ArgsUsage: "[RUN]",
-		Description: `Without RUN it is the latest; the beginning of a name is enough where only one run has it. It works while the run goes on.
+		ArgsUsage: "show the outcome of a run: workflows, task types, nodes, failures, warnings",
+		Description: `Without RUN it is the latest run; the beginning of a name is enough if no other run has it. It works during a run.
 
-By task type: "estimated" is the mean of what the policy believed, "measured" the mean of the same span as it was, from inputs in
-place to the end, the start of the container included (tasks that succeeded); CPU time, bytes read and written are sums over
-all attempts, peak memory is the largest. "-" is not measured. By source of
-estimates: each estimate over what was measured, and how far off it was in percent of that. By node: "cores held" is what tasks held of its cores over the makespan,
-"cores used" the CPU time they used.
+Task types: "estimated" is the mean estimate of the policy; "measured" is the mean time from inputs in place to the
+end, with the start of the container (of tasks that succeeded). CPU time, bytes read and written are sums over all
+attempts; peak memory is the largest. "-" means not measured.
+
+Estimates, by source: estimated over measured, and the mean error in percent of measured.
+
+Nodes: "cores held" is the share of its cores that tasks held over the makespan, "cores used" the CPU time they used.
 
 Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks instead, as gantry explain and gantry logs take their names"},
+			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks, with the names that gantry explain and gantry logs take"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object, or with --tasks one for each task; null is unknown"},
 		},
 		Action: func(c *cli.Context) error {

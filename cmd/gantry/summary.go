@@ -21,8 +21,8 @@ import (
 // maxSummaryFailures is how many failed tasks a summary names; show --json has all.
 const maxSummaryFailures = 10
 
-// rows are how many rows of each table the summary of a run has, and how many predictions are told as workflows arrive: with the lines of
-// progress, a run of 1,000 tasks that succeed prints 50 lines at most. gantry show --json and the log have the rest.
+// rows bounds the rows of each table of a summary, and the predictions printed as workflows arrive. With the lines of progress, a run of
+// 1,000 tasks that succeed prints at most 50 lines. gantry show --json and the log have the rest.
 type rows struct{ workflows, deadlines, types, nodes, predictions int }
 
 func rowsFor(tasks int, deadlines bool) rows {
@@ -162,7 +162,7 @@ func shortPath(path string) string {
 // meant writes a number of seconds for people.
 func meant(seconds float64) string { return span(ptr(sqlite.Span(seconds * 1e9))) }
 
-// printDeadlines tells which deadlines were met, and how near what happened came to the plan.
+// printDeadlines prints which deadlines were met, and how far the ends of tasks were from the plan.
 func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) {
 	if len(s.Deadlines) == 0 {
 		return
@@ -208,7 +208,7 @@ func printDeadlines(b *strings.Builder, width int, s *sqlite.Summary, most int) 
 	b.WriteString("\n\n")
 }
 
-// how tells the end of an attempt in one line.
+// how describes the end of an attempt in one line.
 func how(outcome string, exit *int, message string) string {
 	text := outcome
 	if outcome == "ok" && message != "" {
@@ -378,7 +378,7 @@ func logError(err error) error {
 	return fail(exitHost, err)
 }
 
-// ofTenants tells what loads of several tenants are judged by, as far as it is known.
+// ofTenants prints the measures of loads with several tenants, as far as they are known.
 func ofTenants(m map[string]float64) string {
 	var parts []string
 	if x, ok := m["qos_rate"]; ok {
