@@ -1,11 +1,11 @@
 package sqlite
 
 import (
-	"container/heap"
 	"context"
 	"database/sql"
 	"time"
 
+	"gantry/planner/heap"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 )
@@ -49,19 +49,6 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 	return out, nil
 }
 
-// ends is a heap of instants.
-type ends []int64
-
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i] < e[j] }
-func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *ends) Push(x any)        { *e = append(*e, x.(int64)) }
-func (e *ends) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
-}
-
 // samples reads the attempts of a run in the order of their orders, and counts how many were under way at each.
 func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 	type attempt struct {
@@ -80,13 +67,13 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 	if err != nil {
 		return err
 	}
-	var underWay ends
+	underWay := heap.Smallest[int64]()
 	for i := 0; i < len(all); {
 		now := all[i].queued.Int64
-		for len(underWay) > 0 && underWay[0] <= now {
-			heap.Pop(&underWay)
+		for underWay.Len() > 0 && underWay.Items[0] <= now {
+			underWay.Pop()
 		}
-		load, first := len(underWay), i
+		load, first := underWay.Len(), i
 		for ; i < len(all) && all[i].queued.Int64 == now; i++ {
 			a := &all[i]
 			switch {
@@ -104,7 +91,7 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 		}
 		for _, a := range all[first:i] {
 			if a.ended.Valid {
-				heap.Push(&underWay, a.ended.Int64)
+				underWay.Push(a.ended.Int64)
 			}
 		}
 	}

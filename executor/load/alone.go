@@ -2,12 +2,12 @@ package load
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"math"
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -22,13 +22,13 @@ func Alone(w *trace.Workflow, p *planner.Platform) (time.Duration, error) {
 	}
 	classes, classOf := byNeed(w)
 	waits := make([]int, len(w.Tasks))
-	enter := func(t int32) { heap.Push(&classes[classOf[t]].ready, entry{w.Tasks[t].Runtime, t}) }
+	enter := func(t int32) { classes[classOf[t]].ready.Push(entry{w.Tasks[t].Runtime, t}) }
 	for i := range w.Tasks {
 		if waits[i] = len(w.Tasks[i].Parents); waits[i] == 0 {
 			enter(int32(i))
 		}
 	}
-	var running ends
+	running := heap.Heap[end]{Before: (*end).before}
 	now, left := time.Duration(0), len(w.Tasks)
 	for left > 0 {
 		for i := range classes {
@@ -43,16 +43,16 @@ func Alone(w *trace.Workflow, p *planner.Platform) (time.Duration, error) {
 			if c.full = n < 0; c.full {
 				continue
 			}
-			e := heap.Pop(&c.ready).(entry)
+			e := c.ready.Pop()
 			free[n] = free[n].Sub(c.need)
-			heap.Push(&running, end{now + unit.AtSpeed(e.run, p.Nodes[n].Speed), e.task, n})
+			running.Push(end{now + unit.AtSpeed(e.run, p.Nodes[n].Speed), e.task, n})
 		}
 		if running.Len() == 0 {
 			return 0, fmt.Errorf("workflow %s has tasks that no node of the cluster can hold, so there is no saying how long it takes alone", w.Label)
 		}
-		now = running[0].at
-		for ; running.Len() > 0 && running[0].at == now; left-- {
-			e := heap.Pop(&running).(end)
+		now = running.Items[0].at
+		for ; running.Len() > 0 && running.Items[0].at == now; left-- {
+			e := running.Pop()
 			free[e.node] = free[e.node].Add(classes[classOf[e.task]].need)
 			for _, c := range w.Tasks[e.task].Children {
 				if waits[c]--; waits[c] == 0 {
@@ -67,7 +67,7 @@ func Alone(w *trace.Workflow, p *planner.Platform) (time.Duration, error) {
 // needs has the ready tasks of one need: where one does not fit none does.
 type needs struct {
 	need  unit.Vector
-	ready entries
+	ready heap.Heap[entry]
 	full  bool
 }
 
@@ -81,7 +81,7 @@ func byNeed(w *trace.Workflow) (classes []needs, of []int32) {
 		if !ok {
 			k = int32(len(classes))
 			index[need] = k
-			classes = append(classes, needs{need: need})
+			classes = append(classes, needs{need: need, ready: heap.Heap[entry]{Before: (*entry).before}})
 		}
 		of[i] = k
 	}
@@ -91,7 +91,7 @@ func byNeed(w *trace.Workflow) (classes []needs, of []int32) {
 // longest is the class of the longest ready task for which there may be room; nil if there is none.
 func longest(classes []needs) (best *needs) {
 	for i := range classes {
-		if c := &classes[i]; !c.full && len(c.ready) > 0 && (best == nil || c.ready[0].before(best.ready[0])) {
+		if c := &classes[i]; !c.full && c.ready.Len() > 0 && (best == nil || c.ready.Items[0].before(&best.ready.Items[0])) {
 			best = c
 		}
 	}
@@ -114,15 +114,7 @@ type entry struct {
 	task int32
 }
 
-func (e entry) before(f entry) bool { return e.run > f.run || e.run == f.run && e.task < f.task }
-
-type entries []entry
-
-func (h entries) Len() int           { return len(h) }
-func (h entries) Less(i, j int) bool { return h[i].before(h[j]) }
-func (h entries) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *entries) Push(x any)        { *h = append(*h, x.(entry)) }
-func (h *entries) Pop() any          { return pop((*[]entry)(h)) }
+func (e *entry) before(f *entry) bool { return e.run > f.run || e.run == f.run && e.task < f.task }
 
 type end struct {
 	at   time.Duration
@@ -130,19 +122,4 @@ type end struct {
 	node int
 }
 
-type ends []end
-
-func (h ends) Len() int { return len(h) }
-func (h ends) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].task < h[j].task
-}
-func (h ends) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *ends) Push(x any)   { *h = append(*h, x.(end)) }
-func (h *ends) Pop() any     { return pop((*[]end)(h)) }
-
-func pop[T any](from *[]T) T {
-	last := len(*from) - 1
-	x := (*from)[last]
-	*from = (*from)[:last]
-	return x
-}
+func (e *end) before(f *end) bool { return e.at < f.at || e.at == f.at && e.task < f.task }

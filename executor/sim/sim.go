@@ -9,6 +9,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -37,7 +38,7 @@ type Runtime struct {
 	cfg      Config
 	now      planner.Time
 	seq      uint64
-	queue    []item
+	queue    heap.Heap[item]
 	places   []int32   // by attempt: index in attempts and one; 0 if it is not known yet, gone once it is over
 	attempts []attempt // under way; others are used again
 	unused   []int32
@@ -53,7 +54,9 @@ var (
 const gone = -1
 
 // New returns a runtime with nothing in it.
-func New(cfg Config) *Runtime { return &Runtime{cfg: cfg, now: cfg.Start} }
+func New(cfg Config) *Runtime {
+	return &Runtime{cfg: cfg, now: cfg.Start, queue: heap.Heap[item]{Before: (*item).less}}
+}
 
 type state uint8
 
@@ -265,19 +268,19 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		return nil, err
 	}
 	r.bodies = r.bodies[:0]
-	for len(r.queue) > 0 && !r.counts(&r.queue[0]) {
-		r.pop()
+	for r.queue.Len() > 0 && !r.counts(&r.queue.Items[0]) {
+		r.queue.Pop()
 	}
-	if until = max(until, r.now); len(r.queue) == 0 || r.queue[0].at > until {
+	if until = max(until, r.now); r.queue.Len() == 0 || r.queue.Items[0].at > until {
 		if until == unit.Never {
 			return nil, fmt.Errorf("simulation at %v: nothing will happen any more", r.now)
 		}
 		r.now = until
 		return nil, nil
 	}
-	r.now = max(r.now, r.queue[0].at)
-	for len(r.queue) > 0 && r.queue[0].at <= r.now {
-		if it := r.pop(); r.counts(&it) {
+	r.now = max(r.now, r.queue.Items[0].at)
+	for r.queue.Len() > 0 && r.queue.Items[0].at <= r.now {
+		if it := r.queue.Pop(); r.counts(&it) {
 			r.happen(&it)
 		}
 	}
@@ -361,38 +364,5 @@ func (r *Runtime) house(id planner.AttemptID) *attempt {
 func (r *Runtime) push(it item) {
 	r.seq++
 	it.seq = r.seq
-	r.queue = append(r.queue, it)
-	i := len(r.queue) - 1
-	for i > 0 {
-		p := (i - 1) / 2
-		if !it.less(&r.queue[p]) {
-			break
-		}
-		r.queue[i] = r.queue[p]
-		i = p
-	}
-	r.queue[i] = it
-}
-
-func (r *Runtime) pop() item {
-	top := r.queue[0]
-	last := len(r.queue) - 1
-	it := r.queue[last]
-	r.queue = r.queue[:last]
-	i := 0
-	for 2*i+1 < last {
-		k := 2*i + 1
-		if k+1 < last && r.queue[k+1].less(&r.queue[k]) {
-			k++
-		}
-		if !r.queue[k].less(&it) {
-			break
-		}
-		r.queue[i] = r.queue[k]
-		i = k
-	}
-	if last > 0 {
-		r.queue[i] = it
-	}
-	return top
+	r.queue.Push(it)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -68,20 +69,20 @@ func (s *solver) crowded(dim int) (most int) {
 	if len(releases) > maxReleases {
 		releases = releases[:maxReleases]
 	}
-	var taken heap
+	taken := heap.Largest[float64]()
 	for _, r := range releases {
 		room := s.room(dim, r)
-		taken = taken[:0]
+		taken.Items = taken.Items[:0]
 		sum, dropped := 0.0, 0
 		for _, d := range demands {
 			if d.release < r {
 				continue
 			}
-			taken.push(d.energy)
+			taken.Push(d.energy)
 			sum += d.energy
 			// What is left of a nanosecond is no reason to call a job late.
 			for sum > room(d.due)*(1+1e-9)+1e-6 {
-				sum -= taken.pop()
+				sum -= taken.Pop()
 				dropped++
 			}
 		}
@@ -115,41 +116,5 @@ func (s *solver) room(dim int, r unit.Time) func(unit.Time) float64 {
 			at = until
 		}
 		return total
-	}
-}
-
-// heap has the largest value on top.
-type heap []float64
-
-func (h *heap) push(x float64) {
-	*h = append(*h, x)
-	for i := len(*h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if (*h)[up] >= (*h)[i] {
-			return
-		}
-		(*h)[up], (*h)[i] = (*h)[i], (*h)[up]
-		i = up
-	}
-}
-
-func (h *heap) pop() float64 {
-	old := *h
-	top, last := old[0], len(old)-1
-	old[0] = old[last]
-	*h = old[:last]
-	for i := 0; ; {
-		k := 2*i + 1
-		if k >= last {
-			return top
-		}
-		if k+1 < last && old[k+1] > old[k] {
-			k++
-		}
-		if old[i] >= old[k] {
-			return top
-		}
-		old[i], old[k] = old[k], old[i]
-		i = k
 	}
 }

@@ -33,10 +33,10 @@ type Joint struct {
 	Prepare func(c *planner.Cycle)
 
 	groups  []group
-	unused  []int32 // indices of groups
-	groupOf []int32 // by workflow: index of its group and one; 0 if it has no eligible task
-	heap    heap    // groups with a representative; in no order if keys move
-	queued  []bool  // by task
+	unused  []int32   // indices of groups
+	groupOf []int32   // by workflow: index of its group and one; 0 if it has no eligible task
+	heap    *numbered // groups with a representative; in no order if keys move
+	queued  []bool    // by task
 	needs   map[unit.Vector]int
 	misfits []unit.Vector        // what fits nowhere in this round
 	passed  []planner.WorkflowID // whose representative was passed over, or that wait for the next round
@@ -82,6 +82,11 @@ type ranked struct {
 func (q *Joint) Update(c *planner.Cycle) {
 	if q.needs == nil {
 		q.needs = map[unit.Vector]int{}
+		less := q.less
+		if q.Moving != nil {
+			less = nil
+		}
+		q.heap = newNumbered(less)
 	}
 	if q.Ranks != nil {
 		q.Ranks.Update(c)
@@ -215,18 +220,18 @@ func (q *Joint) settle(c *planner.Cycle, g int32) {
 	}
 	switch {
 	case len(grp.tasks) == 0:
-		q.remove(g)
+		q.heap.remove(g)
 		q.groupOf[grp.workflow] = 0
 		q.unused = append(q.unused, g)
 	case grp.best < 0:
-		q.remove(g)
+		q.heap.remove(g)
 	default:
 		if q.Moving != nil {
 			q.Moving.Settle(c, grp.workflow)
 		} else if q.Key != nil {
 			grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
 		}
-		q.fix(g)
+		q.heap.fix(g)
 	}
 }
 
@@ -245,11 +250,11 @@ func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
 
 // Next implements planner.Queue.
 func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for len(q.heap.at) > 0 && !q.exhausted {
+	for len(q.heap.Items) > 0 && !q.exhausted {
 		if q.Moving != nil {
 			q.first(c)
 		}
-		q.front = q.heap.at[0]
+		q.front = q.heap.Items[0]
 		if q.sifted {
 			if q.front = q.best(func(grp *group) bool { return grp.waits != c.Round() }); q.front < 0 {
 				break
@@ -257,7 +262,7 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 		}
 		grp := &q.groups[q.front]
 		q.current = grp.best
-		if q.Hybrid && len(q.heap.at) == 1 {
+		if q.Hybrid && len(q.heap.Items) == 1 {
 			q.current = q.highest(c, grp)
 		} else if q.Random {
 			q.current = q.any(c, grp)
@@ -274,12 +279,12 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 // first brings the group with the highest priority to the front.
 func (q *Joint) first(c *planner.Cycle) {
 	best := 0
-	for i, g := range q.heap.at {
+	for i, g := range q.heap.Items {
 		grp := &q.groups[g]
 		if grp.near = q.Moving.Near(c, grp.workflow); i == 0 {
 			continue
 		}
-		top := &q.groups[q.heap.at[best]]
+		top := &q.groups[q.heap.Items[best]]
 		switch d := grp.near - top.near; {
 		case math.Abs(d) > 1e-12*(grp.near+top.near):
 			if d < 0 {
@@ -359,7 +364,7 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.misfits = append(q.misfits, c.Task(t).Need)
-	for _, g := range slices.Clone(q.heap.at) {
+	for _, g := range slices.Clone(q.heap.Items) {
 		if grp := &q.groups[g]; q.misfit(c, grp.tasks[grp.best].task) {
 			q.passed = append(q.passed, grp.workflow)
 			q.settle(c, g)
@@ -369,7 +374,7 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 
 // Postpone lets the task that Next returned last, and with it its workflow, wait for the next round.
 func (q *Joint) Postpone(*planner.Cycle, planner.TaskID) {
-	q.remove(q.front)
+	q.heap.remove(q.front)
 	q.passed = append(q.passed, q.groups[q.front].workflow)
 }
 
@@ -406,7 +411,7 @@ func (q *Joint) Sift(c *planner.Cycle, by alloc.Contest) (planner.TaskID, bool) 
 			q.drop(c, t)
 			continue
 		}
-		for _, g := range q.heap.at { // those before it were asked first, and wait
+		for _, g := range q.heap.Items { // those before it were asked first, and wait
 			if q.groups[g].gain > by.Lead && q.less(g, q.front) {
 				q.groups[g].waits, q.sifted = c.Round(), true
 			}
@@ -418,7 +423,7 @@ func (q *Joint) Sift(c *planner.Cycle, by alloc.Contest) (planner.TaskID, bool) 
 // best returns the group with the smallest key of those that pass; -1 if none does.
 func (q *Joint) best(passes func(*group) bool) int32 {
 	best := int32(-1)
-	for _, g := range q.heap.at {
+	for _, g := range q.heap.Items {
 		if passes(&q.groups[g]) && (best < 0 || q.less(g, best)) {
 			best = g
 		}
@@ -432,20 +437,6 @@ func (q *Joint) less(g, h int32) bool {
 		return x < 0 != q.Largest
 	}
 	return a.workflow < b.workflow
-}
-
-// fix puts a group where its key belongs.
-func (q *Joint) fix(g int32) {
-	q.heap.add(g)
-	if q.Moving == nil {
-		q.heap.fix(g, q.less)
-	}
-}
-
-func (q *Joint) remove(g int32) {
-	if moved := q.heap.remove(g); moved >= 0 {
-		q.fix(moved)
-	}
 }
 
 // Remaining is the inverse of r_a of FDWS: the fraction of the tasks of w that are not done, times the length of its critical path.

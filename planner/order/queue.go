@@ -6,6 +6,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/exact"
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -45,7 +46,7 @@ type Keyed struct {
 
 	classes []class
 	byNeed  map[unit.Vector]int32
-	heap    heap          // classes that have tasks and are not passed over, by their best task
+	heap    *numbered     // classes that have tasks and are not passed over, by their best task
 	misfits []unit.Vector // what fits nowhere in this round
 	passed  []int32       // classes passed over
 	queued  []bool        // by task
@@ -53,7 +54,7 @@ type Keyed struct {
 
 type class struct {
 	need unit.Vector
-	heap []entry
+	heap heap.Heap[entry]
 }
 
 type entry struct {
@@ -72,6 +73,7 @@ func (e *entry) less(f *entry) bool {
 func (q *Keyed) Update(c *planner.Cycle) {
 	if q.byNeed == nil {
 		q.byNeed = map[unit.Vector]int32{}
+		q.heap = newNumbered(q.less)
 	}
 	q.misfits = q.misfits[:0]
 	for _, i := range q.passed {
@@ -107,21 +109,21 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 	if !ok {
 		i = int32(len(q.classes))
 		q.byNeed[need] = i
-		q.classes = append(q.classes, class{need: need})
+		q.classes = append(q.classes, class{need: need, heap: heap.Heap[entry]{Before: (*entry).less}})
 		q.heap.grow(len(q.classes))
 	}
-	q.classes[i].push(entry{q.Key(c, t), t})
+	q.classes[i].heap.Push(entry{q.Key(c, t), t})
 	q.fix(i)
 }
 
 // Next implements planner.Queue.
 func (q *Keyed) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for len(q.heap.at) > 0 {
-		i := q.heap.at[0]
+	for len(q.heap.Items) > 0 {
+		i := q.heap.Items[0]
 		cl := &q.classes[i]
-		switch t := cl.heap[0].task; {
+		switch t := cl.heap.Items[0].task; {
 		case q.misfit(cl.need):
-			q.remove(i)
+			q.heap.remove(i)
 			q.passed = append(q.passed, i)
 		case c.Unplaced(t):
 			return t, true
@@ -143,31 +145,26 @@ func (q *Keyed) misfit(need unit.Vector) bool {
 
 // Take implements planner.Queue.
 func (q *Keyed) Take(*planner.Cycle, planner.TaskID) {
-	i := q.heap.at[0]
-	q.queued[q.classes[i].pop().task] = false
+	i := q.heap.Items[0]
+	q.queued[q.classes[i].heap.Pop().task] = false
 	q.fix(i)
 }
 
 // Defer implements planner.Queue.
 func (q *Keyed) Defer(*planner.Cycle, planner.TaskID) {
-	q.misfits = append(q.misfits, q.classes[q.heap.at[0]].need)
+	q.misfits = append(q.misfits, q.classes[q.heap.Items[0]].need)
 }
 
-func (q *Keyed) less(i, j int32) bool { return q.classes[i].heap[0].less(&q.classes[j].heap[0]) }
+func (q *Keyed) less(i, j int32) bool {
+	return q.classes[i].heap.Items[0].less(&q.classes[j].heap.Items[0])
+}
 
 // fix puts a class where its best task belongs.
 func (q *Keyed) fix(c int32) {
-	if len(q.classes[c].heap) == 0 {
-		q.remove(c)
-		return
-	}
-	q.heap.add(c)
-	q.heap.fix(c, q.less)
-}
-
-func (q *Keyed) remove(c int32) {
-	if moved := q.heap.remove(c); moved >= 0 {
-		q.heap.fix(moved, q.less)
+	if q.classes[c].heap.Len() == 0 {
+		q.heap.remove(c)
+	} else {
+		q.heap.fix(c)
 	}
 }
 
@@ -179,45 +176,4 @@ func atLeast(v, w unit.Vector) bool {
 		}
 	}
 	return true
-}
-
-func (cl *class) push(e entry) {
-	cl.heap = append(cl.heap, e)
-	i := len(cl.heap) - 1
-	for i > 0 {
-		p := (i - 1) / 2
-		if !e.less(&cl.heap[p]) {
-			break
-		}
-		cl.heap[i] = cl.heap[p]
-		i = p
-	}
-	cl.heap[i] = e
-}
-
-func (cl *class) pop() entry {
-	top := cl.heap[0]
-	last := len(cl.heap) - 1
-	e := cl.heap[last]
-	cl.heap = cl.heap[:last]
-	if last == 0 {
-		return top
-	}
-	i := 0
-	for {
-		k := 2*i + 1
-		if k >= last {
-			break
-		}
-		if k+1 < last && cl.heap[k+1].less(&cl.heap[k]) {
-			k++
-		}
-		if !cl.heap[k].less(&e) {
-			break
-		}
-		cl.heap[i] = cl.heap[k]
-		i = k
-	}
-	cl.heap[i] = e
-	return top
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/heap"
 	"gantry/planner/rank"
 	"gantry/planner/share"
 	"gantry/planner/unit"
@@ -84,7 +85,7 @@ type gift struct {
 
 // lane is a heap by key, then task.
 type lane struct {
-	heap   []planner.TaskID
+	heap   heap.Heap[planner.TaskID]
 	passed int64 // round in which a task of it did not fit
 }
 
@@ -224,10 +225,10 @@ func (q *Tenants) head(c *planner.Cycle, first int) int {
 		if l.passed == q.round {
 			continue
 		}
-		for len(l.heap) > 0 && !c.Unplaced(l.heap[0]) { // it ended, or found a place by another way
+		for l.heap.Len() > 0 && !c.Unplaced(l.heap.Items[0]) { // it ended, or found a place by another way
 			q.pop(i)
 		}
-		if len(l.heap) > 0 && (best < 0 || q.less(l.heap[0], q.lanes[best].heap[0])) {
+		if l.heap.Len() > 0 && (best < 0 || q.less(l.heap.Items[0], q.lanes[best].heap.Items[0])) {
 			best = i
 		}
 	}
@@ -240,7 +241,7 @@ func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
 		return
 	}
 	if i := q.head(c, kinds*(int(m)+1)); i >= 0 && !q.capped(c, m, i) {
-		q.ledger.Want(m, c.Task(q.lanes[i].heap[0]).Need)
+		q.ledger.Want(m, c.Task(q.lanes[i].heap.Items[0]).Need)
 	} else {
 		q.ledger.Content(m)
 	}
@@ -255,7 +256,7 @@ func (q *Tenants) capped(c *planner.Cycle, m planner.TenantID, lane int) bool {
 	if q.Weight != nil {
 		weight = q.Weight(m)
 	}
-	f := q.Rule.Of(q.ledger.Used(m).Add(c.Task(q.lanes[lane].heap[0]).Need), q.total)
+	f := q.Rule.Of(q.ledger.Used(m).Add(c.Task(q.lanes[lane].heap.Items[0]).Need), q.total)
 	return f.Compare(share.Fraction{Num: weight, Den: q.weights}) > 0
 }
 
@@ -266,7 +267,7 @@ func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
 		if i < 0 {
 			break
 		}
-		t := q.lanes[i].heap[0]
+		t := q.lanes[i].heap.Items[0]
 		if !q.Late && q.waits[t].latest < int64(c.Now()) {
 			q.pop(i)
 			q.enterRegular(c, t, c.Workflow(c.Task(t).Workflow), unit.Dim(i))
@@ -292,7 +293,7 @@ func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
 			if m, ok = q.ledger.Least(); !ok {
 				return planner.None, false
 			}
-			if i := q.head(c, kinds*(int(m)+1)); i >= 0 && c.Task(q.lanes[i].heap[0]).Need == q.ledger.Wants(m) && !q.capped(c, m, i) {
+			if i := q.head(c, kinds*(int(m)+1)); i >= 0 && c.Task(q.lanes[i].heap.Items[0]).Need == q.ledger.Wants(m) && !q.capped(c, m, i) {
 				break
 			}
 			q.refresh(c, m) // what it wanted found a place by another way
@@ -303,7 +304,7 @@ func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
 		return planner.None, false
 	}
 	q.at = i
-	return q.lanes[i].heap[0], true
+	return q.lanes[i].heap.Items[0], true
 }
 
 // Take implements planner.Queue.
@@ -373,8 +374,8 @@ func (q *Tenants) Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner
 	if q.level != regular || holds(t) {
 		return t
 	}
-	task, heap := c.Task(t), q.lanes[q.at].heap
-	for _, s := range heap[:min(few, len(heap))] {
+	task, lane := c.Task(t), q.lanes[q.at].heap.Items
+	for _, s := range lane[:min(few, len(lane))] {
 		if other := c.Task(s); other.Workflow == task.Workflow && other.Need == task.Need && c.Unplaced(s) && holds(s) {
 			return s
 		}
@@ -467,40 +468,10 @@ func (q *Tenants) less(t, u planner.TaskID) bool {
 
 func (q *Tenants) push(i int, t planner.TaskID) {
 	q.waits[t].lane = int32(i) + 1
-	h := append(q.lanes[i].heap, t)
-	k := len(h) - 1
-	for k > 0 && q.less(t, h[(k-1)/2]) {
-		h[k] = h[(k-1)/2]
-		k = (k - 1) / 2
+	if q.lanes[i].heap.Before == nil {
+		q.lanes[i].heap.Before = func(t, u *planner.TaskID) bool { return q.less(*t, *u) }
 	}
-	h[k] = t
-	q.lanes[i].heap = h
+	q.lanes[i].heap.Push(t)
 }
 
-func (q *Tenants) pop(i int) {
-	h := q.lanes[i].heap
-	q.waits[h[0]].lane = 0
-	last := len(h) - 1
-	t := h[last]
-	h = h[:last]
-	q.lanes[i].heap = h
-	if last == 0 {
-		return
-	}
-	k := 0
-	for {
-		j := 2*k + 1
-		if j >= last {
-			break
-		}
-		if j+1 < last && q.less(h[j+1], h[j]) {
-			j++
-		}
-		if !q.less(h[j], t) {
-			break
-		}
-		h[k] = h[j]
-		k = j
-	}
-	h[k] = t
-}
+func (q *Tenants) pop(i int) { q.waits[q.lanes[i].heap.Pop()].lane = 0 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -18,15 +19,15 @@ import (
 // reaches, others are pushed at once. When that makes a job late which was not, it is remapped as on arrival. What ends early leaves room: ready tasks of jobs mapped by TSP1 move up into it where that
 // keeps nobody waiting who was planned there.
 type follow struct {
-	adrift     bool       // something did not end when it was believed to: as long as all does, nothing moves up, as in the paper
-	calendar   []*job     // heap by nextAt
-	touched    []*job     // their nextAt may have changed
-	ready      []taskHeap // by pool: due tasks that are ready, by claim
-	slips      taskHeap   // due tasks, by assumed start
-	ends       taskHeap   // active tasks, by believed end
-	waiting    []start    // ready tasks that have not started
-	kept       int        // of waiting, when it was last cleaned
-	still      []start    // dummies that are ready, and tasks bound to nodes
+	adrift     bool              // something did not end when it was believed to: as long as all does, nothing moves up, as in the paper
+	calendar   heap.Heap[*job]   // by nextAt
+	touched    []*job            // their nextAt may have changed
+	ready      []heap.Heap[item] // by pool: due tasks that are ready, by claim
+	slips      heap.Heap[item]   // due tasks, by assumed start
+	ends       heap.Heap[item]   // active tasks, by believed end
+	waiting    []start           // ready tasks that have not started
+	kept       int               // of waiting, when it was last cleaned
+	still      []start           // dummies that are ready, and tasks bound to nodes
 	endangered []*job
 	lost       []*job       // late, and remapping them failed
 	eased      bool         // something ended before it was believed to: there is room that was not there
@@ -46,7 +47,15 @@ type instant struct {
 }
 
 func newFollow(pools int, adrift bool) follow {
-	return follow{adrift: adrift, ready: make([]taskHeap, pools)}
+	f := follow{adrift: adrift, slips: items(), ends: items()}
+	for range pools {
+		f.ready = append(f.ready, items())
+	}
+	f.calendar.Before = func(a, b **job) bool {
+		return cmp.Or(cmp.Compare((*a).nextAt, (*b).nextAt), cmp.Compare((*a).id, (*b).id)) < 0
+	}
+	f.calendar.Moved = func(j **job, at int) { (*j).heap = at }
+	return f
 }
 
 // grace is how long after an instant it counts as past: what happens at one instant may take several rounds.
@@ -72,18 +81,18 @@ func (p *Policy) hear() {
 		}
 		p.becameReady(j, i)
 	}
-	for len(p.ends) > 0 && p.ends[0].at < now {
-		if x := p.ends.pop(); x.j.at[x.i].stage == active && x.j.at[x.i].end == x.at {
+	for p.ends.Len() > 0 && p.ends.Items[0].at < now {
+		if x := p.ends.Pop(); x.j.at[x.i].stage == active && x.j.at[x.i].end == x.at {
 			at := x.j.at[x.i]
 			at.end = p.c.Draft.ActiveEnd(x.j.task(x.i))
 			p.adrift = true
 			p.put(x.j, x.i, at)
-			p.ends.push(item{at.end, x.j, x.i})
+			p.ends.Push(item{at.end, x.j, x.i})
 			p.push(x.j, x.i)
 		}
 	}
-	for len(p.slips) > 0 && p.slips[0].at < now {
-		if x := p.slips.pop(); x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
+	for p.slips.Len() > 0 && p.slips.Items[0].at < now {
+		if x := p.slips.Pop(); x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
 			p.slip(x.j, x.i)
 		}
 	}
@@ -118,10 +127,10 @@ func (p *Policy) relieve() {
 
 // plannedBefore appends the tasks that are planned to start before an instant, of the jobs from a point of the heap on.
 func (p *Policy) plannedBefore(until planner.Time, from int, list []start) []start {
-	if from >= len(p.calendar) || p.calendar[from].nextAt >= until {
+	if from >= p.calendar.Len() || p.calendar.Items[from].nextAt >= until {
 		return list
 	}
-	j := p.calendar[from]
+	j := p.calendar.Items[from]
 	for i := range j.at {
 		if at := &j.at[i]; at.stage == planned && at.start < until && at.pool != nowhere {
 			list = append(list, start{j, int32(i)})
@@ -181,7 +190,7 @@ func (p *Policy) becameReady(j *job, i int32) {
 // claim lets a due task that is ready wait for room.
 func (p *Policy) claim(j *job, i int32) {
 	if at := &j.at[i]; at.pool != nowhere {
-		p.ready[at.pool].push(item{at.claim, j, i})
+		p.ready[at.pool].Push(item{at.claim, j, i})
 	}
 }
 
@@ -200,7 +209,7 @@ func (p *Policy) push(j *job, i int32) {
 		at.start, at.end = end, end.Add(at.end.Sub(at.start))
 		p.put(j, k, at)
 		if at.stage == due {
-			p.slips.push(item{at.start, j, k})
+			p.slips.Push(item{at.start, j, k})
 		}
 		p.push(j, k)
 	}
@@ -245,7 +254,7 @@ func (p *Policy) slip(j *job, i int32) {
 	}
 	p.put(j, i, best)
 	if best.stage == due {
-		p.slips.push(item{best.start, j, i})
+		p.slips.Push(item{best.start, j, i})
 		if best.pool != at.pool && p.c.Phase(j.task(i)) == planner.Ready {
 			p.claim(j, i)
 		}
@@ -301,8 +310,8 @@ func (p *Policy) lose(j *job) {
 func (p *Policy) startDue() error {
 	now := p.c.Now()
 	p.refresh()
-	for len(p.calendar) > 0 && p.calendar[0].nextAt <= now {
-		p.fallDue(p.calendar[0])
+	for p.calendar.Len() > 0 && p.calendar.Items[0].nextAt <= now {
+		p.fallDue(p.calendar.Items[0])
 	}
 	if err := p.startStill(); err != nil {
 		return err
@@ -324,11 +333,11 @@ func (p *Policy) startReady(k int) error {
 	h, packed := &p.ready[k], p.pools[k].packed
 	waits := p.work.waits[:0]
 	blocked := p.work.blocked[:0]
-	for len(*h) > 0 {
-		x := (*h)[0]
+	for h.Len() > 0 {
+		x := h.Items[0]
 		at := &x.j.at[x.i]
 		if at.stage != due || int(at.pool) != k || at.claim != x.at {
-			h.pop()
+			h.Pop()
 			continue
 		}
 		ok, err := p.start(x.j, x.i, blocked)
@@ -338,13 +347,13 @@ func (p *Policy) startReady(k int) error {
 		if !ok && !packed {
 			break
 		}
-		if h.pop(); !ok {
+		if h.Pop(); !ok {
 			waits = append(waits, x)
 			blocked = append(blocked, p.pools[k].usage.stays[at.slot].node)
 		}
 	}
 	for _, x := range waits {
-		h.push(x)
+		h.Push(x)
 	}
 	clear(waits)
 	p.work.waits, p.work.blocked = waits[:0], blocked[:0]
@@ -381,7 +390,7 @@ func (p *Policy) fallDue(j *job) {
 		if at.stage = due; j.dummy(i) {
 			continue
 		}
-		p.slips.push(item{at.start, j, i})
+		p.slips.Push(item{at.start, j, i})
 		if p.c.Phase(j.task(i)) == planner.Ready {
 			p.claim(j, i)
 		}
@@ -437,7 +446,7 @@ func (p *Policy) moveUp() error {
 			continue
 		}
 		kept = append(kept, s)
-		if at.stage == planned && s.j.eager && at.pool != nowhere && p.adrift && len(p.ready[at.pool]) == 0 {
+		if at.stage == planned && s.j.eager && at.pool != nowhere && p.adrift && p.ready[at.pool].Len() == 0 {
 			able = append(able, s)
 		}
 	}
@@ -572,7 +581,7 @@ func (p *Policy) started(j *job, i int32, seg planner.Segment) {
 		p.c.Note(planner.Note{Topic: TopicPlanned, Workflow: j.id, Task: j.task(i), At: at.claim.Add(at.end.Sub(at.start))})
 	}
 	p.put(j, i, placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, seg.End, at.claim})
-	p.ends.push(item{seg.End, j, i})
+	p.ends.Push(item{seg.End, j, i})
 	j.begun, j.begin = true, min(j.begin, seg.Start)
 	p.push(j, i)
 }
@@ -601,15 +610,15 @@ func (p *Policy) explain() {
 func (p *Policy) wake() planner.Time {
 	p.refresh()
 	next := unit.Never
-	if len(p.calendar) > 0 {
-		next = p.calendar[0].nextAt
+	if p.calendar.Len() > 0 {
+		next = p.calendar.Items[0].nextAt
 	}
-	for len(p.slips) > 0 {
-		if x := p.slips[0]; x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
+	for p.slips.Len() > 0 {
+		if x := p.slips.Items[0]; x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
 			next = min(next, x.at.Add(grace))
 			break
 		}
-		p.slips.pop()
+		p.slips.Pop()
 	}
 	return max(next, p.c.Now()+1)
 }
@@ -663,84 +672,21 @@ func (a *item) before(b *item) bool {
 	return a.i < b.i
 }
 
-// taskHeap has the earliest item first. Items that do not hold any more are skipped when met.
-type taskHeap []item
-
-func (h *taskHeap) push(x item) {
-	*h = append(*h, x)
-	s := *h
-	i := len(s) - 1
-	for i > 0 && x.before(&s[(i-1)/2]) {
-		s[i] = s[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	s[i] = x
-}
-
-func (h *taskHeap) pop() item {
-	s := *h
-	top, x := s[0], s[len(s)-1]
-	s[len(s)-1] = item{}
-	s = s[:len(s)-1]
-	*h = s
-	for i := 0; len(s) > 0; {
-		k := 2*i + 1
-		if k+1 < len(s) && s[k+1].before(&s[k]) {
-			k++
-		}
-		if k >= len(s) || !s[k].before(&x) {
-			s[i] = x
-			break
-		}
-		s[i] = s[k]
-		i = k
-	}
-	return top
-}
+// items returns a heap with the earliest item in front. Items that do not hold any more are skipped when met.
+func items() heap.Heap[item] { return heap.Heap[item]{Before: (*item).before} }
 
 // sift puts a job where its next start belongs in the heap of jobs.
 func (p *Policy) sift(j *job) {
-	f := &p.follow
 	if j.heap < 0 {
-		j.heap = len(f.calendar)
-		f.calendar = append(f.calendar, j)
+		p.calendar.Push(j)
+	} else {
+		p.calendar.Fix(j.heap)
 	}
-	before := func(a, b *job) bool { return a.nextAt < b.nextAt || a.nextAt == b.nextAt && a.id < b.id }
-	i := j.heap
-	for i > 0 && before(j, f.calendar[(i-1)/2]) {
-		f.calendar[i] = f.calendar[(i-1)/2]
-		f.calendar[i].heap = i
-		i = (i - 1) / 2
-	}
-	for {
-		k := 2*i + 1
-		if k+1 < len(f.calendar) && before(f.calendar[k+1], f.calendar[k]) {
-			k++
-		}
-		if k >= len(f.calendar) || !before(f.calendar[k], j) {
-			break
-		}
-		f.calendar[i] = f.calendar[k]
-		f.calendar[i].heap = i
-		i = k
-	}
-	f.calendar[i] = j
-	j.heap = i
 }
 
 // leave takes a job out of the heap of jobs.
 func (p *Policy) leave(j *job) {
-	f := &p.follow
-	if j.heap < 0 {
-		return
+	if j.heap >= 0 {
+		p.calendar.Remove(j.heap)
 	}
-	last := f.calendar[len(f.calendar)-1]
-	f.calendar[len(f.calendar)-1] = nil
-	f.calendar = f.calendar[:len(f.calendar)-1]
-	if last != j {
-		last.heap = j.heap
-		f.calendar[last.heap] = last
-		p.sift(last)
-	}
-	j.heap = -1
 }

@@ -7,6 +7,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/budget"
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -147,7 +148,7 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 			seg, _ := c.Draft.Of(t)
 			j.at[i] = placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, c.Draft.ActiveEnd(t), seg.Start}
 			p.occupy(j, i)
-			p.ends.push(item{j.at[i].end, j, i})
+			p.ends.Push(item{j.at[i].end, j, i})
 			j.end = max(j.end, j.at[i].end)
 		default:
 			j.open++
@@ -241,7 +242,9 @@ func (p *Policy) order(j *job) []int32 {
 func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 	w := &p.work
 	w.missing = append(w.missing[:0], make([]int32, len(j.at))...)
-	w.now, w.later = w.now[:0], w.later[:0]
+	if w.now.Before == nil {
+		w.now, w.later = heap.Smallest[int32](), heap.Smallest[int32]()
+	}
 	for _, i := range j.byRun {
 		if !open(i) {
 			continue
@@ -252,11 +255,11 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 			}
 		}
 		if w.missing[i] == 0 {
-			w.now.push(j.rank[i])
+			w.now.Push(j.rank[i])
 		}
 	}
-	for len(w.now) > 0 {
-		at := w.now.pop()
+	for w.now.Len() > 0 {
+		at := w.now.Pop()
 		i := j.byRun[at]
 		queue = append(queue, i)
 		for _, child := range j.tasks[i].Children {
@@ -268,12 +271,12 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 				continue
 			}
 			if j.rank[k] > at || p.Restart {
-				w.now.push(j.rank[k])
+				w.now.Push(j.rank[k])
 			} else {
-				w.later.push(j.rank[k])
+				w.later.Push(j.rank[k])
 			}
 		}
-		if len(w.now) == 0 {
+		if w.now.Len() == 0 {
 			w.now, w.later = w.later, w.now
 		}
 	}
@@ -463,7 +466,7 @@ func hashOf(jobs []*job) uint64 {
 // scratch is memory that is used again.
 type scratch struct {
 	missing    []int32
-	now, later ranks
+	now, later heap.Heap[int32] // ranks
 	tasks      []planner.TaskID
 	fresh      []*job
 	sample     []placement
@@ -471,38 +474,4 @@ type scratch struct {
 	waiting    []start
 	waits      []item
 	blocked    []int32
-}
-
-// ranks is a min-heap.
-type ranks []int32
-
-func (h *ranks) push(v int32) {
-	*h = append(*h, v)
-	s := *h
-	i := len(s) - 1
-	for i > 0 && s[(i-1)/2] > v {
-		s[i] = s[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	s[i] = v
-}
-
-func (h *ranks) pop() int32 {
-	s := *h
-	top, v := s[0], s[len(s)-1]
-	s = s[:len(s)-1]
-	*h = s
-	for i := 0; len(s) > 0; {
-		k := 2*i + 1
-		if k+1 < len(s) && s[k+1] < s[k] {
-			k++
-		}
-		if k >= len(s) || s[k] >= v {
-			s[i] = v
-			break
-		}
-		s[i] = s[k]
-		i = k
-	}
-	return top
 }

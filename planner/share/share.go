@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"gantry/planner"
+	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -86,8 +87,8 @@ type Ledger struct {
 	rule    Rule
 	total   unit.Vector
 	tenants []account
-	pos     []int32 // by tenant: in the heap, and one; 0 if it is not there
-	heap    []claim // of those that want something, the least share on top
+	pos     []int32          // by tenant: in the heap; -1 if it is not there
+	heap    heap.Heap[claim] // of those that want something, the least share on top
 }
 
 // claim is a tenant in the heap, and its share as a number: only shares that are nearly equal have to be compared exactly.
@@ -105,7 +106,12 @@ type account struct {
 }
 
 // New returns a ledger in which nobody has anything of total.
-func New(total unit.Vector, rule Rule) *Ledger { return &Ledger{rule: rule, total: total} }
+func New(total unit.Vector, rule Rule) *Ledger {
+	l := &Ledger{rule: rule, total: total}
+	l.heap.Before = l.less
+	l.heap.Moved = func(x *claim, at int) { l.pos[x.tenant] = int32(at) }
+	return l
+}
 
 // Resize sets a new total.
 func (l *Ledger) Resize(total unit.Vector) {
@@ -117,12 +123,11 @@ func (l *Ledger) Resize(total unit.Vector) {
 		a := &l.tenants[i]
 		a.share, a.ask = l.of(a, a.used), l.of(a, a.next)
 	}
-	for i := range l.heap {
-		l.heap[i].share = l.tenants[l.heap[i].tenant].share.Value()
+	for i := range l.heap.Items {
+		x := &l.heap.Items[i]
+		x.share = l.tenants[x.tenant].share.Value()
 	}
-	for i := len(l.heap)/2 - 1; i >= 0; i-- {
-		l.down(i)
-	}
+	l.heap.Init()
 }
 
 // Used returns what tenant m has.
@@ -165,15 +170,15 @@ func (l *Ledger) Add(m planner.TenantID, v unit.Vector) {
 // Want says that the next task of tenant m has this demand.
 func (l *Ledger) Want(m planner.TenantID, demand unit.Vector) {
 	a := l.at(m)
-	if l.pos[m] > 0 && a.next == demand {
+	if l.pos[m] >= 0 && a.next == demand {
 		return
 	}
 	a.want(demand, l)
-	if l.pos[m] == 0 {
-		l.heap = append(l.heap, claim{a.share.Value(), m})
-		l.pos[m] = int32(len(l.heap))
+	if l.pos[m] < 0 {
+		l.heap.Push(claim{a.share.Value(), m})
+	} else {
+		l.fix(m)
 	}
-	l.fix(m)
 }
 
 // Serve is Add and Want at once, for a tenant that wants something.
@@ -198,31 +203,23 @@ func (a *account) want(demand unit.Vector, l *Ledger) {
 // Content says that tenant m wants nothing more.
 func (l *Ledger) Content(m planner.TenantID) {
 	l.at(m)
-	if l.pos[m] == 0 {
-		return
-	}
-	i, last := int(l.pos[m])-1, len(l.heap)-1
-	moved := l.heap[last]
-	l.heap = l.heap[:last]
-	l.pos[m] = 0
-	if i < last {
-		l.put(i, moved)
-		l.fix(moved.tenant)
+	if at := l.pos[m]; at >= 0 {
+		l.heap.Remove(int(at))
 	}
 }
 
 // Least returns the tenant to be served next: the least share, then the least share of the next demand alone, then the first tenant;
 // false if nobody wants anything.
 func (l *Ledger) Least() (planner.TenantID, bool) {
-	if len(l.heap) == 0 {
+	if l.heap.Len() == 0 {
 		return planner.None, false
 	}
-	return l.heap[0].tenant, true
+	return l.heap.Items[0].tenant, true
 }
 
 func (l *Ledger) at(m planner.TenantID) *account {
 	for int(m) >= len(l.tenants) {
-		l.tenants, l.pos = append(l.tenants, account{share: Fraction{0, 1}, ask: Fraction{0, 1}}), append(l.pos, 0)
+		l.tenants, l.pos = append(l.tenants, account{share: Fraction{0, 1}, ask: Fraction{0, 1}}), append(l.pos, -1)
 	}
 	return &l.tenants[m]
 }
@@ -230,7 +227,7 @@ func (l *Ledger) at(m planner.TenantID) *account {
 // near is the relative difference beyond which the numbers of two shares, each within a few units in the last place, tell them apart.
 const near = 1e-14
 
-func (l *Ledger) less(x, y claim) bool {
+func (l *Ledger) less(x, y *claim) bool {
 	if d := x.share - y.share; math.Abs(d) > near*(x.share+y.share) {
 		return d < 0
 	}
@@ -245,42 +242,10 @@ func (l *Ledger) less(x, y claim) bool {
 	return m < n
 }
 
-// put makes x the claim at i.
-func (l *Ledger) put(i int, x claim) {
-	l.heap[i] = x
-	l.pos[x.tenant] = int32(i) + 1
-}
-
 // fix puts the claim of a tenant where it belongs, if it has one.
 func (l *Ledger) fix(m planner.TenantID) {
-	if l.pos[m] == 0 {
-		return
+	if at := l.pos[m]; at >= 0 {
+		l.heap.Items[at].share = l.tenants[m].share.Value()
+		l.heap.Fix(int(at))
 	}
-	i, x := int(l.pos[m])-1, claim{l.tenants[m].share.Value(), m}
-	for i > 0 && l.less(x, l.heap[(i-1)/2]) {
-		l.put(i, l.heap[(i-1)/2])
-		i = (i - 1) / 2
-	}
-	l.put(i, x)
-	l.down(i)
-}
-
-// down moves the claim at i below those that come before it.
-func (l *Ledger) down(i int) {
-	x := l.heap[i]
-	for {
-		k := 2*i + 1
-		if k >= len(l.heap) {
-			break
-		}
-		if k+1 < len(l.heap) && l.less(l.heap[k+1], l.heap[k]) {
-			k++
-		}
-		if !l.less(l.heap[k], x) {
-			break
-		}
-		l.put(i, l.heap[k])
-		i = k
-	}
-	l.put(i, x)
 }
