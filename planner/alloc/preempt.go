@@ -101,6 +101,7 @@ func (a *Tenants) preempt(c *planner.Cycle, q Tenancy, t planner.TaskID, n plann
 		c.Note(planner.Note{Topic: "preemption", Workflow: c.Task(v.task).Workflow, Task: v.task, At: c.Now(),
 			Text: fmt.Sprintf("makes room on %s (%s) for task %d of workflow %d, which has a deadline", c.Nodes()[n].Name, v.how, t, c.Task(t).Workflow)})
 	}
+	a.emptied = append(a.emptied, n)
 	q.Take(c, t)
 	ok, err := begin(c, t, n)
 	if err == nil && !ok {

@@ -57,15 +57,16 @@ type Tenants struct {
 	// Blind lets nodes take tasks without looking at where their data is, with Turns.
 	Blind bool
 
-	closed []bool // by node: what is free there is kept for a task that waits for more
-	rests  []bool // by node: until its next heartbeat
-	shut   int    // how many do either
-	turn   int
-	asked  planner.Time // the heartbeat that this round was asked for; 0: none
-	missed bool         // a task waits, at least for a heartbeat
-	batch  []candidate
-	after  []func() // effects of the batch outside the draft, which wait until all of it has an answer
-	room   room
+	closed  []bool           // by node: what is free there is kept for a task that waits for more
+	rests   []bool           // by node: until its next heartbeat
+	shut    int              // how many do either
+	emptied []planner.NodeID // where tasks were preempted in this round
+	turn    int
+	asked   planner.Time // the heartbeat that this round was asked for; 0: none
+	missed  bool         // a task waits, at least for a heartbeat
+	batch   []candidate
+	after   []func() // effects of the batch outside the draft, which wait until all of it has an answer
+	room    room
 }
 
 // candidate is a task that was taken from the queue.
@@ -81,6 +82,7 @@ func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.
 	if len(a.closed) == 0 {
 		a.closed, a.rests = make([]bool, len(c.Nodes())), make([]bool, len(c.Nodes()))
 	}
+	a.emptied = a.emptied[:0]
 	if a.shut > 0 {
 		clear(a.closed)
 		clear(a.rests)
@@ -203,7 +205,14 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		if !ok {
 			return nil
 		}
-		urgent, fits := q.Urgent(), a.fastest(c, c.Task(t).Need) != planner.None
+		urgent := q.Urgent()
+		if !urgent && len(a.batch) == 0 {
+			for _, n := range a.emptied { // who left there goes on before others, once the runtime has reported it
+				a.close(n)
+			}
+			a.emptied = a.emptied[:0]
+		}
+		fits := a.fastest(c, c.Task(t).Need) != planner.None
 		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || !fits) {
 			return nil
 		}
