@@ -72,6 +72,7 @@ type Run struct {
 		rows []Sample
 		err  error
 	}
+	reserve *reserve
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	closing sync.Once
@@ -177,7 +178,7 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 }
 
 func (db *DB) newRun(id int64, info RunInfo) (*Run, error) {
-	r := &Run{db: db, id: id, info: info, stop: make(chan struct{})}
+	r := &Run{db: db, id: id, info: info, reserve: newReserve(db.path), stop: make(chan struct{})}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	var err error
@@ -343,17 +344,27 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 		written = errors.Join(r.flushSamples(), r.catchUp(nil))
 		p = r.w.projection
 	}
-	err := r.db.transact(func() error {
-		if r.bulk == nil && over {
-			if err := r.w.end(); err != nil {
-				return err
+	finish := func() error {
+		return r.db.transact(func() error {
+			if r.bulk == nil && over {
+				if err := r.w.end(); err != nil {
+					return err
+				}
 			}
+			_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = ? WHERE id = ?",
+				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), known(int64(p.at), p.seq > 0),
+					known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id})
+			return err
+		})
+	}
+	err := finish()
+	if IsDisk(err) && r.reserve.release() {
+		r.w.undone()
+		if err = r.catchUp(nil); err == nil {
+			p = r.w.projection
+			err = finish()
 		}
-		_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = ? WHERE id = ?",
-			[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), known(int64(p.at), p.seq > 0),
-				known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id})
-		return err
-	})
+	}
 	return errors.Join(written, err, r.Close())
 }
 
@@ -375,6 +386,7 @@ func (r *Run) Close() error {
 		defer r.db.mu.Unlock()
 		if r.w != nil {
 			r.w.rows.close()
+			r.reserve.release()
 		}
 		delete(r.db.runs, r)
 	})

@@ -12,11 +12,13 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/gantry/early"
 	"gantry/reader"
+	"gantry/sqlite"
 )
 
 // Exit codes. They are documented in the README and in --help.
@@ -151,6 +153,9 @@ Exit codes:
 	var coded *exitError
 	if !errors.As(err, &coded) {
 		coded = &exitError{exitInternal, err}
+	}
+	if coded.code == exitInternal && (sqlite.IsDisk(err) || errors.Is(err, syscall.ENOSPC)) {
+		coded = &exitError{exitHost, err}
 	}
 	if msg := coded.Error(); msg != "" {
 		fmt.Fprintln(app.ErrWriter, "gantry: "+msg)
