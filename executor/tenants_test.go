@@ -276,7 +276,7 @@ func TestOnlyJobsThatNothingCanSaveAreLate(t *testing.T) {
 func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
 	for _, spec := range []string{"pds", "3dsf", "pds:leave,late=ahead"} {
 		left := 0
-		for seed := range uint64(120) {
+		for seed := range uint64(160) {
 			rec := runRandom(t, spec, seed)
 			for _, ev := range rec.events {
 				switch b := ev.Body.(type) {
@@ -294,7 +294,7 @@ func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
 			}
 		}
 		if left < 20 {
-			t.Errorf("%s: %d tasks made room on 120 loads: the loads do not test it", spec, left)
+			t.Errorf("%s: %d tasks made room on 160 loads: the loads do not test it", spec, left)
 		}
 	}
 }
