@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -45,21 +44,21 @@ func (s *solver) bounds() {
 // to give up are found as Moore and Hodgson find late jobs: in the order of deadlines, the largest so far whenever it does not fit.
 func (s *solver) crowded(dim int) (most int) {
 	p := s.p
-	energy := make([]float64, len(p.Jobs))
+	needed := make([]energy, len(p.Jobs))
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
-		energy[t.Job] += float64(t.Need[dim]) * t.Run.Seconds()
+		needed[t.Job] = needed[t.Job].plus(energyOf(t.Need[dim], t.Run))
 	}
 	type demand struct {
 		release, due unit.Time
-		energy       float64
+		energy       energy
 	}
 	var demands []demand
 	var releases []unit.Time
 	for j := range p.Jobs {
-		if due := p.Jobs[j].Due; due != unit.Never && s.shapes[j].earliest <= due && energy[j] > 0 {
+		if due := p.Jobs[j].Due; due != unit.Never && s.shapes[j].earliest <= due && needed[j] != (energy{}) {
 			r := max(p.Now, p.Jobs[j].Release)
-			demands = append(demands, demand{r, due, energy[j]})
+			demands = append(demands, demand{r, due, needed[j]})
 			releases = append(releases, r)
 		}
 	}
@@ -69,21 +68,19 @@ func (s *solver) crowded(dim int) (most int) {
 	if len(releases) > maxReleases {
 		releases = releases[:maxReleases]
 	}
-	taken := heap.Largest[float64]()
+	taken := largest()
 	for _, r := range releases {
 		room := s.room(dim, r)
 		taken.Items = taken.Items[:0]
-		sum, dropped := 0.0, 0
+		sum, dropped := energy{}, 0
 		for _, d := range demands {
 			if d.release < r {
 				continue
 			}
 			taken.Push(d.energy)
-			sum += d.energy
-			// What is left of a nanosecond is no reason to call a job late.
-			for sum > room(d.due)*(1+1e-9)+1e-6 {
-				sum -= taken.Pop()
-				dropped++
+			sum = sum.plus(d.energy)
+			for left := room(d.due); sum.compare(left) > 0; dropped++ {
+				sum = sum.minus(taken.Pop())
 			}
 		}
 		most = max(most, dropped)
@@ -95,24 +92,24 @@ func (s *solver) crowded(dim int) (most int) {
 const maxReleases = 16
 
 // room returns how much of a dimension started tasks leave between r and a later instant; asked for ascending instants.
-func (s *solver) room(dim int, r unit.Time) func(unit.Time) float64 {
+func (s *solver) room(dim int, r unit.Time) func(unit.Time) energy {
 	fixed := slices.Clone(s.p.Fixed)
 	fixed = slices.DeleteFunc(fixed, func(f Stay) bool { return f.End <= r || f.Hold[dim] == 0 })
 	slices.SortFunc(fixed, func(a, b Stay) int { return cmp.Compare(a.End, b.End) })
-	held := 0.0
+	held := int64(0)
 	for _, f := range fixed {
-		held += float64(f.Hold[dim])
+		held += f.Hold[dim]
 	}
-	c, at, total := float64(s.p.Capacity[dim]), r, 0.0
-	return func(until unit.Time) float64 {
+	c, at, total := s.p.Capacity[dim], r, energy{}
+	return func(until unit.Time) energy {
 		for len(fixed) > 0 && fixed[0].End <= until {
-			total += max(0, c-held) * fixed[0].End.Sub(at).Seconds()
+			total = total.plus(energyOf(c-held, fixed[0].End.Sub(at)))
 			at = fixed[0].End
-			held -= float64(fixed[0].Hold[dim])
+			held -= fixed[0].Hold[dim]
 			fixed = fixed[1:]
 		}
 		if until > at {
-			total += max(0, c-held) * until.Sub(at).Seconds()
+			total = total.plus(energyOf(c-held, until.Sub(at)))
 			at = until
 		}
 		return total
