@@ -1,6 +1,6 @@
-// Package cgroup creates control groups with limits and reads what the kernel counted, on cgroup v1 (legacy and hybrid) and v2, under
-// Docker's cgroupfs and systemd drivers. Limits are written through containerd/cgroups. It is a leaf: it knows nothing of Docker's API
-// or of planning, and the root of the tree is injected, so that tests can fake one.
+// Package cgroup creates control groups with limits and reads what the kernel counted, on cgroup v1 (legacy and hybrid)
+// and v2, under Docker's cgroupfs and systemd drivers. Limits are written through containerd/cgroups. It is a leaf: it
+// knows nothing of Docker's API or of planning, and the root of the tree is injected, so that tests can fake one.
 package cgroup
 
 import (
@@ -41,7 +41,8 @@ func (m Mode) String() string {
 	return [...]string{"unavailable", "v1", "v1 (hybrid)", "v2"}[m]
 }
 
-// Tree is the control group tree of the host. Groups are named by their path relative to a hierarchy's root, as in "gantry/run/node".
+// Tree is the control group tree of the host. Groups are named by their path relative to a hierarchy's root, as in
+// "gantry/run/node".
 type Tree struct {
 	root    string
 	mode    Mode
@@ -61,7 +62,8 @@ func Open(root string, systemd bool) (*Tree, error) {
 		t.mode, t.tops = Unified, []string{t.root}
 		return t, nil
 	case !exists("memory") || !exists("cpu") || !exists("cpuacct"):
-		return nil, fmt.Errorf("%s: %w: neither a v2 tree nor the v1 controllers cpu, cpuacct and memory are mounted there", root, ErrUnavailable)
+		return nil, fmt.Errorf("%s: %w: neither a v2 tree nor the v1 controllers cpu, cpuacct and memory are "+
+			"mounted there", root, ErrUnavailable)
 	case exists("unified", "cgroup.controllers"):
 		t.mode = Hybrid
 	default:
@@ -145,8 +147,8 @@ func (t *Tree) DockerParent() string {
 	return "docker"
 }
 
-// Name escapes s for use as a name in Group: lower-case letters, digits, dots and, but for the systemd driver where they mean nesting,
-// dashes stay.
+// Name escapes s for use as a name in Group: lower-case letters, digits, dots and, but for the systemd driver where
+// they mean nesting, dashes stay.
 func (t *Tree) Name(s string) string {
 	var b strings.Builder
 	for _, r := range []byte(s) {
@@ -220,8 +222,8 @@ func (t *Tree) Create(group string, l Limits) error {
 	return nil
 }
 
-// Make makes a group without limits below one that Create made, as cheaply as can be: only where the watcher looks. Docker makes the rest
-// of it when it makes a container below it.
+// Make makes a group without limits below one that Create made, as cheaply as can be: only where the watcher looks.
+// Docker makes the rest of it when it makes a container below it.
 func (t *Tree) Make(group string) error {
 	if t.systemd && t.mode == Unified {
 		return t.Create(group, Limits{})
@@ -262,14 +264,18 @@ func (t *Tree) create1(group string, l Limits) error {
 		}
 	}
 	// Only the hierarchies that limit or count: Docker makes the others, and knows how to initialise cpuset.
-	controllers := []cgroup1.Subsystem{cgroup1.NewCpu(t.root), cgroup1.NewCpuacct(t.root), cgroup1.NewMemory(t.root, cgroup1.OptionalSwap())}
+	controllers := []cgroup1.Subsystem{cgroup1.NewCpu(t.root), cgroup1.NewCpuacct(t.root), cgroup1.NewMemory(t.root,
+		cgroup1.OptionalSwap())}
 	if t.Has("blkio") {
 		controllers = append(controllers, cgroup1.NewBlkio(t.root))
 	}
 	if t.Has("pids") {
 		controllers = append(controllers, cgroup1.NewPids(t.root))
 	}
-	_, err := cgroup1.New(cgroup1.StaticPath(group), r, cgroup1.WithHierarchy(func() ([]cgroup1.Subsystem, error) { return controllers, nil }))
+	_, err := cgroup1.New(cgroup1.StaticPath(group), r, cgroup1.WithHierarchy(func() ([]cgroup1.Subsystem,
+		error) {
+		return controllers, nil
+	}))
 	return err
 }
 
@@ -293,12 +299,14 @@ func (t *Tree) create2(group string, l Limits) error {
 		for kind, rate := range map[cgroup2.IOType]int64{cgroup2.ReadBPS: l.ReadBps, cgroup2.WriteBPS: l.WriteBps,
 			cgroup2.ReadIOPS: l.ReadIOPS, cgroup2.WriteIOPS: l.WriteIOPS} {
 			if rate > 0 {
-				r.IO.Max = append(r.IO.Max, cgroup2.Entry{Type: kind, Major: int64(l.Device.Major), Minor: int64(l.Device.Minor), Rate: uint64(rate)})
+				r.IO.Max = append(r.IO.Max, cgroup2.Entry{Type: kind, Major: int64(l.Device.Major),
+					Minor: int64(l.Device.Minor), Rate: uint64(rate)})
 			}
 		}
 		sort.Slice(r.IO.Max, func(i, j int) bool { return r.IO.Max[i].Type < r.IO.Max[j].Type })
 	}
-	if t.systemd { // systemd would take limits away that it was not told of; block I/O is not among what the library tells it
+	// systemd would take limits away that it was not told of; block I/O is not among what the library tells it
+	if t.systemd {
 		if _, err := cgroup2.NewSystemd("/", filepath.Base(group), -1, r); err != nil {
 			return err
 		}
@@ -364,8 +372,9 @@ func (t *Tree) Children(group string) []string {
 	return names
 }
 
-// Remove deletes a group and all below it from every hierarchy, since Docker makes a parent group in all of them. A group that is not
-// there is no error; one that still has processes is, after a moment's patience with processes that are dying.
+// Remove deletes a group and all below it from every hierarchy, since Docker makes a parent group in all of them. A
+// group that is not there is no error; one that still has processes is, after a moment's patience with processes that
+// are dying.
 func (t *Tree) Remove(group string) error {
 	if group = filepath.Clean(group); group == "." || group == "/" || strings.HasPrefix(group, "..") {
 		return fmt.Errorf("control group %q: refusing to remove", group)

@@ -43,21 +43,23 @@ func open(t *testing.T, root string, systemd bool) *cgroup.Tree {
 }
 
 var v1Files = map[string]string{
-	"cpu/cgroup.procs": "", "cpuacct/cgroup.procs": "", "memory/cgroup.procs": "", "memory/memory.memsw.limit_in_bytes": "9223372036854771712\n",
+	"cpu/cgroup.procs": "", "cpuacct/cgroup.procs": "", "memory/cgroup.procs": "",
+	"memory/memory.memsw.limit_in_bytes": "9223372036854771712\n",
 	"memory/memory.memsw.usage_in_bytes": "0\n",
 	"blkio/cgroup.procs":                 "", "pids/cgroup.procs": "",
-	"cpuacct/g/c/cpuacct.usage":                             "580800000\n",
-	"cpuacct/g/c/cpuacct.usage_sys":                         "80000000\n",
-	"cpu/g/c/cpu.stat":                                      "nr_periods 43\nnr_throttled 40\nthrottled_time 1234567\n",
-	"cpu/g/c/cpu.cfs_quota_us":                              "10000\n",
-	"cpu/g/c/cpu.cfs_period_us":                             "20000\n",
-	"memory/g/c/memory.max_usage_in_bytes":                  "86000000\n",
-	"memory/g/c/memory.oom_control":                         "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
-	"memory/g/c/memory.limit_in_bytes":                      "67108864\n",
-	"memory/g/c/memory.memsw.limit_in_bytes":                "9223372036854771712\n",
-	"pids/g/c/pids.events":                                  "max 7\n",
-	"pids/g/c/pids.max":                                     "512\n",
-	"blkio/g/c/blkio.throttle.io_service_bytes_recursive":   "259:0 Read 4096\n259:0 Write 7340032\n259:0 Sync 7344128\n259:0 Total 7344128\n260:0 Write 8\nTotal 7344136\n",
+	"cpuacct/g/c/cpuacct.usage":              "580800000\n",
+	"cpuacct/g/c/cpuacct.usage_sys":          "80000000\n",
+	"cpu/g/c/cpu.stat":                       "nr_periods 43\nnr_throttled 40\nthrottled_time 1234567\n",
+	"cpu/g/c/cpu.cfs_quota_us":               "10000\n",
+	"cpu/g/c/cpu.cfs_period_us":              "20000\n",
+	"memory/g/c/memory.max_usage_in_bytes":   "86000000\n",
+	"memory/g/c/memory.oom_control":          "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+	"memory/g/c/memory.limit_in_bytes":       "67108864\n",
+	"memory/g/c/memory.memsw.limit_in_bytes": "9223372036854771712\n",
+	"pids/g/c/pids.events":                   "max 7\n",
+	"pids/g/c/pids.max":                      "512\n",
+	"blkio/g/c/blkio.throttle.io_service_bytes_recursive": "259:0 Read 4096\n259:0 Write 7340032\n259:0 Sync " +
+		"7344128\n259:0 Total 7344128\n260:0 Write 8\nTotal 7344136\n",
 	"blkio/g/c/blkio.throttle.io_serviced_recursive":        "259:0 Read 1\n259:0 Write 7\n259:0 Total 8\nTotal 8\n",
 	"blkio/g/c/blkio.throttle.read_bps_device":              "259:0 1048576\n",
 	"blkio/g/c/blkio.throttle.write_iops_device":            "1:1 5\n259:0 99\n",
@@ -66,8 +68,10 @@ var v1Files = map[string]string{
 }
 
 var v2Files = map[string]string{
-	"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "g/cgroup.subtree_control": "", "g/memory.swap.max": "max\n",
-	"g/c/cpu.stat":        "usage_usec 580800\nuser_usec 500800\nsystem_usec 80000\nnr_periods 43\nnr_throttled 40\nthrottled_usec 1234\n",
+	"cgroup.controllers": "cpuset cpu io memory pids\n", "cgroup.subtree_control": "", "g/cgroup.subtree_control": "",
+	"g/memory.swap.max": "max\n",
+	"g/c/cpu.stat": "usage_usec 580800\nuser_usec 500800\nsystem_usec 80000\nnr_periods 43\nnr_throttled " +
+		"40\nthrottled_usec 1234\n",
 	"g/c/cpu.max":         "10000 20000\n",
 	"g/c/memory.peak":     "86000000\n",
 	"g/c/memory.max":      "67108864\n",
@@ -75,10 +79,12 @@ var v2Files = map[string]string{
 	"g/c/memory.events":   "low 0\nhigh 0\nmax 12\noom 2\noom_kill 2\noom_group_kill 0\n",
 	"g/c/pids.events":     "max 7\n",
 	"g/c/pids.max":        "512\n",
-	"g/c/io.stat":         "259:0 rbytes=4096 wbytes=7340032 rios=1 wios=7 dbytes=0 dios=0\n260:0 rbytes=0 wbytes=8 rios=0 wios=0\n",
+	"g/c/io.stat": "259:0 rbytes=4096 wbytes=7340032 rios=1 wios=7 dbytes=0 dios=0\n260:0 rbytes=0 wbytes=8 " +
+		"rios=0 wios=0\n",
 	"g/c/io.max":          "259:0 rbps=1048576 wbps=max riops=max wiops=99\n",
 	"g/old/cpu.stat":      "usage_usec 5\nuser_usec 3\nsystem_usec 2\n",
-	"g/unlimited/cpu.max": "max 100000\n", "g/unlimited/memory.max": "max\n", "g/unlimited/pids.max": "max\n", "g/unlimited/memory.swap.max": "max\n",
+	"g/unlimited/cpu.max": "max 100000\n", "g/unlimited/memory.max": "max\n", "g/unlimited/pids.max": "max\n",
+	"g/unlimited/memory.swap.max": "max\n",
 }
 
 var disk = cgroup.Device{Major: 259, Path: "/dev/nvme0n1"}
@@ -88,8 +94,10 @@ func TestCountersAndLimitsAreReadAlikeOnBothVersions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := open(t, tree(t, files), false)
 			c := x.Read("g/c", cgroup.Everything)
-			want := cgroup.Counters{CPU: 580800 * time.Microsecond, CPUUser: 500800 * time.Microsecond, CPUSystem: 80 * time.Millisecond,
-				Throttled: 1234567, Periods: 40, PeakMemory: 86_000_000, OOMKills: 2, ReadBytes: 4096, WrittenBytes: 7340040, ReadOps: 1, WriteOps: 7,
+			want := cgroup.Counters{CPU: 580800 * time.Microsecond, CPUUser: 500800 * time.Microsecond,
+				CPUSystem: 80 * time.Millisecond,
+				Throttled: 1234567, Periods: 40, PeakMemory: 86_000_000, OOMKills: 2, ReadBytes: 4096,
+				WrittenBytes: 7340040, ReadOps: 1, WriteOps: 7,
 				ForksRefused: 7, Got: cgroup.Everything}
 			if name == "v2" {
 				want.Throttled = 1234 * time.Microsecond
@@ -98,7 +106,8 @@ func TestCountersAndLimitsAreReadAlikeOnBothVersions(t *testing.T) {
 				t.Errorf("counters %+v\n    want %+v", c, want)
 			}
 			l := x.Limits("g/c", disk)
-			wantL := cgroup.Limits{CPUQuota: 10 * time.Millisecond, CPUPeriod: 20 * time.Millisecond, Memory: 64 << 20, PIDs: 512, ReadBps: 1 << 20,
+			wantL := cgroup.Limits{CPUQuota: 10 * time.Millisecond, CPUPeriod: 20 * time.Millisecond, Memory: 64 << 20,
+				PIDs: 512, ReadBps: 1 << 20,
 				WriteIOPS: 99, Device: disk}
 			if name == "v2" {
 				wantL.MemorySwap = 64 << 20
@@ -129,9 +138,11 @@ func TestWhatCannotBeReadIsMissingNotZero(t *testing.T) {
 
 func TestReadingsMergeToWhatEitherKnows(t *testing.T) {
 	parent := cgroup.Counters{CPU: 5, CPUUser: 4, CPUSystem: 1, PeakMemory: 9, Got: cgroup.CPU | cgroup.Memory}
-	child := cgroup.Counters{CPU: 4, CPUUser: 1, CPUSystem: 3, WrittenBytes: 7, OOMKills: 1, Got: cgroup.IO | cgroup.OOM}
+	child := cgroup.Counters{CPU: 4, CPUUser: 1, CPUSystem: 3, WrittenBytes: 7, OOMKills: 1,
+		Got: cgroup.IO | cgroup.OOM}
 	got := parent.Max(child)
-	want := cgroup.Counters{CPU: 5, CPUUser: 4, CPUSystem: 1, PeakMemory: 9, WrittenBytes: 7, OOMKills: 1, Got: cgroup.CPU | cgroup.Memory | cgroup.IO | cgroup.OOM}
+	want := cgroup.Counters{CPU: 5, CPUUser: 4, CPUSystem: 1, PeakMemory: 9, WrittenBytes: 7, OOMKills: 1,
+		Got: cgroup.CPU | cgroup.Memory | cgroup.IO | cgroup.OOM}
 	if got != want {
 		t.Errorf("%+v", got)
 	}
@@ -162,7 +173,8 @@ func TestGroupsUnderBothDrivers(t *testing.T) {
 		group, parent, container string
 	}{
 		{false, "gantry/calm-hopper-4f2a/n_201", "/gantry/calm-hopper-4f2a/n_201", "gantry/calm-hopper-4f2a/n_201/abc"},
-		{true, "gantry.slice/gantry-calm_hopper_4f2a.slice/gantry-calm_hopper_4f2a-n_201.slice", "gantry-calm_hopper_4f2a-n_201.slice",
+		{true, "gantry.slice/gantry-calm_hopper_4f2a.slice/gantry-calm_hopper_4f2a-n_201.slice",
+			"gantry-calm_hopper_4f2a-n_201.slice",
 			"gantry.slice/gantry-calm_hopper_4f2a.slice/gantry-calm_hopper_4f2a-n_201.slice/docker-abc.scope"},
 	} {
 		x := open(t, root, c.systemd)
@@ -194,14 +206,19 @@ func TestNamesCannotLeaveTheTree(t *testing.T) {
 }
 
 func TestLimitsAreWritten(t *testing.T) {
-	l := cgroup.Limits{CPUQuota: 50 * time.Millisecond, CPUPeriod: 100 * time.Millisecond, Memory: 1 << 30, MemorySwap: 1 << 30, PIDs: 100,
+	l := cgroup.Limits{CPUQuota: 50 * time.Millisecond, CPUPeriod: 100 * time.Millisecond, Memory: 1 << 30,
+		MemorySwap: 1 << 30, PIDs: 100,
 		ReadBps: 1000, WriteBps: 2000, ReadIOPS: 30, WriteIOPS: 40, Device: disk}
 	for name, c := range map[string]struct{ files, want map[string]string }{
 		"v1": {v1Files, map[string]string{"cpu/g/c/cpu.cfs_quota_us": "50000", "cpu/g/c/cpu.cfs_period_us": "100000",
-			"memory/g/c/memory.limit_in_bytes": "1073741824", "memory/g/c/memory.memsw.limit_in_bytes": "1073741824", "pids/g/c/pids.max": "100",
-			"blkio/g/c/blkio.throttle.read_bps_device": "259:0 1000", "blkio/g/c/blkio.throttle.write_bps_device": "259:0 2000",
-			"blkio/g/c/blkio.throttle.read_iops_device": "259:0 30", "blkio/g/c/blkio.throttle.write_iops_device": "259:0 40"}},
-		"v2": {v2Files, map[string]string{"g/c/cpu.max": "50000 100000", "g/c/memory.max": "1073741824", "g/c/memory.swap.max": "0", "g/c/pids.max": "100",
+			"memory/g/c/memory.limit_in_bytes": "1073741824", "memory/g/c/memory.memsw.limit_in_bytes": "1073741824",
+			"pids/g/c/pids.max":                          "100",
+			"blkio/g/c/blkio.throttle.read_bps_device":   "259:0 1000",
+			"blkio/g/c/blkio.throttle.write_bps_device":  "259:0 2000",
+			"blkio/g/c/blkio.throttle.read_iops_device":  "259:0 30",
+			"blkio/g/c/blkio.throttle.write_iops_device": "259:0 40"}},
+		"v2": {v2Files, map[string]string{"g/c/cpu.max": "50000 100000", "g/c/memory.max": "1073741824",
+			"g/c/memory.swap.max": "0", "g/c/pids.max": "100",
 			"g/c/io.max": "259:0 wiops=40", "g/cgroup.subtree_control": "+cpu +memory +pids +io"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,8 +239,9 @@ func TestLimitsAreWritten(t *testing.T) {
 func TestDeviceOfAPartitionIsItsDisk(t *testing.T) {
 	sys := tree(t, map[string]string{
 		"devices/vda/dev": "254:0\n", "devices/vda/uevent": "MAJOR=254\nMINOR=0\nDEVNAME=vda\n",
-		"devices/vda/vda1/dev": "254:1\n", "devices/vda/vda1/partition": "1\n", "devices/vda/vda1/uevent": "DEVNAME=vda1\n",
-		"devices/dm-0/dev": "253:0\n", "devices/dm-0/uevent": "DEVNAME=dm-0\n", "block/x": ""})
+		"devices/vda/vda1/dev": "254:1\n", "devices/vda/vda1/partition": "1\n",
+		"devices/vda/vda1/uevent": "DEVNAME=vda1\n",
+		"devices/dm-0/dev":        "253:0\n", "devices/dm-0/uevent": "DEVNAME=dm-0\n", "block/x": ""})
 	for link, to := range map[string]string{"254:0": "vda", "254:1": "vda/vda1", "253:0": "dm-0"} {
 		if err := os.Symlink("../devices/"+to, filepath.Join(sys, "block", link)); err != nil {
 			t.Fatal(err)
@@ -279,11 +297,13 @@ func joined(x *cgroup.Tree, group, script string) *exec.Cmd {
 
 func TestKernelAppliesLimits(t *testing.T) {
 	x, group := kernel(t)
-	want := cgroup.Limits{CPUQuota: 50 * time.Millisecond, CPUPeriod: 100 * time.Millisecond, Memory: 64 << 20, PIDs: 100}
+	want := cgroup.Limits{CPUQuota: 50 * time.Millisecond, CPUPeriod: 100 * time.Millisecond, Memory: 64 << 20,
+		PIDs: 100}
 	if err := x.Create(group+"/n", want); err != nil {
 		t.Fatal(err)
 	}
-	if got := x.Limits(group+"/n", cgroup.Device{}); got.CPUQuota != want.CPUQuota || got.CPUPeriod != want.CPUPeriod || got.Memory != want.Memory || got.PIDs != want.PIDs {
+	if got := x.Limits(group+"/n", cgroup.Device{}); got.CPUQuota != want.CPUQuota || got.CPUPeriod != want.CPUPeriod ||
+		got.Memory != want.Memory || got.PIDs != want.PIDs {
 		t.Errorf("applied %+v", got)
 	}
 	if got := x.Children(group); len(got) != 1 || got[0] != "n" {
@@ -335,7 +355,8 @@ func TestGroupWithProcessesIsNotRemoved(t *testing.T) {
 	}
 }
 
-// TestFinalCountersOutliveTheGroup does as runc does: it makes a group, lets processes come and go in it, and removes it at once.
+// TestFinalCountersOutliveTheGroup does as runc does: it makes a group, lets processes come and go in it, and removes
+// it at once.
 func TestFinalCountersOutliveTheGroup(t *testing.T) {
 	x, group := kernel(t)
 	w, err := x.NewWatcher(cgroup.Device{}, nil)
@@ -352,7 +373,8 @@ func TestFinalCountersOutliveTheGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The first process ends while another lives, as those of runc do.
-		if out, err := joined(x, child, "(i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done) & sleep 0.02; exec sh -c 'sleep 0.03; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done'").CombinedOutput(); err != nil {
+		if out, err := joined(x, child, "(i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done) & sleep 0.02; exec sh "+
+			"-c 'sleep 0.03; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done'").CombinedOutput(); err != nil {
 			t.Fatalf("%v %s", err, out)
 		}
 		for !x.Empty(child) {

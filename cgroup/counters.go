@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Counters are what the kernel counted for a group, since it was made. Nothing is subtracted: a container's group also counts what runc
-// needs to begin it, some 25 ms of CPU time and 3.5 MiB.
+// Counters are what the kernel counted for a group, since it was made. Nothing is subtracted: a container's group also
+// counts what runc needs to begin it, some 25 ms of CPU time and 3.5 MiB.
 type Counters struct {
 	CPU          time.Duration // exact; CPUUser + CPUSystem
 	CPUUser      time.Duration
@@ -45,8 +45,8 @@ const (
 	Everything = CPU | Throttled | Memory | OOM | IO | PIDs
 )
 
-// Max merges two readings of one thing: what either has counted. The parent of a group that is gone knows some of its counters, the
-// last reading of the group itself the others.
+// Max merges two readings of one thing: what either has counted. The parent of a group that is gone knows some of its
+// counters, the last reading of the group itself the others.
 func (c Counters) Max(d Counters) Counters {
 	if d.CPU > c.CPU { // the three belong together
 		c.CPU, c.CPUUser, c.CPUSystem = d.CPU, d.CPUUser, d.CPUSystem
@@ -68,23 +68,24 @@ func (t *Tree) Outlive() Set {
 	return CPU | Memory
 }
 
-// Read reads counters of a group. What is wanted and cannot be read is missing from Got; a group that is not there has none.
+// Read reads counters of a group. What is wanted and cannot be read is missing from Got; a group that is not there has
+// none.
 func (t *Tree) Read(group string, want Set) Counters {
 	g := t.files(group)
 	defer g.close()
 	return g.counters(want)
 }
 
-// Limits reads back what a group is held to. On v1 and v2 alike a limit that the kernel calls unlimited is zero; so is what cannot be
-// read. Block I/O limits are those on dev.
+// Limits reads back what a group is held to. On v1 and v2 alike a limit that the kernel calls unlimited is zero; so is
+// what cannot be read. Block I/O limits are those on dev.
 func (t *Tree) Limits(group string, dev Device) Limits {
 	g := t.files(group)
 	defer g.close()
 	return g.limits(dev)
 }
 
-// files reads the files of one group. Each of its directories, one per v1 hierarchy, is looked up once: for a group that is some levels
-// deep that takes longer than reading a file.
+// files reads the files of one group. Each of its directories, one per v1 hierarchy, is looked up once: for a group
+// that is some levels deep that takes longer than reading a file.
 type files struct {
 	t     *Tree
 	group string
@@ -151,7 +152,8 @@ func (g *files) counters(want Set) Counters {
 	}
 	var c Counters
 	var buf [8192]byte
-	// What is lost with the group comes first: a container's group is removed some milliseconds after its last process ended.
+	// What is lost with the group comes first: a container's group is removed some milliseconds after its last process
+	// ended.
 	if want&IO != 0 {
 		if b, ok := g.slurp("blkio", "blkio.throttle.io_service_bytes_recursive", buf[:]); ok {
 			throttleIO(b, &c.ReadBytes, &c.WrittenBytes)
@@ -302,7 +304,8 @@ func (g *files) limits(dev Device) Limits {
 		l.CPUPeriod = time.Duration(get("cpu", "cpu.cfs_period_us")) * time.Microsecond
 	}
 	l.Memory, l.MemorySwap = get("memory", "memory.limit_in_bytes"), get("memory", "memory.memsw.limit_in_bytes")
-	for file, to := range map[string]*int64{"blkio.throttle.read_bps_device": &l.ReadBps, "blkio.throttle.write_bps_device": &l.WriteBps,
+	for file, to := range map[string]*int64{"blkio.throttle.read_bps_device": &l.ReadBps,
+		"blkio.throttle.write_bps_device": &l.WriteBps,
 		"blkio.throttle.read_iops_device": &l.ReadIOPS, "blkio.throttle.write_iops_device": &l.WriteIOPS} {
 		b, _ := g.slurp("blkio", file, buf[:])
 		if *to = field(b, dev.String()); *to > 0 {
@@ -346,14 +349,15 @@ func stacked(dev string) bool {
 	return len(slaves) > 0
 }
 
-// open opens a file by a bare system call, without telling Go's scheduler: the files of control groups never block for long, a container's
-// group may vanish while the scheduler looks for a place to go on, and it costs half.
+// open opens a file by a bare system call, without telling Go's scheduler: the files of control groups never block for
+// long, a container's group may vanish while the scheduler looks for a place to go on, and it costs half.
 func open(dir int, name string, flags int) (fd int, ok bool) {
 	path, err := unix.BytePtrFromString(name)
 	if err != nil {
 		return -1, false
 	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(path)), uintptr(flags|unix.O_CLOEXEC), 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(path)),
+		uintptr(flags|unix.O_CLOEXEC), 0, 0, 0)
 	return int(n), errno == 0
 }
 

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeviceOf finds the disk on which a directory lies; a partition's is the whole disk, since only that can be limited. There is none for
-// file systems without a block device of their own (overlay, tmpfs, network file systems, btrfs), nor for one that has no device node here, as in
-// a container, since Docker wants that: then ok is false.
+// DeviceOf finds the disk on which a directory lies; a partition's is the whole disk, since only that can be limited.
+// There is none for file systems without a block device of their own (overlay, tmpfs, network file systems, btrfs), nor
+// for one that has no device node here, as in a container, since Docker wants that: then ok is false.
 func DeviceOf(dir string) (d Device, ok bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {

@@ -16,11 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher reads the final counters of containers' groups in the moment between the end of the last process and the removal of the
-// group, which runc does some 15 ms later, and samples those that live long. One thread does it for all groups: inotify tells that a
-// group is made, a pidfd that its process ended.
+// Watcher reads the final counters of containers' groups in the moment between the end of the last process and the
+// removal of the group, which runc does some 15 ms later, and samples those that live long. One thread does it for all
+// groups: inotify tells that a group is made, a pidfd that its process ended.
 //
-// The process of a container changes while runc sets it up, so the end of a process is the end of the container only if no other lives.
+// The process of a container changes while runc sets it up, so the end of a process is the end of the container only if
+// no other lives.
 type Watcher struct {
 	tree   *Tree
 	device Device // whose limits are read back
@@ -65,15 +66,16 @@ type watch struct {
 	probes int
 }
 
-// Sampling intervals: the first sample comes when a container has had time to begin, and long tasks do not make more than one in two
-// seconds.
+// Sampling intervals: the first sample comes when a container has had time to begin, and long tasks do not make more
+// than one in two seconds.
 const (
 	FirstSample = 200 * time.Millisecond
 	LastSample  = 2 * time.Second
 )
 
-// NewWatcher starts a watcher. It gives the process the nice value -10, if it may, and at least four places for Go code to run. Sample, which may be nil, is called from the watcher's thread and must be quick. Block I/O limits are
-// read back for dev.
+// NewWatcher starts a watcher. It gives the process the nice value -10, if it may, and at least four places for Go code
+// to run. Sample, which may be nil, is called from the watcher's thread and must be quick. Block I/O limits are read
+// back for dev.
 func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 	w := &Watcher{tree: t, device: dev, sample: sample, first: FirstSample, last: LastSample, done: make(chan struct{}),
 		wds: map[int32][]*watch{}, fds: map[int32]*watch{}, keys: map[int64]*watch{}, epoll: -1, inotify: -1, wake: -1}
@@ -92,8 +94,8 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 		w.release()
 		return nil, fmt.Errorf("watching control groups: %w", err)
 	}
-	// A thread that comes back from a wait needs one of Go's few places to run; with a spare one it need not wait for a thread of ours that
-	// holds one and was itself pushed aside.
+	// A thread that comes back from a wait needs one of Go's few places to run; with a spare one it need not wait for a
+	// thread of ours that holds one and was itself pushed aside.
 	if spare := 4; runtime.GOMAXPROCS(0) < spare {
 		runtime.GOMAXPROCS(spare)
 	}
@@ -102,9 +104,10 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 	return w, nil
 }
 
-// hurry puts this process before those it starts, where that is allowed: it does little, and little late is too late for counters that
-// vanish. Other sleeps of it may be late by slack: Go's monitor else wakes every 70 µs while anything runs, for an eighth of all that gantry
-// computes, and with 2 ms of slack for a tenth still. The watcher's own thread has no slack where it may be ahead of all others.
+// hurry puts this process before those it starts, where that is allowed: it does little, and little late is too late
+// for counters that vanish. Other sleeps of it may be late by slack: Go's monitor else wakes every 70 µs while anything
+// runs, for an eighth of all that gantry computes, and with 2 ms of slack for a tenth still. The watcher's own thread
+// has no slack where it may be ahead of all others.
 func hurry() {
 	threads, _ := os.ReadDir("/proc/self/task")
 	for _, t := range threads {
@@ -118,8 +121,8 @@ func hurry() {
 
 const slack = 10 * time.Millisecond
 
-// Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At the end it reads
-// what is wanted: the less, the surer.
+// Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At
+// the end it reads what is wanted: the less, the surer.
 func (w *Watcher) Watch(key int64, group string, want Set) error {
 	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1, last: -1}
 	w.mu.Lock()
@@ -151,7 +154,8 @@ type Final struct {
 	Limits Limits    // as the kernel applied them
 	Exact  Set       // which counters were read when no process lived any more; the others are a sample, or nothing
 	Ended  time.Time // of the last process; zero if it was not seen
-	// Status is how the last process ended, as its parent was told. Kernels before Linux 6.15 do not tell: then Told is false.
+	// Status is how the last process ended, as its parent was told. Kernels before Linux 6.15 do not tell: then Told is
+	// false.
 	Status unix.WaitStatus
 	Told   bool
 }
@@ -222,10 +226,11 @@ func (w *Watcher) nudge() {
 }
 
 func (w *Watcher) loop() {
-	// A thread of its own, and ahead of all others where that is allowed: it sleeps nearly always, works for some 100 µs, and being a few
-	// milliseconds late is being too late. The goroutine never unlocks it, so it ends with it.
+	// A thread of its own, and ahead of all others where that is allowed: it sleeps nearly always, works for some 100
+	// µs, and being a few milliseconds late is being too late. The goroutine never unlocks it, so it ends with it.
 	runtime.LockOSThread()
-	if unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) == nil {
+	if unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
+		Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) == nil {
 		w.ahead = true
 	}
 	defer close(w.done)
@@ -310,8 +315,8 @@ func (w *Watcher) created(buf []byte, now time.Time) {
 	}
 }
 
-// found begins to follow a group that is there now: runc writes its first process to the list of processes some milliseconds later, if it
-// has not done so already.
+// found begins to follow a group that is there now: runc writes its first process to the list of processes some
+// milliseconds later, if it has not done so already.
 func (w *Watcher) found(e *watch, now time.Time) {
 	w.unwatch(e)
 	e.files = w.tree.files(e.group)
@@ -363,7 +368,8 @@ func (w *Watcher) follow(e *watch) bool {
 	if fd < 0 {
 		return false
 	}
-	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+	if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN,
+		Fd: int32(fd)}); err != nil {
 		unix.Close(fd)
 		return false
 	}
@@ -491,11 +497,14 @@ func (w *Watcher) timers(now time.Time) []Sample {
 	return samples
 }
 
-// readLimits reads back what the group is held to. Early on runc may not have set all of it, and at the end some may be gone.
+// readLimits reads back what the group is held to. Early on runc may not have set all of it, and at the end some may be
+// gone.
 func (w *Watcher) readLimits(e *watch) {
 	l := e.files.limits(w.device)
-	for _, f := range []struct{ to, from *int64 }{{&e.limits.Memory, &l.Memory}, {&e.limits.MemorySwap, &l.MemorySwap}, {&e.limits.PIDs, &l.PIDs},
-		{&e.limits.ReadBps, &l.ReadBps}, {&e.limits.WriteBps, &l.WriteBps}, {&e.limits.ReadIOPS, &l.ReadIOPS}, {&e.limits.WriteIOPS, &l.WriteIOPS}} {
+	for _, f := range []struct{ to, from *int64 }{{&e.limits.Memory, &l.Memory}, {&e.limits.MemorySwap, &l.MemorySwap},
+		{&e.limits.PIDs, &l.PIDs},
+		{&e.limits.ReadBps, &l.ReadBps}, {&e.limits.WriteBps, &l.WriteBps}, {&e.limits.ReadIOPS, &l.ReadIOPS},
+		{&e.limits.WriteIOPS, &l.WriteIOPS}} {
 		if *f.from != 0 {
 			*f.to = *f.from
 		}

@@ -105,7 +105,8 @@ func checkout(t *testing.T, root, bin string) string {
 	return dir
 }
 
-// shell runs a block as a reader would who pastes it whole. The binaries are built already, so make does not build them again.
+// shell runs a block as a reader would who pastes it whole. The binaries are built already, so make does not build them
+// again.
 func shell(t *testing.T, dir, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), blockTimeout)

@@ -18,8 +18,8 @@ import (
 	"gantry/trace"
 )
 
-// Admitter turns submissions into what the planner plans and what a runtime runs. It gives ids in order of admission; admitting the
-// same submissions in the same order gives the same ids, which is what makes a resumed run the same run.
+// Admitter turns submissions into what the planner plans and what a runtime runs. It gives ids in order of admission;
+// admitting the same submissions in the same order gives the same ids, which is what makes a resumed run the same run.
 type Admitter struct {
 	Platform  *planner.Platform
 	TimeScale float64 // of emulated tasks: 0.1 is ten times as fast
@@ -28,15 +28,16 @@ type Admitter struct {
 	Emulate   bool    // never run commands
 	SafeNames bool    // refuse file names that leave the run directory; simulation has no files
 	Fit       bool    // cut needs down to the largest node instead of refusing
-	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs never do.
+	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs
+	// never do.
 	Preempt scenario.Preempt
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
-	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the task was declared,
-	// and concerns what is emulated or simulated: programs run as long as they do.
+	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the
+	// task was declared, and concerns what is emulated or simulated: programs run as long as they do.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
-	// Memory, if set, may limit a task of that kind, with that need and input, to another amount of memory than its trace declares. If the
-	// task runs out of it, its next try gets at least what is declared.
+	// Memory, if set, may limit a task of that kind, with that need and input, to another amount of memory than its
+	// trace declares. If the task runs out of it, its next try gets at least what is declared.
 	Memory func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool)
 	// Named is told the name of every kind when it first appears; nil if nobody wants to know.
 	Named func(k planner.KindID, name string)
@@ -48,7 +49,8 @@ type Admitter struct {
 	tenants   map[string]planner.TenantID
 	shares    map[unit.Vector]unit.Vector // what share made of needs
 	biggest   map[int64]*planner.Node     // what largest found
-	blocks    []int32                     // of the workflow at hand: where each file of its trace begins; empty: at its own position
+	// of the workflow at hand: where each file of its trace begins; empty: at its own position
+	blocks []int32
 }
 
 // checkpointSize returns what a task with those inputs leaves, size scale applied.
@@ -63,7 +65,8 @@ func (a *Admitter) checkpointSize(p *scenario.Preempt, w *trace.Workflow, inputs
 	return largest
 }
 
-// EmulatorMemory is what an emulated task may use beyond what its trace says: the emulator's own, and the page cache of its files.
+// EmulatorMemory is what an emulated task may use beyond what its trace says: the emulator's own, and the page cache of
+// its files.
 const EmulatorMemory = 32 << 20
 
 // MinMemory is the least memory limit of a container.
@@ -109,7 +112,8 @@ func (a *Admitter) declare(adm *Admission) {
 	}
 }
 
-// declaredRuns is how long task i of a submission is declared to run on a node of speed 1, and on each node where there is a cost matrix.
+// declaredRuns is how long task i of a submission is declared to run on a node of speed 1, and on each node where there
+// is a cost matrix.
 func declaredRuns(sub *Submission, i int, scale float64) (run time.Duration, on []time.Duration) {
 	if sub.Costs != nil && sub.Costs[i] != nil {
 		on = make([]time.Duration, len(sub.Costs[i]))
@@ -132,7 +136,8 @@ func (a *Admitter) Truth(t planner.TaskID, run time.Duration, on []time.Duration
 	return a.Actual(t, run), on
 }
 
-// Admit numbers a workflow. An error means that it cannot run on this platform, or not safely; nothing was changed then.
+// Admit numbers a workflow. An error means that it cannot run on this platform, or not safely; nothing was changed
+// then.
 func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	w := sub.Workflow
 	a.prepare()
@@ -150,7 +155,8 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		return nil, err
 	}
 	arrived := &adm.Arrived
-	arrived.Workflow = planner.Workflow{ID: a.workflows, Class: sub.Class, Arrived: at, Release: sub.Release, Due: sub.Due}
+	arrived.Workflow = planner.Workflow{ID: a.workflows, Class: sub.Class, Arrived: at, Release: sub.Release,
+		Due: sub.Due}
 	if sub.Due == 0 {
 		arrived.Workflow.Due = unit.Never
 	}
@@ -171,9 +177,11 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		}
 		adm.Tasks[i] = &specs[i]
 		declared := a.limitMemory(sub, &w.Tasks[i], &need)
-		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i], Need: need, DeclaredMemory: declared,
+		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i],
+			Need: need, DeclaredMemory: declared,
 			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
-			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)), Retries: int32(w.Tasks[i].Retries), Restartable: preempt.Restart}
+			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)),
+			Retries: int32(w.Tasks[i].Retries), Restartable: preempt.Restart}
 		if formal(sub, i) && len(specs[i].Command) == 0 {
 			arrived.Tasks[i].Need, arrived.Tasks[i].Formal = unit.Vector{}, true
 			continue
@@ -205,14 +213,15 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	return adm, nil
 }
 
-// formal reports whether task i is one that was added for form, as a single entry or exit: the trace says that it takes no time, and it has
-// neither files nor bytes to read and write.
+// formal reports whether task i is one that was added for form, as a single entry or exit: the trace says that it takes
+// no time, and it has neither files nor bytes to read and write.
 func formal(sub *Submission, i int) bool {
 	t := &sub.Workflow.Tasks[i]
 	if sub.Costs != nil && slices.ContainsFunc(sub.Costs[i], func(c int64) bool { return c != 0 }) {
 		return false
 	}
-	return t.Runtime == 0 && t.Known.Has(trace.Runtime) && len(t.Inputs)+len(t.Outputs) == 0 && t.ReadBytes+t.WrittenBytes == 0
+	return t.Runtime == 0 && t.Known.Has(trace.Runtime) && len(t.Inputs)+len(t.Outputs) == 0 &&
+		t.ReadBytes+t.WrittenBytes == 0
 }
 
 func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ...any) error {
@@ -269,7 +278,8 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 			}
 			for k := range blocks {
 				adm.Files = append(adm.Files, &blocks[k])
-				adm.Arrived.Files = append(adm.Arrived.Files, planner.File{ID: blocks[k].ID, Size: blocks[k].Size, Producer: planner.None, Homes: blocks[k].Homes})
+				adm.Arrived.Files = append(adm.Arrived.Files, planner.File{ID: blocks[k].ID, Size: blocks[k].Size,
+					Producer: planner.None, Homes: blocks[k].Homes})
 			}
 			continue
 		}
@@ -290,7 +300,8 @@ func (a *Admitter) scaledSize(size int64) unit.Bytes {
 	return unit.Bytes(math.Round(float64(size) * a.SizeScale))
 }
 
-// placed returns the positions that files of the trace have among those admitted: a file that was split has one for each block.
+// placed returns the positions that files of the trace have among those admitted: a file that was split has one for
+// each block.
 func (a *Admitter) placed(at []int32) []int32 {
 	if len(a.blocks) == 0 {
 		return at
@@ -344,7 +355,8 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	largest := a.largest(need[unit.CPU])
 	if largest == nil {
 		if !a.Fit {
-			return need, 0, a.refuse(sub, t, "needs %g cores: the largest node has %g; --fit cuts needs down to it", cores, float64(a.mostCores())/1000)
+			return need, 0, a.refuse(sub, t, "needs %g cores: the largest node has %g; --fit cuts needs down to it",
+				cores, float64(a.mostCores())/1000)
 		}
 		need[unit.CPU] = a.mostCores()
 		largest = a.largest(need[unit.CPU])
@@ -359,7 +371,8 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 	}
 	if most := largest.Capacity[unit.Memory]; need[unit.Memory] > most {
 		if !a.Fit {
-			return need, 0, a.refuse(sub, t, "needs %d MB of memory: the largest node that has its cores has %d MB; --fit cuts needs down to it, --size-scale scales them",
+			return need, 0, a.refuse(sub, t, "needs %d MB of memory: the largest node that has its cores has %d MB; "+
+				"--fit cuts needs down to it, --size-scale scales them",
 				need[unit.Memory]/1e6, most/1e6)
 		}
 		need[unit.Memory] = most
@@ -369,7 +382,8 @@ func (a *Admitter) need(sub *Submission, t *trace.Task) (need unit.Vector, touch
 		need[unit.Disk] = t.DiskBps
 		if most := a.mostDisk(need); t.DiskBps > most {
 			if !a.Fit {
-				return need, 0, a.refuse(sub, t, "needs %.1f MB/s of block I/O: no node that has its cores and memory gives more than %.1f MB/s; --fit cuts needs down to it",
+				return need, 0, a.refuse(sub, t, "needs %.1f MB/s of block I/O: no node that has its cores and "+
+					"memory gives more than %.1f MB/s; --fit cuts needs down to it",
 					float64(t.DiskBps)/1e6, float64(most)/1e6)
 			}
 			need[unit.Disk] = most
@@ -446,7 +460,8 @@ func (a *Admitter) Check(sub *Submission) error {
 	return nil
 }
 
-// Emulated counts the tasks of a submission that are emulated, and those among them whose command would run if it had an image.
+// Emulated counts the tasks of a submission that are emulated, and those among them whose command would run if it had
+// an image.
 func (a *Admitter) Emulated(sub *Submission) (tasks, noImage int) {
 	for i := range sub.Workflow.Tasks {
 		t := &sub.Workflow.Tasks[i]
@@ -479,11 +494,12 @@ func (a *Admitter) fileName(sub *Submission, name string) (string, error) {
 	case trace.ReservedName(name):
 		return "", fmt.Errorf("workflow %s: file %q has a name that gantry uses itself: rename it", sub.Name, name)
 	}
-	return "", fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and without \"..\"", sub.Name, name)
+	return "", fmt.Errorf("workflow %s: file name %q leaves the run directory: file names have to be relative and "+
+		"without \"..\"", sub.Name, name)
 }
 
-// share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that has least of
-// them per core among those that can hold it.
+// share gives a task what its trace does not ask for: memory and block I/O in proportion to its cores, by the node that
+// has least of them per core among those that can hold it.
 func (a *Admitter) share(need *unit.Vector) {
 	if full, ok := a.shares[*need]; ok {
 		*need = full
@@ -631,15 +647,16 @@ func topological(w *trace.Workflow) ([]int32, error) {
 	if len(order) < len(w.Tasks) {
 		for i := range missing {
 			if missing[i] > 0 {
-				return nil, fmt.Errorf("task %s is on or behind a cycle: gantry check names it, --repair breaks it", w.Tasks[i].ID)
+				return nil, fmt.Errorf("task %s is on or behind a cycle: gantry check names it, --repair breaks it",
+					w.Tasks[i].ID)
 			}
 		}
 	}
 	return order, nil
 }
 
-// stages returns the execution phase of each task, from 0 on: as the trace says or, where it says nothing of any task, the level. A task
-// without one among others that have one, such as a dummy task, is in the last phase of its parents.
+// stages returns the execution phase of each task, from 0 on: as the trace says or, where it says nothing of any task,
+// the level. A task without one among others that have one, such as a dummy task, is in the last phase of its parents.
 func stages(w *trace.Workflow, order []int32) []int32 {
 	if !slices.ContainsFunc(w.Tasks, func(t trace.Task) bool { return t.Phase > 0 }) {
 		return levels(w, order)
@@ -668,8 +685,8 @@ func levels(w *trace.Workflow, order []int32) []int32 {
 	return out
 }
 
-// EscapeName makes one path element of any name: letters, digits and "._-" stay, everything else becomes %XX, and a long name is
-// cut and made unique by a hash.
+// EscapeName makes one path element of any name: letters, digits and "._-" stay, everything else becomes %XX, and a
+// long name is cut and made unique by a hash.
 func EscapeName(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {

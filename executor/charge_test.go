@@ -11,8 +11,9 @@ import (
 	"gantry/planner/predict"
 )
 
-// Each round takes 2 s by a clock of the test. Charged once, a starts at 2; charged twice, at 4. What arrives or ends meanwhile is seen after the
-// round and counts from when it happened: b, which arrives at 1, is planned when the first round is over, and a takes its 10 s whatever is charged.
+// Each round takes 2 s by a clock of the test. Charged once, a starts at 2; charged twice, at 4. What arrives or ends
+// meanwhile is seen after the round and counts from when it happened: b, which arrives at 1, is planned when the first
+// round is over, and a takes its 10 s whatever is charged.
 func TestPlanningIsChargedToVirtualTime(t *testing.T) {
 	for _, x := range []struct {
 		charge                    float64
@@ -30,16 +31,19 @@ func TestPlanningIsChargedToVirtualTime(t *testing.T) {
 		var clock time.Time
 		reads := 0
 		declared := &predict.Declared{}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1), Charge: x.charge,
-			Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-			Arrivals: []executor.Submission{{Name: "A", Workflow: dag("A", "a=10")}, {Name: "B", At: 1e9, Workflow: dag("B", "b=5")}},
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+			planner.DefaultRetryRules(), pol, declared, 1), Charge: x.charge,
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+			Arrivals: []executor.Submission{{Name: "A", Workflow: dag("A", "a=10")},
+				{Name: "B", At: 1e9, Workflow: dag("B", "b=5")}},
 			Wall: func() time.Time {
 				if reads++; reads%2 == 0 {
 					clock = clock.Add(2 * time.Second)
 				}
 				return clock
 			}}
-		usage, seen, n := map[planner.TaskID]planner.Usage{}, map[planner.WorkflowID]planner.Time{}, planner.WorkflowID(0)
+		usage, seen, n := map[planner.TaskID]planner.Usage{}, map[planner.WorkflowID]planner.Time{},
+			planner.WorkflowID(0)
 		e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 			for _, ev := range events {
 				switch b := ev.Body.(type) {
@@ -55,10 +59,12 @@ func TestPlanningIsChargedToVirtualTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := usage[0]; got.Started != x.startA || got.Ended != x.endA {
-			t.Errorf("charged %g times: a runs from %v to %v, want %v to %v", x.charge, got.Started, got.Ended, x.startA, x.endA)
+			t.Errorf("charged %g times: a runs from %v to %v, want %v to %v", x.charge, got.Started, got.Ended,
+				x.startA, x.endA)
 		}
 		if seen[1] != x.seenB || usage[1].Ended != x.endB {
-			t.Errorf("charged %g times: B is seen at %v and ends at %v, want %v and %v", x.charge, seen[1], usage[1].Ended, x.seenB, x.endB)
+			t.Errorf("charged %g times: B is seen at %v and ends at %v, want %v and %v", x.charge, seen[1],
+				usage[1].Ended, x.seenB, x.endB)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ThreadTime is the CPU time of the calling thread, for Engine.Wall: what else the machine does is not counted. The goroutine that runs the engine
-// has to be locked to its thread.
+// ThreadTime is the CPU time of the calling thread, for Engine.Wall: what else the machine does is not counted. The
+// goroutine that runs the engine has to be locked to its thread.
 func ThreadTime() time.Time {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -22,8 +22,9 @@ func TestAClosedSystemAdmitsTheNextWorkflowAsOneEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	declared := &predict.Declared{}
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1), Runtime: sim.New(sim.Config{Platform: p}),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
+	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+		Runtime: sim.New(sim.Config{Platform: p}),
+		Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		j := job{name: name, run: 10, due: 15}
 		s := j.submission()
@@ -42,7 +43,8 @@ func TestAClosedSystemAdmitsTheNextWorkflowAsOneEnds(t *testing.T) {
 	if _, err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(arrived, []time.Duration{0, 0, 10, 20}) || !slices.Equal(due, []time.Duration{15, 15, 25, 35}) || most != 2 {
+	if !slices.Equal(arrived, []time.Duration{0, 0, 10, 20}) || !slices.Equal(due, []time.Duration{15, 15, 25, 35}) ||
+		most != 2 {
 		t.Errorf("arrivals at %v s, deadlines at %v s, at most %d in the system", arrived, due, most)
 	}
 }
@@ -61,12 +63,15 @@ func TestMetricsOfTenants(t *testing.T) {
 		{name: "a2", tenant: "a", run: 10, due: 11, cores: 2, memory: 5e9 - emulator, disk: 50e6},
 		{name: "b1", at: 5, tenant: "b", run: 10, due: 16, cores: 2, memory: 10e9 - emulator, disk: 20e6},
 		// Its block of 5 MB lies on one of the nodes only, so that it is copied in 5 s or not.
-		{name: "b2", at: 21, tenant: "b", run: 10, cores: 2, memory: 1e9 - emulator, disk: 20e6, reads: 5e6, homes: &executor.Placement{Rule: executor.Random, Block: 1 << 30, Replicas: 1, Seed: 1}},
+		{name: "b2", at: 21, tenant: "b", run: 10, cores: 2, memory: 1e9 - emulator, disk: 20e6, reads: 5e6,
+			homes: &executor.Placement{Rule: executor.Random, Block: 1 << 30, Replicas: 1, Seed: 1}},
 	}
 	declared := &predict.Declared{}
 	collector := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1), Runtime: sim.New(sim.Config{Platform: p}),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Watch: collector.Watch}
+	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+		Runtime: sim.New(sim.Config{Platform: p}),
+		Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		Watch:   collector.Watch}
 	for i := range jobs {
 		e.Arrivals = append(e.Arrivals, jobs[i].submission())
 	}
@@ -84,8 +89,10 @@ func TestMetricsOfTenants(t *testing.T) {
 	}
 	held := end - 21
 	for name, want := range map[string]float64{
-		"qos_rate": 2. / 3, "completion_time": end, "throughput": 400 / end, "throughput_sojourn": (10 + 10 + 15 + held) * 10 / end, "locality_rate": local,
-		"utilisation_memory": (2*5*10 + 10*10 + 1*held) / (20 * end), "utilisation_disk": (2*50*10 + 20*10 + 20*held) / (200 * end),
+		"qos_rate": 2. / 3, "completion_time": end, "throughput": 400 / end, "throughput_sojourn": (10 + 10 + 15 +
+			held) * 10 / end, "locality_rate": local,
+		"utilisation_memory": (2*5*10 + 10*10 + 1*held) / (20 * end), "utilisation_disk": (2*50*10 + 20*10 +
+			20*held) / (200 * end),
 		"utilisation": (4*10 + 2*10 + 2*held) / (4 * end),
 		// Both have jobs from 5 to 10, when a has all and b nothing.
 		"jain": 0.5, "share_a": 10 / end, "share_b": (10*0.5 + 0.5*held) / end,
@@ -95,7 +102,8 @@ func TestMetricsOfTenants(t *testing.T) {
 		}
 	}
 	shares := collector.Shares()
-	if len(shares) != 2 || shares[0].Tenant != "a" || !slices.Equal(shares[0].Points, []metrics.SharePoint{{At: 0, Share: 1}, {At: 10e9, Share: 0}}) {
+	if len(shares) != 2 || shares[0].Tenant != "a" ||
+		!slices.Equal(shares[0].Points, []metrics.SharePoint{{At: 0, Share: 1}, {At: 10e9, Share: 0}}) {
 		t.Errorf("shares over time: %+v", shares)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"gantry/planner/predict"
 )
 
-// deadlineStream has workflows in layers with deadlines of one to five times their share of the machine, over so many processors at 75 %
-// utilisation.
+// deadlineStream has workflows in layers with deadlines of one to five times their share of the machine, over so many
+// processors at 75 % utilisation.
 func deadlineStream(seed uint64, workflows, nodes int) []executor.Submission {
 	r := rand.New(rand.NewPCG(seed, 5))
 	const mean = 30 * time.Second
@@ -31,7 +31,8 @@ func deadlineStream(seed uint64, workflows, nodes int) []executor.Submission {
 			release += planner.Time(r.IntN(600)) * 1e9
 		}
 		due := release.Add(time.Duration((1 + 4*r.Float64()) * float64(4*mean)))
-		subs = append(subs, executor.Submission{At: arrived, Name: fmt.Sprint("w", i), Workflow: w, Class: planner.Deadline, Release: release, Due: due})
+		subs = append(subs, executor.Submission{At: arrived, Name: fmt.Sprint("w", i), Workflow: w,
+			Class: planner.Deadline, Release: release, Due: due})
 	}
 	return subs
 }
@@ -55,7 +56,8 @@ func runDeadlines(t *testing.T, spec string, factor float64, reject bool) stream
 	}
 	declared := &predict.Declared{}
 	out := streamed{notes: map[string]int{}}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol, declared, 1),
 		Arrivals: deadlineStream(3, 150, 8), Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				declared.Declare(id, time.Duration(float64(run)*factor), on, s)
@@ -91,8 +93,9 @@ func runDeadlines(t *testing.T, spec string, factor float64, reject bool) stream
 	return out
 }
 
-// Estimates that are half or twice of what is true: every rule holds, all ends, deadlines in danger are seen and jobs remapped. With TSP1 still
-// fewer workflows are late than without remapping; TSP2 plans tasks as late as its estimates allow, and has no time left when they are short.
+// Estimates that are half or twice of what is true: every rule holds, all ends, deadlines in danger are seen and jobs
+// remapped. With TSP1 still fewer workflows are late than without remapping; TSP2 plans tasks as late as its estimates
+// allow, and has no time left when they are short.
 func TestDeadlinesUnderWrongEstimates(t *testing.T) {
 	for _, factor := range []float64{1, 0.5, 2} {
 		fifo := runDeadlines(t, "fifo", factor, false)
@@ -111,7 +114,8 @@ func TestDeadlinesUnderWrongEstimates(t *testing.T) {
 	}
 }
 
-// With exact estimates what is admitted is on time, and what is not is refused, withdrawn whole, and told; FIFO refuses more.
+// With exact estimates what is admitted is on time, and what is not is refused, withdrawn whole, and told; FIFO refuses
+// more.
 func TestRefusedWorkflowsAreWithdrawnAndTheOthersAreOnTime(t *testing.T) {
 	refused := map[string]int{}
 	for _, spec := range []string{"rm-dcwf", "fifo", "mrcp-rm:steps=2000"} {
@@ -141,8 +145,8 @@ func TestRefusedWorkflowsAreWithdrawnAndTheOthersAreOnTime(t *testing.T) {
 	}
 }
 
-// Starts that take 200 ms longer than any estimate knows, as those of containers may: TSP2 plans up to the deadlines and is late with all that it
-// plans there, unless it is given a margin.
+// Starts that take 200 ms longer than any estimate knows, as those of containers may: TSP2 plans up to the deadlines
+// and is late with all that it plans there, unless it is given a margin.
 func TestMarginOfTSP2IsForWhatNoEstimateKnows(t *testing.T) {
 	late := map[string]int{}
 	for _, spec := range []string{"rm-dcwf:ed-sl-tsp2", "rm-dcwf:ed-sl-tsp2,margin=300"} {
@@ -154,12 +158,14 @@ func TestMarginOfTSP2IsForWhatNoEstimateKnows(t *testing.T) {
 		var subs []executor.Submission
 		for i := range 20 {
 			at := planner.Time(i) * 40e9
-			subs = append(subs, executor.Submission{At: at, Name: fmt.Sprint("w", i), Workflow: dag(fmt.Sprint("w", i), "a=4 b=5 c=6; a>c b>c"), Due: at + 30e9})
+			subs = append(subs, executor.Submission{At: at, Name: fmt.Sprint("w", i), Workflow: dag(fmt.Sprint("w", i),
+				"a=4 b=5 c=6; a>c b>c"), Due: at + 30e9})
 		}
 		declared := &predict.Declared{}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p, Startup: 200 * time.Millisecond}), Arrivals: subs,
-			Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p, Startup: 200 * time.Millisecond}),
+			Arrivals: subs,
+			Planner:  planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+			Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
 		if _, err := e.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}

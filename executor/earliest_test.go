@@ -19,7 +19,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// everywhere looks for the earliest finish on every node, from the beginning of time: the slow twin of alloc.EarliestFinish.
+// everywhere looks for the earliest finish on every node, from the beginning of time: the slow twin of
+// alloc.EarliestFinish.
 type everywhere struct{}
 
 func (everywhere) Allocate(_ context.Context, c *planner.Cycle, q planner.Queue) error {
@@ -53,21 +54,24 @@ func TestEarliestFinishIsThatOfItsSlowTwin(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
 			p := &planner.Platform{Groups: []string{""}}
 			for n := range 1 + r.IntN(12) {
-				p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(n), Name: fmt.Sprint(n), Speed: []float64{1, 1, 0.5, 1.5}[r.IntN(4)],
+				p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(n), Name: fmt.Sprint(n),
+					Speed:    []float64{1, 1, 0.5, 1.5}[r.IntN(4)],
 					Capacity: unit.Vector{1000 * int64(1+seed%3), 4 << 30, unit.Unlimited}})
 			}
 			queue := &order.Alternating{Ranks: &rank.Upward{}}
 			est := &predict.Declared{Model: predict.ErrorModel{Kind: predict.Random1, Factor: 1, Seed: seed}}
 			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}),
-				Planner: planner.New(p, planner.DefaultRetryRules(), &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: a}, est, seed),
-				Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare}}
+				Planner: planner.New(p, planner.DefaultRetryRules(),
+					&planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: a}, est, seed),
+				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare}}
 			for w := range 8 {
 				flow := layered(r, 5+r.IntN(60), 20*time.Second)
 				for k := range flow.Tasks {
 					flow.Tasks[k].Cores = float64(1+r.IntN(1+int(seed%2))) / 2
 					flow.Tasks[k].MemoryBytes = int64(r.IntN(1+int(seed%4))) << 30
 				}
-				e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(w) * 20e9, Name: fmt.Sprint("w", w), Workflow: flow})
+				e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(w) * 20e9,
+					Name: fmt.Sprint("w", w), Workflow: flow})
 			}
 			e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
 				logs[i] = append(logs[i], events...)

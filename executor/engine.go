@@ -34,8 +34,9 @@ type Engine struct {
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
 	// Wall reads the wall clock to time the policy; nil times nothing. It never influences a decision.
 	Wall func() time.Time
-	// Charge, with Wall and a Runtime that is a Spender, lets each round take Charge times as long in virtual time as it did by Wall: what it
-	// orders begins only then, and what happens meanwhile is seen after it. The course of a simulation then depends on the machine. 0: none.
+	// Charge, with Wall and a Runtime that is a Spender, lets each round take Charge times as long in virtual time as
+	// it did by Wall: what it orders begins only then, and what happens meanwhile is seen after it. The course of a
+	// simulation then depends on the machine. 0: none.
 	Charge float64
 
 	specs    []*TaskSpec // by task
@@ -57,8 +58,8 @@ type Result struct {
 // ErrStuck means that tasks are left, nothing runs and nothing will happen any more.
 var ErrStuck = errors.New("nothing runs, and what is left can start nowhere")
 
-// Run loops until every workflow has ended or control says so. It is called once. The error is that of the store, the runtime or the
-// planner: tasks that fail are no error.
+// Run loops until every workflow has ended or control says so. It is called once. The error is that of the store, the
+// runtime or the planner: tasks that fail are no error.
 func (e *Engine) Run(ctx context.Context) (Result, error) {
 	if e.Grace == 0 {
 		e.Grace = 10 * time.Second
@@ -80,7 +81,8 @@ func (e *Engine) finished() bool {
 
 // turn takes the loop round once: all that happens at one instant, and what follows from it.
 func (e *Engine) turn(ctx context.Context) error {
-	// 1. Wait until something happens. A run that was resumed with nothing under way has all to plan before anything can.
+	// 1. Wait until something happens. A run that was resumed with nothing under way has all to plan before anything
+	// can.
 	v := e.Planner.View()
 	resumed := v.UnderWayCount() == 0 && e.control == 0 && e.Planner.Due(v.Now())
 	var bodies []planner.Body
@@ -117,8 +119,9 @@ func (e *Engine) turn(ctx context.Context) error {
 	return nil
 }
 
-// happen takes in what happened at an instant: what the runtime reports, then releases or the wake that was asked for, then arrivals and the
-// tasks without time that are ready, which may let each other come about. Withdrawn says that the run gives up what has not started.
+// happen takes in what happened at an instant: what the runtime reports, then releases or the wake that was asked for,
+// then arrivals and the tasks without time that are ready, which may let each other come about. Withdrawn says that the
+// run gives up what has not started.
 func (e *Engine) happen(now planner.Time, bodies []planner.Body, resumed bool) (withdrawn bool, err error) {
 	woken := e.Planner.Released(now) || len(bodies) == 0 && !resumed && now >= e.Planner.Wake()
 	for _, b := range bodies {
@@ -289,7 +292,8 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 		if int(x.Attempt) < v.Attempts() && v.Attempt(x.Attempt).Over {
 			return nil // said twice, as after an adoption
 		}
-		if int(x.Attempt) >= v.Attempts() || !v.Task(v.Attempt(x.Attempt).Task).Formal { // no runtime has heard of those
+		// no runtime has heard of those
+		if int(x.Attempt) >= v.Attempts() || !v.Task(v.Attempt(x.Attempt).Task).Formal {
 			e.exited = append(e.exited, x.Attempt)
 		}
 	}
@@ -316,7 +320,8 @@ func (e *Engine) over(w planner.WorkflowID) bool {
 	return left == 0
 }
 
-// arrive admits what has arrived by now. A submission that cannot run here is refused with its reason; the others go on.
+// arrive admits what has arrived by now. A submission that cannot run here is refused with its reason; the others go
+// on.
 func (e *Engine) arrive(now planner.Time) error {
 	for len(e.Arrivals) > 0 && e.Arrivals[0].At <= now && !e.full() && e.control == 0 {
 		sub := e.Arrivals[0]
@@ -347,8 +352,8 @@ func (e *Engine) know(adm *Admission) {
 	e.files = append(e.files, adm.Files...)
 }
 
-// formalities starts and ends the formal tasks that are ready, and says whether there were any: they take no time, and no runtime hears of
-// them.
+// formalities starts and ends the formal tasks that are ready, and says whether there were any: they take no time, and
+// no runtime hears of them.
 func (e *Engine) formalities(now planner.Time) (any bool, err error) {
 	for e.control == 0 {
 		pc := e.Planner.Formalities(now)
@@ -364,7 +369,8 @@ func (e *Engine) formalities(now planner.Time) (any bool, err error) {
 			if err := e.take(now, planner.AttemptStarted{Attempt: a}); err != nil {
 				return any, err
 			}
-			usage := planner.Usage{Queued: now, Staged: now, Created: now, Started: now, Ended: now, Missing: planner.CountersAll}
+			usage := planner.Usage{Queued: now, Staged: now, Created: now, Started: now, Ended: now,
+				Missing: planner.CountersAll}
 			if err := e.take(now, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Usage: usage}); err != nil {
 				return any, err
 			}
@@ -386,7 +392,8 @@ func (e *Engine) refuse(now planner.Time, notes []planner.Note) error {
 	return nil
 }
 
-// plan asks the policy once, if a round could differ from the last one. Once nothing more is to start, it only lets frozen tasks go on.
+// plan asks the policy once, if a round could differ from the last one. Once nothing more is to start, it only lets
+// frozen tasks go on.
 func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, error) {
 	if e.control == Drain {
 		if pc := e.Planner.Thaw(now); pc != nil {
@@ -413,7 +420,8 @@ func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, e
 		if e.Wall == nil || len(e.batch.Admissions) == 0 {
 			return nil, nil
 		}
-		pc = &planner.PlanCommitted{Round: pc.Round} // what it takes to map a workflow is kept even if nothing is to be done yet
+		// what it takes to map a workflow is kept even if nothing is to be done yet
+		pc = &planner.PlanCommitted{Round: pc.Round}
 	}
 	pc.Took = took
 	if err := e.take(now, pc); err != nil {
@@ -462,10 +470,12 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 	case planner.OrderCheckpoint:
 		err = e.Runtime.Checkpoint(ctx, o.Attempt, e.Grace)
 	case planner.OrderCopy:
-		err = e.Runtime.Copy(ctx, Copy{File: o.File, Spec: e.files[o.File], Workflow: e.specs[o.Task].Workflow, From: o.From, To: o.Node})
+		err = e.Runtime.Copy(ctx, Copy{File: o.File, Spec: e.files[o.File], Workflow: e.specs[o.Task].Workflow,
+			From: o.From, To: o.Node})
 	}
 	if err != nil {
-		return fmt.Errorf("%s task %s of workflow %s: %w", o.Kind, e.specs[o.Task].Name, e.specs[o.Task].Workflow.Name, err)
+		return fmt.Errorf("%s task %s of workflow %s: %w", o.Kind, e.specs[o.Task].Name, e.specs[o.Task].Workflow.Name,
+			err)
 	}
 	return nil
 }
@@ -474,12 +484,15 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 	v := e.Planner.View()
 	att := v.Attempt(a)
-	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered, Spec: e.specs[att.Task], Ahead: att.Ahead,
-		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended, Since: att.Suspended, Paused: att.Paused, Leaving: att.Leaving}
+	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, Queued: att.Ordered,
+		Spec: e.specs[att.Task], Ahead: att.Ahead,
+		Started: att.Started != unit.Never, Suspended: v.Phase(att.Task) == planner.Suspended, Since: att.Suspended,
+		Paused: att.Paused, Leaving: att.Leaving}
 	task := v.Task(att.Task)
 	if by := v.KeptBy(att.Task); by != planner.None {
 		on, in := v.Checkpoint(att.Task)
-		l.From = &Checkpoint{Try: v.Attempt(by).Try, Node: on, Done: v.Done(att.Task), In: in, Size: task.CheckpointSize}
+		l.From = &Checkpoint{Try: v.Attempt(by).Try, Node: on, Done: v.Done(att.Task), In: in,
+			Size: task.CheckpointSize}
 	}
 	if task.Checkpointable {
 		l.Keeps = &Keeping{task.CheckpointSize}
@@ -529,7 +542,8 @@ func (e *Engine) Recover(ctx context.Context) error {
 	return e.repeatOrders(ctx, live)
 }
 
-// repeatOrders gives the orders once more that were logged and of which nothing was heard: gantry may have ended before it carried them out.
+// repeatOrders gives the orders once more that were logged and of which nothing was heard: gantry may have ended before
+// it carried them out.
 func (e *Engine) repeatOrders(ctx context.Context, live []Launch) error {
 	v := e.Planner.View()
 	for i := range live {
@@ -564,7 +578,8 @@ func (e *Engine) leftOver() string {
 	}
 	s := fmt.Sprintf("%d tasks of %d workflows", left, len(v.Present()))
 	for _, t := range v.Ready() {
-		return s + fmt.Sprintf(", task %s of workflow %s among them, which needs %v", e.specs[t].Name, e.specs[t].Workflow.Name, v.Task(t).Need)
+		return s + fmt.Sprintf(", task %s of workflow %s among them, which needs %v", e.specs[t].Name,
+			e.specs[t].Workflow.Name, v.Task(t).Need)
 	}
 	return s
 }

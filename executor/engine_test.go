@@ -21,9 +21,11 @@ import (
 func bag(n int) *trace.Workflow {
 	w := &trace.Workflow{Name: "bag"}
 	for i := range n {
-		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Runtime: time.Second, Retries: -1})
+		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Runtime: time.Second,
+			Retries: -1})
 	}
-	w.Tasks = append(w.Tasks, trace.Task{ID: "child", Kind: "k", Cores: 1, Runtime: time.Second, Retries: -1, Parents: []int32{0}})
+	w.Tasks = append(w.Tasks, trace.Task{ID: "child", Kind: "k", Cores: 1, Runtime: time.Second, Retries: -1,
+		Parents: []int32{0}})
 	w.Tasks[0].Children = []int32{int32(n)}
 	return w
 }
@@ -35,9 +37,11 @@ type bench struct {
 	names    []string
 }
 
-func newBench(t *testing.T, cores int64, fault func(l *executor.Launch) (planner.Outcome, float64), subs ...executor.Submission) *bench {
+func newBench(t *testing.T, cores int64, fault func(l *executor.Launch) (planner.Outcome, float64),
+	subs ...executor.Submission) *bench {
 	t.Helper()
-	p := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{cores * 1000, 1 << 30, unit.Unlimited}}}}
+	p := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{cores * 1000, 1 << 30,
+		unit.Unlimited}}}}
 	pol, err := policy.Parse("gbf:pick=first")
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +122,8 @@ func TestOutOfMemoryGrowsMemoryOnlyThen(t *testing.T) {
 }
 
 func TestRetriesEnd(t *testing.T) {
-	for o, attempts := range map[planner.Outcome]int{planner.ExitCode: 1, planner.TimedOut: 1, planner.HostError: 3, planner.Killed: 2, planner.OutOfMemory: 3, planner.OutputMissing: 1} {
+	for o, attempts := range map[planner.Outcome]int{planner.ExitCode: 1, planner.TimedOut: 1, planner.HostError: 3,
+		planner.Killed: 2, planner.OutOfMemory: 3, planner.OutputMissing: 1} {
 		b := newBench(t, 1, failing("t0", o, 99), executor.Submission{Name: "bag", Workflow: bag(1)})
 		if _, err := b.Run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -138,7 +143,8 @@ func TestControlEndsARunEarly(t *testing.T) {
 	for _, c := range []struct {
 		controls []executor.Control
 		want     planner.Outcome
-	}{{[]executor.Control{executor.Drain}, planner.OK}, {[]executor.Control{executor.Drain, executor.Stop}, planner.Preempted}, {[]executor.Control{executor.Abort}, planner.Preempted}} {
+	}{{[]executor.Control{executor.Drain}, planner.OK}, {[]executor.Control{executor.Drain, executor.Stop},
+		planner.Preempted}, {[]executor.Control{executor.Abort}, planner.Preempted}} {
 		b := newBench(t, 1, nil, executor.Submission{Name: "bag", Workflow: bag(4)})
 		control := make(chan executor.Control, 3)
 		b.Control = control
@@ -165,12 +171,14 @@ func TestControlEndsARunEarly(t *testing.T) {
 func TestASubmissionThatDoesNotFitIsRefusedWithItsReason(t *testing.T) {
 	w := bag(1)
 	w.Tasks[0].Cores, w.Tasks[0].Line, w.Source = 3, 17, "big.dax"
-	b := newBench(t, 2, nil, executor.Submission{Name: "big", Workflow: w}, executor.Submission{Name: "bag", Workflow: bag(2)})
+	b := newBench(t, 2, nil, executor.Submission{Name: "big", Workflow: w}, executor.Submission{Name: "bag",
+		Workflow: bag(2)})
 	res, err := b.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Refused) != 1 || !strings.Contains(res.Refused[0].Error(), "big.dax, line 17") || !strings.Contains(res.Refused[0].Error(), "largest node has 2") {
+	if len(res.Refused) != 1 || !strings.Contains(res.Refused[0].Error(), "big.dax, line 17") ||
+		!strings.Contains(res.Refused[0].Error(), "largest node has 2") {
 		t.Fatalf("refused %v", res.Refused)
 	}
 	if len(b.outcomes) != 3 {
@@ -210,7 +218,8 @@ func TestADrainedRunGoesOnWhenResumed(t *testing.T) {
 		watch := b.Watch
 		b.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 			watch(v, events, admitted)
-			log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...), Admissions: append([]*executor.Admission(nil), admitted...)})
+			log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...),
+				Admissions: append([]*executor.Admission(nil), admitted...)})
 		}
 	}
 	first := newBench(t, 1, nil, executor.Submission{Name: "bag", Workflow: bag(4)})
@@ -255,7 +264,8 @@ func TestWorkflowsAreDrawnOnArrival(t *testing.T) {
 		s.Workflow = bag(2)
 		return nil
 	}
-	b := newBench(t, 4, nil, executor.Submission{Name: "a", Draw: draw}, executor.Submission{Name: "none", At: 5e9, Draw: draw},
+	b := newBench(t, 4, nil, executor.Submission{Name: "a", Draw: draw}, executor.Submission{Name: "none", At: 5e9,
+		Draw: draw},
 		executor.Submission{Name: "b", At: 10e9, Draw: draw})
 	watch := b.Watch
 	b.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
@@ -265,7 +275,8 @@ func TestWorkflowsAreDrawnOnArrival(t *testing.T) {
 		}
 	}
 	res, err := b.Run(t.Context())
-	if err != nil || res.Ended != 12e9 || len(res.Refused) != 1 || res.Refused[0].Error() != "w.yaml:3: it cannot be drawn" {
+	if err != nil || res.Ended != 12e9 || len(res.Refused) != 1 ||
+		res.Refused[0].Error() != "w.yaml:3: it cannot be drawn" {
 		t.Errorf("%+v, %v", res, err)
 	}
 }

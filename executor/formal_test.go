@@ -18,7 +18,8 @@ import (
 func withEnds() *trace.Workflow {
 	w := &trace.Workflow{Name: "ends", Label: "ends"}
 	for i, run := range []time.Duration{0, 2, 2, 2, 0} {
-		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1, Runtime: run * time.Second, Known: trace.Runtime})
+		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1,
+			Runtime: run * time.Second, Known: trace.Runtime})
 	}
 	for i := int32(1); i < 4; i++ {
 		w.Tasks[0].Children, w.Tasks[4].Parents = append(w.Tasks[0].Children, i), append(w.Tasks[4].Parents, i)
@@ -43,8 +44,9 @@ func TestTasksWithoutRuntimeTakeNoPlace(t *testing.T) {
 					asked++
 					return planner.OK, 1
 				}}),
-				Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
-				Arrivals: []executor.Submission{{Name: "a", Workflow: withEnds(), Due: unit.Never}, {Name: "b", Workflow: withEnds(), At: 1e9, Release: 1e9, Due: unit.Never}}}
+				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
+				Arrivals: []executor.Submission{{Name: "a", Workflow: withEnds(), Due: unit.Never},
+					{Name: "b", Workflow: withEnds(), At: 1e9, Release: 1e9, Due: unit.Never}}}
 			begun, done := map[planner.TaskID]planner.Time{}, map[planner.TaskID]planner.Time{}
 			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 				for _, ev := range events {
@@ -65,7 +67,8 @@ func TestTasksWithoutRuntimeTakeNoPlace(t *testing.T) {
 			for flow, arrived := range []planner.Time{0, 1e9} {
 				entry, exit := planner.TaskID(5*flow), planner.TaskID(5*flow+4)
 				if begun[entry] != arrived || done[entry] != arrived {
-					t.Errorf("the entry of workflow %d ran from %v to %v, it arrived at %v", flow, begun[entry], done[entry], arrived)
+					t.Errorf("the entry of workflow %d ran from %v to %v, it arrived at %v", flow, begun[entry],
+						done[entry], arrived)
 				}
 				last := max(done[entry+1], done[entry+2], done[entry+3])
 				if done[exit] != last || last == 0 {

@@ -19,7 +19,8 @@ import (
 func chain(name string, runs ...int) *trace.Workflow {
 	w := &trace.Workflow{Name: name, Label: name}
 	for i, run := range runs {
-		t := trace.Task{ID: fmt.Sprint(name, i), Kind: "k", Cores: 1, Retries: -1, Runtime: time.Duration(run) * time.Second, Known: trace.Runtime}
+		t := trace.Task{ID: fmt.Sprint(name, i), Kind: "k", Cores: 1, Retries: -1,
+			Runtime: time.Duration(run) * time.Second, Known: trace.Runtime}
 		if i > 0 {
 			t.Parents = []int32{int32(i - 1)}
 			w.Tasks[i-1].Children = []int32{int32(i)}
@@ -29,13 +30,15 @@ func chain(name string, runs ...int) *trace.Workflow {
 	return w
 }
 
-// One core: A is two tasks of 5 s, due at 100 s; B, of 1 s, may start at 5 s, the instant at which A's first task ends, and is due at 7 s.
+// One core: A is two tasks of 5 s, due at 100 s; B, of 1 s, may start at 5 s, the instant at which A's first task ends,
+// and is due at 7 s.
 func TestAReleaseAtACompletionIsSeenWithIt(t *testing.T) {
 	for _, spec := range []string{"edf", "mrcp-rm", "rm-dcwf"} {
 		t.Run(spec, func(t *testing.T) {
 			e := enginetest.New(t, single(1), enginetest.Policy(t, spec),
 				executor.Submission{Name: "A", Workflow: chain("A", 5, 5), Class: planner.Deadline, Due: 100e9},
-				executor.Submission{Name: "B", Workflow: chain("B", 1), Class: planner.Deadline, Due: 7e9, Release: 5e9})
+				executor.Submission{Name: "B", Workflow: chain("B", 1), Class: planner.Deadline, Due: 7e9,
+					Release: 5e9})
 			enginetest.Run(t, e)
 			if _, end := e.Planner.View().Times(1); end != 6e9 {
 				t.Errorf("B ended at %v, want 6 s", end)
@@ -44,15 +47,17 @@ func TestAReleaseAtACompletionIsSeenWithIt(t *testing.T) {
 	}
 }
 
-// Arrivals, releases and completions fall on the same instants, workflows begin and end with tasks without time, and a closed system admits
-// the next one as one ends: the policy is asked once at each instant. (Tasks that are preempted report so after a round: another follows.)
+// Arrivals, releases and completions fall on the same instants, workflows begin and end with tasks without time, and a
+// closed system admits the next one as one ends: the policy is asked once at each instant. (Tasks that are preempted
+// report so after a round: another follows.)
 func TestAPolicyIsAskedOnceAtEachInstant(t *testing.T) {
 	for _, row := range policy.Table() {
 		for _, population := range []int{0, 2} {
 			t.Run(fmt.Sprint(row.Name, population), func(t *testing.T) {
 				var subs []executor.Submission
 				for i := range 12 {
-					s := executor.Submission{Name: fmt.Sprint("w", i), At: planner.Time(i/3) * 2e9, Due: planner.Time(20+i) * 1e9, Class: planner.Deadline,
+					s := executor.Submission{Name: fmt.Sprint("w", i), At: planner.Time(i/3) * 2e9,
+						Due: planner.Time(20+i) * 1e9, Class: planner.Deadline,
 						Population: population, Workflow: chain(fmt.Sprint("w", i), 0, 1+i%3, 0, 2, 0)}
 					if i%4 == 3 {
 						s.Workflow = chain(s.Name, 0, 0) // nothing in it takes time
@@ -72,7 +77,9 @@ func TestAPolicyIsAskedOnceAtEachInstant(t *testing.T) {
 				e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 					for _, ev := range events {
 						if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
-							leaving[ev.At] = leaving[ev.At] || slices.ContainsFunc(pc.Orders, func(o planner.Order) bool { return o.Kind.Vacates() != 0 })
+							leaving[ev.At] = leaving[ev.At] ||
+								slices.ContainsFunc(pc.Orders,
+									func(o planner.Order) bool { return o.Kind.Vacates() != 0 })
 						}
 					}
 				}
@@ -92,7 +99,8 @@ func TestAPolicyIsAskedOnceAtEachInstant(t *testing.T) {
 
 // Tasks without time run on no node.
 func TestTasksWithoutTimeRunNowhere(t *testing.T) {
-	e := enginetest.New(t, single(1), enginetest.Policy(t, "cpp"), executor.Submission{Name: "w", Workflow: chain("w", 0, 3, 0), Due: unit.Never})
+	e := enginetest.New(t, single(1), enginetest.Policy(t, "cpp"), executor.Submission{Name: "w",
+		Workflow: chain("w", 0, 3, 0), Due: unit.Never})
 	e.Runtime = sim.New(sim.Config{Platform: single(1)})
 	enginetest.Run(t, e)
 	v := e.Planner.View()

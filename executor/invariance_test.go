@@ -20,7 +20,8 @@ type start struct {
 	At   planner.Time
 }
 
-func starts(t *testing.T, p *planner.Platform, spec string, model predict.ErrorModel, subs []executor.Submission) []start {
+func starts(t *testing.T, p *planner.Platform, spec string, model predict.ErrorModel,
+	subs []executor.Submission) []start {
 	t.Helper()
 	est := &predict.Declared{Model: model}
 	e := streamEngine(t, p, spec, est, subs)
@@ -40,8 +41,9 @@ func starts(t *testing.T, p *planner.Platform, spec string, model predict.ErrorM
 	return out
 }
 
-// On a homogeneous platform the online policies decide by the order of ranks, lengths and slowdowns, which a common factor does not
-// change: with the same draws every error factor gives the very same run, and the static error that without error.
+// On a homogeneous platform the online policies decide by the order of ranks, lengths and slowdowns, which a common
+// factor does not change: with the same draws every error factor gives the very same run, and the static error that
+// without error.
 func TestErrorFactorsChangeNothingOnAHomogeneousPlatform(t *testing.T) {
 	subs, _ := mix(7, 30, 10, 0.98)
 	for i := range subs { // ties are where rounding would show
@@ -113,8 +115,10 @@ func TestHistoryLearnsFromEarlierRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, history, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: history.Declared.Declare, Named: history.Name},
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol, history, 1),
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: history.Declared.Declare,
+			Named: history.Name},
 		Arrivals: []executor.Submission{{Name: "1", Workflow: flow}, {Name: "2", At: 100e9, Workflow: flow}}}
 	var got []string
 	e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
@@ -129,7 +133,8 @@ func TestHistoryLearnsFromEarlierRuns(t *testing.T) {
 	if _, err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"0 7s 3 history", "2 30s 0 declared", "1 26s 2 history", // c, unheard of, is believed as declared: the order is by rank
+	// c, unheard of, is believed as declared: the order is by rank
+	want := []string{"0 7s 3 history", "2 30s 0 declared", "1 26s 2 history",
 		"3 7.75s 4 history", "5 30s 1 history", "4 24s 3 history"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -27,9 +27,12 @@ func thesisLoad(tb testing.TB, processors int, interval time.Duration) (*planner
 			row[i] = 1_000_000
 		}
 	}
-	s := &scenario.Stream{Count: 100, Files: true, Total: scenario.TotalRuntime{Distribution: "as-generated"}, Arrivals: scenario.ArrivalProcess{Process: "poisson", Interval: interval},
-		Mix: []scenario.StreamSource{{Fraction: 1, Generator: "mixed", Mixed: &scenario.MixedChoices{Shape: []float64{0.5, 1, 2}, OutDegree: []int{1, 2, 3, 4, 5},
-			CCR: []float64{0.1, 0.5, 1, 1.5, 2}, BRange: []float64{0.1, 0.25, 0.5, 0.75, 1}, WDAG: [2]float64{100, 1000}, Processors: [2]int{1, processors}}}}}
+	s := &scenario.Stream{Count: 100, Files: true, Total: scenario.TotalRuntime{Distribution: "as-generated"},
+		Arrivals: scenario.ArrivalProcess{Process: "poisson", Interval: interval},
+		Mix: []scenario.StreamSource{{Fraction: 1, Generator: "mixed",
+			Mixed: &scenario.MixedChoices{Shape: []float64{0.5, 1, 2}, OutDegree: []int{1, 2, 3, 4, 5},
+				CCR: []float64{0.1, 0.5, 1, 1.5, 2}, BRange: []float64{0.1, 0.25, 0.5, 0.75, 1},
+				WDAG: [2]float64{100, 1000}, Processors: [2]int{1, processors}}}}}
 	for _, n := range []int{20, 40, 60, 80, 100} {
 		s.Sizes = append(s.Sizes, scenario.SizeClass{Fraction: 1, Min: n, Max: n})
 	}
@@ -63,8 +66,10 @@ func runThesis(tb testing.TB, p *planner.Platform, subs []executor.Submission, s
 		tb.Fatal(err)
 	}
 	declared := &predict.Declared{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{LargestInput: true}},
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol, declared, 1),
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+			Preempt: scenario.Preempt{LargestInput: true}},
 		Arrivals: append([]executor.Submission(nil), subs...)}
 	res, err := e.Run(tb.Context())
 	if err != nil {
@@ -73,8 +78,9 @@ func runThesis(tb testing.TB, p *planner.Platform, subs []executor.Submission, s
 	return res
 }
 
-// crowded is 100 workflows of ten tasks that are all eligible at once, on five clusters of 60 processors of which 55 are busy: 1,000 tasks wait.
-// All but the last one in any order need more than the five that are left, so that a round looks at all.
+// crowded is 100 workflows of ten tasks that are all eligible at once, on five clusters of 60 processors of which 55
+// are busy: 1,000 tasks wait. All but the last one in any order need more than the five that are left, so that a round
+// looks at all.
 func crowded(tb testing.TB, spec string) *planner.Planner {
 	tb.Helper()
 	p := clusters(true, 60, 60, 60, 60, 60)

@@ -22,8 +22,8 @@ import (
 	"gantry/trace"
 )
 
-// rigid reads tasks as "A1 10 15,45 A2 5 10,30:A1": name, processors, cost on each cluster, and after a colon the parents. Every edge has a
-// file of its own whose copy between clusters takes so many seconds.
+// rigid reads tasks as "A1 10 15,45 A2 5 10,30:A1": name, processors, cost on each cluster, and after a colon the
+// parents. Every edge has a file of its own whose copy between clusters takes so many seconds.
 func rigid(name, text string, copies int64) executor.Submission {
 	w := &trace.Workflow{Name: name, Label: name}
 	sub := executor.Submission{Name: name, Workflow: w}
@@ -48,7 +48,8 @@ func rigid(name, text string, copies int64) executor.Submission {
 			w.Tasks[from].Children = append(w.Tasks[from].Children, id)
 			if copies > 0 {
 				f := int32(len(w.Files))
-				w.Files = append(w.Files, trace.File{Name: p + "-" + t.ID, Size: copies * 1000, Sized: true, Producer: from})
+				w.Files = append(w.Files, trace.File{Name: p + "-" + t.ID, Size: copies * 1000, Sized: true,
+					Producer: from})
 				w.Tasks[from].Outputs = append(w.Tasks[from].Outputs, f)
 				t.Inputs = append(t.Inputs, f)
 			}
@@ -63,7 +64,8 @@ func clusters(overlapped bool, cores ...int64) *planner.Platform {
 	p := &planner.Platform{Overlapped: overlapped}
 	for i, n := range cores {
 		p.Groups = append(p.Groups, fmt.Sprint("R", i+1))
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: p.Groups[i], Group: planner.GroupID(i), Speed: 1,
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: p.Groups[i], Group: planner.GroupID(i),
+			Speed:    1,
 			Capacity: unit.Vector{1000 * n, unit.Unlimited, unit.Unlimited}})
 	}
 	for range cores {
@@ -106,7 +108,8 @@ func stays(t *testing.T, p *planner.Platform, spec string, subs ...executor.Subm
 		for _, ev := range events {
 			if x, ok := ev.Body.(*planner.AttemptExited); ok {
 				a := v.Attempt(x.Attempt)
-				all = append(all, stay{x.Usage.Started, fmt.Sprintf("%s %s[%v,%v]", names[a.Task], p.Nodes[a.Node].Name, x.Usage.Started.Seconds(), x.Usage.Ended.Seconds())})
+				all = append(all, stay{x.Usage.Started, fmt.Sprintf("%s %s[%v,%v]", names[a.Task], p.Nodes[a.Node].Name,
+					x.Usage.Started.Seconds(), x.Usage.Ended.Seconds())})
 			}
 		}
 	}
@@ -141,21 +144,28 @@ func expectStays(t *testing.T, p *planner.Platform, spec, want string, ends []fl
 	}
 }
 
-// Wang, MOWS, figures 3-4 and 3-5, as far as the text fixes the example: with the shortest workflow first A ends earlier, B as early.
+// Wang, MOWS, figures 3-4 and 3-5, as far as the text fixes the example: with the shortest workflow first A ends
+// earlier, B as early.
 func TestShortestWorkflowFirstEndsTheShorterWorkflowEarlier(t *testing.T) {
 	a := rigid("A", "A1 10 15,45 A2 5 10,30:A1 A3 5 15,35:A1 A4 4 10,30:A2,A3", 0)
 	b := rigid("B", "B1 10 30,10 B2 5 40,20:B1 B3 5 45,25:B1 B4 6 5,35:B1 B5 5 30,10:B2,B3 B6 5 5,5:B4,B5", 0)
 	p := clusters(true, 10, 10)
-	expectStays(t, p, "owm-mp", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] B4 R1[15,20] A2 R1[20,30] A3 R1[20,35] A4 R1[35,45] B5 R2[35,45] B6 R1[45,50]", []float64{45, 50}, a, b)
-	expectStays(t, p, "owm-mp+swf", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] A2 R1[15,25] A3 R1[15,30] A4 R1[30,40] B4 R1[30,35] B5 R2[35,45] B6 R1[45,50]", []float64{40, 50}, a, b)
+	expectStays(t, p, "owm-mp", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] B4 R1[15,20] A2 R1[20,30] A3 "+
+		"R1[20,35] A4 R1[35,45] B5 R2[35,45] B6 R1[45,50]", []float64{45, 50}, a, b)
+	expectStays(t, p, "owm-mp+swf", "A1 R1[0,15] B1 R2[0,10] B2 R2[10,30] B3 R2[10,35] A2 R1[15,25] A3 R1[15,30] A4 "+
+		"R1[30,40] B4 R1[30,35] B5 R2[35,45] B6 R1[45,50]", []float64{40, 50}, a, b)
 }
 
-// The queue of the example of backfilling (figure 3-9) by its ranks: highest first if all are of one workflow, else lowest first.
+// The queue of the example of backfilling (figure 3-9) by its ranks: highest first if all are of one workflow, else
+// lowest first.
 func TestRankHybridOrdersByHowManyWorkflowsWait(t *testing.T) {
 	p := clusters(true, 1)
-	expectStays(t, p, "pipeline:sws", "A4 R1[0,170] A3 R1[170,330] A2 R1[330,435]", []float64{435}, rigid("A", "A3 1 160 A2 1 105 A4 1 170", 0))
-	expectStays(t, p, "pipeline:sws", "A1 R1[0,10] A4 R1[10,180] A3 R1[180,340] A2 R1[340,445]", []float64{445}, rigid("A", "A1 1 10 A3 1 160 A2 1 105 A4 1 170:A1", 0))
-	expectStays(t, p, "pipeline:sws", "B2 R1[0,140] A3 R1[140,300] B3 R1[300,495]", []float64{300, 495}, rigid("A", "A3 1 160", 0), rigid("B", "B3 1 195 B2 1 140", 0))
+	expectStays(t, p, "pipeline:sws", "A4 R1[0,170] A3 R1[170,330] A2 R1[330,435]", []float64{435},
+		rigid("A", "A3 1 160 A2 1 105 A4 1 170", 0))
+	expectStays(t, p, "pipeline:sws", "A1 R1[0,10] A4 R1[10,180] A3 R1[180,340] A2 R1[340,445]", []float64{445},
+		rigid("A", "A1 1 10 A3 1 160 A2 1 105 A4 1 170:A1", 0))
+	expectStays(t, p, "pipeline:sws", "B2 R1[0,140] A3 R1[140,300] B3 R1[300,495]", []float64{300, 495},
+		rigid("A", "A3 1 160", 0), rigid("B", "B3 1 195 B2 1 140", 0))
 }
 
 // Ranks and estimated remaining times of the examples of sections 3-1, 3-3 and 3-4 as their workflows arrive.
@@ -168,11 +178,14 @@ func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
 		ranks     []float64
 		remaining []float64
 	}{
-		{clusters(true, 10, 10), []executor.Submission{a, b}, []float64{75, 40, 45, 20, 80, 55, 60, 25, 25, 5}, []float64{40, 50}},
+		{clusters(true, 10, 10), []executor.Submission{a, b}, []float64{75, 40, 45, 20, 80, 55, 60, 25, 25, 5},
+			[]float64{40, 50}},
 		{clusters(true, 2), []executor.Submission{rigid("A", "A1 1 10 A2 1 5", 0)}, []float64{10, 5}, []float64{10}},
-		{clusters(true, 4, 4), []executor.Submission{rigid("A", "A1 4 15,35 A2 4 20,40:A1 A3 4 33,45:A1 A4 4 66,18:A2 A5 4 2,18:A3,A4", 5)},
+		{clusters(true, 4, 4), []executor.Submission{rigid("A", "A1 4 15,35 A2 4 20,40:A1 A3 4 33,45:A1 A4 4 "+
+			"66,18:A2 A5 4 2,18:A3,A4", 5)},
 			[]float64{122, 92, 54, 57, 10}, []float64{70}},
-		{clusters(true, 4, 4, 4), []executor.Submission{rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)},
+		{clusters(true, 4, 4, 4), []executor.Submission{rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 "+
+			"A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)},
 			[]float64{131.667, 101.667, 103.333, 100, 73.333, 71.667, 31.667}, []float64{85}},
 	} {
 		declared := &predict.Declared{}
@@ -212,35 +225,46 @@ func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
 
 // The definitions of backfilling (Mu'alem and Feitelson 2001) on one cluster: J0 has 6 of 10 processors until 10.
 func TestBackfillingOnOneCluster(t *testing.T) {
-	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 10 5", 0), rigid("J3", "J3 2 22", 0)}
+	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 10 5", 0),
+		rigid("J3", "J3 2 22", 0)}
 	p := clusters(true, 10)
-	expectStays(t, p, "pipeline:fcfs,none", "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
-	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,22] J1 R1[10,20] J2 R1[22,27]", []float64{10, 20, 27, 22}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,none", "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]",
+		[]float64{10, 20, 25, 47}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,22] J1 R1[10,20] J2 R1[22,27]",
+		[]float64{10, 20, 27, 22}, jobs...)
 	for _, kind := range []string{"conservative", "priority"} {
-		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]", []float64{10, 20, 25, 47}, jobs...)
+		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]",
+			[]float64{10, 20, 25, 47}, jobs...)
 	}
 	jobs[0] = rigid("J0", "J0 6 11", 0)
 	for i := range jobs[1:] {
 		jobs[i+1].At = planner.Time(second)
 	}
-	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,11] J3 R1[1,23] J1 R1[11,21] J2 R1[23,28]", []float64{11, 21, 28, 23}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,11] J3 R1[1,23] J1 R1[11,21] J2 R1[23,28]",
+		[]float64{11, 21, 28, 23}, jobs...)
 	for _, kind := range []string{"none", "conservative", "priority"} {
-		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,11] J1 R1[11,21] J2 R1[21,26] J3 R1[26,48]", []float64{11, 21, 26, 48}, jobs...)
+		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,11] J1 R1[11,21] J2 R1[21,26] J3 R1[26,48]",
+			[]float64{11, 21, 26, 48}, jobs...)
 	}
 }
 
-// A job may pass the first one that waits if it ends before that can start, or needs no more than is left beside it then.
+// A job may pass the first one that waits if it ends before that can start, or needs no more than is left beside it
+// then.
 func TestEASYBackfillingKeepsThePlaceOfTheFirst(t *testing.T) {
-	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 4 15", 0), rigid("J3", "J3 4 10", 0)}
-	expectStays(t, clusters(true, 10), "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,10] J1 R1[10,20] J2 R1[20,35]", []float64{10, 20, 35, 10}, jobs...)
+	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 4 15", 0),
+		rigid("J3", "J3 4 10", 0)}
+	expectStays(t, clusters(true, 10), "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,10] J1 R1[10,20] J2 R1[20,35]",
+		[]float64{10, 20, 35, 10}, jobs...)
 	// J2 would finish first on R1, later on: that is no reason to keep it there for J2 while others wait before it.
-	jobs = []executor.Submission{rigid("J0", "J0 4 10,1", 0), rigid("J1", "J1 4 10,1", 0), rigid("J2", "J2 2 5,50", 0), rigid("J3", "J3 4 3,1", 0)}
+	jobs = []executor.Submission{rigid("J0", "J0 4 10,1", 0), rigid("J1", "J1 4 10,1", 0), rigid("J2", "J2 2 5,50", 0),
+		rigid("J3", "J3 4 3,1", 0)}
 	jobs[1].At, jobs[2].At, jobs[3].At = planner.Time(second), planner.Time(second), planner.Time(5*second)
-	expectStays(t, clusters(true, 4, 2), "pipeline:easy,all-eft", "J0 R1[0,10] J3 R1[10,13] J1 R1[13,23] J2 R1[23,28]", []float64{10, 23, 28, 13}, jobs...)
+	expectStays(t, clusters(true, 4, 2), "pipeline:easy,all-eft", "J0 R1[0,10] J3 R1[10,13] J1 R1[13,23] J2 R1[23,28]",
+		[]float64{10, 23, 28, 13}, jobs...)
 }
 
-// With AA a task is estimated to start where enough processors are free first, and allocated by AA if that is now; with All-EFT where it finishes
-// first.
+// With AA a task is estimated to start where enough processors are free first, and allocated by AA if that is now; with
+// All-EFT where it finishes first.
 func TestPriorityBasedBackfillingEstimatesByItsAllocation(t *testing.T) {
 	jobs := []executor.Submission{rigid("O", "O 4 5,99,99", 0), rigid("T", "T 4 5,20,22", 0)}
 	p := clusters(true, 4, 4, 4)
@@ -252,14 +276,16 @@ func TestPriorityBasedBackfillingEstimatesByItsAllocation(t *testing.T) {
 	expectStays(t, p, "pipeline:fcfs,priority,aa", "O R1[0,5] T R1[5,10]", []float64{5, 10}, jobs...)
 }
 
-// Two clusters of 10 and 6 processors, of which 6 are busy until 20 and all until 12. In the order of the queue T1 is estimated to start at
-// 20, T2 at 0, T3 at 12 on the other cluster and T4 at 30.
+// Two clusters of 10 and 6 processors, of which 6 are busy until 20 and all until 12. In the order of the queue T1 is
+// estimated to start at 20, T2 at 0, T3 at 12 on the other cluster and T4 at 30.
 func TestPriorityBasedBackfillingAllocatesByEstimatedStart(t *testing.T) {
-	jobs := []executor.Submission{rigid("O1", "O1 6 20,90", 0), rigid("O2", "O2 6 90,12", 0), rigid("T1", "T1 8 10,10", 0), rigid("T2", "T2 4 15,25", 0),
+	jobs := []executor.Submission{rigid("O1", "O1 6 20,90", 0), rigid("O2", "O2 6 90,12", 0), rigid("T1", "T1 8 10,10",
+		0), rigid("T2", "T2 4 15,25", 0),
 		rigid("T3", "T3 4 30,30", 0), rigid("T4", "T4 6 5,5", 0)}
 	p := clusters(true, 10, 6)
 	for _, choice := range []string{"aa", "all-eft"} {
-		expectStays(t, p, "pipeline:fcfs,priority,"+choice, "O1 R1[0,20] O2 R2[0,12] T2 R1[0,15] T3 R2[12,42] T1 R1[20,30] T4 R1[30,35]",
+		expectStays(t, p, "pipeline:fcfs,priority,"+choice,
+			"O1 R1[0,20] O2 R2[0,12] T2 R1[0,15] T3 R2[12,42] T1 R1[20,30] T4 R1[30,35]",
 			[]float64{20, 12, 30, 15, 42, 35}, jobs...)
 	}
 	got, _ := stays(t, p, "pipeline:fcfs,none", jobs...)
@@ -268,11 +294,12 @@ func TestPriorityBasedBackfillingAllocatesByEstimatedStart(t *testing.T) {
 	}
 }
 
-// What the log says of those that wait is their estimated start and cluster in the table of that example. A third cluster has room for a last
-// task alone, without which nobody would look at all of the queue.
+// What the log says of those that wait is their estimated start and cluster in the table of that example. A third
+// cluster has room for a last task alone, without which nobody would look at all of the queue.
 func TestPriorityBasedBackfillingTellsEstimatedStarts(t *testing.T) {
 	p := clusters(true, 10, 6, 1)
-	subs := []executor.Submission{rigid("O1", "O1 6 20,90,1", 0), rigid("O2", "O2 6 90,12,1", 0), rigid("T1", "T1 8 10,10,1", 0), rigid("T2", "T2 4 15,25,1", 0),
+	subs := []executor.Submission{rigid("O1", "O1 6 20,90,1", 0), rigid("O2", "O2 6 90,12,1", 0),
+		rigid("T1", "T1 8 10,10,1", 0), rigid("T2", "T2 4 15,25,1", 0),
 		rigid("T3", "T3 4 30,30,1", 0), rigid("T4", "T4 6 5,5,1", 0), rigid("T5", "T5 1 500,500,1", 0)}
 	rec := runRigid(t, "pipeline:fcfs,priority", p, subs, false, false)
 	got := map[planner.TaskID]string{}
@@ -290,53 +317,67 @@ func TestPriorityBasedBackfillingTellsEstimatedStarts(t *testing.T) {
 	}
 }
 
-// A case of figure 3-6: by the profiles of the clusters, one by one, C may go ahead of B, since A is on all of them. It then takes the place
-// of B on the third, where A is not. One profile of the whole system keeps B where it was.
+// A case of figure 3-6: by the profiles of the clusters, one by one, C may go ahead of B, since A is on all of them. It
+// then takes the place of B on the third, where A is not. One profile of the whole system keeps B where it was.
 func TestBackfillingPerClusterMayDelayWhatOneProfileDoesNot(t *testing.T) {
-	jobs := []executor.Submission{rigid("O", "O 4 99,99,11", 0), rigid("A", "A 4 10,5,10", 0), rigid("B", "B 8 1,1,10", 0), rigid("C", "C 4 25,30,15", 0)}
+	jobs := []executor.Submission{rigid("O", "O 4 99,99,11", 0), rigid("A", "A 4 10,5,10", 0), rigid("B", "B 8 1,1,10",
+		0), rigid("C", "C 4 25,30,15", 0)}
 	for i := range jobs[1:] {
 		jobs[i+1].At = planner.Time(second)
 	}
 	p := clusters(true, 4, 4, 8)
-	expectStays(t, p, "pipeline:fcfs,conservative", "O R3[0,11] A R2[1,6] C R3[1,16] B R3[16,26]", []float64{11, 6, 26, 16}, jobs...)
-	expectStays(t, p, "pipeline:fcfs,priority", "O R3[0,11] A R2[1,6] C R1[1,26] B R3[11,21]", []float64{11, 6, 21, 26}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,conservative", "O R3[0,11] A R2[1,6] C R3[1,16] B R3[16,26]",
+		[]float64{11, 6, 26, 16}, jobs...)
+	expectStays(t, p, "pipeline:fcfs,priority", "O R3[0,11] A R2[1,6] C R1[1,26] B R3[11,21]", []float64{11, 6, 21, 26},
+		jobs...)
 }
 
 // Figures 3-11 and 3-12: every task takes a whole cluster, copies and the migration take 5.
 func TestPreemptionTakesTheBestOfBothWaysToEnter(t *testing.T) {
 	a := rigid("A", "A1 4 15,35 A2 4 20,40:A1 A3 4 33,45:A1 A4 4 66,18:A2 A5 4 2,18:A3,A4", 5)
 	p := clusters(true, 4, 4)
-	expectStays(t, p, "pipeline:sws", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
-	expectStays(t, p, "pipeline:cpws", "A1 R1[0,15] A2 R1[15,35] A3 R1[35,68] A4 R2[40,58] A5 R1[68,70]", []float64{70}, a)
-	expectStays(t, p, "pipeline:sws,lower-rank", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+	expectStays(t, p, "pipeline:sws", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90},
+		a)
+	expectStays(t, p, "pipeline:cpws", "A1 R1[0,15] A2 R1[15,35] A3 R1[35,68] A4 R2[40,58] A5 R1[68,70]", []float64{70},
+		a)
+	expectStays(t, p, "pipeline:sws,lower-rank", "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] "+
+		"A5 R1[63,65]", []float64{65}, a)
 	// The bounds of preemption: two thirds of A3 are left.
 	for _, spec := range []string{"pipeline:sws,lower-rank,limit=0", "pipeline:sws,lower-rank,floor=0.67"} {
 		expectStays(t, p, spec, "A1 R1[0,15] A2 R1[15,35] A3 R2[20,65] A4 R2[65,83] A5 R1[88,90]", []float64{90}, a)
 	}
 	for _, spec := range []string{"mows", "mows:limit=1,floor=0.66", "owm-mp+swf+backfilling+preemptive+all-eft"} {
-		expectStays(t, p, spec, "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]", []float64{65}, a)
+		expectStays(t, p, spec, "A1 R1[0,15] A2 R1[15,35] A3 R2[20,35] A3 R1[40,62] A4 R2[40,58] A5 R1[63,65]",
+			[]float64{65}, a)
 	}
 }
 
-// Both are ready at 10, and by its rank A3 goes first: that it then runs is no reason to preempt it, at 12, when the queue is looked at again.
+// Both are ready at 10, and by its rank A3 goes first: that it then runs is no reason to preempt it, at 12, when the
+// queue is looked at again.
 func TestNoTaskIsPreemptedForOneThatWasReadyBeforeItStarted(t *testing.T) {
-	jobs := []executor.Submission{rigid("A", "A1 4 10 A2 4 20:A1 A3 4 5:A1", 0), rigid("B", "B1 4 100", 0), rigid("C", "C1 1 200", 0)}
+	jobs := []executor.Submission{rigid("A", "A1 4 10 A2 4 20:A1 A3 4 5:A1", 0), rigid("B", "B1 4 100", 0),
+		rigid("C", "C1 1 200", 0)}
 	jobs[1].At, jobs[2].At = planner.Time(second), planner.Time(12*second)
-	expectStays(t, clusters(true, 5), "pipeline:sws,lower-rank", "A1 R1[0,10] A3 R1[10,15] A2 R1[15,35] B1 R1[35,135] C1 R1[35,235]", []float64{35, 135, 235}, jobs...)
+	expectStays(t, clusters(true, 5), "pipeline:sws,lower-rank",
+		"A1 R1[0,10] A3 R1[10,15] A2 R1[15,35] B1 R1[35,135] C1 R1[35,235]", []float64{35, 135, 235}, jobs...)
 }
 
 // Figures 3-14 and 3-15: every task takes a whole cluster, copies take 5.
 func TestAllEarliestFinishWaitsForABusyCluster(t *testing.T) {
-	a := rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)
+	a := rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 "+
+		"45,30,30:A3,A4 A7 4 15,40,40:A5,A6", 5)
 	p := clusters(true, 4, 4, 4)
-	expectStays(t, p, "pipeline:sws,aa", "A1 R1[0,15] A3 R1[15,20] A2 R2[20,45] A4 R3[20,35] A6 R3[35,65] A5 R1[50,85] A7 R1[85,100]", []float64{100}, a)
-	expectStays(t, p, "pipeline:sws,all-eft", "A1 R1[0,15] A3 R1[15,20] A2 R1[20,35] A4 R3[20,35] A5 R1[35,70] A6 R3[35,65] A7 R1[70,85]", []float64{85}, a)
+	expectStays(t, p, "pipeline:sws,aa", "A1 R1[0,15] A3 R1[15,20] A2 R2[20,45] A4 R3[20,35] A6 R3[35,65] A5 "+
+		"R1[50,85] A7 R1[85,100]", []float64{100}, a)
+	expectStays(t, p, "pipeline:sws,all-eft", "A1 R1[0,15] A3 R1[15,20] A2 R1[20,35] A4 R3[20,35] A5 R1[35,70] A6 "+
+		"R3[35,65] A7 R1[70,85]", []float64{85}, a)
 }
 
 // combinations has every way to put the phases together.
 func combinations() (specs []string) {
 	specs = []string{"pipeline:"}
-	for _, phase := range [][]string{{"cpws", "sws"}, {"rank-hybd", "swf", "fcfs"}, {"none", "easy", "conservative", "priority"}, {"aa", "all-eft"}, {"never", "lower-rank"},
+	for _, phase := range [][]string{{"cpws", "sws"}, {"rank-hybd", "swf", "fcfs"}, {"none", "easy", "conservative",
+		"priority"}, {"aa", "all-eft"}, {"never", "lower-rank"},
 		{"written", "allocated"}} {
 		var next []string
 		for _, s := range specs {
@@ -349,7 +390,8 @@ func combinations() (specs []string) {
 	return specs
 }
 
-// The loads have failures, retries, wrong estimates, held and overlapped copies and nodes of different speed; see runRandom.
+// The loads have failures, retries, wrong estimates, held and overlapped copies and nodes of different speed; see
+// runRandom.
 func TestEveryCombinationOfPhasesKeepsTheRules(t *testing.T) {
 	for i, spec := range combinations() {
 		for seed := range uint64(4) {
@@ -358,7 +400,8 @@ func TestEveryCombinationOfPhasesKeepsTheRules(t *testing.T) {
 	}
 }
 
-// forgetful is a policy in whose every round the draft was touched, to no effect: what it kept of the queue has to be found anew.
+// forgetful is a policy in whose every round the draft was touched, to no effect: what it kept of the queue has to be
+// found anew.
 type forgetful struct{ planner.Policy }
 
 func (f forgetful) Plan(ctx context.Context, c *planner.Cycle) error {
@@ -379,8 +422,8 @@ func (f forgetful) Observe(v planner.View, e planner.Event) {
 	f.Policy.(planner.Observer).Observe(v, e)
 }
 
-// What backfilling reserved in a round is kept for the next one. Tasks cost differently on every cluster, and those of some loads end otherwise
-// than believed.
+// What backfilling reserved in a round is kept for the next one. Tasks cost differently on every cluster, and those of
+// some loads end otherwise than believed.
 func TestReservationsThatAreKeptAreThoseThatWouldBeFoundAnew(t *testing.T) {
 	for i, spec := range combinations() {
 		if !strings.Contains(spec, "priority") {
@@ -392,14 +435,17 @@ func TestReservationsThatAreKeptAreThoseThatWouldBeFoundAnew(t *testing.T) {
 		a, b := runRigid(t, spec, p, subs, false, i%3 == 0), runRigid(t, spec, p, subs, true, i%3 == 0)
 		for k := range a.events {
 			if k >= len(b.events) || !reflect.DeepEqual(a.events[k], b.events[k]) {
-				t.Fatalf("%s, overlapped %v: of %d and %d events number %d differs: %v: %+v", spec, p.Overlapped, len(a.events), len(b.events), k, a.events[k].At, a.events[k].Body)
+				t.Fatalf("%s, overlapped %v: of %d and %d events number %d differs: %v: %+v", spec, p.Overlapped,
+					len(a.events), len(b.events), k, a.events[k].At, a.events[k].Body)
 			}
 		}
 	}
 }
 
-// runRigid simulates tasks over several processors and checks that the rules were kept; uncertain ones take up to three times as long as believed.
-func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Submission, forgets, uncertain bool) (rec record) {
+// runRigid simulates tasks over several processors and checks that the rules were kept; uncertain ones take up to three
+// times as long as believed.
+func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Submission, forgets,
+	uncertain bool) (rec record) {
 	t.Helper()
 	pol, err := policy.Parse(spec)
 	if err != nil {
@@ -409,8 +455,10 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 		pol = forgetful{pol}
 	}
 	declared := &predict.Declared{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.Preempt{LargestInput: true},
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol, declared, 1),
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+			Preempt: scenario.Preempt{LargestInput: true},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				believed := slices.Clone(on)
 				for i := range believed {
@@ -434,7 +482,8 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 			rec.events = append(rec.events, ev)
 		}
 		for _, a := range admitted {
-			rec.tasks, rec.files, rec.specs = append(rec.tasks, a.Arrived.Tasks...), append(rec.files, a.Arrived.Files...), append(rec.specs, a.Tasks...)
+			rec.tasks, rec.files, rec.specs = append(rec.tasks, a.Arrived.Tasks...),
+				append(rec.files, a.Arrived.Files...), append(rec.specs, a.Tasks...)
 		}
 	}
 	if _, err := e.Run(t.Context()); err != nil {
@@ -494,7 +543,8 @@ func TestPreemptedTasksLoseNoWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		declared := &predict.Declared{}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+			planner.DefaultRetryRules(), pol, declared, 1),
 			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
 				Preempt: scenario.Preempt{LargestInput: true, None: !checkpoints}},
 			Arrivals: slices.Clone(subs)}
@@ -516,7 +566,8 @@ func TestPreemptedTasksLoseNoWork(t *testing.T) {
 						preemptions++
 					}
 					if b.Outcome == planner.OK && math.Abs(done[a.Task]-1) > 1e-6 {
-						t.Fatalf("checkpoints %v: the attempts of task %d did %v of it", checkpoints, a.Task, done[a.Task])
+						t.Fatalf("checkpoints %v: the attempts of task %d did %v of it", checkpoints, a.Task,
+							done[a.Task])
 					}
 				}
 			}
@@ -530,16 +581,19 @@ func TestPreemptedTasksLoseNoWork(t *testing.T) {
 	}
 }
 
-// At 10 s, C is ready: it finishes at 40 s in the place of L, and at 90 s behind it. No rearrangement of the queue may hide that it can preempt.
+// At 10 s, C is ready: it finishes at 40 s in the place of L, and at 90 s behind it. No rearrangement of the queue may
+// hide that it can preempt.
 func TestEveryRearrangementLetsTasksPreemptOnAFullMachine(t *testing.T) {
 	for _, arrange := range []string{"none", "easy", "conservative", "priority"} {
-		expectStays(t, clusters(true, 3), "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank", "L R1[0,10] P R1[0,10] C R1[10,40] D R1[40,140] L R1[40,90]",
+		expectStays(t, clusters(true, 3), "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank",
+			"L R1[0,10] P R1[0,10] C R1[10,40] D R1[40,140] L R1[40,90]",
 			[]float64{140}, rigid("w", "P 1 10 L 2 60 C 3 30:P D 1 100:C", 0))
 	}
 }
 
-// At 10 s, t takes the place of v. Then v, whose rank is 60, stands in the queue before u (30), and goes on where there is room (figure 3-10:
-// Q = Q + {t_r}). Conservative backfilling arranges the queue by estimated starts before, so that u comes before t.
+// At 10 s, t takes the place of v. Then v, whose rank is 60, stands in the queue before u (30), and goes on where there
+// is room (figure 3-10: Q = Q + {t_r}). Conservative backfilling arranges the queue by estimated starts before, so that
+// u comes before t.
 func TestPreemptedTasksEnterTheQueueAtOnce(t *testing.T) {
 	for _, arrange := range []string{"none", "easy", "priority"} {
 		expectStays(t, clusters(true, 2, 3), "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank",
@@ -548,13 +602,15 @@ func TestPreemptedTasksEnterTheQueueAtOnce(t *testing.T) {
 	}
 }
 
-// When c arrives, at 20 s, the file of a1 is on its way since 2 s and there at 22 s: what is left of a is a2 on R1, which x holds until 30 s. By a copy
-// that begins at 20 s it would take until 45 s, longer than b.
+// When c arrives, at 20 s, the file of a1 is on its way since 2 s and there at 22 s: what is left of a is a2 on R1,
+// which x holds until 30 s. By a copy that begins at 20 s it would take until 45 s, longer than b.
 func TestRemainingTimeCountsOnCopiesUnderWay(t *testing.T) {
 	at := func(s executor.Submission, seconds int64) executor.Submission {
 		s.At = planner.Time(seconds * second)
 		return s
 	}
-	expectStays(t, clusters(true, 3, 2), "owm-mp+swf", "x R1[0,30] a1 R2[1,2] c R2[20,21] a2 R1[30,35] b R1[35,45]", []float64{30, 35, 45, 21},
-		rigid("x", "x 3 30,30", 0), at(rigid("a", "a1 1 1,1 a2 3 5,5:a1", 20), 1), at(rigid("b", "b 3 10,10", 0), 2), at(rigid("c", "c 1 1,1", 0), 20))
+	expectStays(t, clusters(true, 3, 2), "owm-mp+swf", "x R1[0,30] a1 R2[1,2] c R2[20,21] a2 R1[30,35] b R1[35,45]",
+		[]float64{30, 35, 45, 21},
+		rigid("x", "x 3 30,30", 0), at(rigid("a", "a1 1 1,1 a2 3 5,5:a1", 20), 1), at(rigid("b", "b 3 10,10", 0), 2),
+		at(rigid("c", "c 1 1,1", 0), 20))
 }

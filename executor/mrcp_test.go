@@ -71,7 +71,8 @@ func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 	}
 	declared, got := &predict.Declared{}, map[string]stay{}
 	var notes []planner.Note
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol, declared, 1),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				if run == 8e9 {
@@ -103,7 +104,8 @@ func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 	if got["a"].end != 8 || got["d"].start < 8 {
 		t.Errorf("%v", got)
 	}
-	if len(notes) != 4 || notes[2].Topic != planner.TopicPredicted || notes[2].At != 7.5e9 || notes[2].Text != "laxity 5.5s, the deadline is met with 1.5s to spare" {
+	if len(notes) != 4 || notes[2].Topic != planner.TopicPredicted || notes[2].At != 7.5e9 ||
+		notes[2].Text != "laxity 5.5s, the deadline is met with 1.5s to spare" {
 		t.Errorf("%+v", notes)
 	}
 }
@@ -115,11 +117,13 @@ func TestMRCPRefusesModelsBeyondItsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	declared := &predict.Declared{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol, declared, 1),
 		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
 		Arrivals: []executor.Submission{{Name: "A", Workflow: dag("A", "a=1 b=1 c=1 d=1"), Due: 10e9}}}
 	if _, err := e.Run(t.Context()); !errors.Is(err, planner.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "the constraint model would have 4 tasks (workflows: 1), more than its bound of 3") {
+		!strings.Contains(err.Error(), "the constraint model would have 4 tasks (workflows: 1), more than its bound "+
+			"of 3") {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Placement says how the files from outside of a workflow lie on the nodes: in blocks, each with replicas on some of them. It is drawn at
-// admission, by Seed alone: equal platforms have equal replicas, whatever else differs.
+// Placement says how the files from outside of a workflow lie on the nodes: in blocks, each with replicas on some of
+// them. It is drawn at admission, by Seed alone: equal platforms have equal replicas, whatever else differs.
 type Placement struct {
 	Rule     PlacementRule
 	Block    unit.Bytes // before the size scale; a larger file is split into blocks of this size and a rest
@@ -22,9 +22,10 @@ type Placement struct {
 type PlacementRule string
 
 const (
-	// HDFS is what the Hadoop file system does with data that comes from outside the cluster (BlockPlacementPolicyDefault): the first replica
-	// on any node, the second in another rack, the third in the rack of the second, further ones on any nodes as long as no rack has more
-	// than (replicas-1)/racks + 2. Racks are the groups of the cluster file. Where a rule cannot be kept, any other node will do.
+	// HDFS is what the Hadoop file system does with data that comes from outside the cluster
+	// (BlockPlacementPolicyDefault): the first replica on any node, the second in another rack, the third in the rack
+	// of the second, further ones on any nodes as long as no rack has more than (replicas-1)/racks + 2. Racks are the
+	// groups of the cluster file. Where a rule cannot be kept, any other node will do.
 	HDFS PlacementRule = "hdfs"
 	// Random chooses different nodes, each as likely.
 	Random PlacementRule = "random"
@@ -97,7 +98,8 @@ func (p *Placement) draw(r *rand.Rand, platform *planner.Platform) []planner.Nod
 func (a *Admitter) split(sub *Submission, spec FileSpec, size int64, r *rand.Rand) ([]FileSpec, error) {
 	n := sub.Data.blocks(size)
 	if n > maxBlocks {
-		return nil, fmt.Errorf("workflow %s: file %s of %d MB has more than %d blocks of %d bytes: give a larger block", sub.Name, spec.Name, size/1e6, maxBlocks, sub.Data.Block)
+		return nil, fmt.Errorf("workflow %s: file %s of %d MB has more than %d blocks of %d bytes: give a larger block",
+			sub.Name, spec.Name, size/1e6, maxBlocks, sub.Data.Block)
 	}
 	out := make([]FileSpec, n)
 	for k := range out {

@@ -18,7 +18,8 @@ import (
 	"gantry/trace"
 )
 
-// racks is a platform of so many nodes in each rack; a byte takes a microsecond between racks and half of that within one.
+// racks is a platform of so many nodes in each rack; a byte takes a microsecond between racks and half of that within
+// one.
 func racks(sizes ...int) *planner.Platform {
 	p := &planner.Platform{}
 	for g, n := range sizes {
@@ -31,7 +32,8 @@ func racks(sizes ...int) *planner.Platform {
 		p.Bandwidth, p.Latency = append(p.Bandwidth, row), append(p.Latency, make([]int64, len(sizes)))
 		for range n {
 			id := planner.NodeID(len(p.Nodes))
-			p.Nodes = append(p.Nodes, planner.Node{ID: id, Name: fmt.Sprint("n", id), Group: planner.GroupID(g), Speed: 1, Capacity: unit.Vector{1000, unit.Unlimited, unit.Unlimited}})
+			p.Nodes = append(p.Nodes, planner.Node{ID: id, Name: fmt.Sprint("n", id), Group: planner.GroupID(g),
+				Speed: 1, Capacity: unit.Vector{1000, unit.Unlimited, unit.Unlimited}})
 		}
 	}
 	return p
@@ -39,11 +41,13 @@ func racks(sizes ...int) *planner.Platform {
 
 // reader is a workflow of one task of ten seconds that reads a file from outside of so many bytes.
 func reader(size int64) *trace.Workflow {
-	return &trace.Workflow{Name: "reader", Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Retries: -1, Runtime: 10 * time.Second, Inputs: []int32{0}}},
+	return &trace.Workflow{Name: "reader", Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Retries: -1,
+		Runtime: 10 * time.Second, Inputs: []int32{0}}},
 		Files: []trace.File{{Name: "in", Size: size, Sized: true, Producer: -1}}}
 }
 
-func admit(t interface{ Fatal(...any) }, p *planner.Platform, scale float64, sub executor.Submission) *executor.Admission {
+func admit(t interface{ Fatal(...any) }, p *planner.Platform, scale float64,
+	sub executor.Submission) *executor.Admission {
 	adm, err := (&executor.Admitter{Platform: p, TimeScale: 1, SizeScale: scale}).Admit(&sub, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -56,14 +60,16 @@ func TestReplicasLieAsHDFSPutsThem(t *testing.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "racks")
 		p := racks(sizes...)
 		want := rapid.IntRange(1, 8).Draw(t, "replicas")
-		sub := executor.Submission{Name: "r", Workflow: reader(1000), Data: &executor.Placement{Rule: executor.HDFS, Block: 100, Replicas: want, Seed: rapid.Uint64().Draw(t, "seed")}}
+		sub := executor.Submission{Name: "r", Workflow: reader(1000), Data: &executor.Placement{Rule: executor.HDFS,
+			Block: 100, Replicas: want, Seed: rapid.Uint64().Draw(t, "seed")}}
 		adm := admit(t, p, 1, sub)
 		if len(adm.Files) != 10 {
 			t.Fatalf("%d blocks, want 10", len(adm.Files))
 		}
 		for i, f := range adm.Arrived.Files {
 			rack := func(k int) planner.GroupID { return p.Nodes[f.Homes[k]].Group }
-			if len(f.Homes) != min(want, len(p.Nodes)) || len(slices.Compact(slices.Sorted(slices.Values(f.Homes)))) != len(f.Homes) {
+			if len(f.Homes) != min(want, len(p.Nodes)) ||
+				len(slices.Compact(slices.Sorted(slices.Values(f.Homes)))) != len(f.Homes) {
 				t.Fatalf("block %d on %v, want %d different nodes", i, f.Homes, min(want, len(p.Nodes)))
 			}
 			if len(f.Homes) > 1 && len(sizes) > 1 && rack(0) == rack(1) {
@@ -88,7 +94,8 @@ func TestBlocksCoverTheFile(t *testing.T) {
 	var sizes, from, to []unit.Bytes
 	var names []string
 	for i, f := range adm.Files {
-		sizes, from, to, names = append(sizes, f.Size), append(from, f.From), append(to, f.To), append(names, f.NodeName())
+		sizes, from, to, names = append(sizes, f.Size), append(from, f.From), append(to, f.To),
+			append(names, f.NodeName())
 		if adm.Arrived.Files[i].Size != f.Size || f.External != "/data/in" || f.Name != "in" {
 			t.Errorf("block %d: %+v, %+v", i, f, adm.Arrived.Files[i])
 		}
@@ -97,18 +104,21 @@ func TestBlocksCoverTheFile(t *testing.T) {
 		t.Errorf("names %v", names)
 	}
 	// The last one goes on to the end of the real file; sizes are scaled, and sum up to that of the whole.
-	if !reflect.DeepEqual(from, []unit.Bytes{0, 400, 800}) || !reflect.DeepEqual(to, []unit.Bytes{400, 800, 0}) || !reflect.DeepEqual(sizes, []unit.Bytes{200, 200, 101}) {
+	if !reflect.DeepEqual(from, []unit.Bytes{0, 400, 800}) || !reflect.DeepEqual(to, []unit.Bytes{400, 800, 0}) ||
+		!reflect.DeepEqual(sizes, []unit.Bytes{200, 200, 101}) {
 		t.Errorf("from %v to %v, sizes %v", from, to, sizes)
 	}
 	if ids := adm.Arrived.Tasks[0].Inputs; len(ids) != 3 || len(adm.Tasks[0].Inputs) != 3 {
 		t.Errorf("the task reads %v and %d", ids, len(adm.Tasks[0].Inputs))
 	}
-	if whole := admit(t, racks(3), 1, executor.Submission{Name: "r", Workflow: reader(1001)}); len(whole.Files) != 1 || whole.Files[0].Homes != nil || whole.Files[0].Blocks != 0 {
+	if whole := admit(t, racks(3), 1, executor.Submission{Name: "r", Workflow: reader(1001)}); len(whole.Files) != 1 ||
+		whole.Files[0].Homes != nil || whole.Files[0].Blocks != 0 {
 		t.Errorf("without placement: %+v", whole.Files[0])
 	}
 }
 
-// Two racks of one node each and a file of two blocks of 3 MB, one replica each: a task has to fetch what is not on its node, 1 MB/s.
+// Two racks of one node each and a file of two blocks of 3 MB, one replica each: a task has to fetch what is not on its
+// node, 1 MB/s.
 func TestWhatIsNotLocalIsCopied(t *testing.T) {
 	for _, overlapped := range []bool{false, true} {
 		p := racks(1, 1)
@@ -116,9 +126,11 @@ func TestWhatIsNotLocalIsCopied(t *testing.T) {
 		var w trace.Workflow
 		for i := range 6 {
 			w.Files = append(w.Files, trace.File{Name: fmt.Sprint("in", i), Size: 3e6, Sized: true, Producer: -1})
-			w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1, Runtime: 10 * time.Second, Inputs: []int32{int32(i)}})
+			w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1,
+				Runtime: 10 * time.Second, Inputs: []int32{int32(i)}})
 		}
-		sub := executor.Submission{Name: "w", Workflow: &w, Data: &executor.Placement{Rule: executor.HDFS, Replicas: 1, Seed: 5}}
+		sub := executor.Submission{Name: "w", Workflow: &w, Data: &executor.Placement{Rule: executor.HDFS, Replicas: 1,
+			Seed: 5}}
 		adm := admit(t, p, 1, sub)
 		b := stagedRun(t, p, sub)
 		local, remote := 0, 0
@@ -129,7 +141,8 @@ func TestWhatIsNotLocalIsCopied(t *testing.T) {
 				want = 3e6
 			}
 			if a.usage.InputBytes != 3e6 || a.usage.CopiedBytes != want {
-				t.Errorf("overlapped %v, task %d on node %d, file on %v: %d of %d bytes copied", overlapped, i, a.node, adm.Arrived.Files[i].Homes, a.usage.CopiedBytes, a.usage.InputBytes)
+				t.Errorf("overlapped %v, task %d on node %d, file on %v: %d of %d bytes copied", overlapped, i, a.node,
+					adm.Arrived.Files[i].Homes, a.usage.CopiedBytes, a.usage.InputBytes)
 			}
 			if took := a.usage.Staged.Sub(a.usage.Queued); !overlapped && took != time.Duration(want)*1000 {
 				t.Errorf("task %d waited %v for its input", i, took)
@@ -174,7 +187,8 @@ func stagedRun(t *testing.T, p *planner.Platform, sub executor.Submission) map[p
 func TestReplicasAreKnownToThePlanner(t *testing.T) {
 	p := racks(2, 2)
 	s := planner.NewState(p, planner.DefaultRetryRules())
-	arrived := &planner.WorkflowArrived{Tasks: []planner.Task{{ID: 0}}, Files: []planner.File{{ID: 0, Size: 1e6, Producer: planner.None, Homes: []planner.NodeID{0, 2}}}}
+	arrived := &planner.WorkflowArrived{Tasks: []planner.Task{{ID: 0}},
+		Files: []planner.File{{ID: 0, Size: 1e6, Producer: planner.None, Homes: []planner.NodeID{0, 2}}}}
 	plannertest.Order(arrived)
 	if err := s.Apply(planner.Event{Seq: 1, Body: arrived}); err != nil {
 		t.Fatal(err)
@@ -183,7 +197,8 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 		has  bool
 		from planner.NodeID
 	}{{true, 0}, {false, 0}, {true, 2}, {false, 2}} {
-		if has, from := s.View().Has(planner.NodeID(n), 0), s.View().Nearest(0, planner.NodeID(n)); has != want.has || from != want.from {
+		if has, from := s.View().Has(planner.NodeID(n), 0), s.View().Nearest(0, planner.NodeID(n)); has != want.has ||
+			from != want.from {
 			t.Errorf("node %d: has it %v, fetches from %d; want %+v", n, has, from, want)
 		}
 	}
@@ -193,7 +208,8 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 	if !s.View().Has(3, 0) || s.View().Has(1, 0) {
 		t.Error("a copy is not known, or too much is")
 	}
-	bad := &planner.WorkflowArrived{Workflow: planner.Workflow{ID: 1}, Files: []planner.File{{ID: 1, Producer: planner.None, Homes: []planner.NodeID{4}}}}
+	bad := &planner.WorkflowArrived{Workflow: planner.Workflow{ID: 1},
+		Files: []planner.File{{ID: 1, Producer: planner.None, Homes: []planner.NodeID{4}}}}
 	if err := s.Apply(planner.Event{Seq: 3, Body: bad}); err == nil {
 		t.Error("a file on a node that does not exist is taken")
 	}
@@ -204,8 +220,10 @@ func TestNoAttemptCopiesMoreThanItReads(t *testing.T) {
 	for _, row := range policy.Table() {
 		for seed := range uint64(25) {
 			for _, ev := range runRandom(t, row.Name, seed).events {
-				if x, ok := ev.Body.(*planner.AttemptExited); ok && (x.Usage.CopiedBytes < 0 || x.Usage.CopiedBytes > x.Usage.InputBytes) {
-					t.Fatalf("%s, seed %d, attempt %d: %d of %d bytes copied", row.Name, seed, x.Attempt, x.Usage.CopiedBytes, x.Usage.InputBytes)
+				if x, ok := ev.Body.(*planner.AttemptExited); ok && (x.Usage.CopiedBytes < 0 ||
+					x.Usage.CopiedBytes > x.Usage.InputBytes) {
+					t.Fatalf("%s, seed %d, attempt %d: %d of %d bytes copied", row.Name, seed, x.Attempt,
+						x.Usage.CopiedBytes, x.Usage.InputBytes)
 				}
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"gantry/scenario"
 )
 
-// DefaultDisk is the block I/O that a node offers in each direction if its cluster file does not say: enough not to be felt, and a
-// limit that is really set.
+// DefaultDisk is the block I/O that a node offers in each direction if its cluster file does not say: enough not to be
+// felt, and a limit that is really set.
 const DefaultDisk = 200_000_000 // bytes per second
 
 // DefaultIOPS is the same for operations.
@@ -44,14 +44,16 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 			groups[n.Group] = g
 			p.Groups = append(p.Groups, n.Group)
 		}
-		capacity := unit.Vector{unit.CPU: int64(math.Round(n.Cores * 1000)), unit.Memory: n.Memory, unit.Disk: unit.Unlimited}
+		capacity := unit.Vector{unit.CPU: int64(math.Round(n.Cores * 1000)), unit.Memory: n.Memory,
+			unit.Disk: unit.Unlimited}
 		if n.Memory == 0 {
 			capacity[unit.Memory] = unit.Unlimited
 		}
 		if d := disk(&n); d > 0 {
 			capacity[unit.Disk] = d
 		}
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: n.Name, Group: g, Capacity: capacity, Speed: n.Speed,
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: n.Name, Group: g, Capacity: capacity,
+			Speed: n.Speed,
 			Keeps: unit.Of(unit.Memory)})
 	}
 	p.Bandwidth = make([][]unit.BytesPerSecond, len(p.Groups))
@@ -66,7 +68,8 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 		if !ok || !ok2 {
 			return nil, fmt.Errorf("cluster %s: link %s-%s: no node is in that group", c.Name, l.From, l.To)
 		}
-		p.Bandwidth[from][to], p.Bandwidth[to][from] = unit.BytesPerSecond(l.Bandwidth), unit.BytesPerSecond(l.Bandwidth)
+		p.Bandwidth[from][to], p.Bandwidth[to][from] = unit.BytesPerSecond(l.Bandwidth),
+			unit.BytesPerSecond(l.Bandwidth)
 		p.Latency[from][to], p.Latency[to][from] = int64(l.Latency), int64(l.Latency)
 	}
 	return p, nil

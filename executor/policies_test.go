@@ -25,10 +25,12 @@ import (
 func randomWorkflow(r *rand.Rand, n int) *trace.Workflow {
 	w := &trace.Workflow{Name: "random", Label: "random"}
 	for i := range n {
-		t := trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%3), Cores: float64(1+r.IntN(4)) / 2, Retries: -1,
+		t := trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%3), Cores: float64(1+r.IntN(4)) / 2,
+			Retries: -1,
 			Runtime: time.Duration(r.IntN(20)) * time.Second, MemoryBytes: int64(r.IntN(3)) << 30}
 		w.Tasks = append(w.Tasks, t)
-		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", i), Size: int64(r.IntN(5)) * 1e6, Sized: true, Producer: int32(i)})
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", i), Size: int64(r.IntN(5)) * 1e6, Sized: true,
+			Producer: int32(i)})
 		w.Tasks[i].Outputs = []int32{int32(i)}
 		for p := max(0, i-6); p < i; p++ {
 			if r.IntN(4) == 0 {
@@ -41,7 +43,8 @@ func randomWorkflow(r *rand.Rand, n int) *trace.Workflow {
 		}
 	}
 	for i := range 1 + r.IntN(4) { // from outside
-		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("in", i), Size: int64(r.IntN(12)) * 1e6, Sized: true, Producer: -1})
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("in", i), Size: int64(r.IntN(12)) * 1e6, Sized: true,
+			Producer: -1})
 		for k := range 1 + r.IntN(3) {
 			t := &w.Tasks[(i*7+k*5)%n]
 			if f := int32(len(w.Files) - 1); !slices.Contains(t.Inputs, f) {
@@ -56,8 +59,10 @@ func randomPlatform(r *rand.Rand) *planner.Platform {
 	p := &planner.Platform{Groups: []string{"a", "b"}, Overlapped: r.IntN(2) == 0,
 		Bandwidth: [][]unit.BytesPerSecond{{0, 2e6}, {2e6, 1e6}}, Latency: [][]int64{{0, 1e8}, {1e8, 0}}}
 	for i := range 1 + r.IntN(4) {
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Group: planner.GroupID(i % 2), Keeps: unit.Of(unit.Memory),
-			Capacity: unit.Vector{2000 + 1000*int64(r.IntN(3)), 4 << 30, unit.Unlimited}, Speed: []float64{1, 0.5, 2}[r.IntN(3)]})
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i),
+			Group: planner.GroupID(i % 2), Keeps: unit.Of(unit.Memory),
+			Capacity: unit.Vector{2000 + 1000*int64(r.IntN(3)), 4 << 30, unit.Unlimited}, Speed: []float64{1, 0.5,
+				2}[r.IntN(3)]})
 	}
 	return p
 }
@@ -91,20 +96,24 @@ var model = sync.OnceValue(func() *predict.Model {
 	r := rand.New(rand.NewPCG(1, 8))
 	var samples []predict.Sample
 	for i := range 60 {
-		f := predict.Features{Input: unit.Bytes(r.IntN(20) * 1e6), CPU: 1000, Memory: 1 << 30, Speed: []float64{1, 0.5, 2}[r.IntN(3)], Load: r.IntN(5)}
+		f := predict.Features{Input: unit.Bytes(r.IntN(20) * 1e6), CPU: 1000, Memory: 1 << 30, Speed: []float64{1, 0.5,
+			2}[r.IntN(3)], Load: r.IntN(5)}
 		seconds := (1 + float64(f.Input)/4e6 + float64(f.Load)) / f.Speed * (0.8 + 0.4*r.Float64())
-		samples = append(samples, predict.Sample{Kind: fmt.Sprint("k", i%2), Features: f, Ran: time.Duration(seconds * 1e9), Declared: 10 * time.Second})
+		samples = append(samples, predict.Sample{Kind: fmt.Sprint("k", i%2), Features: f,
+			Ran: time.Duration(seconds * 1e9), Declared: 10 * time.Second})
 	}
 	return predict.Fit(samples, 1).Model(predict.ByRidge)
 })
 
-// runRandomBelieving runs a random load; what is believed comes from a model if there is one, else from an estimator by the seed.
+// runRandomBelieving runs a random load; what is believed comes from a model if there is one, else from an estimator by
+// the seed.
 func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint64, m *predict.Model) record {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
 	p := randomPlatform(r)
 	declared := &predict.Declared{}
-	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared, 5)}[r.IntN(3)]
+	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared,
+		5)}[r.IntN(3)]
 	var named func(planner.KindID, string)
 	if m != nil {
 		trained := &predict.Trained{Declared: declared, Model: m}
@@ -115,7 +124,8 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 	e := &executor.Engine{
 		Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, seed),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Named: named,
-			Preempt: scenario.Preempt{Restart: seed%2 == 0, None: seed%5 == 0, Checkpoint: 1e6, LargestInput: seed%3 == 0},
+			Preempt: scenario.Preempt{Restart: seed%2 == 0, None: seed%5 == 0, Checkpoint: 1e6,
+				LargestInput: seed%3 == 0},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
 				declared.Declare(id, time.Duration(float64(run)*wrong), on, s)
 			}},
@@ -130,10 +140,12 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 	for i := range 1 + r.IntN(4) {
 		var data *executor.Placement // half of the workflows have their input files on some nodes only
 		if r.IntN(2) == 0 {
-			data = &executor.Placement{Rule: []executor.PlacementRule{executor.HDFS, executor.Random}[r.IntN(2)], Block: 4e6, Replicas: 1 + r.IntN(3), Seed: seed}
+			data = &executor.Placement{Rule: []executor.PlacementRule{executor.HDFS, executor.Random}[r.IntN(2)],
+				Block: 4e6, Replicas: 1 + r.IntN(3), Seed: seed}
 		}
-		e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i), Workflow: randomWorkflow(r, 5+r.IntN(30)),
-			Release: planner.Time(r.IntN(2)) * 30e9, Data: data, Tenant: fmt.Sprint("tenant-", i%2)})
+		e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i),
+			Workflow: randomWorkflow(r, 5+r.IntN(30)),
+			Release:  planner.Time(r.IntN(2)) * 30e9, Data: data, Tenant: fmt.Sprint("tenant-", i%2)})
 		sub := &e.Arrivals[i]
 		switch sub.Class = planner.Class(r.IntN(3)); sub.Class {
 		case planner.Deadline: // some cannot be met
@@ -169,8 +181,9 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 	return rec
 }
 
-// verify checks what must hold whatever the policy: no node over its capacity, no task before its parents or, where copies overlap other
-// work, before what they wrote is on its node, every task ends well at most once, all end, and what freezes and checkpoints kept is not done again: the runs of a task make up its whole work.
+// verify checks what must hold whatever the policy: no node over its capacity, no task before its parents or, where
+// copies overlap other work, before what they wrote is on its node, every task ends well at most once, all end, and
+// what freezes and checkpoints kept is not done again: the runs of a task make up its whole work.
 func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *record) {
 	t.Helper()
 	fatal := func(format string, args ...any) {
@@ -210,7 +223,8 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 					delete(frozen, o.Attempt)
 					used[o.Node] = used[o.Node].Add(parked(o.Attempt))
 					if !used[o.Node].Fits(p.Nodes[o.Node].Capacity) {
-						fatal("node %d holds %v of %v at %v, as attempt %d goes on", o.Node, used[o.Node], p.Nodes[o.Node].Capacity, ev.At, o.Attempt)
+						fatal("node %d holds %v of %v at %v, as attempt %d goes on", o.Node, used[o.Node],
+							p.Nodes[o.Node].Capacity, ev.At, o.Attempt)
 					}
 				}
 				if o.Kind != planner.OrderStart {
@@ -255,8 +269,10 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 			if rec.specs != nil {
 				whole := rec.specs[a.task].TrueRun(a.node, p.Nodes[a.node].Speed)
 				did := a.done + float64(b.Ran)/float64(max(1, whole))
-				if at := max(1, whole); b.Kept > 0 && math.Abs(did-b.Kept)*float64(at) > 2 || b.Outcome == planner.OK && whole > 0 && math.Abs(did-1)*float64(at) > 2 {
-					fatal("attempt %d of task %d began with %v done and ran %v of %v, kept %v: %v", b.Attempt, a.task, a.done, b.Ran, whole, b.Kept, b.Outcome)
+				if at := max(1, whole); b.Kept > 0 && math.Abs(did-b.Kept)*float64(at) > 2 || b.Outcome == planner.OK &&
+					whole > 0 && math.Abs(did-1)*float64(at) > 2 {
+					fatal("attempt %d of task %d began with %v done and ran %v of %v, kept %v: %v", b.Attempt, a.task,
+						a.done, b.Ran, whole, b.Kept, b.Outcome)
 				}
 			}
 			switch {
@@ -299,8 +315,10 @@ func TestEveryPolicyKeepsTheRulesOnRandomLoads(t *testing.T) {
 }
 
 // Parameters that lead down other ways.
-var variants = []string{"3dsf:large=0", "3dsf:leave,large=0,match=bytes,hops=1,batch=3", "3dsf:misfit=stop,level=2,edf,large=1,never",
-	"pds:late=ahead,leave", "pds:never", "dla:large=0,batch=1", "dla:large=0,hops=2,match=bytes", "drf:dims=2,misfit=stop", "capacity:queues=class,shares=3/2/1",
+var variants = []string{"3dsf:large=0", "3dsf:leave,large=0,match=bytes,hops=1,batch=3",
+	"3dsf:misfit=stop,level=2,edf,large=1,never",
+	"pds:late=ahead,leave", "pds:never", "dla:large=0,batch=1", "dla:large=0,hops=2,match=bytes",
+	"drf:dims=2,misfit=stop", "capacity:queues=class,shares=3/2/1",
 	"capacity:by=dominant,elastic=no"}
 
 func TestPoliciesWithOtherParametersKeepTheRules(t *testing.T) {
@@ -389,13 +407,15 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 	build := func(from planner.Time) *executor.Engine {
 		declared := &predict.Declared{}
 		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol(), declared, seed),
-			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{Restart: true, Checkpoint: 1e6}},
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+				Preempt: scenario.Preempt{Restart: true, Checkpoint: 1e6}},
 			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
 	}
 	first := build(0)
 	first.Arrivals = append([]executor.Submission(nil), subs...)
 	first.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-		log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...), Admissions: append([]*executor.Admission(nil), admitted...)})
+		log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...),
+			Admissions: append([]*executor.Admission(nil), admitted...)})
 	}
 	if _, err := first.Run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,8 @@ import (
 	"gantry/trace"
 )
 
-// juggler preempts running tasks at random, each a few times and in every way, and starts what wants a place on random nodes.
+// juggler preempts running tasks at random, each a few times and in every way, and starts what wants a place on random
+// nodes.
 type juggler struct{ most int }
 
 func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
@@ -27,13 +28,15 @@ func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
 	for n := range c.Nodes() {
 		for _, a := range c.Active(planner.NodeID(n)) {
 			t := c.Attempt(a).Task
-			if seg, ok := c.Draft.Of(t); !ok || seg.Kind != planner.Active || c.Phase(t) != planner.Running || c.Preemptions(t) >= j.most || c.Rand.IntN(3) > 0 {
+			if seg, ok := c.Draft.Of(t); !ok || seg.Kind != planner.Active || c.Phase(t) != planner.Running ||
+				c.Preemptions(t) >= j.most || c.Rand.IntN(3) > 0 {
 				continue
 			}
 			how := planner.Vacate(1 + c.Rand.IntN(3))
 			mark := c.Draft.Mark()
 			if err := c.Draft.Preempt(t, how); errors.Is(err, planner.ErrKept) {
-				if task := c.Task(t); how == planner.Suspend || how == planner.Checkpoint && task.Checkpointable || how == planner.Requeue && task.Restartable {
+				if task := c.Task(t); how == planner.Suspend || how == planner.Checkpoint && task.Checkpointable ||
+					how == planner.Requeue && task.Restartable {
 					return err
 				}
 			} else if err != nil {
@@ -61,7 +64,8 @@ func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
 						continue
 					}
 				}
-				err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: start, End: start.Add(site.Dur)})
+				err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: start,
+					End: start.Add(site.Dur)})
 				if err == nil {
 					break
 				}
@@ -95,7 +99,8 @@ func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
 		}
 	}
 	if suspended < 100 || resumed < 100 || kept < 100 {
-		t.Fatalf("only %d suspensions, %d resumptions and %d checkpoints: the test shows too little", suspended, resumed, kept)
+		t.Fatalf("only %d suspensions, %d resumptions and %d checkpoints: the test shows too little", suspended,
+			resumed, kept)
 	}
 }
 
@@ -105,7 +110,8 @@ func TestRestartInTheMiddleOfAnyPreemption(t *testing.T) {
 	}
 }
 
-// script is a policy that starts tasks where it is told, in the order given, and preempts one task when another becomes eligible.
+// script is a policy that starts tasks where it is told, in the order given, and preempts one task when another becomes
+// eligible.
 type script struct {
 	names  []string
 	place  map[string][]planner.NodeID // by try
@@ -121,7 +127,8 @@ func (s *script) Plan(ctx context.Context, c *planner.Cycle) error {
 		t := planner.TaskID(i)
 		if v, ok := s.victim[name]; ok && c.Phase(t) == planner.Ready {
 			for k := range s.names {
-				if s.names[k] == v && c.Phase(planner.TaskID(k)) == planner.Running && c.Preemptions(planner.TaskID(k)) == 0 {
+				if s.names[k] == v && c.Phase(planner.TaskID(k)) == planner.Running &&
+					c.Preemptions(planner.TaskID(k)) == 0 {
 					c.Draft.Release(t)
 					if err := c.Draft.Preempt(planner.TaskID(k), s.how); err != nil {
 						return err
@@ -145,7 +152,8 @@ func (s *script) Plan(ctx context.Context, c *planner.Cycle) error {
 		if start > c.Now() {
 			start, _ = c.Draft.Earliest(n, site.More, site.Dur, start)
 		}
-		err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: start, End: start.Add(site.Dur)})
+		err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: start,
+			End: start.Add(site.Dur)})
 		if err != nil && !errors.Is(err, planner.ErrFull) {
 			return err
 		}
@@ -153,18 +161,21 @@ func (s *script) Plan(ctx context.Context, c *planner.Cycle) error {
 	return nil
 }
 
-// thesis is the example of preemption of Wang's thesis (figures 3-11 and 3-12) as far as its text fixes it: two clusters of 4 processors,
-// every task takes a whole cluster, copies between them and the migration take 5.
+// thesis is the example of preemption of Wang's thesis (figures 3-11 and 3-12) as far as its text fixes it: two
+// clusters of 4 processors, every task takes a whole cluster, copies between them and the migration take 5.
 func thesis(size int64, bandwidth unit.BytesPerSecond, latency int64) (*planner.Platform, executor.Submission) {
 	p := &planner.Platform{Groups: []string{"r1", "r2"}, Overlapped: true,
-		Bandwidth: [][]unit.BytesPerSecond{{0, bandwidth}, {bandwidth, 0}}, Latency: [][]int64{{0, latency}, {latency, 0}}}
+		Bandwidth: [][]unit.BytesPerSecond{{0, bandwidth}, {bandwidth, 0}}, Latency: [][]int64{{0, latency},
+			{latency, 0}}}
 	for i := range 2 {
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: p.Groups[i], Group: planner.GroupID(i), Speed: 1,
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: p.Groups[i], Group: planner.GroupID(i),
+			Speed:    1,
 			Capacity: unit.Vector{4000, unit.Unlimited, unit.Unlimited}})
 	}
 	w := &trace.Workflow{Name: "a"}
 	for i := range 5 {
-		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("A", i+1), Kind: "k", Cores: 4, Retries: -1, Outputs: []int32{int32(i)}})
+		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("A", i+1), Kind: "k", Cores: 4, Retries: -1,
+			Outputs: []int32{int32(i)}})
 		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", i+1), Size: size, Sized: true, Producer: int32(i)})
 	}
 	for _, e := range [][2]int32{{0, 1}, {0, 2}, {1, 3}, {2, 4}, {3, 4}} {
@@ -186,20 +197,26 @@ func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, sub := thesis(link.size, link.bandwidth, link.latency)
 			declared := &predict.Declared{}
-			pol := &script{names: []string{"A1", "A2", "A3", "A4", "A5"}, how: planner.Checkpoint, victim: map[string]string{"A4": "A3"},
-				place: map[string][]planner.NodeID{"A1": {0}, "A2": {0}, "A3": {1, 0}, "A4": {1}, "A5": {0}}}
-			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-				Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{LargestInput: true}},
+			pol := &script{names: []string{"A1", "A2", "A3", "A4", "A5"}, how: planner.Checkpoint,
+				victim: map[string]string{"A4": "A3"},
+				place:  map[string][]planner.NodeID{"A1": {0}, "A2": {0}, "A3": {1, 0}, "A4": {1}, "A5": {0}}}
+			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+				planner.DefaultRetryRules(), pol, declared, 1),
+				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+					Preempt: scenario.Preempt{LargestInput: true}},
 				Arrivals: []executor.Submission{sub}}
 			var got []string
 			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 				for _, ev := range events {
 					if x, ok := ev.Body.(*planner.AttemptExited); ok {
 						a := v.Attempt(x.Attempt)
-						got = append(got, fmt.Sprintf("A%d R%d[%v,%v] %v", a.Task+1, a.Node+1, x.Usage.Started.Seconds(), x.Usage.Ended.Seconds(), x.Outcome))
+						got = append(got, fmt.Sprintf("A%d R%d[%v,%v] %v", a.Task+1, a.Node+1,
+							x.Usage.Started.Seconds(), x.Usage.Ended.Seconds(), x.Outcome))
 						if x.Outcome == planner.Preempted {
-							if n, in := v.Checkpoint(a.Task); v.Done(a.Task) != 1.0/3 || n != 1 || in != 15*time.Second || v.Preemptions(a.Task) != 1 {
-								t.Errorf("done %v on node %d in %v, preempted %d times", v.Done(a.Task), n, in, v.Preemptions(a.Task))
+							if n, in := v.Checkpoint(a.Task); v.Done(a.Task) != 1.0/3 || n != 1 ||
+								in != 15*time.Second || v.Preemptions(a.Task) != 1 {
+								t.Errorf("done %v on node %d in %v, preempted %d times", v.Done(a.Task), n, in,
+									v.Preemptions(a.Task))
 							}
 						}
 					}
@@ -209,7 +226,8 @@ func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := []string{"A1 R1[0,15] ok", "A2 R1[15,35] ok", "A3 R2[20,35] preempted", "A4 R2[40,58] ok", "A3 R1[40,62] ok", "A5 R1[63,65] ok"}
+			want := []string{"A1 R1[0,15] ok", "A2 R1[15,35] ok", "A3 R2[20,35] preempted", "A4 R2[40,58] ok",
+				"A3 R1[40,62] ok", "A5 R1[63,65] ok"}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
@@ -226,14 +244,18 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 		p := slots(1)
 		p.Nodes = p.Nodes[:1]
 		declared := &predict.Declared{}
-		w := &trace.Workflow{Name: "w", Tasks: []trace.Task{{ID: "long", Kind: "k", Cores: 1, Runtime: 10 * time.Second, Command: []string{"x"}, Image: "i", Retries: -1},
-			{ID: "first", Kind: "k", Cores: 1, Runtime: 2 * time.Second, Retries: -1}, {ID: "urgent", Kind: "k", Cores: 1, Runtime: time.Second, Retries: -1, Parents: []int32{1}}}}
+		w := &trace.Workflow{Name: "w", Tasks: []trace.Task{{ID: "long", Kind: "k", Cores: 1, Runtime: 10 * time.Second,
+			Command: []string{"x"}, Image: "i", Retries: -1},
+			{ID: "first", Kind: "k", Cores: 1, Runtime: 2 * time.Second, Retries: -1}, {ID: "urgent", Kind: "k",
+				Cores: 1, Runtime: time.Second, Retries: -1, Parents: []int32{1}}}}
 		w.Tasks[1].Children = []int32{2}
 		p.Nodes[0].Capacity[unit.CPU] = 2000
 		w.Tasks[2].Cores = 2
 		pol := &wayPolicy{t: t, restart: restart}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-			Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{Restart: restart}},
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+			planner.DefaultRetryRules(), pol, declared, 1),
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+				Preempt: scenario.Preempt{Restart: restart}},
 			Arrivals: []executor.Submission{{Name: "w", Workflow: w}}}
 		res, err := e.Run(t.Context())
 		if err != nil {
@@ -249,7 +271,8 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 	}
 }
 
-// A run that is to start nothing more lets a frozen task go on when what it made room for has ended: nothing else would, and its work is kept.
+// A run that is to start nothing more lets a frozen task go on when what it made room for has ended: nothing else
+// would, and its work is kept.
 func TestAFrozenTaskEndsInARunThatIsDrained(t *testing.T) {
 	p := slots(1)
 	p.Nodes = p.Nodes[:1]
@@ -258,13 +281,15 @@ func TestAFrozenTaskEndsInARunThatIsDrained(t *testing.T) {
 	task := func(id string, cores float64, run time.Duration) trace.Task {
 		return trace.Task{ID: id, Kind: "k", Cores: cores, Runtime: run, Retries: -1}
 	}
-	w := &trace.Workflow{Name: "w", Tasks: []trace.Task{task("long", 1, 10*time.Second), task("first", 1, 2*time.Second), task("urgent", 2, time.Second), task("later", 2, time.Second)}}
+	w := &trace.Workflow{Name: "w", Tasks: []trace.Task{task("long", 1, 10*time.Second),
+		task("first", 1, 2*time.Second), task("urgent", 2, time.Second), task("later", 2, time.Second)}}
 	w.Tasks[0].Command, w.Tasks[0].Image = []string{"x"}, "i"
 	for i := range int32(2) {
 		w.Tasks[i+1].Children, w.Tasks[i+2].Parents = []int32{i + 2}, []int32{i + 1}
 	}
 	control := make(chan executor.Control, 1)
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), &wayPolicy{t: t}, declared, 1),
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), &wayPolicy{t: t}, declared, 1),
 		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
 		Arrivals: []executor.Submission{{Name: "w", Workflow: w}}, Control: control}
 	var got []string
@@ -274,7 +299,8 @@ func TestAFrozenTaskEndsInARunThatIsDrained(t *testing.T) {
 			case planner.AttemptSuspended:
 				control <- executor.Drain
 			case *planner.AttemptExited:
-				got = append(got, fmt.Sprintf("%s %v %v", w.Tasks[v.Attempt(x.Attempt).Task].ID, ev.At.Seconds(), x.Outcome))
+				got = append(got, fmt.Sprintf("%s %v %v", w.Tasks[v.Attempt(x.Attempt).Task].ID, ev.At.Seconds(),
+					x.Outcome))
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package executor runs workflows: one engine over a Runtime (docker, sim, null) and a Store. Everything a policy decides comes from
-// package planner; everything that really happens comes back as events.
+// Package executor runs workflows: one engine over a Runtime (docker, sim, null) and a Store. Everything a policy
+// decides comes from package planner; everything that really happens comes back as events.
 package executor
 
 import (
@@ -14,8 +14,8 @@ import (
 // Clock tells the time of a run. Real clocks measure from the wall-clock start of the run, also after it was resumed.
 type Clock interface{ Now() planner.Time }
 
-// Runtime runs attempts. All calls come from the engine's goroutine. Orders return at once and are idempotent; what becomes of them
-// comes from Next.
+// Runtime runs attempts. All calls come from the engine's goroutine. Orders return at once and are idempotent; what
+// becomes of them comes from Next.
 type Runtime interface {
 	Clock
 	// Start begins an attempt: copies in, container, program. An error means that nothing was begun.
@@ -26,25 +26,26 @@ type Runtime interface {
 	Suspend(ctx context.Context, a planner.AttemptID) error
 	// Resume thaws a suspended attempt; AttemptResumed follows.
 	Resume(ctx context.Context, a planner.AttemptID) error
-	// Kill ends an attempt; AttemptExited with outcome why follows, unless it ended by itself first. With grace the program gets
-	// SIGTERM first and SIGKILL after it.
+	// Kill ends an attempt; AttemptExited with outcome why follows, unless it ended by itself first. With grace the
+	// program gets SIGTERM first and SIGKILL after it.
 	Kill(ctx context.Context, a planner.AttemptID, why planner.Outcome, grace time.Duration) error
-	// Checkpoint ends an attempt with outcome preempted, its progress kept: AttemptExited says how much was, unless the program ended by itself
-	// first. A program that leaves no checkpoint within the grace is killed, and what it did since its start is lost.
+	// Checkpoint ends an attempt with outcome preempted, its progress kept: AttemptExited says how much was, unless the
+	// program ended by itself first. A program that leaves no checkpoint within the grace is killed, and what it did
+	// since its start is lost.
 	Checkpoint(ctx context.Context, a planner.AttemptID, grace time.Duration) error
 	// Forget says that the end of the attempt is durably logged: the runtime may remove what it still keeps of it.
 	Forget(ctx context.Context, a planner.AttemptID) error
-	// Next waits until something happened or the clock reads until, and returns what happened, completions first. It is the only call
-	// that lets time pass: the simulation jumps, docker sleeps. An empty result means that the time has come.
-	// It returns ctx's error at once when ctx is cancelled.
+	// Next waits until something happened or the clock reads until, and returns what happened, completions first. It is
+	// the only call that lets time pass: the simulation jumps, docker sleeps. An empty result means that the time has
+	// come. It returns ctx's error at once when ctx is cancelled.
 	Next(ctx context.Context, until planner.Time) ([]planner.Body, error)
 	// Close ends what the runtime itself uses. It does not end attempts.
 	Close() error
 }
 
-// Recoverer is a Runtime whose attempts outlive gantry. Recover is called once, before any order, with the attempts that the log shows
-// as not ended: those still there are adopted, ended ones are harvested, and the rest ends as lost; all of it comes from Next.
-// Whatever else of this run is found on the host is removed.
+// Recoverer is a Runtime whose attempts outlive gantry. Recover is called once, before any order, with the attempts
+// that the log shows as not ended: those still there are adopted, ended ones are harvested, and the rest ends as lost;
+// all of it comes from Next. Whatever else of this run is found on the host is removed.
 type Recoverer interface {
 	Recover(ctx context.Context, live []Launch) error
 }
@@ -52,8 +53,8 @@ type Recoverer interface {
 // Instant is a Runtime whose Next may never keep anybody waiting, as that of a simulation: nothing has to watch it.
 type Instant interface{ Instant() bool }
 
-// Spender is a Runtime in virtual time that can be told that planning took time, too. Its clock moves on by d; what happened meanwhile comes
-// from the next Next, and reads in its times when it happened.
+// Spender is a Runtime in virtual time that can be told that planning took time, too. Its clock moves on by d; what
+// happened meanwhile comes from the next Next, and reads in its times when it happened.
 type Spender interface{ Spend(d time.Duration) }
 
 // Launch is an order to start, with all that a runtime needs to know.
@@ -140,8 +141,9 @@ type FileSpec struct {
 	Final    bool   // no task reads it: a result
 	// Homes are the nodes that have a file from outside when its workflow arrives; nil: all.
 	Homes []planner.NodeID
-	// A large file from outside that is not on all nodes is split: Block, from 0, of Blocks. Then Size is the block's, and in the External
-	// file it reaches from From to To; To 0 is its end. Tasks see the whole under Name. Blocks 0: it is not split.
+	// A large file from outside that is not on all nodes is split: Block, from 0, of Blocks. Then Size is the block's,
+	// and in the External file it reaches from From to To; To 0 is its end. Tasks see the whole under Name. Blocks 0:
+	// it is not split.
 	Block, Blocks int32
 	From, To      unit.Bytes
 }

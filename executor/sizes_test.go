@@ -17,8 +17,9 @@ func lateOf(t *testing.T, in oracletest.Instance, spec string) int {
 	return course.Late
 }
 
-// Tasks of several sizes in one pool are planned as tightly as greedy placement runs them: over these loads rm-dcwf has fewer workflows late
-// than edf, which plans nothing ahead, and a node more makes fewer late. Single instances go the other way, as of any list scheduling.
+// Tasks of several sizes in one pool are planned as tightly as greedy placement runs them: over these loads rm-dcwf has
+// fewer workflows late than edf, which plans nothing ahead, and a node more makes fewer late. Single instances go the
+// other way, as of any list scheduling.
 func TestTasksOfSeveralSizesArePlannedTightly(t *testing.T) {
 	for name, shape := range map[string]oracletest.Shape{
 		"cores":            {Sizes: true, Released: true, Dummies: true},
@@ -44,7 +45,8 @@ func TestTasksOfSeveralSizesArePlannedTightly(t *testing.T) {
 						worse++
 					}
 				}
-				t.Logf("%s: %d late, edf %d; with a node added %d; beaten by edf on %d of 200 instances, worse with the node on %d", spec, late, greedy, added, beaten, worse)
+				t.Logf("%s: %d late, edf %d; with a node added %d; beaten by edf on %d of 200 instances, worse with "+
+					"the node on %d", spec, late, greedy, added, beaten, worse)
 				if late > greedy || added > late {
 					t.Errorf("%s: %d late, edf %d; with a node added %d", spec, late, greedy, added)
 				}

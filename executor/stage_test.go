@@ -26,7 +26,8 @@ func TestStagesAreThePhasesOfTheTraceOrLevels(t *testing.T) {
 		{[]int32{0, 3, 0}, []int32{0, 2, 2}},
 	} {
 		p := single(1)
-		adm, err := (&executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1}).Admit(&executor.Submission{Name: "w", Workflow: chain(c.phases...)}, 0)
+		adm, err := (&executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1}).Admit(&executor.Submission{Name: "w",
+			Workflow: chain(c.phases...)}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 
 // Store keeps the log of a run.
 type Store interface {
-	// Append makes a batch durable: when it returns, a crash of gantry or of the host loses none of it. Batches of one run come from
-	// one goroutine, with dense sequence numbers.
+	// Append makes a batch durable: when it returns, a crash of gantry or of the host loses none of it. Batches of one
+	// run come from one goroutine, with dense sequence numbers.
 	Append(ctx context.Context, b Batch) error
 }
 
@@ -49,23 +49,24 @@ func (s *Submission) delay(now planner.Time) {
 type Submission struct {
 	At       planner.Time // arrival
 	Workflow *trace.Workflow
-	// Draw, if set, makes Workflow and Costs, which are not there before; each time the same. A long stream is mostly workflows that are
-	// still to come, or have been.
+	// Draw, if set, makes Workflow and Costs, which are not there before; each time the same. A long stream is mostly
+	// workflows that are still to come, or have been.
 	Draw    func(*Submission) error `json:"-"`
 	Name    string                  // unique within the run, safe as a file name
 	Tenant  string
 	Class   planner.Class
 	Release planner.Time
 	Due     planner.Time
-	// Population, if above 0, lets the workflow arrive only while fewer are in the system; its times are then counted from that instant
-	// as they were from At: arrivals of a closed system.
+	// Population, if above 0, lets the workflow arrive only while fewer are in the system; its times are then counted
+	// from that instant as they were from At: arrivals of a closed system.
 	Population int    `json:",omitempty"`
 	Inputs     string // directory of the files from outside, "" if they are made up
 	// Data says which nodes have the files from outside; nil: all nodes have all.
 	Data *Placement
 	// Preempt says how its tasks may be preempted; nil: as the Admitter says.
 	Preempt *scenario.Preempt
-	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where there is none.
+	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where
+	// there is none.
 	Costs [][]int64 // nanoseconds
 }
 

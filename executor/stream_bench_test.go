@@ -16,7 +16,8 @@ import (
 	"gantry/trace"
 )
 
-// layered is a workflow of about n tasks in levels of random width, each task behind one to three of the level before, on one core each.
+// layered is a workflow of about n tasks in levels of random width, each task behind one to three of the level before,
+// on one core each.
 func layered(r *rand.Rand, n int, mean time.Duration) *trace.Workflow {
 	w := &trace.Workflow{Name: "layered", Label: "layered", Tasks: make([]trace.Task, 0, n)}
 	first, last := 0, 0 // the level before
@@ -26,7 +27,8 @@ func layered(r *rand.Rand, n int, mean time.Duration) *trace.Workflow {
 		for range width {
 			i := len(w.Tasks)
 			run := time.Duration(-math.Log(1-r.Float64())*float64(mean/time.Millisecond)) * time.Millisecond
-			w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%5), Cores: 1, Retries: -1, Runtime: run})
+			w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%5), Cores: 1,
+				Retries: -1, Runtime: run})
 			for range min(1+r.IntN(3), last-first) {
 				p := int32(first + r.IntN(last-first))
 				if k := len(w.Tasks[p].Children); k > 0 && w.Tasks[p].Children[k-1] == int32(i) {
@@ -41,8 +43,8 @@ func layered(r *rand.Rand, n int, mean time.Duration) *trace.Workflow {
 	return w
 }
 
-// mix is a stream like that of Ilyushkin and Epema 2018: three quarters of 30 to 38 tasks, a fifth of 40 to 198, the rest of 200 to 600, 70
-// tasks in the mean, Poisson arrivals at the given utilisation of so many processors.
+// mix is a stream like that of Ilyushkin and Epema 2018: three quarters of 30 to 38 tasks, a fifth of 40 to 198, the
+// rest of 200 to 600, 70 tasks in the mean, Poisson arrivals at the given utilisation of so many processors.
 func mix(seed uint64, workflows, processors int, utilisation float64) (subs []executor.Submission, tasks int) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	const mean = 52 * time.Second
@@ -71,13 +73,15 @@ func processors(n int) *planner.Platform {
 	return single(speeds...)
 }
 
-func streamEngine(tb testing.TB, p *planner.Platform, spec string, est *predict.Declared, subs []executor.Submission) *executor.Engine {
+func streamEngine(tb testing.TB, p *planner.Platform, spec string, est *predict.Declared,
+	subs []executor.Submission) *executor.Engine {
 	tb.Helper()
 	pol, err := policy.Parse(spec)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, 1),
+	return &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol, est, 1),
 		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
 		Arrivals: append([]executor.Submission(nil), subs...)}
 }
@@ -89,7 +93,8 @@ func BenchmarkSimulate(b *testing.B) {
 	for i := range half {
 		half[i] = 1.5 - float64(i/50)
 	}
-	for name, p := range map[string]*planner.Platform{"100x1": processors(100), "1x100": slots(100), "50x1.5+50x0.5": single(half...)} {
+	for name, p := range map[string]*planner.Platform{"100x1": processors(100), "1x100": slots(100),
+		"50x1.5+50x0.5": single(half...)} {
 		for _, spec := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp", "wheft"} {
 			b.Run(name+"/"+spec, func(b *testing.B) {
 				b.ReportAllocs()
@@ -106,7 +111,8 @@ func BenchmarkSimulate(b *testing.B) {
 	}
 }
 
-// cpuTime is what the process has used so far: unlike the wall clock it does not tell how busy the host is with other things.
+// cpuTime is what the process has used so far: unlike the wall clock it does not tell how busy the host is with other
+// things.
 func cpuTime(tb testing.TB) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -148,7 +154,8 @@ func BenchmarkWHEFTPlan(b *testing.B) {
 	for i := range half {
 		half[i] = 1.5 - float64(i/50)
 	}
-	for name, p := range map[string]*planner.Platform{"100x1": processors(100), "1x100": slots(100), "50x1.5+50x0.5": single(half...)} {
+	for name, p := range map[string]*planner.Platform{"100x1": processors(100), "1x100": slots(100),
+		"50x1.5+50x0.5": single(half...)} {
 		for _, spec := range []string{"wheft", "heft"} {
 			b.Run(name+"/"+spec, func(b *testing.B) {
 				b.ReportAllocs()

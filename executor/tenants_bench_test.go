@@ -49,8 +49,10 @@ func BenchmarkThirtyThousandJobs(b *testing.B) {
 					b.Fatal(err)
 				}
 				declared := &predict.Declared{}
-				e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1), Runtime: sim.New(sim.Config{Platform: p}),
-					Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Arrivals: append([]executor.Submission(nil), subs...)}
+				e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+					Runtime:  sim.New(sim.Config{Platform: p}),
+					Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+					Arrivals: append([]executor.Submission(nil), subs...)}
 				res, err := e.Run(b.Context())
 				if err != nil || len(res.Refused) > 0 {
 					b.Fatal(err, res.Refused)

@@ -13,8 +13,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// This oracle serves the jobs of several tenants as 3DSF, section 7 (PDSonQueue, Algorithm 5) and section 5 (DRF, Algorithm 1) say, one
-// decision at a time, from lists that are sorted again for each. It shares no code with the planner. Input data is left out.
+// This oracle serves the jobs of several tenants as 3DSF, section 7 (PDSonQueue, Algorithm 5) and section 5 (DRF,
+// Algorithm 1) say, one decision at a time, from lists that are sorted again for each. It shares no code with the
+// planner. Input data is left out.
 
 // pool is a rule set of the family.
 type pool struct {
@@ -134,7 +135,8 @@ func (s *poolSim) leave(t *poolTask) {
 	s.running = slices.DeleteFunc(s.running, func(o *poolTask) bool { return o == t })
 }
 
-// place returns the node for a task: the fastest with room that is kept for nobody, or the next in turn; -1 if there is none.
+// place returns the node for a task: the fastest with room that is kept for nobody, or the next in turn; -1 if there is
+// none.
 func (s *poolSim) place(t *poolTask) int {
 	best := -1
 	for k := range s.nodes {
@@ -142,7 +144,8 @@ func (s *poolSim) place(t *poolTask) int {
 		if s.rules.turns {
 			n = (s.turn + k) % len(s.nodes)
 		}
-		if node := &s.nodes[n]; !node.closed && fits(t.need, node.free) && (best < 0 || !s.rules.turns && node.speed > s.nodes[best].speed) {
+		if node := &s.nodes[n]; !node.closed && fits(t.need, node.free) && (best < 0 ||
+			!s.rules.turns && node.speed > s.nodes[best].speed) {
 			best = n
 		}
 	}
@@ -176,7 +179,8 @@ func (s *poolSim) round() {
 			same := !s.rules.split || s.dominant(o) == s.dominant(t)
 			switch {
 			case urgent != s.isUrgent(o):
-			case urgent && same, !urgent && s.rules.stop, !urgent && same && (s.rules.shares == 0 || s.tenant[o.wf] == s.tenant[t.wf]):
+			case urgent && same, !urgent && s.rules.stop, !urgent && same && (s.rules.shares == 0 ||
+				s.tenant[o.wf] == s.tenant[t.wf]):
 				held[o] = true
 			}
 		}
@@ -242,14 +246,16 @@ func (s *poolSim) regular(tasks []*poolTask, held map[*poolTask]bool) *poolTask 
 		if t == nil {
 			continue
 		}
-		if best == nil || cmp.Or(s.share(s.used[m]).Cmp(s.share(s.used[s.tenant[best.wf]])), s.share(t.need).Cmp(s.share(best.need))) < 0 {
+		if best == nil || cmp.Or(s.share(s.used[m]).Cmp(s.share(s.used[s.tenant[best.wf]])),
+			s.share(t.need).Cmp(s.share(best.need))) < 0 {
 			best = t
 		}
 	}
 	return best
 }
 
-// makeRoom lets an urgent task without room wait for the next task to end, if that is in time and enough; else it suspends regular tasks.
+// makeRoom lets an urgent task without room wait for the next task to end, if that is in time and enough; else it
+// suspends regular tasks.
 func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 	slack := latest(t).Sub(s.now)
 	wait, soon, fit, when := -1, unit.Never, -1, unit.Never
@@ -305,8 +311,9 @@ func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 	return true
 }
 
-// victims are the regular tasks of one node that have to be suspended for t: low priority before high, of the same dominant resource before
-// others, the newest first; on the node where the fewest of high priority are needed, then the fewest.
+// victims are the regular tasks of one node that have to be suspended for t: low priority before high, of the same
+// dominant resource before others, the newest first; on the node where the fewest of high priority are needed, then the
+// fewest.
 func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
 	at = -1
 	high := func(list []*poolTask) (n int) {
@@ -344,7 +351,8 @@ func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
 		for i, v := range all {
 			free[0], free[1] = free[0]+v.need[0], free[1]+v.need[1]
 			if fits(t.need, free) {
-				if list := all[:i+1]; at < 0 || high(list) < high(best) || high(list) == high(best) && len(list) < len(best) {
+				if list := all[:i+1]; at < 0 || high(list) < high(best) || high(list) == high(best) &&
+					len(list) < len(best) {
 					at, best = n, list
 				}
 				break
@@ -385,7 +393,8 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		tasks := make([]*poolTask, len(flow.Tasks))
 		for i := range flow.Tasks {
 			x := &flow.Tasks[i]
-			tasks[i] = &poolTask{wf: w, i: i, need: [2]int64{x.Cores, x.Memory}, run: x.Run, est: x.Estimate(), class: flow.Class, due: flow.Due, waits: len(x.Parents)}
+			tasks[i] = &poolTask{wf: w, i: i, need: [2]int64{x.Cores, x.Memory}, run: x.Run, est: x.Estimate(),
+				class: flow.Class, due: flow.Due, waits: len(x.Parents)}
 			for _, p := range x.Parents {
 				tasks[p].children = append(tasks[p].children, tasks[i])
 			}
@@ -438,7 +447,8 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		for _, t := range slices.Clone(s.running) {
 			if over(t) == s.now {
 				s.leave(t)
-				s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node, Start: unit.Time(t.start), End: s.now})
+				s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node,
+					Start: unit.Time(t.start), End: s.now})
 				finish(t)
 			}
 		}
@@ -470,7 +480,8 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 		{"drf", pool{shares: 1}},
 		{"drf:misfit=stop", pool{shares: 1, stop: true}},
 		{"3dsf", pool{urgent: true, split: true, room: true, shares: 1}},
-		{"3dsf:misfit=stop,late=ahead", pool{urgent: true, ahead: true, split: true, room: true, shares: 1, stop: true}},
+		{"3dsf:misfit=stop,late=ahead", pool{urgent: true, ahead: true, split: true, room: true, shares: 1,
+			stop: true}},
 		{"dla", pool{split: true}},
 		{"capacity", pool{shares: -1, turns: true}},
 	} {

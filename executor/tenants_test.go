@@ -33,8 +33,9 @@ type job struct {
 }
 
 func (j *job) submission() executor.Submission {
-	w := &trace.Workflow{Name: j.name, Label: j.name, Tasks: []trace.Task{{ID: j.name, Kind: "k", Cores: j.cores, MemoryBytes: j.memory,
-		DiskBps: j.disk, Retries: -1, Runtime: time.Duration(j.run) * time.Second}}}
+	w := &trace.Workflow{Name: j.name, Label: j.name, Tasks: []trace.Task{{ID: j.name, Kind: "k", Cores: j.cores,
+		MemoryBytes: j.memory,
+		DiskBps:     j.disk, Retries: -1, Runtime: time.Duration(j.run) * time.Second}}}
 	if j.reads > 0 {
 		w.Files = []trace.File{{Name: "in", Size: j.reads, Sized: true, Producer: -1}}
 		w.Tasks[0].Inputs = []int32{0}
@@ -53,12 +54,14 @@ func (j *job) submission() executor.Submission {
 func nodes(count int, capacity unit.Vector, keeps unit.Mask) *planner.Platform {
 	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
 	for i := range count {
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i+1), Capacity: capacity, Speed: 1, Keeps: keeps})
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i+1), Capacity: capacity,
+			Speed: 1, Keeps: keeps})
 	}
 	return p
 }
 
-// serve runs jobs under a policy, and tells in a line per event what happened: the second, the event, the job, the node of a start.
+// serve runs jobs under a policy, and tells in a line per event what happened: the second, the event, the job, the node
+// of a start.
 func serve(t *testing.T, spec string, p *planner.Platform, jobs []job) (lines []string, notes []planner.Note) {
 	t.Helper()
 	arrivals := make([]executor.Submission, len(jobs))
@@ -74,15 +77,17 @@ func serveAll(t *testing.T, spec string, p *planner.Platform, arrivals ...execut
 	return lines
 }
 
-func observe(t *testing.T, spec string, p *planner.Platform, arrivals []executor.Submission) (lines []string, notes []planner.Note) {
+func observe(t *testing.T, spec string, p *planner.Platform, arrivals []executor.Submission) (lines []string,
+	notes []planner.Note) {
 	t.Helper()
 	pol, err := policy.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	declared := &predict.Declared{}
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1), Runtime: sim.New(sim.Config{Platform: p}),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
+	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
+		Runtime: sim.New(sim.Config{Platform: p}),
+		Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
 	e.Arrivals = arrivals
 	slices.SortStableFunc(e.Arrivals, func(a, b executor.Submission) int { return int((a.At - b.At) / 1e9) })
 	names := map[planner.TaskID]string{}
@@ -149,7 +154,8 @@ func TestMaximalWaitingTimeAgainstEarliestDeadline(t *testing.T) {
 	expect(t, edf, "0 start busy n1", "0 start a n2", "60 ok busy", "60 start b n1", "100 ok a", "610 ok b")
 }
 
-// crowd fills 8 CPUs: r1 low 2 since 0, r2 low 3 since 5, r3 high 2 since 2, all for CPU, r4 low 1 for memory since 6. r1 ends first.
+// crowd fills 8 CPUs: r1 low 2 since 0, r2 low 3 since 5, r3 high 2 since 2, all for CPU, r4 low 1 for memory since 6.
+// r1 ends first.
 func crowd(next int, more ...job) []job {
 	return append([]job{
 		{name: "r1", at: 0, run: 10 + next, low: true, cores: 2, memory: 1 << 30},
@@ -168,7 +174,8 @@ func TestPreemptionTakesTheNewestAlikeOfLowPriorityFirst(t *testing.T) {
 		want  []string
 	}{
 		{"two of low priority are enough", 4, 10, []string{"10 suspend r2", "10 suspend r1", "10 start d n1"}},
-		{"high priority goes last", 7, 10, []string{"10 suspend r2", "10 suspend r1", "10 suspend r4", "10 suspend r3", "10 start d n1"}},
+		{"high priority goes last", 7, 10, []string{"10 suspend r2", "10 suspend r1", "10 suspend r4", "10 suspend r3",
+			"10 start d n1"}},
 		{"what ends in time is waited for", 2, 40, []string{"40 start d n1"}},
 		{"what ends in time frees too little", 4, 40, []string{"10 suspend r2", "10 suspend r1", "10 start d n1"}},
 		{"nothing to wait for in time", 2, 29, []string{"10 suspend r2", "10 start d n1"}},
@@ -176,7 +183,8 @@ func TestPreemptionTakesTheNewestAlikeOfLowPriorityFirst(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := job{name: "d", at: 10, run: 5, due: 10 + 5 + c.slack, cores: c.cores, memory: 1 << 30}
 			lines, _ := serve(t, "pds", p, crowd(30, d))
-			expect(t, slices.DeleteFunc(only(lines, "suspend", "start d"), func(l string) bool { return strings.HasPrefix(l, "15 ") }), c.want...)
+			expect(t, slices.DeleteFunc(only(lines, "suspend", "start d"),
+				func(l string) bool { return strings.HasPrefix(l, "15 ") }), c.want...)
 			end := fmt.Sprint(15+c.slack, " ")
 			if at := only(lines, "ok d"); len(at) != 1 || at[0] > end && len(at[0]) >= len(end)+4 {
 				t.Errorf("d ends at %v, due at %s", at, end)
@@ -191,7 +199,8 @@ func TestSuspendedJobsGoOnFirstInTheOrderOfTheirSuspension(t *testing.T) {
 		{name: "old", at: 0, run: 100, low: true, cores: 2}, {name: "new", at: 1, run: 100, low: true, cores: 2},
 		{name: "d", at: 10, run: 20, due: 31, cores: 4}, {name: "later", at: 11, run: 5, cores: 1},
 	})
-	expect(t, lines, "0 start old n1", "1 start new n1", "10 suspend new", "10 suspend old", "10 start d n1", "30 ok d", "30 resume new", "30 resume old",
+	expect(t, lines, "0 start old n1", "1 start new n1", "10 suspend new", "10 suspend old", "10 start d n1", "30 ok d",
+		"30 resume new", "30 resume old",
 		"120 ok old", "120 start later n1", "121 ok new", "125 ok later")
 	var preempted []string
 	for _, n := range notes {
@@ -199,13 +208,15 @@ func TestSuspendedJobsGoOnFirstInTheOrderOfTheirSuspension(t *testing.T) {
 			preempted = append(preempted, n.Text)
 		}
 	}
-	expect(t, preempted, "makes room on n1 (freeze) for task 2 of workflow 2, which has a deadline", "makes room on n1 (freeze) for task 2 of workflow 2, which has a deadline")
+	expect(t, preempted, "makes room on n1 (freeze) for task 2 of workflow 2, which has a deadline",
+		"makes room on n1 (freeze) for task 2 of workflow 2, which has a deadline")
 }
 
 func TestDeadlineJobsAreNeverSuspended(t *testing.T) {
 	p := nodes(1, unit.Vector{2000, unit.Unlimited, unit.Unlimited}, 0)
 	for _, spec := range []string{"pds", "pds:leave", "3dsf"} {
-		lines, _ := serve(t, spec, p, []job{{name: "first", run: 100, due: 1000, cores: 2}, {name: "tight", at: 1, run: 10, due: 12, cores: 2}})
+		lines, _ := serve(t, spec, p, []job{{name: "first", run: 100, due: 1000, cores: 2}, {name: "tight", at: 1,
+			run: 10, due: 12, cores: 2}})
 		expect(t, lines, "0 start first n1", "100 ok first", "100 start tight n1", "110 ok tight")
 	}
 }
@@ -215,14 +226,16 @@ func TestBatchesServeNobodyOutOfTurn(t *testing.T) {
 	p := nodes(1, unit.Vector{8000, unit.Unlimited, unit.Unlimited}, 0)
 	jobs := []job{
 		{name: "x", run: 10, cores: 2},
-		{name: "D1", at: 1, run: 10, due: 15, cores: 4}, {name: "D2", at: 1, run: 10, due: 21, cores: 4}, {name: "D3", at: 1, run: 30, due: 100, cores: 2},
+		{name: "D1", at: 1, run: 10, due: 15, cores: 4}, {name: "D2", at: 1, run: 10, due: 21, cores: 4},
+		{name: "D3", at: 1, run: 30, due: 100, cores: 2},
 	}
 	for _, spec := range []string{"pds", "3dsf", "3dsf:batch=1", "3dsf:batch=2"} {
 		lines, _ := serve(t, spec, p, jobs)
 		expect(t, only(lines, "start"), "0 start x n1", "1 start D1 n1", "10 start D2 n1", "11 start D3 n1")
 	}
 	for _, spec := range []string{"dla", "dla:batch=1", "3dsf:misfit=stop"} {
-		lines, _ := serve(t, spec, p, []job{{name: "A1", run: 10, cores: 6}, {name: "A2", run: 10, cores: 6}, {name: "A3", run: 30, cores: 2}})
+		lines, _ := serve(t, spec, p, []job{{name: "A1", run: 10, cores: 6}, {name: "A2", run: 10, cores: 6},
+			{name: "A3", run: 30, cores: 2}})
 		expect(t, only(lines, "start"), "0 start A1 n1", "10 start A2 n1", "10 start A3 n1")
 	}
 	tenants := []job{{name: "c1", run: 30, cores: 2, tenant: "C"}, {name: "c2", run: 30, cores: 1, tenant: "C"},
@@ -238,7 +251,8 @@ func TestTasksOfThisRoundWillBeReleasedToo(t *testing.T) {
 	p := nodes(1, unit.Vector{8000, unit.Unlimited, unit.Unlimited}, 0)
 	for _, spec := range []string{"pds", "3dsf"} {
 		lines, _ := serve(t, spec, p, []job{
-			{name: "r1", run: 30, low: true, cores: 4}, {name: "D1", at: 1, run: 1, due: 4, cores: 4}, {name: "D2", at: 1, run: 5, due: 11, cores: 4},
+			{name: "r1", run: 30, low: true, cores: 4}, {name: "D1", at: 1, run: 1, due: 4, cores: 4},
+			{name: "D2", at: 1, run: 5, due: 11, cores: 4},
 		})
 		expect(t, lines, "0 start r1 n1", "1 start D1 n1", "2 ok D1", "2 start D2 n1", "7 ok D2", "30 ok r1")
 	}
@@ -252,27 +266,35 @@ func TestWhoLeftIsNotOvertakenByNewRegularJobs(t *testing.T) {
 		jobs = append(jobs, job{name: fmt.Sprint("s", i), at: 6 + i/2, run: 3, cores: 1})
 	}
 	lines, _ := serve(t, "pds:room=leave", p, jobs)
-	expect(t, only(lines, "old", "D"), "0 start old n1", "5 preempted old", "5 start D n1", "10 ok D", "10 start old n1", "25 ok old")
+	expect(t, only(lines, "old", "D"), "0 start old n1", "5 preempted old", "5 start D n1", "10 ok D",
+		"10 start old n1", "25 ok old")
 }
 
-// A chain of 2 s and 2 s that is due in 6 s can be saved, although moving the file between them to another node would take 5 s.
+// A chain of 2 s and 2 s that is due in 6 s can be saved, although moving the file between them to another node would
+// take 5 s.
 func TestOnlyJobsThatNothingCanSaveAreLate(t *testing.T) {
 	p := nodes(2, unit.Vector{1000, unit.Unlimited, unit.Unlimited}, 0)
 	p.Bandwidth[0][0] = 2_000_000
-	chain := &trace.Workflow{Name: "chain", Label: "chain", Files: []trace.File{{Name: "f", Size: 10_000_000, Sized: true, Producer: 0}},
+	chain := &trace.Workflow{Name: "chain", Label: "chain", Files: []trace.File{{Name: "f", Size: 10_000_000,
+		Sized: true, Producer: 0}},
 		Tasks: []trace.Task{
-			{ID: "c1", Kind: "k", Cores: 1, Retries: -1, Runtime: 2 * time.Second, Outputs: []int32{0}, Children: []int32{1}},
-			{ID: "c2", Kind: "k", Cores: 1, Retries: -1, Runtime: 2 * time.Second, Inputs: []int32{0}, Parents: []int32{0}},
+			{ID: "c1", Kind: "k", Cores: 1, Retries: -1, Runtime: 2 * time.Second, Outputs: []int32{0},
+				Children: []int32{1}},
+			{ID: "c2", Kind: "k", Cores: 1, Retries: -1, Runtime: 2 * time.Second, Inputs: []int32{0},
+				Parents: []int32{0}},
 		}}
 	lines := serveAll(t, "pds:room=never", p,
 		executor.Submission{Name: "r", Workflow: &trace.Workflow{Name: "r", Label: "r", Tasks: []trace.Task{
-			{ID: "r1", Kind: "k", Cores: 1, Retries: -1, Runtime: time.Second}, {ID: "r2", Kind: "k", Cores: 1, Retries: -1, Runtime: time.Second},
-			{ID: "r3", Kind: "k", Cores: 1, Retries: -1, Runtime: 9 * time.Second}, {ID: "r4", Kind: "k", Cores: 1, Retries: -1, Runtime: 9 * time.Second}}}},
+			{ID: "r1", Kind: "k", Cores: 1, Retries: -1, Runtime: time.Second}, {ID: "r2", Kind: "k", Cores: 1,
+				Retries: -1, Runtime: time.Second},
+			{ID: "r3", Kind: "k", Cores: 1, Retries: -1, Runtime: 9 * time.Second}, {ID: "r4", Kind: "k", Cores: 1,
+				Retries: -1, Runtime: 9 * time.Second}}}},
 		executor.Submission{At: 0, Name: "chain", Workflow: chain, Class: planner.Deadline, Due: 6e9})
 	expect(t, only(lines, "c1", "c2"), "0 start c1 n1", "2 ok c1", "2 start c2 n1", "4 ok c2")
 }
 
-// On random loads regular tasks are suspended, more than a few, and go on where they were; tasks of deadline jobs never are.
+// On random loads regular tasks are suspended, more than a few, and go on where they were; tasks of deadline jobs never
+// are.
 func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
 	for _, spec := range []string{"pds", "3dsf", "pds:leave,late=ahead"} {
 		left := 0
@@ -286,7 +308,8 @@ func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
 						case planner.OrderSuspend, planner.OrderCheckpoint, planner.OrderKill:
 							left++
 							if rec.classes[rec.tasks[o.Task].Workflow] == planner.Deadline {
-								t.Fatalf("%s, seed %d: %s of task %d, whose job has a deadline", spec, seed, o.Kind, o.Task)
+								t.Fatalf("%s, seed %d: %s of task %d, whose job has a deadline", spec, seed, o.Kind,
+									o.Task)
 							}
 						}
 					}
@@ -301,7 +324,8 @@ func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
 
 func TestFrozenTasksKeepTheirMemoryAndThoseThatLeaveDoNot(t *testing.T) {
 	p := nodes(1, unit.Vector{4000, 8 << 30, unit.Unlimited}, unit.Of(unit.Memory))
-	jobs := []job{{name: "r", run: 100, low: true, cores: 1, memory: 6 << 30}, {name: "d", at: 10, run: 10, due: 30, cores: 1, memory: 4 << 30}}
+	jobs := []job{{name: "r", run: 100, low: true, cores: 1, memory: 6 << 30}, {name: "d", at: 10, run: 10, due: 30,
+		cores: 1, memory: 4 << 30}}
 	lines, _ := serve(t, "pds:freeze", p, jobs)
 	expect(t, lines, "0 start r n1", "100 ok r", "100 start d n1", "110 ok d")
 	for _, spec := range []string{"pds:leave", "pds"} { // freezing frees no memory
@@ -316,11 +340,13 @@ func TestTheTenantWithTheLeastDominantShareIsServedNext(t *testing.T) {
 	const emulator = executor.EmulatorMemory
 	var jobs []job
 	for i := range 6 {
-		jobs = append(jobs, job{name: fmt.Sprint("a", i), tenant: "a", run: 100, cores: 2, memory: 4e9 - emulator, disk: 3e6},
+		jobs = append(jobs, job{name: fmt.Sprint("a", i), tenant: "a", run: 100, cores: 2, memory: 4e9 - emulator,
+			disk: 3e6},
 			job{name: fmt.Sprint("b", i), tenant: "b", run: 100, cores: 3, memory: 2e9 - emulator, disk: 6e6},
 			job{name: fmt.Sprint("c", i), tenant: "c", run: 100, cores: 1, memory: 3e9 - emulator, disk: 6e6})
 	}
-	for spec, want := range map[string]string{"drf:stop": "acbacbacbac", "drf:stop,dims=2": "cabcabcacb", "drf:dims=2": "cabcabcacba", "3dsf:stop": "acbacbacbac"} {
+	for spec, want := range map[string]string{"drf:stop": "acbacbacbac", "drf:stop,dims=2": "cabcabcacb",
+		"drf:dims=2": "cabcabcacba", "3dsf:stop": "acbacbacbac"} {
 		lines, _ := serve(t, spec, p, jobs)
 		order := ""
 		for _, l := range lines {
@@ -352,33 +378,39 @@ func TestCapacitiesOfQueues(t *testing.T) {
 		}
 		return n
 	}
-	for spec, want := range map[string]map[string]int{"capacity": {"a": 5, "b": 5}, "capacity:shares=4/1": {"a": 8, "b": 2}} {
+	for spec, want := range map[string]map[string]int{"capacity": {"a": 5, "b": 5}, "capacity:shares=4/1": {"a": 8,
+		"b": 2}} {
 		if got := first(spec, jobs); !maps.Equal(got, want) {
 			t.Errorf("%s: %v, expected %v", spec, got, want)
 		}
 	}
 	// What one queue leaves the other may use, unless it must not.
-	alone := append(slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return j.tenant == "b" }), job{name: "b", tenant: "b", run: 10, cores: 1, memory: 1e9 - emulator})
-	for spec, want := range map[string]map[string]int{"capacity": {"a": 9, "b": 1}, "capacity:elastic=no": {"a": 5, "b": 1}} {
+	alone := append(slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return j.tenant == "b" }),
+		job{name: "b", tenant: "b", run: 10, cores: 1, memory: 1e9 - emulator})
+	for spec, want := range map[string]map[string]int{"capacity": {"a": 9, "b": 1}, "capacity:elastic=no": {"a": 5,
+		"b": 1}} {
 		if got := first(spec, alone); !maps.Equal(got, want) {
 			t.Errorf("%s: %v, expected %v", spec, got, want)
 		}
 	}
 }
 
-// Queues that are known from the beginning have their part from the beginning: a first burst does not take the parts of the others.
+// Queues that are known from the beginning have their part from the beginning: a first burst does not take the parts of
+// the others.
 func TestAFirstBurstLeavesTheOtherQueuesTheirParts(t *testing.T) {
 	p := nodes(1, unit.Vector{6000, 63 << 30, unit.Unlimited}, 0)
 	for spec, want := range map[string]int{
-		"capacity:elastic=no,queues=class": 2, "capacity:elastic=no,queues=class,shares=2/3/1": 3, "capacity:elastic=no,queues=tenant,shares=1/1": 3,
-		"capacity:elastic=yes,queues=class": 6,
+		"capacity:elastic=no,queues=class": 2, "capacity:elastic=no,queues=class,shares=2/3/1": 3,
+		"capacity:elastic=no,queues=tenant,shares=1/1": 3,
+		"capacity:elastic=yes,queues=class":            6,
 	} {
 		var jobs []job
 		for i := range 12 {
 			jobs = append(jobs, job{name: fmt.Sprint("r", i), run: 10, cores: 1, memory: 10 << 30, tenant: "t"})
 		}
 		lines, _ := serve(t, spec, p, jobs)
-		if first := only(lines, "start"); len(slices.DeleteFunc(first, func(l string) bool { return !strings.HasPrefix(l, "0 ") })) != want {
+		if first := only(lines, "start"); len(slices.DeleteFunc(first,
+			func(l string) bool { return !strings.HasPrefix(l, "0 ") })) != want {
 			t.Errorf("%s: starts %v, expected %d at once", spec, first, want)
 		}
 	}
@@ -386,14 +418,17 @@ func TestAFirstBurstLeavesTheOtherQueuesTheirParts(t *testing.T) {
 
 func TestTheFirstJobOfACapacityQueueHoldsBackThoseBehindIt(t *testing.T) {
 	p := nodes(1, unit.Vector{4000, unit.Unlimited, unit.Unlimited}, 0)
-	lines, _ := serve(t, "capacity", p, []job{{name: "a1", tenant: "a", run: 10, cores: 3}, {name: "a2", at: 1, tenant: "a", run: 10, cores: 2},
+	lines, _ := serve(t, "capacity", p, []job{{name: "a1", tenant: "a", run: 10, cores: 3},
+		{name: "a2", at: 1, tenant: "a", run: 10, cores: 2},
 		{name: "a3", at: 2, tenant: "a", run: 1, cores: 1}, {name: "b1", at: 3, tenant: "b", run: 1, cores: 1}})
-	expect(t, lines, "0 start a1 n1", "3 start b1 n1", "4 ok b1", "10 ok a1", "10 start a2 n1", "10 start a3 n1", "11 ok a3", "20 ok a2")
+	expect(t, lines, "0 start a1 n1", "3 start b1 n1", "4 ok b1", "10 ok a1", "10 start a2 n1", "10 start a3 n1",
+		"11 ok a3", "20 ok a2")
 }
 
 func TestWithAStopAtTheFirstMisfitOtherQueuesWaitToo(t *testing.T) {
 	p := nodes(1, unit.Vector{4000, unit.Unlimited, unit.Unlimited}, 0)
-	lines, _ := serve(t, "capacity:misfit=stop,by=dominant", p, []job{{name: "a1", tenant: "a", run: 10, cores: 3}, {name: "b1", at: 1, tenant: "b", run: 10, cores: 2},
+	lines, _ := serve(t, "capacity:misfit=stop,by=dominant", p, []job{{name: "a1", tenant: "a", run: 10, cores: 3},
+		{name: "b1", at: 1, tenant: "b", run: 10, cores: 2},
 		{name: "a2", at: 2, tenant: "a", run: 1, cores: 1}})
 	expect(t, lines, "0 start a1 n1", "10 ok a1", "10 start a2 n1", "10 start b1 n1", "11 ok a2", "20 ok b1")
 }
@@ -407,9 +442,11 @@ func TestNodesAreGivenTasksAtTheirHeartbeats(t *testing.T) {
 	}
 	for _, spec := range []string{"capacity:heartbeat=4", "3dsf:heartbeat=4"} {
 		lines, _ := serve(t, spec, p, jobs)
-		expect(t, only(lines, "start"), "2 start a1 n2", "2 start a2 n2", "4 start a3 n1", "4 start a4 n1", "14 start a5 n2")
+		expect(t, only(lines, "start"), "2 start a1 n2", "2 start a2 n2", "4 start a3 n1", "4 start a4 n1",
+			"14 start a5 n2")
 	}
-	// A node that tells of its room before the deadline job has to start is waited for; else others make room where a heartbeat comes now.
+	// A node that tells of its room before the deadline job has to start is waited for; else others make room where a
+	// heartbeat comes now.
 	full := []job{{name: "low", low: true, run: 9, cores: 2}, {name: "due", at: 3, run: 5, due: 20, cores: 2}}
 	lines, _ := serve(t, "3dsf:heartbeat=4", p, full)
 	expect(t, lines, "2 start low n2", "4 start due n1", "9 ok due", "11 ok low")
@@ -441,7 +478,8 @@ func TestJudgmentWaitsForTheNodeWithTheDataOrMovesIt(t *testing.T) {
 	var home *executor.Placement
 	for seed := range uint64(100) {
 		pl := &executor.Placement{Rule: executor.Random, Block: 1 << 40, Replicas: 1, Seed: seed}
-		if lines, _ := serve(t, "dla", p, []job{{name: "t", run: 10, reads: 134_217_728, homes: pl}}); lines[0] == "0 start t n1" {
+		if lines, _ := serve(t, "dla", p, []job{{name: "t", run: 10, reads: 134_217_728,
+			homes: pl}}); lines[0] == "0 start t n1" {
 			home = pl
 			break
 		}
@@ -450,11 +488,13 @@ func TestJudgmentWaitsForTheNodeWithTheDataOrMovesIt(t *testing.T) {
 		t.Fatal("no seed places the block on the first node")
 	}
 	busy := func(run int) []job {
-		return []job{{name: "busy", run: run, cores: 1, due: 0}, {name: "t", at: 1, run: 10, reads: 134_217_728, homes: home}}
+		return []job{{name: "busy", run: run, cores: 1, due: 0}, {name: "t", at: 1, run: 10, reads: 134_217_728,
+			homes: home}}
 	}
 	lines, notes := serve(t, "dla", p, busy(2)) // released in 1 s
 	expect(t, lines, "0 start busy n1", "2 ok busy", "2 start t n1", "12 ok t")
-	if len(notes) != 1 || notes[0].Topic != "data" || notes[0].Text != "waits for n1, which holds its data and is released in 1s: moving it to n2 takes 1.024s" {
+	if len(notes) != 1 || notes[0].Topic != "data" || notes[0].Text != "waits for n1, which holds its data and is "+
+		"released in 1s: moving it to n2 takes 1.024s" {
 		t.Errorf("notes %+v", notes)
 	}
 	lines, notes = serve(t, "dla", p, busy(3)) // released in 2 s
@@ -474,7 +514,8 @@ func TestJudgmentWaitsForTheNodeWithTheDataOrMovesIt(t *testing.T) {
 
 func TestTheSuiteTellsWhichModulesServeAJob(t *testing.T) {
 	p := nodes(2, unit.Vector{2000, unit.Unlimited, unit.Unlimited}, 0)
-	_, notes := serve(t, "3dsf:large=10", p, []job{{name: "plain", run: 10}, {name: "data", run: 10, reads: 20e6}, {name: "due", at: 5, run: 10, due: 40, reads: 10e6},
+	_, notes := serve(t, "3dsf:large=10", p, []job{{name: "plain", run: 10}, {name: "data", run: 10, reads: 20e6},
+		{name: "due", at: 5, run: 10, due: 40, reads: 10e6},
 		{name: "hopeless", at: 6, run: 10, due: 7}})
 	var got []string
 	for _, n := range notes {

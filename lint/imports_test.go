@@ -16,8 +16,9 @@ type layer struct {
 	why string
 }
 
-// layers says what each package of gantry may import of gantry. Data goes trace -> planner -> runtime -> events -> log, and no package
-// reaches back. The first row that matches a package holds; * stands for one element of a path, ** for any number.
+// layers says what each package of gantry may import of gantry. Data goes trace -> planner -> runtime -> events -> log,
+// and no package reaches back. The first row that matches a package holds; * stands for one element of a path, ** for
+// any number.
 var layers = []layer{
 	{"gantry/cgroup", nil, "it is a leaf"},
 	{"gantry/reader", nil, "it is a leaf"},
@@ -35,7 +36,8 @@ var layers = []layer{
 		"the engine knows runtimes and stores by their interfaces"},
 	{"gantry/executor/load", []string{"gantry/scenario", "gantry/trace/**", "gantry/planner/**", "gantry/executor"},
 		"loads make submissions of workload files"},
-	{"gantry/executor/estimate", []string{"gantry/planner/**", "gantry/executor"}, "estimators know admission, and no runtime"},
+	{"gantry/executor/estimate", []string{"gantry/planner/**", "gantry/executor"},
+		"estimators know admission, and no runtime"},
 	{"gantry/executor/metrics", []string{"gantry/planner/**", "gantry/executor"}, "metrics know the engine's events"},
 	{"gantry/executor/experiment", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor",
 		"gantry/executor/estimate", "gantry/executor/load", "gantry/executor/metrics", "gantry/executor/sim"},
@@ -48,16 +50,20 @@ var layers = []layer{
 	{"gantry/executor/*", []string{"gantry/trace", "gantry/planner/**", "gantry/executor", "gantry/executor/emulate",
 		"gantry/executor/stage", "gantry/executor/evidence", "gantry/executor/control", "gantry/executor/fault"},
 		"runtimes know the engine, never each other, the log or the commands"},
-	{"gantry/sqlite/**", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor", "gantry/executor/experiment",
+	{"gantry/sqlite/**", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor",
+		"gantry/executor/experiment",
 		"gantry/executor/metrics", "gantry/sqlite/**"},
 		"the log knows the engine and what it logs, no runtime"},
-	{"gantry/scripts/**", []string{"gantry/cgroup", "gantry/scenario", "gantry/trace/**", "gantry/planner/**", "gantry/executor/**",
+	{"gantry/scripts/**", []string{"gantry/cgroup", "gantry/scenario", "gantry/trace/**", "gantry/planner/**",
+		"gantry/executor/**",
 		"gantry/sqlite/**"}, "commands are imported by nothing"},
 	{"gantry/cmd/gantry/early", nil, "it is a leaf"},
-	{"gantry/cmd/gantry", []string{"gantry/cmd/gantry/early", "gantry/cgroup", "gantry/reader", "gantry/scenario", "gantry/trace/**", "gantry/planner/**",
+	{"gantry/cmd/gantry", []string{"gantry/cmd/gantry/early", "gantry/cgroup", "gantry/reader", "gantry/scenario",
+		"gantry/trace/**", "gantry/planner/**",
 		"gantry/executor/**", "gantry/sqlite/**"},
 		"it wires everything"},
-	{"gantry/cmd/gantry-task", []string{"gantry/executor/emulate", "gantry/executor/docker/launch"}, "the task emulator stays small"},
+	{"gantry/cmd/gantry-task", []string{"gantry/executor/emulate", "gantry/executor/docker/launch"},
+		"the task emulator stays small"},
 }
 
 // anybody may be imported by every package.
@@ -69,8 +75,10 @@ var libraries = []struct {
 	by  []string
 	why string
 }{
-	{"github.com/docker/docker/**", []string{"gantry/executor/docker", "gantry/scripts/benchmark"}, "one package has a Docker client"},
-	{"github.com/mattn/go-sqlite3", []string{"gantry/sqlite", "gantry/sqlite/results"}, "only the log and results have a database driver"},
+	{"github.com/docker/docker/**", []string{"gantry/executor/docker", "gantry/scripts/benchmark"},
+		"one package has a Docker client"},
+	{"github.com/mattn/go-sqlite3", []string{"gantry/sqlite", "gantry/sqlite/results"},
+		"only the log and results have a database driver"},
 	{"github.com/urfave/cli/**", []string{"gantry/cmd/gantry"}, "only the command has a flag library"},
 	{"github.com/containerd/cgroups/**", []string{"gantry/cgroup"}, "one package talks to the kernel's control groups"},
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// check reports why an event cannot have happened in this state; nil if it can. It changes nothing, so that Apply changes all or nothing.
+// check reports why an event cannot have happened in this state; nil if it can. It changes nothing, so that Apply
+// changes all or nothing.
 func (s *State) check(e *Event) error {
 	if e.Seq != s.applied+1 {
 		return fmt.Errorf("expected number %d", s.applied+1)
@@ -150,7 +151,8 @@ func (a *arrival) task(t TaskID) bool { return t >= a.first && int(t-a.first) < 
 // check reports what is wrong with a task. Links of most tasks are ascending, which makes them quick to check.
 func (a *arrival) check(t *Task) error {
 	if slices.Min(t.Need[:]) < 0 || t.Retries < None || t.CheckpointSize < 0 {
-		return fmt.Errorf("it needs %v, has %d retries and a checkpoint of %d bytes", t.Need, t.Retries, t.CheckpointSize)
+		return fmt.Errorf("it needs %v, has %d retries and a checkpoint of %d bytes", t.Need, t.Retries,
+			t.CheckpointSize)
 	}
 	for i, p := range t.Parents {
 		if !a.task(p) || i > 0 && p <= t.Parents[i-1] && slices.Contains(t.Parents[:i], p) {
@@ -239,7 +241,8 @@ func (s *State) checkPlan(b *PlanCommitted) error {
 		}
 	}
 	for i := range b.Notes {
-		if n := &b.Notes[i]; n.Workflow < None || int(n.Workflow) >= len(s.workflows) || n.Task < None || int(n.Task) >= s.tasks.len() {
+		if n := &b.Notes[i]; n.Workflow < None || int(n.Workflow) >= len(s.workflows) || n.Task < None ||
+			int(n.Task) >= s.tasks.len() {
 			return fmt.Errorf("round %d: a note is about workflow %d, task %d", b.Round, n.Workflow, n.Task)
 		}
 	}

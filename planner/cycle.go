@@ -17,8 +17,8 @@ type Policy interface {
 // ErrUnsupported is why a policy ends a run whose load it cannot plan.
 var ErrUnsupported = errors.New("the policy cannot plan this load")
 
-// Refuser is a policy that can refuse workflows which would miss their deadlines. It places nothing of them and leaves a note of
-// TopicRefused, upon which they are cancelled.
+// Refuser is a policy that can refuse workflows which would miss their deadlines. It places nothing of them and leaves
+// a note of TopicRefused, upon which they are cancelled.
 type Refuser interface{ RejectLate() }
 
 // Estimator tells policies how long things are believed to take.
@@ -29,8 +29,8 @@ type Estimator interface {
 	Remaining(t *Task, n *Node, ran time.Duration) time.Duration
 }
 
-// Ranker is an Estimator that says what ranks rest on: estimates without what those of all tasks share, so that a common factor changes no order,
-// not even by rounding. What tasks of one workflow share beyond that is its weight.
+// Ranker is an Estimator that says what ranks rest on: estimates without what those of all tasks share, so that a
+// common factor changes no order, not even by rounding. What tasks of one workflow share beyond that is its weight.
 type Ranker interface {
 	// Unscaled returns a run of t on n. What all estimates share, and the weight, depend on nothing learned.
 	Unscaled(t *Task, n *Node) (run time.Duration, weight uint64)
@@ -51,13 +51,14 @@ type Work struct {
 // Steady is an Estimator that never changes its mind: what it says of a task on a node may be kept.
 type Steady interface{ Steady() bool }
 
-// Observer is an estimator or policy that learns from what happens. It is fed every event, also while a log is replayed, after the
-// state took it in.
+// Observer is an estimator or policy that learns from what happens. It is fed every event, also while a log is
+// replayed, after the state took it in.
 type Observer interface {
 	Observe(v View, e Event)
 }
 
-// Cycle is one round: what a policy may read, and the one thing it may edit. There is one at each instant, after all that happens at it.
+// Cycle is one round: what a policy may read, and the one thing it may edit. There is one at each instant, after all
+// that happens at it.
 type Cycle struct {
 	View
 	News  News // since the last round
@@ -79,7 +80,8 @@ func (c *Cycle) Now() Time { return c.now }
 // Round numbers the rounds of the run.
 func (c *Cycle) Round() int64 { return c.round }
 
-// Unplaced is the one predicate for "wants a place": the task has not ended and has no segment but perhaps a parked one.
+// Unplaced is the one predicate for "wants a place": the task has not ended and has no segment but perhaps a parked
+// one.
 func (c *Cycle) Unplaced(t TaskID) bool {
 	if c.Phase(t).Ended() {
 		return false
@@ -126,8 +128,8 @@ func (c *Cycle) From(t *Task) (Time, bool) {
 // Learns reports whether estimates change as tasks end, so that what they say of a task holds for this round only.
 func (c *Cycle) Learns() bool { return c.learns }
 
-// Copies reports whether inputs of t, or its checkpoint, may have to be copied between nodes, so that sites differ by more than the speed
-// of nodes.
+// Copies reports whether inputs of t, or its checkpoint, may have to be copied between nodes, so that sites differ by
+// more than the speed of nodes.
 func (c *Cycle) Copies(t *Task) bool {
 	return len(c.Nodes()) > 1 && (len(t.Inputs) > 0 || c.Done(t.ID) > 0)
 }
@@ -141,8 +143,8 @@ func (c *Cycle) BySpeed(t *Task) bool {
 	return ok && r.BySpeed(t)
 }
 
-// Site returns how t could be housed on node n; false if the node can never hold it, or a parent has no place yet. A task with a
-// checkpoint has it brought along, within its stay; a frozen one can only go on where it is.
+// Site returns how t could be housed on node n; false if the node can never hold it, or a parent has no place yet. A
+// task with a checkpoint has it brought along, within its stay; a frozen one can only go on where it is.
 func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	task, node := c.Task(t), &c.Nodes()[n]
 	if !task.Need.Fits(c.Capacity(n)) {

@@ -22,16 +22,18 @@ const (
 	Planned      // free to move
 )
 
-// Segment is the stay of one task on one node during [Start, End), copying its inputs in included unless copies overlap other work.
+// Segment is the stay of one task on one node during [Start, End), copying its inputs in included unless copies overlap
+// other work.
 type Segment struct {
 	Task       TaskID
 	Node       NodeID
 	Hold       unit.Vector
 	Start, End Time
 	Kind       Stay
-	seq        uint32      // order of reservation: breaks ties of Start, so that parents of no duration come before their children
-	due        bool        // planned to start in this very round
-	kept       unit.Vector // what a frozen task holds while it is planned to go on
+	// order of reservation: breaks ties of Start, so that parents of no duration come before their children
+	seq  uint32
+	due  bool        // planned to start in this very round
+	kept unit.Vector // what a frozen task holds while it is planned to go on
 }
 
 // Why a draft refuses an edit. What does not fit is a result, not a fault; the rest are mistakes of the policy.
@@ -50,15 +52,16 @@ var (
 type Vacate uint8
 
 const (
-	Suspend    Vacate = iota + 1 // frozen: keeps its progress, and what the node keeps
-	Requeue                      // ended: loses its progress and wants a place again
-	Checkpoint                   // ended with a checkpoint: keeps its progress and wants a place again, on whatever node
+	Suspend Vacate = iota + 1 // frozen: keeps its progress, and what the node keeps
+	Requeue                   // ended: loses its progress and wants a place again
+	// ended with a checkpoint: keeps its progress and wants a place again, on whatever node
+	Checkpoint
 )
 
 func (v Vacate) String() string { return [...]string{"", "freeze", "restart", "checkpoint"}[v] }
 
-// Draft is the schedule under edit. It refuses overbooking, broken precedence and the past, so that no policy can commit them. It
-// lives as long as the run: what a round does not touch costs nothing.
+// Draft is the schedule under edit. It refuses overbooking, broken precedence and the past, so that no policy can
+// commit them. It lives as long as the run: what a round does not touch costs nothing.
 type Draft struct {
 	s       *State
 	est     Estimator
@@ -82,7 +85,8 @@ type Draft struct {
 	changes uint64
 	taken   []unit.Vector // by node: scratch of orders
 	spare   []planItem    // memory of the last round's starts
-	// impatient says that the policy expects what runs longer than estimated to end after overrun, which may be at once.
+	// impatient says that the policy expects what runs longer than estimated to end after overrun, which may be at
+	// once.
 	impatient bool
 	overrun   time.Duration
 }
@@ -108,8 +112,10 @@ type Mark int
 
 func newDraft(s *State, est Estimator) *Draft {
 	n := len(s.platform.Nodes)
-	return &Draft{s: s, est: est, ahead: make([]*timeline.Profile, n), pending: make([]unit.Vector, n), queues: make([]planQueue, n),
-		copies: map[copyKey]Time{}, freeing: map[TaskID]unit.Vector{}, room: newFreeIndex(s.platform.Nodes), taken: make([]unit.Vector, n)}
+	return &Draft{s: s, est: est, ahead: make([]*timeline.Profile, n), pending: make([]unit.Vector, n),
+		queues: make([]planQueue, n),
+		copies: map[copyKey]Time{}, freeing: map[TaskID]unit.Vector{}, room: newFreeIndex(s.platform.Nodes),
+		taken: make([]unit.Vector, n)}
 }
 
 // begin opens a round.
@@ -212,18 +218,20 @@ func (d *Draft) Due() iter.Seq[Segment] {
 // Dues returns how many reservations for this round were made; it grows with each.
 func (d *Draft) Dues() int { return len(d.starts) }
 
-// Earliest returns the first instant from which need is free on node n for dur, not before from; false if there is none.
+// Earliest returns the first instant from which need is free on node n for dur, not before from; false if there is
+// none.
 func (d *Draft) Earliest(n NodeID, need unit.Vector, dur time.Duration, from Time) (Time, bool) {
 	return d.profile(n).Earliest(need, dur, max(from, d.now))
 }
 
-// Latest returns the last instant from which need is free on node n for dur, not before from and so that it ends by until.
+// Latest returns the last instant from which need is free on node n for dur, not before from and so that it ends by
+// until.
 func (d *Draft) Latest(n NodeID, need unit.Vector, dur time.Duration, from, until Time) (Time, bool) {
 	return d.profile(n).Latest(need, dur, max(from, d.now), until)
 }
 
-// Usage yields what is in use on node n from now on: the instants at which that changes, ascending, with the amount from there on. What runs
-// is in it, and all that is planned.
+// Usage yields what is in use on node n from now on: the instants at which that changes, ascending, with the amount
+// from there on. What runs is in it, and all that is planned.
 func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(n).All() }
 
 // profile returns the usage of node n over time, made when it is first asked for and kept up to date from then on.
@@ -326,7 +334,8 @@ func (d *Draft) releaseDescendants(t TaskID, out []TaskID) []TaskID {
 	return out
 }
 
-// without returns what remains of the segment of t when its plan is dropped: the parked stay of a suspended task, or nothing.
+// without returns what remains of the segment of t when its plan is dropped: the parked stay of a suspended task, or
+// nothing.
 func (d *Draft) without(t TaskID) Segment {
 	l := d.s.lives.at(t)
 	if l.phase != Suspended {
@@ -353,8 +362,8 @@ func (d *Draft) Move(t TaskID, start Time) error {
 	return nil
 }
 
-// StartNow moves a planned segment to now, whatever the plan has for its node later: a plan that is followed in order bends, its
-// later segments move when their turn comes. Only what is really free now is checked.
+// StartNow moves a planned segment to now, whatever the plan has for its node later: a plan that is followed in order
+// bends, its later segments move when their turn comes. Only what is really free now is checked.
 func (d *Draft) StartNow(t TaskID) error {
 	seg, ok := d.Of(t)
 	if !ok || seg.Kind != Planned {
@@ -378,8 +387,8 @@ func (d *Draft) StartNow(t TaskID) error {
 	return nil
 }
 
-// Preempt takes a running task's place away, and the planned segments of its descendants with it. What is freed can be planned with at
-// once, and is there once the runtime reports it. A task that cannot leave in that way is ErrKept.
+// Preempt takes a running task's place away, and the planned segments of its descendants with it. What is freed can be
+// planned with at once, and is there once the runtime reports it. A task that cannot leave in that way is ErrKept.
 func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	seg, ok := d.Of(t)
 	if !ok || seg.Kind != Active {
@@ -395,7 +404,8 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	d.vacated = append(d.vacated, vacancy{t, how})
 	parked := Segment{}
 	if how == Suspend {
-		parked = Segment{Task: t, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps), Start: d.now, End: unit.Never, Kind: Parked}
+		parked = Segment{Task: t, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps), Start: d.now,
+			End: unit.Never, Kind: Parked}
 	}
 	d.put(t, parked)
 	d.free(t, seg.Node, seg.Hold.Sub(parked.Hold))
@@ -450,8 +460,8 @@ func (d *Draft) Drop() {
 	}
 }
 
-// Copy asks for a copy of file f on node n for task t, which has no place yet. What is there, on its way or nowhere is left alone, and so is
-// everything where copies hold a slot. A rollback does not undo it.
+// Copy asks for a copy of file f on node n for task t, which has no place yet. What is there, on its way or nowhere is
+// left alone, and so is everything where copies hold a slot. A rollback does not undo it.
 func (d *Draft) Copy(f FileID, n NodeID, t TaskID) {
 	key := copyKey{f, n}
 	from := d.s.View().Nearest(f, n)
@@ -532,7 +542,8 @@ func sameUse(a, b *Segment, from Time) bool {
 	return a.Node == b.Node && a.End == b.End && a.Hold == b.Hold && max(a.Start, from) == max(b.Start, from)
 }
 
-// Changes counts how often what is used from then on became another: what Usage tells stays true as long as it is the same.
+// Changes counts how often what is used from then on became another: what Usage tells stays true as long as it is the
+// same.
 func (d *Draft) Changes() uint64 { return d.changes }
 
 // account adds a segment to the sums, or takes it out.
@@ -548,7 +559,8 @@ func (d *Draft) account(seg Segment, sign int) {
 		}
 	}
 	if seg.Kind != Planned {
-		// State counts what attempts hold, and does so until it hears of a change: what is not so any more, or not yet, is pending.
+		// State counts what attempts hold, and does so until it hears of a change: what is not so any more, or not yet,
+		// is pending.
 		return
 	}
 	d.planned += sign
@@ -600,7 +612,8 @@ func (q *planQueue) push(it planItem) {
 	q.items = append(q.items, it)
 }
 
-// sort orders the items and drops outdated ones once they are the larger part, so that the cost is carried by what made them.
+// sort orders the items and drops outdated ones once they are the larger part, so that the cost is carried by what made
+// them.
 func (q *planQueue) sort(d *Draft) {
 	if !q.sorted {
 		slices.SortFunc(q.items, planItem.compare)

@@ -14,8 +14,9 @@ type Event struct {
 	Body Body
 }
 
-// Body is what happened: one of the types below, and no other. The large ones (workflow arrived, attempt exited, plan committed)
-// travel as pointers and are never changed once numbered. The json tags name members in the log: add, never rename.
+// Body is what happened: one of the types below, and no other. The large ones (workflow arrived, attempt exited, plan
+// committed) travel as pointers and are never changed once numbered. The json tags name members in the log: add, never
+// rename.
 type Body interface{ Kind() EventKind }
 
 // EventKind numbers the types of Body. The numbers are part of the log's format: append, never renumber.
@@ -34,7 +35,8 @@ const (
 	KindWorkflowCancelled
 )
 
-var eventKinds = [...]string{"", "workflow-arrived", "attempt-started", "attempt-suspended", "attempt-resumed", "attempt-exited",
+var eventKinds = [...]string{"", "workflow-arrived", "attempt-started", "attempt-suspended", "attempt-resumed",
+	"attempt-exited",
 	"file-appeared", "node-changed", "woke", "plan-committed", "workflow-cancelled"}
 
 func (k EventKind) String() string { return eventKinds[k] }
@@ -64,8 +66,8 @@ type (
 		Outcome  Outcome       `json:"outcome"`
 		ExitCode int           `json:"exit_code"` // of the program; -1 if it has none
 		Ran      time.Duration `json:"ran_ns"`    // from AttemptStarted to the end, suspensions not counted
-		// Kept is the fraction of the whole task, [0, 1], that the checkpoint taken at the end has: that of earlier attempts included.
-		// 0 if none was taken.
+		// Kept is the fraction of the whole task, [0, 1], that the checkpoint taken at the end has: that of earlier
+		// attempts included. 0 if none was taken.
 		Kept float64 `json:"kept"`
 		// Final says that another attempt would end alike, so that there is none.
 		Final   bool   `json:"final"`
@@ -84,7 +86,8 @@ type (
 	}
 	// Woke is a timer that a policy asked for, or the start of a planned segment.
 	Woke struct{}
-	// PlanCommitted is the outcome of one round: what was ordered, why other tasks wait, and what else the policy has to say.
+	// PlanCommitted is the outcome of one round: what was ordered, why other tasks wait, and what else the policy has
+	// to say.
 	PlanCommitted struct {
 		Round   int64         `json:"round"`
 		Took    time.Duration `json:"took_ns"` // of the policy, by the wall clock; outside the decisions
@@ -165,11 +168,13 @@ type Wait struct {
 
 // Topics of notes that mean the same whatever the policy.
 const (
-	TopicPredicted = "predicted" // when a workflow that arrived is to be completed by the plan made then; the text says how that is to its deadline
-	TopicRefused   = "refused"   // a workflow that arrived cannot meet its deadline and is withdrawn; see Refuser
+	// when a workflow that arrived is to be completed by the plan made then; the text says how that is to its deadline
+	TopicPredicted = "predicted"
+	TopicRefused   = "refused" // a workflow that arrived cannot meet its deadline and is withdrawn; see Refuser
 )
 
-// Note is what a policy wants people to know beyond orders and reasons: a choice, a promise, an attempt that failed. It changes nothing.
+// Note is what a policy wants people to know beyond orders and reasons: a choice, a promise, an attempt that failed. It
+// changes nothing.
 type Note struct {
 	Topic    string     `json:"topic"`    // a stable short name, documented with the policy
 	Workflow WorkflowID `json:"workflow"` // None: it is about no one workflow
@@ -194,7 +199,8 @@ const (
 	OutOfDisk             // its work directory grew beyond the limit of the task
 )
 
-var outcomes = [...]string{"", "ok", "exit-code", "out-of-memory", "timed-out", "killed", "preempted", "lost", "host-error", "output-missing",
+var outcomes = [...]string{"", "ok", "exit-code", "out-of-memory", "timed-out", "killed", "preempted", "lost",
+	"host-error", "output-missing",
 	"out-of-disk"}
 
 func (o Outcome) String() string { return outcomes[o] }
@@ -211,10 +217,12 @@ func Outcomes() []Outcome {
 	return []Outcome{OK, ExitCode, OutOfMemory, TimedOut, Killed, Preempted, Lost, HostError, OutputMissing, OutOfDisk}
 }
 
-// Usage holds the measurements of one attempt. Instants are on the axis of the run; unit.Never marks one that was not reached.
+// Usage holds the measurements of one attempt. Instants are on the axis of the run; unit.Never marks one that was not
+// reached.
 //
-// A member is a counter of the log: its json tag names it in event bodies and names its column in table attempts. The tag missing names
-// the flag of Missing that makes the column NULL; a counter without this tag is always known. To add a counter, add a member here.
+// A member is a counter of the log: its json tag names it in event bodies and names its column in table attempts. The
+// tag missing names the flag of Missing that makes the column NULL; a counter without this tag is always known. To add
+// a counter, add a member here.
 type Usage struct {
 	Queued  Time `json:"queued_ns"`  // ordered by the planner
 	Staged  Time `json:"staged_ns"`  // inputs in place
@@ -230,13 +238,16 @@ type Usage struct {
 	WrittenBytes unit.Bytes    `json:"written_bytes" missing:"io"`
 	ReadOps      int64         `json:"read_ops" missing:"io"`
 	WriteOps     int64         `json:"write_ops" missing:"io"`
-	InputBytes   unit.Bytes    `json:"input_bytes"`  // of all inputs
-	CopiedBytes  unit.Bytes    `json:"copied_bytes"` // of those that were copied from other nodes for this attempt, ahead of it or within it
-	MovedBytes   unit.Bytes    `json:"moved_bytes"`  // its checkpoint, and the outputs written before that, copied from another node
-	OOMKills     int64         `json:"oom_kills"`
-	DroppedBytes unit.Bytes    `json:"dropped_bytes"` // of standard output and error, beyond what is kept of each
-	Missing      Counters      `json:"missing"`       // counters that could not be read: unknown, not zero
-	Applied      Limits        `json:"applied"`       // read back from the kernel; a zero field was not applied or not readable
+	InputBytes   unit.Bytes    `json:"input_bytes"` // of all inputs
+	// of those that were copied from other nodes for this attempt, ahead of it or within it
+	CopiedBytes unit.Bytes `json:"copied_bytes"`
+	// its checkpoint, and the outputs written before that, copied from another node
+	MovedBytes   unit.Bytes `json:"moved_bytes"`
+	OOMKills     int64      `json:"oom_kills"`
+	DroppedBytes unit.Bytes `json:"dropped_bytes"` // of standard output and error, beyond what is kept of each
+	Missing      Counters   `json:"missing"`       // counters that could not be read: unknown, not zero
+	// read back from the kernel; a zero field was not applied or not readable
+	Applied Limits `json:"applied"`
 }
 
 // Counters is a set of measured quantities.
@@ -255,7 +266,8 @@ const (
 // CounterNames are the groups as the tag missing of Usage names them, from the lowest flag on.
 var CounterNames = []string{"cpu", "memory", "io", "throttled"}
 
-// Limits are what holds an attempt back, as the kernel applies them. Zero is no limit. Their columns in the log begin with applied_.
+// Limits are what holds an attempt back, as the kernel applies them. Zero is no limit. Their columns in the log begin
+// with applied_.
 type Limits struct {
 	CPUMillicores int64               `json:"cpu_millicores"` // quota, speed factor included
 	Memory        unit.Bytes          `json:"memory_bytes"`
@@ -306,7 +318,8 @@ const (
 	Unplaced // the policy gave it no place in this round
 )
 
-var reasonCodes = [...]string{"", "waits-for-parents", "waits-for-files", "no-node-free", "planned-later", "outranked", "draining", "not-yet-released", "unplaced"}
+var reasonCodes = [...]string{"", "waits-for-parents", "waits-for-files", "no-node-free", "planned-later", "outranked",
+	"draining", "not-yet-released", "unplaced"}
 
 func (c ReasonCode) String() string { return reasonCodes[c] }
 

@@ -2,10 +2,12 @@ package planner
 
 import "slices"
 
-// Formal tasks exist for the engine only. It starts and ends them the instant they are ready, before it asks the policy, and policies meet
-// neither them nor their events: workflows, links, news and the draft are as if their children hung on their parents.
+// Formal tasks exist for the engine only. It starts and ends them the instant they are ready, before it asks the
+// policy, and policies meet neither them nor their events: workflows, links, news and the draft are as if their
+// children hung on their parents.
 
-// linkThrough shows the tasks of a workflow that arrived without the formal ones among them: what a formal task joins is linked directly.
+// linkThrough shows the tasks of a workflow that arrived without the formal ones among them: what a formal task joins
+// is linked directly.
 func (s *State) linkThrough(b *WorkflowArrived) {
 	w := &s.workflows[b.Workflow.ID]
 	var formals []TaskID
@@ -113,8 +115,8 @@ func (s *State) ofFormal(e *Event) bool {
 	return false
 }
 
-// Formalities orders the formal tasks that are ready; nil if there are none. The caller says at once that they started and ended well, before
-// it plans: they may make other tasks ready.
+// Formalities orders the formal tasks that are ready; nil if there are none. The caller says at once that they started
+// and ended well, before it plans: they may make other tasks ready.
 func (p *Planner) Formalities(at Time) *PlanCommitted {
 	s := p.state
 	if len(s.formal) == 0 {
@@ -123,8 +125,9 @@ func (p *Planner) Formalities(at Time) *PlanCommitted {
 	p.round++
 	pc := &PlanCommitted{Round: p.round}
 	for i, t := range s.formal {
-		pc.Orders = append(pc.Orders, Order{Kind: OrderStart, Attempt: AttemptID(s.attempts.len() + i), Task: t, Node: None,
-			Try: s.lives.at(t).tries + 1, Until: at})
+		pc.Orders = append(pc.Orders, Order{Kind: OrderStart, Attempt: AttemptID(s.attempts.len() + i), Task: t,
+			Node: None,
+			Try:  s.lives.at(t).tries + 1, Until: at})
 	}
 	return pc
 }

@@ -6,8 +6,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// freeIndex finds the fastest node that has room now in logarithmic time: a tree over the nodes by speed descending, then id, that has
-// the component-wise maximum of what is free below each point.
+// freeIndex finds the fastest node that has room now in logarithmic time: a tree over the nodes by speed descending,
+// then id, that has the component-wise maximum of what is free below each point.
 type freeIndex struct {
 	order []NodeID
 	place []int32 // by node: index in order
@@ -97,7 +97,8 @@ func (d *Draft) AnyFree() bool {
 	return d.room.tree[1][unit.CPU] > 0
 }
 
-// Fastest returns the fastest node on which need is free now, the lowest id among equals, as Free tells it; None if there is none.
+// Fastest returns the fastest node on which need is free now, the lowest id among equals, as Free tells it; None if
+// there is none.
 func (d *Draft) Fastest(need unit.Vector) NodeID { return d.housing(need, +1) }
 
 // Slowest returns the slowest node on which need is free now, the highest id among equals; None if there is none.

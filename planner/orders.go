@@ -6,8 +6,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// orders derives what has to be done from the difference between the draft and what runs. Starts that do not fit what is really
-// free (a preempted task has not left yet) stay planned.
+// orders derives what has to be done from the difference between the draft and what runs. Starts that do not fit what
+// is really free (a preempted task has not left yet) stay planned.
 func (d *Draft) orders(est Estimator) []Order {
 	var out []Order
 	for _, v := range d.vacated {
@@ -41,11 +41,13 @@ func (d *Draft) orders(est Estimator) []Order {
 		d.taken[seg.Node] = d.taken[seg.Node].Add(extra)
 		d.segs.at(it.task).seq = 0 // ordered: a rollback may have left a second item of the same reservation
 		if l.phase == Suspended {
-			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node, Hold: seg.Hold, Until: seg.End})
+			out = append(out, Order{Kind: OrderResume, Attempt: l.attempt, Task: it.task, Node: seg.Node,
+				Hold: seg.Hold, Until: seg.End})
 			continue
 		}
 		t := d.s.tasks.of(it.task)
-		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold, Try: l.tries + 1,
+		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold,
+			Try:   l.tries + 1,
 			Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node])})
 		next++
 	}
@@ -59,7 +61,8 @@ func (d *Draft) orders(est Estimator) []Order {
 	return out
 }
 
-// copyAhead orders the copies that the policy asked for, and those of files that exist to where their consumers are planned.
+// copyAhead orders the copies that the policy asked for, and those of files that exist to where their consumers are
+// planned.
 func (d *Draft) copyAhead(out []Order) []Order {
 	v := d.s.View()
 	out = append(out, d.asked...)
@@ -152,7 +155,8 @@ func (d *Draft) ordered(o *Order, at Time) {
 		if seg, ok := d.Of(o.Task); ok && seg.Kind == Active {
 			parked := Segment{}
 			if o.Kind == OrderSuspend {
-				parked = Segment{Task: o.Task, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps), Start: at, End: unit.Never, Kind: Parked}
+				parked = Segment{Task: o.Task, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps),
+					Start: at, End: unit.Never, Kind: Parked}
 			}
 			d.put(o.Task, parked)
 			d.free(o.Task, seg.Node, seg.Hold.Sub(parked.Hold))

@@ -10,7 +10,8 @@ type Pipeline struct {
 	Retain   Retainer
 	Queue    Queue
 	Allocate Allocator
-	// Impatient expects what runs longer than estimated to end after Overrun, instead of after a share of what it has run.
+	// Impatient expects what runs longer than estimated to end after Overrun, instead of after a share of what it has
+	// run.
 	Impatient bool
 	Overrun   time.Duration
 }
@@ -21,8 +22,8 @@ func (p *Pipeline) ExpectsOverrunsToEnd() (time.Duration, bool) { return p.Overr
 // Retainer decides what of the last plan stays in the draft.
 type Retainer interface{ Retain(c *Cycle) error }
 
-// Queue yields the tasks that want a place, best first. It keeps what it knows from round to round: Update costs what the news
-// costs, not what there is.
+// Queue yields the tasks that want a place, best first. It keeps what it knows from round to round: Update costs what
+// the news costs, not what there is.
 type Queue interface {
 	// Update takes in the news of the cycle and ends all deferments.
 	Update(c *Cycle)
@@ -30,8 +31,8 @@ type Queue interface {
 	Next(c *Cycle) (TaskID, bool)
 	// Take removes the task that Next returned last: it has a place now.
 	Take(c *Cycle, t TaskID)
-	// Defer passes over the task that Next returned last for the rest of the round, and with it every task that needs at least as
-	// much: it does not fit.
+	// Defer passes over the task that Next returned last for the rest of the round, and with it every task that needs
+	// at least as much: it does not fit.
 	Defer(c *Cycle, t TaskID)
 }
 

@@ -10,8 +10,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Planner joins the state, the draft and a policy. It is driven from one goroutine: Apply for everything that happens, Plan for a
-// round, whose outcome comes back through Apply like any other event.
+// Planner joins the state, the draft and a policy. It is driven from one goroutine: Apply for everything that happens,
+// Plan for a round, whose outcome comes back through Apply like any other event.
 type Planner struct {
 	state  *State
 	draft  *Draft
@@ -33,7 +33,8 @@ func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint6
 	s := NewState(p, rules)
 	learn, _ := est.(Observer)
 	est = whatIsLeft(s, est)
-	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est, rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
+	pl := &Planner{state: s, draft: newDraft(s, est), policy: policy, est: est,
+		rand: rand.New(rand.NewPCG(seed, 0x67616e747279)), wake: unit.Never}
 	pl.cycle = Cycle{View: s.View(), Draft: pl.draft, Est: est, Rand: pl.rand, explain: pl.explain}
 	if x, ok := policy.(interface {
 		ExpectsOverrunsToEnd() (left time.Duration, ok bool)
@@ -75,7 +76,8 @@ func (p *Planner) Apply(e Event) error {
 	return nil
 }
 
-// Wake returns when the next round is due if nothing happens before: a wake the policy asked for, or the release of a workflow.
+// Wake returns when the next round is due if nothing happens before: a wake the policy asked for, or the release of a
+// workflow.
 func (p *Planner) Wake() Time {
 	if e := p.state.embargoed; len(e) > 0 {
 		return min(p.wake, p.state.workflows[e[0]].Release)
@@ -92,10 +94,12 @@ func (p *Planner) Released(at Time) bool {
 // Due reports whether a round at that instant could differ from the last one.
 func (p *Planner) Due(at Time) bool {
 	n := &p.state.news // a suspension frees something, too
-	return len(n.Arrived)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed || n.Freed || p.wake <= at
+	return len(n.Arrived)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed || n.Freed ||
+		p.wake <= at
 }
 
-// Restore makes everything news again: after the replay of a log the policy meets the whole state as if it had just come about.
+// Restore makes everything news again: after the replay of a log the policy meets the whole state as if it had just
+// come about.
 func (p *Planner) Restore() {
 	s := p.state
 	s.news = News{Arrived: slices.Clone(s.present), Ready: slices.Clone(s.ready), Freed: true, Changed: true}
@@ -106,8 +110,8 @@ func (p *Planner) Restore() {
 	}
 }
 
-// Plan runs a round at the given instant. The outcome is to be numbered, logged and applied before its orders are carried out; one
-// without orders, reasons and notes holds until the next round only.
+// Plan runs a round at the given instant. The outcome is to be numbered, logged and applied before its orders are
+// carried out; one without orders, reasons and notes holds until the next round only.
 func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	p.round++
 	p.draft.begin(at)
@@ -119,8 +123,9 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
 	}
 	p.explainRest(c)
-	p.state.news = News{Arrived: p.state.news.Arrived[:0], Ready: p.state.news.Ready[:0], Finished: p.state.news.Finished[:0],
-		Ended: p.state.news.Ended[:0], Appeared: p.state.news.Appeared[:0], Suspended: p.state.news.Suspended[:0]}
+	p.state.news = News{Arrived: p.state.news.Arrived[:0], Ready: p.state.news.Ready[:0],
+		Finished: p.state.news.Finished[:0],
+		Ended:    p.state.news.Ended[:0], Appeared: p.state.news.Appeared[:0], Suspended: p.state.news.Suspended[:0]}
 	p.wake = unit.Never
 	if c.wake > at {
 		p.wake = c.wake
@@ -140,8 +145,8 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	return pc, nil
 }
 
-// Thaw orders frozen tasks to go on as far as there is room for them, in place of a round: where nothing more is started nobody else would.
-// It returns nil if there are none.
+// Thaw orders frozen tasks to go on as far as there is room for them, in place of a round: where nothing more is
+// started nobody else would. It returns nil if there are none.
 func (p *Planner) Thaw(at Time) *PlanCommitted {
 	s := p.state
 	var pc *PlanCommitted
@@ -160,7 +165,8 @@ func (p *Planner) Thaw(at Time) *PlanCommitted {
 			p.round++
 			pc = &PlanCommitted{Round: p.round}
 		}
-		pc.Orders = append(pc.Orders, Order{Kind: OrderResume, Attempt: a, Task: att.Task, Node: att.Node, Hold: att.Hold, Until: at.Add(att.Until.Sub(att.Suspended))})
+		pc.Orders = append(pc.Orders, Order{Kind: OrderResume, Attempt: a, Task: att.Task, Node: att.Node,
+			Hold: att.Hold, Until: at.Add(att.Until.Sub(att.Suspended))})
 	}
 	return pc
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// left is the estimator that policies see: of a task that goes on from a checkpoint it tells what is left on each node. Ranks stay those
-// of whole tasks.
+// left is the estimator that policies see: of a task that goes on from a checkpoint it tells what is left on each node.
+// Ranks stay those of whole tasks.
 type left struct {
 	Estimator
 	s *State
@@ -55,8 +55,8 @@ func Undone(run time.Duration, done float64) time.Duration {
 	return run - time.Duration(math.Round(float64(run)*done))
 }
 
-// Whole returns how long the whole task would have taken of which an attempt has run for the given time, as it began with the given
-// fraction done: what estimators learn from.
+// Whole returns how long the whole task would have taken of which an attempt has run for the given time, as it began
+// with the given fraction done: what estimators learn from.
 func Whole(ran time.Duration, done float64) time.Duration {
 	if done == 0 || done >= 1 {
 		return ran

@@ -6,11 +6,13 @@ import "gantry/planner/unit"
 type RetryRules struct {
 	// Limit is the number of further attempts after ends of that class.
 	Limit [lastOutcome + 1]int32
-	// MemoryGrowth multiplies the memory need after an end out of memory; nothing else grows, and nothing grows after other ends.
+	// MemoryGrowth multiplies the memory need after an end out of memory; nothing else grows, and nothing grows after
+	// other ends.
 	MemoryGrowth float64
 }
 
-// DefaultRetryRules try again what was not the program's fault, and give a program that ran out of memory twice as much, twice.
+// DefaultRetryRules try again what was not the program's fault, and give a program that ran out of memory twice as
+// much, twice.
 func DefaultRetryRules() RetryRules {
 	r := RetryRules{MemoryGrowth: 2}
 	r.Limit[OutOfMemory] = 2
@@ -31,8 +33,8 @@ func (r *RetryRules) limitFor(t *Task, o Outcome) int32 {
 	return r.Limit[o]
 }
 
-// grown returns the need of a task that ran out of memory: more by MemoryGrowth, at least what is declared, bounded by what the largest node
-// has; false if it cannot grow.
+// grown returns the need of a task that ran out of memory: more by MemoryGrowth, at least what is declared, bounded by
+// what the largest node has; false if it cannot grow.
 func (r *RetryRules) grown(need unit.Vector, declared unit.Bytes, nodes []Node) (unit.Vector, bool) {
 	if need[unit.Memory] == unit.Unlimited || need[unit.Memory] <= 0 {
 		return need, false

@@ -8,8 +8,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// A task that was limited to less memory than declared gets at least what is declared after it ran out of it, and never fails for good
-// below that.
+// A task that was limited to less memory than declared gets at least what is declared after it ran out of it, and never
+// fails for good below that.
 func TestTheNextTryGetsAtLeastTheDeclaredMemory(t *testing.T) {
 	for _, c := range []struct{ limit, declared, want int64 }{
 		{19e6, 193.6e6, 193.6e6},
@@ -20,7 +20,8 @@ func TestTheNextTryGetsAtLeastTheDeclaredMemory(t *testing.T) {
 		b := plannertest.New(t, plannertest.PolicyFunc(func(c *planner.Cycle) error {
 			for _, task := range c.News.Ready {
 				site, _ := c.Site(task, 0)
-				if err := c.Draft.Reserve(planner.Segment{Task: task, Hold: site.Need, Start: c.Now(), End: c.Now().Add(site.Dur)}); err != nil {
+				if err := c.Draft.Reserve(planner.Segment{Task: task, Hold: site.Need, Start: c.Now(),
+					End: c.Now().Add(site.Dur)}); err != nil {
 					return err
 				}
 			}

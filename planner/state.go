@@ -119,8 +119,8 @@ func NewState(p *Platform, rules RetryRules) *State {
 	return s
 }
 
-// Apply changes the state by one event. An error means that the event cannot have happened: the log or a runtime is at fault. The
-// state is then unchanged.
+// Apply changes the state by one event. An error means that the event cannot have happened: the log or a runtime is at
+// fault. The state is then unchanged.
 func (s *State) Apply(e Event) error {
 	if err := s.check(&e); err != nil {
 		return fmt.Errorf("event %d at %v: %w", e.Seq, e.At, err)
@@ -159,7 +159,8 @@ func (s *State) arrive(b *WorkflowArrived, at Time) {
 	w := b.Workflow
 	first, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
 	s.workflows = append(s.workflows, workflowState{Workflow: w, first: first, past: first + TaskID(len(b.Tasks)),
-		files: firstFile, pastFiles: firstFile + FileID(len(b.Files)), left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never})
+		files: firstFile, pastFiles: firstFile + FileID(len(b.Files)), left: int32(len(b.Tasks)), started: unit.Never,
+		ended: unit.Never})
 	for _, f := range b.Files {
 		s.files = append(s.files, f)
 		home := NodeID(None)
@@ -180,7 +181,8 @@ func (s *State) arrive(b *WorkflowArrived, at Time) {
 	if w.Release <= at {
 		s.open(w.ID)
 	} else {
-		i, _ := slices.BinarySearchFunc(s.embargoed, w.Release+1, func(e WorkflowID, r Time) int { return cmp.Compare(s.workflows[e].Release, r) })
+		i, _ := slices.BinarySearchFunc(s.embargoed, w.Release+1,
+			func(e WorkflowID, r Time) int { return cmp.Compare(s.workflows[e].Release, r) })
 		s.embargoed = slices.Insert(s.embargoed, i, w.ID)
 	}
 	if len(b.Tasks) == 0 {
@@ -308,7 +310,8 @@ func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t), o) {
+	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
+		o) {
 		return false
 	}
 	if o == OutOfMemory {
@@ -357,7 +360,8 @@ func (s *State) ordered(o *Order, at Time) {
 		s.dropReady(o.Task)
 		l.phase, l.attempt, l.node = Starting, o.Attempt, o.Node
 		l.tries++
-		a := Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never, Until: o.Until, Try: o.Try,
+		a := Attempt{Task: o.Task, Node: o.Node, Hold: o.Hold, Ordered: at, Started: unit.Never, Until: o.Until,
+			Try:       o.Try,
 			Suspended: unit.Never, Done: l.done}
 		if s.tasks.of(o.Task).Formal { // logs before format 9 have it on the first node
 			l.node, a.Node = None, None
@@ -388,7 +392,8 @@ type stock struct {
 	size unit.Bytes
 }
 
-// copiedAhead returns how much was copied to node n for task t; what was copied elsewhere, by a plan since dropped, does not count.
+// copiedAhead returns how much was copied to node n for task t; what was copied elsewhere, by a plan since dropped,
+// does not count.
 func (s *State) copiedAhead(t TaskID, n NodeID) (sum unit.Bytes) {
 	for _, c := range s.ahead[t] {
 		if c.node == n {

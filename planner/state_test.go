@@ -13,8 +13,8 @@ import (
 
 const second = planner.Time(1e9)
 
-// history leaves attempt 0 of task a running, attempt 1 of b suspended, attempt 2 of c starting, attempt 3 of d over, task e ready, f waiting,
-// and attempt 4 of g ordered to leave.
+// history leaves attempt 0 of task a running, attempt 1 of b suspended, attempt 2 of c starting, attempt 3 of d over,
+// task e ready, f waiting, and attempt 4 of g ordered to leave.
 func history(t *testing.T) *planner.State {
 	t.Helper()
 	sc, err := plannertest.Parse(`
@@ -24,13 +24,16 @@ func history(t *testing.T) *planner.State {
 		t.Fatal(err)
 	}
 	start := func(a planner.AttemptID, task planner.TaskID, n planner.NodeID) planner.Order {
-		return planner.Order{Kind: planner.OrderStart, Attempt: a, Task: task, Node: n, Hold: unit.Cores(1), Try: 1, Until: 9 * second}
+		return planner.Order{Kind: planner.OrderStart, Attempt: a, Task: task, Node: n, Hold: unit.Cores(1), Try: 1,
+			Until: 9 * second}
 	}
 	s := planner.NewState(sc.Platform, planner.DefaultRetryRules())
 	for i, b := range []planner.Body{
 		sc.Flows[0],
-		&planner.PlanCommitted{Round: 1, Orders: []planner.Order{start(0, 0, 0), start(1, 1, 0), start(2, 2, 0), start(3, 3, 1), start(4, 6, 1)}},
-		planner.AttemptStarted{Attempt: 0}, planner.AttemptStarted{Attempt: 1}, planner.AttemptStarted{Attempt: 3}, planner.AttemptStarted{Attempt: 4},
+		&planner.PlanCommitted{Round: 1, Orders: []planner.Order{start(0, 0, 0), start(1, 1, 0), start(2, 2, 0),
+			start(3, 3, 1), start(4, 6, 1)}},
+		planner.AttemptStarted{Attempt: 0}, planner.AttemptStarted{Attempt: 1}, planner.AttemptStarted{Attempt: 3},
+		planner.AttemptStarted{Attempt: 4},
 		&planner.PlanCommitted{Round: 2, Orders: []planner.Order{{Kind: planner.OrderSuspend, Attempt: 1, Task: 1}}},
 		planner.AttemptSuspended{Attempt: 1},
 		&planner.AttemptExited{Attempt: 3, Outcome: planner.OK},
@@ -50,17 +53,20 @@ func wrongFlows(t *testing.T) map[string]planner.Body {
 	t.Helper()
 	out := map[string]planner.Body{}
 	for name, spoil := range map[string]func(b *planner.WorkflowArrived){
-		"an id that is taken":           func(b *planner.WorkflowArrived) { b.Workflow.ID = 0 },
-		"an id too far":                 func(b *planner.WorkflowArrived) { b.Workflow.ID = 2 },
-		"a task of another id":          func(b *planner.WorkflowArrived) { b.Tasks[1].ID++ },
-		"a task of another workflow":    func(b *planner.WorkflowArrived) { b.Tasks[1].Workflow = 0 },
-		"a file of another id":          func(b *planner.WorkflowArrived) { b.Files[0].ID = 0 },
-		"a file beyond":                 func(b *planner.WorkflowArrived) { b.Files[0].ID++ },
-		"a file of negative size":       func(b *planner.WorkflowArrived) { b.Files[0].Size = -1 },
-		"a file of a foreign task":      func(b *planner.WorkflowArrived) { b.Files[0].Producer = 0 },
-		"a file on no node":             func(b *planner.WorkflowArrived) { b.Files[0].Homes = []planner.NodeID{2} },
-		"a foreign parent":              func(b *planner.WorkflowArrived) { b.Tasks[1].Parents[0] = 0 },
-		"a parent twice":                func(b *planner.WorkflowArrived) { b.Tasks[1].Parents = []planner.TaskID{7, 7} },
+		"an id that is taken":        func(b *planner.WorkflowArrived) { b.Workflow.ID = 0 },
+		"an id too far":              func(b *planner.WorkflowArrived) { b.Workflow.ID = 2 },
+		"a task of another id":       func(b *planner.WorkflowArrived) { b.Tasks[1].ID++ },
+		"a task of another workflow": func(b *planner.WorkflowArrived) { b.Tasks[1].Workflow = 0 },
+		"a file of another id":       func(b *planner.WorkflowArrived) { b.Files[0].ID = 0 },
+		"a file beyond":              func(b *planner.WorkflowArrived) { b.Files[0].ID++ },
+		"a file of negative size":    func(b *planner.WorkflowArrived) { b.Files[0].Size = -1 },
+		"a file of a foreign task":   func(b *planner.WorkflowArrived) { b.Files[0].Producer = 0 },
+		"a file on no node":          func(b *planner.WorkflowArrived) { b.Files[0].Homes = []planner.NodeID{2} },
+		"a foreign parent":           func(b *planner.WorkflowArrived) { b.Tasks[1].Parents[0] = 0 },
+		"a parent twice": func(b *planner.WorkflowArrived) {
+			b.Tasks[1].Parents = []planner.TaskID{7,
+				7}
+		},
 		"a child that does not know it": func(b *planner.WorkflowArrived) { b.Tasks[1].Parents = nil },
 		"a parent that does not know it": func(b *planner.WorkflowArrived) {
 			b.Tasks[0].Children = nil
@@ -98,9 +104,12 @@ func wrongOrders() map[string]planner.Order {
 		"start as an old attempt":        {Kind: planner.OrderStart, Attempt: first, Task: 4, Hold: hold, Try: 1},
 		"start as an attempt too far":    {Kind: planner.OrderStart, Attempt: next + 1, Task: 4, Hold: hold, Try: 1},
 		"start as another try":           {Kind: planner.OrderStart, Attempt: next, Task: 4, Hold: hold, Try: 2},
-		"start on no node":               {Kind: planner.OrderStart, Attempt: next, Task: 4, Node: 2, Hold: hold, Try: 1},
-		"start on node -1":               {Kind: planner.OrderStart, Attempt: next, Task: 4, Node: -1, Hold: hold, Try: 1},
-		"start that gives back":          {Kind: planner.OrderStart, Attempt: next, Task: 4, Hold: unit.Vector{-1}, Try: 1},
+		"start on no node": {Kind: planner.OrderStart, Attempt: next, Task: 4, Node: 2, Hold: hold,
+			Try: 1},
+		"start on node -1": {Kind: planner.OrderStart, Attempt: next, Task: 4, Node: -1, Hold: hold,
+			Try: 1},
+		"start that gives back": {Kind: planner.OrderStart, Attempt: next, Task: 4, Hold: unit.Vector{-1},
+			Try: 1},
 		"resume of a running task":       {Kind: planner.OrderResume, Attempt: 0, Task: 0},
 		"resume of no attempt":           {Kind: planner.OrderResume, Attempt: 9, Task: 1},
 		"resume of attempt -1":           {Kind: planner.OrderResume, Attempt: -1, Task: 1},
@@ -144,22 +153,25 @@ func TestAWrongEventChangesNothing(t *testing.T) {
 		"exit with an unknown outcome":  &planner.AttemptExited{Attempt: 0, Outcome: 99},
 		"exit that kept too much":       &planner.AttemptExited{Attempt: 0, Outcome: planner.Preempted, Kept: 1.5},
 		"exit that kept less than none": &planner.AttemptExited{Attempt: 0, Outcome: planner.Preempted, Kept: -1},
-		"exit that kept no number":      &planner.AttemptExited{Attempt: 0, Outcome: planner.Preempted, Kept: math.NaN()},
-		"a copy of no file":             planner.FileAppeared{File: 1},
-		"a copy of file -1":             planner.FileAppeared{File: -1},
-		"a copy on no node":             planner.FileAppeared{Node: 2},
-		"a copy on node -1":             planner.FileAppeared{Node: -1},
-		"a change of no node":           planner.NodeChanged{Node: 2},
-		"a change of node -1":           planner.NodeChanged{Node: -1},
-		"a negative capacity":           planner.NodeChanged{Capacity: unit.Vector{-1}},
-		"cancelling no workflow":        planner.WorkflowCancelled{Workflow: 1},
-		"cancelling workflow -1":        planner.WorkflowCancelled{Workflow: -1},
-		"a reason of no task":           &planner.PlanCommitted{Reasons: []planner.Wait{{Task: 7}}},
-		"a note on no task":             &planner.PlanCommitted{Notes: []planner.Note{{Task: 7}}},
-		"a note on no workflow":         &planner.PlanCommitted{Notes: []planner.Note{{Workflow: 1, Task: planner.None}}},
+		"exit that kept no number": &planner.AttemptExited{Attempt: 0, Outcome: planner.Preempted,
+			Kept: math.NaN()},
+		"a copy of no file":      planner.FileAppeared{File: 1},
+		"a copy of file -1":      planner.FileAppeared{File: -1},
+		"a copy on no node":      planner.FileAppeared{Node: 2},
+		"a copy on node -1":      planner.FileAppeared{Node: -1},
+		"a change of no node":    planner.NodeChanged{Node: 2},
+		"a change of node -1":    planner.NodeChanged{Node: -1},
+		"a negative capacity":    planner.NodeChanged{Capacity: unit.Vector{-1}},
+		"cancelling no workflow": planner.WorkflowCancelled{Workflow: 1},
+		"cancelling workflow -1": planner.WorkflowCancelled{Workflow: -1},
+		"a reason of no task":    &planner.PlanCommitted{Reasons: []planner.Wait{{Task: 7}}},
+		"a note on no task":      &planner.PlanCommitted{Notes: []planner.Note{{Task: 7}}},
+		"a note on no workflow": &planner.PlanCommitted{Notes: []planner.Note{{Workflow: 1,
+			Task: planner.None}}},
 		"the same task suspended twice": &planner.PlanCommitted{Orders: slices.Repeat([]planner.Order{{Kind: planner.OrderSuspend}}, 2)},
-		"killed and suspended":          &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderKill}, {Kind: planner.OrderSuspend}}},
-		"the same task resumed twice":   &planner.PlanCommitted{Orders: slices.Repeat([]planner.Order{{Kind: planner.OrderResume, Attempt: 1, Task: 1}}, 2)},
+		"killed and suspended": &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderKill},
+			{Kind: planner.OrderSuspend}}},
+		"the same task resumed twice": &planner.PlanCommitted{Orders: slices.Repeat([]planner.Order{{Kind: planner.OrderResume, Attempt: 1, Task: 1}}, 2)},
 	} {
 		wrong[name] = b
 	}
@@ -205,8 +217,10 @@ func TestRightEventsAreTaken(t *testing.T) {
 		"a wake":        planner.Woke{},
 		"cancelling":    planner.WorkflowCancelled{Workflow: 0},
 		"a plain round": &planner.PlanCommitted{Round: 4},
-		"orders": &planner.PlanCommitted{Round: 4, Orders: []planner.Order{{Kind: planner.OrderStart, Attempt: 5, Task: 4, Hold: unit.Cores(1), Try: 1},
-			{Kind: planner.OrderResume, Attempt: 1, Task: 1}, {Kind: planner.OrderKill, Attempt: 0, Task: 0}, {Kind: planner.OrderCopy, Task: 5, Node: 1}}},
+		"orders": &planner.PlanCommitted{Round: 4, Orders: []planner.Order{{Kind: planner.OrderStart, Attempt: 5,
+			Task: 4, Hold: unit.Cores(1), Try: 1},
+			{Kind: planner.OrderResume, Attempt: 1, Task: 1}, {Kind: planner.OrderKill, Attempt: 0, Task: 0},
+			{Kind: planner.OrderCopy, Task: 5, Node: 1}}},
 	} {
 		s := history(t)
 		if err := s.Apply(planner.Event{Seq: nextSeq, At: 2 * second, Body: b}); err != nil {

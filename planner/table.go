@@ -2,8 +2,8 @@ package planner
 
 import "gantry/planner/unit"
 
-// table is a growing list in pages, by id: growing moves nothing, which for tables of all tasks of a long run is most of what growing costs.
-// Ids of another kind do not index it.
+// table is a growing list in pages, by id: growing moves nothing, which for tables of all tasks of a long run is most
+// of what growing costs. Ids of another kind do not index it.
 type table[I ~int32, T any] struct {
 	pages [][]T
 	n     int
@@ -32,8 +32,9 @@ func (t *table[I, T]) push(v T) {
 // at returns element i, which must exist. It stays where it is.
 func (t *table[I, T]) at(i I) *T { return &t.pages[i>>pageBits][i&(pageSize-1)] }
 
-// tasks is the table of all tasks. A page of tasks whose workflows have all ended is kept without links, which nobody asks for any more, and
-// so without a pointer: a long stream is mostly such tasks, and the collector of garbage has none of them to look at.
+// tasks is the table of all tasks. A page of tasks whose workflows have all ended is kept without links, which nobody
+// asks for any more, and so without a pointer: a long stream is mostly such tasks, and the collector of garbage has
+// none of them to look at.
 type tasks struct {
 	table[TaskID, Task]
 	left []int32               // by page: tasks whose workflows have not ended
@@ -68,7 +69,8 @@ func (x *tasks) of(t TaskID) *Task {
 
 func (x *tasks) ended(t TaskID) *Task {
 	p := &x.past[t>>pageBits][t&(pageSize-1)]
-	return &Task{ID: t, Workflow: p.workflow, Kind: p.kind, Stage: p.stage, Need: p.need, Retries: p.retries, Formal: p.formal,
+	return &Task{ID: t, Workflow: p.workflow, Kind: p.kind, Stage: p.stage, Need: p.need, Retries: p.retries,
+		Formal:         p.formal,
 		Checkpointable: p.checkpointable, CheckpointSize: p.checkpointSize, Restartable: p.restartable}
 }
 
@@ -83,7 +85,8 @@ func (x *tasks) end(t TaskID) {
 	x.past[k] = new([pageSize]pastTask)
 	for i := range x.pages[k] {
 		t := &x.pages[k][i]
-		x.past[k][i] = pastTask{t.Workflow, t.Kind, t.Stage, t.Retries, t.Need, t.CheckpointSize, t.Formal, t.Checkpointable, t.Restartable}
+		x.past[k][i] = pastTask{t.Workflow, t.Kind, t.Stage, t.Retries, t.Need, t.CheckpointSize, t.Formal,
+			t.Checkpointable, t.Restartable}
 	}
 	x.pages[k] = nil
 }

@@ -12,7 +12,8 @@ import (
 // What is known of a task stays known when its workflow and all those beside it have ended, but for its links.
 func TestEndedTasksAreKept(t *testing.T) {
 	const flows, each = 1200, 5 // some pages of the table of tasks, which workflows straddle
-	s := planner.NewState(&planner.Platform{Nodes: []planner.Node{{Speed: 1, Capacity: unit.Vector{1e9, 1 << 40, unit.Unlimited}}}}, planner.DefaultRetryRules())
+	s := planner.NewState(&planner.Platform{Nodes: []planner.Node{{Speed: 1, Capacity: unit.Vector{1e9, 1 << 40,
+		unit.Unlimited}}}}, planner.DefaultRetryRules())
 	seq := uint64(0)
 	apply := func(b planner.Body) {
 		t.Helper()
@@ -26,7 +27,8 @@ func TestEndedTasksAreKept(t *testing.T) {
 	end := func(w planner.WorkflowID) {
 		for i := range planner.TaskID(each) {
 			task := planner.TaskID(w)*each + i
-			apply(&planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Attempt: attempt, Task: task, Try: 1, Hold: unit.Cores(1), Until: planner.Time(seq) + 9}}})
+			apply(&planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Attempt: attempt,
+				Task: task, Try: 1, Hold: unit.Cores(1), Until: planner.Time(seq) + 9}}})
 			apply(planner.AttemptStarted{Attempt: attempt})
 			apply(&planner.AttemptExited{Attempt: attempt, Outcome: planner.OK, Ran: time.Nanosecond})
 			attempt++
@@ -35,7 +37,8 @@ func TestEndedTasksAreKept(t *testing.T) {
 	for w := range planner.WorkflowID(flows) {
 		b := &planner.WorkflowArrived{Workflow: planner.Workflow{ID: w, Due: unit.Never}}
 		for i := range planner.TaskID(each) {
-			task := planner.Task{ID: planner.TaskID(w)*each + i, Workflow: w, Kind: planner.KindID(w % 7), Stage: int32(i), Need: unit.Cores(1 + int64(w%3)), Retries: int32(w % 4),
+			task := planner.Task{ID: planner.TaskID(w)*each + i, Workflow: w, Kind: planner.KindID(w % 7),
+				Stage: int32(i), Need: unit.Cores(1 + int64(w%3)), Retries: int32(w % 4),
 				Checkpointable: i%2 == 0, CheckpointSize: unit.Bytes(w), Restartable: i%3 == 0}
 			want = append(want, task)
 			if i > 0 {
@@ -58,7 +61,8 @@ func TestEndedTasksAreKept(t *testing.T) {
 			t.Fatalf("task %d is %+v, want %+v", i, got, want[i])
 		}
 	}
-	if last := s.View().Task(flows*each - each - 1); !reflect.DeepEqual(last.Parents, []planner.TaskID{last.ID - each + 1}) {
+	if last := s.View().Task(flows*each - each - 1); !reflect.DeepEqual(last.Parents, []planner.TaskID{last.ID - each +
+		1}) {
 		t.Errorf("a task of a workflow that has not ended has parents %v", last.Parents)
 	}
 }

@@ -29,8 +29,8 @@ func (v View) Capacity(n NodeID) unit.Vector { return v.s.capacity[n] }
 // Held returns what attempts under way hold on node n.
 func (v View) Held(n NodeID) unit.Vector { return v.s.held[n] }
 
-// Task returns an admitted task. Its Need is that of the next attempt; once its workflow has ended its edges and files are forgotten. It
-// must not be changed.
+// Task returns an admitted task. Its Need is that of the next attempt; once its workflow has ended its edges and files
+// are forgotten. It must not be changed.
 func (v View) Task(t TaskID) *Task { return v.s.tasks.of(t) }
 
 // Tasks returns how many tasks were admitted: ids run from 0.
@@ -121,8 +121,8 @@ func (v View) Ran(a AttemptID) time.Duration {
 	return max(0, end.Sub(att.Started)-att.Paused)
 }
 
-// Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt goes on from there. What a running attempt has done
-// since it started is not in it.
+// Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt goes on from there. What a running
+// attempt has done since it started is not in it.
 func (v View) Done(t TaskID) float64 { return v.s.lives.at(t).done }
 
 // Checkpoint returns where the checkpoint of t lies and in how long a run what it has was done; None if there is none.
@@ -145,8 +145,8 @@ func (v View) KeptBy(t TaskID) AttemptID {
 // Preemptions returns how often a policy took the place of t away, in whatever way.
 func (v View) Preemptions(t TaskID) int { return int(v.s.lives.at(t).preempted) }
 
-// Vacates returns how t is best preempted if it has to leave its place altogether, what its node keeps included: by a checkpoint, or else by
-// a restart if the user allows that; Suspend if it can only be frozen where it is.
+// Vacates returns how t is best preempted if it has to leave its place altogether, what its node keeps included: by a
+// checkpoint, or else by a restart if the user allows that; Suspend if it can only be frozen where it is.
 func (v View) Vacates(t TaskID) Vacate {
 	switch task := v.s.tasks.of(t); {
 	case task.Checkpointable:
@@ -163,10 +163,12 @@ func (v View) File(f FileID) *File { return &v.s.files[f] }
 // Has reports whether file f lies on node n.
 func (v View) Has(n NodeID, f FileID) bool {
 	h := v.s.home[f]
-	return h == n || h == everywhere || h != None && (slices.Contains(v.s.files[f].Homes, n) || len(v.s.more) > 0 && slices.Contains(v.s.more[f], n))
+	return h == n || h == everywhere || h != None && (slices.Contains(v.s.files[f].Homes, n) ||
+		len(v.s.more) > 0 && slices.Contains(v.s.more[f], n))
 }
 
-// Nearest returns the node that file f is best copied from to node n (least time, then lowest id); None if it exists nowhere.
+// Nearest returns the node that file f is best copied from to node n (least time, then lowest id); None if it exists
+// nowhere.
 func (v View) Nearest(f FileID, n NodeID) NodeID {
 	h := v.s.home[f]
 	if h == None {
@@ -181,7 +183,8 @@ func (v View) Nearest(f FileID, n NodeID) NodeID {
 			if m == n {
 				return n
 			}
-			if a, b := v.s.platform.MoveTime(size, m, n), v.s.platform.MoveTime(size, best, n); a < b || a == b && m < best {
+			if a, b := v.s.platform.MoveTime(size, m, n), v.s.platform.MoveTime(size, best, n); a < b ||
+				a == b && m < best {
 				best = m
 			}
 		}

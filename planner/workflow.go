@@ -1,6 +1,6 @@
-// Package planner is the core of gantry: the state of a run, the draft schedule that policies edit, and the derivation of orders
-// from it. It is pure: no I/O, no goroutine, no wall clock, and it cannot reach what a trace says of true runtimes. The same code
-// plans for real containers and for simulation.
+// Package planner is the core of gantry: the state of a run, the draft schedule that policies edit, and the derivation
+// of orders from it. It is pure: no I/O, no goroutine, no wall clock, and it cannot reach what a trace says of true
+// runtimes. The same code plans for real containers and for simulation.
 package planner
 
 import (
@@ -15,7 +15,8 @@ import (
 // Time is an instant on the axis of the run.
 type Time = unit.Time
 
-// Identifiers are dense and given in order of admission, so that state is slices rather than maps and ties are broken by id.
+// Identifiers are dense and given in order of admission, so that state is slices rather than maps and ties are broken
+// by id.
 type (
 	WorkflowID int32
 	TaskID     int32
@@ -59,26 +60,27 @@ type Task struct {
 	Kind     KindID // transformation: what estimates are learned by
 	Stage    int32  // execution phase; the level where the trace gives none
 	Need     unit.Vector
-	// DeclaredMemory is what the task may hold by its trace if Need has less by a prediction: a try after one that ran out of memory gets at
-	// least that. 0: Need has it.
+	// DeclaredMemory is what the task may hold by its trace if Need has less by a prediction: a try after one that ran
+	// out of memory gets at least that. 0: Need has it.
 	DeclaredMemory unit.Bytes `json:",omitempty"`
 	Parents        []TaskID   // distinct; see Formal
 	Children       []TaskID
 	Inputs         []FileID
 	Outputs        []FileID
 	Retries        int32 // further attempts after a failure of the program; None: by the run's rules
-	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready, on no node. No policy
-	// ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
+	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready,
+	// on no node. No policy ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
 	Formal bool
-	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one goes on from there, on
-	// any node. CheckpointSize is what then has to be brought to another node.
+	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one goes on
+	// from there, on any node. CheckpointSize is what then has to be brought to another node.
 	Checkpointable bool       `json:",omitempty"`
 	CheckpointSize unit.Bytes `json:",omitempty"`
 	// Restartable says that the user allows to preempt the task by ending it: its work is lost.
 	Restartable bool `json:",omitempty"`
 }
 
-// File is a logical file of a workflow, or a block of one that is split. One that no task writes is on its homes from the start.
+// File is a logical file of a workflow, or a block of one that is split. One that no task writes is on its homes from
+// the start.
 type File struct {
 	ID       FileID
 	Size     unit.Bytes
@@ -100,8 +102,8 @@ type Node struct {
 type Platform struct {
 	Nodes  []Node
 	Groups []string
-	// Bandwidth and Latency are indexed by group, [from][to], and hold for the copy of one file; the diagonal joins the nodes of
-	// one group. Bandwidth 0 is unlimited.
+	// Bandwidth and Latency are indexed by group, [from][to], and hold for the copy of one file; the diagonal joins the
+	// nodes of one group. Bandwidth 0 is unlimited.
 	Bandwidth [][]unit.BytesPerSecond
 	Latency   [][]int64 // nanoseconds
 	// Overlapped says that copies hold no slot: they begin when the file exists and its consumer has a planned place.
@@ -121,8 +123,8 @@ func (p *Platform) MoveTime(size unit.Bytes, from, to NodeID) time.Duration {
 	return d
 }
 
-// MeanMove returns the mean of the time that a copy takes over all ordered pairs of distinct nodes as a fixed part and a part per byte, in
-// nanoseconds: the mean communication cost of ranks (Topcuoglu et al. 2002, section 3).
+// MeanMove returns the mean of the time that a copy takes over all ordered pairs of distinct nodes as a fixed part and
+// a part per byte, in nanoseconds: the mean communication cost of ranks (Topcuoglu et al. 2002, section 3).
 func (p *Platform) MeanMove() (fixed, perByte *big.Rat) {
 	fixed, perByte = new(big.Rat), new(big.Rat)
 	n := int64(len(p.Nodes))

@@ -1,5 +1,5 @@
-// Package reader has what the readers of all files share: tokenisers for XML, JSON and YAML, faults with their lines, numbers with
-// units, and files in any wrapping. It is a leaf.
+// Package reader has what the readers of all files share: tokenisers for XML, JSON and YAML, faults with their lines,
+// numbers with units, and files in any wrapping. It is a leaf.
 package reader
 
 import (
@@ -31,8 +31,8 @@ type Fault struct {
 	Count    int    // how many times; 1 unless occurrences were merged
 }
 
-// Faults collects faults. Of errors the first MaxErrors are kept, and the one that ended the reading; warnings of one rule are merged
-// into the first, since real files have thousands of some kinds.
+// Faults collects faults. Of errors the first MaxErrors are kept, and the one that ended the reading; warnings of one
+// rule are merged into the first, since real files have thousands of some kinds.
 type Faults struct {
 	list   []Fault
 	last   map[string]int // rule → index of the warning that further ones are merged into
@@ -88,10 +88,12 @@ func (l *Faults) Judge(repair bool, rule string, line int, task, cure, format st
 func (l *Faults) Ended() bool { return l.ended }
 
 func (l *Faults) add(sev Severity, rule string, line int, task, format string, args []any) {
-	l.list = append(l.list, Fault{Severity: sev, Rule: rule, Line: line, Task: printable(task), Message: printable(fmt.Sprintf(format, args...)), Count: 1})
+	l.list = append(l.list, Fault{Severity: sev, Rule: rule, Line: line, Task: printable(task),
+		Message: printable(fmt.Sprintf(format, args...)), Count: 1})
 }
 
-// printable writes a text that comes from a file so that it can be shown: at most MaxMessage bytes, without control characters.
+// printable writes a text that comes from a file so that it can be shown: at most MaxMessage bytes, without control
+// characters.
 func printable(s string) string {
 	if len(s) > MaxMessage {
 		n := MaxMessage
@@ -128,7 +130,8 @@ func (l *Faults) Sorted() []Fault {
 		shown++
 	}
 	if more := l.errors - shown; more > 0 {
-		return slices.Insert(l.list, shown, Fault{Severity: Error, Rule: "more", Message: fmt.Sprintf("and %d more errors", more), Count: 1})
+		return slices.Insert(l.list, shown, Fault{Severity: Error, Rule: "more",
+			Message: fmt.Sprintf("and %d more errors", more), Count: 1})
 	}
 	return l.list
 }

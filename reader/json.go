@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// JSON is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it, and each
-// fault must have its Line: encoding/json has neither lines nor offsets that hold for both tokens and values. It accepts
-// what encoding/json.Valid accepts (fuzzed against it), up to maxDepth, but for strings that are not UTF-8, and also NaN and Infinity.
+// JSON is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it,
+// and each fault must have its Line: encoding/json has neither lines nor offsets that hold for both tokens and values.
+// It accepts what encoding/json.Valid accepts (fuzzed against it), up to maxDepth, but for strings that are not UTF-8,
+// and also NaN and Infinity.
 type JSON struct {
 	in    *bufio.Reader
 	Line  int
@@ -60,7 +61,8 @@ func (j *JSON) read() (byte, error) {
 		return c, nil
 	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return 0, &SyntaxError{Line: j.Line, Truncated: true, Damaged: err != io.EOF, Message: "the file ends in the middle of a value"}
+		return 0, &SyntaxError{Line: j.Line, Truncated: true, Damaged: err != io.EOF,
+			Message: "the file ends in the middle of a value"}
 	}
 	return 0, err
 }
@@ -361,7 +363,8 @@ func (j *JSON) bare() error {
 		if err != nil {
 			return err
 		}
-		if c != '+' && c != '-' && c != '.' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') {
+		if c != '+' && c != '-' && c != '.' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') &&
+			!(c >= 'A' && c <= 'Z') {
 			j.in.UnreadByte()
 			break
 		}

@@ -15,7 +15,8 @@ import (
 // These two compare the package's own tokenisers with the standard library; they need to see inside.
 
 func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
-	for _, s := range []string{`{"a": [1, -0.5e+7, true, null, "\u00e9\ud83d\ude00\ud800x\n"]}`, `[1 2]`, `{"a" 1}`, `01`, `1.`, `"\x"`, "[\"\t\"]", `{} x`, `nul`, `[,]`, `-`} {
+	for _, s := range []string{`{"a": [1, -0.5e+7, true, null, "\u00e9\ud83d\ude00\ud800x\n"]}`, `[1 2]`, `{"a" 1}`,
+		`01`, `1.`, `"\x"`, "[\"\t\"]", `{} x`, `nul`, `[,]`, `-`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -24,7 +25,8 @@ func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
 		if err == nil {
 			err = j.End()
 		}
-		if valid := json.Valid([]byte(text)); valid != (err == nil) && len(text) < 900 && utf8.ValidString(text) && !strings.ContainsAny(text, "NI") {
+		if valid := json.Valid([]byte(text)); valid != (err == nil) && len(text) < 900 && utf8.ValidString(text) &&
+			!strings.ContainsAny(text, "NI") {
 			t.Fatalf("%q: valid %v, but %v", text, valid, err)
 		}
 		var want string
@@ -38,8 +40,10 @@ func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
 
 // What both accept they tell the same way.
 func FuzzXMLAgreesWithTheStandardLibrary(f *testing.F) {
-	for _, s := range []string{`<?xml version="1.0"?><a b="1" c='&lt;&#65;'>x<d/>y<!-- z --><![CDATA[<]]></a>`, "<a>\r\n</a>\n", `<a b=1/>`, `<a b="<"/>`, `<a></b>`, `<a/><b/>`,
-		`<a>&x;</a>`, `<n:a n:b="1" b="2"/>`, "<a\n b = \"1\"\n/>", `<a`, `<a>]]></a>`, `<!DOCTYPE a [<!ELEMENT a (b)>]><a/>`} {
+	for _, s := range []string{`<?xml version="1.0"?><a b="1" c='&lt;&#65;'>x<d/>y<!-- z --><![CDATA[<]]></a>`,
+		"<a>\r\n</a>\n", `<a b=1/>`, `<a b="<"/>`, `<a></b>`, `<a/><b/>`,
+		`<a>&x;</a>`, `<n:a n:b="1" b="2"/>`, "<a\n b = \"1\"\n/>", `<a`, `<a>]]></a>`,
+		`<!DOCTYPE a [<!ELEMENT a (b)>]><a/>`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -58,9 +62,12 @@ func FuzzXMLAgreesWithTheStandardLibrary(f *testing.F) {
 }
 
 func TestXMLTokensAgreeWithTheStandardLibrary(t *testing.T) {
-	for _, text := range []string{`<?xml version="1.0"?><a b="1" c='&lt;&#65;'>x<d/>y<!-- z --><![CDATA[<]]></a>`, "<a>\r\n</a>\n", `<n:a n:b="1" b="2"/>`, "<a\n b = \"1\"\n/>",
-		`<!DOCTYPE a [<!ELEMENT a (b)>]><a/>`, "<a>" + strings.Repeat("long ", 40000) + "</a>", `<a b="` + strings.Repeat("long>", 40000) + `"/>`,
-		"<a><!-- " + strings.Repeat("long - ", 40000) + "--></a>", `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n<é ü='ß'>日本</é>"} {
+	for _, text := range []string{`<?xml version="1.0"?><a b="1" c='&lt;&#65;'>x<d/>y<!-- z --><![CDATA[<]]></a>`,
+		"<a>\r\n</a>\n", `<n:a n:b="1" b="2"/>`, "<a\n b = \"1\"\n/>",
+		`<!DOCTYPE a [<!ELEMENT a (b)>]><a/>`, "<a>" + strings.Repeat("long ", 40000) + "</a>", `<a b="` +
+			strings.Repeat("long>", 40000) + `"/>`,
+		"<a><!-- " + strings.Repeat("long - ", 40000) + "--></a>",
+		`<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n<é ü='ß'>日本</é>"} {
 		ours, err := flatOurs(text)
 		if err != nil {
 			t.Errorf("%.80q: %v", text, err)
@@ -69,7 +76,9 @@ func TestXMLTokensAgreeWithTheStandardLibrary(t *testing.T) {
 			t.Errorf("%.80q: %.200q, the standard library has %.200q %v", text, ours, theirs, err)
 		}
 	}
-	for _, text := range []string{`<a b=1/>`, `<a b="<"/>`, `<a></b>`, `<a/><b/>`, `<a>&x;</a>`, `<a`, `<a>`, ``, `x`, `</a>`, `<a b/>`, `<a "b"/>`, `<a b="1" c="2" b="3"/>`, `<a:/>`, "<a/>x", "<a>\x01</a>", "<a>\xff</a>", `<a>&#xd800;</a>`} {
+	for _, text := range []string{`<a b=1/>`, `<a b="<"/>`, `<a></b>`, `<a/><b/>`, `<a>&x;</a>`, `<a`, `<a>`, ``, `x`,
+		`</a>`, `<a b/>`, `<a "b"/>`, `<a b="1" c="2" b="3"/>`, `<a:/>`, "<a/>x", "<a>\x01</a>", "<a>\xff</a>",
+		`<a>&#xd800;</a>`} {
 		if got, err := flatOurs(text); err == nil {
 			t.Errorf("%q was taken as %q", text, got)
 		}

@@ -27,8 +27,8 @@ type Input struct {
 	spared     int64 // of text, in the memory limit
 }
 
-// Open looks through compression and encodings. maxInput bounds what a compressed file may hold; 0 is the usual bound. Close ends the
-// reading.
+// Open looks through compression and encodings. maxInput bounds what a compressed file may hold; 0 is the usual bound.
+// Close ends the reading.
 func Open(r io.Reader, maxInput int64) (*Input, error) {
 	in := &Input{most: maxInput, spared: -1}
 	in.spare()
@@ -54,7 +54,8 @@ func Open(r io.Reader, maxInput int64) (*Input, error) {
 		}
 		files := slices.DeleteFunc(z.File, func(f *zip.File) bool { return f.FileInfo().IsDir() })
 		if len(files) != 1 {
-			return in, &FormatError{Rule: "unknown-format", Message: fmt.Sprintf("a zip archive of %d files: unpack it and name the workflow", len(files))}
+			return in, &FormatError{Rule: "unknown-format",
+				Message: fmt.Sprintf("a zip archive of %d files: unpack it and name the workflow", len(files))}
 		}
 		f, err := files[0].Open()
 		if err != nil {
@@ -93,7 +94,8 @@ func (c counter) Read(p []byte) (int, error) {
 		}
 	}
 	if most := in.mostText(); c.unpacked && in.text > most {
-		return 0, &FormatError{Rule: "bound", Message: fmt.Sprintf("its decompressed text is larger than %d bytes; --max-input SIZE raises the bound", most)}
+		return 0, &FormatError{Rule: "bound", Message: fmt.Sprintf("its decompressed text is larger than %d bytes; "+
+			"--max-input SIZE raises the bound", most)}
 	}
 	return n, err
 }
@@ -106,8 +108,8 @@ func (in *Input) mostText() int64 {
 	return max(MaxInput, MaxRatio*in.size)
 }
 
-// Keep counts bytes that the caller keeps, and reports whether there is room for them: memory is bounded by the size of the file. A
-// compressed file counts for four times its size, unless its size is bounded by hand.
+// Keep counts bytes that the caller keeps, and reports whether there is room for them: memory is bounded by the size of
+// the file. A compressed file counts for four times its size, unless its size is bounded by hand.
 func (in *Input) Keep(bytes int) bool {
 	in.used += int64(bytes)
 	return in.used <= keepBase+keepTimes*in.counted()
@@ -180,8 +182,8 @@ func (l *Faults) Grammar(err error, what string, line int) {
 
 const Window = 64 << 10 // what sniff may look at
 
-// decode passes over the byte order mark of UTF-8 and reads UTF-16 as UTF-8. UTF-16 has a mark, or shows by the zero byte of an ASCII
-// character, with which all these formats begin.
+// decode passes over the byte order mark of UTF-8 and reads UTF-16 as UTF-8. UTF-16 has a mark, or shows by the zero
+// byte of an ASCII character, with which all these formats begin.
 func decode(in *bufio.Reader) *bufio.Reader {
 	head, _ := in.Peek(3)
 	order := unicode.LittleEndian
@@ -200,7 +202,8 @@ func decode(in *bufio.Reader) *bufio.Reader {
 	return bufio.NewReaderSize(unicode.UTF16(order, unicode.UseBOM).NewDecoder().Reader(in), Window)
 }
 
-// Keys are the keys of the outermost mapping of a JSON or YAML text, as far as the bytes go: of YAML those at the left margin.
+// Keys are the keys of the outermost mapping of a JSON or YAML text, as far as the bytes go: of YAML those at the left
+// margin.
 func Keys(text []byte, whole bool) map[string]bool {
 	keys := map[string]bool{}
 	if bytes.HasPrefix(text, []byte("{")) {
@@ -216,7 +219,8 @@ func Keys(text []byte, whole bool) map[string]bool {
 		lines = lines[:len(lines)-1]
 	}
 	for _, line := range lines {
-		if key, _, ok := bytes.Cut(line, []byte(":")); ok && len(line) > 0 && !strings.ContainsRune(" \t#-", rune(line[0])) {
+		if key, _, ok := bytes.Cut(line, []byte(":")); ok && len(line) > 0 && !strings.ContainsRune(" \t#-",
+			rune(line[0])) {
 			keys[strings.Trim(strings.TrimSpace(string(key)), `"'`)] = true
 		}
 	}

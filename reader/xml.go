@@ -10,10 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// XML is a pull parser for the XML of DAX files: elements, attributes, text, character and predefined entity references, CDATA;
-// comments, processing instructions and DOCTYPE are passed over, name spaces are left to the caller. It exists for speed: a DAX of a
-// million jobs is a gigabyte, and encoding/xml, which allocates each name and value, reads 15 MB/s of it. What both accept they
-// take the same way, and this one accepts nothing malformed that matters for DAX (fuzzed against encoding/xml).
+// XML is a pull parser for the XML of DAX files: elements, attributes, text, character and predefined entity
+// references, CDATA; comments, processing instructions and DOCTYPE are passed over, name spaces are left to the caller.
+// It exists for speed: a DAX of a million jobs is a gigabyte, and encoding/xml, which allocates each name and value,
+// reads 15 MB/s of it. What both accept they take the same way, and this one accepts nothing malformed that matters for
+// DAX (fuzzed against encoding/xml).
 type XML struct {
 	in     *bufio.Reader
 	Line   int       // of what is read next
@@ -349,7 +350,8 @@ func (x *XML) element() error {
 		}
 		name := bytes.TrimRight(rest[:eq], " \t\r\n")
 		at := len(x.attrs)
-		// Elements of one name mostly have the same attributes in the same order: the name is then what it was last time.
+		// Elements of one name mostly have the same attributes in the same order: the name is then what it was last
+		// time.
 		again := at < cap(x.attrs) && x.attrs[:at+1][at].name == string(name)
 		if !again && !validName(name) {
 			return x.Errorf("%q is no attribute of <%s>", name, x.Name)

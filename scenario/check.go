@@ -18,7 +18,8 @@ var kinds = []struct {
 	kind string
 	keys []string
 }{
-	{"workload", []string{"workflows", "mix", "count", "arrivals", "total_runtime", "tenants", "deadlines", "releases", "classes", "warm_up", "cool_down",
+	{"workload", []string{"workflows", "mix", "count", "arrivals", "total_runtime", "tenants", "deadlines", "releases",
+		"classes", "warm_up", "cool_down",
 		"scale_times", "sizes", "preempt"}},
 	{"cluster", []string{"nodes", "links", "transfer"}},
 	{"experiment", []string{"factors", "workload", "cluster", "search", "quick", "keep", "limit", "title"}},
@@ -62,8 +63,8 @@ type About struct {
 	Lines []string
 }
 
-// Check reads a file of a kind that Kind tells, and looks whether the files that it names are there. An error is a *FileError, or one of
-// reading r.
+// Check reads a file of a kind that Kind tells, and looks whether the files that it names are there. An error is a
+// *FileError, or one of reading r.
 func Check(kind string, r io.Reader, source string) (about About, err error) {
 	tell := func(format string, args ...any) { about.Lines = append(about.Lines, fmt.Sprintf(format, args...)) }
 	var named []path
@@ -84,7 +85,8 @@ func Check(kind string, r io.Reader, source string) (about About, err error) {
 		if s := w.Stream; s != nil {
 			tell("stream         %d drawn, arrivals %s", s.Count, s.Arrivals.Process)
 			for i := range s.Mix {
-				named = append(named, path{s.Mix[i].Line, "trace", s.Mix[i].Trace}, path{s.Mix[i].Line, "inputs", s.Mix[i].Inputs})
+				named = append(named, path{s.Mix[i].Line, "trace", s.Mix[i].Trace}, path{s.Mix[i].Line, "inputs",
+					s.Mix[i].Inputs})
 			}
 		}
 	case "cluster":
@@ -139,7 +141,8 @@ func missing(kind, source string, named []path) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				why = "there is no such file"
 			}
-			faults.Fail("missing-file", p.line, "", "%s %s: %s", p.what, p.path, strings.TrimPrefix(why, "stat "+p.path+": "))
+			faults.Fail("missing-file", p.line, "", "%s %s: %s", p.what, p.path, strings.TrimPrefix(why,
+				"stat "+p.path+": "))
 		}
 	}
 	if all := faults.Sorted(); reader.HasErrors(all) {

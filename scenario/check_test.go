@@ -13,21 +13,27 @@ import (
 
 func TestFilesAreCheckedByTheirKind(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"w.yaml": "name: day\nworkflows:\n- {trace: a.dax, copies: 3}\ncount: 2\nmix: [{generator: montage, tasks: 20}]\n",
+	for name, text := range map[string]string{"w.yaml": "name: day\nworkflows:\n- {trace: a.dax, copies: 3}\ncount: " +
+		"2\nmix: [{generator: montage, tasks: 20}]\n",
 		"c.yaml": "nodes: [{name: n, count: 2, cores: 4}]\n", "a.dax": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, c := range []struct{ text, kind, want string }{
-		{"name: day\nworkflows:\n- {trace: a.dax, copies: 3}\ncount: 2\nmix: [{generator: montage, tasks: 20}]\n", "workload",
+		{"name: day\nworkflows:\n- {trace: a.dax, copies: 3}\ncount: 2\nmix: [{generator: montage, tasks: 20}]\n",
+			"workload",
 			"day workflows 3 listed stream 2 drawn, arrivals batch"},
-		{"workflows:\n- {trace: a.dax}\n- {trace: b.dax, inputs: data}\n", "workload", "line 3: trace b.dax: there is no such file"},
+		{"workflows:\n- {trace: a.dax}\n- {trace: b.dax, inputs: data}\n", "workload",
+			"line 3: trace b.dax: there is no such file"},
 		{"name: lab\nnodes: [{name: n, count: 2, cores: 4}]\n", "cluster", "lab nodes 2, 8 cores in all"},
 		{"nods: [{name: n}]\n", "cluster", `line 1: the cluster: unknown key "nods"; did you mean nodes?`},
-		{"workload: w.yaml\ncluster: c.yaml\nrepetitions: 4\nfactors: {policy: [heft, cpp]}\n", "experiment", "x runs 8 in all"},
-		{"workload: w.yaml\ncluster: other.yaml\nfactors: {policy: heft}\n", "experiment", "line 2: cluster other.yaml: there is no such file"},
-		{"workload: w.yaml\ncluster: c.yaml\nfactors: {policy: heft, " + manyFactors() + "}\n", "experiment", "make 1e+10 runs, more than 10000000"},
+		{"workload: w.yaml\ncluster: c.yaml\nrepetitions: 4\nfactors: {policy: [heft, cpp]}\n", "experiment",
+			"x runs 8 in all"},
+		{"workload: w.yaml\ncluster: other.yaml\nfactors: {policy: heft}\n", "experiment",
+			"line 2: cluster other.yaml: there is no such file"},
+		{"workload: w.yaml\ncluster: c.yaml\nfactors: {policy: heft, " + manyFactors() + "}\n", "experiment",
+			"make 1e+10 runs, more than 10000000"},
 		{"pegasus: '5.0'\njobs: []\n", "", ""},
 		{`{"workflow": {"tasks": []}}`, "", ""},
 		{"<adag/>", "", ""},
@@ -64,14 +70,18 @@ func manyFactors() string {
 
 func TestNamesOfCopiesAreTakenToo(t *testing.T) {
 	for text, want := range map[string]string{
-		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m-2}\n":               "line 3: workflow name m-2 is taken by the workflow on line 2",
-		"- {trace: a, name: m-3}\n- {trace: a, name: m, copies: 3}\n":               "line 3: workflow name m-3 is taken by the workflow on line 2",
-		"- {trace: a, name: m, copies: 2}\n- {trace: a, name: m, copies: 9}\n":      "line 3: workflow name m-1 is taken by the workflow on line 2",
-		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m-4}\n":               "",
-		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m}\n":                 "",
-		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m-02}\n":              "",
-		"- {trace: a, copies: 1000000}\n":                                           "",
-		"- {trace: a, copies: 1000000}\n- {trace: a, name: b}\n- {trace: a}\n":      "line 3: more than 1000000 workflows",
+		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m-2}\n": "line 3: workflow name m-2 is " +
+			"taken by the workflow on line 2",
+		"- {trace: a, name: m-3}\n- {trace: a, name: m, copies: 3}\n": "line 3: workflow name m-3 is " +
+			"taken by the workflow on line 2",
+		"- {trace: a, name: m, copies: 2}\n- {trace: a, name: m, copies: 9}\n": "line 3: workflow name m-1 is " +
+			"taken by the workflow on line 2",
+		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m-4}\n":  "",
+		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m}\n":    "",
+		"- {trace: a, name: m, copies: 3}\n- {trace: a, name: m-02}\n": "",
+		"- {trace: a, copies: 1000000}\n":                              "",
+		"- {trace: a, copies: 1000000}\n- {trace: a, name: b}\n- {trace: a}\n": "line 3: more than 1000000 " +
+			"workflows",
 		"- {trace: a, name: m, copies: 3}\n- {trace: b, name: m-2, copies: 1000}\n": "",
 	} {
 		_, err := scenario.ReadWorkload(strings.NewReader("workflows:\n"+text), "w.yaml")

@@ -32,10 +32,12 @@ func TestClusterFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast := scenario.ClusterNode{Name: "fast-1", Group: "a", Cores: 1, Speed: 1, Memory: 2e9, ReadBps: 1e8, WriteBps: 50 << 20, ReadIOPS: 1000, WriteIOPS: 900}
+	fast := scenario.ClusterNode{Name: "fast-1", Group: "a", Cores: 1, Speed: 1, Memory: 2e9, ReadBps: 1e8,
+		WriteBps: 50 << 20, ReadIOPS: 1000, WriteIOPS: 900}
 	fast2 := fast
 	fast2.Name = "fast-2"
-	want := &scenario.Cluster{Name: "lab", Overlapped: true, Nodes: []scenario.ClusterNode{fast, fast2, {Name: "slow", Group: "b", Cores: 1, Speed: 0.5}},
+	want := &scenario.Cluster{Name: "lab", Overlapped: true, Nodes: []scenario.ClusterNode{fast, fast2,
+		{Name: "slow", Group: "b", Cores: 1, Speed: 0.5}},
 		Links: []scenario.Link{{From: "a", To: "b", Bandwidth: 5e7, Latency: time.Millisecond}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v\nwant %+v", c, want)
@@ -58,31 +60,32 @@ func TestClusterFileIsRead(t *testing.T) {
 func TestClusterFilesThatCannotBeAreRefused(t *testing.T) {
 	node := "nodes:\n- {name: n}\n"
 	for text, says := range map[string]string{
-		"":                                                          "nothing in it",
-		"nodes: []":                                                 "at least one node",
-		"name: x":                                                   "at least one node",
-		"nodes:\n- {name: n}\n- {name: n}":                          "line 3: node name n is taken by the node on line 2",
-		"nodes:\n- {cores: 1}":                                      "line 2: a node without a name",
-		"nodes:\n- {name: n, cores: 0}":                             `line 2: cores is "0", but has to be a number above 0`,
-		"nodes:\n- {name: n, cores: -1}":                            "above 0",
-		"nodes:\n- name: n\n  speed: fast":                          `line 3: speed is "fast"`,
-		"nodes:\n- {name: n, speed: .inf}":                          "speed",
-		"nodes:\n- {name: n, count: 1.5}":                           "whole number",
-		"nodes:\n- {name: n, count: 1e9}":                           "whole number from 1 to",
-		"nodes:\n- {name: n, memory: lots}":                         "not an amount of bytes",
-		"nodes:\n- {name: n, memory: -5GB}":                         "not an amount of bytes",
-		"nodes:\n- {name: n, memory: 0}":                            "not above 0",
-		"nodes:\n- {name: n, memry: 2GB}":                           `unknown key "memry"; did you mean memory?`,
-		"nodes:\n- {name: n, zzzzzz: 2GB}":                          "known are name, count, cores",
-		"nodes:\n- {name: n, cores: 1, cores: 2}":                   "cores",
-		"nodes: 5":                                                  "nodes should be a list",
-		"nodes:\n- 5":                                               "a node should be a mapping",
-		node + "transfer: fast":                                     "held or overlapped",
-		node + "links:\n- {from: a, to: ''}":                        `line 4: a link joins group "a", which no node is in`,
+		"":          "nothing in it",
+		"nodes: []": "at least one node",
+		"name: x":   "at least one node",
+		"nodes:\n- {name: n}\n- {name: n}": "line 3: node name n is taken by the node on " +
+			"line 2",
+		"nodes:\n- {cores: 1}":                    "line 2: a node without a name",
+		"nodes:\n- {name: n, cores: 0}":           `line 2: cores is "0", but has to be a number above 0`,
+		"nodes:\n- {name: n, cores: -1}":          "above 0",
+		"nodes:\n- name: n\n  speed: fast":        `line 3: speed is "fast"`,
+		"nodes:\n- {name: n, speed: .inf}":        "speed",
+		"nodes:\n- {name: n, count: 1.5}":         "whole number",
+		"nodes:\n- {name: n, count: 1e9}":         "whole number from 1 to",
+		"nodes:\n- {name: n, memory: lots}":       "not an amount of bytes",
+		"nodes:\n- {name: n, memory: -5GB}":       "not an amount of bytes",
+		"nodes:\n- {name: n, memory: 0}":          "not above 0",
+		"nodes:\n- {name: n, memry: 2GB}":         `unknown key "memry"; did you mean memory?`,
+		"nodes:\n- {name: n, zzzzzz: 2GB}":        "known are name, count, cores",
+		"nodes:\n- {name: n, cores: 1, cores: 2}": "cores",
+		"nodes: 5":                           "nodes should be a list",
+		"nodes:\n- 5":                        "a node should be a mapping",
+		node + "transfer: fast":              "held or overlapped",
+		node + "links:\n- {from: a, to: ''}": `line 4: a link joins group "a", which no node is in`,
 		node + "links:\n- {from: '', to: '', latency: 5}":           "duration with its unit",
 		node + "links:\n- {from: '', to: ''}\n- {from: '', to: ''}": "two links",
-		"nodes: [":                                                  "not YAML",
-		"name: *nothing":                                            "anchor",
+		"nodes: [":       "not YAML",
+		"name: *nothing": "anchor",
 	} {
 		_, err := scenario.ReadCluster(strings.NewReader(text), "c.yaml")
 		if err == nil || !strings.HasPrefix(err.Error(), "cluster c.yaml: ") || !strings.Contains(err.Error(), says) {
@@ -110,10 +113,13 @@ func TestWorkloadFileIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := scenario.Arrival{Trace: "some/dir/montage.dax", Name: "m", Copies: 2, Arrive: time.Minute, Tenant: "alice", Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
+	first := scenario.Arrival{Trace: "some/dir/montage.dax", Name: "m", Copies: 2, Arrive: time.Minute, Tenant: "alice",
+		Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
 		Data: &scenario.Data{Placement: "random", Block: 64e6, Replicas: 2}}
-	second := scenario.Arrival{Trace: "/abs/x.json", Copies: 1, Class: "deadline", Release: 5 * time.Second, Deadline: 100 * time.Second, Line: 12,
-		Costs: &scenario.Costs{Seconds: map[string]map[string]time.Duration{"t1": {"fast-1": 14 * time.Second, "slow": 16 * time.Second}}}}
+	second := scenario.Arrival{Trace: "/abs/x.json", Copies: 1, Class: "deadline", Release: 5 * time.Second,
+		Deadline: 100 * time.Second, Line: 12,
+		Costs: &scenario.Costs{Seconds: map[string]map[string]time.Duration{"t1": {"fast-1": 14 * time.Second,
+			"slow": 16 * time.Second}}}}
 	want := &scenario.Workload{Name: "morning", Source: "some/dir/w.yaml", Arrivals: []scenario.Arrival{first, second}}
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("%+v\nwant %+v", w, want)
@@ -130,7 +136,8 @@ func TestWorkloadFileIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	readertest.Validate(t, readertest.Schema(t, "schema/workload.schema.json"), text)
-	for text, want := range map[string]bool{morning: true, string(text): true, "workflows: []": true, labCluster: false, `<adag><job id="a"/></adag>`: false,
+	for text, want := range map[string]bool{morning: true, string(text): true, "workflows: []": true, labCluster: false,
+		`<adag><job id="a"/></adag>`:                                       false,
 		`{"schemaVersion": "1.4", "workflow": {"tasks": [{"name": "a"}]}}`: false} {
 		if scenario.IsWorkload([]byte(text)) != want {
 			t.Errorf("IsWorkload(%q) is %v", text, !want)
@@ -140,22 +147,24 @@ func TestWorkloadFileIsRead(t *testing.T) {
 
 func TestWorkloadFilesThatCannotBeAreRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"workflows: []":                                                       "at least one workflow",
-		"workflows:\n- {name: x}":                                             "line 2: a workflow without its trace",
-		"workflows:\n- {trace: x, arive: 0s}":                                 `line 2: a workflow: unknown key "arive"; did you mean arrive?`,
-		"workflows:\n- {trace: x, arrive: 5}":                                 "duration with its unit",
-		"workflows:\n- {trace: x, arrive: -5s}":                               "duration with its unit",
-		"workflows:\n- {trace: x, class: high}":                               "deadline, regular or low",
-		"workflows:\n- {trace: x, class: deadline}":                           "needs a deadline",
-		"workflows:\n- {trace: x, arrive: 9s, deadline: 5s}":                  "deadline 5s is not after arrival 9s",
-		"workflows:\n- {trace: x, copies: 0}":                                 "whole number",
-		"workflows:\n- {trace: x, name: n}\n- {trace: x, name: n}":            "line 3: workflow name n is taken by the workflow on line 2",
-		"workflows:\n- {trace: x, costs: none.csv}":                           "line 2: costs",
-		"workflows: [{trace: x}]\ndata: {placement: ceph}":                    "line 2: placement is",
-		"workflows: [{trace: x}]\ndata: {replicas: 0}":                        "line 2: replicas",
-		"workflows: [{trace: x}]\ndata: {block: -1}":                          "line 2: block",
-		"workflows: [{trace: x}]\ndata: {size: 1}":                            "line 2: data: unknown key",
-		"workflows: [{trace: x}]\ndata: {placement: everywhere, replicas: 2}": "replicas is not for placement everywhere",
+		"workflows: []":                                      "at least one workflow",
+		"workflows:\n- {name: x}":                            "line 2: a workflow without its trace",
+		"workflows:\n- {trace: x, arive: 0s}":                `line 2: a workflow: unknown key "arive"; did you mean arrive?`,
+		"workflows:\n- {trace: x, arrive: 5}":                "duration with its unit",
+		"workflows:\n- {trace: x, arrive: -5s}":              "duration with its unit",
+		"workflows:\n- {trace: x, class: high}":              "deadline, regular or low",
+		"workflows:\n- {trace: x, class: deadline}":          "needs a deadline",
+		"workflows:\n- {trace: x, arrive: 9s, deadline: 5s}": "deadline 5s is not after arrival 9s",
+		"workflows:\n- {trace: x, copies: 0}":                "whole number",
+		"workflows:\n- {trace: x, name: n}\n- {trace: x, name: n}": "line 3: workflow name n is taken by " +
+			"the workflow on line 2",
+		"workflows:\n- {trace: x, costs: none.csv}":        "line 2: costs",
+		"workflows: [{trace: x}]\ndata: {placement: ceph}": "line 2: placement is",
+		"workflows: [{trace: x}]\ndata: {replicas: 0}":     "line 2: replicas",
+		"workflows: [{trace: x}]\ndata: {block: -1}":       "line 2: block",
+		"workflows: [{trace: x}]\ndata: {size: 1}":         "line 2: data: unknown key",
+		"workflows: [{trace: x}]\ndata: {placement: everywhere, replicas: 2}": "replicas is not for placement " +
+			"everywhere",
 	} {
 		_, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -170,17 +179,21 @@ func TestCostsAreReadFromCSV(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "c.csv"), []byte(csv), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return scenario.ReadWorkload(strings.NewReader("workflows: [{trace: x, costs: c.csv}]"), filepath.Join(dir, "w.yaml"))
+		return scenario.ReadWorkload(strings.NewReader("workflows: [{trace: x, costs: c.csv}]"),
+			filepath.Join(dir, "w.yaml"))
 	}
 	w, err := readWith("task,node,seconds\nt1,p1,14\nt1,p2,16.5\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]map[string]time.Duration{"t1": {"p1": 14 * time.Second, "p2": 16500 * time.Millisecond}}; !reflect.DeepEqual(w.Arrivals[0].Costs.Seconds, want) {
+	if want := map[string]map[string]time.Duration{"t1": {"p1": 14 * time.Second,
+		"p2": 16500 * time.Millisecond}}; !reflect.DeepEqual(w.Arrivals[0].Costs.Seconds, want) {
 		t.Errorf("%v", w.Arrivals[0].Costs.Seconds)
 	}
-	for csv, says := range map[string]string{"": "it is empty", "t1,p1,14\n": "the header has to be", "task,node,seconds\nt1,p1\n": "wrong number of fields",
-		"task,node,seconds\nt1,p1,x\n": `line 2: seconds "x" of task t1`, "task,node,seconds\nt1,p1,-1\n": "negative", "task,node,seconds\nt1,p1,1\nt1,p1,1\n": "line 3: task t1 on node p1 is given twice"} {
+	for csv, says := range map[string]string{"": "it is empty", "t1,p1,14\n": "the header has to be",
+		"task,node,seconds\nt1,p1\n":   "wrong number of fields",
+		"task,node,seconds\nt1,p1,x\n": `line 2: seconds "x" of task t1`, "task,node,seconds\nt1,p1,-1\n": "negative",
+		"task,node,seconds\nt1,p1,1\nt1,p1,1\n": "line 3: task t1 on node p1 is given twice"} {
 		if _, err := readWith(csv); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want %q", csv, err, says)
 		}

@@ -2,12 +2,14 @@ package scenario
 
 import "gantry/reader"
 
-// Data says where the input files of workflows lie when they arrive. Each has a row of blocks, and each block replicas on some nodes:
+// Data says where the input files of workflows lie when they arrive. Each has a row of blocks, and each block replicas
+// on some nodes:
 //
 //	data: {placement: hdfs, block: 128MiB, replicas: 3}       # these are the defaults where there is the key
 //
-// placement is hdfs (first replica on any node, second in another group, third in the group of the second), random (different nodes, each
-// as likely), or everywhere (every node has every file, as without the key). What is drawn is a function of the seed of the workload.
+// placement is hdfs (first replica on any node, second in another group, third in the group of the second), random
+// (different nodes, each as likely), or everywhere (every node has every file, as without the key). What is drawn is a
+// function of the seed of the workload.
 type Data struct {
 	Placement string // hdfs, random or everywhere
 	Block     int64  // bytes, before --size-scale; larger files are split

@@ -30,9 +30,10 @@ type Experiment struct {
 	Search     *Search
 }
 
-// Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup, charge_planning (simulated time
-// moves on by so many times what planning takes; results then differ from run to run), cluster, workload, utilisation (short for
-// workload.arrivals.utilisation), or workload.KEY with a path of keys of the workload file.
+// Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup,
+// charge_planning (simulated time moves on by so many times what planning takes; results then differ from run to run),
+// cluster, workload, utilisation (short for workload.arrivals.utilisation), or workload.KEY with a path of keys of the
+// workload file.
 type Factor struct {
 	Name   string
 	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written
@@ -89,12 +90,16 @@ const Utilisation = "workload.arrivals.utilisation"
 //	  repetitions: 2
 //	  factors: {workload.count: 300}
 //
-// Unknown keys are refused. The first fault is returned as an error with its line. The files it names are not opened. With quick, the
-// values of the key quick replace the others.
+// Unknown keys are refused. The first fault is returned as an error with its line. The files it names are not opened.
+// With quick, the values of the key quick replace the others.
 func ReadExperiment(r io.Reader, source string, quick bool) (*Experiment, error) {
-	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)), Repetitions: 1, KeepWorkflows: true,
+	x := &Experiment{Source: source, Name: strings.TrimSuffix(filepath.Base(source), filepath.Ext(source)),
+		Repetitions: 1, KeepWorkflows: true,
 		KeepSeries: true, InSystem: defaultInSystem, Events: defaultEvents}
-	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) { y.experiment(x, root, quick) }); err != nil {
+	if err := read(r, "experiment", source, func(y *doc, root *reader.Node) {
+		y.experiment(x, root,
+			quick)
+	}); err != nil {
 		return nil, err
 	}
 	return x, nil
@@ -119,7 +124,8 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
 		{"seed", func(v *reader.Node) {
 			n, err := strconv.ParseUint(y.Text(v), 10, 64)
 			if err != nil || n == 0 {
-				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0", y.Text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0",
+					y.Text(v))
 			}
 			x.Seed = n
 		}},
@@ -211,7 +217,8 @@ func (x *Experiment) runs() (sum float64) {
 
 func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
 	if runs := x.runs(); runs > maxRuns {
-		y.Faults.Fail("too-many", y.Line(root), "", "the factors and repetitions make %.3g runs, more than %d", runs, maxRuns)
+		y.Faults.Fail("too-many", y.Line(root), "", "the factors and repetitions make %.3g runs, more than %d", runs,
+			maxRuns)
 		return
 	}
 	for _, block := range x.Blocks {
@@ -221,12 +228,14 @@ func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
 		}
 		for _, need := range []string{"workload", "cluster", "policy"} {
 			if !has[need] {
-				y.Faults.Fail("missing-"+need, y.Line(root), "", "an experiment needs a %s, as a key or as a factor", need)
+				y.Faults.Fail("missing-"+need, y.Line(root), "", "an experiment needs a %s, as a key or as a factor",
+					need)
 				return
 			}
 		}
 		if x.Search != nil && has[x.Search.Parameter] {
-			y.Faults.Fail("searched-twice", x.Search.Line, "", "%s is searched and a factor at once; leave one out", x.Search.Parameter)
+			y.Faults.Fail("searched-twice", x.Search.Line, "", "%s is searched and a factor at once; leave one out",
+				x.Search.Parameter)
 			return
 		}
 	}
@@ -245,7 +254,8 @@ func (y *doc) search(v *reader.Node) *Search {
 		{"step", y.number(&s.Step, "step", func(x float64) bool { return x > 0 && known(x) }, "above 0")},
 	})
 	if !(s.From <= s.To) || (s.To-s.From)/s.Step > maxSearched {
-		y.Faults.Fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps between them", maxSearched)
+		y.Faults.Fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps "+
+			"between them", maxSearched)
 		return nil
 	}
 	return s
@@ -296,23 +306,27 @@ func (y *doc) flow(v *reader.Node) string {
 }
 
 func (y *doc) factorName(name string, v *reader.Node) bool {
-	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload", "utilisation"}
+	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload",
+		"utilisation"}
 	if slices.Contains(known, name) {
 		return true
 	}
 	for _, prefix := range []string{"policy.", "workload."} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" && !strings.HasPrefix(rest, ".") && !strings.HasSuffix(rest, ".") {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" && !strings.HasPrefix(rest, ".") &&
+			!strings.HasSuffix(rest, ".") {
 			return true
 		}
 	}
-	y.Faults.Fail("unknown-key", y.Line(v), "", "unknown factor %q; %s", name, spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
+	y.Faults.Fail("unknown-key", y.Line(v), "", "unknown factor %q; %s", name,
+		spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
 	return false
 }
 
 func (y *doc) wholeNumber(to *int, what string, most float64) func(*reader.Node) {
 	return func(v *reader.Node) {
 		x := float64(*to)
-		y.number(&x, what, func(x float64) bool { return x >= 1 && x <= most && x == math.Trunc(x) }, fmt.Sprintf("a whole number from 1 to %.0f", most))(v)
+		y.number(&x, what, func(x float64) bool { return x >= 1 && x <= most && x == math.Trunc(x) },
+			fmt.Sprintf("a whole number from 1 to %.0f", most))(v)
 		*to = int(x)
 	}
 }

@@ -59,7 +59,8 @@ func TestExperimentFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.Name != "slowdown" || x.Repetitions != 10 || x.Seed != 4 || x.KeepWorkflows || !x.KeepSeries || x.InSystem != 500 || x.Events != 1_000_000 {
+	if x.Name != "slowdown" || x.Repetitions != 10 || x.Seed != 4 || x.KeepWorkflows || !x.KeepSeries ||
+		x.InSystem != 500 || x.Events != 1_000_000 {
 		t.Errorf("read as %+v", x)
 	}
 	values := func(block int) map[string][]string {
@@ -69,8 +70,10 @@ func TestExperimentFile(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := values(0), (map[string][]string{"policy": {"cpp", "fwp:xi=off"}, "errors": {"none", "random1:2"}, "utilisation": {"0.98"},
-		"workload.mix.0.tasks": {"30", "[30, 40]", "{low: 1}"}, "workload": {"w.yaml"}, "cluster": {"c.yaml"}}); !reflect.DeepEqual(got, want) {
+	if got, want := values(0), (map[string][]string{"policy": {"cpp", "fwp:xi=off"}, "errors": {"none", "random1:2"},
+		"utilisation":          {"0.98"},
+		"workload.mix.0.tasks": {"30", "[30, 40]", "{low: 1}"}, "workload": {"w.yaml"},
+		"cluster": {"c.yaml"}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("first block:\n%v, want\n%v", got, want)
 	}
 	if got := values(1); !reflect.DeepEqual(got["workload"], []string{"v.yaml"}) {
@@ -82,7 +85,8 @@ func TestExperimentFile(t *testing.T) {
 	if x, err = readExperiment(t, experimentText, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := values(1); x.Repetitions != 2 || !reflect.DeepEqual(got["policy"], []string{"gbf"}) || !reflect.DeepEqual(got["workload.count"], []string{"300"}) {
+	if got := values(1); x.Repetitions != 2 || !reflect.DeepEqual(got["policy"], []string{"gbf"}) ||
+		!reflect.DeepEqual(got["workload.count"], []string{"300"}) {
 		t.Errorf("quick: %d repetitions of %v", x.Repetitions, got)
 	}
 }
@@ -90,8 +94,10 @@ func TestExperimentFile(t *testing.T) {
 func TestFaultyExperimentFiles(t *testing.T) {
 	const head = "workload: w.yaml\ncluster: c.yaml\n"
 	for _, x := range []struct{ name, text, want string }{
-		{"unknown key", head + "factors: {policy: cpp}\nrepetition: 3\n", `line 4: the experiment: unknown key "repetition"; did you mean repetitions?`},
-		{"unknown factor", head + "factors:\n  policy: cpp\n  utilization: 0.9\n", `line 5: unknown factor "utilization"; did you mean utilisation?`},
+		{"unknown key", head + "factors: {policy: cpp}\nrepetition: 3\n",
+			`line 4: the experiment: unknown key "repetition"; did you mean repetitions?`},
+		{"unknown factor", head + "factors:\n  policy: cpp\n  utilization: 0.9\n",
+			`line 5: unknown factor "utilization"; did you mean utilisation?`},
 		{"a factor like none", head + "factors: {policy: cpp, colour: red}\n", "known are policy, errors"},
 		{"no policy", head, "needs a policy"},
 		{"no workload", "cluster: c.yaml\nfactors: {policy: cpp}\n", "needs a workload"},
@@ -100,8 +106,10 @@ func TestFaultyExperimentFiles(t *testing.T) {
 		{"a value twice", head + "factors: {policy: [cpp, cpp]}\n", "factor policy has cpp twice"},
 		{"half a repetition", head + "factors: {policy: cpp}\nrepetitions: 0.5\n", "line 4: repetitions is"},
 		{"an unknown thing to keep", head + "factors: {policy: cpp}\nkeep: [tasks]\n", `keep is "tasks"`},
-		{"a search without an end", head + "factors: {policy: cpp}\nsearch: {from: 0.5}\n", "line 4: a search needs from and to"},
-		{"a search of a factor", head + "factors: {policy: cpp, utilisation: 0.5}\nsearch: {from: 0.5, to: 0.9}\n", "searched and a factor at once"},
+		{"a search without an end", head + "factors: {policy: cpp}\nsearch: {from: 0.5}\n",
+			"line 4: a search needs from and to"},
+		{"a search of a factor", head + "factors: {policy: cpp, utilisation: 0.5}\nsearch: {from: 0.5, to: 0.9}\n",
+			"searched and a factor at once"},
 		{"a negative seed", head + "factors: {policy: cpp}\nseed: -1\n", "line 4: seed is"},
 		{"no YAML", "{", "experiment dir/x.yaml"},
 		{"nothing", "", "experiment dir/x.yaml"},
@@ -113,7 +121,8 @@ func TestFaultyExperimentFiles(t *testing.T) {
 			}
 		})
 	}
-	if _, err := readExperiment(t, head+"factors: {policy: cpp}\n", true); err == nil || !strings.Contains(err.Error(), "no key quick") {
+	if _, err := readExperiment(t, head+"factors: {policy: cpp}\n", true); err == nil ||
+		!strings.Contains(err.Error(), "no key quick") {
 		t.Errorf("quick without the key: %v", err)
 	}
 }

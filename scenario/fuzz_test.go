@@ -11,7 +11,8 @@ import (
 // Whatever a file says, it is read without a panic, and what is taken describes something.
 func FuzzScenario(f *testing.F) {
 	for _, s := range []string{labCluster, morning, day, experimentText,
-		"mix: [{generator: random, fat: [0.2, 1], tasks: 3..4}]\ncount: 2\narrivals: {process: poisson, rate: 1/22s}\ndeadlines: {after: 1h..2h}\n"} {
+		"mix: [{generator: random, fat: [0.2, 1], tasks: 3..4}]\ncount: 2\narrivals: {process: poisson, rate: " +
+			"1/22s}\ndeadlines: {after: 1h..2h}\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -24,7 +25,8 @@ func FuzzScenario(f *testing.F) {
 		if s := string(data); strings.Contains(s, "costs") || strings.Contains(s, "times") { // could name any file
 			return
 		}
-		if w, err := scenario.ReadWorkload(bytes.NewReader(data), "fuzz"); err == nil && len(w.Arrivals) == 0 && (w.Stream == nil || w.Stream.Count == 0) {
+		if w, err := scenario.ReadWorkload(bytes.NewReader(data), "fuzz"); err == nil && len(w.Arrivals) == 0 &&
+			(w.Stream == nil || w.Stream.Count == 0) {
 			t.Fatal("an empty workload")
 		}
 	})

@@ -8,16 +8,18 @@ import (
 	"gantry/reader"
 )
 
-// DefaultCheckpoint is the size of the checkpoints of emulated tasks where nothing is said: what the task emulator has to keep fits.
+// DefaultCheckpoint is the size of the checkpoints of emulated tasks where nothing is said: what the task emulator has
+// to keep fits.
 const DefaultCheckpoint = 4096
 
 // Preempt says how tasks may leave their place when a policy wants it:
 //
 //	preempt: {checkpoint: 64MiB, programs: freeze}
 //
-// checkpoint is what emulated tasks leave to go on from, on any node: a size (4KiB is the default), "input" for the size of the task's
-// largest input, or "none" if they can leave none. programs says of all tasks without checkpoints whether they may only be frozen where
-// they are ("freeze", the default) or also ended and begun anew ("restart"), which loses their work.
+// checkpoint is what emulated tasks leave to go on from, on any node: a size (4KiB is the default), "input" for the
+// size of the task's largest input, or "none" if they can leave none. programs says of all tasks without checkpoints
+// whether they may only be frozen where they are ("freeze", the default) or also ended and begun anew ("restart"),
+// which loses their work.
 type Preempt struct {
 	Checkpoint   int64 // bytes, before --size-scale
 	LargestInput bool
@@ -39,7 +41,8 @@ func (p *Preempt) SetCheckpoint(text string) error {
 	default:
 		n, err := reader.Bytes(text)
 		if err != nil || n < 0 {
-			return fmt.Errorf("checkpoint is %q, but has to be a size such as 64MiB, input (the size of the task's largest input) or none", text)
+			return fmt.Errorf("checkpoint is %q, but has to be a size such as 64MiB, input (the size of the task's "+
+				"largest input) or none", text)
 		}
 		p.Checkpoint = n
 	}
@@ -54,7 +57,8 @@ func (p *Preempt) SetPrograms(text string) error {
 	case "restart":
 		p.Restart = true
 	default:
-		return errors.New(unknownWord("the way to preempt tasks without checkpoints", text, []string{"freeze", "restart"}))
+		return errors.New(unknownWord("the way to preempt tasks without checkpoints", text,
+			[]string{"freeze", "restart"}))
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func TestPreemptionOfAWorkload(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", line, w.Preempt, want)
 		}
 	}
-	for _, line := range []string{"preempt: {checkpoint: big}", "preempt: {programs: kill}", "preempt: {victims: all}", "preempt: never", "preempt: {checkpoint: -1}"} {
+	for _, line := range []string{"preempt: {checkpoint: big}", "preempt: {programs: kill}", "preempt: {victims: all}",
+		"preempt: never", "preempt: {checkpoint: -1}"} {
 		if _, err := read(line); err == nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v", line, err)
 		}

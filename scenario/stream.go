@@ -13,7 +13,8 @@ import (
 	"gantry/reader"
 )
 
-// Stream describes workflows that are drawn rather than listed: what they are, how much they work, and when they arrive.
+// Stream describes workflows that are drawn rather than listed: what they are, how much they work, and when they
+// arrive.
 //
 //	count: 3000
 //	mix:                        # fractions are relative to each other; 1
@@ -69,20 +70,21 @@ type Stream struct {
 
 // StreamSource is a share of the workflows of a stream: made by a generator, or read from a trace.
 type StreamSource struct {
-	Fraction  float64     // relative to the other sources
-	Generator string      // or
-	Trace     string      // path of a trace or of a directory of traces, resolved
-	Inputs    string      // directory with the files of the trace from outside, resolved; "" if they are to be made up
-	Image     string      // container image of the tasks that name none
-	Disk      int64       // of a trace: block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
-	Data      *Data       // nil: as the workload says
-	Sizes     []SizeClass // nil: those of the stream
-	Random    *RandomChoices
-	MapTime   time.Duration // of generator mapreduce: the longest map time; 0: not said
-	Class     string        // of all its workflows: deadline, regular or low; "": drawn
-	Slots     bool          // of generator mapreduce: reduce tasks have slots of their own
-	Mixed     *MixedChoices // of generator mixed; nil: its defaults
-	Line      int           // of the generator or trace
+	Fraction  float64 // relative to the other sources
+	Generator string  // or
+	Trace     string  // path of a trace or of a directory of traces, resolved
+	Inputs    string  // directory with the files of the trace from outside, resolved; "" if they are to be made up
+	Image     string  // container image of the tasks that name none
+	// of a trace: block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
+	Disk    int64
+	Data    *Data       // nil: as the workload says
+	Sizes   []SizeClass // nil: those of the stream
+	Random  *RandomChoices
+	MapTime time.Duration // of generator mapreduce: the longest map time; 0: not said
+	Class   string        // of all its workflows: deadline, regular or low; "": drawn
+	Slots   bool          // of generator mapreduce: reduce tasks have slots of their own
+	Mixed   *MixedChoices // of generator mixed; nil: its defaults
+	Line    int           // of the generator or trace
 }
 
 // SizeClass is a share of the workflows with sizes uniform on Min to Max tasks.
@@ -92,14 +94,15 @@ type SizeClass struct {
 	Even     bool // even sizes only
 }
 
-// RandomChoices has the values that each parameter of random workflows is drawn from; an empty list is the generator's default.
+// RandomChoices has the values that each parameter of random workflows is drawn from; an empty list is the generator's
+// default.
 type RandomChoices struct {
 	Fat, Density, Regular []float64
 	Jump, CCR             []int
 }
 
-// MixedChoices has the values that each parameter of mixed-parallel workflows is drawn from, one of each list, and ranges that are drawn
-// from uniformly; what is empty is the generator's default.
+// MixedChoices has the values that each parameter of mixed-parallel workflows is drawn from, one of each list, and
+// ranges that are drawn from uniformly; what is empty is the generator's default.
 type MixedChoices struct {
 	Shape, CCR, BRange []float64
 	OutDegree          []int
@@ -138,16 +141,18 @@ type Share struct {
 	Fraction float64
 }
 
-// ReleaseRule sets earliest starts: with a probability the arrival plus a time drawn uniformly from low to high, else the arrival.
+// ReleaseRule sets earliest starts: with a probability the arrival plus a time drawn uniformly from low to high, else
+// the arrival.
 type ReleaseRule struct {
 	Probability float64
 	After       [2]time.Duration
 }
 
-// DeadlineRule sets deadlines by a multiple of the critical path, by a time, or by a multiple of the time a workflow takes alone on the cluster,
-// after the earliest start; drawn uniformly from low to high. One of them is given: its second value is above 0. Or, with Normal, by a time that
-// is normal with a mean of Normal times μ and a standard deviation of μ/3, cut at three of them (3DSF, section 9, where the factor is lost);
-// μ is the mean critical path of the workflows of the same part of the mix.
+// DeadlineRule sets deadlines by a multiple of the critical path, by a time, or by a multiple of the time a workflow
+// takes alone on the cluster, after the earliest start; drawn uniformly from low to high. One of them is given: its
+// second value is above 0. Or, with Normal, by a time that is normal with a mean of Normal times μ and a standard
+// deviation of μ/3, cut at three of them (3DSF, section 9, where the factor is lost); μ is the mean critical path of
+// the workflows of the same part of the mix.
 type DeadlineRule struct {
 	Normal     float64
 	Factor     [2]float64
@@ -170,7 +175,8 @@ func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 			names := map[string]bool{}
 			y.Sequence(v, "tenants", func(v *reader.Node) {
 				t := Share{Fraction: 1}
-				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) && t.Name == "" {
+				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) &&
+					t.Name == "" {
 					y.Faults.Fail("missing-name", y.Line(v), "", "a tenant without a name; give it one")
 				}
 				if names[t.Name] {
@@ -183,10 +189,12 @@ func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
 		}},
 		{"classes", func(v *reader.Node) {
 			s.Classes = []Share{{Name: "deadline"}, {Name: "regular"}, {Name: "low"}}
-			y.keyed(v, "classes", []yamlKey{{"deadline", y.share(&s.Classes[0].Fraction)}, {"regular", y.share(&s.Classes[1].Fraction)},
+			y.keyed(v, "classes", []yamlKey{{"deadline", y.share(&s.Classes[0].Fraction)},
+				{"regular", y.share(&s.Classes[1].Fraction)},
 				{"low", y.share(&s.Classes[2].Fraction)}})
 			if s.Classes[0].Fraction+s.Classes[1].Fraction+s.Classes[2].Fraction == 0 {
-				y.Faults.Fail("bad-value", y.Line(v), "", "classes: give at least one of deadline, regular and low a fraction above 0")
+				y.Faults.Fail("bad-value", y.Line(v), "", "classes: give at least one of deadline, regular and low "+
+					"a fraction above 0")
 			}
 		}},
 		{"releases", func(v *reader.Node) { y.releases(s, v) }},
@@ -209,7 +217,8 @@ func (y *doc) checkStream(s *Stream) {
 	for _, src := range s.Mix {
 		total += src.Fraction
 		if src.Generator != "" && len(src.Sizes) == 0 && len(s.Sizes) == 0 {
-			y.Faults.Fail("missing-size", src.Line, "", "how large are the workflows of generator %s? Say tasks, such as 30 or 30..38, or sizes", src.Generator)
+			y.Faults.Fail("missing-size", src.Line, "", "how large are the workflows of generator %s? Say tasks, "+
+				"such as 30 or 30..38, or sizes", src.Generator)
 		}
 	}
 	tenants := 0.0
@@ -230,13 +239,16 @@ func (y *doc) checkStream(s *Stream) {
 	case s.Count == 0:
 		y.Faults.Fail("missing-count", s.Line, "", "a mix without count: say how many workflows there are")
 	case s.Arrivals.Process == "trace" && len(s.Arrivals.Times) < s.Count:
-		y.Faults.Fail("few-times", s.Arrivals.Line, "", "%d recorded arrival times for %d workflows", len(s.Arrivals.Times), s.Count)
+		y.Faults.Fail("few-times", s.Arrivals.Line, "", "%d recorded arrival times for %d workflows",
+			len(s.Arrivals.Times), s.Count)
 	case len(s.Tenants) > 0 && tenants == 0:
 		y.Faults.Fail("bad-value", s.Line, "", "the fractions of tenants have to sum to more than 0")
 	case s.Deadline == nil && needsDeadlines:
-		y.Faults.Fail("missing-deadline", s.Line, "", "workflows of class deadline need a deadline: say deadlines, such as {factor: 2}")
+		y.Faults.Fail("missing-deadline", s.Line, "", "workflows of class deadline need a deadline: say deadlines, "+
+			"such as {factor: 2}")
 	case s.Deadline != nil && !hasDeadlines:
-		y.Faults.Fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and classes gives it no fraction, nor has a part of the mix that class")
+		y.Faults.Fail("no-deadline", s.Line, "", "deadlines are for workflows of class deadline, and classes gives "+
+			"it no fraction, nor has a part of the mix that class")
 	}
 }
 
@@ -270,14 +282,17 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 		choice("regular", y.numbers(&r.Regular, "regular", unit, "from 0 to 1")),
 		choice("jump", y.wholes(&r.Jump, "jump", 1, 1_000_000)),
 		{"ccr", y.numbers(&ccr, "ccr", func(x float64) bool { return x >= 0 && x <= 1e6 }, "0 or more")},
-		cluster("shape", y.numbers(&m.Shape, "shape", func(x float64) bool { return x > 0 && x <= 1000 }, "above 0 and up to 1000")),
+		cluster("shape", y.numbers(&m.Shape, "shape", func(x float64) bool { return x > 0 && x <= 1000 },
+			"above 0 and up to 1000")),
 		cluster("out_degree", y.wholes(&m.OutDegree, "out_degree", 1, 1_000_000)),
-		cluster("brange", y.numbers(&m.BRange, "brange", func(x float64) bool { return x >= 0 && x < 2 }, "from 0 to below 2")),
+		cluster("brange", y.numbers(&m.BRange, "brange", func(x float64) bool { return x >= 0 && x < 2 },
+			"from 0 to below 2")),
 		cluster("wdag", y.span(&m.WDAG, "wdag", 1, 1e8)),
 		cluster("processors", func(v *reader.Node) {
 			var np [2]float64
 			if y.span(&np, "processors", 1, 1e6)(v); np[0] != math.Trunc(np[0]) || np[1] != math.Trunc(np[1]) {
-				y.Faults.Fail("bad-number", y.Line(v), "", "processors has to be a whole number, or a range of them such as 1..4")
+				y.Faults.Fail("bad-number", y.Line(v), "", "processors has to be a whole number, or a range of them "+
+					"such as 1..4")
 			}
 			m.Processors = [2]int{int(np[0]), int(np[1])}
 		}),
@@ -293,11 +308,14 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 	case src.Trace != "" && len(src.Sizes) > 0:
 		y.Faults.Fail("bad-source", src.Line, "", "a trace has its own size: tasks and sizes are for generators")
 	case src.Generator != "" && (src.Inputs != "" || src.Image != "" || src.Disk > 0):
-		y.Faults.Fail("bad-source", src.Line, "", "inputs, image and disk are for traces: generated workflows are emulated")
+		y.Faults.Fail("bad-source", src.Line, "", "inputs, image and disk are for traces: generated workflows are "+
+			"emulated")
 	case random != "" && !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen"):
-		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator random, and this one is %q", random, src.Generator)
+		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator random, and this one is %q", random,
+			src.Generator)
 	case reduce != "" && !strings.EqualFold(src.Generator, "mapreduce"):
-		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator mapreduce, and this one is %q", reduce, src.Generator)
+		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator mapreduce, and this one is %q", reduce,
+			src.Generator)
 	case mixed != "" && !strings.EqualFold(src.Generator, "mixed"):
 		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator mixed, and this one is %q", mixed, src.Generator)
 	}
@@ -305,11 +323,13 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 		m.CCR, src.Mixed = ccr, &m
 	} else if len(ccr) > 0 {
 		if random = "ccr"; !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen") {
-			y.Faults.Fail("bad-source", src.Line, "", "ccr is for generators random and mixed, and this one is %q", src.Generator)
+			y.Faults.Fail("bad-source", src.Line, "", "ccr is for generators random and mixed, and this one is %q",
+				src.Generator)
 		}
 		for _, x := range ccr {
 			if x != math.Trunc(x) || x > 3 {
-				y.Faults.Fail("bad-number", src.Line, "", "ccr is %v, but for random workflows has to be 1, 2 or 3 (the class of complexity), or 0 for a mix of them", x)
+				y.Faults.Fail("bad-number", src.Line, "", "ccr is %v, but for random workflows has to be 1, 2 or 3 "+
+					"(the class of complexity), or 0 for a mix of them", x)
 			}
 			r.CCR = append(r.CCR, int(x))
 		}
@@ -334,7 +354,8 @@ func (y *doc) span(to *[2]float64, what string, least, most float64) func(*reade
 		lo, err := reader.Number(ends[0])
 		hi, err2 := reader.Number(ends[1])
 		if err != nil || err2 != nil || !(lo >= least && lo <= hi && hi <= most) {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number, or a range such as 1..4, from %v to %v", what, least, most)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number, or a range such as 1..4, from %v to %v",
+				what, least, most)
 			return
 		}
 		*to = [2]float64{lo, hi}
@@ -362,7 +383,8 @@ func (y *doc) sizes(to *[]SizeClass) func(*reader.Node) {
 		sizes, total := []SizeClass{}, 0.0
 		y.Sequence(v, "sizes", func(v *reader.Node) {
 			c := SizeClass{Fraction: 1}
-			if !y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)}, {"even", y.bool(&c.Even, "even")}}) {
+			if !y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)},
+				{"even", y.bool(&c.Even, "even")}}) {
 				return
 			}
 			if c.Max == 0 && !y.Faults.HasErrors() {
@@ -388,7 +410,8 @@ func (y *doc) size(c *SizeClass) func(*reader.Node) {
 		lo, err := strconv.Atoi(ends[0])
 		hi, err2 := strconv.Atoi(ends[1])
 		if err != nil || err2 != nil || lo < 1 || hi < lo || hi > maxTasks {
-			y.Faults.Fail("bad-number", y.Line(v), "", "tasks has to be a number such as 30 or a range such as 30..38, from 1 to %d", maxTasks)
+			y.Faults.Fail("bad-number", y.Line(v), "", "tasks has to be a number such as 30 or a range such as "+
+				"30..38, from 1 to %d", maxTasks)
 			return
 		}
 		c.Min, c.Max = lo, hi
@@ -415,14 +438,17 @@ func (y *doc) total(t *TotalRuntime, v *reader.Node) {
 	line := y.Line(v)
 	positive := func(x float64) bool { return x > 0 && x <= 1e12 }
 	if !y.keyed(v, "total_runtime", []yamlKey{
-		{"distribution", y.word(&t.Distribution, "total_runtime: distribution", "hyper-gamma", "lognormal", "constant", "as-generated")},
+		{"distribution", y.word(&t.Distribution, "total_runtime: distribution", "hyper-gamma", "lognormal", "constant",
+			"as-generated")},
 		{"mean", y.duration(&t.Mean, "mean")},
-		{"variation", y.number(&t.Variation, "variation", func(x float64) bool { return x > 0 && x <= 100 }, "above 0 and up to 100")},
+		{"variation", y.number(&t.Variation, "variation", func(x float64) bool { return x > 0 && x <= 100 },
+			"above 0 and up to 100")},
 		{"stages", func(v *reader.Node) {
 			y.Sequence(v, "stages", func(v *reader.Node) {
 				g := GammaStage{Weight: 1}
 				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, "above 0")},
-					{"shape", y.number(&g.Shape, "shape", positive, "above 0")}, {"scale", y.number(&g.Scale, "scale", positive, "above 0, in seconds")}})
+					{"shape", y.number(&g.Shape, "shape", positive, "above 0")},
+					{"scale", y.number(&g.Scale, "scale", positive, "above 0, in seconds")}})
 				if (g.Shape == 0 || g.Scale == 0) && !y.Faults.HasErrors() {
 					y.Faults.Fail("bad-value", y.Line(v), "", "a stage needs a shape and a scale in seconds")
 				}
@@ -457,9 +483,11 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 		return yamlKey{name, func(v *reader.Node) { given[name] = y.Line(v); read(v) }}
 	}
 	if !y.keyed(v, "arrivals", []yamlKey{
-		{"process", y.word(&a.Process, "arrivals: process", "poisson", "poisson-intervals", "fixed", "batch", "closed", "trace")},
+		{"process", y.word(&a.Process, "arrivals: process", "poisson", "poisson-intervals", "fixed", "batch", "closed",
+			"trace")},
 		only("rate", func(v *reader.Node) { y.rate(&a.PerHour, v) }),
-		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 10 }, "above 0 and up to 10; 1 is full")),
+		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 10 },
+			"above 0 and up to 10; 1 is full")),
 		only("interval", y.duration(&a.Interval, "interval")),
 		only("times", y.string(&times)),
 		only("population", y.count(&a.Population, "population", 1, maxArrivals)),
@@ -470,7 +498,9 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 	fail := func(format string, args ...any) {
 		y.Faults.Fail("bad-arrivals", line, "", "arrivals: "+format, args...)
 	}
-	takes, ok := map[string][]string{"poisson": {"rate", "utilisation", "interval"}, "fixed": {"interval"}, "poisson-intervals": {"interval"}, "batch": nil, "trace": {"times", "column"}, "closed": {"population"}}[a.Process]
+	takes, ok := map[string][]string{"poisson": {"rate", "utilisation", "interval"}, "fixed": {"interval"},
+		"poisson-intervals": {"interval"}, "batch": nil, "trace": {"times", "column"},
+		"closed": {"population"}}[a.Process]
 	if !ok {
 		fail("say which process: poisson, poisson-intervals, fixed, batch, closed or trace")
 		return
@@ -493,7 +523,8 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 	}
 	switch {
 	case a.Process == "poisson" && ways != 1:
-		fail("poisson needs either a rate, such as 98/h, or a mean interval, such as 100s, or a utilisation, such as 0.98")
+		fail("poisson needs either a rate, such as 98/h, or a mean interval, such as 100s, or a utilisation, such " +
+			"as 0.98")
 	case a.Process == "poisson-intervals" && a.Interval == 0:
 		fail("poisson-intervals needs an interval above 0, such as 100s")
 	case a.Process == "fixed" && a.Interval == 0:
@@ -522,7 +553,8 @@ func (y *doc) rate(perHour *float64, v *reader.Node) {
 	d, err2 := time.ParseDuration(cmp.Or(strings.Replace(per, "min", "m", 1), "0"))
 	rate := n / d.Hours()
 	if err != nil || err2 != nil || !(rate > 0) || math.IsInf(rate, 0) {
-		y.Faults.Fail("bad-number", y.Line(v), "", "rate is %q, but has to be arrivals per time, such as 98/h, 0.5/s or 1/22s", text)
+		y.Faults.Fail("bad-number", y.Line(v), "", "rate is %q, but has to be arrivals per time, such as 98/h, "+
+			"0.5/s or 1/22s", text)
 		return
 	}
 	*perHour = rate
@@ -531,13 +563,15 @@ func (y *doc) rate(perHour *float64, v *reader.Node) {
 func (y *doc) releases(s *Stream, v *reader.Node) {
 	r := &ReleaseRule{Probability: 1}
 	if !y.keyed(v, "releases", []yamlKey{
-		{"probability", y.number(&r.Probability, "probability", func(x float64) bool { return x >= 0 && x <= 1 }, "from 0 to 1")},
+		{"probability", y.number(&r.Probability, "probability", func(x float64) bool { return x >= 0 && x <= 1 },
+			"from 0 to 1")},
 		{"after", y.durations(&r.After, "after")},
 	}) {
 		return
 	}
 	if r.After[1] == 0 && !y.Faults.HasErrors() {
-		y.Faults.Fail("bad-value", y.Line(v), "", "releases: say how long after their arrival workflows may start, such as after: 1s..50000s")
+		y.Faults.Fail("bad-value", y.Line(v), "", "releases: say how long after their arrival workflows may start, "+
+			"such as after: 1s..50000s")
 	}
 	s.Release = r
 }
@@ -556,7 +590,8 @@ func (y *doc) deadlines(s *Stream, v *reader.Node) {
 		return
 	}
 	if given != 1 && !y.Faults.HasErrors() {
-		y.Faults.Fail("bad-value", y.Line(v), "", "deadlines: say either factor, of the critical path, or after, a time, or multiplier, of the time a workflow "+
+		y.Faults.Fail("bad-value", y.Line(v), "", "deadlines: say either factor, of the critical path, or after, a "+
+			"time, or multiplier, of the time a workflow "+
 			"takes alone, or normal, of the mean critical path")
 	}
 	s.Deadline = d
@@ -568,7 +603,8 @@ func (y *doc) factorRange(to *[2]float64, what string) func(*reader.Node) {
 		for i, text := range y.ends(v) {
 			x, err := reader.Number(text)
 			if err != nil || !(x > 0 && x <= 1e6) {
-				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 such as 2, or a range such as 1.5..4", what)
+				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 such as 2, or a range "+
+					"such as 1.5..4", what)
 				return
 			}
 			to[i] = x
@@ -585,7 +621,8 @@ func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
 		for i, text := range y.ends(v) {
 			x, err := time.ParseDuration(text)
 			if err != nil || x <= 0 {
-				y.Faults.Fail("bad-duration", y.Line(v), "", "%s has to be a duration above 0 such as 1h, or a range such as 1h..3h", what)
+				y.Faults.Fail("bad-duration", y.Line(v), "",
+					"%s has to be a duration above 0 such as 1h, or a range such as 1h..3h", what)
 				return
 			}
 			to[i] = x
@@ -596,8 +633,8 @@ func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
 	}
 }
 
-// readTimes reads a time a line: seconds or a duration. Lines that begin with # or ; are comments, and so is a first line of words.
-// Fields are separated by commas, semicolons or white space; column 0 is the only one.
+// readTimes reads a time a line: seconds or a duration. Lines that begin with # or ; are comments, and so is a first
+// line of words. Fields are separated by commas, semicolons or white space; column 0 is the only one.
 func readTimes(path string, column int) (out []time.Duration, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -634,7 +671,8 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 		}
 		header = false
 		if err != nil || d < 0 {
-			return nil, fmt.Errorf("%s: line %d: %q is not a time: give seconds, or a duration such as 1h30m, from 0 on", path, i, text)
+			return nil, fmt.Errorf("%s: line %d: %q is not a time: give seconds, or a duration such as 1h30m, from "+
+				"0 on", path, i, text)
 		}
 		if !in.Keep(timeKept) {
 			return nil, fmt.Errorf("%s: line %d: %s", path, i, reader.TooMuch)
@@ -652,7 +690,8 @@ func (y *doc) count(to *int, what string, least, most int) func(*reader.Node) {
 	return func(v *reader.Node) {
 		n, err := strconv.Atoi(y.Text(v))
 		if err != nil || n < least || n > most {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number from %d to %d", what, y.Text(v), least, most)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number from %d to %d", what,
+				y.Text(v), least, most)
 			return
 		}
 		*to = n
@@ -692,7 +731,10 @@ func (y *doc) numbers(to *[]float64, what string, ok func(float64) bool, must st
 func (y *doc) wholes(to *[]int, what string, least, most int) func(*reader.Node) {
 	return func(v *reader.Node) {
 		var xs []float64
-		y.numbers(&xs, what, func(x float64) bool { return x == math.Trunc(x) && x >= float64(least) && x <= float64(most) },
+		y.numbers(&xs, what, func(x float64) bool {
+			return x == math.Trunc(x) && x >= float64(least) &&
+				x <= float64(most)
+		},
 			fmt.Sprintf("a whole number from %d to %d", least, most))(v)
 		for _, x := range xs {
 			*to = append(*to, int(x))

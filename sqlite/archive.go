@@ -79,7 +79,8 @@ func (x *archive) begin(n int) []int64 {
 	return x.col
 }
 
-// end writes the column, as runs of steps from number to number: a run is of equal steps, or of steps that are told one by one.
+// end writes the column, as runs of steps from number to number: a run is of equal steps, or of steps that are told one
+// by one.
 func (x *archive) end() {
 	if !x.writing {
 		return
@@ -470,7 +471,8 @@ func (x *archive) of(a *executor.Admission) {
 }
 
 // references gives files by their position in the workflow.
-func (x *archive) references(a *executor.Admission, place map[*executor.FileSpec]int64, member func(*executor.TaskSpec) *[]*executor.FileSpec) {
+func (x *archive) references(a *executor.Admission, place map[*executor.FileSpec]int64,
+	member func(*executor.TaskSpec) *[]*executor.FileSpec) {
 	col, i := x.begin(lengths(x, a.Tasks, member)), 0
 	for _, t := range a.Tasks {
 		files := *member(t)

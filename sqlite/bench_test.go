@@ -24,14 +24,15 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkAppend logs the life of tasks: a round that orders, a start and an exit, so three events a task. "cpu-us/task" is user and
-// system time of the whole process, the encoding of events and the writing of pages included.
+// BenchmarkAppend logs the life of tasks: a round that orders, a start and an exit, so three events a task.
+// "cpu-us/task" is user and system time of the whole process, the encoding of events and the writing of pages included.
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		mode  sqlite.Mode
 		tasks int // to a batch
-	}{{"durable/1", sqlite.Durable, 1}, {"durable/3", sqlite.Durable, 3}, {"bulk/3", sqlite.Bulk, 3}, {"bulk/1000", sqlite.Bulk, 1000}} {
+	}{{"durable/1", sqlite.Durable, 1}, {"durable/3", sqlite.Durable, 3}, {"bulk/3", sqlite.Bulk, 3},
+		{"bulk/1000", sqlite.Bulk, 1000}} {
 		b.Run(c.name, func(b *testing.B) {
 			db := open(b, filepath.Join(b.TempDir(), sqlite.FileName), c.mode)
 			run, err := db.CreateRun(context.Background(), logtest.Info("bench"))
@@ -44,7 +45,9 @@ func BenchmarkAppend(b *testing.B) {
 				kinds[i] = "k"
 			}
 			a := logtest.Admission(0, 0, 0, "w", kinds, parents)
-			if err := run.Append(context.Background(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived}}, Admissions: []*executor.Admission{a}}); err != nil {
+			if err := run.Append(context.Background(),
+				executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived}},
+					Admissions: []*executor.Admission{a}}); err != nil {
 				b.Fatal(err)
 			}
 			seq := uint64(1)
@@ -58,17 +61,22 @@ func BenchmarkAppend(b *testing.B) {
 			for i := 0; i < b.N; {
 				n := min(c.tasks, b.N-i)
 				batch.Events = batch.Events[:0]
-				// As in the loop: what ended frees the place for what is ordered next, so a batch has exits of earlier tasks.
+				// As in the loop: what ended frees the place for what is ordered next, so a batch has exits of earlier
+				// tasks.
 				plan := &planner.PlanCommitted{Round: int64(seq)}
 				for j := range n {
-					plan.Orders = append(plan.Orders, planner.Order{Kind: planner.OrderStart, Attempt: planner.AttemptID(i + j), Task: planner.TaskID(i + j), Try: 1,
-						Hold: unit.Cores(1), Until: 1e9, Est: planner.Estimate{Run: 1e9, Source: planner.SourceDeclared}})
+					plan.Orders = append(plan.Orders, planner.Order{Kind: planner.OrderStart,
+						Attempt: planner.AttemptID(i + j), Task: planner.TaskID(i + j), Try: 1,
+						Hold: unit.Cores(1), Until: 1e9, Est: planner.Estimate{Run: 1e9,
+							Source: planner.SourceDeclared}})
 				}
 				for j := range n {
 					if k := i + j - n; k >= 0 {
-						next(&batch, &planner.AttemptExited{Attempt: planner.AttemptID(k), Outcome: planner.OK, Ran: 5e8, Usage: planner.Usage{Queued: 1, Staged: 2e8,
-							Created: 3e8, Started: 4e8, Ended: 9e8, CPUUser: 4e8, CPUSystem: 1e7, PeakMemory: 5e7, ReadBytes: 1e6, WrittenBytes: 1e6,
-							Applied: planner.Limits{CPUMillicores: 1000, Memory: 1 << 27, PIDs: 100}}})
+						next(&batch, &planner.AttemptExited{Attempt: planner.AttemptID(k), Outcome: planner.OK,
+							Ran: 5e8, Usage: planner.Usage{Queued: 1, Staged: 2e8,
+								Created: 3e8, Started: 4e8, Ended: 9e8, CPUUser: 4e8, CPUSystem: 1e7, PeakMemory: 5e7,
+								ReadBytes: 1e6, WrittenBytes: 1e6,
+								Applied: planner.Limits{CPUMillicores: 1000, Memory: 1 << 27, PIDs: 100}}})
 					}
 				}
 				next(&batch, plan)
@@ -105,7 +113,8 @@ func BenchmarkAdmit(b *testing.B) {
 		a := logtest.Admission(0, 0, 0, "w", kinds, parents)
 		b.StartTimer()
 		began := cpu(b)
-		if err := run.Append(context.Background(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived}}, Admissions: []*executor.Admission{a}}); err != nil {
+		if err := run.Append(context.Background(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived}},
+			Admissions: []*executor.Admission{a}}); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64((cpu(b)-began).Microseconds())/n, "cpu-us/task")

@@ -17,9 +17,9 @@ const bulkEvents = 8192
 // spareBodies is how much memory of bodies is kept to be used again.
 const spareBodies = 4 << 20
 
-// bulk is the log of a simulation on its way. A simulation can be repeated, so its log may be lost with the process, and it is written
-// for little: events by the thousand, rows of tasks and attempts once, when they have ended. What is handed in is encoded
-// beside the engine, and written beside both.
+// bulk is the log of a simulation on its way. A simulation can be repeated, so its log may be lost with the process,
+// and it is written for little: events by the thousand, rows of tasks and attempts once, when they have ended. What is
+// handed in is encoded beside the engine, and written beside both.
 type bulk struct {
 	db       *DB
 	w        *bulkWriter
@@ -46,7 +46,8 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bulk{db: db, w: w, encoding: make(chan executor.Batch, 1), writing: make(chan bulkBatch, 1), spare: make(chan []byte, 2)}
+	b := &bulk{db: db, w: w, encoding: make(chan executor.Batch, 1), writing: make(chan bulkBatch, 1),
+		spare: make(chan []byte, 2)}
 	for range cap(b.spare) {
 		b.spare <- nil
 	}
@@ -151,7 +152,8 @@ func (enc *bulkEncoder) encode(batch executor.Batch, text []byte) (bulkBatch, er
 	}
 	out.bodies = append(text, ']')
 	var err error
-	out.definitions, err = enc.definitionsOf(batch, func(a *executor.Admission) bool { return len(a.Tasks) > definitionLarge })
+	out.definitions, err = enc.definitionsOf(batch,
+		func(a *executor.Admission) bool { return len(a.Tasks) > definitionLarge })
 	return out, err
 }
 
@@ -167,7 +169,8 @@ func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	if w.out, err = newTables(conn, run, "INSERT"); err != nil {
 		return nil, err
 	}
-	w.chunks, err = newUpdate(conn, "INSERT INTO event_chunks(run, seq, at_ns, kinds, rounds, took_ns, bodies, v) VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?)")
+	w.chunks, err = newUpdate(conn, "INSERT INTO event_chunks(run, seq, at_ns, kinds, rounds, took_ns, bodies, v) "+
+		"VALUES (?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?)")
 	if err != nil {
 		w.out.close()
 	}
@@ -203,7 +206,8 @@ func (w *bulkWriter) append(b *bulkBatch) error {
 	if err := w.writeEnded(); err != nil {
 		return err
 	}
-	return w.chunks.exec(w.out.run, int64(b.Events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, b.bodies, int64(eventVersion))
+	return w.chunks.exec(w.out.run, int64(b.Events[0].Seq), int64(w.at), int64(kinds), int64(rounds), took, b.bodies,
+		int64(eventVersion))
 }
 
 // end writes what was not written yet, in the state it was left in.

@@ -71,7 +71,8 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			for w := range 40 {
 				flow := &trace.Workflow{Name: "w", Label: "w"}
 				for i := range 12 {
-					task := trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%3), Cores: 1, Retries: -1, Known: trace.Runtime,
+					task := trace.Task{ID: fmt.Sprint("t", i), Kind: fmt.Sprint("k", i%3), Cores: 1, Retries: -1,
+						Known:   trace.Runtime,
 						Runtime: time.Duration(1+(i*7+w)%9) * time.Second, Imputed: trace.Fields(i % 3)}
 					if i > 1 {
 						task.Parents = []int32{int32(i / 3)}
@@ -80,12 +81,15 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 					flow.Tasks = append(flow.Tasks, task)
 				}
 				flow.Tasks[11].Children = []int32{12} // an exit that takes no time
-				flow.Tasks = append(flow.Tasks, trace.Task{ID: "exit", Kind: "k0", Cores: 1, Retries: -1, Known: trace.Runtime, Parents: []int32{11}})
-				subs = append(subs, executor.Submission{Name: fmt.Sprint("w", w), Workflow: flow, At: planner.Time(w) * 3e9, Due: unit.Never})
+				flow.Tasks = append(flow.Tasks, trace.Task{ID: "exit", Kind: "k0", Cores: 1, Retries: -1,
+					Known: trace.Runtime, Parents: []int32{11}})
+				subs = append(subs, executor.Submission{Name: fmt.Sprint("w", w), Workflow: flow,
+					At: planner.Time(w) * 3e9, Due: unit.Never})
 			}
 			large := &trace.Workflow{Name: "large", Label: "large"} // of those whose tasks are rows before they end
 			for i := range 2500 {
-				large.Tasks = append(large.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1, Runtime: time.Millisecond, Known: trace.Runtime})
+				large.Tasks = append(large.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1,
+					Runtime: time.Millisecond, Known: trace.Runtime})
 			}
 			subs = append(subs, executor.Submission{Name: "large", Workflow: large, At: 20e9, Due: unit.Never})
 			slices.SortStableFunc(subs, func(a, b executor.Submission) int { return cmp.Compare(a.At, b.At) })
@@ -94,9 +98,11 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				t.Fatal(err)
 			}
 			est := &predict.Declared{}
-			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: &logs, Arrivals: subs,
+			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1),
+				Store: &logs, Arrivals: subs,
 				Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
-				Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+				Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome,
+					float64) {
 					switch {
 					case l.Task%41 == 7 && l.Try == 1:
 						return planner.Lost, 0.5
@@ -125,7 +131,8 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, table := range []string{"workflows", "tasks", "edges", "files", "attempts", "waits", "notes", "nodes", "v_workflows", "v_tasks", "v_kinds", "v_attempts",
+			for _, table := range []string{"workflows", "tasks", "edges", "files", "attempts", "waits", "notes",
+				"nodes", "v_workflows", "v_tasks", "v_kinds", "v_attempts",
 				"v_estimates", "v_utilisation", "v_waits", "v_in_system", "v_events", "v_plans", "clocks"} {
 				want, got := dump(t, paths[0], table), dump(t, paths[1], table)
 				if len(want) == 0 && table != "v_waits" && table != "notes" && table != "files" {
@@ -177,7 +184,8 @@ func dump(t *testing.T, path, table string) []string {
 	columns := "*"
 	if table == "workflows" {
 		var names []string
-		for _, c := range rowsOf(t, path, "SELECT name FROM pragma_table_info('workflows') WHERE name <> 'definition'") {
+		for _, c := range rowsOf(t, path,
+			"SELECT name FROM pragma_table_info('workflows') WHERE name <> 'definition'") {
 			names = append(names, strings.Trim(c, "[]"))
 		}
 		columns = strings.Join(names, ", ")
@@ -217,7 +225,8 @@ func rowsOf(t *testing.T, path, query string) []string {
 	return out
 }
 
-// Nothing is left beside the file: a statement that stays open would keep SQLite from putting the log in order when it is closed.
+// Nothing is left beside the file: a statement that stays open would keep SQLite from putting the log in order when it
+// is closed.
 func TestAClosedLogIsOneFile(t *testing.T) {
 	for _, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
 		path := filepath.Join(t.TempDir(), sqlite.FileName)
@@ -227,7 +236,8 @@ func TestAClosedLogIsOneFile(t *testing.T) {
 		}
 		l := logtest.New(t, db, logtest.Info("calm"))
 		l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
-		if err := errors.Join(l.Finish(context.Background(), sqlite.Failed, 1), l.Measure(nil, nil), db.Close()); err != nil {
+		if err := errors.Join(l.Finish(context.Background(), sqlite.Failed, 1), l.Measure(nil, nil),
+			db.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
@@ -243,7 +253,8 @@ func TestASimulationIsNotGoneOnWith(t *testing.T) {
 	if err := l.Finish(context.Background(), sqlite.Interrupted, 130); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, path, sqlite.Durable).OpenRun(context.Background(), "calm"); err == nil || !strings.Contains(err.Error(), "begin it anew") {
+	if _, err := open(t, path, sqlite.Durable).OpenRun(context.Background(), "calm"); err == nil ||
+		!strings.Contains(err.Error(), "begin it anew") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -258,20 +269,27 @@ func TestMetricsAreKeptWithTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, slowdown := range []float64{9, 1.5} { // the later ones count
-		if err := l.Measure([]sqlite.Metric{{Name: "slowdown_mean", Value: slowdown}, {Name: "slowdown_sd", Value: math.NaN()}},
-			[]sqlite.WorkflowMetrics{{Workflow: 0, Counts: true, Wait: time.Second, Makespan: 2 * time.Second, Response: 3 * time.Second, Work: 2 * time.Second,
-				CriticalPath: 2 * time.Second, Lowest: time.Second}, {Workflow: 1, Wait: -1, Makespan: -1, Response: -1}}); err != nil {
+		if err := l.Measure([]sqlite.Metric{{Name: "slowdown_mean", Value: slowdown},
+			{Name: "slowdown_sd", Value: math.NaN()}},
+			[]sqlite.WorkflowMetrics{{Workflow: 0, Counts: true, Wait: time.Second, Makespan: 2 * time.Second,
+				Response: 3 * time.Second, Work: 2 * time.Second,
+				CriticalPath: 2 * time.Second, Lowest: time.Second}, {Workflow: 1, Wait: -1, Makespan: -1,
+				Response: -1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := rowsOf(t, path, "SELECT run, name, value FROM v_metrics ORDER BY name"); fmt.Sprint(got) != "[[calm slowdown_mean 1.5] [calm slowdown_sd <nil>]]" {
+	if got := rowsOf(t, path,
+		"SELECT run, name, value FROM v_metrics ORDER BY name"); fmt.Sprint(got) != "[[calm slowdown_mean 1.5] "+
+		"[calm slowdown_sd <nil>]]" {
 		t.Error(got)
 	}
-	if got := rowsOf(t, path, "SELECT workflow, tasks, counts, wait_s, response_s, slowdown, slr FROM v_slowdowns ORDER BY position"); fmt.Sprint(got) != "[[w 1 1 1 3 1.5 3] [x 2 0 <nil> <nil> <nil> <nil>]]" {
+	if got := rowsOf(t, path, "SELECT workflow, tasks, counts, wait_s, response_s, slowdown, slr FROM v_slowdowns "+
+		"ORDER BY position"); fmt.Sprint(got) != "[[w 1 1 1 3 1.5 3] [x 2 0 <nil> <nil> <nil> <nil>]]" {
 		t.Error(got)
 	}
 	values, err := db.Metrics(context.Background(), "calm")
-	if err != nil || len(values) != 2 || values[0] != (sqlite.Metric{Name: "slowdown_mean", Value: 1.5}) || values[1].Value == values[1].Value {
+	if err != nil || len(values) != 2 || values[0] != (sqlite.Metric{Name: "slowdown_mean", Value: 1.5}) ||
+		values[1].Value == values[1].Value {
 		t.Errorf("%v, %v", values, err)
 	}
 }

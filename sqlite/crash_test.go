@@ -37,12 +37,14 @@ func crashEvent(seq uint64, a *executor.Admission) planner.Event {
 	case seq == 1:
 		e.Body = &a.Arrived
 	case (seq-2)%3 == 0:
-		e.Body = &planner.PlanCommitted{Round: int64(i), Orders: []planner.Order{{Kind: planner.OrderStart, Attempt: planner.AttemptID(i), Task: planner.TaskID(i),
+		e.Body = &planner.PlanCommitted{Round: int64(i), Orders: []planner.Order{{Kind: planner.OrderStart,
+			Attempt: planner.AttemptID(i), Task: planner.TaskID(i),
 			Try: 1, Until: e.At + 10, Hold: unit.Cores(1)}}}
 	case (seq-2)%3 == 1:
 		e.Body = planner.AttemptStarted{Attempt: planner.AttemptID(i)}
 	default:
-		e.Body = &planner.AttemptExited{Attempt: planner.AttemptID(i), Outcome: planner.OK, Message: fmt.Sprint("message of event ", seq)}
+		e.Body = &planner.AttemptExited{Attempt: planner.AttemptID(i), Outcome: planner.OK,
+			Message: fmt.Sprint("message of event ", seq)}
 	}
 	return e
 }
@@ -61,7 +63,8 @@ func appendForEver(path string) {
 		os.Exit(1)
 	}
 	var seq uint64
-	if err := run.Replay(ctx, func(e planner.Event, _ *executor.Admission) error { seq = e.Seq; return nil }); err != nil {
+	if err := run.Replay(ctx,
+		func(e planner.Event, _ *executor.Admission) error { seq = e.Seq; return nil }); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -88,7 +91,8 @@ func appendForEver(path string) {
 	os.Exit(0)
 }
 
-// checkPrefix opens the log and checks that it is sound and has the first events of the run, at least acknowledged of them.
+// checkPrefix opens the log and checks that it is sound and has the first events of the run, at least acknowledged of
+// them.
 func checkPrefix(t *testing.T, path string, acknowledged uint64) uint64 {
 	t.Helper()
 	db, err := sqlite.Open(path, sqlite.Durable)
@@ -127,7 +131,8 @@ func checkPrefix(t *testing.T, path string, acknowledged uint64) uint64 {
 	}
 	if seq > 0 {
 		// The tables are of the same transactions as the events.
-		if done, want := query[int](t, path, "SELECT count(*) FROM tasks WHERE state = 'done'"), int(seq-1)/3; done != want {
+		if done, want := query[int](t, path, "SELECT count(*) FROM tasks WHERE state = 'done'"),
+			int(seq-1)/3; done != want {
 			t.Fatalf("%d tasks are done after %d events, want %d", done, seq, want)
 		}
 	}
@@ -163,7 +168,8 @@ func TestAKilledWriterLosesNothingAcknowledged(t *testing.T) {
 		}
 		acknowledged := seq
 		lines := bufio.NewScanner(out)
-		// The child is killed a random moment after a random number of batches, so that both its start and its stride are hit.
+		// The child is killed a random moment after a random number of batches, so that both its start and its stride
+		// are hit.
 		after := rand.IntN(40)
 		for i := 0; lines.Scan(); i++ {
 			if _, err := fmt.Sscan(lines.Text(), &acknowledged); err != nil {

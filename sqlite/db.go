@@ -1,5 +1,6 @@
-// Package sqlite keeps the log of gantry's runs: one SQLite file in WAL mode, many runs. The log of events is the truth; the tables and
-// views beside it, written in the same transactions, are for questions. FORMAT.md describes the file.
+// Package sqlite keeps the log of gantry's runs: one SQLite file in WAL mode, many runs. The log of events is the
+// truth; the tables and views beside it, written in the same transactions, are for questions. FORMAT.md describes the
+// file.
 package sqlite
 
 import (
@@ -35,7 +36,8 @@ type Mode uint8
 const (
 	ReadOnly Mode = iota
 	Durable       // for runs: a batch survives the loss of power once Append returned
-	Bulk          // for simulations: written late and for little, so that the end of gantry's process may lose what has not ended
+	// for simulations: written late and for little, so that the end of gantry's process may lose what has not ended
+	Bulk
 )
 
 // ErrNoLog means that there is no log at the path.
@@ -57,8 +59,8 @@ func (e *UnknownRunError) Error() string {
 	return fmt.Sprintf("no run %q in the log; known: %s", e.Name, list(e.Known, 10))
 }
 
-// DB is an open log. Its methods may be called from several goroutines; there is one writer connection, and a pool of readers that
-// never block it.
+// DB is an open log. Its methods may be called from several goroutines; there is one writer connection, and a pool of
+// readers that never block it.
 type DB struct {
 	path    string
 	mode    Mode
@@ -80,7 +82,8 @@ func Open(path string, mode Mode) (*DB, error) {
 	if mode == ReadOnly {
 		if _, err := os.Stat(abs); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
-				return nil, fmt.Errorf("%w at %s: nothing was run there yet, or --dir names another directory", ErrNoLog, abs)
+				return nil, fmt.Errorf("%w at %s: nothing was run there yet, or --dir names another directory",
+					ErrNoLog, abs)
 			}
 			return nil, fmt.Errorf("open log: %w", err)
 		}
@@ -146,18 +149,20 @@ func (db *DB) openWriter() error {
 	return err
 }
 
-// migrate brings an older log to the current format. Before it changes anything it refuses a log that it cannot migrate, and keeps a copy
-// beside it that an older gantry opens.
+// migrate brings an older log to the current format. Before it changes anything it refuses a log that it cannot
+// migrate, and keeps a copy beside it that an older gantry opens.
 func (db *DB) migrate() error {
 	have, err := db.queryInt("PRAGMA user_version")
 	switch {
 	case err != nil:
 		return db.wrap("open", err)
 	case have > schemaVersion:
-		return fmt.Errorf("open log %s: it has format %d, this gantry knows formats up to %d: use the newer gantry that wrote it", db.path, have, schemaVersion)
+		return fmt.Errorf("open log %s: it has format %d, this gantry knows formats up to %d: use the newer gantry "+
+			"that wrote it", db.path, have, schemaVersion)
 	case have > 0 && have < schemaVersion:
 		if err := db.keepCopy(have); err != nil {
-			return fmt.Errorf("open log %s: it has format %d and stays unchanged, as no copy of it can be kept before the migration to format %d: %w",
+			return fmt.Errorf("open log %s: it has format %d and stays unchanged, as no copy of it can be kept "+
+				"before the migration to format %d: %w",
 				db.path, have, schemaVersion, err)
 		}
 	}
@@ -278,8 +283,10 @@ func (db *DB) openReaders() error {
 		return have, nil
 	}
 	have, err := open(query)
-	if code := new(sqlite3.Error); errors.As(err, code) && (code.Code == sqlite3.ErrCantOpen || code.Code == sqlite3.ErrReadonly) && db.mode == ReadOnly {
-		// A closed log in a directory that this user may not write to: nobody can be writing without the -wal file beside it.
+	if code := new(sqlite3.Error); errors.As(err, code) && (code.Code == sqlite3.ErrCantOpen ||
+		code.Code == sqlite3.ErrReadonly) && db.mode == ReadOnly {
+		// A closed log in a directory that this user may not write to: nobody can be writing without the -wal file
+		// beside it.
 		if _, walErr := os.Stat(db.path + "-wal"); errors.Is(walErr, os.ErrNotExist) {
 			have, err = open(query + "&immutable=1")
 		}
@@ -290,12 +297,14 @@ func (db *DB) openReaders() error {
 	if have != schemaVersion {
 		db.readers.Close()
 		if have == 0 {
-			return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog, db.path)
+			return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog,
+				db.path)
 		}
 		if have < schemaVersion {
 			return olderFormatError{db.path, have}
 		}
-		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path, have, schemaVersion)
+		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path,
+			have, schemaVersion)
 	}
 	return nil
 }
@@ -373,14 +382,17 @@ func (db *DB) wrap(doing string, err error) error {
 	if code := new(sqlite3.Error); errors.As(err, code) {
 		switch code.Code {
 		case sqlite3.ErrFull:
-			advice = ": the disk or the quota is full; what was logged before is kept: free space there, then go on with gantry resume"
+			advice = ": the disk or the quota is full; what was logged before is kept: free space there, then go on " +
+				"with gantry resume"
 		case sqlite3.ErrIoErr:
-			advice = fmt.Sprintf(" (%v): the disk does not take or give the data; what was logged before is kept: look at its space and health, then go on with gantry resume",
+			advice = fmt.Sprintf(" (%v): the disk does not take or give the data; what was logged before is kept: "+
+				"look at its space and health, then go on with gantry resume",
 				code.SystemErrno)
 		case sqlite3.ErrBusy, sqlite3.ErrLocked:
 			advice = ": another process has written to it for 30 s without a pause: end that, or use another --dir"
 		case sqlite3.ErrNotADB, sqlite3.ErrCorrupt:
-			advice = ": the file is damaged or not a log of gantry's: move it away, or recover what is in it with sqlite3's .recover"
+			advice = ": the file is damaged or not a log of gantry's: move it away, or recover what is in it with " +
+				"sqlite3's .recover"
 		case sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm:
 			advice = ": see that the directory exists and that you may write to it, or use another --dir"
 		}
@@ -452,15 +464,16 @@ func (db *DB) queryInt(query string, args ...driver.Value) (int64, error) {
 	return n, nil
 }
 
-// IsDisk reports whether err comes from the place where the log lies rather than from what was to be written: no space, no permission,
-// a fault of the device, a damaged file.
+// IsDisk reports whether err comes from the place where the log lies rather than from what was to be written: no space,
+// no permission, a fault of the device, a damaged file.
 func IsDisk(err error) bool {
 	code := new(sqlite3.Error)
 	if !errors.As(err, code) {
 		return false
 	}
 	switch code.Code {
-	case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrReadonly, sqlite3.ErrCantOpen, sqlite3.ErrPerm, sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
+	case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrReadonly, sqlite3.ErrCantOpen, sqlite3.ErrPerm,
+		sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
 		return true
 	}
 	return false

@@ -10,9 +10,9 @@ import (
 	"gantry/planner"
 )
 
-// A definition is an admission in columns: the number of its format, then each member of each kind of struct, of all structs of that kind
-// together. Whole columns are mostly one value, or count upwards, and take two bytes. Those of large workflows and of real runs are gzip'ed.
-// All that admission decided is kept: on replay nothing is decided again.
+// A definition is an admission in columns: the number of its format, then each member of each kind of struct, of all
+// structs of that kind together. Whole columns are mostly one value, or count upwards, and take two bytes. Those of
+// large workflows and of real runs are gzip'ed. All that admission decided is kept: on replay nothing is decided again.
 const (
 	definitionFormat = 5
 	oldestDefinition = 4    // without declared memory

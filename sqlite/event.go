@@ -12,12 +12,13 @@ import (
 	"gantry/planner/unit"
 )
 
-// eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused, never guessed at.
-// Version 2 has checkpoints: attempt exited has kept, and orders have kind 6. In version 3 attempt exited tells that it is
-// final. Bodies of version 4 leave out what follows from the rest, see terse.
+// eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused,
+// never guessed at. Version 2 has checkpoints: attempt exited has kept, and orders have kind 6. In version 3 attempt
+// exited tells that it is final. Bodies of version 4 leave out what follows from the rest, see terse.
 const eventVersion = 4
 
-// bodyVersion is the least version that reads a body right: older gantries go on with logs that have nothing newer in them.
+// bodyVersion is the least version that reads a body right: older gantries go on with logs that have nothing newer in
+// them.
 func bodyVersion(body planner.Body) int64 {
 	switch b := body.(type) {
 	case *planner.AttemptExited:
@@ -37,8 +38,8 @@ func bodyVersion(body planner.Body) int64 {
 	return 1
 }
 
-// terse is how simulations write bodies. Their events are mostly of one kind: a task starts as it was planned, and ends after it has run; no
-// more is said of them than which, where and how long.
+// terse is how simulations write bodies. Their events are mostly of one kind: a task starts as it was planned, and ends
+// after it has run; no more is said of them than which, where and how long.
 type terse struct {
 	needs []unit.Vector // by task
 }
@@ -58,11 +59,13 @@ func (x *terse) usage(at planner.Time, ran time.Duration) planner.Usage {
 }
 
 // order is the first attempt of a task with what it needs, believed to run for so long from now on.
-func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.TaskID, node planner.NodeID, run time.Duration) (o planner.Order, ok bool) {
+func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.TaskID, node planner.NodeID,
+	run time.Duration) (o planner.Order, ok bool) {
 	if task < 0 || int(task) >= len(x.needs) {
 		return o, false
 	}
-	return planner.Order{Kind: planner.OrderStart, Attempt: attempt, Task: task, Node: node, Hold: x.needs[task], Try: 1, Until: at.Add(run),
+	return planner.Order{Kind: planner.OrderStart, Attempt: attempt, Task: task, Node: node, Hold: x.needs[task],
+		Try: 1, Until: at.Add(run),
 		Est: planner.Estimate{Run: run, Source: planner.SourceDeclared}}, true
 }
 
@@ -70,7 +73,8 @@ func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.T
 func (x *terse) starts(at planner.Time, orders []planner.Order) bool {
 	for i := range orders {
 		o := &orders[i]
-		if plain, ok := x.order(at, o.Attempt, o.Task, o.Node, o.Est.Run); !ok || *o != plain || o.Hold == (unit.Vector{}) {
+		if plain, ok := x.order(at, o.Attempt, o.Task, o.Node, o.Est.Run); !ok || *o != plain ||
+			o.Hold == (unit.Vector{}) {
 			return false
 		}
 	}
@@ -118,8 +122,8 @@ func (x *terse) encode(buf []byte, at planner.Time, body planner.Body) ([]byte, 
 	return encodeBody(buf, body)
 }
 
-// encodeBody appends the JSON of a body: the members of its type by their json tags, those that are zero left out. A WorkflowArrived is its
-// id; workflows.definition has the rest.
+// encodeBody appends the JSON of a body: the members of its type by their json tags, those that are zero left out. A
+// WorkflowArrived is its id; workflows.definition has the rest.
 func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 	v := reflect.ValueOf(body)
 	switch b := body.(type) {
@@ -127,7 +131,8 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 		v = reflect.ValueOf(planner.WorkflowCancelled{Workflow: b.Workflow.ID})
 	case *planner.AttemptExited, *planner.PlanCommitted:
 		v = v.Elem()
-	case planner.AttemptStarted, planner.AttemptSuspended, planner.AttemptResumed, planner.FileAppeared, planner.NodeChanged, planner.Woke,
+	case planner.AttemptStarted, planner.AttemptSuspended, planner.AttemptResumed, planner.FileAppeared,
+		planner.NodeChanged, planner.Woke,
 		planner.WorkflowCancelled:
 	default:
 		return nil, fmt.Errorf("an event of type %T has no place in the log", body)
@@ -197,7 +202,8 @@ func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.T
 			if s[0] < 0 || s[0] > math.MaxInt32 || s[2] < 0 || s[2] > math.MaxInt32 {
 				return nil, fmt.Errorf("start %v is out of range", s)
 			}
-			o, ok := x.order(at, planner.AttemptID(s[0]), planner.TaskID(min(s[1], math.MaxInt32)), planner.NodeID(s[2]), time.Duration(s[3]))
+			o, ok := x.order(at, planner.AttemptID(s[0]), planner.TaskID(min(s[1], math.MaxInt32)),
+				planner.NodeID(s[2]), time.Duration(s[3]))
 			if !ok {
 				return nil, fmt.Errorf("start %v is of a task that was not admitted", s)
 			}

@@ -34,9 +34,11 @@ func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
 	var seq uint64 = 1
 	batch := func() executor.Batch {
 		b := executor.Batch{}
-		for _, body := range []planner.Body{&planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: first, Attempt: planner.AttemptID(seq)}}},
+		for _, body := range []planner.Body{&planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart,
+			Task: first, Attempt: planner.AttemptID(seq)}}},
 			&planner.AttemptExited{Attempt: planner.AttemptID(seq), Outcome: planner.ExitCode, Message: message}} {
-			b.Events = append(b.Events, planner.Event{Seq: seq + uint64(len(b.Events)) + 1, At: planner.Time(seq), Body: body})
+			b.Events = append(b.Events, planner.Event{Seq: seq + uint64(len(b.Events)) + 1, At: planner.Time(seq),
+				Body: body})
 		}
 		return b
 	}
@@ -102,15 +104,17 @@ func TestTheEndOfARunIsLoggedOnAFullDisk(t *testing.T) {
 					_, err = fill.Write(make([]byte, n))
 				}
 			}
-			b := executor.Batch{Events: []planner.Event{{Seq: 5, At: 3e9, Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: first + 1,
-				Attempt: 1}}, Notes: []planner.Note{{Text: strings.Repeat("long", 10_000)}}}}}}
+			b := executor.Batch{Events: []planner.Event{{Seq: 5, At: 3e9,
+				Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: first + 1,
+					Attempt: 1}}, Notes: []planner.Note{{Text: strings.Repeat("long", 10_000)}}}}}}
 			if err := l.Append(t.Context(), b); !sqlite.IsDisk(err) {
 				t.Fatalf("the disk is not full: %v", err)
 			}
 			if err := l.Finish(t.Context(), state, 4); err != nil {
 				t.Error(err)
 			}
-			if got := query[string](t, path, "SELECT state || ' ' || exit_code || ' ' || (SELECT max(seq) FROM events) FROM runs"); got != string(state)+" 4 4" {
+			if got := query[string](t, path, "SELECT state || ' ' || exit_code || ' ' || (SELECT max(seq) FROM "+
+				"events) FROM runs"); got != string(state)+" 4 4" {
 				t.Error(got)
 			}
 			if err := logtest.Check(t.Context(), path); err != nil {

@@ -19,7 +19,8 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// run logs one with a task of each kind, which take as many seconds as said, on n1 and n2 in turn; below 0 it fails.
+	// run logs one with a task of each kind, which take as many seconds as said, on n1 and n2 in turn; below 0 it
+	// fails.
 	run := func(name string, edit func(*sqlite.RunInfo), kinds []string, seconds ...float64) *logtest.Log {
 		info := logtest.Info(name)
 		if edit != nil {
@@ -35,7 +36,8 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 			at := planner.Time(i) * 100 * logtest.Second
 			a := l.Start(at, first+planner.TaskID(i), 1, planner.NodeID(i%2), time.Second)
 			l.Event(at, planner.AttemptStarted{Attempt: a})
-			l.Event(at+50*logtest.Second, &planner.AttemptExited{Attempt: a, Outcome: outcome, Ran: time.Duration(s * 1e9)})
+			l.Event(at+50*logtest.Second, &planner.AttemptExited{Attempt: a, Outcome: outcome,
+				Ran: time.Duration(s * 1e9)})
 		}
 		return l
 	}
@@ -50,7 +52,8 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 		return sqlite.Measurement{Kind: "x", Ran: time.Duration(s * 1e9), Speed: speed}
 	}
 	y := sqlite.Measurement{Kind: "y", Ran: 2 * time.Second, Speed: 0.5}
-	for latest, want := range map[int][]sqlite.Measurement{1000: {x(1, 1), y, x(3, 1), x(4, 1)}, 2: {y, x(3, 1), x(4, 1)}, 1: {y, x(4, 1)}} {
+	for latest, want := range map[int][]sqlite.Measurement{1000: {x(1, 1), y, x(3, 1), x(4, 1)},
+		2: {y, x(3, 1), x(4, 1)}, 1: {y, x(4, 1)}} {
 		got, err := own.History(context.Background(), latest)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
@@ -58,7 +61,8 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 	}
 	// Task i is declared to run i+1 seconds at speed 1.
 	const s = time.Second
-	all := []sqlite.Correction{{Ran: s, Declared: s}, {Ran: 2 * s, Declared: 4 * s}, {Ran: 3 * s, Declared: 3 * s}, {Ran: 4 * s, Declared: s}}
+	all := []sqlite.Correction{{Ran: s, Declared: s}, {Ran: 2 * s, Declared: 4 * s}, {Ran: 3 * s, Declared: 3 * s},
+		{Ran: 4 * s, Declared: s}}
 	for _, latest := range []int{1000, 3, 1} {
 		want := all[max(0, len(all)-latest):]
 		if got, err := own.Corrections(t.Context(), latest); err != nil || !reflect.DeepEqual(got, want) {
@@ -76,7 +80,8 @@ func TestJobsAreThoseOfEarlierRunsThatAreAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// run logs one with a workflow of two tasks at each of the times in seconds; the first tasks run 1 s, the others 2 s or fail.
+	// run logs one with a workflow of two tasks at each of the times in seconds; the first tasks run 1 s, the others 2
+	// s or fail.
 	run := func(name string, edit func(*sqlite.RunInfo), fails bool, arrivals ...int) *logtest.Log {
 		info := logtest.Info(name)
 		if edit != nil {
@@ -92,7 +97,8 @@ func TestJobsAreThoseOfEarlierRunsThatAreAlike(t *testing.T) {
 				}
 				a := l.Start(planner.Time(at)*logtest.Second, first+i, 1, 0, time.Second)
 				l.Event(planner.Time(at)*logtest.Second, planner.AttemptStarted{Attempt: a})
-				l.Event(planner.Time(at+1)*logtest.Second, &planner.AttemptExited{Attempt: a, Outcome: outcome, Ran: time.Duration(i+1) * time.Second})
+				l.Event(planner.Time(at+1)*logtest.Second, &planner.AttemptExited{Attempt: a, Outcome: outcome,
+					Ran: time.Duration(i+1) * time.Second})
 			}
 		}
 		return l
@@ -102,7 +108,8 @@ func TestJobsAreThoseOfEarlierRunsThatAreAlike(t *testing.T) {
 	run("second", nil, true, 3, 13)
 	own := run("own", nil, false, 0)
 	const s = time.Second
-	all := []queueing.Job{{After: -1, Service: 3 * s}, {After: 5 * s, Service: 3 * s}, {After: 2 * s, Service: 3 * s}, {After: -1}, {After: 10 * s}}
+	all := []queueing.Job{{After: -1, Service: 3 * s}, {After: 5 * s, Service: 3 * s}, {After: 2 * s, Service: 3 * s},
+		{After: -1}, {After: 10 * s}}
 	for _, latest := range []int{500, 3, 1} {
 		got, err := own.Jobs(t.Context(), latest)
 		if want := all[max(0, len(all)-latest):]; err != nil || !reflect.DeepEqual(got, want) {

@@ -86,8 +86,9 @@ import (
 // chunk is how many rows are inserted together: beyond 16 the gain is lost in the noise.
 const chunk = 16
 
-// inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value, which costs more than
-// what SQLite does with it; this takes one for all of them. Values that many rows share are handed over once.
+// inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value,
+// which costs more than what SQLite does with it; this takes one for all of them. Values that many rows share are
+// handed over once.
 type inserter struct {
 	shared, width int
 	values        []driver.Value // that are shared
@@ -113,7 +114,8 @@ func newInserter(c *sqlite3.SQLiteConn, verb, table, shared, columns string) (*i
 	in.values = make([]driver.Value, in.shared)
 	in.cells = make([]C.cell, in.shared, in.shared+chunk*in.width)
 	var err error
-	in.stmt, err = statement(c, verb+" INTO "+table+"("+shared+", "+columns+") VALUES (?"+strings.Repeat(",?", in.shared+in.width-1)+")")
+	in.stmt, err = statement(c, verb+" INTO "+table+"("+shared+", "+columns+") VALUES (?"+strings.Repeat(",?",
+		in.shared+in.width-1)+")")
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +191,13 @@ func (in *inserter) flush() error {
 	defer in.reset()
 	memory := append(in.memory, 0) // not empty
 	var errno C.int
-	rc := C.insert(in.handle, &in.cells[0], C.int(in.shared), C.int(in.width), C.int(rows), (*C.char)(unsafe.Pointer(&memory[0])), &errno)
+	rc := C.insert(in.handle, &in.cells[0], C.int(in.shared), C.int(in.width), C.int(rows),
+		(*C.char)(unsafe.Pointer(&memory[0])), &errno)
 	if rc == 0 {
 		return nil
 	}
-	err := sqlite3.Error{Code: sqlite3.ErrNo(rc & 0xff), ExtendedCode: sqlite3.ErrNoExtended(rc), SystemErrno: syscall.Errno(errno)}
+	err := sqlite3.Error{Code: sqlite3.ErrNo(rc & 0xff), ExtendedCode: sqlite3.ErrNoExtended(rc),
+		SystemErrno: syscall.Errno(errno)}
 	return fmt.Errorf("%w: %s", err, C.GoString(C.sqlite3_errmsg(C.sqlite3_db_handle(in.handle))))
 }
 

@@ -13,9 +13,9 @@ import (
 	"gantry/trace"
 )
 
-// Definitions in logs of formats 1 to 6 are streams of values under the names of Go fields: a head, then the files and tasks of the trace,
-// of the planner and of the executor. Definition format 1 is JSON, a value to a line; definition format 2 is gob, many values to a message.
-// Fields that are newer stay zero.
+// Definitions in logs of formats 1 to 6 are streams of values under the names of Go fields: a head, then the files and
+// tasks of the trace, of the planner and of the executor. Definition format 1 is JSON, a value to a line; definition
+// format 2 is gob, many values to a message. Fields that are newer stay zero.
 
 type legacyHead struct {
 	Submission executor.Submission // without its workflow
@@ -48,7 +48,8 @@ func decodeLegacy(blob []byte) (*executor.Admission, error) {
 		dec = gob.NewDecoder(bytes.NewReader(blob))
 		format := 0
 		if err := dec.Decode(&format); err != nil || format != 2 {
-			return nil, fmt.Errorf("its format is not one of those up to %d, which this gantry reads: use the gantry that wrote it", definitionFormat)
+			return nil, fmt.Errorf("its format is not one of those up to %d, which this gantry reads: use the "+
+				"gantry that wrote it", definitionFormat)
 		}
 	}
 	var head legacyHead
@@ -59,7 +60,8 @@ func decodeLegacy(blob []byte) (*executor.Admission, error) {
 	if lines {
 		counts = head.Lines
 	}
-	a := &executor.Admission{Submission: head.Submission, Spec: head.Spec, Kinds: head.Kinds, Arrived: planner.WorkflowArrived{Workflow: head.Workflow}}
+	a := &executor.Admission{Submission: head.Submission, Spec: head.Spec, Kinds: head.Kinds,
+		Arrived: planner.WorkflowArrived{Workflow: head.Workflow}}
 	from := head.Trace
 	if from == nil {
 		from = new(trace.Workflow)
@@ -69,7 +71,8 @@ func decodeLegacy(blob []byte) (*executor.Admission, error) {
 	var tasks []legacyTask
 	var taskLines []legacyLine
 	err := errors.Join(section(dec, &from.Files, counts[0], lines), section(dec, &from.Tasks, counts[1], lines),
-		section(dec, &a.Arrived.Files, counts[2], lines), section(dec, &a.Arrived.Tasks, counts[3], lines), section(dec, &files, counts[4], lines))
+		section(dec, &a.Arrived.Files, counts[2], lines), section(dec, &a.Arrived.Tasks, counts[3], lines),
+		section(dec, &files, counts[4], lines))
 	if lines {
 		err = errors.Join(err, section(dec, &taskLines, counts[5], lines))
 	} else {

@@ -36,7 +36,8 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 		}
 		var values, flows *inserter
 		if err := prepare(r.db.conn, r.id, []table{{&values, "INSERT", "run_metrics", "run", "position, name, value"},
-			{&flows, "INSERT", "workflow_metrics", "run", "workflow, counts, wait_ns, makespan_ns, response_ns, work_ns, critical_path_ns, lowest_ns"}}); err != nil {
+			{&flows, "INSERT", "workflow_metrics", "run", "workflow, counts, wait_ns, makespan_ns, response_ns, " +
+				"work_ns, critical_path_ns, lowest_ns"}}); err != nil {
 			return err
 		}
 		defer values.close()
@@ -51,8 +52,10 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 			}
 		}
 		for _, m := range workflows {
-			if err := flows.add(int64(m.Workflow), m.Counts, known(int64(m.Wait), m.Wait >= 0), known(int64(m.Makespan), m.Makespan >= 0),
-				known(int64(m.Response), m.Response >= 0), int64(m.Work), int64(m.CriticalPath), int64(m.Lowest)); err != nil {
+			if err := flows.add(int64(m.Workflow), m.Counts, known(int64(m.Wait), m.Wait >= 0), known(int64(m.Makespan),
+				m.Makespan >= 0),
+				known(int64(m.Response), m.Response >= 0), int64(m.Work), int64(m.CriticalPath),
+				int64(m.Lowest)); err != nil {
 				return err
 			}
 		}
@@ -103,7 +106,8 @@ func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkfl
 		return nil, err
 	}
 	return collect(ctx, db, func(rows *sql.Rows) (w MeasuredWorkflow, err error) {
-		return w, rows.Scan(&w.Workflow, &w.Tasks, &w.Counts, &w.Arrived, &w.Due, &w.Wait, &w.Makespan, &w.Response, &w.Work, &w.Critical, &w.Slowdown, &w.SLR)
+		return w, rows.Scan(&w.Workflow, &w.Tasks, &w.Counts, &w.Arrived, &w.Due, &w.Wait, &w.Makespan, &w.Response,
+			&w.Work, &w.Critical, &w.Slowdown, &w.SLR)
 	}, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s, response_s, work_s, critical_path_s, slowdown, slr FROM v_slowdowns
 		WHERE run = ? ORDER BY arrived_s, position`, name)
 }

@@ -65,7 +65,8 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 		m.Version = int(last) + 1
 		_, err = db.conn.Exec(`INSERT INTO models(name, version, method, created_wall, gantry, runtime, time_scale, size_scale, seed, runs, samples, features,
 			held_out, scores, model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			[]driver.Value{m.Name, int64(m.Version), string(m.Method), m.Created.UTC().Format(time.RFC3339Nano), m.Gantry, m.Runtime, m.TimeScale, m.SizeScale,
+			[]driver.Value{m.Name, int64(m.Version), string(m.Method), m.Created.UTC().Format(time.RFC3339Nano),
+				m.Gantry, m.Runtime, m.TimeScale, m.SizeScale,
 				int64(m.Seed), texts[0], int64(m.Samples), texts[1], texts[2], texts[3], texts[4]})
 		return err
 	})
@@ -116,7 +117,8 @@ func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]T
 		var created string
 		var seed int64
 		var texts [4]string
-		if err := rows.Scan(&m.Name, &m.Version, &m.Method, &created, &m.Gantry, &m.Runtime, &m.TimeScale, &m.SizeScale, &seed, &m.Samples, &texts[0],
+		if err := rows.Scan(&m.Name, &m.Version, &m.Method, &created, &m.Gantry, &m.Runtime, &m.TimeScale, &m.SizeScale,
+			&seed, &m.Samples, &texts[0],
 			&texts[1], &texts[2], &texts[3]); err != nil {
 			return m, err
 		}

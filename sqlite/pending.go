@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connection that may write, such as that of the sqlite3 program, finds out when it closes whether it is the last one, and for that moment
-// keeps new ones out: readers without patience then see "database is locked". It begins by locking SQLite's pending byte for writing. A lock for
-// reading on that byte keeps everybody from finding out and nobody from reading; it is one of an open file description, which SQLite's own
-// locks, being the process's, do not undo.
+// A connection that may write, such as that of the sqlite3 program, finds out when it closes whether it is the last
+// one, and for that moment keeps new ones out: readers without patience then see "database is locked". It begins by
+// locking SQLite's pending byte for writing. A lock for reading on that byte keeps everybody from finding out and
+// nobody from reading; it is one of an open file description, which SQLite's own locks, being the process's, do not
+// undo.
 type pending struct{ file *os.File }
 
 // pendingByte is where SQLite's file format has it.
@@ -40,5 +41,6 @@ func (p *pending) lock(kind int16) error {
 // release gives the lock up, so that SQLite can put the log into one file.
 func (p *pending) release() { _ = p.lock(unix.F_UNLCK) }
 
-// close comes after the last use of SQLite: the kernel takes all of the process's locks on a file when any descriptor of it is closed.
+// close comes after the last use of SQLite: the kernel takes all of the process's locks on a file when any descriptor
+// of it is closed.
 func (p *pending) close() error { return p.file.Close() }

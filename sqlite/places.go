@@ -37,7 +37,8 @@ type tally struct {
 }
 
 func newPlaces() places {
-	return places{map[planner.TaskID]chain{}, map[planner.AttemptID]planner.Vacate{}, map[planner.TaskID]planner.AttemptID{},
+	return places{map[planner.TaskID]chain{}, map[planner.AttemptID]planner.Vacate{},
+		map[planner.TaskID]planner.AttemptID{},
 		map[planner.AttemptID][]*suspension{}}
 }
 

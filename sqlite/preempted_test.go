@@ -17,11 +17,14 @@ func preempt(l *logtest.Log, at planner.Time, kind planner.OrderKind, a planner.
 	l.Event(at, &planner.PlanCommitted{Round: 99, Orders: []planner.Order{{Kind: kind, Attempt: a, Task: t}}})
 }
 
-func exitKept(l *logtest.Log, at planner.Time, a planner.AttemptID, o planner.Outcome, ran time.Duration, kept float64) {
-	l.Event(at, &planner.AttemptExited{Attempt: a, Outcome: o, Ran: ran, Kept: kept, Usage: planner.Usage{Started: at.Add(-ran), Ended: at}})
+func exitKept(l *logtest.Log, at planner.Time, a planner.AttemptID, o planner.Outcome, ran time.Duration,
+	kept float64) {
+	l.Event(at, &planner.AttemptExited{Attempt: a, Outcome: o, Ran: ran, Kept: kept,
+		Usage: planner.Usage{Started: at.Add(-ran), Ended: at}})
 }
 
-// Task 0 is frozen for 3 s; task 1 leaves a checkpoint twice, fails, and begins anew; task 2 is restarted; task 3 ends before it is frozen.
+// Task 0 is frozen for 3 s; task 1 leaves a checkpoint twice, fails, and begins anew; task 2 is restarted; task 3 ends
+// before it is frozen.
 func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 	const s = logtest.Second
 	for _, reopen := range []bool{false, true} {
@@ -65,25 +68,29 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 		exitKept(l, 18*s, c, planner.OK, 9*time.Second, 0)
 
 		var got []string
-		eachRow(t, db, "SELECT task, how, ordered_s, since_s, until_s, away_s, coalesce(kept, -1), lost_s FROM v_suspensions ORDER BY ordered_s, attempt", func(scan func(...any)) {
+		eachRow(t, db, "SELECT task, how, ordered_s, since_s, until_s, away_s, coalesce(kept, -1), lost_s FROM "+
+			"v_suspensions ORDER BY ordered_s, attempt", func(scan func(...any)) {
 			var task, how string
 			var ordered, since, until, away, kept, lost float64
 			scan(&task, &how, &ordered, &since, &until, &away, &kept, &lost)
 			got = append(got, fmt.Sprint(task, " ", how, " ", ordered, since, until, away, kept, lost))
 		})
-		want := []string{"a_0 freeze 2 2 5 3 -1 0", "b_1 checkpoint 2 2 3.5 1.5 0.25 0", "c_2 restart 2 2 4.5 2.5 -1 1.5", "b_1 checkpoint 6 6 7.5 1.5 0.75 0"}
+		want := []string{"a_0 freeze 2 2 5 3 -1 0", "b_1 checkpoint 2 2 3.5 1.5 0.25 0",
+			"c_2 restart 2 2 4.5 2.5 -1 1.5", "b_1 checkpoint 6 6 7.5 1.5 0.75 0"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("reopened %v: got  %q\nwant %q", reopen, got, want)
 		}
 		got = nil
-		eachRow(t, db, "SELECT task, try, coalesce(done, 0), coalesce(before_ns, 0) / 1e9, coalesce(kept, 0), lost_ns / 1e9 FROM v_attempts ORDER BY task, try", func(scan func(...any)) {
+		eachRow(t, db, "SELECT task, try, coalesce(done, 0), coalesce(before_ns, 0) / 1e9, coalesce(kept, 0), "+
+			"lost_ns / 1e9 FROM v_attempts ORDER BY task, try", func(scan func(...any)) {
 			var task string
 			var try int
 			var done, before, kept, lost float64
 			scan(&task, &try, &done, &before, &kept, &lost)
 			got = append(got, fmt.Sprint(task, " ", try, " ", done, before, kept, lost))
 		})
-		want = []string{"a_0 1 0 0 0 0", "b_1 1 0 0 0.25 0", "b_1 2 0.25 1.5 0.75 0", "b_1 3 0.75 4 0 4.5", "b_1 4 0 0 0 0", "c_2 1 0 0 0 1.5", "c_2 2 0 0 0 0", "d_3 1 0 0 0 0"}
+		want = []string{"a_0 1 0 0 0 0", "b_1 1 0 0 0.25 0", "b_1 2 0.25 1.5 0.75 0", "b_1 3 0.75 4 0 4.5",
+			"b_1 4 0 0 0 0", "c_2 1 0 0 0 1.5", "c_2 2 0 0 0 0", "d_3 1 0 0 0 0"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("reopened %v: got  %q\nwant %q", reopen, got, want)
 		}
@@ -91,15 +98,19 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum.Lost != sqlite.Span(6*time.Second) || fmt.Sprint(sum.Preemptions) != fmt.Sprint([]sqlite.Preemptions{{How: "checkpoint", Count: 2, Tasks: 1, Away: 3e9},
-			{How: "freeze", Count: 1, Tasks: 1, Away: 3e9}, {How: "restart", Count: 1, Tasks: 1, Away: 25e8, Lost: 15e8}}) {
+		if sum.Lost != sqlite.Span(6*time.Second) ||
+			fmt.Sprint(sum.Preemptions) != fmt.Sprint([]sqlite.Preemptions{{How: "checkpoint", Count: 2, Tasks: 1,
+				Away: 3e9},
+				{How: "freeze", Count: 1, Tasks: 1, Away: 3e9}, {How: "restart", Count: 1, Tasks: 1, Away: 25e8,
+					Lost: 15e8}}) {
 			t.Errorf("lost %v, preemptions %+v", time.Duration(sum.Lost), sum.Preemptions)
 		}
 		life, err := db.Task(t.Context(), "r", "b_1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(life.Suspensions) != 2 || life.Suspensions[1].Try != 2 || *life.Suspensions[1].Kept != 0.75 || life.Suspensions[1].Node != "n2" {
+		if len(life.Suspensions) != 2 || life.Suspensions[1].Try != 2 || *life.Suspensions[1].Kept != 0.75 ||
+			life.Suspensions[1].Node != "n2" {
 			t.Errorf("suspensions %+v", life.Suspensions)
 		}
 	}

@@ -8,9 +8,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// projection folds the events of a run into the rows of its workflows, tasks and attempts. There is one for both kinds of log: a real run
-// writes rows as they change (write), a simulation once they are over (writeEnded). While an event log is read back, out is nil: nothing
-// is written, and afterwards the projection is where the gantry that wrote the log left it.
+// projection folds the events of a run into the rows of its workflows, tasks and attempts. There is one for both kinds
+// of log: a real run writes rows as they change (write), a simulation once they are over (writeEnded). While an event
+// log is read back, out is nil: nothing is written, and afterwards the projection is where the gantry that wrote the
+// log left it.
 type projection struct {
 	out *tables
 
@@ -217,9 +218,11 @@ func (p *projection) becomes(a planner.AttemptID, state taskState) (*attempt, er
 
 func (p *projection) arrived(a *executor.Admission) error {
 	if len(a.Tasks) != len(a.Arrived.Tasks) {
-		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", a.Submission.Name, len(a.Arrived.Tasks), len(a.Tasks))
+		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", a.Submission.Name, len(a.Arrived.Tasks),
+			len(a.Tasks))
 	}
-	f := &flow{id: a.Arrived.Workflow.ID, admission: a, tasks: make([]task, len(a.Tasks)), left: len(a.Tasks), started: unit.Never, ended: unit.Never}
+	f := &flow{id: a.Arrived.Workflow.ID, admission: a, tasks: make([]task, len(a.Tasks)), left: len(a.Tasks),
+		started: unit.Never, ended: unit.Never}
 	if len(f.tasks) > 0 {
 		f.first = a.Arrived.Tasks[0].ID
 	}
@@ -278,7 +281,8 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 		if !t.formal {
 			f.started = min(f.started, ev.At)
 		}
-		t.state, t.node, t.last, t.tries, t.queued, t.ended = taskStarting, x.Node, x.Attempt, x.Try, min(t.queued, ev.At), unit.Never
+		t.state, t.node, t.last, t.tries, t.queued, t.ended = taskStarting, x.Node, x.Attempt, x.Try,
+			min(t.queued, ev.At), unit.Never
 		t.wait, t.again = planner.Reason{}, false
 	}
 	for _, wait := range b.Reasons {
@@ -430,7 +434,8 @@ func (p *projection) write() error {
 	return p.writeFlows(func(*flow) bool { return true })
 }
 
-// writeEnded makes rows of what is over: of workflows, and of attempts in the order of their numbers, so that SQLite only ever appends.
+// writeEnded makes rows of what is over: of workflows, and of attempts in the order of their numbers, so that SQLite
+// only ever appends.
 func (p *projection) writeEnded() error {
 	for _, x := range p.attempts {
 		if x != nil && x.exit == nil {

@@ -5,8 +5,8 @@ import (
 	"database/sql/driver"
 )
 
-// Remove deletes a run, given by its whole name, with everything that the log has of it. Models that were trained on it stay. It returns
-// an *UnknownRunError if the log does not have the run.
+// Remove deletes a run, given by its whole name, with everything that the log has of it. Models that were trained on it
+// stay. It returns an *UnknownRunError if the log does not have the run.
 func (db *DB) Remove(ctx context.Context, run string) error {
 	id, err := db.whole(ctx, run)
 	if err != nil {
@@ -21,8 +21,8 @@ func (db *DB) Remove(ctx context.Context, run string) error {
 	return db.shrink()
 }
 
-// shrink gives the space of removed runs back to the file system if it is most of the file. Readers may keep it from doing so: then the
-// next removal tries again.
+// shrink gives the space of removed runs back to the file system if it is most of the file. Readers may keep it from
+// doing so: then the next removal tries again.
 func (db *DB) shrink() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"gantry/planner"
 )
 
-// Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival of a workflow comes
-// its admission, the same as was appended: the event's body is &admission.Arrived. For other events admission is nil. An error of each
-// ends it.
+// Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival
+// of a workflow comes its admission, the same as was appended: the event's body is &admission.Arrived. For other events
+// admission is nil. An error of each ends it.
 func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *executor.Admission) error) error {
 	if r.bulk != nil {
 		if err := r.bulk.flush(); err != nil {
@@ -39,7 +39,8 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 }
 
 // Events gives what Run.Replay gives, of a run that is not to be gone on with. The run is given as in Summary.
-func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event, admission *executor.Admission) error) error {
+func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
+	admission *executor.Admission) error) error {
 	id, info, err := db.runInfo(ctx, run)
 	if err != nil {
 		return err
@@ -47,7 +48,8 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	return db.replay(ctx, id, info.Name, each)
 }
 
-func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event, *executor.Admission) error) error {
+func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event,
+	*executor.Admission) error) error {
 	var last uint64
 	var admitted terse
 	event := func(seq uint64, at planner.Time, kind int64, body []byte, version int64) error {
@@ -59,7 +61,8 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 		}
 		last = seq
 		if version < 1 || version > eventVersion {
-			return bad("its body has version %d, this gantry reads up to %d: use the gantry that wrote it", version, eventVersion)
+			return bad("its body has version %d, this gantry reads up to %d: use the gantry that wrote it", version,
+				eventVersion)
 		}
 		if kind < 0 || kind > 255 {
 			return bad("kind %d is not known", kind)
@@ -134,7 +137,8 @@ func (db *DB) rows(ctx context.Context, each func(*sql.Rows) error, query string
 // admission reads a workflow as it was admitted.
 func (db *DB) admission(ctx context.Context, run, workflow int64) (*executor.Admission, error) {
 	var blob []byte
-	err := db.readers.QueryRowContext(ctx, "SELECT definition FROM workflows WHERE run = ? AND workflow = ?", run, workflow).Scan(&blob)
+	err := db.readers.QueryRowContext(ctx, "SELECT definition FROM workflows WHERE run = ? AND workflow = ?", run,
+		workflow).Scan(&blob)
 	if err != nil {
 		return nil, db.wrap("read", err)
 	}

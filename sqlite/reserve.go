@@ -10,8 +10,8 @@ import (
 // reserved is how much space a run keeps for its last words: how a run ended fits into a few pages.
 const reserved = 128 << 10
 
-// reserve is space on the file system of the log that is given back when the disk is full, so that the end of the run can still be logged. It
-// is a file without a name: it goes with the process, however that ends.
+// reserve is space on the file system of the log that is given back when the disk is full, so that the end of the run
+// can still be logged. It is a file without a name: it goes with the process, however that ends.
 type reserve struct{ file *os.File }
 
 // newReserve takes the space; one of nil if there is none to be had.

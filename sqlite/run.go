@@ -58,8 +58,8 @@ type RunInfo struct {
 	Settings  json.RawMessage // what else the run needs to go on as it began; nil for none
 }
 
-// Run is the log of one run, open for writing. It is an executor.Store. Append and Finish are called from one goroutine; Sample and Warn
-// from any.
+// Run is the log of one run, open for writing. It is an executor.Store. Append and Finish are called from one
+// goroutine; Sample and Warn from any.
 type Run struct {
 	db   *DB
 	id   int64
@@ -94,8 +94,8 @@ type Sample struct {
 // sampleEvery is how long a sample waits at most until it can be read from the log.
 const sampleEvery = time.Second
 
-// CreateRun begins the log of a run and keeps, in the same transaction, what was handed in, by arrival: a workflow that has not arrived when
-// gantry dies still arrives when the run is resumed. The name of the run must be new.
+// CreateRun begins the log of a run and keeps, in the same transaction, what was handed in, by arrival: a workflow that
+// has not arrived when gantry dies still arrives when the run is resumed. The name of the run must be new.
 func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Submission) (*Run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -122,12 +122,15 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 		if n, err := db.queryInt("SELECT count(*) FROM runs WHERE name = ?", info.Name); err != nil {
 			return err
 		} else if n > 0 {
-			return fmt.Errorf("there is a run %q already: give another name, or go on with it by gantry resume", info.Name)
+			return fmt.Errorf("there is a run %q already: give another name, or go on with it by gantry resume",
+				info.Name)
 		}
 		_, err := db.conn.Exec(`INSERT INTO runs(name, runtime, policy, command, version, started_wall, started_unix_ns, seed, time_scale, size_scale,
 			cluster, platform, host, settings) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			[]driver.Value{info.Name, info.Runtime, info.Policy, texts[0], info.Version, info.Started.UTC().Format(time.RFC3339Nano),
-				info.Started.UnixNano(), info.Seed, info.TimeScale, info.SizeScale, texts[1], texts[2], texts[3], texts[4]})
+			[]driver.Value{info.Name, info.Runtime, info.Policy, texts[0], info.Version,
+				info.Started.UTC().Format(time.RFC3339Nano),
+				info.Started.UnixNano(), info.Seed, info.TimeScale, info.SizeScale, texts[1], texts[2], texts[3],
+				texts[4]})
 		if err != nil {
 			return err
 		}
@@ -139,8 +142,10 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 			if int(n.Group) < len(info.Platform.Groups) {
 				group = info.Platform.Groups[n.Group]
 			}
-			if _, err := db.conn.Exec("INSERT INTO nodes VALUES (?,?,?,?,?,?,?,?)", []driver.Value{id, int64(n.ID), n.Name, group,
-				limited(n.Capacity[unit.CPU]), limited(n.Capacity[unit.Memory]), limited(n.Capacity[unit.Disk]), n.Speed}); err != nil {
+			if _, err := db.conn.Exec("INSERT INTO nodes VALUES (?,?,?,?,?,?,?,?)", []driver.Value{id, int64(n.ID),
+				n.Name, group,
+				limited(n.Capacity[unit.CPU]), limited(n.Capacity[unit.Memory]), limited(n.Capacity[unit.Disk]),
+				n.Speed}); err != nil {
 				return err
 			}
 		}
@@ -167,7 +172,8 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 		} else if n > 0 {
 			return fmt.Errorf("run %q is a simulation, which cannot go on: begin it anew", name)
 		}
-		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL WHERE id = ?",
+		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, "+
+			"ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL WHERE id = ?",
 			[]driver.Value{id})
 		return err
 	})
@@ -242,9 +248,9 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 // Info is what CreateRun was given.
 func (r *Run) Info() RunInfo { return r.info }
 
-// Append makes a batch durable. It does not heed the cancellation of ctx: what happened is logged even while gantry is being stopped.
-// After an error nothing of the batch is in the log, and the same batch may be tried again. In Bulk mode a batch is written later, and an
-// error, which may be that of an earlier batch, ends the log.
+// Append makes a batch durable. It does not heed the cancellation of ctx: what happened is logged even while gantry is
+// being stopped. After an error nothing of the batch is in the log, and the same batch may be tried again. In Bulk mode
+// a batch is written later, and an error, which may be that of an earlier batch, ends the log.
 func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	if r.bulk != nil {
 		if err := r.bulk.append(b); err != nil {
@@ -276,7 +282,8 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	return nil
 }
 
-// catchUp brings the projection to the end of the log, unless events follow it: after a batch that failed, or if nothing was replayed.
+// catchUp brings the projection to the end of the log, unless events follow it: after a batch that failed, or if
+// nothing was replayed.
 func (r *Run) catchUp(next []planner.Event) error {
 	if r.w.seq > 0 || len(next) > 0 && next[0].Seq == 1 {
 		return nil
@@ -326,14 +333,16 @@ func (r *Run) flushSamples() error {
 // Warn logs a warning of the run under a stable rule name; equal ones are counted.
 func (r *Run) Warn(rule, message string) error {
 	return r.db.transact(func() error {
-		_, err := r.db.conn.Exec("INSERT INTO warnings(run, rule, message, count) VALUES (?,?,?,1) ON CONFLICT DO UPDATE SET count = count + 1",
+		_, err := r.db.conn.Exec("INSERT INTO warnings(run, rule, message, count) VALUES (?,?,?,1) ON CONFLICT DO "+
+			"UPDATE SET count = count + 1",
 			[]driver.Value{r.id, rule, message})
 		return err
 	})
 }
 
-// Finish says how the run stands now that gantry leaves it, with gantry's exit code, and closes it. The makespan is from the first arrival
-// to the end of the last attempt. Unless the run was interrupted, what never started is marked as skipped.
+// Finish says how the run stands now that gantry leaves it, with gantry's exit code, and closes it. The makespan is
+// from the first arrival to the end of the last attempt. Unless the run was interrupted, what never started is marked
+// as skipped.
 func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	over := state != Interrupted && state != Running
 	var written error
@@ -351,8 +360,10 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 					return err
 				}
 			}
-			_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = ? WHERE id = ?",
-				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano), known(int64(p.at), p.seq > 0),
+			_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, "+
+				"makespan_ns = ? WHERE id = ?",
+				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano),
+					known(int64(p.at), p.seq > 0),
 					known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id})
 			return err
 		})

@@ -96,7 +96,8 @@ func fill(t *rapid.T, v reflect.Value) {
 			fill(t, v.Elem())
 		}
 	case reflect.String:
-		v.SetString(rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "s"))
+		v.SetString(rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()),
+			func(b []byte) string { return string(b) })).Draw(t, "s"))
 	case reflect.Slice:
 		if n := rapid.IntRange(-1, 3).Draw(t, "len"); n >= 0 {
 			v.Set(reflect.MakeSlice(v.Type(), n, n))
@@ -153,13 +154,15 @@ func TestEveryAdmissionComesBackAsItWasAppended(t *testing.T) {
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
-		run, err := rapid.SampledFrom([]*sqlite.DB{bulk, durable}).Draw(rt, "log").CreateRun(t.Context(), logtest.Info(fmt.Sprint("run", runs)))
+		run, err := rapid.SampledFrom([]*sqlite.DB{bulk, durable}).Draw(rt, "log").CreateRun(t.Context(),
+			logtest.Info(fmt.Sprint("run", runs)))
 		if err != nil {
 			rt.Fatal(err)
 		}
 		defer run.Close()
 		admission := fillAdmission(rt)
-		if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}}, Admissions: []*executor.Admission{admission}}); err != nil {
+		if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}},
+			Admissions: []*executor.Admission{admission}}); err != nil {
 			rt.Fatal(err)
 		}
 		if err := run.Replay(t.Context(), func(_ planner.Event, a *executor.Admission) error {
@@ -181,7 +184,8 @@ func TestADamagedDefinitionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	admission := logtest.Admission(0, 0, 0, "w", []string{"a", "b", "a"}, [][]int32{nil, {0}, {0, 1}})
-	if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}}, Admissions: []*executor.Admission{admission}}); err != nil {
+	if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}},
+		Admissions: []*executor.Admission{admission}}); err != nil {
 		t.Fatal(err)
 	}
 	nothing := func(planner.Event, *executor.Admission) error { return nil }
@@ -256,7 +260,8 @@ func TestEveryBodyComesBackAsItWasAppended(t *testing.T) {
 				b := new(planner.PlanCommitted)
 				fill(rt, reflect.ValueOf(b).Elem())
 				for i := range b.Orders {
-					b.Orders[i].Task, b.Orders[i].Attempt = drawInt[planner.TaskID](rt, 0, 2), drawInt[planner.AttemptID](rt, 5, 9)
+					b.Orders[i].Task, b.Orders[i].Attempt = drawInt[planner.TaskID](rt, 0, 2),
+						drawInt[planner.AttemptID](rt, 5, 9)
 					b.Orders[i].Est.Source = drawInt[planner.Source](rt, 0, 5)
 					if b.Orders[i].Kind == planner.OrderStart {
 						b.Orders[i].Kind = planner.OrderKill // no second attempt of one number
@@ -276,7 +281,8 @@ func TestEveryBodyComesBackAsItWasAppended(t *testing.T) {
 				var b planner.WorkflowCancelled
 				body = b
 			}
-			events = append(events, planner.Event{Seq: uint64(len(events) + 1), At: planner.Time(rapid.Int64().Draw(rt, "at")), Body: body})
+			events = append(events, planner.Event{Seq: uint64(len(events) + 1),
+				At: planner.Time(rapid.Int64().Draw(rt, "at")), Body: body})
 		}
 		cut := rapid.IntRange(0, len(events)).Draw(rt, "cut")
 		first := executor.Batch{Events: events[:cut]}
@@ -327,7 +333,8 @@ func TestARunCanBeReadAsTablesWhileItGoesOn(t *testing.T) {
 	l.Exit(2*logtest.Second, a, planner.OK, 0, "")
 	expect(state("a_0"), "done")
 	expect(state("b_1"), "ready")
-	l.Plan(2*logtest.Second, planner.Wait{Task: first + 1, Reason: planner.Reason{Code: planner.NoNodeFree, Dim: unit.Memory}})
+	l.Plan(2*logtest.Second, planner.Wait{Task: first + 1, Reason: planner.Reason{Code: planner.NoNodeFree,
+		Dim: unit.Memory}})
 	expect(query[string](t, path, "SELECT reason || ' ' || dim FROM v_waits WHERE task = 'b_1'"), "no-node-free memory")
 	b := l.Start(3*logtest.Second, first+1, 1, 1, time.Second)
 	l.Exit(4*logtest.Second, b, planner.ExitCode, 2, "returned 2")
@@ -348,7 +355,8 @@ func TestARunCanBeReadAsTablesWhileItGoesOn(t *testing.T) {
 	expect(query[float64](t, path, "SELECT measured_s FROM v_estimates"), 1.75) // staged at 0.25 s, ended at 2 s
 	expect(query[float64](t, path, "SELECT runtime_s FROM v_estimates"), 1.5)
 	expect(query[float64](t, path, "SELECT held_core_s FROM v_utilisation WHERE node = 'n1'"), 2.0)
-	for _, view := range []string{"v_runs", "v_attempts", "v_tasks", "v_estimates", "v_kinds", "v_workflows", "v_utilisation"} {
+	for _, view := range []string{"v_runs", "v_attempts", "v_tasks", "v_estimates", "v_kinds", "v_workflows",
+		"v_utilisation"} {
 		if n := query[int](t, path, "SELECT count(*) FROM "+view); n == 0 {
 			t.Errorf("%s is empty", view)
 		}
@@ -365,7 +373,8 @@ func TestUtilisationIsOfEachRunAndNode(t *testing.T) {
 	done := l.Start(logtest.Second, task, 1, 1, time.Second)
 	l.Start(2*logtest.Second, task+1, 1, 1, time.Second) // still runs
 	l.Exit(4*logtest.Second, done, planner.OK, 0, "")
-	const row = "SELECT concat_ws(' ', attempts, cores, span_s, held_core_s, round(held_pct, 4), coalesce(used_core_s, '-')) FROM v_utilisation WHERE run = ? AND node = ?"
+	const row = "SELECT concat_ws(' ', attempts, cores, span_s, held_core_s, round(held_pct, 4), " +
+		"coalesce(used_core_s, '-')) FROM v_utilisation WHERE run = ? AND node = ?"
 	for _, c := range []struct{ run, node, want string }{
 		{"whole", "n1", "3 2.0 14.0 10.0 35.7143 7.4375"}, {"whole", "n2", "2 2.0 14.0 5.0 17.8571 3.5"},
 		{"half", "n1", "0 2.0 4.0 0.0 0.0 -"}, {"half", "n2", "2 2.0 4.0 5.0 62.5 2.1875"},
@@ -435,7 +444,8 @@ func TestSamplesAndWarningsAreKept(t *testing.T) {
 	l := logtest.New(t, db, logtest.Info("calm"))
 	a := l.Start(0, l.Arrive(0, "w", []string{"a"}, [][]int32{nil}), 1, 0, time.Second)
 	for i := range 100 {
-		l.Sample(sqlite.Sample{Attempt: a, At: planner.Time(i), CPU: time.Duration(i), Memory: 5, Missing: planner.CounterIO})
+		l.Sample(sqlite.Sample{Attempt: a, At: planner.Time(i), CPU: time.Duration(i), Memory: 5,
+			Missing: planner.CounterIO})
 	}
 	for range 3 {
 		if err := l.Warn("clock-skew", "the clock jumps"); err != nil {
@@ -445,7 +455,8 @@ func TestSamplesAndWarningsAreKept(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := query[int](t, path, "SELECT count(*) FROM samples WHERE memory_bytes = 5 AND read_bytes IS NULL"); n != 100 {
+	if n := query[int](t, path,
+		"SELECT count(*) FROM samples WHERE memory_bytes = 5 AND read_bytes IS NULL"); n != 100 {
 		t.Errorf("%d samples", n)
 	}
 	if n := query[int](t, path, "SELECT count FROM warnings WHERE rule = 'clock-skew'"); n != 3 {
@@ -461,12 +472,14 @@ func TestAnAppendThatFailsLeavesTheLogAsItWas(t *testing.T) {
 	a := l.Start(0, first, 1, 0, time.Second) // event 3 is the last
 	exit := planner.Event{Seq: 4, At: 5, Body: &planner.AttemptExited{Attempt: a, Outcome: planner.OK}}
 	for name, bad := range map[string]planner.Event{
-		"a gap":                {Seq: 7, At: 5, Body: planner.Woke{}},
-		"an attempt of none":   {Seq: 5, At: 5, Body: planner.AttemptStarted{Attempt: 99}},
-		"a task not admitted":  {Seq: 5, At: 5, Body: &planner.PlanCommitted{Reasons: []planner.Wait{{Task: 50}}}},
-		"an order for no task": {Seq: 5, At: 5, Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: 50}}}},
-		"an attempt twice": {Seq: 5, At: 5, Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: first,
-			Attempt: a}}}},
+		"a gap":               {Seq: 7, At: 5, Body: planner.Woke{}},
+		"an attempt of none":  {Seq: 5, At: 5, Body: planner.AttemptStarted{Attempt: 99}},
+		"a task not admitted": {Seq: 5, At: 5, Body: &planner.PlanCommitted{Reasons: []planner.Wait{{Task: 50}}}},
+		"an order for no task": {Seq: 5, At: 5,
+			Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: 50}}}},
+		"an attempt twice": {Seq: 5, At: 5,
+			Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: first,
+				Attempt: a}}}},
 	} {
 		if err := l.Append(context.Background(), executor.Batch{Events: []planner.Event{exit, bad}}); err == nil {
 			t.Errorf("%s was appended", name)
@@ -500,7 +513,8 @@ func TestAResumedRunGoesOnWhereTheLogEnds(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", run.Info(), want)
 	}
 	if err := run.Append(context.Background(), executor.Batch{Events: []planner.Event{
-		{Seq: 4, At: 9, Body: &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Usage: planner.Usage{Ended: 9}}}}}); err != nil {
+		{Seq: 4, At: 9, Body: &planner.AttemptExited{Attempt: a, Outcome: planner.OK,
+			Usage: planner.Usage{Ended: 9}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := run.Finish(context.Background(), sqlite.Failed, 1); err != nil {
@@ -563,8 +577,10 @@ func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 	}{
 		{"nothing there", filepath.Join(dir, "none"), sqlite.ReadOnly, "no log at"},
 		{"no directory", filepath.Join(dir, "no/such"), sqlite.Durable, "see that the directory exists"},
-		{"another file", write("text", strings.Repeat("not a database ", 100)), sqlite.ReadOnly, "not a log of gantry's"},
-		{"another file to be written", write("text2", strings.Repeat("not a database ", 100)), sqlite.Durable, "not a log of gantry's"},
+		{"another file", write("text", strings.Repeat("not a database ", 100)), sqlite.ReadOnly,
+			"not a log of gantry's"},
+		{"another file to be written", write("text2", strings.Repeat("not a database ", 100)), sqlite.Durable,
+			"not a log of gantry's"},
 		{"an empty file", write("empty", ""), sqlite.ReadOnly, "no log in"},
 		{"a newer log", newer, sqlite.ReadOnly, "use the gantry that wrote it"},
 		{"a newer log to be written", newer, sqlite.Durable, "use the newer gantry"},
@@ -591,7 +607,8 @@ func TestRunsAreFoundByNameAndPrefix(t *testing.T) {
 		t.Error("a name was given twice")
 	}
 	for _, c := range []struct{ ask, want string }{
-		{"calm-hopper-1111", "calm-hopper-1111"}, {"calm-t", "calm-turing-2222"}, {"", "bold-lovelace-3333"}, {"calm", ""}, {"none", ""}} {
+		{"calm-hopper-1111", "calm-hopper-1111"}, {"calm-t", "calm-turing-2222"}, {"", "bold-lovelace-3333"},
+		{"calm", ""}, {"none", ""}} {
 		s, err := db.Summary(context.Background(), c.ask)
 		unknown := new(sqlite.UnknownRunError)
 		switch {

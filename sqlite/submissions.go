@@ -30,9 +30,11 @@ func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][
 	return nil
 }
 
-// Submissions returns what was handed in from that position on: the number of workflows that have arrived leaves those still to come.
+// Submissions returns what was handed in from that position on: the number of workflows that have arrived leaves those
+// still to come.
 func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission, error) {
-	rows, err := r.db.readers.QueryContext(ctx, "SELECT name, definition FROM submissions WHERE run = ? AND position >= ? ORDER BY position", r.id, from)
+	rows, err := r.db.readers.QueryContext(ctx, "SELECT name, definition FROM submissions WHERE run = ? AND "+
+		"position >= ? ORDER BY position", r.id, from)
 	if err != nil {
 		return nil, r.db.wrap("read", err)
 	}

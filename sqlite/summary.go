@@ -18,7 +18,8 @@ func (s Span) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
 }
 
-// Overview is a run in a list of runs. Makespan is nil unless the run ended; Clock is how far the run got on its own axis.
+// Overview is a run in a list of runs. Makespan is nil unless the run ended; Clock is how far the run got on its own
+// axis.
 type Overview struct {
 	Run       string   `json:"run"`
 	Runtime   string   `json:"runtime"`
@@ -40,14 +41,16 @@ type Overview struct {
 // Summary is what one run came to, or has come to so far. Nil is not known, not measured, or not yet.
 type Summary struct {
 	Overview
-	Log         string            `json:"log"`
-	Seed        int64             `json:"seed"`
-	TimeScale   float64           `json:"time_scale"`
-	SizeScale   float64           `json:"size_scale"`
-	Attempts    int               `json:"attempts"`
-	Lost        Span              `json:"lost_s"` // of the programs whose attempts did not end well, but for what checkpoints kept
-	Preemptions []Preemptions     `json:"preemptions"`
-	Locality    *float64          `json:"locality_percent"` // of the bytes that attempts read of their inputs, those that lay on the node
+	Log       string  `json:"log"`
+	Seed      int64   `json:"seed"`
+	TimeScale float64 `json:"time_scale"`
+	SizeScale float64 `json:"size_scale"`
+	Attempts  int     `json:"attempts"`
+	// of the programs whose attempts did not end well, but for what checkpoints kept
+	Lost        Span          `json:"lost_s"`
+	Preemptions []Preemptions `json:"preemptions"`
+	// of the bytes that attempts read of their inputs, those that lay on the node
+	Locality    *float64          `json:"locality_percent"`
 	Rounds      int               `json:"rounds"`
 	Planning    Span              `json:"planning_s"` // of the policy, by the wall clock
 	Outcomes    []Count           `json:"outcomes"`
@@ -59,8 +62,9 @@ type Summary struct {
 	Estimates   []EstimateSummary `json:"estimates"`
 	Nodes       []NodeSummary     `json:"nodes"`
 	Failures    []Failure         `json:"failures"`
-	Doubts      []Failure         `json:"doubts"` // tasks that ended ok although something went wrong within them, as the message tells
-	Warnings    []Warning         `json:"warnings"`
+	// tasks that ended ok although something went wrong within them, as the message tells
+	Doubts   []Failure `json:"doubts"`
+	Warnings []Warning `json:"warnings"`
 	// Metrics are what Measure kept of a run that is over.
 	Metrics map[string]float64 `json:"metrics"`
 }
@@ -71,8 +75,8 @@ type Count struct {
 	Count int    `json:"count"`
 }
 
-// Preemptions is how often policies took the places of tasks away in one way (freeze, checkpoint, restart), how long the tasks then were
-// away in all, and what was lost of their work.
+// Preemptions is how often policies took the places of tasks away in one way (freeze, checkpoint, restart), how long
+// the tasks then were away in all, and what was lost of their work.
 type Preemptions struct {
 	How   string `json:"how"`
 	Count int    `json:"count"`
@@ -81,8 +85,8 @@ type Preemptions struct {
 	Lost  Span   `json:"lost_s"`
 }
 
-// WorkflowSummary is one workflow: Wait is from its arrival or release to the first order to start one of its tasks, Makespan from
-// there to its end, Response from its arrival to its end.
+// WorkflowSummary is one workflow: Wait is from its arrival or release to the first order to start one of its tasks,
+// Makespan from there to its end, Response from its arrival to its end.
 type WorkflowSummary struct {
 	Name     string `json:"name"`
 	Label    string `json:"label"`
@@ -94,8 +98,9 @@ type WorkflowSummary struct {
 	Response *Span  `json:"response_s"`
 }
 
-// DeadlineSummary is how a workflow fared that has a deadline: Predicted is its end by the plan that was made when it arrived. Instants are
-// on the axis of the run; a workflow is late if it ended after its deadline, or will not end well, and neither late nor on time if it was refused.
+// DeadlineSummary is how a workflow fared that has a deadline: Predicted is its end by the plan that was made when it
+// arrived. Instants are on the axis of the run; a workflow is late if it ended after its deadline, or will not end
+// well, and neither late nor on time if it was refused.
 type DeadlineSummary struct {
 	Name      string `json:"name"`
 	State     string `json:"state"`
@@ -105,8 +110,8 @@ type DeadlineSummary struct {
 	Late      bool   `json:"late"`
 }
 
-// PlanSummary is how far the ends of tasks lay from the plan that their workflow was mapped by last: Late is the mean of how much later than
-// planned they ended, Off the mean distance, Most the largest.
+// PlanSummary is how far the ends of tasks lay from the plan that their workflow was mapped by last: Late is the mean
+// of how much later than planned they ended, Off the mean distance, Most the largest.
 type PlanSummary struct {
 	Tasks int   `json:"tasks"`
 	Late  *Span `json:"mean_later_s"`
@@ -114,9 +119,10 @@ type PlanSummary struct {
 	Most  *Span `json:"most_off_s"`
 }
 
-// KindSummary is all tasks of one type. Estimated, Measured and Runtime are means over the attempts that succeeded: Estimated as the policy
-// believed at the start, Measured its equal (from inputs in place to the end, so the start of the container is in both), Runtime the
-// program alone. CPU, Read and Written are sums over all attempts, PeakMemory is the largest.
+// KindSummary is all tasks of one type. Estimated, Measured and Runtime are means over the attempts that succeeded:
+// Estimated as the policy believed at the start, Measured its equal (from inputs in place to the end, so the start of
+// the container is in both), Runtime the program alone. CPU, Read and Written are sums over all attempts, PeakMemory is
+// the largest.
 type KindSummary struct {
 	Kind       string `json:"kind"`
 	Tasks      int    `json:"tasks"`
@@ -134,8 +140,9 @@ type KindSummary struct {
 	Written    *int64 `json:"written_bytes"`
 }
 
-// EstimateSummary is how wrong the estimates of one source were, over the attempts that succeeded: each estimate over what was measured
-// (above 1 it was too high), and its distance from what was measured in percent of that. Nil where nothing took time.
+// EstimateSummary is how wrong the estimates of one source were, over the attempts that succeeded: each estimate over
+// what was measured (above 1 it was too high), and its distance from what was measured in percent of that. Nil where
+// nothing took time.
 type EstimateSummary struct {
 	Source   string   `json:"source"`
 	Attempts int      `json:"attempts"`
@@ -145,7 +152,8 @@ type EstimateSummary struct {
 	Error    *float64 `json:"mean_error_percent"`
 }
 
-// NodeSummary is how well a node was used: Held is what tasks held of its cores over the makespan, Used what they really used.
+// NodeSummary is how well a node was used: Held is what tasks held of its cores over the makespan, Used what they
+// really used.
 type NodeSummary struct {
 	Node     string   `json:"node"`
 	Cores    *float64 `json:"cores"`
@@ -185,7 +193,8 @@ const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.star
 func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
 	var done, failed, skipped, running float64
 	var names []byte
-	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock, &o.Workflows, &names, &o.Tasks,
+	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
+		&o.Workflows, &names, &o.Tasks,
 		&done, &failed, &skipped, &running)
 	if err == nil {
 		err = json.Unmarshal(names, &o.Names)
@@ -224,11 +233,14 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{}, Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{}, Estimates: []EstimateSummary{},
-		Failures: []Failure{}, Doubts: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
+	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{},
+		Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
+		Estimates: []EstimateSummary{},
+		Failures:  []Failure{}, Doubts: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
 	read := func(scan func(*sql.Rows) error, query string, args ...any) {
 		if err == nil {
-			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query, args...)
+			_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) { return struct{}{}, scan(rows) }, query,
+				args...)
 		}
 	}
 	read(func(rows *sql.Rows) (err error) {
@@ -249,7 +261,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		s.Lost += ran
 		s.Outcomes = append(s.Outcomes, c)
 		return nil
-	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ? GROUP BY 1 ORDER BY 2 DESC, 1", id)
+	}, "SELECT coalesce(outcome, 'under-way'), count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ? "+
+		"GROUP BY 1 ORDER BY 2 DESC, 1", id)
 	read(func(rows *sql.Rows) error {
 		var p Preemptions
 		err := rows.Scan(&p.How, &p.Count, &p.Tasks, &p.Away, &p.Lost)
@@ -261,10 +274,12 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
 	read(func(rows *sql.Rows) error {
 		var w WorkflowSummary
-		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan), seconds(&w.Response))
+		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan),
+			seconds(&w.Response))
 		s.WorkflowRow = append(s.WorkflowRow, w)
 		return err
-	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, iif(state = 'refused', NULL, response_s) FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
+	}, "SELECT workflow, label, state, tasks, succeeded, wait_s, makespan_s, iif(state = 'refused', NULL, "+
+		"response_s) FROM v_workflows WHERE run = ? ORDER BY arrived_s, workflow", name)
 	read(func(rows *sql.Rows) error {
 		var d DeadlineSummary
 		err := rows.Scan(&d.Name, &d.State, &d.Due, &d.Predicted, &d.Ended, &d.Late)
@@ -291,7 +306,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	read(func(rows *sql.Rows) error {
 		var k KindSummary
 		var peak, in, out *float64
-		err := rows.Scan(&k.Kind, &k.Tasks, &k.Done, &k.Failed, &k.Attempts, seconds(&k.Estimated), seconds(&k.Measured), seconds(&k.Shortest),
+		err := rows.Scan(&k.Kind, &k.Tasks, &k.Done, &k.Failed, &k.Attempts, seconds(&k.Estimated),
+			seconds(&k.Measured), seconds(&k.Shortest),
 			seconds(&k.Longest), seconds(&k.Runtime), seconds(&k.CPU), &peak, &in, &out)
 		k.PeakMemory, k.Read, k.Written = bytesOf(peak), bytesOf(in), bytesOf(out)
 		s.Kinds = append(s.Kinds, k)
@@ -344,7 +360,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 }
 
 // collect reads the rows of a query.
-func collect[T any](ctx context.Context, db *DB, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+func collect[T any](ctx context.Context, db *DB, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T,
+	error) {
 	all := []T{}
 	err := db.rows(ctx, func(rows *sql.Rows) error {
 		v, err := scan(rows)

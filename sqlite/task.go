@@ -134,14 +134,16 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 	if digits, ok := strings.CutPrefix(name, "#"); ok {
 		if n, err := strconv.ParseInt(digits, 10, 32); err == nil {
 			var have int64
-			if err := db.readers.QueryRowContext(ctx, "SELECT count(*) FROM tasks WHERE run = ? AND task = ?", id, n).Scan(&have); err != nil {
+			if err := db.readers.QueryRowContext(ctx, "SELECT count(*) FROM tasks WHERE run = ? AND task = ?", id,
+				n).Scan(&have); err != nil {
 				return 0, db.wrap("read", err)
 			} else if have > 0 {
 				return n, nil
 			}
 		}
 	}
-	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? AND "
+	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND " +
+		"w.workflow = t.workflow WHERE t.run = ? AND "
 	type match struct {
 		id   int64
 		name string
@@ -156,7 +158,8 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 	}
 	unknown := &UnknownTaskError{Run: run, Name: name, Several: len(matches) > 1}
 	if !unknown.Several {
-		if matches, err = collect(ctx, db, scan, query+"(instr(lower(t.name), lower(?)) > 0 OR lower(t.kind) = lower(?)) ORDER BY t.task", id, name, name); err != nil {
+		if matches, err = collect(ctx, db, scan, query+"(instr(lower(t.name), lower(?)) > 0 OR lower(t.kind) = "+
+			"lower(?)) ORDER BY t.task", id, name, name); err != nil {
 			return 0, err
 		}
 		if len(matches) == 0 {
@@ -181,7 +184,8 @@ type Noted struct {
 	Instant *Span `json:"instant_s"`
 }
 
-// Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by #ID.
+// Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
+// #ID.
 func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	id, name, err := db.find(ctx, run)
 	if err != nil {
@@ -197,7 +201,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		w.name, t.name, t.kind, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.imputed,
 		w.arrived_ns, w.release_ns, w.state
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.id = ? AND t.task = ?`, id, t).
-		Scan(&l.Runtime, &l.Policy, &l.RunState, &l.Clock, &l.Workflow, &l.Task, &l.Kind, &l.State, &l.CPU, &l.Memory, &l.Disk, &l.TimeLimit,
+		Scan(&l.Runtime, &l.Policy, &l.RunState, &l.Clock, &l.Workflow, &l.Task, &l.Kind, &l.State, &l.CPU, &l.Memory,
+			&l.Disk, &l.TimeLimit,
 			&l.Imputed, &l.Arrived, &l.Release, &l.Flow); err != nil {
 		return nil, db.wrap("read", err)
 	}
@@ -206,11 +211,13 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	}
 	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
 		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run AND a.attempt = p.attempt WHERE p.run = ?1 AND `
-	if l.Parents, err = collect(ctx, db, relative, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 AND child = ?2) ORDER BY p.ended_ns, p.task", id, t); err != nil {
+	if l.Parents, err = collect(ctx, db, relative, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 "+
+		"AND child = ?2) ORDER BY p.ended_ns, p.task", id, t); err != nil {
 		return nil, err
 	}
 	if l.State == "skipped" || l.State == "waiting" {
-		if l.Blame, err = collect(ctx, db, relative, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent FROM up CROSS JOIN edges e ON e.child = up.task WHERE e.run = ?1) "+
+		if l.Blame, err = collect(ctx, db, relative, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent "+
+			"FROM up CROSS JOIN edges e ON e.child = up.task WHERE e.run = ?1) "+
 			relatives+"p.state = 'failed' AND p.task IN up", id, t); err != nil {
 			return nil, err
 		}
@@ -242,9 +249,13 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		return nil, err
 	}
 	if l.Attempts, err = collect(ctx, db, func(rows *sql.Rows) (a Attempt, err error) {
-		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged, &a.Created, &a.Started, &a.Ended,
-			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU, &a.HoldMemory, &a.CPUUser, &a.CPUSystem,
-			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU, &a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost, &a.Dropped)
+		return a, rows.Scan(&a.Attempt, &a.Try, &a.Node, &a.Outcome, &a.ExitCode, &a.Message, &a.Queued, &a.Staged,
+			&a.Created, &a.Started, &a.Ended,
+			&a.Ran, &a.Measured, &a.Estimate, &a.Spread, &a.Samples, &a.Source, &a.PlannedEnd, &a.HoldCPU,
+			&a.HoldMemory, &a.CPUUser, &a.CPUSystem,
+			&a.CPUThrottled, &a.PeakMemory, &a.Read, &a.Written, &a.Copied, &a.OOMKills, &a.AppliedCPU,
+			&a.AppliedMemory, &a.AppliedReadBps, &a.AppliedWrite, &a.Moved, &a.Done, &a.Before, &a.Kept, &a.Lost,
+			&a.Dropped)
 	}, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code, coalesce(v.message, ''), v.queued_ns, v.staged_ns, v.created_ns,
 		v.started_ns, v.ended_ns, v.ran_ns, v.measured_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''),
 		a.planned_end_ns, v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes,
@@ -264,8 +275,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 // maxTaskNames bounds TaskNames.
 const maxTaskNames = 1000
 
-// TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as WORKFLOW/NAME. Of many
-// it has the first.
+// TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as
+// WORKFLOW/NAME. Of many it has the first.
 func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
 	id, _, err := db.find(ctx, run)
 	if err != nil {
@@ -296,7 +307,8 @@ func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) e
 	}
 	_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) {
 		var t TaskRow
-		if err := rows.Scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Node, &t.Attempts, &t.Wait, &t.Runtime); err != nil {
+		if err := rows.Scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Node, &t.Attempts, &t.Wait,
+			&t.Runtime); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, each(t)

@@ -21,8 +21,8 @@ type TrainingRun struct {
 	Unsized   int              // attempts that tell nothing, as their log did not keep the sizes of inputs yet
 }
 
-// Training returns what the runs on a kind of runtime ("": on all) measured of attempts that ended well, in order of time. Of a task that
-// was preempted nothing is taken: its last attempt may be a part of it.
+// Training returns what the runs on a kind of runtime ("": on all) measured of attempts that ended well, in order of
+// time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
 func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, error) {
 	type row struct {
 		id  int64
@@ -33,7 +33,8 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 		err = rows.Scan(&r.id, &r.run.Name, &started, &r.run.Runtime, &r.run.TimeScale, &r.run.SizeScale)
 		r.run.Started = time.Unix(0, started).UTC()
 		return r, err
-	}, "SELECT id, name, started_unix_ns, runtime, time_scale, size_scale FROM runs WHERE ? IN ('', runtime) ORDER BY started_unix_ns, id", runtime)
+	}, "SELECT id, name, started_unix_ns, runtime, time_scale, size_scale FROM runs WHERE ? IN ('', runtime) ORDER "+
+		"BY started_unix_ns, id", runtime)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,8 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 		well, whole                               bool
 	}
 	all, err := collect(ctx, db, func(rows *sql.Rows) (a attempt, err error) {
-		return a, rows.Scan(&a.kind, &a.queued, &a.ended, &a.ran, &a.declared, &a.input, &a.peak, &a.cpu, &a.memory, &a.speed, &a.well, &a.whole)
+		return a, rows.Scan(&a.kind, &a.queued, &a.ended, &a.ran, &a.declared, &a.input, &a.peak, &a.cpu, &a.memory,
+			&a.speed, &a.well, &a.whole)
 	}, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns, t.trace_runtime_ns, t.input_bytes, a.peak_memory_bytes, a.hold_millicores, a.hold_memory_bytes, n.speed,
 			coalesce(a.outcome = 'ok', 0), NOT EXISTS (SELECT 1 FROM attempts b WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run AND n.node = a.node
@@ -81,8 +83,9 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 			case !a.input.Valid:
 				to.Unsized++
 			default:
-				s := predict.Sample{Kind: a.kind, Ran: time.Duration(a.ran.Int64), Peak: unit.Bytes(a.peak.Int64), Features: predict.Features{Input: unit.Bytes(a.input.Int64),
-					CPU: a.cpu, Memory: unit.Bytes(a.memory), Speed: a.speed, Load: load}}
+				s := predict.Sample{Kind: a.kind, Ran: time.Duration(a.ran.Int64), Peak: unit.Bytes(a.peak.Int64),
+					Features: predict.Features{Input: unit.Bytes(a.input.Int64),
+						CPU: a.cpu, Memory: unit.Bytes(a.memory), Speed: a.speed, Load: load}}
 				if a.declared.Valid {
 					s.Declared = time.Duration(float64(a.declared.Int64) / max(a.speed, 1e-9))
 				}

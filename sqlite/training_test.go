@@ -19,7 +19,8 @@ import (
 func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
 	logtest.Diamond(t, db, "diamond")
-	// Three at once, one of which is preempted and does the rest later; the fourth begins while two of them are under way.
+	// Three at once, one of which is preempted and does the rest later; the fourth begins while two of them are under
+	// way.
 	info := logtest.Info("loaded")
 	info.Started, info.Runtime = info.Started.Add(-time.Hour), "sim"
 	l := logtest.New(t, db, info)
@@ -35,12 +36,14 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 		l.Exit(planner.Time(10+i)*logtest.Second, a, planner.OK, 0, "")
 	}
 	sample := func(kind string, input unit.Bytes, speed float64, load int, declared, ran float64) predict.Sample {
-		return predict.Sample{Kind: kind, Declared: time.Duration(declared * 1e9), Ran: time.Duration(ran * 1e9), Peak: 50e6,
+		return predict.Sample{Kind: kind, Declared: time.Duration(declared * 1e9), Ran: time.Duration(ran * 1e9),
+			Peak:     50e6,
 			Features: predict.Features{Input: input, CPU: 1000, Memory: 64 << 20, Speed: speed, Load: load}}
 	}
 	want := map[string][]predict.Sample{
-		"loaded":  {sample("b", 1000, 1, 0, 2, 9.5), sample("c", 1000, 1, 0, 3, 10.5), sample("d", 1000, 1, 2, 4, 8.5)},
-		"diamond": {sample("split", 1000, 1, 0, 1, 1.5), sample("work", 1000, 1, 0, 2, 2.5), sample("work", 1000, 0.5, 0, 6, 3.5), sample("join", 5000, 1, 0, 4, 4.5)},
+		"loaded": {sample("b", 1000, 1, 0, 2, 9.5), sample("c", 1000, 1, 0, 3, 10.5), sample("d", 1000, 1, 2, 4, 8.5)},
+		"diamond": {sample("split", 1000, 1, 0, 1, 1.5), sample("work", 1000, 1, 0, 2, 2.5), sample("work", 1000, 0.5,
+			0, 6, 3.5), sample("join", 5000, 1, 0, 4, 4.5)},
 	}
 	got, err := db.Training(t.Context(), "")
 	if err != nil {
@@ -54,7 +57,8 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 			t.Errorf("%s: %+v\nwant %+v", r.Name, r.Samples, want[r.Name])
 		}
 	}
-	if docker, err := db.Training(t.Context(), "docker"); err != nil || len(docker) != 1 || docker[0].Name != "diamond" {
+	if docker, err := db.Training(t.Context(), "docker"); err != nil || len(docker) != 1 ||
+		docker[0].Name != "diamond" {
 		t.Errorf("on docker: %+v, %v", docker, err)
 	}
 }
@@ -68,8 +72,10 @@ func TestModelsAreKeptWithTheirProvenance(t *testing.T) {
 		t.Fatal(err)
 	}
 	fits := predict.Fit(runs[0].Samples, 3)
-	m := sqlite.TrainedModel{Name: "m", Method: predict.Auto, Created: time.Date(2026, 11, 22, 3, 0, 0, 5, time.UTC), Gantry: "0.1", Runtime: "docker", TimeScale: 1,
-		SizeScale: 0.5, Seed: 3, Runs: []string{"diamond"}, Samples: 4, HeldOut: []string{}, Scores: fits.Evaluate(runs[0].Samples), Model: fits.Model(predict.Auto)}
+	m := sqlite.TrainedModel{Name: "m", Method: predict.Auto, Created: time.Date(2026, 11, 22, 3, 0, 0, 5, time.UTC),
+		Gantry: "0.1", Runtime: "docker", TimeScale: 1,
+		SizeScale: 0.5, Seed: 3, Runs: []string{"diamond"}, Samples: 4, HeldOut: []string{},
+		Scores: fits.Evaluate(runs[0].Samples), Model: fits.Model(predict.Auto)}
 	for version := 1; version <= 2; version++ {
 		if err := db.KeepModel(t.Context(), &m); err != nil || m.Version != version {
 			t.Fatalf("version %d: %d, %v", version, m.Version, err)
@@ -92,12 +98,14 @@ func TestModelsAreKeptWithTheirProvenance(t *testing.T) {
 		t.Errorf("m@1: %+v, %v", got, err)
 	}
 	all, err := db.Models(t.Context())
-	if err != nil || len(all) != 2 || all[0].Reference() != "m@2" || all[1].Reference() != "m@1" || all[0].Model != nil || len(all[0].Scores) != 6 {
+	if err != nil || len(all) != 2 || all[0].Reference() != "m@2" || all[1].Reference() != "m@1" ||
+		all[0].Model != nil || len(all[0].Scores) != 6 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	unknown := new(sqlite.UnknownModelError)
 	for _, name := range []string{"x", "m@3", "x@1"} {
-		if _, err := db.FindModel(t.Context(), name); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "m@2, m@1") {
+		if _, err := db.FindModel(t.Context(), name); !errors.As(err, &unknown) ||
+			!strings.Contains(err.Error(), "m@2, m@1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

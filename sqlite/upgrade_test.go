@@ -24,8 +24,8 @@ import (
 	"gantry/sqlite/logtest"
 )
 
-// oldLog unpacks the log of a run that an older gantry began in containers and that was killed when one of its four tasks was done and two
-// ran. The names of the files begin with the format.
+// oldLog unpacks the log of a run that an older gantry began in containers and that was killed when one of its four
+// tasks was done and two ran. The names of the files begin with the format.
 func oldLog(t *testing.T, packed string) (path string, format int) {
 	t.Helper()
 	if _, err := fmt.Sscanf(filepath.Base(packed), "%d", &format); err != nil {
@@ -61,7 +61,8 @@ type losing struct {
 func (r *losing) Recover(_ context.Context, live []executor.Launch) error {
 	for _, l := range live {
 		r.lost = append(r.lost, &planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.Lost, ExitCode: -1,
-			Usage: planner.Usage{Queued: l.Queued, Staged: r.Now(), Created: r.Now(), Started: r.Now(), Ended: r.Now(), Missing: planner.CountersAll}})
+			Usage: planner.Usage{Queued: l.Queued, Staged: r.Now(), Created: r.Now(), Started: r.Now(), Ended: r.Now(),
+				Missing: planner.CountersAll}})
 	}
 	return nil
 }
@@ -85,7 +86,8 @@ func TestRunsOfEveryFormatAreFinished(t *testing.T) {
 			path, format := oldLog(t, packed)
 			db := open(t, path, sqlite.Durable)
 			runs, err := db.Runs(t.Context())
-			if err != nil || len(runs) != 1 || runs[0].State != sqlite.Running || runs[0].Done != 1 || runs[0].Running != 2 {
+			if err != nil || len(runs) != 1 || runs[0].State != sqlite.Running || runs[0].Done != 1 ||
+				runs[0].Running != 2 {
 				t.Fatalf("%+v, %v", runs, err)
 			}
 			if err := logtest.Check(t.Context(), path); err != nil {
@@ -113,8 +115,10 @@ func TestRunsOfEveryFormatAreFinished(t *testing.T) {
 				t.Fatal(err)
 			}
 			declared := &predict.Declared{}
-			engine := &executor.Engine{Planner: planner.New(&info.Platform, planner.DefaultRetryRules(), pol, declared, 1), Store: run,
-				Admit: &executor.Admitter{Platform: &info.Platform, TimeScale: info.TimeScale, SizeScale: info.SizeScale, Declare: declared.Declare}}
+			engine := &executor.Engine{Planner: planner.New(&info.Platform, planner.DefaultRetryRules(), pol, declared,
+				1), Store: run,
+				Admit: &executor.Admitter{Platform: &info.Platform, TimeScale: info.TimeScale,
+					SizeScale: info.SizeScale, Declare: declared.Declare}}
 			if err := run.Replay(t.Context(), func(e planner.Event, a *executor.Admission) error {
 				b := executor.Batch{Events: []planner.Event{e}}
 				if a != nil {
@@ -137,7 +141,8 @@ func TestRunsOfEveryFormatAreFinished(t *testing.T) {
 			if err := run.Finish(t.Context(), sqlite.Finished, 0); err != nil {
 				t.Fatal(err)
 			}
-			if got := query[string](t, path, "SELECT group_concat(task || ' ' || attempts || ' ' || state, ', ') FROM (SELECT * FROM v_tasks ORDER BY task)"); got != "a 1 done, b 2 done, c 2 done, d 1 done" {
+			if got := query[string](t, path, "SELECT group_concat(task || ' ' || attempts || ' ' || state, ', ') "+
+				"FROM (SELECT * FROM v_tasks ORDER BY task)"); got != "a 1 done, b 2 done, c 2 done, d 1 done" {
 				t.Error(got)
 			}
 			if err := logtest.Check(t.Context(), path); err != nil {

@@ -23,7 +23,8 @@ func newWriter(conn *sqlite3.SQLiteConn, run int64) (*writer, error) {
 	w.rows, err = newTables(conn, run, "INSERT OR REPLACE",
 		table{&w.events, "INSERT", "events", "run", "seq, at_ns, kind, body, v"},
 		table{&w.plans, "INSERT", "plans", "run", "seq, at_ns, round, orders, starts, waits, took_ns"},
-		table{&w.sample, "INSERT OR REPLACE", "samples", "run", "attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"})
+		table{&w.sample, "INSERT OR REPLACE", "samples", "run",
+			"attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes"})
 	return w, err
 }
 
@@ -35,7 +36,8 @@ func (w *writer) append(b *encodedBatch) error {
 		ev := &b.Events[i]
 		body := string(b.text[begin:b.ends[i]])
 		begin = b.ends[i]
-		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), body, bodyVersion(ev.Body)); err != nil {
+		if err := w.events.add(int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), body,
+			bodyVersion(ev.Body)); err != nil {
 			return err
 		}
 		var admission *executor.Admission
@@ -50,7 +52,8 @@ func (w *writer) append(b *encodedBatch) error {
 					starts++
 				}
 			}
-			if err := w.plans.add(int64(ev.Seq), int64(ev.At), body.Round, int64(len(body.Orders)), starts, int64(len(body.Reasons)),
+			if err := w.plans.add(int64(ev.Seq), int64(ev.At), body.Round, int64(len(body.Orders)), starts,
+				int64(len(body.Reasons)),
 				int64(body.Took)); err != nil {
 				return err
 			}
@@ -78,7 +81,8 @@ func (w *writer) undone() {
 func (w *writer) insertSamples(rows []Sample) error {
 	for _, s := range rows {
 		if err := w.sample.add(int64(s.Attempt), int64(s.At), known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
-			known(int64(s.Memory), s.Missing&planner.CounterMemory == 0), known(int64(s.Read), s.Missing&planner.CounterIO == 0),
+			known(int64(s.Memory), s.Missing&planner.CounterMemory == 0),
+			known(int64(s.Read), s.Missing&planner.CounterIO == 0),
 			known(int64(s.Written), s.Missing&planner.CounterIO == 0)); err != nil {
 			return err
 		}

@@ -55,7 +55,8 @@ func sameAfterConversion(t *testing.T, was *trace.Workflow, s *jsonschema.Schema
 	}
 	for i := range was.Tasks {
 		a, b := was.Tasks[i], is.Tasks[i]
-		if !reflect.DeepEqual(names(was, a.Inputs), names(is, b.Inputs)) || !reflect.DeepEqual(names(was, a.Outputs), names(is, b.Outputs)) {
+		if !reflect.DeepEqual(names(was, a.Inputs), names(is, b.Inputs)) ||
+			!reflect.DeepEqual(names(was, a.Outputs), names(is, b.Outputs)) {
 			t.Fatalf("files of task %s: %v and %v", a.ID, names(was, a.Inputs), names(is, b.Inputs))
 		}
 		a.Inputs, b.Inputs, a.Outputs, b.Outputs, a.Line, b.Line = nil, nil, nil, nil, 0, 0
@@ -79,7 +80,8 @@ func sameAfterConversion(t *testing.T, was *trace.Workflow, s *jsonschema.Schema
 // Files must not bring back what a repair dropped, or what their format says they do not tell.
 func TestConversionAddsNoDependencies(t *testing.T) {
 	for name, text := range map[string]string{
-		"cycle by files": dax("<job id='a'><uses name='f' link='input'/><uses name='g' link='output'/></job>\n<job id='b'><uses name='g' link='input'/><uses name='f' link='output'/></job>"),
+		"cycle by files": dax("<job id='a'><uses name='f' link='input'/><uses name='g' link='output'/></job>\n<job " +
+			"id='b'><uses name='g' link='input'/><uses name='f' link='output'/></job>"),
 		"0.1": `{"name": "w", "schemaVersion": "0.1", "workflow": {"jobs": [{"name": "a", "files": [{"link": "output", "name": "f", "size": 1}]},
 			{"name": "b", "files": [{"link": "input", "name": "f", "size": 1}]}]}}`,
 	} {
@@ -99,7 +101,8 @@ func TestConversionAddsNoDependencies(t *testing.T) {
 				}
 			}
 			var b strings.Builder
-			if err := trace.WriteDAX(&b, was); err != nil || !reflect.DeepEqual(edges(good(t, b.String())), edges(was)) {
+			if err := trace.WriteDAX(&b, was); err != nil ||
+				!reflect.DeepEqual(edges(good(t, b.String())), edges(was)) {
 				t.Errorf("as DAX: %v\n%s", err, b.String())
 			}
 			for i := range was.Tasks { // what is read is there
@@ -139,17 +142,21 @@ func TestConversionWritesNothingThatWasImputed(t *testing.T) {
 }
 
 func TestExecutionIsWrittenWithMachinesAndMeasurements(t *testing.T) {
-	w := good(t, dax(`<job id="a" name="x" runtime="100" memory="5"><argument>1</argument></job><job id="b" name="x" runtime="100"/>`))
+	w := good(t,
+		dax(`<job id="a" name="x" runtime="100" memory="5"><argument>1</argument></job><job id="b" name="x" runtime="100"/>`))
 	start := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
 	var out bytes.Buffer
 	err := trace.WriteExecution(&out, w, &trace.Execution{Makespan: 3 * time.Second, ExecutedAt: start, Version: "1",
-		Machines: []trace.Machine{{Name: "fast_1", System: "linux", Architecture: "x86_64", Cores: 2, MemoryBytes: 1 << 30}},
-		Tasks: []trace.TaskExecution{{Ran: true, Runtime: 1500 * time.Millisecond, ExecutedAt: start, Machine: "fast_1", Cores: 1, AvgCPU: 50,
+		Machines: []trace.Machine{{Name: "fast_1", System: "linux", Architecture: "x86_64", Cores: 2,
+			MemoryBytes: 1 << 30}},
+		Tasks: []trace.TaskExecution{{Ran: true, Runtime: 1500 * time.Millisecond, ExecutedAt: start, Machine: "fast_1",
+			Cores: 1, AvgCPU: 50,
 			MemoryBytes: 4096, Known: trace.Cores | trace.AvgCPU | trace.Memory}, {}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	readertest.Validate(t, readertest.Schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json")), out.Bytes())
+	readertest.Validate(t, readertest.Schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json")),
+		out.Bytes())
 	var doc struct {
 		RuntimeSystem struct{ Name string }
 		Workflow      struct {
@@ -165,11 +172,13 @@ func TestExecutionIsWrittenWithMachinesAndMeasurements(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := doc.Workflow.Execution
-	if doc.RuntimeSystem.Name != "gantry" || e.MakespanInSeconds != 3 || e.ExecutedAt != "2024-05-06T07:08:09Z" || len(e.Tasks) != 1 || len(e.Machines) != 1 {
+	if doc.RuntimeSystem.Name != "gantry" || e.MakespanInSeconds != 3 || e.ExecutedAt != "2024-05-06T07:08:09Z" ||
+		len(e.Tasks) != 1 || len(e.Machines) != 1 {
 		t.Fatalf("%+v", doc)
 	}
 	a := e.Tasks[0]
-	if a["runtimeInSeconds"] != 1.5 || a["memoryInBytes"] != 4096.0 || a["readBytes"] != nil || a["machines"].([]any)[0] != e.Machines[0].NodeName {
+	if a["runtimeInSeconds"] != 1.5 || a["memoryInBytes"] != 4096.0 || a["readBytes"] != nil ||
+		a["machines"].([]any)[0] != e.Machines[0].NodeName {
 		t.Errorf("%v", a)
 	}
 	is := good(t, out.String())
@@ -187,10 +196,12 @@ func TestImputationFollowsItsRules(t *testing.T) {
 	if a1.Cores != 3 || a1.Imputed != trace.Cores {
 		t.Errorf("a1: %+v", a1)
 	}
-	if a4.Runtime != 2*time.Second || a4.MemoryBytes != 30 || a4.AvgCPU != 400 || a4.Imputed != trace.Runtime|trace.Memory|trace.AvgCPU {
+	if a4.Runtime != 2*time.Second || a4.MemoryBytes != 30 || a4.AvgCPU != 400 ||
+		a4.Imputed != trace.Runtime|trace.Memory|trace.AvgCPU {
 		t.Errorf("a4: %+v", a4)
 	}
-	if b1.Runtime != 2*time.Second || b1.MemoryBytes != 0 || b1.Cores != 1 || b1.Imputed != trace.Runtime|trace.Cores|trace.AvgCPU {
+	if b1.Runtime != 2*time.Second || b1.MemoryBytes != 0 || b1.Cores != 1 ||
+		b1.Imputed != trace.Runtime|trace.Cores|trace.AvgCPU {
 		t.Errorf("b1: %+v", b1)
 	}
 	total := 0

@@ -13,13 +13,14 @@ import (
 	"unicode/utf8"
 )
 
-// WriteDAX writes w as DAX 2.1 in the dialect that simulators of workflows (WorkflowSim, SimGrid, WRENCH) share: runtime in seconds,
-// cores and memory (bytes) as attributes of <job>, size in bytes as that of <uses>, and all dependencies as <child>, those that only files
-// imply too. It streams: memory does not grow with the workflow. A task's name is its transformation (Kind). What Impute filled in is
-// left out, and so are the average CPU use and the bytes read and written, which DAX has no words for.
+// WriteDAX writes w as DAX 2.1 in the dialect that simulators of workflows (WorkflowSim, SimGrid, WRENCH) share:
+// runtime in seconds, cores and memory (bytes) as attributes of <job>, size in bytes as that of <uses>, and all
+// dependencies as <child>, those that only files imply too. It streams: memory does not grow with the workflow. A
+// task's name is its transformation (Kind). What Impute filled in is left out, and so are the average CPU use and the
+// bytes read and written, which DAX has no words for.
 //
-// It is an error if a task is a sub-workflow node or its command is a shell script or a program other than its transformation: DAX says
-// this elsewhere, or not at all. WriteWfFormat keeps them.
+// It is an error if a task is a sub-workflow node or its command is a shell script or a program other than its
+// transformation: DAX says this elsewhere, or not at all. WriteWfFormat keeps them.
 func WriteDAX(to io.Writer, w *Workflow) error {
 	d := &daxWriter{Writer: bufio.NewWriterSize(to, 64<<10), wf: w, what: "workflow " + w.Label}
 	children := 0
@@ -28,9 +29,11 @@ func WriteDAX(to io.Writer, w *Workflow) error {
 			children++
 		}
 	}
-	d.str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- written by gantry -->\n<adag xmlns=\"http://pegasus.isi.edu/schema/DAX\"" +
+	d.str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- written by gantry -->\n<adag " +
+		"xmlns=\"http://pegasus.isi.edu/schema/DAX\"" +
 		" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"" +
-		" xsi:schemaLocation=\"http://pegasus.isi.edu/schema/DAX http://pegasus.isi.edu/schema/dax-2.1.xsd\" version=\"2.1\" count=\"1\" index=\"0\"")
+		" xsi:schemaLocation=\"http://pegasus.isi.edu/schema/DAX http://pegasus.isi.edu/schema/dax-2.1.xsd\" " +
+		"version=\"2.1\" count=\"1\" index=\"0\"")
 	d.attr("name", w.Name)
 	d.str(" jobCount=\"")
 	d.num(int64(len(w.Tasks)))
@@ -217,7 +220,8 @@ func (d *daxWriter) job(t *Task) {
 // argument writes the words of a command so that a reader splits them as they were.
 func (d *daxWriter) argument(t *Task) {
 	if t.Shell || len(t.Command) < 2 || t.Command[0] != t.Kind {
-		d.fail("its command (%q) is not its transformation %s with arguments, which is all that DAX can tell; write WfFormat instead",
+		d.fail("its command (%q) is not its transformation %s with arguments, which is all that DAX can tell; write "+
+			"WfFormat instead",
 			strings.Join(t.Command, " "), t.Kind)
 		return
 	}

@@ -7,7 +7,8 @@ import (
 	"gantry/trace"
 )
 
-// readable checks what holds of any input: no panic, no error of I/O, and a workflow without error faults is whole and consistent.
+// readable checks what holds of any input: no panic, no error of I/O, and a workflow without error faults is whole and
+// consistent.
 func readable(t *testing.T, data []byte) {
 	for _, repair := range []bool{false, true} {
 		w, faults, err := trace.Read(bytes.NewReader(data), "fuzz", trace.ReadOptions{Repair: repair})
@@ -48,10 +49,14 @@ func readable(t *testing.T, data []byte) {
 
 func FuzzDAX(f *testing.F) {
 	for _, s := range []string{
-		dax("<job id='a' name='x' runtime='1'><argument>-i <file name='f'/> '</argument><uses name='f' link='inout' size='5'/></job>"),
-		dax("<job id='a'/><dax id='b' file='g'/><child ref='b'><parent ref='a'/><parent ref='b'/></child><child ref='a'><parent ref='b'/></child>"),
-		"<?xml version='1.0' encoding='latin1'?><!DOCTYPE adag [<!ENTITY a 'b'>]><x:adag><!-- c --><![CDATA[d]]>&#65;</x:adag>",
-		dax("<executable name='x'><pfn url='file:///bin/x'/><profile namespace='env' key='a'>b</profile></executable><dflow id='d'><job id='e'/></dflow>"),
+		dax("<job id='a' name='x' runtime='1'><argument>-i <file name='f'/> '</argument><uses name='f' link='inout' " +
+			"size='5'/></job>"),
+		dax("<job id='a'/><dax id='b' file='g'/><child ref='b'><parent ref='a'/><parent ref='b'/></child><child " +
+			"ref='a'><parent ref='b'/></child>"),
+		"<?xml version='1.0' encoding='latin1'?><!DOCTYPE adag [<!ENTITY a 'b'>]><x:adag><!-- c " +
+			"--><![CDATA[d]]>&#65;</x:adag>",
+		dax("<executable name='x'><pfn url='file:///bin/x'/><profile namespace='env' " +
+			"key='a'>b</profile></executable><dflow id='d'><job id='e'/></dflow>"),
 	} {
 		f.Add([]byte(s))
 	}
@@ -73,7 +78,8 @@ func FuzzWfFormat(f *testing.F) {
 
 func FuzzYAML(f *testing.F) {
 	for _, s := range []string{
-		yml("- {id: a, name: x, arguments: [1, 1.1], uses: [{lfn: f, type: output, metadata: {size: '5'}}], profiles: {pegasus: {runtime: 2}}}\n"),
+		yml("- {id: a, name: x, arguments: [1, 1.1], uses: [{lfn: f, type: output, metadata: {size: '5'}}], " +
+			"profiles: {pegasus: {runtime: 2}}}\n"),
 		yml("- &a {id: a, name: x}\n- <<: *a\n  id: b\njobDependencies:\n- id: a\n  children: [b]\n"),
 		`{"pegasus": 5.0, "jobs": [{"id": "a", "name": "x"}], "transformationCatalog": {"containers": [{"name": "c", "image": "docker://i"}]}}`,
 		"x-pegasus: ~\njobs: !!seq [{id: |\n  a\n}]\n",

@@ -70,10 +70,13 @@ func index(tb testing.TB, dir string) (rows []row) {
 
 // exceptions say why a figure of one file differs from the index, which counts by simpler rules.
 var exceptions = map[string]map[string]string{
-	"pegasus-dax/3.3/dax33.xml":           {"files": streams, "cmd": subWorkflows, "sized": catalogued, "fbytes": catalogued},
-	"pegasus-dax/3.6/dax36.xml":           {"files": streams, "cmd": subWorkflows, "sized": catalogued, "fbytes": catalogued},
-	"pegasus-dax/3.4/outer.dax":           {"cmd": subWorkflows},
-	"pegasus-dax/3.6/blackdiamond.dax":    {"cmd": "a job without arguments, whose <executable> has a file:// address, has a command"},
+	"pegasus-dax/3.3/dax33.xml": {"files": streams, "cmd": subWorkflows, "sized": catalogued,
+		"fbytes": catalogued},
+	"pegasus-dax/3.6/dax36.xml": {"files": streams, "cmd": subWorkflows, "sized": catalogued,
+		"fbytes": catalogued},
+	"pegasus-dax/3.4/outer.dax": {"cmd": subWorkflows},
+	"pegasus-dax/3.6/blackdiamond.dax": {"cmd": "a job without arguments, whose <executable> has a file:// " +
+		"address, has a command"},
 	"pegasus-yaml/5.0/hierarchy-main.dax": {"cmd": subWorkflows},
 	"pegasus-dax/2.0/blackdiamond-s3.xml": {"cores": "the profile globus:count, with a line break, tells cores"},
 }
@@ -125,7 +128,8 @@ func TestEveryTraceOfTheCollectionHasItsIndexedFigures(t *testing.T) {
 				same("edges", s.Edges, "fedges")
 			}
 			// The index takes names where WfFormat has no category; gantry strips the number at their end.
-			if types := int(r.num(t, "types")); s.Kinds != types && !(r["fmt"] == "WfFormat" && s.Kinds < types && noCategory(w.Version)) {
+			if types := int(r.num(t, "types")); s.Kinds != types && !(r["fmt"] == "WfFormat" && s.Kinds < types &&
+				noCategory(w.Version)) {
 				t.Errorf("types %d, want %d", s.Kinds, types)
 			}
 			same("files", s.Files, "files")
@@ -154,7 +158,8 @@ func TestEveryTraceOfTheCollectionHasItsIndexedFigures(t *testing.T) {
 			if r["runtime"] != "" {
 				want := r.num(t, "runtime")
 				if r.notes("negative runtimes") { // summed with their sign there, as check does without repair
-					if raw, _, err := trace.Open(filepath.Join(dir, r["file"]), trace.ReadOptions{}); err != nil || math.Abs(raw.Stats().RuntimeSeconds-want) > 1e-4 {
+					if raw, _, err := trace.Open(filepath.Join(dir, r["file"]), trace.ReadOptions{}); err != nil ||
+						math.Abs(raw.Stats().RuntimeSeconds-want) > 1e-4 {
 						t.Errorf("runtime without repair %v (%v), want %v", raw.Stats().RuntimeSeconds, err, want)
 					}
 					if s.RuntimeSeconds < want || s.RuntimeSeconds > want+100 {
@@ -200,11 +205,14 @@ func TestVersionsOfOneWorkflowGiveTheSameResult(t *testing.T) {
 			for _, c := range []struct {
 				what      string
 				got, want any
-			}{{"tasks", b.Tasks, a.Tasks}, {"edges", b.Edges, a.Edges}, {"levels", b.Levels, a.Levels}, {"width", b.Width, a.Width},
-				{"components", b.Components, a.Components}, {"critical path", b.CriticalPathSeconds, a.CriticalPathSeconds},
+			}{{"tasks", b.Tasks, a.Tasks}, {"edges", b.Edges, a.Edges}, {"levels", b.Levels, a.Levels},
+				{"width", b.Width, a.Width},
+				{"components", b.Components, a.Components}, {"critical path", b.CriticalPathSeconds,
+					a.CriticalPathSeconds},
 				{"runtimes", runtimes(w), runtimes(ws[0])}, {"sizes", sizes(w), sizes(ws[0])}} {
 				if !reflect.DeepEqual(c.got, c.want) {
-					t.Errorf("%s: %s of version %s: %v, of version %s: %v", name, c.what, w.Version, c.got, ws[0].Version, c.want)
+					t.Errorf("%s: %s of version %s: %v, of version %s: %v", name, c.what, w.Version, c.got,
+						ws[0].Version, c.want)
 				}
 			}
 			if !noCategory(ws[0].Version) && a.Kinds != b.Kinds {

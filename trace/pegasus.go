@@ -18,9 +18,10 @@ type pegasusReader struct {
 	related, barren bool
 }
 
-// readPegasus reads a Pegasus 5 workflow, YAML or the same in JSON. The command of a task is its executable (the first file:// or
-// absolute pfn among the sites of its transformation, else the logical name) and its arguments, joined by blanks and split into words
-// as a shell would. Its image is that of the Docker container which the transformation names, or its profile pegasus:container.image.
+// readPegasus reads a Pegasus 5 workflow, YAML or the same in JSON. The command of a task is its executable (the first
+// file:// or absolute pfn among the sites of its transformation, else the logical name) and its arguments, joined by
+// blanks and split into words as a shell would. Its image is that of the Docker container which the transformation
+// names, or its profile pegasus:container.image.
 func (b *builder) readPegasus() {
 	data, err := b.in.All()
 	if err != nil {
@@ -36,8 +37,8 @@ func (b *builder) readPegasus() {
 	p.cutOff(data)
 }
 
-// cutOff looks for the signs of a truncated file, as most beginnings of a YAML document are documents themselves: Pegasus ends the last
-// line, and writes the dependencies after the jobs.
+// cutOff looks for the signs of a truncated file, as most beginnings of a YAML document are documents themselves:
+// Pegasus ends the last line, and writes the dependencies after the jobs.
 func (p *pegasusReader) cutOff(data []byte) {
 	if len(data) == 0 || bytes.IndexByte([]byte("\r\n}]"), data[len(data)-1]) >= 0 {
 		return
@@ -45,11 +46,13 @@ func (p *pegasusReader) cutOff(data []byte) {
 	lines := bytes.Split(data, []byte{'\n'})
 	inside := bytes.IndexByte([]byte(" -"), append(lines[len(lines)-1], ' ')[0]) >= 0
 	if inside && !p.related || p.barren {
-		p.b.faults.Judge(p.b.opt.Repair, "truncated", len(lines), "", "taken as whole", "the file ends within a line, and jobDependencies are missing or incomplete: "+
-			"get it again, or end its last line if it is whole")
+		p.b.faults.Judge(p.b.opt.Repair, "truncated", len(lines), "", "taken as whole",
+			"the file ends within a line, and jobDependencies are missing or incomplete: "+
+				"get it again, or end its last line if it is whole")
 		return
 	}
-	p.b.faults.Warn("no-line-end", len(lines), "", "the last line has no end, as if the file was cut off: taken as whole")
+	p.b.faults.Warn("no-line-end", len(lines), "", "the last line has no end, as if the file was cut off: taken as "+
+		"whole")
 }
 
 func (p *pegasusReader) document(root *reader.Node) {

@@ -15,11 +15,11 @@ import (
 
 // ReadOptions are the switches of a reader.
 type ReadOptions struct {
-	// Repair takes what can be repaired as a warning: cycles lose the edges that lead back, a negative runtime is 0, a number that
-	// cannot be is unknown, a dependency on an unknown task is dropped.
+	// Repair takes what can be repaired as a warning: cycles lose the edges that lead back, a negative runtime is 0, a
+	// number that cannot be is unknown, a dependency on an unknown task is dropped.
 	Repair bool
-	// Kilobytes multiplies the file sizes by 1000. Instances of Makeflow give kilobytes in all versions of WfFormat, also where the
-	// schema says bytes; they are read as they are written unless this is set.
+	// Kilobytes multiplies the file sizes by 1000. Instances of Makeflow give kilobytes in all versions of WfFormat,
+	// also where the schema says bytes; they are read as they are written unless this is set.
 	Kilobytes bool
 	// MaxInput bounds what a compressed file may hold, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its size.
 	MaxInput int64
@@ -27,8 +27,9 @@ type ReadOptions struct {
 	sizeScale int64
 }
 
-// Find expands directories into the workflow files below them, sorted. Files of another kind that lie in a directory are skipped and
-// returned as such; a path that is named itself is returned whatever it is. "-" stands for standard input.
+// Find expands directories into the workflow files below them, sorted. Files of another kind that lie in a directory
+// are skipped and returned as such; a path that is named itself is returned whatever it is. "-" stands for standard
+// input.
 func Find(paths []string) (files, skipped []string, err error) {
 	for _, p := range paths {
 		if p == "-" {
@@ -96,10 +97,10 @@ func Open(path string, opt ReadOptions) (*Workflow, []Fault, error) {
 	return Read(f, path, opt)
 }
 
-// Read reads a workflow: DAX, Pegasus 5 YAML or WfFormat, told apart by content, in UTF-8 or UTF-16, plain, gzip or the only file of a
-// zip archive. What
-// is wrong in the data is in the faults, errors first; the error is one of reading r. The workflow is nil where nothing could be
-// recognised; with error faults it is as much as could be understood, for a report, and must not be run.
+// Read reads a workflow: DAX, Pegasus 5 YAML or WfFormat, told apart by content, in UTF-8 or UTF-16, plain, gzip or the
+// only file of a zip archive. What is wrong in the data is in the faults, errors first; the error is one of reading r.
+// The workflow is nil where nothing could be recognised; with error faults it is as much as could be understood, for a
+// report, and must not be run.
 func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, error) {
 	opt.sizeScale = 1
 	if opt.Kilobytes {
@@ -148,7 +149,8 @@ func sniff(in *bufio.Reader) (Format, error) {
 		return Unknown, &reader.FormatError{Rule: "empty", Message: "there is nothing in it"}
 	}
 	unknown := func(is string) (Format, error) {
-		return Unknown, &reader.FormatError{Rule: "unknown-format", Message: is + "; gantry reads Pegasus DAX (XML), Pegasus 5 YAML and WfFormat (JSON)"}
+		return Unknown, &reader.FormatError{Rule: "unknown-format", Message: is +
+			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML and WfFormat (JSON)"}
 	}
 	keys := map[string]bool{}
 	if text[0] != '<' {
@@ -174,7 +176,8 @@ func sniff(in *bufio.Reader) (Format, error) {
 			return unknown(isWorkload)
 		case keys["pegasus"]:
 			return PegasusYAML, nil
-		case keys["$schema"], whole && len(keys) > 0 && !keys["schemaVersion"] && bytes.HasSuffix(bytes.TrimSpace(text), []byte("}")):
+		case keys["$schema"], whole && len(keys) > 0 && !keys["schemaVersion"] && bytes.HasSuffix(bytes.TrimSpace(text),
+			[]byte("}")):
 			return unknown("a JSON object without a workflow")
 		}
 		return WfFormat, nil

@@ -9,8 +9,8 @@ import (
 	"gantry/reader"
 )
 
-// wfDocument is a WfFormat file of any version as it was found; versions and systems are interpreted once all of it is known, since
-// the order of keys is free.
+// wfDocument is a WfFormat file of any version as it was found; versions and systems are interpreted once all of it is
+// known, since the order of keys is free.
 type wfDocument struct {
 	b                           *builder
 	j                           *reader.JSON
@@ -106,19 +106,24 @@ func init() { // its readers look into it
 	wfKeys = map[string]func(d *wfDocument) error{
 		"name": value(wfName), "id": value(wfID), "originalId": value(wfOriginal), "category": value(wfCategory),
 		"parents": values(wfParent), "children": values(wfChild), "childrens": values(wfChild),
-		"runtime": value(wfRuntime), "runtimeInSeconds": value(wfRuntimeNew), "cores": value(wfCores), "coreCount": value(wfCoresNew),
-		"avgCPU": value(wfAvgCPU), "memory": value(wfMemory), "memoryInBytes": value(wfMemoryInBytes), "bytesRead": value(wfBytesRead),
+		"runtime": value(wfRuntime), "runtimeInSeconds": value(wfRuntimeNew), "cores": value(wfCores),
+		"coreCount": value(wfCoresNew),
+		"avgCPU":    value(wfAvgCPU), "memory": value(wfMemory), "memoryInBytes": value(wfMemoryInBytes),
+		"bytesRead":    value(wfBytesRead),
 		"bytesWritten": value(wfBytesWritten), "readBytes": value(wfReadBytes), "writtenBytes": value(wfWrittenBytes),
 		"files": (*wfDocument).uses, "inputFiles": values(wfInput), "outputFiles": values(wfOutput),
-		"arguments": (*wfDocument).arguments, "command": (*wfDocument).command, "image": value(wfImage), "container": (*wfDocument).container,
-		"stdin": value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr), "env": (*wfDocument).env,
-		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk), "timeLimitInSeconds": value(wfTimeLimit),
-		"subWorkflow": (*wfDocument).subWorkflow,
+		"arguments": (*wfDocument).arguments, "command": (*wfDocument).command, "image": value(wfImage),
+		"container": (*wfDocument).container,
+		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr), "env": (*wfDocument).env,
+		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
+		"timeLimitInSeconds": value(wfTimeLimit),
+		"subWorkflow":        (*wfDocument).subWorkflow,
 	}
 }
 
 // readWfFormat reads WfFormat 0.1 to 1.6. What the schema does not have but a user's own file may add, on the tasks of
-// workflow.tasks, workflow.specification.tasks or workflow.execution.tasks alike (additional properties are allowed there):
+// workflow.tasks, workflow.specification.tasks or workflow.execution.tasks alike (additional properties are allowed
+// there):
 //
 //	image       container image, such as "docker.io/library/debian:12"; a leading docker:// is dropped
 //	container   the same as an object {"type": "docker", "image" or "name": …}
@@ -129,11 +134,12 @@ func init() { // its readers look into it
 //	timeLimitInSeconds
 //	diskBytesPerSecond   number, the block I/O that the task asks for
 //
-// A command is {"program", "arguments"} and in general an argv, run without a shell. A shell runs the pieces, joined by blanks, where
-// they are the text of a command line: the system is Nextflow or Makeflow and the text holds operators, the program is a whole line
-// (it holds white space, and there are no arguments), or an argument is nothing but an operator such as ">" or "2>" (but Pegasus,
-// which runs no shell, means the character). "shell": true or
-// false in the command overrides this. A piece such as "--percent-cpu 0.6" (long option and value in one, as WfCommons writes) is split.
+// A command is {"program", "arguments"} and in general an argv, run without a shell. A shell runs the pieces, joined by
+// blanks, where they are the text of a command line: the system is Nextflow or Makeflow and the text holds operators,
+// the program is a whole line (it holds white space, and there are no arguments), or an argument is nothing but an
+// operator such as ">" or "2>" (but Pegasus, which runs no shell, means the character). "shell": true or false in the
+// command overrides this. A piece such as "--percent-cpu 0.6" (long option and value in one, as WfCommons writes) is
+// split.
 func (b *builder) readWfFormat() {
 	d := &wfDocument{b: b, j: reader.NewJSON(b.in.Reader), original: map[string]string{}, programs: map[string]string{}}
 	err := d.object(d.top)
@@ -266,7 +272,8 @@ func (d *wfDocument) machine() error {
 	c, errC := reader.Number(cores)
 	if errM == nil && errC == nil && m > 0 && m < 1<<30 && c >= 4 && !d.kilobyteRM {
 		d.kilobyteRM = true
-		d.b.faults.Warn("memory-unit", d.j.Line, "", "a machine with %s cores has memoryInBytes %s: that is KB, so all memory in this file is taken as KB",
+		d.b.faults.Warn("memory-unit", d.j.Line, "", "a machine with %s cores has memoryInBytes %s: that is KB, so "+
+			"all memory in this file is taken as KB",
 			cores, memory)
 	}
 	return err
@@ -317,7 +324,8 @@ func (d *wfDocument) object(f func(key string) error) error {
 	var many map[string]bool
 	return d.tolerate(d.j.Object(func(key string) error {
 		if slices.Contains(few, key) || many[key] {
-			d.b.faults.Fail("duplicate-key", d.j.Line, "", "key %q is given twice in one object, and programs disagree on which counts: keep one", key)
+			d.b.faults.Fail("duplicate-key", d.j.Line, "",
+				"key %q is given twice in one object, and programs disagree on which counts: keep one", key)
 		}
 		if len(few) < 32 {
 			few = append(few, key)

@@ -10,10 +10,12 @@ import (
 	"gantry/reader"
 )
 
-// release is 100 × major + minor of the schema version; a file without one is shaped like 1.3 and counts in bytes as 1.4 does.
+// release is 100 × major + minor of the schema version; a file without one is shaped like 1.3 and counts in bytes as
+// 1.4 does.
 func release(version string) int {
 	var major, minor int
-	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && major >= 0 && major < 100 && minor >= 0 && minor < 100 {
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && major >= 0 && major < 100 && minor >= 0 &&
+		minor < 100 {
 		return 100*major + minor
 	}
 	return 104
@@ -31,22 +33,26 @@ func (d *wfDocument) finish() {
 	d.release = release(d.version)
 	w.Name, w.Version, w.ExecutedAt = d.name, d.version, d.executedAt
 	system := strings.ToLower(d.system)
-	d.nextflow, d.makeflow, d.pegasus = strings.Contains(system, "nextflow"), strings.Contains(system, "makeflow"), strings.Contains(system, "pegasus")
+	d.nextflow, d.makeflow, d.pegasus = strings.Contains(system, "nextflow"), strings.Contains(system, "makeflow"),
+		strings.Contains(system, "pegasus")
 	w.OpaqueNames = w.OpaqueNames || d.nextflow
 	b.quietTwins, b.noFileEdges = true, b.noFileEdges || d.release < 100
 	switch r := d.release; {
 	case d.version == "" && d.found:
 		b.faults.Warn("no-version", 1, "", "schemaVersion is missing: read as 1.3, with memory in bytes")
 	case d.found && (r > 106 || r < 1):
-		b.faults.Warn("unknown-version", 1, "", "schemaVersion %q is not known here: read as 1.5, which may miss what is new", d.version)
+		b.faults.Warn("unknown-version", 1, "", "schemaVersion %q is not known here: read as 1.5, which may miss "+
+			"what is new", d.version)
 	}
 	if d.makeflow && !b.opt.Kilobytes {
-		b.faults.Warn("size-unit", 1, "", "Makeflow instances give file sizes in KB rather than bytes: taken as they are written (--kilobytes multiplies by 1000)")
+		b.faults.Warn("size-unit", 1, "", "Makeflow instances give file sizes in KB rather than bytes: taken as "+
+			"they are written (--kilobytes multiplies by 1000)")
 	}
 	if d.makespan.text != "" {
 		m, err := reader.Seconds(d.makespan.text)
 		if err != nil || m < 0 {
-			b.faults.Judge(b.opt.Repair, "bad-number", int(d.makespan.line), "", "taken as unknown", "makespan %q is not a number of seconds", d.makespan.text)
+			b.faults.Judge(b.opt.Repair, "bad-number", int(d.makespan.line), "", "taken as unknown",
+				"makespan %q is not a number of seconds", d.makespan.text)
 			m = 0
 		}
 		w.Makespan = m
@@ -58,7 +64,8 @@ func (d *wfDocument) finish() {
 		if f.name == "" {
 			b.faults.Fail("missing-id", int(f.line), "", "a file without an id; give it one")
 		} else if old, ok := sizes[f.name]; ok {
-			b.faults.Fail("duplicate-id", int(f.line), "", "file id %s is taken by the file on line %d; ids have to be unique", f.name, d.files[old].line)
+			b.faults.Fail("duplicate-id", int(f.line), "",
+				"file id %s is taken by the file on line %d; ids have to be unique", f.name, d.files[old].line)
 		} else {
 			sizes[f.name] = int32(i)
 		}
@@ -92,9 +99,11 @@ func (d *wfDocument) finish() {
 		at, ok := b.byID[id]
 		switch {
 		case !ok:
-			b.faults.Warn("unknown-execution", int(e.line), id, "execution.tasks tells of task %q, which specification.tasks does not have: ignored", id)
+			b.faults.Warn("unknown-execution", int(e.line), id,
+				"execution.tasks tells of task %q, which specification.tasks does not have: ignored", id)
 		case ran[id]:
-			b.faults.Warn("duplicate-execution", int(e.line), id, "execution.tasks tells twice of task %s: the first is taken", id)
+			b.faults.Warn("duplicate-execution", int(e.line), id,
+				"execution.tasks tells twice of task %s: the first is taken", id)
 		default:
 			ran[id] = true
 			d.tell(&w.Tasks[at], e)
@@ -114,8 +123,8 @@ func (t *wfTask) one(kind wfKind) (text string) {
 	return text
 }
 
-// keys decides what identifies each task: its id where ids are complete, unique and what the parents refer to; else the name, where
-// names are unique.
+// keys decides what identifies each task: its id where ids are complete, unique and what the parents refer to; else the
+// name, where names are unique.
 func (d *wfDocument) keys() []string {
 	type key struct{ id, name string }
 	all := make([]key, len(d.tasks))
@@ -151,8 +160,8 @@ func (d *wfDocument) keys() []string {
 	return keys
 }
 
-// references adds the dependencies. They are said by keys, in some versions by names though tasks have ids, or by ids though keys are
-// names; children repeat what parents say.
+// references adds the dependencies. They are said by keys, in some versions by names though tasks have ids, or by ids
+// though keys are names; children repeat what parents say.
 func (d *wfDocument) references(keys []string) {
 	var others map[string]string // names, else ids, of those whose key is another
 	key := func(ref string) string {
@@ -202,8 +211,9 @@ func (d *wfDocument) originals() {
 	}
 }
 
-// kind is the transformation of a task: its category, else for Nextflow the process, which is the name, else the name without the
-// number that the system appended; where that still begins with the program ("fast2bfq_fast2bfq_HEP2…_1"), the program.
+// kind is the transformation of a task: its category, else for Nextflow the process, which is the name, else the name
+// without the number that the system appended; where that still begins with the program ("fast2bfq_fast2bfq_HEP2…_1"),
+// the program.
 func (d *wfDocument) kind(t *wfTask, key string) string {
 	if category := t.one(wfCategory); category != "" {
 		return category
@@ -296,7 +306,8 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 		kind, older wfKind
 		to          *int64
 		known       Fields
-	}{{"bytes read", wfReadBytes, wfBytesRead, &t.ReadBytes, ReadBytes}, {"bytes written", wfWrittenBytes, wfBytesWritten, &t.WrittenBytes, WrittenBytes}} {
+	}{{"bytes read", wfReadBytes, wfBytesRead, &t.ReadBytes, ReadBytes}, {"bytes written", wfWrittenBytes,
+		wfBytesWritten, &t.WrittenBytes, WrittenBytes}} {
 		v, scale := newer(io.kind, io.older), int64(1)
 		if one[io.kind].text == "" && old && (d.makeflow || d.nextflow) {
 			scale = 1000
@@ -318,7 +329,8 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	if v := one[wfImage]; v.text != "" {
 		b.image(t, v.text)
 	}
-	t.Stdin, t.Stdout, t.Stderr = cmp.Or(one[wfStdin].text, t.Stdin), cmp.Or(one[wfStdout].text, t.Stdout), cmp.Or(one[wfStderr].text, t.Stderr)
+	t.Stdin, t.Stdout, t.Stderr = cmp.Or(one[wfStdin].text, t.Stdin), cmp.Or(one[wfStdout].text, t.Stdout),
+		cmp.Or(one[wfStderr].text, t.Stderr)
 	if env != nil {
 		slices.Sort(env)
 		t.Env = env

@@ -47,17 +47,18 @@ type TaskExecution struct {
 	Known        Fields // Cores, AvgCPU, ReadBytes, WrittenBytes, Memory
 }
 
-// WriteWfFormat writes w as WfFormat 1.5. What the trace does not tell is left out, and so is all that Impute filled in. The schema
-// demands a makespan and a start time as soon as there is a runtime: where the trace has none they are 0 and "unknown". It demands a
-// runtime of whatever else execution.tasks tells: facts of a task without one stand in specification.tasks, in the same words.
+// WriteWfFormat writes w as WfFormat 1.5. What the trace does not tell is left out, and so is all that Impute filled
+// in. The schema demands a makespan and a start time as soon as there is a runtime: where the trace has none they are 0
+// and "unknown". It demands a runtime of whatever else execution.tasks tells: facts of a task without one stand in
+// specification.tasks, in the same words.
 //
-// Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them, image, stdin,
-// stdout, stderr, env, retries, phase, timeLimitInSeconds, diskBytesPerSecond, category and subWorkflow what else the schema has no place for,
-// opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
+// Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,
+// image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskBytesPerSecond, category and subWorkflow
+// what else the schema has no place for, opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
-// WriteExecution writes w and what really happened as WfFormat 1.5; nothing that the trace itself says of runtimes, memory or I/O is
-// written, only what was measured.
+// WriteExecution writes w and what really happened as WfFormat 1.5; nothing that the trace itself says of runtimes,
+// memory or I/O is written, only what was measured.
 func WriteExecution(w io.Writer, wf *Workflow, e *Execution) error { return write(w, wf, e) }
 
 type object = map[string]any // keys are written sorted
@@ -80,7 +81,8 @@ func write(to io.Writer, wf *Workflow, e *Execution) error {
 		out.Write(text)
 		out.WriteString(": [\n")
 	}
-	head := object{"name": cmp.Or(wf.Name, wf.Label, "workflow"), "schemaVersion": "1.5", "description": "written by gantry"}
+	head := object{"name": cmp.Or(wf.Name, wf.Label, "workflow"), "schemaVersion": "1.5",
+		"description": "written by gantry"}
 	if e != nil {
 		head["runtimeSystem"] = object{"name": cmp.Or(e.System, "gantry"), "version": cmp.Or(e.Version, "unknown")}
 	}
@@ -111,7 +113,8 @@ func write(to io.Writer, wf *Workflow, e *Execution) error {
 	list("tasks")
 	for i := range wf.Tasks {
 		t := &wf.Tasks[i]
-		v := object{"name": cmp.Or(t.Name, t.ID), "id": tasks[i], "parents": pick(tasks, t.Parents), "children": pick(tasks, t.Children)}
+		v := object{"name": cmp.Or(t.Name, t.ID), "id": tasks[i], "parents": pick(tasks, t.Parents),
+			"children": pick(tasks, t.Children)}
 		if len(t.Inputs) > 0 {
 			v["inputFiles"] = pick(files, t.Inputs)
 		}
@@ -200,7 +203,8 @@ func executed(t *Task, e *Execution, i int) bool {
 
 // extend adds what the schema has no place for.
 func extend(v object, t *Task) {
-	for key, s := range map[string]string{"stdin": t.Stdin, "stdout": t.Stdout, "stderr": t.Stderr, "category": t.Kind, "image": t.Image} {
+	for key, s := range map[string]string{"stdin": t.Stdin, "stdout": t.Stdout, "stderr": t.Stderr, "category": t.Kind,
+		"image": t.Image} {
 		if s != "" {
 			v[key] = s
 		}

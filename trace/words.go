@@ -7,8 +7,8 @@ import (
 
 var errOpenQuote = errors.New("a quote is not closed")
 
-// splitWords splits a command line into words by the quoting rules of the POSIX shell: '…', "…" and \. Nothing is expanded, and
-// operators are ordinary characters.
+// splitWords splits a command line into words by the quoting rules of the POSIX shell: '…', "…" and \. Nothing is
+// expanded, and operators are ordinary characters.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	var w strings.Builder

@@ -1,5 +1,5 @@
-// Package trace reads, checks and writes workflow traces: Pegasus DAX, Pegasus 5 YAML and WfCommons WfFormat. It is a leaf:
-// it knows nothing of planning or execution.
+// Package trace reads, checks and writes workflow traces: Pegasus DAX, Pegasus 5 YAML and WfCommons WfFormat. It is a
+// leaf: it knows nothing of planning or execution.
 package trace
 
 import (
@@ -39,15 +39,16 @@ const (
 // Has reports whether every field of g is in f.
 func (f Fields) Has(g Fields) bool { return f&g == g }
 
-// Workflow is one DAG as a trace tells it, after its dependencies were resolved. Tasks and Files are dense: they refer to
-// each other by index.
+// Workflow is one DAG as a trace tells it, after its dependencies were resolved. Tasks and Files are dense: they refer
+// to each other by index.
 type Workflow struct {
 	Name    string
 	Label   string // how people recognise it: the file's base name without endings; Name for standard input
 	Source  string // path, or "-" for standard input
 	Format  Format
 	Version string // as the file says; "" if it does not
-	// OpaqueNames says that file names are mere identifiers, even where they look like absolute paths (Nextflow in WfFormat).
+	// OpaqueNames says that file names are mere identifiers, even where they look like absolute paths (Nextflow in
+	// WfFormat).
 	OpaqueNames bool
 	FileEdges   int           // how many of the edges are only implied by files
 	Makespan    time.Duration // of the recorded execution; 0: not said
@@ -56,8 +57,8 @@ type Workflow struct {
 	Files       []File
 }
 
-// Task is one node of the DAG. Which of its numbers the trace really gave is in Known; what Impute filled in is in Imputed;
-// a number in neither is zero and means "not known".
+// Task is one node of the DAG. Which of its numbers the trace really gave is in Known; what Impute filled in is in
+// Imputed; a number in neither is zero and means "not known".
 type Task struct {
 	ID   string // unique within the workflow
 	Name string
@@ -84,8 +85,9 @@ type Task struct {
 	TimeLimit             time.Duration // 0: none
 	Retries               int           // -1: not said
 	DiskBps               int64         // block I/O it asks for, bytes per second; 0: not said
-	Phase                 int32         // execution phase, from 1 on (Lim et al. 2017, section on the model); 0: not said
-	SubWorkflow           bool          // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
+	// execution phase, from 1 on (Lim et al. 2017, section on the model); 0: not said
+	Phase       int32
+	SubWorkflow bool // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
 
 	Known   Fields
 	Imputed Fields

@@ -12,9 +12,12 @@ import (
 // largeYAML is a workflow of many jobs, written in the ways that lists may be.
 func largeYAML(indent string, odd map[int]string) string {
 	var s strings.Builder
-	s.WriteString("# by hand\npegasus: '5.0'\ntransformationCatalog:\n  transformations:\n  - {name: keg, sites: [{name: local, pfn: /bin/keg}]}\njobs:\n\n# jobs: in a comment\n")
+	s.WriteString("# by hand\npegasus: '5.0'\ntransformationCatalog:\n  transformations:\n  - {name: keg, sites: " +
+		"[{name: local, pfn: /bin/keg}]}\njobs:\n\n# jobs: in a comment\n")
 	for i := range 4000 {
-		fmt.Fprintf(&s, "%s- id: j%d\n%s  name: keg\n%s  arguments:\n%s  - -i\n%s  - |\n%s      some\n\n%s       - text\n%s  uses:\n%s  - {lfn: f%d, type: output,\n%s    size: %d}\n", indent, i, indent, indent, indent, indent,
+		fmt.Fprintf(&s, "%s- id: j%d\n%s  name: keg\n%s  arguments:\n%s  - -i\n%s  - |\n%s      some\n\n%s       - "+
+			"text\n%s  uses:\n%s  - {lfn: f%d, type: output,\n%s    size: %d}\n", indent, i, indent, indent, indent,
+			indent,
 			indent, indent, indent, indent, i, indent, i)
 		s.WriteString(odd[i])
 	}
@@ -25,13 +28,15 @@ func largeYAML(indent string, odd map[int]string) string {
 	return s.String() + "name: large\n"
 }
 
-// A large document is parsed in pieces, unless an anchor might join them: both have to tell the same, on the same lines.
+// A large document is parsed in pieces, unless an anchor might join them: both have to tell the same, on the same
+// lines.
 func TestLargeYAMLIsReadInPiecesAsInOne(t *testing.T) {
 	for name, text := range map[string]string{
 		"lists at the margin": largeYAML("", nil),
 		"indented lists":      largeYAML("  ", nil),
 		"faults": largeYAML("  ", map[int]string{
-			1000: "    profiles: {pegasus: {runtime: -3}}\n", 1001: "    profiles: {pegasus: {runtime: .inf}}\n", 3998: "  - {id: j7, name: keg}\n"}),
+			1000: "    profiles: {pegasus: {runtime: -3}}\n", 1001: "    profiles: {pegasus: {runtime: .inf}}\n",
+			3998: "  - {id: j7, name: keg}\n"}),
 		"carriage returns": strings.ReplaceAll(largeYAML("", nil), "\n", "\r\n"),
 		"given twice":      largeYAML("", nil) + "jobs:\n- {id: a, name: x}\n",
 		"flow style":       strings.Replace(largeYAML("", nil), "jobs:\n", "jobs: [{id: q, name: keg}]\nother:\n", 1),
@@ -41,12 +46,14 @@ func TestLargeYAMLIsReadInPiecesAsInOne(t *testing.T) {
 			was, whole := read(t, text+"x-anchor: &here 1\n", trace.ReadOptions{})
 			is, pieces := read(t, text, trace.ReadOptions{})
 			if name == "no syntax" || name == "given twice" { // how much was understood differs
-				if !trace.HasErrors(whole) || len(pieces) == 0 || pieces[0].Rule != whole[0].Rule || pieces[0].Line != whole[0].Line {
+				if !trace.HasErrors(whole) || len(pieces) == 0 || pieces[0].Rule != whole[0].Rule ||
+					pieces[0].Line != whole[0].Line {
 					t.Fatalf("%v, want %v", pieces, whole)
 				}
 				return
 			}
-			if wrong := name == "faults" || name == "flow style"; trace.HasErrors(whole) != wrong || len(was.Tasks) < 4000 && !wrong {
+			if wrong := name == "faults" || name == "flow style"; trace.HasErrors(whole) != wrong ||
+				len(was.Tasks) < 4000 && !wrong {
 				t.Fatalf("%d tasks, %.600v", len(was.Tasks), whole)
 			}
 			if !reflect.DeepEqual(pieces, whole) {

@@ -12,7 +12,8 @@ import (
 	"gantry/executor/emulate"
 )
 
-// haltWithin is how long a checkpoint waits for the work to halt. What a system call keeps longer does not compute, and is done again.
+// haltWithin is how long a checkpoint waits for the work to halt. What a system call keeps longer does not compute, and
+// is done again.
 const haltWithin = 500 * time.Millisecond
 
 // progress is what a checkpoint has to tell, kept while the work goes on.
@@ -106,7 +107,8 @@ func (t *task) checkpoint() emulate.Checkpoint {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
 	f := &t.progress.files
-	c.Inputs, c.Outputs, c.ReadBytes, c.WrittenBytes = c.Inputs+f.inputs, c.Outputs+f.outputs, c.ReadBytes+f.read, c.WrittenBytes+f.written
+	c.Inputs, c.Outputs, c.ReadBytes, c.WrittenBytes = c.Inputs+f.inputs, c.Outputs+f.outputs, c.ReadBytes+f.read,
+		c.WrittenBytes+f.written
 	return c
 }
 

@@ -38,7 +38,8 @@ func interrupted(t *testing.T, dir string, s emulate.Spec, ready func(pid int) b
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
-	return ended{cmd.ProcessState.ExitCode(), stderr.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), 0}
+	return ended{cmd.ProcessState.ExitCode(), stderr.String(), cmd.ProcessState.UserTime() +
+		cmd.ProcessState.SystemTime(), 0}
 }
 
 // cpuOf is the CPU time of a process so far.
@@ -49,7 +50,8 @@ func cpuOf(pid int) time.Duration {
 	}
 	b = b[bytes.LastIndexByte(b, ')')+2:]
 	var user, system int64
-	fmt.Sscanf(string(b), "%s %d %d %d %d %d %d %d %d %d %d %d %d", new(string), new(int), new(int), new(int), new(int), new(int), new(int), new(int), new(int), new(int), new(int), &user, &system)
+	fmt.Sscanf(string(b), "%s %d %d %d %d %d %d %d %d %d %d %d %d", new(string), new(int), new(int), new(int), new(int),
+		new(int), new(int), new(int), new(int), new(int), new(int), &user, &system)
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
@@ -112,11 +114,13 @@ func TestTheCPUTimeOfAllAttemptsIsWhatWasAsked(t *testing.T) {
 	if e.code != emulate.ExitOK || r.Attempts != 3 {
 		t.Fatalf("exit code %d, %s, attempt %d", e.code, e.stderr, r.Attempts)
 	}
-	// The kernel also counts what each process takes to begin before its own clock is read, and to leave its checkpoint.
+	// The kernel also counts what each process takes to begin before its own clock is read, and to leave its
+	// checkpoint.
 	if off := spent - asked; off < -20*time.Millisecond || off > 90*time.Millisecond {
 		t.Errorf("asked for %v, %v were spent in all", asked, spent)
 	}
-	if off := time.Duration(r.CPU.Achieved) - asked; r.CPU.Asked < int64(asked)-1000 || r.CPU.Asked > int64(asked)+1000 || off < -20*time.Millisecond || off > 20*time.Millisecond {
+	if off := time.Duration(r.CPU.Achieved) - asked; r.CPU.Asked < int64(asked)-1000 ||
+		r.CPU.Asked > int64(asked)+1000 || off < -20*time.Millisecond || off > 20*time.Millisecond {
 		t.Errorf("reported %+v of %v", r.CPU, asked)
 	}
 }
@@ -149,10 +153,12 @@ func TestWholeOutputsAreNotWrittenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, r := emulated(t, next, s) // there is no input any more: it was read
-	if e.code != emulate.ExitOK || r.Read != (emulate.Amount{Asked: 1000, Achieved: 1000}) || r.Write.Asked != r.Write.Achieved || r.Write.Asked != 200*100_001 {
+	if e.code != emulate.ExitOK || r.Read != (emulate.Amount{Asked: 1000, Achieved: 1000}) ||
+		r.Write.Asked != r.Write.Achieved || r.Write.Asked != 200*100_001 {
 		t.Fatalf("exit code %d, %s, %+v", e.code, e.stderr, r)
 	}
-	if is, err := os.Stat(filepath.Join(next, "out0")); err != nil || !os.SameFile(was, is) || !is.ModTime().Equal(was.ModTime()) {
+	if is, err := os.Stat(filepath.Join(next, "out0")); err != nil || !os.SameFile(was, is) ||
+		!is.ModTime().Equal(was.ModTime()) {
 		t.Error("an output that was there was written again")
 	}
 	for _, f := range s.Outputs {
@@ -172,22 +178,26 @@ func TestAWaitGoesOnWhereItWas(t *testing.T) {
 	s := emulate.Spec{IdleNanos: int64(time.Second), Keep: true}
 	dir := t.TempDir()
 	began := time.Now()
-	if e := interrupted(t, dir, s, func(int) bool { return time.Since(began) > 500*time.Millisecond }); e.code != emulate.ExitKept {
+	if e := interrupted(t, dir, s,
+		func(int) bool { return time.Since(began) > 500*time.Millisecond }); e.code != emulate.ExitKept {
 		t.Fatalf("exit code %d, %s", e.code, e.stderr)
 	}
 	dir, c := goOnIn(t, dir, &s)
 	if d := c.Done(&s); d <= 0 || d >= 1 {
 		t.Fatalf("%v done", d)
 	}
-	if e, r := emulated(t, dir, s); e.code != emulate.ExitOK || float64(r.Phases.ComputeNanos) < (1-c.Done(&s))*1e9 || r.Phases.ComputeNanos > 990e6 {
+	if e, r := emulated(t, dir, s); e.code != emulate.ExitOK || float64(r.Phases.ComputeNanos) < (1-c.Done(&s))*1e9 ||
+		r.Phases.ComputeNanos > 990e6 {
 		t.Errorf("exit code %d; of %v left it waited %v", e.code, 1-c.Done(&s), time.Duration(r.Phases.ComputeNanos))
 	}
 }
 
 func TestABadCheckpointIsRefused(t *testing.T) {
-	for name, text := range map[string]string{"empty": "", "no line": `{"version":1}`, "no JSON": "x\n", "version": `{"version":9,"attempts":1}` + "\n",
-		"fraction": `{"version":1,"attempts":1,"cpu_done":1.5}` + "\n", "count": `{"version":1,"attempts":1,"outputs":1}` + "\n",
-		"sum": `{"version":1,"attempts":1,"cpu_nanos":-1}` + "\n"} {
+	for name, text := range map[string]string{"empty": "", "no line": `{"version":1}`, "no JSON": "x\n",
+		"version":  `{"version":9,"attempts":1}` + "\n",
+		"fraction": `{"version":1,"attempts":1,"cpu_done":1.5}` + "\n",
+		"count":    `{"version":1,"attempts":1,"outputs":1}` + "\n",
+		"sum":      `{"version":1,"attempts":1,"cpu_nanos":-1}` + "\n"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "from"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -11,15 +11,17 @@ import (
 )
 
 const (
-	// CPU time off by more than this and by more than these percents is a miss. Too much has more room: where the host is very busy, clocks
-	// of threads jump by up to 50 milliseconds, and the program's own threads wake up more often for the same work.
+	// CPU time off by more than this and by more than these percents is a miss. Too much has more room: where the host
+	// is very busy, clocks of threads jump by up to 50 milliseconds, and the program's own threads wake up more often
+	// for the same work.
 	cpuSlack, cpuPercent         = int64(5 * time.Millisecond), 2
 	cpuOverSlack, cpuOverPercent = int64(100 * time.Millisecond), 5
 
-	slice = int64(10 * time.Millisecond) // a thread that does not compute all the time sleeps within slices of this length
+	// a thread that does not compute all the time sleeps within slices of this length
+	slice = int64(10 * time.Millisecond)
 
-	// writeNanosPerByte is more CPU time than it takes to make up and write a byte. So much is kept back while computing; what was not
-	// needed is spent after the writes, so that the sum is right.
+	// writeNanosPerByte is more CPU time than it takes to make up and write a byte. So much is kept back while
+	// computing; what was not needed is spent after the writes, so that the sum is right.
 	writeNanosPerByte = 4
 )
 
@@ -72,8 +74,8 @@ func (t *task) topUp() {
 	t.report.Phases.ComputeNanos += int64(time.Since(start))
 }
 
-// spend uses up nanos of CPU time, equal parts on each thread, by the clock of the thread itself: limits and neighbours stretch it as
-// they would stretch any program.
+// spend uses up nanos of CPU time, equal parts on each thread, by the clock of the thread itself: limits and neighbours
+// stretch it as they would stretch any program.
 func (t *task) spend(nanos int64) {
 	if nanos <= 0 {
 		return
@@ -105,8 +107,9 @@ func (t *task) spend(nanos int64) {
 	t.mayHalt()
 }
 
-// burn computes on the calling thread for nanos of its CPU time, in the part duty of the time, or until it is to stop, or the process has used
-// so much: under a small quota the Go runtime's own threads, which wake by the clock on the wall, use up a tenth of it.
+// burn computes on the calling thread for nanos of its CPU time, in the part duty of the time, or until it is to stop,
+// or the process has used so much: under a small quota the Go runtime's own threads, which wake by the clock on the
+// wall, use up a tenth of it.
 func burn(nanos, until int64, duty float64, stop *atomic.Bool) {
 	const look = int64(time.Millisecond)
 	start := cpuClock(unix.CLOCK_THREAD_CPUTIME_ID)
@@ -138,8 +141,8 @@ func burn(nanos, until int64, duty float64, stop *atomic.Bool) {
 	}
 }
 
-// sleep makes the calling thread sleep, or less if a signal comes. The timers of the Go runtime would wake other threads and so cost
-// up to a tenth of the CPU time of a task that computes little.
+// sleep makes the calling thread sleep, or less if a signal comes. The timers of the Go runtime would wake other
+// threads and so cost up to a tenth of the CPU time of a task that computes little.
 func sleep(nanos int64) {
 	ts := unix.NsecToTimespec(nanos)
 	unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
@@ -150,8 +153,9 @@ func sleep(nanos int64) {
 //go:noinline
 func sink(uint64) {}
 
-// account compares what was asked with what was done. Reading and writing need the CPU time they need: where that alone is more than
-// was asked, or writing takes more than was kept back for it, it is no miss, and own_cpu_nanos tells how much it was.
+// account compares what was asked with what was done. Reading and writing need the CPU time they need: where that alone
+// is more than was asked, or writing takes more than was kept back for it, it is no miss, and own_cpu_nanos tells how
+// much it was.
 func (t *task) account() {
 	r, asked := &t.report, t.cpu
 	spent := processCPU()

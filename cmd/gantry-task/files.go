@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	blockBytes = 4096    // direct I/O is in whole blocks; no common device has larger ones
-	flushBytes = 4 << 20 // buffered output is flushed each time so much is written, by this task, so that its limits count it
+	blockBytes = 4096 // direct I/O is in whole blocks; no common device has larger ones
+	// buffered output is flushed each time so much is written, by this task, so that its limits count it
+	flushBytes = 4 << 20
 )
 
 // read reads every input to its end.
@@ -141,7 +142,8 @@ func (t *task) writeFile(f emulate.File) (int64, error) {
 	return n, err
 }
 
-// fill writes the content. With direct I/O whole blocks go past the cache; the rest of less than a block follows through it.
+// fill writes the content. With direct I/O whole blocks go past the cache; the rest of less than a block follows
+// through it.
 func (t *task) fill(fd int, direct bool, f emulate.File) (written int64, wasDirect bool, err error) {
 	h := fnv.New64a()
 	h.Write([]byte(f.Path))

@@ -1,6 +1,7 @@
-// Command gantry-task does the work that a trace says a task did: so much CPU time, so much memory, these files read and these
-// written. It runs inside the task's container, measures itself, writes emulation.json and exits with 70 if it missed a target. On
-// SIGTERM it leaves a checkpoint, if it was asked to, and exits with 75; started with one it goes on from there.
+// Command gantry-task does the work that a trace says a task did: so much CPU time, so much memory, these files read
+// and these written. It runs inside the task's container, measures itself, writes emulation.json and exits with 70 if
+// it missed a target. On SIGTERM it leaves a checkpoint, if it was asked to, and exits with 75; started with one it
+// goes on from there.
 //
 //	gantry-task SPEC.json
 package main
@@ -56,7 +57,8 @@ func main() {
 func run(args []string) int {
 	began := time.Now()
 	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "usage: gantry-task SPEC.json (does the work of one emulated task in the current directory)")
+		fmt.Fprintln(os.Stderr, "usage: gantry-task SPEC.json (does the work of one emulated task in the current "+
+			"directory)")
 		return emulate.ExitUsage
 	}
 	// The first process of a container gets no signal that it does not ask for.
@@ -114,7 +116,8 @@ func (t *task) missf(format string, args ...any) {
 	t.report.Misses = append(t.report.Misses, fmt.Sprintf(format, args...))
 }
 
-// work goes through the phases. A miss ends it after its phase: outputs of a task without its inputs would only deceive.
+// work goes through the phases. A miss ends it after its phase: outputs of a task without its inputs would only
+// deceive.
 func (t *task) work() {
 	p := &t.report.Phases
 	for _, phase := range []struct {

@@ -66,7 +66,8 @@ func invoke(t *testing.T, dir string, args ...string) ended {
 		t.Fatal(err)
 	}
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return ended{cmd.ProcessState.ExitCode(), stderr.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), usage.Maxrss << 10}
+	return ended{cmd.ProcessState.ExitCode(), stderr.String(), cmd.ProcessState.UserTime() +
+		cmd.ProcessState.SystemTime(), usage.Maxrss << 10}
 }
 
 func put(t *testing.T, path string, size int) {
@@ -107,14 +108,16 @@ func TestCPUTimeIsSpentWhateverTheThreads(t *testing.T) {
 	}{{1, 100}, {2, 100}, {5, 100}, {1, 25}, {3, 60}} {
 		t.Run(fmt.Sprintf("%d threads at %v percent", c.threads, c.duty), func(t *testing.T) {
 			const asked = 300 * time.Millisecond
-			e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), Threads: c.threads, DutyPercent: c.duty})
+			e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), Threads: c.threads,
+				DutyPercent: c.duty})
 			if e.code != 0 {
 				t.Fatalf("exit code %d: %s", e.code, e.stderr)
 			}
 			if e.cpu < asked*98/100 {
 				t.Errorf("the kernel counted %v of %v", e.cpu, asked)
 			}
-			if got := time.Duration(r.CPU.Achieved); r.CPU.Asked != int64(asked) || got < asked*98/100 || got > asked*102/100 {
+			if got := time.Duration(r.CPU.Achieved); r.CPU.Asked != int64(asked) || got < asked*98/100 ||
+				got > asked*102/100 {
 				t.Errorf("report %+v", r.CPU)
 			}
 			// However slow the machine: computing less of the time takes longer than the CPU time alone.
@@ -193,7 +196,8 @@ func TestFilesAreReadAndWrittenByteForByte(t *testing.T) {
 				if r.Read.Achieved != 2*bytes || r.Write.Achieved != 2*bytes {
 					t.Errorf("read %d, written %d", r.Read.Achieved, r.Write.Achieved)
 				}
-				if a, b := size(t, filepath.Join(dir, "deep/er/out")), size(t, filepath.Join(dir, "out")); a != bytes || b != bytes {
+				if a, b := size(t, filepath.Join(dir, "deep/er/out")), size(t, filepath.Join(dir, "out")); a != bytes ||
+					b != bytes {
 					t.Errorf("sizes %d and %d", a, b)
 				}
 			})
@@ -236,7 +240,8 @@ func TestOutputNeverOverwritesTheInputItIsLinkedTo(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "kept"), filepath.Join(dir, "f")); err != nil {
 		t.Fatal(err)
 	}
-	e, _ := emulated(t, dir, emulate.Spec{Inputs: []emulate.File{{Path: "f", Bytes: 100}}, Outputs: []emulate.File{{Path: "f", Bytes: 5}}})
+	e, _ := emulated(t, dir, emulate.Spec{Inputs: []emulate.File{{Path: "f", Bytes: 100}},
+		Outputs: []emulate.File{{Path: "f", Bytes: 5}}})
 	if e.code != 0 || size(t, filepath.Join(dir, "kept")) != 100 || size(t, filepath.Join(dir, "f")) != 5 {
 		t.Errorf("exit code %d: %s", e.code, e.stderr)
 	}
@@ -253,7 +258,8 @@ func TestMissedTargetFailsTheTask(t *testing.T) {
 			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: 11}}}, "input in: asked 11 bytes, there were 10"},
 		{"input too long", func(t *testing.T, dir string) { put(t, filepath.Join(dir, "in"), 12) },
 			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: 11}}}, "input in: asked 11 bytes, there were 12"},
-		{"no input", nil, emulate.Spec{CPUNanos: int64(time.Hour), Inputs: []emulate.File{{Path: "in", Bytes: 1}}}, "input in: no such file"},
+		{"no input", nil, emulate.Spec{CPUNanos: int64(time.Hour), Inputs: []emulate.File{{Path: "in", Bytes: 1}}},
+			"input in: no such file"},
 		{"input is a directory", func(t *testing.T, dir string) { os.Mkdir(filepath.Join(dir, "in"), 0o755) },
 			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: -1}}}, "input in: not a regular file"},
 		{"output directory is a file", func(t *testing.T, dir string) { put(t, filepath.Join(dir, "d"), 1) },
@@ -281,7 +287,8 @@ func TestFullDiskIsAMiss(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(dir, 0) })
 	for _, direct := range []bool{true, false} {
 		e := func() ended {
-			if err := (&emulate.Spec{Direct: direct, Fsync: true, Outputs: []emulate.File{{Path: "out", Bytes: 4 << 20}}}).Write(
+			if err := (&emulate.Spec{Direct: direct, Fsync: true,
+				Outputs: []emulate.File{{Path: "out", Bytes: 4 << 20}}}).Write(
 				filepath.Join(dir, "spec.json")); err != nil {
 				t.Fatal(err)
 			}

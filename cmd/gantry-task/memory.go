@@ -72,8 +72,8 @@ func (t *task) accountMemory() {
 	}
 }
 
-// resident returns the memory of this process in bytes, what was swapped out included. The rollup is exact; the counters behind
-// /proc/self/status are off by some pages per processor.
+// resident returns the memory of this process in bytes, what was swapped out included. The rollup is exact; the
+// counters behind /proc/self/status are off by some pages per processor.
 func resident() (int64, error) {
 	b, err := os.ReadFile("/proc/self/smaps_rollup")
 	rss, swap := "Rss:", "Swap:"

@@ -7,8 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// interspersed lets a command's flags stand behind its arguments too; the flag library stops at the first argument. args are those of
-// the process, the name of the command at 1; what follows "--" are arguments.
+// interspersed lets a command's flags stand behind its arguments too; the flag library stops at the first argument.
+// args are those of the process, the name of the command at 1; what follows "--" are arguments.
 func interspersed(args []string, commands []*cli.Command) []string {
 	if len(args) < 2 {
 		return args

@@ -23,7 +23,8 @@ workflows: its runs may need them.
 
 Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.BoolFlag{Name: "images", Usage: "also remove images of other builds of the task emulator that no container uses"},
+			&cli.BoolFlag{Name: "images", Usage: "also remove images of other builds of the task emulator that no " +
+				"container uses"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
@@ -46,8 +47,9 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			}
 			out := c.App.Writer
 			if c.Bool("json") {
-				printJSON(out, map[string][]string{"containers": orEmpty(done.Containers), "groups": orEmpty(done.Groups),
-					"held": orEmpty(done.Held), "unknown": orEmpty(done.Unknown), "images": orEmpty(images)})
+				printJSON(out, map[string][]string{"containers": orEmpty(done.Containers),
+					"groups": orEmpty(done.Groups),
+					"held":   orEmpty(done.Held), "unknown": orEmpty(done.Unknown), "images": orEmpty(images)})
 				return nil
 			}
 			for _, name := range done.Containers {

@@ -113,7 +113,8 @@ func TestVersionIsNamed(t *testing.T) {
 func simulated(t *testing.T) (home string) {
 	t.Helper()
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask,
-		"four.yaml": "workflows:\n  - {trace: one.dax, name: a}\n  - {trace: one.dax, name: b}\n  - {trace: one.dax, name: c}\n  - {trace: one.dax, name: d}\n"})
+		"four.yaml": "workflows:\n  - {trace: one.dax, name: a}\n  - {trace: one.dax, name: b}\n  - {trace: " +
+			"one.dax, name: c}\n  - {trace: one.dax, name: d}\n"})
 	home = filepath.Join(dir, "runs")
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "first", filepath.Join(dir, "one.dax"))
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "second", filepath.Join(dir, "four.yaml"))
@@ -193,7 +194,8 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 func TestCompletionScriptsAskGantry(t *testing.T) {
 	dir := t.TempDir()
 	stub := filepath.Join(dir, "gantry")
-	if err := os.WriteFile(stub, []byte("#!/bin/sh\nprintf 'show\\tsum up\\nsimulate\\tplan\\n'\n"), 0o755); err != nil {
+	if err := os.WriteFile(stub, []byte("#!/bin/sh\nprintf 'show\\tsum up\\nsimulate\\tplan\\n'\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	for shell, rest := range map[string]string{

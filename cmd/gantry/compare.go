@@ -31,9 +31,12 @@ inputs, starting the container, running.
 
 Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "metrics", Usage: "results: the `METRICS` to show, separated by commas", DefaultText: strings.Join(tables.DefaultMetrics, ", ") + "; of loads with deadlines late_share, slowdown_mean, turnaround_mean and mapping times"},
+			&cli.StringFlag{Name: "metrics", Usage: "results: the `METRICS` to show, separated by commas",
+				DefaultText: strings.Join(tables.DefaultMetrics, ", ") +
+					"; of loads with deadlines late_share, slowdown_mean, turnaround_mean and mapping times"},
 			&cli.StringFlag{Name: "against", Usage: "results: show differences to `POLICY`"},
-			&cli.BoolFlag{Name: "json", Usage: "print JSON: an object for each file, or one for two runs, with all tasks"},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON: an object for each file, or one for two runs, with all " +
+				"tasks"},
 		},
 		Action: compareAction,
 	}
@@ -62,7 +65,8 @@ func compareAction(c *cli.Context) error {
 		return nil
 	}
 	if c.NArg() != 2 {
-		return failf(exitUsage, "compare: name two runs, or files of results; gantry report RUN... has the means of several")
+		return failf(exitUsage, "compare: name two runs, or files of results; gantry report RUN... has the means of "+
+			"several")
 	}
 	if c.IsSet("metrics") || c.IsSet("against") {
 		return failf(exitUsage, "compare: --metrics and --against go with files of results")

@@ -25,8 +25,10 @@ are kept in properties of gantry, which it reads back.
 
 Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be read.`,
 		Flags: append(readFlags(&o.read),
-			&cli.StringFlag{Name: "to", Value: "wfformat", Usage: "format to write: wfformat (1.5) or dax (2.1, which holds less)", Destination: &o.to},
-			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-", Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
+			&cli.StringFlag{Name: "to", Value: "wfformat",
+				Usage: "format to write: wfformat (1.5) or dax (2.1, which holds less)", Destination: &o.to},
+			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-",
+				Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
 				return failf(exitUsage, "convert: name one workflow file, or - for standard input")

@@ -18,7 +18,8 @@ func doctorCommand() *cli.Command {
 and leaves nothing behind.
 
 Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, with --strict, a limit is not enforced).`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"}, &cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
+			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "doctor takes no arguments")
@@ -51,7 +52,8 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 					lacking++
 				}
 				if c.Bool("json") {
-					printJSON(c.App.Writer, map[string]string{"name": f.Name, "enforced": f.Verdict.String(), "evidence": f.Evidence, "advice": f.Advice})
+					printJSON(c.App.Writer, map[string]string{"name": f.Name, "enforced": f.Verdict.String(),
+						"evidence": f.Evidence, "advice": f.Advice})
 					continue
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Verdict, f.Evidence)

@@ -100,7 +100,8 @@ func TestWhatPoliciesBelieveIsApartFromWhatHappens(t *testing.T) {
 		{[]string{"--errors", "uniform:3"}, map[string]int{"declared": 3}, not(1), not(20)},
 		{[]string{"--errors", "uniform:3", "--estimator", "oracle"}, map[string]int{"oracle": 3}, is(1), not(20)},
 		{[]string{"--errors", "static:3", "--estimator", "oracle"}, map[string]int{"oracle": 3}, is(1), is(20)},
-		{[]string{"--errors", "static:3", "--estimator", "corrected"}, map[string]int{"corrected": 2, "erroneous": 1}, is(1), is(20)},
+		{[]string{"--errors", "static:3", "--estimator", "corrected"}, map[string]int{"corrected": 2, "erroneous": 1},
+			is(1), is(20)},
 	} {
 		s := attempt(t, t.TempDir(), append(append([]string{"simulate"}, c.args...), filepath.Join(dir, "f.dax"))...)
 		got := s.sources()
@@ -131,17 +132,20 @@ func not(want float64) func(float64) bool {
 }
 
 func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"f.dax": forked, "w.yaml": "repetitions: 2\ncount: 1\nmix: [{generator: montage, tasks: 20}]\n",
+	dir := writeFiles(t, map[string]string{"f.dax": forked,
+		"w.yaml":   "repetitions: 2\ncount: 1\nmix: [{generator: montage, tasks: 20}]\n",
 		"bad.yaml": "count: 1\nmix:\n  - {generator: montage, taks: 20}\n"})
 	for _, c := range []struct {
 		want int
 		says string
 		args []string
 	}{
-		{exitUsage, "known are declared, history, corrected, trained, oracle", []string{"simulate", "--estimator", "guess", "f.dax"}},
+		{exitUsage, "known are declared, history, corrected, trained, oracle", []string{"simulate", "--estimator",
+			"guess", "f.dax"}},
 		{exitUsage, "whole number from 1", []string{"simulate", "--estimator", "history:0", "f.dax"}},
 		{exitUsage, "takes no parameter", []string{"simulate", "--estimator", "declared:3", "f.dax"}},
-		{exitUsage, "only a simulation knows the true runtimes", []string{"run", "--estimator", "oracle", "--runtime", "null", "f.dax"}},
+		{exitUsage, "only a simulation knows the true runtimes", []string{"run", "--estimator", "oracle", "--runtime",
+			"null", "f.dax"}},
 		{exitUsage, "--errors", []string{"simulate", "--errors", "static", "f.dax"}},
 		{exitUsage, "--errors", []string{"simulate", "--errors", "normal:3", "f.dax"}},
 		{exitUsage, "--count 0", []string{"simulate", "--count", "0", "f.dax"}},
@@ -149,18 +153,22 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		{exitUsage, "--repetition 3", []string{"simulate", "--repetition", "2..3", "--quiet", "w.yaml"}},
 		{exitUsage, "a range such as 1..3, or all", []string{"simulate", "--repetition", "3..2", "w.yaml"}},
 		{exitUsage, "a range such as 1..3, or all", []string{"simulate", "--repetition", "some", "w.yaml"}},
-		{exitInput, `line 3: a part of the mix: unknown key "taks"; did you mean tasks?`, []string{"simulate", "bad.yaml"}},
+		{exitInput, `line 3: a part of the mix: unknown key "taks"; did you mean tasks?`,
+			[]string{"simulate", "bad.yaml"}},
 	} {
-		args := append(c.args[:len(c.args)-1:len(c.args)-1], "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, c.args[len(c.args)-1]))
+		args := append(c.args[:len(c.args)-1:len(c.args)-1], "--dir", filepath.Join(dir, "runs"),
+			filepath.Join(dir, c.args[len(c.args)-1]))
 		code, out, errs := invoke(t, args...)
 		if code != c.want || !strings.Contains(errs, c.says) {
-			t.Errorf("gantry %s: exit %d, want %d and %q\n%s%s", strings.Join(args, " "), code, c.want, c.says, out, errs)
+			t.Errorf("gantry %s: exit %d, want %d and %q\n%s%s", strings.Join(args, " "), code, c.want, c.says, out,
+				errs)
 		}
 	}
 }
 
 func TestStreamRunsAsASimulationAndOnTheNullRuntime(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"w.yaml": "seed: 3\nrepetitions: 2\ncount: 12\nmix: [{generator: montage, fraction: 3}, {generator: random}]\ntasks: 20..24\n" +
+	dir := writeFiles(t, map[string]string{"w.yaml": "seed: 3\nrepetitions: 2\ncount: 12\nmix: [{generator: " +
+		"montage, fraction: 3}, {generator: random}]\ntasks: 20..24\n" +
 		"arrivals: {process: fixed, interval: 1h}\ntotal_runtime: {distribution: constant, mean: 10s}\n"})
 	work := filepath.Join(dir, "w.yaml")
 	type run struct {
@@ -180,18 +188,23 @@ func TestStreamRunsAsASimulationAndOnTheNullRuntime(t *testing.T) {
 		return r
 	}
 	first, again, other := read("simulate"), read("simulate"), read("simulate", "--repetition", "2")
-	if len(first.Workflows) != 12 || first.Makespan < 11*3600 || first.Makespan != again.Makespan || first.Makespan == other.Makespan {
-		t.Errorf("%d workflows in %v s, %v s again, %v s in repetition 2", len(first.Workflows), first.Makespan, again.Makespan, other.Makespan)
+	if len(first.Workflows) != 12 || first.Makespan < 11*3600 || first.Makespan != again.Makespan ||
+		first.Makespan == other.Makespan {
+		t.Errorf("%d workflows in %v s, %v s again, %v s in repetition 2", len(first.Workflows), first.Makespan,
+			again.Makespan, other.Makespan)
 	}
 	few := read("simulate", "--count", "3", "--time-scale", "0.1")
-	if len(few.Workflows) != 3 || few.Workflows[2].Name != first.Workflows[2].Name || few.Makespan < 720 || few.Makespan > 721 {
+	if len(few.Workflows) != 3 || few.Workflows[2].Name != first.Workflows[2].Name || few.Makespan < 720 ||
+		few.Makespan > 721 {
 		t.Errorf("%+v, want the first three in a tenth of the time", few)
 	}
 	home := t.TempDir()
-	all := expect(t, exitOK, []string{"cpp on sim, 2 runs"}, "simulate", "--repetition", "all", "--name", "r", "--dir", home, work)
+	all := expect(t, exitOK, []string{"cpp on sim, 2 runs"}, "simulate", "--repetition", "all", "--name", "r", "--dir",
+		home, work)
 	for name, want := range map[string]float64{"r-1": first.Makespan, "r-2": other.Makespan} {
 		var r run
-		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "--json", "--dir", home, name)), &r); err != nil || r.Makespan != want {
+		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "--json", "--dir", home, name)),
+			&r); err != nil || r.Makespan != want {
 			t.Errorf("%s takes %v s, and alone %v s: %v\n%s", name, r.Makespan, want, err, all)
 		}
 	}
@@ -220,16 +233,19 @@ func TestSecondRunInContainersIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	}
 	estimated, _ := second.kind(t, "x")
 	if want := measured + dockerStartup.Seconds(); math.Abs(estimated-want) > 1e-3 {
-		t.Errorf("x is believed to take %v s, want the %v s that the first run measured and the start of a container", estimated, measured)
+		t.Errorf("x is believed to take %v s, want the %v s that the first run measured and the start of a container",
+			estimated, measured)
 	}
 	corrected := attempt(t, home, append(args[:3:3], "--estimator", "corrected:1", args[3])...)
 	if s := corrected.sources(); s["corrected"] != 3 || len(s) != 1 {
 		t.Errorf("with --estimator corrected the run was planned by %v", s)
 	}
-	if s := attempt(t, home, append(args[:3:3], "--estimator", "corrected", "--errors", "static:2", args[3])...).sources(); s["erroneous"] != 1 || s["corrected"] != 2 {
+	if s := attempt(t, home, append(args[:3:3], "--estimator", "corrected", "--errors", "static:2",
+		args[3])...).sources(); s["erroneous"] != 1 || s["corrected"] != 2 {
 		t.Errorf("with errors earlier runs correct nothing, but it was planned by %v", s)
 	}
-	if s := attempt(t, home, append(args[:3:3], "--estimator", "declared", args[3])...).sources(); s["declared"] != 3 || len(s) != 1 {
+	if s := attempt(t, home, append(args[:3:3], "--estimator", "declared", args[3])...).sources(); s["declared"] != 3 ||
+		len(s) != 1 {
 		t.Errorf("with --estimator declared the run was planned by %v", s)
 	}
 }

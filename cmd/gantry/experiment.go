@@ -50,8 +50,10 @@ any path of keys of the workload file. The schema is scenario/schema/experiment.
 Exit codes: 0 all runs done, 1 some could not be run, 2 wrong command line, 3 invalid input, 4 the results cannot be
 written, 75 another gantry writes them, 130 interrupted and resumable.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Usage: "write the results to `FILE`", DefaultText: "NAME.sqlite"},
-			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once", DefaultText: "one per core"},
+			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Usage: "write the results to `FILE`",
+				DefaultText: "NAME.sqlite"},
+			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
+				DefaultText: "one per core"},
 			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		},
@@ -69,7 +71,8 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 
 func runExperiment(c *cli.Context, path string) error {
 	if os.Getenv("GOGC") == "" {
-		// Many short runs side by side, each with a load of its own: the limit for one simulation would keep the collector running.
+		// Many short runs side by side, each with a load of its own: the limit for one simulation would keep the
+		// collector running.
 		debug.SetGCPercent(200)
 		reader.SetMemoryLimit(math.MaxInt64)
 	}
@@ -98,8 +101,9 @@ func runExperiment(c *cli.Context, path string) error {
 	if err := r.Check(); err != nil {
 		return fail(exitInput, err)
 	}
-	db, err := results.Create(out, results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(), Settings: map[string]any{
-		"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events}})
+	db, err := results.Create(out, results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(),
+		Settings: map[string]any{
+			"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events}})
 	switch {
 	case errors.Is(err, results.ErrHeld):
 		return fail(exitHeld, err)
@@ -123,7 +127,8 @@ func runExperiment(c *cli.Context, path string) error {
 	case err != nil:
 		return fail(exitInternal, err)
 	}
-	view.line("%s: %d runs (%d kept from before, %d diverged), in %s", out, p.Done, p.Kept, p.Diverged, time.Since(view.begun).Round(time.Millisecond))
+	view.line("%s: %d runs (%d kept from before, %d diverged), in %s", out, p.Done, p.Kept, p.Diverged,
+		time.Since(view.begun).Round(time.Millisecond))
 	if p.Failed > 0 {
 		return failf(exitTasksFailed, "%d runs could not be run; the first: %s", p.Failed, view.failed)
 	}
@@ -131,7 +136,8 @@ func runExperiment(c *cli.Context, path string) error {
 	return nil
 }
 
-// experimentView prints the progress of an experiment: on a terminal one line that is redrawn, elsewhere a few plain lines.
+// experimentView prints the progress of an experiment: on a terminal one line that is redrawn, elsewhere a few plain
+// lines.
 type experimentView struct {
 	out    io.Writer
 	quiet  bool
@@ -161,8 +167,10 @@ func (v *experimentView) report(p experiment.Progress) {
 	if v.last.Runs == 0 && !v.quiet {
 		v.line("%s to simulate", plural(p.Runs, "run"))
 		if terminal(os.Stderr) {
-			v.bar = progressbar.NewOptions(max(p.Runs, 1), progressbar.OptionSetWriter(v.out), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
-				progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
+			v.bar = progressbar.NewOptions(max(p.Runs, 1), progressbar.OptionSetWriter(v.out),
+				progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
+				progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
+				progressbar.OptionClearOnFinish(),
 				progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionUseANSICodes(true))
 		}
 	}

@@ -12,9 +12,11 @@ import (
 )
 
 var experimentFiles = map[string]string{
-	"w.yaml":   "count: 30\nmix: [{generator: montage}]\ntasks: 30\nfiles: false\narrivals: {process: poisson, utilisation: 0.8}\n",
-	"c.yaml":   "nodes: [{name: n, count: 10}]\n",
-	"x.yaml":   "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nfactors: {policy: [cpp, fdws], errors: [none, \"random2:2\"]}\nquick: {repetitions: 1, factors: {errors: none}}\n",
+	"w.yaml": "count: 30\nmix: [{generator: montage}]\ntasks: 30\nfiles: false\narrivals: {process: poisson, " +
+		"utilisation: 0.8}\n",
+	"c.yaml": "nodes: [{name: n, count: 10}]\n",
+	"x.yaml": "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nfactors: {policy: [cpp, fdws], errors: [none, " +
+		"\"random2:2\"]}\nquick: {repetitions: 1, factors: {errors: none}}\n",
 	"bad.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {polcy: cpp}\n",
 	"odd.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: best}\n",
 }
@@ -26,13 +28,16 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	if code != exitOK || !strings.Contains(errs, "8 runs (0 kept from before") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	if code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), "--jobs=1", at("x.yaml")); code != exitOK || !strings.Contains(errs, "(8 kept from before") {
+	if code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), "--jobs=1", at("x.yaml")); code != exitOK ||
+		!strings.Contains(errs, "(8 kept from before") {
 		t.Errorf("again: code %d: %s", code, errs)
 	}
-	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("q.sqlite"), at("x.yaml")); code != exitOK || !strings.Contains(errs, "2 runs (0 ") {
+	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("q.sqlite"), at("x.yaml")); code != exitOK ||
+		!strings.Contains(errs, "2 runs (0 ") {
 		t.Errorf("quick: code %d: %s", code, errs)
 	}
-	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("r.sqlite"), at("x.yaml")); code != exitInput || !strings.Contains(errs, "choose another file") {
+	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("r.sqlite"), at("x.yaml")); code != exitInput ||
+		!strings.Contains(errs, "choose another file") {
 		t.Errorf("quick into the results of the whole: code %d: %s", code, errs)
 	}
 	code, out, errs := invoke(t, "compare", at("r.sqlite"), "--against", "cpp", "--json")
@@ -48,7 +53,8 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
 		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
 	}
-	if got.Experiment != "x" || len(got.Tables) != 2 || len(got.Tables[0].Rows) != 2 || *got.Tables[0].Rows[0].Values["slowdown_mean"].Mean != 0 {
+	if got.Experiment != "x" || len(got.Tables) != 2 || len(got.Tables[0].Rows) != 2 ||
+		*got.Tables[0].Rows[0].Values["slowdown_mean"].Mean != 0 {
 		t.Errorf("compared: %s", out)
 	}
 	code, out, errs = invoke(t, "report", at("r.sqlite"), "--out", at("figures"))
@@ -102,7 +108,8 @@ func TestExperimentsThatCannotBe(t *testing.T) {
 func TestAReplayRepeatsARun(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"w.yaml": "count: 4\nmix: [{generator: montage}]\ntasks: 30\narrivals: {process: fixed, interval: 40s}\n",
-		"c.yaml": "nodes: [{name: fast, count: 2, speed: 1.5, group: a}, {name: slow, count: 2, speed: 0.5, group: b}]\nlinks: [{from: a, to: b, bandwidth: 10MB/s}]\n"})
+		"c.yaml": "nodes: [{name: fast, count: 2, speed: 1.5, group: a}, {name: slow, count: 2, speed: 0.5, group: " +
+			"b}]\nlinks: [{from: a, to: b, bandwidth: 10MB/s}]\n"})
 	home := "--dir=" + filepath.Join(dir, "runs")
 	do := func(args ...string) string {
 		t.Helper()
@@ -112,7 +119,8 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		}
 		return out
 	}
-	do("simulate", "--name=first", "--policy=fdws", "--errors=uniform:1", "--startup=2s", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
+	do("simulate", "--name=first", "--policy=fdws", "--errors=uniform:1", "--startup=2s", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
 	do("simulate", "--name=again", "--replay=first")
 	do("simulate", "--name=other", "--replay=first", "--policy=gbf")
 	var same, other struct {
@@ -133,7 +141,8 @@ func TestAReplayRepeatsARun(t *testing.T) {
 	if err := json.Unmarshal([]byte(do("compare", "first", "again", "--json")), &same); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(same.Tasks); n == 0 || same.SameNode != n || same.OrderTau != 1 || same.StartTau != 1 || same.Swapped != 0 || same.MakespanError != 0 || len(same.Workflows) != 4 {
+	if n := len(same.Tasks); n == 0 || same.SameNode != n || same.OrderTau != 1 || same.StartTau != 1 ||
+		same.Swapped != 0 || same.MakespanError != 0 || len(same.Workflows) != 4 {
 		t.Errorf("a replay differs: %+v", same)
 	}
 	for _, w := range same.Workflows {
@@ -150,7 +159,8 @@ func TestAReplayRepeatsARun(t *testing.T) {
 	if other.Swapped == 0 || other.OrderTau >= 1 {
 		t.Errorf("another policy starts in the same order: %+v", other)
 	}
-	if text := do("compare", "first", "again"); !strings.Contains(text, "container start") || !strings.Contains(text, "tau 1.000") ||
+	if text := do("compare", "first", "again"); !strings.Contains(text, "container start") ||
+		!strings.Contains(text, "tau 1.000") ||
 		!strings.Contains(text, "Where the time of their tasks went") {
 		t.Errorf("as text: %s", text)
 	}
@@ -174,7 +184,8 @@ func TestAReplayRepeatsARun(t *testing.T) {
 func TestTheMetricsOfARun(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
 	home := "--dir=" + filepath.Join(dir, "runs")
-	if code, _, errs := invoke(t, "simulate", home, "--name=r", "--startup=2s", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
+	if code, _, errs := invoke(t, "simulate", home, "--name=r", "--startup=2s", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
 		t.Fatal(errs)
 	}
 	code, out, errs := invoke(t, "report", "r", "--json", home)
@@ -190,18 +201,22 @@ func TestTheMetricsOfARun(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
 		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
 	}
-	if w := got.Workflows; len(w) != 1 || w[0].Wait != 2 || w[0].Makespan != 2 || w[0].Response != 4 || w[0].Slowdown != 2 {
+	if w := got.Workflows; len(w) != 1 || w[0].Wait != 2 || w[0].Makespan != 2 || w[0].Response != 4 ||
+		w[0].Slowdown != 2 {
 		t.Errorf("the workflow: %+v", w)
 	}
-	for name, want := range map[string]float64{"slowdown_mean": 2, "utilisation": 0.5, "in_system_mean": 1, "span": 4, "workflows": 1} {
+	for name, want := range map[string]float64{"slowdown_mean": 2, "utilisation": 0.5, "in_system_mean": 1, "span": 4,
+		"workflows": 1} {
 		if v := got.Metrics[name]; v == nil || *v != want {
 			t.Errorf("%s is %v, want %v", name, v, want)
 		}
 	}
-	if _, out, _ := invoke(t, "report", "r", home); !strings.Contains(out, "slowdown") || !strings.Contains(out, "utilisation") {
+	if _, out, _ := invoke(t, "report", "r", home); !strings.Contains(out, "slowdown") ||
+		!strings.Contains(out, "utilisation") {
 		t.Errorf("as text: %s", out)
 	}
-	if code, _, errs := invoke(t, "report", "none", home); code != exitInput || !strings.Contains(errs, `no run "none"`) {
+	if code, _, errs := invoke(t, "report", "none", home); code != exitInput ||
+		!strings.Contains(errs, `no run "none"`) {
 		t.Errorf("no such run: code %d: %s", code, errs)
 	}
 }
@@ -210,7 +225,8 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
 	home := "--dir=" + filepath.Join(dir, "runs")
 	for name, startup := range map[string]string{"x": "1s", "y": "3s"} {
-		if code, _, errs := invoke(t, "simulate", home, "--name="+name, "--startup="+startup, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
+		if code, _, errs := invoke(t, "simulate", home, "--name="+name, "--startup="+startup, "--cluster",
+			filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
 			t.Fatal(errs)
 		}
 	}
@@ -228,13 +244,15 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
 	}
 	// Means of 1 s and 3 s: Student's t of one degree of freedom is 12.706, times the standard error of 1 s.
-	if w := got[0].Metrics["wait_mean"]; got[0].Policy != "cpp" || len(got[0].Runs) != 2 || w.N != 2 || w.Mean != 2 || math.Abs(w.Half-12.706) > 0.001 {
+	if w := got[0].Metrics["wait_mean"]; got[0].Policy != "cpp" || len(got[0].Runs) != 2 || w.N != 2 || w.Mean != 2 ||
+		math.Abs(w.Half-12.706) > 0.001 {
 		t.Errorf("%+v", got)
 	}
 	expect(t, exitOK, []string{"cpp on sim, 2 runs", "wait_mean", "2 ±13"}, "report", home, "x", "y")
 	expect(t, exitUsage, []string{"named twice"}, "report", home, "x", "x")
 	figures := t.TempDir()
-	expect(t, exitOK, []string{"x-y-size.svg", "x-y-slowdown.png", "x-y-in-system.png"}, "report", home, "--out", figures, "x", "y")
+	expect(t, exitOK, []string{"x-y-size.svg", "x-y-slowdown.png", "x-y-in-system.png"}, "report", home, "--out",
+		figures, "x", "y")
 	if files, _ := os.ReadDir(figures); len(files) != 6 {
 		t.Errorf("%d files of figures", len(files))
 	}

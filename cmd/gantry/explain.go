@@ -48,7 +48,8 @@ Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log 
 	}
 }
 
-// step is a line of a task's history. Lines of one instant are in the order of rank: an end is the reason for a wait or a start.
+// step is a line of a task's history. Lines of one instant are in the order of rank: an end is the reason for a wait or
+// a start.
 type step struct {
 	at   sqlite.Span
 	rank int
@@ -117,7 +118,10 @@ func explain(w io.Writer, l *sqlite.Life) {
 	for i := range l.Suspensions {
 		steps = append(steps, suspensionSteps(l, &l.Suspensions[i])...)
 	}
-	slices.SortStableFunc(steps, func(x, y step) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.rank, y.rank)) })
+	slices.SortStableFunc(steps, func(x, y step) int {
+		return cmp.Or(cmp.Compare(x.at, y.at),
+			cmp.Compare(x.rank, y.rank))
+	})
 	for _, s := range steps {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
 	}
@@ -152,7 +156,8 @@ func verdict(l *sqlite.Life) string {
 		}
 		return text
 	case "failed":
-		return fmt.Sprintf("failed, %s; the last on %s: %s", plural(len(l.Attempts), "attempt"), last.Node, how(last.Outcome, last.ExitCode, last.Message))
+		return fmt.Sprintf("failed, %s; the last on %s: %s", plural(len(l.Attempts), "attempt"), last.Node,
+			how(last.Outcome, last.ExitCode, last.Message))
 	case "skipped":
 		if l.Flow == "cancelled" {
 			return "skipped: its workflow was cancelled"
@@ -167,7 +172,8 @@ func verdict(l *sqlite.Life) string {
 	case "running", "starting", "suspended":
 		return fmt.Sprintf("%s on %s, attempt %d", l.State, last.Node, last.Try)
 	}
-	if left := slices.DeleteFunc(slices.Clone(l.Parents), func(p sqlite.Relative) bool { return p.State == "done" }); len(left) > 0 {
+	if left := slices.DeleteFunc(slices.Clone(l.Parents),
+		func(p sqlite.Relative) bool { return p.State == "done" }); len(left) > 0 {
 		return fmt.Sprintf("waits for %s: %s", plural(len(left), "parent"), relatives(left))
 	}
 	if n := len(l.Waits); n > 0 {
@@ -214,7 +220,8 @@ func parentSteps(l *sqlite.Life) []step {
 	case last == nil:
 		return nil
 	case len(l.Parents) > 5:
-		steps = []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s%s", done, len(l.Parents), last.Task, on(last.Node))}}
+		steps = []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s%s", done,
+			len(l.Parents), last.Task, on(last.Node))}}
 	case done == len(l.Parents):
 		steps[len(steps)-1].text += ": ready"
 	}
@@ -236,7 +243,8 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	case "waits-for-files":
 		return "its input files do not all exist yet"
 	case "no-node-free":
-		short := map[string]string{"cpu": cores(l.CPU), "memory": size(&l.Memory) + " of memory", "disk": size(&l.Disk) + "/s of disk"}
+		short := map[string]string{"cpu": cores(l.CPU), "memory": size(&l.Memory) + " of memory",
+			"disk": size(&l.Disk) + "/s of disk"}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
 	case "planned-later":
 		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, span(x.Until))
@@ -271,12 +279,14 @@ func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
 	if s.Lost != nil && *s.Lost > 0 {
 		kept = span(s.Lost) + " of work is lost"
 	}
-	steps = append(steps, step{*s.Since, start, fmt.Sprintf("attempt %d: left %s (%s): %s", s.Try, s.Node, s.How, kept)})
+	steps = append(steps, step{*s.Since, start, fmt.Sprintf("attempt %d: left %s (%s): %s", s.Try, s.Node, s.How,
+		kept)})
 	if s.How == "freeze" {
 		steps[1].text = fmt.Sprintf("attempt %d: frozen on %s: %s", s.Try, s.Node, kept)
 	}
 	if s.Until != nil {
-		steps = append(steps, step{*s.Until, start, fmt.Sprintf("attempt %d: its suspension of %s ended", s.Try, span(ptr(*s.Until-*s.Since)))})
+		steps = append(steps, step{*s.Until, start, fmt.Sprintf("attempt %d: its suspension of %s ended", s.Try,
+			span(ptr(*s.Until-*s.Since)))})
 	}
 	return steps
 }

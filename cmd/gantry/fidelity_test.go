@@ -6,13 +6,15 @@ import (
 	"testing"
 )
 
-// The same small load on Docker and in simulation, with the durations measured there: the same order of starts, the same makespan.
+// The same small load on Docker and in simulation, with the durations measured there: the same order of starts, the
+// same makespan.
 func TestSimulationAndContainersAgree(t *testing.T) {
 	needsDocker(t)
 	for _, policy := range []string{"gbf:pick=first", "heft", "fdws"} {
 		t.Run(policy, func(t *testing.T) {
 			dir := "--dir=" + t.TempDir()
-			expect(t, exitOK, nil, "run", dir, "--name", "real", "--policy", policy, "--estimator", "declared", "--cluster", "../../examples/fidelity/cluster.yaml",
+			expect(t, exitOK, nil, "run", dir, "--name", "real", "--policy", policy, "--estimator", "declared",
+				"--cluster", "../../examples/fidelity/cluster.yaml",
 				"--time-scale", "0.03", "--size-scale", "0.001", "../../examples/fidelity/workload.yaml")
 			expect(t, exitOK, nil, "simulate", dir, "--name", "sim", "--replay", "real")
 			out := expect(t, exitOK, nil, "compare", dir, "--json", "real", "sim")
@@ -24,7 +26,8 @@ func TestSimulationAndContainersAgree(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &c); err != nil {
 				t.Fatal(err)
 			}
-			// Tasks that end within milliseconds of each other may end in another order, and what follows them with them.
+			// Tasks that end within milliseconds of each other may end in another order, and what follows them with
+			// them.
 			if c.Pairs != 40*39/2 || c.OrderTau < 0.9 || math.Abs(c.MakespanError) > 0.05 {
 				t.Errorf("%d pairs, tau %.3f, makespan error %+.1f %%", c.Pairs, c.OrderTau, 100*c.MakespanError)
 			}

@@ -30,7 +30,8 @@ type generateOptions struct {
 }
 
 func generateCommand() *cli.Command {
-	o := generateOptions{random: generate.DefaultDaggen, reduce: generate.DefaultMapReduce, mixed: generate.DefaultMixed}
+	o := generateOptions{random: generate.DefaultDaggen, reduce: generate.DefaultMapReduce,
+		mixed: generate.DefaultMixed}
 	list := false
 	const ofRandom, ofJobs, ofMixed = "random workflows", "MapReduce jobs", "mixed-parallel workflows"
 	return &cli.Command{
@@ -52,28 +53,44 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			&cli.BoolFlag{Name: "list", Usage: "list the kinds and their sizes", Destination: &list},
 			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices", Destination: &o.seed},
-			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m", DefaultText: "as generated",
+			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m",
+				DefaultText: "as generated",
 				Destination: &o.total},
-			&cli.StringFlag{Name: "format", Usage: "dax or wfformat", DefaultText: "by the ending of FILE, else dax", Destination: &o.format},
-			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-", Usage: "write to `FILE`, - for standard output", Destination: &o.out},
-			&cli.Float64Flag{Name: "fat", Category: ofRandom, Value: o.random.Fat, Usage: "width: a level has about tasks^fat tasks, 0 to 1",
+			&cli.StringFlag{Name: "format", Usage: "dax or wfformat", DefaultText: "by the ending of FILE, else dax",
+				Destination: &o.format},
+			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-",
+				Usage: "write to `FILE`, - for standard output", Destination: &o.out},
+			&cli.Float64Flag{Name: "fat", Category: ofRandom, Value: o.random.Fat,
+				Usage:       "width: a level has about tasks^fat tasks, 0 to 1",
 				Destination: &o.random.Fat},
-			&cli.Float64Flag{Name: "density", Category: ofRandom, Value: o.random.Density, Usage: "share of the level before that a task may depend on, 0 to 1",
+			&cli.Float64Flag{Name: "density", Category: ofRandom, Value: o.random.Density,
+				Usage:       "share of the level before that a task may depend on, 0 to 1",
 				Destination: &o.random.Density},
-			&cli.Float64Flag{Name: "regular", Category: ofRandom, Value: o.random.Regular, Usage: "1: levels of one size, 0: up to twice as large or tiny",
+			&cli.Float64Flag{Name: "regular", Category: ofRandom, Value: o.random.Regular,
+				Usage:       "1: levels of one size, 0: up to twice as large or tiny",
 				Destination: &o.random.Regular},
-			&cli.IntFlag{Name: "jump", Category: ofRandom, Value: o.random.Jump, Usage: "how many levels a dependency may span", Destination: &o.random.Jump},
-			&cli.Float64Flag{Name: "ccr", Category: ofRandom, Usage: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix; of mixed: mean communication cost " +
-				"(at 1 MB/s) over mean computation cost", DefaultText: "0; of mixed: 1", Destination: &o.ccr},
-			&cli.Float64Flag{Name: "shape", Category: ofMixed, Value: o.mixed.Shape, Usage: "above 1 short with many tasks side by side, below 1 long",
+			&cli.IntFlag{Name: "jump", Category: ofRandom, Value: o.random.Jump,
+				Usage: "how many levels a dependency may span", Destination: &o.random.Jump},
+			&cli.Float64Flag{Name: "ccr", Category: ofRandom,
+				Usage: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix; of mixed: mean communication " +
+					"cost " +
+					"(at 1 MB/s) over mean computation cost", DefaultText: "0; of mixed: 1", Destination: &o.ccr},
+			&cli.Float64Flag{Name: "shape", Category: ofMixed, Value: o.mixed.Shape,
+				Usage:       "above 1 short with many tasks side by side, below 1 long",
 				Destination: &o.mixed.Shape},
-			&cli.IntFlag{Name: "out-degree", Category: ofMixed, Value: o.mixed.OutDegree, Usage: "most immediate descendants of a task", Destination: &o.mixed.OutDegree},
-			&cli.Float64Flag{Name: "wdag", Category: ofMixed, Value: o.mixed.WDAG, Usage: "mean cost of the tasks, in seconds", Destination: &o.mixed.WDAG},
-			&cli.StringFlag{Name: "processors", Category: ofMixed, Value: fmt.Sprintf("%d..%d", o.mixed.Processors[0], o.mixed.Processors[1]),
+			&cli.IntFlag{Name: "out-degree", Category: ofMixed, Value: o.mixed.OutDegree,
+				Usage: "most immediate descendants of a task", Destination: &o.mixed.OutDegree},
+			&cli.Float64Flag{Name: "wdag", Category: ofMixed, Value: o.mixed.WDAG,
+				Usage: "mean cost of the tasks, in seconds", Destination: &o.mixed.WDAG},
+			&cli.StringFlag{Name: "processors", Category: ofMixed, Value: fmt.Sprintf("%d..%d", o.mixed.Processors[0],
+				o.mixed.Processors[1]),
 				Usage: "how many a task takes, such as 4 or 1..4", Destination: &o.processors},
-			&cli.DurationFlag{Name: "map-time", Category: ofJobs, Value: o.reduce.LongestMap, Usage: "longest map time: whole seconds up to it are equally likely",
+			&cli.DurationFlag{Name: "map-time", Category: ofJobs, Value: o.reduce.LongestMap,
+				Usage:       "longest map time: whole seconds up to it are equally likely",
 				Destination: &o.reduce.LongestMap},
-			&cli.BoolFlag{Name: "slots", Category: ofJobs, Usage: "reduce tasks take memory and map tasks a core: slots of their own", Destination: &o.reduce.Slots},
+			&cli.BoolFlag{Name: "slots", Category: ofJobs,
+				Usage:       "reduce tasks take memory and map tasks a core: slots of their own",
+				Destination: &o.reduce.Slots},
 		},
 		Action: func(c *cli.Context) error {
 			if list {
@@ -88,7 +105,8 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 				return failf(exitUsage, "generate: %w", err)
 			}
 			if !c.IsSet("tasks") {
-				return failf(exitUsage, "generate: say how many tasks with --tasks; %s takes %d or more", k.Name, k.Least)
+				return failf(exitUsage, "generate: say how many tasks with --tasks; %s takes %d or more", k.Name,
+					k.Least)
 			}
 			if c.IsSet("total-runtime") && o.total <= 0 {
 				return failf(exitUsage, "generate: --total-runtime is %v, but has to be above 0", o.total)
@@ -103,7 +121,8 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			}
 			for _, name := range []string{"fat", "density", "regular", "jump", "ccr"} {
 				if c.IsSet(name) && k.Name != "random" && (name != "ccr" || k.Name != "mixed") {
-					return failf(exitUsage, "generate: --%s is for random workflows; the structure of %s follows from the number of tasks", name, k.Name)
+					return failf(exitUsage, "generate: --%s is for random workflows; the structure of %s follows "+
+						"from the number of tasks", name, k.Name)
 				}
 			}
 			for _, name := range []string{"map-time", "slots"} {
@@ -163,11 +182,13 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 			o.format = "wfformat"
 		}
 	}
-	write := map[string]func(io.Writer, *trace.Workflow) error{"dax": trace.WriteDAX, "wfformat": trace.WriteWfFormat}[o.format]
+	write := map[string]func(io.Writer, *trace.Workflow) error{"dax": trace.WriteDAX,
+		"wfformat": trace.WriteWfFormat}[o.format]
 	if write == nil {
 		return failf(exitUsage, "generate: unknown format %q; there are dax and wfformat", o.format)
 	}
-	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random, MapReduce: &o.reduce, Mixed: &o.mixed})
+	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random, MapReduce: &o.reduce,
+		Mixed: &o.mixed})
 	if err != nil {
 		return failf(exitUsage, "generate: %w", err)
 	}

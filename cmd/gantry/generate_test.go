@@ -15,7 +15,8 @@ func TestGenerateWritesWhatGantryReads(t *testing.T) {
 	dir := t.TempDir()
 	for file, format := range map[string]trace.Format{"ligo.dax": trace.DAX, "ligo.json": trace.WfFormat} {
 		path := filepath.Join(dir, file)
-		code, out, errs := invoke(t, "generate", "LIGO", "--tasks", "31", "--seed", "5", "--total-runtime", "90m", "-o", path)
+		code, out, errs := invoke(t, "generate", "LIGO", "--tasks", "31", "--seed", "5", "--total-runtime", "90m", "-o",
+			path)
 		if code != exitOK || out != "" || errs != "gantry: inspiral asked for with 31 tasks has 30\n" {
 			t.Fatalf("exit %d, %q, %q", code, out, errs)
 		}
@@ -34,7 +35,8 @@ func TestGenerateWritesWhatGantryReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := expect(t, exitOK, nil, "generate", "ligo", "-n", "31", "--seed=5", "--total-runtime", "1h30m", "--format", strings.ToLower(format.String()))
+		again := expect(t, exitOK, nil, "generate", "ligo", "-n", "31", "--seed=5", "--total-runtime", "1h30m",
+			"--format", strings.ToLower(format.String()))
 		if again != string(text) {
 			t.Errorf("%s: standard output differs from the file", file)
 		}
@@ -45,7 +47,8 @@ func TestGenerateWritesWhatGantryReads(t *testing.T) {
 }
 
 func TestGenerateRandomTakesDaggensFlags(t *testing.T) {
-	chain := expect(t, exitOK, []string{`name="multiply"`}, "generate", "random", "-n", "9", "--fat", "0", "--ccr", "3", "--density", "1", "--regular", "1", "--jump", "2")
+	chain := expect(t, exitOK, []string{`name="multiply"`}, "generate", "random", "-n", "9", "--fat", "0", "--ccr", "3",
+		"--density", "1", "--regular", "1", "--jump", "2")
 	if n := strings.Count(chain, "<child "); n != 8 || strings.Contains(chain, `name="scan"`) {
 		t.Errorf("%d tasks with parents rather than 8, or other classes than asked for:\n%s", n, chain)
 	}
@@ -69,14 +72,16 @@ func TestGenerateRefusesWrongCommandLines(t *testing.T) {
 		{exitUsage, "--jump is for random workflows", []string{"montage", "-n", "30", "--jump", "1"}},
 		{exitUsage, "fat is 1.5", []string{"random", "-n", "30", "--fat", "1.5"}},
 		{exitUsage, "density is NaN", []string{"random", "-n", "30", "--density", "NaN"}},
-		{exitHost, "no such file or directory", []string{"montage", "-n", "30", "-o", filepath.Join(t.TempDir(), "none", "x.dax")}},
+		{exitHost, "no such file or directory", []string{"montage", "-n", "30", "-o", filepath.Join(t.TempDir(), "none",
+			"x.dax")}},
 	} {
 		expect(t, c.code, []string{c.says}, append([]string{"generate"}, c.args...)...)
 	}
 }
 
 func TestGenerateListsItsKinds(t *testing.T) {
-	expect(t, exitOK, []string{"montage", "cybershake", "epigenomics", "inspiral", "sipht", "random"}, "generate", "--list")
+	expect(t, exitOK, []string{"montage", "cybershake", "epigenomics", "inspiral", "sipht", "random"}, "generate",
+		"--list")
 }
 
 func TestGenerateWritesIntoAPipe(t *testing.T) {

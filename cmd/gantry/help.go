@@ -35,8 +35,8 @@ func printHelp(w io.Writer, _ string, of any) {
 // helpPage is the help of gantry or of one of its commands; man pages have the same text.
 type helpPage struct {
 	name, usage, synopsis string
-	// text has paragraphs, divided by blank lines. Lines that begin with three spaces are examples: a command and, after two spaces or
-	// more, a comment.
+	// text has paragraphs, divided by blank lines. Lines that begin with three spaces are examples: a command and,
+	// after two spaces or more, a comment.
 	text     string
 	commands []term
 	options  []term
@@ -46,7 +46,8 @@ type helpPage struct {
 type term struct{ name, meaning string }
 
 func appHelp(app *cli.App) helpPage {
-	p := helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]", text: app.Description,
+	p := helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]",
+		text:    app.Description,
 		options: optionTerms(app.Flags)}
 	for _, c := range app.Commands {
 		p.commands = append(p.commands, term{c.Name, c.Usage})
@@ -59,7 +60,8 @@ func commandHelp(c *cli.Command) helpPage {
 	if len(options) > 0 {
 		synopsis += " [OPTIONS]"
 	}
-	return helpPage{name: "gantry " + c.Name, usage: c.Usage, synopsis: strings.TrimSpace(synopsis + " " + c.ArgsUsage), text: c.Description,
+	return helpPage{name: "gantry " + c.Name, usage: c.Usage, synopsis: strings.TrimSpace(synopsis + " " + c.ArgsUsage),
+		text:    c.Description,
 		options: options}
 }
 
@@ -316,7 +318,8 @@ func unknownCommand(app *cli.App, name string) error {
 	return failf(exitUsage, "unknown command %q; %s", name, spelling.Hint(name, names))
 }
 
-// usageError says what is wrong with the command line in one line. The flag library writes flags with one dash, whatever was typed.
+// usageError says what is wrong with the command line in one line. The flag library writes flags with one dash,
+// whatever was typed.
 func usageError(app *cli.App, args []string) cli.OnUsageErrorFunc {
 	return func(c *cli.Context, err error, _ bool) error {
 		of, flags := "gantry", app.Flags

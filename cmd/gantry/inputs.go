@@ -22,14 +22,16 @@ type inputs struct {
 	repetition int    // of streams, counted from 0
 	// repetitions is how many a workload file stands for, the most if there are several files; 0 if none was read.
 	repetitions int
-	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was given.
+	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was
+	// given.
 	warmUp, coolDown int
 }
 
 // submissions reads all workflows before anything runs: one that is wrong stops everything.
 func (in *inputs) submissions() ([]executor.Submission, error) {
 	if len(in.paths) == 0 {
-		return nil, failf(exitUsage, "no workflow given: name trace files, workload files or directories, or - for standard input")
+		return nil, failf(exitUsage, "no workflow given: name trace files, workload files or directories, or - for "+
+			"standard input")
 	}
 	files, skipped, err := trace.Find(in.paths)
 	if err != nil {
@@ -70,7 +72,8 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		}
 		in.repetitions = max(in.repetitions, w.Repetitions)
 		if of := max(1, w.Repetitions); in.repetition >= of {
-			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1, path, of)
+			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1,
+				path, of)
 		}
 		subs, err := in.Workload(w, in.repetition)
 		if err != nil {
@@ -92,7 +95,8 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	var w *trace.Workflow
 	if path == "-" {
 		var faults []trace.Fault
-		if w, faults, err = trace.Read(bytes.NewReader(text), "-", trace.ReadOptions{Repair: in.Repair, MaxInput: in.MaxInput}); err == nil {
+		if w, faults, err = trace.Read(bytes.NewReader(text), "-", trace.ReadOptions{Repair: in.Repair,
+			MaxInput: in.MaxInput}); err == nil {
 			w, err = in.Checked(path, w, faults)
 		}
 	} else {
@@ -104,7 +108,8 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs}}, nil
 }
 
-// sniffWorkload tells a workload from a trace by the beginning of its text. The text is whole for a workload and for standard input.
+// sniffWorkload tells a workload from a trace by the beginning of its text. The text is whole for a workload and for
+// standard input.
 func sniffWorkload(path string) (text []byte, workload bool, err error) {
 	f := os.Stdin
 	if path != "-" {

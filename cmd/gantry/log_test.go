@@ -102,7 +102,8 @@ func TestLsListsTheNewestRunFirst(t *testing.T) {
 		logtest.Diamond(t, db, "calm-hopper-1111")
 		logtest.New(t, db, logtest.Info("bold-turing-2222"))
 	})
-	out := expect(t, exitOK, []string{"calm-hopper-1111", "finished", "heft", "14.00 s", "bold-turing-2222", "crashed"}, "ls", "--dir", dir)
+	out := expect(t, exitOK, []string{"calm-hopper-1111", "finished", "heft", "14.00 s", "bold-turing-2222", "crashed"},
+		"ls", "--dir", dir)
 	if strings.Index(out, "bold-turing") > strings.Index(out, "calm-hopper") {
 		t.Errorf("not the newest first:\n%s", out)
 	}
@@ -127,7 +128,8 @@ func TestShowNamesTasksThatSucceededInDoubt(t *testing.T) {
 			l.Exit(2*logtest.Second, l.Start(0, first+planner.TaskID(i), 1, 0, time.Second), planner.OK, 0, message)
 		}
 	})
-	out := expect(t, exitOK, []string{"suspect:\n  w/odd_1 on n1: succeeded, although the kernel killed 1 process\n"}, "show", "--dir", dir)
+	out := expect(t, exitOK, []string{"suspect:\n  w/odd_1 on n1: succeeded, although the kernel killed 1 process\n"},
+		"show", "--dir", dir)
 	if strings.Contains(out, "good_0") || strings.Contains(out, "failed:") {
 		t.Errorf("more than the one in doubt:\n%s", out)
 	}
@@ -135,8 +137,10 @@ func TestShowNamesTasksThatSucceededInDoubt(t *testing.T) {
 
 func TestShowSumsUpARun(t *testing.T) {
 	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
-	expect(t, exitOK, []string{"Run calm-hopper-1111: finished, 4 tasks of 4 done", "makespan 14.00 s", "5 attempts (4 ok, 1 out-of-memory)",
-		"split", "work", "join", "n1", "n2", "buffered writes", filepath.Join(dir, sqlite.FileName)}, "show", "--dir", dir)
+	expect(t, exitOK, []string{"Run calm-hopper-1111: finished, 4 tasks of 4 done", "makespan 14.00 s",
+		"5 attempts (4 ok, 1 out-of-memory)",
+		"split", "work", "join", "n1", "n2", "buffered writes", filepath.Join(dir, sqlite.FileName)}, "show", "--dir",
+		dir)
 	var s struct {
 		Kinds []struct {
 			Kind                         string
@@ -153,12 +157,14 @@ func TestShowSumsUpARun(t *testing.T) {
 			Held *float64 `json:"held_percent"`
 		}
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "calm-hopper-1111", "--json", "--dir", dir)), &s); err != nil {
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "calm-hopper-1111", "--json", "--dir", dir)),
+		&s); err != nil {
 		t.Fatal(err)
 	}
 	k := s.Kinds[0]
 	// Two of work's three attempts were ok: staged 0.25 s after the order, ended 3 s and 4 s after it.
-	if k.Kind != "work" || k.Tasks != 2 || k.Attempts != 3 || *k.EstimatedS != 3 || *k.MeasuredS != 3.25 || *k.Peak != 50e6 || *k.Read != 6e6 {
+	if k.Kind != "work" || k.Tasks != 2 || k.Attempts != 3 || *k.EstimatedS != 3 || *k.MeasuredS != 3.25 ||
+		*k.Peak != 50e6 || *k.Read != 6e6 {
 		t.Errorf("%+v", k)
 	}
 	// n1 was held for 2 + 3 + 5 core seconds of 2 cores times 14 s.
@@ -178,11 +184,13 @@ func TestWhatIsAskedForAndNotThereIsNamed(t *testing.T) {
 		args  []string
 	}{
 		{exitInput, []string{"no log at"}, []string{"show", "--dir", t.TempDir()}},
-		{exitInput, []string{`no run "bold"`, "calm-hopper-1111", "calm-turing-2222"}, []string{"show", "bold", "--dir", dir}},
+		{exitInput, []string{`no run "bold"`, "calm-hopper-1111", "calm-turing-2222"}, []string{"show", "bold", "--dir",
+			dir}},
 		{exitInput, []string{`no run "calm"`}, []string{"explain", "calm", "split_0", "--dir", dir}},
 		{exitInput, []string{`no task "work"`, "work_1", "work_2"}, []string{"explain", "work", "--dir", dir}},
 		{exitInput, []string{"attempt 2"}, []string{"logs", "split_0", "--attempt", "2", "--dir", dir}},
-		{exitInput, []string{"no workflow", "diamond"}, []string{"export", "--format", "wfformat", "--workflow", "x", "--dir", dir}},
+		{exitInput, []string{"no workflow", "diamond"}, []string{"export", "--format", "wfformat", "--workflow", "x",
+			"--dir", dir}},
 		{exitUsage, []string{"csv, json, trace, wfformat"}, []string{"export", "--format", "xml", "--dir", dir}},
 		{exitUsage, []string{"[RUN] TASK"}, []string{"explain", "--dir", dir}},
 	} {
@@ -197,11 +205,16 @@ func TestExplainTellsWhyATaskWaitedFailedAndRan(t *testing.T) {
 		name, dir, task string
 		words           []string
 	}{
-		{"waited and was retried", done, "work_2", []string{"done on n2, in 3.50 s, at attempt 2", "not all of its parents have ended", "its parent split_0 ended on n1: ready",
-			"no node has 67.11 MB of memory free", "running then: work_1", "attempt 1: policy heft starts it on n2, estimated 3.00 s ± 300 ms (declared)",
-			"attempt 1: out-of-memory after", "1 oom_kill under a limit of 64 MiB", "no node has 1 core free", "attempt 2: ok"}},
-		{"by number", done, "#3", []string{"diamond/join_3", "its parent work_1 ended on n1", "its parent work_2 ended on n2: ready"}},
-		{"failed", running, "w/fail_0", []string{"failed, 1 attempt; the last on n1: exit code 3: the last words", "no such option", "gantry logs stuck-run-1 fail_0"}},
+		{"waited and was retried", done, "work_2", []string{"done on n2, in 3.50 s, at attempt 2",
+			"not all of its parents have ended", "its parent split_0 ended on n1: ready",
+			"no node has 67.11 MB of memory free", "running then: work_1",
+			"attempt 1: policy heft starts it on n2, estimated 3.00 s ± 300 ms (declared)",
+			"attempt 1: out-of-memory after", "1 oom_kill under a limit of 64 MiB", "no node has 1 core free",
+			"attempt 2: ok"}},
+		{"by number", done, "#3", []string{"diamond/join_3", "its parent work_1 ended on n1",
+			"its parent work_2 ended on n2: ready"}},
+		{"failed", running, "w/fail_0", []string{"failed, 1 attempt; the last on n1: exit code 3: the last words",
+			"no such option", "gantry logs stuck-run-1 fail_0"}},
 		{"waits for a parent", running, "next_1", []string{"waits for 1 parent: fail_0 (exit-code)"}},
 		{"waits for memory", running, "wide_2", []string{"waits: no node has 67.11 MB of memory free"}},
 		{"skipped", ended, "next_1", []string{"skipped, because a task before it failed: fail_0 (exit-code)"}},
@@ -215,10 +228,12 @@ func TestExplainTellsWhyATaskWaitedFailedAndRan(t *testing.T) {
 			CPUThrottled *float64 `json:"cpu_throttled_s"`
 		}
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "explain", "work_2", "--json", "--dir", done)), &life); err != nil {
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "explain", "work_2", "--json", "--dir", done)),
+		&life); err != nil {
 		t.Fatal(err)
 	}
-	if life.State != "done" || len(life.Attempts) != 2 || life.Attempts[0].Outcome != "out-of-memory" || life.Attempts[0].CPUThrottled != nil {
+	if life.State != "done" || len(life.Attempts) != 2 || life.Attempts[0].Outcome != "out-of-memory" ||
+		life.Attempts[0].CPUThrottled != nil {
 		t.Errorf("%+v", life)
 	}
 }
@@ -240,7 +255,8 @@ func TestLogsPrintsWhatAnAttemptSaid(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"work_2"}, "second"}, {[]string{"calm", "work_2", "-f"}, "second"}, {[]string{"--attempt", "1", "work_2"}, "first"}} {
+		{[]string{"work_2"}, "second"}, {[]string{"calm", "work_2", "-f"}, "second"},
+		{[]string{"--attempt", "1", "work_2"}, "first"}} {
 		code, out, errs := invoke(t, append([]string{"logs", "--dir", dir}, c.args...)...)
 		if code != exitOK || out != c.want+" on out\n" || errs != c.want+" on err\n" {
 			t.Errorf("%v: exit %d, %q, %q", c.args, code, out, errs)
@@ -259,10 +275,12 @@ func TestExportWritesEveryFormat(t *testing.T) {
 		Summary         struct{ Run string }
 		Tasks, Attempts []map[string]any
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "export", "--format", "json", "--dir", dir)), &all); err != nil {
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "export", "--format", "json", "--dir", dir)),
+		&all); err != nil {
 		t.Fatal(err)
 	}
-	if all.Summary.Run != "calm-hopper-1111" || len(all.Tasks) != 4 || len(all.Attempts) != 5 || all.Attempts[0]["cpu_throttled_ns"] != nil {
+	if all.Summary.Run != "calm-hopper-1111" || len(all.Tasks) != 4 || len(all.Attempts) != 5 ||
+		all.Attempts[0]["cpu_throttled_ns"] != nil {
 		t.Errorf("%+v", all)
 	}
 	into := t.TempDir()
@@ -270,7 +288,8 @@ func TestExportWritesEveryFormat(t *testing.T) {
 		expect(t, exitOK, nil, "export", "calm", "--format", f, "-o", into, "--dir", dir)
 	}
 	for _, name := range []string{"tasks.csv", "attempts.csv", "calm-hopper-1111.json", "trace.txt", "diamond.json"} {
-		if b, err := os.ReadFile(filepath.Join(into, name)); err != nil || len(b) == 0 || bytes.HasPrefix(b, []byte("null")) {
+		if b, err := os.ReadFile(filepath.Join(into, name)); err != nil || len(b) == 0 ||
+			bytes.HasPrefix(b, []byte("null")) {
 			t.Errorf("%s: %q %v", name, b, err)
 		}
 	}
@@ -279,7 +298,8 @@ func TestExportWritesEveryFormat(t *testing.T) {
 	expect(t, exitOK, []string{"4 of 3 types, 4 edges"}, "check", single)
 }
 
-// What programs read is one line per object where it is not for a person's eyes, and a full disk behind standard output is an error.
+// What programs read is one line per object where it is not for a person's eyes, and a full disk behind standard output
+// is an error.
 func TestOutputForProgramsIsALineAndIsWrittenOrTold(t *testing.T) {
 	home := t.TempDir()
 	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)

@@ -43,7 +43,8 @@ Exit codes: 0 written, 2 wrong command line, 4 a page cannot be written.`,
 	}
 }
 
-// roff escapes what means something to the formatter: backslashes, hyphens, and a dot or an apostrophe at the beginning of a line.
+// roff escapes what means something to the formatter: backslashes, hyphens, and a dot or an apostrophe at the beginning
+// of a line.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -57,7 +58,8 @@ func writeMan(w io.Writer, p helpPage) error {
 	var b strings.Builder
 	name := strings.ReplaceAll(p.name, " ", "-")
 	fmt.Fprintf(&b, ".TH \"%s\" 1 \"\" \"gantry %s\" \"User Commands\"\n", strings.ToUpper(roff(name)), roff(version()))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n", roff(name), roff(p.usage), roff(p.synopsis))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n", roff(name), roff(p.usage),
+		roff(p.synopsis))
 	for i, paragraph := range paragraphs(p.text) {
 		if i > 0 {
 			b.WriteString(".PP\n")

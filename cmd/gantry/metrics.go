@@ -22,8 +22,10 @@ import (
 	"gantry/sqlite/results"
 )
 
-// metricsOf are the metrics of a run of the log and of its workflows: those that were kept when it was over; while it goes on, those of now.
-func metricsOf(ctx context.Context, log *sqlite.DB, name string) (info sqlite.RunInfo, values []sqlite.Metric, flows []sqlite.MeasuredWorkflow, err error) {
+// metricsOf are the metrics of a run of the log and of its workflows: those that were kept when it was over; while it
+// goes on, those of now.
+func metricsOf(ctx context.Context, log *sqlite.DB, name string) (info sqlite.RunInfo, values []sqlite.Metric,
+	flows []sqlite.MeasuredWorkflow, err error) {
 	if info, err = log.Info(ctx, name); err != nil {
 		return info, nil, nil, fail(exitInput, err)
 	}
@@ -56,7 +58,8 @@ type repetitions struct {
 	samples map[string][]float64
 }
 
-// reportRuns prints the means of the metrics of several runs, with intervals: runs of one policy on one runtime count as repetitions.
+// reportRuns prints the means of the metrics of several runs, with intervals: runs of one policy on one runtime count
+// as repetitions.
 func reportRuns(c *cli.Context, names []string) error {
 	log, err := readLog(c)
 	if err != nil {
@@ -70,10 +73,14 @@ func reportRuns(c *cli.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		k := slices.IndexFunc(groups, func(g *repetitions) bool { return g.Policy == info.Policy && g.Runtime == info.Runtime })
+		k := slices.IndexFunc(groups, func(g *repetitions) bool {
+			return g.Policy == info.Policy &&
+				g.Runtime == info.Runtime
+		})
 		if k < 0 {
 			k = len(groups)
-			groups = append(groups, &repetitions{Policy: info.Policy, Runtime: info.Runtime, Metrics: map[string]tables.Interval{}, samples: map[string][]float64{}})
+			groups = append(groups, &repetitions{Policy: info.Policy, Runtime: info.Runtime,
+				Metrics: map[string]tables.Interval{}, samples: map[string][]float64{}})
 		}
 		g := groups[k]
 		if slices.Contains(g.Runs, info.Name) {
@@ -153,7 +160,8 @@ func reportRun(c *cli.Context, name string) error {
 			counted++
 		}
 	}
-	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy, info.Runtime, plural(len(flows), "workflow"), counted)
+	fmt.Fprintf(c.App.Writer, "%s: %s on %s; of %s %d count. Times in seconds.\n\n", info.Name, info.Policy,
+		info.Runtime, plural(len(flows), "workflow"), counted)
 	if err := printMetrics(c.App.Writer, values); err != nil {
 		return err
 	}
@@ -174,7 +182,8 @@ func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
 		f := tables.Figure{Run: info.Name, Policy: info.Policy}
 		for _, w := range flows {
 			if w.Counts && w.Slowdown != nil && w.Critical > 0 {
-				f.Workflows = append(f.Workflows, results.Point{Tasks: float64(w.Tasks), Slowdown: *w.Slowdown, Parallelism: w.Work / w.Critical})
+				f.Workflows = append(f.Workflows, results.Point{Tasks: float64(w.Tasks), Slowdown: *w.Slowdown,
+					Parallelism: w.Work / w.Critical})
 			}
 		}
 		collector, _, err := measureLog(c.Context, log, info)
@@ -192,7 +201,8 @@ func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
 		return failf(exitHost, "report: %w", err)
 	}
 	if !c.Bool("json") {
-		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"), strings.Join(files, "\n  "))
+		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"),
+			strings.Join(files, "\n  "))
 	}
 	return nil
 }
@@ -278,7 +288,8 @@ func workflowMetrics(collector *metrics.Collector, window metrics.Window) []sqli
 	out := make([]sqlite.WorkflowMetrics, len(collector.Workflows()))
 	for i := range out {
 		w := &collector.Workflows()[i]
-		out[i] = sqlite.WorkflowMetrics{Workflow: w.ID, Counts: counts[w.ID], Wait: -1, Makespan: -1, Response: -1, Work: w.Work,
+		out[i] = sqlite.WorkflowMetrics{Workflow: w.ID, Counts: counts[w.ID], Wait: -1, Makespan: -1, Response: -1,
+			Work:         w.Work,
 			CriticalPath: w.CriticalPath, Lowest: w.Lowest}
 		if w.Done() {
 			out[i].Wait, out[i].Makespan, out[i].Response = w.Wait(), w.Makespan(), w.Response()
@@ -290,12 +301,14 @@ func workflowMetrics(collector *metrics.Collector, window metrics.Window) []sqli
 // measuredWorkflow is a workflow of a run that is not over, as the log would tell it.
 func measuredWorkflow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) sqlite.MeasuredWorkflow {
 	w := &collector.Workflows()[m.Workflow]
-	out := sqlite.MeasuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(), Work: w.Work.Seconds(), Critical: w.CriticalPath.Seconds()}
+	out := sqlite.MeasuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(),
+		Work: w.Work.Seconds(), Critical: w.CriticalPath.Seconds()}
 	if w.Due != unit.Never {
 		out.Due = number(w.Due.Seconds())
 	}
 	if w.Done() {
-		out.Wait, out.Makespan, out.Response = number(w.Wait().Seconds()), number(w.Makespan().Seconds()), number(w.Response().Seconds())
+		out.Wait, out.Makespan, out.Response = number(w.Wait().Seconds()), number(w.Makespan().Seconds()),
+			number(w.Response().Seconds())
 		out.Slowdown, out.SLR = number(w.Slowdown()), number(w.ScheduleLengthRatio())
 	}
 	return out

@@ -10,9 +10,9 @@ import (
 	"gantry/sqlite"
 )
 
-// The example of mixed-parallel tasks on two clusters, on containers and in a simulation that is fed with what was measured: A4 takes the place
-// of A3 on r2 in both; A3 goes on from its checkpoint on r1, or, frozen, where it was. A3 is longer than in the example, so that the place of a
-// task is worth taking on a busy machine, too.
+// The example of mixed-parallel tasks on two clusters, on containers and in a simulation that is fed with what was
+// measured: A4 takes the place of A3 on r2 in both; A3 goes on from its checkpoint on r1, or, frozen, where it was. A3
+// is longer than in the example, so that the place of a task is worth taking on a busy machine, too.
 func TestMixedParallelTasksArePreemptedOnContainersAsInSimulation(t *testing.T) {
 	needsDocker(t)
 	const example = "../../examples/mows/"
@@ -22,18 +22,20 @@ func TestMixedParallelTasksArePreemptedOnContainersAsInSimulation(t *testing.T) 
 	}
 	dir := writeFiles(t, map[string]string{"costs.csv": "task,node,seconds\nA1,r1,15\nA1,r2,35\nA2,r1,20\nA2,r2,40\n" +
 		"A3,r1,100\nA3,r2,100\nA4,r1,200\nA4,r2,18\nA5,r1,2\nA5,r2,18\n",
-		"workload.yaml": "preempt: {checkpoint: input}\nworkflows:\n  - {trace: " + dax + ", name: preemption, costs: costs.csv}\n"})
+		"workload.yaml": "preempt: {checkpoint: input}\nworkflows:\n  - {trace: " + dax +
+			", name: preemption, costs: costs.csv}\n"})
 	for _, c := range []struct{ policy, checkpoint, want string }{
 		{"mows", "input", "[A3 by checkpoint on r2, ended on r1]"},
 		{"owm-mp+preemptive", "none", "[A3 by freeze on r2, ended on r2]"},
 	} {
 		t.Run(c.policy, func(t *testing.T) {
-			// On a starved host containers that are started together may begin in another order, or tasks of a second end before they are
-			// preempted: that is another schedule, and no other decision.
+			// On a starved host containers that are started together may begin in another order, or tasks of a second
+			// end before they are preempted: that is another schedule, and no other decision.
 			const tries = 3
 			for try := 1; ; try++ {
 				home := "--dir=" + t.TempDir()
-				expect(t, exitOK, nil, "run", home, "--name=containers", "--policy="+c.policy, "--checkpoint="+c.checkpoint, "--oversubscribe", "--time-scale=0.05",
+				expect(t, exitOK, nil, "run", home, "--name=containers", "--policy="+c.policy,
+					"--checkpoint="+c.checkpoint, "--oversubscribe", "--time-scale=0.05",
 					"--size-scale=0.05", "--cluster="+example+"cluster.yaml", filepath.Join(dir, "workload.yaml"))
 				expect(t, exitOK, nil, "simulate", home, "--name=simulation", "--replay=containers")
 				differs := otherwise(t, home, c.want)
@@ -48,7 +50,8 @@ func TestMixedParallelTasksArePreemptedOnContainersAsInSimulation(t *testing.T) 
 	}
 }
 
-// otherwise lists what the runs "containers" and "simulation" of the five tasks have otherwise than wanted, or than each other.
+// otherwise lists what the runs "containers" and "simulation" of the five tasks have otherwise than wanted, or than
+// each other.
 func otherwise(t *testing.T, home, want string) (differs []string) {
 	db, err := sqlite.Open(filepath.Join(strings.TrimPrefix(home, "--dir="), logName), sqlite.ReadOnly)
 	if err != nil {
@@ -69,7 +72,8 @@ func otherwise(t *testing.T, home, want string) (differs []string) {
 			if err := rows.Scan(&task, &how, &on, &end, &state, &lost); err != nil {
 				t.Fatal(err)
 			}
-			if got = append(got, fmt.Sprintf("%s by %s on %s, ended on %s", task, how, on, end)); state != "done" || lost != 0 {
+			if got = append(got, fmt.Sprintf("%s by %s on %s, ended on %s", task, how, on, end)); state != "done" ||
+				lost != 0 {
 				t.Errorf("%s: task %s is %s and lost %g s", run, task, state, lost)
 			}
 		}
@@ -86,12 +90,15 @@ func otherwise(t *testing.T, home, want string) (differs []string) {
 		Pairs   int     `json:"pairs"`
 		Same    int     `json:"tasks_on_same_node"`
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "compare", home, "--json", "containers", "simulation")), &both); err != nil {
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "compare", home, "--json", "containers", "simulation")),
+		&both); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("makespan of the simulation %+.2f %%, %d of %d pairs of starts swapped", 100*both.Error, both.Swapped, both.Pairs)
+	t.Logf("makespan of the simulation %+.2f %%, %d of %d pairs of starts swapped", 100*both.Error, both.Swapped,
+		both.Pairs)
 	if both.Same != 5 || both.Swapped != 0 {
-		differs = append(differs, fmt.Sprintf("%d of 5 tasks on the same node, %d of %d pairs of starts swapped", both.Same, both.Swapped, both.Pairs))
+		differs = append(differs, fmt.Sprintf("%d of 5 tasks on the same node, %d of %d pairs of starts swapped",
+			both.Same, both.Swapped, both.Pairs))
 	}
 	return differs
 }

@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// plain keeps control characters from terminals: names in traces and what programs said could move the cursor, or worse.
+// plain keeps control characters from terminals: names in traces and what programs said could move the cursor, or
+// worse.
 type plain struct{ io.Writer }
 
 func (p plain) Write(b []byte) (int, error) {

@@ -38,7 +38,8 @@ func policiesCommand() *cli.Command {
 				}
 				fmt.Fprintf(c.App.Writer, "%s: %s\n    %s\n    %s\n", r.Name, r.Title, r.About, r.Source)
 				for _, p := range r.Params {
-					fmt.Fprintf(c.App.Writer, "    %s:%s=%s  %s\n", r.Name, p.Name, strings.Join(p.Values, "|"), p.About)
+					fmt.Fprintf(c.App.Writer, "    %s:%s=%s  %s\n", r.Name, p.Name, strings.Join(p.Values, "|"),
+						p.About)
 				}
 			}
 			return nil

@@ -11,20 +11,24 @@ import (
 	"time"
 )
 
-// growing is a workflow whose tasks really take 1 s and 2 s for each MB that they read, on nodes of speed 1, by its costs; its trace says 10 s.
+// growing is a workflow whose tasks really take 1 s and 2 s for each MB that they read, on nodes of speed 1, by its
+// costs; its trace says 10 s.
 func growing(t *testing.T, seed uint64) (dir string) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
 	var jobs, costs strings.Builder
 	for i := range 20 {
 		kb := 100 + r.IntN(10_000)
-		fmt.Fprintf(&jobs, `<job id="t%d" name="grow" runtime="10"><uses file="f%d" link="input" size="%d"/></job>`, i, i, kb*1000)
+		fmt.Fprintf(&jobs, `<job id="t%d" name="grow" runtime="10"><uses file="f%d" link="input" size="%d"/></job>`, i,
+			i, kb*1000)
 		fmt.Fprintf(&costs, "t%d,n,%v\n", i, 1+float64(kb)/500)
 	}
 	jobs.WriteString(`<job id="e" name="even" runtime="10"/>`)
 	costs.WriteString("e,n,10\n")
-	return writeFiles(t, map[string]string{"g.dax": `<adag version="2.1" name="g">` + jobs.String() + `</adag>`, "costs.csv": "task,node,seconds\n" + costs.String(),
-		"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB}]\n", "w.yaml": "workflows: [{trace: g.dax, costs: costs.csv}]\n"})
+	return writeFiles(t, map[string]string{"g.dax": `<adag version="2.1" name="g">` + jobs.String() + `</adag>`,
+		"costs.csv": "task,node,seconds\n" + costs.String(),
+		"c.yaml":    "nodes: [{name: n, cores: 4, memory: 1GB}]\n",
+		"w.yaml":    "workflows: [{trace: g.dax, costs: costs.csv}]\n"})
 }
 
 type trained struct {
@@ -68,10 +72,12 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	home := t.TempDir()
 	for seed := range uint64(6) {
 		dir := growing(t, seed)
-		expect(t, exitOK, nil, "simulate", "--name", fmt.Sprint("r", seed), "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", home)
+		expect(t, exitOK, nil, "simulate", "--name", fmt.Sprint("r", seed), "--cluster", filepath.Join(dir, "c.yaml"),
+			filepath.Join(dir, "w.yaml"), "--quiet", "--dir", home)
 	}
 	m := training(t, home, "--held-out", "2")
-	if m.Name != "default" || m.Version != 1 || len(m.Runs) != 6 || m.Samples != 126 || strings.Join(m.HeldOut, " ") != "r4 r5" {
+	if m.Name != "default" || m.Version != 1 || len(m.Runs) != 6 || m.Samples != 126 ||
+		strings.Join(m.HeldOut, " ") != "r4 r5" {
 		t.Errorf("%+v", m)
 	}
 	auto, declared, mean := m.errorOf(t, "auto"), m.errorOf(t, "declared"), m.errorOf(t, "mean")
@@ -84,23 +90,29 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	if again := training(t, home); again.Version != 2 || len(again.HeldOut) != 1 {
 		t.Errorf("again: %+v", again)
 	}
-	if unkept := training(t, home, "--no-keep"); unkept.Version != 0 || one[int](t, home, "SELECT count(*) FROM models") != 2 {
+	if unkept := training(t, home, "--no-keep"); unkept.Version != 0 ||
+		one[int](t, home, "SELECT count(*) FROM models") != 2 {
 		t.Error("--no-keep keeps it")
 	}
 	expect(t, exitOK, []string{"default@2", "default@1", "auto"}, "predict", "ls", "--dir", home)
-	expect(t, exitOK, []string{"default@1", "r0, r1, r2, r3, r4", "grow", "declared", "1/speed"}, "predict", "show", "default@1", "--dir", home)
+	expect(t, exitOK, []string{"default@1", "r0, r1, r2, r3, r4", "grow", "declared", "1/speed"}, "predict", "show",
+		"default@1", "--dir", home)
 
-	// A run of the trace, which says 10 s of every task; what is believed comes from the model, and of a type that is new from the trace.
+	// A run of the trace, which says 10 s of every task; what is believed comes from the model, and of a type that is
+	// new from the trace.
 	dir := growing(t, 9)
-	other := writeFiles(t, map[string]string{"n.dax": `<adag version="2.1" name="n"><job id="x" name="new" runtime="7"/></adag>`})
-	s := attempt(t, home, "simulate", "--estimator", "trained:default@1", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"), filepath.Join(other, "n.dax"))
+	other := writeFiles(t,
+		map[string]string{"n.dax": `<adag version="2.1" name="n"><job id="x" name="new" runtime="7"/></adag>`})
+	s := attempt(t, home, "simulate", "--estimator", "trained:default@1", "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "g.dax"), filepath.Join(other, "n.dax"))
 	if got := s.sources(); got["trained"] != 20 || got["declared"] != 2 {
 		t.Errorf("sources of estimates: %v", got)
 	}
 	if est, _ := s.kind(t, "new"); est != 7 {
 		t.Errorf("a new type is estimated at %v", est)
 	}
-	if was := one[string](t, home, "SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@1" {
+	if was := one[string](t, home,
+		"SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@1" {
 		t.Errorf("the run keeps estimator %q", was)
 	}
 	worst := one[float64](t, home, `SELECT max(abs(e.estimated_s - (1 + f.size_bytes / 5e5)) / (1 + f.size_bytes / 5e5)) FROM v_estimates e
@@ -109,8 +121,10 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 		t.Errorf("the worst estimate is %.0f %% off", 100*worst)
 	}
 	// Without a version it is the latest, and the log says which.
-	attempt(t, home, "simulate", "--estimator", "trained", "--policy", "heft", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"))
-	if was := one[string](t, home, "SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@2" {
+	attempt(t, home, "simulate", "--estimator", "trained", "--policy", "heft", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"))
+	if was := one[string](t, home,
+		"SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@2" {
 		t.Errorf("the run keeps estimator %q", was)
 	}
 }
@@ -119,32 +133,38 @@ func TestModelsLearnFromSeveralLogs(t *testing.T) {
 	var homes []string
 	for seed := range uint64(2) {
 		dir, home := growing(t, seed), t.TempDir()
-		expect(t, exitOK, nil, "simulate", "--name", fmt.Sprint("r", seed), "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", home)
+		expect(t, exitOK, nil, "simulate", "--name", fmt.Sprint("r", seed), "--cluster", filepath.Join(dir, "c.yaml"),
+			filepath.Join(dir, "w.yaml"), "--quiet", "--dir", home)
 		homes = append(homes, home)
 	}
 	// A run at another scale does not go with them.
 	dir := growing(t, 7)
-	expect(t, exitOK, nil, "simulate", "--name", "scaled", "--time-scale", "0.1", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", homes[0])
+	expect(t, exitOK, nil, "simulate", "--name", "scaled", "--time-scale", "0.1", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", homes[0])
 	other := filepath.Join(homes[1], "gantry.sqlite")
 	if m := training(t, homes[0], "--log", other); len(m.Runs) != 1 || m.Runs[0] != "scaled" {
 		t.Errorf("with a latest run at another scale: %v", m.Runs)
 	}
-	if m := training(t, homes[1], "--log", filepath.Join(homes[0], "gantry.sqlite"), "--latest", "15", "--held-out", "0"); len(m.Runs) != 1 {
+	if m := training(t, homes[1], "--log", filepath.Join(homes[0], "gantry.sqlite"), "--latest", "15", "--held-out",
+		"0"); len(m.Runs) != 1 {
 		t.Errorf("the latest run is of the other log: %v", m.Runs)
 	}
-	expect(t, exitOK, nil, "simulate", "--name", "last", "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"), "--quiet", "--dir", homes[0])
+	expect(t, exitOK, nil, "simulate", "--name", "last", "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "w.yaml"), "--quiet", "--dir", homes[0])
 	m := training(t, homes[0], "--log", other, "--latest", "50")
 	if want := "r0 " + other + ":r1 last"; strings.Join(m.Runs, " ") != want || m.Samples != 53 {
 		t.Errorf("%d samples of %v, want 53 of %s", m.Samples, m.Runs, want)
 	}
-	expect(t, exitInput, []string{"no log"}, "predict", "--log", filepath.Join(homes[0], "none.sqlite"), "--dir", homes[0])
+	expect(t, exitInput, []string{"no log"}, "predict", "--log", filepath.Join(homes[0], "none.sqlite"), "--dir",
+		homes[0])
 }
 
 func TestPredictSaysWhatItCannot(t *testing.T) {
 	home := t.TempDir()
 	expect(t, exitInput, []string{"no log"}, "predict", "--dir", home)
 	dir := growing(t, 1)
-	simulate := []string{"simulate", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml")}
+	simulate := []string{"simulate", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "w.yaml")}
 	expect(t, exitOK, nil, simulate...)
 	expect(t, exitInput, []string{"no models"}, append(simulate, "--estimator", "trained")...)
 	expect(t, exitInput, []string{"nothing to learn from"}, "predict", "--runtime", "docker", "--dir", home)
@@ -153,7 +173,8 @@ func TestPredictSaysWhatItCannot(t *testing.T) {
 	expect(t, exitUsage, []string{"1 runs to learn from"}, "predict", "--held-out", "1", "--dir", home)
 	expect(t, exitUsage, []string{"train, ls, or show"}, "predict", "shwo", "--dir", home)
 	expect(t, exitUsage, []string{"letters"}, "predict", "--model", "a b", "--dir", home)
-	expect(t, exitOK, []string{"Trained on 21 attempts of 1 run", "there have to be some", "Kept as default@1"}, "predict", "--dir", home)
+	expect(t, exitOK, []string{"Trained on 21 attempts of 1 run", "there have to be some", "Kept as default@1"},
+		"predict", "--dir", home)
 	expect(t, exitInput, []string{`no model "x"`, "default@1"}, "predict", "show", "x", "--dir", home)
 	expect(t, exitInput, []string{"default@1"}, append(simulate, "--estimator", "trained:default@7")...)
 	expect(t, exitUsage, []string{"name a model"}, append(simulate, "--estimator", "trained:")...)
@@ -171,7 +192,8 @@ func TestMemoryOfContainersIsPredicted(t *testing.T) {
 	}
 	dax += "</adag>"
 	dir := writeFiles(t, map[string]string{"m.dax": dax, "c.yaml": "nodes: [{name: n, cores: 2, memory: 500MB}]\n"})
-	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "m.dax")}
+	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "m.dax")}
 	for range 2 {
 		expect(t, exitOK, nil, run...)
 	}
@@ -194,7 +216,8 @@ func TestAResumedRunKeepsItsModel(t *testing.T) {
 	home := t.TempDir()
 	dax := `<adag version="2.1" name="q"><job id="a" name="work" runtime="1.5"/><job id="b" name="work" runtime="0.2"/><child ref="b"><parent ref="a"/></child></adag>`
 	dir := writeFiles(t, map[string]string{"q.dax": dax, "c.yaml": "nodes: [{name: n, cores: 1, memory: 500MB}]\n"})
-	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "q.dax")}
+	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "q.dax")}
 	expect(t, exitOK, nil, run...)
 	training(t, home, "--method", "history")
 	// Ctrl-C while a runs: it ends, and b is left.
@@ -210,7 +233,8 @@ func TestAResumedRunKeepsItsModel(t *testing.T) {
 	expect(t, exitInterrupted, nil, append(run, "--name", "again", "--estimator", "trained")...)
 	training(t, home, "--method", "history") // a newer one of more samples, which the resumed run must not take
 	expect(t, exitOK, nil, "resume", "again", "--quiet", "--dir", home)
-	if n := one[int](t, home, "SELECT count(*) FROM v_estimates WHERE run = 'again' AND source = 'trained' AND samples = 2"); n != 2 {
+	if n := one[int](t, home, "SELECT count(*) FROM v_estimates WHERE run = 'again' AND source = 'trained' AND "+
+		"samples = 2"); n != 2 {
 		t.Errorf("%d of 2 estimates are of the model that the run began with", n)
 	}
 }

@@ -7,18 +7,21 @@ import (
 	"testing"
 )
 
-// A long task of low priority, and an urgent one that cannot wait for it, on one core: in each way the log, show and explain tell what was
-// done, the replay repeats it, and a program that may not be restarted is frozen.
+// A long task of low priority, and an urgent one that cannot wait for it, on one core: in each way the log, show and
+// explain tell what was done, the replay repeats it, and a program that may not be restarted is frozen.
 func TestPreemptionIsToldAndReplayed(t *testing.T) {
 	trace := func(name string, runtime float64) string {
 		b, _ := json.Marshal(map[string]any{"name": name, "schemaVersion": "1.5", "workflow": map[string]any{
-			"specification": map[string]any{"tasks": []map[string]any{{"id": name, "name": name, "parents": []string{}, "children": []string{}}}},
-			"execution":     map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": []map[string]any{{"id": name, "runtimeInSeconds": runtime, "memoryInBytes": 100_000_000}}}}})
+			"specification": map[string]any{"tasks": []map[string]any{{"id": name, "name": name, "parents": []string{},
+				"children": []string{}}}},
+			"execution": map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
+				"tasks": []map[string]any{{"id": name, "runtimeInSeconds": runtime, "memoryInBytes": 100_000_000}}}}})
 		return string(b)
 	}
 	dir := writeFiles(t, map[string]string{"long.json": trace("long", 100), "urgent.json": trace("urgent", 10),
 		"c.yaml": "nodes: [{name: n, cores: 1, memory: 1GB}]\n",
-		"w.yaml": "workflows:\n  - {trace: long.json, class: low}\n  - {trace: urgent.json, arrive: 20s, class: deadline, deadline: 45s}\n"})
+		"w.yaml": "workflows:\n  - {trace: long.json, class: low}\n  - {trace: urgent.json, arrive: 20s, class: " +
+			"deadline, deadline: 45s}\n"})
 	for _, c := range []struct {
 		name  string
 		flags []string
@@ -27,10 +30,13 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 		end   float64
 		says  string
 	}{
-		{"checkpoint", []string{"--policy=pds:room=leave", "--checkpoint=1MB"}, "checkpoint", 0, 110, "20.0 % of the task is kept"},
+		{"checkpoint", []string{"--policy=pds:room=leave", "--checkpoint=1MB"}, "checkpoint", 0, 110,
+			"20.0 % of the task is kept"},
 		{"freeze", []string{"--policy=pds:room=suspend"}, "freeze", 0, 110, "frozen on n: nothing is lost"},
-		{"only-freeze", []string{"--policy=pds:room=leave", "--checkpoint=none"}, "freeze", 0, 110, "frozen on n: nothing is lost"},
-		{"restart", []string{"--policy=pds:room=leave", "--checkpoint=none", "--preempt=restart"}, "restart", 20, 130, "20.00 s of work is lost"},
+		{"only-freeze", []string{"--policy=pds:room=leave", "--checkpoint=none"}, "freeze", 0, 110,
+			"frozen on n: nothing is lost"},
+		{"restart", []string{"--policy=pds:room=leave", "--checkpoint=none", "--preempt=restart"}, "restart", 20, 130,
+			"20.00 s of work is lost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			home := "--dir=" + filepath.Join(t.TempDir(), "runs")
@@ -42,7 +48,8 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 				}
 				return out
 			}
-			do(append([]string{"simulate", "--name=first", "--cluster=" + filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml")}, c.flags...)...)
+			do(append([]string{"simulate", "--name=first", "--cluster=" + filepath.Join(dir, "c.yaml"),
+				filepath.Join(dir, "w.yaml")}, c.flags...)...)
 			do("simulate", "--name=again", "--replay=first")
 			for _, run := range []string{"first", "again"} {
 				var s struct {
@@ -58,14 +65,17 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 				if err := json.Unmarshal([]byte(do("show", "--json", run)), &s); err != nil {
 					t.Fatal(err)
 				}
-				if s.Makespan != c.end || s.Lost != c.lost || len(s.Preemptions) != 1 || s.Preemptions[0].How != c.how || s.Preemptions[0].Count != 1 ||
+				if s.Makespan != c.end || s.Lost != c.lost || len(s.Preemptions) != 1 ||
+					s.Preemptions[0].How != c.how || s.Preemptions[0].Count != 1 ||
 					s.Preemptions[0].Lost != c.lost || s.Preemptions[0].Away != 10 {
 					t.Errorf("%s: %+v", run, s)
 				}
-				if text := do("explain", run, "long"); !strings.Contains(text, c.says) || !strings.Contains(text, "preempts it") {
+				if text := do("explain", run, "long"); !strings.Contains(text, c.says) ||
+					!strings.Contains(text, "preempts it") {
 					t.Errorf("%s: explain says\n%s", run, text)
 				}
-				if text := do("show", run); !strings.Contains(text, "1 preemption by "+c.how+" of 1 task, away for 10.00 s") {
+				if text := do("show", run); !strings.Contains(text,
+					"1 preemption by "+c.how+" of 1 task, away for 10.00 s") {
 					t.Errorf("%s: show says\n%s", run, text)
 				}
 			}
@@ -78,7 +88,8 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 					} `json:"execution"`
 				} `json:"workflow"`
 			}
-			if err := json.Unmarshal([]byte(do("export", "first", "--format=wfformat", "--workflow=long")), &flow); err != nil {
+			if err := json.Unmarshal([]byte(do("export", "first", "--format=wfformat", "--workflow=long")),
+				&flow); err != nil {
 				t.Fatal(err)
 			}
 			if ts := flow.Workflow.Execution.Tasks; len(ts) != 1 || ts[0].Runtime != 100 {
@@ -87,7 +98,8 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 		})
 	}
 	for _, flag := range []string{"--checkpoint=much", "--preempt=kill"} {
-		if code, _, errs := invoke(t, "simulate", flag, filepath.Join(dir, "w.yaml"), "--dir="+t.TempDir()); code != exitUsage || !strings.Contains(errs, strings.SplitN(flag, "=", 2)[0]) {
+		if code, _, errs := invoke(t, "simulate", flag, filepath.Join(dir, "w.yaml"),
+			"--dir="+t.TempDir()); code != exitUsage || !strings.Contains(errs, strings.SplitN(flag, "=", 2)[0]) {
 			t.Errorf("%s: code %d: %s", flag, code, errs)
 		}
 	}

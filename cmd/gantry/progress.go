@@ -18,8 +18,8 @@ import (
 	"gantry/sqlite"
 )
 
-// progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing with --quiet. It
-// writes to standard error; standard output has the summary only.
+// progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing
+// with --quiet. It writes to standard error; standard output has the summary only.
 type progress struct {
 	mu     sync.Mutex
 	out    io.Writer
@@ -46,7 +46,8 @@ const (
 )
 
 func newProgress(quiet, asJSON bool) *progress {
-	return &progress{out: plain{folded{os.Stderr, screenWidth(os.Stderr)}}, quiet: quiet || asJSON, json: asJSON, next: plainStep, warnings: map[string]bool{}}
+	return &progress{out: plain{folded{os.Stderr, screenWidth(os.Stderr)}}, quiet: quiet ||
+		asJSON, json: asJSON, next: plainStep, warnings: map[string]bool{}}
 }
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb" }
@@ -64,9 +65,12 @@ func (p *progress) begin(s *session) {
 	}
 	p.line("%s: %s on %s, policy %s%s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy, which)
 	if terminal(os.Stderr) {
-		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
-			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(false),
-			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true),
+		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(os.Stderr),
+			progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true),
+			progressbar.OptionSetPredictTime(false),
+			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(),
+			progressbar.OptionUseANSICodes(true),
 			progressbar.OptionSetDescription("starting"))
 	}
 }
@@ -122,7 +126,8 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 			again = "it failed for good"
 		}
 		if p.shown++; p.shown <= maxFailuresShown {
-			p.line("%s: attempt %d of %s ended: %s; %s%s", p.names[att.Task].Workflow.Name, att.Try, p.names[att.Task].Name, x.Outcome, again, indent(x.Message))
+			p.line("%s: attempt %d of %s ended: %s; %s%s", p.names[att.Task].Workflow.Name, att.Try,
+				p.names[att.Task].Name, x.Outcome, again, indent(x.Message))
 		} else if p.shown == maxFailuresShown+1 {
 			p.line("more attempts fail; gantry show lists them")
 		}
@@ -138,7 +143,8 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	}
 	for percent := 100 * p.done / max(p.total, 1); percent >= p.next; p.next += plainStep {
 		if percent < p.next+plainStep {
-			p.line("%s of %d done, %d running, %d failed, %s", plural(p.done, "task"), p.total, v.UnderWayCount(), p.failed, time.Since(p.begun).Round(100*time.Millisecond))
+			p.line("%s of %d done, %d running, %d failed, %s", plural(p.done, "task"), p.total, v.UnderWayCount(),
+				p.failed, time.Since(p.begun).Round(100*time.Millisecond))
 		}
 	}
 }
@@ -148,7 +154,8 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 	most := rowsFor(p.total, true).predictions
 	for i := range notes {
 		n := &notes[i]
-		if n.Topic != planner.TopicPredicted && n.Topic != planner.TopicRefused || v.Workflow(n.Workflow).Due == unit.Never {
+		if n.Topic != planner.TopicPredicted && n.Topic != planner.TopicRefused ||
+			v.Workflow(n.Workflow).Due == unit.Never {
 			continue
 		}
 		p.told++
@@ -161,7 +168,8 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 		case n.Topic == planner.TopicRefused:
 			p.line("%s: refused, due at %s: %s", spec.Workflow.Name, instantOf(due), n.Text)
 		default:
-			p.line("%s: predicted to end at %s, due at %s: %s", spec.Workflow.Name, instantOf(n.At), instantOf(due), n.Text)
+			p.line("%s: predicted to end at %s, due at %s: %s", spec.Workflow.Name, instantOf(n.At), instantOf(due),
+				n.Text)
 		}
 	}
 }
@@ -241,13 +249,16 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 	}
 	v := s.engine.Planner.View()
 	if s.log == nil {
-		fmt.Fprintf(s.out.App.Writer, "makespan %s, %s of %s, %d failed or skipped (no log)\n", time.Duration(res.Ended).Round(time.Millisecond),
+		fmt.Fprintf(s.out.App.Writer, "makespan %s, %s of %s, %d failed or skipped (no log)\n",
+			time.Duration(res.Ended).Round(time.Millisecond),
 			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed)
 		return nil
 	}
 	if res.Interrupted && s.collector != nil && v.Tasks() > manyTasks && !p.json { // its metrics were not taken
-		fmt.Fprintf(s.out.App.Writer, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n",
-			s.name, plural(p.done, "task"), v.Tasks(), s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond), s.name, shortPath(s.db.Path()))
+		fmt.Fprintf(s.out.App.Writer, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\ntypes "+
+			"of task, nodes, estimates: gantry show %s\nlog: %s\n",
+			s.name, plural(p.done, "task"), v.Tasks(), s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond),
+			s.name, shortPath(s.db.Path()))
 		return nil
 	}
 	if s.collector != nil && v.Tasks() > manyTasks && !p.json {
@@ -255,12 +266,15 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.out.App.Writer, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n", s.name,
-			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed, s.set.Policy, time.Duration(res.Ended).Round(time.Millisecond))
+		fmt.Fprintf(s.out.App.Writer, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. "+
+			"Times in seconds:\n\n", s.name,
+			plural(v.Tasks(), "task"), plural(v.Workflows(), "workflow"), failed, s.set.Policy,
+			time.Duration(res.Ended).Round(time.Millisecond))
 		if err := printMetrics(s.out.App.Writer, values); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.out.App.Writer, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", s.name, shortPath(s.db.Path()))
+		fmt.Fprintf(s.out.App.Writer, "\ntypes of task, nodes, estimates: gantry show %s\nlog: %s\n", s.name,
+			shortPath(s.db.Path()))
 		return nil
 	}
 	summary, err := s.db.Summary(context.WithoutCancel(ctx), s.name)

@@ -34,9 +34,12 @@ func needsDocker(t *testing.T) {
 
 // The load is what is wrong, not gantry.
 func TestAModelBeyondItsBoundIsUnsupportedInput(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"two.dax": `<adag version="2.1" name="w"><job id="a" name="x" runtime="1"/><job id="b" name="x" runtime="1"/></adag>`})
-	code, _, errs := invoke(t, "simulate", "--dir="+filepath.Join(dir, "runs"), "--policy", "mrcp-rm:tasks=1", filepath.Join(dir, "two.dax"))
-	if code != exitInput || !strings.Contains(errs, "2 tasks (workflows: 1), more than its bound of 1") || !strings.Contains(errs, "choose rm-dcwf") {
+	dir := writeFiles(t,
+		map[string]string{"two.dax": `<adag version="2.1" name="w"><job id="a" name="x" runtime="1"/><job id="b" name="x" runtime="1"/></adag>`})
+	code, _, errs := invoke(t, "simulate", "--dir="+filepath.Join(dir, "runs"), "--policy", "mrcp-rm:tasks=1",
+		filepath.Join(dir, "two.dax"))
+	if code != exitInput || !strings.Contains(errs, "2 tasks (workflows: 1), more than its bound of 1") ||
+		!strings.Contains(errs, "choose rm-dcwf") {
 		t.Errorf("exit %d, want %d\n%s", code, exitInput, errs)
 	}
 }
@@ -63,9 +66,12 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 		{exitUsage, []string{"unknown command \"fly\"", "simulate"}, []string{"fly"}},
 		{exitUsage, []string{"-nonsense", "gantry run --help"}, []string{"run", "--nonsense"}},
 		{exitUsage, []string{"no workflow given"}, []string{"run", home}},
-		{exitUsage, []string{"choose one of gbf, cpp", "heft"}, []string{"simulate", home, "--policy", "best", at("good.dax")}},
-		{exitUsage, []string{"--reject-late", "edf", "rm-dcwf, mrcp-rm or fifo"}, []string{"simulate", home, "--reject-late", "--policy", "edf", at("good.dax")}},
-		{exitUsage, []string{"--charge-planning -1"}, []string{"simulate", home, "--charge-planning=-1", at("good.dax")}},
+		{exitUsage, []string{"choose one of gbf, cpp", "heft"}, []string{"simulate", home, "--policy", "best",
+			at("good.dax")}},
+		{exitUsage, []string{"--reject-late", "edf", "rm-dcwf, mrcp-rm or fifo"}, []string{"simulate", home,
+			"--reject-late", "--policy", "edf", at("good.dax")}},
+		{exitUsage, []string{"--charge-planning -1"}, []string{"simulate", home, "--charge-planning=-1",
+			at("good.dax")}},
 		{exitUsage, []string{"--retry flood=1"}, []string{"simulate", home, "--retry", "flood=1", at("good.dax")}},
 		{exitUsage, []string{"--name"}, []string{"simulate", home, "--name", "../x", at("good.dax")}},
 		{exitInput, []string{"missing.dax"}, []string{"simulate", home, at("missing.dax")}},
@@ -75,8 +81,10 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 		{exitInput, []string{`"/etc/passwd"`}, []string{"run", home, at("etc.dax")}},
 		{exitInput, []string{`"../../etc/passwd"`}, []string{"run", home, at("up.dax")}},
 		{exitInput, []string{"needs 4000 cores", "--fit"}, []string{"simulate", home, at("wide.dax")}},
-		{exitInput, []string{"4000 cores", "--oversubscribe"}, []string{"run", home, "--cluster", at("huge.yaml"), at("good.dax")}},
-		{exitInput, []string{"coers", "cores", "line 3"}, []string{"simulate", home, "--cluster", at("typo.yaml"), at("good.dax")}},
+		{exitInput, []string{"4000 cores", "--oversubscribe"}, []string{"run", home, "--cluster", at("huge.yaml"),
+			at("good.dax")}},
+		{exitInput, []string{"coers", "cores", "line 3"}, []string{"simulate", home, "--cluster", at("typo.yaml"),
+			at("good.dax")}},
 		{exitInput, []string{"there is no log"}, []string{"resume", home}},
 	} {
 		code, out, errs := invoke(t, c.args...)
@@ -96,7 +104,8 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 
 func TestSimulateTellsTheMakespan(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
-	out := expect(t, exitOK, nil, "simulate", "--json", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "one.dax"))
+	out := expect(t, exitOK, nil, "simulate", "--json", "--dir", filepath.Join(dir, "runs"),
+		filepath.Join(dir, "one.dax"))
 	var s sqlite.Summary
 	if err := json.Unmarshal([]byte(out), &struct {
 		Makespan *float64 `json:"makespan_s"`
@@ -107,9 +116,12 @@ func TestSimulateTellsTheMakespan(t *testing.T) {
 	if !strings.Contains(out, `"makespan_s":2,`) || s.State != sqlite.Finished {
 		t.Fatalf("not a finished run of 2 s:\n%s", out)
 	}
-	expect(t, exitOK, []string{"(not in the trace, imputed: cores, memory, avg-cpu, command, disk)"}, "explain", "--dir", filepath.Join(dir, "runs"), "a")
-	expect(t, exitOK, []string{"makespan 2s", "1 task of 1 workflow"}, "simulate", "--no-log", filepath.Join(dir, "one.dax"))
-	expect(t, exitOK, []string{"makespan 1s"}, "simulate", "--no-log", "--time-scale", "0.5", filepath.Join(dir, "one.dax"))
+	expect(t, exitOK, []string{"(not in the trace, imputed: cores, memory, avg-cpu, command, disk)"}, "explain",
+		"--dir", filepath.Join(dir, "runs"), "a")
+	expect(t, exitOK, []string{"makespan 2s", "1 task of 1 workflow"}, "simulate", "--no-log",
+		filepath.Join(dir, "one.dax"))
+	expect(t, exitOK, []string{"makespan 1s"}, "simulate", "--no-log", "--time-scale", "0.5",
+		filepath.Join(dir, "one.dax"))
 }
 
 func TestARunHeldByAnotherGantryIsRefused(t *testing.T) {
@@ -128,7 +140,8 @@ func TestARunHeldByAnotherGantryIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprint(f, "4711")
-	expect(t, exitHeld, []string{"held by another gantry", "4711"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+	expect(t, exitHeld, []string{"held by another gantry", "4711"}, "run", "--runtime", "null", "--dir", home, "--name",
+		"mine", filepath.Join(dir, "one.dax"))
 	// Whoever deletes the file lets nobody in.
 	second, err := os.Open(held)
 	if err != nil {
@@ -138,11 +151,14 @@ func TestARunHeldByAnotherGantryIsRefused(t *testing.T) {
 	if err := errors.Join(unix.Flock(int(second.Fd()), unix.LOCK_EX), os.Remove(f.Name())); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, exitHeld, []string{"held by another gantry"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+	expect(t, exitHeld, []string{"held by another gantry"}, "run", "--runtime", "null", "--dir", home, "--name", "mine",
+		filepath.Join(dir, "one.dax"))
 	second.Close()
 	f.Close() // the lock ends with its holder: nothing has to be cleared by hand
-	expect(t, exitOK, []string{"finished"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
-	expect(t, exitInput, []string{"there is a run \"mine\" already"}, "run", "--runtime", "null", "--dir", home, "--name", "mine", filepath.Join(dir, "one.dax"))
+	expect(t, exitOK, []string{"finished"}, "run", "--runtime", "null", "--dir", home, "--name", "mine",
+		filepath.Join(dir, "one.dax"))
+	expect(t, exitInput, []string{"there is a run \"mine\" already"}, "run", "--runtime", "null", "--dir", home,
+		"--name", "mine", filepath.Join(dir, "one.dax"))
 }
 
 // A thousand tasks that succeed, each of a type of its own, say so in fifty lines.
@@ -152,7 +168,8 @@ func TestAThousandTasksPrintFewLines(t *testing.T) {
 		fmt.Fprintf(&jobs, `<job id="j%d" name="type%d" runtime="1"/>`, i, i)
 	}
 	dir := writeFiles(t, map[string]string{"bag.dax": `<adag version="2.1" name="bag">` + jobs.String() + `</adag>`})
-	_, out, errs := invoke(t, "run", "--runtime", "null", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "bag.dax"))
+	_, out, errs := invoke(t, "run", "--runtime", "null", "--dir", filepath.Join(dir, "runs"),
+		filepath.Join(dir, "bag.dax"))
 	if lines := strings.Count(out+errs, "\n"); lines > 50 {
 		t.Errorf("%d lines:\n%s%s", lines, errs, out)
 	}
@@ -176,12 +193,14 @@ func TestFailedTasksMakeTheExitCode(t *testing.T) {
 		t.Errorf("tasks without a command are emulated without further ado:\n%s", errs)
 	}
 	// The independent task c ran all the same; b was skipped. Another try would not find the image either.
-	for _, w := range []string{"attempt 1 of a ended: host-error; it failed for good", "docker pull gantry/no-such-image:none"} {
+	for _, w := range []string{"attempt 1 of a ended: host-error; it failed for good",
+		"docker pull gantry/no-such-image:none"} {
 		if !strings.Contains(errs+out, w) {
 			t.Errorf("%q is not said:\n%s%s", w, out, errs)
 		}
 	}
-	if out := expect(t, exitOK, nil, "show", "--json", "--dir", home); !strings.Contains(out, `"done":1,`) || !strings.Contains(out, `"skipped":1,`) {
+	if out := expect(t, exitOK, nil, "show", "--json", "--dir", home); !strings.Contains(out, `"done":1,`) ||
+		!strings.Contains(out, `"skipped":1,`) {
 		t.Errorf("not one done and one skipped:\n%s", out)
 	}
 }
@@ -196,9 +215,11 @@ func TestARunThatWasTooStrictGoesOnWithoutThat(t *testing.T) {
 	defer os.RemoveAll(home)
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
 	said := []string{"block I/O limits are not enforced", "--strict"}
-	expect(t, exitHost, said, "run", "--strict", "--dir", home, "--name", "mine", "--time-scale", "0.01", filepath.Join(dir, "one.dax"))
+	expect(t, exitHost, said, "run", "--strict", "--dir", home, "--name", "mine", "--time-scale", "0.01",
+		filepath.Join(dir, "one.dax"))
 	expect(t, exitHost, said, "resume", "--dir", home, "mine")
-	if code, out, errs := invoke(t, "resume", "--strict=false", "--dir", home, "mine"); code != exitOK || !strings.Contains(out, "finished") ||
+	if code, out, errs := invoke(t, "resume", "--strict=false", "--dir", home, "mine"); code != exitOK ||
+		!strings.Contains(out, "finished") ||
 		strings.Count(out+errs, said[0]) != 1 {
 		t.Errorf("exit %d, not one warning:\n%s%s", code, out, errs)
 	}
@@ -213,21 +234,24 @@ func TestCommandsWithoutAnImageAreSaidToBeEmulated(t *testing.T) {
 		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[
 		{"id":"a","runtimeInSeconds":0.1,"command":{"program":"false","arguments":[]}},{"id":"b","runtimeInSeconds":0.1}]}}}`})
 	const said = "1 task with a command but no image: emulated"
-	if code, out, errs := invoke(t, "run", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "w.json")); code != exitOK || !strings.Contains(errs, said) {
+	if code, out, errs := invoke(t, "run", "--dir", filepath.Join(dir, "runs"),
+		filepath.Join(dir, "w.json")); code != exitOK || !strings.Contains(errs, said) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	expect(t, exitOK, []string{said}, "show", "--dir", filepath.Join(dir, "runs"))
-	if code, out, errs := invoke(t, "run", "--emulate", "--dir", filepath.Join(dir, "runs"), filepath.Join(dir, "w.json")); code != exitOK || strings.Contains(out+errs, said) {
+	if code, out, errs := invoke(t, "run", "--emulate", "--dir", filepath.Join(dir, "runs"),
+		filepath.Join(dir, "w.json")); code != exitOK || strings.Contains(out+errs, said) {
 		t.Errorf("exit %d, or said though it was asked for\n%s%s", code, out, errs)
 	}
 }
 
-// HEFT's example on containers, a tenth as long: each task is on the processor of the published schedule, and each processor takes its tasks in
-// the published order.
+// HEFT's example on containers, a tenth as long: each task is on the processor of the published schedule, and each
+// processor takes its tasks in the published order.
 func TestHEFTTenTaskExampleOnContainers(t *testing.T) {
 	needsDocker(t)
 	dir := t.TempDir()
-	code, out, errs := invoke(t, "run", "--dir", dir, "--policy", "heft", "--cluster", "../../examples/heft/cluster.yaml", "--oversubscribe", "--startup", "0s",
+	code, out, errs := invoke(t, "run", "--dir", dir, "--policy", "heft", "--cluster",
+		"../../examples/heft/cluster.yaml", "--oversubscribe", "--startup", "0s",
 		"--time-scale", "0.1", "--size-scale", "0.1", "../../examples/heft/workload.yaml")
 	if code != exitOK {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
@@ -253,7 +277,8 @@ func TestHEFTTenTaskExampleOnContainers(t *testing.T) {
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	for node, want := range map[string][]string{"P1": {"2", "8"}, "P2": {"4", "6", "9", "10"}, "P3": {"1", "3", "5", "7"}} {
+	for node, want := range map[string][]string{"P1": {"2", "8"}, "P2": {"4", "6", "9", "10"},
+		"P3": {"1", "3", "5", "7"}} {
 		if !slices.Equal(got[node], want) {
 			t.Errorf("%s ran %v, the published schedule has %v", node, got[node], want)
 		}
@@ -266,7 +291,8 @@ func TestNamesCannotDriveATerminal(t *testing.T) {
 		{"name":"a\u001b[31m","id":"a\u0007\u009b","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
 		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[{"id":"a\u0007\u009b","runtimeInSeconds":1}]}}}`})
 	home := "--dir=" + filepath.Join(dir, "runs")
-	for _, args := range [][]string{{"check", filepath.Join(dir, "esc.json")}, {"simulate", home, filepath.Join(dir, "esc.json")}, {"show", home}, {"explain", home, "a\a\u009b"}} {
+	for _, args := range [][]string{{"check", filepath.Join(dir, "esc.json")},
+		{"simulate", home, filepath.Join(dir, "esc.json")}, {"show", home}, {"explain", home, "a\a\u009b"}} {
 		_, out, errs := invoke(t, args...)
 		if strings.ContainsAny(out+errs, "\x1b\a\u009b") || args[0] != "check" && !strings.Contains(out, "a?") {
 			t.Errorf("%v: %q %q", args[0], out, errs)
@@ -284,7 +310,8 @@ func TestTheLogBelongsToWhoCalledSudo(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
 	home := filepath.Join(dir, "runs")
 	expect(t, exitOK, nil, "run", "--runtime=null", "--name=r", "--dir="+home, filepath.Join(dir, "one.dax"))
-	for _, path := range []string{home, filepath.Join(home, logName), filepath.Join(home, "r"), filepath.Join(home, "r", "lock")} {
+	for _, path := range []string{home, filepath.Join(home, logName), filepath.Join(home, "r"), filepath.Join(home, "r",
+		"lock")} {
 		var st unix.Stat_t
 		if err := unix.Stat(path, &st); err != nil || st.Uid != 12345 || st.Gid != 12345 {
 			t.Errorf("%s belongs to %d:%d, %v", path, st.Uid, st.Gid, err)
@@ -295,10 +322,13 @@ func TestTheLogBelongsToWhoCalledSudo(t *testing.T) {
 // What a run prints does not grow with it: a thousand tasks with deadlines and tenants in 50 lines.
 func TestAThousandTasksWithDeadlinesFitFiftyLines(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"c.yaml": "nodes: [{name: n, count: 100, cores: 4}]\n",
-		"w.yaml": "count: 40\nmix: [{generator: montage}]\ntasks: 25\narrivals: {process: batch}\ntenants: [{name: a}, {name: b}]\ndeadlines: {factor: 2..5}\n"})
+		"w.yaml": "count: 40\nmix: [{generator: montage}]\ntasks: 25\narrivals: {process: batch}\ntenants: [{name: " +
+			"a}, {name: b}]\ndeadlines: {factor: 2..5}\n"})
 	for _, policy := range []string{"cpp", "rm-dcwf", "3dsf"} {
-		code, out, errs := invoke(t, "simulate", "--policy", policy, "--dir", filepath.Join(dir, "runs"), "--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
-		if n := strings.Count(out+errs, "\n"); code != exitOK || n > 50 || !strings.Contains(out, "1000 tasks of 1000 done") {
+		code, out, errs := invoke(t, "simulate", "--policy", policy, "--dir", filepath.Join(dir, "runs"), "--cluster",
+			filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
+		if n := strings.Count(out+errs, "\n"); code != exitOK || n > 50 ||
+			!strings.Contains(out, "1000 tasks of 1000 done") {
 			t.Errorf("%s: exit %d, %d lines:\n%s%s", policy, code, n, errs, out)
 		}
 	}

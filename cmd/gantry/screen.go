@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screenWidth is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any number, if f is none.
+// screenWidth is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any
+// number, if f is none.
 func screenWidth(f *os.File) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return max(n, minWidth)
@@ -26,7 +27,8 @@ func screenWidth(f *os.File) int {
 // minWidth is the least width that output is fitted to.
 const minWidth = 40
 
-// folded fits text to the width of a terminal: it breaks longer lines between words. Words longer than a line stay whole, as most are paths.
+// folded fits text to the width of a terminal: it breaks longer lines between words. Words longer than a line stay
+// whole, as most are paths.
 type folded struct {
 	io.Writer
 	width int

@@ -21,8 +21,8 @@ import (
 // maxSummaryFailures is how many failed tasks a summary names; show --json has all.
 const maxSummaryFailures = 10
 
-// rows bounds the rows of each table of a summary, and the predictions printed as workflows arrive. With the lines of progress, a run of
-// 1,000 tasks that succeed prints at most 50 lines. gantry show --json and the log have the rest.
+// rows bounds the rows of each table of a summary, and the predictions printed as workflows arrive. With the lines of
+// progress, a run of 1,000 tasks that succeed prints at most 50 lines. gantry show --json and the log have the rest.
 type rows struct{ workflows, deadlines, types, nodes, predictions int }
 
 func rowsFor(tasks int, deadlines bool) rows {
@@ -65,7 +65,8 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 		fmt.Fprintf(&b, ", %s of work lost", span(&s.Lost))
 	}
 	for _, p := range s.Preemptions {
-		fmt.Fprintf(&b, "\n  %s by %s of %s, away for %s in all, %s of work lost", plural(p.Count, "preemption"), p.How, plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
+		fmt.Fprintf(&b, "\n  %s by %s of %s, away for %s in all, %s of work lost", plural(p.Count, "preemption"), p.How,
+			plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
 	}
 	b.WriteString("\n\n")
 
@@ -75,17 +76,20 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
 			break
 		}
-		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan), span(f.Response))
+		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan),
+			span(f.Response))
 	}
 	t.end()
 	printDeadlines(&b, width, s, most.deadlines)
-	t = newTable(&b, width, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory", "-read", "-written")
+	t = newTable(&b, width, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory",
+		"-read", "-written")
 	for i, k := range s.Kinds {
 		if i == most.types && len(s.Kinds) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
 			break
 		}
-		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest), span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
+		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest),
+			span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
 	}
 	t.end()
 	t = newTable(&b, width, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
@@ -107,8 +111,10 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	}
 	t.end()
 	if m := s.Metrics; m["workflows"] > 1 {
-		fmt.Fprintf(&b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system (mean); gantry report %s\n", m["workflows"],
-			m["slowdown_mean"], m["slowdown_sd"], meant(m["response_mean"]), meant(m["response_sd"]), m["in_system_mean"], s.Run)
+		fmt.Fprintf(&b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system "+
+			"(mean); gantry report %s\n", m["workflows"],
+			m["slowdown_mean"], m["slowdown_sd"], meant(m["response_mean"]), meant(m["response_sd"]),
+			m["in_system_mean"], s.Run)
 		if of := ofTenants(m); of != "" {
 			fmt.Fprintf(&b, "  %s\n", of)
 		}
@@ -233,8 +239,8 @@ func outcomes(counts []sqlite.Count) string {
 	return strings.Join(parts, ", ")
 }
 
-// textTable is a table of aligned columns; those whose title begins with "-" are aligned to the right. What does not fit the width goes
-// into further tables below, each with the first column again.
+// textTable is a table of aligned columns; those whose title begins with "-" are aligned to the right. What does not
+// fit the width goes into further tables below, each with the first column again.
 type textTable struct {
 	to     io.Writer
 	width  int // 0: any

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// writeWhole writes a file that is whole or as it was: another beside it takes the text first. A device or a pipe takes it at once.
+// writeWhole writes a file that is whole or as it was: another beside it takes the text first. A device or a pipe takes
+// it at once.
 func writeWhole(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

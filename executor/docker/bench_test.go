@@ -23,8 +23,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// The two benchmarks do the same trivial task in a container with the same options at the same concurrency: by the bare Engine API, and
-// by the runtime with its files, limits, counters and outputs. Compare containers/s, and the CPU time of this process per container:
+// The two benchmarks do the same trivial task in a container with the same options at the same concurrency: by the bare
+// Engine API, and by the runtime with its files, limits, counters and outputs. Compare containers/s, and the CPU time
+// of this process per container:
 //
 //	go test ./executor/docker -run - -bench 'Engine|Runtime' -benchtime 200x
 
@@ -71,8 +72,10 @@ func engineLoop(b *testing.B, real bool) {
 		return []*blkiodev.ThrottleDevice{{Path: dev.Path, Rate: rate}}
 	}
 	pids := int64(docker.DefaultPIDs)
-	image, program, logs := cfg.TaskImage, []string{docker.TaskProgram, "/spec.json"}, container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
-	binds := []mount.Mount{{Type: mount.TypeBind, Source: cfg.Dir, Target: cfg.Dir}, {Type: mount.TypeBind, Source: cfg.Dir, Target: "/mnt", ReadOnly: true}}
+	image, program, logs := cfg.TaskImage, []string{docker.TaskProgram, "/spec.json"},
+		container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
+	binds := []mount.Mount{{Type: mount.TypeBind, Source: cfg.Dir, Target: cfg.Dir}, {Type: mount.TypeBind,
+		Source: cfg.Dir, Target: "/mnt", ReadOnly: true}}
 	if err := (&emulate.Spec{}).Write(filepath.Join(cfg.Dir, "spec.json")); err != nil {
 		b.Fatal(err)
 	}
@@ -85,10 +88,13 @@ func engineLoop(b *testing.B, real bool) {
 	one := func(i int) error {
 		ctx := context.Background()
 		c, err := cli.ContainerCreate(ctx, &container.Config{Image: image, Entrypoint: program[:1], Cmd: program[1:],
-			NetworkDisabled: true, User: "65534:65534", WorkingDir: cfg.Dir, Env: []string{"HOME=/tmp"}, Labels: map[string]string{docker.LabelRun: cfg.Run}},
-			&container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-				Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"}, LogConfig: logs, Mounts: binds,
-				Resources: container.Resources{PidsLimit: &pids, CPUPeriod: 20000, CPUQuota: 20000, Memory: 64 << 20, MemorySwap: 64 << 20,
+			NetworkDisabled: true, User: "65534:65534", WorkingDir: cfg.Dir, Env: []string{"HOME=/tmp"},
+			Labels: map[string]string{docker.LabelRun: cfg.Run}},
+			&container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"},
+				SecurityOpt: []string{"no-new-privileges"},
+				Tmpfs:       map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"}, LogConfig: logs, Mounts: binds,
+				Resources: container.Resources{PidsLimit: &pids, CPUPeriod: 20000, CPUQuota: 20000, Memory: 64 << 20,
+					MemorySwap:         64 << 20,
 					BlkioDeviceReadBps: limit(200 << 20), BlkioDeviceWriteBps: limit(200 << 20),
 					BlkioDeviceReadIOps: limit(4000), BlkioDeviceWriteIOps: limit(4000)}},
 			nil, nil, "gantry-"+cfg.Run+"-b"+strconv.Itoa(i))
@@ -142,7 +148,8 @@ func BenchmarkRuntime(b *testing.B) {
 							s.Command, s.Image = []string{"true"}, busybox
 						}
 						s.Name = fmt.Sprint(sent)
-						r.must(r.Start(r.ctx, executor.Launch{Attempt: planner.AttemptID(sent), Try: 1, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
+						r.must(r.Start(r.ctx, executor.Launch{Attempt: planner.AttemptID(sent), Try: 1,
+							Hold:   unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
 							Queued: r.Now(), Spec: s}))
 						running++
 					}

@@ -22,8 +22,10 @@ func (r *rig) writer(size unit.Bytes) *executor.TaskSpec {
 // rate is what an attempt wrote a second.
 func rate(x *planner.AttemptExited) float64 { return float64(x.Usage.WrittenBytes) / x.Ran.Seconds() }
 
-// One tenant writes a file, another has many tasks that write without end. Holds are the tenants' shares of block I/O; 0 is no limit.
-func contend(r *rig, size unit.Bytes, hungry int, hold, hungryHold int64) (victim float64, others []*planner.AttemptExited) {
+// One tenant writes a file, another has many tasks that write without end. Holds are the tenants' shares of block I/O;
+// 0 is no limit.
+func contend(r *rig, size unit.Bytes, hungry int, hold, hungryHold int64) (victim float64,
+	others []*planner.AttemptExited) {
 	r.t.Helper()
 	var running []planner.AttemptID
 	for range hungry {
@@ -48,8 +50,8 @@ func contend(r *rig, size unit.Bytes, hungry int, hold, hungryHold int64) (victi
 	return rate(x), others
 }
 
-// A tenant whose tasks write without end takes a share of the disk from another tenant's synced writes, as long as nothing holds it back. Under
-// limits the other tenant has its share, and the hungry one no more than its own.
+// A tenant whose tasks write without end takes a share of the disk from another tenant's synced writes, as long as
+// nothing holds it back. Under limits the other tenant has its share, and the hungry one no more than its own.
 func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
 	r := newRig(t, nil)
 	const size, hungry, tries = 48 << 20, 6, 8 // what else uses this host differs from one measurement to the next
@@ -59,7 +61,8 @@ func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
 		if others[0].Usage.Missing&planner.CounterIO != 0 {
 			t.Skip("needs counters of block I/O: this host counts none")
 		}
-		// Half of the way from what it got to what it could have: more than it has without limits, and less than the disk can give.
+		// Half of the way from what it got to what it could have: more than it has without limits, and less than the
+		// disk can give.
 		share := (alone + off) / 2
 		greedy := 0.0
 		for _, x := range others {
@@ -71,17 +74,20 @@ func TestAnIOHungryTenantKeepsToItsShare(t *testing.T) {
 		for _, x := range limited {
 			worst = max(worst, rate(x))
 		}
-		t.Logf("written a second: alone %.0f MB, without limits %.0f MB beside %d writers of %.0f MB; with a share of %.0f MB %.0f MB beside writers of %.1f MB, their limit being %.1f MB",
+		t.Logf("written a second: alone %.0f MB, without limits %.0f MB beside %d writers of %.0f MB; with a share "+
+			"of %.0f MB %.0f MB beside writers of %.1f MB, their limit being %.1f MB",
 			alone/1e6, off/1e6, hungry, greedy/1e6, share/1e6, on/1e6, worst/1e6, limit/1e6)
 		switch {
 		case off > 0.8*alone && try < tries: // something else took the disk when it was to be alone
 		case off > 0.8*alone:
-			t.Skipf("needs a disk that %d writers can fill: alone %.0f MB/s, beside them %.0f MB/s", hungry, alone/1e6, off/1e6)
+			t.Skipf("needs a disk that %d writers can fill: alone %.0f MB/s, beside them %.0f MB/s", hungry, alone/1e6,
+				off/1e6)
 		case worst > 1.25*limit+float64(1<<20)/limited[0].Ran.Seconds():
 			t.Fatalf("a hungry task wrote %.1f MB/s, its share is %.1f MB/s", worst/1e6, limit/1e6)
 		case (on < 0.8*share || on < off) && try < tries:
 		case on < 0.8*share || on < off:
-			t.Fatalf("with limits the tenant wrote %.0f MB/s, below its share of %.0f MB/s; without them %.0f MB/s", on/1e6, share/1e6, off/1e6)
+			t.Fatalf("with limits the tenant wrote %.0f MB/s, below its share of %.0f MB/s; without them %.0f MB/s",
+				on/1e6, share/1e6, off/1e6)
 		default:
 			return
 		}
@@ -130,6 +136,7 @@ func TestACPUHungryTenantKeepsToItsShare(t *testing.T) {
 	// A period's quota more, and what starting the container took before it was limited.
 	used, most := x.Usage.CPUUser+x.Usage.CPUSystem, x.Ran*3/10*11/10+150*time.Millisecond
 	if used > most || x.Usage.CPUThrottled == 0 && x.Usage.Missing&planner.CounterThrottled == 0 {
-		t.Errorf("it used %v of CPU in %v, throttled for %v; a limit of 0.3 CPUs is %v at most", used, x.Ran, x.Usage.CPUThrottled, most)
+		t.Errorf("it used %v of CPU in %v, throttled for %v; a limit of 0.3 CPUs is %v at most", used, x.Ran,
+			x.Usage.CPUThrottled, most)
 	}
 }

@@ -41,7 +41,8 @@ func (a *attempt) stage(ctx context.Context) error {
 		a.say("%s", did.Note)
 	}
 	if did.Resumed != nil {
-		a.say("continues from the checkpoint of try %d: %.1f %% of the task is done", a.l.From.Try, 100*did.Resumed.Done(spec))
+		a.say("continues from the checkpoint of try %d: %.1f %% of the task is done", a.l.From.Try,
+			100*did.Resumed.Done(spec))
 	}
 	return a.writeCommand(spec, did.Resumed != nil)
 }
@@ -79,7 +80,8 @@ func (a *attempt) keep(x *planner.AttemptExited) {
 	if err == nil {
 		err = fmt.Errorf("it left none within the grace time of %v, exit code %d", grace, x.ExitCode)
 	}
-	x.Message = join(fmt.Sprintf("its work of %v is lost: checkpoint: %v", x.Ran.Round(time.Millisecond), err), x.Message)
+	x.Message = join(fmt.Sprintf("its work of %v is lost: checkpoint: %v", x.Ran.Round(time.Millisecond), err),
+		x.Message)
 }
 
 // Copy brings a file to a node in the background.

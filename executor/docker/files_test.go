@@ -24,7 +24,8 @@ func containers(t *testing.T, run string) []string {
 		t.Fatal(err)
 	}
 	defer cli.Close()
-	all, err := cli.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", docker.LabelRun+"="+run))})
+	all, err := cli.ContainerList(t.Context(), container.ListOptions{All: true,
+		Filters: filters.NewArgs(filters.Arg("label", docker.LabelRun+"="+run))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,8 @@ func TestFilesGoFromTaskToTask(t *testing.T) {
 	}
 }
 
-// A file from outside in blocks of five bytes, each on one or two of three nodes: what is not on the node of the task is copied there.
+// A file from outside in blocks of five bytes, each on one or two of three nodes: what is not on the node of the task
+// is copied there.
 func TestBlocksLieOnTheirNodesAndAreReadWhole(t *testing.T) {
 	r := newRig(t, func(c *docker.Config) {
 		twoNodes(c)
@@ -102,7 +104,8 @@ func TestBlocksLieOnTheirNodesAndAreReadWhole(t *testing.T) {
 	s.Inputs = blocks
 	x := r.exit(r.launch(s, func(l *executor.Launch) {
 		l.Node = 1
-		l.Fetch = []executor.Fetch{{File: blocks[0].ID, Spec: blocks[0], From: 0}, {File: blocks[2].ID, Spec: blocks[2], From: 2}}
+		l.Fetch = []executor.Fetch{{File: blocks[0].ID, Spec: blocks[0], From: 0}, {File: blocks[2].ID, Spec: blocks[2],
+			From: 2}}
 	}))
 	r.wants(x, planner.OK)
 	if got := r.read(r.node(1, "out")); got != "0123456789abcdef-more than the trace says" {
@@ -111,7 +114,8 @@ func TestBlocksLieOnTheirNodesAndAreReadWhole(t *testing.T) {
 	if x.Usage.InputBytes != 41 || x.Usage.CopiedBytes != 10 {
 		t.Errorf("%d bytes of which %d were copied, want 41 and 10", x.Usage.InputBytes, x.Usage.CopiedBytes)
 	}
-	want := map[string]string{"0/0": "01234", "0/3": "f-more than the trace says", "1/0": "01234", "1/1": "56789", "1/2": "abcde", "1/3": "f-more than the trace says", "2/1": "56789", "2/2": "abcde"}
+	want := map[string]string{"0/0": "01234", "0/3": "f-more than the trace says", "1/0": "01234", "1/1": "56789",
+		"1/2": "abcde", "1/3": "f-more than the trace says", "2/1": "56789", "2/2": "abcde"}
 	for n := range 3 {
 		for k := range blocks {
 			text, err := os.ReadFile(r.node(n, fmt.Sprintf("in.block-000%d", k)))
@@ -153,7 +157,8 @@ func TestBinaryOutputIsKeptByteForByte(t *testing.T) {
 	s := r.sh(`printf 'a\0\377\n\n\r'; i=0; while [ $i -lt 3000 ]; do printf 'long line without end '; i=$((i+1)); done`, out)
 	s.Stdout = "out.bin"
 	r.wants(r.exit(r.launch(s, nil)), planner.OK)
-	if got, want := r.read(r.node(0, "out.bin")), "a\x00\xff\n\n\r"+strings.Repeat("long line without end ", 3000); got != want {
+	if got, want := r.read(r.node(0, "out.bin")), "a\x00\xff\n\n\r"+strings.Repeat("long line without end ",
+		3000); got != want {
 		t.Errorf("%d bytes, not %d, or others", len(got), len(want))
 	}
 }
@@ -170,7 +175,8 @@ func TestHostileOutputs(t *testing.T) {
 		{"directory", "mkdir out", "out", "directory"},
 		{"pipe", "mkfifo out", "out", "pipe"},
 		{"below a symbolic link", "rm -rf d; ln -s " + filepath.Dir(secret) + " d", "d/secret", "symbolic link"},
-		{"work directory emptied and made a trap", "rm -rf .command.log .exitcode; ln -s " + secret + " .command.log; ln -s " + secret + " .exitcode; rm -f out", "out", "not written"},
+		{"work directory emptied and made a trap", "rm -rf .command.log .exitcode; ln -s " + secret +
+			" .command.log; ln -s " + secret + " .exitcode; rm -f out", "out", "not written"},
 		{"link at the error stream", "ln -sf " + secret + " .command.err; exit 0", "out", "not written"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

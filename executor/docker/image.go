@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// TaskRepository is the repository of the task emulator's images; the tag tells which build of the emulator is in it.
+	// TaskRepository is the repository of the task emulator's images; the tag tells which build of the emulator is in
+	// it.
 	TaskRepository = "gantry/task"
 	// TaskProgram is where the emulator lies in its image.
 	TaskProgram = "/gantry-task"
@@ -42,7 +43,8 @@ var ErrNoImage = errors.New("image is not on this host")
 // Images is what this file needs of a Docker client.
 type Images interface {
 	ImageInspect(ctx context.Context, ref string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
-	ImageImport(ctx context.Context, source image.ImportSource, ref string, options image.ImportOptions) (io.ReadCloser, error)
+	ImageImport(ctx context.Context, source image.ImportSource, ref string, options image.ImportOptions) (io.ReadCloser,
+		error)
 }
 
 // CheckImage returns ErrNoImage, with advice, if the engine does not have the image. Nothing is pulled.
@@ -66,8 +68,8 @@ func noImage(ref string) error {
 		"scripts/build-image.sh builds gantry/busybox)", ref, ErrNoImage, ref)
 }
 
-// FindTaskBinary returns the path of the task emulator: $GANTRY_TASK, else gantry-task beside the running program, else bin/gantry-task
-// in the working directory or one of its parents.
+// FindTaskBinary returns the path of the task emulator: $GANTRY_TASK, else gantry-task beside the running program, else
+// bin/gantry-task in the working directory or one of its parents.
 func FindTaskBinary() (string, error) {
 	if path := os.Getenv(TaskBinaryEnv); path != "" {
 		if !isProgram(path) {
@@ -92,7 +94,8 @@ func FindTaskBinary() (string, error) {
 			dir = up
 		}
 	}
-	return "", fmt.Errorf("task emulator gantry-task is neither beside gantry nor in bin/: build it (make build), or set %s to its path",
+	return "", fmt.Errorf("task emulator gantry-task is neither beside gantry nor in bin/: build it (make build), "+
+		"or set %s to its path",
 		TaskBinaryEnv)
 }
 
@@ -101,8 +104,10 @@ func CheckTaskBinary(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	said, err := exec.CommandContext(ctx, path, "protocol").Output()
-	if got := strings.TrimSpace(string(said)); err == nil && got != emulate.Protocol || errors.As(err, new(*exec.ExitError)) {
-		return fmt.Errorf("%w: task emulator %s is of another build than this gantry, and would fail every task: build both (make build), or set %s to the right one",
+	if got := strings.TrimSpace(string(said)); err == nil && got != emulate.Protocol ||
+		errors.As(err, new(*exec.ExitError)) {
+		return fmt.Errorf("%w: task emulator %s is of another build than this gantry, and would fail every task: "+
+			"build both (make build), or set %s to the right one",
 			ErrUnusable, path, TaskBinaryEnv)
 	}
 	if err != nil {
@@ -116,8 +121,8 @@ func isProgram(path string) bool {
 	return err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
 }
 
-// EnsureTaskImage returns the image that holds the task emulator and nothing else, and builds it if the engine does not have it. Equal
-// binaries give the same reference.
+// EnsureTaskImage returns the image that holds the task emulator and nothing else, and builds it if the engine does not
+// have it. Equal binaries give the same reference.
 func EnsureTaskImage(ctx context.Context, cli Images, binary string) (ref string, err error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -164,8 +169,9 @@ func taskRef(program []byte) string {
 	return TaskRepository + ":" + hex.EncodeToString(sum[:])[:12]
 }
 
-// RemoveTaskImages removes the images of all builds of the task emulator except that of this gantry, and returns their names. An image
-// that a container uses stays. A run of another checkout that has no container just now loses its image, and fails its next start.
+// RemoveTaskImages removes the images of all builds of the task emulator except that of this gantry, and returns their
+// names. An image that a container uses stays. A run of another checkout that has no container just now loses its
+// image, and fails its next start.
 func RemoveTaskImages(ctx context.Context, host string) (removed []string, err error) {
 	cli, err := Connect(ctx, host)
 	if err != nil {
@@ -177,7 +183,8 @@ func RemoveTaskImages(ctx context.Context, host string) (removed []string, err e
 	if program, err := os.ReadFile(binary); err == nil {
 		keep = taskRef(program)
 	}
-	all, err := cli.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", TaskRepository+":*"))})
+	all, err := cli.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference",
+		TaskRepository+":*"))})
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}
@@ -205,7 +212,8 @@ func checkStatic(program []byte) error {
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return errors.New("needs shared libraries, which its image does not have: build it with CGO_ENABLED=0 (make build)")
+			return errors.New("needs shared libraries, which its image does not have: build it with CGO_ENABLED=0 " +
+				"(make build)")
 		}
 	}
 	return nil
@@ -217,7 +225,8 @@ func taskLayer(program []byte) (io.Reader, error) {
 	w := tar.NewWriter(&b)
 	err := errors.Join(
 		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}),
-		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: TaskProgram[1:], Mode: 0o755, Size: int64(len(program))}),
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: TaskProgram[1:], Mode: 0o755,
+			Size: int64(len(program))}),
 	)
 	if err == nil {
 		_, err = w.Write(program)

@@ -28,7 +28,8 @@ type shelf struct {
 	down    error
 }
 
-func (s *shelf) ImageInspect(_ context.Context, ref string, _ ...client.ImageInspectOption) (image.InspectResponse, error) {
+func (s *shelf) ImageInspect(_ context.Context, ref string, _ ...client.ImageInspectOption) (image.InspectResponse,
+	error) {
 	if s.down != nil {
 		return image.InspectResponse{}, s.down
 	}
@@ -38,7 +39,8 @@ func (s *shelf) ImageInspect(_ context.Context, ref string, _ ...client.ImageIns
 	return image.InspectResponse{ID: ref}, nil
 }
 
-func (s *shelf) ImageImport(_ context.Context, src image.ImportSource, ref string, _ image.ImportOptions) (io.ReadCloser, error) {
+func (s *shelf) ImageImport(_ context.Context, src image.ImportSource, ref string,
+	_ image.ImportOptions) (io.ReadCloser, error) {
 	io.Copy(io.Discard, src.Source)
 	s.imports++
 	if s.refs != nil && !strings.Contains(s.answer, "error") {
@@ -101,11 +103,13 @@ func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
 		{"a script", script, &shelf{}, "not a Linux program"},
 		{"a program with shared libraries", shared, &shelf{}, "CGO_ENABLED=0"},
 		{"the engine is down", staticProgram(t, "x"), &shelf{down: errors.New("cannot connect")}, "cannot connect"},
-		{"the engine has no space", staticProgram(t, "x"), &shelf{answer: `{"status":"x"}{"error":"no space left"}`}, "no space left"},
+		{"the engine has no space", staticProgram(t, "x"), &shelf{answer: `{"status":"x"}{"error":"no space left"}`},
+			"no space left"},
 		{"the engine answers nonsense", staticProgram(t, "x"), &shelf{answer: `{"sta`}, "answer of the engine"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := docker.EnsureTaskImage(context.Background(), c.engine, c.binary); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, err := docker.EnsureTaskImage(context.Background(), c.engine, c.binary); err == nil ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v does not say %q", err, c.says)
 			}
 		})
@@ -231,10 +235,12 @@ func TestTaskBinaryOfAnotherBuild(t *testing.T) {
 	if err := docker.CheckTaskBinary(t.Context(), own); err != nil {
 		t.Errorf("the one beside: %v", err)
 	}
-	if err := docker.CheckTaskBinary(t.Context(), staticProgram(t, "other")); !errors.Is(err, docker.ErrUnusable) || !strings.Contains(err.Error(), "make build") {
+	if err := docker.CheckTaskBinary(t.Context(), staticProgram(t, "other")); !errors.Is(err, docker.ErrUnusable) ||
+		!strings.Contains(err.Error(), "make build") {
 		t.Errorf("another: %v", err)
 	}
-	if err := docker.CheckTaskBinary(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, docker.ErrUnusable) {
+	if err := docker.CheckTaskBinary(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err,
+		docker.ErrUnusable) {
 		t.Errorf("none: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// inspection is what gantry wants to know of a container: a tenth of what the engine tells. It is asked for once per container, and
-// decoding all of it takes a quarter of a millisecond of CPU time.
+// inspection is what gantry wants to know of a container: a tenth of what the engine tells. It is asked for once per
+// container, and decoding all of it takes a quarter of a millisecond of CPU time.
 type inspection struct {
 	State      *container.State
 	HostConfig struct {
@@ -35,7 +35,8 @@ func (r *Runtime) inspect(ctx context.Context, id string) (c inspection, err err
 	return c, nil
 }
 
-// wait returns the exit code of a container when it does not run. The Docker client's own hands each answer from goroutine to goroutine.
+// wait returns the exit code of a container when it does not run. The Docker client's own hands each answer from
+// goroutine to goroutine.
 func (r *Runtime) wait(ctx context.Context, id string) (int64, error) {
 	var answer container.WaitResponse
 	if err := r.ask(ctx, http.MethodPost, id, "wait", &answer); err != nil {
@@ -46,7 +47,8 @@ func (r *Runtime) wait(ctx context.Context, id string) (int64, error) {
 
 // ask makes a request about a container. The errors are like those of the Docker client.
 func (r *Runtime) ask(ctx context.Context, method, id, what string, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://docker/v"+r.cli.ClientVersion()+"/containers/"+url.PathEscape(id)+"/"+what, nil)
+	req, err := http.NewRequestWithContext(ctx, method,
+		"http://docker/v"+r.cli.ClientVersion()+"/containers/"+url.PathEscape(id)+"/"+what, nil)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-// diedBeforeStart leaves what a gantry leaves that is killed when its request to start a container has not reached the engine yet.
+// diedBeforeStart leaves what a gantry leaves that is killed when its request to start a container has not reached the
+// engine yet.
 func diedBeforeStart(t *testing.T, g *gate) (r *rig, l executor.Launch, id string) {
 	t.Helper()
 	asked, gone := make(chan string, 100), make(chan struct{})

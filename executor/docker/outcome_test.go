@@ -22,7 +22,8 @@ func TestShortTaskIsMeasured(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.sh("dd if=/dev/zero of=big bs=64k count=16 conv=fsync 2>/dev/null; echo out; echo err >&2")
 	x := r.exit(r.launch(s, nil))
-	// On a host that is busy with other things, the last reading may come too late for what no parent keeps; not three times in a row.
+	// On a host that is busy with other things, the last reading may come too late for what no parent keeps; not three
+	// times in a row.
 	for try := 1; try < 3 && x.Usage.Missing != 0; try++ {
 		x = r.exit(r.launch(s, func(l *executor.Launch) { l.Try = int32(try + 1) }))
 	}
@@ -37,7 +38,8 @@ func TestShortTaskIsMeasured(t *testing.T) {
 	if u.Missing&planner.CounterIO == 0 && (u.WrittenBytes < 1<<20 || u.WriteOps == 0) {
 		t.Errorf("wrote %d bytes in %d operations, not 1 MiB", u.WrittenBytes, u.WriteOps)
 	}
-	if u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created || u.Ended <= u.Started || x.Ran != u.Ended.Sub(u.Started) {
+	if u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created || u.Ended <= u.Started ||
+		x.Ran != u.Ended.Sub(u.Started) {
 		t.Errorf("instants out of order, or ran %v: %+v", x.Ran, u)
 	}
 	for range 5 { // the engine notes their start after their end
@@ -45,7 +47,8 @@ func TestShortTaskIsMeasured(t *testing.T) {
 			t.Errorf("ran %v", x.Ran)
 		}
 	}
-	if out, err := r.read(filepath.Join(r.work(s), ".command.out")), r.read(filepath.Join(r.work(s), ".command.err")); out != "out\n" || err != "err\n" {
+	if out, err := r.read(filepath.Join(r.work(s), ".command.out")),
+		r.read(filepath.Join(r.work(s), ".command.err")); out != "out\n" || err != "err\n" {
 		t.Errorf("output %q, error %q", out, err)
 	}
 	if code := r.read(filepath.Join(r.work(s), ".exitcode")); code != "0" {
@@ -69,37 +72,51 @@ func TestEndsAreClasses(t *testing.T) {
 		code    int
 		says    []string
 	}{
-		{"exit code and last words", func() *executor.TaskSpec { return r.sh("echo first >&2; echo $'second\\x1b[31m' >&2; exit 3") }, nil, planner.ExitCode, 3,
+		{"exit code and last words", func() *executor.TaskSpec {
+			return r.sh("echo first >&2; echo " +
+				"$'second\\x1b[31m' >&2; exit 3")
+		}, nil, planner.ExitCode, 3,
 			[]string{"exit code 3", "first", "second"}},
 		{"command not found", func() *executor.TaskSpec {
 			s := r.sh("")
 			s.Command, s.Shell = []string{"no-such-program", "x"}, false
 			return s
 		}, nil, planner.ExitCode, 127, []string{"no-such-program"}},
-		{"crash", func() *executor.TaskSpec { return r.sh("sh -c 'kill -SEGV $$'; exit $?") }, nil, planner.ExitCode, 139, []string{"segmentation"}},
-		{"out of memory", func() *executor.TaskSpec { return r.sh("exec tail -c 200000000 /dev/zero") }, limited, planner.OutOfMemory, 137, []string{"33554432"}},
-		{"out of memory in a child, reported", func() *executor.TaskSpec { return r.sh(hog + "; exit 5") }, limited, planner.OutOfMemory, 5, nil},
-		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited, planner.OK, 0, []string{"succeeded, although"}},
+		{"crash", func() *executor.TaskSpec { return r.sh("sh -c 'kill -SEGV $$'; exit $?") }, nil, planner.ExitCode,
+			139, []string{"segmentation"}},
+		{"out of memory", func() *executor.TaskSpec { return r.sh("exec tail -c 200000000 /dev/zero") }, limited,
+			planner.OutOfMemory, 137, []string{"33554432"}},
+		{"out of memory in a child, reported", func() *executor.TaskSpec { return r.sh(hog + "; exit 5") }, limited,
+			planner.OutOfMemory, 5, nil},
+		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited,
+			planner.OK, 0, []string{"succeeded, although"}},
 		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, ownExit, 137, nil},
-		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited, planner.OutOfMemory, 137, nil},
+		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited,
+			planner.OutOfMemory, 137, nil},
 		{"a program that looks for the claim", func() *executor.TaskSpec {
-			return r.sh("rm -rf .command.begin /.gantry/control/* /proc/1/fd/* /proc/1/cwd/* 2>/dev/null; ls -A /.gantry/control && exit 9; " +
+			return r.sh("rm -rf .command.begin /.gantry/control/* /proc/1/fd/* /proc/1/cwd/* 2>/dev/null; ls -A " +
+				"/.gantry/control && exit 9; " +
 				"for f in /proc/1/fd/*; do echo exit 0 1 >>$f; done 2>/dev/null; exit 7")
 		}, nil, planner.ExitCode, 7, []string{"exit code 7"}},
 		{"a program without rights", func() *executor.TaskSpec {
-			return r.sh("grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000 >&2; id -u >&2; id -G >&2; exit 8")
+			return r.sh("grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000 >&2; id -u " +
+				">&2; id -G >&2; exit 8")
 		}, nil, planner.ExitCode, 8, []string{fmt.Sprintf("exit code 8: %d | %d", programUser(), programUser())}},
-		{"a shell that is asked to end", func() *executor.TaskSpec { return r.sh("kill -TERM 1; sleep 30; exit 6") }, nil, planner.Killed, 143, []string{"SIGTERM"}},
+		{"a shell that is asked to end", func() *executor.TaskSpec { return r.sh("kill -TERM 1; sleep 30; exit 6") },
+			nil, planner.Killed, 143, []string{"SIGTERM"}},
 		{"orphans are reaped", func() *executor.TaskSpec {
-			return r.sh("for i in 1 2 3 4 5; do (sh -c 'sleep 0.1 & exit 0') & done; sleep 1; grep -l '(sleep) Z' /proc/[0-9]*/stat && exit 9; exit 4")
+			return r.sh("for i in 1 2 3 4 5; do (sh -c 'sleep 0.1 & exit 0') & done; sleep 1; grep -l '(sleep) Z' " +
+				"/proc/[0-9]*/stat && exit 9; exit 4")
 		}, nil, planner.ExitCode, 4, nil},
-		{"a program that clears its directory", func() *executor.TaskSpec { return r.sh("rm -f .command.*; exit 2") }, nil, planner.ExitCode, 2, nil},
+		{"a program that clears its directory", func() *executor.TaskSpec { return r.sh("rm -f .command.*; exit 2") },
+			nil, planner.ExitCode, 2, nil},
 		{"time limit", func() *executor.TaskSpec {
 			s := r.sh("trap 'exit 5' TERM; sleep 100 & wait")
 			s.TimeLimit = 300 * time.Millisecond
 			return s
 		}, nil, planner.TimedOut, 5, []string{"300ms"}},
-		{"output missing", func() *executor.TaskSpec { return r.sh("echo > b", r.file("a"), r.file("b")) }, nil, planner.OutputMissing, 0, []string{`"a" was not written`}},
+		{"output missing", func() *executor.TaskSpec { return r.sh("echo > b", r.file("a"), r.file("b")) }, nil,
+			planner.OutputMissing, 0, []string{`"a" was not written`}},
 		{"no such image", func() *executor.TaskSpec {
 			s := r.sh("true")
 			s.Image = "gantry/no-such-image:1"
@@ -119,8 +136,12 @@ func TestEndsAreClasses(t *testing.T) {
 			s.Memory = 100 << 20
 			return s
 		}, limited, planner.OutOfMemory, 137, nil},
-		{"a file name that leaves its directory", func() *executor.TaskSpec { return r.sh("true", r.file("../../etc/passwd")) }, nil, planner.HostError, -1, []string{"unsafe path", "../../etc/passwd"}},
-		{"an absolute file name", func() *executor.TaskSpec { return r.sh("true", r.file("/etc/passwd")) }, nil, planner.HostError, -1, []string{"unsafe path"}},
+		{"a file name that leaves its directory", func() *executor.TaskSpec {
+			return r.sh("true",
+				r.file("../../etc/passwd"))
+		}, nil, planner.HostError, -1, []string{"unsafe path", "../../etc/passwd"}},
+		{"an absolute file name", func() *executor.TaskSpec { return r.sh("true", r.file("/etc/passwd")) }, nil,
+			planner.HostError, -1, []string{"unsafe path"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.t = t
@@ -139,7 +160,8 @@ func TestEndsAreClasses(t *testing.T) {
 	}
 }
 
-// tellsExits reports whether the kernel tells how a process ended to others than its parent, as it does from Linux 6.15 on.
+// tellsExits reports whether the kernel tells how a process ended to others than its parent, as it does from Linux 6.15
+// on.
 func tellsExits(t *testing.T) bool {
 	c := exec.Command("true")
 	if err := c.Start(); err != nil {
@@ -187,13 +209,15 @@ func TestGraceLetsAProgramEnd(t *testing.T) {
 	}
 }
 
-// A program that returns 0 and has written its outputs has succeeded, though it was asked to stop; one that has not was stopped.
+// A program that returns 0 and has written its outputs has succeeded, though it was asked to stop; one that has not was
+// stopped.
 func TestSuccessCountsAlthoughItWasToStop(t *testing.T) {
 	r := newRig(t, nil)
 	for _, c := range []struct {
 		script string
 		want   planner.Outcome
-	}{{"trap 'echo done > out; exit 0' TERM; sleep 300 & wait", planner.OK}, {"trap 'exit 0' TERM; sleep 300 & wait", planner.Preempted}} {
+	}{{"trap 'echo done > out; exit 0' TERM; sleep 300 & wait", planner.OK}, {"trap 'exit 0' TERM; sleep 300 & wait",
+		planner.Preempted}} {
 		a := r.launch(r.sh(c.script, r.file("out")), nil)
 		r.started(a)
 		time.Sleep(200 * time.Millisecond) // until the trap is set
@@ -205,7 +229,8 @@ func TestSuccessCountsAlthoughItWasToStop(t *testing.T) {
 func TestForkBombIsHeld(t *testing.T) {
 	r := newRig(t, func(c *docker.Config) { c.PIDs = 20 })
 	x := r.exit(r.launch(r.sh("for i in $(seq 100); do sleep 1 & done 2>/dev/null; wait; exit 4"), nil))
-	if x.Outcome != planner.ExitCode || x.Usage.Applied.PIDs != 20 && x.Usage.Missing == 0 { // limits are read with the counters
+	// limits are read with the counters
+	if x.Outcome != planner.ExitCode || x.Usage.Applied.PIDs != 20 && x.Usage.Missing == 0 {
 		t.Errorf("%v (%s), applied %+v", x.Outcome, x.Message, x.Usage.Applied)
 	}
 	if x.Usage.Missing == 0 && !strings.Contains(x.Message, "refused by the limit") {
@@ -223,7 +248,8 @@ func TestLimitsAreReadBack(t *testing.T) {
 		l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20, unit.Disk: 15 << 20}
 	}))
 	r.wants(x, planner.OK)
-	want := planner.Limits{CPUMillicores: 250, Memory: 48 << 20, MemorySwap: 48 << 20, PIDs: docker.DefaultPIDs, ReadBps: 15 << 20, WriteBps: 10 << 20,
+	want := planner.Limits{CPUMillicores: 250, Memory: 48 << 20, MemorySwap: 48 << 20, PIDs: docker.DefaultPIDs,
+		ReadBps: 15 << 20, WriteBps: 10 << 20,
 		ReadIOPS: 500, WriteIOPS: 400}
 	for try := 0; try < 2 && x.Usage.Missing != 0; try++ { // they are read with the last counters
 		x = r.exit(r.launch(r.sh("true"), func(l *executor.Launch) {
@@ -232,7 +258,8 @@ func TestLimitsAreReadBack(t *testing.T) {
 	}
 	got := x.Usage.Applied
 	if r.warned["blkio-device"] != "" || r.warned["blkio"] != "" {
-		got.ReadBps, got.WriteBps, got.ReadIOPS, got.WriteIOPS = want.ReadBps, want.WriteBps, want.ReadIOPS, want.WriteIOPS
+		got.ReadBps, got.WriteBps, got.ReadIOPS, got.WriteIOPS = want.ReadBps, want.WriteBps, want.ReadIOPS,
+			want.WriteIOPS
 	}
 	if got.MemorySwap == 0 { // no swap accounting
 		got.MemorySwap = want.MemorySwap

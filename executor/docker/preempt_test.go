@@ -38,7 +38,8 @@ func (r *rig) one() container.InspectResponse {
 	cli, err := docker.Connect(r.ctx, "")
 	r.must(err)
 	defer cli.Close()
-	all, err := cli.ContainerList(r.ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", docker.LabelRun+"="+r.config.Run))})
+	all, err := cli.ContainerList(r.ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
+		docker.LabelRun+"="+r.config.Run))})
 	r.must(err)
 	if len(all) != 1 {
 		r.t.Fatalf("%d containers", len(all))

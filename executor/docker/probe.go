@@ -41,8 +41,8 @@ const (
 	probePIDs  = 20
 )
 
-// Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie below dir. It takes some ten
-// seconds. The error tells that nothing could be tried; facts found until then come with it.
+// Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie below dir. It
+// takes some ten seconds. The error tells that nothing could be tried; facts found until then come with it.
 func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact, error) {
 	cli, err := Connect(ctx, host)
 	if err != nil {
@@ -53,14 +53,17 @@ func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact
 	if err != nil {
 		return nil, fmt.Errorf("%w: Docker Engine: %w", ErrUnusable, err)
 	}
-	facts := []Fact{{"docker-engine", Yes, fmt.Sprintf("version %s, kernel %s, %d CPUs, %d MB, storage driver %s", info.ServerVersion, info.KernelVersion,
+	facts := []Fact{{"docker-engine", Yes, fmt.Sprintf("version %s, kernel %s, %d CPUs, %d MB, storage driver %s",
+		info.ServerVersion, info.KernelVersion,
 		info.NCPU, info.MemTotal/1e6, info.Driver), ""}}
 	if isRootless(&info) {
-		return append(facts, rootlessFact(cgroup.Root, os.Getuid())), fmt.Errorf("%w: the Docker Engine is rootless", ErrUnusable)
+		return append(facts, rootlessFact(cgroup.Root, os.Getuid())), fmt.Errorf("%w: the Docker Engine is rootless",
+			ErrUnusable)
 	}
 	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
 	if err != nil {
-		return append(facts, Fact{"cgroups", No, err.Error(), "mount the control groups"}), fmt.Errorf("%w: %w", ErrUnusable, err)
+		return append(facts, Fact{"cgroups", No, err.Error(), "mount the control groups"}),
+			fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	facts = append(facts, Fact{"cgroups", Yes, fmt.Sprintf("%v, %s driver", tree.Mode(), info.CgroupDriver), ""})
 
@@ -78,21 +81,27 @@ func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact
 	}
 	disk := Fact{"block-device", Yes, fmt.Sprintf("%s lies on %s (%v)", dir, dev.Path, dev), ""}
 	if !onDisk {
-		disk = Fact{"block-device", No, dir + " lies on no block device of its own", "choose a --dir on a local disk: there are no block I/O limits without"}
+		disk = Fact{"block-device", No, dir + " lies on no block device of its own",
+			"choose a --dir on a local disk: there are no block I/O limits without"}
 	}
 	facts = append(facts, disk)
 
-	node := planner.Node{Name: "probe", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(info.NCPU) * 1000, unit.Memory: 512 << 20, unit.Disk: unit.Unlimited}}
-	r, err := New(ctx, Config{Run: filepath.Base(runDir), Dir: runDir, Host: host, TaskImage: taskImage, TaskBinary: taskBinary, PIDs: probePIDs, Version: "doctor",
-		Platform: &planner.Platform{Nodes: []planner.Node{node}, Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}})
+	node := planner.Node{Name: "probe", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(info.NCPU) * 1000,
+		unit.Memory: 512 << 20, unit.Disk: unit.Unlimited}}
+	r, err := New(ctx, Config{Run: filepath.Base(runDir), Dir: runDir, Host: host, TaskImage: taskImage,
+		TaskBinary: taskBinary, PIDs: probePIDs, Version: "doctor",
+		Platform: &planner.Platform{Nodes: []planner.Node{node}, Groups: []string{""},
+			Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}})
 	if err != nil {
 		return facts, err
 	}
-	p := &prober{Runtime: r, wf: &executor.WorkflowSpec{Name: "doctor"}, ends: map[planner.AttemptID]*planner.AttemptExited{},
+	p := &prober{Runtime: r, wf: &executor.WorkflowSpec{Name: "doctor"},
+		ends:  map[planner.AttemptID]*planner.AttemptExited{},
 		begun: map[planner.AttemptID]bool{}}
 	groups := Fact{"node-limits", Yes, "control groups of nodes can be made, with limits", ""}
 	if r.group == "" {
-		groups = Fact{"node-limits", No, "this user may not make control groups", "run gantry as root or by sudo: limits of tasks are enforced all the same, those of whole nodes are not"}
+		groups = Fact{"node-limits", No, "this user may not make control groups",
+			"run gantry as root or by sudo: limits of tasks are enforced all the same, those of whole nodes are not"}
 	}
 	facts = append(facts, groups, swapFact(tree, info.SwapLimit))
 	facts = append(facts, p.try(ctx, onDisk)...)
@@ -107,7 +116,8 @@ func swapFact(t *cgroup.Tree, engine bool) Fact {
 	case !has:
 		return Fact{"swap-limit", Yes, "the kernel does not account for swap, and this host has none", ""}
 	default:
-		return Fact{"swap-limit", No, "the kernel does not account for swap, and this host has some: tasks can swap beyond their memory limit",
+		return Fact{"swap-limit", No, "the kernel does not account for swap, and this host has some: tasks can swap " +
+			"beyond their memory limit",
 			"boot with swapaccount=1, or switch swap off"}
 	}
 }
@@ -133,7 +143,10 @@ func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
 	short := p.start(ctx, "short", hold, nil, func(s *executor.TaskSpec) {})
 	quota := p.start(ctx, "cpu", slice, nil, func(s *executor.TaskSpec) { s.Run = 150 * time.Millisecond })
 	memory := p.start(ctx, "memory", small, nil, func(s *executor.TaskSpec) { s.Memory = 64 << 20 })
-	pids := p.start(ctx, "pids", hold, nil, func(s *executor.TaskSpec) { s.Run, s.Cores = 200*time.Millisecond, 4*probePIDs })
+	pids := p.start(ctx, "pids", hold, nil, func(s *executor.TaskSpec) {
+		s.Run, s.Cores = 200*time.Millisecond,
+			4*probePIDs
+	})
 	frozen := p.start(ctx, "frozen", hold, nil, func(s *executor.TaskSpec) { s.Run = time.Minute })
 	facts := []Fact{p.freezer(ctx, frozen)}
 	facts = append(facts, p.quota(ctx, quota), p.memory(ctx, memory), p.pids(ctx, pids), p.counters(ctx, short))
@@ -151,19 +164,21 @@ func (p *prober) try(ctx context.Context, onDisk bool) []Fact {
 		{"io-read", "reads from the disk", true, true, true},
 	} {
 		// One after the other: they share the disk.
-		a := p.start(ctx, io.name, slow, func(s *emulate.Spec) { s.Direct, s.Fsync = io.direct, io.synced }, func(s *executor.TaskSpec) {
-			if io.read {
-				s.Inputs = file(io.name+".in", false)
-			} else {
-				s.Outputs = file(io.name+".out", true)
-			}
-		})
+		a := p.start(ctx, io.name, slow, func(s *emulate.Spec) { s.Direct, s.Fsync = io.direct, io.synced },
+			func(s *executor.TaskSpec) {
+				if io.read {
+					s.Inputs = file(io.name+".in", false)
+				} else {
+					s.Outputs = file(io.name+".out", true)
+				}
+			})
 		facts = append(facts, p.io(ctx, a, io.name, io.what, io.read))
 	}
 	return facts
 }
 
-func (p *prober) start(ctx context.Context, name string, hold unit.Vector, tweak func(*emulate.Spec), spec func(*executor.TaskSpec)) planner.AttemptID {
+func (p *prober) start(ctx context.Context, name string, hold unit.Vector, tweak func(*emulate.Spec),
+	spec func(*executor.TaskSpec)) planner.AttemptID {
 	t := &executor.TaskSpec{Workflow: p.wf, Name: name, Kind: name, Cores: 1}
 	spec(t)
 	id := p.next
@@ -220,7 +235,8 @@ func (p *prober) quota(ctx context.Context, id planner.AttemptID) Fact {
 		return f
 	}
 	spent := x.Usage.CPUUser + x.Usage.CPUSystem
-	f.Evidence = fmt.Sprintf("at a tenth of a CPU, %v of CPU time took %v; held back for %v", spent.Round(time.Millisecond),
+	f.Evidence = fmt.Sprintf("at a tenth of a CPU, %v of CPU time took %v; held back for %v",
+		spent.Round(time.Millisecond),
 		x.Ran.Round(time.Millisecond), x.Usage.CPUThrottled.Round(time.Millisecond))
 	switch {
 	case x.Usage.CPUThrottled > 0 || x.Usage.Missing&planner.CounterThrottled != 0 && x.Ran > 5*spent:
@@ -239,7 +255,8 @@ func (p *prober) memory(ctx context.Context, id planner.AttemptID) Fact {
 		f.Evidence = why
 		return f
 	}
-	f.Evidence = fmt.Sprintf("64 MiB under a limit of 24 MiB: %v, %d kills counted by the kernel, peak %d MB", x.Outcome, x.Usage.OOMKills, x.Usage.PeakMemory/1e6)
+	f.Evidence = fmt.Sprintf("64 MiB under a limit of 24 MiB: %v, %d kills counted by the kernel, peak %d MB",
+		x.Outcome, x.Usage.OOMKills, x.Usage.PeakMemory/1e6)
 	return f.judge(x.Outcome == planner.OutOfMemory)
 }
 
@@ -250,23 +267,27 @@ func (p *prober) pids(ctx context.Context, id planner.AttemptID) Fact {
 		f.Evidence = why
 		return f
 	}
-	f.Evidence = fmt.Sprintf("%d threads under a limit of %d: %v (limit read back: %d)", 4*probePIDs, probePIDs, x.Outcome, x.Usage.Applied.PIDs)
+	f.Evidence = fmt.Sprintf("%d threads under a limit of %d: %v (limit read back: %d)", 4*probePIDs, probePIDs,
+		x.Outcome, x.Usage.Applied.PIDs)
 	return f.judge(x.Outcome != planner.OK)
 }
 
 func (p *prober) counters(ctx context.Context, id planner.AttemptID) Fact {
-	f := Fact{Name: "final-counters", Advice: "run gantry as root, or by sudo, so that it can keep counters when containers are gone"}
+	f := Fact{Name: "final-counters", Advice: "run gantry as root, or by sudo, so that it can keep counters when " +
+		"containers are gone"}
 	x, why := p.end(ctx, id)
 	if x == nil {
 		f.Evidence = why
 		return f
 	}
 	u := x.Usage
-	f.Evidence = fmt.Sprintf("a container of %v: CPU %v, peak memory %.1f MB", x.Ran.Round(time.Millisecond), (u.CPUUser + u.CPUSystem).Round(time.Millisecond), float64(u.PeakMemory)/1e6)
+	f.Evidence = fmt.Sprintf("a container of %v: CPU %v, peak memory %.1f MB", x.Ran.Round(time.Millisecond),
+		(u.CPUUser + u.CPUSystem).Round(time.Millisecond), float64(u.PeakMemory)/1e6)
 	for _, m := range []struct {
 		c    planner.Counters
 		name string
-	}{{planner.CounterCPU, "CPU time"}, {planner.CounterMemory, "peak memory"}, {planner.CounterIO, "block I/O"}, {planner.CounterThrottled, "throttling"}} {
+	}{{planner.CounterCPU, "CPU time"}, {planner.CounterMemory, "peak memory"}, {planner.CounterIO, "block I/O"},
+		{planner.CounterThrottled, "throttling"}} {
 		if u.Missing&m.c != 0 {
 			f.Evidence += ", no " + m.name
 		}
@@ -315,7 +336,8 @@ func (p *prober) freezer(ctx context.Context, id planner.AttemptID) Fact {
 func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string, read bool) Fact {
 	f := Fact{Name: name, Advice: "the kernel needs CONFIG_BLK_DEV_THROTTLING"}
 	if name == "io-write-buffered" {
-		f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, unless they do so too (cgroup v2 attributes them)"
+		f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, " +
+			"unless they do so too (cgroup v2 attributes them)"
 		if p.tree.Mode() == cgroup.Unified {
 			f.Advice = "the program does not wait for them; the kernel writes them back later, counted and at the limit"
 		}
@@ -334,7 +356,8 @@ func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string
 	if read {
 		took, counted = time.Duration(rep.Phases.ReadNanos), x.Usage.ReadBytes
 	}
-	f.Evidence = fmt.Sprintf("%s: %d MiB at %d MiB/s took %v; %.1f MiB counted", what, probeBytes>>20, probeRate>>20, took.Round(time.Millisecond), float64(counted)/(1<<20))
+	f.Evidence = fmt.Sprintf("%s: %d MiB at %d MiB/s took %v; %.1f MiB counted", what, probeBytes>>20, probeRate>>20,
+		took.Round(time.Millisecond), float64(counted)/(1<<20))
 	return f.judge(took > 6*time.Second*probeBytes/probeRate/10)
 }
 

@@ -22,7 +22,8 @@ func TestProbeTriesEverything(t *testing.T) {
 			t.Errorf("%s: no evidence or no advice", f.Name)
 		}
 	}
-	for _, name := range []string{"docker-engine", "cgroups", "block-device", "node-limits", "swap-limit", "cpu-quota", "memory-limit", "pids-limit", "freezer", "final-counters"} {
+	for _, name := range []string{"docker-engine", "cgroups", "block-device", "node-limits", "swap-limit", "cpu-quota",
+		"memory-limit", "pids-limit", "freezer", "final-counters"} {
 		if _, ok := known[name]; !ok {
 			t.Errorf("nothing is said of %s", name)
 		}
@@ -34,7 +35,8 @@ func TestProbeTriesEverything(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	for _, f := range facts {
-		if f.Name == "io-write-buffered" && strings.HasPrefix(known["cgroups"].Evidence, "v1") && f.Verdict == docker.Yes {
+		if f.Name == "io-write-buffered" && strings.HasPrefix(known["cgroups"].Evidence, "v1") &&
+			f.Verdict == docker.Yes {
 			t.Errorf("cgroup v1 cannot hold back writes of the page cache, yet %+v", f)
 		}
 	}

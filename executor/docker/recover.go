@@ -26,11 +26,13 @@ import (
 	"gantry/planner/unit"
 )
 
-// Recover finds what became of attempts of a gantry that ended, see executor.Recoverer. What is to be done about each is evidence.Recover's to say.
+// Recover finds what became of attempts of a gantry that ended, see executor.Recoverer. What is to be done about each
+// is evidence.Recover's to say.
 func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	var all []container.Summary
 	err := r.call(ctx, func(ctx context.Context) (err error) {
-		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
+		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true,
+			Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
 		return err
 	})
 	if err != nil {
@@ -137,7 +139,8 @@ func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 	}
 }
 
-// discardContainer removes a container of an attempt that is over or lost. Of one that is under way by the log that is noted first.
+// discardContainer removes a container of an attempt that is over or lost. Of one that is under way by the log that is
+// noted first.
 func (r *Runtime) discardContainer(ctx context.Context, id string, ctl control.Dir) error {
 	if ctl != "" {
 		err := fault.Do("ask", func() error { return ctl.Ask(0, control.Remove) })
@@ -167,7 +170,8 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "a*"))
 	notes, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "work", "*", "*.publishing"))
 	for _, path := range append(dirs, notes...) {
-		if st, err := os.Lstat(path); err == nil && !keep[path] && (st.IsDir() || st.Size() == 0) && (st.IsDir() == (filepath.Base(filepath.Dir(path)) == "control")) {
+		if st, err := os.Lstat(path); err == nil && !keep[path] && (st.IsDir() || st.Size() == 0) &&
+			(st.IsDir() == (filepath.Base(filepath.Dir(path)) == "control")) {
 			_ = os.RemoveAll(path)
 		}
 	}
@@ -177,7 +181,8 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 func (a *attempt) lost(message string) {
 	a.usage.Ended = max(a.l.Queued, a.r.Now())
 	a.usage.Missing = planner.CountersAll
-	a.end(&planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage, Message: message})
+	a.end(&planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.Lost, ExitCode: -1, Usage: a.usage,
+		Message: message})
 }
 
 // errNeverBegan says that the engine never noted the start of a container whose program had claimed the attempt.
@@ -215,7 +220,8 @@ func (a *attempt) adopt() {
 		return
 	}
 	a.say("adopted by another gantry, container %s", a.id)
-	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes, labelMoved: &a.usage.MovedBytes} {
+	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes,
+		labelMoved: &a.usage.MovedBytes} {
 		if n, err := strconv.ParseInt(c.Config.Labels[label], 10, 64); err == nil {
 			*to = unit.Bytes(n)
 		}
@@ -238,8 +244,8 @@ func (a *attempt) adopt() {
 	a.follow()
 }
 
-// settled asks the engine about a container until that knows of its start: a program that began is in a container that runs or did, unless the
-// engine itself was killed in the middle.
+// settled asks the engine about a container until that knows of its start: a program that began is in a container that
+// runs or did, unless the engine itself was killed in the middle.
 func (a *attempt) settled() (c inspection, err error) {
 	err = a.r.call(a.r.ctx, func(ctx context.Context) (err error) {
 		for range 50 {
@@ -264,8 +270,8 @@ func (a *attempt) adoptPause(c inspection) bool {
 	return frozen
 }
 
-// engineSince is when the Docker Engine that answers was started; the zero Time if the host does not tell. With socket activation it is
-// when the host was.
+// engineSince is when the Docker Engine that answers was started; the zero Time if the host does not tell. With socket
+// activation it is when the host was.
 func (r *Runtime) engineSince() time.Time {
 	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
 	c, err := net.DialTimeout("unix", path, 2*time.Second)
@@ -278,14 +284,18 @@ func (r *Runtime) engineSince() time.Time {
 		return time.Time{}
 	}
 	var peer *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil || err != nil {
+	if e := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}); e != nil || err != nil {
 		return time.Time{}
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(int(peer.Pid)) + "/stat")
 	if err != nil {
 		return time.Time{}
 	}
-	// After the name, which may contain anything: field 22 is the start, in hundredths of a second since the host was started.
+	// After the name, which may contain anything: field 22 is the start, in hundredths of a second since the host was
+	// started.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	var up unix.Timespec
 	if len(fields) < 20 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {

@@ -47,7 +47,8 @@ func (r *rig) successor(live ...executor.Launch) *rig {
 func TestRunningContainerIsAdopted(t *testing.T) {
 	r := newRig(t, nil)
 	out := r.file("out")
-	spec := r.sh("i=0; while [ $i -lt 20 ]; do echo $i >> out; sleep 0.1; i=$((i+1)); done; dd if=/dev/zero of=x bs=64k count=16 conv=fsync; echo end", out)
+	spec := r.sh("i=0; while [ $i -lt 20 ]; do echo $i >> out; sleep 0.1; i=$((i+1)); done; dd if=/dev/zero of=x "+
+		"bs=64k count=16 conv=fsync; echo end", out)
 	l := r.launched(spec)
 	s := r.successor(l)
 	if got := containers(t, r.config.Run); len(got) != 1 {
@@ -221,7 +222,8 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 	waits := r.launch(r.sh("true"), nil)
 	r.must(r.Suspend(r.ctx, 999))
 	// The engine takes a container along.
-	if out, err := exec.Command("docker", "kill", "gantry-"+executor.HostName(r.config.Run, r.config.Dir)+"-a1").CombinedOutput(); err != nil {
+	if out, err := exec.Command("docker", "kill", "gantry-"+executor.HostName(r.config.Run,
+		r.config.Dir)+"-a1").CombinedOutput(); err != nil {
 		t.Skipf("needs the docker command: %v %s", err, out)
 	}
 	time.Sleep(500 * time.Millisecond)
@@ -279,7 +281,8 @@ func TestRunsOfOneNameInTwoDirectories(t *testing.T) {
 	first.wants(first.exit(long.Attempt), planner.OK)
 }
 
-// An engine that is stopped while it starts a container can forget what it had begun: that is not left in the control group.
+// An engine that is stopped while it starts a container can forget what it had begun: that is not left in the control
+// group.
 func TestOrphanOfTheEngineIsKilled(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to make control groups")
@@ -294,7 +297,9 @@ func TestOrphanOfTheEngineIsKilled(t *testing.T) {
 	r.must(err)
 	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
 	r.must(err)
-	group := tree.Dir("cpu", filepath.Join(tree.Group("gantry", tree.Name(executor.HostName(r.config.Run, r.config.Dir)), tree.Name("n0"), "a0"), "orphan"))
+	group := tree.Dir("cpu",
+		filepath.Join(tree.Group("gantry", tree.Name(executor.HostName(r.config.Run, r.config.Dir)), tree.Name("n0"),
+			"a0"), "orphan"))
 	r.must(os.MkdirAll(group, 0o755))
 	orphan := exec.Command("sleep", "300")
 	r.must(orphan.Start())

@@ -70,7 +70,8 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 			return fault.Do("remove", func() error { return removeContainer(ctx, r.cli, g.container) })
 		})
 		if err != nil && ctx.Err() == nil {
-			r.warn("remove", fmt.Sprintf("container %.12s is left: %v (gantry clean removes it later)", g.container, err))
+			r.warn("remove", fmt.Sprintf("container %.12s is left: %v (gantry clean removes it later)", g.container,
+				err))
 		}
 		gone = err == nil
 	}
@@ -89,13 +90,14 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 	}
 }
 
-// removeAttemptGroup deletes the control group of an attempt. If its container is gone, what is still in it is an orphan that the engine
-// forgot when it was stopped while it started the container: it is killed.
+// removeAttemptGroup deletes the control group of an attempt. If its container is gone, what is still in it is an
+// orphan that the engine forgot when it was stopped while it started the container: it is killed.
 func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
 	err := r.tree.Remove(group)
 	if err != nil && gone {
 		if n := r.tree.Kill(group); n > 0 {
-			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the Docker Engine has removed", evidence.Plural(int64(n), "process was", "processes were")))
+			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the Docker Engine has "+
+				"removed", evidence.Plural(int64(n), "process was", "processes were")))
 			err = r.tree.Remove(group)
 		}
 	}
@@ -136,15 +138,18 @@ func (a *attempt) saveLogs() {
 	_ = stage.Write(a.dir, ".command.err", stderr.String(), 0o644)
 }
 
-// sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry ended.
+// sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry
+// ended.
 func (r *Runtime) sweep(ctx context.Context) error {
-	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
+	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
+		LabelHostName+"="+r.name))})
 	if err != nil {
 		return fmt.Errorf("close run %s: list its containers: %w", r.cfg.Run, err)
 	}
 	for _, c := range all {
 		if err := removeContainer(ctx, r.cli, c.ID); err != nil {
-			return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, c.ID, err)
+			return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, c.ID,
+				err)
 		}
 	}
 	return nil
@@ -154,10 +159,12 @@ func (r *Runtime) sweep(ctx context.Context) error {
 func (r *Runtime) discardAll(ctx context.Context, attempts []*attempt) (left []*attempt, err error) {
 	for _, a := range attempts {
 		if !a.old {
-			_ = a.ctl.Ask(uint8(planner.Preempted), "SIGKILL") // where the disk is full, who resumes the run cannot know
+			// where the disk is full, who resumes the run cannot know
+			_ = a.ctl.Ask(uint8(planner.Preempted), "SIGKILL")
 		}
 		_ = r.cli.ContainerKill(ctx, a.id, "SIGKILL") // it may have ended
-		if c, err := r.inspect(ctx, a.id); err == nil && !c.State.Running && c.State.ExitCode == 0 && c.State.Status == container.StateExited {
+		if c, err := r.inspect(ctx, a.id); err == nil && !c.State.Running && c.State.ExitCode == 0 &&
+			c.State.Status == container.StateExited {
 			left = append(left, a)
 			continue
 		}
@@ -165,7 +172,8 @@ func (r *Runtime) discardAll(ctx context.Context, attempts []*attempt) (left []*
 			_ = a.ctl.Ask(uint8(planner.Preempted), control.Remove)
 		}
 		if err := removeContainer(ctx, r.cli, a.id); err != nil {
-			return left, fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, a.id, err)
+			return left, fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run,
+				a.id, err)
 		}
 	}
 	return left, nil
@@ -179,9 +187,9 @@ type Cleaned struct {
 	Unknown    []string // control groups that were left alone, as their runs lie in another directory
 }
 
-// Clean removes containers and control groups that gantry left on this host, of one run or, if run is "", of all. A run whose lock is
-// held is left alone. Control groups do not show where their run lies: those of runs that are not in dir are left alone too. Log and files
-// stay; a run is still resumable then, its unfinished attempts are lost.
+// Clean removes containers and control groups that gantry left on this host, of one run or, if run is "", of all. A run
+// whose lock is held is left alone. Control groups do not show where their run lies: those of runs that are not in dir
+// are left alone too. Log and files stay; a run is still resumable then, its unfinished attempts are lost.
 func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	var out Cleaned
 	cli, err := Connect(ctx, host)
@@ -201,7 +209,8 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	if run != "" {
 		label += "=" + run
 	}
-	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", label))})
+	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
+		label))})
 	if err != nil {
 		return out, fmt.Errorf("clean: list containers: %w", err)
 	}
@@ -240,7 +249,8 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 			look(e.Name(), filepath.Join(dir, e.Name()))
 		}
 	}
-	wanted := []string{tree.Group("gantry", tree.Name(executor.HostName(run, filepath.Join(dir, run)))), formerGroup(tree, run)}
+	wanted := []string{tree.Group("gantry", tree.Name(executor.HostName(run, filepath.Join(dir, run)))),
+		formerGroup(tree, run)}
 	top := tree.Group("gantry")
 	for _, name := range tree.Children(top) {
 		group := filepath.Join(top, name)
@@ -260,13 +270,15 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	return out, nil
 }
 
-// formerGroup is the control group of a run of log formats 1 to 6 and of the first gantries of format 7: it was named by the run alone.
+// formerGroup is the control group of a run of log formats 1 to 6 and of the first gantries of format 7: it was named
+// by the run alone.
 func formerGroup(tree *cgroup.Tree, run string) string { return tree.Group("gantry", tree.Name(run)) }
 
-// removeFormer removes the containers and the control group that such a gantry left of a run. Its containers have the label of the run's
-// directory, but not LabelHostName. Their attempts are lost with gantry's crash.
+// removeFormer removes the containers and the control group that such a gantry left of a run. Its containers have the
+// label of the run's directory, but not LabelHostName. Their attempts are lost with gantry's crash.
 func (r *Runtime) removeFormer(ctx context.Context) error {
-	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelRun+"="+r.cfg.Run))})
+	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
+		LabelRun+"="+r.cfg.Run))})
 	if err != nil {
 		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
 	}

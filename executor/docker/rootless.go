@@ -12,7 +12,10 @@ import (
 
 // isRootless reports whether the engine runs without root. Gantry needs more than such an engine has; see rootlessFact.
 func isRootless(info *system.Info) bool {
-	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return slices.Contains(strings.Split(o, ","), "name=rootless") })
+	return slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
+		return slices.Contains(strings.Split(o, ","),
+			"name=rootless")
+	})
 }
 
 // needed are the controllers whose limits and counters every task has.
@@ -21,9 +24,11 @@ var needed = []string{"cpu", "memory", "pids", "io"}
 // rootlessFact says what a rootless engine of the user lacks. The control groups are mounted at root.
 func rootlessFact(root string, uid int) Fact {
 	f := Fact{Name: "rootless-engine", Verdict: No,
-		Advice: "use the engine of the system: unset DOCKER_HOST (docker context use default does not count), as root, by sudo, or as a member of the group docker"}
+		Advice: "use the engine of the system: unset DOCKER_HOST (docker context use default does not count), as " +
+			"root, by sudo, or as a member of the group docker"}
 	user := filepath.Join("user.slice", fmt.Sprintf("user-%d.slice", uid), fmt.Sprintf("user@%d.service", uid))
-	missing := []string{"users of containers are subordinate ids of yours, so that programs could not write into the run directory, nor you remove what they wrote",
+	missing := []string{"users of containers are subordinate ids of yours, so that programs could not write into " +
+		"the run directory, nor you remove what they wrote",
 		"limits of whole nodes need control groups beside those delegated to you"}
 	text, err := os.ReadFile(filepath.Join(root, user, "cgroup.controllers"))
 	if err != nil {
@@ -32,7 +37,8 @@ func rootlessFact(root string, uid int) Fact {
 		have := strings.Fields(string(text))
 		lacking := slices.DeleteFunc(slices.Clone(needed), func(c string) bool { return slices.Contains(have, c) })
 		if len(lacking) > 0 {
-			missing = append(missing, fmt.Sprintf("the controllers %s are not delegated to you (%s are)", strings.Join(lacking, ", "), strings.Join(have, ", ")))
+			missing = append(missing, fmt.Sprintf("the controllers %s are not delegated to you (%s are)",
+				strings.Join(lacking, ", "), strings.Join(have, ", ")))
 		}
 	}
 	f.Evidence = "the Docker Engine is rootless, which gantry does not support: " + strings.Join(missing, "; ")

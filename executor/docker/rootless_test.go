@@ -38,10 +38,12 @@ func rootlessEngine(t *testing.T) (host string) {
 
 func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
 	host := rootlessEngine(t)
-	platform := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Cores(1)}}, Groups: []string{""}}
+	platform := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Cores(1)}},
+		Groups: []string{""}}
 	dir := t.TempDir()
 	_, err := docker.New(t.Context(), docker.Config{Run: "r", Dir: dir, Platform: platform, Host: host})
-	if !errors.Is(err, docker.ErrUnusable) || !strings.Contains(err.Error(), "rootless") || !strings.Contains(err.Error(), "DOCKER_HOST") {
+	if !errors.Is(err, docker.ErrUnusable) || !strings.Contains(err.Error(), "rootless") ||
+		!strings.Contains(err.Error(), "DOCKER_HOST") {
 		t.Errorf("a run is refused with %v", err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) > 0 {

@@ -97,7 +97,8 @@ func settings(t testing.TB, change func(*docker.Config)) docker.Config {
 		t.Fatal(err)
 	}
 	cfg := docker.Config{Run: name, Dir: dir, TaskImage: image, TaskBinary: binary, Version: "test",
-		Platform: &planner.Platform{Nodes: []planner.Node{{ID: 0, Name: "n0", Capacity: capacity, Speed: 1}}, Groups: []string{""},
+		Platform: &planner.Platform{Nodes: []planner.Node{{ID: 0, Name: "n0", Capacity: capacity, Speed: 1}},
+			Groups:    []string{""},
 			Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}}
 	if change != nil {
 		change(&cfg)
@@ -153,7 +154,8 @@ func (r *rig) must(err error) {
 
 // sh is a real task that runs a script on busybox.
 func (r *rig) sh(script string, files ...*executor.FileSpec) *executor.TaskSpec {
-	return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprintf("task %d/é", r.next), Kind: "sh", Command: []string{script}, Shell: true,
+	return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprintf("task %d/é", r.next), Kind: "sh",
+		Command: []string{script}, Shell: true,
 		Image: busybox, Outputs: files}
 }
 
@@ -169,7 +171,8 @@ func (r *rig) file(name string) *executor.FileSpec {
 
 func (r *rig) launch(spec *executor.TaskSpec, change func(*executor.Launch)) planner.AttemptID {
 	r.t.Helper()
-	l := executor.Launch{Attempt: r.next, Task: planner.TaskID(r.next), Try: 1, Node: 0, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
+	l := executor.Launch{Attempt: r.next, Task: planner.TaskID(r.next), Try: 1, Node: 0,
+		Hold:   unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
 		Queued: r.Now(), Spec: spec}
 	if change != nil {
 		change(&l)
@@ -204,7 +207,11 @@ func (r *rig) started(a planner.AttemptID) {
 
 func (r *rig) exit(a planner.AttemptID) *planner.AttemptExited {
 	r.t.Helper()
-	x := r.until(func(b planner.Body) bool { x, ok := b.(*planner.AttemptExited); return ok && x.Attempt == a }).(*planner.AttemptExited)
+	x := r.until(func(b planner.Body) bool {
+		x, ok := b.(*planner.AttemptExited)
+		return ok &&
+			x.Attempt == a
+	}).(*planner.AttemptExited)
 	r.must(r.Forget(r.ctx, a))
 	return x
 }
@@ -242,14 +249,17 @@ func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		r := newRig(t, func(c *docker.Config) { twoNodes(c) })
 		n := 0
-		return runtimetest.Setup{Runtime: r.Runtime, Nodes: 2, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20}, Workflow: r.wf,
+		return runtimetest.Setup{Runtime: r.Runtime, Nodes: 2, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},
+			Workflow: r.wf,
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				n++
 				if w == runtimetest.Steady {
-					return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1, Run: time.Minute}
+					return &executor.TaskSpec{Workflow: r.wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1,
+						Run: time.Minute}
 				}
-				s := r.sh(map[runtimetest.Work]string{runtimetest.Short: "true", runtimetest.Long: "sleep 300", runtimetest.Failing: "exit 1",
-					runtimetest.Held: "until [ -e released ]; do sleep 0.1; done"}[w])
+				s := r.sh(map[runtimetest.Work]string{runtimetest.Short: "true", runtimetest.Long: "sleep 300",
+					runtimetest.Failing: "exit 1",
+					runtimetest.Held:    "until [ -e released ]; do sleep 0.1; done"}[w])
 				s.Name = fmt.Sprint(n)
 				return s
 			},

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// transport carries requests over a unix socket, each on the goroutine that makes it. net/http's own transport has two goroutines to every
-// connection and keeps two connections; a container takes some five requests, and handing them around cost more than the requests.
+// transport carries requests over a unix socket, each on the goroutine that makes it. net/http's own transport has two
+// goroutines to every connection and keeps two connections; a container takes some five requests, and handing them
+// around cost more than the requests.
 type transport struct {
 	path string
 

@@ -9,15 +9,16 @@ import (
 	"math"
 )
 
-// CheckpointFile is where the emulator leaves its checkpoint, in its working directory. It comes there by rename, after it was synced.
+// CheckpointFile is where the emulator leaves its checkpoint, in its working directory. It comes there by rename, after
+// it was synced.
 const CheckpointFile = ".command.checkpoint"
 
-// Checkpoint is how far a task is. A checkpoint file has it as one line of JSON, and bytes without meaning up to the size asked for: a
-// program that saved its memory would leave as much.
+// Checkpoint is how far a task is. A checkpoint file has it as one line of JSON, and bytes without meaning up to the
+// size asked for: a program that saved its memory would leave as much.
 type Checkpoint struct {
 	Version int `json:"version"`
-	// CPUDone and IdleDone are the fractions of the computing and the waiting that are done. Fractions, as a node of another kind may need
-	// another time for the same work.
+	// CPUDone and IdleDone are the fractions of the computing and the waiting that are done. Fractions, as a node of
+	// another kind may need another time for the same work.
 	CPUDone  float64 `json:"cpu_done"`
 	IdleDone float64 `json:"idle_done"`
 	Inputs   int     `json:"inputs"`  // read whole, in the order of Spec.Inputs
@@ -36,7 +37,8 @@ const (
 	checkpointLine    = 4096 // the longest line that is read
 )
 
-// Done is the fraction of the whole task that is done: of its CPU time, of its waiting if it does not compute, and else of its bytes.
+// Done is the fraction of the whole task that is done: of its CPU time, of its waiting if it does not compute, and else
+// of its bytes.
 func (c *Checkpoint) Done(s *Spec) float64 {
 	switch {
 	case s.CPUNanos > 0:
@@ -98,9 +100,11 @@ func ReadCheckpoint(r io.Reader, s *Spec) (*Checkpoint, error) {
 	case c.Version != checkpointVersion:
 		return nil, fmt.Errorf("checkpoint: version %d, this emulator reads %d", c.Version, checkpointVersion)
 	case !fraction(c.CPUDone) || !fraction(c.IdleDone):
-		return nil, fmt.Errorf("checkpoint: %v of the computing and %v of the waiting are no fractions", c.CPUDone, c.IdleDone)
+		return nil, fmt.Errorf("checkpoint: %v of the computing and %v of the waiting are no fractions", c.CPUDone,
+			c.IdleDone)
 	case c.Inputs < 0 || c.Inputs > len(s.Inputs) || c.Outputs < 0 || c.Outputs > len(s.Outputs):
-		return nil, fmt.Errorf("checkpoint: %d inputs and %d outputs, of %d and %d", c.Inputs, c.Outputs, len(s.Inputs), len(s.Outputs))
+		return nil, fmt.Errorf("checkpoint: %d inputs and %d outputs, of %d and %d", c.Inputs, c.Outputs, len(s.Inputs),
+			len(s.Outputs))
 	case c.Attempts < 1 || min(c.CPUNanos, c.OwnCPUNanos, c.ReadBytes, c.WrittenBytes) < 0:
 		return nil, errors.New("checkpoint: a sum is below 0")
 	}

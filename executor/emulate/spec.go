@@ -1,5 +1,5 @@
-// Package emulate is what gantry and its task emulator (cmd/gantry-task) say to each other: the work a task is to do, and what was
-// really done. It is a leaf, and light, because the emulator starts once per task.
+// Package emulate is what gantry and its task emulator (cmd/gantry-task) say to each other: the work a task is to do,
+// and what was really done. It is a leaf, and light, because the emulator starts once per task.
 package emulate
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Protocol is raised whenever what gantry and its emulator say to each other changes: arguments, files, exit codes. The emulator tells it to
-// gantry before a run, since one of another build would fail every task.
+// Protocol is raised whenever what gantry and its emulator say to each other changes: arguments, files, exit codes. The
+// emulator tells it to gantry before a run, since one of another build would fail every task.
 const Protocol = "gantry-task protocol 1"
 
 // ReportFile is where the emulator leaves its report, in its working directory.
@@ -28,28 +28,29 @@ const (
 	ExitStopped = 143 // SIGTERM, and no checkpoint was asked for or could be left
 )
 
-// Spec is the work of one task. The zero Spec asks for nothing, and nothing is done then. The order of the work is fixed: memory is
-// taken and held to the end, inputs are read, CPU time is spent, outputs are written.
+// Spec is the work of one task. The zero Spec asks for nothing, and nothing is done then. The order of the work is
+// fixed: memory is taken and held to the end, inputs are read, CPU time is spent, outputs are written.
 type Spec struct {
-	// CPUNanos is the CPU time to spend, over all threads, by the CPU clock. What the process needs besides computing counts: starting
-	// (what the container's set-up used before it became this program included), touching memory, reading and writing. So the counters
-	// of the container show what was asked.
-	CPUNanos    int64   `json:"cpu_nanos"`
-	Threads     int     `json:"threads,omitempty"`    // that share the CPU time; 0 is 1
-	DutyPercent float64 `json:"duty,omitempty"`       // part of the time a thread computes, (0, 100]; it sleeps for the rest; 0 is 100
+	// CPUNanos is the CPU time to spend, over all threads, by the CPU clock. What the process needs besides computing
+	// counts: starting (what the container's set-up used before it became this program included), touching memory,
+	// reading and writing. So the counters of the container show what was asked.
+	CPUNanos int64 `json:"cpu_nanos"`
+	Threads  int   `json:"threads,omitempty"` // that share the CPU time; 0 is 1
+	// part of the time a thread computes, (0, 100]; it sleeps for the rest; 0 is 100
+	DutyPercent float64 `json:"duty,omitempty"`
 	IdleNanos   int64   `json:"idle_nanos,omitempty"` // to sleep on top of that: a task that waits and hardly computes
 	MemoryBytes int64   `json:"memory_bytes"`         // resident set, the emulator's own included
 	Inputs      []File  `json:"inputs,omitempty"`
 	Outputs     []File  `json:"outputs,omitempty"`
 	Seed        uint64  `json:"seed,omitempty"` // of the outputs' content; equal seeds and paths give equal bytes
-	// Keep has SIGTERM leave a checkpoint, of CheckpointBytes or what it has to say if that is more; without it SIGTERM just ends the task.
-	// From is the checkpoint of an earlier attempt to go on from, relative to the working directory, where the outputs that it counts as
-	// written have to be, too; "" begins anew.
+	// Keep has SIGTERM leave a checkpoint, of CheckpointBytes or what it has to say if that is more; without it SIGTERM
+	// just ends the task. From is the checkpoint of an earlier attempt to go on from, relative to the working
+	// directory, where the outputs that it counts as written have to be, too; "" begins anew.
 	Keep            bool   `json:"keep,omitempty"`
 	CheckpointBytes int64  `json:"checkpoint_bytes,omitempty"`
 	From            string `json:"from,omitempty"`
-	// Direct goes past the page cache (O_DIRECT) where the file system can, so that block I/O limits bite and no cache is charged to
-	// the task; Fsync makes outputs and their directories durable before the task ends.
+	// Direct goes past the page cache (O_DIRECT) where the file system can, so that block I/O limits bite and no cache
+	// is charged to the task; Fsync makes outputs and their directories durable before the task ends.
 	Direct bool `json:"direct,omitempty"`
 	Fsync  bool `json:"fsync,omitempty"`
 }
@@ -60,8 +61,9 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Work fills in the CPU part of a Spec from what traces tell: the wall time run, the cores held, and avgCPU, the percentage of one core
-// that was busy on average. A negative avgCPU is not known: all cores are taken as busy. More than 100 percent per core cannot be.
+// Work fills in the CPU part of a Spec from what traces tell: the wall time run, the cores held, and avgCPU, the
+// percentage of one core that was busy on average. A negative avgCPU is not known: all cores are taken as busy. More
+// than 100 percent per core cannot be.
 func (s *Spec) Work(run time.Duration, cores int64, avgCPU float64) {
 	s.Threads = int(max(cores, 1))
 	full := float64(100 * s.Threads)
@@ -138,12 +140,15 @@ type Report struct {
 	Read   Amount `json:"read_bytes"` // asked: sizes of inputs where they were given
 	Write  Amount `json:"written_bytes"`
 
-	OwnMemoryBytes int64  `json:"own_memory_bytes"` // the emulator's resident set before it took any
-	StartCPUNanos  int64  `json:"start_cpu_nanos"`  // CPU time of the process until the emulator began, the container's set-up included
-	OwnCPUNanos    int64  `json:"own_cpu_nanos"`    // CPU time of everything but computing: starting, touching memory, reading and writing
-	DirectReads    int    `json:"direct_reads"`     // input files read with O_DIRECT; the others were dropped from the cache first
-	DirectWrites   int    `json:"direct_writes"`
-	Phases         Phases `json:"phases"`
+	OwnMemoryBytes int64 `json:"own_memory_bytes"` // the emulator's resident set before it took any
+	// CPU time of the process until the emulator began, the container's set-up included
+	StartCPUNanos int64 `json:"start_cpu_nanos"`
+	// CPU time of everything but computing: starting, touching memory, reading and writing
+	OwnCPUNanos int64 `json:"own_cpu_nanos"`
+	// input files read with O_DIRECT; the others were dropped from the cache first
+	DirectReads  int    `json:"direct_reads"`
+	DirectWrites int    `json:"direct_writes"`
+	Phases       Phases `json:"phases"`
 
 	Misses []string `json:"misses"`
 }

@@ -1,5 +1,5 @@
-// Package enginetest makes engines for tests: a simulation under a policy whose estimates are what traces declare. After every batch the
-// invariants of the planner are checked.
+// Package enginetest makes engines for tests: a simulation under a policy whose estimates are what traces declare.
+// After every batch the invariants of the planner are checked.
 package enginetest
 
 import (
@@ -24,8 +24,8 @@ func Policy(t testing.TB, spec string) planner.Policy {
 	return pol
 }
 
-// New returns an engine that simulates submissions, by arrival, on a platform. A test may change what it likes before Run; an estimator of its
-// own needs a planner of its own, too.
+// New returns an engine that simulates submissions, by arrival, on a platform. A test may change what it likes before
+// Run; an estimator of its own needs a planner of its own, too.
 func New(t testing.TB, p *planner.Platform, pol planner.Policy, subs ...executor.Submission) *executor.Engine {
 	declared := &predict.Declared{}
 	e := &executor.Engine{

@@ -13,13 +13,15 @@ import (
 type Made struct {
 	planner.Estimator
 	History *predict.History // of history
-	// Corrected is that of corrected, unless the estimates are wrong on purpose: those of earlier runs were not wrong in the same way.
+	// Corrected is that of corrected, unless the estimates are wrong on purpose: those of earlier runs were not wrong
+	// in the same way.
 	Corrected *predict.Corrected
 }
 
-// Make makes the estimator that spec names, and connects admission with it. startup is what starting a container is expected to take, errors
-// make declared estimates wrong on purpose, and model is that of a trained estimator.
-func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, model *predict.Model, adm *executor.Admitter) Made {
+// Make makes the estimator that spec names, and connects admission with it. startup is what starting a container is
+// expected to take, errors make declared estimates wrong on purpose, and model is that of a trained estimator.
+func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, model *predict.Model,
+	adm *executor.Admitter) Made {
 	declared := &predict.Declared{Startup: startup, Model: errors}
 	adm.Declare = declared.Declare
 	if errors.Kind == predict.Uniform {

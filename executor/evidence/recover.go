@@ -32,10 +32,11 @@ type Found struct {
 type Action uint8
 
 const (
-	// Clear removes what is left of an attempt that the log shows as ended: container, control group, control directory.
+	// Clear removes what is left of an attempt that the log shows as ended: container, control group, control
+	// directory.
 	Clear Action = iota + 1
-	// GiveUp claims the attempt, so that its program never begins, however late a start takes effect that was asked for. Then look again:
-	// the launcher may have been first.
+	// GiveUp claims the attempt, so that its program never begins, however late a start takes effect that was asked
+	// for. Then look again: the launcher may have been first.
 	GiveUp
 	// Lose removes the container, kills what is left of it, and reports the attempt as lost.
 	Lose
@@ -49,7 +50,8 @@ var actions = [...]string{"", "clear", "give-up", "lose", "adopt", "harvest"}
 
 func (a Action) String() string { return actions[a] }
 
-// Recover says what to do about an attempt. Each action may be cut short at any point: what is found then leads to the same end.
+// Recover says what to do about an attempt. Each action may be cut short at any point: what is found then leads to the
+// same end.
 func Recover(f Found) Action {
 	switch {
 	case !f.Live:

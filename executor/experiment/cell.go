@@ -1,5 +1,6 @@
-// Package experiment runs simulations over all combinations of the values of factors, side by side. What a run gives is a function of its
-// parameters, its repetition and the files it is made from: neither the order of the runs nor how many run at once matters.
+// Package experiment runs simulations over all combinations of the values of factors, side by side. What a run gives is
+// a function of its parameters, its repetition and the files it is made from: neither the order of the runs nor how
+// many run at once matters.
 package experiment
 
 import (
@@ -33,7 +34,8 @@ type Param struct{ Name, Value string }
 // Cell is one combination of parameters; each of its repetitions is a run.
 type Cell struct {
 	Params []Param // by name
-	// Inputs is a digest of the workload and cluster files, and of the traces they name: a cell of changed files is another cell.
+	// Inputs is a digest of the workload and cluster files, and of the traces they name: a cell of changed files is
+	// another cell.
 	Inputs string
 	// Position is its place among all that the experiment may have, from 1 on.
 	Position int
@@ -153,16 +155,19 @@ func (p *plan) cell(params []Param) (*Cell, error) {
 		return fail("estimator", err)
 	}
 	if c.estimator.Kind == predict.KindTrained {
-		return fail("estimator", fmt.Errorf("estimator %q: an experiment has no log with a model; gantry simulate --estimator trained plans with one", c.estimator))
+		return fail("estimator", fmt.Errorf("estimator %q: an experiment has no log with a model; gantry simulate "+
+			"--estimator trained plans with one", c.estimator))
 	}
 	if text := c.Get("startup"); text != "" {
 		if c.startup, err = time.ParseDuration(text); err != nil || c.startup < 0 {
-			return fail("startup", fmt.Errorf("startup %q: it has to be a duration of at least 0 with its unit, such as 150ms", text))
+			return fail("startup", fmt.Errorf("startup %q: it has to be a duration of at least 0 with its unit, "+
+				"such as 150ms", text))
 		}
 	}
 	if text := c.Get("charge_planning"); text != "" {
 		if c.charge, err = strconv.ParseFloat(text, 64); err != nil || !(c.charge >= 0) || math.IsInf(c.charge, 0) {
-			return fail("charge_planning", fmt.Errorf("charge_planning %q: it has to be a number of at least 0, times what planning takes in CPU time", text))
+			return fail("charge_planning", fmt.Errorf("charge_planning %q: it has to be a number of at least 0, "+
+				"times what planning takes in CPU time", text))
 		}
 	}
 	if c.load, err = p.workload(c); err != nil {
@@ -220,7 +225,8 @@ func (w *workload) atFault() string {
 	for i := range w.edits {
 		without := *w
 		var err error
-		if without.file, err = edited(w.text, w.path, slices.Delete(slices.Clone(w.edits), i, i+1)); err == nil && without.check() == nil {
+		if without.file, err = edited(w.text, w.path, slices.Delete(slices.Clone(w.edits), i, i+1)); err == nil &&
+			without.check() == nil {
 			return w.edits[i].factor
 		}
 	}
@@ -374,7 +380,8 @@ func set(at **yaml.Node, path []string, value *yaml.Node) error {
 				return set(&n.Content[i+1], path[1:], value)
 			}
 		}
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: path[0]}, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: path[0]},
+			&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		return set(&n.Content[len(n.Content)-1], path[1:], value)
 	case n.Kind == yaml.SequenceNode:
 		i, err := strconv.Atoi(path[0])

@@ -17,7 +17,8 @@ import (
 type Store interface {
 	// Plan says which cells there are, in order. Cells that are searched for come one by one, in any order.
 	Plan(ctx context.Context, cells []*Cell) error
-	// Kept returns the outcome of a run that was kept earlier, its verdicts of stability at least; nil if there is none.
+	// Kept returns the outcome of a run that was kept earlier, its verdicts of stability at least; nil if there is
+	// none.
 	Kept(ctx context.Context, c *Cell, repetition int) (*Outcome, error)
 	// Keep keeps an outcome, all of it or nothing.
 	Keep(ctx context.Context, o *Outcome) error
@@ -61,8 +62,8 @@ type job struct {
 	repetition int
 }
 
-// Run runs what the store does not have yet. When ctx is cancelled it returns its error soon; runs that were under way leave nothing.
-// Faults of the files are found before anything runs.
+// Run runs what the store does not have yet. When ctx is cancelled it returns its error soon; runs that were under way
+// leave nothing. Faults of the files are found before anything runs.
 func (r *Runner) Run(ctx context.Context) error {
 	if r.Jobs < 1 {
 		r.Jobs = runtime.NumCPU()
@@ -111,7 +112,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return r.search(ctx, cancel, p, groups)
 }
 
-// Check finds the faults of an experiment, of the files it names and of the values of its factors, without running anything.
+// Check finds the faults of an experiment, of the files it names and of the values of its factors, without running
+// anything.
 func (r *Runner) Check() error {
 	p := newPlan(r.File)
 	if _, _, err := p.cells(); err != nil {
@@ -127,8 +129,8 @@ func (r *Runner) Check() error {
 	return nil
 }
 
-// cells returns the combinations of an experiment: without the searched parameter as groups, and with it, or without a search, as cells,
-// none of them twice.
+// cells returns the combinations of an experiment: without the searched parameter as groups, and with it, or without a
+// search, as cells, none of them twice.
 func (p *plan) cells() (groups [][]Param, cells []*Cell, err error) {
 	seen := map[string]bool{}
 	for _, block := range p.file.Blocks {
@@ -261,8 +263,8 @@ func (r *Runner) report(o *Outcome) {
 	}
 }
 
-// estimate tells how long the rest will take: as long as the runs of each policy took until now, which is what sets most of them apart, side by
-// side as until now. 0 if none was done.
+// estimate tells how long the rest will take: as long as the runs of each policy took until now, which is what sets
+// most of them apart, side by side as until now. 0 if none was done.
 func (r *Runner) estimate() time.Duration {
 	var all effort
 	for _, e := range r.took {

@@ -144,7 +144,8 @@ func TestAnInterruptedExperimentGoesOn(t *testing.T) {
 	}
 	m.after = 0
 	var last experiment.Progress
-	if err := (&experiment.Runner{File: x, Store: m, Jobs: 2, Report: func(p experiment.Progress) { last = p }}).Run(t.Context()); err != nil {
+	if err := (&experiment.Runner{File: x, Store: m, Jobs: 2,
+		Report: func(p experiment.Progress) { last = p }}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if last.Done != 16 || last.Kept != had || last.Runs != 16 {
@@ -212,12 +213,14 @@ factors: {policy: cpp, utilisation: [0.3, 9]}
 			t.Errorf("%s is %s (%s), want %s", o.Cell, o.State, o.Message, want)
 		}
 		for _, v := range o.Values {
-			if o.State == experiment.Diverged && (strings.HasPrefix(v.Name, "slowdown") || strings.HasSuffix(v.Name, "_stable") && v.Value != 0) {
+			if o.State == experiment.Diverged && (strings.HasPrefix(v.Name, "slowdown") ||
+				strings.HasSuffix(v.Name, "_stable") && v.Value != 0) {
 				t.Errorf("a run that was cut off has %s = %v", v.Name, v.Value)
 			}
 		}
 	}
-	for _, o := range run(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 100}\nfactors: {policy: cpp}\n", 1).kept {
+	for _, o := range run(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 100}\nfactors: {policy: cpp}\n",
+		1).kept {
 		if o.State != experiment.Diverged || !strings.Contains(o.Message, "100 events") {
 			t.Errorf("more than 100 events: %s, %s", o.State, o.Message)
 		}
@@ -261,7 +264,8 @@ factors:
 	}
 	got := m.results()
 	key := func(startup string) string {
-		return "cluster=c.yaml estimator=declared policy=gbf policy.pick=first startup=" + startup + " workload=w.yaml workload.count=40 workload.mix.0.generator=montage 0"
+		return "cluster=c.yaml estimator=declared policy=gbf policy.pick=first startup=" + startup +
+			" workload=w.yaml workload.count=40 workload.mix.0.generator=montage 0"
 	}
 	if got[key("30s")]["response_mean"] <= got[key("0s")]["response_mean"] {
 		t.Error("starting a container takes no time")
@@ -269,8 +273,10 @@ factors:
 }
 
 func TestUniformUncertaintyChangesWhatHappens(t *testing.T) {
-	got := run(t, "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: fdws, utilisation: 0.3, errors: [none, \"uniform:1\"]}\n", 1).results()
-	exact, wrong := got["cluster=c.yaml errors=none policy=fdws utilisation=0.3 workload=w.yaml 0"], got["cluster=c.yaml errors=uniform:1 policy=fdws utilisation=0.3 workload=w.yaml 0"]
+	got := run(t, "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: fdws, utilisation: 0.3, errors: [none, "+
+		"\"uniform:1\"]}\n", 1).results()
+	exact, wrong := got["cluster=c.yaml errors=none policy=fdws utilisation=0.3 workload=w.yaml 0"],
+		got["cluster=c.yaml errors=uniform:1 policy=fdws utilisation=0.3 workload=w.yaml 0"]
 	// Runtimes are uniform on about 0 to 3 times what was estimated.
 	if f := wrong["work_mean"] / exact["work_mean"]; f < 1.4 || f > 1.6 {
 		t.Errorf("the work is %v times that without errors, want about 1.5", f)
@@ -282,7 +288,8 @@ func TestUniformUncertaintyChangesWhatHappens(t *testing.T) {
 
 func TestProgressTellsWhatIsDoneAndTheTimeLeft(t *testing.T) {
 	var seen []experiment.Progress
-	r := experiment.Runner{File: read(t, small), Store: &memory{}, Jobs: 2, Report: func(p experiment.Progress) { seen = append(seen, p) }}
+	r := experiment.Runner{File: read(t, small), Store: &memory{}, Jobs: 2,
+		Report: func(p experiment.Progress) { seen = append(seen, p) }}
 	if err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -320,25 +327,42 @@ search: {from: 0.3, to: 9.9, step: 1.2}
 
 func TestFaultsAreFoundBeforeAnythingRuns(t *testing.T) {
 	for _, x := range []struct{ name, text, want string }{
-		{"an unknown policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [cpp, cpq]}\n", `policy "cpq" is not known`},
-		{"an unknown parameter of a policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: fwp, policy.nix: 1}\n", `has no parameter "nix"`},
-		{"a misspelt policy", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy:\n  - cpp\n  - fdsw\n", `line 6: cluster=c.yaml policy=fdsw workload=w.yaml: policy "fdsw" is not known; did you mean fdws?`},
-		{"a misspelt value of a parameter", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: owm\n  policy.order: [lowest,\n    higest]\n", `line 6: cluster=c.yaml policy=owm policy.order=higest workload=w.yaml: policy owm: order="higest" is not known; did you mean highest?`},
-		{"a misspelt error model", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  errors: sttic:2\n", `line 5: cluster=c.yaml errors=sttic:2 policy=cpp workload=w.yaml: error model "sttic:2" is not known; did you mean static?`},
-		{"a misspelt estimator", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  estimator: histry\n", `did you mean history?`},
-		{"a misspelt generator", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  errors: none\n  workload.mix.1.generator: monatge\n", `line 6: `},
-		{"a misspelt process", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  workload.arrivals.process: [poisson, poison]\n", `w.yaml: arrivals: process is "poison"`},
-		{"an unknown error model", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, errors: weibull:1}\n", `error model "weibull:1" is not known: choose`},
-		{"a trained estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: trained}\n", `estimator "trained": an experiment has no log`},
-		{"an unknown estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: guess}\n", `estimator "guess" is not known`},
-		{"an unknown key of the workload", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.cuont: 3}\n", "did you mean count?"},
-		{"a searched value", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\nsearch: {from: -1, to: 1}\n", "line 4: search: "},
+		{"an unknown policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: [cpp, cpq]}\n",
+			`policy "cpq" is not known`},
+		{"an unknown parameter of a policy", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: fwp, policy.nix: " +
+			"1}\n", `has no parameter "nix"`},
+		{"a misspelt policy", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy:\n  - cpp\n  - fdsw\n",
+			`line 6: cluster=c.yaml policy=fdsw workload=w.yaml: policy "fdsw" is not known; did you mean fdws?`},
+		{"a misspelt value of a parameter", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: owm\n  " +
+			"policy.order: [lowest,\n    higest]\n",
+			`line 6: cluster=c.yaml policy=owm policy.order=higest workload=w.yaml: policy owm: order="higest" is not known; did you mean highest?`},
+		{"a misspelt error model", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  errors: sttic:2\n",
+			`line 5: cluster=c.yaml errors=sttic:2 policy=cpp workload=w.yaml: error model "sttic:2" is not known; did you mean static?`},
+		{"a misspelt estimator", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  estimator: histry\n",
+			`did you mean history?`},
+		{"a misspelt generator", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  errors: none\n  " +
+			"workload.mix.1.generator: monatge\n", `line 6: `},
+		{"a misspelt process", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  " +
+			"workload.arrivals.process: [poisson, poison]\n", `w.yaml: arrivals: process is "poison"`},
+		{"an unknown error model", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, errors: weibull:1}\n",
+			`error model "weibull:1" is not known: choose`},
+		{"a trained estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: trained}\n",
+			`estimator "trained": an experiment has no log`},
+		{"an unknown estimator", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, estimator: guess}\n",
+			`estimator "guess" is not known`},
+		{"an unknown key of the workload", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, " +
+			"workload.cuont: 3}\n", "did you mean count?"},
+		{"a searched value", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\nsearch: {from: -1, to: 1}\n",
+			"line 4: search: "},
 		{"no such workload", "workload: v.yaml\ncluster: c.yaml\nfactors: {policy: cpp}\n", "v.yaml"},
 		{"no such cluster", "workload: w.yaml\ncluster: d.yaml\nfactors: {policy: cpp}\n", "d.yaml"},
-		{"a negative charge", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, charge_planning: -1}\n", "charge_planning"},
+		{"a negative charge", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, charge_planning: -1}\n",
+			"charge_planning"},
 		{"a negative start", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, startup: -1s}\n", "startup"},
-		{"a place that is not there", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.mix.7.generator: sipht}\n", "7 is no position in a list of 2"},
-		{"sizes that cannot be", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.tasks: 3}\n", "w.yaml"},
+		{"a place that is not there", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, " +
+			"workload.mix.7.generator: sipht}\n", "7 is no position in a list of 2"},
+		{"sizes that cannot be", "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: cpp, workload.tasks: 3}\n",
+			"w.yaml"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			err := (&experiment.Runner{File: read(t, x.text)}).Check()
@@ -360,7 +384,8 @@ func TestACellHangsOnTheTracesItsWorkloadNames(t *testing.T) {
 	}
 	write("t.yaml", "workflows: [{trace: a.dax}]\n")
 	key := func(runtime string) string {
-		write("a.dax", `<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1"><job id="a" name="a" runtime="`+runtime+`"/></adag>`)
+		write("a.dax",
+			`<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1"><job id="a" name="a" runtime="`+runtime+`"/></adag>`)
 		store := &memory{}
 		if err := (&experiment.Runner{File: x, Jobs: 1, Store: store}).Run(t.Context()); err != nil {
 			t.Fatal(err)

@@ -27,8 +27,8 @@ const (
 	Failed   State = "failed"   // it could not be run; the message says why
 )
 
-// Outcome is what a run gave. Values, Workflows and Series depend on the cell and the repetition alone, where planning is
-// neither timed nor charged.
+// Outcome is what a run gave. Values, Workflows and Series depend on the cell and the repetition alone, where planning
+// is neither timed nor charged.
 type Outcome struct {
 	Cell       *Cell
 	Repetition int // from 0
@@ -43,13 +43,15 @@ type Outcome struct {
 // seriesPoints bounds the series that is kept of a run.
 const seriesPoints = 1000
 
-// seed is that of everything random in a repetition beside the load: the same for all cells, so that they meet the same draws.
+// seed is that of everything random in a repetition beside the load: the same for all cells, so that they meet the same
+// draws.
 func seed(x *scenario.Experiment, w *scenario.Workload, repetition int) uint64 {
 	return max(1, x.Seed, w.Seed) + uint64(repetition)*0x9e3779b97f4a7c15
 }
 
 // simulate runs one repetition of a cell.
-func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition int, subs []executor.Submission) (*Outcome, error) {
+func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition int,
+	subs []executor.Submission) (*Outcome, error) {
 	begun := time.Now()
 	out := &Outcome{Cell: c, Repetition: repetition, State: Done}
 	s := seed(x, c.load.file, repetition)
@@ -75,7 +77,8 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	limit := x.InSystem + atOnce(subs)
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s), Runtime: rt, Admit: admit, Arrivals: slices.Clone(subs)}
+	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s), Runtime: rt, Admit: admit,
+		Arrivals: slices.Clone(subs)}
 	if x.KeepTiming || c.charge > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -85,7 +88,8 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 		collector.Watch(v, events, admitted)
 		switch {
 		case collector.Present() > limit:
-			out.State, out.Message = Diverged, fmt.Sprintf("more than %d workflows in the system at %v", x.InSystem, v.Now())
+			out.State, out.Message = Diverged, fmt.Sprintf("more than %d workflows in the system at %v", x.InSystem,
+				v.Now())
 			cut()
 		case collector.Events() > uint64(x.Events):
 			out.State, out.Message = Diverged, fmt.Sprintf("more than %d events at %v", x.Events, v.Now())

@@ -1,8 +1,9 @@
 //go:build fault
 
-// Package fault lets a test end gantry at a chosen moment. Binaries that are built with the tag "fault" read the environment variable
-// GANTRY_FAULT: a number N ends the process with SIGKILL at moment N, where effect E, counted from 0, has the moments 2E, before it, and 2E+1,
-// after it. GANTRY_FAULT_TRACE names a file to which every moment is appended, "N NAME".
+// Package fault lets a test end gantry at a chosen moment. Binaries that are built with the tag "fault" read the
+// environment variable GANTRY_FAULT: a number N ends the process with SIGKILL at moment N, where effect E, counted from
+// 0, has the moments 2E, before it, and 2E+1, after it. GANTRY_FAULT_TRACE names a file to which every moment is
+// appended, "N NAME".
 package fault
 
 import (

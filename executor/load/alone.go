@@ -12,9 +12,10 @@ import (
 	"gantry/trace"
 )
 
-// Alone returns how long a workflow takes on an empty platform, without copies: whenever a task has ended, the longest of the ready tasks goes
-// first, each to the fastest node with room for it, the lowest among equals (the sample execution time SET^R of Lim, Majumdar and
-// Ashwood-Smith, J. Cloud Computing 6(1), 2017, section on deadline budgeting, by true runtimes).
+// Alone returns how long a workflow takes on an empty platform, without copies: whenever a task has ended, the longest
+// of the ready tasks goes first, each to the fastest node with room for it, the lowest among equals (the sample
+// execution time SET^R of Lim, Majumdar and Ashwood-Smith, J. Cloud Computing 6(1), 2017, section on deadline
+// budgeting, by true runtimes).
 func Alone(w *trace.Workflow, p *planner.Platform) (time.Duration, error) {
 	free := make([]unit.Vector, len(p.Nodes))
 	for i := range p.Nodes {
@@ -48,7 +49,8 @@ func Alone(w *trace.Workflow, p *planner.Platform) (time.Duration, error) {
 			running.Push(end{now + unit.AtSpeed(e.run, p.Nodes[n].Speed), e.task, n})
 		}
 		if running.Len() == 0 {
-			return 0, fmt.Errorf("workflow %s has tasks that no node of the cluster can hold, so there is no saying how long it takes alone", w.Label)
+			return 0, fmt.Errorf("workflow %s has tasks that no node of the cluster can hold, so there is no saying "+
+				"how long it takes alone", w.Label)
 		}
 		now = running.Items[0].at
 		for ; running.Len() > 0 && running.Items[0].at == now; left-- {
@@ -91,7 +93,8 @@ func byNeed(w *trace.Workflow) (classes []needs, of []int32) {
 // longest is the class of the longest ready task for which there may be room; nil if there is none.
 func longest(classes []needs) (best *needs) {
 	for i := range classes {
-		if c := &classes[i]; !c.full && c.ready.Len() > 0 && (best == nil || c.ready.Items[0].before(&best.ready.Items[0])) {
+		if c := &classes[i]; !c.full && c.ready.Len() > 0 && (best == nil ||
+			c.ready.Items[0].before(&best.ready.Items[0])) {
 			best = c
 		}
 	}

@@ -14,7 +14,8 @@ import (
 func processors(n int) *planner.Platform {
 	p := &planner.Platform{}
 	for i := range n {
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Speed: 1, Capacity: unit.Vector{unit.CPU: 1000, unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}})
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Speed: 1, Capacity: unit.Vector{unit.CPU: 1000,
+			unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}})
 	}
 	return p
 }

@@ -8,7 +8,8 @@ import (
 )
 
 func TestNormalDeadlinesAreCutAtThreeStandardDeviations(t *testing.T) {
-	w := parse(t, "count: 4000\nmix: [{generator: pi, tasks: 3, class: deadline}, {generator: plates, tasks: 3, class: deadline}, {generator: pi, tasks: 3, class: low}]\n"+
+	w := parse(t, "count: 4000\nmix: [{generator: pi, tasks: 3, class: deadline}, {generator: plates, tasks: 3, "+
+		"class: deadline}, {generator: pi, tasks: 3, class: low}]\n"+
 		"arrivals: {process: closed, population: 7}\ndeadlines: {normal: 2}")
 	// Mean critical paths: a map and a reduce task after each other, the longer of two map tasks.
 	sum, squares, n, low := map[string]float64{}, map[string]float64{}, map[string]float64{}, 0

@@ -18,7 +18,8 @@ import (
 func twoPhases() *trace.Workflow {
 	w := &trace.Workflow{Name: "w", Label: "w"}
 	for _, seconds := range []int{0, 4, 6, 8, 10, 5} {
-		w.Tasks = append(w.Tasks, trace.Task{ID: string(rune('0' + len(w.Tasks))), Cores: 1, Runtime: time.Duration(seconds) * time.Second})
+		w.Tasks = append(w.Tasks, trace.Task{ID: string(rune('0' + len(w.Tasks))), Cores: 1,
+			Runtime: time.Duration(seconds) * time.Second})
 	}
 	for _, e := range [][2]int32{{1, 0}, {2, 0}, {3, 0}, {0, 4}, {0, 5}} {
 		w.Tasks[e[0]].Children = append(w.Tasks[e[0]].Children, e[1])
@@ -34,14 +35,17 @@ func TestTimeAloneIsThatOfTheLongestReadyTaskFirst(t *testing.T) {
 			t.Errorf("%d slots: %v, %v; want %v", slots, got, err, want)
 		}
 	}
-	fast := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(1), Speed: 1}, {ID: 1, Capacity: unit.Cores(1), Speed: 2}}}
-	// 8 on the fast node until 4, 6 on the slow one until 6; 4 on the fast one until 6; 10 on the fast one until 11, 5 on the slow one too.
+	fast := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(1), Speed: 1},
+		{ID: 1, Capacity: unit.Cores(1), Speed: 2}}}
+	// 8 on the fast node until 4, 6 on the slow one until 6; 4 on the fast one until 6; 10 on the fast one until 11, 5
+	// on the slow one too.
 	if got, err := load.Alone(twoPhases(), fast); err != nil || got != 11*time.Second {
 		t.Errorf("nodes of two speeds: %v, %v; want 11 s", got, err)
 	}
 	w := twoPhases()
 	w.Tasks[2].Cores = 3
-	if _, err := load.Alone(w, processors(2)); err == nil || !strings.Contains(err.Error(), "no node of the cluster can hold") {
+	if _, err := load.Alone(w, processors(2)); err == nil ||
+		!strings.Contains(err.Error(), "no node of the cluster can hold") {
 		t.Errorf("%v", err)
 	}
 }
@@ -69,7 +73,8 @@ func slots(nodes int) *planner.Platform {
 }
 
 func TestStreamsOfRMDCWFAreAsTable1Says(t *testing.T) {
-	for name, c := range map[string]struct{ work, interval float64 }{"cybershake": {1551, 22}, "ligo": {13300, 180}, "genome": {160213, 2290}} {
+	for name, c := range map[string]struct{ work, interval float64 }{"cybershake": {1551, 22}, "ligo": {13300, 180},
+		"genome": {160213, 2290}} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t, "../../examples/experiments/rm-dcwf/"+name+".yaml")
 			w.Stream.Count = 3000
@@ -106,7 +111,8 @@ func TestStreamsOfRMDCWFAreAsTable1Says(t *testing.T) {
 				t.Errorf("mean work %v s, want %v", work, c.work)
 			}
 			if later < 1350 || later > 1650 || math.Abs(laterS/float64(later)-25000) > 1200 || math.Abs(em-3) > 0.1 {
-				t.Errorf("%d of 3000 start later, by %v s on average; mean multiplier %v", later, laterS/float64(later), em)
+				t.Errorf("%d of 3000 start later, by %v s on average; mean multiplier %v", later, laterS/float64(later),
+					em)
 			}
 			if sizes[30] != 1000 || sizes[50] != 1000 || sizes[100] != 1000 {
 				t.Errorf("sizes %v", sizes)
@@ -128,12 +134,14 @@ func nearest(x int, among ...int) (best int) {
 }
 
 func TestDeadlinesCountFromTheEarliestStart(t *testing.T) {
-	for rule, want := range map[string]planner.Time{"{after: 5s}": 18e9, "{factor: 2}": 49e9, "{multiplier: 2}": 49e9, "{multiplier: 1.51}": 41e9} {
+	for rule, want := range map[string]planner.Time{"{after: 5s}": 18e9, "{factor: 2}": 49e9, "{multiplier: 2}": 49e9,
+		"{multiplier: 1.51}": 41e9} {
 		path := file(t, "w.json", `{"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
 			{"name": "a", "id": "a", "parents": [], "children": ["b"]}, {"name": "b", "id": "b", "parents": ["a"], "children": []}]},
 			"execution": {"makespanInSeconds": 18, "executedAt": "2024-01-01T00:00:00Z", "tasks": [
 			{"id": "a", "runtimeInSeconds": 8, "coreCount": 1}, {"id": "b", "runtimeInSeconds": 10, "coreCount": 1}]}}}`)
-		subs := submissions(t, parse(t, "count: 1\nmix: [{trace: "+path+"}]\nreleases: {after: 13s}\ndeadlines: "+rule), processors(2), 0)
+		subs := submissions(t, parse(t, "count: 1\nmix: [{trace: "+path+"}]\nreleases: {after: 13s}\ndeadlines: "+rule),
+			processors(2), 0)
 		if subs[0].Release != 13e9 || subs[0].Due != want {
 			t.Errorf("%s: may start at %v and is due at %v, want 13 s and %v", rule, subs[0].Release, subs[0].Due, want)
 		}
@@ -150,7 +158,8 @@ func TestWarmUpByTimeLeavesOutWhatArrivesInIt(t *testing.T) {
 		t.Errorf("%d and %d, %v; want 20 and 5", early, late, err)
 	}
 	w.CoolDownTime = 90 * time.Second
-	if _, _, err := load.Window(w, subs, 0); err == nil || !strings.Contains(err.Error(), "leave nothing to measure of 100 workflows that arrive within 1m39s") {
+	if _, _, err := load.Window(w, subs, 0); err == nil ||
+		!strings.Contains(err.Error(), "leave nothing to measure of 100 workflows that arrive within 1m39s") {
 		t.Error(err)
 	}
 	w.ScaleTimes = true

@@ -1,5 +1,5 @@
-// Package load turns workload files and traces into submissions: it reads the traces, draws the streams, and says when each workflow
-// arrives. What it draws is a function of the file, the platform and the repetition alone.
+// Package load turns workload files and traces into submissions: it reads the traces, draws the streams, and says when
+// each workflow arrives. What it draws is a function of the file, the platform and the repetition alone.
 package load
 
 import (
@@ -24,10 +24,12 @@ const maxShown = 10
 // Loader makes submissions. Only a workload with a cost matrix or an imposed utilisation needs the Platform.
 type Loader struct {
 	Platform *planner.Platform
-	Inputs   string // directory of the files from outside, where the workload does not say; "" if they are to be made up
-	Repair   bool   // repair traces where a rule allows it
-	MaxInput int64  // bound of compressed traces; see trace.ReadOptions
-	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the workload says so.
+	// directory of the files from outside, where the workload does not say; "" if they are to be made up
+	Inputs   string
+	Repair   bool  // repair traces where a rule allows it
+	MaxInput int64 // bound of compressed traces; see trace.ReadOptions
+	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the
+	// workload says so.
 	TimeScale float64 // 0: 1
 	Count     int     // keep only so many workflows, the first to arrive; 0: all
 	Warn      func(format string, args ...any)
@@ -35,8 +37,9 @@ type Loader struct {
 	read map[origin]*trace.Workflow // copies share what they were read from
 }
 
-// Submissions makes the submissions of one repetition of a workload, counted from 0, in order of arrival; names are unique. A stream
-// that is drawn again is the same; other repetitions have other seeds. It reads the traces that the workload names.
+// Submissions makes the submissions of one repetition of a workload, counted from 0, in order of arrival; names are
+// unique. A stream that is drawn again is the same; other repetitions have other seeds. It reads the traces that the
+// workload names.
 func Submissions(w *scenario.Workload, platform *planner.Platform, repetition int) ([]executor.Submission, error) {
 	l := &Loader{Platform: platform}
 	subs, err := l.Workload(w, repetition)
@@ -51,7 +54,8 @@ func Submissions(w *scenario.Workload, platform *planner.Platform, repetition in
 	return l.Order(subs), nil
 }
 
-// Order sorts submissions by arrival, gives them names that are different and usable as directories, and drops those beyond Count.
+// Order sorts submissions by arrival, gives them names that are different and usable as directories, and drops those
+// beyond Count.
 func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 	slices.SortStableFunc(subs, func(a, b executor.Submission) int { return cmp.Compare(a.At, b.At) })
 	if l.Count > 0 && l.Count < len(subs) {
@@ -74,7 +78,8 @@ func (l *Loader) Order(subs []executor.Submission) []executor.Submission {
 	return subs
 }
 
-// Workload makes the submissions of one repetition of a workload, listed ones first. Workflows of a stream are left to be drawn.
+// Workload makes the submissions of one repetition of a workload, listed ones first. Workflows of a stream are left to
+// be drawn.
 func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Submission, error) {
 	subs := make([]executor.Submission, 0, w.Listed())
 	for i := range w.Arrivals {
@@ -121,8 +126,8 @@ func at(w *scenario.Workload, line int, err error) error {
 	return fmt.Errorf("%s:%d: %w", w.Source, line, err)
 }
 
-// Window returns how many of the workflows of a workload, by arrival, metrics leave out at the start and at the end. timeScale is what the
-// arrivals were scaled by; 0 is 1.
+// Window returns how many of the workflows of a workload, by arrival, metrics leave out at the start and at the end.
+// timeScale is what the arrivals were scaled by; 0 is 1.
 func Window(w *scenario.Workload, subs []executor.Submission, timeScale float64) (warmUp, coolDown int, err error) {
 	if len(subs) == 0 || w.WarmUp+w.CoolDown == 0 && w.WarmUpTime+w.CoolDownTime == 0 {
 		return 0, 0, nil
@@ -148,7 +153,8 @@ func Window(w *scenario.Workload, subs []executor.Submission, timeScale float64)
 	}
 	warmUp, coolDown = max(w.WarmUp, early), max(w.CoolDown, late)
 	if warmUp+coolDown >= len(subs) {
-		return 0, 0, fmt.Errorf("%s: warm_up and cool_down leave nothing to measure of %d workflows that arrive within %v: draw more of them", w.Source,
+		return 0, 0, fmt.Errorf("%s: warm_up and cool_down leave nothing to measure of %d workflows that arrive "+
+			"within %v: draw more of them", w.Source,
 			len(subs), last.Sub(first).Round(time.Second))
 	}
 	return warmUp, coolDown, nil
@@ -159,7 +165,8 @@ func (l *Loader) listed(sub *executor.Submission, a *scenario.Arrival) error {
 	if err != nil {
 		return err
 	}
-	*sub = executor.Submission{At: planner.Time(a.Arrive), Workflow: w, Name: cmp.Or(a.Name, w.Label), Tenant: a.Tenant, Class: class(a.Class),
+	*sub = executor.Submission{At: planner.Time(a.Arrive), Workflow: w, Name: cmp.Or(a.Name, w.Label), Tenant: a.Tenant,
+		Class:   class(a.Class),
 		Release: planner.Time(a.Release), Due: planner.Time(a.Deadline)}
 	if sub.Inputs, err = l.inputs(a.Inputs); err != nil {
 		return err
@@ -174,8 +181,9 @@ func placement(own *scenario.Data, w *scenario.Workload, repetition, i int) *exe
 	if d == nil || d.Placement == "everywhere" {
 		return nil
 	}
-	return &executor.Placement{Rule: executor.PlacementRule(d.Placement), Block: unit.Bytes(d.Block), Replicas: d.Replicas,
-		Seed: streamSeed(w, repetition) + uint64(i)*0xd1342543de82ef95}
+	return &executor.Placement{Rule: executor.PlacementRule(d.Placement), Block: unit.Bytes(d.Block),
+		Replicas: d.Replicas,
+		Seed:     streamSeed(w, repetition) + uint64(i)*0xd1342543de82ef95}
 }
 
 func (l *Loader) inputs(dir string) (string, error) {
@@ -258,8 +266,8 @@ func (l *Loader) Checked(path string, w *trace.Workflow, faults []trace.Fault) (
 	return w, nil
 }
 
-// costs resolves a cost matrix, whose rows are tasks and whose columns are nodes, both by name. Tasks it does not name keep the runtime of
-// their trace.
+// costs resolves a cost matrix, whose rows are tasks and whose columns are nodes, both by name. Tasks it does not name
+// keep the runtime of their trace.
 func (l *Loader) costs(a *scenario.Arrival, w *trace.Workflow) ([][]int64, error) {
 	if a.Costs == nil {
 		return nil, nil
@@ -276,7 +284,8 @@ func (l *Loader) costs(a *scenario.Arrival, w *trace.Workflow) ([][]int64, error
 		for n := range l.Platform.Nodes {
 			d, ok := row[l.Platform.Nodes[n].Name]
 			if !ok {
-				return nil, fmt.Errorf("costs %s: task %s has no cost on node %s of the cluster", a.Costs.Source, w.Tasks[i].ID, l.Platform.Nodes[n].Name)
+				return nil, fmt.Errorf("costs %s: task %s has no cost on node %s of the cluster", a.Costs.Source,
+					w.Tasks[i].ID, l.Platform.Nodes[n].Name)
 			}
 			out[i][n] = int64(d)
 		}

@@ -53,8 +53,10 @@ func TestPlacementOfDataIsDrawnBySeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := parse(t, "data: {block: 1MB}\nworkflows:\n  - {trace: "+path+"}\n  - {trace: "+path+", data: {placement: everywhere}}\n"+
-		"  - {trace: "+path+", data: {placement: random, replicas: 1}}\nseed: 7\ncount: 2\nmix: [{generator: montage}]\ntasks: 25\nrepetitions: 2\n")
+	w := parse(t, "data: {block: 1MB}\nworkflows:\n  - {trace: "+path+"}\n  - {trace: "+path+", data: {placement: "+
+		"everywhere}}\n"+
+		"  - {trace: "+path+", data: {placement: random, replicas: 1}}\nseed: 7\ncount: 2\nmix: [{generator: "+
+		"montage}]\ntasks: 25\nrepetitions: 2\n")
 	data := func(repetition int) (out []*executor.Placement) {
 		for _, s := range submissions(t, w, processors(3), repetition) {
 			out = append(out, s.Data)
@@ -65,8 +67,10 @@ func TestPlacementOfDataIsDrawnBySeed(t *testing.T) {
 	if !reflect.DeepEqual(first, data(0)) || reflect.DeepEqual(first, data(1)) {
 		t.Error("placement is not a function of seed and repetition")
 	}
-	if len(first) != 5 || first[1] != nil || first[0].Rule != executor.HDFS || first[0].Block != 1e6 || first[0].Replicas != 3 ||
-		first[2].Rule != executor.Random || first[2].Replicas != 1 || first[4].Rule != executor.HDFS || first[4].Block != 1e6 {
+	if len(first) != 5 || first[1] != nil || first[0].Rule != executor.HDFS || first[0].Block != 1e6 ||
+		first[0].Replicas != 3 ||
+		first[2].Rule != executor.Random || first[2].Replicas != 1 || first[4].Rule != executor.HDFS ||
+		first[4].Block != 1e6 {
 		t.Errorf("%+v", first)
 	}
 	seeds := map[uint64]bool{}
@@ -99,19 +103,28 @@ func TestUtilisationIsImposedByTheMeanWorkAndTheSpeedsOfTheNodes(t *testing.T) {
 		platform   *planner.Platform
 		perHour    float64
 	}{
-		{"a constant total", "mix: [{generator: montage, tasks: 20}]\ntotal_runtime: {distribution: constant, mean: 1h}", processors(100), 98},
-		{"nodes of different speeds", "mix: [{generator: montage, tasks: 20}]\ntotal_runtime: {distribution: constant, mean: 30m}", heterogeneous, 0.98 * 8 / 0.5},
-		{"a distribution's mean, not the sample's", "mix: [{generator: montage, tasks: 20}]\ntotal_runtime: {distribution: hyper-gamma, mean: 2h}", processors(100), 49},
-		{"as generated, brought to a mean", "mix: [{generator: random, tasks: 20}]\ntotal_runtime: {distribution: as-generated, mean: 2h}", processors(100), 49},
-		{"as the trace has it, in core-seconds", "mix: [{trace: " + wide + "}]", processors(100), 0.98 * 100 / (250.0 / 3600)},
-		{"scaled, in core-seconds", "mix: [{trace: " + wide + "}]\ntotal_runtime: {distribution: constant, mean: 1h}", processors(100), 0.98 * 100 * 150 / 250},
+		{"a constant total", "mix: [{generator: montage, tasks: 20}]\ntotal_runtime: {distribution: constant, mean: " +
+			"1h}", processors(100), 98},
+		{"nodes of different speeds", "mix: [{generator: montage, tasks: 20}]\ntotal_runtime: {distribution: " +
+			"constant, mean: 30m}", heterogeneous, 0.98 * 8 / 0.5},
+		{"a distribution's mean, not the sample's", "mix: [{generator: montage, tasks: 20}]\ntotal_runtime: " +
+			"{distribution: hyper-gamma, mean: 2h}", processors(100), 49},
+		{"as generated, brought to a mean", "mix: [{generator: random, tasks: 20}]\ntotal_runtime: {distribution: " +
+			"as-generated, mean: 2h}", processors(100), 49},
+		{"as the trace has it, in core-seconds", "mix: [{trace: " + wide + "}]", processors(100),
+			0.98 * 100 / (250.0 / 3600)},
+		{"scaled, in core-seconds", "mix: [{trace: " + wide + "}]\ntotal_runtime: {distribution: constant, mean: 1h}",
+			processors(100), 0.98 * 100 * 150 / 250},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			imposed := submissions(t, parse(t, c.text+"\ncount: 200\nseed: 3\narrivals: {process: poisson, utilisation: 0.98}"), c.platform, 0)
-			rated := submissions(t, parse(t, c.text+fmt.Sprintf("\ncount: 200\nseed: 3\narrivals: {process: poisson, rate: %v/h}", c.perHour)), c.platform, 0)
+			imposed := submissions(t, parse(t, c.text+"\ncount: 200\nseed: 3\narrivals: {process: poisson, "+
+				"utilisation: 0.98}"), c.platform, 0)
+			rated := submissions(t, parse(t, c.text+fmt.Sprintf("\ncount: 200\nseed: 3\narrivals: {process: "+
+				"poisson, rate: %v/h}", c.perHour)), c.platform, 0)
 			for i := range imposed {
 				if d := math.Abs(float64(imposed[i].At - rated[i].At)); d > 1e-8*float64(rated[i].At)+2 {
-					t.Fatalf("workflow %d arrives at %v; at %v an hour it would at %v", i, imposed[i].At, c.perHour, rated[i].At)
+					t.Fatalf("workflow %d arrives at %v; at %v an hour it would at %v", i, imposed[i].At, c.perHour,
+						rated[i].At)
 				}
 			}
 		})
@@ -119,7 +132,8 @@ func TestUtilisationIsImposedByTheMeanWorkAndTheSpeedsOfTheNodes(t *testing.T) {
 }
 
 func TestThePapersWorkloadsAreAsItSays(t *testing.T) {
-	for name, kinds := range map[string][]string{"workload-1": {"montage", "inspiral", "sipht"}, "workload-2": {"random"}} {
+	for name, kinds := range map[string][]string{"workload-1": {"montage", "inspiral", "sipht"},
+		"workload-2": {"random"}} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t, "../../examples/experiments/"+name+".yaml")
 			subs := submissions(t, w, processors(100), 0)
@@ -198,7 +212,8 @@ func TestStreamIsAFunctionOfItsFileAndRepetition(t *testing.T) {
 	if same > 0 {
 		t.Errorf("%d of %d arrivals are those of another repetition", same, len(a))
 	}
-	if d := submissions(t, parse(t, strings.Replace(mixed, "seed: 5", "seed: 6", 1)), processors(4), 0); reflect.DeepEqual(a, d) {
+	if d := submissions(t, parse(t, strings.Replace(mixed, "seed: 5", "seed: 6", 1)), processors(4),
+		0); reflect.DeepEqual(a, d) {
 		t.Error("another seed draws the same")
 	}
 }
@@ -213,13 +228,15 @@ func TestMixTenantsClassesAndSizesAreAsAsked(t *testing.T) {
 		tenants[s.Tenant]++
 		classes[s.Class]++
 		names[s.Name] = true
-		if n := len(s.Workflow.Tasks); kind == "sipht" && n != 39 && n != 38 && n != 40 || strings.HasPrefix(s.Name, "montage_") && (n < 20 || n > 30 && n != 50) {
+		if n := len(s.Workflow.Tasks); kind == "sipht" && n != 39 && n != 38 && n != 40 ||
+			strings.HasPrefix(s.Name, "montage_") && (n < 20 || n > 30 && n != 50) {
 			t.Errorf("%s has %d tasks", s.Name, n)
 		}
 		path := s.Workflow.Stats().CriticalPathSeconds
 		factor := (s.Due - s.At).Seconds() / path
 		if (s.Class == planner.Deadline) != (s.Due != 0) || s.Due != 0 && (factor < 2-1e-6 || factor > 3+1e-6) {
-			t.Errorf("%s of class %v is due %v after its arrival, %v times its critical path", s.Name, s.Class, s.Due-s.At, factor)
+			t.Errorf("%s of class %v is due %v after its arrival, %v times its critical path", s.Name, s.Class,
+				s.Due-s.At, factor)
 		}
 		if i > 0 && s.At < subs[i-1].At {
 			t.Errorf("%s arrives before the one before it", s.Name)
@@ -253,7 +270,8 @@ func TestChangingOneChoiceLeavesTheOthers(t *testing.T) {
 		for i := range base {
 			a, b := &base[i], &other[i]
 			changed = changed || !reflect.DeepEqual(a, b)
-			if a.Name != b.Name || a.Class != b.Class || len(a.Workflow.Tasks) != len(b.Workflow.Tasks) || a.Workflow.Tasks[0].ID != b.Workflow.Tasks[0].ID ||
+			if a.Name != b.Name || a.Class != b.Class || len(a.Workflow.Tasks) != len(b.Workflow.Tasks) ||
+				a.Workflow.Tasks[0].ID != b.Workflow.Tasks[0].ID ||
 				name != "rate" && a.At != b.At || name != "tenants" && a.Tenant != b.Tenant ||
 				name != "total" && a.Workflow.Tasks[0].Runtime != b.Workflow.Tasks[0].Runtime {
 				t.Fatalf("%s: workflow %d is %s, was %s, or differs in what was not changed", name, i, b.Name, a.Name)
@@ -269,7 +287,8 @@ func TestChangingOneChoiceLeavesTheOthers(t *testing.T) {
 }
 
 func TestCountTakesTheFirstToArrive(t *testing.T) {
-	text := mixed + "workflows: [{trace: " + montage + ", name: listed, arrive: 1ns}, {trace: " + montage + ", arrive: 1000h}]\n"
+	text := mixed + "workflows: [{trace: " + montage + ", name: listed, arrive: 1ns}, {trace: " + montage +
+		", arrive: 1000h}]\n"
 	all := submissions(t, parse(t, text), processors(4), 0)
 	l := &load.Loader{Platform: processors(4), Count: 7}
 	subs, err := l.Workload(parse(t, text), 0)
@@ -324,8 +343,10 @@ func TestTimesOfAStreamAreScaledWithItsRuntimes(t *testing.T) {
 	for text, want := range map[string][3]planner.Time{
 		listed:                         {100e9, 200e9, 300e9},
 		listed + "scale_times: true\n": {10e9, 20e9, 30e9},
-		"count: 2\nmix: [{trace: " + montage + "}]\narrivals: {process: fixed, interval: 100s}\ndeadlines: {after: 1000s}\n":                     {10e9, 0, 110e9},
-		"count: 2\nmix: [{trace: " + montage + "}]\narrivals: {process: fixed, interval: 100s}\ndeadlines: {after: 1000s}\nscale_times: false\n": {100e9, 0, 1100e9},
+		"count: 2\nmix: [{trace: " + montage + "}]\narrivals: {process: fixed, interval: 100s}\ndeadlines: {after: " +
+			"1000s}\n": {10e9, 0, 110e9},
+		"count: 2\nmix: [{trace: " + montage + "}]\narrivals: {process: fixed, interval: 100s}\ndeadlines: {after: " +
+			"1000s}\nscale_times: false\n": {100e9, 0, 1100e9},
 	} {
 		l := &load.Loader{Platform: processors(4), TimeScale: 0.1}
 		subs, err := l.Workload(parse(t, text), 0)
@@ -351,7 +372,8 @@ func TestStreamsFromFilesOfArrivalsAndDirectoriesOfTraces(t *testing.T) {
 		}
 	}
 	times := file(t, "times.csv", "30\n10\n20\n0.5\n")
-	w := parse(t, "count: 4\nmix: [{trace: "+dir+"}]\ntotal_runtime: {distribution: constant, mean: 100s}\narrivals: {process: trace, times: "+times+"}")
+	w := parse(t, "count: 4\nmix: [{trace: "+dir+"}]\ntotal_runtime: {distribution: constant, mean: "+
+		"100s}\narrivals: {process: trace, times: "+times+"}")
 	of := map[string]int{}
 	for i, s := range submissions(t, w, processors(1), 0) {
 		of[s.Workflow.Label]++
@@ -369,11 +391,13 @@ func TestStreamsFromFilesOfArrivalsAndDirectoriesOfTraces(t *testing.T) {
 
 func TestLoadsThatCannotBeAreRefusedWithTheirLine(t *testing.T) {
 	for text, says := range map[string]string{
-		"count: 1\nmix:\n- {generator: montag, tasks: 30}":                  `w.yaml:3: there is no generator "montag"; did you mean montage?`,
-		"count: 1\nmix:\n- fraction: 2\n  generator: Ligoo\n  tasks: 30":    `w.yaml:4: there is no generator "Ligoo"; did you mean ligo?`,
-		"count: 1\nmix: [{generator: weibull, tasks: 30}]":                  `there is no generator "weibull"; there are montage, cybershake`,
-		"count: 1\nmix:\n- {generator: montage, tasks: 3}":                  "w.yaml:3: montage workflows of 3 tasks cannot be made; they have at least 13",
-		"count: 1\nmix:\n- {generator: inspiral, tasks: 8..80}":             "w.yaml:3: tasks 8..80: inspiral workflows of 8 tasks cannot be made; they have at least 10",
+		"count: 1\nmix:\n- {generator: montag, tasks: 30}":               `w.yaml:3: there is no generator "montag"; did you mean montage?`,
+		"count: 1\nmix:\n- fraction: 2\n  generator: Ligoo\n  tasks: 30": `w.yaml:4: there is no generator "Ligoo"; did you mean ligo?`,
+		"count: 1\nmix: [{generator: weibull, tasks: 30}]":               `there is no generator "weibull"; there are montage, cybershake`,
+		"count: 1\nmix:\n- {generator: montage, tasks: 3}": "w.yaml:3: montage workflows of 3 " +
+			"tasks cannot be made; they have at least 13",
+		"count: 1\nmix:\n- {generator: inspiral, tasks: 8..80}": "w.yaml:3: tasks 8..80: inspiral " +
+			"workflows of 8 tasks cannot be made; they have at least 10",
 		"count: 1\nmix:\n- {trace: none.dax}":                               "w.yaml:3: ",
 		"workflows:\n- {trace: none.dax}":                                   "w.yaml:2: ",
 		"workflows:\n- {trace: " + montage + ", costs: {ID00000: {p: 1s}}}": "has no cost on node",

@@ -21,8 +21,9 @@ import (
 	"gantry/scenario"
 )
 
-// BenchmarkMapping streams CyberShake workflows at the three arrival rates of Lim et al. 2017, figure 6, over 50 nodes of two slots, and
-// reports O, the time to map a workflow, in CPU time: mean, 99th percentile and maximum over those that arrive after the warm-up.
+// BenchmarkMapping streams CyberShake workflows at the three arrival rates of Lim et al. 2017, figure 6, over 50 nodes
+// of two slots, and reports O, the time to map a workflow, in CPU time: mean, 99th percentile and maximum over those
+// that arrive after the warm-up.
 func BenchmarkMapping(b *testing.B) {
 	for _, rate := range []string{"1/30s", "1/22s", "1/18s"} {
 		for _, spec := range []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {
@@ -35,7 +36,8 @@ func BenchmarkMapping(b *testing.B) {
 	}
 }
 
-// BenchmarkMappingSizes is BenchmarkMapping with tasks of 1 to 3 cores, drawn, on nodes of four cores: as many tasks at once as on slots.
+// BenchmarkMappingSizes is BenchmarkMapping with tasks of 1 to 3 cores, drawn, on nodes of four cores: as many tasks at
+// once as on slots.
 func BenchmarkMappingSizes(b *testing.B) {
 	for _, rate := range []string{"1/22s", "1/18s"} {
 		for _, spec := range []string{"edf", "fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {
@@ -56,7 +58,8 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int, sizes bool)
 		b.Fatal(err)
 	}
 	// No other line of it has that rate.
-	w, err := scenario.ReadWorkload(strings.NewReader(strings.Replace(string(text), "rate: 1/22s", "rate: "+rate, 1)), "cybershake.yaml")
+	w, err := scenario.ReadWorkload(strings.NewReader(strings.Replace(string(text), "rate: 1/22s", "rate: "+rate, 1)),
+		"cybershake.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,8 +92,10 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int, sizes bool)
 	}
 	declared := &predict.Declared{}
 	var took []time.Duration
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Arrivals: subs,
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Wall: executor.ThreadTime}
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol,
+		declared, 1), Arrivals: subs,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		Wall:  executor.ThreadTime}
 	late := 0
 	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 		arrived := 0
@@ -128,8 +133,8 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int, sizes bool)
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkMappedJobs reports O of CyberShake workflows that arrive while so many others are mapped and wait for their earliest starts, up to n times 25 s
-// ahead: the last tenth of 1.1 n that arrive within seconds.
+// BenchmarkMappedJobs reports O of CyberShake workflows that arrive while so many others are mapped and wait for their
+// earliest starts, up to n times 25 s ahead: the last tenth of 1.1 n that arrive within seconds.
 func BenchmarkMappedJobs(b *testing.B) {
 	for _, spec := range []string{"rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {
 		for _, n := range []int{250, 1000, 4000} {
@@ -177,8 +182,10 @@ func mapped(b *testing.B, spec string, n int) {
 	ctx, cut := context.WithCancel(b.Context())
 	defer cut()
 	var sum time.Duration
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Arrivals: subs,
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Wall: executor.ThreadTime}
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol,
+		declared, 1), Arrivals: subs,
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
+		Wall:  executor.ThreadTime}
 	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 		for _, ev := range events {
 			if pc, ok := ev.Body.(*planner.PlanCommitted); ok && v.Workflows() > n {

@@ -18,7 +18,8 @@ import (
 	"gantry/trace/generate"
 )
 
-// Random choices beyond those of package generate have streams of their own, so that changing one leaves the others as they were.
+// Random choices beyond those of package generate have streams of their own, so that changing one leaves the others as
+// they were.
 const (
 	tenantStream = 101 + iota
 	classStream
@@ -35,7 +36,8 @@ type part struct {
 	cores  float64 // work over total runtime, of one of its workflows: 1 where every task has one core
 }
 
-// stream draws when the workflows of a stream arrive and what they are, but the workflows only where a deadline depends on them.
+// stream draws when the workflows of a stream arrive and what they are, but the workflows only where a deadline depends
+// on them.
 func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submission, error) {
 	s := w.Stream
 	fail := func(err error) ([]executor.Submission, error) {
@@ -62,7 +64,8 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 	if l.Count > 0 { // no later one can be among the first so many
 		count = min(count, l.Count)
 	}
-	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream), rand.New(rand.NewPCG(seed, deadlineStream))
+	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream),
+		rand.New(rand.NewPCG(seed, deadlineStream))
 	held := rand.New(rand.NewPCG(seed, releaseStream))
 	means, err := criticalPaths(s, recipes, of, totals, len(parts))
 	if err != nil {
@@ -73,7 +76,8 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 	subs, listed := make([]executor.Submission, count), w.Listed()
 	for i := range subs {
 		p := &parts[of[i]]
-		subs[i] = executor.Submission{At: planner.Time(arrive[i]), Draw: func(sub *executor.Submission) error { return d.make(sub, i) }, Tenant: tenant(),
+		subs[i] = executor.Submission{At: planner.Time(arrive[i]),
+			Draw: func(sub *executor.Submission) error { return d.make(sub, i) }, Tenant: tenant(),
 			Inputs: p.inputs, Data: placement(p.Data, w, repetition, listed+i),
 			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(recipes[i].Label()), digits, i+1)}
 		subs[i].Population = s.Arrivals.Population
@@ -132,8 +136,10 @@ func (d *drawn) make(sub *executor.Submission, i int) error {
 	return nil
 }
 
-// criticalPaths returns the mean critical path of each part of the mix, of its first workflows, where the rule for deadlines asks for it.
-func criticalPaths(s *scenario.Stream, recipes []generate.Recipe, of []int, totals []time.Duration, parts int) ([]time.Duration, error) {
+// criticalPaths returns the mean critical path of each part of the mix, of its first workflows, where the rule for
+// deadlines asks for it.
+func criticalPaths(s *scenario.Stream, recipes []generate.Recipe, of []int, totals []time.Duration,
+	parts int) ([]time.Duration, error) {
 	const first = 200
 	means, drawn := make([]time.Duration, parts), make([]time.Duration, parts)
 	if s.Deadline == nil || s.Deadline.Normal == 0 {
@@ -196,7 +202,8 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 			}
 			p := part{StreamSource: src, source: generate.Source{Fraction: src.Fraction, Kind: src.Generator}, cores: 1}
 			for _, c := range sizes {
-				p.sizes = append(p.sizes, generate.SizeClass{Fraction: c.Fraction, Min: c.Min, Max: c.Max, Even: c.Even})
+				p.sizes = append(p.sizes, generate.SizeClass{Fraction: c.Fraction, Min: c.Min, Max: c.Max,
+					Even: c.Even})
 			}
 			if strings.EqualFold(src.Generator, "mapreduce") {
 				m := generate.DefaultMapReduce
@@ -213,7 +220,8 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 				p.cores = float64(np[0]+np[1]) / 2 // mean, and independent of the costs
 			}
 			if r := src.Random; r != nil {
-				p.source.Random = &generate.Choices{Fat: r.Fat, Density: r.Density, Regular: r.Regular, Jump: r.Jump, CCR: r.CCR}
+				p.source.Random = &generate.Choices{Fat: r.Fat, Density: r.Density, Regular: r.Regular, Jump: r.Jump,
+					CCR: r.CCR}
 			}
 			// What cannot be made is told with its line.
 			alone := generate.Mix{Sizes: p.sizes, Sources: []generate.Source{p.source}}
@@ -263,7 +271,8 @@ func draw(parts []part, n int, seed uint64) (recipes []generate.Recipe, of []int
 	for i := range parts {
 		stand := &trace.Workflow{}
 		index[stand] = i
-		standIns.Sources = append(standIns.Sources, generate.Source{Fraction: parts[i].source.Fraction, Workflow: stand})
+		standIns.Sources = append(standIns.Sources, generate.Source{Fraction: parts[i].source.Fraction,
+			Workflow: stand})
 		real.Sources = append(real.Sources, parts[i].source)
 	}
 	which, err := standIns.Draw(n, seed)
@@ -304,9 +313,11 @@ func sized(parts []part, key string, sources []generate.Source) []generate.Sourc
 	return out
 }
 
-// totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow: what a utilisation is imposed
-// by. The mean is that of the distribution where there is one, and else that of this very stream.
-func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration, mean time.Duration, err error) {
+// totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow: what a
+// utilisation is imposed by. The mean is that of the distribution where there is one, and else that of this very
+// stream.
+func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration,
+	mean time.Duration, err error) {
 	if s.Total.Distribution != "as-generated" {
 		d, err := distribution(&s.Total)
 		if err != nil {
@@ -432,8 +443,10 @@ func release(r *scenario.ReleaseRule, at planner.Time, chance, u float64) planne
 	return at.Add(r.After[0] + step*time.Duration(u*steps))
 }
 
-// deadline is that of a workflow that may start at the given instant, u of the way from the low to the high end of the rule.
-func (l *Loader) deadline(d *scenario.DeadlineRule, w *trace.Workflow, start planner.Time, mean time.Duration, u float64) (planner.Time, error) {
+// deadline is that of a workflow that may start at the given instant, u of the way from the low to the high end of the
+// rule.
+func (l *Loader) deadline(d *scenario.DeadlineRule, w *trace.Workflow, start planner.Time, mean time.Duration,
+	u float64) (planner.Time, error) {
 	between := func(ends [2]float64) float64 { return ends[0] + u*(ends[1]-ends[0]) }
 	switch {
 	case d.After[1] > 0:

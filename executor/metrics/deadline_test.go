@@ -52,7 +52,8 @@ func TestMappingTimeIsThatOfTheRoundsAtTheArrival(t *testing.T) {
 	}
 	declared, clock := &predict.Declared{}, time.Unix(0, 0)
 	c := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Runtime: sim.New(sim.Config{Platform: p}), Arrivals: deadlines(),
+	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1),
+		Runtime: sim.New(sim.Config{Platform: p}), Arrivals: deadlines(),
 		Watch: c.Watch, Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
 		Wall: func() time.Time { clock = clock.Add(3 * time.Second); return clock }} // every round takes 3 s
 	if _, err := e.Run(t.Context()); err != nil {

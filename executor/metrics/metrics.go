@@ -1,4 +1,5 @@
-// Package metrics measures runs from what happens in them: per workflow and over a run, on any runtime, without a log of tasks.
+// Package metrics measures runs from what happens in them: per workflow and over a run, on any runtime, without a log
+// of tasks.
 package metrics
 
 import (
@@ -10,8 +11,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Workflow is what became of one workflow. Instants are on the axis of the run; unit.Never marks one that was not reached. The terms are
-// those of Ilyushkin and Epema, CCGrid 2018, section II-B.
+// Workflow is what became of one workflow. Instants are on the axis of the run; unit.Never marks one that was not
+// reached. The terms are those of Ilyushkin and Epema, CCGrid 2018, section II-B.
 type Workflow struct {
 	ID      planner.WorkflowID
 	Name    string // unique in the run
@@ -31,8 +32,8 @@ type Workflow struct {
 	CriticalPath time.Duration
 	// Lowest is the longest path by the lowest true runtime of each task over the nodes: no schedule is shorter.
 	Lowest time.Duration
-	// Mapping is what the rounds at its arrival took, by the clock of the engine, in equal shares if several arrived at once; 0 where
-	// rounds are not timed.
+	// Mapping is what the rounds at its arrival took, by the clock of the engine, in equal shares if several arrived at
+	// once; 0 where rounds are not timed.
 	Mapping time.Duration
 }
 
@@ -48,11 +49,12 @@ func (w *Workflow) Makespan() time.Duration { return w.Ended.Sub(w.Started) }
 // Response is the time from the arrival to the end of the last task.
 func (w *Workflow) Response() time.Duration { return w.Ended.Sub(w.Arrived) }
 
-// Turnaround is the time from the earliest start to the end of the last task (Lim et al. 2017, section on the experimental setup).
+// Turnaround is the time from the earliest start to the end of the last task (Lim et al. 2017, section on the
+// experimental setup).
 func (w *Workflow) Turnaround() time.Duration { return w.Ended.Sub(max(w.Arrived, w.Release)) }
 
-// Late reports whether the workflow ended after its deadline, or not well; one that ends at its deadline is on time, one that was refused
-// neither.
+// Late reports whether the workflow ended after its deadline, or not well; one that ends at its deadline is on time,
+// one that was refused neither.
 func (w *Workflow) Late() bool {
 	return w.Due != unit.Never && !w.Refused && (w.Ended > w.Due || w.Failed > 0)
 }
@@ -60,10 +62,12 @@ func (w *Workflow) Late() bool {
 // Slowdown is the response over the critical path; NaN if that has no length.
 func (w *Workflow) Slowdown() float64 { return over(w.Response(), w.CriticalPath) }
 
-// ScheduleLengthRatio is the response over the lowest possible one (Topcuoglu et al. 2002, equation 11); NaN if that is zero.
+// ScheduleLengthRatio is the response over the lowest possible one (Topcuoglu et al. 2002, equation 11); NaN if that is
+// zero.
 func (w *Workflow) ScheduleLengthRatio() float64 { return over(w.Response(), w.Lowest) }
 
-// Parallelism is the work over the critical path, an approximation of how many tasks can run at once; NaN if that has no length.
+// Parallelism is the work over the critical path, an approximation of how many tasks can run at once; NaN if that has
+// no length.
 func (w *Workflow) Parallelism() float64 { return over(w.Work, w.CriticalPath) }
 
 func over(a, b time.Duration) float64 {
@@ -167,7 +171,8 @@ func (c *Collector) hold(v planner.View, n planner.NodeID) {
 
 func (c *Collector) arrive(adm *executor.Admission) {
 	a := &adm.Arrived
-	w := Workflow{ID: a.Workflow.ID, Name: adm.Spec.Name, Label: adm.Spec.Label, Tenant: adm.Submission.Tenant, Tasks: len(a.Tasks),
+	w := Workflow{ID: a.Workflow.ID, Name: adm.Spec.Name, Label: adm.Spec.Label, Tenant: adm.Submission.Tenant,
+		Tasks:   len(a.Tasks),
 		Arrived: a.Workflow.Arrived, Started: unit.Never, Ended: unit.Never, Due: a.Workflow.Due}
 	w.Work, w.CriticalPath, w.Lowest = c.lengths(adm)
 	if w.Release = a.Workflow.Release; w.Release <= w.Arrived {
@@ -211,8 +216,8 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 	return work, critical, lowest
 }
 
-// runtimes returns the true runtime of a task at speed 1, and the lowest one over the nodes. With a cost matrix the runtime at speed 1 is
-// the mean over the nodes.
+// runtimes returns the true runtime of a task at speed 1, and the lowest one over the nodes. With a cost matrix the
+// runtime at speed 1 is the mean over the nodes.
 func (c *Collector) runtimes(spec *executor.TaskSpec) (run, least time.Duration) {
 	if spec.RunOn != nil {
 		var sum time.Duration

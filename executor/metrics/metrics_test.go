@@ -50,7 +50,8 @@ func platform(speeds ...float64) *planner.Platform {
 	return p
 }
 
-func simulate(t *testing.T, spec string, p *planner.Platform, cfg sim.Config, subs ...executor.Submission) *metrics.Collector {
+func simulate(t *testing.T, spec string, p *planner.Platform, cfg sim.Config,
+	subs ...executor.Submission) *metrics.Collector {
 	t.Helper()
 	pol, err := policy.Parse(spec)
 	if err != nil {
@@ -59,12 +60,14 @@ func simulate(t *testing.T, spec string, p *planner.Platform, cfg sim.Config, su
 	return simulateBy(t, pol, p, cfg, subs...)
 }
 
-func simulateBy(t *testing.T, pol planner.Policy, p *planner.Platform, cfg sim.Config, subs ...executor.Submission) *metrics.Collector {
+func simulateBy(t *testing.T, pol planner.Policy, p *planner.Platform, cfg sim.Config,
+	subs ...executor.Submission) *metrics.Collector {
 	t.Helper()
 	cfg.Platform = p
 	declared := &predict.Declared{}
 	c := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Runtime: sim.New(cfg), Arrivals: subs, Watch: c.Watch,
+	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Runtime: sim.New(cfg),
+		Arrivals: subs, Watch: c.Watch,
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
 	if _, err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -122,13 +125,15 @@ func TestThreeWorkflowsOnTwoProcessors(t *testing.T) {
 	}
 }
 
-// The first three workflows, the warm-up, and the last, the cool-down, are in the system together. Only what is there while others count
-// is counted: d and e until the first of the cool-down arrives.
+// The first three workflows, the warm-up, and the last, the cool-down, are in the system together. Only what is there
+// while others count is counted: d and e until the first of the cool-down arrives.
 func TestNumbersInSystemLeaveOutWarmUpAndCoolDown(t *testing.T) {
 	subs := []executor.Submission{
-		{Name: "a", Workflow: workflow("a", "a=1")}, {Name: "b", Workflow: workflow("b", "b=1")}, {Name: "c", Workflow: workflow("c", "c=1")},
+		{Name: "a", Workflow: workflow("a", "a=1")}, {Name: "b", Workflow: workflow("b", "b=1")},
+		{Name: "c", Workflow: workflow("c", "c=1")},
 		{Name: "d", At: 10e9, Workflow: workflow("d", "d=2")}, {Name: "e", At: 11e9, Workflow: workflow("e", "e=2")},
-		{Name: "f", At: 20e9, Workflow: workflow("f", "f=2")}, {Name: "g", At: 20e9, Workflow: workflow("g", "g=2")}, {Name: "h", At: 20e9, Workflow: workflow("h", "h=2")}}
+		{Name: "f", At: 20e9, Workflow: workflow("f", "f=2")}, {Name: "g", At: 20e9, Workflow: workflow("g", "g=2")},
+		{Name: "h", At: 20e9, Workflow: workflow("h", "h=2")}}
 	c := simulate(t, "cpp", platform(1, 1), sim.Config{}, subs...)
 	v := values(c, metrics.Window{WarmUp: 3, CoolDown: 2})
 	near(t, "largest number in system", v["in_system_max"], 2)
@@ -136,7 +141,8 @@ func TestNumbersInSystemLeaveOutWarmUpAndCoolDown(t *testing.T) {
 	near(t, "largest number in system", v["in_system_max"], 1)
 }
 
-// measuring is a runtime that tells when programs began only with their ends: half a second before it could say so, as Docker's events come late.
+// measuring is a runtime that tells when programs began only with their ends: half a second before it could say so, as
+// Docker's events come late.
 type measuring struct{ executor.Runtime }
 
 func (m measuring) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
@@ -156,8 +162,10 @@ func TestWorkflowsBeginWhenTheirFirstProgramDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1), Runtime: measuring{sim.New(sim.Config{Platform: p, Startup: 1e9})},
-		Arrivals: example()[:1], Watch: c.Watch, Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
+	e := &executor.Engine{Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1),
+		Runtime:  measuring{sim.New(sim.Config{Platform: p, Startup: 1e9})},
+		Arrivals: example()[:1], Watch: c.Watch, Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+			Declare: declared.Declare}}
 	if _, err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +189,8 @@ func TestWarmUpAndCoolDownDoNotCount(t *testing.T) {
 }
 
 func TestSpeedsAndCostsSetTheLowestLength(t *testing.T) {
-	c := simulate(t, "cpp", platform(1.5, 0.5), sim.Config{}, executor.Submission{Name: "w", Workflow: workflow("w", "a=3 b=6:a")},
+	c := simulate(t, "cpp", platform(1.5, 0.5), sim.Config{}, executor.Submission{Name: "w", Workflow: workflow("w",
+		"a=3 b=6:a")},
 		executor.Submission{Name: "m", Workflow: workflow("m", "a=3 b=6:a"), Costs: [][]int64{{2e9, 4e9}, {8e9, 2e9}}})
 	w := c.Workflows()
 	near(t, "critical path at speed 1", w[0].CriticalPath.Seconds(), 9)
@@ -206,7 +215,8 @@ func TestWorkflowsThatFailAreCountedApart(t *testing.T) {
 func TestDeadlinesThatWereMissed(t *testing.T) {
 	subs := example()
 	subs[0].Due, subs[1].Due = 9e9, 6e9 // y ends at 7
-	near(t, "late", values(simulate(t, "cpp", platform(1, 1), sim.Config{}, subs...), metrics.Window{})["late_share"], 0.5)
+	near(t, "late", values(simulate(t, "cpp", platform(1, 1), sim.Config{}, subs...), metrics.Window{})["late_share"],
+		0.5)
 }
 
 func TestWielandsTest(t *testing.T) {
@@ -302,7 +312,8 @@ func TestMajorityOfRuns(t *testing.T) {
 	for _, x := range []struct {
 		verdicts []bool
 		want     bool
-	}{{[]bool{true, true, false}, true}, {[]bool{true, false, false}, false}, {[]bool{true, false}, false}, {nil, false}, {[]bool{true}, true}} {
+	}{{[]bool{true, true, false}, true}, {[]bool{true, false, false}, false}, {[]bool{true, false}, false},
+		{nil, false}, {[]bool{true}, true}} {
 		if metrics.Majority(x.verdicts) != x.want {
 			t.Errorf("majority of %v", x.verdicts)
 		}

@@ -37,13 +37,18 @@ func (p inTurn) Plan(_ context.Context, c *planner.Cycle) error {
 func TestPreemptionsAndWhatTheyLost(t *testing.T) {
 	for how, want := range map[planner.Vacate]struct {
 		end, lost, utilisation float64
-	}{planner.Suspend: {13, 0, 10.0 / 13}, planner.Checkpoint: {13, 0, 10.0 / 13}, planner.Requeue: {15, 2, 12.0 / 15}} {
-		p := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{1000, 1 << 30, unit.Unlimited}, Keeps: unit.Of(unit.Memory)}}}
+	}{planner.Suspend: {13, 0, 10.0 / 13}, planner.Checkpoint: {13, 0, 10.0 / 13}, planner.Requeue: {15, 2,
+		12.0 / 15}} {
+		p := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{1000, 1 << 30,
+			unit.Unlimited}, Keeps: unit.Of(unit.Memory)}}}
 		declared := &predict.Declared{}
 		c := metrics.NewCollector(p)
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), inTurn{how}, declared, 1),
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare, Preempt: scenario.Preempt{Restart: true}}, Watch: c.Watch,
-			Arrivals: []executor.Submission{{Name: "w", Workflow: &trace.Workflow{Name: "w", Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Runtime: 10 * time.Second, Retries: -1}}}}}}
+		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+			planner.DefaultRetryRules(), inTurn{how}, declared, 1),
+			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
+				Preempt: scenario.Preempt{Restart: true}}, Watch: c.Watch,
+			Arrivals: []executor.Submission{{Name: "w", Workflow: &trace.Workflow{Name: "w",
+				Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Runtime: 10 * time.Second, Retries: -1}}}}}}
 		if _, err := e.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +56,8 @@ func TestPreemptionsAndWhatTheyLost(t *testing.T) {
 		for _, v := range c.Run(metrics.Window{}) {
 			got[v.Name] = v.Value
 		}
-		if got["response_mean"] != want.end || got["work_lost"] != want.lost || got["preemptions"] != 1 || got["preemptions_"+how.String()] != 1 ||
+		if got["response_mean"] != want.end || got["work_lost"] != want.lost || got["preemptions"] != 1 ||
+			got["preemptions_"+how.String()] != 1 ||
 			got["utilisation"] < want.utilisation-1e-9 || got["utilisation"] > want.utilisation+1e-9 {
 			t.Errorf("%s: %v", how, got)
 		}

@@ -40,8 +40,8 @@ func (c *Collector) bounds(win Window) (first, last int) {
 	return min(win.WarmUp, last), last
 }
 
-// horizon is the span of time over which numbers in system and utilisation are averaged: from the arrival of the first workflow that
-// counts to that of the first one of the cool-down, or to the end of the run if there is none.
+// horizon is the span of time over which numbers in system and utilisation are averaged: from the arrival of the first
+// workflow that counts to that of the first one of the cool-down, or to the end of the run if there is none.
 func (c *Collector) horizon(win Window) (from, to planner.Time, busy float64) {
 	first, last := c.bounds(win)
 	if first >= last {

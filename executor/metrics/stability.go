@@ -13,11 +13,12 @@ import (
 // Batches is how many equal parts of a run Wieland's test looks at; the first one is left out of it.
 const Batches = 10
 
-// Wieland is Wieland's test of stability (as in Ilyushkin and Epema, CCGrid 2018, section IV-C) on the mean numbers in system of the
-// batches after the first: it rejects stability if the growth from the first to the last of them is more than their spread explains.
-// The statistic is growth / (√2 · standard deviation); stability is rejected above the 95 % quantile of Student's t with one degree of
-// freedom less than there are means. It is a weak test: for a perfectly linear growth the statistic is 2.07 whatever the slope, and
-// saturated but noisy runs pass. Use it together with MeanDrift.
+// Wieland is Wieland's test of stability (as in Ilyushkin and Epema, CCGrid 2018, section IV-C) on the mean numbers in
+// system of the batches after the first: it rejects stability if the growth from the first to the last of them is more
+// than their spread explains. The statistic is growth / (√2 · standard deviation); stability is rejected above the 95 %
+// quantile of Student's t with one degree of freedom less than there are means. It is a weak test: for a perfectly
+// linear growth the statistic is 2.07 whatever the slope, and saturated but noisy runs pass. Use it together with
+// MeanDrift.
 func Wieland(means []float64) (statistic float64, stable bool) {
 	if len(means) < 2 {
 		return math.NaN(), true
@@ -51,9 +52,9 @@ func (s Steps) BatchMeans(from, to planner.Time) []float64 {
 // DriftStep is the step of time of the mean Lyapunov drift.
 const DriftStep = time.Second
 
-// MeanDrift is the mean Lyapunov drift of the number in system over [from, to]: with l(t) = N(t)²/2, the mean of l(t) − l(t−1) over steps
-// of DriftStep, a sum that telescopes. A system is unstable if it exceeds 1 (Ilyushkin and Epema, CCGrid 2018, section IV-C, which does
-// not name the step). NaN if there is no whole step.
+// MeanDrift is the mean Lyapunov drift of the number in system over [from, to]: with l(t) = N(t)²/2, the mean of l(t) −
+// l(t−1) over steps of DriftStep, a sum that telescopes. A system is unstable if it exceeds 1 (Ilyushkin and Epema,
+// CCGrid 2018, section IV-C, which does not name the step). NaN if there is no whole step.
 func (s Steps) MeanDrift(from, to planner.Time) (drift float64, stable bool) {
 	steps := int64(to.Sub(from) / DriftStep)
 	if steps < 1 {
@@ -75,8 +76,8 @@ func Majority(verdicts []bool) bool {
 	return 2*n > len(verdicts)
 }
 
-// Bisect finds the largest i of 0, …, n-1 for which stable(i) holds, if it holds up to some i and for none beyond; -1 if for none. It
-// asks the logarithm of n times.
+// Bisect finds the largest i of 0, …, n-1 for which stable(i) holds, if it holds up to some i and for none beyond; -1
+// if for none. It asks the logarithm of n times.
 func Bisect(n int, stable func(i int) (bool, error)) (int, error) {
 	low, high := -1, n // stable at low, unstable at high
 	for high-low > 1 {

@@ -16,7 +16,8 @@ type Summary struct {
 	P75, P95, P99, Max   float64
 }
 
-// Summarise describes a sample; all fields but N are NaN if it is empty. Percentiles are interpolated linearly between order statistics.
+// Summarise describes a sample; all fields but N are NaN if it is empty. Percentiles are interpolated linearly between
+// order statistics.
 func Summarise(values []float64) Summary {
 	x := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	nan := math.NaN()
@@ -24,15 +25,17 @@ func Summarise(values []float64) Summary {
 		return Summary{0, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan}
 	}
 	slices.Sort(x)
-	s := Summary{N: len(x), Mean: stat.Mean(x, nil), Min: x[0], P5: Percentile(x, 5), P25: Percentile(x, 25), Median: Percentile(x, 50),
-		P75: Percentile(x, 75), P95: Percentile(x, 95), P99: Percentile(x, 99), Max: x[len(x)-1]}
+	s := Summary{N: len(x), Mean: stat.Mean(x, nil), Min: x[0], P5: Percentile(x, 5), P25: Percentile(x, 25),
+		Median: Percentile(x, 50),
+		P75:    Percentile(x, 75), P95: Percentile(x, 95), P99: Percentile(x, 99), Max: x[len(x)-1]}
 	if len(x) > 1 {
 		s.SD = stat.StdDev(x, nil)
 	}
 	return s
 }
 
-// Percentile returns the p-th percentile of an ascending, non-empty sample, interpolated linearly between order statistics.
+// Percentile returns the p-th percentile of an ascending, non-empty sample, interpolated linearly between order
+// statistics.
 func Percentile(sorted []float64, p float64) float64 {
 	at := p / 100 * float64(len(sorted)-1)
 	i := int(at)
@@ -43,11 +46,13 @@ func Percentile(sorted []float64, p float64) float64 {
 	return sorted[i]*(1-f) + sorted[i+1]*f
 }
 
-// parts is how many batches of consecutive values an interval of one run rests on, and leastPart how many values a batch has at least.
+// parts is how many batches of consecutive values an interval of one run rests on, and leastPart how many values a
+// batch has at least.
 const parts, leastPart = 20, 10
 
-// BatchConfidence returns the interval of the mean of consecutive values of one run, which depend on each other: that of the means of 20 equal
-// batches, which hardly do if batches are long. Half is NaN if there are fewer than 200 values.
+// BatchConfidence returns the interval of the mean of consecutive values of one run, which depend on each other: that
+// of the means of 20 equal batches, which hardly do if batches are long. Half is NaN if there are fewer than 200
+// values.
 func BatchConfidence(values []float64) Interval {
 	i := Confidence(values)
 	if len(values) < parts*leastPart {

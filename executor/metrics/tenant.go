@@ -18,7 +18,8 @@ type SharePoint struct {
 	Share float64
 }
 
-// Shares is the dominant share of a tenant over time, ascending by time, one point per instant; it is 0 before the first.
+// Shares is the dominant share of a tenant over time, ascending by time, one point per instant; it is 0 before the
+// first.
 type Shares struct {
 	Tenant string
 	Points []SharePoint
@@ -42,7 +43,8 @@ func (s Shares) Thin(n int) Shares {
 	return out
 }
 
-// tenancy measures what 3DSF is judged by (section 9): what tenants hold, service, locality, utilisation in all dimensions.
+// tenancy measures what 3DSF is judged by (section 9): what tenants hold, service, locality, utilisation in all
+// dimensions.
 type tenancy struct {
 	total   unit.Vector
 	has     []unit.Vector // by attempt under way; zero after it
@@ -95,7 +97,8 @@ func (t *tenancy) arrive(adm *executor.Admission) {
 	m := adm.Arrived.Workflow.Tenant
 	for int(m) >= len(t.names) {
 		t.names, t.used, t.share = append(t.names, ""), append(t.used, unit.Vector{}), append(t.share, 0)
-		t.jobs, t.since, t.meanOf, t.points = append(t.jobs, 0), append(t.since, t.now), append(t.meanOf, 0), append(t.points, nil)
+		t.jobs, t.since, t.meanOf, t.points = append(t.jobs, 0), append(t.since, t.now), append(t.meanOf, 0),
+			append(t.points, nil)
 	}
 	t.names[m] = adm.Submission.Tenant
 	t.busyAt = append(t.busyAt, t.busy)
@@ -171,7 +174,8 @@ func (t *tenancy) hold(v planner.View, a planner.AttemptID, now unit.Vector) {
 	}
 }
 
-// Shares returns the dominant share of each tenant over time, by the order of their first workflows; none if there is but one tenant.
+// Shares returns the dominant share of each tenant over time, by the order of their first workflows; none if there is
+// but one tenant.
 func (c *Collector) Shares() (out []Shares) {
 	for m, points := range c.tenancy.points {
 		if len(c.tenancy.names) > 1 {
@@ -181,11 +185,11 @@ func (c *Collector) Shares() (out []Shares) {
 	return out
 }
 
-// values puts the metrics of tenants: qos_rate, the share of the deadline jobs that ended well and in time; throughput in job units of 100 ms
-// per second, by the time in service (the sum of what tasks ran) and by the sojourn; locality_rate, bytes read where they lay over all
-// bytes read by tasks from nodes; completion_time, from the first arrival to the end of the last job; utilisation of memory and of
-// disk I/O by what was held; where there are several tenants, Jain's index of the dominant shares of those with jobs, averaged over
-// time, and each tenant's mean share.
+// values puts the metrics of tenants: qos_rate, the share of the deadline jobs that ended well and in time; throughput
+// in job units of 100 ms per second, by the time in service (the sum of what tasks ran) and by the sojourn;
+// locality_rate, bytes read where they lay over all bytes read by tasks from nodes; completion_time, from the first
+// arrival to the end of the last job; utilisation of memory and of disk I/O by what was held; where there are several
+// tenants, Jain's index of the dominant shares of those with jobs, averaged over time, and each tenant's mean share.
 func (t *tenancy) values(c *Collector, first, last int, span float64, put func(string, float64)) {
 	late, due := 0, 0
 	var service, sojourn time.Duration

@@ -11,8 +11,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Shape says what instances are drawn. Runtimes and instants are multiples of 3 s from a small range, so that ties, releases at completions
-// and arrivals at completions are common.
+// Shape says what instances are drawn. Runtimes and instants are multiples of 3 s from a small range, so that ties,
+// releases at completions and arrivals at completions are common.
 type Shape struct {
 	Tasks    int       // at most, of all workflows together; 0: 30
 	Nodes    int       // at most; 0: 4
@@ -55,7 +55,8 @@ func Draw(r *rand.Rand, s Shape) Instance {
 		left -= n
 		w := Workflow{Arrive: at, Class: planner.Deadline}
 		if s.Tenants > 1 {
-			w.Tenant, w.Class = r.IntN(s.Tenants), []planner.Class{planner.Deadline, planner.Regular, planner.Low}[r.IntN(3)]
+			w.Tenant, w.Class = r.IntN(s.Tenants), []planner.Class{planner.Deadline, planner.Regular,
+				planner.Low}[r.IntN(3)]
 		}
 		for i := range n {
 			t := Task{Run: step * time.Duration(1+r.IntN(5)), Cores: 1000, Stage: 1}
@@ -97,8 +98,8 @@ func Draw(r *rand.Rand, s Shape) Instance {
 	return in
 }
 
-// Compare draws n instances and compares a policy with its oracle on each: differ returns what they disagree in, "" if nothing. The first
-// disagreement is shrunk and reported.
+// Compare draws n instances and compares a policy with its oracle on each: differ returns what they disagree in, "" if
+// nothing. The first disagreement is shrunk and reported.
 func Compare(t *testing.T, n int, s Shape, differ func(Instance) (string, error)) {
 	t.Helper()
 	for seed := range uint64(n) {
@@ -119,8 +120,8 @@ func Compare(t *testing.T, n int, s Shape, differ func(Instance) (string, error)
 	}
 }
 
-// Shrink makes an instance smaller as long as fails holds of it: fewer workflows, tasks, nodes and edges, then simpler values. It tries at
-// most a few thousand instances.
+// Shrink makes an instance smaller as long as fails holds of it: fewer workflows, tasks, nodes and edges, then simpler
+// values. It tries at most a few thousand instances.
 func Shrink(in Instance, fails func(Instance) bool) Instance {
 	tries := 0
 	for again := true; again; {

@@ -1,7 +1,8 @@
-// Package oracletest supports tests that compare a policy with an oracle: a small, slow implementation of the same policy that is written
-// like the pseudo-code of its paper and shares no code with the planner. It has random instances, their simulation by the engine, and a
-// shrinker that makes an instance on which the two disagree as small as it can. Families of policies keep their oracles in their own
-// tests; a new family needs an oracle, a Shape, and one call of Compare:
+// Package oracletest supports tests that compare a policy with an oracle: a small, slow implementation of the same
+// policy that is written like the pseudo-code of its paper and shares no code with the planner. It has random
+// instances, their simulation by the engine, and a shrinker that makes an instance on which the two disagree as small
+// as it can. Families of policies keep their oracles in their own tests; a new family needs an oracle, a Shape, and one
+// call of Compare:
 //
 //	oracletest.Compare(t, 200, shape, func(i oracletest.Instance) (string, error) {
 //		course, err := oracletest.Simulate(i, "edf")
@@ -98,12 +99,14 @@ func (in *Instance) Platform() *planner.Platform {
 	for _, n := range in.Nodes {
 		groups = max(groups, int(n.Group)+1)
 	}
-	p := &planner.Platform{Groups: make([]string, groups), Bandwidth: make([][]unit.BytesPerSecond, groups), Latency: make([][]int64, groups)}
+	p := &planner.Platform{Groups: make([]string, groups), Bandwidth: make([][]unit.BytesPerSecond, groups),
+		Latency: make([][]int64, groups)}
 	for g := range groups {
 		p.Bandwidth[g], p.Latency[g] = make([]unit.BytesPerSecond, groups), make([]int64, groups)
 	}
 	for i, n := range in.Nodes {
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Group: n.Group, Speed: n.Speed,
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Group: n.Group,
+			Speed:    n.Speed,
 			Capacity: unit.Vector{n.Cores, cmp.Or(n.Memory, unit.Unlimited), unit.Unlimited}})
 	}
 	return p
@@ -114,7 +117,8 @@ func (w *Workflow) workflow(name string) *trace.Workflow {
 	flow := &trace.Workflow{Name: name, Label: name}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
-		x := trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: float64(t.Cores) / 1000, Retries: -1, Runtime: t.Run, Phase: t.Stage,
+		x := trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: float64(t.Cores) / 1000, Retries: -1, Runtime: t.Run,
+			Phase:       t.Stage,
 			MemoryBytes: max(0, t.Memory-executor.EmulatorMemory), Known: trace.Runtime}
 		for _, q := range t.Parents {
 			x.Parents = append(x.Parents, int32(q))
@@ -136,15 +140,17 @@ func Simulate(in Instance, spec string) (*Course, error) {
 	var of []Stay // by task id: its workflow and number
 	for w := range in.Workflows {
 		flow := &in.Workflows[w]
-		subs = append(subs, executor.Submission{At: flow.Arrive, Name: fmt.Sprint("w", w), Workflow: flow.workflow(fmt.Sprint("w", w)),
-			Tenant: fmt.Sprint(flow.Tenant), Class: flow.Class, Release: flow.Release, Due: flow.Due})
+		subs = append(subs, executor.Submission{At: flow.Arrive, Name: fmt.Sprint("w", w),
+			Workflow: flow.workflow(fmt.Sprint("w", w)),
+			Tenant:   fmt.Sprint(flow.Tenant), Class: flow.Class, Release: flow.Release, Due: flow.Due})
 		for i := range flow.Tasks {
 			of = append(of, Stay{Workflow: w, Task: i})
 		}
 	}
 	declared := &predict.Declared{}
 	out := &Course{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol, declared, 1),
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol,
+		declared, 1),
 		Arrivals: subs,
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
@@ -220,14 +226,16 @@ func (s Stay) String() string {
 func (in Instance) String() string {
 	var b strings.Builder
 	for i, n := range in.Nodes {
-		fmt.Fprintf(&b, "node %d: %g cores, memory %d, speed %g, group %d\n", i, float64(n.Cores)/1000, n.Memory, n.Speed, n.Group)
+		fmt.Fprintf(&b, "node %d: %g cores, memory %d, speed %g, group %d\n", i, float64(n.Cores)/1000, n.Memory,
+			n.Speed, n.Group)
 	}
 	for w := range in.Workflows {
 		flow := &in.Workflows[w]
 		fmt.Fprintf(&b, "workflow %d arrives at %v, release %v, due at %v:\n", w, flow.Arrive, flow.Release, flow.Due)
 		for i := range flow.Tasks {
 			t := &flow.Tasks[i]
-			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run, t.Estimate(), float64(t.Cores)/1000,
+			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run,
+				t.Estimate(), float64(t.Cores)/1000,
 				t.Memory, t.Stage, t.Parents)
 		}
 	}

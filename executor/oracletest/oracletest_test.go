@@ -22,7 +22,8 @@ func TestShrinkFindsTheSmallestInstance(t *testing.T) {
 	}
 	shrunk := 0
 	for seed := range uint64(40) {
-		in := Draw(rand.New(rand.NewPCG(seed, 1)), Shape{Dummies: true, Sizes: true, Memory: true, Wrong: true, Released: true})
+		in := Draw(rand.New(rand.NewPCG(seed, 1)), Shape{Dummies: true, Sizes: true, Memory: true, Wrong: true,
+			Released: true})
 		if !fails(in) {
 			continue
 		}
@@ -50,7 +51,8 @@ func TestShrinkFindsTheSmallestInstance(t *testing.T) {
 // Every instance that is drawn can be simulated, and every task of it that takes time has one attempt.
 func TestDrawnInstancesAreSimulated(t *testing.T) {
 	for seed := range uint64(50) {
-		in := Draw(rand.New(rand.NewPCG(seed, 2)), Shape{Dummies: true, Sizes: true, Memory: true, Wrong: true, Released: true, Speeds: []float64{0.5, 1, 1.5}})
+		in := Draw(rand.New(rand.NewPCG(seed, 2)), Shape{Dummies: true, Sizes: true, Memory: true, Wrong: true,
+			Released: true, Speeds: []float64{0.5, 1, 1.5}})
 		course, err := Simulate(in, "edf")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, in)

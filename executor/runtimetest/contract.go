@@ -28,7 +28,8 @@ type Setup struct {
 	Runtime executor.Runtime
 	Nodes   int
 	Hold    unit.Vector
-	// Task makes a task of that kind; nil if the runtime has none, as one that finishes everything at once has no long ones.
+	// Task makes a task of that kind; nil if the runtime has none, as one that finishes everything at once has no long
+	// ones.
 	Task func(t *testing.T, w Work) *executor.TaskSpec
 	// Release lets a Held task end; nil if it ends by itself, in some seconds of the runtime's time.
 	Release func(t *testing.T, held *executor.TaskSpec)
@@ -165,7 +166,8 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			var h *harness
 			var l executor.Launch
 			var first *planner.AttemptExited
-			// On a starved host a task may not have begun to compute when it is to leave a checkpoint: then with more patience.
+			// On a starved host a task may not have begun to compute when it is to leave a checkpoint: then with more
+			// patience.
 			for patience := 1; first == nil || first.Kept == 0 && patience <= 32; patience *= 2 {
 				h = open(t, setup)
 				l = h.start(0, Steady)
@@ -196,10 +198,12 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			h.must(h.Runtime.Checkpoint(h.ctx, 1, time.Minute))
 			second := h.untilExit(1)
 			if second.Outcome != planner.Preempted || second.Kept < first.Kept {
-				t.Fatalf("%s: outcome %v, kept %v after %v, %s", how, second.Outcome, second.Kept, first.Kept, second.Message)
+				t.Fatalf("%s: outcome %v, kept %v after %v, %s", how, second.Outcome, second.Kept, first.Kept,
+					second.Message)
 			}
 			l.Attempt, l.Try, l.Queued = 2, 3, h.Runtime.Now()
-			l.From = &executor.Checkpoint{Try: 2, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran, Size: l.Keeps.Size}
+			l.From = &executor.Checkpoint{Try: 2, Node: l.Node, Done: second.Kept, In: first.Ran + second.Ran,
+				Size: l.Keeps.Size}
 			rest := *l.Spec // what is left is a fraction: of less work it is soon done
 			rest.Run /= 100
 			l.Spec = &rest
@@ -297,8 +301,9 @@ type harness struct {
 }
 
 func open(t *testing.T, setup func(t *testing.T) Setup) *harness {
-	h := &harness{Setup: setup(t), t: t, ctx: t.Context(), started: map[planner.AttemptID]int{}, exited: map[planner.AttemptID]int{},
-		exits: map[planner.AttemptID]*planner.AttemptExited{}}
+	h := &harness{Setup: setup(t), t: t, ctx: t.Context(), started: map[planner.AttemptID]int{},
+		exited: map[planner.AttemptID]int{},
+		exits:  map[planner.AttemptID]*planner.AttemptExited{}}
 	t.Cleanup(func() {
 		if err := h.Runtime.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -320,7 +325,8 @@ func (h *harness) start(a planner.AttemptID, w Work) executor.Launch {
 	if spec == nil {
 		h.t.Skip("this runtime has no such task")
 	}
-	l := executor.Launch{Attempt: a, Task: planner.TaskID(a), Try: 1, Node: 0, Hold: h.Hold, Queued: h.Runtime.Now(), Spec: spec}
+	l := executor.Launch{Attempt: a, Task: planner.TaskID(a), Try: 1, Node: 0, Hold: h.Hold, Queued: h.Runtime.Now(),
+		Spec: spec}
 	if w == Steady {
 		l.Keeps = &executor.Keeping{Size: 10_000}
 	}

@@ -13,7 +13,8 @@ import (
 
 func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
-		p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(8), Speed: 1}, {ID: 1, Capacity: unit.Cores(8), Speed: 1}},
+		p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(8), Speed: 1},
+			{ID: 1, Capacity: unit.Cores(8), Speed: 1}},
 			Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{1000}}, Latency: [][]int64{{0}}}
 		failing := &executor.TaskSpec{Name: "failing", Run: time.Second}
 		r := sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {

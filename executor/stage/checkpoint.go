@@ -11,8 +11,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// The checkpoint of an attempt, and the outputs that it wrote whole, stay in its work directory, which nobody removes. The next attempt gets
-// them in its own: linked on the same node, and else copied over the link.
+// The checkpoint of an attempt, and the outputs that it wrote whole, stay in its work directory, which nobody removes.
+// The next attempt gets them in its own: linked on the same node, and else copied over the link.
 
 // ResumeFile is where the checkpoint lies that an emulated task continues from.
 const ResumeFile = ".command.resume"
@@ -32,8 +32,10 @@ func Checkpoint(dir string, spec *emulate.Spec) (*emulate.Checkpoint, error) {
 	return emulate.ReadCheckpoint(f, spec)
 }
 
-// bringCheckpoint puts what an earlier attempt left into the work directory. If that is gone or damaged the task starts from the beginning.
-func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to string, spec *emulate.Spec, did *Staged) error {
+// bringCheckpoint puts what an earlier attempt left into the work directory. If that is gone or damaged the task starts
+// from the beginning.
+func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to string, spec *emulate.Spec,
+	did *Staged) error {
 	from := l.From
 	dir := s.WorkDir(l.Spec, from.Try)
 	c, err := Checkpoint(dir, spec)
@@ -46,7 +48,8 @@ func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to strin
 			return err
 		}
 	}
-	if err := s.carry(ctx, l, filepath.Join(dir, emulate.CheckpointFile), filepath.Join(to, ResumeFile), did); err != nil {
+	if err := s.carry(ctx, l, filepath.Join(dir, emulate.CheckpointFile), filepath.Join(to, ResumeFile),
+		did); err != nil {
 		return fmt.Errorf("checkpoint of try %d: %w", from.Try, err)
 	}
 	for _, f := range l.Spec.Outputs[:c.Outputs] {

@@ -15,15 +15,16 @@ import (
 // OldNote is where the note of Publish lay up to log format 8: beside the work directory.
 func OldNote(dir string) string { return dir + ".publishing" }
 
-// Publish makes the outputs of an attempt that succeeded files of its node. Nothing is published unless all of it is there; missing names
-// the outputs that are not, and is no error. It may be repeated after a crash: the file note, which the program must not be able to reach,
-// says that all outputs were checked and that moving them had begun.
+// Publish makes the outputs of an attempt that succeeded files of its node. Nothing is published unless all of it is
+// there; missing names the outputs that are not, and is no error. It may be repeated after a crash: the file note,
+// which the program must not be able to reach, says that all outputs were checked and that moving them had begun.
 func (s *Area) Publish(l *executor.Launch, note string) (missing string, err error) {
 	t := l.Spec
 	if len(t.Outputs) == 0 {
 		return "", nil
 	}
-	p := &publication{Area: s, dir: s.WorkDir(t, l.Try), nodeDir: s.NodeDir(l.Node, t.Workflow), moved: make([]bool, len(t.Outputs))}
+	p := &publication{Area: s, dir: s.WorkDir(t, l.Try), nodeDir: s.NodeDir(l.Node, t.Workflow),
+		moved: make([]bool, len(t.Outputs))}
 	if missing, err = p.check(t, note); missing != "" || err != nil {
 		return missing, err
 	}
@@ -79,8 +80,10 @@ func (p *publication) check(t *executor.TaskSpec, note string) (missing string, 
 	return "", fault.Do("note", func() error { return os.WriteFile(note, nil, 0o644) })
 }
 
-// move makes one output a file of the node, leaves a link to it in the work directory, and links a final one among the results.
-func (p *publication) move(i int, f *executor.FileSpec, w *executor.WorkflowSpec, dirs map[string]bool) (missing string, err error) {
+// move makes one output a file of the node, leaves a link to it in the work directory, and links a final one among the
+// results.
+func (p *publication) move(i int, f *executor.FileSpec, w *executor.WorkflowSpec, dirs map[string]bool) (missing string,
+	err error) {
 	name, _ := localName(f.Name)
 	from, to := filepath.Join(p.dir, name), filepath.Join(p.nodeDir, name)
 	if !p.moved[i] {
@@ -110,8 +113,9 @@ func (p *publication) move(i int, f *executor.FileSpec, w *executor.WorkflowSpec
 	return "", fault.Do("result", func() error { return os.Link(to, result) })
 }
 
-// checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free to leave anything:
-// only a regular file, not reached through links, will do. No process of the container lives any more, so nothing changes meanwhile.
+// checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free
+// to leave anything: only a regular file, not reached through links, will do. No process of the container lives any
+// more, so nothing changes meanwhile.
 func (s *Area) checkOutput(root *os.Root, name string) (why string) {
 	parts := strings.Split(name, string(filepath.Separator))
 	for i := range parts {

@@ -1,9 +1,9 @@
-// Package stage keeps the files of a run on this host: it brings inputs to virtual nodes, copies files between nodes at the rate of their link,
-// makes the work directory of an attempt, publishes outputs and carries checkpoints over. It knows no container engine: every runtime
-// whose programs run in directories of this host can use it.
+// Package stage keeps the files of a run on this host: it brings inputs to virtual nodes, copies files between nodes at
+// the rate of their link, makes the work directory of an attempt, publishes outputs and carries checkpoints over. It
+// knows no container engine: every runtime whose programs run in directories of this host can use it.
 //
-// Files of a workflow lie in nodes/<node>/<workflow>/ under their own names. A name there is a complete file, since files come to it by
-// rename only, from partial/. Programs work in work/<workflow>/<task>-<try>/.
+// Files of a workflow lie in nodes/<node>/<workflow>/ under their own names. A name there is a complete file, since
+// files come to it by rename only, from partial/. Programs work in work/<workflow>/<task>-<try>/.
 package stage
 
 import (
@@ -101,7 +101,8 @@ func (s *Area) NodeDir(n planner.NodeID, w *executor.WorkflowSpec) string {
 
 // WorkDir is where an attempt works.
 func (s *Area) WorkDir(t *executor.TaskSpec, try int32) string {
-	return filepath.Join(s.dir, "work", executor.EscapeName(t.Workflow.Name), executor.EscapeName(t.Name)+"-"+strconv.Itoa(int(try)))
+	return filepath.Join(s.dir, "work", executor.EscapeName(t.Workflow.Name),
+		executor.EscapeName(t.Name)+"-"+strconv.Itoa(int(try)))
 }
 
 // localName checks a logical file name once more, whoever admitted it, and returns it as a relative path.
@@ -148,8 +149,8 @@ type Staged struct {
 	Note    string // why it starts from the beginning although the launch has a checkpoint
 }
 
-// Stage makes the work directory of an attempt and brings every input to its node. Spec is the emulated work, needed if the attempt
-// continues from a checkpoint.
+// Stage makes the work directory of an attempt and brings every input to its node. Spec is the emulated work, needed if
+// the attempt continues from a checkpoint.
 func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
 	t := l.Spec
 	did := Staged{Copied: l.Ahead}
@@ -264,8 +265,8 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 	return nil
 }
 
-// show makes an input appear in the work directory: as a link, or as a copy if the program is to change it, so that what is published stays
-// as it is.
+// show makes an input appear in the work directory: as a link, or as a copy if the program is to change it, so that
+// what is published stays as it is.
 func (s *Area) show(ctx context.Context, at, dir, name string, changes bool) error {
 	to := filepath.Join(dir, name)
 	if err := mkdirs(dir, filepath.Dir(to), s.User); err != nil {
@@ -283,9 +284,10 @@ func (s *Area) show(ctx context.Context, at, dir, name string, changes bool) err
 	return s.User.takes(to)
 }
 
-// bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere comes to node n when
-// it is first read there. It is a copy of the user's own, made once per run, or made-up content where the trace has only a size. Nodes
-// share it by hard links: it is there from the start, so nothing is to be waited for.
+// bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere
+// comes to node n when it is first read there. It is a copy of the user's own, made once per run, or made-up content
+// where the trace has only a size. Nodes share it by hard links: it is there from the start, so nothing is to be waited
+// for.
 func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, n planner.NodeID) error {
 	if _, err := localName(f.Name); err != nil {
 		return err
@@ -441,7 +443,8 @@ func Tail(dir, name string, lines int) string {
 	return strings.Join(all, " | ")
 }
 
-// Write writes a file of one name into a work directory, to which a program could write: whatever it left under the name goes.
+// Write writes a file of one name into a work directory, to which a program could write: whatever it left under the
+// name goes.
 func Write(dir, name, text string, mode fs.FileMode) error {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL // which follows no link
 	path := filepath.Join(dir, name)

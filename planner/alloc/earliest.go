@@ -10,12 +10,12 @@ import (
 	"gantry/planner/unit"
 )
 
-// EarliestFinish places every task of the queue, in its order, where it finishes first, in the earliest gap that is long enough
-// (insertion-based policy of HEFT, Topcuoglu et al. 2002, section 4.2; ties go to the lower node). A task whose parent has no place
-// waits until that has ended.
+// EarliestFinish places every task of the queue, in its order, where it finishes first, in the earliest gap that is
+// long enough (insertion-based policy of HEFT, Topcuoglu et al. 2002, section 4.2; ties go to the lower node). A task
+// whose parent has no place waits until that has ended.
 //
-// Most nodes are ruled out by what is known of their gaps: a gap found too short for a run stays too short for all that last as long,
-// since reservations only fill gaps while a plan is made.
+// Most nodes are ruled out by what is known of their gaps: a gap found too short for a run stays too short for all that
+// last as long, since reservations only fill gaps while a plan is made.
 type EarliestFinish struct {
 	speeds []int32          // by node: index of its speed
 	speed  []planner.NodeID // by speed: a node
@@ -143,8 +143,10 @@ func (e *EarliestFinish) place(c *planner.Cycle, t *planner.Task) (best planner.
 	return best, fits
 }
 
-// placeAlike does that for a task that becomes eligible at the same instant on all nodes and whose run depends on their speed alone.
-func (e *EarliestFinish) placeAlike(c *planner.Cycle, t *planner.Task, g *gaps, from planner.Time, best *planner.Segment) (fits bool) {
+// placeAlike does that for a task that becomes eligible at the same instant on all nodes and whose run depends on their
+// speed alone.
+func (e *EarliestFinish) placeAlike(c *planner.Cycle, t *planner.Task, g *gaps, from planner.Time,
+	best *planner.Segment) (fits bool) {
 	first, least := planner.NodeID(planner.None), unit.Never
 	for n := range e.lower {
 		if !g.fits[n] {
@@ -174,7 +176,8 @@ func (e *EarliestFinish) placeAlike(c *planner.Cycle, t *planner.Task, g *gaps, 
 }
 
 // try takes node n if t finishes there earlier than at best, or as early and n is lower.
-func (e *EarliestFinish) try(c *planner.Cycle, t *planner.Task, g *gaps, n planner.NodeID, from planner.Time, best *planner.Segment) {
+func (e *EarliestFinish) try(c *planner.Cycle, t *planner.Task, g *gaps, n planner.NodeID, from planner.Time,
+	best *planner.Segment) {
 	k := e.speeds[n]
 	run := e.runs[k]
 	better := func(end planner.Time) bool {

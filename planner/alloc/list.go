@@ -10,8 +10,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// List starts tasks now, in the order of the queue, each on the fastest node that has enough free (lowest id among equals), and
-// passes over tasks that fit nowhere: greedy list scheduling with backfilling, without reservations.
+// List starts tasks now, in the order of the queue, each on the fastest node that has enough free (lowest id among
+// equals), and passes over tasks that fit nowhere: greedy list scheduling with backfilling, without reservations.
 type List struct {
 	// Postpone lets tasks wait for a busy node until the next round; nil lets none. The queue has to be a Postponer.
 	Postpone *BusyFinishesFirst
@@ -21,8 +21,8 @@ type List struct {
 type Postponer interface {
 	// Postpone lets the task that Next returned last, and what it stands for, wait for the next round.
 	Postpone(c *planner.Cycle, t planner.TaskID)
-	// Sift returns the best task that has nothing to gain by waiting, as Next would; false if all that Next would return wait. Every task
-	// has to have the same need: Alike says so.
+	// Sift returns the best task that has nothing to gain by waiting, as Next would; false if all that Next would
+	// return wait. Every task has to have the same need: Alike says so.
 	Sift(c *planner.Cycle, by Contest) (planner.TaskID, bool)
 	Alike() bool
 }
@@ -68,8 +68,9 @@ func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) 
 	return nil
 }
 
-// begin starts an eligible task on n, where it has room now. Where copies overlap other work and its inputs are elsewhere it is planned to
-// start when they are there, so that they are copied while the node works on. False: what is free is promised to such a task.
+// begin starts an eligible task on n, where it has room now. Where copies overlap other work and its inputs are
+// elsewhere it is planned to start when they are there, so that they are copied while the node works on. False: what is
+// free is promised to such a task.
 func begin(c *planner.Cycle, t planner.TaskID, n planner.NodeID) (bool, error) {
 	site, ok := c.Site(t, n)
 	if !ok || site.From > c.Now() {

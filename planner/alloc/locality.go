@@ -11,14 +11,14 @@ import (
 	"gantry/planner/unit"
 )
 
-// Locality is DLAforBT (3DSF, section 6): tasks that read much are matched to idle nodes that hold what they read, and those left over
-// wait for such a node if it is released before their data could be moved.
+// Locality is DLAforBT (3DSF, section 6): tasks that read much are matched to idle nodes that hold what they read, and
+// those left over wait for such a node if it is released before their data could be moved.
 type Locality struct {
 	Large unit.Bytes // input from which on a task is put where its data is
 	Hops  int        // how far from a node its data may lie: 0 on it, 1 in its rack, 2 anywhere
 	Most  int        // tasks that are looked at together; 0: four for each node
-	// ByBytes weighs an edge by the part of a task's input that the node holds, too, and matches by the Kuhn-Munkres algorithm; else a task
-	// has edges to the nodes that hold most of its input, and weights belong to nodes.
+	// ByBytes weighs an edge by the part of a task's input that the node holds, too, and matches by the Kuhn-Munkres
+	// algorithm; else a task has edges to the nodes that hold most of its input, and weights belong to nodes.
 	ByBytes bool
 
 	told    []verdict // by task
@@ -180,8 +180,8 @@ func idleness(c *planner.Cycle, n planner.NodeID) int64 {
 	return 1 + max(0, c.Draft.Free(n)[unit.CPU])*1_000_000/capacity
 }
 
-// judge is the judgment mechanism (Algorithm 4): a task whose nodes are full waits for the one that is released first, or its data is
-// moved to another node, of the same rack before others, the idlest first.
+// judge is the judgment mechanism (Algorithm 4): a task whose nodes are full waits for the one that is released first,
+// or its data is moved to another node, of the same rack before others, the idlest first.
 func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) error {
 	t := c.Task(b.task)
 	if a.fastest(c, t.Need) == planner.None {
@@ -210,7 +210,8 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 	to := l.neighbour(c, a, t)
 	transfer := l.transfer(c, t, to)
 	wait := release.Sub(c.Now())
-	if slack, urgent := q.Slack(c, b.task); home != planner.None && match.Waits(wait, transfer) && !(urgent && b.urgent && wait > slack) {
+	if slack, urgent := q.Slack(c, b.task); home != planner.None && match.Waits(wait, transfer) &&
+		!(urgent && b.urgent && wait > slack) {
 		task := b.task
 		a.after = append(a.after, func() {
 			l.note(c, task, waits, func() string {
@@ -229,7 +230,8 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 	a.after = append(a.after, func() {
 		l.note(c, task, moves, func() string {
 			if home == planner.None {
-				return fmt.Sprintf("moves its data to %s in %v: no node that holds it will have room", c.Nodes()[to].Name, transfer)
+				return fmt.Sprintf("moves its data to %s in %v: no node that holds it will have room",
+					c.Nodes()[to].Name, transfer)
 			}
 			return fmt.Sprintf("moves its data to %s in %v: %s, which holds it, is released in %v",
 				c.Nodes()[to].Name, transfer, c.Nodes()[home].Name, wait)

@@ -10,14 +10,15 @@ import (
 	"gantry/planner/unit"
 )
 
-// Preemption is preemptive task execution (Wang, MOWS, section 3-3, figure 3-10): a task takes the place of a running one of its own workflow
-// that has a lower rank if that lets it finish earlier than anywhere else. The first such task leaves, in the order in which they started, and
-// no other. One that leaves a checkpoint goes on anywhere; any other is frozen and goes on where it is or, where that does not help for the
-// memory that it holds and the user allows it, begins anew.
+// Preemption is preemptive task execution (Wang, MOWS, section 3-3, figure 3-10): a task takes the place of a running
+// one of its own workflow that has a lower rank if that lets it finish earlier than anywhere else. The first such task
+// leaves, in the order in which they started, and no other. One that leaves a checkpoint goes on anywhere; any other is
+// frozen and goes on where it is or, where that does not help for the memory that it holds and the user allows it,
+// begins anew.
 //
-// Only a task that was ordered to start before the other was ready can be preempted for it. The figure does not say so, but the text does: tasks
-// of lower rank may run while those above them "are not yet ready". Without that an order of the queue that lets low ranks go first has them
-// preempted as soon as they run.
+// Only a task that was ordered to start before the other was ready can be preempted for it. The figure does not say so,
+// but the text does: tasks of lower rank may run while those above them "are not yet ready". Without that an order of
+// the queue that lets low ranks go first has them preempted as soon as they run.
 //
 // The thesis sets no bound to how often a task is preempted. Here Limit does, and no task is that is almost done.
 type Preemption struct {
@@ -90,7 +91,8 @@ func (p *Preemption) concerns(c *planner.Cycle, t planner.TaskID) bool {
 // below reports whether an attempt of the workflow of t has a task of lower rank, and was ordered before t was ready.
 func (p *Preemption) below(c *planner.Cycle, a planner.AttemptID, t planner.TaskID) bool {
 	att := c.Attempt(a)
-	return p.Ranks.Unscaled(att.Task).Compare(p.Ranks.Unscaled(t)) < 0 && int(t) < len(p.ready) && att.Ordered < p.ready[t]
+	return p.Ranks.Unscaled(att.Task).Compare(p.Ranks.Unscaled(t)) < 0 && int(t) < len(p.ready) &&
+		att.Ordered < p.ready[t]
 }
 
 // regains reports whether a task that began, or went on, since then may be one to preempt for t.
@@ -127,7 +129,8 @@ func (p *Preemption) place(c *planner.Cycle, r *Rigid, t planner.TaskID) place {
 		if seg, ok := c.Draft.Of(victim); ok && p.may(c, seg) {
 			if found := p.instead(c, r, seg, least); found.node != planner.None {
 				c.Note(planner.Note{Topic: "preempted", Workflow: w, Task: victim, At: c.Now(), Text: fmt.Sprintf(
-					"leaves %s (%s) so that task %d, which ranks higher, ends at %v instead of %v", c.Nodes()[seg.Node].Name, c.Vacates(victim), t, found.end, least.end)})
+					"leaves %s (%s) so that task %d, which ranks higher, ends at %v instead of %v",
+					c.Nodes()[seg.Node].Name, c.Vacates(victim), t, found.end, least.end)})
 				return found
 			}
 		}
@@ -138,7 +141,8 @@ func (p *Preemption) place(c *planner.Cycle, r *Rigid, t planner.TaskID) place {
 // may is the rule against thrashing.
 func (p *Preemption) may(c *planner.Cycle, seg planner.Segment) bool {
 	left, stay := seg.End.Sub(c.Now()), seg.End.Sub(seg.Start)
-	return seg.Kind == planner.Active && c.Preemptions(seg.Task) < p.Limit && left > time.Duration(p.Floor*float64(stay))
+	return seg.Kind == planner.Active && c.Preemptions(seg.Task) < p.Limit &&
+		left > time.Duration(p.Floor*float64(stay))
 }
 
 // instead preempts the task of seg if the one looked at then ends before least.
@@ -160,7 +164,8 @@ func (p *Preemption) instead(c *planner.Cycle, r *Rigid, seg planner.Segment, le
 		sketch := &r.sketch[seg.Node]
 		sketch.Add(c.Now(), seg.End, kept.Sub(seg.Hold))
 		sketch.Add(seg.End, unit.Never, kept)
-		if found := r.on(int(seg.Node)); found.node != planner.None && found.end < least.end && c.Draft.Preempt(seg.Task, how) == nil {
+		if found := r.on(int(seg.Node)); found.node != planner.None && found.end < least.end &&
+			c.Draft.Preempt(seg.Task, how) == nil {
 			r.free[seg.Node], r.stale, r.best0 = c.Draft.Free(seg.Node), true, nowhere
 			r.waits.Expect(c, seg.Task)
 			return found

@@ -9,10 +9,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// BusyFinishesFirst is the postponement rule of Online Workflow Management (Hsu, Huang and Wang 2011, as Ilyushkin and Epema, CCGrid 2018,
-// section III-E, give it): where all nodes with room for the task have one speed, the task waits if it is believed to finish earlier on
-// the busy node that becomes idle first (the fastest, then the lowest id among equals). On nodes of several tasks, busy is a node
-// without room, and idle one with room for this task.
+// BusyFinishesFirst is the postponement rule of Online Workflow Management (Hsu, Huang and Wang 2011, as Ilyushkin and
+// Epema, CCGrid 2018, section III-E, give it): where all nodes with room for the task have one speed, the task waits if
+// it is believed to finish earlier on the busy node that becomes idle first (the fastest, then the lowest id among
+// equals). On nodes of several tasks, busy is a node without room, and idle one with room for this task.
 type BusyFinishesFirst struct {
 	ends []release
 	// The busy node that becomes idle first is the same for all tasks of one need, until one starts.
@@ -35,8 +35,8 @@ type Contest struct {
 	Lead       time.Duration
 }
 
-// Gain returns by how much t is quicker on the busy node, the wait for it left out: it waits if that is more than Lead. What lasts depends
-// on the speeds of the two nodes alone, and may be kept.
+// Gain returns by how much t is quicker on the busy node, the wait for it left out: it waits if that is more than Lead.
+// What lasts depends on the speeds of the two nodes alone, and may be kept.
 func (x Contest) Gain(c *planner.Cycle, t planner.TaskID) (gain time.Duration, lasts bool) {
 	task, nodes := c.Task(t), c.Nodes()
 	if s, ok := c.Est.(planner.Steady); ok && s.Steady() && c.BySpeed(task) && !c.Copies(task) {
@@ -106,7 +106,8 @@ func (b *BusyFinishesFirst) consider(c *planner.Cycle, n planner.NodeID, soonest
 	}
 }
 
-// room returns when n is believed to have room for need: as its tasks end, each when it was planned to end, or now if that is past.
+// room returns when n is believed to have room for need: as its tasks end, each when it was planned to end, or now if
+// that is past.
 func (b *BusyFinishesFirst) room(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
 	b.ends = b.ends[:0]
 	for _, a := range c.Active(n) {

@@ -19,9 +19,10 @@ type victim struct {
 	frees unit.Vector
 }
 
-// makeRoom is the preemption phase of PDSonQueue (3DSF, section 7.3, Algorithm 5, lines 16 to 27) for an urgent task that fits nowhere. If
-// the next task to end on some node makes room for it in time, it waits for that; else regular tasks are preempted where the least of
-// them has to go, the newest first. What is free on the node where it waits is kept for it.
+// makeRoom is the preemption phase of PDSonQueue (3DSF, section 7.3, Algorithm 5, lines 16 to 27) for an urgent task
+// that fits nowhere. If the next task to end on some node makes room for it in time, it waits for that; else regular
+// tasks are preempted where the least of them has to go, the newest first. What is free on the node where it waits is
+// kept for it.
 func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 	task := c.Task(t)
 	slack, _ := q.Slack(c, t)
@@ -78,7 +79,8 @@ func (a *Tenants) ways() []Room {
 }
 
 // least returns the node on which the least has to make room for need, and what; None if it helps nowhere.
-func (a *Tenants) least(c *planner.Cycle, need unit.Vector, like unit.Dim, total unit.Vector, way Room) (at planner.NodeID, best []victim) {
+func (a *Tenants) least(c *planner.Cycle, need unit.Vector, like unit.Dim, total unit.Vector,
+	way Room) (at planner.NodeID, best []victim) {
 	at = planner.None
 	for i := range c.Nodes() {
 		n := planner.NodeID(i)
@@ -99,7 +101,8 @@ func (a *Tenants) preempt(c *planner.Cycle, q Tenancy, t planner.TaskID, n plann
 			return err
 		}
 		c.Note(planner.Note{Topic: "preemption", Workflow: c.Task(v.task).Workflow, Task: v.task, At: c.Now(),
-			Text: fmt.Sprintf("makes room on %s (%s) for task %d of workflow %d, which has a deadline", c.Nodes()[n].Name, v.how, t, c.Task(t).Workflow)})
+			Text: fmt.Sprintf("makes room on %s (%s) for task %d of workflow %d, which has a deadline",
+				c.Nodes()[n].Name, v.how, t, c.Task(t).Workflow)})
 	}
 	a.emptied = append(a.emptied, n)
 	q.Take(c, t)
@@ -110,10 +113,11 @@ func (a *Tenants) preempt(c *planner.Cycle, q Tenancy, t planner.TaskID, n plann
 	return err
 }
 
-// victims returns the running regular tasks on n that make room for need, in the order of the paper: low priority with the same dominant
-// resource, other low priority, high priority with the same one, other high priority; the newest first in each. Tasks of deadline jobs
-// are never among them.
-func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, like unit.Dim, total unit.Vector, way Room) ([]victim, bool) {
+// victims returns the running regular tasks on n that make room for need, in the order of the paper: low priority with
+// the same dominant resource, other low priority, high priority with the same one, other high priority; the newest
+// first in each. Tasks of deadline jobs are never among them.
+func (a *Tenants) victims(c *planner.Cycle, n planner.NodeID, need unit.Vector, like unit.Dim, total unit.Vector,
+	way Room) ([]victim, bool) {
 	var all []victim
 	for _, id := range c.Active(n) {
 		att := c.Attempt(id)

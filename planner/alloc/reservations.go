@@ -16,9 +16,10 @@ type reservation struct {
 	found planner.Time
 }
 
-// reservations are those of the queue, in its order, from round to round. A place that was the best one is so later on, too, as long as all
-// goes as it was believed to: what has been taken since was taken behind it. So it is found anew only where the queue before it is another one,
-// where its inputs come at other times, or where a task has begun that may be preempted for it.
+// reservations are those of the queue, in its order, from round to round. A place that was the best one is so later on,
+// too, as long as all goes as it was believed to: what has been taken since was taken behind it. So it is found anew
+// only where the queue before it is another one, where its inputs come at other times, or where a task has begun that
+// may be preempted for it.
 type reservations struct {
 	list []reservation
 	next int // the first that was not looked at in this round
@@ -74,7 +75,8 @@ func (r *Rigid) again(c *planner.Cycle, t planner.TaskID) (reservation, bool) {
 	if r.queue.next == len(r.queue.list) {
 		return none, false
 	}
-	if e := r.queue.list[r.queue.next]; e.task == t && r.stands(c, &e) && (r.Choose == AllEarliestFinish || !r.starts(&e)) {
+	if e := r.queue.list[r.queue.next]; e.task == t && r.stands(c, &e) && (r.Choose == AllEarliestFinish ||
+		!r.starts(&e)) {
 		return e, true // with AA it is chosen where it starts once it can
 	}
 	r.forget(c)
@@ -104,7 +106,8 @@ func (r *Rigid) unmoved(c *planner.Cycle, t planner.TaskID) bool {
 	r.survey(c, t, sites)
 	for n := range sites {
 		was, is := &r.before[n], &sites[n]
-		if was.fits != is.fits || was.more != is.more || was.hold != is.hold || was.dur != is.dur || r.ready(was) != r.ready(is) {
+		if was.fits != is.fits || was.more != is.more || was.hold != is.hold || was.dur != is.dur ||
+			r.ready(was) != r.ready(is) {
 			return false
 		}
 	}

@@ -22,12 +22,13 @@ const (
 	InOrder Rearrangement = iota
 	// EASY lets tasks pass that do not delay the first one that has to wait.
 	EASY
-	// PerCluster is the conservative backfilling of OWM: every task is tried on the profile of every cluster, which it then occupies on
-	// all, and tasks are allocated by the earliest start found so (Wang, MOWS, section 3-2 and figure 3-6).
+	// PerCluster is the conservative backfilling of OWM: every task is tried on the profile of every cluster, which it
+	// then occupies on all, and tasks are allocated by the earliest start found so (Wang, MOWS, section 3-2 and figure
+	// 3-6).
 	PerCluster
-	// PriorityBased is conservative backfilling over one profile of the whole system: in the order of the queue every task reserves one
-	// place, and those whose place is free now are allocated (section 3-2, figure 3-7). To which cluster is a phase of its own: AA may find
-	// another one than the first that had enough processors.
+	// PriorityBased is conservative backfilling over one profile of the whole system: in the order of the queue every
+	// task reserves one place, and those whose place is free now are allocated (section 3-2, figure 3-7). To which
+	// cluster is a phase of its own: AA may find another one than the first that had enough processors.
 	PriorityBased
 )
 
@@ -41,14 +42,16 @@ const (
 	AllEarliestFinish
 )
 
-// Rigid allocates tasks that need several processors of one cluster, a node, as Online Workflow Management and Mixed-Parallel Online
-// Workflow Scheduling do (Wang, MOWS, section 3). A task that is allocated keeps its place, be it later on: see retain.Allocated.
+// Rigid allocates tasks that need several processors of one cluster, a node, as Online Workflow Management and
+// Mixed-Parallel Online Workflow Scheduling do (Wang, MOWS, section 3). A task that is allocated keeps its place, be it
+// later on: see retain.Allocated.
 type Rigid struct {
 	Rearrange  Rearrangement
 	Choose     Allocation
 	Preemption *Preemption // nil: none
-	// OnDemand lets copies begin when the consumer is allocated. Otherwise every output is copied to all clusters that could need it as
-	// soon as it is written: the thesis's simulator with realtime = false (section 4-2-3). Both where copies overlap other work.
+	// OnDemand lets copies begin when the consumer is allocated. Otherwise every output is copied to all clusters that
+	// could need it as soon as it is written: the thesis's simulator with realtime = false (section 4-2-3). Both where
+	// copies overlap other work.
 	OnDemand bool
 
 	now     planner.Time
@@ -80,8 +83,8 @@ type site struct {
 	dur  time.Duration
 }
 
-// known has the sites of waiting tasks, which stay as they are until an input appears: where copies begin before a task is allocated, and
-// estimates do not change.
+// known has the sites of waiting tasks, which stay as they are until an input appears: where copies begin before a task
+// is allocated, and estimates do not change.
 type known struct {
 	slots  []int32 // by task: index in sites over nodes and one; 0: none, below 0: outdated
 	sites  []site
@@ -107,7 +110,8 @@ type waitingQueue interface {
 	Add(c *planner.Cycle, t planner.TaskID) // a task that lost its place
 	Passed() int                            // tasks passed over in this round
 	LeastCPU() int64                        // the smallest need in the queue, in millicores
-	// Expect has a task stand in the queue that leaves its place: what comes behind it waits until it is reported to have left.
+	// Expect has a task stand in the queue that leaves its place: what comes behind it waits until it is reported to
+	// have left.
 	Expect(c *planner.Cycle, t planner.TaskID)
 	Expecting() bool
 	Fresh() []planner.TaskID                  // tasks that entered in this round
@@ -190,8 +194,8 @@ func (k *known) of(t planner.TaskID, n int) ([]site, bool) {
 	return k.sites[i : i+n], had
 }
 
-// stirred reports whether anything happened that may let a waiting task be allocated. A copy that arrives as believed does not: a task that has
-// room is allocated ahead.
+// stirred reports whether anything happened that may let a waiting task be allocated. A copy that arrives as believed
+// does not: a task that has room is allocated ahead.
 func (r *Rigid) stirred(c *planner.Cycle, q waitingQueue) bool {
 	n := &c.News
 	return r.late || n.Freed || n.Changed || len(q.Fresh())+len(n.Ended)+len(n.Arrived) > 0
@@ -346,7 +350,8 @@ func (r *Rigid) best(rooms bool) place {
 	return best
 }
 
-// soonest returns the stay in which the task looked at has enough processors first, then the one that ends first. Its inputs may come later.
+// soonest returns the stay in which the task looked at has enough processors first, then the one that ends first. Its
+// inputs may come later.
 func (r *Rigid) soonest() place {
 	best := nowhere
 	for n := range r.sites {
@@ -355,7 +360,8 @@ func (r *Rigid) soonest() place {
 			continue
 		}
 		start, ok := r.sketch[n].Earliest(s.more, s.dur, r.now)
-		if p := (place{planner.NodeID(n), start, start.Add(s.dur)}); ok && (start < best.start || start == best.start && p.end < best.end) {
+		if p := (place{planner.NodeID(n), start, start.Add(s.dur)}); ok && (start < best.start ||
+			start == best.start && p.end < best.end) {
 			best = p
 		}
 	}
@@ -373,8 +379,9 @@ func (r *Rigid) choose(rooms int) place {
 	return r.best(false)
 }
 
-// estimate is where the task looked at is believed to start, EST, and to finish, EFT: at the first point at which enough processors are free on
-// some cluster (figure 3-7) or, with All-EFT, where it finishes first. If that is so from the given instant on, it is allocated.
+// estimate is where the task looked at is believed to start, EST, and to finish, EFT: at the first point at which
+// enough processors are free on some cluster (figure 3-7) or, with All-EFT, where it finishes first. If that is so from
+// the given instant on, it is allocated.
 func (r *Rigid) estimate() (p place, from planner.Time) {
 	if r.Choose == Adaptive {
 		return r.soonest(), r.now
@@ -390,8 +397,8 @@ func (r *Rigid) startable(p place) bool {
 	return p.node != planner.None && r.sites[p.node].room && p.start == r.ready(&r.sites[p.node])
 }
 
-// reserve allocates t, the task looked at, which so many tasks of the queue are passed by; false if it has to wait for an input that was
-// believed to be there.
+// reserve allocates t, the task looked at, which so many tasks of the queue are passed by; false if it has to wait for
+// an input that was believed to be there.
 func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p place, passed int) (bool, error) {
 	s := &r.sites[p.node]
 	before := c.Draft.Changes()
@@ -415,7 +422,8 @@ func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p pl
 	r.known.forget(t)
 	if passed > 0 {
 		c.Note(planner.Note{Topic: "backfilled", Workflow: c.Task(t).Workflow, Task: t, At: p.start,
-			Text: fmt.Sprintf("allocated on %s ahead of %d tasks before it in the queue", c.Nodes()[p.node].Name, passed)})
+			Text: fmt.Sprintf("allocated on %s ahead of %d tasks before it in the queue", c.Nodes()[p.node].Name,
+				passed)})
 	}
 	q.Take(c, t)
 	return true, nil
@@ -497,8 +505,8 @@ func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue, behind []planner.TaskID) 
 	return nil
 }
 
-// easy allocates from the front of the queue, reserves a place for the first task that has to wait, and then allocates what can start
-// beside it.
+// easy allocates from the front of the queue, reserves a place for the first task that has to wait, and then allocates
+// what can start beside it.
 func (r *Rigid) easy(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
 	blocked := false
 	for i := 0; !r.idle(c, q); i++ {
@@ -548,8 +556,8 @@ type estimatedStart struct {
 	task     planner.TaskID
 }
 
-// perCluster arranges the queue by the earliest start that each task has on any of the clusters, each of which has all tasks before it, and
-// allocates in that order as long as there is room.
+// perCluster arranges the queue by the earliest start that each task has on any of the clusters, each of which has all
+// tasks before it, and allocates in that order as long as there is room.
 func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
 	if r.idle(c, q) {
 		return nil
@@ -608,7 +616,8 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue
 	return nil
 }
 
-// priorityBased reserves for every task of the queue the place it is estimated to get, and allocates those that can start there now.
+// priorityBased reserves for every task of the queue the place it is estimated to get, and allocates those that can
+// start there now.
 func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
 	r.recall(c)
 	defer r.queue.close()

@@ -24,7 +24,8 @@ type Tenancy interface {
 	Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner.TaskID) bool) planner.TaskID
 	// Gave says that a task found a place without being taken.
 	Gave(c *planner.Cycle, t planner.TaskID)
-	// Untake puts a task back that was taken in this round, so that Next returns it again. Tasks go back in the reverse order of Take.
+	// Untake puts a task back that was taken in this round, so that Next returns it again. Tasks go back in the reverse
+	// order of Take.
 	Untake(c *planner.Cycle, t planner.TaskID)
 	// Resuming reports whether the task that Next returned last was preempted, and comes before all new regular tasks.
 	Resuming() bool
@@ -37,22 +38,25 @@ const (
 	Never   Room = iota
 	Suspend      // frozen if that makes room, else as Leave
 	Freeze       // where they are, with what their node keeps of them
-	Leave        // with a checkpoint, or else by a restart if that is allowed, so that all they hold is free; frozen if neither
+	// with a checkpoint, or else by a restart if that is allowed, so that all they hold is free; frozen if neither
+	Leave
 )
 
-// Tenants starts the tasks of a Tenancy now, one after the other. It makes room for urgent ones by preemption, lets suspended ones go on
-// where they are, and puts tasks that read much where their data is.
+// Tenants starts the tasks of a Tenancy now, one after the other. It makes room for urgent ones by preemption, lets
+// suspended ones go on where they are, and puts tasks that read much where their data is.
 type Tenants struct {
 	// Room is how regular tasks make room for those of deadline jobs.
 	Room Room
-	// Data puts tasks where their data is; nil: every task goes to the fastest node with room (the lowest id among equals).
+	// Data puts tasks where their data is; nil: every task goes to the fastest node with room (the lowest id among
+	// equals).
 	Data *Locality
-	// Turns lets nodes ask for work in turn, each for a task of the first job whose data it holds if there is one, as the heartbeats of
-	// YARN's nodes do; without Data.
+	// Turns lets nodes ask for work in turn, each for a task of the first job whose data it holds if there is one, as
+	// the heartbeats of YARN's nodes do; without Data.
 	Turns bool
 	// Heartbeat lets what is free on a node be known only once in so long, evenly apart from node to node; 0: always.
 	Heartbeat time.Duration
-	// One keeps a node that has got a task whose data lies elsewhere from asking for more until its next heartbeat, with Turns.
+	// One keeps a node that has got a task whose data lies elsewhere from asking for more until its next heartbeat,
+	// with Turns.
 	One bool
 	// Blind lets nodes take tasks without looking at where their data is, with Turns.
 	Blind bool
@@ -144,9 +148,9 @@ func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error 
 	return nil
 }
 
-// placeBatch gives each task of the batch its answer. Tasks of a batch compete for the same room, and a later one may take the room of
-// an earlier one. Then the batch is cut before the first task without room and placed again, so that this task is the next to be served
-// and holds back those behind it, as if tasks were served one by one.
+// placeBatch gives each task of the batch its answer. Tasks of a batch compete for the same room, and a later one may
+// take the room of an earlier one. Then the batch is cut before the first task without room and placed again, so that
+// this task is the next to be served and holds back those behind it, as if tasks were served one by one.
 func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 	for {
 		mark := c.Draft.Mark()
@@ -189,7 +193,8 @@ func (a *Tenants) placeBatch(c *planner.Cycle, q Tenancy) error {
 	}
 }
 
-// gather takes the next tasks that there is room for, most of them at most: urgent ones or others, and none from behind one without room.
+// gather takes the next tasks that there is room for, most of them at most: urgent ones or others, and none from behind
+// one without room.
 func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 	a.batch = a.batch[:0]
 	var free, needs unit.Vector // of all open nodes, and of the batch: a batch that needs more would be cut
@@ -254,8 +259,8 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 	return nil
 }
 
-// keep closes the node that is the first to have room for need, for a preempted task that left its node: new regular tasks must not
-// overtake it for ever (3DSF, section 7.3: suspended jobs before regular ones).
+// keep closes the node that is the first to have room for need, for a preempted task that left its node: new regular
+// tasks must not overtake it for ever (3DSF, section 7.3: suspended jobs before regular ones).
 func (a *Tenants) keep(c *planner.Cycle, need unit.Vector) {
 	first, from := planner.NodeID(planner.None), unit.Never
 	for i := range c.Nodes() {
@@ -292,7 +297,8 @@ func (a *Tenants) fastest(c *planner.Cycle, need unit.Vector) planner.NodeID {
 	}
 	best := planner.NodeID(planner.None)
 	for i := range c.Nodes() {
-		if n := planner.NodeID(i); a.open(c, n, need) && (best == planner.None || c.Nodes()[n].Speed > c.Nodes()[best].Speed) {
+		if n := planner.NodeID(i); a.open(c, n, need) && (best == planner.None ||
+			c.Nodes()[n].Speed > c.Nodes()[best].Speed) {
 			best = n
 		}
 	}

@@ -1,5 +1,6 @@
-// Package budget splits the end-to-end deadline of a workflow into sub-deadlines of its tasks: the Deadline Budgeting Algorithm for
-// Workflows of Lim, Majumdar and Ashwood-Smith, Journal of Cloud Computing 6(1), 2017 (RM-DCWF), Algorithms 1 to 3.
+// Package budget splits the end-to-end deadline of a workflow into sub-deadlines of its tasks: the Deadline Budgeting
+// Algorithm for Workflows of Lim, Majumdar and Ashwood-Smith, Journal of Cloud Computing 6(1), 2017 (RM-DCWF),
+// Algorithms 1 to 3.
 package budget
 
 import (
@@ -36,8 +37,8 @@ const (
 	Even                             // over the execution phases (ED, Algorithm 3)
 )
 
-// Laxity is the time a job has to spare if it begins at its earliest start: L_j = d_j - s_j - SET_j (equation 1). It may be negative.
-// Without a deadline it is the longest duration.
+// Laxity is the time a job has to spare if it begins at its earliest start: L_j = d_j - s_j - SET_j (equation 1). It
+// may be negative. Without a deadline it is the longest duration.
 func (j *Job) Laxity() time.Duration { return Laxity(j.Start, j.Due, j.Sample) }
 
 // Laxity is d_j - s_j - SET_j (equation 1).
@@ -48,8 +49,8 @@ func Laxity(start, due unit.Time, sample time.Duration) time.Duration {
 	return due.Sub(start) - sample
 }
 
-// CompareNormalized orders jobs by NL_j = L_j / SET_j (equation 3), exactly: how stringent a deadline is, whatever the length of the job. Without a
-// deadline it is infinite, and without a length as infinite as the laxity is positive.
+// CompareNormalized orders jobs by NL_j = L_j / SET_j (equation 3), exactly: how stringent a deadline is, whatever the
+// length of the job. Without a deadline it is infinite, and without a length as infinite as the laxity is positive.
 func CompareNormalized(laxity, sample, laxity2, sample2 time.Duration) int {
 	if a, b := infinite(laxity, sample), infinite(laxity2, sample2); a != 0 || b != 0 {
 		return cmp.Compare(a, b)
@@ -57,7 +58,8 @@ func CompareNormalized(laxity, sample, laxity2, sample2 time.Duration) int {
 	if c := cmp.Compare(sign(laxity), sign(laxity2)); c != 0 {
 		return c
 	}
-	hi, lo := bits.Mul64(magnitude(laxity), uint64(sample2)) // laxity/sample < laxity2/sample2, both lengths being positive
+	// laxity/sample < laxity2/sample2, both lengths being positive
+	hi, lo := bits.Mul64(magnitude(laxity), uint64(sample2))
 	hi2, lo2 := bits.Mul64(magnitude(laxity2), uint64(sample))
 	return sign(laxity) * cmp.Or(cmp.Compare(hi, hi2), cmp.Compare(lo, lo2))
 }
@@ -82,10 +84,10 @@ func magnitude(d time.Duration) uint64 {
 	return uint64(d)
 }
 
-// SubDeadlines returns when each task should have ended at the latest: sd_t = SCT_t + CL_t (equation 2), where SCT_t is its end in the
-// sample schedule and CL_t the share of the laxity that it and what comes before it may use. Parents of a common child then all get the
-// latest sub-deadline among them; order is the topological order in which that is done, so that raised values are seen. Tasks of a job
-// without a deadline have none either.
+// SubDeadlines returns when each task should have ended at the latest: sd_t = SCT_t + CL_t (equation 2), where SCT_t is
+// its end in the sample schedule and CL_t the share of the laxity that it and what comes before it may use. Parents of
+// a common child then all get the latest sub-deadline among them; order is the topological order in which that is done,
+// so that raised values are seen. Tasks of a job without a deadline have none either.
 func (j *Job) SubDeadlines(d Distribution, order []int32) []unit.Time {
 	sub := make([]unit.Time, len(j.Tasks))
 	if j.Due == unit.Never {

@@ -25,20 +25,23 @@ func TestNormalizedLaxity(t *testing.T) {
 	}
 	// Rounded to float64 these are one number.
 	const third, more = 1 << 60, 1<<60 + 1
-	if budget.CompareNormalized(third, 3, more, 3) != -1 || budget.CompareNormalized(-third, 3, -more, 3) != 1 || budget.CompareNormalized(2, 6, 1, 3) != 0 {
+	if budget.CompareNormalized(third, 3, more, 3) != -1 || budget.CompareNormalized(-third, 3, -more, 3) != 1 ||
+		budget.CompareNormalized(2, 6, 1, 3) != 0 {
 		t.Error("the comparison is not exact")
 	}
-	if budget.CompareNormalized(math.MaxInt64, 5, third, 1) != 1 || budget.CompareNormalized(math.MaxInt64, 5, math.MaxInt64, 7) != 0 ||
+	if budget.CompareNormalized(math.MaxInt64, 5, third, 1) != 1 ||
+		budget.CompareNormalized(math.MaxInt64, 5, math.MaxInt64, 7) != 0 ||
 		budget.CompareNormalized(-1, 0, -third, 1) != -1 {
 		t.Error("what is infinite is not beyond all others")
 	}
 }
 
-// figure2 is the structure of the paper's figure 2: t1, t2 and t3 run for 4, 6 and 8 s, the dummy t0 joins them, t4 and t5 run for 10 and
-// 5 s; due at 50 s. Ends are those of the sample schedule, of t0 to t5.
+// figure2 is the structure of the paper's figure 2: t1, t2 and t3 run for 4, 6 and 8 s, the dummy t0 joins them, t4 and
+// t5 run for 10 and 5 s; due at 50 s. Ends are those of the sample schedule, of t0 to t5.
 func figure2(sample int, ends ...unit.Time) (budget.Job, []int32) {
 	j := budget.Job{Due: 50 * s, Sample: time.Duration(sample) * time.Second, Tasks: []budget.Task{
-		{Parents: []int32{1, 2, 3}, Stage: 1, Dummy: true}, {}, {}, {}, {Parents: []int32{0}, Stage: 2}, {Parents: []int32{0}, Stage: 2}}}
+		{Parents: []int32{1, 2, 3}, Stage: 1, Dummy: true}, {}, {}, {}, {Parents: []int32{0}, Stage: 2},
+		{Parents: []int32{0}, Stage: 2}}}
 	for i := range ends {
 		j.Tasks[i].End = ends[i] * s
 	}
@@ -57,7 +60,8 @@ func TestBudgetsOfTheExampleJob(t *testing.T) {
 		dist budget.Distribution
 		want []float64 // t0 to t5
 	}{
-		{"PD on 4 slots", on4, budget.Proportional, []float64{22.222222222, 22.222222222, 22.222222222, 22.222222222, 50, 36.111111111}},
+		{"PD on 4 slots", on4, budget.Proportional, []float64{22.222222222, 22.222222222, 22.222222222, 22.222222222,
+			50, 36.111111111}},
 		{"ED on 4 slots", on4, budget.Even, []float64{24, 24, 24, 24, 50, 45}},
 		{"PD on 2 slots", on2, budget.Proportional, []float64{25, 25, 25, 25, 50, 37.5}},
 		{"ED on 2 slots", on2, budget.Even, []float64{25, 25, 25, 25, 50, 45}},
@@ -96,8 +100,8 @@ func TestJobWithoutDeadlineHasNoSubDeadlines(t *testing.T) {
 	}
 }
 
-// Whatever the job: no sub-deadline is past the deadline unless the sample schedule is, the last task's is the deadline under PD, and with
-// laxity to spare none is before the end in the sample schedule.
+// Whatever the job: no sub-deadline is past the deadline unless the sample schedule is, the last task's is the deadline
+// under PD, and with laxity to spare none is before the end in the sample schedule.
 func TestSubDeadlinesLieBetweenSampleScheduleAndDeadline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "tasks")
@@ -129,7 +133,8 @@ func TestSubDeadlinesLieBetweenSampleScheduleAndDeadline(t *testing.T) {
 					t.Fatalf("sub-deadline %v of task %d is past the deadline %v", sub, i, j.Due)
 				}
 				if j.Laxity() >= 0 && sub < j.Tasks[i].End {
-					t.Fatalf("sub-deadline %v of task %d is before its end %v in the sample schedule", sub, i, j.Tasks[i].End)
+					t.Fatalf("sub-deadline %v of task %d is before its end %v in the sample schedule", sub, i,
+						j.Tasks[i].End)
 				}
 				if d == budget.Proportional && j.Laxity() >= 0 && int32(i) == last && sub != j.Due {
 					t.Fatalf("sub-deadline %v of the last task, want the deadline %v", sub, j.Due)

@@ -1,9 +1,10 @@
-// Package cp matches and schedules jobs with deadlines by constraint programming: tasks are intervals, tied by precedence, that share
-// cumulative resources; as few jobs as possible may end after their deadlines. It is the model of MRCP-RM (Lim, Majumdar and Ashwood-Smith,
-// "MRCP-RM: A Technique for Resource Allocation and Scheduling of MapReduce Jobs with Deadlines", IEEE TPDS 28(5), 2017), as recalled of it, for
-// any precedences, on one resource that sums up all: exact where slots are alike, since intervals of which no more than C overlap can always be
-// given to C slots. The solver is complete on small problems; on others it stops after a number of search steps, so that the same problem always has
-// the same solution.
+// Package cp matches and schedules jobs with deadlines by constraint programming: tasks are intervals, tied by
+// precedence, that share cumulative resources; as few jobs as possible may end after their deadlines. It is the model
+// of MRCP-RM (Lim, Majumdar and Ashwood-Smith, "MRCP-RM: A Technique for Resource Allocation and Scheduling of
+// MapReduce Jobs with Deadlines", IEEE TPDS 28(5), 2017), as recalled of it, for any precedences, on one resource that
+// sums up all: exact where slots are alike, since intervals of which no more than C overlap can always be given to C
+// slots. The solver is complete on small problems; on others it stops after a number of search steps, so that the same
+// problem always has the same solution.
 package cp
 
 import (
@@ -44,8 +45,8 @@ type Task struct {
 	Parents []int32   // among Tasks
 }
 
-// Solution is a schedule. Late is the objective, sum of N_j; Ends, the sum of the ends of all jobs after Now, decides among equals, and orders
-// solutions like the sum of turnarounds.
+// Solution is a schedule. Late is the objective, sum of N_j; Ends, the sum of the ends of all jobs after Now, decides
+// among equals, and orders solutions like the sum of turnarounds.
 type Solution struct {
 	Start []unit.Time // by task
 	End   []unit.Time // by job
@@ -53,7 +54,8 @@ type Solution struct {
 	Ends  float64 // seconds
 	Bound int     // no schedule has fewer late jobs
 	Steps int     // tasks that were placed, for good or on trial
-	// Complete says that all schedules were searched or excluded by bounds: none has fewer late jobs, or as many and smaller Ends.
+	// Complete says that all schedules were searched or excluded by bounds: none has fewer late jobs, or as many and
+	// smaller Ends.
 	Complete bool
 }
 
@@ -66,7 +68,8 @@ type Options struct {
 	Seed  uint64 // of the neighbourhoods
 }
 
-// Check returns what is wrong with a problem: a parent that does not stand before its child, or a task that fits nowhere.
+// Check returns what is wrong with a problem: a parent that does not stand before its child, or a task that fits
+// nowhere.
 func (p *Problem) Check() error {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
@@ -79,7 +82,8 @@ func (p *Problem) Check() error {
 			}
 		}
 		if t.Run <= 0 || !t.Need.Fits(p.Capacity) {
-			return fmt.Errorf("task %d runs %v and needs %v of %v: it has to take some time, and to fit", i, t.Run, t.Need, p.Capacity)
+			return fmt.Errorf("task %d runs %v and needs %v of %v: it has to take some time, and to fit", i, t.Run,
+				t.Need, p.Capacity)
 		}
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// allOrders places the tasks in every order that precedence allows, each at its earliest instant: some order gives a best schedule, as both
-// objectives are regular (ends earlier are never worse). It reports whether it came to the end.
+// allOrders places the tasks in every order that precedence allows, each at its earliest instant: some order gives a
+// best schedule, as both objectives are regular (ends earlier are never worse). It reports whether it came to the end.
 func (s *solver) allOrders() bool {
 	s.clear()
 	left := make([]int, len(s.p.Jobs)) // tasks to be placed
@@ -73,9 +73,9 @@ func (s *solver) promising() bool {
 	return s.better(late, ends)
 }
 
-// neighbourhoods searches the surroundings of the best solution: some jobs in conflict are taken out, and put in again in other orders. Late jobs are
-// dealt with first, each with some that it is in conflict with; then sets are drawn. Once the bound on late jobs is met, only the ends are left to
-// improve, which gets a quarter of the steps.
+// neighbourhoods searches the surroundings of the best solution: some jobs in conflict are taken out, and put in again
+// in other orders. Late jobs are dealt with first, each with some that it is in conflict with; then sets are drawn.
+// Once the bound on late jobs is met, only the ends are left to improve, which gets a quarter of the steps.
 func (s *solver) neighbourhoods() {
 	s.restore()
 	polish := s.left / 4
@@ -148,7 +148,8 @@ func (s *solver) first(j int32) unit.Time {
 	return at
 }
 
-// neighbourhood takes jobs out and puts them in again in all orders, by deadline first, with bounds; what is better stays.
+// neighbourhood takes jobs out and puts them in again in all orders, by deadline first, with bounds; what is better
+// stays.
 func (s *solver) neighbourhood(jobs []int32) {
 	old := make([][]unit.Time, len(jobs))
 	ends := make([]unit.Time, len(jobs))

@@ -1,5 +1,5 @@
-// Package exact has the numbers that decisions compare: sums and products of whole numbers that never round. Whole numbers of up to 128 bits
-// are fast, and all others are fractions of any size.
+// Package exact has the numbers that decisions compare: sums and products of whole numbers that never round. Whole
+// numbers of up to 128 bits are fast, and all others are fractions of any size.
 package exact
 
 import (

@@ -59,7 +59,8 @@ func TestNumbersComputeAsFractionsDo(t *testing.T) {
 			t.Fatalf("%v / %d compared with %v / %d: %d, want %d", x, d, y, e, got, want)
 		}
 		floor := new(big.Rat).Quo(x, new(big.Rat).SetUint64(d))
-		if want := new(big.Int).Quo(floor.Num(), floor.Denom()); want.IsInt64() && a.Floor(d) != want.Int64() || !want.IsInt64() && a.Floor(d) != math.MaxInt64 {
+		if want := new(big.Int).Quo(floor.Num(), floor.Denom()); want.IsInt64() && a.Floor(d) != want.Int64() ||
+			!want.IsInt64() && a.Floor(d) != math.MaxInt64 {
 			t.Fatalf("%v / %d is %d, rounded down", x, d, a.Floor(d))
 		}
 		if a.Compare(a) != 0 || a.Zero() != (x.Sign() == 0) {

@@ -50,7 +50,8 @@ func TestAHeapIsASortedSlice(t *testing.T) {
 				all = slices.Delete(all, i, i+1)
 			}
 			if h.Len() != len(all) || len(all) > 0 && h.Items[0] != first() {
-				t.Fatalf("seed %d, step %d: %d elements, %d expected, or the wrong one in front", seed, step, h.Len(), len(all))
+				t.Fatalf("seed %d, step %d: %d elements, %d expected, or the wrong one in front", seed, step, h.Len(),
+					len(all))
 			}
 			for i, x := range h.Items {
 				if x.at != i {

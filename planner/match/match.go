@@ -1,5 +1,5 @@
-// Package match assigns tasks to the nodes that hold their data: the matching and the judgment of DLAforBT (3DSF, section 6, Algorithms 2
-// to 4).
+// Package match assigns tasks to the nodes that hold their data: the matching and the judgment of DLAforBT (3DSF,
+// section 6, Algorithms 2 to 4).
 package match
 
 import (
@@ -13,12 +13,14 @@ import (
 // None marks a task without a node.
 const None = -1
 
-// Nodes matches tasks to nodes, one to one, so that the sum of the weights of the matched nodes is largest. edges has for every task the
-// nodes it may go to; a weight belongs to a node, whichever task it serves. Among the matchings of largest weight it serves tasks in
-// their order, each by the heaviest node (the lowest of equals) that is left. Nodes of weight 0 are matched too, last.
+// Nodes matches tasks to nodes, one to one, so that the sum of the weights of the matched nodes is largest. edges has
+// for every task the nodes it may go to; a weight belongs to a node, whichever task it serves. Among the matchings of
+// largest weight it serves tasks in their order, each by the heaviest node (the lowest of equals) that is left. Nodes
+// of weight 0 are matched too, last.
 //
-// With weights of nodes the matching is a transversal matroid, so that taking nodes greedily by weight is optimal (Edmonds and Fulkerson
-// 1965); Kuhn's augmenting paths make it O(V·E), where the Kuhn-Munkres algorithm of the paper takes O(V³).
+// With weights of nodes the matching is a transversal matroid, so that taking nodes greedily by weight is optimal
+// (Edmonds and Fulkerson 1965); Kuhn's augmenting paths make it O(V·E), where the Kuhn-Munkres algorithm of the paper
+// takes O(V³).
 func Nodes(weights []int64, edges [][]int) []int {
 	byWeight := make([]int, len(weights))
 	for n := range byWeight {
@@ -106,8 +108,9 @@ func (k *kuhn) augment(v, search int) bool {
 	return false
 }
 
-// Edges matches tasks to nodes so that the sum of the weights of the edges taken is largest: weights[t][n] belongs to task and node, and
-// 0 is no edge. It is the Kuhn-Munkres algorithm (Munkres 1957) with potentials, O(T²·N) for the smaller side T.
+// Edges matches tasks to nodes so that the sum of the weights of the edges taken is largest: weights[t][n] belongs to
+// task and node, and 0 is no edge. It is the Kuhn-Munkres algorithm (Munkres 1957) with potentials, O(T²·N) for the
+// smaller side T.
 func Edges(weights [][]int64) []int {
 	out := fill(len(weights))
 	if len(weights) == 0 || len(weights[0]) == 0 {
@@ -144,7 +147,8 @@ func Edges(weights [][]int64) []int {
 	return out
 }
 
-// Cheapest assigns every row a column of its own so that the sum of the costs is least. There are at least as many columns as rows.
+// Cheapest assigns every row a column of its own so that the sum of the costs is least. There are at least as many
+// columns as rows.
 func Cheapest(cost [][]int64) []int { return assign(cost) }
 
 // assign is the Hungarian method: rows enter one by one, each by the shortest augmenting path under reduced costs.
@@ -201,8 +205,9 @@ func assign(cost [][]int64) []int {
 	return out
 }
 
-// Waits is the judgment of Algorithm 4: a task waits for the node that holds its data if that is released before the data could be
-// moved; else the data is moved. The test of the algorithm's first line is the other way round in the paper.
+// Waits is the judgment of Algorithm 4: a task waits for the node that holds its data if that is released before the
+// data could be moved; else the data is moved. The test of the algorithm's first line is the other way round in the
+// paper.
 func Waits(release, transfer time.Duration) bool { return release < transfer }
 
 // TCPRate is the paper's transfer capacity (equation 2): a window over a round trip.

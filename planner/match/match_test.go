@@ -13,8 +13,8 @@ import (
 )
 
 func TestPapersThreeTasksOnThreeNodes(t *testing.T) {
-	// Idleness .5, .8, .3; blocks of t1 and t2 on the first two nodes, of t3 on the last two. The best node for each task alone would
-	// be the second for all.
+	// Idleness .5, .8, .3; blocks of t1 and t2 on the first two nodes, of t3 on the last two. The best node for each
+	// task alone would be the second for all.
 	got := match.Nodes([]int64{5, 8, 3}, [][]int{{0, 1}, {0, 1}, {1, 2}})
 	if !slices.Equal(got, []int{1, 0, 2}) {
 		t.Errorf("matching %v, expected t1 on n2, t2 on n1, t3 on n3", got)
@@ -31,7 +31,8 @@ func TestTasksBeforeOthersAreServedFirst(t *testing.T) {
 		{"more tasks than nodes", []int64{4, 4}, [][]int{{0, 1}, {0, 1}, {0, 1}}, []int{0, 1, match.None}},
 		{"a task without data", []int64{1, 2}, [][]int{nil, {0, 1}}, []int{match.None, 1}},
 		{"an earlier task makes room", []int64{9, 1}, [][]int{{0, 1}, {0}}, []int{1, 0}},
-		{"the heavier node is not left out for an earlier task", []int64{1, 9}, [][]int{{0}, {1}, {0, 1}}, []int{0, 1, match.None}},
+		{"the heavier node is not left out for an earlier task", []int64{1, 9}, [][]int{{0}, {1}, {0, 1}},
+			[]int{0, 1, match.None}},
 		{"nothing", nil, nil, []int{}},
 	} {
 		if got := match.Nodes(c.weights, c.edges); !slices.Equal(got, c.want) {
@@ -52,7 +53,8 @@ func TestKuhnMunkresChecks(t *testing.T) {
 		{[][]int64{{5, 9, 1}, {10, 3, 2}, {8, 7, 4}}, 23, []int{2, 1, 3}, 12, nil},
 		{[][]int64{{108, 125, 150}, {150, 135, 175}, {122, 148, 250}}, 0, nil, 407, []int{3, 2, 1}},
 		{[][]int64{{25, 40, 35}, {40, 60, 35}, {20, 40, 25}}, 0, nil, 95, []int{2, 3, 1}},
-		{[][]int64{{82, 83, 69, 92}, {77, 37, 49, 92}, {11, 69, 5, 86}, {8, 9, 98, 23}}, 0, nil, 140, []int{3, 2, 1, 4}},
+		{[][]int64{{82, 83, 69, 92}, {77, 37, 49, 92}, {11, 69, 5, 86}, {8, 9, 98, 23}}, 0, nil, 140,
+			[]int{3, 2, 1, 4}},
 	} {
 		check := func(what string, got []int, sum int64, cols []int) {
 			total := int64(0)

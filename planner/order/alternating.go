@@ -8,10 +8,11 @@ import (
 	"gantry/planner/rank"
 )
 
-// Alternating is the order in which Workload HEFT plans (Ilyushkin and Epema, CCGrid 2018, section III-I): all tasks that want a place, by
-// upward rank, are cut into groups of independent tasks (the hybrid heuristic of Sakellariou and Zhao 2004: a task that depends on one
-// in the present group opens the next), and within a group the workflows take turns, the earliest first (alternating DAGs, Zhao and
-// Sakellariou 2006). The sequence is made anew whenever tasks want a place that had none.
+// Alternating is the order in which Workload HEFT plans (Ilyushkin and Epema, CCGrid 2018, section III-I): all tasks
+// that want a place, by upward rank, are cut into groups of independent tasks (the hybrid heuristic of Sakellariou and
+// Zhao 2004: a task that depends on one in the present group opens the next), and within a group the workflows take
+// turns, the earliest first (alternating DAGs, Zhao and Sakellariou 2006). The sequence is made anew whenever tasks
+// want a place that had none.
 type Alternating struct {
 	Ranks *rank.Upward
 

@@ -12,8 +12,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Fair is the ordering of Fair Workflow Prioritization (Ilyushkin and Epema, CCGrid 2018, section III-H): workflows whose slowdown is
-// furthest above the target come first.
+// Fair is the ordering of Fair Workflow Prioritization (Ilyushkin and Epema, CCGrid 2018, section III-H): workflows
+// whose slowdown is furthest above the target come first.
 type Fair struct {
 	Ranks *rank.Upward
 
@@ -46,7 +46,8 @@ type ending struct {
 	response time.Duration
 }
 
-// NewFair returns an ordering whose target slowdown is the mean of the last k workflows, and which corrects estimates by the last m tasks.
+// NewFair returns an ordering whose target slowdown is the mean of the last k workflows, and which corrects estimates
+// by the last m tasks.
 func NewFair(ranks *rank.Upward, k, m int) *Fair {
 	return &Fair{Ranks: ranks, slowdowns: make([]float64, 0, k), correction: predict.NewRatio(m)}
 }
@@ -106,8 +107,8 @@ func (f *Fair) closed(c *planner.Cycle, w planner.WorkflowID, response time.Dura
 	f.ended++
 }
 
-// Target is s_t: the mean slowdown of the workflows that ended last, 1 if none has. It is the same for all workflows, so that no decision
-// depends on it.
+// Target is s_t: the mean slowdown of the workflows that ended last, 1 if none has. It is the same for all workflows,
+// so that no decision depends on it.
 func (f *Fair) Target() float64 {
 	if len(f.slowdowns) == 0 {
 		return 1
@@ -137,8 +138,8 @@ func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
 	s.rest, s.whole = s.remaining.Float()*scale, s.length.Float()*scale
 }
 
-// Near returns the present slowdown of w, as Settle left it: ŝ, the time since its arrival and the corrected length of what has not started, over
-// the corrected length of the whole. It is rounded, within a part in 10^14.
+// Near returns the present slowdown of w, as Settle left it: ŝ, the time since its arrival and the corrected length of
+// what has not started, over the corrected length of the whole. It is rounded, within a part in 10^14.
 func (f *Fair) Near(c *planner.Cycle, w planner.WorkflowID) float64 {
 	s := &f.standings[w]
 	resident := float64(c.Now().Sub(s.arrived))
@@ -153,7 +154,8 @@ func (f *Fair) Near(c *planner.Cycle, w planner.WorkflowID) float64 {
 
 // Compare returns -1, 0 or 1 as the present slowdown of v is below, equal to or above that of w, exactly.
 //
-// With measured over believed as correction, both sums, a slowdown is (resident believed + measured weight remaining) / (measured weight length).
+// With measured over believed as correction, both sums, a slowdown is (resident believed + measured weight remaining) /
+// (measured weight length).
 func (f *Fair) Compare(c *planner.Cycle, v, w planner.WorkflowID) int {
 	a, b := &f.standings[v], &f.standings[w]
 	if a.length.Zero() || b.length.Zero() {
@@ -162,7 +164,8 @@ func (f *Fair) Compare(c *planner.Cycle, v, w planner.WorkflowID) int {
 	if a.arrived == b.arrived && a.weight == b.weight && a.length.Compare(b.length) == 0 {
 		return a.remaining.Compare(b.remaining)
 	}
-	if a.arrived == c.Now() && a.arrived == b.arrived && a.remaining.Compare(a.length) == 0 && b.remaining.Compare(b.length) == 0 {
+	if a.arrived == c.Now() && a.arrived == b.arrived && a.remaining.Compare(a.length) == 0 &&
+		b.remaining.Compare(b.length) == 0 {
 		return 0 // both have just arrived
 	}
 	if !f.exact {

@@ -35,8 +35,8 @@ const (
 	Unplaced                // all tasks, when their workflow arrives or they lose their place
 )
 
-// Keyed is a queue by keys that stay as they are once a task has entered. It holds one heap per distinct need, so that a task that
-// does not fit defers all that need as much, without touching them.
+// Keyed is a queue by keys that stay as they are once a task has entered. It holds one heap per distinct need, so that
+// a task that does not fit defers all that need as much, without touching them.
 type Keyed struct {
 	Members Members
 	// Prepare is called with each round's news before keys are asked for; it may be nil.

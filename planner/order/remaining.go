@@ -9,10 +9,11 @@ import (
 	"gantry/planner/unit"
 )
 
-// RemainingTimes has the estimated remaining execution time of workflows (ERET; Wang, MOWS, section 3-1, figure 3-2): until the last estimated
-// finish of their tasks, if each workflow had the system to itself beside what runs or has its place. Of its tasks the one with the
-// highest rank is mapped first, to the node where it finishes earliest (then where it starts earlier, then the lowest id). Copies begin when
-// the task that wrote the file has ended, those under way when they did; what goes on from a checkpoint has that moved.
+// RemainingTimes has the estimated remaining execution time of workflows (ERET; Wang, MOWS, section 3-1, figure 3-2):
+// until the last estimated finish of their tasks, if each workflow had the system to itself beside what runs or has its
+// place. Of its tasks the one with the highest rank is mapped first, to the node where it finishes earliest (then where
+// it starts earlier, then the lowest id). Copies begin when the task that wrote the file has ended, those under way
+// when they did; what goes on from a checkpoint has that moved.
 type RemainingTimes struct {
 	of     []time.Duration // by workflow
 	base   []timeline.Steps

@@ -12,13 +12,15 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution of the model of package cp,
-// as few workflows as possible being late. Nodes are summed up for that; an allocator that places the tasks in this order where they finish first
-// matches them with nodes, and starts none later than the solution does where nodes are alike (what was placed before only frees slots from then
-// on). Copies of files are left to it, and a task is modelled by its mean runtime over the nodes.
+// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution of
+// the model of package cp, as few workflows as possible being late. Nodes are summed up for that; an allocator that
+// places the tasks in this order where they finish first matches them with nodes, and starts none later than the
+// solution does where nodes are alike (what was placed before only frees slots from then on). Copies of files are left
+// to it, and a task is modelled by its mean runtime over the nodes.
 //
-// The model is solved anew when a workflow may start, a node changes or a task wants a place that has none; and when a task is so late that a
-// workflow which was to meet its deadline would miss it, once for each workflow between two of the former.
+// The model is solved anew when a workflow may start, a node changes or a task wants a place that has none; and when a
+// task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
+// the former.
 type Solved struct {
 	Steps int // search steps of one solution
 	Most  int // tasks of one model; what has more is refused
@@ -67,7 +69,8 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 	return q.wanted
 }
 
-// endangered reports whether a planned task that should have started delays a workflow past its deadline, as far as is known by now.
+// endangered reports whether a planned task that should have started delays a workflow past its deadline, as far as is
+// known by now.
 func (q *Solved) endangered(c *planner.Cycle) (found bool) {
 	for n := range c.Nodes() {
 		for seg := range c.Draft.Planned(planner.NodeID(n)) {
@@ -75,7 +78,8 @@ func (q *Solved) endangered(c *planner.Cycle) (found bool) {
 				break
 			}
 			w := c.Task(seg.Task).Workflow
-			if due, end := c.Workflow(w).Due, q.ends[w]; end <= due && !q.retried[w] && end.Add(expected(c, &seg).Sub(seg.Start)) > due {
+			if due, end := c.Workflow(w).Due, q.ends[w]; end <= due && !q.retried[w] &&
+				end.Add(expected(c, &seg).Sub(seg.Start)) > due {
 				q.retried[w], found = true, true
 			}
 		}
@@ -137,7 +141,8 @@ func (q *Solved) solve(c *planner.Cycle) {
 		q.index[t] = 0
 	}
 	if len(tasks) > q.Most {
-		q.err = fmt.Errorf("%w: the constraint model would have %d tasks (workflows: %d), more than its bound of %d: raise it by the parameter tasks, or "+
+		q.err = fmt.Errorf("%w: the constraint model would have %d tasks (workflows: %d), more than its bound of "+
+			"%d: raise it by the parameter tasks, or "+
 			"choose rm-dcwf, which has none", planner.ErrUnsupported, len(tasks), len(workflows), q.Most)
 		return
 	}
@@ -148,14 +153,20 @@ func (q *Solved) solve(c *planner.Cycle) {
 			q.solve(c)
 			return
 		}
-		q.order = slices.DeleteFunc(q.order, func(t planner.TaskID) bool { return c.Phase(t).Ended() || c.Phase(t).Placed() })
+		q.order = slices.DeleteFunc(q.order, func(t planner.TaskID) bool {
+			return c.Phase(t).Ended() ||
+				c.Phase(t).Placed()
+		})
 		return
 	}
 	order := make([]int32, len(tasks))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(s.Start[a], s.Start[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(s.Start[a], s.Start[b]),
+			cmp.Compare(a, b))
+	})
 	q.order = q.order[:0]
 	for _, i := range order {
 		q.order = append(q.order, tasks[i])
@@ -168,7 +179,8 @@ func (q *Solved) solve(c *planner.Cycle) {
 	}
 }
 
-// fresh reports whether a workflow is planned for the first time; those that could start before a restart were promised something then.
+// fresh reports whether a workflow is planned for the first time; those that could start before a restart were promised
+// something then.
 func (q *Solved) fresh(c *planner.Cycle, w planner.WorkflowID) bool {
 	flow := c.Workflow(w)
 	return q.ends[w] == 0 && !q.refused[w] && max(flow.Arrived, flow.Release) >= q.since
@@ -223,9 +235,11 @@ func laxity(p *cp.Problem, job int32) time.Duration {
 func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time, laxity time.Duration) {
 	text := "no deadline"
 	if due := c.Workflow(w).Due; due < unit.Never {
-		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", laxity.Round(time.Millisecond), due.Sub(end).Round(time.Millisecond))
+		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", laxity.Round(time.Millisecond),
+			due.Sub(end).Round(time.Millisecond))
 		if end > due {
-			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", laxity.Round(time.Millisecond), end.Sub(due).Round(time.Millisecond))
+			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", laxity.Round(time.Millisecond),
+				end.Sub(due).Round(time.Millisecond))
 		}
 	}
 	c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: w, Task: planner.None, At: end, Text: text})
@@ -324,9 +338,9 @@ func (q *Solved) run(c *planner.Cycle, t *planner.Task) time.Duration {
 	return max(1, time.Duration(sum/float64(max(1, nodes))))
 }
 
-// summed gives the model one resource for all nodes. Where tasks have one need, or needs that fit side by side on every node as often as each fits
-// alone (such as those of map and of reduce tasks with slots of their own), capacity is counted in slots, which no task straddles; else amounts are
-// added up.
+// summed gives the model one resource for all nodes. Where tasks have one need, or needs that fit side by side on every
+// node as often as each fits alone (such as those of map and of reduce tasks with slots of their own), capacity is
+// counted in slots, which no task straddles; else amounts are added up.
 func summed(c *planner.Cycle, p *cp.Problem) {
 	var needs []unit.Vector
 	kind := func(v unit.Vector) int {

@@ -17,16 +17,19 @@ type Urgency uint8
 
 const (
 	NoUrgency Urgency = iota // like tasks of any other job
-	EMWTF                    // earliest maximal waiting time first: deadline less what is still to run (3DSF, section 7.1)
-	EDF                      // earliest deadline first
+	// earliest maximal waiting time first: deadline less what is still to run (3DSF, section 7.1)
+	EMWTF
+	EDF // earliest deadline first
 )
 
-// Tenants is the queue of the jobs of several tenants: tasks of deadline jobs by urgency (3DSF, section 7), then suspended ones in the
-// order of their suspension, then the rest, first come, first served by job, of the tenant with the least share where shares count
-// (3DSF, section 5). Tasks are kept apart in lanes: one that does not fit holds back those behind it in its lane only.
+// Tenants is the queue of the jobs of several tenants: tasks of deadline jobs by urgency (3DSF, section 7), then
+// suspended ones in the order of their suspension, then the rest, first come, first served by job, of the tenant with
+// the least share where shares count (3DSF, section 5). Tasks are kept apart in lanes: one that does not fit holds back
+// those behind it in its lane only.
 type Tenants struct {
 	Urgency Urgency
-	// Late lets deadline jobs that cannot end in time any more keep their place; else they take turns with regular jobs.
+	// Late lets deadline jobs that cannot end in time any more keep their place; else they take turns with regular
+	// jobs.
 	Late bool
 	// Split makes a lane for each dominant resource: the intensive sub-queues of PDSonQueue.
 	Split bool
@@ -247,7 +250,8 @@ func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
 	}
 }
 
-// capped reports whether the next task of a member would bring it above what it is guaranteed. Who has nothing gets one task.
+// capped reports whether the next task of a member would bring it above what it is guaranteed. Who has nothing gets one
+// task.
 func (q *Tenants) capped(c *planner.Cycle, m planner.TenantID, lane int) bool {
 	if !q.Capped || q.ledger.Used(m) == (unit.Vector{}) {
 		return false
@@ -293,7 +297,8 @@ func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
 			if m, ok = q.ledger.Least(); !ok {
 				return planner.None, false
 			}
-			if i := q.head(c, kinds*(int(m)+1)); i >= 0 && c.Task(q.lanes[i].heap.Items[0]).Need == q.ledger.Wants(m) && !q.capped(c, m, i) {
+			if i := q.head(c, kinds*(int(m)+1)); i >= 0 && c.Task(q.lanes[i].heap.Items[0]).Need == q.ledger.Wants(m) &&
+				!q.capped(c, m, i) {
 				break
 			}
 			q.refresh(c, m) // what it wanted found a place by another way
@@ -358,8 +363,8 @@ func (q *Tenants) Resuming() bool { return q.level == resuming }
 // Urgent reports whether the task that Next returned last comes before all others for its deadline.
 func (q *Tenants) Urgent() bool { return q.level == urgent }
 
-// Slack returns how long a task may still wait for its job to end in time: the maximal waiting time of 3DSF, section 7.1; false where it
-// has no urgency.
+// Slack returns how long a task may still wait for its job to end in time: the maximal waiting time of 3DSF, section
+// 7.1; false where it has no urgency.
 func (q *Tenants) Slack(c *planner.Cycle, t planner.TaskID) (time.Duration, bool) {
 	if l := q.waits[t].latest; l != math.MaxInt64 {
 		return planner.Time(l).Sub(c.Now()), true
@@ -367,8 +372,8 @@ func (q *Tenants) Slack(c *planner.Cycle, t planner.TaskID) (time.Duration, bool
 	return 0, false
 }
 
-// Sibling returns another task of the same job and need, among the first few of the lane of t, that holds returns true for; t itself
-// where there is none.
+// Sibling returns another task of the same job and need, among the first few of the lane of t, that holds returns true
+// for; t itself where there is none.
 func (q *Tenants) Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner.TaskID) bool) planner.TaskID {
 	const few = 32
 	if q.level != regular || holds(t) {

@@ -16,14 +16,16 @@ type Discipline uint8
 const (
 	// FirstCome: as they became ready, then by workflow, then by rank descending.
 	FirstCome Discipline = iota
-	// RankHybrid: by rank ascending, and descending if all tasks in the queue are of one workflow (RANK_HYBD, Yu and Shi 2008).
+	// RankHybrid: by rank ascending, and descending if all tasks in the queue are of one workflow (RANK_HYBD, Yu and
+	// Shi 2008).
 	RankHybrid
-	// ShortestWorkflow: by the estimated remaining execution time of the workflow, then by rank descending (SWF; Wang, MOWS, figure 3-3).
+	// ShortestWorkflow: by the estimated remaining execution time of the workflow, then by rank descending (SWF; Wang,
+	// MOWS, figure 3-3).
 	ShortestWorkflow
 )
 
-// Waiting is the waiting queue of online workflow management (Wang, MOWS, sections 3 and 3-1): tasks that have entered and have no place,
-// preempted ones among them. Unlike other queues it passes over one task at a time.
+// Waiting is the waiting queue of online workflow management (Wang, MOWS, sections 3 and 3-1): tasks that have entered
+// and have no place, preempted ones among them. Unlike other queues it passes over one task at a time.
 type Waiting struct {
 	Entry     *rank.Entry
 	Order     Discipline
@@ -152,8 +154,8 @@ func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
 	q.insert(c, t)
 }
 
-// Expect lets a task stand in the queue that was preempted in this round (figure 3-10: Q = Q + {t_r}). Until it is reported to have left its place
-// what stands behind it waits.
+// Expect lets a task stand in the queue that was preempted in this round (figure 3-10: Q = Q + {t_r}). Until it is
+// reported to have left its place what stands behind it waits.
 func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
 	if q.queued[t] || !c.Unplaced(t) {
 		return
@@ -208,8 +210,8 @@ func (q *Waiting) leave(c *planner.Cycle, t planner.TaskID) {
 	}
 }
 
-// direct turns the order of RankHybrid round where the queue came to be of one workflow, or of several. Once a task was passed over the
-// order of the round stays.
+// direct turns the order of RankHybrid round where the queue came to be of one workflow, or of several. Once a task was
+// passed over the order of the round stays.
 func (q *Waiting) direct() {
 	if single := q.flows == 1; q.Order == RankHybrid && single != q.single && q.passed == 0 {
 		q.single = single
@@ -270,7 +272,10 @@ func (q *Waiting) Fresh() []planner.TaskID { return q.fresh }
 
 // Frozen returns the tasks of the queue that are suspended, and go on where they are.
 func (q *Waiting) Frozen(c *planner.Cycle) []planner.TaskID {
-	q.frozen = slices.DeleteFunc(q.frozen, func(t planner.TaskID) bool { return c.Phase(t) != planner.Suspended || !q.queued[t] })
+	q.frozen = slices.DeleteFunc(q.frozen, func(t planner.TaskID) bool {
+		return c.Phase(t) != planner.Suspended ||
+			!q.queued[t]
+	})
 	return q.frozen
 }
 

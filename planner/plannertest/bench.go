@@ -90,7 +90,8 @@ func New(t testing.TB, pol planner.Policy, scenario string) *Bench {
 // Bench makes a planner for s.
 func (s *Scenario) Bench(t testing.TB, pol planner.Policy) *Bench {
 	est := Runs(slices.Clone(s.Est))
-	return &Bench{Scenario: s, Est: &est, Planner: planner.New(s.Platform, planner.DefaultRetryRules(), pol, &est, 1), t: t,
+	return &Bench{Scenario: s, Est: &est, Planner: planner.New(s.Platform, planner.DefaultRetryRules(), pol, &est, 1),
+		t:      t,
 		Rounds: map[planner.Time]int{}, left: map[planner.AttemptID]running{}, exact: slices.Equal(s.Est, s.Run)}
 }
 
@@ -182,7 +183,8 @@ func (b *Bench) carryOut(o *planner.Order) {
 		}
 		b.after(0, 0, &planner.AttemptExited{Attempt: o.Attempt, Outcome: planner.Preempted, Kept: kept})
 	case planner.OrderCopy:
-		b.after(b.Platform.MoveTime(v.File(o.File).Size, o.From, o.Node), 1, planner.FileAppeared{File: o.File, Node: o.Node})
+		b.after(b.Platform.MoveTime(v.File(o.File).Size, o.From, o.Node), 1, planner.FileAppeared{File: o.File,
+			Node: o.Node})
 	}
 }
 
@@ -202,7 +204,8 @@ func (b *Bench) happen(body planner.Body) {
 			return
 		}
 		att := v.Attempt(a)
-		b.pieces = append(b.pieces, piece{planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold, Start: r.since, End: b.Now}})
+		b.pieces = append(b.pieces, piece{planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold,
+			Start: r.since, End: b.Now}})
 		b.left[a] = running{b.Now, r.left - b.Now.Sub(r.since)}
 	}
 	resume := func(a planner.AttemptID) {
@@ -251,8 +254,8 @@ func (b *Bench) formal() {
 	}
 }
 
-// Step moves on to the next instant at which something happens, applies all of it, and asks the policy. It returns false once nothing will
-// happen any more.
+// Step moves on to the next instant at which something happens, applies all of it, and asks the policy. It returns
+// false once nothing will happen any more.
 func (b *Bench) Step() bool {
 	b.t.Helper()
 	at := b.Planner.Wake()
@@ -315,13 +318,15 @@ func (b *Bench) Until(end planner.Time) *Bench {
 	return b
 }
 
-// Ran is the picture of what ran, up to now: a row for each core of each node, a letter for each second (see Parse) in which a task held it.
+// Ran is the picture of what ran, up to now: a row for each core of each node, a letter for each second (see Parse) in
+// which a task held it.
 func (b *Bench) Ran() string {
 	pieces := slices.Clone(b.pieces)
 	for a := range b.View().UnderWay() {
 		att := b.View().Attempt(a)
 		if r, ok := b.left[a]; ok && b.View().Phase(att.Task) == planner.Running {
-			pieces = append(pieces, piece{planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold, Start: r.since, End: b.Now}})
+			pieces = append(pieces, piece{planner.Segment{Task: att.Task, Node: att.Node, Hold: att.Hold,
+				Start: r.since, End: b.Now}})
 		}
 	}
 	return b.draw(pieces)
@@ -384,7 +389,8 @@ func row(node, cells string) string {
 	return strings.TrimRight(fmt.Sprintf("%-3s %s", node, strings.TrimRight(cells, ".")), " ")
 }
 
-// draw gives every piece the first rows of its node that are free. A piece that begins or ends within a column is drawn as "!".
+// draw gives every piece the first rows of its node that are free. A piece that begins or ends within a column is drawn
+// as "!".
 func (b *Bench) draw(pieces []piece) string {
 	slices.SortStableFunc(pieces, func(x, y piece) int {
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.Task, y.Task))

@@ -9,8 +9,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// Check reports how a planner breaks an invariant of a run: capacity, holdings, precedence, phases, the lists of what is ready and under
-// way, and the draft. Exact says that estimates are true, so that a draft never has more on a node than it holds.
+// Check reports how a planner breaks an invariant of a run: capacity, holdings, precedence, phases, the lists of what
+// is ready and under way, and the draft. Exact says that estimates are true, so that a draft never has more on a node
+// than it holds.
 func Check(p *planner.Planner, exact bool) error {
 	if err := checkState(p.View()); err != nil {
 		return err
@@ -59,7 +60,8 @@ func checkPhases(v planner.View, current map[planner.TaskID]planner.AttemptID) e
 	for _, w := range v.Present() {
 		for _, t := range v.Workflow(w).Tasks {
 			task, phase := v.Task(t), v.Phase(t)
-			waits := slices.ContainsFunc(task.Parents, func(p planner.TaskID) bool { return v.Phase(p) != planner.Done })
+			waits := slices.ContainsFunc(task.Parents,
+				func(p planner.TaskID) bool { return v.Phase(p) != planner.Done })
 			_, placed := current[t]
 			switch {
 			case phase == planner.Ready && !task.Formal && !ready[t]:

@@ -1,5 +1,6 @@
-// Package plannertest drives a planner in tests: a platform and workflows in a few lines of text, then arrivals, rounds and events, and what
-// ran as a picture, time across and nodes down. The invariants of a run are checked after every step.
+// Package plannertest drives a planner in tests: a platform and workflows in a few lines of text, then arrivals, rounds
+// and events, and what ran as a picture, time across and nodes down. The invariants of a run are checked after every
+// step.
 //
 //	nodes 2 1*1/2 4/8        2 cores; 1 core at half speed; 4 cores with 8 GB
 //	A     a=3 b=2x2 c=1 ab>c three tasks, of 3 s, of 2 s on two cores, of 1 s; c after a and b
@@ -120,7 +121,8 @@ func (s *Scenario) nodes(words []string) error {
 			over, gb, memory = strings.Cut(gb, "/")
 			speed += "/" + over
 		}
-		n := planner.Node{ID: planner.NodeID(len(s.Platform.Nodes)), Speed: 1, Capacity: unit.Vector{0, unit.Unlimited, unit.Unlimited}}
+		n := planner.Node{ID: planner.NodeID(len(s.Platform.Nodes)), Speed: 1, Capacity: unit.Vector{0, unit.Unlimited,
+			unit.Unlimited}}
 		n.Name = fmt.Sprint("n", n.ID)
 		c, err := strconv.ParseFloat(cores, 64)
 		if err != nil {
@@ -357,7 +359,8 @@ func (s *Scenario) number() {
 				}
 			}
 			b.Tasks = append(b.Tasks, t)
-			s.Names, s.Est, s.Run = append(s.Names, l.tasks[i].name), append(s.Est, l.tasks[i].est), append(s.Run, l.tasks[i].run)
+			s.Names, s.Est, s.Run = append(s.Names, l.tasks[i].name), append(s.Est, l.tasks[i].est),
+				append(s.Run, l.tasks[i].run)
 		}
 		for _, f := range l.files {
 			id := files + planner.FileID(len(b.Files))

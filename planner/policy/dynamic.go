@@ -27,8 +27,10 @@ func dynamic() []Row {
 	return []Row{
 		{
 			Name: "gbf", Title: "greedy backfilling", Source: "Ilyushkin and Epema, CCGrid 2018, section 3",
-			About:  "Workflows first come, first served; of the first one with an eligible task a random eligible task starts on the fastest idle node; what does not fit is passed over. Uses no estimates.",
-			Params: []Param{{"pick", []string{"random", "first"}, "which eligible task of the workflow: a random one, or the lowest id"}},
+			About: "Workflows first come, first served; of the first one with an eligible task a random eligible " +
+				"task starts on the fastest idle node; what does not fit is passed over. Uses no estimates.",
+			Params: []Param{{"pick", []string{"random", "first"},
+				"which eligible task of the workflow: a random one, or the lowest id"}},
 			New: func(p Params) planner.Policy {
 				return &planner.Pipeline{
 					Retain: retain.Drop{}, Queue: &order.Joint{Random: p["pick"] == "random"}, Allocate: &alloc.List{},
@@ -50,9 +52,14 @@ func dynamic() []Row {
 			},
 		},
 		{
-			Name: "owm", Title: "online workflow management", Source: "Hsu, Huang and Wang 2011, as in Ilyushkin and Epema, CCGrid 2018, section 3",
-			About:  "Of every workflow the eligible task with the highest upward rank; of these the one with the lowest rank. Where only nodes of one speed are idle, a task that is believed to end earlier on the busy node that becomes idle first waits, and its workflow with it.",
-			Params: []Param{{"order", []string{"lowest", "highest"}, "which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as the text of the 2018 paper says"}},
+			Name: "owm", Title: "online workflow management",
+			Source: "Hsu, Huang and Wang 2011, as in Ilyushkin and Epema, CCGrid 2018, section 3",
+			About: "Of every workflow the eligible task with the highest upward rank; of these the one with the " +
+				"lowest rank. Where only nodes of one speed are idle, a task that is believed to end earlier on the " +
+				"busy node that becomes idle first waits, and its workflow with it.",
+			Params: []Param{{"order", []string{"lowest", "highest"},
+				"which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as " +
+					"the text of the 2018 paper says"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
@@ -63,13 +70,17 @@ func dynamic() []Row {
 			},
 		},
 		{
-			Name: "fdws", Title: "fairness dynamic workflow scheduling", Source: "Arabnejad and Barbosa 2012, as in Ilyushkin and Epema, CCGrid 2018, section 3",
-			About: "Of every workflow the eligible task with the highest upward rank; of these the one whose workflow has the smallest product of the fraction of its tasks not done and the length of its critical path.",
+			Name: "fdws", Title: "fairness dynamic workflow scheduling",
+			Source: "Arabnejad and Barbosa 2012, as in Ilyushkin and Epema, CCGrid 2018, section 3",
+			About: "Of every workflow the eligible task with the highest upward rank; of these the one whose " +
+				"workflow has the smallest product of the fraction of its tasks not done and the length of its " +
+				"critical path.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
 					Retain: retain.Drop{},
-					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID, _ planner.TaskID) exact.Fraction {
+					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID,
+						_ planner.TaskID) exact.Fraction {
 						return order.Remaining(c, ranks, w)
 					}},
 					Allocate: &alloc.List{},
@@ -77,8 +88,10 @@ func dynamic() []Row {
 			},
 		},
 		{
-			Name: "hr", Title: "hybrid rank", Source: "Yu and Shi 2008 (Rank_Hybd), as in Ilyushkin and Epema, CCGrid 2018, section 3",
-			About: "Of all eligible tasks the one with the lowest upward rank if they belong to several workflows, the one with the highest if they belong to one.",
+			Name: "hr", Title: "hybrid rank", Source: "Yu and Shi 2008 (Rank_Hybd), as in Ilyushkin and Epema, " +
+				"CCGrid 2018, section 3",
+			About: "Of all eligible tasks the one with the lowest upward rank if they belong to several workflows, " +
+				"the one with the highest if they belong to one.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline{
@@ -90,9 +103,12 @@ func dynamic() []Row {
 		},
 		{
 			Name: "fwp", Title: "fair workflow prioritization", Source: "Ilyushkin and Epema, CCGrid 2018, section 3",
-			About: "Of every workflow the eligible task with the highest upward rank; of these the one whose workflow's present slowdown, by estimates corrected by what completed tasks took, is furthest above the mean slowdown of completed workflows.",
+			About: "Of every workflow the eligible task with the highest upward rank; of these the one whose " +
+				"workflow's present slowdown, by estimates corrected by what completed tasks took, is furthest " +
+				"above the mean slowdown of completed workflows.",
 			Params: []Param{
-				{"k", []string{"300", "1..1000000"}, "completed workflows whose mean slowdown is the target (the same for all, so that it changes no decision)"},
+				{"k", []string{"300", "1..1000000"}, "completed workflows whose mean slowdown is the target (the " +
+					"same for all, so that it changes no decision)"},
 				{"m", []string{"1000", "1..1000000"}, "completed tasks that correct the estimates"},
 			},
 			New: func(p Params) planner.Policy {

@@ -11,7 +11,8 @@ import (
 	"gantry/planner/policy"
 )
 
-// scenarios draws one and the same load twice: with tasks without time in all places, and with what they join linked directly.
+// scenarios draws one and the same load twice: with tasks without time in all places, and with what they join linked
+// directly.
 func scenarios(r *rand.Rand) (with, without string) {
 	var a, b strings.Builder
 	platform := []string{"nodes 1 1\n", "nodes 2\n", "nodes 1 1*1/2 2\n"}[r.IntN(3)]
@@ -92,7 +93,8 @@ func TestNoPolicySeesTasksWithoutTime(t *testing.T) {
 					}
 				}
 				if ran[0] != ran[1] {
-					t.Fatalf("seed %d:\n%s\nruns as\n%s\nand without what takes no time as\n%s", seed, with, ran[0], ran[1])
+					t.Fatalf("seed %d:\n%s\nruns as\n%s\nand without what takes no time as\n%s", seed, with, ran[0],
+						ran[1])
 				}
 			}
 		})

@@ -13,15 +13,21 @@ import (
 // solved has the policies that solve a model.
 func solved() []Row {
 	return []Row{{
-		Name: "mrcp-rm", Title: "constraint programming for jobs with deadlines", Source: "Lim, Majumdar and Ashwood-Smith, IEEE TPDS 28(5), 2017, as recalled of it",
-		About: "Plans all that has not started of the workflows whose earliest start has come by a constraint model in which as few as possible are late, whenever one may start: for MapReduce jobs, and for other workflows as long as the model stays within its bound. Workflows that start later are kept aside.",
+		Name: "mrcp-rm", Title: "constraint programming for jobs with deadlines",
+		Source: "Lim, Majumdar and Ashwood-Smith, IEEE TPDS 28(5), 2017, as recalled of it",
+		About: "Plans all that has not started of the workflows whose earliest start has come by a constraint model " +
+			"in which as few as possible are late, whenever one may start: for MapReduce jobs, and for other " +
+			"workflows as long as the model stays within its bound. Workflows that start later are kept aside.",
 		Params: []Param{
-			{"steps", []string{"20000", "0..100000000"}, "search steps of one solution beyond the best list schedule: tasks that are placed on trial"},
-			{"tasks", []string{"20000", "1..1000000"}, "tasks of the largest model; a run that needs a larger one is refused"},
+			{"steps", []string{"20000", "0..100000000"}, "search steps of one solution beyond the best list " +
+				"schedule: tasks that are placed on trial"},
+			{"tasks", []string{"20000", "1..1000000"}, "tasks of the largest model; a run that needs a larger one " +
+				"is refused"},
 		},
 		New: func(p Params) planner.Policy {
 			queue := &order.Solved{Steps: int(p.Number("steps")), Most: int(p.Number("tasks"))}
-			return &modelled{queue, planner.Pipeline{Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated}, Queue: queue, Allocate: &alloc.EarliestFinish{}}}
+			return &modelled{queue, planner.Pipeline{Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated},
+				Queue: queue, Allocate: &alloc.EarliestFinish{}}}
 		},
 	}}
 }

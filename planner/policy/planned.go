@@ -15,11 +15,17 @@ func planned() []Row {
 	return []Row{
 		{
 			Name: "wheft", Title: "workload HEFT", Source: "Ilyushkin and Epema, CCGrid 2018, section 3",
-			About:  "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in gaps too; follows that plan in order until the next arrival. Tasks that run longer than estimated are expected to end at once.",
-			Params: []Param{{"overrun", []string{"now", "soon"}, "when tasks that run longer than estimated are expected to end: now, as specified, or a millisecond later, so that idle nodes come first"}},
+			About: "Plans all tasks of all workflows ahead whenever a workflow arrives: groups of independent " +
+				"tasks by upward rank, in which the workflows take turns, each task where it finishes earliest, in " +
+				"gaps too; follows that plan in order until the next arrival. Tasks that run longer than estimated " +
+				"are expected to end at once.",
+			Params: []Param{{"overrun", []string{"now", "soon"},
+				"when tasks that run longer than estimated are expected to end: now, as specified, or a millisecond " +
+					"later, so that idle nodes come first"}},
 			New: func(p Params) planner.Policy {
 				queue := &order.Alternating{Ranks: &rank.Upward{AverageSpeed: true}}
-				pipe := &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}, Impatient: true}
+				pipe := &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue,
+					Allocate: &alloc.EarliestFinish{}, Impatient: true}
 				if p["overrun"] == "soon" {
 					pipe.Overrun = time.Millisecond
 				}
@@ -27,14 +33,19 @@ func planned() []Row {
 			},
 		},
 		{
-			Name: "heft", Title: "heterogeneous earliest finish time", Source: "Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002",
-			About: "Plans all tasks ahead by upward rank, each where it finishes earliest, in gaps too; follows that plan in order, and plans anew when a workflow arrives, a node changes or a task has to be repeated.",
+			Name: "heft", Title: "heterogeneous earliest finish time",
+			Source: "Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002",
+			About: "Plans all tasks ahead by upward rank, each where it finishes earliest, in gaps too; follows " +
+				"that plan in order, and plans anew when a workflow arrives, a node changes or a task has to be " +
+				"repeated.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{}
-				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
+				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Key: func(c *planner.Cycle,
+					t planner.TaskID) order.Key {
 					return order.Key{Rank: ranks.Of(c.Task(t)), Minor: int64(ranks.Position(t))}
 				}}
-				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: &alloc.EarliestFinish{}}
+				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue,
+					Allocate: &alloc.EarliestFinish{}}
 			},
 		},
 	}

@@ -26,8 +26,8 @@ type Row struct {
 // Condition says that a parameter means nothing unless another one has some value.
 type Condition struct{ Param, Other, Value string }
 
-// Param is a parameter of a policy. Values has what may be chosen, the default first: words, or a number and the range "min..max" that it
-// is from; "N/N/…" is a list of whole numbers from 1 to a million.
+// Param is a parameter of a policy. Values has what may be chosen, the default first: words, or a number and the range
+// "min..max" that it is from; "N/N/…" is a list of whole numbers from 1 to a million.
 type Param struct {
 	Name   string
 	Values []string
@@ -50,12 +50,14 @@ func (p *Param) Check(v string) error {
 		}
 		ranges = true
 		x, err := strconv.ParseFloat(v, 64)
-		if err == nil && x >= number(low) && x <= number(high) && (x == math.Trunc(x) || strings.Contains(known, ".0")) {
+		if err == nil && x >= number(low) && x <= number(high) && (x == math.Trunc(x) ||
+			strings.Contains(known, ".0")) {
 			return nil
 		}
 	}
 	if ranges {
-		return fmt.Errorf("%s=%q: give a number of %s (%s is the default)", p.Name, v, p.Values[len(p.Values)-1], p.Values[0])
+		return fmt.Errorf("%s=%q: give a number of %s (%s is the default)", p.Name, v, p.Values[len(p.Values)-1],
+			p.Values[0])
 	}
 	if near := spelling.Nearest(v, p.Values); near != "" {
 		return fmt.Errorf("%s=%q is not known; did you mean %s?", p.Name, v, near)
@@ -93,8 +95,8 @@ func Table() []Row {
 	return slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed(), solved())
 }
 
-// Parse makes the policy that spec names: "heft", or with parameters "gbf:pick=first". A word alone, as in "gbf:first", is the value of the
-// parameter that may take it. An unknown name or value is answered with the known ones.
+// Parse makes the policy that spec names: "heft", or with parameters "gbf:pick=first". A word alone, as in "gbf:first",
+// is the value of the parameter that may take it. An unknown name or value is answered with the known ones.
 func Parse(spec string) (planner.Policy, error) {
 	name, rest, _ := strings.Cut(spec, ":")
 	table := Table()
@@ -119,7 +121,10 @@ func Parse(spec string) (planner.Policy, error) {
 	}
 	for _, part := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' }) {
 		k, v, named := strings.Cut(part, "=")
-		j := slices.IndexFunc(row.Params, func(p Param) bool { return named && p.Name == k || !named && slices.Contains(p.Values, part) })
+		j := slices.IndexFunc(row.Params, func(p Param) bool {
+			return named && p.Name == k ||
+				!named && slices.Contains(p.Values, part)
+		})
 		if j < 0 {
 			return nil, fmt.Errorf("policy %s has no parameter %q%s", name, k, knownParams(row, k, named))
 		}
@@ -142,8 +147,8 @@ func Parse(spec string) (planner.Policy, error) {
 	return row.New(params), nil
 }
 
-// knownParams ends a message about an unknown parameter of a row: with what may have been meant by a name, or by a value alone, or else
-// with all it has.
+// knownParams ends a message about an unknown parameter of a row: with what may have been meant by a name, or by a
+// value alone, or else with all it has.
 func knownParams(r Row, word string, named bool) string {
 	if len(r.Params) == 0 {
 		return ": it has none"

@@ -8,8 +8,11 @@ import (
 )
 
 func TestParametersAreChecked(t *testing.T) {
-	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000", "fwp:m=1", "wheft", "heft", "rm-dcwf", "rm-dcwf:ed-tl-tsp2", "rm-dcwf:config=pd-sl-tsp1,max_remap_attempts=0,contained", "fifo", "edf",
-		"pipeline:", "pipeline:lower-rank,easy,swf,limit=0,floor=1,copy=allocated,all-eft,sws", "owm-mp+swf+backfilling:copy=allocated", "owm-mp+preemptive+swf:limit=7"} {
+	for _, spec := range []string{"gbf", "gbf:pick=first", "gbf:first", "owm:order=highest", "fwp:k=300,m=1000",
+		"fwp:m=1", "wheft", "heft", "rm-dcwf", "rm-dcwf:ed-tl-tsp2",
+		"rm-dcwf:config=pd-sl-tsp1,max_remap_attempts=0,contained", "fifo", "edf",
+		"pipeline:", "pipeline:lower-rank,easy,swf,limit=0,floor=1,copy=allocated,all-eft,sws",
+		"owm-mp+swf+backfilling:copy=allocated", "owm-mp+preemptive+swf:limit=7"} {
 		if _, err := policy.Parse(spec); err != nil {
 			t.Errorf("%s: %v", spec, err)
 		}

@@ -10,8 +10,9 @@ import (
 	"gantry/planner/exact"
 )
 
-// Corrected believes what is declared times a correction ξ: the sum of what was measured of the tasks completed last over the sum of what
-// was declared of them (Ilyushkin and Epema, CCGrid 2018, section III-H). Ranks stay without it, since it is common to all.
+// Corrected believes what is declared times a correction ξ: the sum of what was measured of the tasks completed last
+// over the sum of what was declared of them (Ilyushkin and Epema, CCGrid 2018, section III-H). Ranks stay without it,
+// since it is common to all.
 type Corrected struct {
 	Declared *Declared
 	ratio    *Ratio
@@ -137,7 +138,8 @@ func (r *Ratio) Add(measured time.Duration, estimated exact.Number) {
 // Len returns how many pairs there are.
 func (r *Ratio) Len() int { return len(r.pairs) }
 
-// Sums returns what was measured and what was estimated; one of both where the ratio is 1, as there is no pair or one of the sums is zero.
+// Sums returns what was measured and what was estimated; one of both where the ratio is 1, as there is no pair or one
+// of the sums is zero.
 func (r *Ratio) Sums() (measured, estimated exact.Number) {
 	if r.measured.zero() || r.estimated.zero() {
 		return exact.Int(1), exact.Int(1)

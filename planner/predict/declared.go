@@ -1,4 +1,5 @@
-// Package predict has the estimators: what policies believe of runtimes. True runtimes reach only the oracle and the simulation.
+// Package predict has the estimators: what policies believe of runtimes. True runtimes reach only the oracle and the
+// simulation.
 package predict
 
 import (
@@ -8,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Declared believes what the workload declares: a runtime on a node of speed 1, or one per node. In a simulation, where that is the
-// truth, Model says how wrong the belief is.
+// Declared believes what the workload declares: a runtime on a node of speed 1, or one per node. In a simulation, where
+// that is the truth, Model says how wrong the belief is.
 type Declared struct {
 	// Startup is added to every run: what starting a container takes.
 	Startup time.Duration
@@ -32,8 +33,8 @@ var (
 	_ planner.Steady = (*Declared)(nil)
 )
 
-// Declare says how long t is believed to run on a node of speed 1 or, if on is not nil, on each node by id. Source tells declared
-// values from defaults.
+// Declare says how long t is believed to run on a node of speed 1 or, if on is not nil, on each node by id. Source
+// tells declared values from defaults.
 func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
 	for int(t) >= len(d.pages)*pageSize {
 		d.pages = append(d.pages, make([]declaration, pageSize))
@@ -70,7 +71,8 @@ func (d *Declared) Remaining(t *planner.Task, n *planner.Node, ran time.Duration
 	return Overrun(d.Run(t, n).Run, ran)
 }
 
-// Unscaled implements planner.Ranker. The start of a container is not subject to the error: where it takes time nothing is shared.
+// Unscaled implements planner.Ranker. The start of a container is not subject to the error: where it takes time nothing
+// is shared.
 func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	if d.Startup > 0 {
 		return d.Run(t, n).Run, 1
@@ -104,7 +106,8 @@ func (d *Declared) BySpeed(t *planner.Task) bool {
 // Steady implements planner.Steady.
 func (d *Declared) Steady() bool { return true }
 
-// belief is an estimate, without the start of a container: factor times run, on one node if it is of each or else at speed 1.
+// belief is an estimate, without the start of a container: factor times run, on one node if it is of each or else at
+// speed 1.
 type belief struct {
 	run    time.Duration
 	each   bool
@@ -148,6 +151,7 @@ func meanOf(on []time.Duration) time.Duration {
 	return sum / time.Duration(max(1, len(on)))
 }
 
-// Overrun returns what is left of a run believed to last mean after it has lasted ran: the difference, but never less than an eighth
-// of what it has lasted, so that the end of a run that lasts too long moves away in growing steps instead of creeping.
+// Overrun returns what is left of a run believed to last mean after it has lasted ran: the difference, but never less
+// than an eighth of what it has lasted, so that the end of a run that lasts too long moves away in growing steps
+// instead of creeping.
 func Overrun(mean, ran time.Duration) time.Duration { return max(mean-ran, ran/8, time.Millisecond) }

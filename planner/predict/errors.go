@@ -16,16 +16,18 @@ type ErrorKind uint8
 
 const (
 	NoError ErrorKind = iota
-	Static            // every estimate is Factor times what is declared (Ilyushkin and Epema, CCGrid 2018, section II-A)
-	Random1           // each workflow has one factor, uniform on (0, 2 Factor] (same section, random error I)
-	Random2           // each estimate is uniform on (0, 2 Factor] seconds, whatever is declared (same section, random error II)
-	Uniform           // estimates are as declared, and what happens is uniform around them; see Actual
+	// every estimate is Factor times what is declared (Ilyushkin and Epema, CCGrid 2018, section II-A)
+	Static
+	Random1 // each workflow has one factor, uniform on (0, 2 Factor] (same section, random error I)
+	// each estimate is uniform on (0, 2 Factor] seconds, whatever is declared (same section, random error II)
+	Random2
+	Uniform // estimates are as declared, and what happens is uniform around them; see Actual
 )
 
 var errorKinds = [...]string{"none", "static", "random1", "random2", "uniform"}
 
-// ErrorModel makes estimates wrong, or reality. The zero ErrorModel changes nothing. Draws are a function of Seed and of the workflow or
-// task alone: runs that differ in policy or Factor meet the same ones.
+// ErrorModel makes estimates wrong, or reality. The zero ErrorModel changes nothing. Draws are a function of Seed and
+// of the workflow or task alone: runs that differ in policy or Factor meet the same ones.
 type ErrorModel struct {
 	Kind   ErrorKind
 	Factor float64 // f_e of Static, Random1 and Random2; u of Uniform, 3 being 300 %
@@ -50,14 +52,16 @@ func ParseErrorModel(text string) (ErrorModel, error) {
 		}
 		f, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(f > 0 && f <= MaxErrorFactor) {
-			return ErrorModel{}, fmt.Errorf("error model %q: give a factor above 0 and up to %d, as in %s:2", text, MaxErrorFactor, name)
+			return ErrorModel{}, fmt.Errorf("error model %q: give a factor above 0 and up to %d, as in %s:2", text,
+				MaxErrorFactor, name)
 		}
 		return ErrorModel{Kind: ErrorKind(k), Factor: f}, nil
 	}
 	if near := spelling.Nearest(name, errorKinds[:]); near != "" {
 		return ErrorModel{}, fmt.Errorf("error model %q is not known; did you mean %s?", text, near)
 	}
-	return ErrorModel{}, fmt.Errorf("error model %q is not known: choose none, static:F, random1:F, random2:F or uniform:U", text)
+	return ErrorModel{}, fmt.Errorf("error model %q is not known: choose none, static:F, random1:F, random2:F or "+
+		"uniform:U", text)
 }
 
 // String returns what ParseErrorModel reads.
@@ -68,8 +72,9 @@ func (m ErrorModel) String() string {
 	return errorKinds[m.Kind] + ":" + strconv.FormatFloat(m.Factor, 'g', -1, 64)
 }
 
-// estimate returns what is estimated of a run declared to last the given time, as a time, a factor that all tasks of the workflow share, and that
-// factor over what all estimates share; mean is the declared run averaged over nodes, the same as run where nodes do not differ.
+// estimate returns what is estimated of a run declared to last the given time, as a time, a factor that all tasks of
+// the workflow share, and that factor over what all estimates share; mean is the declared run averaged over nodes, the
+// same as run where nodes do not differ.
 func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Duration, float64, uint64) {
 	switch m.Kind {
 	case Static:
@@ -90,8 +95,9 @@ func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Dur
 	return run, 1, 1
 }
 
-// Actual returns how long t really runs if run is estimated: with Uniform, uniform between run (1 - 2u), but at least a second or run
-// itself, and run (1 + 2u) (Wang, MOWS; the range that its example of 300 % names); with other models run itself.
+// Actual returns how long t really runs if run is estimated: with Uniform, uniform between run (1 - 2u), but at least a
+// second or run itself, and run (1 + 2u) (Wang, MOWS; the range that its example of 300 % names); with other models run
+// itself.
 func (m ErrorModel) Actual(t planner.TaskID, run time.Duration) time.Duration {
 	if m.Kind != Uniform {
 		return run

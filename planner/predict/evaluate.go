@@ -5,8 +5,8 @@ import "math"
 // Coverage is the probability of the intervals that are evaluated and shown.
 const Coverage = 0.9
 
-// Score is how well one way to predict did on samples that it was not trained on. Errors are mean absolute percentage errors; nil where
-// there was nothing to predict.
+// Score is how well one way to predict did on samples that it was not trained on. Errors are mean absolute percentage
+// errors; nil where there was nothing to predict.
 type Score struct {
 	By        Method   `json:"by"`                  // MeanOf is the plain mean
 	Samples   int      `json:"tasks"`               // predicted
@@ -16,7 +16,8 @@ type Score struct {
 	Memory    *float64 `json:"memory_percent"`      // error
 }
 
-// MeanOf is the plain mean of what was measured of tasks of the same kind. It is no method of a model, but what models are compared with.
+// MeanOf is the plain mean of what was measured of tasks of the same kind. It is no method of a model, but what models
+// are compared with.
 const MeanOf Method = "mean"
 
 // tally gathers what scores are made of.
@@ -34,11 +35,12 @@ func (a *average) percent() *float64 {
 }
 
 func (t *tally) score(by Method) Score {
-	return Score{by, int(t.runtime.n), t.runtime.percent(), t.remaining.percent(), t.covered.percent(), t.memory.percent()}
+	return Score{by, int(t.runtime.n), t.runtime.percent(), t.remaining.percent(), t.covered.percent(),
+		t.memory.percent()}
 }
 
-// Evaluate scores declared values, the plain mean and all methods on samples that nothing was trained on. Of kinds that are new only what is
-// declared is known, and models believe it, as in a run.
+// Evaluate scores declared values, the plain mean and all methods on samples that nothing was trained on. Of kinds that
+// are new only what is declared is known, and models believe it, as in a run.
 func (f *Fits) Evaluate(test []Sample) []Score {
 	var out []Score
 	for _, method := range []Method{ByDeclared, MeanOf, ByHistory, ByRidge, ByPerceptron, Auto} {

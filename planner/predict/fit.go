@@ -17,7 +17,8 @@ import (
 type Method string
 
 const (
-	Auto         Method = "auto"     // of those below, for each kind of task the one with the smallest cross-validated error
+	// of those below, for each kind of task the one with the smallest cross-validated error
+	Auto         Method = "auto"
 	ByDeclared   Method = "declared" // what the trace says
 	ByHistory    Method = "history"  // the median of what was measured
 	ByRidge      Method = "ridge"    // ridge regression
@@ -52,8 +53,8 @@ type Regression struct {
 	Median float64 `json:",omitempty"` // of history
 	Ridge  *Ridge  `json:",omitempty"`
 	MLP    *MLP    `json:",omitempty"` // of the logarithm, so that errors count relatively
-	// Least and Most are what was measured: ridge regression predicts no less than half of Least, the perceptron, which cannot be trusted far
-	// from what it was trained on, not beyond half of Least and twice Most.
+	// Least and Most are what was measured: ridge regression predicts no less than half of Least, the perceptron, which
+	// cannot be trusted far from what it was trained on, not beyond half of Least and twice Most.
 	Least, Most float64
 	Middle      float64 `json:",omitempty"` // the median of what was measured
 	// Ratios are measured over predicted of samples that the prediction had not seen (cross-validation), ascending.
@@ -72,9 +73,10 @@ func (r *Regression) Predict(f *Features) float64 {
 	return r.Median
 }
 
-// Interval returns the interval that a new measurement lies in with the given probability if it is exchangeable with what the model was
-// trained on, by the quantiles of the residuals of cross-validation (split conformal prediction; Papadopoulos et al. 2002). With fewer
-// than 2 / (1 - probability) - 1 samples the residuals reach no further than their least and largest.
+// Interval returns the interval that a new measurement lies in with the given probability if it is exchangeable with
+// what the model was trained on, by the quantiles of the residuals of cross-validation (split conformal prediction;
+// Papadopoulos et al. 2002). With fewer than 2 / (1 - probability) - 1 samples the residuals reach no further than
+// their least and largest.
 func (r *Regression) Interval(f *Features, probability float64) (low, high float64) {
 	p, n := r.Predict(f), float64(len(r.Ratios))
 	if n == 0 {
@@ -126,13 +128,14 @@ func middle(s []float64) float64 {
 type fits struct {
 	samples int
 	by      map[Method]*Regression
-	unseen  map[Method][]float64 // what each predicts of every sample that it was not trained on; of declared ones what is declared
-	errors  map[Method]float64   // cross-validated mean absolute percentage errors
-	best    Method
+	// what each predicts of every sample that it was not trained on; of declared ones what is declared
+	unseen map[Method][]float64
+	errors map[Method]float64 // cross-validated mean absolute percentage errors
+	best   Method
 }
 
-// fitAll trains by every method for which there are samples enough, each with its cross-validated error. Declared is what is declared of each
-// sample; nil if nothing is.
+// fitAll trains by every method for which there are samples enough, each with its cross-validated error. Declared is
+// what is declared of each sample; nil if nothing is.
 func fitAll(features []Features, y, declared []float64, seed uint64) *fits {
 	n := len(y)
 	f := &fits{samples: n, by: map[Method]*Regression{}, unseen: map[Method][]float64{}, errors: map[Method]float64{}}
@@ -190,7 +193,8 @@ func least(errors map[Method]float64) Method {
 	return best
 }
 
-// validate predicts each sample by a regression that was trained without it and its fold, and keeps measured over predicted.
+// validate predicts each sample by a regression that was trained without it and its fold, and keeps measured over
+// predicted.
 func (r *Regression) validate(method Method, features []Features, x [][]float64, y []float64, seed uint64) []float64 {
 	n := len(y)
 	unseen := make([]float64, n)
@@ -263,7 +267,8 @@ func Fit(samples []Sample, seed uint64) *Fits {
 		var work, declared, peaks []float64
 		known := true
 		for _, s := range of {
-			features, work, declared = append(features, s.Features), append(work, s.work()), append(declared, s.declaredWork())
+			features, work, declared = append(features, s.Features), append(work, s.work()),
+				append(declared, s.declaredWork())
 			known = known && s.Declared > 0
 			if s.Peak > 0 {
 				withPeak, peaks = append(withPeak, s.Features.forMemory()), append(peaks, float64(s.Peak))
@@ -284,12 +289,13 @@ func Fit(samples []Sample, seed uint64) *Fits {
 	return f
 }
 
-// Model takes for each kind the regression of one method, or with Auto the one with the smallest cross-validated error. Where a kind has too
-// few samples for the method, history stands in.
+// Model takes for each kind the regression of one method, or with Auto the one with the smallest cross-validated error.
+// Where a kind has too few samples for the method, history stands in.
 func (f *Fits) Model(method Method) *Model {
 	m := &Model{Method: method, Seed: f.seed, Features: FeatureNames(), Kinds: map[string]*KindModel{}}
 	for name, k := range f.kinds {
-		km := &KindModel{Samples: k.samples, Picked: choose(k.runtime, method), Errors: maps.Clone(k.runtime.errors), RemainingErrors: maps.Clone(k.remaining)}
+		km := &KindModel{Samples: k.samples, Picked: choose(k.runtime, method), Errors: maps.Clone(k.runtime.errors),
+			RemainingErrors: maps.Clone(k.remaining)}
 		km.Runtime = k.runtime.by[km.Picked]
 		if km.RemainingPicked = km.Picked; method == Auto {
 			km.RemainingPicked = least(k.remaining)
@@ -298,7 +304,8 @@ func (f *Fits) Model(method Method) *Model {
 			km.Remaining = k.runtime.by[km.RemainingPicked]
 		}
 		if k.memory != nil {
-			km.MemorySamples, km.MemoryErrors, km.MemoryPicked = k.memory.samples, maps.Clone(k.memory.errors), choose(k.memory, method)
+			km.MemorySamples, km.MemoryErrors, km.MemoryPicked = k.memory.samples, maps.Clone(k.memory.errors),
+				choose(k.memory, method)
 			if km.MemoryPicked == ByDeclared {
 				km.MemoryPicked = ByHistory
 			}
@@ -333,16 +340,19 @@ type KindModel struct {
 	Picked  Method             // the method that predicts runtimes
 	Errors  map[Method]float64 // mean absolute percentage errors of runtimes by method, cross-validated
 	Runtime *Regression        // of the work, in seconds at speed 1; nil: what is declared is believed
-	// RemainingPicked is the method that tells what is left of running tasks, RemainingErrors of what was left at half of each run.
+	// RemainingPicked is the method that tells what is left of running tasks, RemainingErrors of what was left at half
+	// of each run.
 	RemainingPicked Method
 	RemainingErrors map[Method]float64
-	Remaining       *Regression        `json:",omitempty"` // nil: Runtime, or what is declared if RemainingPicked says so
-	MemorySamples   int                `json:",omitempty"`
-	MemoryPicked    Method             `json:",omitempty"`
-	MemoryErrors    map[Method]float64 `json:",omitempty"`
-	Memory          *Regression        `json:",omitempty"` // of the peak, in bytes; nil: not known
-	MemoryInput     span               // the inputs and the memory of the samples: beyond them nothing is known of the peak
-	MemoryDeclared  span
+	// nil: Runtime, or what is declared if RemainingPicked says so
+	Remaining     *Regression        `json:",omitempty"`
+	MemorySamples int                `json:",omitempty"`
+	MemoryPicked  Method             `json:",omitempty"`
+	MemoryErrors  map[Method]float64 `json:",omitempty"`
+	Memory        *Regression        `json:",omitempty"` // of the peak, in bytes; nil: not known
+	// the inputs and the memory of the samples: beyond them nothing is known of the peak
+	MemoryInput    span
+	MemoryDeclared span
 }
 
 // left returns the regression that tells what is left; nil: what is declared is believed.

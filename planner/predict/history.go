@@ -8,9 +8,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// History believes what was measured of tasks of the same kind: the mean of all runs that ended well, normalised by the speed of their
-// nodes. It learns while the run goes on, and from earlier runs beforehand. Kinds that never ran, and tasks whose workload gives a
-// runtime per node, are believed as declared.
+// History believes what was measured of tasks of the same kind: the mean of all runs that ended well, normalised by the
+// speed of their nodes. It learns while the run goes on, and from earlier runs beforehand. Kinds that never ran, and
+// tasks whose workload gives a runtime per node, are believed as declared.
 type History struct {
 	Declared *Declared // also has the time that starting a container takes
 	kinds    []measured
@@ -85,7 +85,8 @@ func (h *History) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 		return h.Declared.Run(t, n)
 	}
 	m := &h.kinds[t.Kind]
-	return planner.Estimate{Run: unit.AtSpeed(time.Duration(math.Round(m.mean)), n.Speed) + h.Declared.Startup, Spread: unit.AtSpeed(m.deviation(), n.Speed),
+	return planner.Estimate{Run: unit.AtSpeed(time.Duration(math.Round(m.mean)), n.Speed) + h.Declared.Startup,
+		Spread:  unit.AtSpeed(m.deviation(), n.Speed),
 		Samples: m.n, Source: planner.SourceHistory}
 }
 

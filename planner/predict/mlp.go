@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// LeakyReLU is the activation of the multilayer perceptron: x where it is not negative, else alpha x (Ru, Yang, Grundy, Keung and Li, 3DSF,
-// equation 4, which leaves alpha open).
+// LeakyReLU is the activation of the multilayer perceptron: x where it is not negative, else alpha x (Ru, Yang, Grundy,
+// Keung and Li, 3DSF, equation 4, which leaves alpha open).
 func LeakyReLU(x, alpha float64) float64 {
 	if x < 0 {
 		return alpha * x
@@ -27,8 +27,8 @@ const (
 	learningRate, decay        = 0.01, 1e-4
 )
 
-// MLP is a multilayer perceptron with two hidden layers of leaky rectified linear units. Training is a function of the samples, their order
-// and the seed.
+// MLP is a multilayer perceptron with two hidden layers of leaky rectified linear units. Training is a function of the
+// samples, their order and the seed.
 type MLP struct {
 	*Scaler
 	Centre, Spread float64   // of the target
@@ -53,7 +53,8 @@ func layers(p []float64, in int) (l [3]layer) {
 
 func parameterCount(in int) int { return (in+1)*hidden + (hidden+1)*hidden + hidden + 1 }
 
-// FitMLP trains on the rows x of features by Adam on mini-batches, with a learning rate that falls to 0 as a cosine does.
+// FitMLP trains on the rows x of features by Adam on mini-batches, with a learning rate that falls to 0 as a cosine
+// does.
 func FitMLP(x [][]float64, y []float64, seed uint64) *MLP {
 	n, d := len(x), len(x[0])
 	m := &MLP{Scaler: newScaler(x), Parameters: make([]float64, parameterCount(d))}
@@ -119,7 +120,8 @@ func (m *MLP) Predict(x []float64) float64 {
 	return m.Centre + m.Spread*z[0]
 }
 
-// trainer has the memory of training: the values of the units for a mini-batch, gradients, and the moments of Adam (Kingma and Ba 2015).
+// trainer has the memory of training: the values of the units for a mini-batch, gradients, and the moments of Adam
+// (Kingma and Ba 2015).
 type trainer struct {
 	net, grad     [3]layer
 	gradients     []float64
@@ -135,7 +137,8 @@ func newTrainer(net [3]layer, in int) *trainer {
 		in: mat.NewDense(batch, in, nil), target: mat.NewDense(batch, 1, nil)}
 	t.grad = layers(t.gradients, in)
 	for i, width := range [3]int{hidden, hidden, 1} {
-		t.sums[i], t.values[i], t.errors[i] = mat.NewDense(batch, width, nil), mat.NewDense(batch, width, nil), mat.NewDense(batch, width, nil)
+		t.sums[i], t.values[i], t.errors[i] = mat.NewDense(batch, width, nil), mat.NewDense(batch, width, nil),
+			mat.NewDense(batch, width, nil)
 	}
 	return t
 }

@@ -129,7 +129,8 @@ func TestErrorModelsAreReadAndWritten(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, m, err)
 		}
 	}
-	for _, text := range []string{"", "static", "static:", "static:0", "static:-1", "static:NaN", "static:1e9", "random3:1", "none:1", "random1:x"} {
+	for _, text := range []string{"", "static", "static:", "static:0", "static:-1", "static:NaN", "static:1e9",
+		"random3:1", "none:1", "random1:x"} {
 		if m, err := predict.ParseErrorModel(text); err == nil {
 			t.Errorf("%q is taken as %v", text, m)
 		}
@@ -151,13 +152,19 @@ func TestSourcesTellWhereAnEstimateIsFrom(t *testing.T) {
 		got  planner.Estimate
 		want planner.Estimate
 	}{
-		{"declared", declared.Run(task, reference), planner.Estimate{Run: 11 * time.Second, Source: planner.SourceDeclared}},
-		{"declared on a slow node", declared.Run(task, slow), planner.Estimate{Run: 21 * time.Second, Source: planner.SourceDeclared}},
+		{"declared", declared.Run(task, reference), planner.Estimate{Run: 11 * time.Second,
+			Source: planner.SourceDeclared}},
+		{"declared on a slow node", declared.Run(task, slow), planner.Estimate{Run: 21 * time.Second,
+			Source: planner.SourceDeclared}},
 		{"erroneous", wrong.Run(task, slow), planner.Estimate{Run: 40 * time.Second, Source: planner.SourceErroneous}},
-		{"never declared", declared.Run(&planner.Task{ID: 9}, reference), planner.Estimate{Run: time.Second, Source: planner.SourceDefault}},
-		{"history", history.Run(task, reference), planner.Estimate{Run: 11 * time.Second, Spread: 2828427125, Samples: 2, Source: planner.SourceHistory}},
-		{"history on a slow node", history.Run(task, slow), planner.Estimate{Run: 21 * time.Second, Spread: 5656854250, Samples: 2, Source: planner.SourceHistory}},
-		{"history of another kind", history.Run(cold, reference), planner.Estimate{Run: 11 * time.Second, Source: planner.SourceDeclared}},
+		{"never declared", declared.Run(&planner.Task{ID: 9}, reference), planner.Estimate{Run: time.Second,
+			Source: planner.SourceDefault}},
+		{"history", history.Run(task, reference), planner.Estimate{Run: 11 * time.Second, Spread: 2828427125,
+			Samples: 2, Source: planner.SourceHistory}},
+		{"history on a slow node", history.Run(task, slow), planner.Estimate{Run: 21 * time.Second, Spread: 5656854250,
+			Samples: 2, Source: planner.SourceHistory}},
+		{"history of another kind", history.Run(cold, reference), planner.Estimate{Run: 11 * time.Second,
+			Source: planner.SourceDeclared}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, c.got, c.want)
@@ -165,7 +172,8 @@ func TestSourcesTellWhereAnEstimateIsFrom(t *testing.T) {
 	}
 }
 
-// The last three tasks took 10, 20 and 30 where 8, 16 and 16 were estimated: a correction by 1.5. Older ones do not count.
+// The last three tasks took 10, 20 and 30 where 8, 16 and 16 were estimated: a correction by 1.5. Older ones do not
+// count.
 func TestRatioIsThatOfTheLastPairs(t *testing.T) {
 	r := predict.NewRatio(3)
 	if r.Value() != 1 {

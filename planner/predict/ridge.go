@@ -6,7 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Scaler standardises features: each has mean 0 and standard deviation 1 over what it was made from. A feature that never differed is 0.
+// Scaler standardises features: each has mean 0 and standard deviation 1 over what it was made from. A feature that
+// never differed is 0.
 type Scaler struct{ Mean, Deviation []float64 }
 
 func newScaler(x [][]float64) *Scaler {
@@ -36,14 +37,16 @@ func (s *Scaler) apply(to, x []float64) {
 
 func abs(x float64) float64 { return max(x, -x) }
 
-// Ridge is linear regression with the penalty Lambda, per sample, on the squares of the weights of standardised features.
+// Ridge is linear regression with the penalty Lambda, per sample, on the squares of the weights of standardised
+// features.
 type Ridge struct {
 	*Scaler
 	Weights   []float64
 	Intercept float64
 }
 
-// ridgePenalty keeps features that go together from running away in opposite directions, and hardly bends what the data say clearly.
+// ridgePenalty keeps features that go together from running away in opposite directions, and hardly bends what the data
+// say clearly.
 const ridgePenalty = 1e-3
 
 // FitRidge solves (X'X + n lambda I) w = X'(y - mean y) for the rows x of features.

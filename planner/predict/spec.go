@@ -25,11 +25,12 @@ const (
 	MaxWindow     = 10_000_000
 )
 
-// Spec names an estimator: declared, history[:N], corrected[:M], trained[:MODEL[@VERSION]] or oracle. The same text means the same on the
-// command line, in files and in the log.
+// Spec names an estimator: declared, history[:N], corrected[:M], trained[:MODEL[@VERSION]] or oracle. The same text
+// means the same on the command line, in files and in the log.
 type Spec struct {
-	Kind   string
-	Window int    // history: runs of each task type taken from earlier runs at most; corrected: tasks that the correction looks at
+	Kind string
+	// history: runs of each task type taken from earlier runs at most; corrected: tasks that the correction looks at
+	Window int
 	Model  string // trained: NAME@VERSION, NAME, or "" for the latest
 }
 
@@ -52,12 +53,14 @@ func ParseSpec(text string) (Spec, error) {
 		}
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > MaxWindow {
-			return s, fmt.Errorf("estimator %q: give a whole number from 1 to %d, as in %s:%d", text, MaxWindow, kind, DefaultWindow)
+			return s, fmt.Errorf("estimator %q: give a whole number from 1 to %d, as in %s:%d", text, MaxWindow, kind,
+				DefaultWindow)
 		}
 		s.Window = n
 	case KindTrained:
 		if s.Model = value; has && value == "" {
-			return s, fmt.Errorf("estimator %q: name a model after the colon (gantry predict ls lists them), or leave it out for the latest", text)
+			return s, fmt.Errorf("estimator %q: name a model after the colon (gantry predict ls lists them), or "+
+				"leave it out for the latest", text)
 		}
 	default:
 		return s, fmt.Errorf("estimator %q is not known; %s", text, spelling.Hint(kind, kinds))

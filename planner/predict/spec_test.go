@@ -29,8 +29,10 @@ func TestASpecificationIsReadTheSameEverywhere(t *testing.T) {
 			t.Errorf("%q: %q is read as %+v, %v", text, got, again, err)
 		}
 	}
-	for text, word := range map[string]string{"oracle:1": "no parameter", "declared:": "no parameter", ":3": "no parameter", "history:0": "from 1",
-		"corrected:10000001": "10000000", "corrected:x": "whole number", "history:": "history:1000", "trained:": "name a model", "histroy": "history", "Oracle": "oracle"} {
+	for text, word := range map[string]string{"oracle:1": "no parameter", "declared:": "no parameter",
+		":3": "no parameter", "history:0": "from 1",
+		"corrected:10000001": "10000000", "corrected:x": "whole number", "history:": "history:1000",
+		"trained:": "name a model", "histroy": "history", "Oracle": "oracle"} {
 		if _, err := predict.ParseSpec(text); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q: %v", text, err)
 		}

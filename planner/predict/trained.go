@@ -9,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// remaining is the median of what is left of runs predicted to last so long after they have lasted ran: over the residuals that say that a
-// run lasts longer than that; if there is none, or r is nil, see Overrun.
+// remaining is the median of what is left of runs predicted to last so long after they have lasted ran: over the
+// residuals that say that a run lasts longer than that; if there is none, or r is nil, see Overrun.
 func (r *Regression) remaining(predicted, ran float64) float64 {
 	left := predicted - ran
 	if r != nil {
@@ -23,21 +23,23 @@ func (r *Regression) remaining(predicted, ran float64) float64 {
 }
 
 const (
-	// minPeaks is how many measured peaks of a kind it takes to set limits. If a share p of the tasks needs far more than the others, n
-	// samples miss it and the next task hits it with a probability of p(1-p)^n, which is below 1 % for all p from 37 samples on.
+	// minPeaks is how many measured peaks of a kind it takes to set limits. If a share p of the tasks needs far more
+	// than the others, n samples miss it and the next task hits it with a probability of p(1-p)^n, which is below 1 %
+	// for all p from 37 samples on.
 	minPeaks = 40
 	headroom = 1.2 // of a limit above the largest peak
 	rare     = 100 // at most one task in a hundred is to exceed its limit
 )
 
-// MemoryLimit returns the memory that a task of that kind may be limited to so that at most one in a hundred needs more. The limit lies above
-// the largest peak that was measured and above the 90 % interval of the prediction, by headroom and by as much as the largest of a
-// hundred lognormal peaks is expected to exceed the largest of those measured. It is false, and the declared memory holds, if the model
-// has fewer than 40 peaks of that kind or if the input or the declared memory is outside of what it was trained on: there is no safe
-// prediction then.
+// MemoryLimit returns the memory that a task of that kind may be limited to so that at most one in a hundred needs
+// more. The limit lies above the largest peak that was measured and above the 90 % interval of the prediction, by
+// headroom and by as much as the largest of a hundred lognormal peaks is expected to exceed the largest of those
+// measured. It is false, and the declared memory holds, if the model has fewer than 40 peaks of that kind or if the
+// input or the declared memory is outside of what it was trained on: there is no safe prediction then.
 func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
 	k := m.Kinds[kind]
-	if k == nil || k.Memory == nil || k.MemorySamples < minPeaks || !k.MemoryInput.has(f.Input) || !k.MemoryDeclared.has(f.Memory) {
+	if k == nil || k.Memory == nil || k.MemorySamples < minPeaks || !k.MemoryInput.has(f.Input) ||
+		!k.MemoryDeclared.has(f.Memory) {
 		return 0, false
 	}
 	of := f.forMemory()
@@ -47,10 +49,12 @@ func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
 	return unit.Bytes(math.Ceil(headroom * max(high, largest))), true
 }
 
-// Trained believes a model that was trained on earlier runs. Kinds that the model does not know, or of which it found what is declared to be
-// the best prediction, and tasks whose workload gives a runtime per node, are believed as declared.
+// Trained believes a model that was trained on earlier runs. Kinds that the model does not know, or of which it found
+// what is declared to be the best prediction, and tasks whose workload gives a runtime per node, are believed as
+// declared.
 //
-// The load that a prediction rests on is that of the moment: the attempts under way on all nodes. Ranks rest on no load.
+// The load that a prediction rests on is that of the moment: the attempts under way on all nodes. Ranks rest on no
+// load.
 type Trained struct {
 	Declared *Declared // also has the time that starting a container takes
 	Model    *Model
@@ -168,11 +172,12 @@ func (t *Trained) Run(task *planner.Task, n *planner.Node) planner.Estimate {
 		return t.Declared.Run(task, n)
 	}
 	a := t.ask(k.Runtime, x, n.Speed, t.load)
-	return planner.Estimate{Run: a.run + t.Declared.Startup, Spread: a.spread, Samples: int32(k.Samples), Source: planner.SourceTrained}
+	return planner.Estimate{Run: a.run + t.Declared.Startup, Spread: a.spread, Samples: int32(k.Samples),
+		Source: planner.SourceTrained}
 }
 
-// Remaining implements planner.Estimator: the median of what is left of the runs that last longer than this one has, by the residuals of
-// the model.
+// Remaining implements planner.Estimator: the median of what is left of the runs that last longer than this one has, by
+// the residuals of the model.
 func (t *Trained) Remaining(task *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
 	k, x := t.known(task)
 	if k == nil || k.left() == nil {

@@ -33,7 +33,8 @@ func TestRidgeRecoversALine(t *testing.T) {
 	var y []float64
 	for range 200 {
 		a, b := r.Float64()*1e9, r.Float64()
-		x, y = append(x, []float64{a, b, 7}), append(y, 3+2e-9*a-0.5*b+r.NormFloat64()*0.01) // the third feature never differs
+		// the third feature never differs
+		x, y = append(x, []float64{a, b, 7}), append(y, 3+2e-9*a-0.5*b+r.NormFloat64()*0.01)
 	}
 	line := predict.FitRidge(x, y, 1e-6)
 	for _, p := range [][]float64{{0, 0, 7}, {5e8, 1, 7}, {2e9, 0.5, 9}} {
@@ -42,7 +43,8 @@ func TestRidgeRecoversALine(t *testing.T) {
 		}
 	}
 	// A penalty as heavy as the data halves the slopes; exact on standardised features: w / (1 + lambda).
-	if got := predict.FitRidge([][]float64{{-1}, {1}}, []float64{-2, 2}, 1).Predict([]float64{1}); math.Abs(got-1) > 1e-12 {
+	if got := predict.FitRidge([][]float64{{-1}, {1}}, []float64{-2, 2},
+		1).Predict([]float64{1}); math.Abs(got-1) > 1e-12 {
 		t.Errorf("with penalty 1: %v, want 1", got)
 	}
 }
@@ -76,15 +78,18 @@ func TestPerceptronLearnsACurve(t *testing.T) {
 	}
 }
 
-// measured makes samples of a kind whose work is a function of its input, times lognormal noise; what is declared of it is always 10 s.
+// measured makes samples of a kind whose work is a function of its input, times lognormal noise; what is declared of it
+// is always 10 s.
 func measured(kind string, n int, noise float64, seed uint64, work func(gigabytes float64) float64) []predict.Sample {
 	r := rand.New(rand.NewPCG(seed, 9))
 	out := make([]predict.Sample, n)
 	for i := range out {
 		gb, speed := 0.1+0.9*r.Float64(), []float64{0.5, 1, 2}[r.IntN(3)]
 		w := work(gb) * math.Exp(noise*r.NormFloat64())
-		out[i] = predict.Sample{Kind: kind, Declared: time.Duration(10e9 / speed), Ran: time.Duration(w / speed * 1e9), Peak: unit.Bytes(50e6 + 200e6*gb),
-			Features: predict.Features{Input: unit.Bytes(gb * 1e9), CPU: 1000, Memory: 1 << 30, Speed: speed, Load: r.IntN(4)}}
+		out[i] = predict.Sample{Kind: kind, Declared: time.Duration(10e9 / speed), Ran: time.Duration(w / speed * 1e9),
+			Peak: unit.Bytes(50e6 + 200e6*gb),
+			Features: predict.Features{Input: unit.Bytes(gb * 1e9), CPU: 1000, Memory: 1 << 30, Speed: speed,
+				Load: r.IntN(4)}}
 	}
 	return out
 }
@@ -116,7 +121,8 @@ func TestEachKindGetsTheMethodThatPredictsItBest(t *testing.T) {
 		"linear":   func(gb float64) float64 { return 1 + 20*gb },                   // of what is read
 		"curved":   func(gb float64) float64 { return 1 + 8*math.Pow(2*gb-1.1, 2) }, // falls, then rises
 	}
-	want := map[string]predict.Method{"exact": predict.ByDeclared, "constant": predict.ByHistory, "linear": predict.ByRidge, "curved": predict.ByPerceptron}
+	want := map[string]predict.Method{"exact": predict.ByDeclared, "constant": predict.ByHistory,
+		"linear": predict.ByRidge, "curved": predict.ByPerceptron}
 	var samples, test []predict.Sample
 	for _, kind := range []string{"exact", "constant", "linear", "curved"} {
 		samples = append(samples, measured(kind, 200, 0.05, 1, kinds[kind])...)
@@ -139,28 +145,34 @@ func TestEachKindGetsTheMethodThatPredictsItBest(t *testing.T) {
 	scores := fits.Evaluate(test)
 	auto := score(t, scores, predict.Auto)
 	if *auto.Runtime > 6 || *auto.Memory > 3 || *auto.Remaining > 14 {
-		t.Errorf("errors of runtime %.1f %%, memory %.1f %%, remaining %.1f %%", *auto.Runtime, *auto.Memory, *auto.Remaining)
+		t.Errorf("errors of runtime %.1f %%, memory %.1f %%, remaining %.1f %%", *auto.Runtime, *auto.Memory,
+			*auto.Remaining)
 	}
-	for _, by := range []predict.Method{predict.ByDeclared, predict.MeanOf, predict.ByHistory, predict.ByRidge, predict.ByPerceptron} {
+	for _, by := range []predict.Method{predict.ByDeclared, predict.MeanOf, predict.ByHistory, predict.ByRidge,
+		predict.ByPerceptron} {
 		if s := score(t, scores, by); s.Samples != 400 || *s.Runtime < *auto.Runtime {
 			t.Errorf("%s: error %.1f %% of %d, auto %.1f %%", by, *s.Runtime, s.Samples, *auto.Runtime)
 		}
 	}
-	if again := predict.Fit(samples[200:400], 1).Model(predict.Auto); !bytes.Equal(encode(t, again.Kinds["constant"]), encode(t, m.Kinds["constant"])) {
+	if again := predict.Fit(samples[200:400], 1).Model(predict.Auto); !bytes.Equal(encode(t, again.Kinds["constant"]),
+		encode(t, m.Kinds["constant"])) {
 		t.Error("the same samples gave another model")
 	}
 }
 
-// Where runtimes scatter by factors, what tells runtimes best need not tell best what is left of a run: auto picks for each, also what is declared.
+// Where runtimes scatter by factors, what tells runtimes best need not tell best what is left of a run: auto picks for
+// each, also what is declared.
 func TestWhatIsLeftHasAMethodOfItsOwn(t *testing.T) {
 	work := func(gb float64) float64 { return 4 + 20*gb }
 	samples, test := measured("noisy", 300, 1, 5, work), measured("noisy", 1000, 1, 6, work)
 	fits := predict.Fit(samples, 1)
 	scores := fits.Evaluate(test)
 	auto := score(t, scores, predict.Auto)
-	for _, by := range []predict.Method{predict.ByDeclared, predict.MeanOf, predict.ByHistory, predict.ByRidge, predict.ByPerceptron} {
+	for _, by := range []predict.Method{predict.ByDeclared, predict.MeanOf, predict.ByHistory, predict.ByRidge,
+		predict.ByPerceptron} {
 		if s := score(t, scores, by); *auto.Remaining > 1.05**s.Remaining || *auto.Runtime > 1.05**s.Runtime {
-			t.Errorf("%s: errors of runtime %.1f %%, of what was left %.1f %%; auto %.1f %%, %.1f %%", by, *s.Runtime, *s.Remaining, *auto.Runtime, *auto.Remaining)
+			t.Errorf("%s: errors of runtime %.1f %%, of what was left %.1f %%; auto %.1f %%, %.1f %%", by, *s.Runtime,
+				*s.Remaining, *auto.Runtime, *auto.Remaining)
 		}
 	}
 	k := fits.Model(predict.Auto).Kinds["noisy"]
@@ -171,7 +183,8 @@ func TestWhatIsLeftHasAMethodOfItsOwn(t *testing.T) {
 	}
 }
 
-// On exchangeable data nine of ten measurements lie in the interval: within 3 points for 2000 draws by this seed, whatever the method.
+// On exchangeable data nine of ten measurements lie in the interval: within 3 points for 2000 draws by this seed,
+// whatever the method.
 func TestIntervalsCoverWhatTheySay(t *testing.T) {
 	line := func(gb float64) float64 { return 1 + 20*gb }
 	fits := predict.Fit(measured("k", 400, 0.3, 3, line), 1)
@@ -196,7 +209,8 @@ func world(t *testing.T, inputs ...unit.Bytes) (planner.View, planner.Event) {
 	a := &planner.WorkflowArrived{}
 	for i, size := range inputs {
 		a.Files = append(a.Files, planner.File{ID: planner.FileID(i), Size: size, Producer: planner.None})
-		a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0}, Inputs: []planner.FileID{planner.FileID(i)}})
+		a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0},
+			Inputs: []planner.FileID{planner.FileID(i)}})
 	}
 	plannertest.Order(a)
 	e := planner.Event{Seq: 1, Body: a}
@@ -225,7 +239,8 @@ func TestTrainedEstimates(t *testing.T) {
 		for _, speed := range []float64{1, 0.5} {
 			task := v.Task(planner.TaskID(i))
 			e := tr.Run(task, &planner.Node{Speed: speed})
-			if got := (e.Run - time.Second).Seconds(); math.Abs(got-want/speed) > 0.05*want/speed || e.Source != planner.SourceTrained || e.Samples != 200 || e.Spread <= 0 {
+			if got := (e.Run - time.Second).Seconds(); math.Abs(got-want/speed) > 0.05*want/speed ||
+				e.Source != planner.SourceTrained || e.Samples != 200 || e.Spread <= 0 {
 				t.Errorf("task %d at speed %v: %+v, want %v s", i, speed, e, want/speed)
 			}
 			if again := tr.Run(task, &planner.Node{Speed: speed}); again != e {
@@ -281,7 +296,8 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
-// Of attempts that were not trained on at most one in a hundred runs out of memory in its first try, whatever the peaks are like.
+// Of attempts that were not trained on at most one in a hundred runs out of memory in its first try, whatever the peaks
+// are like.
 func TestFewAttemptsRunOutOfPredictedMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	peaks := map[string]func(gb float64) float64{
@@ -289,7 +305,10 @@ func TestFewAttemptsRunOutOfPredictedMemory(t *testing.T) {
 		"narrow":   func(float64) float64 { return 50e6 * math.Exp(0.05*r.NormFloat64()) },
 		"wide":     func(float64) float64 { return 50e6 * math.Exp(0.5*r.NormFloat64()) },
 		"line":     func(gb float64) float64 { return (10e6 + 200e6*gb) * math.Exp(0.1*r.NormFloat64()) },
-		"two":      func(float64) float64 { return []float64{30e6, 30e6, 30e6, 90e6}[r.IntN(4)] * (1 + 0.1*r.Float64()) },
+		"two": func(float64) float64 {
+			return []float64{30e6, 30e6, 30e6, 90e6}[r.IntN(4)] * (1 +
+				0.1*r.Float64())
+		},
 	}
 	draw := func(kind string, n int) []predict.Sample {
 		out := measured(kind, n, 0.2, uint64(n), func(gb float64) float64 { return 1 + gb })
@@ -350,7 +369,8 @@ func TestFewSamplesAreNoReasonToFail(t *testing.T) {
 func BenchmarkTrainedRun(b *testing.B) {
 	for _, method := range []predict.Method{predict.ByRidge, predict.ByPerceptron} {
 		b.Run(string(method), func(b *testing.B) {
-			model := predict.Fit(measured("k", 300, 0.1, 1, func(gb float64) float64 { return 1 + 20*gb }), 1).Model(method)
+			model := predict.Fit(measured("k", 300, 0.1, 1, func(gb float64) float64 { return 1 + 20*gb }),
+				1).Model(method)
 			tr := &predict.Trained{Declared: &predict.Declared{}, Model: model}
 			tr.Name(0, "k")
 			p := &planner.Platform{Nodes: []planner.Node{{Speed: 1, Capacity: unit.Vector{1000, 1 << 30, 1}}}}
@@ -358,8 +378,10 @@ func BenchmarkTrainedRun(b *testing.B) {
 			a := &planner.WorkflowArrived{}
 			const n = 10_000
 			for i := range n {
-				a.Files = append(a.Files, planner.File{ID: planner.FileID(i), Size: unit.Bytes(i * 1e5), Producer: planner.None})
-				a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0}, Inputs: []planner.FileID{planner.FileID(i)}})
+				a.Files = append(a.Files, planner.File{ID: planner.FileID(i), Size: unit.Bytes(i * 1e5),
+					Producer: planner.None})
+				a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0},
+					Inputs: []planner.FileID{planner.FileID(i)}})
 			}
 			plannertest.Order(a)
 			e := planner.Event{Seq: 1, Body: a}

@@ -1,5 +1,6 @@
-// Package queueing has the M/M/n model that PDSonQueue predicts waiting and service times by (3DSF, section 7.2; Sztrik, Basic Queueing
-// Theory, 2012): jobs arrive by a Poisson process, take exponential times, and n servers serve one queue.
+// Package queueing has the M/M/n model that PDSonQueue predicts waiting and service times by (3DSF, section 7.2;
+// Sztrik, Basic Queueing Theory, 2012): jobs arrive by a Poisson process, take exponential times, and n servers serve
+// one queue.
 package queueing
 
 import "math"

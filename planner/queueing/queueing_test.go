@@ -38,8 +38,10 @@ func TestCheckTable(t *testing.T) {
 			name      string
 			got, want float64
 		}{
-			{"C", q.Waits(), c.waits}, {"L_q", q.Queue(), c.queue}, {"L", q.System(), c.system}, {"W_q", q.Wait(), c.wait},
-			{"W", q.Sojourn(), c.sojourn}, {"Var(L_q)", q.QueueVariance(), c.variance}, {"P(W_q>1/μ)", q.WaitsLonger(1), c.pw},
+			{"C", q.Waits(), c.waits}, {"L_q", q.Queue(), c.queue}, {"L", q.System(), c.system},
+			{"W_q", q.Wait(), c.wait},
+			{"W", q.Sojourn(), c.sojourn}, {"Var(L_q)", q.QueueVariance(), c.variance}, {"P(W_q>1/μ)", q.WaitsLonger(1),
+				c.pw},
 			{"P(S>1/μ)", q.SojournsLonger(1), c.ps}, {"B", q.Blocking(), c.loss},
 		} {
 			if math.Abs(x.got-x.want) > 1e-6*max(1, x.want) {
@@ -57,11 +59,13 @@ func TestCheckTable(t *testing.T) {
 	}
 }
 
-// The probabilities of the numbers in system sum to 1 and have the stated means and variance; the mean of P(W>x) is the mean wait.
+// The probabilities of the numbers in system sum to 1 and have the stated means and variance; the mean of P(W>x) is the
+// mean wait.
 func TestMomentsAgreeWithTheDistribution(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, mu := rapid.IntRange(1, 60).Draw(t, "n"), rapid.Float64Range(0.1, 10).Draw(t, "mu")
-		q := queueing.MMn{Servers: n, Arrival: rapid.Float64Range(0.05, 0.93).Draw(t, "rho") * float64(n) * mu, Service: mu}
+		q := queueing.MMn{Servers: n, Arrival: rapid.Float64Range(0.05, 0.93).Draw(t, "rho") * float64(n) * mu,
+			Service: mu}
 		var sum, system, queue, squares float64
 		for k := range n + 600 {
 			p := q.Holds(k)
@@ -93,7 +97,8 @@ func TestMomentsAgreeWithTheDistribution(t *testing.T) {
 
 func TestOverloadedQueueGrowsWithoutEnd(t *testing.T) {
 	q := queueing.MMn{Servers: 2, Arrival: 3, Service: 1}
-	if q.Stable() || !math.IsInf(q.Wait(), 1) || !math.IsInf(q.Queue(), 1) || q.WaitsLonger(1e9) != 1 || q.SojournsLonger(5) != 1 {
+	if q.Stable() || !math.IsInf(q.Wait(), 1) || !math.IsInf(q.Queue(), 1) || q.WaitsLonger(1e9) != 1 ||
+		q.SojournsLonger(5) != 1 {
 		t.Errorf("a queue of utilisation 1.5 has wait %v, queue %v", q.Wait(), q.Queue())
 	}
 }
@@ -146,7 +151,8 @@ func TestRatesForgetWhatIsOld(t *testing.T) {
 
 func TestRatesBeginWithEarlierRuns(t *testing.T) {
 	r := queueing.NewRates(4)
-	r.Recall([]queueing.Job{{After: -1, Service: time.Second}, {After: 2 * time.Second, Service: 3 * time.Second}, {After: 4 * time.Second}})
+	r.Recall([]queueing.Job{{After: -1, Service: time.Second}, {After: 2 * time.Second, Service: 3 * time.Second},
+		{After: 4 * time.Second}})
 	r.Arrived(planner.Time(time.Minute)) // no gap to an earlier run's
 	if q, ok := r.Model(2); !ok || math.Abs(q.Arrival-1.0/3) > 1e-9 || math.Abs(q.Service-0.5) > 1e-9 {
 		t.Errorf("of gaps of 2 and 4 s and services of 1 and 3 s: %+v", q)

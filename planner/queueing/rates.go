@@ -6,7 +6,8 @@ import (
 	"gantry/planner"
 )
 
-// Rates learns the parameters of an M/M/n queue from what happens: the arrival rate and the mean service time of the last so many jobs.
+// Rates learns the parameters of an M/M/n queue from what happens: the arrival rate and the mean service time of the
+// last so many jobs.
 type Rates struct {
 	gaps     window // between arrivals
 	services window

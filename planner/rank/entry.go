@@ -5,8 +5,9 @@ import "gantry/planner"
 // Entry decides which ready tasks enter the waiting queue.
 type Entry struct {
 	Ranks *Upward
-	// InOrder is Critical Path Workflow Scheduling (Hsu, Huang and Wang; Wang, MOWS, section 3-3): the tasks of a workflow enter by rank
-	// descending, each once all above it have. Without it a task enters as soon as it is ready (Simple Workflow Scheduling).
+	// InOrder is Critical Path Workflow Scheduling (Hsu, Huang and Wang; Wang, MOWS, section 3-3): the tasks of a
+	// workflow enter by rank descending, each once all above it have. Without it a task enters as soon as it is ready
+	// (Simple Workflow Scheduling).
 	InOrder bool
 
 	next    []int32 // by workflow: the first task by rank that has not entered

@@ -13,18 +13,19 @@ import (
 	"gantry/planner/unit"
 )
 
-// Upward is the upward rank of Topcuoglu, Hariri and Wu 2002, equation 8: the mean run time of the task over all nodes that can hold
-// it, plus the largest sum of mean communication time and rank over its children. Ranks are computed once, when a workflow arrives,
-// in O(tasks + edges).
+// Upward is the upward rank of Topcuoglu, Hariri and Wu 2002, equation 8: the mean run time of the task over all nodes
+// that can hold it, plus the largest sum of mean communication time and rank over its children. Ranks are computed
+// once, when a workflow arrives, in O(tasks + edges).
 //
-// Ranks are exact: whole numbers of 1/scale nanoseconds, where scale is a common multiple of what means over the nodes, their speeds and the
-// bandwidths between them divide by; what such numbers cannot hold is kept as a fraction.
+// Ranks are exact: whole numbers of 1/scale nanoseconds, where scale is a common multiple of what means over the nodes,
+// their speeds and the bandwidths between them divide by; what such numbers cannot hold is kept as a fraction.
 type Upward struct {
-	// AverageSpeed takes the run time at the average speed of those nodes instead (Ilyushkin and Epema, CCGrid 2018, section III-B), which is
-	// their harmonic mean. Where nodes differ in speed it is shorter by a common factor: that matters to what compares ranks with time.
+	// AverageSpeed takes the run time at the average speed of those nodes instead (Ilyushkin and Epema, CCGrid 2018,
+	// section III-B), which is their harmonic mean. Where nodes differ in speed it is shorter by a common factor: that
+	// matters to what compares ranks with time.
 	AverageSpeed bool
-	// Bound takes the run time on the fastest node that can hold the task, and no communication: the rank is a lower bound on the time from
-	// the start of the task to the end of its workflow, by the estimates.
+	// Bound takes the run time on the fastest node that can hold the task, and no communication: the rank is a lower
+	// bound on the time from the start of the task to the end of its workflow, by the estimates.
 	Bound bool
 
 	scale     uint64
@@ -185,7 +186,8 @@ func (u *Upward) time(n exact.Number) time.Duration {
 	return time.Duration(n.Floor(u.scale))
 }
 
-// Unscaled returns the rank of t without the weight that all tasks of its workflow share: what tasks of one workflow are compared by.
+// Unscaled returns the rank of t without the weight that all tasks of its workflow share: what tasks of one workflow
+// are compared by.
 func (u *Upward) Unscaled(t planner.TaskID) exact.Number {
 	if len(u.odd) > 0 {
 		if n, ok := u.odd[t]; ok {
@@ -204,7 +206,8 @@ func (u *Upward) Length(w planner.WorkflowID) exact.Number { return u.flows[w].l
 // Scale returns how many units of ranks are a nanosecond, where the estimates of all workflows are right.
 func (u *Upward) Scale() uint64 { return u.scale }
 
-// Position breaks ties of rank between tasks of a workflow, before their ids do: parents come before children that take no time.
+// Position breaks ties of rank between tasks of a workflow, before their ids do: parents come before children that take
+// no time.
 func (u *Upward) Position(t planner.TaskID) int32 { return u.positions[t] }
 
 // Sorted returns the tasks of w by rank descending, ties by id, but parents first. It must not be changed.
@@ -270,8 +273,8 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 	}
 }
 
-// whole reports whether ranks rest on whole estimates, as they do where they have communication times: else what all estimates share is left out,
-// and what those of a workflow share is its weight.
+// whole reports whether ranks rest on whole estimates, as they do where they have communication times: else what all
+// estimates share is left out, and what those of a workflow share is its weight.
 func (u *Upward) whole() bool { return u.Bound || u.communicates() }
 
 func (u *Upward) communicates() bool { return !u.Bound && (!u.fixed.Zero() || !u.perByte.Zero()) }
@@ -303,8 +306,8 @@ func (u *Upward) sizes(c *planner.Cycle, t *planner.Task) {
 	}
 }
 
-// Estimated returns what was estimated of a run of t on n, in nanoseconds, on the terms of its rank: without what all estimates share, unless
-// ranks are true times.
+// Estimated returns what was estimated of a run of t on n, in nanoseconds, on the terms of its rank: without what all
+// estimates share, unless ranks are true times.
 func (u *Upward) Estimated(c *planner.Cycle, t *planner.Task, n planner.NodeID) exact.Number {
 	node := &c.Nodes()[n]
 	if r, ok := c.Est.(planner.Ranker); ok && !u.whole() {
@@ -336,7 +339,8 @@ func (u *Upward) leastRun(c *planner.Cycle, t *planner.Task) exact.Number {
 	return nanoseconds(least)
 }
 
-// meanRun is the mean estimate of t over the nodes that can hold it (the least with Bound), without the weight of its workflow.
+// meanRun is the mean estimate of t over the nodes that can hold it (the least with Bound), without the weight of its
+// workflow.
 func (u *Upward) meanRun(c *planner.Cycle, t *planner.Task, whole bool) (run exact.Number, weight uint64) {
 	if u.Bound {
 		return u.leastRun(c, t), 1

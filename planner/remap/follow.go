@@ -13,13 +13,15 @@ import (
 
 // follow carries the plan out, and keeps it true when reality departs from it.
 //
-// A task whose planned start has come is due. It starts as soon as it is ready and a node of its pool has room; of several the one that was
-// mapped to the earlier start goes first. A task that runs longer than believed, or starts late, pushes what depends on it; the slot it holds
-// is not free for the next task, which waits and pushes in turn: the plan bends, and is not made anew. As far ahead as what was pushed now
-// reaches, others are pushed at once. When that makes a job late which was not, it is remapped as on arrival. What ends early leaves room: ready tasks of jobs mapped by TSP1 move up into it where that
-// keeps nobody waiting who was planned there.
+// A task whose planned start has come is due. It starts as soon as it is ready and a node of its pool has room; of
+// several the one that was mapped to the earlier start goes first. A task that runs longer than believed, or starts
+// late, pushes what depends on it; the slot it holds is not free for the next task, which waits and pushes in turn: the
+// plan bends, and is not made anew. As far ahead as what was pushed now reaches, others are pushed at once. When that
+// makes a job late which was not, it is remapped as on arrival. What ends early leaves room: ready tasks of jobs mapped
+// by TSP1 move up into it where that keeps nobody waiting who was planned there.
 type follow struct {
-	adrift     bool              // something did not end when it was believed to: as long as all does, nothing moves up, as in the paper
+	// something did not end when it was believed to: as long as all does, nothing moves up, as in the paper
+	adrift     bool
 	calendar   heap.Heap[*job]   // by nextAt
 	touched    []*job            // their nextAt may have changed
 	ready      []heap.Heap[item] // by pool: due tasks that are ready, by claim
@@ -107,7 +109,8 @@ func (p *Policy) relieve() {
 	p.refresh()
 	list := p.plannedBefore(p.horizon, 0, p.work.waiting[:0])
 	slices.SortFunc(list, func(a, b start) int {
-		return cmp.Or(cmp.Compare(a.j.at[a.i].start, b.j.at[b.i].start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
+		return cmp.Or(cmp.Compare(a.j.at[a.i].start, b.j.at[b.i].start), cmp.Compare(a.j.id, b.j.id),
+			cmp.Compare(a.i, b.i))
 	})
 	for _, s := range list {
 		at := s.j.at[s.i]
@@ -231,8 +234,8 @@ func (p *Policy) endanger(j *job) {
 	}
 }
 
-// slip moves the assumed start of a task that should have started to when there will be room for it, if only for an instant: then it has
-// the first claim, and what was planned to start there slips in turn.
+// slip moves the assumed start of a task that should have started to when there will be room for it, if only for an
+// instant: then it has the first claim, and what was planned to start there slips in turn.
 func (p *Policy) slip(j *job, i int32) {
 	at := j.at[i]
 	p.adrift = true
@@ -262,8 +265,9 @@ func (p *Policy) slip(j *job, i int32) {
 	p.push(j, i)
 }
 
-// rescueEndangered remaps the jobs that became late since they were mapped. Those that could not be helped are tried again when there is room that
-// was not there; each of them no sooner than a quarter of the time that was left to its deadline when that failed.
+// rescueEndangered remaps the jobs that became late since they were mapped. Those that could not be helped are tried
+// again when there is room that was not there; each of them no sooner than a quarter of the time that was left to its
+// deadline when that failed.
 func (p *Policy) rescueEndangered() {
 	now := p.c.Now()
 	if p.eased {
@@ -327,8 +331,8 @@ func (p *Policy) startDue() error {
 	return nil
 }
 
-// startReady starts due tasks of pool k that are ready, by claim. One that has no room waits for it: what is free is its. In a packed pool, that
-// is what is free on its node.
+// startReady starts due tasks of pool k that are ready, by claim. One that has no room waits for it: what is free is
+// its. In a packed pool, that is what is free on its node.
 func (p *Policy) startReady(k int) error {
 	h, packed := &p.ready[k], p.pools[k].packed
 	waits := p.work.waits[:0]
@@ -399,7 +403,8 @@ func (p *Policy) fallDue(j *job) {
 	p.leave(j)
 }
 
-// dueAt is when a planned task is to be dealt with: at its start or, where its inputs are copied ahead, that much before.
+// dueAt is when a planned task is to be dealt with: at its start or, where its inputs are copied ahead, that much
+// before.
 func (j *job) dueAt(i int32) planner.Time {
 	if j.leads == nil || j.at[i].start == unit.Never {
 		return j.at[i].start
@@ -436,7 +441,8 @@ func (p *Policy) startStill() error {
 	return nil
 }
 
-// moveUp starts tasks before their planned start, those first that are planned first, where there is room until then or until they end.
+// moveUp starts tasks before their planned start, those first that are planned first, where there is room until then or
+// until they end.
 func (p *Policy) moveUp() error {
 	now := p.c.Now()
 	kept, able := p.waiting[:0], p.work.waiting[:0]
@@ -476,8 +482,9 @@ func (p *Policy) moveUp() error {
 	return nil
 }
 
-// start starts a task on a node of its pool, or binds it to one where its inputs are on the way; false if none has room. In a packed pool it starts
-// where its stay is, unless that is blocked, or elsewhere if that keeps nobody waiting.
+// start starts a task on a node of its pool, or binds it to one where its inputs are on the way; false if none has
+// room. In a packed pool it starts where its stay is, unless that is blocked, or elsewhere if that keeps nobody
+// waiting.
 func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 	c, t, pool := p.c, j.task(i), &p.pools[j.at[i].pool]
 	task, copied := c.Task(t), c.Platform().Overlapped
@@ -506,7 +513,8 @@ func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 			n = own
 		}
 		node := pool.nodes[n]
-		if !(copies && copied) && !hold.Fits(c.Draft.Free(node)) || own != planner.None && !p.keepsNobody(j, i, n, own, blocked) {
+		if !(copies && copied) && !hold.Fits(c.Draft.Free(node)) || own != planner.None && !p.keepsNobody(j, i, n, own,
+			blocked) {
 			continue
 		}
 		if !copies {
@@ -531,8 +539,8 @@ func (p *Policy) start(j *job, i int32, blocked []int32) (bool, error) {
 	return p.startOn(j, i, best, hold)
 }
 
-// keepsNobody reports whether a task of a packed pool can start now on node n without keeping those waiting who are planned there: on its own
-// node for as long as it is not due, on another for as long as it runs.
+// keepsNobody reports whether a task of a packed pool can start now on node n without keeping those waiting who are
+// planned there: on its own node for as long as it is not due, on another for as long as it runs.
 func (p *Policy) keepsNobody(j *job, i, n, own int32, blocked []int32) bool {
 	at, now, u := &j.at[i], p.c.Now(), p.pools[j.at[i].pool].usage
 	until := now.Add(at.end.Sub(at.start))
@@ -578,7 +586,8 @@ func (p *Policy) started(j *job, i int32, seg planner.Segment) {
 		j.open--
 	}
 	if at.claim < unit.Never {
-		p.c.Note(planner.Note{Topic: TopicPlanned, Workflow: j.id, Task: j.task(i), At: at.claim.Add(at.end.Sub(at.start))})
+		p.c.Note(planner.Note{Topic: TopicPlanned, Workflow: j.id, Task: j.task(i),
+			At: at.claim.Add(at.end.Sub(at.start))})
 	}
 	p.put(j, i, placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, seg.End, at.claim})
 	p.ends.Push(item{seg.End, j, i})
@@ -601,7 +610,8 @@ func (p *Policy) explain() {
 			}
 			p.c.Explain(t, planner.Reason{Code: planner.PlannedLater, Node: node, At: at.start})
 		case at.stage == due:
-			p.c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: p.c.Draft.Short(p.c.Task(t).Need), Node: planner.None})
+			p.c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: p.c.Draft.Short(p.c.Task(t).Need),
+				Node: planner.None})
 		}
 	}
 }

@@ -25,12 +25,13 @@ type job struct {
 	runs    []time.Duration // by task and pool; negative where the task does not fit
 	needs   []unit.Vector   // by task
 	longer  []time.Duration // by task: the shortest of its runs, which it is ordered by (e_t)
-	leads   []time.Duration // by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
-	sub     []planner.Time  // sub-deadlines
-	byRun   []int32         // tasks by runtime descending, sub-deadline, id
-	rank    []int32         // by task: position in byRun
-	queue   []int32         // open tasks in the order in which they are mapped
-	fixed   int             // tasks that had a place for good when queue was made; -1: it was not
+	// by task: how long its inputs may be on the way, where copies overlap other work; nil: not at all
+	leads []time.Duration
+	sub   []planner.Time // sub-deadlines
+	byRun []int32        // tasks by runtime descending, sub-deadline, id
+	rank  []int32        // by task: position in byRun
+	queue []int32        // open tasks in the order in which they are mapped
+	fixed int            // tasks that had a place for good when queue was made; -1: it was not
 
 	at     []placement
 	open   int // tasks that have not started
@@ -102,7 +103,10 @@ func (j *job) index(t planner.TaskID) int32 {
 	if int(j.tasks[n-1].ID-first) < n {
 		return int32(t - first)
 	}
-	i, _ := slices.BinarySearchFunc(j.tasks, t, func(x *planner.Task, t planner.TaskID) int { return cmp.Compare(x.ID, t) })
+	i, _ := slices.BinarySearchFunc(j.tasks, t, func(x *planner.Task, t planner.TaskID) int {
+		return cmp.Compare(x.ID,
+			t)
+	})
 	return int32(i)
 }
 
@@ -113,8 +117,10 @@ func (j *job) laxity() time.Duration { return budget.Laxity(j.start, j.due, j.sa
 func (p *Policy) newJob(w planner.WorkflowID) *job {
 	c, flow := p.c, p.c.Workflow(w)
 	n := len(flow.Tasks)
-	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1, position: len(p.present),
-		tasks: make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n), rank: make([]int32, n)}
+	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1,
+		position: len(p.present),
+		tasks:    make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n),
+		rank: make([]int32, n)}
 	j.parents = make([][]int32, n)
 	parents := make([]int32, 0, 2*n)
 	for i, t := range slices.Sorted(slices.Values(flow.Tasks)) {
@@ -146,7 +152,8 @@ func (p *Policy) newJob(w planner.WorkflowID) *job {
 			continue
 		case phase.Placed():
 			seg, _ := c.Draft.Of(t)
-			j.at[i] = placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, c.Draft.ActiveEnd(t), seg.Start}
+			j.at[i] = placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start,
+				c.Draft.ActiveEnd(t), seg.Start}
 			p.occupy(j, i)
 			p.ends.Push(item{j.at[i].end, j, i})
 			j.end = max(j.end, j.at[i].end)
@@ -200,7 +207,8 @@ func (p *Policy) budget(j *job) {
 		order[k] = j.index(t)
 	}
 	for i := range b.Tasks {
-		b.Tasks[i] = budget.Task{Stage: j.tasks[i].Stage, Dummy: j.dummy(int32(i)), End: sample[i].end, Parents: j.parents[i]}
+		b.Tasks[i] = budget.Task{Stage: j.tasks[i].Stage, Dummy: j.dummy(int32(i)), End: sample[i].end,
+			Parents: j.parents[i]}
 		if sample[i].end < unit.Never {
 			end = max(end, sample[i].end)
 		}
@@ -228,8 +236,8 @@ func (j *job) sort() {
 	j.fixed = -1
 }
 
-// order returns the open tasks of a job in the order in which Algorithm 5 maps them: sweep after sweep over the tasks by runtime, those
-// passed over whose parents have no place yet. The order does not depend on the places.
+// order returns the open tasks of a job in the order in which Algorithm 5 maps them: sweep after sweep over the tasks
+// by runtime, those passed over whose parents have no place yet. The order does not depend on the places.
 func (p *Policy) order(j *job) []int32 {
 	if fixed := len(j.at) - j.open; j.fixed != fixed {
 		j.fixed = fixed
@@ -358,7 +366,8 @@ func (p *Policy) unplace(j *job) {
 	p.touch(j)
 }
 
-// save remembers what is in use, for restore or forget: undoing thousands of edits one by one would take as long as they did.
+// save remembers what is in use, for restore or forget: undoing thousands of edits one by one would take as long as
+// they did.
 func (p *Policy) save() {
 	for k := range p.pools {
 		p.pools[k].usage.save()
@@ -397,8 +406,8 @@ func (p *Policy) restore() {
 	}
 }
 
-// inTheWay returns the jobs that may have caused j to miss its deadline: those mapped that execute within [s_j, d_j] and have tasks that
-// can still be moved.
+// inTheWay returns the jobs that may have caused j to miss its deadline: those mapped that execute within [s_j, d_j]
+// and have tasks that can still be moved.
 func (p *Policy) inTheWay(j *job) []*job {
 	var out []*job
 	from, until := max(j.start, p.c.Now()), j.due
@@ -437,7 +446,8 @@ func byDeadline(a, b *job) int {
 	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.laxity(), b.laxity()), cmp.Compare(a.id, b.id))
 }
 
-// byLaxity is the Job Laxity Comparator: by normalized laxity, ties go to the earlier deadline, then to the earlier arrival.
+// byLaxity is the Job Laxity Comparator: by normalized laxity, ties go to the earlier deadline, then to the earlier
+// arrival.
 func byLaxity(a, b *job) int {
 	return cmp.Or(budget.CompareNormalized(a.laxity(), a.sample, b.laxity(), b.sample), cmp.Compare(a.due, b.due),
 		cmp.Compare(a.id, b.id))

@@ -9,9 +9,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// Search for room in a packed pool by moving planned stays to other nodes, at their times. Whether stays fit so many nodes is bin packing
-// over time. The search is complete while it has steps left, and gives up when they are used up. Steps are counted, never timed, so that
-// the same plan is always made. They come back with every stay that is added, which keeps the cost of planning in proportion to the tasks.
+// Search for room in a packed pool by moving planned stays to other nodes, at their times. Whether stays fit so many
+// nodes is bin packing over time. The search is complete while it has steps left, and gives up when they are used up.
+// Steps are counted, never timed, so that the same plan is always made. They come back with every stay that is added,
+// which keeps the cost of planning in proportion to the tasks.
 const (
 	budgetPerStay = 4       // steps that a stay brings
 	budgetCap     = 200_000 // steps that are kept for later
@@ -37,7 +38,8 @@ type piece struct {
 
 const wanted int32 = -1
 
-// squeeze returns the first instant in [from, before) from which need is free for dur, and on which node, if others move.
+// squeeze returns the first instant in [from, before) from which need is free for dur, and on which node, if others
+// move.
 func (u *usage) squeeze(need *unit.Vector, dur time.Duration, from, before planner.Time) (planner.Time, int32, bool) {
 	s := &u.search
 	s.starts = append(s.starts[:0], from)
@@ -51,8 +53,10 @@ func (u *usage) squeeze(need *unit.Vector, dur time.Duration, from, before plann
 	return u.tryAll(need, dur)
 }
 
-// squeezeLate returns the last instant in [from, until-dur] from which need is free for dur, and on which node, if others move.
-func (u *usage) squeezeLate(need *unit.Vector, dur time.Duration, from, until planner.Time) (planner.Time, int32, bool) {
+// squeezeLate returns the last instant in [from, until-dur] from which need is free for dur, and on which node, if
+// others move.
+func (u *usage) squeezeLate(need *unit.Vector, dur time.Duration, from, until planner.Time) (planner.Time, int32,
+	bool) {
 	s := &u.search
 	last := until - planner.Time(dur)
 	if last < from {
@@ -95,7 +99,8 @@ func (u *usage) rearrangeFor(new *stay) (int32, bool) {
 	}
 	s := &u.search
 	slices.SortFunc(s.pieces, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.need[unit.CPU], a.need[unit.CPU]), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.need[unit.CPU], a.need[unit.CPU]),
+			cmp.Compare(a.id, b.id))
 	})
 	for len(s.holds) < len(u.bins) {
 		s.holds, s.pinned = append(s.holds, nil), append(s.pinned, false)
@@ -124,8 +129,8 @@ func (u *usage) rearrangeFor(new *stay) (int32, bool) {
 	return node, true
 }
 
-// gather lists the pieces of a search for room for a new stay: those that overlap it and, if whole, all that overlap what may move for it,
-// and so on; else only those may move that overlap it. It returns false if too many may.
+// gather lists the pieces of a search for room for a new stay: those that overlap it and, if whole, all that overlap
+// what may move for it, and so on; else only those may move that overlap it. It returns false if too many may.
 func (u *usage) gather(new *stay, whole bool) bool {
 	s := &u.search
 	from, until := new.start, new.end
@@ -212,7 +217,8 @@ func (u *usage) try(k int, n int32) bool {
 	return false
 }
 
-// state identifies what the nodes hold when piece k is to be placed (64 bits). Nodes are alike, unless a later piece is pinned to one.
+// state identifies what the nodes hold when piece k is to be placed (64 bits). Nodes are alike, unless a later piece is
+// pinned to one.
 func (u *usage) state(k int) uint64 {
 	s := &u.search
 	clear(s.pinned)

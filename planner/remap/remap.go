@@ -1,12 +1,12 @@
-// Package remap plans an open stream of workflows with deadlines so that few are late: RM-DCWF of Lim, Majumdar and Ashwood-Smith, Journal of
-// Cloud Computing 6(1), 2017, with the FIFO scheduler it is compared with.
+// Package remap plans an open stream of workflows with deadlines so that few are late: RM-DCWF of Lim, Majumdar and
+// Ashwood-Smith, Journal of Cloud Computing 6(1), 2017, with the FIFO scheduler it is compared with.
 //
-// A workflow (job) is mapped whole when it arrives; if that makes it late, the jobs in its way are mapped anew with it, in order of their
-// deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and in which pool of alike nodes, not on which
-// of them: a task is bound to a node when it starts.
+// A workflow (job) is mapped whole when it arrives; if that makes it late, the jobs in its way are mapped anew with it,
+// in order of their deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and in
+// which pool of alike nodes, not on which of them: a task is bound to a node when it starts.
 //
-// The paper lets estimates be exact. What is done when they are not is this package's own (follow.go): the plan bends, and a job whose
-// deadline gets into danger is remapped.
+// The paper lets estimates be exact. What is done when they are not is this package's own (follow.go): the plan bends,
+// and a job whose deadline gets into danger is remapped.
 package remap
 
 import (
@@ -34,7 +34,8 @@ const (
 type Config struct {
 	Distribution budget.Distribution // x of the configuration x-y-z: PD or ED
 	TrueLaxity   bool                // y: SET_j on the present load (TL) instead of the empty system (SL)
-	Latest       bool                // z: tasks as late as their sub-deadlines allow (TSP2) instead of as early as possible (TSP1)
+	// z: tasks as late as their sub-deadlines allow (TSP2) instead of as early as possible (TSP1)
+	Latest bool
 
 	// FIFO maps jobs in order of arrival, each task as early as possible, and remaps nothing.
 	FIFO bool
@@ -46,7 +47,8 @@ type Config struct {
 	// Readings of what the paper leaves open.
 	Contained bool // only jobs that execute wholly within [s_j, d_j] are remapped, not all that overlap it
 	PastOnly  bool // jobs count as late once their deadline has passed, not when they are planned to miss it
-	Restart   bool // after each placement the longest task that is ready comes next, instead of the rest of the sweep first
+	// after each placement the longest task that is ready comes next, instead of the rest of the sweep first
+	Restart bool
 }
 
 // Policy plans by a Config. It implements planner.Policy.
@@ -195,7 +197,8 @@ func (p *Policy) predict(j *job) {
 	p.settle(j)
 	text := "no deadline"
 	if j.due < unit.Never {
-		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(j.laxity()), short(j.due.Sub(j.end)))
+		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(j.laxity()),
+			short(j.due.Sub(j.end)))
 		if j.end > j.due {
 			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", short(j.laxity()), short(j.end.Sub(j.due)))
 		}
@@ -216,7 +219,8 @@ func (p *Policy) begin() {
 	p.byLaxity, p.latest = false, false
 }
 
-// mapJobHelper is Algorithm 5. Nested failures need not map the job late, as line 31 says: the attempt they belong to is undone as a whole.
+// mapJobHelper is Algorithm 5. Nested failures need not map the job late, as line 31 says: the attempt they belong to
+// is undone as a whole.
 func (p *Policy) mapJobHelper(j *job, root, check bool) bool {
 	for _, i := range p.order(j) {
 		at := p.place(j, i, p.earliestStart(j, i))

@@ -79,13 +79,15 @@ func (b *bench) arrive(release, due float64, tasks ...task) {
 	b.t.Helper()
 	v := b.p.View()
 	first := planner.TaskID(v.Tasks())
-	w := planner.Workflow{ID: planner.WorkflowID(v.Workflows()), Class: planner.Deadline, Arrived: b.now, Release: at(release), Due: at(due)}
+	w := planner.Workflow{ID: planner.WorkflowID(v.Workflows()), Class: planner.Deadline, Arrived: b.now,
+		Release: at(release), Due: at(due)}
 	if due == 0 {
 		w.Due = unit.Never
 	}
 	all := make([]planner.Task, len(tasks))
 	for i, x := range tasks {
-		all[i] = planner.Task{ID: first + planner.TaskID(i), Workflow: w.ID, Stage: x.stage, Need: unit.Cores(1), Retries: planner.None}
+		all[i] = planner.Task{ID: first + planner.TaskID(i), Workflow: w.ID, Stage: x.stage, Need: unit.Cores(1),
+			Retries: planner.None}
 		if x.run == 0 {
 			all[i].Need, all[i].Formal = unit.Vector{}, true
 		}
@@ -100,7 +102,8 @@ func (b *bench) arrive(release, due float64, tasks ...task) {
 	var done []int
 	for len(done) < len(tasks) { // topological order
 		for i, x := range tasks {
-			if !slices.Contains(done, i) && !slices.ContainsFunc(x.parents, func(p int) bool { return !slices.Contains(done, p) }) {
+			if !slices.Contains(done, i) && !slices.ContainsFunc(x.parents,
+				func(p int) bool { return !slices.Contains(done, p) }) {
 				done = append(done, i)
 				w.Tasks = append(w.Tasks, first+planner.TaskID(i))
 			}
@@ -173,8 +176,8 @@ func (b *bench) topics(of ...string) string {
 	return strings.Join(out, "; ")
 }
 
-// figure2 is the job of the paper's figure 2 with runtimes: t1, t2, t3 (tasks 1 to 3) of 4, 6 and 8 s, the dummy t0 that joins them, t4 and t5
-// of 10 and 5 s.
+// figure2 is the job of the paper's figure 2 with runtimes: t1, t2, t3 (tasks 1 to 3) of 4, 6 and 8 s, the dummy t0
+// that joins them, t4 and t5 of 10 and 5 s.
 func figure2() []task {
 	return []task{{0, 1, []int{1, 2, 3}}, {4, 1, nil}, {6, 1, nil}, {8, 1, nil}, {10, 2, []int{0}}, {5, 2, []int{0}}}
 }
@@ -189,8 +192,10 @@ func TestFigure2JobUnderAllConfigurations(t *testing.T) {
 	}{
 		{"pd-sl-tsp1", 4, tsp1on4}, {"pd-tl-tsp1", 4, tsp1on4}, {"ed-sl-tsp1", 4, tsp1on4}, {"ed-tl-tsp1", 4, tsp1on4},
 		{"pd-sl-tsp1", 2, tsp1on2}, {"ed-sl-tsp1", 2, tsp1on2},
-		{"pd-sl-tsp2", 4, "3[14.222222222,22.222222222] 2[16.222222222,22.222222222] 1[18.222222222,22.222222222] 4[40,50] 5[31.111111111,36.111111111]"},
-		{"pd-tl-tsp2", 4, "3[14.222222222,22.222222222] 2[16.222222222,22.222222222] 1[18.222222222,22.222222222] 4[40,50] 5[31.111111111,36.111111111]"},
+		{"pd-sl-tsp2", 4, "3[14.222222222,22.222222222] 2[16.222222222,22.222222222] 1[18.222222222,22.222222222] " +
+			"4[40,50] 5[31.111111111,36.111111111]"},
+		{"pd-tl-tsp2", 4, "3[14.222222222,22.222222222] 2[16.222222222,22.222222222] 1[18.222222222,22.222222222] " +
+			"4[40,50] 5[31.111111111,36.111111111]"},
 		{"ed-sl-tsp2", 4, "3[16,24] 2[18,24] 1[20,24] 4[40,50] 5[40,45]"},
 		{"ed-tl-tsp2", 4, "3[16,24] 2[18,24] 1[20,24] 4[40,50] 5[40,45]"},
 		{"pd-sl-tsp2", 2, "3[17,25] 2[19,25] 1[15,19] 4[40,50] 5[32.5,37.5]"},
@@ -242,12 +247,14 @@ func TestRemappingByDeadlineSucceeds(t *testing.T) {
 	b.arrive(100, 109, task{run: 8})
 	b.plan()
 	b.wantPlan("1[100,108] 0[108,118]")
-	if got, want := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit), "remapped 1: 2 jobs in order of deadlines, 1 attempts"; got != want {
+	if got, want := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit),
+		"remapped 1: 2 jobs in order of deadlines, 1 attempts"; got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
 }
 
-// laxityExample has A and B (5 s, due at 10 s) planned on two slots for [0,5], when C (10 s, due at 11 s) comes; all 100 s later.
+// laxityExample has A and B (5 s, due at 10 s) planned on two slots for [0,5], when C (10 s, due at 11 s) comes; all
+// 100 s later.
 func laxityExample(t *testing.T, spec string) *bench {
 	b := newBench(t, spec, 2)
 	b.arrive(100, 110, task{run: 5})
@@ -264,7 +271,8 @@ func laxityExample(t *testing.T, spec string) *bench {
 func TestRemappingByLaxitySucceedsWhereByDeadlineFails(t *testing.T) {
 	b := laxityExample(t, "rm-dcwf")
 	b.wantPlan("2[100,110] 0[100,105] 1[105,110]")
-	want := "remap-failed 2: 3 jobs in order of deadlines, 1 attempts; remapped 2: 3 jobs in order of laxities, 2 attempts"
+	want := "remap-failed 2: 3 jobs in order of deadlines, 1 attempts; remapped 2: 3 jobs in order of laxities, 2 " +
+		"attempts"
 	if got := b.topics(remap.TopicRemapped, remap.TopicRemapFailed, remap.TopicRemapLimit); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
@@ -273,7 +281,8 @@ func TestRemappingByLaxitySucceedsWhereByDeadlineFails(t *testing.T) {
 func TestFIFOMovesNothing(t *testing.T) {
 	b := laxityExample(t, "fifo")
 	b.wantPlan("0[100,105] 1[100,105] 2[105,115]")
-	if got := b.topics(planner.TopicPredicted); !strings.Contains(got, "predicted 2: laxity 1s, the deadline is missed by 4s") {
+	if got := b.topics(planner.TopicPredicted); !strings.Contains(got,
+		"predicted 2: laxity 1s, the deadline is missed by 4s") {
 		t.Errorf("notes %q do not say that the third workflow will be late", got)
 	}
 }
@@ -295,7 +304,8 @@ func TestJobsToRemapAreLimitedAndThatIsTold(t *testing.T) {
 	b.wantPlan("2[100,110] 0[100,105] 1[105,110]")
 }
 
-// Three jobs of 10 s that are all due at 12 s do not fit two slots, in whatever order: what was planned stays, and the third is planned late.
+// Three jobs of 10 s that are all due at 12 s do not fit two slots, in whatever order: what was planned stays, and the
+// third is planned late.
 func TestFailedRemappingLeavesThePlanAsItWas(t *testing.T) {
 	for _, reject := range []bool{false, true} {
 		b := newBench(t, "rm-dcwf", 2)
@@ -321,9 +331,11 @@ func TestFailedRemappingLeavesThePlanAsItWas(t *testing.T) {
 		}
 		if reject {
 			if len(after) != len(before) || !strings.HasPrefix(b.topics(planner.TopicRefused), "refused 3: ") {
-				t.Fatalf("the late workflow is planned, or not told to be refused: %v, %q", after, b.topics(planner.TopicRefused))
+				t.Fatalf("the late workflow is planned, or not told to be refused: %v, %q", after,
+					b.topics(planner.TopicRefused))
 			}
-			// Nothing of what was tried is left in the way either: a job that needs all the rest of the time fits there still.
+			// Nothing of what was tried is left in the way either: a job that needs all the rest of the time fits there
+			// still.
 			b.arrive(110, 120, task{run: 10}, task{run: 5})
 			b.plan()
 			b.wantPlan("11[110,120] 12[110,115]")
@@ -357,7 +369,8 @@ func TestLateJobsAreMovedAside(t *testing.T) {
 
 // Of the jobs in the way, those that only overlap the interval count or not, by parameter.
 func TestWhichJobsAreInTheWay(t *testing.T) {
-	for spec, want := range map[string]string{"rm-dcwf": "1[100,108] 0[108,118]", "rm-dcwf:contained": "0[95,105] 1[105,113]"} {
+	for spec, want := range map[string]string{"rm-dcwf": "1[100,108] 0[108,118]",
+		"rm-dcwf:contained": "0[95,105] 1[105,113]"} {
 		b := newBench(t, spec, 1)
 		b.arrive(95, 150, task{run: 10})
 		b.plan()
@@ -381,8 +394,8 @@ func (b *bench) until(s float64) {
 	b.now = at(s)
 }
 
-// On one slot x1 should run for [0,10], then another job for [10,16], then x2, the child of x1, for [16,20], due at 24. When x1 lasts so long
-// that x2 would be late behind the other, their job is remapped and x2 goes first.
+// On one slot x1 should run for [0,10], then another job for [10,16], then x2, the child of x1, for [16,20], due at 24.
+// When x1 lasts so long that x2 would be late behind the other, their job is remapped and x2 goes first.
 func TestOverrunThatEndangersADeadlineRemapsTheJob(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)
 	b.arrive(10, 100, task{run: 6})
@@ -408,7 +421,8 @@ func TestOverrunThatEndangersADeadlineRemapsTheJob(t *testing.T) {
 	b.wantPlan("0[16.1,22.1]")
 }
 
-// A task that overruns pushes its children and the next task of its slot, and nothing else; where no deadline is in danger nothing is remapped.
+// A task that overruns pushes its children and the next task of its slot, and nothing else; where no deadline is in
+// danger nothing is remapped.
 func TestOverrunPushesWhatDependsOnIt(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 2)
 	b.arrive(0, 100, task{run: 8}, task{run: 4, parents: []int{0}})
@@ -459,8 +473,8 @@ func TestWhatEndsEarlyLetsTSP1MoveUp(t *testing.T) {
 	}
 }
 
-// What moves up must not keep those waiting who were planned there: on one slot a task of 10 s stays behind one of 4 s that is planned for 6 s
-// later, though it is ready; one of 5 s moves up.
+// What moves up must not keep those waiting who were planned there: on one slot a task of 10 s stays behind one of 4 s
+// that is planned for 6 s later, though it is ready; one of 5 s moves up.
 func TestMovingUpKeepsNobodyWaiting(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)
 	b.arrive(0, 100, task{run: 10})
@@ -479,8 +493,8 @@ func TestMovingUpKeepsNobodyWaiting(t *testing.T) {
 	b.wantPlan("1[10,14] 2[14,24] 3[4,9]")
 }
 
-// One slot: task 0 runs for [0,10], 1 is planned behind it (6 s, due at 40 s), 2 (5 s, due at 14 s) comes and is late whatever is done. When 0
-// ends at 5 s already, 1 alone would move up; 2 is tried again, and goes first.
+// One slot: task 0 runs for [0,10], 1 is planned behind it (6 s, due at 40 s), 2 (5 s, due at 14 s) comes and is late
+// whatever is done. When 0 ends at 5 s already, 1 alone would move up; 2 is tried again, and goes first.
 func TestAJobThatCouldNotBeHelpedIsTriedAgainWhenThereIsRoom(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)
 	b.arrive(0, 100, task{run: 10})
@@ -501,8 +515,8 @@ func TestAJobThatCouldNotBeHelpedIsTriedAgainWhenThereIsRoom(t *testing.T) {
 	}
 }
 
-// What no room helps is not tried at every occasion: job 0, which is late, is tried at the first of five ends that come early, and not before a quarter
-// of the time that is left then has passed.
+// What no room helps is not tried at every occasion: job 0, which is late, is tried at the first of five ends that come
+// early, and not before a quarter of the time that is left then has passed.
 func TestAJobThatCannotBeHelpedIsNotTriedForEver(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 2)
 	b.arrive(0, 100, task{run: 200}, task{run: 1, parents: []int{0}})
@@ -523,7 +537,8 @@ func TestAJobThatCannotBeHelpedIsNotTriedForEver(t *testing.T) {
 	}
 }
 
-// TSP2 with a margin plans tasks to end so much before their sub-deadlines; where there is no room for that they start at once.
+// TSP2 with a margin plans tasks to end so much before their sub-deadlines; where there is no room for that they start
+// at once.
 func TestMarginBeforeSubDeadlines(t *testing.T) {
 	b := newBench(t, "rm-dcwf:ed-sl-tsp2,margin=500", 4)
 	b.arrive(0, 50, figure2()...)
@@ -536,7 +551,8 @@ func TestMarginBeforeSubDeadlines(t *testing.T) {
 	b.wantPlan("1[0,4] 2[0,6] 3[0,8] 4[8,18] 5[8,13]")
 }
 
-// A job of 4 s, a dummy and 6 s, due at 9 s, is late whatever is done. The end of the dummy makes no room: nothing is tried again.
+// A job of 4 s, a dummy and 6 s, due at 9 s, is late whatever is done. The end of the dummy makes no room: nothing is
+// tried again.
 func TestTheEndOfADummyIsNoRoom(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)
 	b.arrive(0, 9, task{run: 4}, task{run: 0, parents: []int{0}}, task{run: 6, parents: []int{1}})
@@ -552,8 +568,9 @@ func TestTheEndOfADummyIsNoRoom(t *testing.T) {
 	}
 }
 
-// Job 0 is a dummy at 0 s and 10 s of work that TSP2 plans for [90,100]. Once the dummy has ended, or before, it executes in [90,100] only: it is not
-// in the way of job 2, which is late beside job 1 whatever is done and due at 20 s.
+// Job 0 is a dummy at 0 s and 10 s of work that TSP2 plans for [90,100]. Once the dummy has ended, or before, it
+// executes in [90,100] only: it is not in the way of job 2, which is late beside job 1 whatever is done and due at 20
+// s.
 func TestADummyDoesNotExecute(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		b := newBench(t, "rm-dcwf:ed-sl-tsp2", 1)
@@ -578,7 +595,8 @@ func TestADummyDoesNotExecute(t *testing.T) {
 	}
 }
 
-// Under in_the_way=contained, a job whose dummy was over when it was mapped is within [s_j, d_j] as one whose dummy was not.
+// Under in_the_way=contained, a job whose dummy was over when it was mapped is within [s_j, d_j] as one whose dummy was
+// not.
 func TestADummyDoesNotCountForContained(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		b := newBench(t, "rm-dcwf:contained", 1)
@@ -602,7 +620,8 @@ func TestADummyDoesNotCountForContained(t *testing.T) {
 	}
 }
 
-// Two workflows that arrive at one instant are both mapped before either is told what to expect: the second moves the first.
+// Two workflows that arrive at one instant are both mapped before either is told what to expect: the second moves the
+// first.
 func TestPredictionsAreMadeOnceAllArrivalsAreMapped(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)
 	b.arrive(100, 110, task{run: 5})
@@ -617,7 +636,8 @@ func TestPredictionsAreMadeOnceAllArrivalsAreMapped(t *testing.T) {
 	}
 	for _, s := range b.schedule() {
 		if ends[planner.WorkflowID(s.Task)] != s.End {
-			t.Errorf("workflow %d is predicted to end at %v and planned to at %v", s.Task, ends[planner.WorkflowID(s.Task)], s.End)
+			t.Errorf("workflow %d is predicted to end at %v and planned to at %v", s.Task,
+				ends[planner.WorkflowID(s.Task)], s.End)
 		}
 	}
 }

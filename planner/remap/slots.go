@@ -55,7 +55,8 @@ func (p *Policy) outdated() bool {
 	return outdated
 }
 
-// learn takes in what a task needs in pool k. If that changes how the pool counts, what is in use there is counted anew.
+// learn takes in what a task needs in pool k. If that changes how the pool counts, what is in use there is counted
+// anew.
 func (p *Policy) learn(k int, need unit.Vector) {
 	pool := &p.pools[k]
 	if !pool.learn(need) {
@@ -73,7 +74,8 @@ func (p *Policy) learn(k int, need unit.Vector) {
 	}
 	slices.SortFunc(all, func(a, b start) int { // what runs first, then as an interval graph is coloured
 		x, y := &a.j.at[a.i], &b.j.at[b.i]
-		return cmp.Or(cmp.Compare(y.stage, x.stage), cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
+		return cmp.Or(cmp.Compare(y.stage, x.stage), cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id),
+			cmp.Compare(a.i, b.i))
 	})
 	for _, s := range all {
 		at := &s.j.at[s.i]
@@ -91,7 +93,8 @@ func (p *Policy) alike(n planner.NodeID) int {
 	node := &p.c.Nodes()[n]
 	for k := range p.pools {
 		m := p.pools[k].nodes[0]
-		if other := &p.c.Nodes()[m]; !p.apart && other.Speed == node.Speed && other.Group == node.Group && p.c.Capacity(m) == p.c.Capacity(n) {
+		if other := &p.c.Nodes()[m]; !p.apart && other.Speed == node.Speed && other.Group == node.Group &&
+			p.c.Capacity(m) == p.c.Capacity(n) {
 			return k
 		}
 	}
@@ -145,7 +148,8 @@ func (p *Policy) longestCopy(t *planner.Task) (longest time.Duration) {
 	return longest
 }
 
-// move returns how long a file is on the way from a node of pool a to one of pool b; within a pool of several, to another node.
+// move returns how long a file is on the way from a node of pool a to one of pool b; within a pool of several, to
+// another node.
 func (p *Policy) move(size unit.Bytes, a, b int) time.Duration {
 	to := p.pools[b].nodes[0]
 	if a == b {
@@ -154,7 +158,8 @@ func (p *Policy) move(size unit.Bytes, a, b int) time.Duration {
 	return p.c.Platform().MoveTime(size, p.pools[a].nodes[0], to)
 }
 
-// earliestStart is getEarliestStartTime: when the parents of a task will have ended, not before the start of its job, nor before now.
+// earliestStart is getEarliestStartTime: when the parents of a task will have ended, not before the start of its job,
+// nor before now.
 func (p *Policy) earliestStart(j *job, i int32) planner.Time {
 	return p.after(j, i, j.at, max(j.start, p.c.Now()))
 }
@@ -167,9 +172,11 @@ func (p *Policy) after(j *job, i int32, at []placement, from planner.Time) plann
 	return from
 }
 
-// site returns from when on a task can be in pool k, if its parents have ended by est, and how long it stays. Inputs come from where they
-// are, or will be; on which node of the pool it will start is not known yet, so they are taken to come from another.
-func (p *Policy) site(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration) {
+// site returns from when on a task can be in pool k, if its parents have ended by est, and how long it stays. Inputs
+// come from where they are, or will be; on which node of the pool it will start is not known yet, so they are taken to
+// come from another.
+func (p *Policy) site(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time,
+	stay time.Duration) {
 	c, run := p.c, j.runs[int(i)*len(p.pools)+k]
 	if !j.copies {
 		return est, run
@@ -202,8 +209,9 @@ func (p *Policy) everywhere(f planner.FileID, k int) bool {
 	return p.c.Has(nodes[0], f) && p.c.Has(nodes[len(nodes)-1], f)
 }
 
-// place finds the place of a task that can start at est: by TSP1 where it ends first; by TSP2 where it starts last of those where it meets
-// its sub-deadline, and if there is none as soon as it can from the instant on at which it should start.
+// place finds the place of a task that can start at est: by TSP1 where it ends first; by TSP2 where it starts last of
+// those where it meets its sub-deadline, and if there is none as soon as it can from the instant on at which it should
+// start.
 func (p *Policy) place(j *job, i int32, est planner.Time) placement {
 	if p.latest && !j.dummy(i) && est < unit.Never {
 		best := placement{pool: nowhere, start: -1}
@@ -259,7 +267,8 @@ func (p *Policy) usage(k int, idle bool) *usage {
 }
 
 // room returns how a task could stay in pool k; false if it never can.
-func (p *Policy) room(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time, stay time.Duration, ok bool) {
+func (p *Policy) room(j *job, i int32, k int, places []placement, est planner.Time) (from planner.Time,
+	stay time.Duration, ok bool) {
 	if j.runs[int(i)*len(p.pools)+k] < 0 {
 		return 0, 0, false
 	}
@@ -279,8 +288,8 @@ func (p *Policy) anchored(j *job, i int32, est planner.Time) placement {
 	return at
 }
 
-// sampleSchedule schedules a whole job on the empty system (SET_j^R) or, if loaded, beside all that is planned (SET_j^R_PL), the longest
-// ready tasks first, each as early as possible. The result holds until the next call.
+// sampleSchedule schedules a whole job on the empty system (SET_j^R) or, if loaded, beside all that is planned
+// (SET_j^R_PL), the longest ready tasks first, each as early as possible. The result holds until the next call.
 func (p *Policy) sampleSchedule(j *job, loaded bool) []placement {
 	from := j.start
 	if loaded {

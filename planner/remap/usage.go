@@ -12,9 +12,10 @@ import (
 
 // layout says how a pool of alike nodes counts what is in use.
 //
-// As long as the needs of all tasks are one, or can fill a node side by side (such as those of map and of reduce tasks), the pool has so many
-// slots of each kind: any stays of which at most so many overlap can be put on so many slots, and one count of each kind is exact.
-// Needs of different sizes are packed: every stay has its node, from which it may be moved to another as long as it has not started.
+// As long as the needs of all tasks are one, or can fill a node side by side (such as those of map and of reduce
+// tasks), the pool has so many slots of each kind: any stays of which at most so many overlap can be put on so many
+// slots, and one count of each kind is exact. Needs of different sizes are packed: every stay has its node, from which
+// it may be moved to another as long as it has not started.
 type layout struct {
 	nodes    int
 	capacity unit.Vector // of a node
@@ -30,7 +31,8 @@ type kind struct {
 	each int64       // slots of a node
 }
 
-// learn takes in the need of a task, which fits a node. It reports whether what is in use has to be counted in another way from now on.
+// learn takes in the need of a task, which fits a node. It reports whether what is in use has to be counted in another
+// way from now on.
 func (l *layout) learn(need unit.Vector) (changed bool) {
 	for d := unit.CPU + 1; d < unit.Dims; d++ {
 		if !slices.Contains(l.dims, d) && l.scarce(need, d) {
@@ -180,8 +182,8 @@ func (u *usage) count(need *unit.Vector) *timeline.Count {
 	return u.slots[k]
 }
 
-// Slots say where in a packed pool a stay is, or is to be: the number of a stay, which may just have been removed, or onNode, or anywhere.
-// Pools that are not packed ignore them.
+// Slots say where in a packed pool a stay is, or is to be: the number of a stay, which may just have been removed, or
+// onNode, or anywhere. Pools that are not packed ignore them.
 const anywhere int32 = -1
 
 // onNode is the slot on a node, by its number in the pool.
@@ -411,7 +413,8 @@ func (u *usage) soonest(need *unit.Vector, dur time.Duration, from planner.Time)
 }
 
 // latest returns the last instant, from the given one on, from which need is free for dur and over by until.
-func (b *bin) latest(dims []unit.Dim, need *unit.Vector, dur time.Duration, from, until planner.Time) (planner.Time, bool) {
+func (b *bin) latest(dims []unit.Dim, need *unit.Vector, dur time.Duration, from, until planner.Time) (planner.Time,
+	bool) {
 	start := until - planner.Time(dur)
 	if start < from {
 		return 0, false
@@ -450,9 +453,10 @@ func (u *usage) overdrawn(at planner.Time, need *unit.Vector, slot int32) bool {
 	return false
 }
 
-// earliest returns the first instant, from the given one on, from which need is free for dur, and the slot to add it with. In a packed pool
-// others that are planned may move to other nodes for that.
-func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, slot int32, ok bool) {
+// earliest returns the first instant, from the given one on, from which need is free for dur, and the slot to add it
+// with. In a packed pool others that are planned may move to other nodes for that.
+func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, slot int32,
+	ok bool) {
 	if !u.packed {
 		at, ok = u.count(need).Earliest(1, dur, from)
 		return at, 0, ok
@@ -469,9 +473,10 @@ func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time
 	return at, slot, slot != anywhere
 }
 
-// latest returns the last instant, from the given one on, from which need is free for dur and over by until, and the slot to add it with. In a
-// packed pool others that are planned may move to other nodes for that.
-func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (at planner.Time, slot int32, ok bool) {
+// latest returns the last instant, from the given one on, from which need is free for dur and over by until, and the
+// slot to add it with. In a packed pool others that are planned may move to other nodes for that.
+func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (at planner.Time, slot int32,
+	ok bool) {
 	if !u.packed {
 		at, ok = u.count(need).Latest(1, dur, from, until)
 		return at, 0, ok
@@ -500,9 +505,10 @@ func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner
 	return at, slot, slot != anywhere
 }
 
-// sometime returns when a stay that has lost its place has the first claim on room, if only for an instant: from then on it waits for no
-// other. In a packed pool it moves to another node if that has room for all of it.
-func (u *usage) sometime(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, slot int32, ok bool) {
+// sometime returns when a stay that has lost its place has the first claim on room, if only for an instant: from then
+// on it waits for no other. In a packed pool it moves to another node if that has room for all of it.
+func (u *usage) sometime(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, slot int32,
+	ok bool) {
 	if !u.packed {
 		return u.earliest(need, 1, from)
 	}

@@ -6,9 +6,10 @@ import (
 	"gantry/planner"
 )
 
-// Allocated keeps the places of ready tasks that were allocated ahead of their start, as they wait for their inputs or for processors (Wang,
-// MOWS, sections 3-3 and 3-4). On each node they start in the order of their planned starts: at the planned start or, when a task there ended
-// otherwise than believed, as soon as that takes nothing from those allocated before. A change of nodes gives all places up.
+// Allocated keeps the places of ready tasks that were allocated ahead of their start, as they wait for their inputs or
+// for processors (Wang, MOWS, sections 3-3 and 3-4). On each node they start in the order of their planned starts: at
+// the planned start or, when a task there ended otherwise than believed, as soon as that takes nothing from those
+// allocated before. A change of nodes gives all places up.
 type Allocated struct {
 	Requeue interface {
 		Add(c *planner.Cycle, t planner.TaskID)
@@ -51,7 +52,8 @@ func (a *Allocated) Retain(c *planner.Cycle) error {
 			switch p := c.Phase(seg.Task); {
 			case c.News.Changed || p != planner.Ready && p != planner.Suspended && p != planner.Running:
 				a.tasks = append(a.tasks, seg.Task)
-			case seg.Start <= c.Now() || early && a.tried[seg.Task] != a.offPlan[n] && seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
+			case seg.Start <= c.Now() || early && a.tried[seg.Task] != a.offPlan[n] &&
+				seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
 				a.tasks = append(a.tasks, seg.Task)
 			}
 		}

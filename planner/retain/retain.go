@@ -7,10 +7,11 @@ import (
 	"gantry/planner"
 )
 
-// Drop forgets the plan: the rest of the pipeline makes a new one. Where copies overlap other work it keeps the places that eligible
-// tasks were given while their inputs are on the way, and starts them once these are there.
+// Drop forgets the plan: the rest of the pipeline makes a new one. Where copies overlap other work it keeps the places
+// that eligible tasks were given while their inputs are on the way, and starts them once these are there.
 type Drop struct {
-	// Promised keeps the places of tasks that preempted others, until these have left: nobody else takes them in between.
+	// Promised keeps the places of tasks that preempted others, until these have left: nobody else takes them in
+	// between.
 	Promised bool
 	// Requeue is given the tasks that lose a place; nil where the queue still has them.
 	Requeue Requeuer
@@ -44,17 +45,18 @@ func (d Drop) Retain(c *planner.Cycle) error {
 		}
 	}
 	for _, t := range waiting {
-		if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) && !errors.Is(err, planner.ErrFull) {
+		if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) &&
+			!errors.Is(err, planner.ErrFull) {
 			return err
 		}
 	}
 	return nil
 }
 
-// Float keeps the plan until a workflow arrives, a node changes or a task lost its place, and then forgets it. A kept plan is
-// followed in its order: on each node the tasks planned first have the first claim on what is free, start as soon as they can, before
-// their planned start too, and what they claim is not given to later ones (Ilyushkin and Epema 2018, section on plan-based policies:
-// a processor looks only at its next planned task).
+// Float keeps the plan until a workflow arrives, a node changes or a task lost its place, and then forgets it. A kept
+// plan is followed in its order: on each node the tasks planned first have the first claim on what is free, start as
+// soon as they can, before their planned start too, and what they claim is not given to later ones (Ilyushkin and Epema
+// 2018, section on plan-based policies: a processor looks only at its next planned task).
 type Float struct {
 	Requeue Requeuer
 	// Outdated, if set, says instead when the plan is forgotten.
@@ -105,7 +107,8 @@ func (f Float) outdated(c *planner.Cycle) bool {
 	return len(c.News.Arrived) > 0 || Broken(c)
 }
 
-// Broken reports whether a node has changed or a task wants a place that no plan gives it: it has to be repeated, or has come to be eligible.
+// Broken reports whether a node has changed or a task wants a place that no plan gives it: it has to be repeated, or
+// has come to be eligible.
 func Broken(c *planner.Cycle) bool {
 	if c.News.Changed {
 		return true

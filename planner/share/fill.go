@@ -20,8 +20,8 @@ type Step struct {
 	Consumed unit.Vector // by all
 }
 
-// Fill runs Algorithm 1 of 3DSF on one pool until it is full: tenants, each with tasks of one demand and no end of them, are served by
-// least share. Naive DRF looks at disk I/O on admission only.
+// Fill runs Algorithm 1 of 3DSF on one pool until it is full: tenants, each with tasks of one demand and no end of
+// them, are served by least share. Naive DRF looks at disk I/O on admission only.
 func Fill(total unit.Vector, demands []unit.Vector, rule Rule, misfit OnMisfit) (tasks []int, steps []Step) {
 	l := New(total, rule)
 	for m, d := range demands {

@@ -1,5 +1,6 @@
-// Package share divides resources among tenants by Dominant Resource Fairness (Ghodsi et al., NSDI 2011) as Ru et al. enhance it in 3DSF,
-// section 5 and Algorithm 1: three dimensions, and a choice of which of a tenant's shares counts. Shares are compared exactly.
+// Package share divides resources among tenants by Dominant Resource Fairness (Ghodsi et al., NSDI 2011) as Ru et al.
+// enhance it in 3DSF, section 5 and Algorithm 1: three dimensions, and a choice of which of a tenant's shares counts.
+// Shares are compared exactly.
 package share
 
 import (
@@ -32,8 +33,8 @@ func (f Fraction) Value() float64 { return float64(f.Num) / float64(f.Den) }
 
 // Rule says what a tenant's share is.
 type Rule struct {
-	// Level is Lev of Algorithm 1: 1 takes a tenant's largest share of a resource, as usual, 2 the next, 3 the third. Beyond the number
-	// of dimensions it is the smallest.
+	// Level is Lev of Algorithm 1: 1 takes a tenant's largest share of a resource, as usual, 2 the next, 3 the third.
+	// Beyond the number of dimensions it is the smallest.
 	Level int
 	// Dims are the dimensions that count. Naive DRF has CPU and memory; a dimension without limit never counts.
 	Dims unit.Mask
@@ -81,8 +82,8 @@ func Dominant(v, total unit.Vector) unit.Dim {
 	return best
 }
 
-// Ledger knows what every tenant has and who is to be served next. Each change and each answer costs the logarithm of the number of
-// tenants that want something.
+// Ledger knows what every tenant has and who is to be served next. Each change and each answer costs the logarithm of
+// the number of tenants that want something.
 type Ledger struct {
 	rule    Rule
 	total   unit.Vector
@@ -91,7 +92,8 @@ type Ledger struct {
 	heap    heap.Heap[claim] // of those that want something, the least share on top
 }
 
-// claim is a tenant in the heap, and its share as a number: only shares that are nearly equal have to be compared exactly.
+// claim is a tenant in the heap, and its share as a number: only shares that are nearly equal have to be compared
+// exactly.
 type claim struct {
 	share  float64
 	tenant planner.TenantID
@@ -139,8 +141,8 @@ func (l *Ledger) Wants(m planner.TenantID) unit.Vector { return l.at(m).next }
 // Share returns the share of tenant m.
 func (l *Ledger) Share(m planner.TenantID) Fraction { return l.at(m).share }
 
-// Weigh says that tenant m is entitled to weight times as much as one of weight 1: its shares are divided by that. Weights are from 1 to
-// a million, and stay.
+// Weigh says that tenant m is entitled to weight times as much as one of weight 1: its shares are divided by that.
+// Weights are from 1 to a million, and stay.
 func (l *Ledger) Weigh(m planner.TenantID, weight int64) {
 	a := l.at(m)
 	a.weight = weight
@@ -208,8 +210,8 @@ func (l *Ledger) Content(m planner.TenantID) {
 	}
 }
 
-// Least returns the tenant to be served next: the least share, then the least share of the next demand alone, then the first tenant;
-// false if nobody wants anything.
+// Least returns the tenant to be served next: the least share, then the least share of the next demand alone, then the
+// first tenant; false if nobody wants anything.
 func (l *Ledger) Least() (planner.TenantID, bool) {
 	if l.heap.Len() == 0 {
 		return planner.None, false
@@ -224,7 +226,8 @@ func (l *Ledger) at(m planner.TenantID) *account {
 	return &l.tenants[m]
 }
 
-// near is the relative difference beyond which the numbers of two shares, each within a few units in the last place, tell them apart.
+// near is the relative difference beyond which the numbers of two shares, each within a few units in the last place,
+// tell them apart.
 const near = 1e-14
 
 func (l *Ledger) less(x, y *claim) bool {

@@ -31,7 +31,8 @@ func TestPapersExampleStepByStep(t *testing.T) {
 		t.Fatalf("tasks %v in the order %s; the paper has 4, 3, 4 in the order acbacbacbac", tasks, letters(steps))
 	}
 	shares := []share.Fraction{{1, 9}, {1, 9}, {1, 8}, {2, 9}, {2, 9}, {1, 4}, {1, 3}, {1, 3}, {3, 8}, {4, 9}, {4, 9}}
-	totals := []unit.Vector{{2, 4, 3}, {3, 7, 9}, {6, 9, 15}, {8, 13, 18}, {9, 16, 24}, {12, 18, 30}, {14, 22, 33}, {15, 25, 39}, {18, 27, 45},
+	totals := []unit.Vector{{2, 4, 3}, {3, 7, 9}, {6, 9, 15}, {8, 13, 18}, {9, 16, 24}, {12, 18, 30}, {14, 22, 33},
+		{15, 25, 39}, {18, 27, 45},
 		{20, 31, 48}, {21, 34, 54}}
 	for i, s := range steps {
 		if s.Share.Compare(shares[i]) != 0 || s.Consumed != totals[i] {
@@ -72,7 +73,8 @@ func TestGhodsisExample(t *testing.T) {
 		t.Fatalf("tasks %v in the order %s; expected 3, 2 in the order ababa", tasks, letters(steps))
 	}
 	last := steps[len(steps)-1]
-	if last.Share.Compare(share.Fraction{Num: 2, Den: 3}) != 0 || last.Consumed[unit.CPU] != 9 || last.Consumed[unit.Memory] != 14 {
+	if last.Share.Compare(share.Fraction{Num: 2, Den: 3}) != 0 || last.Consumed[unit.CPU] != 9 ||
+		last.Consumed[unit.Memory] != 14 {
 		t.Errorf("shares %v, consumed %v; expected 2/3, 9 CPUs and 14 GB", last.Share, last.Consumed)
 	}
 }
@@ -117,12 +119,14 @@ func TestWeightsDivideShares(t *testing.T) {
 // The ledger answers what a search through all tenants answers, whatever happens.
 func TestLedgerFindsTheLeastShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		total := unit.Vector{rapid.Int64Range(1, 50).Draw(t, "cpu"), rapid.Int64Range(1, 50).Draw(t, "memory"), rapid.Int64Range(1, 50).Draw(t, "disk")}
+		total := unit.Vector{rapid.Int64Range(1, 50).Draw(t, "cpu"), rapid.Int64Range(1, 50).Draw(t, "memory"),
+			rapid.Int64Range(1, 50).Draw(t, "disk")}
 		rule := share.Enhanced(rapid.IntRange(1, 3).Draw(t, "level"))
 		l := share.New(total, rule)
 		used, next := map[planner.TenantID]unit.Vector{}, map[planner.TenantID]unit.Vector{}
 		vector := func() unit.Vector {
-			return unit.Vector{rapid.Int64Range(0, 9).Draw(t, "c"), rapid.Int64Range(0, 9).Draw(t, "m"), rapid.Int64Range(0, 9).Draw(t, "d")}
+			return unit.Vector{rapid.Int64Range(0, 9).Draw(t, "c"), rapid.Int64Range(0, 9).Draw(t, "m"),
+				rapid.Int64Range(0, 9).Draw(t, "d")}
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			m := planner.TenantID(rapid.IntRange(0, 6).Draw(t, "tenant"))
@@ -182,7 +186,8 @@ func TestFillKeepsSharesTogether(t *testing.T) {
 		total := unit.Vector{1000, 1000, 1000}
 		var demands []unit.Vector
 		for range rapid.IntRange(2, 5).Draw(t, "tenants") {
-			demands = append(demands, unit.Vector{rapid.Int64Range(1, 20).Draw(t, "c"), rapid.Int64Range(1, 20).Draw(t, "m"), rapid.Int64Range(1, 20).Draw(t, "d")})
+			demands = append(demands, unit.Vector{rapid.Int64Range(1, 20).Draw(t, "c"), rapid.Int64Range(1, 20).Draw(t,
+				"m"), rapid.Int64Range(1, 20).Draw(t, "d")})
 		}
 		rule := share.Enhanced(1)
 		tasks, _ := share.Fill(total, demands, rule, share.Stop)
@@ -225,5 +230,6 @@ func BenchmarkDecision(b *testing.B) {
 }
 
 func name(n int) string {
-	return map[int]string{10: "10 tenants", 100: "100 tenants", 1000: "1000 tenants", 10_000: "10000 tenants", 100_000: "100000 tenants"}[n]
+	return map[int]string{10: "10 tenants", 100: "100 tenants", 1000: "1000 tenants", 10_000: "10000 tenants",
+		100_000: "100000 tenants"}[n]
 }

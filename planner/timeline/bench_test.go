@@ -13,14 +13,15 @@ import (
 
 var sizes = []int{1_000, 100_000, 200_000}
 
-// saturated returns a profile of about n breakpoints whose first nine tenths are too full for need in changing ways, a need, and the
-// end of it all.
+// saturated returns a profile of about n breakpoints whose first nine tenths are too full for need in changing ways, a
+// need, and the end of it all.
 func saturated(n int) (p *timeline.Profile, need unit.Vector, end unit.Time) {
 	r := rand.New(rand.NewPCG(1, 2))
 	p = timeline.New(unit.Vector{64_000, 256 << 30, unit.Unlimited})
 	for i := range n / 2 {
 		start := unit.Time(i) * s
-		p.Add(start, start+unit.Time(60+r.Int64N(20))*s+unit.Time(r.Int64N(int64(s))), unit.Vector{900 + r.Int64N(100), r.Int64N(4 << 30), 0})
+		p.Add(start, start+unit.Time(60+r.Int64N(20))*s+unit.Time(r.Int64N(int64(s))), unit.Vector{900 + r.Int64N(100),
+			r.Int64N(4 << 30), 0})
 		end = start
 	}
 	return p, unit.Vector{16_000, 1 << 30, 0}, end

@@ -6,10 +6,11 @@ import (
 	"gantry/planner/unit"
 )
 
-// Count is the usage over time of a set of alike slots: a step function from time to an amount, zero where nothing was added. Since any
-// set of stays of which at most so many overlap can be put on so many slots, the number in use is all that planning has to know. It
-// does what Profile does, in one dimension and several times as fast: breakpoints lie in short sorted blocks, each with what is in use where
-// it begins, and bounds on what is in use in it. It may be overdrawn.
+// Count is the usage over time of a set of alike slots: a step function from time to an amount, zero where nothing was
+// added. Since any set of stays of which at most so many overlap can be put on so many slots, the number in use is all
+// that planning has to know. It does what Profile does, in one dimension and several times as fast: breakpoints lie in
+// short sorted blocks, each with what is in use where it begins, and bounds on what is in use in it. It may be
+// overdrawn.
 type Count struct {
 	capacity int64
 	begin    unit.Time // what was before is forgotten, and reads as nothing used
@@ -31,7 +32,8 @@ type countState struct {
 	steps  []*countSteps
 }
 
-// countBlock is what is known of a block without looking into it. It is about the time from its first instant to that of the next.
+// countBlock is what is known of a block without looking into it. It is about the time from its first instant to that
+// of the next.
 type countBlock struct {
 	first  unit.Time
 	base   int64 // in use before its breakpoints
@@ -42,7 +44,8 @@ type countBlock struct {
 // countWidth is the most breakpoints of a block. Of 32, 64 and 128 it was the fastest for remapping.
 const countWidth = 64
 
-// countSteps are the breakpoints of a block. Those at which nothing changes any more stay until they are in the way: what is removed often comes back.
+// countSteps are the breakpoints of a block. Those at which nothing changes any more stay until they are in the way:
+// what is removed often comes back.
 type countSteps struct {
 	epoch int64
 	n     int
@@ -110,7 +113,8 @@ func (c *Count) Add(start, end unit.Time, n int64) {
 // Remove undoes an Add of the same arguments, in whatever order and whatever was pruned in between.
 func (c *Count) Remove(start, end unit.Time, n int64) { c.Add(start, end, -n) }
 
-// roomy sees to it that the block k of an instant has room for two breakpoints, and returns the block that the instant then is in.
+// roomy sees to it that the block k of an instant has room for two breakpoints, and returns the block that the instant
+// then is in.
 func (c *Count) roomy(at unit.Time, k int) int {
 	if c.steps[k].n <= countWidth-2 {
 		return k
@@ -279,13 +283,15 @@ func (c *Count) Earliest(n int64, dur time.Duration, from unit.Time) (unit.Time,
 	for {
 		s := c.steps[k]
 		for at, by := s.at[:s.n], s.by[:s.n]; i < len(by); i++ {
-			start += (at[i] - start) & unit.Time((limit-used)>>63) // all of it if full until there, else nothing: a branch would be guessed wrong
+			// all of it if full until there, else nothing: a branch would be guessed wrong
+			start += (at[i] - start) & unit.Time((limit-used)>>63)
 			if at[i]-start >= unit.Time(dur) {
 				return start, true
 			}
 			used += by[i]
 		}
-		for k++; k < len(c.blocks) && (used <= limit && c.blocks[k].first-start < unit.Time(dur) && c.below(k, limit) || used > limit && c.above(k, limit)); k++ {
+		for k++; k < len(c.blocks) && (used <= limit && c.blocks[k].first-start < unit.Time(dur) && c.below(k, limit) ||
+			used > limit && c.above(k, limit)); k++ {
 		}
 		if k == len(c.blocks) || used <= limit && c.blocks[k].first-start >= unit.Time(dur) {
 			return start, used <= limit
@@ -305,7 +311,8 @@ func (c *Count) scan(k int) {
 	}
 }
 
-// Latest returns the last instant, from the given one on, from which n more fit for dur and are over by until; false if there is none.
+// Latest returns the last instant, from the given one on, from which n more fit for dur and are over by until; false if
+// there is none.
 func (c *Count) Latest(n int64, dur time.Duration, from, until unit.Time) (unit.Time, bool) {
 	limit := c.capacity - n
 	from, dur = max(from, c.begin), max(dur, 0)
@@ -413,7 +420,8 @@ func (c *Count) block(at unit.Time) int {
 	return lo
 }
 
-// find returns how many breakpoints there are up to an instant. It does not branch on what it looks at, which no processor could foresee.
+// find returns how many breakpoints there are up to an instant. It does not branch on what it looks at, which no
+// processor could foresee.
 func (s *countSteps) find(at unit.Time) int {
 	i := 0
 	for n := s.n; n > 0; {

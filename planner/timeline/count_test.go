@@ -17,7 +17,8 @@ func TestCountAnswersAsProfile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.Int64Range(1, 6).Draw(t, "capacity")
 		span := rapid.Int64Range(5, 2000).Draw(t, "span")
-		count, profile := timeline.NewCount(capacity), timeline.New(unit.Vector{capacity, unit.Unlimited, unit.Unlimited})
+		count, profile := timeline.NewCount(capacity), timeline.New(unit.Vector{capacity, unit.Unlimited,
+			unit.Unlimited})
 		type stay struct {
 			start, end unit.Time
 			n          int64
@@ -51,7 +52,8 @@ func TestCountAnswersAsProfile(t *testing.T) {
 				count.Save()
 				for range rapid.IntRange(0, 50).Draw(t, "changes") {
 					start := at("start")
-					count.Add(start, start+unit.Time(rapid.Int64Range(0, span/4).Draw(t, "length")), rapid.Int64Range(-2, 2).Draw(t, "n"))
+					count.Add(start, start+unit.Time(rapid.Int64Range(0, span/4).Draw(t, "length")),
+						rapid.Int64Range(-2, 2).Draw(t, "n"))
 				}
 				count.Restore()
 			default:
@@ -66,7 +68,8 @@ func TestCountAnswersAsProfile(t *testing.T) {
 				}
 				count.Forget()
 			}
-			from, n, dur := at("from"), rapid.Int64Range(1, capacity+1).Draw(t, "need"), time.Duration(rapid.Int64Range(0, span/2).Draw(t, "dur"))
+			from, n, dur := at("from"), rapid.Int64Range(1, capacity+1).Draw(t, "need"),
+				time.Duration(rapid.Int64Range(0, span/2).Draw(t, "dur"))
 			if got, want := count.Used(from), profile.Used(from)[0]; got != want {
 				t.Fatalf("used at %d: %d, want %d", from, got, want)
 			}

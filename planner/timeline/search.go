@@ -19,9 +19,10 @@ func (p *Profile) Fits(start, end unit.Time, need unit.Vector) bool {
 	return !s.blocked
 }
 
-// Earliest returns the first instant from the given one on at which need fits for dur, or false if there is none: need exceeds the
-// capacity, or the node is taken for ever. With dur 0 (or less) it fits at once if it fits an idle node. Nothing is found before the
-// beginning that Prune set, nor at [unit.Never]. It costs O(log n) for every stretch of time that is free but too short.
+// Earliest returns the first instant from the given one on at which need fits for dur, or false if there is none: need
+// exceeds the capacity, or the node is taken for ever. With dur 0 (or less) it fits at once if it fits an idle node.
+// Nothing is found before the beginning that Prune set, nor at [unit.Never]. It costs O(log n) for every stretch of
+// time that is free but too short.
 func (p *Profile) Earliest(need unit.Vector, dur time.Duration, from unit.Time) (unit.Time, bool) {
 	limit, ok := p.limit(need)
 	from = max(from, p.begin)
@@ -39,9 +40,10 @@ func (p *Profile) Earliest(need unit.Vector, dur time.Duration, from unit.Time) 
 	return s.start, true
 }
 
-// Latest returns the last instant from the given one on at which need fits for dur and is over by until, or false if there is none.
-// With dur 0 (or less) that is until itself if need fits an idle node. Nothing is found before the beginning that Prune set, nor at
-// [unit.Never]. It costs O(log n) for every stretch of time that is free but too short.
+// Latest returns the last instant from the given one on at which need fits for dur and is over by until, or false if
+// there is none. With dur 0 (or less) that is until itself if need fits an idle node. Nothing is found before the
+// beginning that Prune set, nor at [unit.Never]. It costs O(log n) for every stretch of time that is free but too
+// short.
 func (p *Profile) Latest(need unit.Vector, dur time.Duration, from, until unit.Time) (unit.Time, bool) {
 	limit, ok := p.limit(need)
 	from, dur = max(from, p.begin), max(dur, 0)
@@ -51,7 +53,8 @@ func (p *Profile) Latest(need unit.Vector, dur time.Duration, from, until unit.T
 	if dur == 0 {
 		return min(until, unit.Never-1), true
 	}
-	s := backward{tree: &p.tree, limit: limit, dur: unit.Time(dur), first: from + unit.Time(dur), until: until, end: until, last: until}
+	s := backward{tree: &p.tree, limit: limit, dur: unit.Time(dur), first: from + unit.Time(dur), until: until,
+		end: until, last: until}
 	if p.tree.count > 0 && s.scan(p.tree.height, p.tree.root, p.tree.value(unit.Never)) && !s.found {
 		return 0, false
 	}
@@ -85,8 +88,8 @@ func exceeds(used, limit *unit.Vector) bool {
 	return false
 }
 
-// uniform reports whether all of a span is blocked, if that is asked, or all of it free; base is what is in use before it. A span that
-// is blocked by several dimensions in turn is uniform, too, but that does not show.
+// uniform reports whether all of a span is blocked, if that is asked, or all of it free; base is what is in use before
+// it. A span that is blocked by several dimensions in turn is uniform, too, but that does not show.
 func (e *span) uniform(blocked bool, base, limit *unit.Vector) bool {
 	if blocked {
 		for i := range base {
@@ -115,7 +118,8 @@ type forward struct {
 	once       bool // the first candidate is the only one
 }
 
-// scan passes over a block in order of time, base being what is in use before it, and reports whether the search is over.
+// scan passes over a block in order of time, base being what is in use before it, and reports whether the search is
+// over.
 func (s *forward) scan(level int, n int32, base unit.Vector) bool {
 	if level == 0 {
 		return s.scanLeaf(&s.tree.leaves.blocks[n], base)
@@ -170,8 +174,8 @@ func (s *forward) scanLeaf(b *block[step], used unit.Vector) bool {
 	return false
 }
 
-// backward looks for the latest start, from the end of time on. All along, either the candidate is free from last to end, or time is
-// blocked from last on.
+// backward looks for the latest start, from the end of time on. All along, either the candidate is free from last to
+// end, or time is blocked from last on.
 type backward struct {
 	tree         *tree
 	limit        unit.Vector
@@ -182,7 +186,8 @@ type backward struct {
 	found        bool
 }
 
-// scan passes over a block against the order of time, used being what is in use at its end, and reports whether the search is over.
+// scan passes over a block against the order of time, used being what is in use at its end, and reports whether the
+// search is over.
 func (s *backward) scan(level int, n int32, used unit.Vector) bool {
 	if level == 0 {
 		return s.scanLeaf(&s.tree.leaves.blocks[n], used)

@@ -13,12 +13,14 @@ import (
 // Steps answer as a Profile does, whatever is added, given back and asked for.
 func TestStepsAreASmallProfile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		capacity := unit.Vector{1000 * rapid.Int64Range(1, 8).Draw(t, "cores"), rapid.SampledFrom([]int64{4, unit.Unlimited}).Draw(t, "memory"), unit.Unlimited}
+		capacity := unit.Vector{1000 * rapid.Int64Range(1, 8).Draw(t, "cores"),
+			rapid.SampledFrom([]int64{4, unit.Unlimited}).Draw(t, "memory"), unit.Unlimited}
 		p := timeline.New(capacity)
 		var a, b timeline.Steps
 		a.Reset(capacity)
 		need := func() unit.Vector {
-			return unit.Vector{1000 * rapid.Int64Range(0, 8).Draw(t, "need"), rapid.Int64Range(0, 4).Draw(t, "bytes"), 0}
+			return unit.Vector{1000 * rapid.Int64Range(0, 8).Draw(t, "need"), rapid.Int64Range(0, 4).Draw(t, "bytes"),
+				0}
 		}
 		var added []struct {
 			start, end unit.Time
@@ -50,7 +52,8 @@ func TestStepsAreASmallProfile(t *testing.T) {
 			c.Append(at, used)
 		}
 		for range 5 {
-			v, dur, from := need(), time.Duration(rapid.Int64Range(1, 9).Draw(t, "dur")), unit.Time(rapid.Int64Range(0, 40).Draw(t, "from"))
+			v, dur, from := need(), time.Duration(rapid.Int64Range(1, 9).Draw(t, "dur")),
+				unit.Time(rapid.Int64Range(0, 40).Draw(t, "from"))
 			at, ok := p.Earliest(v, dur, from)
 			for name, s := range map[string]*timeline.Steps{"as added": &a, "copied": &b, "appended": &c} {
 				if got, fits := s.Earliest(v, dur, from); got != at && ok || fits != ok {

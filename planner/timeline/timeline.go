@@ -1,5 +1,5 @@
-// Package timeline has the usage profile of one node over time: how much of each resource is taken from every instant on, where a
-// need fits first, and where it fits last. Draft schedules are made of these profiles.
+// Package timeline has the usage profile of one node over time: how much of each resource is taken from every instant
+// on, where a need fits first, and where it fits last. Draft schedules are made of these profiles.
 package timeline
 
 import (
@@ -9,10 +9,12 @@ import (
 	"gantry/planner/unit"
 )
 
-// Profile is a step function from time to the amount in use, zero where nothing was added. It may be overdrawn: Add does not look at
-// the capacity. The zero Profile has no capacity and is ready for use. Any number of goroutines may read it at once.
+// Profile is a step function from time to the amount in use, zero where nothing was added. It may be overdrawn: Add
+// does not look at the capacity. The zero Profile has no capacity and is ready for use. Any number of goroutines may
+// read it at once.
 //
-// Amounts are exact up to 2^53 each (9 PB); a larger one, like [unit.Unlimited], counts as 2^53, and up to 1023 of those may overlap.
+// Amounts are exact up to 2^53 each (9 PB); a larger one, like [unit.Unlimited], counts as 2^53, and up to 1023 of
+// those may overlap.
 type Profile struct {
 	capacity unit.Vector
 	begin    unit.Time // what was before is forgotten, and reads as nothing used
@@ -41,8 +43,8 @@ func (p *Profile) Capacity() unit.Vector { return p.capacity }
 // Len returns the number of breakpoints: instants at which the amount in use changes.
 func (p *Profile) Len() int { return p.tree.count }
 
-// Add takes v more during [start, end); end may be [unit.Never]. An interval that is empty, or over before what Prune keeps, changes
-// nothing. It costs O(log n).
+// Add takes v more during [start, end); end may be [unit.Never]. An interval that is empty, or over before what Prune
+// keeps, changes nothing. It costs O(log n).
 func (p *Profile) Add(start, end unit.Time, v unit.Vector) {
 	for i := range v {
 		v[i] = min(max(v[i], -unlimited), unlimited)
@@ -68,8 +70,8 @@ func (p *Profile) Remove(start, end unit.Time, v unit.Vector) {
 	p.Add(start, end, v)
 }
 
-// Prune forgets the past: the profile begins at the given instant, with what is in use there. Before it nothing counts as used, and
-// Add and Remove leave it alone. It costs O(log n) and a little for what is forgotten.
+// Prune forgets the past: the profile begins at the given instant, with what is in use there. Before it nothing counts
+// as used, and Add and Remove leave it alone. It costs O(log n) and a little for what is forgotten.
 func (p *Profile) Prune(before unit.Time) {
 	if before <= p.begin {
 		return
@@ -85,7 +87,8 @@ func (p *Profile) Prune(before unit.Time) {
 // Used returns the amount in use at an instant; [unit.Unlimited] if that is 2^53 or more.
 func (p *Profile) Used(at unit.Time) unit.Vector { return shown(p.tree.value(at)) }
 
-// All yields the breakpoints in order of time, each with the amount in use from there on. The profile must not be changed meanwhile.
+// All yields the breakpoints in order of time, each with the amount in use from there on. The profile must not be
+// changed meanwhile.
 func (p *Profile) All() iter.Seq2[unit.Time, unit.Vector] {
 	return func(yield func(unit.Time, unit.Vector) bool) {
 		var used unit.Vector

@@ -19,8 +19,8 @@ import (
 
 const s = unit.Time(time.Second)
 
-// Mu'alem & Feitelson 2001, conservative backfilling: every job in the order of the queue takes its earliest place. Ten processors,
-// six of them taken until 10 s.
+// Mu'alem & Feitelson 2001, conservative backfilling: every job in the order of the queue takes its earliest place. Ten
+// processors, six of them taken until 10 s.
 func TestConservativeBackfilling(t *testing.T) {
 	jobs := []struct {
 		name  string
@@ -46,7 +46,8 @@ func TestConservativeBackfilling(t *testing.T) {
 		}
 		p.Add(at, at+j.run, unit.Cores(j.cores))
 	}
-	want := []point{{0, unit.Cores(10)}, {10 * s, unit.Cores(8)}, {20 * s, unit.Cores(10)}, {25 * s, unit.Cores(4)}, {36 * s, unit.Cores(2)},
+	want := []point{{0, unit.Cores(10)}, {10 * s, unit.Cores(8)}, {20 * s, unit.Cores(10)}, {25 * s, unit.Cores(4)},
+		{36 * s, unit.Cores(2)},
 		{47 * s, unit.Cores(0)}}
 	if got := points(p); !slices.Equal(got, want) {
 		t.Errorf("profile %v, want %v", got, want)
@@ -293,7 +294,8 @@ func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
 	}
 }
 
-// A tree of several levels grows, is pruned, and shrinks to nothing, by random additions and removals in another random order.
+// A tree of several levels grows, is pruned, and shrinks to nothing, by random additions and removals in another random
+// order.
 func TestManyBreakpoints(t *testing.T) {
 	const n, span = 6_000, 300_000
 	for _, prune := range []unit.Time{0, 1, span / 3, span - 1, 2 * span} {
@@ -381,7 +383,8 @@ func compacted(w *twin) (stays []stay) {
 func FuzzProfile(f *testing.F) {
 	f.Add([]byte{0, 0, 10, 6, 0, 0, 8, 10, 0, 10, 20, 8, 0, 0, 10, 5})
 	f.Add([]byte{0, 3, 9, 1, 2, 3, 1, 1, 1, 3, 9, 1, 2, 3, 1, 1, 2, 5, 0, 0, 0, 0, 0, 0})
-	f.Add([]byte{8, 250, 255, 1, 1, 1, 3, 7, 0, 255, 255, 1, 1, 1, 3, 7, 16, 0, 251, 1, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{8, 250, 255, 1, 1, 1, 3, 7, 0, 255, 255, 1, 1, 1, 3, 7, 16, 0, 251, 1, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0,
+		0})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		// Instants crowd around zero; the highest bytes reach the ends of the axis.
 		instant := func(b byte) unit.Time {

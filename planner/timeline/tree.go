@@ -6,12 +6,14 @@ import (
 	"gantry/planner/unit"
 )
 
-// tree is a B+ tree over the breakpoints. It holds the change at a breakpoint rather than the amount in use from there on: adding an
-// interval then changes two breakpoints and none of those between, and reading changes nothing. What is known of each subtree (its
-// total change, and the highest and lowest running total within) leads the searches past all that cannot matter.
+// tree is a B+ tree over the breakpoints. It holds the change at a breakpoint rather than the amount in use from there
+// on: adding an interval then changes two breakpoints and none of those between, and reading changes nothing. What is
+// known of each subtree (its total change, and the highest and lowest running total within) leads the searches past all
+// that cannot matter.
 //
-// Blocks of one kind lie in one slice and are linked by index, so that a profile is a handful of allocations. A treap with the same
-// sums was tried: at 200,000 breakpoints Add took more than twice as long, waiting for memory, in 1.5 times the room.
+// Blocks of one kind lie in one slice and are linked by index, so that a profile is a handful of allocations. A treap
+// with the same sums was tried: at 200,000 breakpoints Add took more than twice as long, waiting for memory, in 1.5
+// times the room.
 type tree struct {
 	leaves pool[step]
 	inner  pool[span]
@@ -107,7 +109,8 @@ func (t *tree) reset() {
 	t.root, t.height, t.count = 0, 0, 0
 }
 
-// add changes what is in use from an instant on. A breakpoint appears with its first change and goes when its changes cancel.
+// add changes what is in use from an instant on. A breakpoint appears with its first change and goes when its changes
+// cancel.
 func (t *tree) add(at unit.Time, v *unit.Vector) {
 	if t.root == 0 {
 		t.root = t.leaves.take()

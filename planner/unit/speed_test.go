@@ -13,7 +13,8 @@ import (
 
 func TestDecimalIsWhatPeopleWrite(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	texts := []string{"1", "0.1", "0.3", "1.5", "2", "0.97", "1.25", "3.3", "0.0001", "12345.678", "0.333333333333333", "1000000", "123456789012345"}
+	texts := []string{"1", "0.1", "0.3", "1.5", "2", "0.97", "1.25", "3.3", "0.0001", "12345.678", "0.333333333333333",
+		"1000000", "123456789012345"}
 	for range 5000 {
 		texts = append(texts, strconv.FormatInt(r.Int64N(100), 10)+"."+strconv.FormatInt(1+r.Int64N(999999), 10))
 	}
@@ -48,7 +49,8 @@ func TestAtSpeedIsExact(t *testing.T) {
 		speed float64
 		want  time.Duration
 	}{
-		{3 * time.Second, 0.3, 10 * time.Second}, {time.Second, 1.5, 666666666}, {3 * time.Second, 1.5, 2 * time.Second}, {7, 0, 7}, {0, 0.5, 0},
+		{3 * time.Second, 0.3, 10 * time.Second}, {time.Second, 1.5, 666666666}, {3 * time.Second, 1.5,
+			2 * time.Second}, {7, 0, 7}, {0, 0.5, 0},
 		{9_007_199_254_740_993, 0.5, 18_014_398_509_481_986}, // 2^53 + 1: no float64
 		{4_611_686_018_427_387_904, 0.1, math.MaxInt64},
 	} {

@@ -1,5 +1,5 @@
-// Package unit has gantry's quantities: instants, bytes and resource vectors, all exact int64. Arithmetic on vectors saturates,
-// so that "unlimited" stays unlimited.
+// Package unit has gantry's quantities: instants, bytes and resource vectors, all exact int64. Arithmetic on vectors
+// saturates, so that "unlimited" stays unlimited.
 package unit
 
 import (
@@ -85,8 +85,8 @@ func (v Vector) Sub(w Vector) Vector {
 	return v
 }
 
-// Fits reports whether every component of v is at most that of w. A component that needs nothing always fits, even where w is
-// overdrawn.
+// Fits reports whether every component of v is at most that of w. A component that needs nothing always fits, even
+// where w is overdrawn.
 func (v Vector) Fits(w Vector) bool {
 	for i := range v {
 		if v[i] > w[i] && v[i] > 0 {

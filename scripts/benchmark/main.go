@@ -1,4 +1,5 @@
-// Command benchmark measures gantry against what it stands on, in one run and in turns, so that a busy machine is busy for all:
+// Command benchmark measures gantry against what it stands on, in one run and in turns, so that a busy machine is busy
+// for all:
 //
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by GNU parallel
@@ -109,7 +110,8 @@ func (b *bench) repeat(ways ...func() (cost, error)) ([]cost, error) {
 			return xs[len(xs)/2]
 		}
 		medians[i] = cost{time.Duration(median(func(c cost) int64 { return int64(c.wall) })),
-			time.Duration(median(func(c cost) int64 { return int64(c.cpu) })), median(func(c cost) int64 { return c.rss })}
+			time.Duration(median(func(c cost) int64 { return int64(c.cpu) })),
+			median(func(c cost) int64 { return c.rss })}
 	}
 	return medians, nil
 }
@@ -129,8 +131,8 @@ func (b *bench) command(args ...string) func() (cost, error) {
 		if err != nil {
 			return cost{}, err
 		}
-		// It goes with all others at the end: file systems look with care at what was deleted a minute ago, for 0.3 ms of CPU time per
-		// container of the next run.
+		// It goes with all others at the end: file systems look with care at what was deleted a minute ago, for 0.3 ms
+		// of CPU time per container of the next run.
 		return measure(exec.Command(b.gantry, append([]string{args[0], "--dir", home, "--quiet"}, args[1:]...)...))
 	}
 }
@@ -149,7 +151,8 @@ func (b *bench) null() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("null runtime, %d tasks in layers, log on: %v of CPU, %v wall, %d MB\n", tasks, m[0].cpu.Round(time.Millisecond), m[0].wall.Round(time.Millisecond), m[0].rss/1e6)
+	fmt.Printf("null runtime, %d tasks in layers, log on: %v of CPU, %v wall, %d MB\n", tasks,
+		m[0].cpu.Round(time.Millisecond), m[0].wall.Round(time.Millisecond), m[0].rss/1e6)
 	verdict("gantry's own CPU time per task", float64(m[0].cpu.Microseconds())/tasks, 200, "us")
 	return nil
 }
@@ -171,7 +174,8 @@ func (b *bench) plan() error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("read, plan by HEFT on 16 nodes and simulate %d tasks, log on: %v of CPU\n", c.tasks, m[0].cpu.Round(time.Millisecond))
+		fmt.Printf("read, plan by HEFT on 16 nodes and simulate %d tasks, log on: %v of CPU\n", c.tasks,
+			m[0].cpu.Round(time.Millisecond))
 		verdict("wall time", m[0].wall.Seconds(), c.seconds, "s")
 		if c.tasks == 100_000 {
 			verdict("peak memory", float64(m[0].rss)/1e6, 300, "MB")
@@ -184,7 +188,8 @@ func (b *bench) plan() error {
 func (b *bench) stream() error {
 	const examples = "examples/experiments/"
 	load := []string{"--cluster", examples + "homogeneous.yaml", examples + "workload-1.yaml"}
-	fmt.Println("3,000 workflows of Workload I (205,000 tasks) on 100 processors at 98 %, the drawing of the load included")
+	fmt.Println("3,000 workflows of Workload I (205,000 tasks) on 100 processors at 98 %, the drawing of the load " +
+		"included")
 	for _, p := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp"} {
 		m, err := b.repeat(b.command(append([]string{"simulate", "--no-log", "--policy", p}, load...)...))
 		if err != nil {
@@ -209,8 +214,10 @@ func (b *bench) growth() error {
 		var first float64
 		for _, n := range []int{1000, 10_000, 100_000} {
 			path := filepath.Join(b.dir, fmt.Sprintf("stream-%d.yaml", n))
-			text := fmt.Sprintf("name: growth\nseed: 1\ncount: %d\nmix: [{generator: random, fraction: 1, tasks: 10}]\nfiles: false\n"+
-				"total_runtime: {distribution: constant, mean: 1h}\narrivals: {process: poisson, utilisation: 0.9}\n", n)
+			text := fmt.Sprintf("name: growth\nseed: 1\ncount: %d\nmix: [{generator: random, fraction: 1, tasks: "+
+				"10}]\nfiles: false\n"+
+				"total_runtime: {distribution: constant, mean: 1h}\narrivals: {process: poisson, utilisation: 0.9}\n",
+				n)
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				return err
 			}
@@ -223,7 +230,8 @@ func (b *bench) growth() error {
 			if first == 0 {
 				first = per
 			}
-			fmt.Printf("  %s at 90 %%, %6d workflows: %5.0f us of CPU a workflow of 10 tasks (%.2f of that at 1,000), %v\n", p, n, per, per/first, time.Since(begun).Round(time.Millisecond))
+			fmt.Printf("  %s at 90 %%, %6d workflows: %5.0f us of CPU a workflow of 10 tasks (%.2f of that at "+
+				"1,000), %v\n", p, n, per, per/first, time.Since(begun).Round(time.Millisecond))
 		}
 	}
 	return nil
@@ -240,8 +248,10 @@ func (b *bench) docker() error {
 	}
 	var tasks strings.Builder
 	for i := range b.n {
-		fmt.Fprintf(&tasks, `%s{"name":"true","id":"t%d","parents":[],"children":[],"inputFiles":[],"outputFiles":[],"runtimeInSeconds":0.01,`+
-			`"memoryInBytes":16000000,"image":%q,"command":{"program":"true","arguments":[]}}`, map[bool]string{true: ",\n"}[i > 0], i, image)
+		fmt.Fprintf(&tasks,
+			`%s{"name":"true","id":"t%d","parents":[],"children":[],"inputFiles":[],"outputFiles":[],"runtimeInSeconds":0.01,`+
+				`"memoryInBytes":16000000,"image":%q,"command":{"program":"true","arguments":[]}}`,
+			map[bool]string{true: ",\n"}[i > 0], i, image)
 	}
 	trace := filepath.Join(b.dir, "trivial.json")
 	doc := fmt.Sprintf(`{"name":"trivial","schemaVersion":"1.5","workflow":{"specification":{"tasks":[%s],"files":[]},`+
@@ -261,19 +271,24 @@ func (b *bench) docker() error {
 		own = ownCPU() - before
 		return cost{wall: time.Since(start), cpu: own}, err
 	}
-	flags := []string{"run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", "512",
-		"--memory", "16m", "--memory-swap", "16m", "--cpu-period", "20000", "--cpu-quota", "20000", "--log-driver", "none", "--tmpfs", "/tmp", image, "true"}
+	flags := []string{"run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--security-opt",
+		"no-new-privileges", "--pids-limit", "512",
+		"--memory", "16m", "--memory-swap", "16m", "--cpu-period", "20000", "--cpu-quota", "20000", "--log-driver",
+		"none", "--tmpfs", "/tmp", image, "true"}
 	by, cli2 := "GNU parallel", func() (cost, error) {
-		return measure(exec.Command("parallel", append([]string{"-N0", fmt.Sprintf("-j%d", b.inFlight), "docker " + strings.Join(flags, " "), ":::"}, numbers(b.n)...)...))
+		return measure(exec.Command("parallel", append([]string{"-N0", fmt.Sprintf("-j%d", b.inFlight), "docker " +
+			strings.Join(flags, " "), ":::"}, numbers(b.n)...)...))
 	}
-	if out, err := exec.Command("parallel", "--version").Output(); err != nil || !strings.HasPrefix(string(out), "GNU parallel") {
+	if out, err := exec.Command("parallel", "--version").Output(); err != nil ||
+		!strings.HasPrefix(string(out), "GNU parallel") {
 		by, cli2 = "xargs (GNU parallel is not installed)", func() (cost, error) {
 			cmd := exec.Command("xargs", append([]string{"-P", fmt.Sprint(b.inFlight), "-I{}", "docker"}, flags...)...)
 			cmd.Stdin = strings.NewReader(strings.Join(numbers(b.n), "\n"))
 			return measure(cmd)
 		}
 	}
-	m, err := b.repeat(bare, b.command("run", "--oversubscribe", "--starts", fmt.Sprint(b.inFlight), "--cluster", cluster, trace), cli2)
+	m, err := b.repeat(bare, b.command("run", "--oversubscribe", "--starts", fmt.Sprint(b.inFlight), "--cluster",
+		cluster, trace), cli2)
 	if err != nil {
 		return err
 	}
@@ -287,7 +302,8 @@ func (b *bench) docker() error {
 	return nil
 }
 
-// bare creates, starts, awaits and removes b.n containers with the options that gantry gives a real task, b.inFlight at once.
+// bare creates, starts, awaits and removes b.n containers with the options that gantry gives a real task, b.inFlight at
+// once.
 func (b *bench) bare(cli *client.Client) error {
 	work, err := os.MkdirTemp(b.dir, "bare")
 	if err != nil {
@@ -322,19 +338,23 @@ func (b *bench) bare(cli *client.Client) error {
 			return err
 		}
 		pids := int64(512)
-		h := &container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-			LogConfig: container.LogConfig{Type: "none"}, Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+		h := &container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"},
+			SecurityOpt: []string{"no-new-privileges"},
+			LogConfig:   container.LogConfig{Type: "none"},
+			Tmpfs:       map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
 			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: dir, Target: dir},
 				{Type: mount.TypeBind, Source: work, Target: work + "-files", ReadOnly: true},
 				{Type: mount.TypeBind, Source: task, Target: "/.gantry-task", ReadOnly: true}},
-			Resources: container.Resources{CgroupParent: parent, PidsLimit: &pids, CPUPeriod: 20_000, CPUQuota: 20_000, Memory: 16e6, MemorySwap: 16e6}}
+			Resources: container.Resources{CgroupParent: parent, PidsLimit: &pids, CPUPeriod: 20_000, CPUQuota: 20_000,
+				Memory: 16e6, MemorySwap: 16e6}}
 		if disk != "" {
 			limit := []*blkiodev.ThrottleDevice{{Path: disk, Rate: 1 << 30}}
 			h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = limit, limit
 		}
 		c, err := cli.ContainerCreate(ctx, &container.Config{Image: image, Entrypoint: []string{"/.gantry-task"},
 			Cmd: []string{"exec", "", ".command.out", ".command.err", "true"}, WorkingDir: dir,
-			User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), NetworkDisabled: true, Labels: map[string]string{"gantry.benchmark": "bare"}}, h, nil, nil, "")
+			User: fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid()), NetworkDisabled: true,
+			Labels: map[string]string{"gantry.benchmark": "bare"}}, h, nil, nil, "")
 		if err != nil {
 			return err
 		}
@@ -408,18 +428,21 @@ func numbers(n int) []string {
 // cluster writes a cluster file of that many nodes.
 func (b *bench) cluster(nodes, cores int) (string, error) {
 	path := filepath.Join(b.dir, fmt.Sprintf("cluster-%d-%d.yaml", nodes, cores))
-	return path, os.WriteFile(path, fmt.Appendf(nil, "name: bench\nnodes:\n  - {name: n, count: %d, cores: %d, speed: 1, memory: 4GB, read: 1000MB/s, write: 1000MB/s, group: g}\n"+
+	return path, os.WriteFile(path, fmt.Appendf(nil, "name: bench\nnodes:\n  - {name: n, count: %d, cores: %d, "+
+		"speed: 1, memory: 4GB, read: 1000MB/s, write: 1000MB/s, group: g}\n"+
 		"links:\n  - {from: g, to: g, bandwidth: 100MB/s, latency: 1ms}\n", nodes, cores), 0o644)
 }
 
-// layered writes a DAX of tasks in layers of 100, each with three parents in the layer above and a file for each of its children.
+// layered writes a DAX of tasks in layers of 100, each with three parents in the layer above and a file for each of its
+// children.
 func (b *bench) layered(tasks int) (string, error) {
 	const width = 100
 	path := filepath.Join(b.dir, fmt.Sprintf("layered-%d.dax", tasks))
 	var s, edges strings.Builder
 	s.WriteString(`<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="layered">` + "\n")
 	for i := range tasks {
-		fmt.Fprintf(&s, `<job id="ID%d" name="kind%d" runtime="%d.%d"><profile namespace="globus" key="maxmemory">16</profile><uses file="f%d" link="output" size="%d"/>`,
+		fmt.Fprintf(&s,
+			`<job id="ID%d" name="kind%d" runtime="%d.%d"><profile namespace="globus" key="maxmemory">16</profile><uses file="f%d" link="output" size="%d"/>`,
 			i, i/width%7, 1+i*7919%30, i%10, i, 1000+i*104729%900_000)
 		if i >= width {
 			fmt.Fprintf(&edges, `<child ref="ID%d">`, i)

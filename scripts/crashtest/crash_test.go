@@ -1,5 +1,6 @@
-// Package crashtest kills gantry as a crash would, at random moments, and lets it resume. What must hold whatever the moment: the
-// log opens, every task succeeds exactly once, no container is left, and the results are those of a run that nobody disturbed.
+// Package crashtest kills gantry as a crash would, at random moments, and lets it resume. What must hold whatever the
+// moment: the log opens, every task succeeds exactly once, no container is left, and the results are those of a run
+// that nobody disturbed.
 package crashtest
 
 import (
@@ -37,9 +38,11 @@ const (
 func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
 	t.Helper()
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+			bytes.TrimSpace(out))
 	}
-	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun), uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
+	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun),
+		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
 	t.Logf("%d rounds, seed %d", rounds, seed)
 	gantry := build(t)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -135,16 +138,20 @@ func makeRun(t *testing.T, binary, name string, runtime float64) *run {
 	const width = 4
 	var tasks []task
 	var files []file
-	join := task{ID: last, Name: last, Runtime: 0.1, Memory: 16e6, OutputFiles: []string{"all.txt"}, Image: image, Children: []string{},
-		Command: map[string]any{"program": "sh", "arguments": []string{"-ec", "cat end-?.txt >all.txt"}}}
+	join := task{ID: last, Name: last, Runtime: 0.1, Memory: 16e6, OutputFiles: []string{"all.txt"}, Image: image,
+		Children: []string{},
+		Command:  map[string]any{"program": "sh", "arguments": []string{"-ec", "cat end-?.txt >all.txt"}}}
 	for i := range width {
 		emulated, real := fmt.Sprintf("emulated-%d", i), fmt.Sprintf("real-%d", i)
 		data, end := fmt.Sprintf("data-%d.bin", i), fmt.Sprintf("end-%d.txt", i)
 		tasks = append(tasks,
-			task{ID: emulated, Name: "emulated", Parents: []string{}, Children: []string{real}, OutputFiles: []string{data}, Runtime: runtime, Memory: 20e6},
-			task{ID: real, Name: "real", Parents: []string{emulated}, Children: []string{last}, InputFiles: []string{data}, OutputFiles: []string{end},
+			task{ID: emulated, Name: "emulated", Parents: []string{}, Children: []string{real},
+				OutputFiles: []string{data}, Runtime: runtime, Memory: 20e6},
+			task{ID: real, Name: "real", Parents: []string{emulated}, Children: []string{last},
+				InputFiles: []string{data}, OutputFiles: []string{end},
 				Runtime: 0.3, Memory: 16e6, Image: image,
-				Command: map[string]any{"program": "sh", "arguments": []string{"-ec", fmt.Sprintf("md5sum <%s >%s; sleep 0.3", data, end)}}})
+				Command: map[string]any{"program": "sh", "arguments": []string{"-ec",
+					fmt.Sprintf("md5sum <%s >%s; sleep 0.3", data, end)}}})
 		files = append(files, file{data, 300_000 + int64(i)})
 		join.InputFiles, join.Parents = append(join.InputFiles, end), append(join.Parents, real)
 	}
@@ -191,7 +198,8 @@ type process struct {
 }
 
 func (r *run) gantry(command string, args ...string) *process {
-	p := &process{cmd: exec.Command(r.binary, append([]string{command, "--dir", filepath.Join(r.home, "runs")}, args...)...)}
+	p := &process{cmd: exec.Command(r.binary, append([]string{command, "--dir", filepath.Join(r.home, "runs")},
+		args...)...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if r.host != "" {
 		p.cmd.Env = append(os.Environ(), "DOCKER_HOST="+r.host)
@@ -280,7 +288,8 @@ func (r *run) state(t *testing.T) (state string) {
 	}
 	db := r.open(t)
 	defer db.Close()
-	if err := db.QueryRow("SELECT state FROM runs WHERE name = ?", r.name).Scan(&state); err != nil && err != sql.ErrNoRows && !strings.Contains(err.Error(), "no such table") {
+	if err := db.QueryRow("SELECT state FROM runs WHERE name = ?", r.name).Scan(&state); err != nil &&
+		err != sql.ErrNoRows && !strings.Contains(err.Error(), "no such table") {
 		t.Fatal(err)
 	}
 	return state
@@ -310,7 +319,8 @@ func (r *run) check(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tasks++; ok.Int64 != 1 || open.Int64 != 0 {
-			t.Errorf("task %s is %s: %d of %d attempts succeeded, %d have no end", name, state, ok.Int64, attempts.Int64, open.Int64)
+			t.Errorf("task %s is %s: %d of %d attempts succeeded, %d have no end", name, state, ok.Int64,
+				attempts.Int64, open.Int64)
 		}
 	}
 	if err := rows.Err(); err != nil || tasks != r.tasks {
@@ -336,7 +346,8 @@ func (r *run) failures(t *testing.T) string {
 	t.Helper()
 	db := r.open(t)
 	defer db.Close()
-	rows, err := db.Query("SELECT t.name FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.state = 'failed'", r.name)
+	rows, err := db.Query("SELECT t.name FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.state = "+
+		"'failed'", r.name)
 	if err != nil {
 		return err.Error()
 	}
@@ -368,7 +379,8 @@ func attempts(db *sql.DB, run, task string) string {
 		if err := rows.Scan(&attempt, &outcome, &code, &message, &started, &ended); err != nil {
 			return err.Error()
 		}
-		fmt.Fprintf(&s, "\n\tattempt %d: %s, exit code %d, started at %d ms, ended at %d ms: %s", attempt, outcome, code, started, ended, message)
+		fmt.Fprintf(&s, "\n\tattempt %d: %s, exit code %d, started at %d ms, ended at %d ms: %s", attempt, outcome,
+			code, started, ended, message)
 	}
 	return s.String()
 }
@@ -394,7 +406,8 @@ func (r *run) results(t *testing.T) map[string]string {
 	return sums
 }
 
-// events counts, by what the engine says, how often the program of each task succeeded: a witness that gantry has no hand in.
+// events counts, by what the engine says, how often the program of each task succeeded: a witness that gantry has no
+// hand in.
 type events struct {
 	cmd  *exec.Cmd
 	done chan struct{}

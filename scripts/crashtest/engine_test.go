@@ -37,7 +37,8 @@ func newEngine(t *testing.T) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{dir: dir, host: "unix://" + filepath.Join(dir, "d.sock"), succeeded: map[string]int{}, begun: map[string]int{}, failed: map[string][]string{}}
+	e := &engine{dir: dir, host: "unix://" + filepath.Join(dir, "d.sock"), succeeded: map[string]int{},
+		begun: map[string]int{}, failed: map[string][]string{}}
 	t.Cleanup(func() {
 		e.stop(syscall.SIGTERM)
 		e.endContainerd()
@@ -77,7 +78,8 @@ func (e *engine) start(t *testing.T, path string) {
 	}
 	defer logFile.Close()
 	_ = os.Remove(filepath.Join(e.dir, "pid")) // of one that was killed
-	e.cmd = exec.Command(path, "--host", e.host, "--data-root", filepath.Join(e.dir, "data"), "--exec-root", filepath.Join(e.dir, "x"),
+	e.cmd = exec.Command(path, "--host", e.host, "--data-root", filepath.Join(e.dir, "data"), "--exec-root",
+		filepath.Join(e.dir, "x"),
 		"--pidfile", filepath.Join(e.dir, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false")
 	e.cmd.Stdout, e.cmd.Stderr = logFile, logFile
 	if err := e.cmd.Start(); err != nil {
@@ -85,7 +87,8 @@ func (e *engine) start(t *testing.T, path string) {
 	}
 	e.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) { _ = cmd.Wait(); close(ended) }(e.cmd, e.ended)
-	for end := time.Now().Add(patience); exec.Command("docker", "-H", e.host, "version").Run() != nil; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); exec.Command("docker", "-H", e.host,
+		"version").Run() != nil; time.Sleep(50 * time.Millisecond) {
 		select {
 		case <-e.ended:
 			text, _ := os.ReadFile(logFile.Name())
@@ -148,10 +151,12 @@ func (e *engine) restart(t *testing.T, s syscall.Signal) {
 	e.start(t, e.cmd.Path)
 }
 
-// listen counts, by what the engine says, how often the program of each task ended well: a witness that gantry has no hand in.
+// listen counts, by what the engine says, how often the program of each task ended well: a witness that gantry has no
+// hand in.
 func (e *engine) listen(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command("docker", "-H", e.host, "events", "--filter", "type=container", "--filter", "event=die", "--filter", "event=start",
+	cmd := exec.Command("docker", "-H", e.host, "events", "--filter", "type=container", "--filter", "event=die",
+		"--filter", "event=start",
 		"--format", "{{json .}}")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

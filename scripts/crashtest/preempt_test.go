@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A node of a quarter of a core runs a workflow of low priority; urgent ones take its place again and again. What is emulated leaves a
-// checkpoint and goes on on either node; programs are frozen, or begin anew in every other round.
+// A node of a quarter of a core runs a workflow of low priority; urgent ones take its place again and again. What is
+// emulated leaves a checkpoint and goes on on either node; programs are frozen, or begin anew in every other round.
 func TestKilledRunsThatPreemptAreResumedWithoutLoss(t *testing.T) {
 	rounds := 0
 	killAndResume(t, func(t *testing.T, binary, name string) *run {
@@ -24,7 +24,8 @@ func TestKilledRunsThatPreemptAreResumedWithoutLoss(t *testing.T) {
 		text := "workflows:\n  - {trace: crash.json, name: crash, class: low}\n"
 		for i := range urgent {
 			at := 1.2 + 1.1*float64(i)
-			text += fmt.Sprintf("  - {trace: urgent-%d.json, name: urgent-%d, arrive: %.1fs, class: deadline, deadline: %.1fs}\n", i, i, at, at+2.5)
+			text += fmt.Sprintf("  - {trace: urgent-%d.json, name: urgent-%d, arrive: %.1fs, class: deadline, "+
+				"deadline: %.1fs}\n", i, i, at, at+2.5)
 			write(t, filepath.Join(r.home, fmt.Sprintf("urgent-%d.json", i)), fmt.Sprintf(`{"name": "urgent", "schemaVersion": "1.5", "workflow": {
 				"specification": {"tasks": [{"id": "urgent-%[1]d", "name": "urgent", "parents": [], "children": [], "outputFiles": ["urgent-%[1]d.bin"]}],
 					"files": [{"id": "urgent-%[1]d.bin", "sizeInBytes": 1000}]},
@@ -39,7 +40,8 @@ links:
   - {from: a, to: b, bandwidth: 2MB/s, latency: 20ms}
 `)
 		way := []string{"freeze", "restart"}[rounds%2]
-		r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "nodes.yaml"), "--policy", "pds:room=leave", "--preempt", way,
+		r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "nodes.yaml"), "--policy",
+			"pds:room=leave", "--preempt", way,
 			"--checkpoint", "100kB", filepath.Join(r.home, "load.yaml")}
 		r.preempts = true
 		return r
@@ -53,10 +55,12 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// checkSuspensions looks at what the log tells of preemptions: all are over, and nothing is lost of what was frozen or left a checkpoint.
+// checkSuspensions looks at what the log tells of preemptions: all are over, and nothing is lost of what was frozen or
+// left a checkpoint.
 func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 	t.Helper()
-	rows, err := db.Query(`SELECT task, try, how, since_s, until_s, kept, lost_s FROM v_suspensions WHERE run = ?`, r.name)
+	rows, err := db.Query(`SELECT task, try, how, since_s, until_s, kept, lost_s FROM v_suspensions WHERE run = ?`,
+		r.name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +78,8 @@ func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 			t.Errorf("the suspension of task %s, try %d, by %s from %v to %v is not over", task, try, how, since, until)
 		}
 		if how == "checkpoint" && kept.Valid != (lost.Float64 == 0) || how == "restart" && lost.Float64 == 0 {
-			t.Errorf("the suspension of task %s, try %d, by %s kept %v and lost %v s", task, try, how, kept, lost.Float64)
+			t.Errorf("the suspension of task %s, try %d, by %s kept %v and lost %v s", task, try, how, kept,
+				lost.Float64)
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -86,11 +91,13 @@ func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 	}
 }
 
-// One core, a long task of low priority, and an urgent one that takes its place. Gantry is killed, or told to drain, while the long one is away;
-// the run goes on to the same end, and what was frozen or left a checkpoint has lost nothing.
+// One core, a long task of low priority, and an urgent one that takes its place. Gantry is killed, or told to drain,
+// while the long one is away; the run goes on to the same end, and what was frozen or left a checkpoint has lost
+// nothing.
 func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+			bytes.TrimSpace(out))
 	}
 	gantry := build(t)
 	for _, way := range []string{"freeze", "checkpoint", "restart"} {
@@ -133,13 +140,17 @@ func suspendingRun(t *testing.T, binary, name, way string) *run {
 		long = ""
 	}
 	const flow = `{"name": %q, "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [%s]}, "execution": {"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": [%s]}}}`
-	write(t, filepath.Join(r.home, "low.json"), fmt.Sprintf(flow, "low", `{"id": "long", "name": "long", "parents": [], "children": ["join"]}, {"id": "join", "name": "join", "parents": ["long"], "children": []}`,
+	write(t, filepath.Join(r.home, "low.json"), fmt.Sprintf(flow, "low",
+		`{"id": "long", "name": "long", "parents": [], "children": ["join"]}, {"id": "join", "name": "join", "parents": ["long"], "children": []}`,
 		`{"id": "long", "runtimeInSeconds": 4, "memoryInBytes": 16000000`+long+`}, {"id": "join", "runtimeInSeconds": 0.1, "memoryInBytes": 16000000`+program("true")+`}`))
-	write(t, filepath.Join(r.home, "urgent.json"), fmt.Sprintf(flow, "urgent", `{"id": "urgent", "name": "urgent", "parents": [], "children": []}`,
+	write(t, filepath.Join(r.home, "urgent.json"), fmt.Sprintf(flow, "urgent",
+		`{"id": "urgent", "name": "urgent", "parents": [], "children": []}`,
 		`{"id": "urgent", "runtimeInSeconds": 2, "memoryInBytes": 16000000`+program("sleep 2")+`}`))
-	write(t, filepath.Join(r.home, "load.yaml"), "workflows:\n  - {trace: low.json, name: low, class: low}\n  - {trace: urgent.json, name: urgent, arrive: 1.5s, class: deadline, deadline: 4s}\n")
+	write(t, filepath.Join(r.home, "load.yaml"), "workflows:\n  - {trace: low.json, name: low, class: low}\n  - "+
+		"{trace: urgent.json, name: urgent, arrive: 1.5s, class: deadline, deadline: 4s}\n")
 	write(t, filepath.Join(r.home, "node.yaml"), "nodes: [{name: n, cores: 1, memory: 200MB}]\n")
-	r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "node.yaml"), "--policy", "pds:room=leave", "--oversubscribe", filepath.Join(r.home, "load.yaml")}
+	r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "node.yaml"), "--policy",
+		"pds:room=leave", "--oversubscribe", filepath.Join(r.home, "load.yaml")}
 	switch way {
 	case "checkpoint":
 		r.args = append([]string{"--checkpoint", "100kB"}, r.args...)
@@ -159,12 +170,14 @@ func (r *run) whenAway(p *process, sig syscall.Signal, ended <-chan struct{}) bo
 			return false
 		case <-time.After(20 * time.Millisecond):
 		}
-		db, err := sql.Open("sqlite3", "file:"+filepath.Join(r.home, "runs", "gantry.sqlite")+"?mode=ro&_busy_timeout=10000")
+		db, err := sql.Open("sqlite3", "file:"+filepath.Join(r.home, "runs",
+			"gantry.sqlite")+"?mode=ro&_busy_timeout=10000")
 		if err != nil {
 			return false
 		}
 		var away int
-		err = db.QueryRow("SELECT count(*) FROM v_suspensions WHERE run = ? AND since_s IS NOT NULL AND until_s IS NULL", r.name).Scan(&away)
+		err = db.QueryRow("SELECT count(*) FROM v_suspensions WHERE run = ? AND since_s IS NOT NULL AND until_s IS "+
+			"NULL", r.name).Scan(&away)
 		db.Close()
 		if err == nil && away > 0 { // the log is not there at once
 			return p.cmd.Process.Signal(sig) == nil

@@ -18,7 +18,8 @@ import (
 // A run that is told to stop, or whose terminal or reader goes away, leaves no container, and can be resumed.
 func TestSignalsLeaveNothingBehind(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+			bytes.TrimSpace(out))
 	}
 	gantry := build(t)
 	for _, c := range []struct {
@@ -31,14 +32,20 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 			t.Cleanup(r.removeContainers)
 			// The task ends at once where the test has put a file for it.
 			free := filepath.Join(r.home, "inputs")
-			task := map[string]any{"id": "wait", "name": "wait", "parents": []string{}, "children": []string{}, "inputFiles": []string{"free"},
+			task := map[string]any{"id": "wait", "name": "wait", "parents": []string{}, "children": []string{},
+				"inputFiles":  []string{"free"},
 				"outputFiles": []string{}, "runtimeInSeconds": 1, "memoryInBytes": 16e6,
-				"command": map[string]any{"program": "sh", "arguments": []string{"-c", "trap 'exit 1' TERM; until [ -s free ]; do sleep 0.1; done"}}}
-			doc, err := json.Marshal(map[string]any{"name": "stopped", "schemaVersion": "1.5", "workflow": map[string]any{
-				"specification": map[string]any{"tasks": []any{task}, "files": []any{map[string]any{"id": "free", "sizeInBytes": 0}}},
-				"execution":     map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": []any{task}}}})
+				"command": map[string]any{"program": "sh", "arguments": []string{"-c",
+					"trap 'exit 1' TERM; until [ -s free ]; do sleep 0.1; done"}}}
+			doc, err := json.Marshal(map[string]any{"name": "stopped", "schemaVersion": "1.5",
+				"workflow": map[string]any{
+					"specification": map[string]any{"tasks": []any{task},
+						"files": []any{map[string]any{"id": "free", "sizeInBytes": 0}}},
+					"execution": map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
+						"tasks": []any{task}}}})
 			source := filepath.Join(r.home, "stopped.json")
-			for _, e := range []error{err, os.WriteFile(source, doc, 0o644), os.Mkdir(free, 0o755), os.WriteFile(filepath.Join(free, "free"), nil, 0o644)} {
+			for _, e := range []error{err, os.WriteFile(source, doc, 0o644), os.Mkdir(free, 0o755),
+				os.WriteFile(filepath.Join(free, "free"), nil, 0o644)} {
 				if e != nil {
 					t.Fatal(e)
 				}
@@ -71,7 +78,8 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 			if state := r.state(t); state != "interrupted" {
 				t.Errorf("the run is %q", state)
 			}
-			if err := os.WriteFile(filepath.Join(r.home, "runs", r.name, "nodes", "host", "stopped", "free"), []byte("now\n"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(r.home, "runs", r.name, "nodes", "host", "stopped", "free"),
+				[]byte("now\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if code, out := r.gantry("resume", "--quiet", r.name).wait(t); code != 0 {
@@ -92,11 +100,13 @@ func (r *run) runs(t *testing.T) bool {
 	return len(bytes.TrimSpace(out)) > 0
 }
 
-// Where the Docker Engine has gone away, nothing can be killed: gantry ends all the same, and the run is resumed when the engine is back.
+// Where the Docker Engine has gone away, nothing can be killed: gantry ends all the same, and the run is resumed when
+// the engine is back.
 func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 	const engine = "/var/run/docker.sock"
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+			bytes.TrimSpace(out))
 	}
 	if c, err := net.Dial("unix", engine); err != nil {
 		t.Skipf("needs a Docker Engine at %s: %v", engine, err)
@@ -107,11 +117,14 @@ func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 	t.Cleanup(r.removeContainers)
 	socket := filepath.Join(r.home, "engine.sock")
 	gone := forward(t, socket, engine)
-	task := map[string]any{"id": "wait", "name": "wait", "parents": []string{}, "children": []string{}, "inputFiles": []string{}, "outputFiles": []string{},
-		"runtimeInSeconds": 1, "memoryInBytes": 16e6, "command": map[string]any{"program": "sleep", "arguments": []string{"5"}}}
+	task := map[string]any{"id": "wait", "name": "wait", "parents": []string{}, "children": []string{},
+		"inputFiles": []string{}, "outputFiles": []string{},
+		"runtimeInSeconds": 1, "memoryInBytes": 16e6, "command": map[string]any{"program": "sleep",
+			"arguments": []string{"5"}}}
 	doc, err := json.Marshal(map[string]any{"name": "left", "schemaVersion": "1.5", "workflow": map[string]any{
 		"specification": map[string]any{"tasks": []any{task}, "files": []any{}},
-		"execution":     map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": []any{task}}}})
+		"execution": map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
+			"tasks": []any{task}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

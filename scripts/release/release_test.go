@@ -1,4 +1,5 @@
-// Package release_test builds releases and installs one. It takes minutes: make test-release runs it, go test ./... only what is quick.
+// Package release_test builds releases and installs one. It takes minutes: make test-release runs it, go test ./...
+// only what is quick.
 package release_test
 
 import (
@@ -40,7 +41,8 @@ func checkout(t *testing.T, to string) string {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "../..", nil, "sh", "-c", "git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C '"+to+"'")
+	run(t, "../..", nil, "sh", "-c", "git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d "+
+		"2>/dev/null | tar -cf - -T - | tar -xf - -C '"+to+"'")
 	return to
 }
 
@@ -55,7 +57,8 @@ func TestRelease(t *testing.T) {
 	t.Run("checksums", func(t *testing.T) { run(t, dist, nil, "sha256sum", "--check", "--strict", "SHA256SUMS") })
 	t.Run("reproducible", func(t *testing.T) {
 		there := checkout(t, filepath.Join(t.TempDir(), "another/and/longer/directory"))
-		run(t, there, append(env, "GOCACHE="+t.TempDir(), "HOME="+os.Getenv("HOME"), "TZ=Asia/Tokyo", "LANG=C.UTF-8"), "scripts/release/build", again)
+		run(t, there, append(env, "GOCACHE="+t.TempDir(), "HOME="+os.Getenv("HOME"), "TZ=Asia/Tokyo", "LANG=C.UTF-8"),
+			"scripts/release/build", again)
 		first, err1 := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
 		second, err2 := os.ReadFile(filepath.Join(again, "SHA256SUMS"))
 		if err1 != nil || err2 != nil || !bytes.Equal(first, second) {
@@ -93,7 +96,8 @@ func TestRelease(t *testing.T) {
 				if err != nil {
 					t.Skip("not run: needs qemu-user-static")
 				}
-				if out := run(t, dir, nil, emulator, filepath.Join(name, "gantry"), "--version"); !strings.Contains(out, version) {
+				if out := run(t, dir, nil, emulator, filepath.Join(name, "gantry"), "--version"); !strings.Contains(out,
+					version) {
 					t.Errorf("gantry --version says %q", out)
 				}
 			}
@@ -124,8 +128,10 @@ func billOfMaterials(t *testing.T, path string) {
 	for _, c := range bom.Components {
 		have[c.Name] = c.Version
 	}
-	for _, module := range []string{"github.com/mattn/go-sqlite3", "github.com/docker/docker", "github.com/urfave/cli/v2", "golang.org/x/sys"} {
-		if want := strings.TrimSpace(run(t, "../..", nil, "go", "list", "-m", "-f", "{{.Version}}", module)); have[module] != want {
+	for _, module := range []string{"github.com/mattn/go-sqlite3", "github.com/docker/docker",
+		"github.com/urfave/cli/v2", "golang.org/x/sys"} {
+		if want := strings.TrimSpace(run(t, "../..", nil, "go", "list", "-m", "-f", "{{.Version}}",
+			module)); have[module] != want {
 			t.Errorf("%s is %q in it, %s in go.mod", module, have[module], want)
 		}
 	}
@@ -143,7 +149,8 @@ func install(t *testing.T, deb string) {
 		t.Skip("needs mmdebstrap (apt-get install mmdebstrap)")
 	}
 	root := filepath.Join(t.TempDir(), "root")
-	run(t, ".", nil, "sh", "-c", ". /etc/os-release; mmdebstrap --quiet --mode=root --variant=minbase $VERSION_CODENAME '"+root+"'")
+	run(t, ".", nil, "sh", "-c", ". /etc/os-release; mmdebstrap --quiet --mode=root --variant=minbase "+
+		"$VERSION_CODENAME '"+root+"'")
 	run(t, ".", nil, "cp", deb, filepath.Join(root, "gantry.deb"))
 	run(t, ".", nil, "chroot", root, "dpkg", "--install", "/gantry.deb")
 	if out := run(t, ".", nil, "chroot", root, "gantry", "--version"); !strings.Contains(out, version) {
@@ -154,7 +161,8 @@ func install(t *testing.T, deb string) {
 		t.Errorf("gantry doctor, where there is no engine, ends with %d: %s", code, out)
 	}
 	run(t, ".", nil, "cp", "../../examples/montage/montage-25.dax", filepath.Join(root, "tmp/montage.dax"))
-	if out := run(t, ".", nil, "chroot", root, "gantry", "simulate", "--dir", "/tmp/runs", "/tmp/montage.dax"); !strings.Contains(out, "25") {
+	if out := run(t, ".", nil, "chroot", root, "gantry", "simulate", "--dir", "/tmp/runs",
+		"/tmp/montage.dax"); !strings.Contains(out, "25") {
 		t.Errorf("gantry simulate says %s", out)
 	}
 	run(t, ".", nil, "chroot", root, "dpkg", "--purge", "gantry")
@@ -163,14 +171,16 @@ func install(t *testing.T, deb string) {
 	}
 }
 
-// database writes a database of vulnerabilities that knows one, in the YAML library that package trace calls; it returns its URL.
+// database writes a database of vulnerabilities that knows one, in the YAML library that package trace calls; it
+// returns its URL.
 func database(t *testing.T, module, pkg, symbol string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for path, text := range map[string]string{
-		"index/db.json":      `{"modified":"2026-01-01T00:00:00Z"}`,
-		"index/modules.json": `[{"path":"` + module + `","vulns":[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]}]`,
-		"index/vulns.json":   `[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]`,
+		"index/db.json": `{"modified":"2026-01-01T00:00:00Z"}`,
+		"index/modules.json": `[{"path":"` + module +
+			`","vulns":[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]}]`,
+		"index/vulns.json": `[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]`,
 		"ID/GO-2026-0001.json": `{"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z","summary":"made up",
 			"affected":[{"package":{"name":"` + module + `","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],
 			"ecosystem_specific":{"imports":[{"path":"` + pkg + `","symbols":["` + symbol + `"]}]}}]}`,
@@ -199,10 +209,12 @@ func TestVulnerabilitiesFailAndAnUnreachableDatabaseIsSaid(t *testing.T) {
 	if code, out := check("http://127.0.0.1:1"); code != 0 || !strings.Contains(out, "NOT CHECKED") {
 		t.Errorf("without a database it ends with %d: %s", code, out)
 	}
-	if code, out := check(database(t, "gonum.org/v1/gonum", "gonum.org/v1/gonum/nothing", "None")); code != 0 || strings.Contains(out, "NOT CHECKED") {
+	if code, out := check(database(t, "gonum.org/v1/gonum", "gonum.org/v1/gonum/nothing", "None")); code != 0 ||
+		strings.Contains(out, "NOT CHECKED") {
 		t.Errorf("without vulnerabilities it ends with %d: %s", code, out)
 	}
-	if code, out := check(database(t, "gonum.org/v1/gonum", "gonum.org/v1/gonum/mat", "NewDense")); code == 0 || !strings.Contains(out, "GO-2026-0001") {
+	if code, out := check(database(t, "gonum.org/v1/gonum", "gonum.org/v1/gonum/mat", "NewDense")); code == 0 ||
+		!strings.Contains(out, "GO-2026-0001") {
 		t.Errorf("with a vulnerability it ends with %d: %s", code, out)
 	}
 }

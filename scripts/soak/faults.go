@@ -20,9 +20,11 @@ const (
 var faults = []struct {
 	outcome planner.Outcome
 	share   float64
-}{{planner.Lost, 0.01}, {planner.HostError, 0.01}, {planner.OutOfMemory, 0.005}, {planner.Killed, 0.005}, {planner.ExitCode, 0.0005}}
+}{{planner.Lost, 0.01}, {planner.HostError, 0.01}, {planner.OutOfMemory, 0.005}, {planner.Killed, 0.005},
+	{planner.ExitCode, 0.0005}}
 
-// faulty is the null runtime with faults: attempts end badly, and nodes leave and return. An attempt that runs on a node that leaves is lost.
+// faulty is the null runtime with faults: attempts end badly, and nodes leave and return. An attempt that runs on a
+// node that leaves is lost.
 type faulty struct {
 	*null.Runtime
 	random  *rand.Rand
@@ -35,7 +37,8 @@ type faulty struct {
 }
 
 func newFaulty(inner *null.Runtime, p *planner.Platform, seed uint64) *faulty {
-	return &faulty{Runtime: inner, random: rand.New(rand.NewPCG(seed, 2)), nodes: p.Nodes, node: map[planner.AttemptID]planner.NodeID{},
+	return &faulty{Runtime: inner, random: rand.New(rand.NewPCG(seed, 2)), nodes: p.Nodes,
+		node: map[planner.AttemptID]planner.NodeID{},
 		gone: planner.None}
 }
 

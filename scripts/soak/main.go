@@ -1,8 +1,8 @@
-// Command soak runs a day of load: streams with faults on the null runtime, and a stream of short tasks in containers. It
-// samples what a leak would let grow, draws it, and fails if something grew or if a log is not sound at the end.
+// Command soak runs a day of load: streams with faults on the null runtime, and a stream of short tasks in containers.
+// It samples what a leak would let grow, draws it, and fails if something grew or if a log is not sound at the end.
 //
-// The real engine, the real log (durable, as in gantry run) and the real Docker runtime run in this process, so that its memory,
-// goroutines, descriptors and watches can be counted. docs/soak.md has the figures of a run.
+// The real engine, the real log (durable, as in gantry run) and the real Docker runtime run in this process, so that
+// its memory, goroutines, descriptors and watches can be counted. docs/soak.md has the figures of a run.
 package main
 
 import (
@@ -26,7 +26,8 @@ func main() {
 	flag.IntVar(&o.run, "run", 1000, "containers of each run, about")
 	flag.IntVar(&o.samples, "samples", 400, "samples of each part, about")
 	flag.Uint64Var(&o.seed, "seed", 1, "of loads and faults")
-	flag.StringVar(&o.dir, "dir", "", "directory of the runs and logs; a temporary one, removed at the end, if it is not given")
+	flag.StringVar(&o.dir, "dir", "", "directory of the runs and logs; a temporary one, removed at the end, if it "+
+		"is not given")
 	flag.StringVar(&o.examples, "examples", "examples", "directory of the examples, whose programs run in containers")
 	flag.StringVar(&o.out, "out", "soak-results", "directory of the plots and samples")
 	flag.Parse()
@@ -87,7 +88,8 @@ func (o *options) soak(ctx context.Context) error {
 }
 
 // part runs one part in a directory of its own, then judges and draws what was sampled and checks its log.
-func (o *options) part(ctx context.Context, name, about string, size int, run func(context.Context, *meter) error) error {
+func (o *options) part(ctx context.Context, name, about string, size int, run func(context.Context,
+	*meter) error) error {
 	m := &meter{home: filepath.Join(o.dir, name), size: size, every: max(1, size/o.samples), begun: time.Now()}
 	if err := os.MkdirAll(m.home, 0o755); err != nil {
 		return err
@@ -95,7 +97,8 @@ func (o *options) part(ctx context.Context, name, about string, size int, run fu
 	fmt.Printf("%s: %d %s in %s\n", name, size, about, m.home)
 	err := run(ctx, m)
 	took := time.Since(m.begun)
-	fmt.Printf("%s: %d attempts in %v, %.0f a second, CPU time %v; ends: %s\n", name, m.attempts, took.Round(time.Second),
+	fmt.Printf("%s: %d attempts in %v, %.0f a second, CPU time %v; ends: %s\n", name, m.attempts,
+		took.Round(time.Second),
 		float64(m.attempts)/took.Seconds(), cpuTime().Round(time.Second), m.endsText())
 	if len(m.samples) > 0 {
 		err = errors.Join(err, m.write(filepath.Join(o.out, name+".csv")), m.draw(filepath.Join(o.out, name+".svg"),

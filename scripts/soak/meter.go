@@ -28,8 +28,8 @@ type quantity struct {
 	name  string // of its column
 	label string
 	unit  string
-	// slack is how much the mean of the last quarter of the samples may lie above that of the second quarter, beyond a tenth of it. The first
-	// quarter is left out: caches fill.
+	// slack is how much the mean of the last quarter of the samples may lie above that of the second quarter, beyond a
+	// tenth of it. The first quarter is left out: caches fill.
 	slack float64
 }
 
@@ -48,7 +48,8 @@ const (
 var sampled = [quantities]quantity{
 	heap: {"live_heap_mb", "live heap", "MB", 4},
 	rss:  {"rss_mb", "resident memory", "MB", 24},
-	// The next four vary with how many containers are under way, of which each has a control group in each hierarchy of cgroup v1.
+	// The next four vary with how many containers are under way, of which each has a control group in each hierarchy of
+	// cgroup v1.
 	goroutines:  {"goroutines", "goroutines", "", 16},
 	descriptors: {"descriptors", "file descriptors", "", 32},
 	watches:     {"inotify_watches", "inotify watches", "", 10},
@@ -119,8 +120,10 @@ func (m *meter) take() {
 	m.samples = append(m.samples, s)
 	if n := len(m.samples); n%20 == 1 {
 		v := s.values
-		fmt.Printf("  %9d attempts, %8v: heap %.1f MB, resident %.1f MB, %.0f goroutines, %.0f descriptors, %.0f watches, %.0f control groups, log %.1f MB\n",
-			s.attempts, s.at.Round(time.Second), v[heap], v[rss], v[goroutines], v[descriptors], v[watches], v[groups], float64(size)/1e6)
+		fmt.Printf("  %9d attempts, %8v: heap %.1f MB, resident %.1f MB, %.0f goroutines, %.0f descriptors, %.0f "+
+			"watches, %.0f control groups, log %.1f MB\n",
+			s.attempts, s.at.Round(time.Second), v[heap], v[rss], v[goroutines], v[descriptors], v[watches], v[groups],
+			float64(size)/1e6)
 	}
 }
 
@@ -213,7 +216,8 @@ func (m *meter) judge() error {
 			verdict = "GROWS"
 			errs = append(errs, fmt.Errorf("%s: grows from %.4g to %.4g %s", q.label, before, after, q.unit))
 		}
-		fmt.Printf("  %-22s second quarter %10.4g, last quarter %10.4g %-3s %s\n", q.label, before, after, q.unit, verdict)
+		fmt.Printf("  %-22s second quarter %10.4g, last quarter %10.4g %-3s %s\n", q.label, before, after, q.unit,
+			verdict)
 	}
 	return errors.Join(errs...)
 }
@@ -250,6 +254,7 @@ func (m *meter) verify(ctx context.Context) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the log is not sound:\n  %s", strings.Join(problems, "\n  "))
 	}
-	fmt.Printf("  the log (%.1f MB) is sound: integrity_check, foreign keys, rows = events (checked in %v)\n", float64(logSize(m.home))/1e6, time.Since(begun).Round(time.Second))
+	fmt.Printf("  the log (%.1f MB) is sound: integrity_check, foreign keys, rows = events (checked in %v)\n",
+		float64(logSize(m.home))/1e6, time.Since(begun).Round(time.Second))
 	return nil
 }

@@ -41,7 +41,8 @@ func TestTinySoakInContainers(t *testing.T) {
 		t.Skipf("needs a Docker Engine with the image gantry/busybox:latest (scripts/build-image.sh): %v %s", err, out)
 	}
 	t.Setenv("PATH", filepath.Dir(build(t))+":"+os.Getenv("PATH"))
-	o := options{containers: 30, stream: 1, run: 15, samples: 10, seed: 1, dir: t.TempDir(), out: t.TempDir(), examples: "../../examples"}
+	o := options{containers: 30, stream: 1, run: 15, samples: 10, seed: 1, dir: t.TempDir(), out: t.TempDir(),
+		examples: "../../examples"}
 	if err := o.soak(t.Context()); err != nil {
 		t.Fatal(err)
 	}

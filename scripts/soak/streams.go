@@ -53,8 +53,10 @@ func (o *options) null(ctx context.Context, m *meter) error {
 	for k := 0; m.attempts < m.size; k++ {
 		seed := o.seed + uint64(k)
 		workflows := min(o.stream, m.size-m.attempts)/tasksPerWorkflow + 1
-		err := stream{m: m, db: db, name: fmt.Sprintf("soak-%04d", k+1), runtime: "null", policy: policies[k%len(policies)], cluster: cluster, seed: seed,
-			load: fmt.Sprintf(nullLoad, seed, workflows)}.run(ctx, func(p *planner.Platform, origin time.Time) (executor.Runtime, error) {
+		err := stream{m: m, db: db, name: fmt.Sprintf("soak-%04d", k+1), runtime: "null",
+			policy: policies[k%len(policies)], cluster: cluster, seed: seed,
+			load: fmt.Sprintf(nullLoad, seed, workflows)}.run(ctx, func(p *planner.Platform,
+			origin time.Time) (executor.Runtime, error) {
 			return newFaulty(null.New(origin), p, seed), nil
 		})
 		if err != nil {
@@ -119,7 +121,8 @@ func (o *options) docker(ctx context.Context, m *meter) error {
 // containersPerWorkflow is how many tasks a workflow of dockerLoad has, on average.
 const containersPerWorkflow = 9.5
 
-func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluster *scenario.Cluster, k int, image, binary, base string) error {
+func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluster *scenario.Cluster, k int, image,
+	binary, base string) error {
 	m.run = fmt.Sprintf("soak-%04d", k+1)
 	dir := filepath.Join(m.home, m.run)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -127,17 +130,20 @@ func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluste
 	}
 	seed := o.seed + uint64(k)
 	workflows := int(float64(min(o.run, m.size-m.attempts))/containersPerWorkflow) + 1
-	s := stream{m: m, db: db, name: m.run, runtime: "docker", policy: policies[k%len(policies)], cluster: cluster, seed: seed, scale: 1e-4, base: base,
+	s := stream{m: m, db: db, name: m.run, runtime: "docker", policy: policies[k%len(policies)], cluster: cluster,
+		seed: seed, scale: 1e-4, base: base,
 		load: fmt.Sprintf(dockerLoad, seed, workflows)}
 	err := s.run(ctx, func(p *planner.Platform, origin time.Time) (executor.Runtime, error) {
-		cfg := docker.Config{Run: m.run, Dir: dir, Platform: p, Version: "soak", Seed: seed, Origin: origin, TaskImage: image, TaskBinary: binary,
+		cfg := docker.Config{Run: m.run, Dir: dir, Platform: p, Version: "soak", Seed: seed, Origin: origin,
+			TaskImage: image, TaskBinary: binary,
 			Warn: func(rule, message string) {
 				if k == 0 {
 					fmt.Println("docker: warning:", message)
 				}
 			}}
 		for _, n := range cluster.Nodes {
-			cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS})
+			cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
+				WriteIOPS: n.WriteIOPS})
 		}
 		return docker.New(ctx, cfg)
 	})
@@ -159,7 +165,8 @@ type stream struct {
 }
 
 // run drives the engine as gantry run does.
-func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time) (executor.Runtime, error)) (err error) {
+func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time) (executor.Runtime,
+	error)) (err error) {
 	if s.scale == 0 {
 		s.scale = 1
 	}
@@ -182,10 +189,12 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 		return err
 	}
 	declared := &predict.Declared{}
-	admit := &executor.Admitter{Platform: platform, TimeScale: s.scale, SizeScale: s.scale, SafeNames: s.runtime == "docker", Preempt: scenario.DefaultPreempt(),
+	admit := &executor.Admitter{Platform: platform, TimeScale: s.scale, SizeScale: s.scale,
+		SafeNames: s.runtime == "docker", Preempt: scenario.DefaultPreempt(),
 		Declare: declared.Declare}
 	started := time.Now()
-	log, err := s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: s.runtime, Policy: s.policy, Command: os.Args, Version: "soak", Started: started,
+	log, err := s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: s.runtime, Policy: s.policy, Command: os.Args,
+		Version: "soak", Started: started,
 		Seed: int64(s.seed), TimeScale: s.scale, SizeScale: s.scale, Cluster: s.cluster, Platform: *platform})
 	if err != nil {
 		return err
@@ -195,7 +204,8 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 	if err != nil {
 		return err
 	}
-	engine := &executor.Engine{Runtime: rt, Store: log, Planner: planner.New(platform, planner.DefaultRetryRules(), pol, declared, s.seed), Admit: admit,
+	engine := &executor.Engine{Runtime: rt, Store: log, Planner: planner.New(platform, planner.DefaultRetryRules(), pol,
+		declared, s.seed), Admit: admit,
 		Arrivals: subs, Watch: s.m.watch, Wall: time.Now}
 	_, err = engine.Run(ctx)
 	if closing := rt.Close(); err == nil {

@@ -38,7 +38,8 @@ const (
 	ORDER BY by_task, 13`
 )
 
-// Tasks writes the tasks of a run as CSV, one row each. The names of columns tell their units; what is not known is empty.
+// Tasks writes the tasks of a run as CSV, one row each. The names of columns tell their units; what is not known is
+// empty.
 func Tasks(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	return writeCSV(ctx, w, db, tasksQuery, run)
 }
@@ -68,7 +69,8 @@ func JSON(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	for _, part := range []struct{ name, query string }{{"tasks", tasksQuery}, {"attempts", attemptsQuery}} {
 		fmt.Fprintf(out, ",\n%q:[", part.name)
 		first := true
-		err := eachRow(ctx, db, part.query, run, func([]string) error { return nil }, func(columns []string, row []any) error {
+		err := eachRow(ctx, db, part.query, run, func([]string) error { return nil }, func(columns []string,
+			row []any) error {
 			sep := ",\n{"
 			if first {
 				sep, first = "\n{", false
@@ -137,7 +139,8 @@ func named(columns []string) []string {
 }
 
 // eachRow gives the columns of a query, and then its rows as int64, float64, string or nil.
-func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(columns []string) error, each func(columns []string, row []any) error) error {
+func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(columns []string) error,
+	each func(columns []string, row []any) error) error {
 	rows, err := db.Query(ctx, query, run)
 	if err != nil {
 		return err

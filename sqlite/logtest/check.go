@@ -12,9 +12,10 @@ import (
 	"gantry/sqlite"
 )
 
-// Check returns an error for each thing that is wrong with a log: SQLite's integrity_check, foreign keys, and, in every run, rows of
-// workflows, tasks and attempts that are not as its events say. It reads the events with a model of its own, which shares nothing with the
-// code that writes rows. The log may be one that a gantry is writing to, if that is a real run.
+// Check returns an error for each thing that is wrong with a log: SQLite's integrity_check, foreign keys, and, in every
+// run, rows of workflows, tasks and attempts that are not as its events say. It reads the events with a model of its
+// own, which shares nothing with the code that writes rows. The log may be one that a gantry is writing to, if that is
+// a real run.
 func Check(ctx context.Context, path string) error {
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
@@ -27,7 +28,8 @@ func Check(ctx context.Context, path string) error {
 			c.wrong("integrity_check: %s", s)
 		}
 	}
-	for _, s := range c.texts("SELECT \"table\" || ', row ' || coalesce(rowid, '?') || ', ' || parent FROM pragma_foreign_key_check") {
+	for _, s := range c.texts("SELECT \"table\" || ', row ' || coalesce(rowid, '?') || ', ' || parent FROM " +
+		"pragma_foreign_key_check") {
 		c.wrong("foreign key: %s", s)
 	}
 	for _, run := range c.texts("SELECT name FROM runs ORDER BY id") {
@@ -173,7 +175,8 @@ func (c *checker) run(run string) error {
 		}
 	}
 	var simulated bool
-	c.rows("SELECT EXISTS (SELECT 1 FROM event_chunks c JOIN runs r ON r.id = c.run WHERE r.name = ?)", func(r *sql.Rows) error { return r.Scan(&simulated) }, run)
+	c.rows("SELECT EXISTS (SELECT 1 FROM event_chunks c JOIN runs r ON r.id = c.run WHERE r.name = ?)",
+		func(r *sql.Rows) error { return r.Scan(&simulated) }, run)
 	if simulated && state == string(sqlite.Running) {
 		return nil // its last rows are missing, as FORMAT.md says
 	}
@@ -219,20 +222,21 @@ func (c *checker) run(run string) error {
 		c.wrong("run %s: %d rows of attempts, %d by the events", run, n, len(attempts))
 	}
 	n = 0
-	c.rows("SELECT w.workflow, w.tasks, w.state FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ?", func(r *sql.Rows) error {
-		n++
-		var id planner.WorkflowID
-		var size int
-		var have string
-		err := r.Scan(&id, &size, &have)
-		if size != workflows[id] {
-			c.wrong("run %s: workflow %d has %d tasks, by its events %d", run, id, size, workflows[id])
-		}
-		if withdrawn := strings.Contains("cancelled refused", have); withdrawn != cancelled[id] {
-			c.wrong("run %s: workflow %d is %s, which its events do not say", run, id, have)
-		}
-		return err
-	}, run)
+	c.rows("SELECT w.workflow, w.tasks, w.state FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ?",
+		func(r *sql.Rows) error {
+			n++
+			var id planner.WorkflowID
+			var size int
+			var have string
+			err := r.Scan(&id, &size, &have)
+			if size != workflows[id] {
+				c.wrong("run %s: workflow %d has %d tasks, by its events %d", run, id, size, workflows[id])
+			}
+			if withdrawn := strings.Contains("cancelled refused", have); withdrawn != cancelled[id] {
+				c.wrong("run %s: workflow %d is %s, which its events do not say", run, id, have)
+			}
+			return err
+		}, run)
 	if n != len(workflows) {
 		c.wrong("run %s: %d rows of workflows, %d by the events", run, n, len(workflows))
 	}

@@ -14,7 +14,8 @@ func TestCheckNoticesRowsThatAreNotAsTheEventsSay(t *testing.T) {
 		"UPDATE tasks SET state = 'skipped' WHERE task = 1",
 		"UPDATE tasks SET attempts = 7 WHERE task = 2",
 		"DELETE FROM tasks WHERE task = 3",
-		"INSERT INTO attempts(run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps) VALUES (1, 99, 0, 2, 0, 0, 0, 0)",
+		"INSERT INTO attempts(run, attempt, task, try, node, hold_millicores, hold_memory_bytes, hold_disk_bps) " +
+			"VALUES (1, 99, 0, 2, 0, 0, 0, 0)",
 		"UPDATE attempts SET outcome = 'killed' WHERE attempt = 0",
 		"UPDATE attempts SET node = 1 WHERE attempt = 0",
 		"DELETE FROM attempts WHERE attempt = 1",

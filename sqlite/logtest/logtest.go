@@ -1,4 +1,5 @@
-// Package logtest writes logs of runs that never were, through the public surface of package sqlite, for tests of what reads them.
+// Package logtest writes logs of runs that never were, through the public surface of package sqlite, for tests of what
+// reads them.
 package logtest
 
 import (
@@ -20,11 +21,14 @@ const Second = planner.Time(time.Second)
 // Info describes a run on a cluster of two nodes, n1 and n2, of two cores each.
 func Info(name string) sqlite.RunInfo {
 	capacity := unit.Vector{unit.CPU: 2000, unit.Memory: 4 << 30, unit.Disk: unit.Unlimited}
-	return sqlite.RunInfo{Name: name, Runtime: "docker", Policy: "heft", Command: []string{"gantry", "run", "diamond.dax"}, Version: "0.1",
+	return sqlite.RunInfo{Name: name, Runtime: "docker", Policy: "heft", Command: []string{"gantry", "run",
+		"diamond.dax"}, Version: "0.1",
 		Started: time.Date(2026, 11, 21, 10, 30, 0, 250_000_000, time.UTC), Seed: 7, TimeScale: 1, SizeScale: 1,
 		Platform: planner.Platform{Nodes: []planner.Node{
-			{ID: 0, Name: "n1", Capacity: capacity, Speed: 1}, {ID: 1, Name: "n2", Capacity: capacity, Speed: 0.5}}, Groups: []string{""}},
-		Host: &sqlite.Host{Name: "calm", System: "linux", Architecture: "x86_64", Release: "6.1", Cores: 4, MHz: 2400, Vendor: "AMD", Memory: 8 << 30}}
+			{ID: 0, Name: "n1", Capacity: capacity, Speed: 1}, {ID: 1, Name: "n2", Capacity: capacity, Speed: 0.5}},
+			Groups: []string{""}},
+		Host: &sqlite.Host{Name: "calm", System: "linux", Architecture: "x86_64", Release: "6.1", Cores: 4, MHz: 2400,
+			Vendor: "AMD", Memory: 8 << 30}}
 }
 
 // Log is a run under construction: each call appends one batch.
@@ -53,13 +57,14 @@ func New(tb testing.TB, db *sqlite.DB, info sqlite.RunInfo) *Log {
 func (l *Log) Event(at planner.Time, body planner.Body, admissions ...*executor.Admission) {
 	l.tb.Helper()
 	l.seq++
-	if err := l.Append(context.Background(), executor.Batch{Events: []planner.Event{{Seq: l.seq, At: at, Body: body}}, Admissions: admissions}); err != nil {
+	if err := l.Append(context.Background(), executor.Batch{Events: []planner.Event{{Seq: l.seq, At: at, Body: body}},
+		Admissions: admissions}); err != nil {
 		l.tb.Fatal(err)
 	}
 }
 
-// Arrive admits a workflow whose task i has the parents given, and returns the id of its first task. Task i is called <kind>_<i>, needs one
-// core and writes one file that its children read; the first task reads a file from outside.
+// Arrive admits a workflow whose task i has the parents given, and returns the id of its first task. Task i is called
+// <kind>_<i>, needs one core and writes one file that its children read; the first task reads a file from outside.
 func (l *Log) Arrive(at planner.Time, name string, kinds []string, parents [][]int32) planner.TaskID {
 	l.tb.Helper()
 	a := Admission(l.flows, l.tasks, l.files, name, kinds, parents)
@@ -71,9 +76,11 @@ func (l *Log) Arrive(at planner.Time, name string, kinds []string, parents [][]i
 }
 
 // Admission makes what Arrive admits, with ids from those given.
-func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID, name string, kinds []string, parents [][]int32) *executor.Admission {
+func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID, name string, kinds []string,
+	parents [][]int32) *executor.Admission {
 	n := len(kinds)
-	w := &trace.Workflow{Name: name, Label: name, Source: name + ".dax", Format: trace.DAX, Version: "3.6", Tasks: make([]trace.Task, n)}
+	w := &trace.Workflow{Name: name, Label: name, Source: name + ".dax", Format: trace.DAX, Version: "3.6",
+		Tasks: make([]trace.Task, n)}
 	w.Files = append(w.Files, trace.File{Name: "in.dat", Size: 1000, Sized: true, Producer: -1})
 	a := &executor.Admission{Submission: executor.Submission{Workflow: w, Name: name, Tenant: "alice", Due: unit.Never}}
 	a.Spec = &executor.WorkflowSpec{ID: flow, Name: name, Label: name}
@@ -89,14 +96,20 @@ func Admission(flow planner.WorkflowID, task planner.TaskID, file planner.FileID
 		}
 		out := trace.File{Name: fmt.Sprintf("out/%d.dat", i), Size: int64(i+1) * 1000, Sized: true, Producer: int32(i)}
 		w.Files = append(w.Files, out)
-		spec := &executor.FileSpec{ID: file + planner.FileID(i) + 1, Name: out.Name, Size: unit.Bytes(out.Size), Sized: true, Produced: true, Final: true}
+		spec := &executor.FileSpec{ID: file + planner.FileID(i) + 1, Name: out.Name, Size: unit.Bytes(out.Size),
+			Sized: true, Produced: true, Final: true}
 		a.Files = append(a.Files, spec)
-		a.Arrived.Files = append(a.Arrived.Files, planner.File{ID: spec.ID, Size: spec.Size, Producer: task + planner.TaskID(i)})
-		t := trace.Task{ID: fmt.Sprintf("%s_%d", kind, i), Name: kind, Kind: kind, Parents: parents[i], Outputs: []int32{int32(i) + 1},
-			Retries: -1, Runtime: time.Duration(i+1) * time.Second, Cores: 1, Known: trace.Runtime | trace.Cores, Imputed: trace.Memory, MemoryBytes: 64 << 20}
-		p := planner.Task{ID: task + planner.TaskID(i), Workflow: flow, Kind: seen[kind], Need: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
+		a.Arrived.Files = append(a.Arrived.Files, planner.File{ID: spec.ID, Size: spec.Size, Producer: task +
+			planner.TaskID(i)})
+		t := trace.Task{ID: fmt.Sprintf("%s_%d", kind, i), Name: kind, Kind: kind, Parents: parents[i],
+			Outputs: []int32{int32(i) + 1},
+			Retries: -1, Runtime: time.Duration(i+1) * time.Second, Cores: 1, Known: trace.Runtime | trace.Cores,
+			Imputed: trace.Memory, MemoryBytes: 64 << 20}
+		p := planner.Task{ID: task + planner.TaskID(i), Workflow: flow, Kind: seen[kind],
+			Need:    unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
 			Outputs: []planner.FileID{spec.ID}, Retries: planner.None}
-		s := &executor.TaskSpec{Workflow: a.Spec, Name: t.ID, Kind: kind, Cores: 1, Memory: 64 << 20, Run: t.Runtime, Outputs: []*executor.FileSpec{spec}}
+		s := &executor.TaskSpec{Workflow: a.Spec, Name: t.ID, Kind: kind, Cores: 1, Memory: 64 << 20, Run: t.Runtime,
+			Outputs: []*executor.FileSpec{spec}}
 		inputs := []int32{0}
 		if len(parents[i]) > 0 {
 			inputs = nil
@@ -128,14 +141,17 @@ func (l *Log) Plan(at planner.Time, waits ...planner.Wait) {
 }
 
 // Start orders an attempt and starts its program half a second later.
-func (l *Log) Start(at planner.Time, t planner.TaskID, try int32, n planner.NodeID, estimate time.Duration) planner.AttemptID {
+func (l *Log) Start(at planner.Time, t planner.TaskID, try int32, n planner.NodeID,
+	estimate time.Duration) planner.AttemptID {
 	l.tb.Helper()
 	a := l.attempts
 	l.attempts++
 	l.queued[a] = at
-	l.Event(at, &planner.PlanCommitted{Round: int64(l.seq), Took: 70 * time.Microsecond, Orders: []planner.Order{{Kind: planner.OrderStart,
-		Attempt: a, Task: t, Node: n, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20}, Try: try, Until: at.Add(estimate),
-		Est: planner.Estimate{Run: estimate, Spread: estimate / 10, Source: planner.SourceDeclared}}}})
+	l.Event(at, &planner.PlanCommitted{Round: int64(l.seq), Took: 70 * time.Microsecond,
+		Orders: []planner.Order{{Kind: planner.OrderStart,
+			Attempt: a, Task: t, Node: n, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20}, Try: try,
+			Until: at.Add(estimate),
+			Est:   planner.Estimate{Run: estimate, Spread: estimate / 10, Source: planner.SourceDeclared}}}})
 	l.Event(at+Second/2, planner.AttemptStarted{Attempt: a})
 	return a
 }
@@ -145,13 +161,17 @@ func (l *Log) Exit(at planner.Time, a planner.AttemptID, outcome planner.Outcome
 	l.tb.Helper()
 	q := l.queued[a]
 	ran := at.Sub(q + Second/2)
-	l.Event(at, &planner.AttemptExited{Attempt: a, Outcome: outcome, ExitCode: code, Ran: ran, Message: message, Usage: planner.Usage{
-		Queued: q, Staged: q + Second/4, Created: q + Second/3, Started: q + Second/2, Ended: at, CPUUser: ran * 3 / 4, CPUSystem: ran / 8,
-		PeakMemory: 50e6, ReadBytes: 2e6, WrittenBytes: 1e6, ReadOps: 20, WriteOps: 10, Missing: planner.CounterThrottled,
-		Applied: planner.Limits{CPUMillicores: 1000, Memory: 64 << 20, MemorySwap: 64 << 20, PIDs: 100}}})
+	l.Event(at, &planner.AttemptExited{Attempt: a, Outcome: outcome, ExitCode: code, Ran: ran, Message: message,
+		Usage: planner.Usage{
+			Queued: q, Staged: q + Second/4, Created: q + Second/3, Started: q + Second/2, Ended: at, CPUUser: ran * 3 / 4,
+			CPUSystem:  ran / 8,
+			PeakMemory: 50e6, ReadBytes: 2e6, WrittenBytes: 1e6, ReadOps: 20, WriteOps: 10,
+			Missing: planner.CounterThrottled,
+			Applied: planner.Limits{CPUMillicores: 1000, Memory: 64 << 20, MemorySwap: 64 << 20, PIDs: 100}}})
 }
 
-// Diamond is a whole run: workflow "diamond" of four tasks, where one of the middle ones fails at first for want of memory.
+// Diamond is a whole run: workflow "diamond" of four tasks, where one of the middle ones fails at first for want of
+// memory.
 func Diamond(tb testing.TB, db *sqlite.DB, name string) {
 	tb.Helper()
 	l := New(tb, db, Info(name))

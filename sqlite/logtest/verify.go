@@ -15,8 +15,9 @@ import (
 // mostProblems bounds what Verify returns.
 const mostProblems = 20
 
-// Verify checks a log whose runs are all over: PRAGMA integrity_check, foreign keys, and that the rows of every run are what its events
-// say. It returns the first problems found, none for a sound log. The error is that of reading the file.
+// Verify checks a log whose runs are all over: PRAGMA integrity_check, foreign keys, and that the rows of every run are
+// what its events say. It returns the first problems found, none for a sound log. The error is that of reading the
+// file.
 func Verify(ctx context.Context, path string) (problems []string, err error) {
 	raw, err := sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_query_only=1"}).String())
 	if err != nil {
@@ -99,7 +100,8 @@ func compare(ctx context.Context, db *sqlite.DB, raw *sql.DB, run string) (probl
 			plans, notes = plans+1, notes+len(b.Notes)
 			for i := range b.Orders {
 				if o := &b.Orders[i]; o.Kind == planner.OrderStart {
-					attempts = append(attempts, attemptRow{task: o.Task, try: o.Try, node: o.Node, started: unit.Never, ended: unit.Never})
+					attempts = append(attempts, attemptRow{task: o.Task, try: o.Try, node: o.Node, started: unit.Never,
+						ended: unit.Never})
 					tasks[o.Task].attempts++
 					tasks[o.Task].last = o.Attempt
 				}
@@ -122,31 +124,36 @@ func compare(ctx context.Context, db *sqlite.DB, raw *sql.DB, run string) (probl
 		}
 	}
 	var id, real int64
-	if err := raw.QueryRowContext(ctx, "SELECT id, runtime <> 'sim' FROM runs WHERE name = ?", run).Scan(&id, &real); err != nil {
+	if err := raw.QueryRowContext(ctx, "SELECT id, runtime <> 'sim' FROM runs WHERE name = ?", run).Scan(&id,
+		&real); err != nil {
 		return nil, err
 	}
 	counts := []struct {
 		table string
 		want  int
-	}{{"workflows", workflows}, {"tasks", len(tasks)}, {"files", files}, {"attempts", len(attempts)}, {"notes", notes}, {"plans", plans}}
+	}{{"workflows", workflows}, {"tasks", len(tasks)}, {"files", files}, {"attempts", len(attempts)}, {"notes", notes},
+		{"plans", plans}}
 	if real == 0 {
 		counts = counts[:len(counts)-1] // simulations keep no rows of rounds
 	}
 	for _, c := range counts {
 		var have int
-		if err := raw.QueryRowContext(ctx, "SELECT count(*) FROM "+c.table+" WHERE run = ?", id).Scan(&have); err != nil {
+		if err := raw.QueryRowContext(ctx, "SELECT count(*) FROM "+c.table+" WHERE run = ?",
+			id).Scan(&have); err != nil {
 			return nil, err
 		}
 		if have != c.want {
 			bad("%d rows in %s, the events say %d", have, c.table, c.want)
 		}
 	}
-	err = scan(ctx, raw, "SELECT attempt, task, try, node, started_ns, ended_ns, coalesce(outcome, ''), coalesce(exit_code, -1), coalesce(message, '') "+
+	err = scan(ctx, raw, "SELECT attempt, task, try, node, started_ns, ended_ns, coalesce(outcome, ''), "+
+		"coalesce(exit_code, -1), coalesce(message, '') "+
 		"FROM attempts WHERE run = ? ORDER BY attempt", id, func(rows *sql.Rows) error {
 		var n int
 		var a attemptRow
 		var started, ended sql.NullInt64
-		if err := rows.Scan(&n, &a.task, &a.try, &a.node, &started, &ended, &a.outcome, &a.exit, &a.message); err != nil {
+		if err := rows.Scan(&n, &a.task, &a.try, &a.node, &started, &ended, &a.outcome, &a.exit,
+			&a.message); err != nil {
 			return err
 		}
 		a.started, a.ended = reached(started), reached(ended)
@@ -160,23 +167,24 @@ func compare(ctx context.Context, db *sqlite.DB, raw *sql.DB, run string) (probl
 	if err != nil {
 		return nil, err
 	}
-	err = scan(ctx, raw, "SELECT task, state, attempts, coalesce(attempt, -1) FROM tasks WHERE run = ? ORDER BY task", id, func(rows *sql.Rows) error {
-		var n int
-		var state string
-		var t taskRow
-		if err := rows.Scan(&n, &state, &t.attempts, &t.last); err != nil {
-			return err
-		}
-		if n >= len(tasks) || tasks[n] != t {
-			bad("task %d has the row %+v, the events say otherwise", n, t)
+	err = scan(ctx, raw, "SELECT task, state, attempts, coalesce(attempt, -1) FROM tasks WHERE run = ? ORDER BY task",
+		id, func(rows *sql.Rows) error {
+			var n int
+			var state string
+			var t taskRow
+			if err := rows.Scan(&n, &state, &t.attempts, &t.last); err != nil {
+				return err
+			}
+			if n >= len(tasks) || tasks[n] != t {
+				bad("task %d has the row %+v, the events say otherwise", n, t)
+				return nil
+			}
+			ok := t.attempts > 0 && attempts[t.last].outcome == planner.OK.String()
+			if ok != (state == "done") {
+				bad("task %d is %s, and its last attempt ended with %q", n, state, attempts[max(t.last, 0)].outcome)
+			}
 			return nil
-		}
-		ok := t.attempts > 0 && attempts[t.last].outcome == planner.OK.String()
-		if ok != (state == "done") {
-			bad("task %d is %s, and its last attempt ended with %q", n, state, attempts[max(t.last, 0)].outcome)
-		}
-		return nil
-	})
+		})
 	return problems, err
 }
 

@@ -10,18 +10,19 @@ import (
 	"gantry/sqlite/results"
 )
 
-// swept are the parameters against which loads with deadlines are drawn, one figure for each that takes several values. Others that follow a
-// swept one, such as how many workflows are drawn, do not divide figures.
+// swept are the parameters against which loads with deadlines are drawn, one figure for each that takes several values.
+// Others that follow a swept one, such as how many workflows are drawn, do not divide figures.
 var (
-	swept   = []string{"workload.arrivals.rate", "workload.releases.after", "workload.deadlines.multiplier", "cluster", "errors"}
+	swept = []string{"workload.arrivals.rate", "workload.releases.after", "workload.deadlines.multiplier", "cluster",
+		"errors"}
 	follows = []string{"workload.count", "workload.warm_up", "workload.cool_down"}
 )
 
 // measure is a metric to be drawn against parameters.
 type measure struct{ kind, metric, title, axis string }
 
-// deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of Lim et al. 2017) against
-// each parameter that is swept.
+// deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of
+// Lim et al. 2017) against each parameter that is swept.
 func (p *painter) deadlines(cells []*results.Cell) error {
 	return p.sweep(cells, swept,
 		measure{"late", "late_share", "Proportion of late workflows", "proportion late P"},
@@ -29,12 +30,14 @@ func (p *painter) deadlines(cells []*results.Cell) error {
 		measure{"mapping", "mapping_mean", "Mean time to map a workflow", "mean mapping time O (s)"})
 }
 
-// sweeps draws, of loads without deadlines, mean slowdown and response against each parameter of the workload that takes several values.
+// sweeps draws, of loads without deadlines, mean slowdown and response against each parameter of the workload that
+// takes several values.
 func (p *painter) sweeps(cells []*results.Cell) error {
 	var params []string
 	for _, c := range cells {
 		for _, param := range slices.Sorted(maps.Keys(c.Params)) {
-			if strings.HasPrefix(param, "workload.") && !slices.Contains(follows, param) && !slices.Contains(params, param) {
+			if strings.HasPrefix(param, "workload.") && !slices.Contains(follows, param) && !slices.Contains(params,
+				param) {
 				params = append(params, param)
 			}
 		}
@@ -50,7 +53,8 @@ func (p *painter) sweep(cells []*results.Cell, params []string, measures ...meas
 		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
 		for _, g := range groups(cells, leftOut) {
 			for _, m := range measures {
-				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title), m.axis); err != nil {
+				if err := p.against(g, param, m.kind, m.metric, titled(m.title+" (bars: 95 % intervals)", g.title),
+					m.axis); err != nil {
 					return err
 				}
 			}

@@ -35,9 +35,9 @@ type painter struct {
 	taken map[string]bool
 }
 
-// Figures draws all that the results allow into dir, each as SVG and PNG, and returns the files: box plots of slowdown and its standard
-// deviation against the factor of each error model, the time that batches take, slowdown against utilisation and against size, the number in
-// system over time, and what hangs on other parameters.
+// Figures draws all that the results allow into dir, each as SVG and PNG, and returns the files: box plots of slowdown
+// and its standard deviation against the factor of each error model, the time that batches take, slowdown against
+// utilisation and against size, the number in system over time, and what hangs on other parameters.
 func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) {
 	cells, err := db.Cells(ctx)
 	if err != nil {
@@ -55,7 +55,8 @@ func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) 
 		if err := p.boxes(g); err != nil {
 			return p.files, err
 		}
-		if err := p.byFactor(g, "deviation", "slowdown_sd", "Standard deviation of slowdown", "standard deviation of slowdown", 1); err != nil {
+		if err := p.byFactor(g, "deviation", "slowdown_sd", "Standard deviation of slowdown",
+			"standard deviation of slowdown", 1); err != nil {
 			return p.files, err
 		}
 		if err := p.spans(g); err != nil {
@@ -183,8 +184,8 @@ func errorsAs(kind string) string {
 	return "errors " + kind
 }
 
-// boxes draws a box of slowdowns for each policy and error factor: quartiles and median, whiskers to the 5th and 95th percentile, a dot at
-// the mean; each the mean over repetitions.
+// boxes draws a box of slowdowns for each policy and error factor: quartiles and median, whiskers to the 5th and 95th
+// percentile, a dot at the mean; each the mean over repetitions.
 func (p *painter) boxes(g group) error {
 	kinds, of := byErrors(g.cells)
 	for _, kind := range kinds {
@@ -192,7 +193,8 @@ func (p *painter) boxes(g group) error {
 		if kind != "none" {
 			label = "error factor and policy"
 		}
-		f, pl := single(titled("Slowdown, "+errorsAs(kind)+" (box: quartiles, whiskers: 5 % to 95 %, dot: mean)", g.title), label, "slowdown")
+		f, pl := single(titled("Slowdown, "+errorsAs(kind)+" (box: quartiles, whiskers: 5 % to 95 %, dot: mean)",
+			g.title), label, "slowdown")
 		var ticks []plot.Tick
 		low, high, at := math.Inf(1), 0.0, 0.0
 		for i, name := range policies(of[kind]) {
@@ -201,7 +203,10 @@ func (p *painter) boxes(g group) error {
 				if policyOf(c) != name || len(c.Sample("slowdown_median")) == 0 {
 					continue
 				}
-				b, err := addBox(pl, at, colourOf(i), func(metric string) float64 { return mean(c, "slowdown_"+metric) })
+				b, err := addBox(pl, at, colourOf(i), func(metric string) float64 {
+					return mean(c,
+						"slowdown_"+metric)
+				})
 				if err != nil {
 					return err
 				}
@@ -321,7 +326,8 @@ func (w *withIntervals) put(x float64, i Interval) {
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
 }
 
-// byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without errors stand at the left.
+// byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without
+// errors stand at the left.
 func (p *painter) byFactor(g group, kind, metric, title, label string, scale float64) error {
 	models, of := byErrors(g.cells)
 	for _, model := range models {
@@ -409,7 +415,8 @@ func (p *painter) spans(g group) error {
 		}
 	}
 	unit, seconds := timeUnit(longest)
-	return p.byFactor(g, "span", "span", "Time that the whole batch takes", "time from the arrival to the last end ("+unit+")", 1/seconds)
+	return p.byFactor(g, "span", "span", "Time that the whole batch takes",
+		"time from the arrival to the last end ("+unit+")", 1/seconds)
 }
 
 // utilisations draws mean slowdown against the imposed utilisation, where that was varied.
@@ -448,7 +455,8 @@ func (p *painter) utilisations(g group) error {
 }
 
 // shades are for classes of parallelism, from 1 to 2 on, each twice the one before; the last has all above.
-var shades = []color.NRGBA{{253, 201, 38, 255}, {251, 159, 58, 255}, {237, 121, 83, 255}, {216, 87, 107, 255}, {168, 34, 150, 255}, {92, 1, 166, 255},
+var shades = []color.NRGBA{{253, 201, 38, 255}, {251, 159, 58, 255}, {237, 121, 83, 255}, {216, 87, 107, 255},
+	{168, 34, 150, 255}, {92, 1, 166, 255},
 	{13, 8, 135, 255}}
 
 // shadeOf is the class of a parallelism.
@@ -555,7 +563,8 @@ func scattered(title string, all []dots) (*figure, error) {
 			pl.Add(line)
 			lines[k] = line
 		}
-		pl.Title.Text = wrap(fmt.Sprintf("%s (mean %.3g, median %.3g)", d.name, s.Mean, s.Median), panelWidth, pl.Title.TextStyle)
+		pl.Title.Text = wrap(fmt.Sprintf("%s (mean %.3g, median %.3g)", d.name, s.Mean, s.Median), panelWidth,
+			pl.Title.TextStyle)
 		pl.X.Min, pl.X.Max = 0, 1.04*size
 		if high > 10*low {
 			pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, logTicks{}
@@ -676,8 +685,8 @@ type Figure struct {
 	Shares      []metrics.Shares // of several tenants
 }
 
-// RunFigures draws runs into dir, each figure as SVG and PNG, and returns the files: a box of slowdowns for each run, slowdown against size,
-// the number of workflows in the system over time, and the dominant share of each tenant.
+// RunFigures draws runs into dir, each figure as SVG and PNG, and returns the files: a box of slowdowns for each run,
+// slowdown against size, the number of workflows in the system over time, and the dominant share of each tenant.
 func RunFigures(runs []Figure, dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -734,8 +743,10 @@ func (p *painter) runBoxes(all []dots) error {
 			sample[k] = x.Slowdown
 		}
 		s := metrics.Summarise(sample)
-		of := map[string]float64{"mean": s.Mean, "median": s.Median, "p5": s.P5, "p25": s.P25, "p75": s.P75, "p95": s.P95}
-		if _, err := addBox(pl, float64(i), colourOf(i), func(statistic string) float64 { return of[statistic] }); err != nil {
+		of := map[string]float64{"mean": s.Mean, "median": s.Median, "p5": s.P5, "p25": s.P25, "p75": s.P75,
+			"p95": s.P95}
+		if _, err := addBox(pl, float64(i), colourOf(i),
+			func(statistic string) float64 { return of[statistic] }); err != nil {
 			return err
 		}
 		low, high = min(low, s.P5), max(high, s.P95, s.Mean)

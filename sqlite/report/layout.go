@@ -18,13 +18,15 @@ import (
 )
 
 // palette is that of Okabe and Ito, which people who do not tell all colours apart can read.
-var palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255},
+var palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{230, 159, 0, 255}, {86, 180, 233, 255},
 	{0, 0, 0, 255}, {150, 140, 20, 255}}
 
 func colourOf(i int) color.RGBA { return palette[i%len(palette)] }
 
 // glyphs tell curves apart where colours do not.
-var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{},
+var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{},
+	draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{},
 	draw.PlusGlyph{}}
 
 func glyphOf(i int) draw.GlyphDrawer { return glyphs[i%len(glyphs)] }
@@ -40,7 +42,8 @@ const (
 	resolution = 200
 )
 
-// figure is rows of plots with the same axes, mostly one, below a title. Its legend stands beside them, where it hides nothing.
+// figure is rows of plots with the same axes, mostly one, below a title. Its legend stands beside them, where it hides
+// nothing.
 type figure struct {
 	title  string
 	rows   [][]*plot.Plot // nil where there is none; all rows are as long as the first
@@ -54,7 +57,8 @@ type figure struct {
 // single returns a figure of one plot.
 func single(title, x, y string) (*figure, *plot.Plot) {
 	pl := newPlot(x, y)
-	return &figure{title: title, rows: [][]*plot.Plot{{pl}}, legend: plot.NewLegend(), width: plotWidth, height: plotHeight}, pl
+	return &figure{title: title, rows: [][]*plot.Plot{{pl}}, legend: plot.NewLegend(), width: plotWidth,
+		height: plotHeight}, pl
 }
 
 func newPlot(x, y string) *plot.Plot {
@@ -148,7 +152,8 @@ func (f *figure) slant(pl *plot.Plot, ticks []plot.Tick) {
 	if vg.Length(len(ticks))*(widest+2*vg.Millimeter) > f.width {
 		const angle = math.Pi / 6
 		pl.X.Tick.Label.Rotation, pl.X.Tick.Label.XAlign, pl.X.Tick.Label.YAlign = angle, text.XRight, text.YTop
-		f.inset = max(0, vg.Length(math.Cos(angle))*widest-1.5*vg.Centimeter) // what the first one has beside the axis at least
+		// what the first one has beside the axis at least
+		f.inset = max(0, vg.Length(math.Cos(angle))*widest-1.5*vg.Centimeter)
 	}
 }
 
@@ -188,7 +193,8 @@ func (evenTicks) Ticks(low, high float64) []plot.Tick {
 	digits := max(0, int(-power))
 	var out []plot.Tick
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
-		out = append(out, plot.Tick{Value: k * step, Label: strconv.FormatFloat(math.Abs(k)*step*sign(k), 'f', digits, 64)})
+		out = append(out, plot.Tick{Value: k * step, Label: strconv.FormatFloat(math.Abs(k)*step*sign(k), 'f', digits,
+			64)})
 	}
 	return out
 }

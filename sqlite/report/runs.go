@@ -20,7 +20,8 @@ type Phases struct {
 	Staging  int64 `json:"staging_ns"`  // copying inputs in
 	Starting int64 `json:"starting_ns"` // from there to the running program: creating and starting the container
 	Running  int64 `json:"running_ns"`  // the program, suspensions left out
-	Ending   int64 `json:"ending_ns"`   // from its end to the moment at which gantry knew of it, measured it and could go on
+	// from its end to the moment at which gantry knew of it, measured it and could go on
+	Ending int64 `json:"ending_ns"`
 }
 
 func (p Phases) all() [5]int64 {
@@ -51,8 +52,9 @@ type WorkflowPair struct {
 	Response [2]int64 `json:"response_ns"`
 	// MakespanError is (B - A) / A; NaN is written as null.
 	MakespanError Number `json:"makespan_error"`
-	// OrderTau is Kendall's tau between the orders in which the two planners ordered the starts; StartTau between the instants at which
-	// the programs began (tau-b: ties are allowed for). Swapped is how many of the pairs of tasks were ordered the other way round.
+	// OrderTau is Kendall's tau between the orders in which the two planners ordered the starts; StartTau between the
+	// instants at which the programs began (tau-b: ties are allowed for). Swapped is how many of the pairs of tasks
+	// were ordered the other way round.
 	OrderTau Number `json:"order_tau"`
 	StartTau Number `json:"start_tau"`
 	Swapped  int64  `json:"swapped_pairs"`
@@ -89,7 +91,8 @@ type RunSide struct {
 	Makespan  *int64  `json:"makespan_ns"`
 }
 
-// Comparison is what two runs of the same workflows have in common, and what not. Workflows and tasks are matched by their names.
+// Comparison is what two runs of the same workflows have in common, and what not. Workflows and tasks are matched by
+// their names.
 type Comparison struct {
 	Runs          [2]RunSide     `json:"runs"`
 	MakespanError Number         `json:"makespan_error"` // (B - A) / A
@@ -123,7 +126,8 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		if err != nil {
 			return nil, err
 		}
-		c.Runs[i] = RunSide{Run: s.Run, Runtime: s.Runtime, Policy: s.Policy, State: fmt.Sprint(s.State), TimeScale: s.TimeScale}
+		c.Runs[i] = RunSide{Run: s.Run, Runtime: s.Runtime, Policy: s.Policy, State: fmt.Sprint(s.State),
+			TimeScale: s.TimeScale}
 		if s.Makespan != nil {
 			ns := int64(*s.Makespan)
 			c.Runs[i].Makespan = &ns
@@ -149,7 +153,8 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		for i, r := range []taskRow{x, y} {
 			p.Node[i], p.attempt[i] = r.node, r.attempt
 			p.Started[i], p.Ended[i] = r.started.Int64-r.arrived, r.over.Int64-r.arrived
-			p.Phases[i] = Phases{between(r.ready, r.queued), between(r.queued, r.staged), between(r.staged, r.started), known(r.span), between(r.ended, r.over)}
+			p.Phases[i] = Phases{between(r.ready, r.queued), between(r.queued, r.staged), between(r.staged, r.started),
+				known(r.span), between(r.ended, r.over)}
 		}
 		c.Tasks = append(c.Tasks, p)
 	}
@@ -159,7 +164,8 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		}
 	}
 	if len(c.Tasks) == 0 {
-		return nil, fmt.Errorf("runs %s and %s have no task in common that ended well in both: workflows and tasks are matched by their names",
+		return nil, fmt.Errorf("runs %s and %s have no task in common that ended well in both: workflows and tasks "+
+			"are matched by their names",
 			c.Runs[0].Run, c.Runs[1].Run)
 	}
 	slices.SortFunc(c.Tasks, func(x, y TaskPair) int { return cmp.Compare(x.attempt[0], y.attempt[0]) })
@@ -184,7 +190,10 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		w.MakespanError = relative(w.Makespan[0], w.Makespan[1])
 		for i := range 2 {
 			order := slices.Clone(byFlow[name])
-			slices.SortFunc(order, func(x, y int) int { return cmp.Compare(c.Tasks[x].attempt[i], c.Tasks[y].attempt[i]) })
+			slices.SortFunc(order, func(x, y int) int {
+				return cmp.Compare(c.Tasks[x].attempt[i],
+					c.Tasks[y].attempt[i])
+			})
 			for at, t := range order {
 				c.Tasks[t].Order[i] = at + 1
 			}
@@ -264,7 +273,8 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	out := map[[2]string]taskRow{}
 	for rows.Next() {
 		var r taskRow
-		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &r.queued, &r.staged, &r.started, &r.ended, &r.span, &r.over); err != nil {
+		if err := rows.Scan(&r.workflow, &r.task, &r.kind, &r.node, &r.arrived, &r.attempt, &r.ready, &r.queued,
+			&r.staged, &r.started, &r.ended, &r.span, &r.over); err != nil {
 			return nil, fmt.Errorf("read the tasks of run %s: %w", run, err)
 		}
 		out[[2]string{r.workflow, r.task}] = r
@@ -291,8 +301,9 @@ func flowsOf(ctx context.Context, db *sqlite.DB, run string) (map[string][2]int6
 	return out, rows.Err()
 }
 
-// Kendall returns Kendall's rank correlation tau-b of pairs of numbers, and how many of the pairs of pairs that are ordered in both are
-// ordered the other way round. NaN if either side has no order at all. It takes n log n steps (Knight, JASA 61, 1966).
+// Kendall returns Kendall's rank correlation tau-b of pairs of numbers, and how many of the pairs of pairs that are
+// ordered in both are ordered the other way round. NaN if either side has no order at all. It takes n log n steps
+// (Knight, JASA 61, 1966).
 func Kendall(values [][2]int64) (tau float64, swapped, ordered int64) {
 	n := int64(len(values))
 	v := slices.Clone(values)
@@ -359,9 +370,11 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	if c.Runs[0].TimeScale != c.Runs[1].TimeScale {
 		fmt.Fprintln(w, "The time scales differ: so do all durations.")
 	}
-	fmt.Fprintf(w, "\nMakespan of B against A: %s. %d tasks in both, %d on the same node; %d in A only, %d in B only.\n", percent(c.MakespanError), len(c.Tasks),
+	fmt.Fprintf(w, "\nMakespan of B against A: %s. %d tasks in both, %d on the same node; %d in A only, %d in B "+
+		"only.\n", percent(c.MakespanError), len(c.Tasks),
 		c.SameNode, c.Only[0], c.Only[1])
-	fmt.Fprintf(w, "Order of starts: Kendall's tau %s as ordered (%d of %d pairs swapped), %s as begun.\n\n", c.OrderTau, c.Swapped, c.Pairs, c.StartTau)
+	fmt.Fprintf(w, "Order of starts: Kendall's tau %s as ordered (%d of %d pairs swapped), %s as begun.\n\n",
+		c.OrderTau, c.Swapped, c.Pairs, c.StartTau)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "mean per task\tA\tB\tB - A\t")
 	for k, name := range phaseNames {
@@ -385,7 +398,8 @@ func (c *Comparison) WriteText(w io.Writer) error {
 			fmt.Fprintf(t, "... %d more\t\t\t\t\t\t\t\t\t\n", len(c.Workflows)-i)
 			break
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Workflow, f.Tasks, span(f.Makespan[0]), span(f.Makespan[1]), percent(f.MakespanError),
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Workflow, f.Tasks, span(f.Makespan[0]),
+			span(f.Makespan[1]), percent(f.MakespanError),
 			span(f.Response[0]), span(f.Response[1]), f.OrderTau, f.StartTau)
 	}
 	if err := t.Flush(); err != nil {
@@ -415,7 +429,8 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\t"+phaseColumns)
 	for _, i := range apart[:min(maxShown, len(apart))] {
 		x := &c.Tasks[i]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t", x.Workflow, x.Task, x.Order[0], x.Order[1], span(x.Ended[0]), span(x.Ended[1]))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t", x.Workflow, x.Task, x.Order[0], x.Order[1], span(x.Ended[0]),
+			span(x.Ended[1]))
 		x.Phases[0].write(t, x.Phases[1])
 	}
 	return t.Flush()

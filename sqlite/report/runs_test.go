@@ -36,7 +36,8 @@ func TestIntervalsHaveTheDigitsThatTheyBear(t *testing.T) {
 	for _, x := range []struct {
 		mean, half float64
 		want       string
-	}{{0.5, 1.9e-14, "0.5 ±0"}, {0, 0, "0 ±0"}, {2, 12.706, "2 ±13"}, {1.4634, 0.0912, "1.463 ±0.091"}, {3, math.NaN(), "3"}, {0.99999963, 7.8e-8, "1 ±7.8e-08"}, {math.NaN(), 1, "-"}} {
+	}{{0.5, 1.9e-14, "0.5 ±0"}, {0, 0, "0 ±0"}, {2, 12.706, "2 ±13"}, {1.4634, 0.0912, "1.463 ±0.091"},
+		{3, math.NaN(), "3"}, {0.99999963, 7.8e-8, "1 ±7.8e-08"}, {math.NaN(), 1, "-"}} {
 		if got := (report.Interval{N: 3, Mean: x.mean, Half: x.half}).String(); got != x.want {
 			t.Errorf("%v and %v are written %q, want %q", x.mean, x.half, got, x.want)
 		}
@@ -53,8 +54,10 @@ func TestKendallCountsPairs(t *testing.T) {
 			}
 			tau, swapped, ordered := report.Kendall(v)
 			wantTau, wantSwapped, wantOrdered := slow(v)
-			if swapped != wantSwapped || ordered != wantOrdered || math.Abs(tau-wantTau) > 1e-12 || math.IsNaN(tau) != math.IsNaN(wantTau) {
-				t.Fatalf("%v: %v, %d of %d; want %v, %d of %d", v, tau, swapped, ordered, wantTau, wantSwapped, wantOrdered)
+			if swapped != wantSwapped || ordered != wantOrdered || math.Abs(tau-wantTau) > 1e-12 ||
+				math.IsNaN(tau) != math.IsNaN(wantTau) {
+				t.Fatalf("%v: %v, %d of %d; want %v, %d of %d", v, tau, swapped, ordered, wantTau, wantSwapped,
+					wantOrdered)
 			}
 		}
 	}

@@ -18,14 +18,18 @@ import (
 )
 
 // DefaultMetrics are those that tables show if nothing else is asked for and there are no deadlines.
-var DefaultMetrics = []string{"slowdown_mean", "slowdown_sd", "slowdown_median", "slowdown_p95", "wait_mean", "response_mean", "in_system_mean", "utilisation"}
+var DefaultMetrics = []string{"slowdown_mean", "slowdown_sd", "slowdown_median", "slowdown_p95", "wait_mean",
+	"response_mean", "in_system_mean", "utilisation"}
 
-// deadlineMetrics are those of loads with deadlines: P, T, O and O/T of Lim et al. 2017, as far as the results have them.
+// deadlineMetrics are those of loads with deadlines: P, T, O and O/T of Lim et al. 2017, as far as the results have
+// them.
 var deadlineMetrics = []string{"late_share", "slowdown_mean", "turnaround_mean",
 	"mapping_mean", "mapping_p99", "mapping_share", "in_system_mean", "utilisation"}
 
-// tenantMetrics are those of loads of several tenants with deadlines: the ones that 3DSF is judged by (Ru et al., section 9).
-var tenantMetrics = []string{"qos_rate", "throughput", "locality_rate", "completion_time", "utilisation", "utilisation_memory", "utilisation_disk", "jain"}
+// tenantMetrics are those of loads of several tenants with deadlines: the ones that 3DSF is judged by (Ru et al.,
+// section 9).
+var tenantMetrics = []string{"qos_rate", "throughput", "locality_rate", "completion_time", "utilisation",
+	"utilisation_memory", "utilisation_disk", "jain"}
 
 // usual returns the metrics to show of results that have the known ones.
 func usual(known map[string]bool) (names []string) {
@@ -171,9 +175,9 @@ func groups(cells []*results.Cell, leftOut func(param string) bool) []group {
 	return out
 }
 
-// Tables returns the tables of an experiment. With against, a policy, values are the differences to it, repetition by repetition: the
-// repetitions of policies meet the same load, so that the interval of a difference is far smaller than that of two means. Without names the
-// usual metrics are shown.
+// Tables returns the tables of an experiment. With against, a policy, values are the differences to it, repetition by
+// repetition: the repetitions of policies meet the same load, so that the interval of a difference is far smaller than
+// that of two means. Without names the usual metrics are shown.
 func Tables(cells []*results.Cell, names []string, against string) ([]Table, error) {
 	var out []Table
 	known := map[string]bool{}
@@ -190,7 +194,8 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 	}
 	for _, n := range asked { // runs that were cut off have few metrics, and no usual one
 		if !known[n] && len(known) > 0 {
-			return nil, fmt.Errorf("no run has metric %q: there are %s", n, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return nil, fmt.Errorf("no run has metric %q: there are %s", n,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 	}
 	for _, g := range groups(cells, isPolicy) {
@@ -208,7 +213,8 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 			base = g.cells[i]
 		}
 		for _, c := range g.cells {
-			r := Row{Policy: policyOf(c), Runs: len(c.Runs), Diverged: c.Count(experiment.Diverged), Failed: c.Count(experiment.Failed),
+			r := Row{Policy: policyOf(c), Runs: len(c.Runs), Diverged: c.Count(experiment.Diverged),
+				Failed:  c.Count(experiment.Failed),
 				Wieland: verdict(c, "wieland_stable"), Drift: verdict(c, "drift_stable"), Values: map[string]Interval{}}
 			for _, n := range names {
 				r.Values[n] = interval(c, base, n)
@@ -220,7 +226,8 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 	return out, nil
 }
 
-// interval is the interval of a metric over repetitions or, where there is one only, that of the run itself by batch means, where it has one.
+// interval is the interval of a metric over repetitions or, where there is one only, that of the run itself by batch
+// means, where it has one.
 func interval(c, base *results.Cell, metric string) Interval {
 	i := Interval(metrics.Confidence(differences(c, base, metric)))
 	if half := c.Sample(strings.TrimSuffix(metric, "_mean") + "_half"); i.N == 1 && base == nil && len(half) == 1 {
@@ -241,7 +248,8 @@ func differences(c, base *results.Cell, metric string) []float64 {
 			continue
 		}
 		for j := range base.Runs {
-			if b, ok := base.Runs[j].Values[metric]; ok && base.Runs[j].State == experiment.Done && base.Runs[j].Repetition == c.Runs[i].Repetition {
+			if b, ok := base.Runs[j].Values[metric]; ok && base.Runs[j].State == experiment.Done &&
+				base.Runs[j].Repetition == c.Runs[i].Repetition {
 				out = append(out, a-b)
 			}
 		}
@@ -318,7 +326,8 @@ func WriteSearches(w io.Writer, searches []results.Search) error {
 	})
 	for i, s := range searches {
 		if i == 0 {
-			fmt.Fprintf(tw, "%s\tSTABLE UP TO %s\n", strings.ToUpper(strings.Join(keys, "\t")), strings.ToUpper(s.Parameter))
+			fmt.Fprintf(tw, "%s\tSTABLE UP TO %s\n", strings.ToUpper(strings.Join(keys, "\t")),
+				strings.ToUpper(s.Parameter))
 		}
 		for _, k := range keys {
 			fmt.Fprint(tw, s.Params[k]+"\t")

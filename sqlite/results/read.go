@@ -82,41 +82,44 @@ func (db *DB) Cells(ctx context.Context) ([]*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = db.each(ctx, "SELECT cell, repetition, state, message FROM runs ORDER BY cell, repetition", nil, func(rows *sql.Rows) error {
-		var id int64
-		r := Run{Values: map[string]float64{}}
-		if err := rows.Scan(&id, &r.Repetition, &r.State, &r.Message); err != nil {
-			return err
-		}
-		if c := byID[id]; c != nil {
-			c.Runs = append(c.Runs, r)
-		}
-		return nil
-	})
+	err = db.each(ctx, "SELECT cell, repetition, state, message FROM runs ORDER BY cell, repetition", nil,
+		func(rows *sql.Rows) error {
+			var id int64
+			r := Run{Values: map[string]float64{}}
+			if err := rows.Scan(&id, &r.Repetition, &r.State, &r.Message); err != nil {
+				return err
+			}
+			if c := byID[id]; c != nil {
+				c.Runs = append(c.Runs, r)
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
-	err = db.each(ctx, "SELECT cell, repetition, metric, value FROM metrics WHERE value IS NOT NULL", nil, func(rows *sql.Rows) error {
-		var id int64
-		var rep int
-		var name string
-		var value float64
-		if err := rows.Scan(&id, &rep, &name, &value); err != nil {
-			return err
-		}
-		if c := byID[id]; c != nil {
-			for i := range c.Runs {
-				if c.Runs[i].Repetition == rep {
-					c.Runs[i].Values[name] = value
+	err = db.each(ctx, "SELECT cell, repetition, metric, value FROM metrics WHERE value IS NOT NULL", nil,
+		func(rows *sql.Rows) error {
+			var id int64
+			var rep int
+			var name string
+			var value float64
+			if err := rows.Scan(&id, &rep, &name, &value); err != nil {
+				return err
+			}
+			if c := byID[id]; c != nil {
+				for i := range c.Runs {
+					if c.Runs[i].Repetition == rep {
+						c.Runs[i].Values[name] = value
+					}
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	return cells, err
 }
 
-// Point is the size of a workflow, in tasks, its slowdown, and its parallelism: its work over the length of its critical path.
+// Point is the size of a workflow, in tasks, its slowdown, and its parallelism: its work over the length of its
+// critical path.
 type Point struct{ Tasks, Slowdown, Parallelism float64 }
 
 // Slowdowns returns the points of the workflows of a cell, of all repetitions; none if they were not kept.
@@ -133,12 +136,13 @@ func (db *DB) Slowdowns(ctx context.Context, cell int64) (out []Point, err error
 
 // Series returns the number of workflows in the system over time in one repetition; none if it was not kept.
 func (db *DB) Series(ctx context.Context, cell int64, repetition int) (out metrics.Steps, err error) {
-	err = db.each(ctx, "SELECT at_ns, in_system FROM series WHERE cell = ? AND repetition = ? ORDER BY at_ns", []any{cell, repetition}, func(rows *sql.Rows) error {
-		var s metrics.Step
-		err := rows.Scan(&s.At, &s.N)
-		out = append(out, s)
-		return err
-	})
+	err = db.each(ctx, "SELECT at_ns, in_system FROM series WHERE cell = ? AND repetition = ? ORDER BY at_ns",
+		[]any{cell, repetition}, func(rows *sql.Rows) error {
+			var s metrics.Step
+			err := rows.Scan(&s.At, &s.N)
+			out = append(out, s)
+			return err
+		})
 	return out, err
 }
 
@@ -151,25 +155,27 @@ type Search struct {
 
 // Searches returns the searches that have ended.
 func (db *DB) Searches(ctx context.Context) (out []Search, err error) {
-	err = db.each(ctx, "SELECT params, parameter, value FROM searches ORDER BY params", nil, func(rows *sql.Rows) error {
-		var s Search
-		var params []byte
-		if err := rows.Scan(&params, &s.Parameter, &s.Value); err != nil {
-			return err
-		}
-		out = append(out, s)
-		return json.Unmarshal(params, &out[len(out)-1].Params)
-	})
+	err = db.each(ctx, "SELECT params, parameter, value FROM searches ORDER BY params", nil,
+		func(rows *sql.Rows) error {
+			var s Search
+			var params []byte
+			if err := rows.Scan(&params, &s.Parameter, &s.Value); err != nil {
+				return err
+			}
+			out = append(out, s)
+			return json.Unmarshal(params, &out[len(out)-1].Params)
+		})
 	return out, err
 }
 
 func (db *DB) values(ctx context.Context, cell int64, repetition int) (out []metrics.Value, err error) {
-	err = db.each(ctx, "SELECT metric, value FROM metrics WHERE cell = ? AND repetition = ? AND value IS NOT NULL", []any{cell, repetition}, func(rows *sql.Rows) error {
-		var v metrics.Value
-		err := rows.Scan(&v.Name, &v.Value)
-		out = append(out, v)
-		return err
-	})
+	err = db.each(ctx, "SELECT metric, value FROM metrics WHERE cell = ? AND repetition = ? AND value IS NOT NULL",
+		[]any{cell, repetition}, func(rows *sql.Rows) error {
+			var v metrics.Value
+			err := rows.Scan(&v.Name, &v.Value)
+			out = append(out, v)
+			return err
+		})
 	return out, err
 }
 

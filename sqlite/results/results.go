@@ -1,5 +1,5 @@
-// Package results keeps what experiments give in a SQLite file of its own: one transaction per run, so that an interruption loses no run
-// that has ended. schema.sql describes the file.
+// Package results keeps what experiments give in a SQLite file of its own: one transaction per run, so that an
+// interruption loses no run that has ended. schema.sql describes the file.
 package results
 
 import (
@@ -79,7 +79,8 @@ func Create(path string, info Info) (*DB, error) {
 		}
 		return fail(err)
 	}
-	if db.sql, err = open(path, "mode=rwc&_journal_mode=WAL&_synchronous=NORMAL&_foreign_keys=1&_busy_timeout=30000&_txlock=immediate"); err != nil {
+	if db.sql, err = open(path,
+		"mode=rwc&_journal_mode=WAL&_synchronous=NORMAL&_foreign_keys=1&_busy_timeout=30000&_txlock=immediate"); err != nil {
 		lock.Close()
 		return fail(err)
 	}
@@ -153,10 +154,12 @@ func (db *DB) prepare(info Info, settings string) error {
 	}
 	if tables == 0 {
 		return db.transact(func(tx *sql.Tx) error {
-			if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion) + schema + additions); err != nil {
+			if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID,
+				schemaVersion) + schema + additions); err != nil {
 				return err
 			}
-			_, err := tx.Exec("INSERT INTO experiment VALUES (?,?,?,?,?,?)", info.Name, info.Title, info.Source, settings, info.Version,
+			_, err := tx.Exec("INSERT INTO experiment VALUES (?,?,?,?,?,?)", info.Name, info.Title, info.Source,
+				settings, info.Version,
 				time.Now().UTC().Format(time.RFC3339))
 			return err
 		})
@@ -169,7 +172,8 @@ func (db *DB) prepare(info Info, settings string) error {
 		return err
 	}
 	if name != info.Name || have != settings {
-		return fmt.Errorf("it has results of experiment %s with %s, not of %s with %s: %w", name, have, info.Name, settings, ErrOther)
+		return fmt.Errorf("it has results of experiment %s with %s, not of %s with %s: %w", name, have, info.Name,
+			settings, ErrOther)
 	}
 	return db.transact(func(tx *sql.Tx) error {
 		if _, err := tx.Exec(additions); err != nil {
@@ -181,7 +185,8 @@ func (db *DB) prepare(info Info, settings string) error {
 		if _, err := tx.Exec("DELETE FROM searches"); err != nil {
 			return err
 		}
-		_, err := tx.Exec("UPDATE experiment SET title = ?, source = ?, version = ?", info.Title, info.Source, info.Version)
+		_, err := tx.Exec("UPDATE experiment SET title = ?, source = ?, version = ?", info.Title, info.Source,
+			info.Version)
 		return err
 	})
 }
@@ -237,7 +242,8 @@ func (db *DB) Plan(ctx context.Context, cells []*experiment.Cell) error {
 func (db *DB) Kept(ctx context.Context, c *experiment.Cell, repetition int) (*experiment.Outcome, error) {
 	id := db.cells[c.Key()]
 	o := &experiment.Outcome{Cell: c, Repetition: repetition}
-	err := db.sql.QueryRowContext(ctx, "SELECT state, message FROM runs WHERE cell = ? AND repetition = ? AND state <> ?", id, repetition,
+	err := db.sql.QueryRowContext(ctx, "SELECT state, message FROM runs WHERE cell = ? AND repetition = ? AND state "+
+		"<> ?", id, repetition,
 		experiment.Failed).Scan(&o.State, &o.Message)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -258,7 +264,8 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE cell = ? AND repetition = ?", id, rep); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO runs VALUES (?,?,?,?,?)", id, rep, o.State, o.Message, int64(o.Took)); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO runs VALUES (?,?,?,?,?)", id, rep, o.State, o.Message,
+			int64(o.Took)); err != nil {
 			return err
 		}
 		insert := func(text string, n int, row func(i int) []any) error {
@@ -280,11 +287,13 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 		return errors.Join(
 			insert("INSERT INTO metrics VALUES (?,?,?,?)", len(o.Values), func(i int) []any {
 				v := &o.Values[i]
-				return []any{id, rep, v.Name, sql.NullFloat64{Float64: v.Value, Valid: !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0)}}
+				return []any{id, rep, v.Name, sql.NullFloat64{Float64: v.Value, Valid: !math.IsNaN(v.Value) &&
+					!math.IsInf(v.Value, 0)}}
 			}),
 			insert("INSERT INTO workflows VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", len(o.Workflows), func(i int) []any {
 				w := &o.Workflows[i]
-				return []any{id, rep, w.ID, w.Label, w.Tenant, w.Tasks, int64(w.Arrived), int64(w.Started), int64(w.Ended), int64(w.Work),
+				return []any{id, rep, w.ID, w.Label, w.Tenant, w.Tasks, int64(w.Arrived), int64(w.Started),
+					int64(w.Ended), int64(w.Work),
 					int64(w.CriticalPath), int64(w.Lowest)}
 			}),
 			insert("INSERT INTO series VALUES (?,?,?,?)", len(o.Series), func(i int) []any {

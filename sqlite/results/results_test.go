@@ -119,7 +119,8 @@ func TestWhatIsKeptIsReadBack(t *testing.T) {
 		}
 		for i := range slowdowns {
 			// The table of workflows and the metrics of runs tell the same.
-			if got, want := metrics.Summarise(slowdowns[i]).SD, c.Runs[i].Values["slowdown_sd"]; math.Abs(got-want) > 1e-9*want {
+			if got, want := metrics.Summarise(slowdowns[i]).SD,
+				c.Runs[i].Values["slowdown_sd"]; math.Abs(got-want) > 1e-9*want {
 				t.Errorf("%v: deviation %v by workflows, %v by runs", c.Params, got, want)
 			}
 		}
@@ -151,12 +152,14 @@ func TestResultsCanBeQueried(t *testing.T) {
 	defer db.Close()
 	var n int
 	var rho, mean float64
-	err = db.QueryRow("SELECT runs, utilisation, mean FROM v_metrics WHERE policy='cpp' AND errors='none' AND utilisation=0.9 AND metric='slowdown_mean'").Scan(&n, &rho, &mean)
+	err = db.QueryRow("SELECT runs, utilisation, mean FROM v_metrics WHERE policy='cpp' AND errors='none' AND "+
+		"utilisation=0.9 AND metric='slowdown_mean'").Scan(&n, &rho, &mean)
 	if err != nil || n != 3 || mean < 1 {
 		t.Errorf("%d runs, mean %v, %v", n, mean, err)
 	}
 	var by float64
-	if err := db.QueryRow("SELECT avg(slowdown) FROM v_workflows WHERE policy='cpp' AND errors='none' AND utilisation=0.9").Scan(&by); err != nil || math.Abs(by-mean) > 1e-9 {
+	if err := db.QueryRow("SELECT avg(slowdown) FROM v_workflows WHERE policy='cpp' AND errors='none' AND " +
+		"utilisation=0.9").Scan(&by); err != nil || math.Abs(by-mean) > 1e-9 {
 		t.Errorf("mean slowdown %v by workflows, %v by runs, %v", by, mean, err)
 	}
 }
@@ -219,7 +222,8 @@ func TestTablesAndFigures(t *testing.T) {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
 	for _, table := range tables {
-		if len(table.Rows) != 2 || table.Rows[0].Policy != "cpp" || table.Rows[1].Runs != 3 || table.Rows[0].Wieland.Of != 3 {
+		if len(table.Rows) != 2 || table.Rows[0].Policy != "cpp" || table.Rows[1].Runs != 3 ||
+			table.Rows[0].Wieland.Of != 3 {
 			t.Errorf("table %s: %+v", table.Title, table.Rows)
 		}
 		if !strings.Contains(table.Title, "errors=") || strings.Contains(table.Title, "cluster") {
@@ -253,7 +257,8 @@ func TestTablesAndFigures(t *testing.T) {
 		check(t, f)
 		kinds[strings.Split(filepath.Base(f), "-")[1]]++
 	}
-	// In two formats: one of each per utilisation; one over time per error model too. Without deadlines turnaround is response.
+	// In two formats: one of each per utilisation; one over time per error model too. Without deadlines turnaround is
+	// response.
 	want := map[string]int{"slowdown": 4, "deviation": 4, "size": 4, "in": 12, "utilisation": 6}
 	if !reflect.DeepEqual(kinds, want) {
 		t.Errorf("figures %v, want %v", kinds, want)
@@ -283,7 +288,8 @@ factors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"small-span-none-workload.tasks-30.png", "small-deviation-none-workload.tasks-40.svg", "small-mean-response-tasks.svg",
+	for _, want := range []string{"small-span-none-workload.tasks-30.png", "small-deviation-none-workload.tasks-40.svg",
+		"small-mean-response-tasks.svg",
 		"small-mean-slowdown-tasks.png"} {
 		if !slices.ContainsFunc(files, func(f string) bool { return filepath.Base(f) == want }) {
 			t.Errorf("no %s among %v", want, files)
@@ -311,7 +317,8 @@ func legendsHideNothing(t *testing.T, path string, names ...string) {
 		}
 	}
 	if found != len(names) || labels == 0 || legend <= labels {
-		t.Errorf("%s: %d names of %d in the legend, which begins at %v; the axis is labelled up to %v", path, found, len(names), legend, labels)
+		t.Errorf("%s: %d names of %d in the legend, which begins at %v; the axis is labelled up to %v", path, found,
+			len(names), legend, labels)
 	}
 }
 
@@ -341,7 +348,8 @@ func check(t *testing.T, path string) {
 
 func TestTheEndOfASearchIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
-	x := read(t, "name: small\nworkload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 25}\nfactors: {policy: [cpp, fdws]}\nsearch: {from: 0.2, to: 5, step: 1.2}\n")
+	x := read(t, "name: small\nworkload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 25}\nfactors: {policy: [cpp, "+
+		"fdws]}\nsearch: {from: 0.2, to: 5, step: 1.2}\n")
 	run(t, x, path)
 	if p := run(t, x, path); p.Kept == 0 || p.Kept != p.Done {
 		t.Errorf("again: %+v", p)
@@ -353,17 +361,20 @@ func TestTheEndOfASearchIsKept(t *testing.T) {
 		}
 	}
 	found, err := db.Searches(context.Background())
-	if err != nil || len(found) != 2 || found[0].Value == nil || found[0].Params["policy"] != "cpp" || found[0].Parameter != "utilisation" {
+	if err != nil || len(found) != 2 || found[0].Value == nil || found[0].Params["policy"] != "cpp" ||
+		found[0].Parameter != "utilisation" {
 		t.Errorf("searches %+v, %v", found, err)
 	}
 }
 
 func TestRunsThatWereAllCutOffHaveATable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
-	run(t, read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 10}\nrepetitions: 2\nfactors: {policy: [hr, cpp]}\n"), path)
+	run(t, read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {events: 10}\nrepetitions: 2\nfactors: {policy: [hr, "+
+		"cpp]}\n"), path)
 	all, db := cells(t, path)
 	tables, err := report.Tables(all, nil, "")
-	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || tables[0].Rows[0].Diverged != 2 || tables[0].Rows[0].Values["slowdown_mean"].String() != "-" {
+	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || tables[0].Rows[0].Diverged != 2 ||
+		tables[0].Rows[0].Values["slowdown_mean"].String() != "-" {
 		t.Errorf("%+v, %v", tables, err)
 	}
 	if _, err := report.Figures(t.Context(), db, t.TempDir()); err != nil {
@@ -373,7 +384,8 @@ func TestRunsThatWereAllCutOffHaveATable(t *testing.T) {
 
 func TestIntervalsAreInTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
-	x := read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 30}\nrepetitions: 3\nfactors: {policy: hr, utilisation: [0.8, 9]}\n")
+	x := read(t, "workload: w.yaml\ncluster: c.yaml\nlimit: {in_system: 30}\nrepetitions: 3\nfactors: {policy: hr, "+
+		"utilisation: [0.8, 9]}\n")
 	run(t, x, path)
 	all, _ := cells(t, path)
 	raw, err := sql.Open("sqlite3", path)
@@ -394,13 +406,15 @@ func TestIntervalsAreInTheFile(t *testing.T) {
 	want := metrics.Confidence(all[0].Sample("slowdown_mean"))
 	var runs int
 	var mean, half float64
-	if err := raw.QueryRow("SELECT runs, mean, half_95 FROM v_intervals WHERE utilisation = 0.8 AND metric = 'slowdown_mean'").Scan(&runs, &mean, &half); err != nil {
+	if err := raw.QueryRow("SELECT runs, mean, half_95 FROM v_intervals WHERE utilisation = 0.8 AND metric = "+
+		"'slowdown_mean'").Scan(&runs, &mean, &half); err != nil {
 		t.Fatal(err)
 	}
 	if runs != 3 || want.N != 3 || math.Abs(mean-want.Mean) > 1e-12 || math.Abs(half-want.Half) > 1e-12 {
 		t.Errorf("%d runs, %v ±%v; want %+v", runs, mean, half, want)
 	}
-	if err := raw.QueryRow("SELECT count(*) FROM v_intervals WHERE utilisation = 9").Scan(&runs); err != nil || runs != 0 {
+	if err := raw.QueryRow("SELECT count(*) FROM v_intervals WHERE utilisation = 9").Scan(&runs); err != nil ||
+		runs != 0 {
 		t.Errorf("%d intervals of runs that were all cut off, %v", runs, err)
 	}
 }

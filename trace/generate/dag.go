@@ -14,8 +14,8 @@ import (
 // pair is an edge (parent, child) or the use of a file (task, file).
 type pair struct{ a, b int32 }
 
-// dag collects a workflow. Ids and names are written into one text each, edges and uses into one list each, and become slices of one
-// array at the end: a workflow costs about twenty allocations, whatever its size.
+// dag collects a workflow. Ids and names are written into one text each, edges and uses into one list each, and become
+// slices of one array at the end: a workflow costs about twenty allocations, whatever its size.
 type dag struct {
 	*rand.Rand
 	bare    bool
@@ -29,11 +29,12 @@ type dag struct {
 }
 
 func newDAG(tasks int, seed uint64, bare bool) *dag {
-	return &dag{Rand: rand.New(rand.NewPCG(seed, structureStream)), bare: bare, tick: 10 * time.Millisecond, tasks: make([]trace.Task, 0, tasks)}
+	return &dag{Rand: rand.New(rand.NewPCG(seed, structureStream)), bare: bare, tick: 10 * time.Millisecond,
+		tasks: make([]trace.Task, 0, tasks)}
 }
 
-// normal is a normal value of the given mean and VARIANCE, drawn again until it is within half the mean of the mean; after 100 draws, the
-// mean.
+// normal is a normal value of the given mean and VARIANCE, drawn again until it is within half the mean of the mean;
+// after 100 draws, the mean.
 func (g *dag) normal(mean, variance float64) float64 {
 	sd := math.Sqrt(variance)
 	for range 100 {
@@ -60,8 +61,8 @@ func (g *dag) about(mean, t float64) int64 {
 	return g.between(int64(math.Ceil(mean*(1-t))), int64(math.Floor(mean*(1+t))))
 }
 
-// split cuts total into n positive parts, each near total/n: the n-1 cuts are moved by up to half the share tol of a part. total is at
-// least n.
+// split cuts total into n positive parts, each near total/n: the n-1 cuts are moved by up to half the share tol of a
+// part. total is at least n.
 func (g *dag) split(n int, total int64, tol float64) []int64 {
 	parts := make([]int64, n)
 	width := total / int64(n)
@@ -87,8 +88,8 @@ func (g *dag) split(n int, total int64, tol float64) []int64 {
 	return parts
 }
 
-// windows returns n integers in 1..most that sum to total, every such choice equally likely: n-1 different cuts, drawn again where a part
-// is too large; after 100 draws, equal parts.
+// windows returns n integers in 1..most that sum to total, every such choice equally likely: n-1 different cuts, drawn
+// again where a part is too large; after 100 draws, equal parts.
 func (g *dag) windows(n int, total, most int64) []int64 {
 	parts := make([]int64, n)
 	for range 100 {
@@ -124,7 +125,8 @@ func distinct(n int, draw func() uint64) []uint64 {
 
 // task adds a task of a type; a runtime in seconds.
 func (g *dag) task(kind string, seconds float64) int32 {
-	g.tasks = append(g.tasks, trace.Task{Name: kind, Kind: kind, Retries: -1, Known: trace.Runtime, Runtime: g.rounded(seconds)})
+	g.tasks = append(g.tasks, trace.Task{Name: kind, Kind: kind, Retries: -1, Known: trace.Runtime,
+		Runtime: g.rounded(seconds)})
 	return int32(len(g.tasks) - 1)
 }
 
@@ -212,7 +214,8 @@ func (g *dag) link(parent, child int32, files ...int32) {
 
 // workflow resolves what was collected.
 func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
-	w := &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1", Tasks: g.tasks, Files: g.files}
+	w := &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1",
+		Tasks: g.tasks, Files: g.files}
 	ids, ends := make([]byte, 0, 8*len(g.tasks)), make([]int, len(g.tasks))
 	for i := range g.tasks {
 		ids = appendID(ids, int32(i))
@@ -220,8 +223,10 @@ func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
 	}
 	each(ids, ends, func(i int, id string) { g.tasks[i].ID = id })
 	each(g.text, g.ends, func(i int, name string) { g.files[i].Name = name })
-	group(len(g.tasks), g.edges, false, func(t int, children []int32) { slices.Sort(children); g.tasks[t].Children = children })
-	group(len(g.tasks), g.edges, true, func(t int, parents []int32) { slices.Sort(parents); g.tasks[t].Parents = parents })
+	group(len(g.tasks), g.edges, false,
+		func(t int, children []int32) { slices.Sort(children); g.tasks[t].Children = children })
+	group(len(g.tasks), g.edges, true,
+		func(t int, parents []int32) { slices.Sort(parents); g.tasks[t].Parents = parents })
 	group(len(g.tasks), g.in, false, func(t int, files []int32) { g.tasks[t].Inputs = files })
 	group(len(g.tasks), g.out, false, func(t int, files []int32) { g.tasks[t].Outputs = files })
 	return w

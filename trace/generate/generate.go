@@ -1,10 +1,12 @@
-// Package generate makes workflows and loads of workflows: the five applications of Bharathi et al., "Characterization of Scientific
-// Workflows" (WORKS 2008), in the numbers of Pegasus' WorkflowGenerator, random DAGs in the manner of daggen (Suter), and the total
-// runtimes and arrivals that experiments impose on them. All of it is a function of its arguments and a seed.
+// Package generate makes workflows and loads of workflows: the five applications of Bharathi et al., "Characterization
+// of Scientific Workflows" (WORKS 2008), in the numbers of Pegasus' WorkflowGenerator, random DAGs in the manner of
+// daggen (Suter), and the total runtimes and arrivals that experiments impose on them. All of it is a function of its
+// arguments and a seed.
 //
-// Three things are done better than by the original generators: a file has one size and one producer, whoever reads it (theirs draw a
-// size per reader, and the parts of a SIPHT workflow overwrite each other's files); two images overlap once at most and none overlaps
-// itself; and the sizes of large files, which theirs draw about a quarter too small for a slip with the sign, have the mean they say.
+// Three things are done better than by the original generators: a file has one size and one producer, whoever reads it
+// (theirs draw a size per reader, and the parts of a SIPHT workflow overwrite each other's files); two images overlap
+// once at most and none overlaps itself; and the sizes of large files, which theirs draw about a quarter too small for
+// a slip with the sign, have the mean they say.
 package generate
 
 import (
@@ -34,26 +36,41 @@ type Kind struct {
 const perSplit = "as asked: a map task for each split and one reduce task"
 
 var kinds = []Kind{
-	{Name: "montage", About: "mosaic of images of the sky", Least: 13, Count: "as asked", title: "Montage", make: montage},
-	{Name: "cybershake", About: "earthquake hazard of a site", Least: 5, Count: "as asked (6: 5)", title: "CyberShake", make: cyberShake},
-	{Name: "epigenomics", Also: "genome", About: "mapping of DNA methylation", Least: 8, Count: "as asked or up to 3 fewer", title: "Epigenomics",
+	{Name: "montage", About: "mosaic of images of the sky", Least: 13, Count: "as asked", title: "Montage",
+		make: montage},
+	{Name: "cybershake", About: "earthquake hazard of a site", Least: 5, Count: "as asked (6: 5)", title: "CyberShake",
+		make: cyberShake},
+	{Name: "epigenomics", Also: "genome", About: "mapping of DNA methylation", Least: 8,
+		Count: "as asked or up to 3 fewer", title: "Epigenomics",
 		make: epigenomics},
-	{Name: "inspiral", Also: "ligo", About: "search for gravitational waves", Least: 10, Count: "even: of an odd number 1 fewer", title: "Inspiral",
+	{Name: "inspiral", Also: "ligo", About: "search for gravitational waves", Least: 10,
+		Count: "even: of an odd number 1 fewer", title: "Inspiral",
 		make: inspiral},
-	{Name: "sipht", About: "search for small bacterial RNAs", Least: 14, Count: "1 in 31 fewer, at least 1 (30: 29, 100: 97, 1000: 968)", title: "Sipht",
+	{Name: "sipht", About: "search for small bacterial RNAs", Least: 14,
+		Count: "1 in 31 fewer, at least 1 (30: 29, 100: 97, 1000: 968)", title: "Sipht",
 		make: sipht},
 	{Name: "mapreduce", About: "MapReduce job, as recalled of the load of MRCP-RM", Least: 1, Most: 1000,
 		Count: "that many map tasks, and 1 to as many reduce tasks", title: "MapReduce", make: mapReduce},
-	{Name: "terasort", About: "TeraSort of 3DSF, intensive in I/O and CPU", Least: 2, Count: perSplit, title: "TeraSort", make: hadoop(teraSort)},
-	{Name: "pi", About: "Pi estimator of 3DSF, intensive in CPU", Least: 2, Count: perSplit, title: "Pi", make: hadoop(pi)},
-	{Name: "malloc", About: "Malloc of 3DSF, intensive in memory", Least: 2, Count: perSplit, title: "Malloc", make: hadoop(malloc)},
-	{Name: "readwrite", About: "Read/Write file of 3DSF, intensive in I/O", Least: 2, Count: perSplit, title: "ReadWrite", make: hadoop(readWrite)},
-	{Name: "telecom", About: "case 1 of 3DSF: analysis of calls, intensive in all", Least: 2, Count: perSplit, title: "Telecom", make: hadoop(telecom)},
-	{Name: "plates", About: "case 2 of 3DSF: number plates, intensive in CPU", Least: 2, Count: perSplit, title: "Plates", make: hadoop(plates)},
-	{Name: "logsearch", About: "case 3 of 3DSF: search in logs, intensive in memory", Least: 2, Count: perSplit, title: "LogSearch", make: hadoop(logSearch)},
-	{Name: "migration", About: "case 4 of 3DSF: migration of data, intensive in I/O", Least: 2, Count: perSplit, title: "Migration", make: hadoop(migration)},
-	{Name: "mixed", About: "tasks over several processors, costs by cluster", Least: 1, Most: 100_000, Count: "as asked", title: "Mixed", make: mixed},
-	{Name: "random", Also: "daggen", About: "layered random DAG", Least: 1, Count: "as asked", title: "Random", make: random},
+	{Name: "terasort", About: "TeraSort of 3DSF, intensive in I/O and CPU", Least: 2, Count: perSplit,
+		title: "TeraSort", make: hadoop(teraSort)},
+	{Name: "pi", About: "Pi estimator of 3DSF, intensive in CPU", Least: 2, Count: perSplit, title: "Pi",
+		make: hadoop(pi)},
+	{Name: "malloc", About: "Malloc of 3DSF, intensive in memory", Least: 2, Count: perSplit, title: "Malloc",
+		make: hadoop(malloc)},
+	{Name: "readwrite", About: "Read/Write file of 3DSF, intensive in I/O", Least: 2, Count: perSplit,
+		title: "ReadWrite", make: hadoop(readWrite)},
+	{Name: "telecom", About: "case 1 of 3DSF: analysis of calls, intensive in all", Least: 2, Count: perSplit,
+		title: "Telecom", make: hadoop(telecom)},
+	{Name: "plates", About: "case 2 of 3DSF: number plates, intensive in CPU", Least: 2, Count: perSplit,
+		title: "Plates", make: hadoop(plates)},
+	{Name: "logsearch", About: "case 3 of 3DSF: search in logs, intensive in memory", Least: 2, Count: perSplit,
+		title: "LogSearch", make: hadoop(logSearch)},
+	{Name: "migration", About: "case 4 of 3DSF: migration of data, intensive in I/O", Least: 2, Count: perSplit,
+		title: "Migration", make: hadoop(migration)},
+	{Name: "mixed", About: "tasks over several processors, costs by cluster", Least: 1, Most: 100_000,
+		Count: "as asked", title: "Mixed", make: mixed},
+	{Name: "random", Also: "daggen", About: "layered random DAG", Least: 1, Count: "as asked", title: "Random",
+		make: random},
 }
 
 // MostTasks is the largest number of tasks to ask for.
@@ -92,10 +109,9 @@ type Options struct {
 	Mixed *Mixed
 }
 
-// New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same number but of
-// MapReduce jobs. Its
-// runtimes are in hundredths of a second (SIPHT's and random ones finer), and known; cores and memory are not. Equal arguments give equal
-// workflows.
+// New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same
+// number but of MapReduce jobs. Its runtimes are in hundredths of a second (SIPHT's and random ones finer), and known;
+// cores and memory are not. Equal arguments give equal workflows.
 func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 	k, err := Find(kind)
 	if err != nil {
@@ -150,8 +166,8 @@ func (k Kind) check(n int) error {
 	return nil
 }
 
-// montage: images are projected, pairs of overlapping ones compared, the differences fitted to one model of the background, which is
-// taken off every image before they are added up.
+// montage: images are projected, pairs of overlapping ones compared, the differences fitted to one model of the
+// background, which is taken off every image before they are added up.
 func montage(g *dag, n int, _ Options) {
 	rest := n - 6
 	images := (rest + 3) / 6
@@ -196,7 +212,8 @@ func montage(g *dag, n int, _ Options) {
 		for _, i := range [2]uint64{ij >> 32, ij & math.MaxUint32} {
 			g.link(project[i], t, projected[i], area[i])
 		}
-		fits = append(fits, g.n("fit").id(t).n(".txt").file(g.bytes(273.74, 98.96)), g.n("diff").id(t).n(".txt").file(g.bytes(284097.20, 21782993947.28)))
+		fits = append(fits, g.n("fit").id(t).n(".txt").file(g.bytes(273.74, 98.96)),
+			g.n("diff").id(t).n(".txt").file(g.bytes(284097.20, 21782993947.28)))
 	}
 	g.task("mConcatFit", 0.08*d)
 	g.reads(concat, g.n("fits_list.tbl").file(int64(27.2617*d)))
@@ -223,7 +240,8 @@ func montage(g *dag, n int, _ Options) {
 	g.link(table, add, g.n("newcimages.tbl").file(int64(g.normal(352.24, 2309.84)*p)))
 	mosaic := g.about(173465280*degree, 0.1)
 	shrink := g.task("mShrink", 12.21*degree)
-	g.link(add, shrink, g.n("mosaic_").id(add).n("_").id(add).n(".fits").file(mosaic), g.n("mosaic_").id(add).n("_").id(add).n("_area.fits").file(mosaic))
+	g.link(add, shrink, g.n("mosaic_").id(add).n("_").id(add).n(".fits").file(mosaic),
+		g.n("mosaic_").id(add).n("_").id(add).n("_area.fits").file(mosaic))
 	shrunken := int64(float64(mosaic) / 24.99)
 	picture := g.about(float64(shrunken)/4, 0.25)
 	jpeg := g.task("mJPEG", float64(picture)/g.normal(549291, 3933630100.67))
@@ -231,8 +249,9 @@ func montage(g *dag, n int, _ Options) {
 	g.writes(jpeg, g.n("shrunken_").id(shrink).n("_").id(shrink).n(".jpg").file(picture))
 }
 
-// cyberShake: strain Green tensors of ruptures are extracted; each gives the seismograms, and their peaks, of several variations; two
-// tasks pack them. Phases are those of Lim et al. 2017, figure 3, in which each of the packing tasks has one.
+// cyberShake: strain Green tensors of ruptures are extracted; each gives the seismograms, and their peaks, of several
+// variations; two tasks pack them. Phases are those of Lim et al. 2017, figure 3, in which each of the packing tasks
+// has one.
 func cyberShake(g *dag, n int, _ Options) {
 	in := func(phase int32, task int32) int32 {
 		g.tasks[task].Phase = phase
@@ -253,7 +272,8 @@ func cyberShake(g *dag, n int, _ Options) {
 	slices.Sort(per)
 
 	peaksZip, seisZip := g.about(float64(synths)*216/6, 0.25), g.about(float64(synths)*24000/6, 0.25)
-	zipPSA, zipSeis := in(5, g.task("ZipPSA", float64(peaksZip)/2782)), in(3, g.task("ZipSeis", float64(seisZip)/228180.52))
+	zipPSA, zipSeis := in(5, g.task("ZipPSA", float64(peaksZip)/2782)),
+		in(3, g.task("ZipSeis", float64(seisZip)/228180.52))
 	g.writes(zipPSA, g.n("Cybershake_PSA.zip").file(peaksZip))
 	g.writes(zipSeis, g.n("Cybershake_Seismograms.zip").file(seisZip))
 	rupture, variation := int64(0), int64(0)
@@ -278,7 +298,8 @@ func cyberShake(g *dag, n int, _ Options) {
 				at = [2]int64{g.Int64N(10_000), g.Int64N(10_000)}
 			}
 			taken[at] = true
-			change := site("").n("_txt.variation-s").digits(at[0]).n("-h").digits(at[1]).file(g.bytes(3708598.53, 10160641539133.56))
+			change := site("").n("_txt.variation-s").digits(at[0]).n("-h").digits(at[1]).file(g.bytes(3708598.53,
+				10160641539133.56))
 			g.reads(synth, change)
 			if i == k-1 {
 				g.reads(extract, change)
@@ -315,8 +336,8 @@ func lanes(n int) (lanes, splits int) {
 	return lanes, splits
 }
 
-// epigenomics: each lane of a sequencer is split, its pieces filtered, converted twice and mapped onto the reference genome; the maps
-// are merged by lane and then all, indexed and piled up.
+// epigenomics: each lane of a sequencer is split, its pieces filtered, converted twice and mapped onto the reference
+// genome; the maps are merged by lane and then all, indexed and piled up.
 func epigenomics(g *dag, n int, _ Options) {
 	count, splits := lanes(n)
 	const expt = "chr21"
@@ -345,12 +366,15 @@ func epigenomics(g *dag, n int, _ Options) {
 	}
 	after := func(first int32) func(int) int32 { return func(i int) int32 { return first + int32(i) } }
 	piece := func(i int, suffix string, bytes int64) {
-		size[i], pieces[i] = bytes, g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(suffix).file(bytes)
+		size[i], pieces[i] = bytes,
+			g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(suffix).file(bytes)
 	}
-	filter := stage("filterContams_chr21", func(i int) int32 { return int32(i / splits) }, 8474776.63, 25021537629225.05)
+	filter := stage("filterContams_chr21", func(i int) int32 { return int32(i / splits) }, 8474776.63,
+		25021537629225.05)
 	for i := range total {
 		ab := g.split(2, max(2, size[i]), 0.1)
-		g.writes(filter+int32(i), g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(".contam.sfq").file(ab[1]))
+		g.writes(filter+int32(i),
+			g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(".contam.sfq").file(ab[1]))
 		piece(i, ".nocontam.sfq", ab[0])
 	}
 	sanger := stage("sol2sanger_chr21", after(filter), 15073990.10, 12645616180851.43)
@@ -411,7 +435,8 @@ func epigenomics(g *dag, n int, _ Options) {
 	g.writes(pileup, g.n(expt).n(".nocontam.chr.pileup").file(int64(float64(chromosome)*g.Float64()*10)))
 }
 
-// inspiral: for stretches of the detectors' data, banks of templates are matched; coincidences give smaller banks, matched again.
+// inspiral: for stretches of the detectors' data, banks of templates are matched; coincidences give smaller banks,
+// matched again.
 func inspiral(g *dag, n int, _ Options) {
 	n -= n % 2
 	groups := int(g.between(1, max(3, int64(n/20))))
@@ -444,10 +469,12 @@ func inspiral(g *dag, n int, _ Options) {
 	}
 
 	frame := func(detector string, key int64, i int32) int32 {
-		return g.n("H-").n(detector).n("_RDS_L4-").int(key + int64(i)).n("-1024.gwf").file(g.bytes(15595958.08, 334629862.67))
+		return g.n("H-").n(detector).n("_RDS_L4-").int(key + int64(i)).n("-1024.gwf").file(g.bytes(15595958.08,
+			334629862.67))
 	}
 	shared := [3]int32{g.n("H-CAL_FAC_DARM_ERR_H1_S5_U_060-816431677-271513184.gwf").file(8415922),
-		g.n("H-CAL_REF_DARM_ERR_H1_S5_V1-791418971-8.gwf").file(902334), g.n("HL-INJECTIONS_100-877182655-7357981.xml").file(2421423)}
+		g.n("H-CAL_REF_DARM_ERR_H1_S5_V1-791418971-8.gwf").file(902334),
+		g.n("HL-INJECTIONS_100-877182655-7357981.xml").file(2421423)}
 	frames := make([]int32, 2*lower)
 	match := func(i int32) int32 { // an Inspiral of stretch i
 		t := g.task("Inspiral", g.normal(460.21, 297397.45))

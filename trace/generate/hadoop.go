@@ -6,10 +6,11 @@ import (
 	"gantry/trace"
 )
 
-// application is one of the MapReduce applications that 3DSF is evaluated with (Ru et al., section 9): four of Hadoop's benchmarks, then
-// four of practice. The paper tells what each is intensive in, not what its tasks take. What they take here follows from its figures: with
-// jobs of two map tasks and a reduce task the loads it reports come to the utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the
-// completion times that it reports for 3DSF. Large ones are as they were, so that times are in seconds and splits in megabytes.
+// application is one of the MapReduce applications that 3DSF is evaluated with (Ru et al., section 9): four of Hadoop's
+// benchmarks, then four of practice. The paper tells what each is intensive in, not what its tasks take. What they take
+// here follows from its figures: with jobs of two map tasks and a reduce task the loads it reports come to the
+// utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the completion times that it reports for 3DSF. Large ones
+// are as they were, so that times are in seconds and splits in megabytes.
 type application struct {
 	name          string // in front of the types of its tasks, as a map task of one says nothing of those of another
 	maps, reduces work
@@ -27,18 +28,23 @@ type work struct {
 }
 
 var (
-	teraSort  = application{"terasort", work{0.1, 1, 1.9e9, 34e6}, work{0.1, 1, 1.9e9, 34e6}, 2e6, 1, 1}       // I/O and CPU
-	pi        = application{"pi", work{0.16, 1.5, 8e8, 5e6}, work{0.16, 1.5, 8e8, 5e6}, 1e3, 1, 1}             // CPU
-	malloc    = application{"malloc", work{0.12, 0.5, 3.3e9, 10e6}, work{0.12, 0.5, 3.3e9, 10e6}, 1e3, 1, 1}   // memory
-	readWrite = application{"readwrite", work{0.12, 0.5, 9e8, 80e6}, work{0.12, 0.5, 9e8, 80e6}, 4e6, 1, 1}    // I/O
-	telecom   = application{"telecom", work{2.2, 1, 1.9e9, 34e6}, work{2.2, 1, 1.9e9, 34e6}, 32e6, 1, 0.5}     // case 1: all three
-	plates    = application{"plates", work{2.3, 2, 1.8e9, 17e6}, work{1.3, 1, 1.8e9, 17e6}, 32e6, 0.05, 1}     // case 2: CPU
-	logSearch = application{"logsearch", work{2, 0.5, 3.7e9, 42e6}, work{2, 0.5, 3.7e9, 42e6}, 64e6, 0.05, 1}  // case 3: memory
-	migration = application{"migration", work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1} // case 4: I/O
+	// I/O and CPU
+	teraSort  = application{"terasort", work{0.1, 1, 1.9e9, 34e6}, work{0.1, 1, 1.9e9, 34e6}, 2e6, 1, 1}
+	pi        = application{"pi", work{0.16, 1.5, 8e8, 5e6}, work{0.16, 1.5, 8e8, 5e6}, 1e3, 1, 1}           // CPU
+	malloc    = application{"malloc", work{0.12, 0.5, 3.3e9, 10e6}, work{0.12, 0.5, 3.3e9, 10e6}, 1e3, 1, 1} // memory
+	readWrite = application{"readwrite", work{0.12, 0.5, 9e8, 80e6}, work{0.12, 0.5, 9e8, 80e6}, 4e6, 1, 1}  // I/O
+	// case 1: all three
+	telecom = application{"telecom", work{2.2, 1, 1.9e9, 34e6}, work{2.2, 1, 1.9e9, 34e6}, 32e6, 1, 0.5}
+	// case 2: CPU
+	plates = application{"plates", work{2.3, 2, 1.8e9, 17e6}, work{1.3, 1, 1.8e9, 17e6}, 32e6, 0.05, 1}
+	// case 3: memory
+	logSearch = application{"logsearch", work{2, 0.5, 3.7e9, 42e6}, work{2, 0.5, 3.7e9, 42e6}, 64e6, 0.05, 1}
+	// case 4: I/O
+	migration = application{"migration", work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1}
 )
 
-// hadoop makes jobs of an application: every map task reads a split of its own, a reduce task what all of them write. Times vary by a tenth
-// (standard deviation over mean).
+// hadoop makes jobs of an application: every map task reads a split of its own, a reduce task what all of them write.
+// Times vary by a tenth (standard deviation over mean).
 func hadoop(a application) func(g *dag, n int, o Options) {
 	return func(g *dag, n int, _ Options) {
 		g.tick = time.Millisecond

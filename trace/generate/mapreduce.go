@@ -7,13 +7,14 @@ import (
 	"gantry/trace"
 )
 
-// MapReduce has the parameters of a MapReduce job: the synthetic load with which Lim, Majumdar and Ashwood-Smith evaluate MRCP-RM (IEEE TPDS
-// 28(5), 2017) and compare RM-DCWF with it (J. Cloud Computing 6(1), 2017, Fig. 18). Its distributions are recalled, not verified: no text of
-// the former was at hand.
+// MapReduce has the parameters of a MapReduce job: the synthetic load with which Lim, Majumdar and Ashwood-Smith
+// evaluate MRCP-RM (IEEE TPDS 28(5), 2017) and compare RM-DCWF with it (J. Cloud Computing 6(1), 2017, Fig. 18). Its
+// distributions are recalled, not verified: no text of the former was at hand.
 type MapReduce struct {
 	LongestMap time.Duration // e_max: map times are uniform on the whole seconds up to it
-	// Slots gives each kind of task slots of its own, as Hadoop does: a map task takes a core and next to no memory, a reduce task
-	// ReduceMemory and next to no core. The cores of a node are then its map slots, its memory its reduce slots.
+	// Slots gives each kind of task slots of its own, as Hadoop does: a map task takes a core and next to no memory, a
+	// reduce task ReduceMemory and next to no core. The cores of a node are then its map slots, its memory its reduce
+	// slots.
 	Slots bool
 }
 
@@ -25,7 +26,8 @@ const ReduceMemory = 1_000_000_000
 
 func (m *MapReduce) check() error {
 	if m.LongestMap < time.Second || m.LongestMap > 1e6*time.Second {
-		return fmt.Errorf("MapReduce job: the longest map time is %v, but has to be from 1 s to 1,000,000 s", m.LongestMap)
+		return fmt.Errorf("MapReduce job: the longest map time is %v, but has to be from 1 s to 1,000,000 s",
+			m.LongestMap)
 	}
 	return nil
 }
@@ -40,8 +42,8 @@ func (m *MapReduce) String() (s string) {
 	return s
 }
 
-// mapReduce: n map tasks, and as many reduce tasks or fewer, all equally likely, each of which needs all of the map tasks. A reduce task takes
-// three times its share of the map times and DU[1,10] seconds.
+// mapReduce: n map tasks, and as many reduce tasks or fewer, all equally likely, each of which needs all of the map
+// tasks. A reduce task takes three times its share of the map times and DU[1,10] seconds.
 func mapReduce(g *dag, n int, o Options) {
 	m := o.MapReduce
 	total := 0.0

@@ -9,14 +9,16 @@ import (
 	"gantry/trace"
 )
 
-// Mixed has the parameters of a mixed-parallel workflow: tasks that take several processors each, and cost differently on every cluster (Wang,
-// MOWS, sections 4-2-1 and 5-1-2). The formulas of the thesis are lost in its text; where it only says what they depend on, they are those of
-// Topcuoglu, Hariri and Wu 2002, section 5.2, which the thesis follows in name and meaning.
+// Mixed has the parameters of a mixed-parallel workflow: tasks that take several processors each, and cost differently
+// on every cluster (Wang, MOWS, sections 4-2-1 and 5-1-2). The formulas of the thesis are lost in its text; where it
+// only says what they depend on, they are those of Topcuoglu, Hariri and Wu 2002, section 5.2, which the thesis follows
+// in name and meaning.
 type Mixed struct {
-	Shape      float64 // above 0: above 1 short with many tasks side by side, below 1 long
-	OutDegree  int     // at least 1: most immediate descendants of a task
-	CCR        float64 // 0 or more: mean communication cost over mean computation cost
-	BRange     float64 // 0 to 2: costs on clusters are uniform within this share of the mean cost of the task, half of it either way
+	Shape     float64 // above 0: above 1 short with many tasks side by side, below 1 long
+	OutDegree int     // at least 1: most immediate descendants of a task
+	CCR       float64 // 0 or more: mean communication cost over mean computation cost
+	// 0 to 2: costs on clusters are uniform within this share of the mean cost of the task, half of it either way
+	BRange     float64
 	WDAG       float64 // seconds, at least 1: mean computation cost
 	Processors [2]int  // least and most processors of a task
 }
@@ -24,7 +26,8 @@ type Mixed struct {
 // DefaultMixed is the middle of the values of the thesis; how many processors a task takes it does not say.
 var DefaultMixed = Mixed{Shape: 1, OutDegree: 3, CCR: 1, BRange: 0.5, WDAG: 550, Processors: [2]int{1, 4}}
 
-// MixedRate is the bandwidth, in bytes per second, at which the files of mixed-parallel workflows take the time that their CCR says.
+// MixedRate is the bandwidth, in bytes per second, at which the files of mixed-parallel workflows take the time that
+// their CCR says.
 const MixedRate = 1_000_000
 
 func (m *Mixed) check() error {
@@ -36,11 +39,13 @@ func (m *Mixed) check() error {
 	case !(m.CCR >= 0 && m.CCR <= 1e6):
 		return fmt.Errorf("mixed-parallel workflow: ccr is %v, but has to be from 0 to 1000000", m.CCR)
 	case !(m.BRange >= 0 && m.BRange < 2):
-		return fmt.Errorf("mixed-parallel workflow: brange is %v, but has to be from 0 to below 2: costs are above 0", m.BRange)
+		return fmt.Errorf("mixed-parallel workflow: brange is %v, but has to be from 0 to below 2: costs are above 0",
+			m.BRange)
 	case !(m.WDAG >= 1 && m.WDAG <= 1e8):
 		return fmt.Errorf("mixed-parallel workflow: wdag is %v s, but has to be from 1 to 100000000", m.WDAG)
 	case m.Processors[0] < 1 || m.Processors[1] < m.Processors[0]:
-		return fmt.Errorf("mixed-parallel workflow: %d to %d processors, but tasks take at least one", m.Processors[0], m.Processors[1])
+		return fmt.Errorf("mixed-parallel workflow: %d to %d processors, but tasks take at least one", m.Processors[0],
+			m.Processors[1])
 	}
 	return nil
 }
@@ -63,9 +68,10 @@ func (m *Mixed) String() (s string) {
 	return s
 }
 
-// mixed: an entry task, levels of tasks of which each passes data to some of the next level, and an exit task. The number of levels is uniform
-// with mean √n/shape, their widths are uniform with mean √n·shape as far as the number of tasks lets them be. A task that no other chose as
-// a descendant gets the one with the fewest in the level before as its parent.
+// mixed: an entry task, levels of tasks of which each passes data to some of the next level, and an exit task. The
+// number of levels is uniform with mean √n/shape, their widths are uniform with mean √n·shape as far as the number of
+// tasks lets them be. A task that no other chose as a descendant gets the one with the fewest in the level before as
+// its parent.
 func mixed(g *dag, n int, o Options) {
 	m := o.Mixed
 	// Costs and processors have a stream of their own: the same graph with other costs keeps its edges.
@@ -152,8 +158,8 @@ func mixedLevels(g *dag, n int, m *Mixed) []int32 {
 	return append(levels, int32(n))
 }
 
-// MixedCosts returns the costs of task i of a mixed-parallel workflow that takes mean on average: one for each of n clusters, uniform on mean
-// (1 ± BRange/2), by draws of their own.
+// MixedCosts returns the costs of task i of a mixed-parallel workflow that takes mean on average: one for each of n
+// clusters, uniform on mean (1 ± BRange/2), by draws of their own.
 func (m *Mixed) MixedCosts(w *trace.Workflow, n int, seed uint64) [][]int64 {
 	r := rand.New(rand.NewPCG(seed, clusterStream))
 	costs := make([][]int64, len(w.Tasks))
@@ -167,8 +173,8 @@ func (m *Mixed) MixedCosts(w *trace.Workflow, n int, seed uint64) [][]int64 {
 	return costs
 }
 
-// MixedChoices are the parameters of mixed-parallel workflows, one value of each list drawn for each workflow, the mean cost uniformly from its
-// range; what is empty is the default.
+// MixedChoices are the parameters of mixed-parallel workflows, one value of each list drawn for each workflow, the mean
+// cost uniformly from its range; what is empty is the default.
 type MixedChoices struct {
 	Shape, CCR, BRange []float64
 	OutDegree          []int

@@ -32,7 +32,8 @@ func TestMixedWorkflowsHaveTheMeansTheirParametersSay(t *testing.T) {
 					t.Fatalf("a task takes %v processors of %v", x.Cores, m.Processors)
 				}
 				if roots := len(x.Parents) == 0; roots != (i == 0) || (len(x.Children) == 0) != (i == n-1) {
-					t.Fatalf("task %d of %d has %d parents and %d children: there is one entry and one exit", i, n, len(x.Parents), len(x.Children))
+					t.Fatalf("task %d of %d has %d parents and %d children: there is one entry and one exit", i, n,
+						len(x.Parents), len(x.Children))
 				}
 			}
 			edges := 0.0
@@ -71,8 +72,10 @@ func TestCostsOnClustersLieWithinTheirRange(t *testing.T) {
 			sum, lowest, highest = sum+x, min(lowest, x), max(highest, x)
 		}
 	}
-	if mean := sum / 2500; math.Abs(mean-1) > 0.01 || lowest < 0.75 || lowest > 0.76 || highest > 1.25 || highest < 1.24 {
-		t.Errorf("costs over the mean cost: %.3f on average, from %.3f to %.3f, want 1, from 0.75 to 1.25", mean, lowest, highest)
+	if mean := sum / 2500; math.Abs(mean-1) > 0.01 || lowest < 0.75 || lowest > 0.76 || highest > 1.25 ||
+		highest < 1.24 {
+		t.Errorf("costs over the mean cost: %.3f on average, from %.3f to %.3f, want 1, from 0.75 to 1.25", mean,
+			lowest, highest)
 	}
 	// Another range scales the deviations and changes nothing else.
 	wide := m

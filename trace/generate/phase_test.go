@@ -10,7 +10,8 @@ import (
 
 func TestPhasesSurviveWritingAndReading(t *testing.T) {
 	want := made(t, "cybershake", 30, 1)
-	for name, write := range map[string]func(io.Writer, *trace.Workflow) error{"DAX": trace.WriteDAX, "WfFormat": trace.WriteWfFormat} {
+	for name, write := range map[string]func(io.Writer, *trace.Workflow) error{"DAX": trace.WriteDAX,
+		"WfFormat": trace.WriteWfFormat} {
 		var b bytes.Buffer
 		if err := write(&b, want); err != nil {
 			t.Fatal(err)

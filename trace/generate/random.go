@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Daggen has the parameters of a random workflow. Field by field they are those of daggen (Suter); its alpha, the part of a task that
-// does not run in parallel, is left out, since these tasks use one core.
+// Daggen has the parameters of a random workflow. Field by field they are those of daggen (Suter); its alpha, the part
+// of a task that does not run in parallel, is left out, since these tasks use one core.
 type Daggen struct {
 	Fat     float64 // 0 to 1: a level has about n^Fat tasks; 0 is a chain, 1 a single level
 	Density float64 // 0 to 1: share of the level before that a task may have as parents; it always has one
@@ -33,11 +33,14 @@ func (d *Daggen) check() error {
 	}
 	switch {
 	case d.Jump < 1:
-		return fmt.Errorf("random workflow: jump is %d, but has to be at least 1: a parent is in an earlier level", d.Jump)
+		return fmt.Errorf("random workflow: jump is %d, but has to be at least 1: a parent is in an earlier level",
+			d.Jump)
 	case d.CCR < 0 || d.CCR > 3:
-		return fmt.Errorf("random workflow: ccr is %d, but has to be 1, 2 or 3 (the class of complexity), or 0 for a mix of them", d.CCR)
+		return fmt.Errorf("random workflow: ccr is %d, but has to be 1, 2 or 3 (the class of complexity), or 0 for "+
+			"a mix of them", d.CCR)
 	case d.MinData < 1024 || d.MaxData < d.MinData || d.MaxData > 1<<20:
-		return fmt.Errorf("random workflow: data from %d to %d elements, but it has to be from at least 1024 up to at most %d", d.MinData, d.MaxData, 1<<20)
+		return fmt.Errorf("random workflow: data from %d to %d elements, but it has to be from at least 1024 up to "+
+			"at most %d", d.MinData, d.MaxData, 1<<20)
 	}
 	return nil
 }
@@ -49,7 +52,8 @@ const mostEdges = 50_000_000
 func (d *Daggen) fits(n int) error {
 	width := math.Pow(float64(n), d.Fat)
 	if edges := float64(n) * (1 + d.Density*width/2); width < float64(n) && edges > mostEdges {
-		return fmt.Errorf("random workflow: %d tasks with fat %v and density %v have some %.0f million dependencies, more than the %d million that are "+
+		return fmt.Errorf("random workflow: %d tasks with fat %v and density %v have some %.0f million "+
+			"dependencies, more than the %d million that are "+
 			"made; lower one of them", n, d.Fat, d.Density, edges/1e6, mostEdges/1_000_000)
 	}
 	return nil
@@ -71,11 +75,12 @@ func (d *Daggen) String() (s string) {
 	return s
 }
 
-// flops is the speed of the machine on which the work of a random task becomes a runtime: a runtime in nanoseconds is its work in
-// operations.
+// flops is the speed of the machine on which the work of a random task becomes a runtime: a runtime in nanoseconds is
+// its work in operations.
 const flops = 1e9
 
-// random: levels of tasks; each task depends on some of an earlier level, and passes the matrix it works on to all that depend on it.
+// random: levels of tasks; each task depends on some of an earlier level, and passes the matrix it works on to all that
+// depend on it.
 func random(g *dag, n int, o Options) {
 	d := o.Daggen
 	g.tick = time.Millisecond

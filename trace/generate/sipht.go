@@ -2,14 +2,16 @@ package generate
 
 import "strconv"
 
-// sipht: for each genome part, candidate genes are found in four ways and compared with what is known. The parts have nothing to do with
-// each other but what they read from outside; outputs of all but the first carry the number of their part.
+// sipht: for each genome part, candidate genes are found in four ways and compared with what is known. The parts have
+// nothing to do with each other but what they read from outside; outputs of all but the first carry the number of their
+// part.
 func sipht(g *dag, n int, _ Options) {
 	g.tick = 100_000 // 0.1 ms
 	parts := max(1, (2*n+31)/62)
 	patsers := g.split(parts, int64(n-13*parts), 0.2)
 	s := &siphtFiles{dag: g, code: "NC_0025AG05", outside: map[string]int32{}}
-	s.fna, s.ptt, s.blast = g.bytes(5248967.25, 2301068882937.69), g.bytes(328510.50, 76625546.75), g.bytes(11427.25, 21904571.69)
+	s.fna, s.ptt, s.blast = g.bytes(5248967.25, 2301068882937.69), g.bytes(328510.50, 76625546.75),
+		g.bytes(11427.25, 21904571.69)
 	for part, k := range patsers {
 		s.prefix = ""
 		if part > 0 {
@@ -50,11 +52,13 @@ func (s *siphtFiles) ofCode(before, after string, mean, variance float64) int32 
 // readsPartners gives a task the files of some 890 related genomes.
 func (s *siphtFiles) readsPartners(task int32) {
 	if len(s.partners) == 0 {
-		s.partners = append(make([]int32, 0, 937), s.n(s.code).n("_IGR_partners.txt").file(s.bytes(288565.20, 107942475771.75)))
+		s.partners = append(make([]int32, 0, 937), s.n(s.code).n("_IGR_partners.txt").file(s.bytes(288565.20,
+			107942475771.75)))
 	}
 	count := int(842.4 + s.Float64()*(936-842.4))
 	for i := len(s.partners) - 1; i < count; i++ {
-		s.partners = append(s.partners, s.n("NC_").int(int64(i)).n("_IGR_partners.txt").file(s.bytes(288565.20, 107942475771.75)))
+		s.partners = append(s.partners, s.n("NC_").int(int64(i)).n("_IGR_partners.txt").file(s.bytes(288565.20,
+			107942475771.75)))
 	}
 	s.reads(task, s.partners[:count+1]...)
 }
@@ -93,7 +97,8 @@ func (s *siphtFiles) part(patsers int) {
 		s.given(s.code+".ffn", s.bytes(4202875, 168713989549.5))
 	}
 	s.reads(srna, s.outside[s.code+".gbk"], fna, ptt, s.given("All_known_sRNAs.txt", 1028403))
-	s.link(findterm, srna, s.made("findterm.out", 134, 0), s.made("findterm.err", 0, 0), s.ofCode("", "_term.txt", 16463275, 95617942503538.19),
+	s.link(findterm, srna, s.made("findterm.out", 134, 0), s.made("findterm.err", 0, 0), s.ofCode("", "_term.txt",
+		16463275, 95617942503538.19),
 		s.ofCode("", "_term_candidates_non_redund", 385620, 15568279781.19), s.made("rna.ps", 2837.50, 512.25),
 		s.made("vienna_input_tmp", 3974004, 849579407883), s.made("vienna_output", 7729972.50, 23454353107374.75),
 		s.made("vienna_index_tmp", 5827902, 1670001877413.50))
@@ -106,15 +111,18 @@ func (s *siphtFiles) part(patsers int) {
 	s.writes(srna, found, said, s.made("srna.err", 1859, 36), s.made("Blast_Out", 2491818.25, 2780189305579.69),
 		s.made("OutBlastParsed", 1002636.75, 995765999448.69), s.made("OutCandidates", 222136.25, 9508831415.85),
 		s.made("OutCandidates2", 222136.25, 9508831415.85), s.made("OutCandidates3", 222136.25, 9508831415.85),
-		s.made("OutConsIG", 422672.75, 60310327140.69), s.made("OutIG", 605995, 103944177), s.made("OutORF", 328412.5, 559717064.75),
-		s.made("OutTerm_temp", 115600.75, 1330343466.19), s.made("OutTerms", 53733.5, 184633890.75), s.made("OutTermsIG", 18803.75, 23633877.69))
+		s.made("OutConsIG", 422672.75, 60310327140.69), s.made("OutIG", 605995, 103944177), s.made("OutORF", 328412.5,
+			559717064.75),
+		s.made("OutTerm_temp", 115600.75, 1330343466.19), s.made("OutTerms", 53733.5, 184633890.75),
+		s.made("OutTermsIG", 18803.75, 23633877.69))
 
 	parse := s.task("FFN_Parse", s.normal(1.64, 0.06))
 	s.reads(parse, s.outside[s.code+".ffn"], ptt)
 	candidate := s.task("Blast_candidate", s.normal(5.18, 0.99))
 	s.reads(candidate, s.given("Seq_known_sRNAs_IGRs.txt", 172432), blasta, xdformat, timer)
 	qrna := s.task("Blast_QRNA", s.normal(1412.09, 9702.26))
-	s.reads(qrna, xdformat, blasta, timer, s.given("mix_tied_linux.cfg", 11964), s.given("RIBOPROB.mat", 8350), s.given("BLOSUM62", 2122),
+	s.reads(qrna, xdformat, blasta, timer, s.given("mix_tied_linux.cfg", 11964), s.given("RIBOPROB.mat", 8350),
+		s.given("BLOSUM62", 2122),
 		s.given("blastn2qrnadepth.pl", 69426), s.given("qrna2gff.pl", 16995), s.given("eqrna", 953556))
 	s.readsPartners(qrna)
 	synteny := s.task("Blast_synteny", 33)
@@ -129,15 +137,22 @@ func (s *siphtFiles) part(patsers int) {
 	s.link(srna, annotate, found, said)
 	s.link(parse, synteny, s.ofCode("", "_parsed.ffn", 802506.75, 18062265579.69))
 	s.link(concat, annotate, concatenated)
-	s.link(candidate, annotate, s.n(s.prefix).n("BLAST_").n(s.code).file(s.blast), s.made("blast_candidate.out", 2965.5, 24644.25),
+	s.link(candidate, annotate, s.n(s.prefix).n("BLAST_").n(s.code).file(s.blast), s.made("blast_candidate.out", 2965.5,
+		24644.25),
 		s.made("blast_candidate.err", 544.75, 0.19))
 	s.link(qrna, annotate, s.ofCode("", "_QRNA.txt.all.CUTOFF0.ID[100:0].GC[100:0].gff", 175489.75, 90766297.69))
-	s.writes(qrna, s.made("qrna.err", 610, 0), s.made("qrna.out", 4809.62, 9530118.98), s.ofCode("", "_QRNA.txt", 773386.5, 201840720.75),
-		s.ofCode("", "_QRNAblast.txt", 3115449.75, 433512921497.19), s.ofCode("", "_QRNAblast.txt.E0.01.D1.q", 163635, 103267109.5),
-		s.ofCode("", "_QRNAblast.txt.E0.01.D1.q.gff", 38934, 47855409.5), s.ofCode("", "_QRNAblast.txt.E0.01.D1.q.rep", 39147.75, 62250756.19))
+	s.writes(qrna, s.made("qrna.err", 610, 0), s.made("qrna.out", 4809.62, 9530118.98), s.ofCode("", "_QRNA.txt",
+		773386.5, 201840720.75),
+		s.ofCode("", "_QRNAblast.txt", 3115449.75, 433512921497.19), s.ofCode("", "_QRNAblast.txt.E0.01.D1.q", 163635,
+			103267109.5),
+		s.ofCode("", "_QRNAblast.txt.E0.01.D1.q.gff", 38934, 47855409.5), s.ofCode("", "_QRNAblast.txt.E0.01.D1.q.rep",
+			39147.75, 62250756.19))
 	s.link(synteny, annotate, s.ofCode("", "_synteny.txt", 1146801.25, 445588527066.69))
 	s.link(paralogues, annotate, s.ofCode("", "_paralogues.txt", 690731.5, 362706549090.75))
-	s.writes(annotate, s.ofCode("", "_paralogues_temp.txt", 90154.75, 6814689167.19), s.made("synteny_temp.txt", 20552, 133473984.5),
-		s.made("synteny_temp2.txt", 2706.5, 2262206.25), s.ofCode("Block0_Parsed_temp_", "_PatserOut.txt", 567813.75, 880488134611.69),
-		s.made("QRNA_out", 6572.75, 12596574.19), s.made("srna_annotate.err", 1070.5, 0.75), s.made("srna_annotate.out", 565462, 98726501739.5))
+	s.writes(annotate, s.ofCode("", "_paralogues_temp.txt", 90154.75, 6814689167.19), s.made("synteny_temp.txt", 20552,
+		133473984.5),
+		s.made("synteny_temp2.txt", 2706.5, 2262206.25), s.ofCode("Block0_Parsed_temp_", "_PatserOut.txt", 567813.75,
+			880488134611.69),
+		s.made("QRNA_out", 6572.75, 12596574.19), s.made("srna_annotate.err", 1070.5, 0.75), s.made("srna_annotate.out",
+			565462, 98726501739.5))
 }

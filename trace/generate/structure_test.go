@@ -128,7 +128,8 @@ func TestStructureIsThatOfThePublishedWorkflows(t *testing.T) {
 	}
 }
 
-// The parts of an Inspiral, and the extractions of a larger CyberShake, are drawn: some seed gives those of the published one.
+// The parts of an Inspiral, and the extractions of a larger CyberShake, are drawn: some seed gives those of the
+// published one.
 func TestStructureOfPublishedWorkflowsWithDrawnPartsOccurs(t *testing.T) {
 	for _, c := range []struct {
 		file, kind string
@@ -144,7 +145,8 @@ func TestStructureOfPublishedWorkflowsWithDrawnPartsOccurs(t *testing.T) {
 					return
 				}
 			}
-			t.Fatalf("none of %d seeds gives the published structure; the first differs in\n%s", c.seeds, difference(expect, structure(made(t, c.kind, c.n, 0))))
+			t.Fatalf("none of %d seeds gives the published structure; the first differs in\n%s", c.seeds,
+				difference(expect, structure(made(t, c.kind, c.n, 0))))
 		})
 	}
 }
@@ -159,7 +161,8 @@ func TestCyberShakeHasFourEdgesPerSeismogram(t *testing.T) {
 			if !slices.Contains(extracts, x) || x+2*synths+2 != n {
 				t.Errorf("n %d, seed %d: %d extractions and %d seismograms", n, seed, x, synths)
 			}
-			for _, edges := range []string{"ExtractSGT -> SeismogramSynthesis", "SeismogramSynthesis -> PeakValCalcOkaya", "SeismogramSynthesis -> ZipSeis",
+			for _, edges := range []string{"ExtractSGT -> SeismogramSynthesis",
+				"SeismogramSynthesis -> PeakValCalcOkaya", "SeismogramSynthesis -> ZipSeis",
 				"PeakValCalcOkaya -> ZipPSA"} {
 				if s[edges] != synths || old[edges] != old["SeismogramSynthesis at level 1"] {
 					t.Errorf("n %d, seed %d: %d edges %s, published %d", n, seed, s[edges], edges, old[edges])
@@ -231,11 +234,14 @@ func TestRuntimesAreThoseOfThePublishedWorkflows(t *testing.T) {
 					continue
 				}
 				if slices.Min(theirs) < 0.95*lo-0.01 || slices.Max(theirs) > 1.05*hi+0.01 {
-					t.Errorf("%s: published runtimes from %v to %v s, generated from %v to %v", kind, slices.Min(theirs), slices.Max(theirs), lo, hi)
+					t.Errorf("%s: published runtimes from %v to %v s, generated from %v to %v", kind,
+						slices.Min(theirs), slices.Max(theirs), lo, hi)
 				}
 				mean, sd := moments(ours[kind])
-				if published, _ := moments(theirs); math.Abs(published-mean) > 4*sd/math.Sqrt(float64(len(theirs)))+0.01 {
-					t.Errorf("%s: published mean %v s of %d, generated %v, standard deviation %v", kind, published, len(theirs), mean, sd)
+				if published,
+					_ := moments(theirs); math.Abs(published-mean) > 4*sd/math.Sqrt(float64(len(theirs)))+0.01 {
+					t.Errorf("%s: published mean %v s of %d, generated %v, standard deviation %v", kind, published,
+						len(theirs), mean, sd)
 				}
 			}
 		})
@@ -276,7 +282,8 @@ func TestMeanRuntimeOfTypes(t *testing.T) {
 				mean /= 1.09
 			}
 			if math.Abs(mean-c.mean) > c.tol*c.mean || slices.Min(xs) < c.min || slices.Max(xs) > c.max {
-				t.Errorf("mean %.3f of %d from %.3f to %.3f s; want %v within %v, from %v to %v", mean, len(xs), slices.Min(xs), slices.Max(xs), c.mean,
+				t.Errorf("mean %.3f of %d from %.3f to %.3f s; want %v within %v, from %v to %v", mean, len(xs),
+					slices.Min(xs), slices.Max(xs), c.mean,
 					c.tol, c.min, c.max)
 			}
 		})
@@ -301,12 +308,14 @@ func TestMeanTotalWork(t *testing.T) {
 		kind string
 		n    int
 		want float64
-	}{{"cybershake", 30, 853}, {"cybershake", 50, 1297}, {"cybershake", 100, 2411}, {"inspiral", 30, 6374}, {"inspiral", 50, 11088}, {"inspiral", 100, 22323}} {
+	}{{"cybershake", 30, 853}, {"cybershake", 50, 1297}, {"cybershake", 100, 2411}, {"inspiral", 30, 6374},
+		{"inspiral", 50, 11088}, {"inspiral", 100, 22323}} {
 		if got := total(c.kind, c.n); math.Abs(got-c.want) > 0.02*c.want {
 			t.Errorf("%s of %d tasks: mean total %.0f s, want %.0f", c.kind, c.n, got, c.want)
 		}
 	}
-	if got := (total("epigenomics", 30) + total("epigenomics", 50) + total("epigenomics", 100)) / 3; math.Abs(got-170335) > 0.02*170335 {
+	if got := (total("epigenomics", 30) + total("epigenomics", 50) +
+		total("epigenomics", 100)) / 3; math.Abs(got-170335) > 0.02*170335 {
 		t.Errorf("epigenomics of 30, 50 and 100 tasks: mean total %.0f s, want 170335", got)
 	}
 }
@@ -329,7 +338,8 @@ func consistent(w *trace.Workflow) error {
 	}
 	for i := range w.Tasks {
 		t, me := &w.Tasks[i], int32(i)
-		if t.ID == "" || ids[t.ID] || t.Kind == "" || t.Name != t.Kind || t.Runtime < 0 || t.Known&trace.Runtime == 0 || t.Retries != -1 {
+		if t.ID == "" || ids[t.ID] || t.Kind == "" || t.Name != t.Kind || t.Runtime < 0 || t.Known&trace.Runtime == 0 ||
+			t.Retries != -1 {
 			return fmt.Errorf("task %d: %+v", i, *t)
 		}
 		ids[t.ID] = true
@@ -442,11 +452,13 @@ func TestBareWorkflowsDifferOnlyInFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(bare.Files) > 0 || len(full.Files) == 0 || len(bare.Tasks) != len(full.Tasks) {
-			t.Fatalf("%s: %d files and %d tasks, with files %d and %d", k.Name, len(bare.Files), len(bare.Tasks), len(full.Files), len(full.Tasks))
+			t.Fatalf("%s: %d files and %d tasks, with files %d and %d", k.Name, len(bare.Files), len(bare.Tasks),
+				len(full.Files), len(full.Tasks))
 		}
 		for i := range bare.Tasks {
 			a, b := &bare.Tasks[i], &full.Tasks[i]
-			if a.ID != b.ID || a.Kind != b.Kind || a.Runtime != b.Runtime || !slices.Equal(a.Parents, b.Parents) || !slices.Equal(a.Children, b.Children) {
+			if a.ID != b.ID || a.Kind != b.Kind || a.Runtime != b.Runtime || !slices.Equal(a.Parents, b.Parents) ||
+				!slices.Equal(a.Children, b.Children) {
 				t.Fatalf("%s, task %s: %+v, with files %+v", k.Name, a.ID, *a, *b)
 			}
 		}
@@ -564,7 +576,8 @@ func BenchmarkWorkloadI3000(b *testing.B) {
 		b.Run(fmt.Sprintf("bare=%v", bare), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				l := generate.Load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(), Arrivals: generate.Utilised(0.98, 100), Bare: bare}
+				l := generate.Load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+					Arrivals: generate.Utilised(0.98, 100), Bare: bare}
 				p, err := l.Plan(1)
 				if err != nil {
 					b.Fatal(err)
@@ -581,7 +594,8 @@ func BenchmarkWorkloadI3000(b *testing.B) {
 
 // Lim et al. 2017, figure 3: five phases, of which the third and the fifth are the packing tasks.
 func TestPhasesOfCyberShake(t *testing.T) {
-	want := map[string]int32{"ExtractSGT": 1, "SeismogramSynthesis": 2, "ZipSeis": 3, "PeakValCalcOkaya": 4, "ZipPSA": 5}
+	want := map[string]int32{"ExtractSGT": 1, "SeismogramSynthesis": 2, "ZipSeis": 3, "PeakValCalcOkaya": 4,
+		"ZipPSA": 5}
 	w := made(t, "cybershake", 50, 3)
 	for i := range w.Tasks {
 		if x := &w.Tasks[i]; x.Phase != want[x.Kind] {
@@ -594,7 +608,8 @@ func TestMapReduceJobs(t *testing.T) {
 	var maps, reduces, mapSeconds float64
 	for seed := range uint64(200) {
 		n := 1 + int(seed)%100
-		w, err := generate.New("mapreduce", n, seed, generate.Options{Bare: true, MapReduce: &generate.MapReduce{LongestMap: 10 * time.Second, Slots: true}})
+		w, err := generate.New("mapreduce", n, seed, generate.Options{Bare: true,
+			MapReduce: &generate.MapReduce{LongestMap: 10 * time.Second, Slots: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -602,7 +617,8 @@ func TestMapReduceJobs(t *testing.T) {
 		for i := range w.Tasks {
 			x := &w.Tasks[i]
 			if x.Kind == "map" {
-				if x.Runtime < time.Second || x.Runtime > 10*time.Second || x.Runtime%time.Second != 0 || x.Phase != 1 || x.Cores != 1 || len(x.Parents) > 0 {
+				if x.Runtime < time.Second || x.Runtime > 10*time.Second || x.Runtime%time.Second != 0 ||
+					x.Phase != 1 || x.Cores != 1 || len(x.Parents) > 0 {
 					t.Fatalf("%+v", x)
 				}
 				total += x.Runtime
@@ -615,7 +631,8 @@ func TestMapReduceJobs(t *testing.T) {
 		}
 		r := len(w.Tasks) - n
 		// Three times the map times and 1 s to 10 s for each reduce task, to the resolution of runtimes.
-		if over := rest - 3*total; r < 1 || r > n || over < time.Duration(r)*990*time.Millisecond || over > time.Duration(r)*10010*time.Millisecond {
+		if over := rest - 3*total; r < 1 || r > n || over < time.Duration(r)*990*time.Millisecond ||
+			over > time.Duration(r)*10010*time.Millisecond {
 			t.Errorf("%d map tasks of %v in all, %d reduce tasks of %v", n, total, r, rest)
 		}
 		maps, reduces, mapSeconds = maps+float64(n), reduces+float64(r), mapSeconds+total.Seconds()

@@ -14,7 +14,8 @@ import (
 	"gantry/trace"
 )
 
-// Every random choice has a stream of its own, so that changing one leaves the others as they were (common random numbers).
+// Every random choice has a stream of its own, so that changing one leaves the others as they were (common random
+// numbers).
 const (
 	structureStream = 1 + iota
 	costStream
@@ -57,7 +58,8 @@ func HyperGamma(stages ...Gamma) (*Distribution, error) {
 	weights := make([]float64, len(stages))
 	for i, s := range stages {
 		if !positive(s.Shape) || !positive(s.Scale) {
-			return nil, fmt.Errorf("hyper-Gamma distribution: stage %d has shape %v and scale %v; both have to be above 0", i+1, s.Shape, s.Scale)
+			return nil, fmt.Errorf("hyper-Gamma distribution: stage %d has shape %v and scale %v; both have to be "+
+				"above 0", i+1, s.Shape, s.Scale)
 		}
 		weights[i] = s.Weight
 	}
@@ -82,7 +84,8 @@ func HyperGamma(stages ...Gamma) (*Distribution, error) {
 	}}, nil
 }
 
-// PaperTotals is the distribution of Ilyushkin and Epema, CCGrid 2018, section IV-A: mean 1 h, coefficient of variation 0.55.
+// PaperTotals is the distribution of Ilyushkin and Epema, CCGrid 2018, section IV-A: mean 1 h, coefficient of variation
+// 0.55.
 func PaperTotals() *Distribution {
 	d, _ := HyperGamma(Gamma{0.7, 5, 501.266}, Gamma{0.3, 45, 136.709})
 	return d
@@ -91,11 +94,15 @@ func PaperTotals() *Distribution {
 // Lognormal has the given mean and coefficient of variation (standard deviation over mean).
 func Lognormal(mean time.Duration, variation float64) (*Distribution, error) {
 	if mean <= 0 || !positive(variation) {
-		return nil, fmt.Errorf("lognormal distribution: mean %v and coefficient of variation %v; both have to be above 0", mean, variation)
+		return nil, fmt.Errorf("lognormal distribution: mean %v and coefficient of variation %v; both have to be "+
+			"above 0", mean, variation)
 	}
 	variance := math.Log1p(variation * variation)
 	mu, sigma := math.Log(mean.Seconds())-variance/2, math.Sqrt(variance)
-	return &Distribution{Mean: mean, draw: func(r *rand.Rand) float64 { return distuv.LogNormal{Mu: mu, Sigma: sigma, Src: r}.Rand() }}, nil
+	return &Distribution{Mean: mean, draw: func(r *rand.Rand) float64 {
+		return distuv.LogNormal{Mu: mu, Sigma: sigma,
+			Src: r}.Rand()
+	}}, nil
 }
 
 // Constant gives every workflow the same total.
@@ -116,7 +123,8 @@ func Total(w *trace.Workflow) (sum time.Duration) {
 	return sum
 }
 
-// Rescale multiplies all runtimes of w by one factor, so that they sum to total, to the nanosecond; no runtime is off by more than that.
+// Rescale multiplies all runtimes of w by one factor, so that they sum to total, to the nanosecond; no runtime is off
+// by more than that.
 func Rescale(w *trace.Workflow, total time.Duration) error {
 	if total <= 0 {
 		return fmt.Errorf("workflow %s: a total runtime of %v cannot be reached; it has to be above 0", w.Label, total)
@@ -125,12 +133,14 @@ func Rescale(w *trace.Workflow, total time.Duration) error {
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		if t.Runtime < 0 || sum+uint64(t.Runtime) > math.MaxInt64 {
-			return fmt.Errorf("workflow %s, task %s: runtime %v cannot be scaled: it is negative, or the sum so far exceeds 292 years", w.Label, t.ID, t.Runtime)
+			return fmt.Errorf("workflow %s, task %s: runtime %v cannot be scaled: it is negative, or the sum so far "+
+				"exceeds 292 years", w.Label, t.ID, t.Runtime)
 		}
 		sum += uint64(t.Runtime)
 	}
 	if sum == 0 {
-		return fmt.Errorf("workflow %s: its tasks have no runtimes that could be scaled to a total of %v", w.Label, total)
+		return fmt.Errorf("workflow %s: its tasks have no runtimes that could be scaled to a total of %v", w.Label,
+			total)
 	}
 	before, scaled := uint64(0), uint64(0)
 	for i := range w.Tasks {
@@ -164,7 +174,8 @@ func Every(interval time.Duration) Arrivals {
 	}
 }
 
-// Poisson has a mean of perHour arrivals an hour. The same seed with another rate gives the same arrivals on a stretched axis of time.
+// Poisson has a mean of perHour arrivals an hour. The same seed with another rate gives the same arrivals on a
+// stretched axis of time.
 func Poisson(perHour float64) Arrivals {
 	return func(n int, seed uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
 		if !positive(perHour) {
@@ -179,8 +190,8 @@ func Poisson(perHour float64) Arrivals {
 	}
 }
 
-// PoissonIntervals lets workflows arrive at intervals that are Poisson-distributed numbers of seconds with the given mean, the first one after
-// one of them: the wording of Wang, MOWS, section 5-1-2.
+// PoissonIntervals lets workflows arrive at intervals that are Poisson-distributed numbers of seconds with the given
+// mean, the first one after one of them: the wording of Wang, MOWS, section 5-1-2.
 func PoissonIntervals(mean time.Duration) Arrivals {
 	return func(n int, seed uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
 		if mean <= 0 {
@@ -195,12 +206,13 @@ func PoissonIntervals(mean time.Duration) Arrivals {
 	}
 }
 
-// Utilised is Poisson with the rate that imposes a utilisation (1 is full) on nodes whose speeds sum to speeds: utilisation × speeds /
-// mean total runtime.
+// Utilised is Poisson with the rate that imposes a utilisation (1 is full) on nodes whose speeds sum to speeds:
+// utilisation × speeds / mean total runtime.
 func Utilised(utilisation, speeds float64) Arrivals {
 	return func(n int, seed uint64, mean func() (time.Duration, error)) ([]time.Duration, error) {
 		if !positive(utilisation) || !positive(speeds) {
-			return nil, fmt.Errorf("arrivals: utilisation %v of nodes with speeds that sum to %v; both have to be above 0", utilisation, speeds)
+			return nil, fmt.Errorf("arrivals: utilisation %v of nodes with speeds that sum to %v; both have to be "+
+				"above 0", utilisation, speeds)
 		}
 		m, err := mean()
 		if err != nil {
@@ -213,7 +225,8 @@ func Utilised(utilisation, speeds float64) Arrivals {
 	}
 }
 
-// Recorded lets workflows arrive at the first of given times, in any order; there have to be as many as workflows, or more.
+// Recorded lets workflows arrive at the first of given times, in any order; there have to be as many as workflows, or
+// more.
 func Recorded(times []time.Duration) Arrivals {
 	return func(n int, _ uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
 		if len(times) < n {
@@ -246,7 +259,8 @@ type Source struct {
 	Workflow *trace.Workflow // instead of Kind; it has its own size
 }
 
-// Choices are the parameters of random workflows, one value of each list drawn for each workflow; an empty list is the default.
+// Choices are the parameters of random workflows, one value of each list drawn for each workflow; an empty list is the
+// default.
 type Choices struct {
 	Fat, Density, Regular []float64
 	Jump, CCR             []int
@@ -269,7 +283,8 @@ func choose[T any](r *rand.Rand, from []T, to *T) {
 	}
 }
 
-// Mix says what workflows a load consists of. Fractions are kept to the nearest whole workflow, and the order is random.
+// Mix says what workflows a load consists of. Fractions are kept to the nearest whole workflow, and the order is
+// random.
 type Mix struct {
 	Sizes   []SizeClass
 	Sources []Source
@@ -280,9 +295,11 @@ func PaperSizes() []SizeClass {
 	return []SizeClass{{0.75, 30, 38, true}, {0.20, 40, 198, true}, {0.05, 200, 600, true}}
 }
 
-// WorkloadI is the mix of their workload I: equal parts of Montage, LIGO Inspiral and SIPHT. Its totals are PaperTotals.
+// WorkloadI is the mix of their workload I: equal parts of Montage, LIGO Inspiral and SIPHT. Its totals are
+// PaperTotals.
 func WorkloadI() Mix {
-	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "montage"}, {Fraction: 1, Kind: "inspiral"}, {Fraction: 1, Kind: "sipht"}}}
+	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "montage"}, {Fraction: 1, Kind: "inspiral"},
+		{Fraction: 1, Kind: "sipht"}}}
 }
 
 // WorkloadII is the mix of their workload II: random workflows. Its totals are as generated, scaled to a mean of 1 h.
@@ -517,14 +534,15 @@ type Plan struct {
 	bare    bool
 }
 
-// Plan draws a load. Kinds, sizes, structures, totals and arrivals are drawn independently: another distribution of totals, for
-// instance, leaves the rest as it was.
+// Plan draws a load. Kinds, sizes, structures, totals and arrivals are drawn independently: another distribution of
+// totals, for instance, leaves the rest as it was.
 func (l *Load) Plan(seed uint64) (*Plan, error) {
 	if l.Workflows < 1 {
 		return nil, fmt.Errorf("a load of %d workflows; it needs at least one", l.Workflows)
 	}
 	if l.MeanTotal < 0 || l.MeanTotal > 0 && l.Totals != nil {
-		return nil, fmt.Errorf("a mean total runtime of %v: it has to be above 0 and excludes a distribution, which has its own", l.MeanTotal)
+		return nil, fmt.Errorf("a mean total runtime of %v: it has to be above 0 and excludes a distribution, which "+
+			"has its own", l.MeanTotal)
 	}
 	recipes, err := l.Mix.Draw(l.Workflows, seed)
 	if err != nil {

@@ -44,7 +44,8 @@ func shape(w *trace.Workflow) *trace.Workflow {
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
 		t.Line, t.Inputs, t.Outputs = 0, renumber(t.Inputs), renumber(t.Outputs)
-		t.Parents, t.Children = slices.Clip(append([]int32(nil), t.Parents...)), slices.Clip(append([]int32(nil), t.Children...))
+		t.Parents, t.Children = slices.Clip(append([]int32(nil), t.Parents...)),
+			slices.Clip(append([]int32(nil), t.Children...))
 	}
 	return &c
 }
@@ -222,7 +223,8 @@ func TestOtherArrivals(t *testing.T) {
 }
 
 func TestWorkloadIOfThePaper(t *testing.T) {
-	p := plan(t, generate.Load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(), Arrivals: generate.Utilised(0.98, 100), Bare: true}, 1)
+	p := plan(t, generate.Load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+		Arrivals: generate.Utilised(0.98, 100), Bare: true}, 1)
 	kinds, classes, all := map[string]int{}, [3]int{}, 0
 	for i, r := range p.Recipes {
 		kinds[r.Kind]++
@@ -247,7 +249,8 @@ func TestWorkloadIOfThePaper(t *testing.T) {
 		}
 		all += r.Tasks
 	}
-	if kinds["montage"] != 1000 || kinds["inspiral"] != 1000 || kinds["sipht"] != 1000 || classes != [3]int{2250, 600, 150} {
+	if kinds["montage"] != 1000 || kinds["inspiral"] != 1000 || kinds["sipht"] != 1000 ||
+		classes != [3]int{2250, 600, 150} {
 		t.Errorf("kinds %v, size classes %v; want 1000 of each, and 2250, 600, 150", kinds, classes)
 	}
 	if all < 200_000 || all > 216_000 {
@@ -298,7 +301,8 @@ func TestWorkloadIIOfThePaper(t *testing.T) {
 }
 
 func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
-	base := generate.Load{Workflows: 200, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(), Arrivals: generate.Poisson(98), Bare: true}
+	base := generate.Load{Workflows: 200, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+		Arrivals: generate.Poisson(98), Bare: true}
 	want := plan(t, base, 6)
 	constant, err := generate.Constant(time.Hour)
 	if err != nil {
@@ -315,17 +319,20 @@ func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 		t.Error("other arrivals change workflows or totals")
 	}
 	kinds := base
-	kinds.Mix.Sources = []generate.Source{{Fraction: 1, Kind: "montage"}, {Fraction: 9, Kind: "random", Random: &generate.Choices{Jump: []int{1, 2}}}}
+	kinds.Mix.Sources = []generate.Source{{Fraction: 1, Kind: "montage"}, {Fraction: 9, Kind: "random",
+		Random: &generate.Choices{Jump: []int{1, 2}}}}
 	p := plan(t, kinds, 6)
 	for i := range p.Recipes {
 		if p.Recipes[i].Tasks != want.Recipes[i].Tasks || p.Recipes[i].Seed != want.Recipes[i].Seed {
-			t.Fatalf("other kinds change the size of workflow %d from %d to %d", i, want.Recipes[i].Tasks, p.Recipes[i].Tasks)
+			t.Fatalf("other kinds change the size of workflow %d from %d to %d", i, want.Recipes[i].Tasks,
+				p.Recipes[i].Tasks)
 		}
 	}
 	if !slices.Equal(p.Arrive, want.Arrive) || !slices.Equal(p.Totals, want.Totals) {
 		t.Error("other kinds change arrivals or totals")
 	}
-	if p := plan(t, base, 7); reflect.DeepEqual(p.Recipes, want.Recipes) || slices.Equal(p.Totals, want.Totals) || slices.Equal(p.Arrive, want.Arrive) {
+	if p := plan(t, base, 7); reflect.DeepEqual(p.Recipes, want.Recipes) || slices.Equal(p.Totals, want.Totals) ||
+		slices.Equal(p.Arrive, want.Arrive) {
 		t.Error("another seed leaves something as it was")
 	}
 }
@@ -349,8 +356,9 @@ func TestPlansMakeTheSameWorkflowsInAnyOrder(t *testing.T) {
 func TestMixOfFilesAndGenerators(t *testing.T) {
 	own := made(t, "montage", 25, 1)
 	before := generate.Total(own)
-	l := generate.Load{Workflows: 10, Totals: generate.PaperTotals(), Mix: generate.Mix{Sizes: []generate.SizeClass{{Fraction: 1, Min: 31, Max: 31}},
-		Sources: []generate.Source{{Fraction: 3, Workflow: own}, {Fraction: 2, Kind: "cybershake"}}}}
+	l := generate.Load{Workflows: 10, Totals: generate.PaperTotals(),
+		Mix: generate.Mix{Sizes: []generate.SizeClass{{Fraction: 1, Min: 31, Max: 31}},
+			Sources: []generate.Source{{Fraction: 3, Workflow: own}, {Fraction: 2, Kind: "cybershake"}}}}
 	p := plan(t, l, 1)
 	files := 0
 	for i := range p.Recipes {
@@ -366,7 +374,8 @@ func TestMixOfFilesAndGenerators(t *testing.T) {
 		}
 	}
 	if files != 6 || generate.Total(own) != before {
-		t.Errorf("%d of 10 workflows are copies, want 6; the total of the original is %v, was %v", files, generate.Total(own), before)
+		t.Errorf("%d of 10 workflows are copies, want 6; the total of the original is %v, was %v", files,
+			generate.Total(own), before)
 	}
 }
 
@@ -380,16 +389,24 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 	}{
 		{generate.Load{Mix: of(montage)}, "at least one"},
 		{generate.Load{Workflows: 1}, "have to sum to more than 0"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sources: []generate.Source{montage}}}, "size classes have to sum"},
+		{generate.Load{Workflows: 1, Mix: generate.Mix{Sources: []generate.Source{montage}}},
+			"size classes have to sum"},
 		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "monta"})}, "no generator"},
 		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: -1, Kind: "montage"})}, "-1 is not one"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: math.NaN(), Kind: "montage"})}, "NaN is not one"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "sipht", Random: &generate.Choices{}})}, "no parameters of random"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "random", Random: &generate.Choices{Fat: []float64{0.5, 3}}})}, "fat is 3"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 5, 40, false}}, Sources: []generate.Source{montage}}}, "at least 13"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 50, 40, false}}, Sources: []generate.Source{montage}}}, "no such size"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 31, 31, true}}, Sources: []generate.Source{montage}}}, "no such size"},
-		{generate.Load{Workflows: 1, Mix: of(montage), Totals: generate.PaperTotals(), MeanTotal: 1}, "excludes a distribution"},
+		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: math.NaN(), Kind: "montage"})},
+			"NaN is not one"},
+		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "sipht", Random: &generate.Choices{}})},
+			"no parameters of random"},
+		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "random",
+			Random: &generate.Choices{Fat: []float64{0.5, 3}}})}, "fat is 3"},
+		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 5, 40, false}},
+			Sources: []generate.Source{montage}}}, "at least 13"},
+		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 50, 40, false}},
+			Sources: []generate.Source{montage}}}, "no such size"},
+		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 31, 31, true}},
+			Sources: []generate.Source{montage}}}, "no such size"},
+		{generate.Load{Workflows: 1, Mix: of(montage), Totals: generate.PaperTotals(), MeanTotal: 1},
+			"excludes a distribution"},
 		{generate.Load{Workflows: 2, Mix: of(montage), Arrivals: generate.Recorded(nil)}, "0 recorded times for 2"},
 	} {
 		if _, err := c.l.Plan(1); err == nil || !strings.Contains(err.Error(), c.want) {

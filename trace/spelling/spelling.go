@@ -3,8 +3,9 @@ package spelling
 
 import "strings"
 
-// Nearest returns the known word that is closest to word by letters left out, put in, mistaken or swapped, in any case: at most two of
-// them, and one in a word of up to four letters. It is "" if no known word is that close; of several that are alike it is the first.
+// Nearest returns the known word that is closest to word by letters left out, put in, mistaken or swapped, in any case:
+// at most two of them, and one in a word of up to four letters. It is "" if no known word is that close; of several
+// that are alike it is the first.
 func Nearest(word string, known []string) string {
 	near, least := "", 3
 	for _, k := range known {
@@ -23,8 +24,8 @@ func Hint(word string, known []string) string {
 	return "known are " + strings.Join(known, ", ")
 }
 
-// distance is the number of single-letter edits and swaps of neighbours between two words, none of which touches a letter twice (optimal
-// string alignment).
+// distance is the number of single-letter edits and swaps of neighbours between two words, none of which touches a
+// letter twice (optimal string alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -1,5 +1,6 @@
-// Package early takes the signals that end a run from the first moment of the process on, so that one that comes while gantry still reads files
-// ends it as any other does: with a run that can be resumed. It imports next to nothing, so that it is initialised before most packages.
+// Package early takes the signals that end a run from the first moment of the process on, so that one that comes while
+// gantry still reads files ends it as any other does: with a run that can be resumed. It imports next to nothing, so
+// that it is initialised before most packages.
 package early
 
 import (

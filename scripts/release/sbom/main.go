@@ -1,5 +1,5 @@
-// Command sbom writes the bill of materials of a Go binary, CycloneDX as JSON: the modules that the linker recorded in it, with their
-// checksums, and what -with names of what else is linked into it.
+// Command sbom writes the bill of materials of a Go binary, CycloneDX as JSON: the modules that the linker recorded in
+// it, with their checksums, and what -with names of what else is linked into it.
 //
 //	sbom -name gantry -version 1.2 -epoch 1700000000 -with libc=glibc@2.36 bin/gantry >gantry.cdx.json
 //
@@ -21,7 +21,8 @@ import (
 )
 
 func main() {
-	name, version := flag.String("name", "gantry", "name of the program"), flag.String("version", "", "version of the program")
+	name, version := flag.String("name", "gantry", "name of the program"), flag.String("version", "",
+		"version of the program")
 	epoch := flag.Int64("epoch", 0, "time of the document, seconds since 1970")
 	var with []string
 	flag.Func("with", "a further component, NAME@VERSION; may be repeated", func(s string) error {
@@ -65,7 +66,8 @@ func write(w io.Writer, path, name, version string, at time.Time, with []string)
 	}
 	for _, c := range with {
 		n, v, _ := strings.Cut(c, "@")
-		components = append(components, cdx.Component{BOMRef: "pkg:generic/" + n + "@" + v, Type: cdx.ComponentTypeLibrary, Name: n, Version: v,
+		components = append(components, cdx.Component{BOMRef: "pkg:generic/" + n + "@" + v,
+			Type: cdx.ComponentTypeLibrary, Name: n, Version: v,
 			PackageURL: "pkg:generic/" + n + "@" + v})
 	}
 	bom.Components = &components
