@@ -206,6 +206,7 @@ func (s *session) runtime(ctx context.Context, origin time.Time, offset planner.
 		return null.New(origin.Add(-time.Duration(offset))), nil
 	}
 	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed, Starts: s.set.Starts, Grace: s.set.Grace,
+		MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
 		Origin: origin, Offset: offset, Strict: s.set.Strict}
 	for _, n := range s.set.Cluster.Nodes {
 		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS})

@@ -18,6 +18,7 @@ import (
 	"gantry/executor/docker"
 	"gantry/executor/load"
 	"gantry/planner"
+	"gantry/reader"
 	"gantry/scenario"
 	"gantry/sqlite"
 )
@@ -51,6 +52,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
 			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts, Usage: "how many containers may be starting at the same time"},
+			&cli.StringFlag{Name: "max-output", Value: "64MB", Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
+			&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
 			&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "docker, or null, where tasks end at once, to measure the cost of gantry itself"},
@@ -72,6 +75,15 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			case "null":
 			default:
 				return failf(exitUsage, "--runtime %s: it is docker or null", set.Runtime)
+			}
+			for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk} {
+				text := c.String(flag)
+				if text == "" {
+					continue
+				}
+				if *to, err = reader.Bytes(text); err != nil || *to < 1 {
+					return failf(exitUsage, "--%s %s: it has to be a size above 0, such as 64MB", flag, text)
+				}
 			}
 			if set.Starts < 1 {
 				return failf(exitUsage, "--starts %d: at least one", set.Starts)

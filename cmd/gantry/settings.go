@@ -40,6 +40,8 @@ type settings struct {
 	Charge     float64       `json:"charge_planning,omitempty"` // of simulations: how many times what planning takes counts as simulated time
 	Grace      time.Duration `json:"grace_ns"`
 	Starts     int           `json:"starts,omitempty"`
+	MaxOutput  int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: docker.DefaultMaxOutput
+	Disk       int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
 	Retries    []string      `json:"retries,omitempty"`
 	Errors     string        `json:"errors,omitempty"`    // error model; "" is none
 	Estimator  string        `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version

@@ -99,6 +99,10 @@ func (j *Journal) Ended(s syscall.WaitStatus) {
 	}
 }
 
+// Dropped notes how many bytes of standard output (1) or error (2) were not kept; 0 says that more was written than is kept, how much more
+// is not known yet.
+func (j *Journal) Dropped(fd int, bytes int64) { j.line("dropped-"+strconv.Itoa(fd), int(bytes)) }
+
 // line writes a line in one piece.
 func (j *Journal) line(what string, n int) {
 	if j != nil {
@@ -114,6 +118,10 @@ type End struct {
 	Signal  syscall.Signal // that ended it; 0: it returned Code itself
 	Outside syscall.Signal // the last signal that reached it from outside before; 0: none
 	Again   bool           // the container was started again
+	// Dropped is how many bytes of standard output and error were not kept. Truncated without them: the launcher was killed before it had
+	// counted.
+	Dropped   int64
+	Truncated bool
 }
 
 // End reads the launcher's account. A line that is not whole does not count.
@@ -139,6 +147,9 @@ func (d Dir) End() (e End, err error) {
 			if !e.Over {
 				e.Outside = syscall.Signal(n)
 			}
+		case "dropped-1", "dropped-2":
+			e.Truncated = true
+			e.Dropped += int64(n)
 		case "exit":
 			e.Over, e.Code, e.At = true, n, time.Unix(0, ns)
 		case "killed":

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -61,6 +62,8 @@ type attempt struct {
 	config  *container.Config // nil if it is adopted
 	host    *container.HostConfig
 	final   *cgroup.Final // nil until the watcher was asked
+
+	disk atomic.Int64 // the most bytes that its work directory was seen to take
 
 	staging context.Context // ends when the attempt is killed before its program runs
 	abandon context.CancelFunc
@@ -405,6 +408,9 @@ func (a *attempt) harvest(c inspection, gone, broken bool) {
 	x := &planner.AttemptExited{Attempt: a.l.Attempt}
 	e := a.evidence(c, gone, broken)
 	a.measure(x, c, &e)
+	if a.overDisk() {
+		e.DiskUsed = a.disk.Load()
+	}
 	v := e.Judge()
 	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, join(v.Message, x.Message)
 	if x.Outcome == planner.OK {
@@ -418,6 +424,7 @@ func (a *attempt) harvest(c inspection, gone, broken bool) {
 	if x.Outcome == planner.Preempted && a.l.Keeps != nil {
 		a.keep(x)
 	}
+	x.Message = join(x.Message, a.truncated(&e, x))
 	if x.Outcome != planner.OK {
 		x.Message = join(x.Message, a.lastWords(x.Outcome))
 	}
@@ -429,10 +436,25 @@ func (a *attempt) harvest(c inspection, gone, broken bool) {
 	}
 }
 
+// truncated tells of standard output and error that were not kept, and counts them.
+func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) string {
+	if !e.End.Truncated {
+		return ""
+	}
+	x.Usage.DroppedBytes = unit.Bytes(e.End.Dropped)
+	said := fmt.Sprintf("%d bytes of its standard output and error are not kept", e.End.Dropped)
+	if e.End.Dropped == 0 {
+		said = "not all of its standard output and error is kept"
+	}
+	said += fmt.Sprintf(" (--max-output %d)", a.r.cfg.MaxOutput)
+	a.say("%s", said)
+	return said
+}
+
 // evidence gathers what is known of the end, but for what was counted.
 func (a *attempt) evidence(c inspection, gone, broken bool) evidence.Evidence {
 	r := a.r
-	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, Gone: gone, Leaving: a.l.Leaving, Old: a.old}
+	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.r.cfg.Disk, Gone: gone, Leaving: a.l.Leaving, Old: a.old}
 	a.signalling.Lock() // a signal under way was delivered, or came too late
 	r.mu.Lock()
 	e.Asked, e.Acted = a.why, a.signalled

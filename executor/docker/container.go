@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
+	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
 )
@@ -132,15 +133,15 @@ func (a *attempt) user() string {
 
 // launchArgs is what the launcher is told.
 func (a *attempt) launchArgs() []string {
-	t := a.l.Spec
-	stdout, stderr := ".command.out", ".command.err"
+	r, t := a.r, a.l.Spec
+	stdout, stderr := launch.Stdout, launch.Stderr
 	if t.Stdout != "" {
 		stdout = t.Stdout
 	}
 	if t.Stderr != "" {
 		stderr = t.Stderr
 	}
-	return append([]string{"launch", controlDir, a.user(), t.Stdin, stdout, stderr}, a.argv()...)
+	return append([]string{"launch", controlDir, a.user(), strconv.FormatInt(r.cfg.MaxOutput, 10), t.Stdin, stdout, stderr}, a.argv()...)
 }
 
 const specFile = ".command.json"

@@ -59,6 +59,8 @@ const (
 	DefaultStarts = 3 // a host of a few cores starts no more at once: beyond that only the latency grows
 	DefaultPIDs   = 512
 	DefaultGrace  = 10 * time.Second
+	// DefaultMaxOutput is how much is kept of standard output, and of standard error, of each attempt.
+	DefaultMaxOutput = 64_000_000
 )
 
 // IOLimits are a node's block I/O limits. Zero is no limit.
@@ -89,6 +91,9 @@ type Config struct {
 	Starts int           // containers that are created and started at once; 0: DefaultStarts
 	PIDs   int64         // limit of each container; 0: DefaultPIDs
 	Grace  time.Duration // between SIGTERM and SIGKILL at a time limit; 0: DefaultGrace
+
+	MaxOutput int64 // bytes that are kept of standard output, and of standard error, where the trace names no file for them; 0: DefaultMaxOutput
+	Disk      int64 // bytes that the work directory of an attempt may take on disk; 0: no limit
 
 	Origin time.Time    // wall clock at Offset
 	Offset planner.Time // 0, or where the log of a resumed run ends
@@ -188,6 +193,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	orElse(&cfg.Starts, DefaultStarts)
 	orElse(&cfg.PIDs, DefaultPIDs)
 	orElse(&cfg.Grace, DefaultGrace)
+	orElse(&cfg.MaxOutput, DefaultMaxOutput)
 	orElse(&cfg.CgroupRoot, cgroup.Root)
 	if cfg.Origin.IsZero() {
 		cfg.Origin = time.Now()
@@ -211,6 +217,10 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	for range 2 {
 		r.work.Add(1)
 		go r.remover()
+	}
+	if cfg.Disk > 0 {
+		r.work.Add(1)
+		go r.watchDisk()
 	}
 	return r, nil
 }

@@ -18,6 +18,8 @@ type Evidence struct {
 	Emulated  bool          // the task emulator did the work
 	TimeLimit time.Duration // of the task; 0: none
 	Grace     time.Duration // between SIGTERM and SIGKILL
+	DiskLimit int64         // bytes that its work directory may take; 0: no limit
+	DiskUsed  int64         // bytes that it took, if that is more; 0: it is not
 
 	// Of the container engine.
 	Gone       bool   // it no longer has the container
@@ -64,7 +66,7 @@ var outside = map[syscall.Signal]string{syscall.SIGHUP: "SIGHUP", syscall.SIGINT
 //
 // The rules, in the order in which they hold: the launcher's account counts for more than the engine's. A program that returned 0 has
 // succeeded, whoever had asked it to stop. What gantry asked for is gantry's doing, what the engine broke is lost, and neither is the task's
-// fault. Memory comes before signals, since the kernel kills by one. What is left is somebody else's signal, or the program's own code.
+// fault. A limit of disk holds whatever the code: a program may end before anybody has looked. Memory comes before signals, since the kernel kills by one. What is left is somebody else's signal, or the program's own code.
 func (e Evidence) Judge() Verdict {
 	v := Verdict{Code: e.Code}
 	if e.End.Over {
@@ -74,6 +76,8 @@ func (e Evidence) Judge() Verdict {
 	}
 	signal, killed := e.signal(v.Code)
 	switch {
+	case e.DiskUsed > 0 && e.began():
+		v.Outcome, v.Message = planner.OutOfDisk, e.disk()
 	case e.Claim == control.Gantry:
 		v.Outcome, v.Message, v.Code = planner.Lost, "gantry gave it up before its program began", -1
 	case v.Code == 0 && e.began():
@@ -145,10 +149,20 @@ func (e Evidence) asked() planner.Outcome {
 }
 
 func (e Evidence) limit() string {
-	if e.asked() == planner.TimedOut {
+	switch e.asked() {
+	case planner.TimedOut:
 		return fmt.Sprintf("ran longer than its limit of %v", e.TimeLimit)
+	case planner.OutOfDisk:
+		return e.disk()
 	}
 	return ""
+}
+
+func (e Evidence) disk() string {
+	if e.DiskUsed == 0 { // it was more, and is not any longer
+		return fmt.Sprintf("its work directory took more than its limit of %d bytes on disk", e.DiskLimit)
+	}
+	return fmt.Sprintf("its work directory took %d bytes on disk, its limit is %d", e.DiskUsed, e.DiskLimit)
 }
 
 // gone judges an attempt without a container and without the launcher's account of its end.

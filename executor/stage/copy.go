@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -90,52 +92,102 @@ func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs
 	return errors.Join(err, out.Close())
 }
 
+// pourExtent appends a part of a file. Its holes stay holes.
 func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerSecond) error {
 	in, err := os.Open(e.path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if st, err := in.Stat(); err != nil {
+	st, err := in.Stat()
+	if err != nil {
 		return err
 	} else if !st.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file", e.path)
 	}
-	if e.from == 0 && e.to == 0 {
-		return pour(ctx, out, in, rate)
+	end := st.Size()
+	if end == 0 { // files of the kernel's have no size, and yet something to read
+		_, err := pour(ctx, out, in, math.MaxInt64, time.Now(), 0, rate)
+		return err
 	}
-	length := int64(math.MaxInt64) - e.from
 	if e.to > 0 {
-		length = e.to - e.from
+		end = min(end, e.to)
 	}
-	return pour(ctx, out, io.NewSectionReader(in, e.from, length), rate)
+	base, err := out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	for at := e.from; at < end; {
+		data, hole := nextData(in, at, end)
+		if data > at { // a hole takes the time of its size on the link, as gantry plans with sizes
+			if err := keepRate(ctx, begun, data-e.from, rate); err != nil {
+				return err
+			}
+		}
+		_, outErr := out.Seek(base+data-e.from, io.SeekStart)
+		_, inErr := in.Seek(data, io.SeekStart)
+		if err := errors.Join(outErr, inErr); err != nil {
+			return err
+		}
+		n, err := pour(ctx, out, in, hole-data, begun, data-e.from, rate)
+		if err != nil {
+			return err
+		}
+		if at = hole; n < hole-data { // it became shorter meanwhile
+			end = data + n
+		}
+	}
+	return out.Truncate(base + max(0, end-e.from))
 }
 
-// pour copies at a rate, in pieces small enough that the rate is smooth.
-func pour(ctx context.Context, out *os.File, in io.Reader, rate unit.BytesPerSecond) error {
-	begun := time.Now()
+// nextData returns where the first data of a file lies from an offset on, and where that ends; both are end if there is none before it. A file
+// system that does not know holes has data everywhere.
+func nextData(f *os.File, at, end int64) (data, hole int64) {
+	data, err := f.Seek(at, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) {
+		return end, end
+	} else if err != nil {
+		return at, end
+	}
+	if hole, err = f.Seek(data, unix.SEEK_HOLE); err != nil {
+		hole = end
+	}
+	return min(data, end), min(hole, end)
+}
+
+// pour copies length bytes at a rate, in pieces small enough that the rate is smooth. Before it, so many bytes were done since begun. It returns
+// how many bytes it copied: less if the file ends before. Files, not readers: the kernel can copy from one to the other.
+func pour(ctx context.Context, out, in *os.File, length int64, begun time.Time, before int64, rate unit.BytesPerSecond) (done int64, err error) {
 	piece := int64(8 << 20)
 	if rate > 0 {
 		piece = min(piece, max(64<<10, int64(rate)/20))
 	}
-	for done := int64(0); ; {
+	for done < length {
 		if err := ctx.Err(); err != nil {
-			return err
+			return done, err
 		}
-		n, err := io.CopyN(out, in, piece)
+		n, err := io.CopyN(out, in, min(piece, length-done))
 		done += n
-		if rate > 0 {
-			if err := Sleep(ctx, time.Until(begun.Add(time.Duration(float64(done)/float64(rate)*1e9)))); err != nil {
-				return err
-			}
+		if rateErr := keepRate(ctx, begun, before+done, rate); rateErr != nil {
+			return done, rateErr
 		}
 		if err == io.EOF {
-			return nil
+			return done, nil
 		}
 		if err != nil {
-			return err
+			return done, err
 		}
 	}
+	return done, nil
+}
+
+// keepRate waits until so many bytes may have been copied since begun; a rate of 0 is none.
+func keepRate(ctx context.Context, begun time.Time, bytes int64, rate unit.BytesPerSecond) error {
+	if rate <= 0 {
+		return nil
+	}
+	return Sleep(ctx, time.Until(begun.Add(time.Duration(float64(bytes)/float64(rate)*1e9))))
 }
 
 // Sleep waits for d, or until ctx ends, whose error it returns.

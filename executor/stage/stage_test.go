@@ -1,10 +1,14 @@
 package stage_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"gantry/executor"
 	"gantry/executor/stage"
@@ -111,4 +115,99 @@ func TestPublishingIsRepeatable(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sparse writes a file of that size with data in the given places, and holes elsewhere.
+func sparse(t *testing.T, path string, size int64, data map[int64]string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for at, text := range data {
+		if _, err := f.WriteAt([]byte(text), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onDisk(t *testing.T, path string) int64 {
+	t.Helper()
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Sys().(*syscall.Stat_t).Blocks * 512
+}
+
+func TestSparseFilesStaySparse(t *testing.T) {
+	const size = 3 << 30
+	for name, data := range map[string]map[int64]string{
+		"empty":           {},
+		"begin":           {0: "first"},
+		"middle":          {1<<30 + 12345: "in between"},
+		"end":             {size - 4: "last"},
+		"everywhere":      {0: "a", 1 << 20: "b", 1<<20 + 4096: "c", 2 << 30: "d", size - 1: "e"},
+		"sub/beyond 2 GB": {1<<31 + 1: "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := area(t, 0)
+			from, to := filepath.Join(s.NodeDir(0, flow), name), filepath.Join(s.NodeDir(1, flow), name)
+			sparse(t, from, size, data)
+			if onDisk(t, from) > 1<<20 {
+				t.Skip("this file system keeps no holes")
+			}
+			n, err := s.Copy(t.Context(), &executor.FileSpec{Name: name, Produced: true}, flow, 0, 1)
+			if err != nil || n != size {
+				t.Fatalf("copied %d bytes: %v", n, err)
+			}
+			if onDisk(t, to) > onDisk(t, from)+1<<16 {
+				t.Errorf("the copy takes %d bytes on disk, the file %d", onDisk(t, to), onDisk(t, from))
+			}
+			f, err := os.Open(to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for at, text := range data {
+				got := make([]byte, len(text))
+				if _, err := f.ReadAt(got, at); err != nil || string(got) != text {
+					t.Errorf("at %d is %q, not %q: %v", at, got, text, err)
+				}
+			}
+		})
+	}
+}
+
+// The copy of any file has the same bytes, whatever its data and holes.
+func TestCopiesHaveTheSameBytes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s, _ := area(t, unit.BytesPerSecond(rapid.SampledFrom([]int64{0, 1 << 40}).Draw(rt, "rate")))
+		size := rapid.Int64Range(0, 1<<20).Draw(rt, "size")
+		data := map[int64]string{}
+		for range rapid.IntRange(0, 5).Draw(rt, "pieces") {
+			text := rapid.StringN(1, 2000, -1).Draw(rt, "text")
+			if at := rapid.Int64Range(0, 1<<20).Draw(rt, "at"); at+int64(len(text)) <= size {
+				data[at] = text
+			}
+		}
+		from, to := filepath.Join(s.NodeDir(0, flow), "f"), filepath.Join(s.NodeDir(1, flow), "f")
+		sparse(t, from, size, data)
+		if _, err := s.Copy(t.Context(), &executor.FileSpec{Name: "f", Produced: true}, flow, 0, 1); err != nil {
+			rt.Fatal(err)
+		}
+		a, err1 := os.ReadFile(from)
+		b, err2 := os.ReadFile(to)
+		if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
+			rt.Fatalf("they differ: %v %v", err1, err2)
+		}
+		os.Remove(to)
+	})
 }

@@ -114,11 +114,16 @@ func become(uid, gid int) error {
 // passed are the signals that the program gets. Those of the kernel's own to this process are not among them.
 var passed = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGCONT, unix.SIGWINCH}
 
-// Main runs "CONTROL UID:GID STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone, and returns the exit
-// code: the program's, and 128 and the signal if a signal ended it.
+// Main runs "CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone, and returns the
+// exit code: the program's, and 128 and the signal if a signal ended it. BOUND is how many bytes of each of Stdout and Stderr are kept.
 func Main(args []string) int {
-	if len(args) < 6 {
-		fmt.Fprintln(os.Stderr, "usage: gantry-task launch CONTROL UID:GID STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
+	var most int64
+	var err error
+	if len(args) >= 7 {
+		most, err = bound(args[2])
+	}
+	if len(args) < 7 || err != nil {
+		fmt.Fprintln(os.Stderr, "usage: gantry-task launch CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
 		return exitRedirect
 	}
 	signals := make(chan os.Signal, 16)
@@ -127,28 +132,34 @@ func Main(args []string) int {
 	if code != 0 {
 		return code
 	}
-	if code = redirectAll(args[2:5]); code != 0 {
+	if code = redirectAll(args[3:6]); code != 0 {
 		return code
 	}
-	program, code := find(args[5])
+	program, code := find(args[6])
 	if code != 0 {
 		return code
 	}
-	p, err := os.StartProcess(program, args[5:], &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	files, bounded, err := outputs(args[4], args[5], most, j)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gantry-task: standard output:", err)
+		return exitRedirect
+	}
+	p, err := os.StartProcess(program, args[6:], &os.ProcAttr{Files: files})
 	if err != nil {
 		return refused(program, err)
 	}
+	start(bounded)
 	go func() {
 		for s := range signals {
 			j.Signalled(s.(syscall.Signal))
 			_ = syscall.Kill(p.Pid, s.(syscall.Signal)) // not reaped yet, or this process is about to end
 		}
 	}()
-	return reap(p.Pid, j)
+	return reap(p.Pid, j, bounded)
 }
 
 // reap waits for the program, and for whatever loses its parent meanwhile.
-func reap(program int, j *control.Journal) int {
+func reap(program int, j *control.Journal, bounded []*output) int {
 	for {
 		var s syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &s, 0, nil)
@@ -158,6 +169,9 @@ func reap(program int, j *control.Journal) int {
 		case err != nil:
 			fmt.Fprintln(os.Stderr, "gantry-task: wait:", err)
 			return exitRedirect
+		}
+		for _, o := range bounded {
+			o.finish()
 		}
 		j.Ended(s)
 		if s.Signaled() {
