@@ -237,3 +237,19 @@ func TestFWPComparesSlowdownsWithItsTarget(t *testing.T) {
 		}
 	}
 }
+
+// At 0 s there is no room for b, and so c starts; at 3 s there is.
+func TestTasksPassedOverAreLookedAtAgain(t *testing.T) {
+	for _, spec := range []string{"gbf:pick=first", "owm", "fdws", "hr", "fwp"} {
+		p := single(1, 1)
+		p.Nodes[1].Capacity[unit.CPU] = 4000
+		a, b := dag("A", "a=3"), dag("B", "b=9 c=6")
+		a.Tasks[0].Cores, b.Tasks[0].Cores = 4, 4
+		got, _ := simulate(t, p, spec, executor.Submission{Name: "A", Workflow: a}, executor.Submission{Name: "B", Workflow: b})
+		for task, w := range schedule("a@2[0,3] b@2[3,12] c@1[0,6]") {
+			if got[task] != w {
+				t.Errorf("%s: task %s: %+v, want %+v", spec, task, got[task], w)
+			}
+		}
+	}
+}

@@ -218,6 +218,9 @@ func (q *Joint) settle(c *planner.Cycle, g int32) {
 	for grp.best >= 0 && q.misfit(c, grp.tasks[grp.best].task) {
 		grp.best--
 	}
+	if grp.best < len(grp.tasks)-1 { // it may have room in the next round
+		q.passed = append(q.passed, grp.workflow)
+	}
 	switch {
 	case len(grp.tasks) == 0:
 		q.heap.remove(g)
@@ -366,7 +369,6 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 	q.misfits = append(q.misfits, c.Task(t).Need)
 	for _, g := range slices.Clone(q.heap.Items) {
 		if grp := &q.groups[g]; q.misfit(c, grp.tasks[grp.best].task) {
-			q.passed = append(q.passed, grp.workflow)
 			q.settle(c, g)
 		}
 	}

@@ -1,0 +1,545 @@
+package executor_test
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/executor/oracletest"
+	"gantry/planner/unit"
+)
+
+// These oracles schedule streams of workflows as Ilyushkin and Epema, CCGrid 2018, sections III-B to III-I, say, and HEFT as Topcuoglu, Hariri and Wu
+// 2002 do. They share no code with the planner: ranks are fractions, and every decision looks at all tasks again.
+
+// flowTask is a task of a stream.
+type flowTask struct {
+	wf, i             int
+	cores             int64
+	run, est          time.Duration // at speed 1
+	parents, children []*flowTask
+	rank              *big.Rat
+	state             int // 0 waits, 1 eligible, 2 runs, 3 done
+	node              int
+	start, end, till  unit.Time // till: when it is estimated to end, or planned to
+	planned           bool
+	group             int
+}
+
+// flowSystem is the state of a simulation.
+type flowSystem struct {
+	in      oracletest.Instance
+	now     unit.Time
+	flows   [][]*flowTask
+	free    []int64
+	active  []*flowTask // in the order in which they started
+	done    []*flowTask // that take time, in the order in which they ended
+	stays   []oracletest.Stay
+	arrived []bool
+}
+
+// newFlowSystem knows the ranks of all tasks: the run at the mean speed, or the mean of the runs, and the largest rank of the children.
+func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
+	s := &flowSystem{in: in, arrived: make([]bool, len(in.Workflows))}
+	for _, n := range in.Nodes {
+		s.free = append(s.free, n.Cores)
+	}
+	factor := func(cores int64) *big.Rat {
+		sum, nodes := new(big.Rat), int64(0)
+		for _, n := range in.Nodes {
+			if n.Cores < cores {
+				continue
+			}
+			speed := decimal(n.Speed)
+			if !averageSpeed {
+				speed.Inv(speed)
+			}
+			sum.Add(sum, speed)
+			nodes++
+		}
+		if sum.Quo(sum, big.NewRat(nodes, 1)); averageSpeed {
+			sum.Inv(sum)
+		}
+		return sum
+	}
+	for w := range in.Workflows {
+		var flow []*flowTask
+		for i, t := range in.Workflows[w].Tasks {
+			j := &flowTask{wf: w, i: i, cores: t.Cores, run: t.Run, est: t.Estimate(), node: -1}
+			for _, p := range t.Parents {
+				j.parents = append(j.parents, flow[p])
+				flow[p].children = append(flow[p].children, j)
+			}
+			flow = append(flow, j)
+		}
+		for _, j := range slices.Backward(flow) {
+			j.rank = new(big.Rat)
+			for _, c := range j.children {
+				if c.rank.Cmp(j.rank) > 0 {
+					j.rank = c.rank
+				}
+			}
+			j.rank = new(big.Rat).Add(j.rank, new(big.Rat).Mul(factor(j.cores), big.NewRat(int64(j.est), 1)))
+		}
+		s.flows = append(s.flows, flow)
+	}
+	return s
+}
+
+func (s *flowSystem) on(d time.Duration, n int) time.Duration {
+	q := decimal(s.in.Nodes[n].Speed)
+	q.Quo(big.NewRat(int64(d), 1), q)
+	return time.Duration(new(big.Int).Quo(q.Num(), q.Denom()).Int64())
+}
+
+// decimal is a speed as people write it.
+func decimal(speed float64) *big.Rat {
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(speed, 'f', -1, 64))
+	return r
+}
+
+func (s *flowSystem) begin(j *flowTask, n int) {
+	j.state, j.node, j.start = 2, n, s.now
+	j.end, j.till = s.now.Add(s.on(j.run, n)), s.now.Add(s.on(j.est, n))
+	s.free[n] -= j.cores
+	s.active = append(s.active, j)
+}
+
+// simulate asks the policy at every instant at which something happens, after all that does.
+func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
+	for {
+		next := unit.Never
+		for w := range s.flows {
+			if at := s.in.Workflows[w].Arrive; !s.arrived[w] {
+				next = min(next, at)
+			} else if at := s.in.Workflows[w].Release; at > s.now {
+				next = min(next, at)
+			}
+		}
+		for _, j := range s.active {
+			next = min(next, j.end)
+		}
+		if next == unit.Never {
+			return s.stays
+		}
+		s.now = next
+		var still []*flowTask
+		for _, j := range s.active {
+			if j.end > s.now {
+				still = append(still, j)
+				continue
+			}
+			j.state = 3
+			s.free[j.node] += j.cores
+			s.done = append(s.done, j)
+			s.stays = append(s.stays, oracletest.Stay{Workflow: j.wf, Task: j.i, Node: j.node, Start: j.start, End: j.end})
+		}
+		s.active = still
+		arrived := false
+		for w, flow := range s.flows {
+			if s.in.Workflows[w].Arrive > s.now {
+				continue
+			}
+			arrived = arrived || !s.arrived[w]
+			s.arrived[w] = true
+			if s.in.Workflows[w].Release > s.now {
+				continue
+			}
+			for _, j := range flow { // parents come first
+				if j.state == 0 && !slices.ContainsFunc(j.parents, func(p *flowTask) bool { return p.state != 3 }) {
+					if j.state = 1; j.run == 0 {
+						j.state = 3
+					}
+				}
+			}
+		}
+		policy(arrived)
+	}
+}
+
+// fastest returns the fastest node with room, the first of equals; -1 if there is none.
+func (s *flowSystem) fastest(j *flowTask) int {
+	best := -1
+	for n, free := range s.free {
+		if free >= j.cores && (best < 0 || s.in.Nodes[n].Speed > s.in.Nodes[best].Speed) {
+			best = n
+		}
+	}
+	return best
+}
+
+// byRank returns the job with the highest rank, or the lowest; the first of equals.
+func byRank(jobs []*flowTask, lowest bool) *flowTask {
+	var best *flowTask
+	for _, j := range jobs {
+		if best == nil {
+			best = j
+			continue
+		}
+		if c := j.rank.Cmp(best.rank); c > 0 && !lowest || c < 0 && lowest {
+			best = j
+		}
+	}
+	return best
+}
+
+// greedy starts tasks now, one by one. choose picks from the eligible tasks of each workflow that has any, none of which needs as much as one that
+// found no room in this round.
+func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits func(j *flowTask) bool) {
+	tooMuch := int64(1 << 62)
+	held := map[int]bool{}
+	for {
+		var eligible [][]*flowTask
+		for w, flow := range s.flows {
+			var jobs []*flowTask
+			for _, j := range flow {
+				if j.state == 1 && j.cores < tooMuch && !held[w] {
+					jobs = append(jobs, j)
+				}
+			}
+			if len(jobs) > 0 {
+				eligible = append(eligible, jobs)
+			}
+		}
+		if len(eligible) == 0 {
+			return
+		}
+		j := choose(eligible)
+		n := s.fastest(j)
+		switch {
+		case n < 0:
+			tooMuch = j.cores
+		case waits != nil && waits(j):
+			held[j.wf] = true
+		default:
+			s.begin(j, n)
+		}
+	}
+}
+
+// busyFinishesFirst is the rule of OWM: where all idle processors have one speed, is the one that becomes idle first, the fastest of equals, estimated
+// to finish the task earlier?
+func (s *flowSystem) busyFinishesFirst(j *flowTask) bool {
+	idle, busy, from := -1, -1, unit.Never
+	for n, free := range s.free {
+		if free == 0 {
+			continue
+		}
+		if idle >= 0 && s.in.Nodes[n].Speed != s.in.Nodes[idle].Speed {
+			return false
+		}
+		if idle < 0 {
+			idle = n
+		}
+	}
+	for n := range s.free {
+		for _, a := range s.active {
+			if a.node != n {
+				continue
+			}
+			if at := max(s.now, a.till); at < from || at == from && s.in.Nodes[n].Speed > s.in.Nodes[busy].Speed {
+				busy, from = n, at
+			}
+		}
+	}
+	return busy >= 0 && from.Add(s.on(j.est, busy)) < s.now.Add(s.on(j.est, idle))
+}
+
+// length is that of the critical path of a workflow.
+func (s *flowSystem) length(w int) *big.Rat {
+	best := new(big.Rat)
+	for _, j := range s.flows[w] {
+		if j.rank.Cmp(best) > 0 {
+			best = j.rank
+		}
+	}
+	return best
+}
+
+// leftOf is the inverse of r_a of FDWS: the fraction of the tasks that are not completed, times the length of the critical path.
+func (s *flowSystem) leftOf(w int) *big.Rat {
+	left, all := int64(0), int64(0)
+	for _, j := range s.flows[w] {
+		if j.run > 0 {
+			if all++; j.state != 3 {
+				left++
+			}
+		}
+	}
+	return new(big.Rat).Mul(s.length(w), big.NewRat(left, all))
+}
+
+// slowdown is ŝ of FWP, with estimates corrected by the last m completed tasks.
+func (s *flowSystem) slowdown(w, m int) *big.Rat {
+	measured, estimated := int64(0), int64(0)
+	for _, j := range s.done[max(0, len(s.done)-m):] {
+		measured, estimated = measured+int64(s.on(j.run, j.node)), estimated+int64(s.on(j.est, j.node))
+	}
+	xi := big.NewRat(1, 1)
+	if measured > 0 && estimated > 0 {
+		xi = big.NewRat(measured, estimated)
+	}
+	remaining := new(big.Rat)
+	for _, j := range s.flows[w] {
+		if j.state < 2 && j.run > 0 && j.rank.Cmp(remaining) > 0 {
+			remaining = j.rank
+		}
+	}
+	sum := new(big.Rat).Mul(remaining, xi)
+	sum.Add(sum, big.NewRat(int64(s.now-s.in.Workflows[w].Arrive), 1))
+	return sum.Quo(sum, new(big.Rat).Mul(s.length(w), xi))
+}
+
+// firstOf returns the representative of the workflow whose value is the smallest, or the largest; the first of equals.
+func firstOf(eligible [][]*flowTask, largest bool, value func(representative *flowTask) *big.Rat) *flowTask {
+	var best *flowTask
+	var least *big.Rat
+	for _, jobs := range eligible {
+		j := byRank(jobs, false)
+		v := value(j)
+		if best == nil || v.Cmp(least) < 0 && !largest || v.Cmp(least) > 0 && largest {
+			best, least = j, v
+		}
+	}
+	return best
+}
+
+// onlineOracles are the oracles by policy.
+var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
+	"gbf:pick=first": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) { s.greedy(func(e [][]*flowTask) *flowTask { return e[0][0] }, nil) })
+	},
+	"cpp": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) { s.greedy(func(e [][]*flowTask) *flowTask { return byRank(e[0], false) }, nil) })
+	},
+	"owm": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) {
+			s.greedy(func(e [][]*flowTask) *flowTask {
+				return firstOf(e, false, func(j *flowTask) *big.Rat { return j.rank })
+			}, s.busyFinishesFirst)
+		})
+	},
+	"owm:order=highest": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) {
+			s.greedy(func(e [][]*flowTask) *flowTask { return firstOf(e, true, func(j *flowTask) *big.Rat { return j.rank }) }, s.busyFinishesFirst)
+		})
+	},
+	"fdws": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) {
+			s.greedy(func(e [][]*flowTask) *flowTask {
+				return firstOf(e, false, func(j *flowTask) *big.Rat { return s.leftOf(j.wf) })
+			}, nil)
+		})
+	},
+	"hr": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) {
+			s.greedy(func(e [][]*flowTask) *flowTask { return byRank(slices.Concat(e...), len(e) > 1) }, nil)
+		})
+	},
+	"fwp:m=4": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) {
+			s.greedy(func(e [][]*flowTask) *flowTask {
+				return firstOf(e, true, func(j *flowTask) *big.Rat { return s.slowdown(j.wf, 4) })
+			}, nil)
+		})
+	},
+	"heft": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, false)
+		return s.simulate(func(arrived bool) {
+			s.follow(arrived, false, func(jobs []*flowTask) []*flowTask {
+				slices.SortStableFunc(jobs, func(a, b *flowTask) int { return b.rank.Cmp(a.rank) })
+				return jobs
+			})
+		})
+	},
+	"wheft": func(in oracletest.Instance) []oracletest.Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(arrived bool) { s.follow(arrived, true, alternate) })
+	},
+}
+
+// follow starts what is planned, and plans all that has not started whenever a workflow arrives.
+func (s *flowSystem) follow(arrived, endNow bool, sequence func([]*flowTask) []*flowTask) {
+	for _, a := range s.active {
+		switch { // what should have ended
+		case a.till > s.now:
+		case endNow:
+			a.till = s.now
+		default:
+			a.till = s.now.Add(max(s.now.Sub(a.start)/8, time.Millisecond))
+		}
+	}
+	if arrived {
+		var jobs []*flowTask
+		for w, flow := range s.flows {
+			for _, j := range flow {
+				if j.planned = false; s.arrived[w] && j.state < 2 && j.run > 0 {
+					jobs = append(jobs, j)
+				}
+			}
+		}
+		for _, j := range sequence(jobs) {
+			s.plan(j)
+		}
+	}
+	for n := range s.free {
+		// Each processor looks only at what is planned next: what is planned first has the first claim.
+		var queue []*flowTask
+		for _, flow := range s.flows {
+			for _, j := range flow {
+				if j.planned && j.state < 2 && j.node == n {
+					queue = append(queue, j)
+				}
+			}
+		}
+		slices.SortStableFunc(queue, func(a, b *flowTask) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.group, b.group)) })
+		free := s.free[n]
+		for _, j := range queue {
+			if j.cores > free {
+				break
+			}
+			if free -= j.cores; j.state == 1 {
+				s.begin(j, n)
+			}
+		}
+	}
+}
+
+// plan places a task where it is estimated to finish first, in gaps too.
+func (s *flowSystem) plan(j *flowTask) {
+	from := max(s.now, s.in.Workflows[j.wf].Release)
+	var after func(ps []*flowTask)
+	after = func(ps []*flowTask) {
+		for _, p := range ps {
+			switch {
+			case p.run == 0:
+				after(p.parents)
+			case p.state < 3:
+				from = max(from, p.till)
+			}
+		}
+	}
+	after(j.parents)
+	best, at, end := -1, unit.Never, unit.Never
+	order := 0
+	for n := range s.free {
+		if s.in.Nodes[n].Cores < j.cores {
+			continue
+		}
+		var there []*flowTask
+		for _, flow := range s.flows {
+			for _, o := range flow {
+				if o.planned {
+					order = max(order, o.group+1)
+				}
+				if o.node == n && (o.state == 2 || o.planned && o.state < 2) {
+					there = append(there, o)
+				}
+			}
+		}
+		d := s.on(j.est, n)
+		fits := func(start unit.Time) bool {
+			for _, point := range append(there, &flowTask{start: start}) {
+				if point.start != start && (point.start < start || point.start >= start.Add(d)) {
+					continue
+				}
+				used := int64(0)
+				for _, o := range there {
+					if o.start <= max(point.start, start) && o.till > max(point.start, start) {
+						used += o.cores
+					}
+				}
+				if used+j.cores > s.in.Nodes[n].Cores {
+					return false
+				}
+			}
+			return true
+		}
+		starts := []unit.Time{from}
+		for _, o := range there {
+			if o.till > from {
+				starts = append(starts, o.till)
+			}
+		}
+		slices.Sort(starts)
+		for _, start := range starts {
+			if fits(start) {
+				if start.Add(d) < end {
+					best, at, end = n, start, start.Add(d)
+				}
+				break
+			}
+		}
+	}
+	j.planned, j.node, j.start, j.till, j.group = true, best, at, end, order
+}
+
+// alternate is the sequence of WHEFT: by rank, cut where a task depends on one of the present group; in each group workflows take turns.
+func alternate(jobs []*flowTask) (out []*flowTask) {
+	slices.SortStableFunc(jobs, func(a, b *flowTask) int { return b.rank.Cmp(a.rank) })
+	var group []*flowTask
+	turns := func() {
+		slices.SortStableFunc(group, func(a, b *flowTask) int { return a.wf - b.wf })
+		for len(group) > 0 {
+			var rest []*flowTask
+			for i, j := range group {
+				if i == 0 || group[i-1].wf != j.wf {
+					out = append(out, j)
+				} else {
+					rest = append(rest, j)
+				}
+			}
+			group = rest
+		}
+	}
+	var depends func(j, on *flowTask) bool
+	depends = func(j, on *flowTask) bool { // tasks without time in between do not count
+		return slices.ContainsFunc(j.parents, func(p *flowTask) bool { return p == on || p.run == 0 && depends(p, on) })
+	}
+	for _, j := range jobs {
+		if slices.ContainsFunc(group, func(o *flowTask) bool { return depends(j, o) }) {
+			turns()
+		}
+		group = append(group, j)
+	}
+	turns()
+	return out
+}
+
+// Every online policy does what its oracle does, attempt by attempt: with ties, tasks without time, releases at completions, estimates wrong both ways,
+// and nodes of several speeds. Of several cores per node, and of tasks of several sizes, OWM's papers do not speak.
+func TestOnlinePoliciesAgreeWithTheirOracles(t *testing.T) {
+	for spec, oracle := range onlineOracles {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			differ := func(in oracletest.Instance) (string, error) {
+				course, err := oracletest.Simulate(in, spec)
+				if err != nil {
+					return "", err
+				}
+				return oracletest.Difference(course.Stays, oracle(in), true), nil
+			}
+			shape := oracletest.Shape{NoDue: true, Speeds: []float64{0.5, 1, 1.5}, Wrong: true, Dummies: true, Released: true, Cores: 1}
+			oracletest.Compare(t, 60, shape, differ)
+			shape.Wrong, shape.Speeds = false, nil
+			oracletest.Compare(t, 30, shape, differ)
+			odd := []float64{0.971, 1.031, 0.709, 1.213, 1.297, 0.857} // whose common denominator is beyond 48 bits
+			oracletest.Compare(t, 20, oracletest.Shape{NoDue: true, Speeds: odd, Wrong: true, Cores: 1, Nodes: 6}, differ)
+			if !strings.HasPrefix(spec, "owm") {
+				shape.Wrong, shape.Speeds, shape.Cores, shape.Sizes = true, []float64{0.5, 1, 1.5}, 4, true
+				oracletest.Compare(t, 60, shape, differ)
+			}
+		})
+	}
+}
