@@ -5,11 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/trace"
 )
 
 // columnsOf lists tables or views and their columns.
@@ -95,6 +98,50 @@ func TestQueriesOfTheDocumentsRun(t *testing.T) {
 		}
 		if n != 3 {
 			t.Errorf("%s: %d queries", document, n)
+		}
+	}
+}
+
+// names lists what the values of an enumeration from 1 on are called.
+func names[E ~uint8](name func(E) string) (all []string) {
+	defer func() { _ = recover() }() // there is no further one
+	for e := E(1); ; e++ {
+		all = append(all, name(e))
+	}
+}
+
+func TestFormatListsTheValuesOfEveryEnumeration(t *testing.T) {
+	text, err := os.ReadFile("FORMAT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after, until string
+		want         []string
+	}{
+		{"estimate_source\n  (", ")", names(planner.Source.String)},
+		{"*how it ended*: outcome (", ";", names(planner.Outcome.String)},
+		{"since_ns, reason (", ")", names(planner.ReasonCode.String)},
+		{"JSON, for resume); state: ", "; resumes", []string{string(sqlite.Running), string(sqlite.Interrupted), string(sqlite.Finished), string(sqlite.Failed)}},
+	} {
+		_, list, ok := strings.Cut(string(text), c.after)
+		if !ok {
+			t.Errorf("FORMAT.md has no %q", c.after)
+		}
+		list, _, _ = strings.Cut(list, c.until)
+		var got []string
+		for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(list, -1) {
+			got = append(got, m[1])
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("FORMAT.md after %q: %v, the code has %v", c.after, got, c.want)
+		}
+	}
+	_, list, _ := strings.Cut(string(text), "comma\nseparated: ")
+	for _, f := range trace.Fields(0).Each() {
+		imputed := f == trace.Runtime || f == trace.Cores || f == trace.Memory || f == trace.AvgCPU || f == trace.Command
+		if said := strings.Contains(list[:300], f.String()); said != imputed {
+			t.Errorf("FORMAT.md on imputed %s: %v", f, said)
 		}
 	}
 }

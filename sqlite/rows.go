@@ -277,7 +277,7 @@ func (t *tables) addTask(f *flow, i int) error {
 	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, x.state, x.tries}); kin != t.kin {
 		t.kin = kin
 		if err := t.tasks.share(append(t.values[:0], t.run, p.Need[unit.CPU], p.Need[unit.Memory], p.Need[unit.Disk],
-			known(int64(spec.TimeLimit), spec.TimeLimit != 0), fieldNames(said.imputed), taskStates[x.state], int64(x.tries))...); err != nil {
+			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(said.imputed), taskStates[x.state], int64(x.tries))...); err != nil {
 			return err
 		}
 	}
@@ -445,18 +445,13 @@ func name(s planner.Source) driver.Value {
 	return s.String()
 }
 
-// fieldNames lists a set of fields, comma separated.
-func fieldNames(f trace.Fields) string {
-	if f == 0 {
-		return ""
+// imputedNames lists imputed fields, comma separated.
+func imputedNames(f trace.Fields) string {
+	text := f.String()
+	if f.Has(diskShare) {
+		text = strings.TrimPrefix(text+",disk", ",")
 	}
-	var names []string
-	for i, n := range []string{"runtime", "cores", "memory", "avg-cpu", "read-bytes", "written-bytes", "command", "image", "disk"} {
-		if f.Has(1 << i) {
-			names = append(names, n)
-		}
-	}
-	return strings.Join(names, ",")
+	return text
 }
 
 // fraction is NULL for none.

@@ -1,6 +1,9 @@
 package trace
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // levels returns the level of every task, the number of edges on the longest path to it from a task without parents, and whether
 // the graph is cyclic. A task on or behind a cycle has the level that its parents outside give it, -1 if it has none.
@@ -138,32 +141,27 @@ type Stats struct {
 	Known, Imputed      map[Fields]int
 }
 
+// fieldNames are the names of fields, wherever gantry prints or logs them, from the lowest flag on.
+var fieldNames = [...]string{"runtime", "cores", "memory", "avg-cpu", "read-bytes", "written-bytes", "command", "image"}
+
 // Each lists the single fields in the order of their declaration.
 func (Fields) Each() []Fields {
-	return []Fields{Runtime, Cores, Memory, AvgCPU, ReadBytes, WrittenBytes, Command, Image}
+	all := make([]Fields, len(fieldNames))
+	for i := range all {
+		all[i] = 1 << i
+	}
+	return all
 }
 
-// String names a single field as check prints it.
+// String lists the names of a set of fields, comma separated.
 func (f Fields) String() string {
-	switch f {
-	case Runtime:
-		return "runtime"
-	case Cores:
-		return "cores"
-	case Memory:
-		return "memory"
-	case AvgCPU:
-		return "avg_cpu"
-	case ReadBytes:
-		return "read_bytes"
-	case WrittenBytes:
-		return "written_bytes"
-	case Command:
-		return "command"
-	case Image:
-		return "image"
+	var names []string
+	for i, name := range fieldNames {
+		if f.Has(1 << i) {
+			names = append(names, name)
+		}
 	}
-	return "fields"
+	return strings.Join(names, ",")
 }
 
 // Stats computes the figures in time proportional to tasks and edges.

@@ -16,7 +16,7 @@ type Defaults struct {
 
 // Imputation says how many values one rule filled in.
 type Imputation struct {
-	Field string // as Fields.String, or "file_size"
+	Field string // as Fields.String, or "file-size"
 	Rule  string
 	Count int
 }
@@ -40,7 +40,7 @@ const (
 //	cores     AvgCPU / 100 rounded up, at least 1; without AvgCPU 1
 //	runtime   median of the known runtimes of the same Kind; else of the workflow; else Defaults.Runtime; 0 for a sub-workflow node
 //	memory    maximum of the known of the same Kind; else it stays unknown, and the task gets its share of the node it runs on
-//	avg_cpu   100 × cores
+//	avg-cpu   100 × cores
 //	file size Defaults.FileSize, if any
 //
 // Commands, images and bytes read and written are never made up: a task without a command is emulated, and its I/O is its files.
@@ -126,7 +126,7 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 		for i := range w.Files {
 			if f := &w.Files[i]; !f.Sized {
 				f.Size, f.Sized, f.Imputed = d.FileSize, true, true
-				note("file_size", fmt.Sprintf(ruleDefaultFormat, fmt.Sprint(d.FileSize, " B")))
+				note("file-size", fmt.Sprintf(ruleDefaultFormat, fmt.Sprint(d.FileSize, " B")))
 			}
 		}
 	}

@@ -241,7 +241,7 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 	for _, f := range trace.Fields(0).Each() {
 		r.Known[f.String()], r.Missing[f.String()] = s.Known[f], s.Tasks-s.Known[f]
 	}
-	r.Missing["file_size"] = s.Files - s.Sized
+	r.Missing["file-size"] = s.Files - s.Sized
 	if len(r.Errors) == 0 {
 		for _, i := range trace.Impute(w, trace.Defaults{}) {
 			r.Imputed = append(r.Imputed, imputed{i.Field, i.Rule, i.Count})
@@ -309,8 +309,8 @@ func (r *report) print(out io.Writer) error {
 				missing = append(missing, share(name, n, r.Tasks))
 			}
 		}
-		if n := r.Missing["file_size"]; n > 0 {
-			missing = append(missing, share("file_size", n, r.Files))
+		if n := r.Missing["file-size"]; n > 0 {
+			missing = append(missing, share("file-size", n, r.Files))
 		}
 		list(&b, "known", known)
 		list(&b, "missing", missing)

@@ -71,7 +71,7 @@ func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
 	for _, i := range a["imputed"].([]any) {
 		filled = append(filled, fmt.Sprint(i.(map[string]any)["field"], " ", i.(map[string]any)["count"]))
 	}
-	if want := []any{"avg_cpu 2", "cores 2", "runtime 1", "memory 2", "command 2"}; !reflect.DeepEqual(filled, want) {
+	if want := []any{"avg-cpu 2", "cores 2", "runtime 1", "memory 2", "command 2"}; !reflect.DeepEqual(filled, want) {
 		t.Errorf("imputed are %v, want %v", filled, want)
 	}
 	if e := b["errors"].([]any)[0].(map[string]any); e["rule"] != "cycle" || e["line"] != 2.0 || b["critical_path_s"] != nil {
