@@ -28,7 +28,8 @@ func logsCommand() *cli.Command {
 		ArgsUsage: "print the output of a task: standard output, then standard error",
 		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if several workflows have it, or
 #ID; gantry show --tasks lists them. Standard output of the task goes to standard output, its standard error to
-standard error.
+standard error. On a terminal, control characters are made visible (^[ for escape); in a pipe or a file, all bytes are
+as the task wrote them.
 
    gantry logs RUN TASK
    gantry logs --follow TASK
@@ -87,7 +88,9 @@ func logs(c *cli.Context) error {
 		}
 	}
 	dir := filepath.Join(c.String("dir"), life.Run, "work", executor.EscapeName(life.Workflow), executor.EscapeName(life.Task)+"-"+strconv.Itoa(attempt.Try))
-	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: raw(c)}, {path: filepath.Join(dir, ".command.err"), to: c.App.ErrWriter}}
+	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: screened(c.App.Writer, os.Stdout)},
+		{path: filepath.Join(dir, ".command.err"), to: screened(c.App.ErrWriter, os.Stderr)}}
+	defer tellDropped(c, streams, &attempt)
 	if !c.Bool("follow") {
 		missing := 0
 		for _, s := range streams {
@@ -133,6 +136,18 @@ func logs(c *cli.Context) error {
 			return nil
 		case <-time.After(followEvery):
 		}
+	}
+}
+
+// tellDropped ends what was printed, and says what was not kept.
+func tellDropped(c *cli.Context, streams []*stream, a *sqlite.Attempt) {
+	for _, s := range streams {
+		if v, ok := s.to.(*visible); ok {
+			_ = v.flush()
+		}
+	}
+	if a.Dropped != nil && *a.Dropped > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "gantry: %d more bytes were not kept (gantry run --max-output)\n", *a.Dropped)
 	}
 }
 

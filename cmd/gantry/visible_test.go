@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+)
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain\ttext\n":         "plain\ttext\n",
+		"\x1b[31mred\x1b[0m":    "^[[31mred^[[0m",
+		"\x1b]0;title\x07":      "^[]0;title^G",
+		"50 %\r100 %\n":         "50 %^M100 %\n",
+		"\x00\x7f\b":            "^@^?^H",
+		"\x9b2J":                `\x9b2J`,
+		"\u009b2J":              "<U+009B>2J",
+		"größe 数 😀":             "größe 数 😀",
+		"a\u202eb\u2066c\ufeff": "a<U+202E>b<U+2066>c<U+FEFF>",
+		"cut \xe6\x95":          `cut \xe6\x95`,
+	} {
+		for _, piece := range []int{1, 2, 3, 100} {
+			var out bytes.Buffer
+			v := &visible{Writer: &out}
+			for rest := []byte(text); len(rest) > 0; rest = rest[min(piece, len(rest)):] {
+				if n, err := v.Write(rest[:min(piece, len(rest))]); n != min(piece, len(rest)) || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if err := v.flush(); err != nil || out.String() != want {
+				t.Errorf("%q in pieces of %d is shown as %q, not %q: %v", text, piece, out.String(), want, err)
+			}
+		}
+	}
+}
+
+func TestNothingVisibleActsOnATerminal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var out bytes.Buffer
+		v := &visible{Writer: &out}
+		for _, b := range rapid.SliceOf(rapid.SliceOf(rapid.Byte())).Draw(t, "writes") {
+			if _, err := v.Write(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := v.flush(); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool {
+			return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
+		}) {
+			t.Fatalf("%q", got)
+		}
+	})
+}
+
+// terminalPair opens a terminal: what is written to inner is read from outer.
+func terminalPair(t *testing.T) (outer, inner *os.File) {
+	t.Helper()
+	outer, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	t.Cleanup(func() { outer.Close() })
+	number, err := unix.IoctlGetInt(int(outer.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(outer.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		inner, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	return outer, inner
+}
+
+// asGantry lets a copy of the test's binary be gantry.
+const asGantry = "GANTRY_TEST_ARGS"
+
+func TestLogsShowsEscapesOnATerminalOnly(t *testing.T) {
+	if args := os.Getenv(asGantry); args != "" {
+		os.Exit(run(append([]string{"gantry"}, strings.Split(args, "\n")...)))
+	}
+	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
+	work := filepath.Join(dir, "calm-hopper-1111", "work", "diamond", "work_2-2")
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const text = "\x1b[2Jgone\n"
+	for _, name := range []string{".command.out", ".command.err"} {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(name+text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gantry := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), asGantry+"=logs\nwork_2\n--dir\n"+dir)
+		return cmd
+	}
+	var out, errs bytes.Buffer
+	piped := gantry()
+	piped.Stdout, piped.Stderr = &out, &errs
+	if err := piped.Run(); err != nil || out.String() != ".command.out"+text || errs.String() != ".command.err"+text {
+		t.Errorf("in a pipe: %v, %q, %q", err, out.String(), errs.String())
+	}
+	outer, inner := terminalPair(t)
+	shown := gantry()
+	shown.Stdout, shown.Stderr = inner, inner
+	if err := shown.Start(); err != nil {
+		t.Fatal(err)
+	}
+	inner.Close()
+	all, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
+	if err := shown.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{".command.out^[[2Jgone", ".command.err^[[2Jgone"} {
+		if !strings.Contains(string(all), want) {
+			t.Errorf("the terminal got %q, which lacks %q", all, want)
+		}
+	}
+	if bytes.ContainsRune(all, 0x1b) {
+		t.Errorf("the terminal got an escape character: %q", all)
+	}
+}
