@@ -19,23 +19,18 @@ const (
 	FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node WHERE r.name = ?1 ORDER BY t.task`
 	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
-	// Attempts find their tasks by key; the other way round there is no index.
+	// bothQuery has %[1]s for columns of v_attempts, and %[2]s for as many NULLs. Attempts find their tasks by key; the other way round there is
+	// no index.
 	bothQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
-	t.time_limit_ns, t.trace_runtime_ns, t.imputed,
-	v.try AS try, v.node, v.outcome, v.exit_code, v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns,
-	v.suspended_ns, v.measured_ns, v.done, v.before_ns, v.kept, v.lost_ns, v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, v.estimate_source, v.cpu_user_ns,
-	v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes, v.read_bytes, v.written_bytes, v.read_ops, v.write_ops,
-	v.copied_bytes, v.oom_kills, v.hold_millicores, v.hold_memory_bytes, v.hold_disk_bps, v.applied_cpu_millicores,
-	v.applied_memory_bytes, v.applied_memory_swap_bytes, v.applied_pids, v.applied_read_bps, v.applied_write_bps,
-	v.applied_read_iops, v.applied_write_iops, v.message, t.task AS by_task
+	t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[1]s, t.task AS by_task
 	FROM runs r JOIN v_attempts v ON v.run = r.name JOIN attempts a ON a.run = r.id AND a.attempt = v.attempt
 	JOIN tasks t ON t.run = r.id AND t.task = a.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ?1
 	UNION ALL SELECT r.name, w.name, t.name, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
-	t.time_limit_ns, t.trace_runtime_ns, t.imputed,
-	NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-	NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.task
+	t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[2]s, t.task
 	FROM runs r JOIN tasks t ON t.run = r.id AND t.attempts = 0 JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ?1
 	ORDER BY by_task, 13`
+	attemptColumnsQuery = `SELECT group_concat('v.' || name || ' AS ' || name, ', '), group_concat('NULL', ', ') FROM pragma_table_info('v_attempts')
+	WHERE ?1 IS NOT NULL AND name NOT IN ('run', 'workflow', 'task', 'kind', 'attempt')`
 )
 
 // Tasks writes the tasks of a run as CSV, one row each. The names of columns tell their units; what is not known is
@@ -51,7 +46,15 @@ func Attempts(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error
 
 // CSV writes tasks and attempts of a run as one table: a row for each attempt, and one for each task that has none.
 func CSV(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	return writeCSV(ctx, w, db, bothQuery, run)
+	query := ""
+	err := eachRow(ctx, db, attemptColumnsQuery, run, func([]string) error { return nil }, func(_ []string, row []any) error {
+		query = fmt.Sprintf(bothQuery, row...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return writeCSV(ctx, w, db, query, run)
 }
 
 // JSON writes one object with the summary, the tasks and the attempts of a run. What is not known is null.
