@@ -1,0 +1,199 @@
+package executor_test
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"gantry/executor/oracletest"
+	"gantry/planner/unit"
+)
+
+// world is what the oracles of this file know of a run: it moves from instant to instant at which something happens, and lets all of that
+// happen before it asks what to start. Everything is found by looking at everything.
+type world struct {
+	oracletest.Instance
+	now   unit.Time
+	stays []oracletest.Stay // of tasks that started
+	ended map[[2]int]bool
+}
+
+func newWorld(in oracletest.Instance) *world { return &world{Instance: in, ended: map[[2]int]bool{}} }
+
+// joined returns the instance without its tasks that take no time, which exist for the engine only: their children become those of their parents.
+// Number has the numbers that the remaining tasks of each workflow had.
+func joined(in oracletest.Instance) (out oracletest.Instance, number [][]int) {
+	out.Nodes = in.Nodes
+	for _, w := range in.Workflows {
+		var numbers []int
+		var tasks []oracletest.Task
+		before := make([][]int, len(w.Tasks)) // by task: the tasks that take time whose end makes it ready
+		for i, t := range w.Tasks {
+			for _, q := range t.Parents {
+				if k := slices.Index(numbers, q); k >= 0 {
+					before[i] = append(before[i], k)
+				} else {
+					before[i] = append(before[i], before[q]...)
+				}
+			}
+			slices.Sort(before[i])
+			before[i] = slices.Compact(before[i])
+			if t.Run > 0 {
+				t.Parents = before[i]
+				tasks, numbers = append(tasks, t), append(numbers, i)
+			}
+		}
+		w.Tasks = tasks
+		out.Workflows, number = append(out.Workflows, w), append(number, numbers)
+	}
+	return out, number
+}
+
+func (w *world) task(f, i int) *oracletest.Task { return &w.Workflows[f].Tasks[i] }
+
+// release is the earliest start of a workflow.
+func (w *world) release(f int) unit.Time { return max(w.Workflows[f].Arrive, w.Workflows[f].Release) }
+
+// due is a deadline.
+func (w *world) due(f int) unit.Time { return cmp.Or(w.Workflows[f].Due, unit.Never) }
+
+// run is how long a task takes on a node.
+func (w *world) run(d time.Duration, node int) time.Duration {
+	return time.Duration(float64(d) / w.Nodes[node].Speed)
+}
+
+func (w *world) start(f, i, node int) {
+	w.stays = append(w.stays, oracletest.Stay{Workflow: f, Task: i, Node: node, Start: w.now, End: w.now.Add(w.run(w.task(f, i).Run, node))})
+}
+
+// started reports whether a task has started.
+func (w *world) started(f, i int) bool {
+	return slices.ContainsFunc(w.stays, func(s oracletest.Stay) bool { return s.Workflow == f && s.Task == i })
+}
+
+// settle lets all happen that happens now: completions, then, as long as there are any, tasks that take no time.
+func (w *world) settle() {
+	for _, s := range w.stays {
+		if s.End <= w.now {
+			w.ended[[2]int{s.Workflow, s.Task}] = true
+		}
+	}
+	for again := true; again; {
+		again = false
+		w.each(func(f, i int) {
+			if w.task(f, i).Run == 0 && w.ready(f, i) {
+				w.ended[[2]int{f, i}], again = true, true
+			}
+		})
+	}
+}
+
+func (w *world) each(do func(f, i int)) {
+	for f := range w.Workflows {
+		for i := range w.Workflows[f].Tasks {
+			do(f, i)
+		}
+	}
+}
+
+// ready reports whether a task may start now.
+func (w *world) ready(f, i int) bool {
+	if w.release(f) > w.now || w.ended[[2]int{f, i}] || w.started(f, i) {
+		return false
+	}
+	for _, q := range w.task(f, i).Parents {
+		if !w.ended[[2]int{f, q}] {
+			return false
+		}
+	}
+	return true
+}
+
+// free reports whether a node has room for a task now.
+func (w *world) free(f, i, node int) bool {
+	cores, memory := w.Nodes[node].Cores, cmp.Or(w.Nodes[node].Memory, unit.Unlimited)
+	for _, s := range w.stays {
+		if s.Node == node && s.End > w.now {
+			cores -= w.task(s.Workflow, s.Task).Cores
+			memory -= w.task(s.Workflow, s.Task).Memory
+		}
+	}
+	return w.task(f, i).Cores <= cores && w.task(f, i).Memory <= memory
+}
+
+// next moves to the next instant at which something happens, or one that is wanted earlier; false if there is none.
+func (w *world) next(wanted unit.Time) bool {
+	at := wanted
+	for f := range w.Workflows {
+		for _, t := range []unit.Time{w.Workflows[f].Arrive, w.release(f)} {
+			if t > w.now {
+				at = min(at, t)
+			}
+		}
+	}
+	for _, s := range w.stays {
+		if s.End > w.now {
+			at = min(at, s.End)
+		}
+	}
+	w.now = at
+	return at < unit.Never
+}
+
+// edf is greedy: whenever something happened, the ready tasks in order of deadline, workflow and number, each on the fastest node that has
+// room, the lowest of equals; what fits nowhere is passed over.
+func edf(in oracletest.Instance) []oracletest.Stay {
+	w := newWorld(in)
+	for {
+		w.settle()
+		var ready [][2]int
+		w.each(func(f, i int) {
+			if w.ready(f, i) {
+				ready = append(ready, [2]int{f, i})
+			}
+		})
+		slices.SortStableFunc(ready, func(a, b [2]int) int { return cmp.Compare(w.due(a[0]), w.due(b[0])) })
+		for _, x := range ready {
+			best := -1
+			for n := range w.Nodes {
+				if w.free(x[0], x[1], n) && (best < 0 || w.Nodes[n].Speed > w.Nodes[best].Speed) {
+					best = n
+				}
+			}
+			if best >= 0 {
+				w.start(x[0], x[1], best)
+			}
+		}
+		if !w.next(unit.Never) {
+			return w.stays
+		}
+	}
+}
+
+// shapes are what all oracles of this family are compared on.
+var shapes = map[string]oracletest.Shape{
+	"unit slots": {Dummies: true, Released: true},
+	"wrong":      {Dummies: true, Released: true, Wrong: true},
+	"speeds":     {Dummies: true, Released: true, Speeds: []float64{0.5, 1, 1.5}},
+	"sizes":      {Dummies: true, Released: true, Sizes: true, Memory: true},
+	"all":        {Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: []float64{0.5, 1, 1.5}},
+}
+
+// against compares a policy with an oracle attempt by attempt.
+func against(t *testing.T, spec string, n int, shape oracletest.Shape, oracle func(oracletest.Instance) []oracletest.Stay) {
+	t.Helper()
+	oracletest.Compare(t, n, shape, func(in oracletest.Instance) (string, error) {
+		got, err := oracletest.Simulate(in, spec)
+		if err != nil {
+			return "", err
+		}
+		return oracletest.Difference(got.Stays, oracle(in), true), nil
+	})
+}
+
+func TestEDFIsWhatItsOracleIs(t *testing.T) {
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) { against(t, "edf", 60, shape, edf) })
+	}
+}
