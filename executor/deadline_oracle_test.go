@@ -10,8 +10,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// world is what the oracles of this file know of a run: it moves from instant to instant at which something happens, and lets all of that
-// happen before it asks what to start. Everything is found by looking at everything.
+// world is what the oracles of this file know of a run: it moves from instant to instant at which something happens,
+// and lets all of that happen before it asks what to start. Everything is found by looking at everything.
 type world struct {
 	oracletest.Instance
 	now   unit.Time
@@ -21,8 +21,8 @@ type world struct {
 
 func newWorld(in oracletest.Instance) *world { return &world{Instance: in, ended: map[[2]int]bool{}} }
 
-// joined returns the instance without its tasks that take no time, which exist for the engine only: their children become those of their parents.
-// Number has the numbers that the remaining tasks of each workflow had.
+// joined returns the instance without its tasks that take no time, which exist for the engine only: their children
+// become those of their parents. Number has the numbers that the remaining tasks of each workflow had.
 func joined(in oracletest.Instance) (out oracletest.Instance, number [][]int) {
 	out.Nodes = in.Nodes
 	for _, w := range in.Workflows {
@@ -64,7 +64,8 @@ func (w *world) run(d time.Duration, node int) time.Duration {
 }
 
 func (w *world) start(f, i, node int) {
-	w.stays = append(w.stays, oracletest.Stay{Workflow: f, Task: i, Node: node, Start: w.now, End: w.now.Add(w.run(w.task(f, i).Run, node))})
+	w.stays = append(w.stays, oracletest.Stay{Workflow: f, Task: i, Node: node, Start: w.now,
+		End: w.now.Add(w.run(w.task(f, i).Run, node))})
 }
 
 // started reports whether a task has started.
@@ -141,8 +142,8 @@ func (w *world) next(wanted unit.Time) bool {
 	return at < unit.Never
 }
 
-// edf is greedy: whenever something happened, the ready tasks in order of deadline, workflow and number, each on the fastest node that has
-// room, the lowest of equals; what fits nowhere is passed over.
+// edf is greedy: whenever something happened, the ready tasks in order of deadline, workflow and number, each on the
+// fastest node that has room, the lowest of equals; what fits nowhere is passed over.
 func edf(in oracletest.Instance) []oracletest.Stay {
 	w := newWorld(in)
 	for {
@@ -177,11 +178,13 @@ var shapes = map[string]oracletest.Shape{
 	"wrong":      {Dummies: true, Released: true, Wrong: true},
 	"speeds":     {Dummies: true, Released: true, Speeds: []float64{0.5, 1, 1.5}},
 	"sizes":      {Dummies: true, Released: true, Sizes: true, Memory: true},
-	"all":        {Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: []float64{0.5, 1, 1.5}},
+	"all": {Dummies: true, Released: true, Sizes: true, Memory: true, Wrong: true, Speeds: []float64{0.5, 1,
+		1.5}},
 }
 
 // against compares a policy with an oracle attempt by attempt.
-func against(t *testing.T, spec string, n int, shape oracletest.Shape, oracle func(oracletest.Instance) []oracletest.Stay) {
+func against(t *testing.T, spec string, n int, shape oracletest.Shape,
+	oracle func(oracletest.Instance) []oracletest.Stay) {
 	t.Helper()
 	oracletest.Compare(t, n, shape, func(in oracletest.Instance) (string, error) {
 		got, err := oracletest.Simulate(in, spec)

@@ -13,8 +13,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// These oracles schedule streams of workflows as Ilyushkin and Epema, CCGrid 2018, sections III-B to III-I, say, and HEFT as Topcuoglu, Hariri and Wu
-// 2002 do. They share no code with the planner: ranks are fractions, and every decision looks at all tasks again.
+// These oracles schedule streams of workflows as Ilyushkin and Epema, CCGrid 2018, sections III-B to III-I, say, and
+// HEFT as Topcuoglu, Hariri and Wu 2002 do. They share no code with the planner: ranks are fractions, and every
+// decision looks at all tasks again.
 
 // flowTask is a task of a stream.
 type flowTask struct {
@@ -42,7 +43,8 @@ type flowSystem struct {
 	arrived []bool
 }
 
-// newFlowSystem knows the ranks of all tasks: the run at the mean speed, or the mean of the runs, and the largest rank of the children.
+// newFlowSystem knows the ranks of all tasks: the run at the mean speed, or the mean of the runs, and the largest
+// rank of the children.
 func newFlowSystem(in oracletest.Instance, averageSpeed bool) *flowSystem {
 	s := &flowSystem{in: in, arrived: make([]bool, len(in.Workflows))}
 	for _, n := range in.Nodes {
@@ -187,8 +189,8 @@ func byRank(jobs []*flowTask, lowest bool) *flowTask {
 	return best
 }
 
-// greedy starts tasks now, one by one. choose picks from the eligible tasks of each workflow that has any, none of which needs as much as one that
-// found no room in this round.
+// greedy starts tasks now, one by one. choose picks from the eligible tasks of each workflow that has any, none of
+// which needs as much as one that found no room in this round.
 func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits func(j *flowTask) bool) {
 	tooMuch := int64(1 << 62)
 	held := map[int]bool{}
@@ -221,8 +223,8 @@ func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits
 	}
 }
 
-// busyFinishesFirst is the rule of OWM: where all idle processors have one speed, is the one that becomes idle first, the fastest of equals, estimated
-// to finish the task earlier?
+// busyFinishesFirst is the rule of OWM: where all idle processors have one speed, is the one that becomes idle first,
+// the fastest of equals, estimated to finish the task earlier?
 func (s *flowSystem) busyFinishesFirst(j *flowTask) bool {
 	idle, busy, from := -1, -1, unit.Never
 	for n, free := range s.free {
@@ -260,7 +262,8 @@ func (s *flowSystem) length(w int) *big.Rat {
 	return best
 }
 
-// leftOf is the inverse of r_a of FDWS: the fraction of the tasks that are not completed, times the length of the critical path.
+// leftOf is the inverse of r_a of FDWS: the fraction of the tasks that are not completed, times the length of the
+// critical path.
 func (s *flowSystem) leftOf(w int) *big.Rat {
 	left, all := int64(0), int64(0)
 	for _, j := range s.flows[w] {
@@ -485,7 +488,8 @@ func (s *flowSystem) plan(j *flowTask) {
 	j.planned, j.node, j.start, j.till, j.group = true, best, at, end, order
 }
 
-// alternate is the sequence of WHEFT: by rank, cut where a task depends on one of the present group; in each group workflows take turns.
+// alternate is the sequence of WHEFT: by rank, cut where a task depends on one of the present group; in each group
+// workflows take turns.
 func alternate(jobs []*flowTask) (out []*flowTask) {
 	slices.SortStableFunc(jobs, func(a, b *flowTask) int { return b.rank.Cmp(a.rank) })
 	var group []*flowTask
@@ -517,8 +521,9 @@ func alternate(jobs []*flowTask) (out []*flowTask) {
 	return out
 }
 
-// Every online policy does what its oracle does, attempt by attempt: with ties, tasks without time, releases at completions, estimates wrong both ways,
-// and nodes of several speeds. Of several cores per node, and of tasks of several sizes, OWM's papers do not speak.
+// Every online policy does what its oracle does, attempt by attempt: with ties, tasks without time, releases at
+// completions, estimates wrong both ways, and nodes of several speeds. Of several cores per node, and of tasks of
+// several sizes, OWM's papers do not speak.
 func TestOnlinePoliciesAgreeWithTheirOracles(t *testing.T) {
 	for spec, oracle := range onlineOracles {
 		t.Run(spec, func(t *testing.T) {

@@ -14,9 +14,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// dcwf is RM-DCWF (Lim, Majumdar and Ashwood-Smith 2017) with exact estimates, as its algorithms are written. Its plan says when tasks run and
-// in which pool of alike nodes; whether that is possible is found by trying all ways to put them on nodes. On which of its pool a task starts is
-// left open by that: the oracle takes it from the course it checks.
+// dcwf is RM-DCWF (Lim, Majumdar and Ashwood-Smith 2017) with exact estimates, as its algorithms are written. Its
+// plan says when tasks run and in which pool of alike nodes; whether that is possible is found by trying all ways to
+// put them on nodes. On which of its pool a task starts is left open by that: the oracle takes it from the course it
+// checks.
 type dcwf struct {
 	*world
 	pools  [][]int // nodes of each pool
@@ -48,8 +49,9 @@ type dcwfPlace struct {
 }
 
 func newDCWF(in oracletest.Instance, spec string, onNode func(f, i int) int) *dcwf {
-	o := &dcwf{world: newWorld(in), onNode: onNode, fifo: spec == "fifo", even: strings.Contains(spec, "ed-"), trueLaxity: strings.Contains(spec, "-tl-"),
-		tsp2: strings.Contains(spec, "tsp2")}
+	o := &dcwf{world: newWorld(in), onNode: onNode, fifo: spec == "fifo", even: strings.Contains(spec, "ed-"),
+		trueLaxity: strings.Contains(spec, "-tl-"),
+		tsp2:       strings.Contains(spec, "tsp2")}
 	for n, x := range in.Nodes {
 		k := slices.IndexFunc(o.pools, func(p []int) bool { return in.Nodes[p[0]] == x })
 		if k < 0 {
@@ -152,14 +154,16 @@ func (o *dcwf) earliest(k, f, i int, run time.Duration, from unit.Time, others [
 	}
 	slices.Sort(starts)
 	for _, s := range starts {
-		if o.fit(k, append(slices.Clone(others), interval{s, s.Add(run), o.task(f, i).Cores, o.task(f, i).Memory, -1})) {
+		if o.fit(k, append(slices.Clone(others), interval{s, s.Add(run), o.task(f, i).Cores, o.task(f, i).Memory,
+			-1})) {
 			return s
 		}
 	}
 	return unit.Never
 }
 
-// latest is the last instant, not before from, from which a task has room in pool k and is over by until; false if there is none.
+// latest is the last instant, not before from, from which a task has room in pool k and is over by until; false if
+// there is none.
 func (o *dcwf) latest1(k, f, i int, run time.Duration, from, until unit.Time, others []interval) (unit.Time, bool) {
 	starts := []unit.Time{until - unit.Time(run)}
 	for _, x := range others {
@@ -168,7 +172,8 @@ func (o *dcwf) latest1(k, f, i int, run time.Duration, from, until unit.Time, ot
 	slices.Sort(starts)
 	slices.Reverse(starts)
 	for _, s := range starts {
-		if s >= from && s.Add(run) <= until && o.fit(k, append(slices.Clone(others), interval{s, s.Add(run), o.task(f, i).Cores, o.task(f, i).Memory, -1})) {
+		if s >= from && s.Add(run) <= until && o.fit(k, append(slices.Clone(others), interval{s, s.Add(run),
+			o.task(f, i).Cores, o.task(f, i).Memory, -1})) {
 			return s, true
 		}
 	}
@@ -216,21 +221,27 @@ func (o *dcwf) place(j *dcwfJob, i int, est unit.Time, latest bool, others func(
 	return best
 }
 
-// sweeps lists the tasks for which open holds as lines 3 to 26 of Algorithm 5 come by them: over all in order of runtime, sub-deadline and
-// number, again and again, passing over those that have a parent without a place.
+// sweeps lists the tasks for which open holds as lines 3 to 26 of Algorithm 5 come by them: over all in order of
+// runtime, sub-deadline and number, again and again, passing over those that have a parent without a place.
 func (o *dcwf) sweeps(j *dcwfJob, open func(i int) bool) (out []int) {
 	order := make([]int, len(j.e))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(j.e[b], j.e[a]), cmp.Compare(j.sub[a], j.sub[b])) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(j.e[b], j.e[a]),
+			cmp.Compare(j.sub[a], j.sub[b]))
+	})
 	for again := true; again; {
 		again = false
 		for _, i := range order {
 			if !open(i) || slices.Contains(out, i) {
 				continue
 			}
-			if !slices.ContainsFunc(o.task(j.f, i).Parents, func(q int) bool { return open(q) && !slices.Contains(out, q) }) {
+			if !slices.ContainsFunc(o.task(j.f, i).Parents, func(q int) bool {
+				return open(q) &&
+					!slices.Contains(out, q)
+			}) {
 				out, again = append(out, i), true
 			}
 		}
@@ -279,7 +290,8 @@ func (o *dcwf) budget(j *dcwfJob) {
 	// Topological order: tasks without parents by number, then what becomes free, in that order.
 	var order []int
 	free := func(i int) bool {
-		return !slices.Contains(order, i) && !slices.ContainsFunc(tasks[i].Parents, func(q int) bool { return !slices.Contains(order, q) })
+		return !slices.Contains(order, i) && !slices.ContainsFunc(tasks[i].Parents,
+			func(q int) bool { return !slices.Contains(order, q) })
 	}
 	for i := range tasks {
 		if len(tasks[i].Parents) == 0 {
@@ -423,7 +435,8 @@ func (o *dcwf) remapHelper(j *dcwfJob, root bool) bool {
 	for _, k := range all {
 		list = append(list, k.f)
 	}
-	if slices.ContainsFunc(o.attempts, func(a []int) bool { return reflect.DeepEqual(a, list) }) || len(o.attempts) == 4 {
+	if slices.ContainsFunc(o.attempts, func(a []int) bool { return reflect.DeepEqual(a, list) }) ||
+		len(o.attempts) == 4 {
 		return false
 	}
 	o.attempts = append(o.attempts, list)
@@ -530,7 +543,8 @@ func (o *dcwf) course() ([]oracletest.Stay, error) {
 				continue
 			}
 			n := len(flow.Tasks)
-			j := &dcwfJob{f: f, s: o.release(f), d: o.due(f), e: make([]time.Duration, n), sub: make([]unit.Time, n), at: make([]dcwfPlace, n)}
+			j := &dcwfJob{f: f, s: o.release(f), d: o.due(f), e: make([]time.Duration, n), sub: make([]unit.Time,
+				n), at: make([]dcwfPlace, n)}
 			for i := range flow.Tasks {
 				j.e[i] = 1 << 62
 				for k := range o.pools {
@@ -566,10 +580,12 @@ func (o *dcwf) course() ([]oracletest.Stay, error) {
 				default:
 					n := o.onNode(j.f, i)
 					if !slices.Contains(o.pools[at.pool], n) {
-						return nil, fmt.Errorf("task %d.%d is planned for pool %v at %v, and starts on node %d", j.f, i, o.pools[at.pool], o.now, n)
+						return nil, fmt.Errorf("task %d.%d is planned for pool %v at %v, and starts on node %d",
+							j.f, i, o.pools[at.pool], o.now, n)
 					}
 					if !o.free(j.f, i, n) {
-						return nil, fmt.Errorf("task %d.%d starts on node %d at %v, which has no room", j.f, i, n, o.now)
+						return nil, fmt.Errorf("task %d.%d starts on node %d at %v, which has no room", j.f, i, n,
+							o.now)
 					}
 					o.start(j.f, i, n)
 				}
@@ -602,7 +618,8 @@ func dcwfDiffers(in oracletest.Instance, spec string) (string, error) {
 	return oracletest.Difference(got.Stays, want, true), nil
 }
 
-var configurations = []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:pd-sl-tsp2", "rm-dcwf:pd-tl-tsp1", "rm-dcwf:pd-tl-tsp2", "rm-dcwf:ed-sl-tsp1",
+var configurations = []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:pd-sl-tsp2", "rm-dcwf:pd-tl-tsp1",
+	"rm-dcwf:pd-tl-tsp2", "rm-dcwf:ed-sl-tsp1",
 	"rm-dcwf:ed-sl-tsp2", "rm-dcwf:ed-tl-tsp1", "rm-dcwf:ed-tl-tsp2"}
 
 func TestRMDCWFAndFIFOAreWhatTheirOracleIs(t *testing.T) {
@@ -614,7 +631,10 @@ func TestRMDCWFAndFIFOAreWhatTheirOracleIs(t *testing.T) {
 	} {
 		for _, spec := range configurations {
 			t.Run(name+"/"+spec, func(t *testing.T) {
-				oracletest.Compare(t, 60, shape, func(in oracletest.Instance) (string, error) { return dcwfDiffers(in, spec) })
+				oracletest.Compare(t, 60, shape, func(in oracletest.Instance) (string,
+					error) {
+					return dcwfDiffers(in, spec)
+				})
 			})
 		}
 	}

@@ -9,10 +9,11 @@ import (
 	"gantry/planner/unit"
 )
 
-// fewestLate searches for schedules with fewer late jobs than the best so far, until there are none. It reports whether that is certain, or the
-// steps are used up.
+// fewestLate searches for schedules with fewer late jobs than the best so far, until there are none. It reports
+// whether that is certain, or the steps are used up.
 func (s *solver) fewestLate() bool {
-	x := &exact{solver: s, tail: make([]time.Duration, len(s.p.Tasks)), children: make([][]int32, len(s.p.Tasks)), seen: map[uint32][]moment{}, taken: largest()}
+	x := &exact{solver: s, tail: make([]time.Duration, len(s.p.Tasks)), children: make([][]int32, len(s.p.Tasks)),
+		seen: map[uint32][]moment{}, taken: largest()}
 	for i := len(s.p.Tasks) - 1; i >= 0; i-- {
 		x.tail[i] += s.p.Tasks[i].Run
 		for _, q := range s.p.Tasks[i].Parents {
@@ -35,9 +36,9 @@ func (s *solver) fewestLate() bool {
 	return true
 }
 
-// exact places tasks in the order of their starts, those only of jobs that will be on time. Every set of jobs that can be on time together is
-// found: if the tasks of any schedule of theirs are placed in the order of their starts, each at its earliest instant not before the one
-// placed before it, none starts later than there.
+// exact places tasks in the order of their starts, those only of jobs that will be on time. Every set of jobs that
+// can be on time together is found: if the tasks of any schedule of theirs are placed in the order of their starts,
+// each at its earliest instant not before the one placed before it, none starts later than there.
 type exact struct {
 	*solver
 	most     int             // late jobs
@@ -52,10 +53,11 @@ type exact struct {
 type moment struct {
 	last unit.Time   // nothing starts before
 	ends []unit.Time // of the tasks placed, those that ended before left out
+	on   []int32     // where they are
 }
 
-// branch continues a partial schedule of the tasks in done, in which nothing starts before last any more. It reports whether it has found one with
-// few enough late jobs, which it keeps then.
+// branch continues a partial schedule of the tasks in done, in which nothing starts before last any more. It reports
+// whether it has found one with few enough late jobs, which it keeps then.
 func (x *exact) branch(done uint32, last unit.Time) bool {
 	hopeful, missing := x.hopeful(done, last)
 	switch {
@@ -68,44 +70,56 @@ func (x *exact) branch(done uint32, last unit.Time) bool {
 		return false
 	}
 	type choice struct {
-		task int32
-		at   unit.Time
+		task, on int32
+		at       unit.Time
 	}
 	var choices []choice
-	first := unit.Never // a task of a job that was begun can be over by then: what starts later may as well come after it
+	// a task of a job that was begun can be over by then: what starts later may as well come after it
+	first := unit.Never
 	for i := range x.p.Tasks {
 		t := &x.p.Tasks[i]
-		if done&(1<<i) != 0 || !hopeful[t.Job].is || slices.ContainsFunc(t.Parents, func(q int32) bool { return done&(1<<q) == 0 }) || x.twin(done, int32(i)) {
+		if done&(1<<i) != 0 || !hopeful[t.Job].is || slices.ContainsFunc(t.Parents,
+			func(q int32) bool { return done&(1<<q) == 0 }) || x.twin(done, int32(i)) {
 			continue
 		}
-		at := x.profile.earliest(t.Need, t.Run, max(last, x.from(int32(i))))
-		if at.Add(x.tail[i]) > x.p.Jobs[t.Job].Due {
-			if hopeful[t.Job].begun {
-				return x.fail(done, last)
+		from, possible := max(last, x.from(int32(i))), false
+		for n := range x.nodes {
+			if n := int32(n); !x.sameNode(n, t) {
+				run := x.runOn(int32(i), n)
+				if run < 0 {
+					continue
+				}
+				at := x.nodes[n].earliest(t.Need, run, from)
+				if at.Add(run+x.tail[i]-t.Run) > x.p.Jobs[t.Job].Due {
+					continue
+				}
+				possible = true
+				choices = append(choices, choice{int32(i), n, at})
+				if hopeful[t.Job].begun {
+					first = min(first, at.Add(run))
+				}
 			}
-			continue
 		}
-		choices = append(choices, choice{int32(i), at})
-		if hopeful[t.Job].begun {
-			first = min(first, at.Add(t.Run))
+		if !possible && hopeful[t.Job].begun {
+			return x.fail(done, last)
 		}
 	}
 	slices.SortStableFunc(choices, func(a, b choice) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(x.p.Jobs[x.p.Tasks[a.task].Job].Due, x.p.Jobs[x.p.Tasks[b.task].Job].Due))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(x.p.Jobs[x.p.Tasks[a.task].Job].Due,
+			x.p.Jobs[x.p.Tasks[b.task].Job].Due))
 	})
 	for _, c := range choices {
 		if c.at >= first {
 			break
 		}
-		t := &x.p.Tasks[c.task]
-		x.start[c.task] = c.at
-		x.profile.add(c.at, c.at.Add(t.Run), t.Need, +1)
+		x.start[c.task], x.on[c.task] = c.at, c.on
+		x.hold(c.task, +1)
 		x.steps++
 		x.left--
 		if x.branch(done|1<<c.task, c.at) {
 			return true
 		}
-		x.profile.add(c.at, c.at.Add(t.Run), t.Need, -1)
+		x.hold(c.task, -1)
 	}
 	return x.fail(done, last)
 }
@@ -116,7 +130,8 @@ type hope struct {
 	begun bool // tasks of it are placed: it has to be
 }
 
-// hopeful returns which jobs may be on time, and how many more of them have to be placed whole; nil if there is no use in going on.
+// hopeful returns which jobs may be on time, and how many more of them have to be placed whole; nil if there is no
+// use in going on.
 func (x *exact) hopeful(done uint32, last unit.Time) (jobs []hope, missing int) {
 	n := len(x.p.Jobs)
 	jobs = make([]hope, n)
@@ -128,7 +143,7 @@ func (x *exact) hopeful(done uint32, last unit.Time) (jobs []hope, missing int) 
 	for i := range x.p.Tasks {
 		t := &x.p.Tasks[i]
 		if done&(1<<i) != 0 {
-			ends[i] = x.start[i].Add(t.Run)
+			ends[i] = x.over(int32(i))
 			jobs[t.Job].begun = true
 		} else {
 			at := max(last, x.p.Jobs[t.Job].Release, t.After)
@@ -164,8 +179,9 @@ func (x *exact) hopeful(done uint32, last unit.Time) (jobs []hope, missing int) 
 	return jobs, max(0, n-x.most-whole)
 }
 
-// crowd returns how many of the jobs that are open and may be on time can be at most, by the energy that is left of one dimension from last on until
-// each deadline: those to give up are found as Moore and Hodgson do, but jobs that were begun are not given up; -1 if they do not fit.
+// crowd returns how many of the jobs that are open and may be on time can be at most, by the energy that is left of
+// one dimension from last on until each deadline: those to give up are found as Moore and Hodgson do, but jobs that
+// were begun are not given up; -1 if they do not fit.
 func (x *exact) crowd(dim int, jobs []hope, open []bool, done uint32, last unit.Time) int {
 	needed := make([]energy, len(jobs))
 	for i := range x.p.Tasks {
@@ -208,10 +224,21 @@ func (x *exact) free(dim int, done uint32, last, until unit.Time) energy {
 	}
 	for i := range x.p.Tasks {
 		if t := &x.p.Tasks[i]; done&(1<<i) != 0 {
-			free = free.minus(energyOf(t.Need[dim], min(x.start[i].Add(t.Run), until).Sub(last)))
+			free = free.minus(energyOf(t.Need[dim], min(x.over(int32(i)), until).Sub(last)))
 		}
 	}
 	return free
+}
+
+// sameNode reports whether node n is in use as one before it is that is alike for a task: that one is as good.
+func (x *exact) sameNode(n int32, t *Task) bool {
+	for m := range n {
+		if t.RunOn[m] == t.RunOn[n] && x.p.Nodes[m] == x.p.Nodes[n] && slices.Equal(x.nodes[m].steps,
+			x.nodes[n].steps) {
+			return true
+		}
+	}
+	return false
 }
 
 // twin reports whether a task is like one of its job before it that is open, too: that one goes first.
@@ -219,7 +246,8 @@ func (x *exact) twin(done uint32, i int32) bool {
 	t := &x.p.Tasks[i]
 	for k := i - 1; k >= 0 && x.p.Tasks[k].Job == t.Job; k-- {
 		q := &x.p.Tasks[k]
-		if done&(1<<k) == 0 && q.Run == t.Run && q.Need == t.Need && q.After == t.After && slices.Equal(q.Parents, t.Parents) &&
+		if done&(1<<k) == 0 && q.Run == t.Run && q.Need == t.Need && slices.Equal(q.RunOn, t.RunOn) &&
+			q.After == t.After && slices.Equal(q.Parents, t.Parents) &&
 			slices.Equal(x.children[k], x.children[i]) {
 			return true
 		}
@@ -227,8 +255,8 @@ func (x *exact) twin(done uint32, i int32) bool {
 	return false
 }
 
-// known reports whether a partial schedule from which nothing was found is as good: with the same tasks, none of which ends later, as far as that
-// matters from last on.
+// known reports whether a partial schedule from which nothing was found is as good: with the same tasks, none of
+// which ends later, as far as that matters from last on.
 func (x *exact) known(done uint32, last unit.Time) bool {
 	ends := x.ends(done, last)
 	return slices.ContainsFunc(x.seen[done], func(m moment) bool {
@@ -236,7 +264,7 @@ func (x *exact) known(done uint32, last unit.Time) bool {
 			return false
 		}
 		for i, e := range m.ends {
-			if e > max(ends[i], last) {
+			if e > max(ends[i], last) || e > last && m.on[i] != x.on[i] {
 				return false
 			}
 		}
@@ -249,7 +277,7 @@ func (x *exact) ends(done uint32, last unit.Time) []unit.Time {
 	ends := make([]unit.Time, len(x.p.Tasks))
 	for i := range x.p.Tasks {
 		if done&(1<<i) != 0 {
-			if e := x.start[i].Add(x.p.Tasks[i].Run); e > last {
+			if e := x.over(int32(i)); e > last {
 				ends[i] = e
 			}
 		}
@@ -259,7 +287,7 @@ func (x *exact) ends(done uint32, last unit.Time) []unit.Time {
 
 func (x *exact) fail(done uint32, last unit.Time) bool {
 	if x.left > 0 {
-		x.seen[done] = append(x.seen[done], moment{last, x.ends(done, last)})
+		x.seen[done] = append(x.seen[done], moment{last, x.ends(done, last), slices.Clone(x.on)})
 	}
 	return false
 }
@@ -273,7 +301,7 @@ func (x *exact) finish(done uint32) {
 			if done&(1<<t) == 0 {
 				whole = false
 			} else {
-				end = max(end, x.start[t].Add(x.p.Tasks[t].Run))
+				end = max(end, x.over(t))
 			}
 		}
 		if whole {

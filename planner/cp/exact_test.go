@@ -9,7 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// batch draws jobs of up to 15 tasks in all, some of them in stages, on one to three slots, with deadlines that not all can meet.
+// batch draws jobs of up to 15 tasks in all, some of them in stages, on one to three slots, with deadlines that not
+// all can meet.
 func batch(seed uint64) *cp.Problem {
 	r := rand.New(rand.NewPCG(seed, 15))
 	p := &cp.Problem{Capacity: slots(1 + r.Int64N(3))}
@@ -42,8 +43,9 @@ func batch(seed uint64) *cp.Problem {
 	return p
 }
 
-// canBeOnTime reports whether all of some jobs can be on time together, by trying the permutations of their tasks in which parents come before
-// children, each task at its earliest instant. A permutation is left when a job cannot be on time any more.
+// canBeOnTime reports whether all of some jobs can be on time together, by trying the permutations of their tasks in
+// which parents come before children, each task at its earliest instant. A permutation is left when a job cannot be
+// on time any more.
 func canBeOnTime(p *cp.Problem, jobs []bool) bool {
 	for _, last := range p.Jobs { // what is due by then has to be done from the first instant on: this only saves time
 		work := int64(0)

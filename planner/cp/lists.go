@@ -12,8 +12,8 @@ import (
 // fewEnough is for how many tasks greedy EDF is tried, which looks at all of them at every instant.
 const fewEnough = 150
 
-// greedy starts, whenever a task ends or may start, those that are ready in the order of their deadlines, as far as there is room: EDF as an online
-// policy.
+// greedy starts, whenever a task ends or may start, those that are ready in the order of their deadlines, as far as
+// there is room: EDF as an online policy.
 func (s *solver) greedy() {
 	if len(s.p.Tasks) > fewEnough {
 		return
@@ -40,10 +40,14 @@ func (s *solver) greedy() {
 			}
 			at := s.from(i)
 			if at <= now {
-				if at = s.profile.earliest(t.Need, t.Run, now); at == now {
-					ends[t.Job] = max(ends[t.Job], s.put(i))
+				var on int32
+				if at, on = s.idle(i, now); at == now {
+					s.start[i], s.on[i] = now, on
+					s.hold(i, +1)
+					s.steps++
+					ends[t.Job] = max(ends[t.Job], s.over(i))
 					done[i] = true
-					next = min(next, now.Add(t.Run))
+					next = min(next, s.over(i))
 					return true
 				}
 			}
@@ -58,8 +62,24 @@ func (s *solver) greedy() {
 	s.keep()
 }
 
-// dcwf is the schedule of RM-DCWF (its default, PD-SL-TSP1) if all jobs came at once: one after the other by deadline, and where one would be late those
-// in its way again with it, by deadline, then by normalized laxity. What it takes is bounded: beyond that, jobs are placed late.
+// idle returns the node on which a task that starts now is over first, or else when it can start.
+func (s *solver) idle(i int32, now unit.Time) (at unit.Time, on int32) {
+	t := &s.p.Tasks[i]
+	at = unit.Never
+	for n := range s.nodes {
+		if run := s.runOn(i, int32(n)); run >= 0 {
+			start := s.nodes[n].earliest(t.Need, run, now)
+			if start < at || start == now && run < s.runOn(i, on) {
+				at, on = start, int32(n)
+			}
+		}
+	}
+	return at, on
+}
+
+// dcwf is the schedule of RM-DCWF (its default, PD-SL-TSP1) if all jobs came at once: one after the other by
+// deadline, and where one would be late those in its way again with it, by deadline, then by normalized laxity. What
+// it takes is bounded: beyond that, jobs are placed late.
 type dcwf struct {
 	*solver
 	orders   [][]int32 // by job: its tasks as they are placed
@@ -107,7 +127,7 @@ func (d *dcwf) shape(j int32) {
 		}
 	}
 	d.orders[j] = d.sweep(tasks, b.Tasks, nil)
-	d.profile.reset(p.Capacity)
+	d.reset()
 	end := start
 	for _, t := range d.orders[j] {
 		e := d.put(t)
@@ -118,8 +138,8 @@ func (d *dcwf) shape(j int32) {
 	d.orders[j] = d.sweep(tasks, b.Tasks, b.SubDeadlines(budget.Proportional, order))
 }
 
-// sweep orders tasks as Algorithm 5 of RM-DCWF places them: sweep after sweep over those by runtime, sub-deadline and number, those passed over
-// of which a parent has no place.
+// sweep orders tasks as Algorithm 5 of RM-DCWF places them: sweep after sweep over those by runtime, sub-deadline and
+// number, those passed over of which a parent has no place.
 func (d *dcwf) sweep(tasks []int32, of []budget.Task, sub []unit.Time) (out []int32) {
 	byRun := make([]int32, len(tasks))
 	for k := range byRun {
@@ -182,7 +202,8 @@ func (d *dcwf) remapInOrder(j int32, root bool) bool {
 	p := d.p
 	all := []int32{j}
 	for k := range p.Jobs {
-		if k := int32(k); d.placed[k] && len(d.tasks[k]) > 0 && d.first(k) < p.Jobs[j].Due && d.end[k] > max(p.Now, p.Jobs[j].Release) {
+		if k := int32(k); d.placed[k] && len(d.tasks[k]) > 0 && d.first(k) < p.Jobs[j].Due && d.end[k] > max(p.Now,
+			p.Jobs[j].Release) {
 			all = append(all, k)
 		}
 	}
@@ -192,18 +213,21 @@ func (d *dcwf) remapInOrder(j int32, root bool) bool {
 	slices.SortFunc(all, func(a, b int32) int {
 		due := cmp.Compare(p.Jobs[a].Due, p.Jobs[b].Due)
 		if d.byLaxity {
-			return cmp.Or(budget.CompareNormalized(laxity(a), d.sample[a], laxity(b), d.sample[b]), due, cmp.Compare(a, b))
+			return cmp.Or(budget.CompareNormalized(laxity(a), d.sample[a], laxity(b), d.sample[b]), due,
+				cmp.Compare(a, b))
 		}
 		return cmp.Or(due, cmp.Compare(laxity(a), laxity(b)), cmp.Compare(a, b))
 	})
-	if len(d.attempts) >= mostAttempts || d.steps > d.limit || slices.ContainsFunc(d.attempts, func(a []int32) bool { return slices.Equal(a, all) }) {
+	if len(d.attempts) >= mostAttempts || d.steps > d.limit || slices.ContainsFunc(d.attempts,
+		func(a []int32) bool { return slices.Equal(a, all) }) {
 		return false
 	}
 	d.attempts = append(d.attempts, all)
 	var start, end []unit.Time
+	var on []int32
 	var placed []bool
 	if root {
-		start, end, placed = slices.Clone(d.start), slices.Clone(d.end), slices.Clone(d.placed)
+		start, on, end, placed = slices.Clone(d.start), slices.Clone(d.on), slices.Clone(d.end), slices.Clone(d.placed)
 	}
 	var hopeful, late []int32
 	for _, k := range all {
@@ -219,7 +243,7 @@ func (d *dcwf) remapInOrder(j int32, root bool) bool {
 	for _, k := range hopeful {
 		if !d.helper(k, false, true) {
 			if root {
-				d.comeBack(start, end, placed)
+				d.comeBack(start, on, end, placed)
 			}
 			return false
 		}
@@ -231,15 +255,16 @@ func (d *dcwf) remapInOrder(j int32, root bool) bool {
 }
 
 // comeBack makes the schedule what it was.
-func (d *dcwf) comeBack(start, end []unit.Time, placed []bool) {
+func (d *dcwf) comeBack(start []unit.Time, on []int32, end []unit.Time, placed []bool) {
 	d.clear()
 	copy(d.start, start)
+	copy(d.on, on)
 	for j := range placed {
 		if !placed[j] {
 			continue
 		}
 		for _, t := range d.tasks[j] {
-			d.profile.add(start[t], start[t].Add(d.p.Tasks[t].Run), d.p.Tasks[t].Need, +1)
+			d.hold(t, +1)
 		}
 		d.count(int32(j), end[j])
 	}

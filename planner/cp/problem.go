@@ -9,6 +9,7 @@ package cp
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gantry/planner/unit"
@@ -18,15 +19,19 @@ import (
 type Problem struct {
 	Now      unit.Time
 	Capacity unit.Vector // of the summed resource
-	Fixed    []Stay      // tasks that have started: neither moved nor stopped
-	Jobs     []Job
-	Tasks    []Task // parents before children
+	// Nodes, if set, are what tasks are placed on instead, by what each has: needs of different sizes, or runtimes
+	// that differ.
+	Nodes []unit.Vector
+	Fixed []Stay // tasks that have started: neither moved nor stopped
+	Jobs  []Job
+	Tasks []Task // parents before children
 }
 
 // Stay is what a started task holds until its end.
 type Stay struct {
 	Hold unit.Vector
 	End  unit.Time
+	Node int32 // among Nodes
 }
 
 // Job is a set of tasks with a common deadline.
@@ -40,15 +45,17 @@ type Job struct {
 type Task struct {
 	Job     int32
 	Need    unit.Vector
-	Run     time.Duration
-	After   unit.Time // end of its last started parent; 0 if none has started
-	Parents []int32   // among Tasks
+	Run     time.Duration   // with Nodes: the shortest
+	RunOn   []time.Duration // by node; negative where it does not fit
+	After   unit.Time       // end of its last started parent; 0 if none has started
+	Parents []int32         // among Tasks
 }
 
 // Solution is a schedule. Late is the objective, sum of N_j; Ends, the sum of the ends of all jobs after Now, decides
 // among equals, and orders solutions like the sum of turnarounds.
 type Solution struct {
 	Start []unit.Time // by task
+	On    []int32     // by task, among Nodes
 	End   []unit.Time // by job
 	Late  int
 	Ends  float64 // seconds
@@ -80,6 +87,9 @@ func (p *Problem) Check() error {
 			if q < 0 || int(q) >= i || p.Tasks[q].Job != t.Job {
 				return fmt.Errorf("task %d: parent %d has to be a task of its job that stands before it", i, q)
 			}
+		}
+		if len(t.RunOn) != len(p.Nodes) || len(p.Nodes) > 0 && !slices.Contains(t.RunOn, t.Run) {
+			return fmt.Errorf("task %d: it runs %v on %d nodes", i, t.RunOn, len(p.Nodes))
 		}
 		if t.Run <= 0 || !t.Need.Fits(p.Capacity) {
 			return fmt.Errorf("task %d runs %v and needs %v of %v: it has to take some time, and to fit", i, t.Run,

@@ -43,7 +43,7 @@ func (s *solver) branchTasks(done []bool, left []int, open int) bool {
 		if left[t.Job]--; left[t.Job] == 0 {
 			end := max(s.p.Now, s.p.Jobs[t.Job].Floor)
 			for _, x := range s.tasks[t.Job] {
-				end = max(end, s.start[x].Add(s.p.Tasks[x].Run))
+				end = max(end, s.over(x))
 			}
 			s.count(t.Job, end)
 		}
@@ -151,11 +151,15 @@ func (s *solver) first(j int32) unit.Time {
 // neighbourhood takes jobs out and puts them in again in all orders, by deadline first, with bounds; what is better
 // stays.
 func (s *solver) neighbourhood(jobs []int32) {
-	old := make([][]unit.Time, len(jobs))
+	type place struct {
+		at unit.Time
+		on int32
+	}
+	old := make([][]place, len(jobs))
 	ends := make([]unit.Time, len(jobs))
 	for k, j := range jobs {
 		for _, t := range s.tasks[j] {
-			old[k] = append(old[k], s.start[t])
+			old[k] = append(old[k], place{s.start[t], s.on[t]})
 		}
 		ends[k] = s.end[j]
 		s.remove(j)
@@ -170,12 +174,11 @@ func (s *solver) neighbourhood(jobs []int32) {
 	improved := s.best.Late < found || s.sum < sum
 	for k, j := range jobs {
 		for i, t := range s.tasks[j] {
-			at := old[k][i]
+			s.start[t], s.on[t] = old[k][i].at, old[k][i].on
 			if improved {
-				at = s.best.Start[t]
+				s.start[t], s.on[t] = s.best.Start[t], s.best.On[t]
 			}
-			s.start[t] = at
-			s.profile.add(at, at.Add(s.p.Tasks[t].Run), s.p.Tasks[t].Need, +1)
+			s.hold(t, +1)
 		}
 		end := ends[k]
 		if improved {

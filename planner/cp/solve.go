@@ -10,9 +10,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solve schedules a problem, which has to pass Check. The first solution is the best of some list schedules; branch and bound on the order of the
-// jobs in conflict, or of all tasks where there are few, and large neighbourhood search improve it until the bounds show that they cannot, or the
-// steps are used up.
+// Solve schedules a problem, which has to pass Check. The first solution is the best of some list schedules; branch
+// and bound on the order of the jobs in conflict, or of all tasks where there are few, and large neighbourhood search
+// improve it until the bounds show that they cannot, or the steps are used up.
 func Solve(p *Problem, o Options) *Solution {
 	s := newSolver(p, o)
 	s.lists()
@@ -26,7 +26,7 @@ func Solve(p *Problem, o Options) *Solution {
 	switch {
 	case s.settled():
 		s.best.Complete = true
-	case len(p.Tasks) <= fewerTasks:
+	case len(p.Tasks) <= fewerTasks && len(p.Nodes) == 0:
 		s.best.Complete = s.allOrders()
 	default:
 		s.neighbourhoods()
@@ -38,31 +38,34 @@ func Solve(p *Problem, o Options) *Solution {
 	return &s.best
 }
 
-// Of problems with few tasks the fewest late jobs are searched for completely; with fewer, all orders are tried for the smallest ends, too.
+// Of problems with few tasks the fewest late jobs are searched for completely; with fewer, all orders are tried for
+// the smallest ends, too.
 const (
-	fewTasks   = 15
-	fewShare   = 20 // times the steps; of 20,000 random problems the hardest took a third of what that makes of the default
+	fewTasks = 15
+	// times the steps; of 20,000 random problems the hardest took a third of what that makes of the default
+	fewShare   = 20
 	fewerTasks = 10
 )
 
 // solver has a schedule under edit: the placed jobs are in the profile.
 type solver struct {
-	p       *Problem
-	rand    *rand.Rand
-	profile profile
-	tasks   [][]int32     // by job, in the order in which they are placed
-	shapes  []shape       // by job
-	start   []unit.Time   // by task; of placed ones
-	end     []unit.Time   // by job; of placed ones
-	placed  []bool        // by job
-	late    int           // of placed jobs
-	ends    time.Duration // of placed jobs, after now
-	best    Solution
-	sum     time.Duration // Ends of best
-	bound   int
-	least   time.Duration // no schedule has smaller Ends
-	steps   int
-	left    int // steps
+	p      *Problem
+	rand   *rand.Rand
+	nodes  []profile     // one, if it is the summed resource
+	tasks  [][]int32     // by job, in the order in which they are placed
+	shapes []shape       // by job
+	start  []unit.Time   // by task; of placed ones
+	on     []int32       // by task, likewise
+	end    []unit.Time   // by job; of placed ones
+	placed []bool        // by job
+	late   int           // of placed jobs
+	ends   time.Duration // of placed jobs, after now
+	best   Solution
+	sum    time.Duration // Ends of best
+	bound  int
+	least  time.Duration // no schedule has smaller Ends
+	steps  int
+	left   int // steps
 }
 
 // shape is what is known of a job before any schedule.
@@ -73,8 +76,10 @@ type shape struct {
 
 func newSolver(p *Problem, o Options) *solver {
 	n := len(p.Jobs)
-	s := &solver{p: p, rand: rand.New(rand.NewPCG(o.Seed, 0x6d726370)), tasks: make([][]int32, n), shapes: make([]shape, n), left: 1 << 62,
-		start: make([]unit.Time, len(p.Tasks)), end: make([]unit.Time, n), placed: make([]bool, n), best: Solution{Late: n + 1}}
+	s := &solver{p: p, rand: rand.New(rand.NewPCG(o.Seed, 0x6d726370)), tasks: make([][]int32, n),
+		shapes: make([]shape, n), left: 1 << 62,
+		start: make([]unit.Time, len(p.Tasks)), on: make([]int32, len(p.Tasks)), nodes: make([]profile, max(1,
+			len(p.Nodes))), end: make([]unit.Time, n), placed: make([]bool, n), best: Solution{Late: n + 1}}
 	s.clear()
 	s.order()
 	s.bounds()
@@ -83,15 +88,26 @@ func newSolver(p *Problem, o Options) *solver {
 
 // clear takes all jobs out.
 func (s *solver) clear() {
-	s.profile.reset(s.p.Capacity)
+	s.reset()
 	for _, f := range s.p.Fixed {
-		s.profile.add(s.p.Now, f.End, f.Hold, +1)
+		s.nodes[f.Node].add(s.p.Now, f.End, f.Hold, +1)
 	}
 	clear(s.placed)
 	s.late, s.ends = 0, 0
 }
 
-// order sets the order in which the tasks of a job are placed: of those whose parents have been, the longest first, as RM-DCWF does.
+// reset makes all nodes idle.
+func (s *solver) reset() {
+	if len(s.p.Nodes) == 0 {
+		s.nodes[0].reset(s.p.Capacity)
+	}
+	for n, capacity := range s.p.Nodes {
+		s.nodes[n].reset(capacity)
+	}
+}
+
+// order sets the order in which the tasks of a job are placed: of those whose parents have been, the longest first,
+// as RM-DCWF does.
 func (s *solver) order() {
 	children := make([][]int32, len(s.p.Tasks))
 	waits := make([]int32, len(s.p.Tasks))
@@ -131,7 +147,7 @@ func (s *solver) from(i int32) unit.Time {
 	t := &s.p.Tasks[i]
 	at := max(s.p.Now, s.p.Jobs[t.Job].Release, t.After)
 	for _, q := range t.Parents {
-		at = max(at, s.start[q].Add(s.p.Tasks[q].Run))
+		at = max(at, s.over(q))
 	}
 	return at
 }
@@ -139,19 +155,47 @@ func (s *solver) from(i int32) unit.Time {
 // put places a task at the earliest instant.
 func (s *solver) put(i int32) unit.Time {
 	t := &s.p.Tasks[i]
-	at := s.profile.earliest(t.Need, t.Run, s.from(i))
-	s.start[i] = at
-	end := at.Add(t.Run)
-	s.profile.add(at, end, t.Need, +1)
+	s.start[i], s.on[i] = s.spot(t, s.from(i))
+	s.hold(i, +1)
 	s.steps++
 	s.left--
-	return end
+	return s.over(i)
 }
 
-func (s *solver) take(i int32) {
-	t := &s.p.Tasks[i]
-	s.profile.add(s.start[i], s.start[i].Add(t.Run), t.Need, -1)
+// spot returns where a task is over first that can start at an instant.
+func (s *solver) spot(t *Task, from unit.Time) (at unit.Time, on int32) {
+	if len(s.p.Nodes) == 0 {
+		return s.nodes[0].earliest(t.Need, t.Run, from), 0
+	}
+	best := unit.Never
+	for n := range s.nodes {
+		if t.RunOn[n] < 0 || best < unit.Never && from.Add(t.RunOn[n]) >= best {
+			continue
+		}
+		if start := s.nodes[n].earliest(t.Need, t.RunOn[n], from); start.Add(t.RunOn[n]) < best || best == unit.Never {
+			at, on, best = start, int32(n), start.Add(t.RunOn[n])
+		}
+	}
+	return at, on
 }
+
+// runOn returns how long a task runs on a node.
+func (s *solver) runOn(i, n int32) time.Duration {
+	if t := &s.p.Tasks[i]; len(s.p.Nodes) > 0 {
+		return t.RunOn[n]
+	}
+	return s.p.Tasks[i].Run
+}
+
+// over is when a placed task ends.
+func (s *solver) over(i int32) unit.Time { return s.start[i].Add(s.runOn(i, s.on[i])) }
+
+// hold takes what a task needs where it is placed, or with sign -1 gives it back.
+func (s *solver) hold(i int32, sign int64) {
+	s.nodes[s.on[i]].add(s.start[i], s.over(i), s.p.Tasks[i].Need, sign)
+}
+
+func (s *solver) take(i int32) { s.hold(i, -1) }
 
 // place places the tasks of a job, one after the other, each at its earliest instant.
 func (s *solver) place(j int32) {
@@ -198,6 +242,7 @@ func (s *solver) keep() bool {
 	}
 	s.best.Late, s.sum, s.best.Ends = s.late, s.ends, s.ends.Seconds()
 	s.best.Start = append(s.best.Start[:0], s.start...)
+	s.best.On = append(s.best.On[:0], s.on...)
 	s.best.End = append(s.best.End[:0], s.end...)
 	return true
 }
@@ -206,9 +251,9 @@ func (s *solver) keep() bool {
 func (s *solver) restore() {
 	s.clear()
 	copy(s.start, s.best.Start)
+	copy(s.on, s.best.On)
 	for i := range s.p.Tasks {
-		t := &s.p.Tasks[i]
-		s.profile.add(s.start[i], s.start[i].Add(t.Run), t.Need, +1)
+		s.hold(int32(i), +1)
 	}
 	for j := range s.p.Jobs {
 		s.count(int32(j), s.best.End[j])
@@ -218,9 +263,9 @@ func (s *solver) restore() {
 // settled reports whether the bounds say that nothing is better than the best solution.
 func (s *solver) settled() bool { return s.best.Late <= s.bound && s.sum <= s.least }
 
-// lists makes the first solutions: that of RM-DCWF, that of greedy EDF if tasks are not many, and jobs in the order of their deadlines (EDF), of their
-// laxity, of their normalized laxity (RM-DCWF's comparator), of their length; and each of these once more with the jobs that came out late
-// behind all others.
+// lists makes the first solutions: that of RM-DCWF, that of greedy EDF if tasks are not many, and jobs in the order
+// of their deadlines (EDF), of their laxity, of their normalized laxity (RM-DCWF's comparator), of their length; and
+// each of these once more with the jobs that came out late behind all others.
 func (s *solver) lists() {
 	if s.greedy(); s.settled() {
 		return
@@ -235,7 +280,8 @@ func (s *solver) lists() {
 		due,
 		func(a, b int32) int { return cmp.Or(cmp.Compare(laxity(a), laxity(b)), due(a, b)) },
 		func(a, b int32) int {
-			return cmp.Or(budget.CompareNormalized(laxity(a), s.shapes[a].length, laxity(b), s.shapes[b].length), due(a, b))
+			return cmp.Or(budget.CompareNormalized(laxity(a), s.shapes[a].length, laxity(b), s.shapes[b].length),
+				due(a, b))
 		},
 		func(a, b int32) int { return cmp.Or(cmp.Compare(s.shapes[a].length, s.shapes[b].length), due(a, b)) },
 	} {

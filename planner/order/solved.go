@@ -3,6 +3,7 @@ package order
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -12,11 +13,12 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution of
-// the model of package cp, as few workflows as possible being late. Nodes are summed up for that; an allocator that
-// places the tasks in this order where they finish first matches them with nodes, and starts none later than the
-// solution does where nodes are alike (what was placed before only frees slots from then on). Copies of files are left
-// to it, and a task is modelled by its mean runtime over the nodes.
+// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution
+// of the model of package cp, as few workflows as possible being late. Where nodes and needs are alike, nodes are
+// summed up for that; an allocator that places the tasks in this order where they finish first matches them with
+// nodes, and starts none later than the solution does (what was placed before only frees slots from then on). Else
+// the model has every node, and the solution a node for each task, as long as it is small; of a large one the sum is
+// taken, and the mean runtime over the nodes. Copies of files are left to the allocator.
 //
 // The model is solved anew when a workflow may start, a node changes or a task wants a place that has none; and when a
 // task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
@@ -34,11 +36,12 @@ type Solved struct {
 	err     error
 	order   []planner.TaskID
 	next    int
-	index   []int32        // by task: place in the model, from 1 on; 0: not there
-	ends    []unit.Time    // by workflow: as the last solution has it; 0: none has it
-	retried []bool         // by workflow: solved anew because it was endangered
-	refused []bool         // by workflow: not to be planned
-	speeds  []speedOfNodes // of nodes that are there
+	on      []planner.NodeID // by task of the last solution: its node; None: any
+	index   []int32          // by task: place in the model, from 1 on; 0: not there
+	ends    []unit.Time      // by workflow: as the last solution has it; 0: none has it
+	retried []bool           // by workflow: solved anew because it was endangered
+	refused []bool           // by workflow: not to be planned
+	speeds  []speedOfNodes   // of nodes that are there
 }
 
 type speedOfNodes struct {
@@ -116,7 +119,7 @@ func (q *Solved) Update(c *planner.Cycle) {
 		q.ends, q.retried, q.refused = append(q.ends, 0), append(q.retried, false), append(q.refused, false)
 	}
 	for len(q.index) < c.Tasks() {
-		q.index = append(q.index, 0)
+		q.index, q.on = append(q.index, 0), append(q.on, planner.None)
 	}
 	q.solve(c)
 }
@@ -128,6 +131,9 @@ func (q *Solved) Next(*planner.Cycle) (planner.TaskID, bool) {
 	}
 	return q.order[q.next], true
 }
+
+// On returns the node that the solution has for a task; planner.None if nodes are summed up.
+func (q *Solved) On(t planner.TaskID) planner.NodeID { return q.on[t] }
 
 // Take implements planner.Queue.
 func (q *Solved) Take(*planner.Cycle, planner.TaskID) { q.next++ }
@@ -170,6 +176,9 @@ func (q *Solved) solve(c *planner.Cycle) {
 	q.order = q.order[:0]
 	for _, i := range order {
 		q.order = append(q.order, tasks[i])
+		if q.on[tasks[i]] = planner.None; len(p.Nodes) > 0 {
+			q.on[tasks[i]] = planner.NodeID(s.On[i])
+		}
 	}
 	for j, w := range workflows {
 		if q.fresh(c, w) {
@@ -216,7 +225,7 @@ func (q *Solved) refuse(c *planner.Cycle, w planner.WorkflowID) {
 
 // laxity is what a job has to spare if it has the whole resource for itself from its earliest start on.
 func laxity(p *cp.Problem, job int32) time.Duration {
-	alone := cp.Problem{Now: p.Jobs[job].Release, Capacity: p.Capacity, Jobs: []cp.Job{p.Jobs[job]}}
+	alone := cp.Problem{Now: p.Jobs[job].Release, Capacity: p.Capacity, Nodes: p.Nodes, Jobs: []cp.Job{p.Jobs[job]}}
 	first := int32(slices.IndexFunc(p.Tasks, func(t cp.Task) bool { return t.Job == job }))
 	for _, t := range p.Tasks {
 		if t.Job != job {
@@ -266,7 +275,7 @@ func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID,
 			}
 			if seg, ok := c.Draft.Of(t); ok && seg.Kind == planner.Active {
 				end := c.Draft.ActiveEnd(t)
-				p.Fixed = append(p.Fixed, cp.Stay{Hold: seg.Hold, End: end})
+				p.Fixed = append(p.Fixed, cp.Stay{Hold: seg.Hold, End: end, Node: int32(seg.Node)})
 				job.Floor = max(job.Floor, end)
 				continue
 			}
@@ -280,8 +289,59 @@ func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID,
 		p.Jobs = append(p.Jobs, job)
 		workflows = append(workflows, w)
 	}
-	summed(c, p)
+	if !q.byNode(c, p, tasks) {
+		summed(c, p)
+	}
 	return p, tasks, workflows
+}
+
+// mostPlaces bounds the tasks times the nodes of a model that has every node: beyond, nodes are summed up.
+const mostPlaces = 4096
+
+// byNode gives the model every node if summing them up were not exact, because they differ in speed or needs in size,
+// and it does not become too large by that; else it returns false.
+func (q *Solved) byNode(c *planner.Cycle, p *cp.Problem, tasks []planner.TaskID) bool {
+	if len(c.Nodes()) == 1 || len(tasks)*len(c.Nodes()) > mostPlaces {
+		return false
+	}
+	exact := len(q.speeds) == 1 && !slices.ContainsFunc(tasks,
+		func(t planner.TaskID) bool { return !c.BySpeed(c.Task(t)) })
+	if exact {
+		if _, ok := slotsOf(c, needsOf(p)); ok {
+			return false
+		}
+	}
+	for n := range c.Nodes() {
+		p.Nodes = append(p.Nodes, c.Capacity(planner.NodeID(n)))
+		p.Capacity = p.Capacity.Add(p.Nodes[n])
+	}
+	for i, t := range tasks {
+		x := &p.Tasks[i]
+		x.RunOn, x.Run = make([]time.Duration, len(p.Nodes)), math.MaxInt64
+		for n := range p.Nodes {
+			if x.RunOn[n] = -1; x.Need.Fits(p.Nodes[n]) {
+				x.RunOn[n] = max(1, c.Est.Run(c.Task(t), &c.Nodes()[n]).Run)
+				x.Run = min(x.Run, x.RunOn[n])
+			}
+		}
+	}
+	return true
+}
+
+// needsOf lists the needs of a model, as many as slots can be counted for and one more.
+func needsOf(p *cp.Problem) (needs []unit.Vector) {
+	add := func(v unit.Vector) {
+		if len(needs) <= int(unit.Dims) && !slices.Contains(needs, v) {
+			needs = append(needs, v)
+		}
+	}
+	for i := range p.Tasks {
+		add(p.Tasks[i].Need)
+	}
+	for i := range p.Fixed {
+		add(p.Fixed[i].Hold)
+	}
+	return needs
 }
 
 // add counts a node by its speed.
@@ -326,37 +386,23 @@ func (q *Solved) run(c *planner.Cycle, t *planner.Task) time.Duration {
 		}
 		return max(1, sum/time.Duration(len(c.Nodes())))
 	}
-	sum, nodes := 0.0, 0
+	sum, nodes := time.Duration(0), 0
 	for _, s := range q.speeds {
 		run := c.Est.Run(t, &c.Nodes()[s.node]).Run
 		if len(q.speeds) == 1 {
 			return max(1, run)
 		}
-		sum += float64(run) * float64(s.count)
+		sum += run * time.Duration(s.count)
 		nodes += s.count
 	}
-	return max(1, time.Duration(sum/float64(max(1, nodes))))
+	return max(1, sum/time.Duration(max(1, nodes)))
 }
 
 // summed gives the model one resource for all nodes. Where tasks have one need, or needs that fit side by side on every
 // node as often as each fits alone (such as those of map and of reduce tasks with slots of their own), capacity is
 // counted in slots, which no task straddles; else amounts are added up.
 func summed(c *planner.Cycle, p *cp.Problem) {
-	var needs []unit.Vector
-	kind := func(v unit.Vector) int {
-		k := slices.Index(needs, v)
-		if k < 0 && len(needs) <= int(unit.Dims) {
-			k = len(needs)
-			needs = append(needs, v)
-		}
-		return k
-	}
-	for i := range p.Tasks {
-		kind(p.Tasks[i].Need)
-	}
-	for i := range p.Fixed {
-		kind(p.Fixed[i].Hold)
-	}
+	needs := needsOf(p)
 	slots, ok := slotsOf(c, needs)
 	if !ok {
 		for n := range c.Nodes() {
@@ -366,7 +412,7 @@ func summed(c *planner.Cycle, p *cp.Problem) {
 	}
 	p.Capacity = slots
 	one := func(v *unit.Vector) {
-		k := kind(*v)
+		k := slices.Index(needs, *v)
 		*v = unit.Vector{}
 		v[k] = 1
 	}

@@ -20,14 +20,15 @@ func solved() []Row {
 			"workflows as long as the model stays within its bound. Workflows that start later are kept aside.",
 		Params: []Param{
 			{"steps", []string{"20000", "0..100000000"}, "search steps of one solution beyond the best list " +
-				"schedule: tasks that are placed on trial"},
+				"schedule: tasks that are placed on trial. A model of up to 15 tasks is searched completely for the " +
+				"fewest late workflows, in up to 20 times as many"},
 			{"tasks", []string{"20000", "1..1000000"}, "tasks of the largest model; a run that needs a larger one " +
 				"is refused"},
 		},
 		New: func(p Params) planner.Policy {
 			queue := &order.Solved{Steps: int(p.Number("steps")), Most: int(p.Number("tasks"))}
 			return &modelled{queue, planner.Pipeline{Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated},
-				Queue: queue, Allocate: &alloc.EarliestFinish{}}}
+				Queue: queue, Allocate: &alloc.Pinned{On: queue.On}}}
 		},
 	}}
 }
