@@ -26,12 +26,16 @@ func main() {
 		fmt.Println(emulate.Protocol)
 		return
 	}
+	if len(args) > 0 && args[0] == "launch" { // begins the program of a real task
+		os.Exit(launch.Main(args[1:]))
+	}
+	// The first process of a container gets no signal that it does not ask for, and Go ends it at those that it has not asked for yet.
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	if len(args) == 0 {
-		os.Exit(run(args))
+		os.Exit(run(args, stop))
 	}
 	switch args[0] {
-	case "launch": // begins the program of a real task
-		os.Exit(launch.Main(args[1:]))
 	case "exec": // of a container that an earlier gantry made
 		os.Exit(launch.Old(args[1:]))
 	case "emulate": // CONTROL UID:GID SPEC.json, as the task of a container
@@ -41,7 +45,7 @@ func main() {
 		}
 		j, code := launch.Enter(args[1], args[2])
 		if code == 0 {
-			code = run(args[3:])
+			code = run(args[3:], stop)
 			j.Ended(syscall.WaitStatus(code << 8))
 		}
 		os.Exit(code)
@@ -51,19 +55,16 @@ func main() {
 		}
 		args = args[1:]
 	}
-	os.Exit(run(args))
+	os.Exit(run(args, stop))
 }
 
-func run(args []string) int {
+func run(args []string, stop <-chan os.Signal) int {
 	began := time.Now()
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task SPEC.json (does the work of one emulated task in the current "+
 			"directory)")
 		return emulate.ExitUsage
 	}
-	// The first process of a container gets no signal that it does not ask for.
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
 	debug.SetGCPercent(-1) // little is allocated in all, and a collector would cost CPU time of its own
 
 	spec, err := emulate.ReadSpec(args[0])

@@ -204,7 +204,7 @@ func flagValues(flag, dir string) []term {
 	case "format":
 		return words(exportFormats...)
 	case "runtime":
-		return words("docker", "null")
+		return words(runtimeNames(realTime)...)
 	case "preempt":
 		return words("freeze", "restart")
 	case "cluster", "inputs", "dir", "output", "o", "out", "log":

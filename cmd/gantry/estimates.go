@@ -51,7 +51,7 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	if err != nil {
 		return failf(exitUsage, "--estimator: %w", err)
 	}
-	if e.Kind == predict.KindOracle && s.Runtime != "sim" {
+	if e.Kind == predict.KindOracle && !runtimeOf(s.Runtime).Virtual {
 		return failf(exitUsage, "--estimator oracle: only a simulation knows the true runtimes; use declared for those of the trace")
 	}
 	if s.PredictMemory = c.Bool("predict-memory"); s.PredictMemory && e.Kind != predict.KindTrained {
@@ -146,7 +146,7 @@ func (s *session) recall(ctx context.Context) error {
 		}
 		s.recaller.Recall(jobs)
 	}
-	if s.corrected != nil && s.log != nil && s.set.Runtime != "sim" { // a simulation begins with none, as in the paper
+	if s.corrected != nil && s.log != nil && !runtimeOf(s.set.Runtime).Virtual { // a simulation begins with none, as in the paper
 		past, err := s.log.Corrections(ctx, s.window)
 		if err != nil {
 			return fail(exitHost, err)

@@ -15,18 +15,15 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"gantry/cgroup"
 	"gantry/cmd/gantry/early"
 	"gantry/executor"
 	"gantry/executor/docker"
 	"gantry/executor/metrics"
-	"gantry/executor/null"
 	"gantry/executor/sim"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/planner/unit"
 	"gantry/scenario"
 	"gantry/sqlite"
 )
@@ -168,7 +165,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 
 func (s *session) admitter() *executor.Admitter {
 	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale, Image: s.set.Image, Emulate: s.set.Emulate,
-		SafeNames: s.set.Runtime == "docker", Fit: s.set.Fit, Preempt: scenario.DefaultPreempt(), Memory: s.memory()}
+		SafeNames: runtimeOf(s.set.Runtime).Programs, Fit: s.set.Fit, Preempt: scenario.DefaultPreempt(), Memory: s.memory()}
 }
 
 // keptTasks is how many tasks of streams to be simulated are kept in memory from when they were checked on.
@@ -190,70 +187,11 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 		emulated = emulated || tasks > 0
 		s.noImage += noImage
 		s.view.total += len(sub.Workflow.Tasks)
-		if s.set.Runtime != "sim" || s.view.total <= keptTasks {
+		if !runtimeOf(s.set.Runtime).Virtual || s.view.total <= keptTasks {
 			subs[i] = sub
 		}
 	}
 	return emulated, nil
-}
-
-// runtime makes the runtime of the run; origin is the wall clock at offset.
-func (s *session) runtime(ctx context.Context, origin time.Time, offset planner.Time, emulated bool) (executor.Runtime, error) {
-	switch s.set.Runtime {
-	case "sim":
-		return sim.New(sim.Config{Platform: s.platform, Start: offset, Startup: s.set.Startup, Measured: s.measured}), nil
-	case "null":
-		return null.New(origin.Add(-time.Duration(offset))), nil
-	}
-	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed, Starts: s.set.Starts, Grace: s.set.Grace,
-		MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
-		Origin: origin, Offset: offset, Strict: s.set.Strict}
-	for _, n := range s.set.Cluster.Nodes {
-		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS})
-	}
-	cfg.Warn = func(rule, message string) {
-		s.view.warn("%s", message)
-		if s.log != nil {
-			if err := s.log.Warn(rule, message); err != nil {
-				s.view.warn("%v", err)
-			}
-		}
-	}
-	if s.noImage > 0 {
-		cfg.Warn("no-image", plural(s.noImage, "task")+" with a command but no image: emulated by the numbers of the trace (--image IMAGE runs commands)")
-	}
-	cfg.Sample = func(x docker.Sample) {
-		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory), Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
-		for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU, cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
-			if x.Got&set == 0 {
-				row.Missing |= missing
-			}
-		}
-		s.log.Sample(row)
-	}
-	binary, err := docker.FindTaskBinary()
-	if err == nil {
-		err = docker.CheckTaskBinary(ctx, binary)
-	}
-	if err != nil {
-		return nil, fail(exitHost, err)
-	}
-	cfg.TaskBinary = binary
-	if emulated {
-		cli, err := docker.Connect(ctx, "")
-		if err != nil {
-			return nil, fail(exitHost, err)
-		}
-		defer cli.Close()
-		if cfg.TaskImage, err = docker.EnsureTaskImage(ctx, cli, binary); err != nil {
-			return nil, fail(exitHost, err)
-		}
-	}
-	r, err := docker.New(ctx, cfg)
-	if err != nil {
-		return nil, fail(exitHost, err)
-	}
-	return r, nil
 }
 
 // drive runs the engine to its end and says how it went.
@@ -261,7 +199,8 @@ func (s *session) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var left atomic.Bool // what runs is left to whoever resumes
-	if s.set.Runtime != "sim" {
+	virtual := runtimeOf(s.set.Runtime).Virtual
+	if !virtual {
 		control := make(chan executor.Control, 3)
 		stop := s.listen(control, func() {
 			left.Store(true)
@@ -299,11 +238,11 @@ func (s *session) drive(ctx context.Context) error {
 	s.view.begin(s)
 	res, err := s.engine.Run(ctx)
 	s.view.end()
-	if r, ok := s.engine.Runtime.(*docker.Runtime); ok && err != nil && !left.Load() {
+	if r, ok := s.engine.Runtime.(executor.Remote); ok && err != nil && !left.Load() {
 		r.Discard() // what ends now could not be logged
 	}
 	closing := s.engine.Runtime.Close()
-	if errors.Is(err, context.Canceled) && (s.set.Runtime == "sim" || left.Load()) {
+	if errors.Is(err, context.Canceled) && (virtual || left.Load()) {
 		err, res.Interrupted = nil, true
 	}
 	if left.Load() {
@@ -337,7 +276,7 @@ func (s *session) broken(ctx context.Context, err error) error {
 			err = errors.Join(err, e)
 		}
 	}
-	if s.set.Runtime == "docker" && !unsupported {
+	if runtimeOf(s.set.Runtime).Adopts && !unsupported {
 		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: gantry resume %s", err, s.name)
 	}
 	return fail(code, err)
@@ -379,7 +318,9 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 
 // live reports whether the metrics of the run can be taken as it goes: what tasks are known to take is what they do take, and nothing of the
 // run happened before this process.
-func (s *session) live() bool { return s.set.Runtime == "sim" && s.measured == nil && s.log != nil }
+func (s *session) live() bool {
+	return runtimeOf(s.set.Runtime).Virtual && s.measured == nil && s.log != nil
+}
 
 // measure keeps the metrics of a run that is over in its log.
 func (s *session) measure(ctx context.Context) error {
@@ -398,7 +339,7 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 	if len(res.Refused) > 0 {
 		return errors.Join(res.Refused...)
 	}
-	if res.Interrupted && s.set.Runtime == "docker" {
+	if res.Interrupted && runtimeOf(s.set.Runtime).Adopts {
 		return fmt.Errorf("stopped; continue with: gantry resume %s", s.name)
 	}
 	if res.Interrupted {
@@ -422,7 +363,7 @@ func (s *session) listen(control chan<- executor.Control, leave func()) (stop fu
 				if level++; sig != os.Interrupt && level < executor.Stop {
 					level = executor.Stop
 				}
-				if r, ok := s.engine.Runtime.(*docker.Runtime); ok && level >= executor.Abort && r.Away() {
+				if r, ok := s.engine.Runtime.(executor.Remote); ok && level >= executor.Abort && r.Away() {
 					s.view.note("%s", "the Docker Engine does not answer: running containers are left as they are")
 					leave()
 					continue

@@ -86,7 +86,7 @@ func exportRun(c *cli.Context) error {
 		if into {
 			to = filepath.Join(to, "trace.txt")
 		}
-		o := export.NextflowOptions{Raw: c.Bool("raw"), Extended: c.Bool("extended")}
+		o := export.NextflowOptions{Raw: c.Bool("raw"), Extended: c.Bool("extended"), On: runtimeOf(info.Runtime)}
 		return writeTo(c, to, func(w io.Writer) error { return export.Nextflow(ctx, w, db, run, o) })
 	}
 	names, err := export.Workflows(ctx, db, run)
@@ -110,7 +110,7 @@ func exportRun(c *cli.Context) error {
 		if into {
 			file = filepath.Join(to, executor.EscapeName(name)+".json")
 		}
-		if err := writeTo(c, file, func(w io.Writer) error { return export.WfFormat(ctx, w, db, run, name) }); err != nil {
+		if err := writeTo(c, file, func(w io.Writer) error { return export.WfFormat(ctx, w, db, run, name, runtimeOf(info.Runtime)) }); err != nil {
 			return err
 		}
 	}

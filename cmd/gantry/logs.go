@@ -69,7 +69,7 @@ func logs(c *cli.Context) error {
 	if err != nil {
 		return logError(err)
 	}
-	if life.Runtime != "docker" {
+	if !runtimeOf(life.Runtime).Programs {
 		return failf(exitInput, "run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}
 	if len(life.Attempts) == 0 {

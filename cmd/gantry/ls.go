@@ -76,7 +76,7 @@ const (
 
 // stateNow is the state of a run as of now: the log alone cannot tell a run under way from one whose gantry was killed.
 func stateNow(dir string, r *sqlite.Overview) sqlite.State {
-	if r.State == sqlite.Running && r.Runtime == "docker" && !held(filepath.Join(dir, r.Run, "lock")) {
+	if r.State == sqlite.Running && runtimeOf(r.Runtime).Adopts && !held(filepath.Join(dir, r.Run, "lock")) {
 		return crashed
 	}
 	if r.State == sqlite.Interrupted && r.ExitCode != nil && *r.ExitCode == exitHost {

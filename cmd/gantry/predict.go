@@ -79,8 +79,8 @@ func trainModel(c *cli.Context) error {
 		return failf(exitUsage, "--model %s: letters, digits, _, - and . only", name)
 	case c.Int("held-out") < 0 || c.Int("latest") < 1:
 		return failf(exitUsage, "--held-out cannot be negative, and --latest is at least 1")
-	case !slices.Contains([]string{"", "docker", "sim", "null"}, c.String("runtime")):
-		return failf(exitUsage, "--runtime %s: it is docker, sim or null", c.String("runtime"))
+	case c.IsSet("runtime") && !slices.Contains(runtimeNames(anyRuntime), c.String("runtime")):
+		return failf(exitUsage, "--runtime %s: choose one of %s", c.String("runtime"), strings.Join(runtimeNames(anyRuntime), ", "))
 	}
 	runs, err := trainingRuns(c)
 	if err != nil {

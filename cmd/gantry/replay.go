@@ -43,7 +43,7 @@ func replay(c *cli.Context, name string) error {
 	if err := json.Unmarshal(info.Settings, set); err != nil {
 		return failf(exitInternal, "settings of run %s: %w", info.Name, err)
 	}
-	set.Runtime = "sim"
+	set.Runtime = simulation.Name
 	if c.IsSet("policy") {
 		set.Policy = c.String("policy")
 	}
@@ -71,7 +71,7 @@ func replay(c *cli.Context, name string) error {
 		}
 		s.history = nil // it knows what it did in the run
 	}
-	if s.corrected != nil && info.Runtime != "sim" {
+	if s.corrected != nil && !runtimeOf(info.Runtime).Virtual {
 		past, err := log.CorrectionsOf(c.Context, info.Name, s.window)
 		if err != nil {
 			return fail(exitHost, err)

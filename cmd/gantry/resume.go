@@ -85,7 +85,7 @@ func (s *session) resume(c *cli.Context) error {
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on in it.
 	now := time.Now()
 	at := max(pl.View().Now()+1, planner.Time(now.Sub(info.Started)))
-	if s.engine.Runtime, err = s.runtime(c.Context, now, at, emulated || more); err != nil {
+	if s.engine.Runtime, err = s.openRuntime(c.Context, opening{now, at, emulated || more}); err != nil {
 		return err
 	}
 	if err := s.engine.Recover(c.Context); err != nil {

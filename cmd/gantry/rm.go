@@ -87,10 +87,10 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 	if held(filepath.Join(dir, "lock")) {
 		return failf(exitHeld, "rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
 	}
-	if over != nil && over.Runtime == "sim" && over.State == sqlite.Running && !force {
+	if over != nil && runtimeOf(over.Runtime).Virtual && over.State == sqlite.Running && !force {
 		return failf(exitHeld, "rm: the log has simulation %s as running: wait until it has ended, or use --force if its gantry was killed", run)
 	}
-	if over == nil || over.Runtime == "docker" {
+	if over == nil || runtimeOf(over.Runtime).Adopts {
 		_, err := docker.Clean(ctx, "", home, run)
 		ended := over != nil && (over.State == sqlite.Finished || over.State == sqlite.Failed)
 		if err != nil && !ended { // a run that ended left no container

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
-			&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "docker, or null, where tasks end at once, to measure the cost of gantry itself"},
+			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
 		),
 		Action: func(c *cli.Context) error {
 			set, err := readSettings(c)
@@ -64,17 +65,17 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 				return err
 			}
 			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"), c.Duration("grace")
-			switch set.Runtime {
-			case "docker":
+			able := runtimeOf(set.Runtime)
+			if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
+				return failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
+			}
+			if able.Programs {
 				if set.Startup = c.Duration("startup"); set.Startup < 0 {
 					return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
 				}
 				if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
 					return err
 				}
-			case "null":
-			default:
-				return failf(exitUsage, "--runtime %s: it is docker or null", set.Runtime)
 			}
 			for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk} {
 				text := c.String(flag)
@@ -89,7 +90,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 				return failf(exitUsage, "--starts %d: at least one", set.Starts)
 			}
 			usual := "declared"
-			if set.Runtime == "docker" {
+			if able.Learns {
 				usual = "history"
 			}
 			if err := set.readEstimates(c, usual); err != nil {
@@ -233,13 +234,13 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		if err := s.open(mode); err != nil {
 			return err
 		}
-		if set.Runtime != "sim" {
+		if !runtimeOf(set.Runtime).Virtual {
 			if err := s.hold(); err != nil {
 				return err
 			}
 		}
 		var resumable []executor.Submission
-		if set.Runtime == "docker" {
+		if runtimeOf(set.Runtime).Adopts {
 			resumable = subs
 		}
 		s.log, err = s.db.CreateRun(c.Context, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy, Command: os.Args, Version: version(),
@@ -254,7 +255,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			return err
 		}
 	}
-	rt, err := s.runtime(c.Context, started, 0, emulated)
+	rt, err := s.openRuntime(c.Context, opening{origin: started, emulated: emulated})
 	if err != nil {
 		if s.log != nil {
 			_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)
@@ -283,7 +284,7 @@ func (s *session) existing(c *cli.Context, name string) error {
 	}
 	s.name = over.Run
 	s.dir = filepath.Join(s.home, s.name)
-	if over.Runtime != "docker" {
+	if !runtimeOf(over.Runtime).Adopts {
 		return failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name, over.Runtime)
 	}
 	if over.State == sqlite.Finished || over.State == sqlite.Failed {

@@ -43,7 +43,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				return logError(err)
 			}
 			s.State = stateNow(c.String("dir"), &s.Overview)
-			if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running && s.Runtime == "docker" {
+			if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running && runtimeOf(s.Runtime).Adopts {
 				s.Clock = max(s.Clock, sqlite.Span(time.Since(at))) // the log's is that of the last event
 			}
 			if c.Bool("tasks") {

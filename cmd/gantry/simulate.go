@@ -48,7 +48,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if set.TimeScale == 0 {
 				return failf(exitUsage, "--time-scale 0: no task would take any time; give a number above 0")
 			}
-			set.Runtime, set.Startup = "sim", c.Duration("startup")
+			set.Runtime, set.Startup = simulation.Name, c.Duration("startup")
 			if set.Startup < 0 {
 				return failf(exitUsage, "--startup %s: give 0 or more", set.Startup)
 			}

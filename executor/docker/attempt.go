@@ -198,7 +198,7 @@ func (a *attempt) parentGroup() string {
 // create makes the container. A kill in the meantime is seen before it starts.
 func (a *attempt) create() (id string, err error) {
 	a.configure()
-	name := "gantry-" + a.r.name + "-a" + strconv.Itoa(int(a.l.Attempt))
+	name := fmt.Sprintf(Capabilities.Attempts, a.r.name, a.l.Attempt)
 	err = a.r.call(a.staging, func(ctx context.Context) error {
 		// Not the context of the kill: whether the engine made a container must be known.
 		c, err := a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)

@@ -35,6 +35,11 @@ import (
 // ErrUnusable says that this host or its Docker Engine cannot run containers as asked; the message tells what to do.
 var ErrUnusable = errors.New("host or Docker not usable")
 
+// Capabilities are what this runtime can do.
+var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true, Learns: true, Adopts: true,
+	Suspends: true, Checkpoints: true, Limits: []unit.Dim{unit.CPU, unit.Memory, unit.Disk}, Counters: planner.CountersAll,
+	Needs: []string{"a Docker Engine of this host", "root, for limits of whole nodes"}, Attempts: "gantry-%s-a%d"}
+
 // Labels of every container.
 const (
 	LabelRun      = "gantry.run"
@@ -634,7 +639,9 @@ func (r *Runtime) Close() error {
 	}
 	live := len(left)
 	if live == 0 && err == nil {
-		err = r.sweep(ctx)
+		if err = r.sweep(ctx); err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnusable, err)
+		}
 	}
 	if live == 0 && err == nil && r.group != "" {
 		err = r.removeGroup()

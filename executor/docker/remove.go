@@ -141,18 +141,18 @@ func (a *attempt) saveLogs() {
 // sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry
 // ended.
 func (r *Runtime) sweep(ctx context.Context) error {
-	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
-		LabelHostName+"="+r.name))})
-	if err != nil {
-		return fmt.Errorf("close run %s: list its containers: %w", r.cfg.Run, err)
-	}
-	for _, c := range all {
-		if err := removeContainer(ctx, r.cli, c.ID); err != nil {
-			return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, c.ID,
-				err)
+	return r.call(ctx, func(ctx context.Context) error {
+		all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
+		if err != nil {
+			return fmt.Errorf("close run %s: list its containers: %w", r.cfg.Run, err)
 		}
-	}
-	return nil
+		for _, c := range all {
+			if err := removeContainer(ctx, r.cli, c.ID); err != nil {
+				return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, c.ID, err)
+			}
+		}
+		return nil
+	})
 }
 
 // discardAll kills containers and removes them, and returns the attempts whose programs had succeeded by then.

@@ -10,6 +10,9 @@ import (
 	"gantry/planner/unit"
 )
 
+// Capabilities are what this runtime can do.
+var Capabilities = executor.Capabilities{Name: "null", Does: "tasks end at once, to measure the cost of gantry itself"}
+
 // Runtime implements executor.Runtime on the real clock.
 type Runtime struct {
 	origin time.Time

@@ -13,6 +13,9 @@ import (
 	"gantry/planner/unit"
 )
 
+// Capabilities are what this runtime can do.
+var Capabilities = executor.Capabilities{Name: "sim", Does: "a simulation in virtual time", Virtual: true, Suspends: true, Checkpoints: true}
+
 // Config says what a simulation models.
 type Config struct {
 	Platform *planner.Platform

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gantry/executor"
 )
 
 // A round is one run of a small workflow of real commands and emulated tasks, whose gantry, Docker Engine or disk is disturbed up to maxLives
@@ -100,11 +102,12 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
+// commands check what they wrote: on a full disk busybox's sort and md5sum write less and return 0.
 var commands = map[string]string{
-	"first":  "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done > first.txt; sleep 0.1",
-	"second": "sort -r first.txt > second.txt; sleep 0.05",
-	"brief":  "md5sum < data.bin > brief.txt",
-	"long":   "trap 'exit 9' TERM; for i in 1 2 3 4; do sleep 0.1; done; echo long > long.txt",
+	"first":  "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done > first.txt; [ $(wc -l < first.txt) = 500 ]; sleep 0.1",
+	"second": "sort -r first.txt > second.txt; [ $(wc -c < second.txt) = $(wc -c < first.txt) ]; sleep 0.05",
+	"brief":  "md5sum < data.bin > brief.txt; [ $(wc -c < brief.txt) = 36 ]",
+	"long":   "trap 'exit 9' TERM; for i in 1 2 3 4; do sleep 0.1; done; echo long > long.txt; [ -s long.txt ]",
 	last:     "cat second.txt brief.txt long.txt > all.txt",
 }
 
@@ -463,7 +466,7 @@ func (f *field) leftovers(r *run, found *findings) {
 	}
 	dir := filepath.Join(r.home, "runs", r.name)
 	for _, pattern := range []string{filepath.Join(dir, "control", "*"), filepath.Join(dir, "partial", "*"), filepath.Join(dir, "work", "*", "*.publishing"),
-		filepath.Join("/sys/fs/cgroup", "*", "gantry", r.name+"-*"), filepath.Join("/sys/fs/cgroup", "gantry", r.name+"-*")} {
+		filepath.Join("/sys/fs/cgroup", "*", "gantry", executor.HostName(r.name, dir)), filepath.Join("/sys/fs/cgroup", "gantry", executor.HostName(r.name, dir))} {
 		if paths, _ := filepath.Glob(pattern); len(paths) > 0 {
 			found.add(&found.left, "%s", strings.Join(paths, " "))
 		}

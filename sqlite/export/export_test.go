@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"gantry/executor"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
@@ -57,7 +58,7 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 		machines      int
 	}{{"calm", "diamond", 4, 2}, {"half", "odd name/ü", 1, 1}} {
 		var text bytes.Buffer
-		if err := export.WfFormat(context.Background(), &text, db, c.run, c.workflow); err != nil {
+		if err := export.WfFormat(context.Background(), &text, db, c.run, c.workflow, onDocker); err != nil {
 			t.Fatal(err)
 		}
 		t.Run("schema/"+c.run, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	db := diamond(t)
 	rows := func(o export.NextflowOptions) [][]string {
 		var text strings.Builder
-		if err := export.Nextflow(context.Background(), &text, db, "calm", o); err != nil {
+		if err := export.Nextflow(context.Background(), &text, db, "calm", withRuntime(o)); err != nil {
 			t.Fatal(err)
 		}
 		var rows [][]string
@@ -169,7 +170,7 @@ func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
 		l.Exit(planner.Time(d), l.Start(0, first+planner.TaskID(i), 1, 0, 0), planner.OK, 0, "")
 	}
 	var text strings.Builder
-	if err := export.Nextflow(context.Background(), &text, db, "", export.NextflowOptions{}); err != nil {
+	if err := export.Nextflow(context.Background(), &text, db, "", withRuntime(export.NextflowOptions{})); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(text.String()), "\n")[1:] {
@@ -200,4 +201,12 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 			t.Errorf("%s: %d rows", c.run, len(table)-1)
 		}
 	}
+}
+
+// onDocker is what the exports depend on of the runtime that the runs of the tests were on.
+var onDocker = &executor.Capabilities{Name: "docker", Programs: true, Attempts: "gantry-%s-a%d"}
+
+func withRuntime(o export.NextflowOptions) export.NextflowOptions {
+	o.On = onDocker
+	return o
 }

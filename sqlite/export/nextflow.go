@@ -24,8 +24,9 @@ var ExtendedColumns = []string{"queue_wait", "pred_realtime", "policy", "fail_cl
 
 // NextflowOptions says how a trace.txt is written.
 type NextflowOptions struct {
-	Raw      bool // milliseconds and bytes instead of units for people
-	Extended bool // with ExtendedColumns
+	Raw      bool                   // milliseconds and bytes instead of units for people
+	Extended bool                   // with ExtendedColumns
+	On       *executor.Capabilities // of the run's runtime
 }
 
 // Nextflow writes a trace.txt: a row for each attempt that was ordered, in their order, with Nextflow's columns and units. Instants are
@@ -62,8 +63,8 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 			return fmt.Errorf("read log %s: %w", db.Path(), err)
 		}
 		native := "-"
-		if info.Runtime == "docker" {
-			native = fmt.Sprintf("gantry-%s-a%d", onHost, attempt)
+		if o.On.Attempts != "" {
+			native = fmt.Sprintf(o.On.Attempts, onHost, attempt)
 		}
 		name := kind + " (" + task + ")"
 		if task == kind || kind == "" {

@@ -27,8 +27,8 @@ func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error)
 
 // WfFormat writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and files with the sizes that they had, the
 // nodes it ran on as machines, and for each task that succeeded what was measured of that attempt. The runtimes of a simulated run are
-// simulated, and its runtime system says so.
-func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow string) error {
+// simulated, and its runtime system says so: on is what the runtime of the run can do.
+func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow string, on *executor.Capabilities) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow str
 			return nil
 		}
 		found = true
-		flow, did, err := execution(ctx, db, &info, a)
+		flow, did, err := execution(ctx, db, &info, a, on)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow str
 	return err
 }
 
-func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission) (*trace.Workflow, *trace.Execution, error) {
+func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission, on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
 	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
 		return nil, nil, fmt.Errorf("workflow %s of run %s: the log has no trace of it", a.Submission.Name, info.Name)
 	}
@@ -61,7 +61,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		flow.Files[i].Size, flow.Files[i].Sized = int64(a.Files[i].Size), a.Files[i].Sized
 	}
 	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution, len(flow.Tasks)), ExecutedAt: info.Started}
-	if info.Runtime != "docker" {
+	if !on.Programs {
 		did.System = "gantry (" + info.Runtime + ")"
 	}
 	place := make(map[int64]int, len(flow.Tasks))
@@ -146,7 +146,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		if b := n.Capacity[unit.Memory]; b != unit.Unlimited {
 			m.MemoryBytes = b
 		}
-		if h := info.Host; h != nil && info.Runtime == "docker" {
+		if h := info.Host; h != nil && on.Programs {
 			m.System, m.Architecture, m.Release, m.Vendor = h.System, h.Architecture, h.Release, h.Vendor
 			m.SpeedMHz = int64(float64(h.MHz)*n.Speed + 0.5)
 		}

@@ -13,6 +13,7 @@ import (
 
 var (
 	signals = make(chan os.Signal, 8)
+	once    sync.Once
 	mu      sync.Mutex
 	waits   bool // for the loop: one signal is kept, the second ends the process
 	kept    = make(chan os.Signal, 8)
@@ -40,7 +41,9 @@ func Release() {
 }
 
 // Guard ends the process with code at a signal, until Wait is called.
-func Guard(code int) {
+func Guard(code int) { once.Do(func() { guard(code) }) }
+
+func guard(code int) {
 	go func() {
 		for s := range signals {
 			mu.Lock()
@@ -69,6 +72,7 @@ func Wait() {
 
 // Loop returns the signals, those that were kept first.
 func Loop() <-chan os.Signal {
+	Guard(0) // which ends nothing any more
 	mu.Lock()
 	defer mu.Unlock()
 	loop = true

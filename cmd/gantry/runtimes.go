@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/executor/null"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// opening is what a runtime of a run needs to know.
+type opening struct {
+	origin   time.Time // wall clock at offset
+	offset   planner.Time
+	emulated bool // a task is emulated
+}
+
+// runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with its Capabilities and the
+// constructor.
+var runtimes = []struct {
+	*executor.Capabilities
+	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
+}{
+	{&docker.Capabilities, openDocker},
+	{&null.Capabilities, func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
+		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
+	}},
+	{&sim.Capabilities, func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
+		return sim.New(sim.Config{Platform: s.platform, Start: o.offset, Startup: s.set.Startup, Measured: s.measured}), nil
+	}},
+}
+
+// The runtimes that commands take unless told otherwise.
+var usualRuntime, simulation = &docker.Capabilities, &sim.Capabilities
+
+// runtimeOf returns what a runtime of the log can do; one that this gantry does not know can do nothing.
+func runtimeOf(name string) *executor.Capabilities {
+	for _, r := range runtimes {
+		if r.Name == name {
+			return r.Capabilities
+		}
+	}
+	return &executor.Capabilities{Name: name}
+}
+
+// runtimeNames lists the runtimes that satisfy a condition.
+func runtimeNames(which func(*executor.Capabilities) bool) (names []string) {
+	for _, r := range runtimes {
+		if which(r.Capabilities) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// realTime selects the runtimes of gantry run.
+func realTime(c *executor.Capabilities) bool { return !c.Virtual }
+
+func anyRuntime(*executor.Capabilities) bool { return true }
+
+// runtimeUsage is the help of a flag that takes one of the names.
+func runtimeUsage() string {
+	var text []string
+	for _, r := range runtimes {
+		if realTime(r.Capabilities) {
+			text = append(text, r.Name+" ("+r.Does+")")
+		}
+	}
+	return "where tasks run: " + strings.Join(text, ", ")
+}
+
+// openRuntime makes the runtime of the run.
+func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime, error) {
+	i := slices.IndexFunc(runtimes, func(r struct {
+		*executor.Capabilities
+		open func(context.Context, *session, opening) (executor.Runtime, error)
+	}) bool {
+		return r.Name == s.set.Runtime
+	})
+	if i < 0 {
+		return nil, failf(exitInput, "run %s is on the %s runtime, which this gantry does not have", s.name, s.set.Runtime)
+	}
+	return runtimes[i].open(ctx, s, o)
+}
+
+// openDocker makes the runtime of containers.
+func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
+	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed, Starts: s.set.Starts, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
+		Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
+	for _, n := range s.set.Cluster.Nodes {
+		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS})
+	}
+	cfg.Warn = func(rule, message string) {
+		s.view.warn("%s", message)
+		if s.log != nil {
+			if err := s.log.Warn(rule, message); err != nil {
+				s.view.warn("%v", err)
+			}
+		}
+	}
+	if s.noImage > 0 {
+		cfg.Warn("no-image", plural(s.noImage, "task")+" with a command but no image: emulated by the numbers of the trace (--image IMAGE runs commands)")
+	}
+	cfg.Sample = func(x docker.Sample) {
+		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory), Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
+		for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU, cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
+			if x.Got&set == 0 {
+				row.Missing |= missing
+			}
+		}
+		s.log.Sample(row)
+	}
+	binary, err := docker.FindTaskBinary()
+	if err == nil {
+		err = docker.CheckTaskBinary(ctx, binary)
+	}
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	cfg.TaskBinary = binary
+	if o.emulated {
+		cli, err := docker.Connect(ctx, "")
+		if err != nil {
+			return nil, fail(exitHost, err)
+		}
+		defer cli.Close()
+		if cfg.TaskImage, err = docker.EnsureTaskImage(ctx, cli, binary); err != nil {
+			return nil, fail(exitHost, err)
+		}
+	}
+	r, err := docker.New(ctx, cfg)
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	return r, nil
+}
