@@ -208,7 +208,7 @@ func (t *Tree) SwapAccounted() bool {
 	return err == nil
 }
 
-// Create makes a group with its ancestors and gives it limits; a group that exists gets the limits anew.
+// Create makes a group with its ancestors and gives it limits; a group that exists gets the limits again.
 func (t *Tree) Create(group string, l Limits) error {
 	var err error
 	if t.mode == Unified {

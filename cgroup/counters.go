@@ -350,7 +350,7 @@ func stacked(dev string) bool {
 }
 
 // open opens a file by a bare system call, without telling Go's scheduler: the files of control groups never block for
-// long, a container's group may vanish while the scheduler looks for a place to go on, and it costs half.
+// long, a container's group may vanish while the scheduler looks for a place to continue, and it costs half.
 func open(dir int, name string, flags int) (fd int, ok bool) {
 	path, err := unix.BytePtrFromString(name)
 	if err != nil {

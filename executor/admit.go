@@ -72,7 +72,7 @@ const EmulatorMemory = 32 << 20
 // MinMemory is the least memory limit of a container.
 const MinMemory = 6 << 20
 
-// Resume takes over from an earlier admission: ids go on after it. It is called for each, in order.
+// Resume takes over from an earlier admission: ids continue after it. It is called for each, in order.
 func (a *Admitter) Resume(adm *Admission) {
 	a.prepare()
 	a.workflows = adm.Arrived.Workflow.ID + 1

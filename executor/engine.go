@@ -56,7 +56,7 @@ type Result struct {
 }
 
 // ErrStuck means that tasks are left, nothing runs and nothing will happen any more.
-var ErrStuck = errors.New("nothing runs, and what is left can start nowhere")
+var ErrStuck = errors.New("no task is running and none of the remaining tasks fits any node")
 
 // Run loops until every workflow has ended or control says so. It is called once. The error is that of the store, the
 // runtime or the planner: tasks that fail are no error.
@@ -393,7 +393,7 @@ func (e *Engine) refuse(now planner.Time, notes []planner.Note) error {
 }
 
 // plan asks the policy once, if a round could differ from the last one. Once nothing more is to start, it only lets
-// frozen tasks go on.
+// frozen tasks continue.
 func (e *Engine) plan(ctx context.Context, now planner.Time) ([]planner.Order, error) {
 	if e.control == Drain {
 		if pc := e.Planner.Thaw(now); pc != nil {
@@ -521,7 +521,7 @@ func (e *Engine) Replay(b Batch) error {
 	return nil
 }
 
-// Recover ends a replay: the policy meets everything anew, and the runtime is asked what is still there.
+// Recover ends a replay: the policy meets everything again, and the runtime is asked what is still there.
 func (e *Engine) Recover(ctx context.Context) error {
 	e.Planner.Restore()
 	v := e.Planner.View()

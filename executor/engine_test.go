@@ -254,7 +254,7 @@ func TestADrainedRunGoesOnWhenResumed(t *testing.T) {
 	}
 }
 
-// A workflow that cannot be drawn when it arrives is refused like one that cannot run; the others go on.
+// A workflow that cannot be drawn when it arrives is refused like one that cannot run; the others continue.
 func TestWorkflowsAreDrawnOnArrival(t *testing.T) {
 	drawn := 0
 	draw := func(s *executor.Submission) error {

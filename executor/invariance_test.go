@@ -79,7 +79,7 @@ func TestErrorFactorsChangeNothingOnAHomogeneousPlatform(t *testing.T) {
 	}
 }
 
-// What happens is the same whatever is believed, unless the model is one of reality.
+// What happens is the same whatever the estimates, unless the model is one of reality.
 func TestErrorsOfEstimatesLeaveReality(t *testing.T) {
 	subs := []executor.Submission{{Name: "w", Workflow: dag("w", "a=100 b=100; a>b")}}
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestHistoryLearnsFromEarlierRuns(t *testing.T) {
 	if _, err := e.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// c, unheard of, is believed as declared: the order is by rank
+	// c, unheard of, is estimated as declared: the order is by rank
 	want := []string{"0 7s 3 history", "2 30s 0 declared", "1 26s 2 history",
 		"3 7.75s 4 history", "5 30s 1 history", "4 24s 3 history"}
 	if !reflect.DeepEqual(got, want) {

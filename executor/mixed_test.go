@@ -401,7 +401,7 @@ func TestEveryCombinationOfPhasesKeepsTheRules(t *testing.T) {
 }
 
 // forgetful is a policy in whose every round the draft was touched, to no effect: what it kept of the queue has to be
-// found anew.
+// found again.
 type forgetful struct{ planner.Policy }
 
 func (f forgetful) Plan(ctx context.Context, c *planner.Cycle) error {
@@ -423,7 +423,7 @@ func (f forgetful) Observe(v planner.View, e planner.Event) {
 }
 
 // What backfilling reserved in a round is kept for the next one. Tasks cost differently on every cluster, and those of
-// some loads end otherwise than believed.
+// some loads end otherwise than estimated.
 func TestReservationsThatAreKeptAreThoseThatWouldBeFoundAnew(t *testing.T) {
 	for i, spec := range combinations() {
 		if !strings.Contains(spec, "priority") {
@@ -443,7 +443,7 @@ func TestReservationsThatAreKeptAreThoseThatWouldBeFoundAnew(t *testing.T) {
 }
 
 // runRigid simulates tasks over several processors and checks that the rules were kept; uncertain ones take up to three
-// times as long as believed.
+// times as long as estimated.
 func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Submission, forgets,
 	uncertain bool) (rec record) {
 	t.Helper()
@@ -591,9 +591,9 @@ func TestEveryRearrangementLetsTasksPreemptOnAFullMachine(t *testing.T) {
 	}
 }
 
-// At 10 s, t takes the place of v. Then v, whose rank is 60, stands in the queue before u (30), and goes on where there
-// is room (figure 3-10: Q = Q + {t_r}). Conservative backfilling arranges the queue by estimated starts before, so that
-// u comes before t.
+// At 10 s, t takes the place of v. Then v, whose rank is 60, stands in the queue before u (30), and continues where
+// there is room (figure 3-10: Q = Q + {t_r}). Conservative backfilling arranges the queue by estimated starts before,
+// so that u comes before t.
 func TestPreemptedTasksEnterTheQueueAtOnce(t *testing.T) {
 	for _, arrange := range []string{"none", "easy", "priority"} {
 		expectStays(t, clusters(true, 2, 3), "pipeline:sws,rank-hybd,"+arrange+",aa,lower-rank",

@@ -62,7 +62,7 @@ func TestMRCPPlansMapAndReduceSlotsApart(t *testing.T) {
 	places(t, got, "m@1[0,4] r@1[4,10] s@1[10,16] n@1[4,9] u@1[16,19]")
 }
 
-// a is believed to take 4 s and takes 8: b, behind it, would miss its deadline where it is planned.
+// a is estimated to take 4 s and takes 8: b, behind it, would miss its deadline where it is planned.
 func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 	p := single(1, 1)
 	pol, err := policy.Parse("mrcp-rm")

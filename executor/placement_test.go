@@ -103,7 +103,7 @@ func TestBlocksCoverTheFile(t *testing.T) {
 	if want := []string{"in.block-0000", "in.block-0001", "in.block-0002"}; !reflect.DeepEqual(names, want) {
 		t.Errorf("names %v", names)
 	}
-	// The last one goes on to the end of the real file; sizes are scaled, and sum up to that of the whole.
+	// The last one continues to the end of the real file; sizes are scaled, and sum up to that of the whole.
 	if !reflect.DeepEqual(from, []unit.Bytes{0, 400, 800}) || !reflect.DeepEqual(to, []unit.Bytes{400, 800, 0}) ||
 		!reflect.DeepEqual(sizes, []unit.Bytes{200, 200, 101}) {
 		t.Errorf("from %v to %v, sizes %v", from, to, sizes)

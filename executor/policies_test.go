@@ -105,7 +105,7 @@ var model = sync.OnceValue(func() *predict.Model {
 	return predict.Fit(samples, 1).Model(predict.ByRidge)
 })
 
-// runRandomBelieving runs a random load; what is believed comes from a model if there is one, else from an estimator by
+// runRandomBelieving runs a random load; estimates come from a model if there is one, else from an estimator by
 // the seed.
 func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint64, m *predict.Model) record {
 	t.Helper()
@@ -451,7 +451,7 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 	}
 }
 
-// adopting is a simulation whose attempts outlive the engine: what was under way goes on.
+// adopting is a simulation whose attempts outlive the engine: what was under way continues.
 type adopting struct{ *sim.Runtime }
 
 func (a adopting) Recover(ctx context.Context, live []executor.Launch) error {

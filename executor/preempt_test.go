@@ -238,7 +238,7 @@ func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-// A draft refuses to move what cannot move: a program without checkpoints, and without leave to begin anew.
+// A draft refuses to move what cannot move: a program without checkpoints, and without leave to start again.
 func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		p := slots(1)
@@ -263,7 +263,7 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 		}
 		want := 11.0 // frozen at 2, on at 3
 		if restart {
-			want = 13 // anew at 3
+			want = 13 // again at 3
 		}
 		if got := res.Ended.Seconds(); got != want {
 			t.Errorf("restart %v: ended at %v, want %v", restart, got, want)
@@ -271,7 +271,7 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 	}
 }
 
-// A run that is to start nothing more lets a frozen task go on when what it made room for has ended: nothing else
+// A run that is to start nothing more lets a frozen task continue when what it made room for has ended: nothing else
 // would, and its work is kept.
 func TestAFrozenTaskEndsInARunThatIsDrained(t *testing.T) {
 	p := slots(1)

@@ -66,7 +66,7 @@ type Launch struct {
 	Hold    unit.Vector  // what it may use; the limits are derived from it
 	Queued  planner.Time // when it was ordered
 	Fetch   []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
-	From    *Checkpoint  // what the program goes on from; nil if it begins anew
+	From    *Checkpoint  // what the program continues from; nil if it starts again
 	Ahead   unit.Bytes   // inputs that were copied to Node for this attempt beforehand
 	Keeps   *Keeping     // what the program leaves when it is told to; nil if it can leave no checkpoint
 	Spec    *TaskSpec

@@ -79,8 +79,8 @@ func stream(apart planner.Time) []executor.Submission {
 	}
 }
 
-// The mean speed is 1. At 6 s the slowdown of C, which has waited for its second half, is (6 + 9) / 12 = 1.25, and that of E (2 + 9) / 9 = 1.22. By the
-// mean run times, 4/3 as long, E would come first: 1.17 against 1.13.
+// The mean speed is 1. At 6 s the slowdown of C, which has waited for its second half, is (6 + 9) / 12 = 1.25, and that
+// of E (2 + 9) / 9 = 1.22. By the mean run times, 4/3 as long, E would come first: 1.17 against 1.13.
 func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testing.T) {
 	got, _ := simulate(t, single(1.5, 0.5), "fwp", executor.Submission{Name: "A", Workflow: dag("A", "a=9")},
 		executor.Submission{Name: "C", Workflow: dag("C", "c=3 d=9; c>d")}, executor.Submission{Name: "E", At: 4e9, Workflow: dag("E", "e=9")})
@@ -91,7 +91,8 @@ func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testin
 	}
 }
 
-// At 5 s both nodes are past the ends they were believed to have, and so about to be free, whatever they have run: b takes the first.
+// At 5 s both nodes are past the ends they were estimated to have, and so about to be free, whatever they have run: b
+// takes the first.
 func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
 	got, _ := simulateWith(t, single(1, 1), "wheft", predict.ErrorModel{Kind: predict.Static, Factor: 0.1}, executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
 		executor.Submission{Name: "A", At: 1e9, Workflow: dag("A", "a=10")}, executor.Submission{Name: "B", At: 5e9, Workflow: dag("B", "b=10")})
@@ -102,8 +103,8 @@ func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
 	}
 }
 
-// At 5 s the first node runs a task that should have ended, and so is as soon free as the second, which is idle: of equal finishes the lower node has b.
-// With overrun=soon it is free a millisecond later.
+// At 5 s the first node runs a task that should have ended, and so is as soon free as the second, which is idle: of
+// equal finishes the lower node has b. With overrun=soon it is free a millisecond later.
 func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {
 	for spec, want := range map[string]string{"wheft": "c@1[0,20] b@1[20,30]", "wheft:overrun=soon": "c@1[0,20] b@2[5,15]"} {
 		got, _ := simulateWith(t, single(1, 1), spec, predict.ErrorModel{Kind: predict.Static, Factor: 0.1}, executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
@@ -180,7 +181,8 @@ func TestOWMTakesTheLowestRankAcrossWorkflows(t *testing.T) {
 	}
 }
 
-// One fast and one slow node: the long task waits for the fast one though the slow one is idle, and its workflow waits with it.
+// One fast and one slow node: the long task waits for the fast one though the slow one is idle, and its workflow waits
+// with it.
 func TestOWMWaitsForAFasterBusyNode(t *testing.T) {
 	subs := []executor.Submission{{Name: "U", Workflow: dag("U", "a=6 b=3")}, {Name: "V", Workflow: dag("V", "e=6 f=1.5; e>f")}}
 	got, _ := simulate(t, single(1.5, 0.5), "owm:order=highest", subs...)

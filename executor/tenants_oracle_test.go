@@ -96,7 +96,7 @@ func (s *poolSim) share(v [2]int64) *big.Rat {
 	return out
 }
 
-// end is when a running task is estimated to end; one that overruns goes on for an eighth of what it has run.
+// end is when a running task is estimated to end; one that overruns continues for an eighth of what it has run.
 func (s *poolSim) end(t *poolTask) unit.Time {
 	if end := t.begun.Add(s.on(t, t.node, t.est) - t.ran); end > s.now {
 		return end

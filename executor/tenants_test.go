@@ -293,8 +293,8 @@ func TestOnlyJobsThatNothingCanSaveAreLate(t *testing.T) {
 	expect(t, only(lines, "c1", "c2"), "0 start c1 n1", "2 ok c1", "2 start c2 n1", "4 ok c2")
 }
 
-// On random loads regular tasks are suspended, more than a few, and go on where they were; tasks of deadline jobs never
-// are.
+// On random loads regular tasks are suspended, more than a few, and continue where they were; tasks of deadline jobs
+// never are.
 func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
 	for _, spec := range []string{"pds", "3dsf", "pds:leave,late=ahead"} {
 		left := 0

@@ -21,11 +21,12 @@ var ErrUnsupported = errors.New("the policy cannot plan this load")
 // a note of TopicRefused, upon which they are cancelled.
 type Refuser interface{ RejectLate() }
 
-// Estimator tells policies how long things are believed to take.
+// Estimator gives policies the estimated durations.
 type Estimator interface {
 	// Run estimates a whole run of t on n, the start of a container included, copies of inputs not.
 	Run(t *Task, n *Node) Estimate
-	// Remaining estimates what is left of a run that has lasted ran already. It has a growing floor, or overruns creep.
+	// Remaining estimates what is left of a run that has lasted ran already. Its floor
+	// grows with ran; otherwise an overrunning task would be expected to end at the next instant for ever.
 	Remaining(t *Task, n *Node, ran time.Duration) time.Duration
 }
 
@@ -106,10 +107,10 @@ type Site struct {
 	More unit.Vector   // what has to be free for it: Need, less what a frozen task holds already
 	From Time          // parents have ended by then and, where copies overlap other work, the inputs are there
 	Dur  time.Duration // of the stay: copies (inputs do not count if they overlap other work) and the run
-	Run  Estimate      // of what is left, where the task goes on from a checkpoint or was frozen
+	Run  Estimate      // of what is left, where the task continues from a checkpoint or was frozen
 }
 
-// From returns when the parents of t are believed to have ended, at the earliest now; false if one has no place.
+// From returns when the parents of t are estimated to have ended, at the earliest now; false if one has no place.
 func (c *Cycle) From(t *Task) (Time, bool) {
 	from := max(c.now, c.Workflow(t.Workflow).Release)
 	for _, p := range t.Parents {
@@ -134,17 +135,17 @@ func (c *Cycle) Copies(t *Task) bool {
 	return len(c.Nodes()) > 1 && (len(t.Inputs) > 0 || c.Done(t.ID) > 0)
 }
 
-// BySpeed reports whether t is believed to run alike on all nodes of one speed.
+// BySpeed reports whether t is estimated to run alike on all nodes of one speed.
 func (c *Cycle) BySpeed(t *Task) bool {
 	if c.Phase(t.ID) == Suspended {
-		return false // it goes on where it is
+		return false // it continues where it is
 	}
 	r, ok := c.Est.(Ranker)
 	return ok && r.BySpeed(t)
 }
 
 // Site returns how t could be housed on node n; false if the node can never hold it, or a parent has no place yet. A
-// task with a checkpoint has it brought along, within its stay; a frozen one can only go on where it is.
+// task with a checkpoint has it brought along, within its stay; a frozen one can only continue where it is.
 func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 	task, node := c.Task(t), &c.Nodes()[n]
 	if !task.Need.Fits(c.Capacity(n)) {
@@ -164,7 +165,7 @@ func (c *Cycle) Site(t TaskID, n NodeID) (Site, bool) {
 		hold := c.Attempt(a).Hold
 		return Site{Node: n, Need: hold, More: hold.Sub(c.Holds(a)), From: from, Dur: max(run.Run, 1), Run: run}, true
 	}
-	// A run believed to take no time still holds its place for an instant.
+	// A run estimated to take no time still holds its place for an instant.
 	site := Site{Node: n, Need: task.Need, More: task.Need, From: from, Dur: max(run.Run, 1), Run: run}
 	if at, _ := c.Checkpoint(t); at != None {
 		site.Dur += c.Platform().MoveTime(task.CheckpointSize, at, n)

@@ -33,7 +33,7 @@ type Segment struct {
 	// order of reservation: breaks ties of Start, so that parents of no duration come before their children
 	seq  uint32
 	due  bool        // planned to start in this very round
-	kept unit.Vector // what a frozen task holds while it is planned to go on
+	kept unit.Vector // what a frozen task holds while it is planned to continue
 }
 
 // Why a draft refuses an edit. What does not fit is a result, not a fault; the rest are mistakes of the policy.
@@ -131,7 +131,7 @@ func (d *Draft) begin(now Time) {
 	}
 }
 
-// refresh moves the ends of segments that run longer than believed.
+// refresh moves the ends of segments that run longer than estimated.
 func (d *Draft) refresh(n NodeID) {
 	for _, a := range d.s.active[n] {
 		t := d.s.attempts.at(a).Task
@@ -201,7 +201,7 @@ func (d *Draft) ActiveEnd(t TaskID) Time {
 	return d.now.Add(max(left, minRemaining))
 }
 
-// minRemaining keeps the believed end of an overrun in the future, whatever the estimator says.
+// minRemaining keeps the estimated end of an overrun in the future, whatever the estimator says.
 const minRemaining = time.Millisecond
 
 // Due yields the segments that are to start in this round, in the order in which they were reserved.
@@ -285,7 +285,7 @@ func (d *Draft) reserve(seg Segment) error {
 	}
 	now := seg.Start == d.now
 	hold := seg.Hold
-	if has { // goes on after a suspension: what it keeps it has already
+	if has { // continues after a suspension: what it keeps it has already
 		hold, seg.kept = hold.Sub(old.Hold), old.Hold
 	}
 	if now && d.impatient && (phase == Waiting || !hold.Fits(d.Free(seg.Node))) {
@@ -559,8 +559,7 @@ func (d *Draft) account(seg Segment, sign int) {
 		}
 	}
 	if seg.Kind != Planned {
-		// State counts what attempts hold, and does so until it hears of a change: what is not so any more, or not yet,
-		// is pending.
+		// State counts what attempts hold until an event changes it; the difference is kept in pending.
 		return
 	}
 	d.planned += sign

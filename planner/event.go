@@ -207,7 +207,7 @@ func (o Outcome) String() string { return outcomes[o] }
 
 const lastOutcome = OutOfDisk
 
-// OfProgram reports whether the program itself is at fault: its next try begins anew, whatever a checkpoint kept.
+// OfProgram reports whether the program itself is at fault: its next try starts again, whatever a checkpoint kept.
 func (o Outcome) OfProgram() bool {
 	return o == ExitCode || o == OutOfMemory || o == TimedOut || o == OutputMissing || o == OutOfDisk
 }
@@ -279,7 +279,7 @@ type Limits struct {
 	WriteIOPS     int64               `json:"write_iops"`
 }
 
-// Estimate is what a policy believes of a run: the start of a container included.
+// Estimate is the estimate of a run for a policy: the start of a container included.
 type Estimate struct {
 	Run     time.Duration `json:"run_ns"`    // mean on the node in question
 	Spread  time.Duration `json:"spread_ns"` // standard deviation; 0 if not known

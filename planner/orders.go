@@ -130,7 +130,7 @@ func (d *Draft) observe(e Event) {
 		d.changes++
 		d.room.touch(b.Node)
 		if p := d.ahead[b.Node]; p != nil {
-			d.ahead[b.Node] = nil // made anew with the new capacity when it is next asked for
+			d.ahead[b.Node] = nil // made again with the new capacity when it is next asked for
 			d.looking = slices.DeleteFunc(d.looking, func(n NodeID) bool { return n == b.Node })
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	Ready                  // wants a place
 	Starting               // ordered: staging, container creation
 	Running                // the program runs
-	Suspended              // frozen; wants to go on
+	Suspended              // frozen; wants to continue
 	Done
 	Failed
 	Skipped

@@ -145,7 +145,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	return pc, nil
 }
 
-// Thaw orders frozen tasks to go on as far as there is room for them, in place of a round: where nothing more is
+// Thaw orders frozen tasks to continue as far as there is room for them, in place of a round: where nothing more is
 // started nobody else would. It returns nil if there are none.
 func (p *Planner) Thaw(at Time) *PlanCommitted {
 	s := p.state

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// left is the estimator that policies see: of a task that goes on from a checkpoint it tells what is left on each node.
-// Ranks stay those of whole tasks.
+// left is the estimator that policies see: of a task that continues from a checkpoint it tells what is left on each
+// node. Ranks stay those of whole tasks.
 type left struct {
 	Estimator
 	s *State

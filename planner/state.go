@@ -53,7 +53,7 @@ type News struct {
 	Changed  bool     // a node changed
 	Freed    bool     // an attempt ended or was suspended
 	Appeared []FileID // copies completed
-	// Suspended has the tasks that were frozen: they want to go on where they are.
+	// Suspended has the tasks that were frozen: they want to continue where they are.
 	Suspended []TaskID
 }
 
@@ -97,9 +97,9 @@ type Attempt struct {
 	Until     Time // planned end
 	Try       int32
 	Suspended Time          // since when; Never if it is not suspended
-	Resuming  bool          // ordered to go on, and holds all again
+	Resuming  bool          // ordered to continue, and holds all again
 	Leaving   Vacate        // ordered to leave its place, and has not yet; 0 if it was not
-	Done      float64       // fraction of the whole task that was done before: it goes on from a checkpoint
+	Done      float64       // fraction of the whole task that was done before: it continues from a checkpoint
 	Paused    time.Duration // suspensions that are over
 	Over      bool
 	Ahead     unit.Bytes // inputs that were copied ahead for it, where copies overlap other work

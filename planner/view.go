@@ -121,7 +121,7 @@ func (v View) Ran(a AttemptID) time.Duration {
 	return max(0, end.Sub(att.Started)-att.Paused)
 }
 
-// Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt goes on from there. What a running
+// Done returns the fraction of t, [0, 1), that a checkpoint has: the next attempt continues from there. What a running
 // attempt has done since it started is not in it.
 func (v View) Done(t TaskID) float64 { return v.s.lives.at(t).done }
 

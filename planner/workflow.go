@@ -71,8 +71,8 @@ type Task struct {
 	// Formal tasks take neither time nor a place, as added entries and exits: they are done the instant they are ready,
 	// on no node. No policy ever meets one: tasks that one joins are linked directly, in all that a View shows of them.
 	Formal bool
-	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one goes on
-	// from there, on any node. CheckpointSize is what then has to be brought to another node.
+	// Checkpointable says that a preempted attempt can leave its progress in a checkpoint and that another one
+	// continues from there, on any node. CheckpointSize is what then has to be brought to another node.
 	Checkpointable bool       `json:",omitempty"`
 	CheckpointSize unit.Bytes `json:",omitempty"`
 	// Restartable says that the user allows to preempt the task by ending it: its work is lost.

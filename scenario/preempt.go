@@ -16,9 +16,9 @@ const DefaultCheckpoint = 4096
 //
 //	preempt: {checkpoint: 64MiB, programs: freeze}
 //
-// checkpoint is what emulated tasks leave to go on from, on any node: a size (4KiB is the default), "input" for the
+// checkpoint is what emulated tasks leave to continue from, on any node: a size (4KiB is the default), "input" for the
 // size of the task's largest input, or "none" if they can leave none. programs says of all tasks without checkpoints
-// whether they may only be frozen where they are ("freeze", the default) or also ended and begun anew ("restart"),
+// whether they may only be frozen where they are ("freeze", the default) or also ended and started again ("restart"),
 // which loses their work.
 type Preempt struct {
 	Checkpoint   int64 // bytes, before --size-scale

@@ -49,7 +49,7 @@ func crashEvent(seq uint64, a *executor.Admission) planner.Event {
 	return e
 }
 
-// appendForEver is the child: it goes on with the run in the log at path and says after each batch how far it got.
+// appendForEver is the child: it continues with the run in the log at path and says after each batch how far it got.
 func appendForEver(path string) {
 	db, err := sqlite.Open(path, sqlite.Durable)
 	if err != nil {

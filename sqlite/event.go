@@ -17,8 +17,8 @@ import (
 // exited tells that it is final. Bodies of version 4 leave out what follows from the rest, see terse.
 const eventVersion = 4
 
-// bodyVersion is the least version that reads a body right: older gantries go on with logs that have nothing newer in
-// them.
+// bodyVersion is the least version that reads a body right: older gantries continue with logs that have nothing newer
+// in them.
 func bodyVersion(body planner.Body) int64 {
 	switch b := body.(type) {
 	case *planner.AttemptExited:
@@ -58,7 +58,7 @@ func (x *terse) usage(at planner.Time, ran time.Duration) planner.Usage {
 		Missing: planner.CountersAll}
 }
 
-// order is the first attempt of a task with what it needs, believed to run for so long from now on.
+// order is the first attempt of a task with what it needs, estimated to run for so long from now on.
 func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.TaskID, node planner.NodeID,
 	run time.Duration) (o planner.Order, ok bool) {
 	if task < 0 || int(task) >= len(x.needs) {

@@ -61,7 +61,7 @@ func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
 	if n := query[uint64](t, path, "SELECT max(seq) FROM events"); n != seq {
 		t.Errorf("%d events are there, %d were acknowledged", n, seq)
 	}
-	// With space again the same run goes on, with the very batch that did not fit.
+	// With space again the same run continues, with the very batch that did not fit.
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=32m"); err != nil {
 		t.Fatal(err)
 	}

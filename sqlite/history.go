@@ -17,7 +17,7 @@ type Measurement struct {
 }
 
 // What queries of the past share: the runs r that are earlier than the run own, as History says, and how long the
-// program of an attempt a that ended well takes from its beginning, though it may have gone on from a checkpoint.
+// program of an attempt a that ended well takes from its beginning, though it may have continued from a checkpoint.
 const (
 	earlierRuns = `runs own JOIN runs r ON r.id < own.id AND r.runtime = own.runtime AND r.time_scale = own.time_scale AND r.size_scale = own.size_scale`
 	wholeRun    = `CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER)`
@@ -26,7 +26,7 @@ const (
 // History returns what earlier runs of the log measured, at most so many of each kind of task, the latest ones, oldest
 // first. Earlier runs are those that began before this one on the same kind of runtime and at the same time and size
 // scale: a simulation teaches nothing about containers, and an emulated second is no other scale's second. The same run
-// always gets the same, unless an earlier one was still going on when it asked first.
+// always gets the same, unless an earlier one was still continuing when it asked first.
 func (r *Run) History(ctx context.Context, latest int) ([]Measurement, error) {
 	return r.db.history(ctx, r.id, latest)
 }

@@ -122,7 +122,7 @@ func newInserter(c *sqlite3.SQLiteConn, verb, table, shared, columns string) (*i
 	s := reflect.ValueOf(in.stmt).Elem().FieldByName("s") // the driver does not give it away
 	if !s.IsValid() || s.Kind() != reflect.Pointer {
 		in.close()
-		return nil, errors.New("this version of the SQLite driver keeps statements otherwise than package sqlite knows")
+		return nil, errors.New("unsupported go-sqlite3 version: SQLiteStmt has no field s")
 	}
 	in.handle = (*C.sqlite3_stmt)(s.UnsafePointer())
 	return in, nil

@@ -131,7 +131,7 @@ func (p *places) keep(a planner.AttemptID, open []*suspension) {
 
 func asItWas(*suspension) {}
 
-// resumed takes in that a frozen attempt goes on.
+// resumed takes in that a frozen attempt continues.
 func (p *places) resumed(out *tables, ev *planner.Event, a planner.AttemptID) error {
 	delete(p.leaving, a)
 	return p.back(out, a, ev.At, func(s *suspension) { s.lost = 0 })

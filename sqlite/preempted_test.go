@@ -23,7 +23,7 @@ func exitKept(l *logtest.Log, at planner.Time, a planner.AttemptID, o planner.Ou
 		Usage: planner.Usage{Started: at.Add(-ran), Ended: at}})
 }
 
-// Task 0 is frozen for 3 s; task 1 leaves a checkpoint twice, fails, and begins anew; task 2 is restarted; task 3 ends
+// Task 0 is frozen for 3 s; task 1 leaves a checkpoint twice, fails, and starts again; task 2 is restarted; task 3 ends
 // before it is frozen.
 func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 	const s = logtest.Second

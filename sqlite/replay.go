@@ -38,7 +38,7 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 	return err
 }
 
-// Events gives what Run.Replay gives, of a run that is not to be gone on with. The run is given as in Summary.
+// Events gives what Run.Replay gives, of a run that is not to be continued. The run is given as in Summary.
 func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	admission *executor.Admission) error) error {
 	id, info, err := db.runInfo(ctx, run)

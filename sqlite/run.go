@@ -21,7 +21,7 @@ type State string
 
 const (
 	Running     State = "running"     // or ended by a crash: nobody was left to say so
-	Interrupted State = "interrupted" // stopped in good order; gantry resume goes on
+	Interrupted State = "interrupted" // stopped in good order; gantry resume continues
 	Finished    State = "finished"    // every task succeeded
 	Failed      State = "failed"      // ended, and tasks failed or were skipped
 )
@@ -55,7 +55,7 @@ type RunInfo struct {
 	Cluster   *scenario.Cluster // as the cluster file has it; nil without one
 	Platform  planner.Platform
 	Host      *Host           // nil where nothing is measured
-	Settings  json.RawMessage // what else the run needs to go on as it began; nil for none
+	Settings  json.RawMessage // what else the run needs to continue as it began; nil for none
 }
 
 // Run is the log of one run, open for writing. It is an executor.Store. Append and Finish are called from one
@@ -160,7 +160,7 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 	return db.newRun(id, info)
 }
 
-// OpenRun opens the log of a run to go on with it, and counts a resumption. Replay gives what is in it.
+// OpenRun opens the log of a run to continue with it, and counts a resumption. Replay gives what is in it.
 func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 	id, info, err := db.runInfo(ctx, name)
 	if err != nil {

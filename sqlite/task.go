@@ -37,7 +37,7 @@ type Life struct {
 	Suspensions []Suspension `json:"suspensions"`
 }
 
-// Relative is another task that this one hangs on.
+// Relative is another task that this one depends on.
 type Relative struct {
 	Task    string `json:"task"`
 	State   string `json:"state"`

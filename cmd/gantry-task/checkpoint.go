@@ -16,7 +16,7 @@ import (
 // is done again.
 const haltWithin = 500 * time.Millisecond
 
-// progress is what a checkpoint has to tell, kept while the work goes on.
+// progress is what a checkpoint has to tell, kept while the work continues.
 type progress struct {
 	idled atomic.Int64 // nanoseconds
 	mu    sync.Mutex   // the rest: files count when they are whole
@@ -40,7 +40,7 @@ func (p *progress) wroteWhole(bytes int64) {
 	p.files.written += bytes
 }
 
-// goOn takes in the checkpoint that the task goes on from.
+// goOn takes in the checkpoint that the task continues from.
 func (t *task) goOn() error {
 	t.report.Attempts, t.cpu = 1, t.spec.CPUNanos
 	if t.spec.From == "" {

@@ -23,7 +23,7 @@ import (
 )
 
 // metricsOf are the metrics of a run of the log and of its workflows: those that were kept when it was over; while it
-// goes on, those of now.
+// continues, those of now.
 func metricsOf(ctx context.Context, log *sqlite.DB, name string) (info sqlite.RunInfo, values []sqlite.Metric,
 	flows []sqlite.MeasuredWorkflow, err error) {
 	if info, err = log.Info(ctx, name); err != nil {

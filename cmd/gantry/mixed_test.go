@@ -11,8 +11,8 @@ import (
 )
 
 // The example of mixed-parallel tasks on two clusters, on containers and in a simulation that is fed with what was
-// measured: A4 takes the place of A3 on r2 in both; A3 goes on from its checkpoint on r1, or, frozen, where it was. A3
-// is longer than in the example, so that the place of a task is worth taking on a busy machine, too.
+// measured: A4 takes the place of A3 on r2 in both; A3 continues from its checkpoint on r1, or, frozen, where it was.
+// A3 is longer than in the example, so that the place of a task is worth taking on a busy machine, too.
 func TestMixedParallelTasksArePreemptedOnContainersAsInSimulation(t *testing.T) {
 	needsDocker(t)
 	const example = "../../examples/mows/"

@@ -98,7 +98,7 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	expect(t, exitOK, []string{"default@1", "r0, r1, r2, r3, r4", "grow", "declared", "1/speed"}, "predict", "show",
 		"default@1", "--dir", home)
 
-	// A run of the trace, which says 10 s of every task; what is believed comes from the model, and of a type that is
+	// A run of the trace, which says 10 s of every task; estimates come from the model, and of a type that is
 	// new from the trace.
 	dir := growing(t, 9)
 	other := writeFiles(t,

@@ -24,7 +24,8 @@ import (
 	"gantry/sqlite"
 )
 
-// dockerStartup is what policies expect starting a container to take: about what the Docker Engine needs on a workstation.
+// dockerStartup is what policies expect starting a container to take: about what the Docker Engine needs on a
+// workstation.
 const dockerStartup = 150 * time.Millisecond
 
 func runCommand() *cli.Command {
@@ -119,7 +120,8 @@ func begin(c *cli.Context, set *settings, mode sqlite.Mode) error {
 	var failed error
 	for k := first; last == 0 || k <= last; k++ {
 		of, err := beginOne(c, set, mode, k, fmt.Sprintf("%s-%d", name, k))
-		if coded := new(exitError); errors.As(err, &coded) && coded.code == exitTasksFailed { // the others may do better
+		// the others may do better
+		if coded := new(exitError); errors.As(err, &coded) && coded.code == exitTasksFailed {
 			failed = err
 		} else if err != nil {
 			return err

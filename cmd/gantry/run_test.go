@@ -300,7 +300,7 @@ func TestNamesCannotDriveATerminal(t *testing.T) {
 	}
 }
 
-// What sudo made as root belongs to who called sudo, who goes on without it.
+// What sudo made as root belongs to who called sudo, who continues without it.
 func TestTheLogBelongsToWhoCalledSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

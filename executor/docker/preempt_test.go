@@ -90,7 +90,7 @@ func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
 	}
 	r.must(r.Resume(r.ctx, a))
 	r.until(func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: a} })
-	for after == before { // it goes on
+	for after == before { // it continues
 		time.Sleep(5 * time.Millisecond)
 		after, _ = used(t, pid)
 	}

@@ -44,8 +44,8 @@ type Spec struct {
 	Outputs     []File  `json:"outputs,omitempty"`
 	Seed        uint64  `json:"seed,omitempty"` // of the outputs' content; equal seeds and paths give equal bytes
 	// Keep has SIGTERM leave a checkpoint, of CheckpointBytes or what it has to say if that is more; without it SIGTERM
-	// just ends the task. From is the checkpoint of an earlier attempt to go on from, relative to the working
-	// directory, where the outputs that it counts as written have to be, too; "" begins anew.
+	// just ends the task. From is the checkpoint of an earlier attempt to continue from, relative to the working
+	// directory, where the outputs that it counts as written have to be, too; "" starts again.
 	Keep            bool   `json:"keep,omitempty"`
 	CheckpointBytes int64  `json:"checkpoint_bytes,omitempty"`
 	From            string `json:"from,omitempty"`
@@ -131,7 +131,7 @@ func ReadSpec(path string) (*Spec, error) {
 	return s, nil
 }
 
-// Report is what the emulator did, earlier attempts included where it went on from a checkpoint.
+// Report is what the emulator did, earlier attempts included where it continued from a checkpoint.
 type Report struct {
 	Attempts int `json:"attempts"` // this one and those before it that left a checkpoint
 

@@ -15,7 +15,7 @@ import (
 	"gantry/trace"
 )
 
-// inTurn preempts task 0 at 2 s in the way given, and lets it go on at 5 s.
+// inTurn preempts task 0 at 2 s in the way given, and lets it continue at 5 s.
 type inTurn struct{ how planner.Vacate }
 
 func (p inTurn) Plan(_ context.Context, c *planner.Cycle) error {

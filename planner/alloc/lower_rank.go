@@ -12,9 +12,9 @@ import (
 
 // Preemption is preemptive task execution (Wang, MOWS, section 3-3, figure 3-10): a task takes the place of a running
 // one of its own workflow that has a lower rank if that lets it finish earlier than anywhere else. The first such task
-// leaves, in the order in which they started, and no other. One that leaves a checkpoint goes on anywhere; any other is
-// frozen and goes on where it is or, where that does not help for the memory that it holds and the user allows it,
-// begins anew.
+// leaves, in the order in which they started, and no other. One that leaves a checkpoint continues anywhere; any other
+// is frozen and continues where it is or, where that does not help for the memory that it holds and the user allows it,
+// starts again.
 //
 // Only a task that was ordered to start before the other was ready can be preempted for it. The figure does not say so,
 // but the text does: tasks of lower rank may run while those above them "are not yet ready". Without that an order of
@@ -28,7 +28,7 @@ type Preemption struct {
 
 	running [][]planner.AttemptID // by workflow, in the order in which they started
 	victims []planner.AttemptID
-	began   []planner.Time // by task: when it started or went on last
+	began   []planner.Time // by task: when it started or continued last
 	ready   []planner.Time // by task: when its parents had ended
 }
 
@@ -95,7 +95,7 @@ func (p *Preemption) below(c *planner.Cycle, a planner.AttemptID, t planner.Task
 		att.Ordered < p.ready[t]
 }
 
-// regains reports whether a task that began, or went on, since then may be one to preempt for t.
+// regains reports whether a task that began, or continued, since then may be one to preempt for t.
 func (p *Preemption) regains(c *planner.Cycle, t planner.TaskID, since planner.Time) bool {
 	if !p.concerns(c, t) {
 		return false

@@ -11,7 +11,7 @@ import (
 
 // BusyFinishesFirst is the postponement rule of Online Workflow Management (Hsu, Huang and Wang 2011, as Ilyushkin and
 // Epema, CCGrid 2018, section III-E, give it): where all nodes with room for the task have one speed, the task waits if
-// it is believed to finish earlier on the busy node that becomes idle first (the fastest, then the lowest id among
+// it is estimated to finish earlier on the busy node that becomes idle first (the fastest, then the lowest id among
 // equals). On nodes of several tasks, busy is a node without room, and idle one with room for this task.
 type BusyFinishesFirst struct {
 	ends []release
@@ -68,7 +68,7 @@ func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle plan
 	return Contest{idle, busy, from.Sub(c.Now())}, busy != planner.None
 }
 
-// first returns the node without room for need that is believed to have it first, and when; None if all have room.
+// first returns the node without room for need that is estimated to have it first, and when; None if all have room.
 func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.NodeID, planner.Time) {
 	same := b.now == c.Now() && b.round == c.Round() && b.need == need
 	if same && b.due == c.Draft.Dues() {
@@ -106,7 +106,7 @@ func (b *BusyFinishesFirst) consider(c *planner.Cycle, n planner.NodeID, soonest
 	}
 }
 
-// room returns when n is believed to have room for need: as its tasks end, each when it was planned to end, or now if
+// room returns when n is estimated to have room for need: as its tasks end, each when it was planned to end, or now if
 // that is past.
 func (b *BusyFinishesFirst) room(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
 	b.ends = b.ends[:0]

@@ -17,7 +17,7 @@ type reservation struct {
 }
 
 // reservations are those of the queue, in its order, from round to round. A place that was the best one is so later on,
-// too, as long as all goes as it was believed to: what has been taken since was taken behind it. So it is found anew
+// too, as long as all goes as it was estimated to: what has been taken since was taken behind it. So it is found again
 // only where the queue before it is another one, where its inputs come at other times, or where a task has begun that
 // may be preempted for it.
 type reservations struct {
@@ -46,7 +46,8 @@ func (q *reservations) close() {
 	q.kept, q.next = 0, 0
 }
 
-// recall begins a round with what was reserved, and the sketch that has it, if nothing departed from what was believed.
+// recall begins a round with what was reserved, and the sketch that has it, if nothing departed from what was
+// estimated.
 func (r *Rigid) recall(c *planner.Cycle) {
 	if r.shown != c.Draft.Changes() {
 		r.queue.list = r.queue.list[:0]

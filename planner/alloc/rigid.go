@@ -60,10 +60,10 @@ type Rigid struct {
 	free    []unit.Vector    // by node: now, whatever comes
 	sites   []site           // by node: of the task looked at
 	known   known
-	stale   bool  // spare is to be found out anew
+	stale   bool  // spare is to be found out again
 	spare   bool  // some node has processors for the least of the queue
 	best0   place // what best found on all nodes for the task looked at; nowhere if it was not asked
-	late    bool  // a task waits for an input that was believed to be there
+	late    bool  // a task waits for an input that was estimated to be there
 	waiting []estimatedStart
 	fresh   []int64 // by task: the round in which it entered the queue, as one that may preempt
 	urgent  int     // tasks of this round that may preempt and were not looked at yet
@@ -115,7 +115,7 @@ type waitingQueue interface {
 	Expect(c *planner.Cycle, t planner.TaskID)
 	Expecting() bool
 	Fresh() []planner.TaskID                  // tasks that entered in this round
-	Frozen(c *planner.Cycle) []planner.TaskID // tasks that go on where they are
+	Frozen(c *planner.Cycle) []planner.TaskID // tasks that continue where they are
 }
 
 // Allocate implements planner.Allocator.
@@ -194,7 +194,7 @@ func (k *known) of(t planner.TaskID, n int) ([]site, bool) {
 	return k.sites[i : i+n], had
 }
 
-// stirred reports whether anything happened that may let a waiting task be allocated. A copy that arrives as believed
+// stirred reports whether anything happened that may let a waiting task be allocated. A copy that arrives as estimated
 // does not: a task that has room is allocated ahead.
 func (r *Rigid) stirred(c *planner.Cycle, q waitingQueue) bool {
 	n := &c.News
@@ -379,7 +379,7 @@ func (r *Rigid) choose(rooms int) place {
 	return r.best(false)
 }
 
-// estimate is where the task looked at is believed to start, EST, and to finish, EFT: at the first point at which
+// estimate is where the task looked at is estimated to start, EST, and to finish, EFT: at the first point at which
 // enough processors are free on some cluster (figure 3-7) or, with All-EFT, where it finishes first. If that is so from
 // the given instant on, it is allocated.
 func (r *Rigid) estimate() (p place, from planner.Time) {
@@ -397,8 +397,8 @@ func (r *Rigid) startable(p place) bool {
 	return p.node != planner.None && r.sites[p.node].room && p.start == r.ready(&r.sites[p.node])
 }
 
-// reserve allocates t, the task looked at, which so many tasks of the queue are passed by; false if it has to wait for
-// an input that was believed to be there.
+// reserve allocates t, the current task; passed is the number of queued tasks it overtakes. It is false if t has to
+// wait for an input that was estimated to be there.
 func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p place, passed int) (bool, error) {
 	s := &r.sites[p.node]
 	before := c.Draft.Changes()
@@ -489,7 +489,7 @@ func (r *Rigid) wait(c *planner.Cycle, t planner.TaskID) {
 	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(c.Task(t).Need), Node: planner.None})
 }
 
-// thaw lets frozen tasks go on that stand behind one that has to wait: it may wait for the memory they hold.
+// thaw lets frozen tasks continue that stand behind one that has to wait: it may wait for the memory they hold.
 func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue, behind []planner.TaskID) error {
 	for _, t := range behind {
 		if c.Phase(t) != planner.Suspended {

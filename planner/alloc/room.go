@@ -8,10 +8,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// room tells when nodes are believed to have room.
+// room tells when nodes are estimated to have room.
 type room struct{ ends []release }
 
-// at returns when need is believed to be free on n as what runs there ends, in the order in which it is believed to;
+// at returns when need is estimated to be free on n as what runs there ends, in the order in which it is estimated to;
 // Never if it is not.
 func (r *room) at(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
 	if !need.Fits(c.Capacity(n)) {

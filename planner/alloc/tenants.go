@@ -43,7 +43,7 @@ const (
 )
 
 // Tenants starts the tasks of a Tenancy now, one after the other. It makes room for urgent ones by preemption, lets
-// suspended ones go on where they are, and puts tasks that read much where their data is.
+// suspended ones continue where they are, and puts tasks that read much where their data is.
 type Tenants struct {
 	// Room is how regular tasks make room for those of deadline jobs.
 	Room Room
@@ -212,7 +212,7 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		}
 		urgent := q.Urgent()
 		if !urgent && len(a.batch) == 0 {
-			for _, n := range a.emptied { // who left there goes on before others, once the runtime has reported it
+			for _, n := range a.emptied { // who left there continues before others, once the runtime has reported it
 				a.close(n)
 			}
 			a.emptied = a.emptied[:0]
@@ -310,7 +310,7 @@ func (a *Tenants) open(c *planner.Cycle, n planner.NodeID, need unit.Vector) boo
 	return !a.closed[n] && !a.rests[n] && need.Fits(c.Draft.Free(n))
 }
 
-// release returns when n is believed to have room for need, and to tell of it.
+// release returns when n is estimated to have room for need, and to tell of it.
 func (a *Tenants) release(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
 	at := a.room.at(c, n, need)
 	if a.rests[n] {
@@ -390,7 +390,8 @@ func holdsAll(c *planner.Cycle, t *planner.Task, n planner.NodeID) bool {
 	return true
 }
 
-// resume lets a suspended task go on. One that has no room yet keeps what becomes free on its node from tasks after it.
+// resume lets a suspended task continue. One that has no room yet keeps what becomes free on its node from tasks after
+// it.
 func (a *Tenants) resume(c *planner.Cycle, q Tenancy, t planner.TaskID) error {
 	n := c.Attempt(c.Current(t)).Node
 	q.Take(c, t)

@@ -11,7 +11,7 @@ import (
 // Alternating is the order in which Workload HEFT plans (Ilyushkin and Epema, CCGrid 2018, section III-I): all tasks
 // that want a place, by upward rank, are cut into groups of independent tasks (the hybrid heuristic of Sakellariou and
 // Zhao 2004: a task that depends on one in the present group opens the next), and within a group the workflows take
-// turns, the earliest first (alternating DAGs, Zhao and Sakellariou 2006). The sequence is made anew whenever tasks
+// turns, the earliest first (alternating DAGs, Zhao and Sakellariou 2006). The sequence is made again whenever tasks
 // want a place that had none.
 type Alternating struct {
 	Ranks *rank.Upward
@@ -179,5 +179,5 @@ func (q *Alternating) Next(c *planner.Cycle) (planner.TaskID, bool) {
 // Take implements planner.Queue.
 func (q *Alternating) Take(*planner.Cycle, planner.TaskID) { q.next++ }
 
-// Defer implements planner.Queue. A task that fits nowhere is asked for again when the sequence is made anew.
+// Defer implements planner.Queue. A task that fits nowhere is asked for again when the sequence is made again.
 func (q *Alternating) Defer(*planner.Cycle, planner.TaskID) { q.next++ }

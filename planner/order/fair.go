@@ -154,8 +154,8 @@ func (f *Fair) Near(c *planner.Cycle, w planner.WorkflowID) float64 {
 
 // Compare returns -1, 0 or 1 as the present slowdown of v is below, equal to or above that of w, exactly.
 //
-// With measured over believed as correction, both sums, a slowdown is (resident believed + measured weight remaining) /
-// (measured weight length).
+// With measured over estimated as correction, both sums, a slowdown is (resident estimated + measured weight remaining)
+// / (measured weight length).
 func (f *Fair) Compare(c *planner.Cycle, v, w planner.WorkflowID) int {
 	a, b := &f.standings[v], &f.standings[w]
 	if a.length.Zero() || b.length.Zero() {

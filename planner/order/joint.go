@@ -13,9 +13,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// Joint is the joint eligible set of Ilyushkin and Epema, CCGrid 2018, section III: of every workflow the eligible task with the highest
-// upward rank (the lowest id among equals) represents it, and the representative with the smallest key comes first (the earlier workflow
-// among equals). What fits nowhere is passed over for the rest of the round, and the next task of its workflow represents it.
+// Joint is the joint eligible set of Ilyushkin and Epema, CCGrid 2018, section III: of every workflow the eligible task
+// with the highest upward rank (the lowest id among equals) represents it, and the representative with the smallest key
+// comes first (the earlier workflow among equals). What fits nowhere is passed over for the rest of the round, and the
+// next task of its workflow represents it.
 type Joint struct {
 	Ranks *rank.Upward // nil: tasks of a workflow are ordered by id
 	// Key is asked again whenever tasks of the workflow entered, left or ended. Without it all keys are equal.
@@ -26,8 +27,8 @@ type Joint struct {
 	Moving Moving
 	// Random has any of the eligible tasks of the first workflow come first, each with the same chance at every choice.
 	Random bool
-	// Hybrid is the rule of Rank_Hybd (Yu and Shi 2008): with eligible tasks of several workflows the lowest rank of all comes first,
-	// with those of one the highest.
+	// Hybrid is the rule of Rank_Hybd (Yu and Shi 2008): with eligible tasks of several workflows the lowest rank of
+	// all comes first, with those of one the highest.
 	Hybrid bool
 	// Prepare is called with each round's news, after the ranks are there; it may be nil.
 	Prepare func(c *planner.Cycle)
@@ -211,7 +212,7 @@ func (q *Joint) left(c *planner.Cycle, t planner.TaskID) {
 	}
 }
 
-// settle finds the representative of a group anew, and its place among the others. A group with no task is given up.
+// settle finds the representative of a group again, and its place among the others. A group with no task is given up.
 func (q *Joint) settle(c *planner.Cycle, g int32) {
 	grp := &q.groups[g]
 	grp.best, grp.kept = len(grp.tasks)-1, 0
@@ -326,8 +327,8 @@ func (q *Joint) any(c *planner.Cycle, grp *group) int {
 	return grp.best
 }
 
-// highest returns the task of highest rank that is not passed over, the lowest id among equals: in a hybrid group the best are the
-// lowest, and stand last.
+// highest returns the task of highest rank that is not passed over, the lowest id among equals: in a hybrid group the
+// best are the lowest, and stand last.
 func (q *Joint) highest(c *planner.Cycle, grp *group) int {
 	i := 0
 	for q.misfit(c, grp.tasks[i].task) {
@@ -383,7 +384,8 @@ func (q *Joint) Postpone(*planner.Cycle, planner.TaskID) {
 // Alike implements alloc.Postponer.
 func (q *Joint) Alike() bool { return len(q.needs) == 1 }
 
-// Sift implements alloc.Postponer. Near saturation most workflows wait after most events, so it only compares numbers that are kept.
+// Sift implements alloc.Postponer. Near saturation most workflows wait after most events, so it only compares numbers
+// that are kept.
 func (q *Joint) Sift(c *planner.Cycle, by alloc.Contest) (planner.TaskID, bool) {
 	speeds := [2]float64{c.Nodes()[by.Idle].Speed, c.Nodes()[by.Busy].Speed}
 	pair := int32(slices.Index(q.pairs, speeds)) + 1
@@ -441,7 +443,8 @@ func (q *Joint) less(g, h int32) bool {
 	return a.workflow < b.workflow
 }
 
-// Remaining is the inverse of r_a of FDWS: the fraction of the tasks of w that are not done, times the length of its critical path.
+// Remaining is the inverse of r_a of FDWS: the fraction of the tasks of w that are not done, times the length of its
+// critical path.
 func Remaining(c *planner.Cycle, ranks *rank.Upward, w planner.WorkflowID) exact.Fraction {
 	left, _ := c.Progress(w)
 	return exact.Fraction{Num: ranks.Length(w).Times(ranks.Weight(w)).Times(uint64(left)), Den: uint64(len(c.Workflow(w).Tasks))}

@@ -13,7 +13,7 @@ import (
 // until the last estimated finish of their tasks, if each workflow had the system to itself beside what runs or has its
 // place. Of its tasks the one with the highest rank is mapped first, to the node where it finishes earliest (then where
 // it starts earlier, then the lowest id). Copies begin when the task that wrote the file has ended, those under way
-// when they did; what goes on from a checkpoint has that moved.
+// when they did; what continues from a checkpoint has that moved.
 type RemainingTimes struct {
 	of     []time.Duration // by workflow
 	base   []timeline.Steps
@@ -22,7 +22,7 @@ type RemainingTimes struct {
 	first  planner.TaskID
 }
 
-// end is when and where a task of the present workflow is believed to end.
+// end is when and where a task of the present workflow is estimated to end.
 type end struct {
 	at   planner.Time
 	node planner.NodeID
@@ -94,7 +94,7 @@ func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 		if c.Phase(t.ID) == planner.Suspended {
 			site, ok := c.Site(t.ID, node)
 			if !ok {
-				continue // it goes on where it is
+				continue // it continues where it is
 			}
 			need, dur = site.More, site.Dur
 		}

@@ -41,10 +41,10 @@ type Waiting struct {
 	flows  int              // workflows that have any
 	needs  map[int64]int    // of tasks, by millicores
 	least  int64
-	moved  bool             // least is to be found anew
+	moved  bool             // least is to be found again
 	ready  []planner.Time   // by task: when it became ready; 0 if that is the release of its workflow
 	holes  bool             // some of tasks were taken
-	frozen []planner.TaskID // tasks that were suspended; those that went on since are still there
+	frozen []planner.TaskID // tasks that were suspended; those that continued since are still there
 	leaves []planner.TaskID // tasks that are expected to leave their places
 	behind bool             // all that Next would return stands behind one of them
 }
@@ -270,7 +270,7 @@ func (q *Waiting) Passed() int { return q.passed }
 // Fresh returns the tasks that entered in this round.
 func (q *Waiting) Fresh() []planner.TaskID { return q.fresh }
 
-// Frozen returns the tasks of the queue that are suspended, and go on where they are.
+// Frozen returns the tasks of the queue that are suspended, and continue where they are.
 func (q *Waiting) Frozen(c *planner.Cycle) []planner.TaskID {
 	q.frozen = slices.DeleteFunc(q.frozen, func(t planner.TaskID) bool {
 		return c.Phase(t) != planner.Suspended ||

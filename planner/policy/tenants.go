@@ -53,7 +53,7 @@ func (t *tenancy) Observe(v planner.View, e planner.Event) {
 type Recaller interface {
 	// Jobs is how many of the latest it learns from; 0: none.
 	Jobs() int
-	// Recall takes them in, in the order of their arrivals, before the run begins or goes on.
+	// Recall takes them in, in the order of their arrivals, before the run begins or continues.
 	Recall(jobs []queueing.Job)
 }
 

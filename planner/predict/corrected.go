@@ -10,9 +10,9 @@ import (
 	"gantry/planner/exact"
 )
 
-// Corrected believes what is declared times a correction ξ: the sum of what was measured of the tasks completed last
-// over the sum of what was declared of them (Ilyushkin and Epema, CCGrid 2018, section III-H). Ranks stay without it,
-// since it is common to all.
+// Corrected estimates runtimes as declared, times a correction ξ: the sum of what was measured of the tasks completed
+// last over the sum of what was declared of them (Ilyushkin and Epema, CCGrid 2018, section III-H). Ranks stay without
+// it, since it is common to all.
 type Corrected struct {
 	Declared *Declared
 	ratio    *Ratio

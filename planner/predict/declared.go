@@ -1,4 +1,4 @@
-// Package predict has the estimators: what policies believe of runtimes. True runtimes reach only the oracle and the
+// Package predict has the estimators of runtimes for policies. True runtimes reach only the oracle and the
 // simulation.
 package predict
 
@@ -9,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Declared believes what the workload declares: a runtime on a node of speed 1, or one per node. In a simulation, where
-// that is the truth, Model says how wrong the belief is.
+// Declared estimates runtimes as the workload declares them: a runtime on a node of speed 1, or one per node. In a
+// simulation, where that is the truth, Model says how wrong the belief is.
 type Declared struct {
 	// Startup is added to every run: what starting a container takes.
 	Startup time.Duration
@@ -33,7 +33,7 @@ var (
 	_ planner.Steady = (*Declared)(nil)
 )
 
-// Declare says how long t is believed to run on a node of speed 1 or, if on is not nil, on each node by id. Source
+// Declare says how long t is estimated to run on a node of speed 1 or, if on is not nil, on each node by id. Source
 // tells declared values from defaults.
 func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
 	for int(t) >= len(d.pages)*pageSize {
@@ -151,7 +151,7 @@ func meanOf(on []time.Duration) time.Duration {
 	return sum / time.Duration(max(1, len(on)))
 }
 
-// Overrun returns what is left of a run believed to last mean after it has lasted ran: the difference, but never less
+// Overrun returns what is left of a run estimated to last mean after it has lasted ran: the difference, but never less
 // than an eighth of what it has lasted, so that the end of a run that lasts too long moves away in growing steps
 // instead of creeping.
 func Overrun(mean, ran time.Duration) time.Duration { return max(mean-ran, ran/8, time.Millisecond) }

@@ -40,7 +40,7 @@ func (t *tally) score(by Method) Score {
 }
 
 // Evaluate scores declared values, the plain mean and all methods on samples that nothing was trained on. Of kinds that
-// are new only what is declared is known, and models believe it, as in a run.
+// are new only what is declared is known, and models use it, as in a run.
 func (f *Fits) Evaluate(test []Sample) []Score {
 	var out []Score
 	for _, method := range []Method{ByDeclared, MeanOf, ByHistory, ByRidge, ByPerceptron, Auto} {

@@ -339,7 +339,7 @@ type KindModel struct {
 	Samples int
 	Picked  Method             // the method that predicts runtimes
 	Errors  map[Method]float64 // mean absolute percentage errors of runtimes by method, cross-validated
-	Runtime *Regression        // of the work, in seconds at speed 1; nil: what is declared is believed
+	Runtime *Regression        // of the work, in seconds at speed 1; nil: the declared runtime is used
 	// RemainingPicked is the method that tells what is left of running tasks, RemainingErrors of what was left at half
 	// of each run.
 	RemainingPicked Method
@@ -355,7 +355,7 @@ type KindModel struct {
 	MemoryDeclared span
 }
 
-// left returns the regression that tells what is left; nil: what is declared is believed.
+// left returns the regression that tells what is left; nil: the declared runtime is used.
 func (k *KindModel) left() *Regression {
 	if k.RemainingPicked == ByDeclared || k.Remaining != nil {
 		return k.Remaining

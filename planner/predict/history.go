@@ -8,9 +8,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// History believes what was measured of tasks of the same kind: the mean of all runs that ended well, normalised by the
-// speed of their nodes. It learns while the run goes on, and from earlier runs beforehand. Kinds that never ran, and
-// tasks whose workload gives a runtime per node, are believed as declared.
+// History estimates runtimes as measured of tasks of the same kind: the mean of all runs that ended well, normalised by
+// the speed of their nodes. It learns while the run continues, and from earlier runs beforehand. Kinds that never ran,
+// and tasks whose workload gives a runtime per node, are estimated as declared.
 type History struct {
 	Declared *Declared // also has the time that starting a container takes
 	kinds    []measured

@@ -49,9 +49,9 @@ func (m *Model) MemoryLimit(kind string, f *Features) (unit.Bytes, bool) {
 	return unit.Bytes(math.Ceil(headroom * max(high, largest))), true
 }
 
-// Trained believes a model that was trained on earlier runs. Kinds that the model does not know, or of which it found
-// what is declared to be the best prediction, and tasks whose workload gives a runtime per node, are believed as
-// declared.
+// Trained estimates runtimes with a model that was trained on earlier runs. Kinds that the model does not know, or of
+// which it found what is declared to be the best prediction, and tasks whose workload gives a runtime per node, are
+// estimated as declared.
 //
 // The load that a prediction rests on is that of the moment: the attempts under way on all nodes. Ranks rest on no
 // load.
@@ -130,7 +130,7 @@ func (t *Trained) Observe(v planner.View, e planner.Event) {
 	}
 }
 
-// known returns what is known of a task; nil if it is believed as declared.
+// known returns what is known of a task; nil if it is estimated as declared.
 func (t *Trained) known(task *planner.Task) (*KindModel, *traits) {
 	if int(task.ID) >= len(t.tasks)*pageSize || int(task.Kind) >= len(t.kinds) || t.kinds[task.Kind] == nil {
 		return nil, nil

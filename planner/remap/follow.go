@@ -14,25 +14,25 @@ import (
 // follow carries the plan out, and keeps it true when reality departs from it.
 //
 // A task whose planned start has come is due. It starts as soon as it is ready and a node of its pool has room; of
-// several the one that was mapped to the earlier start goes first. A task that runs longer than believed, or starts
+// several the one that was mapped to the earlier start goes first. A task that runs longer than estimated, or starts
 // late, pushes what depends on it; the slot it holds is not free for the next task, which waits and pushes in turn: the
-// plan bends, and is not made anew. As far ahead as what was pushed now reaches, others are pushed at once. When that
+// plan bends, and is not made again. As far ahead as what was pushed now reaches, others are pushed at once. When that
 // makes a job late which was not, it is remapped as on arrival. What ends early leaves room: ready tasks of jobs mapped
 // by TSP1 move up into it where that keeps nobody waiting who was planned there.
 type follow struct {
-	// something did not end when it was believed to: as long as all does, nothing moves up, as in the paper
+	// something did not end when it was estimated to: as long as all does, nothing moves up, as in the paper
 	adrift     bool
 	calendar   heap.Heap[*job]   // by nextAt
 	touched    []*job            // their nextAt may have changed
 	ready      []heap.Heap[item] // by pool: due tasks that are ready, by claim
 	slips      heap.Heap[item]   // due tasks, by assumed start
-	ends       heap.Heap[item]   // active tasks, by believed end
+	ends       heap.Heap[item]   // active tasks, by estimated end
 	waiting    []start           // ready tasks that have not started
 	kept       int               // of waiting, when it was last cleaned
 	still      []start           // dummies that are ready, and tasks bound to nodes
 	endangered []*job
 	lost       []*job       // late, and remapping them failed
-	eased      bool         // something ended before it was believed to: there is room that was not there
+	eased      bool         // something ended before it was estimated to: there is room that was not there
 	horizon    planner.Time // the latest end of what was pushed in this round
 }
 

@@ -75,7 +75,7 @@ type placement struct {
 	stage      stage
 	pool       int16
 	slot       int32        // in a packed pool, see usage.add
-	start, end planner.Time // as they are believed now
+	start, end planner.Time // as they are estimated now
 	claim      planner.Time // start as it was mapped: those with the earlier one go first
 }
 

@@ -1,9 +1,9 @@
 // Package remap plans an open stream of workflows with deadlines so that few are late: RM-DCWF of Lim, Majumdar and
 // Ashwood-Smith, Journal of Cloud Computing 6(1), 2017, with the FIFO scheduler it is compared with.
 //
-// A workflow (job) is mapped whole when it arrives; if that makes it late, the jobs in its way are mapped anew with it,
-// in order of their deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and in
-// which pool of alike nodes, not on which of them: a task is bound to a node when it starts.
+// A workflow (job) is mapped whole when it arrives; if that makes it late, the jobs in its way are mapped again with
+// it, in order of their deadlines, then of their normalized laxities. Slots being alike, the plan is when tasks run and
+// in which pool of alike nodes, not on which of them: a task is bound to a node when it starts.
 //
 // The paper lets estimates be exact. What is done when they are not is this package's own (follow.go): the plan bends,
 // and a job whose deadline gets into danger is remapped.
@@ -25,7 +25,7 @@ import (
 const (
 	TopicSubDeadline = "sub-deadline" // of a task, once its job was mapped first
 	TopicPlanned     = "planned"      // when a task that starts should end by the plan that its job was mapped by last
-	TopicRemapped    = "remapped"     // jobs were mapped anew and all meet their deadlines
+	TopicRemapped    = "remapped"     // jobs were mapped again and all meet their deadlines
 	TopicRemapFailed = "remap-failed" // they would not, and all stayed as it was
 	TopicRemapLimit  = "remap-limit"  // an attempt was not made, or made with fewer jobs, because of a limit
 )
@@ -129,7 +129,7 @@ func (p *Policy) Schedule() []Stay {
 	return out
 }
 
-// rebuild plans all jobs anew, as after a restart or when a node changed.
+// rebuild plans all jobs again, as after a restart or when a node changed.
 func (p *Policy) rebuild() {
 	p.makePools()
 	p.present, p.spans, p.follow = p.present[:0], p.spans[:0], newFollow(len(p.pools), p.adrift)

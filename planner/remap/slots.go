@@ -56,7 +56,7 @@ func (p *Policy) outdated() bool {
 }
 
 // learn takes in what a task needs in pool k. If that changes how the pool counts, what is in use there is counted
-// anew.
+// again.
 func (p *Policy) learn(k int, need unit.Vector) {
 	pool := &p.pools[k]
 	if !pool.learn(need) {
@@ -102,7 +102,7 @@ func (p *Policy) alike(n planner.NodeID) int {
 	return len(p.pools) - 1
 }
 
-// estimate asks how long the tasks of a job are believed to run.
+// estimate asks how long the tasks of a job are estimated to run.
 func (p *Policy) estimate(j *job) {
 	n := len(j.at)
 	j.runs, j.needs, j.longer = make([]time.Duration, n*len(p.pools)), make([]unit.Vector, n), make([]time.Duration, n)

@@ -10,7 +10,7 @@ type OnMisfit uint8
 
 const (
 	Stop OnMisfit = iota // the cluster is full, as Algorithm 1 returns
-	Skip                 // the tenant is passed over, the others go on
+	Skip                 // the tenant is passed over, the others continue
 )
 
 // Step is one decision of Fill.

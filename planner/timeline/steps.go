@@ -103,7 +103,7 @@ func (s *Steps) Earliest(need unit.Vector, dur time.Duration, from unit.Time) (u
 			if s.free[d][j] >= need[d] || need[d] <= 0 {
 				continue
 			}
-			// The candidate begins anew behind the stretch in which this is short.
+			// The candidate starts again behind the stretch in which this is short.
 			free := s.free[d]
 			for j++; j < len(free) && free[j] < need[d]; j++ {
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // A node of a quarter of a core runs a workflow of low priority; urgent ones take its place again and again. What is
-// emulated leaves a checkpoint and goes on on either node; programs are frozen, or begin anew in every other round.
+// emulated leaves a checkpoint and continues on either node; programs are frozen, or start again in every other round.
 func TestKilledRunsThatPreemptAreResumedWithoutLoss(t *testing.T) {
 	rounds := 0
 	killAndResume(t, func(t *testing.T, binary, name string) *run {
@@ -92,7 +92,7 @@ func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 }
 
 // One core, a long task of low priority, and an urgent one that takes its place. Gantry is killed, or told to drain,
-// while the long one is away; the run goes on to the same end, and what was frozen or left a checkpoint has lost
+// while the long one is away; the run continues to the same end, and what was frozen or left a checkpoint has lost
 // nothing.
 func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {

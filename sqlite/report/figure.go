@@ -37,7 +37,7 @@ type painter struct {
 
 // Figures draws all that the results allow into dir, each as SVG and PNG, and returns the files: box plots of slowdown
 // and its standard deviation against the factor of each error model, the time that batches take, slowdown against
-// utilisation and against size, the number in system over time, and what hangs on other parameters.
+// utilisation and against size, the number in system over time, and what depends on other parameters.
 func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) {
 	cells, err := db.Cells(ctx)
 	if err != nil {

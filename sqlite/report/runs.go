@@ -20,7 +20,7 @@ type Phases struct {
 	Staging  int64 `json:"staging_ns"`  // copying inputs in
 	Starting int64 `json:"starting_ns"` // from there to the running program: creating and starting the container
 	Running  int64 `json:"running_ns"`  // the program, suspensions left out
-	// from its end to the moment at which gantry knew of it, measured it and could go on
+	// from its end to the moment at which gantry knew of it, measured it and could continue
 	Ending int64 `json:"ending_ns"`
 }
 

@@ -100,7 +100,7 @@ func mixed(g *dag, n int, o Options) {
 			if l == 0 {
 				k = size // the entry task precedes all
 			}
-			for i := range k { // the first k of a shuffle that goes on from task to task are different
+			for i := range k { // the first k of a shuffle that continues from task to task are different
 				j := i + g.IntN(size-i)
 				order[i], order[j] = order[j], order[i]
 				link(p, first+int32(order[i]))

@@ -197,7 +197,7 @@ func moments(xs []float64) (mean, sd float64) {
 }
 
 func TestRuntimesAreThoseOfThePublishedWorkflows(t *testing.T) {
-	// Left out: types whose runtime hangs on the size of a large file, which the original draws too small.
+	// Left out: types whose runtime depends on the size of a large file, which the original draws too small.
 	drawnTooSmall := []string{"map_chr21", "pileup_chr21", "ZipSeis", "ZipPSA", "mJPEG"}
 	// Hang on pieces of one file, which the original of the time cut less evenly: only the mean has to be possible.
 	pieces := []string{"filterContams_chr21", "sol2sanger_chr21", "fastq2bfq_chr21"}
