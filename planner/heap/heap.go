@@ -18,7 +18,7 @@ func (h *Heap[T]) Len() int { return len(h.Items) }
 // Push takes an element in.
 func (h *Heap[T]) Push(x T) {
 	h.Items = append(h.Items, x)
-	h.up(len(h.Items)-1, x)
+	h.up(len(h.Items) - 1)
 }
 
 // Pop takes out the element in front. There has to be one.
@@ -28,66 +28,71 @@ func (h *Heap[T]) Pop() T { return h.Remove(0) }
 func (h *Heap[T]) Remove(at int) T {
 	var zero T
 	last := len(h.Items) - 1
-	gone, x := h.Items[at], h.Items[last]
+	gone := h.Items[at]
+	if h.Moved != nil {
+		h.Moved(&h.Items[at], -1)
+	}
+	h.Items[at] = h.Items[last]
 	h.Items[last] = zero // nothing is held that left
 	h.Items = h.Items[:last]
 	if at < last {
-		h.settle(at, x)
-	}
-	if h.Moved != nil {
-		h.Moved(&gone, -1)
+		h.Fix(at)
 	}
 	return gone
 }
 
 // Fix moves the element at a place to where its key belongs, after that has changed.
-func (h *Heap[T]) Fix(at int) { h.settle(at, h.Items[at]) }
+func (h *Heap[T]) Fix(at int) {
+	if at > 0 && h.Before(&h.Items[at], &h.Items[(at-1)/2]) {
+		h.up(at)
+	} else {
+		h.down(at)
+	}
+}
 
 // Init orders what was put in Items.
 func (h *Heap[T]) Init() {
 	for i := len(h.Items) - 1; i >= 0; i-- {
-		h.down(i, h.Items[i])
+		h.down(i)
 	}
 }
 
-// settle puts x at the place i, which is free, or above or below it.
-func (h *Heap[T]) settle(i int, x T) {
-	if i > 0 && h.Before(&x, &h.Items[(i-1)/2]) {
-		h.up(i, x)
-	} else {
-		h.down(i, x)
-	}
-}
+// Elements are compared where they lie: one that is held aside would have to be allocated, as Before might keep a pointer to it.
 
-func (h *Heap[T]) up(i int, x T) {
+func (h *Heap[T]) up(i int) {
 	for i > 0 {
 		above := (i - 1) / 2
-		if !h.Before(&x, &h.Items[above]) {
+		if !h.Before(&h.Items[i], &h.Items[above]) {
 			break
 		}
-		h.put(i, h.Items[above])
+		h.swap(i, above)
 		i = above
 	}
-	h.put(i, x)
+	h.settled(i)
 }
 
-func (h *Heap[T]) down(i int, x T) {
+func (h *Heap[T]) down(i int) {
 	for {
 		k := 2*i + 1
 		if k+1 < len(h.Items) && h.Before(&h.Items[k+1], &h.Items[k]) {
 			k++
 		}
-		if k >= len(h.Items) || !h.Before(&h.Items[k], &x) {
+		if k >= len(h.Items) || !h.Before(&h.Items[k], &h.Items[i]) {
 			break
 		}
-		h.put(i, h.Items[k])
+		h.swap(i, k)
 		i = k
 	}
-	h.put(i, x)
+	h.settled(i)
 }
 
-func (h *Heap[T]) put(i int, x T) {
-	h.Items[i] = x
+// swap moves the element at i on to k; the one there has its place in i.
+func (h *Heap[T]) swap(i, k int) {
+	h.Items[i], h.Items[k] = h.Items[k], h.Items[i]
+	h.settled(i)
+}
+
+func (h *Heap[T]) settled(i int) {
 	if h.Moved != nil {
 		h.Moved(&h.Items[i], i)
 	}
