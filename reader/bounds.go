@@ -2,22 +2,37 @@ package reader
 
 import "fmt"
 
-// What a file may hold. Bounds lists these for people, docs/limits.md has the list.
+// What a file may hold. Bounds lists these for people.
 const (
-	MaxDepth   = 100      // elements, objects, lists and mappings inside each other
-	MaxAttrs   = 100      // attributes of an element; profiles of a task, of a transformation or of a workflow
-	MaxKeys    = 10_000   // keys of an object or mapping
-	MaxText    = 1 << 20  // bytes of a text
-	MaxName    = 4096     // bytes of an id, a file name or a key
-	MaxValues  = 64_000   // values that are parsed at once, in YAML; and one for each 20 bytes of the file
-	MaxInput   = 64 << 20 // bytes that a compressed file may hold, or
-	MaxRatio   = 50       // times its size, whichever is more; --max-input says otherwise
-	MaxErrors  = 20       // errors that are shown one by one
-	MaxMessage = 500      // characters of a message
+	MaxDepth   = 100
+	MaxAttrs   = 100
+	MaxKeys    = 10_000
+	MaxText    = 1 << 20
+	MaxName    = 4096
+	MaxDigits  = 1000
+	MaxValues  = 72_000
+	MaxInput   = 64 << 20
+	MaxRatio   = 50
+	MaxErrors  = 20
+	MaxMessage = 500
 )
 
-// TooMuch says that a file describes more than its size lets expect.
-const TooMuch = "what it describes takes more memory than 20 times the size of the file and 64 MB"
+// Bounds are the bounds as docs/files.md lists them: what is bounded, and by what.
+func Bounds() [][2]string {
+	return [][2]string{
+		{"elements, objects, lists and mappings inside each other", fmt.Sprint(MaxDepth)},
+		{"attributes of an element", fmt.Sprint(MaxAttrs)},
+		{"profiles of a task, of a transformation or of a workflow", fmt.Sprint(MaxAttrs)},
+		{"keys of an object or mapping", fmt.Sprint(MaxKeys)},
+		{"a text, a tag or a cell", fmt.Sprintf("%d bytes", MaxText)},
+		{"an id, a key, or the name of a file, element or attribute", fmt.Sprintf("%d bytes", MaxName)},
+		{"a number of JSON", fmt.Sprintf("%d characters", MaxDigits)},
+		{"values of YAML outside of long lists", fmt.Sprintf("%d, and one for each 20 bytes of the file", MaxValues)},
+		{"text in a compressed file", fmt.Sprintf("%d bytes or %d times its size, whichever is more", MaxInput, MaxRatio)},
+		{"errors that are shown", fmt.Sprint(MaxErrors)},
+		{"a message", fmt.Sprintf("%d bytes", MaxMessage)},
+	}
+}
 
 var (
 	tooDeep      = fmt.Sprintf("nested deeper than %d", MaxDepth)

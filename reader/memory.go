@@ -18,7 +18,7 @@ var memory = struct {
 }{limit: math.MaxInt64}
 
 const (
-	spareBase  = 28 << 20
+	spareBase  = 24 << 20
 	spareTimes = 16
 )
 

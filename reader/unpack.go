@@ -108,22 +108,31 @@ func (in *Input) mostText() int64 {
 	return max(MaxInput, MaxRatio*in.size)
 }
 
-// Keep counts bytes that the caller keeps, and reports whether there is room for them: memory is bounded by the size of
-// the file. A compressed file counts for four times its size, unless its size is bounded by hand.
+// Keep counts bytes that the caller keeps, and reports whether there is room for them: memory is bounded by the size of the file. A
+// compressed file counts for three times its size, unless its size is bounded by hand.
 func (in *Input) Keep(bytes int) bool {
 	in.used += int64(bytes)
 	return in.used <= keepBase+keepTimes*in.counted()
 }
 
+// TooMuch says that a file describes more than its size lets expect.
+func (in *Input) TooMuch() string {
+	const much = "what it describes takes more memory than 20 times the size of the file and 64 MB"
+	if in.compressed && in.most == 0 {
+		return much + "; --max-input SIZE bounds its text instead"
+	}
+	return much
+}
+
 func (in *Input) counted() int64 {
 	if in.compressed && in.most == 0 {
-		return min(in.text, 4*in.size)
+		return min(in.text, 3*in.size)
 	}
 	return in.text
 }
 
 const (
-	keepBase  = 24 << 20
+	keepBase  = 20 << 20
 	keepTimes = 12
 )
 
@@ -138,7 +147,7 @@ func (in *Input) All() (data []byte, err error) {
 			part = part[:len(part)+n]
 		}
 		if parts = append(parts, part); !in.Keep(2 * len(part)) {
-			return nil, &FormatError{Rule: "bound", Message: TooMuch}
+			return nil, &FormatError{Rule: "bound", Message: in.TooMuch()}
 		}
 	}
 	if err != io.EOF {

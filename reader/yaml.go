@@ -124,7 +124,7 @@ func decodeYAML(d *yaml.Decoder, n *Node) (err error) {
 func yamlBounds(data []byte, size int) (line int, bound string) {
 	values, run, most := 0, 0, MaxValues+size/20
 	line = 1
-	for _, c := range data {
+	for i, c := range data {
 		switch c {
 		case '\n':
 			line++
@@ -132,6 +132,9 @@ func yamlBounds(data []byte, size int) (line int, bound string) {
 		case ' ':
 			continue
 		case '[', '{', '-', '?':
+			if (c == '-' || c == '?') && i+1 < len(data) && data[i+1] > ' ' {
+				break
+			}
 			if run++; run > MaxDepth {
 				return line, tooDeep
 			}
@@ -381,6 +384,10 @@ func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key s
 			continue
 		}
 		key := y.Text(k)
+		if len(key) > MaxName {
+			y.bound(y.Line(k), TooLongName)
+			return false
+		}
 		if seen[key] {
 			y.Faults.Fail("duplicate-key", y.Line(k), "", "%s: %s is given twice", what, key)
 		} else if seen[key] = true; !outer[key] {

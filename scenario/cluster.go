@@ -17,7 +17,7 @@ const maxNodes = 100_000
 
 // What is kept of a node, and so on, in bytes.
 const (
-	nodeKept    = 300
+	nodeKept    = 180
 	linkKept    = 300
 	arrivalKept = 300
 	sourceKept  = 600
@@ -94,7 +94,8 @@ func ReadCluster(r io.Reader, source string) (*Cluster, error) {
 }
 
 func (y *doc) cluster(c *Cluster, root *reader.Node) {
-	names, groups := map[string]int{}, map[string]bool{}
+	var names []copied
+	groups := map[string]bool{}
 	var links *reader.Node
 	y.keyed(root, "the cluster", []yamlKey{
 		{"name", y.string(&c.Name)},
@@ -104,7 +105,7 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 			c.Overlapped = way == "overlapped"
 		}},
 		{"nodes", func(v *reader.Node) {
-			y.List("nodes", v, func(v *reader.Node) { y.node(c, v, names, groups) })
+			y.List("nodes", v, func(v *reader.Node) { y.node(c, v, &names, groups) })
 		}},
 		{"links", func(v *reader.Node) {
 			links = v
@@ -112,12 +113,13 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 	})
 	joined := map[[2]string]bool{}
 	y.List("links", links, func(v *reader.Node) { y.link(c, v, groups, joined) })
+	y.unique("node", names)
 	if len(c.Nodes) == 0 && !y.Faults.HasErrors() {
 		y.Faults.Fail("no-nodes", y.Line(root), "", "a cluster needs at least one node")
 	}
 }
 
-func (y *doc) node(c *Cluster, v *reader.Node, names map[string]int, groups map[string]bool) {
+func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[string]bool) {
 	n, count := ClusterNode{Cores: 1, Speed: 1}, 1.0
 	positive := func(x float64) bool { return x > 0 && x < 1e9 }
 	if !y.keyed(v, "a node", []yamlKey{
@@ -156,19 +158,15 @@ func (y *doc) node(c *Cluster, v *reader.Node, names map[string]int, groups map[
 	groups[n.Group] = true
 	if len(c.Nodes)+int(count) > maxNodes {
 		y.Faults.Fail("too-many", y.Line(v), "", "more than %d nodes", maxNodes)
+		y.Stop()
 		return
 	}
-	name := n.Name
-	for i := range int(count) {
-		if count > 1 {
-			n.Name = fmt.Sprintf("%s-%d", name, i+1)
-		}
-		if line, ok := names[n.Name]; ok {
-			y.Faults.Fail("duplicate-name", y.Line(v), "", "node name %s is taken by the node on line %d", n.Name, line)
-			return
-		}
-		names[n.Name] = y.Line(v)
-		y.keep(nodeKept, v)
+	all := copied{n.Name, int(count), y.Line(v)}
+	*names = append(*names, all)
+	y.keep(all.copies*(nodeKept+len(n.Name)), v)
+	c.Nodes = slices.Grow(c.Nodes, all.copies)
+	for i := range all.copies {
+		n.Name = all.nth(i)
 		c.Nodes = append(c.Nodes, n)
 	}
 }

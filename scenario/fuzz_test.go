@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/reader/readertest"
 	"gantry/scenario"
 )
 
@@ -16,18 +17,21 @@ func FuzzScenario(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if c, err := scenario.ReadCluster(bytes.NewReader(data), "fuzz"); err == nil && len(c.Nodes) == 0 {
-			t.Fatal("an empty cluster")
-		}
-		if x, err := scenario.ReadExperiment(bytes.NewReader(data), "fuzz", false); err == nil && len(x.Blocks) == 0 {
-			t.Fatal("an empty experiment")
-		}
-		if s := string(data); strings.Contains(s, "costs") || strings.Contains(s, "times") { // could name any file
-			return
-		}
-		if w, err := scenario.ReadWorkload(bytes.NewReader(data), "fuzz"); err == nil && len(w.Arrivals) == 0 &&
-			(w.Stream == nil || w.Stream.Count == 0) {
-			t.Fatal("an empty workload")
-		}
+		readertest.Bounded(t, len(data), func() { consistent(t, data) })
 	})
+}
+
+func consistent(t *testing.T, data []byte) {
+	if c, err := scenario.ReadCluster(bytes.NewReader(data), "fuzz"); err == nil && len(c.Nodes) == 0 {
+		t.Fatal("an empty cluster")
+	}
+	if x, err := scenario.ReadExperiment(bytes.NewReader(data), "fuzz", false); err == nil && len(x.Blocks) == 0 {
+		t.Fatal("an empty experiment")
+	}
+	if s := string(data); strings.Contains(s, "costs") || strings.Contains(s, "times") { // could name any file
+		return
+	}
+	if w, err := scenario.ReadWorkload(bytes.NewReader(data), "fuzz"); err == nil && len(w.Arrivals) == 0 && (w.Stream == nil || w.Stream.Count == 0) {
+		t.Fatal("an empty workload")
+	}
 }

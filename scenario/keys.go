@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gantry/trace/spelling"
@@ -47,8 +48,49 @@ func read(r io.Reader, what, source string, fill func(y *doc, root *reader.Node)
 // keep counts bytes that are kept of the file, and ends its reading where they are too many.
 func (y *doc) keep(bytes int, v *reader.Node) {
 	if !y.in.Keep(bytes) && !y.Faults.Ended() {
-		y.Faults.Fail("bound", y.Line(v), "", reader.TooMuch)
+		y.Faults.Fail("bound", y.Line(v), "", "%s", y.in.TooMuch())
 		y.Stop()
+	}
+}
+
+// copied is a name, which with copies above 1 stands for name-1, name-2 and so on.
+type copied struct {
+	name         string
+	copies, line int
+}
+
+func (c copied) nth(i int) string {
+	if c.name == "" || c.copies == 1 {
+		return c.name
+	}
+	return fmt.Sprintf("%s-%d", c.name, i+1)
+}
+
+// unique refuses names that are given twice, those of copies among them.
+func (y *doc) unique(what string, names []copied) {
+	single, several := map[string]copied{}, map[string]copied{}
+	taken := func(name string, lines ...int) {
+		y.Faults.Fail("duplicate-name", slices.Max(lines), "", "%s name %s is taken by the %s on line %d", what, name, what, slices.Min(lines))
+	}
+	for _, n := range names {
+		known := single
+		if n.copies > 1 {
+			known = several
+		}
+		if old, ok := known[n.name]; ok && n.name != "" {
+			taken(n.nth(0), n.line, old.line)
+		}
+		known[n.name] = n
+	}
+	for _, n := range names {
+		at := strings.LastIndexByte(n.name, '-')
+		if n.copies > 1 || at <= 0 {
+			continue
+		}
+		i, err := strconv.Atoi(n.name[at+1:])
+		if all, ok := several[n.name[:at]]; ok && err == nil && i >= 1 && i <= all.copies && n.name == all.nth(i-1) {
+			taken(n.name, n.line, all.line)
+		}
 	}
 }
 

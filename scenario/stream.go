@@ -675,7 +675,7 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 				"0 on", path, i, text)
 		}
 		if !in.Keep(timeKept) {
-			return nil, fmt.Errorf("%s: line %d: %s", path, i, reader.TooMuch)
+			return nil, fmt.Errorf("%s: line %d: %s", path, i, in.TooMuch())
 		}
 		out = append(out, d)
 	}

@@ -130,12 +130,7 @@ func (w *Workload) Listed() (n int) {
 }
 
 // Copy is the name of a copy, counted from 0.
-func (a *Arrival) Copy(i int) string {
-	if a.Name == "" || a.Copies == 1 {
-		return a.Name
-	}
-	return fmt.Sprintf("%s-%d", a.Name, i+1)
-}
+func (a *Arrival) Copy(i int) string { return copied{a.Name, a.Copies, a.Line}.nth(i) }
 
 // ForgetLines leaves out where things stand, for a workload that is not read from its file as it is.
 func (w *Workload) ForgetLines() {
@@ -197,7 +192,12 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 	if y.Faults.HasErrors() {
 		return
 	}
-	y.uniqueNames(w)
+	names := make([]copied, len(w.Arrivals))
+	for i := range w.Arrivals {
+		a := &w.Arrivals[i]
+		names[i] = copied{a.Name, a.Copies, a.Line}
+	}
+	y.unique("workflow", names)
 	all := listed
 	if w.Stream != nil {
 		all += w.Stream.Count
@@ -257,38 +257,6 @@ func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 	}
 	y.keep(arrivalKept+len(a.Trace)+len(a.Inputs), v)
 	w.Arrivals = append(w.Arrivals, a)
-}
-
-// uniqueNames refuses names that are given twice, those of copies among them.
-func (y *doc) uniqueNames(w *Workload) {
-	single, copied := map[string]*Arrival{}, map[string]*Arrival{}
-	taken := func(name string, a, by *Arrival) {
-		if a.Line < by.Line {
-			a, by = by, a
-		}
-		y.Faults.Fail("duplicate-name", a.Line, "", "workflow name %s is taken by the workflow on line %d", name, by.Line)
-	}
-	for i := range w.Arrivals {
-		a, names := &w.Arrivals[i], single
-		if a.Copies > 1 {
-			names = copied
-		}
-		if old := names[a.Name]; old != nil && a.Name != "" {
-			taken(a.Copy(0), a, old)
-		}
-		names[a.Name] = a
-	}
-	for i := range w.Arrivals {
-		a := &w.Arrivals[i]
-		at := strings.LastIndexByte(a.Name, '-')
-		if a.Copies > 1 || at <= 0 {
-			continue
-		}
-		n, err := strconv.Atoi(a.Name[at+1:])
-		if old := copied[a.Name[:at]]; old != nil && err == nil && n >= 1 && n <= old.Copies && a.Name == old.Copy(n-1) {
-			taken(a.Name, a, old)
-		}
-	}
 }
 
 // margin reads a number of workflows, or a time.
@@ -398,7 +366,7 @@ func readCosts(path string) (*Costs, error) {
 			}
 			if _, ok := names[name]; !ok {
 				if !in.Keep(costKept + len(name)) {
-					return nil, fmt.Errorf("%s: line %d: %s", path, line, reader.TooMuch)
+					return nil, fmt.Errorf("%s: line %d: %s", path, line, in.TooMuch())
 				}
 				name = strings.Clone(name)
 				names[name] = name

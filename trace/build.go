@@ -94,7 +94,7 @@ func (b *builder) keep(bytes int) { b.lacks = b.in != nil && !b.in.Keep(bytes) }
 // full reports, and tells once, that the workflow takes more memory than a file of its size may.
 func (b *builder) full(line int) bool {
 	if b.lacks && !b.faults.Ended() {
-		b.faults.Fail("bound", line, "", reader.TooMuch)
+		b.faults.Fail("bound", line, "", "%s", b.in.TooMuch())
 	}
 	return b.faults.Ended()
 }
@@ -111,6 +111,10 @@ func (b *builder) same(s string) string {
 
 // task adds a task and returns it, or nil where the id is missing or taken.
 func (b *builder) task(id string, line int) *Task {
+	if len(id) > reader.MaxName {
+		b.faults.Fail("bound", line, id, "%s", reader.TooLongName)
+		return nil
+	}
 	if id == "" {
 		b.faults.Fail("missing-id", line, "", "a task without an id; give it one")
 		return nil
@@ -132,6 +136,9 @@ func (b *builder) task(id string, line int) *Task {
 func (b *builder) file(name string) int32 {
 	if i, ok := b.byName[name]; ok {
 		return i
+	}
+	if n := len(b.wf.Tasks); len(name) > reader.MaxName && !b.faults.Ended() {
+		b.faults.Fail("bound", b.wf.Tasks[n-1].Line, b.wf.Tasks[n-1].ID, "%s", reader.TooLongName)
 	}
 	i := int32(len(b.wf.Files))
 	b.keep(fileKept + len(name))

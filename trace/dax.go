@@ -114,13 +114,14 @@ func (d *daxReader) content() string {
 		case reader.XMLEOF:
 			return s.String()
 		case reader.XMLText:
-			if s.Write(d.x.Text); s.Len() > reader.MaxText {
-				d.fault(&reader.SyntaxError{Line: d.x.Start, Bound: true, Message: reader.TooLong})
-			}
+			s.Write(d.x.Text)
 		case reader.XMLStart:
 			if d.x.Name == "file" || d.x.Name == "filename" {
 				s.WriteString(d.fileName())
 			}
+		}
+		if s.Len() > reader.MaxText {
+			d.fault(&reader.SyntaxError{Line: d.x.Start, Bound: true, Message: reader.TooLong})
 		}
 	}
 	return s.String()
@@ -241,6 +242,7 @@ func (d *daxReader) job() {
 	b, kind, line := d.b, d.x.Name, d.x.Start
 	t := b.task(d.attr("id"), line)
 	if t == nil {
+		d.stop = d.stop || b.faults.Ended()
 		d.skip()
 		return
 	}

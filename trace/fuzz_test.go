@@ -2,19 +2,27 @@ package trace_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
+	"gantry/reader"
+	"gantry/reader/readertest"
 	"gantry/trace"
 )
 
 // readable checks what holds of any input: no panic, no error of I/O, and a workflow without error faults is whole and
 // consistent.
 func readable(t *testing.T, data []byte) {
+	readertest.Bounded(t, len(data), func() { consistent(t, data) })
+}
+
+func consistent(t *testing.T, data []byte) {
 	for _, repair := range []bool{false, true} {
 		w, faults, err := trace.Read(bytes.NewReader(data), "fuzz", trace.ReadOptions{Repair: repair})
 		if err != nil {
 			t.Fatal(err)
 		}
+		bounded(t, faults)
 		if trace.HasErrors(faults) {
 			continue
 		}
@@ -44,6 +52,22 @@ func readable(t *testing.T, data []byte) {
 		if err := trace.WriteWfFormat(&bytes.Buffer{}, w); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// bounded checks that faults are few and short.
+func bounded(t *testing.T, faults []trace.Fault) {
+	n := 0
+	for _, f := range faults {
+		if f.Severity == trace.Error {
+			n++
+		}
+		if len(f.Message) > 8*reader.MaxMessage || strings.ContainsAny(f.Message, "\n\x1b") { // escaped characters are longer
+			t.Fatalf("%d bytes: %.200q", len(f.Message), f.Message)
+		}
+	}
+	if n > reader.MaxErrors+2 { // one that ended the reading, and how many more there are
+		t.Fatalf("%d errors", n)
 	}
 }
 

@@ -96,7 +96,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 	seen := map[string]bool{}
 	env = slices.DeleteFunc(env, func(s string) bool { n := name(s); was := seen[n]; seen[n] = true; return was })
 	slices.Sort(env)
-	b.keep(16 * len(env))
+	b.keep(24 * cap(env))
 	t.Env = env
 }
 

@@ -277,7 +277,7 @@ func (r *report) print(out io.Writer) error {
 	fmt.Fprintf(&b, "%s: %s\n", r.File, verdict)
 	for i, line := range r.about {
 		if i == 0 {
-			fmt.Fprintf(&b, "  format         %s %q\n", r.Format, r.Name)
+			fmt.Fprintf(&b, "  format         %s %.80q\n", r.Format, r.Name)
 		}
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
@@ -286,7 +286,8 @@ func (r *report) print(out io.Writer) error {
 		if version == "" {
 			version = "(no version)"
 		}
-		fmt.Fprintf(&b, "  format         %s %s, workflow %q\n", r.Format, version, r.Name)
+		version = fmt.Sprintf("%.80s", version)
+		fmt.Fprintf(&b, "  format         %s %s, workflow %.80q\n", r.Format, version, r.Name)
 		byFiles := ""
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)

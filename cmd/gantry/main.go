@@ -55,7 +55,9 @@ func failf(code int, format string, args ...any) error {
 	return fail(code, fmt.Errorf(format, args...))
 }
 
-func main() {
+func main() { os.Exit(gantry()) }
+
+func gantry() int {
 	if os.Getenv("GOGC") == "" {
 		// Collecting rarely makes simulations a third faster; the limit keeps 100,000 tasks within 300 MB.
 		debug.SetGCPercent(400)
@@ -68,7 +70,7 @@ func main() {
 	} else {
 		early.Release()
 	}
-	os.Exit(run(os.Args))
+	return run(os.Args)
 }
 
 // memoryLimit is what the collector keeps memory below, as long as what lives fits in it.
