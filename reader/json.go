@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// JSON is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it, and each
-// fault must have its Line: encoding/json has neither lines nor offsets that hold for both tokens and values. It accepts
-// what encoding/json.Valid accepts (fuzzed against it), up to MaxDepth, but for strings that are not UTF-8, and also NaN and Infinity.
+// JSON is a pull parser for JSON. It exists because a trace of hundreds of megabytes must be read without holding it,
+// and each fault must have its Line: encoding/json has neither lines nor offsets that hold for both tokens and values.
+// It accepts what encoding/json.Valid accepts (fuzzed against it), up to MaxDepth, but for strings that are not UTF-8,
+// and also NaN and Infinity.
 type JSON struct {
 	in    *bufio.Reader
 	Line  int

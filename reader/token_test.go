@@ -28,7 +28,8 @@ func FuzzJSONAgreesWithTheStandardLibrary(f *testing.F) {
 		if err == nil {
 			err = j.End()
 		}
-		if valid := json.Valid([]byte(text)); valid != (err == nil) && len(text) < MaxDepth && utf8.ValidString(text) && !strings.ContainsAny(text, "NI") {
+		if valid := json.Valid([]byte(text)); valid != (err == nil) && len(text) < MaxDepth && utf8.ValidString(text) &&
+			!strings.ContainsAny(text, "NI") {
 			t.Fatalf("%q: valid %v, but %v", text, valid, err)
 		}
 		var want string

@@ -108,8 +108,8 @@ func (in *Input) mostText() int64 {
 	return max(MaxInput, MaxRatio*in.size)
 }
 
-// Keep counts bytes that the caller keeps, and reports whether there is room for them: memory is bounded by the size of the file. A
-// compressed file counts for three times its size, unless its size is bounded by hand.
+// Keep counts bytes that the caller keeps, and reports whether there is room for them: memory is bounded by the size of
+// the file. A compressed file counts for three times its size, unless its size is bounded by hand.
 func (in *Input) Keep(bytes int) bool {
 	in.used += int64(bytes)
 	return in.used <= keepBase+keepTimes*in.counted()

@@ -19,8 +19,8 @@ import (
 // Node is a node of a YAML document.
 type Node = yaml.Node
 
-// YAML walks a YAML document by its nodes, which have the lines. Aliases are followed, a bounded number of times, so that a small file
-// cannot unfold into a giant one.
+// YAML walks a YAML document by its nodes, which have the lines. Aliases are followed, a bounded number of times, so
+// that a small file cannot unfold into a giant one.
 type YAML struct {
 	Faults *Faults
 	before int                   // lines of the file before the text that is read
@@ -42,8 +42,8 @@ const (
 	yamlPiece = 64 << 10 // and a larger one in pieces of about this
 )
 
-// ParseYAML returns the root of the only document of a text, or nil after a fault. The lists below the given keys of the outermost
-// mapping are for List.
+// ParseYAML returns the root of the only document of a text, or nil after a fault. The lists below the given keys of
+// the outermost mapping are for List.
 func ParseYAML(data []byte, faults *Faults, lists ...string) (*YAML, *Node) {
 	y := &YAML{Faults: faults, size: len(data)}
 	if !utf8.Valid(data) {
@@ -119,8 +119,8 @@ func decodeYAML(d *yaml.Decoder, n *Node) (err error) {
 	return d.Decode(n)
 }
 
-// yamlBounds looks for what would take too much memory to parse, and returns its line. Each node of a document takes a separator, and
-// up to 400 bytes.
+// yamlBounds looks for what would take too much memory to parse, and returns its line. Each node of a document takes a
+// separator, and up to 400 bytes.
 func yamlBounds(data []byte, size int) (line int, bound string) {
 	values, run, most := 0, 0, MaxValues+size/20
 	line = 1
@@ -178,9 +178,9 @@ func (y *YAML) bound(line int, what string) {
 // alias is what looks like an anchor or an alias, which would join the pieces.
 var alias = regexp.MustCompile(`(?:^|[\s\[{,])[&*][\w.-]`)
 
-// split takes the lists below the given keys of the outermost mapping out of a large document, so that they can be parsed in
-// pieces: nodes take many times the memory of their text. rest is the document with empty lines in their place; of what is written in
-// another way lists is nil.
+// split takes the lists below the given keys of the outermost mapping out of a large document, so that they can be
+// parsed in pieces: nodes take many times the memory of their text. rest is the document with empty lines in their
+// place; of what is written in another way lists is nil.
 func (y *YAML) split(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
 	if bytes.Contains(data, []byte("\n---")) || alias.Match(data) {
 		return data, nil
@@ -191,7 +191,8 @@ func (y *YAML) split(data []byte, keys []string) (rest []byte, lists map[string]
 	return y.splitBlock(data, keys)
 }
 
-// splitBlock finds lists in block style, whose elements begin with a dash on one column, and all within them is further right.
+// splitBlock finds lists in block style, whose elements begin with a dash on one column, and all within them is further
+// right.
 func (y *YAML) splitBlock(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
 	lists = map[string][]yamlPart{}
 	key, column, begin, before := "", -1, 0, 0 // of the list that is being read, and of its current part
@@ -356,8 +357,8 @@ func (y *YAML) IsMapping(n *Node) bool {
 	return v != nil && v.Kind == yaml.MappingNode
 }
 
-// Mapping calls f with each key and value, those that << merges last, and reports whether n is a mapping; null is an empty one. A key
-// given twice is a fault.
+// Mapping calls f with each key and value, those that << merges last, and reports whether n is a mapping; null is an
+// empty one. A key given twice is a fault.
 func (y *YAML) Mapping(n *Node, what string, f func(key string, v *Node)) bool {
 	return y.mapping(n, what, map[string]bool{}, f)
 }

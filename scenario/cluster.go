@@ -31,8 +31,9 @@ type Cluster struct {
 	Name  string
 	Nodes []ClusterNode
 	Links []Link
-	// Overlapped says that copies between nodes overlap other work: they begin as soon as the file exists and the place of its
-	// consumer is planned, and hold no slot. Otherwise a task holds its place on the node while its inputs are copied in.
+	// Overlapped says that copies between nodes overlap other work: they begin as soon as the file exists and the place of
+	// its consumer is planned, and hold no slot. Otherwise a task holds its place on the node while its inputs are copied
+	// in.
 	Overlapped bool
 }
 
@@ -57,7 +58,8 @@ type Link struct {
 	Latency   time.Duration
 }
 
-// Draw returns the cluster with the cores of its nodes drawn where the file gives a range: uniform, as a function of the seed.
+// Draw returns the cluster with the cores of its nodes drawn where the file gives a range: uniform, as a function of
+// the seed.
 func (c *Cluster) Draw(seed uint64) *Cluster {
 	out, r := *c, rand.New(rand.NewPCG(seed, 0x636f726573))
 	out.Nodes = slices.Clone(c.Nodes)
@@ -79,15 +81,18 @@ func (c *Cluster) Draw(seed uint64) *Cluster {
 //	links:
 //	  - {from: a, to: b, bandwidth: 50MB/s, latency: 1ms}
 //
-// The cores of a node may be a range such as 50..70, drawn for each node, run and repetition of an experiment by the seed.
+// The cores of a node may be a range such as 50..70, drawn for each node, run and repetition of an experiment by the
+// seed.
 //
-// A node has a name; with a count above 1 they are name-1, name-2, and so on. cores are 1 and speed 1 where they are not said, the
-// memory and the I/O of a node are then not limited by the file. Amounts take decimal units (2GB is 2·10^9 bytes) and binary ones
-// (2GiB is 2·2^30); rates are amounts with "/s"; latencies are Go durations. Two groups without a link, and the nodes of one group,
-// are joined without limit or latency. Unknown keys are refused. The first fault is returned as an error with its line.
+// A node has a name; with a count above 1 they are name-1, name-2, and so on. cores are 1 and speed 1 where they are
+// not said, the memory and the I/O of a node are then not limited by the file. Amounts take decimal units (2GB is
+// 2·10^9 bytes) and binary ones (2GiB is 2·2^30); rates are amounts with "/s"; latencies are Go durations. Two groups
+// without a link, and the nodes of one group, are joined without limit or latency. Unknown keys are refused. The first
+// fault is returned as an error with its line.
 func ReadCluster(r io.Reader, source string) (*Cluster, error) {
 	c := &Cluster{}
-	if err := read(r, "cluster", source, func(y *doc, root *reader.Node) { y.cluster(c, root) }, "nodes", "links"); err != nil {
+	if err := read(r, "cluster", source, func(y *doc, root *reader.Node) { y.cluster(c, root) }, "nodes",
+		"links"); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -134,7 +139,8 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 			case err != nil || err2 != nil || !positive(low) || !positive(high) || high < low:
 				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number above 0, or a range of whole numbers such as 50..70", y.Text(v))
 			case high > low && (low != math.Trunc(low) || high != math.Trunc(high)):
-				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but a range has to be of whole numbers, such as 50..70", y.Text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but a range has to be of whole numbers, such as 50..70",
+					y.Text(v))
 			case high > low:
 				n.Cores, n.MostCores = low, high
 			default:
@@ -209,7 +215,8 @@ func (y *doc) amount(to *int64, what, suffix string) func(*reader.Node) {
 			err = fmt.Errorf("not above 0")
 		}
 		if err != nil {
-			y.Faults.Fail("bad-amount", y.Line(v), "", "%s %q is %v%s", what, text, err, map[bool]string{true: " per second"}[suffix != ""])
+			y.Faults.Fail("bad-amount", y.Line(v), "", "%s %q is %v%s", what, text, err,
+				map[bool]string{true: " per second"}[suffix != ""])
 			return
 		}
 		*to = n

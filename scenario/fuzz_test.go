@@ -31,7 +31,8 @@ func consistent(t *testing.T, data []byte) {
 	if s := string(data); strings.Contains(s, "costs") || strings.Contains(s, "times") { // could name any file
 		return
 	}
-	if w, err := scenario.ReadWorkload(bytes.NewReader(data), "fuzz"); err == nil && len(w.Arrivals) == 0 && (w.Stream == nil || w.Stream.Count == 0) {
+	if w, err := scenario.ReadWorkload(bytes.NewReader(data), "fuzz"); err == nil && len(w.Arrivals) == 0 &&
+		(w.Stream == nil || w.Stream.Count == 0) {
 		t.Fatal("an empty workload")
 	}
 }

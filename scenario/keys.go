@@ -70,7 +70,8 @@ func (c copied) nth(i int) string {
 func (y *doc) unique(what string, names []copied) {
 	single, several := map[string]copied{}, map[string]copied{}
 	taken := func(name string, lines ...int) {
-		y.Faults.Fail("duplicate-name", slices.Max(lines), "", "%s name %s is taken by the %s on line %d", what, name, what, slices.Min(lines))
+		y.Faults.Fail("duplicate-name", slices.Max(lines), "", "%s name %s is taken by the %s on line %d", what, name,
+			what, slices.Min(lines))
 	}
 	for _, n := range names {
 		known := single

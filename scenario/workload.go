@@ -1,4 +1,5 @@
-// Package scenario reads the files that describe an experiment: workload, cluster and experiment files. Their schemas are in schema/.
+// Package scenario reads the files that describe an experiment: workload, cluster and experiment files. Their schemas
+// are in schema/.
 package scenario
 
 import (
@@ -19,8 +20,8 @@ import (
 	"gantry/reader"
 )
 
-// Workload is a workload file: which workflows arrive when, for whom, and how urgent they are. It lists them, describes a stream of
-// them, or both.
+// Workload is a workload file: which workflows arrive when, for whom, and how urgent they are. It lists them, describes
+// a stream of them, or both.
 type Workload struct {
 	Name        string
 	Source      string    // path of the file, "-" for standard input
@@ -56,7 +57,8 @@ type Arrival struct {
 	Line     int
 }
 
-// Costs is the cost matrix of heterogeneous scheduling (Topcuoglu et al. 2002): the runtime of each task on each node, by their names.
+// Costs is the cost matrix of heterogeneous scheduling (Topcuoglu et al. 2002): the runtime of each task on each node,
+// by their names.
 type Costs struct {
 	Source  string
 	Seconds map[string]map[string]time.Duration // task id → node name
@@ -64,8 +66,9 @@ type Costs struct {
 
 const maxArrivals = 1_000_000
 
-// IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key workflows
-// or the key mix. Where a file is no trace either, another key of a stream, or a slip in one of the two, will do: reading it tells.
+// IsWorkload reports whether a text, or its beginning, is a workload file rather than a trace: a mapping with the key
+// workflows or the key mix. Where a file is no trace either, another key of a stream, or a slip in one of the two, will
+// do: reading it tells.
 func IsWorkload(text []byte) bool {
 	text = bytes.TrimLeft(text, "\xef\xbb\xbf \t\r\n")
 	keys := reader.Keys(text, true)
@@ -77,7 +80,8 @@ func IsWorkload(text []byte) bool {
 	case bytes.HasPrefix(text, []byte("{")) && keys["workflow"], keys["schemaVersion"]: // WfFormat
 		return false
 	}
-	own := []string{"workflows", "mix", "count", "arrivals", "total_runtime", "tenants", "deadlines", "releases", "warm_up", "cool_down"}
+	own := []string{"workflows", "mix", "count", "arrivals", "total_runtime", "tenants", "deadlines", "releases",
+		"warm_up", "cool_down"}
 	for k := range keys {
 		if spelling.Nearest(k, own) != "" {
 			return true
@@ -111,11 +115,12 @@ func IsWorkload(text []byte) bool {
 //	preempt: {checkpoint: input} # how tasks may leave their place; see Preempt
 //	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; true if there is a stream
 //
-// The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys are refused. The
-// first fault is returned as an error with its line. The traces themselves are not opened.
+// The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys
+// are refused. The first fault is returned as an error with its line. The traces themselves are not opened.
 func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	w := &Workload{Source: source}
-	if err := read(r, "workload", source, func(y *doc, root *reader.Node) { y.workload(w, root) }, "workflows"); err != nil {
+	if err := read(r, "workload", source, func(y *doc, root *reader.Node) { y.workload(w, root) },
+		"workflows"); err != nil {
 		return nil, err
 	}
 	return w, nil

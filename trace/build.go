@@ -58,8 +58,9 @@ type lateEdge struct {
 }
 
 func newBuilder(source string, opt ReadOptions) *builder {
-	return &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, byID: map[string]int32{}, byName: map[string]int32{},
-		more: map[int32][]int32{}, intern: map[string]string{}}
+	return &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, byID: map[string]int32{},
+		byName: map[string]int32{},
+		more:   map[int32][]int32{}, intern: map[string]string{}}
 }
 
 // label is the base name of a file without the endings that tell its format.
@@ -120,7 +121,8 @@ func (b *builder) task(id string, line int) *Task {
 		return nil
 	}
 	if old, ok := b.byID[id]; ok {
-		b.faults.Fail("duplicate-id", line, id, "task id %s is taken by the task on line %d; ids have to be unique", id, b.wf.Tasks[old].Line)
+		b.faults.Fail("duplicate-id", line, id, "task id %s is taken by the task on line %d; ids have to be unique", id,
+			b.wf.Tasks[old].Line)
 		return nil
 	}
 	if n := len(b.wf.Tasks); n == cap(b.wf.Tasks) { // tasks are large: append would copy them too often
@@ -199,7 +201,8 @@ func (b *builder) size(f int32, text string, produced bool, line int) {
 	}
 	n, err := reader.Count(text, b.opt.sizeScale)
 	if err != nil {
-		b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", text, b.wf.Files[f].Name, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", text,
+			b.wf.Files[f].Name, err)
 		return
 	}
 	if n < 0 {
@@ -237,7 +240,8 @@ func (b *builder) runtime(t *Task, text string, line int) {
 	d, err := reader.Seconds(text)
 	switch {
 	case err != nil:
-		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "runtime %q of task %s is %v", text, t.ID, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "runtime %q of task %s is %v", text,
+			t.ID, err)
 		return
 	case d < 0:
 		b.faults.Judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID, text)
@@ -256,7 +260,8 @@ func (b *builder) positive(t *Task, what, text string, line int) float64 {
 		err = fmt.Errorf("negative")
 	}
 	if err != nil {
-		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text,
+			t.ID, err)
 		return 0
 	}
 	return x
@@ -276,7 +281,8 @@ func (b *builder) amount(t *Task, what, text string, scale int64, line int) (int
 		err = fmt.Errorf("negative")
 	}
 	if err != nil {
-		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text, t.ID, err)
+		b.faults.Judge(b.opt.Repair, "bad-number", line, t.ID, "taken as unknown", "%s %q of task %s is %v", what, text,
+			t.ID, err)
 		return 0, false
 	}
 	return n, true
@@ -314,8 +320,8 @@ func (b *builder) resolve() {
 	b.unsafeNames()
 }
 
-// dropUnordered removes the inputs that need not be there when their reader starts: in formats whose files tell no dependencies, tasks
-// read what others write that they do not wait for.
+// dropUnordered removes the inputs that need not be there when their reader starts: in formats whose files tell no
+// dependencies, tasks read what others write that they do not wait for.
 func (b *builder) dropUnordered() {
 	if b.wf.cycle() != nil {
 		return // that is an error
@@ -349,10 +355,12 @@ func (b *builder) resolveLate() {
 		switch {
 		case (!okC || !okP) && b.faults.Ended(): // it may be in what was not read
 		case !okC:
-			b.faults.Judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped", "there is no task %q, which should depend on %q",
+			b.faults.Judge(b.opt.Repair, "unknown-child", l.line, l.child, "the dependency is dropped",
+				"there is no task %q, which should depend on %q",
 				l.child, l.parent)
 		case !okP:
-			b.faults.Judge(b.opt.Repair, "unknown-parent", l.line, l.child, "the dependency is dropped", "task %s depends on %q, which is no task",
+			b.faults.Judge(b.opt.Repair, "unknown-parent", l.line, l.child, "the dependency is dropped",
+				"task %s depends on %q, which is no task",
 				l.child, l.parent)
 		default:
 			b.edges = append(b.edges, edge{p, c, int32(l.line)})
@@ -406,12 +414,14 @@ func (b *builder) link(edges []edge) {
 	fanout := make([]int32, len(tasks))
 	for _, e := range edges {
 		if e.parent == e.child {
-			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID, "task %s is its own parent: the dependency is dropped", tasks[e.child].ID)
+			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID, "task %s is its own parent: the dependency is dropped",
+				tasks[e.child].ID)
 			continue
 		}
 		if n := len(kept); n > 0 && kept[n-1].parent == e.parent && kept[n-1].child == e.child {
 			if !b.quietTwins {
-				b.faults.Warn("duplicate-edge", int(e.line), tasks[e.child].ID, "task %s is said twice to depend on %s: once is enough",
+				b.faults.Warn("duplicate-edge", int(e.line), tasks[e.child].ID,
+					"task %s is said twice to depend on %s: once is enough",
 					tasks[e.child].ID, tasks[e.parent].ID)
 			}
 			continue
@@ -441,8 +451,8 @@ func (b *builder) link(edges []edge) {
 	}
 }
 
-// acyclic checks the graph; implied are the edges that files add to it. A cycle is an error naming it, or, by repair, is broken by
-// dropping the edges that lead back in a depth-first walk in file order.
+// acyclic checks the graph; implied are the edges that files add to it. A cycle is an error naming it, or, by repair,
+// is broken by dropping the edges that lead back in a depth-first walk in file order.
 func (b *builder) acyclic(implied []edge) {
 	cycle := b.wf.cycle()
 	if cycle == nil {
@@ -488,7 +498,8 @@ func (b *builder) acyclic(implied []edge) {
 		if unread[[2]int32{e.parent, e.child}] {
 			nor = ", nor reads what it writes"
 		}
-		b.faults.Repaired(reader.MaxErrors, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
+		b.faults.Repaired(reader.MaxErrors, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s",
+			t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
 	b.edges = slices.DeleteFunc(b.edges, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
 	b.wf.FileEdges -= countFunc(implied, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
@@ -532,9 +543,9 @@ func (w *Workflow) path(cycle []int32) string {
 // searchBudget bounds the tasks looked at while the producers of files with several of them are told apart.
 const searchBudget = 20_000_000
 
-// implied returns the edges that only files tell: from the one task that writes a file to those that read it. Where several tasks
-// write it, the explicit edges decide: if one of the writers precedes the reader, nothing is added; if none does, the reader waits
-// for all writers that do not depend on it, and a warning says so.
+// implied returns the edges that only files tell: from the one task that writes a file to those that read it. Where
+// several tasks write it, the explicit edges decide: if one of the writers precedes the reader, nothing is added; if
+// none does, the reader waits for all writers that do not depend on it, and a warning says so.
 func (b *builder) implied() []edge {
 	if b.noFileEdges {
 		return nil
@@ -583,12 +594,15 @@ func (b *builder) implied() []edge {
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y edge) int { return cmp.Or(cmp.Compare(x.child, y.child), cmp.Compare(x.parent, y.parent)) })
+	slices.SortFunc(out, func(x, y edge) int {
+		return cmp.Or(cmp.Compare(x.child, y.child),
+			cmp.Compare(x.parent, y.parent))
+	})
 	return slices.CompactFunc(out, func(x, y edge) bool { return x.child == y.child && x.parent == y.parent })
 }
 
-// unsaid returns the dependencies that a reader would take from the files of w although w does not have them, as its format says that
-// files tell none.
+// unsaid returns the dependencies that a reader would take from the files of w although w does not have them, as its
+// format says that files tell none.
 func (w *Workflow) unsaid() []edge {
 	b := builder{wf: w, more: map[int32][]int32{}}
 	for i := range w.Tasks {
@@ -671,8 +685,8 @@ func (b *builder) unsafeNames() {
 	}
 }
 
-// SafeName reports whether a logical file name stays below the directory that it is used in: it is relative, has no ".." that leads
-// out, no NUL, and names something.
+// SafeName reports whether a logical file name stays below the directory that it is used in: it is relative, has no
+// ".." that leads out, no NUL, and names something.
 func SafeName(name string) bool {
 	if name == "" || strings.HasPrefix(name, "/") || strings.ContainsRune(name, 0) {
 		return false
@@ -684,7 +698,8 @@ func SafeName(name string) bool {
 // ReservedName reports whether a logical file name is one of gantry's own in the directory of a task.
 func ReservedName(name string) bool {
 	top, _, _ := strings.Cut(path.Clean(name), "/")
-	return strings.HasPrefix(top, ".command.") || top == ".exitcode" || top == "emulation.json" || top == "emulation.json.part"
+	return strings.HasPrefix(top, ".command.") || top == ".exitcode" || top == "emulation.json" ||
+		top == "emulation.json.part"
 }
 
 // limit is a wall-clock limit in a number of units.

@@ -9,8 +9,8 @@ import (
 	"gantry/reader"
 )
 
-// daxReader reads DAX XML of all versions as a stream of tokens: only direct children of the root are looked at, and nothing but
-// tasks, files and edges is kept. Elements are told by their local names, whatever the name space.
+// daxReader reads DAX XML of all versions as a stream of tokens: only direct children of the root are looked at, and
+// nothing but tasks, files and edges is kept. Elements are told by their local names, whatever the name space.
 type daxReader struct {
 	b        *builder
 	x        *reader.XML
@@ -30,10 +30,11 @@ type executable struct {
 	profiles profiles
 }
 
-// readDAX reads DAX 1.8 to 3.6. A task's command is its executable (the file:// address of an <executable> of the same namespace, name
-// and version, else the logical name) and its <argument>, file elements replaced by names, white space collapsed, split into words as
-// a shell would; Pegasus runs no shell, and so nothing is expanded. A task with neither argument nor executable has no command. The
-// container image of a task is its profile pegasus:container.image; as a profile of the <executable> it holds for all its tasks.
+// readDAX reads DAX 1.8 to 3.6. A task's command is its executable (the file:// address of an <executable> of the same
+// namespace, name and version, else the logical name) and its <argument>, file elements replaced by names, white space
+// collapsed, split into words as a shell would; Pegasus runs no shell, and so nothing is expanded. A task with neither
+// argument nor executable has no command. The container image of a task is its profile pegasus:container.image; as a
+// profile of the <executable> it holds for all its tasks.
 func (b *builder) readDAX() {
 	d := &daxReader{b: b, exe: map[transformation]*executable{}}
 	d.x = reader.NewXML(b.in.Reader, d.known)
@@ -173,7 +174,8 @@ func (d *daxReader) count(name, said string, have, line int) {
 		return
 	}
 	if n, err := reader.Count(said, 1); err != nil || n != int64(have) {
-		d.b.faults.Warn("wrong-count", line, "", "the header says %s=%q, the file has %d: what is there counts", name, said, have)
+		d.b.faults.Warn("wrong-count", line, "", "the header says %s=%q, the file has %d: what is there counts", name,
+			said, have)
 	}
 }
 
@@ -232,7 +234,8 @@ func filePath(address string) (string, bool) {
 
 func (d *daxReader) profile(to *profiles, rank int) {
 	line, ns, key := d.x.Start, d.attr("namespace"), d.attr("key")
-	if to.add(d.b, profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.content()), line, rank}); d.b.faults.Ended() {
+	if to.add(d.b, profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.content()), line,
+		rank}); d.b.faults.Ended() {
 		d.stop = true
 	}
 }
@@ -333,7 +336,8 @@ func (d *daxReader) uses() {
 		d.skip()
 	})
 	if name == "" {
-		b.faults.Warn("unnamed-file", line, b.wf.Tasks[len(b.wf.Tasks)-1].ID, "task %s has a file without a name: ignored", b.wf.Tasks[len(b.wf.Tasks)-1].ID)
+		b.faults.Warn("unnamed-file", line, b.wf.Tasks[len(b.wf.Tasks)-1].ID, "task %s has a file without a name: ignored",
+			b.wf.Tasks[len(b.wf.Tasks)-1].ID)
 		return
 	}
 	in, out := link == "input" || link == "inout", link == "output" || link == "inout" || link == "checkpoint"

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// levels returns the level of every task, the number of edges on the longest path to it from a task without parents, and whether
-// the graph is cyclic. A task on or behind a cycle has the level that its parents outside give it, -1 if it has none.
+// levels returns the level of every task, the number of edges on the longest path to it from a task without parents,
+// and whether the graph is cyclic. A task on or behind a cycle has the level that its parents outside give it, -1 if it
+// has none.
 func (w *Workflow) levels() (level []int32, cyclic bool) {
 	level = make([]int32, len(w.Tasks))
 	for i := range w.Tasks {
@@ -23,7 +24,8 @@ func (w *Workflow) levels() (level []int32, cyclic bool) {
 	return level, len(order) < len(w.Tasks)
 }
 
-// order returns the tasks in topological order, those that become free first in front. Tasks on or behind a cycle are left out.
+// order returns the tasks in topological order, those that become free first in front. Tasks on or behind a cycle are
+// left out.
 func (w *Workflow) order() []int32 {
 	waits := make([]int32, len(w.Tasks))
 	order := make([]int32, 0, len(w.Tasks))
@@ -87,8 +89,8 @@ func (w *Workflow) cycle() []int32 {
 	return cycle
 }
 
-// backEdges returns the edges that lead back to a task on the path of a depth-first walk, first from the tasks without parents, then
-// from the rest, in file order. Without them the graph is acyclic.
+// backEdges returns the edges that lead back to a task on the path of a depth-first walk, first from the tasks without
+// parents, then from the rest, in file order. Without them the graph is acyclic.
 func (w *Workflow) backEdges() []edge {
 	const unseen, open, done = 0, 1, 2
 	state := make([]uint8, len(w.Tasks))
@@ -129,9 +131,10 @@ func (w *Workflow) backEdges() []edge {
 
 // Stats are the figures of a workflow.
 type Stats struct {
-	Tasks, Kinds        int
-	Edges, FileEdges    int // FileEdges of the Edges are only implied by files
-	Levels, Width       int // number of levels, and of tasks on the largest; of a cyclic graph, without what only cycles lead to
+	Tasks, Kinds     int
+	Edges, FileEdges int // FileEdges of the Edges are only implied by files
+	// number of levels, and of tasks on the largest; of a cyclic graph, without what only cycles lead to
+	Levels, Width       int
 	Components          int
 	Cyclic              bool
 	RuntimeSeconds      float64 // sum over the tasks that have one
@@ -166,7 +169,8 @@ func (f Fields) String() string {
 
 // Stats computes the figures in time proportional to tasks and edges.
 func (w *Workflow) Stats() Stats {
-	s := Stats{Tasks: len(w.Tasks), FileEdges: w.FileEdges, Files: len(w.Files), Known: map[Fields]int{}, Imputed: map[Fields]int{}}
+	s := Stats{Tasks: len(w.Tasks), FileEdges: w.FileEdges, Files: len(w.Files), Known: map[Fields]int{},
+		Imputed: map[Fields]int{}}
 	kinds := map[string]bool{}
 	var total float64 // of nanoseconds: whole numbers, exact up to 104 days, then to 16 digits
 	for i := range w.Tasks {

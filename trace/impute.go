@@ -43,7 +43,8 @@ const (
 //	avg-cpu   100 × cores
 //	file size Defaults.FileSize, if any
 //
-// Commands, images and bytes read and written are never made up: a task without a command is emulated, and its I/O is its files.
+// Commands, images and bytes read and written are never made up: a task without a command is emulated, and its I/O is
+// its files.
 func Impute(w *Workflow, d Defaults) []Imputation {
 	if d.Runtime <= 0 {
 		d.Runtime = time.Second

@@ -32,9 +32,9 @@ const (
 	asked     = 100 // of the task itself
 )
 
-// applyProfiles takes what profiles say of resources. The task's own beat its transformation's; the attributes that simulators
-// write beat profiles; the keys of an environment (condor, globus) beat those of pegasus, as the Pegasus guide has it. Memory
-// is in MB, by which HTCondor and Pegasus mean 2^20 bytes, and in bytes in the attribute.
+// applyProfiles takes what profiles say of resources. The task's own beat its transformation's; the attributes that
+// simulators write beat profiles; the keys of an environment (condor, globus) beat those of pegasus, as the Pegasus
+// guide has it. Memory is in MB, by which HTCondor and Pegasus mean 2^20 bytes, and in bytes in the attribute.
 func (b *builder) applyProfiles(t *Task, given profiles) {
 	slices.SortStableFunc(given, func(x, y profile) int { return cmp.Compare(x.rank+x.weight(), y.rank+y.weight()) })
 	var env []string
@@ -120,5 +120,6 @@ func (p profile) weight() int {
 
 // expression warns of a value that only HTCondor can compute.
 func (b *builder) expression(t *Task, p profile) {
-	b.faults.Warn("profile", p.line, t.ID, "task %s: profile %s:%s is %q, which is no number: ignored", t.ID, p.namespace, p.key, p.value)
+	b.faults.Warn("profile", p.line, t.ID, "task %s: profile %s:%s is %q, which is no number: ignored", t.ID,
+		p.namespace, p.key, p.value)
 }

@@ -40,7 +40,8 @@ which rule is then followed. --repair turns into warnings what can be repaired: 
 files they stand for, a negative runtime is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
 
 Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be read.`,
-		Flags: append(readFlags(&o.read), &cli.BoolFlag{Name: "json", Usage: "print one JSON object per file", Destination: &o.json}),
+		Flags: append(readFlags(&o.read), &cli.BoolFlag{Name: "json", Usage: "print one JSON object per file",
+			Destination: &o.json}),
 		Action: func(c *cli.Context) error {
 			return check(c.Args().Slice(), o, c.App.Writer, c.App.ErrWriter)
 		},
@@ -52,7 +53,8 @@ func readFlags(o *trace.ReadOptions) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "repair", Usage: "repair what can be: break cycles, take negative runtimes as 0, drop bad numbers", Destination: &o.Repair},
 		maxInputFlag((*byteSize)(&o.MaxInput)),
-		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow", Destination: &o.Kilobytes},
+		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow",
+			Destination: &o.Kilobytes},
 	}
 }
 
@@ -218,7 +220,8 @@ func reading(err error) string {
 }
 
 func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
-	r := &report{File: file, Format: "unknown", Known: map[string]int{}, Missing: map[string]int{}, Imputed: []imputed{}, Errors: []fault{}, Warnings: []fault{}}
+	r := &report{File: file, Format: "unknown", Known: map[string]int{}, Missing: map[string]int{},
+		Imputed: []imputed{}, Errors: []fault{}, Warnings: []fault{}}
 	for _, f := range faults {
 		x := fault{f.Rule, f.Line, f.Task, f.Message, f.Count}
 		if f.Severity == trace.Error {
@@ -292,14 +295,16 @@ func (r *report) print(out io.Writer) error {
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
 		}
-		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"), count(r.Edges, "edge"), byFiles, count(r.Components, "component"))
+		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"), count(r.Edges, "edge"),
+			byFiles, count(r.Components, "component"))
 		fmt.Fprintf(&b, "  shape          %s, width %d\n", count(r.Levels, "level"), r.Width)
 		path := "undefined"
 		if r.CriticalPath != nil {
 			path = seconds(*r.CriticalPath)
 		}
 		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.Runtime), path)
-		fmt.Fprintf(&b, "  files          %d, %d with a size: %d B (%s)\n", r.Files, r.Sized, r.Bytes, units.HumanSize(float64(r.Bytes)))
+		fmt.Fprintf(&b, "  files          %d, %d with a size: %d B (%s)\n", r.Files, r.Sized, r.Bytes,
+			units.HumanSize(float64(r.Bytes)))
 		var known, missing []string
 		for _, f := range trace.Fields(0).Each() {
 			name := f.String()
@@ -367,7 +372,8 @@ func seconds(s float64) string {
 	return text
 }
 
-// openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings are told on notes.
+// openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings are told on
+// notes.
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)
 	if err != nil {

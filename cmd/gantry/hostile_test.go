@@ -14,15 +14,15 @@ import (
 )
 
 // A test that needs gantry as a process of its own runs itself, with the arguments in this variable.
-const asGantry = "GANTRY_TEST_ARGUMENTS"
+const gantryArguments = "GANTRY_TEST_ARGUMENTS"
 
 func init() {
-	if args, ok := os.LookupEnv(asGantry); ok {
+	if args, ok := os.LookupEnv(gantryArguments); ok {
 		os.Args = append([]string{"gantry"}, strings.Split(args, "\x1f")...)
 		code := gantry()
 		// What the kernel says of a process that ended counts its parent, which it began as.
 		status, _ := os.ReadFile("/proc/self/status")
-		os.WriteFile(os.Getenv(asGantry+"_MEMORY"), status, 0o600)
+		os.WriteFile(os.Getenv(gantryArguments+"_MEMORY"), status, 0o600)
 		os.Exit(code)
 	}
 }
@@ -89,24 +89,33 @@ var hostile = []struct {
 	says string // in the output; "ok": it is taken
 }{
 	// YAML
-	{"flow-lists.yml", func() string { return "pegasus: '5.0'\njobs: " + times(200_000, "[") }, "line 2: bound: nested deeper than 100"},
-	{"flow-maps.yml", func() string { return "pegasus: '5.0'\njobs: " + times(200_000, "{") }, "bound: nested deeper than 100"},
+	{"flow-lists.yml", func() string { return "pegasus: '5.0'\njobs: " + times(200_000, "[") },
+		"line 2: bound: nested deeper than 100"},
+	{"flow-maps.yml", func() string { return "pegasus: '5.0'\njobs: " + times(200_000, "{") },
+		"bound: nested deeper than 100"},
 	{"flow-mixed.yml", func() string { return "pegasus: '5.0'\njobs: " + times(5_000, "[{a: ") }, "error"},
-	{"flow-closed.yml", func() string { return ymlOf("- " + times(5_000, "[") + times(5_000, "]") + "\n") }, "line 3: bound: nested deeper than 100"},
+	{"flow-closed.yml", func() string { return ymlOf("- " + times(5_000, "[") + times(5_000, "]") + "\n") },
+		"line 3: bound: nested deeper than 100"},
 	{"flow-lines.yml", func() string { return "pegasus: '5.0'\njobs: " + times(50_000, "[\n") }, "nested deeper than 100"},
-	{"dashes.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "- ") }, "line 3: bound: nested deeper than 100"},
+	{"dashes.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "- ") },
+		"line 3: bound: nested deeper than 100"},
 	{"questions.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "? ") }, "nested deeper than 100"},
 	{"indented.yml", func() string {
 		var b strings.Builder
 		for i := range 500 {
 			b.WriteString(strings.Repeat(" ", i) + "a:\n")
 		}
-		return "pegasus: '5.0'\njobs: []\nx:\n " + strings.ReplaceAll(b.String(), "\n", "\n ") + strings.Repeat(" ", 500) + "b\n"
+		return "pegasus: '5.0'\njobs: []\nx:\n " + strings.ReplaceAll(b.String(), "\n", "\n ") + strings.Repeat(" ", 500) +
+			"b\n"
 	}, "nested deeper than 100"},
-	{"chains.yml", func() string { return ymlOf(times(5_000, "- "+times(95, "[")+times(95, "]")+"\n")) }, "and 4980 more errors"},
-	{"flow-values.yml", func() string { return "pegasus: '5.0'\njobs: [" + times(700_000, "a,") + "]\n" }, "values outside of lists with dashes"},
-	{"flow-pairs.yml", func() string { return "pegasus: '5.0'\njobs: [" + times(300_000, "a: b, ") + "]\n" }, "values outside of lists with dashes"},
-	{"flow-set.yml", func() string { return "pegasus: '5.0'\njobs: {" + times(700_000, "a,") + "}\n" }, "values outside of lists with dashes"},
+	{"chains.yml", func() string { return ymlOf(times(5_000, "- "+times(95, "[")+times(95, "]")+"\n")) },
+		"and 4980 more errors"},
+	{"flow-values.yml", func() string { return "pegasus: '5.0'\njobs: [" + times(700_000, "a,") + "]\n" },
+		"values outside of lists with dashes"},
+	{"flow-pairs.yml", func() string { return "pegasus: '5.0'\njobs: [" + times(300_000, "a: b, ") + "]\n" },
+		"values outside of lists with dashes"},
+	{"flow-set.yml", func() string { return "pegasus: '5.0'\njobs: {" + times(700_000, "a,") + "}\n" },
+		"values outside of lists with dashes"},
 	{"small-set.yml", func() string { return ymlOf("- {" + times(30_000, "k%d,") + "}\n") }, "more than 10000 keys"},
 	{"block-values.yml", func() string { return ymlOf(times(400_000, "- a\n")) }, "and 399980 more errors"},
 	{"tiny-jobs.yml", func() string { return ymlOf(times(300_000, "- id: %d\n")) }, "takes more memory than 20 times"},
@@ -128,15 +137,23 @@ var hostile = []struct {
 		return "pegasus: '5.0'\n" + s + "jobs: [*a30]\n"
 	}, "aliases unfold to too many values"},
 	{"uses-again.yml", func() string {
-		return "pegasus: '5.0'\nx: &u [" + times(5_000, "{lfn: f%d, type: input}, ") + "]\njobs:\n" + times(5_000, "- {id: a%d, name: a, uses: *u}\n")
+		return "pegasus: '5.0'\nx: &u [" + times(5_000, "{lfn: f%d, type: input}, ") + "]\njobs:\n" +
+			times(5_000, "- {id: a%d, name: a, uses: *u}\n")
 	}, "bound: "},
 	{"cyclic-alias.yml", func() string { return "pegasus: '5.0'\njobs: &j [*j, {id: a, <<: *j}]\n" }, "error"},
 	{"no-anchor.yml", func() string { return ymlOf("- *nothing\n") }, "unknown anchor"},
 	{"anchors.yml", func() string { return ymlOf(times(10_000, "- &a%d {id: a%d, name: x}\n")) }, "ok"},
 	{"keys.yml", func() string { return "pegasus: '5.0'\njobs: []\n" + times(100_000, "k%d: v\n") }, "more than"},
-	{"same-keys.yml", func() string { return ymlOf("- {id: a, name: x, " + times(20_000, "id: a, ") + "}\n") }, "more than 10000 keys"},
-	{"documents.yml", func() string { return "pegasus: '5.0'\njobs: [{id: a, name: b}]\n" + times(20_000, "---\na: b\n") }, "more than one YAML document"},
-	{"comments.yml", func() string { return "pegasus: '5.0'\n" + times(300_000, "# c\n") + "jobs: [{id: a, name: b}]\n" }, "ok"},
+	{"same-keys.yml", func() string { return ymlOf("- {id: a, name: x, " + times(20_000, "id: a, ") + "}\n") },
+		"more than 10000 keys"},
+	{"documents.yml", func() string {
+		return "pegasus: '5.0'\njobs: [{id: a, name: b}]\n" +
+			times(20_000, "---\na: b\n")
+	}, "more than one YAML document"},
+	{"comments.yml", func() string {
+		return "pegasus: '5.0'\n" + times(300_000, "# c\n") +
+			"jobs: [{id: a, name: b}]\n"
+	}, "ok"},
 	{"long-plain.yml", func() string {
 		return "pegasus: '5.0'\nname: " + times(2_000_000, "x") + "\njobs: [{id: a, name: b}]\n"
 	}, "line 2: bound: a text of more than 1048576 bytes"},
@@ -153,34 +170,51 @@ var hostile = []struct {
 	{"open-quote.yml", func() string { return ymlOf("- {id: \"" + times(500_000, "a ")) }, "syntax"},
 	{"tabs.yml", func() string { return ymlOf(times(100_000, "\t- {id: a%d}\n")) }, "error"},
 	{"nul.yml", func() string { return ymlOf("- {id: a\x00}\n") }, "syntax"},
-	{"carriage-returns.yml", func() string { return strings.ReplaceAll(ymlOf(times(10_000, "- {id: a%d, name: x}\n")), "\n", "\r\n") }, "ok"},
-	{"not-utf8.yml", func() string { return ymlOf(times(1000, "- {id: a%d, name: x}\n") + "- {id: \xff}\n") }, "line 1003: syntax: not YAML: the text is not UTF-8"},
+	{"carriage-returns.yml", func() string {
+		return strings.ReplaceAll(ymlOf(times(10_000, "- {id: a%d, name: x}\n")),
+			"\n", "\r\n")
+	}, "ok"},
+	{"not-utf8.yml", func() string { return ymlOf(times(1000, "- {id: a%d, name: x}\n") + "- {id: \xff}\n") },
+		"line 1003: syntax: not YAML: the text is not UTF-8"},
 	{"bom.yml", func() string { return "\xef\xbb\xbf" + ymlOf("- {id: a, name: x}\n") }, "ok"},
 	{"same-ids.yml", func() string { return ymlOf(times(20_000, "- {id: a, name: x}\n")) }, "and 19979 more errors"},
 	{"profiles.yml", func() string {
 		return ymlOf("- {id: a, name: x, profiles: {env: {" + times(9_000, "k%d: v, ") + "}}}\n")
 	}, "line 3: bound: more than 100 profiles"},
-	{"arguments.yml", func() string { return ymlOf("- id: a\n  name: x\n  arguments:\n" + times(300_000, "  - a\n")) }, "bound: "},
+	{"arguments.yml", func() string { return ymlOf("- id: a\n  name: x\n  arguments:\n" + times(300_000, "  - a\n")) },
+		"bound: "},
 	{"children.yml", func() string {
-		return ymlOf("- {id: a, name: x}\n- {id: b, name: x}\njobDependencies:\n- id: a\n  children:\n" + times(50_000, "  - b\n"))
+		return ymlOf("- {id: a, name: x}\n- {id: b, name: x}\njobDependencies:\n- id: a\n  children:\n" +
+			times(50_000, "  - b\n"))
 	}, "ok"},
 	{"json.yml", func() string {
 		return `{"pegasus": "5.0", "jobs": [` + times(20_000, `{"id": "a%d", "name": "x"},`) + `{"id": "z", "name": "x"}]}`
 	}, "ok"},
-	{"json-open.yml", func() string { return `{"pegasus": "5.0", "jobs": ` + times(100_000, "[") }, "nested deeper than 100"},
+	{"json-open.yml", func() string { return `{"pegasus": "5.0", "jobs": ` + times(100_000, "[") },
+		"nested deeper than 100"},
 	// XML
-	{"attributes.dax", func() string { return daxOf("<job id='a' " + times(60_000, "a%d='' ") + "/>\n") }, "line 2: bound: more than 100 attributes"},
-	{"foreign-attributes.dax", func() string { return daxOf("<job id='a' " + times(50_000, "x:a%d='' ") + "/>\n") }, "more than 100 attributes"},
-	{"long-tag.dax", func() string { return daxOf("<job id='a' " + times(2_000_000, " ") + "/>\n") }, "line 2: bound: a text of more than 1048576 bytes"},
+	{"attributes.dax", func() string { return daxOf("<job id='a' " + times(60_000, "a%d='' ") + "/>\n") },
+		"line 2: bound: more than 100 attributes"},
+	{"foreign-attributes.dax", func() string { return daxOf("<job id='a' " + times(50_000, "x:a%d='' ") + "/>\n") },
+		"more than 100 attributes"},
+	{"long-tag.dax", func() string { return daxOf("<job id='a' " + times(2_000_000, " ") + "/>\n") },
+		"line 2: bound: a text of more than 1048576 bytes"},
 	{"long-attribute.dax", func() string { return daxOf("<job id='a' name='" + times(900_000, "x") + "'/>\n") }, "ok"},
-	{"long-id.dax", func() string { return daxOf("<job id='" + times(900_000, "x") + "' name='x'/>\n") }, "line 2: bound: a name of more than 4096 bytes"},
+	{"long-id.dax", func() string { return daxOf("<job id='" + times(900_000, "x") + "' name='x'/>\n") },
+		"line 2: bound: a name of more than 4096 bytes"},
 	{"long-file.dax", func() string {
 		return daxOf("<job id='a' name='x'><uses link='input' file='" + times(900_000, "x") + "'/></job>\n")
 	}, "line 2: bound: a name of more than 4096 bytes"},
-	{"long-element.dax", func() string { return daxOf("<" + times(900_000, "x") + "/>\n") }, "line 2: bound: a name of more than 4096 bytes"},
-	{"long-end.dax", func() string { return "<adag></" + times(900_000, "x") + ">\n" }, "bound: a name of more than 4096 bytes"},
-	{"long-attribute-name.dax", func() string { return daxOf("<job " + times(900_000, "x") + "='a'/>\n") }, "bound: a name of more than 4096 bytes"},
-	{"long-text.dax", func() string { return daxOf("<job id='a'><argument>" + times(2_000_000, "x") + "</argument></job>\n") }, "a text of more than 1048576 bytes"},
+	{"long-element.dax", func() string { return daxOf("<" + times(900_000, "x") + "/>\n") },
+		"line 2: bound: a name of more than 4096 bytes"},
+	{"long-end.dax", func() string { return "<adag></" + times(900_000, "x") + ">\n" },
+		"bound: a name of more than 4096 bytes"},
+	{"long-attribute-name.dax", func() string { return daxOf("<job " + times(900_000, "x") + "='a'/>\n") },
+		"bound: a name of more than 4096 bytes"},
+	{"long-text.dax", func() string {
+		return daxOf("<job id='a'><argument>" + times(2_000_000, "x") +
+			"</argument></job>\n")
+	}, "a text of more than 1048576 bytes"},
 	{"text-in-parts.dax", func() string {
 		return daxOf("<job id='a'><argument>" + times(300_000, "x<b/>yz") + "</argument></job>\n")
 	}, "ok"},
@@ -190,10 +224,14 @@ var hostile = []struct {
 	{"long-cdata.dax", func() string {
 		return daxOf("<job id='a'><argument><![CDATA[" + times(2_000_000, "]") + "]]></argument></job>\n")
 	}, "a text of more than 1048576 bytes"},
-	{"long-comment.dax", func() string { return daxOf("<!--" + times(2_000_000, "- ") + "--><job id='a' name='b'/>\n") }, "ok"},
+	{"long-comment.dax", func() string {
+		return daxOf("<!--" + times(2_000_000, "- ") +
+			"--><job id='a' name='b'/>\n")
+	}, "ok"},
 	{"open-comment.dax", func() string { return "<adag><!--" + times(2_000_000, "-> ") }, "truncated"},
 	{"deep.dax", func() string { return "<adag>" + times(200_000, "<a>") }, "bound: nested deeper than 100"},
-	{"deep-closed.dax", func() string { return daxOf(times(100_000, "<a>") + times(100_000, "</a>")) }, "bound: nested deeper than 100"},
+	{"deep-closed.dax", func() string { return daxOf(times(100_000, "<a>") + times(100_000, "</a>")) },
+		"bound: nested deeper than 100"},
 	{"entities.dax", func() string {
 		s := "<!DOCTYPE adag [<!ENTITY a0 'aaaaaaaaaa'>"
 		for i := range 30 {
@@ -208,15 +246,23 @@ var hostile = []struct {
 		return "<!DOCTYPE adag [" + times(100_000, "<!ENTITY a%d 'b'>") + "]>" + daxOf("<job id='a' name='b'/>\n")
 	}, "ok"},
 	{"references.dax", func() string { return daxOf("<job id='a' name='" + times(150_000, "&#65;") + "'/>\n") }, "ok"},
-	{"no-reference.dax", func() string { return daxOf("<job id='a' name='" + times(500_000, "&") + "'/>\n") }, "begins no entity"},
+	{"no-reference.dax", func() string { return daxOf("<job id='a' name='" + times(500_000, "&") + "'/>\n") },
+		"begins no entity"},
 	{"not-utf8.dax", func() string { return daxOf("<job id='\xff' name='b'/>\n") }, "not UTF-8"},
 	{"controls.dax", func() string { return daxOf("<job id='\x1b[31m' name='b'/>\n") }, "control character"},
 	{"escapes.dax", func() string {
 		return daxOf("<job id='a' name='b'/><child ref='a'><parent ref='&#x9b;31m'/></child>\n")
 	}, `\u009b31m`},
-	{"utf16le.dax", func() string { return utf16([]byte{0xff, 0xfe}, daxOf(times(5_000, "<job id='a%d' name='b'/>\n"))) }, "ok"},
-	{"utf16be.dax", func() string { return utf16([]byte{0xfe, 0xff}, daxOf(times(5_000, "<job id='a%d' name='b'/>\n"))) }, "ok"},
-	{"utf16-odd.dax", func() string { return utf16([]byte{0xff, 0xfe}, daxOf("<job id='a' name='b'/>")) + "\xd8" }, "error"},
+	{"utf16le.dax", func() string {
+		return utf16([]byte{0xff, 0xfe},
+			daxOf(times(5_000, "<job id='a%d' name='b'/>\n")))
+	}, "ok"},
+	{"utf16be.dax", func() string {
+		return utf16([]byte{0xfe, 0xff},
+			daxOf(times(5_000, "<job id='a%d' name='b'/>\n")))
+	}, "ok"},
+	{"utf16-odd.dax", func() string { return utf16([]byte{0xff, 0xfe}, daxOf("<job id='a' name='b'/>")) + "\xd8" },
+		"error"},
 	{"nuls.dax", func() string { return times(1_000_000, "\x00") }, "binary data"},
 	{"tiny-jobs.dax", func() string { return daxOf(times(400_000, "<job id='%d'/>")) }, "takes more memory than 20 times"},
 	{"jobs.dax", func() string {
@@ -224,10 +270,12 @@ var hostile = []struct {
 	}, "ok"},
 	{"same-ids.dax", func() string { return daxOf(times(100_000, "<job id='a' name='b'/>")) }, "and 99979 more errors"},
 	{"parents.dax", func() string {
-		return daxOf(times(20_000, "<job id='%d' name='b'/>") + "<child ref='0'>" + times(20_000, "<parent ref='%d'/>") + "</child>")
+		return daxOf(times(20_000, "<job id='%d' name='b'/>") + "<child ref='0'>" + times(20_000, "<parent ref='%d'/>") +
+			"</child>")
 	}, "self-edge"},
 	{"same-parents.dax", func() string {
-		return daxOf("<job id='a' name='b'/><job id='b' name='b'/><child ref='b'>" + times(100_000, "<parent ref='a'/>") + "</child>")
+		return daxOf("<job id='a' name='b'/><job id='b' name='b'/><child ref='b'>" + times(100_000, "<parent ref='a'/>") +
+			"</child>")
 	}, "duplicate-edge"},
 	{"unknown-parents.dax", func() string {
 		return daxOf("<job id='a' name='b'/><child ref='a'>" + times(100_000, "<parent ref='%d'/>") + "</child>")
@@ -235,20 +283,32 @@ var hostile = []struct {
 	{"big-cycle.dax", func() string {
 		return daxOf(times(30_000, "<job id='%d' name='b'/>") + times(29_999, "<child ref='%d'><parent ref='1%d'/></child>"))
 	}, "error"},
-	{"executables.dax", func() string { return daxOf(times(100_000, "<executable name='%d'/>") + "<job id='a' name='b'/>") }, "ok"},
+	{"executables.dax", func() string {
+		return daxOf(times(100_000, "<executable name='%d'/>") +
+			"<job id='a' name='b'/>")
+	}, "ok"},
 	{"inherited.dax", func() string {
-		return daxOf("<executable name='x'>" + times(95, "<profile namespace='env' key='k%d'>v</profile>") + "</executable>" + times(20_000, "<job id='%d' name='x'/>"))
+		return daxOf("<executable name='x'>" + times(95, "<profile namespace='env' key='k%d'>v</profile>") +
+			"</executable>" + times(20_000, "<job id='%d' name='x'/>"))
 	}, "takes more memory than 20 times"},
-	{"profiles.dax", func() string { return daxOf("<job id='a' name='b'>" + times(100_000, "<profile/>") + "</job>") }, "more than 100 profiles"},
+	{"profiles.dax", func() string { return daxOf("<job id='a' name='b'>" + times(100_000, "<profile/>") + "</job>") },
+		"more than 100 profiles"},
 	{"words.dax", func() string {
 		return daxOf("<job id='a' name='b'><argument>" + times(500_000, "a ") + "</argument></job>")
 	}, "ok"},
-	{"open-quotes.dax", func() string { return daxOf(times(10_000, "<job id='%d' name='b'><argument>'</argument></job>\n")) }, "open-quote"},
-	{"truncated.dax", func() string { return "<adag>" + times(30_000, "<job id='%d' name='b'/>") + "<job id='x" }, "truncated"},
-	{"declaration.dax", func() string { return "<?xml version='1.0' encoding='" + times(900_000, "x") + "'?><adag/>" }, "error"},
+	{"open-quotes.dax", func() string {
+		return daxOf(times(10_000,
+			"<job id='%d' name='b'><argument>'</argument></job>\n"))
+	}, "open-quote"},
+	{"truncated.dax", func() string { return "<adag>" + times(30_000, "<job id='%d' name='b'/>") + "<job id='x" },
+		"truncated"},
+	{"declaration.dax", func() string { return "<?xml version='1.0' encoding='" + times(900_000, "x") + "'?><adag/>" },
+		"error"},
 	{"bang.dax", func() string { return daxOf("<!><job id='a'/>") }, "begins neither a comment nor a declaration"},
-	{"factor.dax", func() string { return daxOf("<job id='a' name='b' runtime='1" + times(100_000, "0") + "'/>") }, "bad-number"},
-	{"exponents.dax", func() string { return daxOf(times(20_000, "<job id='%d' name='b' runtime='1e999999999'/>")) }, "and 19980 more errors"},
+	{"factor.dax", func() string { return daxOf("<job id='a' name='b' runtime='1" + times(100_000, "0") + "'/>") },
+		"bad-number"},
+	{"exponents.dax", func() string { return daxOf(times(20_000, "<job id='%d' name='b' runtime='1e999999999'/>")) },
+		"and 19980 more errors"},
 	{"negative.dax", func() string {
 		return daxOf("<job id='a' name='b'><uses file='f' link='input' size='-9223372036854775808'/></job>")
 	}, "error"},
@@ -256,52 +316,74 @@ var hostile = []struct {
 	{"deep.json", func() string { return `{"workflow": ` + times(500_000, "[") }, "bound: nested deeper than 100"},
 	{"deep-objects.json", func() string { return times(200_000, `{"workflow":`) }, "nested deeper than 100"},
 	{"deep-unknown.json", func() string { return `{"x": ` + times(200_000, `{"a":[`) }, "nested deeper than 100"},
-	{"keys.json", func() string { return `{"workflow": {` + times(100_000, `"k%d": 1, `) + `"tasks": []}}` }, "line 1: bound: more than 10000 keys"},
-	{"task-keys.json", func() string { return wfOf(`{"name": "a", ` + times(50_000, `"k%d": 1, `) + `"id": "a"}`) }, "more than 10000 keys"},
-	{"same-keys.json", func() string { return wfOf(`{"name": "a"` + times(9_000, `, "name": "a"`) + `}`) }, "and 8980 more errors"},
-	{"env.json", func() string { return wfOf(`{"name": "a", "env": {` + times(20_000, `"k%d": "v", `) + `"z": ""}}`) }, "more than 10000 keys"},
-	{"long-key.json", func() string { return `{"workflow": {"` + times(1_000_000, "k") + `": 1}}` }, "a name of more than 4096 bytes"},
-	{"long-string.json", func() string { return `{"description": "` + times(2_000_000, "x") + `", "workflow": {}}` }, "a text of more than 1048576 bytes"},
-	{"long-escapes.json", func() string { return `{"description": "` + times(1_100_000, `\n`) + `", "workflow": {}}` }, "a text of more than 1048576 bytes"},
-	{"long-number.json", func() string { return wfOf(`{"name": "a", "runtime": ` + times(100_000, "9") + "}") }, "a number of more than 1000 characters"},
-	{"surrogates.json", func() string { return wfOf(`{"name": "` + times(100_000, `\ud800`) + `"}`) }, "a name of more than 4096 bytes"},
-	{"tiny-tasks.json", func() string { return wfOf(times(300_000, `{"name":"%d"},`)) }, "takes more memory than 20 times"},
+	{"keys.json", func() string { return `{"workflow": {` + times(100_000, `"k%d": 1, `) + `"tasks": []}}` },
+		"line 1: bound: more than 10000 keys"},
+	{"task-keys.json", func() string { return wfOf(`{"name": "a", ` + times(50_000, `"k%d": 1, `) + `"id": "a"}`) },
+		"more than 10000 keys"},
+	{"same-keys.json", func() string { return wfOf(`{"name": "a"` + times(9_000, `, "name": "a"`) + `}`) },
+		"and 8980 more errors"},
+	{"env.json", func() string { return wfOf(`{"name": "a", "env": {` + times(20_000, `"k%d": "v", `) + `"z": ""}}`) },
+		"more than 10000 keys"},
+	{"long-key.json", func() string { return `{"workflow": {"` + times(1_000_000, "k") + `": 1}}` },
+		"a name of more than 4096 bytes"},
+	{"long-string.json", func() string { return `{"description": "` + times(2_000_000, "x") + `", "workflow": {}}` },
+		"a text of more than 1048576 bytes"},
+	{"long-escapes.json", func() string { return `{"description": "` + times(1_100_000, `\n`) + `", "workflow": {}}` },
+		"a text of more than 1048576 bytes"},
+	{"long-number.json", func() string { return wfOf(`{"name": "a", "runtime": ` + times(100_000, "9") + "}") },
+		"a number of more than 1000 characters"},
+	{"surrogates.json", func() string { return wfOf(`{"name": "` + times(100_000, `\ud800`) + `"}`) },
+		"a name of more than 4096 bytes"},
+	{"tiny-tasks.json", func() string { return wfOf(times(300_000, `{"name":"%d"},`)) },
+		"takes more memory than 20 times"},
 	{"tasks.json", func() string {
 		return wfOf(times(20_000, `{"name": "ID%d", "runtime": 3, "files": [{"link": "input", "name": "f%d", "size": 3}]},`+"\n"))
 	}, "ok"},
 	{"parents.json", func() string {
 		return wfOf(`{"name": "a"}, {"name": "b", "parents": [` + times(400_000, `"a",`) + `"a"]}`)
 	}, "b"},
-	{"files.json", func() string { return wfOf(`{"name": "a", "inputFiles": [` + times(300_000, `"%d",`) + `"a"]}`) }, "takes more memory than 20 times"},
+	{"files.json", func() string { return wfOf(`{"name": "a", "inputFiles": [` + times(300_000, `"%d",`) + `"a"]}`) },
+		"takes more memory than 20 times"},
 	{"writers.json", func() string {
-		return wfOf(times(6_000, `{"name":"w%d","files":[{"link":"output","name":"f"}]},`) + times(6_000, `{"name":"r%d","files":[{"link":"input","name":"f"}]},`))
+		return wfOf(times(6_000, `{"name":"w%d","files":[{"link":"output","name":"f"}]},`) +
+			times(6_000, `{"name":"r%d","files":[{"link":"input","name":"f"}]},`))
 	}, "takes more memory than 20 times"},
 	{"unordered.json", func() string {
-		return `{"schemaVersion": "0.4", "workflow": {"jobs": [` + times(5_000, `{"name":"w%d","files":[{"link":"output","name":"f"}]},`) +
+		return `{"schemaVersion": "0.4", "workflow": {"jobs": [` +
+			times(5_000, `{"name":"w%d","files":[{"link":"output","name":"f"}]},`) +
 			times(5_000, `{"name":"r%d","files":[{"link":"input","name":"f"}]},`) + `{"name": "z"}]}}`
 	}, "unordered-input"},
 	{"executions.json", func() string {
-		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": []}, "execution": {"tasks": [` + times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
+		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": []}, "execution": {"tasks": [` +
+			times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
 	}, "error"},
 	{"listed-files.json", func() string {
-		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}], "files": [` + times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
+		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}], "files": [` +
+			times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
 	}, "ok"},
 	{"nul.json", func() string { return "{\"workflow\": {\"name\": \"\x00\"}}" }, "control character 0x00"},
 	{"not-utf8.json", func() string { return wfOf("{\"name\": \"\xff\"}") }, "not UTF-8"},
-	{"truncated.json", func() string { return `{"workflow": {"tasks": [` + times(20_000, `{"name": "a%d"}, `) + `{"name": "` }, "truncated"},
+	{"truncated.json", func() string {
+		return `{"workflow": {"tasks": [` + times(20_000, `{"name": "a%d"}, `) +
+			`{"name": "`
+	}, "truncated"},
 	{"infinite.json", func() string { return wfOf(`{"name": "a", "runtime": Infinity}`) }, "bad-number"},
 	{"shell.json", func() string {
 		return wfOf(`{"name": "a", "command": {"program": "x", "arguments": [` + times(200_000, `"a",`) + `"b"]}}`)
 	}, "ok"},
 	// compressed
-	{"bomb.json.gz", func() string { return gzipped(`{"workflow": {"tasks": [`, times(10_000, `{"name":"a"},`), 1000) }, "bound: "},
-	{"skipped-bomb.json.gz", func() string { return gzipped(`{"x": [`, times(10_000, `1, `), 4000) }, "its decompressed text is larger than"},
+	{"bomb.json.gz", func() string { return gzipped(`{"workflow": {"tasks": [`, times(10_000, `{"name":"a"},`), 1000) },
+		"bound: "},
+	{"skipped-bomb.json.gz", func() string { return gzipped(`{"x": [`, times(10_000, `1, `), 4000) },
+		"its decompressed text is larger than"},
 	{"bomb.yml.gz", func() string { return gzipped(ymlOf(""), times(10_000, "- {id: a, name: b}\n"), 600) }, "bound: "},
-	{"bomb.dax.gz", func() string { return gzipped("<adag>", times(10_000, "<!-- comment by comment -->\n"), 400) }, "its decompressed text is larger than"},
+	{"bomb.dax.gz", func() string { return gzipped("<adag>", times(10_000, "<!-- comment by comment -->\n"), 400) },
+		"its decompressed text is larger than"},
 	{"bomb.zip", func() string {
 		return zipped([]string{"a.dax"}, times(10_000, "<!-- comment by comment -->\n"), 400)
 	}, "bound: "},
-	{"many.zip", func() string { return zipped(strings.Split(times(10_000, "%d.dax "), " ")[:10_000], "", 1) }, "a zip archive of 10000 files"},
+	{"many.zip", func() string { return zipped(strings.Split(times(10_000, "%d.dax "), " ")[:10_000], "", 1) },
+		"a zip archive of 10000 files"},
 	{"nested.gz", func() string { return gzipped(gzipped(daxOf("<job id='a' name='b'/>"), "", 0), "", 0) }, "error"},
 	{"truncated.gz", func() string {
 		s := gzipped(daxOf(times(20_000, "<job id='%d' name='b'/>")), "", 0)
@@ -312,30 +394,47 @@ var hostile = []struct {
 		s[len(s)/2] ^= 0xff
 		return string(s)
 	}, "error"},
-	{"jobs.dax.gz", func() string { return gzipped(daxOf(times(5_000, "<job id='ID%d' name='x' runtime='3'/>\n")), "", 0) }, "ok"},
+	{"jobs.dax.gz", func() string {
+		return gzipped(daxOf(times(5_000, "<job id='ID%d' name='x' runtime='3'/>\n")), "",
+			0)
+	}, "ok"},
 	// workload, cluster and experiment files
 	{"workflows.yaml", func() string {
 		return "workflows:\n" + times(60_000, "- {trace: a, name: w%d, arrive: 3s, tenant: alice}\n")
 	}, "missing-file"},
-	{"tiny-workflows.yaml", func() string { return "workflows:\n" + times(200_000, "- trace: a\n") }, "takes more memory than 20 times"},
+	{"tiny-workflows.yaml", func() string { return "workflows:\n" + times(200_000, "- trace: a\n") },
+		"takes more memory than 20 times"},
 	{"copies.yaml", func() string { return "workflows:\n- {trace: a, name: x, copies: 1000000}\n" }, "missing-file"},
-	{"copies-of-many.yaml", func() string { return "workflows:\n" + times(5_000, "- {trace: a, name: x%d, copies: 1000000}\n") }, "more than 1000000 workflows"},
+	{"copies-of-many.yaml", func() string {
+		return "workflows:\n" +
+			times(5_000, "- {trace: a, name: x%d, copies: 1000000}\n")
+	}, "more than 1000000 workflows"},
 	{"mix.yaml", func() string { return "count: 3\nmix:\n" + times(40_000, "- {trace: a}\n") }, "bound: "},
 	{"tenants.yaml", func() string {
 		return "count: 3\nmix: [{generator: montage, tasks: 30}]\ntenants:\n" + times(10_000, "- {name: t%d}\n")
 	}, "ok"},
-	{"costs.yaml", func() string { return "workflows:\n- trace: a\n  costs: {" + times(20_000, "t%d: {n: 1s}, ") + "}\n" }, "bound: "},
-	{"unknown-keys.yaml", func() string { return "workflows:\n" + times(40_000, "- {trase: a}\n") }, "and 79980 more errors"},
-	{"long-key.yaml", func() string { return "workflows: []\n? " + times(500_000, "k") + "\n: 1\n" }, "a name of more than 4096 bytes"},
+	{"costs.yaml", func() string {
+		return "workflows:\n- trace: a\n  costs: {" + times(20_000, "t%d: {n: 1s}, ") +
+			"}\n"
+	}, "bound: "},
+	{"unknown-keys.yaml", func() string { return "workflows:\n" + times(40_000, "- {trase: a}\n") },
+		"and 79980 more errors"},
+	{"long-key.yaml", func() string { return "workflows: []\n? " + times(500_000, "k") + "\n: 1\n" },
+		"a name of more than 4096 bytes"},
 	{"nodes.yaml", func() string { return "nodes:\n" + times(60_000, "- {name: n%d, cores: 4, memory: 2GB}\n") }, "ok"},
-	{"many-nodes.yaml", func() string { return "nodes:\n" + times(50, "- {name: n%d, count: 100000}\n") }, "more than 100000 nodes"},
-	{"links.yaml", func() string { return "nodes: [{name: a, group: a}]\nlinks:\n" + times(30_000, "- {from: a, to: a}\n") }, "and 29979 more errors"},
+	{"many-nodes.yaml", func() string { return "nodes:\n" + times(50, "- {name: n%d, count: 100000}\n") },
+		"more than 100000 nodes"},
+	{"links.yaml", func() string {
+		return "nodes: [{name: a, group: a}]\nlinks:\n" +
+			times(30_000, "- {from: a, to: a}\n")
+	}, "and 29979 more errors"},
 	{"deep.yaml", func() string { return "nodes: " + times(100_000, "[") }, "line 1: bound: nested deeper than 100"},
 	{"factors.yaml", func() string {
 		return "workload: w\ncluster: c\nfactors:\n  policy:\n" + times(100_000, "  - p%d\n")
 	}, "missing-file"},
 	{"product.yaml", func() string {
-		return "workload: w\ncluster: c\nfactors:\n  policy: heft\n" + times(20, "  workload.k%d: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n")
+		return "workload: w\ncluster: c\nfactors:\n  policy: heft\n" +
+			times(20, "  workload.k%d: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n")
 	}, "more than 10000000"},
 	{"laughing-factors.yaml", func() string {
 		s := "workload: w\ncluster: c\nfactors:\n  policy: heft\n  workload.a0: &a0 [x, x]\n"
@@ -349,14 +448,17 @@ var hostile = []struct {
 	{"times.csv", func() string { return times(400_000, "1\n") }, "ok"},
 	{"long-line.csv", func() string { return times(1_000_000, "1") }, "token too long"},
 	{"columns.csv", func() string { return times(200, times(300, "1,")+"\n") }, "say which column"},
-	{"costs.csv", func() string { return "task,node,seconds\n" + times(200_000, "%d,n,1\n") }, "takes more memory than 20 times"},
+	{"costs.csv", func() string { return "task,node,seconds\n" + times(200_000, "%d,n,1\n") },
+		"takes more memory than 20 times"},
 	{"quotes.csv", func() string { return "task,node,seconds\n\"" + times(1_000_000, "a\n") }, "extraneous or missing"},
-	{"long-name.csv", func() string { return "task,node,seconds\n" + times(1_000_000, "a") + ",n,1\n" }, "a name of more than 4096 bytes"},
+	{"long-name.csv", func() string { return "task,node,seconds\n" + times(1_000_000, "a") + ",n,1\n" },
+		"a name of more than 4096 bytes"},
 	{"bare-quotes.csv", func() string { return "task,node,seconds\n" + times(50_000, "a\"b,n,1\n") }, `bare "`},
 	{"nuls.csv", func() string { return "task,node,seconds\n" + times(1_000_000, "\x00") }, "wrong number of fields"},
 }
 
-// Every hostile file is read within 64 MB and 20 times its size, in time proportional to its size, and told with its line.
+// Every hostile file is read within 64 MB and 20 times its size, in time proportional to its size, and told with its
+// line.
 func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 	if len(hostile) < 60 {
 		t.Fatalf("%d files", len(hostile))
@@ -400,7 +502,8 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 			if most := int64(20*size + 64_000_000); !raceDetector && used.memory > most {
 				t.Errorf("%d kB of memory for %d kB of text, wanted at most %d kB", used.memory/1000, size/1000, most/1000)
 			}
-			if most := time.Second + time.Duration(size)*4*time.Microsecond; !raceDetector && !isCompressed(h.name) && used.time > most {
+			if most := time.Second + time.Duration(size)*4*time.Microsecond; !raceDetector && !isCompressed(h.name) &&
+				used.time > most {
 				t.Errorf("%v of CPU time for %d kB, wanted at most %v", used.time, size/1000, most)
 			}
 		})
@@ -425,7 +528,7 @@ func checkFile(t *testing.T, path string) (string, used) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), asGantry+"=check\x1f"+path, asGantry+"_MEMORY="+path+".memory")
+	cmd.Env = append(os.Environ(), gantryArguments+"=check\x1f"+path, gantryArguments+"_MEMORY="+path+".memory")
 	out, err := cmd.CombinedOutput()
 	if _, ended := err.(*exec.ExitError); err != nil && !ended {
 		t.Fatal(err)
@@ -439,7 +542,8 @@ func checkFile(t *testing.T, path string) (string, used) {
 	if _, err := fmt.Sscan(peak, &kilobytes); err != nil {
 		t.Fatal(err)
 	}
-	return string(out), used{cmd.ProcessState.ExitCode(), kilobytes * 1024, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	return string(out), used{cmd.ProcessState.ExitCode(), kilobytes * 1024, cmd.ProcessState.UserTime() +
+		cmd.ProcessState.SystemTime()}
 }
 
 // raceDetector is set in builds with it, which take several times the memory.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Bounded fails the test if f, which reads so many bytes, allocates more or takes more CPU time than a multiple of them. It is for tests
-// that run nothing beside.
+// Bounded fails the test if f, which reads so many bytes, allocates more or takes more CPU time than a multiple of
+// them. It is for tests that run nothing beside.
 func Bounded(t *testing.T, bytes int, f func()) {
 	t.Helper()
 	allocated, cpu := allocations(), cpuTime()
