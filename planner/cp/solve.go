@@ -90,7 +90,11 @@ func newSolver(p *Problem, o Options) *solver {
 func (s *solver) clear() {
 	s.reset()
 	for _, f := range s.p.Fixed {
-		s.nodes[f.Node].add(s.p.Now, f.End, f.Hold, +1)
+		node := f.Node
+		if len(s.p.Nodes) == 0 {
+			node = 0
+		}
+		s.nodes[node].add(s.p.Now, f.End, f.Hold, +1)
 	}
 	clear(s.placed)
 	s.late, s.ends = 0, 0
