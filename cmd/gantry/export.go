@@ -136,11 +136,11 @@ func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
 	}
 	if dir := filepath.Dir(path); dir != "." {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return failf(exitHost, "export to %s: %w", path, err)
+			return failf(exitHost, "write %s: %w", path, err)
 		}
 	}
 	if err := writeWhole(path, write); err != nil {
-		return logError(fmt.Errorf("export to %s: %w", path, err))
+		return logError(fmt.Errorf("write %s: %w", path, err))
 	}
 	return nil
 }

@@ -33,15 +33,25 @@ Several runs: means with 95 % confidence intervals. Runs of one policy on one ru
    gantry report RUN --out figures
    gantry report RUN RUN RUN
 
+With --html FILE a page is written instead: one HTML file without a server or network. It shows why the run took as long as it did (the
+critical path that was measured), the timeline of every attempt against its plan, utilisation, why tasks waited, a table of all
+attempts, box plots by task type, the graph of dependencies, estimates against measurements, failures and settings. Several runs
+appear one below the other.
+
+   gantry report RUN --html run.html
+
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
+			&cli.StringFlag{Name: "html", Usage: "write the page of runs to `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.NArg() == 0:
 				return failf(exitUsage, "report: name one file of results, or runs")
+			case c.IsSet("html"):
+				return writePage(c, c.Args().Slice(), c.String("html"))
 			case c.NArg() > 1:
 				return reportRuns(c, c.Args().Slice())
 			}

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// open shows a file in a headless browser, without network, and waits until the page is drawn. Whatever the console
+// says fails the test.
+func open(t *testing.T, file string) context.Context {
+	t.Helper()
+	shell, err := exec.LookPath("chromium-headless-shell")
+	if err != nil {
+		t.Skip("needs a browser: chromium-headless-shell (make setup)")
+	}
+	options := append(
+		chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(shell),
+		chromedp.NoSandbox,
+		chromedp.WindowSize(1200, 900),
+		chromedp.Flag(
+			"disable-background-networking",
+			true,
+		),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.WSURLReadTimeout(3*time.Minute),
+	)
+	alloc, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	ctx, stop := chromedp.NewContext(alloc)
+	t.Cleanup(stop)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	t.Cleanup(cancel)
+	chromedp.ListenTarget(ctx, func(e any) {
+		switch e := e.(type) {
+		case *runtime.EventConsoleAPICalled:
+			t.Errorf("the console says: %v", e.Args)
+		case *runtime.EventExceptionThrown:
+			t.Errorf("the page throws: %v", e.ExceptionDetails)
+		case *log.EventEntryAdded:
+			t.Errorf("the browser says: %s", e.Entry.Text)
+		case *network.EventRequestWillBeSent:
+			if url := e.Request.URL; !strings.HasPrefix(url, "file://"+file) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") {
+				t.Errorf("the page loads %s", url)
+			}
+		}
+	})
+	do(
+		t,
+		ctx,
+		network.Enable(),
+		chromedp.Navigate("file://"+file),
+		chromedp.WaitVisible(`html[data-ready=yes] main`, chromedp.ByQuery),
+	)
+	return ctx
+}
+
+func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask evaluates a script in the page.
+func ask[T any](t *testing.T, ctx context.Context, script string) (v T) {
+	t.Helper()
+	do(t, ctx, chromedp.Evaluate(script, &v))
+	return v
+}
+
+func expectText(t *testing.T, ctx context.Context, selector, want string) {
+	t.Helper()
+	var got string
+	do(t, ctx, chromedp.TextContent(selector, &got, chromedp.ByQuery))
+	if !strings.Contains(got, want) {
+		t.Errorf("%s says %q, which lacks %q", selector, got, want)
+	}
+}
+
+func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, "run.html")
+	expect(
+		t,
+		exitOK,
+		nil,
+		"simulate",
+		"--quiet",
+		"--dir",
+		home,
+		"--name",
+		"m",
+		"--policy",
+		"heft",
+		"--cluster",
+		"../../examples/montage/cluster.yaml",
+		"../../examples/montage/montage-25.dax",
+	)
+	expect(t, exitOK, []string{"wrote " + file}, "report", "m", "--dir", home, "--html", file)
+	page := open(t, file)
+
+	makespan := one[float64](t, home, "SELECT makespan_s FROM v_runs WHERE run = 'm'")
+	expectText(t, page, "section[aria-label=Answer]", fmt.Sprintf("%.0f s", makespan))
+	expectText(t, page, "section[aria-label=Answer]", "25 of 25")
+	expectText(t, page, ".tasks [role=status]", "25 of 25 attempts")
+	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn != 25 {
+		t.Errorf("the timeline has %d bars", drawn)
+	}
+	// The critical path ends with the task that ended last, and its parts add up to the makespan.
+	last := one[string](
+		t,
+		home,
+		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY ended_s DESC LIMIT 1",
+	)
+	if got := ask[string](t, page, "[...document.querySelectorAll('details tbody tr')].pop().firstChild.textContent"); got != last {
+		t.Errorf("the critical path ends with %q, not %q", got, last)
+	}
+
+	// Sorting: by the longest run; the first row is that task.
+	do(
+		t,
+		page,
+		chromedp.Evaluate(
+			"(() => { const b = [...document.querySelectorAll('.tasks th button')].find(b => b.textContent === 'ran'); b.click(); b.click(); })()",
+			nil,
+		),
+	)
+	longest := one[string](
+		t,
+		home,
+		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY runtime_s DESC LIMIT 1",
+	)
+	if got := ask[string](t, page, "document.querySelector('.tasks tbody tr.row td').textContent"); got != longest {
+		t.Errorf("the task that ran longest is %q on the page, %q in the log", got, longest)
+	}
+	// A click on a row shows the attempt's details and its node.
+	do(t, page, chromedp.Click(".tasks tbody tr.row", chromedp.ByQuery))
+	expectText(t, page, ".timeline .detail", longest)
+	expectText(
+		t,
+		page,
+		".timeline .detail",
+		one[string](t, home, "SELECT node FROM v_tasks WHERE run = 'm' AND workflow || '/' || task = ?", longest),
+	)
+	// Filter and search.
+	do(t, page, chromedp.SendKeys(".tasks input", "mDiffFit", chromedp.ByQuery))
+	count := one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'm' AND kind = 'mDiffFit'")
+	expectText(t, page, ".tasks [role=status]", fmt.Sprintf("%d of 25", count))
+	do(t, page, chromedp.SendKeys(".timeline input", "mProjectPP", chromedp.ByQuery))
+	expectText(
+		t,
+		page,
+		".timeline [role=status]",
+		fmt.Sprintf(
+			"%d found",
+			one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'm' AND kind = 'mProjectPP'"),
+		),
+	)
+	// The keyboard: zooming in leaves fewer bars, 0 brings all back, n goes from attempt to attempt.
+	do(
+		t,
+		page,
+		chromedp.Focus(".timeline canvas", chromedp.ByQuery),
+		chromedp.KeyEvent("+"),
+		chromedp.KeyEvent("+"),
+		chromedp.KeyEvent("+"),
+	)
+	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn >= 25 ||
+		drawn == 0 {
+		t.Errorf("zoomed in, the timeline has %d bars", drawn)
+	}
+	do(t, page, chromedp.KeyEvent("0"), chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("n"))
+	first := one[string](
+		t,
+		home,
+		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY started_s, task LIMIT 1",
+	)
+	expectText(t, page, ".timeline .detail", strings.Split(first, "/")[0]+"/")
+	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn != 25 {
+		t.Errorf("after zooming out the timeline has %d bars", drawn)
+	}
+}
+
+// Names from a trace are text and nothing else; the page's policy lets no other script run.
+func TestNamesOfATraceDoThePageNoHarm(t *testing.T) {
+	home := t.TempDir()
+	names := []string{
+		"<script>window.harm = 1</script>",
+		`"><img src=x onerror="window.harm = 2">`,
+		"\u202eright-to-left\u202c",
+		strings.Repeat("long", 2500),
+		"</script><b>",
+	}
+	var tasks []string
+	for i, n := range names {
+		tasks = append(
+			tasks,
+			fmt.Sprintf(
+				`{"name": %q, "id": "t%d", "type": "compute", "command": {"program": %q}, "runtimeInSeconds": 1,
+		"parents": [], "children": [], "files": []}`,
+				n,
+				i,
+				n,
+			),
+		)
+	}
+	dir := writeFiles(
+		t,
+		map[string]string{
+			"w.json": `{"name": "a <i>name</i>", "schemaVersion": "1.4", "workflow": {"makespanInSeconds": 1,
+		"executedAt": "x", "tasks": [` +
+				strings.Join(
+					tasks,
+					",",
+				) + `]}}`,
+		},
+	)
+	file := filepath.Join(home, "run.html")
+	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "h", filepath.Join(dir, "w.json"))
+	expect(t, exitOK, nil, "report", "h", "--dir", home, "--html", file)
+	page := open(t, file)
+	if harm := ask[bool](t, page, "'harm' in window || document.querySelectorAll('main img, main script, main b b').length > 0"); harm {
+		t.Error("a name of the trace became a part of the page")
+	}
+	expectText(t, page, ".tasks [role=status]", "5 of 5")
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "default-src 'none'") ||
+		strings.Contains(string(text), "window.harm") {
+		t.Errorf("the policy is missing or a name stands in the file as it is (%v)", err)
+	}
+}
+
+// Several runs are on one page; one without tasks, and one that is under way or was killed, say so.
+func TestPagesOfOtherRuns(t *testing.T) {
+	home := t.TempDir()
+	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "none.dax": `<adag version="2.1" name="none"></adag>`})
+	for _, name := range []string{"a", "b"} {
+		expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", name, filepath.Join(dir, "one.dax"))
+	}
+	file := filepath.Join(home, "deep", "er", "runs.html")
+	expect(t, exitOK, nil, "report", "a", "b", "--dir", home, "--html", file)
+	page := open(t, file)
+	expectText(t, page, "#title", "2 runs")
+	if n := ask[int](t, page, "document.querySelectorAll('section.run').length"); n != 2 {
+		t.Errorf("%d of 2 runs are on the page", n)
+	}
+	expect(t, exitInput, []string{"nothere"}, "report", "nothere", "--dir", home, "--html", file)
+	blocked := filepath.Join(dir, "one.dax", "x.html")
+	expect(t, exitHost, []string{blocked}, "report", "a", "--dir", home, "--html", blocked)
+}
+
+// The bar of a page: 100,000 attempts in at most 1.5 MB.
+func TestThePageOfALargeRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	home := t.TempDir()
+	dir := writeFiles(
+		t,
+		map[string]string{
+			"w.yaml": "seed: 7\ncount: 1000\nmix: [{generator: montage, fraction: 1}, {generator: ligo, fraction: 1}]\ntasks: 101\n" +
+				"total_runtime: {distribution: lognormal, mean: 20m, variation: 1}\narrivals: {process: poisson, utilisation: 0.9}\n",
+		},
+	)
+	file := filepath.Join(home, "run.html")
+	expect(
+		t,
+		exitOK,
+		nil,
+		"simulate",
+		"--quiet",
+		"--dir",
+		home,
+		"--name",
+		"big",
+		"--cluster",
+		"../../examples/experiments/homogeneous.yaml",
+		filepath.Join(dir, "w.yaml"),
+	)
+	expect(t, exitOK, nil, "report", "big", "--dir", home, "--html", file)
+	info, err := os.Stat(file)
+	if err != nil || info.Size() > 1_500_000 {
+		t.Errorf("the page has %d bytes (%v)", info.Size(), err)
+	}
+	attempts := one[int](t, home, "SELECT count(*) FROM v_attempts WHERE run = 'big'")
+	if attempts < 100_000 {
+		t.Fatalf("the run has %d attempts", attempts)
+	}
+	page := open(t, file)
+	expectText(t, page, ".tasks [role=status]", fmt.Sprintf("%d of %d attempts", attempts, attempts))
+	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn < 1000 {
+		t.Errorf("the timeline has %d bars", drawn)
+	}
+	t.Logf(
+		"%d attempts in %d bytes, drawn %.0f ms after the page began",
+		attempts,
+		info.Size(),
+		ask[float64](t, page, "performance.getEntriesByName('drawn')[0].startTime"),
+	)
+}

@@ -1,0 +1,241 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// answer is why the run took as long as it did: the measured critical path, from the last end back to the first
+// arrival.
+type answer struct {
+	Steps  []step           `json:"steps"` // in the order of time
+	Parts  map[string]int64 `json:"parts"` // of the path, by what happened
+	Advice string           `json:"advice"`
+	// Bound is the longest path of the measured runs: no number of nodes would have made the run shorter.
+	Bound int64 `json:"bound"`
+}
+
+// step is a part of the critical path.
+type step struct {
+	Attempt int    `json:"attempt"`
+	What    string `json:"what"`
+	Why     string `json:"why,omitempty"`
+	From    int64  `json:"from"`
+	To      int64  `json:"to"`
+}
+
+// What a step may be.
+const (
+	computing = "computing"
+	waiting   = "waiting for a node"
+	staging   = "staging"
+	starting  = "container start"
+	ending    = "ending"
+	away      = "suspended"
+	retrying  = "lost to failed attempts"
+)
+
+// answer walks back from the attempt that ended last: what it waited for is the parent that ended last, or its own
+// try before.
+func (r *reader) answer() {
+	o := &r.out.Answer
+	o.Steps, o.Parts = []step{}, map[string]int64{}
+	last := -1
+	for i := range r.lives {
+		if l := &r.lives[i]; l.ended >= 0 && (last < 0 || l.ended > r.lives[last].ended) {
+			last = i
+		}
+	}
+	suspended := map[int]int64{}
+	for k, a := range r.out.Away.Attempt {
+		suspended[int(a)] += r.out.Away.Until[k] - r.out.Away.Since[k]
+	}
+	add := func(i int, what, why string, from, to int64) {
+		if to > from {
+			o.Steps = append(o.Steps, step{i, what, why, from, to})
+			o.Parts[what] += to - from
+		}
+	}
+	failed := false
+	for i := last; i >= 0; {
+		l := &r.lives[i]
+		t := &r.tasks[l.task]
+		staged := max(l.staged, l.queued)
+		started := max(l.started, staged)
+		if failed {
+			add(i, retrying, l.outcome, l.queued, l.ended)
+		} else {
+			add(i, computing, t.kind, started, l.ended)
+			if s := min(suspended[i], l.ended-started); s > 0 {
+				o.Parts[computing] -= s
+				o.Parts[away] += s
+			}
+			add(i, starting, "", staged, started)
+			add(i, staging, "", l.queued, staged)
+		}
+		add(i, waiting, r.why(l.task, l.ready, l.queued), l.ready, l.queued)
+		next := -1
+		if l.try > 1 {
+			for k := i - 1; k >= 0 && next < 0; k-- {
+				if r.lives[k].task == l.task {
+					next = k
+				}
+			}
+			failed = true
+		} else {
+			failed = false
+			for _, p := range t.parents {
+				if k := r.tasks[p].last; k >= 0 && k != i && (next < 0 || r.lives[k].ended > r.lives[next].ended) {
+					next = k
+				}
+			}
+			if w := &r.out.Workflows[t.workflow]; next >= 0 && max(w.Arrived, w.Release) >= r.lives[next].ended {
+				next = -1 // it waited for its workflow
+			}
+		}
+		i = next
+	}
+	slices.Reverse(o.Steps)
+	r.bound()
+	o.Advice = r.advice()
+}
+
+// bound is the longest path of measured runs from the arrival of a workflow.
+func (r *reader) bound() {
+	type visit struct {
+		length int64
+		state  uint8
+	}
+	seen := make([]visit, len(r.tasks))
+	var length func(t int) int64
+	length = func(t int) int64 {
+		v := &seen[t]
+		if v.state > 0 {
+			return v.length
+		}
+		v.state = 1
+		best := int64(0)
+		for _, p := range r.tasks[t].parents {
+			best = max(best, length(p))
+		}
+		if last := r.tasks[t].last; last >= 0 {
+			if l := &r.lives[last]; l.started >= 0 {
+				best += l.end(r.clock) - l.started
+			}
+		}
+		v.length = best
+		return best
+	}
+	for t := range r.tasks { // parents are numbered before their children, so the recursion is shallow
+		r.out.Answer.Bound = max(r.out.Answer.Bound, length(t))
+	}
+}
+
+// why is the reason that a task gave for most of a span.
+func (r *reader) why(task int, from, to int64) string {
+	if to <= from {
+		return ""
+	}
+	var best string
+	var most int64
+	var since int64 = -1
+	var last string
+	take := func(until int64) {
+		if span := min(until, to) - max(since, from); since >= 0 && span > most {
+			best, most = last, span
+		}
+	}
+	_ = r.each(func(scan func(...any) error) error {
+		var at int64
+		var reason, dim string
+		if err := scan(&at, &reason, &dim); err != nil {
+			return err
+		}
+		take(at)
+		since, last = at, reasonText(reason, dim)
+		return nil
+	}, `SELECT since_ns, reason, coalesce(dim, '') FROM waits WHERE run = ? AND task = ? ORDER BY since_ns, seq`,
+		r.id, task)
+	take(to)
+	return best
+}
+
+// advice says what would have shortened the run most.
+func (r *reader) advice() string {
+	o := &r.out.Answer
+	what, most, total := "", int64(0), int64(0)
+	for _, part := range []string{computing, waiting, staging, starting, away, retrying} {
+		total += o.Parts[part]
+		if o.Parts[part] > most {
+			what, most = part, o.Parts[part]
+		}
+	}
+	if total == 0 {
+		return ""
+	}
+	inner := map[string]int64{}
+	var names []string
+	for _, s := range o.Steps {
+		if s.What == what {
+			if inner[s.Why] == 0 {
+				names = append(names, s.Why)
+			}
+			inner[s.Why] += s.To - s.From
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return int(min(1, max(-1, inner[b]-inner[a]))) })
+	share := fmt.Sprintf("%s of the %s of the critical path (%d %%)", seconds(most), seconds(total), most*100/total)
+	switch what {
+	case computing:
+		return fmt.Sprintf(
+			"Faster tasks would have shortened the run most: %s went into computing, %s of them into tasks of type %s.",
+			share,
+			seconds(inner[names[0]]),
+			names[0],
+		)
+	case waiting:
+		text := fmt.Sprintf("Waiting less would have shortened the run most: tasks waited %s", share)
+		if names[0] != "" {
+			text += ", for the most part because: " + names[0]
+		}
+		if held := r.held(); held >= 80 {
+			text += fmt.Sprintf(". Tasks held %d %% of the cores: more cores would help", held)
+		}
+		return text + "."
+	case staging:
+		return "Moving less data would have shortened the run most: " + share + " went into staging inputs."
+	case starting:
+		return "Fewer, longer tasks would have shortened the run most: " + share + " went into starting containers."
+	case away:
+		return "Fewer preemptions would have shortened the run most: tasks were suspended for " + share + "."
+	}
+	return "Fewer failures would have shortened the run most: " + share + " went into attempts that failed."
+}
+
+// held is the percentage of the cores that tasks held, over the whole run.
+func (r *reader) held() int64 {
+	var held, there float64
+	for i := range r.lives {
+		l := &r.lives[i]
+		held += float64(l.millicores) * float64(l.end(r.clock)-l.queued)
+	}
+	for _, n := range r.out.Nodes {
+		there += float64(n.Millicores) * float64(r.clock)
+	}
+	return int64(100 * held / max(1, there))
+}
+
+func seconds(ns int64) string {
+	return fmt.Sprintf("%.3g s", time.Duration(ns).Seconds())
+}
+
+func (a *answer) scale(count func(int64) int64) {
+	a.Bound = count(a.Bound)
+	for k, v := range a.Parts {
+		a.Parts[k] = count(v)
+	}
+	for i := range a.Steps {
+		a.Steps[i].From, a.Steps[i].To = count(a.Steps[i].From), count(a.Steps[i].To)
+	}
+}
