@@ -127,6 +127,9 @@ func (a *attempt) start() error {
 	if err := fault.Do("control", func() error { return a.ctl.Make(os.Geteuid() != 0) }); err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
+	if err := a.limitDisk(); err != nil {
+		return fmt.Errorf("prepare %s: %w", a, err)
+	}
 	a.usage.Staged, a.usage.InputBytes, a.usage.CopiedBytes = r.Now(), a.read, a.copied
 	if a.parent != "" {
 		if err := r.tree.Make(a.parent); err != nil {
@@ -293,6 +296,7 @@ func (a *attempt) notStarted(err error) {
 		return
 	}
 	x := &planner.AttemptExited{Attempt: a.l.Attempt, Outcome: planner.HostError, ExitCode: -1}
+	a.freeDisk()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -411,6 +415,7 @@ func (a *attempt) harvest(c inspection, gone, broken bool) {
 	if a.overDisk() {
 		e.DiskUsed = a.disk.Load()
 	}
+	e.DiskFull = a.freeDisk()
 	v := e.Judge()
 	x.Outcome, x.ExitCode, x.Message = v.Outcome, v.Code, join(v.Message, x.Message)
 	if x.Outcome == planner.OK {

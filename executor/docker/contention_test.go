@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -120,6 +121,9 @@ func TestAMemoryHungryTenantHarmsOnlyItself(t *testing.T) {
 
 // Who computes without end on three threads gets the CPU it asked for and no more, while a task beside it computes too.
 func TestACPUHungryTenantKeepsToItsShare(t *testing.T) {
+	if os.Getenv("GANTRY_TEST_EMULATED") != "" {
+		t.Skip("the processor is emulated: the kernel's quotas are kept too late") // see scripts/vm
+	}
 	r := newRig(t, nil)
 	hungry := r.emulated()
 	hungry.Cores, hungry.Run = 3, 20*time.Second

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,10 +9,15 @@ import (
 	"gantry/planner"
 )
 
-// diskEvery is how often the work directories of running attempts are looked at, if that takes little of it.
-const diskEvery = 250 * time.Millisecond
+const (
+	// diskEvery is how often the work directories of running attempts are looked at, if that takes little of it.
+	diskEvery = 250 * time.Millisecond
+	// quotaSlack is how near to its quota a program may come that cannot write another block.
+	quotaSlack = 64 << 10
+)
 
-// watchDisk kills attempts whose work directory has grown beyond the limit.
+// watchDisk kills attempts whose work directory has grown beyond the limit. It watches with quotas, too: a former gantry may have run where
+// there were none.
 func (r *Runtime) watchDisk() {
 	defer r.work.Done()
 	wait := diskEvery
@@ -53,4 +59,29 @@ func (a *attempt) overDisk() bool {
 			return max(bytes, most) > a.r.cfg.Disk
 		}
 	}
+}
+
+func (a *attempt) project() uint32 { return stage.Project(a.r.name, int64(a.l.Attempt)) }
+
+// limitDisk has the file system hold the limit, if it can. What was staged does not count: it was there before.
+func (a *attempt) limitDisk() error {
+	if a.r.cfg.Disk <= 0 {
+		return nil
+	}
+	if err := stage.SetQuota(a.dir, a.project(), a.r.cfg.Disk); err != nil && !errors.Is(err, stage.ErrNoQuota) {
+		return err
+	}
+	return nil
+}
+
+// freeDisk ends the quota of an attempt that is over, and reports whether it was used up.
+func (a *attempt) freeDisk() (full bool) {
+	if a.r.cfg.Disk <= 0 {
+		return false
+	}
+	used, err := stage.QuotaUsed(a.dir, a.project())
+	if err == nil {
+		_ = stage.SetQuota(a.dir, a.project(), 0)
+	}
+	return err == nil && used > a.r.cfg.Disk-quotaSlack
 }

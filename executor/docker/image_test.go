@@ -52,6 +52,9 @@ func (s *shelf) ImageImport(_ context.Context, src image.ImportSource, ref strin
 // staticProgram builds the smallest static program there is, with a comment of its own so that its bytes differ.
 func staticProgram(t *testing.T, says string) string {
 	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs Go, to build a program")
+	}
 	dir := t.TempDir()
 	src, out := filepath.Join(dir, "main.go"), filepath.Join(dir, "gantry-task")
 	if err := os.WriteFile(src, []byte("package main\nfunc main() { print(\""+says+"\") }\n"), 0o644); err != nil {

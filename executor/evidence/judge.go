@@ -20,6 +20,7 @@ type Evidence struct {
 	Grace     time.Duration // between SIGTERM and SIGKILL
 	DiskLimit int64         // bytes that its work directory may take; 0: no limit
 	DiskUsed  int64         // bytes that it took, if that is more; 0: it is not
+	DiskFull  bool          // the file system allowed it no more
 
 	// Of the container engine.
 	Gone       bool   // it no longer has the container
@@ -110,6 +111,9 @@ func (e Evidence) Judge() Verdict {
 	case e.End.Outside != 0 && outside[e.End.Outside] != "":
 		v.Outcome = planner.Killed
 		v.Message = fmt.Sprintf("exit code %d, after %s from outside (docker stop?)", v.Code, outside[e.End.Outside])
+	case e.DiskFull:
+		v.Outcome = planner.OutOfDisk
+		v.Message = fmt.Sprintf("exit code %d, its work directory used up its quota of %d bytes on disk", v.Code, e.DiskLimit)
 	default:
 		v.Outcome = planner.ExitCode
 		v.Message = fmt.Sprintf("exit code %d%s", v.Code, meaning(v.Code))

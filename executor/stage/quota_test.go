@@ -1,0 +1,89 @@
+package stage_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"gantry/executor/stage"
+)
+
+// quotas mounts a file system with project quotas.
+func quotas(t *testing.T) string {
+	t.Helper()
+	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	if err := os.WriteFile(image, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"truncate", "-s", "64M", image}, {"mke2fs", "-q", "-t", "ext4", "-O", "quota,project", "-E", "quotatype=prjquota", image},
+		{"mount", "-o", "loop,prjquota", image, dir}} {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Skipf("needs root, and a kernel with project quotas of ext4 (make test-v2 has one): %v: %v %s", args, err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v %s", err, out)
+		}
+	})
+	return dir
+}
+
+func write(path string, size int) error { return os.WriteFile(path, make([]byte, size), 0o644) }
+
+func TestQuotaLimitsADirectoryAndNoOther(t *testing.T) {
+	top := quotas(t)
+	dir, other := filepath.Join(top, "dir"), filepath.Join(top, "other")
+	for _, d := range []string{dir, other} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write(filepath.Join(dir, "before"), 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	project := stage.Project("run", 1)
+	if err := stage.SetQuota(dir, project, 2<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(filepath.Join(dir, "sub/small"), 1<<20); err != nil {
+		t.Error(err)
+	}
+	if err := write(filepath.Join(dir, "large"), 3<<20); !errors.Is(err, syscall.EDQUOT) && !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("3 MB more than fit: %v", err)
+	}
+	if err := write(filepath.Join(other, "large"), 5<<20); err != nil {
+		t.Errorf("in another directory: %v", err)
+	}
+	if used, err := stage.QuotaUsed(dir, project); err != nil || used < 2<<20-64<<10 || used > 2<<20 {
+		t.Errorf("%d bytes are used: %v", used, err)
+	}
+	if err := os.Rename(filepath.Join(dir, "sub/small"), filepath.Join(other, "small")); err != nil {
+		t.Errorf("an output cannot be published: %v", err)
+	}
+	if err := stage.SetQuota(dir, project, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(filepath.Join(dir, "after"), 5<<20); err != nil {
+		t.Errorf("without the quota: %v", err)
+	}
+	if err := os.Link(filepath.Join(other, "large"), filepath.Join(dir, "link")); err != nil {
+		t.Errorf("without the quota: %v", err)
+	}
+}
+
+func TestWithoutQuotasThatIsSaid(t *testing.T) {
+	if err := stage.SetQuota(t.TempDir(), stage.Project("run", 1), 1<<20); err != nil && !errors.Is(err, stage.ErrNoQuota) {
+		t.Errorf("%v is not ErrNoQuota", err)
+	} else if err == nil {
+		t.Skip("there are project quotas here")
+	}
+}
