@@ -3,14 +3,11 @@ package docker_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gantry/executor"
 	"gantry/executor/docker"
@@ -59,10 +56,6 @@ func TestShortTaskIsMeasured(t *testing.T) {
 func TestEndsAreClasses(t *testing.T) {
 	r := newRig(t, nil)
 	limited := func(l *executor.Launch) { l.Hold[unit.Memory] = 32 << 20 }
-	ownExit := planner.ExitCode
-	if !tellsExits(t) {
-		ownExit = planner.Killed // by the exit code alone it looks so
-	}
 	hog := "tail -c 200000000 /dev/zero | wc -c" // tail keeps all of it
 	for _, c := range []struct {
 		name    string
@@ -90,7 +83,7 @@ func TestEndsAreClasses(t *testing.T) {
 			planner.OutOfMemory, 5, nil},
 		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited,
 			planner.OK, 0, []string{"succeeded, although"}},
-		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, ownExit, 137, nil},
+		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, planner.ExitCode, 137, nil},
 		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited,
 			planner.OutOfMemory, 137, nil},
 		{"a program that looks for the claim", func() *executor.TaskSpec {
@@ -158,23 +151,6 @@ func TestEndsAreClasses(t *testing.T) {
 			}
 		})
 	}
-}
-
-// tellsExits reports whether the kernel tells how a process ended to others than its parent, as it does from Linux 6.15
-// on.
-func tellsExits(t *testing.T) bool {
-	c := exec.Command("true")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	fd, err := unix.PidfdOpen(c.Process.Pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	_ = c.Wait()
-	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
-	return unix.IoctlPidfdInfo(fd, &info) == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0
 }
 
 // programUser is the id of the user and of the group that run programs.
