@@ -26,6 +26,7 @@ type Shape struct {
 	Alone    bool      // all workflows arrive at once
 	NoDue    bool      // no workflow has a deadline
 	Released bool      // some workflows start later than they arrive
+	Clusters bool      // nodes are clusters of different sizes, with runs of their own, and copies between them take time
 	Tenants  int       // at most; with more than one, workflows are of all classes
 }
 
@@ -47,6 +48,9 @@ func Draw(r *rand.Rand, s Shape) Instance {
 			n.Group = planner.GroupID(r.IntN(s.Groups))
 		}
 		in.Nodes = append(in.Nodes, n)
+	}
+	if s.Clusters {
+		in.clusters(r, cores)
 	}
 	left := 1 + r.IntN(cmp.Or(s.Tasks, 30))
 	at := unit.Time(0)
@@ -90,12 +94,47 @@ func Draw(r *rand.Rand, s Shape) Instance {
 		if !s.NoDue && w.Class == planner.Deadline && (s.Tenants > 1 || r.IntN(10) > 0) {
 			w.Due = max(at, w.Release) + unit.Time(1+r.IntN(14))*unit.Time(step)
 		}
+		if s.Clusters {
+			in.spread(r, &w)
+		}
 		in.Workflows = append(in.Workflows, w)
 		if !s.Alone && r.IntN(3) > 0 {
 			at += unit.Time(r.IntN(5)) * unit.Time(step)
 		}
 	}
 	return in
+}
+
+// clusters makes the nodes clusters: all but the first may be narrower.
+func (in *Instance) clusters(r *rand.Rand, cores int64) {
+	in.Clusters = true
+	if r.IntN(2) == 0 {
+		in.Checkpoint = step * time.Duration(1+r.IntN(2))
+	}
+	for n := range in.Nodes {
+		in.Nodes[n].Group = planner.GroupID(n)
+		if n > 0 {
+			in.Nodes[n].Cores = 1000 * (1 + r.Int64N(cores))
+		}
+	}
+}
+
+// spread gives half of the tasks runs by cluster, and output that their children read.
+func (in *Instance) spread(r *rand.Rand, w *Workflow) {
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if t.Run == 0 {
+			continue
+		}
+		if r.IntN(2) == 0 {
+			for range in.Nodes {
+				t.On = append(t.On, step*time.Duration(1+r.IntN(8)))
+			}
+		}
+		if r.IntN(2) == 0 {
+			t.Copy = step * time.Duration(1+r.IntN(3))
+		}
+	}
 }
 
 // Compare draws n instances and compares a policy with its oracle on each: differ returns what they disagree in, "" if
@@ -172,7 +211,7 @@ func candidates(in Instance) (out []Instance) {
 		}
 	}
 	for n := range in.Nodes {
-		edit(func(c *Instance) { c.Nodes = slices.Delete(c.Nodes, n, n+1) })
+		edit(func(c *Instance) { c.dropNode(n) })
 	}
 	for w := range in.Workflows {
 		flow := &in.Workflows[w]
@@ -188,7 +227,9 @@ func candidates(in Instance) (out []Instance) {
 	for n := range in.Nodes {
 		simpler(edit, in.Nodes[n].Speed, 1, func(c *Instance, v float64) { c.Nodes[n].Speed = v })
 		simpler(edit, in.Nodes[n].Memory, 0, func(c *Instance, v int64) { c.Nodes[n].Memory = v })
-		simpler(edit, in.Nodes[n].Group, 0, func(c *Instance, v planner.GroupID) { c.Nodes[n].Group = v })
+		if !in.Clusters { // which are groups of their own
+			simpler(edit, in.Nodes[n].Group, 0, func(c *Instance, v planner.GroupID) { c.Nodes[n].Group = v })
+		}
 		less(edit, in.Nodes[n].Cores, 1000, func(c *Instance, v int64) { c.Nodes[n].Cores = v })
 	}
 	for w := range in.Workflows {
@@ -207,12 +248,40 @@ func candidates(in Instance) (out []Instance) {
 			}
 			simpler(edit, t.Cores, 1000, func(c *Instance, v int64) { c.Workflows[w].Tasks[i].Cores = v })
 			simpler(edit, t.Stage, 1, func(c *Instance, v int32) { c.Workflows[w].Tasks[i].Stage = v })
+			if t.On != nil {
+				edit(func(c *Instance) { c.Workflows[w].Tasks[i].On = nil })
+			}
+			if t.Copy > 0 {
+				simpler(edit, t.Copy, 0, func(c *Instance, v time.Duration) { c.Workflows[w].Tasks[i].Copy = v })
+			}
+			for n := range t.On {
+				if t.On[n] > step {
+					less(edit, t.On[n], step, func(c *Instance, v time.Duration) { c.Workflows[w].Tasks[i].On[n] = v })
+				}
+			}
 			if t.Run > step {
 				less(edit, t.Run, step, func(c *Instance, v time.Duration) { c.Workflows[w].Tasks[i].Run = v })
 			}
 		}
 	}
 	return out
+}
+
+// dropNode takes a node out.
+func (in *Instance) dropNode(n int) {
+	in.Nodes = slices.Delete(in.Nodes, n, n+1)
+	for i := range in.Nodes {
+		if in.Clusters {
+			in.Nodes[i].Group = planner.GroupID(i)
+		}
+	}
+	for w := range in.Workflows {
+		for i := range in.Workflows[w].Tasks {
+			if t := &in.Workflows[w].Tasks[i]; t.On != nil {
+				t.On = slices.Delete(t.On, n, n+1)
+			}
+		}
+	}
 }
 
 // simpler tries a value.

@@ -26,13 +26,16 @@ import (
 	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
+	"gantry/scenario"
 	"gantry/trace"
 )
 
 // Instance is a load and the nodes it runs on.
 type Instance struct {
-	Nodes     []Node
-	Workflows []Workflow // by arrival
+	Nodes      []Node
+	Workflows  []Workflow    // by arrival
+	Clusters   bool          `json:",omitempty"` // copies between nodes take time, and overlap other work
+	Checkpoint time.Duration `json:",omitempty"` // what moving the checkpoint of a preempted task takes; 0: they are frozen
 }
 
 // Node is a virtual node.
@@ -55,16 +58,30 @@ type Workflow struct {
 
 // Task is a task on a node of speed 1.
 type Task struct {
-	Run     time.Duration `json:",omitempty"` // 0: it takes no time
-	Est     time.Duration `json:",omitempty"` // what policies are told; 0: Run
-	Cores   int64         `json:",omitempty"` // millicores
-	Memory  int64         `json:",omitempty"` // bytes
-	Stage   int32         `json:",omitempty"` // execution phase
-	Parents []int         `json:",omitempty"` // before it in Workflow.Tasks, ascending
+	Run     time.Duration   `json:",omitempty"` // 0: it takes no time
+	Est     time.Duration   `json:",omitempty"` // what policies are told; 0: Run
+	Cores   int64           `json:",omitempty"` // millicores
+	Memory  int64           `json:",omitempty"` // bytes
+	Stage   int32           `json:",omitempty"` // execution phase
+	Parents []int           `json:",omitempty"` // before it in Workflow.Tasks, ascending
+	On      []time.Duration `json:",omitempty"` // run on each node, whatever its speed
+	Copy    time.Duration   `json:",omitempty"` // what the copy of its output to another node takes; 0: its children read nothing
 }
 
 // Estimate returns what policies are told.
 func (t *Task) Estimate() time.Duration { return cmp.Or(t.Est, t.Run) }
+
+// EstimatesOn returns what policies are told of a task whose runs are given by node: wrong by the same factor as Est.
+func (t *Task) EstimatesOn() []time.Duration {
+	on := slices.Clone(t.On)
+	for n := range on {
+		on[n] = on[n] * (t.Estimate() / time.Second) / (t.Run / time.Second)
+	}
+	return on
+}
+
+// byteTime is what the copy of a byte takes: a microsecond.
+const byteTime = time.Microsecond
 
 // Stay is an attempt of a task.
 type Stay struct {
@@ -86,7 +103,7 @@ func (in Instance) clone() Instance {
 	for w := range in.Workflows {
 		tasks := slices.Clone(in.Workflows[w].Tasks)
 		for i := range tasks {
-			tasks[i].Parents = slices.Clone(tasks[i].Parents)
+			tasks[i].Parents, tasks[i].On = slices.Clone(tasks[i].Parents), slices.Clone(tasks[i].On)
 		}
 		in.Workflows[w].Tasks = tasks
 	}
@@ -103,6 +120,16 @@ func (in *Instance) Platform() *planner.Platform {
 		Latency: make([][]int64, groups)}
 	for g := range groups {
 		p.Bandwidth[g], p.Latency[g] = make([]unit.BytesPerSecond, groups), make([]int64, groups)
+	}
+	if in.Clusters {
+		p.Overlapped = true
+		for g := range groups {
+			for h := range groups {
+				if g != h {
+					p.Bandwidth[g][h] = unit.BytesPerSecond(time.Second / byteTime)
+				}
+			}
+		}
 	}
 	for i, n := range in.Nodes {
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Group: n.Group,
@@ -123,10 +150,32 @@ func (w *Workflow) workflow(name string) *trace.Workflow {
 		for _, q := range t.Parents {
 			x.Parents = append(x.Parents, int32(q))
 			flow.Tasks[q].Children = append(flow.Tasks[q].Children, int32(i))
+			if t.Run > 0 { // what reads is no task without time
+				x.Inputs = append(x.Inputs, flow.Tasks[q].Outputs...)
+			}
+		}
+		if t.Copy > 0 {
+			x.Outputs = []int32{int32(len(flow.Files))}
+			flow.Files = append(flow.Files, trace.File{Name: fmt.Sprint("f", i), Size: int64(t.Copy / byteTime), Sized: true, Producer: int32(i)})
 		}
 		flow.Tasks = append(flow.Tasks, x)
 	}
 	return flow
+}
+
+// costs returns the runs of tasks by node where they are given so.
+func (w *Workflow) costs() (costs [][]int64) {
+	for i := range w.Tasks {
+		if on := w.Tasks[i].On; on != nil {
+			if costs == nil {
+				costs = make([][]int64, len(w.Tasks))
+			}
+			for _, d := range on {
+				costs[i] = append(costs[i], int64(d))
+			}
+		}
+	}
+	return costs
 }
 
 // Simulate runs an instance by the engine in simulation.
@@ -142,19 +191,24 @@ func Simulate(in Instance, spec string) (*Course, error) {
 		flow := &in.Workflows[w]
 		subs = append(subs, executor.Submission{At: flow.Arrive, Name: fmt.Sprint("w", w),
 			Workflow: flow.workflow(fmt.Sprint("w", w)),
-			Tenant:   fmt.Sprint(flow.Tenant), Class: flow.Class, Release: flow.Release, Due: flow.Due})
+			Tenant:   fmt.Sprint(flow.Tenant), Class: flow.Class, Release: flow.Release, Due: flow.Due, Costs: flow.costs()})
 		for i := range flow.Tasks {
 			of = append(of, Stay{Workflow: w, Task: i})
 		}
 	}
 	declared := &predict.Declared{}
 	out := &Course{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.RetryRules{}, pol,
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol,
 		declared, 1),
 		Arrivals: subs,
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
+			Preempt: scenario.Preempt{None: in.Checkpoint == 0, Checkpoint: int64(in.Checkpoint / byteTime)},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
-				declared.Declare(id, in.Workflows[of[id].Workflow].Tasks[of[id].Task].Estimate(), on, s)
+				t := &in.Workflows[of[id].Workflow].Tasks[of[id].Task]
+				if on != nil {
+					on = t.EstimatesOn()
+				}
+				declared.Declare(id, t.Estimate(), on, s)
 			}}}
 	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 		for _, ev := range events {
@@ -237,7 +291,13 @@ func (in Instance) String() string {
 			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run,
 				t.Estimate(), float64(t.Cores)/1000,
 				t.Memory, t.Stage, t.Parents)
+			if t.On != nil || t.Copy > 0 {
+				fmt.Fprintf(&b, "    runs by node %v, copies %v\n", t.On, t.Copy)
+			}
 		}
+	}
+	if in.Checkpoint > 0 {
+		fmt.Fprintf(&b, "checkpoints move in %v\n", in.Checkpoint)
 	}
 	b.WriteString(marshal(in))
 	return b.String()

@@ -81,9 +81,7 @@ func (q *Waiting) Observe(v planner.View, e planner.Event) {
 		q.ready = append(q.ready, make([]planner.Time, n)...)
 	}
 	for _, child := range v.Task(v.Attempt(x.Attempt).Task).Children {
-		if v.Phase(child) == planner.Ready && q.ready[child] == 0 {
-			q.ready[child] = e.At
-		}
+		q.ready[child] = e.At // of the parent that ends last
 	}
 }
 

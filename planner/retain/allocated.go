@@ -15,24 +15,23 @@ type Allocated struct {
 		Add(c *planner.Cycle, t planner.TaskID)
 	}
 
-	offPlan []int32 // by node: how often a task ended otherwise than believed
-	tried   []int32 // by task: offPlan of its node when it could not start early
+	offPlan []bool // by node: a task ended or left otherwise than estimated
 	tasks   []planner.TaskID
 }
 
 // Observe notes where the plan was not kept.
 func (a *Allocated) Observe(v planner.View, e planner.Event) {
 	if a.offPlan == nil {
-		a.offPlan = make([]int32, len(v.Nodes()))
+		a.offPlan = make([]bool, len(v.Nodes()))
 	}
 	switch b := e.Body.(type) {
 	case *planner.AttemptExited:
 		att := v.Attempt(b.Attempt)
 		if att.Until != e.At {
-			a.offPlan[att.Node]++
+			a.offPlan[att.Node] = true
 		}
 	case planner.AttemptSuspended:
-		a.offPlan[v.Attempt(b.Attempt).Node]++
+		a.offPlan[v.Attempt(b.Attempt).Node] = true
 	}
 }
 
@@ -41,19 +40,15 @@ func (a *Allocated) Retain(c *planner.Cycle) error {
 	if c.Draft.Plans() == 0 {
 		return nil
 	}
-	if n := c.View.Tasks() - len(a.tried); n > 0 {
-		a.tried = append(a.tried, make([]int32, n)...)
-	}
 	for n := range c.Nodes() {
 		node := planner.NodeID(n)
-		early := a.offPlan != nil && a.offPlan[n] > 0
+		early := a.offPlan != nil && a.offPlan[n]
 		a.tasks = a.tasks[:0]
 		for seg := range c.Draft.Planned(node) {
 			switch p := c.Phase(seg.Task); {
 			case c.News.Changed || p != planner.Ready && p != planner.Suspended && p != planner.Running:
 				a.tasks = append(a.tasks, seg.Task)
-			case seg.Start <= c.Now() || early && a.tried[seg.Task] != a.offPlan[n] &&
-				seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
+			case seg.Start <= c.Now() || early && seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
 				a.tasks = append(a.tasks, seg.Task)
 			}
 		}
@@ -80,7 +75,6 @@ func (a *Allocated) start(c *planner.Cycle, t planner.TaskID) error {
 	case seg.Start > c.Now():
 		err := c.Draft.Move(t, c.Now())
 		if errors.Is(err, planner.ErrFull) || errors.Is(err, planner.ErrMissing) {
-			a.tried[t] = a.offPlan[seg.Node]
 			return nil
 		}
 		return err
