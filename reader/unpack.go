@@ -28,48 +28,52 @@ type Input struct {
 }
 
 // Open looks through compression and encodings. maxInput bounds what a compressed file may hold; 0 is the usual bound.
-// Close ends the reading.
-func Open(r io.Reader, maxInput int64) (*Input, error) {
+// What is wrong with the compression is an error of reading. Close ends the reading.
+func Open(r io.Reader, maxInput int64) *Input {
 	in := &Input{most: maxInput, spared: -1}
 	in.spare()
-	file := bufio.NewReaderSize(counter{r, in, false}, Window)
-	in.Reader = file
-	magic, _ := file.Peek(4)
-	var packed io.Reader
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(file)
-		if err != nil {
-			return in, err
-		}
-		packed = z
-	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
-		data, err := io.ReadAll(file)
-		if err != nil {
-			return in, err
-		}
-		z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			return in, fmt.Errorf("zip: %w", err)
-		}
-		files := slices.DeleteFunc(z.File, func(f *zip.File) bool { return f.FileInfo().IsDir() })
-		if len(files) != 1 {
-			return in, &FormatError{Rule: "unknown-format",
-				Message: fmt.Sprintf("a zip archive of %d files: unpack it and name the workflow", len(files))}
-		}
-		f, err := files[0].Open()
-		if err != nil {
-			return in, fmt.Errorf("zip: %w", err)
-		}
-		packed = f
+	in.Reader = bufio.NewReaderSize(counter{r, in, false}, Window)
+	text, err := in.unpack()
+	if err != nil {
+		text = broken{err}
 	}
-	if packed != nil {
+	if text != nil {
 		in.compressed, in.text = true, 0
-		in.Reader = bufio.NewReaderSize(counter{packed, in, true}, Window)
+		in.Reader = bufio.NewReaderSize(counter{text, in, true}, Window)
 	}
 	in.Reader = decode(in.Reader)
-	return in, nil
+	return in
 }
+
+// unpack returns the text of a compressed file; nil if it is none.
+func (in *Input) unpack() (io.Reader, error) {
+	magic, _ := in.Peek(4)
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(in.Reader)
+	case !bytes.HasPrefix(magic, []byte("PK\x03\x04")):
+		return nil, nil
+	}
+	data, err := io.ReadAll(in.Reader)
+	if err != nil {
+		return nil, err
+	}
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, fmt.Errorf("zip: %w", err)
+	}
+	files := slices.DeleteFunc(z.File, func(f *zip.File) bool { return f.FileInfo().IsDir() })
+	if len(files) != 1 {
+		return nil, &FormatError{Rule: "unknown-format",
+			Message: fmt.Sprintf("a zip archive of %d files: unpack it and name the workflow", len(files))}
+	}
+	return files[0].Open()
+}
+
+// broken is what cannot be read.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 // counter counts what is read: of the file, or of the text that is compressed in it.
 type counter struct {

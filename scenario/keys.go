@@ -22,13 +22,10 @@ type doc struct {
 
 // read reads a file and lets fill describe it. Lists below the given keys of the outermost mapping may be long.
 func read(r io.Reader, what, source string, fill func(y *doc, root *reader.Node), lists ...string) error {
-	in, err := reader.Open(r, 0)
+	in := reader.Open(r, 0)
 	defer in.Close()
 	var faults reader.Faults
-	var data []byte
-	if err == nil {
-		data, err = in.All()
-	}
+	data, err := in.All()
 	switch {
 	case in.Err != nil:
 		return fmt.Errorf("%s %s: %w", what, source, in.Err)

@@ -641,11 +641,8 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	in, err := reader.Open(f, 0)
+	in := reader.Open(f, 0)
 	defer in.Close()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	lines := bufio.NewScanner(in)
 	header := true
 	for i := 1; lines.Scan(); i++ {

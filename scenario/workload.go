@@ -331,11 +331,8 @@ func readCosts(path string) (*Costs, error) {
 		return nil, err
 	}
 	defer f.Close()
-	in, err := reader.Open(f, 0)
+	in := reader.Open(f, 0)
 	defer in.Close()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	c := &Costs{Source: path, Seconds: map[string]map[string]time.Duration{}}
 	names := map[string]string{}
 	r := csv.NewReader(in)

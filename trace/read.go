@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -75,12 +76,12 @@ func sniffFile(path string) (Format, error) {
 		return Unknown, err
 	}
 	defer f.Close()
-	in, err := reader.Open(f, 0)
+	in := reader.Open(f, 0)
 	defer in.Close()
-	if err != nil {
+	format, err := sniff(in.Reader)
+	if unknown := new(reader.FormatError); err != nil && !errors.As(err, &unknown) {
 		return DAX, nil // damaged archives are for Read to tell
 	}
-	format, _ := sniff(in.Reader)
 	return format, nil
 }
 
@@ -107,12 +108,11 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 		opt.sizeScale = 1000
 	}
 	b := newBuilder(source, opt)
-	in, err := reader.Open(r, opt.MaxInput)
+	in := reader.Open(r, opt.MaxInput)
 	defer in.Close()
-	if b.in = in; err == nil {
-		b.wf.Format, err = sniff(in.Reader)
-	}
-	if err != nil {
+	b.in = in
+	var err error
+	if b.wf.Format, err = sniff(in.Reader); err != nil {
 		b.faults.Damage(err, 1)
 	}
 	switch b.wf.Format {
