@@ -50,7 +50,7 @@ func (everywhere) Allocate(_ context.Context, c *planner.Cycle, q planner.Queue)
 func TestEarliestFinishIsThatOfItsSlowTwin(t *testing.T) {
 	for seed := range uint64(40) {
 		var logs [2][]planner.Event
-		for i, a := range []planner.Allocator{&alloc.EarliestFinish{}, everywhere{}} {
+		for i, a := range []planner.Allocator[planner.Queue]{&alloc.EarliestFinish{}, everywhere{}} {
 			r := rand.New(rand.NewPCG(seed, 5))
 			p := &planner.Platform{Groups: []string{""}}
 			for n := range 1 + r.IntN(12) {
@@ -62,7 +62,7 @@ func TestEarliestFinishIsThatOfItsSlowTwin(t *testing.T) {
 			est := &predict.Declared{Model: predict.ErrorModel{Kind: predict.Random1, Factor: 1, Seed: seed}}
 			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}),
 				Planner: planner.New(p, planner.DefaultRetryRules(),
-					&planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: a}, est, seed),
+					&planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: a}, est, seed),
 				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare}}
 			for w := range 8 {
 				flow := layered(r, 5+r.IntN(60), 20*time.Second)

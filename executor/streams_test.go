@@ -196,7 +196,7 @@ func TestOWMWaitsForAFasterBusyNode(t *testing.T) {
 
 // probe notes the distances of workflows from FWP's target before its first choice of every instant.
 type probe struct {
-	planner.Allocator
+	planner.Allocator[planner.Queue]
 	fwp  *policy.FWP
 	seen map[planner.Time][]float64
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Pipeline is the usual policy: its phases, in the order in which they run.
-type Pipeline struct {
+// Pipeline is the usual policy: its phases, in the order in which they run. Q is what the allocator needs of the queue:
+// the compiler refuses phases that do not fit.
+type Pipeline[Q Queue] struct {
 	Retain   Retainer
-	Queue    Queue
-	Allocate Allocator
+	Queue    Q
+	Allocate Allocator[Q]
 	// Impatient expects what runs longer than estimated to end after Overrun, instead of after a share of what it has
 	// run.
 	Impatient bool
@@ -17,7 +18,7 @@ type Pipeline struct {
 }
 
 // ExpectsOverrunsToEnd reports whether the policy is impatient, and how.
-func (p *Pipeline) ExpectsOverrunsToEnd() (time.Duration, bool) { return p.Overrun, p.Impatient }
+func (p *Pipeline[Q]) ExpectsOverrunsToEnd() (time.Duration, bool) { return p.Overrun, p.Impatient }
 
 // Retainer decides what of the last plan stays in the draft.
 type Retainer interface{ Retain(c *Cycle) error }
@@ -37,12 +38,12 @@ type Queue interface {
 }
 
 // Allocator gives tasks of the queue their places.
-type Allocator interface {
-	Allocate(ctx context.Context, c *Cycle, q Queue) error
+type Allocator[Q Queue] interface {
+	Allocate(ctx context.Context, c *Cycle, q Q) error
 }
 
 // Plan runs the phases.
-func (p *Pipeline) Plan(ctx context.Context, c *Cycle) error {
+func (p *Pipeline[Q]) Plan(ctx context.Context, c *Cycle) error {
 	if err := p.Retain.Retain(c); err != nil {
 		return err
 	}

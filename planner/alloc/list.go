@@ -12,23 +12,62 @@ import (
 
 // List starts tasks now, in the order of the queue, each on the fastest node that has enough free (lowest id among
 // equals), and passes over tasks that fit nowhere: greedy list scheduling with backfilling, without reservations.
-type List struct {
-	// Postpone lets tasks wait for a busy node until the next round; nil lets none. The queue has to be a Postponer.
-	Postpone *BusyFinishesFirst
-}
+type List struct{}
+
+// Postponing is a List that lets tasks wait for a busy node until the next round.
+type Postponing struct{ Rule BusyFinishesFirst }
 
 // Postponer is a queue that can let tasks wait for the next round.
 type Postponer interface {
+	planner.Queue
 	// Postpone lets the task that Next returned last, and what it stands for, wait for the next round.
 	Postpone(c *planner.Cycle, t planner.TaskID)
 	// Sift returns the best task that has nothing to gain by waiting, as Next would; false if all that Next would
 	// return wait. Every task has to have the same need: Alike says so.
-	Sift(c *planner.Cycle, by Contest) (planner.TaskID, bool)
+	Sift(c *planner.Cycle, by planner.Contest) (planner.TaskID, bool)
 	Alike() bool
 }
 
 // Allocate implements planner.Allocator.
-func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) error {
+func (*List) Allocate(_ context.Context, c *planner.Cycle, q planner.Queue) error {
+	return list(c, q, func(t planner.TaskID, _ planner.NodeID) (planner.TaskID, decision) { return t, start })
+}
+
+// Allocate implements planner.Allocator.
+func (p *Postponing) Allocate(_ context.Context, c *planner.Cycle, q Postponer) error {
+	return list(c, q, func(t planner.TaskID, n planner.NodeID) (planner.TaskID, decision) {
+		contest, held := p.Rule.contest(c, c.Task(t), n)
+		switch {
+		case !held:
+		case q.Alike():
+			best, ok := q.Sift(c, contest)
+			if !ok {
+				return t, stop
+			}
+			return best, start
+		default:
+			if gain, _ := contest.Gain(c, t); gain > contest.Lead {
+				c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
+				q.Postpone(c, t)
+				return t, postpone
+			}
+		}
+		return t, start
+	})
+}
+
+// decision is what becomes of a task that has room.
+type decision uint8
+
+const (
+	start    decision = iota
+	postpone          // it waits; the next one is asked
+	stop              // it waits, and so do all after it
+)
+
+// list starts what has room; decide may choose another task instead, or let the task wait.
+func list(c *planner.Cycle, q planner.Queue,
+	decide func(planner.TaskID, planner.NodeID) (planner.TaskID, decision)) error {
 	for c.Draft.AnyFree() {
 		t, ok := q.Next(c)
 		if !ok {
@@ -41,19 +80,12 @@ func (l *List) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue) 
 			q.Defer(c, t)
 			continue
 		}
-		if l.Postpone != nil {
-			contest, held := l.Postpone.contest(c, c.Task(t), n)
-			switch p := q.(Postponer); {
-			case !held:
-			case p.Alike():
-				if t, ok = p.Sift(c, contest); !ok {
-					return nil
-				}
-			case contest.waits(c, t):
-				c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
-				p.Postpone(c, t)
-				continue
-			}
+		var what decision
+		switch t, what = decide(t, n); what {
+		case postpone:
+			continue
+		case stop:
+			return nil
 		}
 		ok, err := begin(c, t, n)
 		if err != nil {

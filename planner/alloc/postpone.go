@@ -1,9 +1,7 @@
 package alloc
 
 import (
-	"math"
 	"slices"
-	"time"
 
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -29,43 +27,15 @@ type release struct {
 	hold unit.Vector
 }
 
-// Contest is between an idle node and the busy one that becomes idle first, Lead from now.
-type Contest struct {
-	Idle, Busy planner.NodeID
-	Lead       time.Duration
-}
-
-// Gain returns by how much t is quicker on the busy node, the wait for it left out: it waits if that is more than Lead.
-// What lasts depends on the speeds of the two nodes alone, and may be kept.
-func (x Contest) Gain(c *planner.Cycle, t planner.TaskID) (gain time.Duration, lasts bool) {
-	task, nodes := c.Task(t), c.Nodes()
-	if s, ok := c.Est.(planner.Steady); ok && s.Steady() && c.BySpeed(task) && !c.Copies(task) {
-		run := func(n planner.NodeID) time.Duration { return max(c.Est.Run(task, &nodes[n]).Run, 1) }
-		return run(x.Idle) - run(x.Busy), true
-	}
-	there, ok := c.Site(t, x.Busy)
-	here, ok2 := c.Site(t, x.Idle)
-	if !ok || !ok2 {
-		return math.MinInt64, false
-	}
-	from := c.Now().Add(x.Lead)
-	return x.Lead - max(there.From, from).Add(there.Dur).Sub(here.From.Add(here.Dur)), false
-}
-
-func (x Contest) waits(c *planner.Cycle, t planner.TaskID) bool {
-	gain, _ := x.Gain(c, t)
-	return gain > x.Lead
-}
-
 // contest returns what t may wait for instead of starting on the idle node; false if it does not.
-func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle planner.NodeID) (Contest, bool) {
+func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle planner.NodeID) (planner.Contest, bool) {
 	nodes := c.Nodes()
 	speed := nodes[idle].Speed
 	if nodes[c.Draft.Slowest(t.Need)].Speed != speed || c.BySpeed(t) && speed >= c.Draft.TopSpeed() {
-		return Contest{}, false // speeds differ, or no node is faster
+		return planner.Contest{}, false // speeds differ, or no node is faster
 	}
 	busy, from := b.first(c, t.Need)
-	return Contest{idle, busy, from.Sub(c.Now())}, busy != planner.None
+	return planner.Contest{Idle: idle, Busy: busy, Lead: from.Sub(c.Now())}, busy != planner.None
 }
 
 // first returns the node without room for need that is estimated to have it first, and when; None if all have room.

@@ -70,7 +70,7 @@ type Rigid struct {
 	shown   uint64  // the changes of the draft that the sketch has
 	queue   reservations
 	before  []site // of unmoved
-	waits   waitingQueue
+	waits   WaitingQueue
 }
 
 // site is a way to house a task on a node.
@@ -104,8 +104,8 @@ func (p place) earlier(o place) bool {
 	return o.node == planner.None && p.node != planner.None || p.end < o.end || p.end == o.end && p.start < o.start
 }
 
-// waitingQueue is what Rigid needs to know of the queue beyond its order.
-type waitingQueue interface {
+// WaitingQueue is what Rigid needs to know of the queue beyond its order.
+type WaitingQueue interface {
 	planner.Queue
 	Add(c *planner.Cycle, t planner.TaskID) // a task that lost its place
 	Passed() int                            // tasks passed over in this round
@@ -119,8 +119,7 @@ type waitingQueue interface {
 }
 
 // Allocate implements planner.Allocator.
-func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Queue) error {
-	q := queue.(waitingQueue)
+func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, q WaitingQueue) error {
 	r.begin(c, q)
 	if !r.OnDemand {
 		push(c)
@@ -132,7 +131,7 @@ func (r *Rigid) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Qu
 	return err
 }
 
-func (r *Rigid) begin(c *planner.Cycle, q waitingQueue) {
+func (r *Rigid) begin(c *planner.Cycle, q WaitingQueue) {
 	r.now, r.drawn, r.urgent, r.stale, r.waits = c.Now(), false, 0, true, q
 	if r.sketch == nil {
 		r.sketch, r.free = make([]timeline.Steps, len(c.Nodes())), make([]unit.Vector, len(c.Nodes()))
@@ -196,12 +195,12 @@ func (k *known) of(t planner.TaskID, n int) ([]site, bool) {
 
 // stirred reports whether anything happened that may let a waiting task be allocated. A copy that arrives as estimated
 // does not: a task that has room is allocated ahead.
-func (r *Rigid) stirred(c *planner.Cycle, q waitingQueue) bool {
+func (r *Rigid) stirred(c *planner.Cycle, q WaitingQueue) bool {
 	n := &c.News
 	return r.late || n.Freed || n.Changed || len(q.Fresh())+len(n.Ended)+len(n.Arrived) > 0
 }
 
-func (r *Rigid) rearranged(ctx context.Context, c *planner.Cycle, q waitingQueue) (err error) {
+func (r *Rigid) rearranged(ctx context.Context, c *planner.Cycle, q WaitingQueue) (err error) {
 	if !r.stirred(c, q) {
 		return nil
 	}
@@ -399,7 +398,7 @@ func (r *Rigid) startable(p place) bool {
 
 // reserve allocates t, the current task; passed is the number of queued tasks it overtakes. It is false if t has to
 // wait for an input that was estimated to be there.
-func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p place, passed int) (bool, error) {
+func (r *Rigid) reserve(c *planner.Cycle, q WaitingQueue, t planner.TaskID, p place, passed int) (bool, error) {
 	s := &r.sites[p.node]
 	before := c.Draft.Changes()
 	err := c.Draft.Reserve(planner.Segment{Task: t, Node: p.node, Hold: s.hold, Start: p.start, End: p.end})
@@ -433,7 +432,7 @@ func (r *Rigid) reserve(c *planner.Cycle, q waitingQueue, t planner.TaskID, p pl
 func (r *Rigid) mark(p place) { r.sketch[p.node].Add(p.start, p.end, r.sites[p.node].more) }
 
 // idle reports whether the whole queue would be looked at in vain: no node has processors for the least of its tasks.
-func (r *Rigid) idle(c *planner.Cycle, q waitingQueue) bool {
+func (r *Rigid) idle(c *planner.Cycle, q WaitingQueue) bool {
 	if r.urgent > 0 {
 		return false
 	}
@@ -449,7 +448,7 @@ func (r *Rigid) room(c *planner.Cycle, least int64) bool {
 }
 
 // inOrder allocates from the front of the queue as long as there is room.
-func (r *Rigid) inOrder(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+func (r *Rigid) inOrder(ctx context.Context, c *planner.Cycle, q WaitingQueue) error {
 	for !r.idle(c, q) && ctx.Err() == nil {
 		t, ok := q.Next(c)
 		if !ok {
@@ -469,7 +468,7 @@ func (r *Rigid) inOrder(ctx context.Context, c *planner.Cycle, q waitingQueue) e
 }
 
 // first allocates t, which is next; false if it has to wait.
-func (r *Rigid) first(c *planner.Cycle, q waitingQueue, t planner.TaskID, passed int) (bool, error) {
+func (r *Rigid) first(c *planner.Cycle, q WaitingQueue, t planner.TaskID, passed int) (bool, error) {
 	rooms := r.look(c, t)
 	p := nowhere
 	if r.Preemption != nil {
@@ -490,7 +489,7 @@ func (r *Rigid) wait(c *planner.Cycle, t planner.TaskID) {
 }
 
 // thaw lets frozen tasks continue that stand behind one that has to wait: it may wait for the memory they hold.
-func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue, behind []planner.TaskID) error {
+func (r *Rigid) thaw(c *planner.Cycle, q WaitingQueue, behind []planner.TaskID) error {
 	for _, t := range behind {
 		if c.Phase(t) != planner.Suspended {
 			continue
@@ -507,7 +506,7 @@ func (r *Rigid) thaw(c *planner.Cycle, q waitingQueue, behind []planner.TaskID) 
 
 // easy allocates from the front of the queue, reserves a place for the first task that has to wait, and then allocates
 // what can start beside it.
-func (r *Rigid) easy(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+func (r *Rigid) easy(ctx context.Context, c *planner.Cycle, q WaitingQueue) error {
 	blocked := false
 	for i := 0; !r.idle(c, q); i++ {
 		if i&255 == 0 && ctx.Err() != nil {
@@ -558,7 +557,7 @@ type estimatedStart struct {
 
 // perCluster arranges the queue by the earliest start that each task has on any of the clusters, each of which has all
 // tasks before it, and allocates in that order as long as there is room.
-func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q WaitingQueue) error {
 	if r.idle(c, q) {
 		return nil
 	}
@@ -618,7 +617,7 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q waitingQueue
 
 // priorityBased reserves for every task of the queue the place it is estimated to get, and allocates those that can
 // start there now.
-func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q waitingQueue) error {
+func (r *Rigid) priorityBased(ctx context.Context, c *planner.Cycle, q WaitingQueue) error {
 	r.recall(c)
 	defer r.queue.close()
 	for i := 0; !r.idle(c, q); i++ {

@@ -81,8 +81,7 @@ type candidate struct {
 }
 
 // Allocate implements planner.Allocator.
-func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, queue planner.Queue) error {
-	q := queue.(Tenancy)
+func (a *Tenants) Allocate(ctx context.Context, c *planner.Cycle, q Tenancy) error {
 	if len(a.closed) == 0 {
 		a.closed, a.rests = make([]bool, len(c.Nodes())), make([]bool, len(c.Nodes()))
 	}

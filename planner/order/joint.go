@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gantry/planner"
-	"gantry/planner/alloc"
 	"gantry/planner/exact"
 	"gantry/planner/rank"
 	"gantry/planner/unit"
@@ -386,7 +385,7 @@ func (q *Joint) Alike() bool { return len(q.needs) == 1 }
 
 // Sift implements alloc.Postponer. Near saturation most workflows wait after most events, so it only compares numbers
 // that are kept.
-func (q *Joint) Sift(c *planner.Cycle, by alloc.Contest) (planner.TaskID, bool) {
+func (q *Joint) Sift(c *planner.Cycle, by planner.Contest) (planner.TaskID, bool) {
 	speeds := [2]float64{c.Nodes()[by.Idle].Speed, c.Nodes()[by.Busy].Speed}
 	pair := int32(slices.Index(q.pairs, speeds)) + 1
 	if pair == 0 {

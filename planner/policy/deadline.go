@@ -69,7 +69,7 @@ func deadlines() []Row {
 			About: "Starts the ready tasks of the workflow with the earliest deadline first, on the fastest idle " +
 				"node; what does not fit is passed over. Plans nothing ahead.",
 			New: func(Params) planner.Policy {
-				return &planner.Pipeline{
+				return &planner.Pipeline[planner.Queue]{
 					Retain: retain.Drop{},
 					Queue: &order.Keyed{Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
 						w := c.Workflow(c.Task(t).Workflow)

@@ -11,7 +11,7 @@ import (
 
 // FWP is a pipeline that learns, and tells its target.
 type FWP struct {
-	planner.Pipeline
+	planner.Pipeline[planner.Queue]
 	*order.Fair
 }
 
@@ -32,7 +32,7 @@ func dynamic() []Row {
 			Params: []Param{{"pick", []string{"random", "first"},
 				"which eligible task of the workflow: a random one, or the lowest id"}},
 			New: func(p Params) planner.Policy {
-				return &planner.Pipeline{
+				return &planner.Pipeline[planner.Queue]{
 					Retain: retain.Drop{}, Queue: &order.Joint{Random: p["pick"] == "random"}, Allocate: &alloc.List{},
 				}
 			},
@@ -42,7 +42,7 @@ func dynamic() []Row {
 			About: "Like gbf, but of the first workflow the eligible task with the highest upward rank.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline{
+				return &planner.Pipeline[planner.Queue]{
 					Retain: retain.Drop{},
 					Queue: &order.Keyed{Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
 						return order.Key{Major: int64(c.Task(t).Workflow), Rank: ranks.Unscaled(t)}
@@ -62,10 +62,10 @@ func dynamic() []Row {
 					"the text of the 2018 paper says"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline{
+				return &planner.Pipeline[alloc.Postponer]{
 					Retain:   retain.Drop{},
 					Queue:    &order.Joint{Ranks: ranks, Key: byRank(ranks), Largest: p["order"] == "highest"},
-					Allocate: &alloc.List{Postpone: &alloc.BusyFinishesFirst{}},
+					Allocate: &alloc.Postponing{},
 				}
 			},
 		},
@@ -77,7 +77,7 @@ func dynamic() []Row {
 				"critical path.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline{
+				return &planner.Pipeline[planner.Queue]{
 					Retain: retain.Drop{},
 					Queue: &order.Joint{Ranks: ranks, Key: func(c *planner.Cycle, w planner.WorkflowID,
 						_ planner.TaskID) exact.Fraction {
@@ -94,7 +94,7 @@ func dynamic() []Row {
 				"the one with the highest if they belong to one.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
-				return &planner.Pipeline{
+				return &planner.Pipeline[planner.Queue]{
 					Retain:   retain.Drop{},
 					Queue:    &order.Joint{Ranks: ranks, Hybrid: true, Key: byRank(ranks)},
 					Allocate: &alloc.List{},
@@ -114,7 +114,7 @@ func dynamic() []Row {
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				fair := order.NewFair(ranks, int(p.Number("k")), int(p.Number("m")))
-				return &FWP{Fair: fair, Pipeline: planner.Pipeline{
+				return &FWP{Fair: fair, Pipeline: planner.Pipeline[planner.Queue]{
 					Retain:   retain.Drop{},
 					Queue:    &order.Joint{Ranks: ranks, Moving: fair, Prepare: fair.Update},
 					Allocate: &alloc.List{},

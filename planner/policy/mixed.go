@@ -45,7 +45,7 @@ var mixedParams = []Param{
 
 // Mixed is online workflow management for tasks over several processors, in one combination of phases.
 type Mixed struct {
-	planner.Pipeline
+	planner.Pipeline[alloc.WaitingQueue]
 	observers []planner.Observer
 }
 
@@ -73,7 +73,8 @@ func newMixed(p Params) planner.Policy {
 		Choose:   map[string]alloc.Allocation{"aa": alloc.Adaptive, "all-eft": alloc.AllEarliestFinish}[p["allocate"]],
 		OnDemand: p["copy"] == "allocated",
 	}
-	m := &Mixed{Pipeline: planner.Pipeline{Retain: kept, Queue: q, Allocate: a}, observers: []planner.Observer{q, kept}}
+	m := &Mixed{Pipeline: planner.Pipeline[alloc.WaitingQueue]{Retain: kept, Queue: q, Allocate: a},
+		observers: []planner.Observer{q, kept}}
 	if p["preempt"] == "lower-rank" {
 		a.Preemption = &alloc.Preemption{Ranks: ranks, Limit: int(p.Number("limit")), Floor: p.Number("floor")}
 		m.observers = append(m.observers, a.Preemption)

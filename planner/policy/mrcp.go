@@ -27,8 +27,8 @@ func solved() []Row {
 		},
 		New: func(p Params) planner.Policy {
 			queue := &order.Solved{Steps: int(p.Number("steps")), Most: int(p.Number("tasks"))}
-			return &modelled{queue, planner.Pipeline{Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated},
-				Queue: queue, Allocate: &alloc.Pinned{On: queue.On}}}
+			return &modelled{queue, planner.Pipeline[planner.Queue]{
+				Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated}, Queue: queue, Allocate: &alloc.Pinned{On: queue.On}}}
 		},
 	}}
 }
@@ -36,7 +36,7 @@ func solved() []Row {
 // modelled is a pipeline whose model may have become too large.
 type modelled struct {
 	queue *order.Solved
-	planner.Pipeline
+	planner.Pipeline[planner.Queue]
 }
 
 // RejectLate implements planner.Refuser.

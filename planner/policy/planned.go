@@ -24,7 +24,7 @@ func planned() []Row {
 					"later, so that idle nodes come first"}},
 			New: func(p Params) planner.Policy {
 				queue := &order.Alternating{Ranks: &rank.Upward{AverageSpeed: true}}
-				pipe := &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue,
+				pipe := &planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue,
 					Allocate: &alloc.EarliestFinish{}, Impatient: true}
 				if p["overrun"] == "soon" {
 					pipe.Overrun = time.Millisecond
@@ -44,7 +44,7 @@ func planned() []Row {
 					t planner.TaskID) order.Key {
 					return order.Key{Rank: ranks.Of(c.Task(t)), Minor: int64(ranks.Position(t))}
 				}}
-				return &planner.Pipeline{Retain: retain.Float{Requeue: queue}, Queue: queue,
+				return &planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue,
 					Allocate: &alloc.EarliestFinish{}}
 			},
 		},

@@ -20,14 +20,14 @@ import (
 // tenancy is a policy for the jobs of several tenants. It learns what everybody holds from events, so that a replay
 // brings it back.
 type tenancy struct {
-	planner.Pipeline
+	planner.Pipeline[alloc.Tenancy]
 	queue *order.Tenants
 	suite *suite // nil: none
 }
 
 func newTenancy(q *order.Tenants, a *alloc.Tenants, s *suite) *tenancy {
-	return &tenancy{Pipeline: planner.Pipeline{Retain: retain.Drop{Requeue: q, Promised: true}, Queue: q, Allocate: a},
-		queue: q, suite: s}
+	kept := retain.Drop{Requeue: q, Promised: true}
+	return &tenancy{Pipeline: planner.Pipeline[alloc.Tenancy]{Retain: kept, Queue: q, Allocate: a}, queue: q, suite: s}
 }
 
 // Plan implements planner.Policy.
