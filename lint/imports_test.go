@@ -21,6 +21,7 @@ type layer struct {
 // any number.
 var layers = []layer{
 	{"gantry/cgroup", nil, "it is a leaf"},
+	{"gantry/columns", nil, "it is a leaf"},
 	{"gantry/reader", nil, "it is a leaf"},
 	{"gantry/trace/spelling", nil, "it is a leaf"},
 	{"gantry/planner/unit", nil, "it is a leaf"},
@@ -57,7 +58,7 @@ var layers = []layer{
 	{"gantry/executor/*", []string{"gantry/trace", "gantry/planner/**", "gantry/executor", "gantry/executor/emulate",
 		"gantry/executor/stage", "gantry/executor/evidence", "gantry/executor/control", "gantry/executor/fault"},
 		"runtimes know the engine, never each other, the log or the commands"},
-	{"gantry/sqlite/**", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor",
+	{"gantry/sqlite/**", []string{"gantry/columns", "gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor",
 		"gantry/executor/experiment",
 		"gantry/executor/metrics", "gantry/sqlite/**"},
 		"the log knows the engine and what it logs, no runtime"},
@@ -65,7 +66,7 @@ var layers = []layer{
 		"gantry/executor/**",
 		"gantry/sqlite/**"}, "commands are imported by nothing"},
 	{"gantry/cmd/gantry/early", nil, "it is a leaf"},
-	{"gantry/cmd/gantry", []string{"gantry/cmd/gantry/early", "gantry/cgroup", "gantry/reader", "gantry/scenario",
+	{"gantry/cmd/gantry", []string{"gantry/columns", "gantry/cmd/gantry/early", "gantry/cgroup", "gantry/reader", "gantry/scenario",
 		"gantry/trace/**", "gantry/planner/**",
 		"gantry/executor/**", "gantry/sqlite/**"},
 		"it wires everything"},

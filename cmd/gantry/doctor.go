@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -46,7 +48,8 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 			}
 			facts, err := docker.Probe(c.Context, "", dir, image, binary)
 			lacking := 0
-			w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
+			var table strings.Builder // whole lines are folded to the terminal
+			w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 			for _, f := range facts {
 				if f.Verdict == docker.No {
 					lacking++
@@ -62,6 +65,7 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 				}
 			}
 			w.Flush()
+			_, _ = io.WriteString(c.App.Writer, table.String())
 			if err != nil {
 				return fail(exitHost, err)
 			}

@@ -167,12 +167,15 @@ func kindNames() string {
 }
 
 func listKinds(out io.Writer) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var table strings.Builder // whole lines are folded to the terminal
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KIND\tALSO\tLEAST\tTASKS\tWHAT IT IS")
 	for _, k := range generate.Kinds() {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", k.Name, k.Also, k.Least, k.Count, k.About)
 	}
-	return t.Flush()
+	t.Flush()
+	_, err := io.WriteString(out, table.String())
+	return err
 }
 
 func writeGenerated(o generateOptions, out, notes io.Writer) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"gantry/columns"
 	"gantry/sqlite"
 )
 
@@ -44,7 +45,7 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				printJSON(c.App.Writer, runs)
 				return nil
 			}
-			t := newTable(c.App.Writer, widthOf(c.App.Writer), "run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows")
+			t := newTable(c.App.Writer, columns.Of(c.App.Writer), "run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows")
 			for _, r := range runs {
 				started := r.Started
 				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {

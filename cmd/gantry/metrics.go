@@ -8,11 +8,11 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/columns"
 	"gantry/executor"
 	"gantry/executor/metrics"
 	"gantry/planner"
@@ -104,7 +104,7 @@ func reportRuns(c *cli.Context, names []string) error {
 		return drawn(c, log, names)
 	}
 	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
-	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	t := columns.New(c.App.Writer, false)
 	for _, g := range groups {
 		fmt.Fprintf(t, "\t%s on %s, %s", g.Policy, g.Runtime, plural(len(g.Runs), "run"))
 	}
@@ -242,16 +242,16 @@ func printMetrics(to io.Writer, values []sqlite.Metric) error {
 		}
 		return "-"
 	}
-	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := columns.New(to, true)
 	fmt.Fprint(t, "\t")
-	columns := []string{"mean", "sd", "min", "p5", "p25", "median", "p75", "p95", "p99", "max"}
-	for _, column := range columns {
+	statistics := []string{"mean", "sd", "min", "p5", "p25", "median", "p75", "p95", "p99", "max"}
+	for _, column := range statistics {
 		fmt.Fprint(t, column+"\t")
 	}
 	fmt.Fprintln(t)
 	for _, metric := range []string{"slowdown", "wait", "makespan", "response", "slr"} {
 		fmt.Fprint(t, metric+"\t")
-		for _, column := range columns {
+		for _, column := range statistics {
 			fmt.Fprint(t, text(metric+"_"+column)+"\t")
 		}
 		fmt.Fprintln(t)
@@ -260,10 +260,10 @@ func printMetrics(to io.Writer, values []sqlite.Metric) error {
 		return err
 	}
 	fmt.Fprintln(to)
-	t = tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	t = columns.New(to, false)
 	for _, v := range values {
 		of, column, _ := strings.Cut(v.Name, "_")
-		if _, inTable := byName[of+"_median"]; !inTable || !slices.Contains(columns, column) {
+		if _, inTable := byName[of+"_median"]; !inTable || !slices.Contains(statistics, column) {
 			fmt.Fprintf(t, "%s\t%s\n", v.Name, text(v.Name))
 		}
 	}

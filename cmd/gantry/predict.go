@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/columns"
 	"gantry/executor"
 	"gantry/planner/predict"
 	"gantry/sqlite"
@@ -204,7 +205,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
 	}
 	fmt.Fprint(w, "\n\n")
-	t := newTable(w, widthOf(w), "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half", "-memory error")
+	t := newTable(w, columns.Of(w), "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half", "-memory error")
 	for _, s := range m.Scores {
 		t.row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining), tenths(s.Memory))
 	}
@@ -212,7 +213,7 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	if m.Model == nil {
 		return
 	}
-	t = newTable(w, widthOf(w), "type", "-attempts", "runtime by", "cross-validated errors", "left by", "memory by")
+	t = newTable(w, columns.Of(w), "type", "-attempts", "runtime by", "cross-validated errors", "left by", "memory by")
 	for _, name := range m.Model.KindNames() {
 		k := m.Model.Kinds[name]
 		var errs []string
@@ -259,7 +260,7 @@ func listModels(c *cli.Context) error {
 		printJSON(c.App.Writer, models)
 		return nil
 	}
-	t := newTable(c.App.Writer, widthOf(c.App.Writer), "model", "method", "-runs", "-attempts", "runtime", "-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
+	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "model", "method", "-runs", "-attempts", "runtime", "-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
 	for i := range models {
 		m := &models[i]
 		by := map[predict.Method]string{}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
+
+	"gantry/columns"
 )
 
 // screenWidth is how many columns a line written to f may have: $COLUMNS, else the width of the terminal; 0, any
@@ -111,13 +113,8 @@ func raw(c *cli.Context) io.Writer {
 	return c.App.Writer
 }
 
-// widthOf is the width that a writer folds to; 0 is any.
-func widthOf(w io.Writer) int {
-	if p, ok := w.(plain); ok {
-		w = p.Writer
-	}
-	if f, ok := w.(folded); ok {
-		return f.width
-	}
-	return 0
-}
+// Columns implements columns.Limited.
+func (f folded) Columns() int { return f.width }
+
+// Columns implements columns.Limited.
+func (p plain) Columns() int { return columns.Of(p.Writer) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/columns"
 	"gantry/sqlite"
 )
 
@@ -61,7 +62,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 
 // showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
-	t := newTable(c.App.Writer, widthOf(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait", "-runtime")
+	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait", "-runtime")
 	seconds := func(s *float64) string {
 		if s == nil {
 			return "-"

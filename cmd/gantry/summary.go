@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
+	"gantry/columns"
 	"gantry/sqlite"
 )
 
@@ -35,7 +35,7 @@ func rowsFor(tasks int, deadlines bool) rows {
 // printSummary prints the outcome of a run, without the warnings in told: they were printed before.
 func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	most := rowsFor(s.Tasks, len(s.Deadlines) > 0)
-	width := widthOf(w)
+	width := columns.Of(w)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run %s: %s, %s of %s done", s.Run, s.State, plural(s.Done, "task"), strconv.Itoa(s.Tasks))
 	for _, n := range []struct {
@@ -239,72 +239,32 @@ func outcomes(counts []sqlite.Count) string {
 	return strings.Join(parts, ", ")
 }
 
-// textTable is a table of aligned columns; those whose title begins with "-" are aligned to the right. What does not
-// fit the width goes into further tables below, each with the first column again.
+// textTable is a table with headings; columns whose title begins with "-" are aligned to the right.
 type textTable struct {
-	to     io.Writer
-	width  int // 0: any
-	titles []string
-	rows   [][]string
+	to    io.Writer
+	width int // 0: any
+	right []bool
+	rows  [][]string
 }
 
 func newTable(to io.Writer, width int, titles ...string) *textTable {
-	return &textTable{to: to, width: width, titles: titles}
+	t := &textTable{to: to, width: width}
+	head := make([]string, len(titles))
+	for i, title := range titles {
+		name, right := strings.CutPrefix(title, "-")
+		head[i], t.right = name, append(t.right, right)
+	}
+	t.row(head...)
+	return t
 }
 
 func (t *textTable) row(cells ...string) { t.rows = append(t.rows, cells) }
 
 // end prints the table and a blank line; without rows it prints nothing.
 func (t *textTable) end() {
-	if len(t.rows) == 0 {
-		return
-	}
-	const gap = "  "
-	width := make([]int, len(t.titles))
-	right := make([]bool, len(t.titles))
-	head := make([]string, len(t.titles))
-	for i, title := range t.titles {
-		head[i], right[i] = strings.CutPrefix(title, "-")
-	}
-	lines := append([][]string{head}, t.rows...)
-	if t.width > 0 {
-		for _, cells := range t.rows {
-			for i, c := range cells {
-				if r := []rune(c); len(r) > t.width/2 {
-					cells[i] = string(r[:t.width/2-1]) + "…"
-				}
-			}
-		}
-	}
-	for _, cells := range lines {
-		for i, c := range cells {
-			width[i] = max(width[i], utf8.RuneCountInString(c))
-		}
-	}
-	for from := 1; from == 1 || from < len(head); {
-		to, at := from, len(gap)+width[0]
-		for to < len(head) && (to == from || t.width == 0 || at+len(gap)+width[to] <= t.width) {
-			at += len(gap) + width[to]
-			to++
-		}
-		for _, cells := range lines {
-			var line strings.Builder
-			for i, c := range cells {
-				if i > 0 && (i < from || i >= to) {
-					continue
-				}
-				pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
-				line.WriteString(gap)
-				if right[i] {
-					line.WriteString(pad + c)
-				} else {
-					line.WriteString(c + pad)
-				}
-			}
-			fmt.Fprintln(t.to, strings.TrimRight(line.String(), " "))
-		}
+	if len(t.rows) > 1 {
+		_ = columns.Print(t.to, t.width, "  ", t.rows, t.right)
 		fmt.Fprintln(t.to)
-		from = max(to, from+1)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"io"
 	"math"
 	"slices"
-	"text/tabwriter"
 	"time"
 
+	"gantry/columns"
 	"gantry/sqlite"
 )
 
@@ -375,7 +375,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		c.SameNode, c.Only[0], c.Only[1])
 	fmt.Fprintf(w, "Order of starts: Kendall's tau %s as ordered (%d of %d pairs swapped), %s as begun.\n\n",
 		c.OrderTau, c.Swapped, c.Pairs, c.StartTau)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := columns.New(w, true)
 	fmt.Fprintln(t, "mean per task\tA\tB\tB - A\t")
 	for k, name := range phaseNames {
 		a, b := c.Phases[0].all()[k], c.Phases[1].all()[k]
@@ -391,7 +391,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t = columns.New(w, true)
 	fmt.Fprintln(t, "workflow\ttasks\tmakespan A\tB\terror\tresponse A\tB\ttau ordered\tbegun\t")
 	for i, f := range c.Workflows {
 		if i == maxShown && len(c.Workflows) > maxShown+1 {
@@ -406,7 +406,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "\nWhere the time of their tasks went, mean per task:")
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t = columns.New(w, true)
 	fmt.Fprintln(t, "workflow\t"+phaseColumns)
 	for i, f := range c.Workflows {
 		if i == maxShown && len(c.Workflows) > maxShown+1 {
@@ -425,7 +425,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	}
 	distance := func(i int) int64 { d := c.Tasks[i].Ended[1] - c.Tasks[i].Ended[0]; return max(d, -d) }
 	slices.SortStableFunc(apart, func(x, y int) int { return cmp.Compare(distance(y), distance(x)) })
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t = columns.New(w, true)
 	fmt.Fprintln(t, "workflow\ttask\torder A\tB\tended A\tB\t"+phaseColumns)
 	for _, i := range apart[:min(maxShown, len(apart))] {
 		x := &c.Tasks[i]

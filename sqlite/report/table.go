@@ -10,8 +10,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"gantry/columns"
 	"gantry/executor/experiment"
 	"gantry/executor/metrics"
 	"gantry/sqlite/results"
@@ -283,7 +283,7 @@ func WriteText(w io.Writer, tables []Table) error {
 		if t.Title != "" {
 			fmt.Fprintln(w, t.Title)
 		}
-		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		tw := columns.New(w, false)
 		fmt.Fprint(tw, "POLICY\tRUNS")
 		for _, m := range t.Metrics {
 			fmt.Fprint(tw, "\t"+strings.ToUpper(m))
@@ -305,7 +305,7 @@ func WriteText(w io.Writer, tables []Table) error {
 
 // WriteSearches prints the ends of searches for people.
 func WriteSearches(w io.Writer, searches []results.Search) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	tw := columns.New(w, false)
 	// What all have in common is not told.
 	all := map[string]bool{"policy": true}
 	for _, s := range searches {
