@@ -55,7 +55,11 @@ func TestRounds(t *testing.T) {
 	began := time.Now()
 	next := make(chan int64)
 	go func() {
+		most, _ := time.ParseDuration(os.Getenv("GANTRY_CRASH_TIME"))
 		for i := range rounds {
+			if most > 0 && time.Since(began) > most {
+				break
+			}
 			next <- i + 1
 		}
 		close(next)
