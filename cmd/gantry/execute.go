@@ -18,6 +18,7 @@ import (
 	"gantry/cmd/gantry/early"
 	"gantry/executor"
 	"gantry/executor/docker"
+	crash "gantry/executor/fault"
 	"gantry/executor/metrics"
 	"gantry/executor/sim"
 	"gantry/executor/stage"
@@ -194,6 +195,13 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 	return emulated, nil
 }
 
+// interruptible is a store that a test can have the process end before or after.
+type interruptible struct{ executor.Store }
+
+func (i interruptible) Append(ctx context.Context, b executor.Batch) error {
+	return crash.Do("log", func() error { return i.Store.Append(ctx, b) })
+}
+
 // drive runs the engine to its end and says how it went.
 func (s *session) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -225,7 +233,7 @@ func (s *session) drive(ctx context.Context) error {
 	s.engine.FailFast = s.set.FailFast
 	s.engine.Grace = s.set.Grace
 	if s.log != nil {
-		s.engine.Store = s.log
+		s.engine.Store = interruptible{s.log}
 	}
 	s.engine.Watch = s.view.watch
 	if s.live() {
@@ -298,7 +306,7 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	}
 	if s.log != nil {
 		after := context.WithoutCancel(ctx)
-		if err := s.log.Finish(after, state, code); err != nil {
+		if err := crash.Do("finish", func() error { return s.log.Finish(after, state, code) }); err != nil {
 			return fail(exitHost, err)
 		}
 		if !res.Interrupted {

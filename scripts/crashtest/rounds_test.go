@@ -437,7 +437,7 @@ func (f *field) examine(t *testing.T, r *run, found *findings) {
 	if got := r.results(t); !maps.Equal(got, f.want) {
 		found.add(&found.lost, "results %v, not %v", got, f.want)
 	}
-	f.leftovers(r, found)
+	leftovers(r, f.engine.host, found)
 }
 
 // blame lists attempts whose end the log blames on the program or on somebody else, although it was the test's doing. A full disk does fail
@@ -463,8 +463,12 @@ func blame(db *sql.DB, run string) string {
 }
 
 // leftovers looks for containers, control groups, control directories, temporary files and mounts.
-func (f *field) leftovers(r *run, found *findings) {
-	out, err := exec.Command("docker", "-H", f.engine.host, "ps", "-a", "--filter", r.label(), "--format", "{{.Names}} {{.Status}}").Output()
+func leftovers(r *run, host string, found *findings) {
+	cmd := exec.Command("docker", "ps", "-a", "--filter", r.label(), "--format", "{{.Names}} {{.Status}}")
+	if host != "" {
+		cmd.Env = append(os.Environ(), "DOCKER_HOST="+host)
+	}
+	out, err := cmd.Output()
 	if err != nil || len(bytes.TrimSpace(out)) > 0 {
 		found.add(&found.left, "containers: %s %v", bytes.TrimSpace(out), err)
 	}

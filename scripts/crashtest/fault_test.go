@@ -1,0 +1,182 @@
+package crashtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Gantry is built with fault points (package fault) and dies before or after each effect that it has outside of itself: at every one of a run,
+// and then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at every 29th.
+func TestEveryFaultPoint(t *testing.T) {
+	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+	}
+	gantry := build(t, "-tags", "fault")
+	whole := newFaulty(t, gantry)
+	moments := whole.moments(t, "run", whole.args...)
+	if len(moments) < 20 {
+		t.Fatalf("only %d moments: %v", len(moments), moments)
+	}
+	t.Logf("%d moments of a run: %s", len(moments), strings.Join(moments, ", "))
+	whole.complete(t, "undisturbed")
+
+	every := int(number(t, "GANTRY_CRASH_PAIRS", 29))
+	var mu sync.Mutex
+	pairs, next := 0, 0
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for {
+				mu.Lock()
+				first := next
+				next++
+				mu.Unlock()
+				if first >= len(moments) {
+					return
+				}
+				r := newFaulty(t, gantry)
+				after := r.dies(t, first, "run", r.args...)
+				r.finish(t, fmt.Sprintf("killed at %s", moments[first]))
+				if !after {
+					continue
+				}
+				for second := first % every; ; second += every {
+					r := newFaulty(t, gantry)
+					r.dies(t, first, "run", r.args...)
+					if !r.dies(t, second, "resume", "--quiet", r.name) {
+						r.finish(t, fmt.Sprintf("killed at %s", moments[first]))
+						break
+					}
+					r.finish(t, fmt.Sprintf("killed at %s, and at moment %d of the resume", moments[first], second))
+					mu.Lock()
+					pairs++
+					mu.Unlock()
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	t.Logf("%d single kills, %d pairs", len(moments), pairs)
+}
+
+// faulty is a run of a gantry with fault points: one real task with two outputs, and one that reads one of them.
+type faulty struct{ *run }
+
+var faultyRuns struct {
+	sync.Mutex
+	n int
+}
+
+func newFaulty(t *testing.T, gantry string) *faulty {
+	t.Helper()
+	faultyRuns.Lock()
+	faultyRuns.n++
+	name := fmt.Sprintf("fault-%d", faultyRuns.n)
+	faultyRuns.Unlock()
+	type m = map[string]any
+	task := func(id, script string, parents, children, in, out []string) m {
+		return m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out, "runtimeInSeconds": 0.01,
+			"memoryInBytes": 12e6, "image": image, "command": m{"program": "sh", "arguments": []string{"-ec", script}}}
+	}
+	none := []string{}
+	tasks := []m{task("a", "echo a > a.txt; echo b > b.txt; echo > done", none, []string{"b"}, none, []string{"a.txt", "b.txt"}),
+		task("b", "cat a.txt a.txt > c.txt; echo > done", []string{"a"}, none, []string{"a.txt"}, []string{"c.txt"})}
+	doc, err := json.Marshal(m{"name": "fault", "schemaVersion": "1.5", "workflow": m{"specification": m{"tasks": tasks, "files": []m{}},
+		"execution": m{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": tasks}}})
+	if err != nil {
+		t.Error(err)
+	}
+	r := &faulty{&run{binary: gantry, name: name, home: filepath.Join(t.TempDir(), name), tasks: 2}}
+	if err := os.Mkdir(r.home, 0o755); err != nil {
+		t.Error(err)
+	}
+	source := filepath.Join(r.home, "fault.json")
+	if err := os.WriteFile(source, doc, 0o644); err != nil {
+		t.Error(err)
+	}
+	r.args = []string{"--name", name, "--quiet", source}
+	return r
+}
+
+// moments runs to the end and returns the names of all moments on the way.
+func (r *faulty) moments(t *testing.T, command string, args ...string) []string {
+	t.Helper()
+	path := filepath.Join(r.home, "moments")
+	p := r.gantry(command, args...)
+	p.cmd.Env = append(os.Environ(), "GANTRY_FAULT_TRACE="+path)
+	if code, out := p.wait(t); code != 0 {
+		t.Fatalf("gantry %s ends with %d:\n%s", command, code, out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// dies reports whether gantry died at the moment; else it came to its end before.
+func (r *faulty) dies(t *testing.T, moment int, command string, args ...string) bool {
+	t.Helper()
+	p := r.gantry(command, args...)
+	p.cmd.Env = append(os.Environ(), fmt.Sprintf("GANTRY_FAULT=%d", moment))
+	code, out := p.wait(t)
+	if code != 0 && code != -1 && !(code == exitInput && command == "resume") {
+		t.Errorf("gantry %s, to die at moment %d, ends with %d:\n%s", command, moment, code, out)
+	}
+	return code == -1
+}
+
+// finish resumes the run until it ends, and looks whether all is well.
+func (r *faulty) finish(t *testing.T, what string) {
+	t.Helper()
+	defer os.RemoveAll(r.home)
+	for r.state(t) != "finished" {
+		command, args := "resume", []string{"--quiet", r.name}
+		if r.state(t) == "" {
+			command, args = "run", r.args
+		}
+		if code, out := r.gantry(command, args...).wait(t); code != 0 {
+			t.Errorf("%s: gantry %s ends with %d:\n%s%s", what, command, code, out, r.failures(t))
+			r.removeContainers()
+			return
+		}
+	}
+	r.complete(t, what)
+}
+
+// complete looks at a run that has ended.
+func (r *faulty) complete(t *testing.T, what string) {
+	t.Helper()
+	db := r.open(t)
+	defer db.Close()
+	var ok, other int
+	if err := db.QueryRow(`SELECT sum(outcome = 'ok'), sum(outcome IS NULL OR outcome NOT IN ('ok', 'lost')) FROM attempts`).Scan(&ok, &other); err != nil ||
+		ok != 2 || other != 0 {
+		t.Errorf("%s: %d attempts ok, %d blamed or without an end: %v%s%s", what, ok, other, err, attempts(db, r.name, "a"), attempts(db, r.name, "b"))
+	}
+	dir := filepath.Join(r.home, "runs", r.name)
+	for _, id := range []string{"a", "b"} {
+		if done, _ := filepath.Glob(filepath.Join(dir, "work", "*", id+"-*", "done")); len(done) != 1 {
+			t.Errorf("%s: the program of task %s ended %d times%s", what, id, len(done), attempts(db, r.name, id))
+		}
+	}
+	for name, want := range map[string]string{"b.txt": "b\n", "c.txt": "a\na\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, "results", "fault", name)); string(got) != want {
+			t.Errorf("%s: %s is %q: %v", what, name, got, err)
+		}
+	}
+	var found findings
+	leftovers(r.run, "", &found)
+	if len(found.texts) > 0 {
+		t.Errorf("%s: left behind: %s", what, strings.Join(found.texts, "; "))
+	}
+}
