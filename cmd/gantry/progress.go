@@ -133,7 +133,7 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 		}
 	}
 	p.forget(v, events)
-	if !changed {
+	if !changed || p.begun.IsZero() { // the log of a run that is resumed is read
 		return
 	}
 	if p.bar != nil {
