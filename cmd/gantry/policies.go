@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -11,9 +12,10 @@ import (
 
 func policiesCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "policies",
-		Usage: "list the scheduling policies and their parameters",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Name:      "policies",
+		Usage:     "list the scheduling policies and their parameters; of one, also how its publication is read",
+		ArgsUsage: "[NAME]",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			type param struct {
 				Name   string   `json:"name"`
@@ -26,10 +28,21 @@ func policiesCommand() *cli.Command {
 				About  string  `json:"about"`
 				Source string  `json:"source"`
 				Params []param `json:"params"`
+
+				Readings []string `json:"readings,omitempty"`
 			}
-			for _, r := range policy.Table() {
+			table := policy.Table()
+			name := c.Args().First()
+			if name != "" {
+				if _, err := policy.Parse(name); err != nil {
+					return failf(exitUsage, "policies: %v", err)
+				}
+				name, _, _ = strings.Cut(name, ":")
+				table = slices.DeleteFunc(table, func(r policy.Row) bool { return r.Name != name })
+			}
+			for _, r := range table {
 				if c.Bool("json") {
-					out := row{r.Name, r.Title, r.About, r.Source, []param{}}
+					out := row{r.Name, r.Title, r.About, r.Source, []param{}, r.Readings}
 					for _, p := range r.Params {
 						out.Params = append(out.Params, param(p))
 					}
@@ -40,6 +53,13 @@ func policiesCommand() *cli.Command {
 				for _, p := range r.Params {
 					fmt.Fprintf(c.App.Writer, "    %s:%s=%s  %s\n", r.Name, p.Name, strings.Join(p.Values, "|"),
 						p.About)
+				}
+				if name == "" || len(r.Readings) == 0 {
+					continue
+				}
+				fmt.Fprintln(c.App.Writer, "    How the publication is read:")
+				for _, reading := range r.Readings {
+					fmt.Fprintf(c.App.Writer, "    - %s\n", reading)
 				}
 			}
 			return nil

@@ -21,6 +21,8 @@ type Row struct {
 	Params []Param
 	Only   []Condition
 	New    func(Params) planner.Policy
+	// Readings say how what the publication leaves open is read, and where the policy departs from it.
+	Readings []string
 }
 
 // Condition says that a parameter means nothing unless another one has some value.

@@ -172,6 +172,9 @@ func (u *usage) newBin(nodes int64, now planner.Time) (b bin) {
 
 // count returns the count of the slots for a need.
 func (u *usage) count(need *unit.Vector) *timeline.Count {
+	if len(u.kinds) == 1 && len(u.slots) == 1 {
+		return u.slots[0]
+	}
 	k := u.kind(need)
 	for len(u.slots) <= k {
 		u.slots = append(u.slots, timeline.NewCount(u.kinds[len(u.slots)].each*int64(u.nodes)))
