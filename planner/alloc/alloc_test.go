@@ -1,0 +1,93 @@
+package alloc_test
+
+import (
+	"testing"
+
+	"gantry/planner/plannertest"
+	"gantry/planner/policy"
+)
+
+// run has a policy serve a scenario and compares what ran with a picture: time across, nodes down.
+func run(t *testing.T, spec, scenario, picture string) {
+	t.Helper()
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plannertest.New(t, pol, scenario).RunAll().Want(picture)
+}
+
+// List passes over what does not fit: c, of one core, overtakes b, which waits for two.
+func TestListPassesOverWhatDoesNotFit(t *testing.T) {
+	run(t, "gbf:first", `
+		nodes 2
+		A a=3
+		B b=2x2
+		C c=4`, `
+		n0 aaa.bb
+		   ccccbb`)
+}
+
+// A list takes the fastest node with room, the lowest id among equals.
+func TestListTakesTheFastestNode(t *testing.T) {
+	run(t, "gbf:first", `
+		nodes 1 1*2 1*2
+		A a=2 b=4 c=4 d=2`, `
+		n0 cccc
+		n1 ad
+		n2 bb`)
+}
+
+// Of nodes of one speed only the slow one is idle: b is done earlier if it waits a second for the fast one.
+func TestPostponingWaitsForAFasterNode(t *testing.T) {
+	const scenario = `
+		nodes 1 1*4
+		A    a=4
+		B    b=8`
+	run(t, "owm", scenario, `
+		n0 
+		n1 abb`)
+	run(t, "cpp", scenario, `
+		n0 bbbbbbbb
+		n1 a`)
+}
+
+// J2 waits for the whole cluster. EASY lets J3 pass it only if that delays it by nothing.
+func TestRigidBackfills(t *testing.T) {
+	const scenario = `
+		nodes 4
+		A     a=4x2
+		B @1  b=2x4
+		C @1  c=3x2
+		D @1  d=9x1`
+	run(t, "pipeline:fcfs,rearrange=none", scenario, `
+		n0 aaaabbccc
+		   aaaabbccc
+		   ....bbddddddddd
+		   ....bb`)
+	run(t, "pipeline:fcfs,easy", scenario, `
+		n0 aaaabbddddddddd
+		   aaaabb
+		   .cccbb
+		   .cccbb`)
+}
+
+// EarliestFinish places c where the file of a need not be copied, and d, which comes after c in the queue, in the gap
+// before it.
+func TestEarliestFinishFillsGaps(t *testing.T) {
+	run(t, "heft", `
+		nodes 1 1
+		link  1
+		A  a=2 b=6 c=3 d=2 a>c:2 b>c`, `
+		n0 bbbbbb
+		n1 aadd..ccc`)
+}
+
+// A deadline job that cannot wait takes the core of the regular task of low priority, which resumes when it is done.
+func TestTenantsMakeRoom(t *testing.T) {
+	run(t, "pds", `
+		nodes 1
+		A     low a=6
+		B @2  due=5 b=2`, `
+		n0 aabbaaaa`)
+}

@@ -1,0 +1,57 @@
+package retain_test
+
+import (
+	"testing"
+
+	"gantry/planner/plannertest"
+	"gantry/planner/policy"
+)
+
+func bench(t *testing.T, spec, scenario string) *plannertest.Bench {
+	t.Helper()
+	pol, err := policy.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plannertest.New(t, pol, scenario)
+}
+
+// A kept plan bends: b is planned after a on its node, and starts as soon as a has ended, earlier or later than planned.
+func TestFloatFollowsThePlanInItsOrder(t *testing.T) {
+	const plan = `
+		n0 aaabb`
+	for scenario, want := range map[string]string{
+		"nodes 1\n A a=3(1) b=2 a>b": "n0 abb",
+		"nodes 1\n A a=3(5) b=2 a>b": "n0 aaaaabb",
+	} {
+		b := bench(t, "heft", scenario)
+		b.Step()
+		b.WantPlan(plan)
+		b.RunAll().Want(want)
+	}
+}
+
+// A plan is made again when a workflow arrives: c is ranked above b, which had the core from 3 s on.
+func TestFloatPlansAgainAtAnArrival(t *testing.T) {
+	b := bench(t, "heft", `
+		nodes 1
+		A     a=3 b=1
+		B @1  c=2 d=2 c>d`)
+	b.Step()
+	b.WantPlan(`n0 aaab`)
+	b.Until(plannertest.Seconds(1))
+	b.WantPlan(`n0 aaaccddb`)
+	b.RunAll().Want(`n0 aaaccddb`)
+}
+
+// Greedy policies keep nothing: nothing is planned beyond this instant.
+func TestDropKeepsNothing(t *testing.T) {
+	b := bench(t, "cpp", `
+		nodes 1
+		A  a=3 b=2`)
+	b.Step()
+	b.WantPlan(`n0 aaa`)
+	if n := b.Planner.Draft().Plans(); n != 0 {
+		t.Errorf("%d segments are planned", n)
+	}
+}
