@@ -1,8 +1,6 @@
 package executor
 
 import (
-	"slices"
-
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -26,9 +24,6 @@ type Capabilities struct {
 	Needs       []string         // of the host, for people
 	Attempts    string           // name of an attempt on the host, for fmt with the run's HostName and the attempt; "" if it has none
 }
-
-// Enforces reports whether attempts are held to their share of a resource.
-func (c *Capabilities) Enforces(d unit.Dim) bool { return slices.Contains(c.Limits, d) }
 
 // Remote is a Runtime whose attempts are in the hands of another process, such as an engine.
 type Remote interface {

@@ -31,14 +31,13 @@ type dcwf struct {
 
 // dcwfJob is a job as it is planned.
 type dcwfJob struct {
-	f        int
-	s, d     unit.Time
-	e        []time.Duration // by task: the shortest of its runs
-	sub      []unit.Time
-	set      time.Duration
-	mapped   bool
-	at       []dcwfPlace
-	released bool
+	f      int
+	s, d   unit.Time
+	e      []time.Duration // by task: the shortest of its runs
+	sub    []unit.Time
+	set    time.Duration
+	mapped bool
+	at     []dcwfPlace
 }
 
 // dcwfPlace is the place of a task in a plan; pool -1: none, and no time.

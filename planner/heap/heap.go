@@ -100,6 +100,3 @@ func (h *Heap[T]) settled(i int) {
 
 // Smallest returns an empty heap with the smallest element in front.
 func Smallest[T cmp.Ordered]() Heap[T] { return Heap[T]{Before: func(a, b *T) bool { return *a < *b }} }
-
-// Largest returns an empty heap with the largest element in front.
-func Largest[T cmp.Ordered]() Heap[T] { return Heap[T]{Before: func(a, b *T) bool { return *a > *b }} }
