@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"gantry/planner/predict"
 	"gantry/planner/rank"
 	"gantry/scenario"
+	"gantry/trace/generate"
 )
 
 // thesisLoad is that of Wang, MOWS, section 5-1-2, with so many processors of a task at most and that mean interval.
@@ -27,14 +29,24 @@ func thesisLoad(tb testing.TB, processors int, interval time.Duration) (*planner
 			row[i] = 1_000_000
 		}
 	}
+	kind, err := generate.Find("mixed")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	choices := kind.Choices()
+	for key, values := range map[string][]string{"shape": {"0.5", "1", "2"}, "out_degree": {"1", "2", "3", "4", "5"},
+		"ccr": {"0.1", "0.5", "1", "1.5", "2"}, "brange": {"0.1", "0.25", "0.5", "0.75", "1"}, "wdag": {"100", "1000"},
+		"processors": {"1", strconv.Itoa(processors)}} {
+		if err := choices.Set(key, values...); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	s := &scenario.Stream{Count: 100, Files: true, Total: scenario.TotalRuntime{Distribution: "as-generated"},
 		Arrivals: scenario.ArrivalProcess{Process: "poisson", Interval: interval},
 		Mix: []scenario.StreamSource{{Fraction: 1, Generator: "mixed",
-			Mixed: &scenario.MixedChoices{Shape: []float64{0.5, 1, 2}, OutDegree: []int{1, 2, 3, 4, 5},
-				CCR: []float64{0.1, 0.5, 1, 1.5, 2}, BRange: []float64{0.1, 0.25, 0.5, 0.75, 1},
-				WDAG: [2]float64{100, 1000}, Processors: [2]int{1, processors}}}}}
+			Choices: choices}}}
 	for _, n := range []int{20, 40, 60, 80, 100} {
-		s.Sizes = append(s.Sizes, scenario.SizeClass{Fraction: 1, Min: n, Max: n})
+		s.Sizes = append(s.Sizes, generate.SizeClass{Fraction: 1, Min: n, Max: n})
 	}
 	subs, err := load.Submissions(&scenario.Workload{Seed: 1, Stream: s}, p, 0)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gantry/reader"
+	"gantry/trace/generate"
 )
 
 // Stream describes workflows that are drawn rather than listed: what they are, how much they work, and when they
@@ -57,7 +58,7 @@ import (
 type Stream struct {
 	Count    int
 	Mix      []StreamSource
-	Sizes    []SizeClass // of generated workflows whose source has none of its own
+	Sizes    []generate.SizeClass // of generated workflows whose source has none of its own
 	Files    bool
 	Total    TotalRuntime
 	Arrivals ArrivalProcess
@@ -77,51 +78,19 @@ type StreamSource struct {
 	Image     string  // container image of the tasks that name none
 	// of a trace: block I/O that tasks ask for which do not say, bytes per second; 0: their share by cores
 	Disk    int64
-	Data    *Data       // nil: as the workload says
-	Sizes   []SizeClass // nil: those of the stream
-	Random  *RandomChoices
-	MapTime time.Duration // of generator mapreduce: the longest map time; 0: not said
-	Class   string        // of all its workflows: deadline, regular or low; "": drawn
-	Slots   bool          // of generator mapreduce: reduce tasks have slots of their own
-	Mixed   *MixedChoices // of generator mixed; nil: its defaults
-	Line    int           // of the generator or trace
-}
-
-// SizeClass is a share of the workflows with sizes uniform on Min to Max tasks.
-type SizeClass struct {
-	Fraction float64
-	Min, Max int
-	Even     bool // even sizes only
-}
-
-// RandomChoices has the values that each parameter of random workflows is drawn from; an empty list is the generator's
-// default.
-type RandomChoices struct {
-	Fat, Density, Regular []float64
-	Jump, CCR             []int
-}
-
-// MixedChoices has the values that each parameter of mixed-parallel workflows is drawn from, one of each list, and
-// ranges that are drawn from uniformly; what is empty is the generator's default.
-type MixedChoices struct {
-	Shape, CCR, BRange []float64
-	OutDegree          []int
-	WDAG               [2]float64 // seconds
-	Processors         [2]int     // of a task
+	Data    *Data                // nil: as the workload says
+	Sizes   []generate.SizeClass // nil: those of the stream
+	Choices *generate.Choices    // of the parameters of the generator; nil: it has none
+	Class   string               // of all its workflows: deadline, regular or low; "": drawn
+	Line    int                  // of the generator or trace
 }
 
 // TotalRuntime is the distribution that the total runtimes of workflows are scaled to.
 type TotalRuntime struct {
-	Distribution string        // hyper-gamma, lognormal, constant or as-generated
-	Mean         time.Duration // 0: not said
-	Variation    float64       // of lognormal: standard deviation over mean
-	Stages       []GammaStage  // of hyper-gamma; empty: not said
-}
-
-// GammaStage is one of the Gamma distributions that a hyper-Gamma distribution draws from.
-type GammaStage struct {
-	Weight, Shape float64
-	Scale         float64 // seconds
+	Distribution string           // hyper-gamma, lognormal, constant or as-generated
+	Mean         time.Duration    // 0: not said
+	Variation    float64          // of lognormal: standard deviation over mean
+	Stages       []generate.Gamma // of hyper-gamma; empty: not said
 }
 
 // ArrivalProcess says when workflows arrive.
@@ -253,20 +222,9 @@ func (y *doc) checkStream(s *Stream) {
 }
 
 func (y *doc) source(s *Stream, v *reader.Node, dir string) {
-	src, r, m := StreamSource{Fraction: 1, Line: y.Line(v)}, RandomChoices{}, MixedChoices{}
-	random, reduce, mixed := "", "", ""
-	var ccr []float64
-	cluster := func(name string, read func(*reader.Node)) yamlKey {
-		return yamlKey{name, func(v *reader.Node) { mixed = name; read(v) }}
-	}
-	job := func(name string, read func(*reader.Node)) yamlKey {
-		return yamlKey{name, func(v *reader.Node) { reduce = name; read(v) }}
-	}
-	choice := func(name string, read func(*reader.Node)) yamlKey {
-		return yamlKey{name, func(v *reader.Node) { random = name; read(v) }}
-	}
-	unit := func(x float64) bool { return x >= 0 && x <= 1 }
-	if !y.keyed(v, "a part of the mix", []yamlKey{
+	src := StreamSource{Fraction: 1, Line: y.Line(v)}
+	given := map[string]*reader.Node{} // parameters of the generator
+	keys := []yamlKey{
 		{"generator", func(v *reader.Node) { src.Generator, src.Line = y.Text(v), y.Line(v) }},
 		{"trace", func(v *reader.Node) { src.Trace, src.Line = y.Text(v), y.Line(v) }},
 		{"fraction", y.share(&src.Fraction)},
@@ -277,28 +235,11 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 		{"disk", y.amount(&src.Disk, "disk", "/s")},
 		{"class", y.class(&src.Class)},
 		{"data", y.data(&src.Data)},
-		choice("fat", y.numbers(&r.Fat, "fat", unit, "from 0 to 1")),
-		choice("density", y.numbers(&r.Density, "density", unit, "from 0 to 1")),
-		choice("regular", y.numbers(&r.Regular, "regular", unit, "from 0 to 1")),
-		choice("jump", y.wholes(&r.Jump, "jump", 1, 1_000_000)),
-		{"ccr", y.numbers(&ccr, "ccr", func(x float64) bool { return x >= 0 && x <= 1e6 }, "0 or more")},
-		cluster("shape", y.numbers(&m.Shape, "shape", func(x float64) bool { return x > 0 && x <= 1000 },
-			"above 0 and up to 1000")),
-		cluster("out_degree", y.wholes(&m.OutDegree, "out_degree", 1, 1_000_000)),
-		cluster("brange", y.numbers(&m.BRange, "brange", func(x float64) bool { return x >= 0 && x < 2 },
-			"from 0 to below 2")),
-		cluster("wdag", y.span(&m.WDAG, "wdag", 1, 1e8)),
-		cluster("processors", func(v *reader.Node) {
-			var np [2]float64
-			if y.span(&np, "processors", 1, 1e6)(v); np[0] != math.Trunc(np[0]) || np[1] != math.Trunc(np[1]) {
-				y.Faults.Fail("bad-number", y.Line(v), "", "processors has to be a whole number, or a range of them "+
-					"such as 1..4")
-			}
-			m.Processors = [2]int{int(np[0]), int(np[1])}
-		}),
-		job("map_time", y.duration(&src.MapTime, "map_time")),
-		job("slots", y.bool(&src.Slots, "slots")),
-	}) {
+	}
+	for _, key := range generate.Keys() {
+		keys = append(keys, yamlKey{key, func(v *reader.Node) { given[key] = v }})
+	}
+	if !y.keyed(v, "a part of the mix", keys) {
 		return
 	}
 	switch {
@@ -308,35 +249,10 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 	case src.Trace != "" && len(src.Sizes) > 0:
 		y.Faults.Fail("bad-source", src.Line, "", "a trace has its own size: tasks and sizes are for generators")
 	case src.Generator != "" && (src.Inputs != "" || src.Image != "" || src.Disk > 0):
-		y.Faults.Fail("bad-source", src.Line, "", "inputs, image and disk are for traces: generated workflows are "+
-			"emulated")
-	case random != "" && !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen"):
-		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator random, and this one is %q", random,
-			src.Generator)
-	case reduce != "" && !strings.EqualFold(src.Generator, "mapreduce"):
-		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator mapreduce, and this one is %q", reduce,
-			src.Generator)
-	case mixed != "" && !strings.EqualFold(src.Generator, "mixed"):
-		y.Faults.Fail("bad-source", src.Line, "", "%s is for generator mixed, and this one is %q", mixed, src.Generator)
+		y.Faults.Fail("bad-source", src.Line, "",
+			"inputs, image and disk are for traces: generated workflows are emulated")
 	}
-	if strings.EqualFold(src.Generator, "mixed") {
-		m.CCR, src.Mixed = ccr, &m
-	} else if len(ccr) > 0 {
-		if random = "ccr"; !strings.EqualFold(src.Generator, "random") && !strings.EqualFold(src.Generator, "daggen") {
-			y.Faults.Fail("bad-source", src.Line, "", "ccr is for generators random and mixed, and this one is %q",
-				src.Generator)
-		}
-		for _, x := range ccr {
-			if x != math.Trunc(x) || x > 3 {
-				y.Faults.Fail("bad-number", src.Line, "", "ccr is %v, but for random workflows has to be 1, 2 or 3 "+
-					"(the class of complexity), or 0 for a mix of them", x)
-			}
-			r.CCR = append(r.CCR, int(x))
-		}
-	}
-	if random != "" {
-		src.Random = &r
-	}
+	y.parameters(&src, given)
 	if src.Trace != "" {
 		src.Trace = below(dir, src.Trace)
 	}
@@ -347,42 +263,55 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 	s.Mix = append(s.Mix, src)
 }
 
-// span reads "100", "100..1000" or [100, 1000].
-func (y *doc) span(to *[2]float64, what string, least, most float64) func(*reader.Node) {
-	return func(v *reader.Node) {
-		ends := y.ends(v)
-		lo, err := reader.Number(ends[0])
-		hi, err2 := reader.Number(ends[1])
-		if err != nil || err2 != nil || !(lo >= least && lo <= hi && hi <= most) {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number, or a range such as 1..4, from %v to %v",
-				what, least, most)
-			return
+// parameters reads what the generator of a part declares.
+func (y *doc) parameters(src *StreamSource, given map[string]*reader.Node) {
+	k, err := generate.Find(src.Generator)
+	if err == nil {
+		src.Choices = k.Choices()
+	}
+	for _, key := range generate.Keys() {
+		v, ok := given[key]
+		if !ok {
+			continue
 		}
-		*to = [2]float64{lo, hi}
+		if k.Param(key) == nil {
+			y.Faults.Fail("bad-source", src.Line, "", "%s is for generator %s, and this one is %q", key,
+				strings.Join(generate.KindsWith(key), " or "), src.Generator)
+			continue
+		}
+		texts := []string{}
+		if y.IsList(v) {
+			y.Sequence(v, key, func(v *reader.Node) { texts = append(texts, y.Text(v)) })
+		} else {
+			texts = append(texts, y.Text(v))
+		}
+		if err := src.Choices.Set(key, texts...); err != nil {
+			y.Faults.Fail("bad-number", y.Line(v), "", "%v", err)
+		}
 	}
 }
 
 // tasks reads one class of sizes.
-func (y *doc) tasks(to *[]SizeClass) func(*reader.Node) {
+func (y *doc) tasks(to *[]generate.SizeClass) func(*reader.Node) {
 	return func(v *reader.Node) {
-		c := SizeClass{Fraction: 1}
+		c := generate.SizeClass{Fraction: 1}
 		y.size(&c)(v)
-		y.setSizes(to, v, []SizeClass{c})
+		y.setSizes(to, v, []generate.SizeClass{c})
 	}
 }
 
-func (y *doc) setSizes(to *[]SizeClass, v *reader.Node, sizes []SizeClass) {
+func (y *doc) setSizes(to *[]generate.SizeClass, v *reader.Node, sizes []generate.SizeClass) {
 	if *to != nil {
 		y.Faults.Fail("duplicate-key", y.Line(v), "", "tasks and sizes exclude each other")
 	}
 	*to = sizes
 }
 
-func (y *doc) sizes(to *[]SizeClass) func(*reader.Node) {
+func (y *doc) sizes(to *[]generate.SizeClass) func(*reader.Node) {
 	return func(v *reader.Node) {
-		sizes, total := []SizeClass{}, 0.0
+		sizes, total := []generate.SizeClass{}, 0.0
 		y.Sequence(v, "sizes", func(v *reader.Node) {
-			c := SizeClass{Fraction: 1}
+			c := generate.SizeClass{Fraction: 1}
 			if !y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)},
 				{"even", y.bool(&c.Even, "even")}}) {
 				return
@@ -404,7 +333,7 @@ func (y *doc) sizes(to *[]SizeClass) func(*reader.Node) {
 }
 
 // size reads "30", "30..38" or [30, 38].
-func (y *doc) size(c *SizeClass) func(*reader.Node) {
+func (y *doc) size(c *generate.SizeClass) func(*reader.Node) {
 	return func(v *reader.Node) {
 		ends := y.ends(v)
 		lo, err := strconv.Atoi(ends[0])
@@ -445,7 +374,7 @@ func (y *doc) total(t *TotalRuntime, v *reader.Node) {
 			"above 0 and up to 100")},
 		{"stages", func(v *reader.Node) {
 			y.Sequence(v, "stages", func(v *reader.Node) {
-				g := GammaStage{Weight: 1}
+				g := generate.Gamma{Weight: 1}
 				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, "above 0")},
 					{"shape", y.number(&g.Shape, "shape", positive, "above 0")},
 					{"scale", y.number(&g.Scale, "scale", positive, "above 0, in seconds")}})
@@ -706,35 +635,4 @@ func (y *doc) bool(to *bool, what string) func(*reader.Node) {
 // share reads a fraction, which is relative to the others.
 func (y *doc) share(to *float64) func(*reader.Node) {
 	return y.number(to, "fraction", func(x float64) bool { return x >= 0 && x <= 1e9 }, "0 or more")
-}
-
-// numbers reads a number or a list of them.
-func (y *doc) numbers(to *[]float64, what string, ok func(float64) bool, must string) func(*reader.Node) {
-	return func(v *reader.Node) {
-		read := func(v *reader.Node) {
-			x := math.NaN()
-			y.number(&x, what, ok, must)(v)
-			*to = append(*to, x)
-		}
-		if y.IsList(v) {
-			y.Sequence(v, what, read)
-			return
-		}
-		read(v)
-	}
-}
-
-// wholes is the same for whole numbers.
-func (y *doc) wholes(to *[]int, what string, least, most int) func(*reader.Node) {
-	return func(v *reader.Node) {
-		var xs []float64
-		y.numbers(&xs, what, func(x float64) bool {
-			return x == math.Trunc(x) && x >= float64(least) &&
-				x <= float64(most)
-		},
-			fmt.Sprintf("a whole number from %d to %d", least, most))(v)
-		for _, x := range xs {
-			*to = append(*to, int(x))
-		}
-	}
 }

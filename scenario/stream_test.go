@@ -15,6 +15,7 @@ import (
 
 	"gantry/reader/readertest"
 	"gantry/scenario"
+	"gantry/trace/generate"
 )
 
 const day = `seed: 7
@@ -43,6 +44,23 @@ deadlines: {factor: 1.5..4}
 scale_times: false
 `
 
+// choices are those of a kind with parameters given as key=value,value…
+func choices(t *testing.T, kind string, given ...string) *generate.Choices {
+	t.Helper()
+	k, err := generate.Find(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := k.Choices()
+	for _, g := range given {
+		key, values, _ := strings.Cut(g, "=")
+		if err := c.Set(key, strings.Split(values, ",")...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
 func TestStreamIsRead(t *testing.T) {
 	w, err := scenario.ReadWorkload(strings.NewReader(day), "some/dir/w.yaml")
 	if err != nil {
@@ -51,13 +69,12 @@ func TestStreamIsRead(t *testing.T) {
 	want := &scenario.Workload{Source: "some/dir/w.yaml", Seed: 7, Repetitions: 3, WarmUp: 10, CoolDown: 20,
 		Stream: &scenario.Stream{Count: 300,
 			Mix: []scenario.StreamSource{{Fraction: 0.4, Generator: "montage", Line: 7},
-				{Fraction: 1, Generator: "random", Sizes: []scenario.SizeClass{{Fraction: 1, Min: 5, Max: 9}}, Line: 8,
-					Random: &scenario.RandomChoices{Fat: []float64{0.2, 0.8}, Density: []float64{0.1}, Jump: []int{1, 2},
-						CCR: []int{0}}},
+				{Fraction: 1, Generator: "random", Sizes: []generate.SizeClass{{Fraction: 1, Min: 5, Max: 9}}, Line: 8,
+					Choices: choices(t, "random", "fat=0.2,0.8", "density=0.1", "jump=1,2", "ccr=0")},
 				{Fraction: 0.2, Trace: "some/dir/m.dax", Inputs: "some/dir/data", Image: "busybox", Line: 14}},
-			Sizes: []scenario.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40, Max: 40}},
+			Sizes: []generate.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40, Max: 40}},
 			Total: scenario.TotalRuntime{Distribution: "hyper-gamma", Mean: time.Hour,
-				Stages: []scenario.GammaStage{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 1, Shape: 45,
+				Stages: []generate.Gamma{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 1, Shape: 45,
 					Scale: 136.709}}},
 			Arrivals: scenario.ArrivalProcess{Process: "poisson", PerHour: 98, Line: 20},
 			Tenants:  []scenario.Share{{Name: "a", Fraction: 2}, {Name: "b", Fraction: 1}},
@@ -102,8 +119,8 @@ func TestReleasesDeadlinesAndMarginsAreRead(t *testing.T) {
 	if w.WarmUp != 0 || w.WarmUpTime != 50000*time.Second || w.CoolDownTime != 2*time.Hour ||
 		*s.Release != (scenario.ReleaseRule{Probability: 0.5, After: [2]time.Duration{time.Second,
 			50000 * time.Second}}) ||
-		*s.Deadline != (scenario.DeadlineRule{Multiplier: [2]float64{1, 5}}) || s.Mix[0].MapTime != 10*time.Second ||
-		!s.Mix[0].Slots {
+		*s.Deadline != (scenario.DeadlineRule{Multiplier: [2]float64{1, 5}}) ||
+		!reflect.DeepEqual(s.Mix[0].Choices, choices(t, "mapreduce", "map_time=10s", "slots=true")) {
 		t.Errorf("%+v, %+v, %+v, %+v", w, s.Release, s.Deadline, s.Mix[0])
 	}
 }

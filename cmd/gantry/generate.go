@@ -4,9 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math"
+	"math/rand/v2"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,18 +21,12 @@ type generateOptions struct {
 	tasks             int
 	seed              uint64
 	total             time.Duration
-	random            generate.Daggen
-	reduce            generate.MapReduce
-	mixed             generate.Mixed
-	ccr               float64
-	processors        string
+	params            generate.Parameters
 }
 
 func generateCommand() *cli.Command {
-	o := generateOptions{random: generate.DefaultDaggen, reduce: generate.DefaultMapReduce,
-		mixed: generate.DefaultMixed}
+	var o generateOptions
 	list := false
-	const ofRandom, ofJobs, ofMixed = "random workflows", "MapReduce jobs", "mixed-parallel workflows"
 	return &cli.Command{
 		Name:      "generate",
 		Usage:     "write a synthetic workflow as DAX or WfFormat",
@@ -49,7 +42,7 @@ The same arguments and seed always give the same file. An application that canno
 asked for gets slightly fewer, and a line on standard error says so.
 
 Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "list the kinds and their sizes", Destination: &list},
 			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices", Destination: &o.seed},
@@ -60,38 +53,7 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 				Destination: &o.format},
 			&cli.StringFlag{Name: "o", Aliases: []string{"output"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out},
-			&cli.Float64Flag{Name: "fat", Category: ofRandom, Value: o.random.Fat,
-				Usage:       "width: a level has about tasks^fat tasks, 0 to 1",
-				Destination: &o.random.Fat},
-			&cli.Float64Flag{Name: "density", Category: ofRandom, Value: o.random.Density,
-				Usage:       "share of the level before that a task may depend on, 0 to 1",
-				Destination: &o.random.Density},
-			&cli.Float64Flag{Name: "regular", Category: ofRandom, Value: o.random.Regular,
-				Usage:       "1: levels of one size, 0: up to twice as large or tiny",
-				Destination: &o.random.Regular},
-			&cli.IntFlag{Name: "jump", Category: ofRandom, Value: o.random.Jump,
-				Usage: "how many levels a dependency may span", Destination: &o.random.Jump},
-			&cli.Float64Flag{Name: "ccr", Category: ofRandom,
-				Usage: "work on data of size d: 1 a·d, 2 a·d·log d, 3 d^1.5, 0 a mix; of mixed: mean communication " +
-					"cost " +
-					"(at 1 MB/s) over mean computation cost", DefaultText: "0; of mixed: 1", Destination: &o.ccr},
-			&cli.Float64Flag{Name: "shape", Category: ofMixed, Value: o.mixed.Shape,
-				Usage:       "above 1 short with many tasks side by side, below 1 long",
-				Destination: &o.mixed.Shape},
-			&cli.IntFlag{Name: "out-degree", Category: ofMixed, Value: o.mixed.OutDegree,
-				Usage: "most immediate descendants of a task", Destination: &o.mixed.OutDegree},
-			&cli.Float64Flag{Name: "wdag", Category: ofMixed, Value: o.mixed.WDAG,
-				Usage: "mean cost of the tasks, in seconds", Destination: &o.mixed.WDAG},
-			&cli.StringFlag{Name: "processors", Category: ofMixed, Value: fmt.Sprintf("%d..%d", o.mixed.Processors[0],
-				o.mixed.Processors[1]),
-				Usage: "how many a task takes, such as 4 or 1..4", Destination: &o.processors},
-			&cli.DurationFlag{Name: "map-time", Category: ofJobs, Value: o.reduce.LongestMap,
-				Usage:       "longest map time: whole seconds up to it are equally likely",
-				Destination: &o.reduce.LongestMap},
-			&cli.BoolFlag{Name: "slots", Category: ofJobs,
-				Usage:       "reduce tasks take memory and map tasks a core: slots of their own",
-				Destination: &o.reduce.Slots},
-		},
+		}, parameterFlags()...),
 		Action: func(c *cli.Context) error {
 			if list {
 				return listKinds(c.App.Writer)
@@ -111,51 +73,61 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			if c.IsSet("total-runtime") && o.total <= 0 {
 				return failf(exitUsage, "generate: --total-runtime is %v, but has to be above 0", o.total)
 			}
-			for _, name := range []string{"shape", "out-degree", "wdag", "processors"} {
-				if c.IsSet(name) && k.Name != "mixed" {
-					return failf(exitUsage, "generate: --%s is for mixed", name)
-				}
-			}
-			if err := o.readMixed(c.IsSet("ccr"), k.Name); err != nil {
+			if o.params, err = parameters(c, &k); err != nil {
 				return failf(exitUsage, "generate: %w", err)
-			}
-			for _, name := range []string{"fat", "density", "regular", "jump", "ccr"} {
-				if c.IsSet(name) && k.Name != "random" && (name != "ccr" || k.Name != "mixed") {
-					return failf(exitUsage, "generate: --%s is for random workflows; the structure of %s follows "+
-						"from the number of tasks", name, k.Name)
-				}
-			}
-			for _, name := range []string{"map-time", "slots"} {
-				if c.IsSet(name) && k.Name != "mapreduce" {
-					return failf(exitUsage, "generate: --%s is for mapreduce", name)
-				}
 			}
 			return writeGenerated(o, raw(c), c.App.ErrWriter)
 		},
 	}
 }
 
-// readMixed reads what mixed and random share, and the range of processors.
-func (o *generateOptions) readMixed(ccr bool, kind string) error {
-	switch {
-	case ccr && kind == "mixed":
-		o.mixed.CCR = o.ccr
-	case ccr && o.ccr != math.Trunc(o.ccr):
-		return fmt.Errorf("--ccr is %v, but of random workflows has to be 0, 1, 2 or 3", o.ccr)
-	case ccr:
-		o.random.CCR = int(o.ccr)
+// parameterFlags are the parameters that kinds declare. Of one that two kinds share the usage has both.
+func parameterFlags() (flags []cli.Flag) {
+	for _, key := range generate.Keys() {
+		var usage, usual []string
+		var p *generate.Param
+		names := generate.KindsWith(key)
+		for _, name := range names {
+			k, _ := generate.Find(name)
+			p = k.Param(key)
+			about, value := p.About, p.Default
+			if len(names) > 1 {
+				about, value = name+": "+about, value+" ("+name+")"
+			}
+			usage, usual = append(usage, about), append(usual, value)
+		}
+		of, about := "parameters of "+strings.Join(names, " and "), strings.Join(usage, "; ")
+		switch {
+		case p.NoFlag:
+		case p.Switch:
+			flags = append(flags, &cli.BoolFlag{Name: p.Flag(), Category: of, Usage: about})
+		default:
+			flags = append(flags, &cli.StringFlag{Name: p.Flag(), Category: of, Usage: about,
+				DefaultText: strings.Join(usual, ", ")})
+		}
 	}
-	low, high, ok := strings.Cut(o.processors, "..")
-	if !ok {
-		high = low
+	return flags
+}
+
+// parameters reads the flags of a kind.
+func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
+	choices := k.Choices()
+	for _, key := range generate.Keys() {
+		flag := strings.ReplaceAll(key, "_", "-")
+		if !c.IsSet(flag) {
+			continue
+		}
+		if k.Param(key) == nil {
+			return nil, fmt.Errorf("--%s is for %s, not for %s", flag, strings.Join(generate.KindsWith(key), " and "), k.Name)
+		}
+		if err := choices.Set(key, fmt.Sprint(c.Value(flag))); err != nil {
+			return nil, fmt.Errorf("--%w", err)
+		}
 	}
-	least, err := strconv.Atoi(low)
-	most, err2 := strconv.Atoi(high)
-	if err != nil || err2 != nil {
-		return fmt.Errorf("--processors is %q, but has to be a number such as 4, or a range such as 1..4", o.processors)
+	if choices == nil {
+		return nil, nil
 	}
-	o.mixed.Processors = [2]int{least, most}
-	return nil
+	return choices.Parameters(rand.New(rand.NewPCG(0, 0))), nil
 }
 
 func kindNames() string {
@@ -190,8 +162,7 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 	if write == nil {
 		return failf(exitUsage, "generate: unknown format %q; there are dax and wfformat", o.format)
 	}
-	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Daggen: &o.random, MapReduce: &o.reduce,
-		Mixed: &o.mixed})
+	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Parameters: o.params})
 	if err != nil {
 		return failf(exitUsage, "generate: %w", err)
 	}

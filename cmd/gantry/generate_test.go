@@ -69,9 +69,9 @@ func TestGenerateRefusesWrongCommandLines(t *testing.T) {
 		{exitUsage, "-seed", []string{"montage", "-n", "30", "--seed", "-1"}},
 		{exitUsage, `unknown format "xml"`, []string{"montage", "-n", "30", "--format", "xml"}},
 		{exitUsage, "--total-runtime is -1s", []string{"montage", "-n", "30", "--total-runtime", "-1s"}},
-		{exitUsage, "--jump is for random workflows", []string{"montage", "-n", "30", "--jump", "1"}},
-		{exitUsage, "fat is 1.5", []string{"random", "-n", "30", "--fat", "1.5"}},
-		{exitUsage, "density is NaN", []string{"random", "-n", "30", "--density", "NaN"}},
+		{exitUsage, "--jump is for random", []string{"montage", "-n", "30", "--jump", "1"}},
+		{exitUsage, `fat is "1.5"`, []string{"random", "-n", "30", "--fat", "1.5"}},
+		{exitUsage, `density is "NaN"`, []string{"random", "-n", "30", "--density", "NaN"}},
 		{exitHost, "no such file or directory", []string{"montage", "-n", "30", "-o", filepath.Join(t.TempDir(), "none",
 			"x.dax")}},
 	} {

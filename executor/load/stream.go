@@ -1,10 +1,10 @@
 package load
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,7 +129,7 @@ func (d *drawn) make(sub *executor.Submission, i int) error {
 	if p.Generator != "" {
 		trace.Impute(wf, trace.Defaults{})
 	}
-	if m := d.recipes[i].Mixed; m != nil {
+	if m, ok := d.recipes[i].Params.(*generate.Mixed); ok {
 		sub.Costs = d.mixedCosts(m, wf, d.recipes[i].Seed)
 	}
 	sub.Workflow = wf
@@ -196,32 +196,10 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 		src := &s.Mix[i]
 		fail := func(err error) ([]part, error) { return nil, at(w, src.Line, err) }
 		if src.Generator != "" {
-			sizes := src.Sizes
-			if len(sizes) == 0 {
-				sizes = s.Sizes
-			}
-			p := part{StreamSource: src, source: generate.Source{Fraction: src.Fraction, Kind: src.Generator}, cores: 1}
-			for _, c := range sizes {
-				p.sizes = append(p.sizes, generate.SizeClass{Fraction: c.Fraction, Min: c.Min, Max: c.Max,
-					Even: c.Even})
-			}
-			if strings.EqualFold(src.Generator, "mapreduce") {
-				m := generate.DefaultMapReduce
-				m.LongestMap, m.Slots = cmp.Or(src.MapTime, m.LongestMap), src.Slots
-				p.source.Reduce = &m
-			}
-			if m := src.Mixed; m != nil {
-				c := generate.MixedChoices(*m)
-				p.source.Mixed = &c
-				np := c.Processors
-				if np[1] == 0 {
-					np = generate.DefaultMixed.Processors
-				}
-				p.cores = float64(np[0]+np[1]) / 2 // mean, and independent of the costs
-			}
-			if r := src.Random; r != nil {
-				p.source.Random = &generate.Choices{Fat: r.Fat, Density: r.Density, Regular: r.Regular, Jump: r.Jump,
-					CCR: r.CCR}
+			p := part{StreamSource: src, cores: 1, sizes: src.Sizes,
+				source: generate.Source{Fraction: src.Fraction, Kind: src.Generator, Choices: src.Choices}}
+			if len(p.sizes) == 0 {
+				p.sizes = s.Sizes
 			}
 			// What cannot be made is told with its line.
 			alone := generate.Mix{Sizes: p.sizes, Sources: []generate.Source{p.source}}
@@ -370,10 +348,7 @@ func distribution(t *scenario.TotalRuntime) (*generate.Distribution, error) {
 	}
 	stages := []generate.Gamma{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 0.3, Shape: 45, Scale: 136.709}}
 	if len(t.Stages) > 0 {
-		stages = stages[:0]
-		for _, g := range t.Stages {
-			stages = append(stages, generate.Gamma{Weight: g.Weight, Shape: g.Shape, Scale: g.Scale})
-		}
+		stages = slices.Clone(t.Stages)
 	}
 	d, err := generate.HyperGamma(stages...)
 	if err != nil || t.Mean == 0 {

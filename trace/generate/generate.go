@@ -28,8 +28,11 @@ type Kind struct {
 	Least int    // fewest tasks to ask for
 	Most  int    // most tasks to ask for; 0: MostTasks
 	Count string // how the number of tasks follows from the number asked for
-	title string
-	make  func(g *dag, n int, o Options)
+	// Params are what its workflows vary in beyond their number of tasks, each declared beside the kind.
+	Params []Param
+	title  string
+	make   func(g *dag, n int, p Parameters)
+	usual  func() Parameters // nil: it has none
 }
 
 // perSplit is how jobs of 3DSF's applications grow.
@@ -50,7 +53,8 @@ var kinds = []Kind{
 		Count: "1 in 31 fewer, at least 1 (30: 29, 100: 97, 1000: 968)", title: "Sipht",
 		make: sipht},
 	{Name: "mapreduce", About: "MapReduce job, as recalled of the load of MRCP-RM", Least: 1, Most: 1000,
-		Count: "that many map tasks, and 1 to as many reduce tasks", title: "MapReduce", make: mapReduce},
+		Count: "that many map tasks, and 1 to as many reduce tasks", title: "MapReduce", make: mapReduce,
+		Params: mapReduceParams(), usual: func() Parameters { m := DefaultMapReduce; return &m }},
 	{Name: "terasort", About: "TeraSort of 3DSF, intensive in I/O and CPU", Least: 2, Count: perSplit,
 		title: "TeraSort", make: hadoop(teraSort)},
 	{Name: "pi", About: "Pi estimator of 3DSF, intensive in CPU", Least: 2, Count: perSplit, title: "Pi",
@@ -68,9 +72,10 @@ var kinds = []Kind{
 	{Name: "migration", About: "case 4 of 3DSF: migration of data, intensive in I/O", Least: 2, Count: perSplit,
 		title: "Migration", make: hadoop(migration)},
 	{Name: "mixed", About: "tasks over several processors, costs by cluster", Least: 1, Most: 100_000,
-		Count: "as asked", title: "Mixed", make: mixed},
+		Count: "as asked", title: "Mixed", make: mixed,
+		Params: mixedParams(), usual: func() Parameters { m := DefaultMixed; return &m }},
 	{Name: "random", Also: "daggen", About: "layered random DAG", Least: 1, Count: "as asked", title: "Random",
-		make: random},
+		make: random, Params: daggenParams(), usual: func() Parameters { d := DefaultDaggen; return &d }},
 }
 
 // MostTasks is the largest number of tasks to ask for.
@@ -101,12 +106,8 @@ func Find(name string) (Kind, error) {
 type Options struct {
 	// Bare leaves files out: half the memory. Structure and runtimes are the same as with them.
 	Bare bool
-	// Daggen holds the parameters of a random workflow; nil: DefaultDaggen.
-	Daggen *Daggen
-	// MapReduce holds the parameters of a MapReduce job; nil: DefaultMapReduce.
-	MapReduce *MapReduce
-	// Mixed holds the parameters of a mixed-parallel workflow; nil: DefaultMixed.
-	Mixed *Mixed
+	// Parameters are those of the kind; nil: the usual ones.
+	Parameters Parameters
 }
 
 // New makes a workflow of about n tasks; Kind.Count says what "about" means, and for the same n it is always the same
@@ -121,38 +122,24 @@ func New(kind string, n int, seed uint64, o Options) (*trace.Workflow, error) {
 		return nil, err
 	}
 	source := fmt.Sprintf("generate %s --tasks %d --seed %d", k.Name, n, seed)
-	if k.Name == "random" {
-		if o.Daggen == nil {
-			o.Daggen = &DefaultDaggen
-		}
-		if err := o.Daggen.check(); err != nil {
-			return nil, err
-		}
-		if err := o.Daggen.fits(n); err != nil {
-			return nil, err
-		}
-		source += o.Daggen.String()
+	p := o.Parameters
+	switch {
+	case k.usual == nil:
+		p = nil
+	case p == nil:
+		p = k.usual()
 	}
-	if k.Name == "mapreduce" {
-		if o.MapReduce == nil {
-			o.MapReduce = &DefaultMapReduce
+	if p != nil {
+		if fmt.Sprintf("%T", p) != fmt.Sprintf("%T", k.usual()) {
+			return nil, fmt.Errorf("%s workflows have no parameters such as %T", k.Name, p)
 		}
-		if err := o.MapReduce.check(); err != nil {
+		if err := p.check(n); err != nil {
 			return nil, err
 		}
-		source += o.MapReduce.String()
-	}
-	if k.Name == "mixed" {
-		if o.Mixed == nil {
-			o.Mixed = &DefaultMixed
-		}
-		if err := o.Mixed.check(); err != nil {
-			return nil, err
-		}
-		source += o.Mixed.String()
+		source += p.String()
 	}
 	g := newDAG(n, seed, o.Bare)
-	k.make(g, n, o)
+	k.make(g, n, p)
 	return g.workflow(k.title, n, source), nil
 }
 
@@ -168,7 +155,7 @@ func (k Kind) check(n int) error {
 
 // montage: images are projected, pairs of overlapping ones compared, the differences fitted to one model of the
 // background, which is taken off every image before they are added up.
-func montage(g *dag, n int, _ Options) {
+func montage(g *dag, n int, _ Parameters) {
 	rest := n - 6
 	images := (rest + 3) / 6
 	for images*(images-1)/2 < rest-2*images {
@@ -252,7 +239,7 @@ func montage(g *dag, n int, _ Options) {
 // cyberShake: strain Green tensors of ruptures are extracted; each gives the seismograms, and their peaks, of several
 // variations; two tasks pack them. Phases are those of Lim et al. 2017, figure 3, in which each of the packing tasks
 // has one.
-func cyberShake(g *dag, n int, _ Options) {
+func cyberShake(g *dag, n int, _ Parameters) {
 	in := func(phase int32, task int32) int32 {
 		g.tasks[task].Phase = phase
 		return task
@@ -338,7 +325,7 @@ func lanes(n int) (lanes, splits int) {
 
 // epigenomics: each lane of a sequencer is split, its pieces filtered, converted twice and mapped onto the reference
 // genome; the maps are merged by lane and then all, indexed and piled up.
-func epigenomics(g *dag, n int, _ Options) {
+func epigenomics(g *dag, n int, _ Parameters) {
 	count, splits := lanes(n)
 	const expt = "chr21"
 	ref := g.about(4<<30, 0.25)
@@ -437,7 +424,7 @@ func epigenomics(g *dag, n int, _ Options) {
 
 // inspiral: for stretches of the detectors' data, banks of templates are matched; coincidences give smaller banks,
 // matched again.
-func inspiral(g *dag, n int, _ Options) {
+func inspiral(g *dag, n int, _ Parameters) {
 	n -= n % 2
 	groups := int(g.between(1, max(3, int64(n/20))))
 	if groups == 1 && (n-2)%4 != 0 {

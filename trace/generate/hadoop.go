@@ -45,8 +45,8 @@ var (
 
 // hadoop makes jobs of an application: every map task reads a split of its own, a reduce task what all of them write.
 // Times vary by a tenth (standard deviation over mean).
-func hadoop(a application) func(g *dag, n int, o Options) {
-	return func(g *dag, n int, _ Options) {
+func hadoop(a application) func(g *dag, n int, p Parameters) {
+	return func(g *dag, n int, _ Parameters) {
 		g.tick = time.Millisecond
 		task := func(kind string, w work, phase int32) int32 {
 			t := g.task(kind, g.normal(w.seconds, w.seconds*w.seconds/100))

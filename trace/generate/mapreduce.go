@@ -24,7 +24,7 @@ var DefaultMapReduce = MapReduce{LongestMap: 50 * time.Second}
 // ReduceMemory is what a reduce task takes where reduce slots are apart.
 const ReduceMemory = 1_000_000_000
 
-func (m *MapReduce) check() error {
+func (m *MapReduce) check(int) error {
 	if m.LongestMap < time.Second || m.LongestMap > 1e6*time.Second {
 		return fmt.Errorf("MapReduce job: the longest map time is %v, but has to be from 1 s to 1,000,000 s",
 			m.LongestMap)
@@ -44,8 +44,8 @@ func (m *MapReduce) String() (s string) {
 
 // mapReduce: n map tasks, and as many reduce tasks or fewer, all equally likely, each of which needs all of the map
 // tasks. A reduce task takes three times its share of the map times and DU[1,10] seconds.
-func mapReduce(g *dag, n int, o Options) {
-	m := o.MapReduce
+func mapReduce(g *dag, n int, p Parameters) {
+	m := p.(*MapReduce)
 	total := 0.0
 	for range n {
 		seconds := float64(g.between(1, int64(m.LongestMap/time.Second)+1))

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -30,7 +29,7 @@ var DefaultMixed = Mixed{Shape: 1, OutDegree: 3, CCR: 1, BRange: 0.5, WDAG: 550,
 // their CCR says.
 const MixedRate = 1_000_000
 
-func (m *Mixed) check() error {
+func (m *Mixed) check(int) error {
 	switch {
 	case !(m.Shape > 0 && m.Shape <= 1000):
 		return fmt.Errorf("mixed-parallel workflow: shape is %v, but has to be above 0 and up to 1000", m.Shape)
@@ -72,8 +71,8 @@ func (m *Mixed) String() (s string) {
 // number of levels is uniform with mean √n/shape, their widths are uniform with mean √n·shape as far as the number of
 // tasks lets them be. A task that no other chose as a descendant gets the one with the fewest in the level before as
 // its parent.
-func mixed(g *dag, n int, o Options) {
-	m := o.Mixed
+func mixed(g *dag, n int, p Parameters) {
+	m := p.(*Mixed)
 	// Costs and processors have a stream of their own: the same graph with other costs keeps its edges.
 	work := rand.New(rand.NewPCG(g.Uint64(), costStream))
 	levels := mixedLevels(g, n, m)
@@ -171,57 +170,4 @@ func (m *Mixed) MixedCosts(w *trace.Workflow, n int, seed uint64) [][]int64 {
 		}
 	}
 	return costs
-}
-
-// MixedChoices are the parameters of mixed-parallel workflows, one value of each list drawn for each workflow, the mean
-// cost uniformly from its range; what is empty is the default.
-type MixedChoices struct {
-	Shape, CCR, BRange []float64
-	OutDegree          []int
-	WDAG               [2]float64
-	Processors         [2]int
-}
-
-func (c *MixedChoices) draw(r *rand.Rand) *Mixed {
-	m := DefaultMixed
-	choose(r, c.Shape, &m.Shape)
-	choose(r, c.OutDegree, &m.OutDegree)
-	choose(r, c.CCR, &m.CCR)
-	choose(r, c.BRange, &m.BRange)
-	if u := r.Float64(); c.WDAG[1] > 0 {
-		m.WDAG = c.WDAG[0] + u*(c.WDAG[1]-c.WDAG[0])
-	}
-	if c.Processors[1] > 0 {
-		m.Processors = c.Processors
-	}
-	return &m
-}
-
-// check tries every value, the rest as usual.
-func (c *MixedChoices) check() error {
-	try := func(set func(m *Mixed)) error {
-		m := DefaultMixed
-		set(&m)
-		return m.check()
-	}
-	var errs []error
-	for _, x := range c.Shape {
-		errs = append(errs, try(func(m *Mixed) { m.Shape = x }))
-	}
-	for _, x := range c.OutDegree {
-		errs = append(errs, try(func(m *Mixed) { m.OutDegree = x }))
-	}
-	for _, x := range c.CCR {
-		errs = append(errs, try(func(m *Mixed) { m.CCR = x }))
-	}
-	for _, x := range c.BRange {
-		errs = append(errs, try(func(m *Mixed) { m.BRange = x }))
-	}
-	if c.WDAG != [2]float64{} {
-		errs = append(errs, try(func(m *Mixed) { m.WDAG = c.WDAG[0] }), try(func(m *Mixed) { m.WDAG = c.WDAG[1] }))
-	}
-	if c.Processors != [2]int{} {
-		errs = append(errs, try(func(m *Mixed) { m.Processors = c.Processors }))
-	}
-	return errors.Join(errs...)
 }

@@ -18,7 +18,7 @@ func TestMixedWorkflowsHaveTheMeansTheirParametersSay(t *testing.T) {
 	} {
 		var height, cost, ratio, cores, tasks float64
 		for seed := range uint64(runs) {
-			w, err := generate.New("mixed", n, seed+1, generate.Options{Mixed: &m})
+			w, err := generate.New("mixed", n, seed+1, generate.Options{Parameters: &m})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestMixedWorkflowsHaveTheMeansTheirParametersSay(t *testing.T) {
 func TestCostsOnClustersLieWithinTheirRange(t *testing.T) {
 	m := generate.DefaultMixed
 	m.BRange = 0.5
-	w, err := generate.New("mixed", 500, 1, generate.Options{Mixed: &m})
+	w, err := generate.New("mixed", 500, 1, generate.Options{Parameters: &m})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type Daggen struct {
 // DefaultDaggen are daggen's defaults.
 var DefaultDaggen = Daggen{Fat: 0.5, Density: 0.5, Regular: 0.9, Jump: 1, MinData: 2048, MaxData: 11264}
 
-func (d *Daggen) check() error {
+func (d *Daggen) check(n int) error {
 	for _, p := range []struct {
 		name string
 		x    float64
@@ -42,7 +42,7 @@ func (d *Daggen) check() error {
 		return fmt.Errorf("random workflow: data from %d to %d elements, but it has to be from at least 1024 up to "+
 			"at most %d", d.MinData, d.MaxData, 1<<20)
 	}
-	return nil
+	return d.fits(n)
 }
 
 // mostEdges bounds the memory of a random workflow to some gigabytes.
@@ -81,8 +81,8 @@ const flops = 1e9
 
 // random: levels of tasks; each task depends on some of an earlier level, and passes the matrix it works on to all that
 // depend on it.
-func random(g *dag, n int, o Options) {
-	d := o.Daggen
+func random(g *dag, n int, p Parameters) {
+	d := p.(*Daggen)
 	g.tick = time.Millisecond
 	// The tasks' data and work have a stream of their own: the same graph with another ccr keeps its edges.
 	work := rand.New(rand.NewPCG(g.Uint64(), costStream))

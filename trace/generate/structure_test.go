@@ -469,7 +469,7 @@ func TestRandomWorkflowsFollowTheirParameters(t *testing.T) {
 	build := func(n int, change func(d *generate.Daggen)) *trace.Workflow {
 		d := generate.DefaultDaggen
 		change(&d)
-		w, err := generate.New("random", n, 5, generate.Options{Daggen: &d})
+		w, err := generate.New("random", n, 5, generate.Options{Parameters: &d})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -535,7 +535,7 @@ func TestBadRequestsAreRefusedWithAReason(t *testing.T) {
 	daggen := func(change func(d *generate.Daggen)) generate.Options {
 		d := generate.DefaultDaggen
 		change(&d)
-		return generate.Options{Daggen: &d}
+		return generate.Options{Parameters: &d}
 	}
 	for _, c := range []struct {
 		kind string
@@ -576,7 +576,7 @@ func BenchmarkWorkloadI3000(b *testing.B) {
 		b.Run(fmt.Sprintf("bare=%v", bare), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				l := generate.Load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+				l := load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
 					Arrivals: generate.Utilised(0.98, 100), Bare: bare}
 				p, err := l.Plan(1)
 				if err != nil {
@@ -609,7 +609,7 @@ func TestMapReduceJobs(t *testing.T) {
 	for seed := range uint64(200) {
 		n := 1 + int(seed)%100
 		w, err := generate.New("mapreduce", n, seed, generate.Options{Bare: true,
-			MapReduce: &generate.MapReduce{LongestMap: 10 * time.Second, Slots: true}})
+			Parameters: &generate.MapReduce{LongestMap: 10 * time.Second, Slots: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -253,34 +253,8 @@ type SizeClass struct {
 type Source struct {
 	Fraction float64
 	Kind     string
-	Random   *Choices        // for kind random; nil: DefaultDaggen
-	Reduce   *MapReduce      // for kind mapreduce; nil: DefaultMapReduce
-	Mixed    *MixedChoices   // for kind mixed; nil: DefaultMixed
+	Choices  *Choices        // of the parameters of the kind; nil: the usual ones
 	Workflow *trace.Workflow // instead of Kind; it has its own size
-}
-
-// Choices are the parameters of random workflows, one value of each list drawn for each workflow; an empty list is the
-// default.
-type Choices struct {
-	Fat, Density, Regular []float64
-	Jump, CCR             []int
-}
-
-func (c *Choices) draw(r *rand.Rand) *Daggen {
-	d := DefaultDaggen
-	choose(r, c.Fat, &d.Fat)
-	choose(r, c.Density, &d.Density)
-	choose(r, c.Regular, &d.Regular)
-	choose(r, c.Jump, &d.Jump)
-	choose(r, c.CCR, &d.CCR)
-	return &d
-}
-
-// choose draws one of the values, if there are any; it takes one random number in any case.
-func choose[T any](r *rand.Rand, from []T, to *T) {
-	if u := r.Float64(); len(from) > 0 {
-		*to = from[int(u*float64(len(from)))]
-	}
 }
 
 // Mix says what workflows a load consists of. Fractions are kept to the nearest whole workflow, and the order is
@@ -304,8 +278,9 @@ func WorkloadI() Mix {
 
 // WorkloadII is the mix of their workload II: random workflows. Its totals are as generated, scaled to a mean of 1 h.
 func WorkloadII() Mix {
-	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "random", Random: &Choices{
-		Jump: []int{1, 2, 3}, Regular: []float64{0.2, 0.8}, Fat: []float64{0.2, 0.8}, Density: []float64{0.1}}}}}
+	c := &Choices{kind: "random", given: map[string][]float64{"jump": {1, 2, 3}, "regular": {0.2, 0.8}, "fat": {0.2, 0.8},
+		"density": {0.1}}}
+	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "random", Choices: c}}}
 }
 
 // Recipe is what makes one workflow of a load.
@@ -313,9 +288,7 @@ type Recipe struct {
 	Kind     string
 	Tasks    int // asked for
 	Seed     uint64
-	Daggen   *Daggen
-	Reduce   *MapReduce
-	Mixed    *Mixed
+	Params   Parameters
 	Workflow *trace.Workflow // instead of Kind, to be copied
 }
 
@@ -331,7 +304,7 @@ func (r *Recipe) Label() string {
 // Make makes the workflow, which is the caller's to change.
 func (r *Recipe) Make(bare bool) (*trace.Workflow, error) {
 	if r.Workflow == nil {
-		return New(r.Kind, r.Tasks, r.Seed, Options{Bare: bare, Daggen: r.Daggen, MapReduce: r.Reduce, Mixed: r.Mixed})
+		return New(r.Kind, r.Tasks, r.Seed, Options{Bare: bare, Parameters: r.Params})
 	}
 	w := *r.Workflow
 	w.Tasks = slices.Clone(w.Tasks)
@@ -368,12 +341,9 @@ func (m *Mix) Draw(n int, seed uint64) ([]Recipe, error) {
 		if c.Even {
 			lo, step = c.Min+c.Min%2, 2
 		}
-		out[i] = Recipe{Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own, Reduce: s.Reduce}
-		if s.Mixed != nil {
-			out[i].Mixed = s.Mixed.draw(rand.New(rand.NewPCG(own, kindStream)))
-		}
-		if s.Random != nil {
-			out[i].Daggen = s.Random.draw(rand.New(rand.NewPCG(own, kindStream)))
+		out[i] = Recipe{Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own}
+		if s.Choices != nil {
+			out[i].Params = s.Choices.Parameters(rand.New(rand.NewPCG(own, kindStream)))
 		}
 	}
 	return out, nil
@@ -403,28 +373,8 @@ func (m *Mix) check() error {
 				}
 			}
 		}
-		if s.Mixed != nil {
-			if k.Name != "mixed" {
-				return fmt.Errorf("workflows of kind %s have no parameters of mixed-parallel ones", k.Name)
-			}
-			if err := s.Mixed.check(); err != nil {
-				return err
-			}
-		}
-		if s.Random != nil {
-			if k.Name != "random" {
-				return fmt.Errorf("workflows of kind %s have no parameters of random ones", k.Name)
-			}
-			if err := s.Random.check(); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range m.Sources {
-		if r := m.Sources[i].Reduce; r != nil {
-			if err := r.check(); err != nil {
-				return err
-			}
+		if s.Choices != nil && s.Choices.kind != k.Name {
+			return fmt.Errorf("workflows of kind %s have no parameters of %s ones", k.Name, s.Choices.kind)
 		}
 	}
 	if err := shares("the fractions of the kinds of workflows", fractions); err != nil {
@@ -441,32 +391,6 @@ func (m *Mix) check() error {
 		}
 	}
 	return shares("the fractions of the size classes", fractions)
-}
-
-// check tries every value, the rest as usual.
-func (c *Choices) check() error {
-	try := func(set func(d *Daggen)) error {
-		d := DefaultDaggen
-		set(&d)
-		return d.check()
-	}
-	var errs []error
-	for _, x := range c.Fat {
-		errs = append(errs, try(func(d *Daggen) { d.Fat = x }))
-	}
-	for _, x := range c.Density {
-		errs = append(errs, try(func(d *Daggen) { d.Density = x }))
-	}
-	for _, x := range c.Regular {
-		errs = append(errs, try(func(d *Daggen) { d.Regular = x }))
-	}
-	for _, x := range c.Jump {
-		errs = append(errs, try(func(d *Daggen) { d.Jump = x }))
-	}
-	for _, x := range c.CCR {
-		errs = append(errs, try(func(d *Daggen) { d.CCR = x }))
-	}
-	return errors.Join(errs...)
 }
 
 func shares(what string, xs []float64) error {
@@ -513,103 +437,4 @@ func shuffled(n int, fractions []float64, r *rand.Rand) []int {
 	}
 	r.Shuffle(n, func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
-}
-
-// Load is a stream of workflows to be drawn.
-type Load struct {
-	Workflows int
-	Mix       Mix
-	Totals    *Distribution // of the total runtimes; nil: as generated
-	// MeanTotal scales all workflows by one factor to this mean, where Totals is nil; 0: not.
-	MeanTotal time.Duration
-	Arrivals  Arrivals // nil: AtOnce
-	Bare      bool     // without files
-}
-
-// Plan is a load as drawn, its workflows still to be made: a plan of 100,000 workflows takes some megabytes.
-type Plan struct {
-	Recipes []Recipe
-	Totals  []time.Duration // runtimes are scaled to these; nil: as generated
-	Arrive  []time.Duration // after the start, ascending
-	bare    bool
-}
-
-// Plan draws a load. Kinds, sizes, structures, totals and arrivals are drawn independently: another distribution of
-// totals, for instance, leaves the rest as it was.
-func (l *Load) Plan(seed uint64) (*Plan, error) {
-	if l.Workflows < 1 {
-		return nil, fmt.Errorf("a load of %d workflows; it needs at least one", l.Workflows)
-	}
-	if l.MeanTotal < 0 || l.MeanTotal > 0 && l.Totals != nil {
-		return nil, fmt.Errorf("a mean total runtime of %v: it has to be above 0 and excludes a distribution, which "+
-			"has its own", l.MeanTotal)
-	}
-	recipes, err := l.Mix.Draw(l.Workflows, seed)
-	if err != nil {
-		return nil, err
-	}
-	p := &Plan{Recipes: recipes, bare: l.Bare}
-	if l.Totals != nil {
-		p.Totals = l.Totals.Draw(l.Workflows, seed)
-	}
-	if l.MeanTotal > 0 {
-		generated, mean, err := p.measure()
-		if err != nil {
-			return nil, err
-		}
-		if mean <= 0 {
-			return nil, errors.New("the workflows have no runtimes that could be scaled to a mean total")
-		}
-		for i := range generated {
-			generated[i] = seconds(generated[i].Seconds() * (l.MeanTotal.Seconds() / mean.Seconds()))
-		}
-		p.Totals = generated
-	}
-	arrivals := l.Arrivals
-	if arrivals == nil {
-		arrivals = AtOnce()
-	}
-	p.Arrive, err = arrivals(l.Workflows, seed, func() (time.Duration, error) {
-		switch {
-		case l.Totals != nil:
-			return l.Totals.Mean, nil
-		case l.MeanTotal > 0:
-			return l.MeanTotal, nil
-		}
-		_, mean, err := p.measure()
-		return mean, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// measure makes every workflow to see the totals that it has as generated.
-func (p *Plan) measure() (totals []time.Duration, mean time.Duration, err error) {
-	totals = make([]time.Duration, len(p.Recipes))
-	sum := 0.0
-	for i := range p.Recipes {
-		w := p.Recipes[i].Workflow
-		if w == nil {
-			if w, err = p.Recipes[i].Make(true); err != nil {
-				return nil, 0, err
-			}
-		}
-		totals[i] = Total(w)
-		sum += totals[i].Seconds()
-	}
-	return totals, seconds(sum / float64(len(totals))), nil
-}
-
-// Workflow makes workflow i, which is the caller's to change. It may be called from several goroutines.
-func (p *Plan) Workflow(i int) (*trace.Workflow, error) {
-	w, err := p.Recipes[i].Make(p.bare)
-	if err != nil || p.Totals == nil {
-		return w, err
-	}
-	if p.Totals[i] <= 0 && p.Recipes[i].Workflow != nil { // a file's workflow without runtimes stays so
-		return w, nil
-	}
-	return w, Rescale(w, p.Totals[i])
 }

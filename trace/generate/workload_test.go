@@ -14,7 +14,7 @@ import (
 	"gantry/trace/generate"
 )
 
-func plan(tb testing.TB, l generate.Load, seed uint64) *generate.Plan {
+func plan(tb testing.TB, l load, seed uint64) *drawn {
 	tb.Helper()
 	p, err := l.Plan(seed)
 	if err != nil {
@@ -223,7 +223,7 @@ func TestOtherArrivals(t *testing.T) {
 }
 
 func TestWorkloadIOfThePaper(t *testing.T) {
-	p := plan(t, generate.Load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+	p := plan(t, load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
 		Arrivals: generate.Utilised(0.98, 100), Bare: true}, 1)
 	kinds, classes, all := map[string]int{}, [3]int{}, 0
 	for i, r := range p.Recipes {
@@ -262,7 +262,7 @@ func TestWorkloadIOfThePaper(t *testing.T) {
 }
 
 func TestWorkloadIIOfThePaper(t *testing.T) {
-	l := generate.Load{Workflows: 1000, Mix: generate.WorkloadII(), Bare: true}
+	l := load{Workflows: 1000, Mix: generate.WorkloadII(), Bare: true}
 	plain := plan(t, l, 1)
 	l.MeanTotal = time.Hour
 	p := plan(t, l, 1)
@@ -285,7 +285,7 @@ func TestWorkloadIIOfThePaper(t *testing.T) {
 			t.Fatalf("workflow %d is scaled by %v, others by %v", i, f, factor)
 		}
 		sum += generate.Total(w).Hours()
-		seen[*p.Recipes[i].Daggen]++
+		seen[*p.Recipes[i].Params.(*generate.Daggen)]++
 	}
 	if math.Abs(sum/1000-1) > 1e-6 {
 		t.Errorf("mean total %v h, want 1", sum/1000)
@@ -301,7 +301,7 @@ func TestWorkloadIIOfThePaper(t *testing.T) {
 }
 
 func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
-	base := generate.Load{Workflows: 200, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+	base := load{Workflows: 200, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
 		Arrivals: generate.Poisson(98), Bare: true}
 	want := plan(t, base, 6)
 	constant, err := generate.Constant(time.Hour)
@@ -320,7 +320,7 @@ func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 	}
 	kinds := base
 	kinds.Mix.Sources = []generate.Source{{Fraction: 1, Kind: "montage"}, {Fraction: 9, Kind: "random",
-		Random: &generate.Choices{Jump: []int{1, 2}}}}
+		Choices: choices(t, "random", "jump", "1", "2")}}
 	p := plan(t, kinds, 6)
 	for i := range p.Recipes {
 		if p.Recipes[i].Tasks != want.Recipes[i].Tasks || p.Recipes[i].Seed != want.Recipes[i].Seed {
@@ -338,7 +338,7 @@ func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 }
 
 func TestPlansMakeTheSameWorkflowsInAnyOrder(t *testing.T) {
-	p := plan(t, generate.Load{Workflows: 40, Mix: generate.WorkloadI(), Totals: generate.PaperTotals()}, 2)
+	p := plan(t, load{Workflows: 40, Mix: generate.WorkloadI(), Totals: generate.PaperTotals()}, 2)
 	forth := make([]*trace.Workflow, 40)
 	var wg sync.WaitGroup
 	for i := range forth {
@@ -356,7 +356,7 @@ func TestPlansMakeTheSameWorkflowsInAnyOrder(t *testing.T) {
 func TestMixOfFilesAndGenerators(t *testing.T) {
 	own := made(t, "montage", 25, 1)
 	before := generate.Total(own)
-	l := generate.Load{Workflows: 10, Totals: generate.PaperTotals(),
+	l := load{Workflows: 10, Totals: generate.PaperTotals(),
 		Mix: generate.Mix{Sizes: []generate.SizeClass{{Fraction: 1, Min: 31, Max: 31}},
 			Sources: []generate.Source{{Fraction: 3, Workflow: own}, {Fraction: 2, Kind: "cybershake"}}}}
 	p := plan(t, l, 1)
@@ -384,30 +384,28 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 	of := func(s ...generate.Source) generate.Mix { return generate.Mix{Sizes: sizes, Sources: s} }
 	montage := generate.Source{Fraction: 1, Kind: "montage"}
 	for _, c := range []struct {
-		l    generate.Load
+		l    load
 		want string
 	}{
-		{generate.Load{Mix: of(montage)}, "at least one"},
-		{generate.Load{Workflows: 1}, "have to sum to more than 0"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sources: []generate.Source{montage}}},
+		{load{Mix: of(montage)}, "at least one"},
+		{load{Workflows: 1}, "have to sum to more than 0"},
+		{load{Workflows: 1, Mix: generate.Mix{Sources: []generate.Source{montage}}},
 			"size classes have to sum"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "monta"})}, "no generator"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: -1, Kind: "montage"})}, "-1 is not one"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: math.NaN(), Kind: "montage"})},
+		{load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "monta"})}, "no generator"},
+		{load{Workflows: 1, Mix: of(generate.Source{Fraction: -1, Kind: "montage"})}, "-1 is not one"},
+		{load{Workflows: 1, Mix: of(generate.Source{Fraction: math.NaN(), Kind: "montage"})},
 			"NaN is not one"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "sipht", Random: &generate.Choices{}})},
+		{load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "sipht", Choices: choices(t, "random", "fat", "1")})},
 			"no parameters of random"},
-		{generate.Load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "random",
-			Random: &generate.Choices{Fat: []float64{0.5, 3}}})}, "fat is 3"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 5, 40, false}},
+		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 5, 40, false}},
 			Sources: []generate.Source{montage}}}, "at least 13"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 50, 40, false}},
+		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 50, 40, false}},
 			Sources: []generate.Source{montage}}}, "no such size"},
-		{generate.Load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 31, 31, true}},
+		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 31, 31, true}},
 			Sources: []generate.Source{montage}}}, "no such size"},
-		{generate.Load{Workflows: 1, Mix: of(montage), Totals: generate.PaperTotals(), MeanTotal: 1},
+		{load{Workflows: 1, Mix: of(montage), Totals: generate.PaperTotals(), MeanTotal: 1},
 			"excludes a distribution"},
-		{generate.Load{Workflows: 2, Mix: of(montage), Arrivals: generate.Recorded(nil)}, "0 recorded times for 2"},
+		{load{Workflows: 2, Mix: of(montage), Arrivals: generate.Recorded(nil)}, "0 recorded times for 2"},
 	} {
 		if _, err := c.l.Plan(1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.l.Mix, err, c.want)
