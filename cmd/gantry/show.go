@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/columns"
+	"gantry/executor/docker"
 	"gantry/sqlite"
 )
 
@@ -55,8 +61,28 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				return nil
 			}
 			printSummary(c.App.Writer, s, nil)
+			if s.State == sqlite.Running || s.State == crashed {
+				printPaused(c, s.Run)
+			}
 			return nil
 		},
+	}
+}
+
+// printPaused lists what is paused of a run that is under way. A Docker Engine that does not answer is no reason to show nothing else.
+func printPaused(c *cli.Context, run string) {
+	dir, err := filepath.Abs(filepath.Join(c.String("dir"), run))
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
+	defer cancel()
+	tasks, err := docker.Paused(ctx, run, dir)
+	if err != nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(tasks)) {
+		fmt.Fprintf(c.App.Writer, "paused: task %s (container %s)\n", tasks[name], name)
 	}
 }
 

@@ -80,6 +80,7 @@ type attempt struct {
 	paused     bool
 	pausedAt   time.Time
 	pausedFor  time.Duration
+	held       time.Time // since when somebody else has paused it; zero if nobody has
 	limit      *time.Timer
 	limitLeft  time.Duration
 	limitFrom  time.Time
@@ -697,6 +698,7 @@ func (a *attempt) stop(grace time.Duration) {
 	a.wantPaused = false // a frozen program cannot take a signal
 	a.r.mu.Unlock()
 	a.applyPause(false)
+	a.letGo()
 	if grace > 0 {
 		a.signal("SIGTERM")
 		select {
@@ -765,6 +767,7 @@ func (a *attempt) applyPause(announce bool) {
 			r.mu.Unlock()
 			return
 		}
+		a.hold(false) // whoever paused it, from here on it is gantry's
 		a.paused = want
 		if want {
 			a.pausedAt = now

@@ -223,6 +223,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		r.work.Add(1)
 		go r.remover()
 	}
+	r.work.Add(1)
+	go r.listen()
 	if cfg.Disk > 0 {
 		r.work.Add(1)
 		go r.watchDisk()

@@ -264,6 +264,12 @@ func (a *attempt) settled() (c inspection, err error) {
 // adoptPause makes a container as frozen as the log has it, silently, and reports whether it is.
 func (a *attempt) adoptPause(c inspection) bool {
 	frozen := c.State.Paused
+	if frozen && !a.l.Suspended && a.l.Leaving != planner.Suspend { // gantry ordered no such thing
+		a.r.mu.Lock()
+		defer a.r.mu.Unlock()
+		a.hold(true)
+		return false
+	}
 	if c.State.Running && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
 		frozen = a.l.Suspended
 	}

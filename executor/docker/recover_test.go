@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
@@ -122,6 +123,63 @@ func TestSuspensionOutlivesGantry(t *testing.T) {
 	s.must(s.Resume(s.ctx, l.Attempt))
 	s.until(func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: l.Attempt} })
 	s.wants(s.exit(l.Attempt), planner.OK)
+}
+
+// What others do to a container with Docker's own commands is recognised, and nothing of it is taken for the program's doing.
+func TestWhatOthersDoIsRecognised(t *testing.T) {
+	r := newRig(t, nil)
+	cli, err := docker.Connect(r.ctx, "")
+	r.must(err)
+	defer cli.Close()
+	name := func(a planner.AttemptID) string {
+		return "gantry-" + executor.HostName(r.config.Run, r.config.Dir) + "-a" + strconv.Itoa(int(a))
+	}
+	soon := 1
+	for _, c := range []struct {
+		what, script string
+		do           func(name string) error
+		outcome      planner.Outcome
+		says         string
+	}{
+		{"stop", "sleep 300", func(n string) error { return cli.ContainerStop(r.ctx, n, container.StopOptions{Timeout: &soon}) }, planner.Killed, "docker stop"},
+		{"stop of one that cleans up", "trap 'exit 4' TERM; sleep 300 & wait", func(n string) error {
+			return cli.ContainerStop(r.ctx, n, container.StopOptions{Timeout: &soon})
+		}, planner.Killed, "exit code 4, after SIGTERM from outside"},
+		{"kill", "sleep 300", func(n string) error { return cli.ContainerKill(r.ctx, n, "KILL") }, planner.Killed, "SIGKILL"},
+		{"restart", "sleep 300", func(n string) error { return cli.ContainerRestart(r.ctx, n, container.StopOptions{Timeout: &soon}) }, planner.Killed, "from outside"},
+		{"rm", "sleep 300", func(n string) error { return cli.ContainerRemove(r.ctx, n, container.RemoveOptions{Force: true}) }, planner.Killed, ""},
+		{"pause", "while [ ! -e go ]; do sleep 0.05; done", func(n string) error { return cli.ContainerPause(r.ctx, n) }, planner.OK, ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			s := r.sh(c.script)
+			a := r.launch(s, nil)
+			r.started(a)
+			time.Sleep(300 * time.Millisecond) // until the program is there
+			r.must(c.do(name(a)))
+			if c.what == "pause" {
+				warned := func(part string) bool {
+					for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+						if slices.ContainsFunc(r.warnings(), func(w string) bool { return strings.Contains(w, part) }) {
+							return true
+						}
+					}
+					return false
+				}
+				if !warned("is paused by somebody else") {
+					t.Error("nobody was told of the pause")
+				}
+				if tasks, err := docker.Paused(r.ctx, r.config.Run, r.config.Dir); err != nil || tasks[name(a)] != s.Name {
+					t.Errorf("paused are %v, %v", tasks, err)
+				}
+				r.must(cli.ContainerUnpause(r.ctx, name(a)))
+				if !warned("continues after a pause") {
+					t.Error("nobody was told that it continues")
+				}
+				r.must(os.WriteFile(filepath.Join(r.work(s), "go"), nil, 0o644))
+			}
+			r.wants(r.exit(a), c.outcome, c.says)
+		})
+	}
 }
 
 func TestPublishingGoesOnAfterACrash(t *testing.T) {

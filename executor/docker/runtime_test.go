@@ -3,9 +3,11 @@ package docker_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +59,7 @@ type rig struct {
 	next   planner.AttemptID
 	files  planner.FileID
 	seen   []planner.Body
+	mu     sync.Mutex // of warned
 	warned map[string]string
 }
 
@@ -122,10 +125,9 @@ func newRig(t testing.TB, change func(*docker.Config)) *rig {
 func open(t testing.TB, cfg docker.Config) *rig {
 	t.Helper()
 	r := &rig{t: t, ctx: t.Context(), wf: &executor.WorkflowSpec{Name: "wf"}, warned: map[string]string{}}
-	var mu sync.Mutex
 	cfg.Warn = func(rule, message string) {
-		mu.Lock()
-		defer mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.warned[rule] = message
 	}
 	r.config = cfg
@@ -143,6 +145,13 @@ func open(t testing.TB, cfg docker.Config) *rig {
 		}
 	})
 	return r
+}
+
+// warnings are all that gantry has warned of.
+func (r *rig) warnings() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.warned))
 }
 
 func (r *rig) must(err error) {

@@ -47,7 +47,7 @@ func TestRounds(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
 		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
 	}
-	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun), uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
+	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", 30), uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
 	engines := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
 	t.Logf("%d rounds, seed %d, %d engines", rounds, seed, engines)
 	gantry := build(t)

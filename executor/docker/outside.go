@@ -1,0 +1,121 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+
+	"gantry/executor"
+	"gantry/executor/stage"
+	"gantry/planner"
+)
+
+// listen hears of containers of the run that somebody pauses or unpauses. What else others do to a container ends its program, and is judged
+// then. The engine sends nothing while nobody does.
+func (r *Runtime) listen() {
+	defer r.work.Done()
+	want := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("label", LabelHostName+"="+r.name), filters.Arg("event", "pause"),
+		filters.Arg("event", "unpause"))
+	for r.ctx.Err() == nil {
+		heard, failed := r.cli.Events(r.ctx, events.ListOptions{Filters: want})
+		for failed != nil {
+			select {
+			case e := <-heard:
+				id, err := strconv.Atoi(e.Actor.Attributes[LabelAttempt])
+				r.mu.Lock()
+				a := r.attempts[planner.AttemptID(id)]
+				r.mu.Unlock()
+				if err == nil && a != nil {
+					a.lookAtPause()
+				}
+			case <-failed: // the engine went away
+				failed = nil
+			}
+		}
+		_ = stage.Sleep(r.ctx, time.Second)
+	}
+}
+
+// lookAtPause asks whether somebody else has paused the container, or let it continue.
+func (a *attempt) lookAtPause() {
+	r := a.r
+	a.pausing.Lock() // gantry's own pauses are over, or did not begin
+	defer a.pausing.Unlock()
+	c, err := r.inspect(r.ctx, a.id)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.phase == running && !a.paused && !a.wantPaused {
+		a.hold(c.State.Paused)
+	}
+}
+
+// hold notes that somebody else has paused the container, or let it continue. The clock of its time limit stands still meanwhile. r.mu is held.
+func (a *attempt) hold(paused bool) {
+	now := time.Now()
+	if paused == !a.held.IsZero() {
+		return
+	}
+	name := fmt.Sprintf(Capabilities.Attempts, a.r.name, a.l.Attempt)
+	say := func(rule, text string) {
+		a.say("%s", text)
+		if a.r.cfg.Warn != nil { // each time, and not while r.mu is held
+			go a.r.cfg.Warn(fmt.Sprintf("%s-a%d", rule, a.l.Attempt), text)
+		}
+	}
+	if paused {
+		a.held = now
+		if a.limit != nil && a.limit.Stop() {
+			a.limitLeft -= now.Sub(a.limitFrom)
+		}
+		say("paused", fmt.Sprintf("%s is paused by somebody else (docker pause): docker unpause %s continues it", a, name))
+		return
+	}
+	a.pausedFor += now.Sub(a.held)
+	a.held = time.Time{}
+	if a.l.Spec.TimeLimit > 0 {
+		a.armLimit()
+	}
+	say("continued", fmt.Sprintf("%s continues after a pause by somebody else", a))
+}
+
+// letGo unpauses a container that somebody else has paused, so that it can end.
+func (a *attempt) letGo() {
+	a.r.mu.Lock()
+	held := !a.held.IsZero()
+	a.r.mu.Unlock()
+	if held && a.freeze(false) == nil {
+		a.r.mu.Lock()
+		a.hold(false)
+		a.r.mu.Unlock()
+	}
+}
+
+// Paused lists the tasks of a run whose containers are paused, by the names of the containers.
+func Paused(ctx context.Context, run, dir string) (map[string]string, error) {
+	cli, err := Connect(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	defer cli.Close()
+	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("status", "paused"),
+		filters.Arg("label", LabelHostName+"="+executor.HostName(run, dir)))})
+	if err != nil {
+		return nil, fmt.Errorf("list paused containers of run %s: %w", run, err)
+	}
+	tasks := map[string]string{}
+	for _, c := range all {
+		if len(c.Names) > 0 {
+			tasks[strings.TrimPrefix(c.Names[0], "/")] = c.Labels[LabelTask]
+		}
+	}
+	return tasks, nil
+}
