@@ -625,34 +625,16 @@ func scaled(d time.Duration, by float64) time.Duration {
 
 // topological returns the tasks of w, parents first, those that become free first in front.
 func topological(w *trace.Workflow) ([]int32, error) {
-	missing := make([]int32, len(w.Tasks))
-	var ready []int32
-	for i := range w.Tasks {
-		missing[i] = int32(len(w.Tasks[i].Parents))
-		if missing[i] == 0 {
-			ready = append(ready, int32(i))
-		}
+	order := w.Order()
+	if len(order) == len(w.Tasks) {
+		return order, nil
 	}
-	order := make([]int32, 0, len(w.Tasks))
-	for len(ready) > 0 {
-		t := ready[0]
-		ready = ready[1:]
-		order = append(order, t)
-		for _, c := range w.Tasks[t].Children {
-			if missing[c]--; missing[c] == 0 {
-				ready = append(ready, c)
-			}
-		}
+	met := make([]bool, len(w.Tasks))
+	for _, t := range order {
+		met[t] = true
 	}
-	if len(order) < len(w.Tasks) {
-		for i := range missing {
-			if missing[i] > 0 {
-				return nil, fmt.Errorf("task %s is on or behind a cycle: gantry check names it, --repair breaks it",
-					w.Tasks[i].ID)
-			}
-		}
-	}
-	return order, nil
+	return nil, fmt.Errorf("task %s is on or behind a cycle: gantry check names it, --repair breaks it",
+		w.Tasks[slices.Index(met, false)].ID)
 }
 
 // stages returns the execution phase of each task, from 0 on: as the trace says or, where it says nothing of any task,

@@ -108,6 +108,42 @@ func (v View) UnderWayCount() int { return v.s.underWayCount }
 // Holds returns what an attempt under way holds now: of a frozen one what its node keeps.
 func (v View) Holds(a AttemptID) unit.Vector { return v.s.holds(a) }
 
+// Changes yields by how much an event, which the state has taken in, changed what attempts hold.
+func (v View) Changes(e *Event) iter.Seq2[AttemptID, unit.Vector] {
+	frozen := func(att *Attempt) unit.Vector { return att.Hold.Keep(v.Nodes()[att.Node].Keeps) }
+	return func(yield func(AttemptID, unit.Vector) bool) {
+		switch b := e.Body.(type) {
+		case *PlanCommitted:
+			for i := range b.Orders {
+				o := &b.Orders[i]
+				var more unit.Vector
+				switch o.Kind {
+				case OrderStart:
+					more = o.Hold
+				case OrderResume:
+					att := v.Attempt(o.Attempt)
+					more = att.Hold.Sub(frozen(att))
+				default:
+					continue
+				}
+				if !yield(o.Attempt, more) {
+					return
+				}
+			}
+		case AttemptSuspended:
+			att := v.Attempt(b.Attempt)
+			yield(b.Attempt, frozen(att).Sub(att.Hold))
+		case *AttemptExited:
+			att := v.Attempt(b.Attempt)
+			held := att.Hold
+			if att.Suspended != unit.Never && !att.Resuming {
+				held = frozen(att)
+			}
+			yield(b.Attempt, unit.Vector{}.Sub(held))
+		}
+	}
+}
+
 // Ran returns for how long an attempt has run, suspensions not counted; 0 before it started.
 func (v View) Ran(a AttemptID) time.Duration {
 	att := v.s.attempts.at(a)

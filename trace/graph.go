@@ -15,7 +15,7 @@ func (w *Workflow) levels() (level []int32, cyclic bool) {
 			level[i] = -1
 		}
 	}
-	order := w.order()
+	order := w.Order()
 	for _, t := range order {
 		for _, c := range w.Tasks[t].Children {
 			level[c] = max(level[c], level[t]+1)
@@ -24,9 +24,9 @@ func (w *Workflow) levels() (level []int32, cyclic bool) {
 	return level, len(order) < len(w.Tasks)
 }
 
-// order returns the tasks in topological order, those that become free first in front. Tasks on or behind a cycle are
+// Order returns the tasks in topological order, those that become free first in front. Tasks on or behind a cycle are
 // left out.
-func (w *Workflow) order() []int32 {
+func (w *Workflow) Order() []int32 {
 	waits := make([]int32, len(w.Tasks))
 	order := make([]int32, 0, len(w.Tasks))
 	for i := range w.Tasks {
@@ -46,7 +46,7 @@ func (w *Workflow) order() []int32 {
 
 // cycle returns the tasks of one cycle in the order of its edges, or nil.
 func (w *Workflow) cycle() []int32 {
-	order := w.order()
+	order := w.Order()
 	if len(order) == len(w.Tasks) {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (w *Workflow) Stats() Stats {
 // criticalPath is the longest path by runtime, in nanoseconds.
 func (w *Workflow) criticalPath() float64 {
 	longest, end := 0.0, make([]float64, len(w.Tasks))
-	for _, t := range w.order() {
+	for _, t := range w.Order() {
 		end[t] += max(0, float64(w.Tasks[t].Runtime)) // what check reports of a file with negative ones
 		longest = max(longest, end[t])
 		for _, c := range w.Tasks[t].Children {

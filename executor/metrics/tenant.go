@@ -47,7 +47,6 @@ func (s Shares) Thin(n int) Shares {
 // dimensions.
 type tenancy struct {
 	total   unit.Vector
-	has     []unit.Vector // by attempt under way; zero after it
 	held    [unit.Dims]float64
 	busy    [unit.Dims]float64 // amount times seconds held until now
 	busyAt  [][unit.Dims]float64
@@ -123,18 +122,10 @@ func (t *tenancy) left(m planner.TenantID) {
 }
 
 func (t *tenancy) take(v planner.View, e *planner.Event) {
-	switch b := e.Body.(type) {
-	case *planner.PlanCommitted:
-		for i := range b.Orders {
-			if o := &b.Orders[i]; o.Kind == planner.OrderStart || o.Kind == planner.OrderResume {
-				t.hold(v, o.Attempt, o.Hold)
-			}
-		}
-	case planner.AttemptSuspended:
-		att := v.Attempt(b.Attempt)
-		t.hold(v, b.Attempt, att.Hold.Keep(v.Nodes()[att.Node].Keeps))
-	case *planner.AttemptExited:
-		t.hold(v, b.Attempt, unit.Vector{})
+	for a, change := range v.Changes(e) {
+		t.hold(v, a, change)
+	}
+	if b, ok := e.Body.(*planner.AttemptExited); ok {
 		if b.Outcome == planner.OK || b.Kept > 0 {
 			t.service[v.Task(v.Attempt(b.Attempt).Task).Workflow] += b.Ran
 		}
@@ -143,13 +134,8 @@ func (t *tenancy) take(v planner.View, e *planner.Event) {
 	}
 }
 
-// hold takes in what an attempt holds now.
-func (t *tenancy) hold(v planner.View, a planner.AttemptID, now unit.Vector) {
-	if n := int(a) + 1 - len(t.has); n > 0 {
-		t.has = append(t.has, make([]unit.Vector, n)...)
-	}
-	change := now.Sub(t.has[a])
-	t.has[a] = now
+// hold takes in by how much what an attempt holds has changed.
+func (t *tenancy) hold(v planner.View, a planner.AttemptID, change unit.Vector) {
 	for d, x := range change {
 		t.held[d] += float64(x)
 	}

@@ -51,7 +51,6 @@ type Tenants struct {
 	waits   []wait // by task
 	ledger  *share.Ledger
 	total   unit.Vector
-	has     []unit.Vector // by attempt: what it holds in the ledger
 	weights int64
 	given   []gift             // that no event shows yet
 	stale   []planner.TenantID // whose next task may be another than the ledger knows
@@ -401,7 +400,7 @@ func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
 	}
 	need := c.Task(t).Need
 	if a := c.Current(t); a != planner.None { // suspended: it has some of it
-		need = need.Sub(q.has[a])
+		need = need.Sub(c.Holds(a))
 	}
 	if sign < 0 {
 		need = unit.Vector{}.Sub(need)
@@ -416,19 +415,15 @@ func (q *Tenants) Share(m planner.TenantID) share.Fraction { return q.ledger.Sha
 
 // Observe implements planner.Observer: what is held is known from what happens, so that a replay brings it back.
 func (q *Tenants) Observe(v planner.View, e planner.Event) {
-	switch b := e.Body.(type) {
-	case *planner.PlanCommitted:
-		for i := range b.Orders {
-			if o := &b.Orders[i]; o.Kind == planner.OrderStart || o.Kind == planner.OrderResume {
-				q.holds(v, o.Attempt, o.Hold)
-			}
+	if q.Rule != nil {
+		for a, change := range v.Changes(&e) {
+			q.holds(v, a, change)
 		}
+	}
+	switch b := e.Body.(type) {
 	case planner.AttemptSuspended:
-		att := v.Attempt(b.Attempt)
-		q.holds(v, b.Attempt, att.Hold.Keep(v.Nodes()[att.Node].Keeps))
-		q.park(v, att.Task)
+		q.park(v, v.Attempt(b.Attempt).Task)
 	case *planner.AttemptExited:
-		q.holds(v, b.Attempt, unit.Vector{})
 		if t := v.Attempt(b.Attempt).Task; b.Outcome == planner.Preempted && v.Phase(t) == planner.Ready {
 			q.park(v, t)
 		}
@@ -445,20 +440,14 @@ func (q *Tenants) park(v planner.View, t planner.TaskID) {
 	}
 }
 
-func (q *Tenants) holds(v planner.View, a planner.AttemptID, now unit.Vector) {
-	if q.Rule == nil {
-		return
-	}
+// holds takes in by how much what an attempt holds has changed.
+func (q *Tenants) holds(v planner.View, a planner.AttemptID, change unit.Vector) {
 	if q.ledger == nil {
 		q.know(v)
 	}
-	if n := int(a) + 1 - len(q.has); n > 0 {
-		q.has = append(q.has, make([]unit.Vector, n)...)
-	}
 	m := q.member(v.Workflow(v.Task(v.Attempt(a).Task).Workflow))
 	q.welcome(m)
-	q.ledger.Add(m, now.Sub(q.has[a]))
-	q.has[a] = now
+	q.ledger.Add(m, change)
 	if q.Capped {
 		q.stale = append(q.stale, m)
 	}
