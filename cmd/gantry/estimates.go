@@ -27,8 +27,8 @@ func estimateFlags(usual string) []cli.Flag {
 			"headroom, instead of the declared memory; task types with fewer than 40 peaks, and inputs outside of the training range, keep the declared " +
 			"memory; a task that runs out of memory gets at least the declared memory in its next try"},
 		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, static:F, random1:F (a factor for " +
-			"each workflow), random2:F (random seconds, scaled by --time-scale), or uniform:U (estimates stay, true runtimes vary); without " +
-			"--estimator they apply to all estimates"},
+			"each workflow), random2:F (random seconds, scaled by --time-scale), or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; " +
+			"without --estimator they apply to all estimates"},
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -13,8 +12,8 @@ import (
 func policiesCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "policies",
-		Usage:     "list the scheduling policies and their parameters; of one, also how its publication is read",
-		ArgsUsage: "[NAME]",
+		Usage:     "list the scheduling policies and their parameters; of those named, also how their papers are read",
+		ArgsUsage: "[NAME...]",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			type param struct {
@@ -23,26 +22,27 @@ func policiesCommand() *cli.Command {
 				About  string   `json:"about"`
 			}
 			type row struct {
-				Name   string  `json:"name"`
-				Title  string  `json:"title"`
-				About  string  `json:"about"`
-				Source string  `json:"source"`
-				Params []param `json:"params"`
-
-				Readings []string `json:"readings,omitempty"`
+				Name     string   `json:"name"`
+				Title    string   `json:"title"`
+				About    string   `json:"about"`
+				Source   string   `json:"source"`
+				Params   []param  `json:"params"`
+				Readings []string `json:"readings"`
 			}
-			table := policy.Table()
-			name := c.Args().First()
-			if name != "" {
-				if _, err := policy.Parse(name); err != nil {
-					return failf(exitUsage, "policies: %v", err)
+			rows := policy.Table()
+			if names := c.Args().Slice(); len(names) > 0 {
+				rows = nil
+				for _, name := range names {
+					r, err := policy.Named(name)
+					if err != nil {
+						return failf(exitUsage, "policies: %w", err)
+					}
+					rows = append(rows, r)
 				}
-				name, _, _ = strings.Cut(name, ":")
-				table = slices.DeleteFunc(table, func(r policy.Row) bool { return r.Name != name })
 			}
-			for _, r := range table {
+			for _, r := range rows {
 				if c.Bool("json") {
-					out := row{r.Name, r.Title, r.About, r.Source, []param{}, r.Readings}
+					out := row{r.Name, r.Title, r.About, r.Source, []param{}, append([]string{}, r.Readings...)}
 					for _, p := range r.Params {
 						out.Params = append(out.Params, param(p))
 					}
@@ -54,11 +54,13 @@ func policiesCommand() *cli.Command {
 					fmt.Fprintf(c.App.Writer, "    %s:%s=%s  %s\n", r.Name, p.Name, strings.Join(p.Values, "|"),
 						p.About)
 				}
-				if name == "" || len(r.Readings) == 0 {
-					continue
-				}
-				fmt.Fprintln(c.App.Writer, "    How the publication is read:")
-				for _, reading := range r.Readings {
+				for i, reading := range r.Readings {
+					if c.NArg() == 0 {
+						break
+					}
+					if i == 0 {
+						fmt.Fprintln(c.App.Writer, "    How it is read:")
+					}
 					fmt.Fprintf(c.App.Writer, "    - %s\n", reading)
 				}
 			}

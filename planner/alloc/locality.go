@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/match"
 	"gantry/planner/unit"
 )
@@ -144,7 +145,7 @@ func (l *Locality) match(c *planner.Cycle, a *Tenants, q Tenancy) (bool, error) 
 			any = true
 			to = append(to, n)
 			if l.ByBytes {
-				row[n] = max(1, int64(float64(l.idle[n])*float64(held)/float64(total)))
+				row[n] = max(1, exact.Int(uint64(l.idle[n])).Times(uint64(held)).Floor(uint64(total)))
 			}
 		}
 		l.edges, l.weights = append(l.edges, to), append(l.weights, row)

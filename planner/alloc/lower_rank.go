@@ -3,9 +3,9 @@ package alloc
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"gantry/planner"
+	"gantry/planner/exact"
 	"gantry/planner/rank"
 	"gantry/planner/unit"
 )
@@ -141,8 +141,9 @@ func (p *Preemption) place(c *planner.Cycle, r *Rigid, t planner.TaskID) place {
 // may is the rule against thrashing.
 func (p *Preemption) may(c *planner.Cycle, seg planner.Segment) bool {
 	left, stay := seg.End.Sub(c.Now()), seg.End.Sub(seg.Start)
-	return seg.Kind == planner.Active && c.Preemptions(seg.Task) < p.Limit &&
-		left > time.Duration(p.Floor*float64(stay))
+	num, den := unit.Decimal(p.Floor)
+	return seg.Kind == planner.Active && c.Preemptions(seg.Task) < p.Limit && left > 0 &&
+		exact.Int(uint64(left)).Times(den).Compare(exact.Int(uint64(stay)).Times(num)) > 0
 }
 
 // instead preempts the task of seg if the one looked at then ends before least.

@@ -94,29 +94,21 @@ func number(s string) float64 {
 
 // Table lists all policies, family by family.
 func Table() []Row {
-	return slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed(), solved())
+	table := slices.Concat(dynamic(), planned(), tenants(), deadlines(), mixed(), solved())
+	for i := range table {
+		table[i].Readings = append(table[i].Readings, readingsOf(table[i].Name)...)
+	}
+	return table
 }
 
 // Parse makes the policy that spec names: "heft", or with parameters "gbf:pick=first". A word alone, as in "gbf:first",
 // is the value of the parameter that may take it. An unknown name or value is answered with the known ones.
 func Parse(spec string) (planner.Policy, error) {
 	name, rest, _ := strings.Cut(spec, ":")
-	table := Table()
-	if several, ok := variants(name); ok {
-		table = append(table, several)
+	row, err := Named(name)
+	if err != nil {
+		return nil, err
 	}
-	i := slices.IndexFunc(table, func(r Row) bool { return r.Name == name })
-	if i < 0 {
-		names := make([]string, len(table))
-		for i, r := range table {
-			names[i] = r.Name
-		}
-		if near := spelling.Nearest(name, names); near != "" {
-			return nil, fmt.Errorf("policy %q is not known; did you mean %s?", name, near)
-		}
-		return nil, fmt.Errorf("policy %q is not known: choose one of %s", name, strings.Join(names, ", "))
-	}
-	row := table[i]
 	params, given := Params{}, Params{}
 	for _, p := range row.Params {
 		params[p.Name] = p.Values[0]
@@ -147,6 +139,26 @@ func Parse(spec string) (planner.Policy, error) {
 		}
 	}
 	return row.New(params), nil
+}
+
+// Named returns the row of a policy. An unknown name is answered with the known ones.
+func Named(name string) (Row, error) {
+	table := Table()
+	if several, ok := variants(name); ok {
+		several.Readings = readingsOf(name)
+		table = append(table, several)
+	}
+	if i := slices.IndexFunc(table, func(r Row) bool { return r.Name == name }); i >= 0 {
+		return table[i], nil
+	}
+	names := make([]string, len(table))
+	for i, r := range table {
+		names[i] = r.Name
+	}
+	if near := spelling.Nearest(name, names); near != "" {
+		return Row{}, fmt.Errorf("policy %q is not known; did you mean %s?", name, near)
+	}
+	return Row{}, fmt.Errorf("policy %q is not known: choose one of %s", name, strings.Join(names, ", "))
 }
 
 // knownParams ends a message about an unknown parameter of a row: with what may have been meant by a name, or by a
