@@ -1,0 +1,130 @@
+package executor_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"gantry/executor/oracletest"
+	"gantry/planner/policy"
+	"gantry/planner/unit"
+)
+
+func mustSimulate(t *testing.T, in oracletest.Instance, spec string) []oracletest.Stay {
+	t.Helper()
+	course, err := oracletest.Simulate(in, spec)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", spec, err, in)
+	}
+	return course.Stays
+}
+
+// copied is an instance of its own.
+func copied(t *testing.T, in oracletest.Instance) oracletest.Instance {
+	t.Helper()
+	out := oracletest.Instance{Nodes: slices.Clone(in.Nodes), Clusters: in.Clusters, Checkpoint: in.Checkpoint}
+	for _, w := range in.Workflows {
+		w.Tasks = slices.Clone(w.Tasks)
+		for i := range w.Tasks {
+			w.Tasks[i].On = slices.Clone(w.Tasks[i].On)
+			w.Tasks[i].Parents = slices.Clone(w.Tasks[i].Parents)
+		}
+		out.Workflows = append(out.Workflows, w)
+	}
+	return out
+}
+
+// Three times the speed of all nodes and three times the work give the same schedule, and five times all times one that is five times as long: under
+// every policy, ties included.
+func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
+	for _, row := range policy.Table() {
+		t.Run(row.Name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(12) {
+				shape := oracletest.Shape{Tasks: 20, Dummies: true, Released: true, Sizes: seed%2 == 0, Speeds: []float64{0.5, 1, 1.5}}
+				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 77)), shape)
+				want := mustSimulate(t, in, row.Name)
+
+				faster := copied(t, in)
+				for n := range faster.Nodes {
+					faster.Nodes[n].Speed *= 3
+				}
+				longer := copied(t, in)
+				for w := range in.Workflows {
+					flow := &longer.Workflows[w]
+					flow.Arrive, flow.Release, flow.Due = 5*flow.Arrive, 5*flow.Release, 5*flow.Due
+					for i := range flow.Tasks {
+						faster.Workflows[w].Tasks[i].Run *= 3
+						flow.Tasks[i].Run *= 5
+					}
+				}
+				if d := oracletest.Difference(mustSimulate(t, faster, row.Name), want, true); d != "" {
+					t.Fatalf("seed %d: three times as fast with three times the work: %s\n%s", seed, d, in)
+				}
+				stretched := slices.Clone(want)
+				for i := range stretched {
+					stretched[i].Start, stretched[i].End = 5*stretched[i].Start, 5*stretched[i].End
+				}
+				if d := oracletest.Difference(mustSimulate(t, longer, row.Name), stretched, true); d != "" {
+					t.Fatalf("seed %d: all times five times as long: %s\n%s", seed, d, in)
+				}
+			}
+		})
+	}
+}
+
+// Where no two tasks are alike there are no ties, and the order in which a file lists the tasks of a workflow changes nothing.
+func TestOrderOfTasksInAFileChangesNoScheduleWithoutTies(t *testing.T) {
+	for _, spec := range []string{"cpp", "owm", "fdws", "hr", "fwp", "heft", "wheft", "owm-mp", "owm-mp+swf", "owm-mp+backfilling", "owm-mp+preemptive",
+		"owm-mp+all-eft", "mows", "rm-dcwf", "fifo"} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			nodes := spec != "rm-dcwf" && spec != "fifo" // which bind tasks that start together to alike nodes by their ids
+			for seed := range uint64(12) {
+				r := rand.New(rand.NewPCG(seed, 78))
+				in := oracletest.Draw(r, oracletest.Shape{Tasks: 20, NoDue: spec != "rm-dcwf", Speeds: []float64{0.5, 1, 1.5}, Sizes: seed%2 == 0})
+				apart := time.Duration(3)
+				for w := range in.Workflows {
+					in.Workflows[w].Arrive += unit.Time(apart * 1009)
+					for i := range in.Workflows[w].Tasks {
+						apart *= 3
+						apart %= 1e9 + 7
+						in.Workflows[w].Tasks[i].Run += apart * 3
+					}
+				}
+				want := mustSimulate(t, in, spec)
+				other := copied(t, in)
+				at := make([][]int, len(in.Workflows)) // where a task is now
+				for w := range in.Workflows {
+					tasks := in.Workflows[w].Tasks
+					at[w] = make([]int, len(tasks))
+					var order []int
+					for len(order) < len(tasks) {
+						i := r.IntN(len(tasks))
+						if !slices.Contains(order, i) && !slices.ContainsFunc(tasks[i].Parents, func(p int) bool { return !slices.Contains(order, p) }) {
+							at[w][i] = len(order)
+							order = append(order, i)
+						}
+					}
+					for k, i := range order {
+						task := tasks[i]
+						task.Parents = nil
+						for _, p := range tasks[i].Parents {
+							task.Parents = append(task.Parents, at[w][p])
+						}
+						slices.Sort(task.Parents)
+						other.Workflows[w].Tasks[k] = task
+					}
+				}
+				moved := slices.Clone(want)
+				for i := range moved {
+					moved[i].Task = at[moved[i].Workflow][moved[i].Task]
+				}
+				if d := oracletest.Difference(mustSimulate(t, other, spec), moved, nodes); d != "" {
+					t.Fatalf("seed %d: in another order: %s\n%s", seed, d, in)
+				}
+			}
+		})
+	}
+}
