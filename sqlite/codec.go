@@ -12,17 +12,17 @@ import (
 )
 
 // The log writes structs as JSON by their json tags, as encoding/json does, with four differences: members that are
-// zero (of slices: nil) are left out, true is 1, a text that is not UTF-8 is a member NAME_base64, and the types of
-// flatTypes are arrays. It is several times as fast as encoding/json, which reads what it wrote.
+// zero (of slices: nil) are left out, true is 1, a text of tag invalid:"base64" that is not UTF-8 is a member
+// NAME_base64, and the types of flatTypes are arrays. It is several times as fast as encoding/json, which reads what it wrote.
 
 // flatTypes are structs that are written as the array of all their numbers: there are many of them.
 var flatTypes = map[reflect.Type]bool{reflect.TypeFor[planner.Wait](): true}
 
 // field is a member of a struct.
 type field struct {
-	key  string // "name":
-	name string
-	kind reflect.Kind
+	key    string // "name":
+	base64 string // "name_base64":, or "" if the member has none
+	kind   reflect.Kind
 }
 
 var fieldsByType sync.Map // of reflect.Type: []field
@@ -35,7 +35,10 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range fields {
 		f := t.Field(i)
 		name := f.Tag.Get("json")
-		fields[i] = field{strconv.Quote(name) + ":", name, f.Type.Kind()}
+		fields[i] = field{key: strconv.Quote(name) + ":", kind: f.Type.Kind()}
+		if f.Tag.Get("invalid") == "base64" {
+			fields[i].base64 = strconv.Quote(name+"_base64") + ":"
+		}
 	}
 	fieldsByType.Store(t, fields)
 	return fields
@@ -61,12 +64,12 @@ func appendStruct(buf []byte, v reflect.Value) ([]byte, error) {
 			}
 			continue
 		case reflect.String:
-			if s := x.String(); s != "" && !utf8.ValidString(s) {
+			if s := x.String(); f.base64 != "" && !utf8.ValidString(s) {
 				text, err := json.Marshal([]byte(s))
 				if err != nil {
 					return buf, err
 				}
-				buf = append(member(buf, strconv.Quote(f.name+"_base64")+":"), text...)
+				buf = append(member(buf, f.base64), text...)
 				continue
 			}
 		}
@@ -75,7 +78,7 @@ func appendStruct(buf []byte, v reflect.Value) ([]byte, error) {
 		}
 		var err error
 		if buf, err = appendValue(member(buf, f.key), x, f.kind); err != nil {
-			return buf, fmt.Errorf("%s: %w", f.name, err)
+			return buf, fmt.Errorf("%s %w", f.key, err)
 		}
 	}
 	return append(buf, '}'), nil

@@ -92,7 +92,7 @@ func (x *terse) encode(buf []byte, at planner.Time, body planner.Body) ([]byte, 
 			short.Usage = planner.Usage{}
 		} else if b.Usage == (planner.Usage{}) {
 			buf, err := encodeBody(buf, b)
-			return append(buf[:len(buf)-1], `,"usage":{}}`...), err
+			return append(member(buf[:len(buf)-1], `"usage":`), "{}}"...), err
 		}
 		return encodeBody(buf, &short)
 	case *planner.PlanCommitted:
