@@ -6,25 +6,16 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/metrics"
-	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
 )
 
 // A closed system of two jobs on one CPU: the next arrives as one ends, and its deadline counts from there.
 func TestAClosedSystemAdmitsTheNextWorkflowAsOneEnds(t *testing.T) {
 	p := nodes(1, unit.Vector{1000, unit.Unlimited, unit.Unlimited}, 0)
-	pol, err := policy.Parse("cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := &predict.Declared{}
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Runtime: sim.New(sim.Config{Platform: p}),
-		Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
+	e := enginetest.New(t, p, enginetest.Policy(t, "cpp"))
 	for _, name := range []string{"a", "b", "c", "d"} {
 		j := job{name: name, run: 10, due: 15}
 		s := j.submission()
@@ -53,10 +44,6 @@ func TestAClosedSystemAdmitsTheNextWorkflowAsOneEnds(t *testing.T) {
 func TestMetricsOfTenants(t *testing.T) {
 	p := nodes(2, unit.Vector{2000, 10e9, 100e6}, 0)
 	p.Bandwidth[0][0] = 1e6
-	pol, err := policy.Parse("drf")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const emulator = executor.EmulatorMemory
 	jobs := []job{
 		{name: "a1", tenant: "a", run: 10, due: 11, cores: 2, memory: 5e9 - emulator, disk: 50e6},
@@ -66,12 +53,9 @@ func TestMetricsOfTenants(t *testing.T) {
 		{name: "b2", at: 21, tenant: "b", run: 10, cores: 2, memory: 1e9 - emulator, disk: 20e6, reads: 5e6,
 			homes: &executor.Placement{Rule: executor.Random, Block: 1 << 30, Replicas: 1, Seed: 1}},
 	}
-	declared := &predict.Declared{}
 	collector := metrics.NewCollector(p)
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Runtime: sim.New(sim.Config{Platform: p}),
-		Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-		Watch:   collector.Watch}
+	e := enginetest.New(t, p, enginetest.Policy(t, "drf"))
+	e.Watch = collector.Watch
 	for i := range jobs {
 		e.Arrivals = append(e.Arrivals, jobs[i].submission())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -112,15 +113,8 @@ func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 
 func TestMRCPRefusesModelsBeyondItsBound(t *testing.T) {
 	p := slots(2)
-	pol, err := policy.Parse("mrcp-rm:tasks=3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := &predict.Declared{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-		planner.DefaultRetryRules(), pol, declared, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-		Arrivals: []executor.Submission{{Name: "A", Workflow: dag("A", "a=1 b=1 c=1 d=1"), Due: 10e9}}}
+	e := enginetest.New(t, p, enginetest.Policy(t, "mrcp-rm:tasks=3"),
+		executor.Submission{Name: "A", Workflow: dag("A", "a=1 b=1 c=1 d=1"), Due: 10e9})
 	if _, err := e.Run(t.Context()); !errors.Is(err, planner.ErrUnsupported) ||
 		!strings.Contains(err.Error(), "the constraint model would have 4 tasks (workflows: 1), more than its bound "+
 			"of 3") {

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/sim"
+	"gantry/executor/enginetest"
 	"gantry/planner"
-	"gantry/planner/predict"
 	"gantry/planner/retain"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -196,15 +195,11 @@ func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
 	}{"latency": {1, 0, 5e9}, "bandwidth": {5000, 1000, 0}} {
 		t.Run(name, func(t *testing.T) {
 			p, sub := thesis(link.size, link.bandwidth, link.latency)
-			declared := &predict.Declared{}
 			pol := &script{names: []string{"A1", "A2", "A3", "A4", "A5"}, how: planner.Checkpoint,
 				victim: map[string]string{"A4": "A3"},
 				place:  map[string][]planner.NodeID{"A1": {0}, "A2": {0}, "A3": {1, 0}, "A4": {1}, "A5": {0}}}
-			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-				planner.DefaultRetryRules(), pol, declared, 1),
-				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-					Preempt: scenario.Preempt{LargestInput: true}},
-				Arrivals: []executor.Submission{sub}}
+			e := enginetest.New(t, p, pol, sub)
+			e.Admit.Preempt = scenario.Preempt{LargestInput: true}
 			var got []string
 			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 				for _, ev := range events {
@@ -243,7 +238,6 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		p := slots(1)
 		p.Nodes = p.Nodes[:1]
-		declared := &predict.Declared{}
 		w := &trace.Workflow{Name: "w", Tasks: []trace.Task{{ID: "long", Kind: "k", Cores: 1, Runtime: 10 * time.Second,
 			Command: []string{"x"}, Image: "i", Retries: -1},
 			{ID: "first", Kind: "k", Cores: 1, Runtime: 2 * time.Second, Retries: -1}, {ID: "urgent", Kind: "k",
@@ -252,11 +246,8 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 		p.Nodes[0].Capacity[unit.CPU] = 2000
 		w.Tasks[2].Cores = 2
 		pol := &wayPolicy{t: t, restart: restart}
-		e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-			planner.DefaultRetryRules(), pol, declared, 1),
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-				Preempt: scenario.Preempt{Restart: restart}},
-			Arrivals: []executor.Submission{{Name: "w", Workflow: w}}}
+		e := enginetest.New(t, p, pol, executor.Submission{Name: "w", Workflow: w})
+		e.Admit.Preempt = scenario.Preempt{Restart: restart}
 		res, err := e.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -277,7 +268,6 @@ func TestAFrozenTaskEndsInARunThatIsDrained(t *testing.T) {
 	p := slots(1)
 	p.Nodes = p.Nodes[:1]
 	p.Nodes[0].Capacity[unit.CPU] = 2000
-	declared := &predict.Declared{}
 	task := func(id string, cores float64, run time.Duration) trace.Task {
 		return trace.Task{ID: id, Kind: "k", Cores: cores, Runtime: run, Retries: -1}
 	}
@@ -288,10 +278,8 @@ func TestAFrozenTaskEndsInARunThatIsDrained(t *testing.T) {
 		w.Tasks[i+1].Children, w.Tasks[i+2].Parents = []int32{i + 2}, []int32{i + 1}
 	}
 	control := make(chan executor.Control, 1)
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-		planner.DefaultRetryRules(), &wayPolicy{t: t}, declared, 1),
-		Admit:    &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare},
-		Arrivals: []executor.Submission{{Name: "w", Workflow: w}}, Control: control}
+	e := enginetest.New(t, p, &wayPolicy{t: t}, executor.Submission{Name: "w", Workflow: w})
+	e.Control = control
 	var got []string
 	e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
 		for _, ev := range events {

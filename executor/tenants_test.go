@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/sim"
+	"gantry/executor/enginetest"
 	"gantry/planner"
-	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -80,15 +78,7 @@ func serveAll(t *testing.T, spec string, p *planner.Platform, arrivals ...execut
 func observe(t *testing.T, spec string, p *planner.Platform, arrivals []executor.Submission) (lines []string,
 	notes []planner.Note) {
 	t.Helper()
-	pol, err := policy.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := &predict.Declared{}
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Runtime: sim.New(sim.Config{Platform: p}),
-		Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}}
-	e.Arrivals = arrivals
+	e := enginetest.New(t, p, enginetest.Policy(t, spec), arrivals...)
 	slices.SortStableFunc(e.Arrivals, func(a, b executor.Submission) int { return int((a.At - b.At) / 1e9) })
 	names := map[planner.TaskID]string{}
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
