@@ -51,12 +51,11 @@ func TestRelease(t *testing.T) {
 	dist := t.TempDir()
 	again := t.TempDir()
 	env := []string{"VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "GOFLAGS="}
-	here := checkout(t, filepath.Join(t.TempDir(), "a"))
+	here, there := checkout(t, filepath.Join(t.TempDir(), "a")), checkout(t, filepath.Join(t.TempDir(), "another/and/longer/directory"))
 	run(t, here, env, "scripts/release/build", dist)
 
 	t.Run("checksums", func(t *testing.T) { run(t, dist, nil, "sha256sum", "--check", "--strict", "SHA256SUMS") })
 	t.Run("reproducible", func(t *testing.T) {
-		there := checkout(t, filepath.Join(t.TempDir(), "another/and/longer/directory"))
 		run(t, there, append(env, "GOCACHE="+t.TempDir(), "HOME="+os.Getenv("HOME"), "TZ=Asia/Tokyo", "LANG=C.UTF-8"),
 			"scripts/release/build", again)
 		first, err1 := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
