@@ -8,7 +8,8 @@ import (
 	"gantry/columns"
 )
 
-var rows = [][]string{{"workflow", "tasks", "makespan", "response"}, {"montage", "25", "1m16s", "1m17s"}, {"pi", "4", "2s", "3s"}}
+var rows = [][]string{{"workflow", "tasks", "makespan", "response"}, {"montage", "25", "1m16s", "1m17s"},
+	{"pi", "4", "2s", "3s"}}
 
 func print(t *testing.T, width int) string {
 	t.Helper()

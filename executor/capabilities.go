@@ -9,11 +9,13 @@ import (
 type Capabilities struct {
 	Name string // in settings, in the log and on the command line
 	Does string // one line for people
-	// Virtual: its clock is not the host's. Nobody else sees what it does, so there is nothing to lock, and nothing to wait for.
+	// Virtual: its clock is not the host's. Nobody else sees what it does, so there is nothing to lock, and nothing to
+	// wait for.
 	Virtual bool
 	// Programs: it runs programs on this host, so that file names, the size of the host, images and output matter.
 	Programs bool
-	// Learns: what it measures says something of later runs, so that estimates come from history unless asked otherwise.
+	// Learns: what it measures says something of later runs, so that estimates come from history unless asked
+	// otherwise.
 	Learns bool
 	// Adopts: its attempts outlive gantry, so that a run can be resumed. The runtime is a Recoverer.
 	Adopts      bool
@@ -22,7 +24,8 @@ type Capabilities struct {
 	Limits      []unit.Dim       // it holds attempts to their share of these
 	Counters    planner.Counters // it measures these
 	Needs       []string         // of the host, for people
-	Attempts    string           // name of an attempt on the host, for fmt with the run's HostName and the attempt; "" if it has none
+	// name of an attempt on the host, for fmt with the run's HostName and the attempt; "" if it has none
+	Attempts string
 }
 
 // Remote is a Runtime whose attempts are in the hands of another process, such as an engine.

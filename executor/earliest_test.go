@@ -62,7 +62,8 @@ func TestEarliestFinishIsThatOfItsSlowTwin(t *testing.T) {
 			est := &predict.Declared{Model: predict.ErrorModel{Kind: predict.Random1, Factor: 1, Seed: seed}}
 			e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}),
 				Planner: planner.New(p, planner.DefaultRetryRules(),
-					&planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: a}, est, seed),
+					&planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue, Allocate: a},
+					est, seed),
 				Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare}}
 			for w := range 8 {
 				flow := layered(r, 5+r.IntN(60), 20*time.Second)

@@ -89,7 +89,8 @@ var noPlace = rigidPlace{node: -1}
 
 func newRigidSim(in oracletest.Instance, phases []string) *rigidSim {
 	s := &rigidSim{in: in, prioritize: phases[0], order: phases[1], rearrange: phases[2], allocate: phases[3],
-		preempts: phases[4], arrived: make([]bool, len(in.Workflows)), remaining: make([]time.Duration, len(in.Workflows)),
+		preempts: phases[4], arrived: make([]bool, len(in.Workflows)), remaining: make([]time.Duration,
+			len(in.Workflows)),
 		offPlan: make([]bool, len(in.Nodes))}
 	for w := range in.Workflows {
 		var flow []*rigidTask
@@ -695,7 +696,8 @@ func (s *rigidSim) simulate() []oracletest.Stay {
 			if t.end <= s.now {
 				t.state, s.news = isDone, true
 				s.offPlan[t.node] = s.offPlan[t.node] || t.till != s.now
-				s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node, Start: t.at, End: t.end})
+				s.stays = append(s.stays, oracletest.Stay{Workflow: t.wf, Task: t.i, Node: t.node, Start: t.at,
+					End: t.end})
 			}
 		}
 		for _, t := range s.tasks(isRunning) { // what should have ended goes on for an eighth of what it has run
@@ -790,7 +792,8 @@ func TestMixedParallelPoliciesAgreeWithTheirOracle(t *testing.T) {
 	}
 	for _, order := range []string{"fcfs", "rank-hybd", "swf"} {
 		for _, arrange := range []string{"none", "easy", "conservative", "priority"} {
-			for _, rest := range []string{"cpws aa never", "sws all-eft never", "sws aa lower-rank", "cpws all-eft lower-rank"} {
+			for _, rest := range []string{"cpws aa never", "sws all-eft never", "sws aa lower-rank",
+				"cpws all-eft lower-rank"} {
 				p := strings.Fields(rest)
 				phases := strings.Join([]string{p[0], order, arrange, p[1], p[2]}, ",")
 				specs["pipeline:"+phases] = phases

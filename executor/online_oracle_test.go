@@ -138,7 +138,8 @@ func (s *flowSystem) simulate(policy func(arrived bool)) []oracletest.Stay {
 			j.state = 3
 			s.free[j.node] += j.cores
 			s.done = append(s.done, j)
-			s.stays = append(s.stays, oracletest.Stay{Workflow: j.wf, Task: j.i, Node: j.node, Start: j.start, End: j.end})
+			s.stays = append(s.stays, oracletest.Stay{Workflow: j.wf, Task: j.i, Node: j.node, Start: j.start,
+				End: j.end})
 		}
 		s.active = still
 		arrived := false
@@ -332,7 +333,10 @@ var onlineOracles = map[string]func(in oracletest.Instance) []oracletest.Stay{
 	"owm:order=highest": func(in oracletest.Instance) []oracletest.Stay {
 		s := newFlowSystem(in, true)
 		return s.simulate(func(bool) {
-			s.greedy(func(e [][]*flowTask) *flowTask { return firstOf(e, true, func(j *flowTask) *big.Rat { return j.rank }) }, s.busyFinishesFirst)
+			s.greedy(func(e [][]*flowTask) *flowTask {
+				return firstOf(e, true,
+					func(j *flowTask) *big.Rat { return j.rank })
+			}, s.busyFinishesFirst)
 		})
 	},
 	"fdws": func(in oracletest.Instance) []oracletest.Stay {
@@ -406,7 +410,10 @@ func (s *flowSystem) follow(arrived, endNow bool, sequence func([]*flowTask) []*
 				}
 			}
 		}
-		slices.SortStableFunc(queue, func(a, b *flowTask) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.group, b.group)) })
+		slices.SortStableFunc(queue, func(a, b *flowTask) int {
+			return cmp.Or(cmp.Compare(a.start, b.start),
+				cmp.Compare(a.group, b.group))
+		})
 		free := s.free[n]
 		for _, j := range queue {
 			if j.cores > free {
@@ -535,12 +542,14 @@ func TestOnlinePoliciesAgreeWithTheirOracles(t *testing.T) {
 				}
 				return oracletest.Difference(course.Stays, oracle(in), true), nil
 			}
-			shape := oracletest.Shape{NoDue: true, Speeds: []float64{0.5, 1, 1.5}, Wrong: true, Dummies: true, Released: true, Cores: 1}
+			shape := oracletest.Shape{NoDue: true, Speeds: []float64{0.5, 1, 1.5}, Wrong: true, Dummies: true,
+				Released: true, Cores: 1}
 			oracletest.Compare(t, 60, shape, differ)
 			shape.Wrong, shape.Speeds = false, nil
 			oracletest.Compare(t, 30, shape, differ)
 			odd := []float64{0.971, 1.031, 0.709, 1.213, 1.297, 0.857} // whose common denominator is beyond 48 bits
-			oracletest.Compare(t, 20, oracletest.Shape{NoDue: true, Speeds: odd, Wrong: true, Cores: 1, Nodes: 6}, differ)
+			oracletest.Compare(t, 20, oracletest.Shape{NoDue: true, Speeds: odd, Wrong: true, Cores: 1, Nodes: 6},
+				differ)
 			if !strings.HasPrefix(spec, "owm") {
 				shape.Wrong, shape.Speeds, shape.Cores, shape.Sizes = true, []float64{0.5, 1, 1.5}, 4, true
 				oracletest.Compare(t, 60, shape, differ)

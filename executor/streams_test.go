@@ -29,7 +29,8 @@ func dag(name, text string) *trace.Workflow {
 			panic(err)
 		}
 		at[id] = int32(i)
-		w.Tasks = append(w.Tasks, trace.Task{ID: id, Kind: id, Cores: 1, Retries: -1, Runtime: time.Duration(seconds * 1e9)})
+		w.Tasks = append(w.Tasks, trace.Task{ID: id, Kind: id, Cores: 1, Retries: -1,
+			Runtime: time.Duration(seconds * 1e9)})
 	}
 	for _, e := range strings.Fields(edges) {
 		from, to, _ := strings.Cut(e, ">")
@@ -51,7 +52,9 @@ func single(speeds ...float64) *planner.Platform {
 
 // slots is one node of several cores.
 func slots(cores int64) *planner.Platform {
-	return &planner.Platform{Groups: []string{""}, Nodes: []planner.Node{{Name: "P", Speed: 1, Capacity: unit.Vector{1000 * cores, unit.Unlimited, unit.Unlimited}}}}
+	return &planner.Platform{Groups: []string{""},
+		Nodes: []planner.Node{{Name: "P", Speed: 1, Capacity: unit.Vector{1000 * cores, unit.Unlimited,
+			unit.Unlimited}}}}
 }
 
 // schedule reads "a@1[0,2]": task, processor counted from 1, start and end in seconds.
@@ -83,7 +86,8 @@ func stream(apart planner.Time) []executor.Submission {
 // of E (2 + 9) / 9 = 1.22. By the mean run times, 4/3 as long, E would come first: 1.17 against 1.13.
 func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testing.T) {
 	got, _ := simulate(t, single(1.5, 0.5), "fwp", executor.Submission{Name: "A", Workflow: dag("A", "a=9")},
-		executor.Submission{Name: "C", Workflow: dag("C", "c=3 d=9; c>d")}, executor.Submission{Name: "E", At: 4e9, Workflow: dag("E", "e=9")})
+		executor.Submission{Name: "C", Workflow: dag("C", "c=3 d=9; c>d")}, executor.Submission{Name: "E", At: 4e9,
+			Workflow: dag("E", "e=9")})
 	for task, w := range schedule("a@1[0,6] c@2[0,6] d@1[6,12] e@2[6,24]") {
 		if got[task] != w {
 			t.Errorf("task %s: %+v, want %+v", task, got[task], w)
@@ -94,8 +98,10 @@ func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testin
 // At 5 s both nodes are past the ends they were estimated to have, and so about to be free, whatever they have run: b
 // takes the first.
 func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
-	got, _ := simulateWith(t, single(1, 1), "wheft", predict.ErrorModel{Kind: predict.Static, Factor: 0.1}, executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
-		executor.Submission{Name: "A", At: 1e9, Workflow: dag("A", "a=10")}, executor.Submission{Name: "B", At: 5e9, Workflow: dag("B", "b=10")})
+	got, _ := simulateWith(t, single(1, 1), "wheft", predict.ErrorModel{Kind: predict.Static, Factor: 0.1},
+		executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
+		executor.Submission{Name: "A", At: 1e9, Workflow: dag("A", "a=10")}, executor.Submission{Name: "B", At: 5e9,
+			Workflow: dag("B", "b=10")})
 	for task, w := range schedule("c@1[0,20] a@2[1,11] b@1[20,30]") {
 		if got[task] != w {
 			t.Errorf("task %s: %+v, want %+v", task, got[task], w)
@@ -106,8 +112,10 @@ func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
 // At 5 s the first node runs a task that should have ended, and so is as soon free as the second, which is idle: of
 // equal finishes the lower node has b. With overrun=soon it is free a millisecond later.
 func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {
-	for spec, want := range map[string]string{"wheft": "c@1[0,20] b@1[20,30]", "wheft:overrun=soon": "c@1[0,20] b@2[5,15]"} {
-		got, _ := simulateWith(t, single(1, 1), spec, predict.ErrorModel{Kind: predict.Static, Factor: 0.1}, executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
+	for spec, want := range map[string]string{"wheft": "c@1[0,20] b@1[20,30]",
+		"wheft:overrun=soon": "c@1[0,20] b@2[5,15]"} {
+		got, _ := simulateWith(t, single(1, 1), spec, predict.ErrorModel{Kind: predict.Static, Factor: 0.1},
+			executor.Submission{Name: "C", Workflow: dag("C", "c=20")},
 			executor.Submission{Name: "B", At: 5e9, Workflow: dag("B", "b=10")})
 		for task, w := range schedule(want) {
 			if got[task] != w {
@@ -120,7 +128,8 @@ func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {
 // a and b have one rank; b becomes free first.
 func TestPlansTakeTasksOfOneRankByTheirIDs(t *testing.T) {
 	for _, policy := range []string{"heft", "wheft"} {
-		got, _ := simulate(t, single(1), policy, executor.Submission{Name: "w", Workflow: dag("w", "x=1 y=2 a=1 b=1; x>b y>a")})
+		got, _ := simulate(t, single(1), policy, executor.Submission{Name: "w",
+			Workflow: dag("w", "x=1 y=2 a=1 b=1; x>b y>a")})
 		for task, w := range schedule("y@1[0,2] x@1[2,3] a@1[3,4] b@1[4,5]") {
 			if got[task] != w {
 				t.Errorf("%s: task %s: %+v, want %+v", policy, task, got[task], w)
@@ -136,17 +145,25 @@ func TestPoliciesOnAStreamOfThreeWorkflows(t *testing.T) {
 		want     string
 		slowdown [3]float64
 	}{
-		{"gbf:pick=first", 1e9, "a@1[0,2] e@2[1,4] b@1[2,5] c@2[4,8] f@1[5,6] g@1[6,7] h@1[7,8] d@1[8,10] i@2[8,9] k@2[9,10] l@1[10,11]", [3]float64{1.25, 1.25, 3}},
-		{"cpp", 1e9, "a@1[0,2] e@2[1,4] c@1[2,6] b@2[4,7] f@1[6,7] d@1[7,9] g@2[7,8] h@2[8,9] i@1[9,10] k@2[9,10] l@1[10,11]", [3]float64{1.125, 1.5, 3}},
-		{"owm:order=highest", 1e9, "a@1[0,2] e@2[1,4] c@1[2,6] b@2[4,7] g@1[6,7] d@1[7,9] h@2[7,8] i@2[8,9] k@1[9,10] f@2[9,10] l@1[10,11]", [3]float64{1.125, 2.25, 3}},
-		{"fdws", 1e9, "a@1[0,2] e@2[1,4] g@1[2,3] h@1[3,4] i@1[4,5] k@2[4,5] l@1[5,6] f@2[5,6] c@1[6,10] b@2[6,9] d@1[10,12]", [3]float64{1.5, 1.25, 4. / 3}},
-		{"hr", 1e9, "a@1[0,2] e@2[1,4] g@1[2,3] h@1[3,4] f@1[4,5] i@2[4,5] k@1[5,6] c@2[5,9] l@1[6,7] b@1[7,10] d@1[10,12]", [3]float64{1.5, 1, 5. / 3}},
-		{"fwp", 1e9, "a@1[0,2] e@2[1,4] c@1[2,6] g@2[4,5] h@2[5,6] i@1[6,7] k@2[6,7] l@1[7,8] f@2[7,8] b@1[8,11] d@1[11,13]", [3]float64{1.625, 1.75, 2}},
-		{"wheft", 0, "a@1[0,2] c@1[2,6] e@2[0,3] g@2[3,4] b@2[4,7] d@1[7,9] f@1[6,7] h@2[7,8] i@2[8,9] k@1[9,10] l@1[10,11]", [3]float64{9. / 8, 7. / 4, 11. / 3}},
+		{"gbf:pick=first", 1e9, "a@1[0,2] e@2[1,4] b@1[2,5] c@2[4,8] f@1[5,6] g@1[6,7] h@1[7,8] d@1[8,10] i@2[8,9] " +
+			"k@2[9,10] l@1[10,11]", [3]float64{1.25, 1.25, 3}},
+		{"cpp", 1e9, "a@1[0,2] e@2[1,4] c@1[2,6] b@2[4,7] f@1[6,7] d@1[7,9] g@2[7,8] h@2[8,9] i@1[9,10] k@2[9,10] " +
+			"l@1[10,11]", [3]float64{1.125, 1.5, 3}},
+		{"owm:order=highest", 1e9, "a@1[0,2] e@2[1,4] c@1[2,6] b@2[4,7] g@1[6,7] d@1[7,9] h@2[7,8] i@2[8,9] " +
+			"k@1[9,10] f@2[9,10] l@1[10,11]", [3]float64{1.125, 2.25, 3}},
+		{"fdws", 1e9, "a@1[0,2] e@2[1,4] g@1[2,3] h@1[3,4] i@1[4,5] k@2[4,5] l@1[5,6] f@2[5,6] c@1[6,10] b@2[6,9] " +
+			"d@1[10,12]", [3]float64{1.5, 1.25, 4. / 3}},
+		{"hr", 1e9, "a@1[0,2] e@2[1,4] g@1[2,3] h@1[3,4] f@1[4,5] i@2[4,5] k@1[5,6] c@2[5,9] l@1[6,7] b@1[7,10] " +
+			"d@1[10,12]", [3]float64{1.5, 1, 5. / 3}},
+		{"fwp", 1e9, "a@1[0,2] e@2[1,4] c@1[2,6] g@2[4,5] h@2[5,6] i@1[6,7] k@2[6,7] l@1[7,8] f@2[7,8] b@1[8,11] " +
+			"d@1[11,13]", [3]float64{1.625, 1.75, 2}},
+		{"wheft", 0, "a@1[0,2] c@1[2,6] e@2[0,3] g@2[3,4] b@2[4,7] d@1[7,9] f@1[6,7] h@2[7,8] i@2[8,9] k@1[9,10] " +
+			"l@1[10,11]", [3]float64{9. / 8, 7. / 4, 11. / 3}},
 	} {
 		t.Run(c.policy, func(t *testing.T) {
 			want := schedule(c.want)
-			for name, p := range map[string]*planner.Platform{"two nodes of one core": single(1, 1), "one node of two cores": slots(2)} {
+			for name, p := range map[string]*planner.Platform{"two nodes of one core": single(1, 1),
+				"one node of two cores": slots(2)} {
 				got, _ := simulate(t, p, c.policy, stream(c.apart)...)
 				for task, w := range want {
 					if len(p.Nodes) == 1 {
@@ -173,7 +190,8 @@ func TestPoliciesOnAStreamOfThreeWorkflows(t *testing.T) {
 // By default OWM takes the lowest rank across workflows: the short ones go first.
 func TestOWMTakesTheLowestRankAcrossWorkflows(t *testing.T) {
 	got, _ := simulate(t, single(1, 1), "owm", stream(1e9)...)
-	want := schedule("a@1[0,2] e@2[1,4] g@1[2,3] h@1[3,4] f@1[4,5] i@2[4,5] k@1[5,6] c@2[5,9] l@1[6,7] b@1[7,10] d@1[10,12]")
+	want := schedule("a@1[0,2] e@2[1,4] g@1[2,3] h@1[3,4] f@1[4,5] i@2[4,5] k@1[5,6] c@2[5,9] l@1[6,7] b@1[7,10] " +
+		"d@1[10,12]")
 	for task, w := range want {
 		if got[task] != w {
 			t.Errorf("task %s: %+v, want %+v", task, got[task], w)
@@ -184,7 +202,8 @@ func TestOWMTakesTheLowestRankAcrossWorkflows(t *testing.T) {
 // One fast and one slow node: the long task waits for the fast one though the slow one is idle, and its workflow waits
 // with it.
 func TestOWMWaitsForAFasterBusyNode(t *testing.T) {
-	subs := []executor.Submission{{Name: "U", Workflow: dag("U", "a=6 b=3")}, {Name: "V", Workflow: dag("V", "e=6 f=1.5; e>f")}}
+	subs := []executor.Submission{{Name: "U", Workflow: dag("U", "a=6 b=3")},
+		{Name: "V", Workflow: dag("V", "e=6 f=1.5; e>f")}}
 	got, _ := simulate(t, single(1.5, 0.5), "owm:order=highest", subs...)
 	want := schedule("e@1[0,4] a@1[4,8] b@2[4,10] f@1[8,9]")
 	for task, w := range want {
@@ -229,7 +248,8 @@ func TestFWPComparesSlowdownsWithItsTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := math.NaN()
-	for at, want := range map[planner.Time][]float64{2e9: {0, -0.5, 0}, 4e9: {0.125, 0, 2. / 3}, 5e9: {0.25, 0.25, 2. / 3}, 6e9: {0.375, 0.5, 1},
+	for at, want := range map[planner.Time][]float64{2e9: {0, -0.5, 0}, 4e9: {0.125, 0, 2. / 3},
+		5e9: {0.25, 0.25, 2. / 3}, 6e9: {0.375, 0.5, 1},
 		7e9: {0.5, 0.75, 1}, 8e9: {-0.25, gone, gone}} {
 		for w := range want {
 			got := pr.seen[at][w]
@@ -247,7 +267,8 @@ func TestTasksPassedOverAreLookedAtAgain(t *testing.T) {
 		p.Nodes[1].Capacity[unit.CPU] = 4000
 		a, b := dag("A", "a=3"), dag("B", "b=9 c=6")
 		a.Tasks[0].Cores, b.Tasks[0].Cores = 4, 4
-		got, _ := simulate(t, p, spec, executor.Submission{Name: "A", Workflow: a}, executor.Submission{Name: "B", Workflow: b})
+		got, _ := simulate(t, p, spec, executor.Submission{Name: "A", Workflow: a}, executor.Submission{Name: "B",
+			Workflow: b})
 		for task, w := range schedule("a@2[0,3] b@2[3,12] c@1[0,6]") {
 			if got[task] != w {
 				t.Errorf("%s: task %s: %+v, want %+v", spec, task, got[task], w)

@@ -28,7 +28,8 @@ func Bounds() [][2]string {
 		{"an id, a key, or the name of a file, element or attribute", fmt.Sprintf("%d bytes", MaxName)},
 		{"a number of JSON", fmt.Sprintf("%d characters", MaxDigits)},
 		{"values of YAML outside of long lists", fmt.Sprintf("%d, and one for each 20 bytes of the file", MaxValues)},
-		{"text in a compressed file", fmt.Sprintf("%d bytes or %d times its size, whichever is more", MaxInput, MaxRatio)},
+		{"text in a compressed file", fmt.Sprintf("%d bytes or %d times its size, whichever is more", MaxInput,
+			MaxRatio)},
 		{"errors that are shown", fmt.Sprint(MaxErrors)},
 		{"a message", fmt.Sprintf("%d bytes", MaxMessage)},
 	}

@@ -31,9 +31,9 @@ type Cluster struct {
 	Name  string
 	Nodes []ClusterNode
 	Links []Link
-	// Overlapped says that copies between nodes overlap other work: they begin as soon as the file exists and the place of
-	// its consumer is planned, and hold no slot. Otherwise a task holds its place on the node while its inputs are copied
-	// in.
+	// Overlapped says that copies between nodes overlap other work: they begin as soon as the file exists and the place
+	// of its consumer is planned, and hold no slot. Otherwise a task holds its place on the node while its inputs are
+	// copied in.
 	Overlapped bool
 }
 
@@ -129,7 +129,10 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 	positive := func(x float64) bool { return x > 0 && x < 1e9 }
 	if !y.keyed(v, "a node", []yamlKey{
 		{"name", y.string(&n.Name)},
-		{"count", y.number(&count, "count", func(x float64) bool { return x >= 1 && x <= maxNodes && x == float64(int(x)) },
+		{"count", y.number(&count, "count", func(x float64) bool {
+			return x >= 1 && x <= maxNodes &&
+				x == float64(int(x))
+		},
 			fmt.Sprintf("a whole number from 1 to %d", maxNodes))},
 		{"cores", func(v *reader.Node) {
 			ends := y.ends(v)
@@ -137,9 +140,11 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 			high, err2 := reader.Number(ends[1])
 			switch {
 			case err != nil || err2 != nil || !positive(low) || !positive(high) || high < low:
-				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number above 0, or a range of whole numbers such as 50..70", y.Text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but has to be a number above 0, or a range "+
+					"of whole numbers such as 50..70", y.Text(v))
 			case high > low && (low != math.Trunc(low) || high != math.Trunc(high)):
-				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but a range has to be of whole numbers, such as 50..70",
+				y.Faults.Fail("bad-number", y.Line(v), "", "cores is %q, but a range has to be of whole numbers, "+
+					"such as 50..70",
 					y.Text(v))
 			case high > low:
 				n.Cores, n.MostCores = low, high
@@ -228,7 +233,8 @@ func (y *doc) whole(to *int64, what string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		n, err := reader.Count(y.Text(v), 1)
 		if err != nil || n <= 0 {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number above 0", what, y.Text(v))
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number above 0", what,
+				y.Text(v))
 			return
 		}
 		*to = n
@@ -241,7 +247,8 @@ func (y *doc) duration(to *time.Duration, what string) func(*reader.Node) {
 		text := y.Text(v)
 		d, err := time.ParseDuration(cmp.Or(text, "0"))
 		if err != nil || d < 0 {
-			y.Faults.Fail("bad-duration", y.Line(v), "", "%s is %q, but has to be a duration with its unit, such as 90s or 1h30m", what, text)
+			y.Faults.Fail("bad-duration", y.Line(v), "", "%s is %q, but has to be a duration with its unit, such as "+
+				"90s or 1h30m", what, text)
 			return
 		}
 		*to = d

@@ -33,7 +33,8 @@ type Workload struct {
 	WarmUp, CoolDown int
 	// WarmUpTime and CoolDownTime leave out those that arrive so soon after the first, or so shortly before the last.
 	WarmUpTime, CoolDownTime time.Duration
-	// ScaleTimes says that arrivals, releases and deadlines are scaled with the runtimes, so that the load stays the same.
+	// ScaleTimes says that arrivals, releases and deadlines are scaled with the runtimes, so that the load stays the
+	// same.
 	ScaleTimes bool
 	Data       *Data    // of workflows that do not say themselves; nil: every node has every input file
 	Preempt    *Preempt // how tasks may be preempted; nil: not said
@@ -163,7 +164,8 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 		{"seed", func(v *reader.Node) {
 			n, err := strconv.ParseUint(y.Text(v), 10, 64)
 			if err != nil || n == 0 {
-				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0", y.Text(v))
+				y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number above 0",
+					y.Text(v))
 			}
 			w.Seed = n
 		}},
@@ -190,7 +192,8 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 	} else if !y.Faults.HasErrors() { // a mix may have been meant
 		for _, k := range y.streamKeys(stream, y.dir) {
 			if line, ok := given[k.name]; ok {
-				y.Faults.Fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix", k.name)
+				y.Faults.Fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix",
+					k.name)
 			}
 		}
 	}
@@ -209,11 +212,13 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 	}
 	switch {
 	case all == 0:
-		y.Faults.Fail("no-workflows", y.Line(root), "", "a workload needs at least one workflow: list them as workflows, or describe a stream by mix and count")
+		y.Faults.Fail("no-workflows", y.Line(root), "", "a workload needs at least one workflow: list them as "+
+			"workflows, or describe a stream by mix and count")
 	case all > maxArrivals:
 		y.Faults.Fail("too-many", y.Line(root), "", "more than %d workflows", maxArrivals)
 	case w.WarmUp+w.CoolDown >= all:
-		y.Faults.Fail("nothing-left", y.Line(root), "", "warm_up %d and cool_down %d leave nothing of %d workflows to measure", w.WarmUp, w.CoolDown, all)
+		y.Faults.Fail("nothing-left", y.Line(root), "", "warm_up %d and cool_down %d leave nothing of %d workflows "+
+			"to measure", w.WarmUp, w.CoolDown, all)
 	}
 }
 
@@ -248,7 +253,8 @@ func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 		y.Faults.Fail("missing-deadline", a.Line, "", "a workflow of class deadline needs a deadline")
 	}
 	if a.Deadline > 0 && a.Deadline <= max(a.Arrive, a.Release) {
-		y.Faults.Fail("bad-deadline", a.Line, "", "deadline %v is not after arrival %v and release %v; all count from the start of the run",
+		y.Faults.Fail("bad-deadline", a.Line, "", "deadline %v is not after arrival %v and release %v; all count "+
+			"from the start of the run",
 			a.Deadline, a.Arrive, a.Release)
 	}
 	if *listed += a.Copies; *listed > maxArrivals {
@@ -274,7 +280,8 @@ func (y *doc) margin(count *int, span *time.Duration, what string) func(*reader.
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a number of workflows from 0 to %d, or a time such as 50000s", what, text, maxArrivals)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a number of workflows from 0 to %d, "+
+				"or a time such as 50000s", what, text, maxArrivals)
 			return
 		}
 		*span = d
@@ -308,7 +315,8 @@ func (y *doc) costs(v *reader.Node) *Costs {
 			var d time.Duration
 			y.duration(&d, "cost of "+task+" on "+node)(v)
 			if !c.add(task, node, d) {
-				y.Faults.Fail("duplicate-key", y.Line(v), task, "the cost of task %s on node %s is given twice", task, node)
+				y.Faults.Fail("duplicate-key", y.Line(v), task, "the cost of task %s on node %s is given twice", task,
+					node)
 			}
 		})
 	})

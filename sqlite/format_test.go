@@ -23,7 +23,8 @@ func columnsOf(t *testing.T, path, kind string) map[string][]string {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	rows, err := raw.Query("SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = ? AND m.name NOT LIKE 'sqlite_%'", kind)
+	rows, err := raw.Query("SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = "+
+		"? AND m.name NOT LIKE 'sqlite_%'", kind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,8 @@ func TestFormatListsTheValuesOfEveryEnumeration(t *testing.T) {
 		{"estimate_source\n  (", ")", names(planner.Source.String)},
 		{"*how it ended*: outcome (", ";", names(planner.Outcome.String)},
 		{"since_ns, reason (", ")", names(planner.ReasonCode.String)},
-		{"JSON, for resume); state: ", "; resumes", []string{string(sqlite.Running), string(sqlite.Interrupted), string(sqlite.Finished), string(sqlite.Failed)}},
+		{"JSON, for resume); state: ", "; resumes", []string{string(sqlite.Running), string(sqlite.Interrupted),
+			string(sqlite.Finished), string(sqlite.Failed)}},
 	} {
 		_, list, ok := strings.Cut(string(text), c.after)
 		if !ok {
@@ -139,7 +141,8 @@ func TestFormatListsTheValuesOfEveryEnumeration(t *testing.T) {
 	}
 	_, list, _ := strings.Cut(string(text), "comma\nseparated: ")
 	for _, f := range trace.Fields(0).Each() {
-		imputed := f == trace.Runtime || f == trace.Cores || f == trace.Memory || f == trace.AvgCPU || f == trace.Command
+		imputed := f == trace.Runtime || f == trace.Cores || f == trace.Memory || f == trace.AvgCPU ||
+			f == trace.Command
 		if said := strings.Contains(list[:300], f.String()); said != imputed {
 			t.Errorf("FORMAT.md on imputed %s: %v", f, said)
 		}

@@ -78,7 +78,8 @@ func counters() (own, shared []counter) {
 		switch {
 		case f.Type == reflect.TypeFor[planner.Limits]():
 			for j := range f.Type.NumField() {
-				shared = append(shared, counter{column: "applied_" + f.Type.Field(j).Tag.Get("json"), index: []int{i, j}, limit: true})
+				shared = append(shared, counter{column: "applied_" + f.Type.Field(j).Tag.Get("json"),
+					index: []int{i, j}, limit: true})
 			}
 		case f.Type == reflect.TypeFor[planner.Counters]():
 		case c.missing != 0:
@@ -97,7 +98,8 @@ func columnsOf(counters []counter) (names string) {
 	return names
 }
 
-// countersOf appends the values of counters. One that is not known is NULL, never 0; of an attempt under way only instants are known.
+// countersOf appends the values of counters. One that is not known is NULL, never 0; of an attempt under way only
+// instants are known.
 func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bool) []driver.Value {
 	usage := reflect.ValueOf(u).Elem()
 	for i := range counters {
@@ -119,10 +121,13 @@ func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bo
 
 // Columns that rows written together mostly share come first.
 const (
-	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, first_task, definition"
-	taskShared      = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, state, attempts"
-	taskColumns     = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, queued_ns, ended_ns"
-	attemptShared   = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, estimate_samples, estimate_source, " +
+	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, " +
+		"first_task, definition"
+	taskShared  = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, state, attempts"
+	taskColumns = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, " +
+		"queued_ns, ended_ns"
+	attemptShared = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, " +
+		"estimate_samples, estimate_source, " +
 		"outcome, exit_code, message, done, before_ns, kept, lost_ns"
 	attemptColumns = "attempt, task, node, planned_end_ns, estimate_ns, ran_ns"
 )
@@ -152,18 +157,21 @@ func prepare(conn *sqlite3.SQLiteConn, run int64, tables []table) error {
 	return nil
 }
 
-// newTables prepares to write the rows of a run; verb is how attempts are written: INSERT, or INSERT OR REPLACE if their rows may change.
+// newTables prepares to write the rows of a run; verb is how attempts are written: INSERT, or INSERT OR REPLACE if
+// their rows may change.
 func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) (*tables, error) {
 	if conn == nil {
 		return nil, errors.New("it was opened for reading only")
 	}
-	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth), alike: alike{try: -1}, kin: kin{tries: -1}} // like no row
+	// like no row
+	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth), alike: alike{try: -1}, kin: kin{tries: -1}}
 	err := prepare(conn, run, append([]table{
 		{&t.workflows, "INSERT", "workflows", "run", workflowColumns},
 		{&t.tasks, "INSERT", "tasks", taskShared, taskColumns},
 		{&t.files, "INSERT", "files", "run", "file, workflow, name, size_bytes, producer"},
 		{&t.replicas, "INSERT", "replicas", "run", "file, node, replica"},
-		{&t.attempts, verb, "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns + columnsOf(ownCounters)},
+		{&t.attempts, verb, "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns +
+			columnsOf(ownCounters)},
 		{&t.notes, "INSERT", "notes", "run", "seq, position, at_ns, topic, workflow, task, instant_ns, text"},
 		{&t.waits, "INSERT OR REPLACE", "waits", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
 	}, more...))
@@ -176,9 +184,11 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 		up    **update
 		query string
 	}{
-		{&t.taskChanged, "UPDATE tasks SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns = ? WHERE run = ? AND task = ?"},
+		{&t.taskChanged, "UPDATE tasks SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns " +
+			"= ? WHERE run = ? AND task = ?"},
 		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ? WHERE run = ? AND workflow = ?"},
-		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
+			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
 	} {
 		if err == nil {
@@ -242,8 +252,10 @@ func (t *tables) addFlow(a *executor.Admission) error {
 	}
 	definition := t.definitions[0]
 	t.definitions = t.definitions[1:]
-	if err := t.workflows.add(int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant, flow.Class.String(),
-		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), first, definition); err != nil {
+	if err := t.workflows.add(int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant,
+		flow.Class.String(),
+		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), first,
+		definition); err != nil {
 		return err
 	}
 	for i := range a.Arrived.Files {
@@ -277,7 +289,8 @@ func (t *tables) addTask(f *flow, i int) error {
 	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, x.state, x.tries}); kin != t.kin {
 		t.kin = kin
 		if err := t.tasks.share(append(t.values[:0], t.run, p.Need[unit.CPU], p.Need[unit.Memory], p.Need[unit.Disk],
-			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(said.imputed), taskStates[x.state], int64(x.tries))...); err != nil {
+			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(said.imputed), taskStates[x.state],
+			int64(x.tries))...); err != nil {
 			return err
 		}
 	}
@@ -292,20 +305,24 @@ func (t *tables) addTask(f *flow, i int) error {
 	}
 	v := append(t.values[:0], int64(p.ID), int64(p.Workflow), spec.Name, spec.Kind, int64(p.Stage),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(a, p), parents)
-	return t.tasks.add(append(v, known(int64(x.node), x.tries > 0 && x.node != planner.None), known(int64(x.last), x.tries > 0), reached(x.queued), reached(x.ended))...)
+	return t.tasks.add(append(v, known(int64(x.node), x.tries > 0 && x.node != planner.None),
+		known(int64(x.last), x.tries > 0), reached(x.queued), reached(x.ended))...)
 }
 
 // changeTask updates the task at position i of a workflow.
 func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
-	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), known(int64(x.node), x.last != planner.None && x.node != planner.None),
-		known(int64(x.last), x.last != planner.None), reached(x.queued), reached(x.ended), t.run, int64(f.first)+int64(i))
+	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), known(int64(x.node), x.last != planner.None &&
+		x.node != planner.None),
+		known(int64(x.last), x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
+		int64(f.first)+int64(i))
 }
 
 // addAttempt adds an attempt, or replaces its row.
 func (t *tables) addAttempt(a *attempt) error {
 	x := a.order
-	usage := &planner.Usage{Queued: a.queued, Staged: unit.Never, Created: unit.Never, Started: a.started, Ended: unit.Never, Missing: planner.CountersAll}
+	usage := &planner.Usage{Queued: a.queued, Staged: unit.Never, Created: unit.Never, Started: a.started,
+		Ended: unit.Never, Missing: planner.CountersAll}
 	like := alike{try: x.Try, hold: x.Hold, estimate: x.Est, ended: a.exit != nil}
 	like.estimate.Run = 0
 	var ran driver.Value
@@ -322,9 +339,11 @@ func (t *tables) addAttempt(a *attempt) error {
 		t.alike = like
 		l := &like.tally
 		v := append(t.values[:0], t.run, int64(x.Try), x.Hold[unit.CPU], x.Hold[unit.Memory], x.Hold[unit.Disk],
-			known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0), name(x.Est.Source))
+			known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0),
+			name(x.Est.Source))
 		if like.ended {
-			v = append(v, like.outcome.String(), known(int64(like.code), like.code != -1), message(like.message), fraction(l.before.done),
+			v = append(v, like.outcome.String(), known(int64(like.code), like.code != -1), message(like.message),
+				fraction(l.before.done),
 				known(l.before.ran, l.before.done > 0), fraction(l.kept), l.lost)
 		} else {
 			v = append(v, nil, nil, nil, nil, nil, nil, nil)
@@ -333,7 +352,8 @@ func (t *tables) addAttempt(a *attempt) error {
 			return err
 		}
 	}
-	v := append(t.values[:0], int64(x.Attempt), int64(x.Task), int64(x.Node), reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0), ran)
+	v := append(t.values[:0], int64(x.Attempt), int64(x.Task), int64(x.Node), reached(x.Until), known(int64(x.Est.Run),
+		x.Est.Source != 0), ran)
 	return t.attempts.add(countersOf(v, ownCounters, usage, like.ended)...)
 }
 
@@ -362,7 +382,8 @@ func (t *tables) addNotes(ev *planner.Event, notes []planner.Note) error {
 		return nil
 	}
 	for i, n := range notes {
-		if err := t.notes.add(int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow), n.Workflow != planner.None),
+		if err := t.notes.add(int64(ev.Seq), int64(i), int64(ev.At), n.Topic, known(int64(n.Workflow),
+			n.Workflow != planner.None),
 			known(int64(n.Task), n.Task != planner.None), reached(n.At), n.Text); err != nil {
 			return err
 		}
@@ -374,7 +395,8 @@ func (t *tables) putSuspension(s *suspension) error {
 	if t == nil {
 		return nil
 	}
-	return t.suspended.exec(t.run, int64(s.attempt), int64(s.seq), int64(s.ordered), s.how.String(), reached(s.since), reached(s.until),
+	return t.suspended.exec(t.run, int64(s.attempt), int64(s.seq), int64(s.ordered), s.how.String(), reached(s.since),
+		reached(s.until),
 		known(s.lost, s.since != unit.Never))
 }
 
@@ -391,7 +413,8 @@ type traced struct {
 	runtime bool         // the runtime is known or imputed
 }
 
-// diskShare stands beside the fields of a trace, of which hardly any tells block I/O: it is the task's share of its node.
+// diskShare stands beside the fields of a trace, of which hardly any tells block I/O: it is the task's share of its
+// node.
 const diskShare trace.Fields = 1 << 8
 
 func tracedOf(a *executor.Admission, i int) traced {

@@ -172,8 +172,9 @@ func (b *builder) writes(name string) int32 {
 	default:
 		b.more[f] = append(b.more[f], me)
 		if len(b.more[f]) == 1 {
-			b.faults.Warn("several-producers", t.Line, t.ID, "file %s is written by tasks %s and %s: a task that reads it is ordered after "+
-				"them only as far as the explicit dependencies say", b.wf.Files[f].Name, b.wf.Tasks[p].ID, t.ID)
+			b.faults.Warn("several-producers", t.Line, t.ID,
+				"file %s is written by tasks %s and %s: a task that reads it is ordered after "+
+					"them only as far as the explicit dependencies say", b.wf.Files[f].Name, b.wf.Tasks[p].ID, t.ID)
 		}
 	}
 	b.keep(edgeKept)
@@ -212,7 +213,8 @@ func (b *builder) size(f int32, text string, produced bool, line int) {
 	u := &b.uses[f]
 	if (u.hasOut && u.out != n || u.hasIn && u.in != n) && !u.differs {
 		u.differs = true
-		b.faults.Warn("size-differs", line, id, "file %s is said to have %d bytes, and another size elsewhere: its producer's size is taken, for a "+
+		b.faults.Warn("size-differs", line, id, "file %s is said to have %d bytes, and another size elsewhere: its "+
+			"producer's size is taken, for a "+
 			"file from outside the largest", b.wf.Files[f].Name, n)
 	}
 	switch {
@@ -244,7 +246,8 @@ func (b *builder) runtime(t *Task, text string, line int) {
 			t.ID, err)
 		return
 	case d < 0:
-		b.faults.Judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID, text)
+		b.faults.Judge(b.opt.Repair, "negative-runtime", line, t.ID, "taken as 0", "task %s has runtime %s s", t.ID,
+			text)
 		if b.opt.Repair {
 			d = 0
 		}
@@ -341,7 +344,8 @@ func (b *builder) dropUnordered() {
 			if len(writers) == 0 || s.anyPrecedes(writers, c) || s.budget <= 0 {
 				return false
 			}
-			b.faults.Warn("unordered-input", t.Line, t.ID, "task %s reads %s, which it does not wait for (task %s writes it): taken as not read",
+			b.faults.Warn("unordered-input", t.Line, t.ID,
+				"task %s reads %s, which it does not wait for (task %s writes it): taken as not read",
 				t.ID, b.wf.Files[f].Name, b.wf.Tasks[writers[0]].ID)
 			return true
 		})
@@ -414,7 +418,8 @@ func (b *builder) link(edges []edge) {
 	fanout := make([]int32, len(tasks))
 	for _, e := range edges {
 		if e.parent == e.child {
-			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID, "task %s is its own parent: the dependency is dropped",
+			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID,
+				"task %s is its own parent: the dependency is dropped",
 				tasks[e.child].ID)
 			continue
 		}
@@ -498,7 +503,8 @@ func (b *builder) acyclic(implied []edge) {
 		if unread[[2]int32{e.parent, e.child}] {
 			nor = ", nor reads what it writes"
 		}
-		b.faults.Repaired(reader.MaxErrors, "cycle", int(x.line), t.ID, "cycle broken: task %s no longer waits for %s%s",
+		b.faults.Repaired(reader.MaxErrors, "cycle", int(x.line), t.ID,
+			"cycle broken: task %s no longer waits for %s%s",
 			t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
 	b.edges = slices.DeleteFunc(b.edges, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
@@ -574,8 +580,9 @@ func (b *builder) implied() []edge {
 				}
 			}
 			if s.budget <= 0 {
-				b.faults.Warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write: too many to tell which is meant, so that only "+
-					"the explicit dependencies count", t.ID, b.wf.Files[f].Name, len(rest)+1)
+				b.faults.Warn("ambiguous-producer", t.Line, t.ID,
+					"task %s reads %s, which %d tasks write: too many to tell which is meant, so that only "+
+						"the explicit dependencies count", t.ID, b.wf.Files[f].Name, len(rest)+1)
 				continue
 			}
 			n := len(out)
@@ -589,8 +596,9 @@ func (b *builder) implied() []edge {
 				return nil
 			}
 			if len(out) > n {
-				b.faults.Warn("ambiguous-producer", t.Line, t.ID, "task %s reads %s, which %d tasks write, none of them before it by explicit dependencies: "+
-					"it waits for all of them that do not depend on it", t.ID, b.wf.Files[f].Name, len(writers))
+				b.faults.Warn("ambiguous-producer", t.Line, t.ID,
+					"task %s reads %s, which %d tasks write, none of them before it by explicit dependencies: "+
+						"it waits for all of them that do not depend on it", t.ID, b.wf.Files[f].Name, len(writers))
 			}
 		}
 	}
@@ -678,9 +686,11 @@ func (b *builder) unsafeNames() {
 			t = b.wf.Tasks[f.Producer]
 		}
 		if reserved {
-			b.faults.Fail("reserved-name", t.Line, t.ID, "file %q has a name that gantry uses itself in the task's directory: rename it", f.Name)
+			b.faults.Fail("reserved-name", t.Line, t.ID, "file %q has a name that gantry uses itself in the task's "+
+				"directory: rename it", f.Name)
 		} else {
-			b.faults.Warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and simulate go on, gantry run refuses the workflow", f.Name)
+			b.faults.Warn("unsafe-path", t.Line, t.ID, "file name %q leaves the task's directory: check and "+
+				"simulate go on, gantry run refuses the workflow", f.Name)
 		}
 	}
 }

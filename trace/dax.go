@@ -194,7 +194,8 @@ func (d *daxReader) replica() {
 // executable reads an entry of the catalogue, which comes before the jobs by the schema.
 func (d *daxReader) executable() {
 	if n := len(d.b.wf.Tasks); n > 0 {
-		d.b.faults.Warn("late-executable", d.x.Start, "", "executable %s comes after jobs: it holds only for the jobs after it", d.attr("name"))
+		d.b.faults.Warn("late-executable", d.x.Start, "",
+			"executable %s comes after jobs: it holds only for the jobs after it", d.attr("name"))
 	}
 	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
 	x := &executable{}
@@ -336,7 +337,8 @@ func (d *daxReader) uses() {
 		d.skip()
 	})
 	if name == "" {
-		b.faults.Warn("unnamed-file", line, b.wf.Tasks[len(b.wf.Tasks)-1].ID, "task %s has a file without a name: ignored",
+		b.faults.Warn("unnamed-file", line, b.wf.Tasks[len(b.wf.Tasks)-1].ID,
+			"task %s has a file without a name: ignored",
 			b.wf.Tasks[len(b.wf.Tasks)-1].ID)
 		return
 	}
@@ -348,7 +350,8 @@ func (d *daxReader) uses() {
 		if sized { // not a data flow, but the number should be one
 			if _, err := reader.Count(size, 1); err != nil {
 				t := b.wf.Tasks[len(b.wf.Tasks)-1].ID
-				b.faults.Judge(b.opt.Repair, "bad-number", line, t, "taken as unknown", "size %q of file %s is %v", size, name, err)
+				b.faults.Judge(b.opt.Repair, "bad-number", line, t, "taken as unknown", "size %q of file %s is %v",
+					size, name, err)
 			}
 		}
 		return
@@ -379,7 +382,8 @@ func (d *daxReader) child() {
 				d.b.depends(p, ref, d.x.Start)
 				d.full()
 			} else {
-				d.b.faults.Fail("missing-id", d.x.Start, ref, "a <parent> of %s without ref; name the task it depends on", ref)
+				d.b.faults.Fail("missing-id", d.x.Start, ref,
+					"a <parent> of %s without ref; name the task it depends on", ref)
 			}
 		}
 		d.skip()

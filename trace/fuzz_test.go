@@ -62,7 +62,8 @@ func bounded(t *testing.T, faults []trace.Fault) {
 		if f.Severity == trace.Error {
 			n++
 		}
-		if len(f.Message) > 8*reader.MaxMessage || strings.ContainsAny(f.Message, "\n\x1b") { // escaped characters are longer
+		// escaped characters are longer
+		if len(f.Message) > 8*reader.MaxMessage || strings.ContainsAny(f.Message, "\n\x1b") {
 			t.Fatalf("%d bytes: %.200q", len(f.Message), f.Message)
 		}
 	}

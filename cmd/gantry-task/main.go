@@ -29,7 +29,8 @@ func main() {
 	if len(args) > 0 && args[0] == "launch" { // begins the program of a real task
 		os.Exit(launch.Main(args[1:]))
 	}
-	// The first process of a container gets no signal that it does not ask for, and Go ends it at those that it has not asked for yet.
+	// The first process of a container gets no signal that it does not ask for, and Go ends it at those that it has not
+	// asked for yet.
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if len(args) == 0 {

@@ -51,7 +51,8 @@ Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be 
 // readFlags are the flags of all commands that read a workflow.
 func readFlags(o *trace.ReadOptions) []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "repair", Usage: "repair what can be: break cycles, take negative runtimes as 0, drop bad numbers", Destination: &o.Repair},
+		&cli.BoolFlag{Name: "repair", Usage: "repair what can be: break cycles, take negative runtimes as 0, drop " +
+			"bad numbers", Destination: &o.Repair},
 		maxInputFlag((*byteSize)(&o.MaxInput)),
 		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow",
 			Destination: &o.Kilobytes},
@@ -74,7 +75,8 @@ func (b *byteSize) Set(text string) error {
 func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
 
 func maxInputFlag(to *byteSize) cli.Flag {
-	return &cli.GenericFlag{Name: "max-input", Usage: "read compressed files that hold up to `SIZE` of text, such as 2GB", Value: to,
+	return &cli.GenericFlag{Name: "max-input", Usage: "read compressed files that hold up to `SIZE` of text, such " +
+		"as 2GB", Value: to,
 		DefaultText: fmt.Sprintf("%s, or %d times the file", units.BytesSize(reader.MaxInput), reader.MaxRatio)}
 }
 
@@ -201,7 +203,8 @@ func scenarioFile(file string) (kind string, r *report) {
 
 // unreadable is the report of a file that could not be opened or read.
 func unreadable(file string, err error) *report {
-	return examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "unreadable", Message: reading(err), Count: 1}})
+	return examine(file, nil, []trace.Fault{{Severity: trace.Error, Rule: "unreadable", Message: reading(err),
+		Count: 1}})
 }
 
 func (r *report) write(out io.Writer, asJSON bool) error {
@@ -260,10 +263,12 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 			}
 		}
 		if bare > 0 {
-			r.Imputed = append(r.Imputed, imputed{trace.Memory.String(), "share of the node it runs on, by cores", bare})
+			r.Imputed = append(r.Imputed, imputed{trace.Memory.String(), "share of the node it runs on, by cores",
+				bare})
 		}
 		if empty > 0 {
-			r.Imputed = append(r.Imputed, imputed{trace.Command.String(), "none: the task is emulated by its numbers", empty})
+			r.Imputed = append(r.Imputed, imputed{trace.Command.String(), "none: the task is emulated by its numbers",
+				empty})
 		}
 	}
 	return r
@@ -295,7 +300,8 @@ func (r *report) print(out io.Writer) error {
 		if r.FileEdges > 0 {
 			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
 		}
-		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"), count(r.Edges, "edge"),
+		fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, count(r.Types, "type"),
+			count(r.Edges, "edge"),
 			byFiles, count(r.Components, "component"))
 		fmt.Fprintf(&b, "  shape          %s, width %d\n", count(r.Levels, "level"), r.Width)
 		path := "undefined"

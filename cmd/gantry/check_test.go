@@ -37,8 +37,10 @@ func codeOf(err error) int {
 
 func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
-		"a.dax":  "<adag version='3.6' name='w'><job id='a' name='x' runtime='2'/>\n<job id='b' name='x'/><child ref='b'><parent ref='a'/></child></adag>",
-		"b.dax":  "<adag><job id='a'/>\n<job id='b'/><child ref='b'><parent ref='a'/></child><child ref='a'><parent ref='b'/></child></adag>",
+		"a.dax": "<adag version='3.6' name='w'><job id='a' name='x' runtime='2'/>\n<job id='b' name='x'/><child " +
+			"ref='b'><parent ref='a'/></child></adag>",
+		"b.dax": "<adag><job id='a'/>\n<job id='b'/><child ref='b'><parent ref='a'/></child><child ref='a'><parent " +
+			"ref='b'/></child></adag>",
 		"README": "hello\n",
 	})
 	var out, notes bytes.Buffer
@@ -61,7 +63,8 @@ func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
 		t.Fatalf("%d objects", len(got))
 	}
 	a, b, none := got[0], got[1], got[2]
-	for key, want := range map[string]any{"format": "DAX", "version": "3.6", "tasks": 2.0, "edges": 1.0, "levels": 2.0, "width": 1.0,
+	for key, want := range map[string]any{"format": "DAX", "version": "3.6", "tasks": 2.0, "edges": 1.0, "levels": 2.0,
+		"width":     1.0,
 		"runtime_s": 2.0, "critical_path_s": 2.0, "errors": []any{}, "warnings": []any{}} {
 		if !reflect.DeepEqual(a[key], want) {
 			t.Errorf("%s is %v, want %v", key, a[key], want)
@@ -74,7 +77,8 @@ func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
 	if want := []any{"avg-cpu 2", "cores 2", "runtime 1", "memory 2", "command 2"}; !reflect.DeepEqual(filled, want) {
 		t.Errorf("imputed are %v, want %v", filled, want)
 	}
-	if e := b["errors"].([]any)[0].(map[string]any); e["rule"] != "cycle" || e["line"] != 2.0 || b["critical_path_s"] != nil {
+	if e := b["errors"].([]any)[0].(map[string]any); e["rule"] != "cycle" || e["line"] != 2.0 ||
+		b["critical_path_s"] != nil {
 		t.Errorf("%v", b)
 	}
 	if e := none["errors"].([]any)[0].(map[string]any); e["rule"] != "unreadable" {
@@ -83,14 +87,17 @@ func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
 }
 
 func TestCheckExitCodes(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"good.dax": "<adag><job id='a'/></adag>", "negative.dax": "<adag><job id='a' runtime='-1'/></adag>"})
+	dir := writeFiles(t, map[string]string{"good.dax": "<adag><job id='a'/></adag>",
+		"negative.dax": "<adag><job id='a' runtime='-1'/></adag>"})
 	for _, c := range []struct {
 		file   string
 		repair bool
 		want   int
-	}{{"good.dax", false, exitOK}, {"negative.dax", false, exitInput}, {"negative.dax", true, exitOK}, {"none", false, exitInput}} {
+	}{{"good.dax", false, exitOK}, {"negative.dax", false, exitInput}, {"negative.dax", true, exitOK},
+		{"none", false, exitInput}} {
 		var out bytes.Buffer
-		err := check([]string{filepath.Join(dir, c.file)}, checkOptions{read: trace.ReadOptions{Repair: c.repair}}, &out, &out)
+		err := check([]string{filepath.Join(dir, c.file)}, checkOptions{read: trace.ReadOptions{Repair: c.repair}},
+			&out, &out)
 		if codeOf(err) != c.want || !strings.HasPrefix(out.String(), filepath.Join(dir, c.file)+": ") {
 			t.Errorf("%s, repair %v: %d, want %d; %s", c.file, c.repair, codeOf(err), c.want, out.String())
 		}
@@ -104,7 +111,8 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"a.dax": "<adag><job id='a' runtime='1'/></adag>", "bad.dax": "<adag><job"})
 	to := filepath.Join(dir, "a.json")
 	var out, notes bytes.Buffer
-	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "wfformat", out: to}, &out, &notes); err != nil || out.Len() > 0 {
+	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "wfformat", out: to}, &out, &notes); err != nil ||
+		out.Len() > 0 {
 		t.Fatal(err, out.String())
 	}
 	w, faults, err := trace.Open(to, trace.ReadOptions{})
@@ -112,7 +120,8 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("%v %v %v", w, faults, err)
 	}
 	before, _ := os.ReadFile(to)
-	if err := convert(filepath.Join(dir, "bad.dax"), convertOptions{to: "wfformat", out: to}, &out, &notes); codeOf(err) != exitInput {
+	if err := convert(filepath.Join(dir, "bad.dax"), convertOptions{to: "wfformat", out: to}, &out,
+		&notes); codeOf(err) != exitInput {
 		t.Errorf("%v", err)
 	}
 	if after, _ := os.ReadFile(to); !bytes.Equal(before, after) {
@@ -121,10 +130,12 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".gantry*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "cwl", out: "-"}, &out, &notes); codeOf(err) != exitUsage {
+	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "cwl", out: "-"}, &out,
+		&notes); codeOf(err) != exitUsage {
 		t.Errorf("%v", err)
 	}
-	if err := convert(to, convertOptions{to: "dax", out: "-"}, &out, &notes); err != nil || !bytes.Contains(out.Bytes(), []byte(`runtime="1"`)) {
+	if err := convert(to, convertOptions{to: "dax", out: "-"}, &out, &notes); err != nil ||
+		!bytes.Contains(out.Bytes(), []byte(`runtime="1"`)) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	// A device is written to, never replaced by a file.
@@ -137,7 +148,8 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestFlagsMayFollowArguments(t *testing.T) {
-	commands := []*cli.Command{{Name: "do", Flags: []cli.Flag{&cli.BoolFlag{Name: "json"}, &cli.StringFlag{Name: "o", Aliases: []string{"output"}}}}}
+	commands := []*cli.Command{{Name: "do", Flags: []cli.Flag{&cli.BoolFlag{Name: "json"}, &cli.StringFlag{Name: "o",
+		Aliases: []string{"output"}}}}}
 	for in, want := range map[string]string{
 		"gantry do a --json b":        "gantry do --json -- a b",
 		"gantry do a -o x b":          "gantry do -o x -- a b",

@@ -15,8 +15,9 @@ import (
 	"gantry/sqlite"
 )
 
-// completeWord is the hidden first argument by which the shells' scripts ask for what may come next. The words of the command line
-// follow, the last of them is being typed. The answer is a line for each candidate, with its meaning after a tab, or filesLine.
+// completeWord is the hidden first argument by which the shells' scripts ask for what may come next. The words of the
+// command line follow, the last of them is being typed. The answer is a line for each candidate, with its meaning after
+// a tab, or filesLine.
 const (
 	completeWord = "__complete"
 	filesLine    = ":files"

@@ -34,8 +34,10 @@ of a run with several workflows needs --workflow NAME, or a directory, which get
 Exit codes: 0 written, 2 wrong command line, 3 no log, run or workflow, 4 the log cannot be read or the file not be
 written.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "format", Aliases: []string{"F"}, Value: "csv", Usage: strings.Join(exportFormats, ", ")},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, or into a directory (default: standard output)"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"F"}, Value: "csv", Usage: strings.Join(exportFormats,
+				", ")},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"},
+				Usage: "write to `FILE`, or into a directory (default: standard output)"},
 			&cli.StringFlag{Name: "workflow", Usage: "wfformat: only the workflow `NAME`"},
 			&cli.BoolFlag{Name: "raw", Usage: "trace: write milliseconds and bytes"},
 			&cli.BoolFlag{Name: "extended", Usage: "trace: add queue_wait, pred_realtime, policy and fail_class"},
@@ -71,10 +73,16 @@ func exportRun(c *cli.Context) error {
 	switch format {
 	case "csv":
 		if into {
-			if err := writeTo(c, filepath.Join(to, "tasks.csv"), func(w io.Writer) error { return export.Tasks(ctx, w, db, run) }); err != nil {
+			if err := writeTo(c, filepath.Join(to, "tasks.csv"), func(w io.Writer) error {
+				return export.Tasks(ctx, w,
+					db, run)
+			}); err != nil {
 				return err
 			}
-			return writeTo(c, filepath.Join(to, "attempts.csv"), func(w io.Writer) error { return export.Attempts(ctx, w, db, run) })
+			return writeTo(c, filepath.Join(to, "attempts.csv"), func(w io.Writer) error {
+				return export.Attempts(ctx,
+					w, db, run)
+			})
 		}
 		return writeTo(c, to, func(w io.Writer) error { return export.CSV(ctx, w, db, run) })
 	case "json":
@@ -103,14 +111,18 @@ func exportRun(c *cli.Context) error {
 	case len(names) == 0:
 		return failf(exitInput, "run %s has no workflow yet", run)
 	case len(names) > 1 && !into:
-		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", run, plural(len(names), "workflow"))
+		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", run,
+			plural(len(names), "workflow"))
 	}
 	for _, name := range names {
 		file := to
 		if into {
 			file = filepath.Join(to, executor.EscapeName(name)+".json")
 		}
-		if err := writeTo(c, file, func(w io.Writer) error { return export.WfFormat(ctx, w, db, run, name, runtimeOf(info.Runtime)) }); err != nil {
+		if err := writeTo(c, file, func(w io.Writer) error {
+			return export.WfFormat(ctx, w, db, run, name,
+				runtimeOf(info.Runtime))
+		}); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,8 @@ func times(n int, text string) string {
 func daxOf(body string) string { return "<adag>\n" + body + "</adag>\n" }
 func ymlOf(jobs string) string { return "pegasus: '5.0'\njobs:\n" + jobs }
 func wfOf(tasks string) string {
-	return `{"schemaVersion": "1.4", "workflow": {"tasks": [` + strings.TrimSuffix(strings.TrimSpace(tasks), ",") + "]}}\n"
+	return `{"schemaVersion": "1.4", "workflow": {"tasks": [` + strings.TrimSuffix(strings.TrimSpace(tasks), ",") +
+		"]}}\n"
 }
 
 func utf16(order []byte, text string) string {
@@ -96,16 +97,19 @@ var hostile = []struct {
 	{"flow-mixed.yml", func() string { return "pegasus: '5.0'\njobs: " + times(5_000, "[{a: ") }, "error"},
 	{"flow-closed.yml", func() string { return ymlOf("- " + times(5_000, "[") + times(5_000, "]") + "\n") },
 		"line 3: bound: nested deeper than 100"},
-	{"flow-lines.yml", func() string { return "pegasus: '5.0'\njobs: " + times(50_000, "[\n") }, "nested deeper than 100"},
+	{"flow-lines.yml", func() string { return "pegasus: '5.0'\njobs: " + times(50_000, "[\n") },
+		"nested deeper than 100"},
 	{"dashes.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "- ") },
 		"line 3: bound: nested deeper than 100"},
-	{"questions.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "? ") }, "nested deeper than 100"},
+	{"questions.yml", func() string { return "pegasus: '5.0'\njobs:\n" + times(200_000, "? ") },
+		"nested deeper than 100"},
 	{"indented.yml", func() string {
 		var b strings.Builder
 		for i := range 500 {
 			b.WriteString(strings.Repeat(" ", i) + "a:\n")
 		}
-		return "pegasus: '5.0'\njobs: []\nx:\n " + strings.ReplaceAll(b.String(), "\n", "\n ") + strings.Repeat(" ", 500) +
+		return "pegasus: '5.0'\njobs: []\nx:\n " + strings.ReplaceAll(b.String(), "\n", "\n ") +
+			strings.Repeat(" ", 500) +
 			"b\n"
 	}, "nested deeper than 100"},
 	{"chains.yml", func() string { return ymlOf(times(5_000, "- "+times(95, "[")+times(95, "]")+"\n")) },
@@ -125,14 +129,16 @@ var hostile = []struct {
 	{"laughs.yml", func() string {
 		s := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 		for i := range 30 {
-			s += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(times(10, fmt.Sprintf("*a%d, ", i)), ", "))
+			s += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(times(10, fmt.Sprintf("*a%d, ", i)),
+				", "))
 		}
 		return "pegasus: '5.0'\n" + s + "jobs: *a30\n"
 	}, "should be a mapping"},
 	{"merged-laughs.yml", func() string {
 		s := "a0: &a0 {id: x}\n"
 		for i := range 30 {
-			s += fmt.Sprintf("a%d: &a%d {<<: [%s]}\n", i+1, i+1, strings.TrimSuffix(times(10, fmt.Sprintf("*a%d, ", i)), ", "))
+			s += fmt.Sprintf("a%d: &a%d {<<: [%s]}\n", i+1, i+1, strings.TrimSuffix(times(10, fmt.Sprintf("*a%d, ", i)),
+				", "))
 		}
 		return "pegasus: '5.0'\n" + s + "jobs: [*a30]\n"
 	}, "aliases unfold to too many values"},
@@ -188,7 +194,8 @@ var hostile = []struct {
 			times(50_000, "  - b\n"))
 	}, "ok"},
 	{"json.yml", func() string {
-		return `{"pegasus": "5.0", "jobs": [` + times(20_000, `{"id": "a%d", "name": "x"},`) + `{"id": "z", "name": "x"}]}`
+		return `{"pegasus": "5.0", "jobs": [` + times(20_000, `{"id": "a%d", "name": "x"},`) +
+			`{"id": "z", "name": "x"}]}`
 	}, "ok"},
 	{"json-open.yml", func() string { return `{"pegasus": "5.0", "jobs": ` + times(100_000, "[") },
 		"nested deeper than 100"},
@@ -219,7 +226,8 @@ var hostile = []struct {
 		return daxOf("<job id='a'><argument>" + times(300_000, "x<b/>yz") + "</argument></job>\n")
 	}, "ok"},
 	{"names-in-argument.dax", func() string {
-		return daxOf("<job id='a'><argument>" + times(300, "<file name='"+times(4000, "n")+"'/>") + "</argument></job>\n")
+		return daxOf("<job id='a'><argument>" + times(300, "<file name='"+times(4000, "n")+"'/>") +
+			"</argument></job>\n")
 	}, "a text of more than 1048576 bytes"},
 	{"long-cdata.dax", func() string {
 		return daxOf("<job id='a'><argument><![CDATA[" + times(2_000_000, "]") + "]]></argument></job>\n")
@@ -264,24 +272,29 @@ var hostile = []struct {
 	{"utf16-odd.dax", func() string { return utf16([]byte{0xff, 0xfe}, daxOf("<job id='a' name='b'/>")) + "\xd8" },
 		"error"},
 	{"nuls.dax", func() string { return times(1_000_000, "\x00") }, "binary data"},
-	{"tiny-jobs.dax", func() string { return daxOf(times(400_000, "<job id='%d'/>")) }, "takes more memory than 20 times"},
+	{"tiny-jobs.dax", func() string { return daxOf(times(400_000, "<job id='%d'/>")) },
+		"takes more memory than 20 times"},
 	{"jobs.dax", func() string {
-		return daxOf(times(30_000, "<job id='ID%d' name='x' runtime='3'><uses file='f%d' link='output' size='1'/></job>\n"))
+		return daxOf(times(30_000, "<job id='ID%d' name='x' runtime='3'><uses file='f%d' link='output' "+
+			"size='1'/></job>\n"))
 	}, "ok"},
 	{"same-ids.dax", func() string { return daxOf(times(100_000, "<job id='a' name='b'/>")) }, "and 99979 more errors"},
 	{"parents.dax", func() string {
-		return daxOf(times(20_000, "<job id='%d' name='b'/>") + "<child ref='0'>" + times(20_000, "<parent ref='%d'/>") +
+		return daxOf(times(20_000, "<job id='%d' name='b'/>") + "<child ref='0'>" +
+			times(20_000, "<parent ref='%d'/>") +
 			"</child>")
 	}, "self-edge"},
 	{"same-parents.dax", func() string {
-		return daxOf("<job id='a' name='b'/><job id='b' name='b'/><child ref='b'>" + times(100_000, "<parent ref='a'/>") +
+		return daxOf("<job id='a' name='b'/><job id='b' name='b'/><child ref='b'>" +
+			times(100_000, "<parent ref='a'/>") +
 			"</child>")
 	}, "duplicate-edge"},
 	{"unknown-parents.dax", func() string {
 		return daxOf("<job id='a' name='b'/><child ref='a'>" + times(100_000, "<parent ref='%d'/>") + "</child>")
 	}, "error"},
 	{"big-cycle.dax", func() string {
-		return daxOf(times(30_000, "<job id='%d' name='b'/>") + times(29_999, "<child ref='%d'><parent ref='1%d'/></child>"))
+		return daxOf(times(30_000, "<job id='%d' name='b'/>") +
+			times(29_999, "<child ref='%d'><parent ref='1%d'/></child>"))
 	}, "error"},
 	{"executables.dax", func() string {
 		return daxOf(times(100_000, "<executable name='%d'/>") +
@@ -337,7 +350,8 @@ var hostile = []struct {
 	{"tiny-tasks.json", func() string { return wfOf(times(300_000, `{"name":"%d"},`)) },
 		"takes more memory than 20 times"},
 	{"tasks.json", func() string {
-		return wfOf(times(20_000, `{"name": "ID%d", "runtime": 3, "files": [{"link": "input", "name": "f%d", "size": 3}]},`+"\n"))
+		return wfOf(times(20_000,
+			`{"name": "ID%d", "runtime": 3, "files": [{"link": "input", "name": "f%d", "size": 3}]},`+"\n"))
 	}, "ok"},
 	{"parents.json", func() string {
 		return wfOf(`{"name": "a"}, {"name": "b", "parents": [` + times(400_000, `"a",`) + `"a"]}`)
@@ -476,7 +490,8 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 			if strings.HasSuffix(h.name, ".csv") {
 				load := "workflows: [{trace: x, costs: " + h.name + "}]\n"
 				if !strings.HasPrefix(text, "task") {
-					load = "count: 1\nmix: [{generator: montage, tasks: 20}]\narrivals: {process: trace, times: " + h.name + "}\n"
+					load = "count: 1\nmix: [{generator: montage, tasks: 20}]\narrivals: {process: trace, times: " +
+						h.name + "}\n"
 				}
 				path += ".yaml"
 				if err := os.WriteFile(path, []byte(load), 0o600); err != nil {
@@ -500,7 +515,8 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 				}
 			}
 			if most := int64(20*size + 64_000_000); !raceDetector && used.memory > most {
-				t.Errorf("%d kB of memory for %d kB of text, wanted at most %d kB", used.memory/1000, size/1000, most/1000)
+				t.Errorf("%d kB of memory for %d kB of text, wanted at most %d kB", used.memory/1000, size/1000,
+					most/1000)
 			}
 			if most := time.Second + time.Duration(size)*4*time.Microsecond; !raceDetector && !isCompressed(h.name) &&
 				used.time > most {

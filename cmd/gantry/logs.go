@@ -73,7 +73,8 @@ func logs(c *cli.Context) error {
 		return failf(exitInput, "run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}
 	if len(life.Attempts) == 0 {
-		return failf(exitInput, "task %s of run %s has not been started (it is %s): gantry explain %s %s says why", life.Task, life.Run, life.State, life.Run, task)
+		return failf(exitInput, "task %s of run %s has not been started (it is %s): gantry explain %s %s says why",
+			life.Task, life.Run, life.State, life.Run, task)
 	}
 	attempt := life.Attempts[len(life.Attempts)-1]
 	if c.IsSet("attempt") {
@@ -84,10 +85,12 @@ func logs(c *cli.Context) error {
 			}
 		}
 		if !found {
-			return failf(exitInput, "task %s of run %s has %s, no attempt %d", life.Task, life.Run, plural(len(life.Attempts), "attempt"), c.Int("attempt"))
+			return failf(exitInput, "task %s of run %s has %s, no attempt %d", life.Task, life.Run,
+				plural(len(life.Attempts), "attempt"), c.Int("attempt"))
 		}
 	}
-	dir := filepath.Join(c.String("dir"), life.Run, "work", executor.EscapeName(life.Workflow), executor.EscapeName(life.Task)+"-"+strconv.Itoa(attempt.Try))
+	dir := filepath.Join(c.String("dir"), life.Run, "work", executor.EscapeName(life.Workflow),
+		executor.EscapeName(life.Task)+"-"+strconv.Itoa(attempt.Try))
 	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: screened(c.App.Writer, os.Stdout)},
 		{path: filepath.Join(dir, ".command.err"), to: screened(c.App.ErrWriter, os.Stderr)}}
 	defer tellDropped(c, streams, &attempt)
@@ -106,13 +109,16 @@ func logs(c *cli.Context) error {
 		_, err := os.Stat(dir)
 		switch {
 		case missing == len(streams) && (err != nil || attempt.Outcome != planner.OK.String()):
-			return failf(exitInput, "attempt %d of task %s left no output in %s: it did not start, or its files were removed", attempt.Try, life.Task, dir)
+			return failf(exitInput, "attempt %d of task %s left no output in %s: it did not start, or its files "+
+				"were removed", attempt.Try, life.Task, dir)
 		case missing == len(streams):
 			fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated and printed nothing\n", life.Task)
 		case attempt.Outcome == "":
-			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s has printed nothing so far\n", attempt.Try, life.Task)
+			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s has printed nothing so far\n", attempt.Try,
+				life.Task)
 		default:
-			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s printed nothing (it ended as %s)\n", attempt.Try, life.Task, attempt.Outcome)
+			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s printed nothing (it ended as %s)\n",
+				attempt.Try, life.Task, attempt.Outcome)
 		}
 		return nil
 	}

@@ -45,13 +45,15 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 				printJSON(c.App.Writer, runs)
 				return nil
 			}
-			t := newTable(c.App.Writer, columns.Of(c.App.Writer), "run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows")
+			t := newTable(c.App.Writer, columns.Of(c.App.Writer), "run", "state", "on", "policy", "-tasks", "-failed",
+				"-makespan", "started", "workflows")
 			for _, r := range runs {
 				started := r.Started
 				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
 					started = units.HumanDuration(time.Since(at)) + " ago"
 				}
-				t.row(r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks), strconv.Itoa(r.Failed+r.Skipped),
+				t.row(r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
+					strconv.Itoa(r.Failed+r.Skipped),
 					span(r.Makespan), started, named(r.Workflows, r.Names))
 			}
 			t.end()
@@ -86,11 +88,13 @@ func stateNow(dir string, r *sqlite.Overview) sqlite.State {
 	return r.State
 }
 
-// held reports whether a gantry works on the run whose lock file is lock. It locks the run directory too, since people delete lock files.
+// held reports whether a gantry works on the run whose lock file is lock. It locks the run directory too, since people
+// delete lock files.
 func held(lock string) bool { return isLocked(lock) || isLocked(filepath.Dir(lock)) }
 
-// isLocked reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried, if only for a moment,
-// would turn a gantry away that comes for it. Where the kernel does not tell, a lock that exists is taken as held.
+// isLocked reports whether a process has a lock on the file. It looks the lock up instead of trying it: a lock tried,
+// if only for a moment, would turn a gantry away that comes for it. Where the kernel does not tell, a lock that exists
+// is taken as held.
 func isLocked(lock string) bool {
 	var file unix.Stat_t
 	if err := unix.Stat(lock, &file); err != nil {
@@ -102,9 +106,11 @@ func isLocked(lock string) bool {
 	}
 	for line := range strings.Lines(string(text)) {
 		for _, field := range strings.Fields(line) {
-			// major:minor:inode; the device may differ from what stat says (overlay, btrfs), and two locks of one inode number are unlikely.
+			// major:minor:inode; the device may differ from what stat says (overlay, btrfs), and two locks of one inode
+			// number are unlikely.
 			if device, inode, ok := strings.Cut(field, ":"); ok {
-				if _, inode, ok = strings.Cut(inode, ":"); ok && device != "" && inode == strconv.FormatUint(file.Ino, 10) {
+				if _, inode, ok = strings.Cut(inode, ":"); ok && device != "" && inode == strconv.FormatUint(file.Ino,
+					10) {
 					return true
 				}
 			}

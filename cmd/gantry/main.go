@@ -64,7 +64,10 @@ func gantry() int {
 		reader.SetMemoryLimit(memoryLimit)
 		runtime.SetFinalizer(new(collection), makeRoom)
 	}
-	if command := slices.IndexFunc(os.Args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); command >= 0 &&
+	if command := slices.IndexFunc(os.Args[1:], func(a string) bool {
+		return !strings.HasPrefix(a,
+			"-")
+	}); command >= 0 &&
 		slices.Contains([]string{"run", "resume"}, os.Args[1+command]) {
 		early.Guard(exitInterrupted)
 	} else {
@@ -79,8 +82,8 @@ const memoryLimit = 190 << 20
 // collection is garbage from the beginning: its finalizer runs after each collection.
 type collection struct{ _ *byte } // a pointer, as what has none may share memory with what lives
 
-// makeRoom raises the limit where what lives comes near it: the collector would run all the time and find nothing. The more lives, the
-// larger its share that may lie about as garbage, as the more it costs to collect.
+// makeRoom raises the limit where what lives comes near it: the collector would run all the time and find nothing. The
+// more lives, the larger its share that may lie about as garbage, as the more it costs to collect.
 func makeRoom(*collection) {
 	if reader.SetMemoryLimit(-1) == math.MaxInt64 {
 		return // a command wants none

@@ -52,7 +52,8 @@ func open(t *testing.T, file string) context.Context {
 		case *log.EventEntryAdded:
 			t.Errorf("the browser says: %s", e.Entry.Text)
 		case *network.EventRequestWillBeSent:
-			if url := e.Request.URL; !strings.HasPrefix(url, "file://"+file) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") {
+			if url := e.Request.URL; !strings.HasPrefix(url, "file://"+file) && !strings.HasPrefix(url, "data:") &&
+				!strings.HasPrefix(url, "blob:") {
 				t.Errorf("the page loads %s", url)
 			}
 		}
@@ -125,7 +126,8 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 		home,
 		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY ended_s DESC LIMIT 1",
 	)
-	if got := ask[string](t, page, "[...document.querySelectorAll('details tbody tr')].pop().firstChild.textContent"); got != last {
+	if got := ask[string](t, page,
+		"[...document.querySelectorAll('details tbody tr')].pop().firstChild.textContent"); got != last {
 		t.Errorf("the critical path ends with %q, not %q", got, last)
 	}
 
@@ -134,7 +136,8 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 		t,
 		page,
 		chromedp.Evaluate(
-			"(() => { const b = [...document.querySelectorAll('.tasks th button')].find(b => b.textContent === 'ran'); b.click(); b.click(); })()",
+			"(() => { const b = [...document.querySelectorAll('.tasks th button')].find(b => b.textContent === "+
+				"'ran'); b.click(); b.click(); })()",
 			nil,
 		),
 	)
@@ -232,7 +235,8 @@ func TestNamesOfATraceDoThePageNoHarm(t *testing.T) {
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "h", filepath.Join(dir, "w.json"))
 	expect(t, exitOK, nil, "report", "h", "--dir", home, "--html", file)
 	page := open(t, file)
-	if harm := ask[bool](t, page, "'harm' in window || document.querySelectorAll('main img, main script, main b b').length > 0"); harm {
+	if harm := ask[bool](t, page, "'harm' in window || document.querySelectorAll('main img, main script, main b "+
+		"b').length > 0"); harm {
 		t.Error("a name of the trace became a part of the page")
 	}
 	expectText(t, page, ".tasks [role=status]", "5 of 5")
@@ -271,8 +275,10 @@ func TestThePageOfALargeRun(t *testing.T) {
 	dir := writeFiles(
 		t,
 		map[string]string{
-			"w.yaml": "seed: 7\ncount: 1000\nmix: [{generator: montage, fraction: 1}, {generator: ligo, fraction: 1}]\ntasks: 101\n" +
-				"total_runtime: {distribution: lognormal, mean: 20m, variation: 1}\narrivals: {process: poisson, utilisation: 0.9}\n",
+			"w.yaml": "seed: 7\ncount: 1000\nmix: [{generator: montage, fraction: 1}, {generator: ligo, fraction: " +
+				"1}]\ntasks: 101\n" +
+				"total_runtime: {distribution: lognormal, mean: 20m, variation: 1}\narrivals: {process: poisson, " +
+				"utilisation: 0.9}\n",
 		},
 	)
 	file := filepath.Join(home, "run.html")

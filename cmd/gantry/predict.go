@@ -44,10 +44,12 @@ Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, 
 cannot be read or written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
-			&cli.StringFlag{Name: "method", Value: string(predict.Auto), Usage: "auto (the best for each task type), history, ridge or mlp"},
+			&cli.StringFlag{Name: "method", Value: string(predict.Auto),
+				Usage: "auto (the best for each task type), history, ridge or mlp"},
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
-			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on docker, sim or null (default: that of the latest run)"},
+			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on docker, sim or null (default: that of the " +
+				"latest run)"},
 			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the training of the perceptron"},
 			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},
@@ -62,7 +64,8 @@ cannot be read or written.`,
 			case verb == "show" && c.NArg() <= 2:
 				return showModel(c, c.Args().Get(1))
 			}
-			return failf(exitUsage, "gantry predict %s: it is train, ls, or show and one model", strings.Join(c.Args().Slice(), " "))
+			return failf(exitUsage, "gantry predict %s: it is train, ls, or show and one model",
+				strings.Join(c.Args().Slice(), " "))
 		},
 	}
 }
@@ -81,7 +84,8 @@ func trainModel(c *cli.Context) error {
 	case c.Int("held-out") < 0 || c.Int("latest") < 1:
 		return failf(exitUsage, "--held-out cannot be negative, and --latest is at least 1")
 	case c.IsSet("runtime") && !slices.Contains(runtimeNames(anyRuntime), c.String("runtime")):
-		return failf(exitUsage, "--runtime %s: choose one of %s", c.String("runtime"), strings.Join(runtimeNames(anyRuntime), ", "))
+		return failf(exitUsage, "--runtime %s: choose one of %s", c.String("runtime"),
+			strings.Join(runtimeNames(anyRuntime), ", "))
 	}
 	runs, err := trainingRuns(c)
 	if err != nil {
@@ -92,11 +96,14 @@ func trainModel(c *cli.Context) error {
 		held = max(1, len(runs)/5)
 	}
 	if held >= len(runs) && held > 0 {
-		return failf(exitUsage, "--held-out %d: there are %d runs to learn from, and one at least has to be left to train on", held, len(runs))
+		return failf(exitUsage, "--held-out %d: there are %d runs to learn from, and one at least has to be left to "+
+			"train on", held, len(runs))
 	}
 	split := len(runs) - held
-	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: version(), Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
-		SizeScale: runs[0].SizeScale, Seed: c.Uint64("seed"), Runs: []string{}, HeldOut: []string{}, Scores: []predict.Score{}}
+	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: version(),
+		Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
+		SizeScale: runs[0].SizeScale, Seed: c.Uint64("seed"), Runs: []string{}, HeldOut: []string{},
+		Scores: []predict.Score{}}
 	for _, r := range runs {
 		m.Runs = append(m.Runs, r.Name)
 	}
@@ -153,7 +160,8 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, error) {
 		if len(r.Samples) == 0 {
 			continue
 		}
-		if len(kept) > 0 && (r.Runtime != kept[0].Runtime || r.TimeScale != kept[0].TimeScale || r.SizeScale != kept[0].SizeScale) {
+		if len(kept) > 0 && (r.Runtime != kept[0].Runtime || r.TimeScale != kept[0].TimeScale ||
+			r.SizeScale != kept[0].SizeScale) {
 			continue
 		}
 		kept = append(kept, r)
@@ -198,16 +206,20 @@ func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {
 
 func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	w := c.App.Writer
-	fmt.Fprintf(w, "Trained on %s of %s (%s, time scale %g, size scale %g)", plural(m.Samples, "attempt"), plural(len(m.Runs), "run"), m.Runtime, m.TimeScale, m.SizeScale)
+	fmt.Fprintf(w, "Trained on %s of %s (%s, time scale %g, size scale %g)", plural(m.Samples, "attempt"),
+		plural(len(m.Runs), "run"), m.Runtime, m.TimeScale, m.SizeScale)
 	if len(m.HeldOut) > 0 {
-		fmt.Fprintf(w, ";\nevaluated on the latest %d of them, trained on the others: %s", len(m.HeldOut), names(m.HeldOut))
+		fmt.Fprintf(w, ";\nevaluated on the latest %d of them, trained on the others: %s", len(m.HeldOut),
+			names(m.HeldOut))
 	} else {
 		fmt.Fprint(w, "; to evaluate it on later runs there have to be some")
 	}
 	fmt.Fprint(w, "\n\n")
-	t := newTable(w, columns.Of(w), "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half", "-memory error")
+	t := newTable(w, columns.Of(w), "predicted by", "-tasks", "-runtime error", "-in 90 %", "-left at half",
+		"-memory error")
 	for _, s := range m.Scores {
-		t.row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining), tenths(s.Memory))
+		t.row(string(s.By), strconv.Itoa(s.Samples), tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining),
+			tenths(s.Memory))
 	}
 	t.end()
 	if m.Model == nil {
@@ -226,7 +238,8 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 		if memory == "" {
 			memory = "-"
 		}
-		t.row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), string(k.RemainingPicked), memory)
+		t.row(name, strconv.Itoa(k.Samples), string(k.Picked), strings.Join(errs, ", "), string(k.RemainingPicked),
+			memory)
 	}
 	t.end()
 }
@@ -260,7 +273,8 @@ func listModels(c *cli.Context) error {
 		printJSON(c.App.Writer, models)
 		return nil
 	}
-	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "model", "method", "-runs", "-attempts", "runtime", "-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
+	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "model", "method", "-runs", "-attempts", "runtime",
+		"-time scale", "-held out", "-runtime error", "-of declared", "-of the mean", "trained")
 	for i := range models {
 		m := &models[i]
 		by := map[predict.Method]string{}
@@ -272,7 +286,8 @@ func listModels(c *cli.Context) error {
 				by[k] = "-"
 			}
 		}
-		t.row(m.Reference(), string(m.Method), strconv.Itoa(len(m.Runs)), strconv.Itoa(m.Samples), m.Runtime, fmt.Sprint(m.TimeScale), strconv.Itoa(len(m.HeldOut)),
+		t.row(m.Reference(), string(m.Method), strconv.Itoa(len(m.Runs)), strconv.Itoa(m.Samples), m.Runtime,
+			fmt.Sprint(m.TimeScale), strconv.Itoa(len(m.HeldOut)),
 			by[m.Method], by[predict.ByDeclared], by[predict.MeanOf], m.Created.Local().Format(time.DateTime))
 	}
 	t.end()
@@ -295,7 +310,8 @@ func showModel(c *cli.Context, name string) error {
 		printJSON(c.App.Writer, m)
 		return nil
 	}
-	fmt.Fprintf(c.App.Writer, "Model %s, method %s, seed %d, by gantry %s at %s\n", m.Reference(), m.Method, m.Seed, m.Gantry, m.Created.Local().Format(time.DateTime))
+	fmt.Fprintf(c.App.Writer, "Model %s, method %s, seed %d, by gantry %s at %s\n", m.Reference(), m.Method, m.Seed,
+		m.Gantry, m.Created.Local().Format(time.DateTime))
 	fmt.Fprintf(c.App.Writer, "Features: %s\nRuns: %s\n", strings.Join(m.Model.Features, ", "), names(m.Runs))
 	printModel(c, m)
 	return nil

@@ -19,13 +19,15 @@ type measuredKey struct {
 	try            int32
 }
 
-// replay simulates a run of the log with what was measured in it: when workflows arrived, and for every attempt how long its container
-// took to start, how long it ran, and how it ended. Policy, seed and what is believed are those of the run where no flag says otherwise.
+// replay simulates a run of the log with what was measured in it: when workflows arrived, and for every attempt how
+// long its container took to start, how long it ran, and how it ended. Policy, seed and what is believed are those of
+// the run where no flag says otherwise.
 func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
-	for _, flag := range []string{"cluster", "time-scale", "size-scale", "startup", "charge-planning", "inputs", "image", "emulate", "repair", "max-input", "fit", "count", "repetition", "checkpoint", "preempt"} {
+	for _, flag := range []string{"cluster", "time-scale", "size-scale", "startup", "charge-planning", "inputs",
+		"image", "emulate", "repair", "max-input", "fit", "count", "repetition", "checkpoint", "preempt"} {
 		if c.IsSet(flag) {
 			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)
 		}
@@ -55,7 +57,8 @@ func replay(c *cli.Context, name string) error {
 			return err
 		}
 	}
-	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")), platform: &info.Platform}
+	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")),
+		platform: &info.Platform}
 	defer s.close()
 	pl, adm, err := s.planner()
 	if err != nil {
@@ -96,7 +99,8 @@ func replay(c *cli.Context, name string) error {
 		return fail(exitHost, err)
 	}
 	if len(attempts) == 0 {
-		return failf(exitInput, "run %s has no attempt that was measured from start to end: there is nothing to replay", info.Name)
+		return failf(exitInput, "run %s has no attempt that was measured from start to end: there is nothing to replay",
+			info.Name)
 	}
 	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
@@ -108,9 +112,10 @@ func replay(c *cli.Context, name string) error {
 	return s.start(c, sqlite.Bulk, pl, adm, subs, false)
 }
 
-// measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at which gantry knew of it
-// counts as running, as its place was taken; copies from other nodes and suspensions are simulated. An attempt that was preempted would have
-// run on: what its task still had to do is what its next attempt did, and all of that where it began anew.
+// measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at
+// which gantry knew of it counts as running, as its place was taken; copies from other nodes and suspensions are
+// simulated. An attempt that was preempted would have run on: what its task still had to do is what its next attempt
+// did, and all of that where it began anew.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]sim.Measured, error) {
 	rows, err := log.Query(c.Context, `SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
 			iif(a.attempt = t.attempt AND t.ended_ns IS NOT NULL, max(t.ended_ns, a.ended_ns), a.ended_ns)
@@ -132,14 +137,16 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 		var outcome string
 		var queued, staged, started, ended int64
 		var copied, kept bool
-		if err := rows.Scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied, &kept); err != nil {
+		if err := rows.Scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied,
+			&kept); err != nil {
 			return nil, fmt.Errorf("read the attempts of run %s: %w", run, err)
 		}
 		from := queued // laying files out is part of the start, unless they were copied: that is simulated
 		if copied {
 			from = staged
 		}
-		m := sim.Measured{Startup: time.Duration(max(0, started-from)), Run: time.Duration(max(0, ended-started)), Outcome: outcomes[outcome]}
+		m := sim.Measured{Startup: time.Duration(max(0, started-from)), Run: time.Duration(max(0, ended-started)),
+			Outcome: outcomes[outcome]}
 		if next, ok := out[measuredKey{k.workflow, k.task, k.try + 1}]; ok && m.Outcome == planner.Preempted {
 			m.Outcome = next.Outcome
 			if !kept {

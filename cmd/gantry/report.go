@@ -76,7 +76,8 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 				return failf(exitHost, "report: %w", err)
 			}
 			if !c.Bool("json") {
-				fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"), strings.Join(files, "\n  "))
+				fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", plural(len(files), "file"), c.String("out"),
+					strings.Join(files, "\n  "))
 			}
 			return nil
 		},
@@ -107,7 +108,8 @@ func printTables(c *cli.Context, path string, names []string, against string) er
 		return failf(exitUsage, "%s: %w", path, err)
 	}
 	if c.Bool("json") {
-		printJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title, "source": about.Source, "version": about.Version,
+		printJSON(c.App.Writer, map[string]any{"experiment": about.Name, "title": about.Title, "source": about.Source,
+			"version": about.Version,
 			"against": against, "tables": rows, "searches": searches})
 		return nil
 	}
@@ -119,7 +121,8 @@ func printTables(c *cli.Context, path string, names []string, against string) er
 	if against != "" {
 		fmt.Fprintf(c.App.Writer, ", as differences to %s on the same load", against)
 	}
-	fmt.Fprint(c.App.Writer, "; times in seconds. WIELAND and DRIFT: runs that each test of stability finds stable.\n\n")
+	fmt.Fprint(c.App.Writer, "; times in seconds. WIELAND and DRIFT: runs that each test of stability finds "+
+		"stable.\n\n")
 	if err := tables.WriteText(c.App.Writer, rows); err != nil {
 		return fail(exitHost, err)
 	}

@@ -23,7 +23,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no su
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
-			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false only warn (default: as the run began)"},
+			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
+				"only warn (default: as the run began)"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
@@ -82,7 +83,8 @@ func (s *session) resume(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on in it.
+	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on
+	// in it.
 	now := time.Now()
 	at := max(pl.View().Now()+1, planner.Time(now.Sub(info.Started)))
 	if s.engine.Runtime, err = s.openRuntime(c.Context, opening{now, at, emulated || more}); err != nil {

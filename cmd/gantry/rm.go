@@ -27,7 +27,8 @@ were trained on a run stay; estimates no longer learn from it.
 Exit codes: 0 removed, 2 wrong command line, 3 no such run, 4 the log, the files or Docker cannot be used, 75 another
 gantry works on a run.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.BoolFlag{Name: "force", Usage: "remove a simulation that the log has as running: its gantry was killed"},
+			&cli.BoolFlag{Name: "force", Usage: "remove a simulation that the log has as running: its gantry was " +
+				"killed"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
@@ -57,7 +58,8 @@ gantry works on a run.`,
 func openToWrite(home string) (*sqlite.DB, error) {
 	path := filepath.Join(home, sqlite.FileName)
 	if _, err := os.Stat(path); err != nil {
-		return nil, failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory", path)
+		return nil, failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory",
+			path)
 	}
 	db, err := sqlite.Open(path, sqlite.Durable)
 	if err != nil {
@@ -88,7 +90,8 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 		return failf(exitHeld, "rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
 	}
 	if over != nil && runtimeOf(over.Runtime).Virtual && over.State == sqlite.Running && !force {
-		return failf(exitHeld, "rm: the log has simulation %s as running: wait until it has ended, or use --force if its gantry was killed", run)
+		return failf(exitHeld, "rm: the log has simulation %s as running: wait until it has ended, or use --force "+
+			"if its gantry was killed", run)
 	}
 	if over == nil || runtimeOf(over.Runtime).Adopts {
 		_, err := docker.Clean(ctx, "", home, run)

@@ -53,10 +53,13 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 		Flags: append(append(planFlags(), estimateFlags("history; declared with --runtime null or --errors")...),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
-			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts, Usage: "how many containers may be starting at the same time"},
-			&cli.StringFlag{Name: "max-output", Value: "64MB", Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
+			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts,
+				Usage: "how many containers may be starting at the same time"},
+			&cli.StringFlag{Name: "max-output", Value: "64MB",
+				Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
 			&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
-			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
+			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
+				Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
 		),
@@ -65,7 +68,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			if err != nil {
 				return err
 			}
-			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"), c.Duration("grace")
+			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"),
+				c.Duration("grace")
 			able := runtimeOf(set.Runtime)
 			if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
 				return failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
@@ -165,8 +169,10 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return 0, fail(exitInput, err)
 	}
-	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1, Loader: load.Loader{Platform: s.platform,
-		Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: max(set.TimeScale, math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
+	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1,
+		Loader: load.Loader{Platform: s.platform,
+			Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: max(set.TimeScale,
+				math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
 	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
 		return 0, err
 	}
@@ -219,7 +225,8 @@ func preemption(c *cli.Context, subs []executor.Submission) error {
 }
 
 // start gives the run its name, its log and its runtime, and drives it.
-func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, adm *executor.Admitter, subs []executor.Submission, emulated bool) error {
+func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, adm *executor.Admitter,
+	subs []executor.Submission, emulated bool) error {
 	set := s.set
 	var err error
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
@@ -245,8 +252,10 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		if runtimeOf(set.Runtime).Adopts {
 			resumable = subs
 		}
-		s.log, err = s.db.CreateRun(c.Context, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy, Command: os.Args, Version: version(),
-			Started: started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale, Cluster: set.Cluster, Platform: *s.platform,
+		s.log, err = s.db.CreateRun(c.Context, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy,
+			Command: os.Args, Version: version(),
+			Started: started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale,
+			Cluster: set.Cluster, Platform: *s.platform,
 			Host: hostFacts(), Settings: set.encode()}, resumable...)
 		if sqlite.IsDisk(err) {
 			return fail(exitHost, err)
@@ -275,7 +284,8 @@ func (s *session) existing(c *cli.Context, name string) error {
 		return fail(exitHost, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.home, logName)); errors.Is(err, fs.ErrNotExist) {
-		return failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory", filepath.Join(s.home, logName))
+		return failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory",
+			filepath.Join(s.home, logName))
 	}
 	if err := s.open(sqlite.Durable); err != nil {
 		return err
@@ -287,7 +297,8 @@ func (s *session) existing(c *cli.Context, name string) error {
 	s.name = over.Run
 	s.dir = filepath.Join(s.home, s.name)
 	if !runtimeOf(over.Runtime).Adopts {
-		return failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name, over.Runtime)
+		return failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
+			over.Runtime)
 	}
 	if over.State == sqlite.Finished || over.State == sqlite.Failed {
 		return failf(exitInput, "run %s has ended (%s): there is nothing to resume", s.name, over.State)

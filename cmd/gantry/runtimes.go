@@ -23,8 +23,8 @@ type opening struct {
 	emulated bool // a task is emulated
 }
 
-// runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with its Capabilities and the
-// constructor.
+// runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
+// its Capabilities and the constructor.
 var runtimes = []struct {
 	*executor.Capabilities
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
@@ -34,7 +34,8 @@ var runtimes = []struct {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
 	}},
 	{&sim.Capabilities, func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
-		return sim.New(sim.Config{Platform: s.platform, Start: o.offset, Startup: s.set.Startup, Measured: s.measured}), nil
+		return sim.New(sim.Config{Platform: s.platform, Start: o.offset, Startup: s.set.Startup, Measured: s.measured}),
+			nil
 	}},
 }
 
@@ -86,17 +87,20 @@ func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime,
 		return r.Name == s.set.Runtime
 	})
 	if i < 0 {
-		return nil, failf(exitInput, "run %s is on the %s runtime, which this gantry does not have", s.name, s.set.Runtime)
+		return nil, failf(exitInput, "run %s is on the %s runtime, which this gantry does not have", s.name,
+			s.set.Runtime)
 	}
 	return runtimes[i].open(ctx, s, o)
 }
 
 // openDocker makes the runtime of containers.
 func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
-	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed, Starts: s.set.Starts, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
+	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed,
+		Starts: s.set.Starts, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
 		Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
 	for _, n := range s.set.Cluster.Nodes {
-		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS})
+		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
+			WriteIOPS: n.WriteIOPS})
 	}
 	cfg.Warn = func(rule, message string) {
 		s.view.warn("%s", message)
@@ -107,11 +111,14 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 		}
 	}
 	if s.noImage > 0 {
-		cfg.Warn("no-image", plural(s.noImage, "task")+" with a command but no image: emulated by the numbers of the trace (--image IMAGE runs commands)")
+		cfg.Warn("no-image", plural(s.noImage, "task")+" with a command but no image: emulated by the numbers of "+
+			"the trace (--image IMAGE runs commands)")
 	}
 	cfg.Sample = func(x docker.Sample) {
-		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory), Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
-		for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU, cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
+		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory),
+			Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
+		for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU,
+			cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
 			if x.Got&set == 0 {
 				row.Missing |= missing
 			}

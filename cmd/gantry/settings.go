@@ -37,18 +37,20 @@ type settings struct {
 	// RejectLate refuses workflows that cannot meet their deadlines.
 	RejectLate bool          `json:"reject_late,omitempty"`
 	Startup    time.Duration `json:"startup_ns"`
-	Charge     float64       `json:"charge_planning,omitempty"` // of simulations: how many times what planning takes counts as simulated time
-	Grace      time.Duration `json:"grace_ns"`
-	Starts     int           `json:"starts,omitempty"`
-	MaxOutput  int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: docker.DefaultMaxOutput
-	Disk       int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
-	Retries    []string      `json:"retries,omitempty"`
-	Errors     string        `json:"errors,omitempty"`    // error model; "" is none
-	Estimator  string        `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
+	// of simulations: how many times what planning takes counts as simulated time
+	Charge    float64       `json:"charge_planning,omitempty"`
+	Grace     time.Duration `json:"grace_ns"`
+	Starts    int           `json:"starts,omitempty"`
+	MaxOutput int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: docker.DefaultMaxOutput
+	Disk      int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
+	Retries   []string      `json:"retries,omitempty"`
+	Errors    string        `json:"errors,omitempty"`    // error model; "" is none
+	Estimator string        `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
 	// PredictMemory lets the trained model say what tasks may hold.
 	PredictMemory bool `json:"predict_memory,omitempty"`
 	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all
-	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it leaves out of metrics.
+	// Repetition is which of its streams a workload file stands for here, from 1 on; WarmUp and CoolDown are what it
+	// leaves out of metrics.
 	Repetition int               `json:"repetition,omitempty"`
 	WarmUp     int               `json:"warm_up,omitempty"`
 	CoolDown   int               `json:"cool_down,omitempty"`
@@ -65,24 +67,37 @@ func (s *settings) encode() json.RawMessage {
 // planFlags are those that say what is planned and how; run and simulate share them.
 func planFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp", Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them)"},
-		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"}, Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
-		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 is ten times as fast"},
-		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by `FACTOR`"},
+		&cli.StringFlag{Name: "policy", Aliases: []string{"p"}, Value: "cpp",
+			Usage: "scheduling `POLICY`, with parameters as name:key=value (gantry policies lists them)"},
+		&cli.StringFlag{Name: "cluster", Aliases: []string{"c"},
+			Usage: "virtual nodes from `FILE` (default: this host is one node, less a tenth of its memory)"},
+		&cli.Float64Flag{Name: "time-scale", Value: 1, Usage: "multiply runtimes of emulated tasks by `FACTOR`: 0.1 " +
+			"is ten times as fast"},
+		&cli.Float64Flag{Name: "size-scale", Value: 1, Usage: "multiply file sizes and memory of emulated tasks by " +
+			"`FACTOR`"},
 		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
-		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or a range A..B, or all: one run each"},
+		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
+			"a range A..B, or all: one run each"},
 		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
 		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
-		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files of the workflows (default: files with the sizes of the trace)"},
-		&cli.StringSliceFlag{Name: "retry", Usage: "retry N times after an attempt that ended as CLASS, `CLASS=N`: " + retryClasses()},
-		&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "short for --retry exit-code=N --retry output-missing=N"},
-		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the largest input), or none (default: as the workload says, else 4KiB)"},
-		&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or restart, which loses their work (default: as the workload says, else freeze)"},
-		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: independent branches continue)"},
-		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival (rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
+		&cli.StringFlag{Name: "inputs", Usage: "`DIR` with the input files of the workflows (default: files with " +
+			"the sizes of the trace)"},
+		&cli.StringSliceFlag{Name: "retry", Usage: "retry N times after an attempt that ended as CLASS, `CLASS=N`: " +
+			retryClasses()},
+		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
+			Usage: "short for --retry exit-code=N --retry output-missing=N"},
+		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the " +
+			"largest input), or none (default: as the workload says, else 4KiB)"},
+		&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
+			"restart, which loses their work (default: as the workload says, else freeze)"},
+		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
+			"independent branches continue)"},
+		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
+			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
 		maxInputFlag(new(byteSize)),
-		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the workflow"},
+		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
+			"workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices (a workload file may set its own)"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of the run (default: a new one)"},
 		dirFlag(),
@@ -92,8 +107,10 @@ func planFlags() []cli.Flag {
 }
 
 func readSettings(c *cli.Context) (*settings, error) {
-	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"), SizeScale: c.Float64("size-scale"),
-		Image: c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"), RejectLate: c.Bool("reject-late"), Retries: c.StringSlice("retry"),
+	s := &settings{Policy: c.String("policy"), Seed: c.Uint64("seed"), TimeScale: c.Float64("time-scale"),
+		SizeScale: c.Float64("size-scale"),
+		Image:     c.String("image"), Emulate: c.Bool("emulate"), Fit: c.Bool("fit"), FailFast: c.Bool("fail-fast"),
+		RejectLate: c.Bool("reject-late"), Retries: c.StringSlice("retry"),
 		Count: c.Int("count")}
 	if c.IsSet("count") && s.Count < 1 {
 		return nil, failf(exitUsage, "--count %d: at least one workflow", s.Count)
@@ -139,7 +156,10 @@ func retryRules(given []string) (planner.RetryRules, error) {
 	r := planner.DefaultRetryRules()
 	for _, g := range given {
 		name, text, _ := strings.Cut(g, "=")
-		i := slices.IndexFunc(planner.Outcomes(), func(o planner.Outcome) bool { return o.String() == name && o != planner.OK })
+		i := slices.IndexFunc(planner.Outcomes(), func(o planner.Outcome) bool {
+			return o.String() == name &&
+				o != planner.OK
+		})
 		n, err := strconv.ParseInt(text, 10, 16)
 		if i < 0 || err != nil || n < 0 {
 			return r, fmt.Errorf("--retry %s: give CLASS=N, with a number from 0 and a class of %s", g, retryClasses())
@@ -175,7 +195,8 @@ func hostCluster() (*scenario.Cluster, error) {
 	if err != nil {
 		return nil, fail(exitHost, err)
 	}
-	c := &scenario.Cluster{Name: "host", Nodes: []scenario.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1, Memory: int64(float64(memory) * (1 - hostMargin))}}}
+	c := &scenario.Cluster{Name: "host", Nodes: []scenario.ClusterNode{{Name: "host", Cores: float64(cores), Speed: 1,
+		Memory: int64(float64(memory) * (1 - hostMargin))}}}
 	executor.FillDisk(c)
 	return c, nil
 }
@@ -209,10 +230,12 @@ func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 	}
 	const slack = 1e-9
 	if asked > float64(cores)+slack {
-		return failf(exitInput, "the cluster asks for %g cores (cores x speed over all nodes), this host has %d: scale the speeds and --time-scale, or use --oversubscribe", asked, cores)
+		return failf(exitInput, "the cluster asks for %g cores (cores x speed over all nodes), this host has %d: "+
+			"scale the speeds and --time-scale, or use --oversubscribe", asked, cores)
 	}
 	if askedMemory > memory {
-		return failf(exitInput, "the cluster asks for %d MB of memory, this host has %d MB: make it smaller, or use --oversubscribe", askedMemory/1e6, memory/1e6)
+		return failf(exitInput, "the cluster asks for %d MB of memory, this host has %d MB: make it smaller, or use "+
+			"--oversubscribe", askedMemory/1e6, memory/1e6)
 	}
 	return nil
 }
@@ -220,7 +243,8 @@ func checkHost(c *scenario.Cluster, oversubscribe bool) error {
 // hostFacts describes this machine for the log; what cannot be read stays unknown.
 func hostFacts() *sqlite.Host {
 	h := &sqlite.Host{}
-	// One by one: for all of it together gopsutil runs lsb_release, a script of several programs, which takes as much CPU time as three containers.
+	// One by one: for all of it together gopsutil runs lsb_release, a script of several programs, which takes as much
+	// CPU time as three containers.
 	h.System = runtime.GOOS
 	h.Name, _ = os.Hostname()
 	h.Architecture, _ = host.KernelArch()
@@ -235,5 +259,6 @@ func hostFacts() *sqlite.Host {
 }
 
 func dirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"}, Usage: "`DIR` with the log (gantry.sqlite) and a directory for each run"}
+	return &cli.StringFlag{Name: "dir", Value: "gantry-runs", EnvVars: []string{"GANTRY_DIR"},
+		Usage: "`DIR` with the log (gantry.sqlite) and a directory for each run"}
 }

@@ -33,8 +33,10 @@ Nodes: "cores held" is the share of its cores that tasks held over the makespan,
 
 Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks, with the names that gantry explain and gantry logs take"},
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object, or with --tasks one for each task; null is unknown"},
+			&cli.BoolFlag{Name: "tasks", Usage: "list the tasks, with the names that gantry explain and gantry logs " +
+				"take"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object, or with --tasks one for each task; null is " +
+				"unknown"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
@@ -50,7 +52,8 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				return logError(err)
 			}
 			s.State = stateNow(c.String("dir"), &s.Overview)
-			if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running && runtimeOf(s.Runtime).Adopts {
+			if at, err := time.Parse(time.RFC3339Nano, s.Started); err == nil && s.State == sqlite.Running &&
+				runtimeOf(s.Runtime).Adopts {
 				s.Clock = max(s.Clock, sqlite.Span(time.Since(at))) // the log's is that of the last event
 			}
 			if c.Bool("tasks") {
@@ -88,7 +91,8 @@ func printPaused(c *cli.Context, run string) {
 
 // showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
-	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait", "-runtime")
+	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "task", "type", "state", "node", "-attempts", "-wait",
+		"-runtime")
 	seconds := func(s *float64) string {
 		if s == nil {
 			return "-"
@@ -104,7 +108,8 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		if x.Node != nil {
 			node = *x.Node
 		}
-		t.row(x.Workflow+"/"+x.Task, x.Kind, x.State, node, strconv.Itoa(x.Attempts), seconds(x.Wait), seconds(x.Runtime))
+		t.row(x.Workflow+"/"+x.Task, x.Kind, x.State, node, strconv.Itoa(x.Attempts), seconds(x.Wait),
+			seconds(x.Runtime))
 		return nil
 	})
 	if err != nil {

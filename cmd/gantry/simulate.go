@@ -33,7 +33,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 6 internal error, 130 stopped.`,
 		Flags: append(append(planFlags(), estimateFlags("declared")...),
 			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task"},
-			&cli.Float64Flag{Name: "charge-planning", Usage: "add `FACTOR` times the CPU time of planning to simulated time; no two such simulations are the same"},
+			&cli.Float64Flag{Name: "charge-planning", Usage: "add `FACTOR` times the CPU time of planning to " +
+				"simulated time; no two such simulations are the same"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
 			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan"},
 		),

@@ -9,8 +9,8 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// visible shows what would act on a terminal instead of being read: control characters as ^X, bytes that are no UTF-8 as \xNN, and characters
-// that change the direction of text, or have no width, as <U+NNNN>. Line feeds and tabs stay.
+// visible shows what would act on a terminal instead of being read: control characters as ^X, bytes that are no UTF-8
+// as \xNN, and characters that change the direction of text, or have no width, as <U+NNNN>. Line feeds and tabs stay.
 type visible struct {
 	io.Writer
 	rest []byte // the beginning of a character whose end is still to come
@@ -49,7 +49,8 @@ func appendVisible(out []byte, r rune, raw []byte) []byte {
 	case r == '\n' || r == '\t':
 	case r < ' ' || r == 0x7f:
 		return append(out, '^', byte(r)^0x40)
-	case r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r == 0x61c:
+	case r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f,
+		r == 0xfeff, r == 0x61c:
 		return fmt.Appendf(out, "<U+%04X>", r)
 	}
 	return append(out, raw...)

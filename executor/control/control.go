@@ -1,5 +1,6 @@
-// Package control is the control directory of an attempt, in which gantry and the launcher of the attempt's program leave each other what
-// a crash must not make either forget. The program cannot reach it: see package launch. It is a leaf, and light, because the launcher is.
+// Package control is the control directory of an attempt, in which gantry and the launcher of the attempt's program
+// leave each other what a crash must not make either forget. The program cannot reach it: see package launch. It is a
+// leaf, and light, because the launcher is.
 //
 //	claim       who decided whether the program begins: a symbolic link, so that it appears whole and only once
 //	end         the launcher's account: signals that came from outside, and how the program ended
@@ -35,8 +36,8 @@ func (m Maker) String() string { return makers[m] }
 // Dir is a control directory.
 type Dir string
 
-// Make makes the directory, unless it is there. With open the launcher is another user on the host than gantry: then only the directory above
-// keeps others out.
+// Make makes the directory, unless it is there. With open the launcher is another user on the host than gantry: then
+// only the directory above keeps others out.
 func (d Dir) Make(open bool) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -50,7 +51,8 @@ func (d Dir) Make(open bool) error {
 // Note is the path of the note that publishing has begun.
 func (d Dir) Note() string { return filepath.Join(string(d), "publishing") }
 
-// Claim decides whether the program begins, at now. The first claim holds for ever: all others get an error that is fs.ErrExist.
+// Claim decides whether the program begins, at now. The first claim holds for ever: all others get an error that is
+// fs.ErrExist.
 func (d Dir) Claim(by Maker, now time.Time) error {
 	return os.Symlink(fmt.Sprintf("%s %d", by, now.UnixNano()), filepath.Join(string(d), "claim"))
 }
@@ -99,8 +101,8 @@ func (j *Journal) Ended(s syscall.WaitStatus) {
 	}
 }
 
-// Dropped notes how many bytes of standard output (1) or error (2) were not kept; 0 says that more was written than is kept, how much more
-// is not known yet.
+// Dropped notes how many bytes of standard output (1) or error (2) were not kept; 0 says that more was written than is
+// kept, how much more is not known yet.
 func (j *Journal) Dropped(fd int, bytes int64) { j.line("dropped-"+strconv.Itoa(fd), int(bytes)) }
 
 // line writes a line in one piece.
@@ -118,8 +120,8 @@ type End struct {
 	Signal  syscall.Signal // that ended it; 0: it returned Code itself
 	Outside syscall.Signal // the last signal that reached it from outside before; 0: none
 	Again   bool           // the container was started again
-	// Dropped is how many bytes of standard output and error were not kept. Truncated without them: the launcher was killed before it had
-	// counted.
+	// Dropped is how many bytes of standard output and error were not kept. Truncated without them: the launcher was
+	// killed before it had counted.
 	Dropped   int64
 	Truncated bool
 }
@@ -162,8 +164,8 @@ func (d Dir) End() (e End, err error) {
 // Remove is the act of removing a container.
 const Remove = "remove"
 
-// Ask notes an act of gantry's before it is done: a signal, or Remove for the removal of the container of an attempt that is under way.
-// Why is a number of the caller's own, which Asked returns.
+// Ask notes an act of gantry's before it is done: a signal, or Remove for the removal of the container of an attempt
+// that is under way. Why is a number of the caller's own, which Asked returns.
 func (d Dir) Ask(why uint8, act string) error {
 	f, err := os.OpenFile(filepath.Join(string(d), "asked"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -173,7 +175,8 @@ func (d Dir) Ask(why uint8, act string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Asked returns the first reason for which gantry acted on the attempt, 0 if it never did, and whether it removed the container.
+// Asked returns the first reason for which gantry acted on the attempt, 0 if it never did, and whether it removed the
+// container.
 func (d Dir) Asked() (why uint8, removed bool, err error) {
 	text, err := os.ReadFile(filepath.Join(string(d), "asked"))
 	if errors.Is(err, fs.ErrNotExist) {

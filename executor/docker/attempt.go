@@ -43,7 +43,8 @@ const (
 	ended
 )
 
-// attempt is one container and what belongs to it. Fields without a comment of their own are constant, or belong to its goroutine.
+// attempt is one container and what belongs to it. Fields without a comment of their own are constant, or belong to its
+// goroutine.
 type attempt struct {
 	r       *Runtime
 	l       executor.Launch
@@ -90,9 +91,11 @@ type attempt struct {
 }
 
 func newAttempt(r *Runtime, l executor.Launch) *attempt {
-	a := &attempt{r: r, l: l, aways: r.aways.Load(), done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try), parent: r.attemptGroup(l), ctl: r.controlDir(l.Attempt)}
+	a := &attempt{r: r, l: l, aways: r.aways.Load(), done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try),
+		parent: r.attemptGroup(l), ctl: r.controlDir(l.Attempt)}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
-	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never, Ended: unit.Never}
+	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never,
+		Ended: unit.Never}
 	return a
 }
 
@@ -101,7 +104,8 @@ func (r *Runtime) attemptGroup(l executor.Launch) string {
 	if r.group == "" {
 		return ""
 	}
-	return r.tree.Group("gantry", r.tree.Name(r.name), r.tree.Name(r.cfg.Platform.Nodes[l.Node].Name), "a"+strconv.Itoa(int(l.Attempt)))
+	return r.tree.Group("gantry", r.tree.Name(r.name), r.tree.Name(r.cfg.Platform.Nodes[l.Node].Name),
+		"a"+strconv.Itoa(int(l.Attempt)))
 }
 
 func (a *attempt) String() string {
@@ -164,8 +168,9 @@ func (a *attempt) start() error {
 	return nil
 }
 
-// beganAnyway decides what becomes of a container whose start failed, or was cut short by a kill while the engine worked on it: gantry gives it
-// up, so that its program never begins, unless that has begun. Then it runs like any other, and ends as was asked for.
+// beganAnyway decides what becomes of a container whose start failed, or was cut short by a kill while the engine
+// worked on it: gantry gives it up, so that its program never begins, unless that has begun. Then it runs like any
+// other, and ends as was asked for.
 func (a *attempt) beganAnyway() bool {
 	if a.id == "" || a.r.ctx.Err() != nil {
 		return false
@@ -207,13 +212,16 @@ func (a *attempt) create() (id string, err error) {
 		// Not the context of the kill: whether the engine made a container must be known.
 		c, err := a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
 		if errdefs.IsConflict(err) { // made by a request whose answer was lost
-			if e := a.r.cli.ContainerRemove(context.WithoutCancel(ctx), name, container.RemoveOptions{Force: true}); e != nil && !errdefs.IsNotFound(e) {
+			if e := a.r.cli.ContainerRemove(context.WithoutCancel(ctx), name,
+				container.RemoveOptions{Force: true}); e != nil && !errdefs.IsNotFound(e) {
 				return errors.Join(err, e)
 			}
 			c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
 		}
-		if errdefs.IsNotFound(err) && a.emulated() && a.config.Image != "" { // somebody removed the emulator's image, as gantry clean does
-			if a.config.Image, err = EnsureTaskImage(context.WithoutCancel(ctx), a.r.cli, a.r.cfg.TaskBinary); err == nil {
+		// somebody removed the emulator's image, as gantry clean does
+		if errdefs.IsNotFound(err) && a.emulated() && a.config.Image != "" {
+			if a.config.Image, err = EnsureTaskImage(context.WithoutCancel(ctx), a.r.cli,
+				a.r.cfg.TaskBinary); err == nil {
 				c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
 			}
 		}
@@ -245,7 +253,8 @@ func (a *attempt) startContainer() error {
 	})
 }
 
-// running tells that the program runs, and does what was ordered in the meantime. An adopted container may have ended long ago.
+// running tells that the program runs, and does what was ordered in the meantime. An adopted container may have ended
+// long ago.
 func (a *attempt) running(since time.Time, lives bool) {
 	r := a.r
 	r.mu.Lock()
@@ -382,8 +391,8 @@ func (a *attempt) follow() {
 	a.harvest(c, false, broken)
 }
 
-// sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes with its control group
-// was read. Of most that end well that is so, and the engine has nothing to add.
+// sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes
+// with its control group was read. Of most that end well that is so, and the engine has nothing to add.
 func (a *attempt) sawAll() bool {
 	f := a.watched()
 	return !a.adopted && !f.Ended.IsZero() && f.Exact&a.wanted() == a.wanted() && !a.witness(f.Ended).IsZero()
@@ -392,7 +401,8 @@ func (a *attempt) sawAll() bool {
 // ownInspection is what the engine would tell of a container that ended well, if sawAll.
 func (a *attempt) ownInspection() inspection {
 	over := a.watched().Ended
-	c := inspection{State: &container.State{Status: container.StateExited, StartedAt: a.witness(over).Format(time.RFC3339Nano), FinishedAt: over.Format(time.RFC3339Nano)}}
+	c := inspection{State: &container.State{Status: container.StateExited,
+		StartedAt: a.witness(over).Format(time.RFC3339Nano), FinishedAt: over.Format(time.RFC3339Nano)}}
 	c.HostConfig.Memory = a.host.Memory
 	c.HostConfig.BlkioDeviceReadBps = make([]json.RawMessage, len(a.host.BlkioDeviceReadBps))
 	return c
@@ -460,7 +470,8 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 // evidence gathers what is known of the end, but for what was counted.
 func (a *attempt) evidence(c inspection, gone, broken bool) evidence.Evidence {
 	r := a.r
-	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.r.cfg.Disk, Gone: gone, Leaving: a.l.Leaving, Old: a.old}
+	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.r.cfg.Disk, Gone: gone,
+		Leaving: a.l.Leaving, Old: a.old}
 	a.signalling.Lock() // a signal under way was delivered, or came too late
 	r.mu.Lock()
 	e.Asked, e.Acted = a.why, a.signalled
@@ -490,15 +501,16 @@ func (a *attempt) evidence(c inspection, gone, broken bool) evidence.Evidence {
 	return e
 }
 
-// diedWithEngine reports whether the container ended before the Docker Engine was started that is there now, although it had begun under
-// another one: then nobody else need have ended it.
+// diedWithEngine reports whether the container ended before the Docker Engine was started that is there now, although
+// it had begun under another one: then nobody else need have ended it.
 func (a *attempt) diedWithEngine(c inspection) bool {
 	begun, over := c.times()
 	if !a.adopted || begun.IsZero() || over.IsZero() {
 		return false
 	}
 	since := a.r.engineSince()
-	return begun.Before(since) && over.Before(since.Add(10*time.Second)) // a new engine notes the end of what it finds dead
+	// a new engine notes the end of what it finds dead
+	return begun.Before(since) && over.Before(since.Add(10*time.Second))
 }
 
 // claimed returns who claimed the attempt, and when.
@@ -570,17 +582,20 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection, e *evidence.Ev
 	}
 	u.CPUUser, u.CPUSystem, u.CPUThrottled = k.CPUUser, k.CPUSystem, k.Throttled
 	u.PeakMemory = unit.Bytes(k.PeakMemory)
-	u.ReadBytes, u.WrittenBytes, u.ReadOps, u.WriteOps = unit.Bytes(k.ReadBytes), unit.Bytes(k.WrittenBytes), k.ReadOps, k.WriteOps
+	u.ReadBytes, u.WrittenBytes, u.ReadOps, u.WriteOps = unit.Bytes(k.ReadBytes), unit.Bytes(k.WrittenBytes), k.ReadOps,
+		k.WriteOps
 	u.OOMKills = k.OOMKills
 	for _, m := range []struct {
 		set     cgroup.Set
 		counter planner.Counters
-	}{{cgroup.CPU, planner.CounterCPU}, {cgroup.Memory, planner.CounterMemory}, {cgroup.IO, planner.CounterIO}, {cgroup.Throttled, planner.CounterThrottled}} {
+	}{{cgroup.CPU, planner.CounterCPU}, {cgroup.Memory, planner.CounterMemory}, {cgroup.IO, planner.CounterIO},
+		{cgroup.Throttled, planner.CounterThrottled}} {
 		if exact&m.set == 0 {
 			u.Missing |= m.counter
 		}
 	}
-	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.State != nil && len(c.HostConfig.BlkioDeviceReadBps) == 0 &&
+	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.State != nil &&
+		len(c.HostConfig.BlkioDeviceReadBps) == 0 &&
 		k.ReadBytes+k.WrittenBytes == 0 { // perhaps nobody counted: see counting
 		u.Missing |= planner.CounterIO
 	}
@@ -594,12 +609,14 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection, e *evidence.Ev
 	}
 	e.OOMKills, e.PeakMemory, e.MemoryLimit = k.OOMKills, k.PeakMemory, c.HostConfig.Memory
 	if k.ForksRefused > 0 {
-		x.Message = fmt.Sprintf("%s refused by the limit of %d processes", evidence.Plural(k.ForksRefused, "fork was", "forks were"), r.cfg.PIDs)
+		x.Message = fmt.Sprintf("%s refused by the limit of %d processes", evidence.Plural(k.ForksRefused, "fork was",
+			"forks were"), r.cfg.PIDs)
 	}
 }
 
-// begun is when the program began. The engine's word comes some milliseconds late, which matters in short tasks: programs end before they
-// begin. The program's witness knows better, and is believed only as far as the engine's times allow.
+// begun is when the program began. The engine's word comes some milliseconds late, which matters in short tasks:
+// programs end before they begin. The program's witness knows better, and is believed only as far as the engine's times
+// allow.
 func (a *attempt) begun(told, over time.Time) time.Time {
 	if t := a.witness(over); t.Before(told) && t.After(told.Add(-time.Second)) {
 		return t
@@ -607,7 +624,8 @@ func (a *attempt) begun(told, over time.Time) time.Time {
 	return told
 }
 
-// witness is when the program began, as the launcher or the emulator noted; the zero Time if neither did, or that cannot be.
+// witness is when the program began, as the launcher or the emulator noted; the zero Time if neither did, or that
+// cannot be.
 func (a *attempt) witness(over time.Time) time.Time {
 	by, t, err := a.claimed()
 	if err != nil || by != control.Launcher {
@@ -621,7 +639,8 @@ func (a *attempt) witness(over time.Time) time.Time {
 
 func limitsOf(l cgroup.Limits) planner.Limits {
 	out := planner.Limits{Memory: unit.Bytes(l.Memory), MemorySwap: unit.Bytes(l.MemorySwap), PIDs: l.PIDs,
-		ReadBps: unit.BytesPerSecond(l.ReadBps), WriteBps: unit.BytesPerSecond(l.WriteBps), ReadIOPS: l.ReadIOPS, WriteIOPS: l.WriteIOPS}
+		ReadBps: unit.BytesPerSecond(l.ReadBps), WriteBps: unit.BytesPerSecond(l.WriteBps), ReadIOPS: l.ReadIOPS,
+		WriteIOPS: l.WriteIOPS}
 	if l.CPUPeriod > 0 {
 		out.CPUMillicores = int64((float64(l.CPUQuota)*1000)/float64(l.CPUPeriod) + 0.5)
 	}
@@ -732,7 +751,8 @@ func (a *attempt) signal(name string) {
 		r.mu.Lock()
 		a.signalled = true
 		r.mu.Unlock()
-	} else if !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) && r.ctx.Err() == nil { // those say that it had ended by itself
+	} else if !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) &&
+		r.ctx.Err() == nil { // those say that it had ended by itself
 		r.warn("kill", fmt.Sprintf("%s to %s: %v", name, a, err))
 	}
 }
@@ -790,8 +810,8 @@ func (a *attempt) applyPause(announce bool) {
 	}
 }
 
-// freeze pauses or unpauses the container; one that is so already is no error. The freezer of cgroup v1 gives up on processes that have used
-// up their CPU quota and cannot come to be frozen: they can a little later.
+// freeze pauses or unpauses the container; one that is so already is no error. The freezer of cgroup v1 gives up on
+// processes that have used up their CPU quota and cannot come to be frozen: they can a little later.
 func (a *attempt) freeze(want bool) error {
 	const tries = 40
 	for try := 1; ; try++ {
@@ -802,7 +822,8 @@ func (a *attempt) freeze(want bool) error {
 			return a.r.cli.ContainerUnpause(ctx, a.id)
 		})
 		switch {
-		case err == nil || strings.Contains(err.Error(), "already paused") || strings.Contains(err.Error(), "is not paused"):
+		case err == nil || strings.Contains(err.Error(), "already paused") ||
+			strings.Contains(err.Error(), "is not paused"):
 			return nil
 		case try == tries || !strings.Contains(err.Error(), "unable to freeze"):
 			return err
@@ -812,7 +833,8 @@ func (a *attempt) freeze(want bool) error {
 			return err
 		case <-a.r.ctx.Done():
 			return err
-		case <-time.After(time.Duration(23+7*(try%12)) * time.Millisecond): // at another moment of the quota's period each time
+		// at another moment of the quota's period each time
+		case <-time.After(time.Duration(23+7*(try%12)) * time.Millisecond):
 		}
 	}
 }

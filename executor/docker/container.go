@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// launcher is where the emulator's binary appears in the containers of real tasks: it opens the files that standard input, output and
-	// error are redirected to, byte for byte, and becomes the task's program.
+	// launcher is where the emulator's binary appears in the containers of real tasks: it opens the files that standard
+	// input, output and error are redirected to, byte for byte, and becomes the task's program.
 	launcher = "/.gantry-task"
 	// controlTop is a directory that only the launcher can enter, controlDir the attempt's control directory in it.
 	controlTop = "/.gantry"
@@ -42,9 +42,12 @@ func (a *attempt) configure() {
 		NetworkDisabled: !t.Network,
 		// In the environment that the image gives.
 		Env: append([]string{"HOME=/tmp"}, t.Env...),
-		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir, LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
-			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name, LabelVersion: r.cfg.Version, LabelControl: string(a.ctl),
-			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10), labelMoved: strconv.FormatInt(int64(a.usage.MovedBytes), 10),
+		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir,
+			LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
+			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
+			LabelVersion: r.cfg.Version, LabelControl: string(a.ctl),
+			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10),
+			labelMoved:  strconv.FormatInt(int64(a.usage.MovedBytes), 10),
 			labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
 	}
 	pids := r.cfg.PIDs
@@ -62,17 +65,20 @@ func (a *attempt) configure() {
 	if a.parent != "" {
 		h.CgroupParent = r.tree.Parent(a.parent)
 	}
-	if os.Geteuid() != 0 { // the control directory belongs to the user who also runs the program: only this keeps that out
+	// the control directory belongs to the user who also runs the program: only this keeps that out
+	if os.Geteuid() != 0 {
 		h.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
 	}
 	if a.emulated() {
 		c.Image = r.cfg.TaskImage
 		c.Entrypoint, c.Cmd = []string{TaskProgram}, []string{"emulate", controlDir, a.user(), specFile}
-		h.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
+		h.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m",
+			"max-file": "1"}}
 	} else {
 		c.Entrypoint, c.Cmd = []string{launcher}, a.launchArgs()
 		h.LogConfig = container.LogConfig{Type: "none"} // the launcher keeps what it says
-		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: r.cfg.TaskBinary, Target: launcher, ReadOnly: true})
+		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: r.cfg.TaskBinary, Target: launcher,
+			ReadOnly: true})
 	}
 
 	hold := a.l.Hold
@@ -141,7 +147,8 @@ func (a *attempt) launchArgs() []string {
 	if t.Stderr != "" {
 		stderr = t.Stderr
 	}
-	return append([]string{"launch", controlDir, a.user(), strconv.FormatInt(r.cfg.MaxOutput, 10), t.Stdin, stdout, stderr}, a.argv()...)
+	return append([]string{"launch", controlDir, a.user(), strconv.FormatInt(r.cfg.MaxOutput, 10), t.Stdin, stdout,
+		stderr}, a.argv()...)
 }
 
 const specFile = ".command.json"
@@ -155,7 +162,8 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 	if avg == 0 {
 		avg = -1
 	}
-	// CPU time on the reference core: the quota of a slow node stretches it to the wall time that the trace, or the cost matrix, tells.
+	// CPU time on the reference core: the quota of a slow node stretches it to the wall time that the trace, or the
+	// cost matrix, tells.
 	on := t.TrueRun(a.l.Node, node.Speed)
 	if node.Speed > 0 {
 		on = time.Duration(float64(on) * node.Speed)
@@ -210,20 +218,24 @@ func (a *attempt) script() string {
 	return "#!/bin/sh\nexec " + quote(argv) + "\n"
 }
 
-// runScript is the docker command that runs the task as gantry does, for people. Docker's own command cannot switch the network off as
-// cheaply as the API; --network none is equal but for that.
+// runScript is the docker command that runs the task as gantry does, for people. Docker's own command cannot switch the
+// network off as cheaply as the API; --network none is equal but for that.
 func (a *attempt) runScript() string {
 	c, h := a.config, a.host
-	args := []string{"docker", "run", "--rm", "--user", c.User, "--workdir", c.WorkingDir, "--read-only", "--cap-drop", "ALL",
-		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:" + h.Tmpfs["/tmp"], "--pids-limit", strconv.FormatInt(*h.PidsLimit, 10)}
+	args := []string{"docker", "run", "--rm", "--user", c.User, "--workdir", c.WorkingDir, "--read-only", "--cap-drop",
+		"ALL",
+		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:" + h.Tmpfs["/tmp"], "--pids-limit",
+		strconv.FormatInt(*h.PidsLimit, 10)}
 	if c.NetworkDisabled {
 		args = append(args, "--network", "none")
 	}
 	if h.CPUQuota > 0 {
-		args = append(args, "--cpu-period", strconv.FormatInt(h.CPUPeriod, 10), "--cpu-quota", strconv.FormatInt(h.CPUQuota, 10))
+		args = append(args, "--cpu-period", strconv.FormatInt(h.CPUPeriod, 10), "--cpu-quota",
+			strconv.FormatInt(h.CPUQuota, 10))
 	}
 	if h.Memory > 0 {
-		args = append(args, "--memory", strconv.FormatInt(h.Memory, 10), "--memory-swap", strconv.FormatInt(h.MemorySwap, 10))
+		args = append(args, "--memory", strconv.FormatInt(h.Memory, 10), "--memory-swap",
+			strconv.FormatInt(h.MemorySwap, 10))
 	}
 	for _, d := range []struct {
 		flag string
@@ -245,14 +257,16 @@ func (a *attempt) runScript() string {
 		args = append(args, "--env", e)
 	}
 	args = append(args, "--entrypoint", c.Entrypoint[0], c.Image)
-	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of the Docker Engine for task %s of workflow %s, try %d.\nexec %s\n",
+	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of the Docker Engine for task %s of workflow %s, try "+
+		"%d.\nexec %s\n",
 		oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, quote(append(args, c.Cmd...)))
 }
 
 // quote makes a shell command line of argv.
 func quote(argv []string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=,@%+", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("_-./:=,@%+", r)
 	}
 	var out []string
 	for _, s := range argv {

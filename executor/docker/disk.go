@@ -16,8 +16,8 @@ const (
 	quotaSlack = 64 << 10
 )
 
-// watchDisk kills attempts whose work directory has grown beyond the limit. It watches with quotas, too: a former gantry may have run where
-// there were none.
+// watchDisk kills attempts whose work directory has grown beyond the limit. It watches with quotas, too: a former
+// gantry may have run where there were none.
 func (r *Runtime) watchDisk() {
 	defer r.work.Done()
 	wait := diskEvery

@@ -1,5 +1,6 @@
-// Package docker is the Runtime of real containers: each attempt is a container of the Docker Engine of this host, below the control
-// group of its virtual node, with limits of its own, its files in the directories of its node, and its counters read from the kernel.
+// Package docker is the Runtime of real containers: each attempt is a container of the Docker Engine of this host,
+// below the control group of its virtual node, with limits of its own, its files in the directories of its node, and
+// its counters read from the kernel.
 package docker
 
 import (
@@ -36,9 +37,11 @@ import (
 var ErrUnusable = errors.New("host or Docker not usable")
 
 // Capabilities are what this runtime can do.
-var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true, Learns: true, Adopts: true,
-	Suspends: true, Checkpoints: true, Limits: []unit.Dim{unit.CPU, unit.Memory, unit.Disk}, Counters: planner.CountersAll,
-	Needs: []string{"a Docker Engine of this host", "root, for limits of whole nodes"}, Attempts: "gantry-%s-a%d"}
+var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true,
+	Learns: true, Adopts: true,
+	Suspends: true, Checkpoints: true, Limits: []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
+	Counters: planner.CountersAll,
+	Needs:    []string{"a Docker Engine of this host", "root, for limits of whole nodes"}, Attempts: "gantry-%s-a%d"}
 
 // Labels of every container.
 const (
@@ -97,7 +100,9 @@ type Config struct {
 	PIDs   int64         // limit of each container; 0: DefaultPIDs
 	Grace  time.Duration // between SIGTERM and SIGKILL at a time limit; 0: DefaultGrace
 
-	MaxOutput int64 // bytes that are kept of standard output, and of standard error, where the trace names no file for them; 0: DefaultMaxOutput
+	// bytes that are kept of standard output, and of standard error, where the trace names no file for them; 0:
+	// DefaultMaxOutput
+	MaxOutput int64
 	Disk      int64 // bytes that the work directory of an attempt may take on disk; 0: no limit
 
 	Origin time.Time    // wall clock at Offset
@@ -144,7 +149,8 @@ type Runtime struct {
 	tweaks   map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
 }
 
-// Connect returns a client of this host's Docker Engine, once it has answered. The error wraps ErrUnusable and says what to do.
+// Connect returns a client of this host's Docker Engine, once it has answered. The error wraps ErrUnusable and says
+// what to do.
 func Connect(ctx context.Context, host string) (*client.Client, error) {
 	cli, err := newClient(host)
 	if err != nil {
@@ -157,9 +163,11 @@ func Connect(ctx context.Context, host string) (*client.Client, error) {
 	case err == nil:
 		return cli, nil
 	case errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied"):
-		err = fmt.Errorf("%w: Docker Engine at %s refuses this user: %w (join the group docker and log in again, or use sudo)", ErrUnusable, cli.DaemonHost(), err)
+		err = fmt.Errorf("%w: Docker Engine at %s refuses this user: %w (join the group docker and log in again, or "+
+			"use sudo)", ErrUnusable, cli.DaemonHost(), err)
 	default:
-		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (scripts/ensure-docker.sh installs and starts it)", ErrUnusable, cli.DaemonHost(), err)
+		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (scripts/ensure-docker.sh installs and starts "+
+			"it)", ErrUnusable, cli.DaemonHost(), err)
 	}
 	cli.Close()
 	return nil, err
@@ -179,21 +187,24 @@ func newClient(host string) (*client.Client, error) {
 	if !local {
 		return cli, nil
 	}
-	// The same once more over a lighter transport, and without describing each request to tracing that nobody listens to.
+	// The same once more over a lighter transport, and without describing each request to tracing that nobody listens
+	// to.
 	cli.Close()
 	untraced := otelhttp.WithFilter(func(*http.Request) bool { return false })
 	return client.NewClientWithOpts(append(opts, client.WithTraceOptions(untraced),
 		client.WithHTTPClient(&http.Client{Transport: &transport{path: path}, CheckRedirect: client.CheckRedirect}))...)
 }
 
-// New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is told to Warn, or is an
-// error with Strict; errors of the host wrap ErrUnusable.
+// New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is told
+// to Warn, or is an error with Strict; errors of the host wrap ErrUnusable.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.Dir) || cfg.Run == "" || cfg.Platform == nil {
-		return nil, fmt.Errorf("docker runtime: run %q in %q: a name, an absolute directory and a platform are needed", cfg.Run, cfg.Dir)
+		return nil, fmt.Errorf("docker runtime: run %q in %q: a name, an absolute directory and a platform are needed",
+			cfg.Run, cfg.Dir)
 	}
 	if cfg.IO != nil && len(cfg.IO) != len(cfg.Platform.Nodes) {
-		return nil, fmt.Errorf("docker runtime: I/O limits of %d nodes for a platform of %d", len(cfg.IO), len(cfg.Platform.Nodes))
+		return nil, fmt.Errorf("docker runtime: I/O limits of %d nodes for a platform of %d", len(cfg.IO),
+			len(cfg.Platform.Nodes))
 	}
 	orElse(&cfg.Starts, DefaultStarts)
 	orElse(&cfg.PIDs, DefaultPIDs)
@@ -207,8 +218,9 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{cfg: cfg, cli: cli, starts: make(chan struct{}, cfg.Starts), attempts: map[planner.AttemptID]*attempt{},
-		news: make(chan struct{}, 1), warned: map[string]bool{}}
+	r := &Runtime{cfg: cfg, cli: cli, starts: make(chan struct{}, cfg.Starts),
+		attempts: map[planner.AttemptID]*attempt{},
+		news:     make(chan struct{}, 1), warned: map[string]bool{}}
 	r.dump = sync.NewCond(&r.mu)
 	if err := r.prepare(ctx); err != nil {
 		if r.watcher != nil {
@@ -239,16 +251,19 @@ func orElse[T comparable](v *T, d T) {
 	}
 }
 
-// minAddressSpace is what gantry's threads may need. The C library reserves some 130 MB for each, and ends the process if it cannot.
+// minAddressSpace is what gantry's threads may need. The C library reserves some 130 MB for each, and ends the process
+// if it cannot.
 const minAddressSpace = 4 << 30
 
 func (r *Runtime) prepare(ctx context.Context) error {
 	var space unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &space) == nil && space.Cur < minAddressSpace {
-		return fmt.Errorf("%w: the address space is limited to %d MB, gantry needs %d MB (ulimit -v unlimited)", ErrUnusable, space.Cur>>20, minAddressSpace>>20)
+		return fmt.Errorf("%w: the address space is limited to %d MB, gantry needs %d MB (ulimit -v unlimited)",
+			ErrUnusable, space.Cur>>20, minAddressSpace>>20)
 	}
 	if host := r.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
-		return fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to share directories with it "+
+		return fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to "+
+			"share directories with it "+
 			"and to read its control groups (unset DOCKER_HOST)", ErrUnusable, host)
 	}
 	info, err := r.cli.Info(ctx)
@@ -284,7 +299,8 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		if r.group != "" {
 			_ = r.tree.Remove(r.group)
 		}
-		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict, or gantry resume --strict=false: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
+		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict, or gantry resume "+
+			"--strict=false: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
 	}
 	if err := os.Mkdir(filepath.Join(r.cfg.Dir, "control"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("run directory: %w", err)
@@ -308,25 +324,33 @@ func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
 	case !r.tree.Has("blkio"):
 		out = append(out, lack{"blkio", "block I/O limits are not enforced: the kernel has no blkio controller"})
 	case !onDisk:
-		out = append(out, lack{"blkio-device", fmt.Sprintf("block I/O limits are not enforced: %s does not lie on a block device of its own "+
+		out = append(out, lack{"blkio-device", fmt.Sprintf("block I/O limits are not enforced: %s does not lie on a "+
+			"block device of its own "+
 			"(overlay, tmpfs, network file system, or no node of it in /dev?): choose another --dir", r.cfg.Dir)})
 	case r.tree.Mode() != cgroup.Unified:
-		out = append(out, lack{"blkio-buffered", "on cgroup v1 writes are held to block I/O limits, and counted, only if the program syncs them or " +
-			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no such gap (boot with systemd.unified_cgroup_hierarchy=1)"})
+		out = append(out, lack{"blkio-buffered", "on cgroup v1 writes are held to block I/O limits, and counted, " +
+			"only if the program syncs them or " +
+			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no " +
+			"such gap (boot with systemd.unified_cgroup_hierarchy=1)"})
 	}
-	if swaps, _ := os.ReadFile("/proc/swaps"); strings.Count(string(swaps), "\n") > 1 && (!info.SwapLimit || !r.tree.SwapAccounted()) {
-		out = append(out, lack{"swap", "memory limits do not include swap: the kernel does not account for it (boot with swapaccount=1, or switch swap off)"})
+	if swaps, _ := os.ReadFile("/proc/swaps"); strings.Count(string(swaps), "\n") > 1 && (!info.SwapLimit ||
+		!r.tree.SwapAccounted()) {
+		out = append(out, lack{"swap", "memory limits do not include swap: the kernel does not account for it (boot " +
+			"with swapaccount=1, or switch swap off)"})
 	}
 	if r.group == "" {
-		out = append(out, lack{"cgroups", "limits of whole nodes are not enforced, and counters of tasks that end at once may be missed: this user may not make " +
+		out = append(out, lack{"cgroups", "limits of whole nodes are not enforced, and counters of tasks that end " +
+			"at once may be missed: this user may not make " +
 			"control groups (run as root, or by sudo); limits of tasks are enforced"})
 	}
 	if !info.MemoryLimit || !info.CPUCfsQuota || !info.PidsLimit {
-		out = append(out, lack{"docker", "the Docker Engine says that memory, CPU quota or pids limits are not supported by this kernel"})
+		out = append(out, lack{"docker", "the Docker Engine says that memory, CPU quota or pids limits are not " +
+			"supported by this kernel"})
 	}
 	for i := range r.cfg.Platform.Nodes {
 		if n := &r.cfg.Platform.Nodes[i]; n.Speed > 1 {
-			out = append(out, lack{"speed", fmt.Sprintf("node %s: speed %g cannot be reached: a core of this host is 1 (scale the speeds so that the fastest is 1, "+
+			out = append(out, lack{"speed", fmt.Sprintf("node %s: speed %g cannot be reached: a core of this host "+
+				"is 1 (scale the speeds so that the fastest is 1, "+
 				"and the time scale to match)", n.Name, n.Speed)})
 			break
 		}
@@ -343,7 +367,8 @@ func (r *Runtime) makeGroups() error {
 		l := cgroup.Limits{CPUPeriod: nodePeriod, CPUQuota: nodePeriod, Device: r.device}
 		if cpu := n.Capacity[unit.CPU]; cpu > 0 && cpu != unit.Unlimited {
 			// Rounded up, as the kernel refuses a child with a larger share than its parent.
-			l.CPUQuota = time.Duration(float64(nodePeriod)*float64(cpu)/1000*n.Speed).Truncate(time.Microsecond) + time.Microsecond
+			l.CPUQuota = time.Duration(float64(nodePeriod)*float64(cpu)/1000*n.Speed).Truncate(time.Microsecond) +
+				time.Microsecond
 		} else {
 			l.CPUQuota = 0
 		}
@@ -371,7 +396,8 @@ func (r *Runtime) makeGroups() error {
 	return nil
 }
 
-// counting is a limit that holds nothing back: recent kernels count block I/O for cgroup v1 only on disks where some limit was ever set.
+// counting is a limit that holds nothing back: recent kernels count block I/O for cgroup v1 only on disks where some
+// limit was ever set.
 const counting = 1 << 50
 
 // nodePeriod is longer than that of tasks, so that a task's own quota holds it back before its node's does.
@@ -519,7 +545,8 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 	}
 }
 
-// completionsFirst orders what happened at one instant: attempts that ended before all else, with what happened to them before.
+// completionsFirst orders what happened at one instant: attempts that ended before all else, with what happened to them
+// before.
 func completionsFirst(events []planner.Body) []planner.Body {
 	exited := map[planner.AttemptID]bool{}
 	for _, e := range events {
@@ -552,8 +579,8 @@ func completionsFirst(events []planner.Body) []planner.Body {
 	return events
 }
 
-// startsWait is how long a start waits for something else to happen: nothing is decided by it, and the end of a short task comes with its
-// start, in one batch and one transaction of the log.
+// startsWait is how long a start waits for something else to happen: nothing is decided by it, and the end of a short
+// task comes with its start, in one batch and one transaction of the log.
 const startsWait = 200 * time.Millisecond
 
 // emit adds an event. r.mu is held.
@@ -581,8 +608,8 @@ func (r *Runtime) fallDue() {
 	}
 }
 
-// Discard has Close remove containers that run, too: what they do could not be logged. Those whose programs have succeeded stay, for a resumed
-// run to harvest.
+// Discard has Close remove containers that run, too: what they do could not be logged. Those whose programs have
+// succeeded stay, for a resumed run to harvest.
 func (r *Runtime) Discard() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -617,7 +644,8 @@ func (r *Runtime) Close() error {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		err = fmt.Errorf("%w: containers of run %s are left, since the Docker Engine does not remove them: gantry clean does it later", ErrUnusable, r.cfg.Run)
+		err = fmt.Errorf("%w: containers of run %s are left, since the Docker Engine does not remove them: gantry "+
+			"clean does it later", ErrUnusable, r.cfg.Run)
 	}
 	r.cancel()
 	r.mu.Lock()
@@ -670,7 +698,8 @@ func removeIfEmpty(t *cgroup.Tree) {
 // unreachable reports whether an error means that the engine is not there, rather than that it refuses.
 func unreachable(err error) bool {
 	var op *net.OpError
-	return err != nil && (client.IsErrConnectionFailed(err) || errors.As(err, &op) || isAny(err, unix.ECONNRESET, unix.EPIPE, unix.ECONNREFUSED, unix.ENOENT) ||
+	return err != nil && (client.IsErrConnectionFailed(err) || errors.As(err, &op) ||
+		isAny(err, unix.ECONNRESET, unix.EPIPE, unix.ECONNREFUSED, unix.ENOENT) ||
 		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "server closed idle connection"))
 }
 
@@ -692,7 +721,8 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 			return err
 		}
 		r.aways.Add(1)
-		r.warn("docker-away", "the Docker Engine does not answer; gantry waits for it (scripts/ensure-docker.sh starts it)")
+		r.warn("docker-away", "the Docker Engine does not answer; gantry waits for it (scripts/ensure-docker.sh "+
+			"starts it)")
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

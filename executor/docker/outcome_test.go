@@ -83,7 +83,8 @@ func TestEndsAreClasses(t *testing.T) {
 			planner.OutOfMemory, 5, nil},
 		{"out of memory in a child, ignored", func() *executor.TaskSpec { return r.sh(hog + "; exit 0") }, limited,
 			planner.OK, 0, []string{"succeeded, although"}},
-		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, planner.ExitCode, 137, nil},
+		{"exit 137 is no evidence", func() *executor.TaskSpec { return r.sh("exit 137") }, nil, planner.ExitCode, 137,
+			nil},
 		{"out of memory in a child, exit 137", func() *executor.TaskSpec { return r.sh(hog + "; exit 137") }, limited,
 			planner.OutOfMemory, 137, nil},
 		{"a program that looks for the claim", func() *executor.TaskSpec {

@@ -142,13 +142,15 @@ func (a *attempt) saveLogs() {
 // ended.
 func (r *Runtime) sweep(ctx context.Context) error {
 	return r.call(ctx, func(ctx context.Context) error {
-		all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
+		all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true,
+			Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
 		if err != nil {
 			return fmt.Errorf("close run %s: list its containers: %w", r.cfg.Run, err)
 		}
 		for _, c := range all {
 			if err := removeContainer(ctx, r.cli, c.ID); err != nil {
-				return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run, c.ID, err)
+				return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run,
+					c.ID, err)
 			}
 		}
 		return nil

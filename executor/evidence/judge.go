@@ -1,5 +1,6 @@
-// Package evidence draws conclusions about attempts: Judge says how one ended, Recover what a gantry that resumes a run must do about one. Both
-// are pure functions of what the log, the container engine and the files say, so that every case can be tested without an engine.
+// Package evidence draws conclusions about attempts: Judge says how one ended, Recover what a gantry that resumes a run
+// must do about one. Both are pure functions of what the log, the container engine and the files say, so that every
+// case can be tested without an engine.
 package evidence
 
 import (
@@ -60,14 +61,17 @@ type Verdict struct {
 }
 
 // outside are signals that come from outside of a program. Others, such as SIGSEGV, are its own doing.
-var outside = map[syscall.Signal]string{syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGKILL: "SIGKILL",
+var outside = map[syscall.Signal]string{syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT",
+	syscall.SIGKILL: "SIGKILL",
 	syscall.SIGTERM: "SIGTERM"}
 
 // Judge says how the attempt ended. An outcome of OK still has to stand up to a look at the outputs; see Missing.
 //
-// The rules, in the order in which they hold: the launcher's account counts for more than the engine's. A program that returned 0 has
-// succeeded, whoever had asked it to stop. What gantry asked for is gantry's doing, what the engine broke is lost, and neither is the task's
-// fault. A limit of disk holds whatever the code: a program may end before anybody has looked. Memory comes before signals, since the kernel kills by one. What is left is somebody else's signal, or the program's own code.
+// The rules, in the order in which they hold: the launcher's account counts for more than the engine's. A program that
+// returned 0 has succeeded, whoever had asked it to stop. What gantry asked for is gantry's doing, what the engine
+// broke is lost, and neither is the task's fault. A limit of disk holds whatever the code: a program may end before
+// anybody has looked. Memory comes before signals, since the kernel kills by one. What is left is somebody else's
+// signal, or the program's own code.
 func (e Evidence) Judge() Verdict {
 	v := Verdict{Code: e.Code}
 	if e.End.Over {
@@ -89,7 +93,8 @@ func (e Evidence) Judge() Verdict {
 		}
 	case e.Emulated && v.Code == emulate.ExitKept && (e.Asked == 0 || e.Asked == planner.Preempted):
 		v.Outcome = planner.Preempted // perhaps for a signal of an earlier gantry
-	case e.Acted, killed && (e.Leaving == planner.Requeue || e.Leaving == planner.Checkpoint): // the latter for an earlier gantry
+	// the latter for an earlier gantry
+	case e.Acted, killed && (e.Leaving == planner.Requeue || e.Leaving == planner.Checkpoint):
 		v.Outcome, v.Message = e.asked(), e.limit()
 	case e.Gone && !e.End.Over:
 		return e.gone(v)
@@ -99,11 +104,13 @@ func (e Evidence) Judge() Verdict {
 		v.Outcome, v.Message = planner.HostError, e.StartError
 	case e.oomKills() > 0:
 		v.Outcome, v.Message = planner.OutOfMemory, e.oom()
-	case !e.End.Over && e.EngineDown && (killed || v.Code == 255 || !e.began()), e.EngineDown && (killed || e.End.Outside != 0):
+	case !e.End.Over && e.EngineDown && (killed || v.Code == 255 || !e.began()), e.EngineDown && (killed ||
+		e.End.Outside != 0):
 		v.Outcome, v.Message = planner.Lost, "the Docker Engine was stopped, and the container with it"
 	case !killed && !e.began():
 		v.Outcome = planner.HostError
-		v.Message = fmt.Sprintf("its program never began (exit code %d of its container): the Docker Engine could not start it", v.Code)
+		v.Message = fmt.Sprintf("its program never began (exit code %d of its container): the Docker Engine could "+
+			"not start it", v.Code)
 	case e.End.Again:
 		v.Outcome, v.Message = planner.Killed, "its container was restarted from outside (docker restart?)"
 	case killed:
@@ -113,7 +120,8 @@ func (e Evidence) Judge() Verdict {
 		v.Message = fmt.Sprintf("exit code %d, after %s from outside (docker stop?)", v.Code, outside[e.End.Outside])
 	case e.DiskFull:
 		v.Outcome = planner.OutOfDisk
-		v.Message = fmt.Sprintf("exit code %d, its work directory used up its quota of %d bytes on disk", v.Code, e.DiskLimit)
+		v.Message = fmt.Sprintf("exit code %d, its work directory used up its quota of %d bytes on disk", v.Code,
+			e.DiskLimit)
 	default:
 		v.Outcome = planner.ExitCode
 		v.Message = fmt.Sprintf("exit code %d%s", v.Code, meaning(v.Code))
@@ -175,7 +183,8 @@ func (e Evidence) gone(v Verdict) Verdict {
 	case e.Removed:
 		v.Outcome, v.Message = planner.Lost, "gantry removed its container"
 	case e.EngineDown:
-		v.Outcome, v.Message = planner.Lost, "its container is gone: removed while no gantry was there, or lost by the Docker Engine"
+		v.Outcome, v.Message = planner.Lost, "its container is gone: removed while no gantry was there, or lost by "+
+			"the Docker Engine"
 	default:
 		v.Outcome, v.Message = planner.Killed, "its container was removed by somebody else (docker rm?)"
 	}
@@ -191,9 +200,11 @@ func (e Evidence) oomKills() int64 {
 
 func (e Evidence) oom() string {
 	if e.OOMKills == 0 {
-		return fmt.Sprintf("the Docker Engine reports an out-of-memory kill, and the peak of %d bytes reached the limit of %d", e.PeakMemory, e.MemoryLimit)
+		return fmt.Sprintf("the Docker Engine reports an out-of-memory kill, and the peak of %d bytes reached the "+
+			"limit of %d", e.PeakMemory, e.MemoryLimit)
 	}
-	return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", Plural(e.OOMKills, "process", "processes"), e.MemoryLimit, e.PeakMemory)
+	return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", Plural(e.OOMKills, "process",
+		"processes"), e.MemoryLimit, e.PeakMemory)
 }
 
 func (e Evidence) killer(s syscall.Signal, code int) string {

@@ -46,9 +46,11 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	for _, f := range l.Fetch {
 		copied += f.Spec.Size
 	}
-	r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt}, &planner.AttemptExited{Attempt: l.Attempt, Outcome: planner.OK,
-		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now, InputBytes: read, CopiedBytes: copied + l.Ahead,
-			Missing: planner.CountersAll}})
+	r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt}, &planner.AttemptExited{Attempt: l.Attempt,
+		Outcome: planner.OK,
+		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now, InputBytes: read,
+			CopiedBytes: copied + l.Ahead,
+			Missing:     planner.CountersAll}})
 	return nil
 }
 

@@ -26,8 +26,9 @@ type Shape struct {
 	Alone    bool      // all workflows arrive at once
 	NoDue    bool      // no workflow has a deadline
 	Released bool      // some workflows start later than they arrive
-	Clusters bool      // nodes are clusters of different sizes, with runs of their own, and copies between them take time
-	Tenants  int       // at most; with more than one, workflows are of all classes
+	// nodes are clusters of different sizes, with runs of their own, and copies between them take time
+	Clusters bool
+	Tenants  int // at most; with more than one, workflows are of all classes
 }
 
 const step = 3 * time.Second

@@ -32,10 +32,11 @@ import (
 
 // Instance is a load and the nodes it runs on.
 type Instance struct {
-	Nodes      []Node
-	Workflows  []Workflow    // by arrival
-	Clusters   bool          `json:",omitempty"` // copies between nodes take time, and overlap other work
-	Checkpoint time.Duration `json:",omitempty"` // what moving the checkpoint of a preempted task takes; 0: they are frozen
+	Nodes     []Node
+	Workflows []Workflow // by arrival
+	Clusters  bool       `json:",omitempty"` // copies between nodes take time, and overlap other work
+	// what moving the checkpoint of a preempted task takes; 0: they are frozen
+	Checkpoint time.Duration `json:",omitempty"`
 }
 
 // Node is a virtual node.
@@ -65,7 +66,8 @@ type Task struct {
 	Stage   int32           `json:",omitempty"` // execution phase
 	Parents []int           `json:",omitempty"` // before it in Workflow.Tasks, ascending
 	On      []time.Duration `json:",omitempty"` // run on each node, whatever its speed
-	Copy    time.Duration   `json:",omitempty"` // what the copy of its output to another node takes; 0: its children read nothing
+	// what the copy of its output to another node takes; 0: its children read nothing
+	Copy time.Duration `json:",omitempty"`
 }
 
 // Estimate returns what policies are told.
@@ -156,7 +158,8 @@ func (w *Workflow) workflow(name string) *trace.Workflow {
 		}
 		if t.Copy > 0 {
 			x.Outputs = []int32{int32(len(flow.Files))}
-			flow.Files = append(flow.Files, trace.File{Name: fmt.Sprint("f", i), Size: int64(t.Copy / byteTime), Sized: true, Producer: int32(i)})
+			flow.Files = append(flow.Files, trace.File{Name: fmt.Sprint("f", i), Size: int64(t.Copy / byteTime),
+				Sized: true, Producer: int32(i)})
 		}
 		flow.Tasks = append(flow.Tasks, x)
 	}
@@ -191,14 +194,16 @@ func Simulate(in Instance, spec string) (*Course, error) {
 		flow := &in.Workflows[w]
 		subs = append(subs, executor.Submission{At: flow.Arrive, Name: fmt.Sprint("w", w),
 			Workflow: flow.workflow(fmt.Sprint("w", w)),
-			Tenant:   fmt.Sprint(flow.Tenant), Class: flow.Class, Release: flow.Release, Due: flow.Due, Costs: flow.costs()})
+			Tenant:   fmt.Sprint(flow.Tenant), Class: flow.Class, Release: flow.Release, Due: flow.Due,
+			Costs: flow.costs()})
 		for i := range flow.Tasks {
 			of = append(of, Stay{Workflow: w, Task: i})
 		}
 	}
 	declared := &predict.Declared{}
 	out := &Course{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p, planner.DefaultRetryRules(), pol,
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+		planner.DefaultRetryRules(), pol,
 		declared, 1),
 		Arrivals: subs,
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,

@@ -1,4 +1,5 @@
-// Package sim is the runtime of simulations: virtual time, true runtimes from the workload, copies at the bandwidth of the links.
+// Package sim is the runtime of simulations: virtual time, true runtimes from the workload, copies at the bandwidth of
+// the links.
 package sim
 
 import (
@@ -14,7 +15,8 @@ import (
 )
 
 // Capabilities are what this runtime can do.
-var Capabilities = executor.Capabilities{Name: "sim", Does: "a simulation in virtual time", Virtual: true, Suspends: true, Checkpoints: true}
+var Capabilities = executor.Capabilities{Name: "sim", Does: "a simulation in virtual time", Virtual: true,
+	Suspends: true, Checkpoints: true}
 
 // Config says what a simulation models.
 type Config struct {
@@ -25,7 +27,8 @@ type Config struct {
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Fault, if set, may end an attempt badly: by that outcome, after that share of its runtime.
 	Fault func(l *executor.Launch) (outcome planner.Outcome, after float64)
-	// Measured, if set, may say how an attempt really went: instead of what its task is known to take, Startup, Actual and Fault.
+	// Measured, if set, may say how an attempt really went: instead of what its task is known to take, Startup, Actual
+	// and Fault.
 	Measured func(l *executor.Launch) (m Measured, ok bool)
 }
 
@@ -169,14 +172,15 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 		a.usage.MovedBytes = l.From.Size
 	}
 	begun := staged.Add(startup)
-	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun, unit.Never
+	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun,
+		unit.Never
 	a.usage.Missing = planner.CountersAll
 	r.push(item{at: begun, kind: started, attempt: l.Attempt, version: a.version})
 	return nil
 }
 
-// Adopt begins an attempt that a log shows as under way: one that had started does not start again, and has its whole runtime to go; one
-// that is suspended stays so.
+// Adopt begins an attempt that a log shows as under way: one that had started does not start again, and has its whole
+// runtime to go; one that is suspended stays so.
 func (r *Runtime) Adopt(ctx context.Context, l executor.Launch) error {
 	if err := r.Start(ctx, l); err != nil || !l.Started {
 		return err
@@ -194,7 +198,8 @@ func (r *Runtime) Adopt(ctx context.Context, l executor.Launch) error {
 
 // Copy implements executor.Runtime.
 func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
-	r.push(item{at: r.now.Add(r.cfg.Platform.MoveTime(c.Spec.Size, c.From, c.To)), kind: appeared, attempt: planner.None, file: c.File, node: c.To})
+	r.push(item{at: r.now.Add(r.cfg.Platform.MoveTime(c.Spec.Size, c.From, c.To)), kind: appeared,
+		attempt: planner.None, file: c.File, node: c.To})
 	return nil
 }
 
@@ -324,7 +329,8 @@ func (r *Runtime) happen(it *item) {
 				code = 1
 			}
 		}
-		r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: it.attempt, Outcome: a.outcome, ExitCode: code, Ran: a.ran, Kept: a.kept, Usage: a.usage})
+		r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: it.attempt, Outcome: a.outcome, ExitCode: code,
+			Ran: a.ran, Kept: a.kept, Usage: a.usage})
 		r.unused = append(r.unused, r.places[it.attempt]-1)
 		r.places[it.attempt] = gone
 	}

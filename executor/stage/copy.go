@@ -20,9 +20,10 @@ import (
 	"gantry/planner/unit"
 )
 
-// Copy copies a file between nodes, over the link between their groups. It returns how many bytes were copied; none if the file was
-// there.
-func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, from, to planner.NodeID) (unit.Bytes, error) {
+// Copy copies a file between nodes, over the link between their groups. It returns how many bytes were copied; none if
+// the file was there.
+func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, from,
+	to planner.NodeID) (unit.Bytes, error) {
 	if _, err := localName(f.Name); err != nil {
 		return 0, err
 	}
@@ -52,7 +53,8 @@ func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.Workf
 		return syncDir(filepath.Dir(dst))
 	})
 	if err != nil {
-		return 0, fmt.Errorf("copy %q from node %s to node %s: %w", f.Name, s.platform.Nodes[from].Name, s.platform.Nodes[to].Name, err)
+		return 0, fmt.Errorf("copy %q from node %s to node %s: %w", f.Name, s.platform.Nodes[from].Name,
+			s.platform.Nodes[to].Name, err)
 	}
 	return unit.Bytes(copied), nil
 }
@@ -141,8 +143,8 @@ func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerS
 	return out.Truncate(base + max(0, end-e.from))
 }
 
-// nextData returns where the first data of a file lies from an offset on, and where that ends; both are end if there is none before it. A file
-// system that does not know holes has data everywhere.
+// nextData returns where the first data of a file lies from an offset on, and where that ends; both are end if there is
+// none before it. A file system that does not know holes has data everywhere.
 func nextData(f *os.File, at, end int64) (data, hole int64) {
 	data, err := f.Seek(at, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) {
@@ -156,9 +158,11 @@ func nextData(f *os.File, at, end int64) (data, hole int64) {
 	return min(data, end), min(hole, end)
 }
 
-// pour copies length bytes at a rate, in pieces small enough that the rate is smooth. Before it, so many bytes were done since begun. It returns
-// how many bytes it copied: less if the file ends before. Files, not readers: the kernel can copy from one to the other.
-func pour(ctx context.Context, out, in *os.File, length int64, begun time.Time, before int64, rate unit.BytesPerSecond) (done int64, err error) {
+// pour copies length bytes at a rate, in pieces small enough that the rate is smooth. Before it, so many bytes were
+// done since begun. It returns how many bytes it copied: less if the file ends before. Files, not readers: the kernel
+// can copy from one to the other.
+func pour(ctx context.Context, out, in *os.File, length int64, begun time.Time, before int64,
+	rate unit.BytesPerSecond) (done int64, err error) {
 	piece := int64(8 << 20)
 	if rate > 0 {
 		piece = min(piece, max(64<<10, int64(rate)/20))

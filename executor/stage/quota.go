@@ -44,7 +44,8 @@ func Project(run string, attempt int64) uint32 {
 	return 1<<30 | h.Sum32()>>2 // far from those that people number
 }
 
-// SetQuota lets what is made below dir from now on take so many bytes on disk at most; 0 ends that. It returns ErrNoQuota if that cannot be.
+// SetQuota lets what is made below dir from now on take so many bytes on disk at most; 0 ends that. It returns
+// ErrNoQuota if that cannot be.
 func SetQuota(dir string, project uint32, bytes int64) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -80,7 +81,8 @@ func QuotaUsed(dir string, project uint32) (int64, error) {
 }
 
 func control(d *os.File, command int, project uint32, q *quota) error {
-	_, _, e := unix.Syscall6(unix.SYS_QUOTACTL_FD, d.Fd(), uintptr(command), uintptr(project), uintptr(unsafe.Pointer(q)), 0, 0)
+	_, _, e := unix.Syscall6(unix.SYS_QUOTACTL_FD, d.Fd(), uintptr(command), uintptr(project),
+		uintptr(unsafe.Pointer(q)), 0, 0)
 	return quotaError(e)
 }
 

@@ -22,7 +22,8 @@ var flow = &executor.WorkflowSpec{Name: "wf"}
 func area(t *testing.T, rate unit.BytesPerSecond) (*stage.Area, string) {
 	t.Helper()
 	dir := t.TempDir()
-	p := &planner.Platform{Nodes: []planner.Node{{Name: "n0"}, {ID: 1, Name: "n1", Group: 1}}, Groups: []string{"a", "b"},
+	p := &planner.Platform{Nodes: []planner.Node{{Name: "n0"}, {ID: 1, Name: "n1", Group: 1}},
+		Groups:    []string{"a", "b"},
 		Bandwidth: [][]unit.BytesPerSecond{{0, rate}, {rate, 0}}, Latency: [][]int64{{0, 0}, {0, 0}}}
 	s, err := stage.Open(dir, p, 1)
 	if err != nil {
@@ -57,7 +58,8 @@ func TestCopiesDoNotCollideWhateverTheNames(t *testing.T) {
 	}
 	wg.Wait()
 	for _, name := range names {
-		if b, err := os.ReadFile(filepath.Join(s.NodeDir(1, flow), name)); err != nil || len(b) != len(name)+100_000 || string(b[:len(name)]) != name {
+		if b, err := os.ReadFile(filepath.Join(s.NodeDir(1, flow), name)); err != nil || len(b) != len(name)+100_000 ||
+			string(b[:len(name)]) != name {
 			t.Errorf("%s: %d bytes, %v", name, len(b), err)
 		}
 	}
@@ -68,7 +70,8 @@ func TestWhatWasNotCompletedGoes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "partial", "7"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p := &planner.Platform{Nodes: []planner.Node{{Name: "n0"}}, Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
+	p := &planner.Platform{Nodes: []planner.Node{{Name: "n0"}}, Groups: []string{""},
+		Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
 	if _, err := stage.Open(dir, p, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +84,9 @@ func TestWhatWasNotCompletedGoes(t *testing.T) {
 func TestPublishingIsRepeatable(t *testing.T) {
 	for moved := range 3 {
 		s, dir := area(t, 0)
-		l := &executor.Launch{Attempt: 1, Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Outputs: []*executor.FileSpec{
-			{ID: 0, Name: "a", Produced: true, Final: true}, {ID: 1, Name: "d/b", Produced: true}}}}
+		l := &executor.Launch{Attempt: 1, Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t",
+			Outputs: []*executor.FileSpec{
+				{ID: 0, Name: "a", Produced: true, Final: true}, {ID: 1, Name: "d/b", Produced: true}}}}
 		if _, err := s.Stage(t.Context(), l, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +113,8 @@ func TestPublishingIsRepeatable(t *testing.T) {
 				t.Fatalf("%d moved: %q, %v", moved, missing, err)
 			}
 		}
-		for _, at := range []string{filepath.Join(s.NodeDir(0, flow), "a"), filepath.Join(s.NodeDir(0, flow), "d/b"), filepath.Join(dir, "results/wf/a")} {
+		for _, at := range []string{filepath.Join(s.NodeDir(0, flow), "a"), filepath.Join(s.NodeDir(0, flow), "d/b"),
+			filepath.Join(dir, "results/wf/a")} {
 			if _, err := os.Stat(at); err != nil {
 				t.Errorf("%d moved: %v", moved, err)
 			}

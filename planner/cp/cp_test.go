@@ -26,7 +26,8 @@ func job(p *cp.Problem, release, due int, stages ...[]int) {
 		var these []int32
 		for _, run := range stage {
 			these = append(these, int32(len(p.Tasks)))
-			p.Tasks = append(p.Tasks, cp.Task{Job: j, Need: slots(1), Run: time.Duration(run) * time.Second, Parents: before})
+			p.Tasks = append(p.Tasks, cp.Task{Job: j, Need: slots(1), Run: time.Duration(run) * time.Second,
+				Parents: before})
 		}
 		before = these
 	}
@@ -143,7 +144,8 @@ func TestMapTasksAndReduceTasksHaveSlotsOfTheirOwn(t *testing.T) {
 }
 
 func TestStartedTasksStayAndHoldTheirSlots(t *testing.T) {
-	p := &cp.Problem{Now: 100 * second, Capacity: slots(2), Fixed: []cp.Stay{{Hold: slots(1), End: 105 * second}, {Hold: slots(1), End: 103 * second}}}
+	p := &cp.Problem{Now: 100 * second, Capacity: slots(2), Fixed: []cp.Stay{{Hold: slots(1), End: 105 * second},
+		{Hold: slots(1), End: 103 * second}}}
 	job(p, 0, 110, []int{4})
 	p.Jobs[0].Floor = 105 * second
 	p.Tasks[0].After = 105 * second
@@ -242,7 +244,8 @@ func exhaustive(p *cp.Problem, horizon int) (late int, ends float64) {
 
 // small draws a problem that can be searched exhaustively.
 func small(t *rapid.T) (p *cp.Problem, horizon int) {
-	p = &cp.Problem{Now: 1 * second, Capacity: unit.Vector{rapid.Int64Range(1, 3).Draw(t, "slots"), rapid.Int64Range(1, 2).Draw(t, "other slots")}}
+	p = &cp.Problem{Now: 1 * second, Capacity: unit.Vector{rapid.Int64Range(1, 3).Draw(t, "slots"),
+		rapid.Int64Range(1, 2).Draw(t, "other slots")}}
 	horizon = 4
 	if rapid.Bool().Draw(t, "started") {
 		p.Fixed = []cp.Stay{{Hold: slots(1), End: unit.Time(rapid.IntRange(2, 4).Draw(t, "end")) * second}}
@@ -253,7 +256,8 @@ func small(t *rapid.T) (p *cp.Problem, horizon int) {
 			p.Jobs = append(p.Jobs, cp.Job{Release: unit.Time(rapid.IntRange(0, 3).Draw(t, "release")) * second,
 				Due: unit.Time(rapid.IntRange(2, 9).Draw(t, "due")) * second})
 		}
-		x := cp.Task{Job: int32(len(p.Jobs) - 1), Run: time.Duration(rapid.IntRange(1, 3).Draw(t, "run")) * time.Second, Need: slots(1)}
+		x := cp.Task{Job: int32(len(p.Jobs) - 1), Run: time.Duration(rapid.IntRange(1, 3).Draw(t, "run")) * time.Second,
+			Need: slots(1)}
 		if rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
 			x.Need = unit.Vector{0, 1}
 		} else if p.Capacity[0] > 1 && rapid.IntRange(0, 3).Draw(t, "wide") == 0 {
@@ -283,7 +287,8 @@ func TestSmallProblemsAreSolvedAsExhaustiveSearchSolvesThem(t *testing.T) {
 		s := cp.Solve(p, cp.Options{Steps: 1_000_000, Seed: 1})
 		verify(t, p, s)
 		if !s.Complete || s.Late != late || s.Ends != ends {
-			t.Fatalf("%d late, ends %v, complete %v; exhaustive search finds %d, %v", s.Late, s.Ends, s.Complete, late, ends)
+			t.Fatalf("%d late, ends %v, complete %v; exhaustive search finds %d, %v", s.Late, s.Ends, s.Complete, late,
+				ends)
 		}
 		// Without search the bound has to hold all the same, and the solution to be one.
 		quick := cp.Solve(p, cp.Options{})
@@ -325,7 +330,8 @@ func TestMoreStepsAreNeverWorseAndSearchHelps(t *testing.T) {
 		for _, steps := range []int{0, 1000, 10_000, 50_000} {
 			s := solve(t, p, steps)
 			if last != nil && (s.Late > last.Late || s.Late == last.Late && s.Ends > last.Ends+1e-6) {
-				t.Errorf("seed %d: %d steps give %d late, ends %v; fewer gave %d, %v", seed, steps, s.Late, s.Ends, last.Late, last.Ends)
+				t.Errorf("seed %d: %d steps give %d late, ends %v; fewer gave %d, %v", seed, steps, s.Late, s.Ends,
+					last.Late, last.Ends)
 			}
 			if last != nil && s.Late < last.Late {
 				better++

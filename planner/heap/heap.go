@@ -57,7 +57,8 @@ func (h *Heap[T]) Init() {
 	}
 }
 
-// Elements are compared where they lie: one that is held aside would have to be allocated, as Before might keep a pointer to it.
+// Elements are compared where they lie: one that is held aside would have to be allocated, as Before might keep a
+// pointer to it.
 
 func (h *Heap[T]) up(i int) {
 	for i > 0 {

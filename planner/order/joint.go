@@ -446,5 +446,6 @@ func (q *Joint) less(g, h int32) bool {
 // critical path.
 func Remaining(c *planner.Cycle, ranks *rank.Upward, w planner.WorkflowID) exact.Fraction {
 	left, _ := c.Progress(w)
-	return exact.Fraction{Num: ranks.Length(w).Times(ranks.Weight(w)).Times(uint64(left)), Den: uint64(len(c.Workflow(w).Tasks))}
+	return exact.Fraction{Num: ranks.Length(w).Times(ranks.Weight(w)).Times(uint64(left)),
+		Den: uint64(len(c.Workflow(w).Tasks))}
 }

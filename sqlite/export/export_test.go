@@ -62,7 +62,8 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run("schema/"+c.run, func(t *testing.T) {
-			schema, err := jsonschema.NewCompiler().Compile(filepath.Join(dataDir(t), "schemas", "wfformat", "wfformat-1.5.json"))
+			schema, err := jsonschema.NewCompiler().Compile(filepath.Join(dataDir(t), "schemas", "wfformat",
+				"wfformat-1.5.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,9 +105,11 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 		if c.run != "calm" {
 			continue
 		}
-		// work_2 ran out of memory once: what counts is its second attempt, from 5.5 s to 9 s on the node of half speed.
+		// work_2 ran out of memory once: what counts is its second attempt, from 5.5 s to 9 s on the node of half
+		// speed.
 		w := e.Tasks[2]
-		if e.MakespanInSeconds != 14 || w.ID != "work_2" || w.RuntimeInSeconds != 3.5 || w.MemoryInBytes != 50e6 || w.AvgCPU != 87.5 ||
+		if e.MakespanInSeconds != 14 || w.ID != "work_2" || w.RuntimeInSeconds != 3.5 || w.MemoryInBytes != 50e6 ||
+			w.AvgCPU != 87.5 ||
 			w.Machines[0] != "n2" || w.ExecutedAt != "2026-11-21T10:30:05.75Z" || e.Machines[1].CPU.SpeedInMHz != 1200 {
 			t.Errorf("%+v", e)
 		}
@@ -147,11 +150,14 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	}
 	const head = "task_id|hash|native_id|name|status|exit|submit|duration|realtime|%cpu|peak_rss|peak_vmem|rchar|wchar"
 	check(export.NextflowOptions{}, 0, head)
-	check(export.NextflowOptions{}, 1, "1|HASH|gantry-calm-DIR-a0|split (split_0)|COMPLETED|0|2026-11-21 10:30:00.250|2s|1.5s|87.5%|47.7 MB|-|1.9 MB|976.6 KB")
-	check(export.NextflowOptions{Raw: true}, 3, "3|HASH|gantry-calm-DIR-a2|work (work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000")
+	check(export.NextflowOptions{}, 1, "1|HASH|gantry-calm-DIR-a0|split (split_0)|COMPLETED|0|2026-11-21 "+
+		"10:30:00.250|2s|1.5s|87.5%|47.7 MB|-|1.9 MB|976.6 KB")
+	check(export.NextflowOptions{Raw: true}, 3, "3|HASH|gantry-calm-DIR-a2|work "+
+		"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000")
 	check(export.NextflowOptions{Extended: true}, 0, head+"|queue_wait|pred_realtime|policy|fail_class")
 	check(export.NextflowOptions{Extended: true, Raw: true}, 3,
-		"3|HASH|gantry-calm-DIR-a2|work (work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|1000|3000|heft|out-of-memory")
+		"3|HASH|gantry-calm-DIR-a2|work "+
+			"(work_2)|FAILED|137|1795257003250|1000|500|87.5|50000000|-|2000000|1000000|1000|3000|heft|out-of-memory")
 }
 
 func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
@@ -162,7 +168,8 @@ func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
 	defer db.Close()
 	l := logtest.New(t, db, logtest.Info("calm"))
 	want := []string{"999ms", "1s", "1.2s", "59.9s", "1m", "4m 19s", "1h 1s", "1d 2h 3m 4s"}
-	spans := []time.Duration{999 * time.Millisecond, time.Second, 1249 * time.Millisecond, 59900 * time.Millisecond, time.Minute, 259 * time.Second,
+	spans := []time.Duration{999 * time.Millisecond, time.Second, 1249 * time.Millisecond, 59900 * time.Millisecond,
+		time.Minute, 259 * time.Second,
 		time.Hour + time.Second, 26*time.Hour + 184*time.Second}
 	kinds := make([]string, len(spans))
 	first := l.Arrive(0, "w", kinds, make([][]int32, len(spans)))
@@ -183,7 +190,8 @@ func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
 func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 	db := diamond(t)
 	l := logtest.New(t, db, logtest.Info("half"))
-	l.Exit(2*logtest.Second, l.Start(0, l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, {0}}), 1, 1, time.Second), planner.OK, 0, "")
+	l.Exit(2*logtest.Second, l.Start(0, l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, {0}}), 1, 1, time.Second),
+		planner.OK, 0, "")
 	logtest.New(t, db, logtest.Info("bare")) // nothing has arrived yet
 	for _, c := range []struct {
 		run  string

@@ -17,7 +17,8 @@ import (
 )
 
 // NextflowColumns are those of a trace.txt of Nextflow, in its order.
-var NextflowColumns = []string{"task_id", "hash", "native_id", "name", "status", "exit", "submit", "duration", "realtime", "%cpu", "peak_rss", "peak_vmem", "rchar", "wchar"}
+var NextflowColumns = []string{"task_id", "hash", "native_id", "name", "status", "exit", "submit", "duration",
+	"realtime", "%cpu", "peak_rss", "peak_vmem", "rchar", "wchar"}
 
 // ExtendedColumns are gantry's own, at the end.
 var ExtendedColumns = []string{"queue_wait", "pred_realtime", "policy", "fail_class"}
@@ -29,9 +30,9 @@ type NextflowOptions struct {
 	On       *executor.Capabilities // of the run's runtime
 }
 
-// Nextflow writes a trace.txt: a row for each attempt that was ordered, in their order, with Nextflow's columns and units. Instants are
-// UTC. rchar and wchar are the bytes that the kernel's block I/O counters show, for gantry has none of read and write calls; peak_vmem is
-// not measured. native_id is the name of the container.
+// Nextflow writes a trace.txt: a row for each attempt that was ordered, in their order, with Nextflow's columns and
+// units. Instants are UTC. rchar and wchar are the bytes that the kernel's block I/O counters show, for gantry has none
+// of read and write calls; peak_vmem is not measured. native_id is the name of the container.
 func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o NextflowOptions) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {
@@ -59,7 +60,8 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 		var attempt, try int64
 		var flow, task, kind, outcome string
 		var exit, queued, started, ended, cpu, peak, read, written, estimate, ready *int64
-		if err := rows.Scan(&attempt, &try, &flow, &task, &kind, &outcome, &exit, &queued, &started, &ended, &cpu, &peak, &read, &written, &estimate, &ready); err != nil {
+		if err := rows.Scan(&attempt, &try, &flow, &task, &kind, &outcome, &exit, &queued, &started, &ended, &cpu,
+			&peak, &read, &written, &estimate, &ready); err != nil {
 			return fmt.Errorf("read log %s: %w", db.Path(), err)
 		}
 		native := "-"
@@ -71,8 +73,10 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 			name = task
 		}
 		realtime := between(started, ended)
-		cells := []string{strconv.FormatInt(attempt+1, 10), hash(info.Name, flow, task, strconv.FormatInt(try, 10)), native, name, status(outcome, started != nil), number(exit),
-			o.instant(info.Started, queued), o.duration(between(queued, ended)), o.duration(realtime), o.load(cpu, realtime),
+		cells := []string{strconv.FormatInt(attempt+1, 10), hash(info.Name, flow, task, strconv.FormatInt(try, 10)),
+			native, name, status(outcome, started != nil), number(exit),
+			o.instant(info.Started, queued), o.duration(between(queued, ended)), o.duration(realtime),
+			o.load(cpu, realtime),
 			o.memory(peak), "-", o.memory(read), o.memory(written)}
 		if o.Extended {
 			class := outcome

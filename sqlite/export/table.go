@@ -19,8 +19,8 @@ const (
 	FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node WHERE r.name = ?1 ORDER BY t.task`
 	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
-	// bothQuery has %[1]s for columns of v_attempts, and %[2]s for as many NULLs. Attempts find their tasks by key; the other way round there is
-	// no index.
+	// bothQuery has %[1]s for columns of v_attempts, and %[2]s for as many NULLs. Attempts find their tasks by key; the
+	// other way round there is no index.
 	bothQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
 	t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[1]s, t.task AS by_task
 	FROM runs r JOIN v_attempts v ON v.run = r.name JOIN attempts a ON a.run = r.id AND a.attempt = v.attempt
@@ -47,10 +47,11 @@ func Attempts(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error
 // CSV writes tasks and attempts of a run as one table: a row for each attempt, and one for each task that has none.
 func CSV(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	query := ""
-	err := eachRow(ctx, db, attemptColumnsQuery, run, func([]string) error { return nil }, func(_ []string, row []any) error {
-		query = fmt.Sprintf(bothQuery, row...)
-		return nil
-	})
+	err := eachRow(ctx, db, attemptColumnsQuery, run, func([]string) error { return nil },
+		func(_ []string, row []any) error {
+			query = fmt.Sprintf(bothQuery, row...)
+			return nil
+		})
 	if err != nil {
 		return err
 	}

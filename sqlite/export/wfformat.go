@@ -25,9 +25,10 @@ func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error)
 	return names, nil
 }
 
-// WfFormat writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and files with the sizes that they had, the
-// nodes it ran on as machines, and for each task that succeeded what was measured of that attempt. The runtimes of a simulated run are
-// simulated, and its runtime system says so: on is what the runtime of the run can do.
+// WfFormat writes what really happened to one workflow of a run as WfFormat 1.5: its tasks and files with the sizes
+// that they had, the nodes it ran on as machines, and for each task that succeeded what was measured of that attempt.
+// The runtimes of a simulated run are simulated, and its runtime system says so: on is what the runtime of the run can
+// do.
 func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow string, on *executor.Capabilities) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {
@@ -51,7 +52,8 @@ func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow str
 	return err
 }
 
-func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission, on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
+func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
+	on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
 	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
 		return nil, nil, fmt.Errorf("workflow %s of run %s: the log has no trace of it", a.Submission.Name, info.Name)
 	}
@@ -60,7 +62,8 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	for i := range min(len(flow.Files), len(a.Files)) {
 		flow.Files[i].Size, flow.Files[i].Sized = int64(a.Files[i].Size), a.Files[i].Sized
 	}
-	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution, len(flow.Tasks)), ExecutedAt: info.Started}
+	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution,
+		len(flow.Tasks)), ExecutedAt: info.Started}
 	if !on.Programs {
 		did.System = "gantry (" + info.Runtime + ")"
 	}
@@ -84,7 +87,8 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	for rows.Next() {
 		var task, node, hold int64
 		var queued, start, end, ran, cpu, memory, read, written *int64
-		if err := rows.Scan(&task, &node, &queued, &start, &end, &ran, &hold, &cpu, &memory, &read, &written); err != nil {
+		if err := rows.Scan(&task, &node, &queued, &start, &end, &ran, &hold, &cpu, &memory, &read,
+			&written); err != nil {
 			return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
 		}
 		i, ok := place[task]
@@ -102,7 +106,8 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 				*memory = max(*memory, *p.memory)
 			}
 		}
-		x := trace.TaskExecution{Ran: true, Runtime: time.Duration(*ran), Cores: float64(hold) / 1000, Known: trace.Cores}
+		x := trace.TaskExecution{Ran: true, Runtime: time.Duration(*ran), Cores: float64(hold) / 1000,
+			Known: trace.Cores}
 		if node >= 0 && int(node) < len(info.Platform.Nodes) {
 			used[node], x.Machine = true, info.Platform.Nodes[node].Name
 		}
@@ -116,7 +121,8 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 			from  *int64
 			to    *int64
 			field trace.Fields
-		}{{memory, &x.MemoryBytes, trace.Memory}, {read, &x.ReadBytes, trace.ReadBytes}, {written, &x.WrittenBytes, trace.WrittenBytes}} {
+		}{{memory, &x.MemoryBytes, trace.Memory}, {read, &x.ReadBytes, trace.ReadBytes}, {written, &x.WrittenBytes,
+			trace.WrittenBytes}} {
 			if m.from != nil {
 				*m.to, x.Known = *m.from, x.Known|m.field
 			}
@@ -161,7 +167,8 @@ type part struct {
 	cpu, memory, read, written *int64
 }
 
-// keptParts returns, for the tasks of a workflow that went on from checkpoints, what the attempts before the last one did of them.
+// keptParts returns, for the tasks of a workflow that went on from checkpoints, what the attempts before the last one
+// did of them.
 func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
 	rows, err := db.Query(ctx, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
 		a.kept > coalesce(a.done, 0), a.done IS NOT NULL FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?

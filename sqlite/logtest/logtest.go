@@ -163,7 +163,8 @@ func (l *Log) Exit(at planner.Time, a planner.AttemptID, outcome planner.Outcome
 	ran := at.Sub(q + Second/2)
 	l.Event(at, &planner.AttemptExited{Attempt: a, Outcome: outcome, ExitCode: code, Ran: ran, Message: message,
 		Usage: planner.Usage{
-			Queued: q, Staged: q + Second/4, Created: q + Second/3, Started: q + Second/2, Ended: at, CPUUser: ran * 3 / 4,
+			Queued: q, Staged: q + Second/4, Created: q + Second/3, Started: q + Second/2, Ended: at,
+			CPUUser:    ran * 3 / 4,
 			CPUSystem:  ran / 8,
 			PeakMemory: 50e6, ReadBytes: 2e6, WrittenBytes: 1e6, ReadOps: 20, WriteOps: 10,
 			Missing: planner.CounterThrottled,

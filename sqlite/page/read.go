@@ -190,7 +190,8 @@ func read(ctx context.Context, db *sqlite.DB, name string) (*run, error) {
 			return nil, err
 		}
 	}
-	steps := []func() error{r.head, r.nodes, r.workflows, r.readTasks, r.edges, r.attempts, r.suspensions, r.waits, r.rest}
+	steps := []func() error{r.head, r.nodes, r.workflows, r.readTasks, r.edges, r.attempts, r.suspensions, r.waits,
+		r.rest}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err

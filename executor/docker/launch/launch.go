@@ -1,11 +1,12 @@
-// Package launch begins the program of a task inside its container, and stays its first process: it claims the attempt, gives up the rights of
-// root, opens the files that standard input, output and error are redirected to, passes signals on to the program, reaps what the program
-// leaves behind, and notes how it ended. So output reaches its file byte for byte and as it is written, whatever happens to gantry or to
-// the Docker Engine, and the image needs no shell. It is a leaf, and light, because it starts once per task.
+// Package launch begins the program of a task inside its container, and stays its first process: it claims the attempt,
+// gives up the rights of root, opens the files that standard input, output and error are redirected to, passes signals
+// on to the program, reaps what the program leaves behind, and notes how it ended. So output reaches its file byte for
+// byte and as it is written, whatever happens to gantry or to the Docker Engine, and the image needs no shell. It is a
+// leaf, and light, because it starts once per task.
 //
-// The container begins as root with no capability but those to become another user. The control directory (package control) is root's, or
-// lies in a directory that is, so the program, which is another user, cannot reach it. The launcher keeps the file of its account open;
-// it cannot be traced, so the program has no way to that file either.
+// The container begins as root with no capability but those to become another user. The control directory (package
+// control) is root's, or lies in a directory that is, so the program, which is another user, cannot reach it. The
+// launcher keeps the file of its account open; it cannot be traced, so the program has no way to that file either.
 package launch
 
 import (
@@ -32,8 +33,8 @@ const (
 	exitNotFound      = 127
 )
 
-// Begin is the file, in the working directory, that was the claim up to log format 8: containers that such a gantry made have no control
-// directory. ClaimOld makes it.
+// Begin is the file, in the working directory, that was the claim up to log format 8: containers that such a gantry
+// made have no control directory. ClaimOld makes it.
 const Begin = ".command.begin"
 
 // ClaimOld claims an attempt in its working directory. The file's time of modification is when the program began.
@@ -48,8 +49,8 @@ func ClaimOld(dir string) error {
 	return os.Chtimes(path, now, now) // the kernel's own is that of its last tick
 }
 
-// Enter claims the attempt whose control directory is dir for the program that is about to begin, and becomes the user "UID:GID". A code that is
-// not 0 is to be the exit code at once. Without a control directory the claim is the old one.
+// Enter claims the attempt whose control directory is dir for the program that is about to begin, and becomes the user
+// "UID:GID". A code that is not 0 is to be the exit code at once. Without a control directory the claim is the old one.
 func Enter(dir, user string) (j *control.Journal, code int) {
 	var err error
 	if dir == "" {
@@ -112,10 +113,12 @@ func become(uid, gid int) error {
 }
 
 // passed are the signals that the program gets. Those of the kernel's own to this process are not among them.
-var passed = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGCONT, unix.SIGWINCH}
+var passed = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGCONT,
+	unix.SIGWINCH}
 
-// Main runs "CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input alone, and returns the
-// exit code: the program's, and 128 and the signal if a signal ended it. BOUND is how many bytes of each of Stdout and Stderr are kept.
+// Main runs "CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input
+// alone, and returns the exit code: the program's, and 128 and the signal if a signal ended it. BOUND is how many bytes
+// of each of Stdout and Stderr are kept.
 func Main(args []string) int {
 	var most int64
 	var err error
@@ -123,7 +126,8 @@ func Main(args []string) int {
 		most, err = bound(args[2])
 	}
 	if len(args) < 7 || err != nil {
-		fmt.Fprintln(os.Stderr, "usage: gantry-task launch CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
+		fmt.Fprintln(os.Stderr, "usage: gantry-task launch CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM "+
+			"[ARGUMENT...]")
 		return exitRedirect
 	}
 	signals := make(chan os.Signal, 16)
@@ -181,7 +185,8 @@ func reap(program int, j *control.Journal, bounded []*output) int {
 	}
 }
 
-// Old runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", as containers of earlier versions ask for it: it becomes the program.
+// Old runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", as containers of earlier versions ask for it: it becomes the
+// program.
 func Old(args []string) int {
 	if len(args) < 4 {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task exec STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
@@ -208,7 +213,8 @@ func redirectAll(names []string) int {
 		name  string
 		fd    int
 		flags int
-	}{{stderr, 2, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {stdout, 1, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {stdin, 0, os.O_RDONLY}} {
+	}{{stderr, 2, os.O_WRONLY | os.O_CREATE | os.O_TRUNC}, {stdout, 1, os.O_WRONLY | os.O_CREATE | os.O_TRUNC},
+		{stdin, 0, os.O_RDONLY}} {
 		switch {
 		case r.name == "":
 			continue

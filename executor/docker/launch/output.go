@@ -27,8 +27,8 @@ type output struct {
 	idle    chan struct{} // closed when nobody reads any more
 }
 
-// outputs puts pipes before the files of standard output and error that have a bound, which are open already. It returns what the program
-// gets in their place.
+// outputs puts pipes before the files of standard output and error that have a bound, which are open already. It
+// returns what the program gets in their place.
 func outputs(stdout, stderr string, bound int64, j *control.Journal) (files []*os.File, bounded []*output, err error) {
 	files = []*os.File{os.Stdin, os.Stdout, os.Stderr}
 	for fd, name := range map[int]string{1: stdout, 2: stderr} {
