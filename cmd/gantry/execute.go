@@ -96,15 +96,16 @@ func (s *session) open(mode sqlite.Mode) error {
 	return nil
 }
 
-// giveToCaller changes the owner of a file created under sudo to the invoking user, who may run the next command without sudo.
+// giveToCaller changes the owner of a file created under sudo to the invoking user, who may run the next command
+// without sudo.
 func giveToCaller(path string) {
 	if o := stage.Caller(); o.UID != os.Geteuid() {
 		_ = os.Lchown(path, o.UID, o.GID) // where that cannot be it stays root's
 	}
 }
 
-// hold takes the lock of the run: of its directory, and of the file lock in it, where people and earlier versions look. It ends with the
-// process, so that no stale lock is ever left.
+// hold takes the lock of the run: of its directory, and of the file lock in it, where people and earlier versions look.
+// It ends with the process, so that no stale lock is ever left.
 func (s *session) hold() error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return failf(exitHost, "run directory: %w (choose another --dir)", err)
@@ -124,7 +125,8 @@ func (s *session) hold() error {
 		holder, _ := os.ReadFile(f.Name())
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return failf(exitHeld, "run %s is held by another gantry (process %s): wait until it has ended, or stop it", s.name, holder)
+			return failf(exitHeld, "run %s is held by another gantry (process %s): wait until it has ended, or stop it",
+				s.name, holder)
 		}
 		return failf(exitHost, "lock run %s: %w", s.name, err)
 	}
@@ -147,7 +149,8 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	if s.set.RejectLate {
 		refuser, ok := pol.(planner.Refuser)
 		if !ok {
-			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo", s.set.Policy)
+			return nil, nil, failf(exitUsage, "--reject-late: policy %s does not plan ahead for deadlines; use "+
+				"rm-dcwf, mrcp-rm or fifo", s.set.Policy)
 		}
 		refuser.RejectLate()
 	}
@@ -165,15 +168,17 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 }
 
 func (s *session) admitter() *executor.Admitter {
-	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale, Image: s.set.Image, Emulate: s.set.Emulate,
-		SafeNames: runtimeOf(s.set.Runtime).Programs, Fit: s.set.Fit, Preempt: scenario.DefaultPreempt(), Memory: s.memory()}
+	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale,
+		Image: s.set.Image, Emulate: s.set.Emulate,
+		SafeNames: runtimeOf(s.set.Runtime).Programs, Fit: s.set.Fit, Preempt: scenario.DefaultPreempt(),
+		Memory: s.memory()}
 }
 
 // keptTasks is how many tasks of streams to be simulated are kept in memory from when they were checked on.
 const keptTasks = 100_000
 
-// check says what cannot run here before anything runs, and whether any task is emulated. What a simulation draws beyond keptTasks it draws
-// once more when it arrives: memory is what makes a long stream slow.
+// check says what cannot run here before anything runs, and whether any task is emulated. What a simulation draws
+// beyond keptTasks it draws once more when it arrives: memory is what makes a long stream slow.
 func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 	adm := s.admitter()
 	for i := range subs {
@@ -272,7 +277,8 @@ func (s *session) drive(ctx context.Context) error {
 // broken ends a run that cannot go on. What was logged stays, and the run can be resumed.
 func (s *session) broken(ctx context.Context, err error) error {
 	code := exitInternal
-	if errors.Is(err, docker.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) || sqlite.IsDisk(err) {
+	if errors.Is(err, docker.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) ||
+		sqlite.IsDisk(err) {
 		code = exitHost
 	}
 	unsupported := errors.Is(err, planner.ErrUnsupported)
@@ -280,7 +286,8 @@ func (s *session) broken(ctx context.Context, err error) error {
 		code = exitInput
 	}
 	if s.log != nil {
-		if e := s.log.Finish(context.WithoutCancel(ctx), sqlite.Interrupted, code); e != nil && !sqlite.IsDisk(err) { // that was said already
+		// that was said already
+		if e := s.log.Finish(context.WithoutCancel(ctx), sqlite.Interrupted, code); e != nil && !sqlite.IsDisk(err) {
 			err = errors.Join(err, e)
 		}
 	}
@@ -324,8 +331,8 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	return fail(code, s.epilogue(res, failed))
 }
 
-// live reports whether the metrics of the run can be taken as it goes: what tasks are known to take is what they do take, and nothing of the
-// run happened before this process.
+// live reports whether the metrics of the run can be taken as it goes: what tasks are known to take is what they do
+// take, and nothing of the run happened before this process.
 func (s *session) live() bool {
 	return runtimeOf(s.set.Runtime).Virtual && s.measured == nil && s.log != nil
 }
@@ -356,8 +363,9 @@ func (s *session) epilogue(res executor.Result, failed int) error {
 	return fmt.Errorf("%s failed or skipped; for the reason: gantry explain %s TASK", plural(failed, "task"), s.name)
 }
 
-// listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and so
-// does SIGHUP, when the terminal is gone; under nohup there is none. Where a Docker Engine that does not answer cannot kill, it leaves.
+// listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and
+// so does SIGHUP, when the terminal is gone; under nohup there is none. Where a Docker Engine that does not answer
+// cannot kill, it leaves.
 func (s *session) listen(control chan<- executor.Control, leave func()) (stop func()) {
 	signals := early.Loop()
 	done := make(chan struct{})

@@ -171,7 +171,8 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	}
 	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1,
 		Loader: load.Loader{Platform: s.platform,
-			Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: max(set.TimeScale,
+			Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)),
+			TimeScale: max(set.TimeScale,
 				math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
 	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
 		return 0, err

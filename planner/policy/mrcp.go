@@ -28,7 +28,8 @@ func solved() []Row {
 		New: func(p Params) planner.Policy {
 			queue := &order.Solved{Steps: int(p.Number("steps")), Most: int(p.Number("tasks"))}
 			return &modelled{queue, planner.Pipeline[planner.Queue]{
-				Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated}, Queue: queue, Allocate: &alloc.Pinned{On: queue.On}}}
+				Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated}, Queue: queue,
+				Allocate: &alloc.Pinned{On: queue.On}}}
 		},
 		Readings: []string{
 			"The model was not at hand: any precedences, one resource that sums up alike nodes, as few jobs late as can " +
