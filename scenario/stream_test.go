@@ -72,13 +72,15 @@ func TestStreamIsRead(t *testing.T) {
 				{Fraction: 1, Generator: "random", Sizes: []generate.SizeClass{{Fraction: 1, Min: 5, Max: 9}}, Line: 8,
 					Choices: choices(t, "random", "fat=0.2,0.8", "density=0.1", "jump=1,2", "ccr=0")},
 				{Fraction: 0.2, Trace: "some/dir/m.dax", Inputs: "some/dir/data", Image: "busybox", Line: 14}},
-			Sizes: []generate.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40, Max: 40}},
+			Sizes: []generate.SizeClass{{Fraction: 0.75, Min: 30, Max: 38, Even: true}, {Fraction: 1, Min: 40,
+				Max: 40}},
 			Total: scenario.TotalRuntime{Distribution: "hyper-gamma", Mean: time.Hour,
 				Stages: []generate.Gamma{{Weight: 0.7, Shape: 5, Scale: 501.266}, {Weight: 1, Shape: 45,
 					Scale: 136.709}}},
 			Arrivals: scenario.ArrivalProcess{Process: "poisson", PerHour: 98, Line: 20},
 			Tenants:  []scenario.Share{{Name: "a", Fraction: 2}, {Name: "b", Fraction: 1}},
-			Classes:  []scenario.Share{{Name: "deadline", Fraction: 0.3}, {Name: "regular"}, {Name: "low", Fraction: 0.7}},
+			Classes: []scenario.Share{{Name: "deadline", Fraction: 0.3}, {Name: "regular"},
+				{Name: "low", Fraction: 0.7}},
 			Deadline: &scenario.DeadlineRule{Factor: [2]float64{1.5, 4}}, Line: 7}}
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("%+v\nwant %+v\n%+v\nwant %+v", w, want, w.Stream, want.Stream)
@@ -182,13 +184,14 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 			"rate is not for process fixed",
 		mix + "arrivals: {rate: 1/h}": "say which process: " +
 			"poisson",
-		mix + "total_runtime:\n  mean: 1h\n  distribution: log-normal": "line 5: total_runtime: distribution is \"log-normal\", but has to be hyper-gamma, lognormal, constant or as-generated; did you mean lognormal?",
-		mix + "total_runtime: {mean: 1h}":                              "say which distribution",
-		mix + "class: low":                                             `unknown key "class"; did you mean classes?`,
-		"count: 5\nmix: [{trace: x, class: regulr}]":                   `class is "regulr", but has to be deadline, regular or low; did you mean regular?`,
-		"count: 5\nmixx: [{trace: x}]":                                 `line 2: the workload: unknown key "mixx"; did you mean mix?`,
-		"workflow: [{trace: x}]":                                       `line 1: the workload: unknown key "workflow"; did you mean workflows?`,
-		"count: 5\nmix: [{generator: rndom, tasks: 30, fat: 0.5}]":     `fat is for generator random, and this one is "rndom"`,
+		mix + "total_runtime:\n  mean: 1h\n  distribution: log-normal": "line 5: total_runtime: distribution is " +
+			"\"log-normal\", but has to be hyper-gamma, lognormal, constant or as-generated; did you mean lognormal?",
+		mix + "total_runtime: {mean: 1h}":                          "say which distribution",
+		mix + "class: low":                                         `unknown key "class"; did you mean classes?`,
+		"count: 5\nmix: [{trace: x, class: regulr}]":               `class is "regulr", but has to be deadline, regular or low; did you mean regular?`,
+		"count: 5\nmixx: [{trace: x}]":                             `line 2: the workload: unknown key "mixx"; did you mean mix?`,
+		"workflow: [{trace: x}]":                                   `line 1: the workload: unknown key "workflow"; did you mean workflows?`,
+		"count: 5\nmix: [{generator: rndom, tasks: 30, fat: 0.5}]": `fat is for generator random, and this one is "rndom"`,
 		mix + "arrivals: {process: trace, times: none.csv}": "line 3: arrivals: " +
 			"times open none.csv",
 		"count: 5\nmix: [{generator: montage}]": "how large are the " +

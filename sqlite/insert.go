@@ -86,11 +86,12 @@ import (
 // chunk is how many rows are inserted together: beyond 16 the gain is lost in the noise.
 const chunk = 16
 
-// inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value, which costs more than
-// what SQLite does with it; this takes one for all of them. Values that many rows share are handed over once.
+// inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value,
+// which costs more than what SQLite does with it; this takes one for all of them. Values that many rows share are
+// handed over once.
 //
-// docs/decisions/0013-rows-go-to-sqlite-in-chunks.md has what that saves of whole runs. All of it that is C, or knows the driver from the
-// inside, is in this file; add and flush are all that the rest of the package sees.
+// docs/decisions/0013-rows-go-to-sqlite-in-chunks.md has what that saves of whole runs. All of it that is C, or knows
+// the driver from the inside, is in this file; add and flush are all that the rest of the package sees.
 type inserter struct {
 	shared, width int
 	values        []driver.Value // that are shared

@@ -118,7 +118,8 @@ func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
 			continue
 		}
 		if k.Param(key) == nil {
-			return nil, fmt.Errorf("--%s is for %s, not for %s", flag, strings.Join(generate.KindsWith(key), " and "), k.Name)
+			return nil, fmt.Errorf("--%s is for %s, not for %s", flag, strings.Join(generate.KindsWith(key), " and "),
+				k.Name)
 		}
 		if err := choices.Set(key, fmt.Sprint(c.Value(flag))); err != nil {
 			return nil, fmt.Errorf("--%w", err)

@@ -16,11 +16,12 @@ import (
 	"gantry/planner"
 )
 
-// listen hears of containers of the run that somebody pauses or unpauses. What else others do to a container ends its program, and is judged
-// then. The engine sends nothing while nobody does.
+// listen hears of containers of the run that somebody pauses or unpauses. What else others do to a container ends its
+// program, and is judged then. The engine sends nothing while nobody does.
 func (r *Runtime) listen() {
 	defer r.work.Done()
-	want := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("label", LabelHostName+"="+r.name), filters.Arg("event", "pause"),
+	want := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("label", LabelHostName+"="+r.name),
+		filters.Arg("event", "pause"),
 		filters.Arg("event", "unpause"))
 	for r.ctx.Err() == nil {
 		heard, failed := r.cli.Events(r.ctx, events.ListOptions{Filters: want})
@@ -58,7 +59,8 @@ func (a *attempt) lookAtPause() {
 	}
 }
 
-// hold notes that somebody else has paused the container, or let it continue. The clock of its time limit stands still meanwhile. r.mu is held.
+// hold notes that somebody else has paused the container, or let it continue. The clock of its time limit stands still
+// meanwhile. r.mu is held.
 func (a *attempt) hold(paused bool) {
 	now := time.Now()
 	if paused == !a.held.IsZero() {
@@ -76,7 +78,8 @@ func (a *attempt) hold(paused bool) {
 		if a.limit != nil && a.limit.Stop() {
 			a.limitLeft -= now.Sub(a.limitFrom)
 		}
-		say("paused", fmt.Sprintf("%s is paused by somebody else (docker pause): docker unpause %s continues it", a, name))
+		say("paused", fmt.Sprintf("%s is paused by somebody else (docker pause): docker unpause %s continues it", a,
+			name))
 		return
 	}
 	a.pausedFor += now.Sub(a.held)
@@ -106,7 +109,8 @@ func Paused(ctx context.Context, run, dir string) (map[string]string, error) {
 		return nil, err
 	}
 	defer cli.Close()
-	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("status", "paused"),
+	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("status",
+		"paused"),
 		filters.Arg("label", LabelHostName+"="+executor.HostName(run, dir)))})
 	if err != nil {
 		return nil, fmt.Errorf("list paused containers of run %s: %w", run, err)

@@ -125,7 +125,8 @@ func TestSuspensionOutlivesGantry(t *testing.T) {
 	s.wants(s.exit(l.Attempt), planner.OK)
 }
 
-// What others do to a container with Docker's own commands is recognised, and nothing of it is taken for the program's doing.
+// What others do to a container with Docker's own commands is recognised, and nothing of it is taken for the program's
+// doing.
 func TestWhatOthersDoIsRecognised(t *testing.T) {
 	r := newRig(t, nil)
 	cli, err := docker.Connect(r.ctx, "")
@@ -141,14 +142,27 @@ func TestWhatOthersDoIsRecognised(t *testing.T) {
 		outcome      planner.Outcome
 		says         string
 	}{
-		{"stop", "sleep 300", func(n string) error { return cli.ContainerStop(r.ctx, n, container.StopOptions{Timeout: &soon}) }, planner.Killed, "docker stop"},
+		{"stop", "sleep 300", func(n string) error {
+			return cli.ContainerStop(r.ctx, n,
+				container.StopOptions{Timeout: &soon})
+		}, planner.Killed, "docker stop"},
 		{"stop of one that cleans up", "trap 'exit 4' TERM; sleep 300 & wait", func(n string) error {
 			return cli.ContainerStop(r.ctx, n, container.StopOptions{Timeout: &soon})
 		}, planner.Killed, "exit code 4, after SIGTERM from outside"},
-		{"kill", "sleep 300", func(n string) error { return cli.ContainerKill(r.ctx, n, "KILL") }, planner.Killed, "SIGKILL"},
-		{"restart", "sleep 300", func(n string) error { return cli.ContainerRestart(r.ctx, n, container.StopOptions{Timeout: &soon}) }, planner.Killed, "from outside"},
-		{"rm", "sleep 300", func(n string) error { return cli.ContainerRemove(r.ctx, n, container.RemoveOptions{Force: true}) }, planner.Killed, ""},
-		{"pause", "while [ ! -e go ]; do sleep 0.05; done", func(n string) error { return cli.ContainerPause(r.ctx, n) }, planner.OK, ""},
+		{"kill", "sleep 300", func(n string) error { return cli.ContainerKill(r.ctx, n, "KILL") }, planner.Killed,
+			"SIGKILL"},
+		{"restart", "sleep 300", func(n string) error {
+			return cli.ContainerRestart(r.ctx, n,
+				container.StopOptions{Timeout: &soon})
+		}, planner.Killed, "from outside"},
+		{"rm", "sleep 300", func(n string) error {
+			return cli.ContainerRemove(r.ctx, n,
+				container.RemoveOptions{Force: true})
+		}, planner.Killed, ""},
+		{"pause", "while [ ! -e go ]; do sleep 0.05; done", func(n string) error {
+			return cli.ContainerPause(r.ctx,
+				n)
+		}, planner.OK, ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			s := r.sh(c.script)
@@ -168,7 +182,8 @@ func TestWhatOthersDoIsRecognised(t *testing.T) {
 				if !warned("is paused by somebody else") {
 					t.Error("nobody was told of the pause")
 				}
-				if tasks, err := docker.Paused(r.ctx, r.config.Run, r.config.Dir); err != nil || tasks[name(a)] != s.Name {
+				if tasks, err := docker.Paused(r.ctx, r.config.Run, r.config.Dir); err != nil ||
+					tasks[name(a)] != s.Name {
 					t.Errorf("paused are %v, %v", tasks, err)
 				}
 				r.must(cli.ContainerUnpause(r.ctx, name(a)))

@@ -36,28 +36,66 @@ func TestEnds(t *testing.T) {
 	}{
 		{"returned 0", began(func(e *evidence.Evidence) { e.End = exit(0) }), planner.OK, 0, ""},
 		{"returned 0, without the launcher's account", began(func(e *evidence.Evidence) {}), planner.OK, 0, ""},
-		{"returned 0, engine killed", began(func(e *evidence.Evidence) { e.End, e.Code, e.EngineDown = exit(0), 137, true }), planner.OK, 0, ""},
-		{"returned 0, container gone", began(func(e *evidence.Evidence) { e.End, e.Gone = exit(0), true }), planner.OK, 0, ""},
-		{"returned 0, asked to stop", began(func(e *evidence.Evidence) { e.End, e.Asked, e.Acted = exit(0), planner.Preempted, true }), planner.OK, 0, "although"},
-		{"returned 0 at its time limit", began(func(e *evidence.Evidence) { e.End, e.Asked, e.Acted = exit(0), planner.TimedOut, true }), planner.OK, 0, "although"},
-		{"returned 0, a child out of memory", began(func(e *evidence.Evidence) { e.End, e.OOMKills = exit(0), 1 }), planner.OK, 0, "although the kernel killed 1 process"},
-		{"returned 7", began(func(e *evidence.Evidence) { e.End, e.Code = exit(7), 7 }), planner.ExitCode, 7, "exit code 7"},
-		{"returned 7, engine killed later", began(func(e *evidence.Evidence) { e.End, e.Code, e.EngineDown = exit(7), 255, true }), planner.ExitCode, 7, "exit code 7"},
-		{"returned 127", began(func(e *evidence.Evidence) { e.End, e.Code = exit(127), 127 }), planner.ExitCode, 127, "not found"},
-		{"returned 137", began(func(e *evidence.Evidence) { e.End, e.Code = exit(137), 137 }), planner.ExitCode, 137, "killed"},
-		{"returned 143 when gantry asked", began(func(e *evidence.Evidence) { e.End, e.Asked, e.Acted = exit(143), planner.Preempted, true }), planner.Preempted, 143, ""},
-		{"time limit", began(func(e *evidence.Evidence) { e.End, e.Asked, e.Acted = killed(syscall.SIGTERM), planner.TimedOut, true }), planner.TimedOut, 143, "limit of 1s"},
-		{"gantry wanted to kill it, but it was quicker", began(func(e *evidence.Evidence) { e.End, e.Asked = exit(7), planner.Preempted }), planner.ExitCode, 7, ""},
-		{"to leave its place, by an earlier gantry", began(func(e *evidence.Evidence) { e.End, e.Leaving = killed(syscall.SIGTERM), planner.Requeue }), planner.Preempted, 143, ""},
-		{"frozen when it was killed", began(func(e *evidence.Evidence) { e.End, e.Leaving = killed(syscall.SIGKILL), planner.Suspend }), planner.Killed, 137, "SIGKILL"},
-		{"a checkpoint", began(func(e *evidence.Evidence) { e.Emulated, e.Code = true, 75 }), planner.Preempted, 75, ""},
+		{"returned 0, engine killed", began(func(e *evidence.Evidence) {
+			e.End, e.Code, e.EngineDown = exit(0), 137,
+				true
+		}), planner.OK, 0, ""},
+		{"returned 0, container gone", began(func(e *evidence.Evidence) { e.End, e.Gone = exit(0), true }), planner.OK,
+			0, ""},
+		{"returned 0, asked to stop", began(func(e *evidence.Evidence) {
+			e.End, e.Asked, e.Acted = exit(0),
+				planner.Preempted, true
+		}), planner.OK, 0, "although"},
+		{"returned 0 at its time limit", began(func(e *evidence.Evidence) {
+			e.End, e.Asked, e.Acted = exit(0),
+				planner.TimedOut, true
+		}), planner.OK, 0, "although"},
+		{"returned 0, a child out of memory", began(func(e *evidence.Evidence) { e.End, e.OOMKills = exit(0), 1 }),
+			planner.OK, 0, "although the kernel killed 1 process"},
+		{"returned 7", began(func(e *evidence.Evidence) { e.End, e.Code = exit(7), 7 }), planner.ExitCode, 7,
+			"exit code 7"},
+		{"returned 7, engine killed later", began(func(e *evidence.Evidence) {
+			e.End, e.Code, e.EngineDown = exit(7),
+				255, true
+		}), planner.ExitCode, 7, "exit code 7"},
+		{"returned 127", began(func(e *evidence.Evidence) { e.End, e.Code = exit(127), 127 }), planner.ExitCode, 127,
+			"not found"},
+		{"returned 137", began(func(e *evidence.Evidence) { e.End, e.Code = exit(137), 137 }), planner.ExitCode, 137,
+			"killed"},
+		{"returned 143 when gantry asked", began(func(e *evidence.Evidence) {
+			e.End, e.Asked, e.Acted = exit(143),
+				planner.Preempted, true
+		}), planner.Preempted, 143, ""},
+		{"time limit", began(func(e *evidence.Evidence) {
+			e.End, e.Asked, e.Acted = killed(syscall.SIGTERM),
+				planner.TimedOut, true
+		}), planner.TimedOut, 143, "limit of 1s"},
+		{"gantry wanted to kill it, but it was quicker", began(func(e *evidence.Evidence) {
+			e.End, e.Asked = exit(7),
+				planner.Preempted
+		}), planner.ExitCode, 7, ""},
+		{"to leave its place, by an earlier gantry",
+			began(func(e *evidence.Evidence) { e.End, e.Leaving = killed(syscall.SIGTERM), planner.Requeue }),
+			planner.Preempted, 143, ""},
+		{"frozen when it was killed", began(func(e *evidence.Evidence) {
+			e.End, e.Leaving = killed(syscall.SIGKILL),
+				planner.Suspend
+		}), planner.Killed, 137, "SIGKILL"},
+		{"a checkpoint", began(func(e *evidence.Evidence) { e.Emulated, e.Code = true, 75 }), planner.Preempted, 75,
+			""},
 		{"code 75 of a program", began(func(e *evidence.Evidence) { e.End = exit(75) }), planner.ExitCode, 75, ""},
-		{"out of memory", began(func(e *evidence.Evidence) { e.End, e.OOMKills = killed(syscall.SIGKILL), 2 }), planner.OutOfMemory, 137, "2 processes"},
-		{"out of memory, the launcher too", began(func(e *evidence.Evidence) { e.Code, e.OOMKills = 137, 1 }), planner.OutOfMemory, 137, "limit of 1000"},
-		{"out of memory by the engine's word", began(func(e *evidence.Evidence) { e.Code, e.EngineOOM = 137, true }), planner.OutOfMemory, 137, "Docker Engine reports"},
-		{"docker kill", began(func(e *evidence.Evidence) { e.Code, e.Told = 137, true }), planner.Killed, 137, "docker kill"},
-		{"docker kill, by the exit code", began(func(e *evidence.Evidence) { e.Code = 137 }), planner.Killed, 137, "as of a program"},
-		{"kill -9 of the program", began(func(e *evidence.Evidence) { e.End, e.Code = killed(syscall.SIGKILL), 137 }), planner.Killed, 137, "SIGKILL"},
+		{"out of memory", began(func(e *evidence.Evidence) { e.End, e.OOMKills = killed(syscall.SIGKILL), 2 }),
+			planner.OutOfMemory, 137, "2 processes"},
+		{"out of memory, the launcher too", began(func(e *evidence.Evidence) { e.Code, e.OOMKills = 137, 1 }),
+			planner.OutOfMemory, 137, "limit of 1000"},
+		{"out of memory by the engine's word", began(func(e *evidence.Evidence) { e.Code, e.EngineOOM = 137, true }),
+			planner.OutOfMemory, 137, "Docker Engine reports"},
+		{"docker kill", began(func(e *evidence.Evidence) { e.Code, e.Told = 137, true }), planner.Killed, 137,
+			"docker kill"},
+		{"docker kill, by the exit code", began(func(e *evidence.Evidence) { e.Code = 137 }), planner.Killed, 137,
+			"as of a program"},
+		{"kill -9 of the program", began(func(e *evidence.Evidence) { e.End, e.Code = killed(syscall.SIGKILL), 137 }),
+			planner.Killed, 137, "SIGKILL"},
 		{"docker stop", began(func(e *evidence.Evidence) {
 			e.End, e.Code = killed(syscall.SIGTERM), 143
 			e.End.Outside = syscall.SIGTERM
@@ -70,39 +108,51 @@ func TestEnds(t *testing.T) {
 			e.End, e.Code = killed(syscall.SIGTERM), 125
 			e.End.Outside, e.End.Again = syscall.SIGTERM, true
 		}), planner.Killed, 143, "docker restart"},
-		{"docker restart -t 0", began(func(e *evidence.Evidence) { e.End, e.Code = control.End{Again: true}, 125 }), planner.Killed, 125, "docker restart"},
+		{"docker restart -t 0", began(func(e *evidence.Evidence) { e.End, e.Code = control.End{Again: true}, 125 }),
+			planner.Killed, 125, "docker restart"},
 		{"docker restart of what had succeeded", began(func(e *evidence.Evidence) {
 			e.End, e.Code = exit(0), 125
 			e.End.Again = true
 		}), planner.OK, 0, ""},
 		{"docker rm -f", began(func(e *evidence.Evidence) { e.Gone = true }), planner.Killed, -1, "docker rm"},
-		{"removed by gantry", began(func(e *evidence.Evidence) { e.Gone, e.Removed = true, true }), planner.Lost, -1, "gantry removed"},
-		{"gone with the engine", began(func(e *evidence.Evidence) { e.Gone, e.EngineDown = true, true }), planner.Lost, -1, "gone"},
-		{"the engine was killed", began(func(e *evidence.Evidence) { e.Code, e.EngineDown = 137, true }), planner.Lost, 137, "Docker Engine was stopped"},
-		{"the engine forgot it", began(func(e *evidence.Evidence) { e.Code, e.EngineDown = 255, true }), planner.Lost, 255, "Docker Engine was stopped"},
+		{"removed by gantry", began(func(e *evidence.Evidence) { e.Gone, e.Removed = true, true }), planner.Lost, -1,
+			"gantry removed"},
+		{"gone with the engine", began(func(e *evidence.Evidence) { e.Gone, e.EngineDown = true, true }), planner.Lost,
+			-1, "gone"},
+		{"the engine was killed", began(func(e *evidence.Evidence) { e.Code, e.EngineDown = 137, true }), planner.Lost,
+			137, "Docker Engine was stopped"},
+		{"the engine forgot it", began(func(e *evidence.Evidence) { e.Code, e.EngineDown = 255, true }), planner.Lost,
+			255, "Docker Engine was stopped"},
 		{"the engine stopped a program that cleans up", began(func(e *evidence.Evidence) {
 			e.End, e.EngineDown = exit(9), true
 			e.End.Outside = syscall.SIGTERM
 		}), planner.Lost, 9, "Docker Engine was stopped"},
-		{"the engine was stopped before it began", evidence.Evidence{Code: 128, EngineDown: true}, planner.Lost, 128, "Docker Engine was stopped"},
-		{"an error of the engine", evidence.Evidence{Code: 128, StartError: "no such device"}, planner.HostError, 128, "no such device"},
-		{"an error of an engine that was stopped", evidence.Evidence{Code: 128, StartError: "context canceled", EngineDown: true}, planner.Lost, 128, ""},
+		{"the engine was stopped before it began", evidence.Evidence{Code: 128, EngineDown: true}, planner.Lost, 128,
+			"Docker Engine was stopped"},
+		{"an error of the engine", evidence.Evidence{Code: 128, StartError: "no such device"}, planner.HostError, 128,
+			"no such device"},
+		{"an error of an engine that was stopped", evidence.Evidence{Code: 128, StartError: "context canceled",
+			EngineDown: true}, planner.Lost, 128, ""},
 		{"never began", evidence.Evidence{Code: 125}, planner.HostError, 125, "never began"},
 		{"code 0, but never began", evidence.Evidence{}, planner.HostError, 0, "never began"},
 		{"given up", evidence.Evidence{Claim: control.Gantry, Code: 125}, planner.Lost, -1, "gave it up"},
 		{"given up and removed", evidence.Evidence{Claim: control.Gantry, Gone: true}, planner.Lost, -1, "gave it up"},
-		{"given up by an earlier version, perhaps", evidence.Evidence{Claim: control.Launcher, Old: true, Code: 125}, planner.Lost, 125, "earlier gantry"},
-		{"a fault of its own", began(func(e *evidence.Evidence) { e.End, e.Code = killed(syscall.SIGSEGV), 139 }), planner.ExitCode, 139, "segmentation"},
+		{"given up by an earlier version, perhaps", evidence.Evidence{Claim: control.Launcher, Old: true, Code: 125},
+			planner.Lost, 125, "earlier gantry"},
+		{"a fault of its own", began(func(e *evidence.Evidence) { e.End, e.Code = killed(syscall.SIGSEGV), 139 }),
+			planner.ExitCode, 139, "segmentation"},
 	} {
 		v := c.e.Judge()
 		if v.Outcome != c.outcome || v.Code != c.code || !strings.Contains(v.Message, c.says) {
-			t.Errorf("%s: %v, code %d: %q; not %v, code %d: %q", c.name, v.Outcome, v.Code, v.Message, c.outcome, c.code, c.says)
+			t.Errorf("%s: %v, code %d: %q; not %v, code %d: %q", c.name, v.Outcome, v.Code, v.Message, c.outcome,
+				c.code, c.says)
 		}
 	}
 }
 
 func TestMissingOutputs(t *testing.T) {
-	for asked, want := range map[planner.Outcome]planner.Outcome{0: planner.OutputMissing, planner.Preempted: planner.Preempted, planner.TimedOut: planner.TimedOut} {
+	for asked, want := range map[planner.Outcome]planner.Outcome{0: planner.OutputMissing,
+		planner.Preempted: planner.Preempted, planner.TimedOut: planner.TimedOut} {
 		e := began(func(e *evidence.Evidence) { e.End, e.Asked, e.Acted = exit(0), asked, asked != 0 })
 		if v := e.Missing("no x"); v.Outcome != want || !strings.Contains(v.Message, "no x") {
 			t.Errorf("asked to end as %v: %v %q", asked, v.Outcome, v.Message)

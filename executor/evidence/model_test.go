@@ -9,10 +9,11 @@ import (
 	"gantry/planner"
 )
 
-// The model is one task, the attempts at it, the engine's containers, the launcher in each, and gantry, which is killed up to three times and
-// resumes. Every step of gantry is one effect; a kill falls between any two steps, which is before the one and after the other. A request to the
-// engine has its effect at any later time, also when gantry is gone, and may be lost with an engine that is restarted. All states that can be
-// reached are visited, with Recover and Judge deciding as they do in gantry.
+// The model is one task, the attempts at it, the engine's containers, the launcher in each, and gantry, which is killed
+// up to three times and resumes. Every step of gantry is one effect; a kill falls between any two steps, which is
+// before the one and after the other. A request to the engine has its effect at any later time, also when gantry is
+// gone, and may be lost with an engine that is restarted. All states that can be reached are visited, with Recover and
+// Judge deciding as they do in gantry.
 
 const (
 	attempts = 5 // as many as kills and restarts can cost
@@ -128,12 +129,14 @@ func (w *world) leftover() int8 {
 
 func (w *world) found(i int8) evidence.Found {
 	t := &w.tries[i]
-	return evidence.Found{Live: t.ordered && !t.over, Container: t.state, Control: t.control, Claim: t.claim, Over: t.ended}
+	return evidence.Found{Live: t.ordered && !t.over, Container: t.state, Control: t.control, Claim: t.claim,
+		Over: t.ended}
 }
 
 func (w *world) evidence(i int8) evidence.Evidence {
 	t := &w.tries[i]
-	return evidence.Evidence{Code: t.code, Gone: t.state == evidence.Absent, Claim: t.claim, End: control.End{Over: t.ended}, EngineDown: t.broke,
+	return evidence.Evidence{Code: t.code, Gone: t.state == evidence.Absent, Claim: t.claim,
+		End: control.End{Over: t.ended}, EngineDown: t.broke,
 		Removed: t.removed}
 }
 
@@ -197,7 +200,8 @@ func (w world) gantry(r rules) (world, bool) {
 		switch {
 		case t.starting && t.state == evidence.Created:
 			return w, false
-		case t.state == evidence.Created && t.program == idle && t.claim == control.Nobody: // the request was lost: gantry gives it up
+		// the request was lost: gantry gives it up
+		case t.state == evidence.Created && t.program == idle && t.claim == control.Nobody:
 			w.at = giveUp
 		case t.program == idle && t.state != evidence.Created || t.ended && t.state == evidence.Absent:
 			w.at = judge
@@ -259,7 +263,8 @@ func (w world) others() (all []world) {
 		}
 		if t.starting {
 			add(func(t *try) {
-				if t.starting = false; t.state == evidence.Created && t.control { // without its control directory it cannot be started
+				// without its control directory it cannot be started
+				if t.starting = false; t.state == evidence.Created && t.control {
 					t.state, t.program = evidence.Running, entering
 				}
 			})
@@ -276,7 +281,11 @@ func (w world) others() (all []world) {
 		case working:
 			add(func(t *try) { t.program = wrote })
 		case wrote:
-			add(func(t *try) { t.succeeded, t.ended, t.program = true, true, idle; t.state, t.code = evidence.Exited, 0 })
+			add(func(t *try) {
+				t.succeeded, t.ended, t.program = true, true, idle
+				t.state, t.code = evidence.Exited,
+					0
+			})
 		}
 	}
 	if w.restarts < restarts { // the engine goes, with all that runs and all that it was asked for
@@ -385,10 +394,11 @@ func TestTheModelFindsWhatIsWrong(t *testing.T) {
 			}
 			return evidence.Recover(f)
 		}, evidence.Evidence.Judge},
-		"the engine's end of a program is the program's": {evidence.Recover, func(e evidence.Evidence) evidence.Verdict {
-			e.EngineDown = false
-			return e.Judge()
-		}},
+		"the engine's end of a program is the program's": {evidence.Recover,
+			func(e evidence.Evidence) evidence.Verdict {
+				e.EngineDown = false
+				return e.Judge()
+			}},
 	} {
 		if _, why := explore(r); why == "" {
 			t.Errorf("%s: the model finds nothing wrong", name)
@@ -461,7 +471,8 @@ func explore(r rules) (states int, wrong string) {
 // story is the way to a state.
 func story(seen map[world]world, w world) (s string) {
 	for range 60 {
-		s = fmt.Sprintf("step %d on attempt %d, %d kills, %d restarts: %+v\n%s", w.at, w.now, w.kills, w.restarts, w.tries[:2], s)
+		s = fmt.Sprintf("step %d on attempt %d, %d kills, %d restarts: %+v\n%s", w.at, w.now, w.kills, w.restarts,
+			w.tries[:2], s)
 		if p := seen[w]; p == w {
 			break
 		} else {

@@ -19,12 +19,14 @@ func quotas(t *testing.T) string {
 	if err := os.WriteFile(image, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"truncate", "-s", "64M", image}, {"mke2fs", "-q", "-t", "ext4", "-O", "quota,project", "-E", "quotatype=prjquota", image},
+	for _, args := range [][]string{{"truncate", "-s", "64M", image}, {"mke2fs", "-q", "-t", "ext4", "-O",
+		"quota,project", "-E", "quotatype=prjquota", image},
 		{"mount", "-o", "loop,prjquota", image, dir}} {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Skipf("needs root, and a kernel with project quotas of ext4 (make test-v2 has one): %v: %v %s", args, err, out)
+			t.Skipf("needs root, and a kernel with project quotas of ext4 (make test-v2 has one): %v: %v %s", args, err,
+				out)
 		}
 	}
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // programs that are not root are to reach it
@@ -99,7 +101,8 @@ func TestQuotaLimitsADirectoryAndNoOther(t *testing.T) {
 }
 
 func TestWithoutQuotasThatIsSaid(t *testing.T) {
-	if err := stage.SetQuota(t.TempDir(), stage.Project("run", 1), 1<<20); err != nil && !errors.Is(err, stage.ErrNoQuota) {
+	if err := stage.SetQuota(t.TempDir(), stage.Project("run", 1), 1<<20); err != nil &&
+		!errors.Is(err, stage.ErrNoQuota) {
 		t.Errorf("%v is not ErrNoQuota", err)
 	} else if err == nil {
 		t.Skip("there are project quotas here")

@@ -57,7 +57,8 @@ func deadlines() []Row {
 				return &remap.Policy{Config: c}
 			},
 			Readings: []string{
-				"A job executes within [s, d] if its interval, from the first start to the last end of tasks that take " +
+				"A job executes within [s, d] if its interval, from the first start to the last end of tasks that " +
+					"take " +
 					"time, overlaps it (in_the_way).",
 				"A job is late if it is planned to end after its deadline; at the deadline it is on time.",
 				"Ties: of sub-deadlines the lower task, of deadlines the smaller laxity, of normalized laxities the " +
@@ -65,14 +66,17 @@ func deadlines() []Row {
 				"A task is planned where it ends first (TSP1) or can start last (TSP2); ties go to the pool of the " +
 					"lowest node. A TSP2 task that cannot meet its sub-deadline starts as soon as it can from where " +
 					"it should have started on, and its job is remapped only if it is late.",
-				"Parents of a common child get the latest sub-deadline among them in topological order: tasks without " +
+				"Parents of a common child get the latest sub-deadline among them in topological order: tasks " +
+					"without " +
 					"parents by number, then what becomes free, in that order.",
 				"Once a job was remapped, TSP1 places what is left of it, also when remapping failed.",
 				"A workflow without a deadline has infinite laxity and is planned by TSP1.",
 				"A task that starts at the instant of an arrival may still be moved.",
-				"Tasks of several sizes are packed: planned tasks move between alike nodes, at their times, where that " +
+				"Tasks of several sizes are packed: planned tasks move between alike nodes, at their times, where " +
+					"that " +
 					"makes room. The search is complete up to 48 such tasks, within counted steps.",
-				"The paper has exact estimates only. Of what runs late, the plan bends, and a job that becomes late is " +
+				"The paper has exact estimates only. Of what runs late, the plan bends, and a job that becomes late " +
+					"is " +
 					"remapped; of what ends early, ready tasks of TSP1 move up, and late jobs are tried again.",
 			},
 		},
@@ -83,7 +87,8 @@ func deadlines() []Row {
 				"can run first; moves nothing for those that come later.",
 			New: func(Params) planner.Policy { return &remap.Policy{Config: remap.Config{FIFO: true}} },
 			Readings: []string{
-				"Workflows that arrive at one instant are planned in the order of their numbers, whatever their deadlines.",
+				"Workflows that arrive at one instant are planned in the order of their numbers, whatever their " +
+					"deadlines.",
 				"A later workflow may fill gaps before an earlier one: it delays none that is planned.",
 			},
 		},
@@ -102,7 +107,8 @@ func deadlines() []Row {
 				}
 			},
 			Readings: []string{
-				"Ties go to the workflow that arrived first, then to the task of the lower number; of nodes of one speed " +
+				"Ties go to the workflow that arrived first, then to the task of the lower number; of nodes of one " +
+					"speed " +
 					"to the first.",
 				"Nothing is held back for a task that does not fit, and nothing is preempted.",
 			},

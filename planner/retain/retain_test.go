@@ -16,7 +16,8 @@ func bench(t *testing.T, spec, scenario string) *plannertest.Bench {
 	return plannertest.New(t, pol, scenario)
 }
 
-// A kept plan bends: b is planned after a on its node, and starts as soon as a has ended, earlier or later than planned.
+// A kept plan bends: b is planned after a on its node, and starts as soon as a has ended, earlier or later than
+// planned.
 func TestFloatFollowsThePlanInItsOrder(t *testing.T) {
 	const plan = `
 		n0 aaabb`

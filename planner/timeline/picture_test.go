@@ -8,7 +8,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Stays on a node of four cores, time across: the figure in a column is what is in use, the star the place that is found.
+// Stays on a node of four cores, time across: the figure in a column is what is in use, the star the place that is
+// found.
 func TestGapsAsPictures(t *testing.T) {
 	for _, c := range []struct {
 		used, found string // a column a second
@@ -44,7 +45,8 @@ func TestGapsAsPictures(t *testing.T) {
 			}
 		}
 		if !ok || got != c.found {
-			t.Errorf("%d cores for %d s from %d on\nuse   %s\nfound %s (%v)\nwant  %s", c.need, c.dur, c.from, c.used, got, ok, c.found)
+			t.Errorf("%d cores for %d s from %d on\nuse   %s\nfound %s (%v)\nwant  %s", c.need, c.dur, c.from, c.used,
+				got, ok, c.found)
 		}
 	}
 }

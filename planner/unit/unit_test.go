@@ -13,7 +13,8 @@ func TestInstantsSaturate(t *testing.T) {
 		at   unit.Time
 		d    time.Duration
 		want unit.Time
-	}{{0, 5, 5}, {7, -5, 2}, {unit.Never, 5, unit.Never}, {unit.Never, -5, unit.Never}, {unit.Never - 3, 5, unit.Never}} {
+	}{{0, 5, 5}, {7, -5, 2}, {unit.Never, 5, unit.Never}, {unit.Never, -5, unit.Never},
+		{unit.Never - 3, 5, unit.Never}} {
 		if got := c.at.Add(c.d); got != c.want {
 			t.Errorf("%d + %d = %d, want %d", c.at, c.d, got, c.want)
 		}

@@ -96,7 +96,8 @@ func build(t *testing.T, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for program, cgo := range map[string]string{"gantry": "1", "gantry-task": "0"} {
-		cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", filepath.Join(dir, program), "gantry/cmd/"+program)...)
+		cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", filepath.Join(dir, program),
+			"gantry/cmd/"+program)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", program, err, out)

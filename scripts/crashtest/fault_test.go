@@ -12,11 +12,13 @@ import (
 	"testing"
 )
 
-// Gantry is built with fault points (package fault) and dies before or after each effect that it has outside of itself: at every one of a run,
-// and then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at every 29th.
+// Gantry is built with fault points (package fault) and dies before or after each effect that it has outside of itself:
+// at every one of a run, and then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at
+// every 29th.
 func TestEveryFaultPoint(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+			bytes.TrimSpace(out))
 	}
 	gantry := build(t, "-tags", "fault")
 	whole := newFaulty(t, gantry)
@@ -84,13 +86,16 @@ func newFaulty(t *testing.T, gantry string) *faulty {
 	faultyRuns.Unlock()
 	type m = map[string]any
 	task := func(id, script string, parents, children, in, out []string) m {
-		return m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out, "runtimeInSeconds": 0.01,
-			"memoryInBytes": 12e6, "image": image, "command": m{"program": "sh", "arguments": []string{"-ec", script}}}
+		return m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out,
+			"runtimeInSeconds": 0.01,
+			"memoryInBytes":    12e6, "image": image, "command": m{"program": "sh", "arguments": []string{"-ec", script}}}
 	}
 	none := []string{}
-	tasks := []m{task("a", "echo a > a.txt; echo b > b.txt; echo > done", none, []string{"b"}, none, []string{"a.txt", "b.txt"}),
+	tasks := []m{task("a", "echo a > a.txt; echo b > b.txt; echo > done", none, []string{"b"}, none,
+		[]string{"a.txt", "b.txt"}),
 		task("b", "cat a.txt a.txt > c.txt; echo > done", []string{"a"}, none, []string{"a.txt"}, []string{"c.txt"})}
-	doc, err := json.Marshal(m{"name": "fault", "schemaVersion": "1.5", "workflow": m{"specification": m{"tasks": tasks, "files": []m{}},
+	doc, err := json.Marshal(m{"name": "fault", "schemaVersion": "1.5", "workflow": m{"specification": m{"tasks": tasks,
+		"files": []m{}},
 		"execution": m{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": tasks}}})
 	if err != nil {
 		t.Error(err)
@@ -161,7 +166,8 @@ func (r *faulty) complete(t *testing.T, what string) {
 	var ok, other int
 	if err := db.QueryRow(`SELECT sum(outcome = 'ok'), sum(outcome IS NULL OR outcome NOT IN ('ok', 'lost')) FROM attempts`).Scan(&ok, &other); err != nil ||
 		ok != 2 || other != 0 {
-		t.Errorf("%s: %d attempts ok, %d blamed or without an end: %v%s%s", what, ok, other, err, attempts(db, r.name, "a"), attempts(db, r.name, "b"))
+		t.Errorf("%s: %d attempts ok, %d blamed or without an end: %v%s%s", what, ok, other, err,
+			attempts(db, r.name, "a"), attempts(db, r.name, "b"))
 	}
 	dir := filepath.Join(r.home, "runs", r.name)
 	for _, id := range []string{"a", "b"} {

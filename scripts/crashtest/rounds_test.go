@@ -21,9 +21,10 @@ import (
 	"gantry/executor"
 )
 
-// A round is one run of a small workflow of real commands and emulated tasks, whose gantry, Docker Engine or disk is disturbed up to maxLives
-// times, and which is then resumed until it ends. Whatever happened, the log is sound, every task has succeeded once, the engine has told of no
-// program that ended well twice, the results are those of a run that nobody disturbed, byte for byte, and nothing is left.
+// A round is one run of a small workflow of real commands and emulated tasks, whose gantry, Docker Engine or disk is
+// disturbed up to maxLives times, and which is then resumed until it ends. Whatever happened, the log is sound, every
+// task has succeeded once, the engine has told of no program that ended well twice, the results are those of a run that
+// nobody disturbed, byte for byte, and nothing is left.
 
 const maxLives = 7 // disturbed lives of gantry in a round
 
@@ -31,7 +32,8 @@ const maxLives = 7 // disturbed lives of gantry in a round
 var kinds = []struct {
 	name   string
 	weight int
-}{{"kill", 30}, {"kill early", 20}, {"pair", 12}, {"burst", 10}, {"stop and continue", 6}, {"term", 6}, {"interrupt", 6}, {"engine killed", 5}, {"engine stopped", 2},
+}{{"kill", 30}, {"kill early", 20}, {"pair", 12}, {"burst", 10}, {"stop and continue", 6}, {"term", 6},
+	{"interrupt", 6}, {"engine killed", 5}, {"engine stopped", 2},
 	{"full disk", 5}}
 
 // tally is what happened in all rounds.
@@ -45,9 +47,11 @@ type tally struct {
 
 func TestRounds(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err, bytes.TrimSpace(out))
+		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
+			bytes.TrimSpace(out))
 	}
-	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", 30), uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
+	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", 30),
+		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
 	engines := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
 	t.Logf("%d rounds, seed %d, %d engines", rounds, seed, engines)
 	gantry := build(t)
@@ -108,7 +112,8 @@ func smallDisk(t *testing.T) string {
 
 // commands check what they wrote: on a full disk busybox's sort and md5sum write less and return 0.
 var commands = map[string]string{
-	"first":  "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done > first.txt; [ $(wc -l < first.txt) = 500 ]; sleep 0.1",
+	"first": "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done > first.txt; [ $(wc -l < first.txt) = " +
+		"500 ]; sleep 0.1",
 	"second": "sort -r first.txt > second.txt; [ $(wc -c < second.txt) = $(wc -c < first.txt) ]; sleep 0.05",
 	"brief":  "md5sum < data.bin > brief.txt; [ $(wc -c < brief.txt) = 36 ]",
 	"long":   "trap 'exit 9' TERM; for i in 1 2 3 4; do sleep 0.1; done; echo long > long.txt; [ -s long.txt ]",
@@ -120,7 +125,8 @@ func (f *field) workflow(t *testing.T, home string) string {
 	t.Helper()
 	type m = map[string]any
 	task := func(id string, parents, children, in, out []string) m {
-		x := m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out, "runtimeInSeconds": 0.05, "memoryInBytes": 12e6}
+		x := m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out,
+			"runtimeInSeconds": 0.05, "memoryInBytes": 12e6}
 		if c := commands[id]; c != "" {
 			x["image"], x["command"] = image, m{"program": "sh", "arguments": []string{"-ec", c}}
 		}
@@ -133,7 +139,8 @@ func (f *field) workflow(t *testing.T, home string) string {
 		task("emulated", none, []string{"brief"}, none, []string{"data.bin"}),
 		task("brief", []string{"emulated"}, []string{last}, []string{"data.bin"}, []string{"brief.txt"}),
 		task("long", none, []string{last}, none, []string{"long.txt"}),
-		task(last, []string{"second", "brief", "long"}, none, []string{"second.txt", "brief.txt", "long.txt"}, []string{"all.txt"}),
+		task(last, []string{"second", "brief", "long"}, none, []string{"second.txt", "brief.txt", "long.txt"},
+			[]string{"all.txt"}),
 	}
 	doc, err := json.Marshal(m{"name": "round", "schemaVersion": "1.5", "workflow": m{
 		"specification": m{"tasks": tasks, "files": []m{{"id": "data.bin", "sizeInBytes": 40_000}}},
@@ -153,8 +160,10 @@ func (f *field) newRun(t *testing.T, name string) *run {
 	if err := os.Mkdir(r.home, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// A program that cannot write to a full disk fails by itself: such a task is tried again, as somebody with a small disk would ask for.
-	r.args = []string{"--name", name, "--quiet", "--retry", "exit-code=20", "--retry", "output-missing=20", "--retry", "host-error=20", "--oversubscribe",
+	// A program that cannot write to a full disk fails by itself: such a task is tried again, as somebody with a small
+	// disk would ask for.
+	r.args = []string{"--name", name, "--quiet", "--retry", "exit-code=20", "--retry", "output-missing=20", "--retry",
+		"host-error=20", "--oversubscribe",
 		f.workflow(t, r.home)}
 	return r
 }
@@ -203,12 +212,14 @@ func (f *field) round(t *testing.T, seed uint64, number int64) {
 		f.sum.Kinds[kind]++
 	}
 	if len(found.texts) > 0 {
-		t.Errorf("round %d of seed %d:\n\t%s\n\tbecame of %s", number, seed, strings.Join(found.texts, "\n\t"), strings.Join(story, "; "))
+		t.Errorf("round %d of seed %d:\n\t%s\n\tbecame of %s", number, seed, strings.Join(found.texts, "\n\t"),
+			strings.Join(story, "; "))
 		_ = os.RemoveAll(r.home)
 		return
 	}
 	if number%20 == 0 {
-		fmt.Printf("round %d: %s; %d lost, %d twice, %d left\n", number, strings.Join(story, "; "), f.sum.Lost, f.sum.Twice, f.sum.Left)
+		fmt.Printf("round %d: %s; %d lost, %d twice, %d left\n", number, strings.Join(story, "; "), f.sum.Lost,
+			f.sum.Twice, f.sum.Left)
 	}
 	if err := os.RemoveAll(r.home); err != nil {
 		t.Errorf("round %d: %v", number, err)
@@ -250,7 +261,8 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 			return ""
 		case state == "finished":
 			return "" // it was killed after the last thing that it had to do
-		case quiet > 3, code != -1 && code != 130 && code != exitInput && code != 4 && code != 75, code == exitInput && state != "",
+		case quiet > 3, code != -1 && code != 130 && code != exitInput && code != 4 && code != 75, code == exitInput &&
+			state != "",
 			quiet > 0 && (code == 130 || code == -1), state == "failed":
 			return fmt.Sprintf("gantry %s ends with %d, the run is %q:\n%s%s", command, code, state, out, r.failures(t))
 		case code == 143:
@@ -422,9 +434,11 @@ func (f *field) examine(t *testing.T, r *run, found *findings) {
 		tasks++
 		switch {
 		case ok.Int64 == 0 || open.Int64 > 0:
-			found.add(&found.lost, "task %s is %s, %d attempts succeeded, %d have no end", name, state, ok.Int64, open.Int64)
+			found.add(&found.lost, "task %s is %s, %d attempts succeeded, %d have no end", name, state, ok.Int64,
+				open.Int64)
 		case ok.Int64 > 1 || f.engine.successes(r.name, name) > 1:
-			found.add(&found.twice, "task %s succeeded %d times by the log, %d times by the engine:%s", name, ok.Int64, f.engine.successes(r.name, name),
+			found.add(&found.twice, "task %s succeeded %d times by the log, %d times by the engine:%s", name, ok.Int64,
+				f.engine.successes(r.name, name),
 				attempts(db, r.name, name))
 		}
 	}
@@ -440,8 +454,8 @@ func (f *field) examine(t *testing.T, r *run, found *findings) {
 	leftovers(r, f.engine.host, found)
 }
 
-// blame lists attempts whose end the log blames on the program or on somebody else, although it was the test's doing. A full disk does fail
-// programs.
+// blame lists attempts whose end the log blames on the program or on somebody else, although it was the test's doing. A
+// full disk does fail programs.
 func blame(db *sql.DB, run string) string {
 	rows, err := db.Query(`SELECT t.name, a.outcome, coalesce(a.message, '') FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN runs r ON r.id = a.run
 		WHERE r.name = ? AND a.outcome IN ('exit-code', 'killed', 'out-of-memory', 'output-missing', 'timed-out', 'host-error')`, run)
@@ -473,8 +487,10 @@ func leftovers(r *run, host string, found *findings) {
 		found.add(&found.left, "containers: %s %v", bytes.TrimSpace(out), err)
 	}
 	dir := filepath.Join(r.home, "runs", r.name)
-	for _, pattern := range []string{filepath.Join(dir, "control", "*"), filepath.Join(dir, "partial", "*"), filepath.Join(dir, "work", "*", "*.publishing"),
-		filepath.Join("/sys/fs/cgroup", "*", "gantry", executor.HostName(r.name, dir)), filepath.Join("/sys/fs/cgroup", "gantry", executor.HostName(r.name, dir))} {
+	for _, pattern := range []string{filepath.Join(dir, "control", "*"), filepath.Join(dir, "partial", "*"),
+		filepath.Join(dir, "work", "*", "*.publishing"),
+		filepath.Join("/sys/fs/cgroup", "*", "gantry", executor.HostName(r.name, dir)), filepath.Join("/sys/fs/cgroup",
+			"gantry", executor.HostName(r.name, dir))} {
 		if paths, _ := filepath.Glob(pattern); len(paths) > 0 {
 			found.add(&found.left, "%s", strings.Join(paths, " "))
 		}
@@ -512,7 +528,8 @@ their own, in a file system of 48 MB. Commands that fail on a full disk are trie
 	for _, kind := range slices.Sorted(maps.Keys(s.Kinds)) {
 		fmt.Fprintf(&b, "| %s | %d |\n", kind, s.Kinds[kind])
 	}
-	fmt.Fprintf(&b, "\n\"Kill early\" is within the first 50 ms of gantry; \"pair\" and \"burst\" are kills that the next 1 to 5 lives meet within 200 ms (\"kill in a row\").\nIt took %v on %d cores (%s).\n",
+	fmt.Fprintf(&b, "\n\"Kill early\" is within the first 50 ms of gantry; \"pair\" and \"burst\" are kills that "+
+		"the next 1 to 5 lives meet within 200 ms (\"kill in a row\").\nIt took %v on %d cores (%s).\n",
 		took.Round(time.Minute), runtime.NumCPU(), runtime.GOARCH)
 	return b.Bytes()
 }

@@ -212,8 +212,9 @@ func mapReduceParams() []Param {
 	return []Param{
 		{Key: "map_time", About: "longest map time: whole seconds up to it are equally likely",
 			Default: DefaultMapReduce.LongestMap.String(), way: fixed, read: readDuration,
-			ok: func(x float64) bool { return x >= 1e9 && x <= 1e15 }, must: "a duration from 1s to 1000000s, such as 50s",
-			set: func(p Parameters, x, _ float64) { p.(*MapReduce).LongestMap = time.Duration(x) }},
+			ok:   func(x float64) bool { return x >= 1e9 && x <= 1e15 },
+			must: "a duration from 1s to 1000000s, such as 50s",
+			set:  func(p Parameters, x, _ float64) { p.(*MapReduce).LongestMap = time.Duration(x) }},
 		{Key: "slots", About: "reduce tasks take memory and map tasks a core: slots of their own", Switch: true,
 			way: fixed, read: readTruth, ok: whole, must: "true or false",
 			set: func(p Parameters, x, _ float64) { p.(*MapReduce).Slots = x == 1 }},

@@ -30,18 +30,21 @@ func TestParametersAreReadAsTheirKindDeclaresThem(t *testing.T) {
 		values    []string
 		is        func(p generate.Parameters) bool
 	}{
-		{"random", "fat", []string{"0.25"}, func(p generate.Parameters) bool { return p.(*generate.Daggen).Fat == 0.25 }},
+		{"random", "fat", []string{"0.25"},
+			func(p generate.Parameters) bool { return p.(*generate.Daggen).Fat == 0.25 }},
 		{"daggen", "ccr", []string{"3"}, func(p generate.Parameters) bool { return p.(*generate.Daggen).CCR == 3 }},
 		{"mapreduce", "map_time", []string{"10s"},
 			func(p generate.Parameters) bool { return p.(*generate.MapReduce).LongestMap == 10*time.Second }},
-		{"mapreduce", "slots", []string{"true"}, func(p generate.Parameters) bool { return p.(*generate.MapReduce).Slots }},
+		{"mapreduce", "slots", []string{"true"},
+			func(p generate.Parameters) bool { return p.(*generate.MapReduce).Slots }},
 		{"mixed", "processors", []string{"2 .. 5"},
 			func(p generate.Parameters) bool { return p.(*generate.Mixed).Processors == [2]int{2, 5} }},
 		{"mixed", "processors", []string{"3"},
 			func(p generate.Parameters) bool { return p.(*generate.Mixed).Processors == [2]int{3, 3} }},
 		{"mixed", "wdag", []string{"100", "200"},
 			func(p generate.Parameters) bool { w := p.(*generate.Mixed).WDAG; return w > 100 && w < 200 }},
-		{"mixed", "brange", []string{"1.5"}, func(p generate.Parameters) bool { return p.(*generate.Mixed).BRange == 1.5 }},
+		{"mixed", "brange", []string{"1.5"},
+			func(p generate.Parameters) bool { return p.(*generate.Mixed).BRange == 1.5 }},
 	} {
 		if p := choices(t, c.kind, c.key, c.values...).Parameters(r()); !c.is(p) {
 			t.Errorf("%s %s %q: %+v", c.kind, c.key, c.values, p)

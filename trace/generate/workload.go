@@ -278,7 +278,8 @@ func WorkloadI() Mix {
 
 // WorkloadII is the mix of their workload II: random workflows. Its totals are as generated, scaled to a mean of 1 h.
 func WorkloadII() Mix {
-	c := &Choices{kind: "random", given: map[string][]float64{"jump": {1, 2, 3}, "regular": {0.2, 0.8}, "fat": {0.2, 0.8},
+	c := &Choices{kind: "random", given: map[string][]float64{"jump": {1, 2, 3}, "regular": {0.2, 0.8},
+		"fat":     {0.2, 0.8},
 		"density": {0.1}}}
 	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "random", Choices: c}}}
 }
