@@ -35,14 +35,15 @@ func copied(t *testing.T, in oracletest.Instance) oracletest.Instance {
 	return out
 }
 
-// Three times the speed of all nodes and three times the work give the same schedule, and five times all times one that is five times as long: under
-// every policy, ties included.
+// Three times the speed of all nodes and three times the work give the same schedule, and five times all times one that
+// is five times as long: under every policy, ties included.
 func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(12) {
-				shape := oracletest.Shape{Tasks: 20, Dummies: true, Released: true, Sizes: seed%2 == 0, Speeds: []float64{0.5, 1, 1.5}}
+				shape := oracletest.Shape{Tasks: 20, Dummies: true, Released: true, Sizes: seed%2 == 0,
+					Speeds: []float64{0.5, 1, 1.5}}
 				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 77)), shape)
 				want := mustSimulate(t, in, row.Name)
 
@@ -74,16 +75,20 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 	}
 }
 
-// Where no two tasks are alike there are no ties, and the order in which a file lists the tasks of a workflow changes nothing.
+// Where no two tasks are alike there are no ties, and the order in which a file lists the tasks of a workflow changes
+// nothing.
 func TestOrderOfTasksInAFileChangesNoScheduleWithoutTies(t *testing.T) {
-	for _, spec := range []string{"cpp", "owm", "fdws", "hr", "fwp", "heft", "wheft", "owm-mp", "owm-mp+swf", "owm-mp+backfilling", "owm-mp+preemptive",
+	for _, spec := range []string{"cpp", "owm", "fdws", "hr", "fwp", "heft", "wheft", "owm-mp", "owm-mp+swf",
+		"owm-mp+backfilling", "owm-mp+preemptive",
 		"owm-mp+all-eft", "mows", "rm-dcwf", "fifo"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			nodes := spec != "rm-dcwf" && spec != "fifo" // which bind tasks that start together to alike nodes by their ids
+			// which bind tasks that start together to alike nodes by their ids
+			nodes := spec != "rm-dcwf" && spec != "fifo"
 			for seed := range uint64(12) {
 				r := rand.New(rand.NewPCG(seed, 78))
-				in := oracletest.Draw(r, oracletest.Shape{Tasks: 20, NoDue: spec != "rm-dcwf", Speeds: []float64{0.5, 1, 1.5}, Sizes: seed%2 == 0})
+				in := oracletest.Draw(r, oracletest.Shape{Tasks: 20, NoDue: spec != "rm-dcwf", Speeds: []float64{0.5, 1,
+					1.5}, Sizes: seed%2 == 0})
 				apart := time.Duration(3)
 				for w := range in.Workflows {
 					in.Workflows[w].Arrive += unit.Time(apart * 1009)
@@ -102,7 +107,8 @@ func TestOrderOfTasksInAFileChangesNoScheduleWithoutTies(t *testing.T) {
 					var order []int
 					for len(order) < len(tasks) {
 						i := r.IntN(len(tasks))
-						if !slices.Contains(order, i) && !slices.ContainsFunc(tasks[i].Parents, func(p int) bool { return !slices.Contains(order, p) }) {
+						if !slices.Contains(order, i) && !slices.ContainsFunc(tasks[i].Parents,
+							func(p int) bool { return !slices.Contains(order, p) }) {
 							at[w][i] = len(order)
 							order = append(order, i)
 						}

@@ -13,7 +13,8 @@ import (
 
 // The log writes structs as JSON by their json tags, as encoding/json does, with four differences: members that are
 // zero (of slices: nil) are left out, true is 1, a text of tag invalid:"base64" that is not UTF-8 is a member
-// NAME_base64, and the types of flatTypes are arrays. It is several times as fast as encoding/json, which reads what it wrote.
+// NAME_base64, and the types of flatTypes are arrays. It is several times as fast as encoding/json, which reads what it
+// wrote.
 
 // flatTypes are structs that are written as the array of all their numbers: there are many of them.
 var flatTypes = map[reflect.Type]bool{reflect.TypeFor[planner.Wait](): true}

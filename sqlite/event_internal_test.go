@@ -10,7 +10,8 @@ import (
 
 // Whatever can be read as the body of an event is written so that it is read as the same again, in either kind of log.
 func FuzzBodies(f *testing.F) {
-	for kind, text := range map[uint8]string{1: `{"workflow":3}`, 2: `{"attempt":7}`, 6: `{"file":1,"node":2}`, 7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`,
+	for kind, text := range map[uint8]string{1: `{"workflow":3}`, 2: `{"attempt":7}`, 6: `{"file":1,"node":2}`,
+		7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`,
 		5: `{"attempt":1,"outcome":2,"exit_code":-1,"ran_ns":5,"kept":0.25,"final":1,"usage":{"cpu_user_ns":1,"missing":15,"applied":{"pids":9}},"message":"<a>"}`,
 		9: `{"round":1,"orders":[{"kind":1,"hold":[1,0,0],"estimate":{"run_ns":4,"source":1}}],"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
 		f.Add(kind, []byte(text))
@@ -34,8 +35,10 @@ func FuzzBodies(f *testing.F) {
 				t.Fatalf("%s: %v", text, err)
 			}
 			for v, written := range map[int64][]byte{1: plain, 4: short} {
-				if again, err := decodeBody(body.Kind(), written, v, at, tasks); err != nil || !reflect.DeepEqual(again, body) {
-					t.Fatalf("%s\nis read as   %+v\nwritten as   %s\nread again as %+v, %v", text, body, written, again, err)
+				if again, err := decodeBody(body.Kind(), written, v, at, tasks); err != nil ||
+					!reflect.DeepEqual(again, body) {
+					t.Fatalf("%s\nis read as   %+v\nwritten as   %s\nread again as %+v, %v", text, body, written, again,
+						err)
 				}
 			}
 		}

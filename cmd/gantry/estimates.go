@@ -18,16 +18,24 @@ import (
 // estimateFlags choose the estimates of runtimes; run and simulate share them.
 func estimateFlags(usual string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "estimator", DefaultText: usual, Usage: "`NAME` of the source of runtime estimates: declared (the trace), " +
-			"history[:N] (mean of up to N runs of the same task type, of this run and of earlier runs on the same runtime and scales; declared " +
-			"if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M tasks, on containers also those of " +
-			"earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of gantry predict, the latest by default; declared for unknown task " +
-			"types), oracle (the true runtime; simulate only)"},
-		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the peaks that the model has seen, with " +
-			"headroom, instead of the declared memory; task types with fewer than 40 peaks, and inputs outside of the training range, keep the declared " +
+		&cli.StringFlag{Name: "estimator", DefaultText: usual,
+			Usage: "`NAME` of the source of runtime estimates: declared (the trace), " +
+				"history[:N] (mean of up to N runs of the same task type, of this run and of earlier runs on the same " +
+				"runtime and scales; declared " +
+				"if none; N is 1000), corrected[:M] (declared, times measured over declared of the last M tasks, on " +
+				"containers also those of " +
+				"earlier runs; M is 1000), trained[:MODEL[@VERSION]] (a model of gantry predict, the latest by default; " +
+				"declared for unknown task " +
+				"types), oracle (the true runtime; simulate only)"},
+		&cli.BoolFlag{Name: "predict-memory", Usage: "with --estimator trained: limit the memory of tasks by the " +
+			"peaks that the model has seen, with " +
+			"headroom, instead of the declared memory; task types with fewer than 40 peaks, and inputs outside of " +
+			"the training range, keep the declared " +
 			"memory; a task that runs out of memory gets at least the declared memory in its next try"},
-		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, static:F, random1:F (a factor for " +
-			"each workflow), random2:F (random seconds, scaled by --time-scale), or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; " +
+		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, " +
+			"static:F, random1:F (a factor for " +
+			"each workflow), random2:F (random seconds, scaled by --time-scale), or uniform:U (estimates stay, true " +
+			"runtimes vary); F and U are above 0 and at most 1000; " +
 			"without --estimator they apply to all estimates"},
 	}
 }
@@ -52,7 +60,8 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 		return failf(exitUsage, "--estimator: %w", err)
 	}
 	if e.Kind == predict.KindOracle && !runtimeOf(s.Runtime).Virtual {
-		return failf(exitUsage, "--estimator oracle: only a simulation knows the true runtimes; use declared for those of the trace")
+		return failf(exitUsage, "--estimator oracle: only a simulation knows the true runtimes; use declared for "+
+			"those of the trace")
 	}
 	if s.PredictMemory = c.Bool("predict-memory"); s.PredictMemory && e.Kind != predict.KindTrained {
 		return failf(exitUsage, "--predict-memory needs a model: add --estimator trained")
@@ -116,7 +125,8 @@ func (s *session) findModel(name string) (*sqlite.TrainedModel, error) {
 	}
 	s.set.Estimator = "trained:" + m.Reference()
 	if m.TimeScale != s.set.TimeScale || m.SizeScale != s.set.SizeScale {
-		s.view.warn("model %s was trained at time scale %g and size scale %g: its predictions are of those", m.Reference(), m.TimeScale, m.SizeScale)
+		s.view.warn("model %s was trained at time scale %g and size scale %g: its predictions are of those",
+			m.Reference(), m.TimeScale, m.SizeScale)
 	}
 	return m, nil
 }
@@ -129,7 +139,8 @@ func (s *session) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bo
 	rules, _ := retryRules(s.set.Retries) // they were read before
 	return func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool) {
 		declared := unit.Bytes(need[unit.Memory])
-		limit, ok := s.trained.Model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU], Memory: declared})
+		limit, ok := s.trained.Model.MemoryLimit(kind, &predict.Features{Input: input, CPU: need[unit.CPU],
+			Memory: declared})
 		if rules.Limit[planner.OutOfMemory] == 0 { // the first try is the last one
 			limit = max(limit, declared)
 		}
@@ -146,7 +157,8 @@ func (s *session) recall(ctx context.Context) error {
 		}
 		s.recaller.Recall(jobs)
 	}
-	if s.corrected != nil && s.log != nil && !runtimeOf(s.set.Runtime).Virtual { // a simulation begins with none, as in the paper
+	// a simulation begins with none, as in the paper
+	if s.corrected != nil && s.log != nil && !runtimeOf(s.set.Runtime).Virtual {
 		past, err := s.log.Corrections(ctx, s.window)
 		if err != nil {
 			return fail(exitHost, err)

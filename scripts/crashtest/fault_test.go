@@ -88,7 +88,8 @@ func newFaulty(t *testing.T, gantry string) *faulty {
 	task := func(id, script string, parents, children, in, out []string) m {
 		return m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out,
 			"runtimeInSeconds": 0.01,
-			"memoryInBytes":    12e6, "image": image, "command": m{"program": "sh", "arguments": []string{"-ec", script}}}
+			"memoryInBytes":    12e6, "image": image, "command": m{"program": "sh", "arguments": []string{"-ec",
+				script}}}
 	}
 	none := []string{}
 	tasks := []m{task("a", "echo a > a.txt; echo b > b.txt; echo > done", none, []string{"b"}, none,
