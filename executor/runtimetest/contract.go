@@ -26,8 +26,10 @@ const (
 // Setup is a fresh runtime and what goes with it. The platform has at least one node.
 type Setup struct {
 	Runtime executor.Runtime
-	Nodes   int
-	Hold    unit.Vector
+	// Capabilities are those that the runtime declares: the suite holds it to them.
+	Capabilities *executor.Capabilities
+	Nodes        int
+	Hold         unit.Vector
 	// Task makes a task of that kind; nil if the runtime has none, as one that finishes everything at once has no long
 	// ones.
 	Task func(t *testing.T, w Work) *executor.TaskSpec
@@ -40,6 +42,22 @@ type Setup struct {
 
 // Run tests the runtimes that setup makes, one each time it is called.
 func Run(t *testing.T, setup func(t *testing.T) Setup) {
+	t.Run("does what it declares", func(t *testing.T) {
+		h := open(t, setup)
+		c := h.Capabilities
+		if c == nil || c.Name == "" {
+			t.Fatal("it declares no capabilities")
+		}
+		if _, ok := h.Runtime.(executor.Recoverer); ok != c.Adopts {
+			t.Errorf("adopts attempts: it declares %v, and is %v", c.Adopts, ok)
+		}
+		if _, ok := h.Runtime.(executor.Instant); ok != c.Virtual {
+			t.Errorf("virtual time: it declares %v, and is %v", c.Virtual, ok)
+		}
+		if c.Suspends != (h.Task(t, Long) != nil) || c.Checkpoints != (h.Task(t, Steady) != nil) {
+			t.Error("tasks to suspend and to checkpoint have to be there if it can do that, and only then")
+		}
+	})
 	t.Run("starts then ends, once", func(t *testing.T) {
 		h := open(t, setup)
 		h.start(0, Short)

@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 			}
 			return planner.OK, 0
 		}})
-		return runtimetest.Setup{Runtime: r, Nodes: 2, Hold: unit.Cores(1),
+		return runtimetest.Setup{Runtime: r, Capabilities: &sim.Capabilities, Nodes: 2, Hold: unit.Cores(1),
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				switch w {
 				case runtimetest.Short:
