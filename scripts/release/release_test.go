@@ -159,9 +159,10 @@ func install(t *testing.T, deb string) {
 	if code := err.(*exec.ExitError).ExitCode(); code != 4 || !strings.Contains(string(out), "Docker Engine") {
 		t.Errorf("gantry doctor, where there is no engine, ends with %d: %s", code, out)
 	}
-	run(t, ".", nil, "cp", "../../examples/montage/montage-25.dax", filepath.Join(root, "tmp/montage.dax"))
-	if out := run(t, ".", nil, "chroot", root, "gantry", "simulate", "--dir", "/tmp/runs",
-		"/tmp/montage.dax"); !strings.Contains(out, "25") {
+	run(t, ".", nil, "cp", "../../examples/montage/montage-25.dax", "../../examples/montage/cluster.yaml",
+		filepath.Join(root, "tmp"))
+	if out := run(t, ".", nil, "chroot", root, "gantry", "simulate", "--dir", "/tmp/runs", "--cluster", "/tmp/cluster.yaml",
+		"/tmp/montage-25.dax"); !strings.Contains(out, "25") {
 		t.Errorf("gantry simulate says %s", out)
 	}
 	run(t, ".", nil, "chroot", root, "dpkg", "--purge", "gantry")
