@@ -51,7 +51,8 @@ func TestRelease(t *testing.T) {
 	dist := t.TempDir()
 	again := t.TempDir()
 	env := []string{"VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "GOFLAGS="}
-	here, there := checkout(t, filepath.Join(t.TempDir(), "a")), checkout(t, filepath.Join(t.TempDir(), "another/and/longer/directory"))
+	here, there := checkout(t, filepath.Join(t.TempDir(), "a")),
+		checkout(t, filepath.Join(t.TempDir(), "another/and/longer/directory"))
 	run(t, here, env, "scripts/release/build", dist)
 
 	t.Run("checksums", func(t *testing.T) { run(t, dist, nil, "sha256sum", "--check", "--strict", "SHA256SUMS") })
