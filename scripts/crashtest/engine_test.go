@@ -42,6 +42,7 @@ func newEngine(t *testing.T) *engine {
 	t.Cleanup(func() {
 		e.stop(syscall.SIGTERM)
 		e.endContainerd()
+		e.endShims()
 		for range 20 { // mounts of containers go a little later
 			if os.RemoveAll(dir) == nil {
 				break
@@ -128,6 +129,21 @@ func (e *engine) endContainerd() {
 	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if strings.Contains(string(cmdline), e.dir) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// endShims ends the parents of containers that a containerd which was killed left behind.
+func (e *engine) endShims() {
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range paths {
+		var pid int
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), "containerd-shim") || !strings.Contains(string(text), e.dir+"/") {
+			continue
+		}
+		if _, err := fmt.Sscanf(path, "/proc/%d/cmdline", &pid); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 
