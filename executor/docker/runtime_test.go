@@ -258,7 +258,8 @@ func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		r := newRig(t, func(c *docker.Config) { twoNodes(c) })
 		n := 0
-		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: &docker.Capabilities, Nodes: 2, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},
+		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: &docker.Capabilities, Nodes: 2,
+			Hold:     unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},
 			Workflow: r.wf,
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				n++

@@ -12,7 +12,8 @@ import (
 
 func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
-		return runtimetest.Setup{Runtime: null.New(time.Now()), Capabilities: &null.Capabilities, Nodes: 2, Hold: unit.Cores(1),
+		return runtimetest.Setup{Runtime: null.New(time.Now()), Capabilities: &null.Capabilities, Nodes: 2,
+			Hold: unit.Cores(1),
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				if w == runtimetest.Short {
 					return &executor.TaskSpec{Name: "short"}

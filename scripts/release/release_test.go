@@ -162,9 +162,10 @@ func install(t *testing.T, deb string) {
 	}
 	run(t, ".", nil, "cp", "../../examples/montage/montage-25.dax", "../../examples/montage/cluster.yaml",
 		filepath.Join(root, "tmp"))
-	if out := run(t, ".", nil, "chroot", root, "gantry", "simulate", "--dir", "/tmp/runs", "--cluster", "/tmp/cluster.yaml",
-		"/tmp/montage-25.dax"); !strings.Contains(out, "25") {
-		t.Errorf("gantry simulate says %s", out)
+	seen := run(t, ".", nil, "chroot", root, "gantry", "simulate", "--dir", "/tmp/runs",
+		"--cluster", "/tmp/cluster.yaml", "/tmp/montage-25.dax")
+	if !strings.Contains(seen, "25") {
+		t.Errorf("gantry simulate says %s", seen)
 	}
 	run(t, ".", nil, "chroot", root, "dpkg", "--purge", "gantry")
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/gantry")); err == nil {
