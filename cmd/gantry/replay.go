@@ -117,12 +117,16 @@ func replay(c *cli.Context, name string) error {
 // simulated. An attempt that was preempted would have run on: what its task still had to do is what its next attempt
 // did, and all of that where it began anew.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]sim.Measured, error) {
-	rows, err := log.Query(c.Context, `SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
-			iif(a.attempt = t.attempt AND t.ended_ns IS NOT NULL, max(t.ended_ns, a.ended_ns), a.ended_ns)
-				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL
+	const exited = 5 // the kind of the event
+	rows, err := log.Query(c.Context, `WITH heard AS MATERIALIZED (
+			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns
+			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind = ? GROUP BY 1)
+		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
+			max(a.ended_ns, coalesce(h.at_ns, 0)) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
+			coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
-		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run)
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
+		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, exited, run)
 	if err != nil {
 		return nil, err
 	}
