@@ -170,7 +170,7 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 		if n, err := db.queryInt("SELECT count(*) FROM event_chunks WHERE run = ?", id); err != nil {
 			return err
 		} else if n > 0 {
-			return fmt.Errorf("run %q is a simulation, which cannot go on: begin it anew", name)
+			return fmt.Errorf("run %q is a simulation, which cannot be resumed: start it again", name)
 		}
 		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, "+
 			"ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL WHERE id = ?",
