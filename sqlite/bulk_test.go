@@ -254,7 +254,7 @@ func TestASimulationIsNotGoneOnWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := open(t, path, sqlite.Durable).OpenRun(context.Background(), "calm"); err == nil ||
-		!strings.Contains(err.Error(), "begin it anew") {
+		!strings.Contains(err.Error(), "start it again") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -145,7 +145,7 @@ func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 		_ = p.cmd.Process.Signal(syscall.SIGINT)
 		time.Sleep(50 * time.Millisecond)
 	}
-	if code, out := p.wait(t); code != 130 || !strings.Contains(out, "left as it is") {
+	if code, out := p.wait(t); code != 130 || !strings.Contains(out, "left as they are") {
 		t.Errorf("it ends with %d, not with 130:\n%s", code, out)
 	}
 	if state := r.state(t); state != "interrupted" {
