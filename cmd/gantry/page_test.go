@@ -23,7 +23,7 @@ func open(t *testing.T, file string) context.Context {
 	t.Helper()
 	shell, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
-		t.Skip("needs a browser: chromium-headless-shell (make setup)")
+		t.Skip("needs a browser: chromium-headless-shell (make browser)")
 	}
 	options := append(
 		chromedp.DefaultExecAllocatorOptions[:],

@@ -115,7 +115,7 @@ func replay(c *cli.Context, name string) error {
 // measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at
 // which gantry knew of it counts as running, as its place was taken; copies from other nodes and suspensions are
 // simulated. An attempt that was preempted would have run on: what its task still had to do is what its next attempt
-// did, and all of that where it began anew.
+// did, and all of that where it began again.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]sim.Measured, error) {
 	const exited = 5 // the kind of the event
 	rows, err := log.Query(c.Context, `WITH heard AS MATERIALIZED (

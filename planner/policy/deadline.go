@@ -19,7 +19,7 @@ func deadlines() []Row {
 			Name: "rm-dcwf", Title: "resource management for deadline-constrained workflows",
 			Source: "Lim, Majumdar and Ashwood-Smith, Journal of Cloud Computing 6(1), 2017",
 			About: "Splits the deadline of a workflow into sub-deadlines of its tasks and plans it whole when it " +
-				"arrives; if it would be late, the workflows in its way are planned anew with it, in order of " +
+				"arrives; if it would be late, the workflows in its way are planned again with it, in order of " +
 				"deadlines, then of normalized laxities, and all stays as it was if that fails.",
 			Params: []Param{
 				{"config", []string{"pd-sl-tsp1", "pd-sl-tsp2", "pd-tl-tsp1", "pd-tl-tsp2", "ed-sl-tsp1", "ed-sl-tsp2",
@@ -31,11 +31,11 @@ func deadlines() []Row {
 					"of a task and its sub-deadline, for what takes longer than estimated, such as starts of " +
 					"containers"},
 				{"max_remap_attempts", []string{"4", "0..1000000"},
-					"attempts at planning anew for one workflow, nested ones included; 0: any number"},
+					"attempts at planning again for one workflow, nested ones included; 0: any number"},
 				{"max_jobs_to_remap", []string{"0", "0..1000000"},
-					"workflows that one attempt plans anew, the least urgent of those in the way; 0: any number"},
+					"workflows that one attempt plans again, the least urgent of those in the way; 0: any number"},
 				{"in_the_way", []string{"overlapping", "contained"},
-					"which workflows are planned anew: all that execute at some time between earliest start and " +
+					"which workflows are planned again: all that execute at some time between earliest start and " +
 						"deadline, or only those that do so wholly"},
 				{"late", []string{"by-plan", "past-deadline"},
 					"which workflows are moved aside as late: those planned to miss their deadlines, or only those " +

@@ -43,7 +43,7 @@ func solved() []Row {
 				"sizes may " +
 				"have more late than rm-dcwf has, which moves planned tasks between nodes.",
 			"Workflows are planned for what is known now: one whose earliest start is to come keeps no room.",
-			"When a late task endangers a deadline that was to be met, the model is solved anew, once for each " +
+			"When a late task endangers a deadline that was to be met, the model is solved again, once for each " +
 				"workflow " +
 				"between two arrivals.",
 		},
