@@ -102,7 +102,10 @@ func (o *options) part(ctx context.Context, name, about string, size int, run fu
 		float64(m.attempts)/took.Seconds(), cpuTime().Round(time.Second), m.endsText())
 	if len(m.samples) > 0 {
 		err = errors.Join(err, m.write(filepath.Join(o.out, name+".csv")), m.draw(filepath.Join(o.out, name+".svg"),
-			fmt.Sprintf("%d %s", m.attempts, about)), m.judge())
+			fmt.Sprintf("%d %s", m.attempts, about)))
+		if grows := m.judge(); o.samples >= fewSamples {
+			err = errors.Join(err, grows)
+		}
 	}
 	if ctx.Err() != nil {
 		return err
