@@ -351,9 +351,13 @@ func (d *Draft) Move(t TaskID, start Time) error {
 	if !ok || seg.Kind != Planned {
 		return fmt.Errorf("task %d: move to %v: it has no planned place", t, start)
 	}
+	dur := seg.End.Sub(seg.Start)
+	if p := d.ahead[seg.Node]; p != nil && start < seg.Start &&
+		!p.Fits(start, min(start.Add(dur), seg.Start), seg.Hold.Sub(d.without(t).Hold)) {
+		return ErrFull // seen without an edit: most tasks that might start early cannot
+	}
 	mark := d.Mark()
 	d.set(t, d.without(t))
-	dur := seg.End.Sub(seg.Start)
 	seg.Start, seg.End = start, start.Add(dur)
 	if err := d.Reserve(seg); err != nil {
 		d.Rollback(mark)

@@ -114,13 +114,33 @@ func (q *Waiting) Update(c *planner.Cycle) {
 		q.Add(c, t)
 		q.frozen = append(q.frozen, t)
 	}
-	q.Entry.Update(c, func(t planner.TaskID) { q.Add(c, t) })
+	q.enter(c)
 	for _, t := range c.News.Finished {
 		if left, _ := c.Progress(c.Task(t).Workflow); left == 0 {
 			ranks.Forget(c.Task(t).Workflow)
 		}
 	}
 	q.direct()
+}
+
+// enter lets in what enters in this round. A sort is cheaper than many insertions.
+func (q *Waiting) enter(c *planner.Cycle) {
+	const few = 8
+	before := len(q.tasks)
+	q.Entry.Update(c, func(t planner.TaskID) {
+		if q.joins(c, t) {
+			q.tasks = append(q.tasks, q.join(c, t))
+		}
+	})
+	entered := q.tasks[before:]
+	if len(entered) > few {
+		slices.SortFunc(q.tasks, q.compare)
+		return
+	}
+	q.tasks = q.tasks[:before]
+	for _, e := range slices.Clone(entered) {
+		q.insert(e)
+	}
 }
 
 // compact closes the holes, and with ended drops tasks that ended without a place.
@@ -141,15 +161,22 @@ func (q *Waiting) compact(c *planner.Cycle, ended bool) {
 
 // Add lets a task in that entered, or lost its place.
 func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
+	if q.joins(c, t) {
+		q.insert(q.join(c, t))
+	}
+}
+
+// joins reports whether t, which entered or lost its place, is to be put into the queue.
+func (q *Waiting) joins(c *planner.Cycle, t planner.TaskID) bool {
 	if i := slices.Index(q.leaves, t); i >= 0 {
 		q.leaves = slices.Delete(q.leaves, i, i+1)
 		q.fresh = append(q.fresh, t)
 	}
 	if q.queued[t] || !c.Unplaced(t) {
-		return
+		return false
 	}
 	q.fresh = append(q.fresh, t)
-	q.insert(c, t)
+	return true
 }
 
 // Expect lets a task stand in the queue that was preempted in this round (figure 3-10: Q = Q + {t_r}). Until it is
@@ -159,7 +186,7 @@ func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.leaves = append(q.leaves, t)
-	if q.insert(c, t) <= q.next {
+	if q.insert(q.join(c, t)) <= q.next {
 		q.next++
 		q.behind = true
 	}
@@ -168,8 +195,8 @@ func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
 // Expecting reports whether tasks are expected to leave their places.
 func (q *Waiting) Expecting() bool { return len(q.leaves) > 0 }
 
-// insert puts t in its place, and returns that.
-func (q *Waiting) insert(c *planner.Cycle, t planner.TaskID) int {
+// join counts t in, and returns what stands for it in the queue.
+func (q *Waiting) join(c *planner.Cycle, t planner.TaskID) waiting {
 	task := c.Task(t)
 	q.queued[t] = true
 	q.needs[task.Need[unit.CPU]]++
@@ -177,7 +204,11 @@ func (q *Waiting) insert(c *planner.Cycle, t planner.TaskID) int {
 	if q.count[task.Workflow]++; q.count[task.Workflow] == 1 {
 		q.flows++
 	}
-	e := q.entry(c, t)
+	return q.entry(c, t)
+}
+
+// insert puts e in its place, and returns that.
+func (q *Waiting) insert(e waiting) int {
 	i, _ := slices.BinarySearchFunc(q.tasks, e, q.compare)
 	q.tasks = slices.Insert(q.tasks, i, e)
 	return i
