@@ -460,9 +460,9 @@ func (a *Admitter) Check(sub *Submission) error {
 	return nil
 }
 
-// Emulated counts the tasks of a submission that are emulated, and those among them whose command would run if it had
-// an image.
-func (a *Admitter) Emulated(sub *Submission) (tasks, noImage int) {
+// Emulated counts the tasks of a submission that are emulated, and lists those among them whose command would run if
+// it had an image.
+func (a *Admitter) Emulated(sub *Submission) (tasks int, noImage []*trace.Task) {
 	for i := range sub.Workflow.Tasks {
 		t := &sub.Workflow.Tasks[i]
 		image, runs := a.runs(t)
@@ -471,7 +471,7 @@ func (a *Admitter) Emulated(sub *Submission) (tasks, noImage int) {
 		}
 		tasks++
 		if len(t.Command) > 0 && image == "" && !a.Emulate {
-			noImage++
+			noImage = append(noImage, t)
 		}
 	}
 	return tasks, noImage

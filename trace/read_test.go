@@ -173,7 +173,8 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"WfFormat: no ids", wf(`{"runtime": 1}`), trace.Error, "missing-id", 2, "without an id", false},
 		{"WfFormat: execution of nothing",
 			`{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}]}, "execution": {"tasks": [` + "\n" +
-				`{"id": "b", "runtimeInSeconds": 1}]}}}`, trace.Warning, "unknown-execution", 2, `"b"`, true},
+				`{"id": "b", "runtimeInSeconds": 1}]}}}`, trace.Warning, "unknown-execution", 2,
+			"gantry run refuses it without --emulate", true},
 		{"WfFormat: Makeflow's sizes",
 			`{"schemaVersion": "1.3", "wms": {"name": "Makeflow"}, "workflow": {"tasks": [{"name": "a"}]}}`,
 			trace.Warning, "size-unit", 1, "KB", true},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gantry/reader"
+	"gantry/trace/spelling"
 )
 
 // release is 100 × major + minor of the schema version; a file without one is shaped like 1.3 and counts in bytes as
@@ -99,8 +100,7 @@ func (d *wfDocument) finish() {
 		at, ok := b.byID[id]
 		switch {
 		case !ok:
-			b.faults.Warn("unknown-execution", int(e.line), id,
-				"execution.tasks tells of task %q, which specification.tasks does not have: ignored", id)
+			d.stray(id, int(e.line), keys)
 		case ran[id]:
 			b.faults.Warn("duplicate-execution", int(e.line), id,
 				"execution.tasks tells twice of task %s: the first is taken", id)
@@ -111,6 +111,20 @@ func (d *wfDocument) finish() {
 	}
 	d.references(keys)
 	d.originals()
+}
+
+// stray notes an execution entry that fits no task.
+func (d *wfDocument) stray(id string, line int, keys []string) {
+	w, hint := d.b.wf, ""
+	if near := spelling.Nearest(id, keys); near != "" {
+		hint = " (did you mean " + near + "?)"
+	}
+	if w.Stray == "" {
+		w.Stray = fmt.Sprintf("line %d: execution.tasks has an entry of task %q, which specification.tasks does "+
+			"not have%s", line, id, hint)
+	}
+	d.b.faults.Warn("unknown-execution", line, id, "execution.tasks has an entry of task %q, which "+
+		"specification.tasks does not have%s: ignored, but gantry run refuses it without --emulate", id, hint)
 }
 
 // one is a fact of which there is one; of several the last that says something.

@@ -50,11 +50,13 @@ type Workflow struct {
 	// OpaqueNames says that file names are mere identifiers, even where they look like absolute paths (Nextflow in
 	// WfFormat).
 	OpaqueNames bool
-	FileEdges   int           // how many of the edges are only implied by files
-	Makespan    time.Duration // of the recorded execution; 0: not said
-	ExecutedAt  string        // start of the recorded execution, as the file writes it
-	Tasks       []Task        // in file order, which need not be topological
-	Files       []File
+	// Stray names an execution entry that fits no task, with its line; "" if there is none. The log does not keep it.
+	Stray      string
+	FileEdges  int           // how many of the edges are only implied by files
+	Makespan   time.Duration // of the recorded execution; 0: not said
+	ExecutedAt string        // start of the recorded execution, as the file writes it
+	Tasks      []Task        // in file order, which need not be topological
+	Files      []File
 }
 
 // Task is one node of the DAG. Which of its numbers the trace really gave is in Known; what Impute filled in is in

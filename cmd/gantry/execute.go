@@ -53,9 +53,9 @@ type session struct {
 	window    int                                           // of the history: measurements of each kind
 	// repetitions is how many streams the workload file stands for; this run is one of them.
 	repetitions int
+	resumes     bool                 // it continues a run
 	trained     *sqlite.TrainedModel // nil: estimates come from elsewhere
 	collector   *metrics.Collector   // nil: metrics are taken from the log
-	noImage     int                  // tasks that are emulated although they have a command
 }
 
 func (s *session) close() {
@@ -191,7 +191,9 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 		}
 		tasks, noImage := adm.Emulated(&sub)
 		emulated = emulated || tasks > 0
-		s.noImage += noImage
+		if err := s.runnable(&sub, noImage); err != nil {
+			return false, err
+		}
 		s.view.total += len(sub.Workflow.Tasks)
 		if !runtimeOf(s.set.Runtime).Virtual || s.view.total <= keptTasks {
 			subs[i] = sub

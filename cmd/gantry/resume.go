@@ -30,7 +30,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no su
 			if c.NArg() > 1 {
 				return failf(exitUsage, "resume: name one run")
 			}
-			s := &session{out: c, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
+			s := &session{out: c, resumes: true, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
 			defer s.close()
 			if err := s.existing(c, c.Args().First()); err != nil {
 				return err

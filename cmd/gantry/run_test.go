@@ -225,23 +225,31 @@ func TestARunThatWasTooStrictGoesOnWithoutThat(t *testing.T) {
 	}
 }
 
-// A command without an image is not passed off as run.
-func TestCommandsWithoutAnImageAreSaidToBeEmulated(t *testing.T) {
-	needsDocker(t)
-	dir := writeFiles(t, map[string]string{"w.json": `{"name":"w","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
-		{"name":"a","id":"a","parents":[],"children":[],"inputFiles":[],"outputFiles":[]},
-		{"name":"b","id":"b","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
-		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[
-		{"id":"a","runtimeInSeconds":0.1,"command":{"program":"false","arguments":[]}},{"id":"b","runtimeInSeconds":0.1}]}}}`})
-	const said = "1 task with a command but no image: emulated"
-	if code, out, errs := invoke(t, "run", "--dir", filepath.Join(dir, "runs"),
-		filepath.Join(dir, "w.json")); code != exitOK || !strings.Contains(errs, said) {
-		t.Errorf("exit %d\n%s%s", code, out, errs)
+// A task that has a command runs it, or nothing runs: exit 3 before there is a run.
+func TestACommandRunsOrTheRunIsRefused(t *testing.T) {
+	workflow := func(task, execution string) string {
+		return `{"name":"w","schemaVersion":"1.5","workflow":{"specification":{"tasks":[{"name":"b","id":"b"},
+		` + task + `],"files":[]},"execution":{"tasks":[{"id":"b","runtimeInSeconds":0.1},
+		` + execution + `]}}}`
 	}
-	expect(t, exitOK, []string{said}, "show", "--dir", filepath.Join(dir, "runs"))
-	if code, out, errs := invoke(t, "run", "--emulate", "--dir", filepath.Join(dir, "runs"),
-		filepath.Join(dir, "w.json")); code != exitOK || strings.Contains(out+errs, said) {
-		t.Errorf("exit %d, or said though it was asked for\n%s%s", code, out, errs)
+	dir := writeFiles(t, map[string]string{
+		"image.json": workflow(`{"name":"upper","id":"upper"}`,
+			`{"id":"upper","runtimeInSeconds":0.1,"command":"false"}`),
+		"stray.json": workflow(`{"name":"upper","id":"upper"}`,
+			`{"id":"uper","image":"gantry/busybox","command":"false"}`)})
+	for file, said := range map[string][]string{
+		"image.json": {"1 task with a command but no image", "upper (line 2)", "--image", "--emulate"},
+		"stray.json": {"line 3", `"uper"`, "did you mean upper?", "--emulate"},
+	} {
+		runs := filepath.Join(dir, "runs-"+file)
+		expect(t, exitInput, said, "run", "--dir", runs, filepath.Join(dir, file))
+		if _, err := os.Stat(runs); err == nil {
+			t.Errorf("%s: refused, but %s is there", file, runs)
+		}
+		expect(t, exitOK, nil, "check", filepath.Join(dir, file))
+		expect(t, exitOK, nil, "simulate", "--dir", runs, filepath.Join(dir, file))
+		needsDocker(t)
+		expect(t, exitOK, []string{"finished"}, "run", "--emulate", "--dir", runs, filepath.Join(dir, file))
 	}
 }
 

@@ -110,10 +110,6 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 			}
 		}
 	}
-	if s.noImage > 0 {
-		cfg.Warn("no-image", plural(s.noImage, "task")+" with a command but no image: emulated by the numbers of "+
-			"the trace (--image IMAGE runs commands)")
-	}
 	cfg.Sample = func(x docker.Sample) {
 		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory),
 			Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"gantry/executor"
+	"gantry/trace"
+)
+
+// runnable refuses a workflow of which a command would not run: gantry never passes a task off as run. With --emulate
+// nothing is to run. A run of a former gantry keeps to what it began with.
+func (s *session) runnable(sub *executor.Submission, noImage []*trace.Task) error {
+	if s.set.Emulate || !runtimeOf(s.set.Runtime).Programs || s.resumes {
+		return nil
+	}
+	w := sub.Workflow
+	if w.Stray != "" {
+		return failf(exitInput, "workflow %s: %s: %s; correct the id, or emulate all tasks with --emulate", sub.Name,
+			w.Source, w.Stray)
+	}
+	if len(noImage) == 0 {
+		return nil
+	}
+	const most = 5
+	var names []string
+	for _, t := range noImage[:min(most, len(noImage))] {
+		name := t.ID
+		if t.Line > 0 {
+			name += fmt.Sprintf(" (line %d)", t.Line)
+		}
+		names = append(names, name)
+	}
+	if more := len(noImage) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return failf(exitInput, "workflow %s: %s: %s with a command but no image to run it in: %s; name an image with "+
+		"--image, or emulate all tasks with --emulate", sub.Name, w.Source, plural(len(noImage), "task"),
+		strings.Join(names, ", "))
+}
