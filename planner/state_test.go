@@ -168,10 +168,12 @@ func TestAWrongEventChangesNothing(t *testing.T) {
 		"a note on no task":      &planner.PlanCommitted{Notes: []planner.Note{{Task: 7}}},
 		"a note on no workflow": &planner.PlanCommitted{Notes: []planner.Note{{Workflow: 1,
 			Task: planner.None}}},
-		"the same task suspended twice": &planner.PlanCommitted{Orders: slices.Repeat([]planner.Order{{Kind: planner.OrderSuspend}}, 2)},
+		"the same task suspended twice": &planner.PlanCommitted{
+			Orders: slices.Repeat([]planner.Order{{Kind: planner.OrderSuspend}}, 2)},
 		"killed and suspended": &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderKill},
 			{Kind: planner.OrderSuspend}}},
-		"the same task resumed twice": &planner.PlanCommitted{Orders: slices.Repeat([]planner.Order{{Kind: planner.OrderResume, Attempt: 1, Task: 1}}, 2)},
+		"the same task resumed twice": &planner.PlanCommitted{
+			Orders: slices.Repeat([]planner.Order{{Kind: planner.OrderResume, Attempt: 1, Task: 1}}, 2)},
 	} {
 		wrong[name] = b
 	}

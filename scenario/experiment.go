@@ -77,8 +77,8 @@ const Utilisation = "workload.arrivals.utilisation"
 //	cluster: cluster.yaml
 //	repetitions: 10             # with seeds of their own, the same for all combinations; 1
 //	seed: 1                     # without it that of the workload file
-//	keep: [workflows, series]   # what every workflow took; the number in system over time. Both if it is not said. Also timing: what
-//	                            # planning took by the CPU clock, which differs from run to run
+//	keep: [workflows, series]   # the time of every workflow; the number in system over time. Both by default. Also
+//	                            # timing: the CPU time of planning, which differs from run to run
 //	limit: {in_system: 2000, events: 200000000}    # what exceeds either is cut off and counts as diverged
 //	factors:                    # a list of such mappings runs the combinations of each
 //	  policy: [cpp, fdws, "fwp:m=100"]

@@ -22,8 +22,10 @@ import (
 //	  - {generator: montage, fraction: 0.4}
 //	  - {generator: inspiral, fraction: 0.4, tasks: 100..200}     # its own sizes
 //	  - {generator: random, fraction: 0.1, fat: [0.2, 0.8], density: 0.1, regular: 0.9, jump: 1, ccr: 0}
-//	  - {generator: mapreduce, tasks: 1..100, map_time: 50s, slots: true}    # sizes are of map tasks; see generate.MapReduce
-//	  - {generator: mixed, shape: [0.5, 1, 2], out_degree: [1, 2, 3, 4, 5], ccr: [0.1, 1], brange: [0.1, 1], wdag: 100..1000, processors: 1..4}
+//	  - {generator: mapreduce, tasks: 1..100, map_time: 50s, slots: true}
+//	                            # sizes are of map tasks; see generate.MapReduce
+//	  - {generator: mixed, shape: [0.5, 1, 2], out_degree: [1, 2, 3, 4, 5], ccr: [0.1, 1],
+//	     brange: [0.1, 1], wdag: 100..1000, processors: 1..4}
 //	                            # tasks over several processors that cost differently on each node; see generate.Mixed
 //	  - {trace: montage.dax, fraction: 0.1, inputs: data, image: busybox}     # or a directory of traces: equal shares
 //	  - {generator: terasort, tasks: 3, class: deadline}      # all of this part are of one class, whatever classes say
@@ -35,26 +37,32 @@ import (
 //	total_runtime:              # of all tasks of a workflow; runtimes are scaled to it
 //	  distribution: hyper-gamma # lognormal, constant or as-generated
 //	  mean: 1h                  # as-generated: one factor for the whole stream brings its mean there
-//	  stages: [{weight: 0.7, shape: 5, scale: 501.266}, {weight: 0.3, shape: 45, scale: 136.709}]     # these are the default
+//	  stages: [{weight: 0.7, shape: 5, scale: 501.266}, {weight: 0.3, shape: 45, scale: 136.709}]
+//	                            # these are the default
 //	  variation: 1              # of lognormal: standard deviation over mean
 //	arrivals:
-//	  process: poisson          # fixed, batch, closed, trace or poisson-intervals: whole seconds, Poisson-distributed around interval
+//	  process: poisson          # fixed, batch, closed, trace or poisson-intervals: whole seconds,
+//	                            # Poisson-distributed around interval
 //	  rate: 98/h                # or
 //	  interval: 10s             # mean of the intervals between arrivals, or
 //	  utilisation: 0.98         # of the cluster: rate = utilisation x sum of cores x speed / mean work of a workflow
 //	  interval: 10s             # of fixed and poisson-intervals
-//	  population: 60            # of closed: so many workflows are in the system, and the next arrives as one ends
+//	  population: 60            # of closed: this number of workflows is in the system; the next arrives as one ends
 //	  times: times.csv          # of trace: a time a line, as a duration or in seconds after the start; or
 //	  column: 2                 # that column of lines with several, 1 being the first
 //	tenants: [{name: a, fraction: 2}, {name: b, fraction: 1}]
 //	classes: {deadline: 0.3, regular: 0.5, low: 0.2}
-//	releases: {probability: 0.5, after: 1s..50000s}     # so many may only start that much later than they arrive: uniform, on whole
-//	                            # seconds where both ends are. probability is 1 if it is not said
-//	deadlines: {factor: 2..5}   # earliest start + factor x critical path (at speed 1), uniform; or {after: 1h..3h}: earliest start + that; or
-//	                            # {multiplier: 1..5}: earliest start + multiplier x how long the workflow takes alone on the cluster, rounded
-//	                            # up to a second; or {normal: 2}: earliest start + a normal time with a mean of 2 μ, a standard deviation of
-//	                            # μ/3, cut at three of them, μ being the mean critical path of the workflows of the same part of the mix. Of the
-//	                            # workflows of class deadline: all of them without classes
+//	releases: {probability: 0.5, after: 1s..50000s}
+//	                            # a workflow has this probability (1 by default) of a release time later than its
+//	                            # arrival, by a uniform time: of whole seconds if both ends are
+//	deadlines: {factor: 2..5}   # of the workflows of class deadline, or of all if there are no classes:
+//	                            # earliest start + factor x critical path (at speed 1), uniform; or
+//	                            # {after: 1h..3h}: earliest start + that; or
+//	                            # {multiplier: 1..5}: earliest start + multiplier x the time that the workflow takes
+//	                            # alone on the cluster, rounded up to a second; or
+//	                            # {normal: 2}: earliest start + a normal time with a mean of 2 μ and a standard
+//	                            # deviation of μ/3, cut at three of them; μ is the mean critical path of the
+//	                            # workflows of the same part of the mix
 type Stream struct {
 	Count    int
 	Mix      []StreamSource

@@ -110,7 +110,8 @@ func IsWorkload(text []byte) bool {
 //	    costs: costs.csv        # header task,node,seconds; or in place {t1: {fast-1: 14s, slow: 16s}}
 //	seed: 7                     # without it --seed
 //	repetitions: 3              # streams of different seeds that the file stands for; 1
-//	warm_up: 1000               # workflows, by arrival, that metrics leave out at the start; or a time after the first arrival: 50000s; 0
+//	warm_up: 1000               # workflows, by arrival, that metrics leave out at the start; or a time after the
+//	                            # first arrival: 50000s; 0
 //	cool_down: 1000             # at the end, or a time before the last arrival; 0
 //	data: {block: 64MB}         # of all workflows that do not say themselves
 //	preempt: {checkpoint: input} # how tasks may leave their place; see Preempt

@@ -38,8 +38,10 @@ const (
 // Impute fills in what w lacks and marks it in Imputed. The rules, in this order:
 //
 //	cores     AvgCPU / 100 rounded up, at least 1; without AvgCPU 1
-//	runtime   median of the known runtimes of the same Kind; else of the workflow; else Defaults.Runtime; 0 for a sub-workflow node
-//	memory    maximum of the known of the same Kind; else it stays unknown, and the task gets its share of the node it runs on
+//	runtime   median of the known runtimes of the same Kind; else of the workflow; else Defaults.Runtime;
+//	          0 for a sub-workflow node
+//	memory    maximum of the known of the same Kind; else it stays unknown, and the task gets its share of the node it
+//	          runs on
 //	avg-cpu   100 × cores
 //	file size Defaults.FileSize, if any
 //

@@ -161,7 +161,8 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 			if copied < 0 || copied%bytesEach != 0 || c.more != (copied >= 9*bytesEach) {
 				t.Errorf("%d bytes were copied besides the checkpoint", copied)
 			}
-			if took := second.Usage.Staged.Sub(second.Usage.Queued); took < 100*time.Millisecond+time.Duration(float64(second.Usage.MovedBytes)/400_000*1e9) {
+			least := 100*time.Millisecond + time.Duration(float64(second.Usage.MovedBytes)/400_000*1e9)
+			if took := second.Usage.Staged.Sub(second.Usage.Queued); took < least {
 				t.Errorf("%d bytes came in %v: faster than the link", second.Usage.MovedBytes, took)
 			}
 			rep, err := emulate.ReadReport(r.work(s)[:len(r.work(s))-1] + "2")

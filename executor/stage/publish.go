@@ -143,7 +143,7 @@ func (s *Area) checkOutput(root *os.Root, name string) (why string) {
 	}
 	if st, err := f.Stat(); err != nil {
 		return "cannot be looked at: " + err.Error()
-	} else if mode := st.Mode().Perm() | 0o400; mode != st.Mode() { // no set-uid programs, nothing that its owner cannot read
+	} else if mode := st.Mode().Perm() | 0o400; mode != st.Mode() { // no set-uid programs; its owner can read it
 		if err := f.Chmod(mode); err != nil {
 			return "cannot be made plain: " + err.Error()
 		}

@@ -2,11 +2,11 @@
 // for all:
 //
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
-//	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by GNU parallel
-//	        (xargs where that is missing), all with the same number in flight
+//	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by GNU
+//	        parallel (xargs if that is missing), all with the same number in flight
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
-//	stream  the paper's Workload I by each dynamic policy without a log, and once with it; what a workflow costs in streams of 1,000 to
-//	        100,000 of them
+//	stream  the paper's Workload I by each dynamic policy without a log, and once with it; the cost of a workflow in
+//	        streams of 1,000 to 100,000 of them
 package main
 
 import (
@@ -442,7 +442,8 @@ func (b *bench) layered(tasks int) (string, error) {
 	s.WriteString(`<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="layered">` + "\n")
 	for i := range tasks {
 		fmt.Fprintf(&s,
-			`<job id="ID%d" name="kind%d" runtime="%d.%d"><profile namespace="globus" key="maxmemory">16</profile><uses file="f%d" link="output" size="%d"/>`,
+			`<job id="ID%d" name="kind%d" runtime="%d.%d"><profile namespace="globus" key="maxmemory">16</profile>`+
+				`<uses file="f%d" link="output" size="%d"/>`,
 			i, i/width%7, 1+i*7919%30, i%10, i, 1000+i*104729%900_000)
 		if i >= width {
 			fmt.Fprintf(&edges, `<child ref="ID%d">`, i)
