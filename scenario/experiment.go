@@ -25,6 +25,7 @@ type Experiment struct {
 	KeepWorkflows, KeepSeries bool
 	// KeepTiming times the rounds: the results are then no function of the files alone.
 	KeepTiming bool
+	KeepLoad   bool  // what the workflows are like: runtimes, branching, parallelism
 	InSystem   int   // a run with more workflows in the system diverges, and is cut off
 	Events     int64 // a run with more events is cut off too
 	Search     *Search
@@ -78,7 +79,8 @@ const Utilisation = "workload.arrivals.utilisation"
 //	repetitions: 10             # with seeds of their own, the same for all combinations; 1
 //	seed: 1                     # without it that of the workload file
 //	keep: [workflows, series]   # the time of every workflow; the number in system over time. Both by default. Also
-//	                            # timing: the CPU time of planning, which differs from run to run
+//	                            # timing: the CPU time of planning, which differs from run to run; load: a description
+//	                            # of the workflows
 //	limit: {in_system: 2000, events: 200000000}    # what exceeds either is cut off and counts as diverged
 //	factors:                    # a list of such mappings runs the combinations of each
 //	  policy: [cpp, fdws, "fwp:m=100"]
@@ -133,10 +135,11 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool) {
 			x.KeepWorkflows, x.KeepSeries = false, false
 			y.Sequence(v, "keep", func(v *reader.Node) {
 				what := ""
-				y.word(&what, "keep", "workflows", "series", "timing")(v)
+				y.word(&what, "keep", "workflows", "series", "timing", "load")(v)
 				x.KeepWorkflows = x.KeepWorkflows || what == "workflows"
 				x.KeepSeries = x.KeepSeries || what == "series"
 				x.KeepTiming = x.KeepTiming || what == "timing"
+				x.KeepLoad = x.KeepLoad || what == "load"
 			})
 		}},
 		{"limit", func(v *reader.Node) {

@@ -54,6 +54,8 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 				DefaultText: "NAME.sqlite"},
 			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
 				DefaultText: "one per core"},
+			&cli.IntFlag{Name: "repetitions", Usage: "run at most `N` repetitions now; the same command without it " +
+				"runs the rest", DefaultText: "those of FILE"},
 			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		},
@@ -63,6 +65,9 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 			}
 			if c.IsSet("jobs") && c.Int("jobs") < 1 {
 				return failf(exitUsage, "--jobs %d: at least one", c.Int("jobs"))
+			}
+			if c.IsSet("repetitions") && c.Int("repetitions") < 1 {
+				return failf(exitUsage, "--repetitions %d: at least one", c.Int("repetitions"))
 			}
 			return runExperiment(c, c.Args().First())
 		},
@@ -97,13 +102,14 @@ func runExperiment(c *cli.Context, path string) error {
 		jobs = runtime.NumCPU()
 	}
 	view := newExperimentView(c.App.ErrWriter, c.Bool("quiet"))
-	r := &experiment.Runner{File: x, Jobs: jobs, Report: view.report}
+	r := &experiment.Runner{File: x, Jobs: jobs, Repetitions: c.Int("repetitions"), Report: view.report}
 	if err := r.Check(); err != nil {
 		return fail(exitInput, err)
 	}
 	db, err := results.Create(out, results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(),
 		Settings: map[string]any{
-			"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events}})
+			"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events},
+		Repetitions: x.Repetitions})
 	switch {
 	case errors.Is(err, results.ErrHeld):
 		return fail(exitHeld, err)

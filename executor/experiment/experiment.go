@@ -36,10 +36,12 @@ type Progress struct {
 
 // Runner runs an experiment.
 type Runner struct {
-	File   *scenario.Experiment
-	Store  Store
-	Jobs   int // runs at once; 0: one per core
-	Report func(Progress)
+	File  *scenario.Experiment
+	Store Store
+	Jobs  int // runs at once; 0: one per core
+	// Repetitions, if above 0, are the most that are run of each combination, whatever File asks for.
+	Repetitions int
+	Report      func(Progress)
 
 	mu       sync.Mutex
 	progress Progress
@@ -78,7 +80,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	var jobs []job
-	for rep := range r.File.Repetitions {
+	for rep := range r.repetitions() {
 		for _, c := range cells {
 			jobs = append(jobs, job{c, rep})
 		}
@@ -98,7 +100,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.left[j.cell.policy]++
 	}
 	if s := r.File.Search; s != nil {
-		r.progress.Runs = len(groups) * steps(len(s.Values())) * r.File.Repetitions
+		r.progress.Runs = len(groups) * steps(len(s.Values())) * r.repetitions()
 	} else if err := r.Store.Plan(ctx, cells); err != nil {
 		return err
 	}
@@ -110,6 +112,13 @@ func (r *Runner) Run(ctx context.Context) error {
 		return nil
 	}
 	return r.search(ctx, cancel, p, groups)
+}
+
+func (r *Runner) repetitions() int {
+	if r.Repetitions > 0 {
+		return min(r.Repetitions, r.File.Repetitions)
+	}
+	return r.File.Repetitions
 }
 
 // Check finds the faults of an experiment, of the files it names and of the values of its factors, without running
@@ -309,7 +318,7 @@ func (r *Runner) search(ctx context.Context, cancel context.CancelCauseFunc, p *
 					return false, err
 				}
 				var jobs []job
-				for rep := range r.File.Repetitions {
+				for rep := range r.repetitions() {
 					jobs = append(jobs, job{c, rep})
 				}
 				outcomes, err := r.all(ctx, cancel, jobs)

@@ -73,6 +73,9 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt()}
 	est := estimate.Make(c.estimator, c.startup, model, nil, admit).Estimator
 	collector := metrics.NewCollector(p)
+	if x.KeepLoad {
+		collector.DescribeLoad()
+	}
 	rt := sim.New(sim.Config{Platform: p, Startup: c.startup})
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()

@@ -96,6 +96,7 @@ type Collector struct {
 	plannedAt []time.Duration
 	tenancy   tenancy
 	preempted preempted
+	load      *loadStats // nil: not asked for
 }
 
 // NewCollector returns a collector for a run on p.
@@ -177,6 +178,9 @@ func (c *Collector) arrive(adm *executor.Admission) {
 	w.Work, w.CriticalPath, w.Lowest = c.lengths(adm)
 	if w.Release = a.Workflow.Release; w.Release <= w.Arrived {
 		w.Release = 0
+	}
+	if c.load != nil {
+		c.load.arrive(c, adm, &w)
 	}
 	c.fresh++
 	c.workflows = append(c.workflows, w)

@@ -111,6 +111,8 @@ func (c *Collector) Run(win Window) []Value {
 		put(m.name+"_p95", s.P95)
 		put(m.name+"_p99", s.P99)
 		put(m.name+"_max", s.Max)
+		put(m.name+"_low_whisker", s.LowWhisker)
+		put(m.name+"_high_whisker", s.HighWhisker)
 	}
 	c.timing(win, counted, put)
 	from, to, busy := c.horizon(win)
@@ -143,6 +145,9 @@ func (c *Collector) Run(win Window) []Value {
 				put("drift_stable", truth(stable))
 			}
 		}
+	}
+	if c.load != nil {
+		c.load.values(put)
 	}
 	put("backfilled", float64(c.backfills))
 	put("events", float64(c.events))

@@ -14,6 +14,8 @@ type Summary struct {
 	Mean, SD             float64 // SD with divisor N-1; 0 for one value
 	Min, P5, P25, Median float64
 	P75, P95, P99, Max   float64
+	// LowWhisker and HighWhisker are the least and the largest value within 1.5 interquartile ranges of the quartiles.
+	LowWhisker, HighWhisker float64
 }
 
 // Summarise describes a sample; all fields but N are NaN if it is empty. Percentiles are interpolated linearly between
@@ -22,7 +24,7 @@ func Summarise(values []float64) Summary {
 	x := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	nan := math.NaN()
 	if len(x) == 0 {
-		return Summary{0, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan}
+		return Summary{0, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan}
 	}
 	slices.Sort(x)
 	s := Summary{N: len(x), Mean: stat.Mean(x, nil), Min: x[0], P5: Percentile(x, 5), P25: Percentile(x, 25),
@@ -30,6 +32,15 @@ func Summarise(values []float64) Summary {
 		P75:    Percentile(x, 75), P95: Percentile(x, 95), P99: Percentile(x, 99), Max: x[len(x)-1]}
 	if len(x) > 1 {
 		s.SD = stat.StdDev(x, nil)
+	}
+	reach := 1.5 * (s.P75 - s.P25)
+	low, _ := slices.BinarySearch(x, s.P25-reach)
+	s.LowWhisker, s.HighWhisker = x[low], x[low]
+	for _, v := range x[low:] {
+		if v > s.P75+reach {
+			break
+		}
+		s.HighWhisker = v
 	}
 	return s
 }

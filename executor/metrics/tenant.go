@@ -53,7 +53,8 @@ type tenancy struct {
 	service []time.Duration // by workflow: what its attempts ran whose work counts
 	read    unit.Bytes
 	local   unit.Bytes
-	names   []string // by tenant
+	first   unit.Bytes // of local, what tasks without predecessors read
+	names   []string   // by tenant
 	used    []unit.Vector
 	share   []float64
 	jobs    []int // by tenant: present
@@ -130,7 +131,11 @@ func (t *tenancy) take(v planner.View, e *planner.Event) {
 			t.service[v.Task(v.Attempt(b.Attempt).Task).Workflow] += b.Ran
 		}
 		t.read += b.Usage.InputBytes
-		t.local += b.Usage.InputBytes - b.Usage.CopiedBytes
+		local := b.Usage.InputBytes - b.Usage.CopiedBytes
+		t.local += local
+		if len(v.Task(v.Attempt(b.Attempt).Task).Parents) == 0 {
+			t.first += local
+		}
 	}
 }
 
@@ -173,7 +178,8 @@ func (c *Collector) Shares() (out []Shares) {
 
 // values puts the metrics of tenants: qos_rate, the share of the deadline jobs that ended well and in time; throughput
 // in job units of 100 ms per second, by the time in service (the sum of what tasks ran) and by the sojourn;
-// locality_rate, bytes read where they lay over all bytes read by tasks from nodes; completion_time, from the first
+// locality_rate, bytes read where they lay over all bytes read by tasks from nodes, and locality_rate_splits, the same
+// with what tasks with predecessors read counted as read elsewhere; completion_time, from the first
 // arrival to the end of the last job; utilisation of memory and of disk I/O by what was held; where there are several
 // tenants, Jain's index of the dominant shares of those with jobs, averaged over time, and each tenant's mean share.
 func (t *tenancy) values(c *Collector, first, last int, span float64, put func(string, float64)) {
@@ -204,6 +210,7 @@ func (t *tenancy) values(c *Collector, first, last int, span float64, put func(s
 	put("throughput_sojourn", ratio(float64(sojourn)/float64(jobUnit), run))
 	if t.read > 0 {
 		put("locality_rate", float64(t.local)/float64(t.read))
+		put("locality_rate_splits", float64(t.first)/float64(t.read))
 	}
 	from, to := [unit.Dims]float64{}, t.busy
 	if first < last {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"time"
 
 	"gantry/planner"
@@ -21,13 +22,20 @@ func planned() []Row {
 				"are expected to end at once.",
 			Params: []Param{{"overrun", []string{"now", "soon"},
 				"when tasks that run longer than estimated are expected to end: now, as specified, or a millisecond " +
-					"later, so that idle nodes come first"}},
+					"later, so that idle nodes come first"},
+				{"start", []string{"early", "planned"},
+					"whether a task may start before its planned start, once those planned before it on its node " +
+						"have their places"}},
 			New: func(p Params) planner.Policy {
 				queue := &order.Alternating{Ranks: &rank.Upward{AverageSpeed: true}}
-				pipe := &planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue,
+				pipe := &planner.Pipeline[planner.Queue]{
+					Retain: retain.Float{Requeue: queue, Strict: p["start"] == "planned"}, Queue: queue,
 					Allocate: &alloc.EarliestFinish{}, Impatient: true}
 				if p["overrun"] == "soon" {
 					pipe.Overrun = time.Millisecond
+				}
+				if p["start"] == "planned" {
+					return punctual{pipe}
 				}
 				return pipe
 			},
@@ -49,4 +57,25 @@ func planned() []Row {
 			},
 		},
 	}
+}
+
+// punctual is a policy that starts tasks when their planned start has come, and not before.
+type punctual struct {
+	*planner.Pipeline[planner.Queue]
+}
+
+// Plan implements planner.Policy. It asks for a round at the next planned start of each node.
+func (p punctual) Plan(ctx context.Context, c *planner.Cycle) error {
+	if err := p.Pipeline.Plan(ctx, c); err != nil {
+		return err
+	}
+	for n := range c.Nodes() {
+		for seg := range c.Draft.Planned(planner.NodeID(n)) {
+			if seg.Start > c.Now() {
+				c.WakeAt(seg.Start)
+				break
+			}
+		}
+	}
+	return nil
 }

@@ -38,6 +38,8 @@ var readings = map[string][]string{
 			"larger with random error " +
 			"II (examples/experiments/wheft-overrun.yaml).",
 		"In each group the workflows take turns, the earliest first, one task each.",
+		"With start=planned no task starts before its planned start, which is a stricter reading of a policy that " +
+			"is completely plan-driven between arrivals.",
 	},
 }
 

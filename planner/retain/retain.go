@@ -59,6 +59,8 @@ func (d Drop) Retain(c *planner.Cycle) error {
 // 2018, section on plan-based policies: a processor looks only at its next planned task).
 type Float struct {
 	Requeue Requeuer
+	// Strict keeps tasks from starting before their planned start.
+	Strict bool
 	// Outdated, if set, says instead when the plan is forgotten.
 	Outdated func(c *planner.Cycle) bool
 }
@@ -80,7 +82,7 @@ func (f Float) Retain(c *planner.Cycle) error {
 		}
 		var start []planner.TaskID
 		for seg := range c.Draft.Planned(node) {
-			if !seg.Hold.Fits(free) {
+			if !seg.Hold.Fits(free) || f.Strict && seg.Start > c.Now() {
 				break
 			}
 			free = free.Sub(seg.Hold)

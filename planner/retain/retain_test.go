@@ -56,3 +56,11 @@ func TestDropKeepsNothing(t *testing.T) {
 		t.Errorf("%d segments are planned", n)
 	}
 }
+
+// A task that ends early leaves its node idle until the planned start of the next, if none may start before it.
+func TestStrictPlansKeepToPlannedStarts(t *testing.T) {
+	const scenario = "nodes 1\n A a=3(1) b=2 a>b"
+	bench(t, "wheft", scenario).RunAll().Want("n0 abb")
+	bench(t, "wheft:start=planned", scenario).RunAll().Want("n0 a..bb")
+	bench(t, "wheft:start=planned", "nodes 1\n A a=3(5) b=2 a>b").RunAll().Want("n0 aaaaabb")
+}

@@ -11,3 +11,18 @@ CREATE TABLE IF NOT EXISTS intervals (
 CREATE VIEW IF NOT EXISTS v_intervals AS
 SELECT c.policy, c.errors, c.utilisation, c.params, i.metric, i.runs, i.mean, i.half_95
 FROM cells c JOIN intervals i ON i.cell = c.cell WHERE c.wanted;
+
+-- The build that simulated each run, and when the run ended.
+CREATE TABLE IF NOT EXISTS builds (
+  cell       INTEGER NOT NULL,
+  repetition INTEGER NOT NULL,
+  version    TEXT NOT NULL,
+  ended_wall TEXT NOT NULL,
+  PRIMARY KEY (cell, repetition),
+  FOREIGN KEY (cell, repetition) REFERENCES runs(cell, repetition) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The repetitions that the experiment file asks for, of each cell.
+CREATE TABLE IF NOT EXISTS asked (
+  repetitions INTEGER NOT NULL
+) STRICT;

@@ -48,13 +48,16 @@ type Info struct {
 	Name, Title, Source, Version string
 	// Settings is what all results of one file share; a file with others is refused.
 	Settings any
+	// Repetitions is how many the experiment asks for; 0 if the file does not have it.
+	Repetitions int
 }
 
 // DB is a file of results. The methods of a writer are called from one goroutine at a time.
 type DB struct {
-	sql   *sql.DB
-	lock  *os.File
-	cells map[string]int64 // by key
+	sql     *sql.DB
+	lock    *os.File
+	cells   map[string]int64 // by key
+	version string           // of the build that writes
 }
 
 var _ experiment.Store = (*DB)(nil)
@@ -71,7 +74,7 @@ func Create(path string, info Info) (*DB, error) {
 	if err != nil {
 		return fail(err)
 	}
-	db := &DB{lock: lock, cells: map[string]int64{}}
+	db := &DB{lock: lock, cells: map[string]int64{}, version: info.Version}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
@@ -158,10 +161,11 @@ func (db *DB) prepare(info Info, settings string) error {
 				schemaVersion) + schema + additions); err != nil {
 				return err
 			}
-			_, err := tx.Exec("INSERT INTO experiment VALUES (?,?,?,?,?,?)", info.Name, info.Title, info.Source,
-				settings, info.Version,
-				time.Now().UTC().Format(time.RFC3339))
-			return err
+			if _, err := tx.Exec("INSERT INTO experiment VALUES (?,?,?,?,?,?)", info.Name, info.Title, info.Source,
+				settings, info.Version, now()); err != nil {
+				return err
+			}
+			return ask(tx, info)
 		})
 	}
 	if err := known(db.sql); err != nil {
@@ -185,11 +189,24 @@ func (db *DB) prepare(info Info, settings string) error {
 		if _, err := tx.Exec("DELETE FROM searches"); err != nil {
 			return err
 		}
-		_, err := tx.Exec("UPDATE experiment SET title = ?, source = ?, version = ?", info.Title, info.Source,
-			info.Version)
-		return err
+		if _, err := tx.Exec("UPDATE experiment SET title = ?, source = ?, version = ?", info.Title, info.Source,
+			info.Version); err != nil {
+			return err
+		}
+		return ask(tx, info)
 	})
 }
+
+// ask keeps how many repetitions the experiment file asks for.
+func ask(tx *sql.Tx, info Info) error {
+	if _, err := tx.Exec("DELETE FROM asked"); err != nil {
+		return err
+	}
+	_, err := tx.Exec("INSERT INTO asked VALUES (?)", info.Repetitions)
+	return err
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // Close ends the use of the file.
 func (db *DB) Close() error {
@@ -266,6 +283,10 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO runs VALUES (?,?,?,?,?)", id, rep, o.State, o.Message,
 			int64(o.Took)); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO builds VALUES (?,?,?,?)", id, rep, db.version,
+			now()); err != nil {
 			return err
 		}
 		insert := func(text string, n int, row func(i int) []any) error {
