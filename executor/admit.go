@@ -261,9 +261,20 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		produced := f.Producer >= 0 && !inPlace[i]
 		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Files)), Name: name, Sized: f.Sized, Produced: produced,
 			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size)}
+		spec.Program, spec.Checkpoint, spec.Optional = f.Program, f.Checkpoint, f.Optional
+		switch {
+		case f.Keep == trace.KeepAlways:
+			spec.Final = f.Producer >= 0
+		case f.Keep == trace.KeepNever:
+			spec.Final = false
+		}
 		size := f.Size
-		if !produced && sub.Inputs != "" {
-			spec.External = path.Join(sub.Inputs, name)
+		if !produced {
+			if sub.Sources != nil {
+				spec.External, spec.Modified = sub.Sources[i].Path, sub.Sources[i].Modified
+			} else if sub.Inputs != "" {
+				spec.External = path.Join(sub.Inputs, name)
+			}
 			if real, ok := realSize(f, spec.External); ok {
 				size, spec.Size, spec.Sized = real, unit.Bytes(real), true
 			}
@@ -331,6 +342,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	image, runs := a.runs(t)
 	if runs {
 		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, t.Env
+		spec.Expand, spec.Mounts = t.Expand, t.Mounts
 		spec.Stdin, spec.Stdout, spec.Stderr = t.Stdin, t.Stdout, t.Stderr
 	} else {
 		scale = a.TimeScale
@@ -414,9 +426,14 @@ func (a *Admitter) limitMemory(sub *Submission, t *trace.Task, need *unit.Vector
 func (a *Admitter) inputSize(sub *Submission, t *trace.Task) (sum unit.Bytes) {
 	for _, i := range t.Inputs {
 		f := &sub.Workflow.Files[i]
-		size := a.scaledSize(f.Size)
-		if name, err := a.fileName(sub, f.Name); err == nil && f.Producer < 0 && sub.Inputs != "" {
-			if real, ok := realSize(f, path.Join(sub.Inputs, name)); ok {
+		size, external := a.scaledSize(f.Size), ""
+		if sub.Sources != nil {
+			external = sub.Sources[i].Path
+		} else if name, err := a.fileName(sub, f.Name); err == nil && sub.Inputs != "" {
+			external = path.Join(sub.Inputs, name)
+		}
+		if f.Producer < 0 {
+			if real, ok := realSize(f, external); ok {
 				size = unit.Bytes(real)
 			}
 		}
@@ -427,7 +444,7 @@ func (a *Admitter) inputSize(sub *Submission, t *trace.Task) (sum unit.Bytes) {
 
 // realSize returns the size of a file from outside whose trace does not tell it.
 func realSize(f *trace.File, external string) (size int64, ok bool) {
-	if f.Sized && !f.Imputed {
+	if f.Sized && !f.Imputed || external == "" {
 		return 0, false
 	}
 	st, err := os.Stat(external)
@@ -441,6 +458,10 @@ func realSize(f *trace.File, external string) (size int64, ok bool) {
 func (a *Admitter) Check(sub *Submission) error {
 	a.prepare()
 	w := sub.Workflow
+	if len(w.Obstacles) > 0 && a.SafeNames && !a.Emulate {
+		return fmt.Errorf("workflow %s cannot be run:\n  %s\n--emulate runs stand-ins for all tasks", sub.Name,
+			strings.Join(w.Obstacles, "\n  "))
+	}
 	if _, err := topological(w); err != nil {
 		return fmt.Errorf("workflow %s: %w", sub.Name, err)
 	}
@@ -475,6 +496,41 @@ func (a *Admitter) Emulated(sub *Submission) (tasks int, noImage []*trace.Task) 
 		}
 	}
 	return tasks, noImage
+}
+
+// Outside is a file that no task makes before it is read.
+type Outside struct {
+	File    int    // position in the trace
+	Name    string // below the directories of its workflow
+	Task    int    // position of the task that reads it, the first with a program to run if there is one
+	Program bool   // a program reads it, and not only the emulator
+}
+
+// Outside lists the files from outside that tasks of a submission read, in the order of the trace.
+func (a *Admitter) Outside(sub *Submission) ([]Outside, error) {
+	w := sub.Workflow
+	at := make([]int, len(w.Files)) // in all, from 1 on
+	var all []Outside
+	for i := range w.Tasks {
+		_, runs := a.runs(&w.Tasks[i])
+		for _, f := range w.Tasks[i].Inputs {
+			if p := w.Files[f].Producer; p >= 0 && p != int32(i) {
+				continue
+			}
+			if at[f] == 0 {
+				name, err := a.fileName(sub, w.Files[f].Name)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, Outside{File: int(f), Name: name, Task: i})
+				at[f] = len(all)
+			}
+			if o := &all[at[f]-1]; runs && !o.Program {
+				o.Task, o.Program = i, true
+			}
+		}
+	}
+	return all, nil
 }
 
 func (a *Admitter) expanded(sub *Submission, t *trace.Task) error {

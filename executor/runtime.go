@@ -113,6 +113,8 @@ type TaskSpec struct {
 	Kind      string
 	Command   []string // argv; with Shell one element, a script for sh -c; empty: the task emulator runs
 	Shell     bool
+	Expand    bool     // Command is a program and the text of its arguments, which are parsed as bash does
+	Mounts    []string // HOST:CONTAINER, read-only
 	Image     string
 	Env       []string
 	Stdin     string // logical file names
@@ -137,8 +139,12 @@ type FileSpec struct {
 	Size     unit.Bytes // size scale applied
 	Sized    bool
 	External string // path on the host of a file from outside; "" if it is to be made up or is produced
+	Modified int64  // of External when it was found, nanoseconds since 1970; 0: not known
 	Produced bool   // it is not there until a task wrote it
-	Final    bool   // no task reads it: a result
+	Final    bool   // a result: no task reads it, or the trace says so
+	Program  string // name under which tasks find a program; "" for data
+	// Checkpoint files survive a retry; Optional ones need not be written.
+	Checkpoint, Optional bool
 	// Homes are the nodes that have a file from outside when its workflow arrives; nil: all.
 	Homes []planner.NodeID
 	// A large file from outside that is not on all nodes is split: Block, from 0, of Blocks. Then Size is the block's,

@@ -59,8 +59,11 @@ type Submission struct {
 	Due     planner.Time
 	// Population, if above 0, lets the workflow arrive only while fewer are in the system; its times are then counted
 	// from that instant as they were from At: arrivals of a closed system.
-	Population int    `json:",omitempty"`
-	Inputs     string // directory of the files from outside, "" if they are made up
+	Population int      `json:",omitempty"`
+	Inputs     string   // directory of the files from outside, "" if they are made up
+	Dirs       []string // further such directories, tried after it
+	// Sources is where the files from outside were found, by position in the trace; nil: they were not looked for.
+	Sources []Source
 	// Data says which nodes have the files from outside; nil: all nodes have all.
 	Data *Placement
 	// Preempt says how its tasks may be preempted; nil: as the Admitter says.
@@ -68,6 +71,15 @@ type Submission struct {
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where
 	// there is none.
 	Costs [][]int64 // nanoseconds
+}
+
+// Source is where a file from outside was found before the run.
+type Source struct {
+	Path     string // absolute, on this host; "" if the file is to be made up
+	URL      string // where it was fetched from; "" if it was here
+	Size     int64  // bytes
+	Modified int64  // nanoseconds since 1970
+	SHA256   string // in hex, if a catalog says what it has to be
 }
 
 // Make draws what was left to be drawn.

@@ -286,6 +286,17 @@ func (x *archive) admission(a *executor.Admission) {
 	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.LargestInput })
 	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.None })
 	flags(x, preempt, func(p *scenario.Preempt) *bool { return &p.Restart })
+	if x.format > 5 {
+		words(x, subs, func(s *submission) *[]string { return &s.Dirs })
+		lengths(x, subs, func(s *submission) *[]executor.Source { return &s.Sources })
+		sources := pointers(a.Submission.Sources)
+		type source = executor.Source
+		texts(x, sources, func(s *source) *string { return &s.Path })
+		texts(x, sources, func(s *source) *string { return &s.URL })
+		integers(x, sources, func(s *source) *int64 { return &s.Size })
+		integers(x, sources, func(s *source) *int64 { return &s.Modified })
+		texts(x, sources, func(s *source) *string { return &s.SHA256 })
+	}
 	x.traced(optional(x, &a.Submission.Workflow))
 	x.planned(&a.Arrived)
 	spec := optional(x, &a.Spec)
@@ -311,13 +322,28 @@ func (x *archive) traced(flows []*trace.Workflow) {
 	texts(x, flows, func(w *workflow) *string { return &w.ExecutedAt })
 	lengths(x, flows, func(w *workflow) *[]trace.File { return &w.Files })
 	lengths(x, flows, func(w *workflow) *[]trace.Task { return &w.Tasks })
+	if x.format > 5 {
+		words(x, flows, func(w *workflow) *[]string { return &w.Obstacles })
+		lengths(x, flows, func(w *workflow) *[]trace.Container { return &w.Containers })
+	}
 	for _, w := range flows {
+		if x.format > 5 {
+			x.containers(pointers(w.Containers))
+		}
 		files := pointers(w.Files)
 		texts(x, files, func(f *trace.File) *string { return &f.Name })
 		integers(x, files, func(f *trace.File) *int64 { return &f.Size })
 		flags(x, files, func(f *trace.File) *bool { return &f.Sized })
 		flags(x, files, func(f *trace.File) *bool { return &f.Imputed })
 		integers(x, files, func(f *trace.File) *int32 { return &f.Producer })
+		if x.format > 5 {
+			words(x, files, func(f *trace.File) *[]string { return &f.Locations })
+			texts(x, files, func(f *trace.File) *string { return &f.SHA256 })
+			texts(x, files, func(f *trace.File) *string { return &f.Program })
+			integers(x, files, func(f *trace.File) *trace.Keep { return &f.Keep })
+			flags(x, files, func(f *trace.File) *bool { return &f.Checkpoint })
+			flags(x, files, func(f *trace.File) *bool { return &f.Optional })
+		}
 		type task = trace.Task
 		tasks := pointers(w.Tasks)
 		texts(x, tasks, func(t *task) *string { return &t.ID })
@@ -348,7 +374,21 @@ func (x *archive) traced(flows []*trace.Workflow) {
 		flags(x, tasks, func(t *task) *bool { return &t.SubWorkflow })
 		integers(x, tasks, func(t *task) *trace.Fields { return &t.Known })
 		integers(x, tasks, func(t *task) *trace.Fields { return &t.Imputed })
+		if x.format > 5 {
+			flags(x, tasks, func(t *task) *bool { return &t.Expand })
+			words(x, tasks, func(t *task) *[]string { return &t.Mounts })
+		}
 	}
+}
+
+// containers are those that the catalogs of a workflow name.
+func (x *archive) containers(all []*trace.Container) {
+	type container = trace.Container
+	texts(x, all, func(c *container) *string { return &c.Name })
+	texts(x, all, func(c *container) *string { return &c.Image })
+	texts(x, all, func(c *container) *string { return &c.SHA256 })
+	texts(x, all, func(c *container) *string { return &c.Source })
+	integers(x, all, func(c *container) *int { return &c.Line })
 }
 
 // planned is the workflow as the planner knows it.
@@ -410,6 +450,12 @@ func (x *archive) files(a *executor.Admission) {
 	integers(x, a.Files, func(f *file) *int32 { return &f.Blocks })
 	integers(x, a.Files, func(f *file) *unit.Bytes { return &f.From })
 	integers(x, a.Files, func(f *file) *unit.Bytes { return &f.To })
+	if x.format > 5 {
+		integers(x, a.Files, func(f *file) *int64 { return &f.Modified })
+		texts(x, a.Files, func(f *file) *string { return &f.Program })
+		flags(x, a.Files, func(f *file) *bool { return &f.Checkpoint })
+		flags(x, a.Files, func(f *file) *bool { return &f.Optional })
+	}
 }
 
 // tasks are those of the workflow as the executor knows them.
@@ -442,6 +488,10 @@ func (x *archive) tasks(a *executor.Admission) {
 	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.Declared })
 	integers(x, a.Tasks, func(t *task) *time.Duration { return &t.Run })
 	lists(x, a.Tasks, func(t *task) *[]time.Duration { return &t.RunOn })
+	if x.format > 5 {
+		flags(x, a.Tasks, func(t *task) *bool { return &t.Expand })
+		words(x, a.Tasks, func(t *task) *[]string { return &t.Mounts })
+	}
 }
 
 // made is the length of a list of pointers; those that are read are made.

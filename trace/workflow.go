@@ -57,6 +57,19 @@ type Workflow struct {
 	ExecutedAt string        // start of the recorded execution, as the file writes it
 	Tasks      []Task        // in file order, which need not be topological
 	Files      []File
+	Containers []Container // that tasks run in, as catalogs name them
+	// Obstacles are why a real run has to be refused although the workflow can be simulated and emulated; each begins
+	// with its file and line.
+	Obstacles []string
+}
+
+// Container is an image as a catalog names it.
+type Container struct {
+	Name   string
+	Image  string // reference for the Docker Engine, or file:// and the path of an archive that docker load takes
+	SHA256 string // of the archive, as the catalog says; "" if it says nothing
+	Source string // the catalog
+	Line   int
 }
 
 // Task is one node of the DAG. Which of its numbers the trace really gave is in Known; what Impute filled in is in
@@ -81,7 +94,9 @@ type Task struct {
 
 	Command               []string      // argv; a single element with Shell set is a script for sh -c
 	Shell                 bool          // the trace asks for a shell
-	Image                 string        // container image, "" if the trace names none
+	Expand                bool          // Command is a program and a text, parsed as bash does its arguments
+	Image                 string        // container image as in Container, "" if the trace names none
+	Mounts                []string      // HOST:CONTAINER, directories that the container of a catalog asks for, read-only
 	Env                   []string      // KEY=value, sorted
 	Stdin, Stdout, Stderr string        // logical file names of redirections
 	TimeLimit             time.Duration // 0: none
@@ -102,7 +117,24 @@ type File struct {
 	Sized    bool
 	Imputed  bool  // Sized, but by Impute
 	Producer int32 // index into Workflow.Tasks of the task that writes it, -1 for a file from outside
+	// Locations are absolute paths and http(s) addresses of a file from outside, in the order in which they are tried.
+	Locations []string
+	SHA256    string // of a file from outside, in hex, as a catalog says; "" if it says nothing
+	// Program is the name under which tasks find a file that is a program of theirs; "" for data.
+	Program    string
+	Keep       Keep
+	Checkpoint bool // it survives a retry of its task
+	Optional   bool // its task may leave it out
 }
+
+// Keep says whether a file that a task writes is a result.
+type Keep uint8
+
+const (
+	KeepUnread Keep = iota // if no other task reads it
+	KeepAlways
+	KeepNever
+)
 
 // Faults are those of package reader.
 type (

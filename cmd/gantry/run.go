@@ -196,6 +196,11 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if err != nil {
 		return 0, err
 	}
+	if runtimeOf(set.Runtime).Programs {
+		if err := s.locate(c.Context, subs); err != nil {
+			return 0, err
+		}
+	}
 	return s.repetitions, s.start(c, mode, pl, adm, subs, emulated)
 }
 

@@ -185,6 +185,9 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 		s.Keep, s.CheckpointBytes = true, int64(k.Size)
 	}
 	for _, f := range t.Inputs {
+		if f.Program != "" {
+			continue
+		}
 		// An input from outside has whatever size it has.
 		bytes := size(int64(f.Size), f.Sized && f.External == "")
 		if f.Block > 0 && bytes >= 0 {

@@ -18,9 +18,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"gantry/executor"
 	"gantry/executor/emulate"
+	"gantry/executor/outside"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -258,27 +260,35 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			}
 			blocks = blocks[:0]
 		}
-		if err := s.show(ctx, at, dir, name, outputs[f.Name]); err != nil {
+		if f.Program != "" {
+			if name, err = localName(f.Program); err != nil {
+				return err
+			}
+		}
+		if err := s.show(ctx, at, dir, name, outputs[f.Name], f.Program != ""); err != nil {
 			return fmt.Errorf("input %q: %w", f.Name, err)
 		}
 	}
 	return nil
 }
 
-// show makes an input appear in the work directory: as a link, or as a copy if the program is to change it, so that
-// what is published stays as it is.
-func (s *Area) show(ctx context.Context, at, dir, name string, changes bool) error {
+// show makes an input appear in the work directory: as a link, or as a copy if the task changes it, so that what is
+// published stays as it is. A program is a copy that can be executed.
+func (s *Area) show(ctx context.Context, at, dir, name string, changes, program bool) error {
 	to := filepath.Join(dir, name)
 	if err := mkdirs(dir, filepath.Dir(to), s.User); err != nil {
 		return err
 	}
-	if !changes {
+	mode := fs.FileMode(0o644)
+	if program {
+		mode = 0o755
+	} else if !changes {
 		if err := os.Symlink(at, to); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		return nil
 	}
-	if err := copyWhole(ctx, to, 0, 0o644, extent{path: at}); err != nil {
+	if err := copyWhole(ctx, to, 0, mode, extent{path: at}); err != nil {
 		return err
 	}
 	return s.User.takes(to)
@@ -306,7 +316,7 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 			return s.arrive(first, func(tmp string) error { return makeUp(ctx, tmp, f, s.seed) })
 		}
 		return s.arrive(first, func(tmp string) error {
-			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To)})
+			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(f)})
 		})
 	})
 	if err != nil {
@@ -327,6 +337,29 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 		}
 	}
 	return nil
+}
+
+// opener opens a file from outside with the rights of the caller, if it is still the one that was found.
+func (s *Area) opener(f *executor.FileSpec) func(path string) (*os.File, error) {
+	return func(path string) (*os.File, error) {
+		in, err := outside.User(s.Owner).Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if f.Modified == 0 {
+			return in, nil
+		}
+		st, err := in.Stat()
+		if err == nil && st.ModTime().UnixNano() != f.Modified {
+			err = fmt.Errorf("%s was changed at %s, after the run had begun: start a new run", path,
+				st.ModTime().Format(time.DateTime))
+		}
+		if err != nil {
+			in.Close()
+			return nil, err
+		}
+		return in, nil
+	}
 }
 
 // join makes a file of its blocks on the node where they all lie.

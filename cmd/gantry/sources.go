@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gantry/executor"
+	"gantry/executor/outside"
+	"gantry/executor/stage"
+)
+
+// maxMissing is how many missing files an error lists.
+const maxMissing = 20
+
+// locate finds the files from outside. A file that a program needs and that is nowhere is an error.
+func (s *session) locate(ctx context.Context, subs []executor.Submission) error {
+	adm, search := s.admitter(), outside.Search{User: outside.User(stage.Caller())}
+	for i := range subs {
+		sub := &subs[i]
+		files, err := adm.Outside(sub)
+		if err != nil {
+			return fail(exitInput, err)
+		}
+		sources, missing, err := search.Locate(ctx, sub, files)
+		if err != nil {
+			return fail(exitInterrupted, err)
+		}
+		if len(missing) > 0 {
+			return failf(exitInput, "%s", notFound(sub.Name, missing))
+		}
+		sub.Sources = sources
+	}
+	return nil
+}
+
+// notFound says which files are missing and where gantry looked for them.
+func notFound(workflow string, missing []outside.Missing) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "workflow %s cannot start: %s cannot be found\n", workflow,
+		plural(len(missing), "input file"))
+	for i, m := range missing {
+		if i == maxMissing {
+			fmt.Fprintf(&b, "  and %d more: gantry check lists them\n", len(missing)-i)
+			break
+		}
+		fmt.Fprintf(&b, "  %s, which task %s reads:\n", m.File, m.Task)
+		for _, l := range m.Looked {
+			fmt.Fprintf(&b, "    %s: %s\n", l.Where, l.Why)
+		}
+		if len(m.Looked) == 0 {
+			fmt.Fprintf(&b, "    no catalog names it, and the workflow comes from standard input\n")
+		}
+	}
+	b.WriteString("give their directory with --inputs DIR, name them in a replica catalog, or put them beside the " +
+		"workflow; --emulate makes up all files")
+	return b.String()
+}

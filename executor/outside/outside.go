@@ -1,0 +1,148 @@
+package outside
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"gantry/executor"
+)
+
+// Search says how files from outside are looked for: in the locations that catalogs give, in their order, then in the
+// directories of the submission (--inputs), then beside the workflow.
+type Search struct {
+	User User
+	// Fetch brings the file at an http(s) address to this host and returns its path; nil: addresses are taken as good.
+	Fetch func(ctx context.Context, url string) (path string, err error)
+}
+
+// Missing is a file that a program needs and that was not found.
+type Missing struct {
+	File, Task string
+	Looked     []Look
+}
+
+// Look is a place where a file was looked for, and why it is not taken from there.
+type Look struct{ Where, Why string }
+
+// Locate returns where each file is, by position in the trace, and those that a program needs and that are nowhere. The
+// inputs of emulated tasks are made up unless they are in the directories of the submission.
+func (s *Search) Locate(ctx context.Context, sub *executor.Submission, files []executor.Outside) ([]executor.Source,
+	[]Missing, error) {
+	sources := make([]executor.Source, len(sub.Workflow.Files))
+	var missing []Missing
+	for _, f := range files {
+		found, looked, err := s.one(ctx, sub, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		sources[f.File] = found
+		if found == (executor.Source{}) && f.Program {
+			missing = append(missing, Missing{sub.Workflow.Files[f.File].Name, sub.Workflow.Tasks[f.Task].ID, looked})
+		}
+	}
+	return sources, missing, nil
+}
+
+// one looks for one file. The error is that of the context.
+func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.Outside) (executor.Source, []Look, error) {
+	var looked []Look
+	sum := ""
+	var places []string
+	if f.Program {
+		places = sub.Workflow.Files[f.File].Locations
+		sum = sub.Workflow.Files[f.File].SHA256
+	}
+	for _, place := range append(places[:len(places):len(places)], s.usual(sub, f)...) {
+		found := executor.Source{Path: place}
+		var err error
+		if Remote(place) {
+			if found = (executor.Source{URL: place, SHA256: sum}); s.Fetch == nil {
+				return found, looked, nil
+			}
+			if found.Path, err = s.Fetch(ctx, place); ctx.Err() != nil {
+				return found, nil, ctx.Err()
+			}
+		}
+		if err == nil {
+			err = s.User.check(ctx, &found, sum)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return found, nil, ctx.Err()
+		case err == nil:
+			return found, looked, nil
+		default:
+			looked = append(looked, Look{place, err.Error()})
+		}
+	}
+	return executor.Source{}, looked, nil
+}
+
+// usual are the places of a file that no catalog has to name.
+func (s *Search) usual(sub *executor.Submission, f executor.Outside) (places []string) {
+	for _, dir := range append([]string{sub.Inputs}, sub.Dirs...) {
+		if dir != "" {
+			places = append(places, filepath.Join(dir, filepath.FromSlash(f.Name)))
+		}
+	}
+	if src := sub.Workflow.Source; f.Program && src != "-" && src != "" {
+		if dir, err := filepath.Abs(filepath.Dir(src)); err == nil {
+			places = append(places, filepath.Join(dir, filepath.FromSlash(f.Name)))
+		}
+	}
+	return places
+}
+
+// check completes what is known of a file on this host, if it can be taken.
+func (u User) check(ctx context.Context, found *executor.Source, sum string) error {
+	f, err := u.Open(found.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	found.Size, found.Modified = st.Size(), st.ModTime().UnixNano()
+	if sum == "" {
+		return nil
+	}
+	got, err := digest(ctx, f)
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(got, sum) {
+		return fmt.Errorf("its SHA-256 is %s, the catalog says %s", got, sum)
+	}
+	found.SHA256 = got
+	return nil
+}
+
+// digest is the SHA-256 of what is left to read, in hex.
+func digest(ctx context.Context, r io.Reader) (string, error) {
+	h := sha256.New()
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := r.Read(buf)
+		h.Write(buf[:n])
+		switch {
+		case err == io.EOF:
+			return hex.EncodeToString(h.Sum(nil)), nil
+		case err != nil:
+			return "", err
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		}
+	}
+}
+
+// Remote reports whether a location is an address that has to be fetched.
+func Remote(location string) bool {
+	return strings.HasPrefix(location, "http://") || strings.HasPrefix(location, "https://")
+}
