@@ -96,7 +96,7 @@ type Task struct {
 	Shell                 bool          // the trace asks for a shell
 	Expand                bool          // Command is a program and a text, parsed as bash does its arguments
 	Image                 string        // container image as in Container, "" if the trace names none
-	Mounts                []string      // HOST:CONTAINER, directories that the container of a catalog asks for, read-only
+	Mounts                []string      // HOST:CONTAINER, read-only, that the container of a catalog asks for
 	Env                   []string      // KEY=value, sorted
 	Stdin, Stdout, Stderr string        // logical file names of redirections
 	TimeLimit             time.Duration // 0: none

@@ -49,7 +49,8 @@ func (s *Search) Locate(ctx context.Context, sub *executor.Submission, files []e
 }
 
 // one looks for one file. The error is that of the context.
-func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.Outside) (executor.Source, []Look, error) {
+func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.Outside) (executor.Source,
+	[]Look, error) {
 	var looked []Look
 	sum := ""
 	var places []string

@@ -31,7 +31,8 @@ func write(t *testing.T, path, text string) string {
 func submission(dir string, f trace.File, inputs ...string) *executor.Submission {
 	f.Producer = -1
 	s := &executor.Submission{Name: "w", Workflow: &trace.Workflow{Source: filepath.Join(dir, "w.yml"),
-		Tasks: []trace.Task{{ID: "t", Command: []string{"cat"}, Image: "i", Inputs: []int32{0}}}, Files: []trace.File{f}}}
+		Tasks: []trace.Task{{ID: "t", Command: []string{"cat"}, Image: "i", Inputs: []int32{0}}},
+		Files: []trace.File{f}}}
 	if len(inputs) > 0 {
 		s.Inputs, s.Dirs = inputs[0], inputs[1:]
 	}
