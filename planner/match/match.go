@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"gantry/planner/unit"
 )
 
 // None marks a task without a node.
@@ -147,11 +145,8 @@ func Edges(weights [][]int64) []int {
 	return out
 }
 
-// Cheapest assigns every row a column of its own so that the sum of the costs is least. There are at least as many
-// columns as rows.
-func Cheapest(cost [][]int64) []int { return assign(cost) }
-
-// assign is the Hungarian method: rows enter one by one, each by the shortest augmenting path under reduced costs.
+// assign gives every row a column of its own so that the sum of the costs is least. There are at least as many columns
+// as rows. It is the Hungarian method: rows enter one by one, each by the shortest augmenting path under reduced costs.
 func assign(cost [][]int64) []int {
 	rows, cols := len(cost), len(cost[0])
 	const far = 1 << 62
@@ -209,8 +204,3 @@ func assign(cost [][]int64) []int {
 // data could be moved; else the data is moved. The test of the algorithm's first line is the other way round in the
 // paper.
 func Waits(release, transfer time.Duration) bool { return release < transfer }
-
-// TCPRate is the paper's transfer capacity (equation 2): a window over a round trip.
-func TCPRate(window unit.Bytes, roundTrip time.Duration) unit.BytesPerSecond {
-	return unit.BytesPerSecond(int64(window) * int64(time.Second) / max(1, int64(roundTrip)))
-}

@@ -12,6 +12,14 @@ import (
 	"gantry/planner/unit"
 )
 
+// OnMisfit says what happens when the demand of the tenant with the least share does not fit.
+type OnMisfit uint8
+
+const (
+	Stop OnMisfit = iota // the cluster is full, as Algorithm 1 returns
+	Skip                 // the tenant is passed over, the others continue
+)
+
 // Fraction is an exact share, Num of Den. Den is above 0.
 type Fraction struct{ Num, Den int64 }
 

@@ -17,7 +17,7 @@ var (
 	demands = []unit.Vector{{2, 4, 3}, {3, 2, 6}, {1, 3, 6}}
 )
 
-func letters(steps []share.Step) string {
+func letters(steps []step) string {
 	var s []byte
 	for _, x := range steps {
 		s = append(s, 'a'+byte(x.Tenant))
@@ -26,7 +26,7 @@ func letters(steps []share.Step) string {
 }
 
 func TestPapersExampleStepByStep(t *testing.T) {
-	tasks, steps := share.Fill(paper, demands, share.Enhanced(1), share.Stop)
+	tasks, steps := fill(paper, demands, share.Enhanced(1), share.Stop)
 	if !slices.Equal(tasks, []int{4, 3, 4}) || letters(steps) != "acbacbacbac" {
 		t.Fatalf("tasks %v in the order %s; the paper has 4, 3, 4 in the order acbacbacbac", tasks, letters(steps))
 	}
@@ -54,13 +54,13 @@ func TestLevelsAndNaiveSharesOfThePapersExample(t *testing.T) {
 		{"level 2", share.Enhanced(2), share.Stop, []int{4, 3, 4}, ""},
 		{"level 3", share.Enhanced(3), share.Stop, []int{3, 3, 4}, ""},
 	} {
-		tasks, steps := share.Fill(paper, demands, c.rule, c.misfit)
+		tasks, steps := fill(paper, demands, c.rule, c.misfit)
 		if !slices.Equal(tasks, c.tasks) || c.order != "" && letters(steps) != c.order {
 			t.Errorf("%s: tasks %v in the order %s; expected %v %s", c.name, tasks, letters(steps), c.tasks, c.order)
 		}
 	}
 	// Naive DRF leaves disk I/O unused: 51 of 54.
-	_, steps := share.Fill(paper, demands, share.Naive(), share.Stop)
+	_, steps := fill(paper, demands, share.Naive(), share.Stop)
 	if got := steps[len(steps)-1].Consumed; got != (unit.Vector{19, 30, 51}) {
 		t.Errorf("naive DRF consumed %v", got)
 	}
@@ -68,7 +68,7 @@ func TestLevelsAndNaiveSharesOfThePapersExample(t *testing.T) {
 
 func TestGhodsisExample(t *testing.T) {
 	total := unit.Vector{9, 18, unit.Unlimited}
-	tasks, steps := share.Fill(total, []unit.Vector{{1, 4}, {3, 1}}, share.Enhanced(1), share.Stop)
+	tasks, steps := fill(total, []unit.Vector{{1, 4}, {3, 1}}, share.Enhanced(1), share.Stop)
 	if !slices.Equal(tasks, []int{3, 2}) || letters(steps) != "ababa" {
 		t.Fatalf("tasks %v in the order %s; expected 3, 2 in the order ababa", tasks, letters(steps))
 	}
@@ -190,7 +190,7 @@ func TestFillKeepsSharesTogether(t *testing.T) {
 				"m"), rapid.Int64Range(1, 20).Draw(t, "d")})
 		}
 		rule := share.Enhanced(1)
-		tasks, _ := share.Fill(total, demands, rule, share.Stop)
+		tasks, _ := fill(total, demands, rule, share.Stop)
 		for i, d := range demands {
 			for j := range demands {
 				mine := rule.Of(times(d, tasks[i]), total).Value()

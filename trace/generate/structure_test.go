@@ -576,7 +576,7 @@ func BenchmarkWorkloadI3000(b *testing.B) {
 		b.Run(fmt.Sprintf("bare=%v", bare), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				l := load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+				l := load{Workflows: 3000, Mix: workloadI(), Totals: paperTotals(),
 					Arrivals: generate.Utilised(0.98, 100), Bare: bare}
 				p, err := l.Plan(1)
 				if err != nil {

@@ -84,13 +84,6 @@ func HyperGamma(stages ...Gamma) (*Distribution, error) {
 	}}, nil
 }
 
-// PaperTotals is the distribution of Ilyushkin and Epema, CCGrid 2018, section IV-A: mean 1 h, coefficient of variation
-// 0.55.
-func PaperTotals() *Distribution {
-	d, _ := HyperGamma(Gamma{0.7, 5, 501.266}, Gamma{0.3, 45, 136.709})
-	return d
-}
-
 // Lognormal has the given mean and coefficient of variation (standard deviation over mean).
 func Lognormal(mean time.Duration, variation float64) (*Distribution, error) {
 	if mean <= 0 || !positive(variation) {
@@ -262,26 +255,6 @@ type Source struct {
 type Mix struct {
 	Sizes   []SizeClass
 	Sources []Source
-}
-
-// PaperSizes are the sizes of the loads of Ilyushkin and Epema, CCGrid 2018: mean 69.3 tasks.
-func PaperSizes() []SizeClass {
-	return []SizeClass{{0.75, 30, 38, true}, {0.20, 40, 198, true}, {0.05, 200, 600, true}}
-}
-
-// WorkloadI is the mix of their workload I: equal parts of Montage, LIGO Inspiral and SIPHT. Its totals are
-// PaperTotals.
-func WorkloadI() Mix {
-	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "montage"}, {Fraction: 1, Kind: "inspiral"},
-		{Fraction: 1, Kind: "sipht"}}}
-}
-
-// WorkloadII is the mix of their workload II: random workflows. Its totals are as generated, scaled to a mean of 1 h.
-func WorkloadII() Mix {
-	c := &Choices{kind: "random", given: map[string][]float64{"jump": {1, 2, 3}, "regular": {0.2, 0.8},
-		"fat":     {0.2, 0.8},
-		"density": {0.1}}}
-	return Mix{PaperSizes(), []Source{{Fraction: 1, Kind: "random", Choices: c}}}
 }
 
 // Recipe is what makes one workflow of a load.

@@ -111,7 +111,7 @@ func TestTotalsHaveTheMomentsOfTheirDistribution(t *testing.T) {
 		d        *generate.Distribution
 		mean, sd float64
 	}{
-		"hyper-Gamma of the paper": {generate.PaperTotals(), 3600.0025, 1980.58},
+		"hyper-Gamma of the paper": {paperTotals(), 3600.0025, 1980.58},
 		"lognormal":                {lognormal, 7200, 10800},
 		"constant":                 {constant, 5400, 0},
 	} {
@@ -223,7 +223,7 @@ func TestOtherArrivals(t *testing.T) {
 }
 
 func TestWorkloadIOfThePaper(t *testing.T) {
-	p := plan(t, load{Workflows: 3000, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+	p := plan(t, load{Workflows: 3000, Mix: workloadI(), Totals: paperTotals(),
 		Arrivals: generate.Utilised(0.98, 100), Bare: true}, 1)
 	kinds, classes, all := map[string]int{}, [3]int{}, 0
 	for i, r := range p.Recipes {
@@ -262,7 +262,7 @@ func TestWorkloadIOfThePaper(t *testing.T) {
 }
 
 func TestWorkloadIIOfThePaper(t *testing.T) {
-	l := load{Workflows: 1000, Mix: generate.WorkloadII(), Bare: true}
+	l := load{Workflows: 1000, Mix: workloadII(t), Bare: true}
 	plain := plan(t, l, 1)
 	l.MeanTotal = time.Hour
 	p := plan(t, l, 1)
@@ -301,7 +301,7 @@ func TestWorkloadIIOfThePaper(t *testing.T) {
 }
 
 func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
-	base := load{Workflows: 200, Mix: generate.WorkloadI(), Totals: generate.PaperTotals(),
+	base := load{Workflows: 200, Mix: workloadI(), Totals: paperTotals(),
 		Arrivals: generate.Poisson(98), Bare: true}
 	want := plan(t, base, 6)
 	constant, err := generate.Constant(time.Hour)
@@ -338,7 +338,7 @@ func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 }
 
 func TestPlansMakeTheSameWorkflowsInAnyOrder(t *testing.T) {
-	p := plan(t, load{Workflows: 40, Mix: generate.WorkloadI(), Totals: generate.PaperTotals()}, 2)
+	p := plan(t, load{Workflows: 40, Mix: workloadI(), Totals: paperTotals()}, 2)
 	forth := make([]*trace.Workflow, 40)
 	var wg sync.WaitGroup
 	for i := range forth {
@@ -356,7 +356,7 @@ func TestPlansMakeTheSameWorkflowsInAnyOrder(t *testing.T) {
 func TestMixOfFilesAndGenerators(t *testing.T) {
 	own := made(t, "montage", 25, 1)
 	before := generate.Total(own)
-	l := load{Workflows: 10, Totals: generate.PaperTotals(),
+	l := load{Workflows: 10, Totals: paperTotals(),
 		Mix: generate.Mix{Sizes: []generate.SizeClass{{Fraction: 1, Min: 31, Max: 31}},
 			Sources: []generate.Source{{Fraction: 3, Workflow: own}, {Fraction: 2, Kind: "cybershake"}}}}
 	p := plan(t, l, 1)
@@ -404,7 +404,7 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 			Sources: []generate.Source{montage}}}, "no such size"},
 		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 31, 31, true}},
 			Sources: []generate.Source{montage}}}, "no such size"},
-		{load{Workflows: 1, Mix: of(montage), Totals: generate.PaperTotals(), MeanTotal: 1},
+		{load{Workflows: 1, Mix: of(montage), Totals: paperTotals(), MeanTotal: 1},
 			"excludes a distribution"},
 		{load{Workflows: 2, Mix: of(montage), Arrivals: generate.Recorded(nil)}, "0 recorded times for 2"},
 	} {
