@@ -60,6 +60,10 @@ func (s *State) check(e *Event) error {
 			return fmt.Errorf("workflow %d was cancelled: it is not known", b.Workflow)
 		}
 		return nil
+	case *WorkflowContinued:
+		return s.checkContinued(b)
+	case *TaskReused:
+		return s.checkReused(b)
 	}
 	return fmt.Errorf("unknown event body %T", e.Body)
 }
@@ -88,6 +92,43 @@ func (s *State) checkAttempt(a AttemptID, want Phase) error {
 		return fmt.Errorf("attempt %d of task %d is %s, not %s", a, t, p, want)
 	}
 	return nil
+}
+
+func (s *State) checkContinued(b *WorkflowContinued) error {
+	if b.Workflow < 0 || int(b.Workflow) >= len(s.workflows) || b.Of < 0 || b.Of >= b.Workflow {
+		return fmt.Errorf("workflow %d continues workflow %d: one of them is not known, or the first one came first",
+			b.Workflow, b.Of)
+	}
+	w, of := &s.workflows[b.Workflow], &s.workflows[b.Of]
+	switch {
+	case of.left+of.formal > 0 || of.continued:
+		return fmt.Errorf("workflow %d continues workflow %d, which has not ended or is continued by another", b.Workflow,
+			b.Of)
+	case w.continues != None:
+		return fmt.Errorf("workflow %d continues workflow %d: it continues workflow %d", b.Workflow, b.Of, w.continues)
+	case len(b.Tries) != int(w.past-w.first):
+		return fmt.Errorf("workflow %d continues another: it has %d tasks, and tries of %d", b.Workflow, w.past-w.first,
+			len(b.Tries))
+	}
+	for t := w.first; t < w.past; t++ {
+		if s.lives.at(t).tries > 0 || b.Tries[t-w.first] < 0 {
+			return fmt.Errorf("workflow %d continues another: task %d was tried already", b.Workflow, t)
+		}
+	}
+	return nil
+}
+
+func (s *State) checkReused(b *TaskReused) error {
+	if err := s.checkTask(b.Task); err != nil {
+		return err
+	}
+	if p := s.lives.at(b.Task).phase; p != Ready || s.tasks.of(b.Task).Formal {
+		return fmt.Errorf("task %d was reused: it is %s", b.Task, p)
+	}
+	if b.Node == None && len(s.tasks.of(b.Task).Outputs) == 0 {
+		return nil
+	}
+	return s.checkNode(b.Node)
 }
 
 func (s *State) checkExit(b *AttemptExited) error {

@@ -33,11 +33,14 @@ const (
 	KindWoke
 	KindPlanCommitted
 	KindWorkflowCancelled
+	KindWorkflowContinued
+	KindTaskReused
 )
 
 var eventKinds = [...]string{"", "workflow-arrived", "attempt-started", "attempt-suspended", "attempt-resumed",
 	"attempt-exited",
-	"file-appeared", "node-changed", "woke", "plan-committed", "workflow-cancelled"}
+	"file-appeared", "node-changed", "woke", "plan-committed", "workflow-cancelled",
+	"workflow-continued", "task-reused"}
 
 func (k EventKind) String() string { return eventKinds[k] }
 
@@ -99,18 +102,39 @@ type (
 	WorkflowCancelled struct {
 		Workflow WorkflowID `json:"workflow"`
 	}
+	// WorkflowContinued says that a workflow that arrived at this instant, and of which nothing has happened, takes the
+	// place of one that has ended: the same one again, or a corrected one.
+	WorkflowContinued struct {
+		Workflow WorkflowID `json:"workflow"`
+		Of       WorkflowID `json:"of"`
+		// Tries has for each task, by position, how many attempts at it there were: those to come are numbered from
+		// there on, and count for no limit.
+		Tries []int32 `json:"tries"`
+	}
+	// TaskReused ends a ready task without an attempt: it takes over the outputs of an earlier attempt, which lie on
+	// Node.
+	TaskReused struct {
+		Task TaskID `json:"task"`
+		Node NodeID `json:"node"` // None if it writes no file
+		// Attempt is the earlier one, and Run the name of its run; "" for this run, whose workflow was continued.
+		Attempt AttemptID     `json:"attempt"`
+		Run     string        `json:"run"`
+		Ran     time.Duration `json:"ran_ns"` // what the program took then
+	}
 )
 
-func (*WorkflowArrived) Kind() EventKind  { return KindWorkflowArrived }
-func (AttemptStarted) Kind() EventKind    { return KindAttemptStarted }
-func (AttemptSuspended) Kind() EventKind  { return KindAttemptSuspended }
-func (AttemptResumed) Kind() EventKind    { return KindAttemptResumed }
-func (*AttemptExited) Kind() EventKind    { return KindAttemptExited }
-func (FileAppeared) Kind() EventKind      { return KindFileAppeared }
-func (NodeChanged) Kind() EventKind       { return KindNodeChanged }
-func (Woke) Kind() EventKind              { return KindWoke }
-func (*PlanCommitted) Kind() EventKind    { return KindPlanCommitted }
-func (WorkflowCancelled) Kind() EventKind { return KindWorkflowCancelled }
+func (*WorkflowArrived) Kind() EventKind   { return KindWorkflowArrived }
+func (AttemptStarted) Kind() EventKind     { return KindAttemptStarted }
+func (AttemptSuspended) Kind() EventKind   { return KindAttemptSuspended }
+func (AttemptResumed) Kind() EventKind     { return KindAttemptResumed }
+func (*AttemptExited) Kind() EventKind     { return KindAttemptExited }
+func (FileAppeared) Kind() EventKind       { return KindFileAppeared }
+func (NodeChanged) Kind() EventKind        { return KindNodeChanged }
+func (Woke) Kind() EventKind               { return KindWoke }
+func (*PlanCommitted) Kind() EventKind     { return KindPlanCommitted }
+func (WorkflowCancelled) Kind() EventKind  { return KindWorkflowCancelled }
+func (*WorkflowContinued) Kind() EventKind { return KindWorkflowContinued }
+func (*TaskReused) Kind() EventKind        { return KindTaskReused }
 
 // OrderKind is what an order asks of the runtime.
 type OrderKind uint8

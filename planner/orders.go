@@ -123,6 +123,11 @@ func (d *Draft) observe(e Event) {
 		delete(d.copies, copyKey{b.File, b.Node})
 	case AttemptResumed:
 		d.room.touch(d.s.attempts.at(b.Attempt).Node)
+	case *TaskReused:
+		if seg, ok := d.Of(b.Task); ok && seg.Kind == Planned {
+			d.put(b.Task, Segment{})
+			d.undo = d.undo[:0]
+		}
 	case WorkflowCancelled:
 		d.releaseEnded()
 		d.undo = d.undo[:0]

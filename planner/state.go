@@ -38,6 +38,7 @@ type State struct {
 	kept          int      // tasks not ended that have a checkpoint
 	ended         int      // workflows ended
 	underWayCount int      // attempts under way
+	continuations int      // workflows that continue others
 	news          News
 }
 
@@ -69,6 +70,8 @@ type workflowState struct {
 	started   Time
 	ended     Time
 	cancelled bool
+	continues WorkflowID // the one that it continues; None if it is the first
+	continued bool       // by another
 }
 
 // life is the changing part of a task.
@@ -150,6 +153,10 @@ func (s *State) Apply(e Event) error {
 		}
 	case WorkflowCancelled:
 		s.cancel(b.Workflow, e.At)
+	case *WorkflowContinued:
+		s.continues(b)
+	case *TaskReused:
+		s.reused(b, e.At)
 	}
 	s.applied, s.now = e.Seq, e.At
 	return nil
@@ -160,7 +167,7 @@ func (s *State) arrive(b *WorkflowArrived, at Time) {
 	first, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
 	s.workflows = append(s.workflows, workflowState{Workflow: w, first: first, past: first + TaskID(len(b.Tasks)),
 		files: firstFile, pastFiles: firstFile + FileID(len(b.Files)), left: int32(len(b.Tasks)), started: unit.Never,
-		ended: unit.Never})
+		ended: unit.Never, continues: None})
 	for _, f := range b.Files {
 		s.files = append(s.files, f)
 		home := NodeID(None)
@@ -268,15 +275,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 		if att.Node != None {
 			s.news.Finished = append(s.news.Finished, t)
 		}
-		for _, f := range s.tasks.of(t).Outputs {
-			s.place(f, att.Node)
-		}
-		for _, c := range s.children(t) {
-			if s.lives.at(c).missing--; s.lives.at(c).missing == 0 && s.lives.at(c).phase == Waiting {
-				s.becomeReady(c)
-			}
-		}
-		s.taskEnded(t, at)
+		s.succeeded(t, att.Node, at)
 		return
 	}
 	if l.ends[b.Outcome] < 255 {
@@ -295,6 +294,40 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 	l.phase = Failed
 	s.taskFailed(t, at)
 	s.skipDescendants(t, at)
+}
+
+// succeeded takes in that task t is done and its outputs are on node n.
+func (s *State) succeeded(t TaskID, n NodeID, at Time) {
+	for _, f := range s.tasks.of(t).Outputs {
+		s.place(f, n)
+	}
+	for _, c := range s.children(t) {
+		if s.lives.at(c).missing--; s.lives.at(c).missing == 0 && s.lives.at(c).phase == Waiting {
+			s.becomeReady(c)
+		}
+	}
+	s.taskEnded(t, at)
+}
+
+// continues numbers the tries of a workflow from those of the one that it continues.
+func (s *State) continues(b *WorkflowContinued) {
+	w := &s.workflows[b.Workflow]
+	w.continues, s.workflows[b.Of].continued = b.Of, true
+	s.continuations++
+	for i, n := range b.Tries {
+		s.lives.at(w.first + TaskID(i)).tries = n
+	}
+}
+
+// reused ends a task that takes no attempt. Policies hear of it as of any task that is done.
+func (s *State) reused(b *TaskReused, at Time) {
+	s.dropReady(b.Task)
+	s.news.Ready = slices.DeleteFunc(s.news.Ready, func(t TaskID) bool { return t == b.Task })
+	l := s.lives.at(b.Task)
+	s.keep(l, 0, 0, None)
+	l.phase, l.node = Done, b.Node
+	s.news.Finished = append(s.news.Finished, b.Task)
+	s.succeeded(b.Task, b.Node, at)
 }
 
 // keep notes what the checkpoint of a task has.

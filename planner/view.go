@@ -58,6 +58,14 @@ func (v View) Progress(w WorkflowID) (left, failed int) {
 	return int(v.s.workflows[w].left), int(v.s.workflows[w].failed)
 }
 
+// Continues returns the workflow that w continues, None if it is the first, and whether another continues w.
+func (v View) Continues(w WorkflowID) (of WorkflowID, continued bool) {
+	return v.s.workflows[w].continues, v.s.workflows[w].continued
+}
+
+// Continuations returns how many workflows continue others.
+func (v View) Continuations() int { return v.s.continuations }
+
 // Times returns when the first task of w started and when its last one ended; unit.Never if it has not.
 func (v View) Times(w WorkflowID) (started, ended Time) {
 	return v.s.workflows[w].started, v.s.workflows[w].ended

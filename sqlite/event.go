@@ -129,7 +129,7 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 	switch b := body.(type) {
 	case *planner.WorkflowArrived:
 		v = reflect.ValueOf(planner.WorkflowCancelled{Workflow: b.Workflow.ID})
-	case *planner.AttemptExited, *planner.PlanCommitted:
+	case *planner.AttemptExited, *planner.PlanCommitted, *planner.WorkflowContinued, *planner.TaskReused:
 		v = v.Elem()
 	case planner.AttemptStarted, planner.AttemptSuspended, planner.AttemptResumed, planner.FileAppeared,
 		planner.NodeChanged, planner.Woke,
@@ -212,6 +212,12 @@ func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.T
 		return plan, nil
 	case planner.KindWorkflowCancelled:
 		return decode[planner.WorkflowCancelled](text)
+	case planner.KindWorkflowContinued:
+		b, err := decode[planner.WorkflowContinued](text)
+		return &b, err
+	case planner.KindTaskReused:
+		b, err := decode[planner.TaskReused](text)
+		return &b, err
 	}
 	return nil, fmt.Errorf("kind %d is not known to this gantry: use the newer one that wrote it", kind)
 }

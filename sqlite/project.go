@@ -90,9 +90,10 @@ const (
 	taskDone
 	taskFailed
 	taskSkipped
+	taskContinued // its workflow was continued by another, whose task of that name stands for it
 )
 
-var taskStates = [...]string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped"}
+var taskStates = [...]string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped", "continued"}
 
 type attempt struct {
 	order   *planner.Order
@@ -148,6 +149,10 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
 		return p.exited(ev, b)
 	case planner.WorkflowCancelled:
 		p.cancelled(ev, b.Workflow)
+	case *planner.WorkflowContinued:
+		return p.continued(ev, b)
+	case *planner.TaskReused:
+		return p.reused(ev, b)
 	}
 	return nil
 }
@@ -392,6 +397,59 @@ func (p *projection) cancelled(ev *planner.Event, id planner.WorkflowID) {
 	}
 }
 
+// continued puts a workflow in the place of one that ended.
+func (p *projection) continued(ev *planner.Event, b *planner.WorkflowContinued) error {
+	if b.Of < 0 || int(b.Of) >= len(p.flows) || b.Workflow < 0 || int(b.Workflow) >= len(p.flows) ||
+		p.flows[b.Workflow] == nil || len(b.Tries) != len(p.flows[b.Workflow].tasks) {
+		return fmt.Errorf("workflow %d continues workflow %d: one of them was not admitted", b.Workflow, b.Of)
+	}
+	f := p.flows[b.Workflow]
+	p.touch(f)
+	for i, n := range b.Tries {
+		if n > 0 {
+			p.touchTask(f, i).tries = n
+		}
+	}
+	if of := p.flows[b.Of]; of != nil {
+		p.touch(of)
+		of.withdrawn = "continued"
+		if of.ended == unit.Never {
+			of.ended = ev.At
+		}
+		for i := range of.tasks {
+			p.touchTask(of, i).state = taskContinued
+		}
+	}
+	return p.out.addContinued(b)
+}
+
+// reused ends a task that takes over the outputs of an earlier attempt.
+func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
+	f, i, err := p.flowOfTask(b.Task)
+	if f == nil {
+		return err
+	}
+	t := p.touchTask(f, i)
+	if t.state != taskDone {
+		f.left--
+	}
+	t.state, t.node, t.ended, t.wait, t.again = taskDone, b.Node, ev.At, planner.Reason{}, false
+	if b.Run == "" {
+		t.last = b.Attempt
+	}
+	f.started = min(f.started, ev.At)
+	if p.last == unit.Never || ev.At > p.last {
+		p.last = ev.At
+	}
+	if f.left == 0 && f.withdrawn == "" {
+		f.state, f.ended = flowDone, lastEnd(f)
+		if p.out == nil {
+			p.flows[f.id] = nil
+		}
+	}
+	return p.out.addReused(ev, b)
+}
+
 // over ends a run that is not resumed: what waits was not run, or not run again.
 func (p *projection) over() {
 	for _, f := range p.flows {
@@ -400,7 +458,7 @@ func (p *projection) over() {
 		}
 		done := true
 		for i := range f.tasks {
-			if f.tasks[i].state == taskWaiting {
+			if f.tasks[i].state == taskWaiting && f.withdrawn != "continued" {
 				t := p.touchTask(f, i)
 				t.state = taskSkipped
 				if t.tries > 0 {

@@ -29,6 +29,7 @@ type tables struct {
 	workflows, tasks, files, replicas, attempts, notes, waits *inserter
 	more                                                      []*inserter // of one kind of log only
 	taskChanged, flowChanged, suspended, overtaken            *update
+	flowContinued, flowSuperseded, taskReused                 *update
 }
 
 // alike are the values that attempts written together share.
@@ -189,6 +190,13 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ? WHERE run = ? AND workflow = ?"},
 		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
 			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
+		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
+			"= ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
+		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND task BETWEEN (SELECT first_task " +
+			"FROM workflows WHERE run = ?1 AND workflow = ?2) AND (SELECT first_task + tasks - 1 FROM workflows WHERE " +
+			"run = ?1 AND workflow = ?2)"},
+		{&t.taskReused, "INSERT OR REPLACE INTO reuses(run, task, at_ns, from_run, from_attempt, ran_ns) VALUES " +
+			"(?, ?, ?, ?, ?, ?)"},
 		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
 	} {
 		if err == nil {
@@ -213,7 +221,8 @@ func (t *tables) close() {
 			in.close()
 		}
 	}
-	for _, u := range []*update{t.taskChanged, t.flowChanged, t.suspended, t.overtaken} {
+	for _, u := range []*update{t.taskChanged, t.flowChanged, t.suspended, t.overtaken, t.flowContinued,
+		t.flowSuperseded, t.taskReused} {
 		if u != nil {
 			u.stmt.Close()
 		}
@@ -282,6 +291,30 @@ func (t *tables) changeFlow(f *flow) error {
 	return t.flowChanged.exec(f.name(), reached(f.started), reached(f.ended), t.run, int64(f.id))
 }
 
+// addContinued says that a workflow stands for another.
+func (t *tables) addContinued(b *planner.WorkflowContinued) error {
+	if t == nil {
+		return nil
+	}
+	if err := t.flush(); err != nil { // rows that are changed have to be there
+		return err
+	}
+	err := t.flowContinued.exec(t.run, int64(b.Workflow), int64(b.Of))
+	if err == nil {
+		err = t.flowSuperseded.exec(t.run, int64(b.Of))
+	}
+	return err
+}
+
+// addReused says where the outputs of a task are from.
+func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
+	if t == nil {
+		return nil
+	}
+	return t.taskReused.exec(t.run, int64(b.Task), int64(ev.At), b.Run, int64(b.Attempt),
+		int64(b.Ran))
+}
+
 // addTask adds the task at position i of a workflow.
 func (t *tables) addTask(f *flow, i int) error {
 	a, x := f.admission, &f.tasks[i]
@@ -305,17 +338,20 @@ func (t *tables) addTask(f *flow, i int) error {
 	}
 	v := append(t.values[:0], int64(p.ID), int64(p.Workflow), spec.Name, spec.Kind, int64(p.Stage),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(a, p), parents)
-	return t.tasks.add(append(v, known(int64(x.node), x.tries > 0 && x.node != planner.None),
-		known(int64(x.last), x.tries > 0), reached(x.queued), reached(x.ended))...)
+	return t.tasks.add(append(v, x.where(), known(int64(x.last), x.last != planner.None), reached(x.queued),
+		reached(x.ended))...)
 }
 
 // changeTask updates the task at position i of a workflow.
 func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
-	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), known(int64(x.node), x.last != planner.None &&
-		x.node != planner.None),
-		known(int64(x.last), x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
+	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last), x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
 		int64(f.first)+int64(i))
+}
+
+// where is the node of a task; NULL if it has none.
+func (x *task) where() driver.Value {
+	return known(int64(x.node), (x.last != planner.None || x.state == taskDone) && x.node != planner.None)
 }
 
 // addAttempt adds an attempt, or replaces its row.

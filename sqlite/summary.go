@@ -184,21 +184,23 @@ type Warning struct {
 
 const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
 	coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
-	(SELECT count(*) FROM workflows w WHERE w.run = r.id),
-	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id ORDER BY w.workflow LIMIT 3)),
-	count(t.task), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'),
+	(SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'),
+	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued' ORDER BY w.workflow LIMIT 3)),
+	count(t.task) - total(t.state = 'continued'), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'),
 	total(t.state IN ('starting', 'running', 'suspended'))
 	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
 
 func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
 	var done, failed, skipped, running float64
 	var names []byte
+	var tasks float64
 	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
-		&o.Workflows, &names, &o.Tasks,
+		&o.Workflows, &names, &tasks,
 		&done, &failed, &skipped, &running)
 	if err == nil {
 		err = json.Unmarshal(names, &o.Names)
 	}
+	o.Tasks = int(tasks)
 	o.Done, o.Failed, o.Skipped, o.Running = int(done), int(failed), int(skipped), int(running)
 	return id, o, err
 }
@@ -287,7 +289,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return err
 	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted'
 		ORDER BY x.seq LIMIT 1), CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END, w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
-		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL ORDER BY w.due_ns, w.workflow`, id)
+		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL AND w.state <> 'continued' ORDER BY w.due_ns, w.workflow`, id)
 	read(func(rows *sql.Rows) error {
 		var c Count
 		err := rows.Scan(&c.Name, &c.Count)

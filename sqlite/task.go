@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gantry/trace/spelling"
 )
 
 // Life is what the log has of one task: what explain tells.
@@ -117,14 +119,22 @@ type UnknownTaskError struct {
 	Run, Name string
 	Like      []string // that were perhaps meant
 	Several   bool     // Like are all of this name
+	Kind      bool     // Like are all of the transformation of this name
+	Near      bool     // Like are names of tasks and transformations that are spelled alike
 }
 
 func (e *UnknownTaskError) Error() string {
 	switch {
+	case e.Kind:
+		return fmt.Sprintf("run %s has %d tasks of transformation %q: say which of %s", e.Run, len(e.Like), e.Name,
+			list(e.Like, 10))
 	case e.Several:
 		return fmt.Sprintf("run %s has several tasks %q: say which of %s", e.Run, e.Name, list(e.Like, 10))
 	case len(e.Like) == 0:
 		return fmt.Sprintf("run %s has no task %q", e.Run, e.Name)
+	}
+	if e.Near {
+		return fmt.Sprintf("run %s has no task %q; did you mean %s?", e.Run, e.Name, strings.Join(e.Like, " or "))
 	}
 	return fmt.Sprintf("run %s has no task %q; there are %s", e.Run, e.Name, list(e.Like, 10))
 }
@@ -143,33 +153,46 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		}
 	}
 	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND " +
-		"w.workflow = t.workflow WHERE t.run = ? AND "
+		"w.workflow = t.workflow WHERE t.run = ? AND t.state <> 'continued' AND "
 	type match struct {
 		id   int64
 		name string
 	}
 	scan := func(rows *sql.Rows) (m match, err error) { return m, rows.Scan(&m.id, &m.name) }
-	matches, err := collect(ctx, db, scan, query+"(t.name = ? OR w.name || '/' || t.name = ?)", id, name, name)
+	unknown := &UnknownTaskError{Run: run, Name: name}
+	for i, by := range []string{"(t.name = ?2 OR w.name || '/' || t.name = ?2)",
+		"(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
+		"instr(lower(t.name), lower(?2)) > 0 ORDER BY t.task"} {
+		matches, err := collect(ctx, db, scan, strings.Replace(query, "?", "?1", 1)+by, id, name)
+		if err != nil {
+			return 0, err
+		}
+		if len(matches) == 1 && i < 2 {
+			return matches[0].id, nil
+		}
+		for _, m := range matches {
+			unknown.Like = append(unknown.Like, m.name)
+		}
+		if unknown.Several, unknown.Kind = i == 0, i == 1; len(matches) > 0 {
+			return 0, unknown
+		}
+	}
+	names, err := collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
+		"SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' UNION SELECT kind FROM tasks WHERE run = ?1 AND "+
+			"state <> 'continued'", id)
 	if err != nil {
 		return 0, err
 	}
-	if len(matches) == 1 {
-		return matches[0].id, nil
+	if near := spelling.Nearest(name, names); near != "" {
+		unknown.Like, unknown.Near = []string{near}, true
+		return 0, unknown
 	}
-	unknown := &UnknownTaskError{Run: run, Name: name, Several: len(matches) > 1}
-	if !unknown.Several {
-		if matches, err = collect(ctx, db, scan, query+"(instr(lower(t.name), lower(?)) > 0 OR lower(t.kind) = "+
-			"lower(?)) ORDER BY t.task", id, name, name); err != nil {
-			return 0, err
-		}
-		if len(matches) == 0 {
-			if matches, err = collect(ctx, db, scan, query+"1 ORDER BY t.task LIMIT 100", id); err != nil {
-				return 0, err
-			}
-		}
-	}
+	matches, err := collect(ctx, db, scan, query+"1 ORDER BY t.task LIMIT 100", id)
 	for _, m := range matches {
 		unknown.Like = append(unknown.Like, m.name)
+	}
+	if err != nil {
+		return 0, err
 	}
 	return 0, unknown
 }
@@ -183,6 +206,12 @@ type Noted struct {
 	// Instant is what the note tells of; nil if it is of none.
 	Instant *Span `json:"instant_s"`
 }
+
+// forerunners selects task ?3 of run ?2 and those of its name in the workflows that its workflow continues.
+const forerunners = `WITH RECURSIVE line(flow, name) AS (
+	SELECT workflow, name FROM tasks WHERE run = ?2 AND task = ?3
+	UNION SELECT w.continues, l.name FROM line l JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow WHERE w.continues IS NOT NULL)
+	SELECT t.task FROM line l JOIN tasks t ON t.run = ?2 AND t.workflow = l.flow AND t.name = l.name`
 
 // Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
 // #ID.
@@ -261,14 +290,14 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		a.planned_end_ns, v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes,
 		v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes,
 		v.done, v.before_ns, v.kept, v.lost_ns, v.dropped_bytes
-		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task = ?3 ORDER BY a.attempt`, name, id, t); err != nil {
+		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+forerunners+`) ORDER BY a.attempt`, name, id, t); err != nil {
 		return nil, err
 	}
 	l.Suspensions, err = collect(ctx, db, func(rows *sql.Rows) (s Suspension, err error) {
 		return s, rows.Scan(&s.Try, &s.Node, &s.How, &s.Ordered, &s.Since, &s.Until, &s.Kept, &s.Lost)
 	}, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept, s.lost_ns
 		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
-		WHERE a.run = ? AND a.task = ? ORDER BY s.seq`, id, t)
+		WHERE a.run = ?2 AND a.task IN (`+forerunners+`) AND ?1 ORDER BY s.seq`, 1, id, t)
 	return l, err
 }
 
@@ -283,8 +312,8 @@ func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
 		return nil, err
 	}
 	return collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
-		`SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run) = 1, t.name, w.name || '/' || t.name)
-		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? ORDER BY t.task LIMIT ?`, id, maxTaskNames)
+		`SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run AND state <> 'continued') = 1, t.name, w.name || '/' || t.name)
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, id, maxTaskNames)
 }
 
 // TaskRow is how a task of a run stands. Nil is not known, or not yet.

@@ -3,8 +3,8 @@
 
 CREATE VIEW v_runs AS
 SELECT r.name AS run, r.runtime, r.policy, r.state, r.started_wall AS started, r.exit_code,
-  (SELECT count(*) FROM workflows w WHERE w.run = r.id) AS workflows,
-  (SELECT count(*) FROM tasks t WHERE t.run = r.id) AS tasks,
+  (SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS workflows,
+  (SELECT coalesce(sum(w.tasks), 0) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS tasks,
   (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS succeeded,
   (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'failed') AS failed,
   k.at_ns / 1e9 AS clock_s,
@@ -31,22 +31,24 @@ JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node;
 
 CREATE VIEW v_tasks AS
-SELECT x.run, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND x.ready_ns <= x.clock_ns, 'ready', x.state) AS state, x.node, x.attempts, x.outcome, x.exit_code,
+SELECT x.run, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND x.ready_ns <= x.clock_ns, 'ready', x.state) AS state, x.node, x.attempts, coalesce(x.outcome, iif(x.from_run <> '', 'reused', NULL)) AS outcome, x.exit_code,
   x.ready_ns / 1e9 AS ready_s, x.started_ns / 1e9 AS started_s, x.ended_ns / 1e9 AS ended_s,
   max(0, CASE WHEN x.queued_ns IS NOT NULL THEN x.queued_ns WHEN x.state = 'waiting' THEN x.clock_ns END - x.ready_ns) / 1e9 AS wait_s,
   (x.ran_ns + coalesce(x.before_ns, 0)) / 1e9 AS runtime_s, (x.cpu_user_ns + x.cpu_system_ns) / 1e9 AS cpu_s, x.peak_memory_bytes / 1e6 AS peak_mb,
   x.read_bytes / 1e6 AS read_mb, x.written_bytes / 1e6 AS written_mb,
-  x.estimate_ns / 1e9 AS estimate_s, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed
+  x.estimate_ns / 1e9 AS estimate_s, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed,
+  iif(x.from_run <> '', x.from_run || ', attempt ' || x.from_attempt, NULL) AS reused_from, x.saved_ns / 1e9 AS saved_s
 FROM (
   SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.state, n.name AS node, t.attempts, t.queued_ns,
     t.trace_runtime_ns, t.imputed, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
-    a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns,
+    a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
     (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
      FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value) AS ready_ns
   FROM runs r
-  JOIN tasks t ON t.run = r.id
+  JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
   JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+  LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
   LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
   LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node
 ) x;
@@ -62,7 +64,7 @@ SELECT t.run, t.kind, t.tasks, t.succeeded, t.failed, a.attempts, a.estimated_s,
   a.runtime_s, a.cpu_s, a.cpu_total_s, a.throttled_s, a.peak_mb, a.read_mb, a.written_mb
 FROM (
   SELECT r.id, r.name AS run, t.kind, count(*) AS tasks, sum(t.state = 'done') AS succeeded, sum(t.state = 'failed') AS failed
-  FROM runs r JOIN tasks t ON t.run = r.id GROUP BY r.id, t.kind
+  FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued' GROUP BY r.id, t.kind
 ) t LEFT JOIN (
   SELECT run, kind, count(*) AS attempts,
     avg(estimate_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS estimated_s,
@@ -86,7 +88,7 @@ SELECT r.name AS run, w.name AS workflow, w.label, w.tenant, w.class, w.state, w
   (w.started_ns - max(w.arrived_ns, w.release_ns)) / 1e9 AS wait_s,
   (w.ended_ns - w.started_ns) / 1e9 AS makespan_s,
   (w.ended_ns - w.arrived_ns) / 1e9 AS response_s
-FROM runs r JOIN workflows w ON w.run = r.id;
+FROM runs r JOIN workflows w ON w.run = r.id AND w.state <> 'continued';
 
 -- The sums are kept by node in an object: a join with them would sum up all runs of the log, whichever is asked for.
 CREATE VIEW v_utilisation AS
