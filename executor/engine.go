@@ -30,6 +30,7 @@ type Engine struct {
 	Control  <-chan Control
 	FailFast bool          // the first task that fails for good ends everything
 	Grace    time.Duration // between SIGTERM and SIGKILL
+	Reuse    Reuser        // nil: every task runs
 	// Watch is told every batch after it was kept: progress for people. It must be quick.
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
 	// Wall reads the wall clock to time the policy; nil times nothing. It never influences a decision.
@@ -46,6 +47,7 @@ type Engine struct {
 	exited   []planner.AttemptID
 	failing  bool
 	rejected []error
+	asked    map[planner.TaskID]bool // of Reuse
 }
 
 // Result is how a run ended.
@@ -94,7 +96,7 @@ func (e *Engine) turn(ctx context.Context) error {
 	}
 	// 2. Take all of it in: the policy is asked once, about the whole instant.
 	now := max(e.Runtime.Now(), v.Now())
-	withdrawn, err := e.happen(now, bodies, resumed)
+	withdrawn, err := e.happen(ctx, now, bodies, resumed)
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,8 @@ func (e *Engine) turn(ctx context.Context) error {
 // happen takes in what happened at an instant: what the runtime reports, then releases or the wake that was asked for,
 // then arrivals and the tasks without time that are ready, which may let each other come about. Withdrawn says that the
 // run gives up what has not started.
-func (e *Engine) happen(now planner.Time, bodies []planner.Body, resumed bool) (withdrawn bool, err error) {
+func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.Body,
+	resumed bool) (withdrawn bool, err error) {
 	woken := e.Planner.Released(now) || len(bodies) == 0 && !resumed && now >= e.Planner.Wake()
 	for _, b := range bodies {
 		if err := e.take(now, b); err != nil {
@@ -147,6 +150,11 @@ func (e *Engine) happen(now planner.Time, bodies []planner.Body, resumed bool) (
 		if more, err = e.formalities(now); err != nil {
 			return withdrawn, err
 		}
+		reused, err := e.reuse(ctx, now)
+		if err != nil {
+			return withdrawn, err
+		}
+		more = more || reused
 	}
 	return withdrawn, nil
 }
@@ -306,12 +314,17 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 		v := e.Planner.View()
 		t := v.Attempt(x.Attempt).Task
 		e.failing = e.failing || v.Phase(t) == planner.Failed
-		if w := v.Task(t).Workflow; e.over(w) {
-			first, past := v.All(w)
-			clear(e.specs[first:past]) // a long stream is mostly workflows that have ended
-		}
+		e.forget(v.Task(t).Workflow)
 	}
 	return nil
+}
+
+// forget lets go of a workflow that has ended: a long stream is mostly such.
+func (e *Engine) forget(w planner.WorkflowID) {
+	if e.over(w) {
+		first, past := e.Planner.View().All(w)
+		clear(e.specs[first:past])
+	}
 }
 
 // over reports whether all tasks of a workflow have ended.

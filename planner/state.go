@@ -39,6 +39,7 @@ type State struct {
 	ended         int      // workflows ended
 	underWayCount int      // attempts under way
 	continuations int      // workflows that continue others
+	reuses        map[TaskID]*TaskReused
 	news          News
 }
 
@@ -326,6 +327,10 @@ func (s *State) reused(b *TaskReused, at Time) {
 	l := s.lives.at(b.Task)
 	s.keep(l, 0, 0, None)
 	l.phase, l.node = Done, b.Node
+	if s.reuses == nil {
+		s.reuses = map[TaskID]*TaskReused{}
+	}
+	s.reuses[b.Task] = b
 	s.news.Finished = append(s.news.Finished, b.Task)
 	s.succeeded(b.Task, b.Node, at)
 }

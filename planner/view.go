@@ -58,6 +58,15 @@ func (v View) Progress(w WorkflowID) (left, failed int) {
 	return int(v.s.workflows[w].left), int(v.s.workflows[w].failed)
 }
 
+// BecameReady returns the tasks that became ready since the last round, in that order. It must not be changed.
+func (v View) BecameReady() []TaskID { return v.s.news.Ready }
+
+// Last returns the last attempt of t, whether it is over or not; None if there is none.
+func (v View) Last(t TaskID) AttemptID { return v.s.lives.at(t).attempt }
+
+// Reused returns the event that ended t without an attempt; nil if it was not ended so.
+func (v View) Reused(t TaskID) *TaskReused { return v.s.reuses[t] }
+
 // Continues returns the workflow that w continues, None if it is the first, and whether another continues w.
 func (v View) Continues(w WorkflowID) (of WorkflowID, continued bool) {
 	return v.s.workflows[w].continues, v.s.workflows[w].continued
