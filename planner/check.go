@@ -102,8 +102,8 @@ func (s *State) checkContinued(b *WorkflowContinued) error {
 	w, of := &s.workflows[b.Workflow], &s.workflows[b.Of]
 	switch {
 	case of.left+of.formal > 0 || of.continued:
-		return fmt.Errorf("workflow %d continues workflow %d, which has not ended or is continued by another", b.Workflow,
-			b.Of)
+		return fmt.Errorf("workflow %d continues workflow %d, which has not ended or is continued by another",
+			b.Workflow, b.Of)
 	case w.continues != None:
 		return fmt.Errorf("workflow %d continues workflow %d: it continues workflow %d", b.Workflow, b.Of, w.continues)
 	case len(b.Tries) != int(w.past-w.first):

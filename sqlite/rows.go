@@ -192,9 +192,9 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
 			"= ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
-		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND task BETWEEN (SELECT first_task " +
-			"FROM workflows WHERE run = ?1 AND workflow = ?2) AND (SELECT first_task + tasks - 1 FROM workflows WHERE " +
-			"run = ?1 AND workflow = ?2)"},
+		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND task BETWEEN (SELECT " +
+			"first_task FROM workflows WHERE run = ?1 AND workflow = ?2) AND (SELECT first_task + tasks - 1 FROM " +
+			"workflows WHERE run = ?1 AND workflow = ?2)"},
 		{&t.taskReused, "INSERT OR REPLACE INTO reuses(run, task, at_ns, from_run, from_attempt, ran_ns) VALUES " +
 			"(?, ?, ?, ?, ?, ?)"},
 		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
@@ -345,7 +345,8 @@ func (t *tables) addTask(f *flow, i int) error {
 // changeTask updates the task at position i of a workflow.
 func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
-	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last), x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
+	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last),
+		x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
 		int64(f.first)+int64(i))
 }
 

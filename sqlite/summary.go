@@ -185,7 +185,8 @@ type Warning struct {
 const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
 	coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 	(SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'),
-	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued' ORDER BY w.workflow LIMIT 3)),
+	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'
+		ORDER BY w.workflow LIMIT 3)),
 	count(t.task) - total(t.state = 'continued'), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'),
 	total(t.state IN ('starting', 'running', 'suspended'))
 	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
