@@ -187,7 +187,8 @@ const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.star
 	(SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'),
 	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'
 		ORDER BY w.workflow LIMIT 3)),
-	count(t.task) - total(t.state = 'continued'), total(t.state = 'done'), total(t.state = 'failed'), total(t.state = 'skipped'),
+	count(t.task) - total(t.state = 'continued'), total(t.state = 'done'),
+	total(t.state = 'failed'), total(t.state = 'skipped'),
 	total(t.state IN ('starting', 'running', 'suspended'))
 	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
 
@@ -290,7 +291,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return err
 	}, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted'
 		ORDER BY x.seq LIMIT 1), CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END, w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
-		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL AND w.state <> 'continued' ORDER BY w.due_ns, w.workflow`, id)
+		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL AND w.state <> 'continued'
+		ORDER BY w.due_ns, w.workflow`, id)
 	read(func(rows *sql.Rows) error {
 		var c Count
 		err := rows.Scan(&c.Name, &c.Count)

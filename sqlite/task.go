@@ -178,8 +178,8 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		}
 	}
 	names, err := collect(ctx, db, func(rows *sql.Rows) (s string, err error) { return s, rows.Scan(&s) },
-		"SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' UNION SELECT kind FROM tasks WHERE run = ?1 AND "+
-			"state <> 'continued'", id)
+		"SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' UNION SELECT kind FROM tasks WHERE run = ?1 "+
+			"AND state <> 'continued'", id)
 	if err != nil {
 		return 0, err
 	}
@@ -210,7 +210,8 @@ type Noted struct {
 // forerunners selects task ?3 of run ?2 and those of its name in the workflows that its workflow continues.
 const forerunners = `WITH RECURSIVE line(flow, name) AS (
 	SELECT workflow, name FROM tasks WHERE run = ?2 AND task = ?3
-	UNION SELECT w.continues, l.name FROM line l JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow WHERE w.continues IS NOT NULL)
+	UNION SELECT w.continues, l.name FROM line l JOIN workflows w ON w.run = ?2 AND w.workflow = l.flow
+	WHERE w.continues IS NOT NULL)
 	SELECT t.task FROM line l JOIN tasks t ON t.run = ?2 AND t.workflow = l.flow AND t.name = l.name`
 
 // Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
@@ -290,7 +291,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		a.planned_end_ns, v.hold_millicores, v.hold_memory_bytes, v.cpu_user_ns, v.cpu_system_ns, v.cpu_throttled_ns, v.peak_memory_bytes,
 		v.read_bytes, v.written_bytes, v.copied_bytes, v.oom_kills, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps, v.applied_write_bps, v.moved_bytes,
 		v.done, v.before_ns, v.kept, v.lost_ns, v.dropped_bytes
-		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+forerunners+`) ORDER BY a.attempt`, name, id, t); err != nil {
+		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+
+		forerunners+`) ORDER BY a.attempt`, name, id, t); err != nil {
 		return nil, err
 	}
 	l.Suspensions, err = collect(ctx, db, func(rows *sql.Rows) (s Suspension, err error) {
