@@ -314,8 +314,10 @@ func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
 		return nil, err
 	}
 	return collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
-		`SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run AND state <> 'continued') = 1, t.name, w.name || '/' || t.name)
-		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, id, maxTaskNames)
+		`SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run AND state <> 'continued') = 1,
+			t.name, w.name || '/' || t.name)
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
+		WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, id, maxTaskNames)
 }
 
 // TaskRow is how a task of a run stands. Nil is not known, or not yet.
