@@ -18,7 +18,7 @@ import (
 
 // Watcher reads the final counters of containers' groups in the moment between the end of the last process and the
 // removal of the group, which runc does some 15 ms later, and samples those that live long. One thread does it for all
-// groups: inotify tells that a group is made, a pidfd that its process ended.
+// groups: inotify reports a new group, a pidfd the end of its process.
 //
 // The process of a container changes while runc sets it up, so the end of a process is the end of the container only if
 // no other lives.

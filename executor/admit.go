@@ -39,7 +39,7 @@ type Admitter struct {
 	// Memory, if set, may limit a task of that kind, with that need and input, to another amount of memory than its
 	// trace declares. If the task runs out of it, its next try gets at least what is declared.
 	Memory func(kind string, need unit.Vector, input unit.Bytes) (unit.Bytes, bool)
-	// Named is told the name of every kind when it first appears; nil if nobody wants to know.
+	// Named receives the name of every kind when it first appears; nil if nobody wants to know.
 	Named func(k planner.KindID, name string)
 
 	workflows planner.WorkflowID

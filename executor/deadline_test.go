@@ -15,7 +15,7 @@ import (
 	"gantry/planner/predict"
 )
 
-// deadlineStream has workflows in layers with deadlines of one to five times their share of the machine, over so many
+// deadlineStream has workflows in layers with deadlines of one to five times their share of the machine, over this many
 // processors at 75 % utilisation.
 func deadlineStream(seed uint64, workflows, nodes int) []executor.Submission {
 	r := rand.New(rand.NewPCG(seed, 5))

@@ -15,7 +15,7 @@ import (
 	"gantry/trace"
 )
 
-// chain is a workflow of tasks one after another, of so many seconds each; 0 is a task without time.
+// chain is a workflow of tasks one after another, of the given seconds each; 0 is a task without time.
 func chain(name string, runs ...int) *trace.Workflow {
 	w := &trace.Workflow{Name: name, Label: name}
 	for i, run := range runs {

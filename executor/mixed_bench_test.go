@@ -20,7 +20,8 @@ import (
 	"gantry/trace/generate"
 )
 
-// thesisLoad is that of Wang, MOWS, section 5-1-2, with so many processors of a task at most and that mean interval.
+// thesisLoad is that of Wang, MOWS, section 5-1-2, with at most that number of processors per task and that mean
+// interval.
 func thesisLoad(tb testing.TB, processors int, interval time.Duration) (*planner.Platform, []executor.Submission) {
 	tb.Helper()
 	p := clusters(true, 60, 55, 50, 65, 70)

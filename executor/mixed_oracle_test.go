@@ -467,7 +467,7 @@ func (s *rigidSim) instead(t *rigidTask) (rigidPlace, *rigidTask) {
 	}
 	victims := slices.DeleteFunc(s.tasks(isRunning), func(v *rigidTask) bool {
 		return v.wf != t.wf || v.rank.Cmp(t.rank) >= 0 || !t.after || v.ordered >= t.became || v.at > s.now ||
-			v.start == s.now // it goes on in this very round
+			v.start == s.now // it continues in this very round
 	})
 	slices.SortFunc(victims, func(a, b *rigidTask) int { return a.number - b.number })
 	least := s.bestOf(t, false)
@@ -700,7 +700,7 @@ func (s *rigidSim) simulate() []oracletest.Stay {
 					End: t.end})
 			}
 		}
-		for _, t := range s.tasks(isRunning) { // what should have ended goes on for an eighth of what it has run
+		for _, t := range s.tasks(isRunning) { // what should have ended continues for an eighth of what it has run
 			if t.till <= s.now {
 				ran := s.part(t.est[t.node], t) + max(0, s.now.Sub(t.began))
 				t.till = s.now.Add(max(t.est[t.node]-ran, ran/8, time.Millisecond))

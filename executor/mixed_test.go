@@ -23,7 +23,7 @@ import (
 )
 
 // rigid reads tasks as "A1 10 15,45 A2 5 10,30:A1": name, processors, cost on each cluster, and after a colon the
-// parents. Every edge has a file of its own whose copy between clusters takes so many seconds.
+// parents. Every edge has a file of its own whose copy between clusters takes the given seconds.
 func rigid(name, text string, copies int64) executor.Submission {
 	w := &trace.Workflow{Name: name, Label: name}
 	sub := executor.Submission{Name: name, Workflow: w}
@@ -460,13 +460,13 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1,
 			Preempt: scenario.Preempt{LargestInput: true},
 			Declare: func(id planner.TaskID, run time.Duration, on []time.Duration, s planner.Source) {
-				believed := slices.Clone(on)
-				for i := range believed {
+				estimates := slices.Clone(on)
+				for i := range estimates {
 					if uncertain {
-						believed[i] = believed[i] * time.Duration(1+id%5) / 3
+						estimates[i] = estimates[i] * time.Duration(1+id%5) / 3
 					}
 				}
-				declared.Declare(id, run, believed, s)
+				declared.Declare(id, run, estimates, s)
 			}},
 		Arrivals: slices.Clone(subs)}
 	for i := range e.Arrivals {

@@ -18,8 +18,8 @@ import (
 	"gantry/trace"
 )
 
-// racks is a platform of so many nodes in each rack; a byte takes a microsecond between racks and half of that within
-// one.
+// racks is a platform with that number of nodes in each rack; a byte takes a microsecond between racks and half of that
+// within one.
 func racks(sizes ...int) *planner.Platform {
 	p := &planner.Platform{}
 	for g, n := range sizes {

@@ -223,7 +223,7 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 					delete(frozen, o.Attempt)
 					used[o.Node] = used[o.Node].Add(parked(o.Attempt))
 					if !used[o.Node].Fits(p.Nodes[o.Node].Capacity) {
-						fatal("node %d holds %v of %v at %v, as attempt %d goes on", o.Node, used[o.Node],
+						fatal("node %d holds %v of %v at %v, as attempt %d continues", o.Node, used[o.Node],
 							p.Nodes[o.Node].Capacity, ev.At, o.Attempt)
 					}
 				}

@@ -109,7 +109,7 @@ func TestRestartInTheMiddleOfAnyPreemption(t *testing.T) {
 	}
 }
 
-// script is a policy that starts tasks where it is told, in the order given, and preempts one task when another becomes
+// script is a policy that starts tasks on the nodes and in the order given, and preempts one task when another becomes
 // eligible.
 type script struct {
 	names  []string

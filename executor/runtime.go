@@ -68,7 +68,7 @@ type Launch struct {
 	Fetch   []Fetch      // inputs not on Node yet: copied within the attempt, before the program starts
 	From    *Checkpoint  // what the program continues from; nil if it starts again
 	Ahead   unit.Bytes   // inputs that were copied to Node for this attempt beforehand
-	Keeps   *Keeping     // what the program leaves when it is told to; nil if it can leave no checkpoint
+	Keeps   *Keeping     // what the program leaves when it is asked to; nil if it can leave no checkpoint
 	Spec    *TaskSpec
 
 	// Of Recover only: what the log has.
@@ -79,7 +79,7 @@ type Launch struct {
 	Leaving   planner.Vacate // how it was ordered to leave its place, and nothing was heard of that; 0 if it was not
 }
 
-// Keeping says what a program leaves that is told to leave a checkpoint.
+// Keeping is what a program leaves when it is asked for a checkpoint.
 type Keeping struct{ Size unit.Bytes }
 
 // Checkpoint is what an earlier attempt of a task left.

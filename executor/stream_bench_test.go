@@ -44,7 +44,7 @@ func layered(r *rand.Rand, n int, mean time.Duration) *trace.Workflow {
 }
 
 // mix is a stream like that of Ilyushkin and Epema 2018: three quarters of 30 to 38 tasks, a fifth of 40 to 198, the
-// rest of 200 to 600, 70 tasks in the mean, Poisson arrivals at the given utilisation of so many processors.
+// rest of 200 to 600, 70 tasks in the mean, Poisson arrivals at the given utilisation of the given processors.
 func mix(seed uint64, workflows, processors int, utilisation float64) (subs []executor.Submission, tasks int) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	const mean = 52 * time.Second

@@ -34,7 +34,7 @@ type poolTask struct {
 	need             [2]int64 // millicores, bytes
 	run, est, bound  time.Duration
 	children         []*poolTask
-	waits            int // for so many parents
+	waits            int // for this many parents
 	class            planner.Class
 	due              unit.Time
 	node             int

@@ -435,7 +435,7 @@ func TestNodesAreGivenTasksAtTheirHeartbeats(t *testing.T) {
 		expect(t, only(lines, "start"), "2 start a1 n2", "2 start a2 n2", "4 start a3 n1", "4 start a4 n1",
 			"14 start a5 n2")
 	}
-	// A node that tells of its room before the deadline job has to start is waited for; else others make room where a
+	// A node that reports its room before the deadline job has to start is waited for; else others make room where a
 	// heartbeat comes now.
 	full := []job{{name: "low", low: true, run: 9, cores: 2}, {name: "due", at: 3, run: 5, due: 20, cores: 2}}
 	lines, _ := serve(t, "3dsf:heartbeat=4", p, full)

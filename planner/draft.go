@@ -44,7 +44,7 @@ var (
 	ErrPlaced     = errors.New("the task has a place")
 	ErrEnded      = errors.New("the task has ended")
 	ErrMissing    = errors.New("an input is not on the node yet")
-	ErrMoved      = errors.New("a frozen task goes on where it is")
+	ErrMoved      = errors.New("a frozen task continues where it is")
 	ErrKept       = errors.New("the task cannot leave its place in that way") // see View.Vacates
 )
 

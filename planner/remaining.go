@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// left is the estimator that policies see: of a task that continues from a checkpoint it tells what is left on each
+// left is the estimator that policies see: of a task that continues from a checkpoint it estimates what is left on each
 // node. Ranks stay those of whole tasks.
 type left struct {
 	Estimator

@@ -42,7 +42,7 @@ const (
 
 func (c Class) String() string { return [...]string{"regular", "low", "deadline"}[c] }
 
-// Workflow is an admitted DAG. Nothing in it tells how long anything will take.
+// Workflow is an admitted DAG. It has no runtimes.
 type Workflow struct {
 	ID      WorkflowID
 	Tenant  TenantID

@@ -46,7 +46,7 @@ func (l *Faults) Warn(rule string, line int, task, format string, args ...any) {
 	l.Repaired(1, rule, line, task, format, args...)
 }
 
-// Repaired adds a warning, of one rule at most so many.
+// Repaired adds a warning; of one rule there is a bound on their number.
 func (l *Faults) Repaired(most int, rule string, line int, task, format string, args ...any) {
 	if l.seen == nil {
 		l.seen, l.last = map[string]int{}, map[string]int{}

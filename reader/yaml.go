@@ -329,7 +329,7 @@ func (y *YAML) Value(n *Node) *Node {
 	return n
 }
 
-// visit counts a value that is looked at, and reports whether there may be so many: aliases can make a few many.
+// visit counts a value that is looked at, and reports whether there may be that many: aliases can make a few many.
 func (y *YAML) visit(n *Node) bool {
 	if y.values++; y.values > 10_000+4*y.size && !y.over {
 		y.bound(y.Line(n), "its aliases unfold to too many values")

@@ -13,7 +13,7 @@ import (
 	"gantry/trace/spelling"
 )
 
-// kinds are the keys by which files are told apart; keys that two kinds share count for neither.
+// kinds are the keys that distinguish the kinds of files; keys that two kinds share count for neither.
 var kinds = []struct {
 	kind string
 	keys []string
@@ -57,7 +57,7 @@ func Kind(text []byte) string {
 	return ""
 }
 
-// About is what Check tells of a file.
+// About is what Check says about a file.
 type About struct {
 	Name  string
 	Lines []string

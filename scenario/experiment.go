@@ -32,9 +32,9 @@ type Experiment struct {
 }
 
 // Factor is a parameter and the values it takes. Name is policy, policy.PARAMETER, errors, estimator, startup,
-// charge_planning (simulated time moves on by so many times what planning takes; results then differ from run to run),
-// cluster, workload, utilisation (short for workload.arrivals.utilisation), or workload.KEY with a path of keys of the
-// workload file.
+// charge_planning (simulated time advances by that factor times the time of planning; results then differ from run to
+// run), cluster, workload, utilisation (short for workload.arrivals.utilisation), or workload.KEY with a path of keys
+// of the workload file.
 type Factor struct {
 	Name   string
 	Values []string // scalars as they are written, others in YAML's flow style; paths of files as they are written

@@ -117,8 +117,8 @@ func IsWorkload(text []byte) bool {
 //	preempt: {checkpoint: input} # how tasks may leave their place; see Preempt
 //	scale_times: true           # arrivals, releases and deadlines take part in --time-scale; true if there is a stream
 //
-// The keys of a stream, at the same level, are told at Stream. Durations are those of Go ("90s", "1h30m"). Unknown keys
-// are refused. The first fault is returned as an error with its line. The traces themselves are not opened.
+// The keys of a stream, at the same level, are described at Stream. Durations are those of Go ("90s", "1h30m"). Unknown
+// keys are refused. The first fault is returned as an error with its line. The traces themselves are not opened.
 func ReadWorkload(r io.Reader, source string) (*Workload, error) {
 	w := &Workload{Source: source}
 	if err := read(r, "workload", source, func(y *doc, root *reader.Node) { y.workload(w, root) },

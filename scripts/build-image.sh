@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the image gantry/busybox:latest, on which the real tasks of examples/ run: Debian's or Ubuntu's busybox-static, links for its
-# commands, and nothing else. No registry is asked. Does nothing if the image is there; --force builds it anew.
+# commands, and nothing else. No registry is asked. Does nothing if the image is there; --force builds it again.
 set -euo pipefail
 
 REF=gantry/busybox:latest

@@ -79,8 +79,8 @@ func (x *archive) begin(n int) []int64 {
 	return x.col
 }
 
-// end writes the column, as runs of steps from number to number: a run is of equal steps, or of steps that are told one
-// by one.
+// end writes the column, as runs of steps from number to number: a run is of equal steps, or of steps that are written
+// one by one.
 func (x *archive) end() {
 	if !x.writing {
 		return

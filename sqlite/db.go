@@ -386,7 +386,7 @@ func (db *DB) wrap(doing string, err error) error {
 				"with gantry resume"
 		case sqlite3.ErrIoErr:
 			advice = fmt.Sprintf(" (%v): the disk does not take or give the data; what was logged before is kept: "+
-				"look at its space and health, then go on with gantry resume",
+				"look at its space and health, then continue it with gantry resume",
 				code.SystemErrno)
 		case sqlite3.ErrBusy, sqlite3.ErrLocked:
 			advice = ": another process has written to it for 30 s without a pause: end that, or use another --dir"

@@ -58,7 +58,7 @@ func (d *definer) encode(a *executor.Admission, compress bool) ([]byte, error) {
 	x.out, x.writing, x.format, x.err = append(x.out[:0], definitionFormat), true, definitionFormat, nil
 	x.admission(a)
 	if len(a.Tasks) > definitionLarge {
-		defer func() { *d = definer{} }() // so much memory is not kept
+		defer func() { *d = definer{} }() // that much memory is not kept
 	}
 	if x.err != nil || !compress {
 		return bytes.Clone(x.out), x.err

@@ -23,10 +23,10 @@ const (
 	wholeRun    = `CAST(round(a.ran_ns / (1 - iif(a.done < 1, a.done, 0))) AS INTEGER)`
 )
 
-// History returns what earlier runs of the log measured, at most so many of each kind of task, the latest ones, oldest
-// first. Earlier runs are those that began before this one on the same kind of runtime and at the same time and size
-// scale: a simulation teaches nothing about containers, and an emulated second is no other scale's second. The same run
-// always gets the same, unless an earlier one was still continuing when it asked first.
+// History returns what earlier runs of the log measured, at most a given number of each kind of task, the latest ones,
+// oldest first. Earlier runs are those that began before this one on the same kind of runtime and at the same time and
+// size scale: a simulation teaches nothing about containers, and an emulated second is no other scale's second. The
+// same run always gets the same, unless an earlier one was still continuing when it asked first.
 func (r *Run) History(ctx context.Context, latest int) ([]Measurement, error) {
 	return r.db.history(ctx, r.id, latest)
 }
@@ -59,8 +59,8 @@ func (db *DB) history(ctx context.Context, id int64, latest int) ([]Measurement,
 // Correction is how long a program ran that ended well, and how long its trace declares that on its node.
 type Correction struct{ Ran, Declared time.Duration }
 
-// Corrections returns what earlier runs of the log measured and what was declared of it, at most so many, the latest
-// ones, oldest first. Earlier runs are those of History. Tasks whose trace has no runtime are left out.
+// Corrections returns what earlier runs of the log measured and their declared runtimes, at most a given number, the
+// latest ones, oldest first. Earlier runs are those of History. Tasks whose trace has no runtime are left out.
 func (r *Run) Corrections(ctx context.Context, latest int) ([]Correction, error) {
 	return r.db.corrections(ctx, r.id, latest)
 }
@@ -89,8 +89,8 @@ func (db *DB) corrections(ctx context.Context, id int64, latest int) ([]Correcti
 	return out, err
 }
 
-// Jobs returns the latest workflows of earlier runs, at most so many, the oldest first; earlier runs are those of
-// History. Their service is what all attempts of their tasks ran.
+// Jobs returns the latest workflows of earlier runs, at most a given number, the oldest first; earlier runs are those
+// of History. Their service is what all attempts of their tasks ran.
 func (r *Run) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 	runs, err := collect(ctx, r.db, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) },
 		`SELECT r.id FROM `+earlierRuns+`

@@ -77,7 +77,7 @@ func (p *places) planned(out *tables, ev *planner.Event, orders []planner.Order)
 	return nil
 }
 
-// left takes in that an attempt has left its place, with so much work lost.
+// left records that an attempt has left its place, and the work that was lost.
 func (p *places) left(out *tables, a planner.AttemptID, at planner.Time, lost int64) error {
 	for _, s := range p.open[a] {
 		if s.since != unit.Never {

@@ -12,7 +12,7 @@ import (
 )
 
 // A program that ends reading, such as sqlite3, locks the pending byte of SQLite's file format to find out whether it
-// is the last one, and readers that begin just then are told that the log is locked. While gantry has the log open
+// is the last one, and readers that begin just then find the log locked. While gantry has the log open
 // nobody gets that lock; afterwards it is one file.
 func TestNobodyKeepsReadersFromARunningLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)

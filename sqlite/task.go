@@ -203,7 +203,7 @@ type Noted struct {
 	Topic string `json:"topic"`
 	Task  bool   `json:"of_task"` // else of its workflow
 	Text  string `json:"text"`
-	// Instant is what the note tells of; nil if it is of none.
+	// Instant is the time that the note is about; nil if there is none.
 	Instant *Span `json:"instant_s"`
 }
 

@@ -546,7 +546,7 @@ func (w *Workflow) path(cycle []int32) string {
 	return s.String() + w.Tasks[cycle[0]].ID
 }
 
-// searchBudget bounds the tasks looked at while the producers of files with several of them are told apart.
+// searchBudget bounds the tasks looked at while the producers of files with several of them are distinguished.
 const searchBudget = 20_000_000
 
 // implied returns the edges that only files tell: from the one task that writes a file to those that read it. Where

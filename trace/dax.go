@@ -10,7 +10,7 @@ import (
 )
 
 // daxReader reads DAX XML of all versions as a stream of tokens: only direct children of the root are looked at, and
-// nothing but tasks, files and edges is kept. Elements are told by their local names, whatever the name space.
+// nothing but tasks, files and edges is kept. Elements are recognised by their local names, whatever the name space.
 type daxReader struct {
 	b        *builder
 	x        *reader.XML
@@ -23,7 +23,7 @@ type daxReader struct {
 // transformation identifies an executable.
 type transformation struct{ namespace, name, version string }
 
-// executable is what a catalogue tells of a transformation.
+// executable is what a catalogue says about a transformation.
 type executable struct {
 	path     string
 	image    string
@@ -159,7 +159,7 @@ func (d *daxReader) document() {
 	if d.stop {
 		return
 	}
-	d.token() // tells what follows the root
+	d.token() // reports what follows the root
 	d.count("jobCount", jobs, len(w.Tasks), line)
 	d.count("childCount", children, d.children, line)
 	// Generators write fileCount="0" whatever there is, Pegasus the number of files that are listed before the jobs.

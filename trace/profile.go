@@ -18,7 +18,7 @@ type profile struct {
 
 type profiles []profile
 
-// add adds a profile, if there may be so many: tasks inherit those of their transformation.
+// add adds a profile, if there may be that many: tasks inherit those of their transformation.
 func (p *profiles) add(b *builder, one profile) {
 	if len(*p) >= reader.MaxAttrs {
 		b.faults.Fail("bound", one.line, "", "more than %d profiles", reader.MaxAttrs)

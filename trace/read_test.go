@@ -224,7 +224,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 	}
 }
 
-// The first 20 errors are told, and how many more there are.
+// The first 20 errors are listed, and how many more there are.
 func TestManyErrorsAreCounted(t *testing.T) {
 	var jobs strings.Builder
 	for range 100 {

@@ -318,7 +318,7 @@ func (d *wfDocument) keep(bytes int) error {
 	return nil
 }
 
-// object also tells of keys that are given twice, of which programs take the first, the last or both.
+// object also reports keys that are given twice, of which programs take the first, the last or both.
 func (d *wfDocument) object(f func(key string) error) error {
 	var few []string
 	var many map[string]bool

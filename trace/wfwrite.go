@@ -33,7 +33,7 @@ type Machine struct {
 	Vendor       string
 }
 
-// TaskExecution is what was measured of the attempt of a task that counts. Known tells which of the numbers were.
+// TaskExecution is what was measured of the attempt of a task that counts. Known says which of the numbers were.
 type TaskExecution struct {
 	Ran          bool // false: it was never run, and nothing is written
 	Runtime      time.Duration

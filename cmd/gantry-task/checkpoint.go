@@ -91,7 +91,7 @@ func (t *task) await(term <-chan os.Signal) {
 	os.Exit(emulate.ExitKept)
 }
 
-// checkpoint tells how far the task is.
+// checkpoint is how far the task is.
 func (t *task) checkpoint() emulate.Checkpoint {
 	spent := processCPU()
 	c := t.before

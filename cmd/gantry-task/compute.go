@@ -108,8 +108,8 @@ func (t *task) spend(nanos int64) {
 }
 
 // burn computes on the calling thread for nanos of its CPU time, in the part duty of the time, or until it is to stop,
-// or the process has used so much: under a small quota the Go runtime's own threads, which wake by the clock on the
-// wall, use up a tenth of it.
+// or the process has used that CPU time: under a small quota the Go runtime's own threads, which wake by the clock on
+// the wall, use up a tenth of it.
 func burn(nanos, until int64, duty float64, stop *atomic.Bool) {
 	const look = int64(time.Millisecond)
 	start := cpuClock(unix.CLOCK_THREAD_CPUTIME_ID)

@@ -16,7 +16,7 @@ import (
 
 const (
 	blockBytes = 4096 // direct I/O is in whole blocks; no common device has larger ones
-	// buffered output is flushed each time so much is written, by this task, so that its limits count it
+	// buffered output is flushed each time this number of bytes is written, by this task, so that its limits count it
 	flushBytes = 4 << 20
 )
 

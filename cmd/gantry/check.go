@@ -80,7 +80,7 @@ func maxInputFlag(to *byteSize) cli.Flag {
 		DefaultText: fmt.Sprintf("%s, or %d times the file", units.BytesSize(reader.MaxInput), reader.MaxRatio)}
 }
 
-// report is what check tells of one file. Seconds are null where a cycle leaves them undefined.
+// report is what check prints about one file. Seconds are null where a cycle leaves them undefined.
 type report struct {
 	File         string         `json:"file"`
 	Format       string         `json:"format"`

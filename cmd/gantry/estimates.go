@@ -51,7 +51,7 @@ func (s *settings) readEstimates(c *cli.Context, usual string) error {
 	case c.IsSet("estimator"):
 		s.Estimator = c.String("estimator")
 	case m.Kind != predict.NoError:
-		s.Estimator = "declared" // history would believe what it measured instead
+		s.Estimator = "declared" // history would use its measurements instead
 	default:
 		s.Estimator = usual
 	}
@@ -82,7 +82,7 @@ func (s *settings) errorModel() (predict.ErrorModel, error) {
 	return m, err
 }
 
-// estimator makes what policies believe, and tells it and admission of each other.
+// estimator makes the estimator that policies use, and connects it with admission.
 func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 	model, err := s.set.errorModel()
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *session) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bo
 	}
 }
 
-// recall tells the policy and the history what earlier runs measured, before this one begins or goes on.
+// recall gives the policy and the history the measurements of earlier runs, before this one begins or continues.
 func (s *session) recall(ctx context.Context) error {
 	if s.log != nil && s.recaller != nil && s.recaller.Jobs() > 0 {
 		jobs, err := s.log.Jobs(ctx, s.recaller.Jobs())

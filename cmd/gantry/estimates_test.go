@@ -11,7 +11,7 @@ import (
 const forked = `<adag version="2.1" name="forked"><job id="a" name="x" runtime="20"/><job id="b" name="y" runtime="5"/><job id="c" name="y" runtime="5"/>` +
 	`<child ref="b"><parent ref="a"/></child><child ref="c"><parent ref="a"/></child></adag>`
 
-// shown is what gantry show tells of a run.
+// shown is what gantry show prints of a run.
 type shown struct {
 	Kinds []struct {
 		Kind      string
@@ -76,7 +76,7 @@ func TestSecondRunIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	for _, kind := range []string{"x", "y"} {
 		_, was := first.kind(t, kind)
 		if now, _ := second.kind(t, kind); math.Abs(now-was) > 1e-6 {
-			t.Errorf("type %s: believed %v s, the first run measured %v s", kind, now, was)
+			t.Errorf("type %s: estimated %v s, the first run measured %v s", kind, now, was)
 		}
 	}
 	if s := attempt(t, home, args...).sources(); s["declared"] != 3 || len(s) != 1 {
@@ -233,7 +233,7 @@ func TestSecondRunInContainersIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
 	}
 	estimated, _ := second.kind(t, "x")
 	if want := measured + dockerStartup.Seconds(); math.Abs(estimated-want) > 1e-3 {
-		t.Errorf("x is believed to take %v s, want the %v s that the first run measured and the start of a container",
+		t.Errorf("x is estimated at %v s, want the %v s that the first run measured and the start of a container",
 			estimated, measured)
 	}
 	corrected := attempt(t, home, append(args[:3:3], "--estimator", "corrected:1", args[3])...)

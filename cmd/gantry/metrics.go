@@ -351,7 +351,7 @@ func measure(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo, set *sett
 		var admitted []*executor.Admission
 		if a != nil {
 			for _, spec := range a.Tasks {
-				// A cost matrix stays: it tells what one measurement on one node cannot.
+				// A cost matrix stays: one measurement on one node cannot replace it.
 				if ran, ok := measured[measuredKey{workflow: a.Spec.Name, task: spec.Name}]; ok && spec.RunOn == nil {
 					spec.Run = ran
 				}

@@ -190,7 +190,7 @@ func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingR
 	return runs, logError(err)
 }
 
-// samplesOf joins the samples of runs, of each kind at most the latest so many; 0 is all.
+// samplesOf joins the samples of runs, of each kind at most the given number of latest ones; 0 is all.
 func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {
 	left := map[string]int{}
 	for _, r := range slices.Backward(runs) {

@@ -20,7 +20,7 @@ type measuredKey struct {
 }
 
 // replay simulates a run of the log with what was measured in it: when workflows arrived, and for every attempt how
-// long its container took to start, how long it ran, and how it ended. Policy, seed and what is believed are those of
+// long its container took to start, how long it ran, and how it ended. Policy, seed and estimates are those of
 // the run where no flag says otherwise.
 func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {

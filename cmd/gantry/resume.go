@@ -13,7 +13,7 @@ import (
 func resumeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "resume",
-		Usage:     "go on with a run that was stopped or crashed",
+		Usage:     "continue a run that was stopped or crashed",
 		ArgsUsage: "continue a run that was stopped or crashed",
 		Description: `Without RUN it continues the latest run. Finished tasks are kept, running containers are adopted, containers that
 ended meanwhile are logged, and lost tasks run again. All settings are those of the run.

@@ -159,7 +159,7 @@ func repetitionRange(text string) (first, last int, err error) {
 	return first, last, nil
 }
 
-// beginOne makes the run of one repetition, and tells how many the workload stands for.
+// beginOne makes the run of one repetition, and returns how many the workload stands for.
 func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int, name string) (of int, err error) {
 	whole := *given
 	set := &whole

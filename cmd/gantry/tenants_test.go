@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Three tenants on three nodes: the log tells which module served a job and where its data was, the report what tenants
+// Three tenants on three nodes: the log shows which module served a job and where its data was, the report what tenants
 // got.
 func TestTenantsAreToldInTheLogAndDrawn(t *testing.T) {
 	const dir = "../../examples/experiments/3dsf/"
@@ -19,7 +19,7 @@ func TestTenantsAreToldInTheLogAndDrawn(t *testing.T) {
 			t.Errorf("no notes on %s", topic)
 		}
 	}
-	// The first job with a deadline finds an empty queue; that of the next run is told what the first run showed.
+	// The first job with a deadline finds an empty queue; that of the next run knows what the first run showed.
 	const known = "SELECT text LIKE '%M/M/%' FROM v_notes WHERE run = ? AND topic = 'deadline' ORDER BY at_s LIMIT 1"
 	if one[bool](t, home, known, "tenants") {
 		t.Error("the first run knows rates before anything has happened")

@@ -253,7 +253,7 @@ func (a *attempt) startContainer() error {
 	})
 }
 
-// running tells that the program runs, and does what was ordered in the meantime. An adopted container may have ended
+// running reports that the program runs, and does what was ordered in the meantime. An adopted container may have ended
 // long ago.
 func (a *attempt) running(since time.Time, lives bool) {
 	r := a.r
@@ -452,7 +452,7 @@ func (a *attempt) harvest(c inspection, gone, broken bool) {
 	}
 }
 
-// truncated tells of standard output and error that were not kept, and counts them.
+// truncated reports and counts standard output and error that were not kept.
 func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) string {
 	if !e.End.Truncated {
 		return ""
@@ -615,7 +615,7 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection, e *evidence.Ev
 }
 
 // begun is when the program began. The engine's word comes some milliseconds late, which matters in short tasks:
-// programs end before they begin. The program's witness knows better, and is believed only as far as the engine's times
+// programs end before they begin. The program's witness knows better, and counts only as far as the engine's times
 // allow.
 func (a *attempt) begun(told, over time.Time) time.Time {
 	if t := a.witness(over); t.Before(told) && t.After(told.Add(-time.Second)) {

@@ -25,7 +25,7 @@ func TestOutputIsKeptUpToABound(t *testing.T) {
 		{"a byte more", line + "100; echo", most, 0, 1},
 		{"both", line + "150; " + line + "1000000 >&2", most, most, 500 + 10_000_000 - most},
 		{"by another way", "echo a >/dev/stdout; echo b >/dev/stderr; (echo c & wait)", 4, 2, 0},
-		{"a child goes on", "yes 12345 & sleep 0.2; exit 0", most, 0, -1},
+		{"a child continues", "yes 12345 & sleep 0.2; exit 0", most, 0, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.t = t

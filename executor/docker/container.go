@@ -137,7 +137,7 @@ func (a *attempt) user() string {
 	return fmt.Sprintf("%d:%d", u.UID, u.GID)
 }
 
-// launchArgs is what the launcher is told.
+// launchArgs are the arguments of the launcher.
 func (a *attempt) launchArgs() []string {
 	r, t := a.r, a.l.Spec
 	stdout, stderr := launch.Stdout, launch.Stderr

@@ -11,7 +11,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// writer is an emulated task that writes so many bytes past the page cache, and syncs.
+// writer is an emulated task that writes that many bytes past the page cache, and syncs.
 func (r *rig) writer(size unit.Bytes) *executor.TaskSpec {
 	s := r.emulated()
 	f := r.file(fmt.Sprintf("out%d", r.next))

@@ -33,7 +33,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// ErrUnusable says that this host or its Docker Engine cannot run containers as asked; the message tells what to do.
+// ErrUnusable says that this host or its Docker Engine cannot run containers as asked; the message says what to do.
 var ErrUnusable = errors.New("host or Docker not usable")
 
 // Capabilities are what this runtime can do.
@@ -111,9 +111,9 @@ type Config struct {
 	Host       string // of the engine; "": as the Docker client's environment says
 	CgroupRoot string // "": cgroup.Root
 	Strict     bool   // what the host cannot enforce is an error
-	// Warn is told, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
+	// Warn receives, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
 	Warn func(rule, message string)
-	// Sample is told counters of attempts that run longer; from one goroutine, and it must be quick. Nil drops them.
+	// Sample receives counters of attempts that run longer; from one goroutine, and it must be quick. Nil drops them.
 	Sample func(Sample)
 }
 
@@ -195,8 +195,8 @@ func newClient(host string) (*client.Client, error) {
 		client.WithHTTPClient(&http.Client{Transport: &transport{path: path}, CheckRedirect: client.CheckRedirect}))...)
 }
 
-// New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is told
-// to Warn, or is an error with Strict; errors of the host wrap ErrUnusable.
+// New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is
+// reported to Warn, or is an error with Strict; errors of the host wrap ErrUnusable.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.Dir) || cfg.Run == "" || cfg.Platform == nil {
 		return nil, fmt.Errorf("docker runtime: run %q in %q: a name, an absolute directory and a platform are needed",
@@ -229,7 +229,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		cli.Close()
 		return nil, err
 	}
-	// Not ctx: an attempt goes on when the call that began it has ended.
+	// Not ctx: an attempt continues when the call that began it has ended.
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for range 2 {
 		r.work.Add(1)
@@ -300,7 +300,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 			_ = r.tree.Remove(r.group)
 		}
 		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict, or gantry resume "+
-			"--strict=false: the run then goes on, with a warning)", ErrUnusable, strings.Join(missing, "; "))
+			"--strict=false: the run then continues, with a warning)", ErrUnusable, strings.Join(missing, "; "))
 	}
 	if err := os.Mkdir(filepath.Join(r.cfg.Dir, "control"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("run directory: %w", err)
@@ -358,7 +358,7 @@ func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
 	return out
 }
 
-// makeGroups makes the control groups of the nodes, with their limits. A user who may not is told so later.
+// makeGroups makes the control groups of the nodes, with their limits. A user who may not hears of it later.
 func (r *Runtime) makeGroups() error {
 	run := r.tree.Group("gantry", r.tree.Name(r.name))
 	for i := range r.cfg.Platform.Nodes {

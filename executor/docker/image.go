@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// TaskRepository is the repository of the task emulator's images; the tag tells which build of the emulator is in
+	// TaskRepository is the repository of the task emulator's images; the tag names the build of the emulator in
 	// it.
 	TaskRepository = "gantry/task"
 	// TaskProgram is where the emulator lies in its image.

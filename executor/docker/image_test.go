@@ -229,7 +229,7 @@ func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
 	r.must(remove())
 }
 
-// An emulator of another build is told before it fails the tasks.
+// An emulator of another build is reported before it fails the tasks.
 func TestTaskBinaryOfAnotherBuild(t *testing.T) {
 	own, err := docker.FindTaskBinary()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// keeps makes a launch one that can leave a checkpoint of so many bytes.
+// keeps makes a launch one that can leave a checkpoint of that many bytes.
 func keeps(size unit.Bytes) func(*executor.Launch) {
 	return func(l *executor.Launch) { l.Keeps = &executor.Keeping{Size: size} }
 }
@@ -208,13 +208,13 @@ func TestATaskWhoseCheckpointIsGoneBeginsAnew(t *testing.T) {
 	first := r.exit(a)
 	r.wants(first, planner.Preempted, "left a checkpoint")
 	r.must(os.WriteFile(filepath.Join(r.work(s), emulate.CheckpointFile), []byte("damaged"), 0o644))
-	anew := *s
-	anew.Run = 3 * time.Second
-	s = &anew
+	again := *s
+	again.Run = 3 * time.Second
+	s = &again
 	x := r.exit(r.launch(s, goesOn(first, 0, 0)))
 	r.wants(x, planner.OK)
 	if cpu(x) < 2900*time.Millisecond {
-		t.Errorf("%v of CPU time: it did not begin anew", cpu(x))
+		t.Errorf("%v of CPU time: it did not begin again", cpu(x))
 	}
 	if !strings.Contains(r.warned["checkpoint"], "starts from the beginning") {
 		t.Errorf("warnings %q", r.warned)

@@ -42,7 +42,7 @@ const (
 )
 
 // Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie below dir. It
-// takes some ten seconds. The error tells that nothing could be tried; facts found until then come with it.
+// takes some ten seconds. The error says that nothing could be tried; facts found until then come with it.
 func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact, error) {
 	cli, err := Connect(ctx, host)
 	if err != nil {

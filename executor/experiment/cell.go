@@ -269,7 +269,7 @@ func (p *plan) workload(c *Cell) (*workload, error) {
 	if _, err = executor.PlatformOf(w.cluster); err != nil {
 		return nil, p.fail(c, "cluster", fmt.Errorf("cluster %s: %w", clusterPath, err))
 	}
-	// What is wrong with the file itself is told with its own lines.
+	// Faults of the file itself come with its own lines.
 	if w.file, err = edited(w.text, w.path, nil); err != nil {
 		return nil, p.fail(c, "workload", err)
 	}

@@ -251,7 +251,7 @@ func (r *Runner) keep(ctx context.Context, o *Outcome) error {
 	return nil
 }
 
-// count tells that a run is done. The lock is held.
+// count records that a run is done. The lock is held.
 func (r *Runner) count(o *Outcome) {
 	r.progress.Done++
 	r.left[o.Cell.policy]--
@@ -272,7 +272,7 @@ func (r *Runner) report(o *Outcome) {
 	}
 }
 
-// estimate tells how long the rest will take: as long as the runs of each policy took until now, which is what sets
+// estimate is the time that the rest will take: as long as the runs of each policy took until now, which is what sets
 // most of them apart, side by side as until now. 0 if none was done.
 func (r *Runner) estimate() time.Duration {
 	var all effort

@@ -49,7 +49,7 @@ type memory struct {
 	planned []string
 	kept    map[string]*experiment.Outcome
 	found   map[string]string
-	after   int // cancel after so many outcomes; 0: never
+	after   int // cancel after this many outcomes; 0: never
 	cancel  context.CancelFunc
 }
 

@@ -31,7 +31,7 @@ type Loader struct {
 	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the
 	// workload says so.
 	TimeScale float64 // 0: 1
-	Count     int     // keep only so many workflows, the first to arrive; 0: all
+	Count     int     // keep only this many workflows, the first to arrive; 0: all
 	Warn      func(format string, args ...any)
 
 	read map[origin]*trace.Workflow // copies share what they were read from

@@ -133,7 +133,7 @@ func mapping(b *testing.B, spec, rate string, workflows, warmUp int, sizes bool)
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkMappedJobs reports O of CyberShake workflows that arrive while so many others are mapped and wait for their
+// BenchmarkMappedJobs reports O of CyberShake workflows that arrive while others are mapped and wait for their
 // earliest starts, up to n times 25 s ahead: the last tenth of 1.1 n that arrive within seconds.
 func BenchmarkMappedJobs(b *testing.B) {
 	for _, spec := range []string{"rm-dcwf:pd-sl-tsp1", "rm-dcwf:ed-sl-tsp2"} {

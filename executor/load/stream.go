@@ -61,7 +61,7 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 		return fail(err)
 	}
 	count := s.Count
-	if l.Count > 0 { // no later one can be among the first so many
+	if l.Count > 0 { // no later one can be among the first
 		count = min(count, l.Count)
 	}
 	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream),
@@ -201,7 +201,7 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 			if len(p.sizes) == 0 {
 				p.sizes = s.Sizes
 			}
-			// What cannot be made is told with its line.
+			// What cannot be made is reported with its line.
 			alone := generate.Mix{Sizes: p.sizes, Sources: []generate.Source{p.source}}
 			alone.Sources[0].Fraction = 1
 			sample, err := alone.Draw(1, 1)

@@ -39,7 +39,7 @@ func TestProportionLateAndTurnaroundCountFromTheEarliestStart(t *testing.T) {
 	near(t, "mean turnaround", v["turnaround_mean"], 14.0/3)
 	for _, name := range []string{"mapping_mean", "planning_mean"} {
 		if _, ok := v[name]; ok {
-			t.Errorf("%s is told of rounds that were not timed", name)
+			t.Errorf("%s is put although no round was timed", name)
 		}
 	}
 }

@@ -91,7 +91,7 @@ type Collector struct {
 	now       planner.Time
 	backfills int // tasks allocated ahead of others before them in the queue
 	events    uint64
-	fresh     int           // so many workflows arrived at this instant
+	fresh     int           // workflows that arrived at this instant
 	planned   time.Duration // what rounds took until now
 	plannedAt []time.Duration
 	tenancy   tenancy

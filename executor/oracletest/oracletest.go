@@ -60,7 +60,7 @@ type Workflow struct {
 // Task is a task on a node of speed 1.
 type Task struct {
 	Run     time.Duration   `json:",omitempty"` // 0: it takes no time
-	Est     time.Duration   `json:",omitempty"` // what policies are told; 0: Run
+	Est     time.Duration   `json:",omitempty"` // the estimate that policies see; 0: Run
 	Cores   int64           `json:",omitempty"` // millicores
 	Memory  int64           `json:",omitempty"` // bytes
 	Stage   int32           `json:",omitempty"` // execution phase
@@ -70,10 +70,11 @@ type Task struct {
 	Copy time.Duration `json:",omitempty"`
 }
 
-// Estimate returns what policies are told.
+// Estimate returns the estimate that policies see.
 func (t *Task) Estimate() time.Duration { return cmp.Or(t.Est, t.Run) }
 
-// EstimatesOn returns what policies are told of a task whose runs are given by node: wrong by the same factor as Est.
+// EstimatesOn returns the estimates that policies see of a task whose runs are given by node: wrong by the same factor
+// as Est.
 func (t *Task) EstimatesOn() []time.Duration {
 	on := slices.Clone(t.On)
 	for n := range on {

@@ -162,7 +162,7 @@ func nextData(f *os.File, at, end int64) (data, hole int64) {
 	return min(data, end), min(hole, end)
 }
 
-// pour copies length bytes at a rate, in pieces small enough that the rate is smooth. Before it, so many bytes were
+// pour copies length bytes at a rate, in pieces small enough that the rate is smooth. Before it, this many bytes were
 // done since begun. It returns how many bytes it copied: less if the file ends before. Files, not readers: the kernel
 // can copy from one to the other.
 func pour(ctx context.Context, out, in *os.File, length int64, begun time.Time, before int64,
@@ -190,7 +190,7 @@ func pour(ctx context.Context, out, in *os.File, length int64, begun time.Time, 
 	return done, nil
 }
 
-// keepRate waits until so many bytes may have been copied since begun; a rate of 0 is none.
+// keepRate waits until the bytes may have been copied since begun; a rate of 0 is none.
 func keepRate(ctx context.Context, begun time.Time, bytes int64, rate unit.BytesPerSecond) error {
 	if rate <= 0 {
 		return nil

@@ -44,7 +44,7 @@ func Project(run string, attempt int64) uint32 {
 	return 1<<30 | h.Sum32()>>2 // far from those that people number
 }
 
-// SetQuota lets what is made below dir from now on take so many bytes on disk at most; 0 ends that. It returns
+// SetQuota limits the bytes on disk of what is made below dir from now on; 0 ends that. It returns
 // ErrNoQuota if that cannot be.
 func SetQuota(dir string, project uint32, bytes int64) error {
 	d, err := os.Open(dir)

@@ -40,7 +40,7 @@ func quotas(t *testing.T) string {
 	return dir
 }
 
-// writeAs is how a program that is not root writes so many bytes: root may exceed quotas.
+// writeAs is how a program that is not root writes that many bytes: root may exceed quotas.
 func writeAs(t *testing.T, dir, name string, size int64) error {
 	t.Helper()
 	if err := os.Chown(dir, 65534, 65534); err != nil {

@@ -46,7 +46,7 @@ func (l *Locality) Batch(c *planner.Cycle) int {
 	return 4 * len(c.Nodes())
 }
 
-// Reads reports whether t reads so much that its place matters.
+// Reads reports whether t reads enough for its place to matter.
 func (l *Locality) Reads(c *planner.Cycle, t *planner.Task) bool {
 	return len(c.Nodes()) > 1 && len(t.Inputs) > 0 && input(c, t) >= l.Large
 }

@@ -23,7 +23,7 @@ type reservation struct {
 type reservations struct {
 	list []reservation
 	next int // the first that was not looked at in this round
-	kept int // so many of those before it stay, and stand at the front of list
+	kept int // how many of those before it stay; they are at the front of list
 }
 
 // stay keeps the next one.

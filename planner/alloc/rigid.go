@@ -442,7 +442,7 @@ func (r *Rigid) idle(c *planner.Cycle, q WaitingQueue) bool {
 	return !r.spare
 }
 
-// room reports whether any node has so many millicores free now.
+// room reports whether any node has the given millicores free now.
 func (r *Rigid) room(c *planner.Cycle, least int64) bool {
 	return least < math.MaxInt64 && c.Draft.Fastest(unit.Vector{unit.CPU: least}) != planner.None
 }

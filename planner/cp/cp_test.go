@@ -14,7 +14,7 @@ import (
 
 const second = unit.Time(time.Second)
 
-// slots is a need for, or a capacity of, so many slots of one kind.
+// slots is a need for, or a capacity of, n slots of one kind.
 func slots(n int64) unit.Vector { return unit.Vector{n} }
 
 // job adds a job whose tasks, in seconds, follow one another in stages: all of a stage need all of the one before.

@@ -234,7 +234,7 @@ func (s *solver) remove(j int32) {
 	s.uncount(j)
 }
 
-// better reports whether so many late jobs and such ends beat the best solution.
+// better reports whether that number of late jobs and such ends beat the best solution.
 func (s *solver) better(late int, ends time.Duration) bool {
 	return late < s.best.Late || late == s.best.Late && ends < s.sum
 }

@@ -7,7 +7,7 @@ import "cmp"
 type Heap[T any] struct {
 	Items  []T // Items[0] is in front; the rest in no order to rely on
 	Before func(a, b *T) bool
-	// Moved, if set, is told of each element that came to another place, or of one that left: at is then -1. So
+	// Moved, if set, is called with each element that came to another place, or of one that left: at is then -1. So
 	// elements can be found whose keys change (Fix) or that are taken out (Remove).
 	Moved func(x *T, at int)
 }

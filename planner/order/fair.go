@@ -17,7 +17,7 @@ import (
 type Fair struct {
 	Ranks *rank.Upward
 
-	slowdowns  []float64 // of the workflows that ended last: a ring of so many
+	slowdowns  []float64 // of the workflows that ended last: a ring
 	ended      int       // workflows
 	correction *predict.Ratio
 	standings  []standing // by workflow

@@ -20,7 +20,7 @@ import (
 // the model has every node, and the solution a node for each task, as long as it is small; of a large one the sum is
 // taken, and the mean runtime over the nodes. Copies of files are left to the allocator.
 //
-// The model is solved anew when a workflow may start, a node changes or a task wants a place that has none; and when a
+// The model is solved again when a workflow may start, a node changes or a task wants a place that has none; and when a
 // task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
 // the former.
 type Solved struct {
@@ -39,7 +39,7 @@ type Solved struct {
 	on      []planner.NodeID // by task of the last solution: its node; None: any
 	index   []int32          // by task: place in the model, from 1 on; 0: not there
 	ends    []unit.Time      // by workflow: as the last solution has it; 0: none has it
-	retried []bool           // by workflow: solved anew because it was endangered
+	retried []bool           // by workflow: solved again because it was endangered
 	refused []bool           // by workflow: not to be planned
 	speeds  []speedOfNodes   // of nodes that are there
 }
@@ -57,7 +57,7 @@ func (q *Solved) Err() error { return q.err }
 // Add implements retain.Requeuer: whatever lost its place is in the next model.
 func (q *Solved) Add(*planner.Cycle, planner.TaskID) {}
 
-// Outdated reports whether the plan has to be made anew.
+// Outdated reports whether the plan has to be made again.
 func (q *Solved) Outdated(c *planner.Cycle) bool {
 	if !q.asked {
 		q.since, q.asked = c.Now(), true
@@ -90,7 +90,7 @@ func (q *Solved) endangered(c *planner.Cycle) (found bool) {
 	return found
 }
 
-// expected is when a task whose planned start has passed is believed to start where it is planned, at the earliest.
+// expected is when a task whose planned start has passed is estimated to start where it is planned, at the earliest.
 func expected(c *planner.Cycle, seg *planner.Segment) unit.Time {
 	start := c.Now()
 	if !seg.Hold.Fits(c.Draft.Free(seg.Node)) {
@@ -240,7 +240,7 @@ func laxity(p *cp.Problem, job int32) time.Duration {
 	return p.Jobs[job].Due.Sub(cp.Solve(&alone, cp.Options{}).End[0])
 }
 
-// predict tells what is expected of a workflow when it is first planned.
+// predict records what is expected of a workflow when it is first planned.
 func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time, laxity time.Duration) {
 	text := "no deadline"
 	if due := c.Workflow(w).Due; due < unit.Never {

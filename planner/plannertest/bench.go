@@ -66,7 +66,7 @@ type happening struct {
 	body planner.Body
 }
 
-// running is an attempt that runs since an instant, with so much to go.
+// running is an attempt that runs since an instant, with some time to go.
 type running struct {
 	since planner.Time
 	left  time.Duration

@@ -55,7 +55,7 @@ func dynamic() []Row {
 			Name: "owm", Title: "online workflow management",
 			Source: "Hsu, Huang and Wang 2011, as in Ilyushkin and Epema, CCGrid 2018, section 3",
 			About: "Of every workflow the eligible task with the highest upward rank; of these the one with the " +
-				"lowest rank. Where only nodes of one speed are idle, a task that is believed to end earlier on the " +
+				"lowest rank. Where only nodes of one speed are idle, a task that is estimated to end earlier on the " +
 				"busy node that becomes idle first waits, and its workflow with it.",
 			Params: []Param{{"order", []string{"lowest", "highest"},
 				"which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as " +

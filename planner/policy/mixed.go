@@ -31,7 +31,7 @@ var (
 			"if there is one; all-eft, of all"}
 	preempt = Param{"preempt", []string{"never", "lower-rank"},
 		"lower-rank: a task may take the place of one of its workflow with lower rank, which was started before it " +
-			"was ready, if it then finishes earlier; that one goes on later, elsewhere if it leaves a checkpoint"}
+			"was ready, if it then finishes earlier; that one continues later, elsewhere if it leaves a checkpoint"}
 )
 
 // Beyond the phases.

@@ -95,7 +95,7 @@ var (
 	batchParam = Param{"batch", []string{"0", "0..100000"},
 		"tasks that are matched to nodes at once; 0: four for each node"}
 	heartbeatParam = Param{"heartbeat", []string{"0", "0.001..60"},
-		"seconds from one time that a node tells what is free there, and is given tasks, to its next; 0: at once"}
+		"seconds between two heartbeats of a node, at which it reports its free room and receives tasks; 0: at once"}
 	matchParam = Param{"match", []string{"nodes", "bytes"},
 		"weights of the matching: how idle the node is, or that times the part of the input that it holds"}
 )

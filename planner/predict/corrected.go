@@ -71,7 +71,7 @@ func (c *Corrected) Work(t *planner.Task) (planner.Work, bool) { return c.Declar
 // BySpeed implements planner.Ranker.
 func (c *Corrected) BySpeed(t *planner.Task) bool { return c.Declared.BySpeed(t) }
 
-// Ratio is the sum of what was measured over the sum of what was estimated, of the last so many pairs. Sums are exact.
+// Ratio is the sum of what was measured over the sum of what was estimated, of a number of last pairs. Sums are exact.
 type Ratio struct {
 	pairs []pair // a ring once it is full
 	size  int

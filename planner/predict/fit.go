@@ -340,8 +340,8 @@ type KindModel struct {
 	Picked  Method             // the method that predicts runtimes
 	Errors  map[Method]float64 // mean absolute percentage errors of runtimes by method, cross-validated
 	Runtime *Regression        // of the work, in seconds at speed 1; nil: the declared runtime is used
-	// RemainingPicked is the method that tells what is left of running tasks, RemainingErrors of what was left at half
-	// of each run.
+	// RemainingPicked is the method that estimates the remaining time of running tasks, RemainingErrors of what was
+	// left at half of each run.
 	RemainingPicked Method
 	RemainingErrors map[Method]float64
 	// nil: Runtime, or what is declared if RemainingPicked says so
@@ -355,7 +355,7 @@ type KindModel struct {
 	MemoryDeclared span
 }
 
-// left returns the regression that tells what is left; nil: the declared runtime is used.
+// left returns the regression of the remaining time; nil: the declared runtime is used.
 func (k *KindModel) left() *Regression {
 	if k.RemainingPicked == ByDeclared || k.Remaining != nil {
 		return k.Remaining

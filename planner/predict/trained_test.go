@@ -201,7 +201,7 @@ func TestIntervalsCoverWhatTheySay(t *testing.T) {
 	}
 }
 
-// world is a state with one workflow of tasks that read so many bytes each.
+// world is a state with one workflow of tasks that read that many bytes each.
 func world(t *testing.T, inputs ...unit.Bytes) (planner.View, planner.Event) {
 	t.Helper()
 	p := &planner.Platform{Nodes: []planner.Node{{Speed: 1, Capacity: unit.Vector{1000, 1 << 30, 1}}}}

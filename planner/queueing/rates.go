@@ -7,7 +7,7 @@ import (
 )
 
 // Rates learns the parameters of an M/M/n queue from what happens: the arrival rate and the mean service time of the
-// last so many jobs.
+// last jobs, as many as its window has.
 type Rates struct {
 	gaps     window // between arrivals
 	services window
@@ -21,7 +21,7 @@ type Job struct {
 	Service time.Duration // what its tasks ran, summed up; 0: it did not end well
 }
 
-// NewRates returns rates of the last so many arrivals and services, at least 2.
+// NewRates returns rates of the last n arrivals and services, n at least 2.
 func NewRates(last int) *Rates {
 	last = max(2, last)
 	return &Rates{gaps: window{last: last - 1}, services: window{last: last}}
@@ -62,7 +62,7 @@ func (r *Rates) Model(n int) (MMn, bool) {
 	return MMn{Servers: n, Arrival: 1e9 / gap, Service: 1e9 / service}, true
 }
 
-// window keeps the last so many values, and their sum.
+// window keeps the last values, up to its size, and their sum.
 type window struct {
 	last int
 	all  []int64

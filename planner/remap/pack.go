@@ -9,7 +9,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// Search for room in a packed pool by moving planned stays to other nodes, at their times. Whether stays fit so many
+// Search for room in a packed pool by moving planned stays to other nodes, at their times. Whether stays fit that many
 // nodes is bin packing over time. The search is complete while it has steps left, and gives up when they are used up.
 // Steps are counted, never timed, so that the same plan is always made. They come back with every stay that is added,
 // which keeps the cost of planning in proportion to the tasks.

@@ -40,7 +40,7 @@ type Config struct {
 	// FIFO maps jobs in order of arrival, each task as early as possible, and remaps nothing.
 	FIFO bool
 
-	Margin      time.Duration // TSP2 lets tasks end so much before their sub-deadlines
+	Margin      time.Duration // TSP2 lets tasks end that long before their sub-deadlines
 	MaxAttempts int           // remapping attempts for one job, nested ones included; 0: any number
 	MaxJobs     int           // jobs of an attempt, those with the least urgent deadlines or laxities; 0: any number
 

@@ -537,8 +537,8 @@ func TestAJobThatCannotBeHelpedIsNotTriedForEver(t *testing.T) {
 	}
 }
 
-// TSP2 with a margin plans tasks to end so much before their sub-deadlines; where there is no room for that they start
-// at once.
+// TSP2 with a margin plans tasks to end that long before their sub-deadlines; where there is no room for that they
+// start at once.
 func TestMarginBeforeSubDeadlines(t *testing.T) {
 	b := newBench(t, "rm-dcwf:ed-sl-tsp2,margin=500", 4)
 	b.arrive(0, 50, figure2()...)
@@ -620,7 +620,7 @@ func TestADummyDoesNotCountForContained(t *testing.T) {
 	}
 }
 
-// Two workflows that arrive at one instant are both mapped before either is told what to expect: the second moves the
+// Two workflows that arrive at one instant are both mapped before either has an expected end: the second moves the
 // first.
 func TestPredictionsAreMadeOnceAllArrivalsAreMapped(t *testing.T) {
 	b := newBench(t, "rm-dcwf", 1)

@@ -13,7 +13,7 @@ import (
 // layout says how a pool of alike nodes counts what is in use.
 //
 // As long as the needs of all tasks are one, or can fill a node side by side (such as those of map and of reduce
-// tasks), the pool has so many slots of each kind: any stays of which at most so many overlap can be put on so many
+// tasks), the pool has a number of slots of each kind: stays of which at most n overlap can be put on n
 // slots, and one count of each kind is exact. Needs of different sizes are packed: every stay has its node, from which
 // it may be moved to another as long as it has not started.
 type layout struct {
@@ -133,7 +133,7 @@ type bin struct {
 	of    [unit.Dims]*timeline.Count
 	saved bool
 
-	// What was refused last: at an instant there is not so much free. It holds until something is removed.
+	// What was refused last: at an instant there is less free than that. It holds until something is removed.
 	full     planner.Time
 	fullNeed unit.Vector // of one dimension; of none: nothing is known
 }

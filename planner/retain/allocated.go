@@ -8,7 +8,7 @@ import (
 
 // Allocated keeps the places of ready tasks that were allocated ahead of their start, as they wait for their inputs or
 // for processors (Wang, MOWS, sections 3-3 and 3-4). On each node they start in the order of their planned starts: at
-// the planned start or, when a task there ended otherwise than believed, as soon as that takes nothing from those
+// the planned start or, when a task there ended otherwise than estimated, as soon as that takes nothing from those
 // allocated before. A change of nodes gives all places up.
 type Allocated struct {
 	Requeue interface {

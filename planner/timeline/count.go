@@ -7,7 +7,7 @@ import (
 )
 
 // Count is the usage over time of a set of alike slots: a step function from time to an amount, zero where nothing was
-// added. Since any set of stays of which at most so many overlap can be put on so many slots, the number in use is all
+// added. Since any set of stays of which at most n overlap can be put on n slots, the number in use is all
 // that planning has to know. It does what Profile does, in one dimension and several times as fast: breakpoints lie in
 // short sorted blocks, each with what is in use where it begins, and bounds on what is in use in it. It may be
 // overdrawn.

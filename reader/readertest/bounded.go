@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bounded fails the test if f, which reads so many bytes, allocates more or takes more CPU time than a multiple of
+// Bounded fails the test if f, which reads that many bytes, allocates more or takes more CPU time than a multiple of
 // them. It is for tests that run nothing beside.
 func Bounded(t *testing.T, bytes int, f func()) {
 	t.Helper()

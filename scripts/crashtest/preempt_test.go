@@ -55,7 +55,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// checkSuspensions looks at what the log tells of preemptions: all are over, and nothing is lost of what was frozen or
+// checkSuspensions looks at the preemptions in the log: all are over, and nothing is lost of what was frozen or
 // left a checkpoint.
 func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 	t.Helper()

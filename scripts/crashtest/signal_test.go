@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A run that is told to stop, or whose terminal or reader goes away, leaves no container, and can be resumed.
+// A run that is asked to stop, or whose terminal or reader goes away, leaves no container, and can be resumed.
 func TestSignalsLeaveNothingBehind(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
 		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,

@@ -187,7 +187,7 @@ func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (
 		if err := rows.Scan(&task, &ran, &p.cpu, &p.memory, &p.read, &p.written, &kept, &resumed); err != nil {
 			return nil, fmt.Errorf("read log %s: %w", db.Path(), err)
 		}
-		if !resumed { // it began anew: what was before it counts no more
+		if !resumed { // it began again: what was before it counts no more
 			delete(out, task)
 		}
 		if kept == nil || !*kept || ran == nil {

@@ -666,7 +666,7 @@ func steps(xys plotter.XYs, i int) (*plotter.Line, error) {
 	return line, nil
 }
 
-// timeUnit is a unit for an axis as long as so many seconds.
+// timeUnit is a unit for an axis of that many seconds.
 func timeUnit(longest float64) (name string, seconds float64) {
 	switch {
 	case longest >= 3*3600:

@@ -7,10 +7,10 @@ import (
 )
 
 // application is one of the MapReduce applications that 3DSF is evaluated with (Ru et al., section 9): four of Hadoop's
-// benchmarks, then four of practice. The paper tells what each is intensive in, not what its tasks take. What they take
-// here follows from its figures: with jobs of two map tasks and a reduce task the loads it reports come to the
-// utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the completion times that it reports for 3DSF. Large ones
-// are as they were, so that times are in seconds and splits in megabytes.
+// benchmarks, then four of practice. The paper says which resource each uses most, not the needs of its tasks. What
+// they take here follows from its figures: with jobs of two map tasks and a reduce task the loads it reports come to
+// the utilisation, of 5 nodes of 8 cores, 16 GB and 300 MB/s, at the completion times that it reports for 3DSF. Large
+// ones are as they were, so that times are in seconds and splits in megabytes.
 type application struct {
 	name          string // in front of the types of its tasks, as a map task of one says nothing of those of another
 	maps, reduces work

@@ -51,7 +51,7 @@ func guard(code int) {
 			if !end {
 				select {
 				case kept <- s:
-				default: // nobody sends so many in earnest
+				default: // nobody sends that many in earnest
 				}
 			}
 			mu.Unlock()

@@ -208,7 +208,7 @@ func Old(args []string) int {
 // redirectAll opens the files of standard input, output and error.
 func redirectAll(names []string) int {
 	stdin, stdout, stderr := names[0], names[1], names[2]
-	// Standard error first: what goes wrong afterwards is told there.
+	// Standard error first: what goes wrong afterwards is written there.
 	for _, r := range []struct {
 		name  string
 		fd    int
