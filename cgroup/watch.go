@@ -196,6 +196,14 @@ func (w *Watcher) Last(key int64) Counters {
 	return Counters{}
 }
 
+// Over reports whether the last process of a group that is watched was seen to end.
+func (w *Watcher) Over(key int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.keys[key]
+	return e != nil && !e.over.IsZero()
+}
+
 // Close stops the watcher.
 func (w *Watcher) Close() {
 	w.mu.Lock()

@@ -59,10 +59,12 @@ type attempt struct {
 	copied  unit.Bytes      // of those that came from other nodes
 	usage   planner.Usage
 	adopted bool
-	notes   []string
-	config  *container.Config // nil if it is adopted
-	host    *container.HostConfig
-	final   *cgroup.Final // nil until the watcher was asked
+	// doubtful: the engine was asked to start it and did not say that it had, but the program began
+	doubtful bool
+	notes    []string
+	config   *container.Config // nil if it is adopted
+	host     *container.HostConfig
+	final    *cgroup.Final // nil until the watcher was asked
 
 	disk atomic.Int64 // the most bytes that its work directory was seen to take
 
@@ -183,6 +185,7 @@ func (a *attempt) beganAnyway() bool {
 		a.r.warn("control", fmt.Sprintf("%s: give it up: %v", a, errors.Join(err, e)))
 		return false
 	}
+	a.doubtful = true
 	a.usage.Started = a.r.Now()
 	a.running(time.Now(), true)
 	return true
@@ -243,6 +246,10 @@ func (a *attempt) startContainer() error {
 			c, err := a.r.inspect(ctx, a.id)
 			if err != nil || c.State.Status != container.StateCreated {
 				return err
+			}
+			if by, _, err := a.ctl.Claimed(); err == nil && by == control.Launcher { // the engine does not know of it
+				a.doubtful = true
+				return nil
 			}
 		}
 		first = false
@@ -313,7 +320,8 @@ func (a *attempt) notStarted(err error) {
 	case a.why != 0:
 		x.Outcome = a.why
 	case r.aways.Load() != a.aways:
-		x.Outcome, x.Message = planner.Lost, "the Docker Engine was stopped before the program began: "+err.Error()
+		x.Outcome = planner.Lost
+		x.Message = "the Docker Engine was stopped, or did not answer, before the program began: " + err.Error()
 	default:
 		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage) || errdefs.IsInvalidArgument(err)
 	}
@@ -348,47 +356,74 @@ func explain(err error) string {
 	return s
 }
 
-// follow waits for the end of a container that runs, and reports it.
+// settleTime is how long the engine may take to note what gantry knows already.
+const settleTime = 5 * time.Second
+
+// follow waits for the end of a container that runs, and reports it. The engine is asked to tell, and gantry looks for
+// itself now and then: an engine that was killed may know nothing of a start or an end.
 func (a *attempt) follow() {
 	r := a.r
-	var c inspection
-	broken := false // the engine went away meanwhile
+	broken := a.doubtful    // the engine went away meanwhile
+	var unsettled time.Time // since when the engine contradicts what gantry knows
 	for {
 		code, err := r.wait(r.ctx, a.id)
-		if r.ctx.Err() != nil {
+		switch {
+		case r.ctx.Err() != nil:
+			return
+		case err == nil && code == 0 && !broken && a.sawAll():
+			a.harvest(a.ownInspection(), false, false)
 			return
 		}
-		if err != nil && unreachable(err) {
-			broken = true
-		}
-		if err == nil && code == 0 && a.sawAll() {
-			c = a.ownInspection()
-			break
-		}
-		err = r.call(r.ctx, func(ctx context.Context) error {
-			var e error
-			if c, e = r.inspect(ctx, a.id); e != nil && unreachable(e) {
-				broken = true
-			}
-			return e
+		broken = broken || unreachable(err)
+		var c inspection
+		err = r.call(r.ctx, func(ctx context.Context) (err error) {
+			c, err = r.inspect(ctx, a.id)
+			broken = broken || unreachable(err)
+			return err
 		})
-		if r.ctx.Err() != nil {
+		switch {
+		case r.ctx.Err() != nil:
 			return
-		}
-		if errdefs.IsNotFound(err) {
+		case errdefs.IsNotFound(err):
 			a.harvest(inspection{}, true, broken)
 			return
-		}
-		if err != nil { // refuses to tell: ask again, there is nothing better to do
+		case err != nil: // refuses to tell: ask again, there is nothing better to do
 			r.warn("inspect", fmt.Sprintf("%s: %v", a, err))
-			time.Sleep(time.Second)
-			continue
+		case c.ended():
+			a.harvest(c, false, broken)
+			return
 		}
-		if !c.State.Running && !c.State.Paused && c.State.Status != container.StateCreated {
-			break
+		switch {
+		case err == nil && c.State.Status != container.StateCreated && !a.over() && !r.dead(a.id, c.State.Pid):
+			unsettled = time.Time{}
+		case unsettled.IsZero():
+			unsettled = time.Now()
+		case time.Since(unsettled) > settleTime && (err == nil || a.over()):
+			r.warn("missed", fmt.Sprintf("%s: the Docker Engine missed when its program began or ended", a))
+			a.harvest(inspection{}, true, true)
+			return
+		}
+		_ = stage.Sleep(r.ctx, 100*time.Millisecond)
+	}
+}
+
+// dead reports whether the process that the engine takes for the first of a container is none of it any more.
+func (r *Runtime) dead(id string, pid int) bool {
+	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if pid <= 0 || err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	return !strings.Contains(string(groups), id) && r.samePIDs()
+}
+
+// over reports whether the program has ended by what the launcher or the kernel says. False may be late news.
+func (a *attempt) over() bool {
+	if !a.old {
+		if end, err := a.ctl.End(); err == nil && end.Over {
+			return true
 		}
 	}
-	a.harvest(c, false, broken)
+	return a.final != nil && !a.final.Ended.IsZero() || a.r.watcher.Over(int64(a.l.Attempt))
 }
 
 // sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes
@@ -747,11 +782,16 @@ func (a *attempt) signal(name string) {
 	err := r.call(r.ctx, func(ctx context.Context) error {
 		return fault.Do("signal", func() error { return r.cli.ContainerKill(ctx, a.id, name) })
 	})
-	if err == nil {
+	silent := errors.Is(err, errNoAnswer) // it may be delivered all the same
+	if err == nil || silent {
 		r.mu.Lock()
 		a.signalled = true
 		r.mu.Unlock()
-	} else if !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) &&
+	}
+	if silent && name == "SIGKILL" {
+		r.tree.Kill(a.group) // where gantry may
+	}
+	if err != nil && !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) &&
 		r.ctx.Err() == nil { // those say that it had ended by itself
 		r.warn("kill", fmt.Sprintf("%s to %s: %v", name, a, err))
 	}

@@ -108,6 +108,9 @@ type Config struct {
 	Origin time.Time    // wall clock at Offset
 	Offset planner.Time // 0, or where the log of a resumed run ends
 
+	// Patience is how long the engine may take to answer; 0: DefaultPatience. A quarter of it is the time between looks
+	// at what runs, and the time that each part of Close may take.
+	Patience   time.Duration
 	Host       string // of the engine; "": as the Docker client's environment says
 	CgroupRoot string // "": cgroup.Root
 	Strict     bool   // what the host cannot enforce is an error
@@ -152,7 +155,11 @@ type Runtime struct {
 // Connect returns a client of this host's Docker Engine, once it has answered. The error wraps ErrUnusable and says
 // what to do.
 func Connect(ctx context.Context, host string) (*client.Client, error) {
-	cli, err := newClient(host)
+	return connect(ctx, host, DefaultPatience)
+}
+
+func connect(ctx context.Context, host string, patience time.Duration) (*client.Client, error) {
+	cli, err := newClient(host, patience)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Docker client: %w (check DOCKER_HOST)", ErrUnusable, err)
 	}
@@ -174,7 +181,7 @@ func Connect(ctx context.Context, host string) (*client.Client, error) {
 }
 
 // newClient returns a client of the engine at host, or as the environment says.
-func newClient(host string) (*client.Client, error) {
+func newClient(host string, patience time.Duration) (*client.Client, error) {
 	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		opts = append(opts, client.WithHost(host))
@@ -192,7 +199,8 @@ func newClient(host string) (*client.Client, error) {
 	cli.Close()
 	untraced := otelhttp.WithFilter(func(*http.Request) bool { return false })
 	return client.NewClientWithOpts(append(opts, client.WithTraceOptions(untraced),
-		client.WithHTTPClient(&http.Client{Transport: &transport{path: path}, CheckRedirect: client.CheckRedirect}))...)
+		client.WithHTTPClient(&http.Client{Transport: &transport{path: path, patience: patience},
+			CheckRedirect: client.CheckRedirect}))...)
 }
 
 // New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is
@@ -214,7 +222,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if cfg.Origin.IsZero() {
 		cfg.Origin = time.Now()
 	}
-	cli, err := Connect(ctx, cfg.Host)
+	orElse(&cfg.Patience, DefaultPatience)
+	cli, err := connect(ctx, cfg.Host, cfg.Patience)
 	if err != nil {
 		return nil, err
 	}
@@ -636,9 +645,9 @@ func (r *Runtime) Close() error {
 		r.mu.Unlock()
 		close(done)
 	}()
-	patience := 30 * time.Second
+	patience := r.cfg.Patience / 4
 	if r.Away() {
-		patience = 2 * time.Second
+		patience = min(patience, 2*time.Second)
 	}
 	var err error
 	select {
@@ -660,9 +669,13 @@ func (r *Runtime) Close() error {
 	}
 	r.dump.Broadcast()
 	r.mu.Unlock()
-	r.work.Wait()
+	if !within(r.cfg.Patience/4, r.work.Wait) {
+		// The watcher and the client stay open: what waits for the engine still uses them.
+		return errors.Join(err, fmt.Errorf("%w: run %s: a request to start a container is left without an answer: "+
+			"gantry resume continues the run, gantry clean removes its containers", ErrUnusable, r.cfg.Run))
+	}
 	r.watcher.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Patience/4)
 	defer cancel()
 	if r.discard && err == nil {
 		left, err = r.discardAll(ctx, left)
@@ -678,6 +691,21 @@ func (r *Runtime) Close() error {
 	}
 	r.cli.Close()
 	return err
+}
+
+// within reports whether f returned in time. If it did not, it goes on.
+func within(limit time.Duration, f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		f()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // removeGroup deletes the run's control groups, and gantry's when no other run has one.
@@ -708,6 +736,7 @@ func isAny(err error, targets ...error) bool {
 }
 
 // call makes a request to the engine, and again, later and later, as long as there is none: it may have been restarted.
+// An engine that is there and does not answer is not asked again: what that means is the caller's to say.
 func (r *Runtime) call(ctx context.Context, request func(context.Context) error) error {
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		err := request(ctx)
@@ -716,6 +745,12 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 		}
 		if err == nil {
 			return nil
+		}
+		if errors.Is(err, errNoAnswer) {
+			r.aways.Add(1)
+			r.warn("docker-silent", fmt.Sprintf("the Docker Engine took longer than %v over a request, which gantry "+
+				"gives up (docker ps, and the log of the engine, show whether it is stuck)", r.cfg.Patience))
+			return err
 		}
 		if !unreachable(err) && !r.Away() {
 			return err

@@ -35,9 +35,11 @@ func (r *Runtime) inspect(ctx context.Context, id string) (c inspection, err err
 	return c, nil
 }
 
-// wait returns the exit code of a container when it does not run. The Docker client's own hands each answer from
-// goroutine to goroutine.
+// wait returns the exit code of a container when it does not run, or context.DeadlineExceeded after a while: it is time
+// to look oneself. The Docker client's own hands each answer from goroutine to goroutine.
 func (r *Runtime) wait(ctx context.Context, id string) (int64, error) {
+	ctx, cancel := context.WithTimeout(patient(ctx), r.cfg.Patience/4)
+	defer cancel()
 	var answer container.WaitResponse
 	if err := r.ask(ctx, http.MethodPost, id, "wait", &answer); err != nil {
 		return -1, fmt.Errorf("wait for container %.12s: %w", id, err)
@@ -69,6 +71,11 @@ func (r *Runtime) ask(ctx context.Context, method, id, what string, answer any) 
 		return io.ErrUnexpectedEOF
 	}
 	return json.Unmarshal(body, answer)
+}
+
+// ended reports whether the container ran and does not any more.
+func (c *inspection) ended() bool {
+	return !c.State.Running && !c.State.Paused && c.State.Status != container.StateCreated
 }
 
 // times returns when the engine says that the container began and ended; the zero Time if it does not.

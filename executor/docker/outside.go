@@ -23,10 +23,15 @@ func (r *Runtime) listen() {
 	want := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("label", LabelHostName+"="+r.name),
 		filters.Arg("event", "pause"),
 		filters.Arg("event", "unpause"))
+	look := time.NewTicker(r.cfg.Patience / 2)
+	defer look.Stop()
 	for r.ctx.Err() == nil {
-		heard, failed := r.cli.Events(r.ctx, events.ListOptions{Filters: want})
+		heard, failed := r.cli.Events(patient(r.ctx), events.ListOptions{Filters: want})
+		r.lookAtPauses() // of which nobody has told
 		for failed != nil {
 			select {
+			case <-look.C:
+				r.lookAtPauses()
 			case e := <-heard:
 				id, err := strconv.Atoi(e.Actor.Attributes[LabelAttempt])
 				r.mu.Lock()
@@ -40,6 +45,38 @@ func (r *Runtime) listen() {
 			}
 		}
 		_ = stage.Sleep(r.ctx, time.Second)
+	}
+}
+
+// lookAtPauses looks for containers that somebody else has paused, or let continue.
+func (r *Runtime) lookAtPauses() {
+	r.mu.Lock()
+	var live []*attempt
+	for _, a := range r.attempts {
+		if a.phase == running {
+			live = append(live, a)
+		}
+	}
+	r.mu.Unlock()
+	if len(live) == 0 {
+		return
+	}
+	all, err := r.cli.ContainerList(r.ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
+		filters.Arg("status", "paused"), filters.Arg("label", LabelHostName+"="+r.name))})
+	if err != nil {
+		return
+	}
+	paused := map[string]bool{}
+	for _, c := range all {
+		paused[c.ID] = true
+	}
+	for _, a := range live {
+		r.mu.Lock()
+		known := paused[a.id] == (a.paused || !a.held.IsZero())
+		r.mu.Unlock()
+		if !known {
+			a.lookAtPause()
+		}
 	}
 }
 

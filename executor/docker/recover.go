@@ -211,9 +211,8 @@ func (a *attempt) adopt() {
 	case r.ctx.Err() != nil:
 		return
 	case errors.Is(err, errNeverBegan):
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		a.lost(err.Error())
+		a.running(time.Now(), false)
+		a.harvest(inspection{}, true, true)
 		return
 	case err != nil:
 		a.notStarted(fmt.Errorf("adopt %s: %w", a, err))
@@ -248,7 +247,7 @@ func (a *attempt) adopt() {
 // runs or did, unless the engine itself was killed in the middle.
 func (a *attempt) settled() (c inspection, err error) {
 	err = a.r.call(a.r.ctx, func(ctx context.Context) (err error) {
-		for range 50 {
+		for begun := time.Now(); time.Since(begun) < settleTime; {
 			if c, err = a.r.inspect(ctx, a.id); err != nil || c.State.Status != container.StateCreated {
 				return err
 			}
@@ -279,24 +278,11 @@ func (a *attempt) adoptPause(c inspection) bool {
 // engineSince is when the Docker Engine that answers was started; the zero Time if the host does not tell. With socket
 // activation it is when the host was.
 func (r *Runtime) engineSince() time.Time {
-	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
-	c, err := net.DialTimeout("unix", path, 2*time.Second)
-	if err != nil {
+	pid := r.enginePID()
+	if pid == 0 {
 		return time.Time{}
 	}
-	defer c.Close()
-	raw, err := c.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return time.Time{}
-	}
-	var peer *unix.Ucred
-	if e := raw.Control(func(fd uintptr) {
-		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
-			unix.SO_PEERCRED)
-	}); e != nil || err != nil {
-		return time.Time{}
-	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(int(peer.Pid)) + "/stat")
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return time.Time{}
 	}
@@ -312,4 +298,37 @@ func (r *Runtime) engineSince() time.Time {
 		return time.Time{}
 	}
 	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - time.Duration(up.Nano()))
+}
+
+// enginePID is the process that listens for requests to the Docker Engine; 0 if it cannot be seen from here.
+func (r *Runtime) enginePID() int {
+	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
+	c, err := net.DialTimeout("unix", path, 2*time.Second)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var peer *unix.Ucred
+	if e := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}); e != nil || err != nil {
+		return 0
+	}
+	return int(peer.Pid)
+}
+
+// samePIDs reports whether processes have the same numbers here as for the Docker Engine.
+func (r *Runtime) samePIDs() bool {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(r.enginePID()) + "/status")
+	for line := range strings.Lines(string(status)) {
+		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok && err == nil {
+			return len(strings.Fields(numbers)) == 1
+		}
+	}
+	return false
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -15,7 +16,8 @@ import (
 // goroutines to every connection and keeps two connections; a container takes some five requests, and handing them
 // around cost more than the requests.
 type transport struct {
-	path string
+	path     string
+	patience time.Duration
 
 	mu    sync.Mutex
 	idle  []*connection // by last use
@@ -28,6 +30,18 @@ type connection struct {
 	out  *bufio.Writer
 	used time.Time // last
 }
+
+// DefaultPatience is how long the engine may take to answer a request, or to send the next part of an answer. On a host
+// with a load of 80 a start was seen to take half a minute.
+const DefaultPatience = 2 * time.Minute
+
+// errNoAnswer says that the engine took longer. What was asked for may happen later.
+var errNoAnswer = errors.New("the Docker Engine does not answer")
+
+type patiently struct{}
+
+// patient returns a context whose requests may take as long as they need: those whose answer is an event.
+func patient(ctx context.Context) context.Context { return context.WithValue(ctx, patiently{}, true) }
 
 // keepIdle is how long an unused connection is kept.
 const keepIdle = 30 * time.Second
@@ -46,7 +60,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	// A deadline that has passed ends whatever the connection is doing.
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(past) })
+	t.await(ctx, c)
 	resp, err := exchange(c, req)
 	if err != nil {
 		stop()
@@ -55,9 +70,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, ctx.Err()
 		}
 		t.CloseIdleConnections() // the others are of the same engine, which may have ended
-		return nil, err
+		return nil, tooLong(err)
 	}
-	a := &answer{body: resp.Body, ctx: ctx, finish: func(reusable bool) {
+	a := &answer{body: resp.Body, ctx: ctx, await: func() { t.await(ctx, c) }, finish: func(reusable bool) {
 		if stop() && reusable && !resp.Close {
 			t.putBack(c)
 		} else {
@@ -69,6 +84,27 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = a
 	return resp, nil
+}
+
+var past = time.Unix(1, 0)
+
+// await gives the engine time for what it has to send next.
+func (t *transport) await(ctx context.Context, c *connection) {
+	var deadline time.Time
+	if ctx.Value(patiently{}) == nil {
+		deadline = time.Now().Add(t.patience)
+	}
+	c.SetDeadline(deadline)
+	if ctx.Err() != nil { // the context may have ended before that
+		c.SetDeadline(past)
+	}
+}
+
+func tooLong(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errNoAnswer
+	}
+	return err
 }
 
 func exchange(c *connection, req *http.Request) (*http.Response, error) {
@@ -140,6 +176,7 @@ func (t *transport) CloseIdleConnections() {
 type answer struct {
 	body   io.ReadCloser
 	ctx    context.Context
+	await  func()
 	finish func(reusable bool)
 	once   sync.Once
 }
@@ -147,14 +184,15 @@ type answer struct {
 func (a *answer) end(reusable bool) { a.once.Do(func() { a.finish(reusable) }) }
 
 func (a *answer) Read(p []byte) (int, error) {
+	a.await()
 	n, err := a.body.Read(p)
 	switch {
 	case err == io.EOF:
 		a.end(true)
 	case err != nil:
 		a.end(false)
-		if e := a.ctx.Err(); e != nil {
-			err = e
+		if err = tooLong(err); a.ctx.Err() != nil {
+			err = a.ctx.Err()
 		}
 	}
 	return n, err

@@ -6,6 +6,7 @@ package crashtest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -28,11 +29,11 @@ import (
 
 const (
 	image      = "gantry/busybox:latest"
-	exitInput  = 3      // of gantry: among others, no such run
-	last       = "join" // the task that all others lead to
-	maxKills   = 6      // of one run; then it may go through
-	patience   = 3 * time.Minute
-	defaultRun = 3 // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
+	exitInput  = 3               // of gantry: among others, no such run
+	last       = "join"          // the task that all others lead to
+	maxKills   = 6               // of one run; then it may go through
+	patience   = 3 * time.Minute // with a gantry that seems to hang
+	defaultRun = 3               // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
 )
 
 func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
@@ -194,12 +195,13 @@ func (r *run) noContainers(t *testing.T) {
 
 // process is gantry at work.
 type process struct {
+	run *run
 	cmd *exec.Cmd
 	out bytes.Buffer
 }
 
 func (r *run) gantry(command string, args ...string) *process {
-	p := &process{cmd: exec.Command(r.binary, append([]string{command, "--dir", filepath.Join(r.home, "runs")},
+	p := &process{run: r, cmd: exec.Command(r.binary, append([]string{command, "--dir", filepath.Join(r.home, "runs")},
 		args...)...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if r.host != "" {
@@ -230,14 +232,75 @@ func (p *process) wait(t *testing.T) (int, string) {
 func (p *process) waitOrKill(t *testing.T, after time.Duration) (code int, out string, killed bool) {
 	t.Helper()
 	p.start(t)
-	hang := time.AfterFunc(patience, func() { p.cmd.Process.Signal(syscall.SIGQUIT) }) // a hang shows where it hangs
-	defer hang.Stop()
 	if after > 0 {
 		defer time.AfterFunc(after, func() { p.cmd.Process.Kill() }).Stop()
 	}
+	code, out = p.end()
+	return code, out, code == -1
+}
+
+// end waits for the end of gantry. One that hangs is ended, and its output says first how its containers were and what
+// its own goroutines waited for: reports of tests are cut.
+func (p *process) end() (code int, out string) {
+	engine := make(chan string, 1)
+	hang := time.AfterFunc(patience, func() {
+		engine <- p.run.containers()
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+	})
 	_ = p.cmd.Wait()
-	code = p.cmd.ProcessState.ExitCode()
-	return code, p.out.String(), code == -1
+	if code, out = p.cmd.ProcessState.ExitCode(), p.out.String(); !hang.Stop() {
+		out = fmt.Sprintf("it hangs; its containers:\n%s\n%s", <-engine, ownGoroutinesFirst(out))
+	}
+	return code, out
+}
+
+// ownGoroutinesFirst orders the goroutines of a dump: those that are in gantry's packages come first, with the names
+// and lines of functions only.
+func ownGoroutinesFirst(dump string) string {
+	parts := strings.Split(dump, "\n\n")
+	var own, other []string
+	for _, p := range parts {
+		if !strings.HasPrefix(p, "goroutine ") || !strings.Contains(p, "gantry/") {
+			other = append(other, p)
+			continue
+		}
+		lines := strings.Split(p, "\n")
+		short := lines[:1]
+		for i := 1; i < len(lines); i++ {
+			if !strings.HasPrefix(lines[i], "\t") && !strings.HasPrefix(lines[i], "runtime.") {
+				short = append(short, lines[i])
+				if i+1 < len(lines) {
+					at, _, _ := strings.Cut(lines[i+1], " ")
+					short = append(short, at)
+				}
+			}
+		}
+		own = append(own, strings.Join(short, "\n"))
+	}
+	return strings.Join(append(own, other...), "\n\n")
+}
+
+// containers describes the containers of the run, as the engine has them.
+func (r *run) containers() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	docker := func(args ...string) string {
+		cmd := exec.CommandContext(ctx, "docker", args...)
+		if r.host != "" {
+			cmd.Env = append(os.Environ(), "DOCKER_HOST="+r.host)
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Sprintf("%s%v", out, err)
+		}
+		return string(out)
+	}
+	ids := strings.Fields(docker("ps", "-aq", "--no-trunc", "--filter", r.label()))
+	text := docker(append([]string{"inspect", "--format", "{{.Name}} {{json .State}}"}, ids...)...)
+	for _, id := range ids {
+		text += fmt.Sprintf("top of %.12s: %s", id, docker("top", id))
+	}
+	return text
 }
 
 // disturb begins the run, kills it at random moments, and resumes until it goes through.

@@ -1,0 +1,125 @@
+package docker_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor/control"
+	"gantry/executor/docker"
+	"gantry/planner"
+)
+
+// An engine that does not answer one request, or does not know what it did, holds up neither a run nor its end.
+func TestSilentEngine(t *testing.T) {
+	engine(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, r *rig, g *gate)
+	}{
+		{"a start has an effect but no answer", func(t *testing.T, r *rig, g *gate) {
+			g.request = func(w http.ResponseWriter, req *http.Request) bool {
+				if strings.HasSuffix(req.URL.Path, "/start") {
+					_ = lateStart(t, strings.Split(req.URL.Path, "/")[3])
+					return silence(req)
+				}
+				return false
+			}
+			a := r.launch(r.sh("echo out > out", r.file("out")), nil)
+			r.wants(r.exit(a), planner.OK)
+		}},
+		{"a start has neither", func(t *testing.T, r *rig, g *gate) {
+			g.request = func(_ http.ResponseWriter, req *http.Request) bool {
+				return strings.HasSuffix(req.URL.Path, "/start") && silence(req)
+			}
+			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.Lost, "does not answer")
+		}},
+		{"the engine misses an end", func(t *testing.T, r *rig, g *gate) {
+			// It says what it said when the program ran.
+			g.request = func(w http.ResponseWriter, req *http.Request) bool {
+				if path := req.URL.Path; strings.HasSuffix(path, "/json") && !strings.HasSuffix(path, "/containers/json") {
+					_, err := w.Write([]byte(`{"State":{"Status":"running","Running":true}}`))
+					return err == nil
+				}
+				return strings.HasSuffix(req.URL.Path, "/wait") && silence(req)
+			}
+			a, b := r.launch(r.sh("echo out > out", r.file("out")), nil), r.launch(r.sh("exit 7"), nil)
+			r.wants(r.exit(a), planner.OK)
+			r.wants(r.exit(b), planner.ExitCode, "exit code 7")
+		}},
+		// An engine that is killed while it starts a container finds the container created, and a process of that name.
+		{"the engine misses a start, and the program ended", func(t *testing.T, r *rig, g *gate) {
+			g.request = forgottenStart(t, r, 0)
+			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.OK)
+		}},
+		{"the engine misses a start, and the program did not end", func(t *testing.T, r *rig, g *gate) {
+			g.request = forgottenStart(t, r, -1)
+			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.Lost)
+		}},
+		{"a removal has no answer", func(t *testing.T, r *rig, g *gate) {
+			g.request = func(_ http.ResponseWriter, req *http.Request) bool {
+				return req.Method == http.MethodDelete && silence(req)
+			}
+			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.OK)
+			begun := time.Now()
+			if err := r.Close(); err == nil || !strings.Contains(err.Error(), "gantry clean") {
+				t.Errorf("the end of the run says %v", err)
+			}
+			if took := time.Since(begun); took > 20*time.Second {
+				t.Errorf("the end of the run took %v", took)
+			}
+		}},
+		{"a start has no answer when the run ends", func(t *testing.T, r *rig, g *gate) {
+			asked := make(chan bool, 10)
+			g.request = func(_ http.ResponseWriter, req *http.Request) bool {
+				if !strings.HasSuffix(req.URL.Path, "/start") {
+					return false
+				}
+				asked <- true
+				return silence(req)
+			}
+			r.launch(r.sh("true"), nil)
+			<-asked
+			if err := r.Close(); err == nil || !strings.Contains(err.Error(), "without an answer") {
+				t.Errorf("the end of the run says %v", err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate(t)
+			r := newRig(t, func(cfg *docker.Config) { cfg.Host, cfg.Patience = g.host, 4*time.Second })
+			c.test(t, r, g)
+		})
+	}
+}
+
+// silence answers a request when nobody waits any longer.
+func silence(req *http.Request) bool {
+	<-req.Context().Done()
+	return true
+}
+
+// forgottenStart refuses to start containers, as an engine does that has killed itself in the middle of it. The program
+// ran, and ended with a code if that is not negative.
+func forgottenStart(t *testing.T, r *rig, code int) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, req *http.Request) bool {
+		if !strings.HasSuffix(req.URL.Path, "/start") {
+			return false
+		}
+		dir := control.Dir(filepath.Join(r.config.Dir, "control", "a0"))
+		if err := dir.Claim(control.Launcher, time.Now()); err != nil {
+			t.Error(err)
+		}
+		if j, err := dir.Journal(); err != nil {
+			t.Error(err)
+		} else if code >= 0 {
+			j.Ended(syscall.WaitStatus(code << 8))
+		}
+		http.Error(w, `{"message":"id already in use"}`, http.StatusInternalServerError)
+		return true
+	}
+}
