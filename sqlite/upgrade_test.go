@@ -78,7 +78,7 @@ func (r *losing) Next(ctx context.Context, until planner.Time) ([]planner.Body, 
 
 func TestRunsOfEveryFormatAreFinished(t *testing.T) {
 	logs, err := filepath.Glob("testdata/formats/*.gz")
-	if err != nil || len(logs) < 7 {
+	if err != nil || len(logs) < 8 {
 		t.Fatalf("%d logs, %v", len(logs), err)
 	}
 	for _, packed := range logs {
@@ -94,12 +94,14 @@ func TestRunsOfEveryFormatAreFinished(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := query[int](t, path, "SELECT count(*) FROM events")
-			copied := fmt.Sprintf("%s.format-%d", path, format)
-			if have := query[int](t, copied, "PRAGMA user_version"); have != format {
-				t.Errorf("the copy has format %d", have)
-			}
-			if have := query[int](t, copied, "SELECT count(*) FROM events"); have != events {
-				t.Errorf("the copy has %d events of %d", have, events)
+			if query[int](t, path, "PRAGMA user_version") != format {
+				copied := fmt.Sprintf("%s.format-%d", path, format)
+				if have := query[int](t, copied, "PRAGMA user_version"); have != format {
+					t.Errorf("the copy has format %d", have)
+				}
+				if have := query[int](t, copied, "SELECT count(*) FROM events"); have != events {
+					t.Errorf("the copy has %d events of %d", have, events)
+				}
 			}
 			run, err := db.OpenRun(t.Context(), "")
 			if err != nil {
