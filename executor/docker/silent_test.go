@@ -40,11 +40,12 @@ func TestSilentEngine(t *testing.T) {
 		{"the engine misses an end", func(t *testing.T, r *rig, g *gate) {
 			// It says what it said when the program ran.
 			g.request = func(w http.ResponseWriter, req *http.Request) bool {
-				if path := req.URL.Path; strings.HasSuffix(path, "/json") && !strings.HasSuffix(path, "/containers/json") {
+				path := req.URL.Path
+				if strings.HasSuffix(path, "/json") && !strings.HasSuffix(path, "/containers/json") {
 					_, err := w.Write([]byte(`{"State":{"Status":"running","Running":true}}`))
 					return err == nil
 				}
-				return strings.HasSuffix(req.URL.Path, "/wait") && silence(req)
+				return strings.HasSuffix(path, "/wait") && silence(req)
 			}
 			a, b := r.launch(r.sh("echo out > out", r.file("out")), nil), r.launch(r.sh("exit 7"), nil)
 			r.wants(r.exit(a), planner.OK)
