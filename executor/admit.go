@@ -150,6 +150,9 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workflow %s: %w", sub.Name, err)
 	}
+	if err := a.apart(sub); err != nil {
+		return nil, err
+	}
 	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label}}
 	if err := a.admitFiles(sub, adm); err != nil {
 		return nil, err
@@ -260,7 +263,7 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		spec := &specs[i]
 		produced := f.Producer >= 0 && !inPlace[i]
 		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Files)), Name: name, Sized: f.Sized, Produced: produced,
-			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size)}
+			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size), Glob: produced && a.glob(w, f)}
 		spec.Program, spec.Checkpoint, spec.Optional = f.Program, f.Checkpoint, f.Optional
 		switch {
 		case f.Keep == trace.KeepAlways:
@@ -307,6 +310,16 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 	return nil
 }
 
+// glob reports whether the name of a file is a pattern: that of an output of a program, in formats whose users write
+// patterns. Emulated tasks write files of any name.
+func (a *Admitter) glob(w *trace.Workflow, f *trace.File) bool {
+	if !a.SafeNames || w.OpaqueNames || w.Format != trace.WfFormat && w.Format != trace.Makeflow {
+		return false
+	}
+	_, runs := a.runs(&w.Tasks[f.Producer])
+	return runs && strings.ContainsAny(f.Name, trace.GlobMeta)
+}
+
 func (a *Admitter) scaledSize(size int64) unit.Bytes {
 	return unit.Bytes(math.Round(float64(size) * a.SizeScale))
 }
@@ -343,7 +356,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	if runs {
 		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, t.Env
 		spec.Expand, spec.Mounts = t.Expand, t.Mounts
-		spec.Stdin, spec.Stdout, spec.Stderr = t.Stdin, t.Stdout, t.Stderr
+		spec.Stdin, spec.Stdout, spec.Stderr, spec.Renames = t.Stdin, t.Stdout, t.Stderr, t.Renames
 	} else {
 		scale = a.TimeScale
 	}
@@ -465,6 +478,9 @@ func (a *Admitter) Check(sub *Submission) error {
 	if _, err := topological(w); err != nil {
 		return fmt.Errorf("workflow %s: %w", sub.Name, err)
 	}
+	if err := a.apart(sub); err != nil {
+		return err
+	}
 	for i := range w.Files {
 		if _, err := a.fileName(sub, w.Files[i].Name); err != nil {
 			return err
@@ -536,6 +552,39 @@ func (a *Admitter) Outside(sub *Submission) ([]Outside, error) {
 func (a *Admitter) expanded(sub *Submission, t *trace.Task) error {
 	if t.SubWorkflow {
 		return a.refuse(sub, t, "is a sub-workflow: gantry runs its file as a workflow of its own")
+	}
+	return nil
+}
+
+// apart refuses a workflow of programs in which a file lies in a directory that is a file of the workflow, too, unless
+// one task writes both: they come and go as they are, each in one piece.
+func (a *Admitter) apart(sub *Submission) error {
+	w := sub.Workflow
+	if !a.SafeNames || w.OpaqueNames || !slices.ContainsFunc(w.Files, func(f trace.File) bool {
+		return strings.Contains(f.Name, "/")
+	}) || !slices.ContainsFunc(w.Tasks, func(t trace.Task) bool { _, runs := a.runs(&t); return runs }) {
+		return nil
+	}
+	at := make(map[string]int, len(w.Files))
+	for i := range w.Files {
+		at[path.Clean(w.Files[i].Name)] = i
+	}
+	who := func(f *trace.File) string {
+		if f.Producer < 0 {
+			return "comes from outside"
+		}
+		return "is written by task " + w.Tasks[f.Producer].ID
+	}
+	for i := range w.Files {
+		f := &w.Files[i]
+		for dir := path.Dir(path.Clean(f.Name)); dir != "." && dir != "/"; dir = path.Dir(dir) {
+			k, ok := at[dir]
+			if !ok || w.Files[k].Producer == f.Producer && f.Producer >= 0 {
+				continue
+			}
+			return fmt.Errorf("workflow %s: %q, which %s, lies in %q, which %s: name the directory alone, or "+
+				"only files in it", sub.Name, f.Name, who(f), w.Files[k].Name, who(&w.Files[k]))
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/trace"
 )
 
 // Clock tells the time of a run. Real clocks measure from the wall-clock start of the run, also after it was resumed.
@@ -123,6 +124,7 @@ type TaskSpec struct {
 	Network   bool
 	Inputs    []*FileSpec
 	Outputs   []*FileSpec
+	Renames   []trace.Rename  // files that have another name in the directory of the task
 	TimeLimit time.Duration   // wall time; 0: none
 	Cores     int64           // threads of the emulator
 	AvgCPU    float64         // percent of one core; 0: not known, taken as 100 per core
@@ -152,6 +154,19 @@ type FileSpec struct {
 	// it is not split.
 	Block, Blocks int32
 	From, To      unit.Bytes
+	// Glob says that Name is a pattern: the files that its program left and that match it are one output.
+	Glob bool
+}
+
+// GlobDir is where what globs matched lies, on nodes and in work directories; tasks cannot use the name.
+const GlobDir = ".command.globs"
+
+// NodePath is where a file lies on a node, below the directory of its workflow.
+func (f *FileSpec) NodePath() string {
+	if f.Glob {
+		return GlobDir + "/" + EscapeName(f.Name)
+	}
+	return f.NodeName()
 }
 
 // NodeName is the name of a file, or of the block that it is, on a node and in the log.

@@ -377,6 +377,7 @@ func (x *archive) traced(flows []*trace.Workflow) {
 		if x.format > 5 {
 			flags(x, tasks, func(t *task) *bool { return &t.Expand })
 			words(x, tasks, func(t *task) *[]string { return &t.Mounts })
+			renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
 		}
 	}
 }
@@ -455,6 +456,7 @@ func (x *archive) files(a *executor.Admission) {
 		texts(x, a.Files, func(f *file) *string { return &f.Program })
 		flags(x, a.Files, func(f *file) *bool { return &f.Checkpoint })
 		flags(x, a.Files, func(f *file) *bool { return &f.Optional })
+		flags(x, a.Files, func(f *file) *bool { return &f.Glob })
 	}
 }
 
@@ -491,7 +493,18 @@ func (x *archive) tasks(a *executor.Admission) {
 	if x.format > 5 {
 		flags(x, a.Tasks, func(t *task) *bool { return &t.Expand })
 		words(x, a.Tasks, func(t *task) *[]string { return &t.Mounts })
+		renames(x, a.Tasks, func(t *task) *[]trace.Rename { return &t.Renames })
 	}
+}
+
+// renames is a column of lists of renames.
+func renames[T any](x *archive, rows []*T, member func(*T) *[]trace.Rename) {
+	all := make([]*trace.Rename, 0, lengths(x, rows, member))
+	for _, r := range rows {
+		all = append(all, pointers(*member(r))...)
+	}
+	texts(x, all, func(r *trace.Rename) *string { return &r.File })
+	texts(x, all, func(r *trace.Rename) *string { return &r.As })
 }
 
 // made is the length of a list of pointers; those that are read are made.

@@ -261,11 +261,14 @@ func (d *wfDocument) addFiles(t *wfTask, sizes map[string]int32) {
 				b.faults.Warn("unnamed-file", int(u.line), id, "task %s has a file without a name: ignored", id)
 				continue
 			}
-			var f int32
+			name, f := u.text, int32(0)
+			if !b.wf.OpaqueNames { // a directory may be written with a slash, and without
+				name = cmp.Or(strings.TrimRight(name, "/"), name)
+			}
 			if kind == wfInput {
-				f = b.reads(u.text)
+				f = b.reads(name)
 			} else {
-				f = b.writes(u.text)
+				f = b.writes(name)
 			}
 			if i+1 < len(t.facts) && t.facts[i+1].kind == wfSize {
 				size := &t.facts[i+1]

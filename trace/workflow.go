@@ -16,10 +16,17 @@ const (
 	DAX
 	PegasusYAML
 	WfFormat
+	Makeflow
 )
 
+// Rename is another name that a file has in the directory of a task.
+type Rename struct{ File, As string }
+
+// GlobMeta are the characters that make the name of an output a pattern, in WfFormat and Makeflow.
+const GlobMeta = "*?["
+
 func (f Format) String() string {
-	return [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat"}[f]
+	return [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat", "Makeflow"}[f]
 }
 
 // Fields is a set of the facts that a trace may or may not tell about a task.
@@ -92,12 +99,13 @@ type Task struct {
 	ReadBytes    int64
 	WrittenBytes int64
 
-	Command               []string      // argv; a single element with Shell set is a script for sh -c
-	Shell                 bool          // the trace asks for a shell
-	Expand                bool          // Command is a program and a text, parsed as bash does its arguments
-	Image                 string        // container image as in Container, "" if the trace names none
-	Mounts                []string      // HOST:CONTAINER, read-only, that the container of a catalog asks for
-	Env                   []string      // KEY=value, sorted
+	Command               []string // argv; a single element with Shell set is a script for sh -c
+	Shell                 bool     // the trace asks for a shell
+	Expand                bool     // Command is a program and a text, parsed as bash does its arguments
+	Image                 string   // container image as in Container, "" if the trace names none
+	Mounts                []string // HOST:CONTAINER, read-only, that the container of a catalog asks for
+	Env                   []string // KEY=value, sorted
+	Renames               []Rename
 	Stdin, Stdout, Stderr string        // logical file names of redirections
 	TimeLimit             time.Duration // 0: none
 	Retries               int           // -1: not said

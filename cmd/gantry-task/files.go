@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"unsafe"
@@ -40,7 +41,23 @@ func (t *task) read() {
 	}
 }
 
-func (t *task) readFile(path string) (int64, error) {
+// readFile reads a file, or all files in a directory.
+func (t *task) readFile(path string) (total int64, err error) {
+	if st, err := os.Stat(path); err != nil || !st.IsDir() {
+		return t.readOne(path)
+	}
+	err = filepath.WalkDir(path+"/", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var n int64
+			n, err = t.readOne(path)
+			total += n
+		}
+		return err
+	})
+	return total, err
+}
+
+func (t *task) readOne(path string) (int64, error) {
 	fd, direct, err := t.open(path, unix.O_RDONLY)
 	if err != nil {
 		return 0, err

@@ -260,7 +260,7 @@ func TestMissedTargetFailsTheTask(t *testing.T) {
 			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: 11}}}, "input in: asked 11 bytes, there were 12"},
 		{"no input", nil, emulate.Spec{CPUNanos: int64(time.Hour), Inputs: []emulate.File{{Path: "in", Bytes: 1}}},
 			"input in: no such file"},
-		{"input is a directory", func(t *testing.T, dir string) { os.Mkdir(filepath.Join(dir, "in"), 0o755) },
+		{"input is a device", func(t *testing.T, dir string) { os.Symlink("/dev/null", filepath.Join(dir, "in")) },
 			emulate.Spec{Inputs: []emulate.File{{Path: "in", Bytes: -1}}}, "input in: not a regular file"},
 		{"output directory is a file", func(t *testing.T, dir string) { put(t, filepath.Join(dir, "d"), 1) },
 			emulate.Spec{Outputs: []emulate.File{{Path: "d/out", Bytes: 1}}}, "output d/out: asked 1 bytes, wrote 0: "},

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
+	"gantry/executor"
 	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
@@ -193,7 +194,7 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 		if f.Block > 0 && bytes >= 0 {
 			s.Inputs[len(s.Inputs)-1].Bytes += bytes
 		} else if f.Block == 0 {
-			s.Inputs = append(s.Inputs, emulate.File{Path: f.Name, Bytes: bytes})
+			s.Inputs = append(s.Inputs, emulate.File{Path: inWork(f), Bytes: bytes})
 		}
 	}
 	for _, f := range t.Outputs {
@@ -206,6 +207,14 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 		tweak(s)
 	}
 	return s, s.Validate()
+}
+
+// inWork is where an emulated task finds an input in its work directory.
+func inWork(f *executor.FileSpec) string {
+	if f.Glob {
+		return f.NodePath()
+	}
+	return f.Name
 }
 
 // script is the task's command as a shell script, for people.

@@ -172,7 +172,7 @@ func TestHostileOutputs(t *testing.T) {
 	for _, c := range []struct{ name, script, output, says string }{
 		{"symbolic link to a file of the host", "ln -s " + secret + " out", "out", "symbolic link"},
 		{"symbolic link to its own file", "echo x > y; ln -s y out", "out", "symbolic link"},
-		{"directory", "mkdir out", "out", "directory"},
+		{"directory with a link", "mkdir out; ln -s " + secret + " out/x", "out", "symbolic link"},
 		{"pipe", "mkfifo out", "out", "pipe"},
 		{"below a symbolic link", "rm -rf d; ln -s " + filepath.Dir(secret) + " d", "d/secret", "symbolic link"},
 		{"work directory emptied and made a trap", "rm -rf .command.log .exitcode; ln -s " + secret +

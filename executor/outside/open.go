@@ -121,10 +121,55 @@ func regular(st fs.FileInfo) error {
 	case st.Mode().IsRegular():
 		return nil
 	case st.IsDir():
-		return errors.New("a directory, not a file")
+		return errDirectory
 	default:
 		return errors.New("not a regular file")
 	}
+}
+
+var errDirectory = errors.New("a directory, not a file")
+
+// Entry is a file or a directory in a directory; links that stay in it are what they lead to.
+type Entry struct {
+	Name string // relative
+	Dir  bool
+}
+
+// Tree lists a directory, directories before what is in them, if u may read all of it, and adds up its sizes in bytes.
+func (u User) Tree(dir string) (size int64, entries []Entry, err error) {
+	u.do(func() { size, entries, err = tree(dir) })
+	return size, entries, err
+}
+
+func tree(dir string) (size int64, entries []Entry, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, nil, reason(err)
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, reason(err))
+		}
+		if !d.IsDir() {
+			st, err := root.Stat(p)
+			if err == nil && st.IsDir() {
+				err = errors.New("a link to a directory")
+			} else if err == nil {
+				size += st.Size()
+				var f *os.File
+				if f, err = open(filepath.Join(dir, p)); err == nil {
+					f.Close()
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", p, reason(err))
+			}
+		}
+		entries = append(entries, Entry{filepath.FromSlash(p), d.IsDir()})
+		return nil
+	})
+	return size, entries, err
 }
 
 var errNone = errors.New("no such file")

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 
 	"gantry/executor"
+	"gantry/trace"
 )
 
 // Search says how files from outside are looked for: in the locations that catalogs give, in their order, then in the
@@ -71,6 +73,11 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 		}
 		if err == nil {
 			err = s.User.check(ctx, &found, sum)
+		}
+		// In these formats a file may be a directory.
+		if format := sub.Workflow.Format; errors.Is(err, errDirectory) && sum == "" && found.URL == "" &&
+			(format == trace.WfFormat || format == trace.Makeflow) {
+			found.Size, _, err = s.User.Tree(place)
 		}
 		switch {
 		case ctx.Err() != nil:

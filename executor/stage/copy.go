@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"time"
 
@@ -27,14 +26,13 @@ func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.Workf
 	if _, err := localName(f.Name); err != nil {
 		return 0, err
 	}
-	name := filepath.FromSlash(path.Clean(f.NodeName()))
 	if !f.Produced { // it may be the first to ask
 		if err := s.bring(ctx, f, w, from); err != nil {
 			return 0, err
 		}
 	}
-	src, dst := filepath.Join(s.NodeDir(from, w), name), filepath.Join(s.NodeDir(to, w), name)
-	copied := int64(0)
+	src, dst := s.Path(from, w, f), s.Path(to, w, f)
+	copied := unit.Bytes(0)
 	err := s.making.do(ctx, dst, func() error {
 		if err := s.mkdir(filepath.Dir(dst)); err != nil {
 			return err
@@ -43,20 +41,18 @@ func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.Workf
 			return err
 		}
 		if err := s.arrive(dst, func(tmp string) error {
-			return copyWhole(ctx, tmp, s.bandwidth(from, to), 0o644, extent{path: src})
+			return copyTree(ctx, tmp, src, 0o644, s.bandwidth(from, to), s.Owner)
 		}); err != nil {
 			return err
 		}
-		if st, err := os.Lstat(dst); err == nil {
-			copied = st.Size()
-		}
+		copied, _ = sizeOf(dst)
 		return syncDir(filepath.Dir(dst))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("copy %q from node %s to node %s: %w", f.Name, s.platform.Nodes[from].Name,
 			s.platform.Nodes[to].Name, err)
 	}
-	return unit.Bytes(copied), nil
+	return copied, nil
 }
 
 // bandwidth is that of the link between two nodes for one copy; 0 is unlimited.
@@ -80,6 +76,11 @@ type extent struct {
 // copyWhole makes a file of parts of others, durably, at most rate bytes per second if that is not 0.
 func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs.FileMode, from ...extent) error {
 	_ = os.Remove(to)
+	for _, e := range from { // what can be executed stays so
+		if st, err := os.Stat(e.path); err == nil {
+			mode |= st.Mode().Perm() & 0o111
+		}
+	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err

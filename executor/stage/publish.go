@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gantry/executor"
 	"gantry/executor/fault"
+	"gantry/planner"
 )
 
 // OldNote is where the note of Publish lay up to log format 8: beside the work directory.
@@ -23,15 +26,20 @@ func (s *Area) Publish(l *executor.Launch, note string) (missing string, err err
 	if len(t.Outputs) == 0 {
 		return "", nil
 	}
-	p := &publication{Area: s, dir: s.WorkDir(t, l.Try), nodeDir: s.NodeDir(l.Node, t.Workflow),
-		moved: make([]bool, len(t.Outputs))}
-	if missing, err = p.check(t, note); missing != "" || err != nil {
+	p := &publication{Area: s, t: t, dir: s.WorkDir(t, l.Try), nodeDir: s.NodeDir(l.Node, t.Workflow),
+		node: l.Node, moved: make([]bool, len(t.Outputs))}
+	if missing, err = p.check(note); missing != "" || err != nil {
 		return missing, err
 	}
 	dirs := map[string]bool{}
-	for i, f := range t.Outputs {
-		if missing, err = p.move(i, f, t.Workflow, dirs); missing != "" || err != nil {
-			return missing, err
+	for _, below := range []bool{false, true} { // what lies in another output comes with it
+		for i, f := range t.Outputs {
+			if p.below(f) != below {
+				continue
+			}
+			if missing, err = p.move(i, f, dirs); missing != "" || err != nil {
+				return missing, err
+			}
 		}
 	}
 	for d := range dirs {
@@ -45,12 +53,21 @@ func (s *Area) Publish(l *executor.Launch, note string) (missing string, err err
 // publication is the outputs of one attempt on their way from the work directory to the node.
 type publication struct {
 	*Area
+	t            *executor.TaskSpec
+	node         planner.NodeID
 	dir, nodeDir string
 	moved        []bool // by output: a former gantry moved it
 }
 
+// below reports whether an output lies in another one of the task, which is a directory then.
+func (p *publication) below(f *executor.FileSpec) bool {
+	return slices.ContainsFunc(p.t.Outputs, func(o *executor.FileSpec) bool {
+		return !o.Glob && strings.HasPrefix(path.Clean(f.Name), path.Clean(o.Name)+"/")
+	})
+}
+
 // check says which outputs cannot be published, and leaves the note when all can.
-func (p *publication) check(t *executor.TaskSpec, note string) (missing string, err error) {
+func (p *publication) check(note string) (missing string, err error) {
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
 		return "", err
@@ -58,19 +75,43 @@ func (p *publication) check(t *executor.TaskSpec, note string) (missing string, 
 	defer root.Close()
 	_, err = os.Lstat(note)
 	again := err == nil
+	skip, err := p.prepareGlobs(again)
+	if err != nil {
+		return "", err
+	}
 	var bad []string
-	for i, f := range t.Outputs {
+	for i, f := range p.t.Outputs {
 		name, err := localName(f.Name)
 		if err != nil {
 			return "", err
 		}
+		name = localAs(p.t, f, name)
 		if again {
-			if st, err := root.Lstat(name); err != nil || !st.Mode().IsRegular() {
-				p.moved[i] = true
+			if f.Glob {
+				name = filepath.FromSlash(f.NodePath())
+			}
+			st, err := root.Lstat(name)
+			p.moved[i] = err != nil || !st.Mode().IsRegular() && !st.IsDir()
+			if p.moved[i] || f.Glob {
 				continue
 			}
 		}
-		if why := p.checkOutput(root, name); why != "" {
+		why := ""
+		if f.Glob {
+			if why, err = p.collect(root, f, skip); err != nil {
+				return "", err
+			}
+		} else if st, err := root.Lstat(name); err == nil && st.IsDir() {
+			if why = p.checkTree(root, name); why == "" {
+				err = syncTree(filepath.Join(p.dir, name))
+			}
+			if err != nil {
+				return "", err
+			}
+		} else {
+			why = p.checkOutput(root, name)
+		}
+		if why != "" {
 			bad = append(bad, fmt.Sprintf("output %q %s", f.Name, why))
 		}
 	}
@@ -80,37 +121,114 @@ func (p *publication) check(t *executor.TaskSpec, note string) (missing string, 
 	return "", fault.Do("note", func() error { return os.WriteFile(note, nil, 0o644) })
 }
 
+// prepareGlobs removes what a program may have left where globs are collected, and lists the names in the work
+// directory that are of inputs.
+func (p *publication) prepareGlobs(again bool) (skip map[string]bool, err error) {
+	if !slices.ContainsFunc(p.t.Outputs, func(f *executor.FileSpec) bool { return f.Glob }) {
+		return nil, nil
+	}
+	if !again {
+		if err := os.RemoveAll(filepath.Join(p.dir, executor.GlobDir)); err != nil {
+			return nil, err
+		}
+	}
+	skip = map[string]bool{}
+	for _, f := range p.t.Inputs {
+		skip[filepath.ToSlash(localAs(p.t, f, path.Clean(f.Name)))] = true
+		if !f.Glob {
+			continue
+		}
+		files, err := Files(p.Path(p.node, p.t.Workflow, f))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range files {
+			skip[filepath.ToSlash(name)] = !slices.Contains(p.t.Outputs, f)
+		}
+	}
+	return skip, nil
+}
+
 // move makes one output a file of the node, leaves a link to it in the work directory, and links a final one among the
 // results.
-func (p *publication) move(i int, f *executor.FileSpec, w *executor.WorkflowSpec, dirs map[string]bool) (missing string,
-	err error) {
+func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (missing string, err error) {
 	name, _ := localName(f.Name)
-	from, to := filepath.Join(p.dir, name), filepath.Join(p.nodeDir, name)
-	if !p.moved[i] {
+	from, to := filepath.Join(p.dir, localAs(p.t, f, name)), p.Path(p.node, p.t.Workflow, f)
+	if f.Glob {
+		from = filepath.Join(p.dir, filepath.FromSlash(f.NodePath()))
+	}
+	st, there := os.Lstat(to)
+	switch {
+	case p.moved[i] || p.below(f) && there == nil:
+		if there != nil || !st.Mode().IsRegular() && !st.IsDir() {
+			return fmt.Sprintf("output %q is neither in the work directory nor on the node", f.Name), nil
+		}
+	default:
 		if err := p.mkdir(filepath.Dir(to)); err != nil {
 			return "", err
+		}
+		if there == nil && st.IsDir() { // of an attempt before this one
+			if err := os.RemoveAll(to); err != nil {
+				return "", err
+			}
 		}
 		if err := fault.Do("publish", func() error { return os.Rename(from, to) }); err != nil {
 			return "", err
 		}
 		dirs[filepath.Dir(to)] = true
-	} else if st, err := os.Lstat(to); err != nil || !st.Mode().IsRegular() {
-		return fmt.Sprintf("output %q is neither in the work directory nor on the node", f.Name), nil
 	}
-	if _, err := os.Lstat(from); err != nil {
-		if err := os.Symlink(to, from); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", err
-		}
+	if err := p.leaveLinks(f, from, to); err != nil {
+		return "", err
 	}
 	if !f.Final {
 		return "", nil
 	}
-	result := filepath.Join(p.Area.dir, "results", executor.EscapeName(w.Name), name)
-	if err := p.mkdir(filepath.Dir(result)); err != nil {
-		return "", err
+	results := filepath.Join(p.Area.dir, "results", executor.EscapeName(p.t.Workflow.Name))
+	if !f.Glob {
+		return "", p.result(to, filepath.Join(results, name))
 	}
-	_ = os.Remove(result)
-	return "", fault.Do("result", func() error { return os.Link(to, result) })
+	files, err := Files(to)
+	for _, name := range files {
+		if err := p.result(filepath.Join(to, name), filepath.Join(results, name)); err != nil {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// leaveLinks leaves links to an output in the work directory, where it lay.
+func (p *publication) leaveLinks(f *executor.FileSpec, from, to string) error {
+	if !f.Glob {
+		if _, err := os.Lstat(from); err == nil {
+			return nil
+		}
+		if err := os.Symlink(to, from); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	}
+	files, err := Files(to)
+	for _, name := range files {
+		at := filepath.Join(p.dir, name)
+		if st, err := os.Lstat(at); err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		if err := errors.Join(os.Remove(at), os.Symlink(filepath.Join(to, name), at)); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// result links a file or a directory among the results.
+func (p *publication) result(from, to string) error {
+	if err := p.mkdir(filepath.Dir(to)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return fault.Do("result", func() error { return p.linkTree(from, to) })
 }
 
 // checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free

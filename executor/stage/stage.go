@@ -171,6 +171,10 @@ func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec
 	}
 	for _, f := range t.Outputs {
 		name, _ := localName(f.Name)
+		name = localAs(t, f, name)
+		if f.Glob {
+			name = name[:strings.IndexAny(name, trace.GlobMeta)+1] // the directories that the pattern names
+		}
 		if err := mkdirs(dir, filepath.Dir(filepath.Join(dir, name)), s.User); err != nil {
 			return did, err
 		}
@@ -184,6 +188,9 @@ func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec
 // checkNames refuses a task with file names that are not safe to use.
 func (s *Area) checkNames(t *executor.TaskSpec) error {
 	names := []string{t.Stdin, t.Stdout, t.Stderr}
+	for _, r := range t.Renames {
+		names = append(names, r.As)
+	}
 	for _, f := range t.Inputs {
 		names = append(names, f.Name)
 	}
@@ -233,7 +240,7 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 	var blocks []string // of the file at hand
 	for _, f := range t.Inputs {
 		name, _ := localName(f.Name)
-		at, part := filepath.Join(nodeDir, name), filepath.Join(nodeDir, filepath.FromSlash(f.NodeName()))
+		at, part := filepath.Join(nodeDir, name), s.Path(l.Node, t.Workflow, f)
 		if !f.Produced {
 			if err := s.bring(ctx, f, t.Workflow, l.Node); err != nil {
 				return err
@@ -246,11 +253,22 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			}
 			did.Copied += n
 		}
-		st, err := os.Lstat(part)
+		size, err := sizeOf(part)
 		if err != nil {
 			return fmt.Errorf("input %q is not on node %s: %w", f.NodeName(), s.platform.Nodes[l.Node].Name, err)
 		}
-		did.Read += unit.Bytes(st.Size())
+		did.Read += size
+		if f.Glob {
+			if len(t.Command) == 0 { // the emulator reads the directory
+				err = s.show(ctx, part, dir, filepath.FromSlash(f.NodePath()), false, false)
+			} else {
+				err = s.showAll(ctx, part, dir, outputs[f.Name])
+			}
+			if err != nil {
+				return fmt.Errorf("input %q: %w", f.Name, err)
+			}
+			continue
+		}
 		if f.Blocks > 0 {
 			if blocks = append(blocks, part); f.Block < f.Blocks-1 {
 				continue
@@ -265,11 +283,35 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 				return err
 			}
 		}
-		if err := s.show(ctx, at, dir, name, outputs[f.Name], f.Program != ""); err != nil {
+		if err := s.show(ctx, at, dir, localAs(t, f, name), outputs[f.Name], f.Program != ""); err != nil {
 			return fmt.Errorf("input %q: %w", f.Name, err)
 		}
 	}
 	return nil
+}
+
+// localAs is the name that a file has in the work directory of a task.
+func localAs(t *executor.TaskSpec, f *executor.FileSpec, name string) string {
+	for _, r := range t.Renames {
+		if r.File == f.Name {
+			return filepath.FromSlash(path.Clean(r.As))
+		}
+	}
+	return name
+}
+
+// showAll makes what a glob matched appear in the work directory.
+func (s *Area) showAll(ctx context.Context, at, dir string, changes bool) error {
+	files, err := Files(at)
+	for _, name := range files {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("%s is among the inputs twice", name)
+		}
+		if err := s.show(ctx, filepath.Join(at, name), dir, name, changes, false); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // show makes an input appear in the work directory: as a link, or as a copy if the task changes it, so that what is
@@ -288,10 +330,7 @@ func (s *Area) show(ctx context.Context, at, dir, name string, changes, program 
 		}
 		return nil
 	}
-	if err := copyWhole(ctx, to, 0, mode, extent{path: at}); err != nil {
-		return err
-	}
-	return s.User.takes(to)
+	return copyTree(ctx, to, at, mode, 0, s.User)
 }
 
 // bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere
@@ -302,18 +341,20 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 	if _, err := localName(f.Name); err != nil {
 		return err
 	}
-	name := filepath.FromSlash(path.Clean(f.NodeName()))
 	homes := f.Homes
 	if homes == nil {
 		homes = []planner.NodeID{0, n}
 	}
-	first := filepath.Join(s.NodeDir(homes[0], w), name)
+	first := s.Path(homes[0], w, f)
 	err := s.making.do(ctx, first, func() error {
 		if err := s.mkdir(filepath.Dir(first)); err != nil {
 			return err
 		}
 		if f.External == "" {
 			return s.arrive(first, func(tmp string) error { return makeUp(ctx, tmp, f, s.seed) })
+		}
+		if st, err := os.Stat(f.External); err == nil && st.IsDir() {
+			return s.arrive(first, func(tmp string) error { return s.copyOutside(ctx, tmp, f.External) })
 		}
 		return s.arrive(first, func(tmp string) error {
 			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(f)})
@@ -323,7 +364,7 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 		return fmt.Errorf("input %q from outside: %w", f.Name, err)
 	}
 	for _, home := range homes[1:] {
-		at := filepath.Join(s.NodeDir(home, w), name)
+		at := s.Path(home, w, f)
 		if at == first {
 			continue
 		}
@@ -331,7 +372,7 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 			if err := s.mkdir(filepath.Dir(at)); err != nil {
 				return err
 			}
-			return os.Link(first, at)
+			return s.arrive(at, func(tmp string) error { return s.linkTree(first, tmp) })
 		}); err != nil {
 			return fmt.Errorf("input %q from outside: %w", f.Name, err)
 		}
@@ -376,7 +417,7 @@ func (s *Area) join(ctx context.Context, at string, blocks []string) error {
 // arrive has a file made under a temporary name, and then gives it its own. No task's file has a name in partial/.
 func (s *Area) arrive(to string, produce func(tmp string) error) error {
 	tmp := filepath.Join(s.dir, "partial", strconv.FormatInt(s.partial.Add(1), 10))
-	defer os.Remove(tmp)
+	defer os.RemoveAll(tmp)
 	if err := produce(tmp); err != nil {
 		return err
 	}
@@ -416,7 +457,7 @@ func (o *once) do(ctx context.Context, path string, produce func() error) error 
 			}
 			continue
 		}
-		if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
+		if st, err := os.Lstat(path); err == nil && (st.Mode().IsRegular() || st.IsDir()) {
 			o.mu.Unlock()
 			return nil
 		}
