@@ -119,9 +119,9 @@ func (d *wfDocument) stray(id string, line int, keys []string) {
 	if near := spelling.Nearest(id, keys); near != "" {
 		hint = " (did you mean " + near + "?)"
 	}
-	if w.Stray == "" {
-		w.Stray = fmt.Sprintf("line %d: execution.tasks has an entry of task %q, which specification.tasks does "+
-			"not have%s", line, id, hint)
+	if len(w.Obstacles) < reader.MaxErrors {
+		w.Obstacles = append(w.Obstacles, fmt.Sprintf("%s:%d: execution.tasks has an entry of task %q, which "+
+			"specification.tasks does not have%s; correct the id", w.Source, line, id, hint))
 	}
 	d.b.faults.Warn("unknown-execution", line, id, "execution.tasks has an entry of task %q, which "+
 		"specification.tasks does not have%s: ignored, but gantry run refuses it without --emulate", id, hint)

@@ -57,14 +57,12 @@ type Workflow struct {
 	// OpaqueNames says that file names are mere identifiers, even where they look like absolute paths (Nextflow in
 	// WfFormat).
 	OpaqueNames bool
-	// Stray names an execution entry that fits no task, with its line; "" if there is none. The log does not keep it.
-	Stray      string
-	FileEdges  int           // how many of the edges are only implied by files
-	Makespan   time.Duration // of the recorded execution; 0: not said
-	ExecutedAt string        // start of the recorded execution, as the file writes it
-	Tasks      []Task        // in file order, which need not be topological
-	Files      []File
-	Containers []Container // that tasks run in, as catalogs name them
+	FileEdges   int           // how many of the edges are only implied by files
+	Makespan    time.Duration // of the recorded execution; 0: not said
+	ExecutedAt  string        // start of the recorded execution, as the file writes it
+	Tasks       []Task        // in file order, which need not be topological
+	Files       []File
+	Containers  []Container // that tasks run in, as catalogs name them
 	// Obstacles are why a real run has to be refused although the workflow can be simulated and emulated; each begins
 	// with its file and line.
 	Obstacles []string

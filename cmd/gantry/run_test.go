@@ -239,7 +239,7 @@ func TestACommandRunsOrTheRunIsRefused(t *testing.T) {
 			`{"id":"uper","image":"gantry/busybox","command":"false"}`)})
 	for file, said := range map[string][]string{
 		"image.json": {"1 task with a command but no image", "upper (line 2)", "--image", "--emulate"},
-		"stray.json": {"line 3", `"uper"`, "did you mean upper?", "--emulate"},
+		"stray.json": {"stray.json:3", `"uper"`, "did you mean upper?", "--emulate"},
 	} {
 		runs := filepath.Join(dir, "runs-"+file)
 		expect(t, exitInput, said, "run", "--dir", runs, filepath.Join(dir, file))
