@@ -203,7 +203,7 @@ func flagValues(flag, dir string) []term {
 	case "replay":
 		return runNames(dir)
 	case "format":
-		return words(exportFormats...)
+		return words(exportFormats()...)
 	case "runtime":
 		return words(runtimeNames(realTime)...)
 	case "preempt":

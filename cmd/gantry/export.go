@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,31 +12,61 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/sqlite"
 	"gantry/sqlite/export"
 )
 
-var exportFormats = []string{"csv", "json", "trace", "wfformat"}
+// exporting is a run to export, and where to.
+type exporting struct {
+	c    *cli.Context
+	db   *sqlite.DB
+	info sqlite.RunInfo
+	to   string
+	into bool // to is a directory
+}
+
+// exporters has the formats, each with its line of the description.
+var exporters = []struct {
+	name, about string
+	write       func(*exporting) error
+}{
+	{"csv", "a row for each attempt, with its task; into a directory: tasks.csv and attempts.csv", (*exporting).csv},
+	{"json", "one object: summary, tasks, attempts", (*exporting).json},
+	{"trace", "trace.txt with the columns and units of Nextflow, a row for each attempt", (*exporting).trace},
+	{"wfformat", "WfFormat 1.5 of the run, with machines and measured runtimes", (*exporting).wfformat},
+	{"chrome", "Trace Event Format, for Perfetto (ui.perfetto.dev) and chrome://tracing", (*exporting).chrome},
+}
+
+func exportFormats() []string {
+	var names []string
+	for _, e := range exporters {
+		names = append(names, e.name)
+	}
+	return names
+}
 
 func exportCommand() *cli.Command {
+	lines := ""
+	for _, e := range exporters {
+		lines += fmt.Sprintf("   %-9s %s\n", e.name, e.about)
+	}
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "write a run for other programs: CSV, JSON, Nextflow's trace.txt, WfFormat",
-		ArgsUsage: "write a run as CSV, JSON, trace.txt of Nextflow, or WfFormat",
+		Usage:     "write a run for other programs: CSV, JSON, Nextflow's trace.txt, WfFormat, Chrome trace",
+		ArgsUsage: "write a run as CSV, JSON, trace.txt of Nextflow, WfFormat, or a trace for Perfetto",
 		Description: `Without RUN it is the latest run.
 
-   csv       a row for each attempt, with its task; into a directory: tasks.csv and attempts.csv
-   json      one object: summary, tasks, attempts
-   trace     trace.txt with the columns and units of Nextflow, a row for each attempt
-   wfformat  WfFormat 1.5 of the run, with machines and measured runtimes
-
+` + lines + `
 Units are in the names of CSV columns. In trace.txt instants are UTC, rchar and wchar are bytes of block I/O. wfformat
-of a run with several workflows needs --workflow NAME, or a directory, which gets a file for each.
+of a run with several workflows needs --workflow NAME, or a directory, which gets a file for each. In a chrome trace
+nodes are processes, slots are threads, an attempt is a slice with its phases in it, arrows lead from the task that
+wrote a file to those that read it, and counters show the cores and the memory that tasks held and used.
 
 Exit codes: 0 written, 2 wrong command line, 3 no log, run or workflow, 4 the log cannot be read or the file not be
 written.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "format", Aliases: []string{"F"}, Value: "csv", Usage: strings.Join(exportFormats,
-				", ")},
+			&cli.StringFlag{Name: "format", Aliases: []string{"F"}, Value: "csv",
+				Usage: strings.Join(exportFormats(), ", ")},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"},
 				Usage: "write to `FILE`, or into a directory (default: standard output)"},
 			&cli.StringFlag{Name: "workflow", Usage: "wfformat: only the workflow `NAME`"},
@@ -48,11 +79,12 @@ written.`,
 
 func exportRun(c *cli.Context) error {
 	format := c.String("format")
+	k := slices.Index(exportFormats(), format)
 	switch {
 	case c.NArg() > 1:
 		return failf(exitUsage, "export: name one run")
-	case !slices.Contains(exportFormats, format):
-		return failf(exitUsage, "unknown format %q: use csv, json, trace or wfformat", format)
+	case k < 0:
+		return failf(exitUsage, "unknown format %q: use one of %s", format, strings.Join(exportFormats(), ", "))
 	case c.IsSet("workflow") && format != "wfformat":
 		return failf(exitUsage, "--workflow needs --format wfformat")
 	case (c.Bool("raw") || c.Bool("extended")) && format != "trace":
@@ -63,66 +95,68 @@ func exportRun(c *cli.Context) error {
 		return err
 	}
 	defer db.Close()
-	ctx := c.Context
-	info, err := db.Info(ctx, c.Args().First())
+	info, err := db.Info(c.Context, c.Args().First())
 	if err != nil {
 		return logError(err)
 	}
-	run, to := info.Name, c.String("output")
-	into := isDirectory(to)
-	switch format {
-	case "csv":
-		if into {
-			if err := writeTo(c, filepath.Join(to, "tasks.csv"), func(w io.Writer) error {
-				return export.Tasks(ctx, w,
-					db, run)
-			}); err != nil {
-				return err
-			}
-			return writeTo(c, filepath.Join(to, "attempts.csv"), func(w io.Writer) error {
-				return export.Attempts(ctx,
-					w, db, run)
-			})
-		}
-		return writeTo(c, to, func(w io.Writer) error { return export.CSV(ctx, w, db, run) })
-	case "json":
-		if into {
-			to = filepath.Join(to, run+".json")
-		}
-		return writeTo(c, to, func(w io.Writer) error { return export.JSON(ctx, w, db, run) })
-	case "trace":
-		if into {
-			to = filepath.Join(to, "trace.txt")
-		}
-		o := export.NextflowOptions{Raw: c.Bool("raw"), Extended: c.Bool("extended"), On: runtimeOf(info.Runtime)}
-		return writeTo(c, to, func(w io.Writer) error { return export.Nextflow(ctx, w, db, run, o) })
+	to := c.String("output")
+	return exporters[k].write(&exporting{c, db, info, to, isDirectory(to)})
+}
+
+// write writes one file; into a directory it goes under a name.
+func (e *exporting) write(name string, write func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error) error {
+	to := e.to
+	if e.into {
+		to = filepath.Join(to, name)
 	}
-	names, err := export.Workflows(ctx, db, run)
+	return writeTo(e.c, to, func(w io.Writer) error { return write(e.c.Context, w, e.db, e.info.Name) })
+}
+
+func (e *exporting) csv() error {
+	if !e.into {
+		return e.write("", export.CSV)
+	}
+	if err := e.write("tasks.csv", export.Tasks); err != nil {
+		return err
+	}
+	return e.write("attempts.csv", export.Attempts)
+}
+
+func (e *exporting) json() error { return e.write(e.info.Name+".json", export.JSON) }
+
+func (e *exporting) chrome() error { return e.write(e.info.Name+".trace.json", export.Chrome) }
+
+func (e *exporting) trace() error {
+	o := export.NextflowOptions{Raw: e.c.Bool("raw"), Extended: e.c.Bool("extended"), On: runtimeOf(e.info.Runtime)}
+	return e.write("trace.txt", func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+		return export.Nextflow(ctx, w, db, run, o)
+	})
+}
+
+func (e *exporting) wfformat() error {
+	names, err := export.Workflows(e.c.Context, e.db, e.info.Name)
 	if err != nil {
 		return logError(err)
 	}
-	if name := c.String("workflow"); name != "" {
+	if name := e.c.String("workflow"); name != "" {
 		if !slices.Contains(names, name) {
-			return failf(exitInput, "run %s has no workflow %q; it has %s", run, name, strings.Join(names, ", "))
+			return failf(exitInput, "run %s has no workflow %q; it has %s", e.info.Name, name, strings.Join(names, ", "))
 		}
 		names = []string{name}
 	}
 	switch {
 	case len(names) == 0:
-		return failf(exitInput, "run %s has no workflow yet", run)
-	case len(names) > 1 && !into:
-		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", run,
+		return failf(exitInput, "run %s has no workflow yet", e.info.Name)
+	case len(names) > 1 && !e.into:
+		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
 			plural(len(names), "workflow"))
 	}
 	for _, name := range names {
-		file := to
-		if into {
-			file = filepath.Join(to, executor.EscapeName(name)+".json")
-		}
-		if err := writeTo(c, file, func(w io.Writer) error {
-			return export.WfFormat(ctx, w, db, run, name,
-				runtimeOf(info.Runtime))
-		}); err != nil {
+		err := e.write(executor.EscapeName(name)+".json",
+			func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
+				return export.WfFormat(ctx, w, db, run, name, runtimeOf(e.info.Runtime))
+			})
+		if err != nil {
 			return err
 		}
 	}

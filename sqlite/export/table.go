@@ -4,6 +4,7 @@ package export
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -144,7 +145,7 @@ func named(columns []string) []string {
 
 // eachRow gives the columns of a query, and then its rows as int64, float64, string or nil.
 func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(columns []string) error,
-	each func(columns []string, row []any) error) error {
+	row func(columns []string, row []any) error) error {
 	rows, err := db.Query(ctx, query, run)
 	if err != nil {
 		return err
@@ -157,25 +158,47 @@ func eachRow(ctx context.Context, db *sqlite.DB, query, run string, head func(co
 	if err := head(columns); err != nil {
 		return err
 	}
-	row, dest := make([]any, len(columns)), make([]any, len(columns))
-	for i := range row {
-		dest[i] = &row[i]
+	values, dest := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		dest[i] = &values[i]
 	}
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return fmt.Errorf("read log %s: %w", db.Path(), err)
+	return scanAll(db, rows, func(scan scanner) error {
+		if err := scan(dest...); err != nil {
+			return err
 		}
-		for i, v := range row {
+		for i, v := range values {
 			if b, ok := v.([]byte); ok {
-				row[i] = string(b)
+				values[i] = string(b)
 			}
 		}
-		if err := each(columns, row); err != nil {
+		return row(columns, values)
+	})
+}
+
+// scanner reads the columns of a row.
+type scanner func(columns ...any) error
+
+// each calls f for every row of a query.
+func each(ctx context.Context, db *sqlite.DB, f func(scanner) error, query string, args ...any) error {
+	rows, err := db.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	return scanAll(db, rows, f)
+}
+
+func scanAll(db *sqlite.DB, rows *sql.Rows, f func(scanner) error) error {
+	damaged := func(err error) error {
+		if err != nil {
+			return fmt.Errorf("read log %s: %w", db.Path(), err)
+		}
+		return nil
+	}
+	for rows.Next() {
+		if err := f(func(columns ...any) error { return damaged(rows.Scan(columns...)) }); err != nil {
 			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read log %s: %w", db.Path(), err)
-	}
-	return nil
+	return damaged(rows.Err())
 }
