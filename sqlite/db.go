@@ -325,11 +325,6 @@ func (db *DB) Close() error {
 		errs = append(errs, r.Close())
 	}
 	errs = append(errs, db.readers.Close())
-	if db.conn != nil {
-		if _, err := db.conn.Exec("PRAGMA optimize", nil); err != nil {
-			errs = append(errs, db.wrap("optimize", err))
-		}
-	}
 	return errors.Join(append(errs, db.closeWriter())...)
 }
 

@@ -103,8 +103,11 @@ func exportRun(c *cli.Context) error {
 	return exporters[k].write(&exporting{c, db, info, to, isDirectory(to)})
 }
 
+// exporter writes a run.
+type exporter func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error
+
 // write writes one file; into a directory it goes under a name.
-func (e *exporting) write(name string, write func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error) error {
+func (e *exporting) write(name string, write exporter) error {
 	to := e.to
 	if e.into {
 		to = filepath.Join(to, name)
@@ -140,7 +143,8 @@ func (e *exporting) wfformat() error {
 	}
 	if name := e.c.String("workflow"); name != "" {
 		if !slices.Contains(names, name) {
-			return failf(exitInput, "run %s has no workflow %q; it has %s", e.info.Name, name, strings.Join(names, ", "))
+			return failf(exitInput, "run %s has no workflow %q; it has %s", e.info.Name, name,
+				strings.Join(names, ", "))
 		}
 		names = []string{name}
 	}

@@ -69,7 +69,8 @@ func Chrome(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	c := &chrome{ctx: ctx, db: db, run: info.Name, out: bufio.NewWriter(w)}
 	var state string
 	err = each(ctx, db, func(scan scanner) error { return scan(&c.id, &c.clock, &state) },
-		`SELECT r.id, coalesce(k.at_ns, 0), r.state FROM runs r LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`, info.Name)
+		`SELECT r.id, coalesce(k.at_ns, 0), r.state FROM runs r LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`,
+		info.Name)
 	if err != nil {
 		return err
 	}
@@ -272,17 +273,22 @@ func (c *chrome) counter(name, series string, unit float64, query string, args .
 		c.event(traceEvent{Name: name, Ph: "C", TS: micros(at), PID: node + 1,
 			Args: map[string]any{series: float64(sums[node]) / unit}})
 		return nil
-	}, `SELECT node, at, sum(change) FROM (`+query+`) WHERE node >= 0 GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, args...)
+	}, `SELECT node, at, sum(change) FROM (`+query+`) WHERE node >= 0
+		GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, args...)
 }
 
 // held writes what tasks held of each node: a frozen task holds memory, but no core.
 func (c *chrome) held() error {
-	const placed = `SELECT node, queued_ns AS at, %[1]s AS change FROM attempts WHERE run = ?1 AND queued_ns IS NOT NULL
-		UNION ALL SELECT node, ended_ns, -%[1]s FROM attempts WHERE run = ?1 AND queued_ns IS NOT NULL AND ended_ns IS NOT NULL`
+	const placed = `SELECT node, queued_ns AS at, %[1]s AS change FROM attempts
+			WHERE run = ?1 AND queued_ns IS NOT NULL
+		UNION ALL SELECT node, ended_ns, -%[1]s FROM attempts
+			WHERE run = ?1 AND queued_ns IS NOT NULL AND ended_ns IS NOT NULL`
 	const frozen = ` UNION ALL SELECT node, since_ns, -hold_millicores FROM away WHERE since_ns < until
 		UNION ALL SELECT node, until, hold_millicores FROM away WHERE since_ns < until AND over`
-	const away = `WITH away AS (SELECT a.node, s.since_ns, min(coalesce(s.until_ns, ?2), coalesce(a.ended_ns, ?2)) AS until, a.hold_millicores,
-		coalesce(s.until_ns, a.ended_ns) IS NOT NULL AS over FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
+	const away = `WITH away AS (
+		SELECT a.node, s.since_ns, min(coalesce(s.until_ns, ?2), coalesce(a.ended_ns, ?2)) AS until, a.hold_millicores,
+			coalesce(s.until_ns, a.ended_ns) IS NOT NULL AS over
+		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
 		WHERE s.run = ?1 AND s.how = 'freeze' AND s.since_ns IS NOT NULL) `
 	err := c.counter("cores held", "cores", 1e3, away+fmt.Sprintf(placed, "hold_millicores")+frozen, c.id, c.clock)
 	if err != nil {
@@ -296,21 +302,27 @@ func (c *chrome) held() error {
 func (c *chrome) used() error {
 	err := c.counter("cores used", "cores", 1e3, `WITH readings AS (
 			SELECT attempt, started_ns AS at, 0 AS cpu FROM attempts WHERE run = ?1 AND started_ns IS NOT NULL
-			UNION ALL SELECT s.attempt, s.at_ns, s.cpu_ns FROM samples s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
-				WHERE s.run = ?1 AND s.cpu_ns IS NOT NULL AND s.at_ns > a.started_ns AND (a.ended_ns IS NULL OR s.at_ns < a.ended_ns)
+			UNION ALL SELECT s.attempt, s.at_ns, s.cpu_ns
+				FROM samples s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
+				WHERE s.run = ?1 AND s.cpu_ns IS NOT NULL AND s.at_ns > a.started_ns
+				AND (a.ended_ns IS NULL OR s.at_ns < a.ended_ns)
 			UNION ALL SELECT attempt, ended_ns, cpu_user_ns + cpu_system_ns FROM attempts
 				WHERE run = ?1 AND ended_ns > started_ns AND cpu_user_ns + cpu_system_ns IS NOT NULL),
-		spans AS (SELECT attempt, at, lag(at) OVER w AS since, cpu - lag(cpu) OVER w AS more FROM readings WINDOW w AS (PARTITION BY attempt ORDER BY at)),
-		rates AS (SELECT attempt, since, at, CAST(max(0, 1000.0 * more / (at - since)) AS INTEGER) AS rate FROM spans WHERE at > since)
-		SELECT a.node, r.since AS at, r.rate AS change FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt
-		UNION ALL SELECT a.node, r.at, -r.rate FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt`, c.id)
+		spans AS (SELECT attempt, at, lag(at) OVER w AS since, cpu - lag(cpu) OVER w AS more
+			FROM readings WINDOW w AS (PARTITION BY attempt ORDER BY at)),
+		rates AS (SELECT attempt, since, at, CAST(max(0, 1000.0 * more / (at - since)) AS INTEGER) AS rate
+			FROM spans WHERE at > since)
+		SELECT a.node, r.since AS at, r.rate AS change
+			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt
+		UNION ALL SELECT a.node, r.at, -r.rate
+			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt`, c.id)
 	if err != nil {
 		return err
 	}
-	return c.counter("memory used at most", "MB", 1e6, `SELECT node, started_ns AS at, peak_memory_bytes AS change FROM attempts
-		WHERE run = ?1 AND started_ns IS NOT NULL AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL
-		UNION ALL SELECT node, ended_ns, -peak_memory_bytes FROM attempts
-		WHERE run = ?1 AND started_ns IS NOT NULL AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL`, c.id)
+	const peaks = `WITH peaks AS (SELECT node, started_ns, ended_ns, peak_memory_bytes AS peak FROM attempts
+		WHERE run = ?1 AND started_ns IS NOT NULL AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL) `
+	return c.counter("memory used at most", "MB", 1e6, peaks+`SELECT node, started_ns AS at, peak AS change FROM peaks
+		UNION ALL SELECT node, ended_ns, -peak FROM peaks`, c.id)
 }
 
 // files writes a flow from the task that wrote a file to each that read it. Both ends lie within the slices that they

@@ -71,8 +71,7 @@ func chromeOf(t *testing.T, text []byte) []traceEvent {
 				}
 			}
 		case "b", "e", "s", "f":
-			key := strings.NewReplacer("b", "async", "e", "async", "s", "flow", "f", "flow").Replace(e.Ph) + e.Cat + e.ID +
-				*e.Name
+			key := map[string]string{"b": "async", "e": "async"}[e.Ph] + e.Cat + e.ID + *e.Name
 			if ends[key] == nil {
 				ends[key] = map[string]traceEvent{}
 			}
@@ -178,7 +177,8 @@ func TestChromeShowsNodesSlotsPhasesCountersAndFlows(t *testing.T) {
 			phases = append(phases, e)
 		}
 	}
-	expectText(t, told(attempts, "X"), "1.1 split_0 0+2\n1.1 work_1 2+3\n2.1 work_2 3+1\n2.1 work_2 5+4\n1.1 join_3 9+5")
+	expectText(t, told(attempts, "X"), "1.1 split_0 0+2\n1.1 work_1 2+3\n2.1 work_2 3+1\n2.1 work_2 5+4\n"+
+		"1.1 join_3 9+5")
 	expectText(t, told(phases[:3], "X"), "1.1 staging 0+0.25\n1.1 container start 0.25+0.25\n1.1 running 0.5+1.5")
 	if a := attempts[2]; a.Args["outcome"] != "out-of-memory" || a.Args["exit_code"] != 137.0 ||
 		a.Args["try"] != 1.0 || a.Args["workflow"] != "diamond" || a.Cat != "work" {
@@ -244,7 +244,8 @@ func TestChromeTakesAnyNameAndARunUnderWay(t *testing.T) {
 		names[*e.Name] = true
 	}
 	expectText(t, told(away, "X"), "1.1 suspended 2+3\n1.2 suspended 9+0.5")
-	expectText(t, told(held, "C"), "1.0 cores held 0 2\n1.0 cores held 2 1\n1.0 cores held 5 2\n1.0 cores held 9 1\n2.0 cores held 9 1")
+	expectText(t, told(held, "C"), "1.0 cores held 0 2\n1.0 cores held 2 1\n1.0 cores held 5 2\n"+
+		"1.0 cores held 9 1\n2.0 cores held 9 1")
 	for i, name := range hostile {
 		if want := strings.ToValidUTF8(fmt.Sprintf("%s_%d", name, i), "\ufffd"); !names[want] {
 			t.Errorf("no slice %.40q", want)
