@@ -178,6 +178,34 @@ func (db *DB) Info(ctx context.Context, run string) (RunInfo, error) {
 	return info, err
 }
 
+// Snapshot is the log as it was when it was first asked: what is written meanwhile does not show. It holds space in the
+// log's files until it is closed.
+type Snapshot struct {
+	db *DB
+	tx *sql.Tx
+}
+
+// Snapshot opens a snapshot.
+func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
+	tx, err := db.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, db.wrap("read", err)
+	}
+	return &Snapshot{db, tx}, nil
+}
+
+// Query is that of DB.
+func (s *Snapshot) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := s.tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, s.db.wrap("read", err)
+	}
+	return rows, nil
+}
+
+// Close ends the snapshot.
+func (s *Snapshot) Close() { _ = s.tx.Rollback() } // it wrote nothing
+
 // Query asks the log something of one's own. It cannot write.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	rows, err := db.readers.QueryContext(ctx, query, args...)

@@ -215,6 +215,19 @@ func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
 	}, overviewQuery+"GROUP BY r.id ORDER BY r.id DESC")
 }
 
+// State is how a run stands; it costs little.
+func (db *DB) State(ctx context.Context, run string) (State, error) {
+	states, err := collect(ctx, db, func(rows *sql.Rows) (s State, err error) { return s, rows.Scan(&s) },
+		"SELECT state FROM runs WHERE name = ?", run)
+	if err != nil {
+		return "", err
+	}
+	if len(states) == 0 {
+		return "", &UnknownRunError{Name: run}
+	}
+	return states[0], nil
+}
+
 // Overview is one run, given by its whole name.
 func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
 	id, err := db.whole(ctx, run)

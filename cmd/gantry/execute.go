@@ -27,6 +27,7 @@ import (
 	"gantry/planner/predict"
 	"gantry/scenario"
 	"gantry/sqlite"
+	"gantry/sqlite/live"
 )
 
 // logName is the log's file below --dir.
@@ -56,6 +57,7 @@ type session struct {
 	resumes     bool                 // it continues a run
 	trained     *sqlite.TrainedModel // nil: estimates come from elsewhere
 	collector   *metrics.Collector   // nil: metrics are taken from the log
+	page        *live.Server         // nil: nobody watches
 }
 
 func (s *session) close() {
@@ -250,6 +252,7 @@ func (s *session) drive(ctx context.Context) error {
 			s.collector.Watch(v, events, admitted)
 		}
 	}
+	defer s.serveLive(ctx)()
 	s.view.begin(s)
 	res, err := s.engine.Run(ctx)
 	s.view.end()

@@ -55,6 +55,12 @@ func runAndTask(c *cli.Context) (run, task string, err error) {
 	return "", "", failf(exitUsage, "usage: gantry %s [RUN] TASK", c.Command.Name)
 }
 
+// workDir is where an attempt ran.
+func workDir(home, run, workflow, task string, try int) string {
+	return filepath.Join(home, run, "work", executor.EscapeName(workflow),
+		executor.EscapeName(task)+"-"+strconv.Itoa(try))
+}
+
 func logs(c *cli.Context) error {
 	run, task, err := runAndTask(c)
 	if err != nil {
@@ -89,8 +95,7 @@ func logs(c *cli.Context) error {
 				plural(len(life.Attempts), "attempt"), c.Int("attempt"))
 		}
 	}
-	dir := filepath.Join(c.String("dir"), life.Run, "work", executor.EscapeName(life.Workflow),
-		executor.EscapeName(life.Task)+"-"+strconv.Itoa(attempt.Try))
+	dir := workDir(c.String("dir"), life.Run, life.Workflow, life.Task, attempt.Try)
 	streams := []*stream{{path: filepath.Join(dir, ".command.out"), to: screened(c.App.Writer, os.Stdout)},
 		{path: filepath.Join(dir, ".command.err"), to: screened(c.App.ErrWriter, os.Stderr)}}
 	defer tellDropped(c, streams, &attempt)

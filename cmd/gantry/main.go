@@ -179,6 +179,7 @@ func commands() []*cli.Command {
 		policiesCommand(),
 		lsCommand(),
 		showCommand(),
+		watchCommand(),
 		logsCommand(),
 		explainCommand(),
 		exportCommand(),

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -12,6 +15,48 @@ import (
 	"gantry/sqlite/page"
 )
 
+// pageOptions is what a page has besides the log of the runs below home.
+func pageOptions(home string) page.Options {
+	return page.Options{Now: time.Now(),
+		Left: func(run, runtime string) bool {
+			return !runtimeOf(runtime).Virtual && !held(filepath.Join(home, run, "lock"))
+		},
+		Output: func(run, workflow, task string, try int) []string {
+			dir := workDir(home, run, workflow, task, try)
+			return append(lastLines(filepath.Join(dir, ".command.out")), lastLines(filepath.Join(dir, ".command.err"))...)
+		}}
+}
+
+// Bounds of the output that a page shows of an attempt that failed.
+const (
+	tailLines = 12
+	tailBytes = 4096
+)
+
+// lastLines are those of a file; nil if it cannot be read.
+func lastLines(path string) []string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	begin := max(0, info.Size()-tailBytes)
+	text := make([]byte, info.Size()-begin)
+	n, _ := f.ReadAt(text, begin) // what is there
+	lines := strings.Split(strings.TrimRight(strings.ToValidUTF8(string(text[:n]), "�"), "\n"), "\n")
+	if begin > 0 && len(lines) > 1 {
+		lines = lines[1:] // the first is cut
+	}
+	if len(lines) == 1 && lines[0] == "" {
+		return nil
+	}
+	return lines[max(0, len(lines)-tailLines):]
+}
+
 // writePage writes the page of runs to a file, whole or not at all.
 func writePage(c *cli.Context, names []string, file string) error {
 	db, err := readLog(c)
@@ -19,18 +64,22 @@ func writePage(c *cli.Context, names []string, file string) error {
 		return err
 	}
 	defer db.Close()
-	for _, name := range names {
+	for i, name := range names {
 		var unknown *sqlite.UnknownRunError
-		if _, err := db.Info(c.Context, name); errors.As(err, &unknown) {
+		info, err := db.Info(c.Context, name)
+		if errors.As(err, &unknown) {
 			return failf(exitInput, "report: %w", err)
 		} else if err != nil {
 			return failf(exitHost, "report: %w", err)
 		}
+		names[i] = info.Name
 	}
-	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, time.Now()) }
+	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, pageOptions(c.String("dir"))) }
 	if err := writeTo(c, file, write); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", file)
+	if file != "-" {
+		fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", file)
+	}
 	return nil
 }

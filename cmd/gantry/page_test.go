@@ -114,8 +114,8 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 	page := open(t, file)
 
 	makespan := one[float64](t, home, "SELECT makespan_s FROM v_runs WHERE run = 'm'")
-	expectText(t, page, "section[aria-label=Answer]", fmt.Sprintf("%.0f s", makespan))
-	expectText(t, page, "section[aria-label=Answer]", "25 of 25")
+	expectText(t, page, "#answer", fmt.Sprintf("%.0f s", makespan))
+	expectText(t, page, "#answer", "25 of 25")
 	expectText(t, page, ".tasks [role=status]", "25 of 25 attempts")
 	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn != 25 {
 		t.Errorf("the timeline has %d bars", drawn)
@@ -127,7 +127,7 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY ended_s DESC LIMIT 1",
 	)
 	if got := ask[string](t, page,
-		"[...document.querySelectorAll('details tbody tr')].pop().firstChild.textContent"); got != last {
+		"[...document.querySelectorAll('#answer details tbody tr')].pop().firstChild.textContent"); got != last {
 		t.Errorf("the critical path ends with %q, not %q", got, last)
 	}
 
@@ -258,7 +258,7 @@ func TestPagesOfOtherRuns(t *testing.T) {
 	expect(t, exitOK, nil, "report", "a", "b", "--dir", home, "--html", file)
 	page := open(t, file)
 	expectText(t, page, "#title", "2 runs")
-	if n := ask[int](t, page, "document.querySelectorAll('section.run').length"); n != 2 {
+	if n := ask[int](t, page, "document.querySelectorAll('#answer .run').length"); n != 2 {
 		t.Errorf("%d of 2 runs are on the page", n)
 	}
 	expect(t, exitInput, []string{"nothere"}, "report", "nothere", "--dir", home, "--html", file)

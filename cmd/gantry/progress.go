@@ -207,6 +207,13 @@ func (p *progress) note(format string, args ...any) {
 	}
 }
 
+// say prints a line that was asked for, also with --quiet.
+func (p *progress) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line(format, args...)
+}
+
 // warn prints a warning, once; the log has it too.
 func (p *progress) warn(format string, args ...any) {
 	p.mu.Lock()

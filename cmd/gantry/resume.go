@@ -23,6 +23,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no su
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
+			watchFlag(), portFlag(),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
 				"only warn (default: as the run began)"},
 		},
@@ -33,6 +34,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no su
 			s := &session{out: c, resumes: true, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
 			defer s.close()
 			if err := s.existing(c, c.Args().First()); err != nil {
+				return err
+			}
+			if err := s.openLive(c); err != nil {
 				return err
 			}
 			return s.resume(c)

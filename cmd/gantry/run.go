@@ -61,6 +61,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
+			watchFlag(), portFlag(),
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
 		),
 		Action: func(c *cli.Context) error {
@@ -253,6 +254,9 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			if err := s.hold(); err != nil {
 				return err
 			}
+		}
+		if err := s.openLive(c); err != nil {
+			return err
 		}
 		var resumable []executor.Submission
 		if runtimeOf(set.Runtime).Adopts {

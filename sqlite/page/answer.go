@@ -74,31 +74,44 @@ func (r *reader) answer() {
 			add(i, starting, "", staged, started)
 			add(i, staging, "", l.queued, staged)
 		}
-		add(i, waiting, r.why(l.task, l.ready, l.queued), l.ready, l.queued)
-		next := -1
-		if l.try > 1 {
-			for k := i - 1; k >= 0 && next < 0; k-- {
-				if r.lives[k].task == l.task {
-					next = k
-				}
-			}
-			failed = true
-		} else {
-			failed = false
-			for _, p := range t.parents {
-				if k := r.tasks[p].last; k >= 0 && k != i && (next < 0 || r.lives[k].ended > r.lives[next].ended) {
-					next = k
-				}
-			}
-			if w := &r.out.Workflows[t.workflow]; next >= 0 && max(w.Arrived, w.Release) >= r.lives[next].ended {
-				next = -1 // it waited for its workflow
-			}
+		next := r.before(i)
+		failed = next >= 0 && r.lives[next].task == l.task
+		heard := l.ready
+		if next >= 0 {
+			heard = min(max(heard, r.lives[next].heard), l.queued)
 		}
+		add(i, waiting, r.why(l.task, heard, l.queued), heard, l.queued)
+		add(next, ending, "", l.ready, heard)
 		i = next
 	}
 	slices.Reverse(o.Steps)
 	r.bound()
 	o.Advice = r.advice()
+}
+
+// before is what an attempt waited for: the try before, or the parent that ended last. It is -1 if that was the arrival
+// of its workflow.
+func (r *reader) before(i int) int {
+	l := &r.lives[i]
+	t := &r.tasks[l.task]
+	if l.try > 1 {
+		for k := i - 1; k >= 0; k-- {
+			if r.lives[k].task == l.task {
+				return k
+			}
+		}
+		return -1
+	}
+	next := -1
+	for _, p := range t.parents {
+		if k := r.tasks[p].last; k >= 0 && k != i && (next < 0 || r.lives[k].ended > r.lives[next].ended) {
+			next = k
+		}
+	}
+	if w := &r.out.Workflows[t.workflow]; next >= 0 && max(w.Arrived, w.Release) >= r.lives[next].ended {
+		return -1
+	}
+	return next
 }
 
 // bound is the longest path of measured runs from the arrival of a workflow.
@@ -165,7 +178,7 @@ func (r *reader) why(task int, from, to int64) string {
 func (r *reader) advice() string {
 	o := &r.out.Answer
 	what, most, total := "", int64(0), int64(0)
-	for _, part := range []string{computing, waiting, staging, starting, away, retrying} {
+	for _, part := range []string{computing, waiting, staging, starting, ending, away, retrying} {
 		total += o.Parts[part]
 		if o.Parts[part] > most {
 			what, most = part, o.Parts[part]
@@ -207,6 +220,9 @@ func (r *reader) advice() string {
 		return "Moving less data would have shortened the run most: " + share + " went into staging inputs."
 	case starting:
 		return "Fewer, longer tasks would have shortened the run most: " + share + " went into starting containers."
+	case ending:
+		return "Fewer, longer tasks would have shortened the run most: " + share + " passed between the end of a program " +
+			"and the moment at which gantry knew of it."
 	case away:
 		return "Fewer preemptions would have shortened the run most: tasks were suspended for " + share + "."
 	}

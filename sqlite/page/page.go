@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -26,26 +25,33 @@ import (
 var web embed.FS
 
 // modules are those of the page, each after those that it imports.
-var modules = []string{"text", "data", "answer", "timeline", "load", "table", "dag", "estimates", "about", "main"}
+var modules = []string{"text", "data", "detail", "chart", "answer", "timeline", "load", "table", "types", "dag",
+	"estimates", "deadlines", "others", "about", "live", "main"}
+
+// Options say what a page has besides what the log says. The zero value adds nothing.
+type Options struct {
+	Now  time.Time
+	Live bool // the page follows a run that is under way
+	// Left reports whether a run that is called running has no gantry any more.
+	Left func(run, runtime string) bool
+	// Output returns the last lines of what an attempt printed; nil if it is not known.
+	Output func(run, workflow, task string, try int) []string
+	// More returns what has to be computed of a run; nil for nothing.
+	More func(ctx context.Context, run string) (*Extra, error)
+}
 
 // Write writes a page of runs, in the order of their names. The page is made whole before the first byte is written.
-func Write(ctx context.Context, w io.Writer, db *sqlite.DB, names []string, now time.Time) error {
-	p := struct {
-		Written string `json:"written"`
-		Runs    []*run `json:"runs"`
-	}{Written: now.UTC().Format(time.RFC3339)}
-	for _, name := range names {
-		r, err := read(ctx, db, name)
-		if err != nil {
-			return fmt.Errorf("read run %s: %w", name, err)
-		}
-		p.Runs = append(p.Runs, r)
+func Write(ctx context.Context, w io.Writer, db *sqlite.DB, names []string, o Options) error {
+	p, err := readAll(ctx, db, names, &o)
+	if err != nil {
+		return err
 	}
 	data, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	text, err := document(pack(data), strings.Join(names, ", "))
+	text, _, err := document(base64.StdEncoding.EncodeToString(pack(data, gzip.BestCompression)),
+		strings.Join(names, ", "), false)
 	if err != nil {
 		return err
 	}
@@ -53,33 +59,63 @@ func Write(ctx context.Context, w io.Writer, db *sqlite.DB, names []string, now 
 	return err
 }
 
-// document puts the page together. Its policy lets the browser run this script and this style only, and load nothing.
-func document(data, title string) ([]byte, error) {
+func readAll(ctx context.Context, db *sqlite.DB, names []string, o *Options) (*payload, error) {
+	p := &payload{Written: o.Now.UTC().Format(time.RFC3339), Live: o.Live}
+	for _, name := range names {
+		r, err := read(ctx, db, name, o)
+		if err != nil {
+			return nil, fmt.Errorf("read run %s: %w", name, err)
+		}
+		p.Runs = append(p.Runs, r)
+	}
+	return p, nil
+}
+
+// Data returns the data of the page of a run, compressed, and whether the run is over.
+func Data(ctx context.Context, db *sqlite.DB, name string, o Options) (data []byte, over bool, err error) {
+	p, err := readAll(ctx, db, []string{name}, &o)
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := json.Marshal(p)
+	return pack(text, gzip.BestSpeed), p.Runs[0].State != string(sqlite.Running), err
+}
+
+// Document returns a page without data, which asks the server that it came from for them, and its policy.
+func Document(title string) (text []byte, policy string, err error) { return document("", title, true) }
+
+// document puts the page together. Its policy lets the browser run this script and this style only, and load nothing,
+// but for a live page the data from its server.
+func document(data, title string, live bool) (page []byte, policy string, err error) {
 	script, err := bundle()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	style, err := web.ReadFile("web/page.css")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	body, err := web.ReadFile("web/page.html")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	policy := fmt.Sprintf(
+	policy = fmt.Sprintf(
 		"default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
 		hash(script),
 		hash(string(style)),
 	)
+	if live {
+		policy += "; connect-src 'self'"
+	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n"+
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"+
+		"<link rel=\"icon\" href=\"data:,\">\n"+
 		"<title>%s · gantry</title>\n<style>%s</style>\n</head>\n%s"+
 		"<script type=\"application/gzip\" id=\"data\">%s</script>\n"+
 		"<script>%s</script>\n</html>\n", policy, html.EscapeString(title), style, body, data, script)
-	return b.Bytes(), nil
+	return b.Bytes(), policy, nil
 }
 
 func hash(text string) string {
@@ -87,44 +123,27 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-var linkage = regexp.MustCompile(`(?m)^import .*;\n|^export (default )?`)
+var (
+	imports = regexp.MustCompile(`(?m)^import (\{.*\}) from '\./(\w+)\.js';$`)
+	exports = regexp.MustCompile(`(?m)^export ((?:async )?function\*?|const) (\w+)`)
+)
 
-// bundle joins the modules into one script: a file that is opened from disk cannot import others. Names are unique
-// over all modules.
+// bundle joins the modules into one script, as a file that is opened from disk cannot import others. Each module
+// becomes a function that returns what it exports.
 func bundle() (string, error) {
 	var b strings.Builder
-	b.WriteString("'use strict';\n(() => {\n")
+	b.WriteString("'use strict';\n")
 	for _, m := range modules {
 		text, err := web.ReadFile("web/" + m + ".js")
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(linkage.ReplaceAllString(string(text), ""))
+		var names []string
+		for _, match := range exports.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, match[2])
+		}
+		body := exports.ReplaceAllString(imports.ReplaceAllString(string(text), "const $1 = module_$2;"), "$1 $2")
+		fmt.Fprintf(&b, "const module_%s = (() => {\n%sreturn {%s};\n})();\n", m, body, strings.Join(names, ", "))
 	}
-	b.WriteString("})();\n")
 	return b.String(), nil
-}
-
-// pack compresses data and writes it as text.
-func pack(data []byte) string {
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is a constant
-	_, _ = z.Write(data)                                  // into memory
-	_ = z.Close()
-	return base64.StdEncoding.EncodeToString(b.Bytes())
-}
-
-// column is a list of numbers as the differences from one to the next, each a varint: what changes little takes a
-// byte.
-type column []int64
-
-// MarshalJSON writes the varints as base64.
-func (c column) MarshalJSON() ([]byte, error) {
-	out := make([]byte, 0, len(c)+16)
-	last := int64(0)
-	for _, v := range c {
-		out = binary.AppendVarint(out, v-last)
-		last = v
-	}
-	return json.Marshal(out)
 }

@@ -1,141 +1,30 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"gantry/sqlite"
 )
 
-// run is what the page shows of a run. Instants and spans are counted in units of Unit nanoseconds.
-type run struct {
-	Name      string          `json:"name"`
-	Policy    string          `json:"policy"`
-	Runtime   string          `json:"runtime"`
-	State     string          `json:"state"`
-	Started   string          `json:"started"`
-	Version   string          `json:"version"`
-	Command   []string        `json:"command"`
-	Seed      int64           `json:"seed"`
-	TimeScale float64         `json:"time_scale"`
-	SizeScale float64         `json:"size_scale"`
-	Host      json.RawMessage `json:"host,omitempty"`
-	Settings  json.RawMessage `json:"settings,omitempty"`
-	Resumes   int             `json:"resumes"`
-
-	Unit      int64               `json:"unit"`
-	End       int64               `json:"end"`      // of the last event
-	Makespan  *int64              `json:"makespan"` // of the run; null while it is under way
-	Nodes     []node              `json:"nodes"`
-	Kinds     []string            `json:"kinds"`
-	Workflows []workflow          `json:"workflows"`
-	Outcomes  []string            `json:"outcomes"`
-	Sources   []string            `json:"sources"` // of estimates
-	Names     string              `json:"names"`   // of tasks, one a line
-	Task      taskColumns         `json:"task"`
-	Attempt   attemptColumns      `json:"attempt"`
-	Away      awayColumns         `json:"away"` // suspensions
-	Edges     [2]column           `json:"edges"`
-	Waits     waits               `json:"waits"`
-	Answer    answer              `json:"answer"`
-	Warnings  []warning           `json:"warnings"`
-	Failures  []failure           `json:"failures"`
-	Metrics   map[string]*float64 `json:"metrics"` // null: it has no value in this run
-}
-
-type node struct {
-	Name       string  `json:"name"`
-	Group      string  `json:"group,omitempty"`
-	Millicores int64   `json:"millicores"`
-	Memory     *int64  `json:"memory"` // bytes; null: unlimited
-	Speed      float64 `json:"speed"`
-	Lanes      int     `json:"lanes"` // attempts that were there at once
-}
-
-type workflow struct {
-	Name     string `json:"name"`
-	Tenant   string `json:"tenant,omitempty"`
-	Class    string `json:"class"`
-	State    string `json:"state"`
-	Arrived  int64  `json:"arrived"`
-	Release  int64  `json:"release"`
-	Due      *int64 `json:"due"`
-	Ended    *int64 `json:"ended"`
-	Tasks    int    `json:"tasks"`
-	Finished bool   `json:"-"`
-}
-
-type taskColumns struct {
-	Workflow column `json:"workflow"`
-	Kind     column `json:"kind"`
-	State    column `json:"state"` // of states
-}
-
-// states are those of tasks, by number.
-var states = []string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped"}
-
-// Bits of attemptColumns.Known.
-const (
-	knowsStart = 1 << iota
-	knowsEnd
-	knowsCPU
-	knowsMemory
-	knowsDisk
-)
-
-// attemptColumns has a number of each attempt, in the order of their orders.
-type attemptColumns struct {
-	Task    column `json:"task"`
-	Try     column `json:"try"`
-	Node    column `json:"node"`
-	Lane    column `json:"lane"`
-	Wait    column `json:"wait"`    // from ready, or the end of the try before, to the order
-	Queued  column `json:"queued"`  // instant of the order
-	Staging column `json:"staging"` // from the order until the inputs were there
-	Begin   column `json:"begin"`   // from then until the program ran
-	Run     column `json:"run"`     // from then to its end, or so far
-	Over    column `json:"over"`    // the end less the planned one
-	Error   column `json:"error"`   // the estimate less the time from inputs in place to the end
-	Source  column `json:"source"`  // of the estimate
-	Outcome column `json:"outcome"` // 0: under way
-	Known   column `json:"known"`
-	Cores   column `json:"cores"`  // asked, millicores
-	Memory  column `json:"memory"` // asked, kB
-	CPU     column `json:"cpu"`    // used
-	Peak    column `json:"peak"`   // kB
-	Read    column `json:"read"`   // kB
-	Written column `json:"written"`
-}
-
-type awayColumns struct {
-	Attempt column   `json:"attempt"`
-	Since   column   `json:"since"`
-	Until   column   `json:"until"`
-	How     []string `json:"how"`
-}
-
-type warning struct {
-	Message string `json:"message"`
-	Count   int    `json:"count"`
-}
-
-type failure struct {
-	Task    string `json:"task"`
-	Outcome string `json:"outcome"`
-	Exit    *int64 `json:"exit"`
-	Message string `json:"message"`
-}
-
-// life is an attempt as the log has it, in nanoseconds; below 0 is not known.
+// life is an attempt as the log has it, in nanoseconds and bytes; below 0 is not known.
 type life struct {
+	id int64
+	// heard is when gantry knew of the end.
+	heard                                                  int64
 	task, try, node, lane                                  int
 	ready, queued, staged, started, ended, planned         int64
-	estimate, cpu, peak, read, written, millicores, memory int64
+	estimate, spread, samples                              int64
+	cpu, throttled, peak, read, written, copied            int64
+	millicores, memory, disk                               int64
+	appliedCores, appliedMemory, appliedRead, appliedWrite int64
 	outcome, source                                        string
+	exit                                                   *int64
 }
 
 // end is when the attempt left its node, or how far the run got.
@@ -148,16 +37,17 @@ func (l *life) end(clock int64) int64 {
 
 // task is what is known of a task besides its attempts.
 type task struct {
-	name, kind, state string
-	workflow          int
-	parents           []int
-	last              int // attempt; -1: none
+	name, kind, state, imputed string
+	workflow                   int
+	parents                    []int
+	last                       int // attempt; -1: none
+	cores, memory, disk, limit int64
 }
 
 // reader collects what the parts of a page need.
 type reader struct {
 	ctx   context.Context
-	db    *sqlite.DB
+	log   *sqlite.Snapshot
 	id    int64
 	out   *run
 	tasks []task
@@ -165,14 +55,20 @@ type reader struct {
 	clock int64
 }
 
-func read(ctx context.Context, db *sqlite.DB, name string) (*run, error) {
+// read reads a run. What the parts say is of one moment.
+func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, error) {
 	info, err := db.Info(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	log, err := db.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
 	r := &reader{
 		ctx: ctx,
-		db:  db,
+		log: log,
 		out: &run{
 			Name:      info.Name,
 			Policy:    info.Policy,
@@ -183,6 +79,8 @@ func read(ctx context.Context, db *sqlite.DB, name string) (*run, error) {
 			TimeScale: info.TimeScale,
 			SizeScale: info.SizeScale,
 			Settings:  info.Settings,
+			Left:      o.Left != nil && o.Left(info.Name, info.Runtime),
+			Without:   []string{},
 		},
 	}
 	if info.Host != nil {
@@ -190,8 +88,9 @@ func read(ctx context.Context, db *sqlite.DB, name string) (*run, error) {
 			return nil, err
 		}
 	}
-	steps := []func() error{r.head, r.nodes, r.workflows, r.readTasks, r.edges, r.attempts, r.suspensions, r.waits,
-		r.rest}
+	steps := []func() error{r.head, func() error { return r.goesOn(info.Started, o) }, r.nodes, r.workflows,
+		r.readTasks, r.edges, r.attempts, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
+		func() error { return r.failures(o) }, r.metrics}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -199,12 +98,19 @@ func read(ctx context.Context, db *sqlite.DB, name string) (*run, error) {
 	}
 	r.answer()
 	r.columns()
+	if o.More != nil {
+		x, err := o.More(ctx, info.Name)
+		if err != nil {
+			return nil, err
+		}
+		r.add(x)
+	}
 	return r.out, nil
 }
 
 // each runs a query and hands every row to scan.
 func (r *reader) each(scan func(func(...any) error) error, query string, args ...any) error {
-	rows, err := r.db.Query(r.ctx, query, args...)
+	rows, err := r.log.Query(r.ctx, query, args...)
 	if err != nil {
 		return err
 	}
@@ -231,15 +137,24 @@ func (r *reader) head() error {
 	return err
 }
 
+// goesOn lets the clock of a run that is watched go on between its events.
+func (r *reader) goesOn(started time.Time, o *Options) error {
+	if o.Live && r.out.State == string(sqlite.Running) && !r.out.Left {
+		r.clock = max(r.clock, int64(o.Now.Sub(started)))
+	}
+	return nil
+}
+
 func (r *reader) nodes() error {
 	return r.each(func(scan func(...any) error) error {
 		var n node
-		if err := scan(&n.Name, &n.Group, &n.Millicores, &n.Memory, &n.Speed); err != nil {
+		if err := scan(&n.Name, &n.Group, &n.Millicores, &n.Memory, &n.Disk, &n.Speed); err != nil {
 			return err
 		}
 		r.out.Nodes = append(r.out.Nodes, n)
 		return nil
-	}, `SELECT name, coalesce(node_group, ''), coalesce(capacity_millicores, 0), capacity_memory_bytes, speed
+	}, `SELECT name, coalesce(node_group, ''), coalesce(capacity_millicores, 0), capacity_memory_bytes, capacity_disk_bps,
+		speed
 		FROM nodes WHERE run = ? ORDER BY node`, r.id)
 }
 
@@ -259,12 +174,18 @@ func (r *reader) workflows() error {
 func (r *reader) readTasks() error {
 	return r.each(func(scan func(...any) error) error {
 		t := task{last: -1}
-		if err := scan(&t.name, &t.kind, &t.state, &t.workflow); err != nil {
+		if err := scan(&t.name, &t.kind, &t.state, &t.workflow, &t.imputed, &t.cores, &t.memory, &t.disk,
+			&t.limit); err != nil {
 			return err
+		}
+		if t.workflow >= len(r.out.Workflows) {
+			return fmt.Errorf("task %d names workflow %d, which the run does not have: the log is damaged",
+				len(r.tasks), t.workflow)
 		}
 		r.tasks = append(r.tasks, t)
 		return nil
-	}, `SELECT name, kind, state, workflow FROM tasks WHERE run = ? ORDER BY task`, r.id)
+	}, `SELECT name, kind, state, workflow, coalesce(imputed, ''), need_millicores, need_memory_bytes, need_disk_bps,
+		coalesce(time_limit_ns, 0) FROM tasks WHERE run = ? ORDER BY task`, r.id)
 }
 
 func (r *reader) edges() error {
@@ -281,10 +202,15 @@ func (r *reader) edges() error {
 }
 
 func (r *reader) attempts() error {
+	r.out.Odd = []odd{}
 	err := r.each(func(scan func(...any) error) error {
 		l := life{lane: -1}
-		if err := scan(&l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned, &l.estimate,
-			&l.source, &l.outcome, &l.cpu, &l.peak, &l.read, &l.written, &l.millicores, &l.memory); err != nil {
+		var x odd
+		if err := scan(&l.id, &l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned, &l.estimate,
+			&l.spread, &l.samples, &l.source, &l.outcome, &l.cpu, &l.throttled, &l.peak, &l.read, &l.written,
+			&l.copied, &l.millicores, &l.memory, &l.disk, &l.appliedCores, &l.appliedMemory, &l.appliedRead,
+			&l.appliedWrite, &l.exit, &x.Message, &x.OOM, &x.Dropped, &x.Moved, &x.Done, &x.Kept, &x.Before,
+			&x.Lost); err != nil {
 			return err
 		}
 		if l.task >= len(r.tasks) || l.node >= len(r.out.Nodes) {
@@ -294,14 +220,27 @@ func (r *reader) attempts() error {
 				l.node,
 			)
 		}
+		if l.exit != nil && *l.exit > 0 {
+			x.Exit = l.exit
+		}
+		if x != (odd{}) {
+			x.Attempt, x.Message = len(r.lives), cut(x.Message, maxMessage)
+			r.out.Odd = append(r.out.Odd, x)
+		}
+		l.heard = l.ended
 		r.lives = append(r.lives, l)
 		return nil
-	}, `SELECT task, try, node, queued_ns, coalesce(staged_ns, -1), coalesce(started_ns, -1), coalesce(ended_ns,
+	}, `SELECT attempt, task, try, node, queued_ns, coalesce(staged_ns, -1), coalesce(started_ns, -1), coalesce(ended_ns,
 		-1), coalesce(planned_end_ns, -1),
-		coalesce(estimate_ns, -1), coalesce(estimate_source, ''), coalesce(outcome, ''),
-		coalesce(cpu_user_ns + cpu_system_ns, -1),
+		coalesce(estimate_ns, -1), coalesce(estimate_spread_ns, 0), coalesce(estimate_samples, 0),
+		coalesce(estimate_source, ''), coalesce(outcome, ''),
+		coalesce(cpu_user_ns + cpu_system_ns, -1), coalesce(cpu_throttled_ns, -1),
 		coalesce(peak_memory_bytes, -1), coalesce(read_bytes, -1), coalesce(written_bytes, -1),
-		coalesce(hold_millicores, 0), coalesce(hold_memory_bytes, 0)
+		coalesce(copied_bytes, 0), coalesce(hold_millicores, 0), coalesce(hold_memory_bytes, 0),
+		coalesce(hold_disk_bps, 0), coalesce(applied_cpu_millicores, 0), coalesce(applied_memory_bytes, 0),
+		coalesce(applied_read_bps, 0), coalesce(applied_write_bps, 0), exit_code, coalesce(message, ''),
+		nullif(oom_kills, 0), nullif(dropped_bytes, 0), nullif(moved_bytes, 0), nullif(done, 0), nullif(kept, 0),
+		nullif(before_ns, 0), nullif(lost_ns, 0)
 		FROM attempts WHERE run = ? AND queued_ns IS NOT NULL ORDER BY queued_ns, attempt`, r.id)
 	for i := range r.lives {
 		l := &r.lives[i]
@@ -328,20 +267,37 @@ func (r *reader) ready(t *task) int64 {
 	return at
 }
 
-func (r *reader) suspensions() error {
-	o := r.out
-	number := map[int64]int64{}
-	if err := r.each(func(scan func(...any) error) error {
-		var id int64
-		if err := scan(&id); err != nil {
+// numbers are the places of attempts in the order of the page.
+func (r *reader) numbers() map[int64]int {
+	out := make(map[int64]int, len(r.lives))
+	for i := range r.lives {
+		out[r.lives[i].id] = i
+	}
+	return out
+}
+
+// ends reads when gantry knew of the ends of attempts: in a simulation at once.
+func (r *reader) ends() error {
+	const exited = 5 // the kind of the event
+	var number map[int64]int
+	return r.each(func(scan func(...any) error) error {
+		var id, at int64
+		if err := scan(&id, &at); err != nil {
 			return err
 		}
-		number[id] = int64(len(number))
+		if number == nil {
+			number = r.numbers()
+		}
+		if i, ok := number[id]; ok && r.lives[i].ended >= 0 {
+			r.lives[i].heard = max(at, r.lives[i].ended)
+		}
 		return nil
-	}, `SELECT attempt FROM attempts WHERE run = ? AND queued_ns IS NOT NULL ORDER BY queued_ns, attempt`,
-		r.id); err != nil {
-		return err
-	}
+	}, `SELECT coalesce(body ->> 'attempt', 0), at_ns FROM events WHERE run = ? AND kind = ?`, r.id, exited)
+}
+
+func (r *reader) suspensions() error {
+	o := r.out
+	number := r.numbers()
 	return r.each(func(scan func(...any) error) error {
 		var id, since, until int64
 		var how string
@@ -351,47 +307,96 @@ func (r *reader) suspensions() error {
 		if until < 0 {
 			until = r.clock
 		}
-		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, number[id]), append(o.Away.How, how)
+		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(number[id])), append(o.Away.How, how)
 		o.Away.Since, o.Away.Until = append(o.Away.Since, since), append(o.Away.Until, until)
 		return nil
 	}, `SELECT attempt, since_ns, coalesce(until_ns, -1), how FROM suspensions WHERE run = ?
 		AND since_ns IS NOT NULL ORDER BY since_ns`, r.id)
 }
 
-// rest are the lists at the end of the page.
-func (r *reader) rest() error {
-	o := r.out
-	o.Warnings, o.Failures = []warning{}, []failure{}
-	if err := r.each(func(scan func(...any) error) error {
+func (r *reader) warnings() error {
+	r.out.Warnings = []warning{}
+	return r.each(func(scan func(...any) error) error {
 		var w warning
 		err := scan(&w.Message, &w.Count)
-		o.Warnings = append(o.Warnings, w)
+		r.out.Warnings = append(r.out.Warnings, w)
 		return err
-	}, `SELECT message, count FROM warnings WHERE run = ?`, r.id); err != nil {
-		return err
+	}, `SELECT message, count FROM warnings WHERE run = ?`, r.id)
+}
+
+// Bounds of what a page has of rare things.
+const (
+	maxFailures = 100
+	maxNotes    = 20_000
+	maxMessage  = 4000
+)
+
+// cut shortens what a program or the kernel said.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	const most = 100
-	if err := r.each(func(scan func(...any) error) error {
-		var f failure
-		err := scan(&f.Task, &f.Outcome, &f.Exit, &f.Message)
-		o.Failures = append(o.Failures, f)
-		return err
-	}, fmt.Sprintf(`SELECT w.name || '/' || t.name, a.outcome, a.exit_code, coalesce(a.message, '') FROM attempts a
-		CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task CROSS JOIN workflows w ON w.run = a.run
-		AND w.workflow = t.workflow
-		WHERE a.run = ? AND a.outcome NOT IN ('ok', 'preempted') ORDER BY a.ended_ns LIMIT %d`, most),
-		r.id); err != nil {
-		return err
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// failures are the attempts that did not end well, the first of many.
+func (r *reader) failures(o *Options) error {
+	r.out.Failures = []failure{}
+	messages := map[int]string{}
+	for _, x := range r.out.Odd {
+		messages[x.Attempt] = x.Message
 	}
-	metrics, err := r.db.Metrics(r.ctx, o.Name)
-	o.Metrics = map[string]*float64{}
-	for _, m := range metrics {
-		o.Metrics[m.Name] = nil
-		if !math.IsNaN(m.Value) && !math.IsInf(m.Value, 0) {
-			o.Metrics[m.Name] = &m.Value
+	var failed []int
+	for i := range r.lives {
+		if l := &r.lives[i]; l.outcome != "" && l.outcome != "ok" && l.outcome != "preempted" {
+			failed = append(failed, i)
 		}
 	}
+	slices.SortStableFunc(failed, func(a, b int) int { return cmp.Compare(r.lives[a].ended, r.lives[b].ended) })
+	r.out.Failed = len(failed)
+	for _, i := range failed[:min(len(failed), maxFailures)] {
+		l := &r.lives[i]
+		t := &r.tasks[l.task]
+		w := r.out.Workflows[t.workflow].Name
+		f := failure{Attempt: i, Task: w + "/" + t.name, Outcome: l.outcome, Exit: l.exit, Message: messages[i],
+			Output: []string{}}
+		if o.Output != nil {
+			f.Output = append(f.Output, o.Output(r.out.Name, w, t.name, l.try)...)
+		}
+		r.out.Failures = append(r.out.Failures, f)
+	}
+	return nil
+}
+
+// notes are what the policy said.
+func (r *reader) notes() error {
+	r.out.Notes = []note{}
+	err := r.each(func(scan func(...any) error) error {
+		var n note
+		if err := scan(&n.At, &n.Workflow, &n.Task, &n.Topic, &n.Text, &n.Instant); err != nil {
+			return err
+		}
+		r.out.Notes = append(r.out.Notes, n)
+		return nil
+	}, `SELECT at_ns, coalesce(workflow, -1), coalesce(task, -1), topic, text, instant_ns FROM notes WHERE run = ?
+		ORDER BY seq, position LIMIT ?`, r.id, maxNotes+1)
+	if len(r.out.Notes) > maxNotes {
+		r.out.Notes = r.out.Notes[:maxNotes]
+		r.out.Without = append(r.out.Without, fmt.Sprintf("The page has the first %d notes of the policy; gantry explain "+
+			"has all of them.", maxNotes))
+	}
 	return err
+}
+
+func (r *reader) metrics() error {
+	r.out.Metrics = map[string]*float64{}
+	return r.each(func(scan func(...any) error) error {
+		var name string
+		var value *float64
+		err := scan(&name, &value)
+		r.out.Metrics[name] = value
+		return err
+	}, `SELECT name, value FROM run_metrics WHERE run = ? ORDER BY position`, r.id)
 }
 
 // unitOf is the time that columns count in: fine enough to draw, and coarse enough for a small page.
@@ -407,132 +412,14 @@ func unitOf(end int64, attempts int) int64 {
 	return unit
 }
 
-// columns writes what was read as columns, by units.
-func (r *reader) columns() {
-	o := r.out
-	o.Unit = unitOf(r.clock, len(r.lives))
-	count := func(ns int64) int64 { return int64(math.Round(float64(ns) / float64(o.Unit))) }
-	o.End = count(r.clock)
-	if o.Makespan != nil {
-		*o.Makespan = count(*o.Makespan)
-	}
-	for i := range o.Workflows {
-		w := &o.Workflows[i]
-		w.Arrived, w.Release = count(w.Arrived), count(w.Release)
-		for _, p := range []*int64{w.Due, w.Ended} {
-			if p != nil {
-				*p = count(*p)
-			}
-		}
-	}
-	number := func(list *[]string, name string) int64 {
-		i := slices.Index(*list, name)
-		if i < 0 {
-			i = len(*list)
-			*list = append(*list, name)
-		}
-		return int64(i)
-	}
-	kinds := map[string]int64{}
-	var names strings.Builder
-	for i := range r.tasks {
-		t := &r.tasks[i]
-		k, ok := kinds[t.kind]
-		if !ok {
-			k = int64(len(kinds))
-			kinds[t.kind] = k
-			o.Kinds = append(o.Kinds, t.kind)
-		}
-		names.WriteString(strings.ReplaceAll(t.name, "\n", " "))
-		names.WriteByte('\n')
-		o.Task.Workflow, o.Task.Kind = append(o.Task.Workflow, int64(t.workflow)), append(o.Task.Kind, k)
-		o.Task.State = append(o.Task.State, int64(max(0, slices.Index(states, t.state))))
-		for _, p := range t.parents {
-			o.Edges[0], o.Edges[1] = append(o.Edges[0], int64(i)), append(o.Edges[1], int64(p))
-		}
-	}
-	o.Names = names.String()
-	r.lanes()
-	o.Outcomes, o.Sources = []string{""}, []string{""}
-	a := &o.Attempt
-	for i := range r.lives {
-		l := &r.lives[i]
-		known := int64(0)
-		mark := func(bit int64, v int64) int64 {
-			if v < 0 {
-				return 0
-			}
-			known |= bit
-			return v
-		}
-		end := l.end(r.clock)
-		queued, staged := count(l.queued), count(max(l.staged, l.queued))
-		started := staged
-		if l.started >= 0 {
-			started, known = count(l.started), known|knowsStart
-		} else if l.ended >= 0 {
-			started = count(end)
-		}
-		mark(knowsEnd, l.ended)
-		over := int64(0)
-		if l.planned >= 0 {
-			over = count(end) - count(l.planned)
-		}
-		a.Task, a.Try, a.Node, a.Lane = append(
-			a.Task,
-			int64(l.task),
-		), append(
-			a.Try,
-			int64(l.try),
-		), append(
-			a.Node,
-			int64(l.node),
-		), append(
-			a.Lane,
-			int64(l.lane),
-		)
-		a.Wait, a.Queued = append(a.Wait, queued-count(l.ready)), append(a.Queued, queued)
-		a.Staging, a.Begin, a.Run = append(
-			a.Staging,
-			staged-queued,
-		), append(
-			a.Begin,
-			started-staged,
-		), append(
-			a.Run,
-			count(end)-started,
-		)
-		a.Over, a.Error = append(a.Over, over), append(a.Error, count(l.estimate)-(count(end)-staged))
-		a.Source, a.Outcome = append(
-			a.Source,
-			number(&o.Sources, l.source),
-		), append(
-			a.Outcome,
-			number(&o.Outcomes, l.outcome),
-		)
-		a.Cores, a.Memory = append(a.Cores, l.millicores), append(a.Memory, l.memory/1000)
-		a.CPU, a.Peak = append(a.CPU, count(mark(knowsCPU, l.cpu))), append(a.Peak, mark(knowsMemory, l.peak)/1000)
-		a.Read, a.Written = append(
-			a.Read,
-			mark(knowsDisk, l.read)/1000,
-		), append(
-			a.Written,
-			mark(knowsDisk, l.written)/1000,
-		)
-		a.Known = append(a.Known, known)
-	}
-	for i := range o.Away.Since {
-		o.Away.Since[i], o.Away.Until[i] = count(o.Away.Since[i]), count(o.Away.Until[i])
-	}
-	o.Answer.scale(count)
-	o.Waits.Bin /= float64(o.Unit)
-}
-
 // lanes gives each attempt a row of its node, such that those of one row never overlap.
 func (r *reader) lanes() {
 	ends := make([][]int64, len(r.out.Nodes))
 	for i := range r.lives {
 		l := &r.lives[i]
+		if l.node < 0 {
+			continue // it took no time and no place
+		}
 		e := ends[l.node]
 		l.lane = slices.IndexFunc(e, func(end int64) bool { return end <= l.queued })
 		if l.lane < 0 {

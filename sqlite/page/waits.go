@@ -77,13 +77,17 @@ func (r *reader) waits() error {
 		}
 		return r.clock
 	}
+	reasons, w := newList(), &r.out.Wait
 	err := r.each(func(scan func(...any) error) error {
 		var t int
-		var from int64
+		var from, node, planned int64
 		var why, dim string
-		if err := scan(&t, &from, &why, &dim); err != nil {
+		if err := scan(&t, &from, &why, &dim, &node, &planned); err != nil {
 			return err
 		}
+		w.Task, w.Since = append(w.Task, int64(t)), append(w.Since, from)
+		w.Reason, w.Node = append(w.Reason, reasons.number(why+" "+dim)), append(w.Node, node)
+		w.Until = append(w.Until, max(0, planned-from))
 		switch {
 		case task < 0:
 		case t == task:
@@ -93,10 +97,12 @@ func (r *reader) waits() error {
 		}
 		task, since, reason = t, from, reasonText(why, dim)
 		return nil
-	}, `SELECT task, since_ns, reason, coalesce(dim, '') FROM waits WHERE run = ? ORDER BY task, since_ns, seq`, r.id)
+	}, `SELECT task, since_ns, reason, coalesce(dim, ''), coalesce(node, -1), coalesce(until_ns, 0) FROM waits
+		WHERE run = ? ORDER BY task, since_ns, seq`, r.id)
 	if task >= 0 {
 		until(first(task))
 	}
+	r.out.Reasons = reasons.texts
 	for _, row := range o.Tasks {
 		for i := range row {
 			row[i] = float64(int(row[i]*100+0.5)) / 100

@@ -1,27 +1,40 @@
 // Failures, warnings, and how the run was made.
-import {el} from './text.js';
+import {el, bytes, plural} from './text.js';
 
 export function failures(run) {
-  const out = el('section', {'aria-label': 'Failures and warnings'});
-  if (run.failures.length) {
-    out.append(el('h2', {}, 'Failures'), ...run.failures.map(f => el('div', {class: 'detail'}, el('b', {class: 'bad'}, `${f.task}: ${f.outcome}${f.exit > 0 ? ' ' + f.exit : ''}`),
-      f.message ? el('p', {}, f.message) : null, el('p', {class: 'note'}, `gantry logs ${run.name} ${f.task}`))));
-  }
-  if (run.warnings.length) {
-    out.append(el('h2', {}, 'Warnings'), el('ul', {}, ...run.warnings.map(w => el('li', {}, w.message + (w.count > 1 ? ` (${w.count} times)` : '')))));
-  }
-  return out;
+  const node = el('div');
+  return {node, empty: () => !run.failures.length && !run.warnings.length && !run.without.length, refresh() {
+    const out = [];
+    if (run.failures.length) {
+      out.push(el('p', {}, `${plural(run.failed, 'attempt')} did not end well` + (run.failed > run.failures.length ? `; the first ${run.failures.length}:` : ':')));
+      out.push(...run.failures.map(f => el('div', {class: 'detail'}, el('h4', {}, f.task, ' ', el('span', {class: 'bad'}, `try ${run.attempt.try[f.attempt]} on ${run.nodeName(f.attempt)}: ${f.outcome}${f.exit > 0 ? ' ' + f.exit : ''}`)),
+        f.message ? el('p', {}, f.message) : null, f.output.length ? el('pre', {tabindex: 0, 'aria-label': 'Last lines of its output'}, f.output.join('\n')) : null,
+        el('p', {class: 'note'}, el('code', {}, `gantry logs --attempt ${run.attempt.try[f.attempt]} ${run.name} ${f.task}`)))));
+    }
+    if (run.warnings.length) out.push(el('h3', {}, 'Warnings'), el('ul', {}, ...run.warnings.map(w => el('li', {}, w.message + (w.count > 1 ? ` (${w.count} times)` : '')))));
+    if (run.without.length) out.push(el('h3', {}, 'Left out of this page'), el('ul', {}, ...run.without.map(w => el('li', {}, w))));
+    node.replaceChildren(...out);
+  }};
 }
 
 const quote = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+const facts = list => el('dl', {}, ...list.filter(([, v]) => v !== undefined && v !== null && v !== '').flatMap(([k, v]) => [el('dt', {}, k), el('dd', {}, v)]));
+const plain = v => typeof v === 'object' && v !== null ? JSON.stringify(v) : String(v);
 
 export function about(run) {
-  const facts = [['command', (run.command || []).map(quote).join(' ')], ['policy', run.policy], ['runtime', run.runtime], ['started', run.started], ['seed', String(run.seed)],
-    ['time scale', String(run.time_scale)], ['size scale', String(run.size_scale)], ['resumed', run.resumes ? `${run.resumes} times` : 'never'], ['gantry', run.version]];
-  const out = el('section', {'aria-label': 'About this run'}, el('h2', {}, 'About this run'),
-    el('dl', {}, ...facts.flatMap(([k, v]) => [el('dt', {}, k), el('dd', {}, el('code', {}, v))])));
-  for (const [title, value] of [['Host', run.host], ['Settings', run.settings], ['Metrics', Object.keys(run.metrics).length ? run.metrics : null]]) {
-    if (value) out.append(el('details', {}, el('summary', {}, title), el('pre', {}, JSON.stringify(value, null, 2))));
-  }
-  return out;
+  const node = el('div');
+  return {node, refresh() {
+    const command = (run.command || []).map((w, i) => quote(i === 0 ? w.split('/').pop() : w)).join(' '), h = run.host || {};
+    const copy = navigator.clipboard ? el('button', {type: 'button', class: 'screen', on: {click: () => navigator.clipboard.writeText(command)}}, 'copy') : null;
+    const cluster = run.settings?.cluster;
+    const parts = [el('p', {}, 'The command that repeats this run:'), el('div', {class: 'command'}, el('pre', {tabindex: 0}, command), copy),
+      facts([['policy', run.policy], ['runtime', run.runtime], ['started', run.started], ['seed', run.seed], ['time scale', run.time_scale], ['size scale', run.size_scale], ['resumed', run.resumes ? plural(run.resumes, 'time') : 'never'], ['gantry', run.version]])];
+    if (run.host) {
+      parts.push(el('h3', {}, 'Host'), facts([['name', h.name], ['system', [h.system, h.release, h.architecture].filter(Boolean).join(' ')], ['processor', [h.model, h.cores && plural(h.cores, 'core'), h.mhz && `${h.mhz} MHz`].filter(Boolean).join(', ')],
+        ['memory', h.memory_bytes && bytes(h.memory_bytes)], ['control groups', h.cgroup], ['Docker', h.docker]]));
+    }
+    if (run.settings) parts.push(el('h3', {}, 'Settings'), facts(Object.entries(run.settings).filter(([k]) => k !== 'cluster').map(([k, v]) => [k.replaceAll('_', ' '), plain(v)])));
+    const raw = (title, value) => value && el('details', {}, el('summary', {}, title), el('pre', {tabindex: 0}, JSON.stringify(value, null, 2)));
+    node.replaceChildren(...[...parts, raw('Cluster', cluster), raw('Metrics', Object.keys(run.metrics).length ? run.metrics : null)].filter(Boolean));
+  }};
 }

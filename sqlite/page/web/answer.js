@@ -1,44 +1,60 @@
 // The answer: what the run came to, and why it took as long as it did.
-import {el, seconds, percent, colour, legend, short} from './text.js';
+import {el, seconds, percent, colour, legend, short, table, box, plural} from './text.js';
 
-const parts = ['computing', 'waiting for a node', 'staging', 'container start', 'suspended', 'lost to failed attempts'];
+const parts = ['computing', 'waiting for a node', 'staging', 'container start', 'ending', 'suspended', 'lost to failed attempts'];
 
-export function answer(run) {
-  const counts = {};
-  for (const s of run.task.state) counts[s] = (counts[s] || 0) + 1;
-  const done = counts[4] || 0, failed = counts[5] || 0, skipped = counts[6] || 0, all = run.task.state.length;
-  const outcome = {finished: 'succeeded', failed: 'failed', interrupted: 'was interrupted', running: 'is under way, or was killed'}[run.state] || run.state;
-  const card = (value, label, bad) => el('div', {class: 'card'}, el('b', {class: bad && 'bad'}, value), el('span', {}, label));
-  const out = el('section', {'aria-label': 'Answer'},
-    el('div', {class: 'cards'},
-      card(outcome, 'the run', run.state === 'failed'),
-      card(seconds(run.secs(run.makespan === null ? run.end : run.makespan)), run.makespan === null ? 'so far' : 'makespan'),
-      card(`${done} of ${all}`, 'tasks succeeded'),
+export const outcomeOf = run => ({finished: 'succeeded', failed: 'failed', interrupted: 'was interrupted', running: run.left ? 'was killed' : 'is under way'}[run.state] || run.state);
+
+// prediction is what the plan or the policy expected, if anything.
+function prediction(run) {
+  const predicted = run.notes.filter(n => n.topic === 'predicted' && n.instant !== undefined).map(n => n.instant);
+  if (predicted.length) return [Math.max(...predicted) - run.begin, 'predicted by the policy'];
+  const p = run.plans, last = run.workflows.reduce((m, w) => Math.max(m, w.arrived, w.release), 0), waiting = run.task.state.length;
+  for (let r = 0; p && r < p.rounds.length; r++) {
+    if (p.at[r] < last) continue;
+    if (p.count[r] < waiting * 0.9 && r > 0 || p.count[r] === 0) break; // it does not plan ahead
+    let end = 0, ahead = 0;
+    for (let s = p.first[r]; s < p.first[r + 1]; s++) { end = Math.max(end, p.start[s] + p.end[s]); ahead += p.start[s] > p.at[r]; }
+    return ahead ? [end - run.begin, 'first planned'] : null;
+  }
+  return null;
+}
+
+export function answer(run, page) {
+  const node = el('div', {class: 'answer'});
+  return {node, refresh() {
+    const counts = {};
+    for (const s of run.task.state) counts[s] = (counts[s] || 0) + 1;
+    const failed = counts[5] || 0, skipped = counts[6] || 0, all = run.task.state.length, busy = (counts[1] || 0) + (counts[2] || 0) + (counts[3] || 0);
+    const card = (value, label, bad) => el('div', {class: 'card'}, el('b', {class: bad && 'bad'}, value), el('span', {}, label));
+    const expected = prediction(run), took = run.makespan === null ? run.end - run.begin : run.makespan;
+    const out = [el('div', {class: 'cards'},
+      card(outcomeOf(run), 'the run', run.state === 'failed' || run.left),
+      card(seconds(run.secs(took)), run.makespan === null ? 'so far' : 'makespan'),
+      expected && card(seconds(run.secs(expected[0])), expected[1]),
+      card(`${counts[4] || 0} of ${all}`, 'tasks succeeded'),
+      busy > 0 && card(String(busy), 'tasks under way'),
       failed + skipped > 0 && card(`${failed} / ${skipped}`, 'tasks failed / skipped', true),
       card(String(run.n), 'attempts'),
-      card(seconds(run.secs(run.answer.bound)), 'longest path of tasks')));
-  if (all === 0) {
-    out.append(el('p', {class: 'note'}, 'This run has no tasks.'));
-    return out;
-  }
-  if (run.state === 'running') out.append(el('p', {class: 'note'}, 'This run had not ended when the page was written: what is shown is how far it got.'));
-  const p = run.answer.parts, total = parts.reduce((sum, k) => sum + (p[k] || 0), 0);
-  if (!total) return out;
-  out.append(el('h2', {}, 'Why it took so long'));
-  out.append(el('p', {class: 'advice'}, run.answer.advice));
-  const last = run.answer.steps[run.answer.steps.length - 1];
-  if (run.workflows.length > 1 && last) {
-    out.append(el('p', {class: 'note'}, `The path leads to ${run.fullName(last.attempt)}, the task that ended last of ${run.workflows.length} workflows.`));
-  }
-  const used = parts.filter(k => p[k] > 0);
-  out.append(el('div', {class: 'bar', role: 'img', 'aria-label': 'Critical path: ' + used.map(k => `${k} ${seconds(run.secs(p[k]))}`).join(', ')},
-    ...used.map(k => el('div', {title: `${k}: ${seconds(run.secs(p[k]))}`, style: {width: 100 * p[k] / total + '%', background: colour(parts.indexOf(k))}}))));
-  out.append(legend(used.map(k => [`${k} ${seconds(run.secs(p[k]))} (${percent(p[k] / total)})`, colour(parts.indexOf(k))])));
-  const rows = run.answer.steps.map(s => el('tr', {}, el('td', {}, short(run.fullName(s.attempt), 60)), el('td', {}, s.what), el('td', {}, s.why || ''),
-    el('td', {class: 'n'}, seconds(run.secs(s.from))), el('td', {class: 'n'}, seconds(run.secs(s.to - s.from)))));
-  out.append(el('details', {}, el('summary', {}, `The measured critical path, ${new Set(run.answer.steps.map(s => s.attempt)).size} tasks`),
-    el('div', {class: 'scroll', tabindex: 0, style: {'max-height': '320px'}}, el('table', {},
-      el('thead', {}, el('tr', {}, ...['task', 'what', 'why or type', 'from', 'for'].map((h, i) => el('th', {class: i > 2 && 'n', scope: 'col'}, h)))),
-      el('tbody', {}, ...rows.slice(0, 2000))))));
-  return out;
+      all > 0 && card(seconds(run.secs(run.answer.bound)), 'longest path of tasks'))];
+    if (all === 0) out.push(el('p', {class: 'note'}, 'This run has no tasks.'));
+    if (run.state === 'running') {
+      out.push(el('p', {class: 'note'}, run.left ? `No gantry works on this run: it was killed. gantry resume ${run.name} continues it. Below is how far it got.` :
+        `This run had not ended when the page was written, ${page.written}: below is how far it got.`));
+    }
+    const p = run.answer.parts, total = parts.reduce((sum, k) => sum + (p[k] || 0), 0);
+    if (total) {
+      out.push(el('h3', {}, 'Why it took so long'), el('p', {class: 'advice'}, run.answer.advice));
+      const last = run.answer.steps.at(-1), used = parts.filter(k => p[k] > 0);
+      if (run.workflows.length > 1 && last) out.push(el('p', {class: 'note'}, `The path leads to ${run.fullName(last.attempt)}, the task that ended last of ${run.workflows.length} workflows.`));
+      out.push(el('div', {class: 'bar', role: 'img', 'aria-label': 'Critical path: ' + used.map(k => `${k} ${seconds(run.secs(p[k]))}`).join(', ')},
+        ...used.map(k => el('div', {title: `${k}: ${seconds(run.secs(p[k]))}`, style: {width: 100 * p[k] / total + '%', background: colour(parts.indexOf(k))}}))));
+      out.push(legend(used.map(k => [`${k} ${seconds(run.secs(p[k]))} (${percent(p[k] / total)})`, colour(parts.indexOf(k))])));
+      const rows = run.answer.steps.slice(0, 2000).map(s => [short(run.fullName(s.attempt), 60), s.what, s.why || '', seconds(run.secs(s.from)), seconds(run.secs(s.to - s.from))]);
+      const open = node.querySelector('details')?.open;
+      out.push(el('details', {open}, el('summary', {}, `The measured critical path: ${plural(new Set(run.answer.steps.map(s => run.attempt.task[s.attempt])).size, 'task')}`),
+        box('Critical path', 320, table([['task'], ['what'], ['why, or type'], ['from', 1], ['for', 1]], rows))));
+    }
+    node.replaceChildren(...out.filter(Boolean));
+  }};
 }

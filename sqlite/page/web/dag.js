@@ -1,55 +1,109 @@
-// The graph of dependencies in layers; above some hundred tasks one node stands for all tasks of a type.
-import {el, svg, seconds, colour, short} from './text.js';
+// The graph of dependencies in layers; above some hundred tasks a node stands for all tasks of a type, and opens.
+import {el, svg, short, plural, choice, legend, ink, redraws} from './text.js';
+import {states} from './data.js';
 
-const most = 250;
+const most = 250, mostOpen = 300;
 
 export function dag(run) {
-  const [child, parent] = run.edges, tasks = run.task.kind.length, grouped = tasks > most;
-  const of = t => grouped ? run.task.kind[t] : t;
-  const nodes = new Map(), edges = new Map();
-  const critical = new Set([...run.critical].map(i => run.attempt.task[i]));
-  for (let t = 0; t < tasks; t++) {
-    const id = of(t);
-    if (!nodes.has(id)) nodes.set(id, {id, kind: run.task.kind[t], count: 0, layer: 0, parents: new Set(), critical: false, name: grouped ? run.kinds[id] : run.names[t]});
-    const n = nodes.get(id);
-    n.count++;
-    n.critical ||= critical.has(t);
+  let only = -1;
+  const open = new Set(), body = el('div', {class: 'chart'}), tools = el('div', {class: 'tools'}), note = el('p', {class: 'note'}), key = el('div');
+  const frame = el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Graph of dependencies', style: {'max-height': '620px'}}, body);
+
+  function members() {
+    const out = [];
+    for (let t = 0; t < run.names.length; t++) if (only < 0 || run.task.workflow[t] === only) out.push(t);
+    return out;
   }
-  for (let e = 0; e < child.length; e++) {
-    const p = of(parent[e]), c = of(child[e]);
-    if (p === c) continue;
-    const key = p + ' ' + c;
-    edges.set(key, {p, c, count: (edges.get(key)?.count || 0) + 1, critical: edges.get(key)?.critical || critical.has(parent[e]) && critical.has(child[e])});
-    nodes.get(c).parents.add(p);
-  }
-  // Longest paths; types may depend on each other in circles, so that layers are bounded.
-  for (let again = true, round = 0; again && round <= nodes.size; round++) {
-    again = false;
-    for (const {p, c} of edges.values()) {
-      const l = nodes.get(p).layer + 1;
-      if (l > nodes.get(c).layer && l < nodes.size) { nodes.get(c).layer = l; again = true; }
+
+  // depths are the longest paths to tasks.
+  function depths(tasks) {
+    const depth = new Map(), inside = new Set(tasks), open = [];
+    for (const t of tasks) {
+      open.push([t, 0]);
+      while (open.length) {
+        const top = open.at(-1), parents = run.parentsOf.get(top[0]) || [];
+        if (depth.has(top[0])) { open.pop(); continue; }
+        if (top[1] < parents.length) { const p = parents[top[1]++]; if (inside.has(p) && !depth.has(p) && open.length < 1e5) open.push([p, 0]); continue; }
+        depth.set(top[0], parents.reduce((m, p) => Math.max(m, (depth.get(p) ?? -1) + 1), 0));
+        open.pop();
+      }
     }
+    return depth;
   }
-  const layers = [];
-  for (const n of nodes.values()) (layers[n.layer] ||= []).push(n);
-  const rows = layers.filter(Boolean), width = Math.max(600, ...rows.map(r => r.length * (grouped ? 130 : 46)));
-  rows.forEach((r, y) => {
-    const middle = n => n.parents.size ? [...n.parents].reduce((s, p) => s + (nodes.get(p).x || 0), 0) / n.parents.size : 0;
-    if (y > 0) r.sort((m, n) => middle(m) - middle(n) || m.id - n.id);
-    r.forEach((n, i) => { n.x = width * (i + 0.5) / r.length; n.y = 24 + y * 62; });
-  });
-  const g = svg('svg', {viewBox: `0 0 ${width} ${rows.length * 62}`, role: 'img', 'aria-label': `Graph of ${tasks} tasks and ${child.length} dependencies in ${rows.length} layers`});
-  for (const {p, c, critical: hot} of edges.values()) {
-    const m = nodes.get(p), n = nodes.get(c), bend = (m.y + n.y) / 2;
-    g.append(svg('path', {d: `M${m.x} ${m.y + 10}C${m.x} ${bend} ${n.x} ${bend} ${n.x} ${n.y - 10}`, fill: 'none', stroke: hot ? '#c2410c' : '#8a949e', 'stroke-width': hot ? 2 : 0.8, 'stroke-opacity': hot ? 1 : 0.6}));
+
+  function draw() {
+    const tasks = members(), grouped = tasks.length > most, depth = depths(tasks), inside = new Set(tasks), seen = new Map();
+    const critical = new Set([...run.critical].map(i => run.attempt.task[i]));
+    const of = new Map();
+    for (const t of tasks) {
+      const k = run.task.kind[t], nth = (seen.get(k) || 0) + 1;
+      seen.set(k, nth);
+      of.set(t, grouped && !(open.has(k) && nth <= mostOpen) ? 'k' + k : 't' + t);
+    }
+    const nodes = new Map(), edges = new Map();
+    for (const t of tasks) {
+      const id = of.get(t), single = id[0] === 't';
+      if (!nodes.has(id)) nodes.set(id, {id, task: t, kind: run.task.kind[t], single, count: 0, bad: 0, layer: Infinity, parents: new Set(), critical: false, name: single ? run.names[t] : run.kinds[run.task.kind[t]]});
+      const n = nodes.get(id);
+      n.count++;
+      n.bad += ['failed', 'skipped'].includes(states[run.task.state[t]]);
+      n.layer = Math.min(n.layer, depth.get(t));
+      n.critical ||= critical.has(t);
+    }
+    for (const c of tasks) {
+      for (const p of run.parentsOf.get(c) || []) {
+        if (!inside.has(p) || of.get(p) === of.get(c)) continue;
+        const id = of.get(p) + ' ' + of.get(c), e = edges.get(id) || {p: of.get(p), c: of.get(c), count: 0, critical: false};
+        e.count++;
+        e.critical ||= critical.has(p) && critical.has(c);
+        edges.set(id, e);
+        nodes.get(of.get(c)).parents.add(of.get(p));
+      }
+    }
+    const layers = new Map();
+    for (const n of nodes.values()) { if (!layers.has(n.layer)) layers.set(n.layer, []); layers.get(n.layer).push(n); }
+    const rows = [...layers.keys()].sort((x, y) => x - y).map(l => layers.get(l)), widest = Math.max(1, ...rows.map(r => r.length));
+    const labels = widest <= 26, w = labels ? Math.max(52, Math.min(132, 1180 / widest - 10)) : 26, width = Math.max(900, widest * (w + 10) + 20), gap = labels ? 66 : 52;
+    rows.forEach((r, y) => {
+      const middle = n => n.parents.size ? [...n.parents].reduce((s, p) => s + (nodes.get(p).x || 0), 0) / n.parents.size : 0;
+      if (y > 0) r.sort((m, n) => middle(m) - middle(n) || m.kind - n.kind || m.task - n.task);
+      r.forEach((n, i) => { n.x = width / 2 + (i - (r.length - 1) / 2) * Math.min(w + 46, width / r.length); n.y = 24 + y * gap; });
+    });
+    const hot = ink('mark');
+    const g = svg('svg', {viewBox: `0 0 ${width} ${rows.length * gap}`, role: 'group', 'aria-label': `Graph of ${plural(tasks.length, 'task')} and ${plural(edges.size, 'edge')} in ${plural(rows.length, 'layer')}`});
+    for (const e of [...edges.values()].sort((x, y) => x.critical - y.critical)) {
+      const m = nodes.get(e.p), n = nodes.get(e.c), down = n.y > m.y, y1 = m.y + (down ? 12 : -12), y2 = n.y + (down ? -12 : 12), bend = (y1 + y2) / 2;
+      g.append(svg('path', {d: `M${m.x} ${y1}C${m.x} ${bend} ${n.x} ${bend} ${n.x} ${y2}`, fill: 'none', stroke: e.critical ? hot : 'currentColor', 'stroke-width': e.critical ? 2.4 : Math.min(2.5, 0.8 + Math.log10(e.count) / 2), 'stroke-opacity': e.critical ? 1 : 0.28}));
+    }
+    const act = n => {
+      if (n.single) { const list = run.attemptsOf.get(n.task); if (list) run.choose(list.at(-1)); return; }
+      open.add(n.kind);
+      draw();
+    };
+    for (const n of nodes.values()) {
+      const about = n.single ? `${n.name} (${run.kinds[n.kind]}), ${states[run.task.state[n.task]]}` : `${n.name}: ${plural(n.count, 'task')}, closed; open it to see them`;
+      const text = labels || !n.single;
+      g.append(svg('g', {class: 'node', tabindex: 0, role: 'button', 'aria-label': about + (n.critical ? ', on the critical path' : ''), 'aria-expanded': n.single ? null : 'false',
+        on: {click: () => act(n), keydown: e => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); act(n); } }}}, svg('title', {}, about),
+        !n.single && svg('rect', {x: n.x - w / 2 + 4, y: n.y - 9, width: w, height: 24, rx: 6, fill: run.hue(n.kind), 'fill-opacity': 0.4}),
+        svg('rect', {x: n.x - w / 2, y: n.y - 12, width: w, height: 24, rx: 6, fill: run.hue(n.kind), stroke: n.critical ? hot : n.bad ? '#c25450' : 'none', 'stroke-width': n.critical ? 3 : 2, 'stroke-dasharray': !n.critical && n.bad ? '4 2' : null}),
+        text && svg('text', {x: n.x, y: n.y + 4, 'text-anchor': 'middle', 'font-size': 11, fill: '#fff'}, n.single ? short(n.name, Math.floor(w / 6.3)) : short(n.name, Math.floor(w / 6.3) - 2 - String(n.count).length) + ` ×${n.count}`)));
+    }
+    body.style.minWidth = Math.min(width, 6000) + 'px';
+    g.style.maxWidth = width + 'px';
+    body.replaceChildren(g);
+    note.textContent = (grouped ? `${plural(tasks.length, 'task')} of ${plural(seen.size, 'type')}: a node stands for the tasks of a type; click on one to open it. ` : `${plural(tasks.length, 'task')}. `) + 'Orange is the measured critical path; a dashed frame has tasks that failed or were skipped.' +
+      ([...open].some(k => seen.get(k) > mostOpen) ? ` Of a type that is open the first ${mostOpen} tasks stand alone.` : '');
+    const flows = run.workflows.length > 1 ? [choice('of', [[-1, 'all workflows'], ...run.workflows.slice(0, 500).map((x, i) => [i, short(x.name, 60)])], v => { only = +v; open.clear(); draw(); })] : [];
+    const close = el('button', {type: 'button', on: {click: () => { open.clear(); draw(); }}}, 'close all types');
+    tools.replaceChildren(...flows, ...(open.size ? [close] : []));
+    if (flows.length) tools.querySelector('select').value = only;
+    key.replaceChildren(legend([...seen.keys()].slice(0, 30).map(k => [run.kinds[k], run.hue(k)])));
   }
-  for (const n of nodes.values()) {
-    const w = grouped ? 118 : 38;
-    g.append(svg('g', {}, svg('title', {}, `${n.name}${grouped ? `: ${n.count} tasks` : ' (' + run.kinds[n.kind] + ')'}`),
-      svg('rect', {x: n.x - w / 2, y: n.y - 11, width: w, height: 22, rx: 5, fill: colour(n.kind), stroke: n.critical ? '#c2410c' : 'none', 'stroke-width': 3}),
-      svg('text', {x: n.x, y: n.y + 4, 'text-anchor': 'middle', 'font-size': grouped ? 11 : 9, fill: '#fff'}, short(grouped ? n.name : run.kinds[n.kind], grouped ? 14 : 6) + (grouped ? ` ×${n.count}` : ''))));
-  }
-  return el('section', {class: 'dag', 'aria-label': 'Dependencies'}, el('h2', {}, 'Dependencies'),
-    el('p', {class: 'note'}, (grouped ? `${tasks} tasks in ${nodes.size} types. ` : `${tasks} tasks. `) + 'What is on the critical path has a frame.'),
-    el('div', {class: 'scroll', tabindex: 0, style: {'max-height': '560px'}}, el('div', {class: 'chart', style: {'min-width': Math.min(width, 3000) + 'px'}}, g)));
+  let drawn = '';
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+  return {node: el('div', {class: 'dag'}, tools, note, frame, key), refresh() {
+    const now = `${run.names.length} ${run.state} ${[...run.critical].join(' ')}`;
+    if (now !== drawn) { drawn = now; draw(); }
+  }};
 }

@@ -1,7 +1,8 @@
-// The data of the page: JSON, compressed, in which columns of numbers are differences as varints.
+// The data of the page: JSON, compressed, in which columns of numbers are differences as varints. payload.go documents it.
+import {colour} from './text.js';
 
 export const states = ['waiting', 'starting', 'running', 'suspended', 'done', 'failed', 'skipped'];
-export const known = {start: 1, end: 2, cpu: 4, memory: 8, disk: 16};
+export const known = {start: 1, end: 2, cpu: 4, memory: 8, disk: 16, throttled: 32, plan: 64, estimate: 128};
 
 function raw(base64) {
   const text = atob(base64), out = new Uint8Array(text.length);
@@ -9,48 +10,91 @@ function raw(base64) {
   return out;
 }
 
-function column(base64) {
-  const b = raw(base64 || '');
-  const out = [];
-  let last = 0;
+function column(c) {
+  if (typeof c === 'number') return new Float64Array(c);
+  const b = raw(c), out = new Float64Array(b.length);
+  let last = 0, n = 0;
   for (let p = 0; p < b.length;) {
     let v = 0, scale = 1, x;
     do { x = b[p++]; v += (x & 127) * scale; scale *= 128; } while (x & 128);
     last += v % 2 ? -(v + 1) / 2 : v / 2;
-    out.push(last);
+    out[n++] = last;
   }
-  return Float64Array.from(out);
+  return out.slice(0, n);
 }
 
-const columns = o => Object.fromEntries(Object.entries(o).map(([k, v]) => [k, typeof v === 'string' ? column(v) : v]));
+// unpacked is an object with its columns unpacked: those named, or all.
+const unpacked = (o, names = Object.keys(o).filter(k => !Array.isArray(o[k]))) => ({...o, ...Object.fromEntries(names.map(k => [k, column(o[k])]))});
 
-export async function load() {
-  const packed = raw(document.getElementById('data').textContent);
+export const embedded = () => raw(document.getElementById('data').textContent);
+
+export async function unpack(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
-  const page = JSON.parse(await new Response(stream).text());
+  const page = JSON.parse(await new Response(stream).text()), kinds = new Map();
   for (const r of page.runs) {
-    r.task = columns(r.task);
-    r.attempt = columns(r.attempt);
-    r.away = columns(r.away);
-    r.edges = r.edges.map(column);
-    r.names = r.names.split('\n');
-    r.names.pop();
-    r.n = r.attempt.task.length;
-    r.scale = r.unit / 1e9;
-    const a = r.attempt, n = r.n;
-    r.start = new Float64Array(n); // of the program
-    r.stop = new Float64Array(n);
-    for (let i = 0; i < n; i++) {
-      r.start[i] = a.queued[i] + a.staging[i] + a.begin[i];
-      r.stop[i] = r.start[i] + a.run[i];
-    }
-    r.kind = i => r.task.kind[a.task[i]];
-    r.taskName = i => r.names[a.task[i]] + (a.try[i] > 1 ? ` (try ${a.try[i]})` : '');
-    r.fullName = i => r.workflows[r.task.workflow[a.task[i]]].name + '/' + r.names[a.task[i]];
-    r.secs = u => u * r.scale;
-    r.knows = (i, what) => (a.known[i] & known[what]) > 0;
-    r.outcome = i => r.outcomes[a.outcome[i]] || 'under way';
-    r.critical = new Set(r.answer.steps.map(s => s.attempt));
+    for (const k of r.kinds || []) if (!kinds.has(k)) kinds.set(k, kinds.size);
+    prepare(r, k => colour(kinds.get(r.kinds[k])));
   }
   return page;
+}
+
+// group lists the numbers of rows by a column.
+function group(column) {
+  const out = new Map();
+  column.forEach((v, i) => { if (out.has(v)) out.get(v).push(i); else out.set(v, [i]); });
+  return out;
+}
+
+// later makes a value when it is asked for first.
+function later(o, name, make) {
+  Object.defineProperty(o, name, {configurable: true, enumerable: true, get() {
+    const value = make();
+    Object.defineProperty(this, name, {value, configurable: true, enumerable: true, writable: true});
+    return value;
+  }});
+}
+
+function prepare(r, hue) {
+  r.kinds ||= []; r.nodes ||= []; r.workflows ||= [];
+  r.names = r.names.split('\n');
+  r.names.pop();
+  for (const k of ['task', 'attempt', 'away', 'wait']) r[k] = unpacked(r[k]);
+  r.edges = r.edges.map(column);
+  if (r.plans) {
+    r.plans = unpacked(r.plans, ['at', 'count', 'task', 'node', 'start', 'end']);
+    r.plans.first = [0];
+    r.plans.count.forEach((c, i) => r.plans.first.push(r.plans.first[i] + c));
+  }
+  for (const p of r.others?.policies || []) Object.assign(p, unpacked(p, ['lane', 'from', 'length', 'kind']));
+  const a = r.attempt, n = a.known.length;
+  r.n = n;
+  r.scale = r.unit / 1e9;
+  r.start = new Float64Array(n); // of the program
+  r.stop = new Float64Array(n);
+  for (let i = 0; i < n; i++) {
+    r.start[i] = a.queued[i] + a.staging[i] + a.begin[i];
+    r.stop[i] = r.start[i] + a.run[i];
+    const t = a.task[i];
+    a.cores[i] += r.task.cores[t];
+    a.memory[i] += r.task.memory[t];
+    a.disk[i] += r.task.disk[t];
+  }
+  r.hue = hue;
+  r.kind = i => r.task.kind[a.task[i]];
+  r.kindName = i => r.kinds[r.kind(i)];
+  r.nodeName = i => a.node[i] < 0 ? '–' : r.nodes[a.node[i]].name;
+  r.taskOf = t => r.workflows[r.task.workflow[t]].name + '/' + r.names[t];
+  r.fullName = i => r.taskOf(a.task[i]);
+  r.secs = u => u * r.scale;
+  r.knows = (i, what) => (a.known[i] & known[what]) > 0;
+  r.outcome = i => r.outcomes[a.outcome[i]] || 'under way';
+  r.estimate = i => a.error[i] + r.stop[i] - a.queued[i] - a.staging[i];
+  r.critical = new Set(r.answer.steps.map(s => s.attempt));
+  r.begin = r.workflows.length ? r.workflows.reduce((m, w) => Math.min(m, w.arrived), Infinity) : 0;
+  later(r, 'attemptsOf', () => group(a.task));
+  later(r, 'waitsOf', () => group(r.wait.task));
+  later(r, 'awayOf', () => group(r.away.attempt));
+  later(r, 'parentsOf', () => { const out = new Map(); r.edges[0].forEach((c, e) => { if (out.has(c)) out.get(c).push(r.edges[1][e]); else out.set(c, [r.edges[1][e]]); }); return out; });
+  later(r, 'oddOf', () => new Map(r.odd.map(o => [o.attempt, o])));
+  later(r, 'search', () => Array.from({length: n}, (_, i) => `${r.fullName(i)}\n${r.kindName(i)}\n${r.nodeName(i)}\n${r.outcome(i)}`.toLowerCase()));
 }

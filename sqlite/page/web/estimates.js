@@ -1,52 +1,62 @@
-// Estimates against measurements, and how workflows met their deadlines.
-import {el, seconds, colour, legend, fit, ink, percent} from './text.js';
+// Estimates against measurements, by source, and how the error went over time.
+import {el, seconds, colour, legend, ink, percent, table, short} from './text.js';
+import {chart, line} from './chart.js';
+
+const median = list => { list.sort((x, y) => x - y); return list[Math.floor(list.length / 2)]; };
+const thinned = (points, most) => points.length > most ? points.filter((_, i) => i % Math.ceil(points.length / most) === 0) : points;
 
 export function estimates(run) {
-  const a = run.attempt, points = [];
-  for (let i = 0; i < run.n; i++) {
-    if (run.outcome(i) !== 'ok') continue;
-    const took = run.stop[i] - a.queued[i] - a.staging[i];
-    if (took > 0) points.push([run.secs(a.error[i] + took), run.secs(took), a.source[i]]);
-  }
-  const out = el('section', {'aria-label': 'Estimates'}, el('h2', {}, 'Estimates'));
-  if (!points.length) return {draw() {}, node: el('section')};
-  const sources = [...new Set(points.map(p => p[2]))];
-  const errors = sources.map(s => {
-    const own = points.filter(p => p[2] === s).map(p => Math.abs(p[0] - p[1]) / p[1]).sort((x, y) => x - y);
-    return `${run.sources[s] || 'unknown'}: median error ${percent(own[Math.floor(own.length / 2)])} of ${own.length}`;
+  let points = [], sources = [];
+  const out = el('div'), none = el('p', {class: 'note'}, 'No attempt ended well that had an estimate.'), numbers = el('div'), key = el('div');
+  const name = s => run.sources[s] || 'unknown';
+  const power = v => Math.log10(Math.max(v, 1e-4));
+  const scatter = chart(330, () => {
+    if (!points.length) return null;
+    let low = Infinity, high = -Infinity;
+    for (const p of points) { low = Math.min(low, power(p.estimate), power(p.took)); high = Math.max(high, power(p.estimate), power(p.took)); }
+    const span = [Math.floor(low * 2 - 0.1) / 2, Math.ceil(high * 2 + 0.1) / 2], write = v => Number.isInteger(+v.toFixed(6)) ? seconds(10 ** v) : '';
+    return {x: span, y: span, value: write, time: write, label: 'Estimated against measured times of attempts that ended well'};
+  }, (x, f) => {
+    line(x, f, [[f.x[0], f.x[0]], [f.x[1], f.x[1]]], ink('soft'), 1);
+    for (const d of [0.30103, -0.30103]) line(x, f, [[f.x[0], f.x[0] + d], [f.x[1], f.x[1] + d]], ink('line'), 1, [4, 3]);
+    for (const p of thinned(points, 20000)) { x.fillStyle = colour(sources.indexOf(p.source)); x.globalAlpha = 0.65; x.beginPath(); x.arc(f.px(power(p.took)), f.py(power(p.estimate)), 2.4, 0, 7); x.fill(); }
+    x.globalAlpha = 1;
   });
-  const canvas = el('canvas', {role: 'img', 'aria-label': 'Estimated against measured times. ' + errors.join(', ')});
-  const draw = () => {
-    const [x, width] = fit(canvas, 320), size = Math.min(300, width - 80), left = 60;
-    const most = points.reduce((m, p) => Math.max(m, p[0], p[1]), 0) * 1.2, least = Math.max(1e-3, points.reduce((m, p) => Math.min(m, p[1]), most) / 2);
-    const at = v => Math.log(Math.max(v, least) / least) / Math.log(most / least);
-    x.clearRect(0, 0, width, 320);
-    x.strokeStyle = ink('soft');
-    x.strokeRect(left, 0, size, size);
-    x.beginPath(); x.moveTo(left, size); x.lineTo(left + size, 0); x.stroke();
-    for (const [estimate, took, source] of points.length > 20000 ? points.filter((_, i) => i % Math.ceil(points.length / 20000) === 0) : points) {
-      x.fillStyle = colour(source);
-      x.fillRect(left + at(took) * size - 1.5, size - at(estimate) * size - 1.5, 3, 3);
+  const over = chart(330, () => {
+    if (!points.length) return null;
+    const most = Math.max(1, Math.min(5, Math.ceil(points.reduce((m, p) => Math.max(m, Math.abs(p.ratio)), 0))));
+    return {x: [run.secs(run.begin), run.secs(run.end)], y: [-most, most], value: v => v === 0 ? 'exact' : v > 0 ? `×${+(2 ** v).toPrecision(2)}` : `÷${+(2 ** -v).toPrecision(2)}`, label: 'Estimate over measured time, by when attempts ended, with the median of each twentieth of the run'};
+  }, (x, f) => {
+    line(x, f, [[f.x[0], 0], [f.x[1], 0]], ink('soft'), 1);
+    for (const p of thinned(points, 20000)) { x.fillStyle = colour(sources.indexOf(p.source)); x.globalAlpha = 0.4; x.fillRect(f.px(p.at) - 1.5, f.py(Math.max(f.y[0], Math.min(f.y[1], p.ratio))) - 1.5, 3, 3); }
+    x.globalAlpha = 1;
+    sources.forEach((s, k) => {
+      const bins = Array.from({length: 20}, () => []);
+      for (const p of points) if (p.source === s) bins[Math.min(19, Math.floor((p.at - f.x[0]) / ((f.x[1] - f.x[0]) || 1) * 20))].push(p.ratio);
+      line(x, f, bins.flatMap((b, i) => b.length ? [[f.x[0] + (i + 0.5) / 20 * (f.x[1] - f.x[0]), median(b)]] : []), colour(k), 2.2);
+    });
+  });
+  const figures = el('div', {class: 'pair'}, el('figure', {}, el('figcaption', {}, 'Estimated (up) against measured time (right); on the line an estimate is exact, between the dashed lines it is within a factor of 2. Logarithmic.'), scatter.canvas),
+    el('figure', {}, el('figcaption', {}, 'Error over time: estimate over measured time of each attempt when it ended, and medians.'), over.canvas));
+  out.append(none, numbers, figures, key);
+  return {node: out, refresh() {
+    points = [];
+    for (let i = 0; i < run.n; i++) {
+      if (run.outcome(i) !== 'ok' || !run.knows(i, 'estimate') || run.attempt.node[i] < 0) continue;
+      let took = run.stop[i] - run.attempt.queued[i] - run.attempt.staging[i];
+      for (const k of run.awayOf.get(i) || []) took -= run.away.until[k] - run.away.since[k];
+      const estimate = run.estimate(i);
+      if (took > 0 && estimate > 0) points.push({estimate: run.secs(estimate), took: run.secs(took), ratio: Math.log2(estimate / took), at: run.secs(run.stop[i]), source: run.attempt.source[i]});
     }
-    x.fillStyle = ink('soft');
-    x.fillText(seconds(most), 4, 12); x.fillText(seconds(least), 4, size);
-    x.fillText('measured →', left + size - 70, size + 15); x.fillText('estimated ↑', left + 4, 14);
-  };
-  out.append(el('p', {class: 'note'}, errors.join('; ') + '. On the line an estimate is exact; both axes are logarithmic.'), el('figure', {}, canvas,
-    legend(sources.map(s => [run.sources[s] || 'unknown', colour(s)]))));
-  addEventListener('resize', draw);
-  return {draw, node: out};
-}
-
-export function flows(run) {
-  if (run.workflows.length < 2 && !run.workflows.some(w => w.due !== null)) return el('section');
-  const late = run.workflows.filter(w => w.due !== null && w.ended !== null && w.ended > w.due).length, dued = run.workflows.filter(w => w.due !== null).length;
-  const s = v => v === null ? '–' : seconds(run.secs(v));
-  return el('section', {'aria-label': 'Workflows'}, el('h2', {}, 'Workflows'),
-    dued ? el('p', {}, `${late} of ${dued} workflows with a deadline were late.`) : null,
-    el('div', {class: 'scroll', tabindex: 0, style: {'max-height': '420px'}}, el('table', {},
-      el('thead', {}, el('tr', {}, ...['workflow', 'tenant', 'class', 'state', 'tasks', 'arrived', 'ended', 'due', 'lateness'].map((h, i) => el('th', {scope: 'col', class: i > 3 && 'n'}, h)))),
-      el('tbody', {}, ...run.workflows.slice(0, 2000).map(w => el('tr', {}, ...[w.name, w.tenant || '', w.class, w.state].map(v => el('td', {}, v)),
-        ...[String(w.tasks), s(w.arrived), s(w.ended), s(w.due), w.due !== null && w.ended !== null ? s(w.ended - w.due) : '–'].map(v => el('td', {class: 'n'}, v))))))),
-    run.workflows.length > 2000 ? el('p', {class: 'note'}, `The first 2000 of ${run.workflows.length} workflows.`) : null);
+    sources = [...new Set(points.map(p => p.source))].sort();
+    none.hidden = points.length > 0;
+    figures.hidden = !points.length;
+    numbers.replaceChildren(...(points.length ? [table([['source'], ['attempts', 1], ['median error', 1], ['90 % are within', 1], ['mean of estimate / measured', 1]], sources.map(s => {
+      const own = points.filter(p => p.source === s), errors = own.map(p => Math.abs(p.estimate - p.took) / p.took).sort((x, y) => x - y);
+      return [name(s), String(own.length), percent(errors[Math.floor(own.length / 2)]), percent(errors[Math.floor(own.length * 0.9)]), (own.reduce((m, p) => m + p.estimate / p.took, 0) / own.length).toFixed(2)];
+    }))] : []));
+    key.replaceChildren(...(points.length ? [legend(sources.map((s, k) => [short(name(s)), colour(k)]))] : []));
+    scatter.draw();
+    over.draw();
+  }};
 }

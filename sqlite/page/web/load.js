@@ -1,81 +1,90 @@
 // What the nodes had to do over time, and why tasks waited.
-import {el, seconds, bytes, colour, legend, ticks, ink, fit, percent} from './text.js';
+import {el, seconds, bytes, perSecond, colour, legend, percent, choice, table, box, ink} from './text.js';
+import {chart, area, line} from './chart.js';
 
 const spans = 400;
 
-// sums adds what each attempt has, over spans of time: amount(i) while it was on its node.
-function sums(run, node, from, amount) {
-  const out = new Float64Array(spans), width = Math.max(run.end, 1) / spans, a = run.attempt;
+// sums adds what each attempt has, over spans of time: amount(i) from an instant to the end.
+function sums(run, node, end, from, amount) {
+  const out = new Float64Array(spans), width = Math.max(end - run.begin, 1) / spans, a = run.attempt;
   for (let i = 0; i < run.n; i++) {
-    if (node >= 0 && a.node[i] !== node) continue;
-    const v = amount(i), s = from(i) / width, e = run.stop[i] / width;
+    if (a.node[i] < 0 || node >= 0 && a.node[i] !== node) continue;
+    const v = amount(i), s = (from(i) - run.begin) / width, e = (run.stop[i] - run.begin) / width;
     if (!v || e <= s) continue;
-    for (let k = Math.floor(s); k <= e && k < spans; k++) out[k] += v * Math.max(0, Math.min(e, k + 1) - Math.max(s, k));
+    for (let k = Math.max(0, Math.floor(s)); k <= e && k < spans; k++) out[k] += v * Math.max(0, Math.min(e, k + 1) - Math.max(s, k));
   }
   return out;
 }
 
-function area(canvas, run, height, most, series, label) {
-  const [x, width] = fit(canvas, height + 20), left = 70, w = width - left;
-  x.clearRect(0, 0, width, height + 20);
-  const base = new Float64Array(spans);
-  for (const s of series) {
-    x.fillStyle = s.colour;
-    x.beginPath();
-    for (let k = 0; k < spans; k++) x.lineTo(left + k * w / spans, height - height * Math.min(1.02, (base[k] + s.values[k]) / most));
-    for (let k = spans - 1; k >= 0; k--) x.lineTo(left + k * w / spans, height - height * Math.min(1.02, base[k] / most));
-    x.fill();
-    if (s.stacked) for (let k = 0; k < spans; k++) base[k] += s.values[k];
-  }
-  x.strokeStyle = ink('line');
-  x.fillStyle = ink('soft');
-  for (const t of ticks(0, run.secs(run.end), width / 120)) {
-    const px = left + t / run.secs(Math.max(run.end, 1)) * w;
-    x.beginPath(); x.moveTo(px, 0); x.lineTo(px, height); x.stroke();
-    x.fillText(seconds(t), px + 2, height + 14);
-  }
-  x.fillText(label(most), 4, 12);
-  x.fillText(label(0), 4, height);
+const mean = v => v.reduce((s, x) => s + x, 0) / spans;
+const least = (nodes, name) => nodes.some(n => n[name] === null) ? null : nodes.reduce((s, n) => s + n[name], 0);
+
+// resources are what nodes have: capacity, what tasks held, what they used, and how to write it.
+const resources = [
+  {name: 'Cores', hold: '#a9c7e3', use: '#3b78b5', used: 'CPU time used (mean of each attempt)', value: v => `${+v.toPrecision(3)} ${v === 1 ? 'core' : 'cores'}`, capacity: nodes => nodes.reduce((s, n) => s + n.millicores / 1000, 0),
+    held: (run, i) => run.attempt.cores[i] / 1000, takes: (run, i) => run.knows(i, 'cpu') && run.attempt.run[i] > 0 ? run.attempt.cpu[i] / run.attempt.run[i] : 0},
+  {name: 'Memory', hold: '#bcdcc0', use: '#4f9d69', used: 'used (peak of each attempt)', value: bytes, capacity: nodes => least(nodes, 'memory'),
+    held: (run, i) => run.attempt.memory[i] * 1000, takes: (run, i) => run.knows(i, 'memory') ? run.attempt.peak[i] * 1000 : 0},
+  {name: 'Disk', hold: '#eccfa9', use: '#e39139', used: 'read and written (mean of each attempt)', value: perSecond, capacity: nodes => least(nodes, 'disk'),
+    held: (run, i) => run.attempt.disk[i] * 1000, takes: (run, i) => run.knows(i, 'disk') && run.attempt.run[i] > 0 ? (run.attempt.read[i] + run.attempt.written[i]) * 1000 / run.secs(run.attempt.run[i]) : 0},
+];
+
+export function utilisation(run, page) {
+  let node = -1;
+  const out = el('div'), body = el('div'), by = el('div');
+  const end = () => page.span ? page.span[1] : run.end;
+  const parts = resources.map(r => {
+    const note = el('figcaption');
+    let held, used, capacity;
+    const c = chart(128, () => {
+      const nodes = node < 0 ? run.nodes : [run.nodes[node]];
+      capacity = r.capacity(nodes);
+      held = sums(run, node, end(), i => run.attempt.queued[i], i => r.held(run, i));
+      used = sums(run, node, end(), i => run.start[i], i => r.takes(run, i));
+      const most = Math.max(capacity || 0, held.reduce((m, v) => Math.max(m, v), 0), used.reduce((m, v) => Math.max(m, v), 0)), share = v => capacity ? ` (${percent(v / capacity)})` : '';
+      const text = `${r.name}: ${capacity === null ? 'no limit' : r.value(capacity)}; on average ${r.value(mean(held))} held${share(mean(held))}` + (most && mean(used) ? `, ${r.value(mean(used))} used${share(mean(used))}` : '');
+      note.textContent = text + '.';
+      return {x: [run.secs(run.begin), run.secs(end())], y: [0, (most || 1) * 1.04], value: r.value, label: text,
+        at: t => { const k = Math.min(spans - 1, Math.max(0, Math.floor((t - run.secs(run.begin)) / run.secs(end() - run.begin) * spans))); return `${seconds(t)}\n${r.value(held[k])} held\n${r.value(used[k])} used`; }};
+    }, (x, f) => {
+      area(x, f, null, held, r.hold);
+      area(x, f, null, used, r.use);
+      if (capacity) line(x, f, [[f.x[0], capacity], [f.x[1], capacity]], ink('soft'), 1.4, [5, 3]);
+    });
+    return {c, node: el('figure', {}, note, c.canvas, legend([['capacity', 'var(--soft)', 'line'], ['held by tasks', r.hold], [r.used, r.use]]))};
+  });
+  const draw = () => parts.forEach(p => p.c.draw());
+  out.append(by, body, ...parts.map(p => p.node));
+  return {node: out, refresh() {
+    by.replaceChildren(...(run.nodes.length > 1 ? [choice('of', [[-1, 'all nodes'], ...run.nodes.map((n, i) => [i, n.name])], v => { node = +v; draw(); })] : []));
+    if (by.firstChild) by.querySelector('select').value = node;
+    draw();
+    const rows = run.nodes.map((n, k) => [n.name, ...resources.flatMap(r => [r.held, r.takes].map((f, w) => { const v = mean(sums(run, k, end(), i => w ? run.start[i] : run.attempt.queued[i], i => f(run, i))), c = r.capacity([n]); return r.value(v) + (c ? ` (${percent(v / c)})` : ''); }))]);
+    body.replaceChildren(run.nodes.length > 64 ? '' : el('details', {}, el('summary', {}, 'As a table'), box('Utilisation of nodes', 320, table([['node'], ...resources.flatMap(r => [[r.name + ' held', 1], ['used', 1]])], rows))));
+  }};
 }
 
-export function utilisation(run) {
-  const a = run.attempt, out = el('section', {'aria-label': 'Utilisation'}, el('h2', {}, 'Utilisation'));
-  const pick = el('select', {'aria-label': 'Node', on: {change: () => draw()}}, el('option', {value: -1}, 'all nodes'), ...run.nodes.map((n, i) => el('option', {value: i}, n.name)));
-  const cores = el('canvas', {role: 'img'}), memory = el('canvas', {role: 'img'});
-  function draw() {
-    const node = +pick.value, nodes = node < 0 ? run.nodes : [run.nodes[node]];
-    const capacity = nodes.reduce((s, n) => s + n.millicores / 1000, 0), unlimited = nodes.some(n => n.memory === null);
-    const held = sums(run, node, i => a.queued[i], i => a.cores[i] / 1000);
-    const used = sums(run, node, i => run.start[i], i => run.knows(i, 'cpu') && a.run[i] > 0 ? a.cpu[i] / a.run[i] : 0);
-    const mean = v => v.reduce((s, x) => s + x, 0) / spans;
-    cores.setAttribute('aria-label', `Cores: ${capacity} there, ${mean(held).toFixed(2)} held and ${mean(used).toFixed(2)} used on average`);
-    area(cores, run, 130, Math.max(capacity, 0.001), [{values: held, colour: '#9fbfdd'}, {values: used, colour: '#3b76af'}], v => +v.toFixed(2) + ' cores');
-    const heldBytes = sums(run, node, i => a.queued[i], i => a.memory[i] * 1000), peaks = sums(run, node, i => run.start[i], i => run.knows(i, 'memory') ? a.peak[i] * 1000 : 0);
-    const most = unlimited ? Math.max(1, ...heldBytes) : nodes.reduce((s, n) => s + n.memory, 0);
-    memory.setAttribute('aria-label', `Memory: ${unlimited ? 'no limit' : bytes(most)}, ${bytes(mean(heldBytes))} held on average`);
-    area(memory, run, 90, most, [{values: heldBytes, colour: '#bcd9b9'}, {values: peaks, colour: '#4e9a5a'}], bytes);
-    note.textContent = capacity ? `Cores: ${percent(mean(held) / capacity)} held, ${percent(mean(used) / capacity)} used.` : '';
-  }
-  const note = el('p', {class: 'note'});
-  out.append(el('div', {class: 'tools'}, pick), note, el('figure', {}, cores, legend([['cores held by tasks', '#9fbfdd'], ['CPU time used (mean of each attempt)', '#3b76af']])),
-    el('figure', {}, memory, legend([['memory held', '#bcd9b9'], ['peak of each attempt', '#4e9a5a']])));
-  addEventListener('resize', draw);
-  return {draw, node: out};
-}
-
-export function waiting(run) {
-  const w = run.waits, out = el('section', {'aria-label': 'Why tasks waited'}, el('h2', {}, 'Why tasks waited'));
-  if (!w.reasons || !w.reasons.length) {
-    out.append(el('p', {class: 'note'}, 'No task that was ready had to wait.'));
-    return {draw() {}, node: out};
-  }
-  const totals = w.tasks.map(t => t.reduce((s, x) => s + x, 0) * w.bin * run.scale);
-  const canvas = el('canvas', {role: 'img', 'aria-label': 'Tasks waiting over time. In all: ' + w.reasons.map((r, i) => `${r} ${seconds(totals[i])}`).join(', ')});
-  const draw = () => {
-    const most = Math.max(1, ...Array.from({length: spans}, (_, k) => w.tasks.reduce((s, t) => s + t[k], 0)));
-    area(canvas, run, 130, most, w.tasks.map((values, i) => ({values, colour: colour(i), stacked: true})), v => Math.round(v) + ' tasks');
-  };
-  out.append(el('figure', {}, canvas, legend(w.reasons.map((r, i) => [`${r} (${seconds(totals[i])} in all)`, colour(i)]))));
-  addEventListener('resize', draw);
-  return {draw, node: out};
+export function waiting(run, page) {
+  const none = el('p', {class: 'note'}, 'No task that was ready had to wait.'), key = el('div');
+  const bins = () => run.waits.tasks[0].length, long = () => run.waits.bin * bins() * run.scale;
+  const c = chart(150, () => {
+    const w = run.waits;
+    if (!w.reasons?.length) return null;
+    const most = Math.max(1, ...Array.from({length: bins()}, (_, k) => w.tasks.reduce((s, t) => s + t[k], 0)));
+    return {x: [0, Math.max(long(), (page.span ? page.span[1] : 0) * run.scale)], y: [0, most * 1.04], value: v => `${+v.toPrecision(3)} ${v === 1 ? 'task' : 'tasks'}`,
+      label: 'Tasks waiting over time. In all: ' + w.reasons.map((r, i) => `${r} ${seconds(total(i))}`).join(', '),
+      at: t => { const k = Math.min(bins() - 1, Math.floor(t / (w.bin * run.scale))); return `${seconds(t)}\n` + w.reasons.map((r, i) => w.tasks[i][k] ? `${+w.tasks[i][k].toPrecision(3)}: ${r}\n` : '').join(''); }};
+  }, (x, f) => {
+    let low = new Float64Array(bins());
+    run.waits.tasks.forEach((t, i) => { const high = low.map((v, k) => v + t[k]); area(x, {...f, x: [0, long()]}, low, high, colour(i)); low = high; });
+  });
+  const total = i => run.waits.tasks[i].reduce((s, x) => s + x, 0) * run.waits.bin * run.scale;
+  const figure = el('figure', {}, c.canvas, key);
+  return {node: el('div', {}, none, figure), refresh() {
+    const any = run.waits.reasons?.length > 0;
+    none.hidden = any;
+    figure.hidden = !any;
+    if (any) key.replaceChildren(legend(run.waits.reasons.map((r, i) => [`${r}: ${seconds(total(i))} in all`, colour(i)])));
+    c.draw();
+  }};
 }

@@ -1,37 +1,104 @@
 import {el} from './text.js';
-import {load} from './data.js';
+import {embedded, unpack} from './data.js';
 import {answer} from './answer.js';
 import {timeline} from './timeline.js';
 import {utilisation, waiting} from './load.js';
-import {tasks, types} from './table.js';
+import {tasks} from './table.js';
+import {types} from './types.js';
 import {dag} from './dag.js';
-import {estimates, flows} from './estimates.js';
+import {estimates} from './estimates.js';
+import {deadlines} from './deadlines.js';
+import {others, compare} from './others.js';
 import {failures, about} from './about.js';
+import {follow} from './live.js';
 
-function show(run, several) {
-  const select = {}, drawn = [timeline(run, select), utilisation(run), waiting(run), estimates(run)];
-  const [line, use, waits, guess] = drawn;
-  const parts = run.task.kind.length ? [line.node, use.node, waits.node, tasks(run, select), types(run), dag(run), guess.node, flows(run)] : [];
-  const section = el('section', {class: several && 'run', id: 'run-' + run.name}, several ? el('h1', {}, `${run.name} (${run.policy})`) : null, answer(run), ...parts, failures(run), about(run));
-  return {section, draw: () => { if (parts.length) drawn.forEach(d => d.draw()); }};
+// The parts of the page, in their order: id, title, how to make it, and whether it needs tasks.
+const sections = [
+  ['answer', 'Answer', answer, false], ['timeline', 'Timeline', timeline, true], ['utilisation', 'Utilisation', utilisation, true], ['waits', 'Why tasks waited', waiting, true],
+  ['tasks', 'Tasks', tasks, true], ['types', 'Task types', types, true], ['graph', 'Dependencies', dag, true], ['estimates', 'Estimates', estimates, true],
+  ['workflows', 'Workflows', deadlines, true], ['policies', 'Other policies', others, true], ['failures', 'Failures and warnings', failures, false], ['about', 'About this run', about, false],
+];
+
+const root = document.getElementById('page');
+let page = null, parts = [];
+
+function heads() {
+  const several = page.runs.length > 1, r = page.runs[0];
+  document.getElementById('title').textContent = several ? `${page.runs.length} runs` : r.name;
+  document.getElementById('subtitle').textContent = (several ? '' : `${r.policy} on ${r.runtime}, started ${r.started}. `) + `Written ${page.written}.`;
+}
+
+// axis gives several runs one axis of time.
+function axis() {
+  if (page.runs.length < 2) return;
+  const begin = Math.min(...page.runs.map(r => r.secs(r.begin))), end = Math.max(...page.runs.map(r => r.secs(r.end)));
+  for (const r of page.runs) r.view = {written: page.written, span: [begin / r.scale, end / r.scale]};
+}
+
+function build() {
+  const several = page.runs.length > 1, nav = document.getElementById('parts');
+  document.documentElement.classList.toggle('several', several);
+  axis();
+  parts = [];
+  const made = [];
+  const add = (id, title, list) => {
+    const section = el('section', {id, 'aria-labelledby': id + '-title'}, el('h2', {id: id + '-title'}, title), el('div', {class: 'runs'}, ...list.map(p => p.frame || p.node)));
+    const link = el('a', {href: '#' + id}, title);
+    made.push(section);
+    nav.append(link);
+    parts.push({section, link, list});
+  };
+  nav.replaceChildren();
+  if (several) add('compare', 'Runs', [compare(page)]);
+  for (const [id, title, make, needs] of sections) {
+    add(id, title, page.runs.map(run => {
+      const p = make(run, several ? run.view : page), name = several ? el('h3', {class: 'of'}, `${run.name} (${run.policy})`) : null;
+      return {...p, empty: () => needs && !run.names.length || p.empty && p.empty(), frame: el('div', {class: 'run'}, name, p.node)};
+    }));
+  }
+  root.replaceChildren(...made);
+}
+
+function refresh() {
+  heads();
+  for (const {section, link, list} of parts) {
+    const shown = list.filter(p => !p.empty || !p.empty());
+    section.hidden = link.hidden = !shown.length;
+    for (const p of list) if (p.frame) p.frame.classList.toggle('nothing', !shown.includes(p));
+    for (const p of shown) p.refresh();
+  }
+  document.documentElement.dataset.updates = +(document.documentElement.dataset.updates || 0) + 1;
+}
+
+// show takes in data: the first makes the page, later ones change it in place, so that zoom, order and choice stay.
+function show(fresh) {
+  if (!page) {
+    page = fresh;
+    build();
+  } else {
+    page.written = fresh.written;
+    page.runs.forEach((run, k) => assign(run, fresh.runs[k]));
+  }
+  refresh();
+}
+
+// assign moves what a run has to another, values that are made later included.
+function assign(run, fresh) {
+  const choose = run.choose;
+  for (const [k, d] of Object.entries(Object.getOwnPropertyDescriptors(fresh))) Object.defineProperty(run, k, d);
+  run.choose = choose;
 }
 
 async function main() {
-  const page = document.getElementById('page');
   try {
-    const data = await load(), several = data.runs.length > 1;
-    document.getElementById('title').textContent = several ? `${data.runs.length} runs` : data.runs[0].name;
-    document.getElementById('subtitle').textContent = (several ? '' : `${data.runs[0].policy} on ${data.runs[0].runtime}, started ${data.runs[0].started}. `) + `Written ${data.written}.`;
-    if (several) document.getElementById('runs').append(...data.runs.flatMap(r => [el('a', {href: '#run-' + r.name}, r.name), ' ']));
-    const shown = data.runs.map(r => show(r, several));
-    page.replaceChildren(...shown.map(s => s.section));
-    shown.forEach(s => s.draw());
-    page.removeAttribute('aria-busy');
+    if (document.getElementById('data').textContent) show(await unpack(embedded()));
+    else document.querySelector('header').append(follow(show));
+    root.removeAttribute('aria-busy');
     performance.mark('drawn');
     document.documentElement.dataset.ready = 'yes';
   } catch (e) {
-    page.replaceChildren(el('p', {class: 'bad'}, `This page could not be shown: ${e.message}. It needs a browser with DecompressionStream, such as Chromium 80 or Firefox 113.`));
-    page.removeAttribute('aria-busy');
+    root.replaceChildren(el('p', {class: 'bad'}, `This page could not be shown: ${e.message}. It needs a browser with DecompressionStream, such as Chromium 80 or Firefox 113.`));
+    root.removeAttribute('aria-busy');
     throw e;
   }
 }

@@ -1,4 +1,4 @@
-// Elements and numbers. Text from the log reaches the page as text nodes only.
+// Elements, numbers and colours. Text from the log reaches the page as text nodes only.
 
 export function el(tag, attributes, ...children) {
   const e = document.createElement(tag);
@@ -13,59 +13,80 @@ export function el(tag, attributes, ...children) {
 
 export function svg(tag, attributes, ...children) {
   const e = document.createElementNS('http://www.w3.org/2000/svg', tag);
-  for (const [k, v] of Object.entries(attributes || {})) e.setAttribute(k, v);
-  e.append(...children);
+  for (const [k, v] of Object.entries(attributes || {})) {
+    if (k === 'on') for (const [event, f] of Object.entries(v)) e.addEventListener(event, f);
+    else if (v !== undefined && v !== null && v !== false) e.setAttribute(k, v);
+  }
+  e.append(...children.filter(Boolean));
   return e;
+}
+
+export const button = (text, label, act, more) => el('button', {type: 'button', 'aria-label': label, title: label, on: {click: act}, ...more}, text);
+
+export function choice(label, values, act) {
+  return el('label', {}, label + ' ', el('select', {on: {change: e => act(e.target.value)}}, ...values.map(([v, text]) => el('option', {value: v}, text))));
 }
 
 export function seconds(s) {
   if (s === null || s === undefined || !isFinite(s)) return '';
   const a = Math.abs(s);
-  if (a >= 7200) return +(s / 3600).toFixed(1) + ' h';
-  if (a >= 600) return +(s / 60).toFixed(1) + ' min';
+  if (a >= 172800) return +(s / 86400).toPrecision(3) + ' d';
+  if (a >= 7200) return +(s / 3600).toPrecision(3) + ' h';
+  if (a >= 600) return +(s / 60).toPrecision(3) + ' min';
   if (a >= 100) return s.toFixed(0) + ' s';
   if (a >= 0.1 || a === 0) return +s.toPrecision(3) + ' s';
-  return +(s * 1e3).toPrecision(3) + ' ms';
+  if (a >= 1e-4) return +(s * 1e3).toPrecision(3) + ' ms';
+  return +(s * 1e6).toPrecision(3) + ' µs';
 }
 
 export function bytes(b) {
   if (b === null || b === undefined) return '';
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let i = 0;
-  while (Math.abs(b) >= 1000 && i < 4) { b /= 1000; i++; }
+  while (Math.abs(b) >= 999.5 && i < 4) { b /= 1000; i++; }
   return +b.toPrecision(3) + ' ' + units[i];
 }
 
-export const percent = x => Math.round(100 * x) + ' %';
+export const perSecond = b => bytes(b) + '/s';
+export const percent = x => (Math.abs(x) < 0.0995 && x !== 0 ? +(100 * x).toPrecision(2) : Math.round(100 * x)) + ' %';
+export const plural = (n, noun) => n === 1 ? `1 ${noun}` : `${n.toLocaleString('en')} ${noun}s`;
+export const cores = millicores => millicores === 1000 ? '1 core' : `${+(millicores / 1000).toPrecision(4)} cores`;
 
 // short cuts a text for a label; the whole stands in tables and details.
-export const short = (s, n = 40) => s.length > n ? s.slice(0, n - 1) + '…' : s;
+export const short = (s, n = 40) => s.length > n ? s.slice(0, Math.max(1, n - 1)) + '…' : s;
 
-export const palette = ['#3b76af', '#e08a3c', '#4e9a5a', '#c0504d', '#8a6fb3', '#8c6b53', '#d279ae', '#7f7f7f', '#b3a429', '#3aa6b0'];
-export const colour = i => i < palette.length ? palette[i] : `hsl(${Math.round(i * 137.5) % 360} 45% 52%)`;
+// Colours of types: eight that people with any colour vision tell apart, then hues with other lightness.
+const palette = ['#3b78b5', '#e39139', '#4f9d69', '#c25450', '#8a6db5', '#937056', '#c96fa6', '#6c7a89', '#a8a132', '#2f9fae'];
+export const colour = i => i < palette.length ? palette[i] : `hsl(${Math.round(i * 137.5) % 360} 42% ${[42, 55, 65][i % 3]}%)`;
 
 export function legend(items) {
-  return el('div', {class: 'legend'}, ...items.map(([name, c]) => el('span', {}, el('i', {style: {background: c}}), short(name))));
+  return el('div', {class: 'legend'}, ...items.map(([name, c, kind]) => el('span', {}, el('i', {class: kind, style: {'--c': c}}), short(name, 60))));
 }
 
-// ticks are round instants of a span.
-export function ticks(from, to, about) {
+// ticks are round values of a span; of time if it is in seconds.
+export function ticks(from, to, about, time = true) {
   const raw = (to - from) / Math.max(1, about), power = 10 ** Math.floor(Math.log10(raw || 1));
-  const clock = [60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
-  const step = (raw > 30 && clock.find(s => s >= raw)) || [1, 2, 5, 10].map(m => m * power).find(s => s >= raw);
+  const clock = [60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000];
+  const step = (time && raw > 30 && clock.find(s => s >= raw)) || [1, 2, 5, 10].map(m => m * power).find(s => s >= raw * 0.999);
   const out = [];
-  for (let t = Math.ceil(from / step) * step; t <= to + step * 1e-9; t += step) out.push(+t.toPrecision(12));
+  for (let k = Math.ceil(from / step - 1e-9); k * step <= to + step * 1e-9 && out.length < 100; k++) out.push(+(k * step).toPrecision(12));
   return out;
 }
 
-const tip = el('div', {id: 'tip', role: 'status', hidden: true});
+// clock writes the instants of an axis in one unit.
+export function clock(most) {
+  const [unit, name] = most >= 172800 ? [86400, 'd'] : most >= 7200 ? [3600, 'h'] : most >= 600 ? [60, 'min'] : most >= 1 || most === 0 ? [1, 's'] : [1e-3, 'ms'];
+  return t => `${+(t / unit).toPrecision(6)} ${name}`;
+}
+
+const tip = el('div', {id: 'tip', hidden: true});
 export function hint(event, text) {
   tip.hidden = !text;
   if (!text) return;
   if (!tip.isConnected) document.body.append(tip);
   tip.textContent = text;
-  tip.style.left = Math.min(event.clientX + 14, innerWidth - 300) + 'px';
-  tip.style.top = event.clientY + 16 + 'px';
+  tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)) + 'px';
+  tip.style.top = (event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18) + 'px';
 }
 
 // ink is a colour of the style sheet.
@@ -73,12 +94,29 @@ export const ink = name => getComputedStyle(document.documentElement).getPropert
 
 // fit gives a canvas as many pixels as the screen shows, and its context.
 export function fit(canvas, height) {
-  const ratio = devicePixelRatio || 1, width = canvas.clientWidth || 1000;
+  const ratio = Math.min(3, devicePixelRatio || 1), width = canvas.clientWidth || 1000;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   canvas.style.height = height + 'px';
   const x = canvas.getContext('2d');
   x.setTransform(ratio, 0, 0, ratio, 0, 0);
+  x.clearRect(0, 0, width, height);
   x.font = '12px system-ui, sans-serif';
   return [x, width];
 }
+
+// redraws calls draw when the size or the colours of the page change, and before it is printed.
+export function redraws(draw) {
+  addEventListener('resize', draw);
+  addEventListener('beforeprint', draw);
+  addEventListener('afterprint', draw);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+}
+
+// table is a small table: its columns are [name, is a number].
+export function table(columns, rows, caption) {
+  return el('table', {}, caption && el('caption', {}, caption), el('thead', {}, el('tr', {}, ...columns.map(([name, n]) => el('th', {scope: 'col', class: n && 'n'}, name)))),
+    el('tbody', {}, ...rows.map(r => el('tr', {}, ...r.map((v, c) => c === 0 ? el('th', {scope: 'row'}, v) : el('td', {class: columns[c][1] && 'n'}, v))))));
+}
+
+export const box = (label, height, ...children) => el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label, style: {'max-height': height + 'px'}}, ...children);

@@ -1,184 +1,347 @@
-// The timeline: a row for each attempt that a node had at once. The plan is a line below each bar.
-import {el, seconds, colour, legend, ticks, hint, ink, fit, short, bytes} from './text.js';
+// The timeline: a row for each slot of each node, the plan against what happened.
+import {el, seconds, colour, legend, ticks, clock, hint, ink, fit, short, bytes, button, choice, plural, redraws} from './text.js';
+import {detail} from './detail.js';
 
-const phases = [['staging', '#b3a429'], ['container start', '#e08a3c'], ['running', '#3b76af'], ['suspended', '#c9ced4']];
-const outcomes = {ok: '#4e9a5a', '': '#3b76af', preempted: '#8a6fb3'};
+const phases = [['staging', '#b3a429'], ['container start', '#e39139'], ['running', '#3b78b5']];
+const outcomes = {ok: '#4f9d69', 'under way': '#3b78b5', preempted: '#8a6db5'}, bad = '#c25450', asleep = '#aab3bc';
+const left = 132, top = 24, strip = 7;
 
-export function timeline(run, select) {
-  const a = run.attempt, left = 110, top = 22;
-  const lanes = run.nodes.reduce((n, x) => n + Math.max(1, x.lanes), 0);
-  const height = Math.max(3, Math.min(18, Math.floor(620 / Math.max(1, lanes))));
-  const first = [];
-  let row = 0;
-  for (const n of run.nodes) { first.push(row); row += Math.max(1, n.lanes); }
-  const byLane = Array.from({length: lanes}, () => []);
-  for (let i = 0; i < run.n; i++) byLane[first[a.node[i]] + a.lane[i]].push(i);
-  const aways = new Map();
-  run.away.attempt.forEach((i, k) => { if (!aways.has(i)) aways.set(i, []); aways.get(i).push(k); });
+export function timeline(run, page) {
+  let rows, lanes, height, bottom, byLane, span;
+  let from, to, by = 'type', text = '', found = null, chosen = -1, chosenTask = null, round = -1;
+  const canvas = el('canvas', {tabindex: 0, role: 'img'});
+  const info = el('div', {class: 'detail', 'aria-live': 'polite', hidden: true});
+  const key = el('div'), count = el('span', {role: 'status'}), said = el('output', {class: 'note'});
+  const slider = el('input', {type: 'range', min: -1, value: -1, step: 1, 'aria-label': 'Round of planning', on: {input: () => show(+slider.value)}});
+  const rounds = el('div', {class: 'tools rounds', hidden: true}, el('span', {}, 'Plan'), button('◀', 'Previous round', () => show(round - 1)), slider, button('▶', 'Next round', () => show(round + 1)), said);
+  const without = el('p', {class: 'note'});
 
-  const whole = [run.workflows.length ? Math.min(...run.workflows.map(w => w.arrived)) : 0, Math.max(run.end, 1)];
-  let from = whole[0], to = whole[1], by = 'type', found = null, chosen = -1;
-  const canvas = el('canvas', {tabindex: 0, role: 'img', 'aria-label': `Timeline of ${run.n} attempts on ${run.nodes.length} nodes. ` +
-    'Arrow keys move, plus and minus zoom, 0 shows all, n and p go to the next and previous attempt. The table of tasks has the same data.'});
-  const detail = el('div', {class: 'detail', 'aria-live': 'polite', hidden: true});
-  const key = el('div');
-  const colourOf = i => by === 'type' ? colour(run.kind(i)) : by === 'outcome' ? outcomes[run.outcomes[a.outcome[i]]] || '#c0504d' : phases[2][1];
+  // arrange gives each node its rows: one for copies of files, if there were any, and one for each slot.
+  function arrange() {
+    const whole = span === undefined || from === span[0] && to === span[1];
+    span = [page.span ? page.span[0] : run.begin, Math.max(page.span ? page.span[1] : run.end, run.begin + 1)];
+    if (whole) [from, to] = span;
+    lanes = run.nodes.reduce((n, x) => n + Math.max(1, x.lanes), 0);
+    height = Math.max(3, Math.min(20, Math.floor(620 / Math.max(1, lanes))));
+    rows = [];
+    let y = top;
+    const moved = new Map();
+    for (const m of run.copies || []) { if (!moved.has(m.node)) moved.set(m.node, []); moved.get(m.node).push(m); }
+    run.nodes.forEach((n, k) => {
+      const copies = moved.get(k) || [];
+      rows.push({node: n, y, copies, at: y + (copies.length ? strip : 0)});
+      y += (copies.length ? strip : 0) + Math.max(1, n.lanes) * height + 3;
+    });
+    bottom = y;
+    byLane = run.nodes.map(n => Array.from({length: Math.max(1, n.lanes)}, () => []));
+    for (let i = 0; i < run.n; i++) if (run.attempt.node[i] >= 0) byLane[run.attempt.node[i]][run.attempt.lane[i]].push(i);
+    canvas.setAttribute('aria-label', `Timeline of ${plural(run.n, 'attempt')} on ${plural(run.nodes.length, 'node')}. ` +
+      'Arrow keys move, plus and minus zoom, 0 shows all, n and p go to the next and previous attempt. The table of tasks has the same data.');
+    const n = run.plans?.rounds.length || 0;
+    rounds.hidden = n === 0;
+    slider.max = n - 1;
+    without.textContent = run.plans && run.plans.note || '';
+    if (round >= n) round = -1;
+    if (chosenTask !== null) chosen = (run.attemptsOf.get(chosenTask[0]) || [])[chosenTask[1]] ?? -1;
+    seek();
+  }
+
+  function seek() {
+    found = null;
+    if (text) {
+      found = new Set();
+      for (let i = 0; i < run.n; i++) if (run.search[i].includes(text)) found.add(i);
+    }
+    count.textContent = found ? `${found.size} found` : '';
+  }
+
+  const colourOf = i => by === 'type' ? run.hue(run.kind(i)) : by === 'outcome' ? outcomes[run.outcome(i)] || bad : phases[2][1];
   const at = t => left + (t - from) * (canvas.clientWidth - left) / (to - from);
-  const y = i => top + (first[a.node[i]] + a.lane[i]) * height;
+  const timeAt = px => from + (px - left) * (to - from) / (canvas.clientWidth - left);
+  const y = i => rows[run.attempt.node[i]].at + run.attempt.lane[i] * height;
+  const thick = () => Math.max(1, height - (height > 9 ? 4 : height > 5 ? 2 : height > 3 ? 1 : 0));
 
-  function draw() {
-    const [x, width] = fit(canvas, top + lanes * height + 4);
-    const scale = (width - left) / (to - from), bar = Math.max(1, height - (height > 6 ? 3 : height > 3 ? 1 : 0));
-    x.fillStyle = ink('bg');
-    x.fillRect(0, 0, width, canvas.height);
+  function axis(x, width) {
+    const marks = ticks(run.secs(from), run.secs(to), (width - left) / 95), write = clock(run.secs(to - from) < 1 ? run.secs(to - from) : run.secs(to));
     x.strokeStyle = ink('line');
     x.fillStyle = ink('soft');
-    for (const t of ticks(run.secs(from), run.secs(to), width / 110)) {
+    x.textAlign = 'center';
+    for (const t of marks) {
       const px = Math.round(at(t / run.scale)) + 0.5;
       if (px < left) continue;
-      x.beginPath(); x.moveTo(px, top - 6); x.lineTo(px, top + lanes * height); x.stroke();
-      x.fillText(seconds(t), px + 3, 13);
+      x.beginPath(); x.moveTo(px, top - 5); x.lineTo(px, bottom - 3); x.stroke();
+      if (px < width - 24) x.fillText(write(t), Math.max(px, left + 16), 13);
     }
-    run.nodes.forEach((n, k) => {
-      const py = top + first[k] * height;
-      x.strokeStyle = ink('soft');
-      x.beginPath(); x.moveTo(0, py - 0.5); x.lineTo(width, py - 0.5); x.stroke();
+    x.textAlign = 'left';
+    rows.forEach((r, k) => {
+      x.strokeStyle = ink('line');
+      if (k) { x.beginPath(); x.moveTo(0, r.y - 1.5); x.lineTo(width, r.y - 1.5); x.stroke(); }
+      const tall = Math.max(1, r.node.lanes) * height;
       x.fillStyle = ink('ink');
-      if (Math.max(1, n.lanes) * height >= 11) x.fillText(short(n.name, 15), 4, py + 11);
+      if (tall >= 10 || k % Math.ceil(12 / (tall + 3)) === 0) x.fillText(short(r.node.name, 18), 4, r.at + Math.min(tall / 2 + 4, 13));
+      if (tall >= 28) { x.fillStyle = ink('soft'); x.font = '11px system-ui, sans-serif'; x.fillText(`${+(r.node.millicores / 1000).toFixed(2)} cores` + (r.node.speed !== 1 ? `, ×${+r.node.speed.toFixed(2)}` : ''), 4, r.at + 27); x.font = '12px system-ui, sans-serif'; }
     });
-    x.save();
-    x.beginPath(); x.rect(left, 0, width - left, top + lanes * height + 4); x.clip();
+  }
+
+  function bar(x, i, p, end, faint) {
+    const a = run.attempt, begin = at(run.start[i]), py = y(i), tall = thick();
+    const alpha = (found && !found.has(i) ? 0.15 : 1) * faint;
+    x.globalAlpha = alpha;
+    if (by === 'phase') {
+      const staged = at(a.queued[i] + a.staging[i]);
+      x.fillStyle = phases[0][1]; x.fillRect(p, py, staged - p, tall);
+      x.fillStyle = phases[1][1]; x.fillRect(staged, py, begin - staged, tall);
+    } else if (begin - p > 0.5) {
+      x.fillStyle = colourOf(i); x.globalAlpha = alpha * 0.4; x.fillRect(p, py, begin - p, tall); x.globalAlpha = alpha;
+    }
+    x.fillStyle = colourOf(i);
+    x.fillRect(begin, py, Math.max(0.5, end - begin), tall);
+    for (const k of run.awayOf.get(i) || []) {
+      const s = at(run.away.since[k]), e = Math.min(end, at(run.away.until[k]));
+      if (e <= s) continue;
+      x.fillStyle = asleep; x.fillRect(s, py, e - s, tall);
+      x.strokeStyle = '#5d6873';
+      x.beginPath();
+      for (let q = s; q < e - 2; q += 6) { x.moveTo(q, py + tall); x.lineTo(Math.min(e, q + tall), py + tall - Math.min(tall, e - q)); }
+      x.stroke();
+    }
+    if (height > 7 && round < 0 && run.knows(i, 'plan') && end - p > 2) {
+      x.fillStyle = ink('ink');
+      const planned = at(run.stop[i] - a.over[i]);
+      x.fillRect(p, py + tall + 0.5, planned - p, 1.2);
+      x.fillRect(planned - 0.6, py + tall - 2, 1.2, 4);
+    }
+    if (a.try[i] > 1 && height > 5 && end - p > 3) { // a retry has a notch
+      x.fillStyle = ink('ink');
+      x.beginPath(); x.moveTo(p, py); x.lineTo(p + Math.min(7, tall / 1.5), py); x.lineTo(p, py + Math.min(7, tall / 1.5)); x.fill();
+    }
+    if (run.critical.has(i) && height > 4 && faint === 1) { x.strokeStyle = ink('mark'); x.lineWidth = 1.6; x.strokeRect(p, py, Math.max(1, end - p), tall); x.lineWidth = 1; }
+    if (height >= 14 && end - begin > 34) {
+      x.fillStyle = '#fff';
+      x.font = '11px system-ui, sans-serif';
+      x.fillText(short(run.names[a.task[i]], Math.floor((Math.min(end, canvas.clientWidth) - Math.max(begin, left) - 4) / 6.2)), Math.max(begin, left) + 3, py + tall / 2 + 4);
+      x.font = '12px system-ui, sans-serif';
+    }
+    if (i === chosen) { x.globalAlpha = 1; x.strokeStyle = ink('ink'); x.lineWidth = 2.5; x.strokeRect(p, py, Math.max(2, end - p), tall); x.lineWidth = 1; }
+  }
+
+  // links joins the tries of tasks.
+  function links(x) {
+    x.globalAlpha = 0.8;
+    x.strokeStyle = ink('soft');
+    x.setLineDash([3, 2]);
     let drawn = 0;
-    for (const lane of byLane) {
-      let last = -1;
-      for (const i of lane) {
-        const p = at(a.queued[i]), end = at(run.stop[i]);
-        if (end < left || p > width || end < last + 0.5) continue;
-        last = Math.max(end, p + 0.5);
+    for (const list of run.attemptsOf.values()) {
+      for (let k = 1; k < list.length && drawn < 2000; k++) {
+        const [i, j] = [list[k - 1], list[k]], p = at(run.stop[i]), q = at(run.attempt.queued[j]);
+        if (q < left || p > canvas.clientWidth || run.attempt.node[i] < 0) continue;
         drawn++;
-        const begin = at(run.start[i]), py = y(i);
-        x.globalAlpha = found && !found.has(i) ? 0.15 : 1;
-        if (by === 'phase') {
-          const staged = at(a.queued[i] + a.staging[i]);
-          x.fillStyle = phases[0][1]; x.fillRect(p, py, staged - p, bar);
-          x.fillStyle = phases[1][1]; x.fillRect(staged, py, begin - staged, bar);
-        } else if (begin - p > 0.5) {
-          x.fillStyle = colourOf(i); x.globalAlpha *= 0.4; x.fillRect(p, py, begin - p, bar); x.globalAlpha = found && !found.has(i) ? 0.15 : 1;
-        }
-        x.fillStyle = colourOf(i);
-        x.fillRect(begin, py, Math.max(0.5, end - begin), bar);
-        for (const k of aways.get(i) || []) {
-          x.fillStyle = phases[3][1];
-          x.fillRect(at(run.away.since[k]), py, at(run.away.until[k]) - at(run.away.since[k]), bar);
-        }
-        if (height > 6 && a.over[i] && (end - p) > 2) {
-          x.fillStyle = ink('ink');
-          x.fillRect(p, py + bar, at(run.stop[i] - a.over[i]) - p, 1.5);
-        }
-        if (run.critical.has(i) && height > 4) { x.strokeStyle = ink('mark'); x.lineWidth = 1.5; x.strokeRect(p, py, Math.max(1, end - p), bar); x.lineWidth = 1; }
-        if (height >= 14 && end - begin > 40) { x.fillStyle = '#fff'; x.fillText(short(run.names[a.task[i]], Math.floor((end - begin) / 7)), Math.max(begin, left) + 3, py + 12); }
-        if (i === chosen) { x.strokeStyle = ink('ink'); x.lineWidth = 2.5; x.strokeRect(p, py, Math.max(2, end - p), bar); x.lineWidth = 1; }
+        x.beginPath(); x.moveTo(p, y(i) + thick() / 2); x.bezierCurveTo(p + 12, y(i) + thick() / 2, q - 12, y(j) + thick() / 2, q, y(j) + thick() / 2); x.stroke();
       }
     }
-    x.restore();
-    canvas.dataset.drawn = drawn;
-    key.replaceChildren(legend(by === 'type' ? run.kinds.slice(0, 40).map((k, i) => [k, colour(i)]) :
-      by === 'phase' ? phases : run.outcomes.map(o => [o || 'under way', outcomes[o] || '#c0504d'])));
+    x.setLineDash([]);
+    x.globalAlpha = 1;
   }
+
+  function extras(x, width) {
+    for (const r of rows) {
+      for (const m of r.copies) {
+        const p = at(m.since), e = at(m.until < 0 ? run.end : m.until);
+        if (e < left || p > width) continue;
+        x.fillStyle = '#2f9fae';
+        x.fillRect(p, r.y + 1, Math.max(1, e - p), strip - 3);
+      }
+    }
+    for (const c of run.changes || []) {
+      const r = rows[c.node], next = run.changes.find(d => d.node === c.node && d.at > c.at);
+      const p = at(c.at), e = at(next ? next.at : run.end), tall = Math.max(1, r.node.lanes) * height;
+      if (c.millicores === 0) {
+        x.fillStyle = bad; x.globalAlpha = 0.22; x.fillRect(p, r.at, e - p, tall); x.globalAlpha = 1;
+      }
+      x.fillStyle = bad; x.fillRect(p - 1, r.at - 2, 2.5, tall + 4);
+    }
+  }
+
+  // placed gives the segments of the plan of a round their rows.
+  function placed() {
+    const P = run.plans, first = P.first[round], last = P.first[round + 1], now = P.at[round], a = run.attempt;
+    const before = new Map();
+    if (round > 0) for (let s = P.first[round - 1]; s < first; s++) before.set(P.task[s], s);
+    const free = run.nodes.map(n => new Float64Array(Math.max(1, n.lanes)).fill(-Infinity)), running = new Map();
+    for (let i = 0; i < run.n && a.queued[i] <= now; i++) {
+      if (a.node[i] < 0) continue;
+      if (run.knows(i, 'end') && run.stop[i] <= now) free[a.node[i]][a.lane[i]] = run.stop[i]; else running.set(a.task[i], i);
+    }
+    const out = [], order = Array.from({length: last - first}, (_, k) => first + k).sort((s, t) => P.start[s] - P.start[t] || P.task[s] - P.task[t]);
+    let moved = 0, fresh = 0, end = 0, future = 0;
+    const add = (s, lane) => {
+      const was = before.get(P.task[s]), changed = was === undefined ? 'new' : P.node[was] !== P.node[s] || Math.abs(P.start[was] - P.start[s]) > 1 ? 'moved' : '';
+      const ahead = P.start[s] > now || !running.has(P.task[s]);
+      if (ahead) { future++; if (changed === 'moved') moved++; else if (changed) fresh++; }
+      end = Math.max(end, P.start[s] + P.end[s]);
+      free[P.node[s]][lane] = P.start[s] + P.end[s];
+      out.push({task: P.task[s], node: P.node[s], lane, start: P.start[s], end: P.start[s] + P.end[s], changed: ahead ? changed : '', ahead, was});
+    };
+    for (const s of order) if (running.has(P.task[s]) && a.node[running.get(P.task[s])] === P.node[s]) add(s, a.lane[running.get(P.task[s])]);
+    for (const s of order) {
+      if (running.has(P.task[s]) && a.node[running.get(P.task[s])] === P.node[s]) continue;
+      const f = free[P.node[s]];
+      let lane = f.findIndex(t => t <= P.start[s] + 0.5);
+      if (lane < 0) lane = f.reduce((m, t, k) => t < f[m] ? k : m, 0);
+      add(s, lane);
+    }
+    return {out, now, moved, fresh, future, end, dropped: [...before.keys()].filter(t => !out.some(o => o.task === t)).length};
+  }
+
+  let plan = null;
+  function drawPlan(x, width) {
+    const now = at(plan.now), tall = thick();
+    for (const s of plan.out) {
+      const p = at(s.start), e = at(s.end), py = rows[s.node].at + s.lane * height;
+      if (e < left || p > width) continue;
+      const c = run.hue(run.task.kind[s.task]);
+      x.fillStyle = c; x.globalAlpha = s.ahead ? 0.3 : 0.16; x.fillRect(p, py, Math.max(1, e - p), tall); x.globalAlpha = 1;
+      x.strokeStyle = s.changed ? ink('mark') : c; x.lineWidth = s.changed ? 1.8 : 1;
+      if (s.changed === 'moved') x.setLineDash([4, 2]);
+      x.strokeRect(p + 0.5, py + 0.5, Math.max(1, e - p - 1), tall - 1);
+      x.setLineDash([]); x.lineWidth = 1;
+      if (height >= 14 && e - p > 34 && s.ahead) { x.fillStyle = ink('ink'); x.font = '11px system-ui, sans-serif'; x.fillText(short(run.names[s.task], Math.floor((e - Math.max(p, left) - 4) / 6.2)), Math.max(p, left) + 3, py + tall / 2 + 4); x.font = '12px system-ui, sans-serif'; }
+    }
+    x.fillStyle = ink('mark');
+    x.fillRect(now - 0.75, top - 6, 1.5, bottom - top + 4);
+  }
+
+  function draw() {
+    const [x, width] = fit(canvas, bottom + 2);
+    axis(x, width);
+    x.save();
+    x.beginPath(); x.rect(left, 0, width - left, bottom + 2); x.clip();
+    plan = round >= 0 ? placed() : null;
+    let drawn = 0;
+    for (const node of byLane) {
+      for (const lane of node) {
+        let last = -1;
+        for (const i of lane) {
+          const p = at(run.attempt.queued[i]), end = at(run.stop[i]);
+          if (end < left || p > width || end < last + 0.5) continue;
+          if (plan && run.attempt.queued[i] > plan.now) continue;
+          last = Math.max(end, p + 0.5);
+          drawn++;
+          if (plan && !(run.stop[i] <= plan.now)) { x.save(); x.beginPath(); x.rect(left, 0, at(plan.now) - left, bottom + 2); x.clip(); bar(x, i, p, end, 1); x.restore(); } else bar(x, i, p, end, 1);
+        }
+      }
+    }
+    if (plan) drawPlan(x, width); else links(x);
+    extras(x, width);
+    x.restore();
+    x.globalAlpha = 1;
+    canvas.dataset.drawn = drawn;
+    canvas.dataset.planned = plan ? plan.out.length : '';
+    const marks = [];
+    if (run.critical.size) marks.push(['on the critical path', ink('mark'), 'frame']);
+    if (run.away.attempt.length) marks.push(['suspended', asleep, 'striped']);
+    if (run.attempt.try.some(t => t > 1)) marks.push(['tried again', ink('ink'), 'notch']);
+    if ((run.copies || []).length) marks.push(['files copied to the node', '#2f9fae', 'thin']);
+    if ((run.changes || []).length) marks.push(['node changed or lost', bad]);
+    key.replaceChildren(legend([...(by === 'type' ? run.kinds.slice(0, 30).map((k, i) => [k, run.hue(i)]) :
+      by === 'phase' ? phases : [...new Set(run.outcomes.map(o => o || 'under way'))].filter(o => o !== 'under way' || run.state === 'running').map(o => [o, outcomes[o] || bad])), ...marks]),
+    ...(by === 'type' && run.kinds.length > 30 ? [el('p', {class: 'note'}, `and ${run.kinds.length - 30} more types`)] : []));
+  }
+
+  function show(k) {
+    round = Math.max(-1, Math.min(+slider.max, k));
+    slider.value = round;
+    draw();
+    if (round < 0) { said.textContent = 'what happened: move the slider to see the plan as each round left it'; slider.setAttribute('aria-valuetext', 'no plan'); return; }
+    const p = plan, s = u => seconds(run.secs(u));
+    said.textContent = `round ${run.plans.rounds[round]} at ${s(p.now)}: ${plural(p.future, 'task')} planned ahead` + (p.moved ? `, ${p.moved} moved` : '') + (p.fresh && round > 0 ? `, ${p.fresh} new` : '') + `; planned end ${s(p.end)}` +
+      (run.makespan !== null ? ` (it was ${s(run.begin + run.makespan)})` : '');
+    slider.setAttribute('aria-valuetext', said.textContent);
+  }
+
+  const position = e => { const r = canvas.getBoundingClientRect(); return [e.clientX - r.left, e.clientY - r.top]; };
 
   function under(e) {
-    const r = canvas.getBoundingClientRect(), lane = Math.floor((e.clientY - r.top - top) / height);
-    const t = from + (e.clientX - r.left - left) * (to - from) / (canvas.clientWidth - left), slack = 3 * (to - from) / canvas.clientWidth;
-    if (lane < 0 || lane >= lanes || e.clientX - r.left < left) return -1;
-    const list = byLane[lane];
+    const [px, py] = position(e), k = rows.findIndex(r => py >= r.y && py < r.at + Math.max(1, r.node.lanes) * height);
+    if (k < 0 || px < left) return {};
+    const t = timeAt(px), slack = 3 * (to - from) / canvas.clientWidth, r = rows[k];
+    if (py < r.at) return {copy: r.copies.find(m => m.since - slack <= t && (m.until < 0 ? run.end : m.until) + slack >= t)};
+    const lane = Math.floor((py - r.at) / height);
+    if (plan && t > plan.now) return {planned: plan.out.find(s => s.node === k && s.lane === lane && s.start <= t && s.end >= t)};
+    const list = byLane[k][lane] || [];
     let lo = 0, hi = list.length;
-    while (lo < hi) { const m = (lo + hi) >> 1; if (a.queued[list[m]] <= t + slack) lo = m + 1; else hi = m; }
+    while (lo < hi) { const m = (lo + hi) >> 1; if (run.attempt.queued[list[m]] <= t + slack) lo = m + 1; else hi = m; }
     const i = lo > 0 ? list[lo - 1] : -1;
-    return i >= 0 && run.stop[i] + slack >= t ? i : -1;
+    return i >= 0 && run.stop[i] + slack >= t ? {attempt: i} : {};
   }
 
-  const brief = i => `${run.fullName(i)}\n${run.kinds[run.kind(i)]} on ${run.nodes[a.node[i]].name}: ${run.outcome(i)}\n` +
-    `ordered at ${seconds(run.secs(a.queued[i]))}, waited ${seconds(run.secs(a.wait[i]))}, ran ${seconds(run.secs(a.run[i]))}`;
+  const brief = i => `${run.fullName(i)}${run.attempt.try[i] > 1 ? ` (try ${run.attempt.try[i]})` : ''}\n${run.kindName(i)} on ${run.nodeName(i)}: ${run.outcome(i)}\n` +
+    `ordered at ${seconds(run.secs(run.attempt.queued[i]))}, waited ${seconds(run.secs(run.attempt.wait[i]))}, ran ${seconds(run.secs(run.attempt.run[i]))}`;
+
+  function fill() {
+    info.hidden = chosen < 0;
+    if (chosen >= 0) info.replaceChildren(button('×', 'Close the details', () => choose(-1), {class: 'close'}), ...detail(run, chosen));
+  }
 
   function choose(i, scroll) {
     chosen = i;
-    detail.hidden = i < 0;
-    if (i >= 0) {
-      const fact = (k, v) => v === '' ? [] : [el('dt', {}, k), el('dd', {}, v)];
-      const s = u => seconds(run.secs(u));
-      detail.replaceChildren(el('b', {}, run.fullName(i)), el('dl', {},
-        ...fact('type', run.kinds[run.kind(i)]), ...fact('node', run.nodes[a.node[i]].name), ...fact('try', String(a.try[i])), ...fact('outcome', run.outcome(i)),
-        ...fact('waited', s(a.wait[i]) + ' from when it was ready'), ...fact('ordered', 'at ' + s(a.queued[i])), ...fact('staging', s(a.staging[i])),
-        ...fact('container start', s(a.begin[i])), ...fact('ran', s(a.run[i])),
-        ...fact('ended', run.knows(i, 'end') ? `at ${s(run.stop[i])}` + (a.over[i] ? `, ${s(Math.abs(a.over[i]))} ${a.over[i] > 0 ? 'later' : 'earlier'} than planned` : ', as planned') : 'not yet'),
-        ...fact('asked', `${a.cores[i] / 1000} cores, ${bytes(a.memory[i] * 1000)}`),
-        ...fact('used', [run.knows(i, 'cpu') && `${s(a.cpu[i])} of CPU time`, run.knows(i, 'memory') && `${bytes(a.peak[i] * 1000)} at most`,
-          run.knows(i, 'disk') && `${bytes(a.read[i] * 1000)} read, ${bytes(a.written[i] * 1000)} written`].filter(Boolean).join(', ')),
-        ...fact('more', `gantry explain ${run.name} ${run.fullName(i)}`)));
-      if (scroll && (run.stop[i] < from || a.queued[i] > to)) {
-        const half = (to - from) / 2, middle = (a.queued[i] + run.stop[i]) / 2;
-        move(middle - half, middle + half);
-        return;
-      }
+    chosenTask = i < 0 ? null : [run.attempt.task[i], run.attemptsOf.get(run.attempt.task[i]).indexOf(i)];
+    fill();
+    if (i >= 0 && scroll && (run.stop[i] < from || run.attempt.queued[i] > to)) {
+      const half = (to - from) / 2, middle = (run.attempt.queued[i] + run.stop[i]) / 2;
+      move(middle - half, middle + half);
+      return;
     }
     draw();
   }
 
   function move(f, t) {
-    const least = (whole[1] - whole[0]) / 1e5;
+    const least = (span[1] - span[0]) / 1e5;
     if (t - f < least) { const m = (f + t) / 2; f = m - least / 2; t = m + least / 2; }
-    const span = Math.min(t - f, whole[1] - whole[0]);
-    from = Math.max(whole[0], Math.min(f, whole[1] - span));
-    to = from + span;
+    const wide = Math.min(t - f, span[1] - span[0]);
+    from = Math.max(span[0], Math.min(f, span[1] - wide));
+    to = from + wide;
     draw();
   }
   const zoom = (factor, center = (from + to) / 2) => move(center - (center - from) * factor, center + (to - center) * factor);
 
   canvas.addEventListener('mousemove', e => {
-    const i = under(e);
-    hint(e, i >= 0 ? brief(i) : '');
+    const x = under(e), s = u => seconds(run.secs(u));
+    hint(e, x.attempt !== undefined ? brief(x.attempt) : x.copy ? `${x.copy.file}\ncopied from ${run.nodes[x.copy.from]?.name || 'another node'}, ${s(x.copy.since)} to ${x.copy.until < 0 ? 'the end' : s(x.copy.until)}` :
+      x.planned ? `${run.taskOf(x.planned.task)}\nplanned from ${s(x.planned.start)} to ${s(x.planned.end)}` + (x.planned.changed === 'moved' ? `\nbefore: from ${s(run.plans.start[x.planned.was])} on ${run.nodes[run.plans.node[x.planned.was]].name}` : '') : '');
   });
   canvas.addEventListener('mouseleave', e => hint(e, ''));
   let drag = null;
-  canvas.addEventListener('mousedown', e => { drag = e.clientX; });
-  canvas.addEventListener('mouseup', e => {
-    const r = canvas.getBoundingClientRect(), time = px => from + (px - r.left - left) * (to - from) / (canvas.clientWidth - left);
-    if (drag !== null && Math.abs(e.clientX - drag) > 6) move(Math.min(time(drag), time(e.clientX)), Math.max(time(drag), time(e.clientX)));
-    else choose(under(e));
+  canvas.addEventListener('pointerdown', e => { drag = position(e)[0]; });
+  canvas.addEventListener('pointerup', e => {
+    const px = position(e)[0];
+    if (drag !== null && Math.abs(px - drag) > 6) move(Math.min(timeAt(drag), timeAt(px)), Math.max(timeAt(drag), timeAt(px)));
+    else { const x = under(e); choose(x.attempt ?? (x.planned ? (run.attemptsOf.get(x.planned.task) || [-1])[0] : -1)); }
     drag = null;
   });
   canvas.addEventListener('wheel', e => {
     if (!e.ctrlKey && !e.shiftKey) return; // the page scrolls
     e.preventDefault();
-    const r = canvas.getBoundingClientRect();
-    zoom(e.deltaY + e.deltaX > 0 ? 1.25 : 0.8, from + (e.clientX - r.left - left) * (to - from) / (canvas.clientWidth - left));
+    zoom(e.deltaY + e.deltaX > 0 ? 1.25 : 0.8, timeAt(position(e)[0]));
   }, {passive: false});
   canvas.addEventListener('keydown', e => {
     const step = (to - from) / 8;
     const act = {ArrowLeft: () => move(from - step, to - step), ArrowRight: () => move(from + step, to + step), '+': () => zoom(0.5), '=': () => zoom(0.5),
-      '-': () => zoom(2), '0': () => move(...whole), n: () => choose(Math.min(run.n - 1, chosen + 1), true), p: () => choose(Math.max(0, chosen - 1), true),
+      '-': () => zoom(2), '0': () => move(...span), n: () => choose(Math.min(run.n - 1, chosen + 1), true), p: () => choose(Math.max(0, chosen - 1), true),
       Escape: () => choose(-1)}[e.key];
-    if (act) { e.preventDefault(); act(); }
+    if (act && !e.ctrlKey && !e.metaKey) { e.preventDefault(); act(); }
   });
   const search = el('input', {type: 'search', placeholder: 'find tasks', 'aria-label': 'Find tasks in the timeline', on: {input: () => {
-    const text = search.value.toLowerCase();
-    found = null;
-    if (text) {
-      found = new Set();
-      for (let i = 0; i < run.n; i++) if (run.fullName(i).toLowerCase().includes(text) || run.kinds[run.kind(i)].toLowerCase().includes(text)) found.add(i);
-    }
-    count.textContent = found ? `${found.size} found` : '';
+    text = search.value.toLowerCase();
+    seek();
     draw();
   }}});
-  const count = el('span', {role: 'status'});
-  const colours = el('select', {'aria-label': 'Colour by', on: {change: () => { by = colours.value; draw(); }}},
-    ...['type', 'outcome', 'phase'].map(v => el('option', {value: v}, 'by ' + v)));
-  const button = (text, label, f) => el('button', {type: 'button', 'aria-label': label, on: {click: f}}, text);
-  select.choose = i => choose(i, true);
-  addEventListener('resize', draw);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
-  return {draw, node: el('section', {class: 'timeline', 'aria-label': 'Timeline'}, el('h2', {}, 'Timeline'),
-    el('div', {class: 'tools'}, colours, search, count, button('+', 'Zoom in', () => zoom(0.5)), button('−', 'Zoom out', () => zoom(2)), button('all', 'Show all', () => move(...whole))),
-    el('figure', {}, canvas, el('figcaption', {}, 'Each bar is an attempt: pale while it starts, full while it runs; outlined if it is on the critical path. ' +
-      'The thin line below ends where the plan had its end. Drag to zoom in, Ctrl and wheel to zoom, click for details.')), key, detail)};
+  run.choose = i => { choose(i, true); canvas.scrollIntoView({block: 'nearest'}); };
+  redraws(draw);
+  const node = el('div', {class: 'timeline'},
+    el('div', {class: 'tools'}, choice('colour', [['type', 'by type'], ['outcome', 'by outcome'], ['phase', 'by phase']], v => { by = v; draw(); }), search, count,
+      button('+', 'Zoom in', () => zoom(0.5)), button('−', 'Zoom out', () => zoom(2)), button('all', 'Show all', () => move(...span))), rounds,
+    el('figure', {}, canvas), key, without, el('p', {class: 'note screen'}, 'A bar is an attempt: pale until its program runs. The line below it ends where the plan had its end. ' +
+      'Drag to zoom, Ctrl and wheel to zoom, click for all that is known of a task.'), info);
+  return {node, refresh() { arrange(); fill(); show(round); }};
 }

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/sqlite"
+	"gantry/sqlite/live"
+	"gantry/sqlite/page"
+)
+
+func watchCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "watch",
+		Usage:     "serve the page of a run while the run is under way",
+		ArgsUsage: "serve the page of a run while it is under way",
+		Description: `Without RUN it is the latest run. It prints an address on this host: open it in a browser. The page is that of
+gantry report --html and follows the run. The address has a token; who does not know it sees nothing, and nobody can
+change anything. The command ends with the run, or with Ctrl-C, which does not affect the run.
+
+   gantry watch
+   gantry run --watch montage.dax
+
+Exit codes: 0 the run has ended or Ctrl-C, 2 wrong command line, 3 no such run or it has ended, 4 the log cannot be
+read or the port is in use.`,
+		Flags: []cli.Flag{dirFlag(), portFlag()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return failf(exitUsage, "watch: name one run")
+			}
+			return watch(c, c.Args().First())
+		},
+	}
+}
+
+func portFlag() cli.Flag {
+	return &cli.IntFlag{Name: "port", Usage: "serve the page at port `N` of this host (default: any that is free)"}
+}
+
+func watchFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "watch", Usage: "serve a page that follows the run, and print its address (see gantry " +
+		"watch)"}
+}
+
+// openLive opens the server of --watch, before anything runs.
+func (s *session) openLive(c *cli.Context) (err error) {
+	if c.IsSet("port") && !c.Bool("watch") {
+		return failf(exitUsage, "--port needs --watch")
+	}
+	if c.Bool("watch") {
+		s.page, err = listenLive(c, s.db, s.name)
+	}
+	return err
+}
+
+// watch serves the page of a run that another gantry works on.
+func watch(c *cli.Context, name string) error {
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	run, err := db.Info(c.Context, name)
+	if err != nil {
+		return logError(err)
+	}
+	state, err := db.State(c.Context, run.Name)
+	if err != nil {
+		return logError(err)
+	}
+	if state != sqlite.Running {
+		return failf(exitInput, "run %s has ended (%s): gantry report %s --html FILE writes its page", run.Name, state,
+			run.Name)
+	}
+	if !runtimeOf(run.Runtime).Virtual && !held(filepath.Join(c.String("dir"), run.Name, "lock")) {
+		fmt.Fprintf(c.App.ErrWriter, "gantry: nobody works on run %s: it was killed; gantry resume %s continues it\n",
+			run.Name, run.Name)
+	}
+	server, err := listenLive(c, db, run.Name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := server.Serve(ctx); err != nil {
+		return failf(exitHost, "serve the page: %w", err)
+	}
+	return nil
+}
+
+// listenLive opens the server of the page of a run.
+func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error) {
+	port := c.Int("port")
+	if port < 0 || port > 65535 {
+		return nil, failf(exitUsage, "--port %d: give a number from 0 to 65535", port)
+	}
+	server, err := live.Listen(port, &liveRun{db: db, home: c.String("dir"), run: run}, map[string]http.Handler{})
+	if err != nil {
+		return nil, failf(exitHost, "serve the page: %w", err)
+	}
+	return server, nil
+}
+
+// liveRun is a run of the log as a source of pages.
+type liveRun struct {
+	db        *sqlite.DB
+	home, run string
+}
+
+func (l *liveRun) Page() ([]byte, string, error) { return page.Document(l.run) }
+
+// Over reads one row.
+func (l *liveRun) Over(ctx context.Context) (bool, error) {
+	run, err := l.db.State(ctx, l.run)
+	return err == nil && run != sqlite.Running, err
+}
+
+func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	o := pageOptions(l.home)
+	o.Live = true
+	// The driver hands each row over between two goroutines if it may have to stop in between.
+	return page.Data(context.WithoutCancel(ctx), l.db, l.run, o)
+}
+
+// serveLive serves the page of the run that this process works on, until the returned function is called, which lets
+// clients have the last data. Without --watch it does nothing.
+func (s *session) serveLive(ctx context.Context) (end func()) {
+	if s.page == nil {
+		return func() {}
+	}
+	s.view.say("watch this run at %s", s.page.URL())
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.page.Serve(ctx); err != nil {
+			s.view.warn("the page of the run is not served any more: %v", err)
+		}
+	}()
+	return func() {
+		defer cancel()
+		s.page.Hurry()
+		select {
+		case <-done:
+		case <-time.After(2 * live.Farewell):
+		}
+	}
+}

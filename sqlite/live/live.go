@@ -1,0 +1,339 @@
+// Package live serves the page of a run while the run is under way: on the loopback, to who knows the token in the URL,
+// read-only. It reads the log and nothing else, and only while somebody looks.
+package live
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Source is what a server shows.
+type Source interface {
+	// Page is the document, which asks the server for its data.
+	Page() (text []byte, policy string, err error)
+	// Over reports whether the run is over; it costs little.
+	Over(ctx context.Context) (bool, error)
+	// Data is what the document shows, compressed, and whether the run is over, so that there is no more to come.
+	Data(ctx context.Context) (data []byte, over bool, err error)
+}
+
+// Bounds of what clients can ask of a server: it shares a process with the run.
+const (
+	maxConnections = 48
+	maxRate        = 60 // requests a second, of all clients together
+	maxHeader      = 16 << 10
+	writeTimeout   = 15 * time.Second
+	beat           = 15 * time.Second // silence after which a stream is kept awake
+	// Farewell is how long a server waits for those who look to fetch the last data.
+	Farewell = 3 * time.Second
+)
+
+// Server serves one source.
+type Server struct {
+	source   Source
+	listener net.Listener
+	http     *http.Server
+	token    string
+	handlers map[string]http.Handler
+
+	share float64 // of a core that reading the source may take
+	least time.Duration
+
+	looking chan struct{} // somebody began to look
+	rate    limiter
+
+	mu      sync.Mutex
+	clients int // streams
+	news    chan struct{}
+	version int64
+	data    []byte
+	over    bool
+	failure error
+	waiting int           // clients that have not fetched the last data
+	fetched chan struct{} // closed when the server can go
+	leave   sync.Once
+	cost    atomic.Int64 // CPU time that reading the source took, in ns
+}
+
+// Listen opens a server at a port of the loopback; port 0 is any that is free. Handlers are served below the token, by
+// name.
+func Listen(port int, source Source, handlers map[string]http.Handler) (*Server, error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("port %d is in use: choose another, or 0 for any that is free", port)
+	} else if err != nil {
+		return nil, fmt.Errorf("listen on port %d: %w", port, err)
+	}
+	secret := make([]byte, 18)
+	_, _ = rand.Read(secret) // it never fails
+	s := &Server{source: source, listener: bounded{l, make(chan struct{}, maxConnections)},
+		token: base64.RawURLEncoding.EncodeToString(secret), handlers: handlers, share: 0.004, least: time.Second,
+		looking: make(chan struct{}, 1), news: make(chan struct{}), fetched: make(chan struct{}),
+		rate: limiter{most: maxRate}}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader}
+	return s, nil
+}
+
+// URL is where the page is; who knows it can look.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/" + s.token + "/" }
+
+// Serve serves until the source is over or ctx is done. Then clients have a moment to fetch the last data.
+func (s *Server) Serve(ctx context.Context) error {
+	closed := make(chan error, 1)
+	go func() { closed <- s.http.Serve(s.listener) }()
+	if s.follow(ctx) {
+		s.gone()
+	}
+	last := time.NewTimer(Farewell)
+	defer last.Stop()
+	select {
+	case <-s.fetched:
+	case <-last.C:
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.http.Shutdown(ending) // answers that are on their way
+	err := s.http.Close()
+	if failed := <-closed; err == nil && !errors.Is(failed, http.ErrServerClosed) {
+		err = failed
+	}
+	return err
+}
+
+// follow reads the source again and again: while somebody looks, and so rarely that it costs the share of a core. It
+// reports whether nobody waits for the last data.
+func (s *Server) follow(ctx context.Context) (alone bool) {
+	for {
+		for !s.watched() {
+			if ctx.Err() != nil {
+				return true
+			}
+			if over, err := s.source.Over(ctx); over && err == nil {
+				return true
+			}
+			s.sleep(ctx, s.least, s.looking)
+		}
+		spent := threadTime()
+		data, over, err := s.source.Data(ctx)
+		took := spent()
+		s.cost.Add(int64(took))
+		if ctx.Err() != nil {
+			s.publish(nil, true, nil)
+			return true
+		}
+		s.publish(data, over, err)
+		if over {
+			return !s.watched()
+		}
+		pause := max(s.least, time.Duration(float64(took)/s.share))
+		// The end of the run is shown at once, however long the pause.
+		for until := time.Now().Add(pause); time.Now().Before(until) && ctx.Err() == nil; {
+			if over, err := s.source.Over(ctx); over && err == nil {
+				break
+			}
+			s.sleep(ctx, min(s.least, time.Until(until)), s.looking)
+		}
+	}
+}
+
+// gone says that nobody waits for the last data.
+func (s *Server) gone() { s.leave.Do(func() { close(s.fetched) }) }
+
+// Hurry lets the server look at once whether the run is over.
+func (s *Server) Hurry() {
+	select {
+	case s.looking <- struct{}{}:
+	default:
+	}
+}
+
+// sleep ends early if the context does or somebody begins to look.
+func (s *Server) sleep(ctx context.Context, span time.Duration, looking <-chan struct{}) {
+	t := time.NewTimer(span)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-looking:
+	case <-t.C:
+	}
+}
+
+func (s *Server) watched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clients > 0
+}
+
+// publish lets all streams hear of news.
+func (s *Server) publish(data []byte, over bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if data != nil {
+		s.data, s.version = data, s.version+1
+	}
+	s.over, s.failure, s.waiting = over, err, s.clients
+	close(s.news)
+	s.news = make(chan struct{})
+}
+
+// Cost is the CPU time that reading the source took so far.
+func (s *Server) Cost() time.Duration { return time.Duration(s.cost.Load()) }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	refuse := func(code int, why string) {
+		w.Header().Set("Connection", "close")
+		http.Error(w, why, code)
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	switch {
+	case !s.rate.take(time.Now()):
+		h.Set("Retry-After", "1")
+		refuse(http.StatusTooManyRequests, "too many requests")
+		return
+	case !s.ours(r):
+		// A page of another site may have had its name resolved to this address.
+		refuse(http.StatusForbidden, "ask by the address that gantry printed")
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		refuse(http.StatusMethodNotAllowed, "this can only be read")
+		return
+	}
+	token, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 {
+		refuse(http.StatusNotFound, "ask by the address that gantry printed: it has a token")
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	switch name {
+	case "":
+		s.servePage(w, r)
+	case "data":
+		s.serveData(w)
+	case "events":
+		s.serveEvents(w, r)
+	default:
+		if x, ok := s.handlers[name]; ok {
+			x.ServeHTTP(w, r)
+			return
+		}
+		http.NotFound(w, r)
+	}
+}
+
+// ours reports whether a request names this server, and comes from no page of another site.
+func (s *Server) ours(r *http.Request) bool {
+	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
+	if host, p, err := net.SplitHostPort(r.Host); err != nil || p != port || host != "127.0.0.1" && host != "localhost" {
+		return false
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		return false
+	}
+	from := r.Header.Get("Sec-Fetch-Site")
+	return from == "" || from == "none" || from == "same-origin"
+}
+
+func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
+	text, policy, err := s.source.Page()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(text) // who does not read it misses it
+}
+
+func (s *Server) serveData(w http.ResponseWriter) {
+	s.mu.Lock()
+	data, failure := s.data, s.failure
+	s.mu.Unlock()
+	if data == nil && failure != nil {
+		http.Error(w, failure.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/gzip")
+	_, _ = w.Write(data)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over && s.waiting > 0 {
+		if s.waiting--; s.waiting == 0 {
+			s.gone()
+		}
+	}
+}
+
+// serveEvents tells a client of each version of the data. One that does not read misses versions and, in the end, its
+// connection.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.clients++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.clients--
+		s.mu.Unlock()
+	}()
+	s.Hurry()
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	say := func(text string) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := fmt.Fprint(w, text); err != nil {
+			return false
+		}
+		return control.Flush() == nil
+	}
+	told := int64(0)
+	for {
+		s.mu.Lock()
+		news, version, over, failure := s.news, s.version, s.over, s.failure
+		s.mu.Unlock()
+		text := ""
+		if version > told {
+			told = version
+			text = fmt.Sprintf("event: update\ndata: %d\n\n", version)
+		} else if failure != nil {
+			text = "event: failure\ndata: " + strings.ReplaceAll(failure.Error(), "\n", " ") + "\n\n"
+		}
+		if over {
+			text += "event: over\ndata: \n\n"
+		}
+		if text == "" {
+			text = ": still here\n\n"
+		}
+		if !say(text) || over {
+			return
+		}
+		wake := time.NewTimer(beat)
+		select {
+		case <-r.Context().Done():
+			wake.Stop()
+			return
+		case <-news:
+		case <-wake.C:
+		}
+		wake.Stop()
+	}
+}
