@@ -23,7 +23,8 @@ func pageOptions(home string) page.Options {
 		},
 		Output: func(run, workflow, task string, try int) []string {
 			dir := workDir(home, run, workflow, task, try)
-			return append(lastLines(filepath.Join(dir, ".command.out")), lastLines(filepath.Join(dir, ".command.err"))...)
+			return append(lastLines(filepath.Join(dir, ".command.out")),
+				lastLines(filepath.Join(dir, ".command.err"))...)
 		}}
 }
 

@@ -244,7 +244,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ours reports whether a request names this server, and comes from no page of another site.
 func (s *Server) ours(r *http.Request) bool {
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
-	if host, p, err := net.SplitHostPort(r.Host); err != nil || p != port || host != "127.0.0.1" && host != "localhost" {
+	host, asked, err := net.SplitHostPort(r.Host)
+	if err != nil || asked != port || host != "127.0.0.1" && host != "localhost" {
 		return false
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {

@@ -221,8 +221,8 @@ func (r *reader) advice() string {
 	case starting:
 		return "Fewer, longer tasks would have shortened the run most: " + share + " went into starting containers."
 	case ending:
-		return "Fewer, longer tasks would have shortened the run most: " + share + " passed between the end of a program " +
-			"and the moment at which gantry knew of it."
+		return "Fewer, longer tasks would have shortened the run most: " + share + " passed between the end of a " +
+			"program and the moment at which gantry knew of it."
 	case away:
 		return "Fewer preemptions would have shortened the run most: tasks were suspended for " + share + "."
 	}

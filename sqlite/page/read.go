@@ -153,8 +153,8 @@ func (r *reader) nodes() error {
 		}
 		r.out.Nodes = append(r.out.Nodes, n)
 		return nil
-	}, `SELECT name, coalesce(node_group, ''), coalesce(capacity_millicores, 0), capacity_memory_bytes, capacity_disk_bps,
-		speed
+	}, `SELECT name, coalesce(node_group, ''), coalesce(capacity_millicores, 0), capacity_memory_bytes,
+		capacity_disk_bps, speed
 		FROM nodes WHERE run = ? ORDER BY node`, r.id)
 }
 
