@@ -206,8 +206,8 @@ func (r *reader) attempts() error {
 	err := r.each(func(scan func(...any) error) error {
 		l := life{lane: -1}
 		var x odd
-		if err := scan(&l.id, &l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned, &l.estimate,
-			&l.spread, &l.samples, &l.source, &l.outcome, &l.cpu, &l.throttled, &l.peak, &l.read, &l.written,
+		if err := scan(&l.id, &l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned,
+			&l.estimate, &l.spread, &l.samples, &l.source, &l.outcome, &l.cpu, &l.throttled, &l.peak, &l.read, &l.written,
 			&l.copied, &l.millicores, &l.memory, &l.disk, &l.appliedCores, &l.appliedMemory, &l.appliedRead,
 			&l.appliedWrite, &l.exit, &x.Message, &x.OOM, &x.Dropped, &x.Moved, &x.Done, &x.Kept, &x.Before,
 			&x.Lost); err != nil {
@@ -230,8 +230,8 @@ func (r *reader) attempts() error {
 		l.heard = l.ended
 		r.lives = append(r.lives, l)
 		return nil
-	}, `SELECT attempt, task, try, node, queued_ns, coalesce(staged_ns, -1), coalesce(started_ns, -1), coalesce(ended_ns,
-		-1), coalesce(planned_end_ns, -1),
+	}, `SELECT attempt, task, try, node, queued_ns, coalesce(staged_ns, -1), coalesce(started_ns, -1),
+		coalesce(ended_ns, -1), coalesce(planned_end_ns, -1),
 		coalesce(estimate_ns, -1), coalesce(estimate_spread_ns, 0), coalesce(estimate_samples, 0),
 		coalesce(estimate_source, ''), coalesce(outcome, ''),
 		coalesce(cpu_user_ns + cpu_system_ns, -1), coalesce(cpu_throttled_ns, -1),
@@ -382,8 +382,8 @@ func (r *reader) notes() error {
 		ORDER BY seq, position LIMIT ?`, r.id, maxNotes+1)
 	if len(r.out.Notes) > maxNotes {
 		r.out.Notes = r.out.Notes[:maxNotes]
-		r.out.Without = append(r.out.Without, fmt.Sprintf("The page has the first %d notes of the policy; gantry explain "+
-			"has all of them.", maxNotes))
+		r.out.Without = append(r.out.Without, fmt.Sprintf("The page has the first %d notes of the policy; gantry "+
+			"explain has all of them.", maxNotes))
 	}
 	return err
 }
