@@ -207,8 +207,8 @@ func (r *reader) attempts() error {
 		l := life{lane: -1}
 		var x odd
 		if err := scan(&l.id, &l.task, &l.try, &l.node, &l.queued, &l.staged, &l.started, &l.ended, &l.planned,
-			&l.estimate, &l.spread, &l.samples, &l.source, &l.outcome, &l.cpu, &l.throttled, &l.peak, &l.read, &l.written,
-			&l.copied, &l.millicores, &l.memory, &l.disk, &l.appliedCores, &l.appliedMemory, &l.appliedRead,
+			&l.estimate, &l.spread, &l.samples, &l.source, &l.outcome, &l.cpu, &l.throttled, &l.peak, &l.read,
+			&l.written, &l.copied, &l.millicores, &l.memory, &l.disk, &l.appliedCores, &l.appliedMemory, &l.appliedRead,
 			&l.appliedWrite, &l.exit, &x.Message, &x.OOM, &x.Dropped, &x.Moved, &x.Done, &x.Kept, &x.Before,
 			&x.Lost); err != nil {
 			return err
