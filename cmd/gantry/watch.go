@@ -23,7 +23,8 @@ func watchCommand() *cli.Command {
 		ArgsUsage: "serve the page of a run while it is under way",
 		Description: `Without RUN it is the latest run. It prints an address on this host: open it in a browser.
 The page is that of gantry report --html and follows the run. The address has a token: a request without it gets
-nothing, and no request can change anything. The command ends with the run, or with Ctrl-C, which does not affect the run.
+nothing, and no request can change anything. The command ends with the run, or with Ctrl-C, which does not affect
+the run.
 
    gantry watch
    gantry run --watch montage.dax
