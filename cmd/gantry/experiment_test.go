@@ -61,8 +61,30 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown-random2.svg") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
-	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 10 {
+	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 15 {
 		t.Errorf("%d figures, %v: %v", len(files), err, files)
+	}
+	csv, err := os.ReadFile(at("figures/x-slowdown-random2.csv"))
+	if err != nil || !strings.HasPrefix(string(csv), "series,place,whisker_5,") ||
+		strings.Count(string(csv), "\n") != 5 {
+		t.Errorf("data of a figure: %v, %s", err, csv)
+	}
+	if code, _, errs = invoke(t, "report", at("r.sqlite"), "--html", at("page.html")); code != exitOK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	page, err := os.ReadFile(at("page.html"))
+	if err != nil || strings.Count(string(page), "<img src=\"data:image/svg+xml") != 5 ||
+		strings.Count(string(page), "<a download=") != 5 || !strings.Contains(string(page), " ±") {
+		t.Errorf("page: %v, %.300s", err, page)
+	}
+	if code, _, errs = invoke(t, "report", at("r.sqlite"), "--save", at("r.jsonl")); code != exitOK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	_, whole, _ := invoke(t, "report", at("r.sqlite"), "--markdown")
+	code, short, errs := invoke(t, "report", at("r.jsonl"), "--markdown")
+	cut := func(s string) string { return s[strings.Index(s, "\n## "):] }
+	if code != exitOK || cut(whole) != cut(short) || !strings.Contains(short, "| 2 | ") {
+		t.Errorf("code %d, %s: the short form has\n%s\nthe results\n%s", code, errs, short, whole)
 	}
 }
 

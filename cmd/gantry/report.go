@@ -33,7 +33,15 @@ Several runs: means with 95 % confidence intervals. Runs of one policy on one ru
    gantry report RUN --out figures
    gantry report RUN RUN RUN
 
-With --html FILE a page is written instead: one HTML file without a server or network. It shows why the run took as long as it did (the
+Results with --markdown or --html FILE: tables and figures on one page, with intervals and the data of each figure.
+Each --study FILE names the statements of a paper and how each is computed from results; the page then has the paper's
+figure, ours with its interval, and a verdict that follows from the data. --save writes what the page needs to a short
+file that report takes in place of results.
+
+   gantry report fig3.sqlite --html fig3.html
+   gantry report fig*.sqlite --study study.yaml --markdown --out figures
+
+Runs with --html FILE: one HTML file without a server or network. It shows why the run took as long as it did (the
 critical path that was measured), the timeline of every attempt against its plan, utilisation, why tasks waited, a table of all
 attempts, box plots by task type, the graph of dependencies, estimates against measurements, failures and settings. Several runs
 appear one below the other.
@@ -43,13 +51,21 @@ appear one below the other.
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
-			&cli.StringFlag{Name: "html", Usage: "write the page of runs to `FILE`"},
+			&cli.StringFlag{Name: "html", Usage: "write the page of runs, or of results, to `FILE`"},
+			&cli.BoolFlag{Name: "markdown", Usage: "print the page of results as Markdown; --out draws its figures"},
+			&cli.StringSliceFlag{Name: "study", Usage: "hold results against the paper of study `FILE`; repeatable"},
+			&cli.StringFlag{Name: "save", Usage: "write results in short form, JSON Lines, to `FILE`; with --study " +
+				"the metrics that it needs"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.NArg() == 0:
 				return failf(exitUsage, "report: name one file of results, or runs")
+			case c.IsSet("save"):
+				return saveResults(c)
+			case c.IsSet("markdown"), c.IsSet("study"), c.IsSet("html") && isResults(c.Args().First()):
+				return writeStudy(c)
 			case c.IsSet("html"):
 				return writePage(c, c.Args().Slice(), c.String("html"))
 			case c.NArg() > 1:

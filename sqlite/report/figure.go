@@ -25,20 +25,29 @@ import (
 // maxPoints bounds the dots of a scatter plot, so that files stay small and open quickly.
 const maxPoints = 5000
 
+// Source has the results of an experiment.
+type Source interface {
+	About(ctx context.Context) (results.Info, error)
+	Cells(ctx context.Context) ([]*results.Cell, error)
+	Slowdowns(ctx context.Context, cell int64) ([]results.Point, error)
+	Series(ctx context.Context, cell int64, repetition int) (metrics.Steps, error)
+}
+
 // painter draws the figures of an experiment.
 type painter struct {
 	ctx   context.Context
-	db    *results.DB
+	db    Source
 	dir   string
 	name  string
 	files []string
 	taken map[string]bool
 }
 
-// Figures draws all that the results allow into dir, each as SVG and PNG, and returns the files: box plots of slowdown
+// Figures draws all that the results allow into dir, each as SVG and PNG with its data as CSV, and returns the files:
+// box plots of slowdown
 // and its standard deviation against the factor of each error model, the time that batches take, slowdown against
 // utilisation and against size, the number in system over time, and what depends on other parameters.
-func Figures(ctx context.Context, db *results.DB, dir string) ([]string, error) {
+func Figures(ctx context.Context, db Source, dir string) ([]string, error) {
 	cells, err := db.Cells(ctx)
 	if err != nil {
 		return nil, err
@@ -96,6 +105,11 @@ func (p *painter) save(f *figure, kind, title string) error {
 		}
 		p.files = append(p.files, path)
 	}
+	path := filepath.Join(p.dir, base+".csv")
+	if err := os.WriteFile(path, f.csv(), 0o644); err != nil {
+		return fmt.Errorf("figure %s: %w", path, err)
+	}
+	p.files = append(p.files, path)
 	return nil
 }
 
@@ -195,6 +209,7 @@ func (p *painter) boxes(g group) error {
 		}
 		f, pl := single(titled("Slowdown, "+errorsAs(kind)+" (box: quartiles, whiskers: 5 % to 95 %, dot: mean)",
 			g.title), label, "slowdown")
+		f.columns = boxColumns
 		var ticks []plot.Tick
 		low, high, at := math.Inf(1), 0.0, 0.0
 		for i, name := range policies(of[kind]) {
@@ -211,6 +226,9 @@ func (p *painter) boxes(g group) error {
 					return err
 				}
 				low, high = min(low, b.AdjLow), max(high, b.AdjHigh, mean(c, "slowdown_mean"))
+				_, factor := errorOf(c)
+				f.record(strings.TrimSuffix(name+" "+factorLabel(factor), " none"), at, b.AdjLow, b.Quartile1, b.Median,
+					b.Quartile3, b.AdjHigh, mean(c, "slowdown_mean"))
 				tick := plot.Tick{Value: at}
 				if kind != "none" {
 					_, factor := errorOf(c)
@@ -307,6 +325,9 @@ func (f *figure) curve(i int, name string, points withIntervals) error {
 	dots.Shape, dots.Radius = glyphOf(i), vg.Points(2.5)
 	f.rows[0][0].Add(line, dots, bars)
 	f.name(name, line, dots)
+	for k, at := range points.XYs {
+		f.record(name, at.X, at.Y, at.Y-points.YErrors[k].Low, at.Y+points.YErrors[k].High)
+	}
 	return nil
 }
 
@@ -499,7 +520,8 @@ func (p *painter) scatter(g group) error {
 // scattered draws slowdown against size in panels with the same axes. Colours tell how parallel workflows are.
 func scattered(title string, all []dots) (*figure, error) {
 	columns := min(3, len(all))
-	f := &figure{legend: plot.NewLegend(), width: max(plotWidth, vg.Length(columns)*panelWidth), height: plotHeight}
+	f := &figure{legend: plot.NewLegend(), width: max(plotWidth, vg.Length(columns)*panelWidth), height: plotHeight,
+		columns: []string{"tasks", "slowdown", "parallelism"}}
 	if len(all) > 1 {
 		f.height = vg.Length((len(all)+columns-1)/columns) * panelTall
 	}
@@ -539,6 +561,7 @@ func scattered(title string, all []dots) (*figure, error) {
 			sample[k] = x.Slowdown
 			if s := shadeOf(x.Parallelism); k%step == 0 && x.Slowdown > 0 {
 				xys[s] = append(xys[s], plotter.XY{X: x.Tasks, Y: x.Slowdown})
+				f.record(d.name, x.Tasks, x.Slowdown, x.Parallelism)
 			}
 		}
 		for s, xys := range xys {
@@ -650,6 +673,9 @@ func numbers(title string, all []overTime) (*figure, error) {
 		}
 		pl.Add(line)
 		f.name(o.name, line)
+		for _, at := range xys {
+			f.record(o.name, at.X, at.Y)
+		}
 	}
 	pl.X.Min = 0
 	fromZero(&pl.Y)
@@ -735,6 +761,7 @@ func RunFigures(runs []Figure, dir string) ([]string, error) {
 // runBoxes draws a box of slowdowns for each run.
 func (p *painter) runBoxes(all []dots) error {
 	f, pl := single("Slowdown (box: quartiles, whiskers: 5 % to 95 %, dot: mean)", "run", "slowdown")
+	f.columns = boxColumns
 	var ticks []plot.Tick
 	low, high := math.Inf(1), 0.0
 	for i, d := range all {
@@ -750,6 +777,7 @@ func (p *painter) runBoxes(all []dots) error {
 			return err
 		}
 		low, high = min(low, s.P5), max(high, s.P95, s.Mean)
+		f.record(d.name, float64(i), s.P5, s.P25, s.Median, s.P75, s.P95, s.Mean)
 		ticks = append(ticks, plot.Tick{Value: float64(i), Label: d.name})
 	}
 	f.boxAxes(pl, ticks, low, high)
@@ -784,6 +812,9 @@ func (p *painter) shares(r Figure) error {
 		}
 		pl.Add(line)
 		f.name(s.Tenant, line)
+		for _, at := range xys {
+			f.record(s.Tenant, at.X, at.Y)
+		}
 	}
 	pl.X.Min = 0
 	fromZero(&pl.Y)

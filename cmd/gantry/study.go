@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/sqlite/results"
+	"gantry/sqlite/study"
+)
+
+// isResults reports whether a file has results of an experiment, in either form.
+func isResults(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return strings.HasSuffix(path, ".sqlite") || strings.HasSuffix(path, ".jsonl")
+	}
+	return strings.HasSuffix(path, ".jsonl") || results.IsResults(path)
+}
+
+// writeStudy writes a page of results.
+func writeStudy(c *cli.Context) error {
+	if c.IsSet("html") && (c.IsSet("markdown") || c.IsSet("out")) {
+		return failf(exitUsage, "report: --html has the figures in its file; leave out --markdown and --out")
+	}
+	text, err := study.WritePage(c.Context, c.StringSlice("study"), c.Args().Slice(), c.String("out"),
+		"gantry "+strings.Join(os.Args[1:], " "), c.IsSet("html"))
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &path) && path.Op != "open" && path.Op != "stat":
+		return failf(exitHost, "report: %w", err)
+	case err != nil:
+		return failf(exitInput, "report: %w", err)
+	}
+	write := func(w io.Writer) error { _, err := w.Write(text); return err }
+	if !c.IsSet("html") {
+		return write(c.App.Writer)
+	}
+	if err := writeTo(c, c.String("html"), write); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", c.String("html"))
+	return nil
+}
+
+// dotsKept bounds the workflows of each combination in a short file.
+const dotsKept = 500
+
+// saveResults writes the short form of one file of results.
+func saveResults(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return failf(exitUsage, "report --save: name one file of results")
+	}
+	set, err := results.Load(c.Context, c.Args().First())
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	var studies []*study.Study
+	for _, path := range c.StringSlice("study") {
+		s, err := study.Read(path)
+		if err != nil {
+			return fail(exitInput, err)
+		}
+		studies = append(studies, s)
+	}
+	keep := func(metric string) bool {
+		for _, s := range studies {
+			if s.Keeps(metric) {
+				return true
+			}
+		}
+		return len(studies) == 0
+	}
+	return writeTo(c, c.String("save"), func(w io.Writer) error { return set.WriteShort(w, keep, dotsKept) })
+}

@@ -1,0 +1,354 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"gantry/sqlite/results"
+)
+
+// Chart is a figure that a page asks for: panels of one kind, with words and units on their axes.
+type Chart struct {
+	Title  string
+	Kind   string // bars, lines, boxes, histogram or scatter
+	Panels []Panel
+}
+
+// Panel is a plot of a chart. Categories stand on its horizontal axis, but in histograms and scatter plots.
+type Panel struct {
+	Title, XLabel, YLabel string
+	Categories            []string
+	Series                []Series
+	Log                   bool
+}
+
+// Series are the values of one policy or the like.
+type Series struct {
+	Name   string
+	Points []ChartPoint
+	Dots   []results.Point // of scatter plots
+}
+
+// ChartPoint is a value of a series with its interval at a category, or at X of a histogram's bin.
+type ChartPoint struct {
+	Category int
+	X, Width float64 // histogram: where the bin begins, and how wide it is
+	Value    Interval
+	Box      *Box
+}
+
+// Box is what a box plot shows, each the mean over repetitions.
+type Box struct{ Low, Q1, Median, Q3, High, Mean float64 }
+
+// Kinds are the kinds of charts.
+var Kinds = []string{"bars", "lines", "boxes", "histogram", "scatter"}
+
+// Empty says that no panel has a value.
+func (c *Chart) Empty() bool {
+	for _, p := range c.Panels {
+		for _, s := range p.Series {
+			if len(s.Points)+len(s.Dots) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// CSV returns the data of a chart: a row for each point.
+func (c *Chart) CSV() []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	g := func(x float64) string {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return ""
+		}
+		return strconv.FormatFloat(x, 'g', 6, 64)
+	}
+	put := func(cells ...string) { _ = w.Write(cells) } // to memory: it cannot fail
+	switch c.Kind {
+	case "boxes":
+		put("panel", "series", "x", "low_whisker", "quartile_1", "median", "quartile_3", "high_whisker", "mean")
+	case "histogram":
+		put("panel", "series", "from", "to", "repetitions", "count", "half_width_95")
+	case "scatter":
+		put("panel", "series", "tasks", "slowdown", "parallelism")
+	default:
+		put("panel", "series", "x", "repetitions", "mean", "half_width_95")
+	}
+	for _, p := range c.Panels {
+		title := strings.ReplaceAll(p.Title+": "+p.YLabel, "\n", " ")
+		title = strings.TrimPrefix(title, ": ")
+		for _, s := range p.Series {
+			for _, d := range s.Dots {
+				put(title, s.Name, g(d.Tasks), g(d.Slowdown), g(d.Parallelism))
+			}
+			for _, x := range s.Points {
+				at := ""
+				if x.Category < len(p.Categories) {
+					at = strings.ReplaceAll(p.Categories[x.Category], "\n", " ")
+				}
+				switch {
+				case x.Box != nil:
+					put(title, s.Name, at, g(x.Box.Low), g(x.Box.Q1), g(x.Box.Median), g(x.Box.Q3), g(x.Box.High),
+						g(x.Box.Mean))
+				case c.Kind == "histogram":
+					put(title, s.Name, g(x.X), g(x.X+x.Width), strconv.Itoa(x.Value.N), g(x.Value.Mean),
+						g(x.Value.Half))
+				default:
+					put(title, s.Name, at, strconv.Itoa(x.Value.N), g(x.Value.Mean), g(x.Value.Half))
+				}
+			}
+		}
+	}
+	w.Flush()
+	return b.Bytes()
+}
+
+// Write draws a chart as NAME.svg into dir, beside its data as NAME.csv.
+func (c *Chart) Write(dir, name string) error {
+	if err := os.WriteFile(filepath.Join(dir, name+".csv"), c.CSV(), 0o644); err != nil {
+		return err
+	}
+	f, err := c.figure()
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", name, err)
+	}
+	return f.draw(filepath.Join(dir, name+".svg"), "svg")
+}
+
+func (c *Chart) figure() (*figure, error) {
+	columns := 1
+	if len(c.Panels) > 3 || c.Kind == "scatter" && len(c.Panels) > 1 {
+		columns = min(3, len(c.Panels))
+		if len(c.Panels) == 4 {
+			columns = 2
+		}
+	}
+	f := &figure{title: c.Title, legend: plot.NewLegend()}
+	f.width, f.height = plotWidth, plotHeight
+	if rows := (len(c.Panels) + columns - 1) / columns; rows > 1 || columns > 1 {
+		f.height = vg.Length(rows) * panelTall
+		f.width = max(plotWidth, vg.Length(columns)*panelWidth)
+	}
+	var names []string // of series, so that each has one colour
+	for _, p := range c.Panels {
+		for _, s := range p.Series {
+			if !slices.Contains(names, s.Name) {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	thumbs := make([][]plot.Thumbnailer, len(names))
+	shown := make([]bool, len(shades))
+	for i := range c.Panels {
+		if i%columns == 0 {
+			f.rows = append(f.rows, make([]*plot.Plot, columns))
+		}
+		p := &c.Panels[i]
+		pl := newPlot(p.XLabel, p.YLabel)
+		pl.Title.Text = wrap(p.Title, f.width/vg.Length(columns), pl.Title.TextStyle)
+		f.rows[i/columns][i%columns] = pl
+		if err := c.panel(f, pl, p, names, thumbs, shown); err != nil {
+			return nil, err
+		}
+	}
+	for k, name := range names {
+		if len(names) > 1 && thumbs[k] != nil {
+			f.name(name, thumbs[k]...)
+		}
+	}
+	for s, is := range shown {
+		switch {
+		case !is:
+		case s == len(shades)-1:
+			f.name(fmt.Sprintf("parallelism over %d", 1<<s), legendDot{shades[s]})
+		default:
+			f.name(fmt.Sprintf("parallelism %d to %d", 1<<s, 2<<s), legendDot{shades[s]})
+		}
+	}
+	return f, nil
+}
+
+func (c *Chart) panel(f *figure, pl *plot.Plot, p *Panel, names []string, thumbs [][]plot.Thumbnailer,
+	shown []bool) error {
+	low, high := math.Inf(1), math.Inf(-1)
+	span := func(values ...float64) {
+		for _, v := range values {
+			if !math.IsNaN(v) && (v > 0 || !p.Log) {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	for i, s := range p.Series {
+		k := slices.Index(names, s.Name)
+		colour := colourOf(k)
+		switch c.Kind {
+		case "lines":
+			var points withIntervals
+			for _, x := range s.Points {
+				points.put(float64(x.Category)+0.05*(float64(i)-float64(len(p.Series)-1)/2), x.Value)
+				span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half))
+			}
+			if len(points.XYs) == 0 {
+				continue
+			}
+			line, dots, err := plotter.NewLinePoints(points.XYs)
+			if err != nil {
+				return err
+			}
+			bars, err := plotter.NewYErrorBars(points)
+			if err != nil {
+				return err
+			}
+			line.Color, dots.Color, bars.Color = colour, colour, colour
+			dots.Shape, dots.Radius = glyphOf(k), vg.Points(2.5)
+			pl.Add(line, dots, bars)
+			thumbs[k] = []plot.Thumbnailer{line, dots}
+		case "bars":
+			wide := 0.8 / float64(len(p.Series))
+			for _, x := range s.Points {
+				left := float64(x.Category) - 0.4 + wide*float64(i)
+				rect, err := rectangle(left+0.03*wide, left+0.97*wide, x.Value.Mean, colour)
+				if err != nil {
+					return err
+				}
+				pl.Add(rect)
+				thumbs[k] = []plot.Thumbnailer{rect}
+				var whisker withIntervals
+				whisker.put(left+wide/2, x.Value)
+				if bars, err := plotter.NewYErrorBars(whisker); err != nil {
+					return err
+				} else if len(whisker.XYs) > 0 {
+					pl.Add(bars)
+				}
+				span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half), x.Value.Mean-nonNaN(x.Value.Half))
+			}
+		case "histogram":
+			for _, x := range s.Points {
+				if x.Value.Mean <= 0 {
+					continue
+				}
+				floor := 0.0
+				if p.Log {
+					floor = 0.05
+				}
+				rect, err := plotter.NewPolygon(plotter.XYs{{X: x.X, Y: floor}, {X: x.X, Y: x.Value.Mean},
+					{X: x.X + x.Width, Y: x.Value.Mean}, {X: x.X + x.Width, Y: floor}})
+				if err != nil {
+					return err
+				}
+				rect.Color, rect.LineStyle.Color, rect.LineStyle.Width = pale(colour), colour, vg.Points(0.5)
+				pl.Add(rect)
+				thumbs[k] = []plot.Thumbnailer{rect}
+				span(x.Value.Mean)
+			}
+		case "boxes":
+			wide := 0.84 / float64(len(p.Series))
+			for _, x := range s.Points {
+				b := x.Box
+				of := map[string]float64{"median": b.Median, "p25": b.Q1, "p75": b.Q3, "p5": b.Low, "p95": b.High,
+					"mean": b.Mean}
+				box, err := addBox(pl, float64(x.Category)-0.42+wide*(float64(i)+0.5), colour,
+					func(statistic string) float64 { return of[statistic] })
+				if err != nil {
+					return err
+				}
+				box.Width = f.width / vg.Length(max(1, len(p.Categories))) * vg.Length(wide) * 0.75
+				thumbs[k] = []plot.Thumbnailer{swatch{colour}}
+				span(b.Low, b.High, b.Mean)
+			}
+		case "scatter":
+			xys := make([]plotter.XYs, len(shades))
+			for _, d := range s.Dots {
+				if d.Slowdown > 0 {
+					at := shadeOf(d.Parallelism)
+					xys[at] = append(xys[at], plotter.XY{X: d.Tasks, Y: d.Slowdown})
+					span(d.Slowdown)
+				}
+			}
+			for at, xys := range xys {
+				if len(xys) == 0 {
+					continue
+				}
+				dots, err := plotter.NewScatter(xys)
+				if err != nil {
+					return err
+				}
+				dots.GlyphStyle = draw.GlyphStyle{Color: shades[at], Radius: vg.Points(1.3), Shape: draw.CircleGlyph{}}
+				pl.Add(dots)
+				shown[at] = true
+			}
+		}
+	}
+	if len(p.Categories) > 0 {
+		var ticks []plot.Tick
+		for i, name := range p.Categories {
+			ticks = append(ticks, plot.Tick{Value: float64(i), Label: name})
+		}
+		pl.X.Tick.Marker = plot.ConstantTicks(ticks)
+		if len(c.Panels) == 1 {
+			f.slant(pl, ticks)
+		}
+		pl.X.Min, pl.X.Max = -0.6, float64(len(ticks))-0.4
+	}
+	switch {
+	case math.IsInf(high, 0):
+	case p.Log || c.Kind == "boxes" && low > 0 && high > 10*low:
+		pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, logTicks{}
+		pl.Y.Min, pl.Y.Max = low/1.3, high*1.3
+		if c.Kind == "histogram" {
+			pl.Y.Min = 0.05
+		}
+	case low < 0:
+		pl.Y.Min, pl.Y.Max = low*1.1, max(0, high*1.1)
+	default:
+		pl.Y.Max = high
+		fromZero(&pl.Y)
+	}
+	return nil
+}
+
+func nonNaN(x float64) float64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return x
+}
+
+// pale is a light shade of a colour.
+func pale(c color.RGBA) color.RGBA {
+	return color.RGBA{150 + c.R/5*2, 150 + c.G/5*2, 150 + c.B/5*2, 255}
+}
+
+func rectangle(left, right, high float64, colour color.RGBA) (*plotter.Polygon, error) {
+	p, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: 0}, {X: left, Y: high}, {X: right, Y: high},
+		{X: right, Y: 0}})
+	if err != nil {
+		return nil, err
+	}
+	p.Color, p.LineStyle.Color, p.LineStyle.Width = pale(colour), colour, vg.Points(0.5)
+	return p, nil
+}
+
+// swatch is a filled square in a legend.
+type swatch struct{ colour color.RGBA }
+
+// Thumbnail implements plot.Thumbnailer.
+func (s swatch) Thumbnail(c *draw.Canvas) {
+	c.FillPolygon(pale(s.colour), []vg.Point{{X: c.Min.X, Y: c.Min.Y}, {X: c.Min.X, Y: c.Max.Y},
+		{X: c.Max.X, Y: c.Max.Y}, {X: c.Max.X, Y: c.Min.Y}})
+}

@@ -1,0 +1,257 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"gantry/executor/experiment"
+)
+
+// Set is the results of an experiment, in memory: of a file of results, or of its short form.
+type Set struct {
+	Name, Title, Source string
+	Quick               bool
+	Repetitions         int           // that the experiment asks for, of each cell; 0: unknown
+	Builds              []string      // the builds that simulated the runs, by first use
+	From, To            string        // when the first and the last run ended, UTC; "": unknown
+	Took                time.Duration // sum of the wall time of the runs
+	Cells               []*Cell       // the wanted ones, in the order of the experiment
+	Dots                map[int64][]Point
+	Searches            []Search
+}
+
+// shortForm marks the first line of the short form.
+const shortForm = "gantry-results-1"
+
+// maxShort bounds the short form, bytes.
+const maxShort = 1 << 30
+
+// head is the first line of the short form, line a cell. Metrics have a value for each repetition, null if it has none.
+type head struct {
+	Format      string   `json:"format"`
+	Experiment  string   `json:"experiment"`
+	Title       string   `json:"title"`
+	Source      string   `json:"source"`
+	Quick       bool     `json:"quick,omitempty"`
+	Repetitions int      `json:"repetitions"`
+	Builds      []string `json:"builds"`
+	From        string   `json:"from"`
+	To          string   `json:"to"`
+	TookSeconds float64  `json:"took_seconds"`
+	Searches    []Search `json:"searches,omitempty"`
+}
+
+type line struct {
+	Params      map[string]string    `json:"params"`
+	Repetitions []int                `json:"repetitions"`
+	States      []experiment.State   `json:"states"`
+	Metrics     map[string][]*number `json:"metrics"`
+	Dots        [][3]number          `json:"dots,omitempty"` // tasks, slowdown, parallelism
+}
+
+// number has seven digits, which is more than an interval lets one trust.
+type number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n number) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(n), 'g', 7, 64), nil
+}
+
+// Load reads the results of an experiment: a file of gantry experiment, also while it is written, or its short form.
+func Load(ctx context.Context, path string) (*Set, error) {
+	if f, err := os.Open(path); err == nil {
+		defer f.Close()
+		first := make([]byte, 1)
+		if n, _ := f.Read(first); n == 1 && first[0] == '{' {
+			if _, err := f.Seek(0, io.SeekStart); err != nil {
+				return nil, fmt.Errorf("results %s: %w", path, err)
+			}
+			s, err := readShort(f)
+			if err != nil {
+				return nil, fmt.Errorf("results %s: %w", path, err)
+			}
+			return s, nil
+		}
+	}
+	db, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	s, err := db.set(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("results %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (db *DB) set(ctx context.Context) (*Set, error) {
+	s := &Set{Dots: map[int64][]Point{}}
+	about, err := db.About(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.Name, s.Title, s.Source = about.Name, about.Title, about.Source
+	var settings struct{ Quick bool }
+	if err := json.Unmarshal(about.Settings.(json.RawMessage), &settings); err != nil {
+		return nil, err
+	}
+	s.Quick = settings.Quick
+	var took sql.NullInt64
+	if err := db.sql.QueryRowContext(ctx, `SELECT sum(r.took_ns) FROM runs r JOIN cells c ON c.cell = r.cell
+		WHERE c.wanted`).Scan(&took); err != nil {
+		return nil, wrap("read", err)
+	}
+	s.Took = time.Duration(took.Int64)
+	var has int
+	if err := db.sql.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name IN ('builds', 'asked')").
+		Scan(&has); err != nil {
+		return nil, wrap("read", err)
+	}
+	if has < 2 { // made by an earlier gantry
+		s.Builds = []string{about.Version}
+	} else if err := db.built(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.Cells, err = db.Cells(ctx); err != nil {
+		return nil, err
+	}
+	for _, c := range s.Cells {
+		points, err := db.Slowdowns(ctx, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		if len(points) > 0 {
+			s.Dots[c.ID] = points
+		}
+	}
+	s.Searches, err = db.Searches(ctx)
+	return s, err
+}
+
+func (db *DB) built(ctx context.Context, s *Set) error {
+	err := db.each(ctx, `SELECT b.version, min(b.ended_wall), max(b.ended_wall) FROM builds b
+		JOIN cells c ON c.cell = b.cell WHERE c.wanted GROUP BY 1 ORDER BY 2`, nil, func(rows *sql.Rows) error {
+		var version, from, to string
+		if err := rows.Scan(&version, &from, &to); err != nil {
+			return err
+		}
+		s.Builds = append(s.Builds, version)
+		if s.From == "" {
+			s.From = from
+		}
+		s.To = max(s.To, to)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return db.each(ctx, "SELECT repetitions FROM asked", nil,
+		func(rows *sql.Rows) error { return rows.Scan(&s.Repetitions) })
+}
+
+// WriteShort writes the short form of results: JSON Lines with all runs, and of them the metrics that keep asks for;
+// of workflows at most dots for each combination.
+func (s *Set) WriteShort(w io.Writer, keep func(metric string) bool, dots int) error {
+	e := json.NewEncoder(w)
+	if err := e.Encode(head{shortForm, s.Name, s.Title, s.Source, s.Quick, s.Repetitions, s.Builds, s.From, s.To,
+		math.Round(s.Took.Seconds()), s.Searches}); err != nil {
+		return err
+	}
+	for _, c := range s.Cells {
+		l := line{Params: c.Params, Repetitions: []int{}, States: []experiment.State{}, Metrics: map[string][]*number{}}
+		for i := range c.Runs {
+			l.Repetitions = append(l.Repetitions, c.Runs[i].Repetition)
+			l.States = append(l.States, c.Runs[i].State)
+			for name, v := range c.Runs[i].Values {
+				if !keep(name) {
+					continue
+				}
+				if l.Metrics[name] == nil {
+					l.Metrics[name] = make([]*number, len(c.Runs))
+				}
+				n := number(v)
+				l.Metrics[name][i] = &n
+			}
+		}
+		points := s.Dots[c.ID]
+		step := max(1, (len(points)+dots-1)/max(1, dots))
+		for i := 0; i < len(points); i += step {
+			l.Dots = append(l.Dots, [3]number{number(points[i].Tasks), number(points[i].Slowdown),
+				number(points[i].Parallelism)})
+		}
+		if err := e.Encode(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readShort(r io.Reader) (*Set, error) {
+	in := bufio.NewScanner(io.LimitReader(r, maxShort))
+	in.Buffer(make([]byte, 1<<16), maxShort)
+	var h head
+	s := &Set{Dots: map[int64][]Point{}}
+	for n := 1; in.Scan(); n++ {
+		text := in.Bytes()
+		fail := func(err error) (*Set, error) { return nil, fmt.Errorf("line %d: %w", n, err) }
+		if n == 1 {
+			if err := json.Unmarshal(text, &h); err != nil {
+				return fail(err)
+			}
+			if h.Format != shortForm {
+				return fail(fmt.Errorf("its format is %q, but has to be %q", h.Format, shortForm))
+			}
+			s.Name, s.Title, s.Source, s.Quick, s.Repetitions = h.Experiment, h.Title, h.Source, h.Quick, h.Repetitions
+			s.Builds, s.From, s.To, s.Searches = h.Builds, h.From, h.To, h.Searches
+			s.Took = time.Duration(h.TookSeconds * float64(time.Second))
+			continue
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return fail(err)
+		}
+		if len(l.States) != len(l.Repetitions) {
+			return fail(fmt.Errorf("%d states of %d repetitions", len(l.States), len(l.Repetitions)))
+		}
+		c := &Cell{ID: int64(n), Params: l.Params}
+		for i, rep := range l.Repetitions {
+			run := Run{Repetition: rep, State: l.States[i], Values: map[string]float64{}}
+			for name, values := range l.Metrics {
+				if len(values) != len(l.Repetitions) {
+					return fail(fmt.Errorf("metric %s has %d values of %d repetitions", name, len(values),
+						len(l.Repetitions)))
+				}
+				if values[i] != nil {
+					run.Values[name] = float64(*values[i])
+				}
+			}
+			c.Runs = append(c.Runs, run)
+		}
+		slices.SortFunc(c.Runs, func(a, b Run) int { return a.Repetition - b.Repetition })
+		for _, d := range l.Dots {
+			s.Dots[c.ID] = append(s.Dots[c.ID], Point{float64(d[0]), float64(d[1]), float64(d[2])})
+		}
+		s.Cells = append(s.Cells, c)
+	}
+	if err := in.Err(); err != nil {
+		return nil, err
+	}
+	if h.Format == "" {
+		return nil, fmt.Errorf("it is empty")
+	}
+	return s, nil
+}

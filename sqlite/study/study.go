@@ -1,0 +1,385 @@
+// Package study holds results of experiments against a paper: a study file lists the relations that the paper states
+// with its figures, and how each is computed from results. Verdicts, tables and figures follow from the data alone.
+package study
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"gantry/sqlite/report"
+)
+
+// Study is a study file.
+type Study struct {
+	Paper string `yaml:"paper"` // citation
+	Short string `yaml:"short"` // what it is called on pages
+	Page  string `yaml:"page"`  // file of the template of its page, from the study file
+	// Experiments are those that it rests on, in the order of pages.
+	Experiments []Experiment       `yaml:"experiments"`
+	Metrics     map[string]Metric  `yaml:"metrics"`
+	Params      map[string]Param   `yaml:"params"`
+	Tables      []Table            `yaml:"tables"`
+	Figures     []Figure           `yaml:"figures"`
+	Relations   []Relation         `yaml:"relations"`
+	Values      map[string]Compare `yaml:"values"` // single numbers for the prose of the page
+
+	dir string
+}
+
+// Experiment names an experiment file and its results.
+type Experiment struct {
+	Name  string `yaml:"name"`  // that of the experiment
+	File  string `yaml:"file"`  // from the study file
+	Shows string `yaml:"shows"` // the figures and tables of the paper
+}
+
+// Metric says how pages show a metric.
+type Metric struct {
+	Label string  `yaml:"label"` // words
+	Unit  string  `yaml:"unit"`
+	Scale float64 `yaml:"scale"` // factor from the unit of results; 0: 1
+}
+
+// Param says how pages name a parameter and its values.
+type Param struct {
+	Label  string            `yaml:"label"`
+	Values map[string]string `yaml:"values"`
+}
+
+// Selector chooses cells: each parameter has one of the values.
+type Selector map[string]Values
+
+// Values are alternatives; over all cells that are chosen, a metric is averaged.
+type Values []string
+
+// UnmarshalYAML takes scalars, as they are written, and lists of them.
+func (v *Values) UnmarshalYAML(n *yaml.Node) error {
+	*v = nil
+	switch n.Kind {
+	case yaml.ScalarNode:
+		*v = Values{n.Value}
+	case yaml.SequenceNode:
+		for _, x := range n.Content {
+			if x.Kind != yaml.ScalarNode {
+				return fmt.Errorf("line %d: a value has to be a scalar: put others in quotes, as results have them",
+					x.Line)
+			}
+			*v = append(*v, x.Value)
+		}
+	default:
+		return fmt.Errorf("line %d: a value has to be a scalar or a list of scalars", n.Line)
+	}
+	return nil
+}
+
+// Relation is a statement of the paper.
+type Relation struct {
+	Says  string `yaml:"says"`  // the statement
+	Where string `yaml:"where"` // the place in the paper
+	Paper string `yaml:"paper"` // the paper's figure, in words
+	// Reading discloses how a text is read that may be read otherwise; Note explains what is seen. Neither has numbers.
+	Reading string    `yaml:"reading"`
+	Note    string    `yaml:"note"`
+	Checks  []Compare `yaml:"checks"`
+}
+
+// Compare is a comparison, or several: one for each combination of the values of Each.
+type Compare struct {
+	Of     string              `yaml:"of"`     // name of the experiment
+	At     Selector            `yaml:"at"`     // what both sides share
+	Each   []map[string]Values `yaml:"each"`   // parameters whose values are taken one by one
+	A      Selector            `yaml:"a"`      // one side
+	B      Selector            `yaml:"b"`      // the other one; none: a value is held against Paper or Bound
+	OfB    string              `yaml:"of_b"`   // experiment of the other side, if not Of
+	Along  *Along              `yaml:"along"`  // consecutive values of a parameter are compared
+	Metric string              `yaml:"metric"` // of both sides
+	MetB   string              `yaml:"metric_b"`
+	// Claim is below, above, same, at-most, at-least, near, identical, stable or unstable; with Along rises, falls or
+	// same.
+	Claim string   `yaml:"claim"`
+	As    string   `yaml:"as"`    // percent (the default of two sides), difference, ratio
+	Paper *float64 `yaml:"paper"` // the paper's figure, in the unit of As or of the metric
+	Bound *float64 `yaml:"bound"` // of at-most and at-least
+	// Within is how far apart agrees: of same, a part of b (0.05) or with as: difference an absolute one; of a figure
+	// of the paper, a part of it (0.25).
+	Within float64 `yaml:"within"`
+	Label  string  `yaml:"label"` // what is compared, if the parameters do not say it
+}
+
+// Along names a parameter and its values in order.
+type Along struct {
+	Param  string `yaml:"param"`
+	Values Values `yaml:"values"`
+}
+
+// Table is a table of means with intervals. With Columns, a metric stands by the values of a parameter, else Metrics.
+type Table struct {
+	ID      string   `yaml:"id"`
+	Title   string   `yaml:"title"`
+	Of      string   `yaml:"of"`
+	At      Selector `yaml:"at"`
+	Rows    []string `yaml:"rows"` // parameters
+	Metrics []string `yaml:"metrics"`
+	Columns string   `yaml:"columns"` // a parameter
+	Versus  Selector `yaml:"versus"`  // paired differences to these cells, in percent
+}
+
+// Figure is a figure of the paper.
+type Figure struct {
+	ID    string  `yaml:"id"` // also the name of its files
+	Title string  `yaml:"title"`
+	Kind  string  `yaml:"kind"`
+	Note  string  `yaml:"note"` // how it differs from the paper's
+	Parts []Panel `yaml:"panels"`
+	Panel `yaml:",inline"`
+}
+
+// Panel is a plot of a figure; what it does not say is that of the figure.
+type Panel struct {
+	Subtitle string   `yaml:"subtitle"`
+	Of       string   `yaml:"of"`
+	At       Selector `yaml:"at"`
+	X        Values   `yaml:"x"`      // parameters of the horizontal axis; "metric": Metrics
+	Order    Values   `yaml:"order"`  // values of a single X, in order; none: as they appear
+	Series   Values   `yaml:"series"` // parameters; policy
+	Only     Values   `yaml:"only"`   // values of a single series
+	Metric   string   `yaml:"metric"`
+	Metrics  Values   `yaml:"metrics"`
+	XLabel   string   `yaml:"x_label"`
+	YLabel   string   `yaml:"y_label"`
+	Log      bool     `yaml:"log"`
+	BinWidth float64  `yaml:"bin_width"` // of histograms: Metric is their prefix
+}
+
+// maxFile bounds a study file.
+const maxFile = 4 << 20
+
+// Read reads a study file. Unknown keys are refused; errors have the line.
+func Read(path string) (*Study, error) {
+	fail := func(err error) (*Study, error) { return nil, fmt.Errorf("study %s: %w", path, err) }
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("study: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return fail(err)
+	}
+	if len(text) > maxFile {
+		return fail(fmt.Errorf("it is larger than %d bytes", maxFile))
+	}
+	s := &Study{dir: filepath.Dir(path)}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(s); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		return fail(err)
+	}
+	if err := s.check(); err != nil {
+		return fail(err)
+	}
+	return s, nil
+}
+
+var claims = []string{"below", "above", "same", "at-most", "at-least", "near", "identical", "stable", "unstable",
+	"rises", "falls"}
+
+func (s *Study) check() error {
+	if s.Short == "" || len(s.Experiments) == 0 {
+		return errors.New("it needs the keys short and experiments")
+	}
+	known := func(name, by string) error {
+		if !slices.ContainsFunc(s.Experiments, func(x Experiment) bool { return x.Name == name }) {
+			return fmt.Errorf("%s: experiment %q is not listed under experiments", by, name)
+		}
+		return nil
+	}
+	compare := func(c *Compare, by string) error {
+		if err := known(c.Of, by); err != nil {
+			return err
+		}
+		if c.OfB != "" {
+			if err := known(c.OfB, by); err != nil {
+				return err
+			}
+		}
+		if !slices.Contains(claims, c.Claim) {
+			return fmt.Errorf("%s: claim %q is none of %s", by, c.Claim, strings.Join(claims, ", "))
+		}
+		if !slices.Contains([]string{"", "percent", "difference", "ratio"}, c.As) {
+			return fmt.Errorf("%s: as is %q, but has to be percent, difference or ratio", by, c.As)
+		}
+		switch c.Claim {
+		case "rises", "falls":
+			if c.Along == nil || len(c.Along.Values) < 2 {
+				return fmt.Errorf("%s: claim %s needs along with two values or more", by, c.Claim)
+			}
+		case "below", "above", "same", "identical":
+			if c.B == nil && c.OfB == "" && c.MetB == "" && c.Along == nil {
+				return fmt.Errorf("%s: claim %s needs b", by, c.Claim)
+			}
+		case "at-most", "at-least":
+			if c.Bound == nil {
+				return fmt.Errorf("%s: claim %s needs a bound", by, c.Claim)
+			}
+		case "near":
+			if c.Paper == nil {
+				return fmt.Errorf("%s: claim near needs paper", by)
+			}
+		}
+		if c.Metric == "" && c.Claim != "stable" && c.Claim != "unstable" {
+			return fmt.Errorf("%s: it needs a metric", by)
+		}
+		return nil
+	}
+	for i := range s.Relations {
+		r := &s.Relations[i]
+		for k := range r.Checks {
+			if err := compare(&r.Checks[k], fmt.Sprintf("relation %q", r.Says)); err != nil {
+				return err
+			}
+		}
+	}
+	for name, c := range s.Values {
+		c.Claim = "near"
+		c.Paper = new(float64)
+		if err := compare(&c, "value "+name); err != nil {
+			return err
+		}
+	}
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		if err := known(t.Of, "table "+t.ID); err != nil {
+			return err
+		}
+		if len(t.Rows) == 0 || len(t.Metrics) == 0 || t.Columns != "" && len(t.Metrics) != 1 {
+			return fmt.Errorf("table %s: it needs rows and metrics, and with columns one metric", t.ID)
+		}
+	}
+	seen := map[string]bool{}
+	for i := range s.Figures {
+		f := &s.Figures[i]
+		if seen[f.ID] || f.ID == "" || f.ID != filepath.Base(f.ID) {
+			return fmt.Errorf("figure %q: its id has to be unique, and the name of a file", f.ID)
+		}
+		seen[f.ID] = true
+		if !slices.Contains(report.Kinds, f.Kind) {
+			return fmt.Errorf("figure %s: kind %q is none of %s", f.ID, f.Kind, strings.Join(report.Kinds, ", "))
+		}
+		for _, p := range f.panels() {
+			if err := known(p.Of, "figure "+f.ID); err != nil {
+				return err
+			}
+			if f.Kind != "scatter" && p.Metric == "" && len(p.Metrics) == 0 {
+				return fmt.Errorf("figure %s: it needs a metric", f.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// panels returns the panels of a figure with what the figure says for all of them.
+func (f *Figure) panels() []Panel {
+	if len(f.Parts) == 0 {
+		return []Panel{f.Panel}
+	}
+	out := slices.Clone(f.Parts)
+	for i := range out {
+		p, q := &out[i], &f.Panel
+		p.At = q.At.with(p.At)
+		p.Of, p.Metric = or(p.Of, q.Of), or(p.Metric, q.Metric)
+		p.XLabel, p.YLabel = or(p.XLabel, q.XLabel), or(p.YLabel, q.YLabel)
+		p.X, p.Order, p.Series = orList(p.X, q.X), orList(p.Order, q.Order), orList(p.Series, q.Series)
+		p.Only, p.Metrics = orList(p.Only, q.Only), orList(p.Metrics, q.Metrics)
+		p.Log = p.Log || q.Log
+		if p.BinWidth == 0 {
+			p.BinWidth = q.BinWidth
+		}
+	}
+	return out
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func orList(a, b Values) Values {
+	if len(a) > 0 {
+		return a
+	}
+	return b
+}
+
+// with returns a selector with the parameters of another, which win.
+func (s Selector) with(others ...Selector) Selector {
+	out := Selector{}
+	for k, v := range s {
+		out[k] = v
+	}
+	for _, o := range others {
+		for k, v := range o {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Keeps says whether a study needs a metric.
+func (s *Study) Keeps(metric string) bool {
+	if metric == "wieland_stable" || metric == "drift_stable" {
+		return true
+	}
+	has := func(m string) bool { return m == metric }
+	compare := func(c *Compare) bool { return has(c.Metric) || has(c.MetB) }
+	for i := range s.Relations {
+		for k := range s.Relations[i].Checks {
+			if compare(&s.Relations[i].Checks[k]) {
+				return true
+			}
+		}
+	}
+	for _, c := range s.Values {
+		if compare(&c) {
+			return true
+		}
+	}
+	for i := range s.Tables {
+		if slices.Contains(s.Tables[i].Metrics, metric) {
+			return true
+		}
+	}
+	for i := range s.Figures {
+		f := &s.Figures[i]
+		for _, p := range f.panels() {
+			switch {
+			case has(p.Metric), slices.Contains(p.Metrics, metric):
+				return true
+			case f.Kind == "boxes" && slices.Contains(boxMetrics(p.Metric), metric):
+				return true
+			case f.Kind == "histogram" && strings.HasPrefix(metric, p.Metric+"_from_"):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// boxMetrics are what a box of a metric is drawn from.
+func boxMetrics(name string) []string {
+	return []string{name + "_low_whisker", name + "_p25", name + "_median", name + "_p75", name + "_high_whisker",
+		name + "_mean"}
+}
