@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -234,6 +235,87 @@ func TestCleanLeavesHeldRunsAlone(t *testing.T) {
 		t.Errorf("cleaned %+v", c)
 	}
 	r.wants(r.exit(l.Attempt), planner.Killed)
+}
+
+// Containers and control groups are named as gantries of earlier log formats named them. A run of the same name in
+// another directory keeps its own.
+func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
+	engine(t)
+	cli, err := docker.Connect(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	info, err := cli.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		formats string
+		hashed  bool // names have a hash of the run's directory
+		control bool // there is a control directory
+	}{{"1 to 6", false, false}, {"7 and 8", true, false}, {"9 on", true, true}} {
+		t.Run(c.formats, func(t *testing.T) {
+			base, run := t.TempDir(), fmt.Sprintf("kept-%x", time.Now().UnixNano()&0xffffff)
+			leave := func(base, suffix string) (name, group string) {
+				dir := filepath.Join(base, run)
+				onHost := run + suffix
+				labels := map[string]string{docker.LabelRun: run, docker.LabelDir: dir, docker.LabelAttempt: "3"}
+				if c.hashed {
+					onHost = executor.HostName(run, dir)
+					labels[docker.LabelHostName] = onHost
+				}
+				if c.control {
+					labels[docker.LabelControl] = filepath.Join(dir, "control", "a3")
+				}
+				if err := os.MkdirAll(filepath.Join(dir, "control", "a3"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				group = tree.Group("gantry", tree.Name(onHost))
+				if err := tree.Create(tree.Group("gantry", tree.Name(onHost), "n0"), cgroup.Limits{}); err != nil {
+					t.Skipf("needs to make control groups, as root: %v", err)
+				}
+				parent := tree.Group("gantry", tree.Name(onHost), "n0", "a3")
+				if err := tree.Make(parent); err != nil {
+					t.Fatal(err)
+				}
+				name = fmt.Sprintf("gantry-%s-a3", onHost)
+				made, err := cli.ContainerCreate(t.Context(), &container.Config{Image: busybox, Labels: labels,
+					Cmd: []string{"sleep", "300"}, NetworkDisabled: true},
+					&container.HostConfig{Resources: container.Resources{CgroupParent: tree.Parent(parent)}},
+					nil, nil, name)
+				if err == nil {
+					err = cli.ContainerStart(t.Context(), made.ID, container.StartOptions{})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return name, group
+			}
+			name, group := leave(base, "")
+			other, otherGroup := leave(t.TempDir(), "-elsewhere")
+			got, err := docker.Clean(t.Context(), "", base, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got.Containers, []string{name}) || !slices.Equal(got.Groups, []string{group}) {
+				t.Errorf("removed containers %v and control groups %v", got.Containers, got.Groups)
+			}
+			if left := containers(t, run); !slices.Equal(left, []string{"/" + other}) {
+				t.Errorf("containers %v are left", left)
+			}
+			if err := cli.ContainerRemove(t.Context(), other, container.RemoveOptions{Force: true}); err != nil {
+				t.Error(err)
+			}
+			if err := tree.Remove(otherGroup); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // relay stands between the runtime and the engine, and can be cut, as when the engine is stopped.
