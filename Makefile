@@ -19,7 +19,7 @@ DEMO := --cluster examples/montage/cluster.yaml --time-scale 0.1 examples/montag
 # The nodes of the demo have two cores in all.
 DEMO += $(if $(filter 1,$(shell nproc)),--oversubscribe)
 
-.PHONY: help demo test setup browser build images check bench fuzz crash soak test-v2 release test-release clean
+.PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,11 +28,14 @@ demo: setup build images ## run a Montage of 25 tasks in Docker containers, inst
 	@echo "gantry run $(DEMO)"
 	@if [ -w "$(SOCKET)" ]; then $(GANTRY) run $(DEMO); else $(AS_ROOT) $(GANTRY) run $(DEMO); fi
 
-test: setup browser build images check ## all tests, container tests included; sets up everything first
+test: setup browser registry build images check ## all tests, container tests included; sets up everything first
 	go test -race -p $(PACKAGES) -timeout 10m $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./...
 
 browser: ## a headless browser for the tests of pages; they are skipped without
 	@scripts/ensure-browser.sh
+
+registry: ## a registry of images for the tests that pull; they are skipped without
+	@scripts/ensure-registry.sh
 
 setup: ## a Docker Engine and a C compiler; does nothing where they are
 	@scripts/ensure-docker.sh

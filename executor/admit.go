@@ -497,6 +497,15 @@ func (a *Admitter) Check(sub *Submission) error {
 	return nil
 }
 
+// Images calls each with the name of the image of every task of a submission that runs a program.
+func (a *Admitter) Images(sub *Submission, each func(image string)) {
+	for i := range sub.Workflow.Tasks {
+		if image, runs := a.runs(&sub.Workflow.Tasks[i]); runs {
+			each(image)
+		}
+	}
+}
+
 // Emulated counts the tasks of a submission that are emulated, and lists those among them whose command would run if
 // it had an image.
 func (a *Admitter) Emulated(sub *Submission) (tasks int, noImage []*trace.Task) {

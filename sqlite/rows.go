@@ -50,6 +50,7 @@ type kin struct {
 	need    unit.Vector
 	limit   time.Duration
 	imputed trace.Fields
+	image   string
 	state   taskState
 	tries   int32
 }
@@ -124,7 +125,8 @@ func countersOf(v []driver.Value, counters []counter, u *planner.Usage, ended bo
 const (
 	workflowColumns = "workflow, name, label, source, format, tenant, class, arrived_ns, release_ns, due_ns, tasks, " +
 		"first_task, definition"
-	taskShared  = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, state, attempts"
+	taskShared = "run, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, image, " +
+		"state, attempts"
 	taskColumns = "task, workflow, name, kind, stage, trace_runtime_ns, input_bytes, parents, node, attempt, " +
 		"queued_ns, ended_ns"
 	attemptShared = "run, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, " +
@@ -319,11 +321,11 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 func (t *tables) addTask(f *flow, i int) error {
 	a, x := f.admission, &f.tasks[i]
 	p, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], tracedOf(a, i)
-	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, x.state, x.tries}); kin != t.kin {
+	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, spec.Image, x.state, x.tries}); kin != t.kin {
 		t.kin = kin
 		if err := t.tasks.share(append(t.values[:0], t.run, p.Need[unit.CPU], p.Need[unit.Memory], p.Need[unit.Disk],
-			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(said.imputed), taskStates[x.state],
-			int64(x.tries))...); err != nil {
+			known(int64(spec.TimeLimit), spec.TimeLimit != 0), imputedNames(said.imputed), message(spec.Image),
+			taskStates[x.state], int64(x.tries))...); err != nil {
 			return err
 		}
 	}

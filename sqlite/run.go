@@ -56,6 +56,7 @@ type RunInfo struct {
 	Platform  planner.Platform
 	Host      *Host           // nil where nothing is measured
 	Settings  json.RawMessage // what else the run needs to continue as it began; nil for none
+	Images    []Image         // that its programs run in
 }
 
 // Run is the log of one run, open for writing. It is an executor.Store. Append and Finish are called from one
@@ -148,6 +149,9 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 				n.Speed}); err != nil {
 				return err
 			}
+		}
+		if err := db.insertImages(id, info.Images); err != nil {
+			return err
 		}
 		return db.insertSubmissions(id, subs, blobs)
 	})
@@ -242,7 +246,11 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 			}
 		}
 	}
-	return id, info, nil
+	images, err := db.images(ctx, id)
+	if len(images) > 0 {
+		info.Images = images
+	}
+	return id, info, err
 }
 
 // Info is what CreateRun was given.

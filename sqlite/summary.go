@@ -65,6 +65,7 @@ type Summary struct {
 	// tasks that ended ok although something went wrong within them, as the message tells
 	Doubts   []Failure `json:"doubts"`
 	Warnings []Warning `json:"warnings"`
+	Images   []Image   `json:"images"` // that programs ran in, by name
 	// Metrics are what Measure kept of a run that is over.
 	Metrics map[string]float64 `json:"metrics"`
 }
@@ -366,6 +367,9 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return err
 	}, "SELECT rule, message, count FROM warnings WHERE run = ? ORDER BY rowid", id)
 	if err != nil {
+		return nil, err
+	}
+	if s.Images, err = db.images(ctx, id); err != nil {
 		return nil, err
 	}
 	metrics, err := db.Metrics(ctx, name)

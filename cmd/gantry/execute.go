@@ -58,6 +58,9 @@ type session struct {
 	trained     *sqlite.TrainedModel // nil: estimates come from elsewhere
 	collector   *metrics.Collector   // nil: metrics are taken from the log
 	page        *live.Server         // nil: nobody watches
+	wanted      map[string]bool      // images of programs that are still to run
+	images      []sqlite.Image       // what their names stand for, unless the log has it
+	imageIDs    map[string]string    // of all of them
 }
 
 func (s *session) close() {
@@ -196,12 +199,21 @@ func (s *session) check(subs []executor.Submission) (emulated bool, err error) {
 		if err := s.runnable(&sub, noImage); err != nil {
 			return false, err
 		}
+		adm.Images(&sub, s.want)
 		s.view.total += len(sub.Workflow.Tasks)
 		if !runtimeOf(s.set.Runtime).Virtual || s.view.total <= keptTasks {
 			subs[i] = sub
 		}
 	}
 	return emulated, nil
+}
+
+// want notes that a program of the run needs an image.
+func (s *session) want(image string) {
+	if s.wanted == nil {
+		s.wanted = map[string]bool{}
+	}
+	s.wanted[image] = true
 }
 
 // interruptible is a store that a test can have the process end before or after.

@@ -89,7 +89,11 @@ func explain(w io.Writer, l *sqlite.Life) {
 	if l.Imputed != "" {
 		need += " (not in the trace, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
 	}
-	fmt.Fprintf(&b, "  needs %s\n\n", need)
+	fmt.Fprintf(&b, "  needs %s\n", need)
+	if l.Image != "" {
+		fmt.Fprintf(&b, "  runs in %s\n", imageName(l.Image, l.Digest))
+	}
+	b.WriteString("\n")
 
 	steps := []step{{l.Arrived, arrival, "its workflow " + l.Workflow + " arrived"}}
 	if l.Release > l.Arrived {

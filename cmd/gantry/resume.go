@@ -8,6 +8,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/sqlite"
 )
 
 func resumeCommand() *cli.Command {
@@ -63,10 +64,12 @@ func (s *session) resume(c *cli.Context) error {
 	}
 	s.engine = &executor.Engine{Planner: pl, Admit: adm}
 	emulated := false
+	var specs []*executor.TaskSpec
 	err = s.log.Replay(c.Context, func(e planner.Event, a *executor.Admission) error {
 		b := executor.Batch{Events: []planner.Event{e}}
 		if a != nil {
 			b.Admissions = []*executor.Admission{a}
+			specs = append(specs, a.Tasks...)
 			for _, t := range a.Tasks {
 				emulated = emulated || len(t.Command) == 0
 			}
@@ -85,6 +88,15 @@ func (s *session) resume(c *cli.Context) error {
 	}
 	more, err := s.check(s.engine.Arrivals)
 	if err != nil {
+		return err
+	}
+	for t, spec := range specs {
+		if p := pl.View().Phase(planner.TaskID(t)); spec != nil && spec.Image != "" && p != planner.Done {
+			s.want(spec.Image)
+		}
+	}
+	if err := s.fetchImages(c.Context); err != nil {
+		_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)
 		return err
 	}
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on

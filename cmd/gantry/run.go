@@ -53,6 +53,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 		Flags: append(append(planFlags(), estimateFlags("history; declared with --runtime null or --errors")...),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
+			pullFlag(),
 			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts,
 				Usage: "how many containers may be starting at the same time"},
 			&cli.StringFlag{Name: "max-output", Value: "64MB",
@@ -91,6 +92,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 				if *to, err = reader.Bytes(text); err != nil || *to < 1 {
 					return failf(exitUsage, "--%s %s: it has to be a size above 0, such as 64MB", flag, text)
 				}
+			}
+			if set.Pull = c.String("pull"); !slices.Contains(docker.Pulls(), set.Pull) {
+				return failf(exitUsage, "--pull %s: choose one of %s", set.Pull, strings.Join(docker.Pulls(), ", "))
 			}
 			if set.Starts < 1 {
 				return failf(exitUsage, "--starts %d: at least one", set.Starts)
@@ -202,6 +206,9 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 			return 0, err
 		}
 	}
+	if err := s.fetchImages(c.Context); err != nil {
+		return 0, err
+	}
 	return s.repetitions, s.start(c, mode, pl, adm, subs, emulated)
 }
 
@@ -266,7 +273,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			Command: os.Args, Version: version(),
 			Started: started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale,
 			Cluster: set.Cluster, Platform: *s.platform,
-			Host: hostFacts(), Settings: set.encode()}, resumable...)
+			Host: hostFacts(), Settings: set.encode(), Images: s.images}, resumable...)
 		if sqlite.IsDisk(err) {
 			return fail(exitHost, err)
 		} else if err != nil {

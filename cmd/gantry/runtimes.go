@@ -97,7 +97,7 @@ func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime,
 func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
 	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed,
 		Starts: s.set.Starts, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
-		Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
+		Images: s.imageIDs, Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
 	for _, n := range s.set.Cluster.Nodes {
 		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
 			WriteIOPS: n.WriteIOPS})

@@ -31,6 +31,7 @@ type settings struct {
 	SizeScale float64 `json:"size_scale"`
 	Image     string  `json:"image,omitempty"`
 	Emulate   bool    `json:"emulate,omitempty"`
+	Pull      string  `json:"pull,omitempty"` // docker.Pull
 	Fit       bool    `json:"fit,omitempty"`
 	Strict    bool    `json:"strict,omitempty"`
 	FailFast  bool    `json:"fail_fast,omitempty"`

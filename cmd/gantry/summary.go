@@ -21,6 +21,21 @@ import (
 // maxSummaryFailures is how many failed tasks a summary names; show --json has all.
 const maxSummaryFailures = 10
 
+// maxSummaryImages is how many images a summary names.
+const maxSummaryImages = 5
+
+// imageName writes the name of an image and what it stood for.
+func imageName(ref, digest string) string {
+	switch at := strings.LastIndexByte(digest, '@'); {
+	case digest == "" || digest == ref:
+		return ref
+	case at >= 0 && digest[:at] == ref:
+		return digest
+	default:
+		return ref + " (" + digest + ")"
+	}
+}
+
 // rows bounds the rows of each table of a summary, and the predictions printed as workflows arrive. With the lines of
 // progress, a run of 1,000 tasks that succeed prints at most 50 lines. gantry show --json and the log have the rest.
 type rows struct{ workflows, deadlines, types, nodes, predictions int }
@@ -136,6 +151,13 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 			fmt.Fprintf(&b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
 		}
 		fmt.Fprintf(&b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n\n", s.Run, s.Run)
+	}
+	for i, x := range s.Images {
+		if i == maxSummaryImages && len(s.Images) > i+1 {
+			fmt.Fprintf(&b, "  ... %d more images\n", len(s.Images)-i)
+			break
+		}
+		fmt.Fprintf(&b, "image %s, %s\n", imageName(x.Ref, x.Name()), x.Source)
 	}
 	for _, x := range s.Warnings {
 		if told[x.Message] {

@@ -232,7 +232,7 @@ func (a *attempt) create() (id string, err error) {
 		return err
 	})
 	if id == "" && err != nil && errdefs.IsNotFound(err) {
-		return "", noImage(a.config.Image)
+		return "", noImage(cmp.Or(a.l.Spec.Image, a.config.Image))
 	}
 	return id, err
 }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -37,7 +38,7 @@ func (a *attempt) configure() {
 	r, t := a.r, a.l.Spec
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	c := &container.Config{
-		Image:           t.Image,
+		Image:           cmp.Or(r.cfg.Images[t.Image], t.Image),
 		User:            "0:0", // the launcher becomes r.files.User before the program begins
 		WorkingDir:      a.dir,
 		NetworkDisabled: !t.Network,

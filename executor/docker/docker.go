@@ -92,6 +92,9 @@ type Config struct {
 	IO       []IOLimits // by node; nil: none
 	Version  string     // of gantry, for a label
 
+	// Images are the IDs of images by the names that tasks have for them; a name without one is left to the engine.
+	Images map[string]string
+
 	TaskImage  string // the emulator's image, from EnsureTaskImage; "" if no task is emulated
 	TaskBinary string // the emulator's binary on the host, from FindTaskBinary: it starts the programs of real tasks
 	Seed       uint64 // of made-up file contents

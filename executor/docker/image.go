@@ -64,8 +64,16 @@ func CheckImage(ctx context.Context, cli Images, ref string) error {
 }
 
 func noImage(ref string) error {
-	return fmt.Errorf("image %s: %w (gantry pulls nothing by itself: fetch it with \"docker pull %s\", or build it; "+
-		"scripts/build-image.sh builds gantry/busybox)", ref, ErrNoImage, ref)
+	remedy := "fetch it with \"docker pull " + ref + "\""
+	switch {
+	case ref == own+"busybox" || ref == own+"busybox:latest":
+		remedy = "build it with scripts/build-image.sh"
+	case strings.HasPrefix(ref, own):
+		remedy = "names that begin with " + own + " are those of images built here, never pulled: " +
+			"scripts/debian-image.sh " + ref +
+			" PACKAGE..."
+	}
+	return &ImageError{ref, ErrNoImage.Error(), remedy, ErrNoImage}
 }
 
 // FindTaskBinary returns the path of the task emulator: $GANTRY_TASK, else gantry-task beside the running program, else

@@ -115,7 +115,7 @@ func TestEndsAreClasses(t *testing.T) {
 			s := r.sh("true")
 			s.Image = "gantry/no-such-image:1"
 			return s
-		}, nil, planner.HostError, -1, []string{"gantry/no-such-image", "docker pull"}},
+		}, nil, planner.HostError, -1, []string{"gantry/no-such-image", "scripts/debian-image.sh"}},
 		{"emulated, with nothing to do", func() *executor.TaskSpec { return r.emulated() }, nil, planner.OK, 0, nil},
 		{"emulated, an input too short", func() *executor.TaskSpec {
 			s := r.emulated()

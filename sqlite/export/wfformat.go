@@ -62,6 +62,15 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	for i := range min(len(flow.Files), len(a.Files)) {
 		flow.Files[i].Size, flow.Files[i].Sized = int64(a.Files[i].Size), a.Files[i].Sized
 	}
+	flow.Tasks = append([]trace.Task(nil), flow.Tasks...)
+	for i, t := range a.Tasks {
+		// a tag may move, a digest never does
+		for _, m := range info.Images {
+			if t.Image == m.Ref && m.Digest != "" {
+				flow.Tasks[i].Image = m.Digest
+			}
+		}
+	}
 	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution,
 		len(flow.Tasks)), ExecutedAt: info.Started}
 	if !on.Programs {

@@ -43,6 +43,20 @@ CREATE TABLE hashes (
   PRIMARY KEY (device, inode)
 ) STRICT, WITHOUT ROWID;
 
+-- Images of containers: what each name stood for in the run.
+CREATE TABLE images (
+  run        INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  image      TEXT    NOT NULL,
+  id         TEXT    NOT NULL,
+  digest     TEXT,
+  platform   TEXT    NOT NULL,
+  size_bytes INTEGER NOT NULL,
+  source     TEXT    NOT NULL,
+  took_ns    INTEGER NOT NULL,
+  PRIMARY KEY (run, image)
+) STRICT, WITHOUT ROWID;
+ALTER TABLE tasks ADD COLUMN image TEXT;
+
 -- Statistics of a log with small runs made SQLite read whole tables for each row of a large one. Every query finds its index without them.
 ANALYZE runs;
 DELETE FROM sqlite_stat1;

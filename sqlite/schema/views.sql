@@ -37,10 +37,10 @@ SELECT x.run, x.workflow, x.task, x.kind, iif(x.state = 'waiting' AND x.ready_ns
   (x.ran_ns + coalesce(x.before_ns, 0)) / 1e9 AS runtime_s, (x.cpu_user_ns + x.cpu_system_ns) / 1e9 AS cpu_s, x.peak_memory_bytes / 1e6 AS peak_mb,
   x.read_bytes / 1e6 AS read_mb, x.written_bytes / 1e6 AS written_mb,
   x.estimate_ns / 1e9 AS estimate_s, x.trace_runtime_ns / 1e9 AS trace_runtime_s, x.imputed,
-  iif(x.from_run <> '', x.from_run || ', attempt ' || x.from_attempt, NULL) AS reused_from, x.saved_ns / 1e9 AS saved_s
+  x.image, x.image_digest, iif(x.from_run <> '', x.from_run || ', attempt ' || x.from_attempt, NULL) AS reused_from, x.saved_ns / 1e9 AS saved_s
 FROM (
   SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.state, n.name AS node, t.attempts, t.queued_ns,
-    t.trace_runtime_ns, t.imputed, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
+    t.trace_runtime_ns, t.imputed, t.image, coalesce(i.digest, i.id) AS image_digest, a.outcome, a.exit_code, a.started_ns, a.ended_ns, a.ran_ns, a.before_ns, a.cpu_user_ns, a.cpu_system_ns,
     a.peak_memory_bytes, a.read_bytes, a.written_bytes, a.estimate_ns, u.from_run, u.from_attempt, u.ran_ns AS saved_ns,
     (SELECT k.at_ns FROM clocks k WHERE k.run = r.id) AS clock_ns,
     (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, coalesce(max(p.ended_ns), 0)) END
@@ -51,6 +51,7 @@ FROM (
   LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
   LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
   LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node
+  LEFT JOIN images i ON i.run = r.id AND i.image = t.image
 ) x;
 
 CREATE VIEW v_estimates AS

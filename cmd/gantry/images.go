@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/docker"
+	"gantry/executor/outside"
+	"gantry/executor/stage"
+	"gantry/sqlite"
+)
+
+func pullFlag() cli.Flag {
+	return &cli.StringFlag{Name: "pull", Value: string(docker.PullMissing),
+		Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"}
+}
+
+// fetchImages makes the images present that programs of the run need, before anything is started, and keeps what their
+// names stand for: of a run that goes on these are the images that it began with.
+func (s *session) fetchImages(ctx context.Context) error {
+	if !runtimeOf(s.set.Runtime).Programs || len(s.wanted) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(s.wanted))
+	for name := range s.wanted {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var before []sqlite.Image
+	if s.log != nil {
+		before = s.log.Info().Images
+	}
+	wanted := make([]docker.Wanted, len(names))
+	for i, name := range names {
+		wanted[i].Ref = name
+		if k := slices.IndexFunc(before, func(b sqlite.Image) bool { return b.Ref == name }); k >= 0 {
+			wanted[i].ID, wanted[i].Digest = before[k].ID, before[k].Digest
+		}
+	}
+	show := &pulling{progress: s.view, parts: map[string][2]int64{}}
+	f := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open, Begin: show.begin,
+		Progress: show.update, End: show.end}
+	found, err := f.Images(ctx, wanted)
+	show.close()
+	switch {
+	case errors.Is(err, docker.ErrNoImage):
+		return failf(exitInput, "%w\nnothing was started", err)
+	case err != nil:
+		return failf(exitHost, "%w\nnothing was started", err)
+	}
+	s.imageIDs = map[string]string{}
+	for i, x := range found {
+		s.imageIDs[x.Ref] = x.ID
+		if wanted[i].ID == "" {
+			s.images = append(s.images, sqlite.Image{Ref: x.Ref, ID: x.ID, Digest: x.Digest, Platform: x.Platform,
+				Bytes: x.Bytes, Source: x.Source, Took: sqlite.Span(x.Took)})
+		}
+	}
+	if s.log != nil && len(s.images) > 0 {
+		return s.log.AddImages(s.images)
+	}
+	return nil
+}
+
+// pulling shows how images arrive: on a terminal one line that is redrawn, elsewhere a line every ten seconds.
+type pulling struct {
+	*progress
+	mu    sync.Mutex
+	parts map[string][2]int64 // bytes done and known of, by image
+	next  time.Time           // plain lines: when the next is due
+}
+
+// pullStep is the time between two plain lines.
+const pullStep = 10 * time.Second
+
+func (p *pulling) begin(ref string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.parts[ref] = [2]int64{}; p.next.IsZero() {
+		p.next = time.Now().Add(pullStep)
+	}
+	p.note("pulling image %s", ref)
+}
+
+func (p *pulling) update(ref string, done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parts[ref] = [2]int64{done, total}
+	done, total = 0, 0
+	for _, part := range p.parts {
+		done, total = done+part[0], total+part[1]
+	}
+	p.draw(done, total)
+}
+
+// draw shows the sum over all images.
+func (p *pulling) draw(done, total int64) {
+	p.progress.mu.Lock()
+	defer p.progress.mu.Unlock()
+	if p.quiet {
+		return
+	}
+	if !terminal(os.Stderr) {
+		if now := time.Now(); now.After(p.next) {
+			p.next = now.Add(pullStep)
+			p.line("%s: %s of %s", plural(len(p.parts), "image"), units.HumanSize(float64(done)),
+				units.HumanSize(float64(total)))
+		}
+		return
+	}
+	if p.bar == nil {
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr),
+			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true),
+			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(),
+			progressbar.OptionUseANSICodes(true), progressbar.OptionSetDescription("pulling"))
+	}
+	p.bar.ChangeMax64(total)
+	_ = p.bar.Set64(done)
+}
+
+func (p *pulling) end(i docker.Image) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note("%s image %s (%s, %s)", i.Source, imageName(i.Ref, i.Digest), units.HumanSize(float64(i.Bytes)),
+		i.Took.Round(100*time.Millisecond))
+}
+
+// close clears the line of the terminal.
+func (p *pulling) close() { p.progress.end() }

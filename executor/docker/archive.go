@@ -1,0 +1,137 @@
+package docker
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/docker/docker/api/types/registry"
+)
+
+// archive makes the image of an archive present. One that the engine has already is loaded again only if asked.
+func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (Image, error) {
+	open := x.Open
+	if open == nil {
+		open = os.Open
+	}
+	f, err := open(name)
+	if err != nil {
+		return Image{}, refused(ErrNoImage, shown, err.Error(),
+			"write the archive with docker save, or correct the path")
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return Image{}, refused(ErrNoImage, shown, err.Error(),
+			"write the archive with docker save, or correct the path")
+	}
+	ids, err := archived(f)
+	switch {
+	case err != nil:
+		return Image{}, refused(ErrNoImage, shown, err.Error(), "write it again with docker save")
+	case len(ids) > 1:
+		return Image{}, refused(ErrNoImage, shown, fmt.Sprintf("the archive has %d images", len(ids)),
+			"write one with docker save that has only the image that is meant")
+	case len(ids) == 1 && !again:
+		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, ErrNoImage) {
+			return i, err
+		}
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return Image{}, refused(ErrUnusable, shown, err.Error(), "read it from another disk")
+	}
+	if x.Begin != nil {
+		x.Begin(shown)
+	}
+	answer, err := x.cli.ImageLoad(ctx, f)
+	var text []string
+	if err == nil {
+		text, err = x.follow(shown, answer.Body)
+		answer.Body.Close()
+	}
+	if ctx.Err() != nil {
+		return Image{}, ctx.Err()
+	}
+	if err != nil {
+		return Image{}, x.why(ctx, shown, "", registry.AuthConfig{}, nil, fmt.Errorf("docker load: %w", err))
+	}
+	loaded := Image{}
+	for _, line := range text {
+		_, ref, ok := strings.Cut(line, "Loaded image: ")
+		if !ok {
+			_, ref, ok = strings.Cut(line, "Loaded image ID: ")
+		}
+		if !ok {
+			continue
+		}
+		i, err := x.inspect(ctx, ref)
+		if err != nil {
+			return Image{}, x.local(shown, err)
+		}
+		if loaded.ID != "" && loaded.ID != i.ID {
+			return Image{}, refused(ErrNoImage, shown, "the archive has several images",
+				"write one with docker save that has only the image that is meant")
+		}
+		loaded = i
+	}
+	if loaded.ID == "" {
+		return Image{}, refused(ErrNoImage, shown, "the archive has no image: "+strings.Join(text, " "),
+			"write it with docker save")
+	}
+	loaded.Source = "loaded"
+	return loaded, nil
+}
+
+// maxManifest bounds what is read of an archive's list of images.
+const maxManifest = 1 << 20
+
+// archived returns the IDs of the images in an archive of "docker save", plain or gzip; nil if it does not say. An
+// engine with containerd's image store knows them by other IDs.
+func archived(f io.Reader) (ids []string, err error) {
+	in := bufio.NewReader(f)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("not a whole gzip archive: %w", err)
+		}
+		defer z.Close()
+		in = bufio.NewReader(z)
+	} else if start, _ := in.Peek(262); len(start) < 262 || string(start[257:262]) != "ustar" {
+		if bytes.HasPrefix(start, []byte("BZh")) || bytes.HasPrefix(start, []byte("\xfd7zXZ")) ||
+			bytes.HasPrefix(start, []byte("\x28\xb5\x2f\xfd")) {
+			return nil, nil // compressed in a way that the engine knows
+		}
+		return nil, errors.New("not an archive of docker save")
+	}
+	for r := tar.NewReader(in); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return nil, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("damaged or cut off: %w", err)
+		}
+		if h.Name != "manifest.json" {
+			continue
+		}
+		var list []struct{ Config string }
+		if err := json.NewDecoder(io.LimitReader(r, maxManifest)).Decode(&list); err != nil {
+			return nil, fmt.Errorf("damaged manifest.json: %w", err)
+		}
+		for _, one := range list {
+			ids = append(ids, "sha256:"+strings.TrimSuffix(path.Base(one.Config), ".json"))
+		}
+		return ids, nil
+	}
+}

@@ -1,0 +1,400 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
+	"github.com/docker/docker/client"
+)
+
+// Pull says when images are fetched from their registries.
+type Pull string
+
+const (
+	PullMissing Pull = "missing" // those that the engine does not have
+	PullAlways  Pull = "always"  // all, as a tag may have moved
+	PullNever   Pull = "never"
+)
+
+// Pulls lists the values of Pull.
+func Pulls() []string { return []string{string(PullMissing), string(PullAlways), string(PullNever)} }
+
+// own is the name space of the images that gantry and its scripts build. Nothing of it is ever pulled: whoever has that
+// name in a public registry is somebody else.
+const own = "gantry/"
+
+// Wanted is an image that programs of a run need.
+type Wanted struct {
+	// Ref is as the workflow names it: a reference, docker:// and a reference, or file:// and the path of an archive
+	// that "docker save" wrote.
+	Ref string
+	// ID and Digest are those of the image that ran before under this name, if a run goes on; else "".
+	ID, Digest string
+}
+
+// Image is an image that the engine has.
+type Image struct {
+	Ref      string // as the workflow names it
+	ID       string // sha256:..., which no other image ever has
+	Digest   string // NAME@sha256:... in a registry; "" if the image never was in one
+	Platform string // such as linux/amd64
+	Bytes    int64  // on disk, layers shared with other images included
+	Source   string // "local" if it was there, "pulled" or "loaded"
+	Took     time.Duration
+}
+
+// Fetch says how images are fetched.
+type Fetch struct {
+	Host string // of the engine; "": as the Docker client's environment says
+	Pull Pull
+	// Begin is told that an image is being pulled or loaded, End that it is there, Progress the bytes so far and the
+	// bytes known of. They are called from several goroutines; nil drops them.
+	Begin    func(ref string)
+	Progress func(ref string, done, total int64)
+	End      func(Image)
+	// Open opens an archive as the calling user may; nil: os.Open.
+	Open func(path string) (*os.File, error)
+}
+
+// fetcher fetches the images of a run.
+type fetcher struct {
+	Fetch
+	cli      *client.Client
+	platform string // of the engine
+	logins   func() (*Logins, error)
+}
+
+// Images makes all images present, in parallel, and returns them in the order of wanted. An error names each image that
+// cannot be had, with the reason and what to do; it wraps ErrNoImage if the workflow is at fault, else ErrUnusable.
+func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	light, err := Connect(ctx, f.Host)
+	if err != nil {
+		return nil, err
+	}
+	light.Close()
+	x := &fetcher{Fetch: f, logins: sync.OnceValues(ReadLogins)}
+	// The usual transport, which reads answers while it still sends an archive.
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if f.Host != "" {
+		opts = append(opts, client.WithHost(f.Host))
+	}
+	if x.cli, err = client.NewClientWithOpts(opts...); err != nil {
+		return nil, fmt.Errorf("%w: Docker client: %w", ErrUnusable, err)
+	}
+	defer x.cli.Close()
+	v, err := x.cli.ServerVersion(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Docker Engine: %w", ErrUnusable, err)
+	}
+	x.platform = v.Os + "/" + v.Arch
+	out, errs := make([]Image, len(wanted)), make([]error, len(wanted))
+	var work sync.WaitGroup
+	for i := range wanted {
+		work.Go(func() { out[i], errs[i] = x.fetch(ctx, &wanted[i]) })
+	}
+	work.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return out, errors.Join(errs...)
+}
+
+// fetch makes one image present.
+func (x *fetcher) fetch(ctx context.Context, w *Wanted) (Image, error) {
+	began := time.Now()
+	ref := strings.TrimPrefix(w.Ref, "docker://")
+	path, archive := strings.CutPrefix(ref, "file://")
+	var i Image
+	var err error
+	switch {
+	case w.ID != "":
+		i, err = x.same(ctx, w, ref, path, archive)
+	case archive:
+		i, err = x.archive(ctx, w.Ref, path, x.Pull == PullAlways)
+	default:
+		i, err = x.reference(ctx, w.Ref, ref)
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	i.Ref, i.Took = w.Ref, time.Since(began)
+	if i.Source != "local" && x.End != nil {
+		x.End(i)
+	}
+	return i, nil
+}
+
+// reference makes the image of a reference present.
+func (x *fetcher) reference(ctx context.Context, shown, ref string) (Image, error) {
+	named, invalid := reference.ParseNormalizedNamed(ref)
+	if x.Pull != PullAlways || invalid != nil || strings.HasPrefix(ref, own) {
+		i, err := x.inspect(ctx, ref)
+		if err == nil || invalid == nil && !errdefs.IsNotFound(err) {
+			return i, x.local(shown, err)
+		}
+	}
+	switch {
+	case invalid != nil:
+		return Image{}, refused(ErrNoImage, shown, invalid.Error(), "write it as NAME:TAG or REGISTRY/NAME:TAG")
+	case strings.HasPrefix(ref, own):
+		return Image{}, noImage(shown)
+	case x.Pull == PullNever:
+		return Image{}, refused(ErrNoImage, shown,
+			"the Docker Engine does not have it, and --pull never forbids to fetch it",
+			"docker pull "+ref+", or leave out --pull never")
+	}
+	if err := x.pull(ctx, shown, named); err != nil {
+		return Image{}, err
+	}
+	i, err := x.inspect(ctx, ref)
+	i.Source = "pulled"
+	return i, x.local(shown, err)
+}
+
+// same makes the image present that ran before under the name.
+func (x *fetcher) same(ctx context.Context, w *Wanted, ref, path string, archive bool) (Image, error) {
+	i, err := x.inspect(ctx, w.ID)
+	if err == nil || !errdefs.IsNotFound(err) {
+		i.Digest = w.Digest
+		return i, x.local(w.Ref, err)
+	}
+	const remedy = "start a new run with gantry run, or bring that image back with docker load"
+	gone := "the image that this run began with, " + w.ID + ", is no longer on this host"
+	switch {
+	case archive:
+		i, err = x.archive(ctx, w.Ref, path, false)
+	case w.Digest != "" && x.Pull != PullNever:
+		var named reference.Named
+		if named, err = reference.ParseNormalizedNamed(w.Digest); err == nil {
+			err = x.pull(ctx, w.Ref, named)
+		}
+		if err == nil {
+			i, err = x.inspect(ctx, w.Digest)
+			i.Source = "pulled"
+		}
+	default:
+		return Image{}, refused(ErrNoImage, w.Ref, gone, remedy)
+	}
+	if err == nil && i.ID != w.ID {
+		err = refused(ErrNoImage, w.Ref, gone+": it is "+i.ID+" now", remedy)
+	}
+	return i, err
+}
+
+// local says what is wrong with an image that the engine was asked for.
+func (x *fetcher) local(shown string, err error) error {
+	if err == nil || errors.Is(err, ErrNoImage) {
+		return err
+	}
+	return fmt.Errorf("%w: image %s: ask the Docker Engine for it: %w", ErrUnusable, shown, err)
+}
+
+// inspect returns an image that the engine has.
+func (x *fetcher) inspect(ctx context.Context, ref string) (Image, error) {
+	a, err := x.cli.ImageInspect(ctx, ref)
+	if err != nil {
+		return Image{}, err
+	}
+	i := Image{ID: a.ID, Platform: a.Os + "/" + a.Architecture, Bytes: a.Size, Source: "local"}
+	if !x.runs(a.Os, a.Architecture) {
+		return i, refused(ErrNoImage, ref, "it is for "+i.Platform+", this host is "+x.platform,
+			"docker pull --platform "+x.platform+" "+ref+", or name another image")
+	}
+	// of several names in registries the one that was asked for
+	name := ""
+	if named, err := reference.ParseNormalizedNamed(ref); err == nil {
+		name = reference.FamiliarName(named)
+	}
+	for _, d := range a.RepoDigests {
+		if i.Digest == "" || strings.HasPrefix(d, name+"@") {
+			i.Digest = d
+		}
+	}
+	return i, nil
+}
+
+// runs reports whether the host can run programs of a platform.
+func (x *fetcher) runs(system, arch string) bool {
+	if system+"/"+arch == x.platform || arch == "" {
+		return true
+	}
+	if system != "linux" {
+		return false
+	}
+	if arch == "386" && x.platform == "linux/amd64" || arch == "arm" && x.platform == "linux/arm64" {
+		return true
+	}
+	// an emulator of the processor that the kernel knows
+	names := map[string]string{"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
+	if n := names[arch]; n != "" {
+		arch = n
+	}
+	_, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", "qemu-"+arch))
+	return err == nil && runtime.GOOS == "linux"
+}
+
+// pull fetches an image from its registry.
+func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named) error {
+	if x.Begin != nil {
+		x.Begin(shown)
+	}
+	domain := reference.Domain(named)
+	var auth registry.AuthConfig
+	logins, loginErr := x.logins()
+	if loginErr == nil {
+		auth, loginErr = logins.of(domain)
+	}
+	encoded, err := registry.EncodeAuthConfig(auth)
+	if err != nil {
+		return fmt.Errorf("%w: image %s: login for %s: %w", ErrUnusable, shown, domain, err)
+	}
+	answer, err := x.cli.ImagePull(ctx, named.String(), image.PullOptions{RegistryAuth: encoded})
+	if err == nil {
+		_, err = x.follow(shown, answer)
+		answer.Close()
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return x.why(ctx, shown, domain, auth, loginErr, err)
+}
+
+// message is one of the stream that the engine answers with while it pulls or loads.
+type message struct {
+	Stream string `json:"stream"`
+	Status string `json:"status"`
+	ID     string `json:"id"`
+	Detail struct {
+		Current int64 `json:"current"`
+		Total   int64 `json:"total"`
+	} `json:"progressDetail"`
+	Error string `json:"error"`
+}
+
+// follow reads the stream to its end and returns its last lines of text. The outcome of the request is in it.
+func (x *fetcher) follow(shown string, stream io.Reader) (text []string, err error) {
+	type part struct{ done, total int64 }
+	layers := map[string]*part{}
+	var done, total int64
+	for messages := json.NewDecoder(stream); ; {
+		var m message
+		switch err := messages.Decode(&m); {
+		case err == io.EOF:
+			return text, nil
+		case err != nil:
+			return text, fmt.Errorf("the answer of the Docker Engine breaks off: %w", err)
+		case m.Error != "":
+			return text, errors.New(m.Error)
+		}
+		if m.Stream != "" && len(text) < 100 {
+			text = append(text, strings.TrimSpace(m.Stream))
+		}
+		l := layers[m.ID]
+		if l == nil {
+			l = &part{}
+			layers[m.ID] = l
+		}
+		done, total = done-l.done, total-l.total
+		switch m.Status {
+		case "Downloading", "Loading layer":
+			l.done, l.total = m.Detail.Current, max(l.total, m.Detail.Total)
+		case "Download complete", "Pull complete", "Verifying Checksum":
+			l.done = l.total
+		}
+		done, total = done+l.done, total+l.total
+		if x.Progress != nil && total > 0 {
+			x.Progress(shown, done, total)
+		}
+	}
+}
+
+// ImageError says why an image cannot be had, and what to do. It wraps ErrNoImage if the workflow is at fault, else
+// ErrUnusable.
+type ImageError struct {
+	Ref, Reason, Remedy string
+	kind                error
+}
+
+func (e *ImageError) Error() string {
+	return fmt.Sprintf("image %s: %s (%s)", e.Ref, e.Reason, e.Remedy)
+}
+func (e *ImageError) Unwrap() error { return e.kind }
+
+func refused(kind error, ref, reason, remedy string) error {
+	return &ImageError{ref, reason, remedy, kind}
+}
+
+// why explains why an image could not be pulled or loaded. The engine gives most reasons in words alone, which differ
+// between its versions.
+func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.AuthConfig, loginErr, err error) error {
+	text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(text), w) })
+	}
+	who := "the registry " + domain
+	anonymous := auth == (registry.AuthConfig{})
+	denied := "docker login " + domain
+	if domain == "docker.io" {
+		denied = "docker login"
+	}
+	switch {
+	case client.IsErrConnectionFailed(err):
+		return fmt.Errorf("%w: image %s: %w", ErrUnusable, shown, err)
+	case says("no space left on device", "disk quota exceeded"):
+		root := "its directory"
+		if info, err := x.cli.Info(ctx); err == nil && info.DockerRootDir != "" {
+			root = info.DockerRootDir
+		}
+		return refused(ErrUnusable, shown, "the disk of the Docker Engine is full: "+text,
+			"free space in "+root+", for example with docker system prune")
+	case says("no matching manifest", "no match for platform", "does not provide the specified platform"):
+		return refused(ErrNoImage, shown, who+" has it, but not for "+x.platform+": "+text, "name another image or tag")
+	case says("toomanyrequests", "rate limit"):
+		return refused(ErrUnusable, shown, who+" limits pulls: "+text, denied+", or try again later")
+	case says("unauthorized", "denied", "no basic auth", "authentication required", "incorrect username",
+		"authorization failed", "forbidden"):
+		reason, remedy := who+" refuses it without a login: ", "check the name, or log in with "+denied
+		if !anonymous {
+			reason, remedy = who+" refuses it to the login of your Docker configuration: ",
+				"check the name, or log in again with "+denied
+		}
+		if loginErr != nil {
+			text += "; " + loginErr.Error()
+		}
+		return refused(ErrUnusable, shown, reason+text, remedy)
+	case says("manifest unknown", "not found", "name unknown", "no such image"):
+		return refused(ErrNoImage, shown, who+" does not have it: "+text, "check name, tag and digest")
+	case says("digest"):
+		return refused(ErrUnusable, shown, who+" sends other content than its digest says: "+text,
+			"try again; if it stays, tell whoever runs the registry")
+	case says("http response to https client"):
+		return refused(ErrUnusable, shown, who+" speaks HTTP only: "+text,
+			"add it to insecure-registries in /etc/docker/daemon.json if you trust the network")
+	case says("x509", "certificate"):
+		return refused(ErrUnusable, shown, "the certificate of "+who+" is not valid here: "+text,
+			"put its authority into /etc/docker/certs.d/"+domain+"/ca.crt")
+	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "network is unreachable", "eof",
+		"connection reset", "deadline exceeded", "server misbehaving", "no route to host", "tls handshake",
+		"request canceled"):
+		return refused(ErrUnusable, shown, who+" cannot be reached: "+text,
+			"check the name and the network, or bring the image by docker load and use --pull never")
+	}
+	return refused(ErrUnusable, shown, text, "try docker pull "+strings.TrimPrefix(shown, "docker://"))
+}
