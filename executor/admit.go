@@ -265,11 +265,10 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Files)), Name: name, Sized: f.Sized, Produced: produced,
 			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size), Glob: produced && a.glob(w, f)}
 		spec.Program, spec.Checkpoint, spec.Optional = f.Program, f.Checkpoint, f.Optional
-		switch {
-		case f.Keep == trace.KeepAlways:
-			spec.Final = f.Producer >= 0
-		case f.Keep == trace.KeepNever:
-			spec.Final = false
+		if f.Keep != trace.KeepUnread && f.Producer >= 0 {
+			if _, runs := a.runs(&w.Tasks[f.Producer]); runs { // what the emulator writes is no result to anybody
+				spec.Final = f.Keep == trace.KeepAlways
+			}
 		}
 		size := f.Size
 		if !produced {

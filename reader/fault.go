@@ -88,13 +88,13 @@ func (l *Faults) Judge(repair bool, rule string, line int, task, cure, format st
 func (l *Faults) Ended() bool { return l.ended }
 
 func (l *Faults) add(sev Severity, rule string, line int, task, format string, args []any) {
-	l.list = append(l.list, Fault{Severity: sev, Rule: rule, Line: line, Task: printable(task),
-		Message: printable(fmt.Sprintf(format, args...)), Count: 1})
+	l.list = append(l.list, Fault{Severity: sev, Rule: rule, Line: line, Task: Printable(task),
+		Message: Printable(fmt.Sprintf(format, args...)), Count: 1})
 }
 
-// printable writes a text that comes from a file so that it can be shown: at most MaxMessage bytes, without control
+// Printable writes a text that comes from a file so that it can be shown: at most MaxMessage bytes, without control
 // characters.
-func printable(s string) string {
+func Printable(s string) string {
 	if len(s) > MaxMessage {
 		n := MaxMessage
 		for n > 0 && !utf8.RuneStart(s[n]) {

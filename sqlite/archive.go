@@ -323,6 +323,7 @@ func (x *archive) traced(flows []*trace.Workflow) {
 	lengths(x, flows, func(w *workflow) *[]trace.File { return &w.Files })
 	lengths(x, flows, func(w *workflow) *[]trace.Task { return &w.Tasks })
 	if x.format > 5 {
+		words(x, flows, func(w *workflow) *[]string { return &w.Catalogs })
 		words(x, flows, func(w *workflow) *[]string { return &w.Obstacles })
 		lengths(x, flows, func(w *workflow) *[]trace.Container { return &w.Containers })
 	}

@@ -30,6 +30,7 @@ type builder struct {
 	quietTwins bool
 	lacks      bool // room for more
 	line       int  // on which the workflow, or its list of tasks, begins
+	cat        catalogs
 	// noFileEdges: the format's files are no specification of data flow (WfFormat 0.x records system calls).
 	noFileEdges bool
 }
@@ -308,6 +309,7 @@ func (b *builder) resolve() {
 		b.faults.Fail("no-tasks", max(b.line, 1), "", "the workflow has no tasks")
 	}
 	b.resolveLate()
+	b.locate()
 	b.sizes()
 	b.link(b.edges)
 	b.acyclic(nil)
@@ -321,6 +323,9 @@ func (b *builder) resolve() {
 		b.dropUnordered()
 	}
 	b.unsafeNames()
+	if !b.faults.HasErrors() {
+		b.tellNoEffect()
+	}
 }
 
 // dropUnordered removes the inputs that need not be there when their reader starts: in formats whose files tell no

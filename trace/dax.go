@@ -2,8 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"net/url"
-	"slices"
 	"strings"
 
 	"gantry/reader"
@@ -15,19 +13,9 @@ type daxReader struct {
 	b        *builder
 	x        *reader.XML
 	stop     bool // a fault was told that ends the reading
-	exe      map[transformation]*executable
+	shared   profiles
 	children int // <child> elements
 	listed   int // files that are named before the jobs
-}
-
-// transformation identifies an executable.
-type transformation struct{ namespace, name, version string }
-
-// executable is what a catalogue says about a transformation.
-type executable struct {
-	path     string
-	image    string
-	profiles profiles
 }
 
 // readDAX reads DAX 1.8 to 3.6. A task's command is its executable (the file:// address of an <executable> of the same
@@ -36,7 +24,8 @@ type executable struct {
 // argument nor executable has no command. The container image of a task is its profile pegasus:container.image; as a
 // profile of the <executable> it holds for all its tasks.
 func (b *builder) readDAX() {
-	d := &daxReader{b: b, exe: map[transformation]*executable{}}
+	b.openCatalogs()
+	d := &daxReader{b: b}
 	d.x = reader.NewXML(b.in.Reader, d.known)
 	if t := d.token(); t == reader.XMLStart {
 		if d.x.Name != "adag" {
@@ -149,9 +138,16 @@ func (d *daxReader) document() {
 			d.child()
 		case "executable":
 			d.executable()
+		case "transformation":
+			d.transformation()
 		case "file", "filename":
 			d.listed++
 			d.replica()
+		case "invoke":
+			d.b.noEffect("notifications of the workflow")
+			d.skip()
+		case "profile":
+			d.profile(&d.shared)
 		default:
 			d.skip()
 		}
@@ -179,64 +175,117 @@ func (d *daxReader) count(name, said string, have, line int) {
 	}
 }
 
-// replica takes the size of a file from outside.
+// replica reads where a file from outside is, and its size.
 func (d *daxReader) replica() {
-	file := d.attr("name")
+	file, own := d.fileName(), d.b.cat.own
+	is, kind, sum, line := replica{}, "sha256", "", d.x.Start
 	d.each(func(name string) {
-		if line := d.x.Start; name == "metadata" && d.attr("key") == "size" {
-			d.b.catalogue(file, d.content(), line)
-		} else {
-			d.skip()
-		}
-	})
-}
-
-// executable reads an entry of the catalogue, which comes before the jobs by the schema.
-func (d *daxReader) executable() {
-	if n := len(d.b.wf.Tasks); n > 0 {
-		d.b.faults.Warn("late-executable", d.x.Start, "",
-			"executable %s comes after jobs: it holds only for the jobs after it", d.attr("name"))
-	}
-	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
-	x := &executable{}
-	d.each(func(name string) {
-		switch name {
-		case "pfn":
-			if p, ok := filePath(d.attr("url")); ok && x.path == "" {
-				x.path = p
+		at := d.x.Start
+		switch key := d.attr("key"); {
+		case name == "pfn":
+			if url := strings.TrimSpace(d.attr("url")); url != "" {
+				is.pfns = append(is.pfns, url)
 			}
 			d.skip()
-		case "profile":
-			d.profile(&x.profiles, inherited)
+		case name == "metadata" && key == "size":
+			d.b.catalogue(file, d.content(), at)
+		case name == "metadata" && key == "checksum.type":
+			kind = strings.TrimSpace(d.content())
+		case name == "metadata" && key == "checksum.value":
+			sum = strings.TrimSpace(d.content())
 		default:
 			d.skip()
 		}
 	})
-	if old := d.exe[key]; old != nil {
-		x.path = cmp.Or(old.path, x.path)
-		x.profiles = append(old.profiles, x.profiles...)
+	if sum != "" {
+		is.sha256 = d.b.checksum(own, line, kind, sum)
+	}
+	if file == "" || len(is.pfns) == 0 && is.sha256 == "" {
+		return
+	}
+	d.b.keep(fileKept + 64*len(is.pfns))
+	if old := own.replicas[file]; old != nil {
+		old.pfns, old.sha256 = append(old.pfns, is.pfns...), cmp.Or(old.sha256, is.sha256)
+		return
+	}
+	own.replicas[file] = &is
+}
+
+// executable reads an entry of the catalog, which comes before the jobs by the schema.
+func (d *daxReader) executable() {
+	d.late("executable")
+	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
+	x := &executable{from: d.b.cat.own, line: d.x.Start}
+	stageable := d.attr("installed") == "false"
+	d.each(func(name string) {
+		switch name {
+		case "pfn":
+			at := location{site: d.attr("site"), pfn: strings.TrimSpace(d.attr("url")), stageable: stageable}
+			d.each(func(name string) {
+				if name == "profile" {
+					d.profile(&at.profiles)
+				} else {
+					d.skip()
+				}
+			})
+			if at.pfn != "" {
+				x.sites = append(x.sites, at)
+			}
+		case "profile":
+			d.profile(&x.profiles)
+		case "invoke":
+			d.b.noEffect("notifications of executables")
+			d.skip()
+		default:
+			d.skip()
+		}
+	})
+	d.add(key, x)
+}
+
+// transformation reads what a program needs beside itself.
+func (d *daxReader) transformation() {
+	d.late("transformation")
+	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
+	x := &executable{from: d.b.cat.own, line: d.x.Start}
+	d.each(func(name string) {
+		if name == "uses" {
+			t := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
+			if program := d.attr("executable"); program == "" || program == "true" {
+				x.requires = append(x.requires, t)
+			} else {
+				x.files = append(x.files, t.name)
+			}
+		}
+		d.skip()
+	})
+	d.add(key, x)
+}
+
+func (d *daxReader) late(what string) {
+	if n := len(d.b.wf.Tasks); n > 0 {
+		d.b.faults.Warn("late-executable", d.x.Start, "",
+			"%s %s comes after jobs: it holds only for the jobs after it", what, d.attr("name"))
+	}
+}
+
+// add keeps an executable; what is said of one in several places counts together.
+func (d *daxReader) add(key transformation, x *executable) {
+	if old := d.b.cat.own.executables[key]; old != nil {
+		old.sites, old.requires = append(old.sites, x.sites...), append(old.requires, x.requires...)
+		old.files, old.profiles = append(old.files, x.files...), append(old.profiles, x.profiles...)
+		x = old
 	}
 	d.b.keep(executableKept)
-	d.exe[key] = x
+	d.b.cat.own.executables[key] = x
 	d.full()
 }
 
-// filePath is the path of a file:// address or a plain absolute path.
-func filePath(address string) (string, bool) {
-	if strings.HasPrefix(address, "/") {
-		return address, true
-	}
-	u, err := url.Parse(strings.TrimSpace(address))
-	if err != nil || u.Scheme != "file" || !strings.HasPrefix(u.Path, "/") {
-		return "", false
-	}
-	return u.Path, true
-}
-
-func (d *daxReader) profile(to *profiles, rank int) {
+func (d *daxReader) profile(to *profiles) {
 	line, ns, key := d.x.Start, d.attr("namespace"), d.attr("key")
-	if to.add(d.b, profile{d.b.same(strings.ToLower(ns)), d.b.same(key), strings.TrimSpace(d.content()), line,
-		rank}); d.b.faults.Ended() {
+	value := d.b.environment(nil, strings.TrimSpace(d.content()))
+	if to.add(d.b, profile{namespace: d.b.same(strings.ToLower(ns)), key: d.b.same(key), value: value,
+		line: line}); d.b.faults.Ended() {
 		d.stop = true
 	}
 }
@@ -261,16 +310,17 @@ func (d *daxReader) job() {
 	var given profiles
 	for _, a := range []string{"runtime", "cores", "memory"} {
 		if v, ok := d.x.Attr(a); ok {
-			given = append(given, profile{"attribute", a, v, line, asked})
+			given = append(given, profile{namespace: "attribute", key: a, value: v, line: line})
 		}
 	}
 	argument := ""
+	var programs []transformation
 	d.each(func(name string) {
 		switch name {
 		case "argument":
 			argument = collapse(d.content())
 		case "profile":
-			d.profile(&given, asked)
+			d.profile(&given)
 		case "stdin":
 			b.wf.Tasks[me].Stdin = d.fileName()
 			d.skip()
@@ -281,28 +331,20 @@ func (d *daxReader) job() {
 			b.wf.Tasks[me].Stderr = d.fileName()
 			d.skip()
 		case "uses":
-			d.uses()
+			if t, ok := d.uses(); ok {
+				programs = append(programs, t)
+			}
+		case "invoke":
+			b.noEffect("notifications of jobs")
+			d.skip()
 		default:
 			d.skip()
 		}
 	})
 	b.redirections()
-	d.command(&b.wf.Tasks[me], key, argument, given)
+	b.usesPrograms(int32(me), programs)
+	b.program(int32(me), key, argument, given, d.shared)
 	d.full()
-}
-
-// command gives a task its numbers and its command.
-func (d *daxReader) command(t *Task, key transformation, argument string, given profiles) {
-	path, x := key.name, d.exe[key]
-	if x != nil {
-		given = append(slices.Clip(x.profiles), given...)
-		path = cmp.Or(x.path, path)
-	}
-	d.b.applyProfiles(t, given)
-	if path != "" && (argument != "" || x != nil && x.path != "") {
-		t.Command = append([]string{d.b.same(path)}, d.b.words(t.Line, t.ID, argument)...)
-		t.Known |= Command
-	}
 }
 
 // redirections makes the files of stdin, stdout and stderr of the last task its inputs and outputs.
@@ -323,12 +365,17 @@ func (b *builder) redirections() {
 // collapse turns white space into single blanks, as Pegasus does with the lines of an argument.
 func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func (d *daxReader) uses() {
+// uses reads a file of a job. A program is returned by the name of its transformation.
+func (d *daxReader) uses() (program transformation, ok bool) {
 	b, line := d.b, d.x.Start
-	name := d.fileName()
-	link := d.b.same(d.attr("link"))
+	program = transformation{d.attr("namespace"), d.fileName(), d.attr("version")}
+	name, link, keep := program.name, b.same(d.attr("link")), d.attr("transfer")
+	if keep == "" && d.attr("dontTransfer") == "true" {
+		keep = "false"
+	}
 	size, sized := d.x.Attr("size")
-	program := d.attr("executable") == "true" || d.attr("type") == "executable"
+	optional := d.attr("optional") == "true" || keep == "optional"
+	ok = d.attr("executable") == "true" || d.attr("type") == "executable"
 	d.each(func(name string) {
 		if name == "metadata" && d.attr("key") == "size" && !sized {
 			size, sized = d.content(), true
@@ -336,36 +383,30 @@ func (d *daxReader) uses() {
 		}
 		d.skip()
 	})
-	if name == "" {
-		b.faults.Warn("unnamed-file", line, b.wf.Tasks[len(b.wf.Tasks)-1].ID,
-			"task %s has a file without a name: ignored",
-			b.wf.Tasks[len(b.wf.Tasks)-1].ID)
-		return
-	}
-	in, out := link == "input" || link == "inout", link == "output" || link == "inout" || link == "checkpoint"
-	if program {
-		out = false
-	}
-	if !in && !out {
+	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
+	switch {
+	case name == "":
+		b.faults.Warn("unnamed-file", line, id, "task %s has a file without a name: ignored", id)
+		return program, false
+	case ok && b.lookupExecutable(program) != nil:
+		return program, true
+	case ok && link != "input" && link != "inout", link == "", link == "none":
 		if sized { // not a data flow, but the number should be one
 			if _, err := reader.Count(size, 1); err != nil {
-				t := b.wf.Tasks[len(b.wf.Tasks)-1].ID
-				b.faults.Judge(b.opt.Repair, "bad-number", line, t, "taken as unknown", "size %q of file %s is %v",
+				b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v",
 					size, name, err)
 			}
 		}
-		return
+		return program, false
+	case ok:
+		link = "input"
 	}
-	var f int32
-	if in {
-		f = b.reads(name)
-	}
-	if out {
-		f = b.writes(name)
-	}
-	if sized {
-		b.size(f, size, out, line)
-	}
+	b.use(name, link, keep, optional, line, func(f int32, out bool) {
+		if sized {
+			b.size(f, size, out, line)
+		}
+	})
+	return program, false
 }
 
 func (d *daxReader) child() {

@@ -195,7 +195,7 @@ func (d *daxWriter) job(t *Task) {
 		profile("gantry", "disk", strconv.FormatInt(t.DiskBps, 10))
 	}
 	if t.TimeLimit > 0 {
-		profile("globus", "maxwalltime", strconv.FormatFloat(t.TimeLimit.Minutes(), 'f', -1, 64))
+		profile("gantry", "time-limit", strconv.FormatFloat(t.TimeLimit.Seconds(), 'f', -1, 64))
 	}
 	stream := func(element, file, link string) {
 		if file != "" {
@@ -226,6 +226,11 @@ func (d *daxWriter) argument(t *Task) {
 		return
 	}
 	d.str("    <argument>")
+	if t.Expand {
+		d.text(t.Command[1])
+		d.str("</argument>\n")
+		return
+	}
 	for i, word := range t.Command[1:] {
 		if i > 0 {
 			d.str(" ")
@@ -246,12 +251,17 @@ func (d *daxWriter) uses(f *File, link string, outside bool) {
 	d.str("    <uses")
 	d.attr("file", f.Name)
 	d.str(link)
-	if outside {
+	switch {
+	case outside || f.Keep == KeepAlways:
 		d.str(" register=\"true\" transfer=\"true\"")
-	} else {
+	case f.Keep == KeepNever:
 		d.str(" register=\"false\" transfer=\"false\"")
 	}
-	d.str(" optional=\"false\" type=\"data\"")
+	if f.Optional {
+		d.str(" optional=\"true\" type=\"data\"")
+	} else {
+		d.str(" optional=\"false\" type=\"data\"")
+	}
 	if f.Sized && !f.Imputed {
 		d.str(" size=\"")
 		d.num(f.Size)

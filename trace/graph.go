@@ -189,7 +189,9 @@ func (w *Workflow) Stats() Stats {
 	}
 	s.Kinds, s.RuntimeSeconds = len(kinds), total/1e9
 	for i := range w.Files {
-		if f := &w.Files[i]; f.Sized {
+		if w.Files[i].Program != "" { // of a catalog
+			s.Files--
+		} else if f := &w.Files[i]; f.Sized {
 			s.Sized++
 			if s.Bytes += f.Size; s.Bytes < 0 {
 				s.Bytes = math.MaxInt64

@@ -12,7 +12,6 @@ import (
 type pegasusReader struct {
 	b      *builder
 	y      *reader.YAML
-	exe    map[transformation]*executable
 	shared profiles
 	// related: there are jobDependencies; barren: the last of them has no children.
 	related, barren bool
@@ -32,7 +31,8 @@ func (b *builder) readPegasus() {
 	if root == nil {
 		return
 	}
-	p := &pegasusReader{b: b, y: y, exe: map[transformation]*executable{}}
+	b.openCatalogs()
+	p := &pegasusReader{b: b, y: y}
 	p.document(root)
 	p.cutOff(data)
 }
@@ -57,7 +57,8 @@ func (p *pegasusReader) cutOff(data []byte) {
 
 func (p *pegasusReader) document(root *reader.Node) {
 	b := p.b
-	var jobs, edges, catalogue *reader.Node
+	var jobs, edges *reader.Node
+	own := &catalogReader{b, b.cat.own, p.y}
 	p.y.Mapping(root, "the workflow", func(key string, v *reader.Node) {
 		switch key {
 		case "pegasus":
@@ -69,20 +70,17 @@ func (p *pegasusReader) document(root *reader.Node) {
 		case "jobDependencies":
 			edges, p.related = v, true
 		case "transformationCatalog":
-			catalogue = v
+			own.transformations(v)
 		case "replicaCatalog":
-			p.y.Mapping(v, key, func(key string, v *reader.Node) {
-				if key == "replicas" {
-					p.y.Sequence(v, key, p.replica)
-				}
-			})
+			own.replicas(v)
+		case "siteCatalog":
+			own.siteCatalog(v)
 		case "profiles":
-			p.profiles(&p.shared, v, inherited-1)
+			own.profiles(&p.shared, v)
+		case "hooks":
+			b.noEffect("hooks of the workflow")
 		}
 	})
-	if catalogue != nil {
-		p.catalogue(catalogue)
-	}
 	b.wf.Tasks = make([]Task, 0, p.y.Items["jobs"]+1)
 	p.y.List("jobs", jobs, p.job)
 	p.y.List("jobDependencies", edges, func(v *reader.Node) {
@@ -101,111 +99,6 @@ func (p *pegasusReader) document(root *reader.Node) {
 			b.depends(id, p.y.Text(c), p.y.Line(c))
 			p.full(p.y.Line(c))
 		}
-	})
-}
-
-// replica takes the size of a file from outside.
-func (p *pegasusReader) replica(v *reader.Node) {
-	var name string
-	var size *reader.Node
-	p.y.Mapping(v, "a replica", func(key string, v *reader.Node) {
-		switch key {
-		case "lfn":
-			name = p.y.Text(v)
-		case "metadata":
-			p.y.Mapping(v, "metadata", func(key string, v *reader.Node) {
-				if key == "size" {
-					size = v
-				}
-			})
-		}
-	})
-	if size != nil {
-		p.b.catalogue(name, p.y.Text(size), p.y.Line(size))
-	}
-}
-
-// catalogue reads transformations and containers.
-func (p *pegasusReader) catalogue(v *reader.Node) {
-	image := map[string]string{}
-	var wants []struct {
-		x         *executable
-		container string
-	}
-	p.y.Mapping(v, "transformationCatalog", func(key string, v *reader.Node) {
-		switch key {
-		case "containers":
-			p.y.Sequence(v, "containers", func(v *reader.Node) {
-				var name, kind, address string
-				p.y.Mapping(v, "a container", func(key string, v *reader.Node) {
-					switch key {
-					case "name":
-						name = p.y.Text(v)
-					case "type":
-						kind = p.y.Text(v)
-					case "image":
-						address = p.y.Text(v)
-					}
-				})
-				if kind == "" || kind == "docker" || strings.HasPrefix(address, "docker:") {
-					image[name] = address
-				}
-			})
-		case "transformations":
-			p.y.Sequence(v, "transformations", func(v *reader.Node) {
-				var t transformation
-				x, container := &executable{}, ""
-				p.y.Mapping(v, "a transformation", func(key string, v *reader.Node) {
-					switch key {
-					case "namespace":
-						t.namespace = p.y.Text(v)
-					case "name":
-						t.name = p.y.Text(v)
-					case "version":
-						t.version = p.y.Text(v)
-					case "profiles":
-						p.profiles(&x.profiles, v, inherited)
-					case "container":
-						container = p.y.Text(v)
-					case "sites":
-						p.y.Sequence(v, "sites", func(v *reader.Node) {
-							p.y.Mapping(v, "a site", func(key string, v *reader.Node) {
-								switch key {
-								case "pfn":
-									if path, ok := filePath(p.y.Text(v)); ok && x.path == "" {
-										x.path = path
-									}
-								case "container":
-									container = cmp.Or(container, p.y.Text(v))
-								case "profiles":
-									p.profiles(&x.profiles, v, inherited)
-								}
-							})
-						})
-					}
-				})
-				p.b.keep(executableKept)
-				p.exe[t] = x
-				if container != "" {
-					wants = append(wants, struct {
-						x         *executable
-						container string
-					}{x, container})
-				}
-			})
-		}
-	})
-	for _, w := range wants {
-		w.x.image = image[w.container]
-	}
-}
-
-// profiles reads a mapping of name spaces to keys and values.
-func (p *pegasusReader) profiles(to *profiles, v *reader.Node, rank int) {
-	p.y.Mapping(v, "profiles", func(ns string, v *reader.Node) {
-		p.y.Mapping(v, "profiles of "+ns, func(key string, v *reader.Node) {
-			to.add(p.b, profile{strings.ToLower(ns), key, strings.TrimSpace(p.y.Text(v)), p.y.Line(v), rank})
-		})
 	})
 }
 
@@ -239,27 +132,22 @@ func (p *pegasusReader) job(v *reader.Node) {
 	t.Stdin, t.Stdout, t.Stderr = text("stdin"), text("stdout"), text("stderr")
 	var words []string
 	y.Sequence(fields["arguments"], "arguments", func(v *reader.Node) { words = append(words, y.Text(v)) })
-	y.Sequence(fields["uses"], "uses", p.uses)
-	b.redirections()
-
-	t = &b.wf.Tasks[len(b.wf.Tasks)-1]
-	given := append(profiles{}, p.shared...)
-	name := text("name")
-	x := p.exe[transformation{text("namespace"), name, text("version")}]
-	if x != nil {
-		given = append(given, x.profiles...)
-		name = cmp.Or(x.path, name)
-		if x.image != "" {
-			b.image(t, x.image)
+	var programs []transformation
+	y.Sequence(fields["uses"], "uses", func(v *reader.Node) {
+		if t, ok := p.uses(v); ok {
+			programs = append(programs, t)
 		}
+	})
+	b.redirections()
+	if fields["hooks"] != nil {
+		b.noEffect("hooks of jobs")
 	}
 	var own profiles
-	p.profiles(&own, fields["profiles"], asked)
-	b.applyProfiles(t, append(given, own...))
-	if name != "" && (len(words) > 0 || x != nil && x.path != "") {
-		t.Command = append([]string{name}, b.words(line, t.ID, strings.Join(words, " "))...)
-		t.Known |= Command
-	}
+	(&catalogReader{b, b.cat.own, y}).profiles(&own, fields["profiles"])
+	at := int32(len(b.wf.Tasks) - 1)
+	b.usesPrograms(at, programs)
+	b.program(at, transformation{text("namespace"), text("name"), text("version")}, strings.Join(words, " "), own,
+		p.shared)
 	p.full(line)
 }
 
@@ -270,10 +158,12 @@ func (p *pegasusReader) full(line int) {
 	}
 }
 
-func (p *pegasusReader) uses(v *reader.Node) {
+// uses reads a file of a job. One that is a program is returned by the name of its transformation.
+func (p *pegasusReader) uses(v *reader.Node) (program transformation, ok bool) {
 	b, y := p.b, p.y
-	var name, kind string
+	var name, kind, stageOut string
 	var size *reader.Node
+	optional, executable := false, false
 	if !y.Mapping(v, "a use", func(key string, v *reader.Node) {
 		switch key {
 		case "lfn":
@@ -282,6 +172,16 @@ func (p *pegasusReader) uses(v *reader.Node) {
 			kind = y.Text(v)
 		case "size":
 			size = v
+		case "stageOut":
+			stageOut = y.Text(v)
+		case "optional":
+			optional = y.Text(v) == "true"
+		case "executable":
+			executable = y.Text(v) == "true"
+		case "namespace":
+			program.namespace = y.Text(v)
+		case "version":
+			program.version = y.Text(v)
 		case "metadata":
 			y.Mapping(v, "metadata", func(key string, v *reader.Node) {
 				if key == "size" && size == nil {
@@ -290,22 +190,21 @@ func (p *pegasusReader) uses(v *reader.Node) {
 			})
 		}
 	}) {
-		return
+		return program, false
 	}
+	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
 	if name == "" {
-		id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
 		b.faults.Warn("unnamed-file", y.Line(v), id, "task %s has a use without lfn: ignored", id)
-		return
+		return program, false
 	}
-	in, out := kind == "input" || kind == "inout", kind == "output" || kind == "inout" || kind == "checkpoint"
-	var f int32
-	if in {
-		f = b.reads(name)
+	if executable {
+		program.name = name
+		return program, true
 	}
-	if out {
-		f = b.writes(name)
-	}
-	if size != nil && (in || out) {
-		b.size(f, y.Text(size), out, y.Line(size))
-	}
+	b.use(name, kind, stageOut, optional, y.Line(v), func(f int32, out bool) {
+		if size != nil {
+			b.size(f, y.Text(size), out, y.Line(size))
+		}
+	})
+	return program, false
 }

@@ -12,8 +12,8 @@ import (
 // profile is one piece of Pegasus' advice to a task.
 type profile struct {
 	namespace, key, value string
-	line                  int
-	rank                  int // inherited or asked
+	line                  int // in the workflow's own file; 0: elsewhere
+	rank                  int // of its source; set where sources meet
 }
 
 type profiles []profile
@@ -27,16 +27,54 @@ func (p *profiles) add(b *builder, one profile) {
 	*p = append(*p, one)
 }
 
+// The sources of profiles, the weakest first ("Profiles Conflict Resolution" in the Pegasus manual, chapter
+// Configuration). A transformation's site counts above the transformation.
 const (
-	inherited = 0   // of the workflow or of the transformation
-	asked     = 100 // of the task itself
+	rankProperties = iota
+	rankWorkflow
+	rankContainer
+	rankJob
+	rankSite
+	rankTransformation
 )
 
-// applyProfiles takes what profiles say of resources. The task's own beat its transformation's; the attributes that
-// simulators write beat profiles; the keys of an environment (condor, globus) beat those of pegasus, as the Pegasus
-// guide has it. Memory is in MB, by which HTCondor and Pegasus mean 2^20 bytes, and in bytes in the attribute.
+// ranked returns profiles as they come from a source.
+func ranked(given profiles, rank int) profiles {
+	out := slices.Clone(given)
+	for i := range out {
+		out[i].rank = rank
+	}
+	return out
+}
+
+// value is that of a key, "" if there is none.
+func (p profiles) value(namespace, key string) string {
+	for i := range p {
+		if p[i].namespace == namespace && p[i].key == key {
+			return p[i].value
+		}
+	}
+	return ""
+}
+
+// profileKeys are those that applyProfiles honours.
+var profileKeys = map[string]bool{"attribute:runtime": true, "pegasus:runtime": true, "pegasus:job.runtime": true,
+	"attribute:cores": true, "pegasus:cores": true, "condor:request_cpus": true, "globus:count": true,
+	"pegasus:pmc_request_cpus": true, "attribute:memory": true, "pegasus:memory": true, "globus:maxmemory": true,
+	"pegasus:pmc_request_memory": true, "condor:request_memory": true, "globus:maxwalltime": true,
+	"pegasus:maxwalltime": true, "dagman:RETRY": true, "dagman:retry": true, "gantry:phase": true, "gantry:disk": true,
+	"gantry:time-limit":       true,
+	"pegasus:container.image": true, "selector:execution.site": true, "hints:execution.site": true,
+	"hints:executionpool": true}
+
+// applyProfiles takes what profiles say of resources. The keys of an environment (condor, globus) beat those of
+// pegasus, as the Pegasus manual has it, and the attributes that simulators write beat both; of equal keys the
+// strongest source counts. Memory is in MB, by which HTCondor and Pegasus mean 2^20 bytes, and in bytes in the
+// attribute.
 func (b *builder) applyProfiles(t *Task, given profiles) {
-	slices.SortStableFunc(given, func(x, y profile) int { return cmp.Compare(x.rank+x.weight(), y.rank+y.weight()) })
+	slices.SortStableFunc(given, func(x, y profile) int {
+		return cmp.Or(cmp.Compare(x.weight(), y.weight()), cmp.Compare(x.rank, y.rank))
+	})
 	var env []string
 	for _, p := range given {
 		switch p.namespace + ":" + p.key {
@@ -62,10 +100,13 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 				b.expression(t, p)
 			}
 		case "globus:maxwalltime", "pegasus:maxwalltime":
-			if _, err := reader.Number(p.value); err == nil {
-				b.limit(t, p.key, p.value, time.Minute, p.line)
-			} else {
+			switch _, err := reader.Number(p.value); {
+			case err != nil:
 				b.expression(t, p)
+			case b.opt.EnforceWalltime:
+				b.limit(t, p.key, p.value, time.Minute, p.line)
+			default:
+				b.noEffect(p.namespace + "." + p.key + " (--enforce-walltime)")
 			}
 		case "dagman:RETRY", "dagman:retry":
 			if n, ok := b.amount(t, "retries", p.value, 1, p.line); ok {
@@ -79,11 +120,16 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			if n, ok := b.amount(t, "disk", p.value, 1, p.line); ok {
 				t.DiskBps = min(n, maxRate)
 			}
+		case "gantry:time-limit":
+			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":
 			b.image(t, p.value)
 		default:
-			if p.namespace == "env" && p.key != "" {
+			switch {
+			case p.namespace == "env" && p.key != "":
 				env = append(env, b.same(p.key+"="+p.value))
+			case !profileKeys[p.namespace+":"+p.key]:
+				b.noEffect(p.namespace + "." + p.key)
 			}
 		}
 	}

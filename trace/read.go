@@ -25,7 +25,15 @@ type ReadOptions struct {
 	// MaxInput bounds what a compressed file may hold, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its size.
 	MaxInput int64
 
+	// Catalogs are files with catalogs or properties of Pegasus, which count before those of the workflow.
+	Catalogs []string
+	// Site is where transformations are taken from that catalogs have on several sites; "": the first with a container.
+	Site string
+	// EnforceWalltime takes the walltimes of profiles as time limits.
+	EnforceWalltime bool
+
 	sizeScale int64
+	near      bool // the source is a file: catalogs may lie beside it, and in the working directory
 }
 
 // Find expands directories into the workflow files below them, sorted. Files of another kind that lie in a directory
@@ -95,6 +103,7 @@ func Open(path string, opt ReadOptions) (*Workflow, []Fault, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
+	opt.near = true
 	return Read(f, path, opt)
 }
 

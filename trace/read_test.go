@@ -320,8 +320,8 @@ func TestCommandsAreReadAsTheyWouldRun(t *testing.T) {
 		{"DAX: quotes",
 			dax(`<job id='a' name='gatk'><argument>-f "QD &lt; 2.0 || FS" 'it is' a\ b "q\"q" ""</argument></job>`),
 			[]string{"gatk", "-f", "QD < 2.0 || FS", "it is", "a b", `q"q`, ""}, false},
-		{"DAX: hash is no comment", dax("<job id='a' name='x'><argument>a #b c</argument></job>"),
-			[]string{"x", "a", "#b", "c"}, false},
+		{"DAX: a comment, as bash has it", dax("<job id='a' name='x'><argument>a#b '#c' #d e</argument></job>"),
+			[]string{"x", "a#b", "#c"}, false},
 		{"DAX: executable", dax("<executable name='sl' namespace='n' version='1'><pfn url='gsiftp://h/sl'/><pfn " +
 			"url='file:///bin/sleep'/></executable>" +
 			"<job id='a' name='sl' namespace='n' version='1'><argument>1</argument></job>"), []string{"/bin/sleep",
@@ -368,9 +368,9 @@ func TestProfilesTellResources(t *testing.T) {
 <profile namespace="dagman" key="RETRY">3</profile><profile namespace="globus" key="maxwalltime">2</profile><stdin name="in"/><stdout name="out"/></job>
 <job id="b" name="y" runtime="7" cores="2.5" memory="4096"><profile namespace="pegasus" key="runtime">1</profile><profile namespace="condor" key="request_memory">2 GB</profile></job>`))
 	a, b := w.Tasks[0], w.Tasks[1]
-	if a.Runtime != 12500*time.Millisecond || a.Cores != 4 || a.MemoryBytes != 100<<20 || a.Retries != 3 ||
-		a.TimeLimit != 2*time.Minute ||
-		a.Image != "busybox" || !reflect.DeepEqual(a.Env, []string{"B=job", "C=c"}) || a.Stdin != "in" ||
+	if a.Runtime != 12500*time.Millisecond || a.Cores != 8 || a.MemoryBytes != 100<<20 || a.Retries != 3 ||
+		a.TimeLimit != 0 ||
+		a.Image != "busybox" || !reflect.DeepEqual(a.Env, []string{"B=exe", "C=c"}) || a.Stdin != "in" ||
 		len(a.Inputs) != 1 || len(a.Outputs) != 1 {
 		t.Errorf("a: %+v", a)
 	}

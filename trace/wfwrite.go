@@ -242,7 +242,9 @@ func facts(t *Task, numbers bool) object {
 	v := object{}
 	if t.Known.Has(Command) && len(t.Command) > 0 && t.Command[0] != "" {
 		c := object{"program": t.Command[0], "shell": t.Shell}
-		if slices.Contains(t.Command[1:], "") { // the schema has no empty arguments
+		if t.Expand {
+			c = object{"program": strings.Join(t.Command, " "), "shell": true, "arguments": []string{}}
+		} else if slices.Contains(t.Command[1:], "") { // the schema has no empty arguments
 			c["argv"] = t.Command
 		} else {
 			c["arguments"] = append([]string{}, t.Command[1:]...)

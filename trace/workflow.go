@@ -62,6 +62,7 @@ type Workflow struct {
 	ExecutedAt  string        // start of the recorded execution, as the file writes it
 	Tasks       []Task        // in file order, which need not be topological
 	Files       []File
+	Catalogs    []string    // files that it was read with
 	Containers  []Container // that tasks run in, as catalogs name them
 	// Obstacles are why a real run has to be refused although the workflow can be simulated and emulated; each begins
 	// with its file and line.

@@ -1,0 +1,594 @@
+package trace
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gantry/reader"
+)
+
+// transformation identifies a program: name space and version tell programs of one name apart.
+type transformation struct{ namespace, name, version string }
+
+func (t transformation) String() string {
+	s := t.name
+	if t.namespace != "" {
+		s = t.namespace + "::" + s
+	}
+	if t.version != "" {
+		s += ":" + t.version
+	}
+	return s
+}
+
+// parseTransformation reads namespace::name:version, of which only the name is needed.
+func parseTransformation(text string) (t transformation) {
+	if ns, rest, ok := strings.Cut(text, "::"); ok {
+		t.namespace, text = ns, rest
+	}
+	t.name, t.version, _ = strings.Cut(text, ":")
+	return t
+}
+
+// executable is what a catalog says of a transformation.
+type executable struct {
+	sites    []location
+	requires []transformation // programs that it calls
+	files    []string         // and data that it reads
+	profiles profiles
+	sha256   string
+	from     *catalog
+	line     int
+}
+
+// location is a transformation on one site.
+type location struct {
+	site, pfn string
+	stageable bool
+	container string
+	profiles  profiles
+}
+
+// container is an image of a catalog, or why gantry cannot use it.
+type container struct {
+	Container
+	kind     string
+	mounts   []string
+	profiles profiles
+	obstacle string
+}
+
+// replica is what a catalog says of a file.
+type replica struct {
+	pfns   []string
+	sha256 string
+}
+
+// pattern is a replica of all files whose whole names match.
+type pattern struct {
+	replica
+	expr *regexp.Regexp
+}
+
+// catalog is what one source says.
+type catalog struct {
+	source      string // path as people know it; "" for the workflow itself
+	dir         string // of relative paths; "" if they have none
+	replicas    map[string]*replica
+	patterns    []pattern
+	executables map[transformation]*executable
+	containers  map[string]*container
+	sites       map[string]profiles
+}
+
+func newCatalog(source, dir string) *catalog {
+	return &catalog{source: source, dir: dir, replicas: map[string]*replica{},
+		executables: map[transformation]*executable{}, containers: map[string]*container{}, sites: map[string]profiles{}}
+}
+
+// catalogs are those of a workflow. The first source that has a thing counts.
+type catalogs struct {
+	all        []*catalog
+	own        *catalog // of the workflow itself, among them
+	properties profiles
+	programs   map[*executable]int32 // files of the stageable ones
+	obstacles  map[string]bool       // told already
+	without    map[string]int        // tasks by what has no effect on one host
+	order      []string              // of without
+	site       string                // that the user prefers
+}
+
+// obstacle notes, once, why a real run has to be refused.
+func (b *builder) obstacle(line int, task, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if task != "" {
+		text = "task " + task + ": " + text
+	}
+	if line > 0 {
+		text = fmt.Sprintf("line %d: %s", line, text)
+	}
+	const most = 20
+	switch n := len(b.wf.Obstacles); {
+	case b.cat.obstacles[text]:
+	case n == most:
+		b.wf.Obstacles = append(b.wf.Obstacles, "and more of the kind")
+	case n < most:
+		b.wf.Obstacles = append(b.wf.Obstacles, reader.Printable(text))
+	}
+	if b.cat.obstacles == nil {
+		b.cat.obstacles = map[string]bool{}
+	}
+	b.cat.obstacles[text] = true
+}
+
+// noEffect notes something that is valid and has no effect on one host.
+func (b *builder) noEffect(what string) {
+	if b.cat.without == nil {
+		b.cat.without = map[string]int{}
+	}
+	if b.cat.without[what]++; b.cat.without[what] == 1 {
+		b.keep(110 + len(what))
+		b.cat.order = append(b.cat.order, what)
+	}
+}
+
+// tellNoEffect lists what has no effect in one warning.
+func (b *builder) tellNoEffect() {
+	if len(b.cat.order) == 0 {
+		return
+	}
+	slices.Sort(b.cat.order)
+	var list []string
+	for _, what := range b.cat.order {
+		if n := b.cat.without[what]; n > 1 {
+			what = fmt.Sprintf("%s (%d times)", what, n)
+		}
+		list = append(list, what)
+	}
+	b.faults.Warn("no-effect", 0, "", "without effect on one host: %s", strings.Join(list, ", "))
+}
+
+func (b *builder) lookupExecutable(t transformation) *executable {
+	for _, c := range b.cat.all {
+		if x := c.executables[t]; x != nil {
+			return x
+		}
+	}
+	return nil
+}
+
+func (b *builder) lookupContainer(name string) *container {
+	for _, c := range b.cat.all {
+		if x := c.containers[name]; x != nil {
+			return x
+		}
+	}
+	return nil
+}
+
+// hasExecutables reports whether any catalog names a transformation: then jobs of others are refused.
+func (b *builder) hasExecutables() bool {
+	return slices.ContainsFunc(b.cat.all, func(c *catalog) bool { return len(c.executables) > 0 })
+}
+
+// locate gives the files from outside the locations that catalogs name: those of the file itself, in order, then that
+// of the first pattern of each catalog that its whole name matches.
+func (b *builder) locate() {
+	if !slices.ContainsFunc(b.cat.all, func(c *catalog) bool { return len(c.replicas)+len(c.patterns) > 0 }) {
+		return
+	}
+	for i := range b.wf.Files {
+		f := &b.wf.Files[i]
+		if f.Program != "" || f.Producer >= 0 && !slices.Contains(b.wf.Tasks[f.Producer].Inputs, int32(i)) {
+			continue
+		}
+		for _, c := range b.cat.all {
+			if r := c.replicas[f.Name]; r != nil {
+				b.locations(f, c, r, nil)
+			}
+		}
+		for _, c := range b.cat.all {
+			for k := range c.patterns {
+				if groups := c.patterns[k].expr.FindStringSubmatch(f.Name); groups != nil {
+					b.locations(f, c, &c.patterns[k].replica, groups)
+					break
+				}
+			}
+		}
+	}
+}
+
+var section = regexp.MustCompile(`\[[0-9]+\]`)
+
+// locations adds those of a replica to a file. Sections [0], [1] and so on stand for groups of its pattern.
+func (b *builder) locations(f *File, c *catalog, r *replica, groups []string) {
+	f.SHA256 = cmp.Or(f.SHA256, r.sha256)
+	for _, pfn := range r.pfns {
+		if groups != nil {
+			pfn = section.ReplaceAllStringFunc(pfn, func(s string) string {
+				var n int
+				if _, err := fmt.Sscanf(s, "[%d]", &n); err != nil || n >= len(groups) {
+					return s
+				}
+				return groups[n]
+			})
+		}
+		for _, at := range b.paths(c, pfn) {
+			if !slices.Contains(f.Locations, at) {
+				b.keep(16 + len(at))
+				f.Locations = append(f.Locations, at)
+			}
+		}
+	}
+}
+
+// paths are the locations that the physical name of a file may stand for: an absolute path, as it is written and with
+// %XX decoded, or an address.
+func (b *builder) paths(c *catalog, pfn string) []string {
+	pfn = strings.TrimSpace(pfn)
+	path, isFile := strings.CutPrefix(pfn, "file:")
+	if !isFile && strings.Contains(pfn, "://") {
+		if strings.Contains(pfn, "${") { // an address could carry secrets of the environment away
+			b.obstacle(0, "", "%s: gantry puts no variables of the environment into addresses", pfn)
+		}
+		return []string{pfn}
+	}
+	if isFile {
+		if host, ok := strings.CutPrefix(path, "//"); ok {
+			name, rest, _ := strings.Cut(host, "/")
+			if name != "" && name != "localhost" {
+				return []string{pfn} // on another host
+			}
+			path = "/" + rest
+		}
+	}
+	path = b.environment(c, path)
+	out := []string{path}
+	if decoded, err := url.PathUnescape(path); isFile && err == nil && decoded != path {
+		out = append(out, decoded)
+	}
+	for i := range out {
+		if !filepath.IsAbs(out[i]) {
+			out[i] = filepath.Join(c.dir, out[i])
+		}
+		if filepath.IsAbs(out[i]) {
+			out[i] = filepath.Clean(out[i])
+		}
+	}
+	return out
+}
+
+var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// environment replaces ${NAME} by the variable of gantry's own environment, as Pegasus does when it plans.
+func (b *builder) environment(c *catalog, text string) string {
+	if !strings.Contains(text, "${") {
+		return text
+	}
+	return variable.ReplaceAllStringFunc(text, func(s string) string {
+		name := s[2 : len(s)-1]
+		value, ok := os.LookupEnv(name)
+		if !ok {
+			where := ""
+			if c != nil && c.source != "" {
+				where = c.source + ": "
+			}
+			b.obstacle(0, "", "%svariable %s is not set, which the catalogs use", where, s)
+		}
+		return value
+	})
+}
+
+// use adds a file to the last task. Kind is input, output, inout, checkpoint or none; keep is whether the file is a
+// result, "" if that is not said.
+func (b *builder) use(name, kind, keep string, optional bool, line int, size func(f int32, out bool)) {
+	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
+	in, out := kind == "input" || kind == "inout", kind == "output" || kind == "inout" || kind == "checkpoint"
+	switch kind {
+	case "input", "output", "inout", "checkpoint":
+	case "none", "":
+		return
+	default:
+		b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, name, kind)
+		b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint", name, kind)
+		return
+	}
+	var f int32
+	if in {
+		f = b.reads(name)
+	}
+	if out {
+		f = b.writes(name)
+		file := &b.wf.Files[f]
+		switch keep {
+		case "true":
+			file.Keep = KeepAlways
+		case "false":
+			file.Keep = KeepNever
+		}
+		file.Checkpoint = file.Checkpoint || kind == "checkpoint"
+		file.Optional = optional || kind == "checkpoint"
+	}
+	size(f, out)
+}
+
+// usesPrograms makes programs inputs of a task that it uses itself: those that are stageable.
+func (b *builder) usesPrograms(i int32, programs []transformation) {
+	for _, t := range programs {
+		x := b.lookupExecutable(t)
+		if x == nil {
+			b.obstacle(b.wf.Tasks[i].Line, b.wf.Tasks[i].ID, "no catalog has transformation %s, which it uses", t)
+			continue
+		}
+		if at := x.at(b.cat.site, b); at != nil && at.stageable {
+			b.readsAt(i, b.programFile(x, at, t))
+		}
+	}
+}
+
+// program gives a task its profiles, and its command, image and programs as the catalogs have them. The text is that of
+// its arguments.
+func (b *builder) program(i int32, key transformation, text string, own, shared profiles) {
+	t := &b.wf.Tasks[i]
+	x := b.lookupExecutable(key)
+	given := slices.Clip(ranked(b.cat.properties, rankProperties))
+	given = append(given, ranked(shared, rankWorkflow)...)
+	given = append(given, ranked(own, rankJob)...)
+	var at *location
+	if x != nil {
+		at = x.at(cmp.Or(own.value("selector", "execution.site"), own.value("hints", "execution.site"),
+			own.value("hints", "executionpool"), b.cat.site), b)
+		given = append(given, ranked(x.profiles, rankTransformation)...)
+		if at != nil {
+			for _, c := range b.cat.all {
+				given = append(given, ranked(c.sites[at.site], rankSite)...)
+			}
+			given = append(given, ranked(at.profiles, rankTransformation+1)...)
+			given = append(given, ranked(b.contain(t, at), rankContainer)...)
+		}
+	}
+	b.applyProfiles(t, given)
+	if t.SubWorkflow {
+		return
+	}
+	name := key.name
+	switch {
+	case x == nil && b.hasExecutables():
+		b.obstacle(t.Line, t.ID, "no catalog has transformation %s", key)
+	case x == nil && name == "":
+		b.obstacle(t.Line, t.ID, "it names no transformation")
+	case x != nil:
+		name = b.place(i, x, at, key)
+	}
+	if name == "" || text == "" && (at == nil || name == key.name) {
+		return
+	}
+	t = &b.wf.Tasks[i]
+	words, fixed, err := fixedArguments(text)
+	switch {
+	case err != nil:
+		b.obstacle(t.Line, t.ID, "arguments: %v", err)
+		words = strings.Fields(text)
+	case !fixed:
+		words, t.Expand = []string{text}, true
+	}
+	b.keep(32*len(words) + len(text))
+	t.Command = append([]string{b.same(name)}, words...)
+	t.Known |= Command
+}
+
+// at is where a transformation is taken from: the site that was asked for, else the first with a container that gantry
+// runs, else the first with a program that it can get, else the first.
+func (x *executable) at(site string, b *builder) *location {
+	if len(x.sites) == 0 {
+		return nil
+	}
+	for i := range x.sites {
+		if site != "" && x.sites[i].site == site {
+			return &x.sites[i]
+		}
+	}
+	for i := range x.sites {
+		if c := b.lookupContainer(x.sites[i].container); c != nil && c.obstacle == "" {
+			return &x.sites[i]
+		}
+	}
+	for i := range x.sites {
+		at := &x.sites[i]
+		if path := b.paths(x.from, at.pfn)[0]; filepath.IsAbs(path) || at.stageable && fetched(path) {
+			return at
+		}
+	}
+	return &x.sites[0]
+}
+
+// fetched reports whether a location is an address that gantry fetches.
+func fetched(location string) bool {
+	return strings.HasPrefix(location, "http://") || strings.HasPrefix(location, "https://")
+}
+
+// contain puts a task into the container of a transformation, and returns its profiles.
+func (b *builder) contain(t *Task, at *location) profiles {
+	if at.container == "" {
+		return nil
+	}
+	c := b.lookupContainer(at.container)
+	if c == nil {
+		b.obstacle(t.Line, t.ID, "no catalog has container %s", at.container)
+		return nil
+	}
+	if c.obstacle != "" {
+		b.obstacle(c.Line, "", "container %s: %s", c.Name, c.obstacle)
+		return c.profiles
+	}
+	if c.kind == "singularity" {
+		b.faults.Repaired(reader.MaxErrors, "singularity", c.Line, t.ID, "container %s is of type singularity: it runs "+
+			"in Docker, from the same image", c.Name)
+		c.kind = "" // told
+	}
+	b.image(t, c.Image)
+	if !slices.ContainsFunc(b.wf.Containers, func(x Container) bool { return x.Name == c.Name }) {
+		b.wf.Containers = append(b.wf.Containers, c.Container)
+	}
+	t.Mounts = c.mounts
+	return c.profiles
+}
+
+// place returns the path of a program, and makes it and what it requires inputs of the task if they are stageable.
+func (b *builder) place(i int32, x *executable, at *location, key transformation) (path string) {
+	t := &b.wf.Tasks[i]
+	seen, site := map[*executable]bool{x: true}, ""
+	if at != nil {
+		site = at.site
+	}
+	var need func(x *executable)
+	need = func(x *executable) {
+		for _, f := range x.files {
+			b.readsAt(i, b.file(f))
+		}
+		for _, r := range x.requires {
+			y := b.lookupExecutable(r)
+			if y == nil {
+				b.obstacle(t.Line, t.ID, "no catalog has transformation %s, which %s requires", r, key)
+				continue
+			}
+			if seen[y] {
+				continue
+			}
+			seen[y] = true
+			if where := y.at(site, b); where != nil && where.stageable {
+				b.readsAt(i, b.programFile(y, where, r))
+			}
+			need(y)
+		}
+	}
+	need(x)
+	if at == nil {
+		return key.name
+	}
+	if !at.stageable {
+		paths := b.paths(x.from, at.pfn)
+		if !filepath.IsAbs(paths[0]) {
+			b.obstacle(x.line, "", "transformation %s is installed at %s, which is no path", key, at.pfn)
+			return key.name
+		}
+		return paths[0]
+	}
+	b.readsAt(i, b.programFile(x, at, key))
+	return "./" + key.name
+}
+
+// programFile is the file of a stageable transformation.
+func (b *builder) programFile(x *executable, at *location, key transformation) int32 {
+	if f, ok := b.cat.programs[x]; ok {
+		return f
+	}
+	if b.cat.programs == nil {
+		b.cat.programs = map[*executable]int32{}
+	}
+	name := key.String()
+	for b.byName[name] != 0 || len(b.wf.Files) > 0 && b.wf.Files[0].Name == name {
+		name += "~"
+	}
+	i := b.file(name)
+	f := &b.wf.Files[i]
+	f.Program, f.SHA256, f.Locations = key.name, x.sha256, b.paths(x.from, at.pfn)
+	b.cat.programs[x] = i
+	return i
+}
+
+// readsAt adds an input to a task, once.
+func (b *builder) readsAt(task, file int32) {
+	if t := &b.wf.Tasks[task]; !slices.Contains(t.Inputs, file) {
+		b.keep(edgeKept)
+		t.Inputs = append(t.Inputs, file)
+	}
+}
+
+// addContainer keeps a container, whose image is told as Docker takes it.
+func (b *builder) addContainer(c *catalog, x *container, image string) {
+	for _, other := range b.cat.all {
+		if old := other.containers[x.Name]; old != nil {
+			b.catalogFault(c, x.Line, "duplicate-container", "there are two containers of the name %s (the other: %s)",
+				x.Name, old.where())
+			return
+		}
+	}
+	for i, m := range x.mounts {
+		host, rest, ok := strings.Cut(b.environment(c, m), ":")
+		inside, _, _ := strings.Cut(rest, ":")
+		if !ok || !filepath.IsAbs(host) || !filepath.IsAbs(inside) {
+			b.catalogFault(c, x.Line, "bad-mount", "container %s: mount %q is not HOST:CONTAINER, two absolute paths",
+				x.Name, m)
+			return
+		}
+		x.mounts[i] = filepath.Clean(host) + ":" + filepath.Clean(inside)
+	}
+	x.Source = c.source
+	scheme, rest, ok := strings.Cut(image, ":")
+	address := ok && strings.HasPrefix(rest, "/")
+	switch {
+	case x.kind == "shifter":
+		x.obstacle = "gantry does not run containers of type shifter"
+	case x.kind != "docker" && x.kind != "singularity":
+		b.catalogFault(c, x.Line, "bad-container", "container %s has type %q: it has to be docker, singularity or "+
+			"shifter", x.Name, x.kind)
+		return
+	case address && scheme == "docker":
+		x.Image = strings.TrimLeft(rest, "/")
+	case x.kind == "singularity":
+		x.obstacle = fmt.Sprintf("gantry runs singularity containers with a docker:// source only, not %s", image)
+	case address && scheme == "file", strings.HasPrefix(image, "/"):
+		x.Image = "file://" + b.paths(c, image)[0]
+	case address && strings.HasPrefix(rest, "//"):
+		x.obstacle = fmt.Sprintf("gantry takes images as docker:// or file://, not %s", image)
+	default: // no address
+		x.Image = image
+	}
+	c.containers[x.Name] = x
+}
+
+func (x *container) where() string {
+	if x.Source == "" {
+		return fmt.Sprintf("line %d", x.Line)
+	}
+	return fmt.Sprintf("%s:%d", x.Source, x.Line)
+}
+
+// catalogFault tells an error of a catalog, which may be another file than the workflow.
+func (b *builder) catalogFault(c *catalog, line int, rule, format string, args ...any) {
+	if c.source != "" {
+		format, line = fmt.Sprintf("%s:%d: ", strings.ReplaceAll(c.source, "%", "%%"), line)+format, 0
+	}
+	b.faults.Fail(rule, line, "", format, args...)
+}
+
+// checksum checks the SHA-256 that a catalog gives.
+func (b *builder) checksum(c *catalog, line int, kind, sum string) string {
+	if !strings.EqualFold(kind, "sha256") {
+		b.catalogFault(c, line, "bad-checksum", "checksums are sha256, and not %s", kind)
+		return ""
+	}
+	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
+		b.catalogFault(c, line, "bad-checksum", "%q is no SHA-256: it has 64 hexadecimal digits", sum)
+		return ""
+	}
+	return strings.ToLower(sum)
+}
+
+// addPattern keeps a replica of all files whose names match.
+func (b *builder) addPattern(c *catalog, line int, text string, r replica) {
+	expr, err := regexp.Compile("^(?:" + text + ")$")
+	if err != nil {
+		b.catalogFault(c, line, "bad-regex", "regex %q does not compile: %v", text, err)
+		return
+	}
+	c.patterns = append(c.patterns, pattern{r, expr})
+}

@@ -1,0 +1,356 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gantry/reader"
+)
+
+// maxCatalog bounds a catalog, in bytes.
+const maxCatalog = 64 << 20
+
+// The files in which Pegasus looks for catalogs unless told otherwise.
+const (
+	defaultReplicas        = "replicas.yml"
+	defaultTransformations = "transformations.yml"
+	defaultSites           = "sites.yml"
+	defaultProperties      = "pegasus.properties"
+)
+
+// openCatalogs reads the catalogs of a workflow that are not in its file: those that were named (--catalog), those that
+// properties name, and else those of the usual names beside the workflow or in the working directory. What was named
+// counts before the workflow's own catalogs, the others after.
+func (b *builder) openCatalogs() {
+	own := newCatalog("", b.home())
+	b.cat.own, b.cat.site = own, b.opt.Site
+	has := map[string]bool{}
+	for _, path := range b.opt.Catalogs {
+		b.openCatalog(path, true, has)
+	}
+	b.cat.all = append(b.cat.all, own)
+	if !b.opt.near && b.wf.Source != "-" {
+		return
+	}
+	if !has["properties"] {
+		if path, ok := b.near(defaultProperties); ok {
+			b.openCatalog(path, false, has)
+		}
+	}
+	for _, name := range []string{defaultReplicas, defaultTransformations, defaultSites} {
+		if path, ok := b.near(name); ok && !has[strings.TrimSuffix(name, ".yml")] {
+			b.openCatalog(path, false, has)
+		}
+	}
+}
+
+// home is the directory that relative paths of the workflow's own catalogs begin at.
+func (b *builder) home() string {
+	dir := "."
+	if b.wf.Source != "-" {
+		dir = filepath.Dir(b.wf.Source)
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
+// near finds a file beside the workflow, or in the working directory.
+func (b *builder) near(name string) (path string, ok bool) {
+	dirs := []string{"."}
+	if b.wf.Source != "-" {
+		dirs = []string{filepath.Dir(b.wf.Source), "."}
+	}
+	for _, dir := range dirs {
+		path = filepath.Join(dir, name)
+		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && path != b.wf.Source {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// openCatalog reads a file that is a catalog or properties, told apart by content, and notes what it is.
+func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
+	data, err := readCatalog(path)
+	if err != nil {
+		b.faults.Fail("catalog", 0, "", "catalog %s: %v", path, err)
+		return
+	}
+	b.wf.Catalogs = append(b.wf.Catalogs, path)
+	c := newCatalog(path, filepath.Dir(path))
+	if abs, err := filepath.Abs(c.dir); err == nil {
+		c.dir = abs
+	}
+	keys := reader.Keys(data, true)
+	switch {
+	case keys["replicas"], keys["transformations"], keys["sites"]:
+		for _, kind := range []string{"replicas", "transformations", "sites"} {
+			has[kind] = has[kind] || keys[kind]
+		}
+		b.cat.all = append(b.cat.all, c)
+		b.parseCatalog(c, data)
+	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")):
+		b.faults.Fail("catalog", 0, "", "catalog %s is XML, as of Pegasus 4: convert it with pegasus-sc-converter or "+
+			"pegasus-tc-converter", path)
+	case strings.HasSuffix(path, ".yml"), strings.HasSuffix(path, ".yaml"):
+		var faults reader.Faults
+		if _, root := reader.ParseYAML(data, &faults); root != nil && !faults.HasErrors() {
+			b.faults.Fail("catalog", 0, "", "catalog %s has none of the keys replicas, transformations and sites", path)
+		}
+		b.absorb(c, &faults)
+	default:
+		has["properties"] = true
+		b.properties(c, data, first, has)
+	}
+}
+
+func readCatalog(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no such file")
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && !st.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxCatalog+1))
+	if err == nil && len(data) > maxCatalog {
+		err = fmt.Errorf("it has more than %d MB", maxCatalog>>20)
+	}
+	return data, err
+}
+
+// parseCatalog reads a YAML file with one or several catalogs.
+func (b *builder) parseCatalog(c *catalog, data []byte) {
+	var faults reader.Faults
+	y, root := reader.ParseYAML(data, &faults, "replicas", "transformations")
+	if root != nil {
+		r := &catalogReader{b, c, y}
+		var replicas, transformations *reader.Node
+		y.Mapping(root, "the catalog", func(key string, v *reader.Node) {
+			switch key {
+			case "replicas":
+				replicas = v
+			case "transformations":
+				transformations = v
+			case "containers":
+				y.Sequence(v, key, r.container)
+			case "sites":
+				r.siteCatalog(root)
+			case "pegasus":
+			default:
+				r.unknown(v, "the catalog", key)
+			}
+		})
+		y.List("replicas", replicas, r.replica)
+		y.List("transformations", transformations, r.transformation)
+	}
+	b.absorb(c, &faults)
+}
+
+// absorb tells the faults of another file.
+func (b *builder) absorb(c *catalog, faults *reader.Faults) {
+	for _, f := range faults.Sorted() {
+		if f.Severity == Error {
+			b.faults.Fail("catalog", 0, "", "%s:%d: %s", c.source, f.Line, f.Message)
+		} else {
+			b.faults.Warn("catalog", 0, "", "%s:%d: %s", c.source, f.Line, f.Message)
+		}
+	}
+}
+
+// properties reads a properties file: profiles of all jobs, and where catalogs are.
+func (b *builder) properties(c *catalog, data []byte, first bool, has map[string]bool) {
+	given, err := parseProperties(data)
+	if err != nil {
+		b.faults.Fail("catalog", 0, "", "%s:%v", c.source, err)
+		return
+	}
+	values := map[string]string{}
+	for _, p := range given {
+		values[p.key] = b.environment(c, p.value)
+	}
+	for _, p := range given {
+		ns, key, ok := strings.Cut(p.key, ".")
+		value := values[p.key]
+		switch {
+		case strings.HasPrefix(p.key, "pegasus.catalog."):
+			if !b.catalogProperty(p.key, values) {
+				b.noEffect("property " + p.key)
+			}
+		case !ok || !slices.Contains([]string{"env", "condor", "globus", "dagman", "pegasus"}, ns):
+			b.noEffect("property " + p.key)
+		case ns == "pegasus" && !profileKeys["pegasus:"+key]:
+			b.noEffect("property " + p.key)
+		default:
+			b.cat.properties.add(b, profile{namespace: ns, key: key, value: value})
+		}
+	}
+	for _, kind := range []struct{ property, name string }{{"replica", "replicas"},
+		{"transformation", "transformations"}, {"site", "sites"}} {
+		b.namedCatalog(c, "pegasus.catalog."+kind.property, kind.name, values, first, has)
+	}
+}
+
+// catalogProperty reports whether gantry honours a property of catalogs.
+func (b *builder) catalogProperty(key string, values map[string]string) bool {
+	rest := strings.TrimPrefix(key, "pegasus.catalog.")
+	kind, rest, _ := strings.Cut(rest, ".")
+	switch kind {
+	case "replica", "transformation", "site":
+	default:
+		return false
+	}
+	switch rest {
+	case "", "file":
+		return true
+	case "directory":
+		return kind == "replica" && strings.EqualFold(values["pegasus.catalog.replica"], "directory")
+	}
+	return false
+}
+
+// namedCatalog opens the catalog of one kind that properties name.
+func (b *builder) namedCatalog(c *catalog, property, name string, values map[string]string, first bool,
+	has map[string]bool) {
+	kind, file := strings.ToLower(values[property]), values[property+".file"]
+	if has[name] || kind == "" && file == "" {
+		return
+	}
+	at := func(path string) string {
+		if beside := filepath.Join(c.dir, path); !filepath.IsAbs(path) {
+			if _, err := os.Stat(beside); err == nil {
+				return beside
+			}
+		}
+		return path
+	}
+	switch {
+	case (kind == "" || kind == "yaml") && file != "":
+		has[name] = true
+		b.openCatalog(at(file), first, map[string]bool{})
+	case kind == "yaml": // under its usual name
+	case name == "replicas" && (kind == "file" || kind == "regex") && file != "":
+		has[name] = true
+		b.textReplicas(at(file))
+	case name == "replicas" && kind == "directory" && values[property+".directory"] != "":
+		has[name] = true
+		dir := newCatalog(c.source, c.dir)
+		b.addPattern(dir, 0, ".*", replica{pfns: []string{filepath.Join(at(values[property+".directory"]), "[0]")}})
+		b.cat.all = append(b.cat.all, dir)
+	default:
+		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, and replica catalogs of type File, Regex "+
+			"and Directory", c.source, property, values[property])
+	}
+}
+
+// textReplicas reads a replica catalog of type File or Regex: a line per replica, with the name of a file, its location
+// and attributes.
+func (b *builder) textReplicas(path string) {
+	data, err := readCatalog(path)
+	if err != nil {
+		b.faults.Fail("catalog", 0, "", "catalog %s: %v", path, err)
+		return
+	}
+	b.wf.Catalogs = append(b.wf.Catalogs, path)
+	c := newCatalog(path, filepath.Dir(path))
+	if abs, err := filepath.Abs(c.dir); err == nil {
+		c.dir = abs
+	}
+	b.cat.all = append(b.cat.all, c)
+	for i, line := range strings.Split(string(data), "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		words, err := splitWords(strings.ReplaceAll(line, `\`, `\\`))
+		if err != nil || len(words) < 2 {
+			b.catalogFault(c, i+1, "catalog", "it takes the name of a file and its location: %q", line)
+			return
+		}
+		is, regex, kind, sum := replica{pfns: words[1:2]}, false, "sha256", ""
+		for _, a := range words[2:] {
+			name, value, ok := strings.Cut(a, "=")
+			switch {
+			case !ok:
+				b.catalogFault(c, i+1, "catalog", "attribute %q is not NAME=VALUE", a)
+				return
+			case name == "regex":
+				regex = strings.EqualFold(value, "true")
+			case name == "checksum.type":
+				kind = value
+			case name == "checksum.value":
+				sum = value
+			}
+		}
+		if sum != "" {
+			is.sha256 = b.checksum(c, i+1, kind, sum)
+		}
+		b.keep(fileKept + len(line))
+		switch old := c.replicas[words[0]]; {
+		case regex:
+			b.addPattern(c, i+1, words[0], is)
+		case old != nil:
+			old.pfns = append(old.pfns, is.pfns...)
+		default:
+			c.replicas[words[0]] = &is
+		}
+	}
+}
+
+type property struct{ key, value string }
+
+// parseProperties reads the properties of Java: KEY=VALUE, KEY: VALUE or KEY VALUE, with # and ! before comments, \ at
+// the end of a line that continues and before characters that stand for themselves.
+func parseProperties(data []byte) (out []property, err error) {
+	lines := strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+	for i := 0; i < len(lines); i++ {
+		line := strings.TrimLeft(lines[i], " \t\f")
+		if line == "" || line[0] == '#' || line[0] == '!' {
+			continue
+		}
+		for ends := strings.TrimRight(line, `\`); (len(line)-len(ends))%2 == 1 && i+1 < len(lines); {
+			i++
+			line = line[:len(line)-1] + strings.TrimLeft(lines[i], " \t\f")
+			ends = strings.TrimRight(line, `\`)
+		}
+		var p property
+		to, rest := &p.key, line
+		for k := 0; k < len(rest); k++ {
+			c := rest[k]
+			switch {
+			case c == '\\' && k+1 < len(rest):
+				k++
+				if at := strings.IndexByte("tnrf", rest[k]); at >= 0 {
+					*to += string("\t\n\r\f"[at])
+				} else {
+					*to += string(rest[k])
+				}
+			case to == &p.key && strings.IndexByte("=: \t\f", c) >= 0:
+				value := strings.TrimLeft(rest[k:], " \t\f")
+				if value != "" && (value[0] == '=' || value[0] == ':') {
+					value = strings.TrimLeft(value[1:], " \t\f")
+				}
+				to, rest, k = &p.value, value, -1
+			default:
+				*to += string(c)
+			}
+		}
+		if p.key == "" {
+			return nil, fmt.Errorf("%d: a property without a name: %q", i+1, line)
+		}
+		p.value = strings.TrimSpace(p.value)
+		out = append(out, p)
+	}
+	return out, nil
+}
