@@ -95,8 +95,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	var w *trace.Workflow
 	if path == "-" {
 		var faults []trace.Fault
-		if w, faults, err = trace.Read(bytes.NewReader(text), "-", trace.ReadOptions{Repair: in.Repair,
-			MaxInput: in.MaxInput}); err == nil {
+		if w, faults, err = trace.Read(bytes.NewReader(text), "-", in.Options()); err == nil {
 			w, err = in.Checked(path, w, faults)
 		}
 	} else {
@@ -105,7 +104,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs}}, nil
+	return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, nil
 }
 
 // sniffWorkload tells a workload from a trace by the beginning of its text. The text is whole for a workload and for
@@ -128,11 +127,22 @@ func sniffWorkload(path string) (text []byte, workload bool, err error) {
 	return head, workload, err
 }
 
-// inputsDir is --inputs as a path that holds anywhere.
-func inputsDir(dir string) (string, error) {
-	if dir == "" {
-		return "", nil
+// inputsDirs are the directories of --inputs as paths that hold anywhere.
+func inputsDirs(dirs []string) (first string, more []string, err error) {
+	for i, dir := range dirs {
+		if dir, err = inputsDir(dir); err != nil {
+			return "", nil, err
+		}
+		if i == 0 {
+			first = dir
+		} else {
+			more = append(more, dir)
+		}
 	}
+	return first, more, nil
+}
+
+func inputsDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fail(exitInput, err)

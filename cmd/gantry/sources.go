@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"gantry/executor"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
@@ -55,4 +57,21 @@ func notFound(workflow string, missing []outside.Missing) string {
 	b.WriteString("give their directory with --inputs DIR, name them in a replica catalog, or put them beside the " +
 		"workflow; --emulate makes up all files")
 	return b.String()
+}
+
+// catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
+func catalogFlag(to *cli.StringSlice) cli.Flag {
+	return &cli.StringSliceFlag{Name: "catalog", Destination: to, Usage: "`FILE` with catalogs or properties of Pegasus, " +
+		"again for each; it counts before those of the workflow (default: replicas.yml, transformations.yml, " +
+		"sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
+}
+
+func siteFlag(to *string) cli.Flag {
+	return &cli.StringFlag{Name: "site", Destination: to, Usage: "take Pegasus transformations from `SITE` where catalogs " +
+		"have them on several (default: the first with a container)"}
+}
+
+func walltimeFlag(to *bool) cli.Flag {
+	return &cli.BoolFlag{Name: "enforce-walltime", Destination: to, Usage: "take maxwalltime of Pegasus profiles " +
+		"(minutes) as a time limit of the task"}
 }

@@ -63,6 +63,7 @@ type attempt struct {
 	doubtful bool
 	notes    []string
 	config   *container.Config // nil if it is adopted
+	words    []string          // of arguments that are expanded
 	host     *container.HostConfig
 	final    *cgroup.Final // nil until the watcher was asked
 
@@ -210,6 +211,12 @@ func (a *attempt) parentGroup() string {
 // create makes the container. A kill in the meantime is seen before it starts.
 func (a *attempt) create() (id string, err error) {
 	a.configure()
+	if err := a.r.call(a.staging, a.expand); err != nil {
+		if errdefs.IsNotFound(err) {
+			err = noImage(a.config.Image)
+		}
+		return "", err
+	}
 	name := fmt.Sprintf(Capabilities.Attempts, a.r.name, a.l.Attempt)
 	err = a.r.call(a.staging, func(ctx context.Context) error {
 		// Not the context of the kill: whether the engine made a container must be known.

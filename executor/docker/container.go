@@ -2,12 +2,14 @@ package docker
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/blkiodev"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -16,6 +18,7 @@ import (
 	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
+	"gantry/trace"
 )
 
 const (
@@ -63,6 +66,10 @@ func (a *attempt) configure() {
 			{Type: mount.TypeBind, Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
 			{Type: mount.TypeBind, Source: string(a.ctl), Target: controlDir}},
 		Resources: container.Resources{PidsLimit: &pids},
+	}
+	for _, m := range t.Mounts {
+		from, to, _ := strings.Cut(m, ":")
+		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: from, Target: to, ReadOnly: true})
 	}
 	if a.parent != "" {
 		h.CgroupParent = r.tree.Parent(a.parent)
@@ -130,7 +137,32 @@ func (a *attempt) argv() []string {
 	if a.l.Spec.Shell {
 		return append([]string{"/bin/sh", "-c"}, a.l.Spec.Command...)
 	}
+	if a.l.Spec.Expand {
+		return append(a.l.Spec.Command[:1:1], a.words...)
+	}
 	return a.l.Spec.Command
+}
+
+// expand finds the words of a text of arguments as bash does in the environment and directory of the program.
+func (a *attempt) expand(ctx context.Context) error {
+	t := a.l.Spec
+	if !t.Expand {
+		return nil
+	}
+	image, err := a.r.cli.ImageInspect(ctx, a.config.Image)
+	if err != nil {
+		return err
+	}
+	var env []string
+	if image.Config != nil {
+		env = image.Config.Env
+	}
+	if a.words, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.config.Env...),
+		a.dir); err != nil {
+		return fmt.Errorf("arguments: %w: %w", errdefs.ErrInvalidArgument, err)
+	}
+	a.config.Cmd = a.launchArgs()
+	return nil
 }
 
 // user is whom the program runs as.
@@ -223,6 +255,9 @@ func (a *attempt) script() string {
 	t := a.l.Spec
 	if t.Shell && len(t.Command) == 1 {
 		return "#!/bin/sh\n" + t.Command[0] + "\n"
+	}
+	if t.Expand {
+		return "#!/bin/sh\nexec " + quote(t.Command[:1]) + " " + t.Command[1] + "\n"
 	}
 	argv := a.argv()
 	if a.emulated() {

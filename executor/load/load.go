@@ -26,8 +26,13 @@ type Loader struct {
 	Platform *planner.Platform
 	// directory of the files from outside, where the workload does not say; "" if they are to be made up
 	Inputs   string
-	Repair   bool  // repair traces where a rule allows it
-	MaxInput int64 // bound of compressed traces; see trace.ReadOptions
+	Dirs     []string // further such directories
+	Repair   bool     // repair traces where a rule allows it
+	MaxInput int64    // bound of compressed traces; see trace.ReadOptions
+	// Catalogs, Site and EnforceWalltime are those of trace.ReadOptions.
+	Catalogs        []string
+	Site            string
+	EnforceWalltime bool
 	// TimeScale is what the runtimes of emulated tasks are scaled by; arrivals, releases and deadlines follow where the
 	// workload says so.
 	TimeScale float64 // 0: 1
@@ -171,6 +176,9 @@ func (l *Loader) listed(sub *executor.Submission, a *scenario.Arrival) error {
 	if sub.Inputs, err = l.inputs(a.Inputs); err != nil {
 		return err
 	}
+	if a.Inputs == "" {
+		sub.Dirs = l.Dirs
+	}
 	sub.Costs, err = l.costs(a, w)
 	return err
 }
@@ -231,11 +239,17 @@ func (l *Loader) trace(from origin) (*trace.Workflow, error) {
 
 // Trace reads the trace of a file, tells its warnings, and fills in what it lacks by the rules of trace.Impute.
 func (l *Loader) Trace(path string) (*trace.Workflow, error) {
-	w, faults, err := trace.Open(path, trace.ReadOptions{Repair: l.Repair, MaxInput: l.MaxInput})
+	w, faults, err := trace.Open(path, l.Options())
 	if err != nil {
 		return nil, err
 	}
 	return l.Checked(path, w, faults)
+}
+
+// Options are those with which traces are read.
+func (l *Loader) Options() trace.ReadOptions {
+	return trace.ReadOptions{Repair: l.Repair, MaxInput: l.MaxInput, Catalogs: l.Catalogs, Site: l.Site,
+		EnforceWalltime: l.EnforceWalltime}
 }
 
 // Checked does the rest of Trace for a workflow that was read.

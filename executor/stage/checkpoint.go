@@ -2,7 +2,10 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -63,6 +66,58 @@ func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to strin
 	}
 	did.Resumed = c
 	return nil
+}
+
+// keepCheckpoints gives a further try the checkpoint files that the one before it left. The program could have left
+// anything there: only a regular file is taken, not reached through links.
+func (s *Area) keepCheckpoints(l *executor.Launch, dir string) error {
+	for _, f := range l.Spec.Outputs {
+		if !f.Checkpoint {
+			continue
+		}
+		for try := l.Try - 1; try > 0; try-- {
+			kept, err := s.keepCheckpoint(f, s.WorkDir(l.Spec, try), dir)
+			if err != nil {
+				return fmt.Errorf("checkpoint %q of try %d: %w", f.Name, try, err)
+			}
+			if kept {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Area) keepCheckpoint(f *executor.FileSpec, from, to string) (kept bool, err error) {
+	name, err := localName(f.Name)
+	if err != nil {
+		return false, err
+	}
+	root, err := os.OpenRoot(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	if st, err := root.Lstat(name); err != nil || !st.Mode().IsRegular() {
+		return false, nil
+	}
+	in, err := root.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	path := filepath.Join(to, name)
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return false, err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return false, err
+	}
+	return true, s.User.takes(path)
 }
 
 // carry links a file of an earlier attempt, or copies it if that ran on another node.

@@ -96,6 +96,10 @@ func (p *publication) check(note string) (missing string, err error) {
 				continue
 			}
 		}
+		if _, err := root.Lstat(name); f.Optional && errors.Is(err, fs.ErrNotExist) {
+			p.moved[i] = true
+			continue
+		}
 		why := ""
 		if f.Glob {
 			if why, err = p.collect(root, f, skip); err != nil {
@@ -159,6 +163,8 @@ func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (m
 	}
 	st, there := os.Lstat(to)
 	switch {
+	case p.moved[i] && f.Optional && there != nil:
+		return "", nil
 	case p.moved[i] || p.below(f) && there == nil:
 		if there != nil || !st.Mode().IsRegular() && !st.IsDir() {
 			return fmt.Sprintf("output %q is neither in the work directory nor on the node", f.Name), nil

@@ -179,6 +179,9 @@ func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec
 			return did, err
 		}
 	}
+	if err := s.keepCheckpoints(l, dir); err != nil {
+		return did, err
+	}
 	if l.From != nil {
 		return did, s.bringCheckpoint(ctx, l, dir, spec, &did)
 	}
@@ -254,6 +257,9 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			did.Copied += n
 		}
 		size, err := sizeOf(part)
+		if errors.Is(err, fs.ErrNotExist) && f.Optional {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("input %q is not on node %s: %w", f.NodeName(), s.platform.Nodes[l.Node].Name, err)
 		}
