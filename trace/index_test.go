@@ -75,6 +75,9 @@ var exceptions = map[string]map[string]string{
 	"pegasus-dax/3.6/dax36.xml": {"files": streams, "cmd": subWorkflows, "sized": catalogued,
 		"fbytes": catalogued},
 	"pegasus-dax/3.4/outer.dax": {"cmd": subWorkflows},
+	"pegasus-dax/3.3/diamond.xml": {"files": "the data that a <transformation> uses are inputs of its jobs"},
+	"pegasus-dax/3.4/soykb-pipeline.dax": {"cmd": "a job without arguments, whose <executable> is staged, has a " +
+		"command"},
 	"pegasus-dax/3.6/blackdiamond.dax": {"cmd": "a job without arguments, whose <executable> has a file:// " +
 		"address, has a command"},
 	"pegasus-yaml/5.0/hierarchy-main.dax": {"cmd": subWorkflows},

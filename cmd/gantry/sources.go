@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -32,6 +34,34 @@ func (s *session) locate(ctx context.Context, subs []executor.Submission) error 
 			return failf(exitInput, "%s", notFound(sub.Name, missing))
 		}
 		sub.Sources = sources
+	}
+	return nil
+}
+
+// checkMounts refuses directories of the host that containers of catalogs ask for, unless the user consents.
+func checkMounts(subs []executor.Submission, consent bool) error {
+	var asked []string
+	for i := range subs {
+		for k := range subs[i].Workflow.Tasks {
+			for _, m := range subs[i].Workflow.Tasks[k].Mounts {
+				if !slices.Contains(asked, m) {
+					asked = append(asked, m)
+				}
+			}
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	if !consent {
+		return failf(exitInput, "containers of the catalogs ask for directories of this host (HOST:CONTAINER):\n  %s\n"+
+			"--container-mounts lets them read these", strings.Join(asked, "\n  "))
+	}
+	for _, m := range asked {
+		host, _, _ := strings.Cut(m, ":")
+		if _, err := os.Stat(host); err != nil {
+			return failf(exitInput, "mount %s of a container: %w", m, err)
+		}
 	}
 	return nil
 }
