@@ -74,7 +74,7 @@ var exceptions = map[string]map[string]string{
 		"fbytes": catalogued},
 	"pegasus-dax/3.6/dax36.xml": {"files": streams, "cmd": subWorkflows, "sized": catalogued,
 		"fbytes": catalogued},
-	"pegasus-dax/3.4/outer.dax": {"cmd": subWorkflows},
+	"pegasus-dax/3.4/outer.dax":   {"cmd": subWorkflows},
 	"pegasus-dax/3.3/diamond.xml": {"files": "the data that a <transformation> uses are inputs of its jobs"},
 	"pegasus-dax/3.4/soykb-pipeline.dax": {"cmd": "a job without arguments, whose <executable> is staged, has a " +
 		"command"},
