@@ -90,7 +90,8 @@ type catalog struct {
 
 func newCatalog(source, dir string) *catalog {
 	return &catalog{source: source, dir: dir, replicas: map[string]*replica{},
-		executables: map[transformation]*executable{}, containers: map[string]*container{}, sites: map[string]profiles{}}
+		executables: map[transformation]*executable{}, containers: map[string]*container{},
+		sites: map[string]profiles{}}
 }
 
 // catalogs are those of a workflow. The first source that has a thing counts.

@@ -52,8 +52,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: append(append(planFlags(), estimateFlags("history; declared with --runtime null or --errors")...),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
-			&cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the directories of " +
-				"this host that they name"},
+			&cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
+				"directories of this host that they name"},
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
 			pullFlag(),
 			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts,

@@ -81,8 +81,8 @@ func planFlags() []cli.Flag {
 			"a range A..B, or all: one run each"},
 		&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
 		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
-		&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each (default: " +
-			"as catalogs say, else beside the workflow; emulated tasks get files with the sizes of the trace)"},
+		&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each " +
+			"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
 		catalogFlag(nil), siteFlag(nil), walltimeFlag(nil),
 		&cli.StringSliceFlag{Name: "retry", Usage: "retry N times after an attempt that ended as CLASS, `CLASS=N`: " +
 			retryClasses()},

@@ -91,14 +91,14 @@ func notFound(workflow string, missing []outside.Missing) string {
 
 // catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
 func catalogFlag(to *cli.StringSlice) cli.Flag {
-	return &cli.StringSliceFlag{Name: "catalog", Destination: to, Usage: "`FILE` with catalogs or properties of Pegasus, " +
-		"again for each; it counts before those of the workflow (default: replicas.yml, transformations.yml, " +
+	return &cli.StringSliceFlag{Name: "catalog", Destination: to, Usage: "`FILE` with catalogs or properties of " +
+		"Pegasus, again for each; it counts before those of the workflow (default: replicas.yml, transformations.yml, " +
 		"sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
 }
 
 func siteFlag(to *string) cli.Flag {
-	return &cli.StringFlag{Name: "site", Destination: to, Usage: "take Pegasus transformations from `SITE` where catalogs " +
-		"have them on several (default: the first with a container)"}
+	return &cli.StringFlag{Name: "site", Destination: to, Usage: "take Pegasus transformations from `SITE` where " +
+		"catalogs have them on several (default: the first with a container)"}
 }
 
 func walltimeFlag(to *bool) cli.Flag {
