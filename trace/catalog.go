@@ -430,8 +430,8 @@ func (b *builder) contain(t *Task, at *location) profiles {
 		return c.profiles
 	}
 	if c.kind == "singularity" {
-		b.faults.Repaired(reader.MaxErrors, "singularity", c.Line, t.ID, "container %s is of type singularity: it runs "+
-			"in Docker, from the same image", c.Name)
+		b.faults.Repaired(reader.MaxErrors, "singularity", c.Line, t.ID, "container %s is of type singularity: it "+
+			"runs in Docker, from the same image", c.Name)
 		c.kind = "" // told
 	}
 	b.image(t, c.Image)

@@ -92,8 +92,8 @@ func notFound(workflow string, missing []outside.Missing) string {
 // catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
 func catalogFlag(to *cli.StringSlice) cli.Flag {
 	return &cli.StringSliceFlag{Name: "catalog", Destination: to, Usage: "`FILE` with catalogs or properties of " +
-		"Pegasus, again for each; it counts before those of the workflow (default: replicas.yml, transformations.yml, " +
-		"sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
+		"Pegasus, again for each; it counts before those of the workflow (default: replicas.yml, " +
+		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
 }
 
 func siteFlag(to *string) cli.Flag {
