@@ -194,6 +194,9 @@ func drawn(c *cli.Context, log *sqlite.DB, names []string) error {
 		if slices.ContainsFunc(values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
 			f.Shares = collector.Shares()
 		}
+		if f.Timeline, err = tables.ReadTimeline(c.Context, log, name); err != nil {
+			return logError(err)
+		}
 		runs = append(runs, f)
 	}
 	files, err := tables.RunFigures(runs, c.String("out"))

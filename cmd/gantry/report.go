@@ -24,8 +24,9 @@ over time, the time of batches; with deadlines, the proportion of late workflows
 RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
 makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
 utilisation, the number of workflows in it, and its stability by Wieland's test and by the mean Lyapunov drift.
-Critical paths use measured runtimes, scaled to speed 1. --out draws slowdown, workflows in the system over time and,
-with several tenants, their dominant shares over time.
+Critical paths use measured runtimes, scaled to speed 1. --out draws the timeline (of several runs one below the other;
+the thin line below a bar ends where the plan had its end), the utilisation of cores and memory, slowdown, workflows in
+the system over time and, with several tenants, their dominant shares over time.
 
 Several runs: means with 95 % confidence intervals. Runs of one policy on one runtime count as repetitions.
 

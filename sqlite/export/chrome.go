@@ -83,7 +83,7 @@ func Chrome(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	for i, n := range info.Platform.Nodes {
 		c.process(i+1, "node "+n.Name)
 	}
-	for _, part := range []func() error{c.frozen, c.attempts, c.workflows, c.held, c.used, c.files} {
+	for _, part := range []func() error{c.frozen, c.attempts, c.workflows, c.loads, c.files} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -259,70 +259,26 @@ func (c *chrome) workflows() error {
 		FROM workflows WHERE run = ? ORDER BY workflow`, c.clock, c.id)
 }
 
-// counter writes the sums of changes over time; rows are node, instant and change, in order of the instants. A sum is
-// divided by unit.
-func (c *chrome) counter(name, series string, unit float64, query string, args ...any) error {
-	sums := map[int]int64{}
-	return each(c.ctx, c.db, func(scan scanner) error {
-		var node int
-		var at, change int64
-		if err := scan(&node, &at, &change); err != nil {
+// loads writes what tasks held and used of each node as counters.
+func (c *chrome) loads() error {
+	for _, l := range []struct {
+		name, series string
+		of           sqlite.Load
+		unit         float64
+	}{{"cores held", "cores", sqlite.CoresHeld, 1e3}, {"memory held", "MB", sqlite.MemoryHeld, 1e6},
+		{"cores used", "cores", sqlite.CoresUsed, 1e3}, {"memory used at most", "MB", sqlite.MemoryPeaks, 1e6}} {
+		sums := map[int]int64{}
+		err := c.db.Changes(c.ctx, c.run, l.of, func(x sqlite.Change) error {
+			sums[x.Node] += x.By
+			c.event(traceEvent{Name: l.name, Ph: "C", TS: micros(x.At), PID: x.Node + 1,
+				Args: map[string]any{l.series: float64(sums[x.Node]) / l.unit}})
+			return c.err
+		})
+		if err != nil {
 			return err
 		}
-		sums[node] += change
-		c.event(traceEvent{Name: name, Ph: "C", TS: micros(at), PID: node + 1,
-			Args: map[string]any{series: float64(sums[node]) / unit}})
-		return nil
-	}, `SELECT node, at, sum(change) FROM (`+query+`) WHERE node >= 0
-		GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, args...)
-}
-
-// held writes what tasks held of each node: a frozen task holds memory, but no core.
-func (c *chrome) held() error {
-	const placed = `SELECT node, queued_ns AS at, %[1]s AS change FROM attempts
-			WHERE run = ?1 AND queued_ns IS NOT NULL
-		UNION ALL SELECT node, ended_ns, -%[1]s FROM attempts
-			WHERE run = ?1 AND queued_ns IS NOT NULL AND ended_ns IS NOT NULL`
-	const frozen = ` UNION ALL SELECT node, since_ns, -hold_millicores FROM away WHERE since_ns < until
-		UNION ALL SELECT node, until, hold_millicores FROM away WHERE since_ns < until AND over`
-	const away = `WITH away AS (
-		SELECT a.node, s.since_ns, min(coalesce(s.until_ns, ?2), coalesce(a.ended_ns, ?2)) AS until, a.hold_millicores,
-			coalesce(s.until_ns, a.ended_ns) IS NOT NULL AS over
-		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
-		WHERE s.run = ?1 AND s.how = 'freeze' AND s.since_ns IS NOT NULL) `
-	err := c.counter("cores held", "cores", 1e3, away+fmt.Sprintf(placed, "hold_millicores")+frozen, c.id, c.clock)
-	if err != nil {
-		return err
 	}
-	return c.counter("memory held", "MB", 1e6, fmt.Sprintf(placed, "hold_memory_bytes"), c.id)
-}
-
-// used writes the cores that tasks used: the mean between two samples of an attempt, and after the last one up to what
-// was counted at its end. Of memory it writes the sum of the peaks of what is running.
-func (c *chrome) used() error {
-	err := c.counter("cores used", "cores", 1e3, `WITH readings AS (
-			SELECT attempt, started_ns AS at, 0 AS cpu FROM attempts WHERE run = ?1 AND started_ns IS NOT NULL
-			UNION ALL SELECT s.attempt, s.at_ns, s.cpu_ns
-				FROM samples s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
-				WHERE s.run = ?1 AND s.cpu_ns IS NOT NULL AND s.at_ns > a.started_ns
-				AND (a.ended_ns IS NULL OR s.at_ns < a.ended_ns)
-			UNION ALL SELECT attempt, ended_ns, cpu_user_ns + cpu_system_ns FROM attempts
-				WHERE run = ?1 AND ended_ns > started_ns AND cpu_user_ns + cpu_system_ns IS NOT NULL),
-		spans AS (SELECT attempt, at, lag(at) OVER w AS since, cpu - lag(cpu) OVER w AS more
-			FROM readings WINDOW w AS (PARTITION BY attempt ORDER BY at)),
-		rates AS (SELECT attempt, since, at, CAST(max(0, 1000.0 * more / (at - since)) AS INTEGER) AS rate
-			FROM spans WHERE at > since)
-		SELECT a.node, r.since AS at, r.rate AS change
-			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt
-		UNION ALL SELECT a.node, r.at, -r.rate
-			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt`, c.id)
-	if err != nil {
-		return err
-	}
-	const peaks = `WITH peaks AS (SELECT node, started_ns, ended_ns, peak_memory_bytes AS peak FROM attempts
-		WHERE run = ?1 AND started_ns IS NOT NULL AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL) `
-	return c.counter("memory used at most", "MB", 1e6, peaks+`SELECT node, started_ns AS at, peak AS change FROM peaks
-		UNION ALL SELECT node, ended_ns, -peak FROM peaks`, c.id)
+	return nil
 }
 
 // files writes a flow from the task that wrote a file to each that read it. Both ends lie within the slices that they

@@ -709,10 +709,12 @@ type Figure struct {
 	Workflows   []results.Point // those that count
 	InSystem    metrics.Steps
 	Shares      []metrics.Shares // of several tenants
+	Timeline    *Timeline
 }
 
-// RunFigures draws runs into dir, each figure as SVG and PNG, and returns the files: a box of slowdowns for each run,
-// slowdown against size, the number of workflows in the system over time, and the dominant share of each tenant.
+// RunFigures draws runs into dir, each figure as SVG and PNG, and returns the files: the timelines of all runs, the
+// utilisation of each, a box of slowdowns for each, slowdown against size, the number of workflows in the system over
+// time, and the dominant share of each tenant.
 func RunFigures(runs []Figure, dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -721,6 +723,7 @@ func RunFigures(runs []Figure, dir string) ([]string, error) {
 	var names []string
 	var all []dots
 	var over []overTime
+	var timelines []*Timeline
 	for _, r := range runs {
 		names = append(names, r.Run)
 		name := fmt.Sprintf("%s (%s)", r.Run, r.Policy)
@@ -728,8 +731,12 @@ func RunFigures(runs []Figure, dir string) ([]string, error) {
 			all = append(all, dots{name, r.Workflows})
 		}
 		over = append(over, overTime{name, r.InSystem})
+		timelines = append(timelines, r.Timeline)
 	}
 	p.name = strings.Join(names[:min(len(names), 4)], " ")
+	if err := p.timelines(timelines); err != nil {
+		return p.files, err
+	}
 	if len(all) > 0 {
 		f, err := scattered("Slowdown against size", all)
 		if err != nil {
@@ -751,6 +758,9 @@ func RunFigures(runs []Figure, dir string) ([]string, error) {
 	}
 	for _, r := range runs {
 		p.name = r.Run
+		if err := p.utilisation(r.Timeline); err != nil {
+			return p.files, err
+		}
 		if err := p.shares(r); err != nil {
 			return p.files, err
 		}

@@ -1,0 +1,78 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Load is something that tasks hold or use of a node.
+type Load uint8
+
+const (
+	CoresHeld   Load = iota // millicores; a frozen task holds none
+	MemoryHeld              // bytes
+	CoresUsed               // millicores: means between two samples of an attempt, and from the last one to its end
+	MemoryPeaks             // bytes: the peaks of the attempts that run
+)
+
+// Change is a step of the load of a node.
+type Change struct {
+	Node int
+	At   int64 // nanoseconds since the run began
+	By   int64
+}
+
+// loads are queries of node, instant and change. ?1 is the run.
+var loads = [...]string{
+	CoresHeld: `WITH away AS (
+			SELECT a.node, s.since_ns, min(coalesce(s.until_ns, k.at_ns), coalesce(a.ended_ns, k.at_ns)) AS until,
+				a.hold_millicores AS held, coalesce(s.until_ns, a.ended_ns) IS NOT NULL AS over
+			FROM clocks k CROSS JOIN suspensions s ON s.run = k.run
+			JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
+			WHERE k.run = ?1 AND s.how = 'freeze' AND s.since_ns IS NOT NULL)
+		SELECT node, queued_ns AS at, hold_millicores AS change FROM attempts WHERE run = ?1 AND queued_ns IS NOT NULL
+		UNION ALL SELECT node, ended_ns, -hold_millicores FROM attempts
+			WHERE run = ?1 AND queued_ns IS NOT NULL AND ended_ns IS NOT NULL
+		UNION ALL SELECT node, since_ns, -held FROM away WHERE since_ns < until
+		UNION ALL SELECT node, until, held FROM away WHERE since_ns < until AND over`,
+	MemoryHeld: `SELECT node, queued_ns AS at, hold_memory_bytes AS change FROM attempts
+			WHERE run = ?1 AND queued_ns IS NOT NULL
+		UNION ALL SELECT node, ended_ns, -hold_memory_bytes FROM attempts
+			WHERE run = ?1 AND queued_ns IS NOT NULL AND ended_ns IS NOT NULL`,
+	CoresUsed: `WITH readings AS (
+			SELECT attempt, started_ns AS at, 0 AS cpu FROM attempts WHERE run = ?1 AND started_ns IS NOT NULL
+			UNION ALL SELECT s.attempt, s.at_ns, s.cpu_ns
+				FROM samples s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
+				WHERE s.run = ?1 AND s.cpu_ns IS NOT NULL AND s.at_ns > a.started_ns
+				AND (a.ended_ns IS NULL OR s.at_ns < a.ended_ns)
+			UNION ALL SELECT attempt, ended_ns, cpu_user_ns + cpu_system_ns FROM attempts
+				WHERE run = ?1 AND ended_ns > started_ns AND cpu_user_ns + cpu_system_ns IS NOT NULL),
+		spans AS (SELECT attempt, at, lag(at) OVER w AS since, cpu - lag(cpu) OVER w AS more
+			FROM readings WINDOW w AS (PARTITION BY attempt ORDER BY at)),
+		rates AS (SELECT attempt, since, at, CAST(max(0, 1000.0 * more / (at - since)) AS INTEGER) AS rate
+			FROM spans WHERE at > since)
+		SELECT a.node, r.since AS at, r.rate AS change
+			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt
+		UNION ALL SELECT a.node, r.at, -r.rate
+			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt`,
+	MemoryPeaks: `WITH peaks AS (SELECT node, started_ns, ended_ns, peak_memory_bytes AS peak FROM attempts
+			WHERE run = ?1 AND started_ns IS NOT NULL AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL)
+		SELECT node, started_ns AS at, peak AS change FROM peaks UNION ALL SELECT node, ended_ns, -peak FROM peaks`,
+}
+
+// Changes calls each for every change of a load, in the order of the instants: what an attempt holds or uses is added
+// at its beginning and taken away at its end. The run is given as in Summary.
+func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Change) error) error {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return err
+	}
+	return db.rows(ctx, func(rows *sql.Rows) error {
+		var c Change
+		if err := rows.Scan(&c.Node, &c.At, &c.By); err != nil {
+			return db.wrap("read", err)
+		}
+		return each(c)
+	}, `SELECT node, at, sum(change) FROM (`+loads[load]+`) WHERE node >= 0
+		GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, id)
+}

@@ -1,0 +1,630 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"gantry/sqlite"
+)
+
+// Timeline is when the attempts of a run were where.
+type Timeline struct {
+	Run, Policy string
+	end         int64 // of the run, or so far
+	makespan    int64 // -1: the run is under way
+	nodes       []timelineNode
+	flows       []timelineFlow
+	bars        []bar
+	held, used  [2][]sqlite.Change // of cores and memory
+}
+
+type timelineNode struct {
+	name              string
+	millicores, bytes int64 // 0: unlimited
+	rows              int   // attempts that were there at once
+	first             int   // row
+}
+
+type timelineFlow struct {
+	name string
+	due  int64 // -1: none
+}
+
+// bar is an attempt. Instants are nanoseconds since the run began; -1 is not known.
+type bar struct {
+	task, kind                   string
+	flow, row, node              int
+	from, started, to, plannedTo int64
+	failed, open                 bool // open: it is under way
+	away                         [][2]int64
+}
+
+// ReadTimeline reads the timeline of a run of the log.
+func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, error) {
+	info, err := db.Info(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	t := &Timeline{Run: info.Name, Policy: info.Policy, makespan: -1}
+	read := func(query string, each func(scan func(...any) error) error) error {
+		rows, err := db.Query(ctx, query, info.Name)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := each(rows.Scan); err != nil {
+				return fmt.Errorf("read the timeline of run %s: %w", info.Name, err)
+			}
+		}
+		return rows.Err()
+	}
+	if err := read(`SELECT coalesce(k.at_ns, 0), coalesce(r.makespan_ns, -1) FROM runs r
+		LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`,
+		func(scan func(...any) error) error { return scan(&t.end, &t.makespan) }); err != nil {
+		return nil, err
+	}
+	if err := read(`SELECT n.name, coalesce(n.capacity_millicores, 0), coalesce(n.capacity_memory_bytes, 0)
+		FROM runs r JOIN nodes n ON n.run = r.id WHERE r.name = ? ORDER BY n.node`,
+		func(scan func(...any) error) error {
+			var n timelineNode
+			err := scan(&n.name, &n.millicores, &n.bytes)
+			n.name = visible(n.name)
+			t.nodes = append(t.nodes, n)
+			return err
+		}); err != nil {
+		return nil, err
+	}
+	if err := read(`SELECT w.name, coalesce(w.due_ns, -1) FROM runs r JOIN workflows w ON w.run = r.id
+		WHERE r.name = ? ORDER BY w.workflow`, func(scan func(...any) error) error {
+		var f timelineFlow
+		err := scan(&f.name, &f.due)
+		f.name = visible(f.name)
+		t.flows = append(t.flows, f)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	numbers := map[int64]int{}
+	var slots sqlite.Slots
+	if err := read(`SELECT a.attempt, a.node, t.name, t.kind, t.workflow, a.queued_ns, coalesce(a.started_ns, -1),
+		coalesce(a.ended_ns, -1), coalesce(a.planned_end_ns, -1), coalesce(a.outcome, '')
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
+		WHERE r.name = ? AND a.queued_ns IS NOT NULL AND a.node >= 0 ORDER BY a.attempt`,
+		func(scan func(...any) error) error {
+			var b bar
+			var id int64
+			var outcome string
+			if err := scan(&id, &b.node, &b.task, &b.kind, &b.flow, &b.from, &b.started, &b.to, &b.plannedTo,
+				&outcome); err != nil {
+				return err
+			}
+			if b.node >= len(t.nodes) || b.flow >= len(t.flows) {
+				return fmt.Errorf("attempt %d names node %d and workflow %d, which the run does not have: "+
+					"the log is damaged", id, b.node, b.flow)
+			}
+			b.task, b.kind = visible(b.task), visible(b.kind)
+			if b.open = b.to < 0; b.open {
+				b.to = t.end
+			}
+			b.to = max(b.to, b.from)
+			b.failed = outcome != "" && outcome != "ok" && outcome != "preempted"
+			b.row = slots.Take(b.node, b.from, b.to)
+			t.nodes[b.node].rows = max(t.nodes[b.node].rows, b.row+1)
+			numbers[id] = len(t.bars)
+			t.bars = append(t.bars, b)
+			return nil
+		}); err != nil {
+		return nil, err
+	}
+	row := 0
+	for i := range t.nodes {
+		t.nodes[i].rows = max(1, t.nodes[i].rows)
+		t.nodes[i].first = row
+		row += t.nodes[i].rows
+	}
+	for i := range t.bars {
+		t.bars[i].row += t.nodes[t.bars[i].node].first
+	}
+	if err := read(`SELECT s.attempt, s.since_ns, coalesce(s.until_ns, -1)
+		FROM runs r JOIN suspensions s ON s.run = r.id
+		WHERE r.name = ? AND s.how = 'freeze' AND s.since_ns IS NOT NULL ORDER BY s.attempt, s.since_ns`,
+		func(scan func(...any) error) error {
+			var id, since, until int64
+			if err := scan(&id, &since, &until); err != nil {
+				return err
+			}
+			if i, ok := numbers[id]; ok {
+				b := &t.bars[i]
+				if until < 0 || until > b.to {
+					until = b.to
+				}
+				b.away = append(b.away, [2]int64{since, until})
+			}
+			return nil
+		}); err != nil {
+		return nil, err
+	}
+	for of, to := range map[sqlite.Load]*[]sqlite.Change{sqlite.CoresHeld: &t.held[0], sqlite.MemoryHeld: &t.held[1],
+		sqlite.CoresUsed: &t.used[0], sqlite.MemoryPeaks: &t.used[1]} {
+		if err := db.Changes(ctx, info.Name, of, func(c sqlite.Change) error {
+			*to = append(*to, c)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// visible is a name without the characters that XML does not allow, or that turn the direction of a text.
+func visible(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, name)
+}
+
+func (t *Timeline) rows() int {
+	if n := len(t.nodes); n > 0 {
+		return t.nodes[n-1].first + t.nodes[n-1].rows
+	}
+	return 1
+}
+
+func (t *Timeline) title() string {
+	s := t.Run + " (" + t.Policy + ")"
+	if t.makespan >= 0 {
+		return s + ": makespan " + span(t.makespan)
+	}
+	return s + ": under way for " + span(t.end)
+}
+
+// axis is what an axis of time up to an instant counts.
+func axis(end int64) (label string, ns float64) {
+	name, seconds := timeUnit(float64(end) / 1e9)
+	return "time since the run began, " + name, seconds * 1e9
+}
+
+// grey is the colour of what has none of its own.
+var grey = color.RGBA{150, 150, 150, 255}
+
+// mostShades bounds the colours that a legend explains.
+const mostShades = 7
+
+// colouring colours bars: by workflow if there are a few, else by task type, the types with the most work first.
+type colouring struct {
+	names  []string // that have a colour
+	byFlow bool
+}
+
+func colouringOf(all []*Timeline) *colouring {
+	s := &colouring{}
+	for _, t := range all {
+		for _, f := range t.flows {
+			if !slices.Contains(s.names, f.name) && len(s.names) <= mostShades {
+				s.names = append(s.names, f.name)
+			}
+		}
+	}
+	if s.byFlow = len(s.names) > 1 && len(s.names) <= mostShades; s.byFlow {
+		return s
+	}
+	s.names = nil
+	work := map[string]int64{}
+	for _, t := range all {
+		for i := range t.bars {
+			b := &t.bars[i]
+			if _, known := work[b.kind]; !known {
+				s.names = append(s.names, b.kind)
+			}
+			work[b.kind] += b.to - b.from
+		}
+	}
+	slices.SortStableFunc(s.names, func(x, y string) int { return cmp.Compare(work[y], work[x]) })
+	s.names = s.names[:min(len(s.names), mostShades)]
+	return s
+}
+
+func (s *colouring) of(t *Timeline, b *bar) color.RGBA {
+	name := b.kind
+	if s.byFlow {
+		name = t.flows[b.flow].name
+	}
+	if i := slices.Index(s.names, name); i >= 0 {
+		return colourOf(i)
+	}
+	return grey
+}
+
+// lanes draws the bars of a timeline: what passed before the program ran is pale, suspensions are white, the thin line
+// below a bar ends where the plan had its end. Attempts that failed have a red cross.
+type lanes struct {
+	*Timeline
+	colours *colouring
+	unit    float64
+	label   text.Style
+}
+
+var red = color.RGBA{190, 20, 20, 255}
+
+// Plot implements plot.Plotter.
+func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	at := func(ns int64) vg.Length { return x(float64(ns) / l.unit) }
+	for i := range l.nodes {
+		if i > 0 {
+			edge := y(float64(-l.nodes[i].first))
+			c.StrokeLine2(draw.LineStyle{Color: color.Gray{200}, Width: vg.Points(0.5)}, c.Min.X, edge, c.Max.X, edge)
+		}
+	}
+	if l.colours.byFlow {
+		for i, f := range l.flows {
+			if f.due >= 0 && at(f.due) <= c.Max.X {
+				style := draw.LineStyle{Color: colourOf(slices.Index(l.colours.names, f.name)), Width: vg.Points(1.2),
+					Dashes: []vg.Length{vg.Points(4), vg.Points(2)}, DashOffs: vg.Points(float64(2 * i))}
+				c.StrokeLine2(style, at(f.due), c.Min.Y, at(f.due), c.Max.Y)
+			}
+		}
+	}
+	tall := (y(0) - y(-1)).Points()
+	room := vg.Points(min(3, tall*0.22)) // below a bar, for the plan
+	edged := tall >= 5
+	type run struct {
+		from, to vg.Length
+		color    color.RGBA
+	}
+	pending := map[int]run{} // by row: bars that are too narrow to be told apart are one
+	fill := func(from, to vg.Length, row int, colour color.RGBA) {
+		top, bottom := y(float64(-row))-vg.Points(min(1, tall*0.1)), y(float64(-row-1))+room
+		c.FillPolygon(colour, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: top}, {X: from, Y: top}})
+	}
+	const thin = 0.25 // points
+	for i := range l.bars {
+		b := &l.bars[i]
+		from, to, colour := at(b.from), at(b.to), l.colours.of(l.Timeline, b)
+		if w := (to - from).Points(); w < 4*thin && !b.failed {
+			last, some := pending[b.row]
+			if some && last.color == colour && (from-last.to).Points() < thin {
+				last.to = max(last.to, to)
+				pending[b.row] = last
+				continue
+			}
+			if some {
+				fill(last.from, max(last.to, last.from+thin), b.row, last.color)
+			}
+			pending[b.row] = run{from, to, colour}
+			continue
+		}
+		if last, some := pending[b.row]; some {
+			fill(last.from, max(last.to, last.from+thin), b.row, last.color)
+			delete(pending, b.row)
+		}
+		began := to
+		if b.started >= 0 {
+			began = min(max(at(b.started), from), to)
+		}
+		if edged && (to-from).Points() > 2 {
+			to -= vg.Points(0.5) // a gap between a task and the next
+			began = min(began, to)
+		}
+		fill(from, began, b.row, pale(colour))
+		fill(began, to, b.row, colour)
+		for _, s := range b.away {
+			fill(min(at(s[0]), to), min(at(s[1]), to), b.row, color.RGBA{255, 255, 255, 255})
+		}
+		top, bottom := y(float64(-b.row)), y(float64(-b.row-1))
+		if b.failed {
+			style := draw.LineStyle{Color: red, Width: vg.Points(min(1.5, max(0.4, tall*0.1)))}
+			c.StrokeLine2(style, from, bottom+room, max(to, from+2), top)
+			c.StrokeLine2(style, from, top, max(to, from+2), bottom+room)
+		}
+		if b.plannedTo >= 0 && tall >= 3 && (to-from).Points() > 1 {
+			style := draw.LineStyle{Color: color.Black, Width: vg.Points(min(1, tall*0.1))}
+			c.StrokeLine2(style, from, bottom+room/2, min(at(b.plannedTo), c.Max.X), bottom+room/2)
+		}
+		if name := l.fitting(b.task, to-from, tall); name != "" && !b.failed {
+			style := l.label
+			if style.Color = color.White; 299*int(colour.R)+587*int(colour.G)+114*int(colour.B) > 140_000 {
+				style.Color = color.Black
+			}
+			if began-from > (to-from)/2 {
+				style.Color = color.Black
+			}
+			c.FillText(style, vg.Point{X: from + (to-from)/2, Y: bottom + room + (top-bottom-room)/2}, name)
+		}
+	}
+	for row, last := range pending {
+		fill(last.from, max(last.to, last.from+thin), row, last.color)
+	}
+}
+
+// fitting is a name that has room in a bar, or nothing.
+func (l *lanes) fitting(name string, width vg.Length, tall float64) string {
+	if tall < 10 || len(name) > 100 || l.label.Width(name)+2 > width {
+		return ""
+	}
+	return name
+}
+
+// timelineHeight is the height of a panel with so many rows, in points.
+func timelineHeight(rows int) float64 {
+	return min(1200, max(60, float64(rows)*min(18, max(1.2, 420/float64(rows)))))
+}
+
+// timelines draws the timelines of runs one below the other, on one axis.
+func (p *painter) timelines(all []*Timeline) error {
+	end, rows := int64(1), 1
+	for _, t := range all {
+		end, rows = max(end, t.end), max(rows, t.rows())
+	}
+	label, ns := axis(end)
+	s := colouringOf(all)
+	f := &figure{title: "Timeline", legend: plot.NewLegend(), width: 24 * vg.Centimeter}
+	if len(all) == 1 {
+		f.title = "Timeline of " + all[0].title()
+	}
+	for i, t := range all {
+		pl := plot.New()
+		pl.BackgroundColor = color.White
+		pl.X.Label.Text = label
+		if len(all) > 1 {
+			pl.Title.Text, pl.Title.Padding = t.title(), vg.Millimeter
+			if i < len(all)-1 {
+				pl.X.Label.Text = ""
+			}
+		}
+		pl.X.Tick.Marker, pl.X.Min, pl.X.Max = evenTicks{}, 0, float64(end)/ns*1.01
+		pl.Y.Min, pl.Y.Max, pl.Y.Padding = -float64(t.rows()), 0, vg.Points(2)
+		pl.Y.Tick.Marker, pl.Y.Tick.Length = plot.ConstantTicks(t.nodeTicks()), 0
+		style := pl.X.Tick.Label
+		style.Font.Size, style.XAlign, style.YAlign = vg.Points(7.5), text.XCenter, text.YCenter
+		pl.Add(&lanes{t, s, ns, style})
+		f.rows = append(f.rows, []*plot.Plot{pl})
+		f.height += vg.Points(timelineHeight(rows) + 45)
+	}
+	for i, name := range s.names {
+		f.name(shortened(name), solid{colourOf(i)})
+	}
+	for _, t := range all {
+		other := func(b *bar) bool { return s.of(t, b) == grey }
+		if slices.ContainsFunc(t.bars, func(b bar) bool { return other(&b) }) {
+			f.name("other types", solid{grey})
+			break
+		}
+	}
+	f.marks(all, s)
+	f.height = max(f.height, f.legend.Rectangle(draw.Canvas{}).Size().Y)
+	return p.save(f, "timeline", "")
+}
+
+// marks explains the marks that are in use.
+func (f *figure) marks(all []*Timeline, s *colouring) {
+	seen := func(is func(b *bar) bool) bool {
+		return slices.ContainsFunc(all, func(t *Timeline) bool {
+			return slices.ContainsFunc(t.bars, func(b bar) bool { return is(&b) })
+		})
+	}
+	if seen(func(b *bar) bool { return b.started > b.from }) {
+		f.name("until its program runs", solid{pale(grey)})
+	}
+	if seen(func(b *bar) bool { return len(b.away) > 0 }) {
+		f.name("suspended", frame{})
+	}
+	if seen(func(b *bar) bool { return b.failed }) {
+		f.name("failed", cross{})
+	}
+	if seen(func(b *bar) bool { return b.plannedTo >= 0 }) {
+		f.name("as planned", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(1)}})
+	}
+	due := func(x timelineFlow) bool { return x.due >= 0 }
+	if s.byFlow && slices.ContainsFunc(all, func(t *Timeline) bool { return slices.ContainsFunc(t.flows, due) }) {
+		f.name("deadline", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(1.2),
+			Dashes: []vg.Length{vg.Points(4), vg.Points(2)}}})
+	}
+}
+
+// shortened bounds a name in a legend.
+func shortened(name string) string {
+	if r := []rune(name); len(r) > 30 {
+		return string(r[:29]) + "…"
+	}
+	return name
+}
+
+// nodeTicks are the names of nodes at the middle of their rows, as far as there is room for them.
+func (t *Timeline) nodeTicks() []plot.Tick {
+	var out []plot.Tick
+	last := math.Inf(1)
+	apart := 9 / (timelineHeight(t.rows()) / float64(t.rows())) // rows that a line of text needs
+	for _, n := range t.nodes {
+		at := -float64(n.first) - float64(n.rows)/2
+		if last-at >= apart {
+			out = append(out, plot.Tick{Value: at, Label: shortened(n.name)})
+			last = at
+		}
+	}
+	return out
+}
+
+// Thumbnails of legends.
+type (
+	solid  struct{ color color.Color }
+	frame  struct{}
+	cross  struct{}
+	stroke struct{ style draw.LineStyle }
+)
+
+func corners(c *draw.Canvas) []vg.Point {
+	return []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}}
+}
+
+func (s solid) Thumbnail(c *draw.Canvas) { c.FillPolygon(s.color, corners(c)) }
+
+func (frame) Thumbnail(c *draw.Canvas) {
+	c.StrokeLines(draw.LineStyle{Color: color.Gray{120}, Width: vg.Points(0.5)}, append(corners(c), c.Min))
+}
+
+func (cross) Thumbnail(c *draw.Canvas) {
+	style := draw.LineStyle{Color: red, Width: vg.Points(1.5)}
+	c.StrokeLine2(style, c.Min.X, c.Min.Y, c.Max.X, c.Max.Y)
+	c.StrokeLine2(style, c.Min.X, c.Max.Y, c.Max.X, c.Min.Y)
+}
+
+func (s stroke) Thumbnail(c *draw.Canvas) {
+	c.StrokeLine2(s.style, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
+}
+
+// utilisation draws the cores and the memory of all nodes over time: what there is, and what tasks held and used.
+func (p *painter) utilisation(t *Timeline) error {
+	label, ns := axis(t.end)
+	f := &figure{title: "Utilisation of " + t.title(), legend: plot.NewLegend(), width: 24 * vg.Centimeter}
+	averaged := false
+	for k, of := range []struct {
+		name string
+		unit float64
+		all  func(n timelineNode) int64
+	}{{"cores", 1e3, func(n timelineNode) int64 { return n.millicores }},
+		{"memory, GB", 1e9, func(n timelineNode) int64 { return n.bytes }}} {
+		if k > 0 && len(t.held[k])+len(t.used[k]) == 0 {
+			continue // the tasks asked for no memory
+		}
+		pl := newPlot(label, of.name)
+		held, thinned := staircase(t.held[k], t.end, ns, of.unit)
+		used, more := staircase(t.used[k], t.end, ns, of.unit)
+		averaged = averaged || thinned || more
+		pl.Add(area{held, pale(colourOf(0))})
+		if len(t.used[k]) > 0 {
+			pl.Add(curve{used, draw.LineStyle{Color: colourOf(1), Width: vg.Points(1)}})
+		}
+		top := 0.0
+		for _, x := range slices.Concat(held, used) {
+			top = max(top, x.Y)
+		}
+		capacity := 0.0
+		for _, n := range t.nodes {
+			capacity += float64(of.all(n)) / of.unit
+			if of.all(n) == 0 {
+				capacity = math.NaN() // unlimited
+			}
+		}
+		if capacity > 0 {
+			top = max(top, capacity)
+			pl.Add(curve{plotter.XYs{{X: 0, Y: capacity}, {X: float64(t.end) / ns, Y: capacity}},
+				draw.LineStyle{Color: color.Black, Width: vg.Points(0.8), Dashes: []vg.Length{4, 3}}})
+		}
+		pl.X.Min, pl.X.Max, pl.Y.Min, pl.Y.Max = 0, max(1, float64(t.end))/ns*1.01, 0, top*1.08
+		if top == 0 {
+			pl.Y.Max = 1
+		}
+		f.rows = append(f.rows, []*plot.Plot{pl})
+		f.height += 7 * vg.Centimeter
+	}
+	f.name("capacity", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(0.8), Dashes: []vg.Length{4, 3}}})
+	f.name("held by tasks", solid{pale(colourOf(0))})
+	if len(t.used[0])+len(t.used[1]) > 0 {
+		f.name("used (memory: peaks)", stroke{draw.LineStyle{Color: colourOf(1), Width: vg.Points(1)}})
+	}
+	if averaged {
+		f.title += "\nmeans over " + span(t.end/bins)
+	}
+	return p.save(f, "utilisation", "")
+}
+
+// bins bounds the points of a curve; beyond it, they are means over as many spans of equal length.
+const bins = 1000
+
+// staircase sums changes up, as the corners of a staircase.
+func staircase(changes []sqlite.Change, end int64, ns, unit float64) (out plotter.XYs, averaged bool) {
+	var sums []struct{ at, sum int64 }
+	sum := int64(0)
+	for _, c := range changes {
+		sum += c.By
+		if n := len(sums); n > 0 && sums[n-1].at == c.At {
+			sums[n-1].sum = sum
+			continue
+		}
+		sums = append(sums, struct{ at, sum int64 }{c.At, sum})
+	}
+	put := func(at, value float64) {
+		if n := len(out); n > 0 {
+			out = append(out, plotter.XY{X: at, Y: out[n-1].Y})
+		} else {
+			out = append(out, plotter.XY{X: at, Y: 0})
+		}
+		out = append(out, plotter.XY{X: at, Y: value})
+	}
+	if len(sums) > 2*bins {
+		wide := float64(end) / bins
+		means := make([]float64, bins)
+		for i, s := range sums {
+			until := float64(end)
+			if i+1 < len(sums) {
+				until = float64(sums[i+1].at)
+			}
+			for k := int(float64(s.at) / wide); k < bins && float64(k)*wide < until; k++ {
+				from, to := max(float64(s.at), float64(k)*wide), min(until, float64(k+1)*wide)
+				means[k] += float64(s.sum) * max(0, to-from) / wide
+			}
+		}
+		for k, m := range means {
+			put(float64(k)*wide/ns, m/unit)
+		}
+		averaged = true
+	} else {
+		for _, s := range sums {
+			put(float64(s.at)/ns, float64(s.sum)/unit)
+		}
+	}
+	if n := len(out); n > 0 {
+		out = append(out, plotter.XY{X: float64(end) / ns, Y: out[n-1].Y})
+	}
+	return out, averaged
+}
+
+// area fills what is below a curve.
+type area struct {
+	points plotter.XYs
+	color  color.Color
+}
+
+// Plot implements plot.Plotter.
+func (a area) Plot(c draw.Canvas, p *plot.Plot) {
+	if line := points(a.points, &c, p); len(line) > 0 {
+		_, y := p.Transforms(&c)
+		line = append(line, vg.Point{X: line[len(line)-1].X, Y: y(0)}, vg.Point{X: line[0].X, Y: y(0)})
+		c.FillPolygon(a.color, line)
+	}
+}
+
+// curve is a line.
+type curve struct {
+	points plotter.XYs
+	style  draw.LineStyle
+}
+
+// Plot implements plot.Plotter.
+func (l curve) Plot(c draw.Canvas, p *plot.Plot) { c.StrokeLines(l.style, points(l.points, &c, p)) }
+
+func points(all plotter.XYs, c *draw.Canvas, p *plot.Plot) []vg.Point {
+	x, y := p.Transforms(c)
+	out := make([]vg.Point, len(all))
+	for i, v := range all {
+		out[i] = vg.Point{X: x(v.X), Y: y(v.Y)}
+	}
+	return out
+}

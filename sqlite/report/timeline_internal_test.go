@@ -1,0 +1,158 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+
+	"gantry/planner"
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+)
+
+// drawn draws the runs of a log and returns the text of each SVG file by its name; SVG and PNG must be sound.
+func drawn(t *testing.T, all ...*Timeline) map[string]string {
+	t.Helper()
+	var runs []Figure
+	for _, x := range all {
+		runs = append(runs, Figure{Run: x.Run, Policy: x.Policy, Timeline: x})
+	}
+	files, err := RunFigures(runs, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Ext(path) == ".png" {
+			if _, err := png.Decode(strings.NewReader(string(text))); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			continue
+		}
+		for d := xml.NewDecoder(strings.NewReader(string(text))); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+		}
+		out[filepath.Base(path)] = string(text)
+	}
+	return out
+}
+
+func timelineOf(t *testing.T, db *sqlite.DB, run string) *Timeline {
+	t.Helper()
+	x, err := ReadTimeline(t.Context(), db, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestTimelineHasEveryAttemptAtItsPlace(t *testing.T) {
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	logtest.Diamond(t, db, "calm")
+	const s = int64(logtest.Second)
+	calm := timelineOf(t, db, "calm")
+	got := ""
+	for _, b := range calm.bars {
+		got += fmt.Sprintf("%s %d %g-%g-%g %g %v\n", b.task, b.row, float64(b.from)/1e9, float64(b.started)/1e9,
+			float64(b.to)/1e9, float64(b.plannedTo)/1e9, b.failed)
+	}
+	const want = `split_0 0 0-0.5-2 2 false
+work_1 0 2-2.5-5 5 false
+work_2 1 3-3.5-4 6 true
+work_2 1 5-5.5-9 8 false
+join_3 0 9-9.5-14 13 false
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	l := logtest.New(t, db, logtest.Info("half"))
+	first := l.Arrive(0, "w", []string{"</svg><script>", "\x00\xff", "\u202e"}, [][]int32{nil, nil, nil})
+	a := l.Start(0, first, 1, 0, 10*time.Second)
+	l.Start(0, first+1, 1, 0, 10*time.Second)
+	l.Event(2*logtest.Second, &planner.PlanCommitted{Round: 99, Orders: []planner.Order{{Kind: planner.OrderSuspend,
+		Attempt: a, Task: first}}})
+	l.Event(2*logtest.Second, planner.AttemptSuspended{Attempt: a})
+	l.Event(6*logtest.Second, planner.AttemptResumed{Attempt: a})
+	half := timelineOf(t, db, "half")
+	if b := half.bars[0]; !b.open || b.to != 6*s || len(b.away) != 1 || b.away[0] != [2]int64{2 * s, 6 * s} {
+		t.Errorf("the attempt that was frozen: %+v", b)
+	}
+	if half.bars[1].row != 1 || half.rows() != 3 {
+		t.Errorf("%d rows", half.rows())
+	}
+	logtest.New(t, db, logtest.Info("bare"))
+	for name, text := range drawn(t, calm, half, timelineOf(t, db, "bare")) {
+		if strings.Contains(text, "<script") {
+			t.Errorf("%s has a script", name)
+		}
+		if strings.HasSuffix(name, "timeline.svg") && (!strings.Contains(text, "makespan 14") ||
+			!strings.Contains(text, "under way for 6") || !strings.Contains(text, "failed")) {
+			t.Errorf("%s lacks a title or a legend", name)
+		}
+	}
+}
+
+// Of 10,000 tasks the picture stays small: what is narrower than a point is drawn as one.
+func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
+	x := &Timeline{Run: "many", Policy: "cpp", end: 1e12, makespan: 1e12, nodes: make([]timelineNode, 4),
+		flows: []timelineFlow{{"w", -1}}}
+	for i := range x.nodes {
+		x.nodes[i] = timelineNode{name: fmt.Sprint("n", i), millicores: 1000, rows: 1, first: i}
+	}
+	for i := range 10_000 {
+		from := int64(i/4) * 4e8
+		x.bars = append(x.bars, bar{task: fmt.Sprint(i), kind: fmt.Sprint("kind", i/1000), row: i % 4, node: i % 4,
+			from: from, started: from, to: from + 4e8, plannedTo: from + 4e8})
+		x.held[0] = append(x.held[0], sqlite.Change{Node: i % 4, At: from, By: 1000},
+			sqlite.Change{Node: i % 4, At: from + 4e8, By: -1000})
+	}
+	for name, text := range drawn(t, x) {
+		if len(text) > 400_000 {
+			t.Errorf("%s has %d bytes", name, len(text))
+		}
+	}
+}
+
+func TestStaircaseKeepsSumsOrTheirMeans(t *testing.T) {
+	points, averaged := staircase([]sqlite.Change{{At: 0, By: 2000}, {At: 1e9, By: 1000}, {At: 1e9, By: -500},
+		{At: 3e9, By: -2500}}, 4e9, 1e9, 1e3)
+	want := plotter.XYs{{X: 0, Y: 0}, {X: 0, Y: 2}, {X: 1, Y: 2}, {X: 1, Y: 2.5}, {X: 3, Y: 2.5}, {X: 3, Y: 0},
+		{X: 4, Y: 0}}
+	if averaged || fmt.Sprint(points) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", points, want)
+	}
+	var many []sqlite.Change // on for 1 s, off for 3 s
+	for i := range int64(5000) {
+		many = append(many, sqlite.Change{At: i * 4e9, By: 8000}, sqlite.Change{At: i*4e9 + 1e9, By: -8000})
+	}
+	points, averaged = staircase(many, 20_000e9, 1e9, 1e3)
+	for _, p := range points[1:] {
+		if p.Y < 1.999999 || p.Y > 2.000001 {
+			t.Fatalf("a mean of %v, want 2", p.Y)
+		}
+	}
+	if !averaged || len(points) != 2*bins+1 {
+		t.Errorf("%d points", len(points))
+	}
+}
