@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/page"
 )
@@ -58,6 +59,23 @@ func lastLines(path string) []string {
 	return lines[max(0, len(lines)-tailLines):]
 }
 
+// policyNames reads the policies to simulate for a page; nil: they are chosen.
+func policyNames(text string) ([]string, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "none":
+		return []string{}, nil
+	}
+	names := strings.Split(text, ",")
+	for _, name := range names {
+		if _, err := policy.Parse(name); err != nil {
+			return nil, failf(exitUsage, "--policies: %w", err)
+		}
+	}
+	return names, nil
+}
+
 // writePage writes the page of runs to a file, whole or not at all.
 func writePage(c *cli.Context, names []string, file string) error {
 	db, err := readLog(c)
@@ -75,7 +93,13 @@ func writePage(c *cli.Context, names []string, file string) error {
 		}
 		names[i] = info.Name
 	}
-	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, pageOptions(c.String("dir"))) }
+	o := pageOptions(c.String("dir"))
+	r := &rehearsal{c: c, log: db, left: replayTime}
+	if r.only, err = policyNames(c.String("policies")); err != nil {
+		return err
+	}
+	o.More = r.more
+	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, o) }
 	if err := writeTo(c, file, write); err != nil {
 		return err
 	}

@@ -60,14 +60,24 @@ func replay(c *cli.Context, name string) error {
 	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")),
 		platform: &info.Platform}
 	defer s.close()
-	pl, adm, err := s.planner()
+	pl, adm, subs, err := s.repeat(c, log, &info)
 	if err != nil {
 		return err
+	}
+	return s.start(c, sqlite.Bulk, pl, adm, subs, false)
+}
+
+// informed makes a planner that knows what that of a run of the log knew when the run began.
+func (s *session) informed(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (*planner.Planner,
+	*executor.Admitter, error) {
+	pl, adm, err := s.planner()
+	if err != nil {
+		return nil, nil, err
 	}
 	if s.history != nil {
 		past, err := log.HistoryOf(c.Context, info.Name, s.window)
 		if err != nil {
-			return fail(exitHost, err)
+			return nil, nil, fail(exitHost, err)
 		}
 		for _, m := range past {
 			s.history.Prior(m.Kind, m.Ran, m.Speed)
@@ -77,11 +87,19 @@ func replay(c *cli.Context, name string) error {
 	if s.corrected != nil && !runtimeOf(info.Runtime).Virtual {
 		past, err := log.CorrectionsOf(c.Context, info.Name, s.window)
 		if err != nil {
-			return fail(exitHost, err)
+			return nil, nil, fail(exitHost, err)
 		}
 		recallCorrections(s.corrected, past)
 	}
-	var subs []executor.Submission
+	return pl, adm, nil
+}
+
+// repeat makes all that a simulation of a run of the log with what was measured in it needs.
+func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (pl *planner.Planner,
+	adm *executor.Admitter, subs []executor.Submission, err error) {
+	if pl, adm, err = s.informed(c, log, info); err != nil {
+		return nil, nil, nil, err
+	}
 	err = log.Admissions(c.Context, info.Name, func(a *executor.Admission) error {
 		sub := a.Submission
 		sub.At = a.Arrived.Workflow.Arrived
@@ -89,27 +107,27 @@ func replay(c *cli.Context, name string) error {
 		return nil
 	})
 	if err != nil {
-		return fail(exitHost, err)
+		return nil, nil, nil, fail(exitHost, err)
 	}
 	if len(subs) == 0 {
-		return failf(exitInput, "run %s has no workflows: there is nothing to replay", info.Name)
+		return nil, nil, nil, failf(exitInput, "run %s has no workflows: there is nothing to replay", info.Name)
 	}
 	attempts, err := measuredAttempts(c, log, info.Name)
 	if err != nil {
-		return fail(exitHost, err)
+		return nil, nil, nil, fail(exitHost, err)
 	}
 	if len(attempts) == 0 {
-		return failf(exitInput, "run %s has no attempt that was measured from start to end: there is nothing to replay",
-			info.Name)
+		return nil, nil, nil, failf(exitInput, "run %s has no attempt that was measured from start to end: there is "+
+			"nothing to replay", info.Name)
 	}
 	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
 		return m, ok
 	}
 	if _, err := s.check(subs); err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	return s.start(c, sqlite.Bulk, pl, adm, subs, false)
+	return pl, adm, subs, nil
 }
 
 // measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at

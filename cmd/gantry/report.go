@@ -43,11 +43,13 @@ file that report takes in place of results.
    gantry report fig*.sqlite --study study.yaml --markdown --out figures
 
 Runs with --html FILE: one HTML file without a server or network. It shows why the run took as long as it did (the
-critical path that was measured), the timeline of every attempt against its plan, utilisation, why tasks waited, a table of all
-attempts, box plots by task type, the graph of dependencies, estimates against measurements, failures and settings. Several runs
-appear one below the other.
+critical path that was measured), the timeline of every attempt against its plan and the plan as each round of
+planning left it, utilisation, why tasks waited, a table of all attempts, box plots by task type, the graph of
+dependencies, estimates against measurements, deadlines and tenants, failures and settings. It simulates the run with
+three other policies (--policies), for 10 s at most. Several runs appear side by side.
 
    gantry report RUN --html run.html
+   gantry report RUN RUN --html runs.html
 
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
 		Flags: []cli.Flag{dirFlag(),
@@ -57,6 +59,8 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 			&cli.StringSliceFlag{Name: "study", Usage: "hold results against the paper of study `FILE`; repeatable"},
 			&cli.StringFlag{Name: "save", Usage: "write results in short form, JSON Lines, to `FILE`; with --study " +
 				"the metrics that it needs"},
+			&cli.StringFlag{Name: "policies", Usage: "--html: simulate the run with `POLICIES`, comma separated, or " +
+				"none (default: three that fit)"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {

@@ -79,7 +79,6 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 			TimeScale: info.TimeScale,
 			SizeScale: info.SizeScale,
 			Settings:  info.Settings,
-			Left:      o.Left != nil && o.Left(info.Name, info.Runtime),
 			Without:   []string{},
 		},
 	}
@@ -139,7 +138,11 @@ func (r *reader) head() error {
 
 // goesOn lets the clock of a run that is watched go on between its events.
 func (r *reader) goesOn(started time.Time, o *Options) error {
-	if o.Live && r.out.State == string(sqlite.Running) && !r.out.Left {
+	if r.out.State != string(sqlite.Running) {
+		return nil
+	}
+	r.out.Left = o.Left != nil && o.Left(r.out.Name, r.out.Runtime)
+	if o.Live && !r.out.Left {
 		r.clock = max(r.clock, int64(o.Now.Sub(started)))
 	}
 	return nil

@@ -8,14 +8,14 @@ export const outcomeOf = run => ({finished: 'succeeded', failed: 'failed', inter
 // prediction is what the plan or the policy expected, if anything.
 function prediction(run) {
   const predicted = run.notes.filter(n => n.topic === 'predicted' && n.instant !== undefined).map(n => n.instant);
-  if (predicted.length) return [Math.max(...predicted) - run.begin, 'predicted by the policy'];
+  if (predicted.length) return [Math.max(...predicted) - run.arrival, 'predicted by the policy'];
   const p = run.plans, last = run.workflows.reduce((m, w) => Math.max(m, w.arrived, w.release), 0), waiting = run.task.state.length;
   for (let r = 0; p && r < p.rounds.length; r++) {
     if (p.at[r] < last) continue;
     if (p.count[r] < waiting * 0.9 && r > 0 || p.count[r] === 0) break; // it does not plan ahead
     let end = 0, ahead = 0;
     for (let s = p.first[r]; s < p.first[r + 1]; s++) { end = Math.max(end, p.start[s] + p.end[s]); ahead += p.start[s] > p.at[r]; }
-    return ahead ? [end - run.begin, 'first planned'] : null;
+    return ahead ? [end - run.arrival, 'first planned'] : null;
   }
   return null;
 }
@@ -27,7 +27,7 @@ export function answer(run, page) {
     for (const s of run.task.state) counts[s] = (counts[s] || 0) + 1;
     const failed = counts[5] || 0, skipped = counts[6] || 0, all = run.task.state.length, busy = (counts[1] || 0) + (counts[2] || 0) + (counts[3] || 0);
     const card = (value, label, bad) => el('div', {class: 'card'}, el('b', {class: bad && 'bad'}, value), el('span', {}, label));
-    const expected = prediction(run), took = run.makespan === null ? run.end - run.begin : run.makespan;
+    const expected = prediction(run), took = run.makespan === null ? run.end - run.arrival : run.makespan;
     const out = [el('div', {class: 'cards'},
       card(outcomeOf(run), 'the run', run.state === 'failed' || run.left),
       card(seconds(run.secs(took)), run.makespan === null ? 'so far' : 'makespan'),

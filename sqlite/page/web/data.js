@@ -90,7 +90,9 @@ function prepare(r, hue) {
   r.outcome = i => r.outcomes[a.outcome[i]] || 'under way';
   r.estimate = i => a.error[i] + r.stop[i] - a.queued[i] - a.staging[i];
   r.critical = new Set(r.answer.steps.map(s => s.attempt));
-  r.begin = r.workflows.length ? r.workflows.reduce((m, w) => Math.min(m, w.arrived), Infinity) : 0;
+  const first = r.workflows.length ? r.workflows.reduce((m, w) => Math.min(m, w.arrived), Infinity) : 0;
+  r.arrival = first;
+  r.begin = first < r.end / 50 ? 0 : first; // of the axes
   later(r, 'attemptsOf', () => group(a.task));
   later(r, 'waitsOf', () => group(r.wait.task));
   later(r, 'awayOf', () => group(r.away.attempt));

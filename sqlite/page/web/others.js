@@ -2,11 +2,11 @@
 import {el, seconds, ticks, clock, ink, fit, percent, plural, redraws, short} from './text.js';
 import {outcomeOf} from './answer.js';
 
-const thin = 9;
+const thin = 16;
 
 // small draws a timeline: bars are [lane, from, to, colour], in units.
 function small(lanes, bars, end, scale, label) {
-  const canvas = el('canvas', {role: 'img', 'aria-label': label}), each = Math.max(1, Math.min(thin, 130 / Math.max(1, lanes())));
+  const canvas = el('canvas', {role: 'img', 'aria-label': label}), each = Math.max(1, Math.min(thin, 96 / Math.max(1, lanes())));
   const draw = () => {
     const tall = Math.max(14, lanes() * each), [x, width] = fit(canvas, tall + 20), px = t => t / Math.max(1e-9, end()) * (width - 30);
     x.strokeStyle = ink('line'); x.fillStyle = ink('soft'); x.textAlign = 'center';
@@ -35,14 +35,14 @@ function* barsOf(run) {
     const lane = first[node] + run.attempt.lane[i];
     if (run.stop[i] < last[lane] + pixel / 2) continue;
     last[lane] = run.stop[i];
-    yield [lane, run.attempt.queued[i] - run.begin, run.stop[i] - run.begin, run.hue(run.kind(i))];
+    yield [lane, run.attempt.queued[i] - run.arrival, run.stop[i] - run.arrival, run.hue(run.kind(i))];
   }
 }
 
 export const held = run => {
   let sum = 0, there = 0;
   for (let i = 0; i < run.n; i++) if (run.attempt.node[i] >= 0) sum += run.attempt.cores[i] * (run.stop[i] - run.attempt.queued[i]);
-  for (const n of run.nodes) there += n.millicores * (run.makespan ?? run.end - run.begin);
+  for (const n of run.nodes) there += n.millicores * (run.makespan ?? run.end - run.arrival);
   return there ? sum / there : 0;
 };
 
@@ -58,7 +58,7 @@ export function others(run) {
   return {node, refresh() {
     const o = run.others;
     if (!o || !o.policies.length) { node.replaceChildren(el('p', {class: 'note'}, o && o.note || 'Other policies were not simulated for this page.')); return; }
-    const s = u => seconds(run.secs(u)), took = run.makespan ?? run.end - run.begin, end = Math.max(took, ...o.policies.map(p => p.makespan)), drawn = [];
+    const s = u => seconds(run.secs(u)), took = run.makespan ?? run.end - run.arrival, end = Math.max(took, ...o.policies.map(p => p.makespan)), drawn = [];
     const row = (title, note, facts, t) => { if (t) drawn.push(t); return el('div', {class: 'other'}, el('div', {}, el('b', {}, title), el('span', {class: 'note'}, note), ...facts.filter(Boolean).map(f => el('span', {}, f))), t ? t.canvas : el('p', {class: 'bad'}, facts.error || '')); };
     const rows = [row(run.policy, 'as it was', [s(took), tardy(lateOf(run), s), `${percent(held(run))} of the cores held`], small(() => lanesOf(run), () => barsOf(run), () => end, () => run.scale, `The run with ${run.policy}: ${s(took)}`))];
     const base = o.policies.find(p => p.own && !p.error);
@@ -77,9 +77,9 @@ export function others(run) {
 export function compare(page) {
   const node = el('div', {class: 'others'});
   return {node, refresh() {
-    const drawn = [], longest = () => Math.max(...page.runs.map(r => r.secs(r.makespan ?? r.end - r.begin)), 1e-9);
+    const drawn = [], longest = () => Math.max(...page.runs.map(r => r.secs(r.makespan ?? r.end - r.arrival)), 1e-9);
     node.replaceChildren(...page.runs.map(r => {
-      const s = u => seconds(r.secs(u)), took = r.makespan ?? r.end - r.begin, t = small(() => lanesOf(r), () => barsOf(r), () => longest() / r.scale, () => r.scale, `${r.name}: ${s(took)}`);
+      const s = u => seconds(r.secs(u)), took = r.makespan ?? r.end - r.arrival, t = small(() => lanesOf(r), () => barsOf(r), () => longest() / r.scale, () => r.scale, `${r.name}: ${s(took)}`);
       drawn.push(t);
       return el('div', {class: 'other'}, el('div', {}, el('b', {}, short(r.name, 40)), el('span', {class: 'note'}, `${r.policy} on ${r.runtime}, ${outcomeOf(r)}`), el('span', {}, `${s(took)}, ${plural(r.names.length, 'task')}`),
         el('span', {}, tardy(lateOf(r), s)), el('span', {}, `${percent(held(r))} of the cores held`)), t.canvas);

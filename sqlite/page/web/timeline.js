@@ -22,7 +22,7 @@ export function timeline(run, page) {
     span = [page.span ? page.span[0] : run.begin, Math.max(page.span ? page.span[1] : run.end, run.begin + 1)];
     if (whole) [from, to] = span;
     lanes = run.nodes.reduce((n, x) => n + Math.max(1, x.lanes), 0);
-    height = Math.max(3, Math.min(20, Math.floor(620 / Math.max(1, lanes))));
+    height = Math.max(3, Math.min(26, Math.floor(620 / Math.max(1, lanes))));
     rows = [];
     let y = top;
     const moved = new Map();
@@ -174,21 +174,23 @@ export function timeline(run, page) {
     }
     const out = [], order = Array.from({length: last - first}, (_, k) => first + k).sort((s, t) => P.start[s] - P.start[t] || P.task[s] - P.task[t]);
     let moved = 0, fresh = 0, end = 0, future = 0;
-    const add = (s, lane) => {
+    // A plan bends: what it has in the past and has not started comes as soon as its slot is free.
+    const add = (s, lane, bends) => {
+      const start = bends ? Math.max(P.start[s], now, free[P.node[s]][lane]) : P.start[s], stop = start + P.end[s];
       const was = before.get(P.task[s]), changed = was === undefined ? 'new' : P.node[was] !== P.node[s] || Math.abs(P.start[was] - P.start[s]) > 1 ? 'moved' : '';
-      const ahead = P.start[s] > now || !running.has(P.task[s]);
+      const ahead = bends;
       if (ahead) { future++; if (changed === 'moved') moved++; else if (changed) fresh++; }
-      end = Math.max(end, P.start[s] + P.end[s]);
-      free[P.node[s]][lane] = P.start[s] + P.end[s];
-      out.push({task: P.task[s], node: P.node[s], lane, start: P.start[s], end: P.start[s] + P.end[s], changed: ahead ? changed : '', ahead, was});
+      end = Math.max(end, stop);
+      free[P.node[s]][lane] = stop;
+      out.push({task: P.task[s], node: P.node[s], lane, start, end: stop, changed: ahead ? changed : '', ahead, was});
     };
-    for (const s of order) if (running.has(P.task[s]) && a.node[running.get(P.task[s])] === P.node[s]) add(s, a.lane[running.get(P.task[s])]);
+    for (const s of order) if (running.has(P.task[s]) && a.node[running.get(P.task[s])] === P.node[s]) add(s, a.lane[running.get(P.task[s])], false);
     for (const s of order) {
       if (running.has(P.task[s]) && a.node[running.get(P.task[s])] === P.node[s]) continue;
       const f = free[P.node[s]];
-      let lane = f.findIndex(t => t <= P.start[s] + 0.5);
+      let lane = f.findIndex(t => t <= Math.max(now, P.start[s]) + 0.5);
       if (lane < 0) lane = f.reduce((m, t, k) => t < f[m] ? k : m, 0);
-      add(s, lane);
+      add(s, lane, true);
     }
     return {out, now, moved, fresh, future, end, dropped: [...before.keys()].filter(t => !out.some(o => o.task === t)).length};
   }
@@ -255,7 +257,7 @@ export function timeline(run, page) {
     if (round < 0) { said.textContent = 'what happened: move the slider to see the plan as each round left it'; slider.setAttribute('aria-valuetext', 'no plan'); return; }
     const p = plan, s = u => seconds(run.secs(u));
     said.textContent = `round ${run.plans.rounds[round]} at ${s(p.now)}: ${plural(p.future, 'task')} planned ahead` + (p.moved ? `, ${p.moved} moved` : '') + (p.fresh && round > 0 ? `, ${p.fresh} new` : '') + `; planned end ${s(p.end)}` +
-      (run.makespan !== null ? ` (it was ${s(run.begin + run.makespan)})` : '');
+      (run.makespan !== null ? ` (it was ${s(run.arrival + run.makespan)})` : '');
     slider.setAttribute('aria-valuetext', said.textContent);
   }
 
