@@ -172,7 +172,8 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 			break
 		}
 		if r.left <= 0 {
-			x.OtherNote = fmt.Sprintf("Simulating other policies takes longer than %v here: some are left out.", replayTime)
+			x.OtherNote = fmt.Sprintf("Simulating other policies takes longer than %v here: some are left out.",
+				replayTime)
 			break
 		}
 		began := time.Now()
