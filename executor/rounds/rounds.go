@@ -52,11 +52,11 @@ type Player struct {
 	Rounds   int    // that had an outcome
 	Diverged string // since when the plans are not those of the run; "": they are
 
-	engine  executor.Engine
-	at      planner.Time
-	files   []string
-	stride  int
-	kept    int // segments
+	engine executor.Engine
+	at     planner.Time
+	files  []string
+	stride int
+	kept   int // segments
 }
 
 // Take plays one event. The plan of each round that the log has is made again and compared with what was ordered.
