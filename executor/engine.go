@@ -596,3 +596,6 @@ func (e *Engine) leftOver() string {
 	}
 	return s
 }
+
+// Spec is what a task of a workflow that has not ended really is.
+func (e *Engine) Spec(t planner.TaskID) *TaskSpec { return e.specs[t] }

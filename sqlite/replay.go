@@ -214,3 +214,30 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, 
 	}
 	return rows, nil
 }
+
+// Flow is a workflow of a run that no other continues.
+type Flow struct {
+	ID          planner.WorkflowID
+	Name, Label string
+	State       string
+}
+
+// Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.
+func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return collect(ctx, db, func(rows *sql.Rows) (f Flow, err error) {
+		return f, rows.Scan(&f.ID, &f.Name, &f.Label, &f.State)
+	}, "SELECT workflow, name, label, state FROM workflows WHERE run = ? AND state <> 'continued' ORDER BY workflow", id)
+}
+
+// Admission is a workflow of a run as it was admitted. The run is given as in Summary.
+func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (*executor.Admission, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return db.admission(ctx, id, int64(w))
+}

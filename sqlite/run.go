@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/reuse"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -73,10 +74,11 @@ type Run struct {
 		rows []Sample
 		err  error
 	}
-	reserve *reserve
-	stop    chan struct{}
-	stopped sync.WaitGroup
-	closing sync.Once
+	contents []reuse.Content // guarded by samples
+	reserve  *reserve
+	stop     chan struct{}
+	stopped  sync.WaitGroup
+	closing  sync.Once
 }
 
 var _ executor.Store = (*Run)(nil)
@@ -273,9 +275,12 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	if err != nil {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
-	samples := r.takeSamples()
+	samples, contents := r.takeSamples(), r.takeContents()
 	err = r.db.transact(func() error {
 		if err := r.w.append(encoded); err != nil {
+			return err
+		}
+		if err := r.insertContents(contents); err != nil {
 			return err
 		}
 		return r.w.insertSamples(samples)
@@ -285,6 +290,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		r.w.undone()
 		r.db.mu.Unlock()
 		r.returnSamples(samples, nil)
+		r.Contents(contents...)
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	return nil
@@ -327,13 +333,19 @@ func (r *Run) returnSamples(rows []Sample, err error) {
 }
 
 func (r *Run) flushSamples() error {
-	rows := r.takeSamples()
-	if len(rows) == 0 || r.w == nil { // nothing is sampled in a simulation
+	rows, contents := r.takeSamples(), r.takeContents()
+	if len(rows)+len(contents) == 0 || r.w == nil { // nothing is sampled in a simulation
 		return nil
 	}
-	err := r.db.transact(func() error { return r.w.insertSamples(rows) })
+	err := r.db.transact(func() error {
+		if err := r.insertContents(contents); err != nil {
+			return err
+		}
+		return r.w.insertSamples(rows)
+	})
 	if err != nil {
 		r.returnSamples(rows, err)
+		r.Contents(contents...)
 	}
 	return err
 }

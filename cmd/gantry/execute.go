@@ -20,6 +20,7 @@ import (
 	"gantry/executor/docker"
 	crash "gantry/executor/fault"
 	"gantry/executor/metrics"
+	"gantry/executor/reuse"
 	"gantry/executor/sim"
 	"gantry/executor/stage"
 	"gantry/planner"
@@ -44,6 +45,7 @@ type session struct {
 	log       *sqlite.Run // nil: nothing is kept
 	lock      *os.File
 	dirLock   *os.File
+	keeper    *reuse.Keeper // knows files by their content; nil without a log
 	view      *progress
 	out       *cli.Context
 	engine    *executor.Engine
@@ -319,8 +321,10 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	state, code := sqlite.Finished, exitOK
 	failed := 0
 	for w := range v.Workflows() {
-		_, n := v.Progress(planner.WorkflowID(w))
-		failed += n
+		if _, continued := v.Continues(planner.WorkflowID(w)); !continued {
+			_, n := v.Progress(planner.WorkflowID(w))
+			failed += n
+		}
 	}
 	switch {
 	case res.Interrupted:

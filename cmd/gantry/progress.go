@@ -30,6 +30,7 @@ type progress struct {
 	total  int
 	done   int
 	failed int
+	former int                  // tasks of workflows that others continue
 	names  []*executor.TaskSpec // by task
 	shown  int                  // failures printed
 	told   int                  // predictions printed
@@ -100,12 +101,13 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 	for _, a := range admitted {
 		p.names = append(p.names, a.Tasks...)
 	}
-	p.total = max(p.total, len(p.names))
+	p.total = max(p.total, len(p.names)-p.former)
 	changed := false
 	for i := range events {
 		if plan, ok := events[i].Body.(*planner.PlanCommitted); ok {
 			p.predicted(v, plan.Notes)
 		}
+		p.continued(v, events[i].Body)
 		x, ok := events[i].Body.(*planner.AttemptExited)
 		if !ok {
 			changed = changed || events[i].Body.Kind() == planner.KindAttemptStarted
@@ -146,6 +148,26 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 			p.line("%s of %d done, %d running, %d failed, %s", plural(p.done, "task"), p.total, v.UnderWayCount(),
 				p.failed, time.Since(p.begun).Round(100*time.Millisecond))
 		}
+	}
+}
+
+// continued takes in tasks that stand for others, and those that ended without an attempt.
+func (p *progress) continued(v planner.View, body planner.Body) {
+	switch b := body.(type) {
+	case *planner.TaskReused:
+		p.done++
+	case *planner.WorkflowContinued:
+		first, past := v.All(b.Of)
+		for t := first; t < past; t++ {
+			switch v.Phase(t) {
+			case planner.Done:
+				p.done--
+			case planner.Failed:
+				p.failed--
+			}
+		}
+		p.former += int(past - first)
+		p.total = len(p.names) - p.former
 	}
 }
 

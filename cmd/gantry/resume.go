@@ -19,12 +19,24 @@ func resumeCommand() *cli.Command {
 		Description: `Without RUN it continues the latest run. Finished tasks are kept, running containers are adopted, containers that
 ended meanwhile are logged, and lost tasks run again. All settings are those of the run.
 
-Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run or one that has ended,
+In a run that has failed, tasks that failed, were skipped or cancelled get fresh tries. A task that succeeded runs again
+only if an input file from outside has changed, or a task before it runs.
+
+   gantry resume RUN --with FILE   continues a run, whatever its state, with the corrected workflow
+
+Tasks that succeeded and are the same in FILE stay. New and changed tasks run, and all tasks after them; gantry says
+which and why. Running tasks of a run that was stopped are ended first.
+
+Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run, one that succeeded, or invalid
+input,
 4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
 			watchFlag(), portFlag(),
+			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
+			&cli.StringFlag{Name: "inputs", Usage: "with --with: `DIR` with the input files (default: as the run began)"},
+			maxInputFlag(new(byteSize)),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
 				"only warn (default: as the run began)"},
 		},
@@ -34,19 +46,24 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no su
 			}
 			s := &session{out: c, resumes: true, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
 			defer s.close()
-			if err := s.existing(c, c.Args().First()); err != nil {
+			all, err := s.existing(c, c.Args().First())
+			if err != nil {
 				return err
 			}
 			if err := s.openLive(c); err != nil {
 				return err
 			}
-			return s.resume(c)
+			return s.resume(c, all)
 		},
 	}
 }
 
-func (s *session) resume(c *cli.Context) error {
-	info := s.log.Info()
+// recallSettings takes over the settings of a run of the log.
+func (s *session) recallSettings(c *cli.Context) error {
+	info, err := s.db.Info(c.Context, s.name)
+	if err != nil {
+		return logError(err)
+	}
 	s.set = &settings{}
 	if err := json.Unmarshal(info.Settings, s.set); err != nil {
 		return failf(exitInternal, "settings of run %s: %w", s.name, err)
@@ -55,6 +72,11 @@ func (s *session) resume(c *cli.Context) error {
 		s.set.Strict = c.Bool("strict")
 	}
 	s.platform = &info.Platform
+	return nil
+}
+
+func (s *session) resume(c *cli.Context, corrected []correction) error {
+	info := s.log.Info()
 	pl, adm, err := s.planner()
 	if err != nil {
 		return err
@@ -83,7 +105,8 @@ func (s *session) resume(c *cli.Context) error {
 	if err != nil {
 		return fail(exitInternal, err)
 	}
-	if s.engine.Arrivals, err = s.log.Submissions(c.Context, pl.View().Workflows()); err != nil {
+	if s.engine.Arrivals, err = s.log.Submissions(c.Context,
+		pl.View().Workflows()-pl.View().Continuations()); err != nil {
 		return fail(exitInternal, err)
 	}
 	more, err := s.check(s.engine.Arrivals)
@@ -106,7 +129,14 @@ func (s *session) resume(c *cli.Context) error {
 	if s.engine.Runtime, err = s.openRuntime(c.Context, opening{now, at, emulated || more}); err != nil {
 		return err
 	}
-	if err := s.engine.Recover(c.Context); err != nil {
+	err = s.engine.Recover(c.Context)
+	if err == nil && len(corrected) > 0 {
+		err = s.continueWith(c.Context, corrected)
+	}
+	if err == nil {
+		err = s.dropStale()
+	}
+	if err != nil {
 		s.engine.Runtime.Close()
 		return fail(exitHost, err)
 	}

@@ -301,34 +301,46 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 }
 
 // existing opens a run of the log to continue it.
-func (s *session) existing(c *cli.Context, name string) error {
-	var err error
+func (s *session) existing(c *cli.Context, name string) (all []correction, err error) {
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
-		return fail(exitHost, err)
+		return nil, fail(exitHost, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.home, logName)); errors.Is(err, fs.ErrNotExist) {
-		return failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory",
+		return nil, failf(exitInput, "there is no log at %s: nothing was run there, or --dir names another directory",
 			filepath.Join(s.home, logName))
 	}
 	if err := s.open(sqlite.Durable); err != nil {
-		return err
+		return nil, err
 	}
 	over, err := s.db.Summary(c.Context, name)
 	if err != nil {
-		return fail(exitInput, err)
+		return nil, fail(exitInput, err)
 	}
 	s.name = over.Run
 	s.dir = filepath.Join(s.home, s.name)
 	if !runtimeOf(over.Runtime).Adopts {
-		return failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
+		return nil, failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
 			over.Runtime)
 	}
-	if over.State == sqlite.Finished || over.State == sqlite.Failed {
-		return failf(exitInput, "run %s has ended (%s): there is nothing to resume", s.name, over.State)
+	with := c.String("with")
+	if over.State == sqlite.Finished && with == "" {
+		return nil, failf(exitInput, "run %s has ended (%s): there is nothing to resume; --with FILE continues it with a "+
+			"corrected workflow", s.name, over.State)
+	}
+	if c.IsSet("inputs") && with == "" {
+		return nil, failf(exitUsage, "--inputs: say with --with which corrected workflow is to read them")
 	}
 	if err := s.hold(); err != nil {
-		return err
+		return nil, err
+	}
+	if err := s.recallSettings(c); err != nil {
+		return nil, err
+	}
+	if over.State == sqlite.Failed || with != "" {
+		if all, err = s.corrections(c, with); err != nil {
+			return nil, err
+		}
 	}
 	s.log, err = s.db.OpenRun(c.Context, s.name)
-	return err
+	return all, err
 }

@@ -139,9 +139,16 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 			return nil, fail(exitHost, err)
 		}
 	}
+	if s.log != nil {
+		s.keeper = s.newKeeper()
+		cfg.Published = s.published
+	}
 	r, err := docker.New(ctx, cfg)
 	if err != nil {
 		return nil, fail(exitHost, err)
+	}
+	if s.keeper != nil {
+		s.keeper.Files = r.Files()
 	}
 	return r, nil
 }

@@ -477,6 +477,8 @@ func (a *attempt) harvest(c inspection, gone, broken bool) {
 		} else if missing != "" {
 			v = e.Missing(missing)
 			x.Outcome, x.Message = v.Outcome, v.Message
+		} else if r.cfg.Published != nil {
+			r.cfg.Published(&a.l)
 		}
 	}
 	if x.Outcome == planner.Preempted && a.l.Keeps != nil {

@@ -119,6 +119,9 @@ type Config struct {
 	Strict     bool   // what the host cannot enforce is an error
 	// Warn receives, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
 	Warn func(rule, message string)
+	// Published receives attempts whose outputs were published, before their end is reported; from any goroutine. Nil
+	// drops them.
+	Published func(l *executor.Launch)
 	// Sample receives counters of attempts that run longer; from one goroutine, and it must be quick. Nil drops them.
 	Sample func(Sample)
 }
@@ -433,6 +436,9 @@ func (r *Runtime) sampled() func(cgroup.Sample) {
 		r.cfg.Sample(Sample{planner.AttemptID(s.Key), r.at(s.At), s.Counters})
 	}
 }
+
+// Files are those of the run.
+func (r *Runtime) Files() *stage.Area { return r.files }
 
 // controlDir is the control directory of an attempt.
 func (r *Runtime) controlDir(a planner.AttemptID) control.Dir {

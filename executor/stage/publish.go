@@ -186,20 +186,29 @@ func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (m
 	if err := p.leaveLinks(f, from, to); err != nil {
 		return "", err
 	}
+	return "", p.results(p.t.Workflow, f, to)
+}
+
+// results links an output that is a result among the results.
+func (s *Area) results(w *executor.WorkflowSpec, f *executor.FileSpec, at string) error {
 	if !f.Final {
-		return "", nil
+		return nil
 	}
-	results := filepath.Join(p.Area.dir, "results", executor.EscapeName(p.t.Workflow.Name))
+	results := s.resultsDir(w)
 	if !f.Glob {
-		return "", p.result(to, filepath.Join(results, name))
+		return s.result(at, filepath.Join(results, filepath.FromSlash(path.Clean(f.Name))))
 	}
-	files, err := Files(to)
+	files, err := Files(at)
 	for _, name := range files {
-		if err := p.result(filepath.Join(to, name), filepath.Join(results, name)); err != nil {
-			return "", err
+		if err := s.result(filepath.Join(at, name), filepath.Join(results, name)); err != nil {
+			return err
 		}
 	}
-	return "", err
+	return err
+}
+
+func (s *Area) resultsDir(w *executor.WorkflowSpec) string {
+	return filepath.Join(s.dir, "results", executor.EscapeName(w.Name))
 }
 
 // leaveLinks leaves links to an output in the work directory, where it lay.
@@ -227,14 +236,14 @@ func (p *publication) leaveLinks(f *executor.FileSpec, from, to string) error {
 }
 
 // result links a file or a directory among the results.
-func (p *publication) result(from, to string) error {
-	if err := p.mkdir(filepath.Dir(to)); err != nil {
+func (s *Area) result(from, to string) error {
+	if err := s.mkdir(filepath.Dir(to)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	return fault.Do("result", func() error { return p.linkTree(from, to) })
+	return fault.Do("result", func() error { return s.linkTree(from, to) })
 }
 
 // checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/load"
+	"gantry/executor/reuse"
+	"gantry/executor/stage"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// correction is a workflow of a run that is to be continued, and what it is to be continued as.
+type correction struct {
+	of  sqlite.Flow
+	sub executor.Submission
+}
+
+// corrections finds the workflows to be continued and checks what they are to become, before anything is changed: those
+// that have not succeeded, or with a corrected file those that are in it.
+func (s *session) corrections(c *cli.Context, with string) ([]correction, error) {
+	flows, err := s.db.Flows(c.Context, s.name)
+	if err != nil {
+		return nil, logError(err)
+	}
+	var all []correction
+	if with == "" {
+		for _, f := range flows {
+			if f.State != "done" {
+				all = append(all, correction{of: f})
+			}
+		}
+	} else if all, err = s.readCorrected(c, with, flows); err != nil {
+		return nil, err
+	}
+	subs := make([]executor.Submission, len(all))
+	for i := range all {
+		x := &all[i]
+		was, err := s.db.Admission(c.Context, s.name, x.of.ID)
+		if err != nil {
+			return nil, logError(err)
+		}
+		old := was.Submission
+		if with == "" {
+			x.sub = old
+		} else { // when it arrived and what it is to the run stays
+			now := x.sub
+			x.sub = old
+			x.sub.Workflow, x.sub.Costs, x.sub.Draw = now.Workflow, now.Costs, nil
+			if c.IsSet("inputs") {
+				x.sub.Inputs = now.Inputs
+			}
+		}
+		x.sub.Name, x.sub.Population, x.sub.Sources = old.Name, 0, nil
+		subs[i] = x.sub
+	}
+	fresh := *s // what is not to be run must not be counted twice
+	fresh.resumes, fresh.view = false, newProgress(true, false)
+	if _, err := fresh.check(subs); err != nil {
+		return nil, err
+	}
+	if runtimeOf(s.set.Runtime).Programs {
+		if err := s.locate(c.Context, subs); err != nil {
+			return nil, err
+		}
+	}
+	for i := range all {
+		all[i].sub = subs[i]
+	}
+	return all, nil
+}
+
+// corrected reads a file with corrected workflows of the run.
+func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow) (all []correction, err error) {
+	in := &inputs{paths: []string{with}, seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
+		Loader: load.Loader{Platform: s.platform, MaxInput: int64(*c.Generic("max-input").(*byteSize)),
+			TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64), Count: s.set.Count, Warn: s.view.warn}}
+	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
+		return nil, err
+	}
+	subs, err := in.submissions()
+	if err != nil {
+		return nil, err
+	}
+	if len(subs) == 1 && len(flows) == 1 {
+		return []correction{{flows[0], subs[0]}}, nil
+	}
+	taken := map[planner.WorkflowID]bool{}
+	for _, sub := range subs {
+		var fits []sqlite.Flow
+		for _, f := range flows {
+			if f.Name == sub.Name {
+				fits = []sqlite.Flow{f}
+				break
+			}
+			if f.Label == sub.Workflow.Label {
+				fits = append(fits, f)
+			}
+		}
+		if len(fits) != 1 || taken[fits[0].ID] {
+			var names []string
+			for _, f := range flows {
+				names = append(names, f.Name)
+			}
+			return nil, failf(exitInput, "--with %s: workflow %s is not one that has arrived in run %s, or not the only one "+
+				"of its name: the run has %s", with, sub.Name, s.name, strings.Join(names, ", "))
+		}
+		taken[fits[0].ID] = true
+		all = append(all, correction{fits[0], sub})
+	}
+	return all, nil
+}
+
+// maxChangesShown is how many tasks that run again are named; gantry explain has the reason of each.
+const maxChangesShown = 20
+
+// continueWith lets corrected workflows take the place of those that the run has had, and says which tasks run again.
+func (s *session) continueWith(ctx context.Context, all []correction) error {
+	if len(all) == 0 {
+		return nil
+	}
+	if err := s.engine.Quiesce(ctx); err != nil {
+		return err
+	}
+	list := make([]executor.Continuation, len(all))
+	type outcome struct {
+		adm     *executor.Admission
+		changes []executor.Change
+		stay    int
+	}
+	outcomes := make([]outcome, len(all))
+	var failed error
+	for i, x := range all {
+		was, err := s.db.Admission(ctx, s.name, x.of.ID)
+		if err != nil {
+			return err
+		}
+		list[i] = executor.Continuation{Of: x.of.ID, Submission: x.sub, Keep: func(adm *executor.Admission) []executor.Kept {
+			kept, changes := executor.Keep(was, adm, s.engine.Planner.View(), s.keeper)
+			o := &outcomes[i]
+			o.adm, o.changes = adm, changes
+			for _, k := range kept {
+				if k.Stay {
+					o.stay++
+				}
+			}
+			if err := s.dropInputs(was, adm); err != nil {
+				failed = err
+			}
+			return kept
+		}}
+	}
+	if err := s.engine.Continue(ctx, list); err != nil {
+		return err
+	}
+	if failed != nil {
+		return failed
+	}
+	for _, o := range outcomes {
+		s.view.note("%s: %s stay, %d to run", o.adm.Spec.Name, plural(o.stay, "task"), len(o.changes))
+		at := map[string]planner.TaskID{}
+		for i, t := range o.adm.Tasks {
+			at[t.Name] = o.adm.Arrived.Tasks[i].ID
+		}
+		for i, ch := range o.changes {
+			if i < maxChangesShown {
+				again := ""
+				if ch.Done {
+					again = " again"
+				}
+				s.view.note("  %s runs%s: %s", ch.Task, again, ch.Why)
+			} else if i == maxChangesShown {
+				s.view.note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.name)
+			}
+			if err := s.log.NotReused(at[ch.Task], s.engine.Runtime.Now(), ch.Why); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// area is the files of the run, if its runtime has any.
+func (s *session) area() *stage.Area {
+	if r, ok := s.engine.Runtime.(interface{ Files() *stage.Area }); ok {
+		return r.Files()
+	}
+	return nil
+}
+
+// dropInputs deletes what the run has of files from outside that are others now, so that they are brought again. That
+// comes before the log says so: without them the tasks that read them run again in any case.
+func (s *session) dropInputs(was, now *executor.Admission) error {
+	area := s.area()
+	if area == nil {
+		return nil
+	}
+	old := map[string]*executor.FileSpec{}
+	for _, f := range was.Files {
+		old[f.NodeName()] = f
+	}
+	for _, f := range now.Files {
+		if f.Produced {
+			continue
+		}
+		if o := old[f.NodeName()]; o != nil && !o.Produced && !s.keeper.Changed(was.Spec, o, f) {
+			continue
+		}
+		whole := *f
+		whole.Blocks = 0
+		for _, x := range []*executor.FileSpec{f, &whole} {
+			if _, err := area.Remove(was.Spec, x); err != nil {
+				return fmt.Errorf("input %s changed: delete its copy: %w", f.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// dropStale deletes outputs of tasks that are to run again in continued workflows and have not begun to: a former life of
+// the run may have left them. It may be repeated.
+func (s *session) dropStale() error {
+	area, v := s.area(), s.engine.Planner.View()
+	if area == nil {
+		return nil
+	}
+	for _, w := range v.Present() {
+		if of, _ := v.Continues(w); of == planner.None {
+			continue
+		}
+		first, past := v.All(w)
+		for t := first; t < past; t++ {
+			if v.Last(t) != planner.None || v.Phase(t).Ended() {
+				continue
+			}
+			spec := s.engine.Spec(t)
+			for _, f := range spec.Outputs {
+				if _, err := area.Remove(spec.Workflow, f); err != nil {
+					return fmt.Errorf("task %s of workflow %s runs again: delete its output %s: %w", spec.Name,
+						spec.Workflow.Name, f.Name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// newKeeper knows the files of the run by their content.
+func (s *session) newKeeper() *reuse.Keeper {
+	return &reuse.Keeper{Log: s.db, Run: s.log, Home: s.home, Nodes: s.platform.Nodes, Seed: s.set.Seed,
+		Now: func() planner.Time { return s.engine.Runtime.Now() }}
+}
+
+// published notes what an attempt has left, for those who want to know whether it is still so.
+func (s *session) published(l *executor.Launch) {
+	if err := s.keeper.Publish(context.Background(), l); err != nil {
+		s.view.warn("outputs of task %s cannot be reused: %v", l.Spec.Name, err)
+	}
+}

@@ -1,0 +1,469 @@
+package reuse
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor"
+	"gantry/executor/fault"
+	"gantry/planner"
+)
+
+// Files are those of a run on this host.
+type Files interface {
+	Path(n planner.NodeID, w *executor.WorkflowSpec, f *executor.FileSpec) string
+	// Adopt gives a file made by produce its place on a node, whole or not at all, and one among the results if it is
+	// one. What was there goes.
+	Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID, produce func(tmp string) error) error
+}
+
+// Keeper knows the files of one run by their content. Its methods for the engine are called from one goroutine; Publish
+// from any.
+type Keeper struct {
+	Log    Log
+	Run    Run
+	Home   string            // directory of all runs
+	Nodes  []planner.Node    // of the run
+	Files  Files             // of the run
+	Images map[string]string // IDs of images by the names that workflows have for them
+	Seed   uint64            // of made-up contents
+	Now    func() planner.Time
+	Hash   bool // outputs are hashed as they are published
+	// Said is told what became of each task that was asked about; nil if nobody wants to know.
+	Said func(spec *executor.TaskSpec, from *planner.TaskReused, reason string)
+}
+
+var (
+	_ executor.Reuser  = (*Keeper)(nil)
+	_ executor.Results = (*Keeper)(nil)
+)
+
+func (k *Keeper) at(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) string {
+	return k.Files.Path(n, w, f)
+}
+
+// Publish notes the outputs of an attempt that ended well, and what it read from outside, as they are now.
+func (k *Keeper) Publish(ctx context.Context, l *executor.Launch) error {
+	var rows []Content
+	for _, f := range l.Spec.Outputs {
+		c, err := k.content(ctx, l.Spec.Workflow, f, l.Node, k.Hash)
+		if errors.Is(err, errNoFile) || errors.Is(err, fs.ErrNotExist) { // a directory; one that is optional
+			continue
+		} else if err != nil {
+			return err
+		}
+		rows = append(rows, c)
+	}
+	for _, f := range l.Spec.Inputs {
+		if f.Produced {
+			continue
+		}
+		c, err := k.content(ctx, l.Spec.Workflow, f, l.Node, k.Hash && f.External != "")
+		if err != nil {
+			continue // the task has ended, whatever became of it since
+		}
+		rows = append(rows, c)
+	}
+	k.Run.Contents(rows...)
+	return nil
+}
+
+func (k *Keeper) content(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
+	hash bool) (c Content, err error) {
+	c = Content{File: f.ID, Node: n}
+	if !hash {
+		c.Stamp, err = StampOf(k.at(w, f, n))
+		return c, err
+	}
+	h := Hasher{Memory: k.Log}
+	sum, stamp, err := h.Sum(ctx, k.at(w, f, n))
+	c.Sum, c.Stamp = &sum, stamp
+	return c, err
+}
+
+// Gone implements executor.Results.
+func (k *Keeper) Gone(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) (why string) {
+	if n == planner.None {
+		return "is nowhere"
+	}
+	st, err := os.Lstat(k.at(w, f, n))
+	switch {
+	case err == nil && !st.Mode().IsRegular() && !st.IsDir():
+		return "is no file any more"
+	case err == nil:
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "was deleted"
+	}
+	return "cannot be looked at: " + err.Error()
+}
+
+// Changed implements executor.Results.
+func (k *Keeper) Changed(w *executor.WorkflowSpec, was, now *executor.FileSpec) bool {
+	if was.External == now.External && was.Size == now.Size && was.Modified == now.Modified && was.Blocks == now.Blocks &&
+		(now.Modified != 0 || now.External == "") {
+		return false
+	}
+	if was.External == "" || now.External == "" || was.Blocks != now.Blocks || was.Blocks > 0 {
+		return true
+	}
+	// The run has a copy.
+	home := planner.NodeID(0)
+	if len(was.Homes) > 0 {
+		home = was.Homes[0]
+	}
+	h := Hasher{Memory: k.Log}
+	ctx := context.Background()
+	old, _, err := h.Sum(ctx, k.at(w, was, home))
+	if err != nil {
+		return true
+	}
+	sum, _, err := h.Sum(ctx, now.External)
+	return err != nil || sum != old
+}
+
+// HashInputs hashes the files from outside that tasks read, so that nobody waits for that later.
+func (k *Keeper) HashInputs(ctx context.Context, files []string) error {
+	h := Hasher{Memory: k.Log}
+	for _, f := range files {
+		if _, _, err := h.Sum(ctx, f); err != nil {
+			return fmt.Errorf("hash an input: %w", err)
+		}
+	}
+	return nil
+}
+
+// candidates is how many earlier attempts are looked at for a task.
+const candidates = 20
+
+// Reuse implements executor.Reuser.
+func (k *Keeper) Reuse(ctx context.Context, t planner.TaskID, spec *executor.TaskSpec,
+	at executor.Places) (*planner.TaskReused, error) {
+	x, reason, err := k.find(ctx, spec, at)
+	if err != nil {
+		return nil, err
+	}
+	if x == nil {
+		if err := k.Run.NotReused(t, k.Now(), reason); err != nil {
+			return nil, err
+		}
+	}
+	if k.Said != nil {
+		k.Said(spec, x, reason)
+	}
+	return x, nil
+}
+
+func (k *Keeper) find(ctx context.Context, spec *executor.TaskSpec, at executor.Places) (x *planner.TaskReused,
+	reason string, err error) {
+	sums, err := k.inputs(ctx, spec, at)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, "", ctx.Err()
+		}
+		return nil, err.Error(), nil
+	}
+	identity := spec.Identity()
+	all, err := k.Log.Candidates(ctx, identity[:], candidates)
+	if err != nil {
+		return nil, "", err
+	}
+	for i := range all {
+		x, why, err := k.take(ctx, &all[i], spec, sums)
+		if err != nil || x != nil {
+			return x, "", err
+		}
+		if reason == "" {
+			reason = fmt.Sprintf("compared with run %s: %s", all[i].Run, why)
+		}
+	}
+	if reason != "" {
+		return nil, reason, nil
+	}
+	run, was, err := k.Log.Forerunner(ctx, spec.Workflow.Label, spec.Name)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case was == nil:
+		return nil, "no earlier run in the log has completed a task like it", nil
+	}
+	if differs := spec.Differs(was); differs != "" {
+		return nil, fmt.Sprintf("compared with run %s: %s", run, differs), nil
+	}
+	return nil, fmt.Sprintf("run %s did not keep what is needed to compare it", run), nil
+}
+
+// inputs returns what the inputs of a task contain, by name on the node.
+func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executor.Places) (map[string]Sum, error) {
+	h := Hasher{Memory: k.Log}
+	sums := make(map[string]Sum, len(spec.Inputs))
+	for _, f := range spec.Inputs {
+		var file string
+		switch {
+		case f.Produced:
+			n := at(f.ID)
+			if n == planner.None {
+				return nil, fmt.Errorf("its input %s is nowhere", f.Name)
+			}
+			file = k.at(spec.Workflow, f, n)
+		case f.External == "" || f.Blocks > 0:
+			sums[f.NodeName()] = sha256.Sum256(fmt.Appendf(nil, "%s %d %d-%d of %d made up from %d at %s, %d", f.NodeName(),
+				f.Size, f.From, f.To, f.Blocks, k.Seed, f.External, f.Modified))
+			continue
+		default:
+			file = f.External
+		}
+		sum, _, err := h.Sum(ctx, file)
+		if errors.Is(err, errNoFile) {
+			return nil, fmt.Errorf("its input %s is no regular file", f.Name)
+		} else if err != nil {
+			return nil, fmt.Errorf("its input %s cannot be read: %w", f.Name, err)
+		}
+		sums[f.NodeName()] = sum
+	}
+	return sums, nil
+}
+
+// take takes over the outputs of a candidate; why says what is in the way.
+func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec, sums map[string]Sum) (
+	x *planner.TaskReused, why string, err error) {
+	if now := k.Images[spec.Image]; len(spec.Command) > 0 && (c.Image == "" || now != c.Image) {
+		return nil, fmt.Sprintf("its image %s changed from %s to %s", spec.Image, short(c.Image), short(now)), nil
+	}
+	had, err := k.Log.ContentsOf(ctx, c.RunID, c.Workflow)
+	if err != nil {
+		return nil, "", err
+	}
+	old := earlier{k, c, had}
+	for _, f := range spec.Inputs {
+		if (f.External == "" || f.Blocks > 0) && !f.Produced {
+			if had[f.NodeName()].Stamp.Size != int64(f.Size) {
+				return nil, fmt.Sprintf("its input %s changed", f.Name), nil
+			}
+			continue
+		}
+		sum, why, err := old.sum(ctx, f)
+		if err != nil {
+			return nil, "", err
+		}
+		if why != "" {
+			return nil, fmt.Sprintf("its input %s %s", f.Name, why), nil
+		}
+		if sum != sums[f.NodeName()] {
+			return nil, fmt.Sprintf("its input %s changed", f.Name), nil
+		}
+	}
+	n := planner.NodeID(planner.None)
+	for _, f := range spec.Outputs {
+		content, ok := had[f.NodeName()]
+		if !ok {
+			if f.Optional {
+				continue
+			}
+			return nil, fmt.Sprintf("its output %s was not noted", f.Name), nil
+		}
+		if why, err := old.unchanged(ctx, f); why != "" || err != nil {
+			return nil, fmt.Sprintf("its output %s %s", f.Name, why), err
+		}
+		if n == planner.None {
+			n = planner.NodeID(max(0, slices.IndexFunc(k.Nodes, func(x planner.Node) bool { return x.Name == content.Place })))
+		}
+	}
+	var rows []Content
+	for _, f := range spec.Outputs {
+		if _, ok := had[f.NodeName()]; !ok {
+			continue
+		}
+		row, err := k.adopt(ctx, old.path(f), spec.Workflow, f, n)
+		if err != nil {
+			return nil, fmt.Sprintf("its output %s cannot be linked: %v", f.Name, err), nil
+		}
+		row.Sum = had[f.NodeName()].Sum
+		rows = append(rows, row)
+	}
+	for _, f := range spec.Inputs { // as if it had read them
+		if !f.Produced {
+			sum := sums[f.NodeName()]
+			row := Content{File: f.ID, Node: max(n, 0), Sum: &sum}
+			row.Stamp.Size = int64(f.Size)
+			rows = append(rows, row)
+		}
+	}
+	k.Run.Contents(rows...)
+	from := c.Run
+	if c.From != "" {
+		from = c.From
+	}
+	return &planner.TaskReused{Node: n, Run: from, Attempt: c.Attempt, Ran: time.Duration(c.Ran)}, "", nil
+}
+
+func short(id string) string {
+	if id == "" {
+		return "an unknown one"
+	}
+	if rest, ok := bytes.CutPrefix([]byte(id), []byte("sha256:")); ok {
+		return string(rest[:min(12, len(rest))])
+	}
+	return id
+}
+
+// earlier is a candidate with what is known of its files.
+type earlier struct {
+	*Keeper
+	c   *Candidate
+	had map[string]Content
+}
+
+func (e *earlier) path(f *executor.FileSpec) string {
+	return filepath.Join(e.Home, e.c.Run, "nodes", executor.EscapeName(e.had[f.NodeName()].Place),
+		executor.EscapeName(e.c.Flow), filepath.FromSlash(path.Clean(f.NodePath())))
+}
+
+// sum is what an input contained when the candidate read it.
+func (e *earlier) sum(ctx context.Context, f *executor.FileSpec) (sum Sum, why string, err error) {
+	content, ok := e.had[f.NodeName()]
+	if !ok {
+		return sum, "was not noted then", nil
+	}
+	if content.Sum != nil {
+		return *content.Sum, "", nil
+	}
+	h := Hasher{Memory: e.Log}
+	sum, now, err := h.Sum(ctx, e.path(f))
+	switch {
+	case ctx.Err() != nil:
+		return sum, "", ctx.Err()
+	case errors.Is(err, fs.ErrNotExist):
+		return sum, "was deleted there, and had not been hashed", nil
+	case err != nil:
+		return sum, err.Error(), nil
+	case !now.Same(content.Stamp):
+		return sum, "was changed there since, and had not been hashed", nil
+	}
+	return sum, "", nil
+}
+
+// unchanged says what became of an output; "" if it is as the candidate left it.
+func (e *earlier) unchanged(ctx context.Context, f *executor.FileSpec) (why string, err error) {
+	content := e.had[f.NodeName()]
+	now, err := StampOf(e.path(f))
+	switch {
+	case content.Removed || errors.Is(err, fs.ErrNotExist):
+		return "was deleted there", nil
+	case err != nil:
+		return err.Error(), nil
+	case now == content.Stamp && content.Sum != nil:
+		return "", nil
+	case now != content.Stamp && content.Sum == nil:
+		return "was changed there since", nil
+	case now.Size != content.Stamp.Size:
+		return fmt.Sprintf("was changed there since: it has %d bytes in place of %d", now.Size, content.Stamp.Size), nil
+	}
+	h := Hasher{Memory: e.Log}
+	sum, _, err := h.Sum(ctx, e.path(f))
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil:
+		return err.Error(), nil
+	case content.Sum == nil: // as links change the stamp
+		content.Sum = &sum
+		e.had[f.NodeName()] = content
+		return "", e.Log.Hashed(e.c.RunID, content.File, sum)
+	case sum != *content.Sum:
+		return "was changed there since", nil
+	}
+	return "", nil
+}
+
+// adopt makes an output of an earlier attempt one of this run: a copy that shares its blocks where the file system can,
+// else a link, else a copy.
+func (k *Keeper) adopt(ctx context.Context, from string, w *executor.WorkflowSpec, f *executor.FileSpec,
+	n planner.NodeID) (Content, error) {
+	before, err := StampOf(from)
+	if err != nil {
+		return Content{}, err
+	}
+	err = fault.Do("reuse", func() error {
+		return k.Files.Adopt(w, f, n, func(tmp string) error { return share(ctx, from, tmp) })
+	})
+	if err != nil {
+		return Content{}, err
+	}
+	// A link changes the inode, and so the stamp that its content is remembered by.
+	if was, sum, hashed, ok, err := k.Log.Remembered(ctx, before); err == nil && ok && was == before &&
+		hashed.Sub(time.Unix(0, was.Modified)) > granularity {
+		for _, at := range []string{from, k.at(w, f, n)} {
+			if after, err := StampOf(at); err == nil && after.Size == before.Size && after.Modified == before.Modified {
+				_ = k.Log.Remember(after, sum, time.Now()) // else it is hashed again
+			}
+		}
+	}
+	stamp, err := StampOf(k.at(w, f, n))
+	return Content{File: f.ID, Node: n, Stamp: stamp}, err
+}
+
+// share makes to a file or a directory of the content, modes and times of from.
+func share(ctx context.Context, from, to string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	st, err := os.Lstat(from)
+	if err != nil || !st.IsDir() {
+		return errors.Join(err, shareFile(ctx, from, to))
+	}
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
+	}
+	return eachFile(from, func(name string, d fs.DirEntry) error {
+		if d.IsDir() {
+			return os.Mkdir(filepath.Join(to, name), 0o755)
+		}
+		return shareFile(ctx, filepath.Join(from, name), filepath.Join(to, name))
+	})
+}
+
+func shareFile(ctx context.Context, from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	st, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, st.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	err = unix.IoctlFileClone(int(out.Fd()), int(in.Fd()))
+	if err != nil {
+		out.Close()
+		if err := os.Remove(to); err != nil {
+			return err
+		}
+		if os.Link(from, to) == nil {
+			return nil
+		}
+		if out, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, st.Mode().Perm()); err != nil {
+			return err
+		}
+		_, err = out.ReadFrom(contextReader{ctx, in})
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close(), os.Chtimes(to, time.Time{}, st.ModTime()))
+}

@@ -1,0 +1,86 @@
+package stage
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"gantry/executor"
+	"gantry/planner"
+)
+
+// Adopt gives a file or a directory made by produce its place on a node, whole or not at all, and one among the results
+// if it is one. What was there goes.
+func (s *Area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
+	produce func(tmp string) error) error {
+	if _, err := localName(f.Name); err != nil {
+		return err
+	}
+	to := s.Path(n, w, f)
+	if err := s.mkdir(filepath.Dir(to)); err != nil {
+		return err
+	}
+	if st, err := os.Lstat(to); err == nil && st.IsDir() {
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+	}
+	if err := s.arrive(to, produce); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(to)); err != nil {
+		return err
+	}
+	return s.results(w, f, to)
+}
+
+// Remove deletes a file or a directory of a workflow from all nodes and from the results, and returns how many bytes of
+// disk that freed. It is no error if it is not there.
+func (s *Area) Remove(w *executor.WorkflowSpec, f *executor.FileSpec) (freed int64, err error) {
+	if _, err := localName(f.Name); err != nil {
+		return 0, err
+	}
+	paths := []string{filepath.Join(s.resultsDir(w), filepath.FromSlash(path.Clean(f.Name)))}
+	for n := range s.nodes {
+		at := s.Path(planner.NodeID(n), w, f)
+		if f.Glob {
+			files, _ := Files(at) // if it is there
+			for _, name := range files {
+				paths = append(paths, filepath.Join(s.resultsDir(w), name))
+			}
+		}
+		paths = append(paths, at)
+	}
+	for _, p := range paths {
+		bytes, e := remove(p)
+		freed, err = freed+bytes, errors.Join(err, e)
+	}
+	return freed, err
+}
+
+// remove deletes a file or a tree and returns how many bytes on disk had no other name.
+func remove(at string) (freed int64, err error) {
+	err = filepath.WalkDir(at, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok && (sys.Nlink == 1 || d.IsDir()) {
+			freed += sys.Blocks * 512
+		}
+		return nil
+	})
+	if err == nil {
+		err = os.RemoveAll(at)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return freed, err
+}

@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/reuse"
+	"gantry/planner"
+)
+
+// Contents takes in files that came to a node. They are in the log with the next batch, or a second later. It may be
+// called from any goroutine.
+func (r *Run) Contents(rows ...reuse.Content) {
+	r.samples.Lock()
+	r.contents = append(r.contents, rows...)
+	r.samples.Unlock()
+}
+
+func (r *Run) takeContents() []reuse.Content {
+	r.samples.Lock()
+	defer r.samples.Unlock()
+	rows := r.contents
+	r.contents = nil
+	return rows
+}
+
+// insertContents writes rows within a transaction.
+func (r *Run) insertContents(rows []reuse.Content) error {
+	for i := range rows {
+		c := &rows[i]
+		var sum driver.Value
+		if c.Sum != nil {
+			sum = c.Sum[:]
+		}
+		if _, err := r.db.conn.Exec("INSERT OR REPLACE INTO contents(run, file, node, size_bytes, mtime_ns, ctime_ns, "+
+			"inode, device, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", []driver.Value{r.id, int64(c.File), int64(c.Node),
+			c.Stamp.Size, c.Stamp.Modified, c.Stamp.Changed, int64(c.Stamp.Inode), int64(c.Stamp.Device),
+			sum}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Known returns what is known of a file of the run; ok is false if that is nothing.
+func (r *Run) Known(ctx context.Context, f planner.FileID) (c reuse.Content, ok bool, err error) {
+	var inode, device int64
+	var sum []byte
+	err = r.db.readers.QueryRowContext(ctx, "SELECT node, size_bytes, mtime_ns, ctime_ns, inode, device, sha256, removed "+
+		"FROM contents WHERE run = ? AND file = ?", r.id, f).Scan(&c.Node, &c.Stamp.Size, &c.Stamp.Modified,
+		&c.Stamp.Changed, &inode, &device, &sum, &c.Removed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return c, false, nil
+	} else if err != nil {
+		return c, false, r.db.wrap("read", err)
+	}
+	c.File, c.Stamp.Inode, c.Stamp.Device = f, uint64(inode), uint64(device)
+	if len(sum) == len(reuse.Sum{}) {
+		c.Sum = (*reuse.Sum)(sum)
+	}
+	return c, true, nil
+}
+
+// Remembered implements reuse.Memory.
+func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, sum reuse.Sum, hashed time.Time, ok bool,
+	err error) {
+	var at int64
+	var bytes []byte
+	was = s
+	err = db.readers.QueryRowContext(ctx, "SELECT size_bytes, mtime_ns, ctime_ns, sha256, hashed_ns FROM hashes WHERE "+
+		"device = ? AND inode = ?", int64(s.Device), int64(s.Inode)).Scan(&was.Size, &was.Modified, &was.Changed, &bytes,
+		&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return was, sum, hashed, false, nil
+	} else if err != nil {
+		return was, sum, hashed, false, db.wrap("read", err)
+	}
+	if len(bytes) != len(sum) {
+		return was, sum, hashed, false, nil
+	}
+	return was, reuse.Sum(bytes), time.Unix(0, at), true, nil
+}
+
+// Remember implements reuse.Memory.
+func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) error {
+	return db.transact(func() error {
+		_, err := db.conn.Exec("INSERT OR REPLACE INTO hashes(device, inode, size_bytes, mtime_ns, ctime_ns, sha256, "+
+			"hashed_ns) VALUES (?, ?, ?, ?, ?, ?, ?)", []driver.Value{int64(s.Device), int64(s.Inode), s.Size, s.Modified,
+			s.Changed, sum[:], hashed.UnixNano()})
+		return err
+	})
+}
+
+// Candidates returns the attempts of all runs that ended well, or took over outputs of one, of tasks of that identity;
+// the latest run first. At most most of them.
+func (db *DB) Candidates(ctx context.Context, identity []byte, most int) ([]reuse.Candidate, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (c reuse.Candidate, err error) {
+		return c, rows.Scan(&c.RunID, &c.Run, &c.Workflow, &c.Flow, &c.Task, &c.Attempt, &c.Ran, &c.From, &c.Image)
+	}, `SELECT r.id, r.name, w.workflow, w.name, x.task, x.attempt, x.ran_ns, x.from_run, coalesce(i.id, '') FROM (
+		SELECT t.run, t.task, t.workflow, t.image, a.attempt, a.ran_ns, '' AS from_run FROM tasks t JOIN attempts a ON a.run = t.run
+			AND a.attempt = (SELECT max(b.attempt) FROM attempts b WHERE b.run = t.run AND b.attempt = t.attempt AND b.task = t.task)
+			WHERE t.identity = ?1 AND a.outcome = 'ok'
+		UNION ALL SELECT t.run, t.task, t.workflow, t.image, u.from_attempt, u.ran_ns, u.from_run FROM tasks t JOIN reuses u
+			ON u.run = t.run AND u.task = t.task WHERE t.identity = ?1 AND u.from_run <> '') x
+		JOIN runs r ON r.id = x.run JOIN workflows w ON w.run = x.run AND w.workflow = x.workflow
+		LEFT JOIN images i ON i.run = x.run AND i.image = x.image ORDER BY x.run DESC, x.attempt DESC LIMIT ?2`, identity, most)
+}
+
+// ContentsOf returns what is known of the files of a workflow that have those names, by name, with the name of the node
+// on which each lies.
+func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[string]reuse.Content, error) {
+	type row struct {
+		name string
+		c    reuse.Content
+	}
+	rows, err := collect(ctx, db, func(rows *sql.Rows) (x row, err error) {
+		var inode, device int64
+		var sum []byte
+		err = rows.Scan(&x.name, &x.c.File, &x.c.Place, &x.c.Stamp.Size, &x.c.Stamp.Modified, &x.c.Stamp.Changed, &inode,
+			&device, &sum, &x.c.Removed)
+		x.c.Stamp.Inode, x.c.Stamp.Device = uint64(inode), uint64(device)
+		if len(sum) == len(reuse.Sum{}) {
+			x.c.Sum = (*reuse.Sum)(sum)
+		}
+		return x, err
+	}, `SELECT f.name, c.file, coalesce(n.name, ''), c.size_bytes, c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed
+		FROM files f JOIN contents c ON c.run = f.run AND c.file = f.file LEFT JOIN nodes n ON n.run = c.run AND n.node = c.node
+		WHERE f.run = ? AND f.workflow = ?`, run, workflow)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]reuse.Content, len(rows))
+	for _, x := range rows {
+		out[x.name] = x.c
+	}
+	return out, nil
+}
+
+// Forerunner returns the latest attempt that ended well of a task of that name in a workflow of that label, and the task
+// as it was admitted then; nil if there is none.
+func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, spec *executor.TaskSpec, err error) {
+	var id, flow int64
+	var position int
+	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, w.workflow, t.task - w.first_task FROM workflows w JOIN runs r ON r.id = w.run
+		JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow WHERE w.label = ? AND t.name = ? AND t.identity IS NOT NULL
+		AND t.state IN ('done', 'continued') AND (t.attempt IS NOT NULL OR EXISTS (SELECT 1 FROM reuses u WHERE u.run = t.run AND u.task = t.task
+		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, label, task).Scan(&id, &run, &flow, &position)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil, nil
+	} else if err != nil {
+		return "", nil, db.wrap("read", err)
+	}
+	adm, err := db.admission(ctx, id, flow)
+	if err != nil || position < 0 || position >= len(adm.Tasks) {
+		return "", nil, err
+	}
+	return run, adm.Tasks[position], nil
+}
+
+// NotReused logs why a task of the run takes over nothing.
+func (r *Run) NotReused(t planner.TaskID, at planner.Time, reason string) error {
+	return r.db.transact(func() error {
+		_, err := r.db.conn.Exec("INSERT OR REPLACE INTO reuses(run, task, at_ns, reason) VALUES (?, ?, ?, ?)",
+			[]driver.Value{r.id, int64(t), int64(at), reason})
+		return err
+	})
+}
+
+// Hashed keeps the hash of a file of a run.
+func (db *DB) Hashed(run int64, f planner.FileID, sum reuse.Sum) error {
+	return db.transact(func() error {
+		_, err := db.conn.Exec("UPDATE contents SET sha256 = ? WHERE run = ? AND file = ?", []driver.Value{sum[:], run,
+			int64(f)})
+		return err
+	})
+}
