@@ -34,17 +34,11 @@ func (t *TaskSpec) Parts() []Part {
 		if slices.Contains(noParts, name) || len(t.Command) > 0 && slices.Contains(emulatedOnly, name) {
 			continue
 		}
-		text, err := json.Marshal(v.Field(i).Interface())
-		if f := v.Field(i); f.Kind() == reflect.Slice && f.Len() == 0 {
-			text = nil
-		} else if err != nil {
-			text = fmt.Append(nil, v.Field(i).Interface())
-		}
 		label := partNames[name]
 		if label == "" {
 			label = strings.ToLower(name)
 		}
-		parts = append(parts, Part{label, string(text)})
+		parts = append(parts, Part{label, plain(v.Field(i).Interface())})
 	}
 	if len(t.Command) == 0 {
 		var sizes []unit.Bytes
@@ -67,8 +61,29 @@ func fileNames(files []*FileSpec) string {
 			names = append(names, name)
 		}
 	}
-	text, _ := json.Marshal(names) // strings can be encoded
-	return string(text)
+	return plain(names)
+}
+
+// plain writes a value as JSON, and a text, or a list of one text, as it is.
+func plain(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []string:
+		switch len(v) {
+		case 0:
+			return ""
+		case 1:
+			return v[0]
+		}
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // Identity is a hash of the parts of a task.
@@ -93,7 +108,7 @@ func (t *TaskSpec) Differs(was *TaskSpec) string {
 		switch {
 		case ok && old == p.Value || slices.Contains(out, "its "+p.Name+" changed"):
 		case len(old)+len(p.Value) < 160 && ok:
-			out = append(out, fmt.Sprintf("its %s changed from %s to %s", p.Name, old, p.Value))
+			out = append(out, fmt.Sprintf("its %s changed from %q to %q", p.Name, old, p.Value))
 		default:
 			out = append(out, "its "+p.Name+" changed")
 		}

@@ -163,7 +163,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 		return failed
 	}
 	for _, o := range outcomes {
-		s.view.note("%s: %s stay, %d to run", o.adm.Spec.Name, plural(o.stay, "task"), len(o.changes))
+		s.view.note("%s: %s kept, %d to run", o.adm.Spec.Name, plural(o.stay, "task"), len(o.changes))
 		at := map[string]planner.TaskID{}
 		for i, t := range o.adm.Tasks {
 			at[t.Name] = o.adm.Arrived.Tasks[i].ID

@@ -109,6 +109,12 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		pl.View().Workflows()-pl.View().Continuations()); err != nil {
 		return fail(exitInternal, err)
 	}
+	if v := pl.View(); len(corrected) == 0 && len(v.Present())+len(s.engine.Arrivals)+v.UnderWayCount() == 0 {
+		// it ended, and a gantry that was to continue it was killed
+		if corrected, err = s.corrections(c, ""); err != nil {
+			return err
+		}
+	}
 	more, err := s.check(s.engine.Arrivals)
 	if err != nil {
 		return err
@@ -130,6 +136,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		return err
 	}
 	err = s.engine.Recover(c.Context)
+	s.engine.Store, s.engine.Watch = interruptible{s.log}, s.view.watch
 	if err == nil && len(corrected) > 0 {
 		err = s.continueWith(c.Context, corrected)
 	}
