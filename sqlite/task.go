@@ -37,8 +37,21 @@ type Life struct {
 	Waits     []Waiting  `json:"waits"`
 	Notes     []Noted    `json:"notes"`
 	Attempts  []Attempt  `json:"attempts"`
+	// Reuses says what the task took over from an earlier attempt, or why it took over nothing; one for each part of a
+	// run that was continued.
+	Reuses []Reuse `json:"reuses"`
 	// Suspensions are the preemptions of its attempts, in order.
 	Suspensions []Suspension `json:"suspensions"`
+}
+
+// Reuse is what a task took over, or why it took over nothing.
+type Reuse struct {
+	At        Span   `json:"at_s"`
+	Continued bool   `json:"continued"` // that is since the workflow was continued
+	Run       string `json:"from_run"`  // "" if the attempt is of the same run, or nothing was taken over
+	Attempt   *int64 `json:"from_attempt"`
+	Ran       *Span  `json:"ran_s"`
+	Reason    string `json:"reason"`
 }
 
 // Relative is another task that this one depends on.
@@ -298,6 +311,17 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		FROM attempts a JOIN v_attempts v ON v.run = ?1 AND v.attempt = a.attempt WHERE a.run = ?2 AND a.task IN (`+
 		forerunners+`) ORDER BY a.attempt`, name, id, t); err != nil {
 		return nil, err
+	}
+	if l.Reuses, err = collect(ctx, db, func(rows *sql.Rows) (u Reuse, err error) {
+		return u, rows.Scan(&u.At, &u.Continued, &u.Run, &u.Attempt, &u.Ran, &u.Reason)
+	}, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt, u.ran_ns, coalesce(u.reason, '')
+		FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow
+		WHERE u.run = ?2 AND u.task IN (`+forerunners+`) AND ?1 ORDER BY u.task`, 1, id, t); err != nil {
+		return nil, err
+	}
+	if err := db.readers.QueryRowContext(ctx, `SELECT min(w.arrived_ns) FROM workflows w JOIN tasks t ON t.run = w.run AND
+		t.workflow = w.workflow WHERE w.run = ?2 AND t.task IN (`+forerunners+`) AND ?1`, 1, id, t).Scan(&l.Arrived); err != nil {
+		return nil, db.wrap("read", err)
 	}
 	l.Suspensions, err = collect(ctx, db, func(rows *sql.Rows) (s Suspension, err error) {
 		return s, rows.Scan(&s.Try, &s.Node, &s.How, &s.Ordered, &s.Since, &s.Until, &s.Kept, &s.Lost)

@@ -125,6 +125,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 	if len(all) == 0 {
 		return nil
 	}
+	s.view.silent = false
 	if err := s.engine.Quiesce(ctx); err != nil {
 		return err
 	}

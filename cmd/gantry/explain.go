@@ -116,6 +116,10 @@ func explain(w io.Writer, l *sqlite.Life) {
 		}
 		steps = append(steps, step{n.At, wait, text})
 	}
+	for i := range l.Reuses {
+		u := &l.Reuses[i]
+		steps = append(steps, step{u.At, arrival, reused(u)})
+	}
 	for i := range l.Attempts {
 		steps = append(steps, attemptSteps(l, &l.Attempts[i])...)
 	}
@@ -142,11 +146,35 @@ func lastAttempt(l *sqlite.Life) *sqlite.Attempt {
 	return &l.Attempts[len(l.Attempts)-1]
 }
 
+// reused says what was taken over from an earlier attempt, or why nothing was.
+func reused(u *sqlite.Reuse) string {
+	text := ""
+	if u.Continued {
+		text = "the run was continued: "
+	}
+	switch {
+	case u.Attempt == nil && u.Continued:
+		return text + "the task runs, as " + u.Reason
+	case u.Attempt == nil:
+		return "results are not reused: " + u.Reason
+	case u.Run == "":
+		return text + "its results stay"
+	}
+	return text + fmt.Sprintf("takes over the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt, span(u.Ran))
+}
+
 // verdict is the state of the task in one line.
 func verdict(l *sqlite.Life) string {
 	last := lastAttempt(l)
 	switch l.State {
 	case "done":
+		if n := len(l.Reuses); n > 0 && l.Reuses[n-1].Run != "" {
+			u := &l.Reuses[n-1]
+			return fmt.Sprintf("done: reuses the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt, span(u.Ran))
+		}
+		if last == nil {
+			return "done"
+		}
 		if last.Node == "" {
 			return "done, in no time: a task without runtime and files takes no place"
 		}

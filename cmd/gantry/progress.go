@@ -30,6 +30,7 @@ type progress struct {
 	total  int
 	done   int
 	failed int
+	silent bool                 // failures are not printed
 	former int                  // tasks of workflows that others continue
 	names  []*executor.TaskSpec // by task
 	shown  int                  // failures printed
@@ -126,6 +127,9 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 		if v.Phase(att.Task) == planner.Failed {
 			p.failed++
 			again = "it failed for good"
+		}
+		if p.silent {
+			continue
 		}
 		if p.shown++; p.shown <= maxFailuresShown {
 			p.line("%s: attempt %d of %s ended: %s; %s%s", p.names[att.Task].Workflow.Name, att.Try,

@@ -85,6 +85,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		return err
 	}
 	s.engine = &executor.Engine{Planner: pl, Admit: adm}
+	s.view.silent = len(corrected) > 0 // what failed is not news
 	emulated := false
 	var specs []*executor.TaskSpec
 	err = s.log.Replay(c.Context, func(e planner.Event, a *executor.Admission) error {

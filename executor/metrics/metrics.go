@@ -14,18 +14,20 @@ import (
 // Workflow is what became of one workflow. Instants are on the axis of the run; unit.Never marks one that was not
 // reached. The terms are those of Ilyushkin and Epema, CCGrid 2018, section II-B.
 type Workflow struct {
-	ID      planner.WorkflowID
-	Name    string // unique in the run
-	Label   string
-	Tenant  string
-	Tasks   int
-	Failed  int  // tasks that failed or were skipped
-	Refused bool // the policy did not take it, as it would have been late; see planner.Refuser
-	Arrived planner.Time
-	Release planner.Time // earliest start; 0 where that is the arrival
-	Started planner.Time // of the first task's program
-	Ended   planner.Time // of the last task
-	Due     planner.Time // unit.Never: no deadline
+	ID     planner.WorkflowID
+	Name   string // unique in the run
+	Label  string
+	Tenant string
+	Tasks  int
+	Failed int // tasks that failed or were skipped
+	// Continued says that another workflow stands for it: it counts for nothing.
+	Continued bool
+	Refused   bool // the policy did not take it, as it would have been late; see planner.Refuser
+	Arrived   planner.Time
+	Release   planner.Time // earliest start; 0 where that is the arrival
+	Started   planner.Time // of the first task's program
+	Ended     planner.Time // of the last task
+	Due       planner.Time // unit.Never: no deadline
 	// Work is the execution time t_e: the sum of the true runtimes of all tasks on a node of speed 1.
 	Work time.Duration
 	// CriticalPath is c: the longest path by true runtimes on a node of speed 1, without copies.
@@ -156,6 +158,11 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			c.end(v, id)
 		case planner.WorkflowCancelled:
 			c.end(v, b.Workflow)
+		case *planner.WorkflowContinued:
+			c.workflows[b.Of].Continued = true
+		case *planner.TaskReused:
+			c.began(v.Task(b.Task).Workflow, events[i].At)
+			c.end(v, v.Task(b.Task).Workflow)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (c *Collector) Counted(win Window) []*Workflow {
 	first, last := c.bounds(win)
 	var out []*Workflow
 	for i := first; i < last; i++ {
-		if w := &c.workflows[i]; w.Done() {
+		if w := &c.workflows[i]; w.Done() && !w.Continued {
 			out = append(out, w)
 		}
 	}
@@ -66,6 +66,8 @@ func (c *Collector) Run(win Window) []Value {
 	for i := first; i < last; i++ {
 		w := &c.workflows[i]
 		switch {
+		case w.Continued:
+			continue
 		case w.Refused:
 			refused++
 			continue

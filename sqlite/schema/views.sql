@@ -187,7 +187,7 @@ CREATE VIEW v_slowdowns AS
 SELECT r.name AS run, w.workflow AS position, w.name AS workflow, w.tasks, m.counts, w.arrived_ns / 1e9 AS arrived_s, w.due_ns / 1e9 AS due_s, m.wait_ns / 1e9 AS wait_s, m.makespan_ns / 1e9 AS makespan_s, m.response_ns / 1e9 AS response_s,
   m.work_ns / 1e9 AS work_s, m.critical_path_ns / 1e9 AS critical_path_s,
   1.0 * m.response_ns / nullif(m.critical_path_ns, 0) AS slowdown, 1.0 * m.response_ns / nullif(m.lowest_ns, 0) AS slr
-FROM runs r JOIN workflow_metrics m ON m.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = m.workflow;
+FROM runs r JOIN workflow_metrics m ON m.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = m.workflow AND w.state <> 'continued';
 
 CREATE VIEW v_in_system AS
 SELECT run, at_ns / 1e9 AS at_s, sum(step) OVER (PARTITION BY run ORDER BY at_ns, step) AS workflows FROM (
