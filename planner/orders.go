@@ -112,12 +112,8 @@ func (d *Draft) observe(e Event) {
 			d.Release(att.Task)
 			d.releaseEnded()
 			d.undo = d.undo[:0]
-		} else if d.s.platform.Overlapped && d.planned > 0 {
-			for _, c := range d.s.tasks.of(att.Task).Children {
-				if seg, ok := d.Of(c); ok && seg.Kind == Planned {
-					d.lookFor = append(d.lookFor, c)
-				}
-			}
+		} else {
+			d.outputsOf(att.Task)
 		}
 	case FileAppeared:
 		delete(d.copies, copyKey{b.File, b.Node})
@@ -128,6 +124,7 @@ func (d *Draft) observe(e Event) {
 			d.put(b.Task, Segment{})
 			d.undo = d.undo[:0]
 		}
+		d.outputsOf(b.Task)
 	case WorkflowCancelled:
 		d.releaseEnded()
 		d.undo = d.undo[:0]
@@ -137,6 +134,18 @@ func (d *Draft) observe(e Event) {
 		if p := d.ahead[b.Node]; p != nil {
 			d.ahead[b.Node] = nil // made again with the new capacity when it is next asked for
 			d.looking = slices.DeleteFunc(d.looking, func(n NodeID) bool { return n == b.Node })
+		}
+	}
+}
+
+// outputsOf looks for copies that can begin now that task t is done, where copies overlap other work.
+func (d *Draft) outputsOf(t TaskID) {
+	if !d.s.platform.Overlapped || d.planned == 0 {
+		return
+	}
+	for _, c := range d.s.tasks.of(t).Children {
+		if seg, ok := d.Of(c); ok && seg.Kind == Planned {
+			d.lookFor = append(d.lookFor, c)
 		}
 	}
 }

@@ -38,6 +38,11 @@ func (e *Entry) Update(c *planner.Cycle, enter func(t planner.TaskID)) {
 			e.advance(c, c.Task(t).Workflow, enter)
 		}
 	}
+	for _, t := range c.News.Finished {
+		if !e.entered[t] { // its results were taken over the instant it was ready
+			e.advance(c, c.Task(t).Workflow, enter)
+		}
+	}
 	for _, t := range c.News.Ended {
 		e.advance(c, c.Task(t).Workflow, enter) // nobody waits for a task that was skipped
 	}
