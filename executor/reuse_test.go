@@ -35,8 +35,8 @@ func (s *someReused) Reuse(_ context.Context, t planner.TaskID, spec *executor.T
 	return &planner.TaskReused{Run: "earlier", Attempt: 3}, nil
 }
 
-// Whatever the policy, tasks whose results are taken over neither run nor keep others waiting, when the workflow arrives
-// and in the middle of it.
+// Whatever the policy, tasks whose results are taken over neither run nor keep others waiting, when the workflow
+// arrives and in the middle of it.
 func TestEveryPolicyLivesWithReusedTasks(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {

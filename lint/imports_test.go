@@ -63,7 +63,7 @@ var layers = []layer{
 	{"gantry/sqlite/**", []string{"gantry/columns", "gantry/trace", "gantry/scenario", "gantry/planner/**",
 		"gantry/executor",
 		"gantry/executor/experiment",
-		"gantry/executor/metrics", "gantry/sqlite/**"},
+		"gantry/executor/metrics", "gantry/executor/reuse", "gantry/sqlite/**"},
 		"the log knows the engine and what it logs, no runtime"},
 	{"gantry/scripts/**", []string{"gantry/cgroup", "gantry/scenario", "gantry/trace/**", "gantry/planner/**",
 		"gantry/executor/**",

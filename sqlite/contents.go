@@ -37,8 +37,8 @@ func (r *Run) insertContents(rows []reuse.Content) error {
 			sum = c.Sum[:]
 		}
 		if _, err := r.db.conn.Exec("INSERT OR REPLACE INTO contents(run, file, node, size_bytes, mtime_ns, ctime_ns, "+
-			"inode, device, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", []driver.Value{r.id, int64(c.File), int64(c.Node),
-			c.Stamp.Size, c.Stamp.Modified, c.Stamp.Changed, int64(c.Stamp.Inode), int64(c.Stamp.Device),
+			"inode, device, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", []driver.Value{r.id, int64(c.File),
+			int64(c.Node), c.Stamp.Size, c.Stamp.Modified, c.Stamp.Changed, int64(c.Stamp.Inode), int64(c.Stamp.Device),
 			sum}); err != nil {
 			return err
 		}
@@ -50,8 +50,8 @@ func (r *Run) insertContents(rows []reuse.Content) error {
 func (r *Run) Known(ctx context.Context, f planner.FileID) (c reuse.Content, ok bool, err error) {
 	var inode, device int64
 	var sum []byte
-	err = r.db.readers.QueryRowContext(ctx, "SELECT node, size_bytes, mtime_ns, ctime_ns, inode, device, sha256, removed "+
-		"FROM contents WHERE run = ? AND file = ?", r.id, f).Scan(&c.Node, &c.Stamp.Size, &c.Stamp.Modified,
+	err = r.db.readers.QueryRowContext(ctx, "SELECT node, size_bytes, mtime_ns, ctime_ns, inode, device, sha256, "+
+		"removed FROM contents WHERE run = ? AND file = ?", r.id, f).Scan(&c.Node, &c.Stamp.Size, &c.Stamp.Modified,
 		&c.Stamp.Changed, &inode, &device, &sum, &c.Removed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, false, nil
@@ -72,8 +72,8 @@ func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, s
 	var bytes []byte
 	was = s
 	err = db.readers.QueryRowContext(ctx, "SELECT size_bytes, mtime_ns, ctime_ns, sha256, hashed_ns FROM hashes WHERE "+
-		"device = ? AND inode = ?", int64(s.Device), int64(s.Inode)).Scan(&was.Size, &was.Modified, &was.Changed, &bytes,
-		&at)
+		"device = ? AND inode = ?", int64(s.Device), int64(s.Inode)).Scan(&was.Size, &was.Modified, &was.Changed,
+		&bytes, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return was, sum, hashed, false, nil
 	} else if err != nil {
@@ -89,8 +89,8 @@ func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, s
 func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) error {
 	return db.transact(func() error {
 		_, err := db.conn.Exec("INSERT OR REPLACE INTO hashes(device, inode, size_bytes, mtime_ns, ctime_ns, sha256, "+
-			"hashed_ns) VALUES (?, ?, ?, ?, ?, ?, ?)", []driver.Value{int64(s.Device), int64(s.Inode), s.Size, s.Modified,
-			s.Changed, sum[:], hashed.UnixNano()})
+			"hashed_ns) VALUES (?, ?, ?, ?, ?, ?, ?)", []driver.Value{int64(s.Device), int64(s.Inode), s.Size,
+			s.Modified, s.Changed, sum[:], hashed.UnixNano()})
 		return err
 	})
 }
@@ -101,13 +101,14 @@ func (db *DB) Candidates(ctx context.Context, identity []byte, most int) ([]reus
 	return collect(ctx, db, func(rows *sql.Rows) (c reuse.Candidate, err error) {
 		return c, rows.Scan(&c.RunID, &c.Run, &c.Workflow, &c.Flow, &c.Task, &c.Attempt, &c.Ran, &c.From, &c.Image)
 	}, `SELECT r.id, r.name, w.workflow, w.name, x.task, x.attempt, x.ran_ns, x.from_run, coalesce(i.id, '') FROM (
-		SELECT t.run, t.task, t.workflow, t.image, a.attempt, a.ran_ns, '' AS from_run FROM tasks t JOIN attempts a ON a.run = t.run
-			AND a.attempt = (SELECT max(b.attempt) FROM attempts b WHERE b.run = t.run AND b.attempt = t.attempt AND b.task = t.task)
-			WHERE t.identity = ?1 AND a.outcome = 'ok'
-		UNION ALL SELECT t.run, t.task, t.workflow, t.image, u.from_attempt, u.ran_ns, u.from_run FROM tasks t JOIN reuses u
-			ON u.run = t.run AND u.task = t.task WHERE t.identity = ?1 AND u.from_run <> '') x
+		SELECT t.run, t.task, t.workflow, t.image, a.attempt, a.ran_ns, '' AS from_run FROM tasks t
+			JOIN attempts a ON a.run = t.run
+			AND a.attempt = t.attempt AND a.task = t.task WHERE t.identity = ?1 AND a.outcome = 'ok'
+		UNION ALL SELECT t.run, t.task, t.workflow, t.image, u.from_attempt, u.ran_ns, u.from_run FROM tasks t
+			JOIN reuses u ON u.run = t.run AND u.task = t.task WHERE t.identity = ?1 AND u.from_run <> '') x
 		JOIN runs r ON r.id = x.run JOIN workflows w ON w.run = x.run AND w.workflow = x.workflow
-		LEFT JOIN images i ON i.run = x.run AND i.image = x.image ORDER BY x.run DESC, x.attempt DESC LIMIT ?2`, identity, most)
+		LEFT JOIN images i ON i.run = x.run AND i.image = x.image ORDER BY x.run DESC, x.attempt DESC LIMIT ?2`,
+		identity, most)
 }
 
 // ContentsOf returns what is known of the files of a workflow that have those names, by name, with the name of the node
@@ -127,8 +128,9 @@ func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[st
 			x.c.Sum = (*reuse.Sum)(sum)
 		}
 		return x, err
-	}, `SELECT f.name, c.file, coalesce(n.name, ''), c.size_bytes, c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed
-		FROM files f JOIN contents c ON c.run = f.run AND c.file = f.file LEFT JOIN nodes n ON n.run = c.run AND n.node = c.node
+	}, `SELECT f.name, c.file, coalesce(n.name, ''), c.size_bytes, c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256,
+		c.removed FROM files f JOIN contents c ON c.run = f.run AND c.file = f.file
+		LEFT JOIN nodes n ON n.run = c.run AND n.node = c.node
 		WHERE f.run = ? AND f.workflow = ?`, run, workflow)
 	if err != nil {
 		return nil, err
@@ -140,14 +142,15 @@ func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[st
 	return out, nil
 }
 
-// Forerunner returns the latest attempt that ended well of a task of that name in a workflow of that label, and the task
-// as it was admitted then; nil if there is none.
+// Forerunner returns the latest task of that name that succeeded in a workflow of that label, as it was admitted then;
+// nil if there is none.
 func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, spec *executor.TaskSpec, err error) {
 	var id, flow int64
 	var position int
-	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, w.workflow, t.task - w.first_task FROM workflows w JOIN runs r ON r.id = w.run
-		JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow WHERE w.label = ? AND t.name = ? AND t.identity IS NOT NULL
-		AND t.state IN ('done', 'continued') AND (t.attempt IS NOT NULL OR EXISTS (SELECT 1 FROM reuses u WHERE u.run = t.run AND u.task = t.task
+	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, w.workflow, t.task - w.first_task
+		FROM workflows w JOIN runs r ON r.id = w.run JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow
+		WHERE w.label = ? AND t.name = ? AND t.identity IS NOT NULL AND t.state IN ('done', 'continued')
+		AND (t.attempt IS NOT NULL OR EXISTS (SELECT 1 FROM reuses u WHERE u.run = t.run AND u.task = t.task
 		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, label, task).Scan(&id, &run, &flow, &position)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil, nil

@@ -230,7 +230,8 @@ func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 	}
 	return collect(ctx, db, func(rows *sql.Rows) (f Flow, err error) {
 		return f, rows.Scan(&f.ID, &f.Name, &f.Label, &f.State)
-	}, "SELECT workflow, name, label, state FROM workflows WHERE run = ? AND state <> 'continued' ORDER BY workflow", id)
+	}, "SELECT workflow, name, label, state FROM workflows WHERE run = ? AND state <> 'continued' "+
+		"ORDER BY workflow", id)
 }
 
 // Admission is a workflow of a run as it was admitted. The run is given as in Summary.

@@ -319,8 +319,9 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		WHERE u.run = ?2 AND u.task IN (`+forerunners+`) AND ?1 ORDER BY u.task`, 1, id, t); err != nil {
 		return nil, err
 	}
-	if err := db.readers.QueryRowContext(ctx, `SELECT min(w.arrived_ns) FROM workflows w JOIN tasks t ON t.run = w.run AND
-		t.workflow = w.workflow WHERE w.run = ?2 AND t.task IN (`+forerunners+`) AND ?1`, 1, id, t).Scan(&l.Arrived); err != nil {
+	if err := db.readers.QueryRowContext(ctx, `SELECT min(w.arrived_ns) FROM workflows w JOIN tasks t ON
+		t.run = w.run AND t.workflow = w.workflow WHERE w.run = ?2 AND t.task IN (`+forerunners+`) AND ?1`, 1, id,
+		t).Scan(&l.Arrived); err != nil {
 		return nil, db.wrap("read", err)
 	}
 	l.Suspensions, err = collect(ctx, db, func(rows *sql.Rows) (s Suspension, err error) {

@@ -108,8 +108,8 @@ func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow
 			for _, f := range flows {
 				names = append(names, f.Name)
 			}
-			return nil, failf(exitInput, "--with %s: workflow %s is not one that has arrived in run %s, or not the only one "+
-				"of its name: the run has %s", with, sub.Name, s.name, strings.Join(names, ", "))
+			return nil, failf(exitInput, "--with %s: workflow %s is not one that has arrived in run %s, or not the "+
+				"only one of its name: the run has %s", with, sub.Name, s.name, strings.Join(names, ", "))
 		}
 		taken[fits[0].ID] = true
 		all = append(all, correction{fits[0], sub})
@@ -142,7 +142,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 		if err != nil {
 			return err
 		}
-		list[i] = executor.Continuation{Of: x.of.ID, Submission: x.sub, Keep: func(adm *executor.Admission) []executor.Kept {
+		keep := func(adm *executor.Admission) []executor.Kept {
 			kept, changes := executor.Keep(was, adm, s.engine.Planner.View(), s.keeper)
 			o := &outcomes[i]
 			o.adm, o.changes = adm, changes
@@ -155,7 +155,8 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 				failed = err
 			}
 			return kept
-		}}
+		}
+		list[i] = executor.Continuation{Of: x.of.ID, Submission: x.sub, Keep: keep}
 	}
 	if err := s.engine.Continue(ctx, list); err != nil {
 		return err
@@ -224,8 +225,8 @@ func (s *session) dropInputs(was, now *executor.Admission) error {
 	return nil
 }
 
-// dropStale deletes outputs of tasks that are to run again in continued workflows and have not begun to: a former life of
-// the run may have left them. It may be repeated.
+// dropStale deletes outputs of tasks that are to run again in continued workflows and have not begun to: a former life
+// of the run may have left them. It may be repeated.
 func (s *session) dropStale() error {
 	area, v := s.area(), s.engine.Planner.View()
 	if area == nil {

@@ -160,7 +160,8 @@ func reused(u *sqlite.Reuse) string {
 	case u.Run == "":
 		return text + "its results stay"
 	}
-	return text + fmt.Sprintf("takes over the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt, span(u.Ran))
+	return text + fmt.Sprintf("takes over the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt,
+		span(u.Ran))
 }
 
 // verdict is the state of the task in one line.
@@ -170,7 +171,8 @@ func verdict(l *sqlite.Life) string {
 	case "done":
 		if n := len(l.Reuses); n > 0 && l.Reuses[n-1].Run != "" {
 			u := &l.Reuses[n-1]
-			return fmt.Sprintf("done: reuses the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt, span(u.Ran))
+			return fmt.Sprintf("done: reuses the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt,
+				span(u.Ran))
 		}
 		if last == nil {
 			return "done"

@@ -324,8 +324,8 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 	}
 	with := c.String("with")
 	if over.State == sqlite.Finished && with == "" {
-		return nil, failf(exitInput, "run %s has ended (%s): there is nothing to resume; --with FILE continues it with a "+
-			"corrected workflow", s.name, over.State)
+		return nil, failf(exitInput, "run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
+			"with a corrected workflow", s.name, over.State)
 	}
 	if c.IsSet("inputs") && with == "" {
 		return nil, failf(exitUsage, "--inputs: say with --with which corrected workflow is to read them")

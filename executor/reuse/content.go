@@ -51,8 +51,8 @@ func StampOf(path string) (Stamp, error) {
 			return err
 		}
 		fmt.Fprintf(digest, "%d %d %d\n", s.Size, s.Modified, s.Inode)
-		all.Size, all.Modified, all.Changed = all.Size+s.Size, max(all.Modified, s.Modified), max(all.Changed, s.Changed)
-		all.Device = s.Device
+		all.Size, all.Device = all.Size+s.Size, s.Device
+		all.Modified, all.Changed = max(all.Modified, s.Modified), max(all.Changed, s.Changed)
 		return nil
 	})
 	all.Inode = binary.BigEndian.Uint64(digest.Sum(nil))

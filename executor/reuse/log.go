@@ -37,7 +37,7 @@ type Log interface {
 	ContentsOf(ctx context.Context, run, workflow int64) (map[string]Content, error)
 	// Hashed keeps the hash of a file of a run.
 	Hashed(run int64, f planner.FileID, sum Sum) error
-	// Forerunner returns the latest task of that name that succeeded, in a workflow of that label; nil if there is none.
+	// Forerunner returns the latest task of that name that succeeded, in a workflow of that label; nil if none did.
 	Forerunner(ctx context.Context, label, task string) (run string, spec *executor.TaskSpec, err error)
 }
 

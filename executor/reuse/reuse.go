@@ -111,8 +111,8 @@ func (k *Keeper) Gone(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.
 
 // Changed implements executor.Results.
 func (k *Keeper) Changed(w *executor.WorkflowSpec, was, now *executor.FileSpec) bool {
-	if was.External == now.External && was.Size == now.Size && was.Modified == now.Modified && was.Blocks == now.Blocks &&
-		(now.Modified != 0 || now.External == "") {
+	if was.External == now.External && was.Size == now.Size && was.Modified == now.Modified &&
+		was.Blocks == now.Blocks && (now.Modified != 0 || now.External == "") {
 		return false
 	}
 	if was.External == "" || now.External == "" || was.Blocks != now.Blocks || was.Blocks > 0 {
@@ -218,8 +218,8 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 			}
 			file = k.at(spec.Workflow, f, n)
 		case f.External == "" || f.Blocks > 0:
-			sums[f.NodeName()] = sha256.Sum256(fmt.Appendf(nil, "%s %d %d-%d of %d made up from %d at %s, %d", f.NodeName(),
-				f.Size, f.From, f.To, f.Blocks, k.Seed, f.External, f.Modified))
+			sums[f.NodeName()] = sha256.Sum256(fmt.Appendf(nil, "%s %d %d-%d of %d made up from %d at %s, %d",
+				f.NodeName(), f.Size, f.From, f.To, f.Blocks, k.Seed, f.External, f.Modified))
 			continue
 		default:
 			file = f.External
@@ -277,7 +277,8 @@ func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec
 			return nil, fmt.Sprintf("its output %s %s", f.Name, why), err
 		}
 		if n == planner.None {
-			n = planner.NodeID(max(0, slices.IndexFunc(k.Nodes, func(x planner.Node) bool { return x.Name == content.Place })))
+			named := func(x planner.Node) bool { return x.Name == content.Place }
+			n = planner.NodeID(max(0, slices.IndexFunc(k.Nodes, named)))
 		}
 	}
 	var rows []Content
