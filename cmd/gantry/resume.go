@@ -35,7 +35,7 @@ input,
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
 			watchFlag(), portFlag(),
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
-			&cli.StringFlag{Name: "inputs", Usage: "with --with: `DIR` with the input files (default: as the run "+
+			&cli.StringFlag{Name: "inputs", Usage: "with --with: `DIR` with the input files (default: as the run " +
 				"began)"},
 			maxInputFlag(new(byteSize)),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
