@@ -121,8 +121,8 @@ func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[st
 	rows, err := collect(ctx, db, func(rows *sql.Rows) (x row, err error) {
 		var inode, device int64
 		var sum []byte
-		err = rows.Scan(&x.name, &x.c.File, &x.c.Place, &x.c.Stamp.Size, &x.c.Stamp.Modified, &x.c.Stamp.Changed, &inode,
-			&device, &sum, &x.c.Removed)
+		err = rows.Scan(&x.name, &x.c.File, &x.c.Place, &x.c.Stamp.Size, &x.c.Stamp.Modified, &x.c.Stamp.Changed,
+			&inode, &device, &sum, &x.c.Removed)
 		x.c.Stamp.Inode, x.c.Stamp.Device = uint64(inode), uint64(device)
 		if len(sum) == len(reuse.Sum{}) {
 			x.c.Sum = (*reuse.Sum)(sum)
