@@ -315,7 +315,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if l.Reuses, err = collect(ctx, db, func(rows *sql.Rows) (u Reuse, err error) {
 		return u, rows.Scan(&u.At, &u.Continued, &u.Run, &u.Attempt, &u.Ran, &u.Reason)
 	}, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt, u.ran_ns,
-		coalesce(u.reason, '') FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow
+		coalesce(u.reason, '') FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task
+		JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow
 		WHERE u.run = ?2 AND u.task IN (`+forerunners+`) AND ?1 ORDER BY u.task`, 1, id, t); err != nil {
 		return nil, err
 	}
