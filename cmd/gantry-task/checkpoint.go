@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gantry/executor/emulate"
@@ -18,8 +17,7 @@ const haltWithin = 500 * time.Millisecond
 
 // progress is what a checkpoint has to tell, kept while the work continues.
 type progress struct {
-	idled atomic.Int64 // nanoseconds
-	mu    sync.Mutex   // the rest: files count when they are whole
+	mu    sync.Mutex // files count when they are whole
 	files struct {
 		inputs, outputs int
 		read, written   int64
@@ -41,8 +39,9 @@ func (p *progress) wroteWhole(bytes int64) {
 }
 
 // goOn takes in the checkpoint that the task continues from.
-func (t *task) goOn() error {
+func (t *task) goOn(begun time.Time) error {
 	t.report.Attempts, t.cpu = 1, t.spec.CPUNanos
+	t.pace = newPace(begun, t.spec.Run())
 	if t.spec.From == "" {
 		return nil
 	}
@@ -57,14 +56,23 @@ func (t *task) goOn() error {
 	}
 	t.before = *c
 	t.cpu = t.spec.CPUNanos - int64(float64(t.spec.CPUNanos)*c.CPUDone)
+	t.pace = newPace(begun, time.Duration(float64(t.spec.Run())*(1-c.TimeDone)))
 	t.report.Attempts = c.Attempts + 1
 	t.report.Read.Achieved, t.report.Write.Achieved = c.ReadBytes, c.WrittenBytes
 	return nil
 }
 
-// mayHalt ends the work for good where a checkpoint is to be left. It is called by the goroutine that works.
-func (t *task) mayHalt() {
+// halts reports whether the work is to end as it is: a checkpoint is to be left, or a part of the work has failed.
+func (t *task) halts() bool {
 	if t.stopping.Load() {
+		t.halted.Store(true)
+	}
+	return t.halted.Load() || t.failed.Load()
+}
+
+// mayHalt ends the work for good if a part of it was halted for a checkpoint.
+func (t *task) mayHalt() {
+	if t.halted.Load() {
 		close(t.stopped)
 		select {}
 	}
@@ -101,8 +109,8 @@ func (t *task) checkpoint() emulate.Checkpoint {
 	if all := t.spec.CPUNanos; all > 0 {
 		c.CPUDone = min(1, c.CPUDone+float64(spent)/float64(all))
 	}
-	if all := t.spec.IdleNanos; all > 0 {
-		c.IdleDone = min(1, c.IdleDone+float64(t.progress.idled.Load())/float64(all))
+	if run := t.spec.Run(); run > 0 {
+		c.TimeDone = min(1, c.TimeDone+float64(t.pace.now())/float64(run))
 	}
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()

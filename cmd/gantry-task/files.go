@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,16 +23,88 @@ const (
 	flushBytes = 4 << 20
 )
 
-// read reads every input to its end.
-func (t *task) read() {
+// look finds out what there is to read and to write. A missing input ends the task before it does anything.
+func (t *task) look() {
 	for i, f := range t.spec.Inputs {
 		t.report.Read.Asked += max(f.Bytes, 0)
+		if i < t.before.Inputs {
+			continue
+		}
+		n, err := sizeOf(f.Path)
+		if err != nil {
+			t.missf("input %s: %v", f.Path, cause(err))
+			return
+		}
+		t.toRead += n
+	}
+	for i, f := range t.spec.Outputs {
+		t.report.Write.Asked += f.Bytes
+		if i >= t.before.Outputs {
+			t.toWrite.Add(f.Bytes)
+		}
+	}
+}
+
+// cause is an error without the path and the operation, which messages have already.
+func cause(err error) error {
+	if e := new(fs.PathError); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// sizeOf returns the bytes of a file, or of all files in a directory.
+func sizeOf(path string) (total int64, err error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	if !st.IsDir() {
+		return st.Size(), nil
+	}
+	err = filepath.WalkDir(path+"/", func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		st, err := d.Info()
+		if err == nil {
+			total += st.Size()
+		}
+		return err
+	})
+	return total, err
+}
+
+// due lets the work wait until a part of it is due, and reports whether it is to continue.
+func (t *task) due(part, all int64) bool {
+	if all == 0 {
+		return !t.halts()
+	}
+	due := t.pace.due(min(1, float64(part)/float64(all)))
+	for !t.halts() {
+		if t.pace.now() >= due {
+			return true
+		}
+		t.pace.pause(due)
+	}
+	return false
+}
+
+// errHalted ends reading or writing a file in its midst.
+var errHalted = errors.New("halted")
+
+// read reads every input to its end.
+func (t *task) read() {
+	defer t.allRead.Store(true)
+	for i, f := range t.spec.Inputs {
 		if i < t.before.Inputs {
 			continue
 		}
 		n, err := t.readFile(f.Path)
 		t.report.Read.Achieved += n
 		switch {
+		case err == errHalted:
+			return
 		case err != nil:
 			t.missf("input %s: %v", f.Path, err)
 		case f.Bytes >= 0 && n != f.Bytes:
@@ -76,8 +150,12 @@ func (t *task) readOne(path string) (int64, error) {
 	}
 	var total int64
 	for {
-		t.mayHalt()
-		n, err := again(func() (int, error) { return unix.Read(fd, t.buffer) })
+		if !t.due(t.hasRead, t.toRead) {
+			return total, errHalted
+		}
+		start := time.Now()
+		n, err := again(func() (int, error) { return unix.Read(fd, t.reading) })
+		t.report.Phases.ReadNanos += int64(time.Since(start))
 		if err == unix.EINVAL && direct && total == 0 {
 			direct = false
 			if err := clearDirect(fd); err != nil {
@@ -94,15 +172,16 @@ func (t *task) readOne(path string) (int64, error) {
 			}
 			return total, nil
 		}
-		total += int64(n)
+		total, t.hasRead = total+int64(n), t.hasRead+int64(n)
 	}
 }
 
 // write writes every output, then makes their directories durable.
 func (t *task) write() {
 	dirs := map[string]bool{}
+	t.writes = t.toWrite.Load()
+	defer t.toWrite.Store(0)
 	for i, f := range t.spec.Outputs {
-		t.report.Write.Asked += f.Bytes
 		dirs[filepath.Dir(f.Path)] = true
 		if i < t.before.Outputs {
 			if st, err := os.Lstat(f.Path); err != nil || st.Size() != f.Bytes {
@@ -112,6 +191,9 @@ func (t *task) write() {
 		}
 		n, err := t.writeFile(f)
 		t.report.Write.Achieved += n
+		if err == errHalted {
+			return
+		}
 		if err == nil && n != f.Bytes {
 			err = io.ErrShortWrite
 		}
@@ -131,7 +213,25 @@ func (t *task) write() {
 	}
 }
 
+// isInput reports whether an output has the name of an input, which is to be read first.
+func (t *task) isInput(f emulate.File) bool {
+	return slices.ContainsFunc(t.spec.Inputs, func(in emulate.File) bool {
+		return filepath.Clean(in.Path) == filepath.Clean(f.Path)
+	})
+}
+
 func (t *task) writeFile(f emulate.File) (int64, error) {
+	due := t.due(t.hasWritten+min(f.Bytes, bufferBytes), t.writes)
+	for due && t.isInput(f) && !t.allRead.Load() {
+		t.pace.pause(t.pace.now() + slice)
+		due = !t.halts()
+	}
+	if !due {
+		return 0, errHalted
+	}
+	defer func(start time.Time, paused time.Duration) {
+		t.report.Phases.WriteNanos += int64(time.Since(start) - (t.paused - paused))
+	}(time.Now(), t.paused)
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o777); err != nil {
 		return 0, err
 	}
@@ -168,8 +268,12 @@ func (t *task) fill(fd int, direct bool, f emulate.File) (written int64, wasDire
 	wasDirect = direct && f.Bytes >= blockBytes
 	var dirty int64
 	for written < f.Bytes {
-		t.mayHalt()
-		size := min(f.Bytes-written, int64(len(t.buffer)))
+		size := min(f.Bytes-written, int64(len(t.writing)))
+		start := time.Now()
+		if !t.due(t.hasWritten+size, t.writes) {
+			return written, wasDirect, errHalted
+		}
+		t.paused += time.Since(start)
 		if direct && size >= blockBytes {
 			size -= size % blockBytes
 		} else if direct {
@@ -178,8 +282,8 @@ func (t *task) fill(fd int, direct bool, f emulate.File) (written int64, wasDire
 				return written, wasDirect, err
 			}
 		}
-		chunk := t.buffer[:size]
-		random.fill(t.buffer[:(size+7)/8*8])
+		chunk := t.writing[:size]
+		random.fill(t.writing[:(size+7)/8*8])
 		for len(chunk) > 0 {
 			n, err := again(func() (int, error) { return unix.Write(fd, chunk) })
 			if err == unix.EINVAL && direct {
@@ -193,6 +297,8 @@ func (t *task) fill(fd int, direct bool, f emulate.File) (written int64, wasDire
 				return written, wasDirect, err
 			}
 			chunk, written, dirty = chunk[n:], written+int64(n), dirty+int64(n)
+			t.hasWritten += int64(n)
+			t.toWrite.Add(-int64(n))
 		}
 		if !direct && t.spec.Fsync && dirty >= flushBytes {
 			if err := unix.Fdatasync(fd); err != nil {

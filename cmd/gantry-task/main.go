@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -74,12 +76,14 @@ func run(args []string, stop <-chan os.Signal) int {
 		return emulate.ExitSpec
 	}
 	t := &task{spec: spec, stopped: make(chan struct{})}
-	if err := t.goOn(); err != nil {
+	if err := t.goOn(began); err != nil {
 		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
 		return emulate.ExitSpec
 	}
 	go t.await(stop)
 	t.report.StartCPUNanos = processCPU()
+	// Each thread at work keeps its processor of the Go runtime; one more is for the rest of the program.
+	runtime.GOMAXPROCS(max(spec.Threads, 1) + 3)
 	t.work()
 	if !t.over.CompareAndSwap(false, true) {
 		select {} // a checkpoint is being left
@@ -101,39 +105,76 @@ func run(args []string, stop <-chan os.Signal) int {
 type task struct {
 	spec     *emulate.Spec
 	report   emulate.Report
-	buffer   []byte       // for I/O, aligned to pages
+	pace     *pace
+	reading  []byte       // buffers for I/O, aligned to pages
+	writing  []byte       //
 	held     []byte       // the memory asked for
 	computed atomic.Int64 // CPU nanoseconds spent on purpose
-	writes   int64        // and those not, when what was kept back for writing is spent; 0: nothing was computed
+	ownThen  int64        // and others, when computing ended; 0: there was none
+	toWrite  atomic.Int64 // bytes of outputs
+	toRead   int64        // bytes of inputs
+	hasRead  int64
+	allRead  atomic.Bool
+	writes   int64 // toWrite at the begin
+
+	hasWritten int64
+	paused     time.Duration // while writing
 
 	before   emulate.Checkpoint // of earlier attempts
 	cpu      int64              // CPU nanoseconds to spend in this one
 	progress progress
+	mu       sync.Mutex    // of report.Misses
+	failed   atomic.Bool   // there is a miss
 	stopping atomic.Bool   // SIGTERM came, and a checkpoint is wanted
+	halted   atomic.Bool   // work was left for it
 	stopped  chan struct{} // closed when the work has halted for it
 	over     atomic.Bool   // how it ends is decided: by itself, or with a checkpoint
 }
 
 func (t *task) missf(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed.Store(true)
 	t.report.Misses = append(t.report.Misses, fmt.Sprintf(format, args...))
 }
 
-// work goes through the phases. A miss ends it after its phase: outputs of a task without its inputs would only
-// deceive.
+// work takes the memory, does the three parts of the work side by side, and waits for the end of the run. A miss ends
+// it: outputs of a task without its inputs would only deceive.
 func (t *task) work() {
-	p := &t.report.Phases
-	for _, phase := range []struct {
-		do   func()
-		took *int64
-	}{{t.takeMemory, &p.MemoryNanos}, {t.read, &p.ReadNanos}, {t.compute, &p.ComputeNanos}, {t.write, &p.WriteNanos}} {
-		start := time.Now()
-		phase.do()
-		*phase.took = int64(time.Since(start))
-		if len(t.report.Misses) > 0 {
-			break
+	begun := time.Now()
+	t.takeMemory()
+	t.report.Phases.MemoryNanos = int64(time.Since(begun))
+	t.look()
+	parts := []struct {
+		name  string
+		do    func()
+		ended time.Duration
+	}{{name: "read", do: t.read}, {name: "write", do: t.write}, {name: "cpu", do: t.compute}}
+	last, started := "start", t.pace.now()
+	if !t.failed.Load() {
+		var wg sync.WaitGroup
+		for i := range parts {
+			wg.Go(func() {
+				runtime.LockOSThread() // it sleeps without telling the Go runtime
+				parts[i].do()
+				parts[i].ended = t.pace.now()
+			})
+		}
+		wg.Wait()
+	}
+	for ended := started; len(parts) > 0; parts = parts[1:] {
+		if p := &parts[0]; p.ended > ended+time.Millisecond {
+			last, ended = p.name, p.ended
 		}
 	}
-	t.topUp()
+	for t.pace.now() < t.pace.run && !t.halts() {
+		t.pace.pause(t.pace.run)
+	}
+	t.mayHalt()
+	const grain = 5 * time.Millisecond
+	if late := t.pace.now() - t.pace.run; t.pace.run > 0 && late > max(grain, t.pace.run/50) {
+		t.report.LateNanos, t.report.LimitedBy = int64(late), last
+	}
 	t.account()
 }
 

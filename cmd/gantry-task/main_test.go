@@ -104,12 +104,12 @@ func TestZeroSpecDoesNothing(t *testing.T) {
 func TestCPUTimeIsSpentWhateverTheThreads(t *testing.T) {
 	for _, c := range []struct {
 		threads int
-		duty    float64
+		duty    int64
 	}{{1, 100}, {2, 100}, {5, 100}, {1, 25}, {3, 60}} {
 		t.Run(fmt.Sprintf("%d threads at %v percent", c.threads, c.duty), func(t *testing.T) {
 			const asked = 300 * time.Millisecond
-			e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), Threads: c.threads,
-				DutyPercent: c.duty})
+			run := int64(asked) / int64(c.threads) * 100 / c.duty
+			e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), Threads: c.threads, RunNanos: run})
 			if e.code != 0 {
 				t.Fatalf("exit code %d: %s", e.code, e.stderr)
 			}
@@ -120,10 +120,10 @@ func TestCPUTimeIsSpentWhateverTheThreads(t *testing.T) {
 				got > asked*102/100 {
 				t.Errorf("report %+v", r.CPU)
 			}
-			// However slow the machine: computing less of the time takes longer than the CPU time alone.
-			least := float64(asked) / float64(c.threads) / c.duty * 100 * 0.9
-			if float64(r.Phases.ComputeNanos) < least {
-				t.Errorf("computed for %v, less than %v", time.Duration(r.Phases.ComputeNanos), time.Duration(least))
+			// However slow the machine, the work is spread over nine tenths of the run, and the task lasts it all.
+			if p := r.Phases; p.ComputeNanos < run*8/10 || p.WallNanos < run {
+				t.Errorf("computed for %v of %v, asked for %v", time.Duration(p.ComputeNanos),
+					time.Duration(p.WallNanos), time.Duration(run))
 			}
 		})
 	}
@@ -158,10 +158,47 @@ func TestWhatWritingCostsIsNoMiss(t *testing.T) {
 
 func TestIdleTaskWaitsWithoutComputing(t *testing.T) {
 	var s emulate.Spec
-	s.Work(200*time.Millisecond, 1, 0)
+	s.Work(200*time.Millisecond, 200*time.Millisecond, 1, 0)
 	e, r := emulated(t, t.TempDir(), s)
-	if e.code != 0 || r.Phases.ComputeNanos < int64(200*time.Millisecond) || e.cpu > 150*time.Millisecond {
-		t.Errorf("exit code %d, computed for %d ns of wall time, %v of CPU", e.code, r.Phases.ComputeNanos, e.cpu)
+	if e.code != 0 || r.Phases.WallNanos < int64(200*time.Millisecond) || e.cpu > 150*time.Millisecond {
+		t.Errorf("exit code %d, lasted %d ns, %v of CPU", e.code, r.Phases.WallNanos, e.cpu)
+	}
+}
+
+// However long starting took and however little is to be computed, the runtime of the trace is kept; CPU time and bytes
+// are spread over it.
+func TestATaskLastsItsRuntime(t *testing.T) {
+	const run = 400 * time.Millisecond
+	for name, s := range map[string]emulate.Spec{
+		"two percent CPU":     {CPUNanos: int64(run) / 50},
+		"reads and writes":    {CPUNanos: int64(run) / 4, Outputs: []emulate.File{{Path: "out", Bytes: 4 << 20}}},
+		"more threads":        {CPUNanos: int64(run), Threads: 4},
+		"nothing but to wait": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.RunNanos = int64(run)
+			dir := t.TempDir()
+			put(t, filepath.Join(dir, "in"), 4<<20)
+			s.Inputs = []emulate.File{{Path: "in", Bytes: 4 << 20}}
+			e, r := emulated(t, dir, s)
+			if e.code != 0 || r.Phases.WallNanos < int64(run) {
+				t.Errorf("exit code %d, %s, lasted %v", e.code, e.stderr, time.Duration(r.Phases.WallNanos))
+			}
+			if (r.LateNanos > 0) != (r.LimitedBy != "") || r.LateNanos > r.Phases.WallNanos-int64(run) {
+				t.Errorf("%v late, limited by %q", time.Duration(r.LateNanos), r.LimitedBy)
+			}
+		})
+	}
+}
+
+// A task that cannot do its work in its time lasts as long as the work does, and says which part it was.
+func TestWhatLimitsATaskIsNamed(t *testing.T) {
+	s := emulate.Spec{RunNanos: int64(20 * time.Millisecond), Fsync: true}
+	for i := range 2000 {
+		s.Outputs = append(s.Outputs, emulate.File{Path: fmt.Sprint("out", i), Bytes: 1})
+	}
+	if e, r := emulated(t, t.TempDir(), s); e.code != 0 || r.LimitedBy != "write" || r.LateNanos <= 0 {
+		t.Errorf("exit code %d, %s; limited by %q, %v late", e.code, e.stderr, r.LimitedBy, time.Duration(r.LateNanos))
 	}
 }
 
@@ -306,7 +343,7 @@ func TestBadSpecIsRefused(t *testing.T) {
 		"not JSON":       "cpu",
 		"truncated":      `{"cpu_nanos": 1`,
 		"negative CPU":   `{"cpu_nanos": -1}`,
-		"duty above 100": `{"duty": 101}`,
+		"negative run":   `{"run_nanos": -1}`,
 		"output unsized": `{"outputs": [{"path": "a", "bytes": -1}]}`,
 		"nameless input": `{"inputs": [{"path": "", "bytes": 1}]}`,
 		"many threads":   `{"threads": 1000000}`,
@@ -333,8 +370,8 @@ func TestTermStopsAtOnce(t *testing.T) {
 	const memory = 64 << 20
 	for name, s := range map[string]emulate.Spec{
 		"computing":  {CPUNanos: int64(time.Hour), Threads: 4, MemoryBytes: memory},
-		"duty cycle": {CPUNanos: int64(time.Hour), DutyPercent: 10, MemoryBytes: memory},
-		"idle":       {IdleNanos: int64(time.Hour), MemoryBytes: memory},
+		"duty cycle": {CPUNanos: int64(6 * time.Minute), RunNanos: int64(time.Hour), MemoryBytes: memory},
+		"idle":       {RunNanos: int64(time.Hour), MemoryBytes: memory},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -373,16 +410,17 @@ func TestWorkFollowsTheTrace(t *testing.T) {
 		avgCPU float64
 		want   emulate.Spec
 	}{
-		{"one busy core", 1, 100, emulate.Spec{CPUNanos: 1e9, Threads: 1, DutyPercent: 100}},
-		{"not known", 2, -1, emulate.Spec{CPUNanos: 2e9, Threads: 2, DutyPercent: 100}},
-		{"half of two cores", 2, 100, emulate.Spec{CPUNanos: 1e9, Threads: 2, DutyPercent: 50}},
-		{"more than the cores can", 1, 178, emulate.Spec{CPUNanos: 1e9, Threads: 1, DutyPercent: 100}},
-		{"no CPU at all", 1, 0, emulate.Spec{Threads: 1, DutyPercent: 100, IdleNanos: 1e9}},
-		{"no cores said", 0, 50, emulate.Spec{CPUNanos: 5e8, Threads: 1, DutyPercent: 50}},
+		{"one busy core", 1, 100, emulate.Spec{CPUNanos: 1e9, Threads: 1}},
+		{"not known", 2, -1, emulate.Spec{CPUNanos: 2e9, Threads: 2}},
+		{"half of two cores", 2, 100, emulate.Spec{CPUNanos: 1e9, Threads: 2}},
+		{"more than the cores can", 1, 178, emulate.Spec{CPUNanos: 1e9, Threads: 1}},
+		{"no CPU at all", 1, 0, emulate.Spec{Threads: 1}},
+		{"no cores said", 0, 50, emulate.Spec{CPUNanos: 5e8, Threads: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got emulate.Spec
-			got.Work(time.Second, c.cores, c.avgCPU)
+			got.Work(2*time.Second, time.Second, c.cores, c.avgCPU)
+			c.want.RunNanos = 2e9
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}

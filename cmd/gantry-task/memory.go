@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/emulate"
 )
 
 const (
@@ -16,13 +18,18 @@ const (
 
 // takeMemory maps and touches what is asked beyond the emulator's own resident set. It is held until the process ends.
 func (t *task) takeMemory() {
-	if len(t.spec.Inputs)+len(t.spec.Outputs) > 0 {
-		b, err := mapped(bufferBytes)
-		if err != nil {
+	for _, b := range []struct {
+		buffer *[]byte
+		files  []emulate.File
+	}{{&t.reading, t.spec.Inputs}, {&t.writing, t.spec.Outputs}} {
+		if len(b.files) == 0 {
+			continue
+		}
+		var err error
+		if *b.buffer, err = mapped(bufferBytes); err != nil {
 			t.missf("memory: a buffer of %d bytes: %v", bufferBytes, err)
 			return
 		}
-		t.buffer = b
 	}
 	asked := t.spec.MemoryBytes
 	t.report.Memory.Asked = asked

@@ -487,6 +487,8 @@ func (a *attempt) harvest(c inspection, gone, broken bool) {
 	x.Message = join(x.Message, a.truncated(&e, x))
 	if x.Outcome != planner.OK {
 		x.Message = join(x.Message, a.lastWords(x.Outcome))
+	} else if a.emulated() {
+		x.Message = join(x.Message, a.late(x.Ran))
 	}
 	a.leave(x)
 	r.mu.Lock()
@@ -715,6 +717,22 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 		name = a.l.Spec.Stderr
 	}
 	return stage.Tail(a.dir, name, 5)
+}
+
+// late says which part of its work kept an emulated task from lasting as long as its trace says.
+func (a *attempt) late(ran time.Duration) string {
+	run := a.l.Spec.TrueRun(a.l.Node, a.r.cfg.Platform.Nodes[a.l.Node].Speed)
+	if a.l.From != nil || ran <= run+run/50 {
+		return ""
+	}
+	rep, err := emulate.ReadReport(a.dir)
+	if err != nil || rep.LimitedBy == "" {
+		return ""
+	}
+	part := map[string]string{"cpu": "computing", "read": "reading its inputs", "write": "writing its outputs",
+		"start": "starting"}[rep.LimitedBy]
+	return fmt.Sprintf("lasted %.2f s longer than its trace says, as %s takes that long here",
+		time.Duration(rep.LateNanos).Seconds(), part)
 }
 
 // leave writes what a person finds in the work directory after the end.

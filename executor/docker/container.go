@@ -196,19 +196,13 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 	if avg == 0 {
 		avg = -1
 	}
-	// CPU time on the reference core: the quota of a slow node stretches it to the wall time that the trace, or the
-	// cost matrix, tells.
-	on := t.TrueRun(a.l.Node, node.Speed)
+	// CPU time is that of the reference core: the quota of a slow node stretches it to the run time there.
+	run := t.TrueRun(a.l.Node, node.Speed)
+	reference := run
 	if node.Speed > 0 {
-		on = time.Duration(float64(on) * node.Speed)
+		reference = time.Duration(float64(run) * node.Speed)
 	}
-	s.Work(on, t.Cores, avg)
-	if node.Speed > 0 && node.Speed < 1 && s.DutyPercent < 100 {
-		s.DutyPercent *= node.Speed // a task that computes part of the time would not feel the quota
-	}
-	if s.IdleNanos > 0 {
-		s.IdleNanos = int64(t.TrueRun(a.l.Node, node.Speed))
-	}
+	s.Work(run, reference, t.Cores, avg)
 	size := func(f int64, sized bool) int64 {
 		if !sized {
 			return -1

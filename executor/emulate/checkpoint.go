@@ -17,12 +17,13 @@ const CheckpointFile = ".command.checkpoint"
 // size asked for: a program that saved its memory would leave as much.
 type Checkpoint struct {
 	Version int `json:"version"`
-	// CPUDone and IdleDone are the fractions of the computing and the waiting that are done. Fractions, as a node of
+	// CPUDone and TimeDone are the fractions of the CPU time and of the Run that are over. Fractions, as a node of
 	// another kind may need another time for the same work.
 	CPUDone  float64 `json:"cpu_done"`
-	IdleDone float64 `json:"idle_done"`
-	Inputs   int     `json:"inputs"`  // read whole, in the order of Spec.Inputs
-	Outputs  int     `json:"outputs"` // written whole, in the order of Spec.Outputs
+	TimeDone float64 `json:"time_done"`
+	IdleDone float64 `json:"idle_done,omitempty"` // of version 1: the time of a task that did not compute
+	Inputs   int     `json:"inputs"`              // read whole, in the order of Spec.Inputs
+	Outputs  int     `json:"outputs"`             // written whole, in the order of Spec.Outputs
 
 	// Sums over all attempts so far.
 	Attempts     int   `json:"attempts"`
@@ -33,18 +34,18 @@ type Checkpoint struct {
 }
 
 const (
-	checkpointVersion = 1
+	checkpointVersion = 2
 	checkpointLine    = 4096 // the longest line that is read
 )
 
-// Done is the fraction of the whole task that is done: of its CPU time, of its waiting if it does not compute, and else
-// of its bytes.
+// Done is the fraction of the whole task that is done: of its CPU time or of its Run, whichever is behind; of its bytes
+// if it has neither.
 func (c *Checkpoint) Done(s *Spec) float64 {
 	switch {
 	case s.CPUNanos > 0:
-		return c.CPUDone
-	case s.IdleNanos > 0:
-		return c.IdleDone
+		return min(c.CPUDone, c.TimeDone)
+	case s.RunNanos > 0:
+		return c.TimeDone
 	}
 	var all int64
 	for _, f := range append(s.Inputs[:len(s.Inputs):len(s.Inputs)], s.Outputs...) {
@@ -97,16 +98,19 @@ func ReadCheckpoint(r io.Reader, s *Spec) (*Checkpoint, error) {
 	}
 	fraction := func(f float64) bool { return !math.IsNaN(f) && f >= 0 && f <= 1 }
 	switch {
-	case c.Version != checkpointVersion:
-		return nil, fmt.Errorf("checkpoint: version %d, this emulator reads %d", c.Version, checkpointVersion)
-	case !fraction(c.CPUDone) || !fraction(c.IdleDone):
-		return nil, fmt.Errorf("checkpoint: %v of the computing and %v of the waiting are no fractions", c.CPUDone,
-			c.IdleDone)
+	case c.Version < 1 || c.Version > checkpointVersion:
+		return nil, fmt.Errorf("checkpoint: version %d, this emulator reads 1 to %d", c.Version, checkpointVersion)
+	case !fraction(c.CPUDone) || !fraction(c.TimeDone) || !fraction(c.IdleDone):
+		return nil, fmt.Errorf("checkpoint: %v of the CPU time and %v of the time are no fractions", c.CPUDone,
+			max(c.TimeDone, c.IdleDone))
 	case c.Inputs < 0 || c.Inputs > len(s.Inputs) || c.Outputs < 0 || c.Outputs > len(s.Outputs):
 		return nil, fmt.Errorf("checkpoint: %d inputs and %d outputs, of %d and %d", c.Inputs, c.Outputs, len(s.Inputs),
 			len(s.Outputs))
 	case c.Attempts < 1 || min(c.CPUNanos, c.OwnCPUNanos, c.ReadBytes, c.WrittenBytes) < 0:
 		return nil, errors.New("checkpoint: a sum is below 0")
+	}
+	if c.Version == 1 { // computing took all the time, or none
+		c.TimeDone = max(c.CPUDone, c.IdleDone)
 	}
 	return c, nil
 }

@@ -5,7 +5,6 @@ package emulate
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 // Protocol is raised whenever what gantry and its emulator say to each other changes: arguments, files, exit codes. The
 // emulator tells it to gantry before a run, since one of another build would fail every task.
-const Protocol = "gantry-task protocol 1"
+const Protocol = "gantry-task protocol 2"
 
 // ReportFile is where the emulator leaves its report, in its working directory.
 const ReportFile = "emulation.json"
@@ -28,21 +27,21 @@ const (
 	ExitStopped = 143 // SIGTERM, and no checkpoint was asked for or could be left
 )
 
-// Spec is the work of one task. The zero Spec asks for nothing, and nothing is done then. The order of the work is
-// fixed: memory is taken and held to the end, inputs are read, CPU time is spent, outputs are written.
+// Spec is the work of one task. The zero Spec asks for nothing, and nothing is done then. Memory is taken first and
+// held to the end. Then inputs are read, CPU time is spent and outputs are written side by side, each spread over the
+// run.
 type Spec struct {
 	// CPUNanos is the CPU time to spend, over all threads, by the CPU clock. What the process needs besides computing
 	// counts: starting (what the container's set-up used before it became this program included), touching memory,
 	// reading and writing. So the counters of the container show what was asked.
 	CPUNanos int64 `json:"cpu_nanos"`
 	Threads  int   `json:"threads,omitempty"` // that share the CPU time; 0 is 1
-	// part of the time a thread computes, (0, 100]; it sleeps for the rest; 0 is 100
-	DutyPercent float64 `json:"duty,omitempty"`
-	IdleNanos   int64   `json:"idle_nanos,omitempty"` // to sleep on top of that: a task that waits and hardly computes
-	MemoryBytes int64   `json:"memory_bytes"`         // resident set, the emulator's own included
-	Inputs      []File  `json:"inputs,omitempty"`
-	Outputs     []File  `json:"outputs,omitempty"`
-	Seed        uint64  `json:"seed,omitempty"` // of the outputs' content; equal seeds and paths give equal bytes
+	// RunNanos is how long the task lasts on the wall clock if its limits and its node allow it: see Run.
+	RunNanos    int64  `json:"run_nanos,omitempty"`
+	MemoryBytes int64  `json:"memory_bytes"` // resident set, the emulator's own included
+	Inputs      []File `json:"inputs,omitempty"`
+	Outputs     []File `json:"outputs,omitempty"`
+	Seed        uint64 `json:"seed,omitempty"` // of the outputs' content; equal seeds and paths give equal bytes
 	// Keep has SIGTERM leave a checkpoint, of CheckpointBytes or what it has to say if that is more; without it SIGTERM
 	// just ends the task. From is the checkpoint of an earlier attempt to continue from, relative to the working
 	// directory, where the outputs that it counts as written have to be, too; "" starts again.
@@ -61,20 +60,21 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Work fills in the CPU part of a Spec from what traces tell: the wall time run, the cores held, and avgCPU, the
-// percentage of one core that was busy on average. A negative avgCPU is not known: all cores are taken as busy. More
-// than 100 percent per core cannot be.
-func (s *Spec) Work(run time.Duration, cores int64, avgCPU float64) {
+// Work fills in the times of a Spec from a trace: the run time on the wall, the run time on a core of speed 1, the
+// cores held, and avgCPU, the percentage of one core that was busy on average. A negative avgCPU is not known: all
+// cores are taken as busy. More than 100 percent per core cannot be.
+func (s *Spec) Work(run, reference time.Duration, cores int64, avgCPU float64) {
 	s.Threads = int(max(cores, 1))
 	full := float64(100 * s.Threads)
 	if avgCPU < 0 || avgCPU > full {
 		avgCPU = full
 	}
-	s.CPUNanos = int64(float64(run) * avgCPU / 100)
-	s.DutyPercent, s.IdleNanos = avgCPU/float64(s.Threads), 0
-	if s.CPUNanos == 0 {
-		s.DutyPercent, s.IdleNanos = 100, int64(run)
-	}
+	s.RunNanos, s.CPUNanos = int64(run), int64(float64(reference)*avgCPU/100)
+}
+
+// Run is how long the work is spread over: RunNanos, or the CPU time of each thread if that is longer.
+func (s *Spec) Run() time.Duration {
+	return time.Duration(max(s.RunNanos, s.CPUNanos/int64(max(s.Threads, 1))))
 }
 
 // Validate says what in s cannot be done.
@@ -82,16 +82,14 @@ func (s *Spec) Validate() error {
 	switch {
 	case s.CPUNanos < 0:
 		return fmt.Errorf("cpu_nanos is %d, below 0", s.CPUNanos)
-	case s.IdleNanos < 0:
-		return fmt.Errorf("idle_nanos is %d, below 0", s.IdleNanos)
+	case s.RunNanos < 0:
+		return fmt.Errorf("run_nanos is %d, below 0", s.RunNanos)
 	case s.Threads < 0 || s.Threads > 4096:
 		return fmt.Errorf("threads is %d, outside 0 to 4096", s.Threads)
 	case s.CheckpointBytes < 0:
 		return fmt.Errorf("checkpoint_bytes is %d, below 0", s.CheckpointBytes)
 	case s.MemoryBytes < 0:
 		return fmt.Errorf("memory_bytes is %d, below 0", s.MemoryBytes)
-	case math.IsNaN(s.DutyPercent) || s.DutyPercent < 0 || s.DutyPercent > 100:
-		return fmt.Errorf("duty is %v, outside 0 to 100", s.DutyPercent)
 	}
 	for _, f := range s.Inputs {
 		if f.Path == "" || f.Bytes < -1 {
@@ -149,6 +147,10 @@ type Report struct {
 	DirectReads  int    `json:"direct_reads"`
 	DirectWrites int    `json:"direct_writes"`
 	Phases       Phases `json:"phases"`
+	// LateNanos is by how much the task lasted longer than its Run, if by more than a clock's grain; LimitedBy is the
+	// part of the work that ended last then: "cpu", "read", "write", or "start" if beginning took that long.
+	LateNanos int64  `json:"late_nanos,omitempty"`
+	LimitedBy string `json:"limited_by,omitempty"`
 
 	Misses []string `json:"misses"`
 }
@@ -159,11 +161,11 @@ type Amount struct {
 	Achieved int64 `json:"achieved"`
 }
 
-// Phases are wall times.
+// Phases are wall times. Reading, computing and writing go side by side, so they do not add up.
 type Phases struct {
 	MemoryNanos  int64 `json:"memory_nanos"`
-	ReadNanos    int64 `json:"read_nanos"`
-	ComputeNanos int64 `json:"compute_nanos"`
+	ReadNanos    int64 `json:"read_nanos"`    // in system calls, without the pauses between them; so is WriteNanos
+	ComputeNanos int64 `json:"compute_nanos"` // until the CPU time was spent, pauses included
 	WriteNanos   int64 `json:"write_nanos"`
 	WallNanos    int64 `json:"wall_nanos"` // from the start of the program
 }
