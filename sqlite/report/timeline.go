@@ -187,11 +187,17 @@ func (t *Timeline) rows() int {
 }
 
 func (t *Timeline) title() string {
-	s := t.Run + " (" + t.Policy + ")"
-	if t.makespan >= 0 {
-		return s + ": makespan " + span(t.makespan)
+	s := t.Run
+	if t.Policy != s {
+		s += " (" + t.Policy + ")"
 	}
-	return s + ": under way for " + span(t.end)
+	switch {
+	case t.makespan < 0:
+		return s + ": under way for " + span(t.end)
+	case t.makespan < 1000e9:
+		return fmt.Sprintf("%s: makespan %.4g s", s, float64(t.makespan)/1e9)
+	}
+	return s + ": makespan " + span(t.makespan)
 }
 
 // axis is what an axis of time up to an instant counts.
@@ -272,15 +278,6 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 			c.StrokeLine2(draw.LineStyle{Color: color.Gray{200}, Width: vg.Points(0.5)}, c.Min.X, edge, c.Max.X, edge)
 		}
 	}
-	if l.colours.byFlow {
-		for i, f := range l.flows {
-			if f.due >= 0 && at(f.due) <= c.Max.X {
-				style := draw.LineStyle{Color: colourOf(slices.Index(l.colours.names, f.name)), Width: vg.Points(1.2),
-					Dashes: []vg.Length{vg.Points(4), vg.Points(2)}, DashOffs: vg.Points(float64(2 * i))}
-				c.StrokeLine2(style, at(f.due), c.Min.Y, at(f.due), c.Max.Y)
-			}
-		}
-	}
 	tall := (y(0) - y(-1)).Points()
 	room := vg.Points(min(3, tall*0.22)) // below a bar, for the plan
 	edged := tall >= 5
@@ -351,6 +348,15 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 	for row, last := range pending {
 		fill(last.from, max(last.to, last.from+thin), row, last.color)
 	}
+	if l.colours.byFlow {
+		for i, f := range l.flows {
+			if f.due >= 0 && at(f.due) <= c.Max.X {
+				style := draw.LineStyle{Color: colourOf(slices.Index(l.colours.names, f.name)), Width: vg.Points(1.2),
+					Dashes: []vg.Length{vg.Points(4), vg.Points(2)}, DashOffs: vg.Points(float64(2 * i))}
+				c.StrokeLine2(style, at(f.due), c.Min.Y, at(f.due), c.Max.Y)
+			}
+		}
+	}
 }
 
 // fitting is a name that has room in a bar, or nothing.
@@ -374,7 +380,7 @@ func (p *painter) timelines(all []*Timeline) error {
 	}
 	label, ns := axis(end)
 	s := colouringOf(all)
-	f := &figure{title: "Timeline", legend: plot.NewLegend(), width: 24 * vg.Centimeter}
+	f := &figure{title: "Timelines", legend: plot.NewLegend(), width: 24 * vg.Centimeter}
 	if len(all) == 1 {
 		f.title = "Timeline of " + all[0].title()
 	}
