@@ -19,10 +19,11 @@ DEMO := --cluster examples/montage/cluster.yaml --time-scale 0.1 examples/montag
 # The nodes of the demo have two cores in all.
 DEMO += $(if $(filter 1,$(shell nproc)),--oversubscribe)
 
-.PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release clean
+.PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release \
+	reproduce reproduce-quick pages clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup build images ## run a Montage of 25 tasks in Docker containers, installing what is missing
 	@echo "gantry run $(DEMO)"
@@ -88,6 +89,15 @@ release: ## static binaries, Debian packages, checksums and bills of materials f
 test-release: ## build a release twice and compare, install its package in a fresh root; takes minutes
 	@scripts/release/setup
 	GANTRY_RELEASE_TESTS=1 go test -count=1 -v -timeout 2h $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./scripts/release
+
+reproduce: build ## all tables and figures of the papers at full scale, resumably, and reproduce/page.html; JOBS
+	go run ./scripts/reproduce $(if $(JOBS),-jobs $(JOBS))
+
+reproduce-quick: build ## the same in 15 minutes on two cores: short streams, few repetitions; reproduce-quick/page.html
+	go run ./scripts/reproduce -quick $(if $(JOBS),-jobs $(JOBS))
+
+pages: build ## write the pages of examples/experiments again, from make reproduce's results or those in short form
+	go run ./scripts/reproduce -write
 
 clean: ## remove what was built (runs stay)
 	rm -rf bin dist

@@ -48,7 +48,7 @@ func writeStudy(c *cli.Context) error {
 }
 
 // dotsKept bounds the workflows of each combination in a short file.
-const dotsKept = 500
+const dotsKept = 250
 
 // saveResults writes the short form of one file of results.
 func saveResults(c *cli.Context) error {

@@ -54,6 +54,7 @@ type tenancy struct {
 	read    unit.Bytes
 	local   unit.Bytes
 	first   unit.Bytes // of local, what tasks without predecessors read
+	later   []bool     // by task: it has predecessors; a task that has ended no longer says so
 	names   []string   // by tenant
 	used    []unit.Vector
 	share   []float64
@@ -94,6 +95,13 @@ func (t *tenancy) pass(now planner.Time) {
 }
 
 func (t *tenancy) arrive(adm *executor.Admission) {
+	for i := range adm.Arrived.Tasks {
+		task := &adm.Arrived.Tasks[i]
+		for int(task.ID) >= len(t.later) {
+			t.later = append(t.later, false)
+		}
+		t.later[task.ID] = len(task.Parents) > 0
+	}
 	m := adm.Arrived.Workflow.Tenant
 	for int(m) >= len(t.names) {
 		t.names, t.used, t.share = append(t.names, ""), append(t.used, unit.Vector{}), append(t.share, 0)
@@ -133,7 +141,7 @@ func (t *tenancy) take(v planner.View, e *planner.Event) {
 		t.read += b.Usage.InputBytes
 		local := b.Usage.InputBytes - b.Usage.CopiedBytes
 		t.local += local
-		if len(v.Task(v.Attempt(b.Attempt).Task).Parents) == 0 {
+		if !t.later[v.Attempt(b.Attempt).Task] {
 			t.first += local
 		}
 	}

@@ -154,6 +154,14 @@ func (c *Chart) figure() (*figure, error) {
 	}
 	thumbs := make([][]plot.Thumbnailer, len(names))
 	shown := make([]bool, len(shades))
+	slowest, fastest := 0.0, math.Inf(1) // of scatter plots, whose panels have the same axes
+	for _, p := range c.Panels {
+		for _, s := range p.Series {
+			for _, d := range s.Dots {
+				slowest, fastest = max(slowest, d.Slowdown), min(fastest, d.Slowdown)
+			}
+		}
+	}
 	for i := range c.Panels {
 		if i%columns == 0 {
 			f.rows = append(f.rows, make([]*plot.Plot, columns))
@@ -164,6 +172,9 @@ func (c *Chart) figure() (*figure, error) {
 		f.rows[i/columns][i%columns] = pl
 		if err := c.panel(f, pl, p, names, thumbs, shown); err != nil {
 			return nil, err
+		}
+		if slowest > 0 {
+			pl.Y.Min, pl.Y.Max = fastest/1.3, slowest*1.3
 		}
 	}
 	for k, name := range names {

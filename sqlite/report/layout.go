@@ -21,7 +21,7 @@ import (
 // palette is that of Okabe and Ito, which people who do not tell all colours apart can read.
 var palette = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
 	{230, 159, 0, 255}, {86, 180, 233, 255},
-	{0, 0, 0, 255}, {150, 140, 20, 255}}
+	{0, 0, 0, 255}, {150, 140, 20, 255}, {120, 94, 240, 255}}
 
 func colourOf(i int) color.RGBA { return palette[i%len(palette)] }
 

@@ -121,6 +121,10 @@ func WritePage(ctx context.Context, studies, paths []string, figures, command st
 		defer os.RemoveAll(dir)
 		figures = dir
 	}
+	paths, err := files(paths)
+	if err != nil {
+		return nil, err
+	}
 	text, err := markdown(ctx, studies, paths, figures, command)
 	if err != nil || !asHTML {
 		return text, err
@@ -148,4 +152,25 @@ func markdown(ctx context.Context, studies, paths []string, figures, command str
 		p.Sets = append(p.Sets, set)
 	}
 	return p.Markdown()
+}
+
+// files returns the files of results that paths name: a directory names all in it.
+func files(paths []string) (out []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.IsDir() {
+			out = append(out, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), ".jsonl") || strings.HasSuffix(e.Name(), ".sqlite") {
+				out = append(out, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	return out, nil
 }

@@ -561,7 +561,7 @@ func (w writer) panels(c *report.Chart, like *report.Panel, set *results.Set, p 
 }
 
 // maxDots bounds the dots of a panel.
-const maxDots = 500
+const maxDots = 250
 
 func thin(points []results.Point) (out []results.Point) {
 	step := max(1, (len(points)+maxDots-1)/maxDots)

@@ -113,3 +113,34 @@ func TestStudiesThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// The pages of the papers are those that the commands on them make of the result files beside them.
+func TestPagesOfPapersAreGenerated(t *testing.T) {
+	for _, dir := range []string{".", "rm-dcwf", "mows", "3dsf"} {
+		t.Run(dir, func(t *testing.T) {
+			t.Chdir(filepath.Join("../../examples/experiments", dir))
+			want, err := os.ReadFile("README.md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := regexp.MustCompile("(?m)^This page: `([^`]*)`").FindSubmatch(want)
+			if command == nil {
+				t.Fatal("the page names no command")
+			}
+			got, err := study.WritePage(context.Background(), []string{"study.yaml"}, []string{"results"}, "",
+				string(command[1]), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plain(got) != plain(want) {
+				t.Errorf("README.md is not what `%s` prints: make pages writes it again", command[1])
+			}
+		})
+	}
+}
+
+// plain leaves out figures, which this test does not draw.
+func plain(page []byte) string {
+	drop := regexp.MustCompile(`(?m)^(!\[.*|\*Figure.*|)\n`)
+	return drop.ReplaceAllString(string(page), "")
+}

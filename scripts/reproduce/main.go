@@ -1,0 +1,288 @@
+// Command reproduce runs the experiments behind the tables and figures of the papers, and makes a page of what they
+// give. It shows the time left; interrupted, it continues with the same command.
+//
+//	reproduce [-quick] [-jobs N] [-dir DIR] [-write]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"gantry/scenario"
+	"gantry/sqlite/results"
+)
+
+const (
+	examples = "examples/experiments"
+	// first is how many repetitions all experiments get before any gets more, so that a run that is ended early has
+	// intervals for everything.
+	first = 3
+	least = 2 * time.Second // between two lines about the time left
+)
+
+// suite is the file reproduce.yaml.
+type suite struct {
+	Papers      []string   `yaml:"papers"` // directories with a study file
+	Experiments []runnable `yaml:"experiments"`
+}
+
+type runnable struct {
+	File    string  `yaml:"file"`
+	Seconds float64 `yaml:"seconds"` // CPU time of a repetition
+	Quick   float64 `yaml:"quick"`   // of all of the quick variant
+}
+
+func main() {
+	quick := flag.Bool("quick", false, "short streams and few repetitions, at most 15 minutes on two cores")
+	jobs := flag.Int("jobs", runtime.NumCPU(), "simulations at once")
+	dir := flag.String("dir", "", "keep results in this directory (reproduce, reproduce-quick)")
+	write := flag.Bool("write", false, "run nothing: write the short forms of the results, and the pages of the papers")
+	flag.Parse()
+	if *dir == "" {
+		*dir = "reproduce"
+		if *quick {
+			*dir = "reproduce-quick"
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := &runner{quick: *quick, jobs: *jobs, dir: *dir}
+	err := r.read()
+	switch {
+	case err != nil:
+	case *write:
+		err = r.pages(ctx)
+	default:
+		err = r.run(ctx)
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "reproduce: stopped; the same command continues")
+		os.Exit(130)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "reproduce:", err)
+		os.Exit(1)
+	}
+}
+
+type runner struct {
+	quick bool
+	jobs  int
+	dir   string
+	suite
+	done  []float64 // CPU seconds that results had at the beginning, by experiment
+	begun time.Time
+	ran   float64 // CPU seconds, as the suite has them, that were run now
+}
+
+func (r *runner) read() error {
+	text, err := os.ReadFile(filepath.Join(examples, "reproduce.yaml"))
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(text, &r.suite); err != nil {
+		return fmt.Errorf("reproduce.yaml: %w", err)
+	}
+	return os.MkdirAll(r.dir, 0o755)
+}
+
+// out is the file of the results of an experiment.
+func (r *runner) out(x *runnable) string {
+	return filepath.Join(r.dir, strings.ReplaceAll(strings.TrimSuffix(x.File, ".yaml"), "/", "-")+".sqlite")
+}
+
+// wanted returns the repetitions of an experiment.
+func (r *runner) wanted(x *runnable) (int, error) {
+	path := filepath.Join(examples, x.File)
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	e, err := scenario.ReadExperiment(f, path, r.quick)
+	if err != nil {
+		return 0, err
+	}
+	return e.Repetitions, nil
+}
+
+// cost is the CPU time of an experiment up to so many repetitions of all.
+func (r *runner) cost(x *runnable, upTo, all int) float64 {
+	if r.quick {
+		return x.Quick * float64(upTo) / float64(all)
+	}
+	return x.Seconds * float64(upTo)
+}
+
+func (r *runner) run(ctx context.Context) error {
+	wanted := make([]int, len(r.Experiments))
+	r.done = make([]float64, len(r.Experiments))
+	whole, left := 0.0, 0.0
+	for i := range r.Experiments {
+		x := &r.Experiments[i]
+		n, err := r.wanted(x)
+		if err != nil {
+			return err
+		}
+		wanted[i] = n
+		cost := r.cost(x, n, n)
+		r.done[i] = cost * share(ctx, r.out(x), n)
+		whole += cost
+		left += cost - r.done[i]
+	}
+	fmt.Printf("%d experiments, about %s of CPU time, %s of it done; results in %s\n", len(r.Experiments),
+		round(whole), round(whole-left), r.dir)
+	r.begun = time.Now()
+	for pass, most := range []int{first, 1 << 30} {
+		for i := range r.Experiments {
+			x := &r.Experiments[i]
+			n := min(most, wanted[i])
+			if pass > 0 && wanted[i] <= first {
+				continue
+			}
+			todo := r.cost(x, n, wanted[i]) - r.done[i]
+			r.say(fmt.Sprintf("%s, %d of %d repetitions", x.File, n, wanted[i]), whole, left)
+			if err := r.experiment(ctx, x, n); err != nil {
+				return err
+			}
+			if todo > 0 {
+				r.ran += todo
+				r.done[i] += todo
+				left -= todo
+			}
+		}
+	}
+	return r.summary(ctx)
+}
+
+// say prints what comes, how much is done, and the time left: by what was run now, or by the CPU time of the suite as
+// long as that is little.
+func (r *runner) say(what string, whole, left float64) {
+	rate := float64(r.jobs)
+	if took := time.Since(r.begun).Seconds(); r.ran > 30 && took > least.Seconds() {
+		rate = r.ran / took
+	}
+	fmt.Printf("%s: %s; %.0f %% done, about %s left\n", time.Now().Format(time.TimeOnly), what,
+		100*(whole-left)/whole, round(left/rate))
+}
+
+func round(seconds float64) time.Duration {
+	d := time.Duration(seconds * float64(time.Second))
+	if d > 10*time.Minute {
+		return d.Round(time.Minute)
+	}
+	return d.Round(time.Second)
+}
+
+// share is the part of an experiment that results have; 0 if there are none.
+func share(ctx context.Context, path string, wanted int) float64 {
+	if _, err := os.Stat(path); err != nil {
+		return 0
+	}
+	set, err := results.Load(ctx, path)
+	if err != nil || len(set.Cells) == 0 {
+		return 0
+	}
+	runs := 0
+	for _, c := range set.Cells {
+		runs += min(len(c.Runs), wanted)
+	}
+	return float64(runs) / float64(len(set.Cells)*wanted)
+}
+
+func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) error {
+	args := []string{"experiment", "-o", r.out(x), "--jobs", fmt.Sprint(r.jobs), "--repetitions",
+		fmt.Sprint(repetitions)}
+	if r.quick {
+		args = append(args, "--quick")
+	}
+	return gantry(ctx, ".", append(args, filepath.Join(examples, x.File))...)
+}
+
+// gantry runs bin/gantry in a directory, and passes on what it says.
+func gantry(ctx context.Context, dir string, args ...string) error {
+	bin, err := filepath.Abs("bin/gantry")
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, bin, args...)
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	c.WaitDelay = time.Minute
+	c.Dir, c.Stdout, c.Stderr = dir, os.Stdout, os.Stderr
+	if err := c.Run(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 130 {
+			return context.Canceled
+		}
+		return fmt.Errorf("gantry %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}
+
+// summary writes the page with each relation of the papers.
+func (r *runner) summary(ctx context.Context) error {
+	args := []string{"report"}
+	for _, p := range r.Papers {
+		args = append(args, "--study", filepath.Join(examples, p, "study.yaml"))
+	}
+	args = append(args, "--html", filepath.Join(r.dir, "page.html"))
+	for i := range r.Experiments {
+		args = append(args, r.out(&r.Experiments[i]))
+	}
+	return gantry(ctx, ".", args...)
+}
+
+// pages writes the short forms of the results beside the experiments of each paper, and its page with figures.
+func (r *runner) pages(ctx context.Context) error {
+	for _, p := range r.Papers {
+		dir := filepath.Join(examples, p)
+		if err := os.MkdirAll(filepath.Join(dir, "results"), 0o755); err != nil {
+			return err
+		}
+		for i := range r.Experiments {
+			x := &r.Experiments[i]
+			if filepath.Dir(x.File) != filepath.Clean(p) {
+				continue
+			}
+			if _, err := os.Stat(r.out(x)); err != nil {
+				continue // not run, or kept in short form from before
+			}
+			name := strings.TrimSuffix(filepath.Base(x.File), ".yaml") + ".jsonl"
+			if err := gantry(ctx, ".", "report", "--study", filepath.Join(dir, "study.yaml"), "--save",
+				filepath.Join(dir, "results", name), r.out(x)); err != nil {
+				return err
+			}
+		}
+		if err := page(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page writes README.md and the figures of a paper from the results beside it.
+func page(ctx context.Context, dir string) error {
+	bin, err := filepath.Abs("bin/gantry")
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, bin, "report", "--study", "study.yaml", "--markdown", "--out", "figures", "results")
+	c.Dir, c.Stderr = dir, os.Stderr
+	text, err := c.Output()
+	if err != nil {
+		return fmt.Errorf("page of %s: %w", dir, err)
+	}
+	return os.WriteFile(filepath.Join(dir, "README.md"), text, 0o644)
+}
