@@ -9,7 +9,7 @@ if [ -z "$lesson" ] || [ ! -f "$here/$lesson/runs" ]; then
 	exit 2
 fi
 dir=${2:-lessons/$lesson}
-gantry=${GANTRY:-$here/../../bin/gantry}
+gantry=${GANTRY:-bin/gantry}
 if [ -e "$dir/gantry.sqlite" ]; then
 	echo "$dir has runs already: remove it, or name another directory" >&2
 	exit 2
