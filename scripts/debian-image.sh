@@ -95,8 +95,8 @@ say "build $name from $packages (about a minute)"
 if ! "${run[@]}" env SOURCE_DATE_EPOCH=$EPOCH "$mmdebstrap" --mode=$mode --variant=extract --format=tar --quiet \
 	--include="busybox-static,${packages// /,}" \
 	--aptopt='Acquire::Languages "none"' \
-	--customize-hook='cd "$1" && rm -rf etc/resolv.conf etc/hostname etc/fstab etc/apt var/lib/apt var/log var/cache usr/share/doc usr/share/man usr/share/info usr/share/locale usr/share/lintian usr/share/bug' \
-	--customize-hook='cd "$1" && mkdir -p tmp etc bin usr/bin && chmod 1777 tmp &&
+	--extract-hook='cd "$1" && rm -rf usr/share/doc usr/share/man usr/share/info usr/share/locale usr/share/lintian usr/share/bug' \
+	--extract-hook='cd "$1" && mkdir -p tmp etc bin usr/bin && chmod 1777 tmp &&
 		printf "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n" >etc/passwd &&
 		printf "root:x:0:\nnogroup:x:65534:\n" >etc/group &&
 		for a in $(bin/busybox --list || usr/bin/busybox --list); do [ -e bin/$a ] || [ -L bin/$a ] || [ -e usr/bin/$a ] || [ -L usr/bin/$a ] || ln -s busybox bin/$a; done &&
@@ -110,6 +110,9 @@ if ! "${run[@]}" env SOURCE_DATE_EPOCH=$EPOCH "$mmdebstrap" --mode=$mode --varia
 		"image $name is not built: correct the packages (apt-cache search WORD), or look at the package sources of this machine"
 fi
 [[ -r $dir/layer.tar ]] || sudo chown "$(id -u)" "$dir/layer.tar"
+# What belongs to this machine or to mmdebstrap goes.
+tar -tf "$dir/layer.tar" | { grep -E '^\./(etc/(apt|resolv.conf|hostname|fstab|dpkg)|var/(lib/(apt|dpkg)|cache|log))(/|$)' || true; } | sort -r >"$dir/drop"
+tar --delete -f "$dir/layer.tar" -T "$dir/drop" 2>/dev/null || die "cannot take $(wc -l <"$dir/drop") files out of the archive"
 
 # An image as "docker save" writes it: unlike docker import it says no time, so that its ID depends on its content only.
 sum=$(sha256sum "$dir/layer.tar" | cut -d' ' -f1)
