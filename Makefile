@@ -6,8 +6,6 @@ GANTRY := bin/gantry
 TASK := bin/gantry-task
 # Control groups and an engine that answers to root only need root; the compiler does not, so its caches stay the caller's.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null || echo sudo -E env "PATH=$$PATH")
-# A user who may write to the engine's socket, as one in the group docker, needs no sudo for the demo.
-SOCKET = $(patsubst unix://%,%,$(or $(DOCKER_HOST),unix:///var/run/docker.sock))
 # SQLite takes gcc a minute at -O2 and a third of that at -O1.
 export CGO_CFLAGS ?= -O1
 FUZZTIME ?= 20s
@@ -15,9 +13,6 @@ FUZZTIME ?= 20s
 COMMIT := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
-DEMO := --cluster examples/montage/cluster.yaml --time-scale 0.1 examples/montage/montage-25.dax
-# The nodes of the demo have two cores in all.
-DEMO += $(if $(filter 1,$(shell nproc)),--oversubscribe)
 
 .PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages clean
@@ -25,9 +20,8 @@ DEMO += $(if $(filter 1,$(shell nproc)),--oversubscribe)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup build images ## run a Montage of 25 tasks in Docker containers, installing what is missing
-	@echo "gantry run $(DEMO)"
-	@if [ -w "$(SOCKET)" ]; then $(GANTRY) run $(DEMO); else $(AS_ROOT) $(GANTRY) run $(DEMO); fi
+demo: setup build ## a mosaic of the sky with real programs in Docker containers, installing what is missing
+	@scripts/demo
 
 test: setup browser registry build images check ## all tests, container tests included; sets up everything first
 	go test -race -p $(PACKAGES) -timeout 10m $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./...
@@ -46,8 +40,10 @@ build: ## bin/gantry and bin/gantry-task
 	go build -ldflags "-X main.released=$(or $(VERSION),$(COMMIT))" -o $(GANTRY) ./cmd/gantry
 	CGO_ENABLED=0 go build -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
 
-images: setup ## the image of the examples with real tools (gantry builds the emulator's by itself)
+images: setup ## the images of the examples with real tools (gantry builds the emulator's by itself)
 	@scripts/build-image.sh
+	@scripts/debian-image.sh gantry/montage montage mawk && scripts/debian-image.sh gantry/variants bwa samtools bcftools mawk || \
+		echo "images: without these, tests of examples/mosaic and examples/variants are skipped"
 
 check: ## format, vet, staticcheck, dead code, spelling, directions of imports, known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }

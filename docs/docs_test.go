@@ -37,7 +37,7 @@ func blocks(page string) []block {
 }
 
 // needsDocker reports whether a block starts containers or builds images.
-var needsDocker = regexp.MustCompile(`gantry (run|doctor|clean)\b|make demo|build-image`)
+var needsDocker = regexp.MustCompile(`gantry (run|doctor|clean)\b|make demo|build-image|debian-image`)
 
 func TestEveryCommandBlockRuns(t *testing.T) {
 	root, err := filepath.Abs("..")

@@ -1,7 +1,9 @@
 package examples_test
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -38,6 +40,35 @@ func TestExamplesReadWithoutAnyFault(t *testing.T) {
 				t.Errorf("%d tasks and %d edges", len(w.Tasks), edges)
 			}
 		})
+	}
+}
+
+func TestWorkflowsAreAsTheirGeneratorsWriteThem(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("needs Python")
+	}
+	for _, name := range []string{"mosaic", "variants"} {
+		dir := t.TempDir()
+		for _, file := range []string{"pegasus.py", filepath.Join(name, "generate.py")} {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := filepath.Join(dir, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		generate := exec.Command(python, "-B", filepath.Join(dir, name, "generate.py"))
+		if out, err := generate.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		want, err1 := os.ReadFile(filepath.Join(name, "workflow.yml"))
+		got, err2 := os.ReadFile(filepath.Join(dir, name, "workflow.yml"))
+		if err1 != nil || err2 != nil || string(got) != string(want) {
+			t.Errorf("%s/workflow.yml is not what generate.py writes: run it", name)
+		}
 	}
 }
 

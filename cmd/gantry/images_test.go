@@ -76,3 +76,25 @@ func TestAnImageArrivesBeforeItsTaskRuns(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+func TestPlantedVariantsAreFoundAgain(t *testing.T) {
+	needsDocker(t)
+	if exec.Command("docker", "image", "inspect", "gantry/variants").Run() != nil {
+		t.Skip("needs the image gantry/variants (make images)")
+	}
+	runs := filepath.Join(t.TempDir(), "runs")
+	expect(t, exitOK, nil, "run", "--dir", runs, "--name", "v", "../../examples/variants/workflow.yml")
+	results := filepath.Join(runs, "v", "results", "workflow")
+	report, err := os.ReadFile(filepath.Join(results, "report.txt"))
+	if want := "200 of 200 planted variants found, 0 others\n"; string(report) != want {
+		t.Errorf("%q, %v; want %q", report, err, want)
+	}
+	// What is staged out, no more and no less: other jobs read two of these.
+	files, err := filepath.Glob(filepath.Join(results, "*"))
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	if got := strings.Join(files, " "); got != "calls.vcf planted.tbl report.txt" {
+		t.Errorf("results %s, %v", got, err)
+	}
+}
