@@ -45,8 +45,9 @@ func (s *session) fetchImages(ctx context.Context) error {
 			wanted[i].ID, wanted[i].Digest = before[k].ID, before[k].Digest
 		}
 	}
-	show := &pulling{progress: s.view, parts: map[string][2]int64{}}
-	f := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open, Begin: show.begin,
+	show := &arriving{progress: s.view, noun: "image", doing: "pulling", parts: map[string][2]int64{}}
+	f := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open,
+		Begin:    func(ref string) { show.begin("pulling image " + ref) },
 		Progress: show.update, End: show.end}
 	found, err := f.Images(ctx, wanted)
 	show.close()
@@ -70,27 +71,29 @@ func (s *session) fetchImages(ctx context.Context) error {
 	return nil
 }
 
-// pulling shows how images arrive: on a terminal one line that is redrawn, elsewhere a line every ten seconds.
-type pulling struct {
+// arriving shows how images and files arrive: on a terminal one line that is redrawn, elsewhere a line every ten
+// seconds.
+type arriving struct {
 	*progress
-	mu    sync.Mutex
-	parts map[string][2]int64 // bytes done and known of, by image
-	next  time.Time           // plain lines: when the next is due
+	noun, doing string
+	mu          sync.Mutex
+	parts       map[string][2]int64 // bytes done and known of, by image
+	next        time.Time           // plain lines: when the next is due
 }
 
 // pullStep is the time between two plain lines.
 const pullStep = 10 * time.Second
 
-func (p *pulling) begin(ref string) {
+func (p *arriving) begin(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.parts[ref] = [2]int64{}; p.next.IsZero() {
+	if p.next.IsZero() {
 		p.next = time.Now().Add(pullStep)
 	}
-	p.note("pulling image %s", ref)
+	p.note("%s", text)
 }
 
-func (p *pulling) update(ref string, done, total int64) {
+func (p *arriving) update(ref string, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.parts[ref] = [2]int64{done, total}
@@ -102,7 +105,7 @@ func (p *pulling) update(ref string, done, total int64) {
 }
 
 // draw shows the sum over all images.
-func (p *pulling) draw(done, total int64) {
+func (p *arriving) draw(done, total int64) {
 	p.progress.mu.Lock()
 	defer p.progress.mu.Unlock()
 	if p.quiet {
@@ -111,7 +114,7 @@ func (p *pulling) draw(done, total int64) {
 	if !terminal(os.Stderr) {
 		if now := time.Now(); now.After(p.next) {
 			p.next = now.Add(pullStep)
-			p.line("%s: %s of %s", plural(len(p.parts), "image"), units.HumanSize(float64(done)),
+			p.line("%s: %s of %s", plural(len(p.parts), p.noun), units.HumanSize(float64(done)),
 				units.HumanSize(float64(total)))
 		}
 		return
@@ -121,13 +124,13 @@ func (p *pulling) draw(done, total int64) {
 			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true),
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
 			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(),
-			progressbar.OptionUseANSICodes(true), progressbar.OptionSetDescription("pulling"))
+			progressbar.OptionUseANSICodes(true), progressbar.OptionSetDescription(p.doing))
 	}
 	p.bar.ChangeMax64(total)
 	_ = p.bar.Set64(done)
 }
 
-func (p *pulling) end(i docker.Image) {
+func (p *arriving) end(i docker.Image) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note("%s image %s (%s, %s)", i.Source, imageName(i.Ref, i.Digest), units.HumanSize(float64(i.Bytes)),
@@ -135,4 +138,4 @@ func (p *pulling) end(i docker.Image) {
 }
 
 // close clears the line of the terminal.
-func (p *pulling) close() { p.progress.end() }
+func (p *arriving) close() { p.progress.end() }

@@ -264,7 +264,14 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			return err
 		}
 		if !runtimeOf(set.Runtime).Virtual {
+			_, before := os.Lstat(s.dir)
 			if err := s.hold(); err != nil {
+				return err
+			}
+			if err := s.fetchSources(c.Context, subs); err != nil {
+				if before != nil { // nothing of this run is in the log
+					_ = os.RemoveAll(s.dir)
+				}
 				return err
 			}
 		}

@@ -4,14 +4,20 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
+	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"gantry/executor"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
+	"gantry/trace"
 )
 
 // maxMissing is how many missing files an error lists.
@@ -34,8 +40,84 @@ func (s *session) locate(ctx context.Context, subs []executor.Submission) error 
 			return failf(exitInput, "%s", notFound(sub.Name, missing))
 		}
 		sub.Sources = sources
+		if err := s.checkArchives(ctx, sub.Workflow); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// checkArchives refuses archives of images whose checksums are not what catalogs say.
+func (s *session) checkArchives(ctx context.Context, w *trace.Workflow) error {
+	for _, c := range w.Containers {
+		path, archive := strings.CutPrefix(c.Image, "file://")
+		if !archive || s.set.Emulate {
+			continue
+		}
+		if err := outside.User(stage.Caller()).Check(ctx, path, c.SHA256); err != nil {
+			return failf(exitInput, "container %s: image %s: %w", c.Name, path, err)
+		}
+	}
+	return nil
+}
+
+// fetchSources fetches the files that are at addresses, before the run is in the log, and refuses a run whose inputs do
+// not fit on the disk.
+func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) error {
+	remote := func(src executor.Source) bool { return src.URL != "" && src.Path == "" }
+	adm, owner := s.admitter(), stage.Caller()
+	show := &arriving{progress: s.view, noun: "input file", doing: "fetching", parts: map[string][2]int64{}}
+	get := &outside.Fetcher{Dir: filepath.Join(s.dir, "fetched"), Own: giveTo(owner), Wait: stage.Sleep,
+		Begin: func(url string) { show.begin("fetching " + url) }, Progress: show.update}
+	search := outside.Search{User: outside.User(owner), Fetch: get.Fetch}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var bytes uint64
+	for i := range subs {
+		sub := &subs[i]
+		if slices.ContainsFunc(sub.Sources, remote) {
+			files, err := adm.Outside(sub)
+			if err != nil {
+				return fail(exitInput, err)
+			}
+			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !remote(sub.Sources[f.File]) })
+			found, missing, err := search.Locate(ctx, sub, files)
+			show.close()
+			switch {
+			case ctx.Err() != nil:
+				return failf(exitInterrupted, "stopped; nothing was started")
+			case err != nil:
+				return failf(exitHost, "fetch the inputs of workflow %s: %w; nothing was started", sub.Name, err)
+			case len(missing) > 0:
+				return failf(exitInput, "%s", notFound(sub.Name, missing))
+			}
+			for _, f := range files {
+				sub.Sources[f.File] = found[f.File]
+			}
+		}
+		for _, src := range sub.Sources {
+			bytes += uint64(src.Size)
+		}
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(s.dir, &disk); err != nil {
+		return failf(exitHost, "run directory: %w", err)
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); bytes > free {
+		return failf(exitHost, "the inputs have %s, and the disk of %s has room for %s: free some, or choose another "+
+			"--dir; nothing was started", units.HumanSize(float64(bytes)), s.dir, units.HumanSize(float64(free)))
+	}
+	return nil
+}
+
+// giveTo changes the owner of a file that root made for the caller.
+func giveTo(o stage.Owner) func(path string) error {
+	return func(path string) error {
+		if os.Geteuid() != 0 || o.UID == 0 {
+			return nil
+		}
+		return os.Lchown(path, o.UID, o.GID)
+	}
 }
 
 // checkMounts refuses directories of the host that containers of catalogs ask for, unless the user consents.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"gantry/executor"
 	"gantry/trace"
@@ -50,7 +51,7 @@ func (s *Search) Locate(ctx context.Context, sub *executor.Submission, files []e
 	return sources, missing, nil
 }
 
-// one looks for one file. The error is that of the context.
+// one looks for one file. The error is that of the context, or of a full disk.
 func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.Outside) (executor.Source,
 	[]Look, error) {
 	var looked []Look
@@ -67,8 +68,8 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 			if found = (executor.Source{URL: place, SHA256: sum}); s.Fetch == nil {
 				return found, looked, nil
 			}
-			if found.Path, err = s.Fetch(ctx, place); ctx.Err() != nil {
-				return found, nil, ctx.Err()
+			if found.Path, err = s.Fetch(ctx, place); errors.Is(err, syscall.ENOSPC) {
+				return found, nil, err
 			}
 		}
 		if err == nil {
@@ -130,6 +131,11 @@ func (u User) check(ctx context.Context, found *executor.Source, sum string) err
 	}
 	found.SHA256 = got
 	return nil
+}
+
+// Check returns why a file of this host cannot be taken, if its SHA-256 has to be sum; "" is any.
+func (u User) Check(ctx context.Context, path, sum string) error {
+	return u.check(ctx, &executor.Source{Path: path}, sum)
 }
 
 // digest is the SHA-256 of what is left to read, in hex.
