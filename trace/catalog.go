@@ -113,7 +113,7 @@ func (b *builder) obstacle(line int, task, format string, args ...any) {
 		text = "task " + task + ": " + text
 	}
 	if line > 0 {
-		text = fmt.Sprintf("line %d: %s", line, text)
+		text = fmt.Sprintf("%s:%d: %s", b.wf.Source, line, text)
 	}
 	const most = 20
 	switch n := len(b.wf.Obstacles); {
@@ -426,7 +426,7 @@ func (b *builder) contain(t *Task, at *location) profiles {
 		return nil
 	}
 	if c.obstacle != "" {
-		b.obstacle(c.Line, "", "container %s: %s", c.Name, c.obstacle)
+		b.obstacle(0, "", "%s: container %s: %s", c.where(b.wf.Source), c.Name, c.obstacle)
 		return c.profiles
 	}
 	if c.kind == "singularity" {
@@ -477,7 +477,9 @@ func (b *builder) place(i int32, x *executable, at *location, key transformation
 	if !at.stageable {
 		paths := b.paths(x.from, at.pfn)
 		if !filepath.IsAbs(paths[0]) {
-			b.obstacle(x.line, "", "transformation %s is installed at %s, which is no path", key, at.pfn)
+			b.obstacle(0, "", "%s:%d: transformation %s is installed at %s, which is no path",
+				cmp.Or(x.from.source, b.wf.Source),
+				x.line, key, at.pfn)
 			return key.name
 		}
 		return paths[0]
@@ -518,7 +520,7 @@ func (b *builder) addContainer(c *catalog, x *container, image string) {
 	for _, other := range b.cat.all {
 		if old := other.containers[x.Name]; old != nil {
 			b.catalogFault(c, x.Line, "duplicate-container", "there are two containers of the name %s (the other: %s)",
-				x.Name, old.where())
+				x.Name, old.where(b.wf.Source))
 			return
 		}
 	}
@@ -556,11 +558,9 @@ func (b *builder) addContainer(c *catalog, x *container, image string) {
 	c.containers[x.Name] = x
 }
 
-func (x *container) where() string {
-	if x.Source == "" {
-		return fmt.Sprintf("line %d", x.Line)
-	}
-	return fmt.Sprintf("%s:%d", x.Source, x.Line)
+// where is the place of a container in its catalog, or in the workflow.
+func (x *container) where(workflow string) string {
+	return fmt.Sprintf("%s:%d", cmp.Or(x.Source, workflow), x.Line)
 }
 
 // catalogFault tells an error of a catalog, which may be another file than the workflow.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,14 +19,18 @@ import (
 	"github.com/docker/go-units"
 	"github.com/urfave/cli/v2"
 
+	"gantry/executor"
+	"gantry/executor/outside"
+	"gantry/executor/stage"
 	"gantry/reader"
 	"gantry/scenario"
 	"gantry/trace"
 )
 
 type checkOptions struct {
-	json bool
-	read trace.ReadOptions
+	json   bool
+	read   trace.ReadOptions
+	inputs []string // directories with files from outside
 }
 
 func checkCommand() *cli.Command {
@@ -40,9 +47,12 @@ which rule is then followed. --repair turns into warnings what can be repaired: 
 files they stand for, a negative runtime is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
 
 Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be read.`,
-		Flags: append(readFlags(&o.read), &cli.BoolFlag{Name: "json", Usage: "print one JSON object per file",
-			Destination: &o.json}),
+		Flags: append(readFlags(&o.read), catalogFlag(), siteFlag(), walltimeFlag(),
+			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files, as for gantry run"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object per file", Destination: &o.json}),
 		Action: func(c *cli.Context) error {
+			o.read.Catalogs, o.read.Site = c.StringSlice("catalog"), c.String("site")
+			o.read.EnforceWalltime, o.inputs = c.Bool("enforce-walltime"), c.StringSlice("inputs")
 			return check(c.Args().Slice(), o, c.App.Writer, c.App.ErrWriter)
 		},
 	}
@@ -101,6 +111,10 @@ type report struct {
 	Known        map[string]int `json:"known"`
 	Missing      map[string]int `json:"missing"`
 	Imputed      []imputed      `json:"imputed"`
+	Catalogs     []string       `json:"catalogs,omitempty"`
+	Reads        []string       `json:"reads,omitempty"`     // files of this host, and addresses, that a run would read
+	Mounts       []string       `json:"mounts,omitempty"`    // directories of this host that containers ask for
+	Obstacles    []string       `json:"obstacles,omitempty"` // why gantry run would refuse it
 	Errors       []fault        `json:"errors"`
 	Warnings     []fault        `json:"warnings"`
 	about        []string       // of a file that is no workflow
@@ -143,7 +157,7 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 		}
 		for _, f := range files {
 			total++
-			r := inspect(f, o.read)
+			r := inspect(f, o)
 			if len(r.Errors) > 0 {
 				bad++
 			}
@@ -162,15 +176,57 @@ func check(paths []string, o checkOptions, out, notes io.Writer) error {
 }
 
 // inspect reads a file of any kind.
-func inspect(file string, o trace.ReadOptions) *report {
+func inspect(file string, o checkOptions) *report {
 	if kind, r := scenarioFile(file); kind != "" {
 		return r
 	}
-	w, faults, err := trace.Open(file, o)
+	w, faults, err := trace.Open(file, o.read)
 	if err != nil {
 		return unreadable(file, err)
 	}
-	return examine(file, w, faults)
+	r := examine(file, w, faults)
+	if len(r.Errors) == 0 {
+		r.needs(w, o.inputs)
+	}
+	return r
+}
+
+// needs tells what gantry run would read of this host, and why it would refuse the workflow.
+func (r *report) needs(w *trace.Workflow, inputs []string) {
+	r.Catalogs, r.Obstacles = w.Catalogs, append(r.Obstacles, w.Obstacles...)
+	for i := range w.Tasks {
+		if t := &w.Tasks[i]; t.SubWorkflow {
+			r.Obstacles = append(r.Obstacles, fmt.Sprintf("%s:%d: task %s is a sub-workflow", r.File, t.Line, t.ID))
+		}
+		for _, m := range w.Tasks[i].Mounts {
+			if !slices.Contains(r.Mounts, m) {
+				r.Mounts = append(r.Mounts, m)
+			}
+		}
+	}
+	for _, c := range w.Containers {
+		if path, ok := strings.CutPrefix(c.Image, "file://"); ok {
+			r.Reads = append(r.Reads, path)
+		}
+	}
+	sub := &executor.Submission{Workflow: w, Name: w.Label, Dirs: inputs}
+	// Whatever image they get: tasks with a command run.
+	files, err := (&executor.Admitter{Image: "any", SafeNames: true}).Outside(sub)
+	if err != nil {
+		r.Obstacles = append(r.Obstacles, err.Error())
+		return
+	}
+	files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !f.Program })
+	search := outside.Search{User: outside.User(stage.Caller())}
+	found, missing, _ := search.Locate(context.Background(), sub, files)
+	for _, f := range files {
+		if src := found[f.File]; src != (executor.Source{}) {
+			r.Reads = append(r.Reads, cmp.Or(src.Path, src.URL))
+		}
+	}
+	for _, m := range missing {
+		r.Obstacles = append(r.Obstacles, missingFile(m))
+	}
 }
 
 // scenarioFile is the report of a workload, cluster or experiment file; of another file the kind is "".
@@ -282,6 +338,9 @@ func (r *report) print(out io.Writer) error {
 	} else if n := len(r.Warnings); n > 0 {
 		verdict = "ok, " + count(n, "warning")
 	}
+	if len(r.Errors) == 0 && len(r.Obstacles) > 0 {
+		verdict += "; gantry run refuses it"
+	}
 	fmt.Fprintf(&b, "%s: %s\n", r.File, verdict)
 	for i, line := range r.about {
 		if i == 0 {
@@ -330,6 +389,19 @@ func (r *report) print(out io.Writer) error {
 			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, count(i.Count, "task"), i.Rule)
 		}
 	}
+	list(&b, "catalogs", r.Catalogs)
+	for _, kind := range []struct {
+		name  string
+		items []string
+	}{{"reads", r.Reads}, {"mounts", r.Mounts}, {"cannot run", r.Obstacles}} {
+		for i, item := range kind.items {
+			if i == maxListed {
+				fmt.Fprintf(&b, "  %-14s and %d more (--json lists all)\n", kind.name, len(kind.items)-i)
+				break
+			}
+			fmt.Fprintf(&b, "  %-14s %s\n", kind.name, item)
+		}
+	}
 	for _, kind := range []struct {
 		name   string
 		faults []fault
@@ -348,6 +420,9 @@ func (r *report) print(out io.Writer) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+// maxListed is how many files of a kind check prints.
+const maxListed = 50
 
 func list(b *strings.Builder, what string, items []string) {
 	if len(items) > 0 {

@@ -83,7 +83,7 @@ func planFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
 		&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each " +
 			"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
-		catalogFlag(nil), siteFlag(nil), walltimeFlag(nil),
+		catalogFlag(), siteFlag(), walltimeFlag(),
 		&cli.StringSliceFlag{Name: "retry", Usage: "retry N times after an attempt that ended as CLASS, `CLASS=N`: " +
 			retryClasses()},
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},

@@ -67,7 +67,7 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 	remote := func(src executor.Source) bool { return src.URL != "" && src.Path == "" }
 	adm, owner := s.admitter(), stage.Caller()
 	show := &arriving{progress: s.view, noun: "input file", doing: "fetching", parts: map[string][2]int64{}}
-	get := &outside.Fetcher{Dir: filepath.Join(s.dir, "fetched"), Own: giveTo(owner), Wait: stage.Sleep,
+	get := &outside.Fetcher{Dir: filepath.Join(s.dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
 		Begin: func(url string) { show.begin("fetching " + url) }, Progress: show.update}
 	search := outside.Search{User: outside.User(owner), Fetch: get.Fetch}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -148,6 +148,18 @@ func checkMounts(subs []executor.Submission, consent bool) error {
 	return nil
 }
 
+// missingFile says where a file was looked for.
+func missingFile(m outside.Missing) string {
+	var looked []string
+	for _, l := range m.Looked {
+		looked = append(looked, l.Where+": "+l.Why)
+	}
+	if len(looked) == 0 {
+		looked = append(looked, "no catalog names it, and the workflow comes from standard input")
+	}
+	return fmt.Sprintf("input %s of task %s:\n    %s", m.File, m.Task, strings.Join(looked, "\n    "))
+}
+
 // notFound says which files are missing and where gantry looked for them.
 func notFound(workflow string, missing []outside.Missing) string {
 	var b strings.Builder
@@ -158,13 +170,7 @@ func notFound(workflow string, missing []outside.Missing) string {
 			fmt.Fprintf(&b, "  and %d more: gantry check lists them\n", len(missing)-i)
 			break
 		}
-		fmt.Fprintf(&b, "  %s, which task %s reads:\n", m.File, m.Task)
-		for _, l := range m.Looked {
-			fmt.Fprintf(&b, "    %s: %s\n", l.Where, l.Why)
-		}
-		if len(m.Looked) == 0 {
-			fmt.Fprintf(&b, "    no catalog names it, and the workflow comes from standard input\n")
-		}
+		fmt.Fprintf(&b, "  %s\n", missingFile(m))
 	}
 	b.WriteString("give their directory with --inputs DIR, name them in a replica catalog, or put them beside the " +
 		"workflow; --emulate makes up all files")
@@ -172,18 +178,18 @@ func notFound(workflow string, missing []outside.Missing) string {
 }
 
 // catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
-func catalogFlag(to *cli.StringSlice) cli.Flag {
-	return &cli.StringSliceFlag{Name: "catalog", Destination: to, Usage: "`FILE` with catalogs or properties of " +
+func catalogFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of " +
 		"Pegasus, again for each; it counts before those of the workflow (default: replicas.yml, " +
 		"transformations.yml, sites.yml and pegasus.properties, beside the workflow or in the working directory)"}
 }
 
-func siteFlag(to *string) cli.Flag {
-	return &cli.StringFlag{Name: "site", Destination: to, Usage: "take Pegasus transformations from `SITE` where " +
+func siteFlag() cli.Flag {
+	return &cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where " +
 		"catalogs have them on several (default: the first with a container)"}
 }
 
-func walltimeFlag(to *bool) cli.Flag {
-	return &cli.BoolFlag{Name: "enforce-walltime", Destination: to, Usage: "take maxwalltime of Pegasus profiles " +
+func walltimeFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles " +
 		"(minutes) as a time limit of the task"}
 }

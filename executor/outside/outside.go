@@ -72,7 +72,11 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 				return found, nil, err
 			}
 		}
-		if err == nil {
+		switch scheme, _, address := strings.Cut(place, "://"); {
+		case err != nil:
+		case address && found.URL == "":
+			err = fmt.Errorf("gantry fetches http and https, and not %s", scheme)
+		default:
 			err = s.User.check(ctx, &found, sum)
 		}
 		// In these formats a file may be a directory.
@@ -94,6 +98,9 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 
 // usual are the places of a file that no catalog has to name.
 func (s *Search) usual(sub *executor.Submission, f executor.Outside) (places []string) {
+	if sub.Workflow.Files[f.File].Program != "" { // of a catalog, which says where it is
+		return nil
+	}
 	for _, dir := range append([]string{sub.Inputs}, sub.Dirs...) {
 		if dir != "" {
 			places = append(places, filepath.Join(dir, filepath.FromSlash(f.Name)))

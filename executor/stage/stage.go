@@ -362,6 +362,9 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 		if st, err := os.Stat(f.External); err == nil && st.IsDir() {
 			return s.arrive(first, func(tmp string) error { return s.copyOutside(ctx, tmp, f.External) })
 		}
+		if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 { // it is the run's own
+			return s.arrive(first, func(tmp string) error { return os.Link(f.External, tmp) })
+		}
 		return s.arrive(first, func(tmp string) error {
 			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(f)})
 		})
@@ -385,6 +388,9 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 	}
 	return nil
 }
+
+// FetchedDir is where files from http addresses lie in a run directory.
+const FetchedDir = "fetched"
 
 // opener opens a file from outside with the rights of the caller, if it is still the one that was found.
 func (s *Area) opener(f *executor.FileSpec) func(path string) (*os.File, error) {

@@ -1,0 +1,45 @@
+package trace_test
+
+import (
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gantry/trace"
+)
+
+// Arguments are read as bash reads them; bash itself is the oracle.
+func TestArgumentsAreParsedAsBashDoes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	dir := files(t, map[string]string{"a.txt": "", "b.txt": "", "c d.csv": ""})
+	env := []string{"N=1 2", "E=", "Q='x'", "HOME=/h", "PATH=/bin"}
+	for _, text := range []string{`a  b`, `"a b" 'c d' e\ f`, `$N "$N" '$N' \$N`, `${N}x x$E"" $E`,
+		`${NOPE:-a b} "${NOPE}"`, `$Q`, `*.txt *.pdf '*.txt' "c d".*`, `{1,2}x a{b,c}d {1..3}`, `~ ~/x "~" a~`, `a #b`,
+		`a#b '#c'`, `$'a\tb'`, `"a\"b\\c\d" a\\b`, `a=b=c -x="$N"`, `"a
+b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`, `!x`, `"$NOPE"`, `größe '日本'`} {
+		cmd := exec.Command(bash, "-c", `printf '%s\0' `+text)
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		want := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+		got, err := trace.ExpandArguments(text, env, dir)
+		if len(got) == 0 {
+			got = []string{""} // printf prints one empty word then
+		}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %q, %v; bash: %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"`id`", "$(id)", `"$(id)"`, "<(id)", "a > b", "a | b", "a; b", "a & b", "(a)", "'a", `"a`,
+		"${", "$(("} {
+		if got, err := trace.ExpandArguments(text, env, dir); err == nil {
+			t.Errorf("%s: %q, want an error", text, got)
+		}
+	}
+}
