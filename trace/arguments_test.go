@@ -36,7 +36,8 @@ b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`,
 			t.Errorf("%s: %q, %v; bash: %q", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"`id`", "$(id)", `"$(id)"`, "<(id)", "a > b", "a | b", "a; b", "a & b", "(a)", "'a", `"a`,
+	for _, text := range []string{"`id`", "$(id)", `"$(id)"`,
+		"<(id)", "a > b", "a | b", "a; b", "a & b", "(a)", "'a", `"a`,
 		"${", "$(("} {
 		if got, err := trace.ExpandArguments(text, env, dir); err == nil {
 			t.Errorf("%s: %q, want an error", text, got)
