@@ -240,7 +240,8 @@ transformationCatalog:
   transformations:
   - {name: p, namespace: n, version: "1", requires: [q, r], sites: [{name: l, pfn: bin/p1, type: stageable}]}
   - {name: p, namespace: n, version: "2",
-    checksum: {sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad}, sites: [{name: l, pfn: bin/p2, type: stageable}]}
+    checksum: {sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad},
+    sites: [{name: l, pfn: bin/p2, type: stageable}]}
   - {name: q, requires: [q], sites: [{name: l, pfn: "http://h/q", type: stageable}]}
   - {name: r, sites: [{name: l, pfn: /bin/r, type: installed}]}
 `}), trace.ReadOptions{})
