@@ -59,6 +59,7 @@ type session struct {
 	resumes     bool                 // it continues a run
 	trained     *sqlite.TrainedModel // nil: estimates come from elsewhere
 	collector   *metrics.Collector   // nil: metrics are taken from the log
+	started     time.Time            // origin of the axis of the run
 	page        *live.Server         // nil: nobody watches
 	wanted      map[string]bool      // images of programs that are still to run
 	images      []sqlite.Image       // what their names stand for, unless the log has it

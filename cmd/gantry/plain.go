@@ -9,13 +9,15 @@ import (
 // worse.
 type plain struct{ io.Writer }
 
+// isControl reports whether a terminal would do more with a rune than show it or end the line.
+func isControl(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 }
+
 func (p plain) Write(b []byte) (int, error) {
-	control := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 }
-	if !bytes.ContainsFunc(b, control) {
+	if !bytes.ContainsFunc(b, isControl) {
 		return p.Writer.Write(b)
 	}
 	if _, err := p.Writer.Write(bytes.Map(func(r rune) rune {
-		if control(r) {
+		if isControl(r) {
 			return '?'
 		}
 		return r

@@ -25,7 +25,8 @@ type progress struct {
 	out    io.Writer
 	quiet  bool // no progress, no notes; warnings of inputs neither
 	json   bool
-	bar    *progressbar.ProgressBar // nil where lines are not redrawn
+	bar    *progressbar.ProgressBar // of a simulation; nil where lines are not redrawn
+	board  *board                   // of a run; nil where lines are not redrawn
 	begun  time.Time
 	total  int
 	done   int
@@ -66,7 +67,11 @@ func (p *progress) begin(s *session) {
 		which = fmt.Sprintf(", repetition %d of %d (--repetition)", s.set.Repetition, s.repetitions)
 	}
 	p.line("%s: %s on %s, policy %s%s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy, which)
-	if terminal(os.Stderr) {
+	if terminal(os.Stderr) && !runtimeOf(s.set.Runtime).Virtual {
+		p.board = newBoard(os.Stderr, s.platform, s.engine.Planner.Draft(), s.started)
+		p.board.resume(s.engine.Planner.View(), p.names)
+		go p.board.tick(&p.mu)
+	} else if terminal(os.Stderr) {
 		p.bar = progressbar.NewOptions(max(p.total, 1), progressbar.OptionSetWriter(os.Stderr),
 			progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetElapsedTime(true),
@@ -138,7 +143,15 @@ func (p *progress) watch(v planner.View, events []planner.Event, admitted []*exe
 			p.line("more attempts fail; gantry show lists them")
 		}
 	}
+	if p.board != nil {
+		p.board.take(v, events, p.names)
+	}
 	p.forget(v, events)
+	if p.board != nil {
+		p.board.done, p.board.total, p.board.failed = p.done, p.total, p.failed
+		p.board.changed()
+		return
+	}
 	if !changed || p.begun.IsZero() { // the log of a run that is resumed is read
 		return
 	}
@@ -260,6 +273,10 @@ func (p *progress) line(format string, args ...any) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
+	if p.board != nil {
+		p.board.clear()
+		defer p.board.draw()
+	}
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
@@ -269,6 +286,11 @@ func (p *progress) end() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 		p.bar = nil
+	}
+	if p.board != nil {
+		p.board.clear()
+		close(p.board.stop)
+		p.board = nil
 	}
 }
 

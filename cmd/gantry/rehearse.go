@@ -40,6 +40,9 @@ const (
 	mostBars    = 12_000           // of a small timeline: with more, pixels are larger
 )
 
+// otherLater says when there are other policies.
+const otherLater = "Other policies are simulated by gantry report --html once the run is over."
+
 // more implements Options.More of package page.
 func (r *rehearsal) more(ctx context.Context, run string) (*page.Extra, error) {
 	info, err := r.log.Info(ctx, run)
@@ -60,7 +63,7 @@ func (r *rehearsal) more(ctx context.Context, run string) (*page.Extra, error) {
 		return nil, err
 	}
 	if over.State == sqlite.Running {
-		x.OtherNote = "Other policies are simulated once the run is over."
+		x.OtherNote = otherLater
 		return x, nil
 	}
 	r.others(ctx, &info, x)

@@ -133,6 +133,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on
 	// in it.
 	now := time.Now()
+	s.started = info.Started
 	at := max(pl.View().Now()+1, planner.Time(now.Sub(info.Started)))
 	if s.engine.Runtime, err = s.openRuntime(c.Context, opening{now, at, emulated || more}); err != nil {
 		return err

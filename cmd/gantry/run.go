@@ -259,6 +259,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	}
 	s.dir = filepath.Join(s.home, s.name)
 	started := time.Now()
+	s.started = started
 	if !c.Bool("no-log") {
 		if err := s.open(mode); err != nil {
 			return err

@@ -103,7 +103,7 @@ func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error)
 	if port < 0 || port > 65535 {
 		return nil, failf(exitUsage, "--port %d: give a number from 0 to 65535", port)
 	}
-	server, err := live.Listen(port, &liveRun{db: db, home: c.String("dir"), run: run}, map[string]http.Handler{})
+	server, err := live.Listen(port, &liveRun{c: c, db: db, home: c.String("dir"), run: run}, map[string]http.Handler{})
 	if err != nil {
 		return nil, failf(exitHost, "serve the page: %w", err)
 	}
@@ -112,8 +112,42 @@ func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error)
 
 // liveRun is a run of the log as a source of pages.
 type liveRun struct {
+	c         *cli.Context
 	db        *sqlite.DB
 	home, run string
+	extra     *page.Extra // the plans as they were made last
+	due       time.Time   // when they may be made again
+}
+
+// Bounds of the plans that a live page has.
+const (
+	livePlanned = 3000  // tasks of a run
+	planShare   = 0.002 // of the time that passes
+)
+
+// more makes the plans again, so rarely that it costs little.
+func (l *liveRun) more(ctx context.Context, run string) (*page.Extra, error) {
+	if time.Now().Before(l.due) {
+		return l.extra, nil
+	}
+	over, err := l.db.Overview(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if over.Tasks > livePlanned {
+		l.extra = &page.Extra{OtherNote: otherLater,
+			PlanNote: fmt.Sprintf("The plans of runs of more than %d tasks are shown once the run is over: gantry "+
+				"report %s --html FILE.", livePlanned, run)}
+		l.due = time.Now().Add(time.Hour)
+		return l.extra, nil
+	}
+	began := time.Now()
+	r := &rehearsal{c: l.c, log: l.db, only: []string{}}
+	if l.extra, err = r.more(ctx, run); err == nil {
+		l.extra.OtherNote = otherLater
+	}
+	l.due = time.Now().Add(time.Duration(float64(time.Since(began)) / planShare))
+	return l.extra, err
 }
 
 func (l *liveRun) Page() ([]byte, string, error) { return page.Document(l.run) }
@@ -129,7 +163,7 @@ func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	o := pageOptions(l.home)
-	o.Live = true
+	o.Live, o.More = true, l.more
 	// The driver hands each row over between two goroutines if it may have to stop in between.
 	return page.Data(context.WithoutCancel(ctx), l.db, l.run, o)
 }

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// board is the progress of a run on a terminal: a line for each node, and one for the run, which are redrawn. Its
+// methods are called with the lock of the progress.
+type board struct {
+	out    io.Writer // the terminal
+	rows   int       // of the terminal
+	origin time.Time // of the axis of the run
+	nodes  []boardNode
+	of     map[planner.AttemptID]boardTask
+	draft  *planner.Draft
+
+	done, total, failed int
+	work, worked        time.Duration // declared, of tasks that were admitted and of those that ended
+	asked               time.Time     // when the end was estimated last
+	end                 planner.Time  // of the run, estimated; unit.Never: not known
+	drawn               int           // lines
+	last                time.Time     // when they were drawn
+	stop                chan struct{}
+}
+
+type boardNode struct {
+	name    string
+	cores   float64
+	running []boardTask
+}
+
+type boardTask struct {
+	attempt planner.AttemptID
+	node    planner.NodeID
+	name    string
+	cores   float64
+	until   planner.Time
+	frozen  bool
+}
+
+// Bounds of redraws.
+const (
+	redrawLeast = 200 * time.Millisecond
+	redrawMost  = time.Second // what is left is counted down
+)
+
+func newBoard(out io.Writer, p *planner.Platform, draft *planner.Draft, origin time.Time) *board {
+	b := &board{out: out, rows: 24, origin: origin, of: map[planner.AttemptID]boardTask{}, draft: draft,
+		end: unit.Never, stop: make(chan struct{})}
+	if size, err := unix.IoctlGetWinsize(int(os.Stderr.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 0 {
+		b.rows = int(size.Row)
+	}
+	for i := range p.Nodes {
+		b.nodes = append(b.nodes, boardNode{name: p.Nodes[i].Name, cores: coresOf(p.Nodes[i].Capacity)})
+	}
+	return b
+}
+
+func coresOf(v unit.Vector) float64 { return float64(v[unit.CPU]) / 1000 }
+
+// tick redraws the board while nothing happens, until it is cleared for good.
+func (b *board) tick(mu *sync.Mutex) {
+	t := time.NewTicker(redrawMost)
+	defer t.Stop()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-t.C:
+			mu.Lock()
+			select {
+			case <-b.stop:
+			default:
+				b.draw()
+			}
+			mu.Unlock()
+		}
+	}
+}
+
+// take takes in what happened.
+func (b *board) take(v planner.View, events []planner.Event, names []*executor.TaskSpec) {
+	for i := range events {
+		switch e := events[i].Body.(type) {
+		case *planner.WorkflowArrived:
+			for k := range e.Tasks {
+				b.work += declared(names, e.Tasks[k].ID)
+			}
+		case *planner.PlanCommitted:
+			for k := range e.Orders {
+				if o := &e.Orders[k]; o.Kind == planner.OrderStart && o.Node != planner.None && names[o.Task] != nil {
+					b.put(boardTask{o.Attempt, o.Node, names[o.Task].Name, coresOf(o.Hold), o.Until, false})
+				}
+			}
+		case planner.AttemptSuspended, planner.AttemptResumed:
+			b.suspend(v, e)
+		case *planner.AttemptExited:
+			if t, ok := b.of[e.Attempt]; ok {
+				n := &b.nodes[t.node]
+				n.running = slices.DeleteFunc(n.running, func(x boardTask) bool { return x.attempt == e.Attempt })
+				delete(b.of, e.Attempt)
+			}
+			if e.Outcome == planner.OK {
+				b.worked += declared(names, v.Attempt(e.Attempt).Task)
+			}
+		}
+	}
+	if time.Since(b.asked) >= redrawMost {
+		b.asked = time.Now()
+		b.end = b.expect(v)
+	}
+}
+
+// resume takes in a run that is continued as it is.
+func (b *board) resume(v planner.View, names []*executor.TaskSpec) {
+	for a := range v.UnderWay() {
+		if t := v.Attempt(a); t.Node != planner.None && names[t.Task] != nil {
+			b.put(boardTask{a, t.Node, names[t.Task].Name, coresOf(t.Hold), t.Until, t.Suspended != unit.Never})
+		}
+	}
+	for t := range names {
+		d := declared(names, planner.TaskID(t))
+		b.work += d
+		if d > 0 && v.Phase(planner.TaskID(t)) == planner.Done {
+			b.worked += d
+		}
+	}
+}
+
+func declared(names []*executor.TaskSpec, t planner.TaskID) time.Duration {
+	if int(t) >= len(names) || names[t] == nil {
+		return 0
+	}
+	return max(names[t].Declared, names[t].Run)
+}
+
+func (b *board) put(t boardTask) {
+	b.of[t.attempt] = t
+	b.nodes[t.node].running = append(b.nodes[t.node].running, t)
+}
+
+func (b *board) suspend(v planner.View, e planner.Body) {
+	var a planner.AttemptID
+	frozen := false
+	switch e := e.(type) {
+	case planner.AttemptSuspended:
+		a, frozen = e.Attempt, true
+	case planner.AttemptResumed:
+		a = e.Attempt
+	}
+	if t, ok := b.of[a]; ok {
+		for i := range b.nodes[t.node].running {
+			if x := &b.nodes[t.node].running[i]; x.attempt == a {
+				x.frozen, x.until = frozen, v.Attempt(a).Until
+			}
+		}
+	}
+}
+
+// expect estimates the end of the run: the end of the plan, late by as much as what should have started is late, or, if
+// the policy does not plan ahead, the end of the declared work at the rate so far. It is that of what has arrived.
+func (b *board) expect(v planner.View) planner.Time {
+	now, end, left := v.Now(), planner.Time(0), 0
+	for _, w := range v.Present() {
+		n, _ := v.Progress(w)
+		left += n
+	}
+	for _, t := range b.of {
+		end = max(end, t.until, now)
+	}
+	if b.draft != nil && b.draft.Plans() > 0 && b.draft.Plans()+len(b.of) >= left {
+		var late time.Duration
+		for n := range b.nodes {
+			for s := range b.draft.Planned(planner.NodeID(n)) {
+				late = max(late, now.Sub(s.Start))
+				end = max(end, s.End)
+			}
+		}
+		return end.Add(late)
+	}
+	if left <= len(b.of) {
+		return end
+	}
+	if b.done > 0 && b.worked > 0 && now > 0 {
+		rest := float64(now) * float64(b.work-b.worked) / float64(b.worked)
+		if rest < math.MaxInt64/4 {
+			return max(end, now.Add(time.Duration(rest)))
+		}
+	}
+	return unit.Never
+}
+
+// changed redraws the board if it was not just now.
+func (b *board) changed() {
+	if time.Since(b.last) >= redrawLeast {
+		b.draw()
+	}
+}
+
+func (b *board) draw() {
+	b.last = time.Now()
+	lines := b.lines(planner.Time(time.Since(b.origin)))
+	var text strings.Builder
+	if b.drawn > 0 {
+		fmt.Fprintf(&text, "\x1b[%dA", b.drawn)
+	}
+	text.WriteString("\r\x1b[?7l") // what does not fit is cut, not wrapped
+	for _, l := range lines {
+		text.WriteString(l + "\x1b[K\n")
+	}
+	text.WriteString("\x1b[?7h\x1b[J")
+	_, _ = io.WriteString(b.out, text.String()) // a terminal that is gone shows nothing
+	b.drawn = len(lines)
+}
+
+// clear takes the board away, so that lines can be printed in its place.
+func (b *board) clear() {
+	if b.drawn > 0 {
+		_, _ = fmt.Fprintf(b.out, "\x1b[%dA\r\x1b[J", b.drawn)
+		b.drawn = 0
+	}
+}
+
+// lines are those of the nodes, as many as the terminal has room for, and that of the run.
+func (b *board) lines(now planner.Time) []string {
+	wide := 0
+	for i := range b.nodes {
+		wide = max(wide, len(b.nodes[i].name))
+	}
+	wide = min(wide, 20)
+	shown := b.nodes[:min(len(b.nodes), max(1, b.rows-4))]
+	var out []string
+	for i := range shown {
+		out = append(out, b.nodes[i].line(wide, now))
+	}
+	if more := len(b.nodes) - len(shown); more > 0 {
+		out = append(out, fmt.Sprintf("  and %s", plural(more, "more node")))
+	}
+	const bar = 24
+	full := bar * b.done / max(1, b.total)
+	text := fmt.Sprintf("%s%s %d of %s", strings.Repeat("█", full), strings.Repeat("░", bar-full), b.done,
+		plural(b.total, "task"))
+	if b.failed > 0 {
+		text += fmt.Sprintf(", %d failed", b.failed)
+	}
+	text += fmt.Sprintf(", %d running, %s", len(b.of), rough(time.Duration(now)))
+	switch {
+	case b.end == unit.Never:
+	case b.end > now:
+		text += fmt.Sprintf("; ends about %s, in %s", b.origin.Add(time.Duration(b.end)).Format("15:04:05"),
+			rough(b.end.Sub(now)))
+	default:
+		text += "; about to end"
+	}
+	return append(out, text)
+}
+
+// line says what runs on a node, and until when. What ends first stands first.
+func (n *boardNode) line(wide int, now planner.Time) string {
+	held := 0.0
+	for _, t := range n.running {
+		held += t.cores
+	}
+	text := fmt.Sprintf("  %-*s  %g of %g cores", wide, harmless(n.name), held, n.cores)
+	if len(n.running) == 0 {
+		return text + "  idle"
+	}
+	tasks := slices.Clone(n.running)
+	slices.SortStableFunc(tasks, func(x, y boardTask) int { return int(min(1, max(-1, x.until-y.until))) })
+	const most = 12
+	sep := "  "
+	for _, t := range tasks[:min(most, len(tasks))] {
+		left := "any moment"
+		if t.frozen {
+			left = "frozen"
+		} else if t.until > now {
+			left = rough(t.until.Sub(now))
+		} else if over := now.Sub(t.until); over > 2*time.Second {
+			left = rough(over) + " over"
+		}
+		text += fmt.Sprintf("%s%s (%s)", sep, harmless(t.name), left)
+		sep = ", "
+	}
+	if more := len(tasks) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// rough is a span for people: no finer than seconds.
+func rough(d time.Duration) string {
+	if d < time.Second {
+		return "1s"
+	}
+	return d.Round(time.Second).String()
+}
+
+// harmless has no character that could move the cursor, and is short.
+func harmless(name string) string {
+	clean := strings.Map(func(r rune) rune {
+		if isControl(r) || r == '\n' || r == '\t' {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(name, "?"))
+	if r := []rune(clean); len(r) > 40 {
+		return string(r[:39]) + "…"
+	}
+	return clean
+}
