@@ -194,7 +194,7 @@ func TestATaskLastsItsRuntime(t *testing.T) {
 // A task that cannot do its work in its time lasts as long as the work does, and says which part it was.
 func TestWhatLimitsATaskIsNamed(t *testing.T) {
 	s := emulate.Spec{RunNanos: int64(20 * time.Millisecond), Fsync: true}
-	for i := range 2000 {
+	for i := range 300 {
 		s.Outputs = append(s.Outputs, emulate.File{Path: fmt.Sprint("out", i), Bytes: 1})
 	}
 	if e, r := emulated(t, t.TempDir(), s); e.code != 0 || r.LimitedBy != "write" || r.LateNanos <= 0 {
