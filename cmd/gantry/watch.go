@@ -20,7 +20,7 @@ func watchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "watch",
 		Usage:     "serve the page of a run while the run is under way",
-		ArgsUsage: "serve the page of a run while it is under way",
+		ArgsUsage: "[RUN]",
 		Description: `Without RUN it is the latest run. It prints an address on this host: open it in a browser.
 The page is that of gantry report --html and follows the run. The address has a token: a request without it gets
 nothing, and no request can change anything. The command ends with the run, or with Ctrl-C, which does not affect
