@@ -5,6 +5,7 @@ package share
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 
 	"gantry/planner"
@@ -21,10 +22,16 @@ const (
 )
 
 // Fraction is an exact share, Num of Den. Den is above 0.
-type Fraction struct{ Num, Den int64 }
+type Fraction struct {
+	Num, Den int64
+	parts    int64 // what the share is divided by beside Den, if their product is above 2^63; else 0
+}
 
 // Compare returns -1, 0 or 1 as f is below, equal to or above g. Shares are never negative.
 func (f Fraction) Compare(g Fraction) int {
+	if f.parts != 0 || g.parts != 0 {
+		return f.rat().Cmp(g.rat())
+	}
 	h1, l1 := bits.Mul64(uint64(f.Num), uint64(g.Den))
 	h2, l2 := bits.Mul64(uint64(g.Num), uint64(f.Den))
 	switch {
@@ -36,8 +43,13 @@ func (f Fraction) Compare(g Fraction) int {
 	return 0
 }
 
+func (f Fraction) rat() *big.Rat {
+	den := big.NewInt(f.Den)
+	return new(big.Rat).SetFrac(big.NewInt(f.Num), den.Mul(den, big.NewInt(max(1, f.parts))))
+}
+
 // Value is for people; comparing is exact.
-func (f Fraction) Value() float64 { return float64(f.Num) / float64(f.Den) }
+func (f Fraction) Value() float64 { return float64(f.Num) / float64(f.Den) / float64(max(1, f.parts)) }
 
 // Rule says what a tenant's share is.
 type Rule struct {
@@ -62,7 +74,7 @@ func (r Rule) Of(v, total unit.Vector) Fraction {
 		if r.Dims&(1<<d) == 0 || total[d] == unit.Unlimited || total[d] <= 0 {
 			continue
 		}
-		f := Fraction{max(0, v[d]), total[d]}
+		f := Fraction{Num: max(0, v[d]), Den: total[d]}
 		i := n
 		for ; i > 0 && all[i-1].Compare(f) < 0; i-- {
 			all[i] = all[i-1]
@@ -71,19 +83,19 @@ func (r Rule) Of(v, total unit.Vector) Fraction {
 		n++
 	}
 	if n == 0 {
-		return Fraction{0, 1}
+		return Fraction{Den: 1}
 	}
 	return all[max(0, min(r.Level, n)-1)]
 }
 
 // Dominant returns the dimension that v has the largest share of, the first of equals (3DSF, section 7.3).
 func Dominant(v, total unit.Vector) unit.Dim {
-	best, most := unit.CPU, Fraction{0, 1}
+	best, most := unit.CPU, Fraction{Den: 1}
 	for d := range v {
 		if total[d] == unit.Unlimited || total[d] <= 0 {
 			continue
 		}
-		if f := (Fraction{max(0, v[d]), total[d]}); f.Compare(most) > 0 {
+		if f := (Fraction{Num: max(0, v[d]), Den: total[d]}); f.Compare(most) > 0 {
 			best, most = unit.Dim(d), f
 		}
 	}
@@ -164,7 +176,7 @@ func (l *Ledger) of(a *account, v unit.Vector) Fraction {
 		if hi, lo := bits.Mul64(uint64(f.Den), uint64(a.weight)); hi == 0 && lo <= math.MaxInt64 {
 			f.Den = int64(lo)
 		} else { // of amounts above 2^43
-			f.Num /= a.weight
+			f.parts = a.weight
 		}
 	}
 	return f
@@ -229,7 +241,7 @@ func (l *Ledger) Least() (planner.TenantID, bool) {
 
 func (l *Ledger) at(m planner.TenantID) *account {
 	for int(m) >= len(l.tenants) {
-		l.tenants, l.pos = append(l.tenants, account{share: Fraction{0, 1}, ask: Fraction{0, 1}}), append(l.pos, -1)
+		l.tenants, l.pos = append(l.tenants, account{share: Fraction{Den: 1}, ask: Fraction{Den: 1}}), append(l.pos, -1)
 	}
 	return &l.tenants[m]
 }

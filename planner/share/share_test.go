@@ -30,12 +30,12 @@ func TestPapersExampleStepByStep(t *testing.T) {
 	if !slices.Equal(tasks, []int{4, 3, 4}) || letters(steps) != "acbacbacbac" {
 		t.Fatalf("tasks %v in the order %s; the paper has 4, 3, 4 in the order acbacbacbac", tasks, letters(steps))
 	}
-	shares := []share.Fraction{{1, 9}, {1, 9}, {1, 8}, {2, 9}, {2, 9}, {1, 4}, {1, 3}, {1, 3}, {3, 8}, {4, 9}, {4, 9}}
+	shares := [][2]int64{{1, 9}, {1, 9}, {1, 8}, {2, 9}, {2, 9}, {1, 4}, {1, 3}, {1, 3}, {3, 8}, {4, 9}, {4, 9}}
 	totals := []unit.Vector{{2, 4, 3}, {3, 7, 9}, {6, 9, 15}, {8, 13, 18}, {9, 16, 24}, {12, 18, 30}, {14, 22, 33},
 		{15, 25, 39}, {18, 27, 45},
 		{20, 31, 48}, {21, 34, 54}}
 	for i, s := range steps {
-		if s.Share.Compare(shares[i]) != 0 || s.Consumed != totals[i] {
+		if s.Share.Compare(share.Fraction{Num: shares[i][0], Den: shares[i][1]}) != 0 || s.Consumed != totals[i] {
 			t.Errorf("step %d: share %v, consumed %v; expected %v, %v", i+1, s.Share, s.Consumed, shares[i], totals[i])
 		}
 	}
@@ -113,6 +113,29 @@ func TestWeightsDivideShares(t *testing.T) {
 	huge.Add(1, unit.Vector{0, 1 << 61, 0})
 	if got := huge.Share(1).Value(); got < 0.4e-6 || got > 0.6e-6 {
 		t.Errorf("share of half at weight a million is %v", got)
+	}
+}
+
+// Shares of amounts of which a weight makes more than 2^63 differ by one unit in 2^61.
+func TestWeightedSharesOfHugeAmountsAreExact(t *testing.T) {
+	huge := share.New(unit.Vector{0, 1 << 62, 0}, share.Enhanced(1))
+	for m := range planner.TenantID(2) {
+		huge.Weigh(m, 7)
+		huge.Want(m, unit.Vector{0, 1, 0})
+	}
+	huge.Add(0, unit.Vector{0, 1<<61 + 1, 0})
+	huge.Add(1, unit.Vector{0, 1 << 61, 0})
+	if m, _ := huge.Least(); m != 1 {
+		t.Errorf("tenant %d is served, expected the one with a unit less", m)
+	}
+	huge.Add(1, unit.Vector{0, 1, 0})
+	if c := huge.Share(0).Compare(huge.Share(1)); c != 0 {
+		t.Errorf("equal shares compare as %d", c)
+	}
+	huge.Weigh(2, 14)
+	huge.Add(2, unit.Vector{0, 1<<62 - 1, 0})
+	if c := huge.Share(2).Compare(huge.Share(0)); c >= 0 {
+		t.Errorf("(2^62 - 1) / 14 against (2^61 + 1) / 7 compare as %d", c)
 	}
 }
 
