@@ -27,6 +27,10 @@ type pool struct {
 	shares int  // tenants by least share: 0 none, 1 dominant, -1 memory
 	stop   bool // a regular task without room holds back all
 	turns  bool // nodes take turns
+
+	classes bool    // queues are of classes and not of tenants
+	capped  bool    // no queue gets more than its part
+	parts   []int64 // of the queues; the last is that of those beyond, nil: 1
 }
 
 type poolTask struct {
@@ -58,7 +62,8 @@ type poolSim struct {
 	ready   []*poolTask // want a first place
 	parked  []*poolTask // suspended, in that order
 	running []*poolTask
-	tenant  []int // by workflow
+	tenant  []int // queue by workflow
+	seen    int   // queues whose first job has come
 	used    [][2]int64
 	turn    int
 	left    bool // tasks were suspended in this round
@@ -243,15 +248,50 @@ func (s *poolSim) regular(tasks []*poolTask, held map[*poolTask]bool) *poolTask 
 			}
 		}
 		t := first(own, held, byID)
-		if t == nil {
+		if t == nil || s.full(m, t) {
 			continue
 		}
-		if best == nil || cmp.Or(s.share(s.used[m]).Cmp(s.share(s.used[s.tenant[best.wf]])),
-			s.share(t.need).Cmp(s.share(best.need))) < 0 {
+		if best == nil {
+			best = t
+			continue
+		}
+		other := s.tenant[best.wf]
+		if cmp.Or(s.perPart(s.used[m], m).Cmp(s.perPart(s.used[other], other)),
+			s.perPart(t.need, m).Cmp(s.perPart(best.need, other))) < 0 {
 			best = t
 		}
 	}
 	return best
+}
+
+// part is what a queue is entitled to, relative to others.
+func (s *poolSim) part(m int) int64 {
+	if len(s.rules.parts) == 0 {
+		return 1
+	}
+	return s.rules.parts[min(m, len(s.rules.parts)-1)]
+}
+
+// perPart is the share of a queue over its part.
+func (s *poolSim) perPart(v [2]int64, m int) *big.Rat {
+	return new(big.Rat).Quo(s.share(v), big.NewRat(s.part(m), 1))
+}
+
+// full reports whether a queue that has something would get more than its part of all queues by a task.
+func (s *poolSim) full(m int, t *poolTask) bool {
+	if !s.rules.capped || s.used[m] == [2]int64{} {
+		return false
+	}
+	queues := max(s.seen, len(s.rules.parts))
+	if s.rules.classes {
+		queues = 3
+	}
+	sum := int64(0)
+	for k := range queues {
+		sum += s.part(k)
+	}
+	with := [2]int64{s.used[m][0] + t.need[0], s.used[m][1] + t.need[1]}
+	return s.share(with).Cmp(big.NewRat(s.part(m), sum)) > 0
 }
 
 // makeRoom lets an urgent task without room wait for the next task to end, if that is in time and enough; else it
@@ -389,7 +429,12 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		if _, ok := numbers[flow.Tenant]; !ok {
 			numbers[flow.Tenant] = len(numbers)
 		}
-		s.tenant = append(s.tenant, numbers[flow.Tenant])
+		if rules.classes {
+			s.tenant = append(s.tenant, slices.Index([]planner.Class{planner.Deadline, planner.Regular, planner.Low},
+				flow.Class))
+		} else {
+			s.tenant = append(s.tenant, numbers[flow.Tenant])
+		}
 		tasks := make([]*poolTask, len(flow.Tasks))
 		for i := range flow.Tasks {
 			x := &flow.Tasks[i]
@@ -415,7 +460,7 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		}
 		arrivals = append(arrivals, arrival{max(flow.Arrive, flow.Release), tasks})
 	}
-	s.used = make([][2]int64, len(numbers))
+	s.used = make([][2]int64, max(3, len(numbers)))
 	slices.SortStableFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 	var enter func(t *poolTask)
 	finish := func(t *poolTask) {
@@ -454,6 +499,7 @@ func tenantsOracle(in oracletest.Instance, rules pool) []oracletest.Stay {
 		}
 		for len(arrivals) > 0 && arrivals[0].at == s.now {
 			for _, t := range arrivals[0].tasks {
+				s.seen = max(s.seen, s.tenant[t.wf]+1)
 				if t.waits == 0 {
 					enter(t)
 				}
@@ -484,6 +530,12 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 			stop: true}},
 		{"dla", pool{split: true}},
 		{"capacity", pool{shares: -1, turns: true}},
+		{"capacity:queues=class,by=dominant,shares=5/3/2", pool{shares: 1, turns: true, classes: true,
+			parts: []int64{5, 3, 2}}},
+		{"capacity:elastic=no,queues=class", pool{shares: -1, turns: true, classes: true, capped: true}},
+		{"capacity:elastic=no", pool{shares: -1, turns: true, capped: true}},
+		{"capacity:elastic=no,by=dominant,shares=2/1/1/1", pool{shares: 1, turns: true, capped: true,
+			parts: []int64{2, 1, 1, 1}}},
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
