@@ -134,3 +134,54 @@ func TestOrderOfTasksInAFileChangesNoScheduleWithoutTies(t *testing.T) {
 		})
 	}
 }
+
+// Where all nodes differ in speed and no two tasks are alike there are no ties. Then the order of nodes in a file
+// changes nothing, nor does that of workflows that arrive together, if the policy does not serve them in that order.
+func TestOrderOfNodesAndWorkflowsChangesNoScheduleWithoutTies(t *testing.T) {
+	byRank := []string{"owm", "fdws", "hr", "heft", "edf", "owm-mp", "owm-mp+swf", "owm-mp+backfilling",
+		"owm-mp+all-eft", "mows"}
+	inTurn := []string{"cpp", "fwp", "wheft", "wheft:start=planned", "rm-dcwf", "fifo", "mrcp-rm", "drf", "pds", "3dsf"}
+	for _, spec := range slices.Concat(byRank, inTurn) {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(10) {
+				r := rand.New(rand.NewPCG(seed, 79))
+				in := oracletest.Draw(r, oracletest.Shape{Tasks: 20, Sizes: seed%2 == 0, Alone: seed%3 == 0})
+				for n := range in.Nodes {
+					in.Nodes[n].Speed = []float64{0.5, 1, 1.5, 2}[n]
+				}
+				apart := time.Duration(3)
+				for w := range in.Workflows {
+					in.Workflows[w].Due += unit.Time(1009 * (w + 1))
+					for i := range in.Workflows[w].Tasks {
+						apart *= 3
+						apart %= 1e9 + 7
+						in.Workflows[w].Tasks[i].Run += apart * 6
+					}
+				}
+				want := mustSimulate(t, in, spec)
+				other, moved := copied(t, in), slices.Clone(want)
+				nodes, flows := r.Perm(len(in.Nodes)), make([]int, len(in.Workflows))
+				for w := range flows {
+					flows[w] = w
+				}
+				if seed%3 == 0 && slices.Contains(byRank, spec) {
+					flows = r.Perm(len(flows))
+				}
+				for n, at := range nodes {
+					other.Nodes[at] = in.Nodes[n]
+				}
+				for w, at := range flows {
+					other.Workflows[at] = in.Workflows[w]
+				}
+				for i := range moved {
+					moved[i].Node, moved[i].Workflow = nodes[moved[i].Node], flows[moved[i].Workflow]
+				}
+				oracletest.Sort(moved)
+				if d := oracletest.Difference(mustSimulate(t, other, spec), moved, true); d != "" {
+					t.Fatalf("seed %d: nodes %v, workflows %v: %s\n%s", seed, nodes, flows, d, in)
+				}
+			}
+		})
+	}
+}
