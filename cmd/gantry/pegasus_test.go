@@ -34,7 +34,8 @@ func TestAPegasusWorkflowRunsAsItComes(t *testing.T) {
 name: w
 replicaCatalog:
   replicas:
-  - {lfn: web/abc, pfns: [{site: s, pfn: "ftp://h/abc"}, {site: s, pfn: none}, {site: s, pfn: "` + server.URL + `/abc"}],
+  - {lfn: web/abc, pfns: [{site: s, pfn: "ftp://h/abc"}, {site: s, pfn: none},
+     {site: s, pfn: "` + server.URL + `/abc"}],
      checksum: {sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad}}
   - {lfn: 'in/(.)\.(csv)', pfns: [{site: s, pfn: "[1].[2]"}], regex: true}
 transformationCatalog:
