@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gantry/executor"
+	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/plannertest"
 	"gantry/planner/policy"
@@ -218,7 +219,7 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 // Whatever the policy plans and drops again: what attempts copied is never more than what they read.
 func TestNoAttemptCopiesMoreThanItReads(t *testing.T) {
 	for _, row := range policy.Table() {
-		for seed := range uint64(25) {
+		for seed := range oracletest.Seeds(25) {
 			for _, ev := range runRandom(t, row.Name, seed).events {
 				if x, ok := ev.Body.(*planner.AttemptExited); ok && (x.Usage.CopiedBytes < 0 ||
 					x.Usage.CopiedBytes > x.Usage.InputBytes) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/oracletest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -307,7 +308,7 @@ func verify(t *testing.T, spec string, seed uint64, p *planner.Platform, rec *re
 func TestEveryPolicyKeepsTheRulesOnRandomLoads(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
-			for seed := range uint64(150) {
+			for seed := range oracletest.Seeds(150) {
 				runRandom(t, row.Name, seed)
 			}
 		})
@@ -324,7 +325,7 @@ var variants = []string{"3dsf:large=0", "3dsf:leave,large=0,match=bytes,hops=1,b
 func TestPoliciesWithOtherParametersKeepTheRules(t *testing.T) {
 	for _, spec := range variants {
 		t.Run(spec, func(t *testing.T) {
-			for seed := range uint64(60) {
+			for seed := range oracletest.Seeds(60) {
 				runRandom(t, spec, seed)
 			}
 		})
@@ -335,7 +336,7 @@ func TestEveryPolicyPlansWithATrainedModel(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
 			trained := 0
-			for seed := range uint64(20) {
+			for seed := range oracletest.Seeds(20) {
 				pol, err := policy.Parse(row.Name)
 				if err != nil {
 					t.Fatal(err)
@@ -360,7 +361,7 @@ func TestEveryPolicyPlansWithATrainedModel(t *testing.T) {
 func TestEveryPolicyDecidesAlikeOnTheSameInput(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
-			for seed := range uint64(20) {
+			for seed := range oracletest.Seeds(20) {
 				a, b := runRandom(t, row.Name, seed), runRandom(t, row.Name, seed)
 				if !reflect.DeepEqual(a.events, b.events) {
 					t.Fatalf("seed %d: two runs of the same input differ", seed)
@@ -378,7 +379,7 @@ func TestRestartFromTheLogAtAnyPoint(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(spec, func(t *testing.T) {
-			for seed := range uint64(6) {
+			for seed := range oracletest.Seeds(6) {
 				restart(t, spec, seed)
 			}
 		})

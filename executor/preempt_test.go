@@ -9,6 +9,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
+	"gantry/executor/oracletest"
 	"gantry/planner"
 	"gantry/planner/retain"
 	"gantry/planner/unit"
@@ -82,7 +83,7 @@ func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
 
 func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
 	suspended, kept, resumed := 0, 0, 0
-	for seed := range uint64(300) {
+	for seed := range oracletest.Seeds(300) {
 		rec := runRandomWith(t, "juggler", juggler{3}, seed)
 		for _, ev := range rec.events {
 			switch b := ev.Body.(type) {
@@ -97,14 +98,14 @@ func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
 			}
 		}
 	}
-	if suspended < 100 || resumed < 100 || kept < 100 {
+	if enough := int(oracletest.Seeds(100)); suspended < enough || resumed < enough || kept < enough {
 		t.Fatalf("only %d suspensions, %d resumptions and %d checkpoints: the test shows too little", suspended,
 			resumed, kept)
 	}
 }
 
 func TestRestartInTheMiddleOfAnyPreemption(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range oracletest.Seeds(12) {
 		restartWith(t, "juggler", func() planner.Policy { return juggler{3} }, seed)
 	}
 }

@@ -142,7 +142,7 @@ func (in *Instance) spread(r *rand.Rand, w *Workflow) {
 // nothing. The first disagreement is shrunk and reported.
 func Compare(t *testing.T, n int, s Shape, differ func(Instance) (string, error)) {
 	t.Helper()
-	for seed := range uint64(n) {
+	for seed := range Seeds(uint64(n)) {
 		in := Draw(rand.New(rand.NewPCG(seed, 14)), s)
 		what, err := differ(in)
 		if err != nil {

@@ -1,0 +1,5 @@
+//go:build race
+
+package oracletest
+
+func init() { part = 6 }
