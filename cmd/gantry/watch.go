@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/sqlite"
+	"gantry/sqlite/export"
 	"gantry/sqlite/live"
 	"gantry/sqlite/page"
 )
@@ -27,11 +28,13 @@ nothing, and no request can change anything. The command ends with the run, or w
 the run.
 
    gantry watch
+   gantry watch --metrics RUN
    gantry run --watch montage.dax
 
 Exit codes: 0 the run has ended or Ctrl-C, 2 wrong command line, 3 no such run or it has ended, 4 the log cannot be
 read or the port is in use.`,
-		Flags: []cli.Flag{dirFlag(), portFlag()},
+		Flags: []cli.Flag{dirFlag(), portFlag(),
+			&cli.BoolFlag{Name: "metrics", Usage: "serve metrics for Prometheus as well, and print their address"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return failf(exitUsage, "watch: name one run")
@@ -89,6 +92,9 @@ func watch(c *cli.Context, name string) error {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
+	if c.Bool("metrics") {
+		fmt.Fprintf(c.App.Writer, "%smetrics\n", server.URL())
+	}
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := server.Serve(ctx); err != nil {
@@ -103,7 +109,11 @@ func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error)
 	if port < 0 || port > 65535 {
 		return nil, failf(exitUsage, "--port %d: give a number from 0 to 65535", port)
 	}
-	server, err := live.Listen(port, &liveRun{c: c, db: db, home: c.String("dir"), run: run}, map[string]http.Handler{})
+	handlers := map[string]http.Handler{}
+	if c.Bool("metrics") {
+		handlers["metrics"] = export.MetricsHandler(db, run)
+	}
+	server, err := live.Listen(port, &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
 	if err != nil {
 		return nil, failf(exitHost, "serve the page: %w", err)
 	}
