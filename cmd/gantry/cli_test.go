@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -73,6 +74,19 @@ Options:
 `
 	if got := expect(t, exitOK, nil, "help", "rm"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A line of usage has the arguments: words in capitals, or a choice of words.
+func TestUsageNamesArguments(t *testing.T) {
+	t.Setenv("COLUMNS", "132")
+	arguments := regexp.MustCompile(`^Usage: gantry \w+( \[OPTIONS\])?( [A-Z|. \[\]-]+| bash\|zsh\|fish| \[train.*)?$`)
+	for _, name := range allCommands() {
+		out := expect(t, exitOK, nil, "help", name)
+		line := regexp.MustCompile(`(?m)^Usage: .*$`).FindString(out)
+		if !arguments.MatchString(line) {
+			t.Errorf("help %s: %q", name, line)
+		}
 	}
 }
 

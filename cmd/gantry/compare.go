@@ -16,7 +16,7 @@ func compareCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "compare",
 		Usage:     "compare policies in an experiment, or two runs of the log",
-		ArgsUsage: "compare the policies of an experiment, or two runs of the log",
+		ArgsUsage: "RESULTS... | RUN RUN",
 		Description: `Results of gantry experiment: the policies side by side, a table for every combination of the other factors, with 95 %
 confidence intervals over repetitions. --against POLICY shows the differences to that policy, repetition by repetition
 on the same load, and so detects much smaller differences.

@@ -53,7 +53,7 @@ func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "write a run for other programs: CSV, JSON, Nextflow's trace.txt, WfFormat, Chrome trace",
-		ArgsUsage: "write a run as CSV, JSON, trace.txt of Nextflow, WfFormat, or a trace for Perfetto",
+		ArgsUsage: "[RUN]",
 		Description: `Without RUN it is the latest run.
 
 ` + lines + `

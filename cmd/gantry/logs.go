@@ -25,7 +25,7 @@ func logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "print what a task said: its standard output, then its standard error",
-		ArgsUsage: "print the output of a task: standard output, then standard error",
+		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if several workflows have it, or
 #ID; gantry show --tasks lists them. Standard output of the task goes to standard output, its standard error to
 standard error. On a terminal, control characters are made visible (^[ for escape); in a pipe or a file, all bytes are

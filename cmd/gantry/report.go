@@ -15,7 +15,7 @@ func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
 		Usage:     "print the tables of an experiment and draw its figures, or print the metrics of a run",
-		ArgsUsage: "print and draw the results of an experiment, or the metrics of runs",
+		ArgsUsage: "RESULTS|RUN...",
 		Description: `RESULTS is a file of gantry experiment, also while the experiment writes it. --out draws the figures as SVG and PNG, as
 far as the experiment has their data: slowdown (box plots; its standard deviation against the error factor; mean
 against utilisation and other parameters; against size in a panel for each policy), response, workflows in the system

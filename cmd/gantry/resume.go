@@ -15,7 +15,7 @@ func resumeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "resume",
 		Usage:     "continue a run that was stopped or crashed",
-		ArgsUsage: "continue a run that was stopped or crashed",
+		ArgsUsage: "[RUN]",
 		Description: `Without RUN it continues the latest run. Finished tasks are kept, running containers are adopted, containers that
 ended meanwhile are logged, and lost tasks run again. All settings are those of the run.
 

@@ -20,7 +20,7 @@ func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "sum up a run: workflows, task types, outcomes, utilisation, warnings",
-		ArgsUsage: "show the outcome of a run: workflows, task types, nodes, failures, warnings",
+		ArgsUsage: "[RUN]",
 		Description: `Without RUN it is the latest run; the beginning of a name is enough if no other run has it. It works during a run.
 
 Task types: "estimated" is the mean estimate of the policy; "measured" is the mean time from inputs in place to the
