@@ -16,8 +16,7 @@ import (
 // Plain is a page of results that no study explains: all tables and all figures.
 func Plain(ctx context.Context, paths []string, figures, command string) ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteString("# Results of experiments\n\nMeans over repetitions with 95 % confidence intervals by Student's t; " +
-		"times in seconds. WIELAND and DRIFT: runs that each test of stability finds stable.\n")
+	b.WriteString("# Results of experiments\n\nMeans over repetitions with 95 % confidence intervals by Student's t.\n")
 	if command != "" {
 		fmt.Fprintf(&b, "\nMade by `%s`.\n", command)
 	}
@@ -80,12 +79,33 @@ func plain(ctx context.Context, b *bytes.Buffer, path, figures string) error {
 	return nil
 }
 
+// inWords names the usual metrics with their units.
+var inWords = map[string]string{
+	"slowdown_mean": "mean slowdown", "slowdown_sd": "standard deviation of slowdown",
+	"slowdown_median": "median slowdown", "slowdown_p95": "95th percentile of slowdown",
+	"wait_mean": "mean wait (s)", "response_mean": "mean response (s)", "turnaround_mean": "mean turnaround (s)",
+	"in_system_mean": "workflows in the system", "utilisation": "utilisation of cores",
+	"late_share": "share of late workflows", "mapping_mean": "mean mapping time (s)",
+	"mapping_p99": "99th percentile of mapping times (s)", "mapping_share": "mapping time over turnaround",
+	"qos_rate": "share of deadlines kept", "throughput": "throughput (job units per second)",
+	"locality_rate": "share of bytes read locally", "completion_time": "completion time (s)",
+	"utilisation_memory": "utilisation of memory", "utilisation_disk": "utilisation of disk I/O",
+	"jain": "Jain's index of tenants",
+}
+
 func writeTable(b *bytes.Buffer, t *report.Table) {
 	if t.Title != "" {
 		fmt.Fprintf(b, "\n### %s\n", cell(t.Title))
 	}
-	fmt.Fprintf(b, "\n| policy | runs | %s | WIELAND | DRIFT | cut off |\n|%s\n", strings.Join(t.Metrics, " | "),
-		strings.Repeat(" --- |", len(t.Metrics)+5))
+	var heads []string
+	for _, m := range t.Metrics {
+		if w, ok := inWords[m]; ok {
+			m = w
+		}
+		heads = append(heads, m)
+	}
+	fmt.Fprintf(b, "\n| policy | runs | %s | stable by Wieland's test | stable by drift | cut off |\n|%s\n",
+		strings.Join(heads, " | "), strings.Repeat(" --- |", len(t.Metrics)+5))
 	for _, r := range t.Rows {
 		fmt.Fprintf(b, "| %s | %d |", cell(r.Policy), r.Runs)
 		for _, m := range t.Metrics {

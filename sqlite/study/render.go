@@ -580,7 +580,7 @@ var (
 func HTML(title string, markdown []byte) ([]byte, error) {
 	var body bytes.Buffer
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
-	if err := md.Convert(bytes.ReplaceAll(markdown, []byte("<br>"), []byte("\x01")), &body); err != nil {
+	if err := md.Convert(bytes.ReplaceAll(markdown, []byte("<br>"), []byte(" \x01 ")), &body); err != nil {
 		return nil, err
 	}
 	var failed error
@@ -604,7 +604,7 @@ func HTML(title string, markdown []byte) ([]byte, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	text = bytes.ReplaceAll(text, []byte("\x01"), []byte("<br>"))
+	text = bytes.ReplaceAll(text, []byte(" \x01 "), []byte("<br>"))
 	return fmt.Appendf(nil, `<!doctype html>
 <html lang="en">
 <head>
