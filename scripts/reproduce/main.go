@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,7 +42,7 @@ type suite struct {
 type runnable struct {
 	File    string  `yaml:"file"`
 	Seconds float64 `yaml:"seconds"` // CPU time of a repetition
-	Quick   float64 `yaml:"quick"`   // of all of the quick variant
+	Quick   float64 `yaml:"quick"`   // of all of the quick variant; 0: it is left out of that
 }
 
 func main() {
@@ -94,6 +95,9 @@ func (r *runner) read() error {
 	}
 	if err := yaml.Unmarshal(text, &r.suite); err != nil {
 		return fmt.Errorf("reproduce.yaml: %w", err)
+	}
+	if r.quick {
+		r.Experiments = slices.DeleteFunc(r.Experiments, func(x runnable) bool { return x.Quick == 0 })
 	}
 	return os.MkdirAll(r.dir, 0o755)
 }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gantry/sqlite/study"
+)
+
+// The suite runs every experiment that a page rests on, its cost is known, and its files can be read.
+func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
+	t.Chdir("../..")
+	for _, quick := range []bool{false, true} {
+		r := &runner{quick: quick, dir: t.TempDir()}
+		if err := r.read(); err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for i := range r.Experiments {
+			x := &r.Experiments[i]
+			n, err := r.wanted(x)
+			if err != nil || n < 1 || x.Seconds <= 0 {
+				t.Errorf("%s: %d repetitions of %v s, %v", x.File, n, x.Seconds, err)
+			}
+			sum += r.cost(x, n, n)
+			if got := share(context.Background(), r.out(x), n); got != 0 {
+				t.Errorf("%s: %v is done of what was never run", x.File, got)
+			}
+		}
+		if quick {
+			if sum > 2*15*60 {
+				t.Errorf("the quick variant takes %v s of CPU time, more than 15 minutes on two cores", sum)
+			}
+			continue
+		}
+		for _, paper := range r.Papers {
+			s, err := study.Read(filepath.Join(examples, paper, "study.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range s.Experiments {
+				file := filepath.Join(paper, x.File)
+				if !slices.ContainsFunc(r.Experiments, func(y runnable) bool { return y.File == file }) {
+					t.Errorf("%s: the suite lacks %s", paper, file)
+				}
+			}
+		}
+	}
+}
