@@ -32,6 +32,13 @@ func (r *Run) takeContents() []reuse.Content {
 func (r *Run) insertContents(rows []reuse.Content) error {
 	for i := range rows {
 		c := &rows[i]
+		if c.Removed {
+			if _, err := r.db.conn.Exec("UPDATE contents SET removed = 1 WHERE run = ? AND file = ?",
+				[]driver.Value{r.id, int64(c.File)}); err != nil {
+				return err
+			}
+			continue
+		}
 		var sum driver.Value
 		if c.Sum != nil {
 			sum = c.Sum[:]

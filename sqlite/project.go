@@ -569,7 +569,7 @@ func (p *projection) writeTasks(f *flow) error {
 			}
 		}
 		f.admission = nil
-		return nil
+		return p.out.putIdentities()
 	}
 	if len(f.dirty) > 0 {
 		if err := p.out.tasks.flush(); err != nil {

@@ -29,7 +29,10 @@ type tables struct {
 	workflows, tasks, files, replicas, attempts, notes, waits *inserter
 	more                                                      []*inserter // of one kind of log only
 	taskChanged, flowChanged, suspended, overtaken            *update
-	flowContinued, flowSuperseded, taskReused                 *update
+	flowContinued, flowSuperseded, taskReused, known          *update
+
+	identify   bool // tasks get an identity
+	identities []identified
 }
 
 // alike are the values that attempts written together share.
@@ -199,6 +202,7 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 			"workflows WHERE run = ?1 AND workflow = ?2)"},
 		{&t.taskReused, "INSERT OR REPLACE INTO reuses(run, task, at_ns, from_run, from_attempt, ran_ns) VALUES " +
 			"(?, ?, ?, ?, ?, ?)"},
+		{&t.known, "UPDATE tasks SET identity = ? WHERE run = ? AND task = ?"},
 		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
 	} {
 		if err == nil {
@@ -224,7 +228,7 @@ func (t *tables) close() {
 		}
 	}
 	for _, u := range []*update{t.taskChanged, t.flowChanged, t.suspended, t.overtaken, t.flowContinued,
-		t.flowSuperseded, t.taskReused} {
+		t.flowSuperseded, t.taskReused, t.known} {
 		if u != nil {
 			u.stmt.Close()
 		}
@@ -242,6 +246,7 @@ func (t *tables) flush() error {
 
 // reset forgets rows of a transaction that is undone.
 func (t *tables) reset() {
+	t.identities = nil
 	for _, in := range t.inserters() {
 		in.reset()
 	}
@@ -338,10 +343,37 @@ func (t *tables) addTask(f *flow, i int) error {
 		}
 		parents = string(append(text, ']'))
 	}
+	if t.identify && !p.Formal {
+		identity := spec.Identity()
+		t.identities = append(t.identities, identified{int64(p.ID), identity[:]})
+	}
 	v := append(t.values[:0], int64(p.ID), int64(p.Workflow), spec.Name, spec.Kind, int64(p.Stage),
 		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(a, p), parents)
 	return t.tasks.add(append(v, x.where(), known(int64(x.last), x.last != planner.None), reached(x.queued),
 		reached(x.ended))...)
+}
+
+// identified is a task whose identity is to be kept.
+type identified struct {
+	task     int64
+	identity []byte
+}
+
+// putIdentities keeps what results of new tasks are known by.
+func (t *tables) putIdentities() error {
+	if len(t.identities) == 0 {
+		return nil
+	}
+	if err := t.tasks.flush(); err != nil {
+		return err
+	}
+	for _, x := range t.identities {
+		if err := t.known.exec(x.identity, t.run, x.task); err != nil {
+			return err
+		}
+	}
+	t.identities = t.identities[:0]
+	return nil
 }
 
 // changeTask updates the task at position i of a workflow.

@@ -74,11 +74,12 @@ type Run struct {
 		rows []Sample
 		err  error
 	}
-	contents []reuse.Content // guarded by samples
-	reserve  *reserve
-	stop     chan struct{}
-	stopped  sync.WaitGroup
-	closing  sync.Once
+	contents           []reuse.Content // guarded by samples
+	onDisk, onDiskKept int64           // the most bytes that files took; guarded by samples
+	reserve            *reserve
+	stop               chan struct{}
+	stopped            sync.WaitGroup
+	closing            sync.Once
 }
 
 var _ executor.Store = (*Run)(nil)
@@ -280,7 +281,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		if err := r.w.append(encoded); err != nil {
 			return err
 		}
-		if err := r.insertContents(contents); err != nil {
+		if err := errors.Join(r.insertContents(contents), r.putOnDisk()); err != nil {
 			return err
 		}
 		return r.w.insertSamples(samples)
@@ -303,6 +304,32 @@ func (r *Run) catchUp(next []planner.Event) error {
 		return nil
 	}
 	return r.Replay(context.Background(), func(planner.Event, *executor.Admission) error { return nil })
+}
+
+// Identify has the log keep what results of tasks are known by, so that other runs can reuse them. It comes before the
+// first batch.
+func (r *Run) Identify() { r.w.rows.identify = true }
+
+// OnDisk takes in how much the files of the run take on disk now; the log keeps the most. It may be called from any
+// goroutine.
+func (r *Run) OnDisk(bytes int64) {
+	r.samples.Lock()
+	r.onDisk = max(r.onDisk, bytes)
+	r.samples.Unlock()
+}
+
+// putOnDisk writes the most that was taken on disk, within a transaction.
+func (r *Run) putOnDisk() error {
+	r.samples.Lock()
+	most := r.onDisk
+	r.samples.Unlock()
+	if most == r.onDiskKept {
+		return nil
+	}
+	r.onDiskKept = most
+	_, err := r.db.conn.Exec("UPDATE runs SET peak_disk_bytes = max(coalesce(peak_disk_bytes, 0), ?) WHERE id = ?",
+		[]driver.Value{most, r.id})
+	return err
 }
 
 // Sample takes a reading; it is in the log within a second. It never waits for the disk.
@@ -338,7 +365,7 @@ func (r *Run) flushSamples() error {
 		return nil
 	}
 	err := r.db.transact(func() error {
-		if err := r.insertContents(contents); err != nil {
+		if err := errors.Join(r.insertContents(contents), r.putOnDisk()); err != nil {
 			return err
 		}
 		return r.w.insertSamples(rows)

@@ -46,6 +46,11 @@ type Summary struct {
 	TimeScale float64 `json:"time_scale"`
 	SizeScale float64 `json:"size_scale"`
 	Attempts  int     `json:"attempts"`
+	// Reused are tasks that took over the outputs of earlier attempts, in other runs, and Saved what those had taken.
+	Reused int  `json:"reused"`
+	Saved  Span `json:"saved_s"`
+	// PeakDisk is the most that inputs and outputs took on disk.
+	PeakDisk *int64 `json:"peak_disk_bytes"`
 	// of the programs whose attempts did not end well, but for what checkpoints kept
 	Lost        Span          `json:"lost_s"`
 	Preemptions []Preemptions `json:"preemptions"`
@@ -269,6 +274,10 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
 	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) + (SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),
 		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) + (SELECT coalesce(sum(took_ns), 0) FROM event_chunks WHERE run = id) FROM runs WHERE id = ?`, id)
+	read(func(rows *sql.Rows) error { return rows.Scan(&s.Reused, &s.Saved, &s.PeakDisk) },
+		`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r LEFT JOIN reuses u ON u.run = r.id
+		AND u.from_run <> '' AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')
+		WHERE r.id = ? GROUP BY r.id`, id)
 	read(func(rows *sql.Rows) error {
 		var c Count
 		var ran Span

@@ -129,6 +129,7 @@ func (s *session) continueWith(ctx context.Context, all []correction) error {
 	if err := s.engine.Quiesce(ctx); err != nil {
 		return err
 	}
+	s.upkeep.settle()
 	list := make([]executor.Continuation, len(all))
 	type outcome struct {
 		adm     *executor.Admission
@@ -257,11 +258,4 @@ func (s *session) dropStale() error {
 func (s *session) newKeeper() *reuse.Keeper {
 	return &reuse.Keeper{Log: s.db, Run: s.log, Home: s.home, Nodes: s.platform.Nodes, Seed: s.set.Seed,
 		Now: func() planner.Time { return s.engine.Runtime.Now() }}
-}
-
-// published notes what an attempt has left, for those who want to know whether it is still so.
-func (s *session) published(l *executor.Launch) {
-	if err := s.keeper.Publish(context.Background(), l); err != nil {
-		s.view.warn("outputs of task %s cannot be reused: %v", l.Spec.Name, err)
-	}
 }

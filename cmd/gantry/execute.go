@@ -46,6 +46,7 @@ type session struct {
 	lock      *os.File
 	dirLock   *os.File
 	keeper    *reuse.Keeper // knows files by their content; nil without a log
+	upkeep    *upkeep       // looks after the files of the run; nil without a log
 	view      *progress
 	out       *cli.Context
 	engine    *executor.Engine
@@ -259,7 +260,7 @@ func (s *session) drive(ctx context.Context) error {
 	if s.log != nil {
 		s.engine.Store = interruptible{s.log}
 	}
-	s.engine.Watch = s.view.watch
+	s.engine.Watch = s.watch
 	if s.live() {
 		s.collector = metrics.NewCollector(s.platform)
 		s.engine.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
@@ -271,6 +272,9 @@ func (s *session) drive(ctx context.Context) error {
 	s.view.begin(s)
 	res, err := s.engine.Run(ctx)
 	s.view.end()
+	if s.upkeep != nil {
+		s.upkeep.end()
+	}
 	if r, ok := s.engine.Runtime.(executor.Remote); ok && err != nil && !left.Load() {
 		r.Discard() // what ends now could not be logged
 	}
@@ -292,6 +296,14 @@ func (s *session) drive(ctx context.Context) error {
 		return s.broken(ctx, closing)
 	}
 	return s.verdict(ctx, res)
+}
+
+// watch sees every batch that the log has.
+func (s *session) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	if s.upkeep != nil {
+		s.upkeep.watch(v, events, admitted)
+	}
+	s.view.watch(v, events, admitted)
 }
 
 // broken ends a run that cannot go on. What was logged stays, and the run can be resumed.

@@ -85,7 +85,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	if err := s.recall(c.Context); err != nil {
 		return err
 	}
-	s.engine = &executor.Engine{Planner: pl, Admit: adm}
+	s.engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s)
 	s.view.silent = len(corrected) > 0 // what failed is not news
 	emulated := false
 	var specs []*executor.TaskSpec
@@ -101,7 +101,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		if err := s.engine.Replay(b); err != nil {
 			return err
 		}
-		s.view.watch(pl.View(), b.Events, b.Admissions)
+		s.watch(pl.View(), b.Events, b.Admissions)
 		return nil
 	})
 	if err != nil {
@@ -139,7 +139,10 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		return err
 	}
 	err = s.engine.Recover(c.Context)
-	s.engine.Store, s.engine.Watch = interruptible{s.log}, s.view.watch
+	s.engine.Store, s.engine.Watch = interruptible{s.log}, s.watch
+	if err == nil {
+		err = s.care(c.Context)
+	}
 	if err == nil && len(corrected) > 0 {
 		err = s.continueWith(c.Context, corrected)
 	}

@@ -61,6 +61,10 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			&cli.StringFlag{Name: "max-output", Value: "64MB",
 				Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
 			&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
+			&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
+				"command, image, environment and contents of inputs"},
+			&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
+				"ended well"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
@@ -74,9 +78,13 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			}
 			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"),
 				c.Duration("grace")
+			set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
 			able := runtimeOf(set.Runtime)
 			if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
 				return failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
+			}
+			if (set.Reuse || set.Scratch) && !able.Programs {
+				return failf(exitUsage, "--reuse, --scratch: there are no files on the %s runtime", set.Runtime)
 			}
 			if able.Programs {
 				if set.Startup = c.Duration("startup"); set.Startup < 0 {
@@ -305,6 +313,13 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		return err
 	}
 	s.engine = &executor.Engine{Runtime: rt, Planner: pl, Admit: adm, Arrivals: subs}
+	if err := s.care(c.Context); err != nil {
+		rt.Close()
+		if s.log != nil {
+			_ = s.log.Finish(c.Context, sqlite.Interrupted, exitInput)
+		}
+		return err
+	}
 	return s.drive(c.Context)
 }
 

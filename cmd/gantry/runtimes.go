@@ -141,7 +141,11 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 	}
 	if s.log != nil {
 		s.keeper = s.newKeeper()
-		cfg.Published = s.published
+		if s.upkeep == nil {
+			s.upkeep = newUpkeep(s)
+		}
+		cfg.Published = s.upkeep.published
+		s.log.Identify()
 	}
 	r, err := docker.New(ctx, cfg)
 	if err != nil {

@@ -44,9 +44,13 @@ type settings struct {
 	Starts    int           `json:"starts,omitempty"`
 	MaxOutput int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: docker.DefaultMaxOutput
 	Disk      int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
-	Retries   []string      `json:"retries,omitempty"`
-	Errors    string        `json:"errors,omitempty"`    // error model; "" is none
-	Estimator string        `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
+	// Reuse lets tasks take over outputs of earlier attempts; Scratch deletes files as soon as nobody needs them.
+	Reuse   bool `json:"reuse,omitempty"`
+	Scratch bool `json:"scratch,omitempty"`
+
+	Retries   []string `json:"retries,omitempty"`
+	Errors    string   `json:"errors,omitempty"`    // error model; "" is none
+	Estimator string   `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
 	// PredictMemory lets the trained model say what tasks may hold.
 	PredictMemory bool `json:"predict_memory,omitempty"`
 	Count         int  `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all

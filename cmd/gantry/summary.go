@@ -70,8 +70,14 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	} else {
 		fmt.Fprintf(&b, ", %s so far", span(&s.Clock))
 	}
-	if n := s.Attempts - s.Done; n > 0 && s.Attempts > 0 {
+	if n := s.Attempts - s.Done + s.Reused; n > 0 && s.Attempts > 0 {
 		fmt.Fprintf(&b, ", %s (%s)", plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
+	}
+	if s.Reused > 0 {
+		fmt.Fprintf(&b, ", %s reused (%s of runtime)", plural(s.Reused, "task"), span(&s.Saved))
+	}
+	if s.PeakDisk != nil {
+		fmt.Fprintf(&b, ", at most %s on disk", size(s.PeakDisk))
 	}
 	if s.Locality != nil && len(s.Nodes) > 1 {
 		fmt.Fprintf(&b, ", %s of input bytes local", percent(s.Locality))

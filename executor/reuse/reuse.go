@@ -179,13 +179,14 @@ func (k *Keeper) find(ctx context.Context, spec *executor.TaskSpec, at executor.
 	if err != nil {
 		return nil, "", err
 	}
+	nearest := 0 // the reason is that of the one that is most alike
 	for i := range all {
-		x, why, err := k.take(ctx, &all[i], spec, sums)
+		x, why, alike, err := k.take(ctx, &all[i], spec, sums)
 		if err != nil || x != nil {
 			return x, "", err
 		}
-		if reason == "" {
-			reason = fmt.Sprintf("compared with run %s: %s", all[i].Run, why)
+		if alike > nearest {
+			nearest, reason = alike, fmt.Sprintf("compared with run %s: %s", all[i].Run, why)
 		}
 	}
 	if reason != "" {
@@ -235,33 +236,33 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 	return sums, nil
 }
 
-// take takes over the outputs of a candidate; why says what is in the way.
+// take takes over the outputs of a candidate; why says what is in the way, and alike how much is not: the more, the more.
 func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec, sums map[string]Sum) (
-	x *planner.TaskReused, why string, err error) {
+	x *planner.TaskReused, why string, alike int, err error) {
 	if now := k.Images[spec.Image]; len(spec.Command) > 0 && (c.Image == "" || now != c.Image) {
-		return nil, fmt.Sprintf("its image %s changed from %s to %s", spec.Image, short(c.Image), short(now)), nil
+		return nil, fmt.Sprintf("its image %s changed from %s to %s", spec.Image, short(c.Image), short(now)), 1, nil
 	}
 	had, err := k.Log.ContentsOf(ctx, c.RunID, c.Workflow)
 	if err != nil {
-		return nil, "", err
+		return nil, "", 0, err
 	}
 	old := earlier{k, c, had}
 	for _, f := range spec.Inputs {
 		if (f.External == "" || f.Blocks > 0) && !f.Produced {
 			if had[f.NodeName()].Stamp.Size != int64(f.Size) {
-				return nil, fmt.Sprintf("its input %s changed", f.Name), nil
+				return nil, fmt.Sprintf("its input %s changed", f.Name), 2, nil
 			}
 			continue
 		}
 		sum, why, err := old.sum(ctx, f)
 		if err != nil {
-			return nil, "", err
+			return nil, "", 0, err
 		}
 		if why != "" {
-			return nil, fmt.Sprintf("its input %s %s", f.Name, why), nil
+			return nil, fmt.Sprintf("its input %s %s", f.Name, why), 2, nil
 		}
 		if sum != sums[f.NodeName()] {
-			return nil, fmt.Sprintf("its input %s changed", f.Name), nil
+			return nil, fmt.Sprintf("its input %s changed", f.Name), 2, nil
 		}
 	}
 	n := planner.NodeID(planner.None)
@@ -271,10 +272,10 @@ func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec
 			if f.Optional {
 				continue
 			}
-			return nil, fmt.Sprintf("its output %s was not noted", f.Name), nil
+			return nil, fmt.Sprintf("its output %s was not noted", f.Name), 3, nil
 		}
 		if why, err := old.unchanged(ctx, f); why != "" || err != nil {
-			return nil, fmt.Sprintf("its output %s %s", f.Name, why), err
+			return nil, fmt.Sprintf("its output %s %s", f.Name, why), 3, err
 		}
 		if n == planner.None {
 			named := func(x planner.Node) bool { return x.Name == content.Place }
@@ -288,7 +289,7 @@ func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec
 		}
 		row, err := k.adopt(ctx, old.path(f), spec.Workflow, f, n)
 		if err != nil {
-			return nil, fmt.Sprintf("its output %s cannot be linked: %v", f.Name, err), nil
+			return nil, fmt.Sprintf("its output %s cannot be linked: %v", f.Name, err), 3, nil
 		}
 		row.Sum = had[f.NodeName()].Sum
 		rows = append(rows, row)
@@ -306,7 +307,7 @@ func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec
 	if c.From != "" {
 		from = c.From
 	}
-	return &planner.TaskReused{Node: n, Run: from, Attempt: c.Attempt, Ran: time.Duration(c.Ran)}, "", nil
+	return &planner.TaskReused{Node: n, Run: from, Attempt: c.Attempt, Ran: time.Duration(c.Ran)}, "", 0, nil
 }
 
 func short(id string) string {

@@ -61,4 +61,7 @@ ALTER TABLE tasks ADD COLUMN image TEXT;
 ANALYZE runs;
 DELETE FROM sqlite_stat1;
 
+-- The most that the files of a run took on disk.
+ALTER TABLE runs ADD COLUMN peak_disk_bytes INTEGER;
+
 PRAGMA user_version = 10;
