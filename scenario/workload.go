@@ -38,6 +38,8 @@ type Workload struct {
 	ScaleTimes bool
 	Data       *Data    // of workflows that do not say themselves; nil: every node has every input file
 	Preempt    *Preempt // how tasks may be preempted; nil: not said
+	// Reuse lets tasks take over outputs of earlier attempts, where tasks really run.
+	Reuse bool
 }
 
 // Arrival is the submission of a workflow, or of copies of it at once.
@@ -175,6 +177,7 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 		{"cool_down", y.margin(&w.CoolDown, &w.CoolDownTime, "cool_down")},
 		{"data", y.data(&w.Data)},
 		{"preempt", y.preempt(&w.Preempt)},
+		{"reuse", y.bool(&w.Reuse, "reuse")},
 		{"scale_times", func(v *reader.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
 	}
 	for _, k := range y.streamKeys(stream, y.dir) {

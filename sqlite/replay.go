@@ -242,3 +242,18 @@ func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (
 	}
 	return db.admission(ctx, id, int64(w))
 }
+
+// Position returns the workflow of a task and its position there. The run is given as in Summary.
+func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w planner.WorkflowID, position int,
+	err error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = db.readers.QueryRowContext(ctx, "SELECT w.workflow, t.task - w.first_task FROM tasks t JOIN workflows w ON "+
+		"w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? AND t.task = ?", id, int64(t)).Scan(&w, &position)
+	if err != nil {
+		return 0, 0, db.wrap("read", err)
+	}
+	return w, position, nil
+}

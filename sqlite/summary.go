@@ -36,6 +36,8 @@ type Overview struct {
 	Makespan  *Span    `json:"makespan_s"`
 	Clock     Span     `json:"clock_s"`
 	Names     []string `json:"workflow_names"` // of the first three
+	// Disk is what the files of the run take on disk; nil if nobody asked. The log does not have it.
+	Disk *int64 `json:"disk_bytes,omitempty"`
 }
 
 // Summary is what one run came to, or has come to so far. Nil is not known, not measured, or not yet.

@@ -29,6 +29,7 @@ type Life struct {
 	Imputed   string     `json:"imputed"`
 	Image     string     `json:"image"`        // "": it is emulated
 	Digest    string     `json:"image_digest"` // in a registry, else the ID of the image
+	ImageID   string     `json:"image_id"`
 	Arrived   Span       `json:"workflow_arrived_s"`
 	Release   Span       `json:"workflow_release_s"`
 	Flow      string     `json:"workflow_state"`
@@ -244,13 +245,13 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if err := db.readers.QueryRowContext(ctx, `SELECT r.runtime, r.policy, r.state,
 		coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
 		w.name, t.name, t.kind, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.imputed,
-		coalesce(t.image, ''), coalesce(i.digest, i.id, ''),
+		coalesce(t.image, ''), coalesce(i.digest, i.id, ''), coalesce(i.id, ''),
 		w.arrived_ns, w.release_ns, w.state
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.id = ? AND t.task = ?`, id, t).
 		Scan(&l.Runtime, &l.Policy, &l.RunState, &l.Clock, &l.Workflow, &l.Task, &l.Kind, &l.State, &l.CPU, &l.Memory,
 			&l.Disk, &l.TimeLimit,
-			&l.Imputed, &l.Image, &l.Digest, &l.Arrived, &l.Release, &l.Flow); err != nil {
+			&l.Imputed, &l.Image, &l.Digest, &l.ImageID, &l.Arrived, &l.Release, &l.Flow); err != nil {
 		return nil, db.wrap("read", err)
 	}
 	relative := func(rows *sql.Rows) (r Relative, err error) {

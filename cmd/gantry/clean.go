@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor/docker"
+	"gantry/sqlite"
 )
 
 func cleanCommand() *cli.Command {
@@ -18,6 +21,10 @@ func cleanCommand() *cli.Command {
 crashed run had started are lost to it; gantry resume keeps them instead, and leaves nothing behind either. gantry rm also
 removes the log and files of a run.
 
+With --files it also deletes the files of runs that have ended, but for their results: work directories with the output
+of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves what gantry run --reuse and gantry resume
+--with need: inputs and outputs stay, work directories go.
+
 With --images it also removes the images of other builds of the task emulator. Use it while no other checkout of gantry runs
 workflows: its runs may need them.
 
@@ -25,6 +32,8 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "images", Usage: "also remove images of other builds of the task emulator that no " +
 				"container uses"},
+			&cli.BoolFlag{Name: "files", Usage: "also delete files of runs that have ended, but for their results"},
+			&cli.BoolFlag{Name: "keep-reuse", Usage: "with --files: keep the inputs and outputs that --reuse needs"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
@@ -34,6 +43,9 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			dir, err := filepath.Abs(c.String("dir"))
 			if err != nil {
 				return fail(exitHost, err)
+			}
+			if c.Bool("keep-reuse") && !c.Bool("files") {
+				return failf(exitUsage, "--keep-reuse: say --files, which deletes files; nothing else does")
 			}
 			done, err := docker.Clean(c.Context, "", dir, c.Args().First())
 			if err != nil {
@@ -45,11 +57,19 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 					return fail(exitHost, err)
 				}
 			}
+			var cleaned []string
+			var freed int64
+			if c.Bool("files") {
+				if cleaned, freed, err = cleanFiles(c.Context, dir, c.Args().First(), c.Bool("keep-reuse")); err != nil {
+					return err
+				}
+			}
 			out := c.App.Writer
 			if c.Bool("json") {
-				printJSON(out, map[string][]string{"containers": orEmpty(done.Containers),
-					"groups": orEmpty(done.Groups),
-					"held":   orEmpty(done.Held), "unknown": orEmpty(done.Unknown), "images": orEmpty(images)})
+				printJSON(out, map[string]any{"files_of": orEmpty(cleaned), "freed_bytes": freed,
+					"containers": orEmpty(done.Containers),
+					"groups":     orEmpty(done.Groups),
+					"held":       orEmpty(done.Held), "unknown": orEmpty(done.Unknown), "images": orEmpty(images)})
 				return nil
 			}
 			for _, name := range done.Containers {
@@ -57,6 +77,12 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			}
 			for _, group := range done.Groups {
 				fmt.Fprintf(out, "removed control group %s\n", group)
+			}
+			for _, run := range cleaned {
+				fmt.Fprintf(out, "deleted files of run %s\n", run)
+			}
+			if len(cleaned) > 0 {
+				fmt.Fprintf(out, "%s freed\n", size(&freed))
 			}
 			for _, image := range images {
 				fmt.Fprintf(out, "removed image %s\n", image)
@@ -67,12 +93,52 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			for _, group := range done.Unknown {
 				fmt.Fprintf(out, "left control group %s alone: its run is not in %s\n", group, dir)
 			}
-			if len(done.Containers)+len(done.Groups)+len(done.Held)+len(done.Unknown)+len(images) == 0 {
+			if len(done.Containers)+len(done.Groups)+len(done.Held)+len(done.Unknown)+len(images)+len(cleaned) == 0 {
 				fmt.Fprintln(out, "nothing to clean")
 			}
 			return nil
 		},
 	}
+}
+
+// cleanFiles deletes files of one run, or of all, that have ended, but for their results; with keep inputs and outputs
+// stay. It returns the runs that had any, and how many bytes that freed.
+func cleanFiles(ctx context.Context, home, only string, keep bool) (cleaned []string, freed int64, err error) {
+	db, err := openToWrite(home)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer db.Close()
+	runs, err := db.Runs(ctx)
+	if err != nil {
+		return nil, 0, logError(err)
+	}
+	for _, r := range runs {
+		dir := filepath.Join(home, r.Run)
+		if only != "" && r.Run != only || r.State != sqlite.Finished && r.State != sqlite.Failed ||
+			held(filepath.Join(dir, "lock")) {
+			continue
+		}
+		before := onDisk(dir)
+		names := []string{"work", "control", "partial", "nodes"}
+		if keep {
+			names = names[:3]
+		}
+		any := false
+		for _, name := range names {
+			if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+				continue
+			}
+			any = true
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return cleaned, freed, failf(exitHost, "clean: files of run %s: %w", r.Run, err)
+			}
+		}
+		if any {
+			cleaned, freed = append(cleaned, r.Run), freed+max(0, before-onDisk(dir))
+		}
+	}
+	return cleaned, freed, nil
 }
 
 func orEmpty(s []string) []string {

@@ -149,7 +149,7 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 		return commandTerms(app)
 	case "completion":
 		return []term{{"bash", ""}, {"zsh", ""}, {"fish", ""}}
-	case "explain", "logs":
+	case "explain", "logs", "shell":
 		if runs > 0 {
 			return taskNames(dir, before[len(before)-1])
 		}

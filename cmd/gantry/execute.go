@@ -323,6 +323,7 @@ func (s *session) broken(ctx context.Context, err error) error {
 			err = errors.Join(err, e)
 		}
 	}
+	s.atEnd(sqlite.Interrupted, code)
 	if runtimeOf(s.set.Runtime).Adopts && !unsupported {
 		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: gantry resume %s", err, s.name)
 	}
@@ -356,7 +357,9 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 			}
 		}
 	}
-	if err := s.view.finish(ctx, s, res, failed); err != nil {
+	err := s.view.finish(ctx, s, res, failed)
+	s.atEnd(state, code)
+	if err != nil {
 		return fail(exitInternal, err)
 	}
 	if code == exitOK {

@@ -22,6 +22,7 @@ type inputs struct {
 	repetition int    // of streams, counted from 0
 	// repetitions is how many a workload file stands for, the most if there are several files; 0 if none was read.
 	repetitions int
+	reuse       bool // a workload file asks for it
 	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was
 	// given.
 	warmUp, coolDown int
@@ -71,6 +72,7 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 			w.Seed = in.seed
 		}
 		in.repetitions = max(in.repetitions, w.Repetitions)
+		in.reuse = in.reuse || w.Reuse
 		if of := max(1, w.Repetitions); in.repetition >= of {
 			return nil, failf(exitUsage, "--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1,
 				path, of)

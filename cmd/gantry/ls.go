@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,9 @@ func lsCommand() *cli.Command {
 State "host-error": the run could not continue because of the disk or the Docker Engine. gantry resume continues both.
 
 Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "size", Usage: "also show how much disk the files of each run " +
+			"take; files that runs share count for each"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "ls takes no arguments; gantry show %s shows one run", c.Args().First())
@@ -40,23 +43,37 @@ Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`
 			}
 			for i := range runs {
 				runs[i].State = stateNow(c.String("dir"), &runs[i])
+				if c.Bool("size") {
+					bytes := onDisk(filepath.Join(c.String("dir"), runs[i].Run))
+					runs[i].Disk = &bytes
+				}
 			}
 			if c.Bool("json") {
 				printJSON(c.App.Writer, runs)
 				return nil
 			}
-			t := newTable(c.App.Writer, columns.Of(c.App.Writer), "run", "state", "on", "policy", "-tasks", "-failed",
-				"-makespan", "started", "workflows")
+			titles := []string{"run", "state", "on", "policy", "-tasks", "-failed", "-makespan", "started", "workflows"}
+			if c.Bool("size") {
+				titles = slices.Insert(titles, 1, "-disk")
+			}
+			t := newTable(c.App.Writer, columns.Of(c.App.Writer), titles...)
 			for _, r := range runs {
 				started := r.Started
 				if at, err := time.Parse(time.RFC3339Nano, r.Started); err == nil {
 					started = units.HumanDuration(time.Since(at)) + " ago"
 				}
-				t.row(r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
-					strconv.Itoa(r.Failed+r.Skipped),
-					span(r.Makespan), started, named(r.Workflows, r.Names))
+				cells := []string{r.Run, string(r.State), r.Runtime, r.Policy, fmt.Sprintf("%d/%d", r.Done, r.Tasks),
+					strconv.Itoa(r.Failed + r.Skipped), span(r.Makespan), started, named(r.Workflows, r.Names)}
+				if c.Bool("size") {
+					cells = slices.Insert(cells, 1, size(r.Disk))
+				}
+				t.row(cells...)
 			}
 			t.end()
+			if c.Bool("size") {
+				log := onDisk(db.Path()) + onDisk(db.Path()+"-wal")
+				fmt.Fprintf(c.App.Writer, "log: %s\n", size(&log))
+			}
 			return nil
 		},
 	}

@@ -174,6 +174,7 @@ func commands() []*cli.Command {
 		runCommand(),
 		simulateCommand(),
 		resumeCommand(),
+		shellCommand(),
 		cleanCommand(),
 		doctorCommand(),
 		policiesCommand(),

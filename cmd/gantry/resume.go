@@ -37,7 +37,7 @@ input,
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
 			&cli.StringFlag{Name: "inputs", Usage: "with --with: `DIR` with the input files (default: as the run " +
 				"began)"},
-			maxInputFlag(new(byteSize)),
+			maxInputFlag(new(byteSize)), onEndFlag(),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
 				"only warn (default: as the run began)"},
 		},
@@ -71,6 +71,9 @@ func (s *session) recallSettings(c *cli.Context) error {
 	}
 	if c.IsSet("strict") {
 		s.set.Strict = c.Bool("strict")
+	}
+	if c.IsSet("on-end") {
+		s.set.OnEnd = c.String("on-end")
 	}
 	s.platform = &info.Platform
 	return nil

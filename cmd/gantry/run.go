@@ -65,6 +65,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 				"command, image, environment and contents of inputs"},
 			&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
 				"ended well"},
+			onEndFlag(),
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
@@ -78,6 +79,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			}
 			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"),
 				c.Duration("grace")
+			set.OnEnd = c.String("on-end")
 			set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
 			able := runtimeOf(set.Runtime)
 			if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
@@ -207,6 +209,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if c.String("repetition") == "all" && in.repetitions == 0 {
 		return 0, failf(exitUsage, "--repetition all: no workload file says how many there are (key repetitions)")
 	}
+	set.Reuse = set.Reuse || in.reuse && runtimeOf(set.Runtime).Programs
 	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
 	emulated, err := s.check(subs)
 	if err != nil {

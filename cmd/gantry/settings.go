@@ -47,6 +47,8 @@ type settings struct {
 	// Reuse lets tasks take over outputs of earlier attempts; Scratch deletes files as soon as nobody needs them.
 	Reuse   bool `json:"reuse,omitempty"`
 	Scratch bool `json:"scratch,omitempty"`
+	// OnEnd is a command of the host for the end of the run.
+	OnEnd string `json:"on_end,omitempty"`
 
 	Retries   []string `json:"retries,omitempty"`
 	Errors    string   `json:"errors,omitempty"`    // error model; "" is none

@@ -251,13 +251,13 @@ func (a *attempt) script() string {
 		return "#!/bin/sh\n" + t.Command[0] + "\n"
 	}
 	if t.Expand {
-		return "#!/bin/sh\nexec " + quote(t.Command[:1]) + " " + t.Command[1] + "\n"
+		return "#!/bin/sh\nexec " + Quote(t.Command[:1]) + " " + t.Command[1] + "\n"
 	}
 	argv := a.argv()
 	if a.emulated() {
 		argv = []string{TaskProgram, specFile}
 	}
-	return "#!/bin/sh\nexec " + quote(argv) + "\n"
+	return "#!/bin/sh\nexec " + Quote(argv) + "\n"
 }
 
 // runScript is the docker command that runs the task as gantry does, for people. Docker's own command cannot switch the
@@ -301,11 +301,11 @@ func (a *attempt) runScript() string {
 	args = append(args, "--entrypoint", c.Entrypoint[0], c.Image)
 	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of the Docker Engine for task %s of workflow %s, try "+
 		"%d.\nexec %s\n",
-		oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, quote(append(args, c.Cmd...)))
+		oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, Quote(append(args, c.Cmd...)))
 }
 
-// quote makes a shell command line of argv.
-func quote(argv []string) string {
+// Quote makes a shell command line of argv.
+func Quote(argv []string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("_-./:=,@%+", r)

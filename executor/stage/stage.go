@@ -55,6 +55,14 @@ func Caller() Owner {
 // nobody runs the programs of root: a container's root is the host's.
 var nobody = Owner{65534, 65534}
 
+// ProgramUser is who runs programs in containers: the caller, but never root.
+func ProgramUser() Owner {
+	if o := Caller(); o.UID != 0 {
+		return o
+	}
+	return nobody
+}
+
 // Area is the files of one run.
 type Area struct {
 	dir      string // the run directory
@@ -71,10 +79,7 @@ type Area struct {
 
 // Open prepares the run directory, which is absolute. Files that a former gantry had not completed go.
 func Open(dir string, p *planner.Platform, seed uint64) (*Area, error) {
-	s := &Area{dir: dir, platform: p, seed: seed, Owner: Caller()}
-	if s.User = s.Owner; s.User.UID == 0 {
-		s.User = nobody
-	}
+	s := &Area{dir: dir, platform: p, seed: seed, Owner: Caller(), User: ProgramUser()}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("run directory: %w", err)
 	}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+func onEndFlag() cli.Flag {
+	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, with " +
+		"GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, GANTRY_DIR and " +
+		"GANTRY_LOG in its environment; its exit code changes nothing"}
+}
+
+// atEnd runs the command that is to run when the run ends. What it says goes to standard error, as standard output has
+// the summary only.
+func (s *session) atEnd(state sqlite.State, code int) {
+	if s.set.OnEnd == "" || s.db == nil {
+		return
+	}
+	v := s.engine.Planner.View()
+	tasks, failed := 0, 0
+	for w := range v.Workflows() {
+		if _, continued := v.Continues(planner.WorkflowID(w)); continued {
+			continue
+		}
+		first, past := v.All(planner.WorkflowID(w))
+		_, n := v.Progress(planner.WorkflowID(w))
+		tasks, failed = tasks+int(past-first), failed+n
+	}
+	c := exec.Command("/bin/sh", "-c", s.set.OnEnd)
+	c.Stdout, c.Stderr = os.Stderr, os.Stderr
+	c.Env = append(os.Environ(), "GANTRY_RUN="+s.name, "GANTRY_STATE="+string(state),
+		"GANTRY_EXIT_CODE="+strconv.Itoa(code), "GANTRY_TASKS="+strconv.Itoa(tasks),
+		"GANTRY_FAILED="+strconv.Itoa(failed), "GANTRY_DIR="+s.dir, "GANTRY_LOG="+s.db.Path(),
+		"GANTRY_RESULTS="+filepath.Join(s.dir, "results"))
+	if err := c.Run(); err != nil {
+		fmt.Fprintf(os.Stderr, "gantry: --on-end %s: %v\n", s.set.OnEnd, err)
+	}
+}

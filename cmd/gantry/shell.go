@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/executor/stage"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+func shellCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "shell",
+		Usage:     "open a shell in the image of a task, with its files and limits",
+		ArgsUsage: "[RUN] TASK",
+		Description: `Without RUN it is the latest run. TASK is the name of a task, WORKFLOW/NAME, #ID, or a transformation that only one task
+has. The shell runs in a container like that of the task: its image, environment, inputs, limits of CPU, memory and
+processes, no network unless the task has it. It begins in a copy of the task's directory, where .command.sh is the
+command; inputs are links that cannot be written to. The container and the directory are removed when the shell ends,
+and nothing is published.
+
+   gantry shell mBgModel
+   echo 'sh .command.sh; ls -l' | gantry shell RUN TASK
+
+Exit codes: that of the shell; 2 wrong command line, 3 no such run or task, or one without a program, 4 Docker not
+usable.`,
+		Flags: []cli.Flag{dirFlag(), &cli.StringFlag{Name: "shell", Value: "/bin/sh",
+			Usage: "`PROGRAM` of the image to run"}},
+		Action: shell,
+	}
+}
+
+func shell(c *cli.Context) error {
+	run, task, err := runAndTask(c)
+	if err != nil {
+		return err
+	}
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	life, err := db.Task(c.Context, run, task)
+	if err != nil {
+		return logError(err)
+	}
+	home, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	spec, node, err := taskOf(c.Context, db, life)
+	if err != nil {
+		return err
+	}
+	if len(spec.Command) == 0 || spec.Image == "" {
+		return failf(exitInput, "task %s of run %s has no program of its own: the emulator stood in for it, which has no "+
+			"shell", life.Task, life.Run)
+	}
+	if _, err := exec.LookPath("docker"); err != nil {
+		return failf(exitHost, "gantry shell needs the command docker on the PATH: %w", err)
+	}
+	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node}
+	defer box.remove()
+	if err := box.prepare(); err != nil {
+		return fail(exitHost, err)
+	}
+	return box.enter(c.Context, c.String("shell"))
+}
+
+// taskOf is a task as it was admitted, and the name of the node whose files it would see.
+func taskOf(ctx context.Context, db *sqlite.DB, life *sqlite.Life) (*executor.TaskSpec, string, error) {
+	flow, position, err := db.Position(ctx, life.Run, planner.TaskID(life.ID))
+	if err != nil {
+		return nil, "", logError(err)
+	}
+	adm, err := db.Admission(ctx, life.Run, flow)
+	if err != nil {
+		return nil, "", logError(err)
+	}
+	if position >= len(adm.Tasks) {
+		return nil, "", failf(exitInternal, "task %s is not in the definition of its workflow", life.Task)
+	}
+	node := ""
+	if n := len(life.Attempts); n > 0 {
+		node = life.Attempts[n-1].Node
+	}
+	if node == "" {
+		info, err := db.Info(ctx, life.Run)
+		if err != nil {
+			return nil, "", logError(err)
+		}
+		node = info.Platform.Nodes[0].Name
+	}
+	return adm.Tasks[position], node, nil
+}
+
+// sandbox is the directory and the container of a shell.
+type sandbox struct {
+	dir  string // of the run
+	life *sqlite.Life
+	spec *executor.TaskSpec
+	node string
+	work string // "" until it was made
+	name string // of the container
+}
+
+// nodeDir is where the files of the task's workflow lie.
+func (b *sandbox) nodeDir() string {
+	return filepath.Join(b.dir, "nodes", executor.EscapeName(b.node), executor.EscapeName(b.spec.Workflow.Name))
+}
+
+// prepare makes a directory like that of an attempt.
+func (b *sandbox) prepare() error {
+	above := filepath.Join(b.dir, "work", executor.EscapeName(b.spec.Workflow.Name))
+	for _, dir := range []string{above, b.nodeDir()} { // a task may not have begun
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("directory of the shell: %w", err)
+		}
+	}
+	work, err := os.MkdirTemp(above, executor.EscapeName(b.spec.Name)+"-shell-")
+	if err != nil {
+		return fmt.Errorf("directory of the shell: %w", err)
+	}
+	b.work, b.name = work, "gantry-shell-"+strconv.Itoa(os.Getpid())
+	outputs := map[string]bool{}
+	for _, f := range b.spec.Outputs {
+		outputs[f.Name] = true
+	}
+	for _, f := range b.spec.Inputs {
+		if f.Block > 0 {
+			continue
+		}
+		name := filepath.FromSlash(path.Clean(f.Name))
+		at := filepath.Join(b.nodeDir(), filepath.FromSlash(path.Clean(f.NodePath())))
+		if f.Blocks > 0 {
+			at = filepath.Join(b.nodeDir(), name)
+		}
+		if _, err := os.Lstat(at); err != nil {
+			if f.External == "" || f.Blocks > 0 {
+				fmt.Fprintf(os.Stderr, "input %s is not on node %s: the task that writes it has not run there, or it was "+
+					"deleted\n", f.Name, b.node)
+				continue
+			}
+			at = f.External
+		}
+		if f.Program != "" {
+			name = f.Program
+		}
+		if err := b.show(at, name, f, outputs[f.Name]); err != nil {
+			return fmt.Errorf("input %s: %w", f.Name, err)
+		}
+	}
+	for _, f := range b.spec.Outputs {
+		if err := os.MkdirAll(filepath.Join(b.work, filepath.Dir(filepath.FromSlash(f.Name))), 0o755); err != nil {
+			return err
+		}
+	}
+	script := "#!/bin/sh\nexec " + docker.Quote(b.spec.Command) + "\n"
+	if b.spec.Shell && len(b.spec.Command) == 1 {
+		script = "#!/bin/sh\n" + b.spec.Command[0] + "\n"
+	} else if b.spec.Expand && len(b.spec.Command) == 2 {
+		script = "#!/bin/sh\nexec " + docker.Quote(b.spec.Command[:1]) + " " + b.spec.Command[1] + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(b.work, ".command.sh"), []byte(script), 0o755); err != nil {
+		return err
+	}
+	user := b.user()
+	return filepath.WalkDir(b.work, func(p string, _ fs.DirEntry, err error) error {
+		if err == nil && os.Geteuid() == 0 {
+			err = os.Lchown(p, user.UID, user.GID)
+		}
+		return err
+	})
+}
+
+// show makes an input appear: as a link to what the container can only read, or as a copy that can be changed or run.
+func (b *sandbox) show(at, name string, f *executor.FileSpec, changes bool) error {
+	to := filepath.Join(b.work, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	inside := strings.HasPrefix(at, b.nodeDir()+string(filepath.Separator))
+	if inside && !changes && f.Program == "" {
+		return os.Symlink(at, to)
+	}
+	in, err := os.Open(at)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if st, err := in.Stat(); err != nil || st.IsDir() {
+		return errors.Join(err, os.CopyFS(to, os.DirFS(at)))
+	}
+	mode := fs.FileMode(0o644)
+	if f.Program != "" {
+		mode = 0o755
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// user runs the shell: as it runs programs.
+func (b *sandbox) user() stage.Owner { return stage.ProgramUser() }
+
+// remove deletes the container, if the docker command left it, and the directory.
+func (b *sandbox) remove() {
+	if b.name != "" {
+		_ = exec.Command("docker", "rm", "--force", b.name).Run() // mostly it is gone
+	}
+	if b.work != "" {
+		_ = os.RemoveAll(b.work)
+	}
+}
+
+// args are those of the docker command, up to the program.
+func (b *sandbox) args(terminal bool, program string) []string {
+	l, user := b.life, b.user()
+	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
+		"--user", fmt.Sprintf("%d:%d", user.UID, user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
+		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,nosuid,nodev,size=64m,mode=1777",
+		"--pids-limit", strconv.Itoa(docker.DefaultPIDs), "--env", "HOME=/tmp",
+		"--mount", "type=bind,source=" + b.work + ",target=" + b.work,
+		"--mount", "type=bind,source=" + b.nodeDir() + ",target=" + b.nodeDir() + ",readonly"}
+	if terminal {
+		out = append(out, "--tty", "--env", "TERM="+os.Getenv("TERM"))
+	}
+	if !b.spec.Network {
+		out = append(out, "--network", "none")
+	}
+	if l.CPU > 0 && l.CPU != unit.Unlimited {
+		out = append(out, "--cpus", strconv.FormatFloat(float64(l.CPU)/1000, 'f', -1, 64))
+	}
+	if l.Memory > 0 && l.Memory != unit.Unlimited {
+		memory := strconv.FormatInt(max(l.Memory, executor.MinMemory), 10)
+		out = append(out, "--memory", memory, "--memory-swap", memory)
+	}
+	for _, m := range b.spec.Mounts {
+		from, to, _ := strings.Cut(m, ":")
+		out = append(out, "--mount", "type=bind,source="+from+",target="+to+",readonly")
+	}
+	for _, e := range b.spec.Env {
+		out = append(out, "--env", e)
+	}
+	image := b.spec.Image
+	if l.ImageID != "" {
+		image = l.ImageID
+	}
+	return append(out, "--entrypoint", program, image)
+}
+
+// enter runs the shell until it ends.
+func (b *sandbox) enter(ctx context.Context, program string) error {
+	tty := terminal(os.Stdin) && terminal(os.Stdout)
+	if tty {
+		fmt.Fprintf(os.Stderr, "task %s of run %s in %s; its command is .command.sh; exit leaves nothing behind\n",
+			b.life.Task, b.life.Run, b.spec.Image)
+	}
+	c := exec.CommandContext(ctx, "docker", b.args(tty, program)...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	if err := c.Start(); err != nil {
+		return failf(exitHost, "docker: %w", err)
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case s := <-signals: // the terminal sends Ctrl-C to both: the shell decides
+				if s != os.Interrupt {
+					_ = exec.Command("docker", "kill", b.name).Run()
+				}
+			case <-ended:
+				return
+			}
+		}
+	}()
+	err := c.Wait()
+	exit := new(exec.ExitError)
+	if errors.As(err, &exit) {
+		if exit.ExitCode() == 125 { // docker itself failed, and has said why
+			return failf(exitHost, "the container of the shell could not be started")
+		}
+		return &exitError{code: exit.ExitCode()}
+	}
+	return err
+}
