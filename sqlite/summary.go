@@ -277,8 +277,9 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) + (SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),
 		(SELECT coalesce(sum(took_ns), 0) FROM plans WHERE run = id) + (SELECT coalesce(sum(took_ns), 0) FROM event_chunks WHERE run = id) FROM runs WHERE id = ?`, id)
 	read(func(rows *sql.Rows) error { return rows.Scan(&s.Reused, &s.Saved, &s.PeakDisk) },
-		`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r LEFT JOIN reuses u ON u.run = r.id
-		AND u.from_run <> '' AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')
+		`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
+		LEFT JOIN reuses u ON u.run = r.id AND u.from_run <> ''
+			AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')
 		WHERE r.id = ? GROUP BY r.id`, id)
 	read(func(rows *sql.Rows) error {
 		var c Count

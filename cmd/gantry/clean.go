@@ -21,9 +21,9 @@ func cleanCommand() *cli.Command {
 crashed run had started are lost to it; gantry resume keeps them instead, and leaves nothing behind either. gantry rm also
 removes the log and files of a run.
 
-With --files it also deletes the files of runs that have ended, but for their results: work directories with the output
-of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves what gantry run --reuse and gantry resume
---with need: inputs and outputs stay, work directories go.
+With --files it also deletes the files of runs that have ended, but for their results: work directories with the
+output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves what gantry run --reuse and
+gantry resume --with need: inputs and outputs stay, work directories go.
 
 With --images it also removes the images of other builds of the task emulator. Use it while no other checkout of gantry runs
 workflows: its runs may need them.
@@ -60,7 +60,8 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			var cleaned []string
 			var freed int64
 			if c.Bool("files") {
-				if cleaned, freed, err = cleanFiles(c.Context, dir, c.Args().First(), c.Bool("keep-reuse")); err != nil {
+				cleaned, freed, err = cleanFiles(c.Context, dir, c.Args().First(), c.Bool("keep-reuse"))
+				if err != nil {
 					return err
 				}
 			}

@@ -25,8 +25,8 @@ func lsCommand() *cli.Command {
 State "host-error": the run could not continue because of the disk or the Docker Engine. gantry resume continues both.
 
 Exit codes: 0 listed, 2 wrong command line, 3 no log, 4 the log cannot be read.`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "size", Usage: "also show how much disk the files of each run " +
-			"take; files that runs share count for each"},
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "size", Usage: "also show how much disk the files of each " +
+			"run take; files that runs share count for each"},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

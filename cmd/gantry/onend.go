@@ -14,8 +14,8 @@ import (
 )
 
 func onEndFlag() cli.Flag {
-	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, with " +
-		"GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, GANTRY_DIR and " +
+	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
+		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, GANTRY_DIR and " +
 		"GANTRY_LOG in its environment; its exit code changes nothing"}
 }
 

@@ -30,8 +30,8 @@ func shellCommand() *cli.Command {
 		Name:      "shell",
 		Usage:     "open a shell in the image of a task, with its files and limits",
 		ArgsUsage: "[RUN] TASK",
-		Description: `Without RUN it is the latest run. TASK is the name of a task, WORKFLOW/NAME, #ID, or a transformation that only one task
-has. The shell runs in a container like that of the task: its image, environment, inputs, limits of CPU, memory and
+		Description: `Without RUN it is the latest run. TASK is the name of a task, WORKFLOW/NAME, #ID, or a transformation that only one
+task has. The shell runs in a container like that of the task: its image, environment, inputs, limits of CPU, memory and
 processes, no network unless the task has it. It begins in a copy of the task's directory, where .command.sh is the
 command; inputs are links that cannot be written to. The container and the directory are removed when the shell ends,
 and nothing is published.
@@ -70,8 +70,8 @@ func shell(c *cli.Context) error {
 		return err
 	}
 	if len(spec.Command) == 0 || spec.Image == "" {
-		return failf(exitInput, "task %s of run %s has no program of its own: the emulator stood in for it, which has no "+
-			"shell", life.Task, life.Run)
+		return failf(exitInput, "task %s of run %s has no program of its own: the emulator stood in for it, which has "+
+			"no shell", life.Task, life.Run)
 	}
 	if _, err := exec.LookPath("docker"); err != nil {
 		return failf(exitHost, "gantry shell needs the command docker on the PATH: %w", err)
@@ -154,8 +154,8 @@ func (b *sandbox) prepare() error {
 		}
 		if _, err := os.Lstat(at); err != nil {
 			if f.External == "" || f.Blocks > 0 {
-				fmt.Fprintf(os.Stderr, "input %s is not on node %s: the task that writes it has not run there, or it was "+
-					"deleted\n", f.Name, b.node)
+				fmt.Fprintf(os.Stderr, "input %s is not on node %s: the task that writes it has not run there, or it "+
+					"was deleted\n", f.Name, b.node)
 				continue
 			}
 			at = f.External

@@ -236,7 +236,8 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 	return sums, nil
 }
 
-// take takes over the outputs of a candidate; why says what is in the way, and alike how much is not: the more, the more.
+// take takes over the outputs of a candidate; why says what is in the way, and alike how much is not: 1 for
+// the image, 2 for the inputs, 3 for the outputs.
 func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec, sums map[string]Sum) (
 	x *planner.TaskReused, why string, alike int, err error) {
 	if now := k.Images[spec.Image]; len(spec.Command) > 0 && (c.Image == "" || now != c.Image) {
