@@ -15,8 +15,8 @@ import (
 
 func onEndFlag() cli.Flag {
 	return &cli.StringFlag{Name: "on-end", Usage: "run `COMMAND` with sh on this host when the run ends or stops, " +
-		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, GANTRY_DIR and " +
-		"GANTRY_LOG in its environment; its exit code changes nothing"}
+		"with GANTRY_RUN, GANTRY_STATE, GANTRY_EXIT_CODE, GANTRY_TASKS, GANTRY_FAILED, GANTRY_RESULTS, GANTRY_DIR " +
+		"and GANTRY_LOG in its environment; its exit code changes nothing"}
 }
 
 // atEnd runs the command that is to run when the run ends. What it says goes to standard error, as standard output has
