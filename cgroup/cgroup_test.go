@@ -430,3 +430,43 @@ func TestLongLivedGroupsAreSampled(t *testing.T) {
 		t.Errorf("of a group that lives there is no exact end: %+v", f)
 	}
 }
+
+func TestGroupsAreFoundWithoutInotify(t *testing.T) {
+	x, group := kernel(t)
+	w, err := x.NewWatcher(cgroup.Device{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	w.LoseInotify()
+	child := group + "/late"
+	if err := w.Watch(1, child, cgroup.Everything); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // so that it is not there at the first look
+	if err := x.Create(child, cgroup.Limits{PIDs: 50}); err != nil {
+		t.Fatal(err)
+	}
+	c := joined(x, child, "read line")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); w.Last(1).Got == 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // for its first sample
+	}
+	in.Close()
+	_ = c.Wait()
+	for end := time.Now().Add(time.Minute); !w.Over(1) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if f := w.Final(1); f.Exact != cgroup.Everything || f.Ended.IsZero() || f.Limits.PIDs != 50 {
+		t.Errorf("%+v", f)
+	}
+	if err := x.Remove(child); err != nil {
+		t.Error(err)
+	}
+}

@@ -81,12 +81,16 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 		wds: map[int32][]*watch{}, fds: map[int32]*watch{}, keys: map[int64]*watch{}, epoll: -1, inotify: -1, wake: -1}
 	var err error
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
-		if w.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err == nil {
-			w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		w.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+		if errors.Is(err, unix.EMFILE) { // other programs of this user have all instances: look at times instead
+			w.inotify, err = -1, nil
 		}
 	}
+	if err == nil {
+		w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	}
 	for _, fd := range []int{w.inotify, w.wake} {
-		if err == nil {
+		if err == nil && fd >= 0 {
 			err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 		}
 	}
@@ -133,12 +137,17 @@ func (w *Watcher) Watch(key int64, group string, want Set) error {
 	if w.keys[key] != nil {
 		return fmt.Errorf("watching control group %s: key %d is in use", group, key)
 	}
-	wd, err := unix.InotifyAddWatch(w.inotify, filepath.Dir(e.dir), unix.IN_CREATE|unix.IN_ONLYDIR)
-	if err != nil {
-		return fmt.Errorf("watching control group %s: %w", group, err)
+	if w.inotify >= 0 {
+		wd, err := unix.InotifyAddWatch(w.inotify, filepath.Dir(e.dir), unix.IN_CREATE|unix.IN_ONLYDIR)
+		if err != nil {
+			return fmt.Errorf("watching control group %s: %w", group, err)
+		}
+		e.wd = int32(wd)
+		w.wds[e.wd] = append(w.wds[e.wd], e)
+	} else {
+		e.next = time.Now().Add(probe)
+		w.nudge()
 	}
-	e.wd = int32(wd)
-	w.wds[e.wd] = append(w.wds[e.wd], e)
 	w.keys[key] = e
 	var st unix.Stat_t
 	if unix.Stat(e.dir, &st) == nil { // adopted
@@ -474,10 +483,17 @@ func (w *Watcher) timers(now time.Time) []Sample {
 		}
 		if e.pidfd < 0 { // no process yet, or none any more
 			var st unix.Stat_t
+			there := unix.Stat(e.dir, &st) == nil
+			if e.files == nil { // without inotify
+				if e.next = now.Add(probe); there {
+					w.found(e, now)
+				}
+				continue
+			}
 			if w.joined(e, now) {
 				continue
 			}
-			if unix.Stat(e.dir, &st) != nil {
+			if !there {
 				e.next = time.Time{}
 				continue
 			}

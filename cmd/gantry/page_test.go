@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,10 @@ func open(t *testing.T, file string) context.Context {
 			true,
 		),
 		chromedp.Flag("disable-component-update", true),
+		chromedp.ModifyCmdFunc(func(c *exec.Cmd) { // the browser may be a script, whose child must end with it
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+		}),
 		chromedp.WSURLReadTimeout(3*time.Minute),
 	)
 	alloc, end := chromedp.NewExecAllocator(t.Context(), options...)
