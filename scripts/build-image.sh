@@ -14,7 +14,7 @@ die() {
 
 # engine CMD...: the docker CLI, through sudo where only root may use the socket.
 engine() {
-	if [[ $DOCKER_HOST == unix://* && ! -w ${DOCKER_HOST#unix://} ]]; then
+	if [[ $DOCKER_HOST == unix://* && -S ${DOCKER_HOST#unix://} && ! -w ${DOCKER_HOST#unix://} ]] && command -v sudo >/dev/null; then
 		sudo DOCKER_HOST="$DOCKER_HOST" docker "$@"
 	else
 		docker "$@"

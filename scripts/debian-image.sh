@@ -21,7 +21,7 @@ die() {
 
 # engine CMD...: the docker command, through sudo if only root may use the socket.
 engine() {
-	if [[ $DOCKER_HOST == unix://* && ! -w ${DOCKER_HOST#unix://} ]]; then
+	if [[ $DOCKER_HOST == unix://* && -S ${DOCKER_HOST#unix://} && ! -w ${DOCKER_HOST#unix://} ]] && command -v sudo >/dev/null; then
 		sudo DOCKER_HOST="$DOCKER_HOST" docker "$@"
 	else
 		docker "$@"
@@ -61,6 +61,9 @@ ID='' VERSION_CODENAME=''
 dir=$(mktemp -d)
 chmod 755 "$dir"
 trap 'rm -rf "$dir" 2>/dev/null || sudo rm -rf "$dir"' EXIT
+# apt waits for ever on a full disk.
+(($(df -Pm "$dir" | awk 'END { print $4 }') >= 600)) ||
+	die "less than 600 MB are free in $(dirname "$dir")" "free space there, or set TMPDIR to another directory"
 
 # mmdebstrap: installed, or from the package's archive, which is one script.
 mmdebstrap=$(command -v mmdebstrap || true)
@@ -92,7 +95,7 @@ if [[ $(id -u) != 0 ]] && ! { command -v newuidmap >/dev/null && grep -q "^$(id 
 fi
 
 say "build $name from $packages (about a minute)"
-if ! "${run[@]}" env SOURCE_DATE_EPOCH=$EPOCH "$mmdebstrap" --mode=$mode --variant=extract --format=tar --quiet \
+if ! "${run[@]}" env SOURCE_DATE_EPOCH=$EPOCH timeout 900 "$mmdebstrap" --mode=$mode --variant=extract --format=tar --quiet \
 	--include="busybox-static,${packages// /,}" \
 	--aptopt='Acquire::Languages "none"' \
 	--extract-hook='cd "$1" && rm -rf usr/share/doc usr/share/man usr/share/info usr/share/locale usr/share/lintian usr/share/bug' \

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -111,21 +112,23 @@ func (p *arriving) draw(done, total int64) {
 	if p.quiet {
 		return
 	}
+	so := fmt.Sprintf("%s %s: %s of %s", p.doing, plural(len(p.parts), p.noun), units.HumanSize(float64(done)),
+		units.HumanSize(float64(total)))
 	if !terminal(os.Stderr) {
 		if now := time.Now(); now.After(p.next) {
 			p.next = now.Add(pullStep)
-			p.line("%s: %s of %s", plural(len(p.parts), p.noun), units.HumanSize(float64(done)),
-				units.HumanSize(float64(total)))
+			p.line("%s", so)
 		}
 		return
 	}
 	if p.bar == nil {
 		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr),
-			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true),
+			progressbar.OptionSetWidth(30), progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionSetPredictTime(false),
 			progressbar.OptionEnableColorCodes(os.Getenv("NO_COLOR") == ""), progressbar.OptionClearOnFinish(),
-			progressbar.OptionUseANSICodes(true), progressbar.OptionSetDescription(p.doing))
+			progressbar.OptionUseANSICodes(true))
 	}
+	p.bar.Describe(so)
 	p.bar.ChangeMax64(total)
 	_ = p.bar.Set64(done)
 }

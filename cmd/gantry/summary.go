@@ -29,8 +29,8 @@ func imageName(ref, digest string) string {
 	switch at := strings.LastIndexByte(digest, '@'); {
 	case digest == "" || digest == ref:
 		return ref
-	case at >= 0 && digest[:at] == ref:
-		return digest
+	case at >= 0 && (digest[:at] == ref || strings.HasPrefix(ref, digest[:at]+":")):
+		return ref + digest[at:]
 	default:
 		return ref + " (" + digest + ")"
 	}
