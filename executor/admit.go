@@ -460,7 +460,7 @@ func realSize(f *trace.File, external string) (size int64, ok bool) {
 		return 0, false
 	}
 	st, err := os.Stat(external)
-	if err != nil {
+	if err != nil || st.IsDir() {
 		return 0, false
 	}
 	return st.Size(), true

@@ -73,7 +73,8 @@ func label(source string) string {
 	for {
 		ext := path.Ext(base)
 		switch strings.ToLower(ext) {
-		case ".gz", ".zip", ".xml", ".dax", ".adag", ".json", ".yml", ".yaml":
+		case ".gz", ".zip", ".xml", ".dax", ".adag", ".json", ".yml", ".yaml", ".makeflow", ".mf",
+			".jx":
 			base = strings.TrimSuffix(base, ext)
 		default:
 			return base

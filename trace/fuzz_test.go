@@ -16,9 +16,12 @@ func readable(t *testing.T, data []byte) {
 	readertest.Bounded(t, len(data), func() { consistent(t, data) })
 }
 
-func consistent(t *testing.T, data []byte) {
+func consistent(t *testing.T, data []byte) { consistentAs(t, "fuzz", data) }
+
+func consistentAs(t *testing.T, name string, data []byte) {
+	t.Helper()
 	for _, repair := range []bool{false, true} {
-		w, faults, err := trace.Read(bytes.NewReader(data), "fuzz", trace.ReadOptions{Repair: repair})
+		w, faults, err := trace.Read(bytes.NewReader(data), name, trace.ReadOptions{Repair: repair})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,4 +115,22 @@ func FuzzYAML(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(readable)
+}
+
+func FuzzMakeflow(f *testing.F) {
+	for _, s := range []string{
+		"A=1\nexport A\nA+=2\nCATEGORY=x\nCORES=2\na b->c: d \"e f\" 'g'\n" +
+			"@A=3\n\tLOCAL echo $A ${A} $(A) \\$A '$A' > a\nh: a\n\tcat a\n",
+		".MAKEFLOW MEMORY 100\n.SIZE a 10M\na: b \\\n c\n\techo \\\n d # e\n",
+		`{"define": {"N": 3, "M": N*2-1}, "categories": {"c": {"resources": {"cores": 2}}}, "rules": [` +
+			`{"command": template("x{i} {N}")+join([format("%d %s", j, "y") for j in range(i)]), "outputs": ["o"+i],` +
+			` "inputs": [{"dag_name": "a", "task_name": "b"}], "category": "c"} for i in range(N)` +
+			` if not (i == 1 and true)]}`,
+		"# c\n{\"rules\": [{\"command\": [1,2,3][1:][0].ceil()+\"a\", \"environment\": {\"A\": 1}}]}",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		readertest.Bounded(t, len(data), func() { consistentAs(t, "fuzz.makeflow", data) })
+	})
 }

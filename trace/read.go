@@ -22,6 +22,8 @@ type ReadOptions struct {
 	// Kilobytes multiplies the file sizes by 1000. Instances of Makeflow give kilobytes in all versions of WfFormat,
 	// also where the schema says bytes; they are read as they are written unless this is set.
 	Kilobytes bool
+	// Define gives variables of makeflows their values, over those of the file.
+	Define map[string]string
 	// MaxInput bounds what a compressed file may hold, in bytes; 0: reader.MaxInput, or reader.MaxRatio times its size.
 	MaxInput int64
 
@@ -86,7 +88,7 @@ func sniffFile(path string) (Format, error) {
 	defer f.Close()
 	in := reader.Open(f, 0)
 	defer in.Close()
-	format, err := sniff(in.Reader)
+	format, err := sniff(in.Reader, path)
 	if unknown := new(reader.FormatError); err != nil && !errors.As(err, &unknown) {
 		return DAX, nil // damaged archives are for Read to tell
 	}
@@ -107,10 +109,10 @@ func Open(path string, opt ReadOptions) (*Workflow, []Fault, error) {
 	return Read(f, path, opt)
 }
 
-// Read reads a workflow: DAX, Pegasus 5 YAML or WfFormat, told apart by content, in UTF-8 or UTF-16, plain, gzip or the
-// only file of a zip archive. What is wrong in the data is in the faults, errors first; the error is one of reading r.
-// The workflow is nil where nothing could be recognised; with error faults it is as much as could be understood, for a
-// report, and must not be run.
+// Read reads a workflow: DAX, Pegasus 5 YAML, WfFormat or a makeflow, told apart by content, in UTF-8 or UTF-16, plain,
+// gzip or the only file of a zip archive. What is wrong in the data is in the faults, errors first; the error is one of
+// reading r. The workflow is nil where nothing could be recognised; with error faults it is as much as could be
+// understood, for a report, and must not be run.
 func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, error) {
 	opt.sizeScale = 1
 	if opt.Kilobytes {
@@ -121,7 +123,7 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	defer in.Close()
 	b.in = in
 	var err error
-	if b.wf.Format, err = sniff(in.Reader); err != nil {
+	if b.wf.Format, err = sniff(in.Reader, source); err != nil {
 		b.faults.Damage(err, 1)
 	}
 	switch b.wf.Format {
@@ -131,6 +133,8 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 		b.readPegasus()
 	case WfFormat:
 		b.readWfFormat()
+	case Makeflow:
+		b.readMakeflow()
 	}
 	if b.wf.Format != Unknown && !b.lacks {
 		b.resolve()
@@ -146,8 +150,9 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 
 const isWorkload = "a workload file, which gantry run and gantry simulate take, and no workflow"
 
-// sniff tells the format from the first bytes, without consuming them.
-func sniff(in *bufio.Reader) (Format, error) {
+// sniff tells the format from the first bytes, without consuming them; makeflows that are not JSON by the name of the
+// file.
+func sniff(in *bufio.Reader, source string) (Format, error) {
 	head, err := in.Peek(reader.Window)
 	whole := err != nil // all of it is in head
 	text := bytes.TrimLeft(head, " \t\r\n")
@@ -159,7 +164,10 @@ func sniff(in *bufio.Reader) (Format, error) {
 	}
 	unknown := func(is string) (Format, error) {
 		return Unknown, &reader.FormatError{Rule: "unknown-format", Message: is +
-			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML and WfFormat (JSON)"}
+			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML, WfFormat (JSON) and makeflows"}
+	}
+	if flowNamed(source) && text[0] != '<' && bytes.IndexByte(text, 0) < 0 {
+		return Makeflow, nil
 	}
 	keys := map[string]bool{}
 	if text[0] != '<' {
@@ -178,7 +186,7 @@ func sniff(in *bufio.Reader) (Format, error) {
 		case keys["workflow"]:
 			return WfFormat, nil
 		case keys["rules"]:
-			return unknown("Makeflow JSON")
+			return Makeflow, nil
 		case keys["processes"], keys["signals"]:
 			return unknown("a HyperFlow workflow")
 		case keys["workflows"], keys["mix"]:

@@ -39,7 +39,8 @@ func checkCommand() *cli.Command {
 		Name:      "check",
 		Usage:     "tell what a workflow is, and all that is wrong with its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
-		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML and WfFormat (0.1 to 1.6), told apart by content, in UTF-8 or UTF-16, plain, gzip or
+		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows
+(also by name), told apart by content, in UTF-8 or UTF-16, plain, gzip or
 zip, and workload, cluster and experiment files, whose paths are checked too; a directory stands for the workflow files below it, "-" for standard input.
 
 Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be. Warnings say
@@ -66,7 +67,31 @@ func readFlags(o *trace.ReadOptions) []cli.Flag {
 		maxInputFlag((*byteSize)(&o.MaxInput)),
 		&cli.BoolFlag{Name: "kilobytes", Usage: "file sizes are in KB, as in instances of Makeflow",
 			Destination: &o.Kilobytes},
+		defineFlag((*definitions)(&o.Define)),
 	}
+}
+
+// definitions is a flag of variables of makeflows, that may be given several times.
+type definitions map[string]string
+
+// Set reads NAME=VALUE.
+func (d *definitions) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return errors.New("write NAME=VALUE")
+	}
+	if *d == nil {
+		*d = definitions{}
+	}
+	(*d)[name] = value
+	return nil
+}
+
+func (d *definitions) String() string { return "" }
+
+func defineFlag(to *definitions) cli.Flag {
+	return &cli.GenericFlag{Name: "define", Value: to, Usage: "give a variable of makeflows its value, over that of " +
+		"the file, `NAME=VALUE`; in JX the value is JSON, else a text (may be repeated)"}
 }
 
 // byteSize is a flag whose value is an amount of bytes above 0.

@@ -191,6 +191,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 			Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)),
 			TimeScale: max(set.TimeScale,
 				math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
+	in.Define = *c.Generic("define").(*definitions)
 	in.Catalogs, in.Site, in.EnforceWalltime = c.StringSlice("catalog"), c.String("site"), c.Bool("enforce-walltime")
 	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
 		return 0, err

@@ -15,10 +15,6 @@ func (s *session) runnable(sub *executor.Submission, noImage []*trace.Task) erro
 		return nil
 	}
 	w := sub.Workflow
-	if len(w.Obstacles) > 0 {
-		return failf(exitInput, "workflow %s cannot run:\n  %s\n--emulate emulates all tasks", sub.Name,
-			strings.Join(w.Obstacles, "\n  "))
-	}
 	if len(noImage) == 0 {
 		return nil
 	}

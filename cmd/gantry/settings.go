@@ -104,6 +104,7 @@ func planFlags() []cli.Flag {
 			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
 		maxInputFlag(new(byteSize)),
+		defineFlag(new(definitions)),
 		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
 			"workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of all random choices (a workload file may set its own)"},

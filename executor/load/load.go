@@ -26,9 +26,10 @@ type Loader struct {
 	Platform *planner.Platform
 	// directory of the files from outside, where the workload does not say; "" if they are to be made up
 	Inputs   string
-	Dirs     []string // further such directories
-	Repair   bool     // repair traces where a rule allows it
-	MaxInput int64    // bound of compressed traces; see trace.ReadOptions
+	Dirs     []string          // further such directories
+	Repair   bool              // repair traces where a rule allows it
+	Define   map[string]string // variables of makeflows
+	MaxInput int64             // bound of compressed traces; see trace.ReadOptions
 	// Catalogs, Site and EnforceWalltime are those of trace.ReadOptions.
 	Catalogs        []string
 	Site            string
@@ -249,7 +250,7 @@ func (l *Loader) Trace(path string) (*trace.Workflow, error) {
 // Options are those with which traces are read.
 func (l *Loader) Options() trace.ReadOptions {
 	return trace.ReadOptions{Repair: l.Repair, MaxInput: l.MaxInput, Catalogs: l.Catalogs, Site: l.Site,
-		EnforceWalltime: l.EnforceWalltime}
+		EnforceWalltime: l.EnforceWalltime, Define: l.Define}
 }
 
 // Checked does the rest of Trace for a workflow that was read.

@@ -1,0 +1,445 @@
+package jx
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gantry/reader"
+	"gantry/trace/spelling"
+)
+
+// functions by name. Those of the manual that read anything outside of the file but names in a directory are refused.
+var functions map[string]func(c *calling) any
+
+func init() { // they call each other
+	functions = map[string]func(c *calling) any{
+		"range": (*calling).rangeOf, "format": (*calling).format, "template": (*calling).template,
+		"join": (*calling).join, "ceil": (*calling).round, "floor": (*calling).round,
+		"basename": (*calling).basename, "dirname": (*calling).dirname, "escape": (*calling).escape,
+		"len": (*calling).length, "keys": (*calling).members, "values": (*calling).members,
+		"items": (*calling).members, "schema": (*calling).schema, "like": (*calling).like,
+		"listdir": (*calling).listdir, "select": (*calling).filter, "where": (*calling).filter,
+		"project": (*calling).filter,
+	}
+}
+
+// calling is a call of a function.
+type calling struct {
+	e    *Evaluator
+	n    *Node
+	s    *scope
+	args List // but of select, where and project, which evaluate their second argument themselves
+}
+
+func (c *calling) fail(format string, args ...any) {
+	failAt(c.n.line, "%s(): %s", c.n.text, fmt.Sprintf(format, args...))
+}
+
+func (e *Evaluator) call(n *Node, s *scope) any {
+	f := functions[n.text]
+	switch {
+	case n.text == "fetch":
+		failAt(n.line, "fetch() is refused: gantry reads nothing but the workflow; put the values into it, or give "+
+			"them with --define")
+	case f == nil:
+		failAt(n.line, "there is no function %s: %s", n.text,
+			spelling.Hint(n.text, slices.Sorted(maps.Keys(functions))))
+	}
+	c := &calling{e: e, n: n, s: s}
+	if n.text != "select" && n.text != "where" && n.text != "project" {
+		c.args = e.eval(n.kids[0], s).(List)
+	}
+	return f(c)
+}
+
+// arity fails unless the number of arguments is in a range.
+func (c *calling) arity(least, most int) {
+	if n := len(c.args); n < least || n > most {
+		want := strconv.Itoa(least)
+		if most != least {
+			want += " to " + strconv.Itoa(most)
+		}
+		c.fail("it takes %s arguments, and not %d", want, n)
+	}
+}
+
+func (c *calling) string(i int) string {
+	s, ok := c.args[i].(string)
+	if !ok {
+		c.fail("argument %d has to be a text, and is %s", i+1, text(c.args[i]))
+	}
+	return s
+}
+
+func (c *calling) rangeOf() any {
+	c.arity(1, 3)
+	numbers := make([]int64, len(c.args))
+	for i, a := range c.args {
+		n, ok := a.(int64)
+		if !ok {
+			c.fail("its arguments have to be whole numbers, and one is %s", text(a))
+		}
+		numbers[i] = n
+	}
+	start, stop, step := int64(0), numbers[0], int64(1)
+	if len(numbers) > 1 {
+		start, stop = numbers[0], numbers[1]
+	}
+	if len(numbers) > 2 {
+		step = numbers[2]
+	}
+	if step == 0 {
+		c.fail("a step of 0")
+	}
+	out := List{}
+	for i := start; step > 0 && i < stop || step < 0 && i > stop; {
+		c.e.step(c.n.line, 1)
+		c.e.made(c.n.line, 24)
+		out = append(out, i)
+		next := i + step
+		if (next > i) != (step > 0) { // beyond what can be counted
+			break
+		}
+		i = next
+	}
+	return out
+}
+
+// made is a text that the function made.
+func (c *calling) made(b *strings.Builder) any {
+	if b.Len() > reader.MaxText {
+		panic(&Error{c.n.line, "bound", reader.TooLong})
+	}
+	c.e.made(c.n.line, b.Len()+16)
+	c.e.step(c.n.line, b.Len()/1024)
+	return b.String()
+}
+
+func (c *calling) format() any {
+	if len(c.args) == 0 {
+		c.fail("it takes a format")
+	}
+	var b strings.Builder
+	format, rest := c.string(0), c.args[1:]
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' {
+			b.WriteByte(format[i])
+			continue
+		}
+		if i++; i == len(format) {
+			c.fail("the format ends with %%")
+		}
+		if format[i] == '%' {
+			b.WriteByte('%')
+			continue
+		}
+		if len(rest) == 0 {
+			c.fail("there is no argument for %%%c", format[i])
+		}
+		s, ok := formatted(format[i], rest[0])
+		if !ok {
+			c.fail("%%%c does not format %s", format[i], text(rest[0]))
+		}
+		b.WriteString(s)
+		rest = rest[1:]
+		if b.Len() > reader.MaxText {
+			break
+		}
+	}
+	if len(rest) > 0 && b.Len() <= reader.MaxText {
+		c.fail("%d arguments too many", len(rest))
+	}
+	return c.made(&b)
+}
+
+func formatted(verb byte, v any) (string, bool) {
+	switch x := v.(type) {
+	case int64:
+		return strconv.FormatInt(x, 10), verb == 'd' || verb == 'i'
+	case string:
+		return x, verb == 's'
+	case float64:
+		switch verb {
+		case 'e', 'E', 'f', 'F', 'g', 'G':
+			return fmt.Sprintf(map[bool]string{true: "%.6", false: "%"}[verb|0x20 == 'g']+string(verb), x), true
+		}
+	}
+	return "", false
+}
+
+func (c *calling) template() any {
+	c.arity(1, 2)
+	var more *Object
+	if len(c.args) == 2 {
+		var ok bool
+		if more, ok = c.args[1].(*Object); !ok {
+			c.fail("argument 2 has to be an object")
+		}
+	}
+	var b strings.Builder
+	for rest := c.string(0); rest != "" && b.Len() <= reader.MaxText; {
+		at := strings.IndexAny(rest, "{}")
+		if at < 0 {
+			b.WriteString(rest)
+			break
+		}
+		b.WriteString(rest[:at])
+		switch rest = rest[at:]; {
+		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
+			b.WriteByte(rest[0])
+			rest = rest[2:]
+		case rest[0] == '}':
+			c.fail("a } without a {")
+		default:
+			end := strings.IndexByte(rest, '}')
+			if end < 0 {
+				c.fail("a { without a }")
+			}
+			b.WriteString(c.named(strings.TrimSpace(rest[1:end]), more))
+			rest = rest[end+1:]
+		}
+	}
+	return c.made(&b)
+}
+
+var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z_0-9]*$`)
+
+// named is the value of a name in a template, as text.
+func (c *calling) named(key string, more *Object) string {
+	if !name.MatchString(key) {
+		c.fail("{%s} is not the name of a variable", key)
+	}
+	v, ok := more.Get(key)
+	if !ok {
+		v = c.e.symbol(c.n, key, c.s)
+	}
+	switch x := v.(type) {
+	case string:
+		return x
+	case int64, float64:
+		return text(x)
+	}
+	c.fail("{%s} is %s, and neither a text nor a number", key, text(v))
+	return ""
+}
+
+func (c *calling) join() any {
+	c.arity(1, 2)
+	with := " "
+	if len(c.args) == 2 {
+		with = c.string(1)
+	}
+	items, ok := c.args[0].(List)
+	if !ok {
+		c.fail("argument 1 has to be a list")
+	}
+	var b strings.Builder
+	for i, item := range items {
+		s, ok := item.(string)
+		if !ok {
+			c.fail("the list has %s, which is no text", text(item))
+		}
+		if i > 0 {
+			b.WriteString(with)
+		}
+		if b.WriteString(s); b.Len() > reader.MaxText {
+			break
+		}
+	}
+	return c.made(&b)
+}
+
+func (c *calling) round() any {
+	c.arity(1, 1)
+	switch x := c.args[0].(type) {
+	case int64:
+		return x
+	case float64:
+		if c.n.text == "ceil" {
+			return math.Ceil(x)
+		}
+		return math.Floor(x)
+	}
+	c.fail("%s is no number", text(c.args[0]))
+	return nil
+}
+
+func (c *calling) basename() any {
+	c.arity(1, 2)
+	s := path.Base(c.string(0))
+	if c.args[0] == "" {
+		s = "."
+	}
+	if len(c.args) == 2 {
+		s = strings.TrimSuffix(s, c.string(1))
+	}
+	return s
+}
+
+func (c *calling) dirname() any {
+	c.arity(1, 1)
+	s := c.string(0)
+	if t := strings.TrimRight(s, "/"); t != "" {
+		s = t
+	}
+	return path.Dir(s)
+}
+
+// escape quotes a text for the shell.
+func (c *calling) escape() any {
+	c.arity(1, 1)
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range []byte(c.string(0)) {
+		if strings.IndexByte("\"\\$`", r) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(r)
+	}
+	b.WriteByte('"')
+	return c.made(&b)
+}
+
+func (c *calling) length() any {
+	c.arity(1, 1)
+	items, ok := c.args[0].(List)
+	if !ok {
+		c.fail("it takes a list")
+	}
+	return int64(len(items))
+}
+
+// members lists keys, values, or both; the last first, as makeflow does.
+func (c *calling) members() any {
+	c.arity(1, 1)
+	o, ok := c.args[0].(*Object)
+	if !ok {
+		c.fail("it takes an object")
+	}
+	out := List{}
+	for i := range o.Pairs {
+		c.e.made(c.n.line, 80)
+		p := &o.Pairs[len(o.Pairs)-1-i]
+		switch c.n.text {
+		case "keys":
+			out = append(out, p.Key)
+		case "values":
+			out = append(out, p.Value)
+		default:
+			out = append(out, List{p.Key, p.Value})
+		}
+	}
+	return out
+}
+
+func (c *calling) schema() any {
+	c.arity(1, 1)
+	items, ok := c.args[0].(List)
+	if !ok {
+		c.fail("it takes a list of objects")
+	}
+	out := &Object{Line: c.n.line}
+	for _, item := range items {
+		o, ok := item.(*Object)
+		if !ok {
+			c.fail("it takes a list of objects")
+		}
+		for _, p := range o.Pairs {
+			if _, ok := out.Get(p.Key); !ok && len(out.Pairs) < reader.MaxKeys {
+				c.e.made(c.n.line, 64)
+				c.e.step(c.n.line, len(out.Pairs))
+				out.Pairs = append(out.Pairs, Pair{p.Key, typeOf(p.Value), p.Line})
+			}
+		}
+	}
+	return out
+}
+
+func typeOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case int64:
+		return "integer"
+	case float64:
+		return "float"
+	case string:
+		return "string"
+	case List:
+		return "array"
+	}
+	return "object"
+}
+
+func (c *calling) like() any {
+	c.arity(2, 2)
+	pattern := c.string(1)
+	if len(pattern) > 1000 {
+		c.fail("a pattern of more than 1000 characters")
+	}
+	re, err := regexp.CompilePOSIX(pattern)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	c.e.step(c.n.line, 1+len(c.string(0))*len(pattern)/64)
+	return re.MatchString(c.string(0))
+}
+
+func (c *calling) listdir() any {
+	c.arity(1, 1)
+	if c.e.List == nil {
+		c.fail("there is no directory to look into: the workflow comes from standard input")
+	}
+	names, err := c.e.List(c.string(0))
+	if err != nil {
+		c.fail("%v", err)
+	}
+	out := List{}
+	for _, name := range names {
+		c.e.made(c.n.line, 40+len(name))
+		out = append(out, name)
+	}
+	return out
+}
+
+// filter is select, where and project: the second argument is evaluated for each object of the list, whose members are
+// variables.
+func (c *calling) filter() any {
+	args := c.n.kids[0].kids
+	if len(args) != 2 {
+		c.fail("it takes 2 arguments, and not %d", len(args))
+	}
+	items, ok := c.e.eval(args[0], c.s).(List)
+	if !ok {
+		c.fail("argument 1 has to be a list of objects")
+	}
+	out := List{}
+	for _, item := range items {
+		o, ok := item.(*Object)
+		if !ok {
+			c.fail("argument 1 has to be a list of objects")
+		}
+		v := c.e.eval(args[1], &scope{outer: c.s, of: o})
+		c.e.made(c.n.line, 24)
+		if c.n.text == "project" {
+			out = append(out, v)
+			continue
+		}
+		yes, ok := v.(bool)
+		if !ok {
+			c.fail("argument 2 has to be true or false")
+		}
+		if yes {
+			out = append(out, item)
+		}
+	}
+	return out
+}

@@ -1,0 +1,276 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/reader"
+)
+
+// A makeflow, in the syntax like Make's or in JX, is a list of rules: files that a command writes, files that it reads,
+// and the command, which is a line for a shell. What the Makeflow manual leaves open is as the program makeflow has it.
+// A task is named after the first file that it writes.
+
+// flowRule is a rule, in either syntax.
+type flowRule struct {
+	line            int
+	outputs, inputs []flowFile
+	command         string
+	nested          string // makeflow that it runs; "" if it has a command
+	category        string
+	env             []string // NAME=value
+	resources       map[string]flowValue
+	told            map[string]flowValue // resources as programs are told of them; nil: as they are
+}
+
+// flowFile is a file, and its name in the directory of the task.
+type flowFile struct{ name, as string }
+
+// flowValue is a text of the file, and its line.
+type flowValue struct {
+	text string
+	line int
+}
+
+// Resources of rules, as the syntax like Make's names them.
+const (
+	flowCores    = "CORES"
+	flowMemory   = "MEMORY"
+	flowDisk     = "DISK"
+	flowGPUs     = "GPUS"
+	flowWallTime = "WALL_TIME"
+	flowMPI      = "MPI_PROCESSES"
+)
+
+// defaultCategory is of rules that name none.
+const defaultCategory = "default"
+
+// flowNamed reports whether a file has the name of a makeflow.
+func flowNamed(source string) bool {
+	base := path.Base(source)
+	for _, zip := range []string{".gz", ".zip"} {
+		base = strings.TrimSuffix(base, zip)
+	}
+	switch strings.ToLower(path.Ext(base)) {
+	case ".makeflow", ".mf", ".jx":
+		return true
+	}
+	return base == "Makeflow"
+}
+
+// readMakeflow reads a makeflow of either syntax.
+func (b *builder) readMakeflow() {
+	data, err := b.in.All()
+	if err != nil {
+		b.faults.Damage(err, 1)
+		return
+	}
+	b.line = 1
+	b.quietTwins = true
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	if strings.HasPrefix(strings.TrimLeft(skipComments(text), " \t\n"), "{") {
+		b.wf.Version = "JX"
+		b.readJX(text)
+	} else {
+		b.wf.Version = "Make"
+		b.readMake(text)
+	}
+	b.inDirectories()
+}
+
+// skipComments is the text without the comments that it begins with.
+func skipComments(text string) string {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n")
+		if !strings.HasPrefix(text, "#") {
+			return text
+		}
+		_, text, _ = strings.Cut(text, "\n")
+	}
+}
+
+// rule makes a task of a rule.
+func (b *builder) rule(r *flowRule) {
+	id := fmt.Sprintf("rule-%d", len(b.wf.Tasks)+1)
+	if len(r.outputs) > 0 {
+		id = path.Clean(r.outputs[0].name)
+	}
+	for _, f := range r.outputs {
+		name := path.Clean(f.name)
+		if old, ok := b.byName[name]; ok && b.wf.Files[old].Producer >= 0 {
+			t := &b.wf.Tasks[b.wf.Files[old].Producer]
+			b.faults.Fail("duplicate-output", r.line, id, "%s is written by the rule on line %d, too: a file has one "+
+				"rule", name, t.Line)
+			return
+		}
+	}
+	t := b.task(id, r.line)
+	if t == nil {
+		return
+	}
+	t.Name, t.Kind = t.ID, b.same(cmp.Or(r.category, defaultCategory))
+	if t.Kind == defaultCategory {
+		t.Kind = b.same(program(r.command))
+	}
+	writes := map[string]bool{}
+	for _, f := range r.outputs {
+		writes[b.flowFile(f, false)] = true
+	}
+	for _, f := range r.inputs {
+		if name := b.flowFile(f, true); writes[name] {
+			b.faults.Fail("cycle", r.line, id, "the rule of %s reads %s, which it writes itself: it waits for itself",
+				id, name)
+		}
+	}
+	t = &b.wf.Tasks[len(b.wf.Tasks)-1]
+	if r.nested != "" {
+		t.SubWorkflow, t.Kind = true, "makeflow"
+		b.cannotRun(r.line, "task %s is a nested makeflow (%s), which gantry does not run: run %s as a workflow "+
+			"of its own", t.ID, r.nested, r.nested)
+	} else {
+		t.Command, t.Shell = []string{r.command}, true
+		t.Known |= Command
+		b.keep(len(r.command) + 16)
+	}
+	b.flowResources(t, r)
+	slices.Sort(r.env)
+	t.Env = r.env
+	for _, e := range r.env {
+		b.keep(len(e) + 24)
+	}
+	b.full(r.line)
+}
+
+// cannotRun notes why a real run has to be refused.
+func (b *builder) cannotRun(line int, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	b.faults.Warn("obstacle", line, "", "%s; gantry run refuses the workflow", message)
+	if len(b.wf.Obstacles) < reader.MaxErrors {
+		b.wf.Obstacles = append(b.wf.Obstacles, fmt.Sprintf("%s:%d: %s", b.wf.Source, line, message))
+	}
+}
+
+// flowFile adds a file to the last task, under the name that it has in its directory.
+func (b *builder) flowFile(f flowFile, read bool) string {
+	name := path.Clean(f.name)
+	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
+	if read {
+		b.reads(name)
+	} else {
+		b.writes(name)
+	}
+	if f.as != "" && path.Clean(f.as) != name {
+		as := path.Clean(f.as)
+		if !SafeName(as) || ReservedName(as) {
+			b.faults.Fail("unsafe-path", t.Line, t.ID, "the name %q, which %s has in the directory of task %s, is "+
+				"absolute, leaves the directory, or is one that gantry uses itself", f.as, name, t.ID)
+			return name
+		}
+		b.keep(40 + len(as))
+		t = &b.wf.Tasks[len(b.wf.Tasks)-1]
+		t.Renames = append(t.Renames, Rename{name, as})
+	}
+	return name
+}
+
+// program is the program that a command begins with, for the type of the task.
+func program(command string) string {
+	for _, word := range strings.Fields(command) {
+		if at := strings.IndexByte(word, '='); at > 0 && !strings.ContainsAny(word[:at], "/\"'`$(") {
+			continue // an assignment
+		}
+		if word = path.Base(strings.Trim(word, "\"'(){};")); word != "." && word != "/" && len(word) < 100 {
+			return word
+		}
+	}
+	return "command"
+}
+
+func (b *builder) flowResources(t *Task, r *flowRule) {
+	for _, key := range []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI} {
+		v, ok := r.resources[key]
+		if !ok || v.text == "" {
+			continue
+		}
+		switch key {
+		case flowCores:
+			b.cores(t, v.text, v.line)
+		case flowMemory:
+			b.memory(t, v.text, 1<<20, v.line)
+		case flowDisk:
+			b.positive(t, "disk", v.text, v.line)
+			b.faults.Warn("not-honoured", v.line, t.ID, "%s of task %s is not a limit: gantry run --disk SIZE limits "+
+				"the work directory of every task", key, t.ID)
+		case flowWallTime:
+			if b.opt.EnforceWalltime {
+				b.limit(t, "wall time", v.text, time.Second, v.line)
+				continue
+			}
+			b.faults.Warn("not-honoured", v.line, t.ID, "%s of task %s is no limit without --enforce-walltime", key,
+				t.ID)
+		case flowGPUs, flowMPI:
+			if x := b.positive(t, strings.ToLower(key), v.text, v.line); x > 0 && (key == flowGPUs || x > 1) {
+				b.cannotRun(v.line, "task %s asks for %s %s, which gantry cannot give", t.ID, v.text, key)
+			}
+		}
+	}
+	r.flowEnvironment()
+}
+
+// flowEnvironment adds what makeflow tells programs of their resources. Cores count as threads.
+func (r *flowRule) flowEnvironment() {
+	told, given := r.told, map[string]string{}
+	if told == nil {
+		told = r.resources
+	}
+	for _, e := range r.env {
+		name, value, _ := strings.Cut(e, "=")
+		given[name] = value
+	}
+	add := func(name, value string) {
+		if _, ok := given[name]; !ok && value != "" {
+			r.env = append(r.env, name+"="+value)
+		}
+	}
+	add("OMP_NUM_THREADS", cmp.Or(given[flowCores], told[flowCores].text, "1"))
+	add(flowCores, cmp.Or(told[flowCores].text, given["OMP_NUM_THREADS"], "1"))
+	for _, key := range []string{flowMemory, flowDisk, flowWallTime} {
+		add(key, told[key].text)
+	}
+}
+
+// inDirectories has tasks that read a file from outside read the directory in which it lies, if that is a file of the
+// workflow from outside, too.
+func (b *builder) inDirectories() {
+	outer := map[int32]int32{}
+	for i := range b.wf.Files {
+		if f := &b.wf.Files[i]; f.Producer < 0 && strings.Contains(f.Name, "/") {
+			for dir := path.Dir(f.Name); dir != "." && dir != "/"; dir = path.Dir(dir) {
+				if k, ok := b.byName[dir]; ok && b.wf.Files[k].Producer < 0 {
+					outer[int32(i)] = k
+				}
+			}
+		}
+	}
+	if len(outer) == 0 {
+		return
+	}
+	for i := range b.wf.Tasks {
+		t := &b.wf.Tasks[i]
+		for k, f := range t.Inputs {
+			if dir, ok := outer[f]; ok {
+				t.Inputs[k] = dir
+			}
+		}
+		seen := map[int32]bool{}
+		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool {
+			was := seen[f]
+			seen[f] = true
+			return was
+		})
+	}
+}

@@ -1,0 +1,332 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gantry/reader"
+	"gantry/trace/jx"
+	"gantry/trace/spelling"
+)
+
+// jxReader reads makeflows in JSON or JX.
+type jxReader struct {
+	b     *builder
+	eval  *jx.Evaluator
+	cats  map[string]*jx.Object
+	env   map[string]string // of all rules
+	usual string            // the default category
+}
+
+// readJX reads a makeflow in JSON or JX. Only the definitions that are used are evaluated.
+func (b *builder) readJX(text string) {
+	room := func(bytes int) bool { b.keep(bytes); return !b.lacks }
+	root, grouped, err := jx.Parse(text, room)
+	if b.jxFault(err) {
+		return
+	}
+	for _, g := range grouped {
+		b.faults.Warn("grouping", g.Line, "", "%s without parentheses: makeflow groups from the right, and so does "+
+			"gantry; the manual says from the left: add parentheses", g.Text)
+	}
+	r := &jxReader{b: b, eval: &jx.Evaluator{Keep: room, List: b.lister()}, cats: map[string]*jx.Object{},
+		usual: defaultCategory}
+	define := root.Member("define")
+	r.eval.Lookup = func(name string) (any, bool) {
+		if text, ok := b.opt.Define[name]; ok {
+			return defined(text), true
+		}
+		if n := define.Member(name); n != nil {
+			return n, true
+		}
+		return nil, false
+	}
+	r.common(root)
+	rules := root.Member("rules")
+	if rules == nil {
+		b.faults.Fail("no-tasks", max(1, root.Line()), "", `a makeflow without "rules"`)
+		return
+	}
+	v, err := r.eval.Eval(rules)
+	if b.jxFault(err, define.Keys()...) {
+		return
+	}
+	list, ok := v.(jx.List)
+	if !ok {
+		b.faults.Fail("wrong-type", rules.Line(), "", `"rules" has to be a list`)
+		return
+	}
+	for _, item := range list {
+		o, ok := item.(*jx.Object)
+		if !ok {
+			b.faults.Fail("wrong-type", rules.Line(), "", "a rule has to be an object")
+			return
+		}
+		if r.rule(o); b.faults.Ended() || b.faults.Full() {
+			return
+		}
+	}
+}
+
+// defined is what --define gives: JSON, else a text.
+func defined(text string) any {
+	n, _, err := jx.Parse(text, func(int) bool { return true })
+	if err == nil {
+		constant := &jx.Evaluator{Keep: func(int) bool { return true },
+			Lookup: func(string) (any, bool) { return nil, false }}
+		if v, err := constant.Eval(n); err == nil {
+			return v
+		}
+	}
+	return text
+}
+
+// jxFault tells an error of an expression, and reports whether there was one.
+func (b *builder) jxFault(err error, known ...string) bool {
+	e := new(jx.Error)
+	switch {
+	case err == nil:
+		return false
+	case !errors.As(err, &e):
+		b.faults.Fail("expression", 1, "", "%v", err)
+	case e.Rule == "undefined-variable":
+		b.undefined(e.Message, e.Line, known)
+	case e.Rule == "bound" && e.Message == "":
+		b.faults.Fail("bound", e.Line, "", "%s", b.in.TooMuch())
+	default:
+		b.faults.Fail(e.Rule, e.Line, "", "%s", e.Message)
+	}
+	return true
+}
+
+// lister lists directories beside the workflow; nil if that comes from standard input.
+func (b *builder) lister() func(dir string) ([]string, error) {
+	if b.wf.Source == "-" || b.wf.Source == "" {
+		return nil
+	}
+	return func(dir string) ([]string, error) {
+		root, err := os.OpenRoot(filepath.Dir(b.wf.Source))
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		d, err := root.Open(filepath.FromSlash(dir))
+		if err != nil {
+			return nil, fmt.Errorf("directory %q beside the workflow: %w", dir, errors.Unwrap(err))
+		}
+		defer d.Close()
+		names, err := d.Readdirnames(100_000)
+		if len(names) > 0 {
+			err = nil
+		}
+		slices.Sort(names)
+		return names, err
+	}
+}
+
+// common reads what rules share.
+func (r *jxReader) common(root *jx.Node) {
+	known := []string{"rules", "define", "environment", "categories", "default_category"}
+	for _, key := range root.Keys() {
+		n := root.Member(key)
+		if n == nil || key == "rules" || key == "define" {
+			continue
+		}
+		if !slices.Contains(known, key) {
+			r.unknown(key, n.Line(), known)
+			continue
+		}
+		v, err := r.eval.Eval(n)
+		if r.b.jxFault(err, root.Member("define").Keys()...) {
+			continue
+		}
+		switch x := v.(type) {
+		case string:
+			if key == "default_category" {
+				r.usual = x
+				continue
+			}
+		case *jx.Object:
+			if key == "environment" {
+				r.env = map[string]string{}
+				r.environment(r.env, x)
+				continue
+			}
+			if key == "categories" {
+				for _, p := range x.Pairs {
+					if o, ok := p.Value.(*jx.Object); ok {
+						r.cats[p.Key] = o
+						continue
+					}
+					r.b.faults.Fail("wrong-type", p.Line, "", "category %s has to be an object", p.Key)
+				}
+				continue
+			}
+		}
+		r.b.faults.Fail("wrong-type", n.Line(), "", "%q has a value of the wrong type", key)
+	}
+}
+
+func (r *jxReader) unknown(key string, line int, known []string) {
+	r.b.faults.Warn("unknown-key", line, "", "key %q is ignored: %s", key, spelling.Hint(key, known))
+}
+
+// environment adds variables to an environment.
+func (r *jxReader) environment(to map[string]string, o *jx.Object) {
+	for i := range o.Pairs {
+		p := &o.Pairs[len(o.Pairs)-1-i] // of equal keys the first counts
+		value, ok := jx.Text(p.Value)
+		if !ok || p.Key == "" || strings.ContainsAny(p.Key, "=\x00") || strings.ContainsRune(value, 0) {
+			r.b.faults.Fail("wrong-type", p.Line, "", "environment variable %q has to be a text", p.Key)
+			continue
+		}
+		to[p.Key] = value
+	}
+}
+
+var jxResources = []struct{ key, resource string }{{"cores", flowCores}, {"memory", flowMemory}, {"disk", flowDisk},
+	{"gpus", flowGPUs}, {"wall-time", flowWallTime}, {"mpi-processes", flowMPI}}
+
+// resources adds the resources of a category or of a rule.
+func (r *jxReader) resources(to map[string]flowValue, v any, line int) {
+	o, ok := v.(*jx.Object)
+	if !ok {
+		r.b.faults.Fail("wrong-type", line, "", `"resources" has to be an object`)
+		return
+	}
+	for _, p := range o.Pairs {
+		i := slices.IndexFunc(jxResources, func(x struct{ key, resource string }) bool { return x.key == p.Key })
+		if i < 0 {
+			r.b.faults.Fail("unknown-key", p.Line, "", "unknown resource %q: there are cores, memory, disk, gpus, "+
+				"wall-time and mpi-processes", p.Key)
+			continue
+		}
+		text, ok := jx.Text(p.Value)
+		if !ok {
+			r.b.faults.Fail("wrong-type", p.Line, "", "resource %s has to be a number", p.Key)
+			continue
+		}
+		to[jxResources[i].resource] = flowValue{text, p.Line}
+	}
+}
+
+var ruleKeys = []string{"command", "workflow", "args", "inputs", "outputs", "local_job", "category", "resources",
+	"allocation", "environment"}
+
+func (r *jxReader) rule(o *jx.Object) {
+	rule := flowRule{line: o.Line, category: r.usual, resources: map[string]flowValue{}}
+	fail := func(line int, format string, args ...any) { r.b.faults.Fail("wrong-type", line, "", format, args...) }
+	var own *jx.Pair
+	for i := range o.Pairs {
+		p := &o.Pairs[i]
+		text, isText := p.Value.(string)
+		switch p.Key {
+		case "command", "workflow", "category":
+			if !isText {
+				fail(p.Line, "%q of a rule has to be a text", p.Key)
+				return
+			}
+			switch p.Key {
+			case "command":
+				rule.command = text
+			case "workflow":
+				rule.nested = text
+			default:
+				rule.category = text
+			}
+		case "inputs", "input":
+			r.files(&rule.inputs, p)
+		case "outputs", "output": // a slip that published makeflows have
+			r.files(&rule.outputs, p)
+		case "environment", "resources":
+			// over those of the category, below
+		case "local_job", "local job", "local-job", "args", "allocation":
+			// all commands run in containers, on this host
+		default:
+			r.unknown(p.Key, p.Line, ruleKeys)
+		}
+		if p.Key == "environment" {
+			own = p
+		}
+	}
+	switch {
+	case rule.command != "" && rule.nested != "":
+		fail(o.Line, "a rule with a command and a workflow: it has one of them")
+		return
+	case rule.command == "" && rule.nested == "":
+		fail(o.Line, "a rule without a command")
+		return
+	case strings.ContainsRune(rule.command, 0):
+		fail(o.Line, "a command with a NUL character")
+		return
+	}
+	env := map[string]string{}
+	for k, v := range r.env {
+		env[k] = v
+	}
+	if c := r.cats[rule.category]; c != nil {
+		if v, ok := c.Get("resources"); ok {
+			r.resources(rule.resources, v, c.Line)
+		}
+		if v, ok := c.Get("environment"); ok {
+			if e, ok := v.(*jx.Object); ok {
+				r.environment(env, e)
+			} else {
+				fail(c.Line, `"environment" has to be an object`)
+			}
+		}
+	}
+	if v, ok := o.Get("resources"); ok {
+		r.resources(rule.resources, v, o.Line)
+	}
+	if own != nil {
+		if e, ok := own.Value.(*jx.Object); ok {
+			r.environment(env, e)
+		} else {
+			fail(own.Line, `"environment" has to be an object`)
+		}
+	}
+	for k, v := range env {
+		rule.env = append(rule.env, r.b.same(k+"="+v))
+	}
+	slices.Sort(rule.env)
+	r.b.rule(&rule)
+}
+
+// files reads a list of files: texts, or objects with the names that a file has in the workflow and for the task.
+func (r *jxReader) files(to *[]flowFile, p *jx.Pair) {
+	list, ok := p.Value.(jx.List)
+	if !ok && p.Value != nil {
+		r.b.faults.Fail("wrong-type", p.Line, "", "%q has to be a list of files", p.Key)
+		return
+	}
+	for _, item := range list {
+		var f flowFile
+		switch x := item.(type) {
+		case string:
+			f.name = x
+		case *jx.Object:
+			name, ok := x.Get("dag_name")
+			if !ok {
+				name, _ = x.Get("name") // of earlier versions
+			}
+			as, _ := x.Get("task_name")
+			f.name, _ = name.(string)
+			f.as, _ = as.(string)
+		}
+		if f.name == "" {
+			r.b.faults.Fail("wrong-type", p.Line, "", "a file has to be a text, or an object with dag_name and "+
+				"task_name")
+			return
+		}
+		if len(f.name) > reader.MaxName {
+			r.b.faults.Fail("bound", p.Line, "", "%s", reader.TooLongName)
+			return
+		}
+		*to = append(*to, f)
+	}
+}

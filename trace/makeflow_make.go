@@ -1,0 +1,827 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"gantry/reader"
+	"gantry/trace/spelling"
+)
+
+// makeReader reads the syntax like Make's.
+type makeReader struct {
+	b        *builder
+	category string
+	vars     map[string]map[string][]flowAssigned // by category and name, in the order of the file
+	exported []flowValue
+	rules    []flowRule
+	local    []map[string]flowValue // variables of rules
+	unknown  map[string]bool        // variables that were reported
+	batch    int                    // line of BATCH_OPTIONS
+}
+
+// flowAssigned is a value that a variable has from a rule on.
+type flowAssigned struct {
+	flowValue
+	rule int
+}
+
+// lexer reads a text: the file, or the value of a variable that is substituted.
+type lexer struct {
+	*makeReader
+	text  string
+	at    int
+	line  int
+	depth int
+	rule  map[string]flowValue // variables of the rule that is read, nil if none is
+}
+
+const (
+	literalEnds  = "\\\"'$#\n\t "
+	fileNameEnds = literalEnds + ":-"
+	nameEnds     = literalEnds + ",.-(){},[]<>=+!?/:"
+	// maxSubstitutions is how deep values of variables refer to variables, as makeflow has it.
+	maxSubstitutions = 32
+)
+
+// stop ends the reading; its fault was told.
+type stop struct{}
+
+func (b *builder) readMake(text string) {
+	r := &makeReader{b: b, category: defaultCategory, vars: map[string]map[string][]flowAssigned{},
+		unknown: map[string]bool{}}
+	l := &lexer{makeReader: r, text: text, line: 1}
+	defer func() {
+		if x := recover(); x != nil {
+			if _, ok := x.(stop); !ok {
+				panic(x)
+			}
+		}
+	}()
+	for l.at < len(l.text) {
+		l.statement()
+	}
+	r.finish()
+}
+
+// fail tells an error that ends the reading.
+func (l *lexer) fail(rule string, line int, format string, args ...any) {
+	l.b.faults.Fail(rule, line, "", format, args...)
+	panic(stop{})
+}
+
+// grow counts memory, and ends the reading where there is no room.
+func (l *lexer) grow(bytes int) {
+	if l.b.keep(bytes); l.b.full(l.line) {
+		panic(stop{})
+	}
+}
+
+func (l *lexer) peek() byte {
+	if l.at < len(l.text) {
+		return l.text[l.at]
+	}
+	return 0
+}
+
+func (l *lexer) ended() bool { return l.at >= len(l.text) }
+
+func (l *lexer) next() byte {
+	c := l.text[l.at]
+	l.at++
+	if c == '\n' && l.depth == 0 {
+		l.line++
+	}
+	return c
+}
+
+func (l *lexer) blanks() {
+	for l.at < len(l.text) && (l.text[l.at] == ' ' || l.text[l.at] == '\t') {
+		l.at++
+	}
+}
+
+// comment skips the rest of a line, and not its end.
+func (l *lexer) comment() {
+	for !l.ended() && l.peek() != '\n' {
+		l.at++
+	}
+}
+
+// endLine expects the end of the line.
+func (l *lexer) endLine() {
+	l.blanks()
+	if l.peek() == '#' {
+		l.comment()
+	}
+	if l.ended() {
+		return
+	}
+	if l.peek() != '\n' {
+		l.fail("syntax", l.line, "%q at the end of a statement", l.peek())
+	}
+	l.next()
+}
+
+// before reports whether c comes in this line, outside of quotes, and before other does.
+func (l *lexer) before(c, other byte) bool {
+	quote := byte(0)
+	for i := l.at; i < len(l.text); i++ {
+		switch x := l.text[i]; {
+		case x == '\n':
+			return false
+		case quote != 0:
+			if x == quote {
+				quote = 0
+			}
+		case x == c:
+			return true
+		case x == other:
+			return false
+		case x == '\\':
+			i++
+		case x == '"' || x == '\'':
+			quote = x
+		}
+	}
+	return false
+}
+
+// statement reads what begins on a line.
+func (l *lexer) statement() {
+	switch c := l.peek(); {
+	case c == '#':
+		l.comment()
+		if !l.ended() {
+			l.next()
+		}
+	case c == '\n':
+		l.next()
+	case c == ' ' || c == '\t':
+		line := l.line
+		if command := l.command(); strings.TrimSpace(command) != "" {
+			l.fail("syntax", line, "a command without a rule: a rule has one command, join several with ; or &&")
+		}
+	case c != '@' && l.before(':', '='):
+		l.ruleHere()
+	default:
+		l.definition()
+	}
+}
+
+// definition reads an assignment, an export or a directive.
+func (l *lexer) definition() {
+	line := l.line
+	if l.peek() == '@' {
+		l.next()
+	}
+	l.blanks()
+	start := l.at
+	directive := l.peek() == '.'
+	name := l.until(nameEnds)
+	if directive {
+		l.at = start
+		name = l.until(literalEnds)
+	}
+	switch {
+	case name == "":
+		l.fail("syntax", line, "neither a rule (FILES: FILES), a variable (NAME=value), export nor a directive")
+	case name == "export":
+		l.export()
+	case directive:
+		l.directive(name, line)
+	case l.before('=', 0):
+		l.assign(name, line)
+	default:
+		l.fail("syntax", line, "%q is neither a rule (FILES: FILES), a variable (NAME=value), export nor a directive",
+			name)
+	}
+}
+
+// until reads up to one of the characters.
+func (l *lexer) until(ends string) string {
+	start := l.at
+	for !l.ended() && strings.IndexByte(ends, l.peek()) < 0 {
+		l.at++
+	}
+	if l.at-start > reader.MaxText {
+		l.fail("bound", l.line, "%s", reader.TooLong)
+	}
+	return l.text[start:l.at]
+}
+
+func (l *lexer) assign(name string, line int) {
+	l.blanks()
+	mode := byte('=')
+	if l.peek() != '=' {
+		mode = l.next()
+	}
+	if l.ended() || l.peek() != '=' || mode != '=' && mode != '+' {
+		l.fail("syntax", line, "variable %s: write NAME=value, or NAME+=value to add to it", name)
+	}
+	l.next()
+	value := l.value()
+	l.endLine()
+	l.set(name, value, mode, line)
+}
+
+// set gives a variable a value: of the rule that is read, else of the category. What --define gives stays.
+func (l *lexer) set(name, value string, mode byte, line int) {
+	if given, ok := l.b.opt.Define[name]; ok {
+		value, mode = given, '='
+	}
+	l.grow(200 + len(name) + len(value))
+	switch {
+	case len(name) > reader.MaxName:
+		l.fail("bound", line, "%s", reader.TooLongName)
+	case name == "BATCH_OPTIONS":
+		l.batch = cmp.Or(l.batch, line)
+	}
+	if l.rule != nil {
+		if mode == '+' {
+			if old, ok := l.rule[name]; ok {
+				value = old.text + " " + value
+			} else if old, ok := l.of(defaultCategory, name, len(l.rules)); ok {
+				value = old.text + " " + value
+			}
+		}
+		l.rule[name] = flowValue{value, line}
+		return
+	}
+	category := l.category
+	if name == "CATEGORY" || mode == '+' {
+		category = defaultCategory
+	}
+	if old, ok := l.of(category, name, len(l.rules)); ok && mode == '+' {
+		value = old.text + " " + value
+		l.grow(len(value))
+	}
+	if len(value) > reader.MaxText {
+		l.fail("bound", line, "%s", reader.TooLong)
+	}
+	if l.vars[category] == nil {
+		l.vars[category] = map[string][]flowAssigned{}
+	}
+	of := l.vars[category]
+	if last := len(of[name]) - 1; last >= 0 && of[name][last].rule == len(l.rules) {
+		of[name] = of[name][:last]
+	}
+	of[name] = append(of[name], flowAssigned{flowValue{value, line}, len(l.rules)})
+	if name == "CATEGORY" || name == "SYMBOL" {
+		l.category = cmp.Or(strings.Trim(value, `"' `), defaultCategory)
+	}
+}
+
+// of is the value that a variable of a category has at a rule.
+func (r *makeReader) of(category, name string, rule int) (flowValue, bool) {
+	all := r.vars[category][name]
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].rule <= rule {
+			return all[i].flowValue, true
+		}
+	}
+	return flowValue{}, false
+}
+
+// lookup is the value of a variable: given by --define, of the rule, of its category, of the file.
+func (r *makeReader) lookup(name, category string, local map[string]flowValue, rule int) (flowValue, bool) {
+	if v, ok := r.b.opt.Define[name]; ok {
+		return flowValue{text: v}, true
+	}
+	if v, ok := local[name]; ok {
+		return v, true
+	}
+	if v, ok := r.of(category, name, rule); ok {
+		return v, true
+	}
+	return r.of(defaultCategory, name, rule)
+}
+
+// substituted is the value of a variable that is referred to.
+func (l *lexer) substituted() string {
+	line := l.line
+	l.next()
+	closer := byte(0)
+	switch l.peek() {
+	case '(':
+		closer = ')'
+	case '{':
+		closer = '}'
+	}
+	name := ""
+	if closer != 0 {
+		l.next()
+		name = l.until(nameEnds)
+		if l.peek() != closer {
+			l.fail("syntax", line, "a reference to variable %q is not closed with %q", name, closer)
+		}
+		l.next()
+	} else {
+		start := l.at
+		for !l.ended() && inName(l.peek()) {
+			l.at++
+		}
+		name = l.text[start:l.at]
+	}
+	if name == "" {
+		l.fail("syntax", line, "a $ without the name of a variable: write \\$ for the character, so that the shell "+
+			"sees it, or put it between single quotes")
+	}
+	category := l.category
+	if v, ok := l.rule["CATEGORY"]; ok {
+		category = strings.Trim(v.text, `"' `)
+	}
+	v, ok := l.lookup(name, category, l.rule, len(l.rules))
+	if !ok {
+		l.undefined(name, line)
+	}
+	return v.text
+}
+
+// inName reports whether a character can be part of the name of a variable that stands without parentheses.
+func inName(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// undefined tells once of a variable that nobody sets.
+func (l *lexer) undefined(name string, line int) {
+	if l.unknown[name] {
+		return
+	}
+	l.unknown[name] = true
+	l.b.undefined(name, line, slices.Concat(slices.Collect(maps.Keys(l.vars[defaultCategory])),
+		slices.Collect(maps.Keys(l.vars[l.category]))))
+}
+
+// undefined tells of a variable that nobody sets.
+func (b *builder) undefined(name string, line int, known []string) {
+	slices.Sort(known)
+	near := spelling.Nearest(name, known)
+	if near != "" {
+		near = " (did you mean " + near + "?)"
+	}
+	b.faults.Fail("undefined-variable", line, "", "variable %s is set neither in the file before it is used nor with "+
+		"--define %s=VALUE%s", name, name, near)
+}
+
+// escaped reads up to one of the characters; a backslash takes the meaning from the character behind it, and a line
+// that ends with one goes on as if with a blank.
+func (l *lexer) escaped(out *strings.Builder, ends string) {
+	for !l.ended() {
+		c := l.peek()
+		if c == '\\' && l.at+1 < len(l.text) {
+			l.next()
+			if c = l.next(); c == '\n' {
+				c = ' '
+			}
+			out.WriteByte(c)
+			continue
+		}
+		if strings.IndexByte(ends, c) >= 0 && c != '\\' {
+			return
+		}
+		out.WriteByte(l.next())
+	}
+}
+
+// single reads what stands between single quotes.
+func (l *lexer) single(out *strings.Builder) {
+	line := l.line
+	l.next()
+	l.escaped(out, "'")
+	if l.ended() {
+		l.fail("open-quote", line, "a single quote is not closed")
+	}
+	l.next()
+}
+
+// escapes are the characters that stand for others behind a backslash, in values and double quotes.
+var escapes = map[byte]byte{'a': 7, 'b': 8, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11}
+
+// expand reads a text with variables up to end: a double quote, or the end of the line. quotes says that single and
+// double quotes within it stay.
+func (l *lexer) expand(out *strings.Builder, end byte, quotes bool) {
+	line := l.line
+	l.blanks()
+	for !l.ended() {
+		switch c := l.peek(); {
+		case c == end:
+			return
+		case c == '$':
+			v := l.substituted()
+			l.room(out, len(v))
+			out.WriteString(v)
+		case c == '\'' && l.closes(end):
+			if quotes {
+				out.WriteByte(c)
+			}
+			l.single(out)
+			if quotes {
+				out.WriteByte(c)
+			}
+		case c == '"':
+			if l.next(); quotes {
+				out.WriteByte(c)
+			}
+			open := l.line
+			if l.expand(out, '"', quotes); l.ended() {
+				l.fail("open-quote", open, "a double quote is not closed")
+			}
+			if l.next(); quotes {
+				out.WriteByte(c)
+			}
+		case c == '#' && end == '\n':
+			l.comment()
+			return
+		case c == '\\' && l.at+1 < len(l.text):
+			l.next()
+			c = l.next()
+			if special, ok := escapes[c]; ok {
+				c = special
+			} else if c == '\n' {
+				c = ' '
+			}
+			out.WriteByte(c)
+		default:
+			out.WriteByte(l.next())
+		}
+	}
+	if end == '"' && l.depth == 0 {
+		l.fail("open-quote", line, "a double quote is not closed")
+	}
+}
+
+// closes reports whether the single quote here is closed before the double quote around it is.
+func (l *lexer) closes(end byte) bool {
+	if end != '"' {
+		return true
+	}
+	at := strings.IndexAny(l.text[l.at+1:], `'"`)
+	return at >= 0 && l.text[l.at+1+at] == '\''
+}
+
+// room counts what is written to a text that is bounded.
+func (l *lexer) room(out *strings.Builder, bytes int) {
+	l.grow(bytes)
+	if out.Len()+bytes > reader.MaxText {
+		l.fail("bound", l.line, "%s", reader.TooLong)
+	}
+}
+
+// value reads the value of a variable.
+func (l *lexer) value() string {
+	var out strings.Builder
+	l.expand(&out, '\n', true)
+	return out.String()
+}
+
+// inner is a reader of a value that is substituted.
+func (l *lexer) inner(value string) *lexer {
+	if l.depth+1 > maxSubstitutions {
+		l.fail("bound", l.line, "values of variables refer to each other deeper than %d", maxSubstitutions)
+	}
+	l.grow(len(value))
+	return &lexer{makeReader: l.makeReader, text: value, line: l.line, depth: l.depth + 1, rule: l.rule}
+}
+
+// command reads a command up to the end of its line.
+func (l *lexer) command() string {
+	var out strings.Builder
+	l.arguments(&out)
+	if !l.ended() {
+		l.next()
+	}
+	return out.String()
+}
+
+func (l *lexer) arguments(out *strings.Builder) {
+	start := l.at
+	if l.blanks(); l.depth > 0 && l.at > start {
+		out.WriteByte(' ')
+	}
+	for !l.ended() {
+		switch c := l.peek(); {
+		case c == '\n' && l.depth == 0:
+			return
+		case c == '#' && l.depth == 0:
+			l.comment()
+			return
+		case c == ' ' || c == '\t':
+			l.blanks()
+			out.WriteByte(' ')
+		case c == '$':
+			inner := l.inner(l.substituted())
+			l.room(out, len(inner.text))
+			inner.arguments(out)
+		case c == '"':
+			l.next()
+			out.WriteByte(c)
+			open := l.line
+			if l.expand(out, '"', true); l.ended() {
+				l.fail("open-quote", open, "a double quote is not closed")
+			}
+			l.next()
+			out.WriteByte(c)
+		case c == '\'':
+			out.WriteByte(c)
+			l.single(out)
+			out.WriteByte(c)
+		case c == '#' || c == '\n' || c == '\\' && l.at+1 == len(l.text):
+			out.WriteByte(l.next())
+		default:
+			l.escaped(out, literalEnds)
+		}
+	}
+}
+
+// fileToken is a piece of a list of files.
+type fileToken struct {
+	kind byte // 'f' a piece of a name, ' ', ':', '>' for ->
+	text string
+}
+
+func (l *lexer) fileList(tokens []fileToken) []fileToken {
+	for !l.ended() {
+		var out strings.Builder
+		switch c := l.peek(); {
+		case c == '\n' && l.depth == 0, c == '#' && l.depth == 0:
+			return tokens
+		case c == '\\' && strings.HasPrefix(l.text[l.at:], "\\\n"):
+			l.next()
+			l.next()
+			tokens = append(tokens, fileToken{kind: ' '})
+			continue
+		case c == ' ' || c == '\t' || c == '\n':
+			l.next()
+			tokens = append(tokens, fileToken{kind: ' '})
+			continue
+		case c == ':':
+			l.next()
+			tokens = append(tokens, fileToken{kind: ':'})
+			continue
+		case strings.HasPrefix(l.text[l.at:], "->"):
+			l.next()
+			l.next()
+			tokens = append(tokens, fileToken{kind: '>'})
+			continue
+		case c == '$':
+			tokens = l.inner(l.substituted()).fileList(tokens)
+			continue
+		case c == '\'':
+			l.single(&out)
+		case c == '"':
+			l.next()
+			open := l.line
+			if l.expand(&out, '"', false); l.ended() {
+				l.fail("open-quote", open, "a double quote is not closed")
+			}
+			l.next()
+		case c == '-' || c == '#' || c == '\\' && l.at+1 == len(l.text):
+			out.WriteByte(l.next())
+		default:
+			l.escaped(&out, fileNameEnds)
+		}
+		l.grow(40 + out.Len())
+		tokens = append(tokens, fileToken{'f', out.String()})
+	}
+	return tokens
+}
+
+// ruleHere reads a rule with its variables and its command.
+func (l *lexer) ruleHere() {
+	r := flowRule{line: l.line, category: l.category}
+	tokens := l.fileList(nil)
+	if l.peek() == '#' {
+		l.comment()
+	}
+	if !l.ended() {
+		l.next()
+	}
+	l.files(&r, tokens)
+	l.rule = map[string]flowValue{}
+	defer func() { l.rule = nil }()
+	for {
+		if l.ended() {
+			l.fail("truncated", r.line, "the rule has no command: write it on the next line, behind a tab")
+		}
+		c := l.peek()
+		if c == ' ' || c == '\t' {
+			line := l.line
+			if command := strings.TrimSpace(l.command()); command != "" {
+				l.finishRule(&r, command, line)
+				return
+			}
+			continue
+		}
+		switch {
+		case c == '\n':
+			l.next()
+		case c == '#':
+			l.comment()
+		case c != '@' && l.before(':', '='):
+			l.fail("syntax", r.line, "the rule has no command: write it on the next line, behind a tab")
+		default:
+			l.definition()
+		}
+	}
+}
+
+// files makes files of the pieces: those before the colon are written, those behind it read.
+func (l *lexer) files(r *flowRule, tokens []fileToken) {
+	to := &r.outputs
+	colon, as := false, false
+	for i := 0; i < len(tokens); {
+		switch tokens[i].kind {
+		case ':':
+			if as {
+				l.fail("syntax", r.line, "-> without a name behind it")
+			}
+			if colon {
+				l.fail("syntax", r.line, "a second colon in a list of files: write \\: in the name of a file")
+			}
+			colon, to = true, &r.inputs
+		case '>':
+			if len(*to) == 0 || as {
+				l.fail("syntax", r.line, "-> without a file before it")
+			}
+			as = true
+		case 'f':
+			name := ""
+			for ; i < len(tokens) && tokens[i].kind == 'f'; i++ {
+				name += tokens[i].text
+			}
+			switch {
+			case name == "":
+			case as:
+				(*to)[len(*to)-1].as, as = name, false
+			default:
+				*to = append(*to, flowFile{name: name})
+			}
+			continue
+		}
+		i++
+	}
+	if as {
+		l.fail("syntax", r.line, "-> without a name behind it")
+	}
+}
+
+// finishRule takes the words that say how a command is run off it.
+func (l *lexer) finishRule(r *flowRule, command string, line int) {
+	for {
+		word, rest, _ := strings.Cut(command, " ")
+		if word == "MAKEFLOW" {
+			r.nested = cmp.Or(strings.TrimSpace(rest), "without a name")
+		}
+		if word != "LOCAL" && word != "MAKEFLOW" { // all commands run in containers
+			break
+		}
+		if command = strings.TrimSpace(rest); command == "" {
+			l.fail("syntax", line, "%s without a command", word)
+		}
+	}
+	if r.command = command; r.nested != "" {
+		r.command = ""
+	}
+	if v, ok := l.rule["CATEGORY"]; ok {
+		r.category = cmp.Or(strings.Trim(v.text, `"' `), defaultCategory)
+	}
+	l.grow(300)
+	l.rules, l.local = append(l.rules, *r), append(l.local, l.rule)
+}
+
+// export reads "export NAME=value" or "export NAME NAME".
+func (l *lexer) export() {
+	line := l.line
+	l.blanks()
+	if l.before('=', 0) {
+		name := l.until(nameEnds)
+		if name == "" {
+			l.fail("syntax", line, "export without the name of a variable")
+		}
+		l.assign(name, line)
+		l.exported = append(l.exported, flowValue{name, line})
+		return
+	}
+	names := 0
+	for l.blanks(); !l.ended() && l.peek() != '\n' && l.peek() != '#'; l.blanks() {
+		name := l.until(nameEnds)
+		if name == "" {
+			l.fail("syntax", line, "export: %q in place of the name of a variable", l.peek())
+		}
+		l.exported = append(l.exported, flowValue{name, line})
+		l.grow(40 + len(name))
+		names++
+	}
+	if names == 0 {
+		l.fail("syntax", line, "export without the name of a variable")
+	}
+	l.endLine()
+}
+
+// directive reads ".MAKEFLOW KEY VALUE" or ".SIZE FILE SIZE".
+func (l *lexer) directive(name string, line int) {
+	var words []string
+	for l.blanks(); !l.ended() && l.peek() != '\n' && l.peek() != '#'; l.blanks() {
+		var out strings.Builder
+		switch l.peek() {
+		case '\'':
+			l.single(&out)
+		case '$':
+			out.WriteString(l.substituted())
+		case '"':
+			l.next()
+			if l.expand(&out, '"', false); l.ended() {
+				l.fail("open-quote", line, "a double quote is not closed")
+			}
+			l.next()
+		default:
+			l.escaped(&out, literalEnds)
+		}
+		words = append(words, out.String())
+		l.grow(16 + out.Len())
+	}
+	l.endLine()
+	if len(words) != 2 {
+		l.fail("syntax", line, "%s takes two values, such as .MAKEFLOW CORES 2 or .SIZE data.txt 10MB, and not %d",
+			name, len(words))
+	}
+	switch key, value := words[0], words[1]; {
+	case name == ".SIZE":
+		f := l.b.file(path.Clean(key))
+		if n, ok := reader.BinaryBytes(value); ok {
+			value = fmt.Sprint(n)
+		}
+		l.b.size(f, value, false, line)
+	case name == ".UMBRELLA":
+		l.b.cannotRun(line, ".UMBRELLA %s is not supported: name an image with --image", key)
+	case name != ".MAKEFLOW":
+		l.fail("syntax", line, "unknown directive %s: there are .MAKEFLOW and .SIZE", name)
+	case key == "MODE":
+		l.b.faults.Warn("not-honoured", line, "", ".MAKEFLOW MODE is not honoured: gantry gives tasks what they "+
+			"ask for")
+	case slices.Contains([]string{"CATEGORY", flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI}, key):
+		l.set(key, value, '=', line)
+	default:
+		l.fail("syntax", line, ".MAKEFLOW %s is unknown: %s", key, spelling.Hint(key, []string{"CATEGORY", flowCores,
+			flowMemory, flowDisk, flowWallTime, flowMPI, "MODE"}))
+	}
+}
+
+// finish makes tasks of the rules: only at the end it is known which variables are exported, and what categories need.
+func (r *makeReader) finish() {
+	b := r.b
+	for _, e := range r.exported {
+		known := false
+		if _, ok := b.opt.Define[e.text]; ok {
+			known = true
+		}
+		for _, of := range r.vars {
+			known = known || len(of[e.text]) > 0
+		}
+		for i := 0; i < len(r.local) && !known; i++ {
+			_, known = r.local[i][e.text]
+		}
+		if !known && !r.unknown[e.text] {
+			r.unknown[e.text] = true
+			b.undefined(e.text, e.line, slices.Collect(maps.Keys(r.vars[defaultCategory])))
+		}
+	}
+	if r.batch > 0 {
+		b.faults.Warn("not-honoured", r.batch, "", "BATCH_OPTIONS is not honoured: it is for batch systems")
+	}
+	exported := map[string]bool{}
+	for _, e := range r.exported {
+		exported[e.text] = true
+	}
+	names := slices.Sorted(maps.Keys(exported))
+	for i := range r.rules {
+		rule := &r.rules[i]
+		// A category needs what it is said to need last; programs are told what was said before their rule.
+		rule.resources, rule.told = map[string]flowValue{}, map[string]flowValue{}
+		for _, key := range []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI} {
+			v, ok := r.local[i][key]
+			if !ok {
+				v, ok = r.lookup(key, rule.category, nil, len(r.rules))
+			}
+			if ok {
+				rule.resources[key] = flowValue{strings.Trim(v.text, `"' `), v.line}
+			}
+			if v, ok = r.lookup(key, rule.category, r.local[i], i); ok {
+				rule.told[key] = v
+			}
+		}
+		for _, name := range names {
+			if v, ok := r.lookup(name, rule.category, r.local[i], i); ok {
+				rule.env = append(rule.env, b.same(name+"="+v.text))
+			}
+		}
+		if b.rule(rule); b.faults.Ended() {
+			return
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package trace_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gantry/trace"
+)
+
+// flow reads a makeflow from a text.
+func flow(t *testing.T, name, text string, define map[string]string) (*trace.Workflow, []trace.Fault) {
+	t.Helper()
+	w, faults, err := trace.Read(strings.NewReader(text), name, trace.ReadOptions{Define: define})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, faults
+}
+
+// Everything that a makeflow can say, in one: variables, quotes, export, categories, renames, continued lines.
+func TestMakeflow(t *testing.T) {
+	w, faults := flow(t, "run.makeflow", `# comment: with a colon = and an equals sign
+NAME=world
+SAY = hello $(NAME) # a comment
+FILES="a b"
+FILES+=c
+export SAY
+CATEGORY=big
+CORES=2
+MEMORY=100
+one two->out \
+  three : in->data tool
+@NAME=me
+	LOCAL echo "$NAME \$NAME" '$NAME\n' ${FILES} \
+	  x\ y "it's" > one
+
+CATEGORY="small"
+.MAKEFLOW CORES 1
+.SIZE in 2K
+end: one
+	cat one > "end" # done
+`, nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	a, z := w.Tasks[0], w.Tasks[1]
+	if want := `echo "me $NAME" '$NAMEn' "a b" c   x y "it's" > one`; len(a.Command) != 1 || a.Command[0] != want ||
+		!a.Shell {
+		t.Errorf("command %q, want %q", a.Command, want)
+	}
+	if a.ID != "one" || a.Kind != "big" || a.Cores != 2 || a.MemoryBytes != 100<<20 || a.Line != 10 {
+		t.Errorf("%+v", a)
+	}
+	if want := []trace.Rename{{File: "two", As: "out"}, {File: "in", As: "data"}}; !slices.Equal(a.Renames, want) {
+		t.Errorf("renames %v", a.Renames)
+	}
+	if want := []string{"CORES=2", "MEMORY=100", "OMP_NUM_THREADS=2", "SAY=hello world "}; !slices.Equal(a.Env, want) {
+		t.Errorf("environment %q", a.Env)
+	}
+	if z.Command[0] != `cat one > "end"` || z.Kind != "small" || z.Cores != 1 || z.MemoryBytes != 0 ||
+		len(z.Parents) != 1 {
+		t.Errorf("%+v", z)
+	}
+	if i := slices.IndexFunc(w.Files, func(f trace.File) bool { return f.Name == "in" }); w.Files[i].Size != 2048 {
+		t.Errorf("size %d", w.Files[i].Size)
+	}
+}
+
+// JX: definitions that use each other, comprehensions, functions, environments that overrule each other.
+func TestJX(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.in", "a.in"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, faults := flow(t, filepath.Join(dir, "run.jx"), `# JX
+{ "define": {"N": 3, "LAST": N-1, "P": "part", "ALL": [template("{P}.{i}") for i in range(N)]},
+  "environment": {"WHERE": "all", "N": N}, "default_category": "std",
+  "categories": {"std": {"resources": {"cores": 1, "memory": 64}, "environment": {"WHERE": "std"}}},
+  "rules": [
+    {"command": format("split %s %d %g", join(ALL, ","), LAST, 7/2.0), "inputs": listdir("."), "outputs": ALL},
+    {"command": "use " + P + i + j, "inputs": [P+"."+i], "outputs": [{"dag_name": "u"+i+j, "task_name": "out"}],
+     "environment": {"WHERE": "own"}, "category": "std" } for i in range(N) for j in ["x", "y"] if i > 0 and j == "x",
+  ] }`, map[string]string{"N": "4"})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	var commands []string
+	for _, task := range w.Tasks {
+		commands = append(commands, task.Command...)
+	}
+	if want := []string{"split part.0,part.1,part.2,part.3 3 3.5", "use part1x", "use part2x",
+		"use part3x"}; !slices.Equal(commands, want) {
+		t.Errorf("commands %q", commands)
+	}
+	if got := w.Tasks[0].Env; !slices.Equal(got, []string{"CORES=1", "MEMORY=64", "N=4", "OMP_NUM_THREADS=1",
+		"WHERE=std"}) {
+		t.Errorf("environment %q", got)
+	}
+	if got := w.Tasks[1].Env; !slices.Contains(got, "WHERE=own") {
+		t.Errorf("environment %q", got)
+	}
+	if w.Files[w.Tasks[0].Inputs[0]].Name != "a.in" || !slices.Equal(w.Tasks[1].Renames,
+		[]trace.Rename{{File: "u1x", As: "out"}}) {
+		t.Errorf("inputs %v, renames %v", w.Tasks[0].Inputs, w.Tasks[1].Renames)
+	}
+}
+
+// Each mistake is an error with its line.
+func TestMakeflowFaults(t *testing.T) {
+	jx := func(rules string) string { return "{\"define\": {\"A\": B, \"B\": A},\n\"rules\": [" + rules + "]}" }
+	rule := func(command string) string { return jx(`{"outputs": ["o"], "command": ` + command + `}`) }
+	for name, c := range map[string]struct {
+		file, text, rule string
+		line             int
+		says             string
+	}{
+		"cycle":             {"Makeflow", "a: b\n\tx\nb: a\n\ty\n", "cycle", 1, "a -> b -> a"},
+		"its own input":     {"Makeflow", "a: a\n\tx\n", "cycle", 1, "waits for itself"},
+		"undefined":         {"Makeflow", "NAME=1\na: b\n\techo $NAM\n", "undefined-variable", 3, "did you mean NAME?"},
+		"undefined export":  {"Makeflow", "export HOME\na: b\n\techo\n", "undefined-variable", 1, "--define HOME="},
+		"used before":       {"Makeflow", "A=$B\nB=1\na: b\n\techo\n", "undefined-variable", 1, "before it is used"},
+		"single quote":      {"Makeflow", "a: b\n\techo 'x\nc: d\n\techo y\n", "open-quote", 2, "single quote"},
+		"double quote":      {"Makeflow", "a: b\n\techo ok\nc: d\n\techo \"y\n", "open-quote", 4, "double quote"},
+		"quote in a value":  {"Makeflow", "X=\"y\na: b\n\techo\n", "open-quote", 1, "double quote"},
+		"no command":        {"Makeflow", "a: b\nc: d\n\techo\n", "syntax", 1, "no command"},
+		"two commands":      {"Makeflow", "a: b\n\techo\n\techo\n", "syntax", 3, "one command"},
+		"ends in a rule":    {"Makeflow", "x: y\n\techo\na: b\n", "truncated", 3, "no command"},
+		"written twice":     {"Makeflow", "a: b\n\techo\na: c\n\techo\n", "duplicate-output", 3, "line 1"},
+		"lone dollar":       {"Makeflow", "a: b\n\techo $$\n", "syntax", 2, `\$`},
+		"not closed":        {"Makeflow", "A=1\na: b\n\techo $(A\n", "syntax", 3, "not closed"},
+		"directive":         {"Makeflow", ".MAKEFLOW CORE 1\na: b\n\techo\n", "syntax", 1, "did you mean CORES?"},
+		"word":              {"Makeflow", "foo\na: b\n\techo\n", "syntax", 1, `"foo"`},
+		"values in circles": {"Makeflow", "A=\\$A\na: b\n\techo $A\n", "bound", 3, "deeper than 32"},
+		"JX undefined":      {"w.jx", rule(`C`), "undefined-variable", 2, "variable C"},
+		"JX circle":         {"w.jx", rule(`A`), "bound", 1, "circle"},
+		"JX quote":          {"w.jx", "{\"rules\":\n[{\"command\": \"x}]}", "open-quote", 2, "not closed"},
+		"JX ends":           {"w.jx", "{\"rules\":\n[", "truncated", 2, "the end of the file"},
+		"JX function":       {"w.jx", rule(`rang(3)`), "expression", 2, "did you mean range?"},
+		"JX fetch":          {"w.jx", rule(`fetch("/etc/passwd")`), "expression", 2, "refused"},
+		"JX leaves":         {"w.jx", rule(`join(listdir("../.."))`), "expression", 2, "escapes"},
+		"JX operator":       {"w.jx", rule(`[1] - 2`), "expression", 2, "does not apply"},
+		"JX division":       {"w.jx", rule(`"x" + 1/0`), "expression", 2, "division by zero"},
+		"JX template":       {"w.jx", rule(`template("{a b}")`), "expression", 2, "not the name"},
+		"JX no command":     {"w.jx", jx(`{"outputs": ["o"]}`), "wrong-type", 2, "without a command"},
+		"JX both":           {"w.jx", jx(`{"command": "x", "workflow": "y"}`), "wrong-type", 2, "one of them"},
+		"JX resource":       {"w.jx", jx(`{"command": "x", "resources": {"core": 1}}`), "unknown-key", 2, "cores"},
+		"JX many":           {"w.jx", rule(`join([""+i for i in range(1000000000)])`), "bound", 2, "memory"},
+		"JX long": {"w.jx", rule(`len([1 for a in range(3000) for b in range(3000) if false])`), "bound", 2,
+			"memory"},
+		"JX doubled": {"w.jx", `{"define": {` + doubling() + `}, "rules": [{"command": S40}]}`, "bound", 1, "memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, faults := flow(t, c.file, c.text, nil)
+			if len(faults) == 0 || faults[0].Severity != trace.Error || faults[0].Rule != c.rule ||
+				faults[0].Line != c.line || !strings.Contains(faults[0].Message, c.says) {
+				t.Errorf("%v, want %s on line %d: %s", faults, c.rule, c.line, c.says)
+			}
+		})
+	}
+}
+
+// doubling defines texts, each twice as long as the one before.
+func doubling() string {
+	var b strings.Builder
+	b.WriteString(`"S0": "x"`)
+	last := "S0"
+	for i := range 40 {
+		name := "S" + string(rune('0'+(i+1)/10)) + string(rune('0'+(i+1)%10))
+		if i < 9 {
+			name = "S" + string(rune('1'+i))
+		}
+		b.WriteString(`, "` + name + `": ` + last + ` + ` + last)
+		last = name
+	}
+	return b.String()
+}
+
+// What cannot be honoured on one host is said, or refused by a real run by name.
+func TestMakeflowIsNotHonouredInSilence(t *testing.T) {
+	w, faults := flow(t, "Makeflow", "BATCH_OPTIONS=-q\nDISK=10\nGPUS=1\na: b\n\techo\nc: a\n"+
+		"\tMAKEFLOW sub.makeflow\n", nil)
+	if trace.HasErrors(faults) || len(faults) != 2 {
+		t.Errorf("%v", faults)
+	}
+	all := strings.Join(w.Obstacles, "\n")
+	for _, says := range []string{"sub.makeflow", "GPUS", "Makeflow:6"} {
+		if !strings.Contains(all, says) {
+			t.Errorf("obstacles %q lack %q", all, says)
+		}
+	}
+	_, faults = flow(t, "w.jx", `{"rules": [{"command": "x"+(1-1)+1-1-1, "ouput": []}]}`, nil)
+	if len(faults) != 2 || faults[0].Rule != "grouping" && faults[1].Rule != "grouping" {
+		t.Errorf("%v", faults)
+	}
+}
