@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -29,9 +28,9 @@ func writeStudy(c *cli.Context) error {
 	}
 	text, err := study.WritePage(c.Context, c.StringSlice("study"), c.Args().Slice(), c.String("out"),
 		"gantry "+strings.Join(os.Args[1:], " "), c.IsSet("html"))
-	var path *fs.PathError
+	var output *study.OutputError
 	switch {
-	case errors.As(err, &path) && path.Op != "open" && path.Op != "stat":
+	case errors.As(err, &output):
 		return failf(exitHost, "report: %w", err)
 	case err != nil:
 		return failf(exitInput, "report: %w", err)

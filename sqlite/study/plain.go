@@ -13,6 +13,13 @@ import (
 	"gantry/sqlite/results"
 )
 
+// OutputError means that figures cannot be written.
+type OutputError struct{ Err error }
+
+func (e *OutputError) Error() string { return e.Err.Error() }
+
+func (e *OutputError) Unwrap() error { return e.Err }
+
 // Plain is a page of results that no study explains: all tables and all figures.
 func Plain(ctx context.Context, paths []string, figures, command string) ([]byte, error) {
 	var b bytes.Buffer
@@ -39,7 +46,10 @@ func plain(ctx context.Context, b *bytes.Buffer, path, figures string) error {
 	if title == "" {
 		title = set.Name
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n%s\n", title, w.Sources(), w.Complete())
+	fmt.Fprintf(b, "\n## %s\n\n%s", cell(title), w.Sources())
+	if set.Repetitions > 0 {
+		fmt.Fprintf(b, "\n%s\n", w.Complete())
+	}
 	tables, err := report.Tables(set.Cells, nil, "")
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -68,7 +78,7 @@ func plain(ctx context.Context, b *bytes.Buffer, path, figures string) error {
 	}
 	files, err := report.Figures(ctx, source, figures)
 	if err != nil {
-		return err
+		return &OutputError{err}
 	}
 	for _, f := range files {
 		if base, ok := strings.CutSuffix(f, ".svg"); ok {
@@ -136,7 +146,7 @@ func WritePage(ctx context.Context, studies, paths []string, figures, command st
 	if asHTML && figures == "" {
 		dir, err := os.MkdirTemp("", "gantry-figures-")
 		if err != nil {
-			return nil, err
+			return nil, &OutputError{err}
 		}
 		defer os.RemoveAll(dir)
 		figures = dir

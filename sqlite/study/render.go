@@ -49,7 +49,7 @@ func (p *Page) data() data {
 func (p *Page) Markdown() ([]byte, error) {
 	if p.Figures != "" {
 		if err := os.MkdirAll(p.Figures, 0o755); err != nil {
-			return nil, err
+			return nil, &OutputError{err}
 		}
 	}
 	if len(p.Studies) == 1 && p.Studies[0].Page != "" {
@@ -241,9 +241,13 @@ func (w writer) Relations(places ...string) string {
 	return b.String()
 }
 
-// cell makes text fit into a table.
+// tag is what a browser might take for a tag of HTML.
+var tag = regexp.MustCompile(`<([a-zA-Z/!?])`)
+
+// cell makes text fit into a table, and keeps it text.
 func cell(s string) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", "\\|")
+	s = tag.ReplaceAllString(strings.Join(strings.Fields(s), " "), "&lt;$1")
+	return strings.ReplaceAll(s, "|", "\\|")
 }
 
 // Value is a number of the study's values, with its interval.
@@ -419,7 +423,7 @@ func (w writer) Figure(id string) (string, error) {
 		return fmt.Sprintf("*%s*\n", f.Title), nil
 	}
 	if err := c.Write(w.page.Figures, f.ID); err != nil {
-		return "", err
+		return "", &OutputError{err}
 	}
 	at := filepath.ToSlash(filepath.Join(w.page.Figures, f.ID))
 	note := ""
