@@ -296,6 +296,9 @@ func (r *catalogReader) siteCatalog(v *reader.Node) {
 func (r *catalogReader) profiles(to *profiles, v *reader.Node) {
 	line := 0
 	r.y.Mapping(v, "profiles", func(ns string, v *reader.Node) {
+		if strings.HasPrefix(ns, "x-") {
+			return
+		}
 		r.y.Mapping(v, "profiles of "+ns, func(key string, v *reader.Node) {
 			if r.c.source == "" {
 				line = r.y.Line(v)
