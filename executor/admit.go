@@ -264,7 +264,7 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		produced := f.Producer >= 0 && !inPlace[i]
 		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Files)), Name: name, Sized: f.Sized, Produced: produced,
 			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size), Glob: produced && a.glob(w, f)}
-		spec.Program, spec.Checkpoint, spec.Optional = f.Program, f.Checkpoint, f.Optional
+		spec.Program, spec.Checkpoint, spec.Optional = f.Program(), f.Checkpoint, f.Optional
 		if f.Keep != trace.KeepUnread && f.Producer >= 0 {
 			if _, runs := a.runs(&w.Tasks[f.Producer]); runs { // what the emulator writes is no result to anybody
 				spec.Final = f.Keep == trace.KeepAlways
@@ -354,7 +354,10 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	image, runs := a.runs(t)
 	if runs {
 		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, t.Env
-		spec.Expand, spec.Mounts = t.Expand, t.Mounts
+		spec.Expand = t.Expand
+		if t.Container > 0 {
+			spec.Mounts = sub.Workflow.Containers[t.Container-1].Mounts
+		}
 		spec.Stdin, spec.Stdout, spec.Stderr, spec.Renames = t.Stdin, t.Stdout, t.Stderr, t.Renames
 	} else {
 		scale = a.TimeScale

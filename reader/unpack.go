@@ -119,6 +119,9 @@ func (in *Input) Keep(bytes int) bool {
 	return in.used <= keepBase+keepTimes*in.counted()
 }
 
+// Beside counts the text of another file that is read together with this one.
+func (in *Input) Beside(bytes int) { in.text += int64(bytes) }
+
 // TooMuch says that a file describes more than its size lets expect.
 func (in *Input) TooMuch() string {
 	const much = "what it describes takes more memory than 20 times the size of the file and 64 MB"

@@ -338,9 +338,7 @@ func (x *archive) traced(flows []*trace.Workflow) {
 		flags(x, files, func(f *trace.File) *bool { return &f.Imputed })
 		integers(x, files, func(f *trace.File) *int32 { return &f.Producer })
 		if x.format > 5 {
-			words(x, files, func(f *trace.File) *[]string { return &f.Locations })
-			texts(x, files, func(f *trace.File) *string { return &f.SHA256 })
-			texts(x, files, func(f *trace.File) *string { return &f.Program })
+			x.origins(files)
 			integers(x, files, func(f *trace.File) *trace.Keep { return &f.Keep })
 			flags(x, files, func(f *trace.File) *bool { return &f.Checkpoint })
 			flags(x, files, func(f *trace.File) *bool { return &f.Optional })
@@ -377,10 +375,32 @@ func (x *archive) traced(flows []*trace.Workflow) {
 		integers(x, tasks, func(t *task) *trace.Fields { return &t.Imputed })
 		if x.format > 5 {
 			flags(x, tasks, func(t *task) *bool { return &t.Expand })
-			words(x, tasks, func(t *task) *[]string { return &t.Mounts })
+			integers(x, tasks, func(t *task) *int32 { return &t.Container })
 			renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
 		}
 	}
+}
+
+// origins are what catalogs say of files, of those that they know.
+func (x *archive) origins(files []*trace.File) {
+	type origin = trace.Origin
+	known := make([]bool, len(files))
+	for i, f := range files {
+		known[i] = f.Origin != nil
+	}
+	flags(x, pointers(known), func(b *bool) *bool { return b })
+	var all []*origin
+	for i, f := range files {
+		if known[i] && f.Origin == nil {
+			f.Origin = new(origin)
+		}
+		if known[i] {
+			all = append(all, f.Origin)
+		}
+	}
+	words(x, all, func(o *origin) *[]string { return &o.Locations })
+	texts(x, all, func(o *origin) *string { return &o.SHA256 })
+	texts(x, all, func(o *origin) *string { return &o.Program })
 }
 
 // containers are those that the catalogs of a workflow name.
@@ -389,6 +409,7 @@ func (x *archive) containers(all []*trace.Container) {
 	texts(x, all, func(c *container) *string { return &c.Name })
 	texts(x, all, func(c *container) *string { return &c.Image })
 	texts(x, all, func(c *container) *string { return &c.SHA256 })
+	words(x, all, func(c *container) *[]string { return &c.Mounts })
 	texts(x, all, func(c *container) *string { return &c.Source })
 	integers(x, all, func(c *container) *int { return &c.Line })
 }

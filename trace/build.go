@@ -84,8 +84,8 @@ func label(source string) string {
 
 // What is kept of a task, and so on, in bytes, with what becomes of it when references are resolved.
 const (
-	taskKept       = 440
-	fileKept       = 200
+	taskKept       = 464
+	fileKept       = 216
 	edgeKept       = 60
 	factKept       = 48
 	executableKept = 400

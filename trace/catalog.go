@@ -3,11 +3,13 @@ package trace
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -60,7 +62,6 @@ type location struct {
 type container struct {
 	Container
 	kind     string
-	mounts   []string
 	profiles profiles
 	obstacle string
 }
@@ -187,7 +188,7 @@ func (b *builder) locate() {
 	}
 	for i := range b.wf.Files {
 		f := &b.wf.Files[i]
-		if f.Program != "" || f.Producer >= 0 && !slices.Contains(b.wf.Tasks[f.Producer].Inputs, int32(i)) {
+		if f.Program() != "" || f.Producer >= 0 && !slices.Contains(b.wf.Tasks[f.Producer].Inputs, int32(i)) {
 			continue
 		}
 		for _, c := range b.cat.all {
@@ -210,7 +211,12 @@ var section = regexp.MustCompile(`\[[0-9]+\]`)
 
 // locations adds those of a replica to a file. Sections [0], [1] and so on stand for groups of its pattern.
 func (b *builder) locations(f *File, c *catalog, r *replica, groups []string) {
-	f.SHA256 = cmp.Or(f.SHA256, r.sha256)
+	if f.Origin == nil {
+		b.keep(80)
+		f.Origin = &Origin{}
+	}
+	o := f.Origin
+	o.SHA256 = cmp.Or(o.SHA256, r.sha256)
 	for _, pfn := range r.pfns {
 		if groups != nil {
 			pfn = section.ReplaceAllStringFunc(pfn, func(s string) string {
@@ -222,9 +228,9 @@ func (b *builder) locations(f *File, c *catalog, r *replica, groups []string) {
 			})
 		}
 		for _, at := range b.paths(c, pfn) {
-			if !slices.Contains(f.Locations, at) {
+			if !slices.Contains(o.Locations, at) {
 				b.keep(16 + len(at))
-				f.Locations = append(f.Locations, at)
+				o.Locations = append(o.Locations, at)
 			}
 		}
 	}
@@ -435,10 +441,11 @@ func (b *builder) contain(t *Task, at *location) profiles {
 		c.kind = "" // told
 	}
 	b.image(t, c.Image)
-	if !slices.ContainsFunc(b.wf.Containers, func(x Container) bool { return x.Name == c.Name }) {
+	t.Container = 1 + int32(slices.IndexFunc(b.wf.Containers, func(x Container) bool { return x.Name == c.Name }))
+	if t.Container == 0 {
 		b.wf.Containers = append(b.wf.Containers, c.Container)
+		t.Container = int32(len(b.wf.Containers))
 	}
-	t.Mounts = c.mounts
 	return c.profiles
 }
 
@@ -502,7 +509,7 @@ func (b *builder) programFile(x *executable, at *location, key transformation) i
 	}
 	i := b.file(name)
 	f := &b.wf.Files[i]
-	f.Program, f.SHA256, f.Locations = key.name, x.sha256, b.paths(x.from, at.pfn)
+	f.Origin = &Origin{Program: key.name, SHA256: x.sha256, Locations: b.paths(x.from, at.pfn)}
 	b.cat.programs[x] = i
 	return i
 }
@@ -524,7 +531,7 @@ func (b *builder) addContainer(c *catalog, x *container, image string) {
 			return
 		}
 	}
-	for i, m := range x.mounts {
+	for i, m := range x.Mounts {
 		host, rest, ok := strings.Cut(b.environment(c, m), ":")
 		inside, _, _ := strings.Cut(rest, ":")
 		if !ok || !filepath.IsAbs(host) || !filepath.IsAbs(inside) {
@@ -532,7 +539,7 @@ func (b *builder) addContainer(c *catalog, x *container, image string) {
 				x.Name, m)
 			return
 		}
-		x.mounts[i] = filepath.Clean(host) + ":" + filepath.Clean(inside)
+		x.Mounts[i] = filepath.Clean(host) + ":" + filepath.Clean(inside)
 	}
 	x.Source = c.source
 	scheme, rest, ok := strings.Cut(image, ":")
@@ -584,9 +591,29 @@ func (b *builder) checksum(c *catalog, line int, kind, sum string) string {
 	return strings.ToLower(sum)
 }
 
+// maxPattern bounds the instructions of a regex.
+const maxPattern = 10_000
+
 // addPattern keeps a replica of all files whose names match.
 func (b *builder) addPattern(c *catalog, line int, text string, r replica) {
-	expr, err := regexp.Compile("^(?:" + text + ")$")
+	whole := "^(?:" + text + ")$"
+	tree, err := syntax.Parse(whole, syntax.Perl)
+	if err == nil {
+		var prog *syntax.Prog
+		if prog, err = syntax.Compile(tree.Simplify()); err == nil && len(prog.Inst) > maxPattern {
+			err = errors.New("it is too large")
+		} else if err == nil {
+			b.keep(200 * len(prog.Inst))
+		}
+	}
+	if err == nil && b.lacks {
+		b.catalogFault(c, line, "bound", "%s", b.in.TooMuch())
+		return
+	}
+	var expr *regexp.Regexp
+	if err == nil {
+		expr, err = regexp.Compile(whole)
+	}
 	if err != nil {
 		b.catalogFault(c, line, "bad-regex", "regex %q does not compile: %v", text, err)
 		return

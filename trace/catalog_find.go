@@ -80,7 +80,7 @@ func (b *builder) near(name string) (path string, ok bool) {
 
 // openCatalog reads a file that is a catalog or properties, told apart by content, and notes what it is.
 func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
-	data, err := readCatalog(path)
+	data, err := b.readCatalog(path)
 	if err != nil {
 		b.faults.Fail("catalog", 0, "", "catalog %s: %v", path, err)
 		return
@@ -113,7 +113,8 @@ func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
 	}
 }
 
-func readCatalog(path string) ([]byte, error) {
+func (b *builder) readCatalog(path string) (data []byte, err error) {
+	defer func() { b.in.Beside(len(data)) }()
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("there is no such file")
@@ -124,7 +125,7 @@ func readCatalog(path string) ([]byte, error) {
 	if st, err := f.Stat(); err == nil && !st.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxCatalog+1))
+	data, err = io.ReadAll(io.LimitReader(f, maxCatalog+1))
 	if err == nil && len(data) > maxCatalog {
 		err = fmt.Errorf("it has more than %d MB", maxCatalog>>20)
 	}
@@ -258,7 +259,7 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 // textReplicas reads a replica catalog of type File or Regex: a line per replica, with the name of a file, its location
 // and attributes.
 func (b *builder) textReplicas(path string) {
-	data, err := readCatalog(path)
+	data, err := b.readCatalog(path)
 	if err != nil {
 		b.faults.Fail("catalog", 0, "", "catalog %s: %v", path, err)
 		return

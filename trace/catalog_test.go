@@ -87,11 +87,15 @@ replicaCatalog:
 		"a/b.txt": {"/d/1%20b", "/d/1 b", filepath.Join(dir, "rel/2"), "https://h/3", "/all/a/b.txt"},
 		"x1.csv":  {"/d/csv/1/x1.csv/[7]"}, "other": {"/all/other"}, "made": nil}
 	for _, f := range w.Files {
-		if !reflect.DeepEqual(f.Locations, want[f.Name]) {
-			t.Errorf("%s: %q, want %q", f.Name, f.Locations, want[f.Name])
+		var got []string
+		if f.Origin != nil {
+			got = f.Origin.Locations
+		}
+		if !reflect.DeepEqual(got, want[f.Name]) {
+			t.Errorf("%s: %q, want %q", f.Name, got, want[f.Name])
 		}
 	}
-	if sum := w.Files[0].SHA256; !strings.HasPrefix(sum, "ba7816bf") {
+	if sum := w.Files[0].Origin.SHA256; !strings.HasPrefix(sum, "ba7816bf") {
 		t.Errorf("checksum %q", sum)
 	}
 }
@@ -133,7 +137,8 @@ func TestCatalogsAreFound(t *testing.T) {
 				c.catalogs[i] = filepath.Join(dir, c.catalogs[i])
 			}
 			w := sound(t, dir, trace.ReadOptions{Catalogs: c.catalogs})
-			if got := w.Files[0].Locations; len(got) != 1 || got[0] != c.location || w.Tasks[0].Image != c.image {
+			if got := w.Files[0].Origin; got == nil || got.Locations[0] != c.location || len(got.Locations) != 1 ||
+				w.Tasks[0].Image != c.image {
 				t.Errorf("locations %q, image %q; want %q, %q (%v)", got, w.Tasks[0].Image, c.location, c.image,
 					w.Obstacles)
 			}
@@ -247,7 +252,7 @@ transformationCatalog:
 `}), trace.ReadOptions{})
 	staged := func(i int) (out []string) {
 		for _, f := range w.Tasks[i].Inputs {
-			out = append(out, w.Files[f].Program+" "+filepath.Base(w.Files[f].Locations[0]))
+			out = append(out, w.Files[f].Program()+" "+filepath.Base(w.Files[f].Origin.Locations[0]))
 		}
 		slices.Sort(out)
 		return out
@@ -331,7 +336,7 @@ func TestDAXHasCatalogsToo(t *testing.T) {
 	w := sound(t, dir, trace.ReadOptions{})
 	var got []string
 	for _, f := range w.Tasks[0].Inputs {
-		got = append(got, w.Files[f].Name+" "+w.Files[f].Locations[0]+" "+w.Files[f].Program)
+		got = append(got, w.Files[f].Name+" "+w.Files[f].Origin.Locations[0]+" "+w.Files[f].Program())
 	}
 	want := []string{"in.txt /d/in.txt ", "cfg /d/cfg ", "q /b/q q", "n::p:1 /b/p p"}
 	if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(w.Tasks[0].Command, []string{"./p", "-i", "in.txt"}) {

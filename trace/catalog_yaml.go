@@ -144,7 +144,7 @@ func (r *catalogReader) container(v *reader.Node) {
 		case "image":
 			image = r.b.environment(r.c, r.y.Text(v))
 		case "mounts":
-			r.y.Sequence(v, key, func(v *reader.Node) { x.mounts = append(x.mounts, r.y.Text(v)) })
+			r.y.Sequence(v, key, func(v *reader.Node) { x.Mounts = append(x.Mounts, r.y.Text(v)) })
 		case "checksum":
 			x.SHA256 = r.checksum(v)
 		case "profiles":

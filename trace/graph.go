@@ -189,7 +189,7 @@ func (w *Workflow) Stats() Stats {
 	}
 	s.Kinds, s.RuntimeSeconds = len(kinds), total/1e9
 	for i := range w.Files {
-		if w.Files[i].Program != "" { // of a catalog
+		if w.Files[i].Program() != "" { // of a catalog
 			s.Files--
 		} else if f := &w.Files[i]; f.Sized {
 			s.Sized++

@@ -72,9 +72,10 @@ type Workflow struct {
 // Container is an image as a catalog names it.
 type Container struct {
 	Name   string
-	Image  string // reference for the Docker Engine, or file:// and the path of an archive that docker load takes
-	SHA256 string // of the archive, as the catalog says; "" if it says nothing
-	Source string // the catalog
+	Image  string   // reference for the Docker Engine, or file:// and the path of an archive that docker load takes
+	SHA256 string   // of the archive, as the catalog says; "" if it says nothing
+	Mounts []string // HOST:CONTAINER, read-only
+	Source string   // the catalog
 	Line   int
 }
 
@@ -102,7 +103,6 @@ type Task struct {
 	Shell                 bool     // the trace asks for a shell
 	Expand                bool     // Command is a program and a text, parsed as bash does its arguments
 	Image                 string   // container image as in Container, "" if the trace names none
-	Mounts                []string // HOST:CONTAINER, read-only, that the container of a catalog asks for
 	Env                   []string // KEY=value, sorted
 	Renames               []Rename
 	Stdin, Stdout, Stderr string        // logical file names of redirections
@@ -111,7 +111,8 @@ type Task struct {
 	DiskBps               int64         // block I/O it asks for, bytes per second; 0: not said
 	// execution phase, from 1 on (Lim et al. 2017, section on the model); 0: not said
 	Phase       int32
-	SubWorkflow bool // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
+	Container   int32 // from 1 on, in Workflow.Containers; 0: none
+	SubWorkflow bool  // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
 
 	Known   Fields
 	Imputed Fields
@@ -119,19 +120,32 @@ type Task struct {
 
 // File is a logical file of a workflow.
 type File struct {
-	Name     string
-	Size     int64 // bytes; meaningful only if Sized
-	Sized    bool
-	Imputed  bool  // Sized, but by Impute
-	Producer int32 // index into Workflow.Tasks of the task that writes it, -1 for a file from outside
-	// Locations are absolute paths and http(s) addresses of a file from outside, in the order in which they are tried.
-	Locations []string
-	SHA256    string // of a file from outside, in hex, as a catalog says; "" if it says nothing
-	// Program is the name under which tasks find a file that is a program of theirs; "" for data.
-	Program    string
+	Name       string
+	Size       int64 // bytes; meaningful only if Sized
+	Sized      bool
+	Imputed    bool    // Sized, but by Impute
+	Producer   int32   // index into Workflow.Tasks of the task that writes it, -1 for a file from outside
+	Origin     *Origin // of a file that catalogs know; nil if none does
 	Keep       Keep
 	Checkpoint bool // it survives a retry of its task
 	Optional   bool // its task may leave it out
+}
+
+// Origin is what catalogs say of a file from outside.
+type Origin struct {
+	// Locations are absolute paths and http(s) addresses, in the order in which they are tried.
+	Locations []string
+	SHA256    string // in hex; "" if no catalog says it
+	// Program is the name under which tasks find a file that is a program of theirs; "" for data.
+	Program string
+}
+
+// Program is the name under which tasks find a file that is a program of theirs; "" for data.
+func (f *File) Program() string {
+	if f.Origin == nil {
+		return ""
+	}
+	return f.Origin.Program
 }
 
 // Keep says whether a file that a task writes is a result.

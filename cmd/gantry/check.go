@@ -223,13 +223,13 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 		if t := &w.Tasks[i]; t.SubWorkflow {
 			r.Obstacles = append(r.Obstacles, fmt.Sprintf("%s:%d: task %s is a sub-workflow", r.File, t.Line, t.ID))
 		}
-		for _, m := range w.Tasks[i].Mounts {
+	}
+	for _, c := range w.Containers {
+		for _, m := range c.Mounts {
 			if !slices.Contains(r.Mounts, m) {
 				r.Mounts = append(r.Mounts, m)
 			}
 		}
-	}
-	for _, c := range w.Containers {
 		if path, ok := strings.CutPrefix(c.Image, "file://"); ok {
 			r.Reads = append(r.Reads, path)
 		}

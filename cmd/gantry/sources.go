@@ -124,8 +124,8 @@ func giveTo(o stage.Owner) func(path string) error {
 func checkMounts(subs []executor.Submission, consent bool) error {
 	var asked []string
 	for i := range subs {
-		for k := range subs[i].Workflow.Tasks {
-			for _, m := range subs[i].Workflow.Tasks[k].Mounts {
+		for _, c := range subs[i].Workflow.Containers {
+			for _, m := range c.Mounts {
 				if !slices.Contains(asked, m) {
 					asked = append(asked, m)
 				}

@@ -57,9 +57,8 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 	var looked []Look
 	sum := ""
 	var places []string
-	if f.Program {
-		places = sub.Workflow.Files[f.File].Locations
-		sum = sub.Workflow.Files[f.File].SHA256
+	if from := sub.Workflow.Files[f.File].Origin; f.Program && from != nil {
+		places, sum = from.Locations, from.SHA256
 	}
 	for _, place := range append(places[:len(places):len(places)], s.usual(sub, f)...) {
 		found := executor.Source{Path: place}
@@ -98,7 +97,7 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 
 // usual are the places of a file that no catalog has to name.
 func (s *Search) usual(sub *executor.Submission, f executor.Outside) (places []string) {
-	if sub.Workflow.Files[f.File].Program != "" { // of a catalog, which says where it is
+	if sub.Workflow.Files[f.File].Program() != "" { // of a catalog, which says where it is
 		return nil
 	}
 	for _, dir := range append([]string{sub.Inputs}, sub.Dirs...) {

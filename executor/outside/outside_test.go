@@ -65,16 +65,17 @@ func TestLocateTriesPlacesInOrder(t *testing.T) {
 		file trace.File
 		want string
 	}{
-		{trace.File{Name: "f", Locations: []string{first, second}}, first},
-		{trace.File{Name: "f", Locations: []string{filepath.Join(dir, "none"), second, first}}, second},
-		{trace.File{Name: "f", Locations: []string{second, first}, SHA256: abc}, first},
+		{trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{first, second}}}, first},
+		{trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{filepath.Join(dir, "none"), second, first}}},
+			second},
+		{trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{second, first}, SHA256: abc}}, first},
 		{trace.File{Name: "a/b.txt"}, inputs},
 		{trace.File{Name: "c.txt"}, further},
 		{trace.File{Name: "d.txt"}, beside},
-		{trace.File{Name: "d.txt", Locations: []string{filepath.Join(dir, "none")}}, beside},
+		{trace.File{Name: "d.txt", Origin: &trace.Origin{Locations: []string{filepath.Join(dir, "none")}}}, beside},
 	} {
 		if got, missing := locate(t, submission(dir, c.file, dirs...), me()); got.Path != c.want || len(missing) > 0 {
-			t.Errorf("%s %v: found %q, want %q (%v)", c.file.Name, c.file.Locations, got.Path, c.want, missing)
+			t.Errorf("%s %v: found %q, want %q (%v)", c.file.Name, c.file.Origin, got.Path, c.want, missing)
 		}
 	}
 }
@@ -89,8 +90,8 @@ func TestLocateSaysWhereItLookedAndWhy(t *testing.T) {
 	if err := os.Symlink("/proc/self/environ", link); err != nil {
 		t.Fatal(err)
 	}
-	file := trace.File{Name: "f", SHA256: abc, Locations: []string{filepath.Join(dir, "none"), dir,
-		filepath.Join(dir, "pipe"), link, "/dev/null", "/sys/kernel/profiling", wrong}}
+	file := trace.File{Name: "f", Origin: &trace.Origin{SHA256: abc, Locations: []string{filepath.Join(dir, "none"),
+		dir, filepath.Join(dir, "pipe"), link, "/dev/null", "/sys/kernel/profiling", wrong}}}
 	got, missing := locate(t, submission(dir, file), me())
 	if got != (executor.Source{}) || len(missing) != 1 || missing[0].Task != "t" {
 		t.Fatalf("found %+v, missing %v", got, missing)
@@ -142,7 +143,7 @@ func TestOpenHasTheRightsOfTheUser(t *testing.T) {
 }
 
 func TestEmulatedTasksNeedNoFiles(t *testing.T) {
-	s := submission(t.TempDir(), trace.File{Name: "f", Locations: []string{"/etc/hostname"}})
+	s := submission(t.TempDir(), trace.File{Name: "f", Origin: &trace.Origin{Locations: []string{"/etc/hostname"}}})
 	s.Workflow.Tasks[0].Command = nil
 	if got, missing := locate(t, s, me()); got != (executor.Source{}) || len(missing) > 0 {
 		t.Errorf("found %+v, missing %v", got, missing)
