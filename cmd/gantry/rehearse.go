@@ -59,8 +59,8 @@ func (r *rehearsal) more(ctx context.Context, run string) (*page.Extra, error) {
 	}
 	if over.Tasks > mostPlanned {
 		x.PlanNote = fmt.Sprintf("The plans are not made again for runs of more than %d tasks.", mostPlanned)
-	} else if err := r.plans(ctx, &info, x); err != nil {
-		return nil, err
+	} else {
+		r.plans(ctx, &info, x)
 	}
 	if over.State == sqlite.Running {
 		x.OtherNote = otherLater
@@ -86,15 +86,16 @@ func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*session, erro
 }
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
-func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) error {
+func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
 	s, err := r.session(info, "")
-	if err != nil {
-		return err
+	var pl *planner.Planner
+	var adm *executor.Admitter
+	if err == nil {
+		pl, adm, err = s.informed(r.c, r.log, info)
 	}
-	pl, adm, err := s.informed(r.c, r.log, info)
 	if err != nil {
 		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
-		return nil
+		return
 	}
 	p := rounds.Player{Planner: pl, Admit: adm}
 	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
@@ -125,7 +126,6 @@ func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Ext
 	if p.Diverged != "" {
 		x.PlanNote = "The plans of this run cannot be made again " + p.Diverged + "."
 	}
-	return nil
 }
 
 // candidates are policies to compare a run with, those that fit it best first.

@@ -138,7 +138,7 @@ func (p *Player) round(ctx context.Context, was *planner.PlanCommitted, at plann
 		return nil
 	}
 	if (p.Rounds-1)%p.stride == 0 {
-		p.keep(was.Round, at)
+		p.keep(was, at)
 	}
 	return nil
 }
@@ -157,8 +157,13 @@ func (p *Player) ofEngine(pc *planner.PlanCommitted) bool {
 }
 
 // keep keeps the plan as it is now.
-func (p *Player) keep(round int64, at planner.Time) {
-	plan := Plan{Round: round, At: at}
+func (p *Player) keep(was *planner.PlanCommitted, at planner.Time) {
+	plan := Plan{Round: was.Round, At: at}
+	for i := range was.Orders { // the draft has given them away
+		if o := &was.Orders[i]; o.Kind == planner.OrderStart {
+			plan.Segments = append(plan.Segments, planner.Segment{Task: o.Task, Node: o.Node, Start: at, End: o.Until})
+		}
+	}
 	draft := p.Planner.Draft()
 	for n := range p.Planner.View().Nodes() {
 		for s := range draft.On(planner.NodeID(n)) {

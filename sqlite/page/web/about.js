@@ -1,5 +1,5 @@
 // Failures, warnings, and how the run was made.
-import {el, bytes, plural} from './text.js';
+import {el, bytes, seconds, plural} from './text.js';
 
 export function failures(run) {
   const node = el('div');
@@ -33,8 +33,9 @@ export function about(run) {
       parts.push(el('h3', {}, 'Host'), facts([['name', h.name], ['system', [h.system, h.release, h.architecture].filter(Boolean).join(' ')], ['processor', [h.model, h.cores && plural(h.cores, 'core'), h.mhz && `${h.mhz} MHz`].filter(Boolean).join(', ')],
         ['memory', h.memory_bytes && bytes(h.memory_bytes)], ['control groups', h.cgroup], ['Docker', h.docker]]));
     }
-    if (run.settings) parts.push(el('h3', {}, 'Settings'), facts(Object.entries(run.settings).filter(([k]) => k !== 'cluster').map(([k, v]) => [k.replaceAll('_', ' '), plain(v)])));
+    if (run.settings) parts.push(el('h3', {}, 'Settings'), facts(Object.entries(run.settings).filter(([k]) => k !== 'cluster').map(([k, v]) => k.endsWith('_ns') ? [k.slice(0, -3).replaceAll('_', ' '), seconds(v / 1e9)] : [k.replaceAll('_', ' '), plain(v)])));
+    const metrics = Object.entries(run.metrics).filter(([, v]) => v !== null);
     const raw = (title, value) => value && el('details', {}, el('summary', {}, title), el('pre', {tabindex: 0}, JSON.stringify(value, null, 2)));
-    node.replaceChildren(...[...parts, raw('Cluster', cluster), raw('Metrics', Object.keys(run.metrics).length ? run.metrics : null)].filter(Boolean));
+    node.replaceChildren(...[...parts, raw('Cluster', cluster), raw('Metrics', metrics.length ? Object.fromEntries(metrics) : null)].filter(Boolean));
   }};
 }

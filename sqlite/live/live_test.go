@@ -1,0 +1,254 @@
+package live
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// source counts how often it is read. Its run is over when told.
+type source struct {
+	mu    sync.Mutex
+	reads int
+	ended bool
+	fails error
+}
+
+func (s *source) Page() ([]byte, string, error) { return []byte("page"), "default-src 'none'", nil }
+
+func (s *source) Over(context.Context) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended, nil
+}
+
+func (s *source) Data(context.Context) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	if s.fails != nil {
+		return nil, false, s.fails
+	}
+	return fmt.Appendf(nil, "data %d", s.reads), s.ended, nil
+}
+
+func (s *source) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *source) read() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
+// serve serves a source that is read as often as possible, until the test or the source ends.
+func serve(t *testing.T, src *source) (s *Server, ended <-chan error) {
+	t.Helper()
+	s, err := Listen(0, src, map[string]http.Handler{"more": http.NotFoundHandler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.least, s.share = time.Millisecond, 1
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(cancel)
+	return s, done
+}
+
+// get asks the server, with headers, and returns the answer's code and text.
+func get(t *testing.T, method, url string, headers ...string) (code int, text string, h http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, _ := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(b), answer.Header
+}
+
+func TestOnlyWhoHasTheTokenAndNamesTheServerSeesAnything(t *testing.T) {
+	s, _ := serve(t, &source{})
+	url := s.URL()
+	base := url[:strings.LastIndex(strings.TrimSuffix(url, "/"), "/")]
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(base, "http://"))
+	for _, c := range []struct {
+		name, method, url string
+		headers           []string
+		code              int
+	}{
+		{"page", "GET", url, nil, 200},
+		{"localhost", "GET", url, []string{"Host", "localhost:" + port}, 200},
+		{"no token", "GET", base + "/", nil, 404},
+		{"wrong token", "GET", base + "/" + strings.Repeat("a", len(s.token)) + "/", nil, 404},
+		{"token as a prefix", "GET", base + "/" + s.token[:5] + "/data", nil, 404},
+		{"rebound name", "GET", url, []string{"Host", "evil.example:" + port}, 403},
+		{"no port", "GET", url, []string{"Host", "127.0.0.1"}, 403},
+		{"another site", "GET", url + "data", []string{"Origin", "http://evil.example"}, 403},
+		{"another port", "GET", url + "data", []string{"Origin", "http://127.0.0.1:1"}, 403},
+		{"null origin", "GET", url + "data", []string{"Origin", "null"}, 403},
+		{"another site, by its kind", "GET", url + "data", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"own origin", "GET", url, []string{"Origin", base, "Sec-Fetch-Site", "same-origin"}, 200},
+		{"write", "POST", url, nil, 405},
+		{"delete", "DELETE", url + "data", nil, 405},
+		{"unknown", "GET", url + "../../etc/passwd", nil, 404},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, text, h := get(t, c.method, c.url, c.headers...)
+			if code != c.code || code != 200 && strings.Contains(text, "data") {
+				t.Errorf("%d: %s", code, text)
+			}
+			if h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
+				h.Get("X-Content-Type-Options") != "nosniff" ||
+				!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+				t.Errorf("headers %v", h)
+			}
+		})
+	}
+}
+
+// The source is read while somebody looks and no more; a stream hears of each version and of the end, after which the
+// server ends.
+func TestAStreamHearsOfEachVersionAndOfTheEnd(t *testing.T) {
+	src := &source{}
+	s, ended := serve(t, src)
+	if code, _, _ := get(t, "GET", s.URL()); code != 200 || src.read() != 0 {
+		t.Errorf("the source was read %d times although nobody looks (%d)", src.read(), code)
+	}
+	answer, err := http.Get(s.URL() + "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	events := 0
+	for lines.Scan() && events < 3 {
+		if lines.Text() == "event: update" {
+			events++
+		}
+	}
+	if _, text, _ := get(t, "GET", s.URL()+"data"); !strings.HasPrefix(text, "data ") {
+		t.Errorf("the data is %q", text)
+	}
+	src.set(func() { src.ended = true })
+	over := false
+	for lines.Scan() {
+		over = over || lines.Text() == "event: over"
+	}
+	if !over {
+		t.Error("the stream ended without saying so")
+	}
+	if _, text, _ := get(t, "GET", s.URL()+"data"); text != fmt.Sprintf("data %d", src.read()) {
+		t.Errorf("after the end the data is %q, not that of read %d", text, src.read())
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be read is said, and read again.
+func TestAFailureToReadIsSaid(t *testing.T) {
+	src := &source{fails: errors.New("disk\nfault")}
+	s, _ := serve(t, src)
+	answer, err := http.Get(s.URL() + "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	failed, updated := false, false
+	for lines := bufio.NewScanner(answer.Body); lines.Scan() && !updated; {
+		if lines.Text() == "data: disk fault" {
+			failed = true
+			src.set(func() { src.fails = nil })
+		}
+		updated = lines.Text() == "event: update"
+	}
+	if !failed || !updated {
+		t.Errorf("failure said: %v, news after it: %v", failed, updated)
+	}
+}
+
+// Clients that never read, and more of them than there may be, do not stop the source from being read, nor the server
+// from ending.
+func TestSlowAndManyClientsDelayNothing(t *testing.T) {
+	src := &source{}
+	s, ended := serve(t, src)
+	address := s.listener.Addr().String()
+	for i := range maxConnections + 20 {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i%2 == 0 {
+			fmt.Fprintf(c, "GET /%s/events HTTP/1.1\r\nHost: %s\r\n\r\n", s.token, address)
+		} else {
+			fmt.Fprint(c, "GET /") // and nothing more
+		}
+	}
+	before := src.read()
+	for deadline := time.Now().Add(time.Minute); src.read() < before+20; {
+		if time.Now().After(deadline) {
+			t.Fatal("the source is not read any more")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	src.set(func() { src.ended = true })
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the server does not end")
+	}
+}
+
+func TestTooManyRequestsAreRefused(t *testing.T) {
+	now := time.Unix(0, 0)
+	l := limiter{most: 10}
+	taken := 0
+	for range 100 {
+		if l.take(now) {
+			taken++
+		}
+	}
+	if taken != 10 || !l.take(now.Add(time.Second/10)) || l.take(now.Add(time.Second/10)) {
+		t.Errorf("%d of 100 requests at once were taken", taken)
+	}
+}
+
+// A reading that takes long is followed by a pause in proportion.
+func TestReadingTheSourceCostsAShareOfACore(t *testing.T) {
+	s, err := Listen(0, &source{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.listener.Close()
+	if s.share > 0.005 {
+		t.Errorf("reading may take %g of a core, which leaves too little of 1 %% for the rest", s.share)
+	}
+	if _, err := Listen(s.listener.Addr().(*net.TCPAddr).Port, &source{}, nil); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
+		t.Errorf("a port that is in use: %v", err)
+	}
+}
