@@ -90,14 +90,16 @@ func TestThePageOfARunInContainers(t *testing.T) {
 	expectText(t, page, "#answer", "1 of 3")
 	expectText(t, page, "#answer", "1 / 1")
 	expectText(t, page, "#failures", "2 attempts did not end well")
-	for _, words := range []string{"the last words", "<b>no such option</b>", "exit-code 3", "gantry logs --attempt 2 f f/b"} {
+	for _, words := range []string{"the last words", "<b>no such option</b>", "exit-code 3",
+		"gantry logs --attempt 2 f f/b"} {
 		expectText(t, page, "#failures", words)
 	}
 	expectText(t, page, "#about .command", filepath.Base(os.Args[0]))
 	// Limits asked and applied, and what was used, are those of the log.
 	do(t, page, chromedp.SendKeys(".tasks input", "f/a ", chromedp.ByQuery))
 	row := ask[[]string](t, page, "[...document.querySelectorAll('.tasks tr.row td')].map(d => d.textContent)")
-	head := ask[[]string](t, page, "[...document.querySelectorAll('.tasks thead tr:last-child th')].map(d => d.textContent)")
+	head := ask[[]string](t, page,
+		"[...document.querySelectorAll('.tasks thead tr:last-child th')].map(d => d.textContent)")
 	peak := slices.Index(head, "peak") // asked and applied stand before it
 	memory := one[float64](t, home, "SELECT applied_memory_bytes / 1e6 FROM v_attempts WHERE run = 'f' AND task = 'a'")
 	if memory >= 1000 {
@@ -116,7 +118,8 @@ var instants = regexp.MustCompile(`(?m)^ +(\d+\.\d{3}) s  `)
 // is on the page.
 func explained(t *testing.T, page context.Context, home, run, task string) {
 	t.Helper()
-	do(t, page, chromedp.Evaluate(fmt.Sprintf(`(() => { const f = document.querySelector('.tasks input'); f.value = '/%s';
+	do(t, page, chromedp.Evaluate(fmt.Sprintf(`(() => {
+		const f = document.querySelector('.tasks input'); f.value = '/%s';
 		f.dispatchEvent(new Event('input')); document.querySelector('.tasks tr.row').click(); })()`, task), nil))
 	text := ask[string](t, page, "document.querySelector('.timeline .detail .history').innerText")
 	for _, m := range instants.FindAllStringSubmatch(expect(t, exitOK, nil, "explain", run, task, "--dir", home), -1) {
@@ -153,8 +156,10 @@ func TestThePageShowsThePlanOfEachRound(t *testing.T) {
 	node := one[string](t, home, "SELECT node FROM v_attempts WHERE run = 'm' AND task = ?", longest)
 	middle := one[float64](t, home, `SELECT (a.started_ns + a.ended_ns) / 2.0 / c.at_ns FROM v_attempts a
 		JOIN runs r ON r.name = a.run JOIN clocks c ON c.run = r.id WHERE a.run = 'm' AND a.task = ?`, longest)
-	do(t, page, chromedp.Evaluate(fmt.Sprintf(`(() => { const c = document.querySelector('.timeline canvas'), r = c.getBoundingClientRect();
-		const at = {clientX: r.left + 132 + %g * (r.width - 132), clientY: r.top + 24 + %d, bubbles: true, pointerId: 1};
+	do(t, page, chromedp.Evaluate(fmt.Sprintf(`(() => {
+		const c = document.querySelector('.timeline canvas'), r = c.getBoundingClientRect();
+		const x = r.left + 132 + %g * (r.width - 132), y = r.top + 24 + %d;
+		const at = {clientX: x, clientY: y, bubbles: true, pointerId: 1};
 		for (const e of ['pointerdown', 'pointerup']) c.dispatchEvent(new PointerEvent(e, at)); })()`, middle,
 		map[string]int{"node-1": 8, "node-2": 40}[node]), nil))
 	expectText(t, page, ".timeline .detail h4", longest)
@@ -194,7 +199,8 @@ func TestTheGraphOfManyTasksOpens(t *testing.T) {
 	}
 	name := ask[string](t, page, "document.querySelectorAll('.dag .node')[1].getAttribute('aria-label').split(':')[0]")
 	of := one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'g' AND kind = ?", name)
-	do(t, page, chromedp.Evaluate("document.querySelectorAll('.dag .node')[1].focus()", nil), chromedp.KeyEvent(kb.Enter))
+	do(t, page, chromedp.Evaluate("document.querySelectorAll('.dag .node')[1].focus()", nil),
+		chromedp.KeyEvent(kb.Enter))
 	if n := ask[int](t, page, nodes); n != kinds-1+min(of, 300) {
 		t.Errorf("with type %s open the graph has %d nodes, not %d", name, n, kinds-1+min(of, 300))
 	}

@@ -47,6 +47,11 @@ func browse(t *testing.T, address string) context.Context {
 			c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 		}),
 		chromedp.WSURLReadTimeout(3*time.Minute),
+		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) {
+			// The distribution's command is a script: the browser behind it has to end with it.
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		}),
 	)
 	alloc, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)

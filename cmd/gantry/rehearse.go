@@ -273,6 +273,7 @@ type recorder struct {
 
 type stay struct {
 	kind       string
+	workflow   int
 	node, lane int
 	from, to   planner.Time
 }
@@ -292,7 +293,8 @@ func (r *recorder) watch(v planner.View, events []planner.Event, admitted []*exe
 			for _, o := range b.Orders {
 				if o.Kind == planner.OrderStart && o.Node != planner.None {
 					r.open[o.Attempt] = len(r.stays)
-					r.stays = append(r.stays, stay{r.kinds[o.Task], int(o.Node), 0, events[i].At, events[i].At})
+					r.stays = append(r.stays, stay{r.kinds[o.Task], int(v.Task(o.Task).Workflow), int(o.Node), 0,
+						events[i].At, events[i].At})
 				}
 			}
 		case *planner.AttemptExited:
@@ -349,7 +351,8 @@ func (r *recorder) bars(begin planner.Time, pixel time.Duration, first []int, la
 	last := make([]int, lanes) // 1 + the last bar of each lane
 	for i := range r.stays {
 		s := &r.stays[i]
-		b := page.Bar{Lane: first[s.node] + s.lane, Kind: s.kind, From: s.from.Sub(begin), To: s.to.Sub(begin)}
+		b := page.Bar{Lane: first[s.node] + s.lane, Kind: s.kind, Workflow: s.workflow,
+			From: s.from.Sub(begin), To: s.to.Sub(begin)}
 		if k := last[b.Lane]; k > 0 && b.To-out[k-1].From < pixel {
 			out[k-1].To = b.To
 			continue

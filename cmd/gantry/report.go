@@ -46,9 +46,9 @@ Runs with --html FILE: one HTML file without a server or network. It shows why t
 critical path that was measured), the timeline of every attempt against its plan and the plan as each round of
 planning left it, utilisation, why tasks waited, a table of all attempts, box plots by task type, the graph of
 dependencies, estimates against measurements, deadlines and tenants, failures and settings. It simulates the run with
-three other policies (--policies), for 10 s at most. Several runs appear side by side.
+three other policies (--policies), for 10 s at most. Several runs appear side by side. Without RUN it is the latest run.
 
-   gantry report RUN --html run.html
+   gantry report --html run.html
    gantry report RUN RUN --html runs.html
 
 Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the figures cannot be written.`,
@@ -65,6 +65,8 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 		},
 		Action: func(c *cli.Context) error {
 			switch {
+			case c.NArg() == 0 && c.IsSet("html") && !c.IsSet("study"):
+				return writePage(c, []string{""}, c.String("html"))
 			case c.NArg() == 0:
 				return failf(exitUsage, "report: name one file of results, or runs")
 			case c.IsSet("save"):

@@ -61,6 +61,7 @@ type Other struct {
 type Bar struct {
 	Lane     int
 	Kind     string
+	Workflow int
 	From, To time.Duration
 }
 
@@ -105,6 +106,7 @@ func (r *reader) add(x *Extra) {
 			from := c.count(int64(bar.From))
 			t.Lane, t.From = append(t.Lane, int64(bar.Lane)), append(t.From, from)
 			t.Length, t.Kind = append(t.Length, c.count(int64(bar.To))-from), append(t.Kind, kinds[bar.Kind])
+			t.Workflow = append(t.Workflow, int64(bar.Workflow))
 		}
 		o.Others.Policies = append(o.Others.Policies, t)
 	}

@@ -256,6 +256,7 @@ type other struct {
 	From        column  `json:"from"`
 	Length      column  `json:"length"`
 	Kind        column  `json:"kind"`
+	Workflow    column  `json:"workflow"`
 }
 
 // pack compresses data.

@@ -65,7 +65,7 @@ function prepare(r, hue) {
     r.plans.first = [0];
     r.plans.count.forEach((c, i) => r.plans.first.push(r.plans.first[i] + c));
   }
-  for (const p of r.others?.policies || []) Object.assign(p, unpacked(p, ['lane', 'from', 'length', 'kind']));
+  for (const p of r.others?.policies || []) Object.assign(p, unpacked(p, ['lane', 'from', 'length', 'kind', 'workflow']));
   const a = r.attempt, n = a.known.length;
   r.n = n;
   r.scale = r.unit / 1e9;
@@ -80,6 +80,9 @@ function prepare(r, hue) {
     a.disk[i] += r.task.disk[t];
   }
   r.hue = hue;
+  r.flow = i => colour(r.task.workflow[a.task[i]]);
+  r.byFlow = r.kinds.length < 2 && r.workflows.length > 1 && r.workflows.length <= 20; // types tell nothing
+  r.tint = i => r.byFlow ? r.flow(i) : hue(r.task.kind[a.task[i]]);
   r.kind = i => r.task.kind[a.task[i]];
   r.kindName = i => r.kinds[r.kind(i)];
   r.nodeName = i => a.node[i] < 0 ? '–' : r.nodes[a.node[i]].name;

@@ -31,7 +31,7 @@ const resources = [
 
 export function utilisation(run, page) {
   let node = -1;
-  const out = el('div'), body = el('div'), by = el('div');
+  const out = el('div'), body = el('div'), by = el('div', {class: 'tools'});
   const end = () => page.span ? page.span[1] : run.end;
   const parts = resources.map(r => {
     const note = el('figcaption');

@@ -1,5 +1,5 @@
 // The same run under other policies, and several runs, as small timelines on one axis.
-import {el, seconds, ticks, clock, ink, fit, percent, plural, redraws, short} from './text.js';
+import {el, seconds, ticks, clock, ink, fit, percent, plural, redraws, short, colour} from './text.js';
 import {outcomeOf} from './answer.js';
 
 const thin = 16;
@@ -16,7 +16,7 @@ function small(lanes, bars, end, scale, label) {
       x.beginPath(); x.moveTo(p, 0); x.lineTo(p, tall); x.stroke();
       x.fillText(write(t), Math.max(14, p), tall + 15);
     }
-    for (const [lane, from, to, colour] of bars()) { x.fillStyle = colour; x.fillRect(px(from), lane * each, Math.max(0.6, px(to) - px(from)), Math.max(1, each - (each > 3 ? 1.5 : 0))); }
+    for (const [lane, from, to, fill] of bars()) { x.fillStyle = fill; x.fillRect(px(from), lane * each, Math.max(0.6, px(to) - px(from)), Math.max(1, each - (each > 3 ? 1.5 : 0))); }
   };
   redraws(draw);
   return {canvas, draw};
@@ -35,7 +35,7 @@ function* barsOf(run) {
     const lane = first[node] + run.attempt.lane[i];
     if (run.stop[i] < last[lane] + pixel / 2) continue;
     last[lane] = run.stop[i];
-    yield [lane, run.attempt.queued[i] - run.arrival, run.stop[i] - run.arrival, run.hue(run.kind(i))];
+    yield [lane, run.attempt.queued[i] - run.arrival, run.stop[i] - run.arrival, run.tint(i)];
   }
 }
 
@@ -65,7 +65,7 @@ export function others(run) {
     for (const p of o.policies) {
       if (p.error) { rows.push(el('div', {class: 'other'}, el('div', {}, el('b', {}, p.policy), el('span', {class: 'note'}, p.title || '')), el('p', {class: 'note'}, p.error))); continue; }
       const gain = base && !p.own && base.makespan ? (p.makespan - base.makespan) / base.makespan : 0;
-      const bars = () => Array.from(p.lane, (lane, k) => [lane, p.from[k], p.from[k] + p.length[k], run.hue(p.kind[k])]);
+      const bars = () => Array.from(p.lane, (lane, k) => [lane, p.from[k], p.from[k] + p.length[k], run.byFlow ? colour(p.workflow[k]) : run.hue(p.kind[k])]);
       rows.push(row(p.policy, p.own ? 'the same policy, replayed' : p.title || '', [s(p.makespan) + (gain ? ` (${gain > 0 ? '+' : '−'}${percent(Math.abs(gain))})` : ''), tardy(p, s), `${percent(p.utilisation)} of the cores held`], small(() => p.lanes, bars, () => end, () => run.scale, `The run with ${p.policy}: ${s(p.makespan)}`)));
     }
     node.replaceChildren(el('p', {class: 'note'}, 'Each policy is simulated with the arrivals, container starts and run times that were measured in this run (gantry simulate --replay). Percentages compare with the replay of the own policy.' + (o.note ? ' ' + o.note : '')), ...rows);

@@ -105,6 +105,10 @@ export function fit(canvas, height) {
   return [x, width];
 }
 
+// On paper the page is light, whatever the screen is: canvases are drawn once more for it.
+addEventListener('beforeprint', () => { document.documentElement.dataset.print = 'yes'; });
+addEventListener('afterprint', () => { delete document.documentElement.dataset.print; });
+
 // redraws calls draw when the size or the colours of the page change, and before it is printed.
 export function redraws(draw) {
   addEventListener('resize', draw);

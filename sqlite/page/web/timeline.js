@@ -8,7 +8,7 @@ const left = 132, top = 24, strip = 7;
 
 export function timeline(run, page) {
   let rows, lanes, height, bottom, byLane, span;
-  let from, to, by = 'type', text = '', found = null, chosen = -1, chosenTask = null, round = -1;
+  let from, to, by = run.byFlow ? 'workflow' : 'type', text = '', found = null, chosen = -1, chosenTask = null, round = -1;
   const canvas = el('canvas', {tabindex: 0, role: 'img'});
   const info = el('div', {class: 'detail', 'aria-live': 'polite', hidden: true});
   const key = el('div'), count = el('span', {role: 'status'}), said = el('output', {class: 'note'});
@@ -55,7 +55,7 @@ export function timeline(run, page) {
     count.textContent = found ? `${found.size} found` : '';
   }
 
-  const colourOf = i => by === 'type' ? run.hue(run.kind(i)) : by === 'outcome' ? outcomes[run.outcome(i)] || bad : phases[2][1];
+  const colourOf = i => by === 'type' ? run.hue(run.kind(i)) : by === 'workflow' ? run.flow(i) : by === 'outcome' ? outcomes[run.outcome(i)] || bad : phases[2][1];
   const at = t => left + (t - from) * (canvas.clientWidth - left) / (to - from);
   const timeAt = px => from + (px - left) * (to - from) / (canvas.clientWidth - left);
   const y = i => rows[run.attempt.node[i]].at + run.attempt.lane[i] * height;
@@ -201,7 +201,7 @@ export function timeline(run, page) {
     for (const s of plan.out) {
       const p = at(s.start), e = at(s.end), py = rows[s.node].at + s.lane * height;
       if (e < left || p > width) continue;
-      const c = run.hue(run.task.kind[s.task]);
+      const c = by === 'workflow' ? colour(run.task.workflow[s.task]) : run.hue(run.task.kind[s.task]);
       x.fillStyle = c; x.globalAlpha = s.ahead ? 0.3 : 0.16; x.fillRect(p, py, Math.max(1, e - p), tall); x.globalAlpha = 1;
       x.strokeStyle = s.changed ? ink('mark') : c; x.lineWidth = s.changed ? 1.8 : 1;
       if (s.changed === 'moved') x.setLineDash([4, 2]);
@@ -214,6 +214,7 @@ export function timeline(run, page) {
   }
 
   function draw() {
+    if (!rows) return; // nothing to show so far
     const [x, width] = fit(canvas, bottom + 2);
     axis(x, width);
     x.save();
@@ -245,9 +246,10 @@ export function timeline(run, page) {
     if (run.attempt.try.some(t => t > 1)) marks.push(['tried again', ink('ink'), 'notch']);
     if ((run.copies || []).length) marks.push(['files copied to the node', '#2f9fae', 'thin']);
     if ((run.changes || []).length) marks.push(['node changed or lost', bad]);
-    key.replaceChildren(legend([...(by === 'type' ? run.kinds.slice(0, 30).map((k, i) => [k, run.hue(i)]) :
+    key.replaceChildren(legend([...(by === 'type' ? run.kinds.slice(0, 30).map((k, i) => [k, run.hue(i)]) : by === 'workflow' ? run.workflows.slice(0, 30).map((w, i) => [w.name, colour(i)]) :
       by === 'phase' ? phases : [...new Set(run.outcomes.map(o => o || 'under way'))].filter(o => o !== 'under way' || run.state === 'running').map(o => [o, outcomes[o] || bad])), ...marks]),
-    ...(by === 'type' && run.kinds.length > 30 ? [el('p', {class: 'note'}, `and ${run.kinds.length - 30} more types`)] : []));
+    ...(by === 'type' && run.kinds.length > 30 ? [el('p', {class: 'note'}, `and ${run.kinds.length - 30} more types`)] : []),
+    ...(by === 'workflow' && run.workflows.length > 30 ? [el('p', {class: 'note'}, `and ${run.workflows.length - 30} more workflows`)] : []));
   }
 
   function show(k) {
@@ -341,7 +343,7 @@ export function timeline(run, page) {
   run.choose = i => { choose(i, true); canvas.scrollIntoView({block: 'nearest'}); };
   redraws(draw);
   const node = el('div', {class: 'timeline'},
-    el('div', {class: 'tools'}, choice('colour', [['type', 'by type'], ['outcome', 'by outcome'], ['phase', 'by phase']], v => { by = v; draw(); }), search, count,
+    el('div', {class: 'tools'}, choice('colour', [...(run.byFlow ? [['workflow', 'by workflow'], ['type', 'by type']] : [['type', 'by type'], ['workflow', 'by workflow']]), ['outcome', 'by outcome'], ['phase', 'by phase']], v => { by = v; draw(); }), search, count,
       button('+', 'Zoom in', () => zoom(0.5)), button('−', 'Zoom out', () => zoom(2)), button('all', 'Show all', () => move(...span))), rounds,
     el('figure', {}, canvas), key, without, el('p', {class: 'note screen'}, 'A bar is an attempt: pale until its program runs. The line below it ends where the plan had its end. ' +
       'Drag to zoom, Ctrl and wheel to zoom, click for all that is known of a task.'), info);
