@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +49,13 @@ func (s *session) fetchImages(ctx context.Context) error {
 	}
 	show := &arriving{progress: s.view, noun: "image", doing: "pulling", parts: map[string][2]int64{}}
 	f := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open,
-		Begin:    func(ref string) { show.begin("pulling image " + ref) },
+		Begin: func(ref string) {
+			doing := "pulling"
+			if strings.HasPrefix(ref, "file://") {
+				doing = "loading"
+			}
+			show.begin(doing + " image " + ref)
+		},
 		Progress: show.update, End: show.end}
 	found, err := f.Images(ctx, wanted)
 	show.close()
