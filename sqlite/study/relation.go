@@ -30,8 +30,9 @@ type Finding struct {
 	What    string // is compared
 	Ours    string // values with intervals
 	Verdict Verdict
-	N       int // repetitions that it rests on
-	Wanted  int // that the experiment asks for; 0: unknown
+	N       int  // repetitions that it rests on
+	Wanted  int  // that the experiment asks for; 0: unknown
+	Quick   bool // it rests on the short variant of the experiment
 }
 
 // Outcome is what results say of a relation.
@@ -42,6 +43,7 @@ type Outcome struct {
 	Holding  int // findings that agree, at least in sign
 	Missing  int // repetitions that are missing of the finding that lacks most
 	N        int // repetitions of the finding that has least
+	Quick    bool
 }
 
 const (
@@ -62,6 +64,7 @@ func (s *Study) judge(d data, r *Relation) Outcome {
 			}
 			o.Missing = max(o.Missing, f.Wanted-f.N)
 			o.N = min(o.N, f.N)
+			o.Quick = o.Quick || f.Quick
 		}
 	}
 	if len(o.Findings) == 0 {
@@ -128,6 +131,11 @@ func (s *Study) find(d data, c *Compare) Finding {
 	f.What = s.title(c, two)
 	if a.cells == 0 || a.runs == 0 {
 		f.Verdict, f.Ours = Unmeasured, "no results"
+		return f
+	}
+	f.Quick = d[c.Of].Quick
+	if other := d[c.OfB]; other != nil && other.Quick != f.Quick {
+		f.Verdict, f.Ours = Unmeasured, "results of different scales"
 		return f
 	}
 	if c.Claim == "stable" || c.Claim == "unstable" {

@@ -119,7 +119,7 @@ func (w writer) Sources() string {
 		}
 		scale := ""
 		if set.Quick {
-			scale = ", quick scale"
+			scale = ", **quick scale**"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s%s | %s | %s | %s |\n", x.File, cell(x.Shows), repetitions(set), scale,
 			strings.Join(set.Builds, ", "), strings.ReplaceAll(strings.Trim(span(set.From, set.To), "Z"), "T", " "),
@@ -167,7 +167,7 @@ func (w writer) Complete() string {
 	for _, x := range w.s.Experiments {
 		set := w.d[x.Name]
 		if set != nil && set.Quick {
-			quick = append(quick, x.File)
+			quick = append(quick, "`"+x.File+"`")
 		}
 		if set == nil || strings.HasPrefix(repetitions(set), "**") || len(set.Cells) == 0 {
 			missing = append(missing, "`"+x.File+"`")
@@ -178,8 +178,8 @@ func (w writer) Complete() string {
 		out = "**Not complete**: repetitions are missing of " + strings.Join(missing, ", ") + "."
 	}
 	if len(quick) > 0 {
-		out += fmt.Sprintf(" %d of %d experiments are at quick scale: shorter streams and fewer repetitions than the "+
-			"paper's.", len(quick), len(w.s.Experiments))
+		out += fmt.Sprintf(" **At quick scale**, with shorter streams and fewer repetitions than the paper's: %s.",
+			strings.Join(quick, ", "))
 	}
 	return out
 }
@@ -232,6 +232,9 @@ func (w writer) Relations(places ...string) string {
 		}
 		if o.Missing > 0 && o.Verdict != Unmeasured {
 			verdict += fmt.Sprintf("; %d repetitions so far", o.N)
+		}
+		if o.Quick && o.Verdict != Unmeasured {
+			verdict += "; at quick scale"
 		}
 		if r.Note != "" {
 			verdict += "<br>" + cell(r.Note)
@@ -292,8 +295,11 @@ func (w writer) table(t *Table) string {
 	}
 	if t.Title != "" {
 		what := ""
+		if set.Quick {
+			what = ", at quick scale"
+		}
 		if t.Columns != "" {
-			what = ": " + w.metric(t.Metrics[0])
+			what += ": " + w.metric(t.Metrics[0])
 		}
 		if t.Versus != nil {
 			what += fmt.Sprintf(", difference to %s in %%", w.s.describe(t.Versus))
@@ -429,6 +435,9 @@ func (w writer) Figure(id string) (string, error) {
 	note := ""
 	if f.Note != "" {
 		note = " " + f.Note
+	}
+	if slices.ContainsFunc(f.panels(), func(p Panel) bool { return w.d[p.Of] != nil && w.d[p.Of].Quick }) {
+		note += " **At quick scale.**"
 	}
 	return fmt.Sprintf("![%s](%s.svg)\n\n*%s.*%s [Data](%s.csv)\n", f.Title, at, f.Title, note, at), nil
 }
