@@ -326,6 +326,21 @@ func TestThePageOfALargeRun(t *testing.T) {
 	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn < 1000 {
 		t.Errorf("the timeline has %d bars", drawn)
 	}
+	// Search, sorting and zooming work on all of it, and agree with the log.
+	expectText(t, page, ".timeline", "not made again for runs of more than 20000 tasks")
+	inspiral := one[int](t, home, "SELECT count(*) FROM v_attempts WHERE run = 'big' AND kind = 'Inspiral'")
+	do(t, page, chromedp.SendKeys(".timeline input[type=search]", "Inspiral", chromedp.ByQuery))
+	do(t, page, chromedp.SendKeys(".tasks input", "Inspiral", chromedp.ByQuery))
+	if n := ask[int](t, page, "parseInt(document.querySelector('.tasks [role=status]').textContent)"); n < inspiral {
+		t.Errorf("%d attempts are found, the log has %d", n, inspiral)
+	}
+	do(t, page, chromedp.Evaluate("[...document.querySelectorAll('.tasks th button')].find(b => "+
+		"b.textContent === 'ran').click()", nil), chromedp.Focus(".timeline canvas", chromedp.ByQuery),
+		chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"))
+	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn == 0 ||
+		drawn > attempts/4 {
+		t.Errorf("zoomed in, the timeline has %d bars", drawn)
+	}
 	t.Logf(
 		"%d attempts in %d bytes, drawn %.0f ms after the page began",
 		attempts,

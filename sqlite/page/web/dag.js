@@ -15,50 +15,49 @@ export function dag(run) {
     return out;
   }
 
-  // depths are the longest paths to tasks.
-  function depths(tasks) {
-    const depth = new Map(), inside = new Set(tasks), open = [];
-    for (const t of tasks) {
-      open.push([t, 0]);
-      while (open.length) {
-        const top = open.at(-1), parents = run.parentsOf.get(top[0]) || [];
-        if (depth.has(top[0])) { open.pop(); continue; }
-        if (top[1] < parents.length) { const p = parents[top[1]++]; if (inside.has(p) && !depth.has(p) && open.length < 1e5) open.push([p, 0]); continue; }
-        depth.set(top[0], parents.reduce((m, p) => Math.max(m, (depth.get(p) ?? -1) + 1), 0));
-        open.pop();
+  // depths are the longest paths to tasks. Edges are in the order of children, most of them after their parents.
+  function depths() {
+    const [child, parent] = run.edges, depth = new Int32Array(run.names.length);
+    for (let again = true, round = 0; again && round < 100; round++) {
+      again = false;
+      for (let e = 0; e < child.length; e++) {
+        const d = depth[parent[e]] + 1;
+        if (d > depth[child[e]]) { depth[child[e]] = d; again ||= parent[e] > child[e]; }
       }
     }
     return depth;
   }
 
   function draw() {
-    const tasks = members(), grouped = tasks.length > most, depth = depths(tasks), inside = new Set(tasks), seen = new Map();
+    const tasks = members(), grouped = tasks.length > most, depth = depths(), seen = new Map();
     const critical = new Set([...run.critical].map(i => run.attempt.task[i]));
-    const of = new Map();
+    const of = new Array(run.names.length), groups = run.kinds.map((_, k) => 'k' + k);
     for (const t of tasks) {
       const k = run.task.kind[t], nth = (seen.get(k) || 0) + 1;
       seen.set(k, nth);
-      of.set(t, grouped && !(open.has(k) && nth <= mostOpen) ? 'k' + k : 't' + t);
+      of[t] = grouped && !(open.has(k) && nth <= mostOpen) ? groups[k] : 't' + t;
     }
     const nodes = new Map(), edges = new Map();
     for (const t of tasks) {
-      const id = of.get(t), single = id[0] === 't';
+      const id = of[t], single = id[0] === 't';
       if (!nodes.has(id)) nodes.set(id, {id, task: t, kind: run.task.kind[t], single, count: 0, bad: 0, layer: Infinity, parents: new Set(), critical: false, name: single ? run.names[t] : run.kinds[run.task.kind[t]]});
       const n = nodes.get(id);
       n.count++;
       n.bad += ['failed', 'skipped'].includes(states[run.task.state[t]]);
-      n.layer = Math.min(n.layer, depth.get(t));
+      n.layer = Math.min(n.layer, depth[t]);
       n.critical ||= critical.has(t);
     }
-    for (const c of tasks) {
-      for (const p of run.parentsOf.get(c) || []) {
-        if (!inside.has(p) || of.get(p) === of.get(c)) continue;
-        const id = of.get(p) + ' ' + of.get(c), e = edges.get(id) || {p: of.get(p), c: of.get(c), count: 0, critical: false};
-        e.count++;
-        e.critical ||= critical.has(p) && critical.has(c);
-        edges.set(id, e);
-        nodes.get(of.get(c)).parents.add(of.get(p));
+    for (let k = 0; k < run.edges[0].length; k++) {
+      const c = run.edges[0][k], p = run.edges[1][k];
+      if (!of[c] || !of[p] || of[p] === of[c]) continue;
+      const id = of[p] + ' ' + of[c];
+      let e = edges.get(id);
+      if (!e) {
+        edges.set(id, e = {p: of[p], c: of[c], count: 0, critical: false});
+        nodes.get(of[c]).parents.add(of[p]);
       }
+      e.count++;
+      e.critical ||= critical.has(p) && critical.has(c);
     }
     const layers = new Map();
     for (const n of nodes.values()) { if (!layers.has(n.layer)) layers.set(n.layer, []); layers.get(n.layer).push(n); }

@@ -79,10 +79,11 @@ function prepare(r, hue) {
     a.memory[i] += r.task.memory[t];
     a.disk[i] += r.task.disk[t];
   }
-  r.hue = hue;
+  const hues = r.kinds.map((_, k) => hue(k));
+  r.hue = k => hues[k];
   r.flow = i => colour(r.task.workflow[a.task[i]]);
   r.byFlow = r.kinds.length < 2 && r.workflows.length > 1 && r.workflows.length <= 20; // types tell nothing
-  r.tint = i => r.byFlow ? r.flow(i) : hue(r.task.kind[a.task[i]]);
+  r.tint = i => r.byFlow ? r.flow(i) : hues[r.task.kind[a.task[i]]];
   r.kind = i => r.task.kind[a.task[i]];
   r.kindName = i => r.kinds[r.kind(i)];
   r.nodeName = i => a.node[i] < 0 ? '–' : r.nodes[a.node[i]].name;

@@ -19,7 +19,7 @@ export function estimates(run) {
   }, (x, f) => {
     line(x, f, [[f.x[0], f.x[0]], [f.x[1], f.x[1]]], ink('soft'), 1);
     for (const d of [0.30103, -0.30103]) line(x, f, [[f.x[0], f.x[0] + d], [f.x[1], f.x[1] + d]], ink('line'), 1, [4, 3]);
-    for (const p of thinned(points, 20000)) { x.fillStyle = colour(sources.indexOf(p.source)); x.globalAlpha = 0.65; x.beginPath(); x.arc(f.px(power(p.took)), f.py(power(p.estimate)), 2.4, 0, 7); x.fill(); }
+    for (const p of thinned(points, 6000)) { x.fillStyle = colour(sources.indexOf(p.source)); x.globalAlpha = 0.65; x.beginPath(); x.arc(f.px(power(p.took)), f.py(power(p.estimate)), 2.4, 0, 7); x.fill(); }
     x.globalAlpha = 1;
   });
   const over = chart(330, () => {
@@ -28,7 +28,7 @@ export function estimates(run) {
     return {x: [run.secs(run.begin), run.secs(run.end)], y: [-most, most], value: v => v === 0 ? 'exact' : v > 0 ? `×${+(2 ** v).toPrecision(2)}` : `÷${+(2 ** -v).toPrecision(2)}`, label: 'Estimate over measured time, by when attempts ended, with the median of each twentieth of the run'};
   }, (x, f) => {
     line(x, f, [[f.x[0], 0], [f.x[1], 0]], ink('soft'), 1);
-    for (const p of thinned(points, 20000)) { x.fillStyle = colour(sources.indexOf(p.source)); x.globalAlpha = 0.4; x.fillRect(f.px(p.at) - 1.5, f.py(Math.max(f.y[0], Math.min(f.y[1], p.ratio))) - 1.5, 3, 3); }
+    for (const p of thinned(points, 6000)) { x.fillStyle = colour(sources.indexOf(p.source)); x.globalAlpha = 0.4; x.fillRect(f.px(p.at) - 1.5, f.py(Math.max(f.y[0], Math.min(f.y[1], p.ratio))) - 1.5, 3, 3); }
     x.globalAlpha = 1;
     sources.forEach((s, k) => {
       const bins = Array.from({length: 20}, () => []);

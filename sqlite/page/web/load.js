@@ -59,8 +59,11 @@ export function utilisation(run, page) {
     by.replaceChildren(...(run.nodes.length > 1 ? [choice('of', [[-1, 'all nodes'], ...run.nodes.map((n, i) => [i, n.name])], v => { node = +v; draw(); })] : []));
     if (by.firstChild) by.querySelector('select').value = node;
     draw();
-    const rows = run.nodes.map((n, k) => [n.name, ...resources.flatMap(r => [r.held, r.takes].map((f, w) => { const v = mean(sums(run, k, end(), i => w ? run.start[i] : run.attempt.queued[i], i => f(run, i))), c = r.capacity([n]); return r.value(v) + (c ? ` (${percent(v / c)})` : ''); }))]);
-    body.replaceChildren(run.nodes.length > 64 ? '' : el('details', {}, el('summary', {}, 'As a table'), box('Utilisation of nodes', 320, table([['node'], ...resources.flatMap(r => [[r.name + ' held', 1], ['used', 1]])], rows))));
+    const rows = () => run.nodes.map((n, k) => [n.name, ...resources.flatMap(r => [r.held, r.takes].map((f, w) => { const v = mean(sums(run, k, end(), i => w ? run.start[i] : run.attempt.queued[i], i => f(run, i))), c = r.capacity([n]); return r.value(v) + (c ? ` (${percent(v / c)})` : ''); }))]);
+    const open = body.querySelector('details')?.open, fill = d => { if (d.open && !d.querySelector('table')) d.append(box('Utilisation of nodes', 320, table([['node'], ...resources.flatMap(r => [[r.name + ' held', 1], ['used', 1]])], rows()))); };
+    const numbers = el('details', {open, on: {toggle: e => fill(e.target)}}, el('summary', {}, 'As a table'));
+    fill(numbers);
+    body.replaceChildren(numbers);
   }};
 }
 

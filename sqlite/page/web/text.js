@@ -76,7 +76,11 @@ export function ticks(from, to, about, time = true) {
 // clock writes the instants of an axis in one unit.
 export function clock(most) {
   const [unit, name] = most >= 172800 ? [86400, 'd'] : most >= 7200 ? [3600, 'h'] : most >= 600 ? [60, 'min'] : most >= 1 || most === 0 ? [1, 's'] : [1e-3, 'ms'];
-  return t => `${+(t / unit).toPrecision(6)} ${name}`;
+  const two = n => String(n).padStart(2, '0');
+  return t => {
+    const v = +(t / unit).toPrecision(6);
+    return Number.isInteger(v) || unit < 60 || unit > 3600 ? `${v} ${name}` : `${Math.floor(v)}:${two(Math.round(v % 1 * 60) % 60)} ${name}`;
+  };
 }
 
 const tip = el('div', {id: 'tip', hidden: true});

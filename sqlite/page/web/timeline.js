@@ -56,7 +56,8 @@ export function timeline(run, page) {
   }
 
   const colourOf = i => by === 'type' ? run.hue(run.kind(i)) : by === 'workflow' ? run.flow(i) : by === 'outcome' ? outcomes[run.outcome(i)] || bad : phases[2][1];
-  const at = t => left + (t - from) * (canvas.clientWidth - left) / (to - from);
+  let wide = 1000; // of the canvas, as it was drawn last
+  const at = t => left + (t - from) * (wide - left) / (to - from);
   const timeAt = px => from + (px - left) * (to - from) / (canvas.clientWidth - left);
   const y = i => rows[run.attempt.node[i]].at + run.attempt.lane[i] * height;
   const thick = () => Math.max(1, height - (height > 9 ? 4 : height > 5 ? 2 : height > 3 ? 1 : 0));
@@ -96,7 +97,7 @@ export function timeline(run, page) {
     }
     x.fillStyle = colourOf(i);
     x.fillRect(begin, py, Math.max(0.5, end - begin), tall);
-    for (const k of run.awayOf.get(i) || []) {
+    if (run.awayOf.size) for (const k of run.awayOf.get(i) || []) {
       const s = at(run.away.since[k]), e = Math.min(end, at(run.away.until[k]));
       if (e <= s) continue;
       x.fillStyle = asleep; x.fillRect(s, py, e - s, tall);
@@ -119,7 +120,7 @@ export function timeline(run, page) {
     if (height >= 14 && end - begin > 34) {
       x.fillStyle = '#fff';
       x.font = '11px system-ui, sans-serif';
-      x.fillText(short(run.names[a.task[i]], Math.floor((Math.min(end, canvas.clientWidth) - Math.max(begin, left) - 4) / 6.2)), Math.max(begin, left) + 3, py + tall / 2 + 4);
+      x.fillText(short(run.names[a.task[i]], Math.floor((Math.min(end, wide) - Math.max(begin, left) - 4) / 6.2)), Math.max(begin, left) + 3, py + tall / 2 + 4);
       x.font = '12px system-ui, sans-serif';
     }
     if (i === chosen) { x.globalAlpha = 1; x.strokeStyle = ink('ink'); x.lineWidth = 2.5; x.strokeRect(p, py, Math.max(2, end - p), tall); x.lineWidth = 1; }
@@ -134,7 +135,7 @@ export function timeline(run, page) {
     for (const list of run.attemptsOf.values()) {
       for (let k = 1; k < list.length && drawn < 2000; k++) {
         const [i, j] = [list[k - 1], list[k]], p = at(run.stop[i]), q = at(run.attempt.queued[j]);
-        if (q < left || p > canvas.clientWidth || run.attempt.node[i] < 0) continue;
+        if (q < left || p > wide || run.attempt.node[i] < 0) continue;
         drawn++;
         x.beginPath(); x.moveTo(p, y(i) + thick() / 2); x.bezierCurveTo(p + 12, y(i) + thick() / 2, q - 12, y(j) + thick() / 2, q, y(j) + thick() / 2); x.stroke();
       }
@@ -216,6 +217,7 @@ export function timeline(run, page) {
   function draw() {
     if (!rows) return; // nothing to show so far
     const [x, width] = fit(canvas, bottom + 2);
+    wide = width;
     axis(x, width);
     x.save();
     x.beginPath(); x.rect(left, 0, width - left, bottom + 2); x.clip();
