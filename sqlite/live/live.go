@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +63,6 @@ type Server struct {
 	waiting int           // clients that have not fetched the last data
 	fetched chan struct{} // closed when the server can go
 	leave   sync.Once
-	cost    atomic.Int64 // CPU time that reading the source took, in ns
 }
 
 // Listen opens a server at a port of the loopback; port 0 is any that is free. Handlers are served below the token, by
@@ -130,7 +128,6 @@ func (s *Server) follow(ctx context.Context) (alone bool) {
 		spent := threadTime()
 		data, over, err := s.source.Data(ctx)
 		took := spent()
-		s.cost.Add(int64(took))
 		if ctx.Err() != nil {
 			s.publish(nil, true, nil)
 			return true
@@ -189,9 +186,6 @@ func (s *Server) publish(data []byte, over bool, err error) {
 	close(s.news)
 	s.news = make(chan struct{})
 }
-
-// Cost is the CPU time that reading the source took so far.
-func (s *Server) Cost() time.Duration { return time.Duration(s.cost.Load()) }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
