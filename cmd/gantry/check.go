@@ -47,6 +47,10 @@ Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncat
 which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a cycle are dropped, with the
 files they stand for, a negative runtime is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
 
+Of workflows with commands it lists the files of this host that gantry run reads ("reads"), the directories that
+containers ask for ("mounts"), and why gantry run refuses it ("cannot run"): missing inputs, and what cannot be done
+on one host. Such a workflow can still be simulated and emulated.
+
 Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be read.`,
 		Flags: append(readFlags(&o.read), catalogFlag(), siteFlag(), walltimeFlag(),
 			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files, as for gantry run"},
