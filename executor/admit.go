@@ -153,6 +153,9 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	if err := a.apart(sub); err != nil {
 		return nil, err
 	}
+	if err := a.located(sub); err != nil {
+		return nil, err
+	}
 	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label}}
 	if err := a.admitFiles(sub, adm); err != nil {
 		return nil, err
@@ -558,6 +561,20 @@ func (a *Admitter) Outside(sub *Submission) ([]Outside, error) {
 		}
 	}
 	return all, nil
+}
+
+// located refuses a workflow whose programs need a file that was looked for and is not there.
+func (a *Admitter) located(sub *Submission) error {
+	if !a.SafeNames || sub.Sources == nil {
+		return nil
+	}
+	files, err := a.Outside(sub)
+	for _, f := range files {
+		if f.Program && sub.Sources[f.File].Path == "" {
+			return a.refuse(sub, &sub.Workflow.Tasks[f.Task], "needs file %q, which was not found", f.Name)
+		}
+	}
+	return err
 }
 
 func (a *Admitter) expanded(sub *Submission, t *trace.Task) error {

@@ -66,7 +66,13 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 		return nil, err
 	}
 	if runtimeOf(s.set.Runtime).Programs {
+		if err := checkMounts(subs, s.set.Emulate || s.set.ContainerMounts); err != nil {
+			return nil, err
+		}
 		if err := s.locate(c.Context, subs); err != nil {
+			return nil, err
+		}
+		if err := s.fetchSources(c.Context, subs); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +86,8 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow) (all []correction, err error) {
 	in := &inputs{paths: []string{with}, seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
 		Loader: load.Loader{Platform: s.platform, MaxInput: int64(*c.Generic("max-input").(*byteSize)),
-			TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64), Count: s.set.Count, Warn: s.view.warn}}
+			TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64), Count: s.set.Count, Warn: s.view.warn,
+			Catalogs: s.set.Catalogs, Site: s.set.Site, EnforceWalltime: s.set.EnforceWalltime}}
 	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
 		return nil, err
 	}

@@ -192,7 +192,15 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 			TimeScale: max(set.TimeScale,
 				math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
 	in.Define = *c.Generic("define").(*definitions)
-	in.Catalogs, in.Site, in.EnforceWalltime = c.StringSlice("catalog"), c.String("site"), c.Bool("enforce-walltime")
+	for _, path := range c.StringSlice("catalog") {
+		if path, err = filepath.Abs(path); err != nil {
+			return 0, fail(exitInput, err)
+		}
+		set.Catalogs = append(set.Catalogs, path)
+	}
+	set.Site, set.EnforceWalltime = c.String("site"), c.Bool("enforce-walltime")
+	set.ContainerMounts = c.Bool("container-mounts")
+	in.Catalogs, in.Site, in.EnforceWalltime = set.Catalogs, set.Site, set.EnforceWalltime
 	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
 		return 0, err
 	}
@@ -217,7 +225,7 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		return 0, err
 	}
 	if runtimeOf(set.Runtime).Programs {
-		if err := checkMounts(subs, set.Emulate || c.Bool("container-mounts")); err != nil {
+		if err := checkMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
 			return 0, err
 		}
 		if err := s.locate(c.Context, subs); err != nil {

@@ -38,6 +38,12 @@ type settings struct {
 	// RejectLate refuses workflows that cannot meet their deadlines.
 	RejectLate bool          `json:"reject_late,omitempty"`
 	Startup    time.Duration `json:"startup_ns"`
+	// ContainerMounts lets containers read the directories that their catalogs name; the others are how workflows of
+	// Pegasus are read.
+	ContainerMounts bool     `json:"container_mounts,omitempty"`
+	Catalogs        []string `json:"catalogs,omitempty"` // absolute paths
+	Site            string   `json:"site,omitempty"`
+	EnforceWalltime bool     `json:"enforce_walltime,omitempty"`
 	// of simulations: how many times what planning takes counts as simulated time
 	Charge    float64       `json:"charge_planning,omitempty"`
 	Grace     time.Duration `json:"grace_ns"`
