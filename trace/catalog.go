@@ -374,7 +374,8 @@ func (b *builder) program(i int32, key transformation, text string, own, shared 
 	case x != nil:
 		name = b.place(i, x, at, key)
 	}
-	if name == "" || text == "" && (at == nil || name == key.name) {
+	// A job of a DAX without arguments and program is one of a trace, to be emulated.
+	if name == "" || b.wf.Format == DAX && text == "" && (at == nil || name == key.name) {
 		return
 	}
 	t = &b.wf.Tasks[i]

@@ -81,6 +81,7 @@ var exceptions = map[string]map[string]string{
 	"pegasus-dax/3.6/blackdiamond.dax": {"cmd": "a job without arguments, whose <executable> has a file:// " +
 		"address, has a command"},
 	"pegasus-yaml/5.0/hierarchy-main.dax": {"cmd": subWorkflows},
+	"pegasus-yaml/5.0.4/held.yml":         {"cmd": "a job of Pegasus 5 without arguments is a program, too"},
 	"pegasus-dax/2.0/blackdiamond-s3.xml": {"cores": "the profile globus:count, with a line break, tells cores"},
 }
 
