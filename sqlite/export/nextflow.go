@@ -97,7 +97,37 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, o Nex
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("read log %s: %w", db.Path(), err)
 	}
+	if err := cached(ctx, out, db, info.Name, len(columns)); err != nil {
+		return err
+	}
 	return out.Flush()
+}
+
+// cached writes the tasks that took over outputs of other runs, as Nextflow does: they had no attempt.
+func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, columns int) error {
+	return each(ctx, db, func(scan scanner) error {
+		var id int64
+		var flow, task, kind string
+		if err := scan(&id, &flow, &task, &kind); err != nil {
+			return err
+		}
+		name := kind + " (" + task + ")"
+		if task == kind || kind == "" {
+			name = task
+		}
+		cells := []string{strconv.FormatInt(id, 10), hash(run, flow, task, "0"), "-", name, "CACHED"}
+		for len(cells) < columns {
+			cells = append(cells, "-")
+		}
+		for i := range cells {
+			cells[i] = oneLine.Replace(cells[i])
+		}
+		_, err := fmt.Fprintln(out, strings.Join(cells, "\t"))
+		return err
+	}, `SELECT (SELECT count(*) FROM attempts a WHERE a.run = r.id) + row_number() OVER (ORDER BY t.task), w.name, t.name, t.kind
+		FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> ''
+		JOIN tasks t ON t.run = r.id AND t.task = u.task AND t.state <> 'continued'
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY t.task`, run)
 }
 
 var oneLine = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")

@@ -34,22 +34,25 @@ func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow str
 	if err != nil {
 		return err
 	}
-	found := false
-	err = db.Admissions(ctx, info.Name, func(a *executor.Admission) error {
-		if a.Submission.Name != workflow || found {
-			return nil
+	flows, err := db.Flows(ctx, info.Name)
+	if err != nil {
+		return err
+	}
+	for _, f := range flows {
+		if f.Name != workflow {
+			continue
 		}
-		found = true
+		a, err := db.Admission(ctx, info.Name, f.ID)
+		if err != nil {
+			return err
+		}
 		flow, did, err := execution(ctx, db, &info, a, on)
 		if err != nil {
 			return err
 		}
 		return trace.WriteExecution(w, flow, did)
-	})
-	if err == nil && !found {
-		return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
 	}
-	return err
+	return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
 }
 
 func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
@@ -84,7 +87,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := db.Query(ctx, `SELECT a.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.hold_millicores, a.cpu_user_ns + a.cpu_system_ns,
+	rows, err := db.Query(ctx, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.hold_millicores, a.cpu_user_ns + a.cpu_system_ns,
 		a.peak_memory_bytes, a.read_bytes, a.written_bytes FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`, int64(a.Spec.ID), info.Name)
 	if err != nil {

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// shellTask is a task of a workflow of commands.
+type shellTask struct{ id, in, out, command string }
+
+// shellFlow writes a WfFormat workflow of commands in the image of the examples.
+func shellFlow(t *testing.T, path string, steps ...shellTask) string {
+	t.Helper()
+	type m = map[string]any
+	var tasks, execution []m
+	files := map[string]bool{}
+	for _, s := range steps {
+		tasks = append(tasks, m{"name": strings.TrimRight(s.id, "0123456789"), "id": s.id,
+			"inputFiles": strings.Fields(s.in), "outputFiles": strings.Fields(s.out)})
+		execution = append(execution, m{"id": s.id, "command": s.command, "image": "gantry/busybox"})
+		for _, f := range strings.Fields(s.in + " " + s.out) {
+			files[f] = true
+		}
+	}
+	var list []m
+	for f := range files {
+		list = append(list, m{"id": f})
+	}
+	text, err := json.Marshal(m{"name": "flow", "schemaVersion": "1.5", "workflow": m{
+		"specification": m{"tasks": tasks, "files": list}, "execution": m{"tasks": execution}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// cliTest is a directory of runs and gantry in it.
+type cliTest struct {
+	*testing.T
+	dir string
+}
+
+func (c cliTest) gantry(want int, args ...string) (out, errs string) {
+	c.Helper()
+	code, out, errs := invoke(c.T, slices.Insert(args, 1, "--dir="+filepath.Join(c.dir, "runs"))...)
+	if code != want {
+		c.Fatalf("gantry %s: exit %d, want %d\n%s%s", strings.Join(args, " "), code, want, out, errs)
+	}
+	return out, errs
+}
+
+func (c cliTest) read(path ...string) string {
+	c.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{c.dir, "runs"}, path...)...))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return string(text)
+}
+
+func (c cliTest) write(path, text string) string {
+	c.Helper()
+	path = filepath.Join(c.dir, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		c.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		c.Fatal(err)
+	}
+	return path
+}
+
+// reused runs a workflow with --reuse and returns the tasks that ran.
+func (c cliTest) reused(name, flow, inputs string) (ran []string) {
+	c.Helper()
+	c.gantry(exitOK, "run", "-q", "--reuse", "--inputs", inputs, "--name", name, flow)
+	out, _ := c.gantry(exitOK, "export", name, "--format", "json")
+	var all struct {
+		Tasks []struct {
+			Task   string  `json:"task"`
+			State  string  `json:"state"`
+			Reused *string `json:"reused_from"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		c.Fatal(err)
+	}
+	for _, t := range all.Tasks {
+		if t.State != "done" {
+			c.Errorf("run %s: task %s is %s", name, t.Task, t.State)
+		}
+		if t.Reused == nil {
+			ran = append(ran, t.Task)
+		}
+	}
+	return ran
+}
+
+func needsBusybox(t *testing.T) {
+	t.Helper()
+	needsDocker(t)
+	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
+		t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+	}
+}
+
+// Nothing is computed twice: each change runs what it concerns and nothing else, and gantry says why.
+func TestResultsAreReused(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	in := filepath.Dir(c.write("in/text.txt", "to be or not to be\n"))
+	other := filepath.Dir(c.write("other/text.txt", "to be or not to me\n"))
+	steps := []shellTask{{"upper", "text.txt", "upper.txt", "tr a-z A-Z <text.txt >upper.txt"},
+		{"words", "upper.txt", "words.txt", "wc -w <upper.txt >words.txt"},
+		{"all1", "words.txt", "all.txt", "cat words.txt words.txt >all.txt"}}
+	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), steps...)
+	c.gantry(exitOK, "run", "-q", "--inputs", in, "--name", "first", flow) // without --reuse
+	if ran := c.reused("same", flow, in); len(ran) > 0 {
+		t.Errorf("nothing changed, and %v ran", ran)
+	}
+	if a, b := c.read("first/results/flow/all.txt"), c.read("same/results/flow/all.txt"); a != b || a != "6\n6\n" {
+		t.Errorf("results %q and %q", a, b)
+	}
+	if out, _ := c.gantry(exitOK, "show", "same"); !strings.Contains(out, "3 tasks reused") {
+		t.Errorf("show says nothing of reused tasks:\n%s", out)
+	}
+	if out, _ := c.gantry(exitOK, "export", "same", "--format", "trace"); strings.Count(out, "CACHED") != 3 {
+		t.Errorf("trace has no cached tasks:\n%s", out)
+	}
+	for _, x := range []struct {
+		name, want, task, why string
+		change                func()
+		inputs                string
+	}{
+		{name: "input", inputs: other, want: "[upper words]", task: "upper", why: "its input text.txt changed"},
+		{name: "removed", want: "[words]", task: "words", why: "its output words.txt was deleted there",
+			change: func() {
+				for _, run := range []string{"first", "same", "input"} {
+					os.Remove(filepath.Join(c.dir, "runs", run, "nodes/host/flow/words.txt"))
+				}
+			}},
+		{name: "truncated", want: "[words]", task: "words", why: "it has 0 bytes in place of 2", change: func() {
+			os.Truncate(filepath.Join(c.dir, "runs/removed/nodes/host/flow/words.txt"), 0)
+		}},
+		{name: "edited", want: "[words]", task: "words", why: "its output words.txt was changed there since", change: func() {
+			c.write("runs/truncated/nodes/host/flow/words.txt", "7\n")
+		}},
+		{name: "command", want: "[upper]", task: "upper", why: "its command changed", change: func() {
+			steps[0].command = "cat text.txt | tr a-z A-Z >upper.txt" // writes the same: nothing after it runs
+			flow = shellFlow(t, flow, steps...)
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			if x.change != nil {
+				x.change()
+			}
+			if x.inputs == "" {
+				x.inputs = in
+			}
+			if ran := fmt.Sprint(c.reused(x.name, flow, x.inputs)); ran != x.want {
+				t.Errorf("%s ran, want %s", ran, x.want)
+			}
+			if out, _ := c.gantry(exitOK, "explain", x.name, x.task); !strings.Contains(out, x.why) {
+				t.Errorf("explain does not say %q:\n%s", x.why, out)
+			}
+		})
+	}
+}
+
+// A failed run is continued with the corrected workflow, several times; what is unchanged stays.
+func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	in := filepath.Dir(c.write("in/text.txt", "to be or not to be\n"))
+	steps := []shellTask{{"upper", "text.txt", "upper.txt", "tr a-z A-Z <text.txt >upper.txt"},
+		{"words", "upper.txt", "words.txt", "wcc -w <upper.txt >words.txt"},
+		{"all1", "words.txt", "all.txt", "cat words.txt words.txt >all.txt"}}
+	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), steps...)
+	c.gantry(exitTasksFailed, "run", "-q", "--inputs", in, "--name", "r", "--on-end",
+		"echo $GANTRY_RUN $GANTRY_STATE $GANTRY_FAILED >>"+filepath.Join(c.dir, "ends")+"; exit 5", flow)
+	before := c.read("r/work/flow/words-1/.command.err")
+	_, errs := c.gantry(exitTasksFailed, "resume", "r")
+	if !strings.Contains(errs, "words runs: it had failed") || !strings.Contains(errs, "1 task kept, 2 to run") {
+		t.Errorf("resume says:\n%s", errs)
+	}
+	c.gantry(exitInput, "resume", "r", "--with", c.write("wrong.json", "{"))
+	steps[1].command = "wc -w <upper.txt >words.txt"
+	right := shellFlow(t, filepath.Join(c.dir, "right.json"), steps...)
+	_, errs = c.gantry(exitOK, "resume", "r", "--with", right)
+	if !strings.Contains(errs, `words runs: its command changed from "wcc`) {
+		t.Errorf("resume --with says:\n%s", errs)
+	}
+	if got := c.read("r/results/flow/all.txt"); got != "6\n6\n" {
+		t.Errorf("the result is %q", got)
+	}
+	if c.read("r/work/flow/words-1/.command.err") != before {
+		t.Error("the first attempt's output is gone")
+	}
+	c.gantry(exitInput, "resume", "r")
+	steps[2].command = "cat words.txt >all.txt"
+	c.gantry(exitOK, "resume", "r", "--with", shellFlow(t, right, steps...))
+	if got := c.read("r/results/flow/all.txt"); got != "6\n" {
+		t.Errorf("the result of the second correction is %q", got)
+	}
+	c.write("in/text.txt", "to be\n")
+	c.gantry(exitOK, "resume", "r", "--with", right)
+	if got := c.read("r/results/flow/all.txt"); got != "2\n" {
+		t.Errorf("the result of the corrected input is %q", got)
+	}
+	out, _ := c.gantry(exitOK, "show", "--tasks", "r")
+	if strings.Count(out, "done") != 3 || strings.Contains(out, "continued") {
+		t.Errorf("tasks are\n%s", out)
+	}
+	out, _ = c.gantry(exitOK, "explain", "r", "words")
+	for _, want := range []string{"attempt 1: exit code 127", "the run was continued: the task runs, as it had failed",
+		"attempt 3: ok", "its results stay", "as task upper before it runs", "attempt 4: ok"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("explain does not say %q:\n%s", want, out)
+		}
+	}
+	c.gantry(exitOK, "logs", "r", "all") // by its transformation
+	_, errs = c.gantry(exitInput, "logs", "r", "wrods")
+	if !strings.Contains(errs, "did you mean words?") {
+		t.Errorf("no near name: %s", errs)
+	}
+	ends, _ := os.ReadFile(filepath.Join(c.dir, "ends"))
+	if want := "r failed 2\nr failed 2\nr finished 0\nr finished 0\nr finished 0\n"; string(ends) != want {
+		t.Errorf("--on-end wrote %q, want %q", ends, want)
+	}
+}
+
+// Files that nobody reads any more go, and the log has the most that was there.
+func TestScratchFilesGoEarly(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	var steps []shellTask
+	for i := range 5 {
+		s := shellTask{id: fmt.Sprint("s", i), out: fmt.Sprint("f", i), command: fmt.Sprintf("head -c 4000000 /dev/zero >f%d", i)}
+		if i > 0 {
+			s.in, s.command = fmt.Sprint("f", i-1), fmt.Sprintf("cat f%d >f%d", i-1, i)
+		}
+		steps = append(steps, s)
+	}
+	c.gantry(exitOK, "run", "-q", "--scratch", "--name", "lean", shellFlow(t, filepath.Join(c.dir, "flow.json"), steps...))
+	left, err := os.ReadDir(filepath.Join(c.dir, "runs/lean/nodes/host/flow"))
+	if err != nil || len(left) != 1 || left[0].Name() != "f4" {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	var summary struct {
+		Peak int64 `json:"peak_disk_bytes"`
+	}
+	out, _ := c.gantry(exitOK, "show", "--json", "lean")
+	if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.Peak < 8_000_000 || summary.Peak > 9_000_000 {
+		t.Errorf("the peak is %d, %v", summary.Peak, err)
+	}
+	out, _ = c.gantry(exitOK, "ls", "--size")
+	if !strings.Contains(out, "MB") {
+		t.Errorf("ls --size:\n%s", out)
+	}
+}
