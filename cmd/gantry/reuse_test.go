@@ -151,7 +151,7 @@ func TestResultsAreReused(t *testing.T) {
 		{name: "truncated", want: "[words]", task: "words", why: "it has 0 bytes in place of 2", change: func() {
 			os.Truncate(filepath.Join(c.dir, "runs/removed/nodes/host/flow/words.txt"), 0)
 		}},
-		{name: "edited", want: "[words]", task: "words", why: "its output words.txt was changed there since", change: func() {
+		{name: "edited", want: "[words]", task: "words", why: "output words.txt was changed there since", change: func() {
 			c.write("runs/truncated/nodes/host/flow/words.txt", "7\n")
 		}},
 		{name: "command", want: "[upper]", task: "upper", why: "its command changed", change: func() {
@@ -244,13 +244,14 @@ func TestScratchFilesGoEarly(t *testing.T) {
 	c := cliTest{t, t.TempDir()}
 	var steps []shellTask
 	for i := range 5 {
-		s := shellTask{id: fmt.Sprint("s", i), out: fmt.Sprint("f", i), command: fmt.Sprintf("head -c 4000000 /dev/zero >f%d", i)}
+		s := shellTask{id: fmt.Sprint("s", i), out: fmt.Sprint("f", i), command: "head -c 4000000 /dev/zero >f0"}
 		if i > 0 {
 			s.in, s.command = fmt.Sprint("f", i-1), fmt.Sprintf("cat f%d >f%d", i-1, i)
 		}
 		steps = append(steps, s)
 	}
-	c.gantry(exitOK, "run", "-q", "--scratch", "--name", "lean", shellFlow(t, filepath.Join(c.dir, "flow.json"), steps...))
+	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), steps...)
+	c.gantry(exitOK, "run", "-q", "--scratch", "--name", "lean", flow)
 	left, err := os.ReadDir(filepath.Join(c.dir, "runs/lean/nodes/host/flow"))
 	if err != nil || len(left) != 1 || left[0].Name() != "f4" {
 		t.Errorf("left are %v, %v", left, err)
@@ -259,7 +260,8 @@ func TestScratchFilesGoEarly(t *testing.T) {
 		Peak int64 `json:"peak_disk_bytes"`
 	}
 	out, _ := c.gantry(exitOK, "show", "--json", "lean")
-	if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.Peak < 8_000_000 || summary.Peak > 9_000_000 {
+	err = json.Unmarshal([]byte(out), &summary)
+	if err != nil || summary.Peak < 8_000_000 || summary.Peak > 9_000_000 {
 		t.Errorf("the peak is %d, %v", summary.Peak, err)
 	}
 	out, _ = c.gantry(exitOK, "ls", "--size")

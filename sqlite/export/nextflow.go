@@ -124,7 +124,8 @@ func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string, colum
 		}
 		_, err := fmt.Fprintln(out, strings.Join(cells, "\t"))
 		return err
-	}, `SELECT (SELECT count(*) FROM attempts a WHERE a.run = r.id) + row_number() OVER (ORDER BY t.task), w.name, t.name, t.kind
+	}, `SELECT (SELECT count(*) FROM attempts a WHERE a.run = r.id) + row_number() OVER (ORDER BY t.task),
+		w.name, t.name, t.kind
 		FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> ''
 		JOIN tasks t ON t.run = r.id AND t.task = u.task AND t.state <> 'continued'
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY t.task`, run)

@@ -19,15 +19,16 @@ const (
 	t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed,
 	t.queued_ns, t.ended_ns, t.image, coalesce(i.digest, i.id) AS image_digest,
 	iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from, u.reason AS not_reused
-	FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued' LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task
-	JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+	FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued'
+	LEFT JOIN reuses u ON u.run = r.id AND u.task = t.task JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node LEFT JOIN images i ON i.run = r.id AND i.image = t.image
 	WHERE r.name = ?1 ORDER BY t.task`
 	attemptsQuery = "SELECT * FROM v_attempts WHERE run = ?1 ORDER BY attempt"
 	// bothQuery has %[1]s for columns of v_attempts, and %[2]s for as many NULLs. Attempts find their tasks by key; the
 	// other way round there is no index.
 	bothQuery = `SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, t.stage, iif(t.state = 'continued',
-	coalesce((SELECT x.state FROM tasks x WHERE x.run = r.id AND x.attempt = a.attempt AND x.state <> 'continued'), t.state), t.state) AS state,
+	coalesce((SELECT x.state FROM tasks x WHERE x.run = r.id AND x.attempt = a.attempt AND x.state <> 'continued'),
+		t.state), t.state) AS state,
 	t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
 	t.time_limit_ns, t.trace_runtime_ns, t.imputed, %[1]s,
 	t.image, coalesce(i.digest, i.id) AS image_digest, NULL AS reused_from, t.task AS by_task

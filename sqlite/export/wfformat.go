@@ -87,7 +87,8 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := db.Query(ctx, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.hold_millicores, a.cpu_user_ns + a.cpu_system_ns,
+	rows, err := db.Query(ctx, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns,
+		a.hold_millicores, a.cpu_user_ns + a.cpu_system_ns,
 		a.peak_memory_bytes, a.read_bytes, a.written_bytes FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
 		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`, int64(a.Spec.ID), info.Name)
 	if err != nil {
