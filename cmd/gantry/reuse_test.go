@@ -151,7 +151,7 @@ func TestResultsAreReused(t *testing.T) {
 		{name: "truncated", want: "[words]", task: "words", why: "it has 0 bytes in place of 2", change: func() {
 			os.Truncate(filepath.Join(c.dir, "runs/removed/nodes/host/flow/words.txt"), 0)
 		}},
-		{name: "edited", want: "[words]", task: "words", why: "output words.txt was changed there since", change: func() {
+		{name: "edited", want: "[words]", task: "words", why: "words.txt was changed there since", change: func() {
 			c.write("runs/truncated/nodes/host/flow/words.txt", "7\n")
 		}},
 		{name: "command", want: "[upper]", task: "upper", why: "its command changed", change: func() {
