@@ -187,7 +187,7 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), steps...)
 	c.gantry(exitTasksFailed, "run", "-q", "--inputs", in, "--name", "r", "--on-end",
 		"echo $GANTRY_RUN $GANTRY_STATE $GANTRY_FAILED >>"+filepath.Join(c.dir, "ends")+"; exit 5", flow)
-	before := c.read("r/work/flow/words-1/.command.err")
+	before := c.read("r", "work", "flow/words-1/.command.err")
 	_, errs := c.gantry(exitTasksFailed, "resume", "r")
 	if !strings.Contains(errs, "words runs: it had failed") || !strings.Contains(errs, "1 task kept, 2 to run") {
 		t.Errorf("resume says:\n%s", errs)
@@ -202,7 +202,7 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 	if got := c.read("r/results/flow/all.txt"); got != "6\n6\n" {
 		t.Errorf("the result is %q", got)
 	}
-	if c.read("r/work/flow/words-1/.command.err") != before {
+	if c.read("r", "work", "flow/words-1/.command.err") != before {
 		t.Error("the first attempt's output is gone")
 	}
 	c.gantry(exitInput, "resume", "r")
