@@ -260,8 +260,8 @@ export function timeline(run, page) {
     draw();
     if (round < 0) { said.textContent = 'what happened: move the slider to see the plan as each round left it'; slider.setAttribute('aria-valuetext', 'no plan'); return; }
     const p = plan, s = u => seconds(run.secs(u));
-    said.textContent = `round ${run.plans.rounds[round]} at ${s(p.now)}: ${plural(p.future, 'task')} planned ahead` + (p.moved ? `, ${p.moved} moved` : '') + (p.fresh && round > 0 ? `, ${p.fresh} new` : '') + `; planned end ${s(p.end)}` +
-      (run.makespan !== null ? ` (it was ${s(run.arrival + run.makespan)})` : '');
+    said.textContent = `round ${run.plans.rounds[round]} at ${s(p.now)}: ${plural(p.future, 'task')} planned ahead` + (p.moved ? `, ${p.moved} moved` : '') + (p.fresh && round > 0 ? `, ${p.fresh} new` : '') + (p.future ? `; planned end ${s(p.end)}` : `; what runs is to end by ${s(p.end)}`) +
+      (p.future && run.makespan !== null ? ` (it was ${s(run.arrival + run.makespan)})` : '');
     slider.setAttribute('aria-valuetext', said.textContent);
   }
 
