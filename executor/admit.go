@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -22,12 +23,14 @@ import (
 // admitting the same submissions in the same order gives the same ids, which is what makes a resumed run the same run.
 type Admitter struct {
 	Platform  *planner.Platform
-	TimeScale float64 // of emulated tasks: 0.1 is ten times as fast
-	SizeScale float64 // of emulated files and memory
-	Image     string  // of commands whose trace names none; "" leaves those to the emulator
-	Emulate   bool    // never run commands
-	SafeNames bool    // refuse file names that leave the run directory; simulation has no files
-	Fit       bool    // cut needs down to the largest node instead of refusing
+	TimeScale float64  // of emulated tasks: 0.1 is ten times as fast
+	SizeScale float64  // of emulated files and memory
+	Image     string   // of commands whose trace names none; "" leaves those to the emulator
+	Emulate   bool     // never run commands
+	Env       []string // NAME=value, of all commands, over that of their trace
+	Mounts    []string // HOST:CONTAINER, read-only, of all commands
+	SafeNames bool     // refuse file names that leave the run directory; simulation has no files
+	Fit       bool     // cut needs down to the largest node instead of refusing
 	// Preempt says how tasks may be preempted whose submission does not: emulated ones leave a checkpoint, programs
 	// never do.
 	Preempt scenario.Preempt
@@ -341,6 +344,19 @@ func (a *Admitter) placed(at []int32) []int32 {
 	return out
 }
 
+// MergeEnv returns the variables of an environment with others over them, sorted; of equal names the last counts.
+func MergeEnv(env, over []string) []string {
+	if len(over) == 0 {
+		return env
+	}
+	of := map[string]string{}
+	for _, e := range append(env[:len(env):len(env)], over...) {
+		name, _, _ := strings.Cut(e, "=")
+		of[name] = e
+	}
+	return slices.Sorted(maps.Values(of))
+}
+
 // runs reports whether a task has a program to run, and the image it runs in.
 func (a *Admitter) runs(t *trace.Task) (image string, ok bool) {
 	image = t.Image
@@ -356,10 +372,10 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	scale := 1.0
 	image, runs := a.runs(t)
 	if runs {
-		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, t.Env
-		spec.Expand = t.Expand
+		spec.Command, spec.Shell, spec.Image, spec.Env = t.Command, t.Shell, image, MergeEnv(t.Env, a.Env)
+		spec.Expand, spec.Mounts = t.Expand, a.Mounts
 		if t.Container > 0 {
-			spec.Mounts = sub.Workflow.Containers[t.Container-1].Mounts
+			spec.Mounts = slices.Concat(sub.Workflow.Containers[t.Container-1].Mounts, a.Mounts)
 		}
 		spec.Stdin, spec.Stdout, spec.Stderr, spec.Renames = t.Stdin, t.Stdout, t.Stderr, t.Renames
 	} else {

@@ -49,8 +49,8 @@ const (
 // defaultCategory is of rules that name none.
 const defaultCategory = "default"
 
-// flowNamed reports whether a file has the name of a makeflow.
-func flowNamed(source string) bool {
+// IsMakeflow reports whether a file has the name of a makeflow.
+func IsMakeflow(source string) bool {
 	base := path.Base(source)
 	for _, zip := range []string{".gz", ".zip"} {
 		base = strings.TrimSuffix(base, zip)

@@ -166,7 +166,7 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 		return Unknown, &reader.FormatError{Rule: "unknown-format", Message: is +
 			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML, WfFormat (JSON) and makeflows"}
 	}
-	if flowNamed(source) && text[0] != '<' && bytes.IndexByte(text, 0) < 0 {
+	if IsMakeflow(source) && text[0] != '<' && bytes.IndexByte(text, 0) < 0 {
 		return Makeflow, nil
 	}
 	keys := map[string]bool{}

@@ -260,7 +260,7 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 
 // scenarioFile is the report of a workload, cluster or experiment file; of another file the kind is "".
 func scenarioFile(file string) (kind string, r *report) {
-	if file == "-" {
+	if file == "-" || trace.IsMakeflow(file) {
 		return "", nil
 	}
 	f, err := os.Open(file)

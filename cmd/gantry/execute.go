@@ -178,7 +178,7 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 
 func (s *session) admitter() *executor.Admitter {
 	return &executor.Admitter{Platform: s.platform, TimeScale: s.set.TimeScale, SizeScale: s.set.SizeScale,
-		Image: s.set.Image, Emulate: s.set.Emulate,
+		Image: s.set.Image, Emulate: s.set.Emulate, Env: s.set.Env, Mounts: s.set.Mounts,
 		SafeNames: runtimeOf(s.set.Runtime).Programs, Fit: s.set.Fit, Preempt: scenario.DefaultPreempt(),
 		Memory: s.memory()}
 }

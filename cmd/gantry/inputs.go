@@ -112,6 +112,9 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 // sniffWorkload tells a workload from a trace by the beginning of its text. The text is whole for a workload and for
 // standard input.
 func sniffWorkload(path string) (text []byte, workload bool, err error) {
+	if trace.IsMakeflow(path) {
+		return nil, false, nil
+	}
 	f := os.Stdin
 	if path != "-" {
 		if f, err = os.Open(path); err != nil {

@@ -50,7 +50,8 @@ run after any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
-		Flags: append(append(planFlags(), estimateFlags("history; declared with --runtime null or --errors")...),
+		Flags: append(append(append(planFlags(), givenFlags()...), estimateFlags(
+			"history; declared with --runtime null or --errors")...),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
 			&cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
 				"directories of this host that they name"},
@@ -81,6 +82,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 				c.Duration("grace")
 			set.OnEnd = c.String("on-end")
 			set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
+			if err := set.readGiven(c); err != nil {
+				return err
+			}
 			able := runtimeOf(set.Runtime)
 			if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
 				return failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))

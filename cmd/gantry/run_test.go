@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -250,6 +251,77 @@ func TestACommandRunsOrTheRunIsRefused(t *testing.T) {
 		expect(t, exitOK, nil, "simulate", "--dir", runs, filepath.Join(dir, file))
 		needsDocker(t)
 		expect(t, exitOK, []string{"finished"}, "run", "--emulate", "--dir", runs, filepath.Join(dir, file))
+	}
+}
+
+// Commands get variables, secrets and directories from the command line. A secret is in a file for the program, and
+// nowhere else.
+func TestVariablesSecretsAndMounts(t *testing.T) {
+	needsDocker(t)
+	const secret = "swordfish-7391"
+	t.Setenv("TOKEN", secret)
+	t.Setenv("FROM_HERE", "here")
+	dir := writeFiles(t, map[string]string{"vars": "# comment\nA=file\nB=file\n", "key": "second-secret-55\n",
+		"Makeflow": `export C=flow
+out:
+	(env; cat /run/secrets/TOKEN /run/secrets/key /ref/data.txt; id -u; ls -l /run/secrets) > out
+
+bad:
+	cat /run/secrets/TOKEN >&2; touch /ref/x; exit 3
+`})
+	runs := filepath.Join(dir, "runs")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "ref"), 0o755),
+		os.WriteFile(filepath.Join(dir, "ref", "data.txt"), []byte("reference\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitTasksFailed, nil, "run", "--dir", runs, "--name", "r", "--image", "gantry/busybox", "--env-file",
+		filepath.Join(dir, "vars"), "--env", "B=flag", "--env", "FROM_HERE", "--env", "C=over", "--secret", "TOKEN",
+		"--secret", "key="+filepath.Join(dir, "key"), "--mount", filepath.Join(dir, "ref")+":/ref:ro",
+		filepath.Join(dir, "Makeflow"))
+	out, err := os.ReadFile(filepath.Join(runs, "r", "results", "Makeflow", "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"A=file\n", "B=flag\n", "C=over\n", "FROM_HERE=here\n", secret, "second-secret-55",
+		"reference\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the command does not see %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(string(out), "TOKEN=") {
+		t.Error("the secret is in the environment")
+	}
+	said := expect(t, exitOK, []string{"/ref"}, "export", "--dir", runs, "--format", "json", "r") +
+		expect(t, exitOK, []string{"***"}, "explain", "--dir", runs, "r", "bad")
+	log, err := os.ReadFile(filepath.Join(runs, logName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(said, secret) || bytes.Contains(log, []byte(secret)) {
+		t.Error("the secret is in an export, a message or the log")
+	}
+	script, err := os.ReadFile(filepath.Join(runs, "r", "work", "Makeflow", "bad-1", ".command.run"))
+	if err != nil || bytes.Contains(script, []byte(secret)) {
+		t.Errorf("%v, or the secret is in .command.run", err)
+	}
+	if left, _ := filepath.Glob("/dev/shm/gantry-r-*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "not set in gantry's environment", []string{"--env", "NOT_SET_ANYWHERE"}},
+		{exitInput, "vars2", []string{"--env-file", filepath.Join(dir, "vars2")}},
+		{exitInput, "NOT_SET_ANYWHERE is not set", []string{"--secret", "NOT_SET_ANYWHERE"}},
+		{exitUsage, "a name has letters", []string{"--secret", "../x"}},
+		{exitInput, "read-only", []string{"--mount", dir + ":/x:rw"}},
+		{exitInput, "no such file", []string{"--mount", dir + "/none:/x:ro"}},
+		{exitInput, "absolute path", []string{"--mount", dir + ":/proc/x"}},
+	} {
+		expect(t, c.code, []string{c.says}, append([]string{"run", "--dir", runs, "--name", "n", "--image",
+			"gantry/busybox", filepath.Join(dir, "Makeflow")}, c.args...)...)
 	}
 }
 

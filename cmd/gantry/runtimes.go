@@ -95,7 +95,12 @@ func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime,
 
 // openDocker makes the runtime of containers.
 func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
-	cfg := docker.Config{Run: s.name, Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed,
+	secrets, err := s.set.secrets()
+	if err != nil {
+		return nil, err
+	}
+	cfg := docker.Config{Secrets: secrets, Run: s.name,
+		Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed,
 		Starts: s.set.Starts, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
 		Images: s.imageIDs, Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
 	for _, n := range s.set.Cluster.Nodes {

@@ -30,11 +30,15 @@ type settings struct {
 	TimeScale float64 `json:"time_scale"`
 	SizeScale float64 `json:"size_scale"`
 	Image     string  `json:"image,omitempty"`
-	Emulate   bool    `json:"emulate,omitempty"`
-	Pull      string  `json:"pull,omitempty"` // docker.Pull
-	Fit       bool    `json:"fit,omitempty"`
-	Strict    bool    `json:"strict,omitempty"`
-	FailFast  bool    `json:"fail_fast,omitempty"`
+	// Env and Mounts are given to all commands: NAME=value, and HOST:CONTAINER. Secrets are NAME or NAME=FILE.
+	Env      []string `json:"env,omitempty"`
+	Mounts   []string `json:"mounts,omitempty"`
+	Secrets  []string `json:"secrets,omitempty"`
+	Emulate  bool     `json:"emulate,omitempty"`
+	Pull     string   `json:"pull,omitempty"` // docker.Pull
+	Fit      bool     `json:"fit,omitempty"`
+	Strict   bool     `json:"strict,omitempty"`
+	FailFast bool     `json:"fail_fast,omitempty"`
 	// RejectLate refuses workflows that cannot meet their deadlines.
 	RejectLate bool          `json:"reject_late,omitempty"`
 	Startup    time.Duration `json:"startup_ns"`

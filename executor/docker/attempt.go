@@ -716,7 +716,7 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 	if a.l.Spec.Stderr != "" {
 		name = a.l.Spec.Stderr
 	}
-	return stage.Tail(a.dir, name, 5)
+	return a.r.masked(stage.Tail(a.dir, name, 5))
 }
 
 // late says which part of its work kept an emulated task from lasting as long as its trace says.

@@ -71,6 +71,9 @@ func (a *attempt) configure() {
 		from, to, _ := strings.Cut(m, ":")
 		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: from, Target: to, ReadOnly: true})
 	}
+	if !a.emulated() {
+		h.Mounts = append(h.Mounts, r.secretMounts()...)
+	}
 	if a.parent != "" {
 		h.CgroupParent = r.tree.Parent(a.parent)
 	}
@@ -289,6 +292,9 @@ func (a *attempt) runScript() string {
 		}
 	}
 	for _, m := range h.Mounts {
+		if strings.HasPrefix(m.Target, secretsIn+"/") { // which are gone with the run
+			continue
+		}
 		s := fmt.Sprintf("type=bind,source=%s,target=%s", m.Source, m.Target)
 		if m.ReadOnly {
 			s += ",readonly"

@@ -106,7 +106,9 @@ type Config struct {
 	// bytes that are kept of standard output, and of standard error, where the trace names no file for them; 0:
 	// DefaultMaxOutput
 	MaxOutput int64
-	Disk      int64 // bytes that the work directory of an attempt may take on disk; 0: no limit
+	// Secrets are values by name, which programs find below /run/secrets.
+	Secrets map[string]string
+	Disk    int64 // bytes that the work directory of an attempt may take on disk; 0: no limit
 
 	Origin time.Time    // wall clock at Offset
 	Offset planner.Time // 0, or where the log of a resumed run ends
@@ -238,6 +240,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		news:     make(chan struct{}, 1), warned: map[string]bool{}}
 	r.dump = sync.NewCond(&r.mu)
 	if err := r.prepare(ctx); err != nil {
+		_ = r.removeSecrets()
 		if r.watcher != nil {
 			r.watcher.Close()
 		}
@@ -299,6 +302,9 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return err
 	}
 	r.name = executor.HostName(r.cfg.Run, r.cfg.Dir)
+	if err := r.makeSecrets(); err != nil {
+		return fmt.Errorf("%w: files of secrets: %w", ErrUnusable, err)
+	}
 	if r.device, onDisk, err = cgroup.DeviceOf(r.cfg.Dir); err != nil {
 		return err
 	}
@@ -664,6 +670,9 @@ func (r *Runtime) Close() error {
 	case <-time.After(patience):
 		err = fmt.Errorf("%w: containers of run %s are left, since the Docker Engine does not remove them: gantry "+
 			"clean does it later", ErrUnusable, r.cfg.Run)
+	}
+	if e := r.removeSecrets(); e != nil {
+		r.warn("secrets", e.Error())
 	}
 	r.cancel()
 	r.mu.Lock()

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/outside"
+	"gantry/executor/stage"
+)
+
+// givenFlags are those by which the user gives commands variables, secrets and directories of this host.
+func givenFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "env", Usage: "set an environment variable of all commands, over that of the " +
+			"workflow, `NAME[=VALUE]`; without a value it is that of gantry's own environment (may be repeated)"},
+		&cli.StringSliceFlag{Name: "env-file", Usage: "set environment variables from a `FILE` of lines " +
+			"NAME[=VALUE]; --env overrides it (may be repeated)"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "give all commands a file /run/secrets/NAME, with the value of " +
+			"the environment variable NAME or the content of a file, `NAME[=FILE]` (may be repeated)"},
+		&cli.StringSliceFlag{Name: "mount", Usage: "let all commands read a file or directory of this host, " +
+			"`HOST:CONTAINER:ro` (may be repeated)"},
+	}
+}
+
+// readGiven reads these flags into the settings. Of secrets these have the names only.
+func (s *settings) readGiven(c *cli.Context) (err error) {
+	env := []string{}
+	for _, file := range c.StringSlice("env-file") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return failf(exitInput, "--env-file: %w", err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			line = strings.TrimLeft(strings.TrimSuffix(line, "\r"), " \t")
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			if line, err = variable(line); err != nil {
+				return failf(exitInput, "--env-file: %s:%d: %w", file, i+1, err)
+			}
+			env = append(env, line)
+		}
+	}
+	for _, text := range c.StringSlice("env") {
+		if text, err = variable(text); err != nil {
+			return failf(exitUsage, "--env: %w", err)
+		}
+		env = append(env, text)
+	}
+	s.Env = executor.MergeEnv(nil, env)
+	for _, text := range c.StringSlice("mount") {
+		m, err := mountOf(text)
+		if err != nil {
+			return failf(exitInput, "--mount %s: %w", text, err)
+		}
+		s.Mounts = append(s.Mounts, m)
+	}
+	for _, text := range c.StringSlice("secret") {
+		name, file, ok := strings.Cut(text, "=")
+		if !secretName.MatchString(name) {
+			return failf(exitUsage, "--secret %q: a name has letters, digits, _, - and ., and does not begin "+
+				"with a dot", name)
+		}
+		if ok {
+			if file, err = filepath.Abs(file); err != nil {
+				return fail(exitInput, err)
+			}
+			name += "=" + file
+		}
+		s.Secrets = append(s.Secrets, name)
+	}
+	if err := s.targets(); err != nil {
+		return err
+	}
+	_, err = s.secrets()
+	return err
+}
+
+var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)
+
+// variable completes an environment variable. The error does not repeat the value.
+func variable(text string) (string, error) {
+	name, _, ok := strings.Cut(text, "=")
+	if name == "" || strings.ContainsAny(name, " \t\x00") {
+		return "", errors.New("write NAME or NAME=VALUE")
+	}
+	if ok {
+		return text, nil
+	}
+	value, ok := os.LookupEnv(name)
+	if !ok {
+		return "", fmt.Errorf("%s is not set in gantry's environment: set it, or write %s=VALUE", name, name)
+	}
+	return name + "=" + value, nil
+}
+
+// mountOf checks HOST:CONTAINER[:ro], and returns it with an absolute HOST.
+func mountOf(text string) (string, error) {
+	parts := strings.Split(text, ":")
+	switch {
+	case len(parts) == 3 && parts[2] != "ro":
+		return "", errors.New("directories of the host are read-only: write HOST:CONTAINER:ro")
+	case len(parts) != 2 && len(parts) != 3 || parts[0] == "":
+		return "", errors.New("write HOST:CONTAINER:ro")
+	}
+	to := path.Clean(parts[1])
+	for _, taken := range []string{"/proc", "/sys", "/dev", "/tmp", "/.gantry", "/.gantry-task", "/run/secrets"} {
+		if to == "/" || !path.IsAbs(to) || to == taken || strings.HasPrefix(to, taken+"/") {
+			return "", fmt.Errorf("CONTAINER has to be an absolute path, outside of %s", "/proc, /sys, /dev, /tmp, "+
+				"/.gantry and /run/secrets")
+		}
+	}
+	from, err := filepath.Abs(parts[0])
+	if err == nil {
+		from, err = filepath.EvalSymlinks(from)
+	}
+	if err != nil {
+		return "", err
+	}
+	user := outside.User(stage.Caller())
+	if st, err := os.Stat(from); err != nil {
+		return "", err
+	} else if st.IsDir() {
+		if _, _, err := user.Tree(from); err != nil {
+			return "", err
+		}
+	} else if f, err := user.Open(from); err != nil {
+		return "", err
+	} else {
+		f.Close()
+	}
+	return from + ":" + to, nil
+}
+
+// secrets reads the values of secrets, by name.
+func (s *settings) secrets() (map[string]string, error) {
+	values := map[string]string{}
+	for _, text := range s.Secrets {
+		name, file, ok := strings.Cut(text, "=")
+		if !ok {
+			if values[name], ok = os.LookupEnv(name); !ok {
+				return nil, failf(exitInput, "--secret %s: the environment variable %s is not set; set it, or name a "+
+					"file: --secret %s=FILE", name, name, name)
+			}
+			continue
+		}
+		f, err := outside.User(stage.Caller()).Open(file)
+		if err != nil {
+			return nil, failf(exitInput, "--secret %s: %s: %w", name, file, err)
+		}
+		value, err := readAtMost(f, 1<<20)
+		f.Close()
+		if err != nil {
+			return nil, failf(exitInput, "--secret %s: %s: %w", name, file, err)
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+// readAtMost reads a small file.
+func readAtMost(f *os.File, most int) (string, error) {
+	buf := make([]byte, most+1)
+	n := 0
+	for n < len(buf) {
+		k, err := f.Read(buf[n:])
+		if n += k; err != nil || k == 0 {
+			break
+		}
+	}
+	if n > most {
+		return "", fmt.Errorf("it has more than %d bytes", most)
+	}
+	return string(buf[:n]), nil
+}
+
+// targets refuses two mounts at one place.
+func (s *settings) targets() error {
+	var seen []string
+	for _, m := range s.Mounts {
+		_, to, _ := strings.Cut(m, ":")
+		if slices.Contains(seen, to) {
+			return failf(exitUsage, "--mount: two directories at %s", to)
+		}
+		seen = append(seen, to)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package docker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/mount"
+
+	"gantry/executor/stage"
+)
+
+// secretsIn is where tasks find secrets.
+const secretsIn = "/run/secrets"
+
+// secretMemory is a file system in memory, where the files of secrets lie while a gantry works on the run.
+const secretMemory = "/dev/shm"
+
+// secretDir is the directory of the files of secrets.
+func (r *Runtime) secretDir() string {
+	if st, err := os.Stat(secretMemory); err == nil && st.IsDir() {
+		return filepath.Join(secretMemory, "gantry-"+r.name)
+	}
+	return filepath.Join(r.cfg.Dir, "secrets")
+}
+
+// makeSecrets writes the files of secrets, which only the programs' user can read. A container that is adopted keeps
+// those that it began with.
+func (r *Runtime) makeSecrets() error {
+	if len(r.cfg.Secrets) == 0 {
+		return nil
+	}
+	dir := r.secretDir()
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for name, value := range r.cfg.Secrets {
+		if err := stage.Write(dir, name, value, 0o400); err != nil {
+			return err
+		}
+		if os.Geteuid() == 0 {
+			if err := os.Lchown(filepath.Join(dir, name), r.files.User.UID, r.files.User.GID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeSecrets removes the files of secrets. Containers that run still have theirs.
+func (r *Runtime) removeSecrets() error {
+	if len(r.cfg.Secrets) == 0 {
+		return nil
+	}
+	if err := os.RemoveAll(r.secretDir()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// secretMounts shows a task the secrets.
+func (r *Runtime) secretMounts() (mounts []mount.Mount) {
+	for name := range r.cfg.Secrets {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: filepath.Join(r.secretDir(), name),
+			Target: secretsIn + "/" + name, ReadOnly: true})
+	}
+	slices.SortFunc(mounts, func(a, b mount.Mount) int { return strings.Compare(a.Target, b.Target) })
+	return mounts
+}
+
+// masked is a text, which may be of a program, without the values of secrets.
+func (r *Runtime) masked(text string) string {
+	const least = 4 // shorter lines are no secrets, and are everywhere
+	for _, value := range r.cfg.Secrets {
+		for line := range strings.Lines(value) {
+			if line = strings.TrimSpace(line); len(line) >= least {
+				text = strings.ReplaceAll(text, line, "***")
+			}
+		}
+	}
+	return text
+}
