@@ -135,7 +135,7 @@ func TestFaultsAreToldWithRuleAndLine(t *testing.T) {
 		{"nothing", "", trace.Error, "empty", 1, "nothing", false},
 		{"blanks", " \n\t\n", trace.Error, "empty", 1, "nothing", false},
 		{"text", "hello\n", trace.Error, "unknown-format", 1, "gantry reads", false},
-		{"Makeflow", `{"rules": []}`, trace.Error, "unknown-format", 1, "Makeflow", false},
+		{"Makeflow without rules", `{"rules": []}`, trace.Error, "no-tasks", 1, "no tasks", false},
 		{"HyperFlow", `{"processes": [], "signals": []}`, trace.Error, "unknown-format", 1, "HyperFlow", false},
 		{"WfFormat: cycle", wf(`{"name": "a", "parents": ["b"]},` + "\n" + `{"name": "b", "parents": ["a"]}`),
 			trace.Error, "cycle", 2, "a -> b -> a", true},
