@@ -73,7 +73,8 @@ paired, repetition by repetition on the same load. A verdict is computed: *agree
 figure, or the part that a reading says, nor with it in its interval), *intervals overlap* (the data
 does not decide), *disagrees* (the other sign, or neither the paper's sign nor its figure in the
 interval). Of several comparisons the worst counts. A system counts as stable if the 95 % interval
-(Wilson) of the share of runs that both tests find stable lies above one half.`
+(Wilson) of the share of runs that both tests find stable lies above one half.
+In tables, [5] are the repetitions there are, if some are missing.`
 
 func (p *Page) templated(s *Study) ([]byte, error) {
 	path := filepath.Join(s.dir, s.Page)
