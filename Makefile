@@ -13,10 +13,10 @@ FUZZTIME ?= 20s
 COMMIT := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
-# Packages that start no goroutine: the race detector finds nothing there and takes ten times as long.
+# Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
 ALONE := ./planner/... ./trace
 # Under the race detector these try a part of their random instances (executor/oracletest.Seeds).
-PARTLY := ./executor
+PARTLY := ./executor ./executor/experiment
 
 .PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages clean

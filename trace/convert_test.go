@@ -39,7 +39,9 @@ func sameAfterConversion(t *testing.T, was *trace.Workflow, s *jsonschema.Schema
 	if err := trace.WriteWfFormat(&b, was); err != nil {
 		t.Fatal(err)
 	}
-	readertest.Validate(t, s, b.Bytes())
+	if len(was.Tasks) <= 2000 { // larger ones take minutes, and have no other members
+		readertest.Validate(t, s, b.Bytes())
+	}
 	is, faults, err := trace.Read(&b, "converted", trace.ReadOptions{})
 	if err != nil || trace.HasErrors(faults) {
 		t.Fatal(err, faults)

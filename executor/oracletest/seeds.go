@@ -3,7 +3,7 @@ package oracletest
 var part = 1 // of the instances of a test, one in this many is tried
 
 // Seeds is how many of n random instances a test tries. Under the race detector it is a sixth: simulations run on one
-// goroutine, where the detector finds nothing and takes ten times as long. make test runs them without it, too.
+// goroutine, where the detector finds nothing and takes several times as long. make test runs them without it, too.
 func Seeds(n uint64) uint64 { return max(1, n/uint64(part)) }
 
 // Takes reports whether a test that goes through many cases tries case i, counted from 0.
