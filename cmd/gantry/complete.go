@@ -154,7 +154,7 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 			return taskNames(dir, before[len(before)-1])
 		}
 		return runNames(dir)
-	case "show", "resume", "export", "clean", "rm":
+	case "show", "resume", "export", "clean", "rm", "statistics", "analyze":
 		return runNames(dir)
 	case "report", "compare":
 		return append(runNames(dir), files...)

@@ -189,6 +189,8 @@ func commands() []*cli.Command {
 		generateCommand(),
 		experimentCommand(),
 		reportCommand(),
+		statisticsCommand(),
+		analyzeCommand(),
 		compareCommand(),
 		predictCommand(),
 		rmCommand(),

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/sqlite"
+)
+
+func analyzeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "analyze",
+		Usage:     "print the first failure of a run, what it blocked, and how to repeat it",
+		ArgsUsage: "print what failed first and why, as pegasus-analyzer does",
+		Description: `Without RUN it is the latest run. The first failure is the failed task whose last attempt ended
+first. It blocked the tasks that depend on it, directly or not, and are not done. Then come the last lines that it
+printed, and the command that repeats it. Other failures follow in one line each.
+
+   gantry analyze
+   gantry analyze --lines 50 RUN
+
+Exit codes: 0 no task failed, 1 tasks failed, 2 wrong command line, 3 no such run, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.IntFlag{Name: "lines", Value: 20, Usage: "print the last `N` lines of each stream"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
+		Action: analyze,
+	}
+}
+
+// analysis is what is printed of the failures of a run.
+type analysis struct {
+	Run    string            `json:"run"`
+	State  sqlite.State      `json:"state"`
+	Tasks  sqlite.WorkCounts `json:"tasks"`
+	First  *firstFailure     `json:"first_failure"` // nil: none
+	Others []sqlite.Failure  `json:"other_failures"`
+}
+
+type firstFailure struct {
+	sqlite.Failure
+	Ended   *sqlite.Span `json:"ended_s"`
+	Blocked []string     `json:"blocked"` // WORKFLOW/TASK
+	Dir     string       `json:"work_directory,omitempty"`
+	Error   string       `json:"stderr_tail"`
+	Output  string       `json:"stdout_tail"`
+	Repeat  string       `json:"repeat,omitempty"` // a command
+}
+
+func analyze(c *cli.Context) error {
+	switch {
+	case c.NArg() > 1:
+		return failf(exitUsage, "analyze: name one run")
+	case c.Int("lines") < 0:
+		return failf(exitUsage, "--lines %d: give 0 or more", c.Int("lines"))
+	}
+	db, err := readLog(c)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	stats, err := db.Statistics(c.Context, c.Args().First())
+	if err != nil {
+		return logError(err)
+	}
+	summary, err := db.Summary(c.Context, stats.Run)
+	if err != nil {
+		return logError(err)
+	}
+	failures := summary.Failures
+	a := &analysis{Run: stats.Run, State: stats.State, Tasks: stats.Tasks, Others: failures}
+	if len(failures) > 0 {
+		a.Others = failures[1:]
+		if a.First, err = firstOf(c, db, stats.Run, failures[0]); err != nil {
+			return err
+		}
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, a)
+	} else {
+		a.print(screened(c.App.Writer, os.Stdout))
+	}
+	if a.First != nil {
+		return fail(exitTasksFailed, nil)
+	}
+	return nil
+}
+
+func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firstFailure, error) {
+	first := &firstFailure{Failure: f}
+	life, err := db.Task(c.Context, run, f.Workflow+"/"+f.Task)
+	if err != nil {
+		return nil, logError(err)
+	}
+	if first.Blocked, err = db.Blocked(c.Context, run, life.ID); err != nil {
+		return nil, logError(err)
+	}
+	last := lastAttempt(life)
+	if last == nil {
+		return first, nil
+	}
+	first.Ended = last.Ended
+	if !runtimeOf(life.Runtime).Programs {
+		return first, nil
+	}
+	if first.Dir, err = filepath.Abs(workDir(c.String("dir"), run, life.Workflow, life.Task, last.Try)); err != nil {
+		return nil, fail(exitHost, err)
+	}
+	for name, to := range map[string]*string{".command.err": &first.Error, ".command.out": &first.Output} {
+		*to, err = tail(filepath.Join(first.Dir, name), c.Int("lines"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, failf(exitHost, "read the output of task %s: %w", life.Task, err)
+		}
+	}
+	if script := filepath.Join(first.Dir, ".command.run"); exists(script) {
+		first.Repeat = quoted(script)
+	}
+	return first, nil
+}
+
+// mostTail bounds what tail reads.
+const mostTail = 64 << 10
+
+// tail returns the last lines of a file.
+func tail(path string, lines int) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return "", err
+	}
+	text := make([]byte, min(size, mostTail))
+	if _, err := f.ReadAt(text, size-int64(len(text))); err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	all := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
+	return strings.TrimSuffix(strings.Join(all[max(0, len(all)-lines):], ""), "\n"), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// mostNamed bounds the tasks and failures that a text names; JSON has all.
+const mostNamed = 10
+
+func (a *analysis) print(w io.Writer) {
+	of := func(n int) string {
+		if a.Tasks.Total == 0 {
+			return "0"
+		}
+		return fmt.Sprintf("%d (%.1f %%)", n, 100*float64(n)/float64(a.Tasks.Total))
+	}
+	fmt.Fprintf(w, "%s: %s\n\n", a.Run, a.State)
+	fmt.Fprintf(w, "  tasks       %d\n  succeeded   %s\n  failed      %s\n  incomplete  %s\n\n", a.Tasks.Total,
+		of(a.Tasks.Succeeded), of(a.Tasks.Failed), of(a.Tasks.Incomplete))
+	f := a.First
+	if f == nil {
+		fmt.Fprintln(w, "No task failed.")
+		return
+	}
+	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, f.Kind, plural(f.Attempts, "attempt"))
+	if f.Node != "" {
+		fmt.Fprintf(w, ", the last on %s", f.Node)
+	}
+	if f.Ended != nil {
+		fmt.Fprintf(w, ", ended at %s", span(f.Ended))
+	}
+	fmt.Fprintf(w, "\n  %s\n", how(f.Outcome, f.ExitCode, f.Message))
+	if n := len(f.Blocked); n > 0 {
+		names := strings.Join(f.Blocked[:min(n, mostNamed)], ", ")
+		if n > mostNamed {
+			names += fmt.Sprintf(" and %d more", n-mostNamed)
+		}
+		fmt.Fprintf(w, "  It blocked %s: %s\n", plural(n, "task"), names)
+	}
+	for _, s := range []struct{ name, text string }{{"standard error", f.Error}, {"standard output", f.Output}} {
+		if s.text != "" {
+			fmt.Fprintf(w, "\n  The last lines of its %s:\n    %s\n", s.name,
+				strings.ReplaceAll(s.text, "\n", "\n    "))
+		}
+	}
+	fmt.Fprintln(w)
+	if f.Dir != "" {
+		fmt.Fprintf(w, "  work directory: %s\n", f.Dir)
+	}
+	if f.Repeat != "" {
+		fmt.Fprintf(w, "  repeat it:      %s\n", f.Repeat)
+	}
+	fmt.Fprintf(w, "  its history:    gantry explain %s %s\n", a.Run, quoted(f.Workflow+"/"+f.Task))
+	if n := len(a.Others); n > 0 {
+		fmt.Fprintf(w, "\n%s:\n", plural(n, "further failure"))
+		for _, x := range a.Others[:min(n, mostNamed)] {
+			fmt.Fprintf(w, "  %s/%s: %s\n", x.Workflow, x.Task, how(x.Outcome, x.ExitCode, x.Message))
+		}
+		if n > mostNamed {
+			fmt.Fprintf(w, "  and %d more: gantry analyze --json %s\n", n-mostNamed, a.Run)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/columns"
+	"gantry/sqlite"
+)
+
+func statisticsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "statistics",
+		Usage:     "print the numbers of runs that pegasus-statistics prints",
+		ArgsUsage: "print counts, wall times and times by task type, as pegasus-statistics does",
+		Description: `Without RUN it is the latest run.
+
+   Tasks       tasks of the workflows that arrived
+   Jobs        tasks that took a place on a node or are to: not those without time, nor those whose results were
+               reused
+   Incomplete  not ended, or skipped
+   Retries     attempts after the first of each task
+
+   Workflow wall time       from the first arrival to the end of the last attempt, or so far
+   Cumulative job           how long the programs of all attempts ran, failed ones included
+   Submit side              from the order to start an attempt to its end: with staging and the start of the container
+   Badput                   the same of attempts that did not end well and left no checkpoint
+
+A transformation is a task type; its times are of the programs of all attempts that ran.
+
+   gantry statistics
+   gantry statistics RUN RUN
+
+Exit codes: 0 printed, 2 wrong command line, 3 no such run, 4 the log cannot be read.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
+		Action: func(c *cli.Context) error {
+			db, err := readLog(c)
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			names := c.Args().Slice()
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			var all []*sqlite.Statistics
+			for _, name := range names {
+				s, err := db.Statistics(c.Context, name)
+				if err != nil {
+					return logError(err)
+				}
+				all = append(all, s)
+			}
+			if c.Bool("json") {
+				printJSON(c.App.Writer, all)
+				return nil
+			}
+			for i, s := range all {
+				if i > 0 {
+					fmt.Fprintln(c.App.Writer)
+				}
+				if err := printStatistics(c.App.Writer, s); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func printStatistics(w io.Writer, s *sqlite.Statistics) error {
+	fmt.Fprintf(w, "%s: %s\n\n", s.Run, s.State)
+	t := columns.New(w, true)
+	fmt.Fprintln(t, "TYPE\tSUCCEEDED\tFAILED\tINCOMPLETE\tTOTAL\tRETRIES\tTOTAL+RETRIES\t")
+	for _, row := range []struct {
+		name string
+		of   sqlite.WorkCounts
+	}{{"Tasks", s.Tasks}, {"Jobs", s.Jobs}, {"Workflows", s.Workflows}} {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", row.name, row.of.Succeeded, row.of.Failed, row.of.Incomplete,
+			row.of.Total, row.of.Retries, row.of.Total+row.of.Retries)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t = columns.New(w, false)
+	for _, row := range []struct {
+		name string
+		of   *sqlite.Span
+	}{{"Workflow wall time", s.WallTime}, {"Cumulative job wall time", &s.JobTime},
+		{"Cumulative job wall time, submit side", &s.SubmitTime}, {"Cumulative job badput wall time", &s.Badput},
+		{"Cumulative job badput wall time, submit side", &s.SubmitBadput}} {
+		fmt.Fprintf(t, "%s\t%s\n", row.name, span(row.of))
+	}
+	if err := t.Flush(); err != nil || len(s.Transformations) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nSeconds by transformation:")
+	t = columns.New(w, true)
+	fmt.Fprintln(t, "TRANSFORMATION\tCOUNT\tSUCCEEDED\tFAILED\tMIN\tMAX\tMEAN\tTOTAL\t")
+	seconds := func(s sqlite.Span) string { return fmt.Sprintf("%.3f", time.Duration(s).Seconds()) }
+	for _, x := range s.Transformations {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", x.Name, x.Count, x.Succeeded, x.Failed, seconds(x.Min),
+			seconds(x.Max), seconds(x.Mean), seconds(x.Total))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,140 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Statistics are the numbers of a run that pegasus-statistics has. Nil is not known yet.
+type Statistics struct {
+	Run       string     `json:"run"`
+	State     State      `json:"state"`
+	Workflows WorkCounts `json:"workflows"`
+	Tasks     WorkCounts `json:"tasks"`
+	Jobs      WorkCounts `json:"jobs"` // tasks that took a place on a node, or are to
+	// WallTime is from the arrival of the first workflow to the end of the last attempt, or so far.
+	WallTime *Span `json:"workflow_wall_time_s"`
+	// JobTime is how long the programs of all attempts ran; SubmitTime is from their orders to their ends. Badput is
+	// the part of attempts that did not end well and left no checkpoint.
+	JobTime         Span             `json:"job_wall_time_s"`
+	SubmitTime      Span             `json:"job_wall_time_submit_side_s"`
+	Badput          Span             `json:"badput_wall_time_s"`
+	SubmitBadput    Span             `json:"badput_wall_time_submit_side_s"`
+	Transformations []Transformation `json:"transformations"`
+}
+
+// WorkCounts is how many workflows, tasks or jobs came to what.
+type WorkCounts struct {
+	Succeeded  int `json:"succeeded"`
+	Failed     int `json:"failed"`
+	Incomplete int `json:"incomplete"` // not ended, or skipped
+	Total      int `json:"total"`
+	Retries    int `json:"retries"` // attempts after the first of each
+}
+
+// Transformation is the attempts of one task type that ran and ended: how many, and how long their programs ran.
+type Transformation struct {
+	Name      string `json:"transformation"`
+	Count     int    `json:"count"`
+	Succeeded int    `json:"succeeded"`
+	Failed    int    `json:"failed"`
+	Min       Span   `json:"min_s"`
+	Max       Span   `json:"max_s"`
+	Mean      Span   `json:"mean_s"`
+	Total     Span   `json:"total_s"`
+}
+
+// Statistics counts a run. The run is given as in Summary.
+func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
+	id, name, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	s := &Statistics{Run: name}
+	for _, q := range []struct {
+		query string
+		to    []any
+	}{
+		{`SELECT r.state, coalesce(r.makespan_ns, k.at_ns - (SELECT min(arrived_ns) FROM workflows WHERE run = r.id))
+			FROM runs r LEFT JOIN clocks k ON k.run = r.id WHERE r.id = ?`, []any{&s.State, &s.WallTime}},
+		{`SELECT count(*), count(*) FILTER (WHERE state = 'done'),
+			count(*) FILTER (WHERE state IN ('failed', 'cancelled', 'refused'))
+			FROM workflows WHERE run = ? AND state <> 'continued'`,
+			[]any{&s.Workflows.Total, &s.Workflows.Succeeded, &s.Workflows.Failed}},
+		{`SELECT count(*), count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state = 'failed'),
+			coalesce(sum(max(0, attempts - 1)), 0)
+			FROM tasks WHERE run = ? AND state <> 'continued'`,
+			[]any{&s.Tasks.Total, &s.Tasks.Succeeded, &s.Tasks.Failed, &s.Tasks.Retries}},
+		// A task without time has an attempt on no node. One that was reused is done and has no attempt.
+		{`SELECT count(*), count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state = 'failed'),
+			coalesce(sum(max(0, attempts - 1)), 0)
+			FROM tasks WHERE run = ? AND state <> 'continued' AND coalesce(node, 0) >= 0
+			AND NOT (state = 'done' AND attempts = 0)`,
+			[]any{&s.Jobs.Total, &s.Jobs.Succeeded, &s.Jobs.Failed, &s.Jobs.Retries}},
+		{`SELECT CAST(total(ran_ns) AS INTEGER), CAST(total(ended_ns - queued_ns) AS INTEGER),
+			CAST(total(ran_ns) FILTER (WHERE outcome <> 'ok' AND kept IS NULL) AS INTEGER),
+			CAST(total(ended_ns - queued_ns) FILTER (WHERE outcome <> 'ok' AND kept IS NULL) AS INTEGER)
+			FROM attempts WHERE run = ? AND outcome IS NOT NULL`,
+			[]any{&s.JobTime, &s.SubmitTime, &s.Badput, &s.SubmitBadput}},
+	} {
+		if err := db.readers.QueryRowContext(ctx, q.query, id).Scan(q.to...); err != nil {
+			return nil, db.wrap("read", err)
+		}
+	}
+	for _, c := range []*WorkCounts{&s.Workflows, &s.Tasks, &s.Jobs} {
+		c.Incomplete = c.Total - c.Succeeded - c.Failed
+	}
+	s.Transformations, err = collect(ctx, db, func(rows *sql.Rows) (t Transformation, err error) {
+		return t, rows.Scan(&t.Name, &t.Count, &t.Succeeded, &t.Failed, &t.Min, &t.Max, &t.Mean, &t.Total)
+	}, `SELECT t.kind, count(*), sum(a.outcome = 'ok'), sum(a.outcome <> 'ok'), min(a.ran_ns), max(a.ran_ns),
+		sum(a.ran_ns) / count(*), sum(a.ran_ns)
+		FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
+		WHERE a.run = ? AND a.outcome IS NOT NULL AND a.ran_ns IS NOT NULL AND a.node >= 0
+		GROUP BY t.kind ORDER BY t.kind`, id)
+	return s, err
+}
+
+// Blocked returns the tasks that depend on a task, directly or not, and are not done, as WORKFLOW/TASK in the order of
+// their numbers. The run is given as in Summary.
+func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	type edge struct{ child, parent int64 }
+	edges, err := collect(ctx, db, func(rows *sql.Rows) (e edge, err error) {
+		return e, rows.Scan(&e.child, &e.parent)
+	}, `SELECT e.child, e.parent FROM tasks t JOIN tasks o ON o.run = t.run AND o.workflow = t.workflow
+		JOIN edges e ON e.run = o.run AND e.child = o.task WHERE t.run = ? AND t.task = ?`, id, task)
+	if err != nil {
+		return nil, err
+	}
+	children := map[int64][]int64{}
+	for _, e := range edges {
+		children[e.parent] = append(children[e.parent], e.child)
+	}
+	below := map[int64]bool{}
+	for next := children[task]; len(next) > 0; {
+		t := next[len(next)-1]
+		next = next[:len(next)-1]
+		if !below[t] {
+			below[t] = true
+			next = append(next, children[t]...)
+		}
+	}
+	all := []string{}
+	err = db.rows(ctx, func(rows *sql.Rows) error {
+		var t int64
+		var name string
+		if err := rows.Scan(&t, &name); err != nil {
+			return db.wrap("read", err)
+		}
+		if below[t] {
+			all = append(all, name)
+		}
+		return nil
+	}, `SELECT t.task, w.name || '/' || t.name
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
+		WHERE t.run = ? AND t.state <> 'done' ORDER BY t.task`, id)
+	return all, err
+}
