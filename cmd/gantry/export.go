@@ -31,6 +31,8 @@ var exporters = []struct {
 	write       func(*exporting) error
 }{
 	{"csv", "a row for each attempt, with its task; into a directory: tasks.csv and attempts.csv", (*exporting).csv},
+	{"parquet", "the same tables for pandas, R, DuckDB ...; into a directory: tasks.parquet, attempts.parquet",
+		(*exporting).parquet},
 	{"json", "one object: summary, tasks, attempts", (*exporting).json},
 	{"trace", "trace.txt with the columns and units of Nextflow, a row for each attempt", (*exporting).trace},
 	{"wfformat", "WfFormat 1.5 of the run, with machines and measured runtimes", (*exporting).wfformat},
@@ -57,7 +59,7 @@ func exportCommand() *cli.Command {
 		Description: `Without RUN it is the latest run.
 
 ` + lines + `
-Units are in the names of CSV columns. In trace.txt instants are UTC, rchar and wchar are bytes of block I/O. wfformat
+Units are in the names of columns of CSV and Parquet. In trace.txt instants are UTC, rchar and wchar are bytes of block I/O. wfformat
 of a run with several workflows needs --workflow NAME, or a directory, which gets a file for each. In a chrome trace
 nodes are processes, slots are threads, an attempt is a slice with its phases in it, arrows lead from the task that
 wrote a file to those that read it, and counters show the cores and the memory that tasks held and used.
@@ -123,6 +125,16 @@ func (e *exporting) csv() error {
 		return err
 	}
 	return e.write("attempts.csv", export.Attempts)
+}
+
+func (e *exporting) parquet() error {
+	if !e.into {
+		return e.write("", export.Parquet)
+	}
+	if err := e.write("tasks.parquet", export.ParquetTasks); err != nil {
+		return err
+	}
+	return e.write("attempts.parquet", export.ParquetAttempts)
 }
 
 func (e *exporting) json() error { return e.write(e.info.Name+".json", export.JSON) }

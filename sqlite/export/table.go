@@ -60,16 +60,22 @@ func Attempts(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error
 
 // CSV writes tasks and attempts of a run as one table: a row for each attempt, and one for each task that has none.
 func CSV(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-	query := ""
-	err := eachRow(ctx, db, attemptColumnsQuery, run, func([]string) error { return nil },
-		func(_ []string, row []any) error {
-			query = fmt.Sprintf(bothQuery, row...)
-			return nil
-		})
+	query, err := tableQuery(ctx, db, run)
 	if err != nil {
 		return err
 	}
 	return writeCSV(ctx, w, db, query, run)
+}
+
+// tableQuery is bothQuery with the columns of v_attempts.
+func tableQuery(ctx context.Context, db *sqlite.DB, run string) (query string, err error) {
+	err = each(ctx, db, func(scan scanner) error {
+		var columns, nulls string
+		err := scan(&columns, &nulls)
+		query = fmt.Sprintf(bothQuery, columns, nulls)
+		return err
+	}, attemptColumnsQuery, run)
+	return query, err
 }
 
 // JSON writes one object with the summary, the tasks and the attempts of a run. What is not known is null.
