@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -36,6 +40,8 @@ var exporters = []struct {
 	{"json", "one object: summary, tasks, attempts", (*exporting).json},
 	{"trace", "trace.txt with the columns and units of Nextflow, a row for each attempt", (*exporting).trace},
 	{"wfformat", "WfFormat 1.5 of the run, with machines and measured runtimes", (*exporting).wfformat},
+	{"rocrate", "Workflow Run RO-Crate of a container run, into a new directory, with inputs and results",
+		(*exporting).rocrate},
 	{"chrome", "Trace Event Format, for Perfetto (ui.perfetto.dev) and chrome://tracing", (*exporting).chrome},
 }
 
@@ -59,10 +65,11 @@ func exportCommand() *cli.Command {
 		Description: `Without RUN it is the latest run.
 
 ` + lines + `
-Units are in the names of columns of CSV and Parquet. In trace.txt instants are UTC, rchar and wchar are bytes of block I/O. wfformat
-of a run with several workflows needs --workflow NAME, or a directory, which gets a file for each. In a chrome trace
-nodes are processes, slots are threads, an attempt is a slice with its phases in it, arrows lead from the task that
-wrote a file to those that read it, and counters show the cores and the memory that tasks held and used.
+Units are in the names of columns of CSV and Parquet. In trace.txt instants are UTC, rchar and wchar are bytes of
+block I/O. wfformat of a run with several workflows needs --workflow NAME, or a directory, which gets a file for each.
+In a chrome trace nodes are processes, slots are threads, an attempt is a slice with its phases in it, arrows lead
+from the task that wrote a file to those that read it, and counters show the cores and the memory that tasks held and
+used.
 
 Exit codes: 0 written, 2 wrong command line, 3 no log, run or workflow, 4 the log cannot be read or the file not be
 written.`,
@@ -71,7 +78,7 @@ written.`,
 				Usage: strings.Join(exportFormats(), ", ")},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"},
 				Usage: "write to `FILE`, or into a directory (default: standard output)"},
-			&cli.StringFlag{Name: "workflow", Usage: "wfformat: only the workflow `NAME`"},
+			&cli.StringFlag{Name: "workflow", Usage: "wfformat, rocrate: only the workflow `NAME`"},
 			&cli.BoolFlag{Name: "raw", Usage: "trace: write milliseconds and bytes"},
 			&cli.BoolFlag{Name: "extended", Usage: "trace: add queue_wait, pred_realtime, policy and fail_class"},
 		},
@@ -87,8 +94,8 @@ func exportRun(c *cli.Context) error {
 		return failf(exitUsage, "export: name one run")
 	case k < 0:
 		return failf(exitUsage, "unknown format %q: use one of %s", format, strings.Join(exportFormats(), ", "))
-	case c.IsSet("workflow") && format != "wfformat":
-		return failf(exitUsage, "--workflow needs --format wfformat")
+	case c.IsSet("workflow") && format != "wfformat" && format != "rocrate":
+		return failf(exitUsage, "--workflow needs --format wfformat or rocrate")
 	case (c.Bool("raw") || c.Bool("extended")) && format != "trace":
 		return failf(exitUsage, "--raw and --extended need --format trace")
 	}
@@ -148,21 +155,75 @@ func (e *exporting) trace() error {
 	})
 }
 
-func (e *exporting) wfformat() error {
+// rocrate writes a directory, whole or not at all.
+func (e *exporting) rocrate() error {
+	on := runtimeOf(e.info.Runtime)
+	if !on.Programs {
+		return failf(exitInput, "run %s was on %s: no program ran, so there is no provenance to export; use json or "+
+			"wfformat", e.info.Name, e.info.Runtime)
+	}
+	names, err := e.workflows()
+	switch {
+	case err != nil:
+		return err
+	case len(names) > 1:
+		return failf(exitUsage, "run %s has %s: choose one with --workflow", e.info.Name,
+			plural(len(names), "workflow"))
+	case e.to == "" || e.to == "-":
+		return failf(exitUsage, "--format rocrate needs a new directory: -o DIR")
+	}
+	home := filepath.Join(e.c.String("dir"), e.info.Name)
+	o := export.ROCrateOptions{Workflow: names[0], On: on,
+		Results: filepath.Join(home, "results", executor.EscapeName(names[0]))}
+	if st, err := os.Stat(home); err == nil {
+		if owner, ok := st.Sys().(*syscall.Stat_t); ok {
+			if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
+				o.Agent = u.Username
+			}
+		}
+	}
+	to := filepath.Clean(e.to)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return failf(exitHost, "write %s: %w", to, err)
+	}
+	fresh, err := os.MkdirTemp(filepath.Dir(to), ".gantry-*")
+	if err != nil {
+		return failf(exitHost, "write %s: %w", to, err)
+	}
+	defer os.RemoveAll(fresh)
+	if err := export.ROCrate(e.c.Context, fresh, e.db, e.info.Name, o); err != nil {
+		return logError(fmt.Errorf("write %s: %w", to, err))
+	}
+	if err := errors.Join(os.Chmod(fresh, 0o755), os.Rename(fresh, to)); err != nil {
+		return failf(exitHost, "write %s: %w; the directory must be new or empty", to, err)
+	}
+	return nil
+}
+
+// workflows are the names of those to export.
+func (e *exporting) workflows() ([]string, error) {
 	names, err := export.Workflows(e.c.Context, e.db, e.info.Name)
 	if err != nil {
-		return logError(err)
+		return nil, logError(err)
 	}
 	if name := e.c.String("workflow"); name != "" {
 		if !slices.Contains(names, name) {
-			return failf(exitInput, "run %s has no workflow %q; it has %s", e.info.Name, name,
+			return nil, failf(exitInput, "run %s has no workflow %q; it has %s", e.info.Name, name,
 				strings.Join(names, ", "))
 		}
 		names = []string{name}
 	}
+	if len(names) == 0 {
+		return nil, failf(exitInput, "run %s has no workflow yet", e.info.Name)
+	}
+	return names, nil
+}
+
+func (e *exporting) wfformat() error {
+	names, err := e.workflows()
 	switch {
-	case len(names) == 0:
-		return failf(exitInput, "run %s has no workflow yet", e.info.Name)
+	case err != nil:
+		return err
 	case len(names) > 1 && !e.into:
 		return failf(exitUsage, "run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
 			plural(len(names), "workflow"))

@@ -37,8 +37,8 @@ func Parquet(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error 
 }
 
 // writeParquet writes the rows of a query, in groups: columns have the names and the order of the CSV file, and are
-// 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the beginning of the run,
-// which instants count from.
+// 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the beginning of the
+// run, which instants count from.
 func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
 	info, err := db.Info(ctx, run)
 	if err != nil {

@@ -1,0 +1,374 @@
+package export
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gantry/executor"
+	"gantry/sqlite"
+)
+
+// ROCrateOptions says where the files of a run are, and who ran it.
+type ROCrateOptions struct {
+	Workflow string
+	Results  string                 // directory with the results of the workflow
+	Agent    string                 // name of the user who ran it; "": not known
+	On       *executor.Capabilities // of the run's runtime, which runs programs
+}
+
+// profiles are what a crate conforms to, with their versions.
+var profiles = [][3]string{{"https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5"},
+	{"https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate", "0.5"},
+	{"https://w3id.org/ro/wfrun/provenance/0.5", "Provenance Run Crate", "0.5"},
+	{"https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate", "1.0"}}
+
+// entity is a node of the JSON-LD graph.
+type entity map[string]any
+
+// ref refers to an entity.
+func ref(id string) entity { return entity{"@id": id} }
+
+// crate gathers the entities of a crate.
+type crate struct {
+	dir     string
+	graph   []entity
+	seen    map[string]bool
+	files   map[string]string // by name: id of the entity
+	parts   []entity          // of the root
+	started time.Time
+}
+
+func (c *crate) add(id string, kind any, e entity) entity {
+	if !c.seen[id] {
+		c.seen[id] = true
+		e["@id"], e["@type"] = id, kind
+		c.graph = append(c.graph, e)
+	}
+	return ref(id)
+}
+
+// local is the id of an entity that is not a file.
+func local(parts ...string) string {
+	for i := range parts {
+		parts[i] = url.PathEscape(strings.ToValidUTF8(parts[i], "\ufffd"))
+	}
+	return "#" + strings.Join(parts, "/")
+}
+
+func (c *crate) at(ns int64) string {
+	return c.started.Add(time.Duration(ns)).UTC().Format(time.RFC3339Nano)
+}
+
+// ROCrate writes a workflow of a run as a Workflow Run RO-Crate, profile Provenance Run Crate 0.5, into a directory:
+// its metadata, the workflow as WfFormat, and copies of the inputs and results that are still there, with their
+// SHA-256. Files that were not kept are in the metadata only. Each attempt is an action, also if it failed.
+func ROCrate(ctx context.Context, dir string, db *sqlite.DB, run string, o ROCrateOptions) error {
+	info, err := db.Info(ctx, run)
+	if err != nil {
+		return err
+	}
+	var a *executor.Admission
+	if err := db.Admissions(ctx, info.Name, func(x *executor.Admission) error {
+		if x.Submission.Name == o.Workflow && a == nil {
+			a = x
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if a == nil {
+		return fmt.Errorf("run %s has no workflow %q", info.Name, o.Workflow)
+	}
+	c := &crate{dir: dir, seen: map[string]bool{}, files: map[string]string{}, started: info.Started}
+	if err := c.write(ctx, db, &info, a, o); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(entity{"@context": []string{"https://w3id.org/ro/crate/1.1/context",
+		"https://w3id.org/ro/terms/workflow-run/context"}, "@graph": c.graph}, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "ro-crate-metadata.json"), append(text, '\n'), 0o644)
+}
+
+func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
+	o ROCrateOptions) error {
+	var conforms []entity
+	for _, p := range profiles {
+		conforms = append(conforms, c.add(p[0], "CreativeWork", entity{"name": p[1], "version": p[2]}))
+	}
+	for _, f := range a.Files {
+		if err := c.file(f, o.Results); err != nil {
+			return err
+		}
+	}
+	const main = "workflow.json"
+	out, err := os.Create(filepath.Join(c.dir, main))
+	if err != nil {
+		return err
+	}
+	err = WfFormat(ctx, out, db, info.Name, o.Workflow, o.On)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	c.parts = append(c.parts, ref(main))
+	agent := []entity{}
+	if o.Agent != "" {
+		agent = append(agent, c.add(local("user", o.Agent), "Person", entity{"name": o.Agent}))
+	}
+	engine := c.add(local("gantry"), "SoftwareApplication", entity{"name": "gantry", "softwareVersion": info.Version,
+		"version": info.Version})
+	inputs, outputs := []entity{}, []entity{}
+	var formalIn, formalOut []entity
+	for _, f := range a.Files {
+		of, name := "output", f.NodeName()
+		if !f.Produced {
+			of = "input"
+		} else if !f.Final {
+			continue
+		}
+		p := entity{"name": name, "additionalType": "File"}
+		if !strings.HasPrefix(c.files[name], "#") {
+			p["workExample"] = ref(c.files[name])
+		}
+		formal := c.add(local(of, name), "FormalParameter", p)
+		if of == "input" {
+			inputs, formalIn = append(inputs, ref(c.files[name])), append(formalIn, formal)
+		} else {
+			outputs, formalOut = append(outputs, ref(c.files[name])), append(formalOut, formal)
+		}
+	}
+	var controls, steps, tools []entity
+	run := local("run", info.Name)
+	first, last, state, err := c.attempts(ctx, db, info, a, agent, &controls, &steps, &tools)
+	if err != nil {
+		return err
+	}
+	if len(controls) == 0 {
+		return fmt.Errorf("no task of workflow %s of run %s has been started: there is nothing to describe", o.Workflow,
+			info.Name)
+	}
+	status := map[string]string{"done": "https://schema.org/CompletedActionStatus",
+		"running": "https://schema.org/ActiveActionStatus", "waiting": "https://schema.org/ActiveActionStatus"}[state]
+	if status == "" {
+		status = "https://schema.org/FailedActionStatus"
+	}
+	language := c.add(local("wfformat"), "ComputerLanguage", entity{"name": "WfFormat", "version": "1.5",
+		"url": "https://github.com/wfcommons/WfFormat"})
+	c.add(main, []string{"File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"}, entity{"name": o.Workflow,
+		"programmingLanguage": language, "hasPart": tools, "step": steps, "input": formalIn, "output": formalOut,
+		"encodingFormat": "application/json"})
+	began := c.at(first)
+	action := entity{"name": "run " + info.Name + " of workflow " + o.Workflow, "instrument": ref(main),
+		"object": inputs, "result": outputs, "startTime": began, "actionStatus": status, "agent": agent}
+	whole := entity{"name": "execution by gantry " + info.Version, "instrument": engine, "object": controls,
+		"result": ref(run), "startTime": began, "actionStatus": status, "agent": agent}
+	if last > first {
+		action["endTime"], whole["endTime"] = c.at(last), c.at(last)
+	}
+	c.add(run, "CreateAction", action)
+	organize := c.add(local("organize", info.Name), "OrganizeAction", whole)
+	license := c.add(local("license"), "CreativeWork", entity{"name": "No licence stated",
+		"description": "gantry knows of no licence of the data: add one here."})
+	c.add("./", "Dataset", entity{"name": "Run " + info.Name + " of workflow " + o.Workflow,
+		"description": "Execution of workflow " + o.Workflow + " by gantry, policy " + info.Policy + ", on " +
+			info.Runtime + ".", "datePublished": c.at(last), "license": license, "conformsTo": conforms,
+		"hasPart": c.parts, "mainEntity": ref(main), "mentions": []entity{ref(run), organize}})
+	c.add("ro-crate-metadata.json", "CreativeWork", entity{"about": ref("./"), "conformsTo": []entity{
+		ref("https://w3id.org/ro/crate/1.1"), ref("https://w3id.org/workflowhub/workflow-ro-crate/1.0")}})
+	return nil
+}
+
+// file copies a file into the crate, if it is still there, and adds its entity.
+func (c *crate) file(f *executor.FileSpec, results string) error {
+	name := f.NodeName()
+	about := entity{"name": name}
+	if f.Sized {
+		about["contentSize"] = strconv.FormatInt(int64(f.Size), 10)
+	}
+	from, to := f.External, "inputs"
+	if f.Produced {
+		from, to = "", "results"
+		if f.Final {
+			from = filepath.Join(results, filepath.FromSlash(path.Clean("/"+f.Name)))
+		}
+	}
+	if st, err := os.Stat(from); from == "" || err != nil || !st.Mode().IsRegular() {
+		c.files[name] = local("file", name)
+		c.add(c.files[name], "CreativeWork", about)
+		return nil
+	}
+	place := path.Join(to, path.Clean("/"+f.Name)) // never out of the crate
+	sum, size, err := copyFile(from, filepath.Join(c.dir, filepath.FromSlash(place)))
+	if err != nil {
+		return fmt.Errorf("copy %s into the crate: %w", from, err)
+	}
+	id := (&url.URL{Path: place}).String()
+	c.files[name] = id
+	about["sha256"], about["contentSize"] = sum, strconv.FormatInt(size, 10)
+	of := "output"
+	if !f.Produced {
+		of = "input"
+	}
+	about["exampleOfWork"] = ref(local(of, name))
+	c.parts = append(c.parts, c.add(id, "File", about))
+	return nil
+}
+
+func copyFile(from, to string) (sum string, size int64, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return "", 0, err
+	}
+	defer in.Close()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return "", 0, err
+	}
+	out, err := os.Create(to)
+	if err != nil {
+		return "", 0, err
+	}
+	h := sha256.New()
+	size, err = io.Copy(io.MultiWriter(out, h), in)
+	return hex.EncodeToString(h.Sum(nil)), size, errors.Join(err, out.Close())
+}
+
+// attempts adds an action for each attempt, with its step and its tool, and returns when the first began and the last
+// ended.
+func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
+	agent []entity, controls, steps, tools *[]entity) (first, last int64, state string, err error) {
+	names := map[int64]*executor.TaskSpec{}
+	for i, t := range a.Arrived.Tasks {
+		names[int64(t.ID)] = a.Tasks[i]
+	}
+	images := map[string]entity{}
+	if err := each(ctx, db, func(scan scanner) error {
+		var name, id, digest string
+		if err := scan(&name, &id, &digest); err != nil {
+			return err
+		}
+		images[name] = c.image(name, id, digest)
+		return nil
+	}, `SELECT i.image, i.id, coalesce(i.digest, '') FROM runs r JOIN images i ON i.run = r.id WHERE r.name = ?`,
+		info.Name); err != nil {
+		return 0, 0, "", err
+	}
+	first = -1
+	err = each(ctx, db, func(scan scanner) error {
+		var id, task, try, queued int64
+		var node, outcome, message string
+		var ended, cpu, peak, read, written, exit *int64
+		if err := scan(&id, &task, &try, &node, &outcome, &message, &queued, &ended, &cpu, &peak, &read, &written,
+			&exit, &state); err != nil {
+			return err
+		}
+		spec := names[task]
+		if spec == nil {
+			return nil
+		}
+		if first < 0 {
+			first = queued
+		}
+		number := strconv.FormatInt(id, 10)
+		if tool := local("tool", spec.Kind); !c.seen[tool] {
+			*tools = append(*tools, c.add(tool, "SoftwareApplication", entity{"name": spec.Kind}))
+		}
+		if step := local("step", spec.Name); !c.seen[step] {
+			*steps = append(*steps, c.add(step, "HowToStep", entity{"name": spec.Name,
+				"position": strconv.Itoa(len(*steps)), "workExample": ref(local("tool", spec.Kind))}))
+		}
+		action := entity{"name": fmt.Sprintf("task %s, attempt %d, on node %s", spec.Name, try, node),
+			"instrument": ref(local("tool", spec.Kind)), "startTime": c.at(queued), "agent": agent,
+			"object": c.refs(spec.Inputs), "actionStatus": "https://schema.org/ActiveActionStatus"}
+		if len(spec.Command) > 0 {
+			action["description"] = strings.ToValidUTF8(strings.Join(spec.Command, " "), "\ufffd")
+		}
+		if ended != nil {
+			action["endTime"] = c.at(*ended)
+			last = max(last, *ended)
+		}
+		switch outcome {
+		case "ok":
+			action["actionStatus"], action["result"] = "https://schema.org/CompletedActionStatus", c.refs(spec.Outputs)
+		case "":
+		default:
+			action["actionStatus"], action["error"] = "https://schema.org/FailedActionStatus", outcome+": "+message
+			if exit != nil && *exit >= 0 {
+				action["error"] = fmt.Sprintf("%s, exit code %d: %s", outcome, *exit, message)
+			}
+		}
+		if image, ok := images[spec.Image]; ok {
+			action["containerImage"] = image
+		}
+		var usage []entity
+		for _, u := range []struct {
+			property, name, unit string
+			value                *int64
+			by                   float64
+		}{{"cpu_s", "CPU time", "http://qudt.org/vocab/unit/SEC", cpu, 1e9},
+			{"peak_memory_bytes", "peak memory", "http://qudt.org/vocab/unit/BYTE", peak, 1},
+			{"read_bytes", "bytes read", "http://qudt.org/vocab/unit/BYTE", read, 1},
+			{"written_bytes", "bytes written", "http://qudt.org/vocab/unit/BYTE", written, 1}} {
+			if u.value != nil {
+				usage = append(usage, c.add(local("usage", number, u.property), "PropertyValue", entity{
+					"propertyID": u.property, "name": u.name, "unitCode": u.unit,
+					"value": strconv.FormatFloat(float64(*u.value)/u.by, 'f', -1, 64)}))
+			}
+		}
+		if usage != nil {
+			action["resourceUsage"] = usage
+		}
+		done := c.add(local("attempt", number), "CreateAction", action)
+		*controls = append(*controls, c.add(local("control", number), "ControlAction", entity{
+			"name": "orchestrate " + spec.Name, "instrument": ref(local("step", spec.Name)), "object": done}))
+		return nil
+	}, `SELECT a.attempt, a.task, a.try, coalesce(n.name, ''), coalesce(a.outcome, ''), coalesce(a.message, ''),
+		a.queued_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
+		a.exit_code, w.state
+		FROM runs r JOIN workflows w ON w.run = r.id AND w.workflow = ?2
+		JOIN tasks t ON t.run = r.id AND t.workflow = w.workflow
+		JOIN attempts a ON a.run = r.id AND a.task = t.task LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ?1 AND a.queued_ns IS NOT NULL ORDER BY a.attempt`, info.Name, int64(a.Spec.ID))
+	return first, last, state, err
+}
+
+func (c *crate) refs(files []*executor.FileSpec) []entity {
+	out := []entity{}
+	for _, f := range files {
+		out = append(out, ref(c.files[f.NodeName()]))
+	}
+	return out
+}
+
+// image adds a container image, with its digest in a registry, or else its own id.
+func (c *crate) image(name, id, digest string) entity {
+	e := entity{"additionalType": ref("https://w3id.org/ro/terms/workflow-run#DockerImage"), "name": name,
+		"registry": "docker.io"}
+	repository, tag := name, "latest"
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		repository, tag = name[:i], name[i+1:]
+	}
+	if host, rest, ok := strings.Cut(repository, "/"); ok && (strings.ContainsAny(host, ".:") || host == "localhost") {
+		e["registry"], repository = host, rest
+	}
+	e["name"], e["tag"] = repository, tag
+	if _, sum, ok := strings.Cut(digest, "@sha256:"); ok {
+		e["sha256"] = sum
+	} else {
+		e["sha256"] = strings.TrimPrefix(id, "sha256:")
+		e["description"] = "The SHA-256 is that of the image's configuration: it was in no registry."
+	}
+	return c.add(local("image", name), "ContainerImage", e)
+}
