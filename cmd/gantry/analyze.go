@@ -17,7 +17,7 @@ func analyzeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "analyze",
 		Usage:     "print the first failure of a run, what it blocked, and how to repeat it",
-		ArgsUsage: "print what failed first and why, as pegasus-analyzer does",
+		ArgsUsage: "[RUN]",
 		Description: `Without RUN it is the latest run. The first failure is the failed task whose last attempt ended
 first. It blocked the tasks that depend on it, directly or not, and are not done. Then come the last lines that it
 printed, and the command that repeats it. Other failures follow in one line each.

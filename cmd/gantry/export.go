@@ -60,7 +60,7 @@ func exportCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "write a run for other programs: CSV, JSON, Nextflow's trace.txt, WfFormat, Chrome trace",
+		Usage:     "write a run for other programs: CSV, Parquet, JSON, WfFormat, RO-Crate ...",
 		ArgsUsage: "[RUN]",
 		Description: `Without RUN it is the latest run.
 

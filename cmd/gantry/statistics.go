@@ -15,7 +15,7 @@ func statisticsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "statistics",
 		Usage:     "print the numbers of runs that pegasus-statistics prints",
-		ArgsUsage: "print counts, wall times and times by task type, as pegasus-statistics does",
+		ArgsUsage: "[RUN...]",
 		Description: `Without RUN it is the latest run.
 
    Tasks       tasks of the workflows that arrived
