@@ -38,8 +38,8 @@ func TestParquetHasTheColumnsAndValuesOfCSV(t *testing.T) {
 			t.Errorf("%s: the run is %q", name, run)
 		}
 		kinds := map[string]parquet.Kind{"run": parquet.ByteArray, "attempts": parquet.Int64,
-			"queued_ns": parquet.Int64, "measured_ns": parquet.Int64, "peak_memory_bytes": parquet.Int64, "done": parquet.Double,
-			"kept": parquet.Double, "exit_code": parquet.Int64, "image": parquet.ByteArray}
+			"queued_ns": parquet.Int64, "measured_ns": parquet.Int64, "peak_memory_bytes": parquet.Int64,
+			"done": parquet.Double, "kept": parquet.Double, "exit_code": parquet.Int64, "image": parquet.ByteArray}
 		fields := file.Schema().Fields()
 		if len(fields) != len(table[0]) {
 			t.Fatalf("%s: %d columns, CSV has %d", name, len(fields), len(table[0]))
