@@ -258,7 +258,6 @@ func (l *lexer) set(name, value string, mode byte, line int) {
 	}
 	if old, ok := l.of(category, name, len(l.rules)); ok && mode == '+' {
 		value = old.text + " " + value
-		l.grow(len(value))
 	}
 	if len(value) > reader.MaxText {
 		l.fail("bound", line, "%s", reader.TooLong)
@@ -269,6 +268,9 @@ func (l *lexer) set(name, value string, mode byte, line int) {
 	of := l.vars[category]
 	if last := len(of[name]) - 1; last >= 0 && of[name][last].rule == len(l.rules) {
 		of[name] = of[name][:last]
+		l.grow(len(value) / 64) // the value before goes; copying it takes time
+	} else {
+		l.grow(len(value))
 	}
 	of[name] = append(of[name], flowAssigned{flowValue{value, line}, len(l.rules)})
 	if name == "CATEGORY" || name == "SYMBOL" {
