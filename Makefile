@@ -28,8 +28,8 @@ demo: setup build ## a mosaic of the sky with real programs in Docker containers
 	@scripts/demo
 
 test: setup browser registry build images check ## all tests, container tests included; sets up everything first
-	go test -p $(PACKAGES) $(ALONE) $(PARTLY)
-	go test -race -p $(PACKAGES) -timeout 10m $(if $(AS_ROOT),-exec "$(AS_ROOT)") \
+	go test -p $(PACKAGES) -timeout 40m $(ALONE) $(PARTLY)
+	go test -race -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") \
 		$$(go list ./... | grep -vxF "$$(go list $(ALONE))")
 
 browser: ## a headless browser for the tests of pages; they are skipped without

@@ -104,15 +104,21 @@ func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 		for ending, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "drained": syscall.SIGINT} {
 			t.Run(way+" "+ending, func(t *testing.T) {
 				t.Parallel()
-				r := suspendingRun(t, gantry, "middle-"+way+"-"+ending, way)
-				first := r.gantry("run", r.args...)
-				first.start(t)
-				ended, signalled := make(chan struct{}), make(chan bool, 1)
-				go func() { signalled <- r.whenAway(first, sig, ended) }()
-				code, out := first.wait(t)
-				close(ended)
-				if !<-signalled {
-					t.Fatalf("nothing was preempted, exit code %d:\n%s", code, out)
+				var r *run
+				var code int
+				var out string
+				// On a busy host the long task may not have begun when the urgent one arrives.
+				for slower, away := 1, false; !away; slower *= 3 {
+					r = suspendingRun(t, gantry, fmt.Sprint("middle-", way, "-", ending, slower), way, slower)
+					first := r.gantry("run", r.args...)
+					first.start(t)
+					ended, signalled := make(chan struct{}), make(chan bool, 1)
+					go func() { signalled <- r.whenAway(first, sig, ended) }()
+					code, out = first.wait(t)
+					close(ended)
+					if away = <-signalled; !away && slower > 9 {
+						t.Fatalf("nothing was preempted, exit code %d:\n%s", code, out)
+					}
 				}
 				if want := map[syscall.Signal]int{syscall.SIGKILL: -1, syscall.SIGINT: 130}[sig]; code != want {
 					t.Fatalf("the run ends with %d, not %d:\n%s", code, want, out)
@@ -129,25 +135,29 @@ func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 	}
 }
 
-func suspendingRun(t *testing.T, binary, name, way string) *run {
+// suspendingRun is a run whose long task lasts 4 s, and whose urgent task arrives after 1.5 s, times slower.
+func suspendingRun(t *testing.T, binary, name, way string, slower int) *run {
 	t.Helper()
 	r := &run{binary: binary, name: name, home: t.TempDir(), tasks: 3, preempts: true}
 	program := func(script string) string {
 		return fmt.Sprintf(`, "image": %q, "command": {"program": "sh", "arguments": ["-ec", %q]}`, image, script)
 	}
-	long := program("trap 'exit 9' TERM; for i in 1 2 3 4 5 6 7 8; do sleep 0.5; done")
+	long := program(fmt.Sprintf("trap 'exit 9' TERM; for i in $(seq %d); do sleep 0.5; done", 8*slower))
 	if way == "checkpoint" {
 		long = ""
 	}
 	const flow = `{"name": %q, "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [%s]}, "execution": {"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": [%s]}}}`
 	write(t, filepath.Join(r.home, "low.json"), fmt.Sprintf(flow, "low",
 		`{"id": "long", "name": "long", "parents": [], "children": ["join"]}, {"id": "join", "name": "join", "parents": ["long"], "children": []}`,
-		`{"id": "long", "runtimeInSeconds": 4, "memoryInBytes": 16000000`+long+`}, {"id": "join", "runtimeInSeconds": 0.1, "memoryInBytes": 16000000`+program("true")+`}`))
+		fmt.Sprintf(`{"id": "long", "runtimeInSeconds": %d, "memoryInBytes": 16000000`, 4*slower)+long+
+			`}, {"id": "join", "runtimeInSeconds": 0.1, "memoryInBytes": 16000000`+program("true")+`}`))
 	write(t, filepath.Join(r.home, "urgent.json"), fmt.Sprintf(flow, "urgent",
 		`{"id": "urgent", "name": "urgent", "parents": [], "children": []}`,
 		`{"id": "urgent", "runtimeInSeconds": 2, "memoryInBytes": 16000000`+program("sleep 2")+`}`))
-	write(t, filepath.Join(r.home, "load.yaml"), "workflows:\n  - {trace: low.json, name: low, class: low}\n  - "+
-		"{trace: urgent.json, name: urgent, arrive: 1.5s, class: deadline, deadline: 4s}\n")
+	arrive := 1.5 * float64(slower)
+	write(t, filepath.Join(r.home, "load.yaml"), fmt.Sprintf("workflows:\n  - {trace: low.json, name: low, class: "+
+		"low}\n  - {trace: urgent.json, name: urgent, arrive: %.1fs, class: deadline, deadline: %.1fs}\n", arrive,
+		arrive+2.5))
 	write(t, filepath.Join(r.home, "node.yaml"), "nodes: [{name: n, cores: 1, memory: 200MB}]\n")
 	r.args = []string{"--name", name, "--quiet", "--cluster", filepath.Join(r.home, "node.yaml"), "--policy",
 		"pds:room=leave", "--oversubscribe", filepath.Join(r.home, "load.yaml")}
