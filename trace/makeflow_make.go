@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 
 	"gantry/reader"
@@ -281,12 +282,11 @@ func (l *lexer) set(name, value string, mode byte, line int) {
 // of is the value that a variable of a category has at a rule.
 func (r *makeReader) of(category, name string, rule int) (flowValue, bool) {
 	all := r.vars[category][name]
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].rule <= rule {
-			return all[i].flowValue, true
-		}
+	i := sort.Search(len(all), func(i int) bool { return all[i].rule > rule })
+	if i == 0 {
+		return flowValue{}, false
 	}
-	return flowValue{}, false
+	return all[i-1].flowValue, true
 }
 
 // lookup is the value of a variable: given by --define, of the rule, of its category, of the file.
@@ -355,6 +355,10 @@ func (l *lexer) undefined(name string, line int) {
 		return
 	}
 	l.unknown[name] = true
+	if l.b.faults.Full() { // counted, and no longer compared with all names
+		l.b.undefined(name, line, nil)
+		return
+	}
 	l.b.undefined(name, line, slices.Concat(slices.Collect(maps.Keys(l.vars[defaultCategory])),
 		slices.Collect(maps.Keys(l.vars[l.category]))))
 }
