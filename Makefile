@@ -56,7 +56,7 @@ check: ## format, vet, staticcheck, dead code, spelling, directions of imports, 
 	go vet ./...
 	go tool staticcheck ./...
 	@dead=$$(go tool deadcode -test ./... | grep -v 'test/'); [ -z "$$dead" ] || { echo "dead code:" >&2; echo "$$dead" >&2; exit 1; }
-	@git ls-files '*.md' | xargs go tool misspell -error -locale UK -i catalog,catalogs,destabilize
+	@git ls-files '*.md' | xargs go tool misspell -error -locale UK -i analyze,catalog,catalogs,destabilize
 	@git ls-files | grep -vE '\.(svg|png|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest,ouput
 	go test -count=1 ./lint
 	@scripts/govulncheck.sh

@@ -189,7 +189,7 @@ func TestWhatIsAskedForAndNotThereIsNamed(t *testing.T) {
 		{exitInput, []string{`no run "calm"`}, []string{"explain", "calm", "split_0", "--dir", dir}},
 		{exitInput, []string{`2 tasks of transformation "work"`, "work_1", "work_2"},
 			[]string{"explain", "work", "--dir", dir}},
-		{exitInput, []string{`no task "wrok"`}, []string{"explain", "wrok", "--dir", dir}},
+		{exitInput, []string{`no task "werk"`}, []string{"explain", "werk", "--dir", dir}},
 		{exitInput, []string{"attempt 2"}, []string{"logs", "split_0", "--attempt", "2", "--dir", dir}},
 		{exitInput, []string{"no workflow", "diamond"}, []string{"export", "--format", "wfformat", "--workflow", "x",
 			"--dir", dir}},
