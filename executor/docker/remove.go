@@ -189,9 +189,10 @@ type Cleaned struct {
 	Unknown    []string // control groups that were left alone, as their runs lie in another directory
 }
 
-// Clean removes containers and control groups that gantry left on this host, of one run or, if run is "", of all. A run
-// whose lock is held is left alone. Control groups do not show where their run lies: those of runs that are not in dir
-// are left alone too. Log and files stay; a run is still resumable then, its unfinished attempts are lost.
+// Clean removes containers, control groups and files of secrets that gantry left on this host, of one run or, if run is
+// "", of all. A run whose lock is held is left alone. Control groups do not show where their run lies: those of runs that
+// are not in dir are left alone too, and so are their secrets. Log and files stay; a run is still resumable then, its
+// unfinished attempts are lost.
 func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	var out Cleaned
 	cli, err := Connect(ctx, host)
@@ -247,8 +248,11 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.IsDir() {
-			look(e.Name(), filepath.Join(dir, e.Name()))
+		if !e.IsDir() || look(e.Name(), filepath.Join(dir, e.Name())) || run != "" && run != e.Name() {
+			continue
+		}
+		if err := os.RemoveAll(secretDirOf(executor.HostName(e.Name(), filepath.Join(dir, e.Name())))); err != nil {
+			return out, fmt.Errorf("clean: remove the secrets of run %s: %w", e.Name(), err)
 		}
 	}
 	wanted := []string{tree.Group("gantry", tree.Name(executor.HostName(run, filepath.Join(dir, run)))),

@@ -22,10 +22,13 @@ const secretMemory = "/dev/shm"
 // secretDir is the directory of the files of secrets.
 func (r *Runtime) secretDir() string {
 	if st, err := os.Stat(secretMemory); err == nil && st.IsDir() {
-		return filepath.Join(secretMemory, "gantry-"+r.name)
+		return secretDirOf(r.name)
 	}
 	return filepath.Join(r.cfg.Dir, "secrets")
 }
+
+// secretDirOf is that directory in memory, by the name that the run has on this host.
+func secretDirOf(hostName string) string { return filepath.Join(secretMemory, "gantry-"+hostName) }
 
 // makeSecrets writes the files of secrets, which only the programs' user can read. A container that is adopted keeps
 // those that it began with.

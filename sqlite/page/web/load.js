@@ -82,12 +82,23 @@ export function waiting(run, page) {
     run.waits.tasks.forEach((t, i) => { const high = low.map((v, k) => v + t[k]); area(x, {...f, x: [0, long()]}, low, high, colour(i)); low = high; });
   });
   const total = i => run.waits.tasks[i].reduce((s, x) => s + x, 0) * run.waits.bin * run.scale;
-  const figure = el('figure', {}, c.canvas, key);
+  const body = el('div'), figure = el('figure', {}, body, c.canvas, key);
+  // The table has means over a twentieth of the run.
+  const rows = () => Array.from({length: Math.min(20, bins())}, (_, k, n = Math.min(20, bins())) => {
+    const from = Math.floor(k * bins() / n), to = Math.floor((k + 1) * bins() / n);
+    return [seconds(from * run.waits.bin * run.scale), ...run.waits.tasks.map(t => `${+(t.slice(from, to).reduce((s, x) => s + x, 0) / (to - from)).toPrecision(3)}`)];
+  });
   return {node: el('div', {}, none, figure), refresh() {
     const any = run.waits.reasons?.length > 0;
     none.hidden = any;
     figure.hidden = !any;
-    if (any) key.replaceChildren(legend(run.waits.reasons.map((r, i) => [`${r}: ${seconds(total(i))} in all`, colour(i)])));
+    if (any) {
+      key.replaceChildren(legend(run.waits.reasons.map((r, i) => [`${r}: ${seconds(total(i))} in all`, colour(i)])));
+      const open = body.querySelector('details')?.open, fill = d => { if (d.open && !d.querySelector('table')) d.append(box('Tasks waiting', 320, table([['from'], ...run.waits.reasons.map(r => [r, 1])], rows()))); };
+      const numbers = el('details', {open, on: {toggle: e => fill(e.target)}}, el('summary', {}, 'As a table'));
+      fill(numbers);
+      body.replaceChildren(numbers);
+    }
     c.draw();
   }};
 }
