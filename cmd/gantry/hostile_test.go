@@ -458,6 +458,28 @@ var hostile = []struct {
 		return s
 	}, "error"},
 	{"not-a-file.yaml", func() string { return "factors: *x\n" }, "error"},
+	// Makeflow
+	{"doubling.makeflow", func() string {
+		text := "A0=xxxxxxxx\n"
+		for i := range 40 {
+			text += fmt.Sprintf("A%d=$(A%d)$(A%d)\n", i+1, i, i)
+		}
+		return text + "o:\n\techo $(A40) > o\n"
+	}, "bound: a text of more than"},
+	{"rules.makeflow", func() string { return times(30_000, "o%d:\n\ttouch o\n") }, "takes more memory than 20 times"},
+	{"continued.makeflow", func() string { return "o:\n\techo " + times(300_000, "a \\\n") + " > o\n" }, "ok"},
+	{"quotes.makeflow", func() string { return "o:\n\techo " + times(999_999, "'") + "\n" }, "open-quote"},
+	{"range.jx", func() string {
+		return `{"rules": [{"command": "touch o" + i, "outputs": ["o" + i]} for i in range(100000000)]}`
+	}, "takes more memory than 20 times"},
+	{"deep.jx", func() string { return `{"rules": ` + times(200_000, "[") }, "bound: nested deeper than 100"},
+	{"doubling.jx", func() string {
+		text := `{"define": {"b0": "xxxxxxxx"`
+		for i := range 40 {
+			text += fmt.Sprintf(`, "b%d": b%d + b%d`, i+1, i, i)
+		}
+		return text + `}, "rules": [{"command": b40, "outputs": ["o"]}]}`
+	}, "takes more memory than 20 times"},
 	// CSV, which a workload file names
 	{"times.csv", func() string { return times(400_000, "1\n") }, "ok"},
 	{"long-line.csv", func() string { return times(1_000_000, "1") }, "token too long"},
