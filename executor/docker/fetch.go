@@ -217,13 +217,13 @@ func (x *fetcher) inspect(ctx context.Context, ref string) (Image, error) {
 		return i, refused(ErrNoImage, ref, "it is for "+i.Platform+", this host is "+x.platform,
 			"docker pull --platform "+x.platform+" "+ref+", or name another image")
 	}
-	// of several names in registries the one that was asked for
+	// An image may have digests by other names, too: it was pulled or pushed by those.
 	name := ""
 	if named, err := reference.ParseNormalizedNamed(ref); err == nil {
 		name = reference.FamiliarName(named)
 	}
 	for _, d := range a.RepoDigests {
-		if i.Digest == "" || strings.HasPrefix(d, name+"@") {
+		if strings.HasPrefix(d, name+"@") {
 			i.Digest = d
 		}
 	}
