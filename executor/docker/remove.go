@@ -189,10 +189,10 @@ type Cleaned struct {
 	Unknown    []string // control groups that were left alone, as their runs lie in another directory
 }
 
-// Clean removes containers, control groups and files of secrets that gantry left on this host, of one run or, if run is
-// "", of all. A run whose lock is held is left alone. Control groups do not show where their run lies: those of runs that
-// are not in dir are left alone too, and so are their secrets. Log and files stay; a run is still resumable then, its
-// unfinished attempts are lost.
+// Clean removes containers, control groups and files of secrets that gantry left on this host, of one run or, if run
+// is "", of all. A run whose lock is held is left alone. Control groups do not show where their run lies: those of
+// runs that are not in dir are left alone too, and so are their secrets. Log and files stay; a run is still resumable
+// then, its unfinished attempts are lost.
 func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 	var out Cleaned
 	cli, err := Connect(ctx, host)
