@@ -193,7 +193,8 @@ func TestWhatIsAskedForAndNotThereIsNamed(t *testing.T) {
 		{exitInput, []string{"attempt 2"}, []string{"logs", "split_0", "--attempt", "2", "--dir", dir}},
 		{exitInput, []string{"no workflow", "diamond"}, []string{"export", "--format", "wfformat", "--workflow", "x",
 			"--dir", dir}},
-		{exitUsage, []string{"csv, parquet, json, trace, wfformat"}, []string{"export", "--format", "xml", "--dir", dir}},
+		{exitUsage, []string{"csv, parquet, json, trace, wfformat"},
+			[]string{"export", "--format", "xml", "--dir", dir}},
 		{exitUsage, []string{"[RUN] TASK"}, []string{"explain", "--dir", dir}},
 	} {
 		expect(t, c.code, c.words, c.args...)
