@@ -357,6 +357,7 @@ type TaskRow struct {
 	Task     string   `json:"task"`
 	Kind     string   `json:"kind"`
 	State    string   `json:"state"`
+	Outcome  *string  `json:"outcome"` // of the last attempt, or "reused"; nil before one has ended
 	Node     *string  `json:"node"`
 	Attempts int      `json:"attempts"`
 	Wait     *float64 `json:"wait_s"`
@@ -371,11 +372,11 @@ func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) e
 	}
 	_, err = collect(ctx, db, func(rows *sql.Rows) (struct{}, error) {
 		var t TaskRow
-		if err := rows.Scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Node, &t.Attempts, &t.Wait,
+		if err := rows.Scan(&t.Workflow, &t.Task, &t.Kind, &t.State, &t.Outcome, &t.Node, &t.Attempts, &t.Wait,
 			&t.Runtime); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, each(t)
-	}, "SELECT workflow, task, kind, state, node, attempts, wait_s, runtime_s FROM v_tasks WHERE run = ?", name)
+	}, "SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s FROM v_tasks WHERE run = ?", name)
 	return err
 }

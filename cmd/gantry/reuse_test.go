@@ -80,9 +80,16 @@ func (c cliTest) write(path, text string) string {
 }
 
 // reused runs a workflow with --reuse and returns the tasks that ran.
-func (c cliTest) reused(name, flow, inputs string) (ran []string) {
+func (c cliTest) reused(name, flow, inputs string, more ...string) (ran []string) {
 	c.Helper()
-	c.gantry(exitOK, "run", "-q", "--reuse", "--inputs", inputs, "--name", name, flow)
+	return c.ran(append(more, "--reuse", "--inputs", inputs, "--name", name, flow)...)
+}
+
+// ran runs a workflow whose name follows --name, and returns the tasks that ran.
+func (c cliTest) ran(args ...string) (ran []string) {
+	c.Helper()
+	name := args[slices.Index(args, "--name")+1]
+	c.gantry(exitOK, append([]string{"run", "-q"}, args...)...)
 	out, _ := c.gantry(exitOK, "export", name, "--format", "json")
 	var all struct {
 		Tasks []struct {
@@ -133,6 +140,13 @@ func TestResultsAreReused(t *testing.T) {
 	if out, _ := c.gantry(exitOK, "show", "same"); !strings.Contains(out, "3 tasks reused") {
 		t.Errorf("show says nothing of reused tasks:\n%s", out)
 	}
+	if out, _ := c.gantry(exitOK, "show", "--tasks", "same"); strings.Count(out, " reused ") != 3 {
+		t.Errorf("show --tasks:\n%s", out)
+	}
+	load := c.write("load.yaml", "reuse: true\nworkflows:\n  - {trace: flow.json, inputs: in}\n")
+	if ran := c.ran("--name", "workload", load); len(ran) > 0 {
+		t.Errorf("nothing changed, and %v ran", ran)
+	}
 	if out, _ := c.gantry(exitOK, "export", "same", "--format", "trace"); strings.Count(out, "CACHED") != 3 {
 		t.Errorf("trace has no cached tasks:\n%s", out)
 	}
@@ -140,11 +154,14 @@ func TestResultsAreReused(t *testing.T) {
 		name, want, task, why string
 		change                func()
 		inputs                string
+		more                  []string
 	}{
+		{name: "variable", want: "[upper words all1]", task: "upper", why: "its environment changed",
+			more: []string{"--env", "LEVEL=2"}},
 		{name: "input", inputs: other, want: "[upper words]", task: "upper", why: "its input text.txt changed"},
 		{name: "removed", want: "[words]", task: "words", why: "its output words.txt was deleted there",
 			change: func() {
-				for _, run := range []string{"first", "same", "input"} {
+				for _, run := range []string{"first", "same", "workload", "input"} {
 					os.Remove(filepath.Join(c.dir, "runs", run, "nodes/host/flow/words.txt"))
 				}
 			}},
@@ -166,7 +183,7 @@ func TestResultsAreReused(t *testing.T) {
 			if x.inputs == "" {
 				x.inputs = in
 			}
-			if ran := fmt.Sprint(c.reused(x.name, flow, x.inputs)); ran != x.want {
+			if ran := fmt.Sprint(c.reused(x.name, flow, x.inputs, x.more...)); ran != x.want {
 				t.Errorf("%s ran, want %s", ran, x.want)
 			}
 			if out, _ := c.gantry(exitOK, "explain", x.name, x.task); !strings.Contains(out, x.why) {

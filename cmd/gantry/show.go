@@ -109,7 +109,11 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		if x.Node != nil {
 			node = *x.Node
 		}
-		t.row(x.Workflow+"/"+x.Task, x.Kind, x.State, node, strconv.Itoa(x.Attempts), seconds(x.Wait),
+		state := x.State
+		if x.Outcome != nil && *x.Outcome == "reused" {
+			state = *x.Outcome
+		}
+		t.row(x.Workflow+"/"+x.Task, x.Kind, state, node, strconv.Itoa(x.Attempts), seconds(x.Wait),
 			seconds(x.Runtime))
 		return nil
 	})
