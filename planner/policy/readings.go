@@ -29,14 +29,8 @@ var readings = map[string][]string{
 	},
 	"wheft": {plans,
 		"A task that runs longer than estimated counts as ending now: max(now, estimated end). Then a node that is " +
-			"about to be free " +
-			"is as good as an idle one. With overrun=soon it ends 1 ms later, and idle nodes come first. Measured " +
-			"over 30 streams of " +
-			"400 workflows of Workload I per case, on both systems, at 30 % and 60 % utilisation: against " +
-			"overrun=soon, mean slowdowns " +
-			"are 3 to 13 % smaller if all estimates are halved, within 3 % with random error I, and 18 to 46 % " +
-			"larger with random error " +
-			"II (examples/experiments/wheft-overrun.yaml).",
+			"about to be free is as good as an idle one. With overrun=soon it ends 1 ms later, and idle nodes come " +
+			"first. examples/experiments/wheft-overrun.yaml compares the two.",
 		"In each group the workflows take turns, the earliest first, one task each.",
 		"With start=planned no task starts before its planned start, which is a stricter reading of a policy that " +
 			"is completely plan-driven between arrivals.",
