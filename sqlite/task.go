@@ -377,6 +377,7 @@ func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) e
 			return struct{}{}, err
 		}
 		return struct{}{}, each(t)
-	}, "SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s FROM v_tasks WHERE run = ?", name)
+	}, `SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s
+		FROM v_tasks WHERE run = ?`, name)
 	return err
 }
