@@ -31,7 +31,7 @@ type Engine struct {
 	FailFast bool          // the first task that fails for good ends everything
 	Grace    time.Duration // between SIGTERM and SIGKILL
 	Reuse    Reuser        // nil: every task runs
-	// Watch is told every batch after it was kept: progress for people. It must be quick.
+	// Watch receives every batch after it was kept: progress for people. It must be quick.
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
 	// Wall reads the wall clock to time the policy; nil times nothing. It never influences a decision.
 	Wall func() time.Time

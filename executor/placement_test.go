@@ -38,7 +38,7 @@ func racks(sizes ...int) *planner.Platform {
 	return p
 }
 
-// reader is a workflow of one task of ten seconds that reads a file from outside of so many bytes.
+// reader is a workflow of one task of ten seconds that reads a file of that size from outside.
 func reader(size int64) *trace.Workflow {
 	return &trace.Workflow{Name: "reader", Tasks: []trace.Task{{ID: "t", Kind: "k", Cores: 1, Retries: -1,
 		Runtime: 10 * time.Second, Inputs: []int32{0}}},

@@ -37,7 +37,7 @@ func (db *DB) insertImages(run int64, images []Image) error {
 	return nil
 }
 
-// AddImages keeps images of a run that goes on, which it did not have before.
+// AddImages keeps images of a run that continues, which it did not have before.
 func (r *Run) AddImages(images []Image) error {
 	err := r.db.transact(func() error { return r.db.insertImages(r.id, images) })
 	if err == nil {

@@ -523,7 +523,7 @@ func (b *builder) readsAt(task, file int32) {
 	}
 }
 
-// addContainer keeps a container, whose image is told as Docker takes it.
+// addContainer keeps a container, whose image is written as Docker takes it.
 func (b *builder) addContainer(c *catalog, x *container, image string) {
 	for _, other := range b.cat.all {
 		if old := other.containers[x.Name]; old != nil {

@@ -363,7 +363,7 @@ func (l *lexer) undefined(name string, line int) {
 		slices.Collect(maps.Keys(l.vars[l.category]))))
 }
 
-// undefined tells of a variable that nobody sets.
+// undefined reports a variable that nobody sets.
 func (b *builder) undefined(name string, line int, known []string) {
 	slices.Sort(known)
 	near := spelling.Nearest(name, known)
@@ -375,7 +375,7 @@ func (b *builder) undefined(name string, line int, known []string) {
 }
 
 // escaped reads up to one of the characters; a backslash takes the meaning from the character behind it, and a line
-// that ends with one goes on as if with a blank.
+// that ends with one continues as if with a blank.
 func (l *lexer) escaped(out *strings.Builder, ends string) {
 	for !l.ended() {
 		c := l.peek()
@@ -807,7 +807,7 @@ func (r *makeReader) finish() {
 	names := slices.Sorted(maps.Keys(exported))
 	for i := range r.rules {
 		rule := &r.rules[i]
-		// A category needs what it is said to need last; programs are told what was said before their rule.
+		// A category needs what it is said to need last; programs see what was said before their rule.
 		rule.resources, rule.told = map[string]flowValue{}, map[string]flowValue{}
 		for _, key := range []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI} {
 			v, ok := r.local[i][key]

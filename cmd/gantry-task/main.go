@@ -1,7 +1,7 @@
 // Command gantry-task does the work that a trace records of a task: the same CPU time, the same memory, the same files
 // read and these written. It runs inside the task's container, measures itself, writes emulation.json and exits with 70
 // if it missed a target. On SIGTERM it leaves a checkpoint, if it was asked to, and exits with 75; started with one it
-// goes on from there.
+// continues from there.
 //
 //	gantry-task SPEC.json
 package main

@@ -220,7 +220,7 @@ func inspect(file string, o checkOptions) *report {
 	return r
 }
 
-// needs tells what gantry run would read of this host, and why it would refuse the workflow.
+// needs lists what gantry run would read of this host, and why it would refuse the workflow.
 func (r *report) needs(w *trace.Workflow, inputs []string) {
 	r.Catalogs, r.Obstacles = w.Catalogs, append(r.Obstacles, w.Obstacles...)
 	for i := range w.Tasks {
@@ -482,7 +482,7 @@ func seconds(s float64) string {
 	return text
 }
 
-// openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings are told on
+// openWorkflow reads a workflow for a command that needs it whole: error faults end the command, warnings go to
 // notes.
 func openWorkflow(path string, o trace.ReadOptions, notes io.Writer) (*trace.Workflow, error) {
 	w, faults, err := trace.Open(path, o)

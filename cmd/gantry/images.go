@@ -26,7 +26,7 @@ func pullFlag() cli.Flag {
 }
 
 // fetchImages makes the images present that programs of the run need, before anything is started, and keeps what their
-// names stand for: of a run that goes on these are the images that it began with.
+// names stand for: for a run that continues these are the images that it began with.
 func (s *session) fetchImages(ctx context.Context) error {
 	if !runtimeOf(s.set.Runtime).Programs || len(s.wanted) == 0 {
 		return nil

@@ -711,7 +711,7 @@ func (r *Runtime) Close() error {
 	return err
 }
 
-// within reports whether f returned in time. If it did not, it goes on.
+// within reports whether f returned in time. If not, f continues to run.
 func within(limit time.Duration, f func()) bool {
 	done := make(chan struct{})
 	go func() {

@@ -42,7 +42,7 @@ type Wanted struct {
 	// Ref is as the workflow names it: a reference, docker:// and a reference, or file:// and the path of an archive
 	// that "docker save" wrote.
 	Ref string
-	// ID and Digest are those of the image that ran before under this name, if a run goes on; else "".
+	// ID and Digest are those of the image that ran before under this name, if a run continues; else "".
 	ID, Digest string
 }
 
@@ -61,7 +61,7 @@ type Image struct {
 type Fetch struct {
 	Host string // of the engine; "": as the Docker client's environment says
 	Pull Pull
-	// Begin is told that an image is being pulled or loaded, End that it is there, Progress the bytes so far and the
+	// Begin hears that an image is being pulled or loaded, End that it is there, Progress the bytes so far and the
 	// bytes known of. They are called from several goroutines; nil drops them.
 	Begin    func(ref string)
 	Progress func(ref string, done, total int64)

@@ -172,7 +172,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		t.Errorf("again: %+v, %v", x, err)
 	}
 
-	// The tag moves: only always sees it, and what a run began with stays what it goes on with.
+	// The tag moves: only always sees it, and a run continues with what it began with.
 	push(t, cli, one, "third "+domain, registry.AuthConfig{}, runtime.GOARCH)
 	moved, err := fetch(t, docker.PullAlways, docker.Wanted{Ref: one})
 	if err != nil || moved.ID == got[0].ID || moved.Source != "pulled" {

@@ -28,7 +28,7 @@ type Store interface {
 
 // Progress is how far an experiment is.
 type Progress struct {
-	Runs, Done, Kept int // of Runs, so many are done, some of which were kept earlier
+	Runs, Done, Kept int // Done counts those of Runs that are done, Kept those of them that were kept earlier
 	Diverged, Failed int
 	Left             time.Duration // an estimate; 0 as long as there is none
 	Last             *Outcome      // what was done last; nil at the beginning

@@ -127,7 +127,7 @@ func (x *Fetcher) save(path, address string, answer *http.Response) (err error) 
 	return os.Rename(f.Name(), path)
 }
 
-// meter tells how much was written.
+// meter reports the bytes that were written.
 type meter struct {
 	io.Writer
 	done int64

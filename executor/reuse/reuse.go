@@ -40,7 +40,7 @@ type Keeper struct {
 	Seed   uint64            // of made-up contents
 	Now    func() planner.Time
 	Hash   bool // outputs are hashed as they are published
-	// Said is told what became of each task that was asked about; nil if nobody wants to know.
+	// Said receives the answer for each task that was asked about; nil if nobody wants to know.
 	Said func(spec *executor.TaskSpec, from *planner.TaskReused, reason string)
 }
 

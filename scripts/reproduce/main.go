@@ -122,7 +122,7 @@ func (r *runner) wanted(x *runnable) (int, error) {
 	return e.Repetitions, nil
 }
 
-// cost is the CPU time of an experiment up to so many repetitions of all.
+// cost is the CPU time of an experiment up to a number of repetitions of all.
 func (r *runner) cost(x *runnable, upTo, all int) float64 {
 	if r.quick {
 		return x.Quick * float64(upTo) / float64(all)

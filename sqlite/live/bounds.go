@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bounded accepts so many connections at once; further ones wait in the kernel.
+// bounded limits the connections that are open at once; further ones wait in the kernel.
 type bounded struct {
 	net.Listener
 	slots chan struct{}

@@ -367,7 +367,7 @@ func (l *lanes) fitting(name string, width vg.Length, tall float64) string {
 	return name
 }
 
-// timelineHeight is the height of a panel with so many rows, in points.
+// timelineHeight is the height of a panel with n rows, in points.
 func timelineHeight(rows int) float64 {
 	return min(1200, max(60, float64(rows)*min(18, max(1.2, 420/float64(rows)))))
 }

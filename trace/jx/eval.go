@@ -39,7 +39,7 @@ func (o *Object) Get(key string) (any, bool) {
 type Evaluator struct {
 	// Lookup returns the definition of a symbol that no comprehension binds: a *Node, or a value.
 	Lookup func(name string) (any, bool)
-	// Keep is told of bytes that values take, and says whether there is room.
+	// Keep receives the bytes that values take, and says whether there is room.
 	Keep func(bytes int) bool
 	// List returns the names in a directory, sorted; nil: there are no directories to look into.
 	List func(dir string) ([]string, error)

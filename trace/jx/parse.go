@@ -92,7 +92,7 @@ type Grouped struct {
 	Text string // its operators
 }
 
-// parser reads a text. keep is told of bytes that the tree takes, and says whether there is room.
+// parser reads a text. keep receives the bytes that the tree takes, and says whether there is room.
 type parser struct {
 	text    string
 	at      int
