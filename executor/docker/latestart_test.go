@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +26,27 @@ import (
 // gate stands before the engine and holds up requests and answers.
 type gate struct {
 	host    string
+	mu      sync.Mutex // of what follows: tests change it while requests come
 	request func(w http.ResponseWriter, r *http.Request) (taken bool)
 	answer  func(r *http.Request)
+}
+
+func (g *gate) onRequest(f func(w http.ResponseWriter, r *http.Request) (taken bool)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.request = f
+}
+
+func (g *gate) onAnswer(f func(r *http.Request)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.answer = f
+}
+
+func (g *gate) now() (request func(w http.ResponseWriter, r *http.Request) bool, answer func(r *http.Request)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.request, g.answer
 }
 
 func newGate(t *testing.T) *gate {
@@ -47,18 +67,18 @@ func newGate(t *testing.T) *gate {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}
 	proxy.ModifyResponse = func(resp *http.Response) error {
-		if g.answer != nil && strings.HasSuffix(resp.Request.URL.Path, "/containers/json") {
+		if _, answer := g.now(); answer != nil && strings.HasSuffix(resp.Request.URL.Path, "/containers/json") {
 			b, err := io.ReadAll(resp.Body) // what the engine says now
 			if err != nil {
 				return err
 			}
 			resp.Body = io.NopCloser(bytes.NewReader(b))
-			g.answer(resp.Request)
+			answer(resp.Request)
 		}
 		return nil
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.request == nil || !g.request(w, r) {
+		if request, _ := g.now(); request == nil || !request(w, r) {
 			proxy.ServeHTTP(w, r)
 		}
 	})}
@@ -72,7 +92,7 @@ func newGate(t *testing.T) *gate {
 func diedBeforeStart(t *testing.T, g *gate) (r *rig, l executor.Launch, id string) {
 	t.Helper()
 	asked, gone := make(chan string, 100), make(chan struct{})
-	g.request = func(w http.ResponseWriter, req *http.Request) bool {
+	g.onRequest(func(w http.ResponseWriter, req *http.Request) bool {
 		if !strings.HasSuffix(req.URL.Path, "/start") {
 			return false
 		}
@@ -82,7 +102,7 @@ func diedBeforeStart(t *testing.T, g *gate) (r *rig, l executor.Launch, id strin
 			c.Close()
 		}
 		return true
-	}
+	})
 	r = newRig(t, func(c *docker.Config) { c.Host = g.host })
 	r.launch(r.sh("echo ran >> effect; echo out > out", r.file("out")), func(x *executor.Launch) { l = *x })
 	id = <-asked
@@ -91,7 +111,7 @@ func diedBeforeStart(t *testing.T, g *gate) (r *rig, l executor.Launch, id strin
 	time.Sleep(100 * time.Millisecond)
 	close(gone)
 	r.must(<-closed)
-	g.request = nil
+	g.onRequest(nil)
 	if got := containers(t, r.config.Run); len(got) != 1 {
 		t.Fatalf("containers %v: not the one that was made", got)
 	}
@@ -131,12 +151,12 @@ func TestStartBetweenGivingUpAndRemovalNeverBegins(t *testing.T) {
 	g := newGate(t)
 	r, l, id := diedBeforeStart(t, g)
 	late := make(chan error, 100)
-	g.request = func(_ http.ResponseWriter, req *http.Request) bool {
+	g.onRequest(func(_ http.ResponseWriter, req *http.Request) bool {
 		if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, id) {
 			late <- lateStart(t, id)
 		}
 		return false
-	}
+	})
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.Lost)
 	if err := <-late; err != nil {
@@ -154,10 +174,10 @@ func TestStartBetweenListAndGivingUpIsAdopted(t *testing.T) {
 	g := newGate(t)
 	r, l, id := diedBeforeStart(t, g)
 	late := make(chan error, 100)
-	g.answer = func(*http.Request) {
+	g.onAnswer(func(*http.Request) {
 		late <- lateStart(t, id)
-		g.answer = nil
-	}
+		g.onAnswer(nil)
+	})
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.OK)
 	if err := <-late; err != nil {

@@ -21,49 +21,49 @@ func TestSilentEngine(t *testing.T) {
 		test func(t *testing.T, r *rig, g *gate)
 	}{
 		{"a start has an effect but no answer", func(t *testing.T, r *rig, g *gate) {
-			g.request = func(w http.ResponseWriter, req *http.Request) bool {
+			g.onRequest(func(w http.ResponseWriter, req *http.Request) bool {
 				if strings.HasSuffix(req.URL.Path, "/start") {
 					_ = lateStart(t, strings.Split(req.URL.Path, "/")[3])
 					return silence(req)
 				}
 				return false
-			}
+			})
 			a := r.launch(r.sh("echo out > out", r.file("out")), nil)
 			r.wants(r.exit(a), planner.OK)
 		}},
 		{"a start has neither", func(t *testing.T, r *rig, g *gate) {
-			g.request = func(_ http.ResponseWriter, req *http.Request) bool {
+			g.onRequest(func(_ http.ResponseWriter, req *http.Request) bool {
 				return strings.HasSuffix(req.URL.Path, "/start") && silence(req)
-			}
+			})
 			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.Lost, "does not answer")
 		}},
 		{"the engine misses an end", func(t *testing.T, r *rig, g *gate) {
 			// It says what it said when the program ran.
-			g.request = func(w http.ResponseWriter, req *http.Request) bool {
+			g.onRequest(func(w http.ResponseWriter, req *http.Request) bool {
 				path := req.URL.Path
 				if strings.HasSuffix(path, "/json") && !strings.HasSuffix(path, "/containers/json") {
 					_, err := w.Write([]byte(`{"State":{"Status":"running","Running":true}}`))
 					return err == nil
 				}
 				return strings.HasSuffix(path, "/wait") && silence(req)
-			}
+			})
 			a, b := r.launch(r.sh("echo out > out", r.file("out")), nil), r.launch(r.sh("exit 7"), nil)
 			r.wants(r.exit(a), planner.OK)
 			r.wants(r.exit(b), planner.ExitCode, "exit code 7")
 		}},
 		// An engine that is killed while it starts a container finds the container created, and a process of that name.
 		{"the engine misses a start, and the program ended", func(t *testing.T, r *rig, g *gate) {
-			g.request = forgottenStart(t, r, 0)
+			g.onRequest(forgottenStart(t, r, 0))
 			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.OK)
 		}},
 		{"the engine misses a start, and the program did not end", func(t *testing.T, r *rig, g *gate) {
-			g.request = forgottenStart(t, r, -1)
+			g.onRequest(forgottenStart(t, r, -1))
 			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.Lost)
 		}},
 		{"a removal has no answer", func(t *testing.T, r *rig, g *gate) {
-			g.request = func(_ http.ResponseWriter, req *http.Request) bool {
+			g.onRequest(func(_ http.ResponseWriter, req *http.Request) bool {
 				return req.Method == http.MethodDelete && silence(req)
-			}
+			})
 			r.wants(r.exit(r.launch(r.sh("true"), nil)), planner.OK)
 			begun := time.Now()
 			if err := r.Close(); err == nil || !strings.Contains(err.Error(), "gantry clean") {
@@ -75,13 +75,13 @@ func TestSilentEngine(t *testing.T) {
 		}},
 		{"a start has no answer when the run ends", func(t *testing.T, r *rig, g *gate) {
 			asked := make(chan bool, 10)
-			g.request = func(_ http.ResponseWriter, req *http.Request) bool {
+			g.onRequest(func(_ http.ResponseWriter, req *http.Request) bool {
 				if !strings.HasSuffix(req.URL.Path, "/start") {
 					return false
 				}
 				asked <- true
 				return silence(req)
-			}
+			})
 			r.launch(r.sh("true"), nil)
 			<-asked
 			if err := r.Close(); err == nil || !strings.Contains(err.Error(), "without an answer") {
