@@ -24,7 +24,7 @@ type flowRule struct {
 	category        string
 	env             []string // NAME=value
 	resources       map[string]flowValue
-	told            map[string]flowValue // resources as programs are told of them; nil: as they are
+	told            map[string]flowValue // resources in the environment of programs; nil: as they are
 }
 
 // flowFile is a file, and its name in the directory of the task.
