@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"time"
+)
+
+// HostModel is a row of host_models: what was measured of a host, and when. Model is not checked here: whoever uses it
+// does that.
+type HostModel struct {
+	ID          int64           `json:"id"`
+	Runtime     string          `json:"runtime"`
+	Host        string          `json:"host"`
+	Kernel      string          `json:"kernel"`
+	Engine      string          `json:"engine"`
+	Cores       int             `json:"cores"`
+	Gantry      string          `json:"gantry"` // version
+	Created     time.Time       `json:"created"`
+	Busy        float64         `json:"busy_cores"` // that others used meanwhile
+	Refined     time.Time       `json:"refined,omitzero"`
+	Refinements int             `json:"refinements"`
+	Model       json.RawMessage `json:"model"`
+	Damaged     error           `json:"-"` // what is wrong with the row; nil: nothing
+}
+
+// KeepHostModel stores a new host model, and sets its ID.
+func (db *DB) KeepHostModel(ctx context.Context, m *HostModel) error {
+	return db.transact(func() error {
+		r, err := db.conn.Exec(`INSERT INTO host_models(runtime, host, kernel, engine, cores, gantry, created_wall,
+			busy, refinements, model) VALUES (?,?,?,?,?,?,?,?,0,?)`,
+			[]driver.Value{m.Runtime, m.Host, m.Kernel, m.Engine, int64(m.Cores), m.Gantry,
+				m.Created.UTC().Format(time.RFC3339Nano), m.Busy, string(m.Model)})
+		if err == nil {
+			m.ID, err = r.LastInsertId()
+		}
+		return err
+	})
+}
+
+// RefineHostModel replaces what a host model has learned, unless another gantry refined it since m was read: then it
+// does nothing.
+func (db *DB) RefineHostModel(ctx context.Context, m *HostModel, at time.Time) error {
+	return db.transact(func() error {
+		_, err := db.conn.Exec(`UPDATE host_models SET model = ?, refined_wall = ?, refinements = refinements + 1
+			WHERE id = ? AND refinements = ?`, []driver.Value{string(m.Model), at.UTC().Format(time.RFC3339Nano), m.ID,
+			int64(m.Refinements)})
+		return err
+	})
+}
+
+// HostModels lists the host models of a runtime, the newest first; of all runtimes if its name is "". Rows that cannot
+// be read are among them, as damaged.
+func (db *DB) HostModels(ctx context.Context, runtime string) ([]HostModel, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (m HostModel, err error) {
+		var created, model string
+		var refined sql.NullString
+		if err := rows.Scan(&m.ID, &m.Runtime, &m.Host, &m.Kernel, &m.Engine, &m.Cores, &m.Gantry, &created, &m.Busy,
+			&refined, &m.Refinements, &model); err != nil {
+			m.Damaged = err
+			return m, nil
+		}
+		m.Model = json.RawMessage(model)
+		if m.Created, err = time.Parse(time.RFC3339Nano, created); err == nil && refined.Valid {
+			m.Refined, err = time.Parse(time.RFC3339Nano, refined.String)
+		}
+		m.Damaged = err
+		return m, nil
+	}, `SELECT id, runtime, host, kernel, engine, cores, gantry, created_wall, busy, refined_wall, refinements, model
+		FROM host_models WHERE ? IN (runtime, '') ORDER BY id DESC`, runtime)
+}
