@@ -16,18 +16,25 @@ import (
 	"gantry/sqlite/logtest"
 )
 
-func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
-	dir := t.TempDir()
+// smallDisk mounts a disk of 2 MB and opens a log on it.
+func smallDisk(t *testing.T) (dir, path string, db *sqlite.DB) {
+	t.Helper()
+	dir = t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skipf("needs to mount a small file system, as root: %v", err)
 	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
-	path := filepath.Join(dir, sqlite.FileName)
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	path = filepath.Join(dir, sqlite.FileName)
 	db, err := sqlite.Open(path, sqlite.Durable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
+	return dir, path, db
+}
+
+func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
+	dir, path, db := smallDisk(t)
 	l := logtest.New(t, db, logtest.Info("calm"))
 	first := l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
 	message := strings.Repeat("the program said much ", 1000)
@@ -42,6 +49,7 @@ func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
 		}
 		return b
 	}
+	var err error
 	for err == nil {
 		if err = l.Append(context.Background(), batch()); err == nil {
 			seq += 2
@@ -80,17 +88,7 @@ func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
 func TestTheEndOfARunIsLoggedOnAFullDisk(t *testing.T) {
 	for _, state := range []sqlite.State{sqlite.Interrupted, sqlite.Failed} {
 		t.Run(string(state), func(t *testing.T) {
-			dir := t.TempDir()
-			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
-				t.Skipf("needs to mount a small file system, as root: %v", err)
-			}
-			defer unix.Unmount(dir, unix.MNT_DETACH)
-			path := filepath.Join(dir, sqlite.FileName)
-			db, err := sqlite.Open(path, sqlite.Durable)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
+			dir, path, db := smallDisk(t)
 			l := logtest.New(t, db, logtest.Info("calm"))
 			first := l.Arrive(0, "w", []string{"a", "a"}, [][]int32{nil, nil})
 			l.Exit(2*logtest.Second, l.Start(0, first, 1, 0, time.Second), planner.OK, 0, "")

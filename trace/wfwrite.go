@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -63,142 +64,152 @@ func WriteExecution(w io.Writer, wf *Workflow, e *Execution) error { return writ
 
 type object = map[string]any // keys are written sorted
 
+// wfWriter writes one WfFormat file piece by piece, so that a large one never lies in memory whole.
+type wfWriter struct {
+	*bufio.Writer
+	wf    *Workflow
+	e     *Execution // nil: what the trace says
+	tasks []string   // ids that the schema allows, by index in wf.Tasks
+	err   error      // the first one; Flush reports those of the Writer
+}
+
 func write(to io.Writer, wf *Workflow, e *Execution) error {
-	out := bufio.NewWriterSize(to, 64<<10)
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	first := true
-	line := func(v any) error {
-		if !first {
-			out.WriteString(",")
-		}
-		first = false
-		return enc.Encode(v)
-	}
-	list := func(key string) {
-		first = true
-		text, _ := json.Marshal(key)
-		out.Write(text)
-		out.WriteString(": [\n")
-	}
+	w := &wfWriter{Writer: bufio.NewWriterSize(to, 64<<10), wf: wf, e: e, tasks: wf.taskIDs()}
 	head := object{"name": cmp.Or(wf.Name, wf.Label, "workflow"), "schemaVersion": "1.5",
 		"description": "written by gantry"}
 	if e != nil {
 		head["runtimeSystem"] = object{"name": cmp.Or(e.System, "gantry"), "version": cmp.Or(e.Version, "unknown")}
 	}
-	text, err := json.Marshal(head)
-	if err != nil {
-		return err
+	w.open(head)
+	w.WriteString("\"workflow\": {\"specification\": {\n")
+	w.specification()
+	w.WriteString("}")
+	if w.executes() {
+		w.WriteString(",\n\"execution\": ")
+		w.execution()
 	}
-	out.Write(text[:len(text)-1])
-	out.WriteString(",\n\"workflow\": {\"specification\": {\n")
+	w.WriteString("}}\n")
+	return cmp.Or(w.err, w.Flush())
+}
 
-	tasks := wf.taskIDs()
-	files, altered := wf.fileIDs()
-	if len(altered) > 0 {
-		text, err := json.Marshal(altered)
-		if err != nil {
-			return err
+// value writes v as JSON, and a line end.
+func (w *wfWriter) value(v any) {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	w.err = cmp.Or(w.err, enc.Encode(v))
+}
+
+// open writes an object that has at least one key and leaves it open for more.
+func (w *wfWriter) open(v object) {
+	text, err := json.Marshal(v)
+	w.err = cmp.Or(w.err, err)
+	w.WriteString(strings.TrimSuffix(string(text), "}"))
+	w.WriteString(",\n")
+}
+
+// list writes a key and the list of n values, each on a line of its own, without those that are nil.
+func (w *wfWriter) list(key string, n int, value func(i int) object) {
+	fmt.Fprintf(w, "%q: [\n", key)
+	first := true
+	for i := range n {
+		if v := value(i); v != nil {
+			if !first {
+				w.WriteString(",")
+			}
+			first = false
+			w.value(v)
 		}
-		out.WriteString("\"originalFileIds\": ")
-		out.Write(text)
-		out.WriteString(",\n")
 	}
-	if wf.OpaqueNames {
-		out.WriteString("\"opaqueFileIds\": true,\n")
+	w.WriteString("]")
+}
+
+// specification writes what is inside workflow.specification.
+func (w *wfWriter) specification() {
+	files, altered := w.wf.fileIDs()
+	if len(altered) > 0 {
+		w.WriteString("\"originalFileIds\": ")
+		w.value(altered)
+		w.WriteString(",\n")
 	}
-	if len(wf.unsaid()) > 0 {
-		out.WriteString("\"dataDependencies\": false,\n")
+	if w.wf.OpaqueNames {
+		w.WriteString("\"opaqueFileIds\": true,\n")
 	}
-	list("tasks")
-	for i := range wf.Tasks {
-		t := &wf.Tasks[i]
-		v := object{"name": cmp.Or(t.Name, t.ID), "id": tasks[i], "parents": pick(tasks, t.Parents),
-			"children": pick(tasks, t.Children)}
+	if len(w.wf.unsaid()) > 0 {
+		w.WriteString("\"dataDependencies\": false,\n")
+	}
+	w.list("tasks", len(w.wf.Tasks), func(i int) object {
+		t := &w.wf.Tasks[i]
+		v := object{"name": cmp.Or(t.Name, t.ID), "id": w.tasks[i], "parents": pick(w.tasks, t.Parents),
+			"children": pick(w.tasks, t.Children)}
 		if len(t.Inputs) > 0 {
 			v["inputFiles"] = pick(files, t.Inputs)
 		}
 		if len(t.Outputs) > 0 {
 			v["outputFiles"] = pick(files, t.Outputs)
 		}
-		if t.ID != tasks[i] {
+		if t.ID != w.tasks[i] {
 			v["originalId"] = t.ID
 		}
 		extend(v, t)
-		if !executed(t, e, i) {
-			maps.Copy(v, facts(t, e == nil))
+		if !w.executed(i) {
+			maps.Copy(v, facts(t, w.e == nil))
 		}
-		if err := line(v); err != nil {
-			return err
+		return v
+	})
+	w.WriteString(",\n")
+	w.list("files", len(w.wf.Files), func(i int) object {
+		f := &w.wf.Files[i]
+		if !f.Sized || f.Imputed {
+			return nil
 		}
-	}
-	out.WriteString("],\n")
-	list("files")
-	for i := range wf.Files {
-		if f := &wf.Files[i]; f.Sized && !f.Imputed {
-			if err := line(object{"id": files[i], "sizeInBytes": f.Size}); err != nil {
-				return err
-			}
-		}
-	}
-	out.WriteString("]}")
+		return object{"id": files[i], "sizeInBytes": f.Size}
+	})
+}
 
-	some := false
-	for i := range wf.Tasks {
-		some = some || executed(&wf.Tasks[i], e, i)
+// execution writes workflow.execution.
+func (w *wfWriter) execution() {
+	at, span := cmp.Or(w.wf.ExecutedAt, "unknown"), w.wf.Makespan
+	if w.e != nil {
+		at, span = w.e.ExecutedAt.Format(time.RFC3339Nano), w.e.Makespan
 	}
-	if some {
-		at, span := cmp.Or(wf.ExecutedAt, "unknown"), wf.Makespan
-		if e != nil {
-			at, span = e.ExecutedAt.Format(time.RFC3339Nano), e.Makespan
+	w.open(object{"makespanInSeconds": span.Seconds(), "executedAt": at})
+	w.list("tasks", len(w.wf.Tasks), func(i int) object {
+		if !w.executed(i) {
+			return nil
 		}
-		text, err := json.Marshal(object{"makespanInSeconds": span.Seconds(), "executedAt": at})
-		if err != nil {
-			return err
+		t := &w.wf.Tasks[i]
+		v := facts(t, w.e == nil)
+		if w.e != nil {
+			maps.Copy(v, measured(&w.e.Tasks[i]))
+		} else {
+			v["runtimeInSeconds"] = t.Runtime.Seconds()
 		}
-		out.WriteString(",\n\"execution\": ")
-		out.Write(text[:len(text)-1])
-		out.WriteString(",\n")
-		list("tasks")
-		for i := range wf.Tasks {
-			t := &wf.Tasks[i]
-			if !executed(t, e, i) {
-				continue
-			}
-			v := facts(t, e == nil)
-			if e != nil {
-				maps.Copy(v, measured(&e.Tasks[i]))
-			} else {
-				v["runtimeInSeconds"] = t.Runtime.Seconds()
-			}
-			v["id"] = tasks[i]
-			if err := line(v); err != nil {
-				return err
-			}
-		}
-		out.WriteString("]")
-		if e != nil && len(e.Machines) > 0 {
-			out.WriteString(",\n")
-			list("machines")
-			for _, m := range e.Machines {
-				if err := line(machine(m)); err != nil {
-					return err
-				}
-			}
-			out.WriteString("]")
-		}
-		out.WriteString("}")
+		v["id"] = w.tasks[i]
+		return v
+	})
+	if w.e != nil && len(w.e.Machines) > 0 {
+		w.WriteString(",\n")
+		w.list("machines", len(w.e.Machines), func(i int) object { return machine(w.e.Machines[i]) })
 	}
-	out.WriteString("}}\n")
-	return out.Flush()
+	w.WriteString("}")
+}
+
+// executes reports whether any task has an entry in execution.tasks.
+func (w *wfWriter) executes() bool {
+	for i := range w.wf.Tasks {
+		if w.executed(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // executed reports whether a task has an entry in execution.tasks.
-func executed(t *Task, e *Execution, i int) bool {
-	if e != nil {
-		return i < len(e.Tasks) && e.Tasks[i].Ran
+func (w *wfWriter) executed(i int) bool {
+	if w.e != nil {
+		return i < len(w.e.Tasks) && w.e.Tasks[i].Ran
 	}
-	return t.Known.Has(Runtime)
+	return w.wf.Tasks[i].Known.Has(Runtime)
 }
 
 // extend adds what the schema has no place for.

@@ -50,17 +50,10 @@ func (m *Mixed) check(int) error {
 }
 
 // String writes the parameters that differ from the defaults as flags; BRange is applied to clusters, not to workflows.
-func (m *Mixed) String() (s string) {
-	add := func(name string, x, usual any) {
-		if x != usual {
-			s += fmt.Sprintf(" --%s %v", name, x)
-		}
-	}
+func (m *Mixed) String() string {
 	u := DefaultMixed
-	add("shape", m.Shape, u.Shape)
-	add("out-degree", m.OutDegree, u.OutDegree)
-	add("ccr", m.CCR, u.CCR)
-	add("wdag", m.WDAG, u.WDAG)
+	s := flag("shape", m.Shape, u.Shape) + flag("out-degree", m.OutDegree, u.OutDegree) + flag("ccr", m.CCR, u.CCR) +
+		flag("wdag", m.WDAG, u.WDAG)
 	if m.Processors != u.Processors {
 		s += fmt.Sprintf(" --processors %d..%d", m.Processors[0], m.Processors[1])
 	}

@@ -60,19 +60,18 @@ func (d *Daggen) fits(n int) error {
 }
 
 // String writes the parameters that differ from the defaults as flags.
-func (d *Daggen) String() (s string) {
-	add := func(name string, x, usual any) {
-		if x != usual {
-			s += fmt.Sprintf(" --%s %v", name, x)
-		}
-	}
+func (d *Daggen) String() string {
 	u := DefaultDaggen
-	add("fat", d.Fat, u.Fat)
-	add("density", d.Density, u.Density)
-	add("regular", d.Regular, u.Regular)
-	add("jump", d.Jump, u.Jump)
-	add("ccr", d.CCR, u.CCR)
-	return s
+	return flag("fat", d.Fat, u.Fat) + flag("density", d.Density, u.Density) + flag("regular", d.Regular, u.Regular) +
+		flag("jump", d.Jump, u.Jump) + flag("ccr", d.CCR, u.CCR)
+}
+
+// flag is a parameter as a flag, with a blank before it; "" if it has its usual value.
+func flag[T comparable](name string, x, usual T) string {
+	if x == usual {
+		return ""
+	}
+	return fmt.Sprintf(" --%s %v", name, x)
 }
 
 // flops is the speed of the machine on which the work of a random task becomes a runtime: a runtime in nanoseconds is
