@@ -52,119 +52,15 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	most := rowsFor(s.Tasks, len(s.Deadlines) > 0)
 	width := columns.Of(w)
 	var b strings.Builder
-	fmt.Fprintf(&b, "Run %s: %s, %s of %s done", s.Run, s.State, plural(s.Done, "task"), strconv.Itoa(s.Tasks))
-	for _, n := range []struct {
-		n    int
-		what string
-	}{{s.Running, "running"}, {s.Failed, "failed"}, {s.Skipped, "skipped"}} {
-		if n.n > 0 {
-			fmt.Fprintf(&b, ", %d %s", n.n, n.what)
-		}
-	}
-	fmt.Fprintf(&b, "\n  policy %s on %s", s.Policy, s.Runtime)
-	if s.TimeScale != 1 || s.SizeScale != 1 {
-		fmt.Fprintf(&b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
-	}
-	if s.Makespan != nil {
-		fmt.Fprintf(&b, ", makespan %s", span(s.Makespan))
-	} else {
-		fmt.Fprintf(&b, ", %s so far", span(&s.Clock))
-	}
-	if n := s.Attempts - s.Done + s.Reused; n > 0 && s.Attempts > 0 {
-		fmt.Fprintf(&b, ", %s (%s)", plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
-	}
-	if s.Reused > 0 {
-		fmt.Fprintf(&b, ", %s reused (%s of runtime)", plural(s.Reused, "task"), span(&s.Saved))
-	}
-	if s.PeakDisk != nil {
-		fmt.Fprintf(&b, ", at most %s on disk", size(s.PeakDisk))
-	}
-	if s.Locality != nil && len(s.Nodes) > 1 {
-		fmt.Fprintf(&b, ", %s of input bytes local", percent(s.Locality))
-	}
-	if s.Lost > 0 {
-		fmt.Fprintf(&b, ", %s of work lost", span(&s.Lost))
-	}
-	for _, p := range s.Preemptions {
-		fmt.Fprintf(&b, "\n  %s by %s of %s, away for %s in all, %s of work lost", plural(p.Count, "preemption"), p.How,
-			plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
-	}
-	b.WriteString("\n\n")
-
-	t := newTable(&b, width, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
-	for i, f := range s.WorkflowRow {
-		if i == most.workflows && len(s.WorkflowRow) > i+1 {
-			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
-			break
-		}
-		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan),
-			span(f.Response))
-	}
-	t.end()
+	printOverview(&b, s)
+	printWorkflows(&b, width, s, most.workflows)
 	printDeadlines(&b, width, s, most.deadlines)
-	t = newTable(&b, width, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory",
-		"-read", "-written")
-	for i, k := range s.Kinds {
-		if i == most.types && len(s.Kinds) > i+1 {
-			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
-			break
-		}
-		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest),
-			span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
-	}
-	t.end()
-	t = newTable(&b, width, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
-	for _, e := range s.Estimates {
-		t.row(e.Source, strconv.Itoa(e.Attempts), ratio(e.Ratio), ratio(e.Lowest), ratio(e.Highest), percent(e.Error))
-	}
-	t.end()
-	t = newTable(&b, width, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
-	for i, n := range s.Nodes {
-		if i == most.nodes && len(s.Nodes) > i+1 {
-			t.row(fmt.Sprintf("... %d more", len(s.Nodes)-i))
-			break
-		}
-		cores := "unlimited"
-		if n.Cores != nil {
-			cores = fmt.Sprintf("%g", *n.Cores)
-		}
-		t.row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), percent(n.Held), percent(n.Used))
-	}
-	t.end()
-	if m := s.Metrics; m["workflows"] > 1 {
-		fmt.Fprintf(&b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system "+
-			"(mean); gantry report %s\n", m["workflows"],
-			m["slowdown_mean"], m["slowdown_sd"], meant(m["response_mean"]), meant(m["response_sd"]),
-			m["in_system_mean"], s.Run)
-		if of := ofTenants(m); of != "" {
-			fmt.Fprintf(&b, "  %s\n", of)
-		}
-		b.WriteString("\n")
-	}
-	for _, of := range []struct {
-		title string
-		tasks []sqlite.Failure
-	}{{"failed", s.Failures}, {"suspect", s.Doubts}} {
-		if len(of.tasks) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "%s:\n", of.title)
-		for i, f := range of.tasks {
-			if i == maxSummaryFailures {
-				fmt.Fprintf(&b, "  ... %d more\n", len(of.tasks)-i)
-				break
-			}
-			fmt.Fprintf(&b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
-		}
-		fmt.Fprintf(&b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n\n", s.Run, s.Run)
-	}
-	for i, x := range s.Images {
-		if i == maxSummaryImages && len(s.Images) > i+1 {
-			fmt.Fprintf(&b, "  ... %d more images\n", len(s.Images)-i)
-			break
-		}
-		fmt.Fprintf(&b, "image %s, %s\n", imageName(x.Ref, x.Name()), x.Source)
-	}
+	printTypes(&b, width, s, most.types)
+	printEstimates(&b, width, s)
+	printNodes(&b, width, s, most.nodes)
+	printSlowdowns(&b, s)
+	printFailures(&b, s)
+	printImages(&b, s)
 	for _, x := range s.Warnings {
 		if told[x.Message] {
 			continue
@@ -181,6 +77,149 @@ func printSummary(w io.Writer, s *sqlite.Summary, told map[string]bool) {
 	}
 	fmt.Fprintf(&b, "log: %s\n", shortPath(s.Log))
 	_, _ = io.WriteString(w, b.String())
+}
+
+// printOverview prints what ran, how far it is, and what the run as a whole took.
+func printOverview(b *strings.Builder, s *sqlite.Summary) {
+	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, plural(s.Done, "task"), strconv.Itoa(s.Tasks))
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{s.Running, "running"}, {s.Failed, "failed"}, {s.Skipped, "skipped"}} {
+		if n.n > 0 {
+			fmt.Fprintf(b, ", %d %s", n.n, n.what)
+		}
+	}
+	fmt.Fprintf(b, "\n  policy %s on %s", s.Policy, s.Runtime)
+	if s.TimeScale != 1 || s.SizeScale != 1 {
+		fmt.Fprintf(b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
+	}
+	if s.Makespan != nil {
+		fmt.Fprintf(b, ", makespan %s", span(s.Makespan))
+	} else {
+		fmt.Fprintf(b, ", %s so far", span(&s.Clock))
+	}
+	if n := s.Attempts - s.Done + s.Reused; n > 0 && s.Attempts > 0 {
+		fmt.Fprintf(b, ", %s (%s)", plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
+	}
+	if s.Reused > 0 {
+		fmt.Fprintf(b, ", %s reused (%s of runtime)", plural(s.Reused, "task"), span(&s.Saved))
+	}
+	if s.PeakDisk != nil {
+		fmt.Fprintf(b, ", at most %s on disk", size(s.PeakDisk))
+	}
+	if s.Locality != nil && len(s.Nodes) > 1 {
+		fmt.Fprintf(b, ", %s of input bytes local", percent(s.Locality))
+	}
+	if s.Lost > 0 {
+		fmt.Fprintf(b, ", %s of work lost", span(&s.Lost))
+	}
+	for _, p := range s.Preemptions {
+		fmt.Fprintf(b, "\n  %s by %s of %s, away for %s in all, %s of work lost", plural(p.Count, "preemption"), p.How,
+			plural(p.Tasks, "task"), span(&p.Away), span(&p.Lost))
+	}
+	b.WriteString("\n\n")
+}
+
+// printWorkflows prints a table of at most most workflows.
+func printWorkflows(b *strings.Builder, width int, s *sqlite.Summary, most int) {
+	t := newTable(b, width, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
+	for i, f := range s.WorkflowRow {
+		if i == most && len(s.WorkflowRow) > i+1 {
+			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
+			break
+		}
+		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan),
+			span(f.Response))
+	}
+	t.end()
+}
+
+// printTypes prints a table of at most most types of task.
+func printTypes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
+	t := newTable(b, width, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory",
+		"-read", "-written")
+	for i, k := range s.Kinds {
+		if i == most && len(s.Kinds) > i+1 {
+			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
+			break
+		}
+		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest),
+			span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
+	}
+	t.end()
+}
+
+// printEstimates prints how wrong the estimates of each source were.
+func printEstimates(b *strings.Builder, width int, s *sqlite.Summary) {
+	t := newTable(b, width, "estimates", "-tasks", "-estimated/measured", "-min", "-max", "-mean error")
+	for _, e := range s.Estimates {
+		t.row(e.Source, strconv.Itoa(e.Attempts), ratio(e.Ratio), ratio(e.Lowest), ratio(e.Highest), percent(e.Error))
+	}
+	t.end()
+}
+
+// printNodes prints a table of at most most nodes.
+func printNodes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
+	t := newTable(b, width, "node", "-cores", "-speed", "-attempts", "-cores held", "-cores used")
+	for i, n := range s.Nodes {
+		if i == most && len(s.Nodes) > i+1 {
+			t.row(fmt.Sprintf("... %d more", len(s.Nodes)-i))
+			break
+		}
+		cores := "unlimited"
+		if n.Cores != nil {
+			cores = fmt.Sprintf("%g", *n.Cores)
+		}
+		t.row(n.Node, cores, fmt.Sprintf("%g", n.Speed), strconv.Itoa(n.Attempts), percent(n.Held), percent(n.Used))
+	}
+	t.end()
+}
+
+// printSlowdowns prints slowdown and response of a run of several workflows.
+func printSlowdowns(b *strings.Builder, s *sqlite.Summary) {
+	if m := s.Metrics; m["workflows"] > 1 {
+		fmt.Fprintf(b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system "+
+			"(mean); gantry report %s\n", m["workflows"],
+			m["slowdown_mean"], m["slowdown_sd"], meant(m["response_mean"]), meant(m["response_sd"]),
+			m["in_system_mean"], s.Run)
+		if of := ofTenants(m); of != "" {
+			fmt.Fprintf(b, "  %s\n", of)
+		}
+		b.WriteString("\n")
+	}
+}
+
+// printFailures prints tasks that failed and tasks whose success is in doubt.
+func printFailures(b *strings.Builder, s *sqlite.Summary) {
+	for _, of := range []struct {
+		title string
+		tasks []sqlite.Failure
+	}{{"failed", s.Failures}, {"suspect", s.Doubts}} {
+		if len(of.tasks) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "%s:\n", of.title)
+		for i, f := range of.tasks {
+			if i == maxSummaryFailures {
+				fmt.Fprintf(b, "  ... %d more\n", len(of.tasks)-i)
+				break
+			}
+			fmt.Fprintf(b, "  %s/%s on %s: %s\n", f.Workflow, f.Task, f.Node, how(f.Outcome, f.ExitCode, f.Message))
+		}
+		fmt.Fprintf(b, "  reasons: gantry explain %s TASK; output: gantry logs %s TASK\n\n", s.Run, s.Run)
+	}
+}
+
+// printImages prints the images that ran, with their digests.
+func printImages(b *strings.Builder, s *sqlite.Summary) {
+	for i, x := range s.Images {
+		if i == maxSummaryImages && len(s.Images) > i+1 {
+			fmt.Fprintf(b, "  ... %d more images\n", len(s.Images)-i)
+			break
+		}
+		fmt.Fprintf(b, "image %s, %s\n", imageName(x.Ref, x.Name()), x.Source)
+	}
 }
 
 // shortPath is a path as seen from the working directory, if it is below that.

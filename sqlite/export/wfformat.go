@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"gantry/executor"
+	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/trace"
@@ -55,25 +57,13 @@ func WfFormat(ctx context.Context, w io.Writer, db *sqlite.DB, run, workflow str
 	return fmt.Errorf("run %s has no workflow %q", info.Name, workflow)
 }
 
+// execution is a workflow of a run with the sizes and images that it had, and what was measured of it.
 func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
 	on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
 	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
 		return nil, nil, fmt.Errorf("workflow %s of run %s: the log has no trace of it", a.Submission.Name, info.Name)
 	}
-	flow := *a.Submission.Workflow
-	flow.Files = append([]trace.File(nil), flow.Files...)
-	for i := range min(len(flow.Files), len(a.Files)) {
-		flow.Files[i].Size, flow.Files[i].Sized = int64(a.Files[i].Size), a.Files[i].Sized
-	}
-	flow.Tasks = append([]trace.Task(nil), flow.Tasks...)
-	for i, t := range a.Tasks {
-		// a tag may move, a digest never does
-		for _, m := range info.Images {
-			if t.Image == m.Ref && m.Digest != "" {
-				flow.Tasks[i].Image = m.Digest
-			}
-		}
-	}
+	flow := asRun(info, a)
 	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution,
 		len(flow.Tasks)), ExecutedAt: info.Started}
 	if !on.Programs {
@@ -87,97 +77,129 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := db.Query(ctx, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns,
-		a.hold_millicores, a.cpu_user_ns + a.cpu_system_ns,
-		a.peak_memory_bytes, a.read_bytes, a.written_bytes FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
-		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`, int64(a.Spec.ID), info.Name)
+	rows, err := db.Query(ctx, `SELECT t.task, a.node, a.queued_ns, a.started_ns, a.ended_ns, a.hold_millicores,
+		a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
+		FROM runs r JOIN tasks t ON t.run = r.id AND t.workflow = ?
+		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt WHERE r.name = ? AND a.outcome = 'ok'`,
+		int64(a.Spec.ID), info.Name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer rows.Close()
 	used := make([]bool, len(info.Platform.Nodes))
-	var began, ended *int64
+	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
 	for rows.Next() {
 		var task, node, hold int64
-		var queued, start, end, ran, cpu, memory, read, written *int64
-		if err := rows.Scan(&task, &node, &queued, &start, &end, &ran, &hold, &cpu, &memory, &read,
-			&written); err != nil {
+		var queued, start, end, ran *int64
+		var last part
+		if err := rows.Scan(&task, &node, &queued, &start, &end, &hold, &ran, &last.cpu, &last.memory, &last.read,
+			&last.written); err != nil {
 			return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
 		}
 		i, ok := place[task]
 		if !ok || ran == nil {
 			continue
 		}
+		last.ran = *ran
 		if p := parts[task]; p != nil {
-			*ran += p.ran
-			for _, m := range []struct{ to, more *int64 }{{cpu, p.cpu}, {read, p.read}, {written, p.written}} {
-				if m.to != nil && m.more != nil {
-					*m.to += *m.more
-				}
-			}
-			if memory != nil && p.memory != nil {
-				*memory = max(*memory, *p.memory)
-			}
+			last.add(p)
 		}
-		x := trace.TaskExecution{Ran: true, Runtime: time.Duration(*ran), Cores: float64(hold) / 1000,
-			Known: trace.Cores}
+		x := last.execution()
+		x.Cores, x.Known = float64(hold)/1000, x.Known|trace.Cores
 		if node >= 0 && int(node) < len(info.Platform.Nodes) {
 			used[node], x.Machine = true, info.Platform.Nodes[node].Name
 		}
 		if start != nil {
 			x.ExecutedAt = info.Started.Add(time.Duration(*start))
 		}
-		if cpu != nil && *ran > 0 {
-			x.AvgCPU, x.Known = 100*float64(*cpu)/float64(*ran), x.Known|trace.AvgCPU
+		if queued != nil {
+			began = min(began, *queued)
 		}
-		for _, m := range []struct {
-			from  *int64
-			to    *int64
-			field trace.Fields
-		}{{memory, &x.MemoryBytes, trace.Memory}, {read, &x.ReadBytes, trace.ReadBytes}, {written, &x.WrittenBytes,
-			trace.WrittenBytes}} {
-			if m.from != nil {
-				*m.to, x.Known = *m.from, x.Known|m.field
-			}
-		}
-		if queued != nil && (began == nil || *queued < *began) {
-			began = queued
-		}
-		if end != nil && (ended == nil || *end > *ended) {
-			ended = end
+		if end != nil {
+			ended = max(ended, *end)
 		}
 		did.Tasks[i] = x
 	}
 	if err := rows.Err(); err != nil {
 		return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
 	}
-	if began != nil && ended != nil {
-		did.Makespan, did.ExecutedAt = time.Duration(*ended-*began), info.Started.Add(time.Duration(*began))
+	if began != math.MaxInt64 && ended != math.MinInt64 {
+		did.Makespan, did.ExecutedAt = time.Duration(ended-began), info.Started.Add(time.Duration(began))
 	}
 	for i, n := range info.Platform.Nodes {
-		if !used[i] {
-			continue
+		if used[i] {
+			did.Machines = append(did.Machines, machine(info, &n, on))
 		}
-		m := trace.Machine{Name: n.Name}
-		if c := n.Capacity[unit.CPU]; c != unit.Unlimited {
-			m.Cores = c / 1000
-		}
-		if b := n.Capacity[unit.Memory]; b != unit.Unlimited {
-			m.MemoryBytes = b
-		}
-		if h := info.Host; h != nil && on.Programs {
-			m.System, m.Architecture, m.Release, m.Vendor = h.System, h.Architecture, h.Release, h.Vendor
-			m.SpeedMHz = int64(float64(h.MHz)*n.Speed + 0.5)
-		}
-		did.Machines = append(did.Machines, m)
 	}
-	return &flow, did, nil
+	return flow, did, nil
+}
+
+// asRun is the trace of a workflow with the sizes that its files had, and the digests of its images: a tag may move, a
+// digest never does.
+func asRun(info *sqlite.RunInfo, a *executor.Admission) *trace.Workflow {
+	flow := *a.Submission.Workflow
+	flow.Files = append([]trace.File(nil), flow.Files...)
+	for i := range min(len(flow.Files), len(a.Files)) {
+		flow.Files[i].Size, flow.Files[i].Sized = int64(a.Files[i].Size), a.Files[i].Sized
+	}
+	flow.Tasks = append([]trace.Task(nil), flow.Tasks...)
+	for i, t := range a.Tasks {
+		for _, m := range info.Images {
+			if t.Image == m.Ref && m.Digest != "" {
+				flow.Tasks[i].Image = m.Digest
+			}
+		}
+	}
+	return &flow
+}
+
+// machine is a node as WfFormat has it: with the host's facts if programs ran there.
+func machine(info *sqlite.RunInfo, n *planner.Node, on *executor.Capabilities) trace.Machine {
+	m := trace.Machine{Name: n.Name}
+	if c := n.Capacity[unit.CPU]; c != unit.Unlimited {
+		m.Cores = c / 1000
+	}
+	if b := n.Capacity[unit.Memory]; b != unit.Unlimited {
+		m.MemoryBytes = b
+	}
+	if h := info.Host; h != nil && on.Programs {
+		m.System, m.Architecture, m.Release, m.Vendor = h.System, h.Architecture, h.Release, h.Vendor
+		m.SpeedMHz = int64(float64(h.MHz)*n.Speed + 0.5)
+	}
+	return m
 }
 
 // part is what attempts did of a task whose work a checkpoint kept.
 type part struct {
 	ran                        int64
 	cpu, memory, read, written *int64
+}
+
+// add adds what an earlier attempt did. Of what one of them does not know, the sum is not known.
+func (p *part) add(before *part) {
+	p.ran += before.ran
+	p.cpu, p.read, p.written = sum(p.cpu, before.cpu), sum(p.read, before.read), sum(p.written, before.written)
+	if p.memory != nil && before.memory != nil {
+		*p.memory = max(*p.memory, *before.memory)
+	}
+}
+
+// execution is what was measured, as WfFormat has it.
+func (p *part) execution() trace.TaskExecution {
+	x := trace.TaskExecution{Ran: true, Runtime: time.Duration(p.ran)}
+	if p.cpu != nil && p.ran > 0 {
+		x.AvgCPU, x.Known = 100*float64(*p.cpu)/float64(p.ran), trace.AvgCPU
+	}
+	for _, m := range []struct {
+		from, to *int64
+		field    trace.Fields
+	}{{p.memory, &x.MemoryBytes, trace.Memory}, {p.read, &x.ReadBytes, trace.ReadBytes},
+		{p.written, &x.WrittenBytes, trace.WrittenBytes}} {
+		if m.from != nil {
+			*m.to, x.Known = *m.from, x.Known|m.field
+		}
+	}
+	return x
 }
 
 // keptParts returns, for the tasks of a workflow that went on from checkpoints, what the attempts before the last one
@@ -208,11 +230,7 @@ func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (
 		}
 		p.ran = *ran
 		if before := out[task]; before != nil {
-			p.ran += before.ran
-			p.cpu, p.read, p.written = sum(p.cpu, before.cpu), sum(p.read, before.read), sum(p.written, before.written)
-			if p.memory != nil && before.memory != nil {
-				*p.memory = max(*p.memory, *before.memory)
-			}
+			p.add(before)
 		}
 		out[task] = &p
 	}

@@ -196,113 +196,17 @@ func (c *Chart) figure() (*figure, error) {
 
 func (c *Chart) panel(f *figure, pl *plot.Plot, p *Panel, names []string, thumbs [][]plot.Thumbnailer,
 	shown []bool) error {
-	low, high := math.Inf(1), math.Inf(-1)
-	span := func(values ...float64) {
-		for _, v := range values {
-			if !math.IsNaN(v) && (v > 0 || !p.Log) {
-				low, high = min(low, v), max(high, v)
-			}
-		}
-	}
+	d := &drawing{f: f, plot: pl, p: p, shown: shown, low: math.Inf(1), high: math.Inf(-1)}
+	kinds := map[string]func(i, k int) ([]plot.Thumbnailer, error){"lines": d.lines, "bars": d.bars,
+		"histogram": d.histogram, "boxes": d.boxes, "scatter": d.scatter}
 	for i, s := range p.Series {
 		k := slices.Index(names, s.Name)
-		colour := colourOf(k)
-		switch c.Kind {
-		case "lines":
-			var points withIntervals
-			for _, x := range s.Points {
-				points.put(float64(x.Category)+0.05*(float64(i)-float64(len(p.Series)-1)/2), x.Value)
-				span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half))
-			}
-			if len(points.XYs) == 0 {
-				continue
-			}
-			line, dots, err := plotter.NewLinePoints(points.XYs)
-			if err != nil {
-				return err
-			}
-			bars, err := plotter.NewYErrorBars(points)
-			if err != nil {
-				return err
-			}
-			line.Color, dots.Color, bars.Color = colour, colour, colour
-			dots.Shape, dots.Radius = glyphOf(k), vg.Points(2.5)
-			pl.Add(line, dots, bars)
-			thumbs[k] = []plot.Thumbnailer{line, dots}
-		case "bars":
-			wide := 0.8 / float64(len(p.Series))
-			for _, x := range s.Points {
-				left := float64(x.Category) - 0.4 + wide*float64(i)
-				rect, err := rectangle(left+0.03*wide, left+0.97*wide, x.Value.Mean, colour)
-				if err != nil {
-					return err
-				}
-				pl.Add(rect)
-				thumbs[k] = []plot.Thumbnailer{rect}
-				var whisker withIntervals
-				whisker.put(left+wide/2, x.Value)
-				if bars, err := plotter.NewYErrorBars(whisker); err != nil {
-					return err
-				} else if len(whisker.XYs) > 0 {
-					pl.Add(bars)
-				}
-				span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half), x.Value.Mean-nonNaN(x.Value.Half))
-			}
-		case "histogram":
-			for _, x := range s.Points {
-				if x.Value.Mean <= 0 {
-					continue
-				}
-				floor := 0.0
-				if p.Log {
-					floor = 0.05
-				}
-				rect, err := plotter.NewPolygon(plotter.XYs{{X: x.X, Y: floor}, {X: x.X, Y: x.Value.Mean},
-					{X: x.X + x.Width, Y: x.Value.Mean}, {X: x.X + x.Width, Y: floor}})
-				if err != nil {
-					return err
-				}
-				rect.Color, rect.LineStyle.Color, rect.LineStyle.Width = pale(colour), colour, vg.Points(0.5)
-				pl.Add(rect)
-				thumbs[k] = []plot.Thumbnailer{rect}
-				span(x.Value.Mean)
-			}
-		case "boxes":
-			wide := 0.84 / float64(len(p.Series))
-			for _, x := range s.Points {
-				b := x.Box
-				of := map[string]float64{"median": b.Median, "p25": b.Q1, "p75": b.Q3, "p5": b.Low, "p95": b.High,
-					"mean": b.Mean}
-				box, err := addBox(pl, float64(x.Category)-0.42+wide*(float64(i)+0.5), colour,
-					func(statistic string) float64 { return of[statistic] })
-				if err != nil {
-					return err
-				}
-				box.Width = f.width / vg.Length(max(1, len(p.Categories))) * vg.Length(wide) * 0.75
-				thumbs[k] = []plot.Thumbnailer{swatch{colour}}
-				span(b.Low, b.High, b.Mean)
-			}
-		case "scatter":
-			xys := make([]plotter.XYs, len(shades))
-			for _, d := range s.Dots {
-				if d.Slowdown > 0 {
-					at := shadeOf(d.Parallelism)
-					xys[at] = append(xys[at], plotter.XY{X: d.Tasks, Y: d.Slowdown})
-					span(d.Slowdown)
-				}
-			}
-			for at, xys := range xys {
-				if len(xys) == 0 {
-					continue
-				}
-				dots, err := plotter.NewScatter(xys)
-				if err != nil {
-					return err
-				}
-				dots.GlyphStyle = draw.GlyphStyle{Color: shades[at], Radius: vg.Points(1.3), Shape: draw.CircleGlyph{}}
-				pl.Add(dots)
-				shown[at] = true
-			}
+		t, err := kinds[c.Kind](i, k)
+		if err != nil {
+			return err
+		}
+		if t != nil {
+			thumbs[k] = t
 		}
 	}
 	if len(p.Categories) > 0 {
@@ -317,20 +221,157 @@ func (c *Chart) panel(f *figure, pl *plot.Plot, p *Panel, names []string, thumbs
 		pl.X.Min, pl.X.Max = -0.6, float64(len(ticks))-0.4
 	}
 	switch {
-	case math.IsInf(high, 0):
-	case p.Log || c.Kind == "boxes" && low > 0 && high > 10*low:
+	case math.IsInf(d.high, 0):
+	case p.Log || c.Kind == "boxes" && d.low > 0 && d.high > 10*d.low:
 		pl.Y.Scale, pl.Y.Tick.Marker = plot.LogScale{}, logTicks{}
-		pl.Y.Min, pl.Y.Max = low/1.3, high*1.3
+		pl.Y.Min, pl.Y.Max = d.low/1.3, d.high*1.3
 		if c.Kind == "histogram" {
 			pl.Y.Min = 0.05
 		}
-	case low < 0:
-		pl.Y.Min, pl.Y.Max = low*1.1, max(0, high*1.1)
+	case d.low < 0:
+		pl.Y.Min, pl.Y.Max = d.low*1.1, max(0, d.high*1.1)
 	default:
-		pl.Y.Max = high
+		pl.Y.Max = d.high
 		fromZero(&pl.Y)
 	}
 	return nil
+}
+
+// drawing is a panel while it is drawn. Each kind of chart is a method: it draws series i of the panel, in the colour
+// of series k of the chart, and returns what the legend shows of it.
+type drawing struct {
+	f         *figure
+	plot      *plot.Plot
+	p         *Panel
+	shown     []bool  // shades of the legend of a scatter plot
+	low, high float64 // of the values drawn
+}
+
+// span widens the vertical axis for values.
+func (d *drawing) span(values ...float64) {
+	for _, v := range values {
+		if !math.IsNaN(v) && (v > 0 || !d.p.Log) {
+			d.low, d.high = min(d.low, v), max(d.high, v)
+		}
+	}
+}
+
+func (d *drawing) lines(i, k int) ([]plot.Thumbnailer, error) {
+	s := &d.p.Series[i]
+	colour := colourOf(k)
+	var points withIntervals
+	for _, x := range s.Points {
+		points.put(float64(x.Category)+0.05*(float64(i)-float64(len(d.p.Series)-1)/2), x.Value)
+		d.span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half))
+	}
+	if len(points.XYs) == 0 {
+		return nil, nil
+	}
+	line, dots, err := plotter.NewLinePoints(points.XYs)
+	if err != nil {
+		return nil, err
+	}
+	bars, err := plotter.NewYErrorBars(points)
+	if err != nil {
+		return nil, err
+	}
+	line.Color, dots.Color, bars.Color = colour, colour, colour
+	dots.Shape, dots.Radius = glyphOf(k), vg.Points(2.5)
+	d.plot.Add(line, dots, bars)
+	return []plot.Thumbnailer{line, dots}, nil
+}
+
+func (d *drawing) bars(i, k int) (thumbs []plot.Thumbnailer, _ error) {
+	s := &d.p.Series[i]
+	colour := colourOf(k)
+	wide := 0.8 / float64(len(d.p.Series))
+	for _, x := range s.Points {
+		left := float64(x.Category) - 0.4 + wide*float64(i)
+		rect, err := rectangle(left+0.03*wide, left+0.97*wide, x.Value.Mean, colour)
+		if err != nil {
+			return nil, err
+		}
+		d.plot.Add(rect)
+		thumbs = []plot.Thumbnailer{rect}
+		var whisker withIntervals
+		whisker.put(left+wide/2, x.Value)
+		if bars, err := plotter.NewYErrorBars(whisker); err != nil {
+			return nil, err
+		} else if len(whisker.XYs) > 0 {
+			d.plot.Add(bars)
+		}
+		d.span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half), x.Value.Mean-nonNaN(x.Value.Half))
+	}
+	return thumbs, nil
+}
+
+func (d *drawing) histogram(i, k int) (thumbs []plot.Thumbnailer, _ error) {
+	s := &d.p.Series[i]
+	colour := colourOf(k)
+	for _, x := range s.Points {
+		if x.Value.Mean <= 0 {
+			continue
+		}
+		floor := 0.0
+		if d.p.Log {
+			floor = 0.05
+		}
+		rect, err := plotter.NewPolygon(plotter.XYs{{X: x.X, Y: floor}, {X: x.X, Y: x.Value.Mean},
+			{X: x.X + x.Width, Y: x.Value.Mean}, {X: x.X + x.Width, Y: floor}})
+		if err != nil {
+			return nil, err
+		}
+		rect.Color, rect.LineStyle.Color, rect.LineStyle.Width = pale(colour), colour, vg.Points(0.5)
+		d.plot.Add(rect)
+		thumbs = []plot.Thumbnailer{rect}
+		d.span(x.Value.Mean)
+	}
+	return thumbs, nil
+}
+
+func (d *drawing) boxes(i, k int) (thumbs []plot.Thumbnailer, _ error) {
+	s := &d.p.Series[i]
+	colour := colourOf(k)
+	wide := 0.84 / float64(len(d.p.Series))
+	for _, x := range s.Points {
+		b := x.Box
+		of := map[string]float64{"median": b.Median, "p25": b.Q1, "p75": b.Q3, "p5": b.Low, "p95": b.High,
+			"mean": b.Mean}
+		box, err := addBox(d.plot, float64(x.Category)-0.42+wide*(float64(i)+0.5), colour,
+			func(statistic string) float64 { return of[statistic] })
+		if err != nil {
+			return nil, err
+		}
+		box.Width = d.f.width / vg.Length(max(1, len(d.p.Categories))) * vg.Length(wide) * 0.75
+		thumbs = []plot.Thumbnailer{swatch{colour}}
+		d.span(b.Low, b.High, b.Mean)
+	}
+	return thumbs, nil
+}
+
+func (d *drawing) scatter(i, _ int) ([]plot.Thumbnailer, error) {
+	s := &d.p.Series[i]
+	xys := make([]plotter.XYs, len(shades))
+	for _, dot := range s.Dots {
+		if dot.Slowdown > 0 {
+			at := shadeOf(dot.Parallelism)
+			xys[at] = append(xys[at], plotter.XY{X: dot.Tasks, Y: dot.Slowdown})
+			d.span(dot.Slowdown)
+		}
+	}
+	for at, xys := range xys {
+		if len(xys) == 0 {
+			continue
+		}
+		dots, err := plotter.NewScatter(xys)
+		if err != nil {
+			return nil, err
+		}
+		dots.GlyphStyle = draw.GlyphStyle{Color: shades[at], Radius: vg.Points(1.3), Shape: draw.CircleGlyph{}}
+		d.plot.Add(dots)
+		d.shown[at] = true
+	}
+	return nil, nil
 }
 
 func nonNaN(x float64) float64 {
