@@ -54,7 +54,7 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 			x.sub = old
 			x.sub.Workflow, x.sub.Costs, x.sub.Draw = now.Workflow, now.Costs, nil
 			if c.IsSet("inputs") {
-				x.sub.Inputs = now.Inputs
+				x.sub.Inputs, x.sub.Dirs = now.Inputs, now.Dirs
 			}
 		}
 		x.sub.Name, x.sub.Population, x.sub.Sources = old.Name, 0, nil
@@ -87,8 +87,11 @@ func (s *session) readCorrected(c *cli.Context, with string, flows []sqlite.Flow
 	in := &inputs{paths: []string{with}, seed: s.set.Seed, repetition: max(1, s.set.Repetition) - 1,
 		Loader: load.Loader{Platform: s.platform, MaxInput: int64(*c.Generic("max-input").(*byteSize)),
 			TimeScale: max(s.set.TimeScale, math.SmallestNonzeroFloat64), Count: s.set.Count, Warn: s.view.warn,
-			Catalogs: s.set.Catalogs, Site: s.set.Site, EnforceWalltime: s.set.EnforceWalltime}}
-	if in.Inputs, err = inputsDir(c.String("inputs")); err != nil {
+			Repair: c.Bool("repair")}}
+	if err := s.set.readAs(c, &in.Loader); err != nil {
+		return nil, err
+	}
+	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
 		return nil, err
 	}
 	subs, err := in.submissions()

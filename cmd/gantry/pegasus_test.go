@@ -125,3 +125,35 @@ jobs:
 		t.Error("a refused run left a directory")
 	}
 }
+
+// A corrected workflow is read as gantry run reads it: with the catalogs beside it, and those given.
+func TestAContinuedRunReadsCatalogs(t *testing.T) {
+	needsBusybox(t)
+	const flow = "pegasus: 5.0.4\nname: w\njobs:\n" +
+		"- {type: job, id: a, name: say, arguments: [one], stdout: a.txt, uses: [{lfn: a.txt, type: output}]}\n" +
+		"- {type: job, id: b, name: show, arguments: [a.txt], stdout: b.txt, uses: [{lfn: a.txt, type: input}, " +
+		"{lfn: b.txt, type: output, stageOut: true}]}\n"
+	programs := func(show string) string {
+		return "transformations:\n" +
+			"- {name: say, sites: [{name: local, pfn: /bin/echo, type: installed, container: box}]}\n" +
+			"- {name: show, sites: [{name: local, pfn: " + show + ", type: installed, container: box}]}\n" +
+			"containers: [{name: box, type: docker, image: 'docker:///gantry/busybox'}]\n"
+	}
+	c := cliTest{t, t.TempDir()}
+	for name, text := range map[string]string{"old/w.yml": flow, "old/transformations.yml": programs("/bin/false"),
+		"new/w.yml": flow, "new/transformations.yml": programs("/bin/cat"), "wc.yml": programs("/usr/bin/wc")} {
+		c.write(name, text)
+	}
+	at := func(name string) string { return filepath.Join(c.dir, name) }
+	c.gantry(exitTasksFailed, "run", "-q", "--name", "r", at("old/w.yml"))
+	c.gantry(exitUsage, "resume", "--site", "local", "r")
+	c.gantry(exitOK, "resume", "--with", at("new/w.yml"), "r")
+	if got := c.read("r/results/w/b.txt"); got != "one\n" {
+		t.Errorf("with the catalog beside it the result is %q", got)
+	}
+	_, errs := c.gantry(exitOK, "resume", "--with", at("old/w.yml"), "--catalog", at("wc.yml"), "r")
+	got := c.read("r/results/w/b.txt")
+	if !strings.Contains(got, " 1 ") || !strings.Contains(errs, "1 task kept, 1 to run") {
+		t.Errorf("with a catalog that is named the result is %q\n%s", got, errs)
+	}
+}

@@ -25,18 +25,20 @@ only if an input file from outside has changed, or a task before it runs.
    gantry resume RUN --with FILE   continues a run, whatever its state, with the corrected workflow
 
 Tasks that succeeded and are the same in FILE stay. New and changed tasks run, and all tasks after them; gantry says
-which and why. Running tasks of a run that was stopped are ended first.
+which and why. Running tasks of a run that was stopped are ended first. Catalogs are looked for beside FILE and in the
+working directory, as by gantry run; --catalog, --site, --define and the like are as the run began unless given again.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 no such run, one that succeeded, or invalid
-input,
-4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
+input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
 			watchFlag(), portFlag(),
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
-			&cli.StringFlag{Name: "inputs", Usage: "with --with: `DIR` with the input files (default: as the run " +
-				"began)"},
+			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files, again for each " +
+				"(default: as the run began)"},
+			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(), defineFlag(new(definitions)),
+			&cli.BoolFlag{Name: "repair", Usage: "with --with: repair the workflow as far as possible"},
 			maxInputFlag(new(byteSize)), onEndFlag(),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
 				"only warn (default: as the run began)"},

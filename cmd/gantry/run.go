@@ -53,8 +53,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 		Flags: append(append(append(planFlags(), givenFlags()...), estimateFlags(
 			"history; declared with --runtime null or --errors")...),
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
-			&cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
-				"directories of this host that they name"},
+			containerMountsFlag(),
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
 			pullFlag(),
 			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts,
@@ -195,16 +194,9 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 			Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)),
 			TimeScale: max(set.TimeScale,
 				math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
-	in.Define = *c.Generic("define").(*definitions)
-	for _, path := range c.StringSlice("catalog") {
-		if path, err = filepath.Abs(path); err != nil {
-			return 0, fail(exitInput, err)
-		}
-		set.Catalogs = append(set.Catalogs, path)
+	if err := set.readAs(c, &in.Loader); err != nil {
+		return 0, err
 	}
-	set.Site, set.EnforceWalltime = c.String("site"), c.Bool("enforce-walltime")
-	set.ContainerMounts = c.Bool("container-mounts")
-	in.Catalogs, in.Site, in.EnforceWalltime = set.Catalogs, set.Site, set.EnforceWalltime
 	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
 		return 0, err
 	}
@@ -366,8 +358,12 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 		return nil, failf(exitInput, "run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
 			"with a corrected workflow", s.name, over.State)
 	}
-	if c.IsSet("inputs") && with == "" {
-		return nil, failf(exitUsage, "--inputs: say with --with which corrected workflow is to read them")
+	for _, flag := range []string{"inputs", "catalog", "site", "define", "enforce-walltime", "container-mounts",
+		"repair"} {
+		if c.IsSet(flag) && with == "" {
+			return nil, failf(exitUsage, "--%s: it says how a corrected workflow is read: name that with --with "+
+				"FILE", flag)
+		}
 	}
 	if err := s.hold(); err != nil {
 		return nil, err

@@ -48,6 +48,8 @@ type settings struct {
 	Catalogs        []string `json:"catalogs,omitempty"` // absolute paths
 	Site            string   `json:"site,omitempty"`
 	EnforceWalltime bool     `json:"enforce_walltime,omitempty"`
+	// Define has variables of makeflows.
+	Define map[string]string `json:"define,omitempty"`
 	// of simulations: how many times what planning takes counts as simulated time
 	Charge    float64       `json:"charge_planning,omitempty"`
 	Grace     time.Duration `json:"grace_ns"`

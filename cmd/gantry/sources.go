@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/executor"
+	"gantry/executor/load"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/trace"
@@ -177,6 +179,35 @@ func notFound(workflow string, missing []outside.Missing) string {
 	return b.String()
 }
 
+// readAs takes over how workflows are to be read, as far as the command line says it, and gives it to a loader.
+func (s *settings) readAs(c *cli.Context, l *load.Loader) error {
+	if c.IsSet("catalog") {
+		s.Catalogs = nil
+		for _, path := range c.StringSlice("catalog") {
+			path, err := filepath.Abs(path)
+			if err != nil {
+				return fail(exitInput, err)
+			}
+			s.Catalogs = append(s.Catalogs, path)
+		}
+	}
+	if c.IsSet("site") {
+		s.Site = c.String("site")
+	}
+	if c.IsSet("enforce-walltime") {
+		s.EnforceWalltime = c.Bool("enforce-walltime")
+	}
+	if c.IsSet("container-mounts") {
+		s.ContainerMounts = c.Bool("container-mounts")
+	}
+	if s.Define == nil {
+		s.Define = map[string]string{}
+	}
+	maps.Copy(s.Define, *c.Generic("define").(*definitions))
+	l.Catalogs, l.Site, l.EnforceWalltime, l.Define = s.Catalogs, s.Site, s.EnforceWalltime, s.Define
+	return nil
+}
+
 // catalogFlag, siteFlag and walltimeFlag are those of Pegasus workflows.
 func catalogFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "catalog", Usage: "`FILE` with catalogs or properties of " +
@@ -192,4 +223,9 @@ func siteFlag() cli.Flag {
 func walltimeFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles " +
 		"(minutes) as a time limit of the task"}
+}
+
+func containerMountsFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
+				"directories of this host that they name"}
 }
