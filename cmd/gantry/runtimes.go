@@ -157,7 +157,8 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 		return nil, fail(exitHost, err)
 	}
 	if s.keeper != nil {
-		s.keeper.Files = r.Files()
+		files := r.Files()
+		s.keeper.Files, files.Scratch = files, s.set.Scratch
 	}
 	return r, nil
 }

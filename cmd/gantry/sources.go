@@ -227,5 +227,5 @@ func walltimeFlag() cli.Flag {
 
 func containerMountsFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the " +
-				"directories of this host that they name"}
+		"directories of this host that they name"}
 }

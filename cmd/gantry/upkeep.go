@@ -68,6 +68,7 @@ func (u *upkeep) begin() {
 		u.queue <- x
 	}
 	u.past = nil
+	u.settle() // before anything starts that takes more
 }
 
 // settle waits until all is deleted that is to be by now.

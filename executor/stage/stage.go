@@ -72,6 +72,8 @@ type Area struct {
 
 	// User runs programs, Owner gets their outputs. They are the same unless root runs gantry.
 	User, Owner Owner
+	// Scratch deletes what attempts left that did not succeed, once the next attempt has what it needs of it.
+	Scratch bool
 
 	making  once
 	partial atomic.Int64 // names in partial/
@@ -188,9 +190,43 @@ func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec
 		return did, err
 	}
 	if l.From != nil {
-		return did, s.bringCheckpoint(ctx, l, dir, spec, &did)
+		if err := s.bringCheckpoint(ctx, l, dir, spec, &did); err != nil {
+			return did, err
+		}
 	}
-	return did, nil
+	return did, s.dropTries(l)
+}
+
+// dropTries deletes what earlier tries left in their work directories: their output and commands stay, and so does what
+// this attempt has to find again if it is staged a second time, after a crash.
+func (s *Area) dropTries(l *executor.Launch) error {
+	keep := map[string]bool{}
+	for _, f := range l.Spec.Outputs {
+		if f.Checkpoint {
+			top, _, _ := strings.Cut(path.Clean(f.Name), "/")
+			keep[top] = true
+		}
+	}
+	for try := l.Try - 1; s.Scratch && try > 0; try-- {
+		if l.From != nil && l.From.Try == try {
+			continue
+		}
+		dir := s.WorkDir(l.Spec, try)
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete files of try %d: %w", try, err)
+		}
+		for _, e := range entries {
+			link := e.Type()&fs.ModeSymlink != 0 // to an input: it takes no room
+			if link || keep[e.Name()] || e.Type().IsRegular() && trace.ReservedName(e.Name()) {
+				continue
+			}
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return fmt.Errorf("delete files of try %d: %w", try, err)
+			}
+		}
+	}
+	return nil
 }
 
 // checkNames refuses a task with file names that are not safe to use.

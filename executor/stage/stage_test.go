@@ -216,3 +216,32 @@ func TestCopiesHaveTheSameBytes(t *testing.T) {
 		os.Remove(to)
 	})
 }
+
+// With scratch, a try deletes what those before it left: no room is held by attempts that came to nothing. Their output
+// stays, and so do checkpoints.
+func TestScratchDropsEarlierTries(t *testing.T) {
+	s, _ := area(t, 0)
+	s.Scratch = true
+	spec := &executor.TaskSpec{Name: "t", Workflow: flow, Command: []string{"x"}, Outputs: []*executor.FileSpec{
+		{ID: 0, Name: "out"}, {ID: 1, Name: "state/c", Checkpoint: true}}}
+	for try := int32(1); try <= 3; try++ {
+		if _, err := s.Stage(t.Context(), &executor.Launch{Spec: spec, Try: try}, nil); err != nil {
+			t.Fatal(err)
+		}
+		dir := s.WorkDir(spec, try)
+		for _, name := range []string{"out", "temporary/x", "state/c", ".command.out", ".command.globs/x/y"} {
+			at := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte("x"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for try, want := range map[int32]int{1: 2, 2: 2, 3: 5} {
+		if left, err := stage.Files(s.WorkDir(spec, try)); err != nil || len(left) != want {
+			t.Errorf("try %d: left are %v, %v", try, left, err)
+		}
+	}
+}
