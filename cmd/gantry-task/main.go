@@ -149,8 +149,9 @@ func (t *task) work() {
 		name  string
 		do    func()
 		ended time.Duration
-	}{{name: "read", do: t.read}, {name: "write", do: t.write}, {name: "cpu", do: t.compute}}
-	last, started := "start", t.pace.now()
+	}{{name: emulate.LimitedByRead, do: t.read}, {name: emulate.LimitedByWrite, do: t.write},
+		{name: emulate.LimitedByCPU, do: t.compute}}
+	last, started := emulate.LimitedByStart, t.pace.now()
 	if !t.failed.Load() {
 		var wg sync.WaitGroup
 		for i := range parts {
@@ -171,8 +172,7 @@ func (t *task) work() {
 		t.pace.pause(t.pace.run)
 	}
 	t.mayHalt()
-	const grain = 5 * time.Millisecond
-	if late := t.pace.now() - t.pace.run; t.pace.run > 0 && late > max(grain, t.pace.run/50) {
+	if late := t.pace.now() - t.pace.run; t.pace.run > 0 && late > emulate.Late(t.pace.run) {
 		t.report.LateNanos, t.report.LimitedBy = int64(late), last
 	}
 	t.account()

@@ -11,10 +11,9 @@ import (
 	"gantry/executor/emulate"
 )
 
-const (
-	memoryPercent = 5       // memory short by more is a miss
-	bufferBytes   = 1 << 20 // of the buffer for I/O
-)
+const memoryPercent = 5 // memory short by more is a miss
+
+const bufferBytes = emulate.IOBytes // of the buffer for I/O
 
 // takeMemory maps and touches what is asked beyond the emulator's own resident set. It is held until the process ends.
 func (t *task) takeMemory() {

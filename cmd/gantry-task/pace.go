@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/emulate"
 )
 
 const (
@@ -29,7 +31,7 @@ type pace struct {
 }
 
 func newPace(begun time.Time, run time.Duration) *pace {
-	return &pace{run: run, work: run - min(run/10, 500*time.Millisecond), looked: begun}
+	return &pace{run: run, work: emulate.Spread(run), looked: begun}
 }
 
 // now returns the time since the begin.

@@ -907,4 +907,4 @@ func (a *attempt) freeze(want bool) error {
 }
 
 // emulated reports whether the task emulator does the work.
-func (a *attempt) emulated() bool { return len(a.l.Spec.Command) == 0 }
+func (a *attempt) emulated() bool { return a.l.Spec.Emulated() }

@@ -14,7 +14,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
-	"gantry/executor"
 	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
@@ -192,44 +191,10 @@ const specFile = ".command.json"
 
 // emulation is the work of an emulated task on its node.
 func (a *attempt) emulation() (*emulate.Spec, error) {
-	r, t := a.r, a.l.Spec
-	node := &r.cfg.Platform.Nodes[a.l.Node]
-	s := &emulate.Spec{MemoryBytes: int64(t.Memory), Seed: r.cfg.Seed, Direct: true, Fsync: true}
-	avg := t.AvgCPU
-	if avg == 0 {
-		avg = -1
-	}
-	// CPU time is that of the reference core: the quota of a slow node stretches it to the run time there.
-	run := t.TrueRun(a.l.Node, node.Speed)
-	reference := run
-	if node.Speed > 0 {
-		reference = time.Duration(float64(run) * node.Speed)
-	}
-	s.Work(run, reference, t.Cores, avg)
-	size := func(f int64, sized bool) int64 {
-		if !sized {
-			return -1
-		}
-		return f
-	}
-	if k := a.l.Keeps; k != nil {
-		s.Keep, s.CheckpointBytes = true, int64(k.Size)
-	}
-	for _, f := range t.Inputs {
-		if f.Program != "" {
-			continue
-		}
-		// An input from outside has whatever size it has.
-		bytes := size(int64(f.Size), f.Sized && f.External == "")
-		if f.Block > 0 && bytes >= 0 {
-			s.Inputs[len(s.Inputs)-1].Bytes += bytes
-		} else if f.Block == 0 {
-			s.Inputs = append(s.Inputs, emulate.File{Path: inWork(f), Bytes: bytes})
-		}
-	}
-	for _, f := range t.Outputs {
-		s.Outputs = append(s.Outputs, emulate.File{Path: f.Name, Bytes: max(0, size(int64(f.Size), f.Sized))})
-	}
+	r := a.r
+	work := a.l.Emulation(r.cfg.Platform.Nodes[a.l.Node].Speed)
+	s := &work
+	s.Seed, s.Direct, s.Fsync = r.cfg.Seed, true, true
 	r.mu.Lock()
 	tweak := r.tweaks[a.l.Attempt]
 	r.mu.Unlock()
@@ -237,14 +202,6 @@ func (a *attempt) emulation() (*emulate.Spec, error) {
 		tweak(s)
 	}
 	return s, s.Validate()
-}
-
-// inWork is where an emulated task finds an input in its work directory.
-func inWork(f *executor.FileSpec) string {
-	if f.Glob {
-		return f.NodePath()
-	}
-	return f.Name
 }
 
 // script is the task's command as a shell script, for people.
