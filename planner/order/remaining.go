@@ -127,8 +127,8 @@ func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 // arrival returns when f can be on node n, and how long its copy takes.
 func (r *RemainingTimes) arrival(c *planner.Cycle, f planner.FileID, n planner.NodeID) (planner.Time, time.Duration) {
 	from, file := c.Nearest(f, n), c.File(f)
-	begin := c.Now()
-	if from == planner.None {
+	begin, exists := c.Now(), from != planner.None
+	if !exists {
 		if file.Producer == planner.None {
 			return begin, 0
 		}
@@ -138,8 +138,10 @@ func (r *RemainingTimes) arrival(c *planner.Cycle, f planner.FileID, n planner.N
 		}
 	}
 	d := c.Platform().MoveTime(file.Size, from, n)
-	if at, underWay := c.Draft.CopyEnd(f, n); underWay {
-		return max(at, c.Now()), d
+	if exists && from != n {
+		if at, underWay := c.Draft.CopyEnd(f, n); underWay {
+			return max(at, c.Now()), d
+		}
 	}
 	return begin.Add(d), d
 }

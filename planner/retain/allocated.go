@@ -42,13 +42,13 @@ func (a *Allocated) Retain(c *planner.Cycle) error {
 	}
 	for n := range c.Nodes() {
 		node := planner.NodeID(n)
-		early := a.offPlan != nil && a.offPlan[n]
+		early, free := a.offPlan != nil && a.offPlan[n], c.Draft.Free(node) // nothing changes while tasks are gathered
 		a.tasks = a.tasks[:0]
 		for seg := range c.Draft.Planned(node) {
 			switch p := c.Phase(seg.Task); {
 			case c.News.Changed || p != planner.Ready && p != planner.Suspended && p != planner.Running:
 				a.tasks = append(a.tasks, seg.Task)
-			case seg.Start <= c.Now() || early && seg.Hold.Fits(c.Draft.Free(node)) && there(c, seg):
+			case seg.Start <= c.Now() || early && seg.Hold.Fits(free) && there(c, seg):
 				a.tasks = append(a.tasks, seg.Task)
 			}
 		}
