@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"gantry/executor/docker/launch"
+	"gantry/executor/container/launch"
 	"gantry/executor/emulate"
 )
 

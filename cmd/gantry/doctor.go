@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/executor/container"
 	"gantry/executor/docker"
 )
 
@@ -37,21 +38,12 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 			if err != nil {
 				return fail(exitHost, err)
 			}
-			cli, err := docker.Connect(c.Context, "")
-			if err != nil {
-				return fail(exitHost, err)
-			}
-			image, err := docker.EnsureTaskImage(c.Context, cli, binary)
-			cli.Close()
-			if err != nil {
-				return fail(exitHost, err)
-			}
-			facts, err := docker.Probe(c.Context, "", dir, image, binary)
+			facts, err := docker.Probe(c.Context, "", dir, binary)
 			lacking := 0
 			var table strings.Builder // whole lines are folded to the terminal
 			w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
 			for _, f := range facts {
-				if f.Verdict == docker.No {
+				if f.Verdict == container.No {
 					lacking++
 				}
 				if c.Bool("json") {

@@ -17,7 +17,7 @@ import (
 
 	"gantry/cmd/gantry/early"
 	"gantry/executor"
-	"gantry/executor/docker"
+	"gantry/executor/container"
 	crash "gantry/executor/fault"
 	"gantry/executor/metrics"
 	"gantry/executor/reuse"
@@ -309,7 +309,7 @@ func (s *session) watch(v planner.View, events []planner.Event, admitted []*exec
 // broken ends a run that cannot go on. What was logged stays, and the run can be resumed.
 func (s *session) broken(ctx context.Context, err error) error {
 	code := exitInternal
-	if errors.Is(err, docker.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) ||
+	if errors.Is(err, container.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) ||
 		sqlite.IsDisk(err) {
 		code = exitHost
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
@@ -60,7 +61,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 	found, err := f.Images(ctx, wanted)
 	show.close()
 	switch {
-	case errors.Is(err, docker.ErrNoImage):
+	case errors.Is(err, container.ErrNoImage):
 		return failf(exitInput, "%w\nnothing was started", err)
 	case err != nil:
 		return failf(exitHost, "%w\nnothing was started", err)

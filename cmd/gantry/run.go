@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/load"
 	"gantry/planner"
@@ -56,7 +57,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			containerMountsFlag(),
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
 			pullFlag(),
-			&cli.IntFlag{Name: "starts", Value: docker.DefaultStarts,
+			&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
 				Usage: "how many containers may be starting at the same time"},
 			&cli.StringFlag{Name: "max-output", Value: "64MB",
 				Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},

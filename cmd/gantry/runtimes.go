@@ -8,6 +8,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/null"
 	"gantry/executor/sim"
@@ -99,12 +100,12 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 	if err != nil {
 		return nil, err
 	}
-	cfg := docker.Config{Secrets: secrets, Run: s.name,
+	cfg := container.Config{Secrets: secrets, Run: s.name,
 		Dir: s.dir, Platform: s.platform, Version: version(), Seed: s.set.Seed,
 		Starts: s.set.Starts, Grace: s.set.Grace, MaxOutput: s.set.MaxOutput, Disk: s.set.Disk,
 		Images: s.imageIDs, Origin: o.origin, Offset: o.offset, Strict: s.set.Strict}
 	for _, n := range s.set.Cluster.Nodes {
-		cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
+		cfg.IO = append(cfg.IO, container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
 			WriteIOPS: n.WriteIOPS})
 	}
 	cfg.Warn = func(rule, message string) {
@@ -115,7 +116,7 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 			}
 		}
 	}
-	cfg.Sample = func(x docker.Sample) {
+	cfg.Sample = func(x container.Sample) {
 		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory),
 			Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
 		for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU,
@@ -134,15 +135,14 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 		return nil, fail(exitHost, err)
 	}
 	cfg.TaskBinary = binary
-	if o.emulated {
-		cli, err := docker.Connect(ctx, "")
-		if err != nil {
-			return nil, fail(exitHost, err)
+	engine, err := docker.Open(ctx, "", binary, 0)
+	if err == nil && o.emulated {
+		if _, err = engine.TaskImage(ctx); err != nil {
+			engine.Close()
 		}
-		defer cli.Close()
-		if cfg.TaskImage, err = docker.EnsureTaskImage(ctx, cli, binary); err != nil {
-			return nil, fail(exitHost, err)
-		}
+	}
+	if err != nil {
+		return nil, fail(exitHost, err)
 	}
 	if s.log != nil {
 		s.keeper = s.newKeeper()
@@ -152,7 +152,7 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 		cfg.Published = s.upkeep.published
 		s.log.Identify()
 	}
-	r, err := docker.New(ctx, cfg)
+	r, err := container.New(ctx, engine, cfg)
 	if err != nil {
 		return nil, fail(exitHost, err)
 	}

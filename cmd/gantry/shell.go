@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/docker"
+	"gantry/executor/container"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -172,11 +172,11 @@ func (b *sandbox) prepare() error {
 			return err
 		}
 	}
-	script := "#!/bin/sh\nexec " + docker.Quote(b.spec.Command) + "\n"
+	script := "#!/bin/sh\nexec " + container.Quote(b.spec.Command) + "\n"
 	if b.spec.Shell && len(b.spec.Command) == 1 {
 		script = "#!/bin/sh\n" + b.spec.Command[0] + "\n"
 	} else if b.spec.Expand && len(b.spec.Command) == 2 {
-		script = "#!/bin/sh\nexec " + docker.Quote(b.spec.Command[:1]) + " " + b.spec.Command[1] + "\n"
+		script = "#!/bin/sh\nexec " + container.Quote(b.spec.Command[:1]) + " " + b.spec.Command[1] + "\n"
 	}
 	if err := os.WriteFile(filepath.Join(b.work, ".command.sh"), []byte(script), 0o755); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
 		"--user", fmt.Sprintf("%d:%d", user.UID, user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,nosuid,nodev,size=64m,mode=1777",
-		"--pids-limit", strconv.Itoa(docker.DefaultPIDs), "--env", "HOME=/tmp",
+		"--pids-limit", strconv.Itoa(container.DefaultPIDs), "--env", "HOME=/tmp",
 		"--mount", "type=bind,source=" + b.work + ",target=" + b.work,
 		"--mount", "type=bind,source=" + b.nodeDir() + ",target=" + b.nodeDir() + ",readonly"}
 	if terminal {

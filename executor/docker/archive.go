@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/docker/docker/api/types/registry"
+
+	"gantry/executor/container"
 )
 
 // archive makes the image of an archive present. One that the engine has already is loaded again only if asked.
@@ -25,7 +27,7 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 	}
 	f, err := open(name)
 	if err != nil {
-		return Image{}, refused(ErrNoImage, shown, err.Error(),
+		return Image{}, refused(container.ErrNoImage, shown, err.Error(),
 			"write the archive with docker save, or correct the path")
 	}
 	defer f.Close()
@@ -34,23 +36,23 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 		err = errors.New("it is not a regular file")
 	}
 	if err != nil {
-		return Image{}, refused(ErrNoImage, shown, err.Error(),
+		return Image{}, refused(container.ErrNoImage, shown, err.Error(),
 			"write the archive with docker save, or correct the path")
 	}
 	ids, err := archived(f)
 	switch {
 	case err != nil:
-		return Image{}, refused(ErrNoImage, shown, err.Error(), "write it again with docker save")
+		return Image{}, refused(container.ErrNoImage, shown, err.Error(), "write it again with docker save")
 	case len(ids) > 1:
-		return Image{}, refused(ErrNoImage, shown, fmt.Sprintf("the archive has %d images", len(ids)),
+		return Image{}, refused(container.ErrNoImage, shown, fmt.Sprintf("the archive has %d images", len(ids)),
 			"write one with docker save that has only the image that is meant")
 	case len(ids) == 1 && !again:
-		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, ErrNoImage) {
+		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, container.ErrNoImage) {
 			return i, err
 		}
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return Image{}, refused(ErrUnusable, shown, err.Error(), "read it from another disk")
+		return Image{}, refused(container.ErrUnusable, shown, err.Error(), "read it from another disk")
 	}
 	if x.Begin != nil {
 		x.Begin(shown)
@@ -81,13 +83,13 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 			return Image{}, x.local(shown, err)
 		}
 		if loaded.ID != "" && loaded.ID != i.ID {
-			return Image{}, refused(ErrNoImage, shown, "the archive has several images",
+			return Image{}, refused(container.ErrNoImage, shown, "the archive has several images",
 				"write one with docker save that has only the image that is meant")
 		}
 		loaded = i
 	}
 	if loaded.ID == "" {
-		return Image{}, refused(ErrNoImage, shown, "the archive has no image: "+strings.Join(text, " "),
+		return Image{}, refused(container.ErrNoImage, shown, "the archive has no image: "+strings.Join(text, " "),
 			"write it with docker save")
 	}
 	loaded.Source = "loaded"

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/blkiodev"
-	"github.com/docker/docker/api/types/container"
+	types "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/emulate"
 	"gantry/planner"
@@ -44,8 +45,8 @@ func report(b *testing.B, run func()) {
 	b.ReportMetric(float64(ownCPU()-cpu)/1e6/float64(b.N), "cpu-ms/container")
 }
 
-func benchmarkIO(c *docker.Config) {
-	c.IO = []docker.IOLimits{{ReadBps: 200 << 20, WriteBps: 200 << 20, ReadIOPS: 4000, WriteIOPS: 4000}}
+func benchmarkIO(c *container.Config) {
+	c.IO = []container.IOLimits{{ReadBps: 200 << 20, WriteBps: 200 << 20, ReadIOPS: 4000, WriteIOPS: 4000}}
 }
 
 func BenchmarkEngineLoop(b *testing.B) {
@@ -71,9 +72,13 @@ func engineLoop(b *testing.B, real bool) {
 		}
 		return []*blkiodev.ThrottleDevice{{Path: dev.Path, Rate: rate}}
 	}
-	pids := int64(docker.DefaultPIDs)
-	image, program, logs := cfg.TaskImage, []string{docker.TaskProgram, "/spec.json"},
-		container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
+	pids := int64(container.DefaultPIDs)
+	image, err := docker.EnsureTaskImage(b.Context(), cli, cfg.TaskBinary)
+	if err != nil {
+		b.Fatal(err)
+	}
+	program, logs := []string{container.TaskProgram, "/spec.json"},
+		types.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
 	binds := []mount.Mount{{Type: mount.TypeBind, Source: cfg.Dir, Target: cfg.Dir}, {Type: mount.TypeBind,
 		Source: cfg.Dir, Target: "/mnt", ReadOnly: true}}
 	if err := (&emulate.Spec{}).Write(filepath.Join(cfg.Dir, "spec.json")); err != nil {
@@ -83,18 +88,18 @@ func engineLoop(b *testing.B, real bool) {
 		b.Fatal(err)
 	}
 	if program[1] = filepath.Join(cfg.Dir, "spec.json"); real {
-		image, program, logs = busybox, []string{"/bin/true"}, container.LogConfig{Type: "none"}
+		image, program, logs = busybox, []string{"/bin/true"}, types.LogConfig{Type: "none"}
 	}
 	one := func(i int) error {
 		ctx := context.Background()
-		c, err := cli.ContainerCreate(ctx, &container.Config{Image: image, Entrypoint: program[:1], Cmd: program[1:],
+		c, err := cli.ContainerCreate(ctx, &types.Config{Image: image, Entrypoint: program[:1], Cmd: program[1:],
 			NetworkDisabled: true, User: "65534:65534", WorkingDir: cfg.Dir, Env: []string{"HOME=/tmp"},
-			Labels: map[string]string{docker.LabelRun: cfg.Run}},
-			&container.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"},
+			Labels: map[string]string{container.LabelRun: cfg.Run}},
+			&types.HostConfig{ReadonlyRootfs: true, CapDrop: []string{"ALL"},
 				SecurityOpt: []string{"no-new-privileges"},
 				Tmpfs:       map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"}, LogConfig: logs,
 				Mounts: binds,
-				Resources: container.Resources{PidsLimit: &pids, CPUPeriod: 20000, CPUQuota: 20000, Memory: 64 << 20,
+				Resources: types.Resources{PidsLimit: &pids, CPUPeriod: 20000, CPUQuota: 20000, Memory: 64 << 20,
 					MemorySwap:         64 << 20,
 					BlkioDeviceReadBps: limit(200 << 20), BlkioDeviceWriteBps: limit(200 << 20),
 					BlkioDeviceReadIOps: limit(4000), BlkioDeviceWriteIOps: limit(4000)}},
@@ -102,8 +107,8 @@ func engineLoop(b *testing.B, real bool) {
 		if err != nil {
 			return err
 		}
-		answer, failure := cli.ContainerWait(ctx, c.ID, container.WaitConditionNextExit)
-		if err := cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
+		answer, failure := cli.ContainerWait(ctx, c.ID, types.WaitConditionNextExit)
+		if err := cli.ContainerStart(ctx, c.ID, types.StartOptions{}); err != nil {
 			return err
 		}
 		select {
@@ -111,12 +116,12 @@ func engineLoop(b *testing.B, real bool) {
 		case err := <-failure:
 			return err
 		}
-		return cli.ContainerRemove(ctx, c.ID, container.RemoveOptions{})
+		return cli.ContainerRemove(ctx, c.ID, types.RemoveOptions{})
 	}
 	report(b, func() {
 		var wg sync.WaitGroup
 		queue := make(chan int)
-		for range docker.DefaultStarts {
+		for range container.DefaultStarts {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
@@ -143,7 +148,7 @@ func BenchmarkRuntime(b *testing.B) {
 			report(b, func() {
 				running := 0
 				for sent, ended := 0, 0; ended < b.N; {
-					for ; sent < b.N && running < docker.DefaultStarts; sent++ {
+					for ; sent < b.N && running < container.DefaultStarts; sent++ {
 						s := r.emulated()
 						if kind == "real" {
 							s.Command, s.Image = []string{"true"}, busybox

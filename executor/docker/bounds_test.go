@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor/docker"
+	"gantry/executor/container"
 	"gantry/planner"
 )
 
 func TestOutputIsKeptUpToABound(t *testing.T) {
 	const most = 1000
-	r := newRig(t, func(c *docker.Config) { c.MaxOutput = most })
+	r := newRig(t, func(c *container.Config) { c.MaxOutput = most })
 	line := "yes 123456789 | head -n " // ten bytes a line
 	for _, c := range []struct {
 		name, script string
@@ -80,7 +80,7 @@ func waitFor(t *testing.T, f func() bool) {
 }
 
 func TestDiskIsLimited(t *testing.T) {
-	r := newRig(t, func(c *docker.Config) { c.Disk = 4 << 20 })
+	r := newRig(t, func(c *container.Config) { c.Disk = 4 << 20 })
 	for _, c := range []struct {
 		name, script string
 		outcome      planner.Outcome

@@ -19,6 +19,8 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
+
+	"gantry/executor/container"
 )
 
 // Pull says when images are fetched from their registries.
@@ -79,7 +81,8 @@ type fetcher struct {
 }
 
 // Images makes all images present, in parallel, and returns them in the order of wanted. An error names each image that
-// cannot be had, with the reason and what to do; it wraps ErrNoImage if the workflow is at fault, else ErrUnusable.
+// cannot be had, with the reason and what to do; it wraps container.ErrNoImage if the workflow is at
+// fault, else container.ErrUnusable.
 func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
 	if len(wanted) == 0 {
 		return nil, nil
@@ -96,12 +99,12 @@ func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
 		opts = append(opts, client.WithHost(f.Host))
 	}
 	if x.cli, err = client.NewClientWithOpts(opts...); err != nil {
-		return nil, fmt.Errorf("%w: Docker client: %w", ErrUnusable, err)
+		return nil, fmt.Errorf("%w: Docker client: %w", container.ErrUnusable, err)
 	}
 	defer x.cli.Close()
 	v, err := x.cli.ServerVersion(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: Docker Engine: %w", ErrUnusable, err)
+		return nil, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
 	}
 	x.platform = v.Os + "/" + v.Arch
 	out, errs := make([]Image, len(wanted)), make([]error, len(wanted))
@@ -152,11 +155,12 @@ func (x *fetcher) reference(ctx context.Context, shown, ref string) (Image, erro
 	}
 	switch {
 	case invalid != nil:
-		return Image{}, refused(ErrNoImage, shown, invalid.Error(), "write it as NAME:TAG or REGISTRY/NAME:TAG")
+		return Image{}, refused(container.ErrNoImage, shown, invalid.Error(),
+			"write it as NAME:TAG or REGISTRY/NAME:TAG")
 	case strings.HasPrefix(ref, own):
 		return Image{}, noImage(shown)
 	case x.Pull == PullNever:
-		return Image{}, refused(ErrNoImage, shown,
+		return Image{}, refused(container.ErrNoImage, shown,
 			"the Docker Engine does not have it, and --pull never forbids to fetch it",
 			"docker pull "+ref+", or leave out --pull never")
 	}
@@ -190,20 +194,20 @@ func (x *fetcher) same(ctx context.Context, w *Wanted, ref, path string, archive
 			i.Source = "pulled"
 		}
 	default:
-		return Image{}, refused(ErrNoImage, w.Ref, gone, remedy)
+		return Image{}, refused(container.ErrNoImage, w.Ref, gone, remedy)
 	}
 	if err == nil && i.ID != w.ID {
-		err = refused(ErrNoImage, w.Ref, gone+": it is "+i.ID+" now", remedy)
+		err = refused(container.ErrNoImage, w.Ref, gone+": it is "+i.ID+" now", remedy)
 	}
 	return i, err
 }
 
 // local says what is wrong with an image that the engine was asked for.
 func (x *fetcher) local(shown string, err error) error {
-	if err == nil || errors.Is(err, ErrNoImage) {
+	if err == nil || errors.Is(err, container.ErrNoImage) {
 		return err
 	}
-	return fmt.Errorf("%w: image %s: ask the Docker Engine for it: %w", ErrUnusable, shown, err)
+	return fmt.Errorf("%w: image %s: ask the Docker Engine for it: %w", container.ErrUnusable, shown, err)
 }
 
 // inspect returns an image that the engine has.
@@ -214,7 +218,7 @@ func (x *fetcher) inspect(ctx context.Context, ref string) (Image, error) {
 	}
 	i := Image{ID: a.ID, Platform: a.Os + "/" + a.Architecture, Bytes: a.Size, Source: "local"}
 	if !x.runs(a.Os, a.Architecture) {
-		return i, refused(ErrNoImage, ref, "it is for "+i.Platform+", this host is "+x.platform,
+		return i, refused(container.ErrNoImage, ref, "it is for "+i.Platform+", this host is "+x.platform,
 			"docker pull --platform "+x.platform+" "+ref+", or name another image")
 	}
 	// An image may have digests by other names, too: it was pulled or pushed by those.
@@ -263,7 +267,7 @@ func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named)
 	}
 	encoded, err := registry.EncodeAuthConfig(auth)
 	if err != nil {
-		return fmt.Errorf("%w: image %s: login for %s: %w", ErrUnusable, shown, domain, err)
+		return fmt.Errorf("%w: image %s: login for %s: %w", container.ErrUnusable, shown, domain, err)
 	}
 	answer, err := x.cli.ImagePull(ctx, named.String(), image.PullOptions{RegistryAuth: encoded})
 	if err == nil {
@@ -325,8 +329,8 @@ func (x *fetcher) follow(shown string, stream io.Reader) (text []string, err err
 	}
 }
 
-// ImageError says why an image cannot be had, and what to do. It wraps ErrNoImage if the workflow is at fault, else
-// ErrUnusable.
+// ImageError says why an image cannot be had, and what to do. It wraps container.ErrNoImage if the workflow is at
+// fault, else container.ErrUnusable.
 type ImageError struct {
 	Ref, Reason, Remedy string
 	kind                error
@@ -356,18 +360,19 @@ func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.A
 	}
 	switch {
 	case client.IsErrConnectionFailed(err):
-		return fmt.Errorf("%w: image %s: %w", ErrUnusable, shown, err)
+		return fmt.Errorf("%w: image %s: %w", container.ErrUnusable, shown, err)
 	case says("no space left on device", "disk quota exceeded"):
 		root := "its directory"
 		if info, err := x.cli.Info(ctx); err == nil && info.DockerRootDir != "" {
 			root = info.DockerRootDir
 		}
-		return refused(ErrUnusable, shown, "the disk of the Docker Engine is full: "+text,
+		return refused(container.ErrUnusable, shown, "the disk of the Docker Engine is full: "+text,
 			"free space in "+root+", for example with docker system prune")
 	case says("no matching manifest", "no match for platform", "does not provide the specified platform"):
-		return refused(ErrNoImage, shown, who+" has it, but not for "+x.platform+": "+text, "name another image or tag")
+		return refused(container.ErrNoImage, shown, who+" has it, but not for "+x.platform+": "+text,
+			"name another image or tag")
 	case says("toomanyrequests", "rate limit"):
-		return refused(ErrUnusable, shown, who+" limits pulls: "+text, denied+", or try again later")
+		return refused(container.ErrUnusable, shown, who+" limits pulls: "+text, denied+", or try again later")
 	case says("unauthorized", "denied", "no basic auth", "authentication required", "incorrect username",
 		"authorization failed", "forbidden"):
 		reason, remedy := who+" refuses it without a login: ", "check the name, or log in with "+denied
@@ -378,23 +383,23 @@ func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.A
 		if loginErr != nil {
 			text += "; " + loginErr.Error()
 		}
-		return refused(ErrUnusable, shown, reason+text, remedy)
+		return refused(container.ErrUnusable, shown, reason+text, remedy)
 	case says("manifest unknown", "not found", "name unknown", "no such image"):
-		return refused(ErrNoImage, shown, who+" does not have it: "+text, "check name, tag and digest")
+		return refused(container.ErrNoImage, shown, who+" does not have it: "+text, "check name, tag and digest")
 	case says("digest"):
-		return refused(ErrUnusable, shown, who+" sends other content than its digest says: "+text,
+		return refused(container.ErrUnusable, shown, who+" sends other content than its digest says: "+text,
 			"try again; if it stays, tell whoever runs the registry")
 	case says("http response to https client"):
-		return refused(ErrUnusable, shown, who+" speaks HTTP only: "+text,
+		return refused(container.ErrUnusable, shown, who+" speaks HTTP only: "+text,
 			"add it to insecure-registries in /etc/docker/daemon.json if you trust the network")
 	case says("x509", "certificate"):
-		return refused(ErrUnusable, shown, "the certificate of "+who+" is not valid here: "+text,
+		return refused(container.ErrUnusable, shown, "the certificate of "+who+" is not valid here: "+text,
 			"put its authority into /etc/docker/certs.d/"+domain+"/ca.crt")
 	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "network is unreachable", "eof",
 		"connection reset", "deadline exceeded", "server misbehaving", "no route to host", "tls handshake",
 		"request canceled"):
-		return refused(ErrUnusable, shown, who+" cannot be reached: "+text,
+		return refused(container.ErrUnusable, shown, who+" cannot be reached: "+text,
 			"check the name and the network, or bring the image by docker load and use --pull never")
 	}
-	return refused(ErrUnusable, shown, text, "try docker pull "+strings.TrimPrefix(shown, "docker://"))
+	return refused(container.ErrUnusable, shown, text, "try docker pull "+strings.TrimPrefix(shown, "docker://"))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
 
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/docker/registrytest"
 )
@@ -184,7 +185,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	}
 	remove(t, cli, got[0].Digest)
 	_, err = fetch(t, docker.PullNever, before)
-	refuses(t, err, docker.ErrNoImage, one, got[0].ID, "no longer")
+	refuses(t, err, container.ErrNoImage, one, got[0].ID, "no longer")
 
 	// An archive stands for its image, too.
 	path, text := filepath.Join(t.TempDir(), "one.tar"), archive(t, one, "third "+domain, runtime.GOARCH)
@@ -210,37 +211,37 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "file://" + path})
-		refuses(t, err, docker.ErrNoImage, path, "docker save")
+		refuses(t, err, container.ErrNoImage, path, "docker save")
 	}
 	for _, absent := range []string{"/nonexistent.tar", t.TempDir()} {
 		_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "file://" + absent})
-		refuses(t, err, docker.ErrNoImage, absent, "docker save")
+		refuses(t, err, container.ErrNoImage, absent, "docker save")
 	}
 
 	// What cannot be had.
 	_, err = fetch(t, docker.PullNever, docker.Wanted{Ref: one})
-	refuses(t, err, docker.ErrNoImage, one, "--pull never")
+	refuses(t, err, container.ErrNoImage, one, "--pull never")
 	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: domain + "/one:absent"})
-	refuses(t, err, docker.ErrNoImage, domain+"/one:absent", "does not have it", "check name, tag and digest")
+	refuses(t, err, container.ErrNoImage, domain+"/one:absent", "does not have it", "check name, tag and digest")
 	wrong := domain + "/one@sha256:" + strings.Repeat("a", 64)
 	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: wrong})
-	refuses(t, err, docker.ErrNoImage, wrong, "does not have it")
+	refuses(t, err, container.ErrNoImage, wrong, "does not have it")
 	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "127.0.0.1:1/x"})
-	refuses(t, err, docker.ErrUnusable, "127.0.0.1:1/x", "cannot be reached", "connection refused", "docker load")
+	refuses(t, err, container.ErrUnusable, "127.0.0.1:1/x", "cannot be reached", "connection refused", "docker load")
 	for _, bad := range []string{"UPPER", "a b", "x:", "-"} {
 		_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: bad})
-		refuses(t, err, docker.ErrNoImage, bad, "NAME:TAG")
+		refuses(t, err, container.ErrNoImage, bad, "NAME:TAG")
 	}
 	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "gantry/nothing:1"})
-	refuses(t, err, docker.ErrNoImage, "gantry/nothing:1", "never pulled", "scripts/debian-image.sh")
+	refuses(t, err, container.ErrNoImage, "gantry/nothing:1", "never pulled", "scripts/debian-image.sh")
 	foreign := domain + "/foreign"
 	push(t, cli, foreign, "foreign "+domain, registry.AuthConfig{}, "s390x")
 	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: foreign})
-	refuses(t, err, docker.ErrNoImage, foreign, "linux/s390x", "this host is linux/")
+	refuses(t, err, container.ErrNoImage, foreign, "linux/s390x", "this host is linux/")
 
 	// All that are missing are named at once.
 	_, err = both.Images(t.Context(), []docker.Wanted{{Ref: one + "x"}, {Ref: busybox}, {Ref: two + ":x"}})
-	refuses(t, err, docker.ErrNoImage, one+"x", two+":x")
+	refuses(t, err, container.ErrNoImage, one+"x", two+":x")
 
 	// The registry's disk has gone wrong.
 	damaged := domain + "/damaged"
@@ -257,7 +258,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: damaged})
-	refuses(t, err, docker.ErrUnusable, damaged, "digest")
+	refuses(t, err, container.ErrUnusable, damaged, "digest")
 }
 
 func TestImagesArriveWithTheLoginOfTheUser(t *testing.T) {
@@ -279,10 +280,10 @@ func TestImagesArriveWithTheLoginOfTheUser(t *testing.T) {
 
 	dockerConfig(t, config{})
 	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, docker.ErrUnusable, ref, "without a login", "docker login "+domain)
+	refuses(t, err, container.ErrUnusable, ref, "without a login", "docker login "+domain)
 	dockerConfig(t, auths("wrong"))
 	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, docker.ErrUnusable, ref, "the login of your Docker configuration", "docker login "+domain)
+	refuses(t, err, container.ErrUnusable, ref, "the login of your Docker configuration", "docker login "+domain)
 	dockerConfig(t, auths(registrytest.Password))
 	if _, err = fetch(t, docker.PullMissing, wanted); err != nil {
 		t.Fatal(err)
@@ -307,7 +308,7 @@ echo '{"ServerURL": "'"$server"'", "Username": "ann", "Secret": "pass word"}'
 	remove(t, cli, ref)
 	dockerConfig(t, config{"credHelpers": config{domain: "absent"}})
 	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, docker.ErrUnusable, ref, "docker-credential-absent", "docker login "+domain)
+	refuses(t, err, container.ErrUnusable, ref, "docker-credential-absent", "docker login "+domain)
 	dir = dockerConfig(t, config{"credHelpers": config{domain: "test"}, "credsStore": "absent"})
 	if _, err = fetch(t, docker.PullMissing, wanted); err != nil {
 		t.Fatal(err)
@@ -317,5 +318,5 @@ echo '{"ServerURL": "'"$server"'", "Username": "ann", "Secret": "pass word"}'
 		t.Fatal(err)
 	}
 	_, err = fetch(t, docker.PullMissing, wanted)
-	refuses(t, err, docker.ErrUnusable, ref, "config.json")
+	refuses(t, err, container.ErrUnusable, ref, "config.json")
 }

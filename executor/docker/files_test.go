@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker/docker/api/types/container"
+	types "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -24,8 +25,8 @@ func containers(t *testing.T, run string) []string {
 		t.Fatal(err)
 	}
 	defer cli.Close()
-	all, err := cli.ContainerList(t.Context(), container.ListOptions{All: true,
-		Filters: filters.NewArgs(filters.Arg("label", docker.LabelRun+"="+run))})
+	all, err := cli.ContainerList(t.Context(), types.ListOptions{All: true,
+		Filters: filters.NewArgs(filters.Arg("label", container.LabelRun+"="+run))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestFilesGoFromTaskToTask(t *testing.T) {
 // A file from outside in blocks of five bytes, each on one or two of three nodes: what is not on the node of the task
 // is copied there.
 func TestBlocksLieOnTheirNodesAndAreReadWhole(t *testing.T) {
-	r := newRig(t, func(c *docker.Config) {
+	r := newRig(t, func(c *container.Config) {
 		twoNodes(c)
 		third := c.Platform.Nodes[1]
 		third.ID, third.Name = 2, "n2"

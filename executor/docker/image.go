@@ -22,6 +22,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 
+	"gantry/executor/container"
 	"gantry/executor/emulate"
 )
 
@@ -29,16 +30,11 @@ const (
 	// TaskRepository is the repository of the task emulator's images; the tag names the build of the emulator in
 	// it.
 	TaskRepository = "gantry/task"
-	// TaskProgram is where the emulator lies in its image.
-	TaskProgram = "/gantry-task"
 	// TaskBinaryEnv is the environment variable that names the emulator's binary.
 	TaskBinaryEnv = "GANTRY_TASK"
 	// ImageLabel marks the images that gantry builds.
 	ImageLabel = "gantry.image"
 )
-
-// ErrNoImage says that the engine does not have an image.
-var ErrNoImage = errors.New("image is not on this host")
 
 // Images is what this file needs of a Docker client.
 type Images interface {
@@ -47,7 +43,7 @@ type Images interface {
 		error)
 }
 
-// CheckImage returns ErrNoImage, with advice, if the engine does not have the image. Nothing is pulled.
+// CheckImage returns container.ErrNoImage, with advice, if the engine does not have the image. Nothing is pulled.
 func CheckImage(ctx context.Context, cli Images, ref string) error {
 	if ref == "" {
 		return errors.New("no image is named: name one with --image, or in the workload file or trace")
@@ -73,7 +69,7 @@ func noImage(ref string) error {
 			"scripts/debian-image.sh " + ref +
 			" PACKAGE..."
 	}
-	return &ImageError{ref, ErrNoImage.Error(), remedy, ErrNoImage}
+	return &ImageError{ref, container.ErrNoImage.Error(), remedy, container.ErrNoImage}
 }
 
 // FindTaskBinary returns the path of the task emulator: $GANTRY_TASK, else gantry-task beside the running program, else
@@ -116,10 +112,10 @@ func CheckTaskBinary(ctx context.Context, path string) error {
 		errors.As(err, new(*exec.ExitError)) {
 		return fmt.Errorf("%w: task emulator %s is of another build than this gantry, and would fail every task: "+
 			"build both (make build), or set %s to the right one",
-			ErrUnusable, path, TaskBinaryEnv)
+			container.ErrUnusable, path, TaskBinaryEnv)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: task emulator: %w", ErrUnusable, err)
+		return fmt.Errorf("%w: task emulator: %w", container.ErrUnusable, err)
 	}
 	return nil
 }
@@ -140,7 +136,7 @@ func EnsureTaskImage(ctx context.Context, cli Images, binary string) (ref string
 		return "", fmt.Errorf("task emulator %s: %w", binary, err)
 	}
 	ref = taskRef(program)
-	if err := CheckImage(ctx, cli, ref); !errors.Is(err, ErrNoImage) {
+	if err := CheckImage(ctx, cli, ref); !errors.Is(err, container.ErrNoImage) {
 		return ref, err
 	}
 	layer, err := taskLayer(program)
@@ -149,7 +145,7 @@ func EnsureTaskImage(ctx context.Context, cli Images, binary string) (ref string
 	}
 	answer, err := cli.ImageImport(ctx, image.ImportSource{Source: layer, SourceName: "-"}, ref, image.ImportOptions{
 		Message: "gantry's task emulator",
-		Changes: []string{`CMD ["` + TaskProgram + `"]`, "LABEL " + ImageLabel + "=task"},
+		Changes: []string{`CMD ["` + container.TaskProgram + `"]`, "LABEL " + ImageLabel + "=task"},
 	})
 	if err != nil {
 		return "", fmt.Errorf("build image %s: %w", ref, err)
@@ -233,11 +229,21 @@ func taskLayer(program []byte) (io.Reader, error) {
 	w := tar.NewWriter(&b)
 	err := errors.Join(
 		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}),
-		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: TaskProgram[1:], Mode: 0o755,
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: container.TaskProgram[1:], Mode: 0o755,
 			Size: int64(len(program))}),
 	)
 	if err == nil {
 		_, err = w.Write(program)
 	}
 	return &b, errors.Join(err, w.Close())
+}
+
+// TaskImage returns the image of the emulator, which is built if it is not there.
+func (e *Engine) TaskImage(ctx context.Context) (ref string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.image == "" {
+		e.image, err = EnsureTaskImage(ctx, e.cli, e.taskBinary)
+	}
+	return e.image, err
 }

@@ -12,10 +12,11 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
+	types "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/planner"
 )
@@ -125,7 +126,7 @@ func TestMissingImageErrorTellsWhatToDo(t *testing.T) {
 		t.Error(err)
 	}
 	err := docker.CheckImage(context.Background(), s, "absent:1")
-	if !errors.Is(err, docker.ErrNoImage) || !strings.Contains(err.Error(), "docker pull absent:1") {
+	if !errors.Is(err, container.ErrNoImage) || !strings.Contains(err.Error(), "docker pull absent:1") {
 		t.Error(err)
 	}
 	if err := docker.CheckImage(context.Background(), s, ""); err == nil || !strings.Contains(err.Error(), "--image") {
@@ -173,13 +174,13 @@ func TestTaskImageRunsItsProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cli.ImageRemove(context.Background(), ref, image.RemoveOptions{}) })
-	c, err := cli.ContainerCreate(ctx, &container.Config{Image: ref, NetworkDisabled: true}, nil, nil, nil, "")
+	c, err := cli.ContainerCreate(ctx, &types.Config{Image: ref, NetworkDisabled: true}, nil, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cli.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true}) })
-	ended, failed := cli.ContainerWait(ctx, c.ID, container.WaitConditionNextExit)
-	if err := cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
+	t.Cleanup(func() { cli.ContainerRemove(context.Background(), c.ID, types.RemoveOptions{Force: true}) })
+	ended, failed := cli.ContainerWait(ctx, c.ID, types.WaitConditionNextExit)
+	if err := cli.ContainerStart(ctx, c.ID, types.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -187,7 +188,7 @@ func TestTaskImageRunsItsProgram(t *testing.T) {
 		t.Fatal(err)
 	case <-ended:
 	}
-	out, err := cli.ContainerLogs(ctx, c.ID, container.LogsOptions{ShowStderr: true})
+	out, err := cli.ContainerLogs(ctx, c.ID, types.LogsOptions{ShowStderr: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,20 +214,19 @@ func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cli.Close()
-	if cfg.TaskImage, err = docker.EnsureTaskImage(t.Context(), cli, cfg.TaskBinary); err != nil {
+	ref, err := docker.EnsureTaskImage(t.Context(), cli, cfg.TaskBinary)
+	if err != nil {
 		t.Fatal(err)
 	}
 	remove := func() error {
-		_, err := cli.ImageRemove(context.Background(), cfg.TaskImage, image.RemoveOptions{})
+		_, err := cli.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true})
 		return err
 	}
-	if err := remove(); err != nil {
-		t.Fatal(err)
+	r := open(t, "", cfg)
+	for range 2 {
+		r.wants(r.exit(r.launch(r.emulated(), nil)), planner.OK)
+		r.must(remove())
 	}
-	r := open(t, cfg)
-	r.wants(r.exit(r.launch(r.emulated(), nil)), planner.OK)
-	r.must(r.Close())
-	r.must(remove())
 }
 
 // An emulator of another build is reported before it fails the tasks.
@@ -238,12 +238,12 @@ func TestTaskBinaryOfAnotherBuild(t *testing.T) {
 	if err := docker.CheckTaskBinary(t.Context(), own); err != nil {
 		t.Errorf("the one beside: %v", err)
 	}
-	if err := docker.CheckTaskBinary(t.Context(), staticProgram(t, "other")); !errors.Is(err, docker.ErrUnusable) ||
+	if err := docker.CheckTaskBinary(t.Context(), staticProgram(t, "other")); !errors.Is(err, container.ErrUnusable) ||
 		!strings.Contains(err.Error(), "make build") {
 		t.Errorf("another: %v", err)
 	}
 	if err := docker.CheckTaskBinary(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err,
-		docker.ErrUnusable) {
+		container.ErrUnusable) {
 		t.Errorf("none: %v", err)
 	}
 }

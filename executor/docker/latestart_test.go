@@ -15,11 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	types "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
 	"gantry/executor"
-	"gantry/executor/docker"
 	"gantry/planner"
 )
 
@@ -103,7 +102,7 @@ func diedBeforeStart(t *testing.T, g *gate) (r *rig, l executor.Launch, id strin
 		}
 		return true
 	})
-	r = newRig(t, func(c *docker.Config) { c.Host = g.host })
+	r = newRigAt(t, g.host, nil)
 	r.launch(r.sh("echo ran >> effect; echo out > out", r.file("out")), func(x *executor.Launch) { l = *x })
 	id = <-asked
 	closed := make(chan error)
@@ -126,10 +125,10 @@ func lateStart(t *testing.T, id string) error {
 		return err
 	}
 	defer cli.Close()
-	if err := cli.ContainerStart(context.Background(), id, container.StartOptions{}); err != nil {
+	if err := cli.ContainerStart(context.Background(), id, types.StartOptions{}); err != nil {
 		return err
 	}
-	ended, failed := cli.ContainerWait(context.Background(), id, container.WaitConditionNotRunning)
+	ended, failed := cli.ContainerWait(context.Background(), id, types.WaitConditionNotRunning)
 	select {
 	case <-ended:
 		return nil

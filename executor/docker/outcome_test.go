@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -204,7 +205,7 @@ func TestSuccessCountsAlthoughItWasToStop(t *testing.T) {
 }
 
 func TestForkBombIsHeld(t *testing.T) {
-	r := newRig(t, func(c *docker.Config) { c.PIDs = 20 })
+	r := newRig(t, func(c *container.Config) { c.PIDs = 20 })
 	x := r.exit(r.launch(r.sh("for i in $(seq 100); do sleep 1 & done 2>/dev/null; wait; exit 4"), nil))
 	// limits are read with the counters
 	if x.Outcome != planner.ExitCode || x.Usage.Applied.PIDs != 20 && x.Usage.Missing == 0 {
@@ -216,16 +217,16 @@ func TestForkBombIsHeld(t *testing.T) {
 }
 
 func TestLimitsAreReadBack(t *testing.T) {
-	r := newRig(t, func(c *docker.Config) {
+	r := newRig(t, func(c *container.Config) {
 		c.Platform.Nodes[0].Speed = 0.5
 		c.Platform.Nodes[0].Capacity[unit.Disk] = 20 << 20
-		c.IO = []docker.IOLimits{{ReadBps: 20 << 20, WriteBps: 10 << 20, ReadIOPS: 500, WriteIOPS: 400}}
+		c.IO = []container.IOLimits{{ReadBps: 20 << 20, WriteBps: 10 << 20, ReadIOPS: 500, WriteIOPS: 400}}
 	})
 	x := r.exit(r.launch(r.sh("true"), func(l *executor.Launch) {
 		l.Hold = unit.Vector{unit.CPU: 500, unit.Memory: 48 << 20, unit.Disk: 15 << 20}
 	}))
 	r.wants(x, planner.OK)
-	want := planner.Limits{CPUMillicores: 250, Memory: 48 << 20, MemorySwap: 48 << 20, PIDs: docker.DefaultPIDs,
+	want := planner.Limits{CPUMillicores: 250, Memory: 48 << 20, MemorySwap: 48 << 20, PIDs: container.DefaultPIDs,
 		ReadBps: 15 << 20, WriteBps: 10 << 20,
 		ReadIOPS: 500, WriteIOPS: 400}
 	for try := 0; try < 2 && x.Usage.Missing != 0; try++ { // they are read with the last counters

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	types "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/emulate"
 	"gantry/planner"
@@ -33,13 +34,13 @@ func goesOn(x *planner.AttemptExited, n planner.NodeID, size unit.Bytes) func(*e
 }
 
 // one is the container of the run that is there.
-func (r *rig) one() container.InspectResponse {
+func (r *rig) one() types.InspectResponse {
 	r.t.Helper()
 	cli, err := docker.Connect(r.ctx, "")
 	r.must(err)
 	defer cli.Close()
-	all, err := cli.ContainerList(r.ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
-		docker.LabelRun+"="+r.config.Run))})
+	all, err := cli.ContainerList(r.ctx, types.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
+		container.LabelRun+"="+r.config.Run))})
 	r.must(err)
 	if len(all) != 1 {
 		r.t.Fatalf("%d containers", len(all))
@@ -118,10 +119,10 @@ func TestTasksOfSmallQuotasAreFrozen(t *testing.T) {
 
 func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 	const size, outputs, bytesEach = 100_000, 60, 20_001
-	r := newRig(t, func(c *docker.Config) {
+	r := newRig(t, func(c *container.Config) {
 		twoNodes(c)
 		c.Platform.Bandwidth[0][1], c.Platform.Latency[0][1] = 400_000, int64(100*time.Millisecond)
-		c.IO = []docker.IOLimits{{WriteBps: 400_000}, {WriteBps: 400_000}} // so that writing takes a while
+		c.IO = []container.IOLimits{{WriteBps: 400_000}, {WriteBps: 400_000}} // so that writing takes a while
 	})
 	task := func(name string) *executor.TaskSpec {
 		s := r.emulated()
@@ -280,7 +281,7 @@ func TestACheckpointOutlivesGantry(t *testing.T) {
 			cli, err := docker.Connect(r.ctx, "")
 			r.must(err)
 			r.must(cli.ContainerKill(r.ctx, c.ID, "SIGTERM"))
-			wait, failed := cli.ContainerWait(r.ctx, c.ID, container.WaitConditionNotRunning)
+			wait, failed := cli.ContainerWait(r.ctx, c.ID, types.WaitConditionNotRunning)
 			select {
 			case <-wait:
 			case err := <-failed:

@@ -5,20 +5,21 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/executor/container"
 	"gantry/executor/docker"
 )
 
 func TestProbeTriesEverything(t *testing.T) {
 	cfg := settings(t, nil)
-	facts, err := docker.Probe(t.Context(), "", cfg.Dir, cfg.TaskImage, cfg.TaskBinary)
+	facts, err := docker.Probe(t.Context(), "", cfg.Dir, cfg.TaskBinary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]docker.Fact{}
+	known := map[string]container.Fact{}
 	for _, f := range facts {
 		t.Logf("%-18s %-8v %s (%s)", f.Name, f.Verdict, f.Evidence, f.Advice)
 		known[f.Name] = f
-		if f.Evidence == "" || f.Verdict != docker.Yes && f.Verdict != docker.Unknown && f.Advice == "" {
+		if f.Evidence == "" || f.Verdict != container.Yes && f.Verdict != container.Unknown && f.Advice == "" {
 			t.Errorf("%s: no evidence or no advice", f.Name)
 		}
 	}
@@ -28,7 +29,7 @@ func TestProbeTriesEverything(t *testing.T) {
 			t.Errorf("nothing is said of %s", name)
 		}
 	}
-	if os.Geteuid() == 0 && known["cpu-quota"].Verdict == docker.No {
+	if os.Geteuid() == 0 && known["cpu-quota"].Verdict == container.No {
 		t.Errorf("CPU quota: %+v", known["cpu-quota"])
 	}
 	if left, _ := os.ReadDir(cfg.Dir); len(left) > 0 {
@@ -36,7 +37,7 @@ func TestProbeTriesEverything(t *testing.T) {
 	}
 	for _, f := range facts {
 		if f.Name == "io-write-buffered" && strings.HasPrefix(known["cgroups"].Evidence, "v1") &&
-			f.Verdict == docker.Yes {
+			f.Verdict == container.Yes {
 			t.Errorf("cgroup v1 cannot hold back writes of the page cache, yet %+v", f)
 		}
 	}

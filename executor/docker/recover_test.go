@@ -15,11 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	types "github.com/docker/docker/api/types/container"
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/planner"
 )
@@ -40,7 +41,7 @@ func (r *rig) successor(live ...executor.Launch) *rig {
 	r.must(r.Close())
 	cfg := r.config
 	cfg.Offset, cfg.Origin = r.Now(), time.Now()
-	s := open(r.t, cfg)
+	s := open(r.t, r.host, cfg)
 	s.next, s.files = r.next, r.files
 	s.must(s.Recover(s.ctx, live))
 	return s
@@ -145,20 +146,20 @@ func TestWhatOthersDoIsRecognised(t *testing.T) {
 	}{
 		{"stop", "sleep 300", func(n string) error {
 			return cli.ContainerStop(r.ctx, n,
-				container.StopOptions{Timeout: &soon})
+				types.StopOptions{Timeout: &soon})
 		}, planner.Killed, "docker stop"},
 		{"stop of one that cleans up", "trap 'exit 4' TERM; sleep 300 & wait", func(n string) error {
-			return cli.ContainerStop(r.ctx, n, container.StopOptions{Timeout: &soon})
+			return cli.ContainerStop(r.ctx, n, types.StopOptions{Timeout: &soon})
 		}, planner.Killed, "exit code 4, after SIGTERM from outside"},
 		{"kill", "sleep 300", func(n string) error { return cli.ContainerKill(r.ctx, n, "KILL") }, planner.Killed,
 			"SIGKILL"},
 		{"restart", "sleep 300", func(n string) error {
 			return cli.ContainerRestart(r.ctx, n,
-				container.StopOptions{Timeout: &soon})
+				types.StopOptions{Timeout: &soon})
 		}, planner.Killed, "from outside"},
 		{"rm", "sleep 300", func(n string) error {
 			return cli.ContainerRemove(r.ctx, n,
-				container.RemoveOptions{Force: true})
+				types.RemoveOptions{Force: true})
 		}, planner.Killed, ""},
 		{"pause", "while [ ! -e go ]; do sleep 0.05; done", func(n string) error {
 			return cli.ContainerPause(r.ctx,
@@ -264,13 +265,14 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 			leave := func(base, suffix string) (name, group string) {
 				dir := filepath.Join(base, run)
 				onHost := run + suffix
-				labels := map[string]string{docker.LabelRun: run, docker.LabelDir: dir, docker.LabelAttempt: "3"}
+				labels := map[string]string{container.LabelRun: run, container.LabelDir: dir,
+					container.LabelAttempt: "3"}
 				if c.hashed {
 					onHost = executor.HostName(run, dir)
-					labels[docker.LabelHostName] = onHost
+					labels[container.LabelHostName] = onHost
 				}
 				if c.control {
-					labels[docker.LabelControl] = filepath.Join(dir, "control", "a3")
+					labels[container.LabelControl] = filepath.Join(dir, "control", "a3")
 				}
 				if err := os.MkdirAll(filepath.Join(dir, "control", "a3"), 0o755); err != nil {
 					t.Fatal(err)
@@ -284,12 +286,12 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 					t.Fatal(err)
 				}
 				name = fmt.Sprintf("gantry-%s-a3", onHost)
-				made, err := cli.ContainerCreate(t.Context(), &container.Config{Image: busybox, Labels: labels,
+				made, err := cli.ContainerCreate(t.Context(), &types.Config{Image: busybox, Labels: labels,
 					Cmd: []string{"sleep", "300"}, NetworkDisabled: true},
-					&container.HostConfig{Resources: container.Resources{CgroupParent: tree.Parent(parent)}},
+					&types.HostConfig{Resources: types.Resources{CgroupParent: tree.Parent(parent)}},
 					nil, nil, name)
 				if err == nil {
-					err = cli.ContainerStart(t.Context(), made.ID, container.StartOptions{})
+					err = cli.ContainerStart(t.Context(), made.ID, types.StartOptions{})
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -308,7 +310,7 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 			if left := containers(t, run); !slices.Equal(left, []string{"/" + other}) {
 				t.Errorf("containers %v are left", left)
 			}
-			if err := cli.ContainerRemove(t.Context(), other, container.RemoveOptions{Force: true}); err != nil {
+			if err := cli.ContainerRemove(t.Context(), other, types.RemoveOptions{Force: true}); err != nil {
 				t.Error(err)
 			}
 			if err := tree.Remove(otherGroup); err != nil {
@@ -371,7 +373,7 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 	}
 	p := &relay{path: filepath.Join(t.TempDir(), "docker.sock")}
 	p.up(t)
-	r := newRig(t, func(c *docker.Config) { c.Host = "unix://" + p.path })
+	r := newRigAt(t, "unix://"+p.path, nil)
 	endures, dies := r.launched(r.sh("sleep 2")), r.launched(r.sh("sleep 300"))
 	p.down()
 	waits := r.launch(r.sh("true"), nil)
@@ -410,7 +412,7 @@ func TestFullDiskEndsTheAttempt(t *testing.T) {
 		t.Skipf("needs to mount a small file system: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	r := newRig(t, func(c *docker.Config) { c.Dir = filepath.Join(dir, "run") })
+	r := newRig(t, func(c *container.Config) { c.Dir = filepath.Join(dir, "run") })
 	f := r.file("big")
 	f.Produced, f.Size, f.Sized = false, 4<<20, true
 	s := r.sh("true")
@@ -418,8 +420,8 @@ func TestFullDiskEndsTheAttempt(t *testing.T) {
 	r.wants(r.exit(r.launch(s, nil)), planner.HostError, "no space left", "free space")
 	// A node's file system without a disk of its own: told, not hidden.
 	strict := r.config
-	strict.Strict, strict.IO = true, []docker.IOLimits{{ReadBps: 1 << 20}}
-	if _, err := docker.New(r.ctx, strict); err == nil || !strings.Contains(err.Error(), "block device") {
+	strict.Strict, strict.IO = true, []container.IOLimits{{ReadBps: 1 << 20}}
+	if _, err := docker.New(r.ctx, r.host, strict); err == nil || !strings.Contains(err.Error(), "block device") {
 		t.Errorf("strict: %v", err)
 	}
 }
@@ -428,7 +430,7 @@ func TestFullDiskEndsTheAttempt(t *testing.T) {
 func TestRunsOfOneNameInTwoDirectories(t *testing.T) {
 	first := newRig(t, nil)
 	long := first.launched(first.sh("sleep 3"))
-	second := newRig(t, func(c *docker.Config) { c.Run = first.config.Run })
+	second := newRig(t, func(c *container.Config) { c.Run = first.config.Run })
 	short := second.launched(second.sh("true"))
 	second.wants(second.exit(short.Attempt), planner.OK)
 	second.must(second.Forget(second.ctx, short.Attempt))

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/docker/docker/api/types/system"
+
+	"gantry/executor/container"
 )
 
 // isRootless reports whether the engine runs without root. Gantry needs more than such an engine has; see rootlessFact.
@@ -22,8 +24,8 @@ func isRootless(info *system.Info) bool {
 var needed = []string{"cpu", "memory", "pids", "io"}
 
 // rootlessFact says what a rootless engine of the user lacks. The control groups are mounted at root.
-func rootlessFact(root string, uid int) Fact {
-	f := Fact{Name: "rootless-engine", Verdict: No,
+func rootlessFact(root string, uid int) container.Fact {
+	f := container.Fact{Name: "rootless-engine", Verdict: container.No,
 		Advice: "use the engine of the system: unset DOCKER_HOST (docker context use default does not count), as " +
 			"root, by sudo, or as a member of the group docker"}
 	user := filepath.Join("user.slice", fmt.Sprintf("user-%d.slice", uid), fmt.Sprintf("user@%d.service", uid))
@@ -43,13 +45,4 @@ func rootlessFact(root string, uid int) Fact {
 	}
 	f.Evidence = "the Docker Engine is rootless, which gantry does not support: " + strings.Join(missing, "; ")
 	return f
-}
-
-// refuseRootless is an error, with advice, if the engine is rootless.
-func refuseRootless(info *system.Info, root string) error {
-	if !isRootless(info) {
-		return nil
-	}
-	f := rootlessFact(root, os.Getuid())
-	return fmt.Errorf("%w: %s (%s)", ErrUnusable, f.Evidence, f.Advice)
 }

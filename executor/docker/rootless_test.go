@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -41,8 +42,8 @@ func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
 	platform := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Cores(1)}},
 		Groups: []string{""}}
 	dir := t.TempDir()
-	_, err := docker.New(t.Context(), docker.Config{Run: "r", Dir: dir, Platform: platform, Host: host})
-	if !errors.Is(err, docker.ErrUnusable) || !strings.Contains(err.Error(), "rootless") ||
+	_, err := docker.New(t.Context(), host, container.Config{Run: "r", Dir: dir, Platform: platform})
+	if !errors.Is(err, container.ErrUnusable) || !strings.Contains(err.Error(), "rootless") ||
 		!strings.Contains(err.Error(), "DOCKER_HOST") {
 		t.Errorf("a run is refused with %v", err)
 	}
@@ -50,13 +51,13 @@ func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
 		t.Errorf("it left %v", entries)
 	}
 
-	facts, err := docker.Probe(t.Context(), host, dir, "none", "none")
-	if !errors.Is(err, docker.ErrUnusable) {
+	facts, err := docker.Probe(t.Context(), host, dir, "none")
+	if !errors.Is(err, container.ErrUnusable) {
 		t.Errorf("doctor ends with %v", err)
 	}
 	for _, f := range facts {
 		if f.Name == "rootless-engine" {
-			if f.Verdict != docker.No || !strings.Contains(f.Evidence, "subordinate ids") || f.Advice == "" {
+			if f.Verdict != container.No || !strings.Contains(f.Evidence, "subordinate ids") || f.Advice == "" {
 				t.Errorf("doctor says %+v", f)
 			}
 			return

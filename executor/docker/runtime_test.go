@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/runtimetest"
 	"gantry/planner"
@@ -51,10 +52,11 @@ func TestMain(m *testing.M) {
 
 // rig is a runtime over the real engine.
 type rig struct {
-	*docker.Runtime
+	*container.Runtime
 	t      testing.TB
 	ctx    context.Context
-	config docker.Config
+	host   string // of the engine
+	config container.Config
 	wf     *executor.WorkflowSpec
 	next   planner.AttemptID
 	files  planner.FileID
@@ -77,19 +79,10 @@ func engine(t testing.TB) {
 }
 
 // settings is the configuration of a run with one node of one core, or of as many as change makes.
-func settings(t testing.TB, change func(*docker.Config)) docker.Config {
+func settings(t testing.TB, change func(*container.Config)) container.Config {
 	t.Helper()
 	engine(t)
 	binary, err := taskBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cli, err := docker.Connect(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cli.Close()
-	image, err := docker.EnsureTaskImage(t.Context(), cli, binary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +92,7 @@ func settings(t testing.TB, change func(*docker.Config)) docker.Config {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cfg := docker.Config{Run: name, Dir: dir, TaskImage: image, TaskBinary: binary, Version: "test",
+	cfg := container.Config{Run: name, Dir: dir, TaskBinary: binary, Version: "test",
 		Platform: &planner.Platform{Nodes: []planner.Node{{ID: 0, Name: "n0", Capacity: capacity, Speed: 1}},
 			Groups:    []string{""},
 			Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}}
@@ -116,13 +109,19 @@ func letters(r rune) rune {
 	return '-'
 }
 
-func newRig(t testing.TB, change func(*docker.Config)) *rig {
+func newRig(t testing.TB, change func(*container.Config)) *rig {
 	t.Helper()
-	return open(t, settings(t, change))
+	return open(t, "", settings(t, change))
 }
 
-// open makes a runtime; its containers are gone when the test ends.
-func open(t testing.TB, cfg docker.Config) *rig {
+// newRigAt makes a rig on the engine at host.
+func newRigAt(t testing.TB, host string, change func(*container.Config)) *rig {
+	t.Helper()
+	return open(t, host, settings(t, change))
+}
+
+// open makes a runtime on the engine at host; its containers are gone when the test ends.
+func open(t testing.TB, host string, cfg container.Config) *rig {
 	t.Helper()
 	r := &rig{t: t, ctx: t.Context(), wf: &executor.WorkflowSpec{Name: "wf"}, warned: map[string]string{}}
 	cfg.Warn = func(rule, message string) {
@@ -130,8 +129,8 @@ func open(t testing.TB, cfg docker.Config) *rig {
 		defer r.mu.Unlock()
 		r.warned[rule] = message
 	}
-	r.config = cfg
-	rt, err := docker.New(t.Context(), cfg)
+	r.host, r.config = host, cfg
+	rt, err := docker.New(t.Context(), host, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +255,7 @@ func (r *rig) wants(x *planner.AttemptExited, o planner.Outcome, says ...string)
 
 func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
-		r := newRig(t, func(c *docker.Config) { twoNodes(c) })
+		r := newRig(t, func(c *container.Config) { twoNodes(c) })
 		n := 0
 		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: &docker.Capabilities, Nodes: 2,
 			Hold:     unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},
@@ -286,7 +285,7 @@ func TestContract(t *testing.T) {
 }
 
 // twoNodes makes nodes n0 and n1, of different groups.
-func twoNodes(c *docker.Config) {
+func twoNodes(c *container.Config) {
 	p := c.Platform
 	n := p.Nodes[0]
 	n.ID, n.Name, n.Group = 1, "n1", 1

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gantry/executor/container"
 	"gantry/executor/control"
-	"gantry/executor/docker"
 	"gantry/planner"
 )
 
@@ -92,7 +92,7 @@ func TestSilentEngine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			g := newGate(t)
-			r := newRig(t, func(cfg *docker.Config) { cfg.Host, cfg.Patience = g.host, 4*time.Second })
+			r := newRigAt(t, g.host, func(cfg *container.Config) { cfg.Patience = 4 * time.Second })
 			c.test(t, r, g)
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"gantry/executor/container"
 )
 
 // transport carries requests over a unix socket, each on the goroutine that makes it. net/http's own transport has two
@@ -30,13 +32,6 @@ type connection struct {
 	out  *bufio.Writer
 	used time.Time // last
 }
-
-// DefaultPatience is how long the engine may take to answer a request, or to send the next part of an answer. On a host
-// with a load of 80 a start was seen to take half a minute.
-const DefaultPatience = 2 * time.Minute
-
-// errNoAnswer says that the engine took longer. What was asked for may happen later.
-var errNoAnswer = errors.New("the Docker Engine does not answer")
 
 type patiently struct{}
 
@@ -102,7 +97,7 @@ func (t *transport) await(ctx context.Context, c *connection) {
 
 func tooLong(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errNoAnswer
+		return container.ErrNoAnswer
 	}
 	return err
 }

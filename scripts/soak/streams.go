@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/load"
 	"gantry/executor/null"
@@ -92,15 +93,6 @@ func (o *options) docker(ctx context.Context, m *meter) error {
 	if err != nil {
 		return err
 	}
-	cli, err := docker.Connect(ctx, "")
-	if err != nil {
-		return err
-	}
-	image, err := docker.EnsureTaskImage(ctx, cli, binary)
-	cli.Close()
-	if err != nil {
-		return err
-	}
 	words, err := filepath.Abs(filepath.Join(o.examples, "words", "words.json"))
 	if err != nil {
 		return err
@@ -111,7 +103,7 @@ func (o *options) docker(ctx context.Context, m *meter) error {
 	}
 	defer db.Close()
 	for k := 0; m.attempts < m.size; k++ {
-		if err := o.dockerRun(ctx, m, db, cluster, k, image, binary, filepath.Dir(words)); err != nil {
+		if err := o.dockerRun(ctx, m, db, cluster, k, binary, filepath.Dir(words)); err != nil {
 			return err
 		}
 	}
@@ -121,7 +113,7 @@ func (o *options) docker(ctx context.Context, m *meter) error {
 // containersPerWorkflow is how many tasks a workflow of dockerLoad has, on average.
 const containersPerWorkflow = 9.5
 
-func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluster *scenario.Cluster, k int, image,
+func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluster *scenario.Cluster, k int,
 	binary, base string) error {
 	m.run = fmt.Sprintf("soak-%04d", k+1)
 	dir := filepath.Join(m.home, m.run)
@@ -134,18 +126,18 @@ func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluste
 		seed: seed, scale: 1e-4, base: base,
 		load: fmt.Sprintf(dockerLoad, seed, workflows)}
 	err := s.run(ctx, func(p *planner.Platform, origin time.Time) (executor.Runtime, error) {
-		cfg := docker.Config{Run: m.run, Dir: dir, Platform: p, Version: "soak", Seed: seed, Origin: origin,
-			TaskImage: image, TaskBinary: binary,
+		cfg := container.Config{Run: m.run, Dir: dir, Platform: p, Version: "soak", Seed: seed, Origin: origin,
+			TaskBinary: binary,
 			Warn: func(rule, message string) {
 				if k == 0 {
 					fmt.Println("docker: warning:", message)
 				}
 			}}
 		for _, n := range cluster.Nodes {
-			cfg.IO = append(cfg.IO, docker.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
+			cfg.IO = append(cfg.IO, container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
 				WriteIOPS: n.WriteIOPS})
 		}
-		return docker.New(ctx, cfg)
+		return docker.New(ctx, "", cfg)
 	})
 	if left := m.controlGroups(); err == nil && left > 0 {
 		err = fmt.Errorf("run %s leaves %d control groups", m.run, left)

@@ -1,24 +1,18 @@
-package docker
+package container
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"golang.org/x/sys/unix"
-
 	"gantry/executor"
+	"gantry/executor/container/launch"
 	"gantry/executor/control"
-	"gantry/executor/docker/launch"
 	"gantry/executor/evidence"
 	"gantry/executor/fault"
 	"gantry/executor/stage"
@@ -29,10 +23,9 @@ import (
 // Recover finds what became of attempts of a gantry that ended, see executor.Recoverer. What is to be done about each
 // is evidence.Recover's to say.
 func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
-	var all []container.Summary
+	var all []Listed
 	err := r.call(ctx, func(ctx context.Context) (err error) {
-		all, err = r.cli.ContainerList(ctx, container.ListOptions{All: true,
-			Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
+		all, err = r.engine.List(ctx, LabelHostName, r.name)
 		return err
 	})
 	if err != nil {
@@ -48,7 +41,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	for _, c := range all {
 		id, err := strconv.Atoi(c.Labels[LabelAttempt])
 		if a := attempts[planner.AttemptID(id)]; err == nil && a != nil {
-			a.id, a.state, a.old = c.ID, containerState(c.State), c.Labels[LabelControl] == ""
+			a.id, a.state, a.old = c.ID, c.Status, c.Labels[LabelControl] == ""
 		} else if err := r.discardContainer(ctx, c.ID, ""); err != nil {
 			return err
 		}
@@ -89,18 +82,6 @@ type recovered struct {
 	*attempt
 	state  evidence.Container
 	action evidence.Action
-}
-
-func containerState(state string) evidence.Container {
-	switch state {
-	case container.StateCreated:
-		return evidence.Created
-	case container.StateRunning, container.StatePaused, container.StateRestarting:
-		return evidence.Running
-	case container.StateExited:
-		return evidence.Exited
-	}
-	return evidence.Broken
 }
 
 // decide says what to do about an attempt, and gives it up if that is it.
@@ -148,7 +129,7 @@ func (r *Runtime) discardContainer(ctx context.Context, id string, ctl control.D
 			return fmt.Errorf("recover run %s: container %.12s: %w", r.cfg.Run, id, err)
 		}
 	}
-	if err := fault.Do("discard", func() error { return removeContainer(ctx, r.cli, id) }); err != nil {
+	if err := fault.Do("discard", func() error { return r.engine.Remove(ctx, id) }); err != nil {
 		return fmt.Errorf("recover run %s: remove container %.12s: %w", r.cfg.Run, id, err)
 	}
 	return nil
@@ -202,7 +183,7 @@ func (a *attempt) adopt() {
 	}
 	if a.id == "" { // only the launcher's account is left
 		a.running(time.Now(), false)
-		a.harvest(inspection{}, true, false)
+		a.harvest(State{}, true, false)
 		return
 	}
 	a.group = r.tree.Container(a.parentGroup(), a.id)
@@ -212,7 +193,7 @@ func (a *attempt) adopt() {
 		return
 	case errors.Is(err, errNeverBegan):
 		a.running(time.Now(), false)
-		a.harvest(inspection{}, true, true)
+		a.harvest(State{}, true, true)
 		return
 	case err != nil:
 		a.notStarted(fmt.Errorf("adopt %s: %w", a, err))
@@ -221,17 +202,17 @@ func (a *attempt) adopt() {
 	a.say("adopted by another gantry, container %s", a.id)
 	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes,
 		labelMoved: &a.usage.MovedBytes} {
-		if n, err := strconv.ParseInt(c.Config.Labels[label], 10, 64); err == nil {
+		if n, err := strconv.ParseInt(c.Labels[label], 10, 64); err == nil {
 			*to = unit.Bytes(n)
 		}
 	}
-	if n, err := strconv.ParseInt(c.Config.Labels[labelStaged], 10, 64); err == nil {
+	if n, err := strconv.ParseInt(c.Labels[labelStaged], 10, 64); err == nil {
 		a.usage.Staged = planner.Time(n)
 	}
-	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.State.Running {
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.running() {
 		r.warn("watch", err.Error())
 	}
-	begun, _ := c.times()
+	begun, _ := c.Started, c.Finished
 	frozen := a.adoptPause(c)
 	r.mu.Lock()
 	a.paused, a.pausedAt, a.pausedFor = frozen, time.Now(), a.l.Paused
@@ -239,16 +220,16 @@ func (a *attempt) adopt() {
 		a.pausedAt = a.pausedAt.Add(-r.Now().Sub(a.l.Since))
 	}
 	r.mu.Unlock()
-	a.running(begun, c.State.Running)
+	a.running(begun, c.running())
 	a.follow()
 }
 
 // settled asks the engine about a container until that knows of its start: a program that began is in a container that
 // runs or did, unless the engine itself was killed in the middle.
-func (a *attempt) settled() (c inspection, err error) {
+func (a *attempt) settled() (c State, err error) {
 	err = a.r.call(a.r.ctx, func(ctx context.Context) (err error) {
 		for begun := time.Now(); time.Since(begun) < settleTime; {
-			if c, err = a.r.inspect(ctx, a.id); err != nil || c.State.Status != container.StateCreated {
+			if c, err = a.r.engine.Inspect(ctx, a.id); err != nil || c.Status != evidence.Created {
 				return err
 			}
 			if err := stage.Sleep(ctx, 100*time.Millisecond); err != nil {
@@ -261,74 +242,16 @@ func (a *attempt) settled() (c inspection, err error) {
 }
 
 // adoptPause makes a container as frozen as the log has it, silently, and reports whether it is.
-func (a *attempt) adoptPause(c inspection) bool {
-	frozen := c.State.Paused
+func (a *attempt) adoptPause(c State) bool {
+	frozen := c.Paused
 	if frozen && !a.l.Suspended && a.l.Leaving != planner.Suspend { // gantry ordered no such thing
 		a.r.mu.Lock()
 		defer a.r.mu.Unlock()
 		a.hold(true)
 		return false
 	}
-	if c.State.Running && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
+	if c.running() && frozen != a.l.Suspended && a.freeze(a.l.Suspended) == nil {
 		frozen = a.l.Suspended
 	}
 	return frozen
-}
-
-// engineSince is when the Docker Engine that answers was started; the zero Time if the host does not tell. With socket
-// activation it is when the host was.
-func (r *Runtime) engineSince() time.Time {
-	pid := r.enginePID()
-	if pid == 0 {
-		return time.Time{}
-	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return time.Time{}
-	}
-	// After the name, which may contain anything: field 22 is the start, in hundredths of a second since the host was
-	// started.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	var up unix.Timespec
-	if len(fields) < 20 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
-		return time.Time{}
-	}
-	ticks, err := strconv.ParseInt(fields[19], 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - time.Duration(up.Nano()))
-}
-
-// enginePID is the process that listens for requests to the Docker Engine; 0 if it cannot be seen from here.
-func (r *Runtime) enginePID() int {
-	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
-	c, err := net.DialTimeout("unix", path, 2*time.Second)
-	if err != nil {
-		return 0
-	}
-	defer c.Close()
-	raw, err := c.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0
-	}
-	var peer *unix.Ucred
-	if e := raw.Control(func(fd uintptr) {
-		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
-			unix.SO_PEERCRED)
-	}); e != nil || err != nil {
-		return 0
-	}
-	return int(peer.Pid)
-}
-
-// samePIDs reports whether processes have the same numbers here as for the Docker Engine.
-func (r *Runtime) samePIDs() bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(r.enginePID()) + "/status")
-	for line := range strings.Lines(string(status)) {
-		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok && err == nil {
-			return len(strings.Fields(numbers)) == 1
-		}
-	}
-	return false
 }

@@ -1,4 +1,4 @@
-package docker
+package container
 
 import (
 	"errors"
@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/docker/docker/api/types/mount"
 
 	"gantry/executor/stage"
 )
@@ -68,12 +66,12 @@ func (r *Runtime) removeSecrets() error {
 }
 
 // secretMounts shows a task the secrets.
-func (r *Runtime) secretMounts() (mounts []mount.Mount) {
+func (r *Runtime) secretMounts() (mounts []Mount) {
 	for name := range r.cfg.Secrets {
-		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: filepath.Join(r.secretDir(), name),
+		mounts = append(mounts, Mount{Source: filepath.Join(r.secretDir(), name),
 			Target: secretsIn + "/" + name, ReadOnly: true})
 	}
-	slices.SortFunc(mounts, func(a, b mount.Mount) int { return strings.Compare(a.Target, b.Target) })
+	slices.SortFunc(mounts, func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
 	return mounts
 }
 

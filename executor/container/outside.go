@@ -1,15 +1,10 @@
-package docker
+package container
 
 import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/filters"
 
 	"gantry/executor"
 	"gantry/executor/stage"
@@ -20,30 +15,32 @@ import (
 // program, and is judged then. The engine sends nothing while nobody does.
 func (r *Runtime) listen() {
 	defer r.work.Done()
-	want := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("label", LabelHostName+"="+r.name),
-		filters.Arg("event", "pause"),
-		filters.Arg("event", "unpause"))
 	look := time.NewTicker(r.cfg.Patience / 2)
 	defer look.Stop()
-	for r.ctx.Err() == nil {
-		heard, failed := r.cli.Events(patient(r.ctx), events.ListOptions{Filters: want})
-		r.lookAtPauses() // of which nobody has told
-		for failed != nil {
+	r.work.Go(func() {
+		for {
 			select {
 			case <-look.C:
 				r.lookAtPauses()
-			case e := <-heard:
-				id, err := strconv.Atoi(e.Actor.Attributes[LabelAttempt])
-				r.mu.Lock()
-				a := r.attempts[planner.AttemptID(id)]
-				r.mu.Unlock()
-				if err == nil && a != nil {
-					a.lookAtPause()
-				}
-			case <-failed: // the engine went away
-				failed = nil
+			case <-r.ctx.Done():
+				return
 			}
 		}
+	})
+	for r.ctx.Err() == nil {
+		r.engine.Pauses(r.ctx, r.name, func(attempt string) {
+			id, err := strconv.Atoi(attempt)
+			if err != nil {
+				r.lookAtPauses() // of which nobody has told
+				return
+			}
+			r.mu.Lock()
+			a := r.attempts[planner.AttemptID(id)]
+			r.mu.Unlock()
+			if a != nil {
+				a.lookAtPause()
+			}
+		})
 		_ = stage.Sleep(r.ctx, time.Second)
 	}
 }
@@ -61,14 +58,13 @@ func (r *Runtime) lookAtPauses() {
 	if len(live) == 0 {
 		return
 	}
-	all, err := r.cli.ContainerList(r.ctx, container.ListOptions{All: true, Filters: filters.NewArgs(
-		filters.Arg("status", "paused"), filters.Arg("label", LabelHostName+"="+r.name))})
+	all, err := r.engine.List(r.ctx, LabelHostName, r.name)
 	if err != nil {
 		return
 	}
 	paused := map[string]bool{}
 	for _, c := range all {
-		paused[c.ID] = true
+		paused[c.ID] = c.Paused
 	}
 	for _, a := range live {
 		r.mu.Lock()
@@ -85,14 +81,14 @@ func (a *attempt) lookAtPause() {
 	r := a.r
 	a.pausing.Lock() // gantry's own pauses are over, or did not begin
 	defer a.pausing.Unlock()
-	c, err := r.inspect(r.ctx, a.id)
+	c, err := r.engine.Inspect(r.ctx, a.id)
 	if err != nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.phase == running && !a.paused && !a.wantPaused {
-		a.hold(c.State.Paused)
+		a.hold(c.Paused)
 	}
 }
 
@@ -103,7 +99,7 @@ func (a *attempt) hold(paused bool) {
 	if paused == !a.held.IsZero() {
 		return
 	}
-	name := fmt.Sprintf(Capabilities.Attempts, a.r.name, a.l.Attempt)
+	name := fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt)
 	say := func(rule, text string) {
 		a.say("%s", text)
 		if a.r.cfg.Warn != nil { // each time, and not while r.mu is held
@@ -140,22 +136,16 @@ func (a *attempt) letGo() {
 }
 
 // Paused lists the tasks of a run whose containers are paused, by the names of the containers.
-func Paused(ctx context.Context, run, dir string) (map[string]string, error) {
-	cli, err := Connect(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	defer cli.Close()
-	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("status",
-		"paused"),
-		filters.Arg("label", LabelHostName+"="+executor.HostName(run, dir)))})
+func Paused(ctx context.Context, engine Engine, run, dir string) (map[string]string, error) {
+	defer engine.Close()
+	all, err := engine.List(ctx, LabelHostName, executor.HostName(run, dir))
 	if err != nil {
 		return nil, fmt.Errorf("list paused containers of run %s: %w", run, err)
 	}
 	tasks := map[string]string{}
 	for _, c := range all {
-		if len(c.Names) > 0 {
-			tasks[strings.TrimPrefix(c.Names[0], "/")] = c.Labels[LabelTask]
+		if c.Paused {
+			tasks[c.Name] = c.Labels[LabelTask]
 		}
 	}
 	return tasks, nil

@@ -1,15 +1,13 @@
-// Package docker is the Runtime of real containers: each attempt is a container of the Docker Engine of this host,
-// below the control group of its virtual node, with limits of its own, its files in the directories of its node, and
-// its counters read from the kernel.
-package docker
+// Package container is the Runtime of real containers: each attempt is a container of an Engine of this host, below the
+// control group of its virtual node, with limits of its own, its files in the directories of its node, and its counters
+// read from the kernel.
+package container
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,9 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/docker/docker/api/types/system"
-	"github.com/docker/docker/client"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
@@ -33,15 +28,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// ErrUnusable says that this host or its Docker Engine cannot run containers as asked; the message says what to do.
-var ErrUnusable = errors.New("host or Docker not usable")
-
-// Capabilities are what this runtime can do.
-var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true,
-	Learns: true, Adopts: true,
-	Suspends: true, Checkpoints: true, Limits: []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
-	Counters: planner.CountersAll,
-	Needs:    []string{"a Docker Engine of this host", "root, for limits of whole nodes"}, Attempts: "gantry-%s-a%d"}
+// AttemptName is the name of the container of an attempt, for fmt with the run's HostName and the attempt.
+const AttemptName = "gantry-%s-a%d"
 
 // Labels of every container.
 const (
@@ -95,8 +83,7 @@ type Config struct {
 	// Images are the IDs of images by the names that tasks have for them; a name without one is left to the engine.
 	Images map[string]string
 
-	TaskImage  string // the emulator's image, from EnsureTaskImage; "" if no task is emulated
-	TaskBinary string // the emulator's binary on the host, from FindTaskBinary: it starts the programs of real tasks
+	TaskBinary string // the emulator's binary on the host: it starts the programs of real tasks, too
 	Seed       uint64 // of made-up file contents
 
 	Starts int           // containers that are created and started at once; 0: DefaultStarts
@@ -116,7 +103,6 @@ type Config struct {
 	// Patience is how long the engine may take to answer; 0: DefaultPatience. A quarter of it is the time between looks
 	// at what runs, and the time that each part of Close may take.
 	Patience   time.Duration
-	Host       string // of the engine; "": as the Docker client's environment says
 	CgroupRoot string // "": cgroup.Root
 	Strict     bool   // what the host cannot enforce is an error
 	// Warn receives, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
@@ -132,7 +118,8 @@ type Config struct {
 type Runtime struct {
 	cfg     Config
 	name    string // of the run on this host
-	cli     *client.Client
+	engine  Engine
+	host    Host
 	tree    *cgroup.Tree
 	watcher *cgroup.Watcher
 	device  cgroup.Device // of the run directory; zero if it has none
@@ -160,66 +147,24 @@ type Runtime struct {
 	tweaks   map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
 }
 
-// Connect returns a client of this host's Docker Engine, once it has answered. The error wraps ErrUnusable and says
-// what to do.
-func Connect(ctx context.Context, host string) (*client.Client, error) {
-	return connect(ctx, host, DefaultPatience)
-}
-
-func connect(ctx context.Context, host string, patience time.Duration) (*client.Client, error) {
-	cli, err := newClient(host, patience)
-	if err != nil {
-		return nil, fmt.Errorf("%w: Docker client: %w (check DOCKER_HOST)", ErrUnusable, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	_, err = cli.Ping(ctx)
-	switch {
-	case err == nil:
-		return cli, nil
-	case errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied"):
-		err = fmt.Errorf("%w: Docker Engine at %s refuses this user: %w (join the group docker and log in again, or "+
-			"use sudo)", ErrUnusable, cli.DaemonHost(), err)
-	default:
-		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (scripts/ensure-docker.sh installs and starts "+
-			"it)", ErrUnusable, cli.DaemonHost(), err)
-	}
-	cli.Close()
-	return nil, err
-}
-
-// newClient returns a client of the engine at host, or as the environment says.
-func newClient(host string, patience time.Duration) (*client.Client, error) {
-	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if host != "" {
-		opts = append(opts, client.WithHost(host))
-	}
-	cli, err := client.NewClientWithOpts(opts...)
-	if err != nil {
-		return nil, err
-	}
-	path, local := strings.CutPrefix(cli.DaemonHost(), "unix://")
-	if !local {
-		return cli, nil
-	}
-	// The same once more over a lighter transport, and without describing each request to tracing that nobody listens
-	// to.
-	cli.Close()
-	untraced := otelhttp.WithFilter(func(*http.Request) bool { return false })
-	return client.NewClientWithOpts(append(opts, client.WithTraceOptions(untraced),
-		client.WithHTTPClient(&http.Client{Transport: &transport{path: path, patience: patience},
-			CheckRedirect: client.CheckRedirect}))...)
-}
-
 // New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is
 // reported to Warn, or is an error with Strict; errors of the host wrap ErrUnusable.
-func New(ctx context.Context, cfg Config) (*Runtime, error) {
+// It closes the engine at Close, and when it fails.
+func New(ctx context.Context, engine Engine, cfg Config) (*Runtime, error) {
+	r, err := newRuntime(ctx, engine, cfg)
+	if err != nil {
+		engine.Close()
+	}
+	return r, err
+}
+
+func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.Dir) || cfg.Run == "" || cfg.Platform == nil {
-		return nil, fmt.Errorf("docker runtime: run %q in %q: a name, an absolute directory and a platform are needed",
+		return nil, fmt.Errorf("containers: run %q in %q: a name, an absolute directory and a platform are needed",
 			cfg.Run, cfg.Dir)
 	}
 	if cfg.IO != nil && len(cfg.IO) != len(cfg.Platform.Nodes) {
-		return nil, fmt.Errorf("docker runtime: I/O limits of %d nodes for a platform of %d", len(cfg.IO),
+		return nil, fmt.Errorf("containers: I/O limits of %d nodes for a platform of %d", len(cfg.IO),
 			len(cfg.Platform.Nodes))
 	}
 	orElse(&cfg.Starts, DefaultStarts)
@@ -231,11 +176,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		cfg.Origin = time.Now()
 	}
 	orElse(&cfg.Patience, DefaultPatience)
-	cli, err := connect(ctx, cfg.Host, cfg.Patience)
-	if err != nil {
-		return nil, err
-	}
-	r := &Runtime{cfg: cfg, cli: cli, starts: make(chan struct{}, cfg.Starts),
+	r := &Runtime{cfg: cfg, engine: engine, starts: make(chan struct{}, cfg.Starts),
 		attempts: map[planner.AttemptID]*attempt{},
 		news:     make(chan struct{}, 1), warned: map[string]bool{}}
 	r.dump = sync.NewCond(&r.mu)
@@ -244,7 +185,6 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		if r.watcher != nil {
 			r.watcher.Close()
 		}
-		cli.Close()
 		return nil, err
 	}
 	// Not ctx: an attempt continues when the call that began it has ended.
@@ -279,22 +219,11 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return fmt.Errorf("%w: the address space is limited to %d MB, gantry needs %d MB (ulimit -v unlimited)",
 			ErrUnusable, space.Cur>>20, minAddressSpace>>20)
 	}
-	if host := r.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
-		return fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to "+
-			"share directories with it "+
-			"and to read its control groups (unset DOCKER_HOST)", ErrUnusable, host)
-	}
-	info, err := r.cli.Info(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: Docker Engine: %w", ErrUnusable, err)
-	}
-	if info.OSType != "linux" {
-		return fmt.Errorf("%w: Docker Engine runs %s containers, gantry needs linux", ErrUnusable, info.OSType)
-	}
-	if err := refuseRootless(&info, r.cfg.CgroupRoot); err != nil {
+	var err error
+	if r.host, err = r.engine.Host(ctx); err != nil {
 		return err
 	}
-	if r.tree, err = cgroup.Open(r.cfg.CgroupRoot, info.CgroupDriver == "systemd"); err != nil {
+	if r.tree, err = cgroup.Open(r.cfg.CgroupRoot, r.host.Systemd); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	var onDisk bool
@@ -312,7 +241,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return err
 	}
 	var missing []string
-	for _, l := range r.lacks(info, onDisk) {
+	for _, l := range r.lacks(onDisk) {
 		r.warn(l.rule, l.message)
 		missing = append(missing, l.message)
 	}
@@ -333,7 +262,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 type lack struct{ rule, message string }
 
 // lacks lists what this host cannot enforce of what is asked.
-func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
+func (r *Runtime) lacks(onDisk bool) []lack {
 	var out []lack
 	limited := slices.ContainsFunc(r.cfg.IO, func(l IOLimits) bool { return l != (IOLimits{}) })
 	for i := range r.cfg.Platform.Nodes {
@@ -354,7 +283,7 @@ func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
 			"uses O_DIRECT (gantry's emulator does); writes left to the page cache go unlimited: cgroup v2 has no " +
 			"such gap (boot with systemd.unified_cgroup_hierarchy=1)"})
 	}
-	if swaps, _ := os.ReadFile("/proc/swaps"); strings.Count(string(swaps), "\n") > 1 && (!info.SwapLimit ||
+	if swaps, _ := os.ReadFile("/proc/swaps"); strings.Count(string(swaps), "\n") > 1 && (!r.host.LimitsSwap ||
 		!r.tree.SwapAccounted()) {
 		out = append(out, lack{"swap", "memory limits do not include swap: the kernel does not account for it (boot " +
 			"with swapaccount=1, or switch swap off)"})
@@ -364,8 +293,8 @@ func (r *Runtime) lacks(info system.Info, onDisk bool) []lack {
 			"at once may be missed: this user may not make " +
 			"control groups (run as root, or by sudo); limits of tasks are enforced"})
 	}
-	if !info.MemoryLimit || !info.CPUCfsQuota || !info.PidsLimit {
-		out = append(out, lack{"docker", "the Docker Engine says that memory, CPU quota or pids limits are not " +
+	if !r.host.LimitsTasks {
+		out = append(out, lack{"docker", "the " + r.host.Name + " says that memory, CPU quota or pids limits are not " +
 			"supported by this kernel"})
 	}
 	for i := range r.cfg.Platform.Nodes {
@@ -668,8 +597,8 @@ func (r *Runtime) Close() error {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		err = fmt.Errorf("%w: containers of run %s are left, since the Docker Engine does not remove them: gantry "+
-			"clean does it later", ErrUnusable, r.cfg.Run)
+		err = fmt.Errorf("%w: containers of run %s are left, since the %s does not remove them: gantry "+
+			"clean does it later", ErrUnusable, r.cfg.Run, r.host.Name)
 	}
 	if e := r.removeSecrets(); e != nil {
 		r.warn("secrets", e.Error())
@@ -707,7 +636,7 @@ func (r *Runtime) Close() error {
 	if live == 0 && err == nil && r.group != "" {
 		err = r.removeGroup()
 	}
-	r.cli.Close()
+	r.engine.Close()
 	return err
 }
 
@@ -741,18 +670,6 @@ func removeIfEmpty(t *cgroup.Tree) {
 	}
 }
 
-// unreachable reports whether an error means that the engine is not there, rather than that it refuses.
-func unreachable(err error) bool {
-	var op *net.OpError
-	return err != nil && (client.IsErrConnectionFailed(err) || errors.As(err, &op) ||
-		isAny(err, unix.ECONNRESET, unix.EPIPE, unix.ECONNREFUSED, unix.ENOENT) ||
-		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "server closed idle connection"))
-}
-
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
-}
-
 // call makes a request to the engine, and again, later and later, as long as there is none: it may have been restarted.
 // An engine that is there and does not answer is not asked again: what that means is the caller's to say.
 func (r *Runtime) call(ctx context.Context, request func(context.Context) error) error {
@@ -764,17 +681,18 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, errNoAnswer) {
+		if errors.Is(err, ErrNoAnswer) {
 			r.aways.Add(1)
-			r.warn("docker-silent", fmt.Sprintf("the Docker Engine took longer than %v over a request, which gantry "+
-				"gives up (docker ps, and the log of the engine, show whether it is stuck)", r.cfg.Patience))
+			r.warn("docker-silent", fmt.Sprintf("the %s took longer than %v over a request, which gantry "+
+				"gives up (docker ps, and the log of the engine, show whether it is stuck)", r.host.Name,
+				r.cfg.Patience))
 			return err
 		}
-		if !unreachable(err) && !r.Away() {
+		if !r.engine.Unreachable(err) && !r.Away() {
 			return err
 		}
 		r.aways.Add(1)
-		r.warn("docker-away", "the Docker Engine does not answer; gantry waits for it (scripts/ensure-docker.sh "+
+		r.warn("docker-away", "the "+r.host.Name+" does not answer; gantry waits for it (scripts/ensure-docker.sh "+
 			"starts it)")
 		select {
 		case <-ctx.Done():
@@ -784,13 +702,5 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 	}
 }
 
-// Away reports whether the engine takes no new connections, as when it shuts down while it still answers on old ones.
-func (r *Runtime) Away() bool {
-	path, _ := strings.CutPrefix(r.cli.DaemonHost(), "unix://")
-	c, err := net.DialTimeout("unix", path, 2*time.Second)
-	if err != nil {
-		return true
-	}
-	c.Close()
-	return false
-}
+// Away reports whether the engine takes no new requests.
+func (r *Runtime) Away() bool { return r.engine.Away() }

@@ -1,4 +1,4 @@
-package docker
+package container
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -42,30 +43,26 @@ const (
 )
 
 // Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie below dir. It
-// takes some ten seconds. The error says that nothing could be tried; facts found until then come with it.
-func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact, error) {
-	cli, err := Connect(ctx, host)
+// takes some ten seconds. The error says that nothing could be tried; facts found until then come with it. It closes
+// the engine.
+func Probe(ctx context.Context, engine Engine, dir, taskBinary string) ([]Fact, error) {
+	host, err := engine.Host(ctx)
+	facts := host.Facts
 	if err != nil {
-		return nil, err
+		engine.Close()
+		return facts, err
 	}
-	info, err := cli.Info(ctx)
-	cli.Close()
+	tree, err := cgroup.Open(cgroup.Root, host.Systemd)
 	if err != nil {
-		return nil, fmt.Errorf("%w: Docker Engine: %w", ErrUnusable, err)
-	}
-	facts := []Fact{{"docker-engine", Yes, fmt.Sprintf("version %s, kernel %s, %d CPUs, %d MB, storage driver %s",
-		info.ServerVersion, info.KernelVersion,
-		info.NCPU, info.MemTotal/1e6, info.Driver), ""}}
-	if isRootless(&info) {
-		return append(facts, rootlessFact(cgroup.Root, os.Getuid())), fmt.Errorf("%w: the Docker Engine is rootless",
-			ErrUnusable)
-	}
-	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
-	if err != nil {
+		engine.Close()
 		return append(facts, Fact{"cgroups", No, err.Error(), "mount the control groups"}),
 			fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	facts = append(facts, Fact{"cgroups", Yes, fmt.Sprintf("%v, %s driver", tree.Mode(), info.CgroupDriver), ""})
+	driver := "cgroupfs"
+	if host.Systemd {
+		driver = "systemd"
+	}
+	facts = append(facts, Fact{"cgroups", Yes, fmt.Sprintf("%v, %s driver", tree.Mode(), driver), ""})
 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return facts, fmt.Errorf("probe in %s: %w", dir, err)
@@ -86,9 +83,9 @@ func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact
 	}
 	facts = append(facts, disk)
 
-	node := planner.Node{Name: "probe", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(info.NCPU) * 1000,
+	node := planner.Node{Name: "probe", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(runtime.NumCPU()) * 1000,
 		unit.Memory: 512 << 20, unit.Disk: unit.Unlimited}}
-	r, err := New(ctx, Config{Run: filepath.Base(runDir), Dir: runDir, Host: host, TaskImage: taskImage,
+	r, err := New(ctx, engine, Config{Run: filepath.Base(runDir), Dir: runDir,
 		TaskBinary: taskBinary, PIDs: probePIDs, Version: "doctor",
 		Platform: &planner.Platform{Nodes: []planner.Node{node}, Groups: []string{""},
 			Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}})
@@ -103,7 +100,7 @@ func Probe(ctx context.Context, host, dir, taskImage, taskBinary string) ([]Fact
 		groups = Fact{"node-limits", No, "this user may not make control groups",
 			"run gantry as root or by sudo: limits of tasks are enforced all the same, those of whole nodes are not"}
 	}
-	facts = append(facts, groups, swapFact(tree, info.SwapLimit))
+	facts = append(facts, groups, swapFact(tree, host.LimitsSwap))
 	facts = append(facts, p.try(ctx, onDisk)...)
 	return facts, errors.Join(p.err, r.Close())
 }
@@ -326,7 +323,7 @@ func (p *prober) freezer(ctx context.Context, id planner.AttemptID) Fact {
 	p.mu.Unlock()
 	a.applyPause(false)
 	if !frozen {
-		f.Evidence = "the Docker Engine did not pause the container"
+		f.Evidence = "the " + p.host.Name + " did not pause the container"
 		return f.judge(false)
 	}
 	f.Evidence = fmt.Sprintf("a suspended task used %v of CPU time in 200 ms", during)

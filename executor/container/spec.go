@@ -1,20 +1,19 @@
-package docker
+package container
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/blkiodev"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/mount"
 
-	"gantry/executor/docker/launch"
+	"gantry/cgroup"
+	"gantry/executor/container/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -27,6 +26,8 @@ const (
 	// controlTop is a directory that only the launcher can enter, controlDir the attempt's control directory in it.
 	controlTop = "/.gantry"
 	controlDir = controlTop + "/control"
+	// TaskProgram is where the emulator lies in containers of emulated tasks.
+	TaskProgram = "/gantry-task"
 	// minMemory is the least memory limit that the Docker Engine takes.
 	minMemory = 6 << 20
 	// taskPeriod is short, so that the quota of a slow node bites in tasks of some ten milliseconds, too.
@@ -39,11 +40,11 @@ const (
 func (a *attempt) configure() {
 	r, t := a.r, a.l.Spec
 	node := &r.cfg.Platform.Nodes[a.l.Node]
-	c := &container.Config{
-		Image:           cmp.Or(r.cfg.Images[t.Image], t.Image),
-		User:            "0:0", // the launcher becomes r.files.User before the program begins
-		WorkingDir:      a.dir,
-		NetworkDisabled: !t.Network,
+	s := &Spec{
+		Name:    fmt.Sprintf(AttemptName, r.name, a.l.Attempt),
+		Image:   cmp.Or(r.cfg.Images[t.Image], t.Image),
+		Dir:     a.dir,
+		Network: t.Network,
 		// In the environment that the image gives.
 		Env: append([]string{"HOME=/tmp"}, t.Env...),
 		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir,
@@ -53,46 +54,32 @@ func (a *attempt) configure() {
 			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10),
 			labelMoved:  strconv.FormatInt(int64(a.usage.MovedBytes), 10),
 			labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
+		Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+		Mounts: []Mount{{Source: a.dir, Target: a.dir}, {Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
+			{Source: string(a.ctl), Target: controlDir}},
+		Group:  func(id string) string { return r.tree.Container(a.parentGroup(), id) },
+		Limits: cgroup.Limits{PIDs: r.cfg.PIDs, Device: r.device},
 	}
-	pids := r.cfg.PIDs
-	h := &container.HostConfig{
-		ReadonlyRootfs: true,
-		CapDrop:        []string{"ALL"},
-		CapAdd:         []string{"SETUID", "SETGID", "SETPCAP"}, // of the launcher alone, which gives them up
-		SecurityOpt:    []string{"no-new-privileges"},
-		Tmpfs:          map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
-		Mounts: []mount.Mount{{Type: mount.TypeBind, Source: a.dir, Target: a.dir},
-			{Type: mount.TypeBind, Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
-			{Type: mount.TypeBind, Source: string(a.ctl), Target: controlDir}},
-		Resources: container.Resources{PidsLimit: &pids},
+	if a.parent != "" {
+		s.Parent = r.tree.Parent(a.parent)
 	}
 	for _, m := range t.Mounts {
 		from, to, _ := strings.Cut(m, ":")
-		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: from, Target: to, ReadOnly: true})
-	}
-	if !a.emulated() {
-		h.Mounts = append(h.Mounts, r.secretMounts()...)
-	}
-	if a.parent != "" {
-		h.CgroupParent = r.tree.Parent(a.parent)
+		s.Mounts = append(s.Mounts, Mount{Source: from, Target: to, ReadOnly: true})
 	}
 	// the control directory belongs to the user who also runs the program: only this keeps that out
 	if os.Geteuid() != 0 {
-		h.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
+		s.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
 	}
 	if a.emulated() {
-		c.Image = r.cfg.TaskImage
-		c.Entrypoint, c.Cmd = []string{TaskProgram}, []string{"emulate", controlDir, a.user(), specFile}
-		h.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m",
-			"max-file": "1"}}
-	} else {
-		c.Entrypoint, c.Cmd = []string{launcher}, a.launchArgs()
-		h.LogConfig = container.LogConfig{Type: "none"} // the launcher keeps what it says
-		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: r.cfg.TaskBinary, Target: launcher,
-			ReadOnly: true})
+		s.Image, s.Args, s.Keep = "", []string{TaskProgram, "emulate", controlDir, a.user(), specFile}, true
+	} else { // the launcher keeps what it says
+		s.Args = append([]string{launcher}, a.launchArgs()...)
+		s.Mounts = append(s.Mounts, r.secretMounts()...)
+		s.Mounts = append(s.Mounts, Mount{Source: r.cfg.TaskBinary, Target: launcher, ReadOnly: true})
 	}
 
-	hold := a.l.Hold
+	hold, l := a.l.Hold, &s.Limits
 	if cpu := hold[unit.CPU]; cpu > 0 && cpu != unit.Unlimited {
 		period := taskPeriod
 		quota := time.Duration(float64(period) * float64(cpu) / 1000 * node.Speed)
@@ -100,11 +87,11 @@ func (a *attempt) configure() {
 			period = nodePeriod
 			quota = max(quota*nodePeriod/taskPeriod, minQuota)
 		}
-		h.CPUPeriod, h.CPUQuota = period.Microseconds(), quota.Microseconds()
+		l.CPUPeriod, l.CPUQuota = period, quota
 	}
 	if m := hold[unit.Memory]; m > 0 && m != unit.Unlimited {
-		h.Memory = max(m, minMemory)
-		h.MemorySwap = h.Memory
+		l.Memory = max(m, minMemory)
+		l.MemorySwap = l.Memory
 	}
 	if r.device.Path != "" {
 		var io IOLimits
@@ -114,17 +101,13 @@ func (a *attempt) configure() {
 		if d := hold[unit.Disk]; d > 0 && d != unit.Unlimited {
 			io.ReadBps, io.WriteBps = lesser(io.ReadBps, d), lesser(io.WriteBps, d)
 		}
-		device := func(rate int64) []*blkiodev.ThrottleDevice {
-			if rate <= 0 {
-				return nil
-			}
-			return []*blkiodev.ThrottleDevice{{Path: r.device.Path, Rate: uint64(rate)}}
-		}
-		h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = device(io.ReadBps), device(io.WriteBps)
-		h.BlkioDeviceReadIOps, h.BlkioDeviceWriteIOps = device(io.ReadIOPS), device(io.WriteIOPS)
+		l.ReadBps, l.WriteBps, l.ReadIOPS, l.WriteIOPS = io.ReadBps, io.WriteBps, io.ReadIOPS, io.WriteIOPS
 	}
-	a.config, a.host = c, h
+	a.spec = s
 }
+
+// countsIO reports whether a limit of block I/O has the kernel count it.
+func (s *Spec) countsIO() bool { return s.Limits.ReadBps > 0 }
 
 // lesser is the smaller limit, where 0 is none.
 func lesser(a, b int64) int64 {
@@ -151,19 +134,15 @@ func (a *attempt) expand(ctx context.Context) error {
 	if !t.Expand {
 		return nil
 	}
-	image, err := a.r.cli.ImageInspect(ctx, a.config.Image)
+	env, err := a.r.engine.Environment(ctx, a.spec.Image)
 	if err != nil {
 		return err
 	}
-	var env []string
-	if image.Config != nil {
-		env = image.Config.Env
-	}
-	if a.words, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.config.Env...),
+	if a.words, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.spec.Env...),
 		a.dir); err != nil {
 		return fmt.Errorf("arguments: %w: %w", errdefs.ErrInvalidArgument, err)
 	}
-	a.config.Cmd = a.launchArgs()
+	a.spec.Args = append([]string{launcher}, a.launchArgs()...)
 	return nil
 }
 
@@ -220,51 +199,14 @@ func (a *attempt) script() string {
 	return "#!/bin/sh\nexec " + Quote(argv) + "\n"
 }
 
-// runScript is the docker command that runs the task as gantry does, for people. Docker's own command cannot switch the
-// network off as cheaply as the API; --network none is equal but for that.
+// runScript runs the task as gantry does, for people.
 func (a *attempt) runScript() string {
-	c, h := a.config, a.host
-	args := []string{"docker", "run", "--rm", "--user", c.User, "--workdir", c.WorkingDir, "--read-only", "--cap-drop",
-		"ALL",
-		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:" + h.Tmpfs["/tmp"], "--pids-limit",
-		strconv.FormatInt(*h.PidsLimit, 10)}
-	if c.NetworkDisabled {
-		args = append(args, "--network", "none")
-	}
-	if h.CPUQuota > 0 {
-		args = append(args, "--cpu-period", strconv.FormatInt(h.CPUPeriod, 10), "--cpu-quota",
-			strconv.FormatInt(h.CPUQuota, 10))
-	}
-	if h.Memory > 0 {
-		args = append(args, "--memory", strconv.FormatInt(h.Memory, 10), "--memory-swap",
-			strconv.FormatInt(h.MemorySwap, 10))
-	}
-	for _, d := range []struct {
-		flag string
-		list []*blkiodev.ThrottleDevice
-	}{{"--device-read-bps", h.BlkioDeviceReadBps}, {"--device-write-bps", h.BlkioDeviceWriteBps},
-		{"--device-read-iops", h.BlkioDeviceReadIOps}, {"--device-write-iops", h.BlkioDeviceWriteIOps}} {
-		for _, l := range d.list {
-			args = append(args, d.flag, fmt.Sprintf("%s:%d", l.Path, l.Rate))
-		}
-	}
-	for _, m := range h.Mounts {
-		if strings.HasPrefix(m.Target, secretsIn+"/") { // which are gone with the run
-			continue
-		}
-		s := fmt.Sprintf("type=bind,source=%s,target=%s", m.Source, m.Target)
-		if m.ReadOnly {
-			s += ",readonly"
-		}
-		args = append(args, "--mount", s)
-	}
-	for _, e := range c.Env {
-		args = append(args, "--env", e)
-	}
-	args = append(args, "--entrypoint", c.Entrypoint[0], c.Image)
-	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of the Docker Engine for task %s of workflow %s, try "+
-		"%d.\nexec %s\n",
-		oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, Quote(append(args, c.Cmd...)))
+	s := *a.spec
+	s.Mounts = slices.DeleteFunc(slices.Clone(s.Mounts), func(m Mount) bool { // which are gone with the run
+		return strings.HasPrefix(m.Target, secretsIn+"/")
+	})
+	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of the %s for task %s of workflow %s, try %d.\nexec %s\n",
+		a.r.host.Name, oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try, a.r.engine.Script(&s))
 }
 
 // Quote makes a shell command line of argv.

@@ -1,21 +1,13 @@
-package docker
+package container
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
-	"github.com/docker/docker/pkg/stdcopy"
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
@@ -67,7 +59,7 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 	gone := true
 	if g.container != "" {
 		err := r.call(ctx, func(ctx context.Context) error {
-			return fault.Do("remove", func() error { return removeContainer(ctx, r.cli, g.container) })
+			return fault.Do("remove", func() error { return r.engine.Remove(ctx, g.container) })
 		})
 		if err != nil && ctx.Err() == nil {
 			r.warn("remove", fmt.Sprintf("container %.12s is left: %v (gantry clean removes it later)", g.container,
@@ -96,59 +88,34 @@ func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
 	err := r.tree.Remove(group)
 	if err != nil && gone {
 		if n := r.tree.Kill(group); n > 0 {
-			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the Docker Engine has "+
-				"removed", evidence.Plural(int64(n), "process was", "processes were")))
+			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the %s has "+
+				"removed", evidence.Plural(int64(n), "process was", "processes were"), r.host.Name))
 			err = r.tree.Remove(group)
 		}
 	}
 	return err
 }
 
-// removeContainer removes a container, whatever it does. One that is not there, or is being removed, is no error.
-func removeContainer(ctx context.Context, cli *client.Client, id string) error {
-	err := cli.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	for try := 0; err != nil && try < 5 && ctx.Err() == nil; try++ {
-		if errdefs.IsNotFound(err) {
-			return nil
-		}
-		if unreachable(err) {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond << try) // "removal in progress", "device busy"
-		err = cli.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	}
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
 // saveLogs fetches what the emulator said into .command.out and .command.err.
 func (a *attempt) saveLogs() {
-	stream, err := a.r.cli.ContainerLogs(a.r.ctx, a.id, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	stdout, stderr, err := a.r.engine.Output(a.r.ctx, a.id)
 	if err != nil {
 		return
 	}
-	defer stream.Close()
-	var stdout, stderr bytes.Buffer // the engine keeps 1 MB
-	if _, err := stdcopy.StdCopy(&stdout, &stderr, stream); err != nil {
-		return
-	}
-	_ = stage.Write(a.dir, ".command.out", stdout.String(), 0o644)
-	_ = stage.Write(a.dir, ".command.err", stderr.String(), 0o644)
+	_ = stage.Write(a.dir, ".command.out", string(stdout), 0o644)
+	_ = stage.Write(a.dir, ".command.err", string(stderr), 0o644)
 }
 
 // sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry
 // ended.
 func (r *Runtime) sweep(ctx context.Context) error {
 	return r.call(ctx, func(ctx context.Context) error {
-		all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true,
-			Filters: filters.NewArgs(filters.Arg("label", LabelHostName+"="+r.name))})
+		all, err := r.engine.List(ctx, LabelHostName, r.name)
 		if err != nil {
 			return fmt.Errorf("close run %s: list its containers: %w", r.cfg.Run, err)
 		}
 		for _, c := range all {
-			if err := removeContainer(ctx, r.cli, c.ID); err != nil {
+			if err := r.engine.Remove(ctx, c.ID); err != nil {
 				return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run,
 					c.ID, err)
 			}
@@ -164,16 +131,15 @@ func (r *Runtime) discardAll(ctx context.Context, attempts []*attempt) (left []*
 			// where the disk is full, who resumes the run cannot know
 			_ = a.ctl.Ask(uint8(planner.Preempted), "SIGKILL")
 		}
-		_ = r.cli.ContainerKill(ctx, a.id, "SIGKILL") // it may have ended
-		if c, err := r.inspect(ctx, a.id); err == nil && !c.State.Running && c.State.ExitCode == 0 &&
-			c.State.Status == container.StateExited {
+		_ = r.engine.Signal(ctx, a.id, "SIGKILL") // it may have ended
+		if c, err := r.engine.Inspect(ctx, a.id); err == nil && c.Status == evidence.Exited && c.ExitCode == 0 {
 			left = append(left, a)
 			continue
 		}
 		if !a.old {
 			_ = a.ctl.Ask(uint8(planner.Preempted), control.Remove)
 		}
-		if err := removeContainer(ctx, r.cli, a.id); err != nil {
+		if err := r.engine.Remove(ctx, a.id); err != nil {
 			return left, fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run,
 				a.id, err)
 		}
@@ -193,27 +159,18 @@ type Cleaned struct {
 // is "", of all. A run whose lock is held is left alone. Control groups do not show where their run lies: those of
 // runs that are not in dir are left alone too, and so are their secrets. Log and files stay; a run is still resumable
 // then, its unfinished attempts are lost.
-func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
+func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error) {
 	var out Cleaned
-	cli, err := Connect(ctx, host)
-	if err != nil {
-		return out, err
-	}
-	defer cli.Close()
-	info, err := cli.Info(ctx)
+	defer engine.Close()
+	host, err := engine.Host(ctx)
 	if err != nil {
 		return out, fmt.Errorf("clean: %w", err)
 	}
-	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
+	tree, err := cgroup.Open(cgroup.Root, host.Systemd)
 	if err != nil {
 		return out, err
 	}
-	label := LabelRun
-	if run != "" {
-		label += "=" + run
-	}
-	all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
-		label))})
+	all, err := engine.List(ctx, LabelRun, run)
 	if err != nil {
 		return out, fmt.Errorf("clean: list containers: %w", err)
 	}
@@ -239,12 +196,10 @@ func Clean(ctx context.Context, host, dir, run string) (Cleaned, error) {
 		if dir := control.Dir(c.Labels[LabelControl]); dir != "" {
 			_ = dir.Ask(0, control.Remove) // it is gone if the attempt's end was logged
 		}
-		if err := removeContainer(ctx, cli, c.ID); err != nil {
+		if err := engine.Remove(ctx, c.ID); err != nil {
 			return out, fmt.Errorf("clean: remove container %.12s: %w", c.ID, err)
 		}
-		if len(c.Names) > 0 {
-			out.Containers = append(out.Containers, strings.TrimPrefix(c.Names[0], "/"))
-		}
+		out.Containers = append(out.Containers, c.Name)
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -283,8 +238,7 @@ func formerGroup(tree *cgroup.Tree, run string) string { return tree.Group("gant
 // removeFormer removes the containers and the control group that such a gantry left of a run. Its containers have the
 // label of the run's directory, but not LabelHostName. Their attempts are lost with gantry's crash.
 func (r *Runtime) removeFormer(ctx context.Context) error {
-	all, err := r.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
-		LabelRun+"="+r.cfg.Run))})
+	all, err := r.engine.List(ctx, LabelRun, r.cfg.Run)
 	if err != nil {
 		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
 	}

@@ -1,4 +1,4 @@
-package docker
+package container
 
 import (
 	"context"
@@ -17,11 +17,9 @@ import (
 func (a *attempt) stage(ctx context.Context) error {
 	r, t := a.r, a.l.Spec
 	switch {
-	case a.emulated() && r.cfg.TaskImage == "":
-		return errors.New("it has no command, and there is no image of the task emulator")
 	case !a.emulated() && t.Image == "":
 		return errors.New("it has a command but no image: name one with --image")
-	case !a.emulated() && r.cfg.TaskBinary == "":
+	case r.cfg.TaskBinary == "":
 		return errors.New("the task emulator's binary, which starts commands, was not found (make build)")
 	}
 	var spec *emulate.Spec

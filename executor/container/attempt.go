@@ -1,9 +1,8 @@
-package docker
+package container
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,12 +16,11 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
 
 	"gantry/cgroup"
 	"gantry/executor"
+	"gantry/executor/container/launch"
 	"gantry/executor/control"
-	"gantry/executor/docker/launch"
 	"gantry/executor/emulate"
 	"gantry/executor/evidence"
 	"gantry/executor/fault"
@@ -62,9 +60,8 @@ type attempt struct {
 	// doubtful: the engine was asked to start it and did not say that it had, but the program began
 	doubtful bool
 	notes    []string
-	config   *container.Config // nil if it is adopted
-	words    []string          // of arguments that are expanded
-	host     *container.HostConfig
+	spec     *Spec         // nil if it is adopted
+	words    []string      // of arguments that are expanded
 	final    *cgroup.Final // nil until the watcher was asked
 
 	disk atomic.Int64 // the most bytes that its work directory was seen to take
@@ -212,35 +209,13 @@ func (a *attempt) parentGroup() string {
 func (a *attempt) create() (id string, err error) {
 	a.configure()
 	if err := a.r.call(a.staging, a.expand); err != nil {
-		if errdefs.IsNotFound(err) {
-			err = noImage(a.config.Image)
-		}
 		return "", err
 	}
-	name := fmt.Sprintf(Capabilities.Attempts, a.r.name, a.l.Attempt)
-	err = a.r.call(a.staging, func(ctx context.Context) error {
+	err = a.r.call(a.staging, func(ctx context.Context) (err error) {
 		// Not the context of the kill: whether the engine made a container must be known.
-		c, err := a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
-		if errdefs.IsConflict(err) { // made by a request whose answer was lost
-			if e := a.r.cli.ContainerRemove(context.WithoutCancel(ctx), name,
-				container.RemoveOptions{Force: true}); e != nil && !errdefs.IsNotFound(e) {
-				return errors.Join(err, e)
-			}
-			c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
-		}
-		// somebody removed the emulator's image, as gantry clean does
-		if errdefs.IsNotFound(err) && a.emulated() && a.config.Image != "" {
-			if a.config.Image, err = EnsureTaskImage(context.WithoutCancel(ctx), a.r.cli,
-				a.r.cfg.TaskBinary); err == nil {
-				c, err = a.r.cli.ContainerCreate(context.WithoutCancel(ctx), a.config, a.host, nil, nil, name)
-			}
-		}
-		id = c.ID
+		id, err = a.r.engine.Create(context.WithoutCancel(ctx), a.spec)
 		return err
 	})
-	if id == "" && err != nil && errdefs.IsNotFound(err) {
-		return "", noImage(cmp.Or(a.l.Spec.Image, a.config.Image))
-	}
 	return id, err
 }
 
@@ -250,8 +225,8 @@ func (a *attempt) startContainer() error {
 	return a.r.call(a.staging, func(ctx context.Context) error {
 		ctx = context.WithoutCancel(ctx)
 		if !first {
-			c, err := a.r.inspect(ctx, a.id)
-			if err != nil || c.State.Status != container.StateCreated {
+			c, err := a.r.engine.Inspect(ctx, a.id)
+			if err != nil || c.Status != evidence.Created {
 				return err
 			}
 			if by, _, err := a.ctl.Claimed(); err == nil && by == control.Launcher { // the engine does not know of it
@@ -263,7 +238,7 @@ func (a *attempt) startContainer() error {
 		if err := a.staging.Err(); err != nil {
 			return err
 		}
-		return a.r.cli.ContainerStart(ctx, a.id, container.StartOptions{})
+		return a.r.engine.Start(ctx, a.id)
 	})
 }
 
@@ -328,7 +303,7 @@ func (a *attempt) notStarted(err error) {
 		x.Outcome = a.why
 	case r.aways.Load() != a.aways:
 		x.Outcome = planner.Lost
-		x.Message = "the Docker Engine was stopped, or did not answer, before the program began: " + err.Error()
+		x.Message = "the " + r.host.Name + " was stopped, or did not answer, before the program began: " + err.Error()
 	default:
 		x.Message, x.Final = explain(err), errors.Is(err, ErrNoImage) || errdefs.IsInvalidArgument(err)
 	}
@@ -373,7 +348,7 @@ func (a *attempt) follow() {
 	broken := a.doubtful    // the engine went away meanwhile
 	var unsettled time.Time // since when the engine contradicts what gantry knows
 	for {
-		code, err := r.wait(r.ctx, a.id)
+		code, err := r.engine.Wait(r.ctx, a.id)
 		switch {
 		case r.ctx.Err() != nil:
 			return
@@ -381,18 +356,18 @@ func (a *attempt) follow() {
 			a.harvest(a.ownInspection(), false, false)
 			return
 		}
-		broken = broken || unreachable(err)
-		var c inspection
+		broken = broken || r.engine.Unreachable(err)
+		var c State
 		err = r.call(r.ctx, func(ctx context.Context) (err error) {
-			c, err = r.inspect(ctx, a.id)
-			broken = broken || unreachable(err)
+			c, err = r.engine.Inspect(ctx, a.id)
+			broken = broken || r.engine.Unreachable(err)
 			return err
 		})
 		switch {
 		case r.ctx.Err() != nil:
 			return
 		case errdefs.IsNotFound(err):
-			a.harvest(inspection{}, true, broken)
+			a.harvest(State{}, true, broken)
 			return
 		case err != nil: // refuses to tell: ask again, there is nothing better to do
 			r.warn("inspect", fmt.Sprintf("%s: %v", a, err))
@@ -401,26 +376,17 @@ func (a *attempt) follow() {
 			return
 		}
 		switch {
-		case err == nil && c.State.Status != container.StateCreated && !a.over() && !r.dead(a.id, c.State.Pid):
+		case err == nil && c.Status != evidence.Created && !a.over() && !r.engine.Dead(a.id, c.Pid):
 			unsettled = time.Time{}
 		case unsettled.IsZero():
 			unsettled = time.Now()
 		case time.Since(unsettled) > settleTime && (err == nil || a.over()):
-			r.warn("missed", fmt.Sprintf("%s: the Docker Engine missed when its program began or ended", a))
-			a.harvest(inspection{}, true, true)
+			r.warn("missed", fmt.Sprintf("%s: the %s missed when its program began or ended", a, r.host.Name))
+			a.harvest(State{}, true, true)
 			return
 		}
 		_ = stage.Sleep(r.ctx, 100*time.Millisecond)
 	}
-}
-
-// dead reports whether the process that the engine takes for the first of a container is none of it any more.
-func (r *Runtime) dead(id string, pid int) bool {
-	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
-	if pid <= 0 || err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
-		return false
-	}
-	return !strings.Contains(string(groups), id) && r.samePIDs()
 }
 
 // over reports whether the program has ended by what the launcher or the kernel says. False may be late news.
@@ -441,13 +407,10 @@ func (a *attempt) sawAll() bool {
 }
 
 // ownInspection is what the engine would tell of a container that ended well, if sawAll.
-func (a *attempt) ownInspection() inspection {
+func (a *attempt) ownInspection() State {
 	over := a.watched().Ended
-	c := inspection{State: &container.State{Status: container.StateExited,
-		StartedAt: a.witness(over).Format(time.RFC3339Nano), FinishedAt: over.Format(time.RFC3339Nano)}}
-	c.HostConfig.Memory = a.host.Memory
-	c.HostConfig.BlkioDeviceReadBps = make([]json.RawMessage, len(a.host.BlkioDeviceReadBps))
-	return c
+	return State{Status: evidence.Exited, Started: a.witness(over), Finished: over, Memory: a.spec.Limits.Memory,
+		CountsIO: a.spec.countsIO()}
 }
 
 // watched is what the watcher read of the container, which has ended.
@@ -460,7 +423,7 @@ func (a *attempt) watched() cgroup.Final {
 }
 
 // harvest judges the end of a container, or of one that is gone, reads what was counted and publishes the outputs.
-func (a *attempt) harvest(c inspection, gone, broken bool) {
+func (a *attempt) harvest(c State, gone, broken bool) {
 	r := a.r
 	x := &planner.AttemptExited{Attempt: a.l.Attempt}
 	e := a.evidence(c, gone, broken)
@@ -514,7 +477,7 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 }
 
 // evidence gathers what is known of the end, but for what was counted.
-func (a *attempt) evidence(c inspection, gone, broken bool) evidence.Evidence {
+func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	r := a.r
 	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.r.cfg.Disk, Gone: gone,
 		Leaving: a.l.Leaving, Old: a.old}
@@ -535,11 +498,9 @@ func (a *attempt) evidence(c inspection, gone, broken bool) evidence.Evidence {
 	if err != nil {
 		r.warn("control", fmt.Sprintf("%s: %v", a, err))
 	}
-	if s := c.State; s != nil {
-		e.Code = s.ExitCode
-		if s.Error != "" {
-			e.StartError = fmt.Sprintf("container of %s: %s", a, s.Error)
-		}
+	e.Code = c.ExitCode
+	if c.Error != "" {
+		e.StartError = fmt.Sprintf("container of %s: %s", a, c.Error)
 	}
 	f := a.watched()
 	e.Told, e.Exited = f.Told && (!f.Status.Exited() || f.Status.ExitStatus() == e.Code), f.Status.Exited()
@@ -549,12 +510,12 @@ func (a *attempt) evidence(c inspection, gone, broken bool) evidence.Evidence {
 
 // diedWithEngine reports whether the container ended before the Docker Engine was started that is there now, although
 // it had begun under another one: then nobody else need have ended it.
-func (a *attempt) diedWithEngine(c inspection) bool {
-	begun, over := c.times()
+func (a *attempt) diedWithEngine(c State) bool {
+	begun, over := c.Started, c.Finished
 	if !a.adopted || begun.IsZero() || over.IsZero() {
 		return false
 	}
-	since := a.r.engineSince()
+	since := a.r.engine.Since()
 	// a new engine notes the end of what it finds dead
 	return begun.Before(since) && over.Before(since.Add(10*time.Second))
 }
@@ -586,7 +547,7 @@ func (a *attempt) note() string {
 }
 
 // measure fills in the times, the counters and the limits.
-func (a *attempt) measure(x *planner.AttemptExited, c inspection, e *evidence.Evidence) {
+func (a *attempt) measure(x *planner.AttemptExited, c State, e *evidence.Evidence) {
 	r, u := a.r, &a.usage
 	now := r.Now()
 	u.Ended = now
@@ -596,7 +557,7 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection, e *evidence.Ev
 		suspended += time.Since(a.pausedAt)
 	}
 	r.mu.Unlock()
-	begun, over := c.times()
+	begun, over := c.Started, c.Finished
 	if _, at, err := a.claimed(); begun.IsZero() && e.End.Over && err == nil { // the launcher's account is all there is
 		begun, over = at, e.End.At
 	}
@@ -640,20 +601,19 @@ func (a *attempt) measure(x *planner.AttemptExited, c inspection, e *evidence.Ev
 			u.Missing |= m.counter
 		}
 	}
-	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.State != nil &&
-		len(c.HostConfig.BlkioDeviceReadBps) == 0 &&
+	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.Status != evidence.Absent && !c.CountsIO &&
 		k.ReadBytes+k.WrittenBytes == 0 { // perhaps nobody counted: see counting
 		u.Missing |= planner.CounterIO
 	}
 	u.Applied = limitsOf(final.Limits)
 	x.Usage = *u
 	// Without the kernel's own count, Docker's flag needs a second witness: the peak has reached the limit.
-	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.State != nil && c.State.OOMKilled {
-		if limit := c.HostConfig.Memory; limit > 0 && k.PeakMemory >= limit-limit/64 {
+	if exact&cgroup.OOM == 0 && k.OOMKills == 0 && c.OOMKilled {
+		if limit := c.Memory; limit > 0 && k.PeakMemory >= limit-limit/64 {
 			x.Usage.OOMKills, e.EngineOOM = 1, true
 		}
 	}
-	e.OOMKills, e.PeakMemory, e.MemoryLimit = k.OOMKills, k.PeakMemory, c.HostConfig.Memory
+	e.OOMKills, e.PeakMemory, e.MemoryLimit = k.OOMKills, k.PeakMemory, c.Memory
 	if k.ForksRefused > 0 {
 		x.Message = fmt.Sprintf("%s refused by the limit of %d processes", evidence.Plural(k.ForksRefused, "fork was",
 			"forks were"), r.cfg.PIDs)
@@ -741,7 +701,7 @@ func (a *attempt) leave(x *planner.AttemptExited) {
 		_ = stage.Write(a.dir, ".exitcode", strconv.Itoa(x.ExitCode), 0o644) // as Nextflow does, without a line end
 	}
 	if x.Outcome != planner.OK { // most end well: some files less
-		if a.config != nil {
+		if a.spec != nil {
 			_ = stage.Write(a.dir, ".command.run", a.runScript(), 0o755)
 		}
 		a.say("%s, exit code %d, ran %v: %s", x.Outcome, x.ExitCode, x.Ran, x.Message)
@@ -807,9 +767,9 @@ func (a *attempt) signal(name string) {
 		}
 	}
 	err := r.call(r.ctx, func(ctx context.Context) error {
-		return fault.Do("signal", func() error { return r.cli.ContainerKill(ctx, a.id, name) })
+		return fault.Do("signal", func() error { return r.engine.Signal(ctx, a.id, name) })
 	})
-	silent := errors.Is(err, errNoAnswer) // it may be delivered all the same
+	silent := errors.Is(err, ErrNoAnswer) // it may be delivered all the same
 	if err == nil || silent {
 		r.mu.Lock()
 		a.signalled = true
@@ -843,7 +803,7 @@ func (a *attempt) applyPause(announce bool) {
 			return
 		}
 		if err := a.freeze(want); err != nil {
-			if !strings.Contains(err.Error(), "is not running") && !errdefs.IsNotFound(err) && r.ctx.Err() == nil {
+			if !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) && r.ctx.Err() == nil {
 				r.warn("pause", fmt.Sprintf("suspend or resume %s: %v", a, err))
 			}
 			return // it has ended, and that is reported, or the host does not freeze it, and it runs on
@@ -882,17 +842,8 @@ func (a *attempt) applyPause(announce bool) {
 func (a *attempt) freeze(want bool) error {
 	const tries = 40
 	for try := 1; ; try++ {
-		err := a.r.call(a.r.ctx, func(ctx context.Context) error {
-			if want {
-				return a.r.cli.ContainerPause(ctx, a.id)
-			}
-			return a.r.cli.ContainerUnpause(ctx, a.id)
-		})
-		switch {
-		case err == nil || strings.Contains(err.Error(), "already paused") ||
-			strings.Contains(err.Error(), "is not paused"):
-			return nil
-		case try == tries || !strings.Contains(err.Error(), "unable to freeze"):
+		err := a.r.call(a.r.ctx, func(ctx context.Context) error { return a.r.engine.Freeze(ctx, a.id, want) })
+		if try == tries || !errors.Is(err, ErrBusy) {
 			return err
 		}
 		select {

@@ -1,0 +1,129 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gantry/cgroup"
+	"gantry/executor/evidence"
+)
+
+// Engine makes and runs containers: the Docker Engine, or gantry itself with an OCI runtime. It keeps what it knows of
+// them when gantry ends. An error that is errdefs.ErrNotFound says that there is no such container or image.
+type Engine interface {
+	// Host says what the engine is and can do here; its errors wrap ErrUnusable.
+	Host(ctx context.Context) (Host, error)
+	// Create makes a container; one of that name that is there is replaced. It may change s.Image to the one it took.
+	Create(ctx context.Context, s *Spec) (id string, err error)
+	Start(ctx context.Context, id string) error
+	// Signal sends a signal, such as "SIGTERM", to the first process. A container that does not run is
+	// errdefs.ErrConflict.
+	Signal(ctx context.Context, id, signal string) error
+	// Freeze suspends all processes, or lets them continue. ErrBusy says that it may work a little later.
+	Freeze(ctx context.Context, id string, frozen bool) error
+	// Remove removes a container, whatever it does. One that is not there is no error.
+	Remove(ctx context.Context, id string) error
+	Inspect(ctx context.Context, id string) (State, error)
+	// Wait returns the exit code when the container does not run, or an error after a while.
+	Wait(ctx context.Context, id string) (code int, err error)
+	// List returns the containers with a label of that value; "" is any value.
+	List(ctx context.Context, label, value string) ([]Listed, error)
+	// Environment is that of the programs of an image.
+	Environment(ctx context.Context, image string) ([]string, error)
+	// Output is what the first process of a container said, as far as that is kept.
+	Output(ctx context.Context, id string) (stdout, stderr []byte, err error)
+	// Script is a shell script for people that runs the container again.
+	Script(s *Spec) string
+	// Pauses calls heard with the value of LabelAttempt when somebody freezes or thaws a container of the run that has
+	// that LabelHostName, until the context ends or the engine goes away. First it calls heard with "": it hears from
+	// now on.
+	Pauses(ctx context.Context, hostName string, heard func(attempt string))
+	// Away reports whether the engine takes no requests, and Unreachable whether an error means so.
+	Away() bool
+	Unreachable(err error) bool
+	// Since is when the engine was started; the zero Time if that is not known.
+	Since() time.Time
+	// Dead reports whether the process that the engine takes for the first of a container is none of it any more.
+	Dead(id string, pid int) bool
+	Close() error
+}
+
+// Host is what an engine says of itself and of this host.
+type Host struct {
+	Name        string // of the engine, for messages, such as "Docker Engine"
+	Systemd     bool   // control groups are slices of systemd
+	LimitsSwap  bool
+	LimitsTasks bool   // memory, CPU quota and pids
+	Facts       []Fact // for gantry doctor
+}
+
+// Spec says how a container is to be.
+type Spec struct {
+	Name    string
+	Image   string // "": the program is the task emulator, and there is nothing else
+	Args    []string
+	Env     []string // after that of the image
+	Dir     string   // working directory
+	Network bool
+	Labels  map[string]string
+	Mounts  []Mount
+	Tmpfs   map[string]string // options by path
+	Keep    bool              // what the first process says is kept, for Output
+	// Parent is the control group below which the container's is to be, as cgroup.Tree.Parent names it; "" leaves that
+	// to the engine.
+	Parent string
+	// Group is the control group of the container with the given id.
+	Group  func(id string) string
+	Limits cgroup.Limits
+}
+
+// Mount shows a file or directory of the host.
+type Mount struct {
+	Source, Target string
+	ReadOnly       bool
+}
+
+// State is what an engine knows of a container.
+type State struct {
+	Status    evidence.Container // Absent: nothing is known
+	Paused    bool
+	Pid       int // of the first process
+	ExitCode  int
+	OOMKilled bool
+	Error     string // why it could not be started
+	// Started and Finished are zero while they are not known.
+	Started, Finished time.Time
+	Memory            int64 // limit in bytes; 0: none
+	CountsIO          bool  // a limit of block I/O has the kernel count it
+	Labels            map[string]string
+}
+
+// running reports whether the container runs, or is frozen.
+func (c *State) running() bool { return c.Status == evidence.Running }
+
+// ended reports whether the container ran and does not any more.
+func (c *State) ended() bool { return c.Status == evidence.Exited || c.Status == evidence.Broken }
+
+// Listed is a container in a list.
+type Listed struct {
+	ID, Name string
+	Status   evidence.Container
+	Paused   bool
+	Labels   map[string]string
+}
+
+var (
+	// ErrUnusable says that this host or its engine cannot run containers as asked; the message says what to do.
+	ErrUnusable = errors.New("host or container engine not usable")
+	// ErrNoImage says that the engine does not have an image.
+	ErrNoImage = errors.New("image is not on this host")
+	// ErrNoAnswer says that the engine took longer than it may. What was asked for may happen later.
+	ErrNoAnswer = errors.New("the engine does not answer")
+	// ErrBusy says that processes could not be frozen just now.
+	ErrBusy = errors.New("processes cannot be frozen just now")
+)
+
+// DefaultPatience is how long an engine may take to answer a request, or to send the next part of an answer. On a host
+// with a load of 80 a start was seen to take half a minute.
+const DefaultPatience = 2 * time.Minute

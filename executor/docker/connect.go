@@ -1,0 +1,202 @@
+// Package docker has containers made and run by the Docker Engine of this host.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/client"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Capabilities are what this runtime can do.
+var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true,
+	Learns: true, Adopts: true,
+	Suspends: true, Checkpoints: true, Limits: []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
+	Counters: planner.CountersAll,
+	Needs:    []string{"a Docker Engine of this host", "root, for limits of whole nodes"},
+	Attempts: container.AttemptName}
+
+// Connect returns a client of this host's Docker Engine, once it has answered. The error wraps
+// container.ErrUnusable and says what to do.
+func Connect(ctx context.Context, host string) (*client.Client, error) {
+	return connect(ctx, host, container.DefaultPatience)
+}
+
+func connect(ctx context.Context, host string, patience time.Duration) (*client.Client, error) {
+	cli, err := newClient(host, patience)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Docker client: %w (check DOCKER_HOST)", container.ErrUnusable, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err = cli.Ping(ctx)
+	switch {
+	case err == nil:
+		return cli, nil
+	case errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied"):
+		err = fmt.Errorf("%w: Docker Engine at %s refuses this user: %w (join the group docker and log in again, or "+
+			"use sudo)", container.ErrUnusable, cli.DaemonHost(), err)
+	default:
+		err = fmt.Errorf("%w: Docker Engine at %s does not answer: %w (scripts/ensure-docker.sh installs and starts "+
+			"it)", container.ErrUnusable, cli.DaemonHost(), err)
+	}
+	cli.Close()
+	return nil, err
+}
+
+// newClient returns a client of the engine at host, or as the environment says.
+func newClient(host string, patience time.Duration) (*client.Client, error) {
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host != "" {
+		opts = append(opts, client.WithHost(host))
+	}
+	cli, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, err
+	}
+	path, local := strings.CutPrefix(cli.DaemonHost(), "unix://")
+	if !local {
+		return cli, nil
+	}
+	// The same once more over a lighter transport, and without describing each request to tracing that nobody listens
+	// to.
+	cli.Close()
+	untraced := otelhttp.WithFilter(func(*http.Request) bool { return false })
+	return client.NewClientWithOpts(append(opts, client.WithTraceOptions(untraced),
+		client.WithHTTPClient(&http.Client{Transport: &transport{path: path, patience: patience},
+			CheckRedirect: client.CheckRedirect}))...)
+}
+
+// Engine is the Docker Engine as a container.Engine.
+type Engine struct {
+	cli        *client.Client
+	patience   time.Duration
+	taskBinary string
+
+	mu    sync.Mutex
+	image string // of the emulator; "" until it is needed
+}
+
+// Open connects with the Docker Engine at host; "" is as the environment of the Docker client says. TaskBinary is the
+// task emulator, whose image is built if it is needed. Patience is how long the engine may take to answer; 0:
+// container.DefaultPatience.
+func Open(ctx context.Context, host, taskBinary string, patience time.Duration) (*Engine, error) {
+	if patience == 0 {
+		patience = container.DefaultPatience
+	}
+	cli, err := connect(ctx, host, patience)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{cli: cli, patience: patience, taskBinary: taskBinary}, nil
+}
+
+// New connects with the Docker Engine at host, see Open, and makes the runtime of a run on it.
+func New(ctx context.Context, host string, cfg container.Config) (*container.Runtime, error) {
+	e, err := Open(ctx, host, cfg.TaskBinary, cfg.Patience)
+	if err != nil {
+		return nil, err
+	}
+	return container.New(ctx, e, cfg)
+}
+
+// Host asks the engine what it can do, and refuses one that gantry cannot use.
+func (e *Engine) Host(ctx context.Context) (container.Host, error) {
+	h := container.Host{Name: "Docker Engine"}
+	if host := e.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
+		return h, fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to "+
+			"share directories with it "+
+			"and to read its control groups (unset DOCKER_HOST)", container.ErrUnusable, host)
+	}
+	info, err := e.cli.Info(ctx)
+	if err != nil {
+		return h, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
+	}
+	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
+	h.LimitsTasks = info.MemoryLimit && info.CPUCfsQuota && info.PidsLimit
+	h.Facts = []container.Fact{{Name: "docker-engine", Verdict: container.Yes,
+		Evidence: fmt.Sprintf("version %s, kernel %s, %d CPUs, %d MB, storage driver %s", info.ServerVersion,
+			info.KernelVersion, info.NCPU, info.MemTotal/1e6, info.Driver)}}
+	if info.OSType != "linux" {
+		return h, fmt.Errorf("%w: Docker Engine runs %s containers, gantry needs linux", container.ErrUnusable,
+			info.OSType)
+	}
+	if isRootless(&info) {
+		f := rootlessFact(cgroup.Root, os.Getuid())
+		h.Facts = append(h.Facts, f)
+		return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, f.Evidence, f.Advice)
+	}
+	return h, nil
+}
+
+// Close ends the connections.
+func (e *Engine) Close() error { return e.cli.Close() }
+
+// Away reports whether the engine takes no new connections, as when it shuts down while it still answers on old ones.
+func (e *Engine) Away() bool {
+	path, _ := strings.CutPrefix(e.cli.DaemonHost(), "unix://")
+	c, err := net.DialTimeout("unix", path, 2*time.Second)
+	if err != nil {
+		return true
+	}
+	c.Close()
+	return false
+}
+
+// Unreachable reports whether an error means that the engine is not there, rather than that it refuses.
+func (e *Engine) Unreachable(err error) bool { return unreachable(err) }
+
+// unreachable reports whether an error means that the engine is not there, rather than that it refuses.
+func unreachable(err error) bool {
+	var op *net.OpError
+	return err != nil && (client.IsErrConnectionFailed(err) || errors.As(err, &op) ||
+		isAny(err, unix.ECONNRESET, unix.EPIPE, unix.ECONNREFUSED, unix.ENOENT) ||
+		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "server closed idle connection"))
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// Probe tries on this host what gantry relies on, see container.Probe.
+func Probe(ctx context.Context, host, dir, taskBinary string) ([]container.Fact, error) {
+	e, err := Open(ctx, host, taskBinary, 0)
+	if err != nil {
+		return nil, err
+	}
+	return container.Probe(ctx, e, dir, taskBinary)
+}
+
+// Clean removes what runs left on the engine at host, see container.Clean.
+func Clean(ctx context.Context, host, dir, run string) (container.Cleaned, error) {
+	e, err := Open(ctx, host, "", 0)
+	if err != nil {
+		return container.Cleaned{}, err
+	}
+	return container.Clean(ctx, e, dir, run)
+}
+
+// Paused lists the tasks of a run whose containers are paused, by the names of the containers.
+func Paused(ctx context.Context, run, dir string) (map[string]string, error) {
+	e, err := Open(ctx, "", "", 0)
+	if err != nil {
+		return nil, err
+	}
+	return container.Paused(ctx, e, run, dir)
+}

@@ -1,0 +1,320 @@
+package docker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/blkiodev"
+	types "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/pkg/stdcopy"
+	"golang.org/x/sys/unix"
+
+	"gantry/executor/container"
+	"gantry/executor/evidence"
+)
+
+// Create makes a container, in place of one that was made by a request whose answer was lost. The emulator's image may
+// have been removed by somebody, as by gantry clean: it is built again.
+func (e *Engine) Create(ctx context.Context, s *container.Spec) (id string, err error) {
+	emulated := s.Image == ""
+	if emulated {
+		if s.Image, err = e.TaskImage(ctx); err != nil {
+			return "", err
+		}
+	}
+	config, host := configure(s)
+	c, err := e.cli.ContainerCreate(ctx, config, host, nil, nil, s.Name)
+	if errdefs.IsConflict(err) {
+		if err := e.Remove(ctx, s.Name); err != nil {
+			return "", err
+		}
+		c, err = e.cli.ContainerCreate(ctx, config, host, nil, nil, s.Name)
+	}
+	if errdefs.IsNotFound(err) && emulated {
+		if config.Image, err = EnsureTaskImage(ctx, e.cli, e.taskBinary); err == nil {
+			c, err = e.cli.ContainerCreate(ctx, config, host, nil, nil, s.Name)
+		}
+	}
+	if c.ID == "" && errdefs.IsNotFound(err) {
+		err = noImage(s.Image)
+	}
+	return c.ID, err
+}
+
+// configure says in the engine's words how a container is to be.
+func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
+	l := &s.Limits
+	c := &types.Config{Image: s.Image, User: "0:0", // the launcher becomes another before the program begins
+		WorkingDir: s.Dir, NetworkDisabled: !s.Network, Env: s.Env, Labels: s.Labels, Entrypoint: s.Args[:1],
+		Cmd: s.Args[1:]}
+	h := &types.HostConfig{
+		ReadonlyRootfs: true,
+		CapDrop:        []string{"ALL"},
+		CapAdd:         []string{"SETUID", "SETGID", "SETPCAP"}, // of the launcher alone, which gives them up
+		SecurityOpt:    []string{"no-new-privileges"},
+		Tmpfs:          s.Tmpfs,
+		LogConfig:      types.LogConfig{Type: "none"},
+		Resources: types.Resources{PidsLimit: &l.PIDs, CPUPeriod: l.CPUPeriod.Microseconds(),
+			CPUQuota: l.CPUQuota.Microseconds(), Memory: l.Memory, MemorySwap: l.MemorySwap},
+	}
+	if s.Keep {
+		h.LogConfig = types.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}}
+	}
+	if s.Parent != "" {
+		h.CgroupParent = s.Parent
+	}
+	for _, m := range s.Mounts {
+		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target,
+			ReadOnly: m.ReadOnly})
+	}
+	device := func(rate int64) []*blkiodev.ThrottleDevice {
+		if rate <= 0 {
+			return nil
+		}
+		return []*blkiodev.ThrottleDevice{{Path: l.Device.Path, Rate: uint64(rate)}}
+	}
+	h.BlkioDeviceReadBps, h.BlkioDeviceWriteBps = device(l.ReadBps), device(l.WriteBps)
+	h.BlkioDeviceReadIOps, h.BlkioDeviceWriteIOps = device(l.ReadIOPS), device(l.WriteIOPS)
+	return c, h
+}
+
+// Start starts a container.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	return e.cli.ContainerStart(ctx, id, types.StartOptions{})
+}
+
+// Signal sends a signal to the first process of a container.
+func (e *Engine) Signal(ctx context.Context, id, signal string) error {
+	return e.cli.ContainerKill(ctx, id, signal)
+}
+
+// Freeze pauses or unpauses a container; one that is so already is no error. The freezer of cgroup v1 gives up on
+// processes that have used up their CPU quota and cannot come to be frozen: they can a little later.
+func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
+	var err error
+	if frozen {
+		err = e.cli.ContainerPause(ctx, id)
+	} else {
+		err = e.cli.ContainerUnpause(ctx, id)
+	}
+	says := func(text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+	switch {
+	case says("already paused"), says("is not paused"):
+		return nil
+	case says("unable to freeze"):
+		return fmt.Errorf("%w: %w", container.ErrBusy, err)
+	case says("is not running"):
+		return fmt.Errorf("%w: %w", errdefs.ErrConflict, err)
+	}
+	return err
+}
+
+// Remove removes a container, whatever it does. One that is not there, or is being removed, is no error.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	err := e.cli.ContainerRemove(ctx, id, types.RemoveOptions{Force: true, RemoveVolumes: true})
+	for try := 0; err != nil && try < 5 && ctx.Err() == nil; try++ {
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		if unreachable(err) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond << try) // "removal in progress", "device busy"
+		err = e.cli.ContainerRemove(ctx, id, types.RemoveOptions{Force: true, RemoveVolumes: true})
+	}
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// List lists containers, those that have ended among them.
+func (e *Engine) List(ctx context.Context, label, value string) ([]container.Listed, error) {
+	if value != "" {
+		label += "=" + value
+	}
+	all, err := e.cli.ContainerList(ctx, types.ListOptions{All: true,
+		Filters: filters.NewArgs(filters.Arg("label", label))})
+	var out []container.Listed
+	for _, c := range all {
+		out = append(out, container.Listed{ID: c.ID, Name: strings.TrimPrefix(cmp.Or(c.Names...), "/"),
+			Status: statusOf(c.State), Paused: c.State == types.StatePaused, Labels: c.Labels})
+	}
+	return out, err
+}
+
+func statusOf(state string) evidence.Container {
+	switch state {
+	case types.StateCreated:
+		return evidence.Created
+	case types.StateRunning, types.StatePaused, types.StateRestarting:
+		return evidence.Running
+	case types.StateExited:
+		return evidence.Exited
+	}
+	return evidence.Broken
+}
+
+// Environment is what the image says.
+func (e *Engine) Environment(ctx context.Context, image string) ([]string, error) {
+	i, err := e.cli.ImageInspect(ctx, image)
+	if errdefs.IsNotFound(err) {
+		return nil, noImage(image)
+	}
+	if err != nil || i.Config == nil {
+		return nil, err
+	}
+	return i.Config.Env, nil
+}
+
+// Output is what the engine keeps of what the first process said: 1 MB.
+func (e *Engine) Output(ctx context.Context, id string) (stdout, stderr []byte, err error) {
+	stream, err := e.cli.ContainerLogs(ctx, id, types.LogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer stream.Close()
+	var out, errs bytes.Buffer
+	_, err = stdcopy.StdCopy(&out, &errs, stream)
+	return out.Bytes(), errs.Bytes(), err
+}
+
+// Pauses hears of containers that somebody pauses or unpauses. What else others do to a container ends its program, and
+// is judged then. The engine sends nothing while nobody does.
+func (e *Engine) Pauses(ctx context.Context, hostName string, heard func(attempt string)) {
+	messages, failed := e.cli.Events(patient(ctx), events.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("type", "container"), filters.Arg("label", container.LabelHostName+"="+hostName),
+		filters.Arg("event", "pause"), filters.Arg("event", "unpause"))})
+	heard("")
+	for {
+		select {
+		case m := <-messages:
+			heard(m.Actor.Attributes[container.LabelAttempt])
+		case <-failed: // the engine went away
+			return
+		}
+	}
+}
+
+// Script is a docker command. Docker's own command cannot switch the network off as cheaply as the API; --network none
+// is equal but for that.
+func (e *Engine) Script(s *container.Spec) string {
+	c, h := configure(s)
+	args := []string{"docker", "run", "--rm", "--user", c.User, "--workdir", c.WorkingDir, "--read-only", "--cap-drop",
+		"ALL",
+		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:" + h.Tmpfs["/tmp"], "--pids-limit",
+		strconv.FormatInt(*h.PidsLimit, 10)}
+	if c.NetworkDisabled {
+		args = append(args, "--network", "none")
+	}
+	if h.CPUQuota > 0 {
+		args = append(args, "--cpu-period", strconv.FormatInt(h.CPUPeriod, 10), "--cpu-quota",
+			strconv.FormatInt(h.CPUQuota, 10))
+	}
+	if h.Memory > 0 {
+		args = append(args, "--memory", strconv.FormatInt(h.Memory, 10), "--memory-swap",
+			strconv.FormatInt(h.MemorySwap, 10))
+	}
+	for _, d := range []struct {
+		flag string
+		list []*blkiodev.ThrottleDevice
+	}{{"--device-read-bps", h.BlkioDeviceReadBps}, {"--device-write-bps", h.BlkioDeviceWriteBps},
+		{"--device-read-iops", h.BlkioDeviceReadIOps}, {"--device-write-iops", h.BlkioDeviceWriteIOps}} {
+		for _, l := range d.list {
+			args = append(args, d.flag, fmt.Sprintf("%s:%d", l.Path, l.Rate))
+		}
+	}
+	for _, m := range h.Mounts {
+		s := fmt.Sprintf("type=bind,source=%s,target=%s", m.Source, m.Target)
+		if m.ReadOnly {
+			s += ",readonly"
+		}
+		args = append(args, "--mount", s)
+	}
+	for _, e := range c.Env {
+		args = append(args, "--env", e)
+	}
+	args = append(args, "--entrypoint", c.Entrypoint[0], c.Image)
+	return container.Quote(append(args, c.Cmd...))
+}
+
+// Dead reports whether the process that the engine takes for the first of a container is none of it any more.
+func (e *Engine) Dead(id string, pid int) bool {
+	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if pid <= 0 || err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	return !strings.Contains(string(groups), id) && e.samePIDs()
+}
+
+// Since is when the Docker Engine that answers was started; the zero Time if the host does not tell. With socket
+// activation it is when the host was.
+func (e *Engine) Since() time.Time {
+	pid := e.pid()
+	if pid == 0 {
+		return time.Time{}
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return time.Time{}
+	}
+	// After the name, which may contain anything: field 22 is the start, in hundredths of a second since the host was
+	// started.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	var up unix.Timespec
+	if len(fields) < 20 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
+	}
+	ticks, err := strconv.ParseInt(fields[19], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - time.Duration(up.Nano()))
+}
+
+// pid is the process that listens for requests to the Docker Engine; 0 if it cannot be seen from here.
+func (e *Engine) pid() int {
+	path, _ := strings.CutPrefix(e.cli.DaemonHost(), "unix://")
+	c, err := net.DialTimeout("unix", path, 2*time.Second)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var peer *unix.Ucred
+	if e := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}); e != nil || err != nil {
+		return 0
+	}
+	return int(peer.Pid)
+}
+
+// samePIDs reports whether processes have the same numbers here as for the Docker Engine.
+func (e *Engine) samePIDs() bool {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(e.pid()) + "/status")
+	for line := range strings.Lines(string(status)) {
+		if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok && err == nil {
+			return len(strings.Fields(numbers)) == 1
+		}
+	}
+	return false
+}
