@@ -48,9 +48,11 @@ type Life struct {
 // Reuse is what a task took over, or why it took over nothing.
 type Reuse struct {
 	At        Span   `json:"at_s"`
-	Continued bool   `json:"continued"` // that is since the workflow was continued
-	Run       string `json:"from_run"`  // "" if the attempt is of the same run, or nothing was taken over
-	Attempt   *int64 `json:"from_attempt"`
+	Continued bool   `json:"continued"`    // that is since the workflow was continued
+	Run       string `json:"from_run"`     // "" if the attempt is of the same run, or nothing was taken over
+	Attempt   *int64 `json:"from_attempt"` // of that run's, by number
+	Task      string `json:"from_task"`    // whose attempt it was, and which of its tries; "" if that run is gone
+	Try       *int64 `json:"from_try"`
 	Ran       *Span  `json:"ran_s"`
 	Reason    string `json:"reason"`
 }
@@ -314,10 +316,13 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		return nil, err
 	}
 	if l.Reuses, err = collect(ctx, db, func(rows *sql.Rows) (u Reuse, err error) {
-		return u, rows.Scan(&u.At, &u.Continued, &u.Run, &u.Attempt, &u.Ran, &u.Reason)
+		return u, rows.Scan(&u.At, &u.Continued, &u.Run, &u.Attempt, &u.Ran, &u.Reason, &u.Task, &u.Try)
 	}, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt, u.ran_ns,
-		coalesce(u.reason, '') FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task
-		JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow
+		coalesce(u.reason, ''), coalesce(ft.name, ''), fa.try
+		FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task
+		JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow LEFT JOIN runs fr ON fr.name = u.from_run
+		LEFT JOIN attempts fa ON fa.run = fr.id AND fa.attempt = u.from_attempt
+		LEFT JOIN tasks ft ON ft.run = fr.id AND ft.task = fa.task
 		WHERE u.run = ?2 AND u.task IN (`+forerunners+`) AND ?1 ORDER BY u.task`, 1, id, t); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,9 @@ type Machine struct {
 
 // TaskExecution is what was measured of the attempt of a task that counts. Known says which of the numbers were.
 type TaskExecution struct {
-	Ran          bool // false: it was never run, and nothing is written
+	Ran bool // false: it was never run, and nothing is written
+	// ReusedFrom is the run whose results the task has taken over; then it did not run.
+	ReusedFrom   string
 	Runtime      time.Duration
 	ExecutedAt   time.Time
 	Machine      string // Machine.Name; "" if not known
@@ -151,6 +153,9 @@ func (w *wfWriter) specification() {
 			v["originalId"] = t.ID
 		}
 		extend(v, t)
+		if w.e != nil && i < len(w.e.Tasks) && w.e.Tasks[i].ReusedFrom != "" {
+			v["reusedFrom"] = w.e.Tasks[i].ReusedFrom
+		}
 		if !w.executed(i) {
 			maps.Copy(v, facts(t, w.e == nil))
 		}

@@ -160,8 +160,11 @@ func reused(u *sqlite.Reuse) string {
 	case u.Run == "":
 		return text + "its results stay"
 	}
-	return text + fmt.Sprintf("takes over the results of run %s, attempt %d, which ran %s", u.Run, *u.Attempt,
-		span(u.Ran))
+	from := "run " + u.Run
+	if u.Try != nil {
+		from = fmt.Sprintf("task %s of run %s, attempt %d", u.Task, u.Run, *u.Try)
+	}
+	return text + fmt.Sprintf("takes over the results of %s, which ran %s", from, span(u.Ran))
 }
 
 // verdict is the state of the task in one line.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
 )
 
 // shellTask is a task of a workflow of commands.
@@ -79,6 +83,19 @@ func (c cliTest) write(path, text string) string {
 	return path
 }
 
+// sql changes the log.
+func (c cliTest) sql(statement string) {
+	c.Helper()
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(c.dir, "runs", sqlite.FileName))
+	if err == nil {
+		_, err = db.Exec(statement)
+		db.Close()
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
 // reused runs a workflow with --reuse and returns the tasks that ran.
 func (c cliTest) reused(name, flow, inputs string, more ...string) (ran []string) {
 	c.Helper()
@@ -147,8 +164,11 @@ func TestResultsAreReused(t *testing.T) {
 	if ran := c.ran("--name", "workload", load); len(ran) > 0 {
 		t.Errorf("nothing changed, and %v ran", ran)
 	}
-	if out, _ := c.gantry(exitOK, "export", "same", "--format", "trace"); strings.Count(out, "CACHED") != 3 {
-		t.Errorf("trace has no cached tasks:\n%s", out)
+	for format, mark := range map[string]string{"trace": "CACHED", "chrome": `"cat":"reused"`,
+		"wfformat": `"reusedFrom":"first"`} {
+		if out, _ := c.gantry(exitOK, "export", "same", "--format", format); strings.Count(out, mark) != 3 {
+			t.Errorf("%s has no 3 reused tasks:\n%s", format, out)
+		}
 	}
 	for _, x := range []struct {
 		name, want, task, why string
@@ -171,6 +191,10 @@ func TestResultsAreReused(t *testing.T) {
 		{name: "edited", want: "[words]", task: "words", why: "words.txt was changed there since", change: func() {
 			c.write("runs/truncated/nodes/host/flow/words.txt", "7\n")
 		}},
+		{name: "image", want: "[upper words all1]", task: "upper", why: "its image gantry/busybox changed from",
+			change: func() { // as if the tag had named another image then
+				c.sql("UPDATE images SET id = 'sha256:0'")
+			}},
 		{name: "command", want: "[upper]", task: "upper", why: "its command changed", change: func() {
 			steps[0].command = "cat text.txt | tr a-z A-Z >upper.txt" // writes the same: nothing after it runs
 			flow = shellFlow(t, flow, steps...)
@@ -237,6 +261,9 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 	if strings.Count(out, "done") != 3 || strings.Contains(out, "continued") {
 		t.Errorf("tasks are\n%s", out)
 	}
+	if err := logtest.Check(t.Context(), filepath.Join(c.dir, "runs", sqlite.FileName)); err != nil {
+		t.Error(err)
+	}
 	out, _ = c.gantry(exitOK, "explain", "r", "words")
 	for _, want := range []string{"attempt 1: exit code 127", "the run was continued: the task runs, as it had failed",
 		"attempt 3: ok", "its results stay", "as task upper before it runs", "attempt 4: ok"} {
@@ -252,6 +279,35 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 	ends, _ := os.ReadFile(filepath.Join(c.dir, "ends"))
 	if want := "r failed 2\nr failed 2\nr finished 0\nr finished 0\nr finished 0\n"; string(ends) != want {
 		t.Errorf("--on-end wrote %q, want %q", ends, want)
+	}
+}
+
+// What a directory or a pattern has is one output: it is reused as a whole, or not at all.
+func TestDirectoriesAreReused(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	in := filepath.Dir(c.write("in/text.txt", "to be or not to be\n"))
+	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"),
+		shellTask{"split", "text.txt", "parts/*.txt", "for w in $(cat text.txt); do echo $w >>parts/$w.txt; done"},
+		shellTask{"tree", "text.txt", "tree", "mkdir -p tree/a/b; cp text.txt tree/a/b/t; echo 1 >tree/x"},
+		shellTask{"join", "parts/*.txt tree", "all.txt", "cat parts/*.txt tree/x tree/a/b/t >all.txt"})
+	c.reused("first", flow, in)
+	for _, x := range [][2]string{{"same", "[]"}, {"again", "[tree]"}} {
+		name, want := x[0], x[1]
+		if name == "again" {
+			for _, run := range []string{"first", "same"} {
+				os.Remove(filepath.Join(c.dir, "runs", run, "nodes/host/flow/tree/a/b/t"))
+			}
+		}
+		if ran := fmt.Sprint(c.reused(name, flow, in)); ran != want {
+			t.Errorf("run %s: %s ran, want %s", name, ran, want)
+		}
+		if a, b := c.read("first/results/flow/all.txt"), c.read(name+"/results/flow/all.txt"); a != b {
+			t.Errorf("run %s: results %q and %q", name, a, b)
+		}
+		if err := logtest.Check(t.Context(), filepath.Join(c.dir, "runs", sqlite.FileName)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

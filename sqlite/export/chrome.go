@@ -83,7 +83,7 @@ func Chrome(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	for i, n := range info.Platform.Nodes {
 		c.process(i+1, "node "+n.Name)
 	}
-	for _, part := range []func() error{c.frozen, c.attempts, c.workflows, c.loads, c.files} {
+	for _, part := range []func() error{c.frozen, c.attempts, c.reused, c.workflows, c.loads, c.files} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -189,6 +189,25 @@ func (c *chrome) attempts() error {
 		FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
 		CROSS JOIN workflows w ON w.run = a.run AND w.workflow = t.workflow
 		WHERE a.run = ? AND a.queued_ns IS NOT NULL ORDER BY a.attempt`, c.id)
+}
+
+// reused writes tasks that took over outputs of an earlier attempt as instants of their node.
+func (c *chrome) reused() error {
+	return each(c.ctx, c.db, func(scan scanner) error {
+		var at, node, attempt int64
+		var workflow, task, kind, run string
+		var ran *float64
+		if err := scan(&at, &node, &workflow, &task, &kind, &run, &attempt, &ran); err != nil {
+			return err
+		}
+		c.event(traceEvent{Name: task, Cat: "reused", Ph: "i", TS: micros(at), PID: int(node + 1), Scope: "p",
+			Args: map[string]any{"workflow": workflow, "task": task, "type": kind, "outcome": "reused",
+				"from_run": run, "from_attempt": attempt, "ran_s": ran}})
+		return nil
+	}, `SELECT u.at_ns, coalesce(t.node, 0), w.name, t.name, t.kind, u.from_run, u.from_attempt, u.ran_ns / 1e9
+		FROM reuses u CROSS JOIN tasks t ON t.run = u.run AND t.task = u.task
+		CROSS JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow
+		WHERE u.run = ? AND u.from_run <> '' AND t.state = 'done' ORDER BY u.at_ns, u.task`, c.id)
 }
 
 // phases writes where the time of an attempt went. While it is under way, the log may not have its phases yet.

@@ -123,6 +123,18 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	if err := rows.Err(); err != nil {
 		return nil, nil, fmt.Errorf("read log %s: %w", db.Path(), err)
 	}
+	if err := each(ctx, db, func(scan scanner) error {
+		var task int64
+		var from string
+		err := scan(&task, &from)
+		if i, ok := place[task]; ok {
+			did.Tasks[i].ReusedFrom = from
+		}
+		return err
+	}, `SELECT u.task, u.from_run FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> '' WHERE r.name = ?`,
+		info.Name); err != nil {
+		return nil, nil, err
+	}
 	if began != math.MaxInt64 && ended != math.MinInt64 {
 		did.Makespan, did.ExecutedAt = time.Duration(ended-began), info.Started.Add(time.Duration(began))
 	}

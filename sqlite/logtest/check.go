@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"gantry/executor"
@@ -106,6 +107,7 @@ func (c *checker) run(run string) error {
 	tasks, attempts := map[planner.TaskID]*taskModel{}, map[planner.AttemptID]*attemptModel{}
 	cancelled, failed := map[planner.WorkflowID]bool{}, map[planner.TaskID]bool{}
 	workflows, events := map[planner.WorkflowID]int{}, 0
+	reused, continued := map[planner.TaskID]string{}, map[planner.WorkflowID]bool{}
 	set := func(a planner.AttemptID, state string) {
 		if t := tasks[attempts[a].task]; t != nil {
 			t.state = state
@@ -152,6 +154,27 @@ func (c *checker) run(run string) error {
 			default:
 				set(b.Attempt, "failed")
 				failed[x.task] = true
+			}
+		case *planner.TaskReused:
+			t := tasks[b.Task]
+			t.state = "done"
+			if b.Run == "" {
+				t.last = b.Attempt
+			}
+			reused[b.Task] = fmt.Sprint(b.Run, " ", b.Attempt)
+		case *planner.WorkflowContinued:
+			continued[b.Of] = true
+			first := planner.TaskID(math.MaxInt32)
+			for id, t := range tasks {
+				switch t.workflow {
+				case b.Of:
+					t.state = "continued"
+				case b.Workflow:
+					first = min(first, id)
+				}
+			}
+			for i, n := range b.Tries {
+				tasks[first+planner.TaskID(i)].attempts = n
 			}
 		case planner.WorkflowCancelled:
 			cancelled[b.Workflow] = true
@@ -222,6 +245,21 @@ func (c *checker) run(run string) error {
 		c.wrong("run %s: %d rows of attempts, %d by the events", run, n, len(attempts))
 	}
 	n = 0
+	c.rows(`SELECT u.task, u.from_run || ' ' || u.from_attempt FROM reuses u JOIN runs r ON r.id = u.run
+		WHERE r.name = ? AND u.from_attempt IS NOT NULL`, func(r *sql.Rows) error {
+		n++
+		var id planner.TaskID
+		var have string
+		err := r.Scan(&id, &have)
+		if have != reused[id] {
+			c.wrong("run %s: task %d takes over %q, by its events %q", run, id, have, reused[id])
+		}
+		return err
+	}, run)
+	if n != len(reused) {
+		c.wrong("run %s: %d rows of reuses, %d by the events", run, n, len(reused))
+	}
+	n = 0
 	c.rows("SELECT w.workflow, w.tasks, w.state FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ?",
 		func(r *sql.Rows) error {
 			n++
@@ -232,7 +270,8 @@ func (c *checker) run(run string) error {
 			if size != workflows[id] {
 				c.wrong("run %s: workflow %d has %d tasks, by its events %d", run, id, size, workflows[id])
 			}
-			if withdrawn := strings.Contains("cancelled refused", have); withdrawn != cancelled[id] {
+			if withdrawn := strings.Contains("cancelled refused", have); withdrawn != cancelled[id] && !continued[id] ||
+				(have == "continued") != continued[id] {
 				c.wrong("run %s: workflow %d is %s, which its events do not say", run, id, have)
 			}
 			return err

@@ -59,6 +59,9 @@ func (r *reader) columns() {
 	for i := range o.Notes {
 		c.all(&o.Notes[i].At, o.Notes[i].Instant)
 	}
+	for i := range o.Reused {
+		c.all(&o.Reused[i].At, &o.Reused[i].Ran)
+	}
 	for i := range o.Odd {
 		c.all(o.Odd[i].Before, o.Odd[i].Lost)
 	}

@@ -53,6 +53,7 @@ type run struct {
 	Odd         []odd               `json:"odd"`
 	Away        awayColumns         `json:"away"` // suspensions
 	Wait        waitColumns         `json:"wait"`
+	Reused      []reused            `json:"reused"`
 	Notes       []note              `json:"notes"`
 	Edges       [2]column           `json:"edges"` // child, parent
 	Waits       waits               `json:"waits"`
@@ -102,7 +103,7 @@ type taskColumns struct {
 }
 
 // states are those of tasks, by number.
-var states = []string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped"}
+var states = []string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped", "continued"}
 
 // Bits of attemptColumns.Known.
 const (
@@ -178,6 +179,14 @@ type waitColumns struct {
 	Reason column `json:"reason"`
 	Node   column `json:"node"`  // -1: none
 	Until  column `json:"until"` // less Since; 0: none
+}
+
+// reused is a task that took over the outputs of an earlier attempt.
+type reused struct {
+	Task int    `json:"task"`
+	At   int64  `json:"at"`
+	Run  string `json:"run"` // of that attempt; "" for this one, which was continued
+	Ran  int64  `json:"ran"` // what it took
 }
 
 // note is what the policy said of a task or of its workflow.

@@ -88,7 +88,7 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 		}
 	}
 	steps := []func() error{r.head, func() error { return r.goesOn(info.Started, o) }, r.nodes, r.workflows,
-		r.readTasks, r.edges, r.attempts, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
+		r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
 		func() error { return r.failures(o) }, r.metrics}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -202,6 +202,18 @@ func (r *reader) edges() error {
 		}
 		return nil
 	}, `SELECT child, parent FROM edges WHERE run = ? ORDER BY child, parent`, r.id)
+}
+
+// reused reads tasks that ended without an attempt of their own.
+func (r *reader) reused() error {
+	r.out.Reused = []reused{}
+	return r.each(func(scan func(...any) error) error {
+		var x reused
+		err := scan(&x.Task, &x.At, &x.Run, &x.Ran)
+		r.out.Reused = append(r.out.Reused, x)
+		return err
+	}, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0) FROM reuses
+		WHERE run = ? AND from_attempt IS NOT NULL ORDER BY task`, r.id)
 }
 
 func (r *reader) attempts() error {

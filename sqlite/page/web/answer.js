@@ -25,7 +25,7 @@ export function answer(run, page) {
   return {node, refresh() {
     const counts = {};
     for (const s of run.task.state) counts[s] = (counts[s] || 0) + 1;
-    const failed = counts[5] || 0, skipped = counts[6] || 0, all = run.task.state.length, busy = (counts[1] || 0) + (counts[2] || 0) + (counts[3] || 0);
+    const failed = counts[5] || 0, skipped = counts[6] || 0, all = run.task.state.length - (counts[7] || 0), busy = (counts[1] || 0) + (counts[2] || 0) + (counts[3] || 0);
     const card = (value, label, bad) => el('div', {class: 'card'}, el('b', {class: bad && 'bad'}, value), el('span', {}, label));
     const expected = prediction(run), took = run.makespan === null ? run.end - run.arrival : run.makespan;
     const out = [el('div', {class: 'cards'},
@@ -35,9 +35,15 @@ export function answer(run, page) {
       card(`${counts[4] || 0} of ${all}`, 'tasks succeeded'),
       busy > 0 && card(String(busy), 'tasks under way'),
       failed + skipped > 0 && card(`${failed} / ${skipped}`, 'tasks failed / skipped', true),
+      run.reused.length > 0 && card(String(run.reused.length), 'tasks reused'),
       card(String(run.n), 'attempts'),
       all > 0 && card(seconds(run.secs(run.answer.bound)), 'longest path of tasks'))];
     if (all === 0) out.push(el('p', {class: 'note'}, 'This run has no tasks.'));
+    if (run.reused.length) {
+      const open = node.querySelector('details.reused')?.open, saved = run.reused.reduce((sum, r) => sum + r.ran, 0);
+      out.push(el('details', {class: 'reused', open}, el('summary', {}, `${plural(run.reused.length, 'task')} took over the results of earlier attempts, which ran ${seconds(run.secs(saved))}`),
+        box('Reused tasks', 320, table([['task'], ['results of'], ['at', 1], ['ran then', 1]], run.reused.slice(0, 2000).map(r => [short(run.taskOf(r.task), 60), r.run ? `run ${r.run}` : 'this run, which was continued', seconds(run.secs(r.at)), seconds(run.secs(r.ran))])))));
+    }
     if (run.state === 'running') {
       out.push(el('p', {class: 'note'}, run.left ? `No gantry works on this run: it was killed. gantry resume ${run.name} continues it. Below is how far it got.` :
         `This run had not ended when the page was written, ${page.written}: below is how far it got.`));
@@ -51,8 +57,8 @@ export function answer(run, page) {
         ...used.map(k => el('div', {title: `${k}: ${seconds(run.secs(p[k]))}`, style: {width: 100 * p[k] / total + '%', background: colour(parts.indexOf(k))}}))));
       out.push(legend(used.map(k => [`${k} ${seconds(run.secs(p[k]))} (${percent(p[k] / total)})`, colour(parts.indexOf(k))])));
       const rows = run.answer.steps.slice(0, 2000).map(s => [short(run.fullName(s.attempt), 60), s.what, s.why || '', seconds(run.secs(s.from)), seconds(run.secs(s.to - s.from))]);
-      const open = node.querySelector('details')?.open;
-      out.push(el('details', {open}, el('summary', {}, `The measured critical path: ${plural(new Set(run.answer.steps.map(s => run.attempt.task[s.attempt])).size, 'task')}`),
+      const open = node.querySelector('details.path')?.open;
+      out.push(el('details', {class: 'path', open}, el('summary', {}, `The measured critical path: ${plural(new Set(run.answer.steps.map(s => run.attempt.task[s.attempt])).size, 'task')}`),
         box('Critical path', 320, table([['task'], ['what'], ['why, or type'], ['from', 1], ['for', 1]], rows))));
     }
     node.replaceChildren(...out.filter(Boolean));

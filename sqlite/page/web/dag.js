@@ -80,7 +80,7 @@ export function dag(run) {
       draw();
     };
     for (const n of nodes.values()) {
-      const about = n.single ? `${n.name} (${run.kinds[n.kind]}), ${states[run.task.state[n.task]]}` : `${n.name}: ${plural(n.count, 'task')}, closed; open it to see them`;
+      const about = n.single ? `${n.name} (${run.kinds[n.kind]}), ${run.stateOf(n.task)}` : `${n.name}: ${plural(n.count, 'task')}, closed; open it to see them`;
       const text = labels || !n.single;
       g.append(svg('g', {class: 'node', tabindex: 0, role: 'button', 'aria-label': about + (n.critical ? ', on the critical path' : ''), 'aria-expanded': n.single ? null : 'false',
         on: {click: () => act(n), keydown: e => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); act(n); } }}}, svg('title', {}, about),

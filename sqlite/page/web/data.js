@@ -1,7 +1,7 @@
 // The data of the page: JSON, compressed, in which columns of numbers are differences as varints. payload.go documents it.
 import {colour} from './text.js';
 
-export const states = ['waiting', 'starting', 'running', 'suspended', 'done', 'failed', 'skipped'];
+export const states = ['waiting', 'starting', 'running', 'suspended', 'done', 'failed', 'skipped', 'continued'];
 export const known = {start: 1, end: 2, cpu: 4, memory: 8, disk: 16, throttled: 32, plan: 64, estimate: 128};
 
 function raw(base64) {
@@ -55,7 +55,7 @@ function later(o, name, make) {
 }
 
 function prepare(r, hue) {
-  r.kinds ||= []; r.nodes ||= []; r.workflows ||= [];
+  r.kinds ||= []; r.reused ||= []; r.nodes ||= []; r.workflows ||= [];
   r.names = r.names.split('\n');
   r.names.pop();
   for (const k of ['task', 'attempt', 'away', 'wait']) r[k] = unpacked(r[k]);
@@ -93,6 +93,8 @@ function prepare(r, hue) {
   r.knows = (i, what) => (a.known[i] & known[what]) > 0;
   r.outcome = i => r.outcomes[a.outcome[i]] || 'under way';
   r.estimate = i => a.error[i] + r.stop[i] - a.queued[i] - a.staging[i];
+  r.reusedTask = new Set(r.reused.map(x => x.task));
+  r.stateOf = t => r.reusedTask.has(t) ? 'reused' : states[r.task.state[t]];
   r.critical = new Set(r.answer.steps.map(s => s.attempt));
   const first = r.workflows.length ? r.workflows.reduce((m, w) => Math.min(m, w.arrived), Infinity) : 0;
   r.arrival = first;
