@@ -62,6 +62,7 @@ var layers = []layer{
 		"gantry/executor/control", "gantry/executor/fault", "gantry/executor/container/**",
 		"gantry/executor/docker/**"},
 		"runtimes know the engine, never each other, the log or the commands"},
+	{"gantry/executor/oci/image", nil, "it is a leaf"},
 	{"gantry/executor/*", []string{"gantry/trace", "gantry/planner/**", "gantry/executor", "gantry/executor/emulate",
 		"gantry/executor/stage", "gantry/executor/outside", "gantry/executor/evidence", "gantry/executor/control",
 		"gantry/executor/fault", "gantry/executor/hostmodel"},

@@ -1,0 +1,466 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sys/unix"
+)
+
+// Engine is the Docker Engine of this host, as far as images need it.
+type Engine interface {
+	// Find returns the ID of an image, and NAME@sha256:... in its registry, if any. found is false if the engine does
+	// not have it.
+	Find(ctx context.Context, ref string) (id, digest string, found bool, err error)
+	// Save returns the image as docker save writes it.
+	Save(ctx context.Context, id string) (io.ReadCloser, error)
+}
+
+// Pull says when images are fetched from their registries: "missing", "always" or "never".
+type Pull string
+
+// Wanted is an image that programs of a run need.
+type Wanted struct {
+	// Ref is as the workflow names it: a reference, docker:// and a reference, or one of ArchivePrefixes and a path.
+	Ref string
+	// ID and Digest are those of the image that ran before under this name, if a run continues; else "".
+	ID, Digest string
+}
+
+// ArchivePrefixes begin the names of images in archives, of docker save or of the OCI's image layout.
+var ArchivePrefixes = []string{"file://", "docker-archive:", "oci-archive:"}
+
+// Fetch says how images come into the store.
+type Fetch struct {
+	Run    string // the run directory: its run needs the images
+	Pull   Pull
+	Engine Engine                              // nil: there is none
+	Login  func(domain string) (Login, error)  // for a registry, such as docker.io; nil: none
+	Open   func(path string) (*os.File, error) // opens an archive as the calling user may; nil: os.Open
+	// Patience is how long a registry may send nothing; 0: DefaultPatience.
+	Patience time.Duration
+	// Begin hears what is being done with an image, End that it is there, Progress the bytes so far and those known of.
+	// They are called from several goroutines; nil drops them.
+	Begin    func(ref, doing string)
+	Progress func(ref string, done, total int64)
+	End      func(*Image)
+}
+
+// own is the name space of the images that gantry and its scripts build. Nothing of it is ever pulled: whoever has that
+// name in a public registry is somebody else.
+const own = "gantry/"
+
+// fetcher brings the images of a run.
+type fetcher struct {
+	Fetch
+	*Store
+	layers chan struct{} // the places of layers that are unpacked at once
+}
+
+// unpackers is how many layers are unpacked at once.
+const unpackers = 3
+
+// Fetch brings all images into the store, in parallel, and returns them in the order of wanted. An error names each
+// image that cannot be had, with the reason and what to do; it wraps ErrNoImage if the workflow is at fault, else
+// ErrUnusable. Nothing is left of an image that could not be unpacked.
+func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []Wanted) ([]*Image, error) {
+	if f.Patience == 0 {
+		f.Patience = DefaultPatience
+	}
+	if f.Open == nil {
+		f.Open = os.Open
+	}
+	if f.Begin == nil {
+		f.Begin = func(string, string) {}
+	}
+	x := &fetcher{f, s, make(chan struct{}, unpackers)}
+	out, errs := make([]*Image, len(wanted)), make([]error, len(wanted))
+	var work sync.WaitGroup
+	for i := range wanted {
+		work.Go(func() {
+			began := time.Now()
+			if out[i], errs[i] = x.fetch(ctx, &wanted[i]); errs[i] == nil {
+				out[i].Ref, out[i].Took = wanted[i].Ref, time.Since(began)
+				if out[i].Source != "local" && f.End != nil {
+					f.End(out[i])
+				}
+			}
+		})
+	}
+	work.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// fetch brings one image.
+func (x *fetcher) fetch(ctx context.Context, w *Wanted) (*Image, error) {
+	ref := strings.TrimPrefix(w.Ref, "docker://")
+	archive := ""
+	for _, p := range ArchivePrefixes {
+		if path, ok := strings.CutPrefix(ref, p); ok {
+			archive = path
+		}
+	}
+	switch {
+	case w.ID != "":
+		return x.same(ctx, w, archive)
+	case archive != "":
+		return x.fromArchive(ctx, w.Ref, archive)
+	}
+	return x.reference(ctx, w.Ref, ref)
+}
+
+// reference brings the image of a reference: from the Docker Engine, where a new one is built, else the store, else the
+// registry.
+func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, error) {
+	named, invalid := reference.ParseNormalizedNamed(ref)
+	full := ref
+	if invalid == nil {
+		named = reference.TagNameOnly(named)
+		full = named.String()
+	}
+	ours := strings.HasPrefix(ref, own)
+	var away error
+	if x.Pull != "always" || invalid != nil || ours {
+		i, err := x.fromEngine(ctx, shown, ref)
+		if i != nil || err != nil && !errors.Is(err, errAway) {
+			return i, x.named(full, i, err)
+		}
+		away = err
+		if n, ok := x.name(full); ok {
+			if i, err := x.have(ctx, n.ID, n.Digest); i != nil || err != nil {
+				return i, err
+			}
+		}
+		if i, err := x.have(ctx, ref, ""); i != nil || err != nil {
+			return i, err
+		}
+	}
+	where := "neither the Docker Engine nor the store of images has it"
+	if away != nil {
+		where = "the store of images does not have it, and there is no Docker Engine to ask: " + away.Error()
+	}
+	switch {
+	case invalid != nil:
+		return nil, refused(ErrNoImage, shown, invalid.Error(), "write it as NAME:TAG or REGISTRY/NAME:TAG")
+	case ours:
+		return nil, refused(ErrNoImage, shown, where, "images named "+own+"... are those built here, never pulled: "+
+			"scripts/build-image.sh or scripts/debian-image.sh "+ref+" PACKAGE..., or name an archive of docker save")
+	case x.Pull == "never":
+		return nil, refused(ErrNoImage, shown, where+", and --pull never forbids to fetch it",
+			"leave out --pull never, or name an archive of docker save")
+	}
+	i, err := x.pull(ctx, shown, named)
+	return i, x.named(full, i, err)
+}
+
+// named keeps what a reference stands for.
+func (x *fetcher) named(full string, i *Image, err error) error {
+	if err != nil || i == nil {
+		return err
+	}
+	if err := x.setName(name{full, i.ID, i.Digest}); err != nil {
+		return x.explain(full, err, "")
+	}
+	return nil
+}
+
+// have returns an image that the store has whole, and notes that the run needs it; nil if it does not.
+func (x *fetcher) have(ctx context.Context, id, digestName string) (*Image, error) {
+	if _, err := x.Image(id); err != nil {
+		return nil, nil
+	}
+	if err := x.hold(ctx, x.Run, digest.Digest(id), nil); err != nil {
+		return nil, err
+	}
+	i, err := x.Image(id)
+	if err != nil { // somebody has removed it before
+		return nil, nil
+	}
+	i.Digest = digestName
+	return i, nil
+}
+
+// errAway says that there is no Docker Engine to ask.
+var errAway = errors.New("no Docker Engine")
+
+// fromEngine brings an image of the Docker Engine; nil if that does not have it.
+func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*Image, error) {
+	if x.Engine == nil {
+		return nil, errAway
+	}
+	id, digestName, found, err := x.Engine.Find(ctx, ref)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errAway, err)
+	} else if !found {
+		return nil, nil
+	}
+	// an engine with containerd's image store has other IDs than that of the configuration
+	known := "docker-engine:" + id
+	for _, have := range []string{id, x.idOf(known)} {
+		if i, err := x.have(ctx, have, digestName); i != nil || err != nil {
+			return i, err
+		}
+	}
+	x.Begin(shown, "unpacking")
+	const remedy = "try docker save, and look whether the Docker Engine is well"
+	saved, err := x.Engine.Save(ctx, id)
+	if err != nil {
+		return nil, x.explain(shown, fmt.Errorf("the Docker Engine does not give it: %w", err), remedy)
+	}
+	f, err := x.spooled(ctx, saved)
+	saved.Close()
+	if err != nil {
+		return nil, x.explain(shown, fmt.Errorf("the archive of the Docker Engine: %w", err), remedy)
+	}
+	defer f.Close()
+	src, err := x.archive(ctx, f)
+	if err != nil {
+		return nil, x.explain(shown, fmt.Errorf("the archive of the Docker Engine: %w", err), remedy)
+	}
+	defer src.close()
+	src.digest = digestName
+	i, err := x.ensure(ctx, shown, src)
+	if err != nil {
+		return nil, x.explain(shown, err, remedy)
+	}
+	i.Source = "unpacked"
+	if i.ID != id {
+		err = x.setName(name{known, i.ID, digestName})
+	}
+	return i, err
+}
+
+func (x *fetcher) idOf(ref string) string {
+	n, _ := x.name(ref)
+	return n.ID
+}
+
+// fromArchive brings the image of an archive.
+func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, error) {
+	const remedy = "write it again with docker save"
+	f, err := x.Open(path)
+	if err != nil {
+		return nil, refused(ErrNoImage, shown, err.Error(), "write the archive with docker save, or correct the path")
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return nil, refused(ErrNoImage, shown, err.Error(), "write the archive with docker save, or correct the path")
+	}
+	// One that is as it was needs no look inside.
+	version, err := filepath.Abs(path)
+	if err != nil {
+		return nil, x.explain(shown, err, remedy)
+	}
+	version = fmt.Sprintf("archive:%s:%d:%d", version, st.Size(), st.ModTime().UnixNano())
+	if x.Pull != "always" {
+		if i, err := x.have(ctx, x.idOf(version), ""); i != nil || err != nil {
+			return i, err
+		}
+	}
+	x.Begin(shown, "unpacking")
+	src, err := x.archive(ctx, f)
+	if err != nil {
+		return nil, x.explain(shown, err, remedy)
+	}
+	defer src.close()
+	i, err := x.ensure(ctx, shown, src)
+	if err == nil {
+		err = x.setName(name{version, i.ID, ""})
+	}
+	if err != nil {
+		return nil, x.explain(shown, err, remedy)
+	}
+	return i, nil
+}
+
+// pull brings an image of a registry.
+func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named) (*Image, error) {
+	x.Begin(shown, "pulling")
+	p, err := newPuller(named, &x.Fetch)
+	if err != nil {
+		return nil, x.explain(shown, err, "check the name")
+	}
+	src, err := p.source(ctx, named)
+	var i *Image
+	var remote *remoteError
+	if err == nil {
+		i, err = x.ensure(ctx, shown, src)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err == nil:
+		if i.Source != "local" {
+			i.Source = "pulled"
+		}
+		return i, nil
+	case errors.As(err, &remote):
+		return nil, p.why(shown, err)
+	}
+	return nil, x.explain(shown, err, "try again; if it stays, tell whoever runs the registry "+p.domain)
+}
+
+// same brings the image that ran before under the name.
+func (x *fetcher) same(ctx context.Context, w *Wanted, archive string) (*Image, error) {
+	if i, err := x.have(ctx, w.ID, w.Digest); i != nil || err != nil {
+		return i, err
+	}
+	const remedy = "start a new run with gantry run, or bring that image back with docker load"
+	gone := "the image that this run began with, " + w.ID + ", is no longer on this host"
+	i, err := x.fromEngine(ctx, w.Ref, w.ID)
+	if errors.Is(err, errAway) {
+		err = nil
+	}
+	switch {
+	case i != nil || err != nil:
+	case archive != "":
+		i, err = x.fromArchive(ctx, w.Ref, archive)
+	case w.Digest != "" && x.Pull != "never":
+		var named reference.Named
+		if named, err = reference.ParseNormalizedNamed(w.Digest); err == nil {
+			i, err = x.pull(ctx, w.Ref, named)
+		}
+	default:
+		return nil, refused(ErrNoImage, w.Ref, gone, remedy)
+	}
+	if err == nil && i.ID != w.ID {
+		err = refused(ErrNoImage, w.Ref, gone+": it is "+i.ID+" now", remedy)
+	}
+	if err == nil {
+		i.Digest = w.Digest
+	}
+	return i, err
+}
+
+// ensure unpacks the layers of an image that the store does not have.
+func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image, error) {
+	if got := digest.FromBytes(src.config); got != src.id {
+		return nil, damaged("its configuration has the digest %s, not %s", got, src.id)
+	}
+	c, err := parseConfig(src.config)
+	if err != nil {
+		return nil, damaged("%w", err)
+	}
+	if len(c.RootFS.DiffIDs) != len(src.layers) {
+		return nil, damaged("its configuration names %d layers, and there are %d", len(c.RootFS.DiffIDs),
+			len(src.layers))
+	}
+	if !runs(c.Platform) {
+		return nil, fmt.Errorf("%w: %s, this one is %s", errPlatform, platform(c.Platform), platform(host()))
+	}
+	_, missing := x.Image(string(src.id))
+	if err := x.hold(ctx, x.Run, src.id, src.config); err != nil {
+		return nil, err
+	}
+	if err := x.unpackAll(ctx, shown, c.RootFS.DiffIDs, src.layers); err != nil {
+		return nil, errors.Join(err, x.abandon(x.Run, src.id))
+	}
+	i, err := x.Image(string(src.id))
+	if err != nil {
+		return nil, err
+	}
+	if i.Digest = src.digest; missing != nil {
+		i.Source = "loaded"
+	}
+	return i, nil
+}
+
+// unpackAll unpacks layers, some at once. The first error ends all.
+func (x *fetcher) unpackAll(ctx context.Context, shown string, ids []digest.Digest, layers []blob) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var total, done atomic.Int64
+	for _, b := range layers {
+		total.Add(max(0, b.size))
+	}
+	waits := sync.OnceFunc(func() { x.Begin(shown, "waiting for another gantry that unpacks") })
+	var work sync.WaitGroup
+	seen := map[digest.Digest]bool{}
+	for k, d := range ids {
+		if seen[d] { // such as an empty one
+			continue
+		}
+		seen[d] = true
+		work.Go(func() {
+			select {
+			case x.layers <- struct{}{}:
+				defer func() { <-x.layers }()
+			case <-ctx.Done():
+				return
+			}
+			var before int64
+			told := func(n int64) {
+				if sum := done.Add(n - before); x.Progress != nil {
+					x.Progress(shown, sum, total.Load())
+				}
+				before = n
+			}
+			if err := x.ensureLayer(ctx, d, layers[k], told, waits); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	work.Wait()
+	return context.Cause(ctx)
+}
+
+// runs reports whether this host can run programs of a platform.
+func runs(p v1.Platform) bool {
+	h := host()
+	arch := p.Architecture
+	switch {
+	case arch == "" && p.OS == "":
+		return true
+	case p.OS != h.OS:
+		return false
+	case arch == h.Architecture, arch == "386" && h.Architecture == "amd64", arch == "arm" && h.Architecture == "arm64":
+		return true
+	}
+	// an emulator of the processor that the kernel knows
+	names := map[string]string{"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
+	if n := names[arch]; n != "" {
+		arch = n
+	}
+	_, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", "qemu-"+filepath.Base(arch)))
+	return err == nil && runtime.GOOS == "linux"
+}
+
+// explain says why an image that was found cannot be unpacked, and what to do.
+func (x *fetcher) explain(shown string, err error, remedy string) error {
+	var known *Error
+	switch {
+	case errors.As(err, &known), errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errFull), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return refused(ErrUnusable, shown, "the disk of the store of images is full: "+err.Error(),
+			"free space in "+x.dir+", for example with gantry clean --images, or set "+DirEnv+" to another disk")
+	case errors.Is(err, errPlatform):
+		return refused(ErrUnusable, shown, err.Error(), "name an image for "+platform(host()))
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP):
+		return refused(ErrUnusable, shown, err.Error(), "the file system of "+x.dir+" does not take all that an image "+
+			"has: set "+DirEnv+" to a directory on a local disk, and look at gantry doctor --runtime oci")
+	}
+	return refused(ErrUnusable, shown, err.Error(), remedy)
+}

@@ -1,0 +1,116 @@
+// Package image is a store of container images on disk, for containers without a daemon. An image comes from the Docker
+// Engine, from an archive or from a registry. Each of its layers is verified and unpacked once, into a directory in the
+// form that overlayfs takes as a lower one.
+package image
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+var (
+	// ErrNoImage says that nobody has the image that a workflow names: the workflow is at fault.
+	ErrNoImage = errors.New("no such image")
+	// ErrUnusable says that an image is there and cannot be had: it is damaged, for another kind of host, the disk is
+	// full, or its registry does not give it.
+	ErrUnusable = errors.New("image not usable")
+)
+
+// Error says why an image cannot be had, and what to do. It wraps ErrNoImage or ErrUnusable.
+type Error struct {
+	Ref, Reason, Remedy string
+	kind                error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("image %s: %s (%s)", e.Ref, e.Reason, e.Remedy) }
+func (e *Error) Unwrap() error { return e.kind }
+
+func refused(kind error, ref, reason, remedy string) error { return &Error{ref, reason, remedy, kind} }
+
+// Image is an image whose layers are all in the store.
+type Image struct {
+	Ref      string // as the workflow names it
+	ID       string // sha256:... of its configuration, as with Docker's own image store: no other image ever has it
+	Digest   string // NAME@sha256:... in a registry; "" if it never was in one
+	Platform string // such as linux/amd64
+	Bytes    int64  // on disk, layers shared with other images included
+	Source   string // "local" if the store had it, else "unpacked" or "pulled"
+	Took     time.Duration
+
+	// Layers are directories, the lowest first: those of an overlay, of which each hides what lies below. Nothing may
+	// be written there.
+	Layers []string
+	// Config is what the image says of its programs: environment, working directory, entry point.
+	Config v1.ImageConfig
+
+	layers []digest.Digest // diff IDs, the lowest first
+}
+
+// maxConfig bounds what is read of an image's configuration, and of each list in archives and registries.
+const maxConfig = 4 << 20
+
+// maxLayers is how many layers an image may have, as with Docker: the options of a mount are a page at most.
+const maxLayers = 127
+
+// parseConfig reads the configuration of an image.
+func parseConfig(text []byte) (*v1.Image, error) {
+	c := new(v1.Image)
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("its configuration: %w", err)
+	}
+	if c.RootFS.Type != "layers" {
+		return nil, errors.New("its configuration names no layers")
+	}
+	if len(c.RootFS.DiffIDs) > maxLayers {
+		return nil, fmt.Errorf("it has %d layers, at most %d can be mounted", len(c.RootFS.DiffIDs), maxLayers)
+	}
+	for _, d := range c.RootFS.DiffIDs {
+		if err := known(d); err != nil {
+			return nil, fmt.Errorf("its configuration: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// known accepts digests that can be names of files.
+func known(d digest.Digest) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("digest %q: %w", d, err)
+	}
+	if d.Algorithm() != digest.SHA256 {
+		return fmt.Errorf("digest %s: only sha256 is known", d)
+	}
+	return nil
+}
+
+// platform is the short form of a platform.
+func platform(p v1.Platform) string {
+	s := p.OS + "/" + p.Architecture
+	if p.Variant != "" {
+		s += "/" + p.Variant
+	}
+	return s
+}
+
+// image describes an image of the store by its configuration.
+func (s *Store) image(id digest.Digest, c *v1.Image) *Image {
+	i := &Image{ID: string(id), Platform: c.OS + "/" + c.Architecture, Config: c.Config, Source: "local"}
+	for k, d := range c.RootFS.DiffIDs {
+		// Overlayfs takes no layer twice. The higher one hides all that is in the lower.
+		if !slices.Contains(c.RootFS.DiffIDs[k+1:], d) {
+			i.layers, i.Layers = append(i.layers, d), append(i.Layers, s.layerDir(d))
+		}
+	}
+	return i
+}
+
+func (s *Store) layerDir(d digest.Digest) string {
+	return filepath.Join(s.dir, "layers", d.Encoded(), "fs")
+}

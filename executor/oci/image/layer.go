@@ -1,0 +1,197 @@
+package image
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sys/unix"
+)
+
+// blob is a layer as an archive or a registry has it.
+type blob struct {
+	digest digest.Digest // of the bytes that open gives; "" if nothing says
+	size   int64         // of them; -1 if nothing says
+	open   func(ctx context.Context) (io.ReadCloser, error)
+}
+
+// maxWindow is how much memory a zstd layer may ask for.
+const maxWindow = 128 << 20
+
+// decompress reads gzip, zstd or plain bytes, whichever they are.
+func decompress(r io.Reader) (plain io.ReadCloser, packed bool, err error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	magic, err := in.Peek(6)
+	if err != nil && err != io.EOF {
+		return nil, false, err
+	}
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, true, damaged("gzip: %w", err)
+		}
+		return z, true, nil
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, true, damaged("zstd: %w", err)
+		}
+		return z.IOReadCloser(), true, nil
+	case bytes.HasPrefix(magic, []byte("BZh")), bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")):
+		return nil, true, damaged("it is compressed with bzip2 or xz: gzip, zstd and none are known")
+	}
+	return io.NopCloser(in), false, nil
+}
+
+// counted counts bytes, hashes them, and keeps the first error of a reader.
+type counted struct {
+	io.Reader
+	hash  digest.Digester
+	n     int64
+	limit int64 // more are an error
+	over  error
+	err   error
+	told  func(n int64)
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.hash.Hash().Write(b[:n])
+	if c.n += int64(n); c.n > c.limit && err == nil {
+		err = c.over
+	}
+	if c.told != nil {
+		c.told(c.n)
+	}
+	if err != nil && err != io.EOF && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// ensureLayer unpacks a layer, if the store does not have it, and if no other process is about it.
+func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told func(int64), waits func()) error {
+	if _, ok := s.layerBytes(d); ok {
+		return nil
+	}
+	free, err := s.tryLock(string(d), true)
+	if errors.Is(err, unix.EAGAIN) {
+		waits()
+		free, err = s.lock(ctx, string(d), true)
+	}
+	if err != nil {
+		return err
+	}
+	defer free()
+	if _, ok := s.layerBytes(d); ok {
+		return nil
+	}
+	tmp, err := s.scratch()
+	if err == nil {
+		err = s.unpackLayer(ctx, tmp, d, b, told)
+		if left := removeAll(tmp); err == nil {
+			err = left
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", d, err)
+	}
+	return nil
+}
+
+// unpackLayer unpacks a layer below tmp, verifies it, and gives it its place.
+func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64)) error {
+	sp, most, err := newSpace(s.dir)
+	if err != nil {
+		return err
+	}
+	in, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	packed := &counted{Reader: in, hash: digest.Canonical.Digester(), limit: 1 << 62, told: told}
+	if b.size >= 0 {
+		packed.limit, packed.over = b.size, damaged("it is longer than the %d bytes that are announced", b.size)
+	}
+	z, _, err := decompress(packed)
+	if err != nil {
+		return cause(packed, nil, err)
+	}
+	defer z.Close()
+	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most,
+		over: fmt.Errorf("%w: it is larger than the %d MB that are free in %s", errFull, most>>20, s.dir)}
+	fs := filepath.Join(tmp, "layer", "fs")
+	if err := os.MkdirAll(fs, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(fs, 0o755); err != nil {
+		return err
+	}
+	bytes, err := unpack(ctx, plain, fs, sp)
+	if err == nil {
+		_, err = io.Copy(io.Discard, packed) // what the decompressor has not read
+	}
+	if err != nil {
+		return cause(packed, plain, err)
+	}
+	switch got := packed.hash.Digest(); {
+	case b.size >= 0 && packed.n != b.size:
+		return damaged("it has %d bytes, not the %d that are announced", packed.n, b.size)
+	case b.digest != "" && got != b.digest:
+		return damaged("its bytes have the digest %s, not %s", got, b.digest)
+	}
+	if got := plain.hash.Digest(); got != d {
+		return damaged("it unpacks to the digest %s, not to the one that the image names", got)
+	}
+	size := []byte(strconv.FormatInt(bytes, 10))
+	if err := os.WriteFile(filepath.Join(tmp, "layer", "bytes"), size, 0o600); err != nil {
+		return err
+	}
+	return s.publish(filepath.Join(tmp, "layer"), d)
+}
+
+// publish gives a layer its place, once it is on disk whole.
+func (s *Store) publish(from string, d digest.Digest) error {
+	dir, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	err = unix.Syncfs(int(dir.Fd()))
+	dir.Close()
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", from, err)
+	}
+	to := filepath.Dir(s.layerDir(d))
+	if _, ok := s.layerBytes(d); !ok {
+		_ = removeAll(to) // nothing, or what somebody has damaged
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return s.makeLink(d)
+}
+
+// cause is the error that others follow from: that of reading, before that of the format it leads to.
+func cause(packed, plain *counted, err error) error {
+	switch {
+	case packed.err != nil:
+		return packed.err
+	case plain != nil && plain.err != nil && !errors.Is(plain.err, errFull):
+		return damaged("it is cut off or changed: %w", plain.err) // says the decompressor
+	case plain != nil && plain.err != nil:
+		return plain.err
+	}
+	return err
+}

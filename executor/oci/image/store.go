@@ -1,0 +1,555 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sys/unix"
+)
+
+// DirEnv is the environment variable that names the directory of the store.
+const DirEnv = "GANTRY_IMAGES"
+
+// DefaultDir is the directory of the store that all runs of a user share: $GANTRY_IMAGES, else /var/lib/gantry/images
+// of root, or gantry/images in the data directory of the user.
+func DefaultDir() (string, error) {
+	if dir := os.Getenv(DirEnv); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/gantry/images", nil
+	}
+	data := os.Getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(data) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("directory of images: %w (set %s)", err, DirEnv)
+		}
+		data = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(data, "gantry", "images"), nil
+}
+
+// Store keeps images below a directory that only its user can enter:
+//
+//	images/HEX.json   the configuration of an image, by its digest
+//	layers/HEX/fs     a layer, by the digest of its uncompressed archive; layers/HEX/bytes is the size of its files
+//	l/HEX             a link to fs with a short name
+//	names/HEX.json    the image that a reference stood for
+//	uses/HEX.json     the images that a run needs
+//	tmp/              what is being unpacked
+//	lock              see Store.lock
+//
+// Several processes may use a store at once.
+type Store struct {
+	dir string
+
+	mu    sync.Mutex
+	tmp   string // of this process, below tmp; made when needed
+	holds []func()
+}
+
+// Open opens the store in a directory, and makes it. The caller closes it when its run no longer needs the images.
+func Open(dir string) (*Store, error) {
+	s := &Store{dir: dir}
+	for _, sub := range []string{"images", "layers", "l", "names", "uses", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", ErrUnusable, err, DirEnv)
+		}
+	}
+	return s, nil
+}
+
+// Dir is the directory of the store.
+func (s *Store) Dir() string { return s.dir }
+
+// Close gives up what the store holds for this process.
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tmp != "" {
+		_ = removeAll(s.tmp)
+	}
+	for _, give := range s.holds {
+		give()
+	}
+	s.holds, s.tmp = nil, ""
+}
+
+// again is the time between two attempts to take a lock that another process holds.
+const again = 50 * time.Millisecond
+
+// lock takes the lock of a name, which excludes other holders in this and other processes, or other exclusive ones
+// only. The kernel frees it when the process ends. Names share one file: each has a byte of it.
+func (s *Store) lock(ctx context.Context, name string, exclusive bool) (free func(), err error) {
+	for {
+		if free, err = s.tryLock(name, exclusive); !errors.Is(err, unix.EAGAIN) {
+			return free, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(again):
+		}
+	}
+}
+
+// tryLock is lock, and returns EAGAIN if another holds it.
+func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+	}
+	sum := sha256.Sum256([]byte(name))
+	l := unix.Flock_t{Type: unix.F_RDLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) >> 2), Len: 1}
+	if exclusive {
+		l.Type = unix.F_WRLCK
+	}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EACCES) {
+			err = unix.EAGAIN
+		}
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+// changes is the name of the lock of whoever registers uses or removes images.
+const changes = "changes"
+
+// tmpDir is the directory of what this process unpacks. Those that processes left behind when they were killed go.
+func (s *Store) tmpDir() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tmp != "" {
+		return s.tmp, nil
+	}
+	top := filepath.Join(s.dir, "tmp")
+	left, _ := os.ReadDir(top)
+	for _, e := range left {
+		if free, err := s.tryLock("tmp/"+e.Name(), true); err == nil {
+			_ = removeAll(filepath.Join(top, e.Name()))
+			free()
+		}
+	}
+	// the lock comes before the directory: nobody takes it for one that was left
+	name := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
+	free, err := s.tryLock("tmp/"+name, true)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(filepath.Join(top, name), 0o700); err != nil {
+		free()
+		return "", err
+	}
+	s.tmp, s.holds = filepath.Join(top, name), append(s.holds, free)
+	return s.tmp, nil
+}
+
+// scratch returns a new directory for what is being unpacked.
+func (s *Store) scratch() (string, error) {
+	dir, err := s.tmpDir()
+	if err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(dir, "")
+}
+
+// removeAll removes a tree, and makes directories in it writable first if it must.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if d != nil && d.IsDir() {
+				_ = os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+		err = os.RemoveAll(dir)
+	}
+	return err
+}
+
+// put writes a small file whole or not at all.
+func (s *Store) put(name string, content []byte) error {
+	dir, err := s.tmpDir()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "file-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(s.dir, name))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// key is the name of the file of something that is no digest.
+func key(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:]) + ".json"
+}
+
+// name is what a reference stood for when it was last looked up.
+type name struct {
+	Ref, ID, Digest string
+}
+
+func (s *Store) name(ref string) (n name, ok bool) {
+	text, err := os.ReadFile(filepath.Join(s.dir, "names", key(ref)))
+	return n, err == nil && json.Unmarshal(text, &n) == nil && n.Ref == ref
+}
+
+func (s *Store) setName(n name) error {
+	if old, ok := s.name(n.Ref); ok && old == n {
+		return nil
+	}
+	text, _ := json.Marshal(n)
+	return s.put(filepath.Join("names", key(n.Ref)), text)
+}
+
+// Image returns an image of the store by its ID. The error wraps ErrNoImage if it is not there as a whole.
+func (s *Store) Image(id string) (*Image, error) {
+	c, err := s.config(digest.Digest(id))
+	if err != nil {
+		return nil, refused(ErrNoImage, id, err.Error(), "fetch it with gantry run")
+	}
+	i := s.image(digest.Digest(id), c)
+	for _, d := range i.layers {
+		bytes, ok := s.layerBytes(d)
+		if !ok {
+			return nil, refused(ErrNoImage, id, "its layer "+string(d)+" is not in the store",
+				"fetch it with gantry run")
+		}
+		i.Bytes += bytes
+	}
+	return i, nil
+}
+
+func (s *Store) config(id digest.Digest) (*v1.Image, error) {
+	if err := known(id); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(s.configFile(id))
+	if err != nil {
+		return nil, errors.New("it is not in the store")
+	}
+	if digest.FromBytes(text) != id {
+		return nil, errors.New("its configuration was changed in the store")
+	}
+	return parseConfig(text)
+}
+
+func (s *Store) configFile(id digest.Digest) string {
+	return filepath.Join(s.dir, "images", id.Encoded()+".json")
+}
+
+// layerBytes is the size of the files of a layer, if the store has it.
+func (s *Store) layerBytes(d digest.Digest) (bytes int64, ok bool) {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.layerDir(d)), "bytes"))
+	if err != nil {
+		return 0, false
+	}
+	_, err = fmt.Sscan(string(text), &bytes)
+	return bytes, err == nil
+}
+
+// use is the images that a run needs.
+type use struct {
+	Dir    string // the run directory
+	Images []string
+}
+
+// hold notes that a run needs an image, before it is unpacked, and its configuration. As long as the store is open, or
+// the run is not over, nobody removes it.
+func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config []byte) error {
+	free, err := s.lock(ctx, changes, true)
+	if err != nil {
+		return err
+	}
+	defer free()
+	file := filepath.Join("uses", key(dir))
+	mine, err := s.lock(ctx, file, false)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.holds = append(s.holds, mine)
+	s.mu.Unlock()
+	u := use{Dir: dir}
+	if text, err := os.ReadFile(filepath.Join(s.dir, file)); err == nil {
+		_ = json.Unmarshal(text, &u)
+	}
+	if !slices.Contains(u.Images, string(id)) {
+		u.Images = append(u.Images, string(id))
+		text, _ := json.Marshal(u)
+		if err := s.put(file, text); err != nil {
+			return err
+		}
+	}
+	if _, err := s.config(id); err == nil || config == nil {
+		return nil
+	}
+	return s.put(filepath.Join("images", id.Encoded()+".json"), config)
+}
+
+// abandon takes back what hold noted of an image that could not be unpacked, and the layers that were.
+func (s *Store) abandon(dir string, id digest.Digest) error {
+	free, err := s.lock(context.Background(), changes, true)
+	if err != nil {
+		return err
+	}
+	defer free()
+	others := false
+	files, _ := s.entries("uses")
+	for _, file := range files {
+		path := filepath.Join(s.dir, "uses", file)
+		var u use
+		text, err := os.ReadFile(path)
+		if err != nil || json.Unmarshal(text, &u) != nil || !slices.Contains(u.Images, string(id)) {
+			continue
+		}
+		if u.Dir != dir {
+			others = true
+			continue
+		}
+		u.Images = slices.DeleteFunc(u.Images, func(i string) bool { return i == string(id) })
+		if len(u.Images) == 0 {
+			err = os.Remove(path)
+		} else {
+			text, _ := json.Marshal(u)
+			err = s.put(filepath.Join("uses", file), text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if others {
+		return nil
+	}
+	if err := os.Remove(s.configFile(id)); err != nil {
+		return err
+	}
+	_, err = s.sweep()
+	return err
+}
+
+// Entry is an image as List and Remove show it.
+type Entry struct {
+	ID       string   `json:"id"`
+	Names    []string `json:"names"` // references that stood for it when they were last looked up
+	Platform string   `json:"platform"`
+	Bytes    int64    `json:"bytes"`   // layers shared with other images included
+	Whole    bool     `json:"whole"`   // all its layers are there
+	Runs     []string `json:"runs"`    // directories of runs that used it
+	Created  string   `json:"created"` // RFC 3339; "" if the image does not say
+}
+
+// List returns the images of the store, the names first, in alphabetical order.
+func (s *Store) List() ([]Entry, error) {
+	found, err := s.entries("images")
+	if err != nil {
+		return nil, err
+	}
+	names := map[string][]string{}
+	for _, text := range s.texts("names") {
+		var n name
+		if json.Unmarshal(text, &n) == nil {
+			names[n.ID] = append(names[n.ID], n.Ref)
+		}
+	}
+	runs := map[string][]string{}
+	for _, text := range s.texts("uses") {
+		var u use
+		if json.Unmarshal(text, &u) == nil {
+			for _, id := range u.Images {
+				runs[id] = append(runs[id], u.Dir)
+			}
+		}
+	}
+	var list []Entry
+	for _, file := range found {
+		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
+		e := Entry{ID: string(id), Names: []string{}, Runs: []string{}, Whole: true}
+		e.Names, e.Runs = append(e.Names, names[string(id)]...), append(e.Runs, runs[string(id)]...)
+		slices.Sort(e.Names)
+		slices.Sort(e.Runs)
+		if c, err := s.config(id); err == nil {
+			e.Platform = platform(c.Platform)
+			if c.Created != nil {
+				e.Created = c.Created.UTC().Format(time.RFC3339)
+			}
+			for _, d := range c.RootFS.DiffIDs {
+				bytes, ok := s.layerBytes(d)
+				e.Bytes, e.Whole = e.Bytes+bytes, e.Whole && ok
+			}
+		} else {
+			e.Whole = false
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Entry) int {
+		first := func(e Entry) string {
+			if len(e.Names) > 0 {
+				return e.Names[0]
+			}
+			return "\xff"
+		}
+		return cmp.Or(strings.Compare(first(a), first(b)), strings.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
+
+func (s *Store) entries(sub string) (names []string, err error) {
+	all, err := os.ReadDir(filepath.Join(s.dir, sub))
+	if err != nil {
+		return nil, fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+	}
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+func (s *Store) texts(sub string) (texts [][]byte) {
+	names, _ := s.entries(sub)
+	for _, n := range names {
+		if text, err := os.ReadFile(filepath.Join(s.dir, sub, n)); err == nil {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// Remove removes the images that no run needs: none that works on now, and none in whose directory needed reports
+// that it is not over. It returns them, and the bytes of layers that nothing else needs.
+func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (removed []Entry, freed int64, err error) {
+	free, err := s.lock(ctx, changes, true)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer free()
+	list, err := s.List()
+	if err != nil {
+		return nil, 0, err
+	}
+	stays := map[string]bool{}
+	for _, e := range list {
+		if _, err := s.config(digest.Digest(e.ID)); err == nil && s.inUse(&e, needed) {
+			stays[e.ID] = true
+			continue
+		}
+		if err := os.Remove(s.configFile(digest.Digest(e.ID))); err != nil {
+			return removed, freed, err
+		}
+		removed = append(removed, e)
+	}
+	for _, sub := range []string{"names", "uses"} {
+		names, _ := s.entries(sub)
+		for _, n := range names {
+			s.dropDead(filepath.Join(sub, n), stays)
+		}
+	}
+	freed, err = s.sweep()
+	return removed, freed, err
+}
+
+// sweep removes the layers of no image, and returns the size of their files. The caller holds the lock of changes.
+func (s *Store) sweep() (freed int64, err error) {
+	trash, err := s.scratch()
+	if err != nil {
+		return 0, fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+	}
+	defer func() { err = errors.Join(err, removeAll(trash)) }()
+	keep := map[string]bool{}
+	images, err := s.entries("images")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range images {
+		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
+		if c, err := s.config(id); err == nil {
+			for _, d := range c.RootFS.DiffIDs {
+				keep[d.Encoded()] = true
+			}
+		}
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	layers, err := s.entries("layers")
+	for _, l := range layers {
+		d := digest.NewDigestFromEncoded(digest.SHA256, l)
+		if keep[l] || d.Validate() == nil && mounted(string(mounts), s.link(d)) {
+			continue
+		}
+		bytes, _ := s.layerBytes(d)
+		if err := os.Rename(filepath.Join(s.dir, "layers", l), filepath.Join(trash, l)); err != nil {
+			return freed, err
+		}
+		freed += bytes
+	}
+	links, _ := s.entries("l")
+	for _, l := range links {
+		if _, err := os.Stat(filepath.Join(s.dir, "l", l)); errors.Is(err, fs.ErrNotExist) {
+			os.Remove(filepath.Join(s.dir, "l", l))
+		}
+	}
+	return freed, err
+}
+
+// inUse reports whether a run needs an image.
+func (s *Store) inUse(e *Entry, needed func(dir string) bool) bool {
+	return slices.ContainsFunc(e.Runs, func(dir string) bool {
+		free, err := s.tryLock(filepath.Join("uses", key(dir)), true)
+		if err != nil {
+			return true
+		}
+		free()
+		return needed(dir)
+	})
+}
+
+// dropDead removes a name or a use of which no image stays.
+func (s *Store) dropDead(file string, stays map[string]bool) {
+	path := filepath.Join(s.dir, file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	var x struct {
+		ID     string
+		Images []string
+	}
+	if json.Unmarshal(text, &x) != nil || !slices.ContainsFunc(append(x.Images, x.ID), func(id string) bool {
+		return stays[id]
+	}) {
+		os.Remove(path)
+	}
+}
+
+// mounted reports whether a list of mounts names a link as a directory of an overlay.
+func mounted(mounts, link string) bool {
+	return link != "" && (strings.Contains(mounts, "/"+link+":") || strings.Contains(mounts, "/"+link+","))
+}
