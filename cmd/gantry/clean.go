@@ -47,10 +47,15 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			if c.Bool("keep-reuse") && !c.Bool("files") {
 				return failf(exitUsage, "--keep-reuse: say --files, which deletes files; nothing else does")
 			}
+			shells, err := cleanShells(dir, c.Args().First())
+			if err != nil {
+				return fail(exitHost, err)
+			}
 			done, err := docker.Clean(c.Context, "", dir, c.Args().First())
 			if err != nil {
 				return fail(exitHost, err)
 			}
+			done.Containers = append(done.Containers, shells...)
 			var images []string
 			if c.Bool("images") {
 				if images, err = docker.RemoveTaskImages(c.Context, ""); err != nil {

@@ -25,19 +25,11 @@ crash.
 Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
 		Action: func(c *cli.Context) error {
-			run, task, err := runAndTask(c)
-			if err != nil {
-				return err
-			}
-			db, err := readLog(c)
+			db, life, err := findTask(c)
 			if err != nil {
 				return err
 			}
 			defer db.Close()
-			life, err := db.Task(c.Context, run, task)
-			if err != nil {
-				return logError(err)
-			}
 			if c.Bool("json") {
 				printJSON(c.App.Writer, life)
 				return nil

@@ -44,15 +44,26 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such run, task or attempt, 4 t
 	}
 }
 
-// runAndTask takes the arguments [RUN] TASK.
-func runAndTask(c *cli.Context) (run, task string, err error) {
-	switch c.NArg() {
+// findTask finds the task that the arguments [RUN] TASK name. The caller closes the log.
+func findTask(c *cli.Context) (*sqlite.DB, *sqlite.Life, error) {
+	args := c.Args().Slice()
+	switch len(args) {
 	case 1:
-		return "", c.Args().First(), nil
+		args = []string{"", args[0]}
 	case 2:
-		return c.Args().Get(0), c.Args().Get(1), nil
+	default:
+		return nil, nil, failf(exitUsage, "usage: gantry %s [RUN] TASK", c.Command.Name)
 	}
-	return "", "", failf(exitUsage, "usage: gantry %s [RUN] TASK", c.Command.Name)
+	db, err := readLog(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	life, err := db.Task(c.Context, args[0], args[1])
+	if err != nil {
+		db.Close()
+		return nil, nil, logError(err)
+	}
+	return db, life, nil
 }
 
 // workDir is where an attempt ran.
@@ -62,25 +73,17 @@ func workDir(home, run, workflow, task string, try int) string {
 }
 
 func logs(c *cli.Context) error {
-	run, task, err := runAndTask(c)
-	if err != nil {
-		return err
-	}
-	db, err := readLog(c)
+	db, life, err := findTask(c)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	life, err := db.Task(c.Context, run, task)
-	if err != nil {
-		return logError(err)
-	}
 	if !runtimeOf(life.Runtime).Programs {
 		return failf(exitInput, "run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}
 	if len(life.Attempts) == 0 {
 		return failf(exitInput, "task %s of run %s has not been started (it is %s): gantry explain %s %s says why",
-			life.Task, life.Run, life.State, life.Run, task)
+			life.Task, life.Run, life.State, life.Run, life.Task)
 	}
 	attempt := life.Attempts[len(life.Attempts)-1]
 	if c.IsSet("attempt") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,15 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
+	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/stage"
@@ -32,9 +36,9 @@ func shellCommand() *cli.Command {
 		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task, WORKFLOW/NAME, #ID, or a
 transformation that only one task has. The shell runs in a container like that of the task: its image, environment,
-inputs, limits of CPU, memory and processes, no network unless the task has it. It begins in a copy of the task's
-directory, where .command.sh is the command; inputs are links that cannot be written to. The container and the
-directory are removed when the shell ends, and nothing is published.
+inputs, limits of CPU, memory, block I/O and processes, no network unless the task has it. It begins in a copy of the
+task's directory, where .command.sh is the command; inputs are links that cannot be written to. The container and the
+directory are removed when the shell ends, and nothing is published; gantry clean removes them if gantry was killed.
 
    gantry shell mBgModel
    echo 'sh .command.sh; ls -l' | gantry shell RUN TASK
@@ -48,19 +52,11 @@ usable.`,
 }
 
 func shell(c *cli.Context) error {
-	run, task, err := runAndTask(c)
-	if err != nil {
-		return err
-	}
-	db, err := readLog(c)
+	db, life, err := findTask(c)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	life, err := db.Task(c.Context, run, task)
-	if err != nil {
-		return logError(err)
-	}
 	home, err := filepath.Abs(c.String("dir"))
 	if err != nil {
 		return fail(exitHost, err)
@@ -119,6 +115,7 @@ type sandbox struct {
 	node string
 	work string // "" until it was made
 	name string // of the container
+	lock *os.File
 }
 
 // nodeDir is where the files of the task's workflow lie.
@@ -134,11 +131,14 @@ func (b *sandbox) prepare() error {
 			return fmt.Errorf("directory of the shell: %w", err)
 		}
 	}
-	work, err := os.MkdirTemp(above, executor.EscapeName(b.spec.Name)+"-shell-")
+	work, err := os.MkdirTemp(above, executor.EscapeName(b.spec.Name)+"-shell.")
 	if err != nil {
 		return fmt.Errorf("directory of the shell: %w", err)
 	}
-	b.work, b.name = work, "gantry-shell-"+strconv.Itoa(os.Getpid())
+	b.work, b.name = work, "gantry-shell-"+strings.TrimPrefix(filepath.Ext(work), ".")
+	if b.lock, err = lockFile(filepath.Join(work, shellMark), b.name); err != nil {
+		return fmt.Errorf("directory of the shell: %w", err)
+	}
 	outputs := map[string]bool{}
 	for _, f := range b.spec.Outputs {
 		outputs[f.Name] = true
@@ -231,6 +231,9 @@ func (b *sandbox) remove() {
 	if b.work != "" {
 		_ = os.RemoveAll(b.work)
 	}
+	if b.lock != nil {
+		b.lock.Close()
+	}
 }
 
 // args are those of the docker command, up to the program.
@@ -248,13 +251,7 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	if !b.spec.Network {
 		out = append(out, "--network", "none")
 	}
-	if l.CPU > 0 && l.CPU != unit.Unlimited {
-		out = append(out, "--cpus", strconv.FormatFloat(float64(l.CPU)/1000, 'f', -1, 64))
-	}
-	if l.Memory > 0 && l.Memory != unit.Unlimited {
-		memory := strconv.FormatInt(max(l.Memory, executor.MinMemory), 10)
-		out = append(out, "--memory", memory, "--memory-swap", memory)
-	}
+	out = append(out, b.limits()...)
 	for _, m := range b.spec.Mounts {
 		from, to, _ := strings.Cut(m, ":")
 		out = append(out, "--mount", "type=bind,source="+from+",target="+to+",readonly")
@@ -268,6 +265,83 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	}
 	return append(out, "--entrypoint", program, image)
 }
+
+// limits are those that the last attempt had, else those of the task.
+func (b *sandbox) limits() (out []string) {
+	l := b.life
+	cpu, memory, read, write := l.CPU, l.Memory, l.Disk, l.Disk
+	if a := lastAttempt(l); a != nil {
+		for to, applied := range map[*int64]*int64{&cpu: a.AppliedCPU, &memory: a.AppliedMemory,
+			&read: a.AppliedReadBps, &write: a.AppliedWrite} {
+			if applied != nil && *applied > 0 {
+				*to = *applied
+			}
+		}
+	}
+	limited := func(x int64) bool { return x > 0 && x != unit.Unlimited }
+	if limited(cpu) {
+		out = append(out, "--cpus", strconv.FormatFloat(float64(cpu)/1000, 'f', -1, 64))
+	}
+	if limited(memory) {
+		text := strconv.FormatInt(max(memory, executor.MinMemory), 10)
+		out = append(out, "--memory", text, "--memory-swap", text)
+	}
+	device, ok, err := cgroup.DeviceOf(b.dir)
+	if err != nil || !ok {
+		return out
+	}
+	if limited(read) {
+		out = append(out, "--device-read-bps", fmt.Sprintf("%s:%d", device.Path, read))
+	}
+	if limited(write) {
+		out = append(out, "--device-write-bps", fmt.Sprintf("%s:%d", device.Path, write))
+	}
+	return out
+}
+
+// shellMark is a file in the directory of a shell: it has the name of the container, and whose shell it is locks it.
+const shellMark = ".command.shell"
+
+// lockFile makes a file that this process locks until it ends.
+func lockFile(path, text string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		_, err = f.WriteString(text)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// cleanShells removes what shells left whose gantry was killed, of one run or of all, and returns the names of their
+// containers.
+func cleanShells(home, run string) (removed []string, err error) {
+	marks, err := fs.Glob(os.DirFS(home), path.Join(cmp.Or(run, "*"), "work", "*", "*-shell.*", shellMark))
+	for _, mark := range marks {
+		mark = filepath.Join(home, mark)
+		name, e := os.ReadFile(mark)
+		if e != nil || isLocked(mark) || !shellName.Match(name) {
+			continue
+		}
+		out, e := exec.Command("docker", "rm", "--force", string(name)).CombinedOutput()
+		gone := strings.Contains(string(out), "No such container") ||
+			strings.Contains(string(out), "is already in progress")
+		if e != nil && !gone {
+			err = errors.Join(err, fmt.Errorf("remove container %s: %w: %s", name, e, strings.TrimSpace(string(out))))
+			continue
+		}
+		err = errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
+		removed = append(removed, string(name))
+	}
+	return removed, err
+}
+
+var shellName = regexp.MustCompile(`^gantry-shell-[0-9]+$`)
 
 // enter runs the shell until it ends.
 func (b *sandbox) enter(ctx context.Context, program string) error {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A shell has the files, the environment and the limits of its task, on a terminal, too, and nothing of it stays; what
+// is left after kill -9 goes with gantry clean.
+func TestAShellIsLikeItsTask(t *testing.T) {
+	if args := os.Getenv(asGantry); args != "" {
+		os.Exit(run(append([]string{"gantry"}, strings.Split(args, "\n")...)))
+	}
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	in := filepath.Dir(c.write("in/text.txt", "to be\n"))
+	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), shellTask{"upper", "text.txt", "upper.txt",
+		"tr a-z A-Z <text.txt >upper.txt"})
+	c.gantry(exitOK, "run", "-q", "--inputs", in, "--env", "LEVEL=2", "--name", "r", flow)
+	shell := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), "TERM=xterm", asGantry+"=shell\n--dir\n"+filepath.Join(c.dir,
+			"runs")+"\nr\nupper")
+		return cmd
+	}
+	outer, inner := terminalPair(t)
+	cmd := shell()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inner, inner, inner
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	inner.Close()
+	if _, err := outer.WriteString("sh .command.sh; echo =$LEVEL= $(cat upper.txt); tty; exit 7\n"); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("the shell ended with %v, want 7", err)
+	}
+	for _, want := range []string{"=2= TO BE", "/dev/pts/"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("the terminal got %q, which lacks %q", said, want)
+		}
+	}
+	left := func() []string {
+		all, _ := filepath.Glob(filepath.Join(c.dir, "runs", "r", "work", "flow", "upper-shell.*"))
+		return all
+	}
+	if dirs := left(); len(dirs) > 0 {
+		t.Errorf("left are %v", dirs)
+	}
+
+	cmd = shell()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = io.WriteString(stdin, "echo here\n")
+	}
+	if err == nil {
+		_, err = io.CopyN(&out, stdout, 5)
+	}
+	if err != nil || out.String() != "here\n" {
+		t.Fatalf("%q, %v", out.String(), err)
+	}
+	name := "gantry-shell-" + strings.TrimPrefix(filepath.Ext(left()[0]), ".")
+	if done, _ := c.gantry(exitOK, "clean", "r"); strings.Contains(done, name) {
+		t.Errorf("a shell that is used was removed: %s", done)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if done, _ := c.gantry(exitOK, "clean", "r"); !strings.Contains(done, name) || len(left()) > 0 {
+		t.Errorf("after kill -9 gantry clean says %q, and left are %v", done, left())
+	}
+	for end := time.Now().Add(time.Minute); exec.Command("docker", "container", "inspect", name).Run() == nil; {
+		if time.Now().After(end) {
+			t.Fatalf("container %s is there", name)
+		}
+	}
+}
