@@ -242,16 +242,35 @@ func (p *process) waitOrKill(t *testing.T, after time.Duration) (code int, out s
 // end waits for the end of gantry. One that hangs is ended, and its output says first how its containers were and what
 // its own goroutines waited for: reports of tests are cut.
 func (p *process) end() (code int, out string) {
-	engine := make(chan string, 1)
-	hang := time.AfterFunc(patience, func() {
-		engine <- p.run.containers()
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-	})
+	over, hangs := make(chan struct{}), make(chan string, 1)
+	go func() {
+		defer close(hangs)
+		if ownTime(patience, over) {
+			hangs <- p.run.containers()
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		}
+	}()
 	_ = p.cmd.Wait()
-	if code, out = p.cmd.ProcessState.ExitCode(), p.out.String(); !hang.Stop() {
-		out = fmt.Sprintf("it hangs; its containers:\n%s\n%s", <-engine, ownGoroutinesFirst(out))
+	close(over)
+	code, out = p.cmd.ProcessState.ExitCode(), p.out.String()
+	if containers, hung := <-hangs; hung {
+		out = fmt.Sprintf("it hangs; its containers:\n%s\n%s", containers, ownGoroutinesFirst(out))
 	}
 	return code, out
+}
+
+// ownTime waits for d, unless it is over before, and returns whether it was not. Time in which the host is stopped, with
+// this process in it, does not count.
+func ownTime(d time.Duration, over <-chan struct{}) bool {
+	const step = 100 * time.Millisecond
+	for ; d > 0; d -= step {
+		select {
+		case <-time.After(step):
+		case <-over:
+			return false
+		}
+	}
+	return true
 }
 
 // ownGoroutinesFirst orders the goroutines of a dump: those that are in gantry's packages come first, with the names
