@@ -1,10 +1,9 @@
 // Package early takes the signals that end a run from the first moment of the process on, so that one that comes while
-// gantry still reads files ends it as any other does: with a run that can be resumed. It imports next to nothing, so
-// that it is initialised before most packages.
+// gantry still reads files ends it as any other does: with a run that can be resumed. It imports next to nothing,
+// not even fmt, so that it is initialised before most packages: one of the others reads the whole binary first.
 package early
 
 import (
-	"fmt"
 	"os"
 	"os/signal"
 	"sync"
@@ -56,7 +55,7 @@ func guard(code int) {
 			}
 			mu.Unlock()
 			if end {
-				fmt.Fprintln(os.Stderr, "gantry: stopped before anything was started")
+				_, _ = os.Stderr.WriteString("gantry: stopped before anything was started\n")
 				os.Exit(code)
 			}
 		}
