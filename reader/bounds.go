@@ -4,17 +4,18 @@ import "fmt"
 
 // What a file may hold. Bounds lists these for people.
 const (
-	MaxDepth   = 100
-	MaxAttrs   = 100
-	MaxKeys    = 10_000
-	MaxText    = 1 << 20
-	MaxName    = 4096
-	MaxDigits  = 1000
-	MaxValues  = 72_000
-	MaxInput   = 64 << 20
-	MaxRatio   = 50
-	MaxErrors  = 20
-	MaxMessage = 500
+	MaxDepth     = 100
+	MaxAttrs     = 100
+	MaxKeys      = 10_000
+	MaxText      = 1 << 20
+	MaxName      = 4096
+	MaxDigits    = 1000
+	MaxLocations = 1000
+	MaxValues    = 72_000
+	MaxInput     = 64 << 20
+	MaxRatio     = 50
+	MaxErrors    = 20
+	MaxMessage   = 500
 )
 
 // Bounds are the bounds as docs/files.md lists them: what is bounded, and by what.
@@ -27,6 +28,8 @@ func Bounds() [][2]string {
 		{"a text, a tag or a cell", fmt.Sprintf("%d bytes", MaxText)},
 		{"an id, a key, or the name of a file, element or attribute", fmt.Sprintf("%d bytes", MaxName)},
 		{"a number of JSON", fmt.Sprintf("%d characters", MaxDigits)},
+		{"locations of a file in catalogs", fmt.Sprint(MaxLocations)},
+		{"properties in a file of Pegasus", fmt.Sprint(MaxKeys)},
 		{"values of YAML outside of long lists", fmt.Sprintf("%d, and one for each 20 bytes of the file", MaxValues)},
 		{"text in a compressed file", fmt.Sprintf("%d bytes or %d times its size, whichever is more", MaxInput,
 			MaxRatio)},

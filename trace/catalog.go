@@ -227,6 +227,14 @@ func (b *builder) locations(f *File, c *catalog, r *replica, groups []string) {
 				return groups[n]
 			})
 		}
+		if len(pfn) > reader.MaxName {
+			b.catalogFault(c, 0, "bound", "a location of %s: %s", f.Name, reader.TooLongName)
+			return
+		}
+		if len(o.Locations) > reader.MaxLocations {
+			b.catalogFault(c, 0, "bound", "%s has more than %d locations", f.Name, reader.MaxLocations)
+			return
+		}
 		for _, at := range b.paths(c, pfn) {
 			if !slices.Contains(o.Locations, at) {
 				b.keep(16 + len(at))

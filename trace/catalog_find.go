@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +80,7 @@ func (b *builder) near(name string) (path string, ok bool) {
 }
 
 // openCatalog reads a file that is a catalog or properties, told apart by content, and notes what it is.
+// openCatalog reads a catalog or, unless has is nil, properties, which may name catalogs.
 func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
 	data, err := b.readCatalog(path)
 	if err != nil {
@@ -90,18 +92,23 @@ func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
 	if abs, err := filepath.Abs(c.dir); err == nil {
 		c.dir = abs
 	}
-	keys := reader.Keys(data, true)
+	keys := map[string]bool{}
+	if !strings.HasSuffix(path, ".properties") {
+		keys = reader.Keys(data, true)
+	}
 	switch {
 	case keys["replicas"], keys["transformations"], keys["sites"]:
 		for _, kind := range []string{"replicas", "transformations", "sites"} {
-			has[kind] = has[kind] || keys[kind]
+			if has != nil && keys[kind] {
+				has[kind] = true
+			}
 		}
 		b.cat.all = append(b.cat.all, c)
 		b.parseCatalog(c, data)
 	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")):
 		b.faults.Fail("catalog", 0, "", "catalog %s is XML, as of Pegasus 4: convert it with pegasus-sc-converter or "+
 			"pegasus-tc-converter", path)
-	case strings.HasSuffix(path, ".yml"), strings.HasSuffix(path, ".yaml"):
+	case has == nil, strings.HasSuffix(path, ".yml"), strings.HasSuffix(path, ".yaml"):
 		var faults reader.Faults
 		if _, root := reader.ParseYAML(data, &faults); root != nil && !faults.HasErrors() {
 			b.faults.Fail("catalog", 0, "", "catalog %s has none of the keys replicas, transformations and sites", path)
@@ -164,7 +171,8 @@ func (b *builder) parseCatalog(c *catalog, data []byte) {
 func (b *builder) absorb(c *catalog, faults *reader.Faults) {
 	for _, f := range faults.Sorted() {
 		if f.Severity == Error {
-			b.faults.Fail("catalog", 0, "", "%s:%d: %s", c.source, f.Line, f.Message)
+			b.faults.Fail(cmp.Or(map[string]string{"bound": "bound"}[f.Rule], "catalog"), 0, "", "%s:%d: %s", c.source,
+				f.Line, f.Message)
 		} else {
 			b.faults.Warn("catalog", 0, "", "%s:%d: %s", c.source, f.Line, f.Message)
 		}
@@ -173,9 +181,9 @@ func (b *builder) absorb(c *catalog, faults *reader.Faults) {
 
 // properties reads a properties file: profiles of all jobs, and where catalogs are.
 func (b *builder) properties(c *catalog, data []byte, first bool, has map[string]bool) {
-	given, err := parseProperties(data)
-	if err != nil {
-		b.faults.Fail("catalog", 0, "", "%s:%v", c.source, err)
+	given, bad := parseProperties(data)
+	if bad != nil {
+		b.catalogFault(c, bad.line, bad.rule, "%s", bad.message)
 		return
 	}
 	values := map[string]string{}
@@ -240,7 +248,7 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 	switch {
 	case (kind == "" || kind == "yaml") && file != "":
 		has[name] = true
-		b.openCatalog(at(file), first, map[string]bool{})
+		b.openCatalog(at(file), first, nil)
 	case kind == "yaml": // under its usual name
 	case name == "replicas" && (kind == "file" || kind == "regex") && file != "":
 		has[name] = true
@@ -270,9 +278,16 @@ func (b *builder) textReplicas(path string) {
 		c.dir = abs
 	}
 	b.cat.all = append(b.cat.all, c)
-	for i, line := range strings.Split(string(data), "\n") {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+	i := -1
+	for raw := range bytes.Lines(data) {
+		i++
+		line := string(bytes.TrimSpace(raw))
+		if line == "" || line[0] == '#' {
 			continue
+		}
+		if len(line) > reader.MaxText {
+			b.catalogFault(c, i+1, "bound", "%s", reader.TooLong)
+			return
 		}
 		words, err := splitWords(strings.ReplaceAll(line, `\`, `\\`))
 		if err != nil || len(words) < 2 {
@@ -311,47 +326,79 @@ func (b *builder) textReplicas(path string) {
 
 type property struct{ key, value string }
 
+type propertyFault struct {
+	line          int
+	rule, message string
+}
+
 // parseProperties reads the properties of Java: KEY=VALUE, KEY: VALUE or KEY VALUE, with # and ! before comments, \ at
 // the end of a line that continues and before characters that stand for themselves.
-func parseProperties(data []byte) (out []property, err error) {
-	lines := strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
-	for i := 0; i < len(lines); i++ {
-		line := strings.TrimLeft(lines[i], " \t\f")
-		if line == "" || line[0] == '#' || line[0] == '!' {
+func parseProperties(data []byte) (out []property, bad *propertyFault) {
+	at, next := 0, 0
+	trimmed := func() []byte { // the next line
+		line := data
+		if end := bytes.IndexByte(data, '\n'); end >= 0 {
+			line, data = data[:end], data[end+1:]
+		} else {
+			data = nil
+		}
+		next++
+		return bytes.TrimLeft(bytes.TrimSuffix(line, []byte("\r")), " \t\f")
+	}
+	var whole []byte
+	for len(data) > 0 {
+		line := trimmed()
+		at = next
+		if len(line) == 0 || line[0] == '#' || line[0] == '!' {
 			continue
 		}
-		for ends := strings.TrimRight(line, `\`); (len(line)-len(ends))%2 == 1 && i+1 < len(lines); {
-			i++
-			line = line[:len(line)-1] + strings.TrimLeft(lines[i], " \t\f")
-			ends = strings.TrimRight(line, `\`)
-		}
-		var p property
-		to, rest := &p.key, line
-		for k := 0; k < len(rest); k++ {
-			c := rest[k]
-			switch {
-			case c == '\\' && k+1 < len(rest):
-				k++
-				if at := strings.IndexByte("tnrf", rest[k]); at >= 0 {
-					*to += string("\t\n\r\f"[at])
-				} else {
-					*to += string(rest[k])
-				}
-			case to == &p.key && strings.IndexByte("=: \t\f", c) >= 0:
-				value := strings.TrimLeft(rest[k:], " \t\f")
-				if value != "" && (value[0] == '=' || value[0] == ':') {
-					value = strings.TrimLeft(value[1:], " \t\f")
-				}
-				to, rest, k = &p.value, value, -1
-			default:
-				*to += string(c)
+		for whole = append(whole[:0], line...); continues(whole) && len(data) > 0; {
+			whole = append(whole[:len(whole)-1], trimmed()...)
+			if len(whole) > reader.MaxText {
+				break
 			}
 		}
-		if p.key == "" {
-			return nil, fmt.Errorf("%d: a property without a name: %q", i+1, line)
+		if len(whole) > reader.MaxText {
+			return nil, &propertyFault{at, "bound", reader.TooLong}
 		}
-		p.value = strings.TrimSpace(p.value)
-		out = append(out, p)
+		p := parseProperty(whole)
+		switch out = append(out, p); {
+		case p.key == "":
+			return nil, &propertyFault{at, "catalog", fmt.Sprintf("a property without a name: %q", whole)}
+		case len(p.key) > reader.MaxName:
+			return nil, &propertyFault{at, "bound", reader.TooLongName}
+		case len(out) > reader.MaxKeys:
+			return nil, &propertyFault{at, "bound", fmt.Sprintf("more than %d properties", reader.MaxKeys)}
+		}
 	}
 	return out, nil
+}
+
+// continues reports whether a line ends with a backslash that stands for itself.
+func continues(line []byte) bool { return (len(line)-len(bytes.TrimRight(line, `\`)))%2 == 1 }
+
+func parseProperty(line []byte) property {
+	var key, value strings.Builder
+	to, rest := &key, line
+	for k := 0; k < len(rest); k++ {
+		c := rest[k]
+		switch {
+		case c == '\\' && k+1 < len(rest):
+			k++
+			if at := strings.IndexByte("tnrf", rest[k]); at >= 0 {
+				to.WriteByte("\t\n\r\f"[at])
+			} else {
+				to.WriteByte(rest[k])
+			}
+		case to == &key && strings.IndexByte("=: \t\f", c) >= 0:
+			rest = bytes.TrimLeft(rest[k:], " \t\f")
+			if len(rest) > 0 && (rest[0] == '=' || rest[0] == ':') {
+				rest = bytes.TrimLeft(rest[1:], " \t\f")
+			}
+			to, k = &value, -1
+		default:
+			to.WriteByte(c)
+		}
+	}
+	return property{key.String(), strings.TrimSpace(value.String())}
 }

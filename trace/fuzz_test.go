@@ -2,6 +2,8 @@ package trace_test
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -132,5 +134,61 @@ func FuzzMakeflow(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		readertest.Bounded(t, len(data), func() { consistentAs(t, "fuzz.makeflow", data) })
+	})
+}
+
+// FuzzJX reads makeflows of expressions.
+func FuzzJX(f *testing.F) {
+	for _, s := range []string{
+		`{"define": {"N": 3}, "rules": [{"command": "touch "+join(outs, " "), "outputs": outs} ` +
+			`for outs in [["a", "b"]]]}`,
+		`{"rules": [{"command": format("%s %d", x, len(x)), "outputs": [basename(x), dirname("a/b")]} ` +
+			`for x in ["p", "q"] if x != "p" or false]}`,
+		`{"rules": [{"command": escape("a b")+"c"*1, "outputs": [keys({"a": values({"b": 1})})[0]]}]}`,
+		`{"rules": [{"command": select({"a": -1}, a < 0)[-1]["a"]+"", "outputs": [floor(1.5)+"x"[0:1]]}]} # c`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		readertest.Bounded(t, len(data), func() { consistentAs(t, "fuzz.jx", data) })
+	})
+}
+
+// FuzzCatalog reads a catalog, properties or a replica catalog of text beside a workflow.
+func FuzzCatalog(f *testing.F) {
+	for _, s := range []string{
+		"replicas:\n- {lfn: '(in)\\.([a-z]+)', regex: true, pfns: [{pfn: '/x/[1].[2]', site: s}]," +
+			" checksum: {sha256: ab}}\n",
+		"transformations:\n- {namespace: n, name: p, version: '1', profiles: {env: {A: b}},\n  sites: [{name: s, " +
+			"pfn: /p, type: stageable, container: c, arch: x86_64}]}\ncontainers:\n- {name: c, type: docker, " +
+			"image: 'docker:///i', mounts: ['/a:/b:ro']}\n",
+		"sites:\n- {name: s, directories: [{path: /d}], profiles: {pegasus: {cores: 2}}}\n",
+		"pegasus.catalog.replica = File\npegasus.catalog.replica.file c.properties\nenv.A\\=B: ${HOME}\\\n c\n! d\n",
+		"in.txt file:///x/%41 site=local checksum.value=00 regex=true\npegasus.catalog.replica=Regex\n",
+	} {
+		f.Add([]byte(s), false)
+		f.Add([]byte(s), true)
+	}
+	dir := f.TempDir()
+	w := filepath.Join(dir, "w.yml")
+	if err := os.WriteFile(w, []byte(oneJob), 0o644); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, properties bool) {
+		path := filepath.Join(dir, "c.yml")
+		if properties {
+			path = filepath.Join(dir, "c.properties")
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		// A text that names itself as replicas is read twice.
+		readertest.Bounded(t, 2*len(data), func() {
+			_, faults, err := trace.Open(w, trace.ReadOptions{Catalogs: []string{path}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bounded(t, faults)
+		})
 	})
 }

@@ -480,6 +480,32 @@ var hostile = []struct {
 		}
 		return text + `}, "rules": [{"command": b40, "outputs": ["o"]}]}`
 	}, "takes more memory than 20 times"},
+	// catalogs and properties of Pegasus, with --catalog
+	{"deep.catalog.yml", func() string { return "replicas: " + times(200_000, "[") }, "bound: "},
+	{"pfns.catalog.yml", func() string {
+		return "replicas:\n- lfn: in\n  pfns:\n" + times(60_000, "  - {pfn: /x/f%d}\n")
+	}, "bound: "},
+	{"patterns.catalog.yml", func() string {
+		return "replicas:\n" + times(2_000, "- {lfn: '(((a{9}){9}){9})%d', regex: true, pfns: [{pfn: /x}]}\n")
+	}, "bound: "},
+	{"sites.catalog.yml", func() string { return "sites:\n" + times(50_000, "- {name: s%d, directories: []}\n") },
+		"bound: "},
+	{"profiles.catalog.yml", func() string {
+		return "transformations:\n- {name: p, profiles: {env: {" + times(9_000, "k%d: v, ") + "}}, sites: []}\n"
+	}, "bound: "},
+	{"long-value.properties", func() string { return "a=" + times(3_000_000, "x") }, "1: a text of more than"},
+	{"continued.properties", func() string { return "a=" + times(400_000, "x\\\n") + "\n" }, "ok"},
+	{"endless.properties", func() string { return "a=" + times(1_000_000, "xx\\\n") }, "bound: "},
+	{"newlines.properties", func() string { return times(4_000_000, "\n") }, "ok"},
+	{"keys.properties", func() string { return times(200_000, "k%d=v\n") }, "more than 10000 properties"},
+	{"long-key.properties", func() string { return times(1_000_000, "k") }, "a name of more than 4096 bytes"},
+	{"itself.properties", func() string {
+		return "pegasus.catalog.replica = YAML\npegasus.catalog.replica.file = itself.properties\n"
+	}, "has none of the keys"},
+	{"as-text.properties", func() string { // each line is a replica, too
+		return "pegasus.catalog.replica File\npegasus.catalog.replica.file as-text.properties\n" +
+			"in /x\n" + times(9_000, "in /x%d\n")
+	}, "more than 1000 locations"},
 	// CSV, which a workload file names
 	{"times.csv", func() string { return times(400_000, "1\n") }, "ok"},
 	{"long-line.csv", func() string { return times(1_000_000, "1") }, "token too long"},
@@ -520,7 +546,16 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			out, used := checkFile(t, path)
+			args := []string{"check", path}
+			if catalog := path; strings.HasSuffix(path, ".properties") || strings.HasSuffix(path, ".catalog.yml") {
+				path += ".yml"
+				args = []string{"check", "--catalog", catalog, path}
+				w := ymlOf("- {type: job, name: p, id: A, uses: [{lfn: in, type: input}]}\n")
+				if err := os.WriteFile(path, []byte(w), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, used := checkFile(t, path+".memory", args...)
 			switch {
 			case h.says == "ok":
 				if used.code != 0 || !strings.Contains(out, ": ok") {
@@ -558,20 +593,20 @@ type used struct {
 	time   time.Duration
 }
 
-// checkFile runs gantry check as a process of its own.
-func checkFile(t *testing.T, path string) (string, used) {
+// checkFile runs gantry as a process of its own, which writes what memory it took to a file.
+func checkFile(t *testing.T, memory string, args ...string) (string, used) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), gantryArguments+"=check\x1f"+path, gantryArguments+"_MEMORY="+path+".memory")
+	cmd.Env = append(os.Environ(), gantryArguments+"="+strings.Join(args, "\x1f"), gantryArguments+"_MEMORY="+memory)
 	out, err := cmd.CombinedOutput()
 	if _, ended := err.(*exec.ExitError); err != nil && !ended {
 		t.Fatal(err)
 	}
-	status, err := os.ReadFile(path + ".memory")
+	status, err := os.ReadFile(memory)
 	if err != nil {
 		t.Fatal(err)
 	}

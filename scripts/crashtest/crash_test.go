@@ -259,8 +259,8 @@ func (p *process) end() (code int, out string) {
 	return code, out
 }
 
-// ownTime waits for d, unless it is over before, and returns whether it was not. Time in which the host is stopped, with
-// this process in it, does not count.
+// ownTime waits for d, unless it is over before, and returns whether it was not. Time in which the host is stopped,
+// with this process in it, does not count.
 func ownTime(d time.Duration, over <-chan struct{}) bool {
 	const step = 100 * time.Millisecond
 	for ; d > 0; d -= step {
