@@ -63,15 +63,19 @@ type Parts struct {
 	Read, Write        Part          // amount in bytes
 }
 
-// Part is an amount of work and the most that can be done of it in a second; rate 0 is unlimited.
-type Part struct{ Amount, Rate float64 }
+// Part is an amount of work and the most that can be done of it in a second, where rate 0 is unlimited. Fixed is what
+// comes beside the amount: opening and syncing files.
+type Part struct {
+	Amount, Rate float64
+	Fixed        time.Duration
+}
 
 // Least is how long a part takes at its full rate.
 func (p Part) Least() time.Duration {
 	if p.Rate <= 0 || p.Amount <= 0 {
-		return 0
+		return p.Fixed
 	}
-	return time.Duration(p.Amount / p.Rate * float64(time.Second))
+	return p.Fixed + time.Duration(p.Amount/p.Rate*float64(time.Second))
 }
 
 // Spread is how much of a run its work is spread over. The rest makes up for what comes between.
@@ -95,8 +99,10 @@ func (s *Spec) Cost(l Limits, o Own) Cost {
 	read, written := total(s.Inputs), total(s.Outputs)
 	p := Parts{Start: time.Duration(o.StartNanos), End: time.Duration(o.EndNanos), Run: s.Run(),
 		Memory: time.Duration(o.MemoryByteNanos * float64(max(s.MemoryBytes, 0))), Work: Spread(s.Run()),
-		Read:  Part{Amount: float64(read), Rate: rate(l.ReadBps, l.ReadIOPS, o.ReadBytesPerSecond)},
-		Write: Part{Amount: float64(written), Rate: rate(l.WriteBps, l.WriteIOPS, o.WriteBytesPerSecond)},
+		Read: Part{Amount: float64(read), Rate: rate(l.ReadBps, l.ReadIOPS, o.ReadBytesPerSecond),
+			Fixed: time.Duration(int64(len(s.Inputs)) * o.ReadFileNanos)},
+		Write: Part{Amount: float64(written), Rate: rate(l.WriteBps, l.WriteIOPS, o.WriteBytesPerSecond),
+			Fixed: time.Duration(int64(len(s.Outputs)) * o.WriteFileNanos)},
 	}
 	own := time.Duration(o.StartCPUNanos) + p.Memory
 	io := time.Duration(o.ReadByteCPUNanos*float64(read) + o.WriteByteCPUNanos*float64(written))
@@ -107,9 +113,7 @@ func (s *Spec) Cost(l Limits, o Own) Cost {
 	for _, w := range []struct {
 		part string
 		d    time.Duration
-	}{{LimitedByRead, p.Read.Least() + time.Duration(len(s.Inputs))*time.Duration(o.ReadFileNanos)},
-		{LimitedByWrite, p.Write.Least() + time.Duration(len(s.Outputs))*time.Duration(o.WriteFileNanos)},
-		{LimitedByCPU, p.Compute.Least()}} {
+	}{{LimitedByRead, p.Read.Least()}, {LimitedByWrite, p.Write.Least()}, {LimitedByCPU, p.Compute.Least()}} {
 		if w.d > work {
 			work, c.LimitedBy = w.d, w.part
 		}

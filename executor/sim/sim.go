@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/executor/hostmodel"
 	"gantry/planner"
 	"gantry/planner/heap"
 	"gantry/planner/unit"
@@ -30,6 +32,15 @@ type Config struct {
 	// Measured, if set, may say how an attempt really went: instead of what its task is known to take, Startup, Actual
 	// and Fault.
 	Measured func(l *executor.Launch) (m Measured, ok bool)
+
+	// Host, if set, is the host that containers run on: see Hosted. Nil: ideal machines.
+	Host *hostmodel.Model
+	// Of simulations with a Host: the containers that start at once (0: 3), the block I/O limits of each node (nil:
+	// none), and whether phases vary as the host model says, drawn by Seed; without Noise they take their means.
+	Starts int
+	IO     []emulate.Limits
+	Noise  bool
+	Seed   uint64
 }
 
 // Measured is how an attempt went in a run that was measured.
@@ -37,6 +48,9 @@ type Measured struct {
 	Startup time.Duration // from the inputs in place to the running program
 	Run     time.Duration // from there until the end was known
 	Outcome planner.Outcome
+	// CPU is the CPU time of the program, of simulations with a Host, which take no Startup from here: Run is the time
+	// of the program alone there, within its limits. 0: it computes all the time, on one core.
+	CPU time.Duration
 }
 
 // Runtime implements executor.Runtime in virtual time.
