@@ -25,13 +25,14 @@ With --files it also deletes the files of runs that have ended, but for their re
 output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves what gantry run --reuse and
 gantry resume --with need: inputs and outputs stay, work directories go.
 
-With --images it also removes the images of other builds of the task emulator. Use it while no other checkout of gantry runs
-workflows: its runs may need them.
+With --images it also removes the images of other builds of the task emulator, and those unpacked images (gantry
+images) that no run needs: none that runs, or that can continue. Use it while no other checkout of gantry runs
+workflows: its runs may need the emulator's.
 
 Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "images", Usage: "also remove images of other builds of the task emulator that no " +
-				"container uses"},
+				"container uses, and unpacked images that no run needs"},
 			&cli.BoolFlag{Name: "files", Usage: "also delete files of runs that have ended, but for their results"},
 			&cli.BoolFlag{Name: "keep-reuse", Usage: "with --files: keep the inputs and outputs that --reuse needs"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
@@ -57,16 +58,21 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			}
 			done.Containers = append(done.Containers, shells...)
 			var images []string
+			var freed int64
 			if c.Bool("images") {
 				if images, err = docker.RemoveTaskImages(c.Context, ""); err != nil {
 					return fail(exitHost, err)
 				}
+				stored, bytes, err := removeStored(c.Context)
+				if images, freed = append(images, stored...), bytes; err != nil {
+					return fail(exitHost, err)
+				}
 			}
 			var cleaned []string
-			var freed int64
 			if c.Bool("files") {
-				cleaned, freed, err = cleanFiles(c.Context, dir, c.Args().First(), c.Bool("keep-reuse"))
-				if err != nil {
+				var bytes int64
+				cleaned, bytes, err = cleanFiles(c.Context, dir, c.Args().First(), c.Bool("keep-reuse"))
+				if freed += bytes; err != nil {
 					return err
 				}
 			}
@@ -87,11 +93,11 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			for _, run := range cleaned {
 				fmt.Fprintf(out, "deleted files of run %s\n", run)
 			}
-			if len(cleaned) > 0 {
-				fmt.Fprintf(out, "%s freed\n", size(&freed))
-			}
 			for _, image := range images {
 				fmt.Fprintf(out, "removed image %s\n", image)
+			}
+			if len(cleaned) > 0 || freed > 0 {
+				fmt.Fprintf(out, "%s freed\n", size(&freed))
 			}
 			for _, run := range done.Held {
 				fmt.Fprintf(out, "left run %s alone: a gantry works on it\n", run)

@@ -20,6 +20,7 @@ import (
 	"gantry/executor/container"
 	crash "gantry/executor/fault"
 	"gantry/executor/metrics"
+	"gantry/executor/oci/image"
 	"gantry/executor/reuse"
 	"gantry/executor/sim"
 	"gantry/executor/stage"
@@ -65,9 +66,13 @@ type session struct {
 	wanted      map[string]bool      // images of programs that are still to run
 	images      []sqlite.Image       // what their names stand for, unless the log has it
 	imageIDs    map[string]string    // of all of them
+	store       *image.Store         // of images; nil: the runtime needs none
 }
 
 func (s *session) close() {
+	if s.store != nil {
+		s.store.Close()
+	}
 	if s.log != nil {
 		s.log.Close()
 	}

@@ -16,6 +16,7 @@ import (
 
 	"gantry/executor/container"
 	"gantry/executor/docker"
+	"gantry/executor/oci/image"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/sqlite"
@@ -29,7 +30,8 @@ func pullFlag() cli.Flag {
 // fetchImages makes the images present that programs of the run need, before anything is started, and keeps what their
 // names stand for: for a run that continues these are the images that it began with.
 func (s *session) fetchImages(ctx context.Context) error {
-	if !runtimeOf(s.set.Runtime).Programs || len(s.wanted) == 0 {
+	at := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == s.set.Runtime })
+	if at < 0 || runtimes[at].images == nil || len(s.wanted) == 0 {
 		return nil
 	}
 	names := make([]string, 0, len(s.wanted))
@@ -49,19 +51,10 @@ func (s *session) fetchImages(ctx context.Context) error {
 		}
 	}
 	show := &arriving{progress: s.view, noun: "image", doing: "pulling", parts: map[string][2]int64{}}
-	f := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open,
-		Begin: func(ref string) {
-			doing := "pulling"
-			if strings.HasPrefix(ref, "file://") {
-				doing = "loading"
-			}
-			show.begin(doing + " image " + ref)
-		},
-		Progress: show.update, End: show.end}
-	found, err := f.Images(ctx, wanted)
+	found, err := runtimes[at].images(ctx, s, wanted, show)
 	show.close()
 	switch {
-	case errors.Is(err, container.ErrNoImage):
+	case errors.Is(err, container.ErrNoImage), errors.Is(err, image.ErrNoImage):
 		return failf(exitInput, "%w\nnothing was started", err)
 	case err != nil:
 		return failf(exitHost, "%w\nnothing was started", err)
@@ -78,6 +71,62 @@ func (s *session) fetchImages(ctx context.Context) error {
 		return s.log.AddImages(s.images)
 	}
 	return nil
+}
+
+// fetchDocker makes images present in the Docker Engine.
+func fetchDocker(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
+	return docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open,
+		Begin: func(ref string) {
+			doing := "pulling"
+			if strings.HasPrefix(ref, "file://") {
+				doing = "loading"
+			}
+			show.begin(doing + " image " + ref)
+		},
+		Progress: show.update, End: show.end}.Images(ctx, wanted)
+}
+
+// fetchStored unpacks images in the store of this host, which the session holds from then on.
+func fetchStored(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
+	dir, err := image.DefaultDir()
+	if err != nil {
+		return nil, err
+	}
+	if s.store, err = image.Open(dir); err != nil {
+		return nil, err
+	}
+	engine := &docker.Source{}
+	defer engine.Close()
+	logins := sync.OnceValues(docker.ReadLogins)
+	f := image.Fetch{Pull: image.Pull(s.set.Pull), Engine: engine, Open: outside.User(stage.Caller()).Open,
+		Login: func(domain string) (l image.Login, err error) {
+			all, err := logins()
+			if err == nil {
+				l.User, l.Password, l.Identity, l.Token, err = all.For(domain)
+			}
+			return l, err
+		},
+		Begin:    func(ref, doing string) { show.begin(doing + " image " + ref) },
+		Progress: show.update, End: func(i *image.Image) { show.end(plainImage(i)) }}
+	var ask []image.Wanted
+	for _, w := range wanted {
+		ask = append(ask, image.Wanted(w))
+	}
+	found, err := s.store.Fetch(ctx, f, ask)
+	if err != nil {
+		return nil, err
+	}
+	var out []docker.Image
+	for _, i := range found {
+		out = append(out, plainImage(i))
+	}
+	return out, nil
+}
+
+// plainImage is what the log keeps of an image.
+func plainImage(i *image.Image) docker.Image {
+	return docker.Image{Ref: i.Ref, ID: i.ID, Digest: i.Digest, Platform: i.Platform, Bytes: i.Bytes, Source: i.Source,
+		Took: i.Took}
 }
 
 // arriving shows how images and files arrive: on a terminal one line that is redrawn, elsewhere a line every ten

@@ -176,6 +176,7 @@ func commands() []*cli.Command {
 		resumeCommand(),
 		shellCommand(),
 		cleanCommand(),
+		imagesCommand(),
 		doctorCommand(),
 		policiesCommand(),
 		lsCommand(),

@@ -24,20 +24,25 @@ type opening struct {
 	emulated bool // a task is emulated
 }
 
-// runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
-// its Capabilities and the constructor.
-var runtimes = []struct {
+// runtimeRow is a row of runtimes.
+type runtimeRow struct {
 	*executor.Capabilities
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
-}{
-	{&docker.Capabilities, openDocker},
+	// images makes images present, where the runtime looks for them; nil: it needs none
+	images func(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error)
+}
+
+// runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
+// its Capabilities and the constructor.
+var runtimes = []runtimeRow{
+	{&docker.Capabilities, openDocker, fetchDocker},
 	{&null.Capabilities, func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
-	}},
+	}, nil},
 	{&sim.Capabilities, func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
 		return sim.New(sim.Config{Platform: s.platform, Start: o.offset, Startup: s.set.Startup, Measured: s.measured}),
 			nil
-	}},
+	}, nil},
 }
 
 // The runtimes that commands take unless told otherwise.
@@ -81,15 +86,15 @@ func runtimeUsage() string {
 
 // openRuntime makes the runtime of the run.
 func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime, error) {
-	i := slices.IndexFunc(runtimes, func(r struct {
-		*executor.Capabilities
-		open func(context.Context, *session, opening) (executor.Runtime, error)
-	}) bool {
-		return r.Name == s.set.Runtime
-	})
+	i := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == s.set.Runtime })
 	if i < 0 {
 		return nil, failf(exitInput, "run %s is on the %s runtime, which this gantry does not have", s.name,
 			s.set.Runtime)
+	}
+	if s.store != nil && s.log != nil {
+		if err := s.store.Keep(ctx, s.dir); err != nil {
+			return nil, fail(exitHost, err)
+		}
 	}
 	return runtimes[i].open(ctx, s, o)
 }

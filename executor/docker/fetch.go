@@ -221,17 +221,22 @@ func (x *fetcher) inspect(ctx context.Context, ref string) (Image, error) {
 		return i, refused(container.ErrNoImage, ref, "it is for "+i.Platform+", this host is "+x.platform,
 			"docker pull --platform "+x.platform+" "+ref+", or name another image")
 	}
-	// An image may have digests by other names, too: it was pulled or pushed by those.
+	i.Digest = digestOf(ref, a.RepoDigests)
+	return i, nil
+}
+
+// digestOf chooses among the digests of an image that of its name. Those of other names are of other pulls and pushes.
+func digestOf(ref string, all []string) (digest string) {
 	name := ""
 	if named, err := reference.ParseNormalizedNamed(ref); err == nil {
 		name = reference.FamiliarName(named)
 	}
-	for _, d := range a.RepoDigests {
+	for _, d := range all {
 		if strings.HasPrefix(d, name+"@") {
-			i.Digest = d
+			digest = d
 		}
 	}
-	return i, nil
+	return digest
 }
 
 // runs reports whether the host can run programs of a platform.

@@ -102,6 +102,12 @@ func login(a types.AuthConfig) registry.AuthConfig {
 		ServerAddress: a.ServerAddress, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
 }
 
+// For returns the login for a registry, see of: a name and its password, a token to get others with, or a token.
+func (l *Logins) For(domain string) (user, password, identity, token string, err error) {
+	a, err := l.of(domain)
+	return a.Username, a.Password, a.IdentityToken, a.RegistryToken, err
+}
+
 // helper runs a credential helper as the user whose login it has.
 func (l *Logins) helper(name string) client.ProgramFunc {
 	return func(args ...string) client.Program {

@@ -44,7 +44,6 @@ var ArchivePrefixes = []string{"file://", "docker-archive:", "oci-archive:"}
 
 // Fetch says how images come into the store.
 type Fetch struct {
-	Run    string // the run directory: its run needs the images
 	Pull   Pull
 	Engine Engine                              // nil: there is none
 	Login  func(domain string) (Login, error)  // for a registry, such as docker.io; nil: none
@@ -187,7 +186,7 @@ func (x *fetcher) have(ctx context.Context, id, digestName string) (*Image, erro
 	if _, err := x.Image(id); err != nil {
 		return nil, nil
 	}
-	if err := x.hold(ctx, x.Run, digest.Digest(id), nil); err != nil {
+	if err := x.hold(ctx, x.self, digest.Digest(id), nil); err != nil {
 		return nil, err
 	}
 	i, err := x.Image(id)
@@ -371,11 +370,11 @@ func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image
 		return nil, fmt.Errorf("%w: %s, this one is %s", errPlatform, platform(c.Platform), platform(host()))
 	}
 	_, missing := x.Image(string(src.id))
-	if err := x.hold(ctx, x.Run, src.id, src.config); err != nil {
+	if err := x.hold(ctx, x.self, src.id, src.config); err != nil {
 		return nil, err
 	}
 	if err := x.unpackAll(ctx, shown, c.RootFS.DiffIDs, src.layers); err != nil {
-		return nil, errors.Join(err, x.abandon(x.Run, src.id))
+		return nil, errors.Join(err, x.abandon(src.id))
 	}
 	i, err := x.Image(string(src.id))
 	if err != nil {

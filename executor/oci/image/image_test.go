@@ -129,7 +129,7 @@ func open(t testing.TB) *image.Store {
 
 func fetch(t testing.TB, s *image.Store, ref string) (*image.Image, error) {
 	t.Helper()
-	got, err := s.Fetch(t.Context(), image.Fetch{Run: "/run/dir", Pull: "missing"}, []image.Wanted{{Ref: ref}})
+	got, err := s.Fetch(t.Context(), image.Fetch{Pull: "missing"}, []image.Wanted{{Ref: ref}})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ func DefaultDir() (string, error) {
 //
 // Several processes may use a store at once.
 type Store struct {
-	dir string
+	dir  string
+	self string // the name of what this process uses
 
 	mu    sync.Mutex
 	tmp   string // of this process, below tmp; made when needed
@@ -66,7 +67,7 @@ type Store struct {
 
 // Open opens the store in a directory, and makes it. The caller closes it when its run no longer needs the images.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir}
+	s := &Store{dir: dir, self: fmt.Sprintf("process %d-%d", os.Getpid(), time.Now().UnixNano())}
 	for _, sub := range []string{"images", "layers", "l", "names", "uses", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", ErrUnusable, err, DirEnv)
@@ -82,6 +83,7 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	os.Remove(filepath.Join(s.dir, "uses", key(s.self)))
 	if s.tmp != "" {
 		_ = removeAll(s.tmp)
 	}
@@ -279,12 +281,33 @@ func (s *Store) layerBytes(d digest.Digest) (bytes int64, ok bool) {
 
 // use is the images that a run needs.
 type use struct {
-	Dir    string // the run directory
+	Dir    string // the run directory, or Store.self
 	Images []string
 }
 
-// hold notes that a run needs an image, before it is unpacked, and its configuration. As long as the store is open, or
-// the run is not over, nobody removes it.
+// Keep notes that the run in a directory needs the images that this store has fetched. Nobody removes them as long as
+// the store is open, or the run is not over.
+func (s *Store) Keep(ctx context.Context, dir string) error {
+	text, err := os.ReadFile(filepath.Join(s.dir, "uses", key(s.self)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var mine use
+	if err == nil {
+		err = json.Unmarshal(text, &mine)
+	}
+	for _, id := range mine.Images {
+		if err == nil {
+			err = s.hold(ctx, dir, digest.Digest(id), nil)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: store of images: %w", ErrUnusable, err)
+	}
+	return nil
+}
+
+// hold notes that a run, or this process, needs an image, before it is unpacked, and its configuration.
 func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config []byte) error {
 	free, err := s.lock(ctx, changes, true)
 	if err != nil {
@@ -317,7 +340,7 @@ func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config [
 }
 
 // abandon takes back what hold noted of an image that could not be unpacked, and the layers that were.
-func (s *Store) abandon(dir string, id digest.Digest) error {
+func (s *Store) abandon(id digest.Digest) error {
 	free, err := s.lock(context.Background(), changes, true)
 	if err != nil {
 		return err
@@ -332,7 +355,7 @@ func (s *Store) abandon(dir string, id digest.Digest) error {
 		if err != nil || json.Unmarshal(text, &u) != nil || !slices.Contains(u.Images, string(id)) {
 			continue
 		}
-		if u.Dir != dir {
+		if u.Dir != s.self {
 			others = true
 			continue
 		}

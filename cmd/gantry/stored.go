@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/columns"
+	"gantry/executor/oci/image"
+	"gantry/sqlite"
+)
+
+func imagesCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "images",
+		Usage: "list the images that gantry keeps unpacked for containers without a daemon",
+		Description: `They are in /var/lib/gantry/images, or for a user who is not root in ~/.local/share/gantry/images;
+$GANTRY_IMAGES names another directory. gantry clean --images removes those that no run needs. Images of the
+Docker Engine are not among them: docker images lists those.
+
+Exit codes: 0 listed, 2 wrong command line, 4 the directory cannot be read.`,
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print a JSON array"}},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "images takes no arguments")
+			}
+			list, _, err := storedImages()
+			if err != nil {
+				return fail(exitHost, err)
+			}
+			out := c.App.Writer
+			if c.Bool("json") {
+				printJSON(out, append([]image.Entry{}, list...))
+				return nil
+			}
+			if len(list) == 0 {
+				fmt.Fprintln(out, "no images")
+				return nil
+			}
+			t := newTable(out, columns.Of(out), "image", "id", "platform", "-size", "-runs", "state")
+			for i := range list {
+				e := &list[i]
+				state := "whole"
+				if !e.Whole {
+					state = "being unpacked, or cut off"
+				}
+				t.row(strings.Join(shownNames(e), " "), e.ID[7:19], e.Platform, size(&e.Bytes),
+					strconv.Itoa(len(e.Runs)), state)
+			}
+			t.end()
+			return nil
+		},
+	}
+}
+
+// shownNames are the names of an image for people.
+func shownNames(e *image.Entry) (names []string) {
+	for _, n := range e.Names {
+		switch {
+		case strings.HasPrefix(n, "archive:"):
+			n = n[:strings.LastIndexByte(n[:strings.LastIndexByte(n, ':')], ':')]
+		case strings.HasPrefix(n, "docker-engine:"):
+			continue
+		}
+		names = append(names, strings.TrimPrefix(strings.TrimPrefix(n, "docker.io/"), "library/"))
+	}
+	if names == nil {
+		names = []string{"-"}
+	}
+	return names
+}
+
+// storedImages lists the images of the store, and opens nothing that is not there.
+func storedImages() ([]image.Entry, *image.Store, error) {
+	dir, err := image.DefaultDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	s, err := image.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := s.List()
+	return list, s, err
+}
+
+// removeStored removes the images of the store that no run needs, and returns their names.
+func removeStored(ctx context.Context) (removed []string, freed int64, err error) {
+	_, s, err := storedImages()
+	if err != nil || s == nil {
+		return nil, 0, err
+	}
+	defer s.Close()
+	gone, freed, err := s.Remove(ctx, func(dir string) bool { return unfinished(ctx, dir) })
+	for i := range gone {
+		removed = append(removed, strings.Join(shownNames(&gone[i]), " ")+" ("+gone[i].ID[:19]+")")
+	}
+	return removed, freed, err
+}
+
+// unfinished reports whether a run directory is that of a run that can continue.
+func unfinished(ctx context.Context, dir string) bool {
+	if _, err := os.Stat(dir); err != nil {
+		return false
+	}
+	if held(filepath.Join(dir, "lock")) {
+		return true
+	}
+	db, err := sqlite.Open(filepath.Join(filepath.Dir(dir), sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		return false // nothing can continue it
+	}
+	defer db.Close()
+	runs, err := db.Runs(ctx)
+	if err != nil {
+		return true
+	}
+	for _, r := range runs {
+		if r.Run == filepath.Base(dir) {
+			return r.State != sqlite.Finished && r.State != sqlite.Failed
+		}
+	}
+	return false
+}
