@@ -71,7 +71,25 @@ func newEngine(t *testing.T) *engine {
 	return e
 }
 
+// start starts the engine. One that gives up is started again: dockerd allows its containerd 15 s, in which a busy host
+// may not get it up.
 func (e *engine) start(t *testing.T, path string) {
+	t.Helper()
+	for tries := 1; ; tries++ {
+		ended := e.tryStart(t, path)
+		if ended == nil {
+			break
+		}
+		if tries == 5 {
+			t.Fatalf("dockerd ends, five times:\n%s", ended)
+		}
+		e.endContainerd()
+	}
+	e.listen(t)
+}
+
+// tryStart returns the end of its log if the engine has ended.
+func (e *engine) tryStart(t *testing.T, path string) (ended []byte) {
 	t.Helper()
 	logFile, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -79,6 +97,8 @@ func (e *engine) start(t *testing.T, path string) {
 	}
 	defer logFile.Close()
 	_ = os.Remove(filepath.Join(e.dir, "pid")) // of one that was killed
+	_ = os.Remove(filepath.Join(e.dir, "x", "containerd", "containerd.pid"))
+	_ = os.Remove(filepath.Join(e.dir, "x", "containerd", "containerd.sock"))
 	e.cmd = exec.Command(path, "--host", e.host, "--data-root", filepath.Join(e.dir, "data"), "--exec-root",
 		filepath.Join(e.dir, "x"),
 		"--pidfile", filepath.Join(e.dir, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false")
@@ -93,7 +113,7 @@ func (e *engine) start(t *testing.T, path string) {
 		select {
 		case <-e.ended:
 			text, _ := os.ReadFile(logFile.Name())
-			t.Fatalf("dockerd ended:\n%s", tail(text))
+			return append([]byte("it ended: "), tail(text)...)
 		default:
 		}
 		if tries > int(patience/(50*time.Millisecond)) { // not by the clock: the host may be stopped meanwhile
@@ -101,7 +121,7 @@ func (e *engine) start(t *testing.T, path string) {
 			t.Fatalf("dockerd does not answer:\n%s", tail(text))
 		}
 	}
-	e.listen(t)
+	return nil
 }
 
 func tail(text []byte) []byte { return text[max(0, len(text)-3000):] }
@@ -162,8 +182,6 @@ func (e *engine) restart(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	e.stop(s)
 	e.endContainerd() // it ends with its parent; whoever reads its pid file before it is reaped takes it for alive
-	_ = os.Remove(filepath.Join(e.dir, "x", "containerd", "containerd.pid"))
-	_ = os.Remove(filepath.Join(e.dir, "x", "containerd", "containerd.sock"))
 	e.start(t, e.cmd.Path)
 }
 
