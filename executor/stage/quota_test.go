@@ -10,35 +10,8 @@ import (
 	"testing"
 
 	"gantry/executor/stage"
+	"gantry/executor/stage/stagetest"
 )
-
-// quotas mounts a file system with project quotas.
-func quotas(t *testing.T) string {
-	t.Helper()
-	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
-	if err := os.WriteFile(image, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"truncate", "-s", "64M", image}, {"mke2fs", "-q", "-t", "ext4", "-O",
-		"quota,project", "-E", "quotatype=prjquota", image},
-		{"mount", "-o", "loop,prjquota", image, dir}} {
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Skipf("needs root, and a kernel with project quotas of ext4 (make test-v2 has one): %v: %v %s", args, err,
-				out)
-		}
-	}
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // programs that are not root are to reach it
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v %s", err, out)
-		}
-	})
-	return dir
-}
 
 // writeAs is how a program that is not root writes that many bytes: root may exceed quotas.
 func writeAs(t *testing.T, dir, name string, size int64) error {
@@ -57,7 +30,7 @@ func writeAs(t *testing.T, dir, name string, size int64) error {
 func write(path string, size int) error { return os.WriteFile(path, make([]byte, size), 0o644) }
 
 func TestQuotaLimitsADirectoryAndNoOther(t *testing.T) {
-	top := quotas(t)
+	top := stagetest.QuotaDisk(t)
 	dir, other := filepath.Join(top, "dir"), filepath.Join(top, "other")
 	for _, d := range []string{dir, other} {
 		if err := os.Mkdir(d, 0o755); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,7 @@ func TestEveryFaultPoint(t *testing.T) {
 	whole.complete(t, "undisturbed")
 
 	every := int(number(t, "GANTRY_CRASH_PAIRS", 29))
+	only := os.Getenv("GANTRY_CRASH_MOMENTS") // "7,9": the first kills at these moments
 	var mu sync.Mutex
 	pairs, next := 0, 0
 	var wg sync.WaitGroup
@@ -44,6 +46,9 @@ func TestEveryFaultPoint(t *testing.T) {
 				mu.Unlock()
 				if first >= len(moments) {
 					return
+				}
+				if only != "" && !slices.Contains(strings.Split(only, ","), fmt.Sprint(first)) {
+					continue
 				}
 				r := newFaulty(t, gantry)
 				after := r.dies(t, first, "run", r.args...)
