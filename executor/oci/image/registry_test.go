@@ -1,0 +1,482 @@
+package image_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor/oci/image"
+)
+
+// registry is one in memory.
+type registry struct {
+	sync.Mutex
+	domain string
+	blobs  map[string][]byte // by digest
+	tags   map[string]string // digests by tag
+	kinds  map[string]string // media types by digest
+	before func(w http.ResponseWriter, r *http.Request) (done bool)
+}
+
+func serve(t testing.TB) *registry {
+	t.Helper()
+	r := &registry{blobs: map[string][]byte{}, tags: map[string]string{}, kinds: map[string]string{}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.Lock()
+		before := r.before
+		r.Unlock()
+		if before != nil && before(w, q) {
+			return
+		}
+		what := q.URL.Path[strings.LastIndexByte(q.URL.Path, '/')+1:]
+		if d, ok := r.tags[what]; ok {
+			what = d
+		}
+		b, ok := r.blobs[what]
+		if !ok {
+			http.NotFound(w, q)
+			return
+		}
+		if kind := r.kinds[what]; kind != "" {
+			w.Header().Set("Content-Type", kind)
+		}
+		w.Header().Set("Docker-Content-Digest", what)
+		http.ServeContent(w, q, "", time.Time{}, strings.NewReader(string(b)))
+	}))
+	t.Cleanup(s.Close)
+	r.domain = strings.TrimPrefix(s.URL, "http://")
+	return r
+}
+
+type m = map[string]any
+
+// add keeps a blob and returns its descriptor.
+func (r *registry) add(kind string, b []byte) m {
+	d := "sha256:" + sum(b)
+	r.blobs[d], r.kinds[d] = b, kind
+	return m{"mediaType": kind, "digest": d, "size": len(b)}
+}
+
+func (r *registry) addJSON(kind string, v any) m {
+	b, _ := json.Marshal(v)
+	return r.add(kind, b)
+}
+
+const (
+	ociManifest = "application/vnd.oci.image.manifest.v1+json"
+	ociIndex    = "application/vnd.oci.image.index.v1+json"
+	manifest2   = "application/vnd.docker.distribution.manifest.v2+json"
+	list2       = "application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+// image adds an image of these layers, plain, of which packed are the blobs.
+func (r *registry) image(kind, arch string, layers, packed [][]byte) m {
+	blobs := []m{}
+	for _, p := range packed {
+		blobs = append(blobs, r.add("application/octet-stream", p))
+	}
+	return r.addJSON(kind, m{"schemaVersion": 2, "mediaType": kind, "layers": blobs,
+		"config": r.add("application/json", []byte(about(arch, layers...)))})
+}
+
+func (r *registry) tag(name string, d m) string {
+	r.tags[name] = d["digest"].(string)
+	return r.domain + "/tools:" + name
+}
+
+func TestRegistriesGiveImagesOfAllKinds(t *testing.T) {
+	root(t)
+	r := serve(t)
+	a, b, c := pack(t, file("a", "1")), pack(t, file("b", strings.Repeat("2", 5000))), pack(t, file("c", "3"))
+	layers, packed := [][]byte{a, b, c}, [][]byte{a, gzipped(t, b), zstandard(t, c)}
+	other := pack(t, file("other", "x"))
+	mine := func(kind string) m {
+		d := r.image(kind, runtime.GOARCH, layers, packed)
+		d["platform"] = m{"os": "linux", "architecture": runtime.GOARCH}
+		return d
+	}
+	foreign := r.image(ociManifest, "riscv64", [][]byte{other}, [][]byte{other})
+	foreign["platform"] = m{"os": "linux", "architecture": "riscv64"}
+	note := r.addJSON(ociManifest, m{"schemaVersion": 2})
+	note["platform"] = m{"os": "unknown", "architecture": "unknown"}
+	note["annotations"] = m{"vnd.docker.reference.type": "attestation-manifest"}
+	inner := r.addJSON(ociIndex, m{"schemaVersion": 2, "manifests": []m{foreign, mine(ociManifest), note}})
+	id := "sha256:" + sum([]byte(about(runtime.GOARCH, layers...)))
+	for _, ref := range []string{
+		r.tag("oci", mine(ociManifest)), r.tag("docker", mine(manifest2)), r.tag("index", inner),
+		r.tag("list", r.addJSON(list2, m{"schemaVersion": 2, "manifests": []m{foreign, mine(manifest2)}})),
+		r.tag("nested", r.addJSON(ociIndex, m{"schemaVersion": 2, "manifests": []m{inner}})),
+		r.domain + "/tools@" + r.tags["index"],
+	} {
+		s := open(t)
+		i, err := fetch(t, s, ref)
+		if err != nil {
+			t.Errorf("%s: %v", ref, err)
+			continue
+		}
+		top := r.tags[ref[strings.LastIndexByte(ref, ':')+1:]]
+		if _, d, ok := strings.Cut(ref, "@"); ok {
+			top = d
+		}
+		if i.ID != id || len(i.Layers) != 3 || i.Digest != r.domain+"/tools@"+top || i.Source != "pulled" {
+			t.Errorf("%s: %+v", ref, i)
+		}
+		// A tag that is in the store is not looked up again, unless that is asked for.
+		asked := 0
+		r.Lock()
+		r.before = func(http.ResponseWriter, *http.Request) bool { asked++; return false }
+		r.Unlock()
+		for pull, want := range map[image.Pull]bool{"never": false, "missing": false, "always": true} {
+			asked = 0
+			if _, err := s.Fetch(t.Context(), image.Fetch{Pull: pull}, []image.Wanted{{Ref: ref}}); err != nil ||
+				asked > 0 != want {
+				t.Errorf("%s, --pull %s: %d requests, %v", ref, pull, asked, err)
+			}
+		}
+		r.before = nil
+	}
+}
+
+func TestRegistriesThatGiveNoImage(t *testing.T) {
+	root(t)
+	r := serve(t)
+	layer := pack(t, file("a", strings.Repeat("content", 4000)))
+	good := r.image(ociManifest, runtime.GOARCH, [][]byte{layer}, [][]byte{layer})
+	blob := "sha256:" + sum(layer)
+	is := func(q *http.Request, what string) bool { return strings.HasSuffix(q.URL.Path, what) }
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	for name, c := range map[string]struct {
+		d      m
+		before func(w http.ResponseWriter, q *http.Request) bool
+		kind   error
+		words  string
+	}{
+		"other host": {r.image(ociManifest, "riscv64", [][]byte{layer}, [][]byte{layer}), nil, image.ErrUnusable,
+			"linux/riscv64, this one is"},
+		"no such platform": {r.addJSON(ociIndex, m{"schemaVersion": 2, "manifests": []m{{"mediaType": ociManifest,
+			"digest": good["digest"], "size": good["size"], "platform": m{"os": "linux",
+				"architecture": "s390x"}}}}), nil,
+			image.ErrUnusable, "linux/s390x, this one is"},
+		"old schema": {r.addJSON(manifest2, m{"schemaVersion": 1, "fsLayers": []m{}}), nil, image.ErrUnusable,
+			"schema 1"},
+		"no tag": {m{"digest": "sha256:none"}, nil, image.ErrNoImage, "does not have it"},
+		"fewer layers": {r.image(ociManifest, runtime.GOARCH, [][]byte{layer, layer}, [][]byte{layer}), nil,
+			image.ErrUnusable, "names 2 layers, and there are 1"},
+		"other layer": {r.image(ociManifest, runtime.GOARCH, [][]byte{pack(t)}, [][]byte{layer}), nil,
+			image.ErrUnusable, "unpacks to the digest"},
+		"changed blob": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				http.ServeContent(w, q, "", time.Time{}, strings.NewReader(strings.Replace(string(layer), "content",
+					"CONTENT", 1)))
+			}
+			return is(q, blob)
+		}, image.ErrUnusable, "digest"},
+		"no login": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}, image.ErrUnusable, "without a login"},
+		"limit": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}, image.ErrUnusable, "refuses"},
+		"it stalls": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+				w.Write(layer[:1000])
+				w.(http.Flusher).Flush()
+				<-never
+			}
+			return is(q, blob)
+		}, image.ErrUnusable, "stalls"},
+		"it breaks off": {good, func(w http.ResponseWriter, q *http.Request) bool {
+			if is(q, blob) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+				w.Write(layer[:1000])
+			}
+			return is(q, blob)
+		}, image.ErrUnusable, "cannot be reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ref := r.tag("x", c.d)
+			r.Lock()
+			r.before = c.before
+			r.Unlock()
+			s := open(t)
+			_, err := s.Fetch(t.Context(), image.Fetch{Pull: "missing", Patience: time.Second},
+				[]image.Wanted{{Ref: ref}})
+			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) ||
+				!strings.Contains(err.Error(), ref) {
+				t.Errorf("%v\ndoes not say %q", err, c.words)
+			}
+			nothing(t, s)
+		})
+	}
+}
+
+// A connection that breaks off is taken up where it broke, and a login is used where one is asked for.
+func TestPullsGoOn(t *testing.T) {
+	root(t)
+	r := serve(t)
+	layer := pack(t, file("a", strings.Repeat("content", 40000)))
+	ref := r.tag("x", r.image(ociManifest, runtime.GOARCH, [][]byte{layer}, [][]byte{layer}))
+	var broke, resumed atomic.Int64
+	r.before = func(w http.ResponseWriter, q *http.Request) bool {
+		if user, password, _ := q.BasicAuth(); user != "ann" || password != "pass word" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}
+		if !strings.HasSuffix(q.URL.Path, sum(layer)) {
+			return false
+		}
+		if q.Header.Get("Range") != "" {
+			resumed.Add(1)
+		} else if broke.Add(1) == 1 {
+			w.Header().Set("Accept-Ranges", "bytes")
+			w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+			w.Write(layer[:100_000])
+			return true
+		}
+		return false
+	}
+	var most int64
+	_, err := open(t).Fetch(t.Context(), image.Fetch{Pull: "missing",
+		Progress: func(_ string, done, total int64) { most = max(most, done*100/total) },
+		Login: func(domain string) (image.Login, error) {
+			if domain != r.domain {
+				return image.Login{}, fmt.Errorf("asked for %s", domain)
+			}
+			return image.Login{User: "ann", Password: "pass word"}, nil
+		}}, []image.Wanted{{Ref: ref}})
+	if err != nil || broke.Load() == 0 || resumed.Load() == 0 || most != 100 {
+		t.Errorf("%v; %d broke off, %d taken up, %d %%", err, broke.Load(), resumed.Load(), most)
+	}
+}
+
+// An image that does not fit, or is a bomb, leaves the disk as it was.
+func TestAFullDisk(t *testing.T) {
+	root(t)
+	at := t.TempDir()
+	if err := unix.Mount("tmpfs", at, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("needs to mount: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(at, 0) })
+	s, err := image.Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	big := pack(t, file("big", strings.Repeat("0123456789abcdef", 400_000)))
+	many := []entry{}
+	for i := range 3000 {
+		many = append(many, file(strconv.Itoa(i), "x"))
+	}
+	r := serve(t)
+	small := pack(t, file("small", "x"))
+	for name, ref := range map[string]string{
+		"archive": write(t, saved(t, runtime.GOARCH, small, big)), "packed archive": write(t, gzipped(t, saved(t,
+			runtime.GOARCH, big))),
+		"registry": r.tag("x", r.image(ociManifest, runtime.GOARCH, [][]byte{small, big}, [][]byte{small,
+			zstandard(t, big)})),
+		"many files": write(t, saved(t, runtime.GOARCH, pack(t, many...))),
+	} {
+		_, err := fetch(t, s, ref)
+		if !errors.Is(err, image.ErrUnusable) || !strings.Contains(err.Error(), "full") ||
+			!strings.Contains(err.Error(), "clean --images") {
+			t.Errorf("%s: %v", name, err)
+		}
+		nothing(t, s)
+	}
+	if _, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, small))); err != nil {
+		t.Errorf("an image that fits: %v", err)
+	}
+}
+
+func TestSeveralUnpackAtOnce(t *testing.T) {
+	root(t)
+	dir := t.TempDir()
+	var layers [][]byte
+	for i := range 4 {
+		layers = append(layers, pack(t, file(strconv.Itoa(i), strings.Repeat("x", 1<<20))))
+	}
+	ref := write(t, saved(t, runtime.GOARCH, layers...))
+	var work sync.WaitGroup
+	for range 6 {
+		work.Go(func() {
+			s, err := image.Open(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if i, err := fetch(t, s, ref); err != nil || len(i.Layers) != 4 {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	if found, _ := os.ReadDir(filepath.Join(dir, "layers")); len(found) != 4 {
+		t.Errorf("%d layers", len(found))
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, "tmp")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// What a process leaves that is killed while it unpacks, the next one removes.
+func TestKilledWhileUnpacking(t *testing.T) {
+	if dir := os.Getenv("GANTRY_TEST_STORE"); dir != "" {
+		s, err := image.Open(dir)
+		if err == nil {
+			_, err = fetch(t, s, os.Getenv("GANTRY_TEST_REF"))
+		}
+		t.Fatal(err)
+	}
+	root(t)
+	r := serve(t)
+	layer := pack(t, file("a", strings.Repeat("content", 40000)))
+	ref := r.tag("x", r.image(ociManifest, runtime.GOARCH, [][]byte{layer}, [][]byte{layer}))
+	half, never := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	r.before = func(w http.ResponseWriter, q *http.Request) bool {
+		if !strings.HasSuffix(q.URL.Path, sum(layer)) {
+			return false
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+		w.Write(layer[:200_000])
+		w.(http.Flusher).Flush()
+		close(half)
+		<-never
+		return true
+	}
+	s := open(t)
+	child := exec.Command(os.Args[0], "-test.run=^TestKilledWhileUnpacking$")
+	child.Env = append(os.Environ(), "GANTRY_TEST_STORE="+s.Dir(), "GANTRY_TEST_REF="+ref)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-half
+	child.Process.Kill()
+	child.Wait()
+	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+	if list, err := s.List(); err != nil || len(list) != 1 || list[0].Whole {
+		t.Errorf("%+v, %v", list, err)
+	}
+	r.Lock()
+	r.before = nil
+	r.Unlock()
+	if _, err := fetch(t, s, ref); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) != 1 { // its own
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestManyLayersAreMounted(t *testing.T) {
+	root(t)
+	var layers [][]byte
+	for i := range 128 {
+		layers = append(layers, pack(t, file(strconv.Itoa(i), "x"), file("last", strconv.Itoa(i))))
+	}
+	s, err := image.Open(filepath.Join(t.TempDir(), strings.Repeat("long", 40), "sto:re"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	i, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, layers[:127]...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := mount(t, i)
+	if found, _ := os.ReadDir(at); len(found) != 128 {
+		t.Errorf("%d files", len(found))
+	}
+	if last, _ := os.ReadFile(filepath.Join(at, "last")); string(last) != "126" {
+		t.Errorf("last: %q", last)
+	}
+	if _, err := fetch(t, s, write(t, saved(t, runtime.GOARCH, layers...))); !errors.Is(err, image.ErrUnusable) ||
+		!strings.Contains(err.Error(), "128 layers") {
+		t.Errorf("128 layers: %v", err)
+	}
+}
+
+func TestImagesStayAsLongAsTheyAreNeeded(t *testing.T) {
+	root(t)
+	dir := filepath.Join(t.TempDir(), "store")
+	shared, one := pack(t, file("shared", "x")), pack(t, file("1", "x"))
+	two := pack(t, file("2", strings.Repeat("x", 99)))
+	a, b := write(t, saved(t, runtime.GOARCH, shared, one)), write(t, saved(t, runtime.GOARCH, shared, two))
+	fetchFor := func(ref, run string) *image.Store {
+		s, err := image.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fetch(t, s, ref); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Keep(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	fetchFor(a, "/runs/a").Close()
+	running := fetchFor(b, "/runs/b")
+	s, err := image.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	unfinished := "/runs/a"
+	remove := func(images int, bytes int64) {
+		t.Helper()
+		removed, freed, err := s.Remove(t.Context(), func(run string) bool { return run == unfinished })
+		if err != nil || len(removed) != images || freed != bytes {
+			t.Errorf("removed %v, %d bytes, %v; want %d and %d", removed, freed, err, images, bytes)
+		}
+	}
+	remove(0, 0)
+	unfinished = ""
+	remove(1, 1)
+	if _, err := fetch(t, running, b); err != nil {
+		t.Error(err)
+	}
+	running.Close()
+	remove(1, 100)
+	nothing(t, s)
+}
+
+// Whatever an archive says, it is refused with a reason or unpacked, and nothing of it lies elsewhere.
+func FuzzArchive(f *testing.F) {
+	layer := pack(f, dir("d"), file("d/a", "1"), link('2', "l", "d"), link('1', "h", "d/a"), file("l/b", "2"),
+		file("d/.wh.a", ""), file(".wh..wh..opq", ""))
+	f.Add(saved(f, runtime.GOARCH, layer))
+	f.Add(gzipped(f, saved(f, runtime.GOARCH, layer)))
+	f.Add(layer)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := open(t)
+		for _, archive := range [][]byte{b, saved(t, runtime.GOARCH, b)} {
+			if _, err := fetch(t, s, write(t, archive)); err != nil && !errors.Is(err, image.ErrUnusable) {
+				t.Error(err)
+			}
+		}
+	})
+}
