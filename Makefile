@@ -19,7 +19,7 @@ ALONE := ./planner/... ./trace
 PARTLY := ./executor ./executor/experiment
 
 .PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release \
-	reproduce reproduce-quick pages clean
+	reproduce reproduce-quick pages fidelity clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ reproduce-quick: build ## the same in 15 minutes on two cores: short streams, fe
 
 pages: build ## write the pages of examples/experiments again, from make reproduce's results or those in short form
 	go run ./scripts/reproduce -write
+
+fidelity: build images ## predict runs, run them, and write examples/fidelity/README.md; 15 minutes on a quiet host; resumable, FOR=110s does a part
+	$(AS_ROOT) go run ./scripts/fidelity $(if $(FOR),-for $(FOR)) $(if $(DIR),-dir $(DIR))
 
 clean: ## remove what was built (runs stay)
 	rm -rf bin dist

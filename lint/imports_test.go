@@ -52,6 +52,8 @@ var layers = []layer{
 	{"gantry/executor/experiment", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor",
 		"gantry/executor/estimate", "gantry/executor/load", "gantry/executor/metrics", "gantry/executor/sim"},
 		"experiments simulate loads and measure; stores come by their interface"},
+	{"gantry/executor/forecast", []string{"gantry/planner/**", "gantry/executor", "gantry/executor/sim"},
+		"forecasts simulate what is left of runs"},
 	{"gantry/executor/*test", []string{"gantry/trace", "gantry/scenario", "gantry/planner/**", "gantry/executor/**"},
 		"support of tests"},
 	{"gantry/executor/container/**", []string{"gantry/trace", "gantry/planner/**", "gantry/cgroup", "gantry/executor",

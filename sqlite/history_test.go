@@ -54,7 +54,7 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 	y := sqlite.Measurement{Kind: "y", Ran: 2 * time.Second, Speed: 0.5}
 	for latest, want := range map[int][]sqlite.Measurement{1000: {x(1, 1), y, x(3, 1), x(4, 1)},
 		2: {y, x(3, 1), x(4, 1)}, 1: {y, x(4, 1)}} {
-		got, err := own.History(context.Background(), latest)
+		got, err := own.Past().History(context.Background(), latest)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
 		}
@@ -65,10 +65,14 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 		{Ran: 4 * s, Declared: s}}
 	for _, latest := range []int{1000, 3, 1} {
 		want := all[max(0, len(all)-latest):]
-		if got, err := own.Corrections(t.Context(), latest); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := own.Past().Corrections(t.Context(), latest); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d corrections: %v, %v; want %v", latest, got, err, want)
 		}
-		if got, err := db.CorrectionsOf(t.Context(), "own", latest); err != nil || !reflect.DeepEqual(got, want) {
+		past, err := db.PastOf(t.Context(), "own")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := past.Corrections(t.Context(), latest); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d corrections by name: %v, %v; want %v", latest, got, err, want)
 		}
 	}
@@ -111,7 +115,7 @@ func TestJobsAreThoseOfEarlierRunsThatAreAlike(t *testing.T) {
 	all := []queueing.Job{{After: -1, Service: 3 * s}, {After: 5 * s, Service: 3 * s}, {After: 2 * s, Service: 3 * s},
 		{After: -1}, {After: 10 * s}}
 	for _, latest := range []int{500, 3, 1} {
-		got, err := own.Jobs(t.Context(), latest)
+		got, err := own.Past().Jobs(t.Context(), latest)
 		if want := all[max(0, len(all)-latest):]; err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
 		}

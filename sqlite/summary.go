@@ -70,7 +70,11 @@ type Summary struct {
 	Nodes       []NodeSummary     `json:"nodes"`
 	Failures    []Failure         `json:"failures"`
 	// tasks that ended ok although something went wrong within them, as the message tells
-	Doubts   []Failure `json:"doubts"`
+	Doubts []Failure `json:"doubts"`
+	// Predictions are the latest of the run: what a simulation expected of it.
+	Predictions []Prediction `json:"predictions"`
+	// Starting is the share of the time for which attempts held their nodes that containers took to start.
+	Starting *float64  `json:"starting_percent"`
 	Warnings []Warning `json:"warnings"`
 	Images   []Image   `json:"images"` // that programs ran in, by name
 	// Metrics are what Measure kept of a run that is over.
@@ -302,6 +306,11 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt WHERE s.run = ? AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
 	read(func(rows *sql.Rows) error { return rows.Scan(&s.Locality) },
 		`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, id)
+	read(func(rows *sql.Rows) error { return rows.Scan(&s.Starting) },
+		`SELECT 100.0 * total(a.started_ns - coalesce(a.staged_ns, a.queued_ns)) / nullif(total(a.ended_ns - a.queued_ns
+			- max(0, a.ended_ns - a.started_ns - a.ran_ns)), 0)
+		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ? AND a.ended_ns IS NOT NULL
+			AND a.started_ns IS NOT NULL AND a.created_ns IS NOT NULL AND a.created_ns < a.started_ns`, id)
 	read(func(rows *sql.Rows) error {
 		var w WorkflowSummary
 		err := rows.Scan(&w.Name, &w.Label, &w.State, &w.Tasks, &w.Done, seconds(&w.Wait), seconds(&w.Makespan),
@@ -382,6 +391,9 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		return nil, err
 	}
 	if s.Images, err = db.images(ctx, id); err != nil {
+		return nil, err
+	}
+	if s.Predictions, err = db.Predictions(ctx, name); err != nil {
 		return nil, err
 	}
 	metrics, err := db.Metrics(ctx, name)

@@ -26,6 +26,8 @@ type board struct {
 	nodes  []boardNode
 	of     map[planner.AttemptID]boardTask
 	draft  *planner.Draft
+	// simulated, if set, is the end of the run as a simulation of what is left expects it; unit.Never: not known.
+	simulated func() planner.Time
 
 	done, total, failed int
 	work, worked        time.Duration // declared, of tasks that were admitted and of those that ended
@@ -170,9 +172,15 @@ func (b *board) suspend(v planner.View, e planner.Body) {
 	}
 }
 
-// expect estimates the end of the run: the end of the plan, late by as much as what should have started is late, or, if
-// the policy does not plan ahead, the end of the declared work at the rate so far. It is that of what has arrived.
+// expect estimates the end of the run: that of a simulation of what is left, else the end of the plan, late by as much
+// as what should have started is late, or, if the policy does not plan ahead, the end of the declared work at the rate
+// so far. It is that of what has arrived.
 func (b *board) expect(v planner.View) planner.Time {
+	if b.simulated != nil {
+		if end := b.simulated(); end != unit.Never {
+			return end
+		}
+	}
 	now, end, left := v.Now(), planner.Time(0), 0
 	for _, w := range v.Present() {
 		n, _ := v.Progress(w)

@@ -11,6 +11,7 @@ import (
 	"gantry/executor/estimate"
 	"gantry/planner"
 	"gantry/planner/predict"
+	"gantry/planner/queueing"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
@@ -148,38 +149,52 @@ func (s *session) memory() func(string, unit.Vector, unit.Bytes) (unit.Bytes, bo
 	}
 }
 
-// recall gives the policy and the history the measurements of earlier runs, before this one begins or continues.
-func (s *session) recall(ctx context.Context) error {
-	if s.log != nil && s.recaller != nil && s.recaller.Jobs() > 0 {
-		jobs, err := s.log.Jobs(ctx, s.recaller.Jobs())
-		if err != nil {
-			return fail(exitHost, err)
-		}
-		s.recaller.Recall(jobs)
-	}
-	// a simulation begins with none, as in the paper
-	if s.corrected != nil && s.log != nil && !runtimeOf(s.set.Runtime).Virtual {
-		past, err := s.log.Corrections(ctx, s.window)
-		if err != nil {
-			return fail(exitHost, err)
-		}
-		recallCorrections(s.corrected, past)
-	}
-	if s.history == nil || s.log == nil {
-		return nil
-	}
-	past, err := s.log.History(ctx, s.window)
-	if err != nil {
-		return fail(exitHost, err)
-	}
-	for _, m := range past {
-		s.history.Prior(m.Kind, m.Ran, m.Speed)
-	}
-	return nil
+// learned is what a planner knows of earlier runs when its run begins.
+type learned struct {
+	jobs        []queueing.Job
+	corrections []sqlite.Correction
+	history     []sqlite.Measurement
 }
 
-func recallCorrections(c *predict.Corrected, past []sqlite.Correction) {
-	for _, m := range past {
-		c.Prior(m.Ran, m.Declared)
+// recollect reads what the policy and the estimator want to know of the past.
+func (s *session) recollect(ctx context.Context, past *sqlite.Past) (l learned, err error) {
+	if s.recaller != nil && s.recaller.Jobs() > 0 {
+		l.jobs, err = past.Jobs(ctx, s.recaller.Jobs())
 	}
+	// a simulation begins with none, as in the paper
+	if err == nil && s.corrected != nil && !runtimeOf(s.set.Runtime).Virtual {
+		l.corrections, err = past.Corrections(ctx, s.window)
+	}
+	if err == nil && s.history != nil {
+		l.history, err = past.History(ctx, s.window)
+	}
+	if err != nil {
+		return l, fail(exitHost, err)
+	}
+	return l, nil
+}
+
+// learn gives the policy and the estimator what they want to know of the past, before the run begins or continues.
+func (s *session) learn(l learned) {
+	if s.recaller != nil && s.recaller.Jobs() > 0 {
+		s.recaller.Recall(l.jobs)
+	}
+	for _, m := range l.corrections {
+		s.corrected.Prior(m.Ran, m.Declared)
+	}
+	for _, m := range l.history {
+		s.history.Prior(m.Kind, m.Ran, m.Speed)
+	}
+}
+
+// recall gives the policy and the history the measurements of earlier runs, before this one begins or continues.
+func (s *session) recall(ctx context.Context) error {
+	if s.log == nil || s.set.Measured != "" { // it learned of the runs on containers
+		return nil
+	}
+	var err error
+	if s.learned, err = s.recollect(ctx, s.log.Past()); err == nil {
+		s.learn(s.learned)
+	}
+	return err
 }

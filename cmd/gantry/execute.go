@@ -19,6 +19,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	crash "gantry/executor/fault"
+	"gantry/executor/forecast"
 	"gantry/executor/metrics"
 	"gantry/executor/oci/image"
 	"gantry/executor/reuse"
@@ -56,6 +57,7 @@ type session struct {
 	corrected *predict.Corrected                            // nil: estimates come from elsewhere, or with errors
 	recaller  policy.Recaller                               // nil: the policy learns nothing from earlier runs
 	window    int                                           // of the history: measurements of each kind
+	learned   learned                                       // of earlier runs
 	// repetitions is how many streams the workload file stands for; this run is one of them.
 	repetitions int
 	resumes     bool                 // it continues a run
@@ -67,6 +69,10 @@ type session struct {
 	images      []sqlite.Image       // what their names stand for, unless the log has it
 	imageIDs    map[string]string    // of all of them
 	store       *image.Store         // of images; nil: the runtime needs none
+	predicts    bool                 // the run is simulated before it begins and while it is under way
+	programs    *programTimes        // what was measured of its programs; nil: nothing
+	forecast    *forecast.Forecast   // before it began; nil: none
+	follower    *follower            // expects the end while the run is under way; nil: nobody does
 }
 
 func (s *session) close() {
@@ -275,7 +281,12 @@ func (s *session) drive(ctx context.Context) error {
 	}
 	defer s.serveLive(ctx)()
 	s.view.begin(s)
+	s.announce()
+	if s.follower != nil {
+		s.follower.run(ctx, func() planner.Time { return planner.Time(time.Since(s.started)) })
+	}
 	res, err := s.engine.Run(ctx)
+	s.follower.close()
 	s.view.end()
 	if s.upkeep != nil {
 		s.upkeep.end()
@@ -307,6 +318,9 @@ func (s *session) drive(ctx context.Context) error {
 func (s *session) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 	if s.upkeep != nil {
 		s.upkeep.watch(v, events, admitted)
+	}
+	if s.follower != nil {
+		s.follower.watch(events, admitted)
 	}
 	s.view.watch(v, events, admitted)
 }

@@ -69,6 +69,7 @@ func (p *progress) begin(s *session) {
 	p.line("%s: %s on %s, policy %s%s", s.name, plural(p.total, "task"), describe(s.platform), s.set.Policy, which)
 	if terminal(os.Stderr) && !runtimeOf(s.set.Runtime).Virtual {
 		p.board = newBoard(os.Stderr, s.platform, s.engine.Planner.Draft(), s.started)
+		p.board.simulated = s.follower.expected
 		p.board.resume(s.engine.Planner.View(), p.names)
 		go p.board.tick(&p.mu)
 	} else if terminal(os.Stderr) {

@@ -27,7 +27,8 @@ func replay(c *cli.Context, name string) error {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
 	for _, flag := range []string{"cluster", "time-scale", "size-scale", "startup", "charge-planning", "inputs",
-		"image", "emulate", "repair", "max-input", "fit", "count", "repetition", "checkpoint", "preempt"} {
+		"image", "emulate", "repair", "max-input", "fit", "count", "repetition", "checkpoint", "preempt",
+		"measured"} {
 		if c.IsSet(flag) {
 			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)
 		}
@@ -74,23 +75,19 @@ func (s *session) informed(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.history != nil {
-		past, err := log.HistoryOf(c.Context, info.Name, s.window)
-		if err != nil {
-			return nil, nil, fail(exitHost, err)
-		}
-		for _, m := range past {
-			s.history.Prior(m.Kind, m.Ran, m.Speed)
-		}
-		s.history = nil // it knows what it did in the run
+	past, err := log.PastOf(c.Context, info.Name)
+	if err != nil {
+		return nil, nil, fail(exitHost, err)
 	}
-	if s.corrected != nil && !runtimeOf(info.Runtime).Virtual {
-		past, err := log.CorrectionsOf(c.Context, info.Name, s.window)
-		if err != nil {
-			return nil, nil, fail(exitHost, err)
-		}
-		recallCorrections(s.corrected, past)
+	with := *s
+	with.set = &settings{Runtime: info.Runtime}
+	with.recaller = nil
+	l, err := with.recollect(c.Context, past)
+	if err != nil {
+		return nil, nil, err
 	}
+	with.learn(l)
+	s.history = nil // it knows what it did in the run
 	return pl, adm, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -33,7 +34,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the summary as JSON, and no progress"},
-			watchFlag(), portFlag(),
+			watchFlag(), portFlag(), noPredictionFlag(),
 			&cli.StringFlag{Name: "with", Usage: "continue with the corrected workflow or workload in `FILE`"},
 			&cli.StringSliceFlag{Name: "inputs", Usage: "with --with: `DIR` with input files, again for each " +
 				"(default: as the run began)"},
@@ -47,7 +48,8 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			if c.NArg() > 1 {
 				return failf(exitUsage, "resume: name one run")
 			}
-			s := &session{out: c, resumes: true, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
+			s := &session{out: c, resumes: true, view: newProgress(c.Bool("quiet"), c.Bool("json")),
+				predicts: !c.Bool("no-prediction")}
 			defer s.close()
 			all, err := s.existing(c, c.Args().First())
 			if err != nil {
@@ -91,6 +93,7 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		return err
 	}
 	s.engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s)
+	s.follower = s.newFollower(nil)
 	s.view.silent = len(corrected) > 0 // what failed is not news
 	emulated := false
 	var specs []*executor.TaskSpec
@@ -131,6 +134,9 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 			s.want(spec.Image)
 		}
 	}
+	if s.follower != nil {
+		s.follower.coming = slices.Clone(s.engine.Arrivals)
+	}
 	if err := s.fetchImages(c.Context); err != nil {
 		_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)
 		return err
@@ -153,6 +159,9 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	}
 	if err == nil {
 		err = s.dropStale()
+	}
+	if err == nil {
+		err = s.predictRest(c.Context, at)
 	}
 	if err != nil {
 		s.engine.Runtime.Close()

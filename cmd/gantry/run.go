@@ -43,6 +43,10 @@ a stand-in uses the CPU time and memory of the trace, and reads and writes files
    gantry run --inputs data words.json      real programs on real files
    gantry run --cluster nodes.yaml --policy heft workload.yaml
    gantry run --time-scale 0.01 --count 3 stream.yaml  the first three workflows of a stream
+   gantry run --dry-run montage.dax         what would happen; nothing is started
+
+Before the run, gantry simulates it and prints the expected makespan with an interval that has a probability of 80 %.
+Predictions influence no decision. --dry-run prints order, nodes, times, needs, images and inputs as well.
 
 Estimates come from earlier runs of the same task types in the log, else from the trace; see --estimator.
 
@@ -70,7 +74,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
 			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
-			watchFlag(), portFlag(),
+			watchFlag(), portFlag(), noPredictionFlag(),
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
 		),
 		Action: func(c *cli.Context) error {
@@ -185,7 +190,8 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	whole := *given
 	set := &whole
 	set.Repetition = repetition
-	s := &session{set: set, name: name, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json"))}
+	s := &session{set: set, name: name, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")),
+		predicts: !c.Bool("no-prediction")}
 	defer s.close()
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return 0, fail(exitInput, err)
@@ -202,6 +208,9 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		return 0, err
 	}
 	pl, adm, err := s.planner()
+	if err == nil && set.Measured != "" {
+		pl, adm, err = s.measuredIn(c)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -228,6 +237,9 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		if err := s.locate(c.Context, subs); err != nil {
 			return 0, err
 		}
+	}
+	if c.Bool("dry-run") {
+		return s.repetitions, s.dry(c, subs)
 	}
 	if err := s.fetchImages(c.Context); err != nil {
 		return 0, err
@@ -275,8 +287,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)
 	}
 	s.dir = filepath.Join(s.home, s.name)
-	started := time.Now()
-	s.started = started
+	s.started = time.Now()
 	if !c.Bool("no-log") {
 		if err := s.open(mode); err != nil {
 			return err
@@ -296,13 +307,17 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		if err := s.openLive(c); err != nil {
 			return err
 		}
+		if err := s.predict(c.Context, subs); err != nil {
+			return err
+		}
+		s.started = time.Now()
 		var resumable []executor.Submission
 		if runtimeOf(set.Runtime).Adopts {
 			resumable = subs
 		}
 		s.log, err = s.db.CreateRun(c.Context, sqlite.RunInfo{Name: s.name, Runtime: set.Runtime, Policy: set.Policy,
 			Command: os.Args, Version: version(),
-			Started: started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale,
+			Started: s.started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale,
 			Cluster: set.Cluster, Platform: *s.platform,
 			Host: hostFacts(), Settings: set.encode(), Images: s.images}, resumable...)
 		if sqlite.IsDisk(err) {
@@ -313,8 +328,13 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		if err := s.recall(c.Context); err != nil {
 			return err
 		}
+		if s.forecast != nil {
+			if err := s.log.Predict(s.predictions(s.forecast)); err != nil {
+				return fail(exitHost, err)
+			}
+		}
 	}
-	rt, err := s.openRuntime(c.Context, opening{origin: started, emulated: emulated})
+	rt, err := s.openRuntime(c.Context, opening{origin: s.started, emulated: emulated})
 	if err != nil {
 		if s.log != nil {
 			_ = s.log.Finish(c.Context, sqlite.Interrupted, exitHost)

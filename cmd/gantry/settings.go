@@ -75,6 +75,8 @@ type settings struct {
 	CoolDown   int               `json:"cool_down,omitempty"`
 	Cluster    *scenario.Cluster `json:"cluster"`
 	Runtime    string            `json:"runtime"`
+	// Measured, of simulations, is the run whose measurements say how long programs run.
+	Measured string `json:"measured,omitempty"`
 }
 
 func (s *settings) encode() json.RawMessage {

@@ -29,6 +29,12 @@ each attempt takes as long to start and to run as it did. gantry compare RUN SIM
    gantry simulate --replay RUN                the same policy
    gantry simulate --replay RUN --policy heft  the effect of another policy
 
+--measured RUN simulates a workflow of real programs that last as long as in RUN, on other nodes, under other limits or
+another policy. A program whose task was not in RUN lasts as the latest trained model predicts, else as the median of
+its type in RUN.
+
+   gantry simulate --measured RUN --cluster nodes.yaml --policy heft workflow.yml
+
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 the log cannot be written,
 6 internal error, 130 stopped.`,
 		Flags: append(append(planFlags(), estimateFlags("declared")...),
@@ -36,6 +42,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			&cli.Float64Flag{Name: "charge-planning", Usage: "add `FACTOR` times the CPU time of planning to " +
 				"simulated time; no two such simulations are the same"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
+			&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
 			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan"},
 		),
 		Action: func(c *cli.Context) error {
@@ -57,7 +64,11 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
 				return failf(exitUsage, "--charge-planning %v: give a number of at least 0", set.Charge)
 			}
-			if err := set.readEstimates(c, "declared"); err != nil {
+			usual := "declared"
+			if set.Measured = c.String("measured"); set.Measured != "" {
+				usual = "history"
+			}
+			if err := set.readEstimates(c, usual); err != nil {
 				return err
 			}
 			return begin(c, set, sqlite.Bulk)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,7 +96,7 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 		fmt.Fprintf(b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
 	}
 	if s.Makespan != nil {
-		fmt.Fprintf(b, ", makespan %s", span(s.Makespan))
+		fmt.Fprintf(b, ", makespan %s%s", span(s.Makespan), predictedText(s))
 	} else {
 		fmt.Fprintf(b, ", %s so far", span(&s.Clock))
 	}
@@ -104,6 +105,9 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 	}
 	if s.Reused > 0 {
 		fmt.Fprintf(b, ", %s reused (%s of runtime)", plural(s.Reused, "task"), span(&s.Saved))
+	}
+	if s.Starting != nil {
+		fmt.Fprintf(b, ", container starts took %s of the time for which tasks held their nodes", percent(s.Starting))
 	}
 	if s.PeakDisk != nil {
 		fmt.Fprintf(b, ", at most %s on disk", size(s.PeakDisk))
@@ -121,31 +125,73 @@ func printOverview(b *strings.Builder, s *sqlite.Summary) {
 	b.WriteString("\n\n")
 }
 
+// predictedText says what was expected of the makespan.
+func predictedText(s *sqlite.Summary) string {
+	if len(s.Predictions) == 0 || s.Predictions[0].Scope != sqlite.ScopeRun {
+		return ""
+	}
+	p := &s.Predictions[0]
+	text := " (predicted " + span(&p.Expected)
+	if p.High > p.Low {
+		text += fmt.Sprintf(", %s to %s", span(&p.Low), span(&p.High))
+	}
+	if p.At > 0 {
+		text += fmt.Sprintf(", when it was resumed at %s", span(&p.At))
+	}
+	return text + ")"
+}
+
+// predicted has what was expected of workflows or types of task, by name; nil if nothing was.
+func predicted(s *sqlite.Summary, scope string) map[string]*sqlite.Span {
+	var all map[string]*sqlite.Span
+	for i := range s.Predictions {
+		if p := &s.Predictions[i]; p.Scope == scope {
+			if all == nil {
+				all = map[string]*sqlite.Span{}
+			}
+			all[p.Name] = &p.Expected
+		}
+	}
+	return all
+}
+
+// withColumn inserts a cell, if its column is shown.
+func withColumn(shown bool, at int, cell string, cells ...string) []string {
+	if shown {
+		return slices.Insert(cells, at, cell)
+	}
+	return cells
+}
+
 // printWorkflows prints a table of at most most workflows.
 func printWorkflows(b *strings.Builder, width int, s *sqlite.Summary, most int) {
-	t := newTable(b, width, "workflow", "state", "-tasks", "-done", "-wait", "-makespan", "-response")
+	expected := predicted(s, sqlite.ScopeWorkflow)
+	t := newTable(b, width, withColumn(expected != nil, 5, "-predicted", "workflow", "state", "-tasks", "-done",
+		"-wait", "-makespan", "-response")...)
 	for i, f := range s.WorkflowRow {
 		if i == most && len(s.WorkflowRow) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.WorkflowRow)-i))
 			break
 		}
-		t.row(f.Name, f.State, strconv.Itoa(f.Tasks), strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan),
-			span(f.Response))
+		t.row(withColumn(expected != nil, 5, span(expected[f.Name]), f.Name, f.State, strconv.Itoa(f.Tasks),
+			strconv.Itoa(f.Done), span(f.Wait), span(f.Makespan), span(f.Response))...)
 	}
 	t.end()
 }
 
 // printTypes prints a table of at most most types of task.
 func printTypes(b *strings.Builder, width int, s *sqlite.Summary, most int) {
-	t := newTable(b, width, "type", "-tasks", "-estimated", "-measured", "-min", "-max", "-CPU", "-peak memory",
-		"-read", "-written")
+	expected := predicted(s, sqlite.ScopeKind)
+	t := newTable(b, width, withColumn(expected != nil, 3, "-predicted", "type", "-tasks", "-estimated", "-measured",
+		"-min", "-max", "-CPU", "-peak memory", "-read", "-written")...)
 	for i, k := range s.Kinds {
 		if i == most && len(s.Kinds) > i+1 {
 			t.row(fmt.Sprintf("... %d more", len(s.Kinds)-i))
 			break
 		}
-		t.row(k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated), span(k.Measured), span(k.Shortest), span(k.Longest),
-			span(k.CPU), size(k.PeakMemory), size(k.Read), size(k.Written))
+		t.row(withColumn(expected != nil, 3, span(expected[k.Kind]), k.Kind, strconv.Itoa(k.Tasks), span(k.Estimated),
+			span(k.Measured), span(k.Shortest), span(k.Longest), span(k.CPU), size(k.PeakMemory), size(k.Read),
+			size(k.Written))...)
 	}
 	t.end()
 }

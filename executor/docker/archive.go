@@ -51,6 +51,9 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 			return i, err
 		}
 	}
+	if x.Look {
+		return Image{}, nil
+	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return Image{}, refused(container.ErrUnusable, shown, err.Error(), "read it from another disk")
 	}

@@ -17,4 +17,19 @@ CREATE TABLE host_models (
   model        TEXT    NOT NULL
 ) STRICT;
 
+-- What simulations expected of runs: before they began, and when they were resumed.
+CREATE TABLE predictions (
+  run         INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  at_ns       INTEGER NOT NULL,
+  scope       TEXT    NOT NULL,
+  name        TEXT    NOT NULL,
+  basis       TEXT    NOT NULL,
+  tasks       INTEGER NOT NULL,
+  repetitions INTEGER NOT NULL,
+  expected_ns INTEGER NOT NULL,
+  low_ns      INTEGER NOT NULL,
+  high_ns     INTEGER NOT NULL,
+  PRIMARY KEY (run, at_ns, scope, name)
+) STRICT, WITHOUT ROWID;
+
 PRAGMA user_version = 11;

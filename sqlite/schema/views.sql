@@ -196,6 +196,23 @@ SELECT run, at_ns / 1e9 AS at_s, sum(step) OVER (PARTITION BY run ORDER BY at_ns
   SELECT r.name, w.ended_ns, -1 FROM runs r JOIN workflows w ON w.run = r.id WHERE w.ended_ns IS NOT NULL
 );
 
+CREATE VIEW v_predictions AS
+SELECT x.run, x.made_s, x.scope, x.name, x.basis, x.tasks, x.repetitions, x.expected_ns / 1e9 AS predicted_s, x.low_ns / 1e9 AS low_s, x.high_ns / 1e9 AS high_s,
+  x.actual_ns / 1e9 AS actual_s, 100.0 * (x.expected_ns - x.actual_ns) / nullif(x.actual_ns, 0) AS error_pct,
+  x.actual_ns BETWEEN x.low_ns AND x.high_ns AS within
+FROM (
+  SELECT r.name AS run, p.at_ns / 1e9 AS made_s, p.scope, p.name, p.basis, p.tasks, p.repetitions, p.expected_ns, p.low_ns, p.high_ns,
+    CASE p.scope
+      WHEN 'run' THEN r.makespan_ns
+      WHEN 'workflow' THEN (SELECT iif(w.state = 'done', w.ended_ns - w.started_ns, NULL) FROM workflows w
+        WHERE w.run = r.id AND w.name = p.name AND w.state <> 'continued' ORDER BY w.workflow DESC LIMIT 1)
+      ELSE (SELECT CAST(avg(a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
+          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) AS INTEGER)
+        FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = r.id AND t.kind = p.name AND a.outcome = 'ok')
+    END AS actual_ns
+  FROM runs r JOIN predictions p ON p.run = r.id
+) x;
+
 -- The last event of a run, and so its clock.
 CREATE VIEW clocks AS
 SELECT r.id AS run, coalesce(

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/columns"
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/executor/docker"
+	"gantry/executor/forecast"
+	"gantry/executor/outside"
+	"gantry/executor/stage"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// dryRun is what gantry run --dry-run prints. Times are on the axis of the run.
+type dryRun struct {
+	Policy      string      `json:"policy"`
+	Runtime     string      `json:"runtime"`
+	Basis       string      `json:"basis"`
+	Tasks       int         `json:"tasks"`
+	Repetitions int         `json:"repetitions"`
+	Makespan    sqlite.Span `json:"makespan_s"`
+	Low         sqlite.Span `json:"makespan_low_s"`
+	High        sqlite.Span `json:"makespan_high_s"`
+	Steps       []dryStep   `json:"steps"` // in the order of the starts
+	Images      []dryImage  `json:"images"`
+	Inputs      []dryInput  `json:"inputs"`
+}
+
+// dryStep is a task that would run.
+type dryStep struct {
+	Workflow   string      `json:"workflow"`
+	Task       string      `json:"task"`
+	Kind       string      `json:"kind"`
+	Node       string      `json:"node"`
+	Start      sqlite.Span `json:"start_s"` // its place is taken
+	Begin      sqlite.Span `json:"begin_s"` // its program runs
+	End        sqlite.Span `json:"end_s"`   // its place is free
+	Millicores int64       `json:"millicores"`
+	Memory     int64       `json:"memory_bytes"`
+	Image      string      `json:"image"` // "" if it is emulated
+}
+
+// dryImage is an image that programs would run in.
+type dryImage struct {
+	Image  string `json:"image"`
+	ID     string `json:"id"`     // "" if it is not here
+	Action string `json:"action"` // present, or what the run would do: pull, load
+}
+
+// dryInput is a file from outside.
+type dryInput struct {
+	Workflow string `json:"workflow"`
+	File     string `json:"file"`
+	Path     string `json:"path"` // or the address; "" if the file is made up
+	Bytes    int64  `json:"bytes"`
+}
+
+// dry prints what a run would do. It starts no container, writes no log, fetches nothing, and refuses what a run
+// refuses, with the same exit codes.
+func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
+	ctx := c.Context
+	if s.name != "" && s.name != executor.EscapeName(s.name) {
+		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)
+	}
+	db, err := s.past(c)
+	if err != nil {
+		return err
+	}
+	if db != nil {
+		defer db.Close()
+	}
+	d := &dryRun{Policy: s.set.Policy, Runtime: s.set.Runtime, Tasks: s.view.total, Steps: []dryStep{},
+		Inputs: s.dryInputs(subs)}
+	if d.Images, err = s.dryImages(ctx); err != nil {
+		return err
+	}
+	if err := s.rememberPrograms(ctx, db, ""); err != nil {
+		return err
+	}
+	if db != nil {
+		if s.learned, err = s.recollect(ctx, db.Before(s.set.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
+			return err
+		}
+	}
+	s.db = db // of models; it is open for reading only
+	f, err := forecast.Make(ctx, s.parts, &forecast.Past{Arrivals: subs}, s.forecastBounds())
+	s.db = nil
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	s.forecast, d.Basis, d.Repetitions = f, s.basis(), f.Repetitions
+	d.Makespan, d.Low, d.High = sqlite.Span(f.Makespan.Expected), sqlite.Span(f.Makespan.Low),
+		sqlite.Span(f.Makespan.High)
+	for i := range f.Course.Attempts {
+		a := &f.Course.Attempts[i]
+		d.Steps = append(d.Steps, dryStep{Workflow: a.Task.Workflow.Name, Task: a.Task.Name, Kind: a.Task.Kind,
+			Node: s.platform.Nodes[a.Node].Name, Start: sqlite.Span(a.Queued), Begin: sqlite.Span(a.Started),
+			End: sqlite.Span(a.Over), Millicores: a.Hold[unit.CPU], Memory: a.Hold[unit.Memory], Image: a.Task.Image})
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, d)
+		return nil
+	}
+	if c.Bool("quiet") {
+		return nil
+	}
+	s.printDry(c, d)
+	return nil
+}
+
+// past opens the log that the run would be kept in, for reading; nil if there is none yet.
+func (s *session) past(c *cli.Context) (*sqlite.DB, error) {
+	path := filepath.Join(c.String("dir"), logName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	if info, err := db.Info(c.Context, s.name); s.name != "" && err == nil && info.Name == s.name {
+		db.Close()
+		return nil, failf(exitInput, "there is a run %q already: give another name, or continue it with gantry resume",
+			s.name)
+	}
+	return db, nil
+}
+
+// dryImages looks at the images of programs, and at what a run needs of this host beside them.
+func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
+	images := []dryImage{}
+	if !runtimeOf(s.set.Runtime).Programs {
+		return images, nil
+	}
+	binary, err := docker.FindTaskBinary()
+	if err == nil {
+		err = docker.CheckTaskBinary(ctx, binary)
+	}
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	var wanted []docker.Wanted
+	for name := range s.wanted {
+		wanted = append(wanted, docker.Wanted{Ref: name})
+	}
+	slices.SortFunc(wanted, func(a, b docker.Wanted) int { return strings.Compare(a.Ref, b.Ref) })
+	found, err := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open,
+		Look: true}.Images(ctx, wanted)
+	switch {
+	case errors.Is(err, container.ErrNoImage):
+		return nil, failf(exitInput, "%w\nnothing was started", err)
+	case err != nil:
+		return nil, failf(exitHost, "%w\nnothing was started", err)
+	}
+	if len(wanted) == 0 { // the emulator's image is made when it is needed
+		engine, err := docker.Connect(ctx, "")
+		if err != nil {
+			return nil, fail(exitHost, err)
+		}
+		engine.Close()
+	}
+	for i, x := range found {
+		action := "present"
+		switch again := s.set.Pull == string(docker.PullAlways) && !strings.HasPrefix(x.Ref, "gantry/"); {
+		case x.ID != "" && !again:
+		case strings.HasPrefix(x.Ref, "file://"):
+			action = "load"
+		default:
+			action = "pull"
+		}
+		images = append(images, dryImage{wanted[i].Ref, x.ID, action})
+	}
+	return images, nil
+}
+
+// dryInputs lists the files from outside.
+func (s *session) dryInputs(subs []executor.Submission) []dryInput {
+	out := []dryInput{}
+	for i := range subs {
+		sub := &subs[i]
+		for k := range sub.Workflow.Files {
+			f := &sub.Workflow.Files[k]
+			if f.Producer >= 0 {
+				continue
+			}
+			in := dryInput{Workflow: sub.Name, File: f.Name, Bytes: int64(float64(f.Size) * s.set.SizeScale)}
+			if sub.Sources != nil {
+				if src := &sub.Sources[k]; src.Path != "" {
+					in.Path, in.Bytes = src.Path, src.Size
+				} else if src.URL != "" {
+					in.Path, in.Bytes = src.URL, src.Size
+				}
+			}
+			out = append(out, in)
+		}
+	}
+	return out
+}
+
+func (s *session) printDry(c *cli.Context, d *dryRun) {
+	w := c.App.Writer
+	width := columns.Of(w)
+	fmt.Fprintf(w, "This run would start %s on %s, policy %s. Nothing is started.\n\n", plural(len(d.Steps), "task"),
+		describe(s.platform), d.Policy)
+	t := newTable(w, width, "-order", "workflow", "task", "node", "-starts", "-runs", "-ends", "-cores", "-memory",
+		"image")
+	for i, x := range d.Steps {
+		image := x.Image
+		if image == "" {
+			image = "emulated"
+		}
+		memory := "any"
+		if x.Memory > 0 {
+			memory = size(&x.Memory)
+		}
+		t.row(strconv.Itoa(i+1), x.Workflow, x.Task, x.Node, span(&x.Start), span(&x.Begin), span(&x.End),
+			fmt.Sprintf("%g", float64(x.Millicores)/1000), memory, image)
+	}
+	t.end()
+	t = newTable(w, width, "image", "here as", "the run would")
+	for _, x := range d.Images {
+		id, does := "-", "use it"
+		if x.ID != "" {
+			id = strings.TrimPrefix(x.ID, "sha256:")[:12]
+		}
+		if x.Action != "present" {
+			does = x.Action + " it"
+		}
+		t.row(x.Image, id, does)
+	}
+	t.end()
+	t = newTable(w, width, "workflow", "input", "from", "-size")
+	for _, x := range d.Inputs {
+		from := x.Path
+		if from == "" {
+			from = "made up"
+		}
+		t.row(x.Workflow, x.File, from, size(&x.Bytes))
+	}
+	t.end()
+	fmt.Fprintf(w, "expected makespan %s%s\n", rangeText(s.forecast.Makespan, d.Repetitions), s.basisNote())
+	if text := s.startsNote(s.forecast); text != "" {
+		fmt.Fprintf(w, "warning: %s\n", text)
+	}
+	if s.set.Reuse {
+		fmt.Fprintln(w, "With --reuse, some tasks may take over earlier results instead of running.")
+	}
+}

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/forecast"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// What the prediction of a run may cost.
+const (
+	mostForecast  = 100_000 // tasks; runs of more are not predicted
+	mostFollowed  = 20_000  // tasks; the expected end of runs of more is not kept up to date
+	forecastShare = 0.01    // of the makespan, and of the time while a run is under way
+)
+
+// forecastBounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
+func (s *session) forecastBounds() forecast.Bounds {
+	b := forecast.Bounds{Repetitions: 40, Least: 10, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare}
+	if s.basis() == basisDeclared && s.programs == nil {
+		b.Repetitions = 0
+	}
+	return b
+}
+
+// What a prediction rests on.
+const (
+	basisCalibrated = "calibrated"
+	basisDeclared   = "declared"
+)
+
+// basis says what simulations of this host rest on.
+func (s *session) basis() string {
+	return basisDeclared
+}
+
+// simulated is the configuration of a simulation of the run on this host; noise comes from the seed, 0 is none.
+func (s *session) simulated(seed uint64) sim.Config {
+	cfg := sim.Config{Platform: s.platform, Startup: s.set.Startup}
+	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
+		run, ok := s.programs.draw(l, s.platform.Nodes[l.Node].Speed, seed)
+		return sim.Measured{Startup: s.set.Startup, Run: run, Outcome: planner.OK}, ok
+	}
+	return cfg
+}
+
+// parts makes what a repetition of the simulation needs: a planner that knows what that of the run knew when it began.
+func (s *session) parts(repetition int) (*forecast.Parts, error) {
+	set := *s.set
+	view := newProgress(true, false)
+	view.out = io.Discard
+	c := &session{set: &set, out: s.out, view: view, platform: s.platform, trained: s.trained, db: s.db}
+	pl, adm, err := c.planner()
+	if err != nil {
+		return nil, err
+	}
+	c.learn(s.learned)
+	return &forecast.Parts{Planner: pl, Admit: adm, Sim: s.simulated(uint64(repetition) * 0x9e3779b97f4a7c15)}, nil
+}
+
+// rememberPrograms reads what was measured of the programs of the run.
+func (s *session) rememberPrograms(ctx context.Context, db *sqlite.DB, run string) (err error) {
+	if len(s.wanted) == 0 && run == "" {
+		return nil
+	}
+	if s.programs = new(programTimes); db == nil {
+		return nil
+	}
+	if s.programs, err = programsOf(ctx, db, usualRuntime.Name, run); err != nil {
+		return fail(exitHost, err)
+	}
+	if m, err := db.FindModel(ctx, ""); err == nil && m.TimeScale == s.set.TimeScale && m.SizeScale == s.set.SizeScale {
+		s.programs.model = m.Model
+	}
+	return nil
+}
+
+func noPredictionFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "no-prediction", Usage: "do not simulate the run to predict its end"}
+}
+
+// predict predicts the run before it is in the log, and prepares to keep the expected end up to date.
+func (s *session) predict(ctx context.Context, subs []executor.Submission) error {
+	if !s.predicts || !runtimeOf(s.set.Runtime).Programs {
+		return nil
+	}
+	err := s.rememberPrograms(ctx, s.db, "")
+	if err == nil {
+		s.learned, err = s.recollect(ctx, s.db.Before(s.set.Runtime, s.set.TimeScale, s.set.SizeScale))
+	}
+	if err == nil {
+		s.foresee(ctx, subs)
+		s.follower = s.newFollower(subs)
+	}
+	return err
+}
+
+// predictRest predicts what is left of a run that is resumed.
+func (s *session) predictRest(ctx context.Context, now planner.Time) error {
+	if s.follower == nil {
+		return nil
+	}
+	if err := s.rememberPrograms(ctx, s.db, ""); err != nil {
+		return err
+	}
+	f := s.follower
+	past := &forecast.Past{Batches: f.batches, Now: now, Arrivals: f.coming}
+	var err error
+	if s.forecast, err = forecast.Make(ctx, s.parts, past, s.forecastBounds()); err != nil {
+		s.view.note("the end of the run cannot be predicted: %v", err)
+		return nil
+	}
+	f.end = s.forecast.Course.End
+	return s.log.Predict(s.predictions(s.forecast))
+}
+
+// foresee predicts the run before it begins. What cannot be predicted is no fault of the run.
+func (s *session) foresee(ctx context.Context, subs []executor.Submission) {
+	if !s.predicts || !runtimeOf(s.set.Runtime).Programs || s.view.total > mostForecast {
+		return
+	}
+	past := &forecast.Past{Arrivals: subs}
+	f, err := forecast.Make(ctx, s.parts, past, s.forecastBounds())
+	if err != nil {
+		s.view.note("the makespan cannot be predicted: %v", err)
+		return
+	}
+	s.forecast = f
+}
+
+// announce prints the prediction before the run.
+func (s *session) announce() {
+	f := s.forecast
+	if f == nil {
+		return
+	}
+	s.view.note("expected makespan %s%s", rangeText(f.Makespan, f.Repetitions), s.basisNote())
+	if text := s.startsNote(f); text != "" {
+		s.view.warn("%s", text)
+	}
+}
+
+// basisNote says how far a prediction can be trusted.
+func (s *session) basisNote() string {
+	text := ""
+	if s.basis() != basisCalibrated {
+		text = fmt.Sprintf(" (rough: it takes each container to start in %s; gantry calibrate measures this host)",
+			s.set.Startup)
+	}
+	if s.programs == nil {
+		return text
+	}
+	if n := len(s.programs.misses); n > 0 {
+		names := make([]string, 0, n)
+		for name := range s.programs.misses {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		text += fmt.Sprintf("; nothing was measured of %s yet: their runtimes are those of the trace",
+			namesOf(names, 3))
+	}
+	return text
+}
+
+// namesOf names the first of several.
+func namesOf(names []string, most int) string {
+	text := ""
+	for i, n := range names {
+		if i == most {
+			return text + fmt.Sprintf(" and %d more", len(names)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += n
+	}
+	return text
+}
+
+func rangeText(r forecast.Range, repetitions int) string {
+	text := "about " + short(r.Expected)
+	if repetitions > 1 && r.High > r.Low {
+		text += fmt.Sprintf(", %s to %s with a probability of 80 %%", short(r.Low), short(r.High))
+	}
+	return text
+}
+
+func short(d time.Duration) string { return span(ptr(sqlite.Span(d))) }
+
+// Bounds of the share that starts of containers have in the time for which tasks hold their nodes.
+const (
+	startsDominate = 0.5
+	startsSmall    = 0.1 // with the time scale that is suggested
+)
+
+// startsNote warns of runs in which starts of containers dominate.
+func (s *session) startsNote(f *forecast.Forecast) string {
+	rest := f.Held - f.Starting
+	if f.Held <= 0 || float64(f.Starting) < startsDominate*float64(f.Held) {
+		return ""
+	}
+	text := fmt.Sprintf("starting containers is expected to take %.0f %% of the time for which tasks hold their nodes",
+		100*float64(f.Starting)/float64(f.Held))
+	emulated, n := time.Duration(0), 0
+	for i := range f.Course.Attempts {
+		if a := &f.Course.Attempts[i]; len(a.Task.Command) == 0 {
+			emulated += max(0, a.Ended.Sub(a.Started))
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return text + ": fewer tasks that do more each would avoid that"
+	case emulated <= 0 || s.set.TimeScale <= 0:
+		return text + ": a time scale above 0 would avoid that"
+	}
+	// so that starting is startsSmall of the whole
+	wanted := float64(f.Starting)*(1-startsSmall)/startsSmall - float64(rest-emulated)
+	scale := s.set.TimeScale * wanted / float64(emulated)
+	return text + fmt.Sprintf(": with --time-scale %s it would take %.0f %%", roundUp(scale), 100*startsSmall)
+}
+
+// roundUp rounds to one digit, upwards.
+func roundUp(x float64) string {
+	unit := 1.0
+	for x >= 10*unit {
+		unit *= 10
+	}
+	for x < unit && unit > 1e-12 {
+		unit /= 10
+	}
+	n := 1.0
+	for n < 10 && n*unit < x {
+		n++
+	}
+	return fmt.Sprintf("%.4g", n*unit)
+}
+
+// predictions are the rows of a forecast for the log.
+func (s *session) predictions(f *forecast.Forecast) (rows []sqlite.Prediction) {
+	add := func(scope string, of forecast.Of) {
+		rows = append(rows, sqlite.Prediction{At: sqlite.Span(f.At), Scope: scope, Name: of.Name, Basis: s.basis(),
+			Tasks: of.Tasks, Repetitions: f.Repetitions, Expected: sqlite.Span(of.Expected), Low: sqlite.Span(of.Low),
+			High: sqlite.Span(of.High)})
+	}
+	count := map[string]int{}
+	for i := range f.Course.Attempts {
+		count[f.Course.Attempts[i].Task.Workflow.Name]++
+	}
+	add(sqlite.ScopeRun, forecast.Of{Tasks: len(f.Course.Attempts), Range: f.Makespan})
+	for _, w := range f.Workflows {
+		w.Tasks = count[w.Name]
+		add(sqlite.ScopeWorkflow, w)
+	}
+	for _, k := range f.Kinds {
+		add(sqlite.ScopeKind, k)
+	}
+	return rows
+}
+
+// follower keeps the expected end of a run up to date: it simulates what is left, given what has happened. It works
+// beside the run and takes a hundredth of its time.
+type follower struct {
+	s       *session
+	mu      sync.Mutex
+	batches []executor.Batch
+	coming  []executor.Submission
+	news    bool
+	end     planner.Time // expected; unit.Never: not known
+	stop    chan struct{}
+	done    sync.WaitGroup
+}
+
+// follow makes the follower of a run; nil if there is none.
+func (s *session) newFollower(subs []executor.Submission) *follower {
+	if !s.predicts || !runtimeOf(s.set.Runtime).Programs || s.view.total > mostFollowed {
+		return nil
+	}
+	return &follower{s: s, coming: slices.Clone(subs), end: unit.Never, stop: make(chan struct{})}
+}
+
+// watch takes in what happened.
+func (f *follower) watch(events []planner.Event, admitted []*executor.Admission) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range admitted {
+		f.coming = slices.DeleteFunc(f.coming, func(s executor.Submission) bool { return s.Name == a.Submission.Name })
+	}
+	f.batches = append(f.batches, executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
+	f.news = true
+}
+
+// Bounds of what the follower does.
+const (
+	followLeast = 2 * time.Second
+	followWhole = 5 * time.Second // for one simulation
+)
+
+// run simulates from time to time until the run ends.
+func (f *follower) run(ctx context.Context, clock func() planner.Time) {
+	f.done.Go(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			<-f.stop
+			cancel()
+		}()
+		wait := followLeast
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+			began := time.Now()
+			c, ok := f.expect(ctx, clock())
+			if ok {
+				f.mu.Lock()
+				f.end = c.End
+				f.mu.Unlock()
+			}
+			wait = max(followLeast, time.Duration(float64(time.Since(began))/forecastShare))
+		}
+	})
+}
+
+// expect simulates what is left without noise.
+func (f *follower) expect(ctx context.Context, now planner.Time) (*forecast.Course, bool) {
+	f.mu.Lock()
+	past := &forecast.Past{Batches: slices.Clip(f.batches), Now: now, Arrivals: slices.Clone(f.coming)}
+	f.mu.Unlock()
+	if len(past.Batches) == 0 {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, followWhole)
+	defer cancel()
+	c, err := forecast.Simulate(ctx, f.s.parts, past, 0)
+	return c, err == nil
+}
+
+// expected is the end of the run as simulated last.
+func (f *follower) expected() planner.Time {
+	if f == nil {
+		return unit.Never
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.end
+}
+
+func (f *follower) close() {
+	if f != nil {
+		close(f.stop)
+		f.done.Wait()
+	}
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/forecast"
+	"gantry/planner"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+)
+
+// programTimes predicts how long real programs run, from what was measured of them.
+type programTimes struct {
+	run    string                             // the only one that counts; "" if all do
+	same   map[programKey][]sqlite.ProgramRun // the same task on inputs of the same size
+	named  map[[2]string][]sqlite.ProgramRun  // by workflow and task; of one run only
+	kinds  map[string][]sqlite.ProgramRun
+	model  *predict.Model // nil: none was trained
+	spread map[string]float64
+	misses map[string]bool // types of which nothing is known
+	// startup is the median time that their containers took to start.
+	startup time.Duration
+}
+
+// programKey is what two attempts of one task have in common, whatever the policy and the limits.
+type programKey struct {
+	identity string
+	input    unit.Bytes
+}
+
+// Bounds of what is read of the past.
+const (
+	mostProgramRuns = 20_000
+	sameRuns        = 20 // of one task
+	kindRuns        = 200
+	// usualSpread is the standard deviation of the logarithm of a program's time where too little was measured.
+	usualSpread = 0.05
+)
+
+// programsOf reads the times of programs: those of one run if it is named.
+func programsOf(ctx context.Context, db *sqlite.DB, runtime, run string) (*programTimes, error) {
+	all, err := db.ProgramRuns(ctx, runtime, run, mostProgramRuns)
+	if err != nil {
+		return nil, err
+	}
+	p := &programTimes{run: run, same: map[programKey][]sqlite.ProgramRun{}, named: map[[2]string][]sqlite.ProgramRun{},
+		kinds: map[string][]sqlite.ProgramRun{}, spread: map[string]float64{}}
+	for _, r := range all {
+		key := programKey{r.Identity, r.Input}
+		if r.Identity != "" && len(p.same[key]) < sameRuns {
+			p.same[key] = append(p.same[key], r)
+		}
+		if name := [2]string{r.Workflow, r.Task}; run != "" {
+			p.named[name] = append(p.named[name], r)
+		}
+		if len(p.kinds[r.Kind]) < kindRuns {
+			p.kinds[r.Kind] = append(p.kinds[r.Kind], r)
+		}
+	}
+	p.measureSpread()
+	starts := make([]time.Duration, len(all))
+	for i := range all {
+		starts[i] = all[i].Startup
+	}
+	p.startup = forecast.RangeOf(starts).Expected
+	return p, nil
+}
+
+// measuredIn makes the planner of a simulation whose programs last as long as in the run that the settings name.
+// Estimates begin with what runs on containers measured, and containers start as they did there unless told otherwise.
+func (s *session) measuredIn(c *cli.Context) (*planner.Planner, *executor.Admitter, error) {
+	db, err := readLog(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer db.Close()
+	info, err := db.Info(c.Context, s.set.Measured)
+	if err != nil {
+		return nil, nil, logError(err)
+	}
+	if !runtimeOf(info.Runtime).Programs {
+		return nil, nil, failf(exitUsage, "--measured %s: it is a run on the %s runtime, which runs no programs",
+			info.Name, info.Runtime)
+	}
+	s.set.Measured = info.Name
+	if err := s.rememberPrograms(c.Context, db, info.Name); err != nil {
+		return nil, nil, err
+	}
+	if len(s.programs.kinds) == 0 {
+		return nil, nil, failf(exitInput, "--measured %s: no program of it ended well, so nothing was measured",
+			info.Name)
+	}
+	if !c.IsSet("startup") {
+		s.set.Startup = s.programs.startup
+	}
+	pl, adm, err := s.planner()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.learned, err = s.recollect(c.Context, db.Before(info.Runtime, s.set.TimeScale, s.set.SizeScale)); err != nil {
+		return nil, nil, err
+	}
+	s.learn(s.learned)
+	s.measured = s.simulated(0).Measured
+	return pl, adm, nil
+}
+
+// measureSpread finds how much the time of one task varies from run to run, by type: the standard deviation of the
+// logarithm around the mean of each task.
+func (p *programTimes) measureSpread() {
+	sums, counts := map[string]float64{}, map[string]int{}
+	for _, runs := range p.same {
+		if len(runs) < 2 {
+			continue
+		}
+		var mean float64
+		for i := range runs {
+			mean += logOf(&runs[i]) / float64(len(runs))
+		}
+		for i := range runs {
+			d := logOf(&runs[i]) - mean
+			sums[runs[i].Kind] += d * d
+		}
+		counts[runs[0].Kind] += len(runs) - 1
+	}
+	for kind, n := range counts {
+		p.spread[kind] = math.Sqrt(sums[kind] / float64(n))
+	}
+}
+
+// logOf is the logarithm of what an attempt would take on a whole core of a node of speed 1.
+func logOf(r *sqlite.ProgramRun) float64 { return math.Log(max(1, float64(transfer(r, 1, 1000)))) }
+
+// transfer is how long a program takes that was measured elsewhere, on a node of that speed and with so many
+// thousandths of a core, speed included. CPU time is spent as fast as the limit allows, by no more threads than it ran
+// on before unless it was at its limit; the rest of the time stays.
+func transfer(r *sqlite.ProgramRun, speed float64, millicores int64) time.Duration {
+	if r.CPU < 0 || r.Ran <= 0 { // all is taken as computing
+		return time.Duration(float64(r.Ran) * positive(r.Speed) / positive(speed))
+	}
+	cpu, ran := float64(min(r.CPU, maxCPU(r))), float64(r.Ran)
+	was := coresAt(r.Millicores)
+	parallel := max(1, cpu/ran)
+	if cpu >= 0.9*was*ran { // held back by its limit
+		parallel = max(parallel, math.Ceil(was))
+	}
+	other := max(0, ran-cpu/min(was, parallel))
+	return time.Duration(other + cpu/min(coresAt(millicores), parallel))
+}
+
+// maxCPU is what the limit allows; counters read a little later may have more.
+func maxCPU(r *sqlite.ProgramRun) time.Duration {
+	if r.Millicores == 0 {
+		return r.CPU
+	}
+	return time.Duration(float64(r.Ran) * coresAt(r.Millicores))
+}
+
+func coresAt(millicores int64) float64 {
+	if millicores <= 0 {
+		return math.Inf(1)
+	}
+	return float64(millicores) / 1000
+}
+
+func positive(speed float64) float64 {
+	if speed <= 0 {
+		return 1
+	}
+	return speed
+}
+
+// draw returns how long an attempt of a program takes in a repetition; repetition 0 is without noise. It knows nothing
+// of emulated tasks, and of programs that never ran.
+func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (time.Duration, bool) {
+	if p == nil || len(l.Spec.Command) == 0 && p.run == "" {
+		return 0, false
+	}
+	var input unit.Bytes
+	for _, f := range l.Spec.Inputs {
+		input += f.Size
+	}
+	millicores := int64(float64(l.Hold[unit.CPU]) * positive(speed))
+	r := rand.New(rand.NewPCG(seed, uint64(l.Task)<<16+uint64(l.Try)))
+	noise := func(sd float64) float64 {
+		if seed == 0 {
+			return 1
+		}
+		return math.Exp(sd * r.NormFloat64())
+	}
+	spread, ok := p.spread[l.Spec.Kind]
+	if !ok {
+		spread = usualSpread
+	}
+	runs := p.named[[2]string{l.Spec.Workflow.Name, l.Spec.Name}]
+	if len(runs) == 0 && len(p.same) > 0 {
+		id := l.Spec.Identity()
+		runs = p.same[programKey{string(id[:]), input}]
+	}
+	if len(runs) > 0 {
+		return time.Duration(noise(spread) * float64(middleOf(runs, speed, millicores))), true
+	}
+	if t, sd, ok := p.trained(l, input, speed); ok {
+		return time.Duration(noise(sd) * float64(t)), true
+	}
+	if runs = p.kinds[l.Spec.Kind]; len(runs) > 0 {
+		if seed == 0 {
+			return middleOf(runs, speed, millicores), true
+		}
+		return transfer(&runs[r.IntN(len(runs))], speed, millicores), true
+	}
+	if p.misses == nil {
+		p.misses = map[string]bool{}
+	}
+	p.misses[l.Spec.Kind] = true
+	return 0, false
+}
+
+// trained asks the model.
+func (p *programTimes) trained(l *executor.Launch, input unit.Bytes, speed float64) (time.Duration, float64, bool) {
+	if p.model == nil {
+		return 0, 0, false
+	}
+	k := p.model.Kinds[l.Spec.Kind]
+	if k == nil || k.Runtime == nil {
+		return 0, 0, false
+	}
+	f := &predict.Features{Input: input, CPU: l.Hold[unit.CPU], Memory: unit.Bytes(l.Hold[unit.Memory]), Speed: speed,
+		Load: 1}
+	seconds := k.Runtime.Predict(f)
+	if !(seconds > 0) || math.IsInf(seconds, 0) {
+		return 0, 0, false
+	}
+	low, high := k.Runtime.Interval(f, 0.8)
+	sd := usualSpread
+	if low > 0 && high > low {
+		sd = math.Log(high/low) / (2 * 1.2816) // the normal quantile of 90 %
+	}
+	return time.Duration(seconds / positive(speed) * 1e9), sd, true
+}
+
+// middleOf is the median of what the runs would take there.
+func middleOf(runs []sqlite.ProgramRun, speed float64, millicores int64) time.Duration {
+	all := make([]time.Duration, len(runs))
+	for i := range runs {
+		all[i] = transfer(&runs[i], speed, millicores)
+	}
+	return forecast.RangeOf(all).Expected
+}

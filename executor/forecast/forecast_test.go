@@ -1,0 +1,118 @@
+package forecast_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/enginetest"
+	"gantry/executor/forecast"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// fork is a, and after it b and c at once, of 2, 3 and 5 s.
+func fork() executor.Submission {
+	task := func(id string, s time.Duration) trace.Task {
+		return trace.Task{ID: id, Kind: "k" + id, Runtime: s * time.Second, Cores: 1, Known: trace.Runtime}
+	}
+	w := &trace.Workflow{Label: "fork", Tasks: []trace.Task{task("a", 2), task("b", 3), task("c", 5)}}
+	w.Tasks[0].Children = []int32{1, 2}
+	w.Tasks[1].Parents, w.Tasks[2].Parents = []int32{0}, []int32{0}
+	return executor.Submission{Name: "fork", Workflow: w}
+}
+
+func platform(nodes int) *planner.Platform {
+	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{1e6}}, Latency: [][]int64{{0}}}
+	for i := range nodes {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Capacity: unit.Vector{1000, 1e9, 1e9}, Speed: 1})
+	}
+	return p
+}
+
+// maker makes simulations with a startup of 1 s; in repetition k all programs take k seconds more.
+func maker(t *testing.T, p *planner.Platform) forecast.Maker {
+	return func(k int) (*forecast.Parts, error) {
+		declared := &predict.Declared{Startup: time.Second}
+		cfg := sim.Config{Platform: p, Startup: time.Second}
+		cfg.Actual = func(_ planner.TaskID, run time.Duration) time.Duration {
+			return run + time.Duration(k)*time.Second
+		}
+		return &forecast.Parts{
+			Planner: planner.New(p, planner.DefaultRetryRules(), enginetest.Policy(t, "cpp"), declared, 1),
+			Admit:   &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare}, Sim: cfg,
+		}, nil
+	}
+}
+
+// On one node: 3 + 4 + 6 s. Repetitions take 3, 6, 9 ... 30 s more.
+func TestAForecastHasTheMedianAndEightyPercentOfItsRepetitions(t *testing.T) {
+	b := forecast.Bounds{Repetitions: 10, Least: 10, Time: time.Minute, Whole: time.Minute}
+	past := &forecast.Past{Arrivals: []executor.Submission{fork()}}
+	f, err := forecast.Make(t.Context(), maker(t, platform(1)), past, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := time.Second
+	if f.Course.Makespan() != 13*s || f.Repetitions != 10 {
+		t.Errorf("%v without noise, %d repetitions", f.Course.Makespan(), f.Repetitions)
+	}
+	if want := (forecast.Range{Expected: 29500 * time.Millisecond, Low: 18700 * time.Millisecond,
+		High: 40300 * time.Millisecond}); f.Makespan != want {
+		t.Errorf("makespan %+v, not %+v", f.Makespan, want)
+	}
+	if len(f.Workflows) != 1 || f.Workflows[0].Name != "fork" || f.Workflows[0].Range != f.Makespan {
+		t.Errorf("workflows %+v", f.Workflows)
+	}
+	// the longest first; each has its start of 1 s in it
+	var names []string
+	for _, k := range f.Kinds {
+		names = append(names, k.Name)
+	}
+	if !slices.Equal(names, []string{"ka", "kc", "kb"}) || f.Kinds[1].Expected != 11500*time.Millisecond {
+		t.Errorf("types %+v", f.Kinds)
+	}
+	if f.Starting != 3*s || f.Held != 13*s {
+		t.Errorf("starting %v of %v", f.Starting, f.Held)
+	}
+}
+
+// A forecast from the middle of a run takes in what has happened: if all goes on as simulated, it ends as the whole
+// simulation does, from whatever instant it is made.
+func TestAForecastContinuesFromWhatHasHappened(t *testing.T) {
+	for _, nodes := range []int{1, 2} {
+		p := platform(nodes)
+		parts, err := maker(t, p)(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts.Sim.Start = 0
+		var batches []executor.Batch
+		e := &executor.Engine{Planner: parts.Planner, Admit: parts.Admit, Runtime: sim.New(parts.Sim),
+			Arrivals: []executor.Submission{fork()},
+			Watch: func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
+				batches = append(batches, executor.Batch{Events: slices.Clone(events),
+					Admissions: slices.Clone(admitted)})
+			}}
+		res := enginetest.Run(t, e)
+		for i := 1; i < len(batches); i++ {
+			at := func(k int) planner.Time { return batches[k].Events[len(batches[k].Events)-1].At }
+			now := (at(i-1) + at(i)) / 2
+			past := &forecast.Past{Batches: batches[:i], Now: now}
+			c, err := forecast.Simulate(t.Context(), maker(t, p), past, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if off := c.End.Sub(res.Ended); off != 0 {
+				t.Errorf("%d nodes: from %v on it ends at %v, not at %v", nodes, now, c.End, res.Ended)
+			}
+			if c.Begin != 0 || len(c.Attempts) != 3 {
+				t.Errorf("%d nodes: from %v on: begin %v, %d attempts", nodes, now, c.Begin, len(c.Attempts))
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// A case is a workflow of the page.
+type workflow struct {
+	name string
+	what string // for the page
+	// One of these: tasks made here, an application that gantry generate knows, or a file of programs.
+	tasks    []task
+	generate []string
+	file     string
+}
+
+// task is one of a small workflow that is written here.
+type task struct {
+	kind    string
+	seconds float64 // on the fast node
+	cpu     float64 // percent of a core
+	read    int64   // bytes of an input from outside
+	write   int64   // bytes of its output
+	after   []int
+}
+
+const mb = 1_000_000
+
+// level adds n tasks that follow all of after, with runtimes drawn around a mean, and returns their positions.
+func level(to *[]task, r *rand.Rand, kind string, n int, seconds, cpu float64, read, write int64,
+	after ...int) (at []int) {
+	for range n {
+		at = append(at, len(*to))
+		*to = append(*to, task{kind, seconds * (0.7 + 0.6*r.Float64()), cpu, read, write, after})
+	}
+	return at
+}
+
+// workflows are those of the page. Their work takes about four seconds on a node of a core and one of half a core.
+func workflows() []workflow {
+	r := rand.New(rand.NewPCG(17, 17))
+	var cpu, disk, short, long, idle, fan, chain, mixed []task
+	level(&cpu, r, "reduce", 2, 0.5, 100, 0, mb/10, level(&cpu, r, "compute", 6, 0.6, 100, mb/10, mb/10)...)
+	level(&disk, r, "merge", 1, 0.3, 20, 0, 10*mb, level(&disk, r, "copy", 6, 0.5, 15, 20*mb, 15*mb)...)
+	level(&short, r, "last", 1, 0.05, 80, 0, 1000, level(&short, r, "short", 20, 0.05, 80, 1000, 1000)...)
+	level(&long, r, "long", 3, 1.9, 90, mb, mb)
+	level(&idle, r, "wait", 8, 0.5, 3, 1000, 1000)
+	first := level(&fan, r, "split", 1, 0.3, 90, mb, mb)
+	level(&fan, r, "join", 1, 0.3, 90, 0, mb, level(&fan, r, "part", 10, 0.35, 70, 0, mb/10, first...)...)
+	last := []int{}
+	for range 8 {
+		last = level(&chain, r, "link", 1, 0.35, 60, 0, mb/10, last...)
+	}
+	a := level(&mixed, r, "fetch", 3, 0.4, 5, 10*mb, 10*mb)
+	b := level(&mixed, r, "compute", 3, 0.8, 100, 0, mb, a[0], a[1])
+	level(&mixed, r, "check", 3, 0.1, 50, 0, 1000, a[2])
+	level(&mixed, r, "report", 1, 0.4, 80, 0, 5*mb, b...)
+	generated := func(kind string, tasks, seconds int) []string {
+		return []string{kind, "--tasks", fmt.Sprint(tasks), "--seed", "3", "--total-runtime",
+			fmt.Sprintf("%ds", seconds)}
+	}
+	return []workflow{
+		{name: "cpu", what: "CPU-bound", tasks: cpu},
+		{name: "io", what: "I/O-bound", tasks: disk},
+		{name: "short", what: "many short tasks", tasks: short},
+		{name: "long", what: "few long tasks", tasks: long},
+		{name: "idle", what: "tasks that use 3 % of a core", tasks: idle},
+		{name: "fan", what: "one task, ten at once, one task", tasks: fan},
+		{name: "chain", what: "one task after the other", tasks: chain},
+		{name: "mixed", what: "a mix of the above", tasks: mixed},
+		{name: "montage", what: "the shape of Montage", generate: generated("montage", 14, 4)},
+		{name: "cybershake", what: "the shape of CyberShake", generate: generated("cybershake", 14, 4)},
+		{name: "mosaic", what: "real programs: examples/mosaic", file: "examples/mosaic/workflow.yml"},
+		{name: "variants", what: "real programs: examples/variants", file: "examples/variants/workflow.yml"},
+	}
+}
+
+type object = map[string]any
+
+// write writes the workflow as WfFormat, unless it has a file, and returns the path.
+func (w *workflow) write(x *harness) (string, error) {
+	if w.file != "" {
+		return w.file, nil
+	}
+	path := filepath.Join(x.dir, "workflows", w.name+".json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	if w.generate != nil {
+		_, err := x.gantry(append(append([]string{"generate"}, w.generate...), "--output", path)...)
+		return path, err
+	}
+	var tasks, runs, files []object
+	id := func(i int) string { return fmt.Sprintf("%s-%02d", w.tasks[i].kind, i) }
+	file := func(name string, size int64) string {
+		files = append(files, object{"id": name, "sizeInBytes": size})
+		return name
+	}
+	children := make([][]string, len(w.tasks))
+	for i, t := range w.tasks {
+		for _, p := range t.after {
+			children[p] = append(children[p], id(i))
+		}
+	}
+	for i, t := range w.tasks {
+		in, parents := []string{}, []string{}
+		if t.read > 0 {
+			in = append(in, file(id(i)+".in", t.read))
+		}
+		for _, p := range t.after {
+			in, parents = append(in, id(p)+".out"), append(parents, id(p))
+		}
+		tasks = append(tasks, object{"id": id(i), "name": t.kind, "parents": parents,
+			"children": append([]string{}, children[i]...), "inputFiles": in,
+			"outputFiles": []string{file(id(i)+".out", t.write)}})
+		runs = append(runs, object{"id": id(i), "runtimeInSeconds": t.seconds, "coreCount": 1, "avgCPU": t.cpu,
+			"memoryInBytes": 20 * mb})
+	}
+	text, err := json.MarshalIndent(object{"name": w.name, "schemaVersion": "1.5", "workflow": object{
+		"specification": object{"tasks": tasks, "files": files},
+		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": runs}}}, "", " ")
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, text, 0o644)
+}

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+)
+
+// What a prediction can be of.
+const (
+	ScopeRun      = "run"
+	ScopeWorkflow = "workflow"
+	ScopeKind     = "kind"
+)
+
+// Prediction is what was expected of a run, of one of its workflows, or of a type of task: the makespan, and of a type
+// the mean time of a task from its inputs in place to its end. Low and High bound the interval of 80 %. Actual and what
+// follows from it are nil until it is known.
+type Prediction struct {
+	At          Span     `json:"made_s"` // 0: before the run began
+	Scope       string   `json:"scope"`
+	Name        string   `json:"name"`  // "" of the run
+	Basis       string   `json:"basis"` // what the simulation rests on
+	Tasks       int      `json:"tasks"`
+	Repetitions int      `json:"repetitions"`
+	Expected    Span     `json:"predicted_s"`
+	Low         Span     `json:"low_s"`
+	High        Span     `json:"high_s"`
+	Actual      *Span    `json:"actual_s"`
+	Error       *float64 `json:"error_percent"` // of Expected against Actual
+	Within      *bool    `json:"within"`        // Actual is in the interval
+}
+
+// Predict keeps predictions.
+func (r *Run) Predict(all []Prediction) error {
+	return r.db.transact(func() error {
+		for i := range all {
+			p := &all[i]
+			if _, err := r.db.conn.Exec(`INSERT OR REPLACE INTO predictions(run, at_ns, scope, name, basis, tasks,
+				repetitions, expected_ns, low_ns, high_ns) VALUES (?,?,?,?,?,?,?,?,?,?)`, []driver.Value{r.id,
+				int64(p.At), p.Scope, p.Name, p.Basis, int64(p.Tasks), int64(p.Repetitions), int64(p.Expected),
+				int64(p.Low), int64(p.High)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Predictions returns the latest predictions of a run, those of the run first, then of workflows, then of types.
+func (db *DB) Predictions(ctx context.Context, run string) ([]Prediction, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (p Prediction, err error) {
+		var made, expected, low, high *Span
+		err = rows.Scan(seconds(&made), &p.Scope, &p.Name, &p.Basis, &p.Tasks, &p.Repetitions, seconds(&expected),
+			seconds(&low), seconds(&high), seconds(&p.Actual), &p.Error, &p.Within)
+		if err == nil {
+			p.At, p.Expected, p.Low, p.High = *made, *expected, *low, *high
+		}
+		return p, err
+	}, `SELECT made_s, scope, name, basis, tasks, repetitions, predicted_s, low_s, high_s, actual_s, error_pct, within
+		FROM v_predictions v WHERE run = ?1 AND made_s = (SELECT max(p.at_ns) / 1e9 FROM predictions p JOIN runs r
+			ON r.id = p.run WHERE r.name = ?1)
+		ORDER BY CASE scope WHEN 'run' THEN 0 WHEN 'workflow' THEN 1 ELSE 2 END, tasks DESC, name`, run)
+}
