@@ -531,6 +531,25 @@ func (b *builder) readsAt(task, file int32) {
 	}
 }
 
+// addExecutable keeps a transformation, or adds to what its catalog has said of it.
+func (b *builder) addExecutable(c *catalog, t transformation, x *executable) {
+	b.keep(executableKept + 128*len(x.sites))
+	fail := func(format string, args ...any) { b.catalogFault(c, x.line, "bad-transformation", format, args...) }
+	switch old := c.executables[t]; {
+	case t.name == "":
+		fail("a transformation without a name")
+	case !SafeName(t.name) || strings.Contains(t.name, "/"):
+		fail("transformation %q: its name cannot be that of a file", t.name)
+	case len(x.sites) == 0:
+		fail("transformation %s has no sites: say where the program is", t)
+	case old != nil:
+		old.sites, old.profiles = append(old.sites, x.sites...), append(old.profiles, x.profiles...)
+		old.requires = append(old.requires, x.requires...)
+	default:
+		c.executables[t] = x
+	}
+}
+
 // addContainer keeps a container, whose image is written as Docker takes it.
 func (b *builder) addContainer(c *catalog, x *container, image string) {
 	for _, other := range b.cat.all {

@@ -26,6 +26,9 @@ const (
 	defaultProperties      = "pegasus.properties"
 )
 
+// oldNames are those of catalogs in the formats of Pegasus 4.
+var oldNames = map[string]string{"replicas": "rc.txt", "transformations": "tc.txt", "sites": "sites.xml"}
+
 // openCatalogs reads the catalogs of a workflow that are not in its file: those that were named (--catalog), those that
 // properties name, and else those of the usual names beside the workflow or in the working directory. What was named
 // counts before the workflow's own catalogs, the others after.
@@ -46,8 +49,12 @@ func (b *builder) openCatalogs() {
 		}
 	}
 	for _, name := range []string{defaultReplicas, defaultTransformations, defaultSites} {
-		if path, ok := b.near(name); ok && !has[strings.TrimSuffix(name, ".yml")] {
-			b.openCatalog(path, false, has)
+		kind := strings.TrimSuffix(name, ".yml")
+		for _, name := range []string{name, oldNames[kind]} {
+			if path, ok := b.near(name); ok && !has[kind] {
+				b.openCatalog(path, false, has)
+				has[kind] = true
+			}
 		}
 	}
 }
@@ -79,35 +86,37 @@ func (b *builder) near(name string) (path string, ok bool) {
 	return "", false
 }
 
-// openCatalog reads a file that is a catalog or properties, told apart by content, and notes what it is.
-// openCatalog reads a catalog or, unless has is nil, properties, which may name catalogs.
+// openCatalog reads a catalog or, unless has is nil, properties, which may name catalogs. It tells them apart by
+// content, and notes what the file is.
 func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
-	data, err := b.readCatalog(path)
-	if err != nil {
-		b.faults.Fail("catalog", 0, "", "catalog %s: %v", path, err)
+	c, data := b.catalogFile(path)
+	if c == nil {
 		return
 	}
-	b.wf.Catalogs = append(b.wf.Catalogs, path)
-	c := newCatalog(path, filepath.Dir(path))
-	if abs, err := filepath.Abs(c.dir); err == nil {
-		c.dir = abs
-	}
-	keys := map[string]bool{}
-	if !strings.HasSuffix(path, ".properties") {
+	keys, properties := map[string]bool{}, strings.HasSuffix(path, ".properties")
+	if !properties {
 		keys = reader.Keys(data, true)
 	}
-	switch {
-	case keys["replicas"], keys["transformations"], keys["sites"]:
-		for _, kind := range []string{"replicas", "transformations", "sites"} {
-			if has != nil && keys[kind] {
+	take := func(read func(c *catalog, data []byte), kinds ...string) {
+		for _, kind := range kinds {
+			if has != nil {
 				has[kind] = true
 			}
 		}
 		b.cat.all = append(b.cat.all, c)
-		b.parseCatalog(c, data)
+		read(c, data)
+	}
+	switch {
+	case keys["replicas"], keys["transformations"], keys["sites"]:
+		take(b.parseCatalog, slices.DeleteFunc([]string{"replicas", "transformations", "sites"},
+			func(kind string) bool { return !keys[kind] })...)
 	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")):
-		b.faults.Fail("catalog", 0, "", "catalog %s is XML, as of Pegasus 4: convert it with pegasus-sc-converter or "+
-			"pegasus-tc-converter", path)
+		take(b.xmlSites, "sites")
+	case !properties && textCatalog.Match(data):
+		take(b.textTransformations, "transformations")
+	case !properties && (filepath.Base(path) == oldNames["replicas"] ||
+		textReplica.Match(data) && !propertyLine.Match(data)):
+		take(b.textReplicas, "replicas")
 	case has == nil, strings.HasSuffix(path, ".yml"), strings.HasSuffix(path, ".yaml"):
 		var faults reader.Faults
 		if _, root := reader.ParseYAML(data, &faults); root != nil && !faults.HasErrors() {
@@ -118,6 +127,21 @@ func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
 		has["properties"] = true
 		b.properties(c, data, first, has)
 	}
+}
+
+// catalogFile is a new catalog with the text of its file; nil if that cannot be read.
+func (b *builder) catalogFile(path string) (*catalog, []byte) {
+	data, err := b.readCatalog(path)
+	if err != nil {
+		b.faults.Fail("catalog", 0, "", "catalog %s: %v", path, err)
+		return nil, nil
+	}
+	b.wf.Catalogs = append(b.wf.Catalogs, path)
+	c := newCatalog(path, filepath.Dir(path))
+	if abs, err := filepath.Abs(c.dir); err == nil {
+		c.dir = abs
+	}
+	return c, data
 }
 
 func (b *builder) readCatalog(path string) (data []byte, err error) {
@@ -225,7 +249,9 @@ func (b *builder) catalogProperty(key string, values map[string]string) bool {
 	case "", "file":
 		return true
 	case "directory":
-		return kind == "replica" && strings.EqualFold(values["pegasus.catalog.replica"], "directory")
+		return kind != "site" && strings.EqualFold(values["pegasus.catalog."+kind], "directory")
+	case "directory.site":
+		return kind == "transformation"
 	}
 	return false
 }
@@ -246,81 +272,28 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 		return path
 	}
 	switch {
-	case (kind == "" || kind == "yaml") && file != "":
+	case (kind == "" || kind == "yaml" || name != "replicas" && (kind == "text" || kind == "xml")) && file != "":
 		has[name] = true
 		b.openCatalog(at(file), first, nil)
 	case kind == "yaml": // under its usual name
 	case name == "replicas" && (kind == "file" || kind == "regex") && file != "":
 		has[name] = true
-		b.textReplicas(at(file))
+		if c, data := b.catalogFile(at(file)); c != nil {
+			b.cat.all = append(b.cat.all, c)
+			b.textReplicas(c, data)
+		}
 	case name == "replicas" && kind == "directory" && values[property+".directory"] != "":
 		has[name] = true
 		dir := newCatalog(c.source, c.dir)
 		b.addPattern(dir, 0, ".*", replica{pfns: []string{filepath.Join(at(values[property+".directory"]), "[0]")}})
 		b.cat.all = append(b.cat.all, dir)
+	case name == "transformations" && kind == "directory" && values[property+".directory"] != "":
+		has[name] = true
+		b.programsIn(c, at(values[property+".directory"]), cmp.Or(values[property+".directory.site"], "local"))
 	default:
-		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, and replica catalogs of type File, Regex "+
-			"and Directory", c.source, property, values[property])
-	}
-}
-
-// textReplicas reads a replica catalog of type File or Regex: a line per replica, with the name of a file, its location
-// and attributes.
-func (b *builder) textReplicas(path string) {
-	data, err := b.readCatalog(path)
-	if err != nil {
-		b.faults.Fail("catalog", 0, "", "catalog %s: %v", path, err)
-		return
-	}
-	b.wf.Catalogs = append(b.wf.Catalogs, path)
-	c := newCatalog(path, filepath.Dir(path))
-	if abs, err := filepath.Abs(c.dir); err == nil {
-		c.dir = abs
-	}
-	b.cat.all = append(b.cat.all, c)
-	i := -1
-	for raw := range bytes.Lines(data) {
-		i++
-		line := string(bytes.TrimSpace(raw))
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if len(line) > reader.MaxText {
-			b.catalogFault(c, i+1, "bound", "%s", reader.TooLong)
-			return
-		}
-		words, err := splitWords(strings.ReplaceAll(line, `\`, `\\`))
-		if err != nil || len(words) < 2 {
-			b.catalogFault(c, i+1, "catalog", "it takes the name of a file and its location: %q", line)
-			return
-		}
-		is, regex, kind, sum := replica{pfns: words[1:2]}, false, "sha256", ""
-		for _, a := range words[2:] {
-			name, value, ok := strings.Cut(a, "=")
-			switch {
-			case !ok:
-				b.catalogFault(c, i+1, "catalog", "attribute %q is not NAME=VALUE", a)
-				return
-			case name == "regex":
-				regex = strings.EqualFold(value, "true")
-			case name == "checksum.type":
-				kind = value
-			case name == "checksum.value":
-				sum = value
-			}
-		}
-		if sum != "" {
-			is.sha256 = b.checksum(c, i+1, kind, sum)
-		}
-		b.keep(fileKept + len(line))
-		switch old := c.replicas[words[0]]; {
-		case regex:
-			b.addPattern(c, i+1, words[0], is)
-		case old != nil:
-			old.pfns = append(old.pfns, is.pfns...)
-		default:
-			c.replicas[words[0]] = &is
-		}
+		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, replica catalogs of type File, Regex and "+
+			"Directory, transformation catalogs of type Text and Directory, and site catalogs of type XML", c.source,
+			property, values[property])
 	}
 }
 

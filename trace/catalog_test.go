@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -110,6 +111,7 @@ func TestCatalogsAreFound(t *testing.T) {
 		catalogs []string
 		location string
 		image    string
+		env      string
 	}{
 		"beside the workflow": {files: map[string]string{"replicas.yml": replicas("/beside"), "transformations.yml": tc,
 			"cwd/replicas.yml": replicas("/cwd")}, location: "/beside", image: "org/box:1"},
@@ -126,6 +128,19 @@ func TestCatalogsAreFound(t *testing.T) {
 		"of type Regex": {files: map[string]string{"pegasus.properties": "pegasus.catalog.replica=Regex\n" +
 			"pegasus.catalog.replica.file=rc.txt", "rc.txt": "(i.)\\.(t.t) file:///[2]/[1] site=local regex=true\n"},
 			location: "/txt/in"},
+		"of type Text": {files: map[string]string{"pegasus.properties": "pegasus.catalog.transformation = Text\n" +
+			"pegasus.catalog.transformation.file = c/tc\n", "rc.txt": "in.txt /rc site=local\n",
+			"c/tc": "# a comment\ntr p { profile env \"A\" \"1 # 2\"\n# another\n site local {\n  pfn \"/bin/p\"\n" +
+				"type \"INSTALLED\" arch \"x86\" container \"b-x\" } }\n" +
+				"cont b-x{ type \"docker\"\n image \"docker:///org/box:1\" profile env \"A\" \"0\"}\n"},
+			location: "/rc", image: "org/box:1", env: "[A=1 # 2]"},
+		"of type XML": {files: map[string]string{"transformations.yml": tc, "sites.xml": "<?xml version=\"1.0\"?>\n" +
+			"<sitecatalog version=\"4.0\"><site handle=\"local\"><directory path=\"/s\"><file-server url=\"u\"/>" +
+			"</directory>\n<profile namespace=\"env\" key=\"A\"> b&amp;c </profile></site></sitecatalog>\n",
+			"replicas.yml": replicas("/beside")}, location: "/beside", image: "org/box:1", env: "[A=b&c]"},
+		"by flag as text": {files: map[string]string{"mine": "\"in.txt\" file:///text site=local\n",
+			"tc.txt": "tr p {site s{pfn \"/p\" container \"c\"}} cont c {type \"singularity\" image \"docker://org/box:1\"}"},
+			catalogs: []string{"mine"}, location: "/text", image: "org/box:1"},
 		"by flag": {files: map[string]string{"mine.yml": replicas("/mine"), "replicas.yml": replicas("/beside")},
 			catalogs: []string{"mine.yml"}, location: "/mine"},
 	} {
@@ -138,9 +153,9 @@ func TestCatalogsAreFound(t *testing.T) {
 			}
 			w := sound(t, dir, trace.ReadOptions{Catalogs: c.catalogs})
 			if got := w.Files[0].Origin; got == nil || got.Locations[0] != c.location || len(got.Locations) != 1 ||
-				w.Tasks[0].Image != c.image {
-				t.Errorf("locations %q, image %q; want %q, %q (%v)", got, w.Tasks[0].Image, c.location, c.image,
-					w.Obstacles)
+				w.Tasks[0].Image != c.image || c.env != "" && fmt.Sprint(w.Tasks[0].Env) != c.env {
+				t.Errorf("locations %q, image %q, environment %q; want %q, %q, %s (%v)", got, w.Tasks[0].Image,
+					w.Tasks[0].Env, c.location, c.image, c.env, w.Obstacles)
 			}
 		})
 	}
@@ -171,7 +186,14 @@ func TestMalformedCatalogsAreErrors(t *testing.T) {
 		"a mount": {"transformations.yml", "transformations: []\ncontainers:\n" +
 			"- {name: b, type: docker, image: i, mounts: [data]}\n",
 			"HOST:CONTAINER"},
-		"XML":        {"sites.yml", "<sitecatalog/>", "XML"},
+		"other XML":  {"sites.yml", "<adag/>", "no site catalog"},
+		"broken XML": {"sites.xml", "<sitecatalog><site>", "sites.xml:1"},
+		"no end":     {"tc.txt", "tr p {\n site s {", "tc.txt:2: the file ends within site s"},
+		"a quote":    {"tc.txt", "tr p {\n site s { pfn \"/p\n} }", "tc.txt:2: a text in quotes does not end"},
+		"a word":     {"tc.txt", "tr p { site s { pfm \"/p\" } }", "the key \"pfm\""},
+		"no name":    {"tc.txt", "tr p { site { pfn \"/p\" } }", "site needs a name"},
+		"two conts": {"tc.txt", "cont c {type \"docker\" image \"a\"} cont c {type \"docker\" image \"b\"}",
+			"two containers"},
 		"a property": {"pegasus.properties", "= 1\n", "pegasus.properties:1"},
 		"a missing catalog": {"pegasus.properties", "pegasus.catalog.replica.file=none.yml\n",
 			"none.yml: there is no such file"},

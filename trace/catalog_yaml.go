@@ -200,25 +200,12 @@ func (r *catalogReader) transformation(v *reader.Node) {
 	}) {
 		return
 	}
-	r.b.keep(executableKept + 128*len(x.sites))
 	for i := range x.sites {
 		if x.sites[i].container == "" {
 			x.sites[i].container = everywhere
 		}
 	}
-	switch old := r.c.executables[t]; {
-	case t.name == "":
-		r.fail(v, "bad-transformation", "a transformation without a name")
-	case !SafeName(t.name) || strings.Contains(t.name, "/"):
-		r.fail(v, "bad-transformation", "transformation %q: its name cannot be that of a file", t.name)
-	case len(x.sites) == 0:
-		r.fail(v, "bad-transformation", "transformation %s has no sites: say where the program is", t)
-	case old != nil:
-		old.sites, old.profiles = append(old.sites, x.sites...), append(old.profiles, x.profiles...)
-		old.requires = append(old.requires, x.requires...)
-	default:
-		r.c.executables[t] = x
-	}
+	r.b.addExecutable(r.c, t, x)
 }
 
 // site reads where a transformation is on one site.
