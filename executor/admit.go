@@ -586,7 +586,7 @@ func (a *Admitter) located(sub *Submission) error {
 	}
 	files, err := a.Outside(sub)
 	for _, f := range files {
-		if f.Program && sub.Sources[f.File].Path == "" {
+		if f.Program && sub.Sources[f.File].Path == "" && !sub.Workflow.Files[f.File].Optional {
 			return a.refuse(sub, &sub.Workflow.Tasks[f.Task], "needs file %q, which was not found", f.Name)
 		}
 	}

@@ -105,6 +105,7 @@ type catalogs struct {
 	without    map[string]int        // tasks by what has no effect on one host
 	order      []string              // of without
 	site       string                // that the user prefers
+	spare      map[int32]int         // tasks that may do without an input, by file
 }
 
 // obstacle notes, once, why a real run has to be refused.
@@ -183,6 +184,19 @@ func (b *builder) hasExecutables() bool {
 // locate gives the files from outside the locations that catalogs name: those of the file itself, in order, then that
 // of the first pattern of each catalog that its whole name matches.
 func (b *builder) locate() {
+	if len(b.cat.spare) > 0 { // what all readers may do without may be nowhere
+		readers := map[int32]int{}
+		for i := range b.wf.Tasks {
+			for _, f := range b.wf.Tasks[i].Inputs {
+				readers[f]++
+			}
+		}
+		for f, n := range b.cat.spare {
+			if file := &b.wf.Files[f]; file.Producer < 0 {
+				file.Optional = n >= readers[f]
+			}
+		}
+	}
 	if !slices.ContainsFunc(b.cat.all, func(c *catalog) bool { return len(c.replicas)+len(c.patterns) > 0 }) {
 		return
 	}
@@ -318,6 +332,12 @@ func (b *builder) use(name, kind, keep string, optional bool, line int, size fun
 	var f int32
 	if in {
 		f = b.reads(name)
+		if b.cat.spare == nil {
+			b.cat.spare = map[int32]int{}
+		}
+		if optional {
+			b.cat.spare[f]++
+		}
 	}
 	if out {
 		f = b.writes(name)

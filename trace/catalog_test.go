@@ -139,7 +139,8 @@ func TestCatalogsAreFound(t *testing.T) {
 			"</directory>\n<profile namespace=\"env\" key=\"A\"> b&amp;c </profile></site></sitecatalog>\n",
 			"replicas.yml": replicas("/beside")}, location: "/beside", image: "org/box:1", env: "[A=b&c]"},
 		"by flag as text": {files: map[string]string{"mine": "\"in.txt\" file:///text site=local\n",
-			"tc.txt": "tr p {site s{pfn \"/p\" container \"c\"}} cont c {type \"singularity\" image \"docker://org/box:1\"}"},
+			"tc.txt": "tr p {site s{pfn \"/p\" container \"c\"}} " +
+				"cont c {type \"singularity\" image \"docker://org/box:1\"}"},
 			catalogs: []string{"mine"}, location: "/text", image: "org/box:1"},
 		"by flag": {files: map[string]string{"mine.yml": replicas("/mine"), "replicas.yml": replicas("/beside")},
 			catalogs: []string{"mine.yml"}, location: "/mine"},

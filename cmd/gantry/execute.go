@@ -362,6 +362,8 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	switch {
 	case res.Interrupted:
 		state, code = sqlite.Interrupted, exitInterrupted
+	case len(res.Refused) > 0:
+		state, code = sqlite.Failed, exitInput
 	case failed > 0:
 		state, code = sqlite.Failed, exitTasksFailed
 	}

@@ -55,7 +55,8 @@ jobs:
   id: sort
   name: sort
   arguments: [in/n.csv, sorted.txt]
-  uses: [{lfn: in/n.csv, type: input}, {lfn: sorted.txt, type: output, stageOut: true},
+  uses: [{lfn: in/n.csv, type: input}, {lfn: nowhere, type: input, optional: true},
+    {lfn: sorted.txt, type: output, stageOut: true},
     {lfn: env.txt, type: output, stageOut: true}]
   profiles: {env: {WHO: job}}
 - type: job

@@ -44,7 +44,7 @@ func (s *Search) Locate(ctx context.Context, sub *executor.Submission, files []e
 			return nil, nil, err
 		}
 		sources[f.File] = found
-		if found == (executor.Source{}) && f.Program {
+		if found == (executor.Source{}) && f.Program && !sub.Workflow.Files[f.File].Optional {
 			missing = append(missing, Missing{sub.Workflow.Files[f.File].Name, sub.Workflow.Tasks[f.Task].ID, looked})
 		}
 	}

@@ -285,6 +285,9 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 	for _, f := range t.Inputs {
 		name, _ := localName(f.Name)
 		at, part := filepath.Join(nodeDir, name), s.Path(l.Node, t.Workflow, f)
+		if f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0 {
+			continue // it is nowhere
+		}
 		if !f.Produced {
 			if err := s.bring(ctx, f, t.Workflow, l.Node); err != nil {
 				return err
