@@ -101,6 +101,9 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 		trained = s.trained.Model
 	}
 	made := estimate.Make(spec, s.set.Startup, model, trained, adm)
+	if s.set.Host != nil && !s.set.StartupGiven {
+		made.Phases(s.set.Host)
+	}
 	if trained != nil {
 		adm.Memory = s.memory()
 	}

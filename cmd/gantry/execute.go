@@ -53,6 +53,7 @@ type session struct {
 	out       *cli.Context
 	engine    *executor.Engine
 	measured  func(l *executor.Launch) (sim.Measured, bool) // of a replay
+	ideal     bool                                          // a replay: what was measured has all that hosts do
 	history   *predict.History                              // nil: estimates come from elsewhere
 	corrected *predict.Corrected                            // nil: estimates come from elsewhere, or with errors
 	recaller  policy.Recaller                               // nil: the policy learns nothing from earlier runs

@@ -42,12 +42,16 @@ const (
 
 // basis says what simulations of this host rest on.
 func (s *session) basis() string {
+	if s.set.Host != nil {
+		return basisCalibrated
+	}
 	return basisDeclared
 }
 
 // simulated is the configuration of a simulation of the run on this host; noise comes from the seed, 0 is none.
 func (s *session) simulated(seed uint64) sim.Config {
-	cfg := sim.Config{Platform: s.platform, Startup: s.set.Startup}
+	cfg := s.simulation(0)
+	cfg.Noise, cfg.Seed = seed != 0, seed
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
 		run, ok := s.programs.draw(l, s.platform.Nodes[l.Node].Speed, seed)
 		return sim.Measured{Startup: s.set.Startup, Run: run, Outcome: planner.OK}, ok

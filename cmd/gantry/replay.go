@@ -26,9 +26,9 @@ func replay(c *cli.Context, name string) error {
 	if c.NArg() > 0 {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
-	for _, flag := range []string{"cluster", "time-scale", "size-scale", "startup", "charge-planning", "inputs",
-		"image", "emulate", "repair", "max-input", "fit", "count", "repetition", "checkpoint", "preempt",
-		"measured"} {
+	for _, flag := range []string{"cluster", "host-model", "noise", "starts", "time-scale", "size-scale", "startup",
+		"charge-planning", "inputs", "image", "emulate", "repair", "max-input", "fit", "count", "repetition",
+		"checkpoint", "preempt", "measured"} {
 		if c.IsSet(flag) {
 			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)
 		}
@@ -58,7 +58,8 @@ func replay(c *cli.Context, name string) error {
 			return err
 		}
 	}
-	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")),
+	s := &session{set: set, ideal: true, name: c.String("name"), out: c,
+		view:     newProgress(c.Bool("quiet"), c.Bool("json")),
 		platform: &info.Platform}
 	defer s.close()
 	pl, adm, subs, err := s.repeat(c, log, &info)

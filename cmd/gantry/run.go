@@ -73,7 +73,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			onEndFlag(),
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 				Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
-			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container"},
+			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
+				"for every task (default: as gantry calibrate measured for such a task, else 150ms)"},
+			hostModelFlag(),
 			watchFlag(), portFlag(), noPredictionFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
@@ -102,6 +104,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 					return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
 				}
 				if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
+					return err
+				}
+				if err := set.readHostModel(c); err != nil {
 					return err
 				}
 			}

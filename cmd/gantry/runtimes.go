@@ -40,8 +40,7 @@ var runtimes = []runtimeRow{
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
 	}, nil},
 	{&sim.Capabilities, func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
-		return sim.New(sim.Config{Platform: s.platform, Start: o.offset, Startup: s.set.Startup, Measured: s.measured}),
-			nil
+		return sim.For(s.simulation(o.offset)), nil
 	}, nil},
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/executor/hostmodel"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -42,6 +43,12 @@ type settings struct {
 	// RejectLate refuses workflows that cannot meet their deadlines.
 	RejectLate bool          `json:"reject_late,omitempty"`
 	Startup    time.Duration `json:"startup_ns"`
+	// StartupGiven says that Startup is the user's: estimates take it whatever Host says.
+	StartupGiven bool `json:"startup_given,omitempty"`
+	// Host is the model of this host, for estimates on containers and for simulations; nil: none. Noise has phases vary
+	// in a simulation as it says.
+	Host  *hostmodel.Model `json:"host_model,omitempty"`
+	Noise bool             `json:"noise,omitempty"`
 	// ContainerMounts lets containers read the directories that their catalogs name; the others are how workflows of
 	// Pegasus are read.
 	ContainerMounts bool     `json:"container_mounts,omitempty"`

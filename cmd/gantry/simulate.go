@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/executor/container"
 	"gantry/sqlite"
 )
 
@@ -23,6 +24,11 @@ of the cluster file allow.
 run and simulate draw the same workflows from a stream in a workload file. Its warm_up and cool_down are excluded
 from the metrics of the run; gantry report RUN prints them.
 
+Machines are ideal, as in papers: containers start at once, or after --startup. Once gantry calibrate has measured this
+host, clusters that it can be (no more cores times speed, and no more memory, than it has) are simulated as it would
+run them: containers are staged, started, ended and published as measured, and share its cores and its disk.
+--host-model none keeps machines ideal. gantry experiment always does.
+
 --replay RUN simulates a run with its own workflows, settings and measurements: workflows arrive when they did, and
 each attempt takes as long to start and to run as it did. gantry compare RUN SIM shows the difference between the two.
 
@@ -38,7 +44,13 @@ its type in RUN.
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 the log cannot be written,
 6 internal error, 130 stopped.`,
 		Flags: append(append(planFlags(), estimateFlags("declared")...),
-			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task"},
+			hostModelFlag(),
+			&cli.BoolFlag{Name: "noise", Usage: "with a host model: let phases of containers vary as measured, " +
+				"drawn by --seed (default: each takes its mean)"},
+			&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
+				Usage: "with a host model: how many containers may be starting at the same time"},
+			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
+				"--host-model only estimates take it"},
 			&cli.Float64Flag{Name: "charge-planning", Usage: "add `FACTOR` times the CPU time of planning to " +
 				"simulated time; no two such simulations are the same"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
@@ -63,6 +75,15 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			set.Charge = c.Float64("charge-planning")
 			if !(set.Charge >= 0) || math.IsInf(set.Charge, 0) {
 				return failf(exitUsage, "--charge-planning %v: give a number of at least 0", set.Charge)
+			}
+			if set.Starts = c.Int("starts"); set.Starts < 1 {
+				return failf(exitUsage, "--starts %d: at least one", set.Starts)
+			}
+			if err := set.readHostModel(c); err != nil {
+				return err
+			}
+			if set.Noise = c.Bool("noise"); set.Noise && set.Host == nil {
+				return failf(exitUsage, "--noise: there is no host model that says how much varies: add --host-model")
 			}
 			usual := "declared"
 			if set.Measured = c.String("measured"); set.Measured != "" {

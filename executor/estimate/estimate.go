@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/hostmodel"
 	"gantry/planner"
 	"gantry/planner/predict"
 )
@@ -16,6 +17,12 @@ type Made struct {
 	// Corrected is that of corrected, unless the estimates are wrong on purpose: those of earlier runs were not wrong
 	// in the same way.
 	Corrected *predict.Corrected
+	declared  *predict.Declared
+}
+
+// Phases has what containers take beside their programs follow a host model, instead of one constant.
+func (m *Made) Phases(host *hostmodel.Model) {
+	m.declared.Overhead = func(t *planner.Task) time.Duration { return host.Overhead(len(t.Inputs), len(t.Outputs)) }
 }
 
 // Make makes the estimator that spec names, and connects admission with it. startup is what starting a container is
@@ -31,17 +38,17 @@ func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, m
 	case predict.KindHistory:
 		h := &predict.History{Declared: declared}
 		adm.Named = h.Name
-		return Made{Estimator: h, History: h}
+		return Made{Estimator: h, History: h, declared: declared}
 	case predict.KindTrained:
 		t := &predict.Trained{Declared: declared, Model: model}
 		adm.Named = t.Name
-		return Made{Estimator: t}
+		return Made{Estimator: t, declared: declared}
 	case predict.KindCorrected:
 		c := predict.NewCorrected(declared, spec.Window)
 		if errors.Kind != predict.NoError {
-			return Made{Estimator: c}
+			return Made{Estimator: c, declared: declared}
 		}
-		return Made{Estimator: c, Corrected: c}
+		return Made{Estimator: c, Corrected: c, declared: declared}
 	case predict.KindOracle:
 		declared.Model = predict.ErrorModel{}
 		adm.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
@@ -49,5 +56,5 @@ func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, m
 			declared.Declare(t, run, on, planner.SourceOracle)
 		}
 	}
-	return Made{Estimator: declared}
+	return Made{Estimator: declared, declared: declared}
 }

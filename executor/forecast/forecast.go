@@ -213,7 +213,7 @@ func RangeOf(values []time.Duration) Range {
 
 // adopting is a simulation that continues attempts which are under way.
 type adopting struct {
-	*sim.Runtime
+	sim.Simulation
 	adopt func(ctx context.Context, l executor.Launch) error
 }
 
@@ -242,7 +242,7 @@ func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Cou
 	if len(past.Batches) > 0 {
 		parts.Sim.Measured = continued(parts, v, under)
 	}
-	rt := adopting{Runtime: sim.New(parts.Sim)}
+	rt := adopting{Simulation: sim.For(parts.Sim)}
 	rt.adopt = func(ctx context.Context, l executor.Launch) error {
 		att := v.Attempt(l.Attempt)
 		p := progress{started: l.Started, lasted: past.Now.Sub(att.Ordered)}

@@ -36,6 +36,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"gantry/executor/emulate"
@@ -212,6 +213,22 @@ func (q *Quota) Wall(cpu float64, threads int, millicores int64) float64 {
 		whole--
 	}
 	return (whole*period + (cpu-whole*each)/n) * q.Stretch.At(cpu)
+}
+
+// Overhead is what a container is expected to take beside its program, with that many inputs and outputs, from the
+// order to start it until its place is free: staging, creating, starting, ending and publishing, on a host that is half
+// busy.
+// Waiting for a place among starts, and making files from outside, are not in it.
+func (m *Model) Overhead(inputs, outputs int) time.Duration {
+	p, nanos := &m.Phases, 0.0
+	for _, x := range []struct {
+		phase *Phase
+		files int
+	}{{&p.Stage, inputs}, {&p.Create, 0}, {&p.Start, 0}, {&p.End, 0}, {&p.Publish, outputs}} {
+		nanos += x.phase.Wall.Nanos(x.files, 0) * x.phase.Slowdown.At(1, float64(m.Host.Cores)/2) *
+			x.phase.Spread.Mean()
+	}
+	return time.Duration(math.Round(nanos * m.Common.Mean()))
 }
 
 // Encode returns a model as JSON, for the log and for files.

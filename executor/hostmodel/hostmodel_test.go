@@ -175,6 +175,20 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// Staging 10 ms, creating 20, starting 80, ending 30, publishing 5 and 5 for each of two outputs.
+func TestOverhead(t *testing.T) {
+	m := hostmodel.Example(4)
+	if got := m.Overhead(3, 2); got != 155*time.Millisecond {
+		t.Errorf("%v", got)
+	}
+	m.Phases.Start.Slowdown = hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 4},
+		Factor: [][]float64{{1, 2}}} // 1.5 at 2 of 4 cores
+	m.Phases.End.Spread = hostmodel.Spread{1, 3}
+	if got := m.Overhead(3, 2); got != 225*time.Millisecond {
+		t.Errorf("busy: %v", got)
+	}
+}
+
 func TestCost(t *testing.T) {
 	c := hostmodel.Cost{BaseNanos: 100, FileNanos: 10, ByteNanos: 2}
 	if got := c.Nanos(3, 50); got != 100+30+100 {

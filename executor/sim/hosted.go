@@ -140,8 +140,14 @@ func (c *course) elapsed(now planner.Time) time.Duration {
 	return c.ran + now.Sub(c.since)
 }
 
+// Simulation is a runtime in virtual time. Adopt begins an attempt that a log shows as under way, before any order.
+type Simulation interface {
+	executor.Runtime
+	Adopt(ctx context.Context, l executor.Launch) error
+}
+
 // For returns the runtime of a simulation: of the host that cfg has a model of, or of ideal machines if it has none.
-func For(cfg Config) executor.Runtime {
+func For(cfg Config) Simulation {
 	if cfg.Host == nil {
 		return New(cfg)
 	}

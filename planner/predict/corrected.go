@@ -37,7 +37,8 @@ func (c *Corrected) Prior(ran, declared time.Duration) {
 func (c *Corrected) Observe(v planner.View, e planner.Event) {
 	if x, ok := e.Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
 		att := v.Attempt(x.Attempt)
-		declared := c.Declared.Run(v.Task(att.Task), &v.Nodes()[att.Node]).Run - c.Declared.Startup
+		t := v.Task(att.Task)
+		declared := c.Declared.Run(t, &v.Nodes()[att.Node]).Run - c.Declared.Start(t)
 		c.Prior(planner.Whole(x.Ran, att.Done), declared)
 	}
 }
@@ -49,7 +50,8 @@ func (c *Corrected) Correction() float64 { return c.ratio.Value() }
 func (c *Corrected) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 	e := c.Declared.Run(t, n)
 	if c.ratio.Len() > 0 {
-		e.Run = c.ratio.Of(e.Run-c.Declared.Startup) + c.Declared.Startup
+		start := c.Declared.Start(t)
+		e.Run = c.ratio.Of(e.Run-start) + start
 		e.Samples, e.Source = int32(c.ratio.Len()), planner.SourceCorrected
 	}
 	return e

@@ -12,12 +12,14 @@ import (
 // Declared estimates runtimes as the workload declares them: a runtime on a node of speed 1, or one per node. In a
 // simulation, where that is the truth, Model says how wrong the belief is.
 type Declared struct {
-	// Startup is added to every run: what starting a container takes.
-	Startup time.Duration
-	Model   ErrorModel
-	pages   [][]declaration // of tasks: growing moves nothing
-	len     int
-	on      map[planner.TaskID][]time.Duration // by node, of tasks that have it so
+	// Startup is added to every run: what starting a container takes. Overhead, if set, says instead what the container
+	// of a task takes beside its program.
+	Startup  time.Duration
+	Overhead func(t *planner.Task) time.Duration
+	Model    ErrorModel
+	pages    [][]declaration // of tasks: growing moves nothing
+	len      int
+	on       map[planner.TaskID][]time.Duration // by node, of tasks that have it so
 }
 
 const pageSize = 1024
@@ -49,6 +51,14 @@ func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Durati
 	d.len = max(d.len, int(t)+1)
 }
 
+// Start is what is added to the runs of t.
+func (d *Declared) Start(t *planner.Task) time.Duration {
+	if d.Overhead != nil {
+		return d.Overhead(t)
+	}
+	return d.Startup
+}
+
 // of returns what is declared of t; nil if nothing is.
 func (d *Declared) of(t planner.TaskID) *declaration {
 	if int(t) >= d.len || d.pages[t/pageSize][t%pageSize].source == 0 {
@@ -63,7 +73,7 @@ func (d *Declared) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 	if !b.each {
 		b.run = unit.AtSpeed(b.run, n.Speed)
 	}
-	return planner.Estimate{Run: times(b.run, b.factor) + d.Startup, Source: source}
+	return planner.Estimate{Run: times(b.run, b.factor) + d.Start(t), Source: source}
 }
 
 // Remaining implements planner.Estimator.
@@ -74,7 +84,7 @@ func (d *Declared) Remaining(t *planner.Task, n *planner.Node, ran time.Duration
 // Unscaled implements planner.Ranker. The start of a container is not subject to the error: where it takes time nothing
 // is shared.
 func (d *Declared) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
-	if d.Startup > 0 {
+	if d.Start(t) > 0 {
 		return d.Run(t, n).Run, 1
 	}
 	b, _ := d.estimate(t, n)
@@ -90,8 +100,8 @@ func (d *Declared) Work(t *planner.Task) (planner.Work, bool) {
 		return planner.Work{}, false
 	}
 	b, _ := d.estimate(t, nil)
-	w := planner.Work{Run: times(b.run, b.factor), Unscaled: b.run, Weight: b.weight, Start: d.Startup}
-	if d.Startup > 0 {
+	w := planner.Work{Run: times(b.run, b.factor), Unscaled: b.run, Weight: b.weight, Start: d.Start(t)}
+	if w.Start > 0 {
 		w.Unscaled, w.Weight = w.Run, 1
 	}
 	return w, true

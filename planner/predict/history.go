@@ -85,7 +85,7 @@ func (h *History) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 		return h.Declared.Run(t, n)
 	}
 	m := &h.kinds[t.Kind]
-	return planner.Estimate{Run: unit.AtSpeed(time.Duration(math.Round(m.mean)), n.Speed) + h.Declared.Startup,
+	return planner.Estimate{Run: unit.AtSpeed(time.Duration(math.Round(m.mean)), n.Speed) + h.Declared.Start(t),
 		Spread:  unit.AtSpeed(m.deviation(), n.Speed),
 		Samples: m.n, Source: planner.SourceHistory}
 }

@@ -172,7 +172,7 @@ func (t *Trained) Run(task *planner.Task, n *planner.Node) planner.Estimate {
 		return t.Declared.Run(task, n)
 	}
 	a := t.ask(k.Runtime, x, n.Speed, t.load)
-	return planner.Estimate{Run: a.run + t.Declared.Startup, Spread: a.spread, Samples: int32(k.Samples),
+	return planner.Estimate{Run: a.run + t.Declared.Start(task), Spread: a.spread, Samples: int32(k.Samples),
 		Source: planner.SourceTrained}
 }
 
@@ -193,7 +193,7 @@ func (t *Trained) Unscaled(task *planner.Task, n *planner.Node) (time.Duration, 
 	if k == nil || k.Runtime == nil {
 		return t.Declared.Run(task, n).Run, 1
 	}
-	return t.ask(k.Runtime, x, n.Speed, 0).run + t.Declared.Startup, 1
+	return t.ask(k.Runtime, x, n.Speed, 0).run + t.Declared.Start(task), 1
 }
 
 // Work implements planner.Ranker: what a model predicts is not in proportion to the speed.

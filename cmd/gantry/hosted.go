@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/emulate"
+	"gantry/executor/hostmodel"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// Values of --host-model beside names of files.
+const (
+	hostModelNone = "none"
+	hostModelThis = "this"
+)
+
+func hostModelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "host-model", Usage: "take how containers start, run and end on a host from " +
+		"`MODEL`: this (what gantry calibrate measured here), a file with a model, or none (default: this, if it was " +
+		"measured, the cluster is one that this host can be, and --startup is not given)"}
+}
+
+// readHostModel finds the host model of a run or a simulation.
+func (s *settings) readHostModel(c *cli.Context) error {
+	s.StartupGiven = c.IsSet("startup")
+	switch name := c.String("host-model"); name {
+	case hostModelNone:
+		return nil
+	case "":
+		if s.StartupGiven || checkHost(s.Cluster, c.Bool("oversubscribe")) != nil {
+			return nil
+		}
+		m, err := storedHostModel(c)
+		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
+			newProgress(c.Bool("quiet"), c.Bool("json")).warn("the host model is not used: %v", err)
+		}
+		s.Host = m
+		return nil
+	case hostModelThis:
+		m, err := storedHostModel(c)
+		if err != nil {
+			return failf(exitInput, "--host-model this: %w", err)
+		}
+		s.Host = m
+		return nil
+	default:
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return failf(exitInput, "--host-model: %w", err)
+		}
+		m, err := hostmodel.Decode(text)
+		if err != nil {
+			return failf(exitInput, "--host-model %s: %w", name, err)
+		}
+		if f := hostFacts(); !runtimeOf(s.Runtime).Virtual {
+			if err := m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores,
+				Runtime: s.Runtime}); err != nil {
+				return failf(exitInput, "--host-model %s: %w", name, err)
+			}
+		}
+		s.Host = m
+		return nil
+	}
+}
+
+// storedHostModel is the model that the log has of this host.
+func storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
+	path := filepath.Join(c.String("dir"), logName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, hostmodel.ErrNone
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil, hostmodel.ErrNone // of an older format, for one: whoever needs it says so
+	}
+	defer db.Close()
+	m, _, err := newestHostModel(c.Context, db, usualRuntime.Name, c.String("dir"))
+	return m, err
+}
+
+// simulation is the configuration of a simulation of the run.
+func (s *session) simulation(start planner.Time) sim.Config {
+	cfg := sim.Config{Platform: s.platform, Start: start, Startup: s.set.Startup, Measured: s.measured}
+	if s.set.Host == nil || s.ideal {
+		return cfg
+	}
+	cfg.Host, cfg.Starts, cfg.Noise, cfg.Seed = s.set.Host, s.set.Starts, s.set.Noise, s.set.draws()
+	for _, n := range s.set.Cluster.Nodes {
+		cfg.IO = append(cfg.IO, emulate.Limits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS,
+			WriteIOPS: n.WriteIOPS})
+	}
+	return cfg
+}
+
+// newestHostModel returns the host model of the log that a runtime here has, and its row.
+func newestHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel,
+	error) {
+	rows, err := db.HostModels(ctx, runtime)
+	if err != nil || len(rows) == 0 {
+		return nil, nil, errors.Join(err, hostmodel.ErrNone)
+	}
+	m, err := hostmodel.Decode(rows[0].Model)
+	if err == nil {
+		f := hostFacts()
+		err = m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores, Runtime: runtime})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, &rows[0], nil
+}
