@@ -63,7 +63,7 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 	answer, err := x.cli.ImageLoad(ctx, f)
 	var text []string
 	if err == nil {
-		text, err = x.follow(shown, answer.Body)
+		text, err = x.follow(shown, answer.Body, func() {})
 		answer.Body.Close()
 	}
 	if ctx.Err() != nil {

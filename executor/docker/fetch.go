@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,11 +69,19 @@ type Fetch struct {
 	Begin    func(ref string)
 	Progress func(ref string, done, total int64)
 	End      func(Image)
+	// Patience is how long an image may arrive without progress; 0: DefaultPatience.
+	Patience time.Duration
 	// Open opens an archive as the calling user may; nil: os.Open.
 	Open func(path string) (*os.File, error)
 	// Look only looks at what is here: an image that would be pulled or loaded comes back without an ID.
 	Look bool
 }
+
+// DefaultPatience is how long an image may arrive without progress. Engines say nothing while they check a layer.
+const DefaultPatience = 2 * time.Minute
+
+// errSilent is why a pull is given up.
+var errSilent = errors.New("no answer, and no progress")
 
 // fetcher fetches the images of a run.
 type fetcher struct {
@@ -279,13 +288,22 @@ func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named)
 	if err != nil {
 		return fmt.Errorf("%w: image %s: login for %s: %w", container.ErrUnusable, shown, domain, err)
 	}
-	answer, err := x.cli.ImagePull(ctx, named.String(), image.PullOptions{RegistryAuth: encoded})
+	asked, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	patience := cmp.Or(x.Patience, DefaultPatience)
+	watch := time.AfterFunc(patience, func() { giveUp(errSilent) })
+	defer watch.Stop()
+	answer, err := x.cli.ImagePull(asked, named.String(), image.PullOptions{RegistryAuth: encoded})
 	if err == nil {
-		_, err = x.follow(shown, answer)
+		_, err = x.follow(shown, answer, func() { watch.Reset(patience) })
 		answer.Close()
 	}
-	if err == nil || ctx.Err() != nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return err
+	case errors.Is(context.Cause(asked), errSilent):
+		return refused(container.ErrUnusable, shown, fmt.Sprintf("%s for %s from the registry %s", errSilent, patience,
+			domain), "check that it is up and that this host reaches it, or docker load the image")
 	}
 	return x.why(ctx, shown, domain, auth, loginErr, err)
 }
@@ -303,7 +321,7 @@ type message struct {
 }
 
 // follow reads the stream to its end and returns its last lines of text. The outcome of the request is in it.
-func (x *fetcher) follow(shown string, stream io.Reader) (text []string, err error) {
+func (x *fetcher) follow(shown string, stream io.Reader, heard func()) (text []string, err error) {
 	type part struct{ done, total int64 }
 	layers := map[string]*part{}
 	var done, total int64
@@ -317,6 +335,7 @@ func (x *fetcher) follow(shown string, stream io.Reader) (text []string, err err
 		case m.Error != "":
 			return text, errors.New(m.Error)
 		}
+		heard()
 		if m.Stream != "" && len(text) < 100 {
 			text = append(text, strings.TrimSpace(m.Stream))
 		}

@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
@@ -228,6 +230,16 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	refuses(t, err, container.ErrNoImage, wrong, "does not have it")
 	_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: "127.0.0.1:1/x"})
 	refuses(t, err, container.ErrUnusable, "127.0.0.1:1/x", "cannot be reached", "connection refused", "docker load")
+	// Somebody who accepts connections and says nothing is given up on.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	mute := silent.Addr().String() + "/x"
+	_, err = docker.Fetch{Pull: docker.PullMissing, Patience: 300 * time.Millisecond}.Images(t.Context(),
+		[]docker.Wanted{{Ref: mute}})
+	refuses(t, err, container.ErrUnusable, mute, "no answer, and no progress for 300ms", "check that it is up")
 	for _, bad := range []string{"UPPER", "a b", "x:", "-"} {
 		_, err = fetch(t, docker.PullMissing, docker.Wanted{Ref: bad})
 		refuses(t, err, container.ErrNoImage, bad, "NAME:TAG")

@@ -1,6 +1,7 @@
 package outside
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,6 +23,7 @@ type Fetcher struct {
 	Begin    func(url string)
 	Progress func(url string, done, total int64) // bytes; total is 0 if the server does not say it
 	Wait     func(ctx context.Context, d time.Duration) error
+	Patience time.Duration // how long a server may send nothing; 0: a minute
 
 	fetched map[string]result
 	client  *http.Client
@@ -41,6 +43,9 @@ const (
 // errFatal is of an answer that asking again does not change.
 var errFatal = errors.New("the server refused it")
 
+// errSilent is of a server that is connected and sends nothing.
+var errSilent = errors.New("the server sends nothing")
+
 // Fetch returns the path of the file at an address. The error names the reason, and not the address.
 func (x *Fetcher) Fetch(ctx context.Context, address string) (string, error) {
 	if r, ok := x.fetched[address]; ok {
@@ -55,6 +60,7 @@ func (x *Fetcher) Fetch(ctx context.Context, address string) (string, error) {
 	for try := 1; err == nil; try++ {
 		path, err = x.once(ctx, address)
 		if err == nil || try == fetchTries || ctx.Err() != nil || errors.Is(err, errFatal) ||
+			errors.Is(err, errSilent) ||
 			errors.Is(err, syscall.ENOSPC) {
 			break
 		}
@@ -74,9 +80,24 @@ func (x *Fetcher) once(ctx context.Context, address string) (string, error) {
 	if x.client == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.DisableCompression = true // a file comes as it is
-		t.ResponseHeaderTimeout = time.Minute
 		x.client = &http.Client{Transport: t}
 	}
+	patience := cmp.Or(x.Patience, time.Minute)
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	watch := time.AfterFunc(patience, func() {
+		giveUp(fmt.Errorf("%w for %s", errSilent, patience))
+	})
+	defer watch.Stop()
+	path, err := x.get(ctx, address, func() { watch.Reset(patience) })
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
+		err = cause
+	}
+	return path, err
+}
+
+// get asks for a file and saves it. Heard is called when something of it comes.
+func (x *Fetcher) get(ctx context.Context, address string, heard func()) (string, error) {
 	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errFatal, err)
@@ -100,21 +121,22 @@ func (x *Fetcher) once(ctx context.Context, address string) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(address))
 	path := filepath.Join(x.Dir, hex.EncodeToString(sum[:8]))
-	return path, x.save(path, address, answer)
+	return path, x.save(path, address, answer, heard)
 }
 
 // save writes an answer to a file, durably; a broken answer leaves none.
-func (x *Fetcher) save(path, address string, answer *http.Response) (err error) {
+func (x *Fetcher) save(path, address string, answer *http.Response, heard func()) (err error) {
 	f, err := os.CreateTemp(x.Dir, "partial-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
-	to := io.Writer(f)
-	if x.Progress != nil {
-		to = &meter{f, 0, func(done int64) { x.Progress(address, done, max(0, answer.ContentLength)) }}
-	}
-	_, err = io.Copy(to, answer.Body)
+	_, err = io.Copy(&meter{f, 0, func(done int64) {
+		heard()
+		if x.Progress != nil {
+			x.Progress(address, done, max(0, answer.ContentLength))
+		}
+	}}, answer.Body)
 	if err == nil {
 		err = f.Sync()
 	}
