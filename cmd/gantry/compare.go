@@ -29,6 +29,10 @@ inputs, starting the container, running.
    gantry simulate --replay real --name replayed
    gantry compare real replayed
 
+Where the first is a run and the second a simulation of it, the difference of the makespans is split by cause: what was
+measured takes the place of what was simulated, first durations of programs, then staging, start, end (with publishing)
+and contention between containers; decisions are the rest. The parts add up to the whole.
+
 Exit codes: 0 compared, 2 wrong command line, 3 no such results or runs.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "metrics", Usage: "results: the `METRICS` to show, separated by commas",
@@ -83,6 +87,14 @@ func compareAction(c *cli.Context) error {
 		return fail(exitInput, err)
 	case err != nil:
 		return failf(exitInput, "compare: %w", err)
+	}
+	causes, why, err := causesOf(c, db, got.Runs[0].Run, got.Runs[1].Run)
+	if err != nil {
+		return failf(exitInput, "compare: %w", err)
+	}
+	got.Unsplit = why
+	for _, x := range causes {
+		got.Causes = append(got.Causes, tables.Cause{Name: x.Name, Took: int64(x.Took)})
 	}
 	if c.Bool("json") {
 		printJSON(c.App.Writer, got)

@@ -22,6 +22,13 @@ func TestSimulationAndContainersAgree(t *testing.T) {
 				Pairs         int     `json:"pairs"`
 				OrderTau      float64 `json:"order_tau"`
 				MakespanError float64 `json:"makespan_error"`
+				Runs          []struct {
+					Makespan int64 `json:"makespan_ns"`
+				}
+				Causes []struct {
+					Cause string
+					Took  int64 `json:"ns"`
+				}
 			}
 			if err := json.Unmarshal([]byte(out), &c); err != nil {
 				t.Fatal(err)
@@ -30,6 +37,16 @@ func TestSimulationAndContainersAgree(t *testing.T) {
 			// them.
 			if c.Pairs != 40*39/2 || c.OrderTau < 0.9 || math.Abs(c.MakespanError) > 0.05 {
 				t.Errorf("%d pairs, tau %.3f, makespan error %+.1f %%", c.Pairs, c.OrderTau, 100*c.MakespanError)
+			}
+			if len(c.Runs) != 2 || len(c.Causes) != 6 {
+				t.Fatalf("%d runs, %d causes", len(c.Runs), len(c.Causes))
+			}
+			sum := int64(0)
+			for _, x := range c.Causes {
+				sum += x.Took
+			}
+			if want := c.Runs[0].Makespan - c.Runs[1].Makespan; sum != want {
+				t.Errorf("causes are %d ns together, the makespans differ by %d: %+v", sum, want, c.Causes)
 			}
 		})
 	}

@@ -46,6 +46,7 @@ type Config struct {
 // Measured is how an attempt went in a run that was measured.
 type Measured struct {
 	Startup time.Duration // from the inputs in place to the running program
+	Staged  bool          // Startup is from the order: inputs take no time of their own
 	Run     time.Duration // from there until the end was known
 	Outcome planner.Outcome
 	// CPU is the CPU time of the program, of simulations with a Host, which take no Startup from here: Run is the time
@@ -163,11 +164,11 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 			a.left, a.outcome = time.Duration(float64(a.left)*after), o
 		}
 	}
-	startup := r.cfg.Startup
+	startup, inPlace := r.cfg.Startup, false
 	if r.cfg.Measured != nil {
 		launch := l
 		if m, ok := r.cfg.Measured(&launch); ok {
-			startup, a.left, a.outcome = m.Startup, m.Run, m.Outcome
+			startup, a.left, a.outcome, inPlace = m.Startup, m.Run, m.Outcome, m.Staged
 			a.whole = planner.Whole(m.Run, done)
 		}
 	}
@@ -184,6 +185,9 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	if l.From != nil && l.From.Node != l.Node {
 		staged = staged.Add(r.cfg.Platform.MoveTime(l.From.Size, l.From.Node, l.Node))
 		a.usage.MovedBytes = l.From.Size
+	}
+	if inPlace {
+		staged = r.now
 	}
 	begun := staged.Add(startup)
 	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun,

@@ -94,17 +94,26 @@ type RunSide struct {
 // Comparison is what two runs of the same workflows have in common, and what not. Workflows and tasks are matched by
 // their names.
 type Comparison struct {
-	Runs          [2]RunSide     `json:"runs"`
-	MakespanError Number         `json:"makespan_error"` // (B - A) / A
-	OrderTau      Number         `json:"order_tau"`      // over the tasks of all workflows
-	StartTau      Number         `json:"start_tau"`
-	Swapped       int64          `json:"swapped_pairs"`
-	Pairs         int64          `json:"pairs"`
-	SameNode      int            `json:"tasks_on_same_node"`
-	Phases        [2]Phases      `json:"mean_phases"`
-	Only          [2]int         `json:"tasks_only_in"` // that ended well in one of the runs only
-	Workflows     []WorkflowPair `json:"workflows"`
-	Tasks         []TaskPair     `json:"tasks"`
+	Runs          [2]RunSide `json:"runs"`
+	MakespanError Number     `json:"makespan_error"` // (B - A) / A
+	OrderTau      Number     `json:"order_tau"`      // over the tasks of all workflows
+	StartTau      Number     `json:"start_tau"`
+	Swapped       int64      `json:"swapped_pairs"`
+	Pairs         int64      `json:"pairs"`
+	SameNode      int        `json:"tasks_on_same_node"`
+	Phases        [2]Phases  `json:"mean_phases"`
+	Only          [2]int     `json:"tasks_only_in"` // that ended well in one of the runs only
+	// Causes split the difference of the makespans where B is a simulation of A; Unsplit says why there are none.
+	Causes    []Cause        `json:"causes,omitempty"`
+	Unsplit   string         `json:"unsplit,omitempty"`
+	Workflows []WorkflowPair `json:"workflows"`
+	Tasks     []TaskPair     `json:"tasks"`
+}
+
+// Cause is a part of the difference of two makespans; above 0, A took longer.
+type Cause struct {
+	Name string `json:"cause"`
+	Took int64  `json:"ns"`
 }
 
 // taskRow is the last attempt of a task that ended well.
@@ -391,6 +400,9 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
+	if err := c.writeCauses(w); err != nil {
+		return err
+	}
 	t = columns.New(w, true)
 	fmt.Fprintln(t, "workflow\ttasks\tmakespan A\tB\terror\tresponse A\tB\ttau ordered\tbegun\t")
 	for i, f := range c.Workflows {
@@ -434,6 +446,41 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		x.Phases[0].write(t, x.Phases[1])
 	}
 	return t.Flush()
+}
+
+// writeCauses prints why the makespan of A is longer than that of B.
+func (c *Comparison) writeCauses(w io.Writer) error {
+	if c.Unsplit != "" {
+		fmt.Fprintf(w, "The difference of the makespans is not split by cause: %s.\n\n", c.Unsplit)
+	}
+	if len(c.Causes) == 0 || c.Runs[0].Makespan == nil {
+		return nil
+	}
+	t := columns.New(w, true)
+	fmt.Fprintln(t, "cause\tA longer than B by\tof the makespan of A\t")
+	var sum int64
+	whole := *c.Runs[0].Makespan
+	row := func(name string, ns int64) {
+		fmt.Fprintf(t, "%s\t%s\t%s\t\n", name, spanOf(ns), percent(Number(float64(ns)/float64(max(1, whole)))))
+	}
+	for _, x := range c.Causes {
+		row(x.Name, x.Took)
+		sum += x.Took
+	}
+	row("in all", sum)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// spanOf prints nanoseconds that may be below 0.
+func spanOf(ns int64) string {
+	if ns == -1 {
+		ns = 0 // which span takes as not known
+	}
+	return span(ns)
 }
 
 // phaseColumns are the headings of what write prints.
