@@ -58,6 +58,17 @@ type Instant interface{ Instant() bool }
 // happened meanwhile comes from the next Next, and reads in its times when it happened.
 type Spender interface{ Spend(d time.Duration) }
 
+// Milestone is an instant in the life of an attempt. Whoever measures a runtime is told when each comes.
+type Milestone uint8
+
+const (
+	Placed   Milestone = iota // it holds one of the places for starts
+	Created                   // its container is there
+	Answered                  // the request to start was answered: its place is free
+	Known                     // the runtime knows that the program ended
+	Removed                   // nothing is left of container and control group
+)
+
 // Launch is an order to start, with all that a runtime needs to know.
 type Launch struct {
 	Attempt planner.AttemptID

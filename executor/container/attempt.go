@@ -147,12 +147,14 @@ func (a *attempt) start() error {
 	case <-a.staging.Done():
 		return a.staging.Err()
 	}
+	r.reached(a.l.Attempt, executor.Placed)
 	var id string
 	err := fault.Do("create", func() (err error) { id, err = a.create(); return err })
 	if err != nil {
 		return fmt.Errorf("create a container for %s: %w", a, err)
 	}
 	a.usage.Created = r.Now()
+	r.reached(a.l.Attempt, executor.Created)
 	a.group = r.tree.Container(a.parentGroup(), id)
 	r.mu.Lock()
 	a.id = id
@@ -164,6 +166,7 @@ func (a *attempt) start() error {
 		return fmt.Errorf("start the container of %s: %w", a, err)
 	}
 	a.usage.Started = r.Now()
+	r.reached(a.l.Attempt, executor.Answered)
 	a.running(time.Now(), true)
 	return nil
 }
@@ -425,6 +428,7 @@ func (a *attempt) watched() cgroup.Final {
 // harvest judges the end of a container, or of one that is gone, reads what was counted and publishes the outputs.
 func (a *attempt) harvest(c State, gone, broken bool) {
 	r := a.r
+	r.reached(a.l.Attempt, executor.Known)
 	x := &planner.AttemptExited{Attempt: a.l.Attempt}
 	e := a.evidence(c, gone, broken)
 	a.measure(x, c, &e)

@@ -21,6 +21,7 @@ import (
 
 // garbage is what is left of an attempt whose end is logged; "" for each that there is not.
 type garbage struct {
+	attempt          planner.AttemptID
 	container, group string
 	control          control.Dir
 	note             string // of publishing, where an earlier gantry left it
@@ -49,6 +50,7 @@ func (r *Runtime) remover() {
 		r.removing++
 		r.mu.Unlock()
 		r.remove(r.ctx, g)
+		r.reached(g.attempt, executor.Removed)
 		r.mu.Lock()
 		r.removing--
 		r.dump.Broadcast()

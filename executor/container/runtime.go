@@ -107,6 +107,8 @@ type Config struct {
 	Strict     bool   // what the host cannot enforce is an error
 	// Warn receives, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
 	Warn func(rule, message string)
+	// Milestone receives what attempts have come to, from any goroutine. Nil drops it.
+	Milestone func(planner.AttemptID, executor.Milestone)
 	// Published receives attempts whose outputs were published, before their end is reported; from any goroutine. Nil
 	// drops them.
 	Published func(l *executor.Launch)
@@ -353,6 +355,13 @@ const counting = 1 << 50
 // nodePeriod is longer than that of tasks, so that a task's own quota holds it back before its node's does.
 const nodePeriod = 100 * time.Millisecond
 
+// reached reports a milestone of an attempt.
+func (r *Runtime) reached(a planner.AttemptID, m executor.Milestone) {
+	if r.cfg.Milestone != nil {
+		r.cfg.Milestone(a, m)
+	}
+}
+
 func (r *Runtime) warn(rule, message string) {
 	r.mu.Lock()
 	said := r.warned[rule]
@@ -459,7 +468,7 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 		return nil
 	}
 	delete(r.attempts, id)
-	g := garbage{container: a.id, group: a.parent, control: a.ctl}
+	g := garbage{attempt: id, container: a.id, group: a.parent, control: a.ctl}
 	if a.old {
 		g.note = stage.OldNote(a.dir)
 	}

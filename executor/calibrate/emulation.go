@@ -1,0 +1,161 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gantry/planner/unit"
+)
+
+// Cell is a row of the table of what the emulator was asked for and what it did: one kind of task, several times.
+type Cell struct {
+	Run       time.Duration
+	CPU       float64 // percent of a core
+	Resident  unit.Bytes
+	Reads     []unit.Bytes
+	Writes    []unit.Bytes
+	Rate      int64 // limit of block I/O, bytes per second; 0: none
+	Contended bool  // while as many other tasks compute as the host has cores
+}
+
+func (c *Cell) String() string {
+	s := fmt.Sprintf("%v at %g %% CPU", c.Run, c.CPU)
+	if c.Resident > 0 {
+		s += fmt.Sprintf(", %d MB", c.Resident/1e6)
+	}
+	if len(c.Reads)+len(c.Writes) > 0 {
+		s += fmt.Sprintf(", reading %d and writing %d bytes", sum(c.Reads), sum(c.Writes))
+	}
+	if c.Contended {
+		s += ", contended"
+	}
+	return s
+}
+
+func sum(sizes []unit.Bytes) (n unit.Bytes) {
+	for _, s := range sizes {
+		n += s
+	}
+	return n
+}
+
+// Achieved is one task of a cell.
+type Achieved struct {
+	Wall           time.Duration // as the log has it
+	CPU            time.Duration // as the control group counted it
+	Own            time.Duration // CPU time that was no computing: starting, touching memory, reading, writing
+	Started        time.Duration // of that, what starting cost
+	Resident       unit.Bytes    // at the end; 0: no memory was asked for
+	OwnMemory      unit.Bytes    // of it, the emulator's
+	Peak           unit.Bytes    // of the control group
+	Read, Written  unit.Bytes    // by the program
+	KRead, KWriten unit.Bytes    // as the kernel counted them, in whole blocks
+	LimitedBy      string
+}
+
+// Perform has the emulator do a cell n times, one after the other.
+func (l *Lab) Perform(ctx context.Context, c Cell, cores, n int) (out []Achieved, err error) {
+	do := func() error {
+		for range n {
+			r, err := l.Run(ctx, Trial{Run: c.Run, CPU: c.CPU, Resident: c.Resident, Reads: c.Reads, Writes: c.Writes,
+				Rate: c.Rate})
+			if err != nil {
+				return err
+			}
+			x := &r[0]
+			out = append(out, Achieved{Wall: x.Ran, CPU: x.CPUTime(), Own: time.Duration(x.Report.OwnCPUNanos),
+				Started: time.Duration(x.Report.StartCPUNanos), Resident: unit.Bytes(x.Report.Memory.Achieved),
+				OwnMemory: unit.Bytes(x.Report.OwnMemoryBytes), Peak: x.PeakMemory,
+				Read: unit.Bytes(x.Report.Read.Achieved), Written: unit.Bytes(x.Report.Write.Achieved),
+				KRead: x.ReadBytes, KWriten: x.WrittenBytes, LimitedBy: x.Report.LimitedBy})
+		}
+		return nil
+	}
+	if c.Contended {
+		return out, l.Busy(ctx, cores, do)
+	}
+	return out, do()
+}
+
+// Verdict holds what a cell achieved against what it asked for.
+type Verdict struct {
+	WallOff, WallMost time.Duration // median of what the wall time is off, and its bar
+	CPUOff, CPUMost   time.Duration // of the CPU time beyond what was asked
+	Misses            []string      // bars that the median missed
+}
+
+// Judge says which bars were missed. Wall time is judged for uncontended cells without a limit of I/O only: the others
+// last as long as they must. Starting is the CPU time of a task that asks for none.
+func (c *Cell) Judge(all []Achieved, starting time.Duration) Verdict {
+	const grain = 5 * time.Millisecond
+	median := func(of func(*Achieved) time.Duration) time.Duration {
+		var xs []time.Duration
+		for i := range all {
+			xs = append(xs, of(&all[i]))
+		}
+		slices.Sort(xs)
+		return xs[len(xs)/2]
+	}
+	asked := time.Duration(float64(c.Run) * c.CPU / 100)
+	v := Verdict{WallOff: median(func(a *Achieved) time.Duration { return a.Wall - c.Run }),
+		WallMost: max(grain, c.Run/50),
+		CPUOff:   median(func(a *Achieved) time.Duration { return a.CPU - asked }),
+		CPUMost: max(asked/50, starting)}
+	if sum(c.Reads)+sum(c.Writes) > 0 || c.Resident > 0 { // which take CPU time, too
+		v.CPUMost = max(v.CPUMost, median(func(a *Achieved) time.Duration { return a.Own }))
+	}
+	miss := func(format string, args ...any) { v.Misses = append(v.Misses, fmt.Sprintf(format, args...)) }
+	if !c.Contended && c.Rate == 0 && v.WallOff.Abs() > v.WallMost {
+		miss("wall time off by %v, more than %v", v.WallOff.Round(100*time.Microsecond), v.WallMost)
+	}
+	if v.CPUOff.Abs() > v.CPUMost {
+		miss("CPU time off by %v, more than %v", v.CPUOff.Round(100*time.Microsecond),
+			v.CPUMost.Round(100*time.Microsecond))
+	}
+	for i := range all {
+		a := &all[i]
+		least := max(c.Resident, a.OwnMemory)
+		if c.Resident > 0 && (a.Resident < c.Resident || a.Resident > least+least/20) {
+			miss("%d bytes of memory resident, asked %d", a.Resident, c.Resident)
+		}
+		if a.Read != sum(c.Reads) || a.Written != sum(c.Writes) {
+			miss("read %d and wrote %d bytes", a.Read, a.Written)
+		}
+	}
+	return v
+}
+
+// Starting is what a task costs that asks for no CPU time: the most among those that were measured.
+func Starting(all []Achieved) (most time.Duration) {
+	for i := range all {
+		most = max(most, all[i].CPU)
+	}
+	return most
+}
+
+// Cells are those of the table: tasks of 10 ms to 60 s at 1 to 400 % CPU, those that hold memory, and those that read
+// and write.
+func Cells(cores int) (all []Cell) {
+	for _, contended := range []bool{false, true} {
+		all = append(all, Cell{Run: 10 * time.Millisecond, Contended: contended})
+		for _, run := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
+			300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute} {
+			for _, cpu := range []float64{1, 10, 50, 100, 200, 400} {
+				if cpu > float64(100*cores) || contended && (run == time.Minute || run == 3*time.Second) {
+					continue
+				}
+				all = append(all, Cell{Run: run, CPU: cpu, Contended: contended})
+			}
+		}
+	}
+	for _, m := range []unit.Bytes{1e6, 16e6, 64e6, 256e6, 1e9} {
+		all = append(all, Cell{Run: time.Second, CPU: 50, Resident: m})
+	}
+	for _, b := range []unit.Bytes{0, 1, 4095, 4097, 1e6, 64e6} {
+		all = append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{b}, Writes: []unit.Bytes{b, b}})
+	}
+	all = append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{20e6}, Writes: []unit.Bytes{20e6}, Rate: 10e6})
+	return all
+}

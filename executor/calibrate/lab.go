@@ -1,0 +1,274 @@
+// Package calibrate measures a host through a runtime of containers: what starting, running and ending them takes, and
+// whether the task emulator does what it is asked. It runs emulated tasks with the limits, the files and the code of
+// real runs.
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Lab runs emulated tasks on a runtime.
+type Lab struct {
+	Runtime executor.Runtime
+	Dir     string // the run directory of Runtime
+	// Commit, if set, makes a transaction of a log durable: a run writes one before it carries out orders.
+	Commit func(context.Context) error
+
+	next     planner.AttemptID
+	wf       executor.WorkflowSpec
+	ends     map[planner.AttemptID]*planner.AttemptExited
+	reported map[planner.AttemptID]planner.Time
+	begun    map[planner.AttemptID]bool
+
+	mu    sync.Mutex
+	marks map[planner.AttemptID]map[executor.Milestone]Mark
+}
+
+// Mark is when a milestone was reached, and the CPU time that the host had used until then, if that was wanted.
+type Mark struct {
+	At  planner.Time
+	CPU time.Duration
+}
+
+// Trial is one emulated task.
+type Trial struct {
+	Node     planner.NodeID
+	Run      time.Duration
+	CPU      float64 // percent of a core, on average
+	Threads  int64   // 0: as many as CPU needs
+	Limit    int64   // millicores; 0: as Threads
+	Resident unit.Bytes
+	Memory   unit.Bytes // limit; 0: as Resident, with room for the emulator
+	Rate     int64      // limit of block I/O, bytes per second; 0: none
+	Reads    []unit.Bytes
+	Writes   []unit.Bytes
+	Fetch    []unit.Bytes // inputs that lie on node 1
+}
+
+// Result is how a trial went. Times are on the axis of the runtime.
+type Result struct {
+	planner.Usage
+	Outcome  planner.Outcome
+	Message  string
+	Ran      time.Duration
+	Reported planner.Time // when the end of it was
+	Report   *emulate.Report
+	Marks    map[executor.Milestone]Mark
+}
+
+// CPUTime is what the kernel counted.
+func (r *Result) CPUTime() time.Duration { return r.CPUUser + r.CPUSystem }
+
+// Mark notes a milestone: it is what a runtime is given as its function for them.
+func (l *Lab) Mark(a planner.AttemptID, m executor.Milestone) {
+	mark := Mark{l.Runtime.Now(), HostCPU()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.marks[a] == nil {
+		if l.marks == nil {
+			l.marks = map[planner.AttemptID]map[executor.Milestone]Mark{}
+		}
+		l.marks[a] = map[executor.Milestone]Mark{}
+	}
+	l.marks[a][m] = mark
+}
+
+// marked reports whether an attempt has reached a milestone.
+func (l *Lab) marked(a planner.AttemptID, m executor.Milestone) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.marks[a][m]
+	return ok
+}
+
+const room = 48 << 20 // memory of a task beyond what it is asked to hold
+
+func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vector, []executor.Fetch) {
+	threads := t.Threads
+	if threads == 0 {
+		threads = max(1, int64(t.CPU+99.999)/100)
+	}
+	limit, memory := t.Limit, t.Memory
+	if limit == 0 {
+		limit = threads * 1000
+	}
+	if memory == 0 {
+		memory = t.Resident + room
+	}
+	l.wf.Name = "lab"
+	s := &executor.TaskSpec{Workflow: &l.wf, Name: "t" + strconv.Itoa(int(id)), Kind: "lab", Cores: threads,
+		AvgCPU: max(t.CPU, 1e-9), Memory: t.Resident, Run: t.Run}
+	file := func(kind string, i int, size unit.Bytes) *executor.FileSpec {
+		return &executor.FileSpec{ID: planner.FileID(int(id)*100 + i), Name: fmt.Sprintf("%s%d-%d", kind, id, i),
+			Size: size, Sized: true, Produced: kind == "out"}
+	}
+	var fetch []executor.Fetch
+	for _, n := range t.Fetch {
+		f := file("far", len(s.Inputs), n)
+		s.Inputs = append(s.Inputs, f)
+		fetch = append(fetch, executor.Fetch{File: f.ID, Spec: f, From: 1})
+	}
+	for _, n := range t.Reads {
+		s.Inputs = append(s.Inputs, file("in", len(s.Inputs), n))
+	}
+	for i, n := range t.Writes {
+		s.Outputs = append(s.Outputs, file("out", 50+i, n))
+	}
+	hold := unit.Vector{unit.CPU: limit, unit.Memory: int64(memory)}
+	if t.Rate > 0 {
+		hold[unit.Disk] = t.Rate
+	}
+	return s, hold, fetch
+}
+
+// Start begins trials at the same instant.
+func (l *Lab) Start(ctx context.Context, trials ...Trial) (ids []planner.AttemptID, err error) {
+	if l.ends == nil {
+		l.ends, l.begun = map[planner.AttemptID]*planner.AttemptExited{}, map[planner.AttemptID]bool{}
+		l.reported = map[planner.AttemptID]planner.Time{}
+	}
+	queued := l.Runtime.Now()
+	if l.Commit != nil {
+		if err := l.Commit(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range trials {
+		id := l.next
+		l.next++
+		spec, hold, fetch := l.spec(t, id)
+		if err := l.Runtime.Start(ctx, executor.Launch{Attempt: id, Task: planner.TaskID(id), Try: 1, Node: t.Node,
+			Hold: hold, Queued: queued, Spec: spec, Fetch: fetch}); err != nil {
+			return ids, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// patience is how long nothing may happen before measuring is given up.
+const patience = 3 * time.Minute
+
+// until lets time pass until something is known.
+func (l *Lab) until(ctx context.Context, known func() bool) error {
+	for !known() {
+		bodies, err := l.Runtime.Next(ctx, l.Runtime.Now().Add(patience))
+		if err != nil {
+			return err
+		}
+		if len(bodies) == 0 {
+			return fmt.Errorf("a container neither started nor ended within %v", patience)
+		}
+		for _, b := range bodies {
+			switch b := b.(type) {
+			case planner.AttemptStarted:
+				l.begun[b.Attempt] = true
+			case *planner.AttemptExited:
+				l.ends[b.Attempt], l.reported[b.Attempt] = b, l.Runtime.Now()
+				if err := l.Runtime.Forget(ctx, b.Attempt); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Running waits until the programs of trials run.
+func (l *Lab) Running(ctx context.Context, ids []planner.AttemptID) error {
+	return l.until(ctx, func() bool {
+		for _, id := range ids {
+			if !l.begun[id] && l.ends[id] == nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Wait waits for the end of trials.
+func (l *Lab) Wait(ctx context.Context, ids []planner.AttemptID) (out []Result, err error) {
+	if err := l.until(ctx, func() bool {
+		for _, id := range ids {
+			if l.ends[id] == nil {
+				return false
+			}
+		}
+		return true
+	}); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		x := l.ends[id]
+		r := Result{Usage: x.Usage, Outcome: x.Outcome, Message: x.Message, Ran: x.Ran, Reported: l.reported[id]}
+		r.Report, err = emulate.ReadReport(filepath.Join(l.Dir, "work", "lab", fmt.Sprintf("t%d-1", id)))
+		if err != nil && x.Outcome == planner.OK {
+			return nil, err
+		}
+		l.mu.Lock()
+		r.Marks = l.marks[id]
+		l.mu.Unlock()
+		delete(l.ends, id)
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Run runs trials at once, to their ends. One that did not end well is an error.
+func (l *Lab) Run(ctx context.Context, trials ...Trial) ([]Result, error) {
+	ids, err := l.Start(ctx, trials...)
+	if err != nil {
+		return nil, err
+	}
+	out, err := l.Wait(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if out[i].Outcome != planner.OK {
+			return nil, fmt.Errorf("a task of %v at %g %% CPU ended as %v: %s", trials[i].Run, trials[i].CPU,
+				out[i].Outcome, out[i].Message)
+		}
+	}
+	return out, nil
+}
+
+// Kill ends trials before their time.
+func (l *Lab) Kill(ctx context.Context, ids []planner.AttemptID) error {
+	var errs []error
+	for _, id := range ids {
+		if l.ends[id] == nil {
+			errs = append(errs, l.Runtime.Kill(ctx, id, planner.Killed, 0))
+		}
+	}
+	_, err := l.Wait(ctx, ids)
+	return errors.Join(append(errs, err)...)
+}
+
+// Busy runs f while other tasks keep a number of cores busy.
+func (l *Lab) Busy(ctx context.Context, cores int, f func() error) (err error) {
+	trials := make([]Trial, cores)
+	for i := range trials {
+		trials[i] = Trial{Run: time.Hour, CPU: 100}
+	}
+	ids, err := l.Start(ctx, trials...)
+	defer func() { err = errors.Join(err, l.Kill(context.WithoutCancel(ctx), ids)) }()
+	if err == nil {
+		err = l.Running(ctx, ids)
+	}
+	if err != nil {
+		return err
+	}
+	return f()
+}
