@@ -102,7 +102,7 @@ func (c *Cell) Judge(all []Achieved, starting time.Duration) Verdict {
 	v := Verdict{WallOff: median(func(a *Achieved) time.Duration { return a.Wall - c.Run }),
 		WallMost: max(grain, c.Run/50),
 		CPUOff:   median(func(a *Achieved) time.Duration { return a.CPU - asked }),
-		CPUMost: max(asked/50, starting)}
+		CPUMost:  max(asked/50, starting)}
 	if sum(c.Reads)+sum(c.Writes) > 0 || c.Resident > 0 { // which take CPU time, too
 		v.CPUMost = max(v.CPUMost, median(func(a *Achieved) time.Duration { return a.Own }))
 	}

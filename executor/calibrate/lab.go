@@ -53,12 +53,14 @@ type Trial struct {
 	Rate     int64      // limit of block I/O, bytes per second; 0: none
 	Reads    []unit.Bytes
 	Writes   []unit.Bytes
-	Fetch    []unit.Bytes // inputs that lie on node 1
+	Fetch    []unit.Bytes // inputs that come from node 1
+	Shared   string       // trials of the same name read the same inputs; "": each has its own
 }
 
 // Result is how a trial went. Times are on the axis of the runtime.
 type Result struct {
 	planner.Usage
+	ID       planner.AttemptID
 	Outcome  planner.Outcome
 	Message  string
 	Ran      time.Duration
@@ -110,8 +112,12 @@ func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vect
 	s := &executor.TaskSpec{Workflow: &l.wf, Name: "t" + strconv.Itoa(int(id)), Kind: "lab", Cores: threads,
 		AvgCPU: max(t.CPU, 1e-9), Memory: t.Resident, Run: t.Run}
 	file := func(kind string, i int, size unit.Bytes) *executor.FileSpec {
-		return &executor.FileSpec{ID: planner.FileID(int(id)*100 + i), Name: fmt.Sprintf("%s%d-%d", kind, id, i),
-			Size: size, Sized: true, Produced: kind == "out"}
+		name := fmt.Sprintf("%s%d-%d", kind, id, i)
+		if t.Shared != "" && kind == "in" {
+			name = fmt.Sprintf("%s-%s-%d", kind, t.Shared, i)
+		}
+		return &executor.FileSpec{ID: planner.FileID(int(id)*100 + i), Name: name, Size: size, Sized: true,
+			Produced: kind == "out"}
 	}
 	var fetch []executor.Fetch
 	for _, n := range t.Fetch {
@@ -211,7 +217,7 @@ func (l *Lab) Wait(ctx context.Context, ids []planner.AttemptID) (out []Result, 
 	}
 	for _, id := range ids {
 		x := l.ends[id]
-		r := Result{Usage: x.Usage, Outcome: x.Outcome, Message: x.Message, Ran: x.Ran, Reported: l.reported[id]}
+		r := Result{ID: id, Usage: x.Usage, Outcome: x.Outcome, Message: x.Message, Ran: x.Ran, Reported: l.reported[id]}
 		r.Report, err = emulate.ReadReport(filepath.Join(l.Dir, "work", "lab", fmt.Sprintf("t%d-1", id)))
 		if err != nil && x.Outcome == planner.OK {
 			return nil, err

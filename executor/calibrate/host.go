@@ -1,0 +1,706 @@
+package calibrate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gantry/executor"
+	"gantry/executor/emulate"
+	"gantry/executor/hostmodel"
+	"gantry/planner/unit"
+)
+
+// Options say how a host is measured.
+type Options struct {
+	Host   hostmodel.Host
+	Starts int  // containers that start at once, at most
+	Quick  bool // fewer repetitions
+	// Engine is the CPU time that the container engine has used since it began; nil: not known.
+	Engine func() time.Duration
+	// Step receives what is done next, and how much is done, from 0 to 1. Nil drops it.
+	Step func(what string, done float64)
+}
+
+// surveyor measures a host and fills its model.
+type surveyor struct {
+	*Lab
+	Options
+	m          *hostmodel.Model
+	n          int // repetitions of what is short
+	containers int
+	samples    []sample
+	runs       []float64 // measured run time over its cost
+}
+
+// sample is how long the phases of one attempt took, under load.
+type sample struct {
+	together, busy float64
+	phases         [len(walls)]float64 // nanoseconds
+}
+
+// walls are the phases whose time grows with load, in the order of sample.phases.
+var walls = [...]string{"stage", "create", "start", "answer", "end", "publish", "remove"}
+
+// steps are what Measure does, and the share of the time each takes.
+var steps = []struct {
+	what  string
+	share float64
+	do    func(*surveyor, context.Context) error
+}{
+	{"the host at rest", 0.05, (*surveyor).rest},
+	{"containers, one after the other", 0.15, (*surveyor).alone},
+	{"files", 0.08, (*surveyor).files},
+	{"the disk, with and without limits", 0.14, (*surveyor).disk},
+	{"the CPU quota", 0.08, (*surveyor).quota},
+	{"cores that compute together", 0.05, (*surveyor).cores},
+	{"containers that start together, on idle and busy cores", 0.45, (*surveyor).together},
+}
+
+// Measure measures the host that a lab is on. It takes about a minute on a host at rest.
+func Measure(ctx context.Context, lab *Lab, o Options) (*hostmodel.Model, error) {
+	s := &surveyor{Lab: lab, Options: o, n: 10, m: &hostmodel.Model{Format: hostmodel.Format, Host: o.Host}}
+	if o.Quick {
+		s.n = 4
+	}
+	begun := time.Now()
+	total := 0.0
+	for _, step := range steps {
+		if o.Step != nil {
+			o.Step(step.what, total)
+		}
+		if err := step.do(s, ctx); err != nil {
+			return nil, fmt.Errorf("measure %s: %w", step.what, err)
+		}
+		total += step.share
+	}
+	m := s.m
+	m.Measured.At, m.Measured.TookNanos, m.Measured.Containers = time.Now().UTC(), int64(time.Since(begun)), s.containers
+	s.fit()
+	s.widen()
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("the host was too busy, or does what cannot be: %w", err)
+	}
+	return m, nil
+}
+
+// perform runs trials at once and counts them.
+func (s *surveyor) perform(ctx context.Context, trials ...Trial) ([]Result, error) {
+	out, err := s.Run(ctx, trials...)
+	s.containers += len(out)
+	return out, err
+}
+
+// phases are the nanoseconds of the phases of a result, in the order of walls.
+func (r *Result) phases() (p [len(walls)]float64) {
+	known := r.Reported
+	if m, ok := r.Marks[executor.Known]; ok {
+		known = m.At
+	}
+	placed, answered, removed := r.Staged, r.Started, r.Reported
+	if m, ok := r.Marks[executor.Placed]; ok {
+		placed = m.At
+	}
+	if m, ok := r.Marks[executor.Answered]; ok {
+		answered = m.At
+	}
+	if m, ok := r.Marks[executor.Removed]; ok {
+		removed = m.At
+	}
+	for i, d := range []time.Duration{r.Staged.Sub(r.Queued), r.Created.Sub(placed), r.Started.Sub(r.Created),
+		answered.Sub(r.Started), known.Sub(r.Ended), r.Reported.Sub(known), removed.Sub(r.Reported)} {
+		p[i] = float64(max(0, d))
+	}
+	return p
+}
+
+// removed waits until nothing is left of the containers of results.
+func (s *surveyor) removed(ctx context.Context, out []Result) error {
+	deadline := time.Now().Add(patience)
+	for i := range out {
+		for len(out[i].Marks) > 0 && !s.marked(out[i].ID, executor.Removed) {
+			if time.Now().After(deadline) {
+				return errors.New("containers are not removed")
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+		s.mu.Lock()
+		out[i].Marks = s.marks[out[i].ID]
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// rest measures what happens while nothing is asked for.
+func (s *surveyor) rest(ctx context.Context) error {
+	load, engine, own := Meter(), s.engine(), ownCPU()
+	begun := time.Now()
+	d := 2 * time.Second
+	if s.Quick {
+		d = time.Second
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+	}
+	wall := time.Since(begun).Seconds()
+	use := hostmodel.Use{GantryNanos: float64(ownCPU()-own) / wall, EngineNanos: float64(s.engine()-engine) / wall}
+	load.Less(s.engine() - engine + ownCPU() - own)
+	s.m.Idle = use
+	s.m.Measured.BusyCores, s.m.Measured.Stolen = load.Read()
+	s.m.Measured.Stolen = min(1, s.m.Measured.Stolen/float64(s.Host.Cores))
+	_, err := s.perform(ctx, Trial{}) // the first is slower: the engine reads its image
+	return err
+}
+
+func (s *surveyor) engine() time.Duration {
+	if s.Engine == nil {
+		return 0
+	}
+	return s.Engine()
+}
+
+func ownCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// alone starts containers one after the other, each when the one before is gone.
+func (s *surveyor) alone(ctx context.Context) error {
+	var out []Result
+	begun, host, own, engine := time.Now(), HostCPU(), ownCPU(), s.engine()
+	for range s.n + s.n/2 {
+		r, err := s.perform(ctx, Trial{})
+		if err == nil {
+			err = s.removed(ctx, r)
+		}
+		if err != nil {
+			return err
+		}
+		out = append(out, r...)
+	}
+	wall, n := time.Since(begun).Seconds(), float64(len(out))
+	m := s.m
+	for _, name := range walls {
+		m.Phases.Named(name).Samples = len(out)
+	}
+	for i := range out {
+		s.samples = append(s.samples, sample{1, 0, out[i].phases()})
+	}
+	base := s.medians(func(x *sample) bool { return true })
+	for i, name := range walls {
+		m.Phases.Named(name).Wall.BaseNanos = base[i]
+	}
+	// CPU time by phase: of the whole host, less what others use.
+	others := m.Measured.BusyCores
+	for _, p := range []struct {
+		name     string
+		from, to func(*Result) (Mark, bool)
+	}{
+		{"create", mark(executor.Placed), mark(executor.Created)},
+		{"start", mark(executor.Created), mark(executor.Answered)},
+		{"end", mark(executor.Answered), mark(executor.Known)},
+		{"remove", mark(executor.Known), mark(executor.Removed)},
+	} {
+		var all float64
+		for i := range out {
+			from, ok := p.from(&out[i])
+			to, has := p.to(&out[i])
+			if ok && has {
+				all += float64(to.CPU-from.CPU) - others*float64(to.At-from.At)
+			}
+		}
+		m.Phases.Named(p.name).CPU.BaseNanos = max(0, all/n)
+	}
+	var tasks, started, around float64
+	for i := range out {
+		tasks += float64(out[i].CPUTime())
+		started += float64(out[i].Report.StartCPUNanos)
+		around += float64(out[i].Ran) - float64(out[i].Report.Phases.WallNanos)
+	}
+	o := &m.Emulator
+	o.StartCPUNanos = int64(started / n)
+	o.StartNanos, o.EndNanos = int64(around/n/2), int64(around/n/2)
+	// A program is a task's own: what it costs to begin is in the phase, and counts as its CPU time all the same.
+	gantry := float64(ownCPU() - own)
+	all := float64(HostCPU()-host) - others*wall*1e9 - tasks
+	m.PerContainer.GantryNanos = max(0, (gantry-m.Idle.GantryNanos*wall)/n)
+	m.PerContainer.EngineNanos = max(0, (all-gantry-m.Idle.EngineNanos*wall)/n)
+	if known := float64(s.engine()-engine)/n - m.Idle.EngineNanos*wall/n; m.PerContainer.EngineNanos < known {
+		m.PerContainer.EngineNanos = known
+	}
+	return nil
+}
+
+func mark(m executor.Milestone) func(*Result) (Mark, bool) {
+	return func(r *Result) (Mark, bool) {
+		x, ok := r.Marks[m]
+		return x, ok
+	}
+}
+
+// medians are those of the phases of the samples that count.
+func (s *surveyor) medians(counts func(*sample) bool) (out [len(walls)]float64) {
+	for i := range walls {
+		var xs []float64
+		for k := range s.samples {
+			if counts(&s.samples[k]) {
+				xs = append(xs, s.samples[k].phases[i])
+			}
+		}
+		out[i] = median(xs)
+	}
+	return out
+}
+
+func median(xs []float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	slices.Sort(xs)
+	if n := len(xs); n%2 == 0 {
+		return (xs[n/2-1] + xs[n/2]) / 2
+	}
+	return xs[len(xs)/2]
+}
+
+// few is how many files a trial has that measures what files cost, and large the size of one that measures bytes.
+const (
+	few   = 10
+	large = unit.Bytes(64e6)
+)
+
+func sizes(n int, each unit.Bytes) []unit.Bytes { return slices.Repeat([]unit.Bytes{each}, n) }
+
+// files measures what files and bytes add to phases.
+func (s *surveyor) files(ctx context.Context) error {
+	reps := 1 + s.n/5
+	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
+		var all [len(walls)][]float64
+		for range reps {
+			out, err := s.perform(ctx, t)
+			if err != nil {
+				return p, nil, err
+			}
+			for i, x := range out[0].phases() {
+				all[i] = append(all[i], x)
+			}
+			r = append(r, out[0])
+		}
+		for i := range all {
+			p[i] = median(all[i])
+		}
+		return p, r, nil
+	}
+	const stage, publish = 0, 5
+	m := s.m
+	base := m.Phases.Stage.Wall.BaseNanos
+	beyond := func(x, base float64, n float64) float64 { return max(0, (x-base)/n) }
+	// The first brings the files, later ones show them.
+	if _, err := s.perform(ctx, Trial{Reads: sizes(few, 1), Shared: "few"}); err != nil {
+		return err
+	}
+	shown, read, err := at(Trial{Reads: sizes(few, 1), Shared: "few"})
+	if err != nil {
+		return err
+	}
+	m.Phases.Stage.Wall.FileNanos = beyond(shown[stage], base, few)
+	brought, _, err := at(Trial{Reads: sizes(few, 1)})
+	if err != nil {
+		return err
+	}
+	m.Phases.Bring.Wall.FileNanos = beyond(brought[stage], shown[stage], few)
+	many, _, err := at(Trial{Reads: []unit.Bytes{large}})
+	if err != nil {
+		return err
+	}
+	one := base + m.Phases.Stage.Wall.FileNanos + m.Phases.Bring.Wall.FileNanos
+	m.Phases.Bring.Wall.ByteNanos = beyond(many[stage], one, float64(large))
+	fetched, _, err := at(Trial{Fetch: sizes(few, 1)})
+	if err != nil {
+		return err
+	}
+	// Files that come from another node are brought there first.
+	m.Phases.Copy.Wall.FileNanos = beyond(fetched[stage], brought[stage], few)
+	moved, _, err := at(Trial{Fetch: []unit.Bytes{large}})
+	if err != nil {
+		return err
+	}
+	m.Phases.Copy.Wall.ByteNanos = beyond(moved[stage], many[stage]+m.Phases.Copy.Wall.FileNanos, float64(large))
+	m.Phases.Bring.Samples, m.Phases.Copy.Samples = 2*reps, 2*reps
+	made, wrote, err := at(Trial{Writes: sizes(few, 1)})
+	if err != nil {
+		return err
+	}
+	m.Phases.Publish.Wall.FileNanos = beyond(made[publish], m.Phases.Publish.Wall.BaseNanos, few)
+	big, writes, err := at(Trial{Writes: []unit.Bytes{large}})
+	if err != nil {
+		return err
+	}
+	m.Phases.Publish.Wall.ByteNanos = beyond(big[publish], m.Phases.Publish.Wall.BaseNanos+
+		m.Phases.Publish.Wall.FileNanos, float64(large))
+	_, reads, err := at(Trial{Reads: []unit.Bytes{large}, Shared: "large"})
+	if err != nil {
+		return err
+	}
+	held, _, err := s.memory(ctx)
+	if err != nil {
+		return err
+	}
+	o := &m.Emulator
+	of := func(all []Result, value func(*emulate.Report) int64) float64 {
+		var xs []float64
+		for i := range all {
+			xs = append(xs, float64(value(all[i].Report)))
+		}
+		return median(xs)
+	}
+	readTime := func(r *emulate.Report) int64 { return r.Phases.ReadNanos }
+	writeTime := func(r *emulate.Report) int64 { return r.Phases.WriteNanos }
+	own := func(r *emulate.Report) int64 { return r.OwnCPUNanos - r.StartCPUNanos }
+	o.ReadFileNanos, o.WriteFileNanos = int64(of(read, readTime)/few), int64(of(wrote, writeTime)/few)
+	o.ReadByteCPUNanos = max(0, of(reads, own)-of(read, own)/few) / float64(large)
+	o.WriteByteCPUNanos = max(0, of(writes, own)-of(wrote, own)/few) / float64(large)
+	rate := func(nanos, file float64) float64 { return float64(large) / (max(nanos-file, 1e6) / 1e9) }
+	o.ReadBytesPerSecond = rate(of(reads, readTime), float64(o.ReadFileNanos))
+	o.WriteBytesPerSecond = rate(of(writes, writeTime), float64(o.WriteFileNanos))
+	o.MemoryByteNanos = held
+	m.Disk.CopyBytesPerSecond = 1e9 / max(m.Phases.Copy.Wall.ByteNanos, 1e-3)
+	return nil
+}
+
+// memory measures what a byte of memory takes to touch, nanoseconds.
+func (s *surveyor) memory(ctx context.Context) (float64, []Result, error) {
+	const size = unit.Bytes(256e6)
+	out, err := s.perform(ctx, Trial{Resident: size})
+	if err != nil {
+		return 0, nil, err
+	}
+	return float64(out[0].Report.Phases.MemoryNanos) / float64(size), out, nil
+}
+
+// disk measures what the disk gives to several streams, and what limits leave of it.
+func (s *surveyor) disk(ctx context.Context) error {
+	const streams = 4
+	size := unit.Bytes(32e6)
+	if s.Quick {
+		size = 8e6
+	}
+	sum := func(read bool) (float64, error) {
+		t := Trial{Writes: []unit.Bytes{size}}
+		if read {
+			t = Trial{Reads: []unit.Bytes{size}}
+		}
+		out, err := s.perform(ctx, slices.Repeat([]Trial{t}, streams)...)
+		if err != nil {
+			return 0, err
+		}
+		longest := 1e6
+		for i := range out {
+			p := &out[i].Report.Phases
+			longest = max(longest, float64(p.ReadNanos+p.WriteNanos))
+		}
+		return float64(size) * streams / (longest / 1e9), nil
+	}
+	d := &s.m.Disk
+	var err error
+	if d.WriteBytesPerSecond, err = sum(false); err != nil {
+		return err
+	}
+	if d.ReadBytesPerSecond, err = sum(true); err != nil {
+		return err
+	}
+	for _, rate := range []int64{10e6, 100e6} {
+		bytes := unit.Bytes(rate)
+		if s.Quick {
+			bytes /= 2
+		}
+		out, err := s.perform(ctx, Trial{Reads: []unit.Bytes{bytes}, Rate: rate}, Trial{Writes: []unit.Bytes{bytes}, Rate: rate})
+		if err != nil {
+			return err
+		}
+		for i, c := range []*hostmodel.Curve{&d.ReadLimit, &d.WriteLimit} {
+			p := &out[i].Report.Phases
+			took := float64(max(1, p.ReadNanos+p.WriteNanos))
+			c.X = append(c.X, float64(rate))
+			c.Y = append(c.Y, min(2, max(0.01, float64(bytes)/took*1e9/float64(rate))))
+		}
+	}
+	return nil
+}
+
+// quota measures by how much bursts take longer under a CPU quota than its periods say.
+func (s *surveyor) quota(ctx context.Context) error {
+	q := &s.m.Quota
+	q.PeriodNanos, q.SliceNanos = int64(20*time.Millisecond), int64(5*time.Millisecond)
+	for _, burst := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond} {
+		var factors []float64
+		for _, limit := range []int64{250, 500} {
+			for range 1 + s.n/5 {
+				out, err := s.perform(ctx, Trial{Run: burst + time.Duration(s.m.Emulator.StartCPUNanos), CPU: 100, Limit: limit})
+				if err != nil {
+					return err
+				}
+				r := out[0].Report
+				spent := float64(r.CPU.Achieved - r.StartCPUNanos)
+				if plain := q.Wall(spent, 1, limit); spent > 0 && plain > 0 && r.Phases.ComputeNanos > 0 {
+					factors = append(factors, float64(r.Phases.ComputeNanos)/plain)
+				}
+			}
+		}
+		if len(factors) > 0 {
+			q.Stretch.X = append(q.Stretch.X, float64(burst))
+			q.Stretch.Y = append(q.Stretch.Y, clamp(median(factors), 0.5, 100))
+		}
+	}
+	return nil
+}
+
+// cores measures how fast one core is while others are busy. Work is counted over CPU time, so that sharing a core is
+// no slowdown.
+func (s *surveyor) cores(ctx context.Context) error {
+	d := 200 * time.Millisecond
+	if s.Quick {
+		d = 60 * time.Millisecond
+	}
+	c := &s.m.CoreSpeed
+	first := 0.0
+	for busy := 0; busy < s.Host.Cores; busy = max(busy+1, min(2*busy, s.Host.Cores-1)) {
+		rate := spin(busy, d)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if busy == 0 {
+			first = rate
+		}
+		y := min(1, rate/first)
+		if n := len(c.Y); n > 0 {
+			y = min(y, c.Y[n-1])
+		}
+		c.X, c.Y = append(c.X, float64(busy)), append(c.Y, max(0.01, y))
+	}
+	return nil
+}
+
+// spin counts rounds of computing per nanosecond of CPU time on one thread, while others compute on as many more.
+func spin(others int, d time.Duration) float64 {
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	work := func() float64 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var ts unix.Timespec
+		clock := func() int64 {
+			_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
+			return ts.Nano()
+		}
+		x, rounds, begun := uint64(88172645463325252), 0, clock()
+		for !stop.Load() {
+			for range 100_000 {
+				x ^= x << 13
+				x ^= x >> 7
+				x ^= x << 17
+			}
+			rounds++
+		}
+		if x == 0 { // never: so that the work is done
+			rounds = 0
+		}
+		return float64(rounds) / float64(max(1, clock()-begun))
+	}
+	for range others {
+		wg.Go(func() { work() })
+	}
+	time.AfterFunc(d, func() { stop.Store(true) })
+	rate := work()
+	wg.Wait()
+	return rate
+}
+
+// together starts containers at once, on idle and on busy cores.
+func (s *surveyor) together(ctx context.Context) error {
+	levels := []int{0, (s.Host.Cores + 1) / 2, s.Host.Cores}
+	for _, busy := range slices.Compact(levels) {
+		measure := func() error {
+			for k := 1; k <= max(1, s.Starts); k++ {
+				for range max(2, (s.n+k-1)/k) {
+					if k == 1 && busy == 0 {
+						break // that is done
+					}
+					out, err := s.perform(ctx, slices.Repeat([]Trial{{}}, k)...)
+					if err == nil {
+						err = s.removed(ctx, out)
+					}
+					if err != nil {
+						return err
+					}
+					for i := range out {
+						s.samples = append(s.samples, sample{float64(k), float64(busy), out[i].phases()})
+					}
+				}
+			}
+			return nil
+		}
+		if err := s.Busy(ctx, busy, measure); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fit makes surfaces and spreads of the samples.
+func (s *surveyor) fit() {
+	var together, busy []float64
+	for _, x := range s.samples {
+		together, busy = append(together, x.together), append(busy, x.busy)
+	}
+	slices.Sort(together)
+	slices.Sort(busy)
+	together, busy = slices.Compact(together), slices.Compact(busy)
+	factors := make([][][len(walls)]float64, len(together))
+	for i, k := range together {
+		for _, b := range busy {
+			factors[i] = append(factors[i], s.medians(func(x *sample) bool { return x.together == k && x.busy == b }))
+		}
+	}
+	var common []float64
+	for w, name := range walls {
+		p := s.m.Phases.Named(name)
+		base := p.Wall.BaseNanos
+		if base < 1e3 { // nothing to speak of
+			continue
+		}
+		f := hostmodel.Surface{Together: together, BusyCores: busy}
+		for i := range together {
+			var row []float64
+			for j := range busy {
+				row = append(row, min(1000, max(1, factors[i][j][w]/base)))
+			}
+			f.Factor = append(f.Factor, row)
+		}
+		f.Raise()
+		p.Slowdown = f
+		var off []float64
+		for _, x := range s.samples {
+			off = append(off, clamp(x.phases[w]/(base*f.At(x.together, x.busy)), 0.01, 1000))
+		}
+		p.Spread, p.Samples = hostmodel.SpreadOf(off), len(off)
+		if name == "create" || name == "start" {
+			common = append(common, s.drift(w)...)
+		}
+	}
+	// Bringing and copying vary as staging does.
+	s.m.Phases.Bring.Spread, s.m.Phases.Copy.Spread = s.m.Phases.Stage.Spread, s.m.Phases.Stage.Spread
+	s.m.Common = hostmodel.SpreadOf(common)
+}
+
+// drift compares the first and the second half of the samples of each load: what they differ by is common to what
+// happens at one time.
+func (s *surveyor) drift(w int) (factors []float64) {
+	halves := map[[2]float64][]float64{}
+	for _, x := range s.samples {
+		k := [2]float64{x.together, x.busy}
+		halves[k] = append(halves[k], x.phases[w])
+	}
+	for _, xs := range halves {
+		if n := len(xs); n >= 4 {
+			a, b := median(slices.Clone(xs[:n/2])), median(slices.Clone(xs[n/2:]))
+			if a > 0 && b > 0 {
+				f := math.Sqrt(clamp(a/b, 0.25, 4))
+				factors = append(factors, f, 1/f)
+			}
+		}
+	}
+	slices.Sort(factors)
+	return factors
+}
+
+func clamp(x, least, most float64) float64 { return min(most, max(least, x)) }
+
+// Busy hosts, and hosts whose hypervisor gives their time to others, are measured with less certainty.
+const (
+	quietCores  = 0.15 // of others, beside which measurements are as good as alone
+	quietStolen = 0.01
+)
+
+// widen makes intervals wider on a host that was busy, and says so.
+func (s *surveyor) widen() {
+	m := s.m
+	factor := 1.0
+	if b := m.Measured.BusyCores; b > quietCores {
+		factor += 2 * b / float64(max(1, s.Host.Cores))
+		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("other programs used %.1f of %d cores meanwhile: "+
+			"intervals are wider by %.0f %% (calibrate again on a host at rest)", b, s.Host.Cores, (factor-1)*100))
+	}
+	if st := m.Measured.Stolen; st > quietStolen {
+		factor += 2 * st
+		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("the hypervisor gave %.0f %% of this host's CPU time "+
+			"to others meanwhile: intervals are wider", st*100))
+	}
+	for _, name := range hostmodel.PhaseNames {
+		p := m.Phases.Named(name)
+		p.Spread = p.Spread.Widen(factor)
+	}
+	m.Common = m.Common.Widen(factor)
+}
+
+// Table describes a model in rows of a few words each, for people.
+func Table(m *hostmodel.Model) (rows [][2]string) {
+	add := func(what, format string, args ...any) {
+		rows = append(rows, [2]string{what, fmt.Sprintf(format, args...)})
+	}
+	ms := func(nanos float64) string { return fmt.Sprintf("%.3g ms", nanos/1e6) }
+	rate := func(r float64) string { return fmt.Sprintf("%.4g MB/s", r/1e6) }
+	p := &m.Phases
+	spread := func(p *hostmodel.Phase) string {
+		return fmt.Sprintf("%s (80 %%: %.3g to %.3g)", ms(p.Wall.BaseNanos), p.Wall.BaseNanos/1e6*p.Spread.At(0.1),
+			p.Wall.BaseNanos/1e6*p.Spread.At(0.9))
+	}
+	add("to stage a task", "%s, %s more for each input", spread(&p.Stage), ms(p.Stage.Wall.FileNanos))
+	add("to create a container", "%s", spread(&p.Create))
+	add("to start its program", "%s", spread(&p.Start))
+	add("until gantry knows its end", "%s", spread(&p.End))
+	add("to publish its outputs", "%s, %s more for each", spread(&p.Publish), ms(p.Publish.Wall.FileNanos))
+	if f := &p.Start.Slowdown; len(f.Together) > 0 {
+		k, b := f.Together[len(f.Together)-1], f.BusyCores[len(f.BusyCores)-1]
+		add("under load", "starting takes %.2g times as long with %g starts at once, %.2g times with %g busy cores, "+
+			"%.2g times with both", f.At(k, 0), k, f.At(1, b), b, f.At(k, b))
+	}
+	add("CPU time per container", "%s of gantry, %s of the engine, %s of the program to begin",
+		ms(m.PerContainer.GantryNanos), ms(m.PerContainer.EngineNanos), ms(float64(m.Emulator.StartCPUNanos)))
+	add("at rest", "gantry uses %.2g %% of a core, the engine %.2g %%", m.Idle.GantryNanos/1e7, m.Idle.EngineNanos/1e7)
+	add("disk, 4 streams", "reads %s, writes %s; copies %s", rate(m.Disk.ReadBytesPerSecond),
+		rate(m.Disk.WriteBytesPerSecond), rate(m.Disk.CopyBytesPerSecond))
+	if c := &m.Disk.ReadLimit; len(c.X) > 0 {
+		add("disk, with a limit", "of %s: reads %.0f %%, writes %.0f %% of it", rate(c.X[0]), c.Y[0]*100,
+			m.Disk.WriteLimit.At(c.X[0])*100)
+	}
+	if c := &m.Quota.Stretch; len(c.X) > 0 {
+		last := len(c.X) - 1
+		add("under a CPU quota", "bursts of %.0f ms take %.2f times what its periods say, bursts of %.0f ms %.2f times",
+			c.X[0]/1e6, c.Y[0], c.X[last]/1e6, c.Y[last])
+	}
+	if c := &m.CoreSpeed; len(c.X) > 0 {
+		last := len(c.X) - 1
+		add("core speed", "%.0f %% while %s busy", c.Y[last]*100, cmp.Or(map[float64]string{0: "no other core is",
+			1: "another core is"}[c.X[last]], fmt.Sprintf("%g others are", c.X[last])))
+	}
+	return rows
+}
