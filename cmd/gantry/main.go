@@ -178,6 +178,7 @@ func commands() []*cli.Command {
 		cleanCommand(),
 		imagesCommand(),
 		doctorCommand(),
+		calibrateCommand(),
 		policiesCommand(),
 		lsCommand(),
 		showCommand(),

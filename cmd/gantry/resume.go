@@ -146,7 +146,8 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	now := time.Now()
 	s.started = info.Started
 	at := max(pl.View().Now()+1, planner.Time(now.Sub(info.Started)))
-	if s.engine.Runtime, err = s.openRuntime(c.Context, opening{now, at, emulated || more}); err != nil {
+	if s.engine.Runtime, err = s.openRuntime(c.Context, opening{origin: now, offset: at,
+		emulated: emulated || more}); err != nil {
 		return err
 	}
 	err = s.engine.Recover(c.Context)

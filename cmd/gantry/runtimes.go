@@ -22,6 +22,8 @@ type opening struct {
 	origin   time.Time // wall clock at offset
 	offset   planner.Time
 	emulated bool // a task is emulated
+	// milestone receives what attempts have come to, if it is set and the runtime has containers.
+	milestone func(planner.AttemptID, executor.Milestone)
 }
 
 // runtimeRow is a row of runtimes.
@@ -30,18 +32,27 @@ type runtimeRow struct {
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
 	// images makes images present, where the runtime looks for them; nil: it needs none
 	images func(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error)
+	// engine describes the engine of containers; nil if the runtime has none.
+	engine func(context.Context) (container.Host, error)
 }
 
 // runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
 // its Capabilities and the constructor.
 var runtimes = []runtimeRow{
-	{&docker.Capabilities, openDocker, fetchDocker},
+	{&docker.Capabilities, openDocker, fetchDocker, func(ctx context.Context) (container.Host, error) {
+		engine, err := docker.Open(ctx, "", "", 0)
+		if err != nil {
+			return container.Host{}, err
+		}
+		defer engine.Close()
+		return engine.Host(ctx)
+	}},
 	{&null.Capabilities, func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
-	}, nil},
+	}, nil, nil},
 	{&sim.Capabilities, func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
 		return sim.For(s.simulation(o.offset)), nil
-	}, nil},
+	}, nil, nil},
 }
 
 // The runtimes that commands take unless told otherwise.
@@ -120,17 +131,20 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 			}
 		}
 	}
-	cfg.Sample = func(x container.Sample) {
-		row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory),
-			Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
-		for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU,
-			cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
-			if x.Got&set == 0 {
-				row.Missing |= missing
+	if s.log != nil {
+		cfg.Sample = func(x container.Sample) {
+			row := sqlite.Sample{Attempt: x.Attempt, At: x.At, CPU: x.CPU, Memory: unit.Bytes(x.Counters.Memory),
+				Read: unit.Bytes(x.ReadBytes), Written: unit.Bytes(x.WrittenBytes)}
+			for set, missing := range map[cgroup.Set]planner.Counters{cgroup.CPU: planner.CounterCPU,
+				cgroup.Memory: planner.CounterMemory, cgroup.IO: planner.CounterIO} {
+				if x.Got&set == 0 {
+					row.Missing |= missing
+				}
 			}
+			s.log.Sample(row)
 		}
-		s.log.Sample(row)
 	}
+	cfg.Milestone = o.milestone
 	binary, err := docker.FindTaskBinary()
 	if err == nil {
 		err = docker.CheckTaskBinary(ctx, binary)

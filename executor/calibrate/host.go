@@ -158,8 +158,9 @@ func (s *surveyor) rest(ctx context.Context) error {
 	case <-time.After(d):
 	}
 	wall := time.Since(begun).Seconds()
-	use := hostmodel.Use{GantryNanos: float64(ownCPU()-own) / wall, EngineNanos: float64(s.engine()-engine) / wall}
-	load.Less(s.engine() - engine + ownCPU() - own)
+	gantry, used := ownCPU()-own, max(0, s.engine()-engine) // programs of the engine that end take their time with them
+	use := hostmodel.Use{GantryNanos: float64(gantry) / wall, EngineNanos: float64(used) / wall}
+	load.Less(used + gantry)
 	s.m.Idle = use
 	s.m.Measured.BusyCores, s.m.Measured.Stolen = load.Read()
 	s.m.Measured.Stolen = min(1, s.m.Measured.Stolen/float64(s.Host.Cores))
@@ -243,9 +244,8 @@ func (s *surveyor) alone(ctx context.Context) error {
 	all := float64(HostCPU()-host) - others*wall*1e9 - tasks
 	m.PerContainer.GantryNanos = max(0, (gantry-m.Idle.GantryNanos*wall)/n)
 	m.PerContainer.EngineNanos = max(0, (all-gantry-m.Idle.EngineNanos*wall)/n)
-	if known := float64(s.engine()-engine)/n - m.Idle.EngineNanos*wall/n; m.PerContainer.EngineNanos < known {
-		m.PerContainer.EngineNanos = known
-	}
+	known := float64(s.engine()-engine)/n - m.Idle.EngineNanos*wall/n
+	m.PerContainer.EngineNanos = max(m.PerContainer.EngineNanos, known)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -65,4 +66,37 @@ func (l *Load) Read() (busy, stolen float64) {
 		return 0, 0
 	}
 	return max(0, (b-l.busy-l.own).Seconds()/wall), max(0, (s-l.stolen).Seconds()/wall)
+}
+
+// ProgramsCPU is the CPU time that running programs whose names begin with one of these have used, with that of their
+// children that ended.
+func ProgramsCPU(names ...string) (sum time.Duration) {
+	procs, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, p := range procs {
+		if c := p.Name()[0]; c < '0' || c > '9' {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + p.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		// pid (name) state ppid ... utime stime cutime cstime are fields 14 to 17
+		from, to := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+		if from < 0 || to < from {
+			continue
+		}
+		name := b[from+1 : to]
+		fields := bytes.Fields(b[to+1:])
+		if len(fields) < 15 || !slices.ContainsFunc(names, func(n string) bool { return bytes.HasPrefix(name, []byte(n)) }) {
+			continue
+		}
+		for _, f := range fields[11:15] {
+			n, _ := strconv.ParseInt(string(f), 10, 64)
+			sum += time.Duration(n) * tick
+		}
+	}
+	return sum
 }

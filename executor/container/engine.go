@@ -52,7 +52,8 @@ type Engine interface {
 // Host is what an engine says of itself and of this host.
 type Host struct {
 	Name        string // of the engine, for messages, such as "Docker Engine"
-	Systemd     bool   // control groups are slices of systemd
+	Version     string
+	Systemd     bool // control groups are slices of systemd
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids
 	Facts       []Fact // for gantry doctor

@@ -128,6 +128,7 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	if err != nil {
 		return h, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
 	}
+	h.Version = info.ServerVersion
 	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
 	h.LimitsTasks = info.MemoryLimit && info.CPUCfsQuota && info.PidsLimit
 	h.Facts = []container.Fact{{Name: "docker-engine", Verdict: container.Yes,

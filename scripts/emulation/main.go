@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"gantry/executor/calibrate"
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -122,10 +123,6 @@ func open(ctx context.Context, r *results) (lab *calibrate.Lab, done func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	image, err := docker.EnsureTaskImage(ctx, cli, binary)
-	if err != nil {
-		return nil, nil, err
-	}
 	if info, err := cli.Info(ctx); err == nil {
 		r.Kernel, r.Host = info.KernelVersion, fmt.Sprintf("%d cores, %d GB of memory, Docker Engine %s", info.NCPU,
 			info.MemTotal/1e9, info.ServerVersion)
@@ -141,7 +138,7 @@ func open(ctx context.Context, r *results) (lab *calibrate.Lab, done func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	rt, err := docker.New(ctx, docker.Config{Run: filepath.Base(dir), Dir: dir, TaskImage: image, TaskBinary: binary,
+	rt, err := docker.New(ctx, "", container.Config{Run: filepath.Base(dir), Dir: dir, TaskBinary: binary,
 		Version: "emulation", Platform: &planner.Platform{Nodes: []planner.Node{{Name: "host", Speed: 1,
 			Capacity: unit.Vector{unit.CPU: int64(r.Cores) * 1000, unit.Memory: unit.Unlimited,
 				unit.Disk: unit.Unlimited}}}, Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}},

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/calibrate"
+	"gantry/executor/container"
+	"gantry/executor/hostmodel"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/scenario"
+	"gantry/sqlite"
+)
+
+func calibrateCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "calibrate",
+		Usage: "measure this host, so that simulations and predictions fit it",
+		Description: `Runs containers of the task emulator for about a minute, with the limits and on the file system that runs use, and
+measures: the time and CPU time to prepare, start and end a container, alone, together with others, and on busy cores; what a CPU
+quota does to short and long bursts; rates of the disk with and without limits; the speed of a core beside busy ones; what gantry and
+the container engine use themselves.
+
+The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions take it
+from there; later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: on a busy host a warning is printed, and
+intervals are wider. Ctrl-C leaves nothing behind and stores nothing.
+
+Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130 stopped by a
+signal.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "runtime to measure: containers of which " +
+				"`RUNTIME`"},
+			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about a third of the time; intervals are wider"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
+			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "calibrate takes no arguments")
+			}
+			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer release()
+			err := calibrateHost(ctx, c)
+			if ctx.Err() != nil {
+				return failf(exitInterrupted, "stopped: nothing is stored")
+			}
+			return err
+		},
+	}
+}
+
+// calibrateHost measures this host and stores the model.
+func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
+	home, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	host, err := here(ctx, c.String("runtime"), home)
+	if err != nil {
+		return err
+	}
+	s := &session{set: &settings{Runtime: c.String("runtime"), Seed: 1, Starts: container.DefaultStarts}, home: home,
+		view: &progress{out: c.App.ErrWriter, warnings: map[string]bool{}, quiet: true}, out: c}
+	defer s.close()
+	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
+		return err
+	}
+	m, err := s.measureHost(ctx, host, c)
+	if err != nil {
+		return err
+	}
+	for _, w := range m.Measured.Warnings {
+		fmt.Fprintln(c.App.ErrWriter, "warning: "+w)
+	}
+	row, err := keepHostModel(ctx, s.db, m)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Bool("json"):
+		printJSON(c.App.Writer, m)
+	case !c.Bool("quiet"):
+		w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
+		for _, r := range calibrate.Table(m) {
+			fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
+		}
+		w.Flush()
+		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n", row.Host, row.Engine,
+			m.Measured.Containers, time.Duration(m.Measured.TookNanos).Round(time.Second), s.db.Path())
+	}
+	return nil
+}
+
+// measureHost runs the measurements in a run directory of their own, which is gone afterwards.
+func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.Context) (m *hostmodel.Model, err error) {
+	s.dir, err = os.MkdirTemp(s.home, "calibrate-")
+	if err != nil {
+		return nil, failf(exitHost, "directory to measure in: %w (choose another --dir)", err)
+	}
+	defer func() {
+		if e := os.RemoveAll(s.dir); err == nil && e != nil {
+			err = fail(exitHost, e)
+		}
+	}()
+	giveToCaller(s.dir)
+	s.name = filepath.Base(s.dir)
+	node := planner.Node{Name: "host", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(host.Cores) * 1000,
+		unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}}
+	far := node
+	far.Name = "far"
+	s.platform = &planner.Platform{Nodes: []planner.Node{node, far}, Groups: []string{""},
+		Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
+	s.set.Cluster = &scenario.Cluster{}
+	lab := &calibrate.Lab{Dir: s.dir}
+	scratch, err := sqlite.Open(filepath.Join(s.dir, logName), sqlite.Durable)
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	defer scratch.Close()
+	// A transaction of about the size of one that orders a start.
+	lab.Commit = func(ctx context.Context) error {
+		return scratch.KeepHostModel(ctx, &sqlite.HostModel{Created: time.Now(), Model: make([]byte, 2000)})
+	}
+	rt, err := s.openRuntime(ctx, opening{origin: time.Now(), emulated: true, milestone: lab.Mark})
+	if err != nil {
+		return nil, err
+	}
+	lab.Runtime = rt
+	defer func() {
+		if r, ok := rt.(executor.Remote); ok {
+			r.Discard()
+		}
+		if e := rt.Close(); e != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			err = errors.Join(err, fail(exitHost, e))
+		}
+	}()
+	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"),
+		Engine: func() time.Duration { return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim") }}
+	if !c.Bool("json") && !c.Bool("quiet") {
+		o.Step = func(what string, done float64) {
+			fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, what)
+		}
+	}
+	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
+		return nil, fail(exitHost, err)
+	}
+	return m, nil
+}

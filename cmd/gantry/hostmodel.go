@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gantry/executor/hostmodel"
+	"gantry/sqlite"
+)
+
+// hereWithout describes this host, but for the engine of containers, which has to be asked.
+func hereWithout(runtime, dir string) hostmodel.Host {
+	f := hostFacts()
+	h := hostmodel.Host{Name: f.Name, Architecture: f.Architecture, Kernel: f.Release, Runtime: runtime, Cores: f.Cores,
+		MemoryBytes: int64(f.Memory), FileSystem: fileSystem(dir), Gantry: version(), CgroupVersion: 1}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		h.CgroupVersion = 2
+	}
+	return h
+}
+
+// here describes this host with a runtime whose run directories lie below dir.
+func here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
+	h := hereWithout(runtime, dir)
+	i := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == runtime })
+	if i < 0 || runtimes[i].engine == nil {
+		return h, failf(exitUsage, "--runtime %s: it has no containers, so there is nothing to measure", runtime)
+	}
+	engine, err := runtimes[i].engine(ctx)
+	if err != nil {
+		return h, fail(exitHost, err)
+	}
+	h.Engine, h.EngineVersion = engine.Name, engine.Version
+	return h, nil
+}
+
+// fileSystem is the type of the file system of dir, or of the directory that it will be made in; "" if that cannot be
+// read.
+func fileSystem(dir string) string {
+	for {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	longest, kind := -1, ""
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// 36 35 98:0 /root /mount/point options [fields...] - type source options
+		mount, rest, ok := strings.Cut(lines.Text(), " - ")
+		fields, types := strings.Fields(mount), strings.Fields(rest)
+		if !ok || len(fields) < 5 || len(types) == 0 {
+			continue
+		}
+		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
+		if (dir == at || at == "/" || strings.HasPrefix(dir, at+"/")) && len(at) >= longest {
+			longest, kind = len(at), types[0]
+		}
+	}
+	return kind
+}
+
+// findHostModel returns the host model of the log that a runtime here has: the newest that was measured on this host.
+// Its error wraps hostmodel.ErrNone, ErrForeign or ErrDamaged where there is none to use, and says what to do.
+func findHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel, error) {
+	rows, err := db.HostModels(ctx, runtime)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(rows) == 0 {
+		return nil, nil, hostmodel.ErrNone
+	}
+	// The newest of this host counts, also where the log has newer ones of others; the engine is asked last, as that
+	// takes longest.
+	at, first := hereWithout(runtime, dir), error(nil)
+	for i := range rows {
+		m, err := decodeHostModel(&rows[i])
+		if err == nil {
+			err = m.Fits(at)
+		}
+		if err == nil && at.Engine == "" {
+			if full, e := here(ctx, runtime, dir); e == nil { // else nobody knows: it is taken for the same
+				at = full
+				err = m.Fits(at)
+			}
+		}
+		if err == nil {
+			return m, &rows[i], nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, &rows[0], first
+}
+
+// decodeHostModel reads the model of a row, which has to say of itself what the row says.
+func decodeHostModel(row *sqlite.HostModel) (*hostmodel.Model, error) {
+	if row.Damaged != nil {
+		return nil, fmt.Errorf("%w: row %d of host_models: %w", hostmodel.ErrDamaged, row.ID, row.Damaged)
+	}
+	m, err := hostmodel.Decode(row.Model)
+	if err != nil {
+		return nil, err
+	}
+	if h := &m.Host; h.Name != row.Host || h.Kernel != row.Kernel || h.Runtime != row.Runtime || h.Cores != row.Cores {
+		return nil, fmt.Errorf("%w: row %d of host_models describes %s, kernel %s, but its model %s, kernel %s: run gantry "+
+			"calibrate", hostmodel.ErrDamaged, row.ID, row.Host, row.Kernel, h.Name, h.Kernel)
+	}
+	return m, nil
+}
+
+// keepHostModel stores a model that was just measured.
+func keepHostModel(ctx context.Context, db *sqlite.DB, m *hostmodel.Model) (*sqlite.HostModel, error) {
+	text, err := m.Encode()
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	h := &m.Host
+	row := &sqlite.HostModel{Runtime: h.Runtime, Host: h.Name, Kernel: h.Kernel,
+		Engine: strings.TrimSpace(h.Engine + " " + h.EngineVersion), Cores: h.Cores, Gantry: h.Gantry,
+		Created: m.Measured.At, Busy: m.Measured.BusyCores, Model: text}
+	return row, db.KeepHostModel(ctx, row)
+}
+
+// old is from when on people are told that a model is old: kernels, engines and neighbours change.
+const old = 90 * 24 * time.Hour
+
+// describeHostModel says in one line what the log has for a runtime here, and whether it is used.
+func describeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (used bool, text, advice string) {
+	m, row, err := findHostModel(ctx, db, runtime, dir)
+	switch {
+	case errors.Is(err, hostmodel.ErrNone):
+		return false, "this host was not measured yet", "gantry calibrate measures it, for predictions; about a minute"
+	case err != nil:
+		return false, "not used: " + err.Error(), "gantry calibrate measures this host again"
+	}
+	age := time.Since(row.Created)
+	text = fmt.Sprintf("%s with %d cores, kernel %s, %s; measured %s, refined by %s", row.Host, row.Cores, row.Kernel,
+		row.Engine, ago(age), plural(row.Refinements, "run"))
+	if len(m.Measured.Warnings) > 0 {
+		advice = strings.Join(m.Measured.Warnings, "; ")
+	} else if age > old {
+		advice = "it is old: gantry calibrate measures this host again"
+	}
+	return true, text, advice
+}
+
+// ago says how long something is over.
+func ago(d time.Duration) string {
+	switch {
+	case d < -time.Hour:
+		return "in the future: is the clock right?"
+	case d < 2*time.Minute:
+		return "just now"
+	case d < 2*time.Hour:
+		return plural(int(d.Minutes()), "minute") + " ago"
+	case d < 48*time.Hour:
+		return plural(int(d.Hours()), "hour") + " ago"
+	}
+	return plural(int(d.Hours()/24), "day") + " ago"
+}
