@@ -67,13 +67,15 @@ func (t *task) burn(m *meter) {
 		spent := m.spent()
 		left := t.cpu - t.toWrite.Load()*writeNanosPerByte - spent
 		now, due := t.pace.now(), t.pace.due(float64(spent)/float64(t.cpu))
+		// Who sleeps longer cannot be ready at the end of the run, as when starting took most of the CPU time.
+		wake := min(due+slice, t.pace.run-time.Duration(left/threads)*51/50-time.Millisecond)
 		switch {
 		case spent >= t.cpu:
 			return
 		case left <= 0: // more is left when outputs are written
 			t.pace.pause(now + slice)
-		case due > now:
-			t.pace.pause(due + slice)
+		case due > now && wake > now:
+			t.pace.pause(wake)
 		default:
 			m.burned.Add(burn(min(max(left/threads/2, least), most)))
 		}

@@ -453,6 +453,7 @@ func (s *surveyor) quota(ctx context.Context) error {
 	for _, burst := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond} {
 		var factors []float64
 		for _, limit := range []int64{250, 500} {
+			least := math.Inf(1) // a host that is busy only adds to it
 			for range 1 + s.n/5 {
 				out, err := s.perform(ctx, Trial{Run: burst + time.Duration(s.m.Emulator.StartCPUNanos), CPU: 100, Limit: limit})
 				if err != nil {
@@ -461,8 +462,11 @@ func (s *surveyor) quota(ctx context.Context) error {
 				r := out[0].Report
 				spent := float64(r.CPU.Achieved - r.StartCPUNanos)
 				if plain := q.Wall(spent, 1, limit); spent > 0 && plain > 0 && r.Phases.ComputeNanos > 0 {
-					factors = append(factors, float64(r.Phases.ComputeNanos)/plain)
+					least = min(least, float64(r.Phases.ComputeNanos)/plain)
 				}
+			}
+			if !math.IsInf(least, 1) {
+				factors = append(factors, least)
 			}
 		}
 		if len(factors) > 0 {
