@@ -19,7 +19,7 @@ ALONE := ./planner/... ./trace
 PARTLY := ./executor ./executor/experiment
 
 .PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release \
-	reproduce reproduce-quick pages fidelity clean
+	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 crash: build images ## disturb gantry, Docker Engines and a disk at random moments; ROUNDS, SEED, ENGINES, REPORT=FILE.md
 	$(AS_ROOT) env GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \
 		scripts/crash $(or $(ROUNDS),30) $(SEED)
+
+emulation-table: build ## what the task emulator is asked for and what it does: docs/emulation.md; FOR=2m measures in parts
+	go build -o bin/emulation ./scripts/emulation
+	$(AS_ROOT) bin/emulation $(if $(FOR),-for $(FOR),-again)
 
 soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on the null runtime), CONTAINERS, STREAM, SEED
 	go build -o bin/soak ./scripts/soak

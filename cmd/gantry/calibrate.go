@@ -27,21 +27,22 @@ func calibrateCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "calibrate",
 		Usage: "measure this host, so that simulations and predictions fit it",
-		Description: `Runs containers of the task emulator for about a minute, with the limits and on the file system that runs use, and
-measures: the time and CPU time to prepare, start and end a container, alone, together with others, and on busy cores; what a CPU
-quota does to short and long bursts; rates of the disk with and without limits; the speed of a core beside busy ones; what gantry and
-the container engine use themselves.
+		Description: `Runs containers of the task emulator for about a minute, with the limits and on the file
+system that runs use, and measures: the time and CPU time to prepare, start and end a container, alone, together with
+others, and on busy cores; what a CPU quota does to short and long bursts; rates of the disk with and without limits;
+the speed of a core beside busy ones; what gantry and the container engine use themselves.
 
-The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions take it
-from there; later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: on a busy host a warning is printed, and
+The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
+take it from there. gantry doctor shows it. Nothing else should run meanwhile: on a busy host a warning is printed, and
 intervals are wider. Ctrl-C leaves nothing behind and stores nothing.
 
-Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130 stopped by a
-signal.`,
+Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
+stopped by a signal.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "runtime to measure: containers of which " +
+			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "measure containers of " +
 				"`RUNTIME`"},
 			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about a third of the time; intervals are wider"},
+			&cli.BoolFlag{Name: "if-missing", Usage: "do nothing if the log has what was measured of this host"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
 		},
@@ -76,6 +77,11 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	if err := s.open(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
 		return err
 	}
+	if c.Bool("if-missing") {
+		if _, _, err := findHostModel(ctx, s.db, host.Runtime, home); err == nil {
+			return nil
+		}
+	}
 	m, err := s.measureHost(ctx, host, c)
 	if err != nil {
 		return err
@@ -96,14 +102,16 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 			fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
 		}
 		w.Flush()
-		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n", row.Host, row.Engine,
-			m.Measured.Containers, time.Duration(m.Measured.TookNanos).Round(time.Second), s.db.Path())
+		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n",
+			row.Host, row.Engine, m.Measured.Containers, time.Duration(m.Measured.TookNanos).Round(time.Second),
+			s.db.Path())
 	}
 	return nil
 }
 
 // measureHost runs the measurements in a run directory of their own, which is gone afterwards.
-func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.Context) (m *hostmodel.Model, err error) {
+func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.Context) (m *hostmodel.Model,
+	err error) {
 	s.dir, err = os.MkdirTemp(s.home, "calibrate-")
 	if err != nil {
 		return nil, failf(exitHost, "directory to measure in: %w (choose another --dir)", err)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"gantry/executor/container"
 	"gantry/executor/docker"
+	"gantry/sqlite"
 )
 
 func doctorCommand() *cli.Command {
@@ -18,7 +21,7 @@ func doctorCommand() *cli.Command {
 		Name:  "doctor",
 		Usage: "test which limits this host enforces",
 		Description: `Starts containers that try to exceed their limits of CPU, memory, processes and block I/O. It takes about ten seconds
-and leaves nothing behind.
+and leaves nothing behind. The last lines show what gantry calibrate measured of this host, and whether it is used.
 
 Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, with --strict, a limit is not enforced).`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
@@ -39,6 +42,7 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 				return fail(exitHost, err)
 			}
 			facts, err := docker.Probe(c.Context, "", dir, binary)
+			facts = append(facts, hostModelFacts(c.Context, dir)...)
 			lacking := 0
 			var table strings.Builder // whole lines are folded to the terminal
 			w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
@@ -67,4 +71,34 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 			return nil
 		},
 	}
+}
+
+// hostModelFacts says what the log has of this host. It is no limit: where it is missing the verdict is unknown.
+func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
+	db, err := sqlite.Open(filepath.Join(dir, logName), sqlite.ReadOnly)
+	if err == nil {
+		defer db.Close()
+	} else if !errors.Is(err, sqlite.ErrNoLog) {
+		return []container.Fact{{Name: "host-model", Evidence: err.Error()}}
+	}
+	for _, r := range runtimes {
+		if r.engine == nil {
+			continue
+		}
+		f := container.Fact{Name: "host-model"}
+		if r.Capabilities != usualRuntime {
+			f.Name += "-" + r.Name
+		}
+		used, text, advice := false, notMeasured, calibrateAdvice
+		if db != nil {
+			used, text, advice = describeHostModel(ctx, db, r.Name, dir)
+		}
+		if f.Evidence, f.Advice = text, advice; used {
+			f.Verdict = container.Yes
+		} else if r.Capabilities != usualRuntime && text == notMeasured {
+			continue
+		}
+		facts = append(facts, f)
+	}
+	return facts
 }

@@ -78,7 +78,8 @@ func fileSystem(dir string) string {
 
 // findHostModel returns the host model of the log that a runtime here has: the newest that was measured on this host.
 // Its error wraps hostmodel.ErrNone, ErrForeign or ErrDamaged where there is none to use, and says what to do.
-func findHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel, error) {
+func findHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel,
+	error) {
 	rows, err := db.HostModels(ctx, runtime)
 	if err != nil {
 		return nil, nil, err
@@ -120,8 +121,8 @@ func decodeHostModel(row *sqlite.HostModel) (*hostmodel.Model, error) {
 		return nil, err
 	}
 	if h := &m.Host; h.Name != row.Host || h.Kernel != row.Kernel || h.Runtime != row.Runtime || h.Cores != row.Cores {
-		return nil, fmt.Errorf("%w: row %d of host_models describes %s, kernel %s, but its model %s, kernel %s: run gantry "+
-			"calibrate", hostmodel.ErrDamaged, row.ID, row.Host, row.Kernel, h.Name, h.Kernel)
+		return nil, fmt.Errorf("%w: row %d of host_models describes %s, kernel %s, but its model %s, kernel %s: run "+
+			"gantry calibrate", hostmodel.ErrDamaged, row.ID, row.Host, row.Kernel, h.Name, h.Kernel)
 	}
 	return m, nil
 }
@@ -142,12 +143,17 @@ func keepHostModel(ctx context.Context, db *sqlite.DB, m *hostmodel.Model) (*sql
 // old is from when on people are told that a model is old: kernels, engines and neighbours change.
 const old = 90 * 24 * time.Hour
 
+const (
+	notMeasured     = "this host was not measured yet"
+	calibrateAdvice = "gantry calibrate measures it, for predictions; it takes about a minute"
+)
+
 // describeHostModel says in one line what the log has for a runtime here, and whether it is used.
 func describeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (used bool, text, advice string) {
 	m, row, err := findHostModel(ctx, db, runtime, dir)
 	switch {
 	case errors.Is(err, hostmodel.ErrNone):
-		return false, "this host was not measured yet", "gantry calibrate measures it, for predictions; about a minute"
+		return false, notMeasured, calibrateAdvice
 	case err != nil:
 		return false, "not used: " + err.Error(), "gantry calibrate measures this host again"
 	}

@@ -43,16 +43,16 @@ func sum(sizes []unit.Bytes) (n unit.Bytes) {
 
 // Achieved is one task of a cell.
 type Achieved struct {
-	Wall           time.Duration // as the log has it
-	CPU            time.Duration // as the control group counted it
-	Own            time.Duration // CPU time that was no computing: starting, touching memory, reading, writing
-	Started        time.Duration // of that, what starting cost
-	Resident       unit.Bytes    // at the end; 0: no memory was asked for
-	OwnMemory      unit.Bytes    // of it, the emulator's
-	Peak           unit.Bytes    // of the control group
-	Read, Written  unit.Bytes    // by the program
-	KRead, KWriten unit.Bytes    // as the kernel counted them, in whole blocks
-	LimitedBy      string
+	Wall            time.Duration // as the log has it
+	CPU             time.Duration // as the control group counted it
+	Own             time.Duration // CPU time that was no computing: starting, touching memory, reading, writing
+	Started         time.Duration // of that, what starting cost
+	Resident        unit.Bytes    // at the end; 0: no memory was asked for
+	OwnMemory       unit.Bytes    // of it, the emulator's
+	Peak            unit.Bytes    // of the control group
+	Read, Written   unit.Bytes    // by the program
+	KRead, KWritten unit.Bytes    // as the kernel counted them, in whole blocks
+	LimitedBy       string
 }
 
 // Perform has the emulator do a cell n times, one after the other.
@@ -69,7 +69,7 @@ func (l *Lab) Perform(ctx context.Context, c Cell, cores, n int) (out []Achieved
 				Started: time.Duration(x.Report.StartCPUNanos), Resident: unit.Bytes(x.Report.Memory.Achieved),
 				OwnMemory: unit.Bytes(x.Report.OwnMemoryBytes), Peak: x.PeakMemory,
 				Read: unit.Bytes(x.Report.Read.Achieved), Written: unit.Bytes(x.Report.Write.Achieved),
-				KRead: x.ReadBytes, KWriten: x.WrittenBytes, LimitedBy: x.Report.LimitedBy})
+				KRead: x.ReadBytes, KWritten: x.WrittenBytes, LimitedBy: x.Report.LimitedBy})
 		}
 		return nil
 	}
@@ -156,6 +156,6 @@ func Cells(cores int) (all []Cell) {
 	for _, b := range []unit.Bytes{0, 1, 4095, 4097, 1e6, 64e6} {
 		all = append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{b}, Writes: []unit.Bytes{b, b}})
 	}
-	all = append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{20e6}, Writes: []unit.Bytes{20e6}, Rate: 10e6})
-	return all
+	return append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{20e6}, Writes: []unit.Bytes{20e6},
+		Rate: 10e6})
 }

@@ -39,7 +39,6 @@ type surveyor struct {
 	n          int // repetitions of what is short
 	containers int
 	samples    []sample
-	runs       []float64 // measured run time over its cost
 }
 
 // sample is how long the phases of one attempt took, under load.
@@ -84,7 +83,8 @@ func Measure(ctx context.Context, lab *Lab, o Options) (*hostmodel.Model, error)
 		total += step.share
 	}
 	m := s.m
-	m.Measured.At, m.Measured.TookNanos, m.Measured.Containers = time.Now().UTC(), int64(time.Since(begun)), s.containers
+	m.Measured.At, m.Measured.TookNanos = time.Now().UTC(), int64(time.Since(begun))
+	m.Measured.Containers = s.containers
 	s.fit()
 	s.widen()
 	if err := m.Validate(); err != nil {
@@ -246,6 +246,23 @@ func (s *surveyor) alone(ctx context.Context) error {
 	m.PerContainer.EngineNanos = max(0, (all-gantry-m.Idle.EngineNanos*wall)/n)
 	known := float64(s.engine()-engine)/n - m.Idle.EngineNanos*wall/n
 	m.PerContainer.EngineNanos = max(m.PerContainer.EngineNanos, known)
+	return s.tasks(ctx)
+}
+
+// tasks measures by how much the run time of tasks differs from what the cost function says.
+func (s *surveyor) tasks(ctx context.Context) error {
+	const run = 200 * time.Millisecond
+	var factors []float64
+	for range s.n {
+		out, err := s.perform(ctx, Trial{Run: run, CPU: 50})
+		if err != nil {
+			return err
+		}
+		spec := emulate.Spec{RunNanos: int64(run), CPUNanos: int64(run / 2), Threads: 1}
+		cost := spec.Cost(emulate.Limits{CPUMillicores: 1000}, s.m.Emulator)
+		factors = append(factors, clamp(float64(out[0].Ran)/float64(cost.Wall), 0.01, 1000))
+	}
+	s.m.Run = hostmodel.SpreadOf(factors)
 	return nil
 }
 
@@ -432,7 +449,8 @@ func (s *surveyor) disk(ctx context.Context) error {
 		if s.Quick {
 			bytes /= 2
 		}
-		out, err := s.perform(ctx, Trial{Reads: []unit.Bytes{bytes}, Rate: rate}, Trial{Writes: []unit.Bytes{bytes}, Rate: rate})
+		out, err := s.perform(ctx, Trial{Reads: []unit.Bytes{bytes}, Rate: rate},
+			Trial{Writes: []unit.Bytes{bytes}, Rate: rate})
 		if err != nil {
 			return err
 		}
@@ -455,7 +473,8 @@ func (s *surveyor) quota(ctx context.Context) error {
 		for _, limit := range []int64{250, 500} {
 			least := math.Inf(1) // a host that is busy only adds to it
 			for range 1 + s.n/5 {
-				out, err := s.perform(ctx, Trial{Run: burst + time.Duration(s.m.Emulator.StartCPUNanos), CPU: 100, Limit: limit})
+				out, err := s.perform(ctx, Trial{Run: burst + time.Duration(s.m.Emulator.StartCPUNanos), CPU: 100,
+					Limit: limit})
 				if err != nil {
 					return err
 				}
@@ -650,19 +669,20 @@ func (s *surveyor) widen() {
 	factor := 1.0
 	if b := m.Measured.BusyCores; b > quietCores {
 		factor += 2 * b / float64(max(1, s.Host.Cores))
-		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("other programs used %.1f of %d cores meanwhile: "+
-			"intervals are wider by %.0f %% (calibrate again on a host at rest)", b, s.Host.Cores, (factor-1)*100))
+		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("other programs used %.1f of %d cores "+
+			"meanwhile: intervals are wider by %.0f %% (calibrate again on a host at rest)", b, s.Host.Cores,
+			(factor-1)*100))
 	}
 	if st := m.Measured.Stolen; st > quietStolen {
 		factor += 2 * st
-		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("the hypervisor gave %.0f %% of this host's CPU time "+
-			"to others meanwhile: intervals are wider", st*100))
+		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("the hypervisor gave %.0f %% of this host's CPU "+
+			"time to others meanwhile: intervals are wider", st*100))
 	}
 	for _, name := range hostmodel.PhaseNames {
 		p := m.Phases.Named(name)
 		p.Spread = p.Spread.Widen(factor)
 	}
-	m.Common = m.Common.Widen(factor)
+	m.Common, m.Run = m.Common.Widen(factor), m.Run.Widen(factor)
 }
 
 // Table describes a model in rows of a few words each, for people.

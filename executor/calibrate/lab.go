@@ -217,7 +217,8 @@ func (l *Lab) Wait(ctx context.Context, ids []planner.AttemptID) (out []Result, 
 	}
 	for _, id := range ids {
 		x := l.ends[id]
-		r := Result{ID: id, Usage: x.Usage, Outcome: x.Outcome, Message: x.Message, Ran: x.Ran, Reported: l.reported[id]}
+		r := Result{ID: id, Usage: x.Usage, Outcome: x.Outcome, Message: x.Message, Ran: x.Ran,
+			Reported: l.reported[id]}
 		r.Report, err = emulate.ReadReport(filepath.Join(l.Dir, "work", "lab", fmt.Sprintf("t%d-1", id)))
 		if err != nil && x.Outcome == planner.OK {
 			return nil, err

@@ -90,7 +90,9 @@ func ProgramsCPU(names ...string) (sum time.Duration) {
 		}
 		name := b[from+1 : to]
 		fields := bytes.Fields(b[to+1:])
-		if len(fields) < 15 || !slices.ContainsFunc(names, func(n string) bool { return bytes.HasPrefix(name, []byte(n)) }) {
+		if len(fields) < 15 || !slices.ContainsFunc(names, func(n string) bool {
+			return bytes.HasPrefix(name, []byte(n))
+		}) {
 			continue
 		}
 		for _, f := range fields[11:15] {

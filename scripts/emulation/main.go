@@ -70,7 +70,9 @@ func run(ctx context.Context, file, page string, limit time.Duration, again bool
 	end := time.Now().Add(limit)
 	left := 0
 	for _, c := range calibrate.Cells(r.Cores) {
-		if slices.ContainsFunc(r.Cells, func(m measured) bool { return m.Cell.String() == c.String() && m.Cell.Rate == c.Rate }) {
+		if slices.ContainsFunc(r.Cells, func(m measured) bool {
+			return m.Cell.String() == c.String() && m.Cell.Rate == c.Rate
+		}) {
 			continue
 		}
 		n := 5
