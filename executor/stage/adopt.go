@@ -28,7 +28,14 @@ func (s *Area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 			return err
 		}
 	}
-	if err := s.arrive(to, produce); err != nil {
+	if err := s.arrive(to, func(tmp string) error {
+		if err := produce(tmp); err != nil {
+			return err
+		}
+		return filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, s.Owner.takes(p))
+		})
+	}); err != nil {
 		return err
 	}
 	if err := syncDir(filepath.Dir(to)); err != nil {

@@ -2,6 +2,7 @@ package stage_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,5 +155,36 @@ func TestADirectoryFromOutside(t *testing.T) {
 	s, _ = area(t, 0)
 	if _, err := s.Stage(t.Context(), l, nil); err == nil || !strings.Contains(err.Error(), "leaves") {
 		t.Errorf("a link that leaves the directory: %v", err)
+	}
+}
+
+// All that root makes of a directory that is taken over belongs to the caller.
+func TestAdoptedDirectoriesBelongToTheCaller(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	s, _ := area(t, 0)
+	s.Owner = stage.Owner{UID: 12345, GID: 12345}
+	f := &executor.FileSpec{Name: "d", Produced: true, Final: true}
+	if err := s.Adopt(flow, f, 0, func(tmp string) error {
+		return errors.Join(os.MkdirAll(filepath.Join(tmp, "a", "b"), 0o755),
+			os.WriteFile(filepath.Join(tmp, "a", "b", "c"), nil, 0o644))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	at := s.Path(0, flow, f)
+	for _, dir := range []string{at, strings.Replace(filepath.Dir(at), "nodes/n0", "results", 1)} {
+		if err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			st, err := d.Info()
+			if err == nil && st.Sys().(*syscall.Stat_t).Uid != 12345 {
+				t.Errorf("%s belongs to %d", p, st.Sys().(*syscall.Stat_t).Uid)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
 	}
 }
