@@ -183,6 +183,9 @@ func program(command string) string {
 		if at := strings.IndexByte(word, '='); at > 0 && !strings.ContainsAny(word[:at], "/\"'`$(") {
 			continue // an assignment
 		}
+		if end := strings.IndexAny(word, "<>|&;"); end > 0 {
+			word = word[:end]
+		}
 		if word = path.Base(strings.Trim(word, "\"'(){};")); word != "." && word != "/" && len(word) < 100 {
 			return word
 		}
