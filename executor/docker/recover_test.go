@@ -205,7 +205,15 @@ func TestPublishingGoesOnAfterACrash(t *testing.T) {
 	spec := r.sh("echo 1 > first; echo 2 > second; sleep 0.3", first, second)
 	l := r.launched(spec)
 	r.must(r.Close())
-	time.Sleep(time.Second)
+	cli, err := docker.Connect(r.ctx, "")
+	r.must(err)
+	defer cli.Close()
+	name := fmt.Sprintf(container.AttemptName, executor.HostName(r.config.Run, r.config.Dir), l.Attempt)
+	waitFor(t, func() bool {
+		c, err := cli.ContainerInspect(r.ctx, name)
+		r.must(err)
+		return c.State.Status == "exited"
+	})
 	// As a gantry leaves it that dies between two renames.
 	r.must(os.WriteFile(filepath.Join(r.config.Dir, "control", "a0", "publishing"), nil, 0o644))
 	r.must(os.Rename(filepath.Join(r.work(spec), "first"), r.node(0, "first")))

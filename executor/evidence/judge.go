@@ -53,6 +53,11 @@ type Evidence struct {
 // launcherRefused is the exit code of a launcher that was not the first to claim an attempt.
 const launcherRefused = 125
 
+// launcherDied is the exit code of a launcher that a signal met before it could take signals. The kernel keeps the
+// default action of a signal from the first process of a container, and the Go runtime exits with 2 then. Meanwhile it
+// may have claimed the attempt.
+const launcherDied = 2
+
 // Verdict is how an attempt ended.
 type Verdict struct {
 	Outcome planner.Outcome
@@ -104,8 +109,8 @@ func (e Evidence) Judge() Verdict {
 		v.Outcome, v.Message = planner.HostError, e.StartError
 	case e.oomKills() > 0:
 		v.Outcome, v.Message = planner.OutOfMemory, e.oom()
-	case !e.End.Over && e.EngineDown && (killed || v.Code == 255 || !e.began()), e.EngineDown && (killed ||
-		e.End.Outside != 0):
+	case e.EngineDown && (killed || e.End.Outside != 0),
+		e.EngineDown && !e.End.Over && (v.Code == 255 || v.Code == launcherDied || !e.began()):
 		v.Outcome, v.Message = planner.Lost, "the Docker Engine was stopped, and the container with it"
 	case !killed && !e.began():
 		v.Outcome = planner.HostError

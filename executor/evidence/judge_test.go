@@ -121,6 +121,12 @@ func TestEnds(t *testing.T) {
 			-1, "gone"},
 		{"the engine was killed", began(func(e *evidence.Evidence) { e.Code, e.EngineDown = 137, true }), planner.Lost,
 			137, "Docker Engine was stopped"},
+		{"the engine was stopped as the launcher began", began(func(e *evidence.Evidence) {
+			e.Code, e.EngineDown = 2, true
+		}), planner.Lost, 2, "the Docker Engine was stopped"},
+		{"its own code while the engine was stopped", began(func(e *evidence.Evidence) {
+			e.End, e.Code, e.EngineDown = exit(2), 2, true
+		}), planner.ExitCode, 2, "exit code 2"},
 		{"the engine forgot it", began(func(e *evidence.Evidence) { e.Code, e.EngineDown = 255, true }), planner.Lost,
 			255, "Docker Engine was stopped"},
 		{"the engine stopped a program that cleans up", began(func(e *evidence.Evidence) {
