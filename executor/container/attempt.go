@@ -413,7 +413,7 @@ func (a *attempt) sawAll() bool {
 func (a *attempt) ownInspection() State {
 	over := a.watched().Ended
 	return State{Status: evidence.Exited, Started: a.witness(over), Finished: over, Memory: a.spec.Limits.Memory,
-		CountsIO: a.spec.countsIO()}
+		CountsIO: a.spec.CountsIO()}
 }
 
 // watched is what the watcher read of the container, which has ended.

@@ -33,8 +33,6 @@ type Engine interface {
 	Environment(ctx context.Context, image string) ([]string, error)
 	// Output is what the first process of a container said, as far as that is kept.
 	Output(ctx context.Context, id string) (stdout, stderr []byte, err error)
-	// Script is a shell script for people that runs the container again.
-	Script(s *Spec) string
 	// Pauses calls heard with the value of LabelAttempt when somebody freezes or thaws a container of the run that has
 	// that LabelHostName, until the context ends or the engine goes away. First it calls heard with "": it hears from
 	// now on.
@@ -99,6 +97,9 @@ type State struct {
 	CountsIO          bool  // a limit of block I/O has the kernel count it
 	Labels            map[string]string
 }
+
+// CountsIO reports whether a limit of block I/O has the kernel count it.
+func (s *Spec) CountsIO() bool { return s.Limits.ReadBps > 0 }
 
 // running reports whether the container runs, or is frozen.
 func (c *State) running() bool { return c.Status == evidence.Running }

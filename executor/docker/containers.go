@@ -210,48 +210,6 @@ func (e *Engine) Pauses(ctx context.Context, hostName string, heard func(attempt
 	}
 }
 
-// Script is a docker command. Docker's own command cannot switch the network off as cheaply as the API; --network none
-// is equal but for that.
-func (e *Engine) Script(s *container.Spec) string {
-	c, h := configure(s)
-	args := []string{"docker", "run", "--rm", "--user", c.User, "--workdir", c.WorkingDir, "--read-only", "--cap-drop",
-		"ALL",
-		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:" + h.Tmpfs["/tmp"], "--pids-limit",
-		strconv.FormatInt(*h.PidsLimit, 10)}
-	if c.NetworkDisabled {
-		args = append(args, "--network", "none")
-	}
-	if h.CPUQuota > 0 {
-		args = append(args, "--cpu-period", strconv.FormatInt(h.CPUPeriod, 10), "--cpu-quota",
-			strconv.FormatInt(h.CPUQuota, 10))
-	}
-	if h.Memory > 0 {
-		args = append(args, "--memory", strconv.FormatInt(h.Memory, 10), "--memory-swap",
-			strconv.FormatInt(h.MemorySwap, 10))
-	}
-	for _, d := range []struct {
-		flag string
-		list []*blkiodev.ThrottleDevice
-	}{{"--device-read-bps", h.BlkioDeviceReadBps}, {"--device-write-bps", h.BlkioDeviceWriteBps},
-		{"--device-read-iops", h.BlkioDeviceReadIOps}, {"--device-write-iops", h.BlkioDeviceWriteIOps}} {
-		for _, l := range d.list {
-			args = append(args, d.flag, fmt.Sprintf("%s:%d", l.Path, l.Rate))
-		}
-	}
-	for _, m := range h.Mounts {
-		s := fmt.Sprintf("type=bind,source=%s,target=%s", m.Source, m.Target)
-		if m.ReadOnly {
-			s += ",readonly"
-		}
-		args = append(args, "--mount", s)
-	}
-	for _, e := range c.Env {
-		args = append(args, "--env", e)
-	}
-	args = append(args, "--entrypoint", c.Entrypoint[0], c.Image)
-	return container.Quote(append(args, c.Cmd...))
-}
-
 // Dead reports whether the process that the engine takes for the first of a container is none of it any more.
 func (e *Engine) Dead(id string, pid int) bool {
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")

@@ -136,23 +136,11 @@ func Main(args []string) int {
 	if code != 0 {
 		return code
 	}
-	if code = redirectAll(args[3:6]); code != 0 {
-		return code
-	}
-	program, code := find(args[6])
+	p, bounded, code := begin(args[3:], most, j)
 	if code != 0 {
+		j.Ended(syscall.WaitStatus(code << 8))
 		return code
 	}
-	files, bounded, err := outputs(args[4], args[5], most, j)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gantry-task: standard output:", err)
-		return exitRedirect
-	}
-	p, err := os.StartProcess(program, args[6:], &os.ProcAttr{Files: files})
-	if err != nil {
-		return refused(program, err)
-	}
-	start(bounded)
 	go func() {
 		for s := range signals {
 			j.Signalled(s.(syscall.Signal))
@@ -160,6 +148,28 @@ func Main(args []string) int {
 		}
 	}()
 	return reap(p.Pid, j, bounded)
+}
+
+// begin starts the program of "STDIN STDOUT STDERR PROGRAM ARGUMENT...".
+func begin(args []string, most int64, j *control.Journal) (p *os.Process, bounded []*output, code int) {
+	if code = redirectAll(args[:3]); code != 0 {
+		return nil, nil, code
+	}
+	program, code := find(args[3])
+	if code != 0 {
+		return nil, nil, code
+	}
+	files, bounded, err := outputs(args[1], args[2], most, j)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gantry-task: standard output:", err)
+		return nil, nil, exitRedirect
+	}
+	p, err = os.StartProcess(program, args[3:], &os.ProcAttr{Files: files})
+	if err != nil {
+		return nil, nil, refused(program, err)
+	}
+	start(bounded)
+	return p, bounded, 0
 }
 
 // reap waits for the program, and for whatever loses its parent meanwhile.

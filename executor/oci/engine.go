@@ -1,0 +1,582 @@
+// Package oci has containers made and run by an OCI runtime, crun or runc, without a daemon: gantry mounts the layers of
+// their images, writes their configuration, and knows them by their control groups and processes. They outlive gantry;
+// what a gantry that comes after it needs lies in the run directory.
+package oci
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/executor/control"
+	"gantry/executor/evidence"
+	"gantry/executor/oci/image"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Capabilities are what this runtime can do.
+var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers without a daemon, by crun or runc",
+	Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
+	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
+	Counters: planner.CountersAll,
+	Needs:    []string{"crun or runc", "root", "overlayfs"},
+	Attempts: container.AttemptName}
+
+// Config is what an Engine needs to know.
+type Config struct {
+	// Dirs are run directories. Containers are made in the first.
+	Dirs       []string
+	TaskBinary string // the task emulator
+	Images     Images // nil if none is needed
+	CgroupRoot string // "": cgroup.Root
+}
+
+// Images has the images of tasks by what container.Spec names.
+type Images interface {
+	Image(ref string) (*image.Image, error)
+}
+
+// Engine is an OCI runtime of this host as a container.Engine. What it knows of a container lies in a directory of the
+// container below control/oci in the run directory:
+//
+//	container.json  name, labels and limits
+//	config.json     the bundle
+//	lock            held by the runtime until the program has begun
+//	pid             of the first process, written by the runtime
+//	out, err        what the runtime and the first process say
+type Engine struct {
+	program    string // path of crun or runc
+	dirs       []string
+	taskBinary string
+	images     Images
+	tree       *cgroup.Tree
+	apparmor   string
+	threads    *inside
+	seccomp    func() (*specs.LinuxSeccomp, error)
+
+	mu    sync.Mutex
+	known map[string]*known
+}
+
+// known is what this process knows of a container.
+type known struct {
+	dir    string
+	record record
+	spec   *container.Spec // nil if another process made it
+	pid    *process        // nil until it runs
+	over   time.Time       // when it was seen to have ended
+}
+
+// record is what is kept of a container.
+type record struct {
+	Name   string            `json:"name"`
+	Group  string            `json:"group"`
+	Labels map[string]string `json:"labels"`
+	Memory int64             `json:"memory_limit_bytes"`
+	Counts bool              `json:"counts_io"`
+	Boot   string            `json:"boot"`
+}
+
+const (
+	bundles = "control/oci" // below the run directory
+	state   = "state"       // of the runtime, below bundles
+)
+
+// Open looks for an OCI runtime and for what else containers need of this host. The error wraps container.ErrUnusable
+// and says what to do.
+func Open(cfg Config) (*Engine, error) {
+	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
+		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
+	root := cfg.CgroupRoot
+	if root == "" {
+		root = cgroup.Root
+	}
+	var err error
+	if e.tree, err = cgroup.Open(root, false); err != nil {
+		return nil, fmt.Errorf("%w: %w", container.ErrUnusable, err)
+	}
+	var hidden []string
+	if e.tree.Mode() == cgroup.Hybrid {
+		hidden = append(hidden, filepath.Join(root, "unified"))
+	}
+	e.threads = newInside(hidden...)
+	e.program, err = findRuntime()
+	return e, err
+}
+
+// RuntimeEnv is the environment variable that names the OCI runtime.
+const RuntimeEnv = "GANTRY_OCI_RUNTIME"
+
+// findRuntime returns the path of crun, else of runc.
+func findRuntime() (string, error) {
+	names := []string{"crun", "runc"}
+	if name := os.Getenv(RuntimeEnv); name != "" {
+		names = []string{name}
+	}
+	for _, name := range names {
+		for _, dir := range []string{"", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/"} {
+			if dir != "" && strings.Contains(name, "/") {
+				continue
+			}
+			if path, err := exec.LookPath(dir + name); err == nil {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: no %s on this host: --runtime oci needs an OCI runtime (apt install crun, or set %s to "+
+		"its path)", container.ErrUnusable, strings.Join(names, " or "), RuntimeEnv)
+}
+
+// Close ends the threads.
+func (e *Engine) Close() error {
+	e.threads.close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, k := range e.known {
+		k.pid.close()
+	}
+	e.known = nil
+	return nil
+}
+
+// Create writes the bundle of a container.
+func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) {
+	sum := sha256.Sum256([]byte(s.Name))
+	id := hex.EncodeToString(sum[:])
+	if err := e.Remove(ctx, id); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(e.dirs[0], bundles, id)
+	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
+		return "", err
+	}
+	k := &known{dir: dir, spec: s, record: record{Name: s.Name, Group: s.Group(id), Labels: s.Labels,
+		Memory: s.Limits.Memory, Counts: s.CountsIO(), Boot: bootID()}}
+	env, err := e.Environment(ctx, s.Image)
+	if err != nil {
+		return "", err
+	}
+	c, err := e.bundle(s, id, dir, env)
+	if err != nil {
+		return "", err
+	}
+	if err := writeBundle(dir, c); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(k.record)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "container.json"), text, 0o600); err != nil {
+		return "", err
+	}
+	e.mu.Lock()
+	e.known[id] = k
+	e.mu.Unlock()
+	return id, nil
+}
+
+// Start has the runtime start a container. When it returns, the program runs.
+func (e *Engine) Start(_ context.Context, id string) error {
+	k, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	if k.spec == nil {
+		return fmt.Errorf("%w: container %.12s was made by another gantry", errdefs.ErrConflict, id)
+	}
+	lower := ""
+	if k.spec.Image != "" {
+		i, err := e.images.Image(k.spec.Image)
+		if err != nil {
+			return err
+		}
+		list, done, err := i.Lower()
+		if err != nil {
+			return err
+		}
+		defer done()
+		lower = list
+	}
+	root := filepath.Join(k.dir, "root")
+	err = e.threads.do(func() error {
+		if err := mountRoot(root, lower); err != nil {
+			return err
+		}
+		defer unmountRoot(root)
+		return e.run(k.dir, id)
+	})
+	if err != nil {
+		return err
+	}
+	p, err := e.process(k, id)
+	if p != nil {
+		e.mu.Lock()
+		k.pid = p
+		e.mu.Unlock()
+	}
+	return err
+}
+
+// run runs the OCI runtime, which ends when the program of the container has begun.
+func (e *Engine) run(dir, id string) error {
+	open := func(name string) (*os.File, error) {
+		return os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	}
+	var files []*os.File
+	for _, name := range []string{"lock", "out", "err"} {
+		f, err := open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	// Whoever else has the lock knows by it when the runtime is through: it is the runtime's until the program begins.
+	if err := unix.Flock(int(files[0].Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("lock of container %.12s: %w", id, err)
+	}
+	c := exec.Command(e.program, "--root", filepath.Join(e.dirs[0], bundles, state), "run", "--detach", "--bundle", dir,
+		"--pid-file", filepath.Join(dir, "pid"), id)
+	c.Dir, c.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
+	// A session of its own: a Ctrl-C is not for it.
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Run(); err != nil {
+		said, _ := os.ReadFile(filepath.Join(dir, "err"))
+		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), err, lastLine(string(said)))
+	}
+	return nil
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}
+
+// find returns what is known of a container.
+func (e *Engine) find(id string) (*known, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if k := e.known[id]; k != nil {
+		return k, nil
+	}
+	for _, dir := range e.dirs {
+		k := &known{dir: filepath.Join(dir, bundles, id)}
+		text, err := os.ReadFile(filepath.Join(k.dir, "container.json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &k.record)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("container %.12s: %w", id, err)
+		}
+		if e.known != nil {
+			e.known[id] = k
+		}
+		return k, nil
+	}
+	return nil, fmt.Errorf("container %.12s: %w", id, errdefs.ErrNotFound)
+}
+
+// process returns the first process of a container; nil if it does not live.
+func (e *Engine) process(k *known, id string) (*process, error) {
+	e.mu.Lock()
+	p := k.pid
+	e.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	text, err := os.ReadFile(filepath.Join(k.dir, "pid"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	pid, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || err2 != nil {
+		return nil, err
+	}
+	p, err = openProcess(pid, id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p != nil && k.pid != nil { // somebody else was quicker
+		p.close()
+		return k.pid, nil
+	}
+	k.pid = p
+	return p, err
+}
+
+// Signal sends a signal to the first process.
+func (e *Engine) Signal(_ context.Context, id, signal string) error {
+	k, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	p, err := e.process(k, id)
+	if err != nil {
+		return err
+	}
+	if p == nil || p.ended() {
+		return fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
+	}
+	return p.signal(unix.SignalNum(signal))
+}
+
+// Freeze has the kernel freeze or thaw the processes of the container's control group.
+func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
+	k, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	p, err := e.process(k, id)
+	if err != nil {
+		return err
+	}
+	if p == nil || p.ended() {
+		return fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
+	}
+	if err := e.tree.Freeze(ctx, k.record.Group, frozen); err != nil {
+		return fmt.Errorf("%w: %w", container.ErrBusy, err)
+	}
+	return nil
+}
+
+// Remove ends a container and removes what is left of it.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	k, err := e.find(id)
+	if errdefs.IsNotFound(err) {
+		for _, dir := range e.dirs { // begun, and nothing else
+			if err := os.RemoveAll(filepath.Join(dir, bundles, id)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.awaitRuntime(ctx, k)
+	if p, _ := e.process(k, id); p != nil && !p.ended() {
+		_ = p.signal(unix.SIGKILL)
+		_ = e.tree.Freeze(ctx, k.record.Group, false)
+		p.wait(ctx, killTime)
+	}
+	if !e.tree.Empty(k.record.Group) {
+		e.tree.Kill(k.record.Group)
+	}
+	if err := e.tree.Remove(k.record.Group); err != nil {
+		return fmt.Errorf("container %.12s: %w", id, err)
+	}
+	if err := os.RemoveAll(filepath.Join(filepath.Dir(k.dir), state, id)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(k.dir); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k.pid.close()
+	delete(e.known, id)
+	return nil
+}
+
+// killTime is how long a killed process may take to end, and a runtime to start one.
+const killTime = 10 * time.Second
+
+// awaitRuntime waits until no runtime is about to start the container.
+func (e *Engine) awaitRuntime(ctx context.Context, k *known) {
+	for begun := time.Now(); starting(k.dir) && time.Since(begun) < killTime && ctx.Err() == nil; {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// starting reports whether a runtime is starting the container.
+func starting(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// Inspect looks what has become of a container.
+func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) {
+	k, err := e.find(id)
+	if err != nil {
+		return container.State{}, err
+	}
+	s := container.State{Memory: k.record.Memory, CountsIO: k.record.Counts, Labels: k.record.Labels,
+		Status: evidence.Created}
+	p, err := e.process(k, id)
+	if err != nil {
+		return s, err
+	}
+	st, err := os.Stat(filepath.Join(k.dir, "pid"))
+	switch {
+	case err != nil:
+		return s, nil
+	case p == nil && starting(k.dir): // it is not in its control group yet
+		return s, nil
+	}
+	s.Started = st.ModTime()
+	if p != nil && !p.ended() {
+		s.Status, s.Pid, s.Paused = evidence.Running, p.pid, e.tree.Frozen(k.record.Group)
+		return s, nil
+	}
+	s.Status = evidence.Exited
+	s.ExitCode, s.Finished = e.exit(k, p)
+	return s, nil
+}
+
+// exit returns the exit code of a container that has ended, and when that was if it is known. It is the kernel's or the
+// launcher's to say. A launcher that said nothing was killed, unless the host was restarted.
+func (e *Engine) exit(k *known, p *process) (code int, at time.Time) {
+	end, err := control.Dir(k.record.Labels[container.LabelControl]).End()
+	if err == nil && end.Over {
+		code, at = end.Code, end.At
+	} else {
+		code = 128 + int(unix.SIGKILL)
+	}
+	if told, ok := p.exit(); ok {
+		code = told
+	}
+	if k.record.Boot != bootID() && at.IsZero() {
+		at = e.Since()
+	}
+	return code, at
+}
+
+// Wait waits for the end of the first process.
+func (e *Engine) Wait(ctx context.Context, id string) (int, error) {
+	k, err := e.find(id)
+	if err != nil {
+		return -1, err
+	}
+	p, err := e.process(k, id)
+	if err != nil {
+		return -1, err
+	}
+	if p != nil && !p.wait(ctx, container.DefaultPatience/4) {
+		return -1, context.DeadlineExceeded
+	}
+	s, err := e.Inspect(ctx, id)
+	if err == nil && s.Status != evidence.Exited {
+		err = fmt.Errorf("container %.12s: %w", id, errdefs.ErrConflict)
+	}
+	return s.ExitCode, err
+}
+
+// List looks for containers in the run directories.
+func (e *Engine) List(ctx context.Context, label, value string) ([]container.Listed, error) {
+	var out []container.Listed
+	for _, dir := range e.dirs {
+		entries, err := os.ReadDir(filepath.Join(dir, bundles))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if entry.Name() == state {
+				continue
+			}
+			k, err := e.find(entry.Name())
+			if errdefs.IsNotFound(err) { // about to be made, or to go
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			has, ok := k.record.Labels[label]
+			if !ok || value != "" && has != value {
+				continue
+			}
+			s, err := e.Inspect(ctx, entry.Name())
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, container.Listed{ID: entry.Name(), Name: k.record.Name, Status: s.Status,
+				Paused: s.Paused, Labels: k.record.Labels})
+		}
+	}
+	return out, nil
+}
+
+// Environment is what the image says.
+func (e *Engine) Environment(_ context.Context, ref string) ([]string, error) {
+	if ref == "" {
+		return nil, nil
+	}
+	if e.images == nil {
+		return nil, fmt.Errorf("image %s: %w", ref, container.ErrNoImage)
+	}
+	i, err := e.images.Image(ref)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", container.ErrNoImage, err)
+	}
+	return slices.Clone(i.Config.Env), nil
+}
+
+// Output is what the first process said.
+func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, err error) {
+	k, err := e.find(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	stdout, err = os.ReadFile(filepath.Join(k.dir, "out"))
+	stderr, err2 := os.ReadFile(filepath.Join(k.dir, "err"))
+	return stdout, stderr, errors.Join(err, err2)
+}
+
+// Pauses waits: nobody tells when somebody writes to the freezer, so that only a look now and then shows it.
+func (e *Engine) Pauses(ctx context.Context, _ string, heard func(attempt string)) {
+	heard("")
+	<-ctx.Done()
+}
+
+// Away is never: the engine is part of gantry.
+func (e *Engine) Away() bool { return false }
+
+// Unreachable is never either.
+func (e *Engine) Unreachable(error) bool { return false }
+
+// Dead is what Inspect finds out itself.
+func (e *Engine) Dead(string, int) bool { return false }
+
+// Since is when the host was started, as then all containers ended.
+func (e *Engine) Since() time.Time {
+	var up unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(-time.Duration(up.Nano()))
+}
+
+var bootID = sync.OnceValue(func() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+})
+
+var _ container.Engine = (*Engine)(nil)

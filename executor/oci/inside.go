@@ -1,0 +1,119 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// inside runs functions on threads of their own, each with a mount namespace of its own, and programs that they start
+// get both. What they mount, nobody else sees, and it is gone with the threads: gantry may be killed at any time. On a
+// hybrid host they do not see the empty hierarchy of cgroup v2, since crun takes such a host for one of v2 otherwise.
+type inside struct {
+	jobs   chan func()
+	hidden []string // mount points that are not there
+	nice   int      // of what they start; gantry itself is before others
+}
+
+func newInside(hidden ...string) *inside {
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	x := &inside{jobs: make(chan func()), hidden: hidden}
+	if err == nil {
+		x.nice = 20 - nice // the system call returns 40 to 1
+	}
+	return x
+}
+
+// do runs f on a thread that nothing else uses.
+func (x *inside) do(f func() error) error {
+	done := make(chan error, 1)
+	job := func() { done <- f() }
+	select {
+	case x.jobs <- job:
+	default:
+		ready := make(chan error, 1)
+		go x.thread(job, ready)
+		if err := <-ready; err != nil {
+			return err
+		}
+	}
+	return <-done
+}
+
+// close ends the threads once they are idle.
+func (x *inside) close() { close(x.jobs) }
+
+func (x *inside) thread(first func(), ready chan<- error) {
+	runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+	if err := x.enter(); err != nil {
+		ready <- err
+		return
+	}
+	ready <- nil
+	first()
+	for job := range x.jobs {
+		job()
+	}
+}
+
+const usualSlack = 50_000 // nanoseconds, of timers
+
+func (x *inside) enter() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	for _, path := range x.hidden {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("mount namespace: unmount %s: %w", path, err)
+		}
+	}
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), x.nice)
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usualSlack, 0, 0, 0)
+	return nil
+}
+
+// mountRoot mounts what a container has as its root at dir: the layers, and above them an empty file system in memory
+// for the mount points. The layers are as overlay takes them; "" for none.
+func mountRoot(dir, lower string) error {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=4m,mode=755"); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
+	}
+	var err error
+	for _, sub := range []string{"/upper", "/work", "/none"} {
+		if err == nil {
+			err = unix.Mkdir(dir+sub, 0o755)
+		}
+	}
+	if lower == "" {
+		if lower = escape(dir + "/none"); err == nil {
+			if err = unix.Mkdir(dir+"/none/tmp", 0o755); err == nil {
+				err = unix.Chmod(dir+"/none/tmp", 0o1777)
+			}
+		}
+	}
+	if err == nil {
+		err = unix.Mount("overlay", dir, "overlay", 0, "lowerdir="+lower+",upperdir="+escape(dir)+"/upper,workdir="+
+			escape(dir)+"/work")
+	}
+	if err != nil {
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+		return fmt.Errorf("mount the overlay of layers at %s: %w", dir, err)
+	}
+	return nil
+}
+
+func unmountRoot(dir string) {
+	_ = unix.Unmount(dir, unix.MNT_DETACH) // the overlay
+	_ = unix.Unmount(dir, unix.MNT_DETACH) // the file system in memory, which the overlay of a container still holds
+}
+
+// escape makes a path one word of the options of overlay.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(path)
+}
