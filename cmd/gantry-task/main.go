@@ -36,7 +36,7 @@ func main() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if len(args) == 0 {
-		os.Exit(run(args, stop))
+		os.Exit(run(args, stop, os.Exit))
 	}
 	switch args[0] {
 	case "exec": // of a container that an earlier gantry made
@@ -48,8 +48,12 @@ func main() {
 		}
 		j, code := launch.Enter(args[1], args[2])
 		if code == 0 {
-			code = run(args[3:], stop)
-			j.Ended(syscall.WaitStatus(code << 8))
+			ended := func(code int) { j.Ended(syscall.WaitStatus(code << 8)) }
+			code = run(args[3:], stop, func(code int) {
+				ended(code)
+				os.Exit(code)
+			})
+			ended(code)
 		}
 		os.Exit(code)
 	case "attempt": // SPEC.json, of a container that an earlier gantry made
@@ -58,10 +62,11 @@ func main() {
 		}
 		args = args[1:]
 	}
-	os.Exit(run(args, stop))
+	os.Exit(run(args, stop, os.Exit))
 }
 
-func run(args []string, stop <-chan os.Signal) int {
+// run does the work and returns the exit code. A task that leaves a checkpoint calls exit instead.
+func run(args []string, stop <-chan os.Signal, exit func(code int)) int {
 	began := time.Now()
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task SPEC.json (does the work of one emulated task in the current "+
@@ -75,7 +80,7 @@ func run(args []string, stop <-chan os.Signal) int {
 		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
 		return emulate.ExitSpec
 	}
-	t := &task{spec: spec, stopped: make(chan struct{})}
+	t := &task{spec: spec, exit: exit, stopped: make(chan struct{})}
 	if err := t.goOn(began); err != nil {
 		fmt.Fprintln(os.Stderr, "gantry-task: spec:", err)
 		return emulate.ExitSpec
@@ -104,6 +109,7 @@ func run(args []string, stop <-chan os.Signal) int {
 // task is one emulated task at work.
 type task struct {
 	spec     *emulate.Spec
+	exit     func(code int)
 	report   emulate.Report
 	pace     *pace
 	reading  []byte       // buffers for I/O, aligned to pages

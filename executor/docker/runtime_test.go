@@ -16,6 +16,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/docker"
+	"gantry/executor/oci"
 	"gantry/executor/runtimetest"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -47,6 +48,7 @@ func TestMain(m *testing.M) {
 	if path, err := taskBinary(); err == nil && os.Getenv(docker.TaskBinaryEnv) == "" {
 		os.RemoveAll(filepath.Dir(path))
 	}
+	removeStore()
 	os.Exit(code)
 }
 
@@ -130,7 +132,12 @@ func open(t testing.TB, host string, cfg container.Config) *rig {
 		r.warned[rule] = message
 	}
 	r.host, r.config = host, cfg
-	rt, err := docker.New(t.Context(), host, cfg)
+	if withoutDaemon {
+		r.config.Images = map[string]string{busybox: storedBusybox(t)}
+		cfg = r.config
+	}
+	e := r.engine()
+	rt, err := container.New(t.Context(), e, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +146,25 @@ func open(t testing.TB, host string, cfg container.Config) *rig {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := docker.Clean(context.Background(), "", filepath.Dir(cfg.Dir), cfg.Run); err != nil {
+		if _, err := container.Clean(context.Background(), r.engine(), filepath.Dir(cfg.Dir), cfg.Run); err != nil {
 			t.Error(err)
 		}
 	})
 	return r
+}
+
+// engine makes an engine of the rig's kind, for another gantry or somebody else.
+func (r *rig) engine() container.Engine {
+	r.t.Helper()
+	var e container.Engine
+	var err error
+	if withoutDaemon {
+		e, err = oci.Open(oci.Config{Dirs: []string{r.config.Dir}, TaskBinary: r.config.TaskBinary, Images: store})
+	} else {
+		e, err = docker.Open(context.Background(), r.host, r.config.TaskBinary, r.config.Patience)
+	}
+	r.must(err)
+	return e
 }
 
 // warnings are all that gantry has warned of.
@@ -257,7 +278,7 @@ func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		r := newRig(t, func(c *container.Config) { twoNodes(c) })
 		n := 0
-		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: &docker.Capabilities, Nodes: 2,
+		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: capabilities(), Nodes: 2,
 			Hold:     unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},
 			Workflow: r.wf,
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {

@@ -98,24 +98,44 @@ func (p *process) wait(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
-// exit returns the exit code as the kernel has it, 128 and the signal if one ended it. Kernels before Linux 6.15 do not
-// say.
+// exit returns the exit code of a process that has ended as the kernel has it, 128 and the signal if one ended it: of
+// one that its parent has not asked for yet from the table of processes, of others from the descriptor, which knows it
+// since Linux 6.15.
 func (p *process) exit() (code int, ok bool) {
 	if p == nil {
 		return 0, false
 	}
-	err := p.with(func(fd int) error {
+	var status int
+	_ = p.with(func(fd int) error {
+		if status, ok = zombie(p.pid); ok && unix.PidfdSendSignal(fd, 0, nil, 0) == nil { // it has not become another's
+			return nil
+		}
 		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 		if err := unix.IoctlPidfdInfo(fd, &info); err != nil {
+			ok = false
 			return err
 		}
-		if ok = info.Mask&unix.PIDFD_INFO_EXIT != 0; ok {
-			s := unix.WaitStatus(info.Exit_code)
-			if code = s.ExitStatus(); s.Signaled() {
-				code = 128 + int(s.Signal())
-			}
-		}
+		status, ok = int(info.Exit_code), info.Mask&unix.PIDFD_INFO_EXIT != 0
 		return nil
 	})
-	return code, ok && err == nil
+	s := unix.WaitStatus(status)
+	if s.Signaled() {
+		return 128 + int(s.Signal()), ok
+	}
+	return s.ExitStatus(), ok
+}
+
+// zombie returns the wait status of a process that has ended and is still in the table of processes.
+func zombie(pid int) (status int, ok bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	// After the name, which may contain anything: state, 48 numbers, and the status.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 50 || fields[0] != "Z" {
+		return 0, false
+	}
+	status, err = strconv.Atoi(fields[49])
+	return status, err == nil
 }

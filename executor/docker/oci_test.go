@@ -1,0 +1,108 @@
+package docker_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"gantry/executor"
+	"gantry/executor/docker"
+	"gantry/executor/oci"
+	"gantry/executor/oci/image"
+)
+
+// withoutDaemon has rigs make their containers by an OCI runtime.
+var withoutDaemon bool
+
+func capabilities() *executor.Capabilities {
+	if withoutDaemon {
+		return &oci.Capabilities
+	}
+	return &docker.Capabilities
+}
+
+// store has the image busybox, once fillStore has been called.
+var store *image.Store
+
+var fillStore = sync.OnceValues(func() (id string, err error) {
+	dir, err := os.MkdirTemp("", "gantry-images")
+	if err != nil {
+		return "", err
+	}
+	if store, err = image.Open(dir); err != nil {
+		return "", err
+	}
+	archive := filepath.Join(dir, "busybox.tar")
+	if out, err := exec.Command("docker", "save", "-o", archive, busybox).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("docker save: %w: %s", err, out)
+	}
+	ref := "file://" + archive
+	got, err := store.Fetch(context.Background(), image.Fetch{Run: dir, Pull: "missing"}, []image.Wanted{{Ref: ref}})
+	if err != nil {
+		return "", err
+	}
+	return got[0].ID, nil
+})
+
+func storedBusybox(t testing.TB) string {
+	t.Helper()
+	id, err := fillStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func removeStore() {
+	if store != nil {
+		store.Close()
+		os.RemoveAll(store.Dir())
+	}
+}
+
+// The same tests as with the Docker Engine, without it.
+func TestWithoutADaemon(t *testing.T) {
+	engine(t) // for the image
+	e, err := oci.Open(oci.Config{})
+	if err == nil {
+		_, err = e.Host(t.Context())
+		e.Close()
+	}
+	if err != nil {
+		t.Skipf("needs an OCI runtime: %v", err)
+	}
+	withoutDaemon = true
+	defer func() { withoutDaemon = false }()
+	for _, c := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"contract", TestContract},
+		{"a short task is measured", TestShortTaskIsMeasured},
+		{"ends are classes", TestEndsAreClasses},
+		{"grace", TestGraceLetsAProgramEnd},
+		{"success although it was to stop", TestSuccessCountsAlthoughItWasToStop},
+		{"a fork bomb is held", TestForkBombIsHeld},
+		{"limits are read back", TestLimitsAreReadBack},
+		{"a container is locked down", TestContainerIsLockedDown},
+		{"suspended time", TestSuspendedTimeIsNotRunningTime},
+		{"output up to a bound", TestOutputIsKeptUpToABound},
+		{"disk", TestDiskIsLimited},
+		{"files", TestFilesGoFromTaskToTask},
+		{"hostile outputs", TestHostileOutputs},
+		{"small quotas are frozen", TestTasksOfSmallQuotasAreFrozen},
+		{"a checkpoint on another node", TestACheckpointedTaskGoesOnOnAnotherNode},
+		{"a checkpoint outlives gantry", TestACheckpointOutlivesGantry},
+		{"adoption", TestRunningContainerIsAdopted},
+		{"harvest", TestContainerThatEndedMeanwhileIsHarvested},
+		{"loss", TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost},
+		{"suspension outlives gantry", TestSuspensionOutlivesGantry},
+		{"publishing after a crash", TestPublishingGoesOnAfterACrash},
+	} {
+		t.Run(c.name, c.test)
+	}
+}
