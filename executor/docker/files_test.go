@@ -1,38 +1,28 @@
 package docker_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	types "github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/docker"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
 
-// containers lists the names of a run's containers.
-func containers(t *testing.T, run string) []string {
-	t.Helper()
-	cli, err := docker.Connect(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cli.Close()
-	all, err := cli.ContainerList(t.Context(), types.ListOptions{All: true,
-		Filters: filters.NewArgs(filters.Arg("label", container.LabelRun+"="+run))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
+// containers lists the names of the run's containers.
+func (r *rig) containers() (names []string) {
+	r.t.Helper()
+	e := r.engine()
+	defer e.Close()
+	all, err := e.List(context.Background(), container.LabelRun, r.config.Run)
+	r.must(err)
 	for _, c := range all {
-		names = append(names, c.Names...)
+		names = append(names, c.Name)
 	}
 	return names
 }

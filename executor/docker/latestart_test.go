@@ -111,7 +111,7 @@ func diedBeforeStart(t *testing.T, g *gate) (r *rig, l executor.Launch, id strin
 	close(gone)
 	r.must(<-closed)
 	g.onRequest(nil)
-	if got := containers(t, r.config.Run); len(got) != 1 {
+	if got := r.containers(); len(got) != 1 {
 		t.Fatalf("containers %v: not the one that was made", got)
 	}
 	return r, l, id
@@ -164,7 +164,7 @@ func TestStartBetweenGivingUpAndRemovalNeverBegins(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.work(l.Spec), "effect")); err == nil {
 		t.Error("the program of a lost attempt ran")
 	}
-	if got := containers(t, r.config.Run); len(got) > 0 {
+	if got := r.containers(); len(got) > 0 {
 		t.Errorf("containers %v are left", got)
 	}
 }
@@ -197,7 +197,7 @@ func TestGivenUpTwiceIsLost(t *testing.T) {
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.Lost)
 	s.must(s.Close())
-	if got := containers(t, r.config.Run); len(got) > 0 {
+	if got := r.containers(); len(got) > 0 {
 		t.Errorf("containers %v are left", got)
 	}
 }

@@ -41,7 +41,7 @@ var fillStore = sync.OnceValues(func() (id string, err error) {
 		return "", fmt.Errorf("docker save: %w: %s", err, out)
 	}
 	ref := "file://" + archive
-	got, err := store.Fetch(context.Background(), image.Fetch{Run: dir, Pull: "missing"}, []image.Wanted{{Ref: ref}})
+	got, err := store.Fetch(context.Background(), image.Fetch{Pull: "missing"}, []image.Wanted{{Ref: ref}})
 	if err != nil {
 		return "", err
 	}
@@ -102,6 +102,11 @@ func TestWithoutADaemon(t *testing.T) {
 		{"loss", TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost},
 		{"suspension outlives gantry", TestSuspensionOutlivesGantry},
 		{"publishing after a crash", TestPublishingGoesOnAfterACrash},
+		{"killed from outside", TestKilledFromOutside},
+		{"a preemption outlives gantry", TestAPreemptionOutlivesGantry},
+		{"frozen", TestAFrozenTaskUsesNoCPUAndKeepsItsMemory},
+		{"clean", TestCleanLeavesHeldRunsAlone},
+		{"nothing is left", TestNothingIsLeft},
 	} {
 		t.Run(c.name, c.test)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/docker"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -116,7 +115,7 @@ func TestEndsAreClasses(t *testing.T) {
 			s := r.sh("true")
 			s.Image = "gantry/no-such-image:1"
 			return s
-		}, nil, planner.HostError, -1, []string{"gantry/no-such-image", "scripts/debian-image.sh"}},
+		}, nil, planner.HostError, -1, []string{"gantry/no-such-image", "image is not on this host"}},
 		{"emulated, with nothing to do", func() *executor.TaskSpec { return r.emulated() }, nil, planner.OK, 0, nil},
 		{"emulated, an input too short", func() *executor.TaskSpec {
 			s := r.emulated()
@@ -167,10 +166,8 @@ func TestKilledFromOutside(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.launch(r.sh("sleep 300"), nil)
 	r.started(a)
-	cli, err := docker.Connect(r.ctx, "")
-	r.must(err)
-	defer cli.Close()
-	r.must(cli.ContainerKill(r.ctx, "gantry-"+executor.HostName(r.config.Run, r.config.Dir)+"-a0", "KILL"))
+	e, id := r.one()
+	r.must(e.Signal(r.ctx, id, "SIGKILL"))
 	r.wants(r.exit(a), planner.Killed, "SIGKILL")
 }
 
@@ -292,10 +289,7 @@ func TestNothingIsLeft(t *testing.T) {
 		r.exit(r.launch(r.sh("true"), nil))
 	}
 	r.must(r.Close())
-	cli, err := docker.Connect(r.ctx, "")
-	r.must(err)
-	defer cli.Close()
-	if names := containers(t, r.config.Run); len(names) > 0 {
+	if names := r.containers(); len(names) > 0 {
 		t.Errorf("containers left: %v", names)
 	}
 	left, _ := filepath.Glob("/sys/fs/cgroup/*/gantry/" + strings.ReplaceAll(r.config.Run, "T", "_54") + "*")

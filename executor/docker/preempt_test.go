@@ -9,12 +9,8 @@ import (
 	"testing"
 	"time"
 
-	types "github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-
 	"gantry/executor"
 	"gantry/executor/container"
-	"gantry/executor/docker"
 	"gantry/executor/emulate"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -33,21 +29,17 @@ func goesOn(x *planner.AttemptExited, n planner.NodeID, size unit.Bytes) func(*e
 	}
 }
 
-// one is the container of the run that is there.
-func (r *rig) one() types.InspectResponse {
+// one is the container of the run that is there, by somebody else's engine.
+func (r *rig) one() (e container.Engine, id string) {
 	r.t.Helper()
-	cli, err := docker.Connect(r.ctx, "")
-	r.must(err)
-	defer cli.Close()
-	all, err := cli.ContainerList(r.ctx, types.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label",
-		container.LabelRun+"="+r.config.Run))})
+	e = r.engine()
+	r.t.Cleanup(func() { e.Close() })
+	all, err := e.List(r.ctx, container.LabelRun, r.config.Run)
 	r.must(err)
 	if len(all) != 1 {
 		r.t.Fatalf("%d containers", len(all))
 	}
-	c, err := cli.ContainerInspect(r.ctx, all[0].ID)
-	r.must(err)
-	return c
+	return e, all[0].ID
 }
 
 // used is the CPU time and the resident memory of a process.
@@ -73,7 +65,10 @@ func TestAFrozenTaskUsesNoCPUAndKeepsItsMemory(t *testing.T) {
 	s.Run, s.Memory = time.Minute, 40<<20
 	a := r.launch(s, nil)
 	r.started(a)
-	pid := r.one().State.Pid
+	e, id := r.one()
+	c, err := e.Inspect(r.ctx, id)
+	r.must(err)
+	pid := c.Pid
 	const want = 30 << 20
 	for pages := int64(0); pages*int64(os.Getpagesize()) < want; time.Sleep(5 * time.Millisecond) {
 		_, pages = used(t, pid)
@@ -259,12 +254,9 @@ func TestAPreemptionOutlivesGantry(t *testing.T) {
 		r := newRig(t, nil)
 		l := r.launched(r.sh("sleep 300"))
 		l.Leaving = how
-		c := r.one()
+		e, id := r.one()
 		r.must(r.Close())
-		cli, err := docker.Connect(r.ctx, "")
-		r.must(err)
-		r.must(cli.ContainerKill(r.ctx, c.ID, "SIGKILL"))
-		cli.Close()
+		r.must(e.Signal(r.ctx, id, "SIGKILL"))
 		n := r.successor(l)
 		n.must(n.Kill(n.ctx, l.Attempt, planner.Preempted, time.Second)) // as the engine repeats what it ordered
 		n.wants(n.exit(l.Attempt), planner.Preempted)
@@ -283,19 +275,12 @@ func TestACheckpointOutlivesGantry(t *testing.T) {
 		r.started(a)
 		l.Started, l.Leaving = true, planner.Checkpoint
 		time.Sleep(100 * time.Millisecond)
-		c := r.one()
+		e, id := r.one()
 		r.must(r.Close())
 		if left {
-			cli, err := docker.Connect(r.ctx, "")
+			r.must(e.Signal(r.ctx, id, "SIGTERM"))
+			_, err := e.Wait(r.ctx, id)
 			r.must(err)
-			r.must(cli.ContainerKill(r.ctx, c.ID, "SIGTERM"))
-			wait, failed := cli.ContainerWait(r.ctx, c.ID, types.WaitConditionNotRunning)
-			select {
-			case <-wait:
-			case err := <-failed:
-				t.Fatal(err)
-			}
-			cli.Close()
 		}
 		n := r.successor(l)
 		n.must(n.Checkpoint(n.ctx, a, 10*time.Second)) // as the engine repeats what it ordered

@@ -54,7 +54,7 @@ func TestRunningContainerIsAdopted(t *testing.T) {
 		"bs=64k count=16 conv=fsync; echo end", out)
 	l := r.launched(spec)
 	s := r.successor(l)
-	if got := containers(t, r.config.Run); len(got) != 1 {
+	if got := r.containers(); len(got) != 1 {
 		t.Fatalf("containers %v: not the one that ran", got)
 	}
 	x := s.exit(l.Attempt)
@@ -104,7 +104,7 @@ func TestWhatIsNotWantedIsRemovedAndWhatIsGoneIsLost(t *testing.T) {
 	stray := r.launched(r.sh("sleep 300"))
 	gone := executor.Launch{Attempt: 77, Try: 1, Spec: r.sh("true"), Hold: stray.Hold}
 	s := r.successor(gone)
-	if got := containers(t, r.config.Run); len(got) != 0 {
+	if got := r.containers(); len(got) != 0 {
 		t.Errorf("containers %v are left", got)
 	}
 	s.wants(s.exit(77), planner.Lost)
@@ -232,15 +232,15 @@ func TestCleanLeavesHeldRunsAlone(t *testing.T) {
 	defer lock.Close()
 	r.must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
 	base := filepath.Dir(r.config.Dir)
-	c, err := docker.Clean(r.ctx, "", base, r.config.Run)
+	c, err := container.Clean(r.ctx, r.engine(), base, r.config.Run)
 	r.must(err)
 	if len(c.Containers) > 0 || !slices.Contains(c.Held, r.config.Run) {
 		t.Errorf("cleaned %+v, though a gantry works on it", c)
 	}
 	r.must(unix.Flock(int(lock.Fd()), unix.LOCK_UN))
-	c, err = docker.Clean(r.ctx, "", base, r.config.Run)
+	c, err = container.Clean(r.ctx, r.engine(), base, r.config.Run)
 	r.must(err)
-	if len(c.Containers) != 1 || len(containers(t, r.config.Run)) != 0 {
+	if len(c.Containers) != 1 || len(r.containers()) != 0 {
 		t.Errorf("cleaned %+v", c)
 	}
 	r.wants(r.exit(l.Attempt), planner.Killed)
@@ -315,7 +315,8 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 			if !slices.Equal(got.Containers, []string{name}) || !slices.Equal(got.Groups, []string{group}) {
 				t.Errorf("removed containers %v and control groups %v", got.Containers, got.Groups)
 			}
-			if left := containers(t, run); !slices.Equal(left, []string{"/" + other}) {
+			left := (&rig{t: t, config: container.Config{Run: run}}).containers()
+			if !slices.Equal(left, []string{other}) {
 				t.Errorf("containers %v are left", left)
 			}
 			if err := cli.ContainerRemove(t.Context(), other, types.RemoveOptions{Force: true}); err != nil {
