@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/sqlite"
 )
@@ -52,7 +54,7 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			if err != nil {
 				return fail(exitHost, err)
 			}
-			done, err := docker.Clean(c.Context, "", dir, c.Args().First())
+			done, err := cleanRuns(c.Context, dir, c.Args().First(), runtimeNames(anyRuntime))
 			if err != nil {
 				return fail(exitHost, err)
 			}
@@ -111,6 +113,43 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			return nil
 		},
 	}
+}
+
+// cleanRuns removes containers and control groups that runtimes left of a run, or of all if run is "".
+func cleanRuns(ctx context.Context, home, run string, names []string) (all container.Cleaned, err error) {
+	for _, name := range names {
+		row := rowOf(name)
+		if row == nil || row.engine == nil {
+			continue
+		}
+		e, err := row.engine(ctx, engineWants{dirs: runDirs(home, run)})
+		if err != nil {
+			return all, err
+		}
+		done, err := container.Clean(ctx, e, home, run)
+		if err != nil {
+			return all, err
+		}
+		for _, x := range []struct{ to, of *[]string }{{&all.Containers, &done.Containers},
+			{&all.Groups, &done.Groups}, {&all.Held, &done.Held}, {&all.Unknown, &done.Unknown}} {
+			*x.to = slices.Compact(slices.Sorted(slices.Values(append(*x.to, *x.of...))))
+		}
+	}
+	return all, nil
+}
+
+// runDirs are the directories of a run, or of all if run is "".
+func runDirs(home, run string) (dirs []string) {
+	if run != "" {
+		return []string{filepath.Join(home, run)}
+	}
+	entries, _ := os.ReadDir(home)
+	for _, e := range entries {
+		if e.IsDir() {
+			dirs = append(dirs, filepath.Join(home, e.Name()))
+		}
+	}
+	return dirs
 }
 
 // cleanFiles deletes files of one run, or of all, that have ended, but for their results; with keep inputs and outputs

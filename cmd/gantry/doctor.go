@@ -24,7 +24,9 @@ func doctorCommand() *cli.Command {
 and leaves nothing behind. The last lines show what gantry calibrate measured of this host, and whether it is used.
 
 Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, with --strict, a limit is not enforced).`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "whose containers: docker or oci"},
+			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
 			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -41,7 +43,13 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 			if err != nil {
 				return fail(exitHost, err)
 			}
-			facts, err := docker.Probe(c.Context, "", dir, binary)
+			row := rowOf(c.String("runtime"))
+			if row == nil || row.engine == nil {
+				return failf(exitUsage, "--runtime %s makes no containers", c.String("runtime"))
+			}
+			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
+				return row.engine(c.Context, engineWants{dirs: []string{runDir}, binary: binary, emulated: true})
+			}, dir, binary)
 			facts = append(facts, hostModelFacts(c.Context, dir)...)
 			lacking := 0
 			var table strings.Builder // whole lines are folded to the terminal

@@ -33,11 +33,16 @@ func here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
 	if i < 0 || runtimes[i].engine == nil {
 		return h, failf(exitUsage, "--runtime %s: it has no containers, so there is nothing to measure", runtime)
 	}
-	engine, err := runtimes[i].engine(ctx)
+	engine, err := runtimes[i].engine(ctx, engineWants{})
 	if err != nil {
 		return h, fail(exitHost, err)
 	}
-	h.Engine, h.EngineVersion = engine.Name, engine.Version
+	defer engine.Close()
+	made, err := engine.Host(ctx)
+	if err != nil {
+		return h, fail(exitHost, err)
+	}
+	h.Engine, h.EngineVersion = made.Name, made.Version
 	return h, nil
 }
 

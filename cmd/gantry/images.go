@@ -16,6 +16,7 @@ import (
 
 	"gantry/executor/container"
 	"gantry/executor/docker"
+	"gantry/executor/oci"
 	"gantry/executor/oci/image"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
@@ -84,6 +85,19 @@ func fetchDocker(ctx context.Context, s *session, wanted []docker.Wanted, show *
 			show.begin(doing + " image " + ref)
 		},
 		Progress: show.update, End: show.end}.Images(ctx, wanted)
+}
+
+// fetchOCI unpacks images in the store of this host, if it can run containers without a daemon.
+func fetchOCI(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
+	e, err := oci.Open(oci.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	if _, err := e.Host(ctx); err != nil {
+		return nil, err
+	}
+	return fetchStored(ctx, s, wanted, show)
 }
 
 // fetchStored unpacks images in the store of this host, which the session holds from then on.

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/docker"
 	"gantry/sqlite"
 )
 
@@ -94,7 +93,11 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 			"if its gantry was killed", run)
 	}
 	if over == nil || runtimeOf(over.Runtime).Adopts {
-		_, err := docker.Clean(ctx, "", home, run)
+		names := runtimeNames(anyRuntime)
+		if over != nil {
+			names = []string{over.Runtime}
+		}
+		_, err := cleanRuns(ctx, home, run, names)
 		ended := over != nil && (over.State == sqlite.Finished || over.State == sqlite.Failed)
 		if err != nil && !ended { // a run that ended left no container
 			return failf(exitHost, "rm: containers of run %s: %w", run, err)

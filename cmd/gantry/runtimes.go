@@ -11,6 +11,8 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/null"
+	"gantry/executor/oci"
+	"gantry/executor/oci/image"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -32,21 +34,47 @@ type runtimeRow struct {
 	open func(ctx context.Context, s *session, o opening) (executor.Runtime, error)
 	// images makes images present, where the runtime looks for them; nil: it needs none
 	images func(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error)
-	// engine describes the engine of containers; nil if the runtime has none.
-	engine func(context.Context) (container.Host, error)
+	// engine opens the engine that makes containers of runs in some directories; nil: it makes none
+	engine openEngine
+}
+
+type openEngine func(ctx context.Context, w engineWants) (container.Engine, error)
+
+// engineWants is what an engine of containers needs to know.
+type engineWants struct {
+	dirs     []string // of runs
+	binary   string   // the task emulator; "" if nothing is started
+	emulated bool     // a task is emulated
+	store    *image.Store
+}
+
+func dockerEngine(ctx context.Context, w engineWants) (container.Engine, error) {
+	e, err := docker.Open(ctx, "", w.binary, 0)
+	if err != nil {
+		return nil, err
+	}
+	if w.emulated {
+		if _, err := e.TaskImage(ctx); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func ociEngine(_ context.Context, w engineWants) (container.Engine, error) {
+	cfg := oci.Config{Dirs: w.dirs, TaskBinary: w.binary}
+	if w.store != nil {
+		cfg.Images = w.store
+	}
+	return oci.Open(cfg)
 }
 
 // runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
 // its Capabilities and the constructor.
 var runtimes = []runtimeRow{
-	{&docker.Capabilities, openDocker, fetchDocker, func(ctx context.Context) (container.Host, error) {
-		engine, err := docker.Open(ctx, "", "", 0)
-		if err != nil {
-			return container.Host{}, err
-		}
-		defer engine.Close()
-		return engine.Host(ctx)
-	}},
+	{&docker.Capabilities, openContainers(dockerEngine), fetchDocker, dockerEngine},
+	{&oci.Capabilities, openContainers(ociEngine), fetchOCI, ociEngine},
 	{&null.Capabilities, func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
 	}, nil, nil},
@@ -60,12 +88,20 @@ var usualRuntime, simulation = &docker.Capabilities, &sim.Capabilities
 
 // runtimeOf returns what a runtime of the log can do; one that this gantry does not know can do nothing.
 func runtimeOf(name string) *executor.Capabilities {
-	for _, r := range runtimes {
-		if r.Name == name {
-			return r.Capabilities
-		}
+	if r := rowOf(name); r != nil {
+		return r.Capabilities
 	}
 	return &executor.Capabilities{Name: name}
+}
+
+// rowOf returns the row of a runtime, nil if this gantry does not have it.
+func rowOf(name string) *runtimeRow {
+	for i := range runtimes {
+		if runtimes[i].Name == name {
+			return &runtimes[i]
+		}
+	}
+	return nil
 }
 
 // runtimeNames lists the runtimes that satisfy a condition.
@@ -109,8 +145,14 @@ func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime,
 	return runtimes[i].open(ctx, s, o)
 }
 
-// openDocker makes the runtime of containers.
-func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
+// openContainers makes the runtime of containers that an engine makes.
+func openContainers(open openEngine) func(context.Context, *session, opening) (executor.Runtime, error) {
+	return func(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
+		return newContainers(ctx, s, o, open)
+	}
+}
+
+func newContainers(ctx context.Context, s *session, o opening, open openEngine) (executor.Runtime, error) {
 	secrets, err := s.set.secrets()
 	if err != nil {
 		return nil, err
@@ -153,12 +195,7 @@ func openDocker(ctx context.Context, s *session, o opening) (executor.Runtime, e
 		return nil, fail(exitHost, err)
 	}
 	cfg.TaskBinary = binary
-	engine, err := docker.Open(ctx, "", binary, 0)
-	if err == nil && o.emulated {
-		if _, err = engine.TaskImage(ctx); err != nil {
-			engine.Close()
-		}
-	}
+	engine, err := open(ctx, engineWants{[]string{s.dir}, binary, o.emulated, s.store})
 	if err != nil {
 		return nil, fail(exitHost, err)
 	}

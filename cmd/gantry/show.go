@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/columns"
-	"gantry/executor/docker"
+	"gantry/executor/container"
 	"gantry/sqlite"
 )
 
@@ -65,7 +65,7 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 			}
 			printSummary(c.App.Writer, s, nil)
 			if s.State == sqlite.Running || s.State == crashed {
-				printPaused(c, s.Run)
+				printPaused(c, s.Run, s.Runtime)
 			}
 			return nil
 		},
@@ -74,14 +74,22 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 
 // printPaused lists what is paused of a run that is under way. A Docker Engine that does not answer is no reason to
 // show nothing else.
-func printPaused(c *cli.Context, run string) {
+func printPaused(c *cli.Context, run, runtime string) {
 	dir, err := filepath.Abs(filepath.Join(c.String("dir"), run))
 	if err != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
 	defer cancel()
-	tasks, err := docker.Paused(ctx, run, dir)
+	row := rowOf(runtime)
+	if row == nil || row.engine == nil {
+		return
+	}
+	e, err := row.engine(ctx, engineWants{dirs: []string{dir}})
+	if err != nil {
+		return
+	}
+	tasks, err := container.Paused(ctx, e, run, dir)
 	if err != nil {
 		return
 	}

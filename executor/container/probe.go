@@ -42,10 +42,22 @@ const (
 	probePIDs  = 20
 )
 
-// Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie below dir. It
-// takes some ten seconds. The error says that nothing could be tried; facts found until then come with it. It closes
-// the engine.
-func Probe(ctx context.Context, engine Engine, dir, taskBinary string) ([]Fact, error) {
+// Probe tries on this host what gantry relies on, with containers of the task emulator whose files lie in a run
+// directory below dir. It takes some ten seconds. The error says that nothing could be tried; facts found until then
+// come with it.
+func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, taskBinary string) ([]Fact, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("probe in %s: %w", dir, err)
+	}
+	runDir, err := os.MkdirTemp(dir, "doctor-")
+	if err != nil {
+		return nil, fmt.Errorf("probe in %s: %w", dir, err)
+	}
+	defer os.RemoveAll(runDir)
+	engine, err := open(runDir)
+	if err != nil {
+		return nil, err
+	}
 	host, err := engine.Host(ctx)
 	facts := host.Facts
 	if err != nil {
@@ -64,16 +76,9 @@ func Probe(ctx context.Context, engine Engine, dir, taskBinary string) ([]Fact, 
 	}
 	facts = append(facts, Fact{"cgroups", Yes, fmt.Sprintf("%v, %s driver", tree.Mode(), driver), ""})
 
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return facts, fmt.Errorf("probe in %s: %w", dir, err)
-	}
-	runDir, err := os.MkdirTemp(dir, "doctor-")
-	if err != nil {
-		return facts, fmt.Errorf("probe in %s: %w", dir, err)
-	}
-	defer os.RemoveAll(runDir)
 	dev, onDisk, err := cgroup.DeviceOf(runDir)
 	if err != nil {
+		engine.Close()
 		return facts, err
 	}
 	disk := Fact{"block-device", Yes, fmt.Sprintf("%s lies on %s (%v)", dir, dev.Path, dev), ""}

@@ -177,27 +177,6 @@ func isAny(err error, targets ...error) bool {
 
 // Probe tries on this host what gantry relies on, see container.Probe.
 func Probe(ctx context.Context, host, dir, taskBinary string) ([]container.Fact, error) {
-	e, err := Open(ctx, host, taskBinary, 0)
-	if err != nil {
-		return nil, err
-	}
-	return container.Probe(ctx, e, dir, taskBinary)
-}
-
-// Clean removes what runs left on the engine at host, see container.Clean.
-func Clean(ctx context.Context, host, dir, run string) (container.Cleaned, error) {
-	e, err := Open(ctx, host, "", 0)
-	if err != nil {
-		return container.Cleaned{}, err
-	}
-	return container.Clean(ctx, e, dir, run)
-}
-
-// Paused lists the tasks of a run whose containers are paused, by the names of the containers.
-func Paused(ctx context.Context, run, dir string) (map[string]string, error) {
-	e, err := Open(ctx, "", "", 0)
-	if err != nil {
-		return nil, err
-	}
-	return container.Paused(ctx, e, run, dir)
+	return container.Probe(ctx, func(string) (container.Engine, error) { return Open(ctx, host, taskBinary, 0) }, dir,
+		taskBinary)
 }

@@ -184,7 +184,7 @@ func TestWhatOthersDoIsRecognised(t *testing.T) {
 				if !warned("is paused by somebody else") {
 					t.Error("nobody was told of the pause")
 				}
-				if tasks, err := docker.Paused(r.ctx, r.config.Run, r.config.Dir); err != nil ||
+				if tasks, err := container.Paused(r.ctx, r.engine(), r.config.Run, r.config.Dir); err != nil ||
 					tasks[name(a)] != s.Name {
 					t.Errorf("paused are %v, %v", tasks, err)
 				}
@@ -308,7 +308,7 @@ func TestCleanKnowsTheNamesOfAllFormats(t *testing.T) {
 			}
 			name, group := leave(base, "")
 			other, otherGroup := leave(t.TempDir(), "-elsewhere")
-			got, err := docker.Clean(t.Context(), "", base, run)
+			got, err := container.Clean(t.Context(), (&rig{t: t}).engine(), base, run)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -95,8 +95,9 @@ func (e *Engine) overlay(context.Context) container.Fact {
 		})
 	}
 	if err != nil {
-		return container.Fact{Name: "overlay", Verdict: container.No, Evidence: "overlayfs cannot be used: " + err.Error(),
-			Advice: "the kernel needs overlayfs (modprobe overlay), and gantry the right to mount (CAP_SYS_ADMIN)"}
+		return container.Fact{Name: "overlay", Verdict: container.No,
+			Evidence: "overlayfs cannot be used: " + err.Error(),
+			Advice:   "the kernel needs overlayfs (modprobe overlay), and gantry the right to mount (CAP_SYS_ADMIN)"}
 	}
 	return container.Fact{Name: "overlay", Verdict: container.Yes, Evidence: "overlayfs can be mounted"}
 }
