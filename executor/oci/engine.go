@@ -85,7 +85,6 @@ type known struct {
 	record record
 	spec   *container.Spec // nil if another process made it
 	pid    *process        // nil until it runs
-	over   time.Time       // when it was seen to have ended
 }
 
 // record is what is kept of a container.
