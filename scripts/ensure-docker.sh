@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that a Docker Engine answers and that a C compiler is there (go-sqlite3 needs one).
+# Makes sure that a Docker Engine answers, and that a C compiler (go-sqlite3 needs one) and crun are there.
 # What is there already is left alone: nothing is installed, started or configured then.
 # Otherwise, on Debian and Ubuntu and as root or through sudo, the packages of the distribution are used.
 # Every change is announced before it is made.
@@ -150,7 +150,15 @@ start_engine() {
 		"$(as_root tail -n 15 "$LOG" 2>&1 || true)" "repair that, or set DOCKER_HOST to an engine elsewhere, then try again"
 }
 
+# Containers without a daemon are optional: what is missing for them is no error.
+ensure_runtime() {
+	PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin command -v crun >/dev/null && return
+	say "no crun; gantry run --runtime oci is fastest with it"
+	(install_packages crun) || say "without crun: --runtime oci needs runc then"
+}
+
 ensure_compiler
+ensure_runtime
 
 if ! answers; then
 	if [[ -n ${DOCKER_HOST:-} && $DOCKER_HOST != unix:///var/run/docker.sock && $DOCKER_HOST != unix:///run/docker.sock ]]; then
