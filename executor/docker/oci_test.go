@@ -64,9 +64,9 @@ func removeStore() {
 	}
 }
 
-// The same tests as with the Docker Engine, without it.
-func TestWithoutADaemon(t *testing.T) {
-	engine(t) // for the image
+// needOCI skips on hosts that cannot run containers without a daemon.
+func needOCI(t *testing.T) {
+	t.Helper()
 	e, err := oci.Open(oci.Config{})
 	if err == nil {
 		_, err = e.Host(t.Context())
@@ -75,6 +75,12 @@ func TestWithoutADaemon(t *testing.T) {
 	if err != nil {
 		t.Skipf("needs an OCI runtime: %v", err)
 	}
+}
+
+// The same tests as with the Docker Engine, without it.
+func TestWithoutADaemon(t *testing.T) {
+	engine(t) // for the image
+	needOCI(t)
 	withoutDaemon = true
 	defer func() { withoutDaemon = false }()
 	for _, c := range []struct {

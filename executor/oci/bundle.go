@@ -90,7 +90,7 @@ func (e *Engine) system() []specs.Mount {
 	mount := func(to, kind, from string, options ...string) specs.Mount {
 		return specs.Mount{Destination: to, Type: kind, Source: from, Options: options}
 	}
-	return []specs.Mount{mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+	all := []specs.Mount{mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
 		mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
 		mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620",
 			"gid=5"),
@@ -98,6 +98,11 @@ func (e *Engine) system() []specs.Mount {
 		mount("/sys/fs/cgroup", "cgroup", "cgroup", "ro", "nosuid", "noexec", "nodev"),
 		mount("/dev/mqueue", "mqueue", "mqueue", "nosuid", "noexec", "nodev"),
 		mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", "size=67108864")}
+	if e.tree.Mode() != cgroup.Unified { // crun leaves a directory there that everybody may write to
+		all = append(all, mount("/sys/fs/cgroup", "bind", "/sys/fs/cgroup", "remount", "bind", "ro", "nosuid",
+			"noexec", "nodev"))
+	}
+	return all
 }
 
 // environment is that of the first process, as Docker makes it: an entry of the task holds against one of the image.

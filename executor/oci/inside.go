@@ -15,22 +15,35 @@ import (
 type inside struct {
 	jobs   chan func()
 	hidden []string // mount points that are not there
-	nice   int      // of what they start; gantry itself is before others
 }
 
 func newInside(hidden ...string) *inside {
+	return &inside{jobs: make(chan func()), hidden: hidden}
+}
+
+// usualNice is the priority of this process before it puts itself before others, which programs are not to be.
+var usualNice = func() int {
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	x := &inside{jobs: make(chan func()), hidden: hidden}
-	if err == nil {
-		x.nice = 20 - nice // the system call returns 40 to 1
+	if err != nil {
+		return 0
 	}
-	return x
+	return 20 - nice // the system call returns 40 to 1
+}()
+
+// usual gives this thread the priority and the timers that programs are to have. Package cgroup may have changed those
+// of all threads since the last time.
+func usual() {
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), usualNice)
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usualSlack, 0, 0, 0)
 }
 
 // do runs f on a thread that nothing else uses.
 func (x *inside) do(f func() error) error {
 	done := make(chan error, 1)
-	job := func() { done <- f() }
+	job := func() {
+		usual()
+		done <- f()
+	}
 	select {
 	case x.jobs <- job:
 	default:
@@ -73,9 +86,27 @@ func (x *inside) enter() error {
 			return fmt.Errorf("mount namespace: unmount %s: %w", path, err)
 		}
 	}
-	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), x.nice)
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, usualSlack, 0, 0, 0)
 	return nil
+}
+
+// lowest fills the lowest layer: what Docker gives each container whose image does not have it.
+func lowest(dir string) error {
+	err := unix.Mkdir(dir+"/tmp", 0o755)
+	if err == nil {
+		err = unix.Chmod(dir+"/tmp", 0o1777)
+	}
+	if err == nil {
+		err = unix.Mkdir(dir+"/etc", 0o755)
+	}
+	for _, name := range []string{"/etc/hosts", "/etc/resolv.conf"} {
+		if err == nil {
+			err = unix.Mknod(dir+name, unix.S_IFREG|0o755, 0)
+		}
+	}
+	if err == nil {
+		err = unix.Symlink("/proc/mounts", dir+"/etc/mtab")
+	}
+	return err
 }
 
 // mountRoot mounts what a container has as its root at dir: the layers, and above them an empty file system in memory
@@ -90,13 +121,13 @@ func mountRoot(dir, lower string) error {
 			err = unix.Mkdir(dir+sub, 0o755)
 		}
 	}
-	if lower == "" {
-		if lower = escape(dir + "/none"); err == nil {
-			if err = unix.Mkdir(dir+"/none/tmp", 0o755); err == nil {
-				err = unix.Chmod(dir+"/none/tmp", 0o1777)
-			}
-		}
+	if err == nil {
+		err = lowest(dir + "/none")
 	}
+	if lower != "" {
+		lower += ":"
+	}
+	lower += escape(dir + "/none")
 	if err == nil {
 		err = unix.Mount("overlay", dir, "overlay", 0, "lowerdir="+lower+",upperdir="+escape(dir)+"/upper,workdir="+
 			escape(dir)+"/work")

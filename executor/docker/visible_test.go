@@ -1,0 +1,177 @@
+package docker_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gantry/executor/container"
+	"gantry/executor/stage"
+	"gantry/planner"
+)
+
+// probe builds the program that says what it sees.
+func probe(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "probe")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./testdata/probe")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// differences are those that may be, each with its reason.
+var differences = []struct{ fact, reason string }{
+	{`file /\.dockerenv`, "it is no Docker"},
+	{`file /(\.gantry|tmp/TestA\w+)`, "crun sets the sticky bit of directories that it makes for mount points"},
+	{`file /dev/core`, "crun makes the link to /proc/kcore, which is masked"},
+	{`(file|mount) /proc/interrupts`, "masked since Docker 28.3"},
+	{`file /proc/latency_stats|file /sys/devices/virtual/powercap`, "masked in Docker by its version"},
+	{`(file|mount) /sys/fs/cgroup`, "on cgroup v1 crun makes it with other permissions; it is mounted read-only instead"},
+	{`mount /`, "Docker's root follows the unmounts of the host"},
+	{`mount /etc/hostname`, "the same file from another directory"},
+	{`mount /(proc/acpi|proc/scsi|sys|sys/firmware|sys/devices/virtual/powercap)`,
+		"runc has the file system read-only, crun its mount"},
+	{`mount /proc/(bus|fs|irq|sys|sysrq-trigger)`, "crun mounts these read-only parts of /proc without nosuid, nodev, " +
+		"noexec; all in /proc is the kernel's"},
+	{`mount /proc/(keys|timer_list|kcore|latency_stats|sched_debug)`, "runc hides them below the container's null " +
+		"device, crun below the host's"},
+	{`self cgroup`, "the empty hierarchy of cgroup v2 on a hybrid host is hidden from crun"},
+	{`status SigIgn`, "Docker's shim ignores a signal of the C library"},
+	{`socket (alg|vsock)|system call (41|42[567])`, "refused since Docker 20.10: the profile is that of today's Docker"},
+	{`system call (303|310|311|329|330|331)`, "allowed since Docker 20.10: the profile is that of today's Docker"},
+	{`system call 4[5-7]\d`, "newer than the profile: runc says ENOSYS, crun EPERM"},
+}
+
+// own are facts of one process, which no two have in common.
+var own = regexp.MustCompile(`^(status (NSp|P|PP)id|self autogroup|session|file /proc/(thread-)?self)$`)
+
+// refused are the ways in which writing is refused.
+var refused = strings.NewReplacer("EROFS", "refused", "EACCES", "refused")
+
+var (
+	longID    = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+	shortID   = regexp.MustCompile(`\b[0-9a-f]{12}\b`)
+	pipe      = regexp.MustCompile(`pipe:\[\d+\]`)
+	namespace = regexp.MustCompile(`^namespace (\w+): (\S+)`)
+	runName   = regexp.MustCompile(`test-testaprogram[0-9a-z-]+`)
+)
+
+// facts are what the probe found, without what differs between any two containers.
+func facts(t *testing.T, dir, text string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(strings.ReplaceAll(line, dir, "RUN"))
+		if m := namespace.FindStringSubmatch(line); m != nil {
+			whose := "its own"
+			if host, _ := os.Readlink("/proc/self/ns/" + m[1]); host == m[2] {
+				whose = "the host's"
+			}
+			line = "namespace " + m[1] + ": " + whose
+		}
+		for _, r := range []struct {
+			re *regexp.Regexp
+			to string
+		}{{longID, "ID"}, {shortID, "HOST"}, {pipe, "pipe"}, {runName, "NAME"}} {
+			line = r.re.ReplaceAllString(line, r.to)
+		}
+		fact, finding, _ := strings.Cut(strings.TrimSuffix(line, ":"), ": ")
+		if own.MatchString(fact) {
+			continue
+		}
+		if strings.HasPrefix(fact, "file ") || strings.HasPrefix(fact, "try ") {
+			finding = refused.Replace(finding)
+		}
+		if old := found[fact]; old != "" && old != finding {
+			finding = old + " and " + finding
+		}
+		found[fact] = finding
+	}
+	return found
+}
+
+// onBoth tests with the Docker Engine and without a daemon.
+func onBoth(t *testing.T, test func(t *testing.T, engine string)) {
+	t.Helper()
+	engine(t)
+	needOCI(t)
+	for _, engine := range []string{"docker", "oci"} {
+		withoutDaemon = engine == "oci" // until the test has cleaned up
+		t.Run(engine, func(t *testing.T) { test(t, engine) })
+		withoutDaemon = false
+	}
+}
+
+// A program finds the same in containers without a daemon as in Docker's, and may do no more.
+func TestAProgramSeesAndMayDoTheSame(t *testing.T) {
+	program := probe(t)
+	// A program that would run as root if it were let.
+	if err := os.Chmod(program, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	escape := regexp.MustCompile(`^(try|first process) `)
+	found := map[string]map[string]string{}
+	onBoth(t, func(t *testing.T, engine string) {
+		r := newRig(t, func(c *container.Config) { c.PIDs = 64 })
+		s := r.sh("")
+		s.Command, s.Shell = []string{"/probe", "argument"}, false
+		s.Mounts, s.Env = []string{program + ":/probe"}, []string{"OWN=1"}
+		r.wants(r.exit(r.launch(s, nil)), planner.OK)
+		found[engine] = facts(t, r.config.Dir, r.read(filepath.Join(r.work(s), ".command.out")))
+		if len(found[engine]) < 1000 {
+			t.Fatalf("%s: %d facts", engine, len(found[engine]))
+		}
+	})
+	for engine, all := range found {
+		for fact, finding := range all {
+			if escape.MatchString(fact) && finding == "ok" {
+				t.Errorf("%s: %s works", engine, fact)
+			}
+		}
+		u := stage.ProgramUser()
+		if want := strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d ", u.UID), 4)); all["status Uid"] != want ||
+			all["status NoNewPrivs"] != "1" || all["status Seccomp"] != "2" {
+			t.Errorf("%s: users %s, no new rights %s, seccomp %s", engine, all["status Uid"], all["status NoNewPrivs"],
+				all["status Seccomp"])
+		}
+		for _, set := range []string{"Inh", "Prm", "Eff", "Bnd", "Amb"} {
+			if all["status Cap"+set] != "0000000000000000" {
+				t.Errorf("%s: capabilities %s: %s", engine, set, all["status Cap"+set])
+			}
+		}
+	}
+	all := maps.Clone(found["docker"])
+	maps.Copy(all, found["oci"])
+	for _, fact := range slices.Sorted(maps.Keys(all)) {
+		d, o := found["docker"][fact], found["oci"][fact]
+		if d == o {
+			continue
+		}
+		if !slices.ContainsFunc(differences, func(x struct{ fact, reason string }) bool {
+			return regexp.MustCompile("^(" + x.fact + ")$").MatchString(fact)
+		}) {
+			t.Errorf("%s: %q in Docker, %q without a daemon", fact, d, o)
+		}
+	}
+}
+
+// A program that ends all it can reach ends neither the launcher nor itself.
+func TestAProgramMayKillAllItSees(t *testing.T) {
+	onBoth(t, func(t *testing.T, engine string) {
+		r := newRig(t, nil)
+		s := r.sh("sleep 100 & kill -9 -1; kill -9 1; kill -9 -1; echo alive; exit 3")
+		r.wants(r.exit(r.launch(s, nil)), planner.ExitCode)
+		if out := r.read(filepath.Join(r.work(s), ".command.out")); out != "alive\n" {
+			t.Errorf("%q", out)
+		}
+	})
+}
