@@ -40,10 +40,13 @@ func Pulls() []string { return []string{string(PullMissing), string(PullAlways),
 // name in a public registry is somebody else.
 const own = "gantry/"
 
+// archivePrefixes begin the names of images in archives. Those of the OCI take a Docker Engine that knows them.
+var archivePrefixes = []string{"file://", "docker-archive:", "oci-archive:"}
+
 // Wanted is an image that programs of a run need.
 type Wanted struct {
-	// Ref is as the workflow names it: a reference, docker:// and a reference, or file:// and the path of an archive
-	// that "docker save" wrote.
+	// Ref is as the workflow names it: a reference, docker:// and a reference, or one of archivePrefixes and the path
+	// of an archive that "docker save" wrote.
 	Ref string
 	// ID and Digest are those of the image that ran before under this name, if a run continues; else "".
 	ID, Digest string
@@ -134,7 +137,12 @@ func (f Fetch) Images(ctx context.Context, wanted []Wanted) ([]Image, error) {
 func (x *fetcher) fetch(ctx context.Context, w *Wanted) (Image, error) {
 	began := time.Now()
 	ref := strings.TrimPrefix(w.Ref, "docker://")
-	path, archive := strings.CutPrefix(ref, "file://")
+	path, archive := "", false
+	for _, prefix := range archivePrefixes {
+		if rest, ok := strings.CutPrefix(ref, prefix); ok {
+			path, archive = rest, true
+		}
+	}
 	var i Image
 	var err error
 	switch {

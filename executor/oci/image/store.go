@@ -479,10 +479,12 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 	if err != nil {
 		return nil, 0, err
 	}
-	stays := map[string]bool{}
+	stays, err := s.needs(needed)
+	if err != nil {
+		return nil, 0, err
+	}
 	for _, e := range list {
-		if _, err := s.config(digest.Digest(e.ID)); err == nil && s.inUse(&e, needed) {
-			stays[e.ID] = true
+		if _, err := s.config(digest.Digest(e.ID)); err == nil && stays[e.ID] {
 			continue
 		}
 		if err := os.Remove(s.configFile(digest.Digest(e.ID))); err != nil {
@@ -490,10 +492,12 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 		}
 		removed = append(removed, e)
 	}
-	for _, sub := range []string{"names", "uses"} {
-		names, _ := s.entries(sub)
-		for _, n := range names {
-			s.dropDead(filepath.Join(sub, n), stays)
+	names, _ := s.entries("names")
+	for _, file := range names {
+		path := filepath.Join(s.dir, "names", file)
+		var n name
+		if text, err := os.ReadFile(path); err == nil && (json.Unmarshal(text, &n) != nil || !stays[n.ID]) {
+			os.Remove(path)
 		}
 	}
 	freed, err = s.sweep()
@@ -542,34 +546,30 @@ func (s *Store) sweep() (freed int64, err error) {
 	return freed, err
 }
 
-// inUse reports whether a run needs an image.
-func (s *Store) inUse(e *Entry, needed func(dir string) bool) bool {
-	return slices.ContainsFunc(e.Runs, func(dir string) bool {
-		free, err := s.tryLock(filepath.Join("uses", key(dir)), true)
-		if err != nil {
-			return true
+// needs returns the images that runs need, and removes the uses of other runs.
+func (s *Store) needs(needed func(dir string) bool) (images map[string]bool, err error) {
+	files, err := s.entries("uses")
+	images = map[string]bool{}
+	for _, file := range files {
+		path := filepath.Join(s.dir, "uses", file)
+		var u use
+		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &u) != nil {
+			os.Remove(path)
+			continue
 		}
-		free()
-		return needed(dir)
-	})
-}
-
-// dropDead removes a name or a use of which no image stays.
-func (s *Store) dropDead(file string, stays map[string]bool) {
-	path := filepath.Join(s.dir, file)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return
+		free, err := s.tryLock(filepath.Join("uses", file), true)
+		if err == nil {
+			free()
+			if !needed(u.Dir) {
+				os.Remove(path)
+				continue
+			}
+		}
+		for _, id := range u.Images {
+			images[id] = true
+		}
 	}
-	var x struct {
-		ID     string
-		Images []string
-	}
-	if json.Unmarshal(text, &x) != nil || !slices.ContainsFunc(append(x.Images, x.ID), func(id string) bool {
-		return stays[id]
-	}) {
-		os.Remove(path)
-	}
+	return images, err
 }
 
 // mounted reports whether a list of mounts names a link as a directory of an overlay.
