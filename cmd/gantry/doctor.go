@@ -21,9 +21,11 @@ func doctorCommand() *cli.Command {
 		Name:  "doctor",
 		Usage: "test which limits this host enforces",
 		Description: `Starts containers that try to exceed their limits of CPU, memory, processes and block I/O. It takes about ten seconds
-and leaves nothing behind. The last lines show what gantry calibrate measured of this host, and whether it is used.
+and leaves nothing behind; with --runtime oci it makes the directory of images if that is missing. The last lines show
+what gantry calibrate measured of this host, and whether it is used.
 
-Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, with --strict, a limit is not enforced).`,
+Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
+not enforced).`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "whose containers: docker or oci"},
 			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
@@ -50,6 +52,9 @@ Exit codes: 0 the tests ran, whatever they found; 4 Docker is not usable (or, wi
 			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
 				return row.engine(c.Context, engineWants{dirs: []string{runDir}, binary: binary, emulated: true})
 			}, dir, binary)
+			if row.facts != nil {
+				facts = append(facts, row.facts(c.Context)...)
+			}
 			facts = append(facts, hostModelFacts(c.Context, dir)...)
 			lacking := 0
 			var table strings.Builder // whole lines are folded to the terminal

@@ -36,6 +36,8 @@ type runtimeRow struct {
 	images func(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error)
 	// engine opens the engine that makes containers of runs in some directories; nil: it makes none
 	engine openEngine
+	// facts are those of the host that the engine does not know; nil: none
+	facts func(ctx context.Context) []container.Fact
 }
 
 type openEngine func(ctx context.Context, w engineWants) (container.Engine, error)
@@ -73,14 +75,14 @@ func ociEngine(_ context.Context, w engineWants) (container.Engine, error) {
 // runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
 // its Capabilities and the constructor.
 var runtimes = []runtimeRow{
-	{&docker.Capabilities, openContainers(dockerEngine), fetchDocker, dockerEngine},
-	{&oci.Capabilities, openContainers(ociEngine), fetchOCI, ociEngine},
+	{&docker.Capabilities, openContainers(dockerEngine), fetchDocker, dockerEngine, nil},
+	{&oci.Capabilities, openContainers(ociEngine), fetchOCI, ociEngine, storeFacts},
 	{&null.Capabilities, func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
-	}, nil, nil},
+	}, nil, nil, nil},
 	{&sim.Capabilities, func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
 		return sim.For(s.simulation(o.offset)), nil
-	}, nil, nil},
+	}, nil, nil, nil},
 }
 
 // The runtimes that commands take unless told otherwise.

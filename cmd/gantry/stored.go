@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/columns"
+	"gantry/executor/container"
 	"gantry/executor/oci/image"
 	"gantry/sqlite"
 )
@@ -92,6 +93,36 @@ func storedImages() ([]image.Entry, *image.Store, error) {
 	}
 	list, err := s.List()
 	return list, s, err
+}
+
+// storeFacts are those of the store of images, for gantry doctor.
+func storeFacts(ctx context.Context) []container.Fact {
+	f := container.Fact{Name: "image-store", Verdict: container.No,
+		Advice: "set " + image.DirEnv + " to a directory on a local disk (ext4, xfs, btrfs)"}
+	dir, err := image.DefaultDir()
+	if err != nil {
+		f.Evidence = err.Error()
+		return []container.Fact{f}
+	}
+	s, err := image.Open(dir)
+	if err != nil {
+		f.Evidence = err.Error()
+		return []container.Fact{f}
+	}
+	defer s.Close()
+	free, err := s.Try(ctx)
+	if err != nil {
+		f.Evidence = fmt.Sprintf("%s does not take what images have: %v", dir, err)
+		return []container.Fact{f}
+	}
+	list, err := s.List()
+	if err != nil {
+		f.Evidence = err.Error()
+		return []container.Fact{f}
+	}
+	return []container.Fact{{Name: f.Name, Verdict: container.Yes,
+		Evidence: fmt.Sprintf("%s takes what images have; %s, space for %s", dir, plural(len(list), "image"),
+			size(&free))}}
 }
 
 // removeStored removes the images of the store that no run needs, and returns their names.
