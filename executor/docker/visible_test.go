@@ -35,18 +35,19 @@ var differences = []struct{ fact, reason string }{
 	{`file /dev/core`, "crun makes the link to /proc/kcore, which is masked"},
 	{`(file|mount) /proc/interrupts`, "masked since Docker 28.3"},
 	{`file /proc/latency_stats|file /sys/devices/virtual/powercap`, "masked in Docker by its version"},
-	{`(file|mount) /sys/fs/cgroup`, "on cgroup v1 crun makes it with other permissions; it is mounted read-only instead"},
+	{`(file|mount) /sys/fs/cgroup`, "crun makes it with other permissions on cgroup v1; it is mounted read-only"},
 	{`mount /`, "Docker's root follows the unmounts of the host"},
 	{`mount /etc/hostname`, "the same file from another directory"},
 	{`mount /(proc/acpi|proc/scsi|sys|sys/firmware|sys/devices/virtual/powercap)`,
 		"runc has the file system read-only, crun its mount"},
-	{`mount /proc/(bus|fs|irq|sys|sysrq-trigger)`, "crun mounts these read-only parts of /proc without nosuid, nodev, " +
-		"noexec; all in /proc is the kernel's"},
+	{`mount /proc/(bus|fs|irq|sys|sysrq-trigger)`, "crun mounts these read-only without nosuid, nodev and noexec; " +
+		"all in /proc is the kernel's"},
 	{`mount /proc/(keys|timer_list|kcore|latency_stats|sched_debug)`, "runc hides them below the container's null " +
 		"device, crun below the host's"},
 	{`self cgroup`, "the empty hierarchy of cgroup v2 on a hybrid host is hidden from crun"},
 	{`status SigIgn`, "Docker's shim ignores a signal of the C library"},
-	{`socket (alg|vsock)|system call (41|42[567])`, "refused since Docker 20.10: the profile is that of today's Docker"},
+	{`socket (alg|vsock)|system call (41|42[567])`, "refused since Docker 20.10: the profile is that of today's " +
+		"Docker"},
 	{`system call (303|310|311|329|330|331)`, "allowed since Docker 20.10: the profile is that of today's Docker"},
 	{`system call 4[5-7]\d`, "newer than the profile: runc says ENOSYS, crun EPERM"},
 }

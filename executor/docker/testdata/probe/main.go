@@ -66,7 +66,8 @@ func process() {
 		switch name {
 		case "Umask", "TracerPid", "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
 			"NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigBlk", "Speculation_Store_Bypass",
-			"Cpus_allowed", "Mems_allowed", "CoreDumping", "THP_enabled", "SpeculationIndirectBranch", "Pid", "PPid", "NSpid":
+			"Cpus_allowed", "Mems_allowed", "CoreDumping", "THP_enabled", "SpeculationIndirectBranch", "Pid", "PPid",
+			"NSpid":
 			say("status "+name, "%s", strings.Join(strings.Fields(value), " "))
 		}
 	}
