@@ -395,10 +395,10 @@ func (b *builder) program(i int32, key transformation, text string, own, shared 
 	}
 	name := key.name
 	switch {
-	case x == nil && b.hasExecutables():
-		b.obstacle(t.Line, t.ID, "no catalog has transformation %s", key)
 	case x == nil && name == "":
 		b.obstacle(t.Line, t.ID, "it names no transformation")
+	case x == nil && b.hasExecutables():
+		b.obstacle(t.Line, t.ID, "no catalog has transformation %s", key)
 	case x != nil:
 		name = b.place(i, x, at, key)
 	}

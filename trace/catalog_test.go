@@ -226,7 +226,7 @@ func TestObstacles(t *testing.T) {
 			"version: '1', sites", 1)),
 			"transformation p:2"},
 		"no name": {with("arguments: [a]", box+"type: docker, image: i}"),
-			"no catalog has transformation"},
+			"it names no transformation"},
 		"an open quote": {with("name: p, arguments: [\"'a\"]", box+"type: docker, image: i}"),
 			"quote is not closed"},
 		"command substitution": {with("name: p, arguments: ['$(id)']", box+"type: docker, image: i}"),

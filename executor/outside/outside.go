@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -61,6 +62,9 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 		places, sum = from.Locations, from.SHA256
 	}
 	for _, place := range append(places[:len(places):len(places)], s.usual(sub, f)...) {
+		if slices.ContainsFunc(looked, func(l Look) bool { return l.Where == place }) {
+			continue
+		}
 		found := executor.Source{Path: place}
 		var err error
 		if Remote(place) {
