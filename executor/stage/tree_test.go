@@ -188,3 +188,48 @@ func TestAdoptedDirectoriesBelongToTheCaller(t *testing.T) {
 		}
 	}
 }
+
+// A gantry that was killed while it published leaves some outputs moved and some results linked: publishing once more
+// completes them. Files that have another name in the work directory are published under their own.
+func TestPublishingContinuesAfterAKill(t *testing.T) {
+	file := func(name string) *executor.FileSpec {
+		return &executor.FileSpec{Name: name, Produced: true, Final: true}
+	}
+	first, second, own := file("one"), file("two"), file("deep/own")
+	spec := &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
+		Outputs: []*executor.FileSpec{first, second, own}, Renames: []trace.Rename{{File: "deep/own", As: "as"}}}
+	for killed, undo := range map[string]func(s *stage.Area, l *executor.Launch, results string) error{
+		"before all was moved": func(s *stage.Area, l *executor.Launch, results string) error {
+			work := s.WorkDir(spec, l.Try)
+			return errors.Join(os.Remove(filepath.Join(work, "two")), os.Remove(filepath.Join(work, "as")),
+				os.Rename(s.Path(0, flow, second), filepath.Join(work, "two")),
+				os.Rename(s.Path(0, flow, own), filepath.Join(work, "as")), os.RemoveAll(results))
+		},
+		"before all was linked": func(_ *stage.Area, _ *executor.Launch, results string) error {
+			return errors.Join(os.Remove(filepath.Join(results, "two", "a", "b")),
+				os.RemoveAll(filepath.Join(results, "deep")))
+		},
+	} {
+		t.Run(killed, func(t *testing.T) {
+			s, dir := area(t, 0)
+			l := &executor.Launch{Try: 1, Spec: spec}
+			works(t, s, l, func(work string) { put(t, work, "one/x", "two/a/b", "two/c", "as") })
+			results := filepath.Join(dir, "results", "wf")
+			for range 2 {
+				if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
+					t.Fatal(missing, err)
+				}
+				want := []string{"deep/own", "one/x", "two/a/b", "two/c"}
+				if got, err := stage.Files(results); err != nil || !slices.Equal(got, want) {
+					t.Errorf("results %v, %v", got, err)
+				}
+				if undo != nil {
+					if err := undo(s, l, results); err != nil {
+						t.Fatal(err)
+					}
+				}
+				undo = nil
+			}
+		})
+	}
+}
