@@ -67,6 +67,8 @@ func TestEveryCommandBlockRuns(t *testing.T) {
 						t.Skipf("a block of %s is no command", b.language)
 					case needsDocker.MatchString(b.text) && !docker:
 						t.Skip("no Docker Engine answers: blocks with containers are not run")
+					case strings.Contains(b.text, "--runtime oci") && os.Geteuid() != 0:
+						t.Skip("containers without a daemon take root")
 					default:
 						shell(t, dir, b.text)
 					}
