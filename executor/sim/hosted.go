@@ -34,7 +34,7 @@ type Hosted struct {
 	m       *hostmodel.Model
 	now     planner.Time
 	seq     uint64
-	queue   heap.Heap[hostItem]
+	queue   heap.Heap[*activity]
 	courses []*course // by attempt; nil: none yet
 	bodies  []planner.Body
 	dirty   bool
@@ -88,13 +88,6 @@ const (
 	defaultStarts = 3 // of docker.Config
 	removers      = 2 // of the docker runtime
 )
-
-type hostItem struct {
-	at      planner.Time
-	seq     uint64
-	act     *activity
-	version uint32
-}
 
 // course is an attempt under way.
 type course struct {
@@ -157,9 +150,12 @@ func For(cfg Config) Simulation {
 // NewHosted returns a runtime with nothing in it. cfg.Host is set.
 func NewHosted(cfg Config) *Hosted {
 	h := &Hosted{cfg: cfg, m: cfg.Host, now: cfg.Start, bringing: map[planner.FileID]*course{},
-		queue: heap.Heap[hostItem]{Before: func(a, b *hostItem) bool {
-			return a.at < b.at || a.at == b.at && a.seq < b.seq
-		}}}
+		queue: heap.Heap[*activity]{
+			Before: func(a, b **activity) bool {
+				return (*a).due < (*b).due || (*a).due == (*b).due && (*a).seq < (*b).seq
+			},
+			Moved: func(a **activity, at int) { (*a).queued = at + 1 },
+		}}
 	if h.cfg.Starts <= 0 {
 		h.cfg.Starts = defaultStarts
 	}
@@ -746,7 +742,7 @@ func (h *Hosted) halt(c *course) {
 		}
 		a.advance(h.now)
 		a.rate = 0
-		a.version++
+		h.unschedule(a)
 		if a.kind == aPart {
 			h.resources[a.which].remove(a)
 			a.place = -1
@@ -833,7 +829,7 @@ func (h *Hosted) drop(a *activity) {
 		return
 	}
 	a.over = true
-	a.version++
+	h.unschedule(a)
 	h.leave(a)
 }
 
@@ -859,18 +855,28 @@ func (h *Hosted) leave(a *activity) {
 
 // schedule puts the end of an activity at its rate into the queue.
 func (h *Hosted) schedule(a *activity) {
-	a.version++
 	switch {
 	case a.left <= 0:
-		h.push(a, h.now)
+		a.due = h.now
 	case a.rate > 0:
-		h.push(a, a.since.Add(a.remaining()))
+		a.due = a.since.Add(a.remaining())
+	default:
+		h.unschedule(a)
+		return
+	}
+	h.seq++
+	a.seq = h.seq
+	if a.queued > 0 {
+		h.queue.Fix(a.queued - 1)
+	} else {
+		h.queue.Push(a)
 	}
 }
 
-func (h *Hosted) push(a *activity, at planner.Time) {
-	h.seq++
-	h.queue.Push(hostItem{at: at, seq: h.seq, act: a, version: a.version})
+func (h *Hosted) unschedule(a *activity) {
+	if a.queued > 0 {
+		h.queue.Remove(a.queued - 1)
+	}
 }
 
 // set gives an activity another rate.
@@ -941,27 +947,19 @@ func (h *Hosted) due() planner.Time {
 	if h.dirty {
 		h.balance()
 	}
-	for h.queue.Len() > 0 && !h.queue.Items[0].counts() {
-		h.queue.Pop()
-	}
 	if h.queue.Len() == 0 {
 		return unit.Never
 	}
-	return h.queue.Items[0].at
+	return h.queue.Items[0].due
 }
 
 // turn lets all happen that is due at an instant.
 func (h *Hosted) turn(at planner.Time) {
 	h.now = max(h.now, at)
-	for h.queue.Len() > 0 && h.queue.Items[0].at <= h.now {
-		if it := h.queue.Pop(); it.counts() {
-			h.fire(it.act)
-		}
+	for h.queue.Len() > 0 && h.queue.Items[0].due <= h.now {
+		h.fire(h.queue.Pop())
 	}
 }
-
-// counts reports whether an item still stands: changes of rates since may have overtaken it.
-func (it *hostItem) counts() bool { return !it.act.over && it.version == it.act.version }
 
 // fire ends an activity, or lets a part that has caught up keep its pace again.
 func (h *Hosted) fire(a *activity) {

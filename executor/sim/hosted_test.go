@@ -306,8 +306,8 @@ func TestInputsAreBroughtOnce(t *testing.T) {
 	about(t, "later", h.exits[c].Usage.Staged.Sub(queued), 10*ms)
 }
 
-// Work is conserved: whatever the demands, the CPU time of all tasks is spent, and never faster than the cores allow.
-// More cores are never later.
+// Work is conserved: the CPU time of all tasks is spent, never faster than the cores allow, and never slower than if the
+// cores were all busy until the longest task is left. More cores are never later.
 func TestMoreCoresAreNeverLater(t *testing.T) {
 	seed := uint64(1)
 	draw := func(n int) int {
@@ -316,11 +316,12 @@ func TestMoreCoresAreNeverLater(t *testing.T) {
 	}
 	for range 100 {
 		var tasks []*executor.TaskSpec
-		var work time.Duration
+		var work, longest time.Duration
 		for range 1 + draw(12) {
 			s := busy(time.Duration(1+draw(5000)) * ms)
 			s.AvgCPU = float64(1 + draw(100))
 			work += time.Duration(float64(s.Run) * s.AvgCPU / 100)
+			longest = max(longest, s.Run)
 			tasks = append(tasks, s)
 		}
 		var before time.Duration
@@ -334,6 +335,10 @@ func TestMoreCoresAreNeverLater(t *testing.T) {
 			if least := work / time.Duration(cores); end < least-time.Microsecond {
 				t.Fatalf("%d tasks with %v of work ended after %v on %d cores", len(tasks), work, end, cores)
 			}
+			if most := work/time.Duration(cores) + longest; end > most+time.Microsecond {
+				t.Fatalf("%d tasks with %v of work, at most %v each, took %v on %d cores", len(tasks), work, longest, end,
+					cores)
+			}
 			if before > 0 && end > before+time.Microsecond {
 				t.Fatalf("%d cores: %v, fewer: %v", cores, end, before)
 			}
@@ -344,12 +349,7 @@ func TestMoreCoresAreNeverLater(t *testing.T) {
 				}
 			}
 		}
-		if longest := func() (d time.Duration) {
-			for _, s := range tasks {
-				d = max(d, s.Run)
-			}
-			return d
-		}(); before > longest+time.Microsecond {
+		if before > longest+time.Microsecond {
 			t.Fatalf("alone on their cores: %v, the longest takes %v", before, longest)
 		}
 	}
@@ -379,6 +379,17 @@ func TestNoise(t *testing.T) {
 	}
 	// mean of 0.5 to 1 to 3: 1.375
 	about(t, "mean start", time.Duration(run(false, 1)[0]), 30*ms+110*ms)
+}
+
+// Two nodes of 250 cores on a host of four: 500 tasks of 10 s take 1250 s, all of them.
+func TestManyTasksOnFewCores(t *testing.T) {
+	h := onHost(t, sim.Config{Host: still(4)}, 250, 250)
+	for i := range 500 {
+		h.launch(planner.NodeID(i%2), 1, busy(10*time.Second))
+	}
+	h.drain()
+	about(t, "the last", time.Duration(h.Now()), 1250*time.Second)
+	about(t, "the first", h.ran(0), 1250*time.Second)
 }
 
 // A suspended program makes no progress, and its core is free meanwhile.

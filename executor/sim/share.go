@@ -11,16 +11,18 @@ import (
 // activity is something that takes time: a phase of an attempt, a part of its program's work, or a timer. It makes
 // progress at a rate that changes when others begin or end.
 type activity struct {
-	c       *course // nil: of no attempt
-	kind    activityKind
-	which   int     // the phase, or the resource
-	left    float64 // of a phase and of a timer nanoseconds alone on a host at rest; of a part CPU nanoseconds or bytes
-	rate    int64   // of that, in a second; 0: it stands still
-	since   planner.Time
-	version uint32 // of its item in the queue that counts
-	over    bool
-	place   int // in the list that it is in
-	then    func()
+	c      *course // nil: of no attempt
+	kind   activityKind
+	which  int     // the phase, or the resource
+	left   float64 // of a phase and of a timer nanoseconds alone on a host at rest; of a part CPU nanoseconds or bytes
+	rate   int64   // of that, in a second; 0: it stands still
+	since  planner.Time
+	over   bool
+	place  int // in the list that it is in
+	then   func()
+	due    planner.Time // when it ends at its rate, or has caught up
+	seq    uint64       // what is due at one instant happens in this order
+	queued int          // its place in the queue, and one; 0: it is not in it
 
 	cpu float64 // of a phase: CPU time over wall time at full speed, in cores
 
