@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -38,14 +37,14 @@ func (s *settings) readHostModel(c *cli.Context) error {
 		if s.StartupGiven || checkHost(s.Cluster, c.Bool("oversubscribe")) != nil {
 			return nil
 		}
-		m, err := storedHostModel(c)
+		m, err := s.storedHostModel(c)
 		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
 			newProgress(c.Bool("quiet"), c.Bool("json")).warn("the host model is not used: %v", err)
 		}
 		s.Host = m
 		return nil
 	case hostModelThis:
-		m, err := storedHostModel(c)
+		m, err := s.storedHostModel(c)
 		if err != nil {
 			return failf(exitInput, "--host-model this: %w", err)
 		}
@@ -71,8 +70,13 @@ func (s *settings) readHostModel(c *cli.Context) error {
 	}
 }
 
-// storedHostModel is the model that the log has of this host.
-func storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
+// storedHostModel is the model that the log has of this host with the runtime of the run, or with the one that runs
+// usually take.
+func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
+	runtime := s.Runtime
+	if runtimeOf(runtime).Virtual {
+		runtime = usualRuntime.Name
+	}
 	path := filepath.Join(c.String("dir"), logName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, hostmodel.ErrNone
@@ -82,7 +86,7 @@ func storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
 		return nil, hostmodel.ErrNone // of an older format, for one: whoever needs it says so
 	}
 	defer db.Close()
-	m, _, err := newestHostModel(c.Context, db, usualRuntime.Name, c.String("dir"))
+	m, _, err := findHostModel(c.Context, db, runtime, c.String("dir"))
 	return m, err
 }
 
@@ -98,22 +102,4 @@ func (s *session) simulation(start planner.Time) sim.Config {
 			WriteIOPS: n.WriteIOPS})
 	}
 	return cfg
-}
-
-// newestHostModel returns the host model of the log that a runtime here has, and its row.
-func newestHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*hostmodel.Model, *sqlite.HostModel,
-	error) {
-	rows, err := db.HostModels(ctx, runtime)
-	if err != nil || len(rows) == 0 {
-		return nil, nil, errors.Join(err, hostmodel.ErrNone)
-	}
-	m, err := hostmodel.Decode(rows[0].Model)
-	if err == nil {
-		f := hostFacts()
-		err = m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores, Runtime: runtime})
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return m, &rows[0], nil
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gantry/executor/hostmodel"
 	"gantry/sqlite"
@@ -61,28 +60,21 @@ func TestSimulateOnAHost(t *testing.T) {
 	}
 
 	// what the log has of this host counts by itself
-	facts := hostFacts()
-	m := hostmodel.Example(facts.Cores)
-	m.Host.Name, m.Host.Kernel, m.Host.Architecture = facts.Name, facts.Release, facts.Architecture
-	m.Host.Engine, m.Host.EngineVersion, m.Host.FileSystem = "", "", ""
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := hostmodel.Example(4)
+	m.Host, _ = here(t.Context(), usualRuntime.Name, home) // without a Docker Engine all but that
 	keep := func(m *hostmodel.Model) {
 		t.Helper()
-		text, err := m.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
 		db, err := sqlite.Open(filepath.Join(home, logName), sqlite.Durable)
 		if err == nil {
-			err = db.KeepHostModel(t.Context(), &sqlite.HostModel{Runtime: "docker", Host: m.Host.Name,
-				Kernel: m.Host.Kernel, Cores: m.Host.Cores, Created: time.Now(), Model: text})
+			_, err = keepHostModel(t.Context(), db, m)
 			db.Close()
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		t.Fatal(err)
 	}
 	keep(m)
 	huge := filepath.Join(dir, "huge.yaml")
@@ -103,7 +95,7 @@ func TestSimulateOnAHost(t *testing.T) {
 			t.Errorf("simulate %s says %q, not %q", strings.Join(c.args, " "), out, c.says)
 		}
 	}
-	foreign := hostmodel.Example(facts.Cores)
+	foreign := hostmodel.Example(4)
 	foreign.Host.Name = "elsewhere"
 	home = filepath.Join(dir, "foreign")
 	if err := os.MkdirAll(home, 0o755); err != nil {

@@ -306,8 +306,8 @@ func TestInputsAreBroughtOnce(t *testing.T) {
 	about(t, "later", h.exits[c].Usage.Staged.Sub(queued), 10*ms)
 }
 
-// Work is conserved: the CPU time of all tasks is spent, never faster than the cores allow, and never slower than if the
-// cores were all busy until the longest task is left. More cores are never later.
+// Work is conserved: the CPU time of all tasks is spent, never faster than the cores allow, and never slower than if
+// the cores were all busy until the longest task is left. More cores are never later.
 func TestMoreCoresAreNeverLater(t *testing.T) {
 	seed := uint64(1)
 	draw := func(n int) int {
@@ -336,8 +336,8 @@ func TestMoreCoresAreNeverLater(t *testing.T) {
 				t.Fatalf("%d tasks with %v of work ended after %v on %d cores", len(tasks), work, end, cores)
 			}
 			if most := work/time.Duration(cores) + longest; end > most+time.Microsecond {
-				t.Fatalf("%d tasks with %v of work, at most %v each, took %v on %d cores", len(tasks), work, longest, end,
-					cores)
+				t.Fatalf("%d tasks with %v of work, at most %v each, took %v on %d cores", len(tasks), work, longest,
+					end, cores)
 			}
 			if before > 0 && end > before+time.Microsecond {
 				t.Fatalf("%d cores: %v, fewer: %v", cores, end, before)
