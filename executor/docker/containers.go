@@ -126,14 +126,19 @@ func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
 // Remove removes a container, whatever it does. One that is not there, or is being removed, is no error.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	err := e.cli.ContainerRemove(ctx, id, types.RemoveOptions{Force: true, RemoveVolumes: true})
-	for try := 0; err != nil && try < 5 && ctx.Err() == nil; try++ {
+	began := time.Now()
+	for try := 0; err != nil && ctx.Err() == nil; try++ {
 		if errdefs.IsNotFound(err) {
 			return nil
 		}
-		if unreachable(err) {
+		// A removal may take long on a busy host, one that another gantry began, too.
+		slow := strings.Contains(err.Error(), "already in progress") ||
+			strings.Contains(err.Error(), "failed to remove root filesystem")
+		underWay := slow && time.Since(began) < time.Minute
+		if unreachable(err) || try >= 5 && !underWay {
 			return err
 		}
-		time.Sleep(100 * time.Millisecond << try) // "removal in progress", "device busy"
+		time.Sleep(100 * time.Millisecond << min(try, 4)) // "removal in progress", "device busy"
 		err = e.cli.ContainerRemove(ctx, id, types.RemoveOptions{Force: true, RemoveVolumes: true})
 	}
 	if errdefs.IsNotFound(err) {
