@@ -33,8 +33,8 @@ others, and on busy cores; what a CPU quota does to short and long bursts; rates
 the speed of a core beside busy ones; what gantry and the container engine use themselves.
 
 The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
-take it from there. gantry doctor shows it. Nothing else should run meanwhile: on a busy host a warning is printed, and
-intervals are wider. Ctrl-C leaves nothing behind and stores nothing.
+take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: on a busy host
+a warning is printed, and intervals are wider. Ctrl-C leaves nothing behind and stores nothing.
 
 Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
 stopped by a signal.`,

@@ -50,6 +50,7 @@ type session struct {
 	keeper    *reuse.Keeper // knows files by their content; nil without a log
 	upkeep    *upkeep       // looks after the files of the run; nil without a log
 	view      *progress
+	refining  *refining // compares the run with what is known of the host; nil: it does not
 	out       *cli.Context
 	engine    *executor.Engine
 	measured  func(l *executor.Launch) (sim.Measured, bool) // of a replay
@@ -273,6 +274,9 @@ func (s *session) drive(ctx context.Context) error {
 		s.engine.Store = interruptible{s.log}
 	}
 	s.engine.Watch = s.watch
+	if s.log != nil && !s.resumes && !virtual {
+		s.refining = newRefining()
+	}
 	if s.live() {
 		s.collector = metrics.NewCollector(s.platform)
 		s.engine.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
@@ -323,6 +327,7 @@ func (s *session) watch(v planner.View, events []planner.Event, admitted []*exec
 	if s.follower != nil {
 		s.follower.watch(events, admitted)
 	}
+	s.refining.watch(events)
 	s.view.watch(v, events, admitted)
 }
 
@@ -372,6 +377,9 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 		after := context.WithoutCancel(ctx)
 		if err := crash.Do("finish", func() error { return s.log.Finish(after, state, code) }); err != nil {
 			return fail(exitHost, err)
+		}
+		if state == sqlite.Finished {
+			s.refine(after)
 		}
 		if !res.Interrupted {
 			if err := s.measure(after); err != nil {

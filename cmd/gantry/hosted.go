@@ -86,7 +86,11 @@ func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
 		return nil, hostmodel.ErrNone // of an older format, for one: whoever needs it says so
 	}
 	defer db.Close()
-	m, _, err := findHostModel(c.Context, db, runtime, c.String("dir"))
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return nil, err
+	}
+	m, _, err := findHostModel(c.Context, db, runtime, dir)
 	return m, err
 }
 

@@ -87,8 +87,9 @@ type Verdict struct {
 }
 
 // Judge says which bars were missed. Wall time is judged for uncontended cells without a limit of I/O only: the others
-// last as long as they must. Starting is the CPU time of a task that asks for none.
-func (c *Cell) Judge(all []Achieved, starting time.Duration) Verdict {
+// last as long as they must. Ending is the CPU time
+// that ending takes, which no task can measure itself.
+func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 	const grain = 5 * time.Millisecond
 	median := func(of func(*Achieved) time.Duration) time.Duration {
 		var xs []time.Duration
@@ -102,10 +103,7 @@ func (c *Cell) Judge(all []Achieved, starting time.Duration) Verdict {
 	v := Verdict{WallOff: median(func(a *Achieved) time.Duration { return a.Wall - c.Run }),
 		WallMost: max(grain, c.Run/50),
 		CPUOff:   median(func(a *Achieved) time.Duration { return a.CPU - asked }),
-		CPUMost:  max(asked/50, starting)}
-	if sum(c.Reads)+sum(c.Writes) > 0 || c.Resident > 0 { // which take CPU time, too
-		v.CPUMost = max(v.CPUMost, median(func(a *Achieved) time.Duration { return a.Own }))
-	}
+		CPUMost:  max(asked/50, ending+median(func(a *Achieved) time.Duration { return a.Own }))}
 	miss := func(format string, args ...any) { v.Misses = append(v.Misses, fmt.Sprintf(format, args...)) }
 	if !c.Contended && c.Rate == 0 && v.WallOff.Abs() > v.WallMost {
 		miss("wall time off by %v, more than %v", v.WallOff.Round(100*time.Microsecond), v.WallMost)
@@ -117,7 +115,7 @@ func (c *Cell) Judge(all []Achieved, starting time.Duration) Verdict {
 	for i := range all {
 		a := &all[i]
 		least := max(c.Resident, a.OwnMemory)
-		if c.Resident > 0 && (a.Resident < c.Resident || a.Resident > least+least/20) {
+		if c.Resident > a.OwnMemory && (a.Resident < c.Resident || a.Resident > least+least/20) {
 			miss("%d bytes of memory resident, asked %d", a.Resident, c.Resident)
 		}
 		if a.Read != sum(c.Reads) || a.Written != sum(c.Writes) {
@@ -127,10 +125,11 @@ func (c *Cell) Judge(all []Achieved, starting time.Duration) Verdict {
 	return v
 }
 
-// Starting is what a task costs that asks for no CPU time: the most among those that were measured.
-func Starting(all []Achieved) (most time.Duration) {
+// Ending is what the control group counts of a task beyond what that counts itself: the most among some that ask for no
+// CPU time.
+func Ending(all []Achieved) (most time.Duration) {
 	for i := range all {
-		most = max(most, all[i].CPU)
+		most = max(most, all[i].CPU-all[i].Own)
 	}
 	return most
 }
@@ -143,7 +142,8 @@ func Cells(cores int) (all []Cell) {
 		for _, run := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
 			300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute} {
 			for _, cpu := range []float64{1, 10, 50, 100, 200, 400} {
-				if cpu > float64(100*cores) || contended && (run == time.Minute || run == 3*time.Second) {
+				long := run == time.Minute
+				if cpu > float64(100*cores) || long && cpu != 1 && cpu != 100 || contended && run > time.Second {
 					continue
 				}
 				all = append(all, Cell{Run: run, CPU: cpu, Contended: contended})

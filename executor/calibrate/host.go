@@ -146,7 +146,7 @@ func (s *surveyor) removed(ctx context.Context, out []Result) error {
 
 // rest measures what happens while nothing is asked for.
 func (s *surveyor) rest(ctx context.Context) error {
-	load, engine, own := Meter(), s.engine(), ownCPU()
+	load, engine, own := Meter(), s.engine(), OwnCPU()
 	begun := time.Now()
 	d := 2 * time.Second
 	if s.Quick {
@@ -158,7 +158,7 @@ func (s *surveyor) rest(ctx context.Context) error {
 	case <-time.After(d):
 	}
 	wall := time.Since(begun).Seconds()
-	gantry, used := ownCPU()-own, max(0, s.engine()-engine) // programs of the engine that end take their time with them
+	gantry, used := OwnCPU()-own, max(0, s.engine()-engine) // programs of the engine that end take their time with them
 	use := hostmodel.Use{GantryNanos: float64(gantry) / wall, EngineNanos: float64(used) / wall}
 	load.Less(used + gantry)
 	s.m.Idle = use
@@ -175,7 +175,8 @@ func (s *surveyor) engine() time.Duration {
 	return s.Engine()
 }
 
-func ownCPU() time.Duration {
+// OwnCPU is the CPU time that this process has used.
+func OwnCPU() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return 0
@@ -186,7 +187,7 @@ func ownCPU() time.Duration {
 // alone starts containers one after the other, each when the one before is gone.
 func (s *surveyor) alone(ctx context.Context) error {
 	var out []Result
-	begun, host, own, engine := time.Now(), HostCPU(), ownCPU(), s.engine()
+	begun, host, own, engine := time.Now(), HostCPU(), OwnCPU(), s.engine()
 	for range s.n + s.n/2 {
 		r, err := s.perform(ctx, Trial{})
 		if err == nil {
@@ -240,7 +241,7 @@ func (s *surveyor) alone(ctx context.Context) error {
 	o.StartCPUNanos = int64(started / n)
 	o.StartNanos, o.EndNanos = int64(around/n/2), int64(around/n/2)
 	// A program is a task's own: what it costs to begin is in the phase, and counts as its CPU time all the same.
-	gantry := float64(ownCPU() - own)
+	gantry := float64(OwnCPU() - own)
 	all := float64(HostCPU()-host) - others*wall*1e9 - tasks
 	m.PerContainer.GantryNanos = max(0, (gantry-m.Idle.GantryNanos*wall)/n)
 	m.PerContainer.EngineNanos = max(0, (all-gantry-m.Idle.EngineNanos*wall)/n)

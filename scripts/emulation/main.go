@@ -2,7 +2,7 @@
 // for and what it achieved. What it has measured it keeps: interrupted, or stopped by -for, it continues with the same
 // command. One page is one build: -again forgets what was measured before.
 //
-//	emulation [-results FILE] [-page FILE] [-for DURATION] [-again]
+//	emulation [-results FILE] [-page FILE] [-for DURATION] [-again] [-calm] [-note TEXT]
 package main
 
 import (
@@ -32,7 +32,7 @@ type measured struct {
 	All  []calibrate.Achieved
 	Busy float64 // cores that others used meanwhile
 
-	starting time.Duration // CPU time of a task that asks for none
+	ending time.Duration // CPU time that a task cannot measure itself
 }
 
 type results struct {
@@ -46,16 +46,18 @@ func main() {
 	page := flag.String("page", "docs/emulation.md", "write the page to `FILE`")
 	limit := flag.Duration("for", time.Hour, "begin nothing after `DURATION`")
 	again := flag.Bool("again", false, "forget what was measured before")
+	calm := flag.Bool("calm", false, "leave out the tasks that others disturb")
+	note := flag.String("note", "", "`TEXT` about the host, for the page")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *file, *page, *limit, *again); err != nil {
+	if err := run(ctx, *file, *page, *note, *limit, *again, *calm); err != nil {
 		fmt.Fprintln(os.Stderr, "emulation:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, file, page string, limit time.Duration, again bool) (err error) {
+func run(ctx context.Context, file, page, note string, limit time.Duration, again, calm bool) (err error) {
 	r := results{Cores: runtime.NumCPU()}
 	if text, err := os.ReadFile(file); err == nil && !again {
 		if err := json.Unmarshal(text, &r); err != nil {
@@ -70,16 +72,17 @@ func run(ctx context.Context, file, page string, limit time.Duration, again bool
 	end := time.Now().Add(limit)
 	left := 0
 	for _, c := range calibrate.Cells(r.Cores) {
+		if c.Contended && calm {
+			left++
+			continue
+		}
 		if slices.ContainsFunc(r.Cells, func(m measured) bool {
 			return m.Cell.String() == c.String() && m.Cell.Rate == c.Rate
 		}) {
 			continue
 		}
-		n := 5
-		if c.Run >= time.Second {
-			n = 3
-		}
-		if c.Run >= 10*time.Second {
+		n := 3
+		if c.Run >= 3*time.Second {
 			n = 1
 		}
 		if time.Now().Add(time.Duration(n) * (c.Run + 500*time.Millisecond)).After(end) {
@@ -112,7 +115,7 @@ func run(ctx context.Context, file, page string, limit time.Duration, again bool
 		fmt.Printf("%d of %d rows left: the same command continues\n", left, left+len(r.Cells))
 		return nil
 	}
-	return os.WriteFile(page, []byte(r.page()), 0o644)
+	return os.WriteFile(page, []byte(r.page(note)), 0o644)
 }
 
 // open makes a runtime of containers in a directory of its own, which done removes.

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor/hostmodel"
+	"gantry/sqlite"
+)
+
+// Models of other hosts, and damaged ones, are reported and not used, whatever was done to the log.
+func TestHostModelsThatAreNotUsed(t *testing.T) {
+	for _, c := range []struct {
+		name, change string // of the row in the log
+		want         error  // nil: it is used
+		says         string
+	}{
+		{"as it was measured", "", nil, ""},
+		{"of another host", "host = 'elsewhere', model = json_set(model, '$.host.name', 'elsewhere')",
+			hostmodel.ErrForeign, "elsewhere"},
+		{"of another kernel", "kernel = '2.4.1', model = json_set(model, '$.host.kernel', '2.4.1')",
+			hostmodel.ErrForeign, "2.4.1"},
+		{"of more cores", "cores = 999, model = json_set(model, '$.host.cores', 999)", hostmodel.ErrForeign, "999"},
+		{"of another file system", "model = json_set(model, '$.host.file_system', 'fat')", hostmodel.ErrForeign, "fat"},
+		{"with a row of its own mind", "host = 'elsewhere'", hostmodel.ErrDamaged, "elsewhere"},
+		{"of a later gantry", "model = json_set(model, '$.format', 99)", hostmodel.ErrDamaged, "99"},
+		{"cut short", "model = substr(model, 1, length(model) / 2)", hostmodel.ErrDamaged, "JSON"},
+		{"empty", "model = ''", hostmodel.ErrDamaged, "JSON"},
+		{"with a number that is none", "model = replace(model, '\"base_nanos\": 80000000', '\"base_nanos\": NaN')",
+			hostmodel.ErrDamaged, "'N'"},
+		{"with a number beyond all", "model = replace(model, '\"base_nanos\": 80000000', '\"base_nanos\": 1e999')",
+			hostmodel.ErrDamaged, "1e999"},
+		{"with a negative time", "model = json_set(model, '$.phases.start.wall.base_nanos', -1)", hostmodel.ErrDamaged,
+			"phases.start.wall.base_nanos"},
+		{"with a start of an hour", "model = json_set(model, '$.phases.start.wall.base_nanos', 3.6e12)",
+			hostmodel.ErrDamaged, "phases.start.wall.base_nanos"},
+		{"with an absurd rate", "model = json_set(model, '$.disk.read_bytes_per_second', 1e300)",
+			hostmodel.ErrDamaged, "disk.read_bytes_per_second"},
+		{"without a rate", "model = json_set(model, '$.disk.read_bytes_per_second', 0)",
+			hostmodel.ErrDamaged, "disk.read_bytes_per_second"},
+		{"with a text for a number", "model = json_set(model, '$.disk.read_bytes_per_second', 'much')",
+			hostmodel.ErrDamaged, "string"},
+		{"of yesterday", "created_wall = 'yesterday'", hostmodel.ErrDamaged, "yesterday"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, logName)
+		db, err := sqlite.Open(path, sqlite.Durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := hostmodel.Example(4)
+		m.Host, _ = here(t.Context(), usualRuntime.Name, dir) // without an engine where there is none
+		if _, err := keepHostModel(t.Context(), db, m); err != nil {
+			t.Fatal(err)
+		}
+		if c.change != "" {
+			raw, err := sql.Open("sqlite3", "file:"+path)
+			if err == nil {
+				_, err = raw.Exec("UPDATE host_models SET " + c.change)
+				raw.Close()
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		got, _, err := findHostModel(t.Context(), db, usualRuntime.Name, dir)
+		if !errors.Is(err, c.want) || (err == nil) != (got != nil) {
+			t.Errorf("a model %s: %v", c.name, err)
+		}
+		used, text, _ := describeHostModel(t.Context(), db, usualRuntime.Name, dir)
+		if used != (c.want == nil) || !strings.Contains(text, c.says) {
+			t.Errorf("a model %s: doctor says %q", c.name, text)
+		}
+		// an older model of this host counts where a newer row does not fit
+		if _, err := keepHostModel(t.Context(), db, m); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := findHostModel(t.Context(), db, usualRuntime.Name, dir); err != nil {
+			t.Errorf("a good model beside one %s: %v", c.name, err)
+		}
+		db.Close()
+	}
+}
+
+func TestCalibrate(t *testing.T) {
+	needsDocker(t)
+	home := t.TempDir()
+	expect(t, exitOK, []string{"to start its program", "under a CPU quota", "It is kept in"}, "calibrate", "--quick",
+		"--dir", home)
+	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	m, row, err := findHostModel(t.Context(), db, usualRuntime.Name, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row.Engine == "" || time.Since(row.Created) > time.Hour || m.Measured.Containers < 40 ||
+		m.Phases.Start.Wall.BaseNanos < 1e6 || m.Emulator.StartCPUNanos < 1e5 ||
+		len(m.Phases.Start.Slowdown.Factor) < 3 {
+		t.Errorf("%+v, %+v", row, m)
+	}
+	nothingIsLeft(t, home)
+	// It is done once.
+	expect(t, exitOK, nil, "calibrate", "--if-missing", "--dir", home)
+	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 1 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+func nothingIsLeft(t *testing.T, home string) {
+	t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(home, "calibrate-*")); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	out, err := exec.Command("docker", "ps", "-a", "--format", `{{.Label "gantry.dir"}}`).Output()
+	if err == nil && strings.Contains(string(out), home) {
+		t.Errorf("containers are left: %s", out)
+	}
+}
+
+func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
+	needsDocker(t)
+	home := t.TempDir()
+	over := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			// in the midst of it
+			if begun, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t5-1")); len(begun) > 0 {
+				_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
+				return
+			}
+		}
+	}()
+	expect(t, exitInterrupted, nil, "calibrate", "--quick", "--dir", home)
+	close(over)
+	nothingIsLeft(t, home)
+	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+func TestCalibrateRefusesWhatHasNoContainers(t *testing.T) {
+	expect(t, exitUsage, nil, "calibrate", "--runtime", "null", "--dir", t.TempDir())
+	expect(t, exitUsage, nil, "calibrate", "--runtime", "nonsense", "--dir", t.TempDir())
+	expect(t, exitUsage, nil, "calibrate", "something")
+}
