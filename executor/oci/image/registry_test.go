@@ -36,22 +36,23 @@ func serve(t testing.TB) *registry {
 	t.Helper()
 	r := &registry{blobs: map[string][]byte{}, tags: map[string]string{}, kinds: map[string]string{}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		what := q.URL.Path[strings.LastIndexByte(q.URL.Path, '/')+1:]
 		r.Lock()
 		before := r.before
-		r.Unlock()
-		if before != nil && before(w, q) {
-			return
-		}
-		what := q.URL.Path[strings.LastIndexByte(q.URL.Path, '/')+1:]
 		if d, ok := r.tags[what]; ok {
 			what = d
 		}
 		b, ok := r.blobs[what]
+		kind := r.kinds[what]
+		r.Unlock()
+		if before != nil && before(w, q) {
+			return
+		}
 		if !ok {
 			http.NotFound(w, q)
 			return
 		}
-		if kind := r.kinds[what]; kind != "" {
+		if kind != "" {
 			w.Header().Set("Content-Type", kind)
 		}
 		w.Header().Set("Docker-Content-Digest", what)
@@ -67,6 +68,8 @@ type m = map[string]any
 // add keeps a blob and returns its descriptor.
 func (r *registry) add(kind string, b []byte) m {
 	d := "sha256:" + sum(b)
+	r.Lock()
+	defer r.Unlock()
 	r.blobs[d], r.kinds[d] = b, kind
 	return m{"mediaType": kind, "digest": d, "size": len(b)}
 }
@@ -93,7 +96,16 @@ func (r *registry) image(kind, arch string, layers, packed [][]byte) m {
 		"config": r.add("application/json", []byte(about(arch, layers...)))})
 }
 
+// answer has requests go to before first.
+func (r *registry) answer(before func(w http.ResponseWriter, r *http.Request) (done bool)) {
+	r.Lock()
+	defer r.Unlock()
+	r.before = before
+}
+
 func (r *registry) tag(name string, d m) string {
+	r.Lock()
+	defer r.Unlock()
 	r.tags[name] = d["digest"].(string)
 	return r.domain + "/tools:" + name
 }
@@ -137,9 +149,7 @@ func TestRegistriesGiveImagesOfAllKinds(t *testing.T) {
 		}
 		// A tag that is in the store is not looked up again, unless that is asked for.
 		asked := 0
-		r.Lock()
-		r.before = func(http.ResponseWriter, *http.Request) bool { asked++; return false }
-		r.Unlock()
+		r.answer(func(http.ResponseWriter, *http.Request) bool { asked++; return false })
 		for pull, want := range map[image.Pull]bool{"never": false, "missing": false, "always": true} {
 			asked = 0
 			if _, err := s.Fetch(t.Context(), image.Fetch{Pull: pull}, []image.Wanted{{Ref: ref}}); err != nil ||
@@ -147,7 +157,7 @@ func TestRegistriesGiveImagesOfAllKinds(t *testing.T) {
 				t.Errorf("%s, --pull %s: %d requests, %v", ref, pull, asked, err)
 			}
 		}
-		r.before = nil
+		r.answer(nil)
 	}
 }
 
@@ -214,9 +224,7 @@ func TestRegistriesThatGiveNoImage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := r.tag("x", c.d)
-			r.Lock()
-			r.before = c.before
-			r.Unlock()
+			r.answer(c.before)
 			s := open(t)
 			_, err := s.Fetch(t.Context(), image.Fetch{Pull: "missing", Patience: time.Second},
 				[]image.Wanted{{Ref: ref}})
@@ -236,7 +244,7 @@ func TestPullsGoOn(t *testing.T) {
 	layer := pack(t, file("a", strings.Repeat("content", 40000)))
 	ref := r.tag("x", r.image(ociManifest, runtime.GOARCH, [][]byte{layer}, [][]byte{layer}))
 	var broke, resumed atomic.Int64
-	r.before = func(w http.ResponseWriter, q *http.Request) bool {
+	r.answer(func(w http.ResponseWriter, q *http.Request) bool {
 		if user, password, _ := q.BasicAuth(); user != "ann" || password != "pass word" {
 			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -254,7 +262,7 @@ func TestPullsGoOn(t *testing.T) {
 			return true
 		}
 		return false
-	}
+	})
 	var most int64
 	_, err := open(t).Fetch(t.Context(), image.Fetch{Pull: "missing",
 		Progress: func(_ string, done, total int64) { most = max(most, done*100/total) },
@@ -354,7 +362,7 @@ func TestKilledWhileUnpacking(t *testing.T) {
 	ref := r.tag("x", r.image(ociManifest, runtime.GOARCH, [][]byte{layer}, [][]byte{layer}))
 	half, never := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(never) })
-	r.before = func(w http.ResponseWriter, q *http.Request) bool {
+	r.answer(func(w http.ResponseWriter, q *http.Request) bool {
 		if !strings.HasSuffix(q.URL.Path, sum(layer)) {
 			return false
 		}
@@ -364,7 +372,7 @@ func TestKilledWhileUnpacking(t *testing.T) {
 		close(half)
 		<-never
 		return true
-	}
+	})
 	s := open(t)
 	child := exec.Command(os.Args[0], "-test.run=^TestKilledWhileUnpacking$")
 	child.Env = append(os.Environ(), "GANTRY_TEST_STORE="+s.Dir(), "GANTRY_TEST_REF="+ref)
@@ -380,9 +388,7 @@ func TestKilledWhileUnpacking(t *testing.T) {
 	if list, err := s.List(); err != nil || len(list) != 1 || list[0].Whole {
 		t.Errorf("%+v, %v", list, err)
 	}
-	r.Lock()
-	r.before = nil
-	r.Unlock()
+	r.answer(nil)
 	if _, err := fetch(t, s, ref); err != nil {
 		t.Fatal(err)
 	}
