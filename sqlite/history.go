@@ -46,6 +46,12 @@ func (db *DB) PastOf(ctx context.Context, run string) (*Past, error) {
 	return db.pastOf(id), err
 }
 
+// On is the same of the runs on another runtime: what a simulation can learn from containers.
+func (p *Past) On(runtime string) *Past {
+	return &Past{p.db, "(SELECT id, ? AS runtime, time_scale, size_scale FROM (SELECT * FROM " + p.own + "))",
+		append([]any{runtime}, p.args...)}
+}
+
 // Before is that of a run which is still to be made.
 func (db *DB) Before(runtime string, timeScale, sizeScale float64) *Past {
 	return &Past{db, "(SELECT 9223372036854775807 AS id, ? AS runtime, ? AS time_scale, ? AS size_scale)",

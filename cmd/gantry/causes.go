@@ -64,12 +64,17 @@ func causesOf(c *cli.Context, log *sqlite.DB, runName, simName string) (causes [
 
 // happened reads how the attempts of a run went.
 func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key]forecast.Happened, error) {
-	rows, err := log.Query(ctx, `SELECT w.name, t.name, n.speed, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
-			a.started_ns, a.ran_ns, a.ended_ns, max(a.ended_ns, iif(t.attempt = a.attempt, coalesce(t.ended_ns, 0), 0))
+	const exited = 5 // the kind of the event
+	rows, err := log.Query(ctx, `WITH heard AS MATERIALIZED (
+			SELECT coalesce(body ->> 'attempt', 0) AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns
+			FROM v_events WHERE run = ?1 AND kind = ?2 GROUP BY 1)
+		SELECT w.name, t.name, n.speed, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
+			a.started_ns, a.ran_ns, a.ended_ns, max(a.ended_ns, coalesce(h.at_ns, 0))
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow JOIN nodes n ON n.run = r.id AND n.node = a.node
-		WHERE r.name = ? AND a.outcome = 'ok' AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
-			AND a.ended_ns IS NOT NULL`, run)
+		LEFT JOIN heard h ON h.attempt = a.attempt
+		WHERE r.name = ?1 AND a.outcome = 'ok' AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
+			AND a.ended_ns IS NOT NULL`, run, exited)
 	if err != nil {
 		return nil, err
 	}

@@ -53,8 +53,8 @@ func (s *session) simulated(seed uint64) sim.Config {
 	cfg := s.simulation(0)
 	cfg.Noise, cfg.Seed = seed != 0, seed
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
-		run, ok := s.programs.draw(l, s.platform.Nodes[l.Node].Speed, seed)
-		return sim.Measured{Startup: s.set.Startup, Run: run, Outcome: planner.OK}, ok
+		run, cpu, ok := s.programs.draw(l, s.platform.Nodes[l.Node].Speed, seed)
+		return sim.Measured{Startup: s.set.Startup, Run: run, CPU: cpu, Outcome: planner.OK}, ok
 	}
 	return cfg
 }

@@ -177,12 +177,28 @@ func positive(speed float64) float64 {
 	return speed
 }
 
-// draw returns how long an attempt of a program takes in a repetition; repetition 0 is without noise. It knows nothing
-// of emulated tasks, and of programs that never ran.
-func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (time.Duration, bool) {
+// draw returns how long an attempt of a program takes in a repetition, and its CPU time; repetition 0 is without noise.
+// It knows nothing of emulated tasks, and of programs that never ran.
+func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (run, cpu time.Duration, ok bool) {
 	if p == nil || len(l.Spec.Command) == 0 && p.run == "" {
-		return 0, false
+		return 0, 0, false
 	}
+	if run, ok = p.drawRun(l, speed, seed); !ok {
+		return 0, 0, false
+	}
+	var used, ran time.Duration
+	for _, r := range p.kinds[l.Spec.Kind] {
+		if r.CPU >= 0 {
+			used, ran = used+maxCPU(&r), ran+r.Ran
+		}
+	}
+	if ran > 0 {
+		cpu = time.Duration(float64(run) * float64(used) / float64(ran))
+	}
+	return run, cpu, true
+}
+
+func (p *programTimes) drawRun(l *executor.Launch, speed float64, seed uint64) (time.Duration, bool) {
 	var input unit.Bytes
 	for _, f := range l.Spec.Inputs {
 		input += f.Size

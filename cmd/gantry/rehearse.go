@@ -82,7 +82,7 @@ func (r *rehearsal) session(info *sqlite.RunInfo, policy string) (*session, erro
 	}
 	view := newProgress(true, false)
 	view.out = io.Discard
-	return &session{set: set, out: r.c, view: view, platform: &info.Platform}, nil
+	return &session{set: set, ideal: true, out: r.c, view: view, platform: &info.Platform}, nil
 }
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.

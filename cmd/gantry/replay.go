@@ -80,6 +80,9 @@ func (s *session) informed(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo)
 	if err != nil {
 		return nil, nil, fail(exitHost, err)
 	}
+	if s.set.Measured != "" {
+		past = past.On(usualRuntime.Name)
+	}
 	with := *s
 	with.set = &settings{Runtime: info.Runtime}
 	with.recaller = nil

@@ -304,9 +304,13 @@ func continued(parts *Parts, v planner.View, under map[planner.AttemptID]progres
 			if actual != nil {
 				m.Run = actual(l.Task, m.Run)
 			}
+			if l.Spec.AvgCPU > 0 {
+				m.CPU = time.Duration(float64(m.Run) * l.Spec.AvgCPU / 100)
+			}
 		}
 		if p.started {
-			m.Run = max(m.Run-p.lasted, least)
+			left := max(m.Run-p.lasted, least)
+			m.Run, m.CPU = left, time.Duration(float64(m.CPU)*float64(left)/float64(max(m.Run, 1)))
 		} else {
 			m.Startup = max(m.Startup-p.lasted, least)
 		}

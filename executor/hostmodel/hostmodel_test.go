@@ -199,3 +199,14 @@ func TestCost(t *testing.T) {
 		t.Errorf("bounded: %v", got)
 	}
 }
+
+// One start of nine that took fifty times as long is none of how starts vary.
+func TestOutliersAreNoPartOfASpread(t *testing.T) {
+	s := hostmodel.SpreadOf([]float64{0.9, 0.95, 0.97, 1, 1, 1.02, 1.05, 1.1, 50})
+	if s.At(0) != 0.9 || s.At(1) != 1.1 {
+		t.Errorf("from %v to %v", s.At(0), s.At(1))
+	}
+	if s := hostmodel.SpreadOf([]float64{1, 1, 1, 1, 1, 1, 1, 1}); s.At(0) != 1 || s.At(1) != 1 {
+		t.Errorf("equal measurements spread from %v to %v", s.At(0), s.At(1))
+	}
+}

@@ -123,7 +123,9 @@ func (s Spread) Mean() float64 {
 // SpreadQuantiles is how many quantiles SpreadOf takes: every 5 %.
 const SpreadQuantiles = 21
 
-// SpreadOf returns the spread of measured factors, which it sorts; nil for none.
+// SpreadOf returns the spread of measured factors, which it sorts; nil for none. Of eight and more, those that lie more
+// than three interquartile ranges beyond the quartiles are left out: something else happened then, and a single one
+// would move the mean.
 func SpreadOf(factors []float64) Spread {
 	if len(factors) == 0 {
 		return nil
@@ -131,6 +133,16 @@ func SpreadOf(factors []float64) Spread {
 	slices.Sort(factors)
 	s := make(Spread, SpreadQuantiles)
 	all := Spread(factors)
+	if len(all) >= 8 {
+		low, high := all.At(0.25), all.At(0.75)
+		reach := 3 * (high - low)
+		from, _ := slices.BinarySearch(all, low-reach)
+		to, found := slices.BinarySearch(all, high+reach)
+		for found && to < len(all) && all[to] == high+reach {
+			to++
+		}
+		all = all[from:to]
+	}
 	for i := range s {
 		s[i] = all.At(float64(i) / float64(len(s)-1))
 	}

@@ -395,10 +395,7 @@ func (h *Hosted) create(c *course) {
 	h.phase(c, pCreate, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() {
 		c.usage.Created = h.now
 		p := h.phases[pStart]
-		// what the program's group does of it is held to its quota
-		own := float64(h.m.Emulator.StartCPUNanos)
-		stretch := h.m.Quota.Wall(own, 1, h.limits(&c.l).CPUMillicores) - own
-		h.phase(c, pStart, p.Wall.Nanos(0, 0)+max(0, stretch), p.CPU.Nanos(0, 0), func() {
+		h.phase(c, pStart, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() {
 			c.usage.Started = h.now
 			h.run(c)
 			p := h.phases[pAnswer]
@@ -526,7 +523,9 @@ func (h *Hosted) estimate(c *course) {
 		h.vary(l, &s)
 		c.cost = s.Cost(lim, h.m.Emulator)
 		if b := &c.cost.Parts.Compute; b.Rate > 0 { // a short burst is over before its quota is used up
-			if wall := h.m.Quota.Wall(b.Amount, max(1, s.Threads), lim.CPUMillicores); wall > 0 {
+			q := h.m.Quota
+			q.Stretch = hostmodel.Curve{} // of single bursts; a task is many
+			if wall := q.Wall(b.Amount, max(1, s.Threads), lim.CPUMillicores); wall > 0 {
 				b.Rate = b.Amount / wall * second
 			}
 		}

@@ -305,7 +305,20 @@ func (x *harness) run(r run, w *workflow, path string) (any, error) {
 	if err := copyLog(from, dir); err != nil {
 		return nil, err
 	}
-	r.At, r.Busy = time.Now().UTC(), busyCores(500*time.Millisecond)
+	r.At, r.Busy = time.Now().UTC(), busyCores(200*time.Millisecond)
+	common := []string{"--dir", dir, "--json", "--policy", r.Policy, "--cluster", cluster}
+	// before the run, of which it is to know nothing
+	simulate := append([]string{"simulate", "--name", "sim", "--estimator", "history"}, common...)
+	if w.file != "" {
+		simulate = append(simulate, "--measured", "first")
+	}
+	var simulated struct {
+		Makespan float64 `json:"makespan_s"`
+	}
+	if err := x.gantryJSON(&simulated, append(simulate, path)...); err != nil {
+		return nil, err
+	}
+	r.Simulated = simulated.Makespan
 	var s struct {
 		Tasks       int     `json:"tasks"`
 		Makespan    float64 `json:"makespan_s"`
@@ -318,7 +331,6 @@ func (x *harness) run(r run, w *workflow, path string) (any, error) {
 			High     float64 `json:"high_s"`
 		} `json:"predictions"`
 	}
-	common := []string{"--dir", dir, "--json", "--policy", r.Policy, "--cluster", cluster}
 	if err := x.gantryJSON(&s, append(append([]string{"run", "--name", "real"}, common...), path)...); err != nil {
 		return nil, err
 	}
@@ -328,17 +340,6 @@ func (x *harness) run(r run, w *workflow, path string) (any, error) {
 	p := s.Predictions[0]
 	r.Tasks, r.Actual, r.Starting = s.Tasks, s.Makespan, s.Starting
 	r.Basis, r.Predicted, r.Low, r.High = p.Basis, p.Expected, p.Low, p.High
-	simulate := append([]string{"simulate", "--name", "sim", "--estimator", "history"}, common...)
-	if w.file != "" {
-		simulate = append(simulate, "--measured", "first")
-	}
-	var simulated struct {
-		Makespan float64 `json:"makespan_s"`
-	}
-	if err := x.gantryJSON(&simulated, append(simulate, path)...); err != nil {
-		return nil, err
-	}
-	r.Simulated = simulated.Makespan
 	var c struct {
 		Tau    float64 `json:"order_tau"`
 		Causes []struct {
