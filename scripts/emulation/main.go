@@ -113,7 +113,7 @@ func run(ctx context.Context, file, page, note string, limit time.Duration, agai
 	}
 	if left > 0 {
 		fmt.Printf("%d of %d rows left: the same command continues\n", left, left+len(r.Cells))
-		return nil
+		note += fmt.Sprintf(" %d of %d rows are not measured yet.", left, left+len(r.Cells))
 	}
 	return os.WriteFile(page, []byte(r.page(note)), 0o644)
 }
