@@ -64,6 +64,7 @@ type watch struct {
 	exact  Set       // what of got was read after the last process ended
 	over   time.Time // when that was; zero if it was not seen
 	probes int
+	ends   chan struct{} // capacity 1: the last process was seen to end
 }
 
 // Sampling intervals: the first sample comes when a container has had time to begin, and long tasks do not make more
@@ -128,7 +129,8 @@ const slack = 10 * time.Millisecond
 // Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At
 // the end it reads what is wanted: the less, the surer.
 func (w *Watcher) Watch(key int64, group string, want Set) error {
-	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1, last: -1}
+	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1, last: -1,
+		ends: make(chan struct{}, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -185,14 +187,58 @@ func (w *Watcher) Final(key int64) Final {
 		}
 	}
 	f := Final{Counters: e.got, Limits: e.limits, Exact: e.exact, Ended: e.over}
-	if e.last >= 0 {
-		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT} // what it says lasts as long as the pidfd
-		if unix.IoctlPidfdInfo(int(e.last), &info) == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0 {
-			f.Status, f.Told = unix.WaitStatus(info.Exit_code), true
-		}
-	}
+	f.Status, f.Told = e.status()
 	w.forget(e)
 	return f
+}
+
+// status is how the last process ended.
+func (e *watch) status() (s unix.WaitStatus, told bool) {
+	if e.last < 0 {
+		return 0, false
+	}
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT} // what it says lasts as long as the pidfd
+	if unix.IoctlPidfdInfo(int(e.last), &info) != nil || info.Mask&unix.PIDFD_INFO_EXIT == 0 {
+		return 0, false
+	}
+	return unix.WaitStatus(info.Exit_code), true
+}
+
+// Ends returns a channel that hears each time the last process of a group that is watched is seen to end; nil of a
+// group that is not. It may be early, while runc changes its own process.
+func (w *Watcher) Ends(key int64) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.keys[key]; e != nil {
+		return e.ends
+	}
+	return nil
+}
+
+// Status is how the last process of a group that is watched ended; see Final.
+func (w *Watcher) Status(key int64) (s unix.WaitStatus, told bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.keys[key]; e != nil && !e.over.IsZero() {
+		return e.status()
+	}
+	return 0, false
+}
+
+// Rename gives a watch another key, and samples its group as one that begins now.
+func (w *Watcher) Rename(key, to int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.keys[key]
+	if e == nil || w.keys[to] != nil {
+		return
+	}
+	delete(w.keys, key)
+	w.keys[to], e.key = e, to
+	if e.pidfd >= 0 {
+		e.every, e.next = w.first, time.Now().Add(w.first)
+		w.nudge()
+	}
 }
 
 // Last returns the latest reading of a group that is watched.
@@ -457,6 +503,10 @@ func (w *Watcher) ended(e *watch, now time.Time) {
 	e.last = last
 	w.end(e)
 	e.over = now
+	select {
+	case e.ends <- struct{}{}:
+	default:
+	}
 	// Final is about to be called; but a process may still join, if runc only changed its own.
 	e.next, e.probes = now.Add(5*probe), 5
 }

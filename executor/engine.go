@@ -48,6 +48,7 @@ type Engine struct {
 	failing  bool
 	rejected []error
 	asked    map[planner.TaskID]bool // of Reuse
+	ahead    ahead
 }
 
 // Result is how a run ended.
@@ -101,7 +102,7 @@ func (e *Engine) turn(ctx context.Context) error {
 		return err
 	}
 	if len(e.batch.Events) == 0 && e.control == 0 && !resumed {
-		return nil
+		return e.prepare(ctx, now)
 	}
 	// 3. Plan.
 	orders, err := e.plan(ctx, now)
@@ -116,9 +117,11 @@ func (e *Engine) turn(ctx context.Context) error {
 		return err
 	}
 	if withdrawn {
-		return e.killAll(ctx)
+		if err := e.killAll(ctx); err != nil {
+			return err
+		}
 	}
-	return nil
+	return e.prepare(ctx, now)
 }
 
 // happen takes in what happened at an instant: what the runtime reports, then releases or the wake that was asked for,
@@ -181,6 +184,9 @@ func (e *Engine) until() planner.Time {
 		return unit.Never
 	}
 	until := e.Planner.Wake()
+	if e.ahead.next > 0 {
+		until = min(until, e.ahead.next)
+	}
 	if len(e.Arrivals) > 0 && !e.full() {
 		until = min(until, e.Arrivals[0].At)
 	}
@@ -473,6 +479,7 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 	var err error
 	switch o.Kind {
 	case planner.OrderStart:
+		e.learnGuess(o)
 		err = e.Runtime.Start(ctx, e.launch(o.Attempt, now))
 	case planner.OrderSuspend:
 		err = e.Runtime.Suspend(ctx, o.Attempt)

@@ -69,6 +69,30 @@ const (
 	Removed                   // nothing is left of container and control group
 )
 
+// Preparer is a Runtime that can begin with starts before they are ordered.
+type Preparer interface {
+	// Prepare says which starts are likely to be ordered next; the runtime gets ready for them, so that a Start like
+	// one of them takes less time. The list takes the place of the last one: what is in it no more is given up.
+	// Nothing of it has an effect that is seen before Start. The launches have no attempt yet, nor what depends on
+	// their inputs.
+	Prepare(ctx context.Context, soon []Preparation) error
+	// Prepares says what the runtime needs to prepare a start. Most is 0 if it prepares none.
+	Prepares() Preparing
+}
+
+// Preparation is a start that is likely.
+type Preparation struct {
+	Launch
+	After []planner.AttemptID // parents that are under way: there is time until they have begun
+}
+
+// Preparing is what preparing a start takes.
+type Preparing struct {
+	Lead   time.Duration // how long before the start it has to begin
+	Most   int           // starts that may be prepared at once
+	Memory int64         // bytes that each of them takes on its node
+}
+
 // Launch is an order to start, with all that a runtime needs to know.
 type Launch struct {
 	Attempt planner.AttemptID

@@ -46,7 +46,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, "usage: gantry-task emulate CONTROL UID:GID SPEC.json")
 			os.Exit(emulate.ExitUsage)
 		}
-		j, code := launch.Enter(args[1], args[2])
+		j, _, code := launch.Enter(args[1], args[2])
 		if code == 0 {
 			ended := func(code int) { j.Ended(syscall.WaitStatus(code << 8)) }
 			code = run(args[3:], stop, func(code int) {
@@ -57,7 +57,7 @@ func main() {
 		}
 		os.Exit(code)
 	case "attempt": // SPEC.json, of a container that an earlier gantry made
-		if _, code := launch.Enter("", ""); code != 0 {
+		if _, _, code := launch.Enter("", ""); code != 0 {
 			os.Exit(code)
 		}
 		args = args[1:]

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/executor/container"
 	"gantry/executor/emulate"
 	"gantry/executor/hostmodel"
 	"gantry/executor/sim"
@@ -97,6 +99,9 @@ func (s *settings) storedHostModel(c *cli.Context) (*hostmodel.Model, error) {
 // simulation is the configuration of a simulation of the run.
 func (s *session) simulation(start planner.Time) sim.Config {
 	cfg := sim.Config{Platform: s.platform, Start: start, Startup: s.set.Startup, Measured: s.measured}
+	if s.set.Ahead {
+		cfg.Ahead = cmp.Or(s.set.Starts, container.DefaultStarts)
+	}
 	if s.set.Host == nil || s.ideal {
 		return cfg
 	}

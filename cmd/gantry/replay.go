@@ -27,7 +27,7 @@ func replay(c *cli.Context, name string) error {
 		return failf(exitUsage, "--replay takes the workflows from the run: name no others")
 	}
 	for _, flag := range []string{"cluster", "host-model", "noise", "starts", "time-scale", "size-scale", "startup",
-		"charge-planning", "inputs", "image", "emulate", "repair", "max-input", "fit", "count", "repetition",
+		"ahead", "charge-planning", "inputs", "image", "emulate", "repair", "max-input", "fit", "count", "repetition",
 		"checkpoint", "preempt", "measured"} {
 		if c.IsSet(flag) {
 			return failf(exitUsage, "--%s does not go with --replay: durations were measured as the run was", flag)

@@ -63,6 +63,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			pullFlag(),
 			&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
 				Usage: "how many containers may be starting at the same time"},
+			&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
+				"their parents have ended, at most as many as --starts"},
 			&cli.StringFlag{Name: "max-output", Value: "64MB",
 				Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
 			&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
@@ -87,7 +89,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 			}
 			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"),
 				c.Duration("grace")
-			set.OnEnd = c.String("on-end")
+			set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
 			set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
 			if err := set.readGiven(c); err != nil {
 				return err

@@ -61,6 +61,7 @@ type settings struct {
 	Charge    float64       `json:"charge_planning,omitempty"`
 	Grace     time.Duration `json:"grace_ns"`
 	Starts    int           `json:"starts,omitempty"`
+	Ahead     bool          `json:"ahead,omitempty"`            // containers are started ahead, as many as Starts
 	MaxOutput int64         `json:"max_output_bytes,omitempty"` // of runs on docker; 0: container.DefaultMaxOutput
 	Disk      int64         `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
 	// Reuse lets tasks take over outputs of earlier attempts; Scratch deletes files as soon as nobody needs them.

@@ -61,13 +61,24 @@ type attempt struct {
 	doubtful bool
 	notes    []string
 	spec     *Spec         // nil if it is adopted
-	words    []string      // of arguments that are expanded
+	expanded []string      // words of arguments
 	final    *cgroup.Final // nil until the watcher was asked
+
+	// Of a container that is started ahead: its name in place of the attempt's, "" of all others; where the attempt's
+	// own control directory would be, once it is bound to one; the pipe that its launcher waits at.
+	ticket  string
+	link    control.Dir
+	pipe    *os.File
+	key     int64 // of the watcher
+	ordered chan executor.Launch
+	code    int           // exit code that was seen here
+	told    chan struct{} // closed when the engine, which had not, has noted the end; nil if it had
 
 	disk atomic.Int64 // the most bytes that its work directory was seen to take
 
 	staging context.Context // ends when the attempt is killed before its program runs
 	abandon context.CancelFunc
+	runs    chan struct{} // closed when the program runs, or will not
 	done    chan struct{} // closed when the container has ended
 
 	// Under r.mu:
@@ -91,8 +102,9 @@ type attempt struct {
 }
 
 func newAttempt(r *Runtime, l executor.Launch) *attempt {
-	a := &attempt{r: r, l: l, aways: r.aways.Load(), done: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try),
-		parent: r.attemptGroup(l), ctl: r.controlDir(l.Attempt)}
+	a := &attempt{r: r, l: l, aways: r.aways.Load(), done: make(chan struct{}),
+		runs: make(chan struct{}), dir: r.files.WorkDir(l.Spec, l.Try),
+		parent: r.attemptGroup(l.Node, attemptName(l.Attempt)), ctl: r.controlDir(l.Attempt), key: int64(l.Attempt)}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
 	a.usage = planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never,
 		Ended: unit.Never}
@@ -100,15 +112,20 @@ func newAttempt(r *Runtime, l executor.Launch) *attempt {
 }
 
 // attemptGroup is the control group of an attempt: it keeps what its container's group counted when that is gone.
-func (r *Runtime) attemptGroup(l executor.Launch) string {
+func (r *Runtime) attemptGroup(n planner.NodeID, name string) string {
 	if r.group == "" {
 		return ""
 	}
-	return r.tree.Group("gantry", r.tree.Name(r.name), r.tree.Name(r.cfg.Platform.Nodes[l.Node].Name),
-		"a"+strconv.Itoa(int(l.Attempt)))
+	return r.tree.Group("gantry", r.tree.Name(r.name), r.tree.Name(r.cfg.Platform.Nodes[n].Name), name)
 }
 
+// attemptName is the name of the control group and of the control directory of an attempt.
+func attemptName(a planner.AttemptID) string { return "a" + strconv.Itoa(int(a)) }
+
 func (a *attempt) String() string {
+	if a.l.Attempt == planner.None {
+		return fmt.Sprintf("task %s of workflow %s (started ahead)", a.l.Spec.Name, a.l.Spec.Workflow.Name)
+	}
 	return fmt.Sprintf("task %s of workflow %s (attempt %d)", a.l.Spec.Name, a.l.Spec.Workflow.Name, a.l.Attempt)
 }
 
@@ -126,6 +143,7 @@ func (a *attempt) run() {
 // start puts the files in place, and creates and starts the container.
 func (a *attempt) start() error {
 	r := a.r
+	pass(&r.clearing) // what was prepared for the same task, and was given up, is out of its directory
 	if err := fault.Do("stage", func() error { return a.stage(a.staging) }); err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
@@ -136,6 +154,17 @@ func (a *attempt) start() error {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
 	a.usage.Staged, a.usage.InputBytes, a.usage.CopiedBytes = r.Now(), a.read, a.copied
+	if err := a.launch(); err != nil {
+		return err
+	}
+	a.usage.Started = r.Now()
+	a.running(time.Now(), true)
+	return nil
+}
+
+// launch creates and starts the container.
+func (a *attempt) launch() error {
+	r := a.r
 	if a.parent != "" {
 		if err := r.tree.Make(a.parent); err != nil {
 			return fmt.Errorf("prepare %s: %w", a, err)
@@ -159,15 +188,13 @@ func (a *attempt) start() error {
 	r.mu.Lock()
 	a.id = id
 	r.mu.Unlock()
-	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil {
+	if err := r.watcher.Watch(a.key, a.group, a.wanted()); err != nil {
 		r.warn("watch", err.Error()+": counters of short tasks may be missed")
 	}
 	if err := fault.Do("start", a.startContainer); err != nil {
 		return fmt.Errorf("start the container of %s: %w", a, err)
 	}
-	a.usage.Started = r.Now()
 	r.reached(a.l.Attempt, executor.Answered)
-	a.running(time.Now(), true)
 	return nil
 }
 
@@ -211,8 +238,10 @@ func (a *attempt) parentGroup() string {
 // create makes the container. A kill in the meantime is seen before it starts.
 func (a *attempt) create() (id string, err error) {
 	a.configure()
-	if err := a.r.call(a.staging, a.expand); err != nil {
-		return "", err
+	if a.ticket == "" { // else its inputs are not there yet
+		if err := a.words(); err != nil {
+			return "", err
+		}
 	}
 	err = a.r.call(a.staging, func(ctx context.Context) (err error) {
 		// Not the context of the kill: whether the engine made a container must be known.
@@ -252,6 +281,7 @@ func (a *attempt) running(since time.Time, lives bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.phase = running
+	close(a.runs)
 	if !a.l.Started {
 		r.emit(planner.AttemptStarted{Attempt: a.l.Attempt})
 	}
@@ -314,13 +344,16 @@ func (a *attempt) notStarted(err error) {
 	a.usage.Missing = planner.CountersAll
 	x.Usage = a.usage
 	if a.id != "" {
-		r.watcher.Final(int64(a.l.Attempt))
+		r.watcher.Final(a.key)
 	}
 	a.end(x)
 }
 
 // end emits the end. r.mu is held.
 func (a *attempt) end(x *planner.AttemptExited) {
+	if a.phase == starting {
+		close(a.runs)
+	}
 	a.phase = ended
 	if a.limit != nil {
 		a.limit.Stop()
@@ -351,9 +384,13 @@ func (a *attempt) follow() {
 	broken := a.doubtful    // the engine went away meanwhile
 	var unsettled time.Time // since when the engine contradicts what gantry knows
 	for {
-		code, err := r.engine.Wait(r.ctx, a.id)
+		seen, code, err := a.wait(broken)
 		switch {
 		case r.ctx.Err() != nil:
+			return
+		case seen:
+			pass(&a.pausing) // what the engine was asked for before is reported before
+			a.harvest(a.ownInspection(), false, false)
 			return
 		case err == nil && code == 0 && !broken && a.sawAll():
 			a.harvest(a.ownInspection(), false, false)
@@ -392,6 +429,12 @@ func (a *attempt) follow() {
 	}
 }
 
+// pass returns once what holds the lock now is done.
+func pass(l *sync.Mutex) {
+	l.Lock()
+	defer l.Unlock()
+}
+
 // over reports whether the program has ended by what the launcher or the kernel says. False may be late news.
 func (a *attempt) over() bool {
 	if !a.old {
@@ -399,7 +442,7 @@ func (a *attempt) over() bool {
 			return true
 		}
 	}
-	return a.final != nil && !a.final.Ended.IsZero() || a.r.watcher.Over(int64(a.l.Attempt))
+	return a.final != nil && !a.final.Ended.IsZero() || a.r.watcher.Over(a.key)
 }
 
 // sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes
@@ -412,14 +455,14 @@ func (a *attempt) sawAll() bool {
 // ownInspection is what the engine would tell of a container that ended well, if sawAll.
 func (a *attempt) ownInspection() State {
 	over := a.watched().Ended
-	return State{Status: evidence.Exited, Started: a.witness(over), Finished: over, Memory: a.spec.Limits.Memory,
-		CountsIO: a.spec.CountsIO()}
+	return State{Status: evidence.Exited, ExitCode: a.code, Started: a.witness(over), Finished: over,
+		Memory: a.spec.Limits.Memory, CountsIO: a.spec.CountsIO()}
 }
 
 // watched is what the watcher read of the container, which has ended.
 func (a *attempt) watched() cgroup.Final {
 	if a.final == nil {
-		f := a.r.watcher.Final(int64(a.l.Attempt))
+		f := a.r.watcher.Final(a.key)
 		a.final = &f
 	}
 	return *a.final
@@ -493,6 +536,7 @@ func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	if a.earlier != 0 { // a gantry before this one may have delivered one
 		e.Asked, e.Acted = cmp.Or(e.Asked, a.earlier), true
 	}
+	a.seal()
 	var err error
 	if e.Claim, _, err = a.claimed(); err == nil && !a.old {
 		if e.End, err = a.ctl.End(); err == nil {
@@ -628,7 +672,8 @@ func (a *attempt) measure(x *planner.AttemptExited, c State, e *evidence.Evidenc
 // programs end before they begin. The program's witness knows better, and counts only as far as the engine's times
 // allow.
 func (a *attempt) begun(told, over time.Time) time.Time {
-	if t := a.witness(over); t.Before(told) && t.After(told.Add(-time.Second)) {
+	t := a.witness(over)
+	if t.Before(told) && t.After(told.Add(-time.Second)) || a.ticket != "" && !t.IsZero() {
 		return t
 	}
 	return told

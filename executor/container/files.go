@@ -29,7 +29,11 @@ func (a *attempt) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	did, err := r.files.Stage(ctx, &a.l, spec)
+	fill := r.files.Stage
+	if a.ticket != "" {
+		fill = r.files.Fill // the container has the directories
+	}
+	did, err := fill(ctx, &a.l, spec)
 	if err != nil {
 		return err
 	}

@@ -35,12 +35,22 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 		return err
 	}
 	attempts := map[planner.AttemptID]*recovered{}
+	tickets := map[string]*recovered{}
 	for _, l := range live {
-		attempts[l.Attempt] = &recovered{attempt: newAttempt(r, l)}
+		a := &recovered{attempt: newAttempt(r, l)}
+		attempts[l.Attempt] = a
+		if ctl, ok := a.ctl.Bound(); ok { // its container was started ahead
+			a.link = a.ctl
+			a.useTicket(filepath.Base(string(ctl)))
+			tickets[a.ticket] = a
+		}
 	}
 	for _, c := range all {
-		id, err := strconv.Atoi(c.Labels[LabelAttempt])
-		if a := attempts[planner.AttemptID(id)]; err == nil && a != nil {
+		a := tickets[c.Labels[LabelTicket]]
+		if id, err := strconv.Atoi(c.Labels[LabelAttempt]); err == nil {
+			a = attempts[planner.AttemptID(id)]
+		}
+		if a != nil {
 			a.id, a.state, a.old = c.ID, c.Status, c.Labels[LabelControl] == ""
 		} else if err := r.discardContainer(ctx, c.ID, ""); err != nil {
 			return err
@@ -100,6 +110,13 @@ func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 			f.Over = end.Over
 			_, err = os.Lstat(string(a.ctl))
 			f.Control = err == nil
+			if a.ticket != "" {
+				_, released, err := a.ctl.Released()
+				if err != nil {
+					return 0, err
+				}
+				f.Waits = !released
+			}
 		}
 		action := evidence.Recover(f)
 		if action != evidence.GiveUp {
@@ -147,12 +164,16 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 	keep := map[string]bool{}
 	for _, a := range attempts {
 		keep[string(a.ctl)], keep[stage.OldNote(a.dir)] = true, a.old
+		keep[string(a.link)] = true
 	}
-	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "a*"))
+	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "*")) // of attempts, and of what was started ahead
 	notes, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "work", "*", "*.publishing"))
 	for _, path := range append(dirs, notes...) {
-		if st, err := os.Lstat(path); err == nil && !keep[path] && (st.IsDir() || st.Size() == 0) &&
-			(st.IsDir() == (filepath.Base(filepath.Dir(path)) == "control")) {
+		st, err := os.Lstat(path)
+		if err != nil || keep[path] {
+			continue
+		}
+		if ours := filepath.Base(filepath.Dir(path)) == "control"; ours || !st.IsDir() && st.Size() == 0 {
 			_ = os.RemoveAll(path)
 		}
 	}
@@ -200,6 +221,12 @@ func (a *attempt) adopt() {
 		return
 	}
 	a.say("adopted by another gantry, container %s", a.id)
+	if a.ticket != "" {
+		if rel, ok, err := a.ctl.Released(); err == nil && ok {
+			a.usage.InputBytes, a.usage.CopiedBytes = unit.Bytes(rel.Read), unit.Bytes(rel.Copied)
+			a.usage.MovedBytes, a.usage.Staged = unit.Bytes(rel.Moved), planner.Time(rel.Staged)
+		}
+	}
 	for label, to := range map[string]*unit.Bytes{labelRead: &a.usage.InputBytes, labelCopied: &a.usage.CopiedBytes,
 		labelMoved: &a.usage.MovedBytes} {
 		if n, err := strconv.ParseInt(c.Labels[label], 10, 64); err == nil {
@@ -209,10 +236,13 @@ func (a *attempt) adopt() {
 	if n, err := strconv.ParseInt(c.Labels[labelStaged], 10, 64); err == nil {
 		a.usage.Staged = planner.Time(n)
 	}
-	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.running() {
+	if err := r.watcher.Watch(a.key, a.group, a.wanted()); err != nil && c.running() {
 		r.warn("watch", err.Error())
 	}
 	begun, _ := c.Started, c.Finished
+	if by, at, err := a.claimed(); a.ticket != "" && err == nil && by == control.Launcher {
+		begun = at
+	}
 	frozen := a.adoptPause(c)
 	r.mu.Lock()
 	a.paused, a.pausedAt, a.pausedFor = frozen, time.Now(), a.l.Paused

@@ -24,7 +24,13 @@ type garbage struct {
 	attempt          planner.AttemptID
 	container, group string
 	control          control.Dir
-	note             string // of publishing, where an earlier gantry left it
+	link             control.Dir // of an attempt whose container was started ahead
+	note             string      // of publishing, where an earlier gantry left it
+}
+
+// garbage is what is left of an attempt that has ended, or was prepared for nothing.
+func (a *attempt) garbage() garbage {
+	return garbage{attempt: a.l.Attempt, container: a.id, group: a.parent, control: a.ctl, link: a.link}
 }
 
 // throwAway has something removed in the background. r.mu is held.
@@ -78,7 +84,11 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 		_ = os.Remove(g.note) // one that stays does no harm: the attempt is over
 	}
 	if g.control != "" && gone {
-		if err := fault.Do("forget", func() error { return os.RemoveAll(string(g.control)) }); err != nil {
+		err := fault.Do("forget", func() error { return os.RemoveAll(string(g.control)) })
+		if err == nil && g.link != "" { // last: without it nobody knows whose the directory is
+			err = fault.Do("forget-link", func() error { return os.RemoveAll(string(g.link)) })
+		}
+		if err != nil {
 			r.warn("remove-control", err.Error())
 		}
 	}

@@ -44,10 +44,14 @@ const (
 	LabelVersion  = "gantry.version"
 	// LabelControl is the path of the control directory. Containers of log format 8 and before have none.
 	LabelControl = "gantry.control"
-	labelRead    = "gantry.read"   // sizes of the inputs
-	labelCopied  = "gantry.copied" // bytes copied from other nodes
-	labelMoved   = "gantry.moved"  // bytes of a checkpoint copied from another node
-	labelStaged  = "gantry.staged" // nanoseconds on the axis of the run
+	// LabelTicket is of containers that were started ahead, in the place of LabelAttempt: the name of their control
+	// directory. The attempt that uses it, if one does, has a link there.
+	LabelTicket = "gantry.ticket"
+
+	labelRead   = "gantry.read"   // sizes of the inputs
+	labelCopied = "gantry.copied" // bytes copied from other nodes
+	labelMoved  = "gantry.moved"  // bytes of a checkpoint copied from another node
+	labelStaged = "gantry.staged" // nanoseconds on the axis of the run
 )
 
 // Defaults of Config.
@@ -87,6 +91,7 @@ type Config struct {
 	Seed       uint64 // of made-up file contents
 
 	Starts int           // containers that are created and started at once; 0: DefaultStarts
+	Ahead  bool          // start containers ahead, as many at once
 	PIDs   int64         // limit of each container; 0: DefaultPIDs
 	Grace  time.Duration // between SIGTERM and SIGKILL at a time limit; 0: DefaultGrace
 
@@ -146,7 +151,11 @@ type Runtime struct {
 	closing  bool
 	discard  bool // nothing is to be left for another gantry
 	warned   map[string]bool
-	tweaks   map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
+	ahead    ahead
+	// held while a work directory is made for what nobody has ordered yet
+	clearing sync.Mutex
+
+	tweaks map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of what the emulator does
 }
 
 // New prepares this host for a run: directories and control groups of its nodes. What the host cannot enforce is
@@ -182,6 +191,10 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 		attempts: map[planner.AttemptID]*attempt{},
 		news:     make(chan struct{}, 1), warned: map[string]bool{}}
 	r.dump = sync.NewCond(&r.mu)
+	var err error
+	if r.ahead, err = newAhead(); err != nil {
+		return nil, err
+	}
 	if err := r.prepare(ctx); err != nil {
 		_ = r.removeSecrets()
 		if r.watcher != nil {
@@ -357,7 +370,7 @@ const nodePeriod = 100 * time.Millisecond
 
 // reached reports a milestone of an attempt.
 func (r *Runtime) reached(a planner.AttemptID, m executor.Milestone) {
-	if r.cfg.Milestone != nil {
+	if r.cfg.Milestone != nil && a != planner.None {
 		r.cfg.Milestone(a, m)
 	}
 }
@@ -377,7 +390,9 @@ func (r *Runtime) sampled() func(cgroup.Sample) {
 		return nil
 	}
 	return func(s cgroup.Sample) {
-		r.cfg.Sample(Sample{planner.AttemptID(s.Key), r.at(s.At), s.Counters})
+		if s.Key >= 0 { // else it waits, and is no attempt yet
+			r.cfg.Sample(Sample{planner.AttemptID(s.Key), r.at(s.At), s.Counters})
+		}
 	}
 }
 
@@ -399,7 +414,6 @@ func (r *Runtime) at(t time.Time) planner.Time {
 
 // Start begins an attempt.
 func (r *Runtime) Start(_ context.Context, l executor.Launch) error {
-	a := newAttempt(r, l)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
@@ -408,6 +422,12 @@ func (r *Runtime) Start(_ context.Context, l executor.Launch) error {
 	if r.attempts[l.Attempt] != nil {
 		return nil
 	}
+	if a := r.takeAhead(&l); a != nil {
+		r.attempts[l.Attempt] = a
+		a.ordered <- l
+		return nil
+	}
+	a := newAttempt(r, l)
 	r.attempts[l.Attempt] = a
 	r.work.Add(1)
 	go a.run()
@@ -468,11 +488,29 @@ func (r *Runtime) Forget(_ context.Context, id planner.AttemptID) error {
 		return nil
 	}
 	delete(r.attempts, id)
-	g := garbage{attempt: id, container: a.id, group: a.parent, control: a.ctl}
+	g := a.garbage()
 	if a.old {
 		g.note = stage.OldNote(a.dir)
 	}
-	r.throwAway(g)
+	if a.told == nil {
+		r.throwAway(g)
+		return nil
+	}
+	// The engine is still clearing up.
+	r.removing++
+	r.work.Add(1)
+	go func() {
+		defer r.work.Done()
+		select {
+		case <-a.told:
+		case <-r.ctx.Done():
+		case <-time.After(min(2*time.Second, r.cfg.Patience/8)): // it may never
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.removing--
+		r.throwAway(g)
+	}()
 	return nil
 }
 
@@ -586,6 +624,7 @@ func (r *Runtime) Close() error {
 		return nil
 	}
 	r.closing = true
+	r.giveUpAhead(nil)
 	r.mu.Unlock()
 
 	// The remaining removals first, while the engine can be waited for, but not for ever.

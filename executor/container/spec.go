@@ -40,7 +40,7 @@ func (a *attempt) configure() {
 	r, t := a.r, a.l.Spec
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	s := &Spec{
-		Name:    fmt.Sprintf(AttemptName, r.name, a.l.Attempt),
+		Name:    a.containerName(),
 		Image:   cmp.Or(r.cfg.Images[t.Image], t.Image),
 		Dir:     a.dir,
 		Network: t.Network,
@@ -48,16 +48,22 @@ func (a *attempt) configure() {
 		Env: append([]string{"HOME=/tmp"}, t.Env...),
 		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir,
 			LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
-			LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
-			LabelVersion: r.cfg.Version, LabelControl: string(a.ctl),
-			labelRead: strconv.FormatInt(int64(a.read), 10), labelCopied: strconv.FormatInt(int64(a.copied), 10),
-			labelMoved:  strconv.FormatInt(int64(a.usage.MovedBytes), 10),
-			labelStaged: strconv.FormatInt(int64(a.usage.Staged), 10)},
+			LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
+			LabelVersion: r.cfg.Version, LabelControl: string(a.ctl)},
 		Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
 		Mounts: []Mount{{Source: a.dir, Target: a.dir}, {Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
 			{Source: string(a.ctl), Target: controlDir}},
 		Group:  func(id string) string { return r.tree.Container(a.parentGroup(), id) },
 		Limits: cgroup.Limits{PIDs: r.cfg.PIDs, Device: r.device},
+	}
+	if a.ticket != "" { // the rest is not known yet
+		s.Labels[LabelTicket] = a.ticket
+	} else {
+		s.Labels[LabelAttempt] = strconv.Itoa(int(a.l.Attempt))
+		s.Labels[labelRead] = strconv.FormatInt(int64(a.read), 10)
+		s.Labels[labelCopied] = strconv.FormatInt(int64(a.copied), 10)
+		s.Labels[labelMoved] = strconv.FormatInt(int64(a.usage.MovedBytes), 10)
+		s.Labels[labelStaged] = strconv.FormatInt(int64(a.usage.Staged), 10)
 	}
 	if a.parent != "" {
 		s.Parent = r.tree.Parent(a.parent)
@@ -119,7 +125,7 @@ func (a *attempt) argv() []string {
 		return append([]string{"/bin/sh", "-c"}, a.l.Spec.Command...)
 	}
 	if a.l.Spec.Expand {
-		return append(a.l.Spec.Command[:1:1], a.words...)
+		return append(a.l.Spec.Command[:1:1], a.expanded...)
 	}
 	return a.l.Spec.Command
 }
@@ -134,12 +140,23 @@ func (a *attempt) expand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.words, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.spec.Env...),
+	if a.expanded, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.spec.Env...),
 		a.dir); err != nil {
 		return fmt.Errorf("arguments: %w: %w", errdefs.ErrInvalidArgument, err)
 	}
 	a.spec.Args = append([]string{launcher}, a.launchArgs()...)
 	return nil
+}
+
+// words finds the words of the arguments, if they have to be expanded.
+func (a *attempt) words() error { return a.r.call(a.staging, a.expand) }
+
+// containerName is the name that the container has at first.
+func (a *attempt) containerName() string {
+	if a.ticket != "" {
+		return "gantry-" + a.r.name + "-" + a.ticket
+	}
+	return fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt)
 }
 
 // user is whom the program runs as.

@@ -2,6 +2,8 @@
 // leave each other what a crash must not make either forget. The program cannot reach it: see package launch. It is a
 // leaf, and light, because the launcher is.
 //
+//	wait        a pipe, if the container is started ahead: its launcher waits until the attempt is released
+//	go          the release, with what was not known when the container was made
 //	claim       who decided whether the program begins: a symbolic link, so that it appears whole and only once
 //	end         the launcher's account: signals that came from outside, and how the program ended
 //	asked       gantry's account: each signal and each removal, written before the act

@@ -276,7 +276,7 @@ func (r *rig) wants(x *planner.AttemptExited, o planner.Outcome, says ...string)
 
 func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
-		r := newRig(t, func(c *container.Config) { twoNodes(c) })
+		r := newRig(t, func(c *container.Config) { twoNodes(c); c.Ahead = true })
 		n := 0
 		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: capabilities(), Nodes: 2,
 			Hold:     unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},

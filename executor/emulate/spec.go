@@ -12,7 +12,7 @@ import (
 
 // Protocol is raised whenever what gantry and its emulator say to each other changes: arguments, files, exit codes. The
 // emulator tells it to gantry before a run, since one of another build would fail every task.
-const Protocol = "gantry-task protocol 2"
+const Protocol = "gantry-task protocol 3"
 
 // ReportFile is where the emulator leaves its report, in its working directory.
 const ReportFile = "emulation.json"

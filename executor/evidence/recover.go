@@ -24,6 +24,8 @@ type Found struct {
 	Control   bool // its control directory is there
 	Claim     control.Maker
 	Over      bool // the launcher noted the end of the program
+	// Waits: its container was started ahead, and its launcher has not been released.
+	Waits bool
 	// Old: the attempt was started by a gantry of log format 8 or before, whose claim lies in the work directory.
 	Old bool
 }
@@ -68,6 +70,8 @@ func Recover(f Found) Action {
 			return Harvest
 		}
 		return Lose
+	case f.Waits: // for a gantry that has ended
+		return GiveUp
 	}
 	switch f.Container {
 	case Running: // the launcher is about to claim it

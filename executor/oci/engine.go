@@ -39,6 +39,7 @@ import (
 // Capabilities are what this runtime can do.
 var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers without a daemon, by crun or runc",
 	Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
+	Prepares: true,
 	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
 	Counters: planner.CountersAll,
 	Needs:    []string{"crun or runc", "root", "overlayfs"},

@@ -54,6 +54,9 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		if _, ok := h.Runtime.(executor.Instant); ok != c.Virtual {
 			t.Errorf("virtual time: it declares %v, and is %v", c.Virtual, ok)
 		}
+		if _, ok := h.Runtime.(executor.Preparer); ok != c.Prepares {
+			t.Errorf("prepares starts: it declares %v, and is %v", c.Prepares, ok)
+		}
 		if c.Suspends != (h.Task(t, Long) != nil) || c.Checkpoints != (h.Task(t, Steady) != nil) {
 			t.Error("tasks to suspend and to checkpoint have to be there if it can do that, and only then")
 		}
@@ -258,6 +261,77 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			t.Fatalf("ended %d and %d times", h.exited[0], h.exited[1])
 		}
 	})
+	t.Run("a prepared start begins sooner, once it is ordered", func(t *testing.T) {
+		h := open(t, setup)
+		l := h.launch(0, Short)
+		soon := h.prepares()
+		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
+		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
+		h.pass()
+		if len(h.started) > 0 || len(h.exits) > 0 {
+			t.Fatal("it began although nobody had ordered it")
+		}
+		l.Attempt, l.Queued = 0, h.Runtime.Now()
+		h.must(h.Runtime.Start(h.ctx, l))
+		h.must(soon.Prepare(h.ctx, nil))
+		x := h.untilExit(0)
+		u := x.Usage
+		if x.Outcome != planner.OK || h.started[0] != 1 || h.exited[0] != 1 {
+			t.Fatalf("outcome %v, %s; started %d times, ended %d times", x.Outcome, x.Message, h.started[0],
+				h.exited[0])
+		}
+		if u.Queued != l.Queued || u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created ||
+			u.Ended < u.Started {
+			t.Fatalf("instants out of order: %+v", u)
+		}
+		other := h.start(1, Short)
+		if y := h.untilExit(1); x.Usage.Started.Sub(l.Queued) >= y.Usage.Started.Sub(other.Queued) {
+			t.Errorf("it began after %v, one that was not prepared after %v", x.Usage.Started.Sub(l.Queued),
+				y.Usage.Started.Sub(other.Queued))
+		}
+	})
+	t.Run("a prepared start that is ordered at once, or in another way, or not any more", func(t *testing.T) {
+		h := open(t, setup)
+		l, m := h.launch(0, Short), h.launch(1, Short)
+		soon := h.prepares()
+		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}, {Launch: m}}))
+		l.Attempt, l.Queued = 0, h.Runtime.Now()
+		h.must(h.Runtime.Start(h.ctx, l)) // it is not ready yet
+		h.must(soon.Prepare(h.ctx, nil))
+		m.Attempt, m.Queued = 1, h.Runtime.Now()
+		h.must(h.Runtime.Start(h.ctx, m)) // it was given up
+		n := h.launch(2, Short)
+		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: n}}))
+		n.Attempt, n.Queued, n.Try = 2, h.Runtime.Now(), 2
+		h.must(h.Runtime.Start(h.ctx, n)) // another try than was prepared
+		k := h.launch(3, Long)
+		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: k}}))
+		k.Attempt, k.Queued = 3, h.Runtime.Now()
+		h.must(h.Runtime.Start(h.ctx, k))
+		h.must(h.Runtime.Kill(h.ctx, 3, planner.Preempted, 0))
+		for a := range planner.AttemptID(3) {
+			if x := h.untilExit(a); x.Outcome != planner.OK || h.started[a] != 1 {
+				t.Fatalf("attempt %d: outcome %v, %s; started %d times", a, x.Outcome, x.Message, h.started[a])
+			}
+		}
+		if x := h.untilExit(3); x.Outcome != planner.Preempted {
+			t.Fatalf("killed before it ran: outcome %v, %s", x.Outcome, x.Message)
+		}
+	})
+	t.Run("a start is prepared once its parents have begun", func(t *testing.T) {
+		h := open(t, setup)
+		h.start(0, Held)
+		l := h.launch(1, Short)
+		h.must(h.prepares().Prepare(h.ctx, []executor.Preparation{{Launch: l, After: []planner.AttemptID{0, 77}}}))
+		h.untilStarted(0)
+		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 0))
+		h.untilExit(0)
+		l.Attempt, l.Queued = 1, h.Runtime.Now()
+		h.must(h.Runtime.Start(h.ctx, l))
+		if x := h.untilExit(1); x.Outcome != planner.OK {
+			t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
+		}
+	})
 	t.Run("orders for what is not there are no errors", func(t *testing.T) {
 		h := open(t, setup)
 		h.must(h.Runtime.Suspend(h.ctx, 7))
@@ -337,18 +411,36 @@ func (h *harness) must(err error) {
 	}
 }
 
+// prepares returns the runtime as one that prepares starts.
+func (h *harness) prepares() executor.Preparer {
+	h.t.Helper()
+	r, ok := h.Runtime.(executor.Preparer)
+	if !ok || r.Prepares().Most == 0 {
+		h.t.Skip("this runtime prepares no starts")
+	}
+	return r
+}
+
 func (h *harness) start(a planner.AttemptID, w Work) executor.Launch {
+	h.t.Helper()
+	l := h.launch(planner.TaskID(a), w)
+	l.Attempt = a
+	h.must(h.Runtime.Start(h.ctx, l))
+	return l
+}
+
+// launch is a task that nobody has ordered yet.
+func (h *harness) launch(task planner.TaskID, w Work) executor.Launch {
 	h.t.Helper()
 	spec := h.Task(h.t, w)
 	if spec == nil {
 		h.t.Skip("this runtime has no such task")
 	}
-	l := executor.Launch{Attempt: a, Task: planner.TaskID(a), Try: 1, Node: 0, Hold: h.Hold, Queued: h.Runtime.Now(),
+	l := executor.Launch{Attempt: planner.None, Task: task, Try: 1, Node: 0, Hold: h.Hold, Queued: h.Runtime.Now(),
 		Spec: spec}
 	if w == Steady {
 		l.Keeps = &executor.Keeping{Size: 10_000}
 	}
-	h.must(h.Runtime.Start(h.ctx, l))
 	return l
 }
 

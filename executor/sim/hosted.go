@@ -50,12 +50,15 @@ type Hosted struct {
 	toRemove  int
 	bringing  map[planner.FileID]*course // files from outside: who made them
 	common    float64
+	ahead     map[likely]*readiness
 }
 
 var (
 	_ executor.Runtime = (*Hosted)(nil)
 	_ executor.Instant = (*Hosted)(nil)
 	_ executor.Spender = (*Hosted)(nil)
+
+	_ executor.Preparer = (*Hosted)(nil)
 )
 
 const (
@@ -114,6 +117,9 @@ type course struct {
 	answered bool // the engine has answered the request to start
 	ended    bool // its program has
 	kept     float64
+
+	onRun []func()   // what waits for its program to run
+	soon  *readiness // its container was, or is to be, started ahead; with Attempt None it is all there is
 }
 
 type step uint8
@@ -270,6 +276,7 @@ func (h *Hosted) begin(l executor.Launch) *course {
 // Start implements executor.Runtime.
 func (h *Hosted) Start(ctx context.Context, l executor.Launch) error {
 	if c := h.begin(l); c != nil {
+		c.soon = h.takeReadiness(&c.l)
 		h.stage(c)
 	}
 	return nil
@@ -380,6 +387,15 @@ func (h *Hosted) copyTime(size unit.Bytes, from, to planner.NodeID) float64 {
 
 func (h *Hosted) staged(c *course) {
 	c.usage.Staged = h.now
+	if c.soon != nil {
+		h.useReadiness(c)
+		return
+	}
+	h.place(c)
+}
+
+// place has the container of c made as soon as one may be.
+func (h *Hosted) place(c *course) {
 	if h.held < h.cfg.Starts {
 		h.create(c)
 		return
@@ -396,8 +412,10 @@ func (h *Hosted) create(c *course) {
 		c.usage.Created = h.now
 		p := h.phases[pStart]
 		h.phase(c, pStart, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() {
-			c.usage.Started = h.now
-			h.run(c)
+			if c.l.Attempt != planner.None {
+				c.usage.Started = h.now
+				h.run(c)
+			}
 			p := h.phases[pAnswer]
 			h.phase(c, pAnswer, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() { h.answer(c) })
 		})
@@ -408,6 +426,10 @@ func (h *Hosted) create(c *course) {
 func (h *Hosted) answer(c *course) {
 	h.release(c)
 	c.answered = true
+	if c.l.Attempt == planner.None {
+		h.isReady(c.soon)
+		return
+	}
 	h.bodies = append(h.bodies, planner.AttemptStarted{Attempt: c.l.Attempt})
 	switch {
 	case c.ended:
@@ -567,6 +589,7 @@ func programCost(wall, cpu time.Duration) emulate.Cost {
 // run begins the program: it starts, takes its memory, and does its parts side by side until its run is over.
 func (h *Hosted) run(c *course) {
 	c.step, c.since = cRuns, h.now
+	h.onRun(c)
 	p := &c.cost.Parts
 	rest := 1 - c.done
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * c.factor * rest) }
@@ -655,7 +678,11 @@ func (h *Hosted) wind(c *course) {
 func (h *Hosted) report(c *course) {
 	started := c.usage.Started != unit.Never
 	c.step = cOver
+	h.onRun(c)
 	h.release(c)
+	if c.soon != nil && !started {
+		h.giveUp(c.soon)
+	}
 	for _, a := range c.acts {
 		h.drop(a)
 	}

@@ -22,7 +22,7 @@ func TestHostedContract(t *testing.T) {
 		failing := &executor.TaskSpec{Name: "failing", Run: time.Second}
 		m := hostmodel.Example(4)
 		m.Run = hostmodel.Spread{0.9, 1, 1.3}
-		r := sim.For(sim.Config{Platform: p, Host: m, Noise: true, Seed: 1,
+		r := sim.For(sim.Config{Platform: p, Host: m, Noise: true, Seed: 1, Ahead: 3,
 			Fault: func(l *executor.Launch) (planner.Outcome, float64) {
 				if l.Spec == failing {
 					return planner.ExitCode, 0.5

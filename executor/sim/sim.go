@@ -18,13 +18,14 @@ import (
 
 // Capabilities are what this runtime can do.
 var Capabilities = executor.Capabilities{Name: "sim", Does: "a simulation in virtual time", Virtual: true,
-	Suspends: true, Checkpoints: true}
+	Suspends: true, Checkpoints: true, Prepares: true}
 
 // Config says what a simulation models.
 type Config struct {
 	Platform *planner.Platform
 	Start    planner.Time  // the clock's first reading
 	Startup  time.Duration // from the order to the running program, for every attempt
+	Ahead    int           // containers that may be started ahead at once; 0: none
 	// Actual, if set, says how long a task really runs whose workload says run: reality may be uncertain, too.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Fault, if set, may end an attempt badly: by that outcome, after that share of its runtime.
@@ -64,12 +65,15 @@ type Runtime struct {
 	attempts []attempt // under way; others are used again
 	unused   []int32
 	bodies   []planner.Body
+	ahead    map[likely]planner.Time // when containers that were started ahead are ready
 }
 
 var (
 	_ executor.Runtime = (*Runtime)(nil)
 	_ executor.Instant = (*Runtime)(nil)
 	_ executor.Spender = (*Runtime)(nil)
+
+	_ executor.Preparer = (*Runtime)(nil)
 )
 
 const gone = -1
@@ -164,11 +168,12 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 			a.left, a.outcome = time.Duration(float64(a.left)*after), o
 		}
 	}
-	startup, inPlace := r.cfg.Startup, false
+	startup, inPlace, ready := r.cfg.Startup, false, r.takeReady(&l)
 	if r.cfg.Measured != nil {
 		launch := l
 		if m, ok := r.cfg.Measured(&launch); ok {
 			startup, a.left, a.outcome, inPlace = m.Startup, m.Run, m.Outcome, m.Staged
+			ready = unit.Never
 			a.whole = planner.Whole(m.Run, done)
 		}
 	}
@@ -189,7 +194,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	if inPlace {
 		staged = r.now
 	}
-	begun := staged.Add(startup)
+	begun := min(staged.Add(startup), max(staged, ready))
 	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun,
 		unit.Never
 	a.usage.Missing = planner.CountersAll

@@ -17,12 +17,13 @@ func TestContract(t *testing.T) {
 			{ID: 1, Capacity: unit.Cores(8), Speed: 1}},
 			Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{1000}}, Latency: [][]int64{{0}}}
 		failing := &executor.TaskSpec{Name: "failing", Run: time.Second}
-		r := sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
-			if l.Spec == failing {
-				return planner.ExitCode, 0.5
-			}
-			return planner.OK, 0
-		}})
+		r := sim.New(sim.Config{Platform: p, Startup: 100 * time.Millisecond, Ahead: 3,
+			Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+				if l.Spec == failing {
+					return planner.ExitCode, 0.5
+				}
+				return planner.OK, 0
+			}})
 		return runtimetest.Setup{Runtime: r, Capabilities: &sim.Capabilities, Nodes: 2, Hold: unit.Cores(1),
 			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
 				switch w {

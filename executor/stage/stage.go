@@ -161,18 +161,28 @@ type Staged struct {
 // Stage makes the work directory of an attempt and brings every input to its node. Spec is the emulated work, needed if
 // the attempt continues from a checkpoint.
 func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
+	if err := s.Clear(l); err != nil {
+		return Staged{Copied: l.Ahead}, err
+	}
+	return s.Fill(ctx, l, spec)
+}
+
+// Clear makes the empty work directory of an attempt, and the directory of its workflow on its node.
+func (s *Area) Clear(l *executor.Launch) error {
+	if err := s.checkNames(l.Spec); err != nil {
+		return err
+	}
+	if err := s.makeWork(s.WorkDir(l.Spec, l.Try)); err != nil {
+		return err
+	}
+	return s.mkdir(s.NodeDir(l.Node, l.Spec.Workflow))
+}
+
+// Fill is Stage where Clear was done before.
+func (s *Area) Fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
 	t := l.Spec
 	did := Staged{Copied: l.Ahead}
-	if err := s.checkNames(t); err != nil {
-		return did, err
-	}
 	dir := s.WorkDir(t, l.Try)
-	if err := s.makeWork(dir); err != nil {
-		return did, err
-	}
-	if err := s.mkdir(s.NodeDir(l.Node, t.Workflow)); err != nil {
-		return did, err
-	}
 	if err := s.inputs(ctx, l, dir, &did); err != nil {
 		return did, err
 	}

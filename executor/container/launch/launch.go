@@ -51,42 +51,48 @@ func ClaimOld(dir string) error {
 
 // Enter claims the attempt whose control directory is dir for the program that is about to begin, and becomes the user
 // "UID:GID". A code that is not 0 is to be the exit code at once. Without a control directory the claim is the old one.
-func Enter(dir, user string) (j *control.Journal, code int) {
+//
+// In a container that was started ahead it waits before, and words are arguments that the container was not made with.
+func Enter(dir, user string) (j *control.Journal, words []string, code int) {
 	var err error
 	if dir == "" {
 		err = ClaimOld(".")
 	} else {
-		j, err = enter(control.Dir(dir), user)
+		j, words, err = enter(control.Dir(dir), user)
 	}
 	switch {
 	case err == nil:
-		return j, 0
+		return j, words, 0
 	case errors.Is(err, os.ErrExist):
 		fmt.Fprintln(os.Stderr, "gantry-task: this attempt was given up, or had begun before")
 	default:
 		fmt.Fprintln(os.Stderr, "gantry-task: begin:", err)
 	}
-	return nil, exitRedirect
+	return nil, nil, exitRedirect
 }
 
-func enter(dir control.Dir, user string) (*control.Journal, error) {
+func enter(dir control.Dir, user string) (*control.Journal, []string, error) {
 	uid, gid, ok := strings.Cut(user, ":")
 	u, err1 := strconv.Atoi(uid)
 	g, err2 := strconv.Atoi(gid)
 	if !ok || err1 != nil || err2 != nil {
-		return nil, fmt.Errorf("user %q is not UID:GID", user)
+		return nil, nil, fmt.Errorf("user %q is not UID:GID", user)
+	}
+	r, err := dir.Wait()
+	if err != nil {
+		return nil, nil, err
 	}
 	j, err := dir.Journal()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := dir.Claim(control.Launcher, time.Now()); err != nil {
 		if errors.Is(err, os.ErrExist) {
 			j.Again()
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	return j, become(u, g)
+	return j, r.Words, become(u, g)
 }
 
 // become gives up the rights of root for good.
@@ -132,11 +138,11 @@ func Main(args []string) int {
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passed...) // before all else: the first process of a container does not hear of others
-	j, code := Enter(args[0], args[1])
+	j, words, code := Enter(args[0], args[1])
 	if code != 0 {
 		return code
 	}
-	p, bounded, code := begin(args[3:], most, j)
+	p, bounded, code := begin(append(args, words...)[3:], most, j)
 	if code != 0 {
 		j.Ended(syscall.WaitStatus(code << 8))
 		return code
@@ -202,7 +208,7 @@ func Old(args []string) int {
 		fmt.Fprintln(os.Stderr, "usage: gantry-task exec STDIN STDOUT STDERR PROGRAM [ARGUMENT...]")
 		return exitRedirect
 	}
-	if _, code := Enter("", ""); code != 0 {
+	if _, _, code := Enter("", ""); code != 0 {
 		return code
 	}
 	if code := redirectAll(args[:3]); code != 0 {

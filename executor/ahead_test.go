@@ -1,0 +1,134 @@
+package executor_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/enginetest"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/trace"
+)
+
+// prepared notes which tasks a simulation was asked to prepare.
+type prepared struct {
+	*sim.Runtime
+	most  int
+	tasks []planner.TaskID
+}
+
+func (p *prepared) Prepare(ctx context.Context, soon []executor.Preparation) error {
+	p.most = max(p.most, len(soon))
+	for _, s := range soon {
+		if !slices.Contains(p.tasks, s.Task) {
+			p.tasks = append(p.tasks, s.Task)
+		}
+	}
+	return p.Runtime.Prepare(ctx, soon)
+}
+
+// ends simulates workflows whose containers take 1 s to start, with up to ahead of them started ahead, and returns when
+// each workflow ends.
+func ends(t *testing.T, p *planner.Platform, spec string, ahead int, workflows ...*trace.Workflow) ([]planner.Time,
+	*prepared) {
+	t.Helper()
+	var subs []executor.Submission
+	for _, w := range workflows {
+		subs = append(subs, executor.Submission{Name: w.Name, Workflow: w})
+	}
+	e := enginetest.New(t, p, enginetest.Policy(t, spec), subs...)
+	r := &prepared{Runtime: sim.New(sim.Config{Platform: p, Startup: time.Second, Ahead: ahead})}
+	e.Runtime = r
+	enginetest.Run(t, e)
+	var out []planner.Time
+	for w := range workflows {
+		_, end := e.Planner.View().Times(planner.WorkflowID(w))
+		out = append(out, end)
+	}
+	return out, r
+}
+
+// Three tasks of 10 s in a row: the first container takes its second, the others are ready when their turn comes.
+func TestContainersOfAChainAreStartedAhead(t *testing.T) {
+	for _, policy := range []string{"cpp", "fifo", "heft", "owm"} {
+		if got, _ := ends(t, slots(1), policy, 3, chain("A", 10, 10, 10)); got[0] != 31e9 {
+			t.Errorf("%s: ended at %v, want 31 s", policy, got[0])
+		}
+		if got, _ := ends(t, slots(1), policy, 0, chain("A", 10, 10, 10)); got[0] != 33e9 {
+			t.Errorf("%s: ended at %v without, want 33 s", policy, got[0])
+		}
+	}
+}
+
+// fork is a task of 10 s, then n of 10 s side by side.
+func fork(name string, n int) *trace.Workflow {
+	w := chain(name, 10)
+	for i := range n {
+		w.Tasks = append(w.Tasks, trace.Task{ID: name + string(rune('a'+i)), Kind: "k", Cores: 1, Retries: -1,
+			Runtime: 10 * time.Second, Known: trace.Runtime, Parents: []int32{0}})
+		w.Tasks[0].Children = append(w.Tasks[0].Children, int32(i+1))
+	}
+	return w
+}
+
+// Two of four may be started ahead: the last of four ends with its container's second.
+func TestAtMostSoManyContainersAreStartedAhead(t *testing.T) {
+	for ahead, want := range map[int]planner.Time{2: 22e9, 4: 21e9} {
+		got, r := ends(t, slots(4), "cpp", ahead, fork("F", 4))
+		if got[0] != want || r.most != ahead || len(r.tasks) != ahead {
+			t.Errorf("%d ahead: ended at %v, want %v; %d at once, %d in all", ahead, got[0], want, r.most, len(r.tasks))
+		}
+	}
+}
+
+// One core: while the other chain's ready task waits for it nothing is started ahead, so that all is as without.
+func TestNothingIsStartedAheadWhileReadyWorkWaitsForACore(t *testing.T) {
+	workflows := []*trace.Workflow{chain("A", 10, 10), chain("B", 10, 10)}
+	got, r := ends(t, slots(1), "fifo", 3, workflows...)
+	if last := slices.Max(got); last != 43e9 || len(r.tasks) != 1 {
+		t.Errorf("ended at %v, want 43 s; tasks %v were prepared, want the last one", last, r.tasks)
+	}
+}
+
+// A container that waits takes memory of its node. A task that says nothing of its memory gets its share by cores: on
+// one core that is all there is.
+func TestAContainerThatWaitsNeedsMemory(t *testing.T) {
+	for cores, want := range map[int64]planner.Time{1: 22e9, 2: 21e9} {
+		p := slots(cores)
+		p.Nodes[0].Capacity[unit.Memory] = 1 << 30
+		if got, _ := ends(t, p, "cpp", 3, chain("A", 10, 10)); got[0] != want {
+			t.Errorf("%d cores: ended at %v, want %v", cores, got[0], want)
+		}
+	}
+}
+
+// A container is started ahead when its task is due about as soon as a container takes, and not before.
+func TestAStartIsPreparedWhenItIsDue(t *testing.T) {
+	p := slots(2)
+	e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), executor.Submission{Name: "A", Workflow: chain("A", 100, 1)})
+	r := &instants{Runtime: sim.New(sim.Config{Platform: p, Startup: time.Second, Ahead: 1})}
+	e.Runtime = r
+	enginetest.Run(t, e)
+	// it is estimated to end at 100 s, and a container is given twice its second
+	if len(r.at) != 1 || r.at[0] != 98e9 {
+		t.Errorf("prepared at %v, want 98 s", r.at)
+	}
+}
+
+type instants struct {
+	*sim.Runtime
+	at   []planner.Time
+	last int
+}
+
+func (p *instants) Prepare(ctx context.Context, soon []executor.Preparation) error {
+	if len(soon) > p.last {
+		p.at = append(p.at, p.Now())
+	}
+	p.last = len(soon)
+	return p.Runtime.Prepare(ctx, soon)
+}

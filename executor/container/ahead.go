@@ -1,0 +1,365 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/control"
+	"gantry/executor/fault"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// ahead is the containers that are started before anybody ordered an attempt. Each has a ticket in the place of the
+// attempt: the name of its control directory, control group and, until an attempt uses it, container. Its launcher
+// waits there. An order binds the container to its attempt by a link to that directory, stages the inputs, and releases
+// the launcher; whatever was not bound when gantry ended is removed as if it had never been. Under Runtime.mu.
+type ahead struct {
+	list    map[likely]*attempt
+	took    time.Duration // to create and start a container, lately
+	life    string        // of this gantry: no ticket of an earlier one comes again
+	tickets int
+}
+
+// likely is a start that is likely to be ordered.
+type likely struct {
+	task planner.TaskID
+	try  int32
+	node planner.NodeID
+	hold unit.Vector
+}
+
+func likelyOf(l *executor.Launch) likely { return likely{l.Task, l.Try, l.Node, l.Hold} }
+
+// usualTook is what a container takes on a quiet host.
+const usualTook = 150 * time.Millisecond
+
+func newAhead() (ahead, error) {
+	var life [4]byte
+	if _, err := rand.Read(life[:]); err != nil {
+		return ahead{}, fmt.Errorf("random numbers: %w", err)
+	}
+	return ahead{list: map[likely]*attempt{}, took: usualTook, life: hex.EncodeToString(life[:])}, nil
+}
+
+// Prepares implements executor.Preparer.
+func (r *Runtime) Prepares() executor.Preparing {
+	if !r.cfg.Ahead {
+		return executor.Preparing{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return executor.Preparing{Lead: 2*r.ahead.took + 50*time.Millisecond, Most: r.cfg.Starts,
+		Memory: executor.WaitingMemory}
+}
+
+// Prepare implements executor.Preparer.
+func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return nil
+	}
+	wanted := make(map[likely]bool, len(soon))
+	for i := range soon {
+		wanted[likelyOf(&soon[i].Launch)] = true
+	}
+	r.giveUpAhead(wanted) // first: it may be the same task, for another place
+	for i := range soon {
+		key := likelyOf(&soon[i].Launch)
+		if a := r.ahead.list[key]; a != nil {
+			if !r.watcher.Over(a.key) {
+				continue
+			}
+			a.abandon() // somebody removed it, or the engine was stopped
+		}
+		a := r.newPrepared(soon[i].Launch)
+		var after []<-chan struct{}
+		for _, p := range soon[i].After {
+			if parent := r.attempts[p]; parent != nil {
+				after = append(after, parent.runs)
+			}
+		}
+		r.ahead.list[key] = a
+		r.removing++
+		r.work.Add(1)
+		go a.getReady(after)
+	}
+	return nil
+}
+
+// giveUpAhead gives up what is not wanted. r.mu is held.
+func (r *Runtime) giveUpAhead(wanted map[likely]bool) {
+	for key, a := range r.ahead.list {
+		if !wanted[key] {
+			delete(r.ahead.list, key)
+			a.abandon()
+		}
+	}
+}
+
+// takeAhead returns the attempt that was prepared for a launch; nil if there is none. r.mu is held.
+func (r *Runtime) takeAhead(l *executor.Launch) *attempt {
+	a := r.ahead.list[likelyOf(l)]
+	delete(r.ahead.list, likelyOf(l))
+	for key, other := range r.ahead.list {
+		if key.task == l.Task { // for another place
+			delete(r.ahead.list, key)
+			other.abandon()
+		}
+	}
+	return a
+}
+
+// newPrepared returns an attempt that nobody has ordered. r.mu is held.
+func (r *Runtime) newPrepared(l executor.Launch) *attempt {
+	r.ahead.tickets++
+	a := newAttempt(r, l)
+	a.useTicket("p" + r.ahead.life + "-" + strconv.Itoa(r.ahead.tickets))
+	a.key = -int64(r.ahead.tickets)
+	a.ordered = make(chan executor.Launch, 1)
+	return a
+}
+
+// useTicket says that the container is one that was started ahead.
+func (a *attempt) useTicket(ticket string) {
+	a.ticket = ticket
+	a.ctl = control.Dir(filepath.Join(a.r.cfg.Dir, "control", ticket))
+	a.parent = a.r.attemptGroup(a.l.Node, ticket)
+}
+
+// getReady starts the container once the parents have begun, and continues as the attempt that is ordered, if one is.
+func (a *attempt) getReady(after []<-chan struct{}) {
+	r := a.r
+	defer r.work.Done()
+	defer a.abandon()
+	failed := a.prepare(after)
+	var l executor.Launch
+	ordered := true
+	select {
+	case l = <-a.ordered:
+	case <-a.staging.Done():
+		r.mu.Lock() // an order and the end of the wish for it exclude each other, a kill may follow an order
+		select {
+		case l = <-a.ordered:
+		default:
+			ordered = false
+		}
+		r.mu.Unlock()
+	}
+	usable := ordered && failed == nil && !r.watcher.Over(a.key)
+	if !usable {
+		a.discard()
+	}
+	r.mu.Lock()
+	r.removing--
+	r.dump.Broadcast()
+	r.mu.Unlock()
+	if !ordered {
+		return
+	}
+	r.mu.Lock()
+	a.l, a.aways, a.usage.Queued = l, r.aways.Load(), l.Queued
+	r.mu.Unlock()
+	start := a.release
+	if usable {
+		r.watcher.Rename(a.key, int64(l.Attempt))
+		a.key = int64(l.Attempt)
+	} else { // as if it had not been prepared
+		a.ticket, a.key, a.ctl = "", int64(l.Attempt), r.controlDir(l.Attempt)
+		a.parent = r.attemptGroup(l.Node, attemptName(l.Attempt))
+		start = a.start
+	}
+	if err := start(); err != nil && !a.beganAnyway() {
+		a.closePipe()
+		a.notStarted(err)
+		return
+	}
+	if usable {
+		r.work.Add(1)
+		go a.rename()
+	}
+	a.follow()
+}
+
+// prepare does what can be done of a start before it is ordered.
+func (a *attempt) prepare(after []<-chan struct{}) error {
+	r := a.r
+	for _, begun := range after {
+		select {
+		case <-begun:
+		case <-a.staging.Done():
+			return a.staging.Err()
+		}
+	}
+	from := time.Now()
+	if err := a.clear(); err != nil {
+		return err
+	}
+	err := fault.Do("control", func() (err error) {
+		if err = a.ctl.Make(os.Geteuid() != 0); err == nil {
+			a.pipe, err = a.ctl.Await()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.launch(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.ahead.took = (3*r.ahead.took + time.Since(from)) / 4
+	r.mu.Unlock()
+	return nil
+}
+
+// clear makes the work directory, which is also that of an attempt that starts in another way once this one is given
+// up.
+func (a *attempt) clear() error {
+	a.r.clearing.Lock()
+	defer a.r.clearing.Unlock()
+	if err := a.staging.Err(); err != nil {
+		return err
+	}
+	return fault.Do("ahead", func() error { return a.r.files.Clear(&a.l) })
+}
+
+// discard throws away what was prepared.
+func (a *attempt) discard() {
+	r := a.r
+	_ = fault.Do("give-up-ahead", func() error { a.closePipe(); return nil }) // the launcher ends
+	r.watcher.Final(a.key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.throwAway(a.garbage())
+	a.id, a.group, a.spec, a.final = "", "", nil, nil
+	a.usage.Created = unit.Never
+}
+
+func (a *attempt) closePipe() {
+	if a.pipe != nil {
+		a.pipe.Close()
+		a.pipe = nil
+	}
+}
+
+// release brings the inputs, makes the container that of its attempt and lets its launcher begin.
+func (a *attempt) release() error {
+	r := a.r
+	if err := fault.Do("stage", func() error { return a.stage(a.staging) }); err != nil {
+		return fmt.Errorf("prepare %s: %w", a, err)
+	}
+	if err := a.limitDisk(); err != nil {
+		return fmt.Errorf("prepare %s: %w", a, err)
+	}
+	if err := a.words(); err != nil {
+		return fmt.Errorf("prepare %s: %w", a, err)
+	}
+	a.usage.Staged, a.usage.InputBytes, a.usage.CopiedBytes = r.Now(), a.read, a.copied
+	a.usage.Created = a.usage.Staged
+	r.mu.Lock()
+	a.link = r.controlDir(a.l.Attempt)
+	r.mu.Unlock()
+	if err := fault.Do("bind", func() error { return a.ctl.Bind(a.link) }); err != nil {
+		return fmt.Errorf("prepare %s: %w", a, err)
+	}
+	if err := a.staging.Err(); err != nil {
+		return err
+	}
+	err := fault.Do("release", func() error {
+		defer a.closePipe()
+		return a.ctl.Release(control.Release{Read: int64(a.read), Copied: int64(a.copied),
+			Moved: int64(a.usage.MovedBytes), Staged: int64(a.usage.Staged), Words: a.expanded})
+	})
+	if err != nil {
+		return fmt.Errorf("release the container of %s: %w", a, err)
+	}
+	a.usage.Started = r.Now()
+	a.running(time.Now(), true)
+	return nil
+}
+
+// Renamer is an Engine that can give a container another name.
+type Renamer interface {
+	Rename(ctx context.Context, id, name string) error
+}
+
+// rename gives the container the name that those of attempts have. Nothing of gantry depends on it.
+func (a *attempt) rename() {
+	defer a.r.work.Done()
+	if e, ok := a.r.engine.(Renamer); ok {
+		_ = e.Rename(a.r.ctx, a.id, fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt))
+	}
+}
+
+// seal makes sure that a container which was started ahead, and has ended without beginning its program, never does:
+// then the attempt is nobody's fault.
+func (a *attempt) seal() {
+	if a.ticket == "" {
+		return
+	}
+	if by, _, err := a.ctl.Claimed(); err == nil && by == control.Nobody {
+		_ = a.ctl.Claim(control.Gantry, time.Now())
+	}
+}
+
+// wait waits for the end of the container: seen, or else told by the engine, some 30 ms later.
+func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
+	r := a.r
+	over := make(chan struct{})
+	var told struct {
+		code int
+		err  error
+	}
+	r.work.Add(1)
+	go func() {
+		defer r.work.Done()
+		defer close(over)
+		told.code, told.err = r.engine.Wait(r.ctx, a.id)
+	}()
+	ends := r.watcher.Ends(a.key)
+	for {
+		select {
+		case <-over:
+			return false, told.code, told.err
+		case <-ends:
+			if !broken && a.sawEnd() {
+				r.mu.Lock()
+				a.told = over
+				r.mu.Unlock()
+				return true, 0, nil
+			}
+		}
+	}
+}
+
+// sawEnd reports whether the program has ended by itself, all of it seen here. Signals, and what the emulator says when
+// it fails, are left to the engine.
+func (a *attempt) sawEnd() bool {
+	r := a.r
+	if a.adopted || a.doubtful || a.old || !r.watcher.Over(a.key) {
+		return false
+	}
+	end, err := a.ctl.End()
+	if err != nil || end.Signal != 0 || end.Outside != 0 || end.Again {
+		return false
+	}
+	a.code = end.Code
+	if !end.Over { // as on a full disk
+		by, _, err := a.ctl.Claimed()
+		s, told := r.watcher.Status(a.key)
+		if err != nil || by != control.Launcher || !told || !s.Exited() || s.ExitStatus() != 0 {
+			return false // other codes may be the launcher's own
+		}
+		a.code = 0
+	}
+	return (a.code == 0 || !a.emulated()) && a.sawAll()
+}

@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// likely is a start that is likely to be ordered.
+type likely struct {
+	task planner.TaskID
+	try  int32
+	node planner.NodeID
+	hold unit.Vector
+}
+
+func likelyOf(l *executor.Launch) likely { return likely{l.Task, l.Try, l.Node, l.Hold} }
+
+// Prepares implements executor.Preparer.
+func (r *Runtime) Prepares() executor.Preparing {
+	if r.cfg.Startup == 0 {
+		return executor.Preparing{}
+	}
+	return executor.Preparing{Lead: 2 * r.cfg.Startup, Most: r.cfg.Ahead, Memory: executor.WaitingMemory}
+}
+
+// Prepare implements executor.Preparer: the start of a container takes its time, from now or from when the last parent
+// begins.
+func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error {
+	ready := make(map[likely]planner.Time, len(soon))
+	for i := range soon {
+		key := likelyOf(&soon[i].Launch)
+		at, known := r.ahead[key]
+		if !known {
+			from := r.now
+			for _, p := range soon[i].After {
+				if a := r.at(p); a != nil && a.state == staging {
+					from = max(from, a.usage.Started)
+				}
+			}
+			at = from.Add(r.cfg.Startup)
+		}
+		ready[key] = at
+	}
+	r.ahead = ready
+	return nil
+}
+
+// takeReady returns when the container of an attempt is ready, if it was started ahead; else unit.Never.
+func (r *Runtime) takeReady(l *executor.Launch) planner.Time {
+	if len(r.ahead) == 0 {
+		return unit.Never
+	}
+	at, ok := r.ahead[likelyOf(l)]
+	if !ok {
+		return unit.Never
+	}
+	delete(r.ahead, likelyOf(l))
+	return at
+}
+
+// readiness is a container that is started ahead: a course without an attempt takes it through its phases.
+type readiness struct {
+	c       *course
+	ready   bool
+	over    bool
+	wanted  func() // of the attempt that it belongs to, once the container is ready
+	parents int    // that have not begun
+}
+
+// Prepares implements executor.Preparer.
+func (h *Hosted) Prepares() executor.Preparing {
+	var wall float64
+	for _, i := range []int{pCreate, pStart, pAnswer} {
+		wall += h.phases[i].Wall.Nanos(0, 0)
+	}
+	return executor.Preparing{Lead: 2*time.Duration(wall) + 50*time.Millisecond, Most: h.cfg.Ahead,
+		Memory: executor.WaitingMemory}
+}
+
+// Prepare implements executor.Preparer. What is prepared takes places for starts, and CPU time of the host.
+func (h *Hosted) Prepare(_ context.Context, soon []executor.Preparation) error {
+	next := make(map[likely]*readiness, len(soon))
+	for i := range soon {
+		key := likelyOf(&soon[i].Launch)
+		if next[key] = h.ahead[key]; next[key] == nil {
+			next[key] = h.ready(&soon[i])
+		}
+	}
+	for r := range h.inOrder(next) {
+		h.giveUp(r)
+	}
+	h.ahead = next
+	return nil
+}
+
+// inOrder yields what is no longer wanted, in the order of its tasks.
+func (h *Hosted) inOrder(next map[likely]*readiness) iter.Seq[*readiness] {
+	var gone []likely
+	for key := range h.ahead {
+		if next[key] == nil {
+			gone = append(gone, key)
+		}
+	}
+	slices.SortFunc(gone, func(a, b likely) int {
+		return cmp.Or(cmp.Compare(a.task, b.task), cmp.Compare(a.try, b.try), cmp.Compare(a.node, b.node))
+	})
+	return func(yield func(*readiness) bool) {
+		for _, key := range gone {
+			if !yield(h.ahead[key]) {
+				return
+			}
+		}
+	}
+}
+
+// ready begins to start a container once the parents run.
+func (h *Hosted) ready(p *executor.Preparation) *readiness {
+	r := &readiness{c: &course{l: p.Launch, outcome: planner.OK}}
+	r.c.soon = r
+	begin := func() {
+		if r.parents--; r.parents < 0 && !r.over {
+			h.place(r.c)
+		}
+	}
+	for _, id := range p.After {
+		if parent := h.at(id); parent != nil && parent.step == cPrepares {
+			r.parents++
+			parent.onRun = append(parent.onRun, begin)
+		}
+	}
+	begin()
+	return r
+}
+
+func (h *Hosted) onRun(c *course) {
+	waiting := c.onRun
+	c.onRun = nil
+	for _, f := range waiting {
+		f()
+	}
+}
+
+func (h *Hosted) isReady(r *readiness) {
+	if r.ready = true; r.wanted != nil {
+		r.wanted()
+	}
+}
+
+// giveUp drops a container that was started ahead and is not needed.
+func (h *Hosted) giveUp(r *readiness) {
+	if r.over {
+		return
+	}
+	r.over = true
+	made := r.c.usage.Created != 0
+	r.c.step = cOver
+	h.release(r.c)
+	for _, a := range r.c.acts {
+		h.drop(a)
+	}
+	r.c.acts = nil
+	if made {
+		h.remove()
+	}
+}
+
+// takeReadiness returns the container that was started ahead for an attempt; nil if there is none.
+func (h *Hosted) takeReadiness(l *executor.Launch) *readiness {
+	r := h.ahead[likelyOf(l)]
+	delete(h.ahead, likelyOf(l))
+	return r
+}
+
+// useReadiness begins the program of an attempt in the container that was started ahead for it.
+func (h *Hosted) useReadiness(c *course) {
+	r := c.soon
+	begin := func() {
+		if c.step != cPrepares {
+			return
+		}
+		r.over = true // it is the attempt's now
+		c.usage.Created, c.usage.Started = c.usage.Staged, h.now
+		h.run(c)
+		h.answer(c)
+	}
+	if r.ready {
+		begin()
+		return
+	}
+	r.wanted = begin
+}
