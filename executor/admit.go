@@ -381,7 +381,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	} else {
 		scale = a.TimeScale
 	}
-	spec.TimeLimit = scaled(t.TimeLimit, scale)
+	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Inputs = pick(adm.Files, a.placed(t.Inputs))
 	spec.Outputs = pick(adm.Files, a.placed(t.Outputs))

@@ -161,6 +161,7 @@ type TaskSpec struct {
 	Outputs   []*FileSpec
 	Renames   []trace.Rename  // files that have another name in the directory of the task
 	TimeLimit time.Duration   // wall time; 0: none
+	DiskLimit int64           // bytes that its work directory may take; 0: none but that of the run
 	Cores     int64           // threads of the emulator
 	AvgCPU    float64         // percent of one core; 0: not known, taken as 100 per core
 	Memory    unit.Bytes      // what the emulator touches; 0: nothing

@@ -378,6 +378,9 @@ func (x *archive) traced(flows []*trace.Workflow) {
 			integers(x, tasks, func(t *task) *int32 { return &t.Container })
 			renames(x, tasks, func(t *task) *[]trace.Rename { return &t.Renames })
 		}
+		if x.format > 6 {
+			integers(x, tasks, func(t *task) *int64 { return &t.DiskLimit })
+		}
 	}
 }
 
@@ -516,6 +519,9 @@ func (x *archive) tasks(a *executor.Admission) {
 		flags(x, a.Tasks, func(t *task) *bool { return &t.Expand })
 		words(x, a.Tasks, func(t *task) *[]string { return &t.Mounts })
 		renames(x, a.Tasks, func(t *task) *[]trace.Rename { return &t.Renames })
+	}
+	if x.format > 6 {
+		integers(x, a.Tasks, func(t *task) *int64 { return &t.DiskLimit })
 	}
 }
 

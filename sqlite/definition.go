@@ -14,7 +14,7 @@ import (
 // structs of that kind together. Whole columns are mostly one value, or count upwards, and take two bytes. Those of
 // large workflows and of real runs are gzip'ed. All that admission decided is kept: on replay nothing is decided again.
 const (
-	definitionFormat = 6
+	definitionFormat = 7
 	oldestDefinition = 4    // without declared memory; 5 is without catalogs and sources
 	definitionLarge  = 2000 // tasks
 )

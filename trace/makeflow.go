@@ -205,9 +205,7 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 		case flowMemory:
 			b.memory(t, v.text, 1<<20, v.line)
 		case flowDisk:
-			b.positive(t, "disk", v.text, v.line)
-			b.faults.Warn("not-honoured", v.line, t.ID, "%s of task %s is not a limit: gantry run --disk SIZE limits "+
-				"the work directory of every task", key, t.ID)
+			t.DiskLimit, _ = b.amount(t, "disk", v.text, 1<<20, v.line)
 		case flowWallTime:
 			if b.opt.EnforceWalltime {
 				b.limit(t, "wall time", v.text, time.Second, v.line)

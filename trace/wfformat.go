@@ -81,6 +81,7 @@ const (
 	wfPhase
 	wfDisk
 	wfTimeLimit
+	wfDiskLimit
 	wfSubWorkflow
 	wfSingles // those above have one value, those below may have several
 	wfParent
@@ -116,8 +117,8 @@ func init() { // its readers look into it
 		"container": (*wfDocument).container,
 		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr), "env": (*wfDocument).env,
 		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
-		"timeLimitInSeconds": value(wfTimeLimit),
-		"subWorkflow":        (*wfDocument).subWorkflow,
+		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
+		"subWorkflow": (*wfDocument).subWorkflow,
 	}
 }
 
@@ -132,6 +133,7 @@ func init() { // its readers look into it
 //	retries     number
 //	phase       number from 1 on, the execution phase
 //	timeLimitInSeconds
+//	diskLimitInBytes     the most that the work directory of the task may take on disk
 //	diskBytesPerSecond   number, the block I/O that the task asks for
 //
 // A command is {"program", "arguments"} and in general an argv, run without a shell. A shell runs the pieces, joined by

@@ -367,6 +367,9 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 	if v := one[wfTimeLimit]; v.text != "" {
 		b.limit(t, "timeLimitInSeconds", v.text, 1e9, int(v.line))
 	}
+	if v := one[wfDiskLimit]; v.text != "" {
+		t.DiskLimit, _ = b.amount(t, "diskLimitInBytes", v.text, 1, int(v.line))
+	}
 	t.SubWorkflow = t.SubWorkflow || one[wfSubWorkflow].text == "true"
 }
 

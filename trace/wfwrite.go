@@ -56,8 +56,9 @@ type TaskExecution struct {
 // specification.tasks, in the same words.
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,
-// image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskBytesPerSecond, category and subWorkflow
-// what else the schema has no place for, opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
+// image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond, category
+// and subWorkflow what else the schema has no place for, opaqueFileIds and dataDependencies how file ids are meant.
+// Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
 // WriteExecution writes w and what really happened as WfFormat 1.5; nothing that the trace itself says of runtimes,
@@ -244,6 +245,9 @@ func extend(v object, t *Task) {
 	}
 	if t.TimeLimit > 0 {
 		v["timeLimitInSeconds"] = t.TimeLimit.Seconds()
+	}
+	if t.DiskLimit > 0 {
+		v["diskLimitInBytes"] = t.DiskLimit
 	}
 	if t.SubWorkflow {
 		v["subWorkflow"] = true

@@ -107,6 +107,7 @@ type Task struct {
 	Renames               []Rename
 	Stdin, Stdout, Stderr string        // logical file names of redirections
 	TimeLimit             time.Duration // 0: none
+	DiskLimit             int64         // bytes that its work directory may take; 0: none
 	Retries               int           // -1: not said
 	DiskBps               int64         // block I/O it asks for, bytes per second; 0: not said
 	// execution phase, from 1 on (Lim et al. 2017, section on the model); 0: not said

@@ -299,6 +299,11 @@ func (a *attempt) running(since time.Time, lives bool) {
 			a.armLimit()
 		}
 	}
+	if a.diskLimit() > 0 && !r.watchingDisk && !r.closing {
+		r.watchingDisk = true
+		r.work.Add(1)
+		go r.watchDisk()
+	}
 	if a.why != 0 && !r.closing { // killed while it started
 		r.work.Add(1)
 		go a.stop(a.grace)
@@ -526,7 +531,7 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 // evidence gathers what is known of the end, but for what was counted.
 func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	r := a.r
-	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.r.cfg.Disk, Gone: gone,
+	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.diskLimit(), Gone: gone,
 		Leaving: a.l.Leaving, Old: a.old}
 	a.signalling.Lock() // a signal under way was delivered, or came too late
 	r.mu.Lock()

@@ -46,7 +46,8 @@ func (r *Runtime) watchDisk() {
 
 // overDisk measures the work directory and reports whether it was ever beyond the limit.
 func (a *attempt) overDisk() bool {
-	if a.r.cfg.Disk <= 0 {
+	limit := a.diskLimit()
+	if limit <= 0 {
 		return false
 	}
 	bytes, err := stage.DiskUse(a.dir)
@@ -56,19 +57,29 @@ func (a *attempt) overDisk() bool {
 	for {
 		most := a.disk.Load()
 		if bytes <= most || a.disk.CompareAndSwap(most, bytes) {
-			return max(bytes, most) > a.r.cfg.Disk
+			return max(bytes, most) > limit
 		}
 	}
+}
+
+// diskLimit is how many bytes the work directory may take: the smaller of the limits of run and task; 0: no limit.
+func (a *attempt) diskLimit() int64 {
+	run, task := a.r.cfg.Disk, a.l.Spec.DiskLimit
+	if run <= 0 || task > 0 && task < run {
+		return task
+	}
+	return run
 }
 
 func (a *attempt) project() uint32 { return stage.Project(a.r.name, int64(a.l.Attempt)) }
 
 // limitDisk has the file system hold the limit, if it can. What was staged does not count: it was there before.
 func (a *attempt) limitDisk() error {
-	if a.r.cfg.Disk <= 0 {
+	limit := a.diskLimit()
+	if limit <= 0 {
 		return nil
 	}
-	if err := stage.SetQuota(a.dir, a.project(), a.r.cfg.Disk); err != nil && !errors.Is(err, stage.ErrNoQuota) {
+	if err := stage.SetQuota(a.dir, a.project(), limit); err != nil && !errors.Is(err, stage.ErrNoQuota) {
 		return err
 	}
 	return nil
@@ -76,12 +87,13 @@ func (a *attempt) limitDisk() error {
 
 // freeDisk ends the quota of an attempt that is over, and reports whether it was used up.
 func (a *attempt) freeDisk() (full bool) {
-	if a.r.cfg.Disk <= 0 {
+	limit := a.diskLimit()
+	if limit <= 0 {
 		return false
 	}
 	used, err := stage.QuotaUsed(a.dir, a.project())
 	if err == nil {
 		_ = stage.SetQuota(a.dir, a.project(), 0)
 	}
-	return err == nil && used > a.r.cfg.Disk-quotaSlack
+	return err == nil && used > limit-quotaSlack
 }

@@ -142,16 +142,18 @@ type Runtime struct {
 
 	mu       sync.Mutex
 	attempts map[planner.AttemptID]*attempt
-	events   []planner.Body
-	due      bool          // events hold more than starts, or starts that have waited long enough
-	news     chan struct{} // capacity 1: events are due
-	trash    []garbage
-	dump     *sync.Cond // trash was added, or the runtime closes
-	removing int
-	closing  bool
-	discard  bool // nothing is to be left for another gantry
-	warned   map[string]bool
-	ahead    ahead
+	// watchingDisk is set once an attempt with a limit of disk space runs.
+	watchingDisk bool
+	events       []planner.Body
+	due          bool          // events hold more than starts, or starts that have waited long enough
+	news         chan struct{} // capacity 1: events are due
+	trash        []garbage
+	dump         *sync.Cond // trash was added, or the runtime closes
+	removing     int
+	closing      bool
+	discard      bool // nothing is to be left for another gantry
+	warned       map[string]bool
+	ahead        ahead
 	// held while a work directory is made for what nobody has ordered yet
 	clearing sync.Mutex
 
@@ -210,10 +212,6 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	}
 	r.work.Add(1)
 	go r.listen()
-	if cfg.Disk > 0 {
-		r.work.Add(1)
-		go r.watchDisk()
-	}
 	return r, nil
 }
 

@@ -92,13 +92,18 @@ func TestDiskIsLimited(t *testing.T) {
 		{"beyond it, and over at once", "dd if=/dev/zero of=a bs=1M count=6 2>/dev/null", planner.OutOfDisk},
 		{"beyond it, and failed", "dd if=/dev/zero of=a bs=1M count=6 2>/dev/null; exit 3", planner.OutOfDisk},
 		{"many files", "mkdir d; for i in $(seq 1500); do echo $i >d/$i; done; sleep 100", planner.OutOfDisk},
+		{"beyond its own", "dd if=/dev/zero of=a bs=1M count=3 2>/dev/null; sleep 100", planner.OutOfDisk},
 		{"behind a link", "ln -s /bin x; ln -s . y; mkdir -p d; ln -s .. d/up; true", planner.OK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.t = t
-			x := r.exit(r.launch(r.sh(c.script), nil))
+			s, limit := r.sh(c.script), "limit is 4194304"
+			if c.name == "beyond its own" {
+				s.DiskLimit, limit = 1<<20, "limit is 1048576"
+			}
+			x := r.exit(r.launch(s, nil))
 			r.wants(x, c.outcome)
-			if c.outcome == planner.OutOfDisk && !strings.Contains(x.Message, "limit is 4194304") {
+			if c.outcome == planner.OutOfDisk && !strings.Contains(x.Message, limit) {
 				t.Errorf("message %q", x.Message)
 			}
 		})
