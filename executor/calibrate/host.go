@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -127,7 +128,7 @@ func (r *Result) phases() (p [len(walls)]float64) {
 func (s *surveyor) removed(ctx context.Context, out []Result) error {
 	deadline := time.Now().Add(patience)
 	for i := range out {
-		for len(out[i].Marks) > 0 && !s.marked(out[i].ID, executor.Removed) {
+		for s.began(out[i].ID) && !s.marked(out[i].ID, executor.Removed) {
 			if time.Now().After(deadline) {
 				return errors.New("containers are not removed")
 			}
@@ -138,7 +139,7 @@ func (s *surveyor) removed(ctx context.Context, out []Result) error {
 			}
 		}
 		s.mu.Lock()
-		out[i].Marks = s.marks[out[i].ID]
+		out[i].Marks = maps.Clone(s.marks[out[i].ID])
 		s.mu.Unlock()
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -92,6 +93,13 @@ func (l *Lab) marked(a planner.AttemptID, m executor.Milestone) bool {
 	defer l.mu.Unlock()
 	_, ok := l.marks[a][m]
 	return ok
+}
+
+// began reports whether an attempt has reached any.
+func (l *Lab) began(a planner.AttemptID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.marks[a]) > 0
 }
 
 const room = 48 << 20 // memory of a task beyond what it is asked to hold
@@ -224,7 +232,7 @@ func (l *Lab) Wait(ctx context.Context, ids []planner.AttemptID) (out []Result, 
 			return nil, err
 		}
 		l.mu.Lock()
-		r.Marks = l.marks[id]
+		r.Marks = maps.Clone(l.marks[id])
 		l.mu.Unlock()
 		delete(l.ends, id)
 		out = append(out, r)

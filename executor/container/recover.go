@@ -166,7 +166,7 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 		keep[string(a.ctl)], keep[stage.OldNote(a.dir)] = true, a.old
 		keep[string(a.link)] = true
 	}
-	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "*")) // of attempts, and of what was started ahead
+	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "[ap]*")) // of attempts, and of what was started ahead
 	notes, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "work", "*", "*.publishing"))
 	for _, path := range append(dirs, notes...) {
 		st, err := os.Lstat(path)

@@ -22,6 +22,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/docker"
+	"gantry/executor/evidence"
 	"gantry/planner"
 )
 
@@ -205,14 +206,11 @@ func TestPublishingGoesOnAfterACrash(t *testing.T) {
 	spec := r.sh("echo 1 > first; echo 2 > second; sleep 0.3", first, second)
 	l := r.launched(spec)
 	r.must(r.Close())
-	cli, err := docker.Connect(r.ctx, "")
-	r.must(err)
-	defer cli.Close()
-	name := fmt.Sprintf(container.AttemptName, executor.HostName(r.config.Run, r.config.Dir), l.Attempt)
+	e := r.engine()
 	waitFor(t, func() bool {
-		c, err := cli.ContainerInspect(r.ctx, name)
+		all, err := e.List(r.ctx, container.LabelRun, r.config.Run)
 		r.must(err)
-		return c.State.Status == "exited"
+		return len(all) == 1 && all[0].Status == evidence.Exited
 	})
 	// As a gantry leaves it that dies between two renames.
 	r.must(os.WriteFile(filepath.Join(r.config.Dir, "control", "a0", "publishing"), nil, 0o644))

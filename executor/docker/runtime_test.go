@@ -146,6 +146,7 @@ func open(t testing.TB, host string, cfg container.Config) *rig {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
+		r.host = "" // the way there may be closed
 		if _, err := container.Clean(context.Background(), r.engine(), filepath.Dir(cfg.Dir), cfg.Run); err != nil {
 			t.Error(err)
 		}
