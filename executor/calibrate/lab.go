@@ -116,7 +116,6 @@ func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vect
 	if memory == 0 {
 		memory = t.Resident + room
 	}
-	l.wf.Name = "lab"
 	s := &executor.TaskSpec{Workflow: &l.wf, Name: "t" + strconv.Itoa(int(id)), Kind: "lab", Cores: threads,
 		AvgCPU: max(t.CPU, 1e-9), Memory: t.Resident, Run: t.Run}
 	file := func(kind string, i int, size unit.Bytes) *executor.FileSpec {
@@ -151,6 +150,7 @@ func (l *Lab) Start(ctx context.Context, trials ...Trial) (ids []planner.Attempt
 	if l.ends == nil {
 		l.ends, l.begun = map[planner.AttemptID]*planner.AttemptExited{}, map[planner.AttemptID]bool{}
 		l.reported = map[planner.AttemptID]planner.Time{}
+		l.wf.Name = "lab"
 	}
 	queued := l.Runtime.Now()
 	if l.Commit != nil {

@@ -71,9 +71,9 @@ func Wait() {
 
 // Loop returns the signals, those that were kept first.
 func Loop() <-chan os.Signal {
-	Guard(0) // which ends nothing any more
 	mu.Lock()
-	defer mu.Unlock()
 	loop = true
+	mu.Unlock()
+	Guard(0) // which ends nothing any more
 	return kept
 }
