@@ -654,12 +654,6 @@ func (r *Runtime) Close() error {
 	if err != nil {
 		r.trash = nil
 	}
-	var left []*attempt // of containers
-	for _, a := range r.attempts {
-		if a.id != "" {
-			left = append(left, a)
-		}
-	}
 	r.dump.Broadcast()
 	r.mu.Unlock()
 	if !within(r.cfg.Patience/4, r.work.Wait) {
@@ -667,6 +661,14 @@ func (r *Runtime) Close() error {
 		return errors.Join(err, fmt.Errorf("%w: run %s: a request to start a container is left without an answer: "+
 			"gantry resume continues the run, gantry clean removes its containers", ErrUnusable, r.cfg.Run))
 	}
+	var left []*attempt // of containers, those included that were under way as the context ended
+	r.mu.Lock()
+	for _, a := range r.attempts {
+		if a.id != "" {
+			left = append(left, a)
+		}
+	}
+	r.mu.Unlock()
 	r.watcher.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Patience/4)
 	defer cancel()
