@@ -152,6 +152,10 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 		if e := rt.Close(); e != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			err = errors.Join(err, fail(exitHost, e))
 		}
+		if err != nil { // Close keeps containers that have succeeded, for a resume that never comes
+			_, e := cleanRuns(context.WithoutCancel(ctx), s.home, s.name, []string{host.Runtime})
+			err = errors.Join(err, e)
+		}
 	}()
 	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"),
 		Engine: func() time.Duration { return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim") }}
