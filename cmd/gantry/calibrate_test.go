@@ -92,8 +92,20 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 func TestCalibrate(t *testing.T) {
 	needsDocker(t)
 	home := t.TempDir()
-	expect(t, exitOK, []string{"to start its program", "under a CPU quota", "It is kept in"}, "calibrate", "--quick",
-		"--dir", home)
+	args := []string{"calibrate", "--quick", "--dir", home}
+	code, out, errs := invoke(t, args...)
+	for try := 2; try <= 3 && code == exitHost && strings.Contains(errs, "the host was too busy"); try++ {
+		nothingIsLeft(t, home) // other tests disturbed it
+		code, out, errs = invoke(t, args...)
+	}
+	if code != exitOK {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, w := range []string{"to start its program", "under a CPU quota", "It is kept in"} {
+		if !strings.Contains(out, w) {
+			t.Errorf("it does not say %q:\n%s", w, out)
+		}
+	}
 	db, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
 	if err != nil {
 		t.Fatal(err)

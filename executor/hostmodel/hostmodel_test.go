@@ -143,6 +143,9 @@ func TestTables(t *testing.T) {
 		line.At(0.25) != 2 || math.Abs(line.Mean()-3) > 1e-9 {
 		t.Errorf("spread %v, mean %v", line, line.Mean())
 	}
+	if w := (hostmodel.Spread{0.02, 0.05, 900}).Widen(2); w[0] != 0.01 || w[2] != 1000 {
+		t.Errorf("widened beyond what a model may have: %v", w)
+	}
 	if w := line.Widen(2); w.At(0.5) != 3 || w.At(1) != 7 || w.At(0) != 0.3 {
 		t.Errorf("widened %v", w)
 	}

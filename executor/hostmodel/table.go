@@ -149,13 +149,16 @@ func SpreadOf(factors []float64) Spread {
 	return s
 }
 
+// What a quantile of a spread may be.
+const leastFactor, mostFactor = 0.01, 1000
+
 // Widen returns the spread with its distances from the median times factor; no quantile falls below a tenth of the
-// median.
+// median, or leaves what a model may have.
 func (s Spread) Widen(factor float64) Spread {
 	out := slices.Clone(s)
 	mid := s.At(0.5)
 	for i, q := range out {
-		out[i] = max(mid/10, mid+(q-mid)*factor)
+		out[i] = min(max(leastFactor, mid/10, mid+(q-mid)*factor), mostFactor)
 	}
 	return out
 }
@@ -234,7 +237,7 @@ func (s Spread) validate(what string) error {
 		return fmt.Errorf("%s has %d quantiles", what, len(s))
 	}
 	for i, q := range s {
-		if err := within(what, q, 0.01, 1000); err != nil {
+		if err := within(what, q, leastFactor, mostFactor); err != nil {
 			return err
 		}
 		if i > 0 && q < s[i-1] {
