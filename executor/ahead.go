@@ -20,7 +20,8 @@ type ahead struct {
 // keeps of it, rounded up.
 const WaitingMemory = 16 << 20
 
-// A policy whose places cannot be guessed is left alone after so many guesses.
+// guessesTried is how many guesses must be wrong before guessing stops, as the places of some policies cannot be
+// guessed.
 const guessesTried = 8
 
 // prepare tells the runtime which starts are due soon.

@@ -58,7 +58,7 @@ type Instant interface{ Instant() bool }
 // happened meanwhile comes from the next Next, and reads in its times when it happened.
 type Spender interface{ Spend(d time.Duration) }
 
-// Milestone is an instant in the life of an attempt. Whoever measures a runtime is told when each comes.
+// Milestone is an instant in the life of an attempt. A runtime reports each to whoever measures it.
 type Milestone uint8
 
 const (

@@ -145,7 +145,7 @@ func keepHostModel(ctx context.Context, db *sqlite.DB, m *hostmodel.Model) (*sql
 	return row, db.KeepHostModel(ctx, row)
 }
 
-// old is from when on people are told that a model is old: kernels, engines and neighbours change.
+// old is the age from which a model is reported as old: kernels, engines and neighbours change.
 const old = 90 * 24 * time.Hour
 
 const (

@@ -138,9 +138,9 @@ func (p *programTimes) measureSpread() {
 // logOf is the logarithm of what an attempt would take on a whole core of a node of speed 1.
 func logOf(r *sqlite.ProgramRun) float64 { return math.Log(max(1, float64(transfer(r, 1, 1000)))) }
 
-// transfer is how long a program takes that was measured elsewhere, on a node of that speed and with so many
-// thousandths of a core, speed included. CPU time is spent as fast as the limit allows, by no more threads than it ran
-// on before unless it was at its limit; the rest of the time stays.
+// transfer is the time that a program takes on a node of another speed or under another limit than where it was
+// measured. millicores are the limit, speed included. CPU time is spent as fast as the limit allows, by no more threads
+// than it ran on before unless it was at its limit; the rest of the time stays.
 func transfer(r *sqlite.ProgramRun, speed float64, millicores int64) time.Duration {
 	if r.CPU < 0 || r.Ran <= 0 { // all is taken as computing
 		return time.Duration(float64(r.Ran) * positive(r.Speed) / positive(speed))

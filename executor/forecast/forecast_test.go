@@ -81,7 +81,7 @@ func TestAForecastHasTheMedianAndEightyPercentOfItsRepetitions(t *testing.T) {
 	}
 }
 
-// A forecast from the middle of a run takes in what has happened: if all goes on as simulated, it ends as the whole
+// A forecast from the middle of a run includes what has happened: if the rest goes as simulated, it ends as the whole
 // simulation does, from whatever instant it is made.
 func TestAForecastContinuesFromWhatHasHappened(t *testing.T) {
 	for _, nodes := range []int{1, 2} {

@@ -238,7 +238,7 @@ func remoteCause(ctx context.Context, err error) error {
 	return &remoteError{err}
 }
 
-// moving tells of each read that gives something.
+// moving is a reader that reports progress after each read of at least one byte.
 type moving struct {
 	io.Reader
 	progress func()
