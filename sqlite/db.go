@@ -25,7 +25,7 @@ import (
 const FileName = "gantry.sqlite"
 
 // schemaVersion is PRAGMA user_version of the files this package writes; schema/N.sql leads from version N-1 to N.
-const schemaVersion = 11
+const schemaVersion = 12
 
 //go:embed schema/*.sql
 var schema embed.FS
