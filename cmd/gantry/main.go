@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -23,14 +21,14 @@ import (
 
 // Exit codes. They are documented in the README and in --help.
 const (
-	exitOK          = 0   // all tasks succeeded
-	exitTasksFailed = 1   // the run ended, tasks failed or were skipped
-	exitUsage       = 2   // wrong command line
-	exitInput       = 3   // invalid or unsupported input
-	exitHost        = 4   // host or Docker not usable
-	exitInternal    = 6   // a fault of gantry's own
-	exitHeld        = 75  // another gantry holds this run
-	exitInterrupted = 130 // stopped by a signal, resumable
+	exitOK          = 0             // all tasks succeeded
+	exitTasksFailed = 1             // the run ended, tasks failed or were skipped
+	exitUsage       = 2             // wrong command line
+	exitInput       = 3             // invalid or unsupported input
+	exitHost        = 4             // host or Docker not usable
+	exitInternal    = 6             // a fault of gantry's own
+	exitHeld        = 75            // another gantry holds this run
+	exitInterrupted = early.Stopped // 130: stopped by a signal, resumable
 )
 
 // exitError carries an exit code. A nil err prints nothing.
@@ -64,15 +62,7 @@ func gantry() int {
 		reader.SetMemoryLimit(memoryLimit)
 		runtime.SetFinalizer(new(collection), makeRoom)
 	}
-	if command := slices.IndexFunc(os.Args[1:], func(a string) bool {
-		return !strings.HasPrefix(a,
-			"-")
-	}); command >= 0 &&
-		slices.Contains([]string{"run", "resume"}, os.Args[1+command]) {
-		early.Guard(exitInterrupted)
-	} else {
-		early.Release()
-	}
+	early.Begin()
 	return run(os.Args)
 }
 

@@ -376,12 +376,12 @@ func (f *field) draw(random *rand.Rand, early *int) *disturbance {
 			}
 		}
 	case "term":
-		d.do = signals(at+5*time.Millisecond, syscall.SIGTERM) // before the Go runtime is up nobody can take it
+		d.do = signals(at, syscall.SIGTERM)
 	case "interrupt":
 		times := 1 + random.IntN(3)
 		d.do = func(t *testing.T, p *process, over <-chan struct{}) {
 			for range times {
-				signals(at/time.Duration(times)+5*time.Millisecond, syscall.SIGINT)(t, p, over)
+				signals(at/time.Duration(times), syscall.SIGINT)(t, p, over)
 			}
 		}
 	case "engine killed", "engine stopped":
@@ -418,11 +418,28 @@ func wait(d time.Duration, over <-chan struct{}) {
 	}
 }
 
+// signals sends a signal. One that gantry takes is sent once it can: before its first instruction nobody does.
 func signals(after time.Duration, s syscall.Signal) func(*testing.T, *process, <-chan struct{}) {
 	return func(_ *testing.T, p *process, over <-chan struct{}) {
 		wait(after, over)
+		for (s == syscall.SIGTERM || s == syscall.SIGINT) && !catches(p.cmd.Process.Pid, s) {
+			select {
+			case <-over:
+				return
+			case <-time.After(100 * time.Microsecond):
+			}
+		}
 		_ = p.cmd.Process.Signal(s)
 	}
+}
+
+// catches reports whether a process has a handler for a signal.
+func catches(pid int, s syscall.Signal) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(text), "SigCgt:")
+	var mask uint64
+	_, _ = fmt.Sscanf(rest, "%x", &mask)
+	return mask>>(s-1)&1 != 0
 }
 
 // fill writes until the disk is full.

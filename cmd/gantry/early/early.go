@@ -1,7 +1,11 @@
 // Package early takes the signals that end a run from the first moment of the process on, so that one that comes while
-// gantry still reads files ends it as any other does: with a run that can be resumed. It imports next to nothing,
-// not even fmt, so that it is initialised before most packages: one of the others reads the whole binary first.
+// gantry still reads files ends it as any other does: with a run that can be resumed. A constructor in C takes them
+// until the Go runtime is up. The package imports next to nothing, not even fmt, so that it is initialised before most
+// packages: one of the others reads the whole binary first.
 package early
+
+// #include "early.h"
+import "C"
 
 import (
 	"os"
@@ -9,6 +13,9 @@ import (
 	"sync"
 	"syscall"
 )
+
+// Stopped is the exit code of a process that a signal ended before anything was started.
+const Stopped = C.STOPPED
 
 var (
 	signals = make(chan os.Signal, 8)
@@ -26,8 +33,17 @@ func init() {
 	}
 }
 
-// Release lets signals end the process, as they do by default.
-func Release() {
+// Begin guards the process against signals if its command is one that begins or continues a run. Any other they end as
+// they do by default.
+func Begin() {
+	if C.gantry_guards() != 0 {
+		once.Do(guard)
+	} else {
+		release()
+	}
+}
+
+func release() {
 	signal.Reset(os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Reset(syscall.SIGHUP)
@@ -39,10 +55,8 @@ func Release() {
 	}
 }
 
-// Guard ends the process with code at a signal, until Wait is called.
-func Guard(code int) { once.Do(func() { guard(code) }) }
-
-func guard(code int) {
+// guard ends the process with Stopped at a signal, until Wait is called.
+func guard() {
 	go func() {
 		for s := range signals {
 			mu.Lock()
@@ -55,8 +69,8 @@ func guard(code int) {
 			}
 			mu.Unlock()
 			if end {
-				_, _ = os.Stderr.WriteString("gantry: stopped before anything was started\n")
-				os.Exit(code)
+				_, _ = os.Stderr.WriteString(C.STOPPED_TEXT)
+				os.Exit(Stopped)
 			}
 		}
 	}()
@@ -74,6 +88,6 @@ func Loop() <-chan os.Signal {
 	mu.Lock()
 	loop = true
 	mu.Unlock()
-	Guard(0) // which ends nothing any more
+	once.Do(guard) // which ends nothing any more
 	return kept
 }
