@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,8 +79,14 @@ func (r *losing) Next(ctx context.Context, until planner.Time) ([]planner.Body, 
 
 func TestRunsOfEveryFormatAreFinished(t *testing.T) {
 	logs, err := filepath.Glob("testdata/formats/*.gz")
-	if err != nil || len(logs) < 11 {
-		t.Fatalf("%d logs, %v", len(logs), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All formats that are released: the current one may still change.
+	for format := 1; format < currentFormat(t); format++ {
+		if !slices.Contains(logs, fmt.Sprintf("testdata/formats/%d.sqlite.gz", format)) {
+			t.Errorf("there is no killed run of format %d", format)
+		}
 	}
 	for _, packed := range logs {
 		t.Run(filepath.Base(packed), func(t *testing.T) {
@@ -202,6 +209,14 @@ func TestALogOfANewerGantryStaysAsItIs(t *testing.T) {
 	if have := query[int](t, path, "PRAGMA user_version"); have != 1000 {
 		t.Errorf("it has format %d now", have)
 	}
+}
+
+// currentFormat is that of a new log.
+func currentFormat(t *testing.T) int {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	open(t, path, sqlite.Durable)
+	return query[int](t, path, "PRAGMA user_version")
 }
 
 func rawDB(t *testing.T, path string) *sql.DB {
