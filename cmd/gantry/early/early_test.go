@@ -55,7 +55,9 @@ func TestASignalEndsARunInOrderFromTheFirstMoment(t *testing.T) {
 				if c.later {
 					_, _ = bufio.NewReader(out).ReadString('\n')
 				} else {
-					for end := time.Now().Add(time.Minute); !catches(cmd.Process.Pid, c.signal) && time.Now().Before(end); {
+					end := time.Now().Add(time.Minute)
+					for !catches(cmd.Process.Pid, c.signal) && time.Now().Before(end) {
+						continue
 					}
 				}
 				_ = cmd.Process.Signal(c.signal)
