@@ -1,0 +1,529 @@
+// Package sbatch is the language of Slurm's commands as far as gantry speaks it: the options and scripts of sbatch, the
+// shell program that a job becomes, and what squeue, scancel and sacct are asked and print. It follows Slurm 22.05, by
+// recorded dialogues (testdata). What gantry cannot honour is refused by name, or reported where a job runs as well
+// without it. The package is pure, and a leaf.
+package sbatch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxScript is how many bytes a script may have: what the kernel takes as arguments of a program, with room to spare.
+const MaxScript = 1 << 20
+
+// Job is what sbatch was asked to submit.
+type Job struct {
+	Name   string
+	Script []byte   // with its first line, which names the interpreter
+	Args   []string // of the script
+	Path   string   // of the script as it was given; "" if it came by standard input or --wrap
+	Dir    string   // absolute: where it runs, and the only directory that it may write to
+
+	CPUs      int           // of the whole job
+	PerTask   int           // of --cpus-per-task; 0: not said
+	Tasks     int           // of --ntasks; 0: not said
+	Memory    int64         // bytes of the whole job; 0: not said
+	PerCPU    int64         // of --mem-per-cpu, bytes; 0: not said
+	Limit     time.Duration // 0: none
+	Output    string        // patterns of files; "" if not said
+	Error     string        // "": as Output
+	Input     string        // "": nothing to read
+	Append    bool          // to Output and Error
+	Warning   string        // signal before Limit; "": none
+	WarnAhead time.Duration
+
+	Partition, Account, Comment string
+	Container                   string       // image; "" if not said
+	Array                       []int        // nil: no array
+	After                       []Dependency // jobs that have to succeed before
+	Export                      []string     // NAME=VALUE
+
+	Parsable, Quiet, Wait bool
+	Ask                   Ask      // what the command is to print instead
+	Notes                 []string // what has no effect, and why
+}
+
+// Ask is a command that submits nothing.
+type Ask uint8
+
+const (
+	Submit Ask = iota
+	Help
+	Version
+)
+
+// Dependency is a job, or an element of an array if Index is not negative.
+type Dependency struct {
+	ID    int64
+	Index int
+}
+
+func (d Dependency) String() string {
+	if d.Index < 0 {
+		return strconv.FormatInt(d.ID, 10)
+	}
+	return fmt.Sprintf("%d_%d", d.ID, d.Index)
+}
+
+// Host is what a submission depends on beside its options.
+type Host struct {
+	Dir   string // current directory, absolute
+	Env   func(name string) (string, bool)
+	Read  func(path string) ([]byte, error) // the script
+	Stdin func() ([]byte, error)
+}
+
+// variables are the environment variables that stand for options of sbatch: over those of the script, below those of
+// the command line.
+var variables = []struct{ name, long string }{
+	{"SBATCH_ACCOUNT", "account"}, {"SBATCH_ARRAY_INX", "array"}, {"SBATCH_CLUSTERS", "clusters"},
+	{"SLURM_CLUSTERS", "clusters"}, {"SBATCH_CONSTRAINT", "constraint"}, {"SBATCH_CONTAINER", "container"},
+	{"SBATCH_CORE_SPEC", "core-spec"}, {"SBATCH_CPUS_PER_GPU", "cpus-per-gpu"}, {"SBATCH_DISTRIBUTION", "distribution"},
+	{"SBATCH_EXCLUSIVE", "exclusive"}, {"SBATCH_EXPORT", "export"}, {"SBATCH_GET_USER_ENV", "get-user-env"},
+	{"SBATCH_GPUS", "gpus"}, {"SBATCH_GPUS_PER_NODE", "gpus-per-node"}, {"SBATCH_GPUS_PER_TASK", "gpus-per-task"},
+	{"SBATCH_GRES", "gres"}, {"SBATCH_HINT", "hint"}, {"SBATCH_IGNORE_PBS", "ignore-pbs"},
+	{"SBATCH_JOB_NAME", "job-name"}, {"SBATCH_MEM_BIND", "mem-bind"}, {"SBATCH_MEM_PER_CPU", "mem-per-cpu"},
+	{"SBATCH_MEM_PER_GPU", "mem-per-gpu"}, {"SBATCH_MEM_PER_NODE", "mem"}, {"SBATCH_NETWORK", "network"},
+	{"SBATCH_NO_REQUEUE", "no-requeue"}, {"SBATCH_OPEN_MODE", "open-mode"}, {"SBATCH_OVERCOMMIT", "overcommit"},
+	{"SBATCH_PARTITION", "partition"}, {"SBATCH_PROFILE", "profile"}, {"SBATCH_QOS", "qos"},
+	{"SBATCH_REQUEUE", "requeue"}, {"SBATCH_RESERVATION", "reservation"}, {"SBATCH_SIGNAL", "signal"},
+	{"SBATCH_SPREAD_JOB", "spread-job"}, {"SBATCH_THREAD_SPEC", "thread-spec"}, {"SBATCH_TIMELIMIT", "time"},
+	{"SBATCH_USE_MIN_NODES", "use-min-nodes"}, {"SBATCH_WAIT", "wait"}, {"SBATCH_WCKEY", "wckey"},
+}
+
+// Parse reads a command line of sbatch, without the command's name, and the script that it names.
+func Parse(args []string, host Host) (*Job, error) {
+	opts, rest, err := getopt(sbatchOptions, args)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{Dir: host.Dir}
+	for _, o := range opts {
+		switch o.long {
+		case "help", "usage":
+			return &Job{Ask: Help}, nil
+		case "version":
+			return &Job{Ask: Version}, nil
+		}
+	}
+	if err := j.script(opts, rest, host); err != nil {
+		return nil, err
+	}
+	all, err := directives(j.Script, j.where())
+	if err != nil {
+		return nil, err
+	}
+	// One level of options may override the other, but none has both.
+	for _, level := range [][]given{all, opts} {
+		if has(level, "mem") && has(level, "mem-per-cpu") {
+			return nil, usagef("--mem and --mem-per-cpu exclude each other")
+		}
+	}
+	for _, v := range variables {
+		text, ok := host.Env(v.name)
+		if !ok {
+			continue
+		}
+		o, err := long(sbatchOptions, v.long)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, given{o, text})
+	}
+	return j, j.apply(append(all, opts...), host)
+}
+
+func has(opts []given, name string) bool {
+	return slices.ContainsFunc(opts, func(o given) bool { return o.long == name })
+}
+
+// where is how messages call the script.
+func (j *Job) where() string {
+	switch {
+	case j.Path != "":
+		return j.Path
+	case j.Name == "wrap":
+		return "--wrap"
+	}
+	return "standard input"
+}
+
+// script finds the script, and the name that a job has after it.
+func (j *Job) script(opts []given, rest []string, host Host) (err error) {
+	wrapped := slices.IndexFunc(opts, func(o given) bool { return o.long == "wrap" })
+	switch {
+	case wrapped >= 0 && len(rest) > 0:
+		return usagef("--wrap takes no script and no arguments: %q is left over", rest[0])
+	case wrapped >= 0:
+		j.Name, j.Script = "wrap", []byte("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"+
+			opts[wrapped].value+"\n")
+	case len(rest) > 0:
+		j.Path, j.Args, j.Name = rest[0], rest[1:], path.Base(rest[0])
+		if j.Script, err = host.Read(j.Path); err != nil {
+			return fmt.Errorf("open script %s: %w", j.Path, err)
+		}
+	default:
+		j.Name = "sbatch"
+		if j.Script, err = host.Stdin(); err != nil {
+			return fmt.Errorf("read the script from standard input: %w", err)
+		}
+	}
+	fault := ""
+	switch {
+	case len(j.Script) == 0:
+		fault = "the script is empty"
+	case len(j.Script) > MaxScript:
+		fault = fmt.Sprintf("the script has more than %d bytes: call a program from a short script", MaxScript)
+	case !bytes.HasPrefix(j.Script, []byte("#!")):
+		fault = "the first line of a script has to be #! and the path of an interpreter, as in #!/bin/sh"
+	case bytes.Contains(j.Script, []byte("\r\n")):
+		fault = "the script has line ends of DOS (\\r\\n): convert it, as with dos2unix"
+	case bytes.IndexByte(j.Script, 0) >= 0:
+		fault = "the script has a null byte: it is no text"
+	case j.interpreter() == "":
+		fault = "the first line of the script names no interpreter by an absolute path"
+	}
+	if fault != "" {
+		return fmt.Errorf("%s: %s", j.where(), fault)
+	}
+	return nil
+}
+
+// apply takes over options, of which later ones count more.
+func (j *Job) apply(opts []given, host Host) (err error) {
+	if j.Notes, err = check(opts); err != nil {
+		return err
+	}
+	var memory, perCPU, nodes, tasksPerNode, mincpus string
+	for _, o := range opts {
+		var err error
+		text := o.value
+		switch o.long {
+		case "array":
+			j.Array = nil
+			if text != "" {
+				j.Array, err = indices(text)
+			}
+		case "account":
+			j.Account = text
+		case "chdir":
+			j.Dir = path.Join(host.Dir, text)
+			if path.IsAbs(text) {
+				j.Dir = path.Clean(text)
+			}
+		case "comment":
+			j.Comment = text
+		case "container":
+			j.Container = text
+		case "cpus-per-task":
+			j.PerTask, err = count(text)
+		case "dependency":
+			j.After, err = dependencies(text)
+		case "error":
+			j.Error = text
+		case "export":
+			err = j.export(text, host)
+		case "input":
+			j.Input = text
+		case "job-name":
+			j.Name = text
+		case "kill-on-invalid-dep":
+			if text != "yes" && text != "no" {
+				err = fmt.Errorf("%q: write yes", text)
+			} else if text == "no" {
+				err = errors.New("a job whose dependency failed is skipped: write yes")
+			}
+		case "mem":
+			memory, perCPU = text, ""
+			_, err = Memory(text)
+		case "mem-per-cpu":
+			perCPU, memory = text, ""
+			_, err = Memory(text)
+		case "mincpus":
+			mincpus = text
+		case "nodes":
+			nodes = text
+		case "ntasks":
+			j.Tasks, err = count(text)
+		case "ntasks-per-node":
+			tasksPerNode = text
+		case "open-mode":
+			if text != "append" && text != "truncate" {
+				err = fmt.Errorf("%q: write append or truncate", text)
+			}
+			j.Append = text == "append"
+		case "output":
+			j.Output = text
+		case "parsable":
+			j.Parsable = true
+		case "partition":
+			j.Partition = text
+		case "quiet":
+			j.Quiet = true
+		case "signal":
+			err = j.signal(text)
+		case "time":
+			j.Limit, err = Limit(text)
+		case "wait":
+			j.Wait = true
+		}
+		if err != nil {
+			return usagef("%s: %w", o.name(), err)
+		}
+	}
+	if err := j.cpus(nodes, tasksPerNode, mincpus); err != nil {
+		return err
+	}
+	if err := j.memory(memory, perCPU); err != nil {
+		return err
+	}
+	return j.finish()
+}
+
+// finish checks what belongs together.
+func (j *Job) finish() error {
+	for _, text := range []string{j.Name, j.Partition, j.Account, j.Comment, j.Container, j.Dir, j.Output, j.Error,
+		j.Input} {
+		if strings.ContainsAny(text, "\n\x00") {
+			return usagef("%q: a line end is not possible here", text)
+		}
+	}
+	if len(j.Name) > 256 {
+		j.Name = j.Name[:256]
+	}
+	if j.Warning != "" && j.Limit == 0 {
+		j.Warning = ""
+	}
+	for _, f := range []struct{ option, pattern string }{{"output", j.output()}, {"error", j.Error},
+		{"input", j.Input}} {
+		if err := j.inside(f.pattern); err != nil {
+			return usagef("--%s: %w", f.option, err)
+		}
+	}
+	return nil
+}
+
+// inside refuses files that the job will not be able to write or read: only its directory is there.
+func (j *Job) inside(pattern string) error {
+	if pattern == "" || pattern == "/dev/null" {
+		return nil
+	}
+	file := pattern
+	if !path.IsAbs(file) {
+		file = path.Join(j.Dir, file)
+	}
+	if file = path.Clean(file); file == j.Dir || !strings.HasPrefix(file, strings.TrimSuffix(j.Dir, "/")+"/") {
+		return fmt.Errorf("%s is outside of %s, and the job can write to nothing else: name a file in it, or give "+
+			"another directory with --chdir", pattern, j.Dir)
+	}
+	_, err := j.fileName(pattern)
+	return err
+}
+
+// output is the pattern of the file that standard output goes to.
+func (j *Job) output() string {
+	switch {
+	case j.Output != "":
+		return j.Output
+	case j.Array != nil:
+		return "slurm-%A_%a.out"
+	}
+	return "slurm-%j.out"
+}
+
+// cpus works out how many the job wants.
+func (j *Job) cpus(nodes, tasksPerNode, mincpus string) error {
+	if nodes != "" {
+		least, most, ranged := strings.Cut(nodes, "-")
+		n, err := count(least)
+		if err == nil && ranged {
+			_, err = count(most)
+		}
+		if err == nil && n > 1 {
+			err = errors.New("a job runs on one node: write 1")
+		}
+		if err != nil {
+			return usagef("--nodes: %w", err)
+		}
+	}
+	tasks := max(j.Tasks, 1)
+	if tasksPerNode != "" {
+		n, err := count(tasksPerNode)
+		if err != nil {
+			return usagef("--ntasks-per-node: %w", err)
+		}
+		if j.Tasks == 0 {
+			tasks, j.Tasks = n, n
+		} else if j.Tasks > n {
+			return usagef("--ntasks-per-node: %d tasks would need more than one node, and a job runs on one", j.Tasks)
+		}
+	}
+	j.CPUs = tasks * max(j.PerTask, 1)
+	if mincpus != "" {
+		n, err := count(mincpus)
+		if err != nil {
+			return usagef("--mincpus: %w", err)
+		}
+		j.CPUs = max(j.CPUs, n)
+	}
+	if j.CPUs > 1<<20 {
+		return usagef("%d CPUs are more than any host has", j.CPUs)
+	}
+	return nil
+}
+
+// memory works out how much the job wants.
+func (j *Job) memory(text, perCPU string) (err error) {
+	switch {
+	case text != "":
+		if j.Memory, err = Memory(text); err == nil && j.Memory == 0 {
+			j.Notes = append(j.Notes, "--mem=0 asks for all memory of a node: gantry gives the job the share of the "+
+				"node that its CPUs are")
+		}
+	case perCPU != "":
+		if j.PerCPU, err = Memory(perCPU); err == nil && j.PerCPU > (1<<62)/int64(j.CPUs) {
+			return usagef("--mem-per-cpu: %s for each of %d CPUs is more than any host has", perCPU, j.CPUs)
+		}
+		j.Memory = j.PerCPU * int64(j.CPUs)
+	}
+	return err
+}
+
+var dependency = regexp.MustCompile(`^(\d+)(?:_(\d+))?(\+\d+)?$`)
+
+// dependencies reads the value of --dependency.
+func dependencies(text string) (out []Dependency, err error) {
+	if strings.Contains(text, "?") {
+		return nil, fmt.Errorf("%q: gantry waits for all jobs, not for one of several", text)
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		kind, ids, ok := strings.Cut(part, ":")
+		if strings.EqualFold(kind, "afterok") {
+			kind = "afterok"
+		}
+		if kind != "afterok" || !ok {
+			return nil, fmt.Errorf("%q: gantry knows afterok:JOB[:JOB...] only: a job starts when those before it have "+
+				"succeeded", part)
+		}
+		for id := range strings.SplitSeq(ids, ":") {
+			m := dependency.FindStringSubmatch(id)
+			if m == nil || m[3] != "" {
+				return nil, fmt.Errorf("%q is no job", id)
+			}
+			d, err := job(m[1], m[2])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// job reads the number of a job, and the index of an element if there is one.
+func job(number, element string) (Dependency, error) {
+	id, err := strconv.ParseInt(number, 10, 64)
+	d := Dependency{id, -1}
+	if err == nil && element != "" {
+		d.Index, err = strconv.Atoi(element)
+	}
+	if err != nil || id <= 0 {
+		return d, fmt.Errorf("%q is no job", number)
+	}
+	return d, nil
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// export reads the value of --export. A job has the environment of its image, and what is named here.
+func (j *Job) export(text string, host Host) error {
+	j.Export = nil
+	for _, item := range splitOutsideQuotes(text) {
+		name, val, ok := strings.Cut(item, "=")
+		switch {
+		case item == "NONE" || item == "NIL" || item == "":
+		case item == "ALL":
+			j.Notes = append(j.Notes, "--export=ALL does not pass the whole environment, which gantry would have to "+
+				"keep in its log: name the variables, as in --export=NAME,OTHER=VALUE")
+		case !identifier.MatchString(name):
+			return fmt.Errorf("%q is no name of a variable", name)
+		case ok:
+			j.Export = append(j.Export, name+"="+val)
+		default:
+			val, set := host.Env(name)
+			if !set {
+				j.Notes = append(j.Notes, fmt.Sprintf("--export: the variable %s is not set", name))
+				continue
+			}
+			j.Export = append(j.Export, name+"="+val)
+		}
+	}
+	return nil
+}
+
+// splitOutsideQuotes splits at commas that are in no quotes, and takes the quotes away.
+func splitOutsideQuotes(text string) (out []string) {
+	var b strings.Builder
+	var quote rune
+	for _, r := range text {
+		switch {
+		case r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		case quote == 0 && r == ',':
+			out = append(out, b.String())
+			b.Reset()
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return append(out, b.String())
+}
+
+// signals are the names that --signal may have, with the numbers of Linux.
+var signals = map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "KILL": 9, "USR1": 10, "USR2": 12, "ALRM": 14,
+	"TERM": 15, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22, "URG": 23, "XCPU": 24}
+
+// warnAhead is how long before the limit the signal comes if --signal does not say it.
+const warnAhead = 60 * time.Second
+
+// signal reads the value of --signal: [[R][B]:]SIGNAL[@SECONDS].
+func (j *Job) signal(text string) error {
+	flags, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		flags, rest = "", text
+	}
+	name, ahead, timed := strings.Cut(rest, "@")
+	name = strings.TrimPrefix(strings.ToUpper(name), "SIG")
+	known := signals[name] > 0
+	for _, n := range signals {
+		known = known || name == strconv.Itoa(n)
+	}
+	if strings.Trim(flags, "RB") != "" || !known {
+		return fmt.Errorf("%q: write [B:]SIGNAL[@SECONDS], as in B:USR2@30", text)
+	}
+	j.WarnAhead = warnAhead
+	if timed {
+		s, err := strconv.ParseUint(ahead, 10, 16)
+		if err != nil {
+			return fmt.Errorf("%q: the number of seconds is at most 65535", text)
+		}
+		j.WarnAhead = time.Duration(s) * time.Second
+	}
+	j.Warning = name
+	if !strings.Contains(flags, "B") {
+		j.Warning = ""
+		j.Notes = append(j.Notes, "--signal="+text+" has no effect: it is for job steps, and gantry has none; B: "+
+			"before the signal sends it to the script")
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package sbatch_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gantry/sbatch"
+)
+
+// host is where tests submit: the directory /w, with scripts by name.
+func host(scripts map[string]string, stdin string, env ...string) sbatch.Host {
+	return sbatch.Host{
+		Dir: "/w",
+		Env: func(name string) (string, bool) {
+			for _, e := range env {
+				if v, ok := strings.CutPrefix(e, name+"="); ok {
+					return v, true
+				}
+			}
+			return "", false
+		},
+		Read: func(path string) ([]byte, error) {
+			if s, ok := scripts[path]; ok {
+				return []byte(s), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		Stdin: func() ([]byte, error) { return []byte(stdin), nil },
+	}
+}
+
+// shellWords splits as a shell does what the recorded dialogues have: words, and words in quotes.
+func shellWords(text string) (out []string) {
+	for text = strings.TrimLeft(text, " "); text != ""; text = strings.TrimLeft(text, " ") {
+		if q := text[0]; q == '\'' {
+			word, rest, _ := strings.Cut(text[1:], "'")
+			out, text = append(out, word), rest
+			continue
+		}
+		word, rest, _ := strings.Cut(text, " ")
+		out, text = append(out, word), rest
+	}
+	return out
+}
+
+// TestJobsAreReadAsSlurmReadsThem compares with what Slurm 22.05 made of the same scripts and options
+// (testdata/record.sh).
+func TestJobsAreReadAsSlurmReadsThem(t *testing.T) {
+	recorded, err := os.ReadFile("testdata/jobs.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	escapes := strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`)
+	lines := strings.Split(strings.TrimSuffix(string(recorded), "\n"), "\n")
+	for i := 0; i+1 < len(lines); i += 2 {
+		kind, text, _ := strings.Cut(lines[i], " ")
+		script, args := "#!/bin/sh\necho\n", []string{"t.sh"}
+		switch kind {
+		case "script":
+			script = "#!/bin/sh\n" + escapes.Replace(text) + "\necho\n"
+		case "raw":
+			script = escapes.Replace(text)
+		case "options":
+			args = append(shellWords(text), args...)
+		case "wrap":
+			args = shellWords(text)
+		}
+		j, err := sbatch.Parse(args, host(map[string]string{"t.sh": script}, ""))
+		want, accepted := strings.CutPrefix(lines[i+1], "= ")
+		switch {
+		case !accepted && err == nil:
+			t.Errorf("%s: taken as %+v; Slurm says %s", lines[i], j, lines[i+1])
+		case accepted && err != nil:
+			t.Errorf("%s: %v; Slurm takes it: %s", lines[i], err, lines[i+1])
+		case accepted:
+			q, err := sbatch.ParseQueue([]string{"-h", "-o", "%j|%C|%m|%l|%k|%K"}, "", noEnv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := sbatch.Row{ID: 7, Name: j.Name, CPUs: j.CPUs, Memory: j.Memory, Limit: j.Limit, Comment: j.Comment}
+			if strings.Contains(text, "mem-per-cpu") {
+				r.Memory = j.PerCPU // as Slurm shows it
+			}
+			if strings.Contains(text, "mincpus") {
+				r.CPUs = 1 // Slurm shows more only once the job runs
+			}
+			if j.Array != nil {
+				r.ArrayID, r.Index = 7, j.Array[0]
+			}
+			var b bytes.Buffer
+			if err := q.Print(&b, []sbatch.Row{r}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.TrimSuffix(b.String(), "\n"); got != want {
+				t.Errorf("%s:\ngot   %s\nSlurm %s", lines[i], got, want)
+			}
+		}
+	}
+}
+
+func noEnv(string) (string, bool) { return "", false }
+
+// TestQueueIsPrintedAsSlurmPrintsIt compares with answers of squeue for the same jobs.
+func TestQueueIsPrintedAsSlurmPrintsIt(t *testing.T) {
+	recorded, err := os.ReadFile("testdata/squeue.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(strings.TrimSuffix(string(recorded), "\n"), "\nformat ")
+	var rows []sbatch.Row
+	var now time.Time
+	for _, line := range strings.Split(blocks[0], "\n")[1:] {
+		r, at := recordedRow(t, line)
+		rows = append(rows, r)
+		if !at.IsZero() {
+			now = at
+		}
+	}
+	if len(rows) != 8 || now.IsZero() {
+		t.Fatalf("%d rows, now %v", len(rows), now)
+	}
+	for _, block := range blocks[1:] {
+		format, want, _ := strings.Cut(block, "\n")
+		q, err := sbatch.ParseQueue([]string{"-t", "all", "-o", format}, "", noEnv)
+		if err != nil {
+			t.Errorf("%s: %v", format, err)
+			continue
+		}
+		var b bytes.Buffer
+		if err := q.Print(&b, rows, now); err != nil {
+			t.Fatal(err)
+		}
+		got, asked := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), strings.Split(want, "\n")
+		slices.Sort(got)
+		slices.Sort(asked)
+		if !slices.Equal(got, asked) {
+			t.Errorf("%s:\ngot\n%s\nSlurm\n%s", format, strings.Join(got, "\n"), strings.Join(asked, "\n"))
+		}
+	}
+}
+
+// recordedRow reads %A|%F|%K|%j|%u|%U|%t|%r|%N|%P|%a|%k|%o|%Z|%C|%m|%l|%M|%V|%S|%e, and when that was recorded if the
+// job ran.
+func recordedRow(t *testing.T, line string) (r sbatch.Row, now time.Time) {
+	f := strings.Split(line, "|")
+	must := func(err error) {
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	null := func(s string) string { return strings.TrimPrefix(s, "(null)") }
+	stamp := func(s string) time.Time {
+		at, err := time.ParseInLocation("2006-01-02T15:04:05", s, time.Local)
+		must(err)
+		return at
+	}
+	var err error
+	r.ID, err = strconv.ParseInt(f[0], 10, 64)
+	must(err)
+	if f[2] != "N/A" {
+		r.ArrayID, err = strconv.ParseInt(f[1], 10, 64)
+		must(err)
+		r.Index, err = strconv.Atoi(f[2])
+		must(err)
+	}
+	r.Name, r.User, r.Reason, r.Node, r.Partition = f[3], f[4], strings.TrimPrefix(f[7], "None"), f[8], f[9]
+	r.Account, r.Comment, r.Command, r.Dir = null(f[10]), null(f[11]), null(f[12]), f[13]
+	r.CPUs, err = strconv.Atoi(f[14])
+	must(err)
+	r.Memory, err = sbatch.Memory(f[15])
+	must(err)
+	r.Limit, err = sbatch.Limit(f[16])
+	must(err)
+	r.State = map[string]sbatch.State{"R": sbatch.Running, "PD": sbatch.Pending, "F": sbatch.Failed,
+		"CD": sbatch.Completed, "CA": sbatch.Cancelled}[f[6]]
+	switch {
+	case r.State == sbatch.Running:
+		r.Started = stamp(f[19])
+		seconds, err := strconv.Atoi(strings.TrimPrefix(f[17], "0:"))
+		must(err)
+		now = r.Started.Add(time.Duration(seconds) * time.Second)
+	case r.State.Ended():
+		r.Started, r.Ended = stamp(f[19]), stamp(f[20])
+	}
+	return r, now
+}
+
+// TestWhatGantryCannotHonour is refused by name, or reported.
+func TestWhatGantryCannotHonour(t *testing.T) {
+	for _, c := range []struct{ args, refused, noted string }{
+		{"--gres=gpu:1", "--gres", ""},
+		{"-G 1", "--gpus", ""},
+		{"--begin=now+1hour", "--begin", ""},
+		{"-H", "--hold", ""},
+		{"--requeue", "--requeue", ""},
+		{"-w n1", "--nodelist", ""},
+		{"--constraint=fast", "--constraint", ""},
+		{"--exclusive", "--exclusive", ""},
+		{"-N 2", "--nodes", ""},
+		{"--ntasks-per-node=2 -n 4", "more than one node", ""},
+		{"-d afterany:1", "afterany", ""},
+		{"-d afternotok:1", "afternotok", ""},
+		{"-d singleton", "singleton", ""},
+		{"-d afterok:1?afterok:2", "not for one of several", ""},
+		{"-d afterok:1+5", "no job", ""},
+		{"--array 0-9%2", "%2", ""},
+		{"-o /etc/passwd", "outside", ""},
+		{"-o ../x", "outside", ""},
+		{"-e sub/../../x", "outside", ""},
+		{"-o %q.txt", "%q", ""},
+		{"--export=ALL", "", "--export=ALL"},
+		{"--export=A,B-C", "B-C", ""},
+		{"--export=MISSING", "", "MISSING"},
+		{"--mail-type=END", "", "--mail-type"},
+		{"--qos high", "", "--qos"},
+		{"--signal USR1@5", "", "--signal"},
+		{"--nice", "", "--nice"},
+		{"--mem 0", "", "--mem=0"},
+		{"--no-requeue -p short -A lab", "", ""},
+	} {
+		j, err := sbatch.Parse(append(shellWords(c.args), "t.sh"), host(map[string]string{"t.sh": "#!/bin/sh\n"}, ""))
+		var usage *sbatch.UsageError
+		switch {
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused) || !errors.As(err, &usage)):
+			t.Errorf("%s: %v; want an error with %q", c.args, err, c.refused)
+		case c.refused == "" && err != nil:
+			t.Errorf("%s: %v", c.args, err)
+		case c.refused == "" && (len(j.Notes) > 0) != (c.noted != ""),
+			c.noted != "" && !strings.Contains(strings.Join(j.Notes, "\n"), c.noted):
+			t.Errorf("%s: notes %q; want one with %q", c.args, j.Notes, c.noted)
+		}
+	}
+}
+
+// TestLevels: the command line counts more than variables, and those more than the script.
+func TestLevels(t *testing.T) {
+	script := map[string]string{"t.sh": "#!/bin/sh\n#SBATCH -J script -t 3 --mem 1G\n"}
+	for _, c := range []struct {
+		args, env, want string
+	}{
+		{"", "", "script 3m0s 1024M"},
+		{"", "SBATCH_JOB_NAME=variable", "variable 3m0s 1024M"},
+		{"-J line", "SBATCH_JOB_NAME=variable", "line 3m0s 1024M"},
+		{"-t 4", "SBATCH_TIMELIMIT=7", "script 4m0s 1024M"},
+		{"--mem-per-cpu 5 -c 2", "", "script 3m0s 10M"},
+		{"", "SBATCH_MEM_PER_NODE=77", "script 3m0s 77M"},
+	} {
+		j, err := sbatch.Parse(append(shellWords(c.args), "t.sh"), host(script, "", c.env))
+		if err != nil {
+			t.Errorf("%s %s: %v", c.args, c.env, err)
+			continue
+		}
+		if got := fmt.Sprintf("%s %s %dM", j.Name, j.Limit, j.Memory>>20); got != c.want {
+			t.Errorf("%s %s: %s; want %s", c.args, c.env, got, c.want)
+		}
+	}
+}
+
+func TestCancelReads(t *testing.T) {
+	rows := []sbatch.Row{{ID: 1, Name: "a", User: "ann", UID: 1000}, {ID: 2, Name: "b", User: "bob", UID: 1001},
+		{ID: 3, ArrayID: 3, Index: 0, User: "ann"}, {ID: 4, ArrayID: 3, Index: 1, User: "ann", State: sbatch.Running}}
+	for _, c := range []struct {
+		args, want string
+	}{
+		{"1 2", "1 2"}, {"3", "3 4"}, {"3_1", "4"}, {"4", "4"}, {"-u ann", "1 3 4"}, {"-u 1001", "2"}, {"--name b", "2"},
+		{"-u ann --state=R", "4"}, {"--me", "1 3 4"}, {"99", ""}, {"1 -Q 2", "1 2"}, {"-s TERM 1", "1"},
+		{"", "error"}, {"abc", "error"}, {"1_x", "error"}, {"-s USR1 1", "error"}, {"3_[0-1]", "error"},
+		{"--nonsense 1", "error"}, {"--wckey x 1", "error"},
+	} {
+		asked, err := sbatch.ParseCancel(shellWords(c.args), "ann")
+		got := "error"
+		if err == nil {
+			var ids []string
+			for i := range rows {
+				if asked.Select.Match(&rows[i]) {
+					ids = append(ids, strconv.FormatInt(rows[i].ID, 10))
+				}
+			}
+			got = strings.Join(ids, " ")
+		}
+		if got != c.want {
+			t.Errorf("scancel %s: %s (%v); want %s", c.args, got, err, c.want)
+		}
+	}
+}
+
+func TestAccountPrints(t *testing.T) {
+	at := time.Date(2026, 11, 23, 10, 0, 0, 0, time.Local)
+	rows := []sbatch.Row{
+		{ID: 7, Name: "align-a-long-name", User: "ann", State: sbatch.Completed, CPUs: 2, Node: "n1", Memory: 1 << 30,
+			Submitted: at, Started: at.Add(time.Second), Ended: at.Add(62 * time.Second), Peak: 5000},
+		{ID: 8, ArrayID: 8, Index: 3, Name: "call", User: "ann", State: sbatch.Failed, ExitCode: 3, CPUs: 1,
+			Submitted: at, Started: at, Ended: at.Add(time.Hour)},
+		{ID: 9, Name: "other", User: "bob", State: sbatch.Pending, CPUs: 1, Submitted: at},
+	}
+	for _, c := range []struct{ args, want string }{
+		{"-j 7,8,9 -P -n -b", "7|COMPLETED|0:0\n8_3|FAILED|3:0\n"},
+		{"-a -X --parsable2 --noheader --clusters all --format=JobIdRaw,State --starttime 2026-11-23 --endtime now",
+			"7|COMPLETED\n8|FAILED\n9|PENDING\n"},
+		{"-j 7 -p -o jobid,elapsed,maxrss,reqmem,start", "JobID|Elapsed|MaxRSS|ReqMem|Start|\n" +
+			"7|00:01:01|5K|1G|2026-11-23T10:00:01|\n"},
+		{"-j 7", "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n" +
+			"------------ ---------- ---------- ---------- ---------- ---------- -------- \n" +
+			"7            align-a-l+                                2  COMPLETED      0:0 \n"},
+		{"-u bob -n -o jobid%3,state%-9", "9   PENDING   \n"},
+		{"-S 12:00 -n -P -o jobid", ""},
+	} {
+		asked, err := sbatch.ParseAccount(shellWords(c.args), "ann", at.Add(4*time.Hour))
+		if err != nil {
+			t.Errorf("sacct %s: %v", c.args, err)
+			continue
+		}
+		var b bytes.Buffer
+		if err := asked.Print(&b, rows, at.Add(4*time.Hour)); err != nil || b.String() != c.want {
+			t.Errorf("sacct %s: %v\n%q\nwant\n%q", c.args, err, b.String(), c.want)
+		}
+	}
+	for _, args := range []string{"-o nosuch", "-l", "-S yesterday", "x", "-M other", "-o jobid%0"} {
+		if _, err := sbatch.ParseAccount(shellWords(args), "ann", at); err == nil {
+			t.Errorf("sacct %s was taken", args)
+		}
+	}
+}
