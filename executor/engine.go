@@ -28,6 +28,7 @@ type Engine struct {
 	Admit    *Admitter
 	Arrivals []Submission // to come, by arrival
 	Control  <-chan Control
+	Inbox    *Inbox        // nil: nothing is asked of a run under way
 	FailFast bool          // the first task that fails for good ends everything
 	Grace    time.Duration // between SIGTERM and SIGKILL
 	Reuse    Reuser        // nil: every task runs
@@ -49,6 +50,8 @@ type Engine struct {
 	rejected []error
 	asked    map[planner.TaskID]bool // of Reuse
 	ahead    ahead
+	answers  []*request          // taken in by this turn
+	kills    []planner.AttemptID // of workflows cancelled on request
 }
 
 // Result is how a run ended.
@@ -71,6 +74,14 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 	for err == nil && !e.finished() {
 		err = e.turn(ctx)
 	}
+	if e.Inbox != nil {
+		why := ErrClosed
+		if err != nil {
+			why = fmt.Errorf("%w: %w", ErrClosed, err)
+		}
+		e.answer(why)
+		e.Inbox.end(why)
+	}
 	v := e.Planner.View()
 	left := len(v.Present()) + len(e.Arrivals)
 	return Result{Ended: v.Now(), Interrupted: e.control != 0 && left > 0, Refused: e.rejected}, err
@@ -79,7 +90,8 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 // finished reports whether nothing is left to do, or to wait for once nothing more starts.
 func (e *Engine) finished() bool {
 	v := e.Planner.View()
-	return len(e.Arrivals) == 0 && len(v.Present()) == 0 || e.control != 0 && v.UnderWayCount() == 0
+	return len(e.Arrivals) == 0 && len(v.Present()) == 0 && !e.Inbox.open() ||
+		e.control != 0 && v.UnderWayCount() == 0
 }
 
 // turn takes the loop round once: all that happens at one instant, and what follows from it.
@@ -101,7 +113,8 @@ func (e *Engine) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(e.batch.Events) == 0 && e.control == 0 && !resumed {
+	if len(e.batch.Events)+len(e.batch.Settled) == 0 && e.control == 0 && !resumed {
+		e.answer(nil)
 		return e.prepare(ctx, now)
 	}
 	// 3. Plan.
@@ -113,7 +126,11 @@ func (e *Engine) turn(ctx context.Context) error {
 	if err := e.keep(ctx); err != nil {
 		return err
 	}
+	e.answer(nil)
 	if err := e.carryOutAll(ctx, orders, now); err != nil {
+		return err
+	}
+	if err := e.killCancelled(ctx); err != nil {
 		return err
 	}
 	if withdrawn {
@@ -146,6 +163,7 @@ func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.
 			return true, err
 		}
 	}
+	e.requests(now)
 	for more := true; more; {
 		if err := e.arrive(now); err != nil {
 			return withdrawn, err
@@ -199,10 +217,17 @@ func (e *Engine) full() bool {
 	return most > 0 && len(e.Planner.View().Present()) >= most
 }
 
-// next lets time pass. Control cuts the wait short.
+// next lets time pass. Control and requests cut the wait short.
 func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]planner.Body, error) {
-	if e.Control == nil {
+	if e.Control == nil && e.Inbox == nil {
 		return e.waitFor(ctx, until, underWay)
+	}
+	var bell <-chan struct{}
+	if e.Inbox != nil {
+		bell = e.Inbox.bell
+		if e.Inbox.pending() {
+			until = min(until, e.Runtime.Now())
+		}
 	}
 	select {
 	case c, ok := <-e.Control:
@@ -220,6 +245,9 @@ func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]
 		select {
 		case c, ok := <-e.Control:
 			heard <- func() error { return e.obey(ctx, c, ok) }
+			cancel()
+		case <-bell:
+			heard <- func() error { return nil }
 			cancel()
 		case <-finished:
 			heard <- nil
@@ -239,7 +267,7 @@ func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]
 }
 
 func (e *Engine) waitFor(ctx context.Context, until planner.Time, underWay int) ([]planner.Body, error) {
-	if underWay+e.Planner.Draft().Copying() == 0 && until == unit.Never && e.control == 0 {
+	if underWay+e.Planner.Draft().Copying() == 0 && until == unit.Never && e.control == 0 && !e.Inbox.open() {
 		return nil, fmt.Errorf("%w: %s", ErrStuck, e.leftOver())
 	}
 	return e.Runtime.Next(ctx, until)
@@ -352,6 +380,10 @@ func (e *Engine) arrive(now planner.Time) error {
 		if err == nil {
 			adm, err = e.Admit.Admit(&sub, now)
 		}
+		if err != nil && sub.ID != 0 {
+			e.batch.Settled = append(e.batch.Settled, Settled{sub.ID, SettledRefused, err.Error()})
+			continue
+		}
 		if err != nil {
 			e.rejected = append(e.rejected, err)
 			continue
@@ -458,7 +490,7 @@ func (e *Engine) spend(took time.Duration) {
 
 // keep makes the batch durable, before anything of it has an effect.
 func (e *Engine) keep(ctx context.Context) error {
-	if len(e.batch.Events) == 0 {
+	if len(e.batch.Events)+len(e.batch.Settled) == 0 {
 		return nil
 	}
 	if e.Store != nil {
@@ -471,7 +503,9 @@ func (e *Engine) keep(ctx context.Context) error {
 	}
 	clear(e.batch.Events)
 	clear(e.batch.Admissions)
+	clear(e.batch.Settled)
 	e.batch.Events, e.batch.Admissions = e.batch.Events[:0], e.batch.Admissions[:0]
+	e.batch.Settled = e.batch.Settled[:0]
 	return nil
 }
 

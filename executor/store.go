@@ -19,6 +19,19 @@ type Store interface {
 type Batch struct {
 	Events     []planner.Event
 	Admissions []*Admission // of the WorkflowArrived events in Events, in the same order
+	Settled    []Settled    // submissions that will not arrive
+}
+
+// How a submission was settled that never arrives.
+const (
+	SettledRefused   = "refused"
+	SettledCancelled = "cancelled"
+)
+
+// Settled is a submission, by the id that it was acknowledged with, that will not arrive.
+type Settled struct {
+	ID             int64
+	State, Message string // SettledRefused and why, or SettledCancelled
 }
 
 // Admission is a workflow as it was admitted: the trace it came from and what became of it.
@@ -47,6 +60,9 @@ func (s *Submission) delay(now planner.Time) {
 
 // Submission is a workflow and how it was handed in.
 type Submission struct {
+	// ID is the number by which it was acknowledged to who handed it in while the run was under way; 0: it was there
+	// when the run began.
+	ID       int64        `json:"-"`
 	At       planner.Time // arrival
 	Workflow *trace.Workflow
 	// Draw, if set, makes Workflow and Costs, which are not there before; each time the same. A long stream is mostly

@@ -17,6 +17,9 @@ const (
 	definitionFormat = 7
 	oldestDefinition = 4    // without declared memory; 5 is without catalogs and sources
 	definitionLarge  = 2000 // tasks
+	// largestDefinition bounds what gzip makes of a definition that a client sent: bytes, some hundred for each task of
+	// the largest workflows.
+	largestDefinition = 1 << 30
 )
 
 // gzipMagic is what gzip'ed data begins with; no format does.
@@ -80,8 +83,11 @@ func decodeAdmission(blob []byte) (*executor.Admission, error) {
 		if err != nil {
 			return nil, err
 		}
-		if blob, err = io.ReadAll(zip); err != nil {
+		if blob, err = io.ReadAll(io.LimitReader(zip, largestDefinition+1)); err != nil {
 			return nil, err
+		}
+		if len(blob) > largestDefinition {
+			return nil, fmt.Errorf("it has more than %d bytes", largestDefinition)
 		}
 	}
 	if len(blob) == 0 {

@@ -278,7 +278,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	}
 	samples, contents := r.takeSamples(), r.takeContents()
 	err = r.db.transact(func() error {
-		if err := r.w.append(encoded); err != nil {
+		if err := errors.Join(r.w.append(encoded), r.settle(&b)); err != nil {
 			return err
 		}
 		if err := errors.Join(r.insertContents(contents), r.putOnDisk()); err != nil {

@@ -68,11 +68,11 @@ type session struct {
 	started     time.Time            // origin of the axis of the run
 	page        *live.Server         // nil: nobody watches
 	wanted      map[string]bool      // images of programs that are still to run
-	images      []sqlite.Image       // what their names stand for, unless the log has it
-	imageIDs    map[string]string    // of all of them
+	images      *images              // what their names stand for; nil: nothing is known
 	store       *image.Store         // of images; nil: the runtime needs none
 	predicts    bool                 // the run is simulated before it begins and while it is under way
 	programs    *programTimes        // what was measured of its programs; nil: nothing
+	serving     *serving             // takes work while the run is under way; nil: it does not
 	forecast    *forecast.Forecast   // before it began; nil: none
 	follower    *follower            // expects the end while the run is under way; nil: nobody does
 }
@@ -97,6 +97,9 @@ func (s *session) close() {
 
 // open opens the log and takes the run's lock.
 func (s *session) open(mode sqlite.Mode) error {
+	if s.db != nil {
+		return nil
+	}
 	path := filepath.Join(s.home, logName)
 	_, before := os.Lstat(s.home)
 	if err := os.MkdirAll(s.home, 0o755); err != nil {
@@ -254,6 +257,9 @@ func (s *session) drive(ctx context.Context) error {
 		})
 		defer stop()
 		s.engine.Control = control
+		if s.serving != nil {
+			s.serving.control = control
+		}
 	} else {
 		// A simulation has nothing to lose: the first signal ends it.
 		var release context.CancelFunc
@@ -285,6 +291,7 @@ func (s *session) drive(ctx context.Context) error {
 		}
 	}
 	defer s.serveLive(ctx)()
+	defer s.serving.begin(s)()
 	s.view.begin(s)
 	s.announce()
 	if s.follower != nil {
@@ -329,6 +336,7 @@ func (s *session) watch(v planner.View, events []planner.Event, admitted []*exec
 	}
 	s.refining.watch(events)
 	s.view.watch(v, events, admitted)
+	s.serving.watch(v, events, admitted)
 }
 
 // broken ends a run that cannot go on. What was logged stays, and the run can be resumed.
@@ -358,6 +366,9 @@ func (s *session) broken(ctx context.Context, err error) error {
 func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	v := s.engine.Planner.View()
 	state, code := sqlite.Finished, exitOK
+	if s.serving != nil && !s.serving.Drained() {
+		res.Interrupted = true // more may be handed in
+	}
 	failed := 0
 	for w := range v.Workflows() {
 		if _, continued := v.Continues(planner.WorkflowID(w)); !continued {
@@ -381,7 +392,7 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 		if state == sqlite.Finished {
 			s.refine(after)
 		}
-		if !res.Interrupted {
+		if !res.Interrupted && (s.serving == nil || v.Tasks() <= mostForecast) {
 			if err := s.measure(after); err != nil {
 				return fail(exitHost, err)
 			}
@@ -392,7 +403,7 @@ func (s *session) verdict(ctx context.Context, res executor.Result) error {
 	if err != nil {
 		return fail(exitInternal, err)
 	}
-	if code == exitOK {
+	if code == exitOK || s.serving != nil && code == exitTasksFailed { // those who handed them in hear of it
 		return nil
 	}
 	return fail(code, s.epilogue(res, failed))
@@ -420,6 +431,9 @@ func (s *session) measure(ctx context.Context) error {
 func (s *session) epilogue(res executor.Result, failed int) error {
 	if len(res.Refused) > 0 {
 		return errors.Join(res.Refused...)
+	}
+	if res.Interrupted && s.serving != nil {
+		return fmt.Errorf("stopped; what was handed in is kept: gantry serve continues run %s", s.name)
 	}
 	if res.Interrupted && runtimeOf(s.set.Runtime).Adopts {
 		return fmt.Errorf("stopped; continue with: gantry resume %s", s.name)

@@ -28,8 +28,33 @@ func pullFlag() cli.Flag {
 		Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"}
 }
 
-// fetchImages makes the images present that programs of the run need, before anything is started, and keeps what their
-// names stand for: for a run that continues these are the images that it began with.
+// images are what names of images stand for.
+type images struct {
+	mu    sync.RWMutex
+	ids   map[string]string // by name
+	found []sqlite.Image    // unless the log has them
+}
+
+// id is the ID of the image of that name; "" if it is not known.
+func (i *images) id(name string) string {
+	if i == nil {
+		return ""
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.ids[name]
+}
+
+// unlogged are the images that were found before there was a run in the log.
+func (i *images) unlogged() []sqlite.Image {
+	if i == nil {
+		return nil
+	}
+	return i.found
+}
+
+// fetchImages makes the images present that programs of the run need, before anything of them is started, and keeps what
+// their names stand for: for a run that continues these are the images that it began with.
 func (s *session) fetchImages(ctx context.Context) error {
 	at := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == s.set.Runtime })
 	if at < 0 || runtimes[at].images == nil || len(s.wanted) == 0 {
@@ -37,7 +62,12 @@ func (s *session) fetchImages(ctx context.Context) error {
 	}
 	names := make([]string, 0, len(s.wanted))
 	for name := range s.wanted {
-		names = append(names, name)
+		if s.images.id(name) == "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
 	}
 	slices.Sort(names)
 	var before []sqlite.Image
@@ -60,16 +90,26 @@ func (s *session) fetchImages(ctx context.Context) error {
 	case err != nil:
 		return failf(exitHost, "%w\nnothing was started", err)
 	}
-	s.imageIDs = map[string]string{}
+	if s.images == nil {
+		s.images = &images{}
+	}
+	s.images.mu.Lock()
+	defer s.images.mu.Unlock()
+	if s.images.ids == nil {
+		s.images.ids = map[string]string{}
+	}
+	var fresh []sqlite.Image
 	for i, x := range found {
-		s.imageIDs[x.Ref] = x.ID
+		s.images.ids[x.Ref] = x.ID
 		if wanted[i].ID == "" {
-			s.images = append(s.images, sqlite.Image{Ref: x.Ref, ID: x.ID, Digest: x.Digest, Platform: x.Platform,
+			fresh = append(fresh, sqlite.Image{Ref: x.Ref, ID: x.ID, Digest: x.Digest, Platform: x.Platform,
 				Bytes: x.Bytes, Source: x.Source, Took: sqlite.Span(x.Took)})
 		}
 	}
-	if s.log != nil && len(s.images) > 0 {
-		return s.log.AddImages(s.images)
+	if s.log == nil {
+		s.images.found = append(s.images.found, fresh...)
+	} else if len(fresh) > 0 {
+		return s.log.AddImages(fresh)
 	}
 	return nil
 }

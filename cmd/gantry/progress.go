@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -60,6 +61,11 @@ func (p *progress) begin(s *session) {
 	defer p.mu.Unlock()
 	p.begun = time.Now()
 	if p.quiet {
+		return
+	}
+	if s.serving != nil {
+		p.next = math.MaxInt
+		p.line("%s: taking work in %s on %s, policy %s", s.name, shortPath(s.home), describe(s.platform), s.set.Policy)
 		return
 	}
 	which := ""
@@ -304,6 +310,11 @@ func (p *progress) finish(ctx context.Context, s *session, res executor.Result, 
 		return nil
 	}
 	v := s.engine.Planner.View()
+	if s.serving != nil {
+		p.line("%s: %s, %s, %d failed or skipped", s.name, plural(v.Workflows(), "workflow"), plural(v.Tasks(), "task"),
+			failed)
+		return nil
+	}
 	if s.log == nil {
 		fmt.Fprintf(s.out.App.Writer, "makespan %s, %s of %s, %d failed or skipped (no log)\n",
 			time.Duration(res.Ended).Round(time.Millisecond),

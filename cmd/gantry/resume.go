@@ -119,13 +119,16 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		pl.View().Workflows()-pl.View().Continuations()); err != nil {
 		return fail(exitInternal, err)
 	}
-	if v := pl.View(); len(corrected) == 0 && len(v.Present())+len(s.engine.Arrivals)+v.UnderWayCount() == 0 {
+	if v := pl.View(); s.serving == nil && len(corrected) == 0 && len(v.Present())+len(s.engine.Arrivals)+v.UnderWayCount() == 0 {
 		// it ended, and a gantry that was to continue it was killed
 		if corrected, err = s.corrections(c, ""); err != nil {
 			return err
 		}
 	}
-	more, err := s.check(s.engine.Arrivals)
+	more, err := s.serving.restore(c.Context, s)
+	if err == nil && s.serving == nil {
+		more, err = s.check(s.engine.Arrivals)
+	}
 	if err != nil {
 		return err
 	}

@@ -55,88 +55,102 @@ run after any of these, and after a crash.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 host or Docker not usable,
 6 internal error, 75 another gantry holds the run, 130 stopped and resumable.`,
-		Flags: append(append(append(planFlags(), givenFlags()...), estimateFlags(
-			"history; declared with --runtime null or --errors")...),
-			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
-			containerMountsFlag(),
-			&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
-			pullFlag(),
-			&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
-				Usage: "how many containers may be starting at the same time"},
-			&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
-				"their parents have ended, at most as many as --starts"},
-			&cli.StringFlag{Name: "max-output", Value: "64MB",
-				Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
-			&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
-			&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
-				"command, image, environment and contents of inputs"},
-			&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
-				"ended well"},
-			onEndFlag(),
-			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
-				Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
-			&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
-				"for every task (default: as gantry calibrate measured for such a task, else 150ms)"},
-			hostModelFlag(),
-			watchFlag(), portFlag(), noPredictionFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},
-			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
-		),
+		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
-			set, err := readSettings(c)
+			set, err := readRunSettings(c)
 			if err != nil {
-				return err
-			}
-			set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"),
-				c.Duration("grace")
-			set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
-			set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
-			if err := set.readGiven(c); err != nil {
-				return err
-			}
-			able := runtimeOf(set.Runtime)
-			if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
-				return failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
-			}
-			if (set.Reuse || set.Scratch) && !able.Programs {
-				return failf(exitUsage, "--reuse, --scratch: there are no files on the %s runtime", set.Runtime)
-			}
-			if able.Programs {
-				if set.Startup = c.Duration("startup"); set.Startup < 0 {
-					return failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
-				}
-				if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
-					return err
-				}
-				if err := set.readHostModel(c); err != nil {
-					return err
-				}
-			}
-			for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk} {
-				text := c.String(flag)
-				if text == "" {
-					continue
-				}
-				if *to, err = reader.Bytes(text); err != nil || *to < 1 {
-					return failf(exitUsage, "--%s %s: it has to be a size above 0, such as 64MB", flag, text)
-				}
-			}
-			if set.Pull = c.String("pull"); !slices.Contains(docker.Pulls(), set.Pull) {
-				return failf(exitUsage, "--pull %s: choose one of %s", set.Pull, strings.Join(docker.Pulls(), ", "))
-			}
-			if set.Starts < 1 {
-				return failf(exitUsage, "--starts %d: at least one", set.Starts)
-			}
-			usual := "declared"
-			if able.Learns {
-				usual = "history"
-			}
-			if err := set.readEstimates(c, usual); err != nil {
 				return err
 			}
 			return begin(c, set, sqlite.Durable)
 		},
 	}
+}
+
+// runFlags are those of gantry run.
+func runFlags() []cli.Flag {
+	return append(append(append(planFlags(), givenFlags()...), estimateFlags(
+		"history; declared with --runtime null or --errors")...),
+		&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
+		containerMountsFlag(),
+		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
+		pullFlag(),
+		&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
+			Usage: "how many containers may be starting at the same time"},
+		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
+			"their parents have ended, at most as many as --starts"},
+		&cli.StringFlag{Name: "max-output", Value: "64MB",
+			Usage: "keep the first `SIZE` of standard output and of standard error of each attempt"},
+		&cli.StringFlag{Name: "disk", Usage: "limit the work directory of each task to `SIZE` on disk"},
+		&cli.BoolFlag{Name: "reuse", Usage: "take over the outputs of earlier attempts in the log with the same " +
+			"command, image, environment and contents of inputs"},
+		&cli.BoolFlag{Name: "scratch", Usage: "delete each file that is no result as soon as its last reader has " +
+			"ended well"},
+		onEndFlag(),
+		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
+			Usage: "time between SIGTERM and SIGKILL when a task is stopped"},
+		&cli.DurationFlag{Name: "startup", Value: dockerStartup, Usage: "estimated time to start a container, " +
+			"for every task (default: as gantry calibrate measured for such a task, else 150ms)"},
+		hostModelFlag(),
+		watchFlag(), portFlag(), noPredictionFlag(),
+		&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},
+		&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
+	)
+}
+
+// readRunSettings reads the flags of a run on a runtime that is not simulated.
+func readRunSettings(c *cli.Context) (*settings, error) {
+	set, err := readSettings(c)
+	if err != nil {
+		return nil, err
+	}
+	set.Runtime, set.Strict, set.Starts, set.Grace = c.String("runtime"), c.Bool("strict"), c.Int("starts"),
+		c.Duration("grace")
+	set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
+	set.Reuse, set.Scratch = c.Bool("reuse"), c.Bool("scratch")
+	if err := set.readGiven(c); err != nil {
+		return nil, err
+	}
+	able := runtimeOf(set.Runtime)
+	if names := runtimeNames(realTime); !slices.Contains(names, set.Runtime) {
+		return nil, failf(exitUsage, "--runtime %s: choose one of %s", set.Runtime, strings.Join(names, ", "))
+	}
+	if (set.Reuse || set.Scratch) && !able.Programs {
+		return nil, failf(exitUsage, "--reuse, --scratch: there are no files on the %s runtime", set.Runtime)
+	}
+	if able.Programs {
+		if set.Startup = c.Duration("startup"); set.Startup < 0 {
+			return nil, failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
+		}
+		if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
+			return nil, err
+		}
+		if err := set.readHostModel(c); err != nil {
+			return nil, err
+		}
+	}
+	for flag, to := range map[string]*int64{"max-output": &set.MaxOutput, "disk": &set.Disk} {
+		text := c.String(flag)
+		if text == "" {
+			continue
+		}
+		if *to, err = reader.Bytes(text); err != nil || *to < 1 {
+			return nil, failf(exitUsage, "--%s %s: it has to be a size above 0, such as 64MB", flag, text)
+		}
+	}
+	if set.Pull = c.String("pull"); !slices.Contains(docker.Pulls(), set.Pull) {
+		return nil, failf(exitUsage, "--pull %s: choose one of %s", set.Pull, strings.Join(docker.Pulls(), ", "))
+	}
+	if set.Starts < 1 {
+		return nil, failf(exitUsage, "--starts %d: at least one", set.Starts)
+	}
+	usual := "declared"
+	if able.Learns {
+		usual = "history"
+	}
+	if err := set.readEstimates(c, usual); err != nil {
+		return nil, err
+	}
+	return set, nil
 }
 
 // begin makes a new run and drives it; or several, one after the other, a repetition each.
@@ -326,7 +340,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 			Command: os.Args, Version: version(),
 			Started: s.started, Seed: int64(set.Seed), TimeScale: set.TimeScale, SizeScale: set.SizeScale,
 			Cluster: set.Cluster, Platform: *s.platform,
-			Host: hostFacts(), Settings: set.encode(), Images: s.images}, resumable...)
+			Host: hostFacts(), Settings: set.encode(), Images: s.images.unlogged()}, resumable...)
 		if sqlite.IsDisk(err) {
 			return fail(exitHost, err)
 		} else if err != nil {
@@ -382,7 +396,7 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 			over.Runtime)
 	}
 	with := c.String("with")
-	if over.State == sqlite.Finished && with == "" {
+	if over.State == sqlite.Finished && with == "" && s.serving == nil {
 		return nil, failf(exitInput, "run %s has ended (%s): there is nothing to resume; --with FILE continues it "+
 			"with a corrected workflow", s.name, over.State)
 	}
@@ -399,7 +413,7 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 	if err := s.recallSettings(c); err != nil {
 		return nil, err
 	}
-	if over.State == sqlite.Failed || with != "" {
+	if s.serving == nil && (over.State == sqlite.Failed || with != "") {
 		if all, err = s.corrections(c, with); err != nil {
 			return nil, err
 		}

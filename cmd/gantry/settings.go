@@ -83,6 +83,8 @@ type settings struct {
 	CoolDown   int               `json:"cool_down,omitempty"`
 	Cluster    *scenario.Cluster `json:"cluster"`
 	Runtime    string            `json:"runtime"`
+	// Serve says that work is handed in while the run is under way.
+	Serve bool `json:"serve,omitempty"`
 	// Measured, of simulations, is the run whose measurements say how long programs run.
 	Measured string `json:"measured,omitempty"`
 }

@@ -220,7 +220,7 @@ func (s *session) care(ctx context.Context) error {
 		}
 		return nil
 	}
-	s.keeper.Images, s.keeper.Hash = s.imageIDs, s.set.Reuse
+	s.keeper.Image, s.keeper.Hash = s.images.id, s.set.Reuse
 	s.upkeep.begin()
 	if !s.set.Reuse {
 		return nil

@@ -84,8 +84,9 @@ type Config struct {
 	IO       []IOLimits // by node; nil: none
 	Version  string     // of gantry, for a label
 
-	// Images are the IDs of images by the names that tasks have for them; a name without one is left to the engine.
-	Images map[string]string
+	// Image returns the ID of an image by the name that tasks have for it; a name for which it returns "" is left to the
+	// engine. It may be called from any goroutine. nil: no name has one.
+	Image func(name string) string
 
 	TaskBinary string // the emulator's binary on the host: it starts the programs of real tasks, too
 	Seed       uint64 // of made-up file contents

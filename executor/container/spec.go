@@ -41,7 +41,7 @@ func (a *attempt) configure() {
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	s := &Spec{
 		Name:    a.containerName(),
-		Image:   cmp.Or(r.cfg.Images[t.Image], t.Image),
+		Image:   t.Image,
 		Dir:     a.dir,
 		Network: t.Network,
 		// In the environment that the image gives.
@@ -55,6 +55,9 @@ func (a *attempt) configure() {
 			{Source: string(a.ctl), Target: controlDir}},
 		Group:  func(id string) string { return r.tree.Container(a.parentGroup(), id) },
 		Limits: cgroup.Limits{PIDs: r.cfg.PIDs, Device: r.device},
+	}
+	if r.cfg.Image != nil {
+		s.Image = cmp.Or(r.cfg.Image(t.Image), t.Image)
 	}
 	if a.ticket != "" { // the rest is not known yet
 		s.Labels[LabelTicket] = a.ticket

@@ -133,7 +133,13 @@ func open(t testing.TB, host string, cfg container.Config) *rig {
 	}
 	r.host, r.config = host, cfg
 	if withoutDaemon {
-		r.config.Images = map[string]string{busybox: storedBusybox(t)}
+		id := storedBusybox(t)
+		r.config.Image = func(name string) string {
+			if name == busybox {
+				return id
+			}
+			return ""
+		}
 		cfg = r.config
 	}
 	e := r.engine()

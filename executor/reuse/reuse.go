@@ -31,15 +31,15 @@ type Files interface {
 // Keeper knows the files of one run by their content. Its methods for the engine are called from one goroutine; Publish
 // from any.
 type Keeper struct {
-	Log    Log
-	Run    Run
-	Home   string            // directory of all runs
-	Nodes  []planner.Node    // of the run
-	Files  Files             // of the run
-	Images map[string]string // IDs of images by the names that workflows have for them
-	Seed   uint64            // of made-up contents
-	Now    func() planner.Time
-	Hash   bool // outputs are hashed as they are published
+	Log   Log
+	Run   Run
+	Home  string                   // directory of all runs
+	Nodes []planner.Node           // of the run
+	Files Files                    // of the run
+	Image func(name string) string // IDs of images by the names that workflows have for them
+	Seed  uint64                   // of made-up contents
+	Now   func() planner.Time
+	Hash  bool // outputs are hashed as they are published
 	// Said receives the answer for each task that was asked about; nil if nobody wants to know.
 	Said func(spec *executor.TaskSpec, from *planner.TaskReused, reason string)
 }
@@ -240,7 +240,7 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 // the image, 2 for the inputs, 3 for the outputs.
 func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec, sums map[string]Sum) (
 	x *planner.TaskReused, why string, alike int, err error) {
-	if now := k.Images[spec.Image]; len(spec.Command) > 0 && (c.Image == "" || now != c.Image) {
+	if now := k.Image(spec.Image); len(spec.Command) > 0 && (c.Image == "" || now != c.Image) {
 		return nil, fmt.Sprintf("its image %s changed from %s to %s", spec.Image, short(c.Image), short(now)), 1, nil
 	}
 	had, err := k.Log.ContentsOf(ctx, c.RunID, c.Workflow)

@@ -33,6 +33,7 @@ func TestASignalEndsARunInOrderFromTheFirstMoment(t *testing.T) {
 		{"run", syscall.SIGTERM, false, Stopped},
 		{"run", syscall.SIGTERM, true, Stopped},
 		{"resume", syscall.SIGINT, false, Stopped},
+		{"serve", syscall.SIGTERM, false, Stopped},
 		{"run", syscall.SIGHUP, false, Stopped},
 		{"show", syscall.SIGTERM, true, -1},
 	} {

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/stage"
+	"gantry/planner"
+	"gantry/server"
+	"gantry/server/api"
+	"gantry/sqlite"
+)
+
+// notServed are flags of gantry run that say something of workflows: those who hand them in say it.
+var notServed = []string{"count", "repetition", "inputs", "catalog", "site", "enforce-walltime", "container-mounts",
+	"fail-fast", "repair", "max-input", "define", "json", "checkpoint", "preempt", "dry-run", "no-prediction"}
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "serve",
+		Usage: "run workflows that are handed in while it runs",
+		Description: `Takes workflows from gantry submit, plans them online with one policy, and runs them as gantry run does. It is one
+run with one log. It ends when it is drained. Started again in the same directory it goes on where it was, after Ctrl-C,
+kill -9 or a crash too: what was acknowledged is in the log, running containers are adopted, and the settings are those
+of the run.
+
+   gantry serve --cluster nodes.yaml --policy rm-dcwf
+   gantry submit montage.dax      from another terminal, in the same directory
+   gantry queue                   what runs and waits
+   gantry drain                   take no more work, end when all is done
+
+Only the user who started it may hand in work: the socket, gantry.sock in the gantry directory, is that user's.
+
+Ctrl-C once lets running tasks end and starts no more, twice stops them, three times kills them.
+
+Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
+gantry serves the directory, 130 stopped; start it again to continue.`,
+		Flags: slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return slices.Contains(notServed, f.Names()[0]) }),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "serve takes no workflows: hand them in with gantry submit")
+			}
+			return serve(c)
+		},
+	}
+}
+
+// serving takes work for a session.
+type serving struct {
+	*server.Server
+	listener *server.Listener
+	inbox    *executor.Inbox
+	mu       sync.Mutex         // guards check
+	check    *executor.Admitter // to try whether a workflow can be admitted
+	control  chan<- executor.Control
+}
+
+func serve(c *cli.Context) error {
+	set, err := readRunSettings(c)
+	if err != nil {
+		return err
+	}
+	set.Serve = true
+	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), false),
+		images: &images{}, serving: &serving{inbox: executor.NewInbox()}}
+	defer s.close()
+	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
+		return fail(exitHost, err)
+	}
+	if err := s.open(sqlite.Durable); err != nil {
+		return err
+	}
+	// Who connects from here on is answered once the run is under way.
+	if s.serving.listener, err = server.Listen(s.home); err != nil {
+		held := new(server.HeldError)
+		if errors.As(err, &held) {
+			return fail(exitHeld, err)
+		}
+		return fail(exitHost, err)
+	}
+	defer s.serving.listener.Release()
+	for _, path := range []string{api.SocketName, server.LockName} {
+		giveToCaller(filepath.Join(s.home, path))
+	}
+	run, err := s.db.ToServe(c.Context)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	if run != "" {
+		if s.name != "" && s.name != run {
+			return failf(exitUsage, "--name %s: the directory has run %s, which is not over: leave --name out, or use "+
+				"another --dir", s.name, run)
+		}
+		s.resumes = true
+		if _, err := s.existing(c, run); err != nil {
+			return err
+		}
+		if err := s.openLive(c); err != nil {
+			return err
+		}
+		return s.resume(c, nil)
+	}
+	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
+		return fail(exitInput, err)
+	}
+	pl, adm, err := s.planner()
+	if err != nil {
+		return err
+	}
+	return s.start(c, sqlite.Durable, pl, adm, nil, true)
+}
+
+// server makes the server of the session, once its run is in the log.
+func (v *serving) server(s *session) {
+	v.check = s.admitter()
+	v.Server = server.New(server.Config{DB: s.db, Run: s.log, Inbox: v.inbox, Platform: s.platform,
+		About: api.Server{Run: s.name, PID: os.Getpid(), Version: version(), Policy: s.set.Policy, Runtime: s.set.Runtime,
+			Started: s.started},
+		Now: func() planner.Time { return planner.Time(time.Since(s.started)) },
+		Check: func(ctx context.Context, sub *executor.Submission, _ server.Peer) error {
+			return v.admissible(ctx, s, sub)
+		},
+		Stop: func() {
+			select {
+			case v.control <- executor.Drain:
+			default: // it was asked for more than once
+			}
+		},
+		Allow: func(by server.Peer) bool { return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) },
+	})
+}
+
+// admissible says why a submission cannot run here, and makes present the images that it needs.
+func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Submission) error {
+	refused := func(err error) error { return &api.Error{Code: api.Invalid, Message: err.Error()} }
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.check.Check(sub); err != nil {
+		return refused(err)
+	}
+	if _, err := v.check.Admit(sub, 0); err != nil {
+		return refused(err)
+	}
+	_, noImage := v.check.Emulated(sub)
+	if err := s.runnable(sub, noImage); err != nil {
+		return refused(err)
+	}
+	for _, c := range sub.Workflow.Containers {
+		for _, m := range c.Mounts {
+			if _, err := mountOf(m); err != nil {
+				return refused(fmt.Errorf("workflow %s: mount %s: %w", sub.Name, m, err))
+			}
+		}
+	}
+	if runtimeOf(s.set.Runtime).Programs {
+		if err := s.fetchSources(ctx, []executor.Submission{*sub}); err != nil {
+			return refused(err)
+		}
+	}
+	s.wanted = nil
+	v.check.Images(sub, s.want)
+	if err := s.fetchImages(ctx); err != nil {
+		return refused(err)
+	}
+	if s.engine.Reuse != nil {
+		if err := s.keeper.HashInputs(ctx, sourcesOf(sub)); err != nil {
+			return refused(err)
+		}
+	}
+	return nil
+}
+
+// sourcesOf are the paths of the files from outside.
+func sourcesOf(sub *executor.Submission) (paths []string) {
+	for _, x := range sub.Sources {
+		if x.Path != "" {
+			paths = append(paths, filepath.Clean(x.Path))
+		}
+	}
+	return paths
+}
+
+// restore takes in what was accepted and is not over, once the log was read back.
+func (v *serving) restore(ctx context.Context, s *session) (emulated bool, err error) {
+	if v == nil {
+		return false, nil
+	}
+	s.started = s.log.Info().Started
+	v.server(s)
+	if s.engine.Arrivals, err = v.Restore(ctx, s.engine.Planner.View()); err != nil {
+		return true, fail(exitHost, err)
+	}
+	for i := range s.engine.Arrivals {
+		v.check.Images(&s.engine.Arrivals[i], s.want)
+	}
+	return true, nil
+}
+
+// begin lets work be handed in. The returned function ends that.
+func (v *serving) begin(s *session) (end func()) {
+	if v == nil {
+		return func() {}
+	}
+	if v.Server == nil {
+		v.server(s)
+	}
+	s.engine.Inbox = v.inbox
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := v.Serve(v.listener); err != nil {
+			s.view.warn("no more work can be handed in: %v", err)
+		}
+	}()
+	return func() {
+		_ = v.listener.Unlink() // nobody else connects
+		if err := v.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			s.view.warn("end the server: %v", err)
+		}
+		<-done
+	}
+}
+
+// watch sees every batch that the log has.
+func (v *serving) watch(view planner.View, events []planner.Event, admitted []*executor.Admission) {
+	if v != nil && v.Server != nil {
+		v.Watch(view, events, admitted)
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/server/api"
+)
+
+// served is a directory with a server, which is a process of its own.
+type served struct {
+	t   *testing.T
+	dir string
+	cmd *exec.Cmd
+	err bytes.Buffer
+}
+
+// asGantryTest is the test that processes run that are to be gantry.
+const asGantryTest = "^TestAsGantry$"
+
+// TestAsGantry is gantry itself, for tests that kill it.
+func TestAsGantry(t *testing.T) {
+	if args := os.Getenv(asGantry); args != "" {
+		os.Exit(run(append([]string{"gantry"}, strings.Split(args, "\n")...)))
+	}
+}
+
+// gantryProcess is a process of gantry with those arguments, not yet started.
+func gantryProcess(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-test.run", asGantryTest)
+	cmd.Env = append(os.Environ(), asGantry+"="+strings.Join(args, "\n"))
+	return cmd
+}
+
+// serveIn starts a server and waits until it answers.
+func serveIn(t *testing.T, dir string, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, dir: dir}
+	s.cmd = gantryProcess(append([]string{"serve", "--dir", dir}, args...)...)
+	s.cmd.Stderr = &s.err
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.cmd.ProcessState == nil {
+			s.kill()
+		}
+	})
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := api.NewClient(dir).About(t.Context()); err == nil {
+			return s
+		} else if time.Now().After(until) {
+			s.kill()
+			t.Fatalf("the server does not answer: %v\n%s", err, s.err.String())
+		}
+	}
+}
+
+// kill ends the server as kill -9 does.
+func (s *served) kill() {
+	_ = s.cmd.Process.Signal(syscall.SIGKILL)
+	_ = s.cmd.Wait()
+}
+
+// ends waits until the server has ended, and wants an exit code.
+func (s *served) ends(code int) {
+	s.t.Helper()
+	_ = s.cmd.Wait()
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		s.t.Fatalf("the server ended with %d, want %d:\n%s", got, code, s.err.String())
+	}
+}
+
+// submit hands in a workflow and returns its number.
+func (s *served) submit(args ...string) string {
+	s.t.Helper()
+	return strings.TrimSpace(expect(s.t, exitOK, nil, append([]string{"submit", "-q", "--dir", s.dir}, args...)...))
+}
+
+const montage = "../../examples/montage/montage-25.dax"
+
+func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
+	dir := t.TempDir()
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
+	info, err := os.Stat(filepath.Join(dir, api.SocketName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the socket has mode %v (%v), want 0600", info.Mode(), err)
+	}
+	if got := s.submit("--name", "first", montage); got != "1" {
+		t.Fatalf("the first number is %q", got)
+	}
+	expect(t, exitOK, []string{"2: second-2, 25 tasks"}, "submit", "--dir", dir, "--name", "second", montage)
+	for id, name := range map[string]string{"1": "first-1", "2": "second-2"} {
+		expect(t, exitOK, []string{id + ": " + name + " done, 25 of 25 tasks done"}, "wait", "--dir", dir, id)
+	}
+	expect(t, exitOK, []string{"policy cpp on null", "first-1", "second-2", "done"}, "queue", "--all", "--dir", dir)
+	expect(t, exitOK, []string{"done"}, "cancel", "--dir", dir, "1") // over: it stays as it is
+	var st api.Status
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "wait", "--json", "--dir", dir, "2")), &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.UID != os.Geteuid() || st.Run != "lab" || !st.Over || st.Done != 25 {
+		t.Errorf("the second is %+v", st)
+	}
+
+	expect(t, exitHeld, []string{"served by another gantry"}, "serve", "--dir", dir, "--runtime", "null")
+	expect(t, exitInput, []string{"no submission 99"}, "wait", "--dir", dir, "99")
+	expect(t, exitInput, []string{"no submission 99"}, "cancel", "--dir", dir, "99")
+	broken := cliTest{t, dir}.write("broken.dax", "<adag><job id='a'/>")
+	expect(t, exitInput, []string{"broken.dax"}, "submit", "--dir", dir, broken)
+	if got := s.submit(montage); got != "3" {
+		t.Errorf("after a workflow that was refused the next has number %s", got)
+	}
+
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
+	if _, err := os.Lstat(filepath.Join(dir, api.SocketName)); err == nil {
+		t.Error("the socket is still there")
+	}
+	expect(t, exitOK, []string{"3: montage-25-3 done"}, "wait", "--dir", dir, "3") // from the log
+	expect(t, exitHost, []string{"no gantry serves this directory"}, "submit", "--dir", dir, montage)
+	expect(t, exitHost, []string{"no gantry serves this directory"}, "queue", "--dir", dir)
+	expect(t, exitOK, []string{"75/75", "finished"}, "ls", "--dir", dir)
+}
+
+// What was acknowledged outlives kill -9, and runs once.
+func TestAKilledServerGoesOn(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	dir := filepath.Join(c.dir, "runs")
+	flow := c.write("Makeflow", "one.txt:\n\tsleep 2; echo >>$$HOME/x; echo one >one.txt\n\n"+
+		"two.txt: one.txt\n\tcat one.txt >two.txt\n")
+	s := serveIn(t, dir)
+	s.submit("--image", "gantry/busybox", flow)
+	s.submit("--image", "gantry/busybox", flow)
+	s.kill()
+	if _, err := os.Lstat(filepath.Join(dir, api.SocketName)); err != nil {
+		t.Fatal("there is no stale socket")
+	}
+	waits := make(chan int)
+	go func() {
+		cmd := gantryProcess("wait", "--dir", dir, "1")
+		_ = cmd.Run()
+		waits <- cmd.ProcessState.ExitCode()
+	}()
+	s = serveIn(t, dir)
+	if code := <-waits; code != exitOK {
+		t.Errorf("who waited ended with %d", code)
+	}
+	expect(t, exitOK, []string{"done, 2 of 2"}, "wait", "--dir", dir, "2")
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
+	out := expect(t, exitOK, nil, "show", "--dir", dir, "--json")
+	var summary struct{ Tasks, Done, Attempts int }
+	if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.Done != 4 || summary.Attempts != 4 {
+		t.Errorf("4 tasks and 4 attempts: %+v (%v)", summary, err)
+	}
+	for _, flow := range []string{"Makeflow-1", "Makeflow-2"} {
+		text, err := os.ReadFile(filepath.Join(dir, runOf(t, dir), "results", flow, "two.txt"))
+		if err != nil || string(text) != "one\n" {
+			t.Errorf("%s wrote %q (%v)", flow, text, err)
+		}
+	}
+}
+
+// runOf is the one run of a directory.
+func runOf(t *testing.T, dir string) string {
+	t.Helper()
+	var runs []struct{ Run string }
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "ls", "--json", "--dir", dir)), &runs); err != nil ||
+		len(runs) != 1 {
+		t.Fatalf("%d runs (%v)", len(runs), err)
+	}
+	return runs[0].Run
+}

@@ -1,0 +1,434 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/columns"
+	"gantry/executor"
+	"gantry/executor/load"
+	"gantry/executor/outside"
+	"gantry/executor/stage"
+	"gantry/server"
+	"gantry/server/api"
+	"gantry/sqlite"
+)
+
+// client returns the client of the server of --dir.
+func client(c *cli.Context) (*api.Client, error) {
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	cl := api.NewClient(dir)
+	if !c.Bool("quiet") {
+		cl.Notify = func(message string) { fmt.Fprintln(c.App.ErrWriter, "gantry: "+message) }
+	}
+	return cl, nil
+}
+
+// serverError gives an error of a request its exit code.
+func serverError(err error) error {
+	refused := new(api.Error)
+	coded := new(exitError)
+	switch {
+	case err == nil, errors.As(err, &coded):
+		return err
+	case errors.Is(err, api.ErrNoServer):
+		return fail(exitHost, err)
+	case !errors.As(err, &refused):
+		return fail(exitHost, err)
+	}
+	switch refused.Code {
+	case api.Invalid, api.Unknown, api.Late:
+		return fail(exitInput, err)
+	case api.Failed:
+		return fail(exitInternal, err)
+	}
+	return fail(exitHost, err)
+}
+
+func quietFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but the answer and errors"}
+}
+
+func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print JSON"} }
+
+func submitCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "submit",
+		Usage:     "hand in workflows to the gantry that serves the directory",
+		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
+		Description: `Hands in what gantry run takes. It prints the number of each workflow as soon as that is in the log of the server: from
+then on it is not lost. One command is handed in whole or not at all. If the server is killed and started again
+meanwhile, the command goes on by itself.
+
+   gantry submit montage.dax
+   gantry submit --inputs data --image gantry/busybox Makeflow
+   gantry wait 12
+
+Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no server, or it cannot take work.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
+			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
+			&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
+			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each " +
+				"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
+			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(),
+			&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
+			maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
+			quietFlag(), jsonFlag(),
+		},
+		Action: submit,
+	}
+}
+
+// handedIn reads what stands on the command line of gantry submit, with the rights of the caller.
+func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
+	set := &settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
+	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), false)}
+	in := &inputs{paths: c.Args().Slice(), Loader: load.Loader{Repair: c.Bool("repair"),
+		MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: 1, Warn: s.view.warn}}
+	err := set.readAs(c, &in.Loader)
+	if err != nil {
+		return nil, err
+	}
+	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+		return nil, err
+	}
+	subs, err := in.submissions()
+	if err != nil {
+		return nil, err
+	}
+	for i := range subs {
+		if err := subs[i].Make(); err != nil {
+			return nil, fail(exitInput, err)
+		}
+		if name := c.String("name"); name != "" {
+			subs[i].Name = name
+		}
+		set.settle(&subs[i])
+	}
+	if !runtimeOf(set.Runtime).Programs {
+		return subs, nil
+	}
+	if err := checkMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
+		return nil, err
+	}
+	return subs, locateFor(c.Context, subs)
+}
+
+// settle writes into a workflow what the command line says of its tasks: the server knows the workflow alone.
+func (s *settings) settle(sub *executor.Submission) {
+	for i := range sub.Workflow.Tasks {
+		t := &sub.Workflow.Tasks[i]
+		if s.Emulate {
+			t.Command, t.Shell, t.Expand, t.Renames = nil, false, false, nil
+			continue
+		}
+		if len(t.Command) > 0 && t.Image == "" {
+			t.Image = s.Image
+		}
+	}
+}
+
+// locateFor finds the files from outside as the caller may read them.
+func locateFor(ctx context.Context, subs []executor.Submission) error {
+	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
+	search := outside.Search{User: outside.User(stage.Caller())}
+	for i := range subs {
+		files, err := adm.Outside(&subs[i])
+		if err != nil {
+			return fail(exitInput, err)
+		}
+		sources, missing, err := search.Locate(ctx, &subs[i], files)
+		if err != nil {
+			return fail(exitInterrupted, err)
+		}
+		if len(missing) > 0 {
+			return failf(exitInput, "%s", notFound(subs[i].Name, missing))
+		}
+		subs[i].Sources = sources
+	}
+	return nil
+}
+
+func submit(c *cli.Context) error {
+	cl, err := client(c)
+	if err != nil {
+		return err
+	}
+	about, err := cl.About(c.Context)
+	if err != nil {
+		return serverError(err)
+	}
+	subs, err := handedIn(c, about)
+	if err != nil {
+		return err
+	}
+	req := &api.Submit{}
+	for i := range subs {
+		definition, err := sqlite.EncodeSubmission(&subs[i])
+		if err != nil {
+			return failf(exitInternal, "workflow %s: %w", subs[i].Name, err)
+		}
+		req.Workflows = append(req.Workflows, api.Workflow{Name: subs[i].Name, Definition: definition})
+	}
+	a, err := cl.Submit(c.Context, req)
+	if err != nil {
+		return serverError(err)
+	}
+	if c.Bool("json") {
+		printJSON(c.App.Writer, a)
+		return nil
+	}
+	for i, id := range a.IDs {
+		if c.Bool("quiet") {
+			fmt.Fprintln(c.App.Writer, id)
+		} else {
+			fmt.Fprintf(c.App.Writer, "%d: %s, %s\n", id, a.Names[i], plural(len(subs[i].Workflow.Tasks), "task"))
+		}
+	}
+	return nil
+}
+
+func queueCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "queue",
+		Usage: "list what runs and waits at the gantry that serves the directory",
+		Description: `   gantry queue
+   gantry queue --all      also what has ended, the latest 1000
+
+Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also list what has ended"},
+			quietFlag(), jsonFlag()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "queue takes no arguments; gantry show %s shows one submission", c.Args().First())
+			}
+			cl, err := client(c)
+			if err != nil {
+				return err
+			}
+			q, err := cl.Queue(c.Context, c.Bool("all"))
+			if err != nil {
+				return serverError(err)
+			}
+			if c.Bool("json") {
+				printJSON(c.App.Writer, q)
+				return nil
+			}
+			printQueue(c, q)
+			return nil
+		},
+	}
+}
+
+func printQueue(c *cli.Context, q *api.Queue) {
+	w := c.App.Writer
+	draining := ""
+	if q.Server.Draining {
+		draining = ", draining"
+	}
+	fmt.Fprintf(w, "Run %s, policy %s on %s%s: %s, %s running, %d waiting\n", q.Server.Run, q.Server.Policy,
+		q.Server.Runtime, draining, plural(q.Server.Workflows, "workflow"), plural(q.Server.Running, "task"),
+		q.Server.Waiting)
+	if q.Server.Trouble != "" {
+		fmt.Fprintf(w, "warning: %s\n", q.Server.Trouble)
+	}
+	if len(q.Submissions) == 0 {
+		return
+	}
+	t := newTable(w, columns.Of(w), "-id", "name", "tenant", "state", "-tasks", "-done", "-running", "-failed",
+		"submitted", "start", "end")
+	for _, s := range q.Submissions {
+		t.row(strconv.FormatInt(s.ID, 10), s.Name, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
+			strconv.Itoa(s.Running), strconv.Itoa(s.Failed), clockOf(&s.Submitted), clockOf(s.Started), clockOf(s.Ended))
+	}
+	t.end()
+	if q.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", q.More)
+	}
+}
+
+// clockOf is an instant for people: the time of today, else the date, too.
+func clockOf(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	at := t.Local()
+	if y, m, d := at.Date(); at.Sub(time.Now()).Abs() < 24*time.Hour {
+		if ny, nm, nd := time.Now().Date(); y == ny && m == nm && d == nd {
+			return at.Format(time.TimeOnly)
+		}
+	}
+	return at.Format(time.DateTime)
+}
+
+// submissionID reads the id of a submission.
+func submissionID(c *cli.Context) (int64, error) {
+	if c.NArg() != 1 {
+		return 0, failf(exitUsage, "%s: name one submission by the number that gantry submit printed", c.Command.Name)
+	}
+	id, err := strconv.ParseInt(c.Args().First(), 10, 64)
+	if err != nil || id < 1 {
+		return 0, failf(exitUsage, "%s %s: it is no number of a submission; gantry queue lists them", c.Command.Name,
+			c.Args().First())
+	}
+	return id, nil
+}
+
+func waitCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "wait",
+		Usage:     "wait until a submission has ended",
+		ArgsUsage: "ID",
+		Description: `Prints how it ended. If the server is killed and started again meanwhile, the command goes on by itself. What has ended
+is found in the log when no server is there.
+
+Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission, or
+it was refused, 4 no server.`,
+		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
+		Action: func(c *cli.Context) error {
+			id, err := submissionID(c)
+			if err != nil {
+				return err
+			}
+			cl, err := client(c)
+			if err != nil {
+				return err
+			}
+			st, err := cl.Wait(c.Context, id)
+			if errors.Is(err, api.ErrNoServer) {
+				st, err = loggedStatus(c, id, err)
+			}
+			if err != nil {
+				return serverError(err)
+			}
+			return ended(c, st)
+		},
+	}
+}
+
+// loggedStatus is how a submission has ended by the log; an error, which is that of the server, if it has not.
+func loggedStatus(c *cli.Context, id int64, noServer error) (*api.Status, error) {
+	db, err := readLog(c)
+	if err != nil {
+		return nil, errors.Join(noServer, err)
+	}
+	defer db.Close()
+	o, err := db.Outcome(c.Context, id)
+	if err != nil {
+		return nil, fail(exitInput, err)
+	}
+	info, err := db.Info(c.Context, o.Run)
+	if err != nil {
+		return nil, logError(err)
+	}
+	st := server.StatusOf(o, info.Started)
+	if !st.Over {
+		return nil, fmt.Errorf("%w\nsubmission %d is %s", noServer, id, st.State)
+	}
+	return st, nil
+}
+
+// ended prints how a submission ended, and is the exit code of gantry wait.
+func ended(c *cli.Context, st *api.Status) error {
+	if c.Bool("json") {
+		printJSON(c.App.Writer, st)
+	} else if !c.Bool("quiet") {
+		text := fmt.Sprintf("%d: %s %s", st.ID, st.Name, st.State)
+		if st.Tasks > 0 {
+			text += fmt.Sprintf(", %d of %s done", st.Done, plural(st.Tasks, "task"))
+		}
+		if st.Failed > 0 {
+			text += fmt.Sprintf(", %d failed or skipped", st.Failed)
+		}
+		if st.Message != "" {
+			text += ": " + st.Message
+		}
+		fmt.Fprintln(c.App.Writer, text)
+	}
+	switch {
+	case st.State == sqlite.Refused:
+		return fail(exitInput, nil)
+	case st.State == "done":
+		return nil
+	}
+	return fail(exitTasksFailed, nil)
+}
+
+func cancelCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cancel",
+		Usage:     "withdraw a submission: end what runs of it, start nothing more",
+		ArgsUsage: "ID",
+		Description: `What has ended stays as it is.
+
+Exit codes: 0 cancelled or over, 2 wrong command line, 3 no such submission, 4 no server, or it is another user's.`,
+		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
+		Action: func(c *cli.Context) error {
+			id, err := submissionID(c)
+			if err != nil {
+				return err
+			}
+			cl, err := client(c)
+			if err != nil {
+				return err
+			}
+			st, err := cl.Cancel(c.Context, id)
+			if err != nil {
+				return serverError(err)
+			}
+			if c.Bool("json") {
+				printJSON(c.App.Writer, st)
+			} else if !c.Bool("quiet") {
+				fmt.Fprintf(c.App.Writer, "%d: %s %s\n", st.ID, st.Name, st.State)
+			}
+			return nil
+		},
+	}
+}
+
+func drainCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "drain",
+		Usage: "have the gantry that serves the directory take no more work and end",
+		Description: `Waits until the server has ended: when all that was handed in is done, or with --now when what runs has ended.
+
+Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
+		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "now", Usage: "start nothing more; what waits is left to the " +
+			"next gantry serve"},
+			&cli.BoolFlag{Name: "no-wait", Usage: "do not wait until it has ended"}, quietFlag()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "drain takes no arguments; gantry cancel %s withdraws a submission", c.Args().First())
+			}
+			cl, err := client(c)
+			if err != nil {
+				return err
+			}
+			if err := cl.Drain(c.Context, api.Drain{Now: c.Bool("now")}); err != nil {
+				return serverError(err)
+			}
+			if c.Bool("no-wait") {
+				return nil
+			}
+			dir, _ := filepath.Abs(c.String("dir")) // it was found above
+			for isLocked(filepath.Join(dir, server.LockName)) {
+				select {
+				case <-c.Context.Done():
+					return fail(exitInterrupted, c.Context.Err())
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+			return nil
+		},
+	}
+}

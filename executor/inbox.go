@@ -1,0 +1,222 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gantry/planner"
+)
+
+// ErrClosed is the answer of an engine that takes no more requests: its run has ended or is about to.
+var ErrClosed = errors.New("the run takes no more requests")
+
+// Inbox receives what is asked of an engine while it runs. An engine with an inbox does not end before that is closed.
+// Its methods may be called from any goroutine.
+type Inbox struct {
+	mu     sync.Mutex
+	queue  []*request
+	closed bool
+	failed error
+	bell   chan struct{} // there is something new; it cuts the engine's wait short
+}
+
+// request is a call of Ask.
+type request struct {
+	do   func(in *Intake) error
+	done chan error
+}
+
+// NewInbox returns an open inbox.
+func NewInbox() *Inbox { return &Inbox{bell: make(chan struct{}, 1)} }
+
+// Ask has do called on the engine's goroutine, in the next turn and at its instant, and returns once the turn is kept:
+// what do changed is durable then. If do returns an error it must not have changed anything; Ask returns it. After the
+// end of ctx nobody waits, but do may still be called.
+func (b *Inbox) Ask(ctx context.Context, do func(in *Intake) error) error {
+	r := b.post(do)
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Post is Ask that waits for nothing. What is posted before Close is done before the engine ends by itself.
+func (b *Inbox) Post(do func(in *Intake) error) { b.post(do) }
+
+func (b *Inbox) post(do func(in *Intake) error) *request {
+	r := &request{do, make(chan error, 1)}
+	b.mu.Lock()
+	failed := b.failed
+	if failed == nil {
+		b.queue = append(b.queue, r)
+	}
+	b.mu.Unlock()
+	if failed != nil {
+		r.done <- failed
+		return r
+	}
+	b.ring()
+	return r
+}
+
+// Close lets the engine end when nothing is left to do. Requests are still answered until then.
+func (b *Inbox) Close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.ring()
+}
+
+// ring tells the engine that there is something new.
+func (b *Inbox) ring() {
+	select {
+	case b.bell <- struct{}{}:
+	default:
+	}
+}
+
+// open reports whether more may be asked, or was and has no answer.
+func (b *Inbox) open() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.closed || len(b.queue) > 0
+}
+
+// pending reports whether something waits.
+func (b *Inbox) pending() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue) > 0
+}
+
+// take empties the inbox.
+func (b *Inbox) take() []*request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queue
+	b.queue = nil
+	return q
+}
+
+// end answers what waits, and all that comes later, with err.
+func (b *Inbox) end(err error) {
+	b.mu.Lock()
+	b.closed, b.failed = true, err
+	q := b.queue
+	b.queue = nil
+	b.mu.Unlock()
+	for _, r := range q {
+		r.done <- err
+	}
+}
+
+// Intake is what a request may do to the engine, within the call.
+type Intake struct {
+	e   *Engine
+	now planner.Time
+}
+
+// Now is the instant of the turn.
+func (in *Intake) Now() planner.Time { return in.now }
+
+// View is the state of the run. It holds within the call only.
+func (in *Intake) View() planner.View { return in.e.Planner.View() }
+
+// Draft is the plan as the last round left it.
+func (in *Intake) Draft() *planner.Draft { return in.e.Planner.Draft() }
+
+// Spec is what a task of a workflow that has not ended really is.
+func (in *Intake) Spec(t planner.TaskID) *TaskSpec { return in.e.specs[t] }
+
+// Coming are the submissions that have not arrived, by arrival. They hold within the call only.
+func (in *Intake) Coming() []Submission { return in.e.Arrivals }
+
+// Draining reports whether the engine starts nothing more.
+func (in *Intake) Draining() bool { return in.e.control != 0 }
+
+// Arrive adds a submission to those that are to arrive; its instant is At, or now if that is past. One that cannot be
+// admitted then is settled as refused.
+func (in *Intake) Arrive(sub Submission) {
+	i, _ := slices.BinarySearchFunc(in.e.Arrivals, sub.At, func(s Submission, at planner.Time) int {
+		return cmp.Or(cmp.Compare(s.At, at), -1) // after those of the same instant
+	})
+	in.e.Arrivals = slices.Insert(in.e.Arrivals, i, sub)
+}
+
+// Take numbers an event and applies it. An error is a fault of the caller, and nothing was changed.
+func (in *Intake) Take(b planner.Body) error { return in.e.take(in.now, b) }
+
+// CancelWorkflow withdraws what has not started of a workflow, and ends what runs of it.
+func (in *Intake) CancelWorkflow(w planner.WorkflowID) error {
+	if in.e.over(w) {
+		return nil
+	}
+	if err := in.e.take(in.now, planner.WorkflowCancelled{Workflow: w}); err != nil {
+		return err
+	}
+	v := in.View()
+	for a := range v.UnderWay() {
+		if v.Task(v.Attempt(a).Task).Workflow == w {
+			in.e.kills = append(in.e.kills, a)
+		}
+	}
+	return nil
+}
+
+// CancelComing withdraws a submission that has not arrived. It reports whether there was one.
+func (in *Intake) CancelComing(id int64) bool {
+	i := slices.IndexFunc(in.e.Arrivals, func(s Submission) bool { return s.ID == id })
+	if i < 0 {
+		return false
+	}
+	in.e.Arrivals = slices.Delete(in.e.Arrivals, i, i+1)
+	in.e.batch.Settled = append(in.e.batch.Settled, Settled{ID: id, State: SettledCancelled})
+	return true
+}
+
+// requests takes in what was asked.
+func (e *Engine) requests(now planner.Time) {
+	if e.Inbox == nil {
+		return
+	}
+	for _, r := range e.Inbox.take() {
+		if err := r.do(&Intake{e: e, now: now}); err != nil {
+			r.done <- err
+			continue
+		}
+		e.answers = append(e.answers, r)
+	}
+}
+
+// answer says that all that was asked is kept.
+func (e *Engine) answer(err error) {
+	for _, r := range e.answers {
+		r.done <- err
+	}
+	clear(e.answers)
+	e.answers = e.answers[:0]
+}
+
+// killCancelled ends what runs of workflows that were cancelled on request.
+func (e *Engine) killCancelled(ctx context.Context) error {
+	v := e.Planner.View()
+	for _, a := range e.kills {
+		if v.Attempt(a).Over {
+			continue
+		}
+		if err := e.Runtime.Kill(ctx, a, planner.Killed, e.Grace); err != nil {
+			return fmt.Errorf("kill task %s of a cancelled workflow: %w", e.specs[v.Attempt(a).Task].Name, err)
+		}
+	}
+	e.kills = e.kills[:0]
+	return nil
+}

@@ -1,0 +1,136 @@
+// Package api is what a gantry that serves and its clients say to each other: JSON over HTTP on a Unix socket in the
+// gantry directory. It has the types of both sides, and the client.
+package api
+
+import "time"
+
+// SocketName is the base name of the socket in the gantry directory.
+const SocketName = "gantry.sock"
+
+// Prefix begins every path; its last element changes when an older client could misunderstand a server.
+const Prefix = "/v1"
+
+// MaxRequest bounds the body of a request, in bytes.
+const MaxRequest = 64 << 20
+
+// MaxTogether bounds how many submissions one request has.
+const MaxTogether = 10_000
+
+// Code is why a request was refused; a client decides by it, people read the message.
+type Code string
+
+const (
+	Invalid  Code = "invalid"  // the request, or what it hands in, is wrong
+	Unknown  Code = "unknown"  // it names something that is not there
+	Denied   Code = "denied"   // the caller may not
+	Full     Code = "full"     // no room: the disk, or a limit
+	Draining Code = "draining" // the server takes no more work
+	Ending   Code = "ending"   // the server is about to end; another one may take over
+	Failed   Code = "failed"   // a fault of the server's own
+	Late     Code = "late"     // the deadline would not be met, and was to be
+)
+
+// Error is the answer to a request that was refused.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Submit hands in work, all of it or nothing.
+type Submit struct {
+	// Key is random, and chosen anew for each submission: a request that is repeated with its key, since no answer came,
+	// is the same submission.
+	Key       string     `json:"key"`
+	Workflows []Workflow `json:"workflows,omitempty"`
+}
+
+// Workflow is one workflow of a request.
+type Workflow struct {
+	Name string `json:"name"`
+	// Definition is the submission in the encoding of the log. Its instants count from when the server accepts it.
+	Definition []byte `json:"definition"`
+	// RejectLate asks to refuse it if it cannot meet its deadline.
+	RejectLate bool `json:"reject_late,omitempty"`
+}
+
+// Accepted is the answer to Submit: it is in the log.
+type Accepted struct {
+	Run string  `json:"run"`
+	IDs []int64 `json:"ids"` // consecutive, in the order of the request
+	// Names are those that the workflows have in the run.
+	Names []string `json:"names"`
+}
+
+// Status is how a submission stands. Instants are by the wall clock; nil: not yet, or not known.
+type Status struct {
+	ID       int64  `json:"id"`
+	Run      string `json:"run"`
+	Name     string `json:"name"` // of the workflow in the run; of a single task, of the task
+	Kind     string `json:"kind"` // workflow or task
+	Workflow string `json:"workflow,omitempty"`
+	User     string `json:"user,omitempty"`
+	UID      int    `json:"uid"`
+	Tenant   string `json:"tenant,omitempty"`
+	Class    string `json:"class,omitempty"`
+	// State is accepted, waiting, running, suspended, done, failed, refused, cancelled, continued or skipped.
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"` // why it was refused
+	Reason  string `json:"reason,omitempty"`  // why it waits
+	Over    bool   `json:"over"`              // nothing more will happen to it
+	Exit    *int   `json:"exit,omitempty"`    // of a single task: the exit code of its program
+
+	Tasks   int `json:"tasks,omitempty"`
+	Done    int `json:"done,omitempty"`
+	Running int `json:"running,omitempty"`
+	Failed  int `json:"failed,omitempty"` // failed or skipped
+
+	Submitted time.Time  `json:"submitted"`
+	Release   *time.Time `json:"release,omitempty"` // it starts no earlier
+	Due       *time.Time `json:"due,omitempty"`
+	Started   *time.Time `json:"started,omitempty"`
+	Ended     *time.Time `json:"ended,omitempty"`
+	Expected  *Expected  `json:"expected,omitempty"`
+}
+
+// Expected is when a submission is expected to start and end.
+type Expected struct {
+	Start *time.Time `json:"start,omitempty"` // nil: it has started
+	End   time.Time  `json:"end"`
+	// Low and High bound the end with a probability of 80 %; the same where nothing varies.
+	Low  time.Time `json:"low"`
+	High time.Time `json:"high"`
+	// Late says that a policy that plans deadlines does not expect to meet the one that there is; nil: the policy plans
+	// none, or there is no deadline.
+	Late *bool  `json:"late,omitempty"`
+	Note string `json:"note,omitempty"` // what the policy, or the prediction, has to say of it
+}
+
+// Queue is the answer to a question for all submissions.
+type Queue struct {
+	Server      Server   `json:"server"`
+	Submissions []Status `json:"submissions"`
+	More        int      `json:"more,omitempty"` // that were left out, as there are too many
+}
+
+// Server describes the server.
+type Server struct {
+	Run       string    `json:"run"`
+	PID       int       `json:"pid"`
+	Version   string    `json:"version"`
+	Policy    string    `json:"policy"`
+	Runtime   string    `json:"runtime"`
+	Started   time.Time `json:"started"` // the run
+	Draining  bool      `json:"draining,omitempty"`
+	Trouble   string    `json:"trouble,omitempty"` // why nothing can be logged at the moment
+	Workflows int       `json:"workflows"`         // present
+	Waiting   int       `json:"waiting"`           // tasks that have not started
+	Running   int       `json:"running"`           // attempts under way
+}
+
+// Drain asks a server to end: to take no more work, and to end when what it has is done.
+type Drain struct {
+	// Now lets only what runs end; what waits is left to the next server.
+	Now bool `json:"now,omitempty"`
+}

@@ -1,0 +1,228 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// ErrNoServer means that nobody serves the directory.
+var ErrNoServer = errors.New("no gantry serves this directory")
+
+// Client talks to the server of a gantry directory. It connects for each request, and repeats requests whose answer did
+// not come: a server that was killed and started again goes on with them.
+type Client struct {
+	// Patience is how long a request is repeated while a server that was there does not answer; 0 is Patience.
+	Patience time.Duration
+	// Notify is told, once per request, that the server does not answer; nil: nobody is.
+	Notify func(message string)
+
+	dir  string
+	http http.Client
+}
+
+// Patience is how long clients wait for a server that does not answer.
+const Patience = 60 * time.Second
+
+// starting is how long a server may take until its socket is there, if both are started together.
+const starting = 2 * time.Second
+
+// retryEvery is the time between two tries.
+const retryEvery = 100 * time.Millisecond
+
+// NewClient returns a client of the server of a gantry directory. It does not connect yet.
+func NewClient(dir string) *Client {
+	c := &Client{dir: dir}
+	c.http.Transport = &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir) }}
+	return c
+}
+
+// dial connects to the socket in dir. Addresses of sockets are short, so a long path is reached through its directory.
+func dial(ctx context.Context, dir string) (net.Conn, error) {
+	at, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close()
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", AddressIn(at))
+}
+
+// AddressIn is the address of the socket in an open directory, of any length of path.
+func AddressIn(dir *os.File) string {
+	return "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + SocketName
+}
+
+// NewKey returns a key for a submission.
+func NewKey() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Do sends a request and reads its answer into out, unless that is nil. Every request of this interface may be sent
+// again: it says what is to be, or has a key. The error is an *Error if the server refused it, and wraps ErrNoServer if
+// there is none.
+func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("ask the server: %w", err)
+		}
+	}
+	patience := c.Patience
+	if patience == 0 {
+		patience = Patience
+	}
+	begun := time.Now()
+	var since time.Time // when the server was found not to answer
+	for {
+		err := c.once(ctx, method, path, body, out)
+		refused := new(Error)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return err
+		case errors.As(err, &refused) && refused.Code != Ending:
+			return err
+		case errors.Is(err, fs.ErrNotExist) && since.IsZero() && time.Since(begun) < starting:
+			// It may be starting.
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(retryEvery):
+			}
+			continue
+		case errors.Is(err, fs.ErrNotExist) && since.IsZero():
+			return fmt.Errorf("%w: %s is not there; start one with gantry serve, or name its directory with --dir",
+				ErrNoServer, filepath.Join(c.dir, SocketName))
+		}
+		if since.IsZero() {
+			if since = time.Now(); c.Notify != nil {
+				c.Notify(fmt.Sprintf("the server does not answer (%v): trying for %v", plain(err), patience))
+			}
+		} else if time.Since(since) > patience {
+			return fmt.Errorf("%w: %w; it was killed or is stuck: start it again with gantry serve", ErrNoServer,
+				plain(err))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// plain says what is wrong with a connection, without the address that nobody knows.
+func plain(err error) error {
+	var no syscall.Errno
+	switch {
+	case errors.As(err, &no):
+		return no
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it closed the connection")
+	}
+	return err
+}
+
+func (c *Client) once(ctx context.Context, method, path string, body []byte, out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://gantry"+Prefix+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		refused := &Error{}
+		if json.Unmarshal(text, refused) != nil || refused.Code == "" {
+			return &Error{Code: Failed, Message: fmt.Sprintf("the server answers %s to %s %s: is it another version?",
+				resp.Status, method, path)}
+		}
+		return refused
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("read the answer of the server: %w", err)
+	}
+	return nil
+}
+
+// Submit hands in work. It sets the key if there is none.
+func (c *Client) Submit(ctx context.Context, s *Submit) (*Accepted, error) {
+	if s.Key == "" {
+		s.Key = NewKey()
+	}
+	var a Accepted
+	return &a, c.Do(ctx, http.MethodPost, "/submissions", s, &a)
+}
+
+// About describes the server.
+func (c *Client) About(ctx context.Context) (*Server, error) {
+	var s Server
+	return &s, c.Do(ctx, http.MethodGet, "/server", nil, &s)
+}
+
+// Queue lists submissions: those that are not over and, with all, the latest others.
+func (c *Client) Queue(ctx context.Context, all bool) (*Queue, error) {
+	path := "/submissions"
+	if all {
+		path += "?all=1"
+	}
+	var q Queue
+	return &q, c.Do(ctx, http.MethodGet, path, nil, &q)
+}
+
+// Status returns how a submission stands.
+func (c *Client) Status(ctx context.Context, id int64) (*Status, error) {
+	var s Status
+	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d", id), nil, &s)
+}
+
+// waitStep is how long the server keeps one request to wait.
+const waitStep = 20 * time.Second
+
+// Wait returns once a submission is over.
+func (c *Client) Wait(ctx context.Context, id int64) (*Status, error) {
+	for {
+		var s Status
+		path := fmt.Sprintf("/submissions/%d?wait=%s", id, waitStep)
+		if err := c.Do(ctx, http.MethodGet, path, nil, &s); err != nil || s.Over {
+			return &s, err
+		}
+	}
+}
+
+// Cancel withdraws a submission: what waits of it never starts, what runs of it is ended.
+func (c *Client) Cancel(ctx context.Context, id int64) (*Status, error) {
+	var s Status
+	return &s, c.Do(ctx, http.MethodDelete, fmt.Sprintf("/submissions/%d", id), nil, &s)
+}
+
+// Drain asks the server to end.
+func (c *Client) Drain(ctx context.Context, d Drain) error {
+	return c.Do(ctx, http.MethodPost, "/drain", d, nil)
+}

@@ -1,0 +1,376 @@
+// Package server takes work for a run that is under way: it answers the requests of package api, keeps what is handed in
+// in the log before it answers, and gives it to the engine.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os/user"
+	"strconv"
+	"sync"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/server/api"
+	"gantry/sqlite"
+)
+
+// Config is what a server stands between.
+type Config struct {
+	DB       *sqlite.DB
+	Run      *sqlite.Run
+	Inbox    *executor.Inbox
+	Platform *planner.Platform
+	About    api.Server          // what does not change
+	Now      func() planner.Time // on the axis of the run
+	// Check says whether a submission can run here and makes present what it needs, such as images. It is not called
+	// for two at once.
+	Check func(ctx context.Context, sub *executor.Submission, by Peer) error
+	// Stop has the engine start nothing more.
+	Stop func()
+	// Trouble is why nothing can be logged at the moment, "" if it can.
+	Trouble func() string
+	// Allow says who may ask; nil: everybody who can open the socket.
+	Allow func(by Peer) bool
+}
+
+// Server answers requests. Its methods may be called from any goroutine.
+type Server struct {
+	Config
+	http http.Server
+
+	checking sync.Mutex
+	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
+	drained  bool         // guarded by intake
+
+	mu       sync.Mutex
+	entries  map[int64]*entry              // submissions that are not over
+	flows    map[planner.WorkflowID]*entry // those that have arrived
+	waiters  map[int64]map[chan struct{}]bool
+	draining bool
+}
+
+// entry is a submission that is not over.
+type entry struct {
+	sqlite.Submitted
+	release, due planner.Time // on the axis of the run; 0: none
+	class        planner.Class
+	tasks        int
+	arrived      bool
+}
+
+// New returns a server. What the log has of submissions that are not over is given by Restore.
+func New(cfg Config) *Server {
+	s := &Server{Config: cfg, entries: map[int64]*entry{}, flows: map[planner.WorkflowID]*entry{},
+		waiters: map[int64]map[chan struct{}]bool{}}
+	if s.Trouble == nil {
+		s.Trouble = func() string { return "" }
+	}
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(ctx context.Context, r *http.Request, by Peer) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
+	}
+	handle("GET "+api.Prefix+"/server", s.about)
+	handle("POST "+api.Prefix+"/submissions", s.submit)
+	handle("GET "+api.Prefix+"/submissions", s.queue)
+	handle("GET "+api.Prefix+"/submissions/{id}", s.status)
+	handle("DELETE "+api.Prefix+"/submissions/{id}", s.cancel)
+	handle("POST "+api.Prefix+"/drain", s.drain)
+	s.http.Handler = mux
+	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 10*time.Second, 5*time.Minute
+	s.http.MaxHeaderBytes = 16 << 10
+	s.http.ErrorLog = log.New(io.Discard, "", 0)
+	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		by, err := peerOf(c)
+		if err != nil {
+			return ctx // nobody, who may nothing
+		}
+		return context.WithValue(ctx, peerKey{}, by)
+	}
+	return s
+}
+
+type peerKey struct{}
+
+// Restore takes in what is to arrive, and arrived and is not over, before Serve. It returns the former, by arrival.
+func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submission, error) {
+	waiting, err := s.Run.Waiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var subs []executor.Submission
+	for _, row := range waiting {
+		if row.Kind != sqlite.KindWorkflow {
+			continue
+		}
+		sub, err := sqlite.DecodeSubmission(row.Definition)
+		if err != nil {
+			return nil, fmt.Errorf("submission %d: %w", row.ID, err)
+		}
+		sub.ID, sub.Name = row.ID, row.Name
+		subs = append(subs, *sub)
+		row.Definition = nil
+		s.add(row, sub)
+	}
+	for _, w := range v.Present() {
+		row, err := s.Run.SubmittedAs(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		if row == nil {
+			continue // it was there when the run began
+		}
+		flow := v.Workflow(w)
+		first, past := v.All(w)
+		e := &entry{Submitted: *row, release: flow.Release, due: flow.Due, class: flow.Class, tasks: int(past - first),
+			arrived: true}
+		if e.due == unit.Never {
+			e.due = 0
+		}
+		s.entries[row.ID], s.flows[w] = e, e
+	}
+	return subs, nil
+}
+
+// add takes in a submission that was accepted.
+func (s *Server) add(row sqlite.Submitted, sub *executor.Submission) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries[row.ID] = &entry{Submitted: row, release: sub.Release, due: sub.Due, class: sub.Class,
+		tasks: len(sub.Workflow.Tasks)}
+}
+
+// Serve answers requests until Close. The listener is closed with it.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.http.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// farewell is how long Close waits for answers to be read.
+const farewell = 5 * time.Second
+
+// Close lets all who wait have their answers, and ends Serve.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	for id := range s.waiters {
+		s.wakeLocked(id)
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return nil
+}
+
+// serve answers one request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *http.Request, Peer) (any,
+	error)) {
+	r.Body = http.MaxBytesReader(w, r.Body, api.MaxRequest)
+	by, known := r.Context().Value(peerKey{}).(Peer)
+	var out any
+	var err error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
+	if known && (s.Allow == nil || s.Allow(by)) {
+		out, err = f(r.Context(), r, by)
+	}
+	status := http.StatusOK
+	if err != nil {
+		refused := new(api.Error)
+		if !errors.As(err, &refused) {
+			refused = &api.Error{Code: api.Failed, Message: err.Error()}
+			unknown := new(sqlite.UnknownSubmissionError)
+			switch {
+			case errors.Is(err, executor.ErrClosed):
+				refused.Code = api.Ending
+			case sqlite.IsDisk(err):
+				refused.Code = api.Full
+			case errors.As(err, &unknown):
+				refused.Code = api.Unknown
+			}
+		}
+		out, status = refused, http.StatusBadRequest
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(out) // a client that is gone asks again
+}
+
+// invalidf is the answer to a request that is wrong.
+func invalidf(format string, args ...any) error {
+	return &api.Error{Code: api.Invalid, Message: fmt.Sprintf(format, args...)}
+}
+
+// read reads the body of a request.
+func read(r *http.Request, into any) error {
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		return invalidf("the request cannot be read: %v", err)
+	}
+	return nil
+}
+
+func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	var req api.Submit
+	if err := read(r, &req); err != nil {
+		return nil, err
+	}
+	switch {
+	case req.Key == "" || len(req.Key) > 64:
+		return nil, invalidf("a submission needs a key of at most 64 bytes")
+	case len(req.Workflows) == 0:
+		return nil, invalidf("nothing is handed in")
+	case len(req.Workflows) > api.MaxTogether:
+		return nil, invalidf("one request may hand in %d workflows, not %d", api.MaxTogether, len(req.Workflows))
+	}
+	subs := make([]executor.Submission, len(req.Workflows))
+	for i, w := range req.Workflows {
+		sub, err := sqlite.DecodeSubmission(w.Definition)
+		if err != nil {
+			return nil, invalidf("workflow %q cannot be read: %v; is the server another version of gantry?", w.Name, err)
+		}
+		sub.Name = executor.EscapeName(w.Name)
+		if err := CheckSubmission(sub, len(s.Platform.Nodes)); err != nil {
+			return nil, &api.Error{Code: api.Invalid, Message: err.Error()}
+		}
+		subs[i] = *sub
+	}
+	s.checking.Lock()
+	defer s.checking.Unlock()
+	for i := range subs {
+		if err := s.Check(ctx, &subs[i], by); err != nil {
+			return nil, err
+		}
+	}
+	now, wall := s.Now(), time.Now()
+	rows := make([]sqlite.Submitted, len(subs))
+	for i := range subs {
+		sub := &subs[i]
+		for _, t := range []*planner.Time{&sub.At, &sub.Release, &sub.Due} {
+			if *t > 0 || t == &sub.At { // 0 is none
+				*t += now
+			}
+		}
+		definition, err := sqlite.EncodeSubmission(sub)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: userName(by.UID),
+			Tenant: sub.Tenant, Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now, Arrival: sub.At,
+			Definition: definition}
+	}
+	if err := s.accept(rows, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
+		sub := subs[i]
+		sub.ID, sub.Name = row.ID, row.Name
+		s.add(*row, &sub)
+		return func(in *executor.Intake) { in.Arrive(sub) }
+	}); err != nil {
+		return nil, err
+	}
+	a := &api.Accepted{Run: rows[0].Run}
+	for _, row := range rows {
+		a.IDs, a.Names = append(a.IDs, row.ID), append(a.Names, row.Name)
+	}
+	return a, nil
+}
+
+// accept keeps what was handed in and gives it to the engine, by what given returns for each of the rows. A request that
+// comes again changes nothing; the rows are then those of the first one.
+func (s *Server) accept(rows []sqlite.Submitted, given func(i int, row *sqlite.Submitted) func(*executor.Intake)) error {
+	s.intake.RLock()
+	defer s.intake.RUnlock()
+	if s.drained {
+		return &api.Error{Code: api.Draining, Message: "the server takes no more work: it ends once what it has is done"}
+	}
+	if why := s.Trouble(); why != "" {
+		return &api.Error{Code: api.Full, Message: why}
+	}
+	again, err := s.Run.Accept(rows, func(row *sqlite.Submitted) { row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID) })
+	if err != nil || again {
+		return err
+	}
+	enter := make([]func(*executor.Intake), len(rows))
+	for i := range rows {
+		enter[i] = given(i, &rows[i])
+		rows[i].Definition = nil
+	}
+	s.Inbox.Post(func(in *executor.Intake) error {
+		for _, f := range enter {
+			f(in)
+		}
+		return nil
+	})
+	return nil
+}
+
+// userName is the name of a user, "" if it has none.
+func userName(uid int) string {
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+func (s *Server) drain(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	var req api.Drain
+	if err := read(r, &req); err != nil {
+		return nil, err
+	}
+	s.Drain()
+	if req.Now {
+		s.Stop()
+	}
+	return struct{}{}, nil
+}
+
+// Drain takes no more work, and lets the engine end when what it has is done.
+func (s *Server) Drain() {
+	s.intake.Lock()
+	s.drained = true
+	s.intake.Unlock()
+	s.Inbox.Close()
+}
+
+// Drained reports whether the server takes no more work.
+func (s *Server) Drained() bool {
+	s.intake.RLock()
+	defer s.intake.RUnlock()
+	return s.drained
+}
+
+func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error) {
+	about := s.About
+	about.Draining, about.Trouble = s.Drained(), s.Trouble()
+	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+		v := in.View()
+		about.Workflows, about.Running = len(v.Present())+len(in.Coming()), v.UnderWayCount()
+		for _, w := range v.Present() {
+			left, _ := v.Progress(w)
+			about.Waiting += left
+		}
+		about.Waiting -= about.Running
+		return nil
+	})
+	return &about, err
+}
+
+// number reads the id of a path.
+func number(r *http.Request) (int64, error) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, invalidf("%q is no id of a submission: gantry submit prints it", r.PathValue("id"))
+	}
+	return id, nil
+}

@@ -1,0 +1,276 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/server/api"
+	"gantry/sqlite"
+)
+
+// Watch takes in every batch of the engine, as executor.Engine.Watch.
+func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, adm := range admitted {
+		if e := s.entries[adm.Submission.ID]; e != nil {
+			e.arrived, e.State, e.Workflow = true, sqlite.Arrived, adm.Spec.ID
+			s.flows[adm.Spec.ID] = e
+		}
+	}
+	for i := range events {
+		w := planner.WorkflowID(planner.None)
+		switch b := events[i].Body.(type) {
+		case *planner.AttemptExited:
+			w = v.Task(v.Attempt(b.Attempt).Task).Workflow
+		case *planner.TaskReused:
+			w = v.Task(b.Task).Workflow
+		case planner.WorkflowCancelled:
+			w = b.Workflow
+		default:
+			continue
+		}
+		if b, ok := events[i].Body.(planner.WorkflowCancelled); ok && s.flows[b.Workflow] != nil {
+			s.flows[b.Workflow].State = sqlite.Cancelled
+		}
+		if left, _ := v.Progress(w); left == 0 {
+			if e := s.flows[w]; e != nil {
+				delete(s.flows, w)
+				delete(s.entries, e.ID)
+				s.wakeLocked(e.ID)
+			}
+		}
+	}
+}
+
+// wakeLocked tells those who wait for a submission that it may be over.
+func (s *Server) wakeLocked(id int64) {
+	for c := range s.waiters[id] {
+		close(c)
+	}
+	delete(s.waiters, id)
+}
+
+// wake is wakeLocked without the lock; the submission did not arrive.
+func (s *Server) wake(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.entries, id)
+	s.wakeLocked(id)
+}
+
+// await returns a channel that is closed when a submission may be over.
+func (s *Server) await(id int64) (c chan struct{}, end func()) {
+	c = make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiters[id] == nil {
+		s.waiters[id] = map[chan struct{}]bool{}
+	}
+	s.waiters[id][c] = true
+	return c, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.waiters[id], c); len(s.waiters[id]) == 0 {
+			delete(s.waiters, id)
+		}
+	}
+}
+
+// lookEvery is how often somebody who waits looks by himself, in case that a submission ended without an event.
+const lookEvery = 3 * time.Second
+
+func (s *Server) status(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	id, err := number(r)
+	if err != nil {
+		return nil, err
+	}
+	until := time.Now()
+	if text := r.URL.Query().Get("wait"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 || d > time.Hour {
+			return nil, invalidf("wait=%s: give a duration of at most an hour", text)
+		}
+		until = until.Add(d)
+	}
+	for {
+		over, end := s.await(id)
+		st, err := s.statusOf(ctx, id)
+		left := time.Until(until)
+		if err != nil || st.Over || left <= 0 {
+			end()
+			return st, err
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+		case <-time.After(min(left, lookEvery)):
+		}
+		end()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// statusOf is how a submission stands by the log, with what is running of it.
+func (s *Server) statusOf(ctx context.Context, id int64) (*api.Status, error) {
+	o, err := s.DB.Outcome(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return StatusOf(o, s.About.Started), nil
+}
+
+// StatusOf is what the log has of a submission to a run that began then.
+func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
+	wall := func(t *planner.Time) *time.Time {
+		if t == nil {
+			return nil
+		}
+		at := began.Add(time.Duration(*t))
+		return &at
+	}
+	st := &api.Status{ID: o.ID, Run: o.Run, Name: o.Name, Kind: o.Kind, User: o.User, UID: o.UID, Tenant: o.Tenant,
+		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done, Failed: o.Failed,
+		Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended)}
+	if o.State == sqlite.Arrived {
+		st.State = "waiting"
+	}
+	if o.Arrival > o.At {
+		st.Release = wall(&o.Arrival)
+	}
+	return st
+}
+
+// mostListed bounds how many submissions an answer has.
+const mostListed = 1000
+
+func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	about, err := s.about(ctx, r, by)
+	if err != nil {
+		return nil, err
+	}
+	server, _ := about.(*api.Server)
+	q := &api.Queue{Server: *server, Submissions: []api.Status{}}
+	s.mu.Lock()
+	present := make([]entry, 0, len(s.entries))
+	for _, e := range s.entries {
+		present = append(present, *e)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(present, func(a, b entry) int { return cmp.Compare(a.ID, b.ID) })
+	if more := len(present) - mostListed; more > 0 {
+		present, q.More = present[:mostListed], more
+	}
+	live, err := s.live(ctx, present)
+	if err != nil {
+		return nil, err
+	}
+	q.Submissions = append(q.Submissions, live...)
+	if r.URL.Query().Get("all") == "" {
+		return q, nil
+	}
+	rows, err := s.DB.SubmittedTo(ctx, mostListed)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if slices.ContainsFunc(present, func(e entry) bool { return e.ID == row.ID }) {
+			continue
+		}
+		o, err := s.DB.Outcome(ctx, row.ID)
+		if err != nil {
+			return nil, err
+		}
+		q.Submissions = append(q.Submissions, *StatusOf(o, s.About.Started))
+	}
+	slices.SortFunc(q.Submissions, func(a, b api.Status) int { return cmp.Compare(a.ID, b.ID) })
+	return q, nil
+}
+
+// live is how submissions stand that are not over, by the engine.
+func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
+	out := make([]api.Status, len(of))
+	at := make(map[planner.WorkflowID]*api.Status, len(of))
+	for i := range of {
+		e := &of[i]
+		out[i] = api.Status{ID: e.ID, Run: e.Run, Name: e.Name, Kind: e.Kind, User: e.User, UID: e.UID, Tenant: e.Tenant,
+			Class: e.class.String(), State: sqlite.Accepted, Tasks: e.tasks, Submitted: e.Wall,
+			Release: s.wall(max(e.release, e.Arrival), e.At), Due: s.wall(e.due, 0)}
+		if e.arrived {
+			if out[i].State = "waiting"; e.State == sqlite.Cancelled {
+				out[i].State = sqlite.Cancelled
+			}
+			at[e.Workflow] = &out[i]
+		}
+	}
+	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+		v := in.View()
+		for w, st := range at {
+			left, failed := v.Progress(w)
+			st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
+			if first, _ := v.Times(w); first != unit.Never {
+				st.Started = s.wall(first, -1)
+				if st.State == "waiting" {
+					st.State = "running"
+				}
+			}
+		}
+		for a := range v.UnderWay() {
+			if st := at[v.Task(v.Attempt(a).Task).Workflow]; st != nil {
+				st.Running++
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// wall is an instant of the run by the wall clock; nil if it is not after than.
+func (s *Server) wall(t, than planner.Time) *time.Time {
+	if t <= than {
+		return nil
+	}
+	at := s.About.Started.Add(time.Duration(t))
+	return &at
+}
+
+func (s *Server) cancel(ctx context.Context, r *http.Request, by Peer) (any, error) {
+	id, err := number(r)
+	if err != nil {
+		return nil, err
+	}
+	row, err := s.DB.Submitted(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if by.UID != row.UID && by.UID != 0 {
+		return nil, &api.Error{Code: api.Denied, Message: "the submission is of another user: only root may cancel it"}
+	}
+	coming := false
+	if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+		if coming = in.CancelComing(id); coming {
+			return nil
+		}
+		s.mu.Lock()
+		e := s.entries[id]
+		s.mu.Unlock()
+		if e == nil || !e.arrived {
+			return nil // it is over
+		}
+		return in.CancelWorkflow(e.Workflow)
+	}); err != nil {
+		return nil, err
+	}
+	if coming {
+		s.wake(id)
+	}
+	return s.statusOf(ctx, id)
+}

@@ -1,0 +1,283 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gantry/executor"
+	"gantry/planner"
+)
+
+// Kinds of submissions.
+const (
+	KindWorkflow = "workflow" // a whole workflow
+	KindTask     = "task"     // one task of a workflow that grows
+)
+
+// States of submissions. Those of ones that arrived are the states of their workflows and tasks.
+const (
+	Accepted  = "accepted" // it has not arrived yet
+	Arrived   = "arrived"
+	Refused   = executor.SettledRefused
+	Cancelled = executor.SettledCancelled
+)
+
+// Submitted is a row of the table of that name: what was handed in to a server.
+type Submitted struct {
+	ID         int64
+	Run        string // of the server
+	Key        string // that the client chose for the request
+	Position   int    // in the request
+	UID, GID   int    // of the process that handed it in, from the kernel
+	PID        int
+	User       string // name of UID; "" if it has none
+	Tenant     string
+	Name       string // of the workflow in the run; of a task: of the task
+	Kind       string
+	Wall       time.Time    // when it was accepted
+	At         planner.Time // the same, on the axis of the run
+	Arrival    planner.Time // when it arrives
+	State      string
+	Message    string // of one that was refused: why
+	Workflow   planner.WorkflowID
+	Task       planner.TaskID // None: it is a whole workflow
+	Options    string         // JSON: how it is to be treated beside what the definition says; "" for nothing
+	Definition []byte         // what was handed in, as EncodeSubmission has it or as its kind says; nil once it arrived
+}
+
+// EncodeSubmission makes of a submission what the log keeps of it, and what a client sends to a server. All of it is
+// there: nothing is left to be drawn.
+func EncodeSubmission(s *executor.Submission) ([]byte, error) {
+	return encodeAdmission(&executor.Admission{Submission: *s}, true)
+}
+
+// DecodeSubmission reads what EncodeSubmission made. The text may come from anybody: see CheckSubmission in package
+// server.
+func DecodeSubmission(blob []byte) (*executor.Submission, error) {
+	a, err := decodeAdmission(blob)
+	if err != nil {
+		return nil, err
+	}
+	return &a.Submission, nil
+}
+
+// Accept keeps what was handed in with one request, whole or not at all: once it returned without an error a crash
+// loses none of it. It numbers the rows. Named, if not nil, then gives each its name. A request whose key is there
+// already is the same request again: its rows are returned as they are, and nothing is changed.
+func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, err error) {
+	if len(rows) == 0 {
+		return false, errors.New("nothing is handed in")
+	}
+	err = r.db.transact(func() error {
+		was, err := r.db.submittedBy(rows[0].Key)
+		if err != nil {
+			return err
+		}
+		if len(was) > 0 {
+			again = true
+			if len(was) != len(rows) {
+				return fmt.Errorf("request %s was one of %d submissions", rows[0].Key, len(was))
+			}
+			copy(rows, was)
+			return nil
+		}
+		for i := range rows {
+			s := &rows[i]
+			if _, err := r.db.conn.Exec("INSERT INTO submitted(run, key, position, uid, gid, pid, user, tenant, name, "+
+				"kind, accepted_wall, accepted_ns, at_ns, options, definition) VALUES "+
+				"(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?)",
+				[]driver.Value{r.id, s.Key, int64(i), int64(s.UID), int64(s.GID), int64(s.PID), s.User, s.Tenant,
+					s.Name, s.Kind, s.Wall.UTC().Format(time.RFC3339Nano), int64(s.At), int64(s.Arrival), s.Options,
+					s.Definition}); err != nil {
+				return err
+			}
+			if s.ID, err = r.db.queryInt("SELECT last_insert_rowid()"); err != nil {
+				return err
+			}
+			s.Run, s.Position, s.State, s.Workflow, s.Task = r.info.Name, i, Accepted, planner.None, planner.None
+			if named == nil {
+				continue
+			}
+			named(s)
+			if _, err := r.db.conn.Exec("UPDATE submitted SET name = ? WHERE id = ?",
+				[]driver.Value{s.Name, s.ID}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return again, err
+}
+
+const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, s.pid, s.user, s.tenant, s.name, s.kind, " +
+	"s.accepted_wall, s.accepted_ns, s.at_ns, s.state, coalesce(s.message, ''), coalesce(s.workflow, -1), " +
+	"coalesce(s.task, -1), coalesce(s.options, '') FROM submitted s JOIN runs r ON r.id = s.run "
+
+// submittedBy reads the rows of a request on the connection of the writer, so that it sees its own transaction.
+func (db *DB) submittedBy(key string) (out []Submitted, err error) {
+	rows, err := db.conn.Query(submittedColumns+"WHERE s.key = ? ORDER BY s.position", []driver.Value{key})
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	dest := make([]driver.Value, len(rows.Columns()))
+	for {
+		err := rows.Next(dest)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		n := func(i int) int64 { v, _ := dest[i].(int64); return v }
+		text := func(i int) string { v, _ := dest[i].(string); return v }
+		s := Submitted{ID: n(0), Run: text(1), Key: text(2), Position: int(n(3)), UID: int(n(4)), GID: int(n(5)),
+			PID: int(n(6)), User: text(7), Tenant: text(8), Name: text(9), Kind: text(10), At: planner.Time(n(12)),
+			Arrival: planner.Time(n(13)), State: text(14), Message: text(15), Workflow: planner.WorkflowID(n(16)),
+			Task: planner.TaskID(n(17)), Options: text(18)}
+		if s.Wall, err = time.Parse(time.RFC3339Nano, text(11)); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+}
+
+func scanSubmitted(rows *sql.Rows, more ...any) (s Submitted, err error) {
+	var wall string
+	err = rows.Scan(append([]any{&s.ID, &s.Run, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name,
+		&s.Kind, &wall, &s.At, &s.Arrival, &s.State, &s.Message, &s.Workflow, &s.Task, &s.Options}, more...)...)
+	if err == nil {
+		s.Wall, err = time.Parse(time.RFC3339Nano, wall)
+	}
+	return s, err
+}
+
+// UnknownSubmissionError is returned for an id that no submission has.
+type UnknownSubmissionError struct{ ID int64 }
+
+func (e *UnknownSubmissionError) Error() string {
+	return fmt.Sprintf("there is no submission %d: gantry queue --all lists them", e.ID)
+}
+
+// Submitted returns a submission of any run of the log.
+func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
+	all, err := collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+		submittedColumns+"WHERE s.id = ?", id)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, &UnknownSubmissionError{id}
+	}
+	return &all[0], nil
+}
+
+// SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many.
+func (db *DB) SubmittedTo(ctx context.Context, most int) ([]Submitted, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+		submittedColumns+"ORDER BY s.id DESC LIMIT ?", most)
+}
+
+// SubmittedAs returns the submission that a workflow of the run was; nil if it was there when the run began.
+func (r *Run) SubmittedAs(ctx context.Context, w planner.WorkflowID) (*Submitted, error) {
+	all, err := collect(ctx, r.db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+		submittedColumns+"WHERE s.run = ? AND s.workflow = ? AND s.task IS NULL", r.id, w)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+// ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end, or
+// something that was accepted has not arrived.
+func (db *DB) ToServe(ctx context.Context) (string, error) {
+	names, err := collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
+		"SELECT name FROM runs r WHERE json_extract(settings, '$.serve') AND (state IN ('running', 'interrupted') OR "+
+			"EXISTS (SELECT 1 FROM submitted s WHERE s.run = r.id AND s.state = 'accepted')) ORDER BY id DESC LIMIT 1")
+	if err != nil || len(names) == 0 {
+		return "", err
+	}
+	return names[0], nil
+}
+
+// Waiting returns the submissions to the run that have not arrived, by arrival, with their definitions.
+func (r *Run) Waiting(ctx context.Context) ([]Submitted, error) {
+	const query = "SELECT id, key, position, uid, gid, pid, user, tenant, name, kind, accepted_ns, at_ns, " +
+		"coalesce(options, ''), definition FROM submitted WHERE run = ? AND state = 'accepted' ORDER BY at_ns, id"
+	return collect(ctx, r.db, func(rows *sql.Rows) (s Submitted, err error) {
+		s.Run, s.State, s.Workflow, s.Task = r.info.Name, Accepted, planner.None, planner.None
+		return s, rows.Scan(&s.ID, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name, &s.Kind,
+			&s.At, &s.Arrival, &s.Options, &s.Definition)
+	}, query, r.id)
+}
+
+// settle notes what became of submissions, within the transaction of a batch.
+func (r *Run) settle(b *executor.Batch) error {
+	for _, a := range b.Admissions {
+		if a.Submission.ID == 0 {
+			continue
+		}
+		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, workflow = ?, definition = NULL WHERE id = ?",
+			[]driver.Value{Arrived, int64(a.Arrived.Workflow.ID), a.Submission.ID}); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.Settled {
+		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, message = nullif(?, ''), definition = NULL "+
+			"WHERE id = ?", []driver.Value{s.State, s.Message, s.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Outcome is how a submission stands: its own state, or that of its workflow or task once it arrived.
+type Outcome struct {
+	Submitted
+	Tasks, Done, Failed int           // of the workflow
+	Started, Ended      *planner.Time // on the axis of the run; nil: not yet
+	Exit                *int          // of a task that ended: the exit code of its program, if it had one
+}
+
+// Over reports whether nothing more will happen to it. What runs of a workflow that was cancelled ends later.
+func (o *Outcome) Over() bool {
+	switch o.State {
+	case Accepted, Arrived, "waiting", "ready", "starting", "running", "suspended":
+		return false
+	case Refused:
+		return true
+	}
+	return o.Workflow == planner.None || o.Task != planner.None || o.Done+o.Failed == o.Tasks || o.State == "continued"
+}
+
+// Outcome returns how a submission stands.
+func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
+	s, err := db.Submitted(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	o := &Outcome{Submitted: *s}
+	if s.State != Arrived {
+		return o, nil
+	}
+	const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND " +
+		"w.first_task + w.tasks - 1 AND t.state "
+	query, args := "SELECT w.state, w.tasks, "+of+"= 'done'), "+of+"IN ('failed', 'skipped')), w.started_ns, "+
+		"w.ended_ns, NULL FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
+		[]any{s.Run, s.Workflow}
+	if s.Task != planner.None {
+		query, args = "SELECT t.state, 1, t.state = 'done', t.state IN ('failed', 'skipped'), "+
+			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempts a WHERE a.run = t.run AND a.attempt = "+
+			"t.attempt) FROM tasks t JOIN runs r ON r.id = t.run WHERE r.name = ? AND t.task = ?", []any{s.Run, s.Task}
+	}
+	err = db.readers.QueryRowContext(ctx, query, args...).Scan(&o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started,
+		&o.Ended, &o.Exit)
+	if err != nil {
+		return nil, db.wrap("read", err)
+	}
+	return o, nil
+}
