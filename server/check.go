@@ -25,8 +25,8 @@ const (
 
 const year = 365 * 24 * time.Hour
 
-// CheckSubmission says what is wrong with a submission that was decoded from what a client sent. Readers of traces make
-// none of this; a client that is broken or hostile may send anything, and nothing behind this check looks again.
+// CheckSubmission says what is wrong with a submission that was decoded from what a client sent. Readers of traces
+// make none of this; a client that is broken or hostile may send anything, and nothing behind this check looks again.
 func CheckSubmission(s *executor.Submission, nodes int) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("workflow %q: %w", s.Name, fmt.Errorf(format, args...))
@@ -54,7 +54,8 @@ func CheckSubmission(s *executor.Submission, nodes int) error {
 		return bad("it has format %d", w.Format)
 	}
 	for i, c := range s.Costs {
-		if c != nil && (len(c) != nodes || slices.ContainsFunc(c, func(n int64) bool { return !inTime(time.Duration(n)) })) {
+		if c != nil &&
+			(len(c) != nodes || slices.ContainsFunc(c, func(n int64) bool { return !inTime(time.Duration(n)) })) {
 			return bad("the costs of task %d do not fit the nodes", i)
 		}
 	}
@@ -80,6 +81,8 @@ func CheckSubmission(s *executor.Submission, nodes int) error {
 func plainText(s string) bool {
 	return len(s) <= longestText && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
+
+func hasZero(s string) bool { return strings.ContainsRune(s, 0) }
 
 func inTime(all ...time.Duration) bool {
 	return !slices.ContainsFunc(all, func(d time.Duration) bool { return d < 0 || d > longest })
@@ -141,9 +144,7 @@ func checkTasks(w *trace.Workflow) error {
 			return fmt.Errorf("task %s: its retries or its phase are out of range", t.ID)
 		case t.Container < 0 || int(t.Container) > len(w.Containers):
 			return fmt.Errorf("task %s runs in container %d of %d", t.ID, t.Container, len(w.Containers))
-		case slices.ContainsFunc(slices.Concat(t.Command, t.Env, []string{t.Image, t.Kind, t.Name}), func(s string) bool {
-			return strings.ContainsRune(s, 0)
-		}):
+		case slices.ContainsFunc(slices.Concat(t.Command, t.Env, []string{t.Image, t.Kind, t.Name}), hasZero):
 			return fmt.Errorf("task %s: its command has a zero byte", t.ID)
 		case slices.ContainsFunc(t.Env, func(s string) bool { return strings.IndexByte(s, '=') < 1 }):
 			return fmt.Errorf("task %s: its environment has a variable without a name or a value", t.ID)

@@ -1,5 +1,5 @@
-// Package server takes work for a run that is under way: it answers the requests of package api, keeps what is handed in
-// in the log before it answers, and gives it to the engine.
+// Package server takes work for a run that is under way: it answers the requests of package api, keeps what is handed
+// in in the log before it answers, and gives it to the engine.
 package server
 
 import (
@@ -238,7 +238,11 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	for i, w := range req.Workflows {
 		sub, err := sqlite.DecodeSubmission(w.Definition)
 		if err != nil {
-			return nil, invalidf("workflow %q cannot be read: %v; is the server another version of gantry?", w.Name, err)
+			return nil, invalidf(
+				"workflow %q cannot be read: %v; is the server another version of gantry?",
+				w.Name,
+				err,
+			)
 		}
 		sub.Name = executor.EscapeName(w.Name)
 		if err := CheckSubmission(sub, len(s.Platform.Nodes)); err != nil {
@@ -285,13 +289,19 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	return a, nil
 }
 
-// accept keeps what was handed in and gives it to the engine, by what given returns for each of the rows. A request that
-// comes again changes nothing; the rows are then those of the first one.
-func (s *Server) accept(rows []sqlite.Submitted, given func(i int, row *sqlite.Submitted) func(*executor.Intake)) error {
+// accept keeps what was handed in and gives it to the engine, by what given returns for each of the rows. A request
+// that comes again changes nothing; the rows are then those of the first one.
+func (s *Server) accept(
+	rows []sqlite.Submitted,
+	given func(i int, row *sqlite.Submitted) func(*executor.Intake),
+) error {
 	s.intake.RLock()
 	defer s.intake.RUnlock()
 	if s.drained {
-		return &api.Error{Code: api.Draining, Message: "the server takes no more work: it ends once what it has is done"}
+		return &api.Error{
+			Code:    api.Draining,
+			Message: "the server takes no more work: it ends once what it has is done",
+		}
 	}
 	if why := s.Trouble(); why != "" {
 		return &api.Error{Code: api.Full, Message: why}

@@ -201,9 +201,21 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 	at := make(map[planner.WorkflowID]*api.Status, len(of))
 	for i := range of {
 		e := &of[i]
-		out[i] = api.Status{ID: e.ID, Run: e.Run, Name: e.Name, Kind: e.Kind, User: e.User, UID: e.UID, Tenant: e.Tenant,
-			Class: e.class.String(), State: sqlite.Accepted, Tasks: e.tasks, Submitted: e.Wall,
-			Release: s.wall(max(e.release, e.Arrival), e.At), Due: s.wall(e.due, 0)}
+		out[i] = api.Status{
+			ID:        e.ID,
+			Run:       e.Run,
+			Name:      e.Name,
+			Kind:      e.Kind,
+			User:      e.User,
+			UID:       e.UID,
+			Tenant:    e.Tenant,
+			Class:     e.class.String(),
+			State:     sqlite.Accepted,
+			Tasks:     e.tasks,
+			Submitted: e.Wall,
+			Release:   s.wall(max(e.release, e.Arrival), e.At),
+			Due:       s.wall(e.due, 0),
+		}
 		if e.arrived {
 			if out[i].State = "waiting"; e.State == sqlite.Cancelled {
 				out[i].State = sqlite.Cancelled

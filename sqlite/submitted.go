@@ -114,8 +114,8 @@ func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) (again bool, er
 	return again, err
 }
 
-const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, s.pid, s.user, s.tenant, s.name, s.kind, " +
-	"s.accepted_wall, s.accepted_ns, s.at_ns, s.state, coalesce(s.message, ''), coalesce(s.workflow, -1), " +
+const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, s.pid, s.user, s.tenant, s.name, " +
+	"s.kind, s.accepted_wall, s.accepted_ns, s.at_ns, s.state, coalesce(s.message, ''), coalesce(s.workflow, -1), " +
 	"coalesce(s.task, -1), coalesce(s.options, '') FROM submitted s JOIN runs r ON r.id = s.run "
 
 // submittedBy reads the rows of a request on the connection of the writer, so that it sees its own transaction.
@@ -148,8 +148,9 @@ func (db *DB) submittedBy(key string) (out []Submitted, err error) {
 
 func scanSubmitted(rows *sql.Rows, more ...any) (s Submitted, err error) {
 	var wall string
-	err = rows.Scan(append([]any{&s.ID, &s.Run, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name,
-		&s.Kind, &wall, &s.At, &s.Arrival, &s.State, &s.Message, &s.Workflow, &s.Task, &s.Options}, more...)...)
+	err = rows.Scan(
+		append([]any{&s.ID, &s.Run, &s.Key, &s.Position, &s.UID, &s.GID, &s.PID, &s.User, &s.Tenant, &s.Name,
+			&s.Kind, &wall, &s.At, &s.Arrival, &s.State, &s.Message, &s.Workflow, &s.Task, &s.Options}, more...)...)
 	if err == nil {
 		s.Wall, err = time.Parse(time.RFC3339Nano, wall)
 	}
@@ -192,8 +193,8 @@ func (r *Run) SubmittedAs(ctx context.Context, w planner.WorkflowID) (*Submitted
 	return &all[0], nil
 }
 
-// ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end, or
-// something that was accepted has not arrived.
+// ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,
+// or something that was accepted has not arrived.
 func (db *DB) ToServe(ctx context.Context) (string, error) {
 	names, err := collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
 		"SELECT name FROM runs r WHERE json_extract(settings, '$.serve') AND (state IN ('running', 'interrupted') OR "+

@@ -53,8 +53,8 @@ func (i *images) unlogged() []sqlite.Image {
 	return i.found
 }
 
-// fetchImages makes the images present that programs of the run need, before anything of them is started, and keeps what
-// their names stand for: for a run that continues these are the images that it began with.
+// fetchImages makes the images present that programs of the run need, before anything of them is started, and keeps
+// what their names stand for: for a run that continues these are the images that it began with.
 func (s *session) fetchImages(ctx context.Context) error {
 	at := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == s.set.Runtime })
 	if at < 0 || runtimes[at].images == nil || len(s.wanted) == 0 {

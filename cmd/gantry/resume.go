@@ -119,7 +119,8 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		pl.View().Workflows()-pl.View().Continuations()); err != nil {
 		return fail(exitInternal, err)
 	}
-	if v := pl.View(); s.serving == nil && len(corrected) == 0 && len(v.Present())+len(s.engine.Arrivals)+v.UnderWayCount() == 0 {
+	left := len(pl.View().Present()) + len(s.engine.Arrivals) + pl.View().UnderWayCount()
+	if s.serving == nil && len(corrected) == 0 && left == 0 {
 		// it ended, and a gantry that was to continue it was killed
 		if corrected, err = s.corrections(c, ""); err != nil {
 			return err

@@ -28,10 +28,10 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run workflows that are handed in while it runs",
-		Description: `Takes workflows from gantry submit, plans them online with one policy, and runs them as gantry run does. It is one
-run with one log. It ends when it is drained. Started again in the same directory it goes on where it was, after Ctrl-C,
-kill -9 or a crash too: what was acknowledged is in the log, running containers are adopted, and the settings are those
-of the run.
+		Description: `Takes workflows from gantry submit, plans them online with one policy, and runs them as gantry
+run does. It is one run with one log. It ends when it is drained. Started again in the same directory it goes on where
+it was, after Ctrl-C, kill -9 or a crash too: what was acknowledged is in the log, running containers are adopted, and
+the settings are those of the run.
 
    gantry serve --cluster nodes.yaml --policy rm-dcwf
    gantry submit montage.dax      from another terminal, in the same directory
@@ -44,7 +44,10 @@ Ctrl-C once lets running tasks end and starts no more, twice stops them, three t
 
 Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
 gantry serves the directory, 130 stopped; start it again to continue.`,
-		Flags: slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return slices.Contains(notServed, f.Names()[0]) }),
+		Flags: slices.DeleteFunc(
+			runFlags(),
+			func(f cli.Flag) bool { return slices.Contains(notServed, f.Names()[0]) },
+		),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "serve takes no workflows: hand them in with gantry submit")
@@ -97,8 +100,13 @@ func serve(c *cli.Context) error {
 	}
 	if run != "" {
 		if s.name != "" && s.name != run {
-			return failf(exitUsage, "--name %s: the directory has run %s, which is not over: leave --name out, or use "+
-				"another --dir", s.name, run)
+			return failf(
+				exitUsage,
+				"--name %s: the directory has run %s, which is not over: leave --name out, or use "+
+					"another --dir",
+				s.name,
+				run,
+			)
 		}
 		s.resumes = true
 		if _, err := s.existing(c, run); err != nil {
@@ -123,8 +131,14 @@ func serve(c *cli.Context) error {
 func (v *serving) server(s *session) {
 	v.check = s.admitter()
 	v.Server = server.New(server.Config{DB: s.db, Run: s.log, Inbox: v.inbox, Platform: s.platform,
-		About: api.Server{Run: s.name, PID: os.Getpid(), Version: version(), Policy: s.set.Policy, Runtime: s.set.Runtime,
-			Started: s.started},
+		About: api.Server{
+			Run:     s.name,
+			PID:     os.Getpid(),
+			Version: version(),
+			Policy:  s.set.Policy,
+			Runtime: s.set.Runtime,
+			Started: s.started,
+		},
 		Now: func() planner.Time { return planner.Time(time.Since(s.started)) },
 		Check: func(ctx context.Context, sub *executor.Submission, _ server.Peer) error {
 			return v.admissible(ctx, s, sub)

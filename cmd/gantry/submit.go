@@ -65,9 +65,9 @@ func submitCommand() *cli.Command {
 		Name:      "submit",
 		Usage:     "hand in workflows to the gantry that serves the directory",
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
-		Description: `Hands in what gantry run takes. It prints the number of each workflow as soon as that is in the log of the server: from
-then on it is not lost. One command is handed in whole or not at all. If the server is killed and started again
-meanwhile, the command goes on by itself.
+		Description: `Hands in what gantry run takes. It prints the number of each workflow as soon as that is in the
+log of the server: from then on it is not lost. One command is handed in whole or not at all. If the server is killed
+and started again meanwhile, the command goes on by itself.
 
    gantry submit montage.dax
    gantry submit --inputs data --image gantry/busybox Makeflow
@@ -79,7 +79,8 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
 			&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
 			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each " +
-				"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the trace)"},
+				"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the " +
+				"trace)"},
 			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(),
 			&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
 			maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
@@ -206,11 +207,19 @@ func queueCommand() *cli.Command {
    gantry queue --all      also what has ended, the latest 1000
 
 Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also list what has ended"},
-			quietFlag(), jsonFlag()},
+		Flags: []cli.Flag{
+			dirFlag(),
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also list what has ended"},
+			quietFlag(),
+			jsonFlag(),
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "queue takes no arguments; gantry show %s shows one submission", c.Args().First())
+				return failf(
+					exitUsage,
+					"queue takes no arguments; gantry show %s shows one submission",
+					c.Args().First(),
+				)
 			}
 			cl, err := client(c)
 			if err != nil {
@@ -248,8 +257,21 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	t := newTable(w, columns.Of(w), "-id", "name", "tenant", "state", "-tasks", "-done", "-running", "-failed",
 		"submitted", "start", "end")
 	for _, s := range q.Submissions {
-		t.row(strconv.FormatInt(s.ID, 10), s.Name, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
-			strconv.Itoa(s.Running), strconv.Itoa(s.Failed), clockOf(&s.Submitted), clockOf(s.Started), clockOf(s.Ended))
+		t.row(
+			strconv.FormatInt(s.ID, 10),
+			s.Name,
+			s.Tenant,
+			s.State,
+			strconv.Itoa(s.Tasks),
+			strconv.Itoa(s.Done),
+			strconv.Itoa(
+				s.Running,
+			),
+			strconv.Itoa(s.Failed),
+			clockOf(&s.Submitted),
+			clockOf(s.Started),
+			clockOf(s.Ended),
+		)
 	}
 	t.end()
 	if q.More > 0 {
@@ -289,11 +311,11 @@ func waitCommand() *cli.Command {
 		Name:      "wait",
 		Usage:     "wait until a submission has ended",
 		ArgsUsage: "ID",
-		Description: `Prints how it ended. If the server is killed and started again meanwhile, the command goes on by itself. What has ended
-is found in the log when no server is there.
+		Description: `Prints how it ended. If the server is killed and started again meanwhile, the command goes on by
+itself. What has ended is found in the log when no server is there.
 
-Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission, or
-it was refused, 4 no server.`,
+Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission,
+or it was refused, 4 no server.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag(), jsonFlag()},
 		Action: func(c *cli.Context) error {
 			id, err := submissionID(c)
@@ -400,15 +422,24 @@ func drainCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "drain",
 		Usage: "have the gantry that serves the directory take no more work and end",
-		Description: `Waits until the server has ended: when all that was handed in is done, or with --now when what runs has ended.
+		Description: `Waits until the server has ended: when all that was handed in is done, or with --now when what
+runs has ended.
 
 Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
-		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "now", Usage: "start nothing more; what waits is left to the " +
-			"next gantry serve"},
-			&cli.BoolFlag{Name: "no-wait", Usage: "do not wait until it has ended"}, quietFlag()},
+		Flags: []cli.Flag{
+			dirFlag(),
+			&cli.BoolFlag{Name: "now", Usage: "start nothing more; what waits is left to the " +
+				"next gantry serve"},
+			&cli.BoolFlag{Name: "no-wait", Usage: "do not wait until it has ended"},
+			quietFlag(),
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return failf(exitUsage, "drain takes no arguments; gantry cancel %s withdraws a submission", c.Args().First())
+				return failf(
+					exitUsage,
+					"drain takes no arguments; gantry cancel %s withdraws a submission",
+					c.Args().First(),
+				)
 			}
 			cl, err := client(c)
 			if err != nil {

@@ -40,8 +40,8 @@ func (e *Error) Error() string { return e.Message }
 
 // Submit hands in work, all of it or nothing.
 type Submit struct {
-	// Key is random, and chosen anew for each submission: a request that is repeated with its key, since no answer came,
-	// is the same submission.
+	// Key is random, and chosen anew for each submission: a request that is repeated with its key, since no answer
+	// came, is the same submission.
 	Key       string     `json:"key"`
 	Workflows []Workflow `json:"workflows,omitempty"`
 }
@@ -101,8 +101,8 @@ type Expected struct {
 	// Low and High bound the end with a probability of 80 %; the same where nothing varies.
 	Low  time.Time `json:"low"`
 	High time.Time `json:"high"`
-	// Late says that a policy that plans deadlines does not expect to meet the one that there is; nil: the policy plans
-	// none, or there is no deadline.
+	// Late says that a policy that plans deadlines does not expect to meet the one that there is; nil: the policy
+	// plans none, or there is no deadline.
 	Late *bool  `json:"late,omitempty"`
 	Note string `json:"note,omitempty"` // what the policy, or the prediction, has to say of it
 }

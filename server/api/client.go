@@ -22,8 +22,8 @@ import (
 // ErrNoServer means that nobody serves the directory.
 var ErrNoServer = errors.New("no gantry serves this directory")
 
-// Client talks to the server of a gantry directory. It connects for each request, and repeats requests whose answer did
-// not come: a server that was killed and started again goes on with them.
+// Client talks to the server of a gantry directory. It connects for each request, and repeats requests whose answer
+// did not come: a server that was killed and started again goes on with them.
 type Client struct {
 	// Patience is how long a request is repeated while a server that was there does not answer; 0 is Patience.
 	Patience time.Duration
@@ -75,8 +75,8 @@ func NewKey() string {
 }
 
 // Do sends a request and reads its answer into out, unless that is nil. Every request of this interface may be sent
-// again: it says what is to be, or has a key. The error is an *Error if the server refused it, and wraps ErrNoServer if
-// there is none.
+// again: it says what is to be, or has a key. The error is an *Error if the server refused it, and wraps ErrNoServer
+// if there is none.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
