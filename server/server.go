@@ -51,11 +51,10 @@ type Server struct {
 	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
 	drained  bool         // guarded by intake
 
-	mu       sync.Mutex
-	entries  map[int64]*entry              // submissions that are not over
-	flows    map[planner.WorkflowID]*entry // those that have arrived
-	waiters  map[int64]map[chan struct{}]bool
-	draining bool
+	mu      sync.Mutex
+	entries map[int64]*entry              // submissions that are not over
+	flows   map[planner.WorkflowID]*entry // those that have arrived
+	waiters map[int64]map[chan struct{}]bool
 }
 
 // entry is a submission that is not over.

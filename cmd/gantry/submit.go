@@ -284,11 +284,9 @@ func clockOf(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
-	at := t.Local()
-	if y, m, d := at.Date(); at.Sub(time.Now()).Abs() < 24*time.Hour {
-		if ny, nm, nd := time.Now().Date(); y == ny && m == nm && d == nd {
-			return at.Format(time.TimeOnly)
-		}
+	at, now := t.Local(), time.Now()
+	if at.Year() == now.Year() && at.YearDay() == now.YearDay() {
+		return at.Format(time.TimeOnly)
 	}
 	return at.Format(time.DateTime)
 }
