@@ -150,7 +150,7 @@ type TaskSpec struct {
 	Command   []string // argv; with Shell one element, a script for sh -c; empty: the task emulator runs
 	Shell     bool
 	Expand    bool     // Command is a program and the text of its arguments, which are parsed as bash does
-	Mounts    []string // HOST:CONTAINER, read-only
+	Mounts    []string // as ParseMount reads them
 	Image     string
 	Env       []string
 	Stdin     string // logical file names

@@ -253,8 +253,8 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	}
 	out = append(out, b.limits()...)
 	for _, m := range b.spec.Mounts {
-		from, to, _ := strings.Cut(m, ":")
-		out = append(out, "--mount", "type=bind,source="+from+",target="+to+",readonly")
+		p := executor.ParseMount(m) // a task may have written to it: nothing that happens in a shell stays
+		out = append(out, "--mount", "type=bind,source="+p.From+",target="+p.To+",readonly")
 	}
 	for _, e := range b.spec.Env {
 		out = append(out, "--env", e)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -204,7 +203,7 @@ func (a *attempt) prepare(after []<-chan struct{}) error {
 		return err
 	}
 	err := fault.Do("control", func() (err error) {
-		if err = a.ctl.Make(os.Geteuid() != 0); err == nil {
+		if err = a.makeControl(); err == nil {
 			a.pipe, err = a.ctl.Await()
 		}
 		return err

@@ -147,7 +147,7 @@ func (a *attempt) start() error {
 	if err := fault.Do("stage", func() error { return a.stage(a.staging) }); err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
-	if err := fault.Do("control", func() error { return a.ctl.Make(os.Geteuid() != 0) }); err != nil {
+	if err := fault.Do("control", a.makeControl); err != nil {
 		return fmt.Errorf("prepare %s: %w", a, err)
 	}
 	if err := a.limitDisk(); err != nil {
@@ -159,6 +159,28 @@ func (a *attempt) start() error {
 	}
 	a.usage.Started = r.Now()
 	a.running(time.Now(), true)
+	return nil
+}
+
+// makeControl makes the control directory, with what the launcher has to find where the task works: the directory that
+// the user may write to now, whatever is at its path when the container is made.
+func (a *attempt) makeControl() error {
+	if err := a.ctl.Make(os.Geteuid() != 0); err != nil {
+		return err
+	}
+	for _, text := range a.l.Spec.Mounts {
+		m := executor.ParseMount(text)
+		if !m.Writable {
+			continue
+		}
+		id, err := a.r.files.Workplace(m.From)
+		if err == nil {
+			err = a.ctl.Expect(m.To, id)
+		}
+		if err != nil {
+			return fmt.Errorf("work in %s: %w", m.From, err)
+		}
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"gantry/cgroup"
+	"gantry/executor"
 	"gantry/executor/container/launch"
 	"gantry/executor/emulate"
 	"gantry/planner/unit"
@@ -72,8 +74,11 @@ func (a *attempt) configure() {
 		s.Parent = r.tree.Parent(a.parent)
 	}
 	for _, m := range t.Mounts {
-		from, to, _ := strings.Cut(m, ":")
-		s.Mounts = append(s.Mounts, Mount{Source: from, Target: to, ReadOnly: true})
+		p := executor.ParseMount(m)
+		s.Mounts = append(s.Mounts, Mount{Source: p.From, Target: p.To, ReadOnly: !p.Writable})
+		if p.Writable {
+			a.hide(s, p.To)
+		}
 	}
 	// the control directory belongs to the user who also runs the program: only this keeps that out
 	if os.Geteuid() != 0 {
@@ -112,6 +117,14 @@ func (a *attempt) configure() {
 		l.ReadBps, l.WriteBps, l.ReadIOPS, l.WriteIOPS = io.ReadBps, io.WriteBps, io.ReadIOPS, io.WriteIOPS
 	}
 	a.spec = s
+}
+
+// hide puts an empty directory of root's over the gantry directory where that lies in a directory in which a task
+// works: programs see neither the log nor the runs.
+func (a *attempt) hide(s *Spec, workplace string) {
+	if top := filepath.Dir(a.r.cfg.Dir); top == workplace || strings.HasPrefix(top, workplace+"/") {
+		s.Tmpfs[top] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
+	}
 }
 
 // lesser is the smaller limit, where 0 is none.

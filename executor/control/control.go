@@ -7,6 +7,7 @@
 //	claim       who decided whether the program begins: a symbolic link, so that it appears whole and only once
 //	end         the launcher's account: signals that came from outside, and how the program ended
 //	asked       gantry's account: each signal and each removal, written before the act
+//	places      the directories that the launcher has to find in the container, one a line
 //	publishing  the outputs were all checked, and moving them to the node had begun
 package control
 

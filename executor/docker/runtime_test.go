@@ -143,6 +143,9 @@ func open(t testing.TB, host string, cfg container.Config) *rig {
 		cfg = r.config
 	}
 	e := r.engine()
+	if meddle != nil {
+		e = meddled{e, meddle}
+	}
 	rt, err := container.New(t.Context(), e, cfg)
 	if err != nil {
 		t.Fatal(err)

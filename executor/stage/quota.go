@@ -53,7 +53,7 @@ func SetQuota(dir string, project uint32, bytes int64) error {
 	}
 	defer d.Close()
 	q := quota{hard: uint64(bytes+1023) / 1024, soft: uint64(bytes+1023) / 1024, valid: blockLimits}
-	if err := control(d, setQuota, project, &q); err != nil {
+	if err := quotaControl(d, setQuota, project, &q); err != nil {
 		return err
 	}
 	var a attributes
@@ -74,13 +74,13 @@ func QuotaUsed(dir string, project uint32) (int64, error) {
 	}
 	defer d.Close()
 	var q quota
-	if err := control(d, getQuota, project, &q); err != nil {
+	if err := quotaControl(d, getQuota, project, &q); err != nil {
 		return 0, err
 	}
 	return int64(q.space), nil
 }
 
-func control(d *os.File, command int, project uint32, q *quota) error {
+func quotaControl(d *os.File, command int, project uint32, q *quota) error {
 	_, _, e := unix.Syscall6(unix.SYS_QUOTACTL_FD, d.Fd(), uintptr(command), uintptr(project),
 		uintptr(unsafe.Pointer(q)), 0, 0)
 	return quotaError(e)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/control"
 	"gantry/executor/emulate"
 	"gantry/executor/outside"
 	"gantry/planner"
@@ -61,6 +62,12 @@ func ProgramUser() Owner {
 		return o
 	}
 	return nobody
+}
+
+// Workplace checks that programs may work in a directory of the host, and returns what it is.
+func (s *Area) Workplace(path string) (id control.ID, err error) {
+	id.Device, id.Inode, err = outside.User(s.User).Workplace(path)
+	return id, err
 }
 
 // Area is the files of one run.

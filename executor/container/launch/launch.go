@@ -82,6 +82,9 @@ func enter(dir control.Dir, user string) (*control.Journal, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := dir.Check(); err != nil {
+		return nil, nil, err
+	}
 	j, err := dir.Journal()
 	if err != nil {
 		return nil, nil, err

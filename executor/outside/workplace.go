@@ -1,0 +1,73 @@
+package outside
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Workplace checks a directory that a program of u is to work in and may write to, and returns its device and inode. u
+// has to be allowed to write to it, on a path without links, and it is neither the root directory nor one of the
+// kernel's. Errors are short reasons, and do not name the path.
+func (u User) Workplace(path string) (device, inode uint64, err error) {
+	if err := placeName(path); err != nil {
+		return 0, 0, err
+	}
+	u.do(func() { device, inode, err = workplace(path) })
+	return device, inode, err
+}
+
+// taken are directories of every container.
+var taken = append([]string{"/.gantry", "/run/secrets", "/etc"}, kernelDirs...)
+
+// placeName refuses paths at which no container can have a directory to work in.
+func placeName(path string) error {
+	switch {
+	case !filepath.IsAbs(path) || filepath.Clean(path) != path:
+		return errors.New("not an absolute path in its shortest form")
+	case strings.ContainsAny(path, ":,\n\x00"):
+		return errors.New("a path with a colon, a comma or a line end cannot be shown to containers")
+	case path == "/" || path == "/tmp":
+		return errors.New("a container has its own: work in a directory below")
+	}
+	if i := slices.IndexFunc(taken, func(t string) bool { return path == t || strings.HasPrefix(path, t+"/") }); i >= 0 {
+		return fmt.Errorf("below %s, which is the container's own", taken[i])
+	}
+	return nil
+}
+
+func workplace(path string) (device, inode uint64, err error) {
+	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if err != nil {
+			break
+		}
+		above := at
+		at, err = unix.Openat(above, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		unix.Close(above)
+	}
+	switch {
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return 0, 0, errors.New("not a directory, or a link leads there: name the directory itself")
+	case err != nil:
+		return 0, 0, reason(err)
+	}
+	defer unix.Close(at)
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if err := errors.Join(unix.Fstat(at, &st), unix.Fstatfs(at, &fs)); err != nil {
+		return 0, 0, err
+	}
+	if slices.Contains(kernelTypes, int64(fs.Type)) {
+		return 0, 0, errors.New("on a file system of the kernel's")
+	}
+	// The rights on files of this thread, not the real user's.
+	if err := unix.Faccessat2(at, ".", unix.W_OK|unix.X_OK|unix.R_OK, unix.AT_EACCESS); err != nil {
+		return 0, 0, fmt.Errorf("it cannot be written to: %w", err)
+	}
+	return st.Dev, st.Ino, nil
+}
