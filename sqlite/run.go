@@ -259,6 +259,15 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 // Info is what CreateRun was given.
 func (r *Run) Info() RunInfo { return r.info }
 
+// Began says when the run began, where that is later than it was created.
+func (r *Run) Began(at time.Time) error {
+	return r.db.transact(func() error {
+		_, err := r.db.conn.Exec("UPDATE runs SET started_wall = ?, started_unix_ns = ? WHERE id = ?",
+			[]driver.Value{at.UTC().Format(time.RFC3339Nano), at.UnixNano(), r.id})
+		return err
+	})
+}
+
 // Append makes a batch durable. It does not heed the cancellation of ctx: what happened is logged even while gantry is
 // being stopped. After an error nothing of the batch is in the log, and the same batch may be tried again. In Bulk mode
 // a batch is written later, and an error, which may be that of an earlier batch, ends the log.

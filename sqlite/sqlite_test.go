@@ -502,6 +502,10 @@ func TestAResumedRunGoesOnWhereTheLogEnds(t *testing.T) {
 	l := logtest.New(t, db, logtest.Info("calm"))
 	first := l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, {0}})
 	a := l.Start(0, first, 1, 0, time.Second)
+	began := logtest.Info("calm").Started.Add(20 * time.Millisecond)
+	if err := l.Began(began); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.Finish(context.Background(), sqlite.Interrupted, 130); err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +513,9 @@ func TestAResumedRunGoesOnWhereTheLogEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := logtest.Info("calm"); !reflect.DeepEqual(run.Info(), want) {
+	want := logtest.Info("calm")
+	want.Started = began
+	if !reflect.DeepEqual(run.Info(), want) {
 		t.Errorf("got  %+v\nwant %+v", run.Info(), want)
 	}
 	if err := run.Append(context.Background(), executor.Batch{Events: []planner.Event{

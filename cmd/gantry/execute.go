@@ -291,6 +291,9 @@ func (s *session) drive(ctx context.Context) error {
 		}
 	}
 	defer s.serveLive(ctx)()
+	if err := s.beginClock(); err != nil {
+		return s.broken(ctx, errors.Join(err, s.engine.Runtime.Close()))
+	}
 	defer s.serving.begin(s)()
 	s.view.begin(s)
 	s.announce()
@@ -324,6 +327,20 @@ func (s *session) drive(ctx context.Context) error {
 		return s.broken(ctx, closing)
 	}
 	return s.verdict(ctx, res)
+}
+
+// beginClock has a new run begin now: what it took until here is no part of it.
+func (s *session) beginClock() error {
+	r, ok := s.engine.Runtime.(executor.Beginner)
+	if !ok || s.resumes || s.log == nil {
+		return nil
+	}
+	s.started = time.Now()
+	if err := s.log.Began(s.started); err != nil {
+		return err
+	}
+	r.Begin(s.started)
+	return nil
 }
 
 // watch sees every batch that the log has.

@@ -52,7 +52,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
 				"--host-model only estimates take it"},
 			&cli.BoolFlag{Name: "ahead", Usage: "with --startup or a host model: start containers ahead, as gantry " +
-				"run does"},
+				"run does (default: with a host model)"},
 			&cli.Float64Flag{Name: "charge-planning", Usage: "add `FACTOR` times the CPU time of planning to " +
 				"simulated time; no two such simulations are the same"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
@@ -87,7 +87,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if set.Noise = c.Bool("noise"); set.Noise && set.Host == nil {
 				return failf(exitUsage, "--noise: there is no host model that says how much varies: add --host-model")
 			}
-			if set.Ahead = c.Bool("ahead"); set.Ahead && set.Host == nil && set.Startup == 0 {
+			if set.Ahead = c.Bool("ahead") || !c.IsSet("ahead") && set.Host != nil; set.Ahead && set.Host == nil &&
+				set.Startup == 0 {
 				return failf(exitUsage, "--ahead: starting a container takes no time here: add --startup or "+
 					"--host-model")
 			}

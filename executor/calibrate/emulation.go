@@ -74,7 +74,8 @@ func (l *Lab) Perform(ctx context.Context, c Cell, cores, n int) (out []Achieved
 		return nil
 	}
 	if c.Contended {
-		return out, l.Busy(ctx, cores, do)
+		_, err = l.Busy(ctx, cores, do)
+		return out, err
 	}
 	return out, do()
 }

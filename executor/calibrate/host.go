@@ -40,6 +40,7 @@ type surveyor struct {
 	n          int // repetitions of what is short
 	containers int
 	samples    []sample
+	published  float64 // nanoseconds to publish one file
 }
 
 // sample is how long the phases of one attempt took, under load.
@@ -185,7 +186,8 @@ func OwnCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// alone starts containers one after the other, each when the one before is gone.
+// alone starts containers one after the other. CPU time is measured with each started when the one before is gone, times
+// with each started when the one before has ended, as in runs: the engine clears up meanwhile.
 func (s *surveyor) alone(ctx context.Context) error {
 	var out []Result
 	begun, host, own, engine := time.Now(), HostCPU(), OwnCPU(), s.engine()
@@ -201,16 +203,6 @@ func (s *surveyor) alone(ctx context.Context) error {
 	}
 	wall, n := time.Since(begun).Seconds(), float64(len(out))
 	m := s.m
-	for _, name := range walls {
-		m.Phases.Named(name).Samples = len(out)
-	}
-	for i := range out {
-		s.samples = append(s.samples, sample{1, 0, out[i].phases()})
-	}
-	base := s.medians(func(x *sample) bool { return true })
-	for i, name := range walls {
-		m.Phases.Named(name).Wall.BaseNanos = base[i]
-	}
 	// CPU time by phase: of the whole host, less what others use.
 	others := m.Measured.BusyCores
 	for _, p := range []struct {
@@ -248,7 +240,38 @@ func (s *surveyor) alone(ctx context.Context) error {
 	m.PerContainer.EngineNanos = max(0, (all-gantry-m.Idle.EngineNanos*wall)/n)
 	known := float64(s.engine()-engine)/n - m.Idle.EngineNanos*wall/n
 	m.PerContainer.EngineNanos = max(m.PerContainer.EngineNanos, known)
+	if err := s.inTurn(ctx, 1, 0, len(out)); err != nil {
+		return err
+	}
+	base := s.medians(func(x *sample) bool { return true })
+	for i, name := range walls {
+		m.Phases.Named(name).Wall.BaseNanos, m.Phases.Named(name).Samples = base[i], len(out)
+	}
+	s.published = m.Phases.Publish.Wall.BaseNanos
 	return s.tasks(ctx)
+}
+
+// usual is a task such as runs have many of: it writes a small file, whose publishing waits for the disk as the
+// container engine does.
+var usual = Trial{Writes: []unit.Bytes{1}}
+
+// inTurn starts so many containers at once, times over, each time when those before have ended.
+func (s *surveyor) inTurn(ctx context.Context, together, busy, times int) error {
+	var out []Result
+	for range times {
+		r, err := s.perform(ctx, slices.Repeat([]Trial{usual}, together)...)
+		if err != nil {
+			return err
+		}
+		out = append(out, r...)
+	}
+	if err := s.removed(ctx, out); err != nil {
+		return err
+	}
+	for i := range out {
+		s.samples = append(s.samples, sample{float64(together), float64(busy), out[i].phases()})
+	}
+	return nil
 }
 
 // tasks measures by how much the run time of tasks differs from what the cost function says.
@@ -314,6 +337,13 @@ func (s *surveyor) files(ctx context.Context) error {
 	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
 		var all [len(walls)][]float64
 		for range reps {
+			if len(t.Fetch) > 0 { // what was fetched is there
+				out, err := s.perform(ctx, Trial{Node: 1, Writes: t.Fetch})
+				if err != nil {
+					return p, nil, err
+				}
+				t.Wrote = out[0].ID
+			}
 			out, err := s.perform(ctx, t)
 			if err != nil {
 				return p, nil, err
@@ -356,19 +386,20 @@ func (s *surveyor) files(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Files that come from another node are brought there first.
-	m.Phases.Copy.Wall.FileNanos = beyond(fetched[stage], brought[stage], few)
+	m.Phases.Copy.Wall.FileNanos = beyond(fetched[stage], shown[stage], few)
 	moved, _, err := at(Trial{Fetch: []unit.Bytes{large}})
 	if err != nil {
 		return err
 	}
-	m.Phases.Copy.Wall.ByteNanos = beyond(moved[stage], many[stage]+m.Phases.Copy.Wall.FileNanos, float64(large))
+	one = base + m.Phases.Stage.Wall.FileNanos + m.Phases.Copy.Wall.FileNanos
+	m.Phases.Copy.Wall.ByteNanos = beyond(moved[stage], one, float64(large))
 	m.Phases.Bring.Samples, m.Phases.Copy.Samples = 2*reps, 2*reps
 	made, wrote, err := at(Trial{Writes: sizes(few, 1)})
 	if err != nil {
 		return err
 	}
-	m.Phases.Publish.Wall.FileNanos = beyond(made[publish], m.Phases.Publish.Wall.BaseNanos, few)
+	m.Phases.Publish.Wall.FileNanos = beyond(made[publish], s.published, few-1)
+	m.Phases.Publish.Wall.BaseNanos = max(0, s.published-m.Phases.Publish.Wall.FileNanos)
 	big, writes, err := at(Trial{Writes: []unit.Bytes{large}})
 	if err != nil {
 		return err
@@ -559,34 +590,42 @@ func spin(others int, d time.Duration) float64 {
 	return rate
 }
 
-// together starts containers at once, on idle and on busy cores.
+// together starts containers at once, on idle and on busy cores, and measures what programs lose to that.
 func (s *surveyor) together(ctx context.Context) error {
-	levels := []int{0, (s.Host.Cores + 1) / 2, s.Host.Cores}
-	for _, busy := range slices.Compact(levels) {
-		measure := func() error {
-			for k := 1; k <= max(1, s.Starts); k++ {
-				for range max(2, (s.n+k-1)/k) {
-					if k == 1 && busy == 0 {
-						break // that is done
-					}
-					out, err := s.perform(ctx, slices.Repeat([]Trial{{}}, k)...)
-					if err == nil {
-						err = s.removed(ctx, out)
-					}
-					if err != nil {
-						return err
-					}
-					for i := range out {
-						s.samples = append(s.samples, sample{float64(k), float64(busy), out[i].phases()})
-					}
-				}
-			}
-			return nil
-		}
-		if err := s.Busy(ctx, busy, measure); err != nil {
-			return err
-		}
+	perContainer := 0.0
+	for _, name := range hostmodel.PhaseNames {
+		perContainer += s.m.Phases.Named(name).CPU.BaseNanos
 	}
+	lost := hostmodel.Surface{BusyCores: []float64{0}}
+	levels := slices.Compact([]int{0, (s.Host.Cores + 1) / 2, s.Host.Cores})
+	for _, busy := range levels[1:] {
+		lost.BusyCores = append(lost.BusyCores, float64(busy))
+	}
+	for k := 1; k <= max(1, s.Starts); k++ {
+		lost.Together = append(lost.Together, float64(k))
+		row := []float64{1}
+		for _, busy := range levels {
+			if k == 1 && busy == 0 {
+				continue // that is done
+			}
+			times := max(2, (s.n+k-1)/k)
+			programs, err := s.Busy(ctx, busy, func() error { return s.inTurn(ctx, k, busy, times) })
+			if err != nil {
+				return err
+			}
+			if busy == 0 {
+				continue
+			}
+			var waited time.Duration
+			for i := range programs {
+				waited += max(0, programs[i].Ran-programs[i].CPUTime())
+			}
+			row = append(row, 1+clamp(float64(waited)/float64(k*times)/max(perContainer, 1), 0, 10))
+		}
+		lost.Factor = append(lost.Factor, row)
+	}
+	lost.Raise()
+	s.m.Interference = lost
 	return nil
 }
 
@@ -609,6 +648,9 @@ func (s *surveyor) fit() {
 	for w, name := range walls {
 		p := s.m.Phases.Named(name)
 		base := p.Wall.BaseNanos
+		if name == "publish" {
+			base = s.published
+		}
 		if base < 1e3 { // nothing to speak of
 			continue
 		}
@@ -722,6 +764,12 @@ func Table(m *hostmodel.Model) (rows [][2]string) {
 		last := len(c.X) - 1
 		add("under a CPU quota", "bursts of %.0f ms take %.2f times what its periods say, bursts of %.0f ms %.2f times",
 			c.X[0]/1e6, c.Y[0], c.X[last]/1e6, c.Y[last])
+	}
+	if f := &m.Interference; len(f.Together) > 0 {
+		k, b := f.Together[len(f.Together)-1], f.BusyCores[len(f.BusyCores)-1]
+		lost := func(k, b float64) string { return fmt.Sprintf("%.0f %%", (f.At(k, b)-1)*100) }
+		add("programs lose", "%s of the CPU time of a container that starts and ends on %g busy cores, %s with %g at once",
+			lost(1, b), b, lost(k, b), k)
 	}
 	if c := &m.CoreSpeed; len(c.X) > 0 {
 		last := len(c.X) - 1

@@ -54,8 +54,9 @@ type Trial struct {
 	Rate     int64      // limit of block I/O, bytes per second; 0: none
 	Reads    []unit.Bytes
 	Writes   []unit.Bytes
-	Fetch    []unit.Bytes // inputs that come from node 1
-	Shared   string       // trials of the same name read the same inputs; "": each has its own
+	Fetch    []unit.Bytes // inputs that come from node 1, where trial Wrote has written them
+	Wrote    planner.AttemptID
+	Shared   string // trials of the same name read the same inputs; "": each has its own
 }
 
 // Result is how a trial went. Times are on the axis of the runtime.
@@ -104,6 +105,13 @@ func (l *Lab) began(a planner.AttemptID) bool {
 
 const room = 48 << 20 // memory of a task beyond what it is asked to hold
 
+// firstOutput is the position of the first output among the files of a trial.
+const firstOutput = 50
+
+func fileOf(id planner.AttemptID, i int) planner.FileID { return planner.FileID(int(id)*100 + i) }
+
+func outputOf(id planner.AttemptID, i int) string { return fmt.Sprintf("out%d-%d", id, i) }
+
 func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vector, []executor.Fetch) {
 	threads := t.Threads
 	if threads == 0 {
@@ -123,12 +131,12 @@ func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vect
 		if t.Shared != "" && kind == "in" {
 			name = fmt.Sprintf("%s-%s-%d", kind, t.Shared, i)
 		}
-		return &executor.FileSpec{ID: planner.FileID(int(id)*100 + i), Name: name, Size: size, Sized: true,
-			Produced: kind == "out"}
+		return &executor.FileSpec{ID: fileOf(id, i), Name: name, Size: size, Sized: true}
 	}
 	var fetch []executor.Fetch
-	for _, n := range t.Fetch {
-		f := file("far", len(s.Inputs), n)
+	for i, n := range t.Fetch {
+		f := &executor.FileSpec{ID: fileOf(t.Wrote, firstOutput+i), Name: outputOf(t.Wrote, i), Size: n, Sized: true,
+			Produced: true}
 		s.Inputs = append(s.Inputs, f)
 		fetch = append(fetch, executor.Fetch{File: f.ID, Spec: f, From: 1})
 	}
@@ -136,7 +144,8 @@ func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vect
 		s.Inputs = append(s.Inputs, file("in", len(s.Inputs), n))
 	}
 	for i, n := range t.Writes {
-		s.Outputs = append(s.Outputs, file("out", 50+i, n))
+		s.Outputs = append(s.Outputs, &executor.FileSpec{ID: fileOf(id, firstOutput+i), Name: outputOf(id, i), Size: n,
+			Sized: true, Produced: true})
 	}
 	hold := unit.Vector{unit.CPU: limit, unit.Memory: int64(memory)}
 	if t.Rate > 0 {
@@ -188,6 +197,11 @@ func (l *Lab) until(ctx context.Context, known func() bool) error {
 			switch b := b.(type) {
 			case planner.AttemptStarted:
 				l.begun[b.Attempt] = true
+				if l.Commit != nil { // as a run does; after an end the next start follows
+					if err := l.Commit(ctx); err != nil {
+						return err
+					}
+				}
 			case *planner.AttemptExited:
 				l.ends[b.Attempt], l.reported[b.Attempt] = b, l.Runtime.Now()
 				if err := l.Runtime.Forget(ctx, b.Attempt); err != nil {
@@ -260,30 +274,30 @@ func (l *Lab) Run(ctx context.Context, trials ...Trial) ([]Result, error) {
 }
 
 // Kill ends trials before their time.
-func (l *Lab) Kill(ctx context.Context, ids []planner.AttemptID) error {
+func (l *Lab) Kill(ctx context.Context, ids []planner.AttemptID) ([]Result, error) {
 	var errs []error
 	for _, id := range ids {
 		if l.ends[id] == nil {
 			errs = append(errs, l.Runtime.Kill(ctx, id, planner.Killed, 0))
 		}
 	}
-	_, err := l.Wait(ctx, ids)
-	return errors.Join(append(errs, err)...)
+	out, err := l.Wait(ctx, ids)
+	return out, errors.Join(append(errs, err)...)
 }
 
-// Busy runs f while other tasks keep a number of cores busy.
-func (l *Lab) Busy(ctx context.Context, cores int, f func() error) (err error) {
+// Busy runs f while other tasks keep a number of cores busy, and returns how those fared.
+func (l *Lab) Busy(ctx context.Context, cores int, f func() error) (programs []Result, err error) {
 	trials := make([]Trial, cores)
 	for i := range trials {
 		trials[i] = Trial{Run: time.Hour, CPU: 100}
 	}
 	ids, err := l.Start(ctx, trials...)
-	defer func() { err = errors.Join(err, l.Kill(context.WithoutCancel(ctx), ids)) }()
 	if err == nil {
 		err = l.Running(ctx, ids)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = f()
 	}
-	return f()
+	programs, killed := l.Kill(context.WithoutCancel(ctx), ids)
+	return programs, errors.Join(err, killed)
 }

@@ -22,8 +22,8 @@ import (
 // the launcher; whatever was not bound when gantry ended is removed as if it had never been. Under Runtime.mu.
 type ahead struct {
 	list    map[likely]*attempt
-	took    time.Duration // to create and start a container, lately
-	life    string        // of this gantry: no ticket of an earlier one comes again
+	lead    executor.Lead
+	life    string // of this gantry: no ticket of an earlier one comes again
 	tickets int
 }
 
@@ -37,15 +37,12 @@ type likely struct {
 
 func likelyOf(l *executor.Launch) likely { return likely{l.Task, l.Try, l.Node, l.Hold} }
 
-// usualTook is what a container takes on a quiet host.
-const usualTook = 150 * time.Millisecond
-
 func newAhead() (ahead, error) {
 	var life [4]byte
 	if _, err := rand.Read(life[:]); err != nil {
 		return ahead{}, fmt.Errorf("random numbers: %w", err)
 	}
-	return ahead{list: map[likely]*attempt{}, took: usualTook, life: hex.EncodeToString(life[:])}, nil
+	return ahead{list: map[likely]*attempt{}, life: hex.EncodeToString(life[:])}, nil
 }
 
 // Prepares implements executor.Preparer.
@@ -55,8 +52,7 @@ func (r *Runtime) Prepares() executor.Preparing {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return executor.Preparing{Lead: 2*r.ahead.took + 50*time.Millisecond, Most: r.cfg.Starts,
-		Memory: executor.WaitingMemory}
+	return executor.Preparing{Lead: r.ahead.lead.Before(), Most: r.cfg.Starts, Memory: executor.WaitingMemory}
 }
 
 // Prepare implements executor.Preparer.
@@ -215,7 +211,7 @@ func (a *attempt) prepare(after []<-chan struct{}) error {
 		return err
 	}
 	r.mu.Lock()
-	r.ahead.took = (3*r.ahead.took + time.Since(from)) / 4
+	r.ahead.lead.Took(time.Since(from))
 	r.mu.Unlock()
 	return nil
 }

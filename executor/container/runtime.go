@@ -140,6 +140,7 @@ type Runtime struct {
 	work   sync.WaitGroup
 	starts chan struct{}
 	aways  atomic.Int64 // requests that met no engine
+	origin atomic.Pointer[time.Time]
 
 	mu       sync.Mutex
 	attempts map[planner.AttemptID]*attempt
@@ -193,6 +194,7 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	r := &Runtime{cfg: cfg, engine: engine, starts: make(chan struct{}, cfg.Starts),
 		attempts: map[planner.AttemptID]*attempt{},
 		news:     make(chan struct{}, 1), warned: map[string]bool{}}
+	r.origin.Store(&cfg.Origin)
 	r.dump = sync.NewCond(&r.mu)
 	var err error
 	if r.ahead, err = newAhead(); err != nil {
@@ -404,11 +406,14 @@ func (r *Runtime) controlDir(a planner.AttemptID) control.Dir {
 }
 
 // Now is the time of the run.
-func (r *Runtime) Now() planner.Time { return r.cfg.Offset + planner.Time(time.Since(r.cfg.Origin)) }
+func (r *Runtime) Now() planner.Time { return r.at(time.Now()) }
+
+// Begin implements executor.Beginner.
+func (r *Runtime) Begin(at time.Time) { r.origin.Store(&at) }
 
 // at converts an instant of the wall clock.
 func (r *Runtime) at(t time.Time) planner.Time {
-	return r.cfg.Offset + planner.Time(t.Sub(r.cfg.Origin))
+	return r.cfg.Offset + planner.Time(t.Sub(*r.origin.Load()))
 }
 
 // Start begins an attempt.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"time"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -72,16 +71,12 @@ type readiness struct {
 	over    bool
 	wanted  func() // of the attempt that it belongs to, once the container is ready
 	parents int    // that have not begun
+	begun   planner.Time
 }
 
 // Prepares implements executor.Preparer.
 func (h *Hosted) Prepares() executor.Preparing {
-	var wall float64
-	for _, i := range []int{pCreate, pStart, pAnswer} {
-		wall += h.phases[i].Wall.Nanos(0, 0)
-	}
-	return executor.Preparing{Lead: 2*time.Duration(wall) + 50*time.Millisecond, Most: h.cfg.Ahead,
-		Memory: executor.WaitingMemory}
+	return executor.Preparing{Lead: h.lead.Before(), Most: h.cfg.Ahead, Memory: executor.WaitingMemory}
 }
 
 // Prepare implements executor.Preparer. What is prepared takes places for starts, and CPU time of the host.
@@ -126,6 +121,7 @@ func (h *Hosted) ready(p *executor.Preparation) *readiness {
 	r.c.soon = r
 	begin := func() {
 		if r.parents--; r.parents < 0 && !r.over {
+			r.begun = h.now
 			h.place(r.c)
 		}
 	}
@@ -148,6 +144,7 @@ func (h *Hosted) onRun(c *course) {
 }
 
 func (h *Hosted) isReady(r *readiness) {
+	h.lead.Took(h.now.Sub(r.begun))
 	if r.ready = true; r.wanted != nil {
 		r.wanted()
 	}

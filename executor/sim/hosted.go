@@ -25,8 +25,9 @@ import (
 //     of the places for starts; who finds none waits, first come, first served.
 //   - A program is up to three parts side by side, each an amount at a limited rate: computing, reading, writing. It
 //     lasts its run time at least. Each part keeps the pace of the run, and hurries when it fell behind.
-//   - Cores are shared by programs after what phases take of them, but for at least half: container engines are outside
-//     of gantry's control group. Reading and writing share the limits of the node and the host's disk.
+//   - Cores are shared by programs after what phases take of them, by the model's Interference where that was measured.
+//     Programs keep at least half: container engines are outside of gantry's control group. Reading and writing share
+//     the limits of the node and the host's disk.
 //
 // Rates are whole numbers, times nanoseconds. The same input gives the same decisions.
 type Hosted struct {
@@ -51,6 +52,7 @@ type Hosted struct {
 	bringing  map[planner.FileID]*course // files from outside: who made them
 	common    float64
 	ahead     map[likely]*readiness
+	lead      executor.Lead
 }
 
 var (
@@ -936,7 +938,11 @@ func (h *Hosted) balance() {
 			h.set(a, rate)
 			taken += a.cpu * float64(rate)
 		}
-		cpu.capacity = max(h.cores/2, h.cores-int64(taken))
+		all, lost := h.cores, taken
+		if i := &h.m.Interference; len(i.Together) > 0 {
+			all, lost = min(h.cores, want), taken*(i.At(float64(h.held), busy)-1)
+		}
+		cpu.capacity = max(all/2, all-int64(lost))
 		cpu.share(h.set)
 		if cpu.want == want {
 			break

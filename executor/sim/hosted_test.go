@@ -289,6 +289,21 @@ func TestStartsSlowProgramsDown(t *testing.T) {
 	about(t, "one beside a start of 80 ms", h.ran(a), 10*time.Second+40*ms)
 }
 
+// A start takes 60 ms of CPU time, and the model says that a program on one of two cores loses half as much to it. What
+// no program wants is lost to nobody.
+func TestStartsDisturbProgramsBeforeAllCoresAreBusy(t *testing.T) {
+	m := hostmodel.Example(2)
+	m.Interference = hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1},
+		Factor: [][]float64{{1, 1.5}}}
+	h := onHost(t, sim.Config{Host: m, Starts: 1}, 2)
+	a := h.launch(0, 1, busy(10*time.Second))
+	h.pass(time.Second)
+	b := h.launch(0, 1, &executor.TaskSpec{Name: "short", Run: 10 * ms, AvgCPU: 0.001})
+	h.drain()
+	about(t, "one beside a start", h.ran(a), 10*time.Second+30*ms)
+	about(t, "one that computes hardly", h.ran(b), 10*ms)
+}
+
 // A file from outside is made by the first who needs it, at 1 ns a byte; who comes meanwhile waits.
 func TestInputsAreBroughtOnce(t *testing.T) {
 	h := onHost(t, sim.Config{Host: hostmodel.Example(4)}, 4)
