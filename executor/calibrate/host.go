@@ -186,8 +186,8 @@ func OwnCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// alone starts containers one after the other. CPU time is measured with each started when the one before is gone, times
-// with each started when the one before has ended, as in runs: the engine clears up meanwhile.
+// alone starts containers one after the other. CPU time is measured with each started when the one before is gone,
+// times with each started when the one before has ended, as in runs: the engine clears up meanwhile.
 func (s *surveyor) alone(ctx context.Context) error {
 	var out []Result
 	begun, host, own, engine := time.Now(), HostCPU(), OwnCPU(), s.engine()
@@ -768,8 +768,8 @@ func Table(m *hostmodel.Model) (rows [][2]string) {
 	if f := &m.Interference; len(f.Together) > 0 {
 		k, b := f.Together[len(f.Together)-1], f.BusyCores[len(f.BusyCores)-1]
 		lost := func(k, b float64) string { return fmt.Sprintf("%.0f %%", (f.At(k, b)-1)*100) }
-		add("programs lose", "%s of the CPU time of a container that starts and ends on %g busy cores, %s with %g at once",
-			lost(1, b), b, lost(k, b), k)
+		add("programs lose", "%s of the CPU time of a container that starts and ends on %g busy cores, "+
+			"%s with %g at once", lost(1, b), b, lost(k, b), k)
 	}
 	if c := &m.CoreSpeed; len(c.X) > 0 {
 		last := len(c.X) - 1
