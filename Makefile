@@ -18,7 +18,7 @@ ALONE := ./planner/... ./trace
 # Under the race detector these try a part of their random instances (executor/oracletest.Seeds).
 PARTLY := ./executor ./executor/experiment
 
-.PHONY: help demo test setup browser registry build images check bench fuzz crash soak test-v2 release test-release \
+.PHONY: help demo test setup browser registry slurm build images check bench fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -27,7 +27,7 @@ help: ## list the targets
 demo: setup build ## a mosaic of the sky with real programs in Docker containers, installing what is missing
 	@scripts/demo
 
-test: setup browser registry build images check ## all tests, container tests included; sets up everything first
+test: setup browser registry slurm build images check ## all tests, container tests included; sets up everything first
 	go test -p $(PACKAGES) -timeout 40m $(ALONE) $(PARTLY)
 	go test -race -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") \
 		$$(go list ./... | grep -vxF "$$(go list $(ALONE))")
@@ -37,6 +37,9 @@ browser: ## a headless browser for the tests of pages; they are skipped without
 
 registry: ## a registry of images for the tests that pull; they are skipped without
 	@scripts/ensure-registry.sh
+
+slurm: ## the packages of Slurm, for the tests that bring a cluster of four virtual nodes up; they are skipped without
+	@scripts/slurm install || echo "slurm: it cannot be had here: tests that need Slurm will be skipped"
 
 setup: ## a Docker Engine and a C compiler; does nothing where they are
 	@scripts/ensure-docker.sh

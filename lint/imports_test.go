@@ -70,6 +70,8 @@ var layers = []layer{
 		"gantry/executor/docker/**"},
 		"runtimes know the engine, never each other, the log or the commands"},
 	{"gantry/executor/oci/image", nil, "it is a leaf"},
+	{"gantry/executor/slurm/allocation", nil, "it is a leaf"},
+	{"gantry/executor/slurm/slurmtest", nil, "it is a leaf"},
 	{"gantry/executor/*", []string{"gantry/trace", "gantry/planner/**", "gantry/executor", "gantry/executor/emulate",
 		"gantry/executor/stage", "gantry/executor/outside", "gantry/executor/evidence", "gantry/executor/control",
 		"gantry/executor/fault", "gantry/executor/hostmodel"},

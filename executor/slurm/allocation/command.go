@@ -1,0 +1,222 @@
+package allocation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Error says what of Slurm cannot be used, and what to do about it.
+type Error struct {
+	What, Remedy string
+	Err          error // what Slurm said; nil: nothing
+}
+
+func (e *Error) Error() string {
+	text := e.What
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Remedy != "" {
+		text += " (" + e.Remedy + ")"
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrAway says that slurmctld did not answer. Steps go on meanwhile, and it may answer later.
+var ErrAway = errors.New("slurmctld does not answer")
+
+const (
+	// limit bounds a question to Slurm. The commands of Slurm themselves try for minutes.
+	limit = 20 * time.Second
+	// tries is how often slurmctld is asked before a run begins.
+	tries = 3
+)
+
+// commands are those of Slurm that this package calls.
+var commands = []string{"squeue", "scontrol", "sinfo", "salloc", "srun", "scancel"}
+
+// environment returns the caller's environment for a command of Slurm. Variables that Slurm set for the job around
+// gantry, and those that change the output of commands, would change what is asked for: srun takes them as options.
+func environment() []string {
+	env := []string{"LC_ALL=C", "SLURM_TIME_FORMAT=standard"}
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		switch {
+		case name == "SLURM_CONF", name == "SLURM_CONF_SERVER", name == "SLURM_JWT":
+		case strings.HasPrefix(name, "SLURM"), strings.HasPrefix(name, "SQUEUE_"), strings.HasPrefix(name, "SINFO_"),
+			strings.HasPrefix(name, "SRUN_"), strings.HasPrefix(name, "SCANCEL_"), name == "LC_ALL":
+			continue
+		}
+		env = append(env, v)
+	}
+	return env
+}
+
+// ask runs a command of Slurm and returns its standard output.
+func ask(ctx context.Context, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = environment()
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for gantry
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if err == nil {
+		return out.String(), nil
+	}
+	if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return "", context.Cause(ctx)
+		}
+		if e := mungeError(said.String()); e != nil {
+			return "", e
+		}
+		return "", fmt.Errorf("%s %s: %w after %v", name, strings.Join(args, " "), ErrAway, limit)
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", notInstalled(name)
+	}
+	return "", refusal(name, said.String(), err)
+}
+
+func notInstalled(name string) *Error {
+	return &Error{What: "there is no command " + name + " here",
+		Remedy: "run gantry where the commands of Slurm are, such as a login node, or use --runtime docker"}
+}
+
+// refusal makes an error of what a command printed to standard error.
+func refusal(name, said string, err error) error {
+	if e := mungeError(said); e != nil {
+		return e
+	}
+	for _, text := range []string{"Unable to contact slurm controller", "Connection refused", "Socket timed out",
+		"Zero Bytes were transmitted", "Slurm backup controller in standby mode",
+		"Transport endpoint is not connected"} {
+		if strings.Contains(said, text) {
+			return fmt.Errorf("%s: %w: %s", name, ErrAway, lastLine(said))
+		}
+	}
+	for _, text := range []string{"Could not establish a configuration source", "Unable to process configuration file"} {
+		if strings.Contains(said, text) {
+			return &Error{What: "Slurm has no configuration here", Err: errors.New(lastLine(said)),
+				Remedy: "run gantry on a node of the cluster, or name its slurm.conf in SLURM_CONF"}
+		}
+	}
+	if said = lastLine(said); said == "" {
+		said = err.Error()
+	}
+	return fmt.Errorf("%s: %s", name, said)
+}
+
+// lastLine returns what a command printed last, without its own name and the word error.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	text = text[strings.LastIndexByte(text, '\n')+1:]
+	for _, c := range commands {
+		text = strings.TrimPrefix(text, c+": ")
+	}
+	const most = 300
+	return clip(strings.TrimPrefix(text, "error: "), most)
+}
+
+func clip(text string, most int) string {
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func mungeError(said string) error {
+	if !strings.Contains(said, "Munge encode failed") && !strings.Contains(said, "authentication error") {
+		return nil
+	}
+	what := "munge does not run here"
+	for line := range strings.Lines(said) {
+		if _, reason, ok := strings.Cut(line, "Munge encode failed: "); ok {
+			return mungeDown(what, clip(strings.TrimSpace(reason), 300))
+		}
+	}
+	return mungeDown("munge does not vouch for the caller", lastLine(said))
+}
+
+func mungeDown(what, reason string) *Error {
+	return &Error{What: what + ", so Slurm does not know who asks", Err: errors.New(reason),
+		Remedy: "ask the administrator of this host to start munged (systemctl start munge)"}
+}
+
+// ready checks what each question to Slurm needs. Slurm's commands try for a minute to reach a munge that does not run.
+func ready() error {
+	for _, c := range commands {
+		if _, err := exec.LookPath(c); err != nil {
+			return notInstalled(c)
+		}
+	}
+	socket := mungeSocket()
+	if socket == "" {
+		return nil
+	}
+	c, err := net.DialTimeout("unix", socket, 5*time.Second)
+	if err == nil {
+		return c.Close()
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
+		return mungeDown("munge does not run here", err.Error())
+	}
+	return nil
+}
+
+// mungeSocket returns where munge listens by Slurm's configuration, "" if that does not say it.
+func mungeSocket() string {
+	files := []string{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf"}
+	if f := os.Getenv("SLURM_CONF"); f != "" {
+		files = []string{f}
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Clean(f))
+		if err != nil {
+			continue
+		}
+		auth, socket, included := "auth/munge", "", false
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			switch key = strings.ToLower(strings.TrimSpace(key)); {
+			case key == "authtype":
+				auth = strings.TrimSpace(value)
+			case key == "authinfo":
+				for part := range strings.SplitSeq(value, ",") {
+					if s, ok := strings.CutPrefix(strings.TrimSpace(part), "socket="); ok {
+						socket = s
+					}
+				}
+			case strings.HasPrefix(key, "include "):
+				included = true
+			}
+		}
+		if auth != "auth/munge" || included && socket == "" {
+			return ""
+		}
+		if socket == "" {
+			socket = "/run/munge/munge.socket.2"
+		}
+		return socket
+	}
+	return ""
+}

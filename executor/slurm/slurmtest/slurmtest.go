@@ -1,0 +1,181 @@
+// Package slurmtest brings up a Slurm cluster of four virtual nodes for a test, and disturbs it.
+package slurmtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Cluster is a Slurm that scripts/slurm brought up, for one test alone.
+type Cluster struct {
+	Dir   string   // configuration, logs and state
+	Nodes []string // v1 to v4, or other names if another cluster of the script has these
+}
+
+// Patience is how long a test waits for Slurm to notice something. It bounds failing tests; others go on at once.
+const Patience = 90 * time.Second
+
+// Up brings a cluster up, sets SLURM_CONF for the test, and ends the cluster with it. Tests are skipped on hosts that
+// cannot have one.
+func Up(t testing.TB) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("brings a Slurm cluster up")
+	}
+	path := os.Getenv("PATH") + ":/usr/sbin:/sbin"
+	t.Setenv("PATH", path)
+	for _, c := range []string{"slurmctld", "slurmd", "munged", "srun", "scontrol"} {
+		if _, err := exec.LookPath(c); err != nil {
+			t.Skipf("no %s here: make slurm installs Slurm from the distribution", c)
+		}
+	}
+	if os.Getuid() != 0 {
+		t.Skip("a Slurm cluster of virtual nodes needs root: make test runs this test as root")
+	}
+	// The paths of sockets below are bounded, so t.TempDir is too long.
+	parent, err := os.MkdirTemp("/tmp", "slurm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{Dir: filepath.Join(parent, "s")}
+	script := filepath.Join(root(t), "scripts", "slurm")
+	t.Setenv("SLURM_CONF", filepath.Join(c.Dir, "slurm.conf"))
+	for _, name := range []string{"SLURM_JOB_ID", "SLURM_JOBID"} {
+		t.Setenv(name, "") // restores it afterwards
+		os.Unsetenv(name)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, log := range c.logs() {
+				out, _ := exec.Command("tail", "-n", "20", log).Output()
+				t.Logf("%s:\n%s", filepath.Base(log), out)
+			}
+		}
+		if out, err := exec.Command(script, "down", c.Dir).CombinedOutput(); err != nil {
+			t.Errorf("scripts/slurm down: %v\n%s", err, out)
+		}
+		if err := os.Remove(parent); err != nil {
+			t.Errorf("scripts/slurm down left something: %v", err)
+		}
+	})
+	if out, err := exec.Command(script, "up", c.Dir).CombinedOutput(); err != nil {
+		t.Fatalf("scripts/slurm up: %v\n%s", err, out)
+	}
+	c.Nodes = strings.Fields(c.Command(t, "sinfo", "-h", "-N", "-o", "%N"))
+	return c
+}
+
+// root returns the directory of the project: tests run in that of their package.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("this test does not run below the directory of the project")
+		}
+	}
+}
+
+func (c *Cluster) logs() []string {
+	logs, _ := filepath.Glob(filepath.Join(c.Dir, "log", "*.log"))
+	return logs
+}
+
+// Command runs a command of Slurm and returns what it prints, without space around.
+func (c *Cluster) Command(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Eventually waits until a condition holds.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v for: %s", Patience, what)
+		}
+	}
+}
+
+// KillNode kills the slurmd of a node. Slurm notices after SlurmdTimeout; steps of the node go on.
+func (c *Cluster) KillNode(t testing.TB, node string) {
+	t.Helper()
+	c.kill(t, "slurmd."+node+".pid")
+}
+
+// StartNode starts the slurmd of a node again.
+func (c *Cluster) StartNode(t testing.TB, node string) {
+	t.Helper()
+	c.Command(t, "slurmd", "-f", filepath.Join(c.Dir, "slurm.conf"), "-N", node)
+}
+
+// SetDown sets a node down, as an administrator does: Slurm kills the steps of the node.
+func (c *Cluster) SetDown(t testing.TB, node string) {
+	t.Helper()
+	c.Command(t, "scontrol", "update", "nodename="+node, "state=down", "reason=test")
+}
+
+// Resume sets a node up again.
+func (c *Cluster) Resume(t testing.TB, node string) {
+	t.Helper()
+	c.Command(t, "scontrol", "update", "nodename="+node, "state=resume")
+}
+
+// KillController kills slurmctld. Steps under way go on.
+func (c *Cluster) KillController(t testing.TB) {
+	t.Helper()
+	c.kill(t, "slurmctld.pid")
+}
+
+// StartController starts slurmctld again, and waits until it answers.
+func (c *Cluster) StartController(t testing.TB) {
+	t.Helper()
+	c.Command(t, "slurmctld", "-f", filepath.Join(c.Dir, "slurm.conf"))
+	Eventually(t, "slurmctld answers", func() bool { return exec.Command("scontrol", "ping").Run() == nil })
+}
+
+// KillMunge kills munged: from then on no command of Slurm can say who calls it.
+func (c *Cluster) KillMunge(t testing.TB) {
+	t.Helper()
+	c.kill(t, filepath.Join("munge", "pid"))
+}
+
+// kill kills the daemon whose id a file below the cluster's directory has, and waits for its end.
+func (c *Cluster) kill(t testing.TB, file string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.Dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "the end of process "+strconv.Itoa(pid), func() bool {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if err != nil {
+			return true
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return strings.HasPrefix(rest, "Z")
+	})
+}
