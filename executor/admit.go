@@ -78,7 +78,7 @@ const MinMemory = 6 << 20
 // Resume takes over from an earlier admission: ids continue after it. It is called for each, in order.
 func (a *Admitter) Resume(adm *Admission) {
 	a.prepare()
-	a.workflows = adm.Arrived.Workflow.ID + 1
+	a.workflows = max(a.workflows, adm.Arrived.Workflow.ID+1)
 	a.tasks += planner.TaskID(len(adm.Arrived.Tasks))
 	a.files += planner.FileID(len(adm.Arrived.Files))
 	for _, k := range adm.Kinds {
@@ -142,6 +142,11 @@ func (a *Admitter) Truth(t planner.TaskID, run time.Duration, on []time.Duration
 // Admit numbers a workflow. An error means that it cannot run on this platform, or not safely; nothing was changed
 // then.
 func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
+	return a.admit(sub, nil, at)
+}
+
+// admit numbers a workflow, or the tasks that are added to g.
+func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission, error) {
 	w := sub.Workflow
 	a.prepare()
 	for i := range w.Tasks {
@@ -156,23 +161,27 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	if err := a.apart(sub); err != nil {
 		return nil, err
 	}
-	if err := a.located(sub); err != nil {
+	if err := a.located(sub, g); err != nil {
 		return nil, err
 	}
 	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label}}
-	if err := a.admitFiles(sub, adm); err != nil {
-		return nil, err
-	}
 	arrived := &adm.Arrived
 	arrived.Workflow = planner.Workflow{ID: a.workflows, Class: sub.Class, Arrived: at, Release: sub.Release,
 		Due: sub.Due}
 	if sub.Due == 0 {
 		arrived.Workflow.Due = unit.Never
 	}
+	stage := stages(w, order)
+	if g != nil {
+		adm.Spec, arrived.Workflow = g.spec, *g.view.Workflow(sub.Grows.Of)
+		stage = g.stages(sub, order)
+	}
+	if err := a.admitFiles(sub, g, adm); err != nil {
+		return nil, err
+	}
 	arrived.Tasks = make([]planner.Task, len(w.Tasks))
 	adm.Tasks = make([]*TaskSpec, len(w.Tasks))
 	specs := make([]TaskSpec, len(w.Tasks))
-	stage := stages(w, order)
 	links := 0
 	for i := range w.Tasks {
 		links += len(w.Tasks[i].Parents) + len(w.Tasks[i].Children)
@@ -186,12 +195,12 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 		}
 		adm.Tasks[i] = &specs[i]
 		declared := a.limitMemory(sub, &w.Tasks[i], &need)
-		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: a.workflows, Stage: stage[i],
+		arrived.Tasks[i] = planner.Task{ID: a.tasks + planner.TaskID(i), Workflow: adm.Spec.ID, Stage: stage[i],
 			Need: need, DeclaredMemory: declared,
-			Parents: a.taskIDs(&edges, w.Tasks[i].Parents), Children: a.taskIDs(&edges, w.Tasks[i].Children),
-			Inputs: a.fileIDs(a.placed(w.Tasks[i].Inputs)), Outputs: a.fileIDs(a.placed(w.Tasks[i].Outputs)),
+			Parents: a.parentsOf(&edges, sub, g, i), Children: a.taskIDs(&edges, w.Tasks[i].Children),
+			Inputs: fileIDs(specs[i].Inputs), Outputs: fileIDs(specs[i].Outputs),
 			Retries: int32(w.Tasks[i].Retries), Restartable: preempt.Restart}
-		if formal(sub, i) && len(specs[i].Command) == 0 {
+		if g == nil && formal(sub, i) && len(specs[i].Command) == 0 {
 			arrived.Tasks[i].Need, arrived.Tasks[i].Formal = unit.Vector{}, true
 			continue
 		}
@@ -211,14 +220,16 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 			specs[i].Run, specs[i].RunOn = a.Truth(arrived.Tasks[i].ID, specs[i].Run, specs[i].RunOn)
 		}
 	}
-	if _, ok := a.tenants[sub.Tenant]; !ok {
-		a.tenants[sub.Tenant] = planner.TenantID(len(a.tenants))
-	}
-	arrived.Workflow.Tenant = a.tenants[sub.Tenant]
 	arrived.Workflow.Tasks = a.taskIDs(&edges, order)
-	a.workflows++
+	if g == nil {
+		if _, ok := a.tenants[sub.Tenant]; !ok {
+			a.tenants[sub.Tenant] = planner.TenantID(len(a.tenants))
+		}
+		arrived.Workflow.Tenant = a.tenants[sub.Tenant]
+		a.workflows++
+	}
 	a.tasks += planner.TaskID(len(w.Tasks))
-	a.files += planner.FileID(len(adm.Files))
+	a.files += planner.FileID(len(arrived.Files))
 	return adm, nil
 }
 
@@ -241,7 +252,7 @@ func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ..
 	return fmt.Errorf("workflow %s: task %s%s %s", sub.Name, t.ID, where, fmt.Sprintf(format, args...))
 }
 
-func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
+func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 	w := sub.Workflow
 	adm.Files = make([]*FileSpec, 0, len(w.Files))
 	adm.Arrived.Files = make([]planner.File, 0, len(w.Files))
@@ -266,9 +277,18 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		if err != nil {
 			return err
 		}
+		if r != nil || g != nil {
+			a.blocks = append(a.blocks, int32(len(adm.Files)))
+		}
+		if g != nil {
+			if known := g.known(f); known != nil {
+				adm.Files = append(adm.Files, known...)
+				continue
+			}
+		}
 		spec := &specs[i]
 		produced := f.Producer >= 0 && !inPlace[i]
-		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Files)), Name: name, Sized: f.Sized, Produced: produced,
+		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Arrived.Files)), Name: name, Sized: f.Sized, Produced: produced,
 			Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size), Glob: produced && a.glob(w, f)}
 		spec.Program, spec.Checkpoint, spec.Optional = f.Program(), f.Checkpoint, f.Optional
 		if f.Keep != trace.KeepUnread && f.Producer >= 0 {
@@ -286,9 +306,6 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 			if real, ok := realSize(f, spec.External); ok {
 				size, spec.Size, spec.Sized = real, unit.Bytes(real), true
 			}
-		}
-		if r != nil {
-			a.blocks = append(a.blocks, int32(len(adm.Files)))
 		}
 		if r != nil && f.Producer < 0 {
 			blocks, err := a.split(sub, *spec, size, r)
@@ -309,7 +326,7 @@ func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 		}
 		adm.Arrived.Files = append(adm.Arrived.Files, pf)
 	}
-	if r != nil {
+	if r != nil || g != nil {
 		a.blocks = append(a.blocks, int32(len(adm.Files)))
 	}
 	return nil
@@ -580,12 +597,15 @@ func (a *Admitter) Outside(sub *Submission) ([]Outside, error) {
 }
 
 // located refuses a workflow whose programs need a file that was looked for and is not there.
-func (a *Admitter) located(sub *Submission) error {
+func (a *Admitter) located(sub *Submission, g *grown) error {
 	if !a.SafeNames || sub.Sources == nil {
 		return nil
 	}
 	files, err := a.Outside(sub)
 	for _, f := range files {
+		if g != nil && g.known(&sub.Workflow.Files[f.File]) != nil {
+			continue
+		}
 		if f.Program && sub.Sources[f.File].Path == "" && !sub.Workflow.Files[f.File].Optional {
 			return a.refuse(sub, &sub.Workflow.Tasks[f.Task], "needs file %q, which was not found", f.Name)
 		}
@@ -743,13 +763,13 @@ func (a *Admitter) taskIDs(memory *[]planner.TaskID, at []int32) []planner.TaskI
 	return (*memory)[begin:len(*memory):len(*memory)]
 }
 
-func (a *Admitter) fileIDs(at []int32) []planner.FileID {
-	if len(at) == 0 {
+func fileIDs(files []*FileSpec) []planner.FileID {
+	if len(files) == 0 {
 		return nil
 	}
-	out := make([]planner.FileID, len(at))
-	for i, p := range at {
-		out[i] = a.files + planner.FileID(p)
+	out := make([]planner.FileID, len(files))
+	for i, f := range files {
+		out[i] = f.ID
 	}
 	return out
 }

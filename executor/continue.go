@@ -86,13 +86,13 @@ func (e *Engine) Continue(ctx context.Context, all []Continuation) error {
 // stay ends the tasks of w that need not run again.
 func (e *Engine) stay(now planner.Time, w planner.WorkflowID, kept []Kept) error {
 	v := e.Planner.View()
-	first, past := v.All(w)
+	first := v.First(w)
 	for more := true; more; {
 		var err error
 		if more, err = e.formalities(now); err != nil {
 			return err
 		}
-		for t := first; t < past; t++ {
+		for t := range v.All(w) {
 			k := kept[t-first]
 			if !k.Stay || v.Phase(t) != planner.Ready {
 				continue

@@ -48,7 +48,8 @@ type Engine struct {
 	exited   []planner.AttemptID
 	failing  bool
 	rejected []error
-	asked    map[planner.TaskID]bool // of Reuse
+	asked    map[planner.TaskID]bool       // of Reuse
+	grown    map[planner.WorkflowID]*grown // those to which tasks were added, and that have not ended
 	ahead    ahead
 	answers  []*request          // taken in by this turn
 	kills    []planner.AttemptID // of workflows cancelled on request
@@ -356,8 +357,10 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 // forget lets go of a workflow that has ended: a long stream is mostly such.
 func (e *Engine) forget(w planner.WorkflowID) {
 	if e.over(w) {
-		first, past := e.Planner.View().All(w)
-		clear(e.specs[first:past])
+		for t := range e.Planner.View().All(w) {
+			e.specs[t] = nil
+		}
+		delete(e.grown, w)
 	}
 }
 
@@ -375,22 +378,13 @@ func (e *Engine) arrive(now planner.Time) error {
 		sub.delay(now)
 		e.Arrivals[0] = Submission{} // a large trace need not stay in memory once it was logged
 		e.Arrivals = e.Arrivals[1:]
-		var adm *Admission
-		err := sub.Make()
-		if err == nil {
-			adm, err = e.Admit.Admit(&sub, now)
-		}
-		if err != nil && sub.ID != 0 {
-			e.batch.Settled = append(e.batch.Settled, Settled{sub.ID, SettledRefused, err.Error()})
-			continue
-		}
-		if err != nil {
-			e.rejected = append(e.rejected, err)
-			continue
-		}
-		e.know(adm)
-		e.batch.Admissions = append(e.batch.Admissions, adm)
-		if err := e.take(now, &adm.Arrived); err != nil {
+		refused := new(refusedError)
+		switch err := e.admit(&sub, now); {
+		case errors.As(err, &refused) && sub.ID != 0:
+			e.batch.Settled = append(e.batch.Settled, Settled{sub.ID, SettledRefused, refused.Error()})
+		case errors.As(err, &refused):
+			e.rejected = append(e.rejected, refused.error)
+		case err != nil:
 			return err
 		}
 	}
@@ -399,8 +393,28 @@ func (e *Engine) arrive(now planner.Time) error {
 
 // know keeps what a runtime will have to be told of the tasks of a workflow.
 func (e *Engine) know(adm *Admission) {
+	known := len(e.files) // a growth has files of its workflow, too
+	for _, f := range adm.Files {
+		if int(f.ID) >= known {
+			e.files = append(e.files, f)
+		}
+	}
+	if adm.Grown() {
+		for _, t := range adm.Tasks { // one that was read from the log has a copy of what the engine knows
+			t.Workflow = e.specs[e.Planner.View().First(adm.Spec.ID)].Workflow
+			for _, list := range [...][]*FileSpec{t.Inputs, t.Outputs} {
+				for i, f := range list {
+					list[i] = e.files[f.ID]
+				}
+			}
+		}
+	}
 	e.specs = append(e.specs, adm.Tasks...)
-	e.files = append(e.files, adm.Files...)
+	if g := e.grown[adm.Spec.ID]; g != nil {
+		for _, t := range adm.Tasks {
+			g.know(t)
+		}
+	}
 }
 
 // formalities starts and ends the formal tasks that are ready, and says whether there were any: they take no time, and

@@ -18,7 +18,7 @@ type Store interface {
 // Batch is what one turn of the engine's loop has to keep, in one transaction.
 type Batch struct {
 	Events     []planner.Event
-	Admissions []*Admission // of the WorkflowArrived events in Events, in the same order
+	Admissions []*Admission // of the WorkflowArrived and WorkflowGrown events in Events, in the same order
 	Settled    []Settled    // submissions that will not arrive
 }
 
@@ -34,7 +34,9 @@ type Settled struct {
 	State, Message string // SettledRefused and why, or SettledCancelled
 }
 
-// Admission is a workflow as it was admitted: the trace it came from and what became of it.
+// Admission is a workflow as it was admitted: the trace it came from and what became of it. Of tasks that are added to
+// a workflow (see Grown) it has what is new: Arrived.Tasks and Arrived.Files, and in Files also what they read of the
+// workflow's.
 type Admission struct {
 	Submission Submission
 	Arrived    planner.WorkflowArrived
@@ -84,6 +86,8 @@ type Submission struct {
 	Data *Placement
 	// Preempt says how its tasks may be preempted; nil: as the Admitter says.
 	Preempt *scenario.Preempt
+	// Grows, if set, says that the tasks are added to a workflow that is there; nil: they are one of their own.
+	Grows *Growth `json:"-"`
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where
 	// there is none.
 	Costs [][]int64 // nanoseconds

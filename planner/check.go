@@ -21,6 +21,11 @@ func (s *State) check(e *Event) error {
 			return fmt.Errorf("workflow %d: %w", b.Workflow.ID, err)
 		}
 		return nil
+	case *WorkflowGrown:
+		if err := s.checkGrowth(b); err != nil {
+			return fmt.Errorf("tasks for workflow %d: %w", b.Workflow, err)
+		}
+		return nil
 	case AttemptStarted:
 		return s.checkAttempt(b.Attempt, Starting)
 	case AttemptSuspended:
@@ -106,12 +111,13 @@ func (s *State) checkContinued(b *WorkflowContinued) error {
 			b.Workflow, b.Of)
 	case w.continues != None:
 		return fmt.Errorf("workflow %d continues workflow %d: it continues workflow %d", b.Workflow, b.Of, w.continues)
-	case len(b.Tries) != int(w.past-w.first):
-		return fmt.Errorf("workflow %d continues another: it has %d tasks, and tries of %d", b.Workflow, w.past-w.first,
-			len(b.Tries))
+	case w.grown || len(b.Tries) != int(w.parts[0].past-w.parts[0].first):
+		return fmt.Errorf("workflow %d continues another: it grew, or tries of %d tasks are not those of its tasks",
+			b.Workflow, len(b.Tries))
 	}
-	for t := w.first; t < w.past; t++ {
-		if s.lives.at(t).tries > 0 || b.Tries[t-w.first] < 0 {
+	first := w.parts[0].first
+	for t := first; t < w.parts[0].past; t++ {
+		if s.lives.at(t).tries > 0 || b.Tries[t-first] < 0 {
 			return fmt.Errorf("workflow %d continues another: task %d was tried already", b.Workflow, t)
 		}
 	}
@@ -148,31 +154,10 @@ func (s *State) checkArrival(b *WorkflowArrived) error {
 	if int(b.Workflow.ID) != len(s.workflows) {
 		return fmt.Errorf("expected id %d", len(s.workflows))
 	}
-	own := arrival{b, TaskID(s.tasks.len()), FileID(len(s.files))}
-	for i := range b.Files {
-		f := &b.Files[i]
-		if f.ID != own.file+FileID(i) {
-			return fmt.Errorf("file %d is numbered %d", own.file+FileID(i), f.ID)
-		}
-		if f.Size < 0 || f.Producer != None && !own.task(f.Producer) {
-			return fmt.Errorf("file %d: its size is %d and task %d writes it", f.ID, f.Size, f.Producer)
-		}
-		for _, n := range f.Homes {
-			if err := s.checkNode(n); err != nil {
-				return fmt.Errorf("file %d: %w", f.ID, err)
-			}
-		}
-	}
-	up, down := 0, 0
-	for i := range b.Tasks {
-		t := &b.Tasks[i]
-		if t.ID != own.first+TaskID(i) || t.Workflow != b.Workflow.ID {
-			return fmt.Errorf("task %d is numbered %d, of workflow %d", own.first+TaskID(i), t.ID, t.Workflow)
-		}
-		if err := own.check(t); err != nil {
-			return fmt.Errorf("task %d: %w", t.ID, err)
-		}
-		up, down = up+len(t.Parents), down+len(t.Children)
+	own := &arrival{WorkflowArrived: b, first: TaskID(s.tasks.len()), file: FileID(len(s.files))}
+	up, down, err := s.checkParts(own)
+	if err != nil {
+		return err
 	}
 	if up != down {
 		return fmt.Errorf("tasks name %d parents and %d children", up, down)
@@ -180,11 +165,42 @@ func (s *State) checkArrival(b *WorkflowArrived) error {
 	return own.checkOrder()
 }
 
-// arrival is a workflow that wants to be admitted, with the first ids of its own.
+// checkParts reports what is wrong with the files and tasks of an arrival or growth, one by one, and counts the links
+// that they name.
+func (s *State) checkParts(own *arrival) (up, down int, err error) {
+	for i := range own.Files {
+		f := &own.Files[i]
+		if f.ID != own.file+FileID(i) {
+			return 0, 0, fmt.Errorf("file %d is numbered %d", own.file+FileID(i), f.ID)
+		}
+		if f.Size < 0 || f.Producer != None && !own.task(f.Producer) {
+			return 0, 0, fmt.Errorf("file %d: its size is %d and task %d writes it", f.ID, f.Size, f.Producer)
+		}
+		for _, n := range f.Homes {
+			if err := s.checkNode(n); err != nil {
+				return 0, 0, fmt.Errorf("file %d: %w", f.ID, err)
+			}
+		}
+	}
+	for i := range own.Tasks {
+		t := &own.Tasks[i]
+		if t.ID != own.first+TaskID(i) || t.Workflow != own.Workflow.ID {
+			return 0, 0, fmt.Errorf("task %d is numbered %d, of workflow %d", own.first+TaskID(i), t.ID, t.Workflow)
+		}
+		if err := own.check(t); err != nil {
+			return 0, 0, fmt.Errorf("task %d: %w", t.ID, err)
+		}
+		up, down = up+len(t.Parents), down+len(t.Children)
+	}
+	return up, down, nil
+}
+
+// arrival is a workflow that wants to be admitted, or to grow, with the first ids of what is new.
 type arrival struct {
 	*WorkflowArrived
 	first TaskID
 	file  FileID
+	grows *State // which has the earlier tasks and files; nil: there are none
 }
 
 func (a *arrival) task(t TaskID) bool { return t >= a.first && int(t-a.first) < len(a.Tasks) }
@@ -196,7 +212,7 @@ func (a *arrival) check(t *Task) error {
 			t.CheckpointSize)
 	}
 	for i, p := range t.Parents {
-		if !a.task(p) || i > 0 && p <= t.Parents[i-1] && slices.Contains(t.Parents[:i], p) {
+		if !a.task(p) && !(a.grows != nil && a.grows.hasTask(a.Workflow.ID, p)) || i > 0 && p <= t.Parents[i-1] && slices.Contains(t.Parents[:i], p) {
 			return fmt.Errorf("its parents are %v", t.Parents)
 		}
 	}
@@ -209,9 +225,10 @@ func (a *arrival) check(t *Task) error {
 			return fmt.Errorf("it is no parent of its child %d", c)
 		}
 	}
-	for _, files := range [...][]FileID{t.Inputs, t.Outputs} {
+	for k, files := range [...][]FileID{t.Inputs, t.Outputs} {
 		for _, f := range files {
-			if f < a.file || int(f-a.file) >= len(a.Files) {
+			own := f >= a.file && int(f-a.file) < len(a.Files)
+			if !own && (k > 0 || a.grows == nil || !a.grows.hasFile(a.Workflow.ID, f)) {
 				return fmt.Errorf("file %d is not of its workflow", f)
 			}
 		}

@@ -14,7 +14,7 @@ type Event struct {
 	Body Body
 }
 
-// Body is what happened: one of the types below, and no other. The large ones (workflow arrived, attempt exited, plan
+// Body is what happened: one of the types below, and no other. The large ones (workflow arrived or grown, attempt exited, plan
 // committed) travel as pointers and are never changed once numbered. The json tags name members in the log: add, never
 // rename.
 type Body interface{ Kind() EventKind }
@@ -35,12 +35,13 @@ const (
 	KindWorkflowCancelled
 	KindWorkflowContinued
 	KindTaskReused
+	KindWorkflowGrown
 )
 
 var eventKinds = [...]string{"", "workflow-arrived", "attempt-started", "attempt-suspended", "attempt-resumed",
 	"attempt-exited",
 	"file-appeared", "node-changed", "woke", "plan-committed", "workflow-cancelled",
-	"workflow-continued", "task-reused"}
+	"workflow-continued", "task-reused", "workflow-grown"}
 
 func (k EventKind) String() string { return eventKinds[k] }
 
@@ -48,6 +49,14 @@ type (
 	// WorkflowArrived admits a workflow. Its ids continue those of the state.
 	WorkflowArrived struct {
 		Workflow Workflow
+		Tasks    []Task
+		Files    []File
+	}
+	// WorkflowGrown adds tasks to a workflow that has not ended. Their ids continue those of the state, and they are
+	// numbered parents first. Parents may be earlier tasks of the workflow that have not failed, ended ones included;
+	// Children are among the new tasks. Inputs may be earlier files of the workflow. No task is formal.
+	WorkflowGrown struct {
+		Workflow WorkflowID
 		Tasks    []Task
 		Files    []File
 	}
@@ -124,6 +133,7 @@ type (
 )
 
 func (*WorkflowArrived) Kind() EventKind   { return KindWorkflowArrived }
+func (*WorkflowGrown) Kind() EventKind     { return KindWorkflowGrown }
 func (AttemptStarted) Kind() EventKind     { return KindAttemptStarted }
 func (AttemptSuspended) Kind() EventKind   { return KindAttemptSuspended }
 func (AttemptResumed) Kind() EventKind     { return KindAttemptResumed }

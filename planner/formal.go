@@ -10,10 +10,11 @@ import "slices"
 // is linked directly.
 func (s *State) linkThrough(b *WorkflowArrived) {
 	w := &s.workflows[b.Workflow.ID]
+	first := w.parts[0].first
 	var formals []TaskID
 	for i := range b.Tasks {
 		if b.Tasks[i].Formal {
-			formals = append(formals, w.first+TaskID(i))
+			formals = append(formals, first+TaskID(i))
 		}
 	}
 	if len(formals) == 0 {
@@ -23,18 +24,18 @@ func (s *State) linkThrough(b *WorkflowArrived) {
 	w.formal = int32(len(formals))
 	w.left -= w.formal
 	order := b.Workflow.Tasks
-	parents := through{tasks: b.Tasks, first: w.first, near: func(t *Task) []TaskID { return t.Parents }}
+	parents := through{tasks: b.Tasks, first: first, near: func(t *Task) []TaskID { return t.Parents }}
 	for _, t := range order {
 		parents.pass(t)
 	}
-	children := through{tasks: b.Tasks, first: w.first, near: func(t *Task) []TaskID { return t.Children }}
+	children := through{tasks: b.Tasks, first: first, near: func(t *Task) []TaskID { return t.Children }}
 	for _, t := range slices.Backward(order) {
 		children.pass(t)
 	}
 	missing := make([]int, len(b.Tasks))
 	w.Tasks = make([]TaskID, 0, w.left)
 	for i := range b.Tasks {
-		t := w.first + TaskID(i)
+		t := first + TaskID(i)
 		if b.Tasks[i].Formal {
 			continue
 		}
@@ -51,7 +52,7 @@ func (s *State) linkThrough(b *WorkflowArrived) {
 	}
 	for at := 0; at < len(w.Tasks); at++ { // the topological order is that of these links, too
 		for _, c := range s.tasks.of(w.Tasks[at]).Children {
-			if missing[c-w.first]--; missing[c-w.first] == 0 {
+			if missing[c-first]--; missing[c-first] == 0 {
 				w.Tasks = append(w.Tasks, c)
 			}
 		}

@@ -49,25 +49,24 @@ const everywhere NodeID = -2
 // News is what changed since the last round.
 type News struct {
 	Arrived  []WorkflowID
-	Ready    []TaskID // became ready, in the order in which they did
-	Finished []TaskID // ended well
-	Ended    []TaskID // failed or skipped
-	Changed  bool     // a node changed
-	Freed    bool     // an attempt ended or was suspended
-	Appeared []FileID // copies completed
+	Grown    []WorkflowID // got further tasks; none of Arrived
+	Ready    []TaskID     // became ready, in the order in which they did
+	Finished []TaskID     // ended well
+	Ended    []TaskID     // failed or skipped
+	Changed  bool         // a node changed
+	Freed    bool         // an attempt ended or was suspended
+	Appeared []FileID     // copies completed
 	// Suspended has the tasks that were frozen: they want to continue where they are.
 	Suspended []TaskID
 }
 
 type workflowState struct {
 	Workflow         // as policies see it: without formal tasks
-	first     TaskID // of its tasks
-	past      TaskID // after the last one
-	files     FileID // the first of its files
-	pastFiles FileID // after the last one
-	left      int32  // tasks not ended, formal ones aside
-	formal    int32  // formal tasks not ended
-	failed    int32  // tasks failed or skipped
+	parts     []part // by id
+	grown     bool
+	left      int32 // tasks not ended, formal ones aside
+	formal    int32 // formal tasks not ended
+	failed    int32 // tasks failed or skipped
 	started   Time
 	ended     Time
 	cancelled bool
@@ -132,6 +131,8 @@ func (s *State) Apply(e Event) error {
 	switch b := e.Body.(type) {
 	case *WorkflowArrived:
 		s.arrive(b, e.At)
+	case *WorkflowGrown:
+		s.grow(b)
 	case AttemptStarted:
 		s.attemptStarted(b.Attempt, e.At)
 	case AttemptSuspended:
@@ -166,19 +167,10 @@ func (s *State) Apply(e Event) error {
 func (s *State) arrive(b *WorkflowArrived, at Time) {
 	w := b.Workflow
 	first, firstFile := TaskID(s.tasks.len()), FileID(len(s.files))
-	s.workflows = append(s.workflows, workflowState{Workflow: w, first: first, past: first + TaskID(len(b.Tasks)),
-		files: firstFile, pastFiles: firstFile + FileID(len(b.Files)), left: int32(len(b.Tasks)), started: unit.Never,
+	s.workflows = append(s.workflows, workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never,
 		ended: unit.Never, continues: None})
-	for _, f := range b.Files {
-		s.files = append(s.files, f)
-		home := NodeID(None)
-		if len(f.Homes) > 0 {
-			home = f.Homes[0]
-		} else if f.Producer == None {
-			home = everywhere
-		}
-		s.home = append(s.home, home)
-	}
+	s.workflows[w.ID].add(part{first, first + TaskID(len(b.Tasks)), firstFile, firstFile + FileID(len(b.Files))})
+	s.addFiles(b.Files)
 	for i := range b.Tasks {
 		s.tasks.push(b.Tasks[i])
 		s.lives.push(life{missing: int32(len(b.Tasks[i].Parents)), readyPos: None, attempt: None, node: None})
@@ -316,7 +308,7 @@ func (s *State) continues(b *WorkflowContinued) {
 	w.continues, s.workflows[b.Of].continued = b.Of, true
 	s.continuations++
 	for i, n := range b.Tries {
-		s.lives.at(w.first + TaskID(i)).tries = n
+		s.lives.at(w.parts[0].first + TaskID(i)).tries = n
 	}
 }
 
@@ -521,8 +513,10 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 		}
 	}
 	delete(s.formals, w)
-	for f := s.workflows[w].files; f < s.workflows[w].pastFiles; f++ {
-		s.files[f].Homes = nil
+	for _, p := range s.workflows[w].parts {
+		for f := p.files; f < p.pastFiles; f++ {
+			s.files[f].Homes = nil
+		}
 	}
 	if i, ok := slices.BinarySearch(s.present, w); ok {
 		s.present = slices.Delete(s.present, i, i+1)

@@ -48,10 +48,24 @@ func (v View) Ended() int { return v.s.ended }
 // Present returns the workflows that have not ended, in order of arrival. It must not be changed.
 func (v View) Present() []WorkflowID { return v.s.present }
 
-// All returns the ids of all tasks of w, formal ones included: those from first on, before past.
-func (v View) All(w WorkflowID) (first, past TaskID) {
-	return v.s.workflows[w].first, v.s.workflows[w].past
+// All yields the ids of all tasks of w in ascending order, formal ones included.
+func (v View) All(w WorkflowID) iter.Seq[TaskID] {
+	return func(yield func(TaskID) bool) {
+		for _, p := range v.s.workflows[w].parts {
+			for t := p.first; t < p.past; t++ {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
 }
+
+// First returns the first task with which w arrived.
+func (v View) First(w WorkflowID) TaskID { return v.s.workflows[w].parts[0].first }
+
+// Grown reports whether tasks were added to w after it had arrived.
+func (v View) Grown(w WorkflowID) bool { return v.s.workflows[w].grown }
 
 // Progress returns how many tasks of w, formal ones aside, have not ended, and how many failed or were skipped.
 func (v View) Progress(w WorkflowID) (left, failed int) {

@@ -197,7 +197,7 @@ func (k *known) of(t planner.TaskID, n int) ([]site, bool) {
 // does not: a task that has room is allocated ahead.
 func (r *Rigid) stirred(c *planner.Cycle, q WaitingQueue) bool {
 	n := &c.News
-	return r.late || n.Freed || n.Changed || len(q.Fresh())+len(n.Ended)+len(n.Arrived) > 0
+	return r.late || n.Freed || n.Changed || len(q.Fresh())+len(n.Ended)+len(n.Arrived)+len(n.Grown) > 0
 }
 
 func (r *Rigid) rearranged(ctx context.Context, c *planner.Cycle, q WaitingQueue) (err error) {
@@ -226,10 +226,13 @@ func push(c *planner.Cycle) {
 	for _, t := range c.News.Finished {
 		pushOutputs(c, t)
 	}
-	for _, w := range c.News.Arrived { // after a restart some tasks are done
-		for _, t := range c.Workflow(w).Tasks {
-			if c.Phase(t) == planner.Done {
-				pushOutputs(c, t)
+	// After a restart some tasks are done, and what is added may read what was written before.
+	for _, list := range [...][]planner.WorkflowID{c.News.Arrived, c.News.Grown} {
+		for _, w := range list {
+			for _, t := range c.Workflow(w).Tasks {
+				if c.Phase(t) == planner.Done {
+					pushOutputs(c, t)
+				}
 			}
 		}
 	}

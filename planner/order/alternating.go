@@ -52,7 +52,7 @@ func (q *Alternating) Update(c *planner.Cycle) {
 			q.Ranks.Forget(c.Task(t).Workflow)
 		}
 	}
-	q.stale = q.stale || len(c.News.Arrived) > 0 || c.News.Changed
+	q.stale = q.stale || len(c.News.Arrived)+len(c.News.Grown) > 0 || c.News.Changed
 	for _, t := range c.News.Ready {
 		q.stale = q.stale || c.Unplaced(t)
 	}

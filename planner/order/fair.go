@@ -86,6 +86,9 @@ func (f *Fair) Update(c *planner.Cycle) {
 	if len(f.endings) > 0 || f.xi == 0 {
 		f.endings, f.xi, f.exact = f.endings[:0], f.correction.Value(), false
 	}
+	for _, w := range c.News.Grown { // what is new may come before what has started
+		f.standings[w].ahead = 0
+	}
 	for _, t := range c.News.Ready {
 		if c.Tries(t) > 0 {
 			f.standings[c.Task(t).Workflow].ahead = 0 // what had started has to start again

@@ -115,6 +115,10 @@ func (q *Joint) Update(c *planner.Cycle) {
 	for _, t := range c.News.Finished {
 		touch(c.Task(t).Workflow)
 	}
+	for _, w := range c.News.Grown {
+		touch(w)
+	}
+	q.rerank(c)
 	for _, t := range c.News.Ended {
 		touch(c.Task(t).Workflow)
 	}
@@ -177,6 +181,25 @@ func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.Ta
 	}
 	if sort {
 		slices.SortFunc(grp.tasks, q.compare)
+	}
+}
+
+// rerank takes in that tasks have other ranks since others were added below them.
+func (q *Joint) rerank(c *planner.Cycle) {
+	if q.Ranks == nil {
+		return
+	}
+	for _, t := range q.Ranks.Changed() {
+		g := q.groupOf[c.Task(t).Workflow] - 1
+		if g < 0 || !q.queued[t] {
+			continue
+		}
+		tasks := q.groups[g].tasks
+		i := slices.IndexFunc(tasks, func(e ranked) bool { return e.task == t })
+		e := ranked{q.Ranks.Unscaled(t), t}
+		tasks = slices.Delete(tasks, i, i+1)
+		at, _ := slices.BinarySearchFunc(tasks, e, q.compare)
+		q.groups[g].tasks = slices.Insert(tasks, at, e)
 	}
 }
 

@@ -3,6 +3,7 @@ package order
 
 import (
 	"cmp"
+	"slices"
 
 	"gantry/planner"
 	"gantry/planner/exact"
@@ -41,8 +42,9 @@ type Keyed struct {
 	Members Members
 	// Prepare is called with each round's news before keys are asked for; it may be nil.
 	Prepare func(c *planner.Cycle)
-	// Key is asked once for each entry of a task.
-	Key func(c *planner.Cycle, t planner.TaskID) Key
+	// Key is asked once for each entry of a task, and again for those that Changed has after Prepare; it may be nil.
+	Key     func(c *planner.Cycle, t planner.TaskID) Key
+	Changed func() []planner.TaskID
 
 	classes []class
 	byNeed  map[unit.Vector]int32
@@ -86,10 +88,15 @@ func (q *Keyed) Update(c *planner.Cycle) {
 	if n := c.View.Tasks() - len(q.queued); n > 0 {
 		q.queued = append(q.queued, make([]bool, n)...)
 	}
+	if q.Changed != nil {
+		q.rekey(c, q.Changed())
+	}
 	if q.Members == Unplaced {
-		for _, w := range c.News.Arrived {
-			for _, t := range c.Workflow(w).Tasks {
-				q.Add(c, t)
+		for _, list := range [...][]planner.WorkflowID{c.News.Arrived, c.News.Grown} {
+			for _, w := range list {
+				for _, t := range c.Workflow(w).Tasks {
+					q.Add(c, t)
+				}
 			}
 		}
 	}
@@ -114,6 +121,28 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 	}
 	q.classes[i].heap.Push(entry{q.Key(c, t), t})
 	q.fix(i)
+}
+
+// rekey gives tasks of the queue the keys that they have by now.
+func (q *Keyed) rekey(c *planner.Cycle, tasks []planner.TaskID) {
+	var of []int32 // their classes
+	for _, t := range tasks {
+		if i, ok := q.byNeed[c.Task(t).Need]; ok && q.queued[t] && !slices.Contains(of, i) {
+			of = append(of, i)
+		}
+	}
+	for _, i := range of {
+		h := &q.classes[i].heap
+		old := h.Items
+		h.Items = make([]entry, 0, len(old))
+		for _, e := range old {
+			if slices.Contains(tasks, e.task) {
+				e.key = q.Key(c, e.task)
+			}
+			h.Push(e)
+		}
+		q.fix(i)
+	}
 }
 
 // Next implements planner.Queue.

@@ -18,8 +18,7 @@ type RemainingTimes struct {
 	of     []time.Duration // by workflow
 	base   []timeline.Steps
 	sketch []timeline.Steps
-	ends   []end // by task, less first
-	first  planner.TaskID
+	ends   []end // by task; of the present workflow
 }
 
 // end is when and where a task of the present workflow is estimated to end.
@@ -55,13 +54,11 @@ func (r *RemainingTimes) workflow(c *planner.Cycle, ranks *rank.Upward, w *plann
 		r.sketch[n].Copy(&r.base[n])
 	}
 	last := c.Now()
-	first, past := c.All(w.ID)
-	r.first = first
-	if n := int(past-first) - len(r.ends); n > 0 {
+	if n := c.View.Tasks() - len(r.ends); n > 0 {
 		r.ends = append(r.ends, make([]end, n)...)
 	}
 	for _, t := range ranks.Sorted(w) { // parents come before their children
-		e := &r.ends[t-r.first]
+		e := &r.ends[t]
 		*e = end{c.Now(), planner.None}
 		seg, placed := c.Draft.Of(t)
 		switch {
@@ -81,7 +78,7 @@ func (r *RemainingTimes) workflow(c *planner.Cycle, ranks *rank.Upward, w *plann
 func (r *RemainingTimes) place(c *planner.Cycle, t *planner.Task, best *end) {
 	from := max(c.Now(), c.Workflow(t.Workflow).Release)
 	for _, p := range t.Parents {
-		from = max(from, r.ends[p-r.first].at)
+		from = max(from, r.ends[p].at)
 	}
 	var start planner.Time
 	var more unit.Vector
@@ -132,7 +129,7 @@ func (r *RemainingTimes) arrival(c *planner.Cycle, f planner.FileID, n planner.N
 		if file.Producer == planner.None {
 			return begin, 0
 		}
-		e := r.ends[file.Producer-r.first]
+		e := r.ends[file.Producer]
 		if from, begin = e.node, e.at; from == planner.None {
 			return begin, 0
 		}

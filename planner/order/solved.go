@@ -63,7 +63,8 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 		q.since, q.asked = c.Now(), true
 	}
 	arrived := func(w planner.WorkflowID) bool { return c.Workflow(w).Release <= c.Now() }
-	q.wanted = slices.ContainsFunc(c.News.Arrived, arrived) || retain.Broken(c)
+	q.wanted = slices.ContainsFunc(c.News.Arrived, arrived) || slices.ContainsFunc(c.News.Grown, arrived) ||
+		retain.Broken(c)
 	if q.wanted {
 		clear(q.retried)
 	} else {

@@ -134,6 +134,11 @@ func (q *Tenants) Update(c *planner.Cycle) {
 		q.Add(c, t)
 	}
 	q.back = q.back[:0]
+	if q.Ranks != nil && q.Urgency == EMWTF {
+		for _, t := range q.Ranks.Changed() {
+			q.reenter(c, t)
+		}
+	}
 	for _, t := range c.News.Ready {
 		q.Add(c, t)
 	}
@@ -209,6 +214,18 @@ func (q *Tenants) Add(c *planner.Cycle, t planner.TaskID) {
 		}
 	}
 	q.enterRegular(c, t, job, d)
+}
+
+// reenter lets a task that waits by its urgency enter again, as that is another since tasks were added below it.
+func (q *Tenants) reenter(c *planner.Cycle, t planner.TaskID) {
+	w := &q.waits[t]
+	if w.lane == 0 || w.latest == math.MaxInt64 {
+		return
+	}
+	h := &q.lanes[w.lane-1].heap
+	h.Remove(slices.Index(h.Items, t))
+	w.lane = 0
+	q.Add(c, t)
 }
 
 func (q *Tenants) enterRegular(c *planner.Cycle, t planner.TaskID, job *planner.Workflow, d unit.Dim) {

@@ -73,15 +73,24 @@ func (q *Waiting) compare(a, b waiting) int {
 
 // Observe keeps when tasks became ready.
 func (q *Waiting) Observe(v planner.View, e planner.Event) {
-	x, ok := e.Body.(*planner.AttemptExited)
-	if !ok || q.Order != FirstCome || x.Outcome != planner.OK {
+	if q.Order != FirstCome {
 		return
 	}
 	if n := v.Tasks() - len(q.ready); n > 0 {
 		q.ready = append(q.ready, make([]planner.Time, n)...)
 	}
-	for _, child := range v.Task(v.Attempt(x.Attempt).Task).Children {
-		q.ready[child] = e.At // of the parent that ends last
+	switch b := e.Body.(type) {
+	case *planner.WorkflowGrown:
+		for i := range b.Tasks {
+			q.ready[b.Tasks[i].ID] = e.At // at the earliest
+		}
+	case *planner.AttemptExited:
+		if b.Outcome != planner.OK {
+			return
+		}
+		for _, child := range v.Task(v.Attempt(b.Attempt).Task).Children {
+			q.ready[child] = e.At // of the parent that ends last
+		}
 	}
 }
 
@@ -103,10 +112,13 @@ func (q *Waiting) Update(c *planner.Cycle) {
 	}
 	q.next, q.passed, q.behind, q.fresh = 0, 0, false, q.fresh[:0]
 	q.compact(c, len(c.News.Ended) > 0)
-	if q.Order == ShortestWorkflow && (len(c.News.Arrived) > 0 || c.News.Changed) {
+	remaining := q.Order == ShortestWorkflow && (len(c.News.Arrived)+len(c.News.Grown) > 0 || c.News.Changed)
+	if remaining {
 		q.Remaining.Update(c, ranks)
+	}
+	if remaining || slices.ContainsFunc(ranks.Changed(), func(t planner.TaskID) bool { return q.queued[t] }) {
 		for i := range q.tasks {
-			q.tasks[i].key = int64(q.Remaining.Of(q.tasks[i].workflow))
+			q.tasks[i] = q.entry(c, q.tasks[i].task)
 		}
 		slices.SortFunc(q.tasks, q.compare)
 	}

@@ -44,7 +44,8 @@ func dynamic() []Row {
 				ranks := &rank.Upward{AverageSpeed: true}
 				return &planner.Pipeline[planner.Queue]{
 					Retain: retain.Drop{},
-					Queue: &order.Keyed{Prepare: ranks.Update, Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
+					Queue: &order.Keyed{Prepare: ranks.Update, Changed: ranks.Changed, Key: func(c *planner.Cycle,
+						t planner.TaskID) order.Key {
 						return order.Key{Major: int64(c.Task(t).Workflow), Rank: ranks.Unscaled(t)}
 					}},
 					Allocate: &alloc.List{},

@@ -48,10 +48,10 @@ func planned() []Row {
 				"repeated.",
 			New: func(Params) planner.Policy {
 				ranks := &rank.Upward{}
-				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Key: func(c *planner.Cycle,
-					t planner.TaskID) order.Key {
-					return order.Key{Rank: ranks.Of(c.Task(t)), Minor: int64(ranks.Position(t))}
-				}}
+				queue := &order.Keyed{Members: order.Unplaced, Prepare: ranks.Update, Changed: ranks.Changed,
+					Key: func(c *planner.Cycle, t planner.TaskID) order.Key {
+						return order.Key{Rank: ranks.Of(c.Task(t)), Minor: int64(ranks.Position(t))}
+					}}
 				return &planner.Pipeline[planner.Queue]{Retain: retain.Float{Requeue: queue}, Queue: queue,
 					Allocate: &alloc.EarliestFinish{}}
 			},

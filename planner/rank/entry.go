@@ -31,6 +31,10 @@ func (e *Entry) Update(c *planner.Cycle, enter func(t planner.TaskID)) {
 	for _, w := range c.News.Arrived {
 		e.advance(c, w, enter)
 	}
+	for _, w := range c.News.Grown { // what is new may come before what has entered
+		e.next[w] = 0
+		e.advance(c, w, enter)
+	}
 	for _, t := range c.News.Ready {
 		if e.entered[t] {
 			enter(t)

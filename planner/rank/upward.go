@@ -15,7 +15,7 @@ import (
 
 // Upward is the upward rank of Topcuoglu, Hariri and Wu 2002, equation 8: the mean run time of the task over all nodes
 // that can hold it, plus the largest sum of mean communication time and rank over its children. Ranks are computed
-// once, when a workflow arrives, in O(tasks + edges).
+// once, when a workflow arrives, in O(tasks + edges), and those of the ancestors of tasks that are added to it again.
 //
 // Ranks are exact: whole numbers of 1/scale nanoseconds, where scale is a common multiple of what means over the nodes,
 // their speeds and the bandwidths between them divide by; what such numbers cannot hold is kept as a fraction.
@@ -28,6 +28,7 @@ type Upward struct {
 	// bound on the time from the start of the task to the end of its workflow, by the estimates.
 	Bound bool
 
+	round     int64 // of the last Update
 	scale     uint64
 	ranks     []words                         // by task, without the weight of its workflow
 	odd       map[planner.TaskID]exact.Number // those that are no whole numbers below 2^128
@@ -40,6 +41,7 @@ type Upward struct {
 	fixed     exact.Number // mean time of a copy, and of each of its bytes
 	perByte   exact.Number
 	sent      map[planner.TaskID]uint64 // scratch
+	changed   []planner.TaskID          // whose ranks are others since the last Update
 }
 
 type words struct{ hi, lo uint64 }
@@ -47,6 +49,7 @@ type words struct{ hi, lo uint64 }
 // flow is what is kept of a workflow.
 type flow struct {
 	known  bool
+	ranked int              // tasks that have ranks: those in front in the workflow's list
 	weight uint64           // what ranks are multiplied by between workflows
 	length exact.Number     // the highest rank, without the weight
 	sorted []planner.TaskID // by rank descending; made when it is first asked for
@@ -67,15 +70,25 @@ type mean struct {
 	unit   exact.Number // a nanosecond on all of them, over their number
 }
 
-// Update computes the ranks of the workflows that arrived.
+// Update computes the ranks of the workflows that arrived, and of tasks that were added to others.
 func (u *Upward) Update(c *planner.Cycle) {
+	if u.round == c.Round() && u.kinds != nil {
+		return // several phases of a policy may ask for it
+	}
+	u.round, u.changed = c.Round(), u.changed[:0]
 	if c.News.Changed || u.kinds == nil {
 		u.survey(c)
 	}
 	for _, w := range c.News.Arrived {
 		u.workflow(c, c.Workflow(w))
 	}
+	for _, w := range c.News.Grown {
+		u.workflow(c, c.Workflow(w))
+	}
 }
+
+// Changed returns the tasks to which the last Update gave other ranks, as tasks were added below them.
+func (u *Upward) Changed() []planner.TaskID { return u.changed }
 
 // survey takes in what nodes there are.
 func (u *Upward) survey(c *planner.Cycle) {
@@ -215,14 +228,16 @@ func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
 	f := &u.flows[w.ID]
 	if f.sorted == nil {
 		f.sorted = slices.Clone(w.Tasks)
-		slices.SortFunc(f.sorted, func(a, b planner.TaskID) int {
-			if c := u.Unscaled(b).Compare(u.Unscaled(a)); c != 0 {
-				return c
-			}
-			return cmp.Or(cmp.Compare(u.positions[a], u.positions[b]), cmp.Compare(a, b))
-		})
+		slices.SortFunc(f.sorted, u.byRank)
 	}
 	return f.sorted
+}
+
+func (u *Upward) byRank(a, b planner.TaskID) int {
+	if c := u.Unscaled(b).Compare(u.Unscaled(a)); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(u.positions[a], u.positions[b]), cmp.Compare(a, b))
 }
 
 // Forget gives back what is kept of a workflow that has ended.
@@ -237,39 +252,102 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 		u.flows = append(u.flows, make([]flow, n)...)
 	}
 	f := &u.flows[w.ID]
-	if f.known {
+	if f.known && f.ranked == len(w.Tasks) {
 		return // a restart makes everything news; what was computed at arrival stays
 	}
-	f.known, f.weight = true, 1
-	communicates, whole := u.communicates(), u.whole()
-	for i := len(w.Tasks) - 1; i >= 0; i-- {
-		t := c.Task(w.Tasks[i])
-		run, weight := u.meanRun(c, t, whole)
-		f.weight = weight
-		best := exact.Number{}
-		if communicates {
-			u.sizes(c, t)
-		}
-		for _, child := range t.Children {
-			r := u.Unscaled(child)
-			if bytes, shares := u.sent[child]; communicates && shares {
-				r = r.Plus(u.fixed).Plus(u.perByte.Times(bytes))
-			}
-			if best.Compare(r) < 0 {
-				best = r
-			}
-		}
-		u.put(t.ID, run.Plus(best))
-		if r := u.Unscaled(t.ID); f.length.Compare(r) < 0 {
-			f.length = r
+	if !f.known {
+		f.known, f.weight = true, 1
+	}
+	fresh := w.Tasks[f.ranked:]
+	above := map[planner.TaskID]bool{} // earlier tasks below which some are added
+	for _, t := range slices.Backward(fresh) {
+		u.rank(c, f, c.Task(t))
+	}
+	if f.ranked > 0 {
+		for _, t := range fresh {
+			mark(c, t, fresh[0], above)
 		}
 	}
-	for _, t := range w.Tasks {
+	before := len(u.changed)
+	for i := f.ranked - 1; i >= 0 && len(above) > 0; i-- {
+		t := w.Tasks[i]
+		if !above[t] {
+			continue
+		}
+		delete(above, t)
+		was := u.Unscaled(t)
+		if u.rank(c, f, c.Task(t)); u.Unscaled(t).Compare(was) != 0 {
+			u.changed = append(u.changed, t)
+			mark(c, t, fresh[0], above)
+		}
+	}
+	changed := u.changed[before:]
+	f.ranked = len(w.Tasks)
+	if len(changed) > 0 {
+		fresh = w.Tasks // ties may be others anywhere
+	}
+	for _, t := range fresh {
+		u.positions[t] = 0
 		for _, p := range c.Task(t).Parents {
 			if u.Unscaled(p).Compare(u.Unscaled(t)) == 0 {
 				u.positions[t] = max(u.positions[t], u.positions[p]+1)
 			}
 		}
+	}
+	if f.sorted != nil {
+		u.resort(w, f, changed)
+	}
+}
+
+// mark notes the parents of t that are older than the tasks from first on.
+func mark(c *planner.Cycle, t, first planner.TaskID, above map[planner.TaskID]bool) {
+	for _, p := range c.Task(t).Parents {
+		if p < first {
+			above[p] = true
+		}
+	}
+}
+
+// resort takes new tasks into the sorted list of a workflow, and brings others to where they belong.
+func (u *Upward) resort(w *planner.Workflow, f *flow, changed []planner.TaskID) {
+	const few = 64
+	added := w.Tasks[len(f.sorted):]
+	if len(changed)+len(added) > few {
+		f.sorted = nil
+		return
+	}
+	if len(changed) > 0 {
+		f.sorted = slices.DeleteFunc(f.sorted, func(t planner.TaskID) bool { return slices.Contains(changed, t) })
+	}
+	for _, list := range [...][]planner.TaskID{changed, added} {
+		for _, t := range list {
+			i, _ := slices.BinarySearchFunc(f.sorted, t, u.byRank)
+			f.sorted = slices.Insert(f.sorted, i, t)
+		}
+	}
+}
+
+// rank computes the rank of t; those of its children are known.
+func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
+	run, weight := u.meanRun(c, t, u.whole())
+	f.weight = weight
+	best := exact.Number{}
+	communicates := u.communicates()
+	if communicates {
+		u.sizes(c, t)
+	}
+	for _, child := range t.Children {
+		r := u.Unscaled(child)
+		if bytes, shares := u.sent[child]; communicates && shares {
+			r = r.Plus(u.fixed).Plus(u.perByte.Times(bytes))
+		}
+		if best.Compare(r) < 0 {
+			best = r
+		}
+	}
+	u.put(t.ID, run.Plus(best))
+	if r := u.Unscaled(t.ID); f.length.Compare(r) < 0 {
+		f.length = r
 	}
 }
 
@@ -288,6 +366,7 @@ func (u *Upward) put(t planner.TaskID, r exact.Number) {
 		u.odd[t] = r
 		return
 	}
+	delete(u.odd, t)
 	u.ranks[t] = words{hi, lo}
 }
 

@@ -479,6 +479,7 @@ type scratch struct {
 	now, later heap.Heap[int32] // ranks
 	tasks      []planner.TaskID
 	fresh      []*job
+	flows      []planner.WorkflowID
 	sample     []placement
 	order      []int32
 	waiting    []start

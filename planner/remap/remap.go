@@ -93,8 +93,9 @@ func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 		for k := range p.pools {
 			p.pools[k].usage.prune(c.Now())
 		}
+		p.regrow()
 		p.hear()
-		p.admit(c.News.Arrived)
+		p.admit(append(p.work.flows, c.News.Arrived...))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -144,6 +145,30 @@ func (p *Policy) rebuild() {
 	}
 	p.work.tasks = p.work.tasks[:0]
 	p.admit(p.c.Present())
+}
+
+// regrow takes jobs out of the plan that have got further tasks: they are mapped again as if they arrived, but for what
+// runs.
+func (p *Policy) regrow() {
+	p.work.flows = append(p.work.flows[:0], p.c.News.Grown...)
+	for _, w := range p.work.flows {
+		if int(w) >= len(p.jobs) || p.jobs[w] == nil {
+			continue
+		}
+		j := p.jobs[w]
+		for i := range j.at {
+			t := j.task(int32(i))
+			switch at := &j.at[i]; {
+			case at.stage == active && p.c.Phase(t) != planner.Running && p.c.Phase(t) != planner.Starting:
+				p.adrift, p.eased = p.adrift || at.end != p.c.Now(), p.eased || at.end > p.c.Now()
+			case at.stage == bound:
+				p.c.Draft.Release(t)
+			}
+			p.vacate(j, int32(i))
+			j.at[i] = placement{}
+		}
+		p.dismiss(j)
+	}
 }
 
 // admit maps jobs that have arrived. The job queue is in order of deadlines.

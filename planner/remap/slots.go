@@ -40,7 +40,7 @@ func (p *Policy) outdated() bool {
 	if p.apart || len(c.Nodes()) == 1 {
 		return outdated
 	}
-	arrived := c.News.Arrived
+	arrived := slices.Concat(c.News.Arrived, c.News.Grown)
 	if p.pools == nil {
 		arrived = c.Present()
 	}

@@ -53,7 +53,7 @@ func (d Drop) Retain(c *planner.Cycle) error {
 	return nil
 }
 
-// Float keeps the plan until a workflow arrives, a node changes or a task lost its place, and then forgets it. A kept
+// Float keeps the plan until a workflow arrives or grows, a node changes or a task lost its place, and then forgets it. A kept
 // plan is followed in its order: on each node the tasks planned first have the first claim on what is free, start as
 // soon as they can, before their planned start too, and what they claim is not given to later ones (Ilyushkin and Epema
 // 2018, section on plan-based policies: a processor looks only at its next planned task).
@@ -106,7 +106,7 @@ func (f Float) outdated(c *planner.Cycle) bool {
 	if f.Outdated != nil {
 		return f.Outdated(c)
 	}
-	return len(c.News.Arrived) > 0 || Broken(c)
+	return len(c.News.Arrived)+len(c.News.Grown) > 0 || Broken(c)
 }
 
 // Broken reports whether a node has changed or a task wants a place that no plan gives it: it has to be repeated, or

@@ -1,0 +1,213 @@
+package executor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gantry/planner"
+	"gantry/trace"
+)
+
+// Growth says that a submission adds its tasks to a workflow of the run that has not ended. They are listed parents
+// first. A file that no task of the submission writes and whose name the workflow knows is the workflow's: a task that
+// reads it comes after the one that writes it.
+type Growth struct {
+	Of planner.WorkflowID
+	// After has, for each task by position, earlier tasks of the workflow that it comes after besides; nil: none.
+	After [][]planner.TaskID
+}
+
+// Grown reports whether the admission added tasks to a workflow that had arrived before.
+func (a *Admission) Grown() bool { return a.Submission.Grows != nil }
+
+// Event is what tells the planner of the admission.
+func (a *Admission) Event() planner.Body {
+	if !a.Grown() {
+		return &a.Arrived
+	}
+	return &planner.WorkflowGrown{Workflow: a.Spec.ID, Tasks: a.Arrived.Tasks, Files: a.Arrived.Files}
+}
+
+// grown is a workflow of the run to which tasks are added.
+type grown struct {
+	view  planner.View
+	spec  *WorkflowSpec
+	files map[string][]*FileSpec // by name; several are the blocks of one that is split
+	names map[string]bool        // of tasks
+}
+
+// written returns the task that writes a file; None if it comes from outside.
+func (g *grown) written(files []*FileSpec) planner.TaskID {
+	return g.view.File(files[0].ID).Producer
+}
+
+// growing returns what is known of a workflow that has not ended, to add tasks to it.
+func (e *Engine) growing(w planner.WorkflowID) (*grown, error) {
+	v := e.Planner.View()
+	if w < 0 || int(w) >= v.Workflows() {
+		return nil, fmt.Errorf("workflow %d is not known", w)
+	}
+	if e.over(w) {
+		return nil, fmt.Errorf("workflow %d has ended", w)
+	}
+	if g, ok := e.grown[w]; ok {
+		return g, nil
+	}
+	g := &grown{view: v, files: map[string][]*FileSpec{}, names: map[string]bool{}}
+	for t := range v.All(w) {
+		g.know(e.specs[t])
+	}
+	if e.grown == nil {
+		e.grown = map[planner.WorkflowID]*grown{}
+	}
+	e.grown[w] = g
+	return g, nil
+}
+
+// know takes in a task of the workflow.
+func (g *grown) know(t *TaskSpec) {
+	g.spec, g.names[t.Name] = t.Workflow, true
+	for _, list := range [...][]*FileSpec{t.Inputs, t.Outputs} {
+		for _, f := range list {
+			if known := g.files[f.Name]; !slices.Contains(known, f) {
+				g.files[f.Name] = append(known, f)
+			}
+		}
+	}
+}
+
+// grow admits tasks that are added to a workflow.
+func (e *Engine) grow(sub *Submission, now planner.Time) (*Admission, error) {
+	g, err := e.growing(sub.Grows.Of)
+	if err != nil {
+		return nil, err
+	}
+	sub.Name = g.spec.Name
+	return e.Admit.grow(sub, g, now)
+}
+
+// admit admits a submission, and has the planner and all else know it.
+func (e *Engine) admit(sub *Submission, now planner.Time) error {
+	var adm *Admission
+	err := sub.Make()
+	switch {
+	case err != nil:
+	case sub.Grows != nil:
+		adm, err = e.grow(sub, now)
+	default:
+		adm, err = e.Admit.Admit(sub, now)
+	}
+	if err != nil {
+		return &refusedError{err}
+	}
+	e.know(adm)
+	e.batch.Admissions = append(e.batch.Admissions, adm)
+	return e.take(now, adm.Event())
+}
+
+// refusedError says that a submission cannot be admitted; nothing was changed.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// check reports why tasks cannot be added to a workflow, before anything is changed.
+func (g *grown) check(sub *Submission) error {
+	w := sub.Workflow
+	refuse := func(i int, format string, args ...any) error {
+		return fmt.Errorf("workflow %s: task %s %s", g.spec.Name, w.Tasks[i].ID, fmt.Sprintf(format, args...))
+	}
+	if len(w.Tasks) == 0 {
+		return fmt.Errorf("workflow %s: no task is to be added", g.spec.Name)
+	}
+	if sub.Grows.After != nil && len(sub.Grows.After) != len(w.Tasks) {
+		return errors.New("dependencies are not those of the tasks")
+	}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if g.names[t.ID] {
+			return refuse(i, "is there already: give it another name")
+		}
+		for _, p := range t.Parents {
+			if p >= int32(i) {
+				return refuse(i, "comes before its parent %s", w.Tasks[p].ID)
+			}
+		}
+		for _, p := range g.parents(sub, i) {
+			if int(p) >= g.view.Tasks() || p < 0 || g.view.Task(p).Workflow != sub.Grows.Of {
+				return refuse(i, "comes after task %d, which is not of its workflow", p)
+			}
+			if phase := g.view.Phase(p); phase == planner.Failed || phase == planner.Skipped {
+				return refuse(i, "comes after a task that was %s", phase)
+			}
+		}
+		for _, f := range t.Outputs {
+			if g.files[w.Files[f].Name] != nil {
+				return refuse(i, "would write %q, which its workflow has already: name it differently", w.Files[f].Name)
+			}
+		}
+	}
+	return nil
+}
+
+// parents returns the earlier tasks of the workflow that task i of a submission comes after, ascending.
+func (g *grown) parents(sub *Submission, i int) (all []planner.TaskID) {
+	if sub.Grows.After != nil {
+		all = slices.Clone(sub.Grows.After[i])
+	}
+	for _, f := range sub.Workflow.Tasks[i].Inputs {
+		if files := g.known(&sub.Workflow.Files[f]); files != nil {
+			if p := g.written(files); p != planner.None {
+				all = append(all, p)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// known returns the files of the workflow that a file of a submission is; nil if it is new.
+func (g *grown) known(f *trace.File) []*FileSpec {
+	if f.Producer >= 0 {
+		return nil
+	}
+	return g.files[f.Name]
+}
+
+// stages returns the stages of the tasks of a submission.
+func (g *grown) stages(sub *Submission, order []int32) []int32 {
+	out := make([]int32, len(order))
+	for _, i := range order {
+		t := &sub.Workflow.Tasks[i]
+		for _, p := range t.Parents {
+			out[i] = max(out[i], out[p]+1)
+		}
+		for _, p := range g.parents(sub, int(i)) {
+			out[i] = max(out[i], g.view.Task(p).Stage+1)
+		}
+		if t.Phase > 0 {
+			out[i] = t.Phase - 1
+		}
+	}
+	return out
+}
+
+// grow admits tasks that are added to a workflow. As with Admit, nothing was changed if it returns an error.
+func (a *Admitter) grow(sub *Submission, g *grown, at planner.Time) (*Admission, error) {
+	if err := g.check(sub); err != nil {
+		return nil, err
+	}
+	return a.admit(sub, g, at)
+}
+
+// parentsOf numbers the parents of task i of a submission, ascending.
+func (a *Admitter) parentsOf(memory *[]planner.TaskID, sub *Submission, g *grown, i int) []planner.TaskID {
+	own := a.taskIDs(memory, sub.Workflow.Tasks[i].Parents)
+	if g == nil {
+		return own
+	}
+	all := append(g.parents(sub, i), own...)
+	slices.SortFunc(all, func(a, b planner.TaskID) int { return cmp.Compare(a, b) })
+	return slices.Compact(all)
+}
