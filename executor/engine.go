@@ -577,11 +577,13 @@ func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 
 // Replay takes one batch of a log back in, before Run.
 func (e *Engine) Replay(b Batch) error {
-	for _, adm := range b.Admissions {
-		e.Admit.Resume(adm)
-		e.know(adm)
-	}
+	admitted := b.Admissions
 	for _, ev := range b.Events {
+		if admits(ev.Body) && len(admitted) > 0 {
+			e.Admit.Resume(admitted[0])
+			e.know(admitted[0])
+			admitted = admitted[1:]
+		}
 		if err := e.Planner.Apply(ev); err != nil {
 			return fmt.Errorf("replay: %w", err)
 		}

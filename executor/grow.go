@@ -30,6 +30,12 @@ func (a *Admission) Event() planner.Body {
 	return &planner.WorkflowGrown{Workflow: a.Spec.ID, Tasks: a.Arrived.Tasks, Files: a.Arrived.Files}
 }
 
+// admits reports whether an event comes with an admission.
+func admits(b planner.Body) bool {
+	k := b.Kind()
+	return k == planner.KindWorkflowArrived || k == planner.KindWorkflowGrown
+}
+
 // grown is a workflow of the run to which tasks are added.
 type grown struct {
 	view  planner.View

@@ -192,7 +192,7 @@ func (w *bulkWriter) append(b *bulkBatch) error {
 		kinds |= 1 << ev.Body.Kind()
 		var admission *executor.Admission
 		switch body := ev.Body.(type) {
-		case *planner.WorkflowArrived:
+		case *planner.WorkflowArrived, *planner.WorkflowGrown:
 			admission = b.Admissions[arrival]
 			arrival++
 		case *planner.PlanCommitted:

@@ -154,7 +154,7 @@ func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[st
 func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, spec *executor.TaskSpec, err error) {
 	var id, flow int64
 	var position int
-	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, w.workflow, t.task - w.first_task
+	err = db.readers.QueryRowContext(ctx, `SELECT r.id, r.name, w.workflow, `+positionOfTask+`
 		FROM workflows w JOIN runs r ON r.id = w.run JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow
 		WHERE w.label = ? AND t.name = ? AND t.identity IS NOT NULL AND t.state IN ('done', 'continued')
 		AND (t.attempt IS NOT NULL OR EXISTS (SELECT 1 FROM reuses u WHERE u.run = t.run AND u.task = t.task

@@ -31,16 +31,16 @@ type definer struct {
 	out     bytes.Buffer
 }
 
-// definitionsOf encodes the workflows that arrive with a batch.
+// definitionsOf encodes the workflows that arrive or grow with a batch.
 func (d *definer) definitionsOf(b executor.Batch, compress func(*executor.Admission) bool) (out [][]byte, err error) {
 	arrivals := 0
 	for i := range b.Events {
-		if _, ok := b.Events[i].Body.(*planner.WorkflowArrived); ok {
+		if admits(b.Events[i].Body) {
 			arrivals++
 		}
 	}
 	if arrivals != len(b.Admissions) {
-		return nil, fmt.Errorf("a batch has %d arrivals, but %d admissions", arrivals, len(b.Admissions))
+		return nil, fmt.Errorf("a batch has %d arrivals and growths, but %d admissions", arrivals, len(b.Admissions))
 	}
 	for _, a := range b.Admissions {
 		blob, err := d.encode(a, compress(a))
@@ -50,6 +50,12 @@ func (d *definer) definitionsOf(b executor.Batch, compress func(*executor.Admiss
 		out = append(out, blob)
 	}
 	return out, nil
+}
+
+// admits reports whether an event comes with an admission.
+func admits(body planner.Body) bool {
+	kind := body.Kind()
+	return kind == planner.KindWorkflowArrived || kind == planner.KindWorkflowGrown
 }
 
 func encodeAdmission(a *executor.Admission, compress bool) ([]byte, error) {

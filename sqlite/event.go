@@ -14,8 +14,8 @@ import (
 
 // eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused,
 // never guessed at. Version 2 has checkpoints: attempt exited has kept, and orders have kind 6. In version 3 attempt
-// exited says that it is final. Bodies of version 4 leave out what follows from the rest, see terse.
-const eventVersion = 4
+// exited says that it is final. Bodies of version 4 leave out what follows from the rest, see terse. In version 5 workflows grow.
+const eventVersion = 5
 
 // bodyVersion is the least version that reads a body right: older gantries continue with logs that have nothing newer
 // in them.
@@ -34,6 +34,8 @@ func bodyVersion(body planner.Body) int64 {
 				return 2
 			}
 		}
+	case *planner.WorkflowGrown:
+		return 5
 	}
 	return 1
 }
@@ -45,9 +47,9 @@ type terse struct {
 }
 
 // arrived takes in the tasks that later bodies refer to.
-func (x *terse) arrived(a *planner.WorkflowArrived) {
-	for i := range a.Tasks {
-		x.needs = put(x.needs, a.Tasks[i].ID, a.Tasks[i].Need)
+func (x *terse) arrived(tasks []planner.Task) {
+	for i := range tasks {
+		x.needs = put(x.needs, tasks[i].ID, tasks[i].Need)
 	}
 }
 
@@ -85,7 +87,9 @@ func (x *terse) starts(at planner.Time, orders []planner.Order) bool {
 func (x *terse) encode(buf []byte, at planner.Time, body planner.Body) ([]byte, error) {
 	switch b := body.(type) {
 	case *planner.WorkflowArrived:
-		x.arrived(b)
+		x.arrived(b.Tasks)
+	case *planner.WorkflowGrown:
+		x.arrived(b.Tasks)
 	case *planner.AttemptExited:
 		short := *b
 		if b.Usage == x.usage(at, b.Ran) {
@@ -123,12 +127,14 @@ func (x *terse) encode(buf []byte, at planner.Time, body planner.Body) ([]byte, 
 }
 
 // encodeBody appends the JSON of a body: the members of its type by their json tags, those that are zero left out. A
-// WorkflowArrived is its id; workflows.definition has the rest.
+// WorkflowArrived is its id; workflows.definition has the rest, and growths.definition that of a WorkflowGrown.
 func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 	v := reflect.ValueOf(body)
 	switch b := body.(type) {
 	case *planner.WorkflowArrived:
 		v = reflect.ValueOf(planner.WorkflowCancelled{Workflow: b.Workflow.ID})
+	case *planner.WorkflowGrown:
+		v = reflect.ValueOf(bodyOfGrowth(b))
 	case *planner.AttemptExited, *planner.PlanCommitted, *planner.WorkflowContinued, *planner.TaskReused:
 		v = v.Elem()
 	case planner.AttemptStarted, planner.AttemptSuspended, planner.AttemptResumed, planner.FileAppeared,
@@ -155,7 +161,8 @@ type (
 	}
 )
 
-// decodeBody reads what encodeBody or, from version 4 on, terse wrote. Of a WorkflowArrived it gives the id only.
+// decodeBody reads what encodeBody or, from version 4 on, terse wrote. Of a WorkflowArrived it gives the id only, of a
+// WorkflowGrown also that of the first task.
 func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.Time, x *terse) (planner.Body, error) {
 	switch kind {
 	case planner.KindWorkflowArrived:
@@ -218,6 +225,9 @@ func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.T
 	case planner.KindTaskReused:
 		b, err := decode[planner.TaskReused](text)
 		return &b, err
+	case planner.KindWorkflowGrown:
+		b, err := decode[grownBody](text)
+		return &planner.WorkflowGrown{Workflow: b.Workflow, Tasks: []planner.Task{{ID: b.First}}}, err
 	}
 	return nil, fmt.Errorf("kind %d is not known to this gantry: use the newer one that wrote it", kind)
 }

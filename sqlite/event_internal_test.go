@@ -11,7 +11,7 @@ import (
 // Whatever can be read as the body of an event is written so that it is read as the same again, in either kind of log.
 func FuzzBodies(f *testing.F) {
 	for kind, text := range map[uint8]string{1: `{"workflow":3}`, 2: `{"attempt":7}`, 6: `{"file":1,"node":2}`,
-		7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`,
+		7: `{"capacity":[1,2,3]}`, 8: `{}`, 10: `{}`, 13: `{"workflow":2,"first_task":40}`,
 		5: `{"attempt":1,"outcome":2,"exit_code":-1,"ran_ns":5,"kept":0.25,"final":1,"usage":{"cpu_user_ns":1,"missing":15,"applied":{"pids":9}},"message":"<a>"}`,
 		9: `{"round":1,"orders":[{"kind":1,"hold":[1,0,0],"estimate":{"run_ns":4,"source":1}}],"waits":[[1,3,0,-1,9]],"notes":[{"topic":"t","text":"x"}]}`} {
 		f.Add(kind, []byte(text))

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -34,15 +35,40 @@ type projection struct {
 // flow is a workflow that is not over, or not written.
 type flow struct {
 	id             planner.WorkflowID
-	first          planner.TaskID
-	admission      *executor.Admission // until its tasks are rows: a large one would be kept in memory for long
-	tasks          []task              // by position
-	left           int                 // tasks not done
+	parts          []part                // where ids of tasks begin that do not follow the one before
+	fresh          []*executor.Admission // until their tasks are rows: a large one would be kept in memory for long
+	rows           int                   // tasks that are rows: those in front
+	tasks          []task                // by position
+	left           int                   // tasks not done
 	started, ended planner.Time
 	state          flowState
 	withdrawn      string // its state, if it was cancelled
 	changed        bool
 	dirty          []int32 // positions of tasks that are not as their rows say
+}
+
+// part has the tasks of a workflow that came with one admission, and those that follow.
+type part struct {
+	first    planner.TaskID
+	position int // of the first
+}
+
+// position returns where a task is in tasks.
+func (f *flow) position(t planner.TaskID) int {
+	k := len(f.parts) - 1
+	for k > 0 && f.parts[k].first > t {
+		k--
+	}
+	return f.parts[k].position + int(t-f.parts[k].first)
+}
+
+// task returns the id of the task at a position.
+func (f *flow) task(position int) planner.TaskID {
+	k := len(f.parts) - 1
+	for k > 0 && f.parts[k].position > position {
+		k--
+	}
+	return f.parts[k].first + planner.TaskID(position-f.parts[k].position)
 }
 
 type flowState uint8
@@ -124,6 +150,8 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
 	switch b := ev.Body.(type) {
 	case *planner.WorkflowArrived:
 		return p.arrived(a)
+	case *planner.WorkflowGrown:
+		return p.grown(a)
 	case *planner.PlanCommitted:
 		return p.planned(ev, b)
 	case planner.AttemptStarted:
@@ -166,7 +194,7 @@ func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
 	if f == nil {
 		return nil, 0, nil
 	}
-	return f, int(t - f.first), nil
+	return f, f.position(t), nil
 }
 
 // attempt returns an attempt; nil if it is over.
@@ -183,7 +211,7 @@ func (p *projection) attempt(a planner.AttemptID) (*attempt, error) {
 // touchTask returns a task of f that is about to change.
 func (p *projection) touchTask(f *flow, i int) *task {
 	t := &f.tasks[i]
-	if f.admission == nil && !t.dirty && p.out != nil {
+	if i < f.rows && !t.dirty && p.out != nil {
 		t.dirty = true
 		f.dirty = append(f.dirty, int32(i))
 	}
@@ -226,26 +254,38 @@ func (p *projection) arrived(a *executor.Admission) error {
 		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", a.Submission.Name, len(a.Arrived.Tasks),
 			len(a.Tasks))
 	}
-	f := &flow{id: a.Arrived.Workflow.ID, admission: a, tasks: make([]task, len(a.Tasks)), left: len(a.Tasks),
-		started: unit.Never, ended: unit.Never}
-	if len(f.tasks) > 0 {
-		f.first = a.Arrived.Tasks[0].ID
-	}
-	for i := range f.tasks {
-		f.tasks[i] = task{last: planner.None, queued: unit.Never, ended: unit.Never, formal: a.Arrived.Tasks[i].Formal}
-		p.flowOf = put(p.flowOf, a.Arrived.Tasks[i].ID, f.id)
-	}
+	f := &flow{id: a.Arrived.Workflow.ID, started: unit.Never, ended: unit.Never}
+	p.add(f, a)
 	p.flows = put(p.flows, f.id, f)
 	p.first = min(p.first, a.Arrived.Workflow.Arrived)
 	p.touch(f)
-	if p.out == nil {
-		f.admission = nil
-	}
 	err := p.out.addFlow(a)
 	if err == nil && p.out != nil && len(f.tasks) > definitionLarge {
 		err = p.writeTasks(f)
 	}
 	return err
+}
+
+// add takes in the tasks of an admission.
+func (p *projection) add(f *flow, a *executor.Admission) {
+	if n := len(a.Tasks); n > 0 {
+		first := a.Arrived.Tasks[0].ID
+		if k := len(f.parts) - 1; k < 0 || f.position(first) != len(f.tasks) {
+			f.parts = append(f.parts, part{first, len(f.tasks)})
+		}
+		f.left += n
+	}
+	f.tasks = slices.Grow(f.tasks, len(a.Tasks))
+	for i := range a.Tasks {
+		f.tasks = append(f.tasks, task{last: planner.None, queued: unit.Never, ended: unit.Never,
+			formal: a.Arrived.Tasks[i].Formal})
+		p.flowOf = put(p.flowOf, a.Arrived.Tasks[i].ID, f.id)
+	}
+	if p.out == nil { // they are
+		f.rows = len(f.tasks)
+	} else {
+		f.fresh = append(f.fresh, a)
+	}
 }
 
 func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error {
@@ -562,14 +602,19 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 
 // writeTasks makes rows of the tasks of a workflow, or changes those that are.
 func (p *projection) writeTasks(f *flow) error {
-	if f.admission != nil {
-		for i := range f.tasks {
-			if err := p.out.addTask(f, i); err != nil {
-				return err
+	if len(f.fresh) > 0 {
+		for _, a := range f.fresh {
+			for i := range a.Tasks {
+				if err := p.out.addTask(a, i, &f.tasks[f.rows]); err != nil {
+					return err
+				}
+				f.rows++
 			}
 		}
-		f.admission = nil
-		return p.out.putIdentities()
+		f.fresh = nil
+		if err := p.out.putIdentities(); err != nil {
+			return err
+		}
 	}
 	if len(f.dirty) > 0 {
 		if err := p.out.tasks.flush(); err != nil {

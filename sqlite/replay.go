@@ -13,8 +13,8 @@ import (
 )
 
 // Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival
-// of a workflow comes its admission, the same as was appended: the event's body is &admission.Arrived. For other events
-// admission is nil. An error of each ends it.
+// of a workflow, and of tasks that were added to one, comes the admission, the same as was appended: the event's body is
+// that of admission.Event. For other events admission is nil. An error of each ends it.
 func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *executor.Admission) error) error {
 	if r.bulk != nil {
 		if err := r.bulk.flush(); err != nil {
@@ -73,12 +73,19 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 			return bad("%w", err)
 		}
 		var admission *executor.Admission
-		if b, ok := e.Body.(*planner.WorkflowArrived); ok {
-			if admission, err = db.admission(ctx, id, int64(b.Workflow.ID)); err != nil {
+		switch b := e.Body.(type) {
+		case *planner.WorkflowArrived:
+			if admission, err = db.arrival(ctx, id, int64(b.Workflow.ID)); err != nil {
 				return bad("workflow %d: %w", b.Workflow.ID, err)
 			}
-			e.Body = &admission.Arrived
-			admitted.arrived(&admission.Arrived)
+		case *planner.WorkflowGrown:
+			if admission, err = db.growth(ctx, id, bodyOfGrowth(b)); err != nil {
+				return bad("tasks of workflow %d from %d on: %w", b.Workflow, b.Tasks[0].ID, err)
+			}
+		}
+		if admission != nil {
+			e.Body = admission.Event()
+			admitted.arrived(admission.Arrived.Tasks)
 		}
 		return each(e, admission)
 	}
@@ -134,11 +141,24 @@ func (db *DB) rows(ctx context.Context, each func(*sql.Rows) error, query string
 	return nil
 }
 
-// admission reads a workflow as it was admitted.
+// admission reads a workflow as it was admitted, with all tasks that were added to it.
 func (db *DB) admission(ctx context.Context, run, workflow int64) (*executor.Admission, error) {
+	a, err := db.arrival(ctx, run, workflow)
+	if err == nil {
+		err = db.withGrowths(ctx, run, a)
+	}
+	return a, err
+}
+
+// arrival reads a workflow as it arrived.
+func (db *DB) arrival(ctx context.Context, run, workflow int64) (*executor.Admission, error) {
+	return db.defined(ctx, "SELECT definition FROM workflows WHERE run = ? AND workflow = ?", run, workflow)
+}
+
+// defined reads an admission.
+func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor.Admission, error) {
 	var blob []byte
-	err := db.readers.QueryRowContext(ctx, "SELECT definition FROM workflows WHERE run = ? AND workflow = ?", run,
-		workflow).Scan(&blob)
+	err := db.readers.QueryRowContext(ctx, query, args...).Scan(&blob)
 	if err != nil {
 		return nil, db.wrap("read", err)
 	}
@@ -149,7 +169,7 @@ func (db *DB) admission(ctx context.Context, run, workflow int64) (*executor.Adm
 	return a, nil
 }
 
-// Admissions gives the workflows of a run as they were admitted, in order. The run is given as in Summary.
+// Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The run is given as in Summary.
 func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
 	id, _, err := db.find(ctx, run)
 	if err != nil {
@@ -243,6 +263,12 @@ func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (
 	return db.admission(ctx, id, int64(w))
 }
 
+// positionOfTask is the position of task t in the admission of its workflow w.
+const positionOfTask = "iif(EXISTS (SELECT 1 FROM growths g WHERE g.run = w.run AND g.workflow = w.workflow), " +
+	"(SELECT count(*) FROM tasks o WHERE o.run = t.run AND o.workflow = t.workflow AND o.task >= " +
+	"w.first_task AND o.task < t.task), " +
+	"t.task - w.first_task)"
+
 // Position returns the workflow of a task and its position there. The run is given as in Summary.
 func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w planner.WorkflowID, position int,
 	err error) {
@@ -250,7 +276,7 @@ func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w pla
 	if err != nil {
 		return 0, 0, err
 	}
-	err = db.readers.QueryRowContext(ctx, "SELECT w.workflow, t.task - w.first_task FROM tasks t JOIN workflows w ON "+
+	err = db.readers.QueryRowContext(ctx, "SELECT w.workflow, "+positionOfTask+" FROM tasks t JOIN workflows w ON "+
 		"w.run = t.run AND w.workflow = t.workflow WHERE t.run = ? AND t.task = ?", id, int64(t)).Scan(&w, &position)
 	if err != nil {
 		return 0, 0, db.wrap("read", err)

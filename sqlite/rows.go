@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,15 +22,15 @@ import (
 type tables struct {
 	run    int64
 	values []driver.Value // memory of a row
-	// definitions are those of the workflows that arrive next.
+	// definitions are those of the workflows that arrive or grow next.
 	definitions [][]byte
 	alike       alike
 	kin         kin
 
-	workflows, tasks, files, replicas, attempts, notes, waits *inserter
-	more                                                      []*inserter // of one kind of log only
-	taskChanged, flowChanged, suspended, overtaken            *update
-	flowContinued, flowSuperseded, taskReused, known          *update
+	workflows, growths, tasks, files, replicas, attempts, notes, waits *inserter
+	more                                                               []*inserter // of one kind of log only
+	taskChanged, flowChanged, suspended, overtaken                     *update
+	flowContinued, flowSuperseded, taskReused, known                   *update
 
 	identify   bool // tasks get an identity
 	identities []identified
@@ -173,6 +174,7 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 	t := &tables{run: run, values: make([]driver.Value, 0, rowWidth), alike: alike{try: -1}, kin: kin{tries: -1}}
 	err := prepare(conn, run, append([]table{
 		{&t.workflows, "INSERT", "workflows", "run", workflowColumns},
+		{&t.growths, "INSERT", "growths", "run", "workflow, first_task, tasks, definition"},
 		{&t.tasks, "INSERT", "tasks", taskShared, taskColumns},
 		{&t.files, "INSERT", "files", "run", "file, workflow, name, size_bytes, producer"},
 		{&t.replicas, "INSERT", "replicas", "run", "file, node, replica"},
@@ -192,14 +194,13 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 	}{
 		{&t.taskChanged, "UPDATE tasks SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns " +
 			"= ? WHERE run = ? AND task = ?"},
-		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ? WHERE run = ? AND workflow = ?"},
+		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ?, tasks = ? WHERE run = ? AND workflow = ?"},
 		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
 			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
 			"= ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
-		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND task BETWEEN (SELECT " +
-			"first_task FROM workflows WHERE run = ?1 AND workflow = ?2) AND (SELECT first_task + tasks - 1 FROM " +
-			"workflows WHERE run = ?1 AND workflow = ?2)"},
+		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
+			"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"},
 		{&t.taskReused, "INSERT OR REPLACE INTO reuses(run, task, at_ns, from_run, from_attempt, ran_ns) VALUES " +
 			"(?, ?, ?, ?, ?, ?)"},
 		{&t.known, "UPDATE tasks SET identity = ? WHERE run = ? AND task = ?"},
@@ -218,7 +219,7 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 
 // inserters are in the order in which tables are filled.
 func (t *tables) inserters() []*inserter {
-	return append([]*inserter{t.workflows, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits}, t.more...)
+	return append([]*inserter{t.workflows, t.growths, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits}, t.more...)
 }
 
 func (t *tables) close() {
@@ -266,21 +267,24 @@ func (t *tables) addFlow(a *executor.Admission) error {
 	if len(a.Arrived.Tasks) > 0 {
 		first = int64(a.Arrived.Tasks[0].ID)
 	}
-	definition := t.definitions[0]
-	t.definitions = t.definitions[1:]
 	if err := t.workflows.add(int64(flow.ID), sub.Name, from.Label, from.Source, from.Format.String(), sub.Tenant,
 		flow.Class.String(),
 		int64(flow.Arrived), int64(flow.Release), reached(flow.Due), int64(len(a.Arrived.Tasks)), first,
-		definition); err != nil {
+		t.definition()); err != nil {
 		return err
 	}
+	return t.addFiles(a, a.Files)
+}
+
+// addFiles adds the files that an admission brings; specs are the same, by position.
+func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) error {
 	for i := range a.Arrived.Files {
 		f := &a.Arrived.Files[i]
 		fileName, sized := "", true
-		if i < len(a.Files) {
-			fileName, sized = a.Files[i].NodeName(), a.Files[i].Sized
+		if i < len(specs) {
+			fileName, sized = specs[i].NodeName(), specs[i].Sized
 		}
-		if err := t.files.add(int64(f.ID), int64(flow.ID), fileName, known(int64(f.Size), sized),
+		if err := t.files.add(int64(f.ID), int64(a.Arrived.Workflow.ID), fileName, known(int64(f.Size), sized),
 			known(int64(f.Producer), f.Producer != planner.None)); err != nil {
 			return err
 		}
@@ -295,7 +299,8 @@ func (t *tables) addFlow(a *executor.Admission) error {
 
 // changeFlow updates a workflow.
 func (t *tables) changeFlow(f *flow) error {
-	return t.flowChanged.exec(f.name(), reached(f.started), reached(f.ended), t.run, int64(f.id))
+	return t.flowChanged.exec(f.name(), reached(f.started), reached(f.ended), int64(len(f.tasks)), t.run,
+		int64(f.id))
 }
 
 // addContinued says that a workflow stands for another.
@@ -322,9 +327,8 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 		int64(b.Ran))
 }
 
-// addTask adds the task at position i of a workflow.
-func (t *tables) addTask(f *flow, i int) error {
-	a, x := f.admission, &f.tasks[i]
+// addTask adds the task at position i of an admission, as x has it by now.
+func (t *tables) addTask(a *executor.Admission, i int, x *task) error {
 	p, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], tracedOf(a, i)
 	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, spec.Image, x.state, x.tries}); kin != t.kin {
 		t.kin = kin
@@ -381,7 +385,7 @@ func (t *tables) changeTask(f *flow, i int) error {
 	x := &f.tasks[i]
 	return t.taskChanged.exec(taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last),
 		x.last != planner.None), reached(x.queued), reached(x.ended), t.run,
-		int64(f.first)+int64(i))
+		int64(f.task(i)))
 }
 
 // where is the node of a task; NULL if it has none.
@@ -506,11 +510,24 @@ func tracedOf(a *executor.Admission, i int) traced {
 // inputBytes is what a task reads, as the planner knows it.
 func inputBytes(a *executor.Admission, t *planner.Task) (sum int64) {
 	for _, f := range t.Inputs {
-		if k := int(f - a.Arrived.Files[0].ID); k < len(a.Arrived.Files) {
+		if k := indexOf(a, f); k >= 0 {
 			sum += int64(a.Arrived.Files[k].Size)
+		} else if k := slices.IndexFunc(a.Files, func(s *executor.FileSpec) bool { return s.ID == f }); k >= 0 {
+			sum += int64(a.Files[k].Size) // the workflow had it before this task was added
 		}
 	}
 	return sum
+}
+
+// indexOf returns the position of a file among those that an admission brings; -1 if it was there.
+func indexOf(a *executor.Admission, f planner.FileID) int {
+	if len(a.Arrived.Files) == 0 || f < a.Arrived.Files[0].ID {
+		return -1
+	}
+	if k := int(f - a.Arrived.Files[0].ID); k < len(a.Arrived.Files) {
+		return k
+	}
+	return -1
 }
 
 // message is what an attempt said of its end; NULL if it said nothing.

@@ -42,7 +42,7 @@ func (w *writer) append(b *encodedBatch) error {
 		}
 		var admission *executor.Admission
 		switch body := ev.Body.(type) {
-		case *planner.WorkflowArrived:
+		case *planner.WorkflowArrived, *planner.WorkflowGrown:
 			admission = b.Admissions[arrival]
 			arrival++
 		case *planner.PlanCommitted:

@@ -93,14 +93,21 @@ func (b *board) tick(mu *sync.Mutex) {
 	}
 }
 
+// add counts what tasks that were admitted are declared to take.
+func (b *board) add(names []*executor.TaskSpec, tasks []planner.Task) {
+	for k := range tasks {
+		b.work += declared(names, tasks[k].ID)
+	}
+}
+
 // take takes in what happened.
 func (b *board) take(v planner.View, events []planner.Event, names []*executor.TaskSpec) {
 	for i := range events {
 		switch e := events[i].Body.(type) {
 		case *planner.WorkflowArrived:
-			for k := range e.Tasks {
-				b.work += declared(names, e.Tasks[k].ID)
-			}
+			b.add(names, e.Tasks)
+		case *planner.WorkflowGrown:
+			b.add(names, e.Tasks)
 		case *planner.PlanCommitted:
 			for k := range e.Orders {
 				if o := &e.Orders[k]; o.Kind == planner.OrderStart && o.Node != planner.None && names[o.Task] != nil {

@@ -247,8 +247,7 @@ func (s *session) dropStale() error {
 		if of, _ := v.Continues(w); of == planner.None {
 			continue
 		}
-		first, past := v.All(w)
-		for t := first; t < past; t++ {
+		for t := range v.All(w) {
 			if v.Last(t) != planner.None || v.Phase(t).Ended() {
 				continue
 			}

@@ -299,6 +299,9 @@ func (f *follower) watch(events []planner.Event, admitted []*executor.Admission)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range admitted {
+		if a.Grown() {
+			continue
+		}
 		f.coming = slices.DeleteFunc(f.coming, func(s executor.Submission) bool { return s.Name == a.Submission.Name })
 	}
 	f.batches = append(f.batches, executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})

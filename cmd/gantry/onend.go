@@ -31,9 +31,11 @@ func (s *session) atEnd(state sqlite.State, code int) {
 		if _, continued := v.Continues(planner.WorkflowID(w)); continued {
 			continue
 		}
-		first, past := v.All(planner.WorkflowID(w))
+		for range v.All(planner.WorkflowID(w)) {
+			tasks++
+		}
 		_, n := v.Progress(planner.WorkflowID(w))
-		tasks, failed = tasks+int(past-first), failed+n
+		failed += n
 	}
 	c := exec.Command("/bin/sh", "-c", s.set.OnEnd)
 	c.Stdout, c.Stderr = os.Stderr, os.Stderr

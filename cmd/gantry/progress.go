@@ -181,8 +181,8 @@ func (p *progress) continued(v planner.View, body planner.Body) {
 	case *planner.TaskReused:
 		p.done++
 	case *planner.WorkflowContinued:
-		first, past := v.All(b.Of)
-		for t := first; t < past; t++ {
+		for t := range v.All(b.Of) {
+			p.former++
 			switch v.Phase(t) {
 			case planner.Done:
 				p.done--
@@ -190,7 +190,6 @@ func (p *progress) continued(v planner.View, body planner.Body) {
 				p.failed--
 			}
 		}
-		p.former += int(past - first)
 		p.total = len(p.names) - p.former
 	}
 }
@@ -205,8 +204,7 @@ func (p *progress) predicted(v planner.View, notes []planner.Note) {
 			continue
 		}
 		p.told++
-		first, _ := v.All(n.Workflow)
-		spec := p.names[first]
+		spec := p.names[v.First(n.Workflow)]
 		switch due := v.Workflow(n.Workflow).Due; {
 		case p.told > most+1 || spec == nil:
 		case p.told > most:
@@ -228,8 +226,9 @@ func (p *progress) forget(v planner.View, events []planner.Event) {
 		if x, ok := events[i].Body.(*planner.AttemptExited); ok {
 			w := v.Task(v.Attempt(x.Attempt).Task).Workflow
 			if left, _ := v.Progress(w); left == 0 {
-				first, past := v.All(w)
-				clear(p.names[first:past])
+				for t := range v.All(w) {
+					p.names[t] = nil
+				}
 			}
 		}
 	}

@@ -132,11 +132,7 @@ func (u *upkeep) watch(v planner.View, events []planner.Event, admitted []*execu
 		case *planner.TaskReused:
 			u.done(b.Task)
 		case *planner.WorkflowContinued:
-			first, past := v.All(b.Of)
-			if first == past {
-				break
-			}
-			if spec := u.specs[first]; spec != nil {
+			if spec := u.specs[v.First(b.Of)]; spec != nil {
 				kept := u.past[:0]
 				for _, x := range u.past {
 					if x.flow.Name != spec.Workflow.Name {

@@ -336,10 +336,13 @@ func (w *watcher) watch(v planner.View, events []planner.Event, admitted []*exec
 		w.course.Begin = unit.Never
 	}
 	for _, a := range admitted {
-		for range a.Tasks {
-			w.of = append(w.of, int32(len(w.course.Workflows)))
+		for range a.Tasks { // workflows are numbered as they arrive
+			w.of = append(w.of, int32(a.Spec.ID))
 		}
 		w.specs = append(w.specs, a.Tasks...)
+		if a.Grown() {
+			continue
+		}
 		at := a.Arrived.Workflow.Arrived
 		w.course.Begin = min(w.course.Begin, at)
 		w.course.Workflows = append(w.course.Workflows, Workflow{a.Spec.Name, at, unit.Never, at})

@@ -98,7 +98,8 @@ type Collector struct {
 	plannedAt []time.Duration
 	tenancy   tenancy
 	preempted preempted
-	load      *loadStats // nil: not asked for
+	load      *loadStats                     // nil: not asked for
+	paths     map[planner.WorkflowID][]paths // of workflows that have not ended, by admission
 }
 
 // NewCollector returns a collector for a run on p.
@@ -121,6 +122,10 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 	c.events += uint64(len(events))
 	c.tenancy.pass(now)
 	for _, adm := range admitted {
+		if adm.Grown() {
+			c.grow(adm)
+			continue
+		}
 		c.arrive(adm)
 		c.tenancy.arrive(adm)
 	}
@@ -197,6 +202,14 @@ func (c *Collector) arrive(adm *executor.Admission) {
 	c.steps = c.steps.add(w.Arrived, c.present)
 }
 
+// grow takes in tasks that were added to a workflow.
+func (c *Collector) grow(adm *executor.Admission) {
+	w := &c.workflows[adm.Spec.ID]
+	work, critical, lowest := c.lengths(adm)
+	w.Tasks, w.Work = w.Tasks+len(adm.Tasks), w.Work+work
+	w.CriticalPath, w.Lowest = max(w.CriticalPath, critical), max(w.Lowest, lowest)
+}
+
 // took takes in what a round took.
 func (c *Collector) took(d time.Duration) {
 	c.planned += d
@@ -205,7 +218,8 @@ func (c *Collector) took(d time.Duration) {
 	}
 }
 
-// lengths computes the sum of the true runtimes of a workflow and its two critical paths.
+// lengths computes the sum of the true runtimes of the tasks of an admission, and the two critical paths that end with
+// one of them.
 func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest time.Duration) {
 	first := planner.TaskID(0)
 	if len(adm.Arrived.Tasks) > 0 {
@@ -217,14 +231,40 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 		run, least := c.runtimes(spec)
 		var from [2]time.Duration
 		for _, p := range t.Parents {
-			e := &ends[p-first]
+			var e [2]time.Duration
+			if p >= first {
+				e = ends[p-first]
+			} else {
+				e = c.path(adm.Spec.ID, p)
+			}
 			from[0], from[1] = max(from[0], e[0]), max(from[1], e[1])
 		}
 		ends[id-first] = [2]time.Duration{from[0] + run, from[1] + least}
 		work += run
 		critical, lowest = max(critical, from[0]+run), max(lowest, from[1]+least)
 	}
+	if c.paths == nil {
+		c.paths = map[planner.WorkflowID][]paths{}
+	}
+	c.paths[adm.Spec.ID] = append(c.paths[adm.Spec.ID], paths{first, ends})
 	return work, critical, lowest
+}
+
+// paths are the lengths of the longest paths up to tasks that were admitted together: at speed 1, and as short as nodes
+// let them be.
+type paths struct {
+	first planner.TaskID
+	ends  [][2]time.Duration
+}
+
+// path returns those up to an earlier task of a workflow that has not ended.
+func (c *Collector) path(w planner.WorkflowID, t planner.TaskID) [2]time.Duration {
+	for _, p := range c.paths[w] {
+		if t >= p.first && int(t-p.first) < len(p.ends) {
+			return p.ends[t-p.first]
+		}
+	}
+	return [2]time.Duration{}
 }
 
 // runtimes returns the true runtime of a task at speed 1, and the lowest one over the nodes. With a cost matrix the
@@ -261,6 +301,7 @@ func (c *Collector) end(v planner.View, id planner.WorkflowID) {
 		return
 	}
 	w.Ended = ended
+	delete(c.paths, id)
 	if w.Started == unit.Never {
 		w.Started = started
 	}

@@ -77,10 +77,12 @@ func (p *Player) Take(ctx context.Context, e planner.Event, admission *executor.
 		if err := p.round(ctx, body, e.At); err != nil {
 			return err
 		}
-	case *planner.WorkflowArrived:
+	case *planner.WorkflowArrived, *planner.WorkflowGrown:
 		b.Admissions = []*executor.Admission{admission}
 		for _, f := range admission.Files {
-			p.files = append(p.files, f.Name)
+			if int(f.ID) >= len(p.files) {
+				p.files = append(p.files, f.Name)
+			}
 		}
 	case planner.FileAppeared:
 		for i := range p.Copies {

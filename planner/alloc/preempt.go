@@ -55,10 +55,11 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 			}
 		}
 	}
-	if waitFor == planner.None {
+	if waitFor == planner.None && fits < unit.Never {
 		waitFor = first // too late or nothing to preempt: it waits where it fits first
 	}
-	if waitFor == planner.None { // every node that could hold it is kept for others
+	// Every node that could hold it is kept for others, or full of what frozen tasks keep: these have to continue first.
+	if waitFor == planner.None {
 		a.misfit(c, t)
 		q.Defer(c, t)
 		return nil

@@ -405,7 +405,8 @@ func (r *Rigid) reserve(c *planner.Cycle, q WaitingQueue, t planner.TaskID, p pl
 	s := &r.sites[p.node]
 	before := c.Draft.Changes()
 	err := c.Draft.Reserve(planner.Segment{Task: t, Node: p.node, Hold: s.hold, Start: p.start, End: p.end})
-	if errors.Is(err, planner.ErrMissing) {
+	// Where frozen tasks keep more than the sketch shows, the task is looked at again in the next round.
+	if errors.Is(err, planner.ErrMissing) || errors.Is(err, planner.ErrFull) {
 		r.known.outdate(t)
 		r.late = true
 		return false, nil

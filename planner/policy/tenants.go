@@ -276,12 +276,9 @@ func (s *suite) observe(v planner.View, e planner.Event) {
 	switch b := e.Body.(type) {
 	case *planner.WorkflowArrived:
 		s.rates.Arrived(e.At)
-		for i := range b.Tasks {
-			for d, x := range b.Tasks[i].Need {
-				s.need[d] += float64(x)
-			}
-			s.tasks++
-		}
+		s.needs(b.Tasks)
+	case *planner.WorkflowGrown: // it is still one job
+		s.needs(b.Tasks)
 	case *planner.AttemptExited:
 		w := v.Task(v.Attempt(b.Attempt).Task).Workflow
 		if s.works == nil {
@@ -292,6 +289,16 @@ func (s *suite) observe(v planner.View, e planner.Event) {
 			s.rates.Served(int64(s.works[w]))
 			delete(s.works, w)
 		}
+	}
+}
+
+// needs counts what tasks need.
+func (s *suite) needs(tasks []planner.Task) {
+	for i := range tasks {
+		for d, x := range tasks[i].Need {
+			s.need[d] += float64(x)
+		}
+		s.tasks++
 	}
 }
 

@@ -104,12 +104,15 @@ func (t *Trained) Name(k planner.KindID, name string) {
 // Observe implements planner.Observer.
 func (t *Trained) Observe(v planner.View, e planner.Event) {
 	t.load = v.UnderWayCount()
-	a, ok := e.Body.(*planner.WorkflowArrived)
-	if !ok {
-		return
+	var tasks []planner.Task
+	switch b := e.Body.(type) {
+	case *planner.WorkflowArrived:
+		tasks = b.Tasks
+	case *planner.WorkflowGrown:
+		tasks = b.Tasks
 	}
-	for i := range a.Tasks {
-		task := &a.Tasks[i]
+	for i := range tasks {
+		task := &tasks[i]
 		for int(task.ID) >= len(t.tasks)*pageSize {
 			t.tasks = append(t.tasks, make([]traits, pageSize))
 		}

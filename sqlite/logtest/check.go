@@ -121,6 +121,11 @@ func (c *checker) run(run string) error {
 			for _, t := range b.Tasks {
 				tasks[t.ID] = &taskModel{workflow: b.Workflow.ID, state: "waiting", last: planner.None}
 			}
+		case *planner.WorkflowGrown:
+			workflows[b.Workflow] += len(b.Tasks)
+			for _, t := range b.Tasks {
+				tasks[t.ID] = &taskModel{workflow: b.Workflow, state: "waiting", last: planner.None}
+			}
 		case *planner.PlanCommitted:
 			for _, o := range b.Orders {
 				if o.Kind == planner.OrderStart {

@@ -96,6 +96,11 @@ func compare(ctx context.Context, db *sqlite.DB, raw *sql.DB, run string) (probl
 			for range b.Tasks {
 				tasks = append(tasks, taskRow{last: planner.None})
 			}
+		case *planner.WorkflowGrown:
+			files += len(b.Files)
+			for range b.Tasks {
+				tasks = append(tasks, taskRow{last: planner.None})
+			}
 		case *planner.PlanCommitted:
 			plans, notes = plans+1, notes+len(b.Notes)
 			for i := range b.Orders {

@@ -28,4 +28,14 @@ CREATE TABLE submitted (
 CREATE INDEX submitted_waiting ON submitted(run, at_ns) WHERE state = 'accepted';
 CREATE INDEX submitted_by_workflow ON submitted(run, workflow, task);
 
+-- Tasks that were added to workflows after these had arrived.
+CREATE TABLE growths (
+  run        INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  workflow   INTEGER NOT NULL,
+  first_task INTEGER NOT NULL,
+  tasks      INTEGER NOT NULL,
+  definition BLOB NOT NULL,
+  PRIMARY KEY (run, workflow, first_task)
+) STRICT;
+
 PRAGMA user_version = 12;

@@ -1,0 +1,161 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/policy"
+	"gantry/planner/predict"
+	"gantry/planner/unit"
+	"gantry/sqlite"
+	"gantry/sqlite/logtest"
+	"gantry/trace"
+)
+
+// step is a task that reads what the one before it wrote.
+func step(k int, reads bool) *trace.Workflow {
+	w := &trace.Workflow{Name: "w", Label: "w", Files: []trace.File{{Name: fmt.Sprint("f", k), Size: 10, Sized: true}}}
+	t := trace.Task{ID: fmt.Sprint("t", k), Kind: fmt.Sprint("k", k%2), Cores: 1, Retries: -1, Known: trace.Runtime,
+		Runtime: time.Duration(5+k) * time.Second, Outputs: []int32{0}}
+	if reads {
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", k-1), Producer: -1})
+		t.Inputs = []int32{1}
+	}
+	w.Tasks = []trace.Task{t}
+	return w
+}
+
+// growingEngine simulates three workflows that arrive with one task and grow by four, alternately: each task reads
+// what the one before it wrote.
+func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
+	t.Helper()
+	platform := logtest.Info("calm").Platform
+	pol, err := policy.Parse("heft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	est := &predict.Declared{}
+	e := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: store,
+		Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
+		Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+			if l.Try == 1 && l.Task%4 == 1 {
+				return planner.Lost, 0.5
+			}
+			return planner.OK, 1
+		}})}
+	for k := range 5 {
+		for w := range 3 {
+			sub := executor.Submission{Name: fmt.Sprint("w", w), Workflow: step(k, k > 0), At: planner.Time(k) * 1e9,
+				Due: unit.Never}
+			if k > 0 {
+				sub.Grows = &executor.Growth{Of: planner.WorkflowID(w)}
+			}
+			e.Arrivals = append(e.Arrivals, sub)
+		}
+	}
+	return e
+}
+
+func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
+	ctx := t.Context()
+	var logs both
+	var paths [2]string
+	for i, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
+		paths[i] = filepath.Join(t.TempDir(), sqlite.FileName)
+		run, err := open(t, paths[i], mode).CreateRun(ctx, logtest.Info("calm"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs.runs[i] = run
+	}
+	e := growingEngine(t, &logs)
+	var events []planner.Event
+	e.Watch = func(_ planner.View, more []planner.Event, _ []*executor.Admission) { events = append(events, more...) }
+	if res, err := e.Run(ctx); err != nil || len(res.Refused) > 0 {
+		t.Fatal(err, res.Refused)
+	}
+	if err := logs.flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range logs.runs {
+		if err := r.Finish(ctx, sqlite.Finished, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if problems, err := logtest.Verify(ctx, paths[0]); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+	for _, path := range paths {
+		if err := logtest.Check(ctx, path); err != nil {
+			t.Error(err)
+		}
+		db := open(t, path, sqlite.ReadOnly)
+		var read []planner.Event
+		if err := db.Events(ctx, "calm", func(ev planner.Event, _ *executor.Admission) error {
+			read = append(read, ev)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(read, events) {
+			t.Errorf("%d events are read as %d others", len(events), len(read))
+		}
+		a, err := db.Admission(ctx, "calm", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := a.Submission.Workflow
+		if len(w.Tasks) != 5 || len(w.Files) != 5 || len(a.Files) != 5 || len(a.Tasks) != 5 {
+			t.Fatalf("workflow 1 has %d tasks and %d files", len(w.Tasks), len(w.Files))
+		}
+		for k := range 5 {
+			id := a.Arrived.Tasks[k].ID
+			if want := planner.TaskID(3*k + 1); id != want || a.Tasks[k].Name != fmt.Sprint("t", k) {
+				t.Errorf("task %d is %d, %s", k, id, a.Tasks[k].Name)
+			}
+			if flow, at, err := db.Position(ctx, "calm", id); err != nil || flow != 1 || at != k {
+				t.Errorf("task %d is at %d of workflow %d: %v", id, at, flow, err)
+			}
+			if k > 0 && (!slices.Equal(w.Tasks[k].Parents, []int32{int32(k - 1)}) ||
+				!slices.Equal(w.Tasks[k-1].Children, []int32{int32(k)}) || w.Tasks[k].Inputs[0] != int32(k-1) ||
+				a.Tasks[k].Inputs[0] != a.Files[k-1] || w.Files[k].Producer != int32(k) ||
+				!slices.Equal(a.Arrived.Tasks[k-1].Children, []planner.TaskID{id})) {
+				t.Errorf("task %d: %+v", k, w.Tasks[k])
+			}
+		}
+		for query, want := range map[string]int{
+			"SELECT tasks FROM workflows WHERE workflow = 1":                                        5,
+			"SELECT sum(tasks) FROM growths":                                                        12,
+			"SELECT count(*) FROM edges":                                                            12,
+			"SELECT count(*) FROM v_tasks WHERE state = 'done' AND workflow = 'w2'":                 5,
+			"SELECT count(*) FROM files WHERE workflow = 1":                                         5,
+			"SELECT count(*) FROM tasks WHERE input_bytes = 10 AND parents IS NOT NULL":             12,
+			"SELECT count(*) FROM v_workflows WHERE tasks = 5 AND succeeded = 5 AND state = 'done'": 3,
+		} {
+			rows, err := db.Query(ctx, query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for rows.Next() {
+				if err := rows.Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rows.Close()
+			if n != want {
+				t.Errorf("%s: %d, not %d", query, n, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/trace"
+)
+
+// grownBody is a WorkflowGrown in the log; growths.definition has the rest.
+type grownBody struct {
+	Workflow planner.WorkflowID `json:"workflow"`
+	First    planner.TaskID     `json:"first_task"`
+}
+
+func bodyOfGrowth(b *planner.WorkflowGrown) grownBody {
+	return grownBody{b.Workflow, b.Tasks[0].ID}
+}
+
+// addGrowth adds tasks that were added to a workflow, but for their own rows, and the files that are new with them.
+func (t *tables) addGrowth(a *executor.Admission) error {
+	if t == nil {
+		return nil
+	}
+	if err := t.growths.add(int64(a.Spec.ID), int64(a.Arrived.Tasks[0].ID), int64(len(a.Arrived.Tasks)),
+		t.definition()); err != nil {
+		return err
+	}
+	var files []*executor.FileSpec // without those that were there
+	if len(a.Arrived.Files) > 0 {
+		for _, f := range a.Files {
+			if f.ID >= a.Arrived.Files[0].ID {
+				files = append(files, f)
+			}
+		}
+	}
+	return t.addFiles(a, files)
+}
+
+// definition is that of the next admission.
+func (t *tables) definition() []byte {
+	next := t.definitions[0]
+	t.definitions = t.definitions[1:]
+	return next
+}
+
+// grown takes in tasks that are added to a workflow.
+func (p *projection) grown(a *executor.Admission) error {
+	f := p.flows[a.Spec.ID]
+	p.add(f, a)
+	p.touch(f)
+	return p.out.addGrowth(a)
+}
+
+// growth reads tasks that were added to a workflow, by the first of them, as they were admitted.
+func (db *DB) growth(ctx context.Context, run int64, b grownBody) (*executor.Admission, error) {
+	a, err := db.defined(ctx, "SELECT definition FROM growths WHERE run = ? AND workflow = ? AND first_task = ?", run,
+		int64(b.Workflow), int64(b.First))
+	if err == nil && len(a.Arrived.Tasks) == 0 {
+		err = errors.New("its definition has no task")
+	}
+	if err == nil {
+		a.Submission.Grows = &executor.Growth{Of: b.Workflow}
+	}
+	return a, err
+}
+
+// withGrowths appends to a workflow, as it arrived, the tasks that were added to it.
+func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission) error {
+	w := int64(a.Spec.ID)
+	firsts, err := collect(ctx, db, func(rows *sql.Rows) (t planner.TaskID, err error) { return t, rows.Scan(&t) },
+		"SELECT first_task FROM growths WHERE run = ? AND "+
+			"workflow = ? ORDER BY first_task", run, w)
+	if err != nil || len(firsts) == 0 {
+		return err
+	}
+	m := newMerger(a)
+	for _, first := range firsts {
+		more, err := db.growth(ctx, run, grownBody{a.Spec.ID, first})
+		if err != nil {
+			return err
+		}
+		m.merge(more)
+	}
+	return nil
+}
+
+// merger appends admissions to that of their workflow.
+type merger struct {
+	to    *executor.Admission
+	files map[planner.FileID]int // position in Files
+	names map[string]int32       // position in the files of the trace
+	tasks map[planner.TaskID]int32
+}
+
+func newMerger(a *executor.Admission) *merger {
+	m := &merger{to: a, files: map[planner.FileID]int{}, names: map[string]int32{}, tasks: map[planner.TaskID]int32{}}
+	for i, f := range a.Files {
+		m.files[f.ID] = i
+	}
+	for i := range a.Submission.Workflow.Files {
+		m.names[a.Submission.Workflow.Files[i].Name] = int32(i)
+	}
+	for i := range a.Arrived.Tasks {
+		m.tasks[a.Arrived.Tasks[i].ID] = int32(i)
+	}
+	return m
+}
+
+func (m *merger) merge(more *executor.Admission) {
+	a, base := m.to, int32(len(m.to.Tasks))
+	a.Arrived.Files = append(a.Arrived.Files, more.Arrived.Files...)
+	for _, f := range more.Files {
+		if _, known := m.files[f.ID]; !known {
+			m.files[f.ID] = len(a.Files)
+			a.Files = append(a.Files, f)
+		}
+	}
+	for i, t := range more.Tasks {
+		t.Workflow = a.Spec
+		for _, list := range [...][]*executor.FileSpec{t.Inputs, t.Outputs} {
+			for k, f := range list {
+				list[k] = a.Files[m.files[f.ID]]
+			}
+		}
+		a.Tasks = append(a.Tasks, t)
+		m.tasks[more.Arrived.Tasks[i].ID] = base + int32(i)
+	}
+	a.Arrived.Workflow.Tasks = append(slices.Clip(a.Arrived.Workflow.Tasks), more.Arrived.Workflow.Tasks...)
+	a.Arrived.Tasks = append(a.Arrived.Tasks, more.Arrived.Tasks...)
+	m.trace(more.Submission.Workflow, more, base)
+	for i := range more.Arrived.Tasks {
+		t := &more.Arrived.Tasks[i]
+		for _, p := range t.Parents {
+			if at := m.tasks[p]; at < base {
+				above := &a.Arrived.Tasks[at]
+				above.Children = append(slices.Clip(above.Children), t.ID)
+			}
+		}
+	}
+	a.Kinds = append(a.Kinds, more.Kinds...)
+}
+
+// trace appends what the trace says of the tasks from position base on.
+func (m *merger) trace(w *trace.Workflow, more *executor.Admission, base int32) {
+	sub := &m.to.Submission
+	to := sub.Workflow
+	if sub.Sources == nil && more.Submission.Sources != nil {
+		sub.Sources = make([]executor.Source, len(to.Files))
+	}
+	at := make([]int32, len(w.Files))
+	for i := range w.Files {
+		f := w.Files[i]
+		place, known := m.names[f.Name]
+		if !known {
+			place = int32(len(to.Files))
+			if f.Producer >= 0 {
+				f.Producer += base
+			}
+			to.Files = append(to.Files, f)
+			m.names[f.Name] = place
+			if sub.Sources != nil {
+				var source executor.Source
+				if more.Submission.Sources != nil {
+					source = more.Submission.Sources[i]
+				}
+				sub.Sources = append(sub.Sources, source)
+			}
+		}
+		at[i] = place
+	}
+	containers := int32(len(to.Containers))
+	to.Containers = append(to.Containers, w.Containers...)
+	for i := range w.Tasks {
+		t := w.Tasks[i]
+		if t.Container > 0 {
+			t.Container += containers
+		}
+		t.Inputs, t.Outputs = moved(t.Inputs, at), moved(t.Outputs, at)
+		t.Parents = nil
+		for _, p := range more.Arrived.Tasks[i].Parents {
+			t.Parents = append(t.Parents, m.tasks[p])
+		}
+		t.Children = slices.Clone(t.Children)
+		for k := range t.Children {
+			t.Children[k] += base
+		}
+		for _, p := range t.Parents {
+			if p < base {
+				to.Tasks[p].Children = append(slices.Clip(to.Tasks[p].Children), base+int32(i))
+			}
+		}
+		to.Tasks = append(to.Tasks, t)
+	}
+	if sub.Costs != nil || more.Submission.Costs != nil {
+		sub.Costs = append(sub.Costs, make([][]int64, int(base)-len(sub.Costs))...)
+		sub.Costs = append(sub.Costs, more.Submission.Costs...)
+		sub.Costs = append(sub.Costs, make([][]int64, len(to.Tasks)-len(sub.Costs))...)
+	}
+}
+
+// moved gives positions by others.
+func moved(positions, at []int32) []int32 {
+	out := slices.Clone(positions)
+	for i, p := range out {
+		out[i] = at[p]
+	}
+	return out
+}
