@@ -128,9 +128,10 @@ func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submis
 			continue // it was there when the run began
 		}
 		flow := v.Workflow(w)
-		first, past := v.All(w)
-		e := &entry{Submitted: *row, release: flow.Release, due: flow.Due, class: flow.Class, tasks: int(past - first),
-			arrived: true}
+		e := &entry{Submitted: *row, release: flow.Release, due: flow.Due, class: flow.Class, arrived: true}
+		for range v.All(w) {
+			e.tasks++
+		}
 		if e.due == unit.Never {
 			e.due = 0
 		}
