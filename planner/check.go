@@ -212,7 +212,8 @@ func (a *arrival) check(t *Task) error {
 			t.CheckpointSize)
 	}
 	for i, p := range t.Parents {
-		if !a.task(p) && !(a.grows != nil && a.grows.hasTask(a.Workflow.ID, p)) || i > 0 && p <= t.Parents[i-1] && slices.Contains(t.Parents[:i], p) {
+		known := a.task(p) || a.grows != nil && a.grows.hasTask(a.Workflow.ID, p)
+		if !known || i > 0 && p <= t.Parents[i-1] && slices.Contains(t.Parents[:i], p) {
 			return fmt.Errorf("its parents are %v", t.Parents)
 		}
 	}

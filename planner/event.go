@@ -14,8 +14,8 @@ type Event struct {
 	Body Body
 }
 
-// Body is what happened: one of the types below, and no other. The large ones (workflow arrived or grown, attempt exited, plan
-// committed) travel as pointers and are never changed once numbered. The json tags name members in the log: add, never
+// Body is what happened: one of the types below, and no other. The large ones (workflow arrived or grown, attempt exited,
+// plan committed) travel as pointers and are never changed once numbered. The json tags name members in the log: add, never
 // rename.
 type Body interface{ Kind() EventKind }
 

@@ -94,8 +94,8 @@ func (p *Planner) Released(at Time) bool {
 // Due reports whether a round at that instant could differ from the last one.
 func (p *Planner) Due(at Time) bool {
 	n := &p.state.news // a suspension frees something, too
-	return len(n.Arrived)+len(n.Grown)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed || n.Freed ||
-		p.wake <= at
+	return len(n.Arrived)+len(n.Grown)+len(n.Ready)+len(n.Finished)+len(n.Ended)+len(n.Appeared) > 0 || n.Changed ||
+		n.Freed || p.wake <= at
 }
 
 // Restore makes everything news again: after the replay of a log the policy meets the whole state as if it had just

@@ -14,7 +14,8 @@ import (
 
 // eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused,
 // never guessed at. Version 2 has checkpoints: attempt exited has kept, and orders have kind 6. In version 3 attempt
-// exited says that it is final. Bodies of version 4 leave out what follows from the rest, see terse. In version 5 workflows grow.
+// exited says that it is final. Bodies of version 4 leave out what follows from the rest, see terse. In version 5
+// workflows grow.
 const eventVersion = 5
 
 // bodyVersion is the least version that reads a body right: older gantries continue with logs that have nothing newer

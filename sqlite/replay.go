@@ -13,8 +13,8 @@ import (
 )
 
 // Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival
-// of a workflow, and of tasks that were added to one, comes the admission, the same as was appended: the event's body is
-// that of admission.Event. For other events admission is nil. An error of each ends it.
+// of a workflow, and of tasks that were added to one, comes the admission, the same as was appended: the event's body
+// is that of admission.Event. For other events admission is nil. An error of each ends it.
 func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *executor.Admission) error) error {
 	if r.bulk != nil {
 		if err := r.bulk.flush(); err != nil {
@@ -169,7 +169,8 @@ func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor
 	return a, nil
 }
 
-// Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The run is given as in Summary.
+// Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The
+// run is given as in Summary.
 func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
 	id, _, err := db.find(ctx, run)
 	if err != nil {

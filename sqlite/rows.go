@@ -194,7 +194,8 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 	}{
 		{&t.taskChanged, "UPDATE tasks SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns " +
 			"= ? WHERE run = ? AND task = ?"},
-		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ?, tasks = ? WHERE run = ? AND workflow = ?"},
+		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ?, tasks = ? WHERE run = ? AND " +
+			"workflow = ?"},
 		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
 			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
@@ -219,7 +220,8 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 
 // inserters are in the order in which tables are filled.
 func (t *tables) inserters() []*inserter {
-	return append([]*inserter{t.workflows, t.growths, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits}, t.more...)
+	return append([]*inserter{t.workflows, t.growths, t.tasks, t.files, t.replicas, t.attempts, t.notes, t.waits},
+		t.more...)
 }
 
 func (t *tables) close() {
