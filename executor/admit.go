@@ -289,7 +289,8 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 		spec := &specs[i]
 		produced := f.Producer >= 0 && !inPlace[i]
 		*spec = FileSpec{ID: a.files + planner.FileID(len(adm.Arrived.Files)), Name: name, Sized: f.Sized,
-			Produced: produced, Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size), Glob: produced && a.glob(w, f)}
+			Produced: produced, Final: f.Producer >= 0 && !read[i], Size: a.scaledSize(f.Size),
+			Glob: produced && a.glob(w, f)}
 		spec.Program, spec.Checkpoint, spec.Optional = f.Program(), f.Checkpoint, f.Optional
 		if f.Keep != trace.KeepUnread && f.Producer >= 0 {
 			if _, runs := a.runs(&w.Tasks[f.Producer]); runs { // what the emulator writes is no result to anybody

@@ -14,9 +14,9 @@ type Event struct {
 	Body Body
 }
 
-// Body is what happened: one of the types below, and no other. The large ones (workflow arrived or grown, attempt exited,
-// plan committed) travel as pointers and are never changed once numbered. The json tags name members in the log: add, never
-// rename.
+// Body is what happened: one of the types below, and no other. The large ones (workflow arrived or grown, attempt
+// exited, plan committed) travel as pointers and are never changed once numbered. The json tags name members in the
+// log: add, never rename.
 type Body interface{ Kind() EventKind }
 
 // EventKind numbers the types of Body. The numbers are part of the log's format: append, never renumber.
