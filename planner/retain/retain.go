@@ -54,9 +54,9 @@ func (d Drop) Retain(c *planner.Cycle) error {
 }
 
 // Float keeps the plan until a workflow arrives or grows, a node changes or a task lost its place, and then forgets it.
-// A kept plan is followed in its order: on each node the tasks planned first have the first claim on what is free, start
-// as soon as they can, before their planned start too, and what they claim is not given to later ones (Ilyushkin and
-// Epema 2018, section on plan-based policies: a processor looks only at its next planned task).
+// A kept plan is followed in its order: on each node the tasks planned first have the first claim on what is free,
+// start as soon as they can, before their planned start too, and what they claim is not given to later ones (Ilyushkin
+// and Epema 2018, section on plan-based policies: a processor looks only at its next planned task).
 type Float struct {
 	Requeue Requeuer
 	// Strict keeps tasks from starting before their planned start.
