@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/containerd/errdefs"
+
 	"gantry/executor"
 	"gantry/executor/container/launch"
 	"gantry/executor/control"
@@ -51,8 +53,8 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 			a = attempts[planner.AttemptID(id)]
 		}
 		if a != nil {
-			a.id, a.state, a.old = c.ID, c.Status, c.Labels[LabelControl] == ""
-		} else if err := r.discardContainer(ctx, c.ID, ""); err != nil {
+			a.id, a.listed, a.old = c.ID, c, c.Labels[LabelControl] == ""
+		} else if err := r.discardContainer(ctx, c, ""); err != nil {
 			return err
 		}
 	}
@@ -64,7 +66,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 		if a.action != evidence.Lose {
 			inUse[a.parent] = true
 		} else if a.id != "" {
-			if err := r.discardContainer(ctx, a.id, a.ctl); err != nil {
+			if err := r.discardContainer(ctx, a.listed, a.ctl); err != nil {
 				return err
 			}
 		}
@@ -90,14 +92,14 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 // recovered is an attempt that was under way when a gantry ended.
 type recovered struct {
 	*attempt
-	state  evidence.Container
+	listed Listed
 	action evidence.Action
 }
 
 // decide says what to do about an attempt, and gives it up if that is it.
 func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 	for {
-		f := evidence.Found{Live: true, Container: a.state, Old: a.old}
+		f := evidence.Found{Live: true, Container: a.listed.Status, Old: a.old}
 		var err error
 		if f.Claim, _, err = a.claimed(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
@@ -137,17 +139,33 @@ func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 	}
 }
 
-// discardContainer removes a container of an attempt that is over or lost. Of one that is under way by the log that is
-// noted first.
-func (r *Runtime) discardContainer(ctx context.Context, id string, ctl control.Dir) error {
+// discardContainer has a container of an attempt that is over or lost removed. One whose program may run is gone when it
+// returns, before another attempt begins. Nothing waits for the others: an engine that was stopped may take long to
+// remove a container, or need a restart before it can. Ctl is that of an attempt which is under way by the log, where
+// the removal is noted first; its container goes at the latest when the attempt is forgotten.
+func (r *Runtime) discardContainer(ctx context.Context, c Listed, ctl control.Dir) error {
 	if ctl != "" {
 		err := fault.Do("ask", func() error { return ctl.Ask(0, control.Remove) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("recover run %s: container %.12s: %w", r.cfg.Run, id, err)
+			return fmt.Errorf("recover run %s: container %.12s: %w", r.cfg.Run, c.ID, err)
 		}
 	}
-	if err := fault.Do("discard", func() error { return r.engine.Remove(ctx, id) }); err != nil {
-		return fmt.Errorf("recover run %s: remove container %.12s: %w", r.cfg.Run, id, err)
+	if c.Status == evidence.Running {
+		limited, cancel := context.WithTimeout(ctx, r.cfg.Patience/4)
+		defer cancel()
+		err := fault.Do("discard", func() error { return r.engine.Remove(limited, c.ID) })
+		if err == nil {
+			return nil
+		}
+		now, e := r.engine.Inspect(ctx, c.ID)
+		if !errdefs.IsNotFound(e) && (e != nil || now.running()) {
+			return fmt.Errorf("recover run %s: remove container %.12s, which may run: %w", r.cfg.Run, c.ID, err)
+		}
+	}
+	if ctl == "" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.throwAway(garbage{attempt: planner.None, container: c.ID})
 	}
 	return nil
 }

@@ -128,12 +128,17 @@ func (r *Runtime) sweep(ctx context.Context) error {
 		}
 		for _, c := range all {
 			if err := r.engine.Remove(ctx, c.ID); err != nil {
-				return fmt.Errorf("close run %s: remove container %.12s: %w (gantry clean does it later)", r.cfg.Run,
-					c.ID, err)
+				return r.left(c.ID, err)
 			}
 		}
 		return nil
 	})
+}
+
+// left says that the engine does not remove a container that is over.
+func (r *Runtime) left(id string, err error) error {
+	return fmt.Errorf("close run %s: container %.12s is over and the %s does not remove it: %w (restart that, and "+
+		"gantry resume or gantry clean removes it)", r.cfg.Run, id, r.host.Name, err)
 }
 
 // discardAll kills containers and removes them, and returns the attempts whose programs had succeeded by then.
@@ -261,7 +266,7 @@ func (r *Runtime) removeFormer(ctx context.Context) error {
 		case c.Labels[LabelDir] != r.cfg.Dir:
 			others = true
 		default:
-			if err := r.discardContainer(ctx, c.ID, ""); err != nil {
+			if err := r.discardContainer(ctx, c, ""); err != nil {
 				return err
 			}
 		}

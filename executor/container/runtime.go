@@ -107,7 +107,7 @@ type Config struct {
 	Offset planner.Time // 0, or where the log of a resumed run ends
 
 	// Patience is how long the engine may take to answer; 0: DefaultPatience. A quarter of it is the time between looks
-	// at what runs, and the time that each part of Close may take.
+	// at what runs, and the time that each part of Close may take; removals may take half.
 	Patience   time.Duration
 	CgroupRoot string // "": cgroup.Root
 	Strict     bool   // what the host cannot enforce is an error
@@ -641,7 +641,7 @@ func (r *Runtime) Close() error {
 		r.mu.Unlock()
 		close(done)
 	}()
-	patience := r.cfg.Patience / 4
+	patience := r.cfg.Patience / 2
 	if r.Away() {
 		patience = min(patience, 2*time.Second)
 	}
@@ -649,8 +649,8 @@ func (r *Runtime) Close() error {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		err = fmt.Errorf("%w: containers of run %s are left, since the %s does not remove them: gantry "+
-			"clean does it later", ErrUnusable, r.cfg.Run, r.host.Name)
+		err = fmt.Errorf("%w: containers of run %s are over and left, since the %s does not remove them: restart "+
+			"that, and gantry resume or gantry clean removes them", ErrUnusable, r.cfg.Run, r.host.Name)
 	}
 	if e := r.removeSecrets(); e != nil {
 		r.warn("secrets", e.Error())

@@ -10,6 +10,7 @@ import (
 
 	"gantry/executor/container"
 	"gantry/executor/control"
+	"gantry/executor/evidence"
 	"gantry/planner"
 )
 
@@ -71,6 +72,45 @@ func TestSilentEngine(t *testing.T) {
 			}
 			if took := time.Since(begun); took > 20*time.Second {
 				t.Errorf("the end of the run took %v", took)
+			}
+		}},
+		// An engine that was stopped while it cleared up may need a restart before it can remove a container.
+		{"what an earlier gantry left is not removed", func(t *testing.T, r *rig, g *gate) {
+			r.launched(r.sh("sleep 300"))
+			r.must(r.Close())
+			e, name := r.engine(), r.containers()[0]
+			defer e.Close()
+			r.must(e.Signal(r.ctx, name, "SIGKILL"))
+			for {
+				c, err := e.Inspect(r.ctx, name)
+				r.must(err)
+				if c.Status != evidence.Running {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			g.onRequest(func(w http.ResponseWriter, req *http.Request) bool {
+				if req.Method != http.MethodDelete {
+					return false
+				}
+				http.Error(w, `{"message":"failed to remove root filesystem: device or resource busy"}`,
+					http.StatusInternalServerError)
+				return true
+			})
+			begun := time.Now()
+			s := r.successor()
+			s.wants(s.exit(s.launch(s.sh("true"), nil)), planner.OK)
+			if err := s.Close(); err == nil || !strings.Contains(err.Error(), "restart") {
+				t.Errorf("the end of the run says %v", err)
+			}
+			if took := time.Since(begun); took > 20*time.Second { // the engine asks for a minute
+				t.Errorf("it took %v", took)
+			}
+			g.onRequest(nil)
+			s = s.successor()
+			s.must(s.Close())
+			if left := s.containers(); len(left) > 0 {
+				t.Errorf("containers %v are left", left)
 			}
 		}},
 		{"a start has no answer when the run ends", func(t *testing.T, r *rig, g *gate) {

@@ -277,13 +277,20 @@ func (e *Engine) run(dir, id string) error {
 	if err := unix.Flock(int(files[0].Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock of container %.12s: %w", id, err)
 	}
-	c := exec.Command(e.program, "--root", filepath.Join(e.dirs[0], bundles, state), "run", "--detach", "--bundle", dir,
+	ctx, cancel := context.WithTimeout(context.Background(), container.DefaultPatience)
+	defer cancel()
+	c := exec.CommandContext(ctx, e.program, "--root", filepath.Join(e.dirs[0], bundles, state), "run", "--detach", "--bundle", dir,
 		"--pid-file", filepath.Join(dir, "pid"), id)
 	c.Dir, c.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
 	// A session of its own: a Ctrl-C is not for it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := c.Run(); err != nil {
+	err := c.Run()
+	if ctx.Err() != nil { // who asks for the container next finds out whether it began
+		return fmt.Errorf("%s took longer than %v to start container %.12s: %w", filepath.Base(e.program),
+			container.DefaultPatience, id, container.ErrNoAnswer)
+	}
+	if err != nil {
 		said, _ := os.ReadFile(filepath.Join(dir, "err"))
 		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), err, lastLine(string(said)))
 	}
