@@ -76,8 +76,8 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 		done; \
 	done
 
-crash: build images ## disturb gantry, Docker Engines and a disk at random moments; ROUNDS, SEED, ENGINES, REPORT=FILE.md
-	$(AS_ROOT) env GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \
+crash: build images ## disturb gantry, Docker Engines and a disk at random moments; ROUNDS, SEED, ENGINES, RUNTIME=oci, REPORT=FILE.md
+	$(AS_ROOT) env $(if $(RUNTIME),GANTRY_CRASH_RUNTIME=$(RUNTIME)) GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \
 		scripts/crash $(or $(ROUNDS),30) $(SEED)
 
 emulation-table: build ## what the task emulator is asked for and what it does: docs/emulation.md; FOR=2m measures in parts

@@ -57,7 +57,12 @@ func (i *images) unlogged() []sqlite.Image {
 // what their names stand for: for a run that continues these are the images that it began with.
 func (s *session) fetchImages(ctx context.Context) error {
 	at := slices.IndexFunc(runtimes, func(r runtimeRow) bool { return r.Name == s.set.Runtime })
-	if at < 0 || runtimes[at].images == nil || len(s.wanted) == 0 {
+	var before []sqlite.Image
+	if s.log != nil {
+		before = s.log.Info().Images
+	}
+	// A run that was killed may have left images half unpacked, even if nothing is to be started any more.
+	if at < 0 || runtimes[at].images == nil || len(s.wanted)+len(before) == 0 {
 		return nil
 	}
 	names := make([]string, 0, len(s.wanted))
@@ -70,10 +75,6 @@ func (s *session) fetchImages(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(names)
-	var before []sqlite.Image
-	if s.log != nil {
-		before = s.log.Info().Images
-	}
 	wanted := make([]docker.Wanted, len(names))
 	for i, name := range names {
 		wanted[i].Ref = name

@@ -292,7 +292,16 @@ func (e *Engine) run(dir, id string) error {
 	}
 	if err != nil {
 		said, _ := os.ReadFile(filepath.Join(dir, "err"))
-		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), err, lastLine(string(said)))
+		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
+	}
+	return nil
+}
+
+// full is ENOSPC where a disk has no room for what the runtime writes, which does not always say so.
+func full(dir string) error {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) == nil && int64(st.Bavail)*st.Bsize < 256<<10 {
+		return unix.ENOSPC
 	}
 	return nil
 }

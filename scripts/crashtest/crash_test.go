@@ -115,6 +115,7 @@ type run struct {
 	events             *events
 	preempts           bool
 	host               string // of the engine; "": as the environment says
+	images             string // the store of images of a run without a daemon
 }
 
 // makeRun writes the workflow: real tasks and emulated ones, chains and joins.
@@ -206,6 +207,9 @@ func (r *run) gantry(command string, args ...string) *process {
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if r.host != "" {
 		p.cmd.Env = append(os.Environ(), "DOCKER_HOST="+r.host)
+	}
+	if r.images != "" {
+		p.cmd.Env = append(p.cmd.Env, "GANTRY_IMAGES="+r.images)
 	}
 	return p
 }

@@ -187,7 +187,7 @@ func (r *faulty) complete(t *testing.T, what string) {
 		}
 	}
 	var found findings
-	leftovers(r.run, "", &found)
+	leftovers(r.run, &found)
 	if len(found.texts) > 0 {
 		t.Errorf("%s: left behind: %s", what, strings.Join(found.texts, "; "))
 	}

@@ -388,6 +388,14 @@ func TestKilledWhileUnpacking(t *testing.T) {
 	if list, err := s.List(); err != nil || len(list) != 1 || list[0].Whole {
 		t.Errorf("%+v, %v", list, err)
 	}
+	other, err := image.Open(s.Dir()) // which unpacks nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
 	r.answer(nil)
 	if _, err := fetch(t, s, ref); err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func Open(dir string) (*Store, error) {
 // Dir is the directory of the store.
 func (s *Store) Dir() string { return s.dir }
 
-// Close gives up what the store holds for this process.
+// Close gives up what the store holds for this process, and removes what killed ones left.
 func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,6 +87,7 @@ func (s *Store) Close() {
 	if s.tmp != "" {
 		_ = removeAll(s.tmp)
 	}
+	s.removeLeft()
 	for _, give := range s.holds {
 		give()
 	}
@@ -135,13 +136,31 @@ func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
 // changes is the name of the lock of whoever registers uses or removes images.
 const changes = "changes"
 
-// tmpDir is the directory of what this process unpacks. Those that processes left behind when they were killed go.
+// tmpDir is the directory of what this process unpacks.
 func (s *Store) tmpDir() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tmp != "" {
 		return s.tmp, nil
 	}
+	s.removeLeft() // it takes space
+	// the lock comes before the directory: nobody takes it for one that was left
+	name := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
+	free, err := s.tryLock("tmp/"+name, true)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.dir, "tmp", name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		free()
+		return "", err
+	}
+	s.tmp, s.holds = dir, append(s.holds, free)
+	return s.tmp, nil
+}
+
+// removeLeft removes what processes were unpacking when they were killed.
+func (s *Store) removeLeft() {
 	top := filepath.Join(s.dir, "tmp")
 	left, _ := os.ReadDir(top)
 	for _, e := range left {
@@ -150,18 +169,6 @@ func (s *Store) tmpDir() (string, error) {
 			free()
 		}
 	}
-	// the lock comes before the directory: nobody takes it for one that was left
-	name := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
-	free, err := s.tryLock("tmp/"+name, true)
-	if err != nil {
-		return "", err
-	}
-	if err := os.Mkdir(filepath.Join(top, name), 0o700); err != nil {
-		free()
-		return "", err
-	}
-	s.tmp, s.holds = filepath.Join(top, name), append(s.holds, free)
-	return s.tmp, nil
 }
 
 // scratch returns a new directory for what is being unpacked.
