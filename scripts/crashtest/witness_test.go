@@ -58,7 +58,8 @@ func newWitness(t *testing.T) *witness {
 		t.Logf("the kernel tells nothing of processes: %v", err)
 		return nil
 	}
-	w := &witness{tag: fmt.Sprintf("%03x", unix.Getpid()&0xfff), marked: map[uint32]string{}, succeeded: map[string]int{}}
+	w := &witness{tag: fmt.Sprintf("%03x", unix.Getpid()&0xfff), marked: map[uint32]string{},
+		succeeded: map[string]int{}}
 	go w.listen(fd) // until the test's process ends
 	return w
 }
