@@ -47,6 +47,12 @@ type Engine interface {
 	Close() error
 }
 
+// Tidier is an Engine of which a gantry that was killed may leave what is not a container yet. Tidy removes that. A run
+// that recovers asks for it.
+type Tidier interface {
+	Tidy() error
+}
+
 // Host is what an engine says of itself and of this host.
 type Host struct {
 	Name        string // of the engine, for messages, such as "Docker Engine"

@@ -25,6 +25,11 @@ import (
 // Recover finds what became of attempts of a gantry that ended, see executor.Recoverer. What is to be done about each
 // is evidence.Recover's to say.
 func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
+	if e, ok := r.engine.(Tidier); ok {
+		if err := e.Tidy(); err != nil {
+			return fmt.Errorf("recover run %s: %w", r.cfg.Run, err)
+		}
+	}
 	var all []Listed
 	err := r.call(ctx, func(ctx context.Context) (err error) {
 		all, err = r.engine.List(ctx, LabelHostName, r.name)

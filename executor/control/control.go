@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Maker is who made a claim.
@@ -39,14 +41,39 @@ func (m Maker) String() string { return makers[m] }
 // Dir is a control directory.
 type Dir string
 
-// Make makes the directory, unless it is there. With open the launcher is another user on the host than gantry: then
-// only the directory above keeps others out.
+// Make makes the directory, unless it is there, and reserves room for the accounts in it: no program begins whose end a
+// full disk would keep from being noted. With open the launcher is another user on the host than gantry: then only the
+// directory above keeps others out.
 func (d Dir) Make(open bool) error {
 	if err := os.Mkdir(string(d), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if open {
-		return os.Chmod(string(d), 0o777)
+		if err := os.Chmod(string(d), 0o777); err != nil {
+			return err
+		}
+	}
+	return errors.Join(d.reserve("end", open), d.reserve("asked", false))
+}
+
+// room is what an account takes at most, but for that of a program that gets many signals.
+const room = 4096
+
+// reserve makes an empty file that has room to grow, where the file system can promise that.
+func (d Dir) reserve(name string, open bool) error {
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if open {
+		if err := f.Chmod(0o666); err != nil {
+			return err
+		}
+	}
+	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, room)
+	if err == unix.ENOSPC || err == unix.EDQUOT {
+		return &os.PathError{Op: "reserve", Path: f.Name(), Err: err}
 	}
 	return nil
 }

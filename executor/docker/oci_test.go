@@ -2,7 +2,9 @@ package docker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"gantry/executor/docker"
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
+	"gantry/planner"
 )
 
 // withoutDaemon has rigs make their containers by an OCI runtime.
@@ -113,7 +116,22 @@ func TestWithoutADaemon(t *testing.T) {
 		{"frozen", TestAFrozenTaskUsesNoCPUAndKeepsItsMemory},
 		{"clean", TestCleanLeavesHeldRunsAlone},
 		{"nothing is left", TestNothingIsLeft},
+		{"what was begun", testWhatWasBegunIsRemoved},
 	} {
 		t.Run(c.name, c.test)
 	}
+}
+
+// A gantry that is killed while it makes a container leaves what is not one yet.
+func testWhatWasBegunIsRemoved(t *testing.T) {
+	r := newRig(t, nil)
+	begun := filepath.Join(r.config.Dir, "control", "oci", "4711")
+	r.must(os.MkdirAll(filepath.Join(begun, "root"), 0o700))
+	r.must(os.WriteFile(filepath.Join(begun, "container.json.part"), []byte(`{"name":`), 0o600))
+	l := r.launched(r.sh("sleep 1"))
+	s := r.successor(l)
+	if _, err := os.Lstat(begun); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is left: %v", begun, err)
+	}
+	s.wants(s.exit(l.Attempt), planner.OK)
 }

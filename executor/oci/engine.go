@@ -195,7 +195,12 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "container.json"), text, 0o600); err != nil {
+	// It appears whole: a directory without it is not a container yet.
+	path := filepath.Join(dir, "container.json")
+	if err := os.WriteFile(path+".part", text, 0o600); err != nil {
+		return "", err
+	}
+	if err := os.Rename(path+".part", path); err != nil {
 		return "", err
 	}
 	e.mu.Lock()
@@ -558,6 +563,26 @@ func (e *Engine) List(ctx context.Context, label, value string) ([]container.Lis
 		}
 	}
 	return out, nil
+}
+
+// Tidy removes what a gantry that was killed had begun to make of a container. The caller holds the run.
+func (e *Engine) Tidy() error {
+	top := filepath.Join(e.dirs[0], bundles)
+	entries, err := os.ReadDir(top)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() == state {
+			continue
+		}
+		if _, err := e.find(entry.Name()); errdefs.IsNotFound(err) {
+			if err := os.RemoveAll(filepath.Join(top, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Environment is what the image says.
