@@ -580,8 +580,14 @@ func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	f := a.watched()
 	e.Told, e.Exited = f.Told && (!f.Status.Exited() || f.Status.ExitStatus() == e.Code), f.Status.Exited()
 	e.EngineDown = broken || a.diedWithEngine(c) || r.Away()
+	if c.ExitCode != 0 && !c.Started.IsZero() {
+		e.EngineNew = c.Started.Sub(r.engine.Since()) < engineIsNew
+	}
 	return e
 }
+
+// engineIsNew is how long an engine may take to clear up once it was started.
+const engineIsNew = 10 * time.Second
 
 // diedWithEngine reports whether the container ended before the Docker Engine was started that is there now, although
 // it had begun under another one: then nobody else need have ended it.

@@ -144,8 +144,8 @@ func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 	}
 }
 
-// discardContainer has a container of an attempt that is over or lost removed. One whose program may run is gone when it
-// returns, before another attempt begins. Nothing waits for the others: an engine that was stopped may take long to
+// discardContainer has a container of an attempt that is over or lost removed. One whose program may run is gone when
+// it returns, before another attempt begins. Nothing waits for the others: an engine that was stopped may take long to
 // remove a container, or need a restart before it can. Ctl is that of an attempt which is under way by the log, where
 // the removal is noted first; its container goes at the latest when the attempt is forgotten.
 func (r *Runtime) discardContainer(ctx context.Context, c Listed, ctl control.Dir) error {

@@ -28,6 +28,7 @@ type Evidence struct {
 	Code       int    // exit code of the container
 	StartError string // why the engine could not start the container; "" if it could
 	EngineDown bool   // the engine was stopped, killed or restarted at the time
+	EngineNew  bool   // it had just been started when it started the container
 	EngineOOM  bool   // it reports an out-of-memory kill, and the peak reached the limit
 
 	// Of the kernel.
@@ -57,6 +58,13 @@ const launcherRefused = 125
 // default action of a signal from the first process of a container, and the Go runtime exits with 2 then. Meanwhile it
 // may have claimed the attempt.
 const launcherDied = 2
+
+// Exit codes of the launcher where the program cannot begin: those of shells. An engine that is started clears up what
+// containers have mounted, and was seen to take the image from under one that it started meanwhile.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
 
 // Verdict is how an attempt ended.
 type Verdict struct {
@@ -112,6 +120,10 @@ func (e Evidence) Judge() Verdict {
 	case e.EngineDown && (killed || e.End.Outside != 0),
 		e.EngineDown && !e.End.Over && (v.Code == 255 || v.Code == launcherDied || !e.began()):
 		v.Outcome, v.Message = planner.Lost, "the Docker Engine was stopped, and the container with it"
+	case e.EngineNew && (v.Code == notExecutable || v.Code == notFound):
+		v.Outcome = planner.Lost
+		v.Message = fmt.Sprintf("exit code %d%s, and the Docker Engine had just been started: it may have unmounted "+
+			"the image", v.Code, meaning(v.Code))
 	case !killed && !e.began():
 		v.Outcome = planner.HostError
 		v.Message = fmt.Sprintf("its program never began (exit code %d of its container): the Docker Engine could "+
@@ -228,9 +240,9 @@ func (e Evidence) killer(s syscall.Signal, code int) string {
 // meaning explains exit codes that shells and kernels give.
 func meaning(code int) string {
 	switch {
-	case code == 126:
+	case code == notExecutable:
 		return " (the command cannot be executed)"
-	case code == 127:
+	case code == notFound:
 		return " (the command was not found in the image)"
 	case code > 128 && code < 128+65:
 		return fmt.Sprintf(" (%s)", syscall.Signal(code-128))

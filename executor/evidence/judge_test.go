@@ -54,6 +54,14 @@ func TestEnds(t *testing.T) {
 			planner.OK, 0, "although the kernel killed 1 process"},
 		{"returned 7", began(func(e *evidence.Evidence) { e.End, e.Code = exit(7), 7 }), planner.ExitCode, 7,
 			"exit code 7"},
+		{"returned 7 under a new engine", began(func(e *evidence.Evidence) {
+			e.End, e.Code, e.EngineNew = exit(7), 7, true
+		}), planner.ExitCode, 7, "exit code 7"},
+		{"not found under a new engine", began(func(e *evidence.Evidence) {
+			e.End, e.Code, e.EngineNew = exit(127), 127, true
+		}), planner.Lost, 127, "just been started"},
+		{"not found", began(func(e *evidence.Evidence) { e.End, e.Code = exit(127), 127 }), planner.ExitCode, 127,
+			"not found"},
 		{"returned 7, engine killed later", began(func(e *evidence.Evidence) {
 			e.End, e.Code, e.EngineDown = exit(7),
 				255, true

@@ -284,8 +284,8 @@ func (e *Engine) run(dir, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), container.DefaultPatience)
 	defer cancel()
-	c := exec.CommandContext(ctx, e.program, "--root", filepath.Join(e.dirs[0], bundles, state), "run", "--detach", "--bundle", dir,
-		"--pid-file", filepath.Join(dir, "pid"), id)
+	c := exec.CommandContext(ctx, e.program, "--root", filepath.Join(e.dirs[0], bundles, state), "run", "--detach",
+		"--bundle", dir, "--pid-file", filepath.Join(dir, "pid"), id)
 	c.Dir, c.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
 	// A session of its own: a Ctrl-C is not for it.
