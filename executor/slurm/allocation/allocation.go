@@ -427,7 +427,8 @@ func (a *Allocation) watch(ctx context.Context, every, patience time.Duration, h
 			var refused *Error
 			switch {
 			case !silent.IsZero() && time.Since(silent) >= patience:
-				c = Change{Over: true, Why: fmt.Sprintf("slurmctld has not answered for %v", patience), Nodes: a.Nodes()}
+				c = Change{Over: true, Nodes: a.Nodes(),
+					Why: fmt.Sprintf("slurmctld has not answered for %v", patience)}
 			case errors.As(err, &refused) && !errors.Is(err, ErrAway) && strings.Contains(refused.What, "is not yours"):
 				c = Change{Over: true, Why: refused.What, Nodes: a.Nodes()}
 			default:

@@ -109,7 +109,8 @@ func refusal(name, said string, err error) error {
 			return fmt.Errorf("%s: %w: %s", name, ErrAway, lastLine(said))
 		}
 	}
-	for _, text := range []string{"Could not establish a configuration source", "Unable to process configuration file"} {
+	for _, text := range []string{"Could not establish a configuration source",
+		"Unable to process configuration file"} {
 		if strings.Contains(said, text) {
 			return &Error{What: "Slurm has no configuration here", Err: errors.New(lastLine(said)),
 				Remedy: "run gantry on a node of the cluster, or name its slurm.conf in SLURM_CONF"}

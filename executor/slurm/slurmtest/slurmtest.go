@@ -134,7 +134,11 @@ func (c *Cluster) SetDown(t testing.TB, node string) {
 // Resume sets a node up again.
 func (c *Cluster) Resume(t testing.TB, node string) {
 	t.Helper()
-	c.Command(t, "scontrol", "update", "nodename="+node, "state=resume")
+	_ = exec.Command("scontrol", "update", "nodename="+node, "state=resume").Run() // refused if it came back by itself
+	Eventually(t, "node "+node+" is up", func() bool {
+		out, err := exec.Command("sinfo", "-h", "-N", "-n", node, "-t", "idle,mixed,allocated", "-o", "%N").Output()
+		return err == nil && strings.TrimSpace(string(out)) == node
+	})
 }
 
 // KillController kills slurmctld. Steps under way go on.
