@@ -74,6 +74,7 @@ type session struct {
 	programs    *programTimes        // what was measured of its programs; nil: nothing
 	serving     *serving             // takes work while the run is under way; nil: it does not
 	forecast    *forecast.Forecast   // before it began; nil: none
+	slurm       *onSlurm             // nil: the nodes are this host's
 	follower    *follower            // expects the end while the run is under way; nil: nobody does
 }
 

@@ -62,7 +62,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 		before = s.log.Info().Images
 	}
 	// A run that was killed may have left images half unpacked, even if nothing is to be started any more.
-	if at < 0 || runtimes[at].images == nil || len(s.wanted)+len(before) == 0 {
+	if at < 0 || runtimes[at].images == nil || len(s.wanted)+len(before) == 0 && runtimes[at].cluster == nil {
 		return nil
 	}
 	names := make([]string, 0, len(s.wanted))
@@ -71,7 +71,7 @@ func (s *session) fetchImages(ctx context.Context) error {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && runtimes[at].cluster == nil {
 		return nil
 	}
 	slices.Sort(names)

@@ -196,5 +196,6 @@ func commands() []*cli.Command {
 		manCommand(),
 		helpCommand(),
 		versionCommand(),
+		nodeCommand(),
 	}
 }

@@ -41,10 +41,12 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(), defineFlag(new(definitions)),
 			&cli.BoolFlag{Name: "repair", Usage: "with --with: repair the workflow as far as possible"},
 			maxInputFlag(new(byteSize)), onEndFlag(),
+			&cli.StringFlag{Name: "slurm-job", Usage: "continue a run on Slurm in the allocation of job `ID` " +
+				"(default: its last one, else the one that gantry runs in, else one like that which it requested)"},
 			&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, or with --strict=false " +
 				"only warn (default: as the run began)"},
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(c *cli.Context) (failed error) {
 			if c.NArg() > 1 {
 				return failf(exitUsage, "resume: name one run")
 			}
@@ -57,6 +59,14 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			}
 			if err := s.openLive(c); err != nil {
 				return err
+			}
+			if row := rowOf(s.set.Runtime); row != nil && row.cluster != nil {
+				if err := s.reallocate(c.Context, c); err != nil {
+					return err
+				}
+				defer func() { s.leave(failed) }()
+			} else if c.IsSet("slurm-job") {
+				return failf(exitUsage, "--slurm-job: run %s is on the %s runtime", s.name, s.set.Runtime)
 			}
 			return s.resume(c, all)
 		},

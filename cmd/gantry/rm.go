@@ -103,7 +103,11 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 			return failf(exitHost, "rm: containers of run %s: %w", run, err)
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	err = os.RemoveAll(placed(dir))
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
 		return failf(exitHost, "rm: files of run %s: %w", run, err)
 	}
 	if over == nil {

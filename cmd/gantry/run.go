@@ -68,8 +68,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 
 // runFlags are those of gantry run.
 func runFlags() []cli.Flag {
-	return append(append(append(planFlags(), givenFlags()...), estimateFlags(
-		"history; declared with --runtime null or --errors")...),
+	return append(append(append(append(planFlags(), givenFlags()...), estimateFlags(
+		"history; declared with --runtime null or --errors")...), slurmFlags()...),
 		&cli.BoolFlag{Name: "strict", Usage: "fail if this host cannot enforce a limit, instead of warning"},
 		containerMountsFlag(),
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
@@ -121,6 +121,12 @@ func readRunSettings(c *cli.Context) (*settings, error) {
 		if set.Startup = c.Duration("startup"); set.Startup < 0 {
 			return nil, failf(exitUsage, "--startup %s: it cannot be negative", set.Startup)
 		}
+	}
+	elsewhere := rowOf(set.Runtime).cluster != nil
+	if err := set.readSlurm(c, elsewhere); err != nil {
+		return nil, err
+	}
+	if able.Programs && !elsewhere {
 		if err := checkHost(set.Cluster, c.Bool("oversubscribe")); err != nil {
 			return nil, err
 		}
@@ -214,6 +220,12 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	s := &session{set: set, name: name, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")),
 		predicts: !c.Bool("no-prediction")}
 	defer s.close()
+	if find := rowOf(set.Runtime).cluster; find != nil {
+		if err := find(c.Context, s, c); err != nil {
+			return 0, err
+		}
+		defer func() { s.leave(err) }()
+	}
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return 0, fail(exitInput, err)
 	}
@@ -307,7 +319,9 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	} else if s.name != executor.EscapeName(s.name) {
 		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)
 	}
-	s.dir = filepath.Join(s.home, s.name)
+	if s.dir, err = s.set.place(filepath.Join(s.home, s.name)); err != nil {
+		return fail(exitHost, err)
+	}
 	s.started = time.Now()
 	if !c.Bool("no-log") {
 		if err := s.open(mode); err != nil {
@@ -390,7 +404,7 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 		return nil, fail(exitInput, err)
 	}
 	s.name = over.Run
-	s.dir = filepath.Join(s.home, s.name)
+	s.dir = placed(filepath.Join(s.home, s.name))
 	if !runtimeOf(over.Runtime).Adopts {
 		return nil, failf(exitInput, "run %s is on the %s runtime, which cannot be resumed: start it again", s.name,
 			over.Runtime)

@@ -14,9 +14,12 @@ import (
 	"gantry/executor/oci"
 	"gantry/executor/oci/image"
 	"gantry/executor/sim"
+	"gantry/executor/slurm"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
+
+	"github.com/urfave/cli/v2"
 )
 
 // opening is what a runtime of a run needs to know.
@@ -38,6 +41,8 @@ type runtimeRow struct {
 	engine openEngine
 	// facts are those of the host that the engine does not know; nil: none
 	facts func(ctx context.Context) []container.Fact
+	// cluster finds the nodes of a run, which are other hosts; nil: they are this host's
+	cluster func(ctx context.Context, s *session, c *cli.Context) error
 }
 
 type openEngine func(ctx context.Context, w engineWants) (container.Engine, error)
@@ -75,14 +80,16 @@ func ociEngine(_ context.Context, w engineWants) (container.Engine, error) {
 // runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
 // its Capabilities and the constructor.
 var runtimes = []runtimeRow{
-	{&docker.Capabilities, openContainers(dockerEngine), fetchDocker, dockerEngine, nil},
-	{&oci.Capabilities, openContainers(ociEngine), fetchOCI, ociEngine, storeFacts},
-	{&null.Capabilities, func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
+	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine},
+	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine,
+		facts: storeFacts},
+	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate},
+	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
-	}, nil, nil, nil},
-	{&sim.Capabilities, func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
+	}},
+	{Capabilities: &sim.Capabilities, open: func(_ context.Context, s *session, o opening) (executor.Runtime, error) {
 		return sim.For(s.simulation(o.offset)), nil
-	}, nil, nil, nil},
+	}},
 }
 
 // The runtimes that commands take unless told otherwise.

@@ -72,6 +72,10 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if rowOf(set.Runtime).cluster != nil {
+		return failf(exitUsage, "--runtime %s: gantry serve runs tasks on this host; gantry run uses that runtime",
+			set.Runtime)
+	}
 	set.Serve = true
 	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), false),
 		images: &images{}, serving: &serving{inbox: executor.NewInbox()}}

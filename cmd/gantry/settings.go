@@ -85,6 +85,12 @@ type settings struct {
 	Runtime    string            `json:"runtime"`
 	// Serve says that work is handed in while the run is under way.
 	Serve bool `json:"serve,omitempty"`
+	// Of runs on Slurm: what was asked of it, "" if the allocation was there before; the directory that nodes share, ""
+	// for that of the log; the runtime of nodes, "" for the first that they have; how long steps wait for more work.
+	Slurm       string        `json:"slurm,omitempty"`
+	Shared      string        `json:"shared,omitempty"`
+	NodeRuntime string        `json:"node_runtime,omitempty"`
+	Bundle      time.Duration `json:"bundle_ns,omitempty"`
 	// Measured, of simulations, is the run whose measurements say how long programs run.
 	Measured string `json:"measured,omitempty"`
 }

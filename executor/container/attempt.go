@@ -59,6 +59,7 @@ type attempt struct {
 	adopted bool
 	// doubtful: the engine was asked to start it and did not say that it had, but the program began
 	doubtful bool
+	loss     string // why the engine has lost its container; "" if it does not say
 	notes    []string
 	spec     *Spec         // nil if it is adopted
 	expanded []string      // words of arguments
@@ -361,6 +362,8 @@ func (a *attempt) notStarted(err error) {
 	switch {
 	case a.why != 0:
 		x.Outcome = a.why
+	case errors.Is(err, ErrLost):
+		x.Outcome, x.Message = planner.Lost, err.Error()
 	case r.aways.Load() != a.aways:
 		x.Outcome = planner.Lost
 		x.Message = "the " + r.host.Name + " was stopped, or did not answer, before the program began: " + err.Error()
@@ -434,11 +437,14 @@ func (a *attempt) follow() {
 		case r.ctx.Err() != nil:
 			return
 		case errdefs.IsNotFound(err):
+			if r.far != nil {
+				a.loss = err.Error()
+			}
 			a.harvest(State{}, true, broken)
 			return
 		case err != nil: // refuses to tell: ask again, there is nothing better to do
 			r.warn("inspect", fmt.Sprintf("%s: %v", a, err))
-		case c.ended():
+		case c.Over():
 			a.harvest(c, false, broken)
 			return
 		}
@@ -490,6 +496,9 @@ func (a *attempt) ownInspection() State {
 func (a *attempt) watched() cgroup.Final {
 	if a.final == nil {
 		f := a.r.watcher.Final(a.key)
+		if a.r.far != nil {
+			f = a.r.far.Counted(a.id)
+		}
 		a.final = &f
 	}
 	return *a.final
@@ -554,7 +563,7 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	r := a.r
 	e := evidence.Evidence{Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.diskLimit(), Gone: gone,
-		Leaving: a.l.Leaving, Old: a.old}
+		Leaving: a.l.Leaving, Old: a.old, Loss: a.loss}
 	a.signalling.Lock() // a signal under way was delivered, or came too late
 	r.mu.Lock()
 	e.Asked, e.Acted = a.why, a.signalled
@@ -682,7 +691,7 @@ func (a *attempt) measure(x *planner.AttemptExited, c State, e *evidence.Evidenc
 			u.Missing |= m.counter
 		}
 	}
-	if r.group == "" && r.tree.Mode() != cgroup.Unified && c.Status != evidence.Absent && !c.CountsIO &&
+	if r.group == "" && r.far == nil && r.tree.Mode() != cgroup.Unified && c.Status != evidence.Absent && !c.CountsIO &&
 		k.ReadBytes+k.WrittenBytes == 0 { // perhaps nobody counted: see counting
 		u.Missing |= planner.CounterIO
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gantry/cgroup"
 	"gantry/executor/evidence"
 )
@@ -79,7 +81,7 @@ type Spec struct {
 	// to the engine.
 	Parent string
 	// Group is the control group of the container with the given id.
-	Group  func(id string) string
+	Group  func(id string) string `json:"-"`
 	Limits cgroup.Limits
 }
 
@@ -110,8 +112,8 @@ func (s *Spec) CountsIO() bool { return s.Limits.ReadBps > 0 }
 // running reports whether the container runs, or is frozen.
 func (c *State) running() bool { return c.Status == evidence.Running }
 
-// ended reports whether the container ran and does not any more.
-func (c *State) ended() bool { return c.Status == evidence.Exited || c.Status == evidence.Broken }
+// Over reports whether the container ran and does not any more.
+func (c *State) Over() bool { return c.Status == evidence.Exited || c.Status == evidence.Broken }
 
 // Listed is a container in a list.
 type Listed struct {
@@ -121,6 +123,40 @@ type Listed struct {
 	Labels   map[string]string
 }
 
+// Far is an Engine whose containers are on other hosts, the nodes of the run, each with an engine of its own: they
+// make, watch and remove their control groups themselves. Speeds are those of these hosts: no CPU quota has to make
+// them.
+type Far interface {
+	Engine
+	// Counted is what the host of a container that has ended read of it.
+	Counted(id string) cgroup.Final
+	// Follow calls changed when a node, by its place in the platform, is lost or there again. It returns when the
+	// context ends, or with an error when no node will come back.
+	Follow(ctx context.Context, changed func(node int, up bool)) error
+}
+
+// watcher reads control groups, as cgroup.Watcher does.
+type watcher interface {
+	Watch(key int64, group string, want cgroup.Set) error
+	Final(key int64) cgroup.Final
+	Ends(key int64) <-chan struct{}
+	Status(key int64) (s unix.WaitStatus, told bool)
+	Rename(key, to int64)
+	Over(key int64) bool
+	Close()
+}
+
+// blind is the watcher of containers on other hosts.
+type blind struct{}
+
+func (blind) Watch(int64, string, cgroup.Set) error       { return nil }
+func (blind) Final(int64) cgroup.Final                    { return cgroup.Final{} }
+func (blind) Ends(int64) <-chan struct{}                  { return nil }
+func (blind) Status(int64) (s unix.WaitStatus, told bool) { return 0, false }
+func (blind) Rename(int64, int64)                         {}
+func (blind) Over(int64) bool                             { return false }
+func (blind) Close()                                      {}
+
 var (
 	// ErrUnusable says that this host or its engine cannot run containers as asked; the message says what to do.
 	ErrUnusable = errors.New("host or container engine not usable")
@@ -128,6 +164,8 @@ var (
 	ErrNoImage = errors.New("image is not on this host")
 	// ErrNoAnswer says that the engine took longer than it may. What was asked for may happen later.
 	ErrNoAnswer = errors.New("the engine does not answer")
+	// ErrLost says that a container, or the host that it was to be on, is gone by nobody's fault of this run.
+	ErrLost = errors.New("the node of the container is lost")
 	// ErrBusy says that processes could not be frozen just now.
 	ErrBusy = errors.New("processes cannot be frozen just now")
 )

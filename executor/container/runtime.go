@@ -129,7 +129,8 @@ type Runtime struct {
 	engine  Engine
 	host    Host
 	tree    *cgroup.Tree
-	watcher *cgroup.Watcher
+	watcher watcher
+	far     Far           // the engine, if its containers are on other hosts; else nil
 	device  cgroup.Device // of the run directory; zero if it has none
 	group   string        // of the run; "" if gantry may not make control groups
 	groups  []string      // of the nodes
@@ -150,6 +151,7 @@ type Runtime struct {
 	due          bool          // events hold more than starts, or starts that have waited long enough
 	news         chan struct{} // capacity 1: events are due
 	trash        []garbage
+	over         error      // no node is left: Next returns it
 	dump         *sync.Cond // trash was added, or the runtime closes
 	removing     int
 	closing      bool
@@ -195,6 +197,7 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 		attempts: map[planner.AttemptID]*attempt{},
 		news:     make(chan struct{}, 1), warned: map[string]bool{}}
 	r.origin.Store(&cfg.Origin)
+	r.far, _ = engine.(Far)
 	r.dump = sync.NewCond(&r.mu)
 	var err error
 	if r.ahead, err = newAhead(); err != nil {
@@ -215,6 +218,9 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	}
 	r.work.Add(1)
 	go r.listen()
+	if r.far != nil {
+		r.work.Go(r.followNodes)
+	}
 	return r, nil
 }
 
@@ -239,14 +245,21 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	if r.host, err = r.engine.Host(ctx); err != nil {
 		return err
 	}
-	if r.tree, err = cgroup.Open(r.cfg.CgroupRoot, r.host.Systemd); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
 	var onDisk bool
 	if r.files, err = stage.Open(r.cfg.Dir, r.cfg.Platform, r.cfg.Seed); err != nil {
 		return err
 	}
 	r.name = executor.HostName(r.cfg.Run, r.cfg.Dir)
+	if err := os.Mkdir(filepath.Join(r.cfg.Dir, "control"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("run directory: %w", err)
+	}
+	if r.far != nil {
+		r.tree, r.watcher = &cgroup.Tree{}, blind{}
+		return nil
+	}
+	if r.tree, err = cgroup.Open(r.cfg.CgroupRoot, r.host.Systemd); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
 	if err := r.makeSecrets(); err != nil {
 		return fmt.Errorf("%w: files of secrets: %w", ErrUnusable, err)
 	}
@@ -267,9 +280,6 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: strict: %s (change that on this host, or leave out --strict, or gantry resume "+
 			"--strict=false: the run then continues, with a warning)", ErrUnusable, strings.Join(missing, "; "))
-	}
-	if err := os.Mkdir(filepath.Join(r.cfg.Dir, "control"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("run directory: %w", err)
 	}
 	r.watcher, err = r.tree.NewWatcher(r.device, r.sampled())
 	return err
@@ -527,11 +537,15 @@ func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body,
 		}
 		wait := until.Sub(r.Now())
 		r.mu.Lock()
+		over := r.over
 		var events []planner.Body
 		if r.due || until != unit.Never && wait <= 0 {
 			events, r.events, r.due = r.events, nil, false
 		}
 		r.mu.Unlock()
+		if over != nil && len(events) == 0 {
+			return nil, over
+		}
 		if len(events) > 0 {
 			return completionsFirst(events), nil
 		}

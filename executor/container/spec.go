@@ -93,9 +93,13 @@ func (a *attempt) configure() {
 	}
 
 	hold, l := a.l.Hold, &s.Limits
+	speed := node.Speed
+	if r.far != nil {
+		speed = 1
+	}
 	if cpu := hold[unit.CPU]; cpu > 0 && cpu != unit.Unlimited {
 		period := taskPeriod
-		quota := time.Duration(float64(period) * float64(cpu) / 1000 * node.Speed)
+		quota := time.Duration(float64(period) * float64(cpu) / 1000 * speed)
 		if quota < minQuota {
 			period = nodePeriod
 			quota = max(quota*nodePeriod/taskPeriod, minQuota)
@@ -106,7 +110,7 @@ func (a *attempt) configure() {
 		l.Memory = max(m, minMemory)
 		l.MemorySwap = l.Memory
 	}
-	if r.device.Path != "" {
+	if r.device.Path != "" || r.far != nil {
 		var io IOLimits
 		if r.cfg.IO != nil {
 			io = r.cfg.IO[a.l.Node]

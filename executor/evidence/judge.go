@@ -29,6 +29,7 @@ type Evidence struct {
 	StartError string // why the engine could not start the container; "" if it could
 	EngineDown bool   // the engine was stopped, killed or restarted at the time
 	EngineNew  bool   // it had just been started when it started the container
+	Loss       string // why it lost the container; "" if it does not say
 	EngineOOM  bool   // it reports an out-of-memory kill, and the peak reached the limit
 
 	// Of the kernel.
@@ -199,6 +200,8 @@ func (e Evidence) gone(v Verdict) Verdict {
 	switch {
 	case e.Removed:
 		v.Outcome, v.Message = planner.Lost, "gantry removed its container"
+	case e.Loss != "":
+		v.Outcome, v.Message = planner.Lost, e.Loss
 	case e.EngineDown:
 		v.Outcome, v.Message = planner.Lost, "its container is gone: removed while no gantry was there, or lost by "+
 			"the Docker Engine"

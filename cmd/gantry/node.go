@@ -1,0 +1,218 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"gantry/cgroup"
+	"gantry/executor/container"
+	"gantry/executor/docker"
+	"gantry/executor/oci"
+	"gantry/executor/oci/image"
+	"gantry/executor/slurm"
+	"gantry/executor/slurm/node"
+)
+
+// noContainers is the runtime of nodes on which programs run as they are.
+const noContainers = "none"
+
+// nodeRuntimes are the runtimes that nodes may have, the preferred first.
+var nodeRuntimes = []string{oci.Capabilities.Name, docker.Capabilities.Name}
+
+// nodeCommand is what job steps of Slurm run, by the name of gantry-task.
+func nodeCommand() *cli.Command {
+	return &cli.Command{Name: "node", Hidden: true, Usage: "do the part of a node in a run on Slurm",
+		ArgsUsage: "[RUN-DIRECTORY CONTAINER]",
+		Description: `With --report it says what the node can do. Otherwise it runs a container as gantry
+has described it in the directory of the run.`,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "runtime", Usage: "whose containers, `NAME`"},
+			&cli.BoolFlag{Name: "emulated", Usage: "the task emulator is needed"},
+			&cli.StringFlag{Name: "step", Usage: "`NAME` of this job step"},
+			&cli.BoolFlag{Name: "bundle", Usage: "run the containers that standard input names, too"},
+			&cli.StringFlag{Name: "report", Usage: "write what the node can do to `FILE`"},
+			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
+			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
+			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
+		Action: func(c *cli.Context) error {
+			switch {
+			case c.IsSet("report"):
+				return checkNode(c)
+			case c.Bool("tidy"):
+				if tree, err := cgroup.Open(cgroup.Root, false); err == nil {
+					node.Tidy(tree, true)
+				}
+				return nil
+			}
+			return runNode(c)
+		}}
+}
+
+// nodeEngine opens the engine of this node.
+func nodeEngine(c *cli.Context, name string, w engineWants) (container.Engine, *cgroup.Tree, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.binary = filepath.Join(filepath.Dir(self), "gantry-task")
+	if name == noContainers {
+		tree, err := cgroup.Open(cgroup.Root, false)
+		if err != nil {
+			tree = &cgroup.Tree{}
+		}
+		return &node.Plain{Task: w.binary, Tree: tree}, tree, nil
+	}
+	row := rowOf(name)
+	if row == nil || row.engine == nil {
+		return nil, nil, failf(exitUsage, "--runtime %s makes no containers", name)
+	}
+	e, err := row.engine(c.Context, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	host, err := e.Host(c.Context)
+	if err == nil {
+		var tree *cgroup.Tree
+		if tree, err = cgroup.Open(cgroup.Root, host.Systemd); err == nil {
+			return e, tree, nil
+		}
+	}
+	e.Close()
+	return nil, nil, err
+}
+
+func runNode(c *cli.Context) error {
+	if c.NArg() != 2 {
+		return failf(exitUsage, "node: name a run directory and a container")
+	}
+	stop, poke := make(chan os.Signal, 4), make(chan os.Signal, 4)
+	signal.Notify(stop, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	signal.Notify(poke, unix.SIGUSR1)
+	signal.Ignore(unix.SIGPIPE)
+	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
+	w := engineWants{dirs: []string{dir}, emulated: c.Bool("emulated")}
+	if c.String("runtime") == oci.Capabilities.Name {
+		at, err := image.DefaultDir()
+		if err == nil {
+			w.store, err = image.Open(at)
+		}
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		defer w.store.Close()
+	}
+	e, tree, err := nodeEngine(c, c.String("runtime"), w)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	defer e.Close()
+	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
+		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle")}
+	cfg.Group, _ = node.Within(tree)
+	if err := node.Run(c.Context, cfg, c.Args().Get(1)); err != nil {
+		return fail(exitHost, err)
+	}
+	return nil
+}
+
+// checkNode writes what this node can do where gantry looks for it.
+func checkNode(c *cli.Context) error {
+	r := &slurm.Report{Node: os.Getenv("SLURMD_NODENAME")}
+	wanted := nodeRuntimes
+	if name := c.String("runtime"); name != "" {
+		wanted = []string{name}
+	}
+	var why []string
+	for _, name := range wanted {
+		w := engineWants{dirs: []string{filepath.Dir(c.String("report"))}, emulated: c.Bool("emulated")}
+		e, tree, err := nodeEngine(c, name, w)
+		if err != nil {
+			why = append(why, err.Error())
+			continue
+		}
+		host, err := e.Host(c.Context)
+		e.Close()
+		if err != nil {
+			why = append(why, err.Error())
+			continue
+		}
+		r.Runtime = name
+		r.Facts = append(host.Facts, withinFact(tree))
+		if err := fetchOnNode(c, r, w); err != nil {
+			r.Failed = err.Error()
+			r.NoImage = errors.Is(err, container.ErrNoImage) || errors.Is(err, image.ErrNoImage)
+		}
+		break
+	}
+	if r.Runtime == "" {
+		r.Failed = strings.Join(why, "; ")
+	}
+	text, err := json.Marshal(r)
+	path := c.String("report")
+	if err == nil {
+		err = os.WriteFile(path+".part", text, 0o644)
+	}
+	if err == nil {
+		err = os.Rename(path+".part", path)
+	}
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	return nil
+}
+
+// withinFact says whether containers are below the limits of Slurm.
+func withinFact(tree *cgroup.Tree) container.Fact {
+	f := container.Fact{Name: "slurm-limits"}
+	group, reason := node.Within(tree)
+	defer node.Tidy(tree, false)
+	if group == "" {
+		f.Verdict, f.Evidence = container.No, "containers are not below the control group of their job step: "+reason
+		f.Advice = "gantry's own limits hold them, Slurm's do not"
+		return f
+	}
+	f.Verdict, f.Evidence = container.Yes, "containers are below the control group of their job step, "+group
+	return f
+}
+
+// fetchOnNode makes images present on this node.
+func fetchOnNode(c *cli.Context, r *slurm.Report, w engineWants) error {
+	row := rowOf(r.Runtime)
+	var wanted []docker.Wanted
+	if text := c.String("images"); text != "" {
+		if err := json.Unmarshal([]byte(text), &wanted); err != nil {
+			return fmt.Errorf("--images: %w", err)
+		}
+	}
+	if row == nil || len(wanted) == 0 {
+		return nil
+	}
+	s := &session{set: &settings{Pull: c.String("pull")}, view: newProgress(true, false)}
+	defer s.close()
+	found, err := row.images(c.Context, s, wanted, &arriving{progress: s.view, parts: map[string][2]int64{}})
+	if err != nil {
+		return err
+	}
+	w.store = s.store
+	e, _, err := nodeEngine(c, r.Runtime, w)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	for _, i := range found {
+		env, err := e.Environment(c.Context, i.ID)
+		if err != nil {
+			return err
+		}
+		r.Images = append(r.Images, slurm.Image{Ref: i.Ref, ID: i.ID, Digest: i.Digest, Platform: i.Platform,
+			Bytes: i.Bytes, Source: i.Source, Took: int64(i.Took), Env: env})
+	}
+	return nil
+}

@@ -1,0 +1,435 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/executor/docker"
+	"gantry/executor/slurm"
+	"gantry/executor/slurm/allocation"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/scenario"
+)
+
+// slurmFlags are those of runs on Slurm.
+func slurmFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "slurm", Usage: "with --runtime slurm: request an allocation, such as " +
+			"nodes=4,time=2h,partition=`NAME`"},
+		&cli.StringFlag{Name: "slurm-job", Usage: "with --runtime slurm: use the allocation of job `ID` (default: " +
+			"the one that gantry runs in)"},
+		&cli.StringFlag{Name: "shared", Usage: "with --runtime slurm: `DIR` that all nodes share, for the files of " +
+			"runs (default: --dir)"},
+		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: what runs the programs on nodes, " +
+			"`NAME`: oci, docker, or none, without a container (default: oci, else docker, as the node has it)"},
+		&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one task after the " +
+			"other, as long as the next one comes within `TIME`, such as 2s (default: a step for each task)"},
+	}
+}
+
+// readSlurm reads these flags.
+func (s *settings) readSlurm(c *cli.Context, on bool) error {
+	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
+		if c.IsSet(flag) && !on {
+			return failf(exitUsage, "--%s: it is for --runtime slurm", flag)
+		}
+	}
+	if on && len(s.Secrets) > 0 {
+		return failf(exitUsage, "--secret: secrets are files in the memory of one host, which nodes of Slurm do "+
+			"not see")
+	}
+	if c.IsSet("slurm") && c.IsSet("slurm-job") {
+		return failf(exitUsage, "--slurm requests an allocation, --slurm-job names one: give one of them")
+	}
+	s.Slurm, s.NodeRuntime, s.Bundle = c.String("slurm"), c.String("node-runtime"), c.Duration("bundle")
+	if s.Slurm != "" {
+		if _, err := allocation.ParseWants(s.Slurm); err != nil {
+			return fail(exitUsage, err)
+		}
+	}
+	if s.NodeRuntime != "" && s.NodeRuntime != noContainers && !slices.Contains(nodeRuntimes, s.NodeRuntime) {
+		return failf(exitUsage, "--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
+			strings.Join(nodeRuntimes, ", "), noContainers)
+	}
+	if s.Bundle < 0 {
+		return failf(exitUsage, "--bundle %s: it cannot be negative", s.Bundle)
+	}
+	var err error
+	if c.IsSet("shared") {
+		if s.Shared, err = filepath.Abs(c.String("shared")); err != nil {
+			return fail(exitHost, err)
+		}
+		if st, err := os.Stat(s.Shared); err != nil {
+			return failf(exitHost, "--shared: %w", err)
+		} else if !st.IsDir() {
+			return failf(exitHost, "--shared %s: it is no directory", s.Shared)
+		}
+	}
+	return nil
+}
+
+// onSlurm is a run on Slurm.
+type onSlurm struct {
+	allocation *allocation.Allocation
+	nodes      []string // of the allocation, by their place in the platform
+	reports    []slurm.Report
+}
+
+// allocate finds the allocation of a new run, and has its nodes be those of the run.
+func allocate(ctx context.Context, s *session, c *cli.Context) error {
+	a, err := s.findAllocation(ctx, c.String("slurm-job"), c.Bool("dry-run"))
+	if err != nil {
+		return slurmError(err)
+	}
+	s.slurm = &onSlurm{allocation: a}
+	cluster, err := clusterOf(a, s.set.Cluster, c.IsSet("cluster"))
+	if err != nil {
+		return err
+	}
+	s.set.Cluster = cluster
+	for _, n := range cluster.Nodes {
+		s.slurm.nodes = append(s.slurm.nodes, n.Name)
+	}
+	return nil
+}
+
+// lastAllocation is the allocation that a run used last.
+type lastAllocation struct {
+	Job       string `json:"job"`
+	Requested bool   `json:"requested"`
+}
+
+func usedFile(runDir string) string { return filepath.Join(runDir, "allocation.json") }
+
+// remember has a run know its allocation when it continues.
+func (o *onSlurm) remember(runDir string) error {
+	text, err := json.Marshal(lastAllocation{o.allocation.ID(), o.allocation.Requested()})
+	if err == nil {
+		err = os.WriteFile(usedFile(runDir), text, 0o644)
+	}
+	return err
+}
+
+// reallocate finds an allocation for a run that continues: the one that is named, the last one, the one around gantry,
+// or a new one like that. Its nodes take the places of those that the run began with.
+func (s *session) reallocate(ctx context.Context, c *cli.Context) error {
+	a, err := s.allocationOf(ctx, c.String("slurm-job"))
+	if err != nil {
+		return slurmError(err)
+	}
+	s.slurm = &onSlurm{allocation: a}
+	if s.slurm.nodes, err = matchNodes(s.platform, a); err != nil {
+		return fail(exitHost, err)
+	}
+	return nil
+}
+
+func (s *session) allocationOf(ctx context.Context, job string) (*allocation.Allocation, error) {
+	if job == "" {
+		var last lastAllocation
+		if text, err := os.ReadFile(usedFile(s.dir)); err == nil && json.Unmarshal(text, &last) == nil {
+			a, err := allocation.Attach(ctx, last.Job)
+			if err == nil {
+				a.Own(last.Requested)
+				return a, nil
+			}
+			if a, inside, e := allocation.Inside(ctx); inside {
+				return a, e
+			}
+			if s.set.Slurm == "" {
+				return nil, fmt.Errorf("%w: name another allocation with --slurm-job", err)
+			}
+			s.view.note("%v: requesting another", err)
+		}
+	}
+	return s.findAllocation(ctx, job, false)
+}
+
+// matchNodes finds a node of the allocation for each of a run: that of the same name, else another with as many cores
+// and as much memory.
+func matchNodes(p *planner.Platform, a *allocation.Allocation) ([]string, error) {
+	nodes := a.Nodes()
+	out := make([]string, len(p.Nodes))
+	taken := map[string]bool{}
+	for _, same := range []bool{true, false} {
+		for i := range p.Nodes {
+			n := &p.Nodes[i]
+			for _, have := range nodes {
+				big := int64(have.Cores)*1000 >= n.Capacity[unit.CPU] && have.Memory >= n.Capacity[unit.Memory]
+				if out[i] == "" && !taken[have.Name] && big && (have.Name == n.Name || !same) {
+					out[i], taken[have.Name] = have.Name, true
+				}
+			}
+		}
+	}
+	if len(taken) == 0 {
+		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%d cores, "+
+			"%d MB of memory)", a.ID(), p.Nodes[0].Capacity[unit.CPU]/1000, p.Nodes[0].Capacity[unit.Memory]/1e6)
+	}
+	return out, nil
+}
+
+// slurmError gives an error of Slurm its exit code.
+func slurmError(err error) error {
+	var coded *exitError
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return failf(exitHost, "%w\nnothing was started", err)
+}
+
+// findAllocation attaches to the allocation that is named, to the one around gantry, or requests one.
+func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*allocation.Allocation, error) {
+	switch {
+	case job != "":
+		return allocation.Attach(ctx, job)
+	case s.set.Slurm != "" && dry:
+		return nil, failf(exitUsage, "--dry-run requests no allocation: name one with --slurm-job")
+	case s.set.Slurm != "":
+		w, err := allocation.ParseWants(s.set.Slurm)
+		if err != nil {
+			return nil, fail(exitUsage, err)
+		}
+		w.Name = "gantry"
+		a, err := allocation.Request(ctx, w, func(text string) { s.view.note("%s", text) })
+		if err == nil {
+			s.view.note("Slurm granted allocation %s: %s", a.ID(), plural(len(a.Nodes()), "node"))
+		}
+		return a, err
+	}
+	a, inside, err := allocation.Inside(ctx)
+	if err == nil && !inside {
+		return nil, failf(exitUsage, "--runtime slurm: gantry does not run in an allocation of Slurm: request one "+
+			"(--slurm nodes=4,time=2h), name one (--slurm-job ID), or run gantry in one (salloc, sbatch)")
+	}
+	return a, err
+}
+
+// clusterOf makes a cluster of the nodes of an allocation. What Slurm does not say of them, such as their speeds, comes
+// from the nodes of the same names in a cluster file.
+func clusterOf(a *allocation.Allocation, file *scenario.Cluster, given bool) (*scenario.Cluster, error) {
+	out := &scenario.Cluster{Name: "slurm-" + a.ID()}
+	matched := false
+	if given {
+		out.Links, out.Overlapped = file.Links, file.Overlapped
+	}
+	for _, n := range a.Nodes() {
+		x := scenario.ClusterNode{Name: n.Name, Speed: 1}
+		if given {
+			at := slices.IndexFunc(file.Nodes, func(f scenario.ClusterNode) bool { return f.Name == n.Name })
+			if at >= 0 {
+				x, matched = file.Nodes[at], true
+			}
+		}
+		x.Cores, x.MostCores, x.Memory = float64(n.Cores), 0, n.Memory
+		out.Nodes = append(out.Nodes, x)
+	}
+	if given && !matched {
+		return nil, failf(exitInput, "--cluster: no node of the file has the name of a node of allocation %s, such "+
+			"as %s", a.ID(), a.Nodes()[0].Name)
+	}
+	executor.FillDisk(out)
+	return out, nil
+}
+
+// fetchOnNodes asks all nodes whether they can run what is to be run, and has them fetch the images.
+func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *arriving) ([]docker.Image, error) {
+	root, err := s.sharedDir()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(root, "gantry-check-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	c := slurm.Check{Dir: dir, Args: []string{"--pull", s.set.Pull}}
+	if c.Program, err = putPrograms(filepath.Join(dir, "bin")); err != nil {
+		return nil, err
+	}
+	if s.set.NodeRuntime != "" {
+		c.Args = append(c.Args, "--runtime", s.set.NodeRuntime)
+	}
+	text, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, err
+	}
+	c.Args = append(c.Args, "--images", string(text))
+	for _, n := range s.slurm.nodes {
+		if n != "" {
+			c.Nodes = append(c.Nodes, n)
+		}
+	}
+	if s.slurm.reports, err = c.Ask(ctx, s.slurm.allocation); err != nil {
+		return nil, err
+	}
+	return agreed(s.slurm.reports, wanted)
+}
+
+// agreed are the images that all nodes have.
+func agreed(reports []slurm.Report, wanted []docker.Wanted) (images []docker.Image, err error) {
+	for _, r := range reports {
+		switch {
+		case r.NoImage:
+			return nil, fmt.Errorf("node %s: %w: %s", r.Node, container.ErrNoImage, r.Failed)
+		case r.Runtime == "":
+			return nil, fmt.Errorf("node %s has no runtime for containers: %s (--node-runtime none runs programs "+
+				"without)", r.Node, r.Failed)
+		case r.Failed != "":
+			return nil, fmt.Errorf("node %s: %s", r.Node, r.Failed)
+		case r.Runtime == noContainers:
+			continue
+		}
+		for _, w := range wanted {
+			at := slices.IndexFunc(r.Images, func(i slurm.Image) bool { return i.Ref == w.Ref })
+			if at < 0 {
+				return nil, fmt.Errorf("node %s: %w: %s", r.Node, container.ErrNoImage, w.Ref)
+			}
+			i := r.Images[at]
+			if k := slices.IndexFunc(images, func(d docker.Image) bool { return d.Ref == w.Ref }); k < 0 {
+				images = append(images, docker.Image{Ref: i.Ref, ID: i.ID, Digest: i.Digest, Platform: i.Platform,
+					Bytes: i.Bytes, Source: i.Source, Took: time.Duration(i.Took)})
+			} else if images[k].ID != i.ID {
+				return nil, fmt.Errorf("image %s is %s on node %s, %s on another: remove it there, or name it by its "+
+					"digest", w.Ref, i.ID, r.Node, images[k].ID)
+			}
+		}
+	}
+	return images, nil
+}
+
+// putPrograms puts gantry and gantry-task where the nodes see them.
+func putPrograms(dir string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	task, err := docker.FindTaskBinary()
+	if err != nil {
+		return "", err
+	}
+	return slurm.Put(dir, self, task)
+}
+
+// sharedDir is the directory that nodes share.
+func (s *session) sharedDir() (string, error) {
+	dir := s.set.Shared
+	if dir == "" {
+		var err error
+		if dir, err = filepath.Abs(s.out.String("dir")); err != nil {
+			return "", err
+		}
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// openSlurm makes the runtime of a run on Slurm.
+func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
+	program, err := putPrograms(filepath.Join(s.dir, "control", "slurm", "bin"))
+	if err == nil {
+		err = s.slurm.remember(s.dir)
+	}
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	cfg := slurm.Config{RunDir: s.dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
+		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
+	for i := range s.platform.Nodes {
+		cfg.Names = append(cfg.Names, s.platform.Nodes[i].Name)
+		for _, r := range s.slurm.reports {
+			if r.Node == s.slurm.nodes[i] {
+				cfg.Runtimes[i] = r.Runtime
+			}
+		}
+	}
+	for _, r := range s.slurm.reports {
+		for _, f := range r.Facts {
+			if f.Verdict == container.No && s.set.Strict {
+				return nil, failf(exitHost, "strict: node %s: %s (leave out --strict: the run then continues, with a "+
+					"warning)", r.Node, f.Evidence)
+			}
+			if f.Verdict == container.No {
+				s.view.warn("node %s: %s: %s", r.Node, f.Evidence, f.Advice)
+			}
+		}
+	}
+	r, err := newContainers(ctx, s, o, func(context.Context, engineWants) (container.Engine, error) {
+		return slurm.Open(cfg)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slurm.Runtime{Inner: r.(slurm.Inner)}, nil
+}
+
+// environment is that of the programs of an image.
+func (o *onSlurm) environment(image string) ([]string, error) {
+	for _, r := range o.reports {
+		for _, i := range r.Images {
+			if i.ID == image || i.Ref == image {
+				return i.Env, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("image %s: %w", image, container.ErrNoImage)
+}
+
+// leave gives back an allocation that gantry requested, unless programs still run in it.
+func (s *session) leave(err error) {
+	if s.slurm == nil || !s.slurm.allocation.Requested() {
+		return
+	}
+	var coded *exitError
+	if errors.As(err, &coded) && coded.code == exitInternal {
+		s.view.note("allocation %s is kept: scancel %s gives it back", s.slurm.allocation.ID(), s.slurm.allocation.ID())
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := s.slurm.allocation.End(ctx); err != nil {
+		s.view.warn("give allocation %s back: %v", s.slurm.allocation.ID(), err)
+	}
+}
+
+// place makes the directory of a new run that is to be at path. Where nodes share another directory it lies there, and
+// path is a link to it: commands find it as they find all runs.
+func (s *settings) place(path string) (string, error) {
+	if s.Shared == "" {
+		return path, nil
+	}
+	dir := filepath.Join(s.Shared, executor.HostName(filepath.Base(path), path))
+	if at, err := os.Readlink(path); err == nil && at == dir {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", fmt.Errorf("directory of runs: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("run directory: %w", err)
+	}
+	return dir, os.Symlink(dir, path)
+}
+
+// placed is where the directory of a run lies that is found at path.
+func placed(path string) string {
+	if at, err := os.Readlink(path); err == nil {
+		return at
+	}
+	return path
+}

@@ -1,0 +1,215 @@
+package slurm_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/slurm"
+	"gantry/executor/slurm/slurmtest"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// held is a task that notes each beginning of it, and ends when release is called.
+func (r *rig) held() *executor.TaskSpec {
+	return r.sh("echo began >>" + r.notes() + "; until [ -e released ]; do sleep 0.1; done")
+}
+
+// notes is a file outside of the work directories, which all tries append to.
+func (r *rig) notes() string { return "began" }
+
+func (r *rig) release(t *executor.TaskSpec) {
+	r.t.Helper()
+	r.must(os.WriteFile(filepath.Join(r.work(t), "released"), nil, 0o644))
+}
+
+// begun is how often the program of the first try has begun.
+func (r *rig) begun(t *executor.TaskSpec) int {
+	text, _ := os.ReadFile(filepath.Join(r.work(t), r.notes()))
+	return strings.Count(string(text), "began\n")
+}
+
+// untilBegun waits until the program of a task runs.
+func (r *rig) untilBegun(t *executor.TaskSpec) {
+	r.t.Helper()
+	slurmtest.Eventually(r.t, "the program of "+t.Name, func() bool { return r.begun(t) > 0 })
+}
+
+// again ends the runtime, as far as nodes know, and opens another one that recovers the launches.
+func (r *rig) again(live ...executor.Launch) {
+	r.t.Helper()
+	r.must(r.Close())
+	r.seen = nil
+	r.open()
+	r.must(r.Runtime.(executor.Recoverer).Recover(r.t.Context(), live))
+}
+
+// step is the number of the job step that runs, which is the only one.
+func (s *site) step(t *testing.T) (id string) {
+	t.Helper()
+	slurmtest.Eventually(t, "one job step", func() bool {
+		steps, err := s.allocation.Steps(t.Context())
+		if err != nil || len(steps) != 1 {
+			return false
+		}
+		id = steps[0].ID
+		return true
+	})
+	return id
+}
+
+func TestRecovery(t *testing.T) {
+	for _, runtime := range []string{"oci", "none"} {
+		t.Run(runtime, func(t *testing.T) {
+			s := newSite(t, runtime)
+			t.Run("what runs is adopted, what has ended is read, nothing runs twice", func(t *testing.T) {
+				r := s.newRig(t, 0)
+				running, ended := r.launch(1, r.held()), r.launch(2, r.held())
+				r.untilBegun(running.Spec)
+				r.untilBegun(ended.Spec)
+				r.must(r.Close())
+				r.release(ended.Spec)
+				slurmtest.Eventually(t, "the end of a step", func() bool {
+					steps, err := s.allocation.Steps(t.Context())
+					return err == nil && len(steps) == 1
+				})
+				running.Started, ended.Started = true, true
+				r.again(running, ended)
+				x := r.exit(ended)
+				r.wants(x, planner.OK)
+				r.release(running.Spec)
+				y := r.exit(running)
+				r.wants(y, planner.OK)
+				if n, m := r.begun(running.Spec), r.begun(ended.Spec); n != 1 || m != 1 {
+					t.Errorf("the programs began %d times and %d times", n, m)
+				}
+				if runtime == "oci" && (x.Usage.Missing != 0 || y.Usage.Missing != 0) {
+					t.Errorf("counters are missing: %v, %v", x.Usage.Missing, y.Usage.Missing)
+				}
+			})
+			t.Run("what was adopted can be frozen and killed", func(t *testing.T) {
+				r := s.newRig(t, 0)
+				l := r.launch(0, r.held())
+				r.untilBegun(l.Spec)
+				l.Started = true
+				r.again(l)
+				r.must(r.Suspend(t.Context(), l.Attempt))
+				r.until(func(b planner.Body) bool { return b == planner.AttemptSuspended{Attempt: l.Attempt} })
+				r.must(r.Resume(t.Context(), l.Attempt))
+				r.until(func(b planner.Body) bool { return b == planner.AttemptResumed{Attempt: l.Attempt} })
+				r.must(r.Kill(t.Context(), l.Attempt, planner.Killed, 0))
+				r.wants(r.exit(l), planner.Killed)
+			})
+			t.Run("srun and gantry killed", func(t *testing.T) {
+				r := s.newRig(t, 0)
+				l := r.launch(0, r.held())
+				r.untilBegun(l.Spec)
+				killSruns(t, r.config.Dir)
+				l.Started = true
+				r.again(l)
+				r.release(l.Spec)
+				r.wants(r.exit(l), planner.OK)
+			})
+		})
+	}
+}
+
+// killSruns kills the sruns of a run: those that watch over others first, which else have Slurm end the step.
+func killSruns(t *testing.T, dir string) {
+	t.Helper()
+	var pids []int
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasPrefix(string(text), "srun\x00") || !strings.Contains(string(text), dir+"\x00") {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	if len(pids) == 0 {
+		t.Fatal("there is no srun")
+	}
+	slices.Sort(pids)
+	for _, pid := range slices.Backward(pids) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	s := newSite(t, "none")
+	t.Run("srun killed", func(t *testing.T) {
+		r := s.newRig(t, 0)
+		l := r.launch(0, r.held())
+		r.untilBegun(l.Spec)
+		killSruns(t, r.config.Dir)
+		r.release(l.Spec)
+		r.wants(r.exit(l), planner.OK)
+	})
+	t.Run("a step that somebody ends is lost", func(t *testing.T) {
+		r := s.newRig(t, 0)
+		l := r.launch(0, r.held())
+		r.untilBegun(l.Spec)
+		s.Command(t, "scancel", s.step(t))
+		r.wants(r.exit(l), planner.Lost, "step")
+	})
+	t.Run("a step that somebody kills is lost", func(t *testing.T) {
+		r := s.newRig(t, 0)
+		l := r.launch(0, r.held())
+		r.untilBegun(l.Spec)
+		s.Command(t, "scancel", "--signal=KILL", s.step(t))
+		r.wants(r.exit(l), planner.Lost, "step")
+	})
+	t.Run("a node that is set down is lost, with what runs there", func(t *testing.T) {
+		r := s.newRig(t, 0)
+		l, m := r.launch(3, r.held()), r.launch(2, r.held())
+		r.untilBegun(l.Spec)
+		r.untilBegun(m.Spec)
+		s.SetDown(t, s.Nodes[3])
+		r.wants(r.exit(l), planner.Lost, s.Nodes[3])
+		r.until(func(b planner.Body) bool { return b == planner.NodeChanged{Node: 3, Capacity: unit.Vector{}} })
+		r.release(m.Spec)
+		r.wants(r.exit(m), planner.OK)
+	})
+	t.Run("an allocation that ends", func(t *testing.T) {
+		r := s.newRig(t, 0)
+		l := r.launch(0, r.held())
+		r.untilBegun(l.Spec)
+		s.Command(t, "scancel", s.allocation.ID())
+		for {
+			bodies, err := r.Next(t.Context(), r.Now().Add(time.Minute))
+			if errors.Is(err, slurm.ErrOver) {
+				break
+			}
+			r.must(err)
+			for _, b := range bodies {
+				if x, ok := b.(*planner.AttemptExited); ok {
+					t.Fatalf("the attempt ended as %v: %s", x.Outcome, x.Message)
+				}
+			}
+		}
+		r.must(r.Close())
+		for _, node := range s.Nodes {
+			if s.Command(t, "sinfo", "-h", "-n", node, "-o", "%T") == "down" {
+				s.Resume(t, node)
+			}
+		}
+		s.request(t)
+		l.Started = true
+		r.again(l)
+		r.wants(r.exit(l), planner.Lost)
+	})
+}
