@@ -393,6 +393,20 @@ func (t *Tree) Remove(group string) error {
 	return errors.Join(errs...)
 }
 
+// Clear removes a group, after killing what is in it. It looks for processes only where the group does not go at once.
+func (t *Tree) Clear(group string) error {
+	gone := !t.systemd
+	for _, top := range t.tops {
+		err := syscall.Rmdir(filepath.Join(top, group))
+		gone = gone && (err == nil || err == syscall.ENOENT)
+	}
+	if gone {
+		return nil
+	}
+	t.Kill(group)
+	return t.Remove(group)
+}
+
 // rmdir removes a directory of groups, deepest first. A group's files are no files: they go with it.
 func rmdir(dir string) error {
 	delay := time.Millisecond

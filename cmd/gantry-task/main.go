@@ -4,6 +4,11 @@
 // continues from there.
 //
 //	gantry-task SPEC.json
+//
+// It starts once per task, so it does not follow the CPU quota of its control group, which it would look for in files.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import (

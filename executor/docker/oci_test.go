@@ -125,9 +125,9 @@ func TestWithoutADaemon(t *testing.T) {
 // A gantry that is killed while it makes a container leaves what is not one yet.
 func testWhatWasBegunIsRemoved(t *testing.T) {
 	r := newRig(t, nil)
-	begun := filepath.Join(r.config.Dir, "control", "oci", "4711")
-	r.must(os.MkdirAll(filepath.Join(begun, "root"), 0o700))
-	r.must(os.WriteFile(filepath.Join(begun, "container.json.part"), []byte(`{"name":`), 0o600))
+	begun := filepath.Join(r.config.Dir, "control", "oci", "4711.part")
+	r.must(os.MkdirAll(filepath.Dir(begun), 0o700))
+	r.must(os.WriteFile(begun, []byte(`{"name":`), 0o600))
 	l := r.launched(r.sh("sleep 1"))
 	s := r.successor(l)
 	if _, err := os.Lstat(begun); !errors.Is(err, fs.ErrNotExist) {

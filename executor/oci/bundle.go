@@ -65,7 +65,6 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 	})
 	c := &specs.Spec{Version: "1.0.2", Hostname: host,
 		Process: &specs.Process{Args: s.Args, Cwd: s.Dir, Env: environment(env, host, s.Env), NoNewPrivileges: true,
-			User: specs.User{AdditionalGids: []uint32{0}},
 			Capabilities: &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities,
 				Permitted: capabilities},
 			ApparmorProfile: e.apparmor},
@@ -79,6 +78,14 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 			MaskedPaths: masked, ReadonlyPaths: readOnly}}
 	if e.tree.Mode() == cgroup.Unified {
 		c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.CgroupNamespace})
+	}
+	e.mu.Lock()
+	bpf := e.bpf
+	e.mu.Unlock()
+	if bpf != "" {
+		c.Annotations = map[string]string{"run.oci.seccomp_bpf_data": bpf}
+		c.Linux.Seccomp = &specs.LinuxSeccomp{DefaultAction: specs.ActErrno} // has it used; says nothing itself
+		return c, nil
 	}
 	var err error
 	c.Linux.Seccomp, err = e.seccomp()

@@ -59,16 +59,19 @@ type Images interface {
 	Image(ref string) (*image.Image, error)
 }
 
-// Engine is an OCI runtime of this host as a container.Engine. What it knows of a container lies in a directory of the
-// container below control/oci in the run directory:
+// Engine is an OCI runtime of this host as a container.Engine. What outlives a restart of the host is one file for each
+// container, control/oci/ID in the run directory: name, labels and limits. All else lies in a directory in memory that
+// this file names (in the run directory where /run is not in memory), since file systems take long over files that are
+// made and removed all the time:
 //
-//	container.json  name, labels and limits
-//	config.json     the bundle
-//	lock            held by the runtime until the program has begun
-//	pid             of the first process, written by the runtime
-//	out, err        what the runtime and the first process say
+//	config.json  the bundle
+//	root         where its root is mounted
+//	lock         held by the runtime until the program has begun
+//	pid          of the first process, written by the runtime
+//	out, err     what the runtime and the first process say
 type Engine struct {
-	program    string // path of crun or runc
+	program    string   // path of crun or runc
+	copied     *os.File // a copy of it in memory, which is run in its place; nil if there is none
 	dirs       []string
 	taskBinary string
 	images     Images
@@ -80,19 +83,24 @@ type Engine struct {
 	mu    sync.Mutex
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
+	found map[string]*image.Image // by what names them
+	// bundles are directories for those of containers, which go at Close if they are empty
+	bundles map[string]string // by run directory
 }
 
 // known is what this process knows of a container.
 type known struct {
-	dir    string
+	file   string // of the record
 	record record
 	spec   *container.Spec // nil if another process made it
+	image  *image.Image    // nil if it has none, or another process made it
 	pid    *process        // nil until it runs
 }
 
 // record is what is kept of a container.
 type record struct {
 	Name   string            `json:"name"`
+	Dir    string            `json:"dir"`
 	Group  string            `json:"group"`
 	Labels map[string]string `json:"labels"`
 	Memory int64             `json:"memory_limit_bytes"`
@@ -101,14 +109,15 @@ type record struct {
 }
 
 const (
-	bundles = "control/oci" // below the run directory
-	state   = "state"       // of the runtime, below bundles
+	records = "control/oci" // below the run directory
+	state   = "state"       // of the runtime, beside the directories of containers
 )
 
 // Open looks for an OCI runtime and for what else containers need of this host. The error wraps container.ErrUnusable
 // and says what to do.
 func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
+		bundles: map[string]string{}, found: map[string]*image.Image{},
 		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
 	root := cfg.CgroupRoot
 	if root == "" {
@@ -118,13 +127,15 @@ func Open(cfg Config) (*Engine, error) {
 	if e.tree, err = cgroup.Open(root, false); err != nil {
 		return nil, fmt.Errorf("%w: %w", container.ErrUnusable, err)
 	}
-	var hidden []string
-	if e.tree.Mode() == cgroup.Hybrid {
-		hidden = append(hidden, filepath.Join(root, "unified"))
+	if e.program, err = findRuntime(); err != nil {
+		return nil, err
 	}
-	e.threads = newInside(hidden...)
-	e.program, err = findRuntime()
-	return e, err
+	if e.tree.Mode() != cgroup.Hybrid {
+		root = ""
+	}
+	e.threads = newInside(root)
+	e.copied, _ = sealed(e.program) // without it the program costs more
+	return e, nil
 }
 
 // RuntimeEnv is the environment variable that names the OCI runtime.
@@ -159,6 +170,12 @@ func (e *Engine) Close() error {
 		k.pid.close()
 	}
 	e.known = nil
+	for _, b := range e.bundles {
+		removeBundles(b)
+	}
+	if e.copied != nil {
+		e.copied.Close()
+	}
 	return nil
 }
 
@@ -169,38 +186,28 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) 
 	if err := e.Remove(ctx, id); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(e.dirs[0], bundles, id)
+	dir := filepath.Join(e.bundlesOf(e.dirs[0]), id)
+	k := &known{file: filepath.Join(e.dirs[0], records, id), spec: s, record: record{Name: s.Name, Dir: dir,
+		Group: s.Group(id), Labels: s.Labels, Memory: s.Limits.Memory, Counts: s.CountsIO(), Boot: bootID()}}
+	if err := k.keep(); err != nil {
+		return "", err
+	}
 	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o700); err != nil {
 		return "", err
 	}
-	k := &known{dir: dir, spec: s, record: record{Name: s.Name, Group: s.Group(id), Labels: s.Labels,
-		Memory: s.Limits.Memory, Counts: s.CountsIO(), Boot: bootID()}}
-	env, err := e.Environment(ctx, s.Image)
-	if err != nil {
-		return "", err
+	var env []string
+	if s.Image != "" {
+		i, err := e.image(s.Image)
+		if err != nil {
+			return "", err
+		}
+		env, k.image = i.Config.Env, i
 	}
 	c, err := e.bundle(s, id, dir, env)
 	if err != nil {
 		return "", err
 	}
-	e.mu.Lock()
-	if e.bpf != "" {
-		c.Annotations = map[string]string{"run.oci.seccomp_bpf_data": e.bpf}
-	}
-	e.mu.Unlock()
 	if err := writeBundle(dir, c); err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(k.record)
-	if err != nil {
-		return "", err
-	}
-	// It appears whole: a directory without it is not a container yet.
-	path := filepath.Join(dir, "container.json")
-	if err := os.WriteFile(path+".part", text, 0o600); err != nil {
-		return "", err
-	}
-	if err := os.Rename(path+".part", path); err != nil {
 		return "", err
 	}
 	e.mu.Lock()
@@ -208,6 +215,26 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) 
 	e.mu.Unlock()
 	return id, nil
 }
+
+// keep writes the record, which appears whole.
+func (k *known) keep() error {
+	text, err := json.Marshal(k.record)
+	if err != nil {
+		return err
+	}
+	err = os.WriteFile(k.file+part, text, 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // the first one of the run
+		if err = os.MkdirAll(filepath.Dir(k.file), 0o700); err == nil {
+			err = os.WriteFile(k.file+part, text, 0o600)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(k.file+part, k.file)
+}
+
+const part = ".part" // of a record that is being written
 
 // Start has the runtime start a container. When it returns, the program runs.
 func (e *Engine) Start(_ context.Context, id string) error {
@@ -219,25 +246,21 @@ func (e *Engine) Start(_ context.Context, id string) error {
 		return fmt.Errorf("%w: container %.12s was made by another gantry", errdefs.ErrConflict, id)
 	}
 	lower := ""
-	if k.spec.Image != "" {
-		i, err := e.images.Image(k.spec.Image)
-		if err != nil {
-			return err
-		}
-		list, done, err := i.Lower()
+	if k.image != nil {
+		list, done, err := k.image.Lower()
 		if err != nil {
 			return err
 		}
 		defer done()
 		lower = list
 	}
-	root := filepath.Join(k.dir, "root")
+	root := filepath.Join(k.record.Dir, "root")
 	err = e.threads.do(func() error {
 		if err := mountRoot(root, lower); err != nil {
 			return err
 		}
 		defer unmountRoot(root)
-		return e.run(k.dir, id)
+		return e.run(k.record.Dir, id)
 	})
 	if err != nil {
 		return err
@@ -249,7 +272,7 @@ func (e *Engine) Start(_ context.Context, id string) error {
 		k.pid = p
 	}
 	if e.bpf == "" {
-		e.bpf = compiled(filepath.Join(filepath.Dir(k.dir), state, id))
+		e.bpf = compiled(filepath.Join(filepath.Dir(k.record.Dir), state, id))
 	}
 	return err
 }
@@ -284,10 +307,13 @@ func (e *Engine) run(dir, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), container.DefaultPatience)
 	defer cancel()
-	c := exec.CommandContext(ctx, e.program, "--root", filepath.Join(e.dirs[0], bundles, state), "run", "--detach",
+	c := exec.CommandContext(ctx, e.program, "--root", filepath.Join(filepath.Dir(dir), state), "run", "--detach",
 		"--bundle", dir, "--pid-file", filepath.Join(dir, "pid"), id)
 	c.Dir, c.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
+	if e.copied != nil {
+		c.Path = "/proc/self/fd/" + strconv.Itoa(int(e.copied.Fd()))
+	}
 	// A session of its own: a Ctrl-C is not for it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := c.Run()
@@ -324,8 +350,8 @@ func (e *Engine) find(id string) (*known, error) {
 		return k, nil
 	}
 	for _, dir := range e.dirs {
-		k := &known{dir: filepath.Join(dir, bundles, id)}
-		text, err := os.ReadFile(filepath.Join(k.dir, "container.json"))
+		k := &known{file: filepath.Join(dir, records, id)}
+		text, err := os.ReadFile(k.file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -337,6 +363,7 @@ func (e *Engine) find(id string) (*known, error) {
 		}
 		if e.known != nil {
 			e.known[id] = k
+			e.bundles[dir] = filepath.Dir(k.record.Dir)
 		}
 		return k, nil
 	}
@@ -351,7 +378,7 @@ func (e *Engine) process(k *known, id string) (*process, error) {
 	if p != nil {
 		return p, nil
 	}
-	text, err := os.ReadFile(filepath.Join(k.dir, "pid"))
+	text, err := os.ReadFile(filepath.Join(k.record.Dir, "pid"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -409,11 +436,6 @@ func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	k, err := e.find(id)
 	if errdefs.IsNotFound(err) {
-		for _, dir := range e.dirs { // begun, and nothing else
-			if err := os.RemoveAll(filepath.Join(dir, bundles, id)); err != nil {
-				return err
-			}
-		}
 		return nil
 	}
 	if err != nil {
@@ -425,16 +447,17 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		_ = e.tree.Freeze(ctx, k.record.Group, false)
 		p.wait(ctx, killTime)
 	}
-	if !e.tree.Empty(k.record.Group) {
-		e.tree.Kill(k.record.Group)
-	}
-	if err := e.tree.Remove(k.record.Group); err != nil {
+	if err := e.tree.Clear(k.record.Group); err != nil {
 		return fmt.Errorf("container %.12s: %w", id, err)
 	}
-	if err := os.RemoveAll(filepath.Join(filepath.Dir(k.dir), state, id)); err != nil {
-		return err
+	if filepath.Base(k.record.Dir) == id { // as gantry wrote it
+		for _, dir := range []string{filepath.Join(filepath.Dir(k.record.Dir), state, id), k.record.Dir} {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
 	}
-	if err := os.RemoveAll(k.dir); err != nil {
+	if err := os.Remove(k.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	e.mu.Lock()
@@ -449,7 +472,7 @@ const killTime = 10 * time.Second
 
 // awaitRuntime waits until no runtime is about to start the container.
 func (e *Engine) awaitRuntime(ctx context.Context, k *known) {
-	for begun := time.Now(); starting(k.dir) && time.Since(begun) < killTime && ctx.Err() == nil; {
+	for begun := time.Now(); starting(k.record.Dir) && time.Since(begun) < killTime && ctx.Err() == nil; {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
@@ -476,11 +499,15 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 	if err != nil {
 		return s, err
 	}
-	st, err := os.Stat(filepath.Join(k.dir, "pid"))
+	st, err := os.Stat(filepath.Join(k.record.Dir, "pid"))
 	switch {
+	case err != nil && k.record.Boot != bootID() && k.began(): // what was in memory is gone
+		s.Status = evidence.Exited
+		s.ExitCode, s.Finished = e.exit(k, nil)
+		return s, nil
 	case err != nil:
 		return s, nil
-	case p == nil && starting(k.dir): // it is not in its control group yet
+	case p == nil && starting(k.record.Dir): // it is not in its control group yet
 		return s, nil
 	}
 	s.Started = st.ModTime()
@@ -493,10 +520,18 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 	return s, nil
 }
 
+// began reports whether the program has begun, by the launcher's account.
+func (k *known) began() bool {
+	by, _, err := k.control().Claimed()
+	return err == nil && by == control.Launcher
+}
+
+func (k *known) control() control.Dir { return control.Dir(k.record.Labels[container.LabelControl]) }
+
 // exit returns the exit code of a container that has ended, and when that was if it is known. It is the kernel's or the
 // launcher's to say. A launcher that said nothing was killed, unless the host was restarted.
 func (e *Engine) exit(k *known, p *process) (code int, at time.Time) {
-	end, err := control.Dir(k.record.Labels[container.LabelControl]).End()
+	end, err := k.control().End()
 	if err == nil && end.Over {
 		code, at = end.Code, end.At
 	} else {
@@ -535,12 +570,12 @@ func (e *Engine) Wait(ctx context.Context, id string) (int, error) {
 func (e *Engine) List(ctx context.Context, label, value string) ([]container.Listed, error) {
 	var out []container.Listed
 	for _, dir := range e.dirs {
-		entries, err := os.ReadDir(filepath.Join(dir, bundles))
+		entries, err := os.ReadDir(filepath.Join(dir, records))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		for _, entry := range entries {
-			if entry.Name() == state {
+			if entry.IsDir() || strings.HasSuffix(entry.Name(), part) {
 				continue
 			}
 			k, err := e.find(entry.Name())
@@ -565,10 +600,22 @@ func (e *Engine) List(ctx context.Context, label, value string) ([]container.Lis
 	return out, nil
 }
 
-// Tidy removes what a gantry that was killed had begun to make of a container. The caller holds the run.
+// Tidy removes what a gantry that was killed had begun to make, or to remove, of a container. The caller holds the run.
 func (e *Engine) Tidy() error {
-	top := filepath.Join(e.dirs[0], bundles)
-	entries, err := os.ReadDir(top)
+	listed := filepath.Join(e.dirs[0], records)
+	entries, err := os.ReadDir(listed)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), part) {
+			if err := os.Remove(filepath.Join(listed, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	top := e.bundlesOf(e.dirs[0])
+	entries, err = os.ReadDir(top)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -590,6 +637,21 @@ func (e *Engine) Environment(_ context.Context, ref string) ([]string, error) {
 	if ref == "" {
 		return nil, nil
 	}
+	i, err := e.image(ref)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(i.Config.Env), nil
+}
+
+// image looks an image up, once: its layers stay as they are while a run needs them.
+func (e *Engine) image(ref string) (*image.Image, error) {
+	e.mu.Lock()
+	i := e.found[ref]
+	e.mu.Unlock()
+	if i != nil {
+		return i, nil
+	}
 	if e.images == nil {
 		return nil, fmt.Errorf("image %s: %w", ref, container.ErrNoImage)
 	}
@@ -597,7 +659,10 @@ func (e *Engine) Environment(_ context.Context, ref string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", container.ErrNoImage, err)
 	}
-	return slices.Clone(i.Config.Env), nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.found[ref] = i
+	return i, nil
 }
 
 // Output is what the first process said.
@@ -606,8 +671,8 @@ func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, er
 	if err != nil {
 		return nil, nil, err
 	}
-	stdout, err = os.ReadFile(filepath.Join(k.dir, "out"))
-	stderr, err2 := os.ReadFile(filepath.Join(k.dir, "err"))
+	stdout, err = os.ReadFile(filepath.Join(k.record.Dir, "out"))
+	stderr, err2 := os.ReadFile(filepath.Join(k.record.Dir, "err"))
 	return stdout, stderr, errors.Join(err, err2)
 }
 

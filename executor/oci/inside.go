@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -10,16 +9,14 @@ import (
 )
 
 // inside runs functions on threads of their own, each with a mount namespace of its own, and programs that they start
-// get both. What they mount, nobody else sees, and it is gone with the threads: gantry may be killed at any time. On a
-// hybrid host they do not see the empty hierarchy of cgroup v2, since crun takes such a host for one of v2 otherwise.
+// get both. What they mount, nobody else sees, and it is gone with the threads: gantry may be killed at any time. On a hybrid
+// host they do not see the empty hierarchy of cgroup v2.
 type inside struct {
 	jobs   chan func()
-	hidden []string // mount points that are not there
+	groups string // where the hierarchies of a hybrid host are mounted; "" on others
 }
 
-func newInside(hidden ...string) *inside {
-	return &inside{jobs: make(chan func()), hidden: hidden}
-}
+func newInside(groups string) *inside { return &inside{jobs: make(chan func()), groups: groups} }
 
 // usualNice is the priority of this process before it puts itself before others, which programs are not to be.
 var usualNice = func() int {
@@ -81,10 +78,11 @@ func (x *inside) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
-	for _, path := range x.hidden {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("mount namespace: unmount %s: %w", path, err)
-		}
+	if x.groups == "" {
+		return nil
+	}
+	if err := showHierarchies(x.groups); err != nil {
+		return fmt.Errorf("mount namespace: hierarchies of control groups: %w", err)
 	}
 	return nil
 }

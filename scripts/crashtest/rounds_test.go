@@ -3,7 +3,9 @@ package crashtest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -627,7 +629,7 @@ func leftovers(r *run, found *findings) {
 	group := executor.HostName(r.name, dir)
 	patterns := []string{filepath.Join(dir, "partial", "*"), filepath.Join(dir, "work", "*", "*.publishing"),
 		filepath.Join("/sys/fs/cgroup", "*", "gantry", group), filepath.Join("/sys/fs/cgroup", "gantry", group)}
-	if r.images != "" { // control/oci stays, with an empty directory in it
+	if r.images != "" { // control/oci stays, empty
 		// What a gantry was unpacking that was killed after its run had ended, any other removes.
 		cmd := exec.Command(r.binary, "images")
 		cmd.Env = append(os.Environ(), "GANTRY_IMAGES="+r.images)
@@ -635,8 +637,11 @@ func leftovers(r *run, found *findings) {
 			found.add(&found.other, "gantry images: %v %s", err, out)
 		}
 		patterns = append(patterns, filepath.Join(dir, "control", "[^o]*"),
-			filepath.Join(dir, "control", "oci", "[^s]*"), filepath.Join(dir, "control", "oci", "state", "*"),
-			filepath.Join(r.images, "tmp", "*"))
+			filepath.Join(dir, "control", "oci", "*"), filepath.Join(r.images, "tmp", "*"))
+		sum := sha256.Sum256([]byte(dir))
+		for _, top := range []string{"/run", "/dev/shm"} { // bundles of containers
+			patterns = append(patterns, filepath.Join(top, "gantry", hex.EncodeToString(sum[:8])))
+		}
 	} else {
 		patterns = append(patterns, filepath.Join(dir, "control", "*"))
 		cmd := exec.Command("docker", "ps", "-a", "--filter", r.label(), "--format", "{{.Names}} {{.Status}}")

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,14 +102,18 @@ func enter(dir control.Dir, user string) (*control.Journal, []string, error) {
 // become gives up the rights of root for good.
 func become(uid, gid int) error {
 	if os.Getuid() == 0 && uid != 0 {
+		// The program is forked from this thread. The others have no use for what they might get: they lose all rights
+		// below, and run no other program.
+		runtime.LockOSThread()
 		for _, c := range []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP} {
-			// Of all threads, as a child is forked from any of them.
-			if _, _, e := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0); e != 0 {
-				return fmt.Errorf("drop capability %d: %w", c, e)
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+				return fmt.Errorf("drop capability %d: %w", c, err)
 			}
 		}
-		if err := syscall.Setgroups(nil); err != nil {
-			return fmt.Errorf("give up groups: %w", err)
+		if groups, err := syscall.Getgroups(); err != nil || len(groups) > 0 {
+			if err := syscall.Setgroups(nil); err != nil {
+				return fmt.Errorf("give up groups: %w", err)
+			}
 		}
 		if err := syscall.Setgid(gid); err != nil {
 			return fmt.Errorf("become group %d: %w", gid, err)
@@ -139,13 +144,14 @@ func Main(args []string) int {
 			"[ARGUMENT...]")
 		return exitRedirect
 	}
+	runtime.GOMAXPROCS(1) // threads that look for work cost more than they do here
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passed...) // before all else: the first process of a container does not hear of others
 	j, words, code := Enter(args[0], args[1])
 	if code != 0 {
 		return code
 	}
-	p, bounded, code := begin(append(args, words...)[3:], most, j)
+	pid, bounded, code := begin(append(args, words...)[3:], most, j)
 	if code != 0 {
 		j.Ended(syscall.WaitStatus(code << 8))
 		return code
@@ -153,32 +159,34 @@ func Main(args []string) int {
 	go func() {
 		for s := range signals {
 			j.Signalled(s.(syscall.Signal))
-			_ = syscall.Kill(p.Pid, s.(syscall.Signal)) // not reaped yet, or this process is about to end
+			_ = syscall.Kill(pid, s.(syscall.Signal)) // not reaped yet, or this process is about to end
 		}
 	}()
-	return reap(p.Pid, j, bounded)
+	return reap(pid, j, bounded)
 }
 
 // begin starts the program of "STDIN STDOUT STDERR PROGRAM ARGUMENT...".
-func begin(args []string, most int64, j *control.Journal) (p *os.Process, bounded []*output, code int) {
+//
+// Not by package os, which would try out first, with a process more, how it can wait for one.
+func begin(args []string, most int64, j *control.Journal) (pid int, bounded []*output, code int) {
 	if code = redirectAll(args[:3]); code != 0 {
-		return nil, nil, code
+		return 0, nil, code
 	}
 	program, code := find(args[3])
 	if code != 0 {
-		return nil, nil, code
+		return 0, nil, code
 	}
 	files, bounded, err := outputs(args[1], args[2], most, j)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gantry-task: standard output:", err)
-		return nil, nil, exitRedirect
+		return 0, nil, exitRedirect
 	}
-	p, err = os.StartProcess(program, args[3:], &os.ProcAttr{Files: files})
+	pid, err = syscall.ForkExec(program, args[3:], &syscall.ProcAttr{Env: os.Environ(), Files: files})
 	if err != nil {
-		return nil, nil, refused(program, err)
+		return 0, nil, refused(program, &os.PathError{Op: "fork/exec", Path: program, Err: err})
 	}
 	start(bounded)
-	return p, bounded, 0
+	return pid, bounded, 0
 }
 
 // reap waits for the program, and for whatever loses its parent meanwhile.

@@ -29,17 +29,18 @@ type output struct {
 
 // outputs puts pipes before the files of standard output and error that have a bound, which are open already. It
 // returns what the program gets in their place.
-func outputs(stdout, stderr string, bound int64, j *control.Journal) (files []*os.File, bounded []*output, err error) {
-	files = []*os.File{os.Stdin, os.Stdout, os.Stderr}
+func outputs(stdout, stderr string, bound int64, j *control.Journal) (files []uintptr, bounded []*output, err error) {
+	open := []*os.File{os.Stdin, os.Stdout, os.Stderr}
+	files = []uintptr{0, 1, 2}
 	for fd, name := range map[int]string{1: stdout, 2: stderr} {
 		if name != Stdout && name != Stderr {
 			continue
 		}
-		o := &output{fd: fd, file: files[fd], left: bound, journal: j, idle: make(chan struct{})}
+		o := &output{fd: fd, file: open[fd], left: bound, journal: j, idle: make(chan struct{})}
 		if o.in, o.out, err = os.Pipe(); err != nil {
 			return nil, nil, err
 		}
-		files[fd] = o.out
+		files[fd] = o.out.Fd()
 		bounded = append(bounded, o)
 	}
 	return files, bounded, nil
