@@ -501,16 +501,16 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 	}
 	st, err := os.Stat(filepath.Join(k.record.Dir, "pid"))
 	switch {
-	case err != nil && k.record.Boot != bootID() && k.began(): // what was in memory is gone
-		s.Status = evidence.Exited
-		s.ExitCode, s.Finished = e.exit(k, nil)
-		return s, nil
-	case err != nil:
-		return s, nil
-	case p == nil && starting(k.record.Dir): // it is not in its control group yet
+	case err == nil:
+		if p == nil && starting(k.record.Dir) { // it is not in its control group yet
+			return s, nil
+		}
+		s.Started = st.ModTime()
+	case p != nil: // somebody has just removed it
+	case k.record.Boot != bootID() && k.began(): // what was in memory is gone
+	default:
 		return s, nil
 	}
-	s.Started = st.ModTime()
 	if p != nil && !p.ended() {
 		s.Status, s.Pid, s.Paused = evidence.Running, p.pid, e.tree.Frozen(k.record.Group)
 		return s, nil

@@ -4,6 +4,8 @@
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by GNU
 //	        parallel (xargs if that is missing), all with the same number in flight
+//	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and without a
+//	        daemon, bare loops over the Engine API and over crun, and the peers that are installed
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
 //	stream  the paper's Workload I by each dynamic policy without a log, and once with it; the cost of a workflow in
 //	        streams of 1,000 to 100,000 of them
@@ -18,7 +20,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -33,12 +34,13 @@ const image = "gantry/busybox:latest"
 func main() {
 	var (
 		b     bench
-		parts = flag.String("parts", "null,docker,plan,stream", "what to measure")
+		parts = flag.String("parts", "null,docker,ways,plan,stream", "what to measure")
 	)
 	flag.StringVar(&b.gantry, "gantry", "bin/gantry", "the binary to measure")
 	flag.IntVar(&b.n, "n", 200, "containers per repetition")
 	flag.IntVar(&b.inFlight, "c", 4, "containers in flight")
 	flag.IntVar(&b.reps, "reps", 3, "repetitions; the median counts")
+	flag.DurationVar(&b.limit, "for", 5*time.Minute, "time of the part ways; cells that come later are left out")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "gantry-bench")
 	if err == nil {
@@ -55,13 +57,15 @@ func main() {
 type bench struct {
 	gantry, dir       string
 	n, inFlight, reps int
+	limit             time.Duration
 }
 
 func (b *bench) run(parts []string) error {
 	for _, p := range parts {
-		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "plan": b.plan, "stream": b.stream}[p]
+		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.runtimes,
+			"plan": b.plan, "stream": b.stream}[p]
 		if !ok {
-			return fmt.Errorf("unknown part %q: null, docker, plan or stream", p)
+			return fmt.Errorf("unknown part %q: null, docker, ways, plan or stream", p)
 		}
 		if err := part(); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -246,17 +250,8 @@ func (b *bench) docker() error {
 	if _, err := cli.ImageInspect(context.Background(), image); err != nil {
 		return fmt.Errorf("image %s: %w (scripts/build-image.sh builds it)", image, err)
 	}
-	var tasks strings.Builder
-	for i := range b.n {
-		fmt.Fprintf(&tasks,
-			`%s{"name":"true","id":"t%d","parents":[],"children":[],"inputFiles":[],"outputFiles":[],"runtimeInSeconds":0.01,`+
-				`"memoryInBytes":16000000,"image":%q,"command":{"program":"true","arguments":[]}}`,
-			map[bool]string{true: ",\n"}[i > 0], i, image)
-	}
-	trace := filepath.Join(b.dir, "trivial.json")
-	doc := fmt.Sprintf(`{"name":"trivial","schemaVersion":"1.5","workflow":{"specification":{"tasks":[%s],"files":[]},`+
-		`"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[%s]}}}`, &tasks, &tasks)
-	if err := os.WriteFile(trace, []byte(doc), 0o644); err != nil {
+	trace, err := b.trivial(b.n, false)
+	if err != nil {
 		return err
 	}
 	cluster, err := b.cluster(1, b.inFlight)
@@ -267,22 +262,18 @@ func (b *bench) docker() error {
 	bare := func() (cost, error) {
 		before := ownCPU()
 		start := time.Now()
-		err := b.bare(cli)
+		err := b.bare(cli, b.n, b.inFlight)
 		own = ownCPU() - before
 		return cost{wall: time.Since(start), cpu: own}, err
 	}
-	flags := []string{"run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--security-opt",
-		"no-new-privileges", "--pids-limit", "512",
-		"--memory", "16m", "--memory-swap", "16m", "--cpu-period", "20000", "--cpu-quota", "20000", "--log-driver",
-		"none", "--tmpfs", "/tmp", image, "true"}
 	by, cli2 := "GNU parallel", func() (cost, error) {
-		return measure(exec.Command("parallel", append([]string{"-N0", fmt.Sprintf("-j%d", b.inFlight), "docker " +
-			strings.Join(flags, " "), ":::"}, numbers(b.n)...)...))
+		return measure(exec.Command("parallel", append([]string{"-N0", fmt.Sprintf("-j%d", b.inFlight),
+			strings.Join(dockerRun(), " "), ":::"}, numbers(b.n)...)...))
 	}
 	if out, err := exec.Command("parallel", "--version").Output(); err != nil ||
 		!strings.HasPrefix(string(out), "GNU parallel") {
 		by, cli2 = "xargs (GNU parallel is not installed)", func() (cost, error) {
-			cmd := exec.Command("xargs", append([]string{"-P", fmt.Sprint(b.inFlight), "-I{}", "docker"}, flags...)...)
+			cmd := exec.Command("xargs", append([]string{"-P", fmt.Sprint(b.inFlight), "-I{}"}, dockerRun()...)...)
 			cmd.Stdin = strings.NewReader(strings.Join(numbers(b.n), "\n"))
 			return measure(cmd)
 		}
@@ -302,16 +293,15 @@ func (b *bench) docker() error {
 	return nil
 }
 
-// bare creates, starts, awaits and removes b.n containers with the options that gantry gives a real task, b.inFlight at
+// bare creates, starts, awaits and removes n containers with the options that gantry gives a real task, so many at
 // once.
-func (b *bench) bare(cli *client.Client) error {
+func (b *bench) bare(cli *client.Client, n, inFlight int) error {
 	work, err := os.MkdirTemp(b.dir, "bare")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
+	ctx := context.Background()
 	task, err := filepath.Abs(filepath.Join(filepath.Dir(b.gantry), "gantry-task"))
 	if err != nil {
 		return err
@@ -373,25 +363,7 @@ func (b *bench) bare(cli *client.Client) error {
 		}
 		return nil
 	}
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range b.inFlight {
-		wg.Go(func() {
-			for i := range next {
-				if err := one(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for i := range b.n {
-		if ctx.Err() == nil {
-			next <- i
-		}
-	}
-	close(next)
-	wg.Wait()
-	return context.Cause(ctx)
+	return inTurns(n, inFlight, one)
 }
 
 func ownCPU() time.Duration {
