@@ -62,7 +62,7 @@ type bench struct {
 
 func (b *bench) run(parts []string) error {
 	for _, p := range parts {
-		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.runtimes,
+		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.ways,
 			"plan": b.plan, "stream": b.stream}[p]
 		if !ok {
 			return fmt.Errorf("unknown part %q: null, docker, ways, plan or stream", p)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,20 +29,20 @@ type way struct {
 
 // runtimes prints all ways side by side: tasks a second, and CPU time per task of the whole machine, less what it uses
 // anyway.
-func (b *bench) runtimes() error {
+func (b *bench) ways() error {
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
 		return err
 	}
 	defer cli.Close()
 	defer removeCrunGroups()
-	ways := []way{b.gantryOn("docker"), b.gantryOn("oci"), b.bareEngine(cli), b.bareCrun(), b.parallel(), b.snakemake(),
+	all := []way{b.gantryOn("docker"), b.gantryOn("oci"), b.bareEngine(cli), b.bareCrun(), b.parallel(), b.snakemake(),
 		b.makeflow()}
 	idle := idleCPU()
-	cells := make([][]string, len(ways))
+	cells := make([][]string, len(all))
 	end := time.Now().Add(b.limit)
 	for _, c := range columns { // the ways in turns, so that a busy machine is busy for all
-		for i, w := range ways {
+		for i, w := range all {
 			cell := "no time left"
 			if w.missing == "" && time.Now().Before(end) {
 				if cell, err = b.cell(w, c.inFlight, c.chain, idle); err != nil {
@@ -55,13 +56,15 @@ func (b *bench) runtimes() error {
 		"second\n", b.n)
 	if idle > busy {
 		fmt.Printf("  other programs use %.1f cores: times are upper bounds, and CPU time cannot be told apart\n", idle)
+	} else if idle > 0.1 {
+		fmt.Printf("  other programs use %.1f cores, which is taken off: figures are approximate\n", idle)
 	}
 	fmt.Printf("  %-28s", "")
 	for _, c := range columns {
 		fmt.Printf(" %-19s", c.name)
 	}
 	fmt.Println()
-	for i, w := range ways {
+	for i, w := range all {
 		fmt.Printf("  %-28s", w.name)
 		if w.missing != "" {
 			fmt.Println(" " + w.missing)
@@ -76,7 +79,7 @@ func (b *bench) runtimes() error {
 }
 
 // busy is how many cores others may use so that CPU time of the machine says something.
-const busy = 0.3
+var busy = float64(runtime.NumCPU()) / 2
 
 // cell measures one way with so many in flight.
 func (b *bench) cell(w way, inFlight int, chain bool, idle float64) (string, error) {
@@ -119,9 +122,9 @@ func idleCPU() float64 {
 	return (machineCPU() - before).Seconds() / 2
 }
 
-func (b *bench) gantryOn(runtime string) way {
-	w := way{name: "gantry --runtime " + runtime}
-	if out, err := exec.Command(b.gantry, "doctor", "--runtime", runtime).CombinedOutput(); err != nil {
+func (b *bench) gantryOn(name string) way {
+	w := way{name: "gantry --runtime " + name}
+	if out, err := exec.Command(b.gantry, "doctor", "--runtime", name).CombinedOutput(); err != nil {
 		w.missing = "not usable here: " + lastLine(string(out))
 	}
 	w.run = func(n, inFlight int, chain bool) error {
@@ -133,7 +136,7 @@ func (b *bench) gantryOn(runtime string) way {
 		if err != nil {
 			return err
 		}
-		_, err = b.command("run", "--runtime", runtime, "--oversubscribe", "--starts", strconv.Itoa(max(inFlight, 2)),
+		_, err = b.command("run", "--runtime", name, "--oversubscribe", "--starts", strconv.Itoa(max(inFlight, 2)),
 			"--cluster", cluster, trace)()
 		return err
 	}
