@@ -9,8 +9,8 @@ import (
 )
 
 // inside runs functions on threads of their own, each with a mount namespace of its own, and programs that they start
-// get both. What they mount, nobody else sees, and it is gone with the threads: gantry may be killed at any time. On a hybrid
-// host they do not see the empty hierarchy of cgroup v2.
+// get both. What they mount, nobody else sees, and it is gone with the threads: gantry may be killed at any time. On a
+// hybrid host they do not see the empty hierarchy of cgroup v2.
 type inside struct {
 	jobs   chan func()
 	groups string // where the hierarchies of a hybrid host are mounted; "" on others

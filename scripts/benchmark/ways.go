@@ -234,8 +234,10 @@ func (b *bench) crun(program, root string, i int) error {
 		"linux": m{"cgroupsPath": fmt.Sprintf("/gantry-bench-crun/%d", i),
 			"resources": m{"memory": m{"limit": 16 << 20}, "cpu": m{"quota": 20000, "period": 20000},
 				"pids": m{"limit": 512}},
-			"namespaces":  []m{{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}},
-			"maskedPaths": []string{"/proc/kcore", "/proc/keys", "/sys/firmware"}, "readonlyPaths": []string{"/proc/sys"}}})
+			"namespaces": []m{{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"},
+				{"type": "mount"}},
+			"maskedPaths":   []string{"/proc/kcore", "/proc/keys", "/sys/firmware"},
+			"readonlyPaths": []string{"/proc/sys"}}})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
 	}
