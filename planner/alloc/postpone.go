@@ -13,6 +13,9 @@ import (
 // equals). On nodes of several tasks, busy is a node without room, and idle one with room for this task.
 type BusyFinishesFirst struct {
 	ends []release
+	// What is about to start on each node, of the first counted reservations of the round.
+	starting map[planner.NodeID][]release
+	counted  int
 	// The busy node that becomes idle first is the same for all tasks of one need, until one starts.
 	now   planner.Time
 	round int64
@@ -40,12 +43,20 @@ func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle plan
 
 // first returns the node without room for need that is estimated to have it first, and when; None if all have room.
 func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.NodeID, planner.Time) {
-	same := b.now == c.Now() && b.round == c.Round() && b.need == need
+	same := b.starting != nil && b.now == c.Now() && b.round == c.Round() && b.need == need
 	if same && b.due == c.Draft.Dues() {
 		return b.busy, b.from
 	}
 	if !same {
-		b.now, b.round, b.need = c.Now(), c.Round(), need
+		if b.now != c.Now() || b.round != c.Round() || b.starting == nil {
+			if b.starting == nil {
+				b.starting = map[planner.NodeID][]release{}
+			}
+			clear(b.starting)
+			b.counted = 0
+		}
+		b.now, b.round, b.need, b.due = c.Now(), c.Round(), need, 0
+		b.count(c)
 		b.busy, b.from = planner.None, unit.Never
 		for n := range c.Nodes() {
 			soonest := unit.Never // no room before
@@ -56,11 +67,20 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 		}
 	}
 	// What was busy stays so; tasks that are about to start make other nodes busy.
-	b.due = c.Draft.Dues()
-	for seg := range c.Draft.Due() {
+	b.count(c)
+	for seg := range c.Draft.DueFrom(b.due) {
 		b.consider(c, seg.Node, c.Now())
 	}
+	b.due = c.Draft.Dues()
 	return b.busy, b.from
+}
+
+// count takes in what has been reserved for this round since it was called last.
+func (b *BusyFinishesFirst) count(c *planner.Cycle) {
+	for seg := range c.Draft.DueFrom(b.counted) {
+		b.starting[seg.Node] = append(b.starting[seg.Node], release{seg.End, seg.Hold})
+	}
+	b.counted = c.Draft.Dues()
 }
 
 // consider takes node n if it is without room and has it earlier than the present choice, or as early and is faster.
@@ -84,13 +104,7 @@ func (b *BusyFinishesFirst) room(c *planner.Cycle, n planner.NodeID, need unit.V
 		att := c.Attempt(a)
 		b.ends = append(b.ends, release{max(att.Until, c.Now()), att.Hold})
 	}
-	if c.Draft.Dues() > 0 {
-		for seg := range c.Draft.Due() {
-			if seg.Node == n {
-				b.ends = append(b.ends, release{seg.End, seg.Hold})
-			}
-		}
-	}
+	b.ends = append(b.ends, b.starting[n]...)
 	if len(b.ends) > 1 {
 		slices.SortFunc(b.ends, func(x, y release) int {
 			switch {
