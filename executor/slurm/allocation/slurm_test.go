@@ -169,7 +169,7 @@ func TestWithSlurm(t *testing.T) {
 				c.SetDown(t, lost)
 			case !ch.Over && !ch.Nodes[0].Up:
 				c.Resume(t, lost) // it does not come back to this allocation
-				_ = gone.Wait() // it ends; that it failed, srun says most times only
+				_ = gone.Wait()   // it ends; that it failed, srun says most times only
 				echo(t, kept)
 				c.Command(t, "scancel", a.ID())
 			}
