@@ -1,23 +1,37 @@
 package executor
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Mount is a file or directory of the host in the containers of a task.
 type Mount struct {
 	From, To string // absolute paths: on the host, in the container
-	// Writable is of a directory in which a task works (Workplace): no reader of workflow files makes one.
-	Writable bool
+	// InPlace is of a directory of the host that a job names, at its own path. It is checked with the rights of the user
+	// who runs programs when the attempt begins. No reader of workflow files makes one.
+	InPlace  bool
+	Writable bool // InPlace
 }
 
-// writable ends the text of a mount that a task may write to.
-const writable = ":rw"
-
-// ParseMount reads HOST:CONTAINER, which is read-only, or HOST:CONTAINER:rw.
+// ParseMount reads HOST:CONTAINER, which is read-only, or what InPlace makes.
 func ParseMount(text string) (m Mount) {
-	text, m.Writable = strings.CutSuffix(text, writable)
-	m.From, m.To, _ = strings.Cut(text, ":")
+	rest, writable := strings.CutSuffix(text, ":rw")
+	rest, readable := strings.CutSuffix(rest, ":in-place")
+	m.From, m.To, _ = strings.Cut(rest, ":")
+	m.Writable, m.InPlace = writable, writable || readable
 	return m
 }
 
-// Workplace is the text of the mount of a directory in which a task works: at the same path, writable.
-func Workplace(dir string) string { return dir + ":" + dir + writable }
+// InPlace is the text of the mount of a directory at its own path.
+func InPlace(dir string, writable bool) string {
+	if writable {
+		return dir + ":" + dir + ":rw"
+	}
+	return dir + ":" + dir + ":in-place"
+}
+
+// inPlace reports whether a task sees directories of the host that may change.
+func (t *TaskSpec) inPlace() bool {
+	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).InPlace })
+}

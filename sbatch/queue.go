@@ -77,6 +77,16 @@ type Select struct {
 	Names      []string
 }
 
+// Ended reports whether jobs that are over may be meant.
+func (s *Select) Ended() bool {
+	for state := range s.States {
+		if state.Ended() {
+			return true
+		}
+	}
+	return s.States == nil
+}
+
 // Match reports whether a job is meant.
 func (s *Select) Match(r *Row) bool {
 	in := func(list []string, texts ...string) bool {

@@ -78,6 +78,7 @@ type Host struct {
 	Dir   string // current directory, absolute
 	Env   func(name string) (string, bool)
 	Read  func(path string) ([]byte, error) // the script
+	Real  func(dir string) string           // the same directory without links; what is not there stays as it is
 	Stdin func() ([]byte, error)
 }
 
@@ -285,11 +286,17 @@ func (j *Job) apply(opts []given, host Host) (err error) {
 	if err := j.memory(memory, perCPU); err != nil {
 		return err
 	}
-	return j.finish()
+	return j.finish(host.Real)
 }
 
 // finish checks what belongs together.
-func (j *Job) finish() error {
+func (j *Job) finish(real func(string) string) error {
+	j.Dir = real(j.Dir)
+	for _, f := range []*string{&j.Output, &j.Error, &j.Input} {
+		if dir := path.Dir(*f); path.IsAbs(*f) && *f != "/dev/null" && !strings.Contains(dir, "%") {
+			*f = path.Join(real(dir), path.Base(*f))
+		}
+	}
 	for _, text := range []string{j.Name, j.Partition, j.Account, j.Comment, j.Container, j.Dir, j.Output, j.Error,
 		j.Input} {
 		if strings.ContainsAny(text, "\n\x00") {

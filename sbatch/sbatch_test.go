@@ -33,6 +33,7 @@ func host(scripts map[string]string, stdin string, env ...string) sbatch.Host {
 			}
 			return nil, fs.ErrNotExist
 		},
+		Real:  func(dir string) string { return dir },
 		Stdin: func() ([]byte, error) { return []byte(stdin), nil },
 	}
 }

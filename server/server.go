@@ -114,7 +114,7 @@ func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submis
 		if err != nil {
 			return nil, fmt.Errorf("submission %d: %w", row.ID, err)
 		}
-		sub.ID, sub.Name = row.ID, row.Name
+		identify(sub, &row)
 		subs = append(subs, *sub)
 		row.Definition = nil
 		s.add(row, sub)
@@ -248,6 +248,9 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		if err := CheckSubmission(sub, len(s.Platform.Nodes)); err != nil {
 			return nil, &api.Error{Code: api.Invalid, Message: err.Error()}
 		}
+		if err := checkLabels(w.Labels); err != nil {
+			return nil, err
+		}
 		subs[i] = *sub
 	}
 	s.checking.Lock()
@@ -272,11 +275,11 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		}
 		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: userName(by.UID),
 			Tenant: sub.Tenant, Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now, Arrival: sub.At,
-			Definition: definition}
+			Options: optionsOf(req.Workflows[i].Labels), Definition: definition}
 	}
 	if err := s.accept(rows, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
 		sub := subs[i]
-		sub.ID, sub.Name = row.ID, row.Name
+		identify(&sub, row)
 		s.add(*row, &sub)
 		return func(in *executor.Intake) { in.Arrive(sub) }
 	}); err != nil {

@@ -139,7 +139,8 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 	}
 	st := &api.Status{ID: o.ID, Run: o.Run, Name: o.Name, Kind: o.Kind, User: o.User, UID: o.UID, Tenant: o.Tenant,
 		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done, Failed: o.Failed,
-		Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended)}
+		Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended), Outcome: o.Attempt.Outcome,
+		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU, Labels: labelsOf(o.Options)}
 	if o.State == sqlite.Arrived {
 		st.State = "waiting"
 	}
@@ -213,6 +214,7 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			State:     sqlite.Accepted,
 			Tasks:     e.tasks,
 			Submitted: e.Wall,
+			Labels:    labelsOf(e.Options),
 			Release:   s.wall(max(e.release, e.Arrival), e.At),
 			Due:       s.wall(e.due, 0),
 		}
@@ -238,6 +240,9 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 		for a := range v.UnderWay() {
 			if st := at[v.Task(v.Attempt(a).Task).Workflow]; st != nil {
 				st.Running++
+				if st.Tasks == 1 {
+					st.Node = s.Platform.Nodes[v.Attempt(a).Node].Name
+				}
 			}
 		}
 		return nil

@@ -242,12 +242,23 @@ type Outcome struct {
 	Tasks, Done, Failed int           // of the workflow
 	Started, Ended      *planner.Time // on the axis of the run; nil: not yet
 	Exit                *int          // of a task that ended: the exit code of its program, if it had one
+	Attempt             LastAttempt   // of a task, or of a workflow of one
+}
+
+// LastAttempt is the last one of a task; the zero value if there was none.
+type LastAttempt struct {
+	Outcome string // "" while it is under way
+	Node    string
+	Peak    int64         // bytes of memory; 0: not known
+	CPU     time.Duration // 0: not known
 }
 
 // Over reports whether nothing more will happen to it. What runs of a workflow that was cancelled ends later.
 func (o *Outcome) Over() bool {
 	switch o.State {
-	case Accepted, Arrived, "waiting", "ready", "starting", "running", "suspended":
+	case "running": // a workflow whose tasks have failed stays so while its run goes on
+		return o.Task == planner.None && o.Tasks > 0 && o.Done+o.Failed == o.Tasks
+	case Accepted, Arrived, "waiting", "ready", "starting", "suspended":
 		return false
 	case Refused:
 		return true
@@ -278,6 +289,23 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 	err = db.readers.QueryRowContext(ctx, query, args...).Scan(&o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started,
 		&o.Ended, &o.Exit)
 	if err != nil {
+		return nil, db.wrap("read", err)
+	}
+	if o.Tasks != 1 {
+		return o, nil
+	}
+	task, args := "t.task = ?", []any{s.Run, s.Task}
+	if s.Task == planner.None {
+		task = "t.task = (SELECT first_task FROM workflows w WHERE w.run = t.run AND w.workflow = ?)"
+		args[1] = s.Workflow
+	}
+	a := &o.Attempt
+	err = db.readers.QueryRowContext(ctx, "SELECT coalesce(a.outcome, ''), n.name, coalesce(a.peak_memory_bytes, 0), "+
+		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), a.exit_code, t.ended_ns FROM tasks t "+
+		"JOIN runs r ON r.id = t.run JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
+		"JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.name = ? AND "+task,
+		args...).Scan(&a.Outcome, &a.Node, &a.Peak, &a.CPU, &o.Exit, &o.Ended)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, db.wrap("read", err)
 	}
 	return o, nil

@@ -14,7 +14,7 @@ func interspersed(args []string, commands []*cli.Command) []string {
 		return args
 	}
 	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[1]) })
-	if i < 0 {
+	if i < 0 || commands[i].SkipFlagParsing {
 		return args
 	}
 	takesValue := map[string]bool{}

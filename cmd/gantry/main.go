@@ -63,7 +63,11 @@ func gantry() int {
 		runtime.SetFinalizer(new(collection), makeRoom)
 	}
 	early.Begin()
-	return run(os.Args)
+	args := os.Args
+	if name := slurmName(args[0]); name != "" {
+		args = append([]string{"gantry", name}, args[1:]...)
+	}
+	return run(args)
 }
 
 // memoryLimit is what the collector keeps memory below, as long as what lives fits in it.
@@ -160,7 +164,7 @@ Exit codes:
 
 // commands lists every command; each has a file of its own.
 func commands() []*cli.Command {
-	return []*cli.Command{
+	all := []*cli.Command{
 		runCommand(),
 		simulateCommand(),
 		resumeCommand(),
@@ -197,5 +201,10 @@ func commands() []*cli.Command {
 		helpCommand(),
 		versionCommand(),
 		nodeCommand(),
+		slurmLinksCommand(),
 	}
+	for _, s := range slurmCommands() {
+		all = append(all, s.command())
+	}
+	return all
 }

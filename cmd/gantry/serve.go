@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/server"
@@ -174,7 +176,7 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 	}
 	for _, c := range sub.Workflow.Containers {
 		for _, m := range c.Mounts {
-			if _, err := mountOf(m); err != nil {
+			if err := v.mountable(s, m); err != nil {
 				return refused(fmt.Errorf("workflow %s: mount %s: %w", sub.Name, m, err))
 			}
 		}
@@ -195,6 +197,24 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 		}
 	}
 	return nil
+}
+
+// mountable says why containers of a submission cannot have a mount.
+func (v *serving) mountable(s *session, text string) error {
+	m := executor.ParseMount(text)
+	if !m.InPlace {
+		_, err := mountOf(text)
+		return err
+	}
+	if m.From != m.To {
+		return errors.New("a directory of a job is at its own path")
+	}
+	top := filepath.Dir(s.dir)
+	if m.From == top || strings.HasPrefix(m.From, top+"/") {
+		return fmt.Errorf("it is in %s, gantry's own directory", top)
+	}
+	_, _, err := outside.User(stage.ProgramUser()).Directory(m.From, m.Writable)
+	return err
 }
 
 // sourcesOf are the paths of the files from outside.

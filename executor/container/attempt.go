@@ -163,23 +163,23 @@ func (a *attempt) start() error {
 	return nil
 }
 
-// makeControl makes the control directory, with what the launcher has to find where the task works: the directory that
-// the user may write to now, whatever is at its path when the container is made.
+// makeControl makes the control directory, with what the launcher has to find where the task works: the directories
+// that the user may use now, whatever is at their paths when the container is made.
 func (a *attempt) makeControl() error {
 	if err := a.ctl.Make(os.Geteuid() != 0); err != nil {
 		return err
 	}
 	for _, text := range a.l.Spec.Mounts {
 		m := executor.ParseMount(text)
-		if !m.Writable {
+		if !m.InPlace {
 			continue
 		}
-		id, err := a.r.files.Workplace(m.From)
+		id, err := a.r.files.InPlace(m.From, m.Writable)
 		if err == nil {
 			err = a.ctl.Expect(m.To, id)
 		}
 		if err != nil {
-			return fmt.Errorf("work in %s: %w", m.From, err)
+			return fmt.Errorf("the directory %s of its job: %w", m.From, err)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func (a *attempt) configure() {
 	for _, m := range t.Mounts {
 		p := executor.ParseMount(m)
 		s.Mounts = append(s.Mounts, Mount{Source: p.From, Target: p.To, ReadOnly: !p.Writable})
-		if p.Writable {
+		if p.InPlace {
 			a.hide(s, p.To)
 		}
 	}
@@ -123,10 +123,10 @@ func (a *attempt) configure() {
 	a.spec = s
 }
 
-// hide puts an empty directory of root's over the gantry directory where that lies in a directory in which a task
-// works: programs see neither the log nor the runs.
-func (a *attempt) hide(s *Spec, workplace string) {
-	if top := filepath.Dir(a.r.cfg.Dir); top == workplace || strings.HasPrefix(top, workplace+"/") {
+// hide puts an empty directory of root's over the gantry directory where that lies in a directory that a job
+// names: programs see neither the log nor the runs.
+func (a *attempt) hide(s *Spec, place string) {
+	if top := filepath.Dir(a.r.cfg.Dir); top == place || strings.HasPrefix(top, place+"/") {
 		s.Tmpfs[top] = "rw,nosuid,nodev,noexec,size=64k,mode=0755"
 	}
 }

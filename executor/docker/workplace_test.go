@@ -38,7 +38,7 @@ func TestATaskWorksInADirectoryOfTheHost(t *testing.T) {
 		r.must(os.Chmod(runs, 0o777))
 		s := r.sh("cd " + place + " && echo done >made && mkdir -p sub && echo two >sub/two && ls " + runs +
 			" >seen; touch " + runs + "/x ../beside; true")
-		s.Mounts = []string{executor.Workplace(place)}
+		s.Mounts = []string{executor.InPlace(place, true)}
 		r.wants(r.exit(r.launch(s, nil)), planner.OK)
 		if got := r.read(filepath.Join(place, "made")) + r.read(filepath.Join(place, "sub/two")); got != "done\ntwo\n" {
 			t.Errorf("the directory has %q", got)
@@ -56,7 +56,7 @@ func TestATaskWorksInADirectoryOfTheHost(t *testing.T) {
 		r.must(os.Rename(filepath.Join(place, "sub"), filepath.Join(place, "moved")))
 		r.must(os.Symlink("/etc", filepath.Join(place, "sub")))
 		s = r.sh("true")
-		s.Mounts = []string{executor.Workplace(filepath.Join(place, "sub"))}
+		s.Mounts = []string{executor.InPlace(filepath.Join(place, "sub"), true)}
 		r.wants(r.exit(r.launch(s, nil)), planner.HostError, "link")
 	})
 }
@@ -80,7 +80,7 @@ func TestADirectoryOfTheHostIsNotExchanged(t *testing.T) {
 			r.must(os.Chown(dir, own.UID, own.GID))
 		}
 		s := r.sh("touch " + place + "/written")
-		s.Mounts = []string{executor.Workplace(place)}
+		s.Mounts = []string{executor.InPlace(place, true)}
 		r.wants(r.exit(r.launch(s, nil)), planner.HostError, "never began")
 		for _, dir := range []string{place + "-moved", other} {
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {

@@ -64,9 +64,9 @@ func ProgramUser() Owner {
 	return nobody
 }
 
-// Workplace checks that programs may work in a directory of the host, and returns what it is.
-func (s *Area) Workplace(path string) (id control.ID, err error) {
-	id.Device, id.Inode, err = outside.User(s.User).Workplace(path)
+// InPlace checks that programs may read a directory of the host, or work in it, and returns what it is.
+func (s *Area) InPlace(path string, write bool) (id control.ID, err error) {
+	id.Device, id.Inode, err = outside.User(s.User).Directory(path, write)
 	return id, err
 }
 

@@ -51,9 +51,23 @@ type Workflow struct {
 	Name string `json:"name"`
 	// Definition is the submission in the encoding of the log. Its instants count from when the server accepts it.
 	Definition []byte `json:"definition"`
+	// Labels are the client's own: they are kept, and are in each Status.
+	Labels Labels `json:"labels,omitempty"`
 	// RejectLate asks to refuse it if it cannot meet its deadline.
 	RejectLate bool `json:"reject_late,omitempty"`
 }
+
+// Labels are what a client notes with a submission: at most MaxLabels, of MaxLabelBytes in all. Nobody else reads them.
+type Labels map[string]string
+
+// Bounds of Labels.
+const (
+	MaxLabels     = 24
+	MaxLabelBytes = 8 << 10
+)
+
+// ID is the variable of the environment in which a job that works in a directory of the host finds its number.
+const ID = "GANTRY_ID"
 
 // Accepted is the answer to Submit: it is in the log.
 type Accepted struct {
@@ -80,6 +94,12 @@ type Status struct {
 	Reason  string `json:"reason,omitempty"`  // why it waits
 	Over    bool   `json:"over"`              // nothing more will happen to it
 	Exit    *int   `json:"exit,omitempty"`    // of a single task: the exit code of its program
+	// Of a single task, or of a workflow of one: its last attempt.
+	Outcome string        `json:"outcome,omitempty"` // how it ended, such as ok, exit-code or timed-out
+	Node    string        `json:"node,omitempty"`
+	Peak    int64         `json:"peak,omitempty"` // memory that it used, bytes
+	CPU     time.Duration `json:"cpu,omitempty"`  // time that it computed, ns
+	Labels  Labels        `json:"labels,omitempty"`
 
 	Tasks   int `json:"tasks,omitempty"`
 	Done    int `json:"done,omitempty"`

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Workplace checks a directory that a program of u is to work in and may write to, and returns its device and inode. u
-// has to be allowed to write to it, on a path without links, and it is neither the root directory nor one of the
-// kernel's. Errors are short reasons, and do not name the path.
-func (u User) Workplace(path string) (device, inode uint64, err error) {
+// Directory checks a directory that programs of u are to see at its own path, and returns its device and inode. u has
+// to be allowed to read it, or to write to it, on a path without links, and it is neither the root directory nor one of
+// the kernel's. Errors are short reasons, and do not name the path.
+func (u User) Directory(path string, write bool) (device, inode uint64, err error) {
 	if err := placeName(path); err != nil {
 		return 0, 0, err
 	}
-	u.do(func() { device, inode, err = workplace(path) })
+	u.do(func() { device, inode, err = directory(path, write) })
 	return device, inode, err
 }
 
@@ -40,7 +40,7 @@ func placeName(path string) error {
 	return nil
 }
 
-func workplace(path string) (device, inode uint64, err error) {
+func directory(path string, write bool) (device, inode uint64, err error) {
 	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	for name := range strings.SplitSeq(path[1:], "/") {
 		if err != nil {
@@ -65,9 +65,13 @@ func workplace(path string) (device, inode uint64, err error) {
 	if slices.Contains(kernelTypes, int64(fs.Type)) {
 		return 0, 0, errors.New("on a file system of the kernel's")
 	}
+	mode, may := uint32(unix.R_OK|unix.X_OK), "read"
+	if write {
+		mode, may = mode|unix.W_OK, "write to"
+	}
 	// The rights on files of this thread, not the real user's.
-	if err := unix.Faccessat2(at, ".", unix.W_OK|unix.X_OK|unix.R_OK, unix.AT_EACCESS); err != nil {
-		return 0, 0, fmt.Errorf("it cannot be written to: %w", err)
+	if err := unix.Faccessat2(at, ".", mode, unix.AT_EACCESS); err != nil {
+		return 0, 0, fmt.Errorf("the user as whom programs run may not %s it: %w", may, err)
 	}
 	return st.Dev, st.Ino, nil
 }

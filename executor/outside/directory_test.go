@@ -9,7 +9,7 @@ import (
 	"gantry/executor/outside"
 )
 
-func TestWorkplace(t *testing.T) {
+func TestDirectory(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestWorkplace(t *testing.T) {
 	if os.Getuid() != 0 {
 		u = outside.User{UID: os.Getuid(), GID: os.Getgid()}
 	}
-	if device, inode, err := u.Workplace(own); err != nil || device == 0 || inode == 0 {
+	if device, inode, err := u.Directory(own, true); err != nil || device == 0 || inode == 0 {
 		t.Errorf("%s: device %d, inode %d, %v", own, device, inode, err)
 	}
 	for path, says := range map[string]string{
@@ -59,19 +59,25 @@ func TestWorkplace(t *testing.T) {
 		"/run/secrets/x":                "/run/secrets",
 		"/.gantry":                      "/.gantry",
 	} {
-		if _, _, err := u.Workplace(path); err == nil || !strings.Contains(err.Error(), says) {
+		if _, _, err := u.Directory(path, true); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want an error with %q", path, err, says)
 		}
 	}
 	if os.Getuid() != 0 {
 		t.Skip("directories of others need root")
 	}
+	if _, _, err := u.Directory(make("readable", 0o755, 4712), false); err != nil {
+		t.Errorf("a directory of another user that all may read: %v", err)
+	}
+	if _, _, err := u.Directory(make("private", 0o700, 4712), false); err == nil {
+		t.Error("a directory that only its owner may read is readable")
+	}
 	for _, path := range []string{make("other", 0o755, 4712), make("readonly", 0o500, 4711),
 		make("closed/in", 0o777, 4711)} {
 		if filepath.Base(path) == "in" {
 			must(os.Chmod(filepath.Dir(path), 0o700))
 		}
-		if _, _, err := u.Workplace(path); err == nil {
+		if _, _, err := u.Directory(path, true); err == nil {
 			t.Errorf("%s may be written to", path)
 		}
 	}

@@ -1,0 +1,502 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/sbatch"
+	"gantry/server/api"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// exitSlurm is the exit code of Slurm's commands where they fail: programs that call them expect no other.
+const exitSlurm = 1
+
+// A slurmCommand is one of Slurm's commands, also under its own name (slurmName).
+type slurmCommand struct {
+	name, usage, text string
+	action            func(x *slurmCall) error
+}
+
+func slurmCommands() []slurmCommand {
+	return []slurmCommand{
+		{"sbatch", "hand in a job as Slurm's command of that name does", `The job runs in a container of an image: of
+--container IMAGE, or of the environment variable GANTRY_IMAGE. It works in the current directory, or that of --chdir,
+and can write to nothing else. GANTRY_READ names directories that it may read, divided by colons. GANTRY_DIR is the
+directory of the server. GANTRY_WORKFLOW names the workflow to which the job belongs.
+
+   sbatch --container gantry/busybox -c 2 --mem 1G -t 10 script.sh
+   sbatch --container gantry/busybox --wrap 'sort big.txt >sorted.txt'
+
+An option that gantry cannot honour is refused, or has no effect on the job and is reported.`, sbatchAction},
+		{"squeue", "list jobs as Slurm's command of that name does", `Jobs that ended are listed for five minutes.
+
+   squeue -h -o '%i %t' -t all`, squeueAction},
+		{"scancel", "end jobs as Slurm's command of that name does", "   scancel 12 13_4", scancelAction},
+		{"sacct", "list jobs that ended as Slurm's command of that name does", `Fields are ` + sbatch.Fields() + `.
+
+   sacct -j 12 -X -n -P -o State,ExitCode`, sacctAction},
+	}
+}
+
+// slurmName returns the name of the command of Slurm's as which gantry was called, by a link; "" if it was not.
+func slurmName(program string) string {
+	name := filepath.Base(program)
+	if !slices.ContainsFunc(slurmCommands(), func(c slurmCommand) bool { return c.name == name }) {
+		return ""
+	}
+	return name
+}
+
+// command is c as a command of gantry.
+func (s slurmCommand) command() *cli.Command {
+	return &cli.Command{Name: s.name, Usage: s.usage, ArgsUsage: "[OPTIONS AND ARGUMENTS OF SLURM]",
+		SkipFlagParsing: true, // they are Slurm's
+		Description:     s.text + "\n\nExit codes: 0 done, 1 not done.",
+		Action: func(c *cli.Context) error {
+			x, err := newSlurmCall(c, s.name)
+			if err == nil {
+				err = s.action(x)
+			}
+			coded := new(exitError)
+			switch {
+			case err == nil, errors.As(err, &coded) && coded.err == nil:
+				return err
+			}
+			fmt.Fprintf(c.App.ErrWriter, "%s: error: %v\n", s.name, err)
+			return fail(exitSlurm, nil)
+		}}
+}
+
+// slurmCall is a call of one of Slurm's commands.
+type slurmCall struct {
+	*cli.Context
+	name   string
+	args   []string
+	me     sbatch.Submitter
+	client *api.Client
+}
+
+func newSlurmCall(c *cli.Context, name string) (*slurmCall, error) {
+	x := &slurmCall{Context: c, name: name, args: c.Args().Slice()}
+	dir, err := filepath.Abs(envOr("GANTRY_DIR", "gantry-runs"))
+	if err != nil {
+		return nil, err
+	}
+	x.client = api.NewClient(dir)
+	x.client.Notify = func(message string) { fmt.Fprintf(c.App.ErrWriter, "%s: %s\n", name, message) }
+	if x.me.Dir, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	x.me.Dir = withoutLinks(x.me.Dir)
+	x.me.UID = os.Geteuid()
+	x.me.User = userName(x.me.UID)
+	x.me.Host, _ = os.Hostname()
+	x.me.Host, _, _ = strings.Cut(x.me.Host, ".")
+	return x, nil
+}
+
+// userName is the name of a user, or the number if there is none.
+func userName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(uid)
+}
+
+func envOr(name, other string) string {
+	if text := os.Getenv(name); text != "" {
+		return text
+	}
+	return other
+}
+
+func withoutLinks(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}
+
+// asked answers what is no work; it reports whether it was asked.
+func (x *slurmCall) asked(a sbatch.Ask) bool {
+	switch a {
+	case sbatch.Help:
+		_ = cli.ShowCommandHelp(x.Context, x.name) // it is one of the commands
+		return true
+	case sbatch.Version:
+		fmt.Fprintf(x.App.Writer, "gantry %s, in place of slurm 22.05\n", version())
+		return true
+	}
+	return false
+}
+
+func (x *slurmCall) note(notes []string) {
+	for _, n := range notes {
+		fmt.Fprintf(x.App.ErrWriter, "%s: gantry: %s\n", x.name, n)
+	}
+}
+
+func sbatchAction(x *slurmCall) error {
+	j, err := sbatch.Parse(x.args, sbatch.Host{Dir: x.me.Dir, Env: os.LookupEnv, Real: withoutLinks,
+		Read: func(path string) ([]byte, error) {
+			f, err := os.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			return io.ReadAll(io.LimitReader(f, sbatch.MaxScript+1))
+		},
+		Stdin: func() ([]byte, error) { return io.ReadAll(io.LimitReader(os.Stdin, sbatch.MaxScript+1)) }})
+	if err != nil || x.asked(j.Ask) {
+		return err
+	}
+	x.note(j.Notes)
+	if len(j.After) > 0 {
+		return fmt.Errorf("--dependency: gantry holds no job back for others: hand in job %s once job %s is over "+
+			"(sbatch --wait), or hand in both as one workflow (gantry submit)", j.Name, j.After[0])
+	}
+	req, err := x.request(j)
+	if err != nil {
+		return err
+	}
+	a, err := x.client.Submit(x.Context.Context, req)
+	if err != nil {
+		return fmt.Errorf("job %s is not handed in: %w", j.Name, err)
+	}
+	switch {
+	case j.Parsable:
+		fmt.Fprintln(x.App.Writer, a.IDs[0])
+	case !j.Quiet:
+		fmt.Fprintln(x.App.Writer, "Submitted batch job", a.IDs[0])
+	}
+	if !j.Wait {
+		return nil
+	}
+	return x.wait(a.IDs)
+}
+
+// wait waits for jobs. The exit code is the highest of theirs.
+func (x *slurmCall) wait(ids []int64) error {
+	code := 0
+	for _, id := range ids {
+		st, err := x.client.Wait(x.Context.Context, id)
+		if err != nil {
+			return err
+		}
+		row := jobOf(st)
+		switch {
+		case row.State != sbatch.Completed && row.ExitCode == 0:
+			code = max(code, 1)
+		default:
+			code = max(code, row.ExitCode)
+		}
+	}
+	if code != 0 {
+		return fail(code, nil)
+	}
+	return nil
+}
+
+// request makes of a job what the server is asked: a submission for each element of its array.
+func (x *slurmCall) request(j *sbatch.Job) (*api.Submit, error) {
+	image := j.Container
+	if image == "" {
+		image = os.Getenv("GANTRY_IMAGE")
+	}
+	if image == "" {
+		return nil, errors.New("the job has no image to run in: name one with --container, #SBATCH --container or " +
+			"the environment variable GANTRY_IMAGE")
+	}
+	mounts := []string{executor.InPlace(j.Dir, true)}
+	for _, dir := range filepath.SplitList(os.Getenv("GANTRY_READ")) {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("GANTRY_READ: %q is not an absolute path", dir)
+		}
+		if dir = withoutLinks(dir); dir != j.Dir {
+			mounts = append(mounts, executor.InPlace(dir, false))
+		}
+	}
+	req := &api.Submit{}
+	for element := range max(1, len(j.Array)) {
+		t := trace.Task{ID: executor.EscapeName(j.Name), Name: j.Name, Kind: sbatch.Kind(j.Name),
+			Cores: float64(j.CPUs), MemoryBytes: j.Memory, Command: j.Argv(x.me, element), Image: image,
+			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Container: 1,
+			Known: trace.Cores | trace.Command | trace.Image}
+		if t.ID == "" {
+			t.ID = "job"
+		}
+		if j.Memory > 0 {
+			t.Known |= trace.Memory
+		}
+		name := envOr("GANTRY_WORKFLOW", sbatch.Workflow(j.Name))
+		sub := &executor.Submission{Name: name, Tenant: j.Account, Workflow: &trace.Workflow{Name: name, Label: name,
+			Source: "sbatch", Tasks: []trace.Task{t},
+			Containers: []trace.Container{{Name: "sbatch", Image: image, Mounts: mounts, Source: "sbatch"}}}}
+		definition, err := sqlite.EncodeSubmission(sub)
+		if err != nil {
+			return nil, err
+		}
+		req.Workflows = append(req.Workflows, api.Workflow{Name: name, Definition: definition,
+			Labels: jobLabels(j, element)})
+	}
+	return req, nil
+}
+
+// slurmLabel holds what squeue has to know of a job.
+const slurmLabel = "slurm"
+
+// jobNote is what the label holds.
+type jobNote struct {
+	Name      string        `json:"name"`
+	Partition string        `json:"partition,omitempty"`
+	Account   string        `json:"account,omitempty"`
+	Comment   string        `json:"comment,omitempty"`
+	Command   string        `json:"command,omitempty"`
+	Dir       string        `json:"dir"`
+	CPUs      int           `json:"cpus"`
+	Memory    int64         `json:"memory,omitempty"`
+	Limit     time.Duration `json:"limit,omitempty"`
+	After     []int64       `json:"after,omitempty"`
+	Element   *int          `json:"element,omitempty"` // position in the array
+	Index     int           `json:"index,omitempty"`   // number in the array
+}
+
+func jobLabels(j *sbatch.Job, element int) api.Labels {
+	n := jobNote{Name: j.Name, Partition: j.Partition, Account: j.Account, Comment: j.Comment, Command: j.Path,
+		Dir: j.Dir, CPUs: j.CPUs, Memory: j.Memory, Limit: j.Limit}
+	if j.Array != nil {
+		n.Element, n.Index = &element, j.Array[element]
+	}
+	text, _ := json.Marshal(n) // it can be written
+	return api.Labels{slurmLabel: string(text)}
+}
+
+// jobOf is a submission as a job.
+func jobOf(st *api.Status) sbatch.Row {
+	r := sbatch.Row{ID: st.ID, Name: st.Name, User: st.User, UID: st.UID, Node: st.Node, CPUs: 1, Peak: st.Peak,
+		CPUTime: st.CPU, Submitted: st.Submitted, Reason: st.Reason, Account: st.Tenant, Partition: "main"}
+	if r.User == "" {
+		r.User = strconv.Itoa(st.UID)
+	}
+	var n jobNote
+	if text := st.Labels[slurmLabel]; text != "" && json.Unmarshal([]byte(text), &n) == nil {
+		r.Name, r.Account, r.Comment, r.Command, r.Dir = n.Name, n.Account, n.Comment, n.Command, n.Dir
+		r.CPUs, r.Memory, r.Limit, r.After = n.CPUs, n.Memory, n.Limit, n.After
+		if n.Partition != "" {
+			r.Partition = n.Partition
+		}
+		if n.Element != nil {
+			r.ArrayID, r.Index = st.ID-int64(*n.Element), n.Index
+		}
+	}
+	for to, at := range map[*time.Time]*time.Time{&r.Started: st.Started, &r.Ended: st.Ended} {
+		if at != nil {
+			*to = *at
+		}
+	}
+	if st.Expected != nil {
+		r.Ends = st.Expected.End
+		if st.Expected.Start != nil {
+			r.Begins = *st.Expected.Start
+		}
+	}
+	r.State = slurmState(st)
+	if st.Exit != nil {
+		r.ExitCode = *st.Exit
+		if r.State == sbatch.Failed && r.ExitCode > 128 {
+			r.ExitCode, r.Signal = 0, r.ExitCode-128
+		}
+	}
+	switch {
+	case r.State == sbatch.Pending && r.Reason == "":
+		r.Reason = "Resources"
+		if len(r.After) > 0 {
+			r.Reason = "Dependency"
+		}
+	case r.State == sbatch.Failed:
+		r.Reason = "NonZeroExitCode"
+	case r.State == sbatch.Timeout:
+		r.Reason = "TimeLimit"
+	case r.State == sbatch.OutOfMemory:
+		r.Reason = "OutOfMemory"
+	}
+	return r
+}
+
+// slurmState is the state of a submission as Slurm has it.
+func slurmState(st *api.Status) sbatch.State {
+	state := st.State
+	if st.Over && st.Failed > 0 && state != sqlite.Cancelled {
+		state = "failed" // a workflow of one task has the state of its other tasks
+	}
+	switch state {
+	case "running":
+		if st.Node == "" { // it is waiting for its next try
+			return sbatch.Pending
+		}
+		return sbatch.Running
+	case "suspended":
+		return sbatch.Suspended
+	case "done":
+		return sbatch.Completed
+	case sqlite.Cancelled:
+		if !st.Over {
+			return sbatch.Running // it is ending
+		}
+		return sbatch.Cancelled
+	case "skipped", "refused":
+		return sbatch.Cancelled
+	case "failed":
+		switch st.Outcome {
+		case "timed-out":
+			return sbatch.Timeout
+		case "out-of-memory":
+			return sbatch.OutOfMemory
+		case "killed":
+			return sbatch.Cancelled
+		case "lost", "host-error":
+			return sbatch.NodeFail
+		}
+		return sbatch.Failed
+	}
+	return sbatch.Pending
+}
+
+// keepEnded is how long squeue lists jobs after their end: Slurm's default.
+const keepEnded = 300 * time.Second
+
+// jobs are those that the server has, and those that ended, by number.
+func (x *slurmCall) jobs(ended bool) ([]sbatch.Row, error) {
+	q, err := x.client.Queue(x.Context.Context, ended)
+	if err != nil {
+		return nil, err
+	}
+	var rows []sbatch.Row
+	for i := range q.Submissions {
+		rows = append(rows, jobOf(&q.Submissions[i]))
+	}
+	return rows, nil
+}
+
+func squeueAction(x *slurmCall) error {
+	q, err := sbatch.ParseQueue(x.args, x.me.User, os.LookupEnv)
+	if err != nil || x.asked(q.Ask) {
+		return err
+	}
+	x.note(q.Notes)
+	rows, err := x.jobs(q.Select.Ended() || len(q.Select.Jobs) > 0)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	rows = slices.DeleteFunc(rows, func(r sbatch.Row) bool {
+		return r.State.Ended() && now.Sub(r.Ended) > keepEnded
+	})
+	// As Slurm: an error if the only job that is asked for is not known.
+	if len(q.Select.Jobs) == 1 && !slices.ContainsFunc(rows, func(r sbatch.Row) bool {
+		return (&sbatch.Select{Jobs: q.Select.Jobs}).Match(&r)
+	}) {
+		return fmt.Errorf("invalid job id specified: %s", q.Select.Jobs[0])
+	}
+	return q.Print(x.App.Writer, rows, now)
+}
+
+func sacctAction(x *slurmCall) error {
+	a, err := sbatch.ParseAccount(x.args, x.me.User, time.Now())
+	if err != nil || x.asked(a.Ask) {
+		return err
+	}
+	x.note(a.Notes)
+	rows, err := x.jobs(true)
+	if err != nil {
+		return err
+	}
+	return a.Print(x.App.Writer, rows, time.Now())
+}
+
+func scancelAction(x *slurmCall) error {
+	c, err := sbatch.ParseCancel(x.args, x.me.User)
+	if err != nil || x.asked(c.Ask) {
+		return err
+	}
+	x.note(c.Notes)
+	rows, err := x.jobs(false)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if !c.Select.Match(&rows[i]) {
+			continue
+		}
+		if _, err := x.client.Cancel(x.Context.Context, rows[i].ID); err != nil {
+			return fmt.Errorf("job %d: %w", rows[i].ID, err)
+		}
+	}
+	return nil
+}
+
+func slurmLinksCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "slurm-links",
+		Usage:     "make links named sbatch, squeue, scancel and sacct to put on the PATH",
+		ArgsUsage: "DIR",
+		Description: `Workflow systems that speak to Slurm then hand in their jobs to the gantry that serves --dir.
+What is printed sets the environment of a shell:
+
+   eval "$(gantry slurm-links ~/gantry-slurm)"
+
+Exit codes: 0 made, 2 wrong command line, 4 DIR has other files of these names, or cannot be written.`,
+		Flags: []cli.Flag{dirFlag()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return failf(exitUsage, "slurm-links: name one directory for the links")
+			}
+			return slurmLinks(c, c.Args().First())
+		},
+	}
+}
+
+func slurmLinks(c *cli.Context, dir string) error {
+	self, err := os.Executable()
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	for _, s := range slurmCommands() {
+		path := filepath.Join(dir, s.name)
+		if err == nil {
+			if to, e := os.Readlink(path); e == nil && to == self {
+				continue
+			}
+			err = os.Symlink(self, path)
+		}
+	}
+	if err != nil {
+		return failf(exitHost, "links to gantry: %w", err)
+	}
+	served, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	fmt.Fprintf(c.App.Writer, "export PATH=%s:\"$PATH\" GANTRY_DIR=%s\n", shellWord(dir), shellWord(served))
+	return nil
+}
+
+// shellWord quotes a text for a shell.
+func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slurmServer serves a directory, and makes another one the current one, in which jobs may write.
+func slurmServer(t *testing.T) (work string) {
+	t.Helper()
+	needsBusybox(t)
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Dir(top), top} { // programs of root's run as nobody
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work = filepath.Join(top, "work")
+	if err := os.Mkdir(work, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(work, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	serveIn(t, filepath.Join(top, "runs"))
+	t.Setenv("GANTRY_DIR", filepath.Join(top, "runs"))
+	t.Setenv("GANTRY_IMAGE", "gantry/busybox")
+	t.Chdir(work)
+	return work
+}
+
+// nextflowStates are what Nextflow 22 to 25 makes of the states of squeue (SlurmExecutor.STATUS_MAP).
+var nextflowStates = map[string]string{"PD": "pending", "R": "running", "CA": "error", "CF": "pending",
+	"CG": "running", "CD": "done", "F": "error", "TO": "error", "NF": "error", "S": "hold", "ST": "hold",
+	"PR": "error", "BF": "error"}
+
+// nextflowQueue asks as Nextflow does (SlurmExecutor.queueStatusCommand), and reads the answer as it does.
+func nextflowQueue(t *testing.T, more ...string) map[string]string {
+	t.Helper()
+	args := append([]string{"squeue", "--noheader", "-o", "%i %t", "-t", "all"}, more...)
+	states := map[string]string{}
+	for line := range strings.Lines(expect(t, exitOK, nil, args...)) {
+		columns := strings.Fields(line)
+		if len(columns) != 2 || nextflowStates[columns[1]] == "" {
+			t.Fatalf("%q is no line of squeue", line)
+		}
+		states[columns[0]] = nextflowStates[columns[1]]
+	}
+	return states
+}
+
+// nextflowUntil asks until a job has a state.
+func nextflowUntil(t *testing.T, job, state string, more ...string) {
+	t.Helper()
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		got := nextflowQueue(t, more...)
+		if got[job] == state {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("job %s is %q, want %s", job, got[job], state)
+		}
+	}
+}
+
+// nextflowSubmit writes the script of a task and hands it in as Nextflow does: sbatch .command.run in its directory.
+func nextflowSubmit(t *testing.T, dir, directives, body string) (id string) {
+	t.Helper()
+	script := "#!/bin/sh\n" + strings.ReplaceAll(directives, "DIR", dir) + "NXF_CHDIR=" + dir + "\n" + body
+	cliTest{t, dir}.write(".command.run", script)
+	t.Chdir(dir)
+	m := regexp.MustCompile(`Submitted batch job (\d+)`).FindStringSubmatch(expect(t, exitOK, nil, "sbatch",
+		".command.run"))
+	if m == nil {
+		t.Fatal("sbatch names no job")
+	}
+	return m[1]
+}
+
+// TestNextflow holds the dialogue that Nextflow's executor slurm has with Slurm, as its source and its tests have it
+// (modules/nextflow/src/main/groovy/nextflow/executor/SlurmExecutor.groovy).
+func TestNextflow(t *testing.T) {
+	work := slurmServer(t)
+	user := userName(os.Geteuid())
+	me := []string{"-u", user}
+
+	id := nextflowSubmit(t, work, "#SBATCH -J nf-align_(sample_1)\n#SBATCH -o DIR/.command.log\n#SBATCH --no-requeue\n"+
+		"#SBATCH --signal B:USR2@30\n#SBATCH -t 00:05:00\n#SBATCH --mem 50M\n",
+		"cd $NXF_CHDIR\necho aligned $SLURM_JOB_NAME >out.txt; echo says\nprintf 0 >.exitcode\n")
+	nextflowUntil(t, id, "done", me...)
+	if got := readAll(t, "out.txt", ".exitcode", ".command.log"); got != "aligned nf-align_(sample_1)\n0says\n" {
+		t.Errorf("the task left %q", got)
+	}
+
+	id = nextflowSubmit(t, work, "#SBATCH -J nf-fails\n#SBATCH -o DIR/.command.log\n#SBATCH --no-requeue\n"+
+		"#SBATCH -c 2\n",
+		"printf 7 >.exitcode; exit 7\n")
+	nextflowUntil(t, id, "error", me...)
+	expect(t, exitOK, []string{id + "|FAILED|7:0"}, "sacct", "-j", id, "-n", "-P", "-b")
+
+	id = nextflowSubmit(t, work, "#SBATCH -J nf-long\n#SBATCH -o DIR/.command.log\n#SBATCH -p short\n",
+		": >begun; sleep 600\n")
+	nextflowUntil(t, id, "running", append(me, "-p", "short")...)
+	if got := nextflowQueue(t, append(me, "-p", "long")...); len(got) > 0 {
+		t.Errorf("the other queue has %v", got)
+	}
+	expect(t, exitOK, nil, "scancel", id)
+	nextflowUntil(t, id, "error", me...)
+
+	// An array, as newer versions have, and the cheaper question.
+	id = nextflowSubmit(t, work, "#SBATCH --array 0-2\n#SBATCH -J nf-many\n#SBATCH -o /dev/null\n#SBATCH --no-requeue\n",
+		"echo $SLURM_ARRAY_TASK_ID >element-$SLURM_ARRAY_TASK_ID\n")
+	for _, element := range []string{"_0", "_1", "_2"} {
+		nextflowUntil(t, id+element, "done", "--only-job-state")
+	}
+	if got := readAll(t, "element-0", "element-1", "element-2"); got != "0\n1\n2\n" {
+		t.Errorf("the elements left %q", got)
+	}
+}
+
+// expectBoth runs a command and returns what it prints and says.
+func expectBoth(t *testing.T, want int, args ...string) (prints, says string) {
+	t.Helper()
+	code, prints, says := invoke(t, args...)
+	if code != want {
+		t.Errorf("%q: exit %d, want %d\n%s%s", args, code, want, prints, says)
+	}
+	return prints, says
+}
+
+func readAll(t *testing.T, names ...string) (all string) {
+	t.Helper()
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+		}
+		all += string(data)
+	}
+	return all
+}
+
+func TestSlurmLimitsAndRefusals(t *testing.T) {
+	slurmServer(t)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"sbatch", "--gres=gpu:1", "--wrap", "true"}, "--gres"},
+		{[]string{"sbatch", "-o", "/etc/x", "--wrap", "true"}, "outside"},
+		{[]string{"sbatch", "-D", "/etc", "--wrap", "true"}, "own"},
+		{[]string{"sbatch", "-D", os.Getenv("GANTRY_DIR"), "--wrap", "true"}, "gantry's own directory"},
+		{[]string{"sbatch", "-D", "/no/such", "--wrap", "true"}, "no such"},
+		{[]string{"sbatch", "--container", "gantry/none", "--wrap", "true"}, "gantry/none"},
+		{[]string{"sbatch", "-c", "9999", "--wrap", "true"}, "9999 cores"},
+		{[]string{"squeue", "-j", "99"}, "99"},
+		{[]string{"scancel"}, "no job"},
+	} {
+		if _, says := expectBoth(t, exitSlurm, c.args...); !strings.Contains(says, c.says) ||
+			!strings.HasPrefix(says, c.args[0]+": ") {
+			t.Errorf("%q says %q, not %q", c.args, says, c.says)
+		}
+	}
+	// Waits, and has the exit code of the job.
+	out, says := expectBoth(t, 9, "sbatch", "-W", "--parsable", "--mail-type=END", "--wrap", "exit 9")
+	if out != "1\n" || !strings.Contains(says, "--mail-type has no effect") {
+		t.Errorf("prints %q, says %q", out, says)
+	}
+	expectBoth(t, 137, "sbatch", "-W", "--mem", "8", "--wrap", "dd if=/dev/zero of=/dev/null bs=64M count=1")
+	expect(t, exitOK, []string{"2|OUT_OF_MEMORY|"}, "sacct", "-j", "2", "-P", "-b")
+	// What it may read, and nothing else.
+	top := filepath.Dir(os.Getenv("GANTRY_DIR"))
+	for _, name := range []string{"open", "closed"} {
+		if err := os.Mkdir(filepath.Join(top, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cliTest{t, filepath.Join(top, name)}.write("file", name+"\n")
+	}
+	t.Setenv("GANTRY_READ", filepath.Join(top, "open"))
+	expectBoth(t, 0, "sbatch", "-W", "--wrap", "cat ../open/file && ! cat ../closed/file && ! touch ../open/x")
+	if got := readAll(t, "slurm-3.out"); !strings.HasPrefix(got, "open\n") {
+		t.Errorf("the job says %q", got)
+	}
+}
