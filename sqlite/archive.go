@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unsafe"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -22,6 +23,9 @@ type archive struct {
 	in      []byte  // what is left to read
 	col     []int64 // memory of a column
 	err     error
+
+	masked unsafe.Pointer // the rows that mask is of
+	mask   []uint64       // the words of all rows, by or
 }
 
 // mostRows bounds what a damaged count makes.
@@ -92,6 +96,19 @@ func (x *archive) end() {
 		}
 		return x.col[i] - x.col[i-1]
 	}
+	if n := len(x.col); n >= worth+1 { // most columns are one number
+		i := 1
+		for i < n && x.col[i] == x.col[0] {
+			i++
+		}
+		if i == n && x.col[0] != 0 {
+			x.put(1 << 1)
+			x.put(x.col[0])
+			x.put(int64(n-1)<<1 | 1)
+			x.put(0)
+			return
+		}
+	}
 	told := 0 // what precedes is written
 	tell := func(to int) {
 		if told < to {
@@ -117,8 +134,57 @@ func (x *archive) end() {
 	tell(len(x.col))
 }
 
+// flat writes a column of n times a number, as end does.
+func (x *archive) flat(n int, v int64) {
+	if cap(x.col) < n {
+		x.col = make([]int64, n)
+	}
+	x.col = x.col[:n]
+	for i := range x.col {
+		x.col[i] = v
+	}
+	switch {
+	case v == 0 && n >= 3:
+		x.put(int64(n)<<1 | 1)
+		x.put(0)
+	default:
+		x.end()
+	}
+}
+
+// none reports whether a member is zero in all rows, most of which are in most columns. It looks at whole structs once
+// for all of their columns.
+func none[T, M any](x *archive, rows []*T, member func(*T) *M) bool {
+	const word = unsafe.Sizeof(uint64(0))
+	size := unsafe.Sizeof(*new(T))
+	if !x.writing || len(rows) < 4 || size < 8*word || size%word != 0 {
+		return false
+	}
+	if key := unsafe.Pointer(&rows[0]); x.masked != key {
+		x.masked, x.mask = key, append(x.mask[:0], make([]uint64, size/word)...)
+		for _, r := range rows {
+			for i, w := range unsafe.Slice((*uint64)(unsafe.Pointer(r)), len(x.mask)) {
+				x.mask[i] |= w
+			}
+		}
+	}
+	at := uintptr(unsafe.Pointer(member(rows[0]))) - uintptr(unsafe.Pointer(rows[0]))
+	if at >= size {
+		return false // it is not in the struct
+	}
+	set := uint64(0)
+	for _, w := range x.mask[at/word : (at+unsafe.Sizeof(*new(M))+word-1)/word] {
+		set |= w
+	}
+	return set == 0
+}
+
 // integers is a column of numbers.
 func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *archive, rows []*T, member func(*T) *N) {
+	if none(x, rows, member) {
+		x.flat(len(rows), 0)
+		return
+	}
 	col := x.begin(len(rows))
 	for i, r := range rows {
 		if x.writing {
@@ -131,6 +197,10 @@ func integers[T any, N ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint64](x *a
 }
 
 func floats[T any](x *archive, rows []*T, member func(*T) *float64) {
+	if none(x, rows, member) {
+		x.flat(len(rows), 0)
+		return
+	}
 	col := x.begin(len(rows))
 	for i, r := range rows {
 		if x.writing {
@@ -143,6 +213,10 @@ func floats[T any](x *archive, rows []*T, member func(*T) *float64) {
 }
 
 func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
+	if none(x, rows, member) {
+		x.flat(len(rows), 0)
+		return
+	}
 	col := x.begin(len(rows))
 	for i, r := range rows {
 		if !x.writing {
@@ -157,6 +231,10 @@ func flags[T any](x *archive, rows []*T, member func(*T) *bool) {
 // texts is a column of lengths, -1 for a text like the one before, and then the texts.
 func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 	const same = -1
+	if none(x, rows, member) {
+		x.flat(len(rows), same)
+		return
+	}
 	col, last := x.begin(len(rows)), S("")
 	if x.writing {
 		for i, r := range rows {
@@ -188,6 +266,10 @@ func texts[T any, S ~string](x *archive, rows []*T, member func(*T) *S) {
 
 // lengths is a column of the lengths of slices, -1 for nil; those that are read are made.
 func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
+	if none(x, rows, member) {
+		x.flat(len(rows), -1)
+		return 0
+	}
 	col := x.begin(len(rows))
 	if x.writing {
 		for i, r := range rows {
@@ -218,7 +300,11 @@ func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
 
 // lists is a column of lists of numbers.
 func lists[T any, N ~int32 | ~int64](x *archive, rows []*T, member func(*T) *[]N) {
-	col, i := x.begin(lengths(x, rows, member)), 0
+	n := lengths(x, rows, member)
+	if n == 0 && x.writing {
+		return // as begin and end of no numbers
+	}
+	col, i := x.begin(n), 0
 	for _, r := range rows {
 		list := *member(r)
 		for k := range list {
@@ -235,7 +321,11 @@ func lists[T any, N ~int32 | ~int64](x *archive, rows []*T, member func(*T) *[]N
 
 // words is a column of lists of texts.
 func words[T any](x *archive, rows []*T, member func(*T) *[]string) {
-	all := make([]*string, 0, lengths(x, rows, member))
+	n := lengths(x, rows, member)
+	if n == 0 && x.writing {
+		return
+	}
+	all := make([]*string, 0, n)
 	for _, r := range rows {
 		all = append(all, pointers(*member(r))...)
 	}

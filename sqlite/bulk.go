@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"fmt"
-	"strconv"
 	"sync"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -139,21 +139,19 @@ type bulkEncoder struct {
 
 func (enc *bulkEncoder) encode(batch executor.Batch, text []byte) (bulkBatch, error) {
 	out := bulkBatch{Batch: batch}
+	last := planner.Time(0)
 	for i := range batch.Events {
 		ev := &batch.Events[i]
-		text = append(text, "[,"[min(i, 1)], '[')
-		text = append(strconv.AppendInt(text, int64(ev.At), 10), ',')
-		text = append(strconv.AppendInt(text, int64(ev.Body.Kind()), 10), ',')
+		step := time.Duration(ev.At - last)
+		last = ev.At
 		var err error
-		if text, err = enc.terse.encode(text, ev.At, ev.Body); err != nil {
+		if text, err = enc.terse.encode(append(text, "[,"[min(i, 1)]), step, ev.At, ev.Body); err != nil {
 			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
-		text = append(text, ']')
 	}
 	out.bodies = append(text, ']')
 	var err error
-	out.definitions, err = enc.definitionsOf(batch,
-		func(a *executor.Admission) bool { return len(a.Tasks) > definitionLarge })
+	out.definitions, err = enc.definitionsOf(batch)
 	return out, err
 }
 
@@ -167,6 +165,10 @@ func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	w := &bulkWriter{projection: newProjection()}
 	var err error
 	if w.out, err = newTables(conn, run, "INSERT"); err != nil {
+		return nil, err
+	}
+	if w.out.packer, err = newPacker(conn, run); err != nil {
+		w.out.close()
 		return nil, err
 	}
 	w.chunks, err = newUpdate(conn, "INSERT INTO event_chunks(run, seq, at_ns, kinds, rounds, took_ns, bodies, v) "+

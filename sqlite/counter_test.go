@@ -98,7 +98,7 @@ func TestALogWithoutACounterGetsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := raw.Exec("ALTER TABLE attempts DROP COLUMN read_ops"); err != nil {
+	if _, err := raw.Exec("ALTER TABLE attempt_rows DROP COLUMN read_ops"); err != nil {
 		t.Fatal(err)
 	}
 	open(t, path, sqlite.Durable)

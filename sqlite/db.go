@@ -65,6 +65,9 @@ type DB struct {
 	path    string
 	mode    Mode
 	readers *sql.DB
+	whole   *sql.DB // readers that see the views of the log as they are; nil in handles of one run
+	query   string  // of the data source name of readers
+	opened  *opened // simulations that were asked for; shared by all handles of the log
 
 	mu   sync.Mutex // guards the writer connection
 	conn *sqlite3.SQLiteConn
@@ -78,7 +81,7 @@ func Open(path string, mode Mode) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", path, err)
 	}
-	db := &DB{path: abs, mode: mode, runs: map[*Run]struct{}{}}
+	db := &DB{path: abs, mode: mode, opened: new(opened), runs: map[*Run]struct{}{}}
 	if mode == ReadOnly {
 		if _, err := os.Stat(abs); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
@@ -175,11 +178,11 @@ func (db *DB) migrate() error {
 		if err != nil || have >= schemaVersion && len(missing) == 0 {
 			return err
 		}
-		views, err := db.strings("SELECT name FROM sqlite_schema WHERE type = 'view'")
+		old, err := db.strings("SELECT name FROM sqlite_schema WHERE type = 'view'")
 		if err != nil {
 			return err
 		}
-		for _, name := range views {
+		for _, name := range old {
 			if _, err := db.conn.Exec("DROP VIEW "+name, nil); err != nil {
 				return err
 			}
@@ -193,11 +196,18 @@ func (db *DB) migrate() error {
 			return err
 		}
 		for _, column := range missing {
-			if _, err := db.conn.Exec("ALTER TABLE attempts ADD COLUMN "+column+" INTEGER", nil); err != nil {
+			if _, err := db.conn.Exec("ALTER TABLE attempt_rows ADD COLUMN "+column+" INTEGER", nil); err != nil {
 				return err
 			}
 		}
-		return db.script("views.sql")
+		views, err := db.rowViews()
+		if err == nil {
+			_, err = db.conn.Exec(views, nil)
+		}
+		if err == nil {
+			err = db.script("views.sql")
+		}
+		return err
 	})
 }
 
@@ -217,11 +227,20 @@ func (db *DB) keepCopy(format int64) error {
 	return err
 }
 
-// script runs a file of the schema. {counters} stands for the counters that the file does not name.
+// script runs a file of the schema.
 func (db *DB) script(name string) error {
+	text, err := scriptText(name)
+	if err == nil {
+		_, err = db.conn.Exec(text, nil)
+	}
+	return err
+}
+
+// scriptText is a file of the schema. {counters} stands for the counters that the file does not name.
+func scriptText(name string) (string, error) {
 	text, err := schema.ReadFile("schema/" + name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	more := ""
 	for _, c := range slices.Concat(ownCounters, sharedCounters) {
@@ -229,13 +248,12 @@ func (db *DB) script(name string) error {
 			more += ", a." + c.column
 		}
 	}
-	_, err = db.conn.Exec(strings.ReplaceAll(string(text), "{counters}", more), nil)
-	return err
+	return strings.ReplaceAll(string(text), "{counters}", more), nil
 }
 
 // missingCounters are the columns that planner.Usage needs in table attempts and that are not there.
 func (db *DB) missingCounters() ([]string, error) {
-	have, err := db.strings("SELECT name FROM pragma_table_info('attempts')")
+	have, err := db.strings("SELECT name FROM pragma_table_info('attempt_rows')")
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +267,10 @@ func (db *DB) missingCounters() ([]string, error) {
 }
 
 // strings reads a column of texts on the writer connection.
-func (db *DB) strings(query string) (out []string, err error) {
-	rows, err := db.conn.Query(query, nil)
+func (db *DB) strings(query string) ([]string, error) { return stringsOf(db.conn, query) }
+
+func stringsOf(c *sqlite3.SQLiteConn, query string) (out []string, err error) {
+	rows, err := c.Query(query, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -268,18 +288,20 @@ func (db *DB) strings(query string) (out []string, err error) {
 }
 
 func (db *DB) openReaders() error {
-	const query = "mode=ro&_query_only=1&_busy_timeout=30000"
+	const query = "mode=ro&_busy_timeout=30000"
 	open := func(query string) (int64, error) {
-		pool, err := sql.Open("sqlite3", dsn(db.path, query))
-		if err != nil {
-			return 0, err
-		}
+		pool := newPool(dsn(db.path, query), rowsOnly, func() error { return nil })
 		var have int64
 		if err := pool.QueryRow("PRAGMA user_version").Scan(&have); err != nil {
 			pool.Close()
 			return 0, err
 		}
-		db.readers = pool
+		whole, err := sql.Open("sqlite3", dsn(db.path, query+"&_query_only=1"))
+		if err != nil {
+			pool.Close()
+			return 0, err
+		}
+		db.readers, db.whole, db.query = pool, whole, query
 		return have, nil
 	}
 	have, err := open(query)
@@ -295,6 +317,7 @@ func (db *DB) openReaders() error {
 		return db.wrap("open", err)
 	}
 	if have != schemaVersion {
+		db.whole.Close()
 		db.readers.Close()
 		if have == 0 {
 			return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog,
@@ -324,7 +347,7 @@ func (db *DB) Close() error {
 	for _, r := range open {
 		errs = append(errs, r.Close())
 	}
-	errs = append(errs, db.readers.Close())
+	errs = append(errs, db.opened.close(), db.whole.Close(), db.readers.Close())
 	return errors.Join(append(errs, db.closeWriter())...)
 }
 
@@ -395,11 +418,12 @@ func (db *DB) wrap(doing string, err error) error {
 	return fmt.Errorf("%s log %s: %w%s", doing, db.path, err, advice)
 }
 
-// find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "".
-func (db *DB) find(ctx context.Context, name string) (id int64, found string, err error) {
+// find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
+// be asked about it.
+func (db *DB) find(ctx context.Context, name string) (of *DB, id int64, found string, err error) {
 	rows, err := db.readers.QueryContext(ctx, "SELECT id, name FROM runs ORDER BY id DESC")
 	if err != nil {
-		return 0, "", db.wrap("read", err)
+		return nil, 0, "", db.wrap("read", err)
 	}
 	defer rows.Close()
 	unknown := &UnknownRunError{Name: name}
@@ -408,25 +432,28 @@ func (db *DB) find(ctx context.Context, name string) (id int64, found string, er
 		var i int64
 		var n string
 		if err := rows.Scan(&i, &n); err != nil {
-			return 0, "", db.wrap("read", err)
-		}
-		if n == name {
-			return i, n, nil
+			return nil, 0, "", db.wrap("read", err)
 		}
 		if len(n) >= len(name) && n[:len(name)] == name {
-			if matches++; matches == 1 {
+			if matches++; matches == 1 || n == name {
 				id, found = i, n
+			}
+			if n == name {
+				matches = 1
+				break
 			}
 		}
 		unknown.Known = append(unknown.Known, n)
 	}
 	if err := rows.Err(); err != nil {
-		return 0, "", db.wrap("read", err)
+		return nil, 0, "", db.wrap("read", err)
 	}
+	rows.Close()
 	if matches == 1 || name == "" && matches > 0 {
-		return id, found, nil
+		of, err = db.of(ctx, id)
+		return of, id, found, err
 	}
-	return 0, "", unknown
+	return nil, 0, "", unknown
 }
 
 // list joins the first n names.

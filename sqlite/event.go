@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -15,8 +17,8 @@ import (
 // eventVersion is events.v of what this package writes. It reads older ones too; a body of a newer version is refused,
 // never guessed at. Version 2 has checkpoints: attempt exited has kept, and orders have kind 6. In version 3 attempt
 // exited says that it is final. Bodies of version 4 leave out what follows from the rest, see terse. In version 5
-// workflows grow.
-const eventVersion = 5
+// workflows grow. In version 6 most bodies of simulations are lists without names.
+const eventVersion = 6
 
 // bodyVersion is the least version that reads a body right: older gantries continue with logs that have nothing newer
 // in them.
@@ -84,13 +86,78 @@ func (x *terse) starts(at planner.Time, orders []planner.Order) bool {
 	return len(orders) > 0
 }
 
-// encode appends the JSON of a body of version 4.
-func (x *terse) encode(buf []byte, at planner.Time, body planner.Body) ([]byte, error) {
+// encode appends the JSON of an event: its distance in time from the one before, its kind, and its body of version 6.
+// That is a list if the event says no more than most of its kind do, else an object as in version 4.
+func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body planner.Body) ([]byte, error) {
+	buf = strconv.AppendInt(append(buf, '['), int64(step), 10)
+	buf = strconv.AppendInt(append(buf, ','), int64(body.Kind()), 10)
+	buf = append(buf, ',')
 	switch b := body.(type) {
 	case *planner.WorkflowArrived:
 		x.arrived(b.Tasks)
 	case *planner.WorkflowGrown:
 		x.arrived(b.Tasks)
+	case planner.AttemptStarted:
+		return append(strconv.AppendInt(buf, int64(b.Attempt), 10), ']'), nil
+	case *planner.AttemptExited:
+		if *b == (planner.AttemptExited{Attempt: b.Attempt, Outcome: planner.OK, Ran: b.Ran, Usage: x.usage(at, b.Ran)}) {
+			buf = strconv.AppendInt(buf, int64(b.Attempt), 10)
+			return append(strconv.AppendInt(append(buf, ','), int64(b.Ran), 10), ']'), nil
+		}
+	case *planner.PlanCommitted:
+		if b.Notes == nil && (b.Orders == nil || x.starts(at, b.Orders)) && (b.Reasons == nil || len(b.Reasons) > 0) {
+			buf = strconv.AppendInt(buf, b.Round, 10)
+			buf = strconv.AppendInt(append(buf, ','), int64(b.Took), 10)
+			buf = appendStarts(append(buf, ','), b.Orders)
+			if len(b.Reasons) > 0 {
+				buf = appendWaits(append(buf, ','), b.Reasons)
+			}
+			return append(buf, ']'), nil
+		}
+	}
+	buf, err := x.object(buf, at, body)
+	return append(buf, ']'), err
+}
+
+func appendStarts(buf []byte, orders []planner.Order) []byte {
+	buf = append(buf, '[')
+	for i := range orders {
+		o := &orders[i]
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = append(buf, '[')
+		for k, n := range [4]int64{int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Est.Run)} {
+			if k > 0 {
+				buf = append(buf, ',')
+			}
+			buf = strconv.AppendInt(buf, n, 10)
+		}
+		buf = append(buf, ']')
+	}
+	return append(buf, ']')
+}
+
+// appendWaits leaves out the end of what a reason has not.
+func appendWaits(buf []byte, waits []planner.Wait) []byte {
+	for i := range waits {
+		w := &waits[i]
+		buf = append(buf, "[,"[min(i, 1)], '[')
+		buf = strconv.AppendInt(buf, int64(w.Task), 10)
+		buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.Code), 10)
+		if none := (planner.Reason{Code: w.Reason.Code, Node: planner.None}); w.Reason != none {
+			buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.Dim), 10)
+			buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.Node), 10)
+			buf = strconv.AppendInt(append(buf, ','), int64(w.Reason.At), 10)
+		}
+		buf = append(buf, ']')
+	}
+	return append(buf, ']')
+}
+
+// object appends the JSON of a body of version 4.
+func (x *terse) object(buf []byte, at planner.Time, body planner.Body) ([]byte, error) {
+	switch b := body.(type) {
 	case *planner.AttemptExited:
 		short := *b
 		if b.Usage == x.usage(at, b.Ran) {
@@ -104,27 +171,106 @@ func (x *terse) encode(buf []byte, at planner.Time, body planner.Body) ([]byte, 
 		if !x.starts(at, b.Orders) {
 			break
 		}
-		short := *b
-		short.Orders = nil
-		buf, err := encodeBody(buf, &short)
-		buf = append(member(buf[:len(buf)-1], `"starts":`), '[')
-		for i := range b.Orders {
-			o := &b.Orders[i]
-			if i > 0 {
-				buf = append(buf, ',')
-			}
-			buf = append(buf, '[')
-			for k, n := range [4]int64{int64(o.Attempt), int64(o.Task), int64(o.Node), int64(o.Est.Run)} {
-				if k > 0 {
-					buf = append(buf, ',')
-				}
-				buf = strconv.AppendInt(buf, n, 10)
-			}
-			buf = append(buf, ']')
-		}
-		return append(buf, ']', '}'), err
+		rest := *b
+		rest.Orders = nil
+		buf, err := encodeBody(buf, &rest)
+		return append(appendStarts(member(buf[:len(buf)-1], `"starts":`), b.Orders), '}'), err
 	}
 	return encodeBody(buf, body)
+}
+
+// decode reads what encode wrote, or decodeBody reads; fields are those after the kind.
+func (x *terse) decode(kind planner.EventKind, fields []json.RawMessage, version int64, at planner.Time) (planner.Body,
+	error) {
+	if len(fields) == 0 {
+		return nil, errors.New("it has no body")
+	}
+	if version < 6 || len(fields) == 1 && fields[0][0] == '{' {
+		return decodeBody(kind, fields[0], version, at, x)
+	}
+	return x.listed(kind, fields, at)
+}
+
+// listed reads an event of version 6 whose body is a list.
+func (x *terse) listed(kind planner.EventKind, fields []json.RawMessage, at planner.Time) (planner.Body, error) {
+	numbers := func(n int) ([]int64, error) {
+		if len(fields) < n {
+			return nil, fmt.Errorf("its list has %d members, not %d", len(fields), n)
+		}
+		all := make([]int64, n)
+		for i := range all {
+			var err error
+			if all[i], err = strconv.ParseInt(string(fields[i]), 10, 64); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	switch kind {
+	case planner.KindAttemptStarted:
+		n, err := numbers(1)
+		if err != nil || n[0] < 0 || n[0] > math.MaxInt32 {
+			return nil, cmp.Or(err, errOutOfRange)
+		}
+		return planner.AttemptStarted{Attempt: planner.AttemptID(n[0])}, nil
+	case planner.KindAttemptExited:
+		n, err := numbers(2)
+		if err != nil || n[0] < 0 || n[0] > math.MaxInt32 {
+			return nil, cmp.Or(err, errOutOfRange)
+		}
+		ran := time.Duration(n[1])
+		return &planner.AttemptExited{Attempt: planner.AttemptID(n[0]), Outcome: planner.OK, Ran: ran,
+			Usage: x.usage(at, ran)}, nil
+	case planner.KindPlanCommitted:
+		n, err := numbers(2)
+		if err != nil {
+			return nil, err
+		}
+		plan := &planner.PlanCommitted{Round: n[0], Took: time.Duration(n[1])}
+		var starts [][4]int64
+		var waits [][]int64
+		if len(fields) > 2 {
+			err = json.Unmarshal(fields[2], &starts)
+		}
+		if err == nil && len(fields) > 3 {
+			err = json.Unmarshal(fields[3], &waits)
+		}
+		if err == nil {
+			err = x.startsOf(plan, starts, at)
+		}
+		for _, w := range waits {
+			if len(w) == 2 {
+				w = append(w, 0, int64(planner.None), 0)
+			}
+			if len(w) != 5 || w[0] != int64(int32(w[0])) || w[1] != int64(uint8(w[1])) || w[2] != int64(uint8(w[2])) ||
+				w[3] != int64(int32(w[3])) {
+				return nil, errOutOfRange
+			}
+			plan.Reasons = append(plan.Reasons, planner.Wait{Task: planner.TaskID(w[0]),
+				Reason: planner.Reason{Code: planner.ReasonCode(w[1]), Dim: unit.Dim(w[2]), Node: planner.NodeID(w[3]),
+					At: planner.Time(w[4])}})
+		}
+		return plan, err
+	}
+	return nil, fmt.Errorf("an event of kind %v is no list", kind)
+}
+
+var errOutOfRange = errors.New("a number of it is out of range")
+
+// startsOf adds the orders of first attempts to a plan.
+func (x *terse) startsOf(plan *planner.PlanCommitted, starts [][4]int64, at planner.Time) error {
+	for _, s := range starts {
+		if s[0] < 0 || s[0] > math.MaxInt32 || s[2] < 0 || s[2] > math.MaxInt32 {
+			return fmt.Errorf("start %v is out of range", s)
+		}
+		o, ok := x.order(at, planner.AttemptID(s[0]), planner.TaskID(min(s[1], math.MaxInt32)),
+			planner.NodeID(s[2]), time.Duration(s[3]))
+		if !ok {
+			return fmt.Errorf("start %v is of a task that was not admitted", s)
+		}
+		plan.Orders = append(plan.Orders, o)
+	}
+	return nil
 }
 
 // encodeBody appends the JSON of a body: the members of its type by their json tags, those that are zero left out. A
@@ -206,18 +352,7 @@ func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.T
 		for i := range b.Reasons {
 			plan.Reasons[i] = b.Reasons[i].value
 		}
-		for _, s := range b.Starts {
-			if s[0] < 0 || s[0] > math.MaxInt32 || s[2] < 0 || s[2] > math.MaxInt32 {
-				return nil, fmt.Errorf("start %v is out of range", s)
-			}
-			o, ok := x.order(at, planner.AttemptID(s[0]), planner.TaskID(min(s[1], math.MaxInt32)),
-				planner.NodeID(s[2]), time.Duration(s[3]))
-			if !ok {
-				return nil, fmt.Errorf("start %v is of a task that was not admitted", s)
-			}
-			plan.Orders = append(plan.Orders, o)
-		}
-		return plan, nil
+		return plan, x.startsOf(plan, b.Starts, at)
 	case planner.KindWorkflowCancelled:
 		return decode[planner.WorkflowCancelled](text)
 	case planner.KindWorkflowContinued:

@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"reflect"
+	"strconv"
 	"testing"
 
 	"gantry/planner"
@@ -17,6 +19,8 @@ func FuzzBodies(f *testing.F) {
 		f.Add(kind, []byte(text))
 	}
 	f.Add(uint8(5), []byte(`{"message_base64":"/w==","usage":{}}`))
+	f.Add(uint8(9), []byte(`{"round":3,"took_ns":7,"starts":[[0,0,1,1000]],"waits":[[1,3,0,-1,0],[1,5,0,2,9]]}`))
+	f.Add(uint8(5), []byte(`{"attempt":7,"outcome":1,"ran_ns":5}`))
 	f.Add(uint8(9), []byte(`{"starts":[[0,0,1,1000]],"orders":null,"waits":[]}`))
 	f.Fuzz(func(t *testing.T, kind uint8, text []byte) {
 		tasks := &terse{needs: []unit.Vector{{1, 2, 3}}}
@@ -30,12 +34,23 @@ func FuzzBodies(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			short, err := tasks.encode(nil, at, body)
+			short, err := tasks.object(nil, at, body)
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			for v, written := range map[int64][]byte{1: plain, 4: short} {
-				if again, err := decodeBody(body.Kind(), written, v, at, tasks); err != nil ||
+			listed, err := tasks.encode(nil, 7, at, body)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			var event []json.RawMessage
+			if err := json.Unmarshal(listed, &event); err != nil {
+				t.Fatalf("%s: %v", listed, err)
+			}
+			if string(event[0]) != "7" || string(event[1]) != strconv.Itoa(int(kind)) {
+				t.Fatalf("%s: step and kind are wrong", listed)
+			}
+			for v, written := range map[int64][]json.RawMessage{1: {plain}, 4: {short}, 6: event[2:]} {
+				if again, err := tasks.decode(body.Kind(), written, v, at); err != nil ||
 					!reflect.DeepEqual(again, body) {
 					t.Fatalf("%s\nis read as   %+v\nwritten as   %s\nread again as %+v, %v", text, body, written, again,
 						err)

@@ -69,8 +69,8 @@ func TestFormatNamesEveryTableViewAndColumn(t *testing.T) {
 			t.Errorf("FORMAT.md says nothing of view %s", name)
 			continue
 		}
-		if name == "v_attempts" {
-			continue // all of attempts, as it says
+		if name == "v_attempts" || name == "tasks" || name == "attempts" {
+			continue // all of a table, as it says
 		}
 		section, _, _ = strings.Cut(section, "\n")
 		check(name, section, columns)

@@ -42,7 +42,7 @@ func (r *Run) Past() *Past { return r.db.pastOf(r.id) }
 
 // PastOf is that of the run of that name.
 func (db *DB) PastOf(ctx context.Context, run string) (*Past, error) {
-	id, _, err := db.find(ctx, run)
+	_, id, _, err := db.find(ctx, run)
 	return db.pastOf(id), err
 }
 
@@ -58,22 +58,42 @@ func (db *DB) Before(runtime string, timeScale, sizeScale float64) *Past {
 		[]any{runtime, timeScale, sizeScale}}
 }
 
-func (p *Past) with(more ...any) []any { return append(slices.Clone(p.args), more...) }
-
 // History returns what was measured, at most a given number of each kind of task, the latest ones, oldest first.
 func (p *Past) History(ctx context.Context, latest int) ([]Measurement, error) {
-	out, err := collect(ctx, p.db, func(rows *sql.Rows) (m Measurement, err error) {
-		return m, rows.Scan(&m.Kind, &m.Ran, &m.Speed)
-	}, `SELECT kind, ran_ns, speed FROM (
-			SELECT t.kind, `+wholeRun+` AS ran_ns, n.speed, a.run, a.ended_ns, a.attempt,
-				row_number() OVER (PARTITION BY t.kind ORDER BY a.run DESC, a.ended_ns DESC, a.attempt DESC) AS recency
-			FROM `+p.own+earlierRuns+`
-			JOIN attempts a ON a.run = r.id AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
-			JOIN tasks t ON t.run = a.run AND t.task = a.task
-			JOIN nodes n ON n.run = a.run AND n.node = a.node)
-		WHERE recency <= ? ORDER BY run DESC, ended_ns DESC, attempt DESC`, p.with(latest)...)
+	var out []Measurement
+	have := map[string]int{}
+	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
+		return true, db.rows(ctx, func(rows *sql.Rows) error {
+			var m Measurement
+			if err := rows.Scan(&m.Kind, &m.Ran, &m.Speed); err != nil {
+				return db.wrap("read", err)
+			}
+			if have[m.Kind]++; have[m.Kind] <= latest {
+				out = append(out, m)
+			}
+			return nil
+		}, `SELECT t.kind, `+wholeRun+`, n.speed FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
+			JOIN nodes n ON n.run = a.run AND n.node = a.node
+			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL ORDER BY a.ended_ns DESC, a.attempt DESC`, run)
+	})
 	slices.Reverse(out)
 	return out, err
+}
+
+// each calls f for the runs, the latest first, until it returns false.
+func (p *Past) each(ctx context.Context, f func(db *DB, run int64) (more bool, err error)) error {
+	runs, err := collect(ctx, p.db, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) },
+		`SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
+	for i := 0; i < len(runs) && err == nil; i++ {
+		var of *DB
+		if of, err = p.db.of(ctx, runs[i]); err == nil {
+			var more bool
+			if more, err = f(of, runs[i]); !more {
+				break
+			}
+		}
+	}
+	return err
 }
 
 // Correction is how long a program ran that ended well, and how long its trace declares that on its node.
@@ -82,15 +102,18 @@ type Correction struct{ Ran, Declared time.Duration }
 // Corrections returns what was measured with the declared runtimes, at most a given number, the latest ones, oldest
 // first. Tasks whose trace has no runtime are left out.
 func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error) {
-	out, err := collect(ctx, p.db, func(rows *sql.Rows) (c Correction, err error) {
-		return c, rows.Scan(&c.Ran, &c.Declared)
-	},
-		`SELECT `+wholeRun+`, CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER)
-			FROM `+p.own+earlierRuns+`
-			JOIN attempts a ON a.run = r.id AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
+	var out []Correction
+	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
+		all, err := collect(ctx, db, func(rows *sql.Rows) (c Correction, err error) {
+			return c, rows.Scan(&c.Ran, &c.Declared)
+		}, `SELECT `+wholeRun+`, CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER) FROM attempts a
 			JOIN tasks t ON t.run = a.run AND t.task = a.task AND t.trace_runtime_ns > 0
 			JOIN nodes n ON n.run = a.run AND n.node = a.node AND n.speed > 0
-			ORDER BY a.run DESC, a.ended_ns DESC, a.attempt DESC LIMIT ?`, p.with(latest)...)
+			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
+			ORDER BY a.ended_ns DESC, a.attempt DESC LIMIT ?`, run, latest-len(out))
+		out = append(out, all...)
+		return len(out) < latest, err
+	})
 	slices.Reverse(out)
 	return out, err
 }
@@ -98,25 +121,18 @@ func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error
 // Jobs returns the latest workflows, at most a given number, the oldest first. Their service is what all attempts of
 // their tasks ran.
 func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
-	runs, err := collect(ctx, p.db, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) },
-		`SELECT r.id FROM `+p.own+earlierRuns+` ORDER BY r.id DESC`, p.args...)
-	if err != nil {
-		return nil, err
-	}
 	var out []queueing.Job // the latest first
-	for i := 0; i < len(runs) && len(out) < latest; i++ {
-		jobs, err := collect(ctx, p.db, func(rows *sql.Rows) (j queueing.Job, err error) {
+	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
+		jobs, err := collect(ctx, db, func(rows *sql.Rows) (j queueing.Job, err error) {
 			return j,
 				rows.Scan(&j.After, &j.Service)
 		},
 			`WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)
 			SELECT coalesce(w.arrived_ns - lag(w.arrived_ns) OVER (ORDER BY w.arrived_ns, w.workflow), -1), iif(w.state = 'done', coalesce(x.ran_ns, 0), 0)
-			FROM workflows w LEFT JOIN ran x ON x.workflow = w.workflow WHERE w.run = ?1 ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, runs[i], latest-len(out))
-		if err != nil {
-			return nil, err
-		}
+			FROM workflows w LEFT JOIN ran x ON x.workflow = w.workflow WHERE w.run = ?1 ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, run, latest-len(out))
 		out = append(out, jobs...)
-	}
+		return len(out) < latest, err
+	})
 	slices.Reverse(out)
-	return out, nil
+	return out, err
 }

@@ -170,6 +170,9 @@ func (in *inserter) take(v driver.Value) {
 	case string:
 		c = C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
 		in.memory = append(in.memory, v...)
+	case text:
+		c = C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
+		in.memory = append(in.memory, v...)
 	case []byte:
 		c = C.cell{kind: C.BLOB, value: C.int64_t(len(in.memory)), length: C.int32_t(len(v))}
 		in.memory = append(in.memory, v...)

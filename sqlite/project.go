@@ -44,7 +44,8 @@ type flow struct {
 	state          flowState
 	withdrawn      string // its state, if it was cancelled
 	changed        bool
-	dirty          []int32 // positions of tasks that are not as their rows say
+	dirty          []int32  // positions of tasks that are not as their rows say
+	singles        []single // of a simulation: by position
 }
 
 // part has the tasks of a workflow that came with one admission, and those that follow.
@@ -260,9 +261,6 @@ func (p *projection) arrived(a *executor.Admission) error {
 	p.first = min(p.first, a.Arrived.Workflow.Arrived)
 	p.touch(f)
 	err := p.out.addFlow(a)
-	if err == nil && p.out != nil && len(f.tasks) > definitionLarge {
-		err = p.writeTasks(f)
-	}
 	return err
 }
 
@@ -535,18 +533,41 @@ func (p *projection) write() error {
 // writeEnded makes rows of what is over: of workflows, and of attempts in the order of their numbers, so that SQLite
 // only ever appends.
 func (p *projection) writeEnded() error {
-	for _, x := range p.attempts {
-		if x != nil && x.exit == nil {
-			break
-		} else if x != nil {
-			if err := p.writeAttempt(x); err != nil {
-				return err
-			}
+	for _, x := range p.changedAttempts {
+		if x.exit == nil {
+			x.changed = false
+			continue
+		}
+		kept, err := p.keepSingle(x)
+		if err == nil && !kept {
+			err = p.writeAttempt(x)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	p.changedAttempts = emptied(p.changedAttempts)
 	p.forgetEnded()
 	return p.writeFlows(func(f *flow) bool { return f.state != flowOpen })
+}
+
+// keepSingle keeps an attempt that ended for the chunk of its task. If it is not the first one, that gets a row.
+func (p *projection) keepSingle(x *attempt) (kept bool, err error) {
+	f, i, err := p.flowOfTask(x.order.Task)
+	if f == nil || i < f.rows || p.out.packer == nil || i < len(f.singles) && f.singles[i].like != nil {
+		return false, err
+	}
+	s, ok := p.out.packer.single(x)
+	if !ok {
+		return false, nil
+	}
+	if n := len(f.tasks) - len(f.singles); n > 0 {
+		f.singles = append(f.singles, make([]single, n)...)
+	}
+	f.singles[i] = s
+	x.changed = false
+	p.attempts[x.order.Attempt-p.next] = nil
+	return true, nil
 }
 
 // emptied keeps the memory of s and lets go of everything in it.
@@ -600,18 +621,40 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 	return nil
 }
 
+// writeTask writes a task for the first time, with its attempt if that was kept for it.
+func (p *projection) writeTask(f *flow, a *executor.Admission, i int) error {
+	at := f.rows
+	t := &f.tasks[at]
+	if at >= len(f.singles) || f.singles[at].like == nil {
+		return p.out.addTask(a, i, t)
+	}
+	s := &f.singles[at]
+	if t.tries == 1 && t.last == s.id && t.node == s.node && t.queued == s.queued && t.ended == s.ended {
+		return p.out.packer.addTask(a, i, t.state, s)
+	}
+	if err := p.out.addSingle(a.Arrived.Tasks[i].ID, s); err != nil {
+		return err
+	}
+	return p.out.addTask(a, i, t)
+}
+
 // writeTasks makes rows of the tasks of a workflow, or changes those that are.
 func (p *projection) writeTasks(f *flow) error {
 	if len(f.fresh) > 0 {
 		for _, a := range f.fresh {
 			for i := range a.Tasks {
-				if err := p.out.addTask(a, i, &f.tasks[f.rows]); err != nil {
+				if err := p.writeTask(f, a, i); err != nil {
 					return err
 				}
 				f.rows++
 			}
 		}
-		f.fresh = nil
+		if p.out.packer != nil {
+			if err := p.out.packer.flushFlow(f.id); err != nil {
+				return err
+			}
+		}
+		f.fresh, f.singles = nil, nil
 		if err := p.out.putIdentities(); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 // Remove deletes a run, given by its whole name, with everything that the log has of it. Models that were trained on it
 // stay. It returns an *UnknownRunError if the log does not have the run.
 func (db *DB) Remove(ctx context.Context, run string) error {
-	id, err := db.whole(ctx, run)
+	_, id, err := db.whole(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -41,10 +41,10 @@ func (db *DB) shrink() error {
 }
 
 // whole finds a run by its whole name.
-func (db *DB) whole(ctx context.Context, run string) (id int64, err error) {
-	id, name, err := db.find(ctx, run)
+func (db *DB) whole(ctx context.Context, run string) (of *DB, id int64, err error) {
+	of, id, name, err := db.find(ctx, run)
 	if err == nil && name != run {
 		err = &UnknownRunError{Name: run, Known: []string{name}}
 	}
-	return id, err
+	return of, id, err
 }

@@ -52,7 +52,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 	*executor.Admission) error) error {
 	var last uint64
 	var admitted terse
-	event := func(seq uint64, at planner.Time, kind int64, body []byte, version int64) error {
+	event := func(seq uint64, at planner.Time, kind int64, version int64, body ...json.RawMessage) error {
 		bad := func(format string, args ...any) error {
 			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, seq, fmt.Errorf(format, args...))
 		}
@@ -69,7 +69,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 		}
 		e := planner.Event{Seq: seq, At: at}
 		var err error
-		if e.Body, err = decodeBody(planner.EventKind(kind), body, version, at, &admitted); err != nil {
+		if e.Body, err = admitted.decode(planner.EventKind(kind), body, version, at); err != nil {
 			return bad("%w", err)
 		}
 		var admission *executor.Admission
@@ -95,7 +95,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 		if err := rows.Scan(&seq, &at, &kind, &body, &version); err != nil {
 			return db.wrap("read", err)
 		}
-		return event(uint64(seq), planner.Time(at), kind, body, version)
+		return event(uint64(seq), planner.Time(at), kind, version, body)
 	}, "SELECT seq, at_ns, kind, body, v FROM events WHERE run = ? ORDER BY seq", id); err != nil {
 		return err
 	}
@@ -105,17 +105,26 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 		if err := rows.Scan(&first, &bodies, &version); err != nil {
 			return db.wrap("read", err)
 		}
-		var chunk [][3]json.RawMessage
+		var chunk [][]json.RawMessage
 		if err := json.Unmarshal(bodies, &chunk); err != nil {
 			return fmt.Errorf("read log %s: run %s, events from %d on: %w", db.path, run, first, err)
 		}
+		now := int64(0)
 		for i, e := range chunk {
+			if len(e) < 3 {
+				return fmt.Errorf("read log %s: run %s, event %d: it has %d members", db.path, run, first+int64(i),
+					len(e))
+			}
 			at, atErr := strconv.ParseInt(string(e[0]), 10, 64)
 			kind, kindErr := strconv.ParseInt(string(e[1]), 10, 64)
 			if err := errors.Join(atErr, kindErr); err != nil {
 				return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, first+int64(i), err)
 			}
-			if err := event(uint64(first)+uint64(i), planner.Time(at), kind, e[2], version); err != nil {
+			if version >= 6 {
+				at += now
+				now = at
+			}
+			if err := event(uint64(first)+uint64(i), planner.Time(at), kind, version, e[2:]...); err != nil {
 				return err
 			}
 		}
@@ -172,7 +181,7 @@ func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor
 // Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The
 // run is given as in Summary.
 func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
-	id, _, err := db.find(ctx, run)
+	_, id, _, err := db.find(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -227,9 +236,13 @@ func (s *Snapshot) Query(ctx context.Context, query string, args ...any) (*sql.R
 // Close ends the snapshot.
 func (s *Snapshot) Close() { _ = s.tx.Rollback() } // it wrote nothing
 
-// Query asks the log something of one's own. It cannot write.
+// Query asks the log something of one's own. It cannot write. If that is about one run, ask the handle Of it.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	rows, err := db.readers.QueryContext(ctx, query, args...)
+	pool := db.readers
+	if db.whole != nil {
+		pool = db.whole
+	}
+	rows, err := pool.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, db.wrap("read", err)
 	}
@@ -245,7 +258,7 @@ type Flow struct {
 
 // Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.
 func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
-	id, _, err := db.find(ctx, run)
+	_, id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +270,7 @@ func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 
 // Admission is a workflow of a run as it was admitted. The run is given as in Summary.
 func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (*executor.Admission, error) {
-	id, _, err := db.find(ctx, run)
+	_, id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +286,7 @@ const positionOfTask = "iif(EXISTS (SELECT 1 FROM growths g WHERE g.run = w.run 
 // Position returns the workflow of a task and its position there. The run is given as in Summary.
 func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w planner.WorkflowID, position int,
 	err error) {
-	id, _, err := db.find(ctx, run)
+	db, id, _, err := db.find(ctx, run)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +31,8 @@ type tables struct {
 	taskChanged, flowChanged, suspended, overtaken                     *update
 	flowContinued, flowSuperseded, taskReused, known                   *update
 
-	identify   bool // tasks get an identity
+	packer     *packer // of a simulation: what it takes has no rows of its own
+	identify   bool    // tasks get an identity
 	identities []identified
 }
 
@@ -175,13 +175,13 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 	err := prepare(conn, run, append([]table{
 		{&t.workflows, "INSERT", "workflows", "run", workflowColumns},
 		{&t.growths, "INSERT", "growths", "run", "workflow, first_task, tasks, definition"},
-		{&t.tasks, "INSERT", "tasks", taskShared, taskColumns},
+		{&t.tasks, "INSERT", "task_rows", taskShared, taskColumns},
 		{&t.files, "INSERT", "files", "run", "file, workflow, name, size_bytes, producer"},
 		{&t.replicas, "INSERT", "replicas", "run", "file, node, replica"},
-		{&t.attempts, verb, "attempts", attemptShared + columnsOf(sharedCounters), attemptColumns +
+		{&t.attempts, verb, "attempt_rows", attemptShared + columnsOf(sharedCounters), attemptColumns +
 			columnsOf(ownCounters)},
 		{&t.notes, "INSERT", "notes", "run", "seq, position, at_ns, topic, workflow, task, instant_ns, text"},
-		{&t.waits, "INSERT OR REPLACE", "waits", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
+		{&t.waits, "INSERT OR REPLACE", "wait_rows", "run, reason, dim", "task, seq, since_ns, node, until_ns"},
 	}, more...))
 	for _, m := range more {
 		if *m.in != nil {
@@ -192,7 +192,7 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 		up    **update
 		query string
 	}{
-		{&t.taskChanged, "UPDATE tasks SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns " +
+		{&t.taskChanged, "UPDATE task_rows SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns " +
 			"= ? WHERE run = ? AND task = ?"},
 		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ?, tasks = ? WHERE run = ? AND " +
 			"workflow = ?"},
@@ -200,11 +200,11 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 			"lost_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 		{&t.flowContinued, "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = iif(workflow " +
 			"= ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"},
-		{&t.flowSuperseded, "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
+		{&t.flowSuperseded, "UPDATE task_rows SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
 			"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"},
 		{&t.taskReused, "INSERT OR REPLACE INTO reuses(run, task, at_ns, from_run, from_attempt, ran_ns) VALUES " +
 			"(?, ?, ?, ?, ?, ?)"},
-		{&t.known, "UPDATE tasks SET identity = ? WHERE run = ? AND task = ?"},
+		{&t.known, "UPDATE task_rows SET identity = ? WHERE run = ? AND task = ?"},
 		{&t.overtaken, "DELETE FROM suspensions WHERE run = ? AND attempt = ? AND seq = ?"},
 	} {
 		if err == nil {
@@ -225,6 +225,9 @@ func (t *tables) inserters() []*inserter {
 }
 
 func (t *tables) close() {
+	if t.packer != nil {
+		t.packer.close()
+	}
 	for _, in := range t.inserters() {
 		if in != nil {
 			in.close()
@@ -243,6 +246,9 @@ func (t *tables) flush() error {
 		if err := in.flush(); err != nil {
 			return err
 		}
+	}
+	if t.packer != nil {
+		return t.packer.flush()
 	}
 	return nil
 }
@@ -342,12 +348,7 @@ func (t *tables) addTask(a *executor.Admission, i int, x *task) error {
 	}
 	var parents driver.Value
 	if len(p.Parents) > 0 {
-		text := make([]byte, 0, 8*len(p.Parents)+2)
-		for j, q := range p.Parents {
-			text = append(text, "[,"[min(j, 1)])
-			text = strconv.AppendInt(text, int64(q), 10)
-		}
-		parents = string(append(text, ']'))
+		parents = text(append(appendParents(make([]byte, 0, 8*len(p.Parents)+2), p.Parents), ']'))
 	}
 	if t.identify && !p.Formal {
 		identity := spec.Identity()
@@ -440,13 +441,18 @@ func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
 	}
 	why := wait.Reason
 	var dim, node, until driver.Value
+	lacks := ""
 	switch why.Code {
 	case planner.NoNodeFree:
-		dim = why.Dim.String()
+		lacks = why.Dim.String()
+		dim = lacks
 	case planner.PlannedLater:
 		node, until = int64(why.Node), reached(why.At)
 	case planner.NotYetReleased:
 		until = reached(why.At)
+	}
+	if t.packer != nil {
+		return t.packer.addWait(ev, wait, lacks, node, until)
 	}
 	if err := t.waits.share(t.run, why.Code.String(), dim); err != nil {
 		return err

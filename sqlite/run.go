@@ -180,7 +180,7 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 			return fmt.Errorf("run %q is a simulation, which cannot be resumed: start it again", name)
 		}
 		_, err := db.conn.Exec("UPDATE runs SET state = 'running', resumes = resumes + 1, exit_code = NULL, "+
-			"ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL WHERE id = ?",
+			"ended_wall = NULL, ended_ns = NULL, makespan_ns = NULL, counts = NULL WHERE id = ?",
 			[]driver.Value{id})
 		return err
 	})
@@ -228,7 +228,7 @@ func (db *DB) newSimulation(id int64, info RunInfo) (*Run, error) {
 
 // runInfo reads what CreateRun wrote.
 func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) {
-	id, found, err := db.find(ctx, name)
+	_, id, found, err := db.find(ctx, name)
 	if err != nil {
 		return 0, RunInfo{}, err
 	}
@@ -417,7 +417,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 				}
 			}
 			_, err := r.db.conn.Exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, "+
-				"makespan_ns = ? WHERE id = ?",
+				"makespan_ns = ?, counts = (SELECT "+countsOf+" FROM runs r WHERE r.id = runs.id) WHERE id = ?",
 				[]driver.Value{string(state), int64(exit), time.Now().UTC().Format(time.RFC3339Nano),
 					known(int64(p.at), p.seq > 0),
 					known(int64(p.last-p.first), p.last != unit.Never && p.first != unit.Never), r.id})

@@ -46,7 +46,7 @@ type Transformation struct {
 
 // Statistics counts a run. The run is given as in Summary.
 func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
-	id, name, err := db.find(ctx, run)
+	db, id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
 // Blocked returns the tasks that depend on a task, directly or not, and are not done, as WORKFLOW/TASK in the order of
 // their numbers. The run is given as in Summary.
 func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, error) {
-	id, _, err := db.find(ctx, run)
+	db, id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}

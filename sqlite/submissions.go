@@ -12,7 +12,7 @@ func encodeSubmissions(subs []executor.Submission) ([][]byte, error) {
 	blobs := make([][]byte, len(subs))
 	for i := range subs {
 		var err error
-		if blobs[i], err = encodeAdmission(&executor.Admission{Submission: subs[i]}, true); err != nil {
+		if blobs[i], err = encodeAdmission(&executor.Admission{Submission: subs[i]}); err != nil {
 			return nil, fmt.Errorf("submission %s: %w", subs[i].Name, err)
 		}
 	}

@@ -53,7 +53,7 @@ type Submitted struct {
 // EncodeSubmission makes of a submission what the log keeps of it, and what a client sends to a server. All of it is
 // there: nothing is left to be drawn.
 func EncodeSubmission(s *executor.Submission) ([]byte, error) {
-	return encodeAdmission(&executor.Admission{Submission: *s}, true)
+	return encodeAdmission(&executor.Admission{Submission: *s})
 }
 
 // DecodeSubmission reads what EncodeSubmission made. The text may come from anybody: see CheckSubmission in package

@@ -196,26 +196,37 @@ type Warning struct {
 
 const overviewQuery = `SELECT r.id, r.name, r.runtime, r.policy, r.state, r.started_wall, r.exit_code, r.makespan_ns,
 	coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0),
-	(SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'),
 	(SELECT json_group_array(name) FROM (SELECT w.name FROM workflows w WHERE w.run = r.id AND w.state <> 'continued'
 		ORDER BY w.workflow LIMIT 3)),
-	count(t.task) - total(t.state = 'continued'), total(t.state = 'done'),
-	total(t.state = 'failed'), total(t.state = 'skipped'),
-	total(t.state IN ('starting', 'running', 'suspended'))
-	FROM runs r LEFT JOIN tasks t ON t.run = r.id `
+	coalesce(r.counts, ` + countsOf + `)
+	FROM runs r `
+
+// countsOf is runs.counts of a run r as it is now: JSON of the number of its tasks by state, and of its workflows.
+const countsOf = `(SELECT json_group_object(x.state, x.n) FROM (
+	SELECT y.state, sum(y.n) AS n FROM (
+		SELECT t.state, count(*) AS n FROM task_rows t WHERE t.run = r.id GROUP BY t.state
+		UNION ALL SELECT c.state, c.tasks FROM task_chunks c WHERE c.run = r.id) y GROUP BY y.state
+	UNION ALL SELECT 'workflows', count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') x)`
 
 func scanOverview(rows *sql.Rows) (id int64, o Overview, err error) {
-	var done, failed, skipped, running float64
-	var names []byte
-	var tasks float64
+	var names, counts []byte
 	err = rows.Scan(&id, &o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
-		&o.Workflows, &names, &tasks,
-		&done, &failed, &skipped, &running)
+		&names, &counts)
 	if err == nil {
 		err = json.Unmarshal(names, &o.Names)
 	}
-	o.Tasks = int(tasks)
-	o.Done, o.Failed, o.Skipped, o.Running = int(done), int(failed), int(skipped), int(running)
+	var n map[string]int
+	if err == nil {
+		err = json.Unmarshal(counts, &n)
+	}
+	for state, tasks := range n {
+		if state != "workflows" && state != taskStates[taskContinued] {
+			o.Tasks += tasks
+		}
+	}
+	o.Workflows = n["workflows"]
+	o.Done, o.Failed, o.Skipped = n[taskStates[taskDone]], n[taskStates[taskFailed]], n[taskStates[taskSkipped]]
+	o.Running = n[taskStates[taskStarting]] + n[taskStates[taskRunning]] + n[taskStates[taskSuspended]]
 	return id, o, err
 }
 
@@ -224,7 +235,7 @@ func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
 	return collect(ctx, db, func(rows *sql.Rows) (Overview, error) {
 		_, o, err := scanOverview(rows)
 		return o, err
-	}, overviewQuery+"GROUP BY r.id ORDER BY r.id DESC")
+	}, overviewQuery+"ORDER BY r.id DESC")
 }
 
 // State is how a run stands; it costs little.
@@ -242,14 +253,14 @@ func (db *DB) State(ctx context.Context, run string) (State, error) {
 
 // Overview is one run, given by its whole name.
 func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
-	id, err := db.whole(ctx, run)
+	db, id, err := db.whole(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	all, err := collect(ctx, db, func(rows *sql.Rows) (Overview, error) {
 		_, o, err := scanOverview(rows)
 		return o, err
-	}, overviewQuery+"WHERE r.id = ? GROUP BY r.id", id)
+	}, overviewQuery+"WHERE r.id = ?", id)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +269,7 @@ func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
 
 // Summary sums up a run, given by name, by a prefix of it that is no other's, or "" for the latest.
 func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
-	id, name, err := db.find(ctx, run)
+	db, id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +286,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	read(func(rows *sql.Rows) (err error) {
 		_, s.Overview, err = scanOverview(rows)
 		return err
-	}, overviewQuery+"WHERE r.id = ? GROUP BY r.id", id)
+	}, overviewQuery+"WHERE r.id = ?", id)
 	read(func(rows *sql.Rows) error {
 		return rows.Scan(&s.Seed, &s.TimeScale, &s.SizeScale, &s.Rounds, &s.Planning)
 	}, `SELECT seed, time_scale, size_scale, (SELECT count(*) FROM plans WHERE run = id) + (SELECT coalesce(sum(rounds), 0) FROM event_chunks WHERE run = id),

@@ -235,7 +235,7 @@ const forerunners = `WITH RECURSIVE line(flow, name) AS (
 // Task tells the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
 // #ID.
 func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
-	id, name, err := db.find(ctx, run)
+	db, id, name, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -345,7 +345,7 @@ const maxTaskNames = 1000
 // TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as
 // WORKFLOW/NAME. Of many it has the first.
 func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
-	id, _, err := db.find(ctx, run)
+	db, id, _, err := db.find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -371,7 +371,7 @@ type TaskRow struct {
 
 // Tasks calls each with all tasks of a run, in the order of their ids.
 func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) error {
-	_, name, err := db.find(ctx, run)
+	db, _, name, err := db.find(ctx, run)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (enc *encoder) encode(b executor.Batch) (*encodedBatch, error) {
 	}
 	enc.text, out.text = text, text
 	var err error
-	out.definitions, err = enc.definitionsOf(b, func(*executor.Admission) bool { return true })
+	out.definitions, err = enc.definitionsOf(b)
 	return out, err
 }
 

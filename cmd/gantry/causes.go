@@ -65,6 +65,10 @@ func causesOf(c *cli.Context, log *sqlite.DB, runName, simName string) (causes [
 // happened reads how the attempts of a run went.
 func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key]forecast.Happened, error) {
 	const exited = 5 // the kind of the event
+	log, err := log.Of(ctx, run)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := log.Query(ctx, `WITH heard AS MATERIALIZED (
 			SELECT coalesce(body ->> 'attempt', 0) AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns
 			FROM v_events WHERE run = ?1 AND kind = ?2 GROUP BY 1)

@@ -369,6 +369,10 @@ func measure(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo, set *sett
 
 // measuredRuntimes returns for every task that ended well how long its program ran, brought to speed 1.
 func measuredRuntimes(ctx context.Context, log *sqlite.DB, run string) (map[measuredKey]time.Duration, error) {
+	log, err := log.Of(ctx, run)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := log.Query(ctx, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
 		JOIN nodes n ON n.run = r.id AND n.node = a.node WHERE r.name = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL`, run)

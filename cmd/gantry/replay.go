@@ -137,6 +137,10 @@ func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (
 // did, and all of that where it began again.
 func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]sim.Measured, error) {
 	const exited = 5 // the kind of the event
+	log, err := log.Of(c.Context, run)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := log.Query(c.Context, `WITH heard AS MATERIALIZED (
 			SELECT coalesce(e.body ->> 'attempt', 0) AS attempt, max(e.at_ns) AS at_ns
 			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind = ? GROUP BY 1)

@@ -40,7 +40,7 @@ func Parquet(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error 
 // 64-bit integers, doubles or strings; what is not known is null. The metadata of the file has the beginning of the
 // run, which instants count from.
 func writeParquet(ctx context.Context, w io.Writer, db *sqlite.DB, query, run string) error {
-	info, err := db.Info(ctx, run)
+	db, info, err := ask(ctx, db, run)
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,13 @@ type attemptModel struct {
 }
 
 func (c *checker) run(run string) error {
+	of, err := c.db.Of(c.ctx, run) // it is asked run by run
+	if err != nil {
+		return err
+	}
+	all := c.db
+	c.db = of
+	defer func() { c.db = all }()
 	var state string
 	c.rows("SELECT state FROM runs WHERE name = ?", func(r *sql.Rows) error { return r.Scan(&state) }, run)
 	tasks, attempts := map[planner.TaskID]*taskModel{}, map[planner.AttemptID]*attemptModel{}

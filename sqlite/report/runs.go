@@ -269,6 +269,10 @@ func known(a sql.NullInt64) int64 {
 }
 
 func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
+	db, err := db.Of(ctx, run)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := db.Query(ctx, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
 		max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
 			WHERE d.run = r.id AND d.child = t.task), 0)), a.queued_ns, a.staged_ns, a.started_ns, a.ended_ns, a.ran_ns, coalesce(t.ended_ns, a.ended_ns)

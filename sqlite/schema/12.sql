@@ -1,5 +1,54 @@
--- Version 12: all that this release adds to the tables. Add statements above the last line. Views are in views.sql; columns of attempts for
--- new members of planner.Usage are made without a statement here.
+-- Version 12: all that this release adds to the tables. Add statements above the last line. Views are in views.sql; columns of attempt_rows
+-- for new members of planner.Usage are made without a statement here.
+
+-- tasks, attempts and waits are views from here on: of these rows, and of the chunks that simulations write in their place.
+ALTER TABLE tasks RENAME TO task_rows;
+ALTER TABLE attempts RENAME TO attempt_rows;
+ALTER TABLE waits RENAME TO wait_rows;
+
+-- Tasks of one workflow, each with its only attempt: as columns what they share, as rows what they do not.
+CREATE TABLE task_chunks (
+  run                INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  task               INTEGER NOT NULL,
+  workflow           INTEGER NOT NULL,
+  tasks              INTEGER NOT NULL,
+  need_millicores    INTEGER NOT NULL,
+  need_memory_bytes  INTEGER NOT NULL,
+  need_disk_bps      INTEGER NOT NULL,
+  time_limit_ns      INTEGER,
+  imputed            TEXT    NOT NULL,
+  image              TEXT,
+  state              TEXT    NOT NULL,
+  try                INTEGER NOT NULL,
+  hold_millicores    INTEGER NOT NULL,
+  hold_memory_bytes  INTEGER NOT NULL,
+  hold_disk_bps      INTEGER NOT NULL,
+  estimate_spread_ns INTEGER,
+  estimate_samples   INTEGER,
+  estimate_source    TEXT,
+  outcome            TEXT,
+  exit_code          INTEGER,
+  message            TEXT,
+  lost_ns            INTEGER,
+  rows               TEXT    NOT NULL,
+  PRIMARY KEY (run, task)
+) STRICT;
+
+CREATE TABLE wait_chunks (
+  run    INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  seq    INTEGER NOT NULL,
+  reason TEXT    NOT NULL,
+  dim    TEXT    NOT NULL,
+  rows   TEXT    NOT NULL,
+  PRIMARY KEY (run, seq, reason, dim)
+) STRICT;
+
+-- How many workflows and tasks a run has, by state of the tasks, so that a list of runs need not count them. NULL while it is under way.
+ALTER TABLE runs ADD COLUMN counts TEXT;
+UPDATE runs SET counts = (SELECT json_group_object(x.state, x.n) FROM (
+    SELECT t.state, count(*) AS n FROM task_rows t WHERE t.run = runs.id GROUP BY t.state
+    UNION ALL SELECT 'workflows', count(*) FROM workflows w WHERE w.run = runs.id AND w.state <> 'continued') x)
+  WHERE state <> 'running';
 
 -- What was handed in to a server, from the moment it is acknowledged on. Numbers are never used again.
 CREATE TABLE submitted (

@@ -5,8 +5,10 @@ CREATE VIEW v_runs AS
 SELECT r.name AS run, r.runtime, r.policy, r.state, r.started_wall AS started, r.exit_code,
   (SELECT count(*) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS workflows,
   (SELECT coalesce(sum(w.tasks), 0) FROM workflows w WHERE w.run = r.id AND w.state <> 'continued') AS tasks,
-  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'done') AS succeeded,
-  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.state = 'failed') AS failed,
+  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state = 'done')
+    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.state = 'done') AS succeeded,
+  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.state = 'failed')
+    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.state = 'failed') AS failed,
   k.at_ns / 1e9 AS clock_s,
   r.makespan_ns / 1e9 AS makespan_s, r.seed, r.time_scale, r.size_scale, r.resumes, r.version
 FROM runs r JOIN clocks k ON k.run = r.id;
@@ -82,8 +84,10 @@ FROM (
 -- The tasks of a workflow are numbered one after the other: no index is needed to find them.
 CREATE VIEW v_workflows AS
 SELECT r.name AS run, w.name AS workflow, w.label, w.tenant, w.class, w.state, w.tasks,
-  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'done') AS succeeded,
-  (SELECT count(*) FROM tasks t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'failed') AS failed,
+  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'done')
+    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND c.state = 'done') AS succeeded,
+  (SELECT count(*) FROM task_rows t WHERE t.run = r.id AND t.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND t.state = 'failed')
+    + (SELECT coalesce(sum(c.tasks), 0) FROM task_chunks c WHERE c.run = r.id AND c.task BETWEEN w.first_task AND w.first_task + w.tasks - 1 AND c.state = 'failed') AS failed,
   w.arrived_ns / 1e9 AS arrived_s, w.release_ns / 1e9 AS release_s, w.due_ns / 1e9 AS due_s,
   w.started_ns / 1e9 AS started_s, w.ended_ns / 1e9 AS ended_s,
   (w.started_ns - max(w.arrived_ns, w.release_ns)) / 1e9 AS wait_s,
@@ -163,8 +167,23 @@ SELECT x.run, x.seq, x.at_ns / 1e9, x.kind, CASE
       'waits', json(x.body -> 'waits'), 'notes', json(x.body -> 'notes')))
   ELSE x.body END
 FROM (
-  SELECT r.id, r.name AS run, c.v, c.seq + j.key AS seq, j.value ->> 0 AS at_ns, j.value ->> 1 AS kind, j.value -> 2 AS body,
-    nullif((j.value ->> 0) - coalesce(j.value -> 2 ->> 'ran_ns', 0), 0) AS began_ns
+  SELECT id, run, v, seq, at_ns, kind, body, nullif(at_ns - coalesce(body ->> 'ran_ns', 0), 0) AS began_ns FROM chunk_events
+) x;
+
+-- Events of chunks with bodies as in version 4. From version 6 on a chunk has steps of time, and most bodies as lists without names.
+CREATE VIEW chunk_events AS
+SELECT x.id, x.run, x.v, x.seq, x.at_ns, x.kind, CASE
+  WHEN x.v < 6 OR json_type(x.event, '$[2]') = 'object' THEN x.event -> 2
+  WHEN x.kind = 2 THEN json_patch('{}', json_object('attempt', nullif(x.event ->> 2, 0)))
+  WHEN x.kind = 5 THEN json_patch('{}', json_object('attempt', nullif(x.event ->> 2, 0), 'outcome', 1, 'ran_ns', nullif(x.event ->> 3, 0)))
+  ELSE json_patch('{}', json_object('round', nullif(x.event ->> 2, 0), 'took_ns', nullif(x.event ->> 3, 0),
+    'starts', iif(json_array_length(x.event, '$[4]') > 0, json(x.event -> 4), NULL),
+    'waits', iif(json_array_length(x.event) > 5, json((SELECT json_group_array(json_array(w.value ->> 0, w.value ->> 1,
+      coalesce(w.value ->> 2, 0), coalesce(w.value ->> 3, -1), coalesce(w.value ->> 4, 0))) FROM json_each(x.event, '$[5]') w)), NULL)))
+  END AS body
+FROM (
+  SELECT r.id, r.name AS run, c.v, c.seq + j.key AS seq, j.value ->> 1 AS kind, j.value AS event,
+    iif(c.v < 6, j.value ->> 0, sum(j.value ->> 0) OVER (PARTITION BY r.name, c.seq ORDER BY j.key)) AS at_ns
   FROM runs r JOIN event_chunks c ON c.run = r.id, json_each(c.bodies) j
 ) x;
 
@@ -175,10 +194,7 @@ UNION ALL
 SELECT x.run, x.body ->> 'round', x.at_s, coalesce(json_array_length(x.body, '$.orders'), 0) + coalesce(json_array_length(x.body, '$.starts'), 0),
   (SELECT count(*) FROM json_each(x.body, '$.orders') o WHERE o.value ->> 'kind' = 1) + coalesce(json_array_length(x.body, '$.starts'), 0),
   coalesce(json_array_length(x.body, '$.waits'), 0), coalesce(x.body ->> 'took_ns', 0) / 1e9
-FROM (
-  SELECT r.name AS run, (j.value ->> 0) / 1e9 AS at_s, j.value -> 2 AS body
-  FROM runs r JOIN event_chunks c ON c.run = r.id, json_each(c.bodies) j WHERE j.value ->> 1 = 9
-) x;
+FROM (SELECT run, at_ns / 1e9 AS at_s, body FROM chunk_events WHERE kind = 9) x;
 
 CREATE VIEW v_metrics AS
 SELECT r.name AS run, r.policy, r.runtime, m.name, m.value FROM runs r JOIN run_metrics m ON m.run = r.id;

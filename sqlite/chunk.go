@@ -1,0 +1,380 @@
+package sqlite
+
+import (
+	"cmp"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mattn/go-sqlite3"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Rows of simulations. A row of SQLite takes longer than all that a simulation does for a task, so tasks that had one
+// attempt go many to a row, together with it: what they share in columns, what they do not in JSON. The views tasks,
+// attempts and waits show them as rows.
+
+// chunkRows is how many tasks or waits are in a chunk at most.
+const chunkRows = 512
+
+// text is JSON that is inserted as text.
+type text []byte
+
+// single is the only attempt of a task, ended.
+type single struct {
+	like   *alike // nil: there is none, or its row was written
+	id     planner.AttemptID
+	node   planner.NodeID
+	queued planner.Time
+	ended  planner.Time
+	ran    driver.Value
+	run    driver.Value // the estimate
+	more   []int64      // staged, created, started, ended, planned end and the own counters, if they do not follow
+}
+
+// chunkCounters are the counters that differ between attempts of a chunk.
+var chunkCounters = slices.DeleteFunc(slices.Clone(ownCounters), func(c counter) bool { return c.instant })
+
+// packer writes chunks.
+type packer struct {
+	tasks, waits *inserter
+	like         *alike // of the last attempt
+	groups       []group
+	waiting      []waitGroup
+}
+
+// group is a chunk of tasks on its way.
+type group struct {
+	kin   kin
+	like  *alike
+	first planner.TaskID
+	n     int
+	rows  text
+}
+
+// waitGroup is a chunk of waits on its way.
+type waitGroup struct {
+	code planner.ReasonCode
+	dim  string
+	seq  uint64
+	n    int
+	rows text
+}
+
+const chunkColumns = "task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, " +
+	"image, state, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, estimate_samples, " +
+	"estimate_source, outcome, exit_code, message, lost_ns, rows"
+
+func newPacker(conn *sqlite3.SQLiteConn, run int64) (*packer, error) {
+	p := new(packer)
+	err := prepare(conn, run, []table{{&p.tasks, "INSERT", "task_chunks", "run", chunkColumns},
+		{&p.waits, "INSERT", "wait_chunks", "run", "seq, reason, dim, rows"}})
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *packer) close() {
+	for _, in := range []*inserter{p.tasks, p.waits} {
+		if in != nil {
+			in.close()
+		}
+	}
+}
+
+// single is an attempt as a chunk has it; false if it has a row of its own.
+func (p *packer) single(a *attempt) (s single, ok bool) {
+	x, b := a.order, a.exit
+	u := &b.Usage
+	if x.Try != 1 || u.Missing != planner.CountersAll || u.Applied != (planner.Limits{}) ||
+		a.tally.before != (chain{}) || a.tally.kept != 0 {
+		return s, false
+	}
+	if p.like == nil || p.like.hold != x.Hold || p.like.outcome != b.Outcome || p.like.code != b.ExitCode ||
+		p.like.message != b.Message || p.like.tally != a.tally || p.like.estimate.Spread != x.Est.Spread ||
+		p.like.estimate.Samples != x.Est.Samples || p.like.estimate.Source != x.Est.Source {
+		p.like = &alike{try: 1, hold: x.Hold, estimate: x.Est, ended: true, outcome: b.Outcome, code: b.ExitCode,
+			message: b.Message, tally: a.tally}
+	}
+	s = single{like: p.like, id: x.Attempt, node: x.Node, queued: u.Queued, ended: u.Ended,
+		ran: known(int64(b.Ran), u.Started != unit.Never), run: known(int64(x.Est.Run), x.Est.Source != 0)}
+	at := u.Queued
+	plain := planner.Usage{Queued: at, Staged: at, Created: at, Started: at, Ended: at.Add(b.Ran),
+		Missing: planner.CountersAll}
+	if *u != plain || x.Until != at.Add(x.Est.Run) || s.run == nil {
+		s.more = append(make([]int64, 0, 5+len(chunkCounters)), int64(u.Staged), int64(u.Created), int64(u.Started),
+			int64(u.Ended), int64(x.Until))
+		for _, c := range chunkCounters {
+			s.more = append(s.more, reflect.ValueOf(u).Elem().FieldByIndex(c.index).Int())
+		}
+	}
+	return s, true
+}
+
+// addTask adds a task with its only attempt.
+func (p *packer) addTask(a *executor.Admission, i int, state taskState, s *single) error {
+	t, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], tracedOf(a, i)
+	kin := kin{t.Need, spec.TimeLimit, said.imputed, spec.Image, state, 1}
+	var g *group
+	for k := range p.groups {
+		if p.groups[k].like == s.like && p.groups[k].kin == kin {
+			g = &p.groups[k]
+			break
+		}
+	}
+	switch {
+	case g == nil:
+		if n := len(p.groups); n < cap(p.groups) {
+			p.groups = p.groups[:n+1] // with its memory
+		} else {
+			p.groups = append(p.groups, group{})
+		}
+		g = &p.groups[len(p.groups)-1]
+		g.kin, g.like, g.first = kin, s.like, t.ID
+	case g.n == chunkRows:
+		if err := p.flushGroup(t.Workflow, g); err != nil {
+			return err
+		}
+		g.first = t.ID
+	}
+	buf := append(g.rows, "[,"[min(g.n, 1)], '[')
+	g.n++
+	buf = strconv.AppendInt(buf, int64(t.ID-g.first), 10)
+	buf = appendText(append(buf, ','), spec.Name)
+	buf = appendText(append(buf, ','), spec.Kind)
+	buf = strconv.AppendInt(append(buf, ','), int64(t.Stage), 10)
+	buf = appendKnown(append(buf, ','), int64(cmp.Or(spec.Declared, spec.Run)), said.runtime)
+	buf = strconv.AppendInt(append(buf, ','), inputBytes(a, t), 10)
+	buf = append(buf, ',')
+	if len(t.Parents) == 0 {
+		buf = append(buf, "null"...)
+	} else {
+		buf = append(appendParents(buf, t.Parents), ']')
+	}
+	buf = strconv.AppendInt(append(buf, ','), int64(s.id), 10)
+	buf = strconv.AppendInt(append(buf, ','), int64(s.node), 10)
+	buf = strconv.AppendInt(append(buf, ','), int64(s.queued), 10)
+	buf = appendMaybe(append(buf, ','), s.ran)
+	buf = appendMaybe(append(buf, ','), s.run)
+	if s.more != nil {
+		buf = append(buf, ',')
+		for k, n := range s.more {
+			buf = appendKnown(append(buf, "[,"[min(k, 1)]), n, n != int64(unit.Never))
+		}
+		buf = append(buf, ']')
+	}
+	g.rows = append(buf, ']')
+	return nil
+}
+
+// appendParents appends a JSON array without its end.
+func appendParents(buf []byte, parents []planner.TaskID) []byte {
+	for j, q := range parents {
+		buf = append(buf, "[,"[min(j, 1)])
+		buf = strconv.AppendInt(buf, int64(q), 10)
+	}
+	return buf
+}
+
+func appendKnown(buf []byte, n int64, known bool) []byte {
+	if !known {
+		return append(buf, "null"...)
+	}
+	return strconv.AppendInt(buf, n, 10)
+}
+
+func appendMaybe(buf []byte, v driver.Value) []byte {
+	n, ok := v.(int64)
+	return appendKnown(buf, n, ok)
+}
+
+// appendText appends a JSON string.
+func appendText(buf []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(strings.ToValidUTF8(s, "\uFFFD")) // no text fails
+			return append(buf, quoted...)
+		}
+	}
+	return append(append(append(buf, '"'), s...), '"')
+}
+
+// flushGroup inserts a chunk and keeps its memory.
+func (p *packer) flushGroup(flow planner.WorkflowID, g *group) error {
+	if g.n == 0 {
+		return nil
+	}
+	k, l := &g.kin, g.like
+	err := p.tasks.add(int64(g.first), int64(flow), int64(g.n), k.need[unit.CPU], k.need[unit.Memory], k.need[unit.Disk],
+		known(int64(k.limit), k.limit != 0), imputedNames(k.imputed), message(k.image), taskStates[k.state],
+		int64(l.try), l.hold[unit.CPU], l.hold[unit.Memory], l.hold[unit.Disk],
+		known(int64(l.estimate.Spread), l.estimate.Spread != 0),
+		known(int64(l.estimate.Samples), l.estimate.Source != 0), name(l.estimate.Source), l.outcome.String(),
+		known(int64(l.code), l.code != -1), message(l.message), l.tally.lost, append(g.rows, ']'))
+	g.n, g.rows = 0, g.rows[:0]
+	return err
+}
+
+// flushFlow inserts what was taken of a workflow.
+func (p *packer) flushFlow(flow planner.WorkflowID) error {
+	for k := range p.groups {
+		if err := p.flushGroup(flow, &p.groups[k]); err != nil {
+			return err
+		}
+	}
+	p.groups = p.groups[:0]
+	return nil
+}
+
+// addWait adds a row of waits.
+func (p *packer) addWait(ev *planner.Event, wait planner.Wait, dim string, node, until driver.Value) error {
+	var g *waitGroup
+	for k := range p.waiting {
+		if p.waiting[k].code == wait.Reason.Code && p.waiting[k].dim == dim {
+			g = &p.waiting[k]
+			break
+		}
+	}
+	switch {
+	case g == nil:
+		p.waiting = append(p.waiting, waitGroup{code: wait.Reason.Code, dim: dim})
+		g = &p.waiting[len(p.waiting)-1]
+	case g.n >= chunkRows && ev.Seq != g.seq: // one sequence number begins one chunk
+		if err := p.flushWaits(g); err != nil {
+			return err
+		}
+	}
+	if g.n == 0 {
+		g.seq = ev.Seq
+	}
+	buf := append(g.rows, "[,"[min(g.n, 1)], '[')
+	g.n++
+	buf = strconv.AppendInt(buf, int64(wait.Task), 10)
+	buf = strconv.AppendUint(append(buf, ','), ev.Seq-g.seq, 10)
+	buf = strconv.AppendInt(append(buf, ','), int64(ev.At), 10)
+	if node != nil || until != nil {
+		buf = appendMaybe(append(buf, ','), node)
+		buf = appendMaybe(append(buf, ','), until)
+	}
+	g.rows = append(buf, ']')
+	return nil
+}
+
+func (p *packer) flushWaits(g *waitGroup) error {
+	if g.n == 0 {
+		return nil
+	}
+	err := p.waits.add(int64(g.seq), g.code.String(), g.dim, append(g.rows, ']'))
+	g.n, g.rows = 0, g.rows[:0]
+	return err
+}
+
+// flush inserts all waits that were taken and hands all rows to SQLite.
+func (p *packer) flush() error {
+	for k := range p.waiting {
+		if err := p.flushWaits(&p.waiting[k]); err != nil {
+			return err
+		}
+	}
+	if err := p.tasks.flush(); err != nil {
+		return err
+	}
+	return p.waits.flush()
+}
+
+// addSingle adds an attempt that was kept for a chunk, and whose task has another one.
+func (t *tables) addSingle(id planner.TaskID, s *single) error {
+	l := s.like
+	ran, _ := s.ran.(int64)
+	run, _ := s.run.(int64)
+	est := l.estimate
+	est.Run = time.Duration(run)
+	u := planner.Usage{Queued: s.queued, Staged: s.queued, Created: s.queued, Started: s.queued, Ended: s.ended,
+		Missing: planner.CountersAll}
+	until := s.queued.Add(est.Run)
+	if s.more != nil {
+		u.Staged, u.Created, u.Started = planner.Time(s.more[0]), planner.Time(s.more[1]), planner.Time(s.more[2])
+		u.Ended, until = planner.Time(s.more[3]), planner.Time(s.more[4])
+		for k, c := range chunkCounters {
+			reflect.ValueOf(&u).Elem().FieldByIndex(c.index).SetInt(s.more[5+k])
+		}
+	}
+	return t.addAttempt(&attempt{order: &planner.Order{Kind: planner.OrderStart, Attempt: s.id, Task: id, Node: s.node,
+		Hold: l.hold, Try: 1, Until: until, Est: est}, queued: s.queued, started: u.Started, tally: l.tally,
+		exit: &planner.AttemptExited{Attempt: s.id, Outcome: l.outcome, ExitCode: l.code, Message: l.message,
+			Ran: time.Duration(ran), Usage: u}})
+}
+
+// Views of rows and of chunks. In a chunk, a row of a task is [task from the first on, name, kind, stage,
+// trace_runtime_ns, input_bytes, parents, attempt, node, queued_ns, ran_ns, estimate_ns, more]; more is left out, or
+// [staged_ns, created_ns, started_ns, ended_ns, planned_end_ns, counters...].
+var chunkTask = map[string]string{
+	"run": "c.run", "task": "c.task + (j.value ->> 0)", "workflow": "c.workflow", "name": "j.value ->> 1",
+	"kind": "j.value ->> 2", "stage": "j.value ->> 3", "trace_runtime_ns": "j.value ->> 4",
+	"input_bytes": "j.value ->> 5", "parents": "j.value ->> 6", "attempt": "j.value ->> 7",
+	"node": "nullif(j.value ->> 8, -1)", "attempts": "1", "queued_ns": "j.value ->> 9", "ended_ns": chunkEnded, "identity": "NULL",
+}
+
+var chunkAttempt = map[string]string{
+	"run": "c.run", "task": "c.task + (j.value ->> 0)", "attempt": "j.value ->> 7", "node": "j.value ->> 8",
+	"queued_ns": "j.value ->> 9", "ran_ns": "j.value ->> 10", "estimate_ns": "j.value ->> 11",
+	"staged_ns": chunkInstant(0), "created_ns": chunkInstant(1), "started_ns": chunkInstant(2), "ended_ns": chunkEnded,
+	"planned_end_ns": "iif(json_array_length(j.value) = 12, (j.value ->> 9) + (j.value ->> 11), j.value ->> '$[12][4]')",
+}
+
+const chunkEnded = "iif(json_array_length(j.value) = 12, (j.value ->> 9) + (j.value ->> 10), j.value ->> '$[12][3]')"
+
+func chunkInstant(n int) string {
+	return fmt.Sprintf("iif(json_array_length(j.value) = 12, j.value ->> 9, j.value ->> '$[12][%d]')", n)
+}
+
+// rowViews are the views of rows, of all tables that chunks have rows of too.
+func (db *DB) rowViews() (string, error) {
+	shared, err := db.strings("SELECT name FROM pragma_table_info('task_chunks')")
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for _, v := range []struct {
+		name, rows string
+		of         map[string]string
+	}{{"tasks", "task_rows", chunkTask}, {"attempts", "attempt_rows", chunkAttempt}} {
+		columns, err := db.strings("SELECT name FROM pragma_table_info('" + v.rows + "')")
+		if err != nil {
+			return "", err
+		}
+		var own, of []string
+		for _, c := range columns {
+			own = append(own, c)
+			expression, ok := v.of[c]
+			if k := slices.IndexFunc(chunkCounters, func(x counter) bool { return x.column == c }); !ok && k >= 0 {
+				expression = fmt.Sprintf("iif(json_array_length(j.value) = 12, 0, j.value ->> '$[12][%d]')", 5+k)
+			} else if !ok && slices.Contains(shared, c) {
+				expression = "c." + c
+			} else if !ok {
+				expression = "NULL"
+			}
+			of = append(of, expression)
+		}
+		fmt.Fprintf(&all, "CREATE VIEW %s(%s) AS SELECT %s FROM %s UNION ALL\n"+
+			"SELECT %s FROM task_chunks c, json_each(c.rows) j;\n", v.name, strings.Join(columns, ", "),
+			strings.Join(own, ", "), v.rows, strings.Join(of, ", "))
+	}
+	all.WriteString(waitsView)
+	return all.String(), nil
+}
+
+const waitsView = "CREATE VIEW waits AS SELECT run, task, seq, since_ns, reason, dim, node, until_ns FROM wait_rows " +
+	"UNION ALL\nSELECT c.run, j.value ->> 0, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), " +
+	"j.value ->> 3, j.value ->> 4 FROM wait_chunks c, json_each(c.rows) j;\n"
