@@ -65,7 +65,7 @@ type DB struct {
 	path    string
 	mode    Mode
 	readers *sql.DB
-	whole   *sql.DB // readers that see the views of the log as they are; nil in handles of one run
+	general *sql.DB // readers that see the views of the log as they are; nil in handles of one run
 	query   string  // of the data source name of readers
 	opened  *opened // simulations that were asked for; shared by all handles of the log
 
@@ -296,12 +296,12 @@ func (db *DB) openReaders() error {
 			pool.Close()
 			return 0, err
 		}
-		whole, err := sql.Open("sqlite3", dsn(db.path, query+"&_query_only=1"))
+		general, err := sql.Open("sqlite3", dsn(db.path, query+"&_query_only=1"))
 		if err != nil {
 			pool.Close()
 			return 0, err
 		}
-		db.readers, db.whole, db.query = pool, whole, query
+		db.readers, db.general, db.query = pool, general, query
 		return have, nil
 	}
 	have, err := open(query)
@@ -317,7 +317,7 @@ func (db *DB) openReaders() error {
 		return db.wrap("open", err)
 	}
 	if have != schemaVersion {
-		db.whole.Close()
+		db.general.Close()
 		db.readers.Close()
 		if have == 0 {
 			return fmt.Errorf("%w in %s: it is not a log of gantry's, or a first run is just making it", ErrNoLog,
@@ -347,7 +347,7 @@ func (db *DB) Close() error {
 	for _, r := range open {
 		errs = append(errs, r.Close())
 	}
-	errs = append(errs, db.opened.close(), db.whole.Close(), db.readers.Close())
+	errs = append(errs, db.opened.close(), db.general.Close(), db.readers.Close())
 	return errors.Join(append(errs, db.closeWriter())...)
 }
 

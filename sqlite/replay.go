@@ -239,8 +239,8 @@ func (s *Snapshot) Close() { _ = s.tx.Rollback() } // it wrote nothing
 // Query asks the log something of one's own. It cannot write. If that is about one run, ask the handle Of it.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	pool := db.readers
-	if db.whole != nil {
-		pool = db.whole
+	if db.general != nil {
+		pool = db.general
 	}
 	rows, err := pool.QueryContext(ctx, query, args...)
 	if err != nil {

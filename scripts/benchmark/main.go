@@ -201,13 +201,38 @@ func (b *bench) stream() error {
 		}
 		verdict(p+", no log: CPU time", m[0].cpu.Seconds(), 1, "s")
 	}
-	m, err := b.repeat(b.command(append([]string{"simulate", "--policy", "cpp"}, load...)...))
+	var logged int64 // bytes
+	m, err := b.repeat(b.command(append([]string{"simulate", "--no-log", "--policy", "cpp"}, load...)...),
+		func() (cost, error) {
+			home, err := os.MkdirTemp(b.dir, "runs")
+			if err != nil {
+				return cost{}, err
+			}
+			c, err := measure(exec.Command(b.gantry, append([]string{"simulate", "--dir", home, "--quiet", "--policy",
+				"cpp"}, load...)...))
+			if err != nil {
+				return c, err
+			}
+			files, err := filepath.Glob(filepath.Join(home, "gantry.sqlite*"))
+			logged = 0
+			for _, f := range files {
+				info, err := os.Stat(f)
+				if err != nil {
+					return c, err
+				}
+				logged += info.Size()
+			}
+			return c, err
+		})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("cpp with the log of every task: %v of CPU\n", m[0].cpu.Round(time.Millisecond))
-	verdict("wall time", m[0].wall.Seconds(), 2, "s")
-	verdict("peak memory", float64(m[0].rss)/1e6, 400, "MB")
+	fmt.Printf("cpp with the log of every task: %v of CPU, %v without\n", m[1].cpu.Round(time.Millisecond),
+		m[0].cpu.Round(time.Millisecond))
+	verdict("with the log / without, CPU time", m[1].cpu.Seconds()/m[0].cpu.Seconds(), 1.5, "")
+	verdict("size of the log", float64(logged)/1e6, 60, "MB")
+	verdict("wall time", m[1].wall.Seconds(), 2, "s")
+	verdict("peak memory", float64(m[1].rss)/1e6, 400, "MB")
 	return b.growth()
 }
 
