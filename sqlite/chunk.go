@@ -70,8 +70,9 @@ type waitGroup struct {
 	rows text
 }
 
-const chunkColumns = "task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, imputed, " +
-	"image, state, try, hold_millicores, hold_memory_bytes, hold_disk_bps, estimate_spread_ns, estimate_samples, " +
+const chunkColumns = "task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, " +
+	"time_limit_ns, imputed, image, state, try, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
+	"estimate_spread_ns, estimate_samples, " +
 	"estimate_source, outcome, exit_code, message, lost_ns, rows"
 
 func newPacker(conn *sqlite3.SQLiteConn, run int64) (*packer, error) {
@@ -323,7 +324,8 @@ var chunkTask = map[string]string{
 	"run": "c.run", "task": "c.task + (j.value ->> 0)", "workflow": "c.workflow", "name": "j.value ->> 1",
 	"kind": "j.value ->> 2", "stage": "j.value ->> 3", "trace_runtime_ns": "j.value ->> 4",
 	"input_bytes": "j.value ->> 5", "parents": "j.value ->> 6", "attempt": "j.value ->> 7",
-	"node": "nullif(j.value ->> 8, -1)", "attempts": "1", "queued_ns": "j.value ->> 9", "ended_ns": chunkEnded, "identity": "NULL",
+	"node": "nullif(j.value ->> 8, -1)", "attempts": "1", "queued_ns": "j.value ->> 9", "ended_ns": chunkEnded,
+	"identity": "NULL",
 }
 
 var chunkAttempt = map[string]string{

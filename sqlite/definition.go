@@ -26,7 +26,8 @@ const (
 	largestDefinition = 1 << 30
 )
 
-// What compressed data begins with; no format does. S2 takes a fourth of the time of Zstandard for data as small as this.
+// What compressed data begins with; no format does. S2 takes a fourth of the time of Zstandard for data as small as
+// this.
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	s2Magic   = []byte{0xff}

@@ -100,7 +100,8 @@ func (x *terse) encode(buf []byte, step time.Duration, at planner.Time, body pla
 	case planner.AttemptStarted:
 		return append(strconv.AppendInt(buf, int64(b.Attempt), 10), ']'), nil
 	case *planner.AttemptExited:
-		if *b == (planner.AttemptExited{Attempt: b.Attempt, Outcome: planner.OK, Ran: b.Ran, Usage: x.usage(at, b.Ran)}) {
+		if *b == (planner.AttemptExited{Attempt: b.Attempt, Outcome: planner.OK, Ran: b.Ran,
+			Usage: x.usage(at, b.Ran)}) {
 			buf = strconv.AppendInt(buf, int64(b.Attempt), 10)
 			return append(strconv.AppendInt(append(buf, ','), int64(b.Ran), 10), ']'), nil
 		}

@@ -129,7 +129,8 @@ func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
 		},
 			`WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)
 			SELECT coalesce(w.arrived_ns - lag(w.arrived_ns) OVER (ORDER BY w.arrived_ns, w.workflow), -1), iif(w.state = 'done', coalesce(x.ran_ns, 0), 0)
-			FROM workflows w LEFT JOIN ran x ON x.workflow = w.workflow WHERE w.run = ?1 ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, run, latest-len(out))
+			FROM workflows w LEFT JOIN ran x ON x.workflow = w.workflow WHERE w.run = ?1
+			ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, run, latest-len(out))
 		out = append(out, jobs...)
 		return len(out) < latest, err
 	})

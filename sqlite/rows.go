@@ -192,8 +192,8 @@ func newTables(conn *sqlite3.SQLiteConn, run int64, verb string, more ...table) 
 		up    **update
 		query string
 	}{
-		{&t.taskChanged, "UPDATE task_rows SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, ended_ns " +
-			"= ? WHERE run = ? AND task = ?"},
+		{&t.taskChanged, "UPDATE task_rows SET state = ?, attempts = ?, node = ?, attempt = ?, queued_ns = ?, " +
+			"ended_ns = ? WHERE run = ? AND task = ?"},
 		{&t.flowChanged, "UPDATE workflows SET state = ?, started_ns = ?, ended_ns = ?, tasks = ? WHERE run = ? AND " +
 			"workflow = ?"},
 		{&t.suspended, "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how, since_ns, until_ns, " +
