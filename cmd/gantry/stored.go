@@ -32,9 +32,12 @@ Exit codes: 0 listed, 2 wrong command line, 4 the directory cannot be read.`,
 			if c.NArg() > 0 {
 				return failf(exitUsage, "images takes no arguments")
 			}
-			list, _, err := storedImages()
+			list, store, err := storedImages()
 			if err != nil {
 				return fail(exitHost, err)
+			}
+			if store != nil {
+				defer store.Close()
 			}
 			out := c.App.Writer
 			if c.Bool("json") {

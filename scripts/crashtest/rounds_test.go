@@ -560,6 +560,7 @@ func (f *field) examine(t *testing.T, r *run, round int64, stalled, full bool, f
 		t.Fatal(err)
 	}
 	defer rows.Close()
+	f.witness.await(round)
 	tasks := 0
 	for rows.Next() {
 		var name, state string

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -120,6 +121,15 @@ func (w *witness) mark(round int64, task string) string {
 		return ""
 	}
 	return "; echo " + w.name(round, task) + " > /proc/self/comm"
+}
+
+// await waits until the kernel's news of the last task of a round have come: on a busy host they are late.
+func (w *witness) await(round int64) {
+	for end := time.Now().Add(patience); w != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if n, sure := w.successes(round, last); n > 0 || !sure {
+			return
+		}
+	}
 }
 
 // successes is how often the program of a task ended well; false if the kernel did not tell all.
