@@ -118,9 +118,15 @@ func (b *builder) rule(r *flowRule) {
 	}
 	writes := map[string]bool{}
 	for _, f := range r.outputs {
+		if b.keep(48); b.full(r.line) {
+			return
+		}
 		writes[b.flowFile(f, false)] = true
 	}
 	for _, f := range r.inputs {
+		if b.full(r.line) {
+			return
+		}
 		if name := b.flowFile(f, true); writes[name] {
 			b.faults.Fail("cycle", r.line, id, "the rule of %s reads %s, which it writes itself: it waits for itself",
 				id, name)

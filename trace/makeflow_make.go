@@ -591,7 +591,7 @@ func (l *lexer) fileList(tokens []fileToken) []fileToken {
 		default:
 			l.escaped(&out, fileNameEnds)
 		}
-		l.grow(40 + out.Len())
+		l.grow(128 + out.Len()) // with what becomes of it
 		tokens = append(tokens, fileToken{'f', out.String()})
 	}
 	return tokens
@@ -639,6 +639,8 @@ func (l *lexer) ruleHere() {
 // files makes files of the pieces: those before the colon are written, those behind it read.
 func (l *lexer) files(r *flowRule, tokens []fileToken) {
 	to := &r.outputs
+	outputs := max(0, slices.IndexFunc(tokens, func(t fileToken) bool { return t.kind == ':' }))
+	r.outputs, r.inputs = make([]flowFile, 0, outputs), make([]flowFile, 0, len(tokens)-outputs)
 	colon, as := false, false
 	for i := 0; i < len(tokens); {
 		switch tokens[i].kind {

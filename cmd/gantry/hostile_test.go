@@ -467,6 +467,10 @@ var hostile = []struct {
 		return text + "o:\n\techo $(A40) > o\n"
 	}, "bound: a text of more than"},
 	{"rules.makeflow", func() string { return times(30_000, "o%d:\n\ttouch o\n") }, "takes more memory than 20 times"},
+	{"outputs.makeflow", func() string { return times(300_000, "x%d ") + ": in\n\ttouch x1\n" },
+		"takes more memory than 20 times"},
+	{"inputs.makeflow", func() string { return "o: " + times(400_000, "%d ") + "\n\ttouch o\n" },
+		"takes more memory than 20 times"},
 	{"continued.makeflow", func() string { return "o:\n\techo " + times(300_000, "a \\\n") + " > o\n" }, "ok"},
 	{"quotes.makeflow", func() string { return "o:\n\techo " + times(999_999, "'") + "\n" }, "open-quote"},
 	{"range.jx", func() string {
