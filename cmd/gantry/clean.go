@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,7 +32,9 @@ With --images it also removes the images of other builds of the task emulator, a
 images) that no run needs: none that runs, or that can continue. Use it while no other checkout of gantry runs
 workflows: its runs may need the emulator's.
 
-Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
+What another runtime left is removed where Docker, or an OCI runtime, cannot be used.
+
+Exit codes: 0 cleaned, 2 wrong command line, 4 a runtime that runs of the log need is not usable here.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.BoolFlag{Name: "images", Usage: "also remove images of other builds of the task emulator that no " +
 				"container uses, and unpacked images that no run needs"},
@@ -54,16 +57,20 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			if err != nil {
 				return fail(exitHost, err)
 			}
-			done, err := cleanRuns(c.Context, dir, c.Args().First(), runtimeNames(anyRuntime))
-			if err != nil {
+			done, err := cleanUsable(c.Context, dir, c.Args().First())
+			if err != nil && !errors.Is(err, errPartly) {
 				return fail(exitHost, err)
 			}
+			partly := err
 			done.Containers = append(done.Containers, shells...)
 			var images []string
 			var freed int64
 			if c.Bool("images") {
 				if images, err = docker.RemoveTaskImages(c.Context, ""); err != nil {
-					return fail(exitHost, err)
+					if !errors.Is(err, container.ErrUnusable) {
+						return fail(exitHost, err)
+					}
+					partly = errors.Join(partly, fmt.Errorf("%w: images of the task emulator stay: %w", errPartly, err))
 				}
 				stored, bytes, err := removeStored(c.Context)
 				if images, freed = append(images, stored...), bytes; err != nil {
@@ -84,7 +91,7 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 					"containers": orEmpty(done.Containers),
 					"groups":     orEmpty(done.Groups),
 					"held":       orEmpty(done.Held), "unknown": orEmpty(done.Unknown), "images": orEmpty(images)})
-				return nil
+				return partlyDone(partly)
 			}
 			for _, name := range done.Containers {
 				fmt.Fprintf(out, "removed container %s\n", name)
@@ -110,9 +117,59 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 Docker not usable.`,
 			if len(done.Containers)+len(done.Groups)+len(done.Held)+len(done.Unknown)+len(images)+len(cleaned) == 0 {
 				fmt.Fprintln(out, "nothing to clean")
 			}
-			return nil
+			return partlyDone(partly)
 		},
 	}
+}
+
+// errPartly says that something could not be cleaned, as a runtime is not usable here.
+var errPartly = errors.New("the rest is cleaned")
+
+func partlyDone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fail(exitHost, err)
+}
+
+// cleanUsable removes what runs left by every runtime that is usable here. One that is not is an error, at the end, if
+// a run of the log may have left something by it, or if no other is usable.
+func cleanUsable(ctx context.Context, home, run string) (all container.Cleaned, err error) {
+	var unusable []error
+	usable := false
+	for _, name := range runtimeNames(anyRuntime) {
+		if row := rowOf(name); row.engine == nil {
+			continue
+		}
+		done, err := cleanRuns(ctx, home, run, []string{name})
+		all.Add(done)
+		switch {
+		case err == nil:
+			usable = true
+		case !errors.Is(err, container.ErrUnusable):
+			return all, err
+		case ranOn(ctx, home, run, name):
+			unusable = append(unusable, fmt.Errorf("%w: what runs of --runtime %s left, if anything, stays: %w",
+				errPartly, name, err))
+		}
+	}
+	if !usable && len(unusable) == 0 {
+		return all, errors.New("clean: no runtime is usable on this host (gantry doctor says why)")
+	}
+	return all, errors.Join(unusable...)
+}
+
+// ranOn reports whether a run of the log, or the one that is named, was on a runtime.
+func ranOn(ctx context.Context, home, run, runtime string) bool {
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		return false // nothing was run there
+	}
+	defer db.Close()
+	runs, err := db.Runs(ctx)
+	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool {
+		return r.Runtime == runtime && (run == "" || r.Run == run)
+	})
 }
 
 // cleanRuns removes containers and control groups that runtimes left of a run, or of all if run is "".
@@ -130,10 +187,7 @@ func cleanRuns(ctx context.Context, home, run string, names []string) (all conta
 		if err != nil {
 			return all, err
 		}
-		for _, x := range []struct{ to, of *[]string }{{&all.Containers, &done.Containers},
-			{&all.Groups, &done.Groups}, {&all.Held, &done.Held}, {&all.Unknown, &done.Unknown}} {
-			*x.to = slices.Compact(slices.Sorted(slices.Values(append(*x.to, *x.of...))))
-		}
+		all.Add(done)
 	}
 	return all, nil
 }

@@ -58,11 +58,18 @@ type Tidier interface {
 // Host is what an engine says of itself and of this host.
 type Host struct {
 	Name        string // of the engine, for messages, such as "Docker Engine"
+	Command     string // by which people look after its containers, such as "docker"; "" if there is none
+	Ended       string // what ends all containers, such as "the Docker Engine was stopped"
 	Version     string
 	Systemd     bool // control groups are slices of systemd
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids
 	Facts       []Fact // for gantry doctor
+}
+
+// Teller is how messages speak of the engine.
+func (h *Host) Teller() evidence.Teller {
+	return evidence.Teller{Engine: h.Name, Command: h.Command, Ended: h.Ended}
 }
 
 // Spec says how a container is to be.

@@ -111,8 +111,11 @@ func (a *attempt) hold(paused bool) {
 		if a.limit != nil && a.limit.Stop() {
 			a.limitLeft -= now.Sub(a.limitFrom)
 		}
-		say("paused", fmt.Sprintf("%s is paused by somebody else (docker pause): docker unpause %s continues it", a,
-			name))
+		how := fmt.Sprintf(": thaw the control group %s to continue it", a.group)
+		if cmd := a.r.host.Command; cmd != "" {
+			how = fmt.Sprintf(" (%s pause): %s unpause %s continues it", cmd, cmd, name)
+		}
+		say("paused", fmt.Sprintf("%s is paused by somebody else%s", a, how))
 		return
 	}
 	a.pausedFor += now.Sub(a.held)

@@ -172,6 +172,14 @@ type Cleaned struct {
 	Unknown    []string // control groups that were left alone, as their runs lie in another directory
 }
 
+// Add takes in what was removed elsewhere.
+func (c *Cleaned) Add(other Cleaned) {
+	for _, x := range []struct{ to, of *[]string }{{&c.Containers, &other.Containers}, {&c.Groups, &other.Groups},
+		{&c.Held, &other.Held}, {&c.Unknown, &other.Unknown}} {
+		*x.to = slices.Compact(slices.Sorted(slices.Values(append(*x.to, *x.of...))))
+	}
+}
+
 // Clean removes containers, control groups and files of secrets that gantry left on this host, of one run or, if run
 // is "", of all. A run whose lock is held is left alone. Control groups do not show where their run lies: those of
 // runs that are not in dir are left alone too, and so are their secrets. Log and files stay; a run is still resumable

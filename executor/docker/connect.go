@@ -118,7 +118,7 @@ func New(ctx context.Context, host string, cfg container.Config) (*container.Run
 
 // Host asks the engine what it can do, and refuses one that gantry cannot use.
 func (e *Engine) Host(ctx context.Context) (container.Host, error) {
-	h := container.Host{Name: "Docker Engine"}
+	h := container.Host{Name: "Docker Engine", Command: "docker", Ended: "the Docker Engine was stopped"}
 	if host := e.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
 		return h, fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to "+
 			"share directories with it "+

@@ -23,6 +23,8 @@ type Evidence struct {
 	DiskUsed  int64         // bytes that it took, if that is more; 0: it is not
 	DiskFull  bool          // the file system allowed it no more
 
+	Teller Teller // what messages call the engine
+
 	// Of the container engine.
 	Gone       bool   // it no longer has the container
 	Code       int    // exit code of the container
@@ -50,6 +52,21 @@ type Evidence struct {
 	Acted   bool            // a signal was delivered for it, or may have been
 	Leaving planner.Vacate  // how it was ordered to leave its place, as the log has it
 	Removed bool            // gantry removed the container
+}
+
+// Teller is how messages speak of a container engine.
+type Teller struct {
+	Engine  string // such as "Docker Engine"
+	Command string // by which people stop and remove its containers, such as "docker"; "" if there is none
+	Ended   string // what ends all its containers, such as "the Docker Engine was stopped"
+}
+
+// by guesses what somebody did.
+func (t Teller) by(what string) string {
+	if t.Command == "" {
+		return ""
+	}
+	return " (" + t.Command + " " + what + "?)"
 }
 
 // launcherRefused is the exit code of a launcher that was not the first to claim an attempt.
@@ -120,22 +137,24 @@ func (e Evidence) Judge() Verdict {
 		v.Outcome, v.Message = planner.OutOfMemory, e.oom()
 	case e.EngineDown && (killed || e.End.Outside != 0),
 		e.EngineDown && !e.End.Over && (v.Code == 255 || v.Code == launcherDied || !e.began()):
-		v.Outcome, v.Message = planner.Lost, "the Docker Engine was stopped, and the container with it"
+		v.Outcome, v.Message = planner.Lost, e.Teller.Ended+", and the container with it"
 	case e.EngineNew && (v.Code == notExecutable || v.Code == notFound):
 		v.Outcome = planner.Lost
-		v.Message = fmt.Sprintf("exit code %d%s, and the Docker Engine had just been started: it may have unmounted "+
-			"the image", v.Code, meaning(v.Code))
+		v.Message = fmt.Sprintf("exit code %d%s, and the %s had just been started: it may have unmounted the "+
+			"image", v.Code, meaning(v.Code), e.Teller.Engine)
 	case !killed && !e.began():
 		v.Outcome = planner.HostError
-		v.Message = fmt.Sprintf("its program never began (exit code %d of its container): the Docker Engine could "+
-			"not start it", v.Code)
+		v.Message = fmt.Sprintf("its program never began (exit code %d of its container): the %s could not start "+
+			"it", v.Code, e.Teller.Engine)
 	case e.End.Again:
-		v.Outcome, v.Message = planner.Killed, "its container was restarted from outside (docker restart?)"
+		v.Outcome, v.Message = planner.Killed, "its container was restarted from outside"+
+			e.Teller.by("restart")
 	case killed:
 		v.Outcome, v.Message = planner.Killed, e.killer(signal, v.Code)
 	case e.End.Outside != 0 && outside[e.End.Outside] != "":
 		v.Outcome = planner.Killed
-		v.Message = fmt.Sprintf("exit code %d, after %s from outside (docker stop?)", v.Code, outside[e.End.Outside])
+		v.Message = fmt.Sprintf("exit code %d, after %s from outside%s", v.Code, outside[e.End.Outside],
+			e.Teller.by("stop"))
 	case e.DiskFull:
 		v.Outcome = planner.OutOfDisk
 		v.Message = fmt.Sprintf("exit code %d, its work directory used up its quota of %d bytes on disk", v.Code,
@@ -204,9 +223,10 @@ func (e Evidence) gone(v Verdict) Verdict {
 		v.Outcome, v.Message = planner.Lost, e.Loss
 	case e.EngineDown:
 		v.Outcome, v.Message = planner.Lost, "its container is gone: removed while no gantry was there, or lost by "+
-			"the Docker Engine"
+			"the "+e.Teller.Engine
 	default:
-		v.Outcome, v.Message = planner.Killed, "its container was removed by somebody else (docker rm?)"
+		v.Outcome, v.Message = planner.Killed, "its container was removed by somebody else"+
+			e.Teller.by("rm")
 	}
 	return v
 }
@@ -220,8 +240,8 @@ func (e Evidence) oomKills() int64 {
 
 func (e Evidence) oom() string {
 	if e.OOMKills == 0 {
-		return fmt.Sprintf("the Docker Engine reports an out-of-memory kill, and the peak of %d bytes reached the "+
-			"limit of %d", e.PeakMemory, e.MemoryLimit)
+		return fmt.Sprintf("the %s reports an out-of-memory kill, and the peak of %d bytes reached the limit of "+
+			"%d", e.Teller.Engine, e.PeakMemory, e.MemoryLimit)
 	}
 	return fmt.Sprintf("the kernel killed %s at the memory limit of %d bytes (peak %d)", Plural(e.OOMKills, "process",
 		"processes"), e.MemoryLimit, e.PeakMemory)
@@ -233,9 +253,9 @@ func (e Evidence) killer(s syscall.Signal, code int) string {
 	}
 	switch {
 	case e.End.Over && e.End.Outside == s && s == syscall.SIGTERM:
-		return "killed from outside by SIGTERM (docker stop?)"
+		return "killed from outside by SIGTERM" + e.Teller.by("stop")
 	case !e.End.Over && s == syscall.SIGKILL:
-		return "killed from outside by SIGKILL (docker kill?)"
+		return "killed from outside by SIGKILL" + e.Teller.by("kill")
 	}
 	return "killed from outside by " + outside[s]
 }

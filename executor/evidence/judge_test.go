@@ -156,10 +156,17 @@ func TestEnds(t *testing.T) {
 		{"a fault of its own", began(func(e *evidence.Evidence) { e.End, e.Code = killed(syscall.SIGSEGV), 139 }),
 			planner.ExitCode, 139, "segmentation"},
 	} {
+		c.e.Teller = evidence.Teller{Engine: "Docker Engine", Command: "docker", Ended: "the Docker Engine was stopped"}
 		v := c.e.Judge()
 		if v.Outcome != c.outcome || v.Code != c.code || !strings.Contains(v.Message, c.says) {
 			t.Errorf("%s: %v, code %d: %q; not %v, code %d: %q", c.name, v.Outcome, v.Code, v.Message, c.outcome,
 				c.code, c.says)
+		}
+		// Of an engine without a command and a name like that, nothing is said of either.
+		c.e.Teller = evidence.Teller{Engine: "OCI runtime crun", Ended: "the host was restarted"}
+		w := c.e.Judge()
+		if w.Outcome != v.Outcome || w.Code != v.Code || strings.Contains(strings.ToLower(w.Message), "docker") {
+			t.Errorf("%s, another engine: %v, code %d: %q", c.name, w.Outcome, w.Code, w.Message)
 		}
 	}
 }

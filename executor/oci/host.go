@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,11 +19,15 @@ import (
 
 // Host says whether this host can run containers without a daemon, and refuses one that cannot.
 func (e *Engine) Host(ctx context.Context) (container.Host, error) {
-	h := container.Host{Name: "OCI runtime " + filepath.Base(e.program), LimitsSwap: e.tree.SwapAccounted(),
+	h := container.Host{Name: "OCI runtime " + filepath.Base(e.program), Ended: "the host was restarted",
+		LimitsSwap:  e.tree.SwapAccounted(),
 		LimitsTasks: e.tree.Has("memory") && e.tree.Has("cpu") && e.tree.Has("pids")}
 	for _, test := range []func(context.Context) container.Fact{e.runtime, e.privileges, e.groups, e.overlay} {
 		f := test(ctx)
 		h.Facts = append(h.Facts, f)
+		if f.Name == runtimeFact {
+			_, h.Version, _ = strings.Cut(f.Evidence, ", ")
+		}
 		if f.Verdict == container.No {
 			return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, f.Evidence, f.Advice)
 		}
@@ -29,17 +35,19 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	return h, nil
 }
 
+const runtimeFact = "oci-runtime"
+
 // runtime asks the OCI runtime for its version.
 func (e *Engine) runtime(ctx context.Context) container.Fact {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	said, err := exec.CommandContext(ctx, e.program, "--version").Output()
 	if err != nil {
-		return container.Fact{Name: "oci-runtime", Verdict: container.No,
+		return container.Fact{Name: runtimeFact, Verdict: container.No,
 			Evidence: fmt.Sprintf("the OCI runtime %s does not run: %v", e.program, err), Advice: "apt install crun"}
 	}
 	version, _, _ := strings.Cut(string(said), "\n")
-	return container.Fact{Name: "oci-runtime", Verdict: container.Yes,
+	return container.Fact{Name: runtimeFact, Verdict: container.Yes,
 		Evidence: fmt.Sprintf("%s, %s", e.program, strings.TrimSpace(version))}
 }
 
@@ -49,14 +57,51 @@ func (e *Engine) privileges(context.Context) container.Fact {
 		return container.Fact{Name: "privileges", Verdict: container.Yes, Evidence: "gantry runs as root"}
 	}
 	missing := "mounting layers, and control groups of whole nodes, take root"
-	if e.tree.Mode() != cgroup.Unified {
-		missing += "; rootless containers would need cgroup v2, and this host has " + e.tree.Mode().String()
-	} else if lacking := undelegated(e.tree); len(lacking) > 0 {
-		missing += "; the controllers " + strings.Join(lacking, ", ") + " are not delegated to this user"
+	if lacking := rootless(e.tree); len(lacking) > 0 {
+		missing += "; without it this host lacks besides: " + strings.Join(lacking, ", ")
 	}
 	return container.Fact{Name: "privileges", Verdict: container.No,
 		Evidence: "containers without a daemon and without root: " + missing,
 		Advice:   "run gantry as root or by sudo, or use --runtime docker as a member of the group docker"}
+}
+
+// rootless lists what containers of a user who is not root would need and this host does not have.
+func rootless(t *cgroup.Tree) (lacking []string) {
+	if t.Mode() != cgroup.Unified {
+		lacking = append(lacking, "cgroup v2 (it has "+t.Mode().String()+")")
+	} else if c := undelegated(t); len(c) > 0 {
+		lacking = append(lacking, "the controllers "+strings.Join(c, ", ")+", delegated to this user")
+	}
+	for _, limit := range []string{"/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/unprivileged_userns_clone"} {
+		if text, err := os.ReadFile(limit); err == nil && strings.TrimSpace(string(text)) == "0" {
+			lacking = append(lacking, "user namespaces ("+limit+" is 0)")
+		}
+	}
+	for _, m := range []struct{ program, ranges string }{{"newuidmap", "/etc/subuid"}, {"newgidmap", "/etc/subgid"}} {
+		if _, err := exec.LookPath(m.program); err != nil {
+			lacking = append(lacking, m.program+" (apt install uidmap)")
+		}
+		if !hasRange(m.ranges) {
+			lacking = append(lacking, "a range for this user in "+m.ranges)
+		}
+	}
+	return lacking
+}
+
+// hasRange reports whether a file of subordinate IDs has a range for this user.
+func hasRange(path string) bool {
+	text, _ := os.ReadFile(path)
+	id := strconv.Itoa(os.Getuid())
+	name := id
+	if u, err := user.LookupId(id); err == nil {
+		name = u.Username
+	}
+	for line := range strings.Lines(string(text)) {
+		if owner, _, ok := strings.Cut(line, ":"); ok && (owner == name || owner == id) {
+			return true
+		}
+	}
+	return false
 }
 
 // undelegated lists the controllers that the user's own service manager may not use.

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"gantry/executor/oci"
+	"gantry/executor/oci/image"
+)
+
+// needsOCI skips where containers cannot be made without a daemon.
+func needsOCI(t *testing.T) {
+	t.Helper()
+	e, err := oci.Open(oci.Config{})
+	if err == nil {
+		_, err = e.Host(t.Context())
+		e.Close()
+	}
+	if err != nil {
+		t.Skipf("needs an OCI runtime: %v", err)
+	}
+}
+
+// noDocker has no Docker Engine answer.
+func noDocker(t *testing.T) {
+	t.Helper()
+	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "none.sock"))
+}
+
+// archiveFor is an archive of an image for an architecture. Its only layer is empty.
+func archiveFor(t *testing.T, arch string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), arch+".tar")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := tar.NewWriter(f)
+	layer := make([]byte, 1024)
+	config := fmt.Sprintf(`{"architecture": %q, "os": "linux", "config": {}, "rootfs": {"type": "layers", `+
+		`"diff_ids": ["sha256:%x"]}}`, arch, sha256.Sum256(layer))
+	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(config)))
+	for _, file := range []struct{ name, content string }{{"layer.tar", string(layer)}, {name, config},
+		{"manifest.json", fmt.Sprintf(`[{"Config": %q, "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]`, name)}} {
+		if err := w.WriteHeader(&tar.Header{Name: file.name, Mode: 0o644, Size: int64(len(file.content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(file.content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Whatever a host or an image lacks, the run is refused with exit code 4, and leaves neither layers nor containers.
+func TestRunsWithoutADaemonAreRefusedCleanly(t *testing.T) {
+	needsOCI(t)
+	noDocker(t)
+	flow := filepath.Join(t.TempDir(), "Makeflow")
+	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged.tar")
+	if err := os.WriteFile(damaged, []byte(strings.Repeat("no archive", 999)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	foreign := map[bool]string{true: "s390x", false: "amd64"}[runtime.GOARCH == "amd64"]
+	good := archiveFor(t, runtime.GOARCH)
+	cut, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(t.TempDir(), "half.tar")
+	if err := os.WriteFile(half, cut[:len(cut)/3], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, runtime, archive string
+		words                  []string
+	}{
+		{"no OCI runtime", "/no/such/crun", good, []string{"no /no/such/crun on this host", "apt install crun"}},
+		{"one that fails", "/bin/false", good, []string{"/bin/false does not run"}},
+		{"another architecture", "", archiveFor(t, foreign), []string{foreign, "linux/" + runtime.GOARCH}},
+		{"no archive", "", damaged, []string{damaged, "no archive of images"}},
+		{"half an archive", "", half, []string{half, "damaged"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			home, store := t.TempDir(), filepath.Join(t.TempDir(), "images")
+			t.Setenv(image.DirEnv, store)
+			t.Setenv(oci.RuntimeEnv, c.runtime)
+			expect(t, exitHost, c.words, "run", "--runtime", "oci", "--dir", home, "--image", "file://"+c.archive, flow)
+			for _, pattern := range []string{"layers/*", "images/*", "tmp/*"} {
+				if left, _ := filepath.Glob(filepath.Join(store, pattern)); len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+			}
+			if left, _ := filepath.Glob(filepath.Join(home, "*", "control", "oci", "*")); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// Where a runtime is not usable, what others left is cleaned all the same.
+func TestCleanDoesWhatItCan(t *testing.T) {
+	needsOCI(t)
+	noDocker(t)
+	home := t.TempDir()
+	expect(t, exitOK, nil, "clean", "--dir", home)
+	t.Setenv(oci.RuntimeEnv, "/no/such/crun")
+	expect(t, exitHost, []string{"no runtime is usable"}, "clean", "--dir", home)
+}
