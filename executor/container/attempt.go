@@ -562,8 +562,8 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 // evidence gathers what is known of the end, but for what was counted.
 func (a *attempt) evidence(c State, gone, broken bool) evidence.Evidence {
 	r := a.r
-	e := evidence.Evidence{Teller: r.host.Teller(), Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit, DiskLimit: a.diskLimit(), Gone: gone,
-		Leaving: a.l.Leaving, Old: a.old, Loss: a.loss}
+	e := evidence.Evidence{Teller: r.host.Teller(), Emulated: a.emulated(), TimeLimit: a.l.Spec.TimeLimit,
+		DiskLimit: a.diskLimit(), Gone: gone, Leaving: a.l.Leaving, Old: a.old, Loss: a.loss}
 	a.signalling.Lock() // a signal under way was delivered, or came too late
 	r.mu.Lock()
 	e.Asked, e.Acted = a.why, a.signalled
