@@ -18,7 +18,7 @@ ALONE := ./planner/... ./trace
 # Under the race detector these try a part of their random instances (executor/oracletest.Seeds).
 PARTLY := ./executor ./executor/experiment
 
-.PHONY: help demo test setup browser registry slurm build images check bench scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test setup browser registry slurm build images check bench scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -26,6 +26,9 @@ help: ## list the targets
 
 demo: setup build ## a mosaic of the sky with real programs in Docker containers, installing what is missing
 	@scripts/demo
+
+demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
+	@scripts/demo-slurm
 
 test: setup browser registry slurm build images check ## all tests, container tests included; sets up everything first
 	go test -p $(PACKAGES) -timeout 40m $(ALONE) $(PARTLY)

@@ -13,6 +13,7 @@ import (
 
 	"gantry/executor/container"
 	"gantry/executor/docker"
+	"gantry/executor/slurm"
 	"gantry/sqlite"
 )
 
@@ -24,12 +25,17 @@ func doctorCommand() *cli.Command {
 and leaves nothing behind; with --runtime oci it makes the directory of images if that is missing. The last lines show
 what gantry calibrate measured of this host, and whether it is used.
 
+With --runtime slurm it does that in a job step on each node of an allocation (--slurm, --slurm-job, or the one around
+gantry), and says which container runtime the node has, which limits Slurm holds, and whether the node sees the shared
+directory.
+
 Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
 not enforced).`,
-		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "whose containers: docker or oci"},
+		Flags: append([]cli.Flag{dirFlag(),
+			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "whose containers: docker, oci, or " +
+				"those of the nodes of a Slurm allocation: slurm"},
 			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
-			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
+			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "doctor takes no arguments")
@@ -45,6 +51,9 @@ not enforced).`,
 			if err != nil {
 				return fail(exitHost, err)
 			}
+			if c.String("runtime") == slurm.Capabilities.Name {
+				return doctorSlurm(c)
+			}
 			row := rowOf(c.String("runtime"))
 			if row == nil || row.engine == nil {
 				return failf(exitUsage, "--runtime %s makes no containers", c.String("runtime"))
@@ -56,25 +65,7 @@ not enforced).`,
 				facts = append(facts, row.facts(c.Context)...)
 			}
 			facts = append(facts, hostModelFacts(c.Context, dir)...)
-			lacking := 0
-			var table strings.Builder // whole lines are folded to the terminal
-			w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
-			for _, f := range facts {
-				if f.Verdict == container.No {
-					lacking++
-				}
-				if c.Bool("json") {
-					printJSON(c.App.Writer, map[string]string{"name": f.Name, "enforced": f.Verdict.String(),
-						"evidence": f.Evidence, "advice": f.Advice})
-					continue
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Verdict, f.Evidence)
-				if f.Advice != "" {
-					fmt.Fprintf(w, "\t\t→ %s\n", f.Advice)
-				}
-			}
-			w.Flush()
-			_, _ = io.WriteString(c.App.Writer, table.String())
+			lacking := printFacts(c, "", facts)
 			if err != nil {
 				return fail(exitHost, err)
 			}
@@ -84,6 +75,33 @@ not enforced).`,
 			return nil
 		},
 	}
+}
+
+// printFacts prints what was found, of a node of Slurm if one is named, and returns how many limits are not enforced.
+func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking int) {
+	var table strings.Builder // whole lines are folded to the terminal
+	w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
+	for _, f := range facts {
+		if f.Verdict == container.No {
+			lacking++
+		}
+		if c.Bool("json") {
+			object := map[string]string{"name": f.Name, "enforced": f.Verdict.String(), "evidence": f.Evidence,
+				"advice": f.Advice}
+			if node != "" {
+				object["node"] = node
+			}
+			printJSON(c.App.Writer, object)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Verdict, f.Evidence)
+		if f.Advice != "" {
+			fmt.Fprintf(w, "\t\t→ %s\n", f.Advice)
+		}
+	}
+	w.Flush()
+	_, _ = io.WriteString(c.App.Writer, table.String())
+	return lacking
 }
 
 // hostModelFacts says what the log has of this host. It is no limit: where it is missing the verdict is unknown.

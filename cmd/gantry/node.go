@@ -40,6 +40,7 @@ has described it in the directory of the run.`,
 			&cli.StringFlag{Name: "report", Usage: "write what the node can do to `FILE`"},
 			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
+			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
 			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
 		Action: func(c *cli.Context) error {
 			switch {
@@ -145,6 +146,9 @@ func checkNode(c *cli.Context) error {
 		}
 		r.Runtime = name
 		r.Facts = append(host.Facts, withinFact(tree))
+		if c.Bool("probe") {
+			r.Facts = append(append(node.Limits(), withinFact(tree)), probeNode(c, name)...)
+		}
 		if err := fetchOnNode(c, r, w); err != nil {
 			r.Failed = err.Error()
 			r.NoImage = errors.Is(err, container.ErrNoImage) || errors.Is(err, image.ErrNoImage)
@@ -166,6 +170,28 @@ func checkNode(c *cli.Context) error {
 		return fail(exitHost, err)
 	}
 	return nil
+}
+
+// probeNode tries which limits the containers of a runtime of this node keep.
+func probeNode(c *cli.Context, name string) []container.Fact {
+	if name == noContainers {
+		return []container.Fact{{Name: "containers", Verdict: container.No,
+			Evidence: "programs run without containers, as the caller",
+			Advice:   "what gantry limits then is on the page docs/slurm.md"}}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return []container.Fact{{Name: "probe", Evidence: err.Error()}}
+	}
+	binary := filepath.Join(filepath.Dir(self), "gantry-task")
+	row := rowOf(name)
+	facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
+		return row.engine(c.Context, engineWants{dirs: []string{runDir}, binary: binary, emulated: true})
+	}, filepath.Dir(c.String("report")), binary)
+	if err != nil {
+		facts = append(facts, container.Fact{Name: "probe", Verdict: container.No, Evidence: err.Error()})
+	}
+	return facts
 }
 
 // withinFact says whether containers are below the limits of Slurm.

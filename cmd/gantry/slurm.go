@@ -26,6 +26,13 @@ import (
 
 // slurmFlags are those of runs on Slurm.
 func slurmFlags() []cli.Flag {
+	return append(nodeFlags(), &cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one " +
+		"task after the other, as long as the next one comes within `TIME`, such as 2s (default: a step for " +
+		"each task)"})
+}
+
+// nodeFlags say which nodes of Slurm are used, and how.
+func nodeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "slurm", Usage: "with --runtime slurm: request an allocation, such as " +
 			"nodes=4,time=2h,partition=`NAME`"},
@@ -35,8 +42,6 @@ func slurmFlags() []cli.Flag {
 			"runs (default: --dir)"},
 		&cli.StringFlag{Name: "node-runtime", Usage: "with --runtime slurm: what runs the programs on nodes, " +
 			"`NAME`: oci, docker, or none, without a container (default: oci, else docker, as the node has it)"},
-		&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one task after the " +
-			"other, as long as the next one comes within `TIME`, such as 2s (default: a step for each task)"},
 	}
 }
 

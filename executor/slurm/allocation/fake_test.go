@@ -131,6 +131,9 @@ func TestWhatCannotBeUsedIsSaidAndNothingStarts(t *testing.T) {
 			f.says("sinfo", "main: up to 1-infinite nodes, infinite, 4 in all\n", "", 0)
 		}, request, "Slurm refuses the allocation nodes=4,partition=nope: Invalid partition name specified " +
 			"(the partitions are main: up to 1-infinite nodes, infinite, 4 in all)"},
+		{"no configuration for salloc", func(f fake) {
+			f.says("salloc", "", "salloc: fatal: Could not establish a configuration source\n", 1)
+		}, request, "Slurm has no configuration here"},
 		{"too much", func(f fake) {
 			f.says("salloc", "", "salloc: error: Job submit/allocate failed: Requested node configuration is not "+
 				"available\nsalloc: Job allocation 7 has been revoked.\n", 1)

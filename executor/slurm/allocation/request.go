@@ -317,14 +317,15 @@ func (r *request) judge(ctx context.Context, id string, err error) error {
 		return nil
 	}
 	said := r.said.String()
-	if e := mungeError(said); e != nil {
-		return e
-	}
 	if err == nil {
 		return fmt.Errorf("salloc did not say which allocation it got: %s", lastLine(said))
 	}
-	if away := refusal("salloc", said, err); errors.Is(away, ErrAway) {
-		return unanswered(away)
+	failed := refusal("salloc", said, err)
+	if errors.Is(failed, ErrAway) {
+		return unanswered(failed)
+	}
+	if e := new(Error); errors.As(failed, &e) {
+		return e
 	}
 	_, reason, ok := strings.Cut(lastLine(said), "submit/allocate failed: ")
 	if !ok {

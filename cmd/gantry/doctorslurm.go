@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/container"
+	"gantry/executor/slurm"
+	"gantry/executor/slurm/allocation"
+)
+
+// doctorSlurm asks each node of an allocation what it enforces. Nodes are asked one after the other, since virtual ones
+// share a host, whose load would disturb what is measured.
+func doctorSlurm(c *cli.Context) error {
+	s := &session{set: &settings{}, view: newProgress(c.Bool("json"), false), out: c}
+	if err := s.set.readSlurm(c, true); err != nil {
+		return err
+	}
+	root, err := s.sharedDir()
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	dir, err := os.MkdirTemp(root, "doctor-")
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return fail(exitHost, err)
+	}
+	program, err := putPrograms(filepath.Join(dir, "bin"))
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
+	if err != nil {
+		return slurmError(err)
+	}
+	s.slurm = &onSlurm{allocation: a}
+	defer s.leave(nil)
+	check := slurm.Check{Dir: dir, Program: program, Args: []string{"--probe"}}
+	if s.set.NodeRuntime != "" {
+		check.Args = append(check.Args, "--runtime", s.set.NodeRuntime)
+	}
+	lacking, unusable := 0, 0
+	for _, n := range a.Nodes() {
+		facts, usable, err := examineNode(c, check, a, n, root)
+		if err != nil {
+			return err
+		}
+		if !c.Bool("json") {
+			fmt.Fprintf(c.App.Writer, "node %s: %s, %d MB\n", n.Name, plural(n.Cores, "core"), n.Memory>>20)
+		}
+		lacking += printFacts(c, n.Name, facts)
+		if !usable {
+			unusable++
+		}
+	}
+	if unusable > 0 {
+		return failf(exitHost, "%s cannot be used", plural(unusable, "node"))
+	}
+	if lacking > 0 && c.Bool("strict") {
+		return failf(exitHost, "%s not enforced by these nodes", plural(lacking, "fact"))
+	}
+	return nil
+}
+
+// examineNode returns what is known of a node, and whether gantry can run tasks there.
+func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation, n allocation.Node,
+	root string) (facts []container.Fact, usable bool, err error) {
+	if !n.Up {
+		return []container.Fact{{Name: "node", Verdict: container.No, Evidence: "Slurm says that it is " + n.State,
+			Advice: "leave it out (salloc --exclude)"}}, false, nil
+	}
+	check.Nodes = []string{n.Name}
+	reports, err := check.Ask(c.Context, a)
+	if c.Context.Err() != nil {
+		return nil, false, err
+	}
+	if err != nil {
+		f := container.Fact{Name: "shared-directory", Verdict: container.No, Evidence: err.Error()}
+		var said *allocation.Error
+		if errors.As(err, &said) {
+			f.Evidence, f.Advice = said.What, said.Remedy
+		}
+		return []container.Fact{f}, false, nil
+	}
+	r := reports[0]
+	facts = []container.Fact{{Name: "shared-directory", Verdict: container.Yes, Evidence: "it sees " + root}}
+	if r.Runtime == "" {
+		return append(facts, container.Fact{Name: "container-runtime", Verdict: container.No, Evidence: r.Failed,
+			Advice: "install crun or runc there, or use --node-runtime none"}), false, nil
+	}
+	facts = append(facts, container.Fact{Name: "container-runtime", Verdict: container.Yes, Evidence: r.Runtime})
+	return append(facts, r.Facts...), r.Failed == "", nil
+}
