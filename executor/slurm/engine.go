@@ -103,7 +103,19 @@ type job struct {
 
 	// Under Engine.mu:
 	over, running bool
-	lost          string // why there will be no result
+	lost          string       // why there will be no result
+	told          *node.Result // what the step said, where the directory took no result
+}
+
+// result is how a container ended; nil while it has not.
+func (e *Engine) result(j *job) (*node.Result, error) {
+	e.mu.Lock()
+	told := j.told
+	e.mu.Unlock()
+	if told != nil {
+		return told, nil
+	}
+	return j.dir.Result()
 }
 
 // step is a job step of this gantry.
@@ -203,12 +215,29 @@ func (e *Engine) find(id string) (*job, error) {
 	return j, nil
 }
 
+// restartTime is how long Slurm may take to know its nodes again once its controller was restarted: until then it
+// refuses steps, for want of memory.
+const restartTime = 30 * time.Second
+
 // Start has a step run the container, and returns when its program runs.
 func (e *Engine) Start(ctx context.Context, id string) error {
 	j, err := e.find(id)
 	if err != nil {
 		return err
 	}
+	begun := time.Now()
+	for wait := 250 * time.Millisecond; ; wait = min(2*wait, 4*time.Second) {
+		err := e.try(ctx, j)
+		if err == nil || !strings.Contains(err.Error(), "Memory required by task is not available") ||
+			time.Since(begun) > restartTime || e.ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(wait)
+	}
+}
+
+// try has a step run the container once.
+func (e *Engine) try(ctx context.Context, j *job) error {
 	s, err := e.give(j)
 	if err != nil {
 		return e.refused(j, err)
@@ -220,7 +249,7 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	r, err := j.dir.Result()
+	r, err := e.result(j)
 	if err != nil {
 		return err
 	}
@@ -348,7 +377,7 @@ func (e *Engine) size(name string, limit int64) (cpus int, memory int64) {
 			cpus, memory = n.Cores, n.Memory
 		}
 	}
-	if limit > 0 && limit+Overhead < memory {
+	if limit > 0 && (memory == 0 || limit+Overhead < memory) {
 		memory = limit + Overhead
 	}
 	return max(1, cpus), memory
@@ -363,12 +392,12 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if r, err := j.dir.Result(); err == nil && r == nil && e.lives(ctx, j) {
+	if r, err := e.result(j); err == nil && r == nil && e.lives(ctx, j) {
 		if err := e.Signal(ctx, id, "SIGKILL"); err != nil && !errdefs.IsConflict(err) {
 			e.cancelStep(ctx, j)
 		}
 		for begun := time.Now(); time.Since(begun) < killTime; time.Sleep(20 * time.Millisecond) {
-			if r, err := j.dir.Result(); err != nil || r != nil || ctx.Err() != nil {
+			if r, err := e.result(j); err != nil || r != nil || ctx.Err() != nil {
 				break
 			}
 		}
@@ -391,7 +420,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 	if err != nil {
 		return container.State{}, err
 	}
-	s, known, err := j.look()
+	s, known, err := e.look(j)
 	if err != nil || known {
 		return s, err
 	}
@@ -399,7 +428,7 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 	lost := j.lost
 	e.mu.Unlock()
 	if lost == "" && !e.lives(ctx, j) {
-		if s, known, err := j.look(); err != nil || known { // it ended just now
+		if s, known, err := e.look(j); err != nil || known { // it ended just now
 			return s, err
 		}
 		lost = "its job step ended without a word"
@@ -411,9 +440,9 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 }
 
 // look reads what the node says. Known is false if that depends on the step.
-func (j *job) look() (s container.State, known bool, err error) {
+func (e *Engine) look(j *job) (s container.State, known bool, err error) {
 	s = container.State{Status: evidence.Created, Memory: j.launch.Spec.Limits.Memory, Labels: j.launch.Spec.Labels}
-	r, err := j.dir.Result()
+	r, err := e.result(j)
 	if err != nil {
 		return s, false, err
 	}
@@ -441,7 +470,7 @@ func (e *Engine) Counted(id string) cgroup.Final {
 	if err != nil {
 		return cgroup.Final{}
 	}
-	r, err := j.dir.Result()
+	r, err := e.result(j)
 	if err != nil || r == nil {
 		return cgroup.Final{}
 	}
@@ -466,7 +495,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (int, error) {
 		select {
 		case <-j.ended:
 		case <-look:
-			if r, err := j.dir.Result(); err == nil && r == nil && e.lives(ctx, j) {
+			if r, err := e.result(j); err == nil && r == nil && e.lives(ctx, j) {
 				continue
 			}
 		case <-limit.C:
@@ -533,7 +562,7 @@ func (e *Engine) Output(_ context.Context, id string) (stdout, stderr []byte, er
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := j.dir.Result()
+	r, err := e.result(j)
 	if err != nil || r == nil {
 		return nil, nil, err
 	}
@@ -612,6 +641,8 @@ func (e *Engine) state(nodes []allocation.Node, at int, name string) (up bool, w
 		return false, ""
 	case k < 0:
 		return false, "node " + name + " is no longer of the allocation"
+	case strings.HasPrefix(strings.ToLower(nodes[k].State), "unknown"): // Slurm has just been restarted
+		return false, ""
 	case !nodes[k].Up:
 		return false, "node " + name + " is " + nodes[k].State
 	}
@@ -792,7 +823,7 @@ func (e *Engine) order(ctx context.Context, id, verb string) error {
 		if i := slices.IndexFunc(acks, func(l node.Line) bool { return l.N == n }); i >= 0 {
 			return outcome(id, acks[i].Text)
 		}
-		if r, err := j.dir.Result(); err != nil || r != nil {
+		if r, err := e.result(j); err != nil || r != nil {
 			return conflict()
 		}
 		if time.Since(begun) > time.Second && !e.lives(ctx, j) {

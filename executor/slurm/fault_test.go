@@ -3,6 +3,7 @@ package slurm_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -173,6 +174,23 @@ func TestFaults(t *testing.T) {
 		s.Command(t, "scancel", "--signal=KILL", s.step(t))
 		r.wants(r.exit(l), planner.Lost, "step")
 	})
+	t.Run("the directory is full", func(t *testing.T) {
+		full := t.TempDir()
+		if err := syscall.Mount("tmpfs", full, "tmpfs", 0, "size=8m"); err != nil {
+			t.Skipf("mount: %v", err)
+		}
+		defer func() { _ = syscall.Unmount(full, syscall.MNT_DETACH) }()
+		old := s.dir
+		s.dir = full
+		defer func() { s.dir = old }()
+		r := s.newRig(t, 0)
+		l := r.launch(0, r.sh("head -c 20000000 /dev/zero >big || exit 3"))
+		x := r.exit(l)
+		r.wants(x, planner.ExitCode)
+		if x.ExitCode != 3 {
+			t.Errorf("exit code %d, %s", x.ExitCode, x.Message)
+		}
+	})
 	t.Run("a node that is set down is lost, with what runs there", func(t *testing.T) {
 		r := s.newRig(t, 0)
 		l, m := r.launch(3, r.held()), r.launch(2, r.held())
@@ -212,4 +230,19 @@ func TestFaults(t *testing.T) {
 		r.again(l)
 		r.wants(r.exit(l), planner.Lost)
 	})
+}
+
+// Slurm restarted while steps run, and while they are to start.
+func TestRestartedController(t *testing.T) {
+	s := newSite(t, "none")
+	r := s.newRig(t, 0)
+	l := r.launch(0, r.held())
+	r.untilBegun(l.Spec)
+	s.Command(t, "scontrol", "shutdown", "slurmctld")
+	slurmtest.Eventually(t, "the end of slurmctld", func() bool { return exec.Command("scontrol", "ping").Run() != nil })
+	m := r.launch(1, r.sh("true"))
+	s.StartController(t)
+	r.wants(r.exit(m), planner.OK)
+	r.release(l.Spec)
+	r.wants(r.exit(l), planner.OK)
 }

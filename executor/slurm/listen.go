@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"bufio"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,10 @@ import (
 func (e *Engine) listen(s *step) {
 	defer e.work.Done()
 	said := bufio.NewScanner(s.run.Stdout())
+	said.Buffer(nil, node.LongestLine)
 	for said.Scan() {
 		verb, id, _ := strings.Cut(said.Text(), " ")
+		id, text, _ := strings.Cut(id, " ")
 		e.mu.Lock()
 		j := s.job
 		if j == nil || j.id != id {
@@ -35,6 +38,11 @@ func (e *Engine) listen(s *step) {
 			case j.acked <- struct{}{}:
 			default:
 			}
+		case "result": // the directory, which is full for one, takes none
+			r := &node.Result{}
+			if json.Unmarshal([]byte(text), r) == nil {
+				j.told = r
+			}
 		case "ended":
 			e.finish(j, "")
 			s.job = nil
@@ -48,7 +56,7 @@ func (e *Engine) listen(s *step) {
 	s.err = err
 	e.idle = slices.DeleteFunc(e.idle, func(o *step) bool { return o == s })
 	if j := s.job; j != nil {
-		if r, _ := j.dir.Result(); r != nil {
+		if r, _ := j.dir.Result(); r != nil || j.told != nil {
 			e.finish(j, "")
 		}
 	}

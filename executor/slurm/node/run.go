@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,7 @@ type step struct {
 	device  cgroup.Device
 	next    int64 // key of the watcher
 	out     sync.Mutex
+	alone   chan struct{} // closed when In ends
 
 	mu      sync.Mutex
 	id, own string // of the container that runs, here and with the engine; "" while none does
@@ -52,7 +54,7 @@ type step struct {
 
 // Run runs the container and, in a bundle, those that In names.
 func Run(ctx context.Context, cfg Config, id string) error {
-	s := &step{Config: cfg}
+	s := &step{Config: cfg, alone: make(chan struct{})}
 	var err error
 	if s.device, _, err = cgroup.DeviceOf(cfg.RunDir); err != nil {
 		return err
@@ -90,6 +92,7 @@ func Run(ctx context.Context, cfg Config, id string) error {
 
 // listen reads what whoever started the step says.
 func (s *step) listen(queue chan<- string) {
+	defer close(s.alone)
 	defer close(queue)
 	in := bufio.NewScanner(s.In)
 	for in.Scan() {
@@ -287,7 +290,11 @@ func (s *step) failed(dir Dir, id string, err error) error {
 		Invalid: errdefs.IsInvalidArgument(err)})
 }
 
-// end leaves the result. While the shared directory takes none, as when it is full, it tries again.
+// LongestLine is how long a line of Out may be.
+const LongestLine = 1 << 20
+
+// end leaves the result. If the shared directory takes none, as when it is full, it says the result to whoever started
+// the step; once nobody hears, it tries again until it can be written.
 func (s *step) end(dir Dir, id string, r *Result) error {
 	var err error
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
@@ -296,6 +303,16 @@ func (s *step) end(dir Dir, id string, r *Result) error {
 		}
 		if _, gone := os.Stat(string(dir)); errors.Is(gone, os.ErrNotExist) {
 			return nil // nobody wants it any more
+		}
+		text, bad := json.Marshal(r)
+		select {
+		case <-s.alone:
+		default:
+			if bad == nil && len(text) < LongestLine/2 {
+				s.say("result %s %s", id, text)
+				s.say("ended %s", id)
+				return nil
+			}
 		}
 		s.mu.Lock()
 		stopped := s.stopped
