@@ -24,6 +24,7 @@ import (
 	"gantry/executor/oci/image"
 	"gantry/executor/reuse"
 	"gantry/executor/sim"
+	"gantry/executor/slurm"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -363,6 +364,9 @@ func (s *session) broken(ctx context.Context, err error) error {
 	if errors.Is(err, container.ErrUnusable) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, executor.ErrStuck) ||
 		sqlite.IsDisk(err) {
 		code = exitHost
+	}
+	if errors.Is(err, slurm.ErrOver) { // as after a signal: another allocation continues it
+		code = exitInterrupted
 	}
 	unsupported := errors.Is(err, planner.ErrUnsupported)
 	if unsupported {

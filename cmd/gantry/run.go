@@ -75,7 +75,8 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "oversubscribe", Usage: "accept a cluster larger than this host"},
 		pullFlag(),
 		&cli.IntFlag{Name: "starts", Value: container.DefaultStarts,
-			Usage: "how many containers may be starting at the same time"},
+			Usage: "how many containers may be starting at the same time " +
+				"(with --runtime slurm the default is 4 per node)"},
 		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
 			"their parents have ended, at most as many as --starts"},
 		&cli.StringFlag{Name: "max-output", Value: "64MB",

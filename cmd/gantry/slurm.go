@@ -24,6 +24,12 @@ import (
 	"gantry/scenario"
 )
 
+// Unless told otherwise so many containers start at once: each node works on some, and srun takes processes here.
+const (
+	startsPerNode = 4
+	mostStarts    = 128
+)
+
 // slurmFlags are those of runs on Slurm.
 func slurmFlags() []cli.Flag {
 	return append(nodeFlags(), &cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one " +
@@ -105,6 +111,9 @@ func allocate(ctx context.Context, s *session, c *cli.Context) error {
 		return err
 	}
 	s.set.Cluster = cluster
+	if !c.IsSet("starts") {
+		s.set.Starts = min(mostStarts, startsPerNode*len(cluster.Nodes))
+	}
 	for _, n := range cluster.Nodes {
 		s.slurm.nodes = append(s.slurm.nodes, n.Name)
 	}

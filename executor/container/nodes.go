@@ -10,11 +10,8 @@ func (r *Runtime) followNodes() {
 	err := r.far.Follow(r.ctx, func(node int, up bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		var capacity unit.Vector
-		if up {
-			capacity = r.cfg.Platform.Nodes[node].Capacity
-		}
-		r.emit(planner.NodeChanged{Node: planner.NodeID(node), Capacity: capacity})
+		r.absent[node] = !up
+		r.emit(r.changed(node))
 	})
 	if err == nil || r.ctx.Err() != nil {
 		return
@@ -25,5 +22,26 @@ func (r *Runtime) followNodes() {
 	select {
 	case r.news <- struct{}{}:
 	default:
+	}
+}
+
+// changed says what a node has. r.mu is held.
+func (r *Runtime) changed(node int) planner.NodeChanged {
+	var capacity unit.Vector
+	if !r.absent[node] {
+		capacity = r.cfg.Platform.Nodes[node].Capacity
+	}
+	return planner.NodeChanged{Node: planner.NodeID(node), Capacity: capacity}
+}
+
+// announceNodes says what all nodes have: the log may have lost some that are there again.
+func (r *Runtime) announceNodes() {
+	if r.far == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.cfg.Platform.Nodes {
+		r.emit(r.changed(i))
 	}
 }

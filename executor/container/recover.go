@@ -25,6 +25,7 @@ import (
 // Recover finds what became of attempts of a gantry that ended, see executor.Recoverer. What is to be done about each
 // is evidence.Recover's to say.
 func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
+	r.announceNodes()
 	if e, ok := r.engine.(Tidier); ok {
 		if err := e.Tidy(); err != nil {
 			return fmt.Errorf("recover run %s: %w", r.cfg.Run, err)

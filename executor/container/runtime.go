@@ -151,8 +151,9 @@ type Runtime struct {
 	due          bool          // events hold more than starts, or starts that have waited long enough
 	news         chan struct{} // capacity 1: events are due
 	trash        []garbage
-	over         error      // no node is left: Next returns it
-	dump         *sync.Cond // trash was added, or the runtime closes
+	over         error        // no node is left: Next returns it
+	absent       map[int]bool // nodes that are lost, by their place in the platform
+	dump         *sync.Cond   // trash was added, or the runtime closes
 	removing     int
 	closing      bool
 	discard      bool // nothing is to be left for another gantry
@@ -195,7 +196,7 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	orElse(&cfg.Patience, DefaultPatience)
 	r := &Runtime{cfg: cfg, engine: engine, starts: make(chan struct{}, cfg.Starts),
 		attempts: map[planner.AttemptID]*attempt{},
-		news:     make(chan struct{}, 1), warned: map[string]bool{}}
+		news:     make(chan struct{}, 1), warned: map[string]bool{}, absent: map[int]bool{}}
 	r.origin.Store(&cfg.Origin)
 	r.far, _ = engine.(Far)
 	r.dump = sync.NewCond(&r.mu)

@@ -274,6 +274,9 @@ func (e *Engine) try(ctx context.Context, j *job) error {
 
 // refused says that a step was not started, or ended before its container began. The node is left alone for a while.
 func (e *Engine) refused(j *job, err error) error {
+	if err != nil && strings.Contains(err.Error(), "already completing or completed") {
+		e.close("it takes no more job steps: it has reached its time limit") // Slurm ends it a little later
+	}
 	if e.ended() {
 		return fmt.Errorf("%w: %w", container.ErrLost, ErrOver)
 	}
@@ -282,8 +285,14 @@ func (e *Engine) refused(j *job, err error) error {
 	}
 	e.mu.Lock()
 	e.failed[j.node]++
-	e.down[j.node] = time.Now().Add(min(time.Minute, time.Second<<min(6, e.failed[j.node])))
+	wait := min(time.Minute, time.Second<<min(6, e.failed[j.node]))
+	e.down[j.node] = time.Now().Add(wait)
 	e.mu.Unlock()
+	select { // where no other node is up, the next try is to come later, too
+	case <-time.After(wait / 4):
+	case <-e.ctx.Done():
+	case <-e.over:
+	}
 	return fmt.Errorf("%w: job step on node %s: %w", container.ErrLost, j.launch.Node, err)
 }
 
@@ -601,14 +610,27 @@ func (e *Engine) Follow(ctx context.Context, changed func(node int, up bool)) er
 	hear := func(nodes []allocation.Node) {
 		mu.Lock()
 		defer mu.Unlock()
+		now := make([]bool, len(up))
+		left, reason := false, ""
 		for i, name := range e.cfg.Nodes {
 			is, why := e.state(nodes, i, name)
-			if is != up[i] {
-				up[i] = is
-				changed(i, is)
-			}
-			if why != "" {
+			if now[i] = is; why != "" {
+				reason = why
 				e.lose(i, why)
+			} else {
+				left = left || name != ""
+			}
+		}
+		if !left {
+			e.close("it has no node left: " + reason)
+		}
+		if !slices.Contains(now, true) {
+			return // all of them soon are again
+		}
+		for i := range up {
+			if now[i] != up[i] {
+				up[i] = now[i]
+				changed(i, now[i])
 			}
 		}
 	}
