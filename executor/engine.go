@@ -32,6 +32,11 @@ type Engine struct {
 	FailFast bool          // the first task that fails for good ends everything
 	Grace    time.Duration // between SIGTERM and SIGKILL
 	Reuse    Reuser        // nil: every task runs
+	// OnSettled receives the submissions that were settled without arriving, after that was kept; nil: nobody asks.
+	OnSettled func([]Settled)
+	// Results finds a file among the results of a workflow by name, for single tasks that read it; the zero Source if it
+	// is not there. nil: nobody reads any.
+	Results func(workflow, file string) Source
 	// Watch receives every batch after it was kept: progress for people. It must be quick.
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
 	// Wall reads the wall clock to time the policy; nil times nothing. It never influences a decision.
@@ -50,6 +55,10 @@ type Engine struct {
 	rejected []error
 	asked    map[planner.TaskID]bool       // of Reuse
 	grown    map[planner.WorkflowID]*grown // those to which tasks were added, and that have not ended
+	held     []Submission                  // single tasks that have not joined a workflow
+	refs     map[int64]Ref                 // submissions by id
+	ids      map[planner.TaskID]int64      // of single tasks
+	joined   map[string]planner.WorkflowID // by key: the last one
 	ahead    ahead
 	answers  []*request          // taken in by this turn
 	kills    []planner.AttemptID // of workflows cancelled on request
@@ -84,14 +93,14 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 		e.Inbox.end(why)
 	}
 	v := e.Planner.View()
-	left := len(v.Present()) + len(e.Arrivals)
+	left := len(v.Present()) + len(e.Arrivals) + len(e.held)
 	return Result{Ended: v.Now(), Interrupted: e.control != 0 && left > 0, Refused: e.rejected}, err
 }
 
 // finished reports whether nothing is left to do, or to wait for once nothing more starts.
 func (e *Engine) finished() bool {
 	v := e.Planner.View()
-	return len(e.Arrivals) == 0 && len(v.Present()) == 0 && !e.Inbox.open() ||
+	return len(e.Arrivals)+len(e.held) == 0 && len(v.Present()) == 0 && !e.Inbox.open() ||
 		e.control != 0 && v.UnderWayCount() == 0
 }
 
@@ -172,6 +181,11 @@ func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.
 		if more, err = e.formalities(now); err != nil {
 			return withdrawn, err
 		}
+		joined, err := e.joins(now)
+		if err != nil {
+			return withdrawn, err
+		}
+		more = more || joined
 		reused, err := e.reuse(ctx, now)
 		if err != nil {
 			return withdrawn, err
@@ -345,10 +359,17 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 		return err
 	}
 	e.batch.Events = append(e.batch.Events, ev)
+	if x, ok := b.(planner.TaskCancelled); ok {
+		e.cancelBelow(x.Task)
+		e.forget(e.Planner.View().Task(x.Task).Workflow)
+	}
 	if x, ok := b.(*planner.AttemptExited); ok {
 		v := e.Planner.View()
 		t := v.Attempt(x.Attempt).Task
-		e.failing = e.failing || v.Phase(t) == planner.Failed
+		if v.Phase(t) == planner.Failed {
+			e.failing = true
+			e.cancelBelow(t)
+		}
 		e.forget(v.Task(t).Workflow)
 	}
 	return nil
@@ -378,13 +399,11 @@ func (e *Engine) arrive(now planner.Time) error {
 		sub.delay(now)
 		e.Arrivals[0] = Submission{} // a large trace need not stay in memory once it was logged
 		e.Arrivals = e.Arrivals[1:]
-		refused := new(refusedError)
-		switch err := e.admit(&sub, now); {
-		case errors.As(err, &refused) && sub.ID != 0:
-			e.batch.Settled = append(e.batch.Settled, Settled{sub.ID, SettledRefused, refused.Error()})
-		case errors.As(err, &refused):
-			e.rejected = append(e.rejected, refused.error)
-		case err != nil:
+		if sub.Joins != nil {
+			e.held = append(e.held, sub)
+			continue
+		}
+		if err := e.enter(&sub, now); err != nil {
 			return err
 		}
 	}
@@ -514,6 +533,9 @@ func (e *Engine) keep(ctx context.Context) error {
 	}
 	if e.Watch != nil {
 		e.Watch(e.Planner.View(), e.batch.Events, e.batch.Admissions)
+	}
+	if e.OnSettled != nil && len(e.batch.Settled) > 0 {
+		e.OnSettled(e.batch.Settled)
 	}
 	clear(e.batch.Events)
 	clear(e.batch.Admissions)

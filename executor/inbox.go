@@ -150,6 +150,7 @@ func (in *Intake) Arrive(sub Submission) {
 		return cmp.Or(cmp.Compare(s.At, at), -1) // after those of the same instant
 	})
 	in.e.Arrivals = slices.Insert(in.e.Arrivals, i, sub)
+	in.e.Refer(sub.ID, Ref{Workflow: planner.None, Task: planner.None})
 }
 
 // Take numbers an event and applies it. An error is a fault of the caller, and nothing was changed.
@@ -175,11 +176,15 @@ func (in *Intake) CancelWorkflow(w planner.WorkflowID) error {
 // CancelComing withdraws a submission that has not arrived. It reports whether there was one.
 func (in *Intake) CancelComing(id int64) bool {
 	i := slices.IndexFunc(in.e.Arrivals, func(s Submission) bool { return s.ID == id })
-	if i < 0 {
+	switch k := slices.IndexFunc(in.e.held, func(s Submission) bool { return s.ID == id }); {
+	case i >= 0:
+		in.e.Arrivals = slices.Delete(in.e.Arrivals, i, i+1)
+	case k >= 0:
+		in.e.held = slices.Delete(in.e.held, k, k+1)
+	default:
 		return false
 	}
-	in.e.Arrivals = slices.Delete(in.e.Arrivals, i, i+1)
-	in.e.batch.Settled = append(in.e.batch.Settled, Settled{ID: id, State: SettledCancelled})
+	in.e.settle(Settled{ID: id, State: SettledCancelled})
 	return true
 }
 

@@ -88,6 +88,8 @@ type Submission struct {
 	Preempt *scenario.Preempt
 	// Grows, if set, says that the tasks are added to a workflow that is there; nil: they are one of their own.
 	Grows *Growth `json:"-"`
+	// Joins, if set, says that the submission is a single task of a workflow that grows.
+	Joins *Join `json:"-"`
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where
 	// there is none.
 	Costs [][]int64 // nanoseconds

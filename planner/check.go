@@ -65,6 +65,14 @@ func (s *State) check(e *Event) error {
 			return fmt.Errorf("workflow %d was cancelled: it is not known", b.Workflow)
 		}
 		return nil
+	case TaskCancelled:
+		if err := s.checkTask(b.Task); err != nil {
+			return err
+		}
+		if s.tasks.of(b.Task).Formal {
+			return fmt.Errorf("task %d was cancelled: it is a formal one", b.Task)
+		}
+		return nil
 	case *WorkflowContinued:
 		return s.checkContinued(b)
 	case *TaskReused:

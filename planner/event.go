@@ -36,12 +36,15 @@ const (
 	KindWorkflowContinued
 	KindTaskReused
 	KindWorkflowGrown
+	_ // taken
+	KindTaskCancelled
 )
 
 var eventKinds = [...]string{"", "workflow-arrived", "attempt-started", "attempt-suspended", "attempt-resumed",
 	"attempt-exited",
 	"file-appeared", "node-changed", "woke", "plan-committed", "workflow-cancelled",
-	"workflow-continued", "task-reused", "workflow-grown"}
+	"workflow-continued", "task-reused", "workflow-grown", "",
+	"task-cancelled"}
 
 func (k EventKind) String() string { return eventKinds[k] }
 
@@ -111,6 +114,10 @@ type (
 	WorkflowCancelled struct {
 		Workflow WorkflowID `json:"workflow"`
 	}
+	// TaskCancelled withdraws a task: it starts no more, and is not tried again.
+	TaskCancelled struct {
+		Task TaskID `json:"task"`
+	}
 	// WorkflowContinued says that a workflow that arrived at this instant, and of which nothing has happened, takes the
 	// place of one that has ended: the same one again, or a corrected one.
 	WorkflowContinued struct {
@@ -143,6 +150,7 @@ func (NodeChanged) Kind() EventKind        { return KindNodeChanged }
 func (Woke) Kind() EventKind               { return KindWoke }
 func (*PlanCommitted) Kind() EventKind     { return KindPlanCommitted }
 func (WorkflowCancelled) Kind() EventKind  { return KindWorkflowCancelled }
+func (TaskCancelled) Kind() EventKind      { return KindTaskCancelled }
 func (*WorkflowContinued) Kind() EventKind { return KindWorkflowContinued }
 func (*TaskReused) Kind() EventKind        { return KindTaskReused }
 

@@ -76,13 +76,14 @@ type workflowState struct {
 
 // life is the changing part of a task.
 type life struct {
-	phase    Phase
-	missing  int32     // parents not done
-	readyPos int32     // index in State.ready
-	attempt  AttemptID // the current or last one
-	tries    int32
-	node     NodeID // of the current or last attempt
-	ends     [lastOutcome + 1]uint8
+	phase     Phase
+	missing   int32     // parents not done
+	readyPos  int32     // index in State.ready
+	attempt   AttemptID // the current or last one
+	tries     int32
+	node      NodeID // of the current or last attempt
+	ends      [lastOutcome + 1]uint8
+	withdrawn bool // cancelled alone
 
 	done      float64       // what the checkpoint has of the whole task
 	doneIn    time.Duration // in how long a run
@@ -155,6 +156,8 @@ func (s *State) Apply(e Event) error {
 		}
 	case WorkflowCancelled:
 		s.cancel(b.Workflow, e.At)
+	case TaskCancelled:
+		s.cancelTask(b.Task, e.At)
 	case *WorkflowContinued:
 		s.continues(b)
 	case *TaskReused:
@@ -340,7 +343,7 @@ func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
+	if s.workflows[s.tasks.of(t).Workflow].cancelled || s.lives.at(t).withdrawn || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
 		o) {
 		return false
 	}
@@ -380,6 +383,21 @@ func (s *State) cancel(w WorkflowID, at Time) {
 			l.phase = Skipped
 			s.taskFailed(t, at)
 		}
+	}
+}
+
+// cancelTask withdraws one task, and so those below it. One under way is not tried again.
+func (s *State) cancelTask(t TaskID, at Time) {
+	l := s.lives.at(t)
+	l.withdrawn = true
+	switch l.phase {
+	case Ready:
+		s.dropReady(t)
+		fallthrough
+	case Waiting:
+		l.phase = Skipped
+		s.taskFailed(t, at)
+		s.skipDescendants(t, at)
 	}
 }
 

@@ -64,6 +64,9 @@ func (v View) All(w WorkflowID) iter.Seq[TaskID] {
 // First returns the first task with which w arrived.
 func (v View) First(w WorkflowID) TaskID { return v.s.workflows[w].parts[0].first }
 
+// Cancelled reports whether what had not started of w was withdrawn.
+func (v View) Cancelled(w WorkflowID) bool { return v.s.workflows[w].cancelled }
+
 // Grown reports whether tasks were added to w after it had arrived.
 func (v View) Grown(w WorkflowID) bool { return v.s.workflows[w].grown }
 

@@ -40,6 +40,9 @@ type Config struct {
 	Trouble func() string
 	// Allow says who may ask; nil: everybody who can open the socket.
 	Allow func(by Peer) bool
+	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
+	// there.
+	Results func(run, workflow, file string) executor.Source
 }
 
 // Server answers requests. Its methods may be called from any goroutine.
@@ -54,6 +57,7 @@ type Server struct {
 	mu      sync.Mutex
 	entries map[int64]*entry              // submissions that are not over
 	flows   map[planner.WorkflowID]*entry // those that have arrived
+	singles map[planner.TaskID]*entry     // the same of single tasks
 	waiters map[int64]map[chan struct{}]bool
 }
 
@@ -64,11 +68,13 @@ type entry struct {
 	class        planner.Class
 	tasks        int
 	arrived      bool
+	single       bool
 }
 
 // New returns a server. What the log has of submissions that are not over is given by Restore.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, flows: map[planner.WorkflowID]*entry{},
+		singles: map[planner.TaskID]*entry{},
 		waiters: map[int64]map[chan struct{}]bool{}}
 	if s.Trouble == nil {
 		s.Trouble = func() string { return "" }
@@ -107,14 +113,17 @@ func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submis
 	}
 	var subs []executor.Submission
 	for _, row := range waiting {
-		if row.Kind != sqlite.KindWorkflow {
-			continue
-		}
 		sub, err := sqlite.DecodeSubmission(row.Definition)
 		if err != nil {
 			return nil, fmt.Errorf("submission %d: %w", row.ID, err)
 		}
-		identify(sub, &row)
+		if row.Kind == sqlite.KindTask {
+			if err := joined(sub, &row); err != nil {
+				return nil, err
+			}
+		} else {
+			identify(sub, &row)
+		}
 		subs = append(subs, *sub)
 		row.Definition = nil
 		s.add(row, sub)
@@ -137,7 +146,7 @@ func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submis
 		}
 		s.entries[row.ID], s.flows[w] = e, e
 	}
-	return subs, nil
+	return subs, s.restoreSingles(ctx, v)
 }
 
 // add takes in a submission that was accepted.
@@ -145,7 +154,7 @@ func (s *Server) add(row sqlite.Submitted, sub *executor.Submission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries[row.ID] = &entry{Submitted: row, release: sub.Release, due: sub.Due, class: sub.Class,
-		tasks: len(sub.Workflow.Tasks)}
+		tasks: len(sub.Workflow.Tasks), single: row.Kind == sqlite.KindTask}
 }
 
 // Serve answers requests until Close. The listener is closed with it.
@@ -229,6 +238,10 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	switch {
 	case req.Key == "" || len(req.Key) > 64:
 		return nil, invalidf("a submission needs a key of at most 64 bytes")
+	case len(req.Tasks) > 0 && len(req.Workflows) > 0:
+		return nil, invalidf("one request hands in workflows or single tasks, not both")
+	case len(req.Tasks) > 0:
+		return s.submitTasks(ctx, &req, by)
 	case len(req.Workflows) == 0:
 		return nil, invalidf("nothing is handed in")
 	case len(req.Workflows) > api.MaxTogether:

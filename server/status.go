@@ -21,9 +21,15 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 	for _, adm := range admitted {
 		if e := s.entries[adm.Submission.ID]; e != nil {
 			e.arrived, e.State, e.Workflow = true, sqlite.Arrived, adm.Spec.ID
-			s.flows[adm.Spec.ID] = e
+			if e.single {
+				e.Task = adm.Arrived.Tasks[0].ID
+				s.singles[e.Task] = e
+			} else {
+				s.flows[adm.Spec.ID] = e
+			}
 		}
 	}
+	defer s.watchSingles(v, events)
 	for i := range events {
 		w := planner.WorkflowID(planner.None)
 		switch b := events[i].Body.(type) {
@@ -200,6 +206,7 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 	out := make([]api.Status, len(of))
 	at := make(map[planner.WorkflowID]*api.Status, len(of))
+	singles := map[planner.TaskID]*api.Status{}
 	for i := range of {
 		e := &of[i]
 		out[i] = api.Status{
@@ -222,11 +229,16 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			if out[i].State = "waiting"; e.State == sqlite.Cancelled {
 				out[i].State = sqlite.Cancelled
 			}
+			if e.single {
+				singles[e.Task] = &out[i]
+				continue
+			}
 			at[e.Workflow] = &out[i]
 		}
 	}
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
+		s.liveSingles(v, singles)
 		for w, st := range at {
 			left, failed := v.Progress(w)
 			st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
@@ -281,6 +293,9 @@ func (s *Server) cancel(ctx context.Context, r *http.Request, by Peer) (any, err
 		s.mu.Unlock()
 		if e == nil || !e.arrived {
 			return nil // it is over
+		}
+		if e.single {
+			return in.CancelTask(id)
 		}
 		return in.CancelWorkflow(e.Workflow)
 	}); err != nil {

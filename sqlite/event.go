@@ -37,7 +37,7 @@ func bodyVersion(body planner.Body) int64 {
 				return 2
 			}
 		}
-	case *planner.WorkflowGrown:
+	case *planner.WorkflowGrown, planner.TaskCancelled:
 		return 5
 	}
 	return 1
@@ -287,7 +287,7 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 		v = v.Elem()
 	case planner.AttemptStarted, planner.AttemptSuspended, planner.AttemptResumed, planner.FileAppeared,
 		planner.NodeChanged, planner.Woke,
-		planner.WorkflowCancelled:
+		planner.WorkflowCancelled, planner.TaskCancelled:
 	default:
 		return nil, fmt.Errorf("an event of type %T has no place in the log", body)
 	}
@@ -356,6 +356,8 @@ func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.T
 		return plan, x.startsOf(plan, b.Starts, at)
 	case planner.KindWorkflowCancelled:
 		return decode[planner.WorkflowCancelled](text)
+	case planner.KindTaskCancelled:
+		return decode[planner.TaskCancelled](text)
 	case planner.KindWorkflowContinued:
 		b, err := decode[planner.WorkflowContinued](text)
 		return &b, err

@@ -178,6 +178,12 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
 		return p.exited(ev, b)
 	case planner.WorkflowCancelled:
 		p.cancelled(ev, b.Workflow)
+	case planner.TaskCancelled:
+		f, i, err := p.flowOfTask(b.Task)
+		if f != nil && f.tasks[i].state == taskWaiting {
+			p.touchTask(f, i).state = taskSkipped
+		}
+		return err
 	case *planner.WorkflowContinued:
 		return p.continued(ev, b)
 	case *planner.TaskReused:

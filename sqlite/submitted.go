@@ -216,14 +216,34 @@ func (r *Run) Waiting(ctx context.Context) ([]Submitted, error) {
 	}, query, r.id)
 }
 
+// WorkflowName is the name of a workflow in a run.
+func (db *DB) WorkflowName(ctx context.Context, run string, w planner.WorkflowID) (name string, err error) {
+	err = db.readers.QueryRowContext(ctx, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? "+
+		"AND w.workflow = ?", run, w).Scan(&name)
+	if err != nil {
+		return "", db.wrap("read", err)
+	}
+	return name, nil
+}
+
+// Entered returns the submissions to the run that have arrived or were settled, in order.
+func (r *Run) Entered(ctx context.Context) ([]Submitted, error) {
+	return collect(ctx, r.db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+		submittedColumns+"WHERE s.run = ? AND s.state <> 'accepted' ORDER BY s.id", r.id)
+}
+
 // settle notes what became of submissions, within the transaction of a batch.
 func (r *Run) settle(b *executor.Batch) error {
 	for _, a := range b.Admissions {
 		if a.Submission.ID == 0 {
 			continue
 		}
-		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, workflow = ?, definition = NULL WHERE id = ?",
-			[]driver.Value{Arrived, int64(a.Arrived.Workflow.ID), a.Submission.ID}); err != nil {
+		var task driver.Value // NULL for a whole workflow
+		if a.Submission.Joins != nil {
+			task = int64(a.Arrived.Tasks[0].ID)
+		}
+		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, workflow = ?, task = ?, definition = NULL "+
+			"WHERE id = ?", []driver.Value{Arrived, int64(a.Spec.ID), task, a.Submission.ID}); err != nil {
 			return err
 		}
 	}

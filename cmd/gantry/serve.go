@@ -20,6 +20,7 @@ import (
 	"gantry/server"
 	"gantry/server/api"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // notServed are flags of gantry run that say something of workflows: those who hand them in say it.
@@ -155,6 +156,9 @@ func (v *serving) server(s *session) {
 			default: // it was asked for more than once
 			}
 		},
+		Results: func(run, workflow, file string) executor.Source {
+			return resultOf(s.home, run, workflow, file)
+		},
 		Allow: func(by server.Peer) bool { return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) },
 	})
 }
@@ -227,6 +231,15 @@ func sourcesOf(sub *executor.Submission) (paths []string) {
 	return paths
 }
 
+// resultOf finds a file among the results of a workflow.
+func resultOf(home, run, workflow, file string) executor.Source {
+	path := filepath.Join(home, run, "results", executor.EscapeName(workflow), filepath.FromSlash(file))
+	if st, err := os.Lstat(path); err == nil && (st.Mode().IsRegular() || st.IsDir()) && trace.SafeName(file) {
+		return executor.Source{Path: path, Size: st.Size(), Modified: st.ModTime().UnixNano()}
+	}
+	return executor.Source{}
+}
+
 // restore takes in what was accepted and is not over, once the log was read back.
 func (v *serving) restore(ctx context.Context, s *session) (emulated bool, err error) {
 	if v == nil {
@@ -235,6 +248,9 @@ func (v *serving) restore(ctx context.Context, s *session) (emulated bool, err e
 	s.started = s.log.Info().Started
 	v.server(s)
 	if s.engine.Arrivals, err = v.Restore(ctx, s.engine.Planner.View()); err != nil {
+		return true, fail(exitHost, err)
+	}
+	if err := v.Enter(ctx, s.engine); err != nil {
 		return true, fail(exitHost, err)
 	}
 	for i := range s.engine.Arrivals {
@@ -251,7 +267,8 @@ func (v *serving) begin(s *session) (end func()) {
 	if v.Server == nil {
 		v.server(s)
 	}
-	s.engine.Inbox = v.inbox
+	s.engine.Inbox, s.engine.OnSettled = v.inbox, v.Settled
+	s.engine.Results = func(workflow, file string) executor.Source { return resultOf(s.home, s.name, workflow, file) }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -69,12 +69,17 @@ func submitCommand() *cli.Command {
 log of the server: from then on it is not lost. One command is handed in whole or not at all. If the server is killed
 and started again meanwhile, the command goes on by itself.
 
+With --task it hands in one task instead: a command in a container. It may come after others, by their numbers, and
+read files that they write, by name.
+
    gantry submit montage.dax
    gantry submit --inputs data --image gantry/busybox Makeflow
    gantry wait 12
+   gantry submit --task align --image img --cpus 2 --memory 1G --output a.bam -- align -o a.bam sample
+   gantry submit --task sort --image img --after 13 --input a.bam --output s.bam -- sort a.bam -o s.bam
 
 Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no server, or it cannot take work.`,
-		Flags: []cli.Flag{dirFlag(),
+		Flags: append([]cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
 			&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
@@ -84,8 +89,9 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(),
 			&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
 			maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
+			&cli.StringFlag{Name: "task", Usage: "hand in one task of that `NAME`: the command after --"},
 			quietFlag(), jsonFlag(),
-		},
+		}, append(taskFlags(), ownTaskFlags()...)...),
 		Action: submit,
 	}
 }
@@ -161,6 +167,9 @@ func locateFor(ctx context.Context, subs []executor.Submission) error {
 }
 
 func submit(c *cli.Context) error {
+	if err := checkTaskFlags(c); err != nil {
+		return err
+	}
 	cl, err := client(c)
 	if err != nil {
 		return err
@@ -168,6 +177,9 @@ func submit(c *cli.Context) error {
 	about, err := cl.About(c.Context)
 	if err != nil {
 		return serverError(err)
+	}
+	if c.IsSet("task") {
+		return submitTask(c, cl, about)
 	}
 	subs, err := handedIn(c, about)
 	if err != nil {

@@ -161,6 +161,8 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 				c.began(id, b.Usage.Started)
 			}
 			c.end(v, id)
+		case planner.TaskCancelled:
+			c.end(v, v.Task(b.Task).Workflow)
 		case planner.WorkflowCancelled:
 			c.end(v, b.Workflow)
 		case *planner.WorkflowContinued:

@@ -44,6 +44,22 @@ type Submit struct {
 	// came, is the same submission.
 	Key       string     `json:"key"`
 	Workflows []Workflow `json:"workflows,omitempty"`
+	Tasks     []Task     `json:"tasks,omitempty"` // single ones, numbered after the workflows
+}
+
+// Task is a single task of a request. It is one of a workflow that grows: tasks of one user, tenant and class that name
+// the same workflow are of one, as long as that has not ended.
+type Task struct {
+	Workflow string `json:"workflow,omitempty"` // "": tasks
+	// Definition is a submission of one task in the encoding of the log.
+	Definition []byte       `json:"definition"`
+	After      []Dependency `json:"after,omitempty"`
+}
+
+// Dependency is a submission that has to end before a task starts.
+type Dependency struct {
+	ID    int64 `json:"id"`
+	Ended bool  `json:"ended,omitempty"` // whatever way; else it has to end well
 }
 
 // Workflow is one workflow of a request.

@@ -188,6 +188,10 @@ func (c *checker) run(run string) error {
 			for i, n := range b.Tries {
 				tasks[first+planner.TaskID(i)].attempts = n
 			}
+		case planner.TaskCancelled:
+			if t := tasks[b.Task]; t.state == "waiting" {
+				t.state = "skipped"
+			}
 		case planner.WorkflowCancelled:
 			cancelled[b.Workflow] = true
 			for _, t := range tasks {

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor"
+	"gantry/executor/outside"
+	"gantry/executor/stage"
+	"gantry/reader"
+	"gantry/server/api"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// taskFlags are those of gantry submit that say something of a single task only.
+func taskFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with --task: `CORES` that it may use"},
+		&cli.StringFlag{Name: "memory", Usage: "with --task: `SIZE` of memory that it may use, such as 1G (default: " +
+			"the share of a node by cores)"},
+		&cli.StringSliceFlag{Name: "after", Usage: "with --task: it starts once submission `ID` has ended well, or as " +
+			"ID:ended whatever way (may be repeated)"},
+		&cli.StringSliceFlag{Name: "input", Usage: "with --task: `FILE` that it reads: an output of an earlier task " +
+			"by name, or a file of this directory (may be repeated)"},
+		&cli.StringSliceFlag{Name: "output", Usage: "with --task: `FILE` that it writes; it is a result (may be " +
+			"repeated)"},
+		&cli.StringFlag{Name: "workflow", Usage: "with --task: `NAME` of the workflow that it belongs to (default: " +
+			"tasks)"},
+		&cli.StringFlag{Name: "kind", Usage: "with --task: `TYPE` by which its runtime is estimated from earlier tasks " +
+			"(default: its name)"},
+		&cli.DurationFlag{Name: "time-limit", Usage: "with --task: `TIME` after which it is ended, such as 2h"},
+		&cli.DurationFlag{Name: "estimate", Usage: "with --task: `TIME` that it is declared to take, where nothing is " +
+			"known of its type"},
+		&cli.StringFlag{Name: "stdin", Usage: "with --task: `FILE` that its standard input is read from"},
+		&cli.StringFlag{Name: "stdout", Usage: "with --task: `FILE` that its standard output goes to; it is a result"},
+		&cli.StringFlag{Name: "stderr", Usage: "with --task: `FILE` that its standard error goes to; it is a result"},
+	}
+}
+
+// ownTaskFlags are flags of a single task that have the names of those of gantry run.
+func ownTaskFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "env", Usage: "with --task: set an environment variable, `NAME[=VALUE]` (may be " +
+			"repeated)"},
+		&cli.StringSliceFlag{Name: "mount", Usage: "with --task: let it read a file or directory of this host, " +
+			"`HOST:CONTAINER:ro` (may be repeated)"},
+		&cli.IntFlag{Name: "retries", Usage: "with --task: try it `N` times more if its program fails (default: as the " +
+			"server was told)"},
+	}
+}
+
+// checkTaskFlags refuses flags that would say nothing.
+func checkTaskFlags(c *cli.Context) error {
+	if c.IsSet("task") {
+		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair"} {
+			if c.IsSet(name) {
+				return failf(exitUsage, "--%s is about workflows: leave it out with --task", name)
+			}
+		}
+		return nil
+	}
+	for _, f := range slices.Concat(taskFlags(), ownTaskFlags()) {
+		if name := f.Names()[0]; c.IsSet(name) {
+			return failf(exitUsage, "--%s is about a single task: name that with --task", name)
+		}
+	}
+	return nil
+}
+
+// submitTask hands in one task.
+func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
+	sub, err := singleTask(c, about)
+	if err != nil {
+		return err
+	}
+	task := api.Task{Workflow: c.String("workflow")}
+	if task.After, err = dependencies(c.StringSlice("after")); err != nil {
+		return err
+	}
+	if task.Definition, err = sqlite.EncodeSubmission(sub); err != nil {
+		return failf(exitInternal, "task %s: %w", c.String("task"), err)
+	}
+	a, err := cl.Submit(c.Context, &api.Submit{Tasks: []api.Task{task}})
+	switch {
+	case err != nil:
+		return serverError(err)
+	case c.Bool("json"):
+		printJSON(c.App.Writer, a)
+	case c.Bool("quiet"):
+		fmt.Fprintln(c.App.Writer, a.IDs[0])
+	default:
+		fmt.Fprintf(c.App.Writer, "%d: %s\n", a.IDs[0], a.Names[0])
+	}
+	return nil
+}
+
+// dependencies reads ID, ID,ID and ID:ended.
+func dependencies(all []string) (out []api.Dependency, err error) {
+	for _, text := range all {
+		number, how, given := strings.Cut(text, ":")
+		id, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || id < 1 || given && how != "ended" {
+			return nil, failf(exitUsage, "--after %s: write the number that gantry submit printed, or as 12:ended",
+				text)
+		}
+		out = append(out, api.Dependency{ID: id, Ended: given})
+	}
+	return out, nil
+}
+
+// singleTask makes the submission of the task on the command line.
+func singleTask(c *cli.Context, about *api.Server) (*executor.Submission, error) {
+	name := c.String("task")
+	if name == "" || c.NArg() == 0 || c.Args().First() == "" {
+		return nil, failf(exitUsage, "submit --task NAME: the name and the command of the task are needed: "+
+			"gantry submit --task NAME --image IMAGE -- COMMAND")
+	}
+	if c.String("image") == "" && !c.Bool("emulate") && runtimeOf(about.Runtime).Programs {
+		return nil, failf(exitUsage, "submit --task %s: name the image that its command runs in with --image", name)
+	}
+	kind := c.String("kind")
+	if kind == "" {
+		kind = name
+	}
+	t := trace.Task{ID: name, Name: name, Kind: kind, Command: c.Args().Slice(), Image: c.String("image"),
+		Cores: c.Float64("cpus"), Retries: -1, TimeLimit: c.Duration("time-limit"), Runtime: c.Duration("estimate"),
+		Known: trace.Cores | trace.Command}
+	if t.Cores <= 0 {
+		return nil, failf(exitUsage, "--cpus %g: a task needs some", t.Cores)
+	}
+	if t.TimeLimit < 0 || t.Runtime < 0 {
+		return nil, failf(exitUsage, "--time-limit and --estimate are above 0")
+	}
+	if t.Runtime > 0 {
+		t.Known |= trace.Runtime
+	}
+	if text := c.String("memory"); text != "" {
+		n, err := reader.Bytes(text)
+		if err != nil || n <= 0 {
+			return nil, failf(exitUsage, "--memory %s: write a size such as 1G", text)
+		}
+		t.MemoryBytes, t.Known = n, t.Known|trace.Memory
+	}
+	if c.IsSet("retries") {
+		if t.Retries = c.Int("retries"); t.Retries < 0 {
+			return nil, failf(exitUsage, "--retries %d: write a number from 0 on", t.Retries)
+		}
+	}
+	if c.Bool("emulate") {
+		t.Command, t.Image = nil, ""
+	}
+	w := &trace.Workflow{Name: c.String("workflow"), Label: c.String("workflow"), Source: "gantry submit --task"}
+	env, mounts := []string{}, []string{}
+	for _, text := range c.StringSlice("env") {
+		text, err := variable(text)
+		if err != nil {
+			return nil, failf(exitUsage, "--env: %w", err)
+		}
+		env = append(env, text)
+	}
+	for _, text := range c.StringSlice("mount") {
+		m, err := mountOf(text)
+		if err != nil {
+			return nil, failf(exitInput, "--mount %s: %w", text, err)
+		}
+		mounts = append(mounts, m)
+	}
+	t.Env = executor.MergeEnv(nil, env)
+	if len(mounts) > 0 {
+		w.Containers, t.Container = []trace.Container{{Name: name, Image: t.Image, Mounts: mounts}}, 1
+	}
+	if err := taskFiles(c, w, &t); err != nil {
+		return nil, err
+	}
+	w.Tasks = []trace.Task{t}
+	trace.Impute(w, trace.Defaults{})
+	sub := &executor.Submission{Name: name, Workflow: w}
+	if !runtimeOf(about.Runtime).Programs {
+		return sub, nil
+	}
+	return sub, locateInputs(c, sub)
+}
+
+// taskFiles gives a task its files.
+func taskFiles(c *cli.Context, w *trace.Workflow, t *trace.Task) error {
+	at := map[string]int32{}
+	file := func(flag, name string, written bool) error {
+		k, known := at[name]
+		switch {
+		case !trace.SafeName(name):
+			return failf(exitUsage, "--%s %s: file names are relative and without \"..\"", flag, name)
+		case known && (written || w.Files[k].Producer == 0):
+			return failf(exitUsage, "--%s %s: a task reads a file or writes it, once", flag, name)
+		case known:
+			return nil
+		}
+		at[name] = int32(len(w.Files))
+		f := trace.File{Name: name, Producer: -1}
+		if written {
+			f.Producer, f.Keep = 0, trace.KeepAlways
+			t.Outputs = append(t.Outputs, at[name])
+		} else {
+			t.Inputs = append(t.Inputs, at[name])
+		}
+		w.Files = append(w.Files, f)
+		return nil
+	}
+	for _, list := range []struct {
+		flag    string
+		names   []string
+		written bool
+	}{{"input", c.StringSlice("input"), false}, {"stdin", []string{c.String("stdin")}, false},
+		{"output", c.StringSlice("output"), true}, {"stdout", []string{c.String("stdout")}, true},
+		{"stderr", []string{c.String("stderr")}, true}} {
+		for _, name := range list.names {
+			if name == "" {
+				continue
+			}
+			if err := file(list.flag, name, list.written); err != nil {
+				return err
+			}
+		}
+	}
+	t.Stdin, t.Stdout, t.Stderr = c.String("stdin"), c.String("stdout"), c.String("stderr")
+	return nil
+}
+
+// locateInputs finds the input files that are there, as the caller may read them. Others have to be outputs of earlier
+// tasks, which the server knows.
+func locateInputs(c *cli.Context, sub *executor.Submission) error {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	sub.Inputs = here
+	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
+	files, err := adm.Outside(sub)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	search := outside.Search{User: outside.User(stage.Caller())}
+	if sub.Sources, _, err = search.Locate(c.Context, sub, files); err != nil {
+		return fail(exitInterrupted, err)
+	}
+	sub.Inputs = ""
+	if len(c.StringSlice("after")) > 0 || c.String("workflow") != "" {
+		return nil
+	}
+	for i, x := range sub.Sources {
+		if f := &sub.Workflow.Files[i]; f.Producer < 0 && x.Path == "" {
+			return failf(exitInput, "--input %s: it is not in this directory; if an earlier task writes it, name that "+
+				"with --after, or their workflow with --workflow", f.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gantry/server/api"
+)
+
+// task hands in one task and returns its number.
+func (s *served) task(name string, args ...string) string {
+	s.t.Helper()
+	return s.submit(append([]string{"--task", name}, append(args, "--", "true", "--all")...)...)
+}
+
+func (s *served) status(id string) (st api.Status) {
+	s.t.Helper()
+	text := expect(s.t, exitOK, nil, "wait", "--json", "--dir", s.dir, id)
+	if err := json.Unmarshal([]byte(text), &st); err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+func TestSingleTasksComeAfterOthers(t *testing.T) {
+	dir := t.TempDir()
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
+	first := s.task("a", "--output", "a.txt")
+	second := s.task("b", "--after", first, "--input", "a.txt", "--cpus", "0.5", "--memory", "64M")
+	flow := s.submit("--name", "whole", montage)
+	third := s.task("c", "--after", second, "--after", flow, "--workflow", "other")
+	fourth := s.task("b", "--after", third+":ended")
+	for _, id := range []string{first, second, third, fourth} {
+		if st := s.status(id); st.State != "done" || st.Kind != "task" || st.Exit != nil && *st.Exit != 0 {
+			t.Errorf("submission %s: %+v", id, st)
+		}
+	}
+	expect(t, exitInput, []string{"--after 99: there is no submission 99"}, "submit", "--dir", dir, "--task", "x",
+		"--after", "99", "--", "true")
+	expect(t, exitUsage, []string{"--after x"}, "submit", "--dir", dir, "--task", "x", "--after", "x", "--", "true")
+	expect(t, exitUsage, []string{"command"}, "submit", "--dir", dir, "--task", "x")
+	expect(t, exitUsage, []string{"--task"}, "submit", "--dir", dir, "--cpus", "2", montage)
+	expect(t, exitInput, []string{"1000 cores"}, "submit", "--dir", dir, "--task", "x", "--cpus", "1000", "--", "true")
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
+}
+
+// What was acknowledged before a kill runs once after it, in the order of the dependencies, on what earlier tasks wrote;
+// what comes after a task that fails never starts.
+func TestSingleTasksOutliveTheirServer(t *testing.T) {
+	needsBusybox(t)
+	dir := filepath.Join(t.TempDir(), "runs")
+	s := serveIn(t, dir)
+	command := func(name, script string, args ...string) string {
+		return s.submit(append([]string{"--task", name, "--image", "gantry/busybox"}, append(args, "--", "sh", "-c",
+			script)...)...)
+	}
+	one := command("one", "sleep 2; echo one >one.txt", "--output", "one.txt")
+	two := command("two", "cat one.txt one.txt >two.txt", "--after", one, "--input", "one.txt", "--output", "two.txt")
+	fails := command("fails", "exit 7", "--after", one)
+	never := command("never", "true", "--after", fails)
+	other := command("other", "cat two.txt", "--after", two, "--workflow", "mine", "--input", "two.txt", "--stdout",
+		"copy.txt")
+	stuck := command("stuck", "true", "--after", never, "--workflow", "mine")
+	long := command("long", "sleep 600")
+	s.kill()
+	s = serveIn(t, dir)
+	expect(t, exitOK, []string{"two done"}, "wait", "--dir", dir, two)
+	expect(t, exitOK, []string{"other done"}, "wait", "--dir", dir, other)
+	expect(t, exitTasksFailed, []string{"fails failed"}, "wait", "--dir", dir, fails)
+	for _, id := range []string{never, stuck} {
+		expect(t, exitTasksFailed, []string{"cancelled", "it comes after submission"}, "wait", "--dir", dir, id)
+	}
+	expect(t, exitInput, []string{"--after " + fails + ": submission " + fails + " has failed"}, "submit", "--dir", dir,
+		"--task", "x", "--image", "gantry/busybox", "--after", fails, "--", "true")
+	late := command("late", "cmp two.txt two.txt && test $GANTRY_ID -gt 7", "--after", two, "--input", "two.txt")
+	expect(t, exitOK, []string{"late done"}, "wait", "--dir", dir, late)
+	expect(t, exitOK, []string{"long cancelled"}, "cancel", "--dir", dir, long)
+	expect(t, exitTasksFailed, []string{"long cancelled"}, "wait", "--dir", dir, long)
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
+	copies, err := filepath.Glob(filepath.Join(dir, runOf(t, dir), "results", "mine.*", "copy.txt"))
+	if err != nil || len(copies) != 1 {
+		t.Fatal(copies, err)
+	}
+	if text, err := os.ReadFile(copies[0]); err != nil || string(text) != "one\none\n" {
+		t.Errorf("%s has %q (%v)", copies[0], text, err)
+	}
+	out := expect(t, exitOK, nil, "show", "--dir", dir, "--json")
+	var summary struct{ Tasks, Done, Attempts int }
+	if err := json.Unmarshal([]byte(out), &summary); err != nil || summary.Done != 4 || summary.Tasks != 7 {
+		t.Errorf("4 of 7 tasks are done: %+v (%v)", summary, err)
+	}
+}

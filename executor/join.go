@@ -1,0 +1,269 @@
+package executor
+
+import (
+	"fmt"
+	"path"
+
+	"gantry/planner"
+)
+
+// Join says that a submission of one task belongs to a workflow that grows.
+type Join struct {
+	// Key is that of the workflow: tasks with the same key are of one workflow as long as that has not ended.
+	Key   string
+	After []Dependency
+	// Of are submissions to this run among whose outputs missing input files are looked for, besides those of After.
+	Of []int64
+}
+
+// Dependency is a submission that has to end before another may start.
+type Dependency struct {
+	ID    int64 `json:"id"`
+	Ended bool  `json:"ended,omitempty"` // whatever way; else it has to end well
+}
+
+// Ref is what the engine knows of a submission that was handed in while the run was under way.
+type Ref struct {
+	Workflow planner.WorkflowID // None: it has not arrived
+	Task     planner.TaskID     // None: it is a whole workflow
+	Name     string             // of the workflow in the run
+	Settled  string             // how it was settled without arriving; "": it was not
+}
+
+// Refer says what became of a submission before this engine began. It is called before Run.
+func (e *Engine) Refer(id int64, r Ref) {
+	if e.refs == nil {
+		e.refs, e.ids, e.joined = map[int64]Ref{}, map[planner.TaskID]int64{}, map[string]planner.WorkflowID{}
+	}
+	e.refs[id] = r
+	if r.Task != planner.None {
+		e.ids[r.Task] = id
+	}
+}
+
+// Joined says that the tasks with a key were of a workflow last. It is called before Run.
+func (e *Engine) Joined(key string, w planner.WorkflowID) {
+	e.Refer(0, Ref{Workflow: planner.None, Task: planner.None})
+	delete(e.refs, 0)
+	e.joined[key] = w
+}
+
+// standing is how a dependency stands.
+type standing uint8
+
+const (
+	pending standing = iota
+	wellEnded
+	badlyEnded
+)
+
+func (e *Engine) standing(id int64) standing {
+	r, ok := e.refs[id]
+	v := e.Planner.View()
+	switch {
+	case !ok || r.Settled == "" && r.Workflow == planner.None:
+		return pending
+	case r.Settled != "":
+		return badlyEnded
+	case r.Task != planner.None:
+		switch v.Phase(r.Task) {
+		case planner.Done:
+			return wellEnded
+		case planner.Failed, planner.Skipped:
+			return badlyEnded
+		}
+		return pending
+	}
+	left, failed := v.Progress(r.Workflow)
+	switch {
+	case failed > 0 || v.Cancelled(r.Workflow):
+		return badlyEnded
+	case left > 0:
+		return pending
+	}
+	return wellEnded
+}
+
+// join admits a single task whose dependencies let it: to the workflow of its key, or to one that it opens. A task that
+// comes after others of its workflow alone is admitted at once, since policies then see what it waits for; one that
+// comes after something else is held until that has ended. Why is set if it can never start.
+func (e *Engine) join(sub *Submission) (ready bool, why string) {
+	v := e.Planner.View()
+	w, open := e.joined[sub.Joins.Key]
+	open = open && !e.over(w) && !v.Cancelled(w)
+	var parents []planner.TaskID
+	held := false
+	for _, d := range sub.Joins.After {
+		r := e.refs[d.ID]
+		switch e.standing(d.ID) {
+		case badlyEnded:
+			if !d.Ended {
+				return false, fmt.Sprintf("it comes after submission %d, which did not end well", d.ID)
+			}
+		case pending:
+			if within := open && r.Workflow == w && r.Task != planner.None; within && !d.Ended {
+				parents = append(parents, r.Task)
+			} else {
+				held = true
+			}
+		}
+	}
+	if held {
+		return false, ""
+	}
+	if sub.Grows = nil; open {
+		sub.Grows = &Growth{Of: w}
+		if len(parents) > 0 {
+			sub.Grows.After = [][]planner.TaskID{parents}
+		}
+		if g, err := e.growing(w); err == nil && g.names[sub.Workflow.Tasks[0].ID] {
+			sub.rename(fmt.Sprintf("%s-%d", sub.Workflow.Tasks[0].ID, sub.ID))
+		}
+	}
+	e.find(sub)
+	return true, ""
+}
+
+// rename gives the task of a submission another name.
+func (s *Submission) rename(name string) {
+	w := *s.Workflow
+	w.Tasks = append(w.Tasks[:0:0], w.Tasks...)
+	w.Tasks[0].ID = name
+	s.Workflow = &w
+}
+
+// find looks for input files that are not there among the results of what the task comes after.
+func (e *Engine) find(sub *Submission) {
+	if e.Results == nil || sub.Sources == nil {
+		return
+	}
+	sources := append(sub.Sources[:0:0], sub.Sources...)
+	for i := range sub.Workflow.Files {
+		f := &sub.Workflow.Files[i]
+		if f.Producer >= 0 || sources[i].Path != "" {
+			continue
+		}
+		for _, d := range sub.Joins.After {
+			if r := e.refs[d.ID]; r.Name != "" && sources[i].Path == "" {
+				sources[i] = e.Results(r.Name, path.Clean(f.Name))
+			}
+		}
+		for _, id := range sub.Joins.Of {
+			if r := e.refs[id]; r.Name != "" && sources[i].Path == "" {
+				sources[i] = e.Results(r.Name, path.Clean(f.Name))
+			}
+		}
+	}
+	sub.Sources = sources
+}
+
+// joins takes in single tasks whose dependencies have ended. It says whether any was admitted.
+func (e *Engine) joins(now planner.Time) (any bool, err error) {
+	if e.control != 0 {
+		return false, nil
+	}
+	for again := true; again; { // one that is refused lets others be refused
+		again = false
+		kept := e.held[:0]
+		for i := range e.held {
+			sub := e.held[i]
+			ready, why := e.join(&sub)
+			switch {
+			case why != "":
+				e.settle(Settled{sub.ID, SettledCancelled, why})
+				again = true
+			case !ready:
+				kept = append(kept, sub)
+			default:
+				settled := len(e.batch.Settled)
+				if err := e.enter(&sub, now); err != nil {
+					return any, err
+				}
+				any, again = true, again || len(e.batch.Settled) > settled
+			}
+		}
+		clear(e.held[len(kept):])
+		e.held = kept
+	}
+	return any, nil
+}
+
+// enter admits a submission, or settles it as refused.
+func (e *Engine) enter(sub *Submission, now planner.Time) error {
+	err := e.admit(sub, now)
+	refused, ok := err.(*refusedError)
+	switch {
+	case ok && sub.ID != 0:
+		e.settle(Settled{sub.ID, SettledRefused, refused.Error()})
+	case ok:
+		e.rejected = append(e.rejected, refused.error)
+	case err != nil:
+		return err
+	case sub.ID != 0:
+		adm := e.batch.Admissions[len(e.batch.Admissions)-1]
+		r := Ref{Workflow: adm.Spec.ID, Task: planner.None, Name: adm.Spec.Name}
+		if sub.Joins != nil {
+			r.Task = adm.Arrived.Tasks[0].ID
+		}
+		e.Refer(sub.ID, r)
+		if sub.Joins != nil {
+			e.joined[sub.Joins.Key] = adm.Spec.ID
+		}
+	}
+	return nil
+}
+
+// settle says that a submission will not arrive, or will not end well.
+func (e *Engine) settle(s Settled) {
+	e.batch.Settled = append(e.batch.Settled, s)
+	r, ok := e.refs[s.ID]
+	if !ok {
+		r = Ref{Workflow: planner.None, Task: planner.None}
+	}
+	if r.Settled = s.State; r.Workflow == planner.None {
+		e.Refer(s.ID, r)
+	}
+}
+
+// cancelBelow settles the single tasks that are skipped since one before them did not end well.
+func (e *Engine) cancelBelow(t planner.TaskID) {
+	if len(e.ids) == 0 {
+		return
+	}
+	v := e.Planner.View()
+	before := e.ids[t]
+	met := map[planner.TaskID]bool{}
+	queue := []planner.TaskID{t}
+	for len(queue) > 0 {
+		u := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for _, c := range v.Task(u).Children {
+			if met[c] || v.Phase(c) != planner.Skipped {
+				continue
+			}
+			met[c] = true
+			queue = append(queue, c)
+			if id := e.ids[c]; id != 0 {
+				e.settle(Settled{id, SettledCancelled,
+					fmt.Sprintf("it comes after submission %d, which did not end well", before)})
+			}
+		}
+	}
+}
+
+// CancelTask withdraws a single task: it does not start any more, or is ended, and so are those that come after it.
+func (in *Intake) CancelTask(id int64) error {
+	e, v := in.e, in.View()
+	r, ok := e.refs[id]
+	if !ok || r.Task == planner.None || v.Phase(r.Task).Ended() {
+		return nil
+	}
+	if a := v.Current(r.Task); a != planner.None {
+		e.kills = append(e.kills, a)
+	}
+	if err := e.take(in.now, planner.TaskCancelled{Task: r.Task}); err != nil {
+		return err
+	}
+	e.settle(Settled{id, SettledCancelled, "on request"})
+	return nil
+}
