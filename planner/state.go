@@ -343,7 +343,10 @@ func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if s.workflows[s.tasks.of(t).Workflow].cancelled || s.lives.at(t).withdrawn || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
+	if s.lives.at(t).withdrawn {
+		return false
+	}
+	if s.workflows[s.tasks.of(t).Workflow].cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
 		o) {
 		return false
 	}

@@ -322,7 +322,11 @@ func (s *Server) accept(
 	if why := s.Trouble(); why != "" {
 		return &api.Error{Code: api.Full, Message: why}
 	}
-	again, err := s.Run.Accept(rows, func(row *sqlite.Submitted) { row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID) })
+	again, err := s.Run.Accept(rows, func(row *sqlite.Submitted) {
+		if row.Kind == sqlite.KindWorkflow {
+			row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID)
+		}
+	})
 	if err != nil || again {
 		return err
 	}

@@ -32,8 +32,8 @@ func taskFlags() []cli.Flag {
 			"repeated)"},
 		&cli.StringFlag{Name: "workflow", Usage: "with --task: `NAME` of the workflow that it belongs to (default: " +
 			"tasks)"},
-		&cli.StringFlag{Name: "kind", Usage: "with --task: `TYPE` by which its runtime is estimated from earlier tasks " +
-			"(default: its name)"},
+		&cli.StringFlag{Name: "kind", Usage: "with --task: `TYPE` by which its runtime is estimated from earlier " +
+			"tasks (default: its name)"},
 		&cli.DurationFlag{Name: "time-limit", Usage: "with --task: `TIME` after which it is ended, such as 2h"},
 		&cli.DurationFlag{Name: "estimate", Usage: "with --task: `TIME` that it is declared to take, where nothing is " +
 			"known of its type"},
@@ -50,8 +50,8 @@ func ownTaskFlags() []cli.Flag {
 			"repeated)"},
 		&cli.StringSliceFlag{Name: "mount", Usage: "with --task: let it read a file or directory of this host, " +
 			"`HOST:CONTAINER:ro` (may be repeated)"},
-		&cli.IntFlag{Name: "retries", Usage: "with --task: try it `N` times more if its program fails (default: as the " +
-			"server was told)"},
+		&cli.IntFlag{Name: "retries", Usage: "with --task: try it `N` times more if its program fails (default: as " +
+			"the server was told)"},
 	}
 }
 

@@ -124,6 +124,7 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 	for _, adm := range admitted {
 		if adm.Grown() {
 			c.grow(adm)
+			c.tenancy.grow(adm)
 			continue
 		}
 		c.arrive(adm)

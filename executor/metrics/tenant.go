@@ -94,7 +94,8 @@ func (t *tenancy) pass(now planner.Time) {
 	}
 }
 
-func (t *tenancy) arrive(adm *executor.Admission) {
+// grow takes in tasks that were admitted.
+func (t *tenancy) grow(adm *executor.Admission) {
 	for i := range adm.Arrived.Tasks {
 		task := &adm.Arrived.Tasks[i]
 		for int(task.ID) >= len(t.later) {
@@ -102,6 +103,10 @@ func (t *tenancy) arrive(adm *executor.Admission) {
 		}
 		t.later[task.ID] = len(task.Parents) > 0
 	}
+}
+
+func (t *tenancy) arrive(adm *executor.Admission) {
+	t.grow(adm)
 	m := adm.Arrived.Workflow.Tenant
 	for int(m) >= len(t.names) {
 		t.names, t.used, t.share = append(t.names, ""), append(t.used, unit.Vector{}), append(t.share, 0)
