@@ -161,7 +161,8 @@ func TestEveryAdmissionComesBackAsItWasAppended(t *testing.T) {
 		}
 		defer run.Close()
 		admission := fillAdmission(rt)
-		admission.Submission.ID, admission.Submission.Grows = 0, nil // the log has them elsewhere
+		admission.Submission.ID = 0 // the log has these elsewhere
+		admission.Submission.Grows, admission.Submission.Joins = nil, nil
 		if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}},
 			Admissions: []*executor.Admission{admission}}); err != nil {
 			rt.Fatal(err)
