@@ -5,7 +5,9 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -341,6 +343,10 @@ func chunkInstant(n int) string {
 	return fmt.Sprintf("iif(json_array_length(j.value) = 12, j.value ->> 9, j.value ->> '$[12][%d]')", n)
 }
 
+// taskOnly are columns of chunks that are of tasks.
+var taskOnly = []string{"need_millicores", "need_memory_bytes", "need_disk_bps", "time_limit_ns", "imputed", "image",
+	"state"}
+
 // rowViews are the views of rows, of all tables that chunks have rows of too.
 func (db *DB) rowViews() (string, error) {
 	shared, err := db.strings("SELECT name FROM pragma_table_info('task_chunks')")
@@ -369,12 +375,68 @@ func (db *DB) rowViews() (string, error) {
 			}
 			of = append(of, expression)
 		}
+		if v.name == "attempts" { // with what is of the task, where the attempt has no column of that name
+			both, as := slices.Clone(columns), slices.Clone(of)
+			for _, c := range slices.Concat(taskOnly, slices.Sorted(maps.Keys(chunkTask))) {
+				if !slices.Contains(both, c) {
+					both, as = append(both, c), append(as, cmp.Or(chunkTask[c], "c."+c))
+				}
+			}
+			fmt.Fprintf(&all, "CREATE VIEW chunk_tasks(first, %s) AS SELECT c.task, %s FROM task_chunks c, "+
+				"json_each(c.rows) j;\n", strings.Join(both, ", "), strings.Join(as, ", "))
+		}
 		fmt.Fprintf(&all, "CREATE VIEW %s(%s) AS SELECT %s FROM %s UNION ALL\n"+
 			"SELECT %s FROM task_chunks c, json_each(c.rows) j;\n", v.name, strings.Join(columns, ", "),
 			strings.Join(own, ", "), v.rows, strings.Join(of, ", "))
 	}
 	all.WriteString(waitsView)
 	return all.String(), nil
+}
+
+// Views of the log that most are asked for. As views of rows and chunks they would make SQLite go through all runs, so
+// they are two views in one: of rows, and of chunks, where each task is there with its attempt.
+const (
+	taskReady = `(SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns, ` +
+		`coalesce(max(p.ended_ns), 0)) END
+     FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value)`
+	parentOf = `coalesce((SELECT p.%[1]s FROM task_rows p WHERE p.run = t.run AND p.task = d.value), ` +
+		`(SELECT p.%[1]s FROM chunk_tasks p WHERE p.run = t.run AND p.first BETWEEN w.first_task AND d.value ` +
+		`AND p.task = d.value))`
+	tasksOfRun    = "JOIN tasks t ON t.run = r.id AND t.state <> 'continued'"
+	attemptOfTask = "  LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt\n"
+	attemptsOfRun = "JOIN attempts a ON a.run = r.id\n"
+	taskOfAttempt = "JOIN tasks t ON t.run = r.id AND t.task = a.task\n"
+)
+
+// inParts makes two views in one of those that are two.
+func inParts(views string) (string, error) {
+	inRows := strings.NewReplacer("JOIN tasks t ", "JOIN task_rows t ", "JOIN attempts a ", "JOIN attempt_rows a ",
+		taskReady, "(SELECT CASE WHEN total("+fmt.Sprintf(parentOf, "state")+" <> 'done') = 0 THEN max(w.arrived_ns, "+
+			"w.release_ns, coalesce(max("+fmt.Sprintf(parentOf, "ended_ns")+"), 0)) END FROM json_each(t.parents) d)")
+	for _, v := range []struct {
+		name     string
+		from, to []string
+		alias    string
+		as       string
+	}{
+		{"v_tasks", []string{tasksOfRun, attemptOfTask, taskReady}, []string{"JOIN chunk_tasks t ON t.run = r.id", "",
+			taskReady}, "a", "t"},
+		{"v_attempts", []string{attemptsOfRun, taskOfAttempt}, []string{"JOIN chunk_tasks a ON a.run = r.id\n", ""},
+			"t", "a"},
+	} {
+		_, rest, _ := strings.Cut(views, "CREATE VIEW "+v.name+" AS\n")
+		body, _, _ := strings.Cut(rest, ";")
+		chunks := body
+		for i := range v.from {
+			if !strings.Contains(body, v.from[i]) {
+				return "", fmt.Errorf("view %s does not have %q", v.name, v.from[i])
+			}
+			chunks = strings.Replace(chunks, v.from[i], v.to[i], 1)
+		}
+		chunks = regexp.MustCompile(`\b`+v.alias+`\.`).ReplaceAllString(chunks, v.as+".")
+		views = strings.Replace(views, body, inRows.Replace(body)+"\nUNION ALL\n"+inRows.Replace(chunks), 1)
+	}
+	return views, nil
 }
 
 const waitsView = "CREATE VIEW waits AS SELECT run, task, seq, since_ns, reason, dim, node, until_ns FROM wait_rows " +

@@ -205,7 +205,13 @@ func (db *DB) migrate() error {
 			_, err = db.conn.Exec(views, nil)
 		}
 		if err == nil {
-			err = db.script("views.sql")
+			views, err = scriptText("views.sql")
+		}
+		if err == nil {
+			views, err = inParts(views)
+		}
+		if err == nil {
+			_, err = db.conn.Exec(views, nil)
 		}
 		return err
 	})
