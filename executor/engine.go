@@ -283,7 +283,11 @@ func (e *Engine) next(ctx context.Context, until planner.Time, underWay int) ([]
 
 func (e *Engine) waitFor(ctx context.Context, until planner.Time, underWay int) ([]planner.Body, error) {
 	if underWay+e.Planner.Draft().Copying() == 0 && until == unit.Never && e.control == 0 && !e.Inbox.open() {
-		return nil, fmt.Errorf("%w: %s", ErrStuck, e.leftOver())
+		bodies, err := e.Runtime.Next(ctx, e.Runtime.Now()) // a node may be there again
+		if err == nil && len(bodies) == 0 {
+			err = fmt.Errorf("%w: %s", ErrStuck, e.leftOver())
+		}
+		return bodies, err
 	}
 	return e.Runtime.Next(ctx, until)
 }
