@@ -1,0 +1,190 @@
+package oci_test
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/executor/container"
+	"gantry/executor/oci"
+	"gantry/executor/oci/image"
+	"gantry/executor/runtimetest"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// build makes a static program of this module.
+func build(t testing.TB, pkg, path string) string {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+	return path
+}
+
+// tarred makes an archive of files.
+func tarred(t testing.TB, path string, files ...[2]string) []byte {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := tar.NewWriter(f)
+	for _, file := range files {
+		h := &tar.Header{Name: file[0], Mode: 0o755, Size: int64(len(file[1]))}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(file[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// stored is a store with an image that has one program, /act, and the image's ID. No Docker Engine has a part in it.
+func stored(t testing.TB, dir string) (*image.Store, string) {
+	t.Helper()
+	program, err := os.ReadFile(build(t, "./testdata/act", filepath.Join(dir, "act")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := tarred(t, filepath.Join(dir, "layer.tar"), [2]string{"act", string(program)})
+	config := fmt.Sprintf(`{"architecture": %q, "os": "linux", "config": {}, "rootfs": {"type": "layers", `+
+		`"diff_ids": ["sha256:%x"]}}`, runtime.GOARCH, sha256.Sum256(layer))
+	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(config)))
+	path := filepath.Join(dir, "image.tar")
+	tarred(t, path, [2]string{"layer.tar", string(layer)}, [2]string{name, config}, [2]string{"manifest.json",
+		fmt.Sprintf(`[{"Config": %q, "RepoTags": ["act:1"], "Layers": ["layer.tar"]}]`, name)})
+	store, err := image.Open(filepath.Join(dir, "images"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	got, err := store.Fetch(t.Context(), image.Fetch{Pull: "missing"}, []image.Wanted{{Ref: "file://" + path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, got[0].ID
+}
+
+// skipUnusable skips on hosts that have no OCI runtime, or where this user may not make containers.
+func skipUnusable(t testing.TB) {
+	t.Helper()
+	e, err := oci.Open(oci.Config{})
+	if err == nil {
+		_, err = e.Host(t.Context())
+		e.Close()
+	}
+	if err != nil {
+		t.Skipf("needs an OCI runtime, and root: %v", err)
+	}
+}
+
+// The contract of runtimes, on a host where no Docker Engine is needed. Nothing of a container is left after it.
+func TestContract(t *testing.T) {
+	skipUnusable(t)
+	made := t.TempDir()
+	store, id := stored(t, made)
+	emulator := build(t, "gantry/cmd/gantry-task", filepath.Join(made, "gantry-task"))
+	var runs atomic.Int64
+	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
+		name := fmt.Sprintf("test-oci-%x-%d", time.Now().UnixNano()&0xffffff, runs.Add(1))
+		dir := filepath.Join(t.TempDir(), name)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(os.Mkdir(dir, 0o755))
+		platform := &planner.Platform{Groups: []string{"a", "b"},
+			Bandwidth: [][]unit.BytesPerSecond{{0, 0}, {0, 0}}, Latency: [][]int64{{0, 0}, {0, 0}}}
+		for i := range 2 {
+			n := planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i), Speed: 1,
+				Capacity: unit.Vector{unit.CPU: 2000, unit.Memory: 1 << 30, unit.Disk: unit.Unlimited}}
+			if i > 0 {
+				n.Group = 1
+			}
+			platform.Nodes = append(platform.Nodes, n)
+		}
+		open := func() *oci.Engine {
+			e, err := oci.Open(oci.Config{Dirs: []string{dir}, TaskBinary: emulator, Images: store})
+			must(err)
+			return e
+		}
+		r, err := container.New(t.Context(), open(), container.Config{Run: name, Dir: dir, Platform: platform,
+			TaskBinary: emulator, Version: "test", Ahead: true,
+			Image: func(name string) string { return map[string]string{"act": id}[name] }})
+		must(err)
+		t.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := container.Clean(context.Background(), open(), filepath.Dir(dir), name); err != nil {
+				t.Error(err)
+			}
+			left, err := os.ReadDir(filepath.Join(dir, "control", "oci"))
+			if len(left) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("left of containers: %v, %v", left, err)
+			}
+			sum := sha256.Sum256([]byte(dir))
+			for _, top := range []string{"/run", "/dev/shm"} {
+				if _, err := os.Lstat(fmt.Sprintf("%s/gantry/%x", top, sum[:8])); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("bundles are left in %s: %v", top, err)
+				}
+			}
+			mounts, _ := os.ReadFile("/proc/self/mountinfo")
+			if strings.Contains(string(mounts), name) {
+				t.Errorf("mounts are left:\n%s", mounts)
+			}
+		})
+		wf := &executor.WorkflowSpec{Name: "wf"}
+		n := 0
+		return runtimetest.Setup{Runtime: r, Capabilities: &oci.Capabilities, Nodes: 2, Workflow: wf,
+			Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
+			Task: func(_ *testing.T, w runtimetest.Work) *executor.TaskSpec {
+				n++
+				s := &executor.TaskSpec{Workflow: wf, Name: fmt.Sprint(n), Kind: "e", Cores: 1}
+				if w == runtimetest.Steady {
+					s.Run = time.Minute
+					return s
+				}
+				s.Image = "act"
+				s.Command = []string{"/act", map[runtimetest.Work]string{runtimetest.Short: "nothing",
+					runtimetest.Long: "sleep", runtimetest.Failing: "fail", runtimetest.Held: "hold"}[w]}
+				return s
+			},
+			Release: func(_ *testing.T, held *executor.TaskSpec) {
+				must(os.WriteFile(filepath.Join(r.Files().WorkDir(held, 1), "released"), nil, 0o644))
+			},
+			File: func(*testing.T) *executor.FileSpec {
+				path := filepath.Join(dir, "nodes", "n0", "wf", "f")
+				must(os.MkdirAll(filepath.Dir(path), 0o755))
+				must(os.WriteFile(path, []byte("content"), 0o644))
+				return &executor.FileSpec{ID: 1, Name: "f"}
+			}}
+	})
+}

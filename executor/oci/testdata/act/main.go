@@ -1,0 +1,23 @@
+// Command act is the only program of the image of the tests: it does what its argument says.
+package main
+
+import (
+	"os"
+	"time"
+)
+
+func main() {
+	switch os.Args[1] {
+	case "sleep":
+		time.Sleep(5 * time.Minute)
+	case "fail":
+		os.Exit(1)
+	case "hold":
+		for {
+			if _, err := os.Stat("released"); err == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
