@@ -4,6 +4,7 @@ package runtimetest
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -284,10 +285,24 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 			u.Ended < u.Started {
 			t.Fatalf("instants out of order: %+v", u)
 		}
-		other := h.start(1, Short)
-		if y := h.untilExit(1); x.Usage.Started.Sub(l.Queued) >= y.Usage.Started.Sub(other.Queued) {
-			t.Errorf("it began after %v, one that was not prepared after %v", x.Usage.Started.Sub(l.Queued),
-				y.Usage.Started.Sub(other.Queued))
+		// On a busy host one start says little: the quickest of each kind are compared.
+		prepared, other := x.Usage.Started.Sub(l.Queued), time.Duration(math.MaxInt64)
+		for n := planner.AttemptID(1); ; n += 2 {
+			l := h.start(n, Short)
+			other = min(other, h.untilExit(n).Usage.Started.Sub(l.Queued))
+			if prepared < other {
+				break
+			}
+			if n > 8 {
+				t.Errorf("it began after %v, one that was not prepared after %v", prepared, other)
+				break
+			}
+			l = h.launch(planner.TaskID(n+1), Short)
+			h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
+			h.pass()
+			l.Attempt, l.Queued = n+1, h.Runtime.Now()
+			h.must(h.Runtime.Start(h.ctx, l))
+			prepared = min(prepared, h.untilExit(n+1).Usage.Started.Sub(l.Queued))
 		}
 	})
 	t.Run("a prepared start that is ordered at once, or in another way, or not any more", func(t *testing.T) {
