@@ -86,7 +86,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				subs = append(subs, executor.Submission{Name: fmt.Sprint("w", w), Workflow: flow,
 					At: planner.Time(w) * 3e9, Due: unit.Never})
 			}
-			large := &trace.Workflow{Name: "large", Label: "large"} // of those whose tasks are rows before they end
+			large := &trace.Workflow{Name: "large", Label: "large"} // more tasks than a chunk has
 			for i := range 2500 {
 				large.Tasks = append(large.Tasks, trace.Task{ID: fmt.Sprint("t", i), Kind: "k", Cores: 1, Retries: -1,
 					Runtime: time.Millisecond, Known: trace.Runtime})

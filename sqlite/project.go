@@ -536,8 +536,8 @@ func (p *projection) write() error {
 	return p.writeFlows(func(*flow) bool { return true })
 }
 
-// writeEnded makes rows of what is over: of workflows, and of attempts in the order of their numbers, so that SQLite
-// only ever appends.
+// writeEnded writes what is over: workflows, with the attempts that were kept for their chunks, and attempts that have
+// rows of their own.
 func (p *projection) writeEnded() error {
 	for _, x := range p.changedAttempts {
 		if x.exit == nil {
