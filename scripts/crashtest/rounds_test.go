@@ -354,7 +354,7 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 	lives := 1 + random.IntN(maxLives)
 	early := 0 // kills to come in the first moments: of a pair or a burst
 	quiet := 0 // lives that nobody disturbed
-	restarted := false
+	restarts := 0
 	for life := 0; ; life++ {
 		d := &disturbance{kind: "none"}
 		if life < lives {
@@ -372,10 +372,10 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 			return ""
 		case state == "finished":
 			return "" // it was killed after the last thing that it had to do
-		case code == 4 && !restarted && strings.Contains(out, "does not remove"):
+		case code == 4 && restarts < 3 && strings.Contains(out, "does not remove"):
 			// Docker Engines that are stopped while they clear up may need another restart. Gantry says so.
 			f.engine.restart(t, syscall.SIGTERM)
-			restarted, quiet = true, 0
+			restarts, quiet = restarts+1, 0
 			f.sum.mu.Lock()
 			f.sum.Restarts++
 			f.sum.mu.Unlock()
