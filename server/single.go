@@ -19,7 +19,7 @@ import (
 // DefaultWorkflow is that of single tasks which name none.
 const DefaultWorkflow = "tasks"
 
-// single is what the log keeps of a single task beside its definition.
+// single is what the log keeps of a single task beside its definition; sqlite/FORMAT.md describes it.
 type single struct {
 	Workflow string                `json:"workflow"` // as its user calls it
 	Key      string                `json:"key"`
