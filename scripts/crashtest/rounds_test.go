@@ -373,7 +373,8 @@ func (f *field) disturb(t *testing.T, r *run, random *rand.Rand, story *[]string
 		case state == "finished":
 			return "" // it was killed after the last thing that it had to do
 		case code == 4 && restarts < 3 && strings.Contains(out, "does not remove"):
-			// Docker Engines that are stopped while they clear up may need another restart. Gantry says so.
+			// Docker Engines that are stopped while they clear up may need another restart, or several on a busy host.
+			// Gantry says so.
 			f.engine.restart(t, syscall.SIGTERM)
 			restarts, quiet = restarts+1, 0
 			f.sum.mu.Lock()
