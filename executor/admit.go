@@ -167,7 +167,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label}}
 	arrived := &adm.Arrived
 	arrived.Workflow = planner.Workflow{ID: a.workflows, Class: sub.Class, Arrived: at, Release: sub.Release,
-		Due: sub.Due}
+		Due: sub.Due, RejectLate: sub.RejectLate}
 	if sub.Due == 0 {
 		arrived.Workflow.Due = unit.Never
 	}

@@ -60,8 +60,9 @@ type Engine struct {
 	ids      map[planner.TaskID]int64      // of single tasks
 	joined   map[string]planner.WorkflowID // by key: the last one
 	ahead    ahead
-	answers  []*request          // taken in by this turn
-	kills    []planner.AttemptID // of workflows cancelled on request
+	answers  []*request                     // taken in by this turn
+	kills    []planner.AttemptID            // of workflows cancelled on request
+	shrinks  map[planner.NodeID]unit.Vector // what nodes are to have once their attempts have ended
 }
 
 // Result is how a run ended.
@@ -172,6 +173,9 @@ func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.
 		if err := e.withdraw(now); err != nil {
 			return true, err
 		}
+	}
+	if err := e.shrink(now); err != nil {
+		return withdrawn, err
 	}
 	e.requests(now)
 	for more := true; more; {
@@ -612,6 +616,9 @@ func (e *Engine) Replay(b Batch) error {
 		}
 		if err := e.Planner.Apply(ev); err != nil {
 			return fmt.Errorf("replay: %w", err)
+		}
+		if x, ok := ev.Body.(planner.NodeChanged); ok {
+			e.shrinking(x)
 		}
 	}
 	return nil

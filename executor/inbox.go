@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"gantry/planner"
+	"gantry/planner/unit"
 )
 
 // ErrClosed is the answer of an engine that takes no more requests: its run has ended or is about to.
@@ -186,6 +187,150 @@ func (in *Intake) CancelComing(id int64) bool {
 	}
 	in.e.settle(Settled{ID: id, State: SettledCancelled})
 	return true
+}
+
+// ChangeNode gives a node another capacity. What runs there goes on: as long as attempts hold more, the node has what
+// they hold, so that no policy ever meets a node that is overfull.
+func (in *Intake) ChangeNode(n planner.NodeID, to unit.Vector) error {
+	return in.e.changeNode(in.now, n, to)
+}
+
+func (e *Engine) changeNode(now planner.Time, n planner.NodeID, to unit.Vector) error {
+	v := e.Planner.View()
+	var held unit.Vector // also by those that are frozen: they go on there
+	for _, a := range v.Active(n) {
+		held = held.Add(v.Attempt(a).Hold)
+	}
+	x := planner.NodeChanged{Node: n, Capacity: to}
+	for dim := range held {
+		if held[dim] > to[dim] {
+			x.Capacity[dim], x.Shrinks, x.To = held[dim], true, to
+		}
+	}
+	target, shrinks := e.shrinks[n]
+	if v.Capacity(n) == x.Capacity && shrinks == x.Shrinks && target == x.To {
+		return nil
+	}
+	e.shrinking(x)
+	return e.take(now, x)
+}
+
+// shrinking takes in what a node is to have in the end.
+func (e *Engine) shrinking(x planner.NodeChanged) {
+	if !x.Shrinks {
+		delete(e.shrinks, x.Node)
+		return
+	}
+	if e.shrinks == nil {
+		e.shrinks = map[planner.NodeID]unit.Vector{}
+	}
+	e.shrinks[x.Node] = x.To
+}
+
+// shrink takes from nodes what they are not to have and nobody holds any more.
+func (e *Engine) shrink(now planner.Time) error {
+	if len(e.shrinks) == 0 {
+		return nil
+	}
+	for n := range e.Planner.View().Nodes() { // in order
+		if to, ok := e.shrinks[planner.NodeID(n)]; ok {
+			if err := e.changeNode(now, planner.NodeID(n), to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Capacity is what a node is to have once attempts that hold more have ended.
+func (in *Intake) Capacity(n planner.NodeID) unit.Vector {
+	if to, ok := in.e.shrinks[n]; ok {
+		return to
+	}
+	return in.View().Capacity(n)
+}
+
+// ChangePolicy has another policy plan from now on. The planner, and its admission, have been given all that is in the
+// log; what this turn has taken in so far follows here.
+func (in *Intake) ChangePolicy(policy string, pl *planner.Planner, adm *Admitter) error {
+	fresh := &Engine{Planner: pl, Admit: adm}
+	if err := fresh.Replay(in.e.batch); err != nil {
+		return err
+	}
+	if pl.Seq() != in.e.Planner.Seq() {
+		return fmt.Errorf("change the policy: event %d was the last, and the log ends with %d", in.e.Planner.Seq(),
+			pl.Seq())
+	}
+	in.e.Planner, in.e.Admit = pl, adm
+	if err := in.e.take(in.now, planner.PolicyChanged{Policy: policy}); err != nil {
+		return err
+	}
+	pl.Restore()
+	return nil
+}
+
+// Snapshot is the state of a run as far as a forecast of what is left of it needs it.
+type Snapshot struct {
+	Now      planner.Time
+	Flows    []FlowState
+	Coming   []Submission
+	Capacity []unit.Vector // by node
+}
+
+// FlowState is how a workflow stands that has not ended.
+type FlowState struct {
+	Workflow  planner.WorkflowID
+	Name      string
+	Cancelled bool
+	Release   planner.Time
+	Started   planner.Time // unit.Never: not yet
+	Tasks     []TaskState  // by position
+}
+
+// TaskState is how a task stands.
+type TaskState struct {
+	Phase   planner.Phase
+	Node    planner.NodeID // of the current or last attempt
+	Ordered planner.Time   // of the attempt under way
+	Started planner.Time   // unit.Never: not yet
+	Hold    unit.Vector
+}
+
+// Snapshot returns the state of what has not ended; nil if that has more tasks.
+func (in *Intake) Snapshot(most int) *Snapshot {
+	v := in.View()
+	s := &Snapshot{Now: in.now, Coming: slices.Clone(in.e.Arrivals)}
+	for n := range v.Nodes() {
+		s.Capacity = append(s.Capacity, v.Capacity(planner.NodeID(n)))
+	}
+	total := 0
+	for i := range s.Coming {
+		total += len(s.Coming[i].Workflow.Tasks)
+	}
+	for _, w := range v.Present() {
+		first, past := v.All(w)
+		if total += int(past - first); total > most {
+			return nil
+		}
+		f := FlowState{Workflow: w, Release: v.Workflow(w).Release, Tasks: make([]TaskState, past-first)}
+		f.Started, _ = v.Times(w)
+		for t := first; t < past; t++ {
+			x := &f.Tasks[t-first]
+			x.Phase, x.Node, x.Started = v.Phase(t), planner.None, unit.Never
+			if a := v.Last(t); a != planner.None {
+				att := v.Attempt(a)
+				x.Node, x.Ordered, x.Started, x.Hold = att.Node, att.Ordered, att.Started, att.Hold
+			}
+			if spec := in.e.specs[t]; spec != nil {
+				f.Name = spec.Workflow.Name
+			}
+		}
+		s.Flows = append(s.Flows, f)
+	}
+	if total > most {
+		return nil
+	}
+	return s
 }
 
 // requests takes in what was asked.

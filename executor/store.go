@@ -75,6 +75,8 @@ type Submission struct {
 	Class   planner.Class
 	Release planner.Time
 	Due     planner.Time
+	// RejectLate has a policy that plans deadlines refuse it if its own cannot be met.
+	RejectLate bool `json:",omitempty"`
 	// Population, if above 0, lets the workflow arrive only while fewer are in the system; its times are then counted
 	// from that instant as they were from At: arrivals of a closed system.
 	Population int      `json:",omitempty"`

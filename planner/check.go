@@ -56,7 +56,7 @@ func (s *State) check(e *Event) error {
 			return fmt.Errorf("node %d changed: its capacity is %v", b.Node, b.Capacity)
 		}
 		return s.checkNode(b.Node)
-	case Woke:
+	case Woke, PolicyChanged:
 		return nil
 	case *PlanCommitted:
 		return s.checkPlan(b)

@@ -36,15 +36,14 @@ const (
 	KindWorkflowContinued
 	KindTaskReused
 	KindWorkflowGrown
-	_ // taken
+	KindPolicyChanged
 	KindTaskCancelled
 )
 
 var eventKinds = [...]string{"", "workflow-arrived", "attempt-started", "attempt-suspended", "attempt-resumed",
 	"attempt-exited",
 	"file-appeared", "node-changed", "woke", "plan-committed", "workflow-cancelled",
-	"workflow-continued", "task-reused", "workflow-grown", "",
-	"task-cancelled"}
+	"workflow-continued", "task-reused", "workflow-grown", "policy-changed", "task-cancelled"}
 
 func (k EventKind) String() string { return eventKinds[k] }
 
@@ -98,6 +97,9 @@ type (
 	NodeChanged struct {
 		Node     NodeID      `json:"node"`
 		Capacity unit.Vector `json:"capacity"`
+		// Shrinks says that the node is to have To in the end: Capacity has what its attempts hold until they end, too.
+		Shrinks bool        `json:"shrinks"`
+		To      unit.Vector `json:"to"`
 	}
 	// Woke is a timer that a policy asked for, or the start of a planned segment.
 	Woke struct{}
@@ -137,6 +139,10 @@ type (
 		Run     string        `json:"run"`
 		Ran     time.Duration `json:"ran_ns"` // what the program took then
 	}
+	// PolicyChanged says that another policy plans from now on. It has been told all that happened before.
+	PolicyChanged struct {
+		Policy string `json:"policy"` // its name, with parameters
+	}
 )
 
 func (*WorkflowArrived) Kind() EventKind   { return KindWorkflowArrived }
@@ -153,6 +159,7 @@ func (WorkflowCancelled) Kind() EventKind  { return KindWorkflowCancelled }
 func (TaskCancelled) Kind() EventKind      { return KindTaskCancelled }
 func (*WorkflowContinued) Kind() EventKind { return KindWorkflowContinued }
 func (*TaskReused) Kind() EventKind        { return KindTaskReused }
+func (PolicyChanged) Kind() EventKind      { return KindPolicyChanged }
 
 // OrderKind is what an order asks of the runtime.
 type OrderKind uint8

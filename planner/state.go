@@ -162,6 +162,8 @@ func (s *State) Apply(e Event) error {
 		s.continues(b)
 	case *TaskReused:
 		s.reused(b, e.At)
+	case PolicyChanged:
+		s.news.Changed = true
 	}
 	s.applied, s.now = e.Seq, e.At
 	return nil

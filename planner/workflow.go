@@ -48,9 +48,11 @@ type Workflow struct {
 	Tenant  TenantID
 	Class   Class
 	Arrived Time
-	Release Time     // earliest start
-	Due     Time     // deadline; unit.Never if there is none
-	Tasks   []TaskID // topological order, those that become free first in front
+	Release Time // earliest start
+	Due     Time // deadline; unit.Never if there is none
+	// RejectLate asks a Refuser to refuse it if it cannot meet its deadline, whatever holds for others.
+	RejectLate bool     `json:",omitempty"`
+	Tasks      []TaskID // topological order, those that become free first in front
 }
 
 // Task is a rigid task: it runs on one node and holds Need there.

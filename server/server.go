@@ -38,6 +38,16 @@ type Config struct {
 	Stop func()
 	// Trouble is why nothing can be logged at the moment, "" if it can.
 	Trouble func() string
+	// SetPolicy has another policy plan; the error is an *api.Error if there is no such policy.
+	SetPolicy func(ctx context.Context, policy string) error
+	// Expect predicts when workflows start and end, by name, as of an instant after since if that can be had before the
+	// end of ctx. The note says why nothing is predicted. nil: nothing ever is.
+	Expect func(ctx context.Context, since time.Time) (all map[string]Expectation, note string, err error)
+	// Why says why a task that could start does not; nil: nobody knows.
+	Why func(ctx context.Context, t planner.TaskID) string
+	// Deadlines reports whether a policy plans for deadlines.
+	Deadlines func(policy string) bool
+	Owner     int // the user of the server
 	// Allow says who may ask; nil: everybody who can open the socket.
 	Allow func(by Peer) bool
 	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
@@ -51,6 +61,7 @@ type Server struct {
 	http http.Server
 
 	checking sync.Mutex
+	changing sync.Mutex
 	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
 	drained  bool         // guarded by intake
 
@@ -69,7 +80,13 @@ type entry struct {
 	tasks        int
 	arrived      bool
 	single       bool
+	planned      bool         // the policy has said what it expects of it
+	promised     planner.Time // when it is to end by that
+	text         string       // how that is to its deadline
 }
+
+// Expectation is when a workflow is expected to start and end, on the axis of the run.
+type Expectation struct{ Start, End, Low, High planner.Time }
 
 // New returns a server. What the log has of submissions that are not over is given by Restore.
 func New(cfg Config) *Server {
@@ -88,7 +105,11 @@ func New(cfg Config) *Server {
 	handle("GET "+api.Prefix+"/submissions", s.queue)
 	handle("GET "+api.Prefix+"/submissions/{id}", s.status)
 	handle("DELETE "+api.Prefix+"/submissions/{id}", s.cancel)
+	handle("GET "+api.Prefix+"/submissions/{id}/expected", s.expected)
 	handle("POST "+api.Prefix+"/drain", s.drain)
+	handle("GET "+api.Prefix+"/nodes", s.listNodes)
+	handle("POST "+api.Prefix+"/nodes/{name}", s.changeNode)
+	handle("POST "+api.Prefix+"/policy", s.setPolicy)
 	s.http.Handler = mux
 	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 10*time.Second, 5*time.Minute
 	s.http.MaxHeaderBytes = 16 << 10
@@ -257,7 +278,9 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 				err,
 			)
 		}
-		sub.Name = executor.EscapeName(w.Name)
+		if sub.Name = executor.EscapeName(w.Name); w.RejectLate {
+			sub.RejectLate = true
+		}
 		if err := CheckSubmission(sub, len(s.Platform.Nodes)); err != nil {
 			return nil, &api.Error{Code: api.Invalid, Message: err.Error()}
 		}
@@ -269,6 +292,13 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	s.checking.Lock()
 	defer s.checking.Unlock()
 	for i := range subs {
+		if subs[i].RejectLate && !s.Deadlines(s.policy()) {
+			return nil, invalidf(
+				"--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or "+
+					"fifo",
+				s.policy(),
+			)
+		}
 		if err := s.Check(ctx, &subs[i], by); err != nil {
 			return nil, err
 		}
@@ -381,7 +411,9 @@ func (s *Server) Drained() bool {
 }
 
 func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error) {
+	s.mu.Lock()
 	about := s.About
+	s.mu.Unlock()
 	about.Draining, about.Trouble = s.Drained(), s.Trouble()
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()

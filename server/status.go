@@ -32,6 +32,9 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 	defer s.watchSingles(v, events)
 	for i := range events {
 		w := planner.WorkflowID(planner.None)
+		if pc, ok := events[i].Body.(*planner.PlanCommitted); ok {
+			s.promises(pc.Notes)
+		}
 		switch b := events[i].Body.(type) {
 		case *planner.AttemptExited:
 			w = v.Task(v.Attempt(b.Attempt).Task).Workflow
@@ -51,6 +54,15 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 				delete(s.entries, e.ID)
 				s.wakeLocked(e.ID)
 			}
+		}
+	}
+}
+
+// promises takes in what the policy expects of workflows.
+func (s *Server) promises(notes []planner.Note) {
+	for i := range notes {
+		if e := s.flows[notes[i].Workflow]; e != nil && notes[i].Topic == planner.TopicPredicted {
+			e.planned, e.promised, e.text = true, notes[i].At, notes[i].Text
 		}
 	}
 }
@@ -156,6 +168,15 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 	return st
 }
 
+// How old a prediction may be that is listed, and how long a list waits for another one.
+const (
+	stale         = 5 * time.Second
+	queuePatience = 500 * time.Millisecond
+)
+
+// mostExplained bounds of how many that wait an answer says why.
+const mostExplained = 100
+
 // mostListed bounds how many submissions an answer has.
 const mostListed = 1000
 
@@ -180,6 +201,16 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 	if err != nil {
 		return nil, err
 	}
+	// What is expected is as of the last prediction, or of one that is quick.
+	soon, cancel := context.WithTimeout(ctx, queuePatience)
+	all, note, err := s.expect(soon, time.Now().Add(-stale))
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	for i := range live {
+		s.foretold(&live[i], &present[i], all, note)
+	}
 	q.Submissions = append(q.Submissions, live...)
 	if r.URL.Query().Get("all") == "" {
 		return q, nil
@@ -200,6 +231,72 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 	}
 	slices.SortFunc(q.Submissions, func(a, b api.Status) int { return cmp.Compare(a.ID, b.ID) })
 	return q, nil
+}
+
+// patience bounds how long a client waits for a prediction.
+const patience = 5 * time.Second
+
+// expected is how a submission stands, with a prediction that knows it if that can be had in time.
+func (s *Server) expected(ctx context.Context, r *http.Request, _ Peer) (any, error) {
+	id, err := number(r)
+	if err != nil {
+		return nil, err
+	}
+	// The turn that has it arrive, and is planned, comes first.
+	if err := s.Inbox.Ask(ctx, func(*executor.Intake) error { return nil }); err != nil {
+		return nil, err
+	}
+	st, err := s.statusOf(ctx, id)
+	if err != nil || st.Over {
+		return st, err
+	}
+	s.mu.Lock()
+	var e *entry
+	if at := s.entries[id]; at != nil {
+		copied := *at
+		e = &copied
+	}
+	s.mu.Unlock()
+	if e == nil {
+		return st, nil
+	}
+	st.Due, st.Release = s.wall(e.due, 0), s.wall(max(e.release, e.Arrival), e.At)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	all, note, err := s.expect(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	s.foretold(st, e, all, note)
+	return st, nil
+}
+
+func (s *Server) expect(ctx context.Context, since time.Time) (map[string]Expectation, string, error) {
+	if s.Expect == nil {
+		return nil, "nothing is predicted", nil
+	}
+	return s.Expect(ctx, since)
+}
+
+// foretold adds what is expected of a submission that is not over.
+func (s *Server) foretold(st *api.Status, e *entry, all map[string]Expectation, note string) {
+	x := &api.Expected{Note: note}
+	if f, ok := all[e.Name]; ok {
+		at := func(t planner.Time) time.Time { return s.About.Started.Add(time.Duration(t)) }
+		x.End, x.Low, x.High = at(f.End), at(f.Low), at(f.High)
+		if start := at(f.Start); st.Started == nil {
+			x.Start = &start
+		}
+	}
+	if e.planned && e.due > 0 {
+		late := e.promised > e.due
+		if x.Late = &late; x.End.IsZero() {
+			x.Note = e.text
+		}
+	}
+	if !x.End.IsZero() || x.Late != nil || x.Note != "" {
+		st.Expected = x
+	}
 }
 
 // live is how submissions stand that are not over, by the engine.
@@ -236,19 +333,10 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			at[e.Workflow] = &out[i]
 		}
 	}
+	ready := map[*api.Status]planner.TaskID{} // of those of which nothing runs, a task that could
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
 		s.liveSingles(v, singles)
-		for w, st := range at {
-			left, failed := v.Progress(w)
-			st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
-			if first, _ := v.Times(w); first != unit.Never {
-				st.Started = s.wall(first, -1)
-				if st.State == "waiting" {
-					st.State = "running"
-				}
-			}
-		}
 		for a := range v.UnderWay() {
 			if st := at[v.Task(v.Attempt(a).Task).Workflow]; st != nil {
 				st.Running++
@@ -257,8 +345,39 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 				}
 			}
 		}
+		for w, st := range at {
+			left, failed := v.Progress(w)
+			st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
+			if st.Running == 0 && len(ready) < mostExplained {
+				first, past := v.All(w)
+				for t := first; t < past; t++ {
+					if v.Phase(t) == planner.Ready {
+						ready[st] = t
+						break
+					}
+				}
+			}
+			if first, _ := v.Times(w); first != unit.Never {
+				st.Started = s.wall(first, -1)
+				if st.State == "waiting" {
+					st.State = "running"
+				}
+			}
+		}
 		return nil
 	})
+	now := time.Now()
+	for i := range out {
+		st := &out[i]
+		switch t, waits := ready[st]; {
+		case st.State == sqlite.Cancelled:
+			st.Reason = "what runs of it is being ended"
+		case st.Release != nil && st.Release.After(now):
+			st.Reason = "it is released at " + st.Release.Local().Format(time.DateTime)
+		case waits && s.Why != nil:
+			st.Reason = s.Why(ctx, t)
+		}
+	}
 	return out, err
 }
 

@@ -387,6 +387,9 @@ func (x *archive) admission(a *executor.Admission) {
 		integers(x, sources, func(s *source) *int64 { return &s.Modified })
 		texts(x, sources, func(s *source) *string { return &s.SHA256 })
 	}
+	if x.format > 7 {
+		flags(x, subs, func(s *submission) *bool { return &s.RejectLate })
+	}
 	x.traced(optional(x, &a.Submission.Workflow))
 	x.planned(&a.Arrived)
 	spec := optional(x, &a.Spec)
@@ -518,6 +521,9 @@ func (x *archive) planned(a *planner.WorkflowArrived) {
 	integers(x, flows, func(w *workflow) *planner.Time { return &w.Release })
 	integers(x, flows, func(w *workflow) *planner.Time { return &w.Due })
 	lists(x, flows, func(w *workflow) *[]planner.TaskID { return &w.Tasks })
+	if x.format > 7 {
+		flags(x, flows, func(w *workflow) *bool { return &w.RejectLate })
+	}
 
 	self := []*planner.WorkflowArrived{a}
 	lengths(x, self, func(a *planner.WorkflowArrived) *[]planner.File { return &a.Files })

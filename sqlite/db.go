@@ -73,6 +73,9 @@ type DB struct {
 	conn *sqlite3.SQLiteConn
 	open *pending // while there is a writer connection
 	runs map[*Run]struct{}
+
+	remove  string   // a directory that goes with Close; "": none
+	aliases []string // further names of the one run of a log
 }
 
 // Open opens the log at path. One of an older format is migrated, whatever the mode; ReadOnly creates none.
@@ -353,8 +356,11 @@ func (db *DB) Close() error {
 	for _, r := range open {
 		errs = append(errs, r.Close())
 	}
-	errs = append(errs, db.opened.close(), db.general.Close(), db.readers.Close())
-	return errors.Join(append(errs, db.closeWriter())...)
+	errs = append(errs, db.opened.close(), db.general.Close(), db.readers.Close(), db.closeWriter())
+	if db.remove != "" {
+		errs = append(errs, os.RemoveAll(db.remove))
+	}
+	return errors.Join(errs...)
 }
 
 func (db *DB) closeWriter() error {
@@ -427,6 +433,9 @@ func (db *DB) wrap(doing string, err error) error {
 // find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
 // be asked about it.
 func (db *DB) find(ctx context.Context, name string) (of *DB, id int64, found string, err error) {
+	if slices.Contains(db.aliases, name) {
+		name = ""
+	}
 	rows, err := db.readers.QueryContext(ctx, "SELECT id, name FROM runs ORDER BY id DESC")
 	if err != nil {
 		return nil, 0, "", db.wrap("read", err)

@@ -287,7 +287,7 @@ func encodeBody(buf []byte, body planner.Body) ([]byte, error) {
 		v = v.Elem()
 	case planner.AttemptStarted, planner.AttemptSuspended, planner.AttemptResumed, planner.FileAppeared,
 		planner.NodeChanged, planner.Woke,
-		planner.WorkflowCancelled, planner.TaskCancelled:
+		planner.WorkflowCancelled, planner.TaskCancelled, planner.PolicyChanged:
 	default:
 		return nil, fmt.Errorf("an event of type %T has no place in the log", body)
 	}
@@ -338,7 +338,12 @@ func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.T
 	case planner.KindFileAppeared:
 		return decode[planner.FileAppeared](text)
 	case planner.KindNodeChanged:
-		return decode[planner.NodeChanged](text)
+		b, err := decode[struct {
+			planner.NodeChanged
+			Shrinks int `json:"shrinks"` // 1: true
+		}](text)
+		b.NodeChanged.Shrinks = b.Shrinks != 0
+		return b.NodeChanged, err
 	case planner.KindWoke:
 		return decode[planner.Woke](text)
 	case planner.KindPlanCommitted:
@@ -361,6 +366,8 @@ func decodeBody(kind planner.EventKind, text []byte, version int64, at planner.T
 	case planner.KindWorkflowContinued:
 		b, err := decode[planner.WorkflowContinued](text)
 		return &b, err
+	case planner.KindPolicyChanged:
+		return decode[planner.PolicyChanged](text)
 	case planner.KindTaskReused:
 		b, err := decode[planner.TaskReused](text)
 		return &b, err

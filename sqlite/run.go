@@ -287,7 +287,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	}
 	samples, contents := r.takeSamples(), r.takeContents()
 	err = r.db.transact(func() error {
-		if err := errors.Join(r.w.append(encoded), r.settle(&b)); err != nil {
+		if err := errors.Join(r.w.append(encoded), r.settle(&b), r.notePolicy(&b)); err != nil {
 			return err
 		}
 		if err := errors.Join(r.insertContents(contents), r.putOnDisk()); err != nil {

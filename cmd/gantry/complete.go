@@ -158,7 +158,7 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 		return runNames(dir)
 	case "report", "compare":
 		return append(runNames(dir), files...)
-	case "ls", "policies", "doctor", "version", "serve", "queue", "wait", "cancel", "drain":
+	case "ls", "policies", "doctor", "version", "serve", "queue", "wait", "cancel", "drain", "node", "policy":
 		return nil
 	}
 	return files

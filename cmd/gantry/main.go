@@ -174,6 +174,8 @@ func commands() []*cli.Command {
 		waitCommand(),
 		cancelCommand(),
 		drainCommand(),
+		nodeCommand(),
+		policyCommand(),
 		shellCommand(),
 		cleanCommand(),
 		imagesCommand(),
@@ -200,7 +202,7 @@ func commands() []*cli.Command {
 		manCommand(),
 		helpCommand(),
 		versionCommand(),
-		nodeCommand(),
+		slurmNodeCommand(),
 		slurmLinksCommand(),
 	}
 	for _, s := range slurmCommands() {

@@ -27,9 +27,9 @@ const noContainers = "none"
 // nodeRuntimes are the runtimes that nodes may have, the preferred first.
 var nodeRuntimes = []string{oci.Capabilities.Name, docker.Capabilities.Name}
 
-// nodeCommand is what job steps of Slurm run, by the name of gantry-task.
-func nodeCommand() *cli.Command {
-	return &cli.Command{Name: "node", Hidden: true, Usage: "do the part of a node in a run on Slurm",
+// slurmNodeCommand is what job steps of Slurm run, by the name of gantry-task.
+func slurmNodeCommand() *cli.Command {
+	return &cli.Command{Name: "slurm-node", Hidden: true, Usage: "do the part of a node in a run on Slurm",
 		ArgsUsage: "[RUN-DIRECTORY CONTAINER]",
 		Description: `With --report it says what the node can do. Otherwise it runs a container as gantry
 has described it in the directory of the run.`,

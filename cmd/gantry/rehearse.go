@@ -97,7 +97,13 @@ func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Ext
 		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
 		return
 	}
-	p := rounds.Player{Planner: pl, Admit: adm}
+	p := rounds.Player{Planner: pl, Admit: adm,
+		Changed: func(policy string) (*planner.Planner, *executor.Admitter, error) {
+			with := *s.set
+			with.Policy = policy
+			s.set = &with
+			return s.informed(r.c, r.log, info)
+		}}
 	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
 	if err != nil {
 		p.Diverged = "(" + err.Error() + ")"

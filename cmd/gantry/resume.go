@@ -83,6 +83,13 @@ func (s *session) recallSettings(c *cli.Context) error {
 	if err := json.Unmarshal(info.Settings, s.set); err != nil {
 		return failf(exitInternal, "settings of run %s: %w", s.name, err)
 	}
+	changes, err := s.db.Policies(c.Context, s.name)
+	if err != nil {
+		return logError(err)
+	}
+	if n := len(changes); n > 0 {
+		s.set.Policy = changes[n-1].Policy
+	}
 	if c.IsSet("strict") {
 		s.set.Strict = c.Bool("strict")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/planner"
+	"gantry/planner/policy"
 	"gantry/server"
 	"gantry/server/api"
 	"gantry/sqlite"
@@ -67,6 +69,7 @@ type serving struct {
 	inbox    *executor.Inbox
 	mu       sync.Mutex         // guards check
 	check    *executor.Admitter // to try whether a workflow can be admitted
+	foretell *foreteller
 	control  chan<- executor.Control
 }
 
@@ -137,6 +140,9 @@ func serve(c *cli.Context) error {
 // server makes the server of the session, once its run is in the log.
 func (v *serving) server(s *session) {
 	v.check = s.admitter()
+	with := *s
+	v.foretell = &foreteller{s: &with}
+	platform, _ := json.Marshal(s.platform) // as the log has it
 	v.Server = server.New(server.Config{DB: s.db, Run: s.log, Inbox: v.inbox, Platform: s.platform,
 		About: api.Server{
 			Run:     s.name,
@@ -144,7 +150,7 @@ func (v *serving) server(s *session) {
 			Version: version(),
 			Policy:  s.set.Policy,
 			Runtime: s.set.Runtime,
-			Started: s.started,
+			Started: s.started, TimeScale: s.set.TimeScale, Platform: platform,
 		},
 		Now: func() planner.Time { return planner.Time(time.Since(s.started)) },
 		Check: func(ctx context.Context, sub *executor.Submission, _ server.Peer) error {
@@ -159,8 +165,62 @@ func (v *serving) server(s *session) {
 		Results: func(run, workflow, file string) executor.Source {
 			return resultOf(s.home, run, workflow, file)
 		},
-		Allow: func(by server.Peer) bool { return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) },
+		SetPolicy: func(ctx context.Context, policy string) error { return v.setPolicy(ctx, s, policy) },
+		Expect:    v.foretell.expect,
+		Why: func(ctx context.Context, t planner.TaskID) string {
+			life, err := s.db.Task(ctx, s.name, fmt.Sprintf("#%d", t))
+			if err != nil {
+				return ""
+			}
+			return life.Task + ": " + verdict(life)
+		},
+		Deadlines: plansDeadlines,
+		Owner:     stage.Caller().UID,
+		Allow: func(by server.Peer) bool {
+			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID)
+		},
 	})
+}
+
+// plansDeadlines reports whether a policy plans for deadlines.
+func plansDeadlines(name string) bool {
+	pol, err := policy.Parse(name)
+	_, ok := pol.(planner.Refuser)
+	return err == nil && ok
+}
+
+// setPolicy has another policy plan: one that has been told all that is in the log.
+func (v *serving) setPolicy(ctx context.Context, s *session, name string) error {
+	with := *s
+	set := *s.set
+	set.Policy = name
+	with.set = &set
+	if _, err := policy.Parse(name); err != nil {
+		return &api.Error{Code: api.Invalid, Message: err.Error()}
+	}
+	if err := v.inbox.Ask(ctx, func(in *executor.Intake) error {
+		pl, adm, err := with.planner()
+		if err != nil {
+			return &api.Error{Code: api.Invalid, Message: err.Error()}
+		}
+		with.learn(with.learned)
+		fresh := &executor.Engine{Planner: pl, Admit: adm}
+		if err := s.log.Replay(context.WithoutCancel(ctx), func(e planner.Event, a *executor.Admission) error {
+			b := executor.Batch{Events: []planner.Event{e}}
+			if a != nil {
+				b.Admissions = []*executor.Admission{a}
+			}
+			return fresh.Replay(b)
+		}); err != nil {
+			return err
+		}
+		return in.ChangePolicy(name, pl, adm)
+	}); err != nil {
+		return err
+	}
+	v.foretell.plansBy(name)
+	s.view.note("policy %s plans from now on", name)
+	return nil
 }
 
 // admissible says why a submission cannot run here, and makes present the images that it needs.

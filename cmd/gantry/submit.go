@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -15,9 +19,11 @@ import (
 	"gantry/executor/load"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
+	"gantry/planner"
 	"gantry/server"
 	"gantry/server/api"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // client returns the client of the server of --dir.
@@ -80,18 +86,37 @@ read files that they write, by name.
 
 Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no server, or it cannot take work.`,
 		Flags: append([]cli.Flag{dirFlag(),
+			givenFlags()[0], givenFlags()[1], givenFlags()[3],
+			&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "try tasks `N` times more whose program " +
+				"fails (default: as the workflow says, else as the server was told)"},
+			&cli.StringFlag{Name: "tenant", Usage: "`TENANT` that the workflow counts for (default: as a workload " +
+				"file says)"},
+			&cli.StringFlag{Name: "class", Usage: "deadline, regular or low (default: deadline if there is one, else " +
+				"regular)"},
+			&cli.StringFlag{Name: "deadline", Usage: "`WHEN` it has to have ended: in 2h, or at 18:00"},
+			&cli.StringFlag{Name: "release", Usage: "`WHEN` it may start: in 2h, or at 18:00 (default: at once)"},
+			&cli.BoolFlag{Name: "reject-late", Usage: "have it refused if the policy finds no plan that meets its " +
+				"deadline"},
+			&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of " +
+				"the largest input), or none (default: as the workload says, else 4KiB)"},
+			&cli.StringFlag{Name: "preempt", Usage: "how to preempt tasks that cannot checkpoint, `WAY`: freeze, or " +
+				"restart, which loses their work (default: as the workload says, else freeze)"},
+			&cli.BoolFlag{Name: "no-prediction", Usage: "do not wait for a prediction of its start and end"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` of tasks whose trace names none"},
 			&cli.BoolFlag{Name: "emulate", Usage: "emulate all tasks, also those with a command and an image"},
 			&cli.StringSliceFlag{Name: "inputs", Usage: "`DIR` with input files of the workflows, again for each " +
 				"(default: as catalogs say, else beside the workflow; emulated tasks get files of the sizes in the " +
 				"trace)"},
-			catalogFlag(), siteFlag(), walltimeFlag(), containerMountsFlag(),
+			catalogFlag(),
+			siteFlag(),
+			walltimeFlag(),
+			containerMountsFlag(),
 			&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
 			maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
 			&cli.StringFlag{Name: "task", Usage: "hand in one task of that `NAME`: the command after --"},
 			quietFlag(), jsonFlag(),
-		}, append(taskFlags(), ownTaskFlags()...)...),
+		}, taskFlags()...),
 		Action: submit,
 	}
 }
@@ -100,8 +125,16 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
 	set := &settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Runtime: about.Runtime}
 	s := &session{set: set, out: c, view: newProgress(c.Bool("quiet"), false)}
-	in := &inputs{paths: c.Args().Slice(), Loader: load.Loader{Repair: c.Bool("repair"),
-		MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: 1, Warn: s.view.warn}}
+	platform := &planner.Platform{}
+	if err := json.Unmarshal(about.Platform, platform); err != nil {
+		return nil, failf(exitInternal, "the nodes of the server: %w", err)
+	}
+	if err := set.readGiven(c); err != nil {
+		return nil, err
+	}
+	in := &inputs{paths: c.Args().Slice(), seed: 1, Loader: load.Loader{Platform: platform, Repair: c.Bool("repair"),
+		MaxInput: int64(*c.Generic("max-input").(*byteSize)), TimeScale: max(about.TimeScale,
+			math.SmallestNonzeroFloat64), Warn: s.view.warn}}
 	err := set.readAs(c, &in.Loader)
 	if err != nil {
 		return nil, err
@@ -113,35 +146,161 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := preemption(c, subs); err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	h := &handing{settings: set, retries: -1}
+	if err := h.read(c); err != nil {
+		return nil, err
+	}
 	for i := range subs {
 		if err := subs[i].Make(); err != nil {
 			return nil, fail(exitInput, err)
 		}
-		if name := c.String("name"); name != "" {
-			subs[i].Name = name
+	}
+	programs := runtimeOf(set.Runtime).Programs
+	if programs {
+		if err := checkMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
+			return nil, err
 		}
-		set.settle(&subs[i])
 	}
-	if !runtimeOf(set.Runtime).Programs {
+	for i := range subs {
+		h.settle(&subs[i])
+	}
+	if !programs {
 		return subs, nil
-	}
-	if err := checkMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
-		return nil, err
 	}
 	return subs, locateFor(c.Context, subs)
 }
 
-// settle writes into a workflow what the command line says of its tasks: the server knows the workflow alone.
-func (s *settings) settle(sub *executor.Submission) {
-	for i := range sub.Workflow.Tasks {
-		t := &sub.Workflow.Tasks[i]
-		if s.Emulate {
+// handing is what the command line of gantry submit says of workflows.
+type handing struct {
+	*settings
+	name, tenant      string
+	class             *planner.Class
+	deadline, release planner.Time // from now on; 0: none
+	late              bool
+	retries           int // -1: not said
+}
+
+func (h *handing) read(c *cli.Context) (err error) {
+	h.name, h.tenant, h.late = c.String("name"), c.String("tenant"), c.Bool("reject-late")
+	if text := c.String("class"); text != "" {
+		classes := map[string]planner.Class{
+			"deadline": planner.Deadline,
+			"regular":  planner.Regular,
+			"low":      planner.Low,
+		}
+		class, ok := classes[text]
+		if !ok {
+			return failf(exitUsage, "--class %s: choose deadline, regular or low", text)
+		}
+		h.class = &class
+	}
+	now := time.Now()
+	for flag, to := range map[string]*planner.Time{"deadline": &h.deadline, "release": &h.release} {
+		text := c.String(flag)
+		if text == "" {
+			continue
+		}
+		d, err := fromNow(text, now)
+		if err != nil {
+			return failf(exitUsage, "--%s %s: %w", flag, text, err)
+		}
+		*to = planner.Time(d)
+	}
+	if h.deadline > 0 && h.deadline <= h.release {
+		return failf(
+			exitUsage,
+			"--deadline %s: it is not after --release %s",
+			c.String("deadline"),
+			c.String("release"),
+		)
+	}
+	if c.IsSet("retries") {
+		if h.retries = c.Int("retries"); h.retries < 0 || h.retries > math.MaxInt16 {
+			return failf(exitUsage, "--retries %d: give a number from 0 to %d", h.retries, math.MaxInt16)
+		}
+	}
+	return nil
+}
+
+// fromNow reads an instant to come: a duration such as 2h, a time of day, the next one, or a date with a time.
+func fromNow(text string, now time.Time) (time.Duration, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		if d <= 0 {
+			return 0, errors.New("it has to be in the future")
+		}
+		return d, nil
+	}
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			at := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.Local)
+			if !at.After(now) {
+				at = at.AddDate(0, 0, 1)
+			}
+			return at.Sub(now), nil
+		}
+	}
+	for _, layout := range []string{"2006-01-02 15:04", "2006-01-02T15:04", time.DateTime, time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			if !t.After(now) {
+				return 0, errors.New("it is past")
+			}
+			return t.Sub(now), nil
+		}
+	}
+	return 0, errors.New("give a duration such as 2h or 90m, a time such as 18:00, or 2026-12-24 18:00")
+}
+
+// settle writes into a workflow what the command line says of it and of its tasks: the server knows the workflow alone.
+func (h *handing) settle(sub *executor.Submission) {
+	if h.name != "" {
+		sub.Name = h.name
+	}
+	if h.tenant != "" {
+		sub.Tenant = h.tenant
+	}
+	if h.release > 0 {
+		sub.Release = h.release
+	}
+	if h.deadline > 0 {
+		sub.Due, sub.Class = h.deadline, planner.Deadline
+	}
+	if h.class != nil {
+		sub.Class = *h.class
+	}
+	sub.RejectLate = sub.RejectLate || h.late
+	w := *sub.Workflow // others may share it
+	w.Tasks, w.Containers = slices.Clone(w.Tasks), slices.Clone(w.Containers)
+	sub.Workflow = &w
+	own := int32(0)
+	if len(h.Mounts) > 0 && !h.Emulate {
+		for i := range w.Containers {
+			w.Containers[i].Mounts = slices.Concat(w.Containers[i].Mounts, h.Mounts)
+		}
+		w.Containers = append(w.Containers, trace.Container{Name: "--mount", Mounts: h.Mounts})
+		own = int32(len(w.Containers))
+	}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		if h.retries >= 0 {
+			t.Retries = h.retries
+		}
+		if h.Emulate {
 			t.Command, t.Shell, t.Expand, t.Renames = nil, false, false, nil
 			continue
 		}
-		if len(t.Command) > 0 && t.Image == "" {
-			t.Image = s.Image
+		if len(t.Command) == 0 {
+			continue
 		}
+		if t.Image == "" {
+			t.Image = h.Image
+		}
+		if t.Container == 0 {
+			t.Container = own
+		}
+		t.Env = executor.MergeEnv(t.Env, h.Env)
 	}
 }
 
@@ -208,7 +367,77 @@ func submit(c *cli.Context) error {
 			fmt.Fprintf(c.App.Writer, "%d: %s, %s\n", id, a.Names[i], plural(len(subs[i].Workflow.Tasks), "task"))
 		}
 	}
+	if (c.Bool("quiet") || c.Bool("no-prediction")) && !c.Bool("reject-late") {
+		return nil
+	}
+	return foretold(c, cl, a.IDs)
+}
+
+// mostForetold bounds the lines of predictions.
+const mostForetold = 20
+
+// foretold prints what is expected of what was handed in, and fails if any of it was refused.
+func foretold(c *cli.Context, cl *api.Client, ids []int64) error {
+	var late error
+	for i, id := range ids {
+		if i == mostForetold && !c.Bool("reject-late") {
+			fmt.Fprintf(c.App.Writer, "gantry queue shows what is expected of the others\n")
+			break
+		}
+		st, err := cl.Expected(c.Context, id)
+		if err != nil {
+			return serverError(fmt.Errorf("it is handed in, but what is expected of it is not known: %w", err))
+		}
+		switch {
+		case st.State == sqlite.Refused:
+			late = failf(exitInput, "%d: %s is refused: no plan of the policy meets its deadline", st.ID, st.Name)
+			fmt.Fprintln(c.App.ErrWriter, "gantry: "+late.Error())
+		case !c.Bool("quiet"):
+			fmt.Fprintf(c.App.Writer, "%d: %s\n", st.ID, expectation(st))
+		}
+	}
+	if late != nil {
+		return fail(exitInput, nil)
+	}
 	return nil
+}
+
+// expectation says what is expected of a submission.
+func expectation(st *api.Status) string {
+	x := st.Expected
+	if x == nil {
+		if st.Over {
+			return st.State
+		}
+		return "nothing is predicted yet"
+	}
+	var text []string
+	if x.Start != nil {
+		text = append(text, "expected to start "+clockOf(x.Start))
+	}
+	if !x.End.IsZero() {
+		end := "to end " + clockOf(&x.End)
+		if x.Start == nil {
+			end = "expected " + end
+		}
+		if x.High.After(x.Low) {
+			end += fmt.Sprintf(" (%s to %s with a probability of 80 %%)", clockOf(&x.Low), clockOf(&x.High))
+		}
+		text = append(text, end)
+	}
+	if st.Due != nil {
+		due := "due " + clockOf(st.Due)
+		if x.Late != nil && *x.Late {
+			due += ", which will be missed"
+		} else if x.Late != nil {
+			due += ", which will be met"
+		}
+		text = append(text, due)
+	}
+	if x.Note != "" {
+		text = append(text, x.Note)
+	}
+	return strings.Join(text, ", ")
 }
 
 func queueCommand() *cli.Command {
@@ -266,24 +495,38 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	if len(q.Submissions) == 0 {
 		return
 	}
-	t := newTable(w, columns.Of(w), "-id", "name", "tenant", "state", "-tasks", "-done", "-running", "-failed",
-		"submitted", "start", "end")
+	t := newTable(
+		w,
+		columns.Of(w),
+		"-id",
+		"name",
+		"tenant",
+		"state",
+		"-tasks",
+		"-done",
+		"-running",
+		"-failed",
+		"start",
+		"end",
+		"due",
+		"why",
+	)
 	for _, s := range q.Submissions {
-		t.row(
-			strconv.FormatInt(s.ID, 10),
-			s.Name,
-			s.Tenant,
-			s.State,
-			strconv.Itoa(s.Tasks),
-			strconv.Itoa(s.Done),
-			strconv.Itoa(
-				s.Running,
-			),
-			strconv.Itoa(s.Failed),
-			clockOf(&s.Submitted),
-			clockOf(s.Started),
-			clockOf(s.Ended),
-		)
+		start, end, why := clockOf(s.Started), clockOf(s.Ended), s.Reason
+		if x := s.Expected; x != nil && !x.End.IsZero() {
+			if end = "~" + clockOf(&x.End); x.Start != nil {
+				start = "~" + clockOf(x.Start)
+			}
+		}
+		due := clockOf(s.Due)
+		if x := s.Expected; x != nil && x.Late != nil && *x.Late {
+			due += " (late)"
+		}
+		if s.Message != "" {
+			why = s.Message
+		}
+		t.row(strconv.FormatInt(s.ID, 10), s.Name, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
+			strconv.Itoa(s.Running), strconv.Itoa(s.Failed), start, end, due, why)
 	}
 	t.end()
 	if q.More > 0 {

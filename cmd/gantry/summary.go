@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -442,7 +443,32 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 	if err != nil {
 		return nil, logError(err)
 	}
+	for _, arg := range c.Args().Slice() {
+		one, err := submissionIn(c.Context, db, arg)
+		if err != nil || one != nil {
+			return one, errors.Join(err, db.Close())
+		}
+	}
 	return db, nil
+}
+
+// submissionIn returns the log of a submission if name is its number, and no run has that name; else nil.
+func submissionIn(ctx context.Context, db *sqlite.DB, name string) (*sqlite.DB, error) {
+	id, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || id < 1 {
+		return nil, nil
+	}
+	if _, err := db.State(ctx, name); err == nil {
+		return nil, nil
+	}
+	one, err := db.Extract(ctx, id)
+	unknown := new(sqlite.UnknownSubmissionError)
+	if errors.As(err, &unknown) {
+		return nil, nil // who asked says what is not known
+	} else if err != nil {
+		return nil, logError(err)
+	}
+	return one, nil
 }
 
 // logError gives an error of reading the log its exit code.

@@ -43,29 +43,18 @@ func taskFlags() []cli.Flag {
 	}
 }
 
-// ownTaskFlags are flags of a single task that have the names of those of gantry run.
-func ownTaskFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "env", Usage: "with --task: set an environment variable, `NAME[=VALUE]` (may be " +
-			"repeated)"},
-		&cli.StringSliceFlag{Name: "mount", Usage: "with --task: let it read a file or directory of this host, " +
-			"`HOST:CONTAINER:ro` (may be repeated)"},
-		&cli.IntFlag{Name: "retries", Usage: "with --task: try it `N` times more if its program fails (default: as " +
-			"the server was told)"},
-	}
-}
-
 // checkTaskFlags refuses flags that would say nothing.
 func checkTaskFlags(c *cli.Context) error {
 	if c.IsSet("task") {
-		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair"} {
+		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "env-file",
+			"tenant", "class", "deadline", "release", "reject-late", "checkpoint", "preempt"} {
 			if c.IsSet(name) {
 				return failf(exitUsage, "--%s is about workflows: leave it out with --task", name)
 			}
 		}
 		return nil
 	}
-	for _, f := range slices.Concat(taskFlags(), ownTaskFlags()) {
+	for _, f := range taskFlags() {
 		if name := f.Names()[0]; c.IsSet(name) {
 			return failf(exitUsage, "--%s is about a single task: name that with --task", name)
 		}

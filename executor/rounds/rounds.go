@@ -45,6 +45,9 @@ const (
 type Player struct {
 	Planner *planner.Planner
 	Admit   *executor.Admitter
+	// Changed makes a new planner, and its admission, with the policy that a run changed to. nil: the plans from then
+	// on are not made.
+	Changed func(policy string) (*planner.Planner, *executor.Admitter, error)
 
 	Plans    []Plan
 	Copies   []Copy
@@ -57,6 +60,7 @@ type Player struct {
 	files  []string
 	stride int
 	kept   int // segments
+	past   []executor.Batch
 }
 
 // Take plays one event. The plan of each round that the log has is made again and compared with what was ordered.
@@ -93,7 +97,35 @@ func (p *Player) Take(ctx context.Context, e planner.Event, admission *executor.
 	case planner.NodeChanged:
 		p.Changes = append(p.Changes, Change{body.Node, e.At, body.Capacity})
 	}
-	return p.engine.Replay(b)
+	p.past = append(p.past, b)
+	if err := p.engine.Replay(b); err != nil {
+		return err
+	}
+	if body, ok := e.Body.(planner.PolicyChanged); ok {
+		return p.change(body.Policy, e.At)
+	}
+	return nil
+}
+
+// change has another policy plan from now on. It is told all that happened before.
+func (p *Player) change(policy string, at planner.Time) error {
+	if p.Changed == nil {
+		p.Diverged = fmt.Sprintf("since the policy changed to %s, at %v", policy,
+			time.Duration(at).Round(time.Millisecond))
+		return nil
+	}
+	var err error
+	if p.Planner, p.Admit, err = p.Changed(policy); err != nil {
+		return err
+	}
+	p.engine = executor.Engine{Planner: p.Planner, Admit: p.Admit}
+	for _, b := range p.past {
+		if err := p.engine.Replay(b); err != nil {
+			return err
+		}
+	}
+	p.Planner.Restore()
+	return nil
 }
 
 // idle makes the round of an instant that had no outcome, which the log does not have.

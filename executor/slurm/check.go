@@ -76,7 +76,7 @@ func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (
 			cpus, memory = n.Cores, n.Memory
 		}
 	}
-	argv := append([]string{c.Program, "node", "--report", path}, c.Args...)
+	argv := append([]string{c.Program, "slurm-node", "--report", path}, c.Args...)
 	run, err := a.StartStep(ctx, allocation.StepSpec{Node: name, CPUs: cpus, Memory: memory, Name: "gantry-check",
 		Argv: argv, Dir: "/"})
 	if err != nil {

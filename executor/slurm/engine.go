@@ -358,7 +358,7 @@ func (e *Engine) begin(j *job) (*step, error) {
 	if err := j.dir.Assign(s.name); err != nil {
 		return nil, err
 	}
-	argv := []string{e.cfg.Program, "node", "--runtime", e.cfg.Runtimes[j.node], "--step", s.name}
+	argv := []string{e.cfg.Program, "slurm-node", "--runtime", e.cfg.Runtimes[j.node], "--step", s.name}
 	if j.launch.Spec.Image == "" {
 		argv = append(argv, "--emulated")
 	}
@@ -743,7 +743,7 @@ func (e *Engine) tidy() {
 		work.Go(func() {
 			cpus, memory := e.size(name, 0)
 			run, err := e.cfg.Allocation.StartStep(ctx, allocation.StepSpec{Node: name, Name: "gantry-tidy",
-				CPUs: cpus, Memory: memory, Argv: []string{e.cfg.Program, "node", "--tidy"}, Dir: "/"})
+				CPUs: cpus, Memory: memory, Argv: []string{e.cfg.Program, "slurm-node", "--tidy"}, Dir: "/"})
 			if err == nil {
 				run.Stdin().Close()
 				_, _ = io.Copy(io.Discard, run.Stdout())

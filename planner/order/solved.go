@@ -199,12 +199,16 @@ func (q *Solved) fresh(c *planner.Cycle, w planner.WorkflowID) bool {
 // toRefuse returns a fresh workflow that the solution has late or, if it makes others late that were not, the last one.
 func (q *Solved) toRefuse(c *planner.Cycle, s *cp.Solution, workflows []planner.WorkflowID) planner.WorkflowID {
 	last, harm := planner.WorkflowID(planner.None), false
+	asked := slices.ContainsFunc(workflows, func(w planner.WorkflowID) bool { return c.Workflow(w).RejectLate })
 	for j, w := range workflows {
 		due := c.Workflow(w).Due
 		late := s.End[j] > due
 		switch {
-		case !q.Reject:
+		case !q.Reject && !asked:
 		case q.fresh(c, w):
+			if !q.Reject && !c.Workflow(w).RejectLate {
+				break
+			}
 			if last = w; late {
 				return w
 			}

@@ -207,7 +207,7 @@ func (p *Policy) mapJob(j *job) {
 	p.latest = p.Latest && j.due < unit.Never
 	met := p.mapJobHelper(j, true, !p.FIFO)
 	met = met && j.end <= j.due
-	if !met && p.reject && p.fresh(j) {
+	if !met && (p.reject || p.c.Workflow(j.id).RejectLate) && p.fresh(j) {
 		text := fmt.Sprintf("laxity %v, no plan meets its deadline", short(j.laxity()))
 		p.c.Note(planner.Note{Topic: planner.TopicRefused, Workflow: j.id, Task: planner.None, At: j.due, Text: text})
 		p.dismiss(j)

@@ -2,7 +2,10 @@
 // gantry directory. It has the types of both sides, and the client.
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // SocketName is the base name of the socket in the gantry directory.
 const SocketName = "gantry.sock"
@@ -157,12 +160,49 @@ type Server struct {
 	Version   string    `json:"version"`
 	Policy    string    `json:"policy"`
 	Runtime   string    `json:"runtime"`
-	Started   time.Time `json:"started"` // the run
-	Draining  bool      `json:"draining,omitempty"`
-	Trouble   string    `json:"trouble,omitempty"` // why nothing can be logged at the moment
-	Workflows int       `json:"workflows"`         // present
-	Waiting   int       `json:"waiting"`           // tasks that have not started
-	Running   int       `json:"running"`           // attempts under way
+	TimeScale float64   `json:"time_scale"` // of emulated tasks
+	Started   time.Time `json:"started"`    // the run
+	// Platform is the nodes as the planner knows them, for workloads whose load depends on them.
+	Platform  json.RawMessage `json:"platform,omitempty"`
+	Draining  bool            `json:"draining,omitempty"`
+	Trouble   string          `json:"trouble,omitempty"` // why nothing can be logged at the moment
+	Workflows int             `json:"workflows"`         // present
+	Waiting   int             `json:"waiting"`           // tasks that have not started
+	Running   int             `json:"running"`           // attempts under way
+}
+
+// Node is a node as it is now.
+type Node struct {
+	Name    string  `json:"name"`
+	Cores   float64 `json:"cores"`
+	Memory  int64   `json:"memory_bytes,omitempty"` // 0: no limit
+	Running int     `json:"running"`
+	Drained bool    `json:"drained,omitempty"`
+}
+
+// What a node can be changed to.
+const (
+	NodeDrained = "drained" // nothing more starts on it
+	NodeWhole   = "whole"   // all that it had when the run began
+	NodeSet     = "set"     // a part of that
+)
+
+// ChangeNode changes what may start on a node. What runs there goes on.
+type ChangeNode struct {
+	To     string  `json:"to"`
+	Cores  float64 `json:"cores,omitempty"`        // 0: as it was when the run began
+	Memory int64   `json:"memory_bytes,omitempty"` // 0: as it was when the run began
+}
+
+// SetPolicy has another policy plan from now on.
+type SetPolicy struct {
+	Policy string `json:"policy"`
+}
+
+// PolicySet is the answer to SetPolicy.
+type PolicySet struct {
+	Policy string `json:"policy"`
+	Before string `json:"before"`
 }
 
 // Drain asks a server to end: to take no more work, and to end when what it has is done.

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -220,6 +221,31 @@ func (c *Client) Wait(ctx context.Context, id int64) (*Status, error) {
 func (c *Client) Cancel(ctx context.Context, id int64) (*Status, error) {
 	var s Status
 	return &s, c.Do(ctx, http.MethodDelete, fmt.Sprintf("/submissions/%d", id), nil, &s)
+}
+
+// Expected returns when a submission is expected to start and end. It waits a moment for a prediction that knows it.
+func (c *Client) Expected(ctx context.Context, id int64) (*Status, error) {
+	var s Status
+	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d/expected", id), nil, &s)
+}
+
+// Nodes lists the nodes.
+func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+	var all []Node
+	err := c.Do(ctx, http.MethodGet, "/nodes", nil, &all)
+	return all, err
+}
+
+// ChangeNode changes a node.
+func (c *Client) ChangeNode(ctx context.Context, name string, to ChangeNode) (*Node, error) {
+	var n Node
+	return &n, c.Do(ctx, http.MethodPost, "/nodes/"+url.PathEscape(name), to, &n)
+}
+
+// SetPolicy has another policy plan.
+func (c *Client) SetPolicy(ctx context.Context, policy string) (*PolicySet, error) {
+	var p PolicySet
+	return &p, c.Do(ctx, http.MethodPost, "/policy", SetPolicy{policy}, &p)
 }
 
 // Drain asks the server to end.

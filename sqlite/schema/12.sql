@@ -87,4 +87,13 @@ CREATE TABLE growths (
   PRIMARY KEY (run, workflow, first_task)
 ) STRICT;
 
+-- Changes of the policy of a run under way. Before the first one it is that of its settings.
+CREATE TABLE policies (
+  run    INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  seq    INTEGER NOT NULL,
+  at_ns  INTEGER NOT NULL,
+  policy TEXT    NOT NULL,
+  PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+
 PRAGMA user_version = 12;

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/docker/go-units"
+	"github.com/urfave/cli/v2"
+
+	"gantry/columns"
+	"gantry/reader"
+	"gantry/server/api"
+)
+
+func nodeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "node",
+		Usage:     "list the nodes of the gantry that serves the directory, or change one",
+		ArgsUsage: "[drain|resume|set NAME]",
+		Description: `   gantry node                        list them
+   gantry node drain NAME             start nothing more on it; what runs there goes on
+   gantry node resume NAME            all that it had when the run began
+   gantry node set --cores 2 NAME     a part of that
+
+The log has each change, and a server that is started again keeps to it.
+
+Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more than it had, 4 no server.`,
+		Flags: []cli.Flag{dirFlag(),
+			&cli.Float64Flag{Name: "cores", Usage: "with set: `CORES` that tasks may hold (default: all)"},
+			&cli.StringFlag{Name: "memory", Usage: "with set: `SIZE` of memory that tasks may hold (default: all)"},
+			quietFlag(), jsonFlag()},
+		Action: func(c *cli.Context) error {
+			cl, err := client(c)
+			if err != nil {
+				return err
+			}
+			if c.NArg() == 0 {
+				nodes, err := cl.Nodes(c.Context)
+				if err != nil {
+					return serverError(err)
+				}
+				printNodesNow(c, nodes)
+				return nil
+			}
+			req := api.ChangeNode{}
+			verb, name := c.Args().First(), c.Args().Get(1)
+			to := map[string]string{"drain": api.NodeDrained, "resume": api.NodeWhole, "set": api.NodeSet}
+			if req.To = to[verb]; req.To == "" || c.NArg() != 2 {
+				return failf(exitUsage, "node: it is drain, resume or set, and the name of one node")
+			}
+			if given := c.IsSet("cores") || c.IsSet("memory"); given != (verb == "set") {
+				return failf(exitUsage, "node %s: --cores and --memory go with set", verb)
+			}
+			if req.Cores = c.Float64("cores"); c.IsSet("cores") && !(req.Cores >= 0.001 && req.Cores < 1e6) {
+				return failf(exitUsage, "--cores %v: give a number above 0", req.Cores)
+			}
+			if text := c.String("memory"); text != "" {
+				if req.Memory, err = reader.Bytes(text); err != nil || req.Memory < 1 {
+					return failf(exitUsage, "--memory %s: it has to be a size above 0, such as 4GB", text)
+				}
+			}
+			n, err := cl.ChangeNode(c.Context, name, req)
+			if err != nil {
+				return serverError(err)
+			}
+			if !c.Bool("quiet") {
+				printNodesNow(c, []api.Node{*n})
+			}
+			return nil
+		},
+	}
+}
+
+func printNodesNow(c *cli.Context, nodes []api.Node) {
+	if c.Bool("json") {
+		printJSON(c.App.Writer, nodes)
+		return
+	}
+	t := newTable(c.App.Writer, columns.Of(c.App.Writer), "node", "-cores", "-memory", "-running", "state")
+	for _, n := range nodes {
+		memory, state := "-", "up"
+		if n.Memory > 0 {
+			memory = units.HumanSize(float64(n.Memory))
+		}
+		if n.Drained {
+			state = "drained"
+		}
+		t.row(n.Name, strconv.FormatFloat(n.Cores, 'g', -1, 64), memory, strconv.Itoa(n.Running), state)
+	}
+	t.end()
+}
+
+func policyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "policy",
+		Usage:     "show or change the policy of the gantry that serves the directory",
+		ArgsUsage: "[set POLICY]",
+		Description: `   gantry policy               the one that plans now
+   gantry policy set rm-dcwf   another one plans from the next round on; gantry policies lists them
+
+The new policy is told all that has happened, so that it plans as if it had been there from the start. What runs goes
+on. The log says when it was changed (table policies), and a server that is started again keeps to it.
+
+Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no server.`,
+		Flags: []cli.Flag{dirFlag(), quietFlag()},
+		Action: func(c *cli.Context) error {
+			cl, err := client(c)
+			if err != nil {
+				return err
+			}
+			switch {
+			case c.NArg() == 0:
+				about, err := cl.About(c.Context)
+				if err != nil {
+					return serverError(err)
+				}
+				fmt.Fprintln(c.App.Writer, about.Policy)
+				return nil
+			case c.Args().First() != "set" || c.NArg() != 2:
+				return failf(exitUsage, "policy: it is set and one policy; gantry policies lists them")
+			}
+			set, err := cl.SetPolicy(c.Context, c.Args().Get(1))
+			if err != nil {
+				return serverError(err)
+			}
+			if !c.Bool("quiet") {
+				fmt.Fprintf(c.App.Writer, "policy %s plans from now on; it was %s\n", set.Policy, set.Before)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,192 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+)
+
+// Live makes the past of a run of which only the present state is known, so that what a forecast of a long run costs
+// does not depend on how long it has lasted: workflows that have ended are left out, tasks that are done are taken as
+// reused, and what is under way was begun when it was. Submission returns what a workflow was handed in as. The parts
+// are used up.
+func Live(
+	parts *Parts,
+	s *executor.Snapshot,
+	submission func(planner.WorkflowID) (*executor.Submission, error),
+) (*Past,
+	error) {
+	l := &live{pl: parts.Planner, at: s.Now}
+	for i := range s.Flows {
+		for _, t := range s.Flows[i].Tasks {
+			if underWay(t.Phase) {
+				l.at = min(l.at, t.Ordered)
+			}
+		}
+	}
+	var begun []begun
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		sub, err := submission(f.Workflow)
+		if err != nil {
+			return nil, err
+		}
+		more, err := l.flow(parts.Admit, f, *sub, s.Now)
+		if err != nil {
+			return nil, fmt.Errorf("forecast workflow %s: %w", f.Name, err)
+		}
+		begun = append(begun, more...)
+	}
+	if err := l.run(begun); err != nil {
+		return nil, err
+	}
+	l.at = max(l.at, s.Now)
+	for n, c := range s.Capacity {
+		if c != l.pl.View().Capacity(planner.NodeID(n)) {
+			if err := l.take(planner.NodeChanged{Node: planner.NodeID(n), Capacity: c}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	past := &Past{Now: s.Now, Arrivals: s.Coming}
+	if len(l.batch.Events) > 0 {
+		past.Batches = []executor.Batch{l.batch}
+	}
+	return past, nil
+}
+
+func underWay(p planner.Phase) bool { return p == planner.Starting || p == planner.Running }
+
+// begun is an attempt that is under way.
+type begun struct {
+	task planner.TaskID
+	executor.TaskState
+}
+
+type live struct {
+	pl    *planner.Planner
+	at    planner.Time
+	batch executor.Batch
+}
+
+func (l *live) take(b planner.Body) error {
+	ev := planner.Event{Seq: l.pl.Seq() + 1, At: l.at, Body: b}
+	l.batch.Events = append(l.batch.Events, ev)
+	return l.pl.Apply(ev)
+}
+
+// flow has a workflow arrive and brings it to where it is, but for what is under way.
+func (l *live) flow(admit *executor.Admitter, f *executor.FlowState, sub executor.Submission,
+	now planner.Time) (under []begun, err error) {
+	if sub.At = l.at; f.Started != unit.Never || f.Release <= now {
+		sub.Release = 0
+	}
+	adm, err := admit.Admit(&sub, l.at)
+	if err != nil {
+		return nil, err
+	}
+	if len(adm.Tasks) != len(f.Tasks) {
+		return nil, fmt.Errorf("it had %d tasks, and has %d", len(adm.Tasks), len(f.Tasks))
+	}
+	l.batch.Admissions = append(l.batch.Admissions, adm)
+	if err := l.take(&adm.Arrived); err != nil {
+		return nil, err
+	}
+	v := l.pl.View()
+	first, _ := v.All(adm.Spec.ID)
+	for more := true; more; {
+		more = false
+		for pc := l.pl.Formalities(l.at); pc != nil; pc = l.pl.Formalities(l.at) {
+			more = true
+			if err := l.starts(pc, planner.OK); err != nil {
+				return nil, err
+			}
+		}
+		for i := range f.Tasks {
+			t := first + planner.TaskID(i)
+			if v.Phase(t) != planner.Ready {
+				continue
+			}
+			switch f.Tasks[i].Phase {
+			case planner.Done:
+				more = true
+				err = l.take(&planner.TaskReused{Task: t, Node: max(0, f.Tasks[i].Node)})
+			case planner.Failed:
+				more = true
+				err = l.starts(l.order(t, executor.TaskState{Node: max(0, f.Tasks[i].Node)}), planner.ExitCode)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range f.Tasks {
+		if t := first + planner.TaskID(i); underWay(f.Tasks[i].Phase) && v.Phase(t) == planner.Ready {
+			under = append(under, begun{t, f.Tasks[i]})
+		}
+	}
+	return under, nil
+}
+
+// order starts a task.
+func (l *live) order(t planner.TaskID, x executor.TaskState) *planner.PlanCommitted {
+	v := l.pl.View()
+	return &planner.PlanCommitted{
+		Orders: []planner.Order{{Kind: planner.OrderStart, Task: t, Node: x.Node, Hold: x.Hold,
+			Attempt: planner.AttemptID(v.Attempts()), Try: 1, Until: unit.Never}},
+	}
+}
+
+// starts begins and ends attempts in no time.
+func (l *live) starts(pc *planner.PlanCommitted, end planner.Outcome) error {
+	if err := l.take(pc); err != nil {
+		return err
+	}
+	for i := range pc.Orders {
+		a := pc.Orders[i].Attempt
+		if err := l.take(planner.AttemptStarted{Attempt: a}); err != nil {
+			return err
+		}
+		if err := l.take(&planner.AttemptExited{Attempt: a, Outcome: end, Final: end != planner.OK,
+			Usage: planner.Usage{Queued: l.at, Staged: l.at, Created: l.at, Started: l.at, Ended: l.at,
+				Missing: planner.CountersAll}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run begins what is under way, at its instants.
+func (l *live) run(all []begun) error {
+	type step struct {
+		at planner.Time
+		do func() error
+	}
+	var steps []step
+	for _, b := range all {
+		attempt := planner.AttemptID(planner.None)
+		steps = append(steps, step{b.Ordered, func() error {
+			pc := l.order(b.task, b.TaskState)
+			attempt = pc.Orders[0].Attempt
+			return l.take(pc)
+		}})
+		if b.Started != unit.Never {
+			steps = append(
+				steps,
+				step{b.Started, func() error { return l.take(planner.AttemptStarted{Attempt: attempt}) }},
+			)
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	for _, s := range steps {
+		l.at = max(l.at, s.at)
+		if err := s.do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gantry/planner"
+)
+
+// Extract returns a log with one submission alone, as a run of its own: the rows of its workflow, or of its one task.
+// It is found by the number of the submission as well as by the name of its run, which it keeps, as files lie below
+// that. It is a copy in a directory for temporary files, which goes with Close.
+func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
+	s, err := db.Submitted(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "gantry-submission-")
+	if err != nil {
+		return nil, fmt.Errorf("submission %d: %w", id, err)
+	}
+	// A directory that this process alone sees needs no care for crashes.
+	out, err := Open(filepath.Join(dir, FileName), Bulk)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	out.remove, out.aliases = dir, []string{strconv.FormatInt(id, 10)}
+	if err := out.fill(db.path, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("submission %d: %w", id, err), out.Close())
+	}
+	out.path = db.path
+	return out, nil
+}
+
+// fill copies the rows of a submission from another log.
+func (db *DB) fill(from string, s *Submitted) error {
+	if _, err := db.conn.Exec("ATTACH DATABASE ? AS whole", []driver.Value{dsn(from, "mode=ro")}); err != nil {
+		return db.wrap("read", err)
+	}
+	defer db.conn.Exec("DETACH DATABASE whole", nil)
+	return db.transact(func() error {
+		run, err := db.queryInt("SELECT id FROM whole.runs WHERE name = ?", s.Run)
+		if err != nil {
+			return err
+		}
+		tables, err := db.strings("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+		if err != nil {
+			return err
+		}
+		one := "" // of the tasks, which is the submission
+		if s.Task != planner.None {
+			one = fmt.Sprintf(" AND task = %d", s.Task)
+		}
+		of := map[string]string{
+			"workflow": fmt.Sprintf("workflow = %d", s.Workflow),
+			"task":     "task IN (SELECT task FROM main.tasks)",
+			"child":    "child IN (SELECT task FROM main.tasks)",
+			"attempt":  "attempt IN (SELECT attempt FROM main.attempts)",
+			"file":     "file IN (SELECT file FROM main.files)",
+		}
+		copyRows := func(table string) error {
+			columns, err := db.strings("SELECT name FROM pragma_table_info('" + table + "')")
+			if err != nil {
+				return err
+			}
+			where := ""
+			for _, c := range []string{"workflow", "child", "attempt", "task", "file"} {
+				// an attempt is known by its task before it is there
+				if slices.Contains(columns, c) && !(table == "attempts" && c == "attempt") {
+					where = of[c]
+					break
+				}
+			}
+			switch {
+			case table == "runs":
+				where = "id = ?1"
+			case !slices.Contains(columns, "run"):
+				return nil
+			case where != "" && table == "tasks":
+				where = "run = ?1 AND " + where + one
+			case where != "":
+				where = "run = ?1 AND " + where
+			case slices.Contains([]string{"nodes", "images", "policies"}, table):
+				where = "run = ?1"
+			default:
+				return nil // of the run as a whole
+			}
+			names := strings.Join(columns, ", ")
+			_, err = db.conn.Exec("INSERT OR IGNORE INTO main."+table+"("+names+") SELECT "+names+" FROM whole."+table+
+				" WHERE "+where, []driver.Value{run})
+			return err
+		}
+		first := []string{"runs", "workflows", "tasks", "attempts", "files"}
+		for _, table := range slices.Concat(first, tables) {
+			if err := copyRows(table); err != nil {
+				return err
+			}
+		}
+		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
+			(state, ended_ns, makespan_ns) = (SELECT
+				CASE WHEN w.state = 'done' THEN 'finished' WHEN w.state IN ('failed', 'cancelled', 'refused') THEN 'failed'
+					ELSE runs.state END,
+				w.ended_ns, w.ended_ns - w.arrived_ns FROM main.workflows w)`, nil)
+		return err
+	})
+}

@@ -1,0 +1,47 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+
+	"gantry/executor"
+	"gantry/planner"
+)
+
+// PolicyChange says which policy planned from an instant on.
+type PolicyChange struct {
+	Seq    uint64       `json:"seq"` // of the event
+	At     planner.Time `json:"at_ns"`
+	Policy string       `json:"policy"`
+}
+
+// notePolicy notes changes of the policy, within the transaction of a batch.
+func (r *Run) notePolicy(b *executor.Batch) error {
+	for i := range b.Events {
+		x, ok := b.Events[i].Body.(planner.PolicyChanged)
+		if !ok {
+			continue
+		}
+		if _, err := r.db.conn.Exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)",
+			[]driver.Value{r.id, int64(b.Events[i].Seq), int64(b.Events[i].At), x.Policy}); err != nil {
+			return err
+		}
+		if _, err := r.db.conn.Exec("UPDATE runs SET policy = ? WHERE id = ?",
+			[]driver.Value{x.Policy, r.id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Policies returns the changes of the policy of a run, in order. The run is given as in Summary.
+func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) {
+	id, _, err := db.find(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	return collect(ctx, db, func(rows *sql.Rows) (c PolicyChange, err error) {
+		return c, rows.Scan(&c.Seq, &c.At, &c.Policy)
+	}, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq", id)
+}
