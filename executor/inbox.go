@@ -296,7 +296,7 @@ type TaskState struct {
 	Hold    unit.Vector
 }
 
-// Snapshot returns the state of what has not ended; nil if that has more tasks.
+// Snapshot returns the state of what has not ended; nil if that has more tasks. Workflows that have grown are left out.
 func (in *Intake) Snapshot(most int) *Snapshot {
 	v := in.View()
 	s := &Snapshot{Now: in.now, Coming: slices.Clone(in.e.Arrivals)}
@@ -308,14 +308,16 @@ func (in *Intake) Snapshot(most int) *Snapshot {
 		total += len(s.Coming[i].Workflow.Tasks)
 	}
 	for _, w := range v.Present() {
-		first, past := v.All(w)
-		if total += int(past - first); total > most {
-			return nil
+		if v.Grown(w) {
+			continue // more may come at any time
 		}
-		f := FlowState{Workflow: w, Release: v.Workflow(w).Release, Tasks: make([]TaskState, past-first)}
+		f := FlowState{Workflow: w, Release: v.Workflow(w).Release}
 		f.Started, _ = v.Times(w)
-		for t := first; t < past; t++ {
-			x := &f.Tasks[t-first]
+		for t := range v.All(w) {
+			if total++; total > most {
+				return nil
+			}
+			var x TaskState
 			x.Phase, x.Node, x.Started = v.Phase(t), planner.None, unit.Never
 			if a := v.Last(t); a != planner.None {
 				att := v.Attempt(a)
@@ -324,6 +326,7 @@ func (in *Intake) Snapshot(most int) *Snapshot {
 			if spec := in.e.specs[t]; spec != nil {
 				f.Name = spec.Workflow.Name
 			}
+			f.Tasks = append(f.Tasks, x)
 		}
 		s.Flows = append(s.Flows, f)
 	}

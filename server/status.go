@@ -349,8 +349,7 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			left, failed := v.Progress(w)
 			st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
 			if st.Running == 0 && len(ready) < mostExplained {
-				first, past := v.All(w)
-				for t := first; t < past; t++ {
+				for t := range v.All(w) {
 					if v.Phase(t) == planner.Ready {
 						ready[st] = t
 						break

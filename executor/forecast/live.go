@@ -97,7 +97,7 @@ func (l *live) flow(admit *executor.Admitter, f *executor.FlowState, sub executo
 		return nil, err
 	}
 	v := l.pl.View()
-	first, _ := v.All(adm.Spec.ID)
+	first := v.First(adm.Spec.ID)
 	for more := true; more; {
 		more = false
 		for pc := l.pl.Formalities(l.at); pc != nil; pc = l.pl.Formalities(l.at) {
