@@ -74,8 +74,8 @@ type DB struct {
 	open *pending // while there is a writer connection
 	runs map[*Run]struct{}
 
-	remove  string   // a directory that goes with Close; "": none
-	aliases []string // further names of the one run of a log
+	remove  string            // a directory that goes with Close; "": none
+	aliases map[string]string // further names of runs
 }
 
 // Open opens the log at path. One of an older format is migrated, whatever the mode; ReadOnly creates none.
@@ -433,8 +433,8 @@ func (db *DB) wrap(doing string, err error) error {
 // find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
 // be asked about it.
 func (db *DB) find(ctx context.Context, name string) (of *DB, id int64, found string, err error) {
-	if slices.Contains(db.aliases, name) {
-		name = ""
+	if of, ok := db.aliases[name]; ok {
+		name = of
 	}
 	rows, err := db.readers.QueryContext(ctx, "SELECT id, name FROM runs ORDER BY id DESC")
 	if err != nil {

@@ -31,12 +31,22 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	out.remove, out.aliases = dir, []string{strconv.FormatInt(id, 10)}
+	out.remove, out.aliases = dir, map[string]string{strconv.FormatInt(id, 10): s.Run}
 	if err := out.fill(db.path, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("submission %d: %w", id, err), out.Close())
 	}
 	out.path = db.path
 	return out, nil
+}
+
+// Name lets the run of a submission be found by the number of that, too. It comes before the log is asked from several
+// goroutines.
+func (db *DB) Name(ctx context.Context, id int64) error {
+	s, err := db.Submitted(ctx, id)
+	if err == nil {
+		db.aliases = map[string]string{strconv.FormatInt(id, 10): s.Run}
+	}
+	return err
 }
 
 // fill copies the rows of a submission from another log.
@@ -60,9 +70,9 @@ func (db *DB) fill(from string, s *Submitted) error {
 		}
 		of := map[string]string{
 			"workflow": fmt.Sprintf("workflow = %d", s.Workflow),
-			"task":     "task IN (SELECT task FROM main.tasks)",
-			"child":    "child IN (SELECT task FROM main.tasks)",
-			"attempt":  "attempt IN (SELECT attempt FROM main.attempts)",
+			"task":     "task IN (SELECT task FROM main.task_rows)",
+			"child":    "child IN (SELECT task FROM main.task_rows)",
+			"attempt":  "attempt IN (SELECT attempt FROM main.attempt_rows)",
 			"file":     "file IN (SELECT file FROM main.files)",
 		}
 		copyRows := func(table string) error {
@@ -73,7 +83,7 @@ func (db *DB) fill(from string, s *Submitted) error {
 			where := ""
 			for _, c := range []string{"workflow", "child", "attempt", "task", "file"} {
 				// an attempt is known by its task before it is there
-				if slices.Contains(columns, c) && !(table == "attempts" && c == "attempt") {
+				if slices.Contains(columns, c) && !(table == "attempt_rows" && c == "attempt") {
 					where = of[c]
 					break
 				}
@@ -83,12 +93,14 @@ func (db *DB) fill(from string, s *Submitted) error {
 				where = "id = ?1"
 			case !slices.Contains(columns, "run"):
 				return nil
-			case where != "" && table == "tasks":
+			case where != "" && table == "task_rows":
 				where = "run = ?1 AND " + where + one
 			case where != "":
 				where = "run = ?1 AND " + where
 			case slices.Contains([]string{"nodes", "images", "policies"}, table):
 				where = "run = ?1"
+			case table == "events": // the last one, which is the clock of the run
+				where = "run = ?1 AND seq = (SELECT max(seq) FROM whole.events WHERE run = ?1)"
 			default:
 				return nil // of the run as a whole
 			}
@@ -97,13 +109,15 @@ func (db *DB) fill(from string, s *Submitted) error {
 				" WHERE "+where, []driver.Value{run})
 			return err
 		}
-		first := []string{"runs", "workflows", "tasks", "attempts", "files"}
+		first := []string{"runs", "workflows", "task_rows", "attempt_rows", "files"}
 		for _, table := range slices.Concat(first, tables) {
 			if err := copyRows(table); err != nil {
 				return err
 			}
 		}
 		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
+			counts = (SELECT json_group_object(x.state, x.n) FROM (
+				SELECT t.state, count(*) AS n FROM main.task_rows t GROUP BY t.state UNION ALL SELECT 'workflows', 1) x),
 			(state, ended_ns, makespan_ns) = (SELECT
 				CASE WHEN w.state = 'done' THEN 'finished' WHEN w.state IN ('failed', 'cancelled', 'refused') THEN 'failed'
 					ELSE runs.state END,

@@ -180,3 +180,68 @@ func runOf(t *testing.T, dir string) string {
 	}
 	return runs[0].Run
 }
+
+// Commands that read a run take the number of a submission.
+func TestASubmissionIsReadLikeARun(t *testing.T) {
+	dir := t.TempDir()
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
+	s.submit("--name", "first", montage)
+	s.submit("--name", "second", montage)
+	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
+	expect(t, exitOK, nil, "wait", "--dir", dir, "2")
+	out := expect(t, exitOK, []string{"25 tasks of 25 done", "second-2"}, "show", "--dir", dir, "2")
+	if strings.Contains(out, "first-1") {
+		t.Errorf("the other submission is there, too:\n%s", out)
+	}
+	expect(t, exitOK, []string{"second-2/ID00000", "done on"}, "explain", "--dir", dir, "2", "ID00000")
+	rows := expect(t, exitOK, []string{"second-2"}, "export", "--dir", dir, "--format", "csv", "2")
+	if n := strings.Count(rows, "\n"); n != 26 {
+		t.Errorf("%d lines of CSV, want 26", n)
+	}
+	expect(t, exitOK, nil, "report", "--dir", dir, "2", "--html", filepath.Join(dir, "2.html"))
+	expect(t, exitInput, []string{`no run "77"`}, "show", "--dir", dir, "77")
+}
+
+// Nodes and the policy are changed while the run is under way; the log and the next server keep to it.
+func TestNodesAndThePolicyChangeWhileServing(t *testing.T) {
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	dir := filepath.Join(c.dir, "runs")
+	cluster := c.write("nodes.yaml", "nodes:\n  - {name: a, cores: 1, memory: 200MB}\n  - {name: b, cores: 1, memory: "+
+		"200MB}\n")
+	serve := func() *served { return serveIn(t, dir, "--cluster", cluster, "--policy", "rm-dcwf", "--oversubscribe") }
+	s := serve()
+	s.submit("--image", "gantry/busybox", c.write("Makeflow", "one.txt:\n\tsleep 3; echo one >one.txt\n\n"+
+		"two.txt: one.txt\n\techo two >two.txt\n"))
+	expect(t, exitOK, []string{"a", "drained"}, "node", "--dir", dir, "drain", "a")
+	expect(t, exitOK, []string{"b", "0.5"}, "node", "--dir", dir, "--cores", "0.5", "set", "b")
+	expect(t, exitOK, nil, "node", "--dir", dir, "resume", "b")
+	expect(t, exitInput, []string{"no node c"}, "node", "--dir", dir, "drain", "c")
+	expect(t, exitInput, []string{"at most what it had"}, "node", "--dir", dir, "--cores", "2", "set", "b")
+	expect(t, exitOK, []string{"it was rm-dcwf"}, "policy", "--dir", dir, "set", "heft")
+	expect(t, exitInput, []string{"nonsense"}, "policy", "--dir", dir, "set", "nonsense")
+	s.kill()
+	s = serve()
+	if out := expect(t, exitOK, nil, "policy", "--dir", dir); out != "heft\n" {
+		t.Errorf("after a restart the policy is %q", out)
+	}
+	expect(t, exitOK, []string{"drained"}, "node", "--dir", dir)
+	expect(t, exitOK, []string{"done, 2 of 2"}, "wait", "--dir", dir, "1")
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
+	expect(t, exitOK, []string{"policy heft"}, "show", "--dir", dir)
+}
+
+func TestDeadlinesOfSubmissions(t *testing.T) {
+	dir := t.TempDir()
+	serveIn(t, dir, "--runtime", "null", "--policy", "rm-dcwf")
+	expect(t, exitOK, []string{"which will be met"}, "submit", "--dir", dir, "--deadline", "2h", "--release", "1h",
+		montage)
+	expect(t, exitInput, []string{"is refused"}, "submit", "--dir", dir, "--deadline", "1ms", "--reject-late", montage)
+	expect(t, exitInput, nil, "wait", "--dir", dir, "2")
+	expect(t, exitOK, []string{"it is released at"}, "queue", "--dir", dir)
+	expect(t, exitOK, []string{"1: montage-25-1 cancelled"}, "cancel", "--dir", dir, "1")
+	expect(t, exitTasksFailed, nil, "wait", "--dir", dir, "1")
+	expect(t, exitUsage, []string{"--deadline"}, "submit", "--dir", dir, "--deadline", "tomorrow", montage)
+	expect(t, exitUsage, []string{"not after"}, "submit", "--dir", dir, "--deadline", "1h", "--release", "2h", montage)
+}

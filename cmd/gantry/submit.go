@@ -593,9 +593,9 @@ or it was refused, 4 no server.`,
 
 // loggedStatus is how a submission has ended by the log; an error, which is that of the server, if it has not.
 func loggedStatus(c *cli.Context, id int64, noServer error) (*api.Status, error) {
-	db, err := readLog(c)
+	db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
 	if err != nil {
-		return nil, errors.Join(noServer, err)
+		return nil, noServer
 	}
 	defer db.Close()
 	o, err := db.Outcome(c.Context, id)

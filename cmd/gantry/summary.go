@@ -444,7 +444,8 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 		return nil, logError(err)
 	}
 	for _, arg := range c.Args().Slice() {
-		one, err := submissionIn(c.Context, db, arg)
+		one, err := submissionIn(c.Context, db, arg, slices.Contains([]string{"report", "watch", "compare"},
+			c.Command.Name))
 		if err != nil || one != nil {
 			return one, errors.Join(err, db.Close())
 		}
@@ -452,13 +453,18 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 	return db, nil
 }
 
-// submissionIn returns the log of a submission if name is its number, and no run has that name; else nil.
-func submissionIn(ctx context.Context, db *sqlite.DB, name string) (*sqlite.DB, error) {
+// submissionIn returns the log of a submission alone if name is its number, and no run has that name; else nil. With
+// whole, nil too: the number then names the run that has it.
+func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (*sqlite.DB, error) {
 	id, err := strconv.ParseInt(name, 10, 64)
 	if err != nil || id < 1 {
 		return nil, nil
 	}
 	if _, err := db.State(ctx, name); err == nil {
+		return nil, nil
+	}
+	if whole {
+		_ = db.Name(ctx, id) // who asked says what is not known
 		return nil, nil
 	}
 	one, err := db.Extract(ctx, id)
