@@ -119,7 +119,8 @@ func (db *DB) fill(from string, s *Submitted) error {
 			counts = (SELECT json_group_object(x.state, x.n) FROM (
 				SELECT t.state, count(*) AS n FROM main.task_rows t GROUP BY t.state UNION ALL SELECT 'workflows', 1) x),
 			(state, ended_ns, makespan_ns) = (SELECT
-				CASE WHEN w.state = 'done' THEN 'finished' WHEN w.state IN ('failed', 'cancelled', 'refused') THEN 'failed'
+				CASE WHEN w.state = 'done' THEN 'finished'
+					WHEN w.state IN ('failed', 'cancelled', 'refused') THEN 'failed'
 					ELSE runs.state END,
 				w.ended_ns, w.ended_ns - w.arrived_ns FROM main.workflows w)`, nil)
 		return err

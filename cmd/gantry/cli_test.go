@@ -80,7 +80,8 @@ Options:
 // A line of usage has the arguments: words in capitals, or a choice of words.
 func TestUsageNamesArguments(t *testing.T) {
 	t.Setenv("COLUMNS", "132")
-	arguments := regexp.MustCompile(`^Usage: gantry [\w-]+( \[OPTIONS\])?( [A-Z|. \[\]-]+| bash\|zsh\|fish| \[train.*| \[drain.*| \[set.*)?$`)
+	arguments := regexp.MustCompile(`^Usage: gantry [\w-]+( \[OPTIONS\])?( [A-Z|. \[\]-]+| bash\|zsh\|fish| ` +
+		`\[(train|drain|set).*)?$`)
 	for _, name := range allCommands() {
 		out := expect(t, exitOK, nil, "help", name)
 		line := regexp.MustCompile(`(?m)^Usage: .*$`).FindString(out)
