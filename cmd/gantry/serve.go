@@ -62,7 +62,7 @@ gantry serves the directory, 130 stopped; start it again to continue.`,
 	}
 }
 
-// serving takes work for a session.
+// serving takes work for a session. What users see of it is described in docs/serve.md.
 type serving struct {
 	*server.Server
 	listener *server.Listener
