@@ -197,12 +197,6 @@ func (c *Client) Queue(ctx context.Context, all bool) (*Queue, error) {
 	return &q, c.Do(ctx, http.MethodGet, path, nil, &q)
 }
 
-// Status returns how a submission stands.
-func (c *Client) Status(ctx context.Context, id int64) (*Status, error) {
-	var s Status
-	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d", id), nil, &s)
-}
-
 // waitStep is how long the server keeps one request to wait.
 const waitStep = 20 * time.Second
 
