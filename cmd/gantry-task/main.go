@@ -36,7 +36,7 @@ func main() {
 	if len(args) > 0 && args[0] == "launch" { // begins the program of a real task
 		os.Exit(launch.Main(args[1:]))
 	}
-	if len(args) > 0 && args[0] == "node" { // a job step of Slurm: gantry does it, so that this program stays small
+	if len(args) > 0 && args[0] == "slurm-node" { // a job step: gantry does it, so that this program stays small
 		os.Exit(node())
 	}
 	// The first process of a container gets no signal that it does not ask for, and Go ends it at those that it has not
