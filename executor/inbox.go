@@ -189,7 +189,7 @@ func (in *Intake) CancelComing(id int64) bool {
 	return true
 }
 
-// ChangeNode gives a node another capacity. What runs there goes on: as long as attempts hold more, the node has what
+// ChangeNode gives a node another capacity. What runs there continues: as long as attempts hold more, the node has what
 // they hold, so that no policy ever meets a node that is overfull.
 func (in *Intake) ChangeNode(n planner.NodeID, to unit.Vector) error {
 	return in.e.changeNode(in.now, n, to)

@@ -276,7 +276,7 @@ type LastAttempt struct {
 // Over reports whether nothing more will happen to it. What runs of a workflow that was cancelled ends later.
 func (o *Outcome) Over() bool {
 	switch o.State {
-	case "running": // a workflow whose tasks have failed stays so while its run goes on
+	case "running": // a workflow whose tasks have failed stays so while its run is under way
 		return o.Task == planner.None && o.Tasks > 0 && o.Done+o.Failed == o.Tasks
 	case Accepted, Arrived, "waiting", "ready", "starting", "suspended":
 		return false

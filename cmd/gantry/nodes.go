@@ -18,7 +18,7 @@ func nodeCommand() *cli.Command {
 		Usage:     "list the nodes of the gantry that serves the directory, or change one",
 		ArgsUsage: "[drain|resume|set NAME]",
 		Description: `   gantry node                        list them
-   gantry node drain NAME             start nothing more on it; what runs there goes on
+   gantry node drain NAME             start nothing more on it; what runs there continues
    gantry node resume NAME            all that it had when the run began
    gantry node set --cores 2 NAME     a part of that
 
@@ -98,8 +98,8 @@ func policyCommand() *cli.Command {
 		Description: `   gantry policy               the one that plans now
    gantry policy set rm-dcwf   another one plans from the next round on; gantry policies lists them
 
-The new policy is told all that has happened, so that it plans as if it had been there from the start. What runs goes
-on. The log says when it was changed (table policies), and a server that is started again keeps to it.
+The new policy is told all that has happened, so that it plans as if it had been there from the start. What runs
+continues. The log says when it was changed (table policies), and a server that is started again keeps to it.
 
 Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no server.`,
 		Flags: []cli.Flag{dirFlag(), quietFlag()},

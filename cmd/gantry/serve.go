@@ -34,8 +34,8 @@ func serveCommand() *cli.Command {
 		Name:  "serve",
 		Usage: "run workflows that are handed in while it runs",
 		Description: `Takes workflows from gantry submit, plans them online with one policy, and runs them as gantry
-run does. It is one run with one log. It ends when it is drained. Started again in the same directory it goes on where
-it was, after Ctrl-C, kill -9 or a crash too: what was acknowledged is in the log, running containers are adopted, and
+run does. It is one run with one log. It ends when it is drained. Started again in the same directory it continues,
+after Ctrl-C, kill -9 or a crash too: what was acknowledged is in the log, running containers are adopted, and
 the settings are those of the run.
 
    gantry serve --cluster nodes.yaml --policy rm-dcwf

@@ -24,7 +24,7 @@ import (
 	"gantry/scenario"
 )
 
-// Unless told otherwise so many containers start at once: each node works on some, and srun takes processes here.
+// How many containers start at once by default: each node works on some, and srun takes processes here.
 const (
 	startsPerNode = 4
 	mostStarts    = 128

@@ -73,7 +73,7 @@ func submitCommand() *cli.Command {
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
 		Description: `Hands in what gantry run takes. It prints the number of each workflow as soon as that is in the
 log of the server: from then on it is not lost. One command is handed in whole or not at all. If the server is killed
-and started again meanwhile, the command goes on by itself.
+and started again meanwhile, the command continues by itself.
 
 With --task it hands in one task instead: a command in a container. It may come after others, by their numbers, and
 read files that they write, by name.
@@ -564,7 +564,7 @@ func waitCommand() *cli.Command {
 		Name:      "wait",
 		Usage:     "wait until a submission has ended",
 		ArgsUsage: "ID",
-		Description: `Prints how it ended. If the server is killed and started again meanwhile, the command goes on by
+		Description: `Prints how it ended. If the server is killed and started again meanwhile, the command continues by
 itself. What has ended is found in the log when no server is there.
 
 Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission,

@@ -255,7 +255,7 @@ func (s *surveyor) alone(ctx context.Context) error {
 // container engine does.
 var usual = Trial{Writes: []unit.Bytes{1}}
 
-// inTurn starts so many containers at once, times over, each time when those before have ended.
+// inTurn starts a number of containers at once, several times, each time when those before have ended.
 func (s *surveyor) inTurn(ctx context.Context, together, busy, times int) error {
 	var out []Result
 	for range times {

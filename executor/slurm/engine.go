@@ -516,7 +516,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (int, error) {
 	}
 	s, err := e.Inspect(ctx, id)
 	if errdefs.IsNotFound(err) {
-		if e.ended() { // not the end of the attempt: the run goes on in another allocation
+		if e.ended() { // not the end of the attempt: the run continues in another allocation
 			<-ctx.Done()
 			return -1, ctx.Err()
 		}
@@ -767,7 +767,7 @@ func (e *Engine) lives(ctx context.Context, j *job) bool {
 	if s != nil {
 		select {
 		case <-s.gone:
-			// srun may have been killed alone: the step goes on
+			// srun may have been killed alone: the step continues
 		default:
 			return true
 		}

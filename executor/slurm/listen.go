@@ -88,7 +88,7 @@ func (e *Engine) rest(s *step) {
 }
 
 // search finds out what has become of a container whose srun has ended without a word: srun may have been killed, and
-// its step goes on.
+// its step continues.
 func (e *Engine) search(j *job) {
 	defer e.work.Done()
 	for e.ctx.Err() == nil {

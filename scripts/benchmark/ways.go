@@ -23,7 +23,7 @@ import (
 type way struct {
 	name    string
 	missing string // why it cannot be measured here; "" if it can
-	// run runs n of them, so many at once, or as a chain.
+	// run runs n of them, with a number of them at once, or as a chain.
 	run func(n, inFlight int, chain bool) error
 }
 
@@ -81,7 +81,7 @@ func (b *bench) ways() error {
 // busy is how many cores others may use so that CPU time of the machine says something.
 var busy = float64(runtime.NumCPU()) / 2
 
-// cell measures one way with so many in flight.
+// cell measures one way with a number in flight.
 func (b *bench) cell(w way, inFlight int, chain bool, idle float64) (string, error) {
 	before, begun := machineCPU(), time.Now()
 	if err := w.run(b.n, inFlight, chain); err != nil {
@@ -268,7 +268,7 @@ func removeCrunGroups() {
 	}
 }
 
-// inTurns runs one for 0 to n-1, so many at once, and returns the first error.
+// inTurns runs one for 0 to n-1, a number at once, and returns the first error.
 func inTurns(n, inFlight int, one func(i int) error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)

@@ -187,7 +187,7 @@ const (
 	NodeSet     = "set"     // a part of that
 )
 
-// ChangeNode changes what may start on a node. What runs there goes on.
+// ChangeNode changes what may start on a node. What runs there continues.
 type ChangeNode struct {
 	To     string  `json:"to"`
 	Cores  float64 `json:"cores,omitempty"`        // 0: as it was when the run began

@@ -24,7 +24,7 @@ import (
 var ErrNoServer = errors.New("no gantry serves this directory")
 
 // Client talks to the server of a gantry directory. It connects for each request, and repeats requests whose answer
-// did not come: a server that was killed and started again goes on with them.
+// did not come: a server that was killed and started again continues them.
 type Client struct {
 	// Patience is how long a request is repeated while a server that was there does not answer; 0 is Patience.
 	Patience time.Duration

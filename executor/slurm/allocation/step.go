@@ -38,7 +38,7 @@ func (r *Running) Stdin() io.WriteCloser { return r.in }
 // Stdout is the standard output of the step.
 func (r *Running) Stdout() io.Reader { return r.out }
 
-// Kill ends the srun here; the step goes on.
+// Kill ends the srun here; the step continues.
 func (r *Running) Kill() { _ = r.cmd.Process.Kill() }
 
 // Wait waits for the end of srun. Its error has what srun said last.
