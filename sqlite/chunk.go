@@ -59,6 +59,7 @@ type group struct {
 	kin   kin
 	like  *alike
 	first planner.TaskID
+	last  planner.TaskID
 	n     int
 	rows  text
 }
@@ -72,7 +73,7 @@ type waitGroup struct {
 	rows text
 }
 
-const chunkColumns = "task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, " +
+const chunkColumns = "task, last_task, workflow, tasks, need_millicores, need_memory_bytes, need_disk_bps, " +
 	"time_limit_ns, imputed, image, state, try, hold_millicores, hold_memory_bytes, hold_disk_bps, " +
 	"estimate_spread_ns, estimate_samples, " +
 	"estimate_source, outcome, exit_code, message, lost_ns, rows"
@@ -144,15 +145,16 @@ func (p *packer) addTask(a *executor.Admission, i int, state taskState, s *singl
 			p.groups = append(p.groups, group{})
 		}
 		g = &p.groups[len(p.groups)-1]
-		g.kin, g.like, g.first = kin, s.like, t.ID
+		g.kin, g.like, g.first, g.last = kin, s.like, t.ID, t.ID
 	case g.n == chunkRows:
 		if err := p.flushGroup(t.Workflow, g); err != nil {
 			return err
 		}
-		g.first = t.ID
+		g.first, g.last = t.ID, t.ID
 	}
 	buf := append(g.rows, "[,"[min(g.n, 1)], '[')
 	g.n++
+	g.last = max(g.last, t.ID)
 	buf = strconv.AppendInt(buf, int64(t.ID-g.first), 10)
 	buf = appendText(append(buf, ','), spec.Name)
 	buf = appendText(append(buf, ','), spec.Kind)
@@ -219,8 +221,9 @@ func (p *packer) flushGroup(flow planner.WorkflowID, g *group) error {
 		return nil
 	}
 	k, l := &g.kin, g.like
-	err := p.tasks.add(int64(g.first), int64(flow), int64(g.n), k.need[unit.CPU], k.need[unit.Memory], k.need[unit.Disk],
-		known(int64(k.limit), k.limit != 0), imputedNames(k.imputed), message(k.image), taskStates[k.state],
+	err := p.tasks.add(int64(g.first), int64(g.last), int64(flow), int64(g.n), k.need[unit.CPU], k.need[unit.Memory],
+		k.need[unit.Disk], known(int64(k.limit), k.limit != 0), imputedNames(k.imputed), message(k.image),
+		taskStates[k.state],
 		int64(l.try), l.hold[unit.CPU], l.hold[unit.Memory], l.hold[unit.Disk],
 		known(int64(l.estimate.Spread), l.estimate.Spread != 0),
 		known(int64(l.estimate.Samples), l.estimate.Source != 0), name(l.estimate.Source), l.outcome.String(),
@@ -382,11 +385,11 @@ func (db *DB) rowViews() (string, error) {
 					both, as = append(both, c), append(as, cmp.Or(chunkTask[c], "c."+c))
 				}
 			}
-			fmt.Fprintf(&all, "CREATE VIEW chunk_tasks(first, %s) AS SELECT c.task, %s FROM task_chunks c, "+
-				"json_each(c.rows) j;\n", strings.Join(both, ", "), strings.Join(as, ", "))
+			fmt.Fprintf(&all, "CREATE VIEW chunk_tasks(first, last, %s) AS SELECT c.task, c.last_task, %s "+
+				"FROM task_chunks c CROSS JOIN json_each(c.rows) j;\n", strings.Join(both, ", "), strings.Join(as, ", "))
 		}
 		fmt.Fprintf(&all, "CREATE VIEW %s(%s) AS SELECT %s FROM %s UNION ALL\n"+
-			"SELECT %s FROM task_chunks c, json_each(c.rows) j;\n", v.name, strings.Join(columns, ", "),
+			"SELECT %s FROM task_chunks c CROSS JOIN json_each(c.rows) j;\n", v.name, strings.Join(columns, ", "),
 			strings.Join(own, ", "), v.rows, strings.Join(of, ", "))
 	}
 	all.WriteString(waitsView)
@@ -400,16 +403,24 @@ const (
 		`coalesce(max(p.ended_ns), 0)) END
      FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = t.run AND p.task = d.value)`
 	parentOf = `coalesce((SELECT p.%[1]s FROM task_rows p WHERE p.run = t.run AND p.task = d.value), ` +
-		`(SELECT p.%[1]s FROM chunk_tasks p WHERE p.run = t.run AND p.first BETWEEN w.first_task AND d.value ` +
-		`AND p.task = d.value))`
+		`(SELECT p.%[1]s FROM chunk_tasks p WHERE p.run = t.run AND p.first <= d.value AND p.last >= d.value ` +
+		`AND p.task = d.value ORDER BY p.first DESC LIMIT 1))`
 	tasksOfRun    = "JOIN tasks t ON t.run = r.id AND t.state <> 'continued'"
 	attemptOfTask = "  LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt\n"
 	attemptsOfRun = "JOIN attempts a ON a.run = r.id\n"
 	taskOfAttempt = "JOIN tasks t ON t.run = r.id AND t.task = a.task\n"
 )
 
-// inParts makes two views in one of those that are two.
+// ofRows are the views of connections that see no chunks.
+func ofRows(views string) string {
+	views = regexp.MustCompile(`(?ms)^--\{$.*?^--\}\n`).ReplaceAllString(views, "")
+	return regexp.MustCompile(`\{(\w+)_rows\}`).ReplaceAllString(views, "${1}s")
+}
+
+// inParts are the views of the log itself: it makes two views in one of those that are two.
 func inParts(views string) (string, error) {
+	views = regexp.MustCompile(`(?m)^--[{}]\n`).ReplaceAllString(views, "")
+	views = regexp.MustCompile(`\{(\w+_rows)\}`).ReplaceAllString(views, "$1")
 	inRows := strings.NewReplacer("JOIN tasks t ", "JOIN task_rows t ", "JOIN attempts a ", "JOIN attempt_rows a ",
 		taskReady, "(SELECT CASE WHEN total("+fmt.Sprintf(parentOf, "state")+" <> 'done') = 0 THEN max(w.arrived_ns, "+
 			"w.release_ns, coalesce(max("+fmt.Sprintf(parentOf, "ended_ns")+"), 0)) END FROM json_each(t.parents) d)")
@@ -441,4 +452,4 @@ func inParts(views string) (string, error) {
 
 const waitsView = "CREATE VIEW waits AS SELECT run, task, seq, since_ns, reason, dim, node, until_ns FROM wait_rows " +
 	"UNION ALL\nSELECT c.run, j.value ->> 0, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), " +
-	"j.value ->> 3, j.value ->> 4 FROM wait_chunks c, json_each(c.rows) j;\n"
+	"j.value ->> 3, j.value ->> 4 FROM wait_chunks c CROSS JOIN json_each(c.rows) j;\n"

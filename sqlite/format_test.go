@@ -77,6 +77,85 @@ func TestFormatNamesEveryTableViewAndColumn(t *testing.T) {
 	}
 }
 
+// scanned lists the tables and indices that a query goes through from one end to the other: its program rewinds them.
+func scanned(t *testing.T, raw *sql.DB, query string, args ...any) (names []string) {
+	t.Helper()
+	rows, err := raw.Query("EXPLAIN "+query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	type step struct {
+		addr, p1, p2, p3, p5 int
+		op                   string
+		p4, comment          sql.NullString
+	}
+	var steps []step
+	of := map[int]int{} // pages of tables, by cursor
+	for rows.Next() {
+		var x step
+		if err := rows.Scan(&x.addr, &x.op, &x.p1, &x.p2, &x.p3, &x.p4, &x.p5, &x.comment); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, x)
+		if x.op == "OpenRead" && x.p3 == 0 {
+			of[x.p1] = x.p2
+		}
+	}
+	for _, x := range steps {
+		page, ok := of[x.p1]
+		if !ok || x.op != "Rewind" && x.op != "Last" && x.op != "Count" {
+			continue
+		}
+		var name string
+		if err := raw.QueryRow("SELECT name FROM sqlite_schema WHERE rootpage = ?", page).Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func TestViewsFindTheRowsOfOneRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	open(t, path, sqlite.Durable)
+	raw := rawDB(t, path)
+	if all := scanned(t, raw, "SELECT * FROM v_tasks"); len(all) == 0 {
+		t.Error("a query of all runs seems to go through no table")
+	}
+	for name, columns := range columnsOf(t, path, "view") {
+		if !slices.Contains(columns, "run") {
+			t.Errorf("view %s has no run", name)
+			continue
+		}
+		var run any = "calm-hopper-4f2a"
+		if !strings.HasPrefix(name, "v_") && name != "chunk_events" {
+			run = 1
+		}
+		query := "SELECT * FROM " + name + " WHERE run = ?"
+		if all := scanned(t, raw, query, run); len(all) > 0 {
+			t.Errorf("%s goes through all runs in %v", query, all)
+		}
+		rows, err := raw.Query("EXPLAIN QUERY PLAN "+query, run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			for _, table := range []string{"task_rows", "attempt_rows", "wait_rows", "task_chunks", "wait_chunks"} {
+				if strings.HasPrefix(detail, "SCAN "+table) {
+					t.Errorf("%s: %s", query, detail)
+				}
+			}
+		}
+		rows.Close()
+	}
+}
+
 func TestQueriesOfTheDocumentsRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	logtest.Diamond(t, open(t, path, sqlite.Durable), "calm-hopper-4f2a")

@@ -46,7 +46,7 @@ func newPool(dsn, setup string, begin func() error) *sql.DB {
 	p.driver.ConnectHook = func(c *sqlite3.SQLiteConn) error {
 		views, err := scriptText("views.sql")
 		if err == nil {
-			_, err = c.Exec(setup+strings.ReplaceAll(views, "CREATE VIEW ", "CREATE TEMP VIEW ")+
+			_, err = c.Exec(setup+strings.ReplaceAll(ofRows(views), "CREATE VIEW ", "CREATE TEMP VIEW ")+
 				"PRAGMA query_only = 1;", nil)
 		}
 		return err

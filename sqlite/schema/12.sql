@@ -10,6 +10,7 @@ ALTER TABLE waits RENAME TO wait_rows;
 CREATE TABLE task_chunks (
   run                INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
   task               INTEGER NOT NULL,
+  last_task          INTEGER NOT NULL,
   workflow           INTEGER NOT NULL,
   tasks              INTEGER NOT NULL,
   need_millicores    INTEGER NOT NULL,

@@ -1,5 +1,8 @@
 -- The views, as they are now: each migration makes all of them again, after the tables have changed. Seconds (_s) and MB (10^6 bytes);
 -- "run" is the run's name, in clocks and edges its number. {counters} stands for the counters of planner.Usage that v_attempts does not name.
+-- SQLite finds the rows of one run by index only where each arm of a UNION ALL says which run it is of: views that join tasks, attempts or waits
+-- have arms for rows and for chunks, and sums over both refer to a run from outside. {task_rows} and its like stand for the tables of rows. What
+-- is between --{ and --} is of chunks; connections that see no chunks leave it out (pool.go).
 
 CREATE VIEW v_runs AS
 SELECT r.name AS run, r.runtime, r.policy, r.state, r.started_wall AS started, r.exit_code,
@@ -62,24 +65,44 @@ SELECT run, workflow, task, kind, attempt, node, estimate_source AS source, esti
   CASE WHEN measured_ns > 0 THEN 1.0 * estimate_ns / measured_ns END AS ratio
 FROM v_attempts WHERE outcome = 'ok' AND estimate_ns IS NOT NULL;
 
+-- Sums are kept as whole numbers, so that JSON does not round them.
 CREATE VIEW v_kinds AS
-SELECT t.run, t.kind, t.tasks, t.succeeded, t.failed, a.attempts, a.estimated_s, a.measured_s, a.measured_min_s, a.measured_max_s,
-  a.runtime_s, a.cpu_s, a.cpu_total_s, a.throttled_s, a.peak_mb, a.read_mb, a.written_mb
-FROM (
-  SELECT r.id, r.name AS run, t.kind, count(*) AS tasks, sum(t.state = 'done') AS succeeded, sum(t.state = 'failed') AS failed
-  FROM runs r JOIN tasks t ON t.run = r.id AND t.state <> 'continued' GROUP BY r.id, t.kind
-) t LEFT JOIN (
-  SELECT run, kind, count(*) AS attempts,
-    avg(estimate_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS estimated_s,
-    avg(measured_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS measured_s,
-    min(measured_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS measured_min_s,
-    max(measured_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS measured_max_s,
-    avg(ran_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS runtime_s,
-    avg(cpu_user_ns + cpu_system_ns) FILTER (WHERE outcome = 'ok') / 1e9 AS cpu_s,
-    sum(cpu_user_ns + cpu_system_ns) / 1e9 AS cpu_total_s, sum(cpu_throttled_ns) / 1e9 AS throttled_s,
-    max(peak_memory_bytes) / 1e6 AS peak_mb, sum(read_bytes) / 1e6 AS read_mb, sum(written_bytes) / 1e6 AS written_mb
-  FROM v_attempts GROUP BY run, kind
-) a ON a.run = t.run AND a.kind = t.kind;
+SELECT r.name AS run, k.value ->> 0 AS kind, k.value ->> 1 AS tasks, k.value ->> 2 AS succeeded, k.value ->> 3 AS failed, nullif(k.value ->> 4, 0) AS attempts,
+  1.0 * (k.value ->> 5) / (k.value ->> 6) / 1e9 AS estimated_s, 1.0 * (k.value ->> 7) / (k.value ->> 8) / 1e9 AS measured_s,
+  (k.value ->> 9) / 1e9 AS measured_min_s, (k.value ->> 10) / 1e9 AS measured_max_s,
+  1.0 * (k.value ->> 11) / (k.value ->> 12) / 1e9 AS runtime_s, 1.0 * (k.value ->> 13) / (k.value ->> 14) / 1e9 AS cpu_s,
+  (k.value ->> 15) / 1e9 AS cpu_total_s, (k.value ->> 16) / 1e9 AS throttled_s,
+  (k.value ->> 17) / 1e6 AS peak_mb, (k.value ->> 18) / 1e6 AS read_mb, (k.value ->> 19) / 1e6 AS written_mb
+FROM runs r CROSS JOIN json_each((
+  SELECT json_group_array(json_array(y.kind, y.tasks, y.succeeded, y.failed, y.attempts, y.estimated, y.estimates, y.measured, y.measurements,
+    y.shortest, y.longest, y.ran, y.runs, y.cpu, y.cpus, y.cpu_total, y.throttled, y.peak, y.bytes_read, y.bytes_written))
+  FROM (
+    SELECT x.kind, count(x.state) AS tasks, count(*) FILTER (WHERE x.state = 'done') AS succeeded, count(*) FILTER (WHERE x.state = 'failed') AS failed, count(x.attempt) AS attempts,
+      sum(x.estimate_ns) FILTER (WHERE x.outcome = 'ok') AS estimated, count(x.estimate_ns) FILTER (WHERE x.outcome = 'ok') AS estimates,
+      sum(x.measured_ns) FILTER (WHERE x.outcome = 'ok') AS measured, count(x.measured_ns) FILTER (WHERE x.outcome = 'ok') AS measurements,
+      min(x.measured_ns) FILTER (WHERE x.outcome = 'ok') AS shortest, max(x.measured_ns) FILTER (WHERE x.outcome = 'ok') AS longest,
+      sum(x.ran_ns) FILTER (WHERE x.outcome = 'ok') AS ran, count(x.ran_ns) FILTER (WHERE x.outcome = 'ok') AS runs,
+      sum(x.cpu_ns) FILTER (WHERE x.outcome = 'ok') AS cpu, count(x.cpu_ns) FILTER (WHERE x.outcome = 'ok') AS cpus,
+      sum(x.cpu_ns) AS cpu_total, sum(x.cpu_throttled_ns) AS throttled,
+      max(x.peak_memory_bytes) AS peak, sum(x.read_bytes) AS bytes_read, sum(x.written_bytes) AS bytes_written
+    FROM (
+      SELECT t.kind, t.state, NULL AS attempt, NULL AS outcome, NULL AS estimate_ns, NULL AS measured_ns, NULL AS ran_ns, NULL AS cpu_ns,
+        NULL AS cpu_throttled_ns, NULL AS peak_memory_bytes, NULL AS read_bytes, NULL AS written_bytes
+      FROM {task_rows} t WHERE t.run = r.id AND t.state <> 'continued'
+      UNION ALL
+      SELECT t.kind, NULL, a.attempt, a.outcome, a.estimate_ns, a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
+          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), a.ran_ns, a.cpu_user_ns + a.cpu_system_ns,
+        a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
+      FROM {attempt_rows} a CROSS JOIN {task_rows} t ON t.run = a.run AND t.task = a.task WHERE a.run = r.id
+--{
+      UNION ALL
+      SELECT a.kind, a.state, a.attempt, a.outcome, a.estimate_ns, a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
+          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)), a.ran_ns, a.cpu_user_ns + a.cpu_system_ns,
+        a.cpu_throttled_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes
+      FROM chunk_tasks a WHERE a.run = r.id
+--}
+    ) x GROUP BY x.kind HAVING count(x.state) > 0
+  ) y)) k;
 
 -- The tasks of a workflow are numbered one after the other: no index is needed to find them.
 CREATE VIEW v_workflows AS
@@ -108,26 +131,60 @@ FROM (
       (SELECT json_group_object(s.node, json_array(s.attempts, s.held, s.used)) FROM (
         SELECT a.node, count(*) AS attempts, total(a.hold_millicores / 1e3 * (coalesce(a.ended_ns, k.at_ns) - a.queued_ns
           - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) / 1e9) AS held, sum(a.cpu_user_ns + a.cpu_system_ns) / 1e9 AS used
-        FROM attempts a WHERE a.run = r.id GROUP BY a.node) s) AS sums
+        FROM (
+          SELECT a.node, a.hold_millicores, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.cpu_user_ns, a.cpu_system_ns
+          FROM {attempt_rows} a WHERE a.run = r.id
+--{
+          UNION ALL
+          SELECT a.node, a.hold_millicores, a.queued_ns, a.started_ns, a.ended_ns, a.ran_ns, a.cpu_user_ns, a.cpu_system_ns
+          FROM chunk_tasks a WHERE a.run = r.id
+--}
+        ) a GROUP BY a.node) s) AS sums
     FROM runs r JOIN clocks k ON k.run = r.id GROUP BY r.name
   ) g JOIN nodes n ON n.run = g.id
 ) x;
 
+-- A task that waits has a row of its own, whatever the run; its last wait is the reason.
 CREATE VIEW v_waits AS
-SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, x.reason, x.dim, n.name AS node,
-  x.since_ns / 1e9 AS since_s, x.until_ns / 1e9 AS until_s
-FROM runs r
-JOIN tasks t ON t.run = r.id AND t.state = 'waiting'
-JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-JOIN waits x ON x.run = r.id AND x.task = t.task AND x.seq = (SELECT max(y.seq) FROM waits y WHERE y.run = r.id AND y.task = t.task)
-LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node;
+SELECT y.run, y.workflow, y.task, y.kind, y.reason, y.dim, y.node, y.since_ns / 1e9 AS since_s, y.until_ns / 1e9 AS until_s
+FROM (
+  SELECT x.run, x.workflow, x.task, x.kind, x.reason, x.dim, x.node, x.since_ns, x.until_ns,
+    row_number() OVER (PARTITION BY x.run, x.id ORDER BY x.seq DESC) AS last
+  FROM (
+    SELECT r.name AS run, w.name AS workflow, t.task AS id, t.name AS task, t.kind, x.seq, x.reason, x.dim, n.name AS node, x.since_ns, x.until_ns
+    FROM runs r
+    CROSS JOIN {task_rows} t ON t.run = r.id AND t.state = 'waiting'
+    JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+    CROSS JOIN {wait_rows} x ON x.run = r.id AND x.task = t.task
+    LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node
+--{
+    UNION ALL
+    SELECT r.name, w.name, t.task, t.name, t.kind, c.seq + (j.value ->> 1), c.reason, nullif(c.dim, ''), n.name, j.value ->> 2, j.value ->> 4
+    FROM runs r
+    CROSS JOIN wait_chunks c ON c.run = r.id
+    CROSS JOIN json_each(c.rows) j
+    CROSS JOIN task_rows t ON t.run = r.id AND t.task = j.value ->> 0 AND t.state = 'waiting'
+    JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+    LEFT JOIN nodes n ON n.run = r.id AND n.node = j.value ->> 3
+--}
+  ) x
+) y WHERE y.last = 1;
 
 CREATE VIEW v_notes AS
-SELECT r.name AS run, x.at_ns / 1e9 AS at_s, x.topic, w.name AS workflow, t.name AS task, x.instant_ns / 1e9 AS instant_s, x.text
+SELECT r.name AS run, x.at_ns / 1e9 AS at_s, x.topic, w.name AS workflow, coalesce(
+  (SELECT t.name FROM {task_rows} t WHERE t.run = r.id AND t.task = x.task),
+--{
+  (SELECT t.name FROM chunk_tasks t WHERE t.run = r.id AND t.first <= x.task AND t.last >= x.task AND t.task = x.task ORDER BY t.first DESC LIMIT 1),
+--}
+  NULL) AS task, x.instant_ns / 1e9 AS instant_s, x.text
 FROM runs r
-JOIN notes x ON x.run = r.id
-LEFT JOIN tasks t ON t.run = r.id AND t.task = x.task
-LEFT JOIN workflows w ON w.run = r.id AND w.workflow = coalesce(x.workflow, t.workflow);
+CROSS JOIN notes x ON x.run = r.id
+LEFT JOIN workflows w ON w.run = r.id AND w.workflow = coalesce(x.workflow, coalesce(
+  (SELECT t.workflow FROM {task_rows} t WHERE t.run = r.id AND t.task = x.task),
+--{
+  (SELECT t.workflow FROM chunk_tasks t WHERE t.run = r.id AND t.first <= x.task AND t.last >= x.task AND t.task = x.task ORDER BY t.first DESC LIMIT 1),
+--}
+  NULL));
 
 CREATE VIEW v_replicas AS
 SELECT r.name AS run, w.name AS workflow, f.name AS file, f.size_bytes / 1e6 AS size_mb, p.replica, n.name AS node, n.node_group
@@ -138,17 +195,32 @@ JOIN workflows w ON w.run = r.id AND w.workflow = f.workflow
 JOIN nodes n ON n.run = r.id AND n.node = p.node;
 
 CREATE VIEW v_locality AS
-SELECT r.name AS run, w.name AS workflow, w.tenant, count(*) AS attempts, total(a.input_bytes) / 1e6 AS input_mb,
-  total(a.input_bytes - a.copied_bytes) / 1e6 AS local_mb, total(a.copied_bytes) / 1e6 AS copied_mb,
-  100.0 * total(a.input_bytes - a.copied_bytes) / nullif(total(a.input_bytes), 0) AS local_pct
-FROM runs r
-JOIN attempts a ON a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
-JOIN tasks t ON t.run = r.id AND t.task = a.task
-JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-GROUP BY r.id, w.workflow;
+SELECT r.name AS run, w.name AS workflow, w.tenant, k.value ->> 1 AS attempts, (k.value ->> 2) / 1e6 AS input_mb,
+  (k.value ->> 3) / 1e6 AS local_mb, (k.value ->> 4) / 1e6 AS copied_mb,
+  100.0 * (k.value ->> 3) / nullif(k.value ->> 2, 0) AS local_pct
+FROM runs r CROSS JOIN json_each((
+  SELECT json_group_array(json_array(y.workflow, y.attempts, y.input, y.local, y.copied)) FROM (
+    SELECT x.workflow, count(*) AS attempts, sum(x.input_bytes) AS input,
+      coalesce(sum(x.input_bytes - x.copied_bytes), 0) AS local, coalesce(sum(x.copied_bytes), 0) AS copied
+    FROM (
+      SELECT t.workflow, a.input_bytes, a.copied_bytes FROM {attempt_rows} a CROSS JOIN {task_rows} t ON t.run = a.run AND t.task = a.task
+      WHERE a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
+--{
+      UNION ALL
+      SELECT a.workflow, a.input_bytes, a.copied_bytes FROM chunk_tasks a
+      WHERE a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
+--}
+    ) x GROUP BY x.workflow
+  ) y)) k
+CROSS JOIN workflows w ON w.run = r.id AND w.workflow = k.value ->> 0;
 
 CREATE VIEW edges AS
-SELECT t.run, t.task AS child, p.value AS parent FROM tasks t, json_each(t.parents) p;
+SELECT t.run, t.task AS child, p.value AS parent FROM {task_rows} t, json_each(t.parents) p
+--{
+UNION ALL
+SELECT t.run, t.task, p.value FROM chunk_tasks t, json_each(t.parents) p
+--}
+;
 
 -- Bodies in event_chunks leave out what follows from the rest; here it is filled in.
 CREATE VIEW v_events AS
@@ -161,9 +233,15 @@ SELECT x.run, x.seq, x.at_ns / 1e9, x.kind, CASE
   WHEN x.kind = 9 AND x.body -> 'starts' IS NOT NULL THEN
     json_patch('{}', json_object('round', x.body ->> 'round', 'took_ns', x.body ->> 'took_ns', 'orders', json((
       SELECT json_group_array(json(o.text)) FROM (SELECT json_patch('{}', json_object('kind', 1, 'attempt', nullif(s.value ->> 0, 0), 'task', nullif(s.value ->> 1, 0),
-        'node', nullif(s.value ->> 2, 0), 'hold', iif(t.task IS NULL, NULL, json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps)),
+        'node', nullif(s.value ->> 2, 0), 'hold', json(coalesce(
+          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps) FROM {task_rows} t WHERE t.run = x.id AND t.task = s.value ->> 1),
+--{
+          (SELECT json_array(t.need_millicores, t.need_memory_bytes, t.need_disk_bps) FROM chunk_tasks t
+            WHERE t.run = x.id AND t.first <= s.value ->> 1 AND t.last >= s.value ->> 1 AND t.task = s.value ->> 1 ORDER BY t.first DESC LIMIT 1),
+--}
+          NULL)),
         'try', 1, 'until_ns', nullif(x.at_ns + (s.value ->> 3), 0), 'estimate', json_patch('{}', json_object('run_ns', nullif(s.value ->> 3, 0), 'source', 1)))) AS text
-        FROM json_each(x.body, '$.starts') s LEFT JOIN tasks t ON t.run = x.id AND t.task = s.value ->> 1 ORDER BY s.key) o)),
+        FROM json_each(x.body, '$.starts') s ORDER BY s.key) o)),
       'waits', json(x.body -> 'waits'), 'notes', json(x.body -> 'notes')))
   ELSE x.body END
 FROM (
@@ -223,8 +301,16 @@ FROM (
       WHEN 'workflow' THEN (SELECT iif(w.state = 'done', w.ended_ns - w.started_ns, NULL) FROM workflows w
         WHERE w.run = r.id AND w.name = p.name AND w.state <> 'continued' ORDER BY w.workflow DESC LIMIT 1)
       ELSE (SELECT CAST(avg(a.ended_ns - coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
-          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) AS INTEGER)
-        FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task WHERE a.run = r.id AND t.kind = p.name AND a.outcome = 'ok')
+          - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))) AS INTEGER) FROM (
+        SELECT a.queued_ns, a.staged_ns, a.created_ns, a.started_ns, a.ended_ns, a.ran_ns
+        FROM {attempt_rows} a CROSS JOIN {task_rows} t ON t.run = a.run AND t.task = a.task
+        WHERE a.run = r.id AND t.kind = p.name AND a.outcome = 'ok'
+--{
+        UNION ALL
+        SELECT a.queued_ns, a.staged_ns, a.created_ns, a.started_ns, a.ended_ns, a.ran_ns
+        FROM chunk_tasks a WHERE a.run = r.id AND a.kind = p.name AND a.outcome = 'ok'
+--}
+        ) a)
     END AS actual_ns
   FROM runs r JOIN predictions p ON p.run = r.id
 ) x;
@@ -241,8 +327,21 @@ SELECT r.name AS run, w.name AS workflow, t.name AS task, t.kind, a.attempt, a.t
   s.ordered_ns / 1e9 AS ordered_s, s.since_ns / 1e9 AS since_s, s.until_ns / 1e9 AS until_s, (s.until_ns - s.since_ns) / 1e9 AS away_s,
   iif(s.how = 'checkpoint', a.kept, NULL) AS kept, s.lost_ns / 1e9 AS lost_s
 FROM runs r
-JOIN suspensions s ON s.run = r.id
-JOIN attempts a ON a.run = r.id AND a.attempt = s.attempt
-JOIN tasks t ON t.run = r.id AND t.task = a.task
+CROSS JOIN suspensions s ON s.run = r.id
+CROSS JOIN {attempt_rows} a ON a.run = r.id AND a.attempt = s.attempt
+CROSS JOIN {task_rows} t ON t.run = r.id AND t.task = a.task
 JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node;
+LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+--{
+UNION ALL
+SELECT r.name, w.name, a.name, a.kind, a.attempt, a.try, n.name, s.how,
+  s.ordered_ns / 1e9, s.since_ns / 1e9, s.until_ns / 1e9, (s.until_ns - s.since_ns) / 1e9,
+  iif(s.how = 'checkpoint', a.kept, NULL), s.lost_ns / 1e9
+FROM runs r
+CROSS JOIN chunk_tasks a ON a.run = r.id
+CROSS JOIN suspensions s ON s.run = r.id AND s.attempt = a.attempt
+JOIN workflows w ON w.run = r.id AND w.workflow = a.workflow
+LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+WHERE EXISTS (SELECT 1 FROM suspensions y WHERE y.run = r.id)
+--}
+;
