@@ -264,6 +264,6 @@ func (in *Intake) CancelTask(id int64) error {
 	if err := e.take(in.now, planner.TaskCancelled{Task: r.Task}); err != nil {
 		return err
 	}
-	e.settle(Settled{id, SettledCancelled, "on request"})
+	e.settle(Settled{id, SettledCancelled, OnRequest})
 	return nil
 }

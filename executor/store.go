@@ -26,6 +26,8 @@ type Batch struct {
 const (
 	SettledRefused   = "refused"
 	SettledCancelled = "cancelled"
+
+	OnRequest = "on request" // why something was cancelled that nothing was wrong with
 )
 
 // Settled is a submission, by the id that it was acknowledged with, that will not arrive.

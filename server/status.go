@@ -159,8 +159,14 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done, Failed: o.Failed,
 		Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended), Outcome: o.Attempt.Outcome,
 		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU, Labels: labelsOf(o.Options)}
-	if o.State == sqlite.Arrived {
+	switch {
+	case o.State == sqlite.Arrived:
 		st.State = "waiting"
+	case st.Message != "":
+	case o.State == sqlite.Cancelled: // nobody else withdraws a whole workflow from a server
+		st.Message = executor.OnRequest
+	case o.State == sqlite.Refused: // by the policy
+		st.Message = "no plan of the policy meets its deadline"
 	}
 	if o.Arrival > o.At {
 		st.Release = wall(&o.Arrival)

@@ -301,8 +301,9 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 
 // reading explains an error of reading a file.
 func reading(err error) string {
-	if errors.Is(err, fs.ErrNotExist) {
-		return err.Error() + "; check the path"
+	missing := new(fs.PathError)
+	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) {
+		return missing.Path + ": no such file or directory; check the path"
 	}
 	return err.Error()
 }

@@ -36,7 +36,7 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 	}
 	files, skipped, err := trace.Find(in.paths)
 	if err != nil {
-		return nil, fail(exitInput, err)
+		return nil, failf(exitInput, "%s", reading(err))
 	}
 	for _, s := range skipped {
 		in.Warn("%s: not a workflow trace, skipped", s)

@@ -115,6 +115,10 @@ func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 	expect(t, exitInput, []string{"no submission 99"}, "cancel", "--dir", dir, "99")
 	broken := cliTest{t, dir}.write("broken.dax", "<adag><job id='a'/>")
 	expect(t, exitInput, []string{"broken.dax"}, "submit", "--dir", dir, broken)
+	for _, c := range [][]string{{"submit"}, {"run", "--runtime", "null"}} {
+		expect(t, exitInput, []string{"gantry: none.dax: no such file or directory; check the path\n"},
+			append(c, "--dir", dir, "none.dax")...)
+	}
 	if got := s.submit(montage); got != "3" {
 		t.Errorf("after a workflow that was refused the next has number %s", got)
 	}
@@ -241,7 +245,11 @@ func TestDeadlinesOfSubmissions(t *testing.T) {
 	expect(t, exitInput, nil, "wait", "--dir", dir, "2")
 	expect(t, exitOK, []string{"it is released at"}, "queue", "--dir", dir)
 	expect(t, exitOK, []string{"1: montage-25-1 cancelled"}, "cancel", "--dir", dir, "1")
-	expect(t, exitTasksFailed, nil, "wait", "--dir", dir, "1")
+	if code, out, _ := invoke(t, "wait", "--dir", dir, "1"); code != exitTasksFailed ||
+		!strings.Contains(out, "cancelled") || !strings.Contains(out, "on request") {
+		t.Errorf("wait for what was cancelled: exit %d, %s", code, out)
+	}
+	expect(t, exitOK, []string{"on request", "no plan of the policy meets its deadline"}, "queue", "--all", "--dir", dir)
 	expect(t, exitUsage, []string{"--deadline"}, "submit", "--dir", dir, "--deadline", "tomorrow", montage)
 	expect(t, exitUsage, []string{"not after"}, "submit", "--dir", dir, "--deadline", "1h", "--release", "2h", montage)
 }
