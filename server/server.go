@@ -231,7 +231,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 				refused.Code = api.Unknown
 			}
 		}
-		out, status = refused, http.StatusBadRequest
+		if out, status = refused, http.StatusBadRequest; refused.Code == api.Full {
+			status = http.StatusInsufficientStorage
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -357,6 +359,10 @@ func (s *Server) accept(
 			row.Name = fmt.Sprintf("%s-%d", row.Name, row.ID)
 		}
 	})
+	if fault := sqlite.DiskFault(err); fault != "" {
+		return &api.Error{Code: api.Full, Message: fmt.Sprintf("the log cannot be written (%s): nothing of the request "+
+			"is kept; free space in the gantry directory, then hand it in again", fault)}
+	}
 	if err != nil || again {
 		return err
 	}

@@ -413,7 +413,7 @@ func (db *DB) wrap(doing string, err error) error {
 		switch code.Code {
 		case sqlite3.ErrFull:
 			advice = ": the disk or the quota is full; what was logged before is kept: free space there, then go on " +
-				"with gantry resume"
+				"with gantry resume, or with gantry serve if it was a server"
 		case sqlite3.ErrIoErr:
 			advice = fmt.Sprintf(" (%v): the disk does not take or give the data; what was logged before is kept: "+
 				"look at its space and health, then continue it with gantry resume",
@@ -499,6 +499,15 @@ func (db *DB) queryInt(query string, args ...driver.Value) (int64, error) {
 	}
 	n, _ := dest[0].(int64)
 	return n, nil
+}
+
+// DiskFault is what SQLite says of the place where the log lies, "" if err does not come from there (see IsDisk).
+func DiskFault(err error) string {
+	code := new(sqlite3.Error)
+	if !IsDisk(err) || !errors.As(err, code) {
+		return ""
+	}
+	return code.Error()
 }
 
 // IsDisk reports whether err comes from the place where the log lies rather than from what was to be written: no space,

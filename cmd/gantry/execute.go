@@ -380,7 +380,11 @@ func (s *session) broken(ctx context.Context, err error) error {
 	}
 	s.atEnd(sqlite.Interrupted, code)
 	if runtimeOf(s.set.Runtime).Adopts && !unsupported {
-		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: gantry resume %s", err, s.name)
+		how := "resume " + s.name
+		if s.serving != nil {
+			how = "serve, in the same directory"
+		}
+		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: gantry %s", err, how)
 	}
 	return fail(code, err)
 }

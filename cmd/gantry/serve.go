@@ -122,6 +122,9 @@ func serve(c *cli.Context) error {
 		if _, err := s.existing(c, run); err != nil {
 			return err
 		}
+		if err := s.compare(c, set); err != nil {
+			return err
+		}
 		if err := s.openLive(c); err != nil {
 			return err
 		}

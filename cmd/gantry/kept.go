@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// settingOf names the settings whose flag is not called as they are in the log.
+var settingOf = map[string]string{"mount": "mounts", "secret": "secrets", "env-file": "env", "retry": "retries",
+	"startup": "startup_ns", "grace": "grace_ns", "max-output": "max_output_bytes", "disk": "disk_bytes",
+	"bundle": "bundle_ns"}
+
+// notKept are flags of gantry serve that do not say how a run began: they hold for this process.
+var notKept = []string{"name", "dir", "quiet", "strict", "on-end", "oversubscribe", "watch", "port", "slurm-job"}
+
+// differing says of each flag that was given, and that a run under way does not follow, what holds instead.
+func differing(c *cli.Context, run string, given, kept *settings) (all []string, err error) {
+	var of [2]map[string]any
+	for i, s := range []*settings{given, kept} {
+		if err := json.Unmarshal(s.encode(), &of[i]); err != nil {
+			return nil, err
+		}
+	}
+	was := map[string][]string{} // flags, by setting
+	for _, flag := range c.Command.Flags {
+		name := flag.Names()[0]
+		if slices.Contains(notKept, name) || !c.IsSet(name) {
+			continue
+		}
+		key := settingOf[name]
+		if key == "" {
+			key = strings.ReplaceAll(name, "-", "_")
+		}
+		if !reflect.DeepEqual(of[0][key], of[1][key]) {
+			was[key] = append(was[key], "--"+name)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		text := fmt.Sprintf("%s: run %s goes on with ", strings.Join(was[key], ", "), run)
+		switch key {
+		case "policy":
+			text += fmt.Sprintf("%s; gantry policy set %s changes it", kept.Policy, given.Policy)
+		case "cluster":
+			text += "the nodes that it began with; gantry node changes them. For other nodes end it with gantry drain " +
+				"and start a new one"
+		default:
+			text += "what it began with"
+			switch v := of[1][key].(type) {
+			case string, float64, bool:
+				text += fmt.Sprintf(", %v", v)
+			}
+			text += ". To change that, end it with gantry drain and start a new one"
+		}
+		all = append(all, text)
+	}
+	return all, nil
+}
+
+// compare says what the run that is continued does not take from the command line, and that another build began it.
+func (s *session) compare(c *cli.Context, given *settings) error {
+	all, err := differing(c, s.name, given, s.set)
+	if err != nil {
+		return failf(exitInternal, "settings of run %s: %w", s.name, err)
+	}
+	for _, text := range all {
+		s.view.warn("%s", text)
+	}
+	if was := s.log.Info().Version; was != version() {
+		s.view.warn("run %s was begun by gantry %s, and goes on with %s", s.name, was, version())
+	}
+	return nil
+}
