@@ -41,6 +41,7 @@ has described it in the directory of the run.`,
 			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
 			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
+			&cli.BoolFlag{Name: "clear", Usage: "end what the job step of --step has left of the container"},
 			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
 		Action: func(c *cli.Context) error {
 			switch {
@@ -99,6 +100,17 @@ func runNode(c *cli.Context) error {
 	signal.Ignore(unix.SIGPIPE)
 	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
 	w := engineWants{dirs: []string{dir}, emulated: c.Bool("emulated")}
+	if c.Bool("clear") {
+		e, _, err := nodeEngine(c, c.String("runtime"), w)
+		if err == nil {
+			defer e.Close()
+			err = node.Clear(c.Context, c.Args().Get(0), e, c.Args().Get(1))
+		}
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		return nil
+	}
 	if c.String("runtime") == oci.Capabilities.Name {
 		at, err := image.DefaultDir()
 		if err == nil {

@@ -103,6 +103,7 @@ type job struct {
 
 	// Under Engine.mu:
 	over, running bool
+	sought        bool         // search looks for what has become of it
 	lost          string       // why there will be no result
 	told          *node.Result // what the step said, where the directory took no result
 }
@@ -401,7 +402,14 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if r, err := e.result(j); err == nil && r == nil && e.lives(ctx, j) {
+	if r, err := e.result(j); err == nil && r == nil && !e.lives(ctx, j) {
+		e.seek(j)
+		select {
+		case <-j.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	} else if err == nil && r == nil {
 		if err := e.Signal(ctx, id, "SIGKILL"); err != nil && !errdefs.IsConflict(err) {
 			e.cancelStep(ctx, j)
 		}
@@ -437,10 +445,18 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 	lost := j.lost
 	e.mu.Unlock()
 	if lost == "" && !e.lives(ctx, j) {
+		e.seek(j)
+		select {
+		case <-j.ended:
+		case <-ctx.Done():
+			return s, ctx.Err()
+		}
 		if s, known, err := e.look(j); err != nil || known { // it ended just now
 			return s, err
 		}
-		lost = "its job step ended without a word"
+		e.mu.Lock()
+		lost = j.lost
+		e.mu.Unlock()
 	}
 	if lost != "" {
 		return container.State{}, fmt.Errorf("container %.12s: %s: %w", id, lost, errdefs.ErrNotFound)

@@ -2,6 +2,7 @@ package slurm_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/slurm"
+	"gantry/executor/slurm/allocation"
 	"gantry/executor/slurm/slurmtest"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -148,6 +150,53 @@ func killSruns(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// What a killed step has left is ended before its task can be tried again, also where gantry was away meanwhile.
+func TestKilledStepLeavesNothing(t *testing.T) {
+	for _, runtime := range []string{"oci", "docker"} {
+		t.Run(runtime, func(t *testing.T) {
+			s := newSite(t, runtime)
+			for _, away := range []bool{false, true} {
+				r := s.newRig(t, 0)
+				token := fmt.Sprintf("left-by-%s-%v-%d", runtime, away, os.Getpid())
+				l := r.launch(0, r.sh(": "+token+"; echo began >>"+r.notes()+"; sleep 300; :"))
+				r.untilBegun(l.Spec)
+				if processes(t, token) == 0 {
+					t.Fatal("the program is not found")
+				}
+				id := s.step(t)
+				if away {
+					r.must(r.Close())
+				}
+				s.Command(t, "scancel", "--signal=KILL", id)
+				slurmtest.Eventually(t, "the end of the step", func() bool {
+					steps, err := s.allocation.Steps(t.Context())
+					return err == nil && !slices.ContainsFunc(steps, func(x allocation.Step) bool { return x.ID == id })
+				})
+				if away {
+					l.Started = true
+					r.again(l)
+				}
+				r.wants(r.exit(l), planner.Lost)
+				if n := processes(t, token); n > 0 {
+					t.Errorf("gantry away %v: the attempt is lost, and %d processes of it go on", away, n)
+				}
+			}
+		})
+	}
+}
+
+// processes is how many processes of this host have a word in their command line.
+func processes(t *testing.T, word string) (n int) {
+	t.Helper()
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), word) {
+			n++
+		}
+	}
+	return n
 }
 
 func TestFaults(t *testing.T) {

@@ -90,6 +90,24 @@ func Run(ctx context.Context, cfg Config, id string) error {
 	return nil
 }
 
+// Clear ends what a job step that was killed has left of a container, and removes it.
+func Clear(ctx context.Context, runDir string, e container.Engine, id string) error {
+	l, err := DirOf(runDir, id).Launch()
+	if err != nil {
+		return err
+	}
+	left, err := e.List(ctx, container.LabelControl, l.Spec.Labels[container.LabelControl])
+	if err != nil {
+		return err
+	}
+	for _, c := range left {
+		if err := e.Remove(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // listen reads what whoever started the step says.
 func (s *step) listen(queue chan<- string) {
 	defer close(s.alone)
