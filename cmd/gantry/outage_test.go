@@ -36,8 +36,8 @@ func dialIn(ctx context.Context, dir string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", api.AddressIn(at))
 }
 
-// between is a socket in a directory of its own, whose requests go to the server of another one. For each that hands in
-// work it asks what to do.
+// between is a socket in a directory of its own, whose requests go to the server of another one. For each that hands
+// in work it asks what to do.
 func between(
 	t *testing.T,
 	to string,
@@ -275,26 +275,44 @@ func TestFlagsOfAServerAreSettings(t *testing.T) {
 	}
 }
 
-// What cannot be logged is refused; the server lives, and takes it once there is space.
-func TestASubmissionOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+// smallDir is a directory on a disk of its own.
+func smallDir(t *testing.T, size string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
 		t.Skipf("needs to mount a small file system, as root: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	s := serveIn(t, dir, "--runtime", "null")
-	s.submit(montage)
-	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
+	return dir
+}
+
+// fillDisk leaves no byte free in a directory until the returned function is called.
+func fillDisk(t *testing.T, dir string) (free func()) {
+	t.Helper()
 	fill, err := os.Create(filepath.Join(dir, "other"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer fill.Close()
-	for n := 64 << 10; n > 0; n /= 2 { // to the last byte
+	for n := 64 << 10; n > 0; n /= 2 {
 		for err = nil; err == nil; {
 			_, err = fill.Write(make([]byte, n))
 		}
 	}
+	return func() {
+		t.Helper()
+		if err := errors.Join(fill.Close(), os.Remove(fill.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What cannot be logged is refused; the server lives, and takes it once there is space.
+func TestASubmissionOnAFullDisk(t *testing.T) {
+	dir := smallDir(t, "4m")
+	s := serveIn(t, dir, "--runtime", "null")
+	s.submit(montage)
+	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
+	free := fillDisk(t, dir)
 	// The log may have some pages left in files that it has already.
 	refused := false
 	var handed []string
@@ -314,10 +332,7 @@ func TestASubmissionOnAFullDisk(t *testing.T) {
 		t.Fatal("the disk does not fill")
 	}
 	expect(t, exitOK, []string{"policy cpp on null"}, "queue", "--dir", dir)
-	if err := os.Remove(filepath.Join(dir, "other")); err != nil {
-		t.Fatal(err)
-	}
-	fill.Close()
+	free()
 	last := s.submit(montage)
 	expect(t, exitOK, []string{"done, 25 of 25"}, "wait", "--dir", dir, last)
 	var q api.Queue
@@ -327,4 +342,35 @@ func TestASubmissionOnAFullDisk(t *testing.T) {
 	if len(q.Submissions) != len(handed)+2 {
 		t.Errorf("%d submissions, want the %d that were acknowledged", len(q.Submissions), len(handed)+2)
 	}
+}
+
+// A server that cannot log what became of a task ends; once there is space, the next one goes on where it was.
+func TestAServerWhoseDiskFills(t *testing.T) {
+	needsBusybox(t)
+	dir := smallDir(t, "12m")
+	flow := cliTest{t, t.TempDir()}.write("Makeflow", "one.txt:\n\tsleep 3; echo one >one.txt\n\n"+
+		"two.txt: one.txt\n\tcat one.txt >two.txt\n")
+	s := serveIn(t, dir)
+	s.submit("--image", "gantry/busybox", flow)
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		about, err := api.NewClient(dir).About(t.Context())
+		if err == nil && about.Running == 1 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("nothing runs (%v):\n%s", err, s.err.String())
+		}
+	}
+	free := fillDisk(t, dir)
+	s.ends(exitHost)
+	for _, w := range []string{"disk is full", "free space there", "continue with: gantry serve, in the same"} {
+		if !strings.Contains(s.err.String(), w) {
+			t.Errorf("it does not say %q:\n%s", w, s.err.String())
+		}
+	}
+	free()
+	s = serveIn(t, dir)
+	expect(t, exitOK, []string{"done, 2 of 2"}, "wait", "--dir", dir, "1")
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
 }
