@@ -88,14 +88,15 @@ type Preparer interface {
 // of none.
 type Lead struct{ took time.Duration }
 
-// usualTook is what a container takes on a quiet host until it waits.
+// usualTook is what a container of Docker takes on a quiet host until it waits.
 const usualTook = 150 * time.Millisecond
 
 // Took notes how long one took.
 func (l *Lead) Took(d time.Duration) { l.took = (3*l.mean() + d) / 4 }
 
-// Before is the lead: twice what containers took lately, and something for what varies.
-func (l *Lead) Before() time.Duration { return 2*l.mean() + 50*time.Millisecond }
+// Before is the lead: twice what containers took lately, and something for what varies. It does not fall below what is
+// usual: however quick containers are, tasks end earlier than estimated.
+func (l *Lead) Before() time.Duration { return 2*max(usualTook, l.mean()) + 50*time.Millisecond }
 
 func (l *Lead) mean() time.Duration {
 	if l.took == 0 {
