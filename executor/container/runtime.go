@@ -752,17 +752,23 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 		}
 		if errors.Is(err, ErrNoAnswer) {
 			r.aways.Add(1)
-			r.warn("docker-silent", fmt.Sprintf("the %s took longer than %v over a request, which gantry "+
-				"gives up (docker ps, and the log of the engine, show whether it is stuck)", r.host.Name,
-				r.cfg.Patience))
+			hint := ""
+			if r.host.Command != "" {
+				hint = " (" + r.host.Command + " ps, and the log of the engine, show whether it is stuck)"
+			}
+			r.warn("docker-silent", fmt.Sprintf("the %s took longer than %v over a request, which gantry gives up%s",
+				r.host.Name, r.cfg.Patience, hint))
 			return err
 		}
 		if !r.engine.Unreachable(err) && !r.Away() {
 			return err
 		}
 		r.aways.Add(1)
-		r.warn("docker-away", "the "+r.host.Name+" does not answer; gantry waits for it (scripts/ensure-docker.sh "+
-			"starts it)")
+		hint := ""
+		if r.far == nil {
+			hint = " (scripts/ensure-docker.sh starts it)"
+		}
+		r.warn("docker-away", "the "+r.host.Name+" does not answer; gantry waits for it"+hint)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -273,8 +273,12 @@ func (a *attempt) runScript() string {
 		args = append(args, "--env", e)
 	}
 	args = append(args, "--entrypoint", s.Args[0], cmp.Or(s.Image, "gantry/task"))
-	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of the %s for task %s of workflow %s, try %d, as a command for "+
-		"Docker.\nexec %s\n", a.r.host.Name, oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try,
+	of := "the " + a.r.host.Name
+	if a.r.far != nil {
+		of = "node " + a.r.cfg.Platform.Nodes[a.l.Node].Name + ", in a job step,"
+	}
+	return fmt.Sprintf("#!/bin/sh\n# What gantry asked of %s for task %s of workflow %s, try %d, as a command for "+
+		"Docker.\nexec %s\n", of, oneLine(a.l.Spec.Name), oneLine(a.l.Spec.Workflow.Name), a.l.Try,
 		Quote(append(args, s.Args[1:]...)))
 }
 

@@ -154,7 +154,8 @@ func Open(cfg Config) (*Engine, error) {
 
 // Host implements container.Engine: what nodes can do was asked before.
 func (e *Engine) Host(context.Context) (container.Host, error) {
-	return container.Host{Name: "Slurm", LimitsTasks: true, LimitsSwap: true}, nil
+	return container.Host{Name: "Slurm controller", Ended: "its job step was lost", LimitsTasks: true,
+		LimitsSwap: true}, nil
 }
 
 // Create writes what is to be run.

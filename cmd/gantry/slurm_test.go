@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gantry/executor/docker"
+)
+
+// fakeSlurm puts commands into PATH that print what those of Slurm 22.05 printed. In it allocation 1 of the caller has
+// the nodes v1 and v2. says sets what a command prints to standard output and standard error, and its exit code.
+func fakeSlurm(t *testing.T) (dir string, says func(command, out, err string, code int)) {
+	t.Helper()
+	dir = t.TempDir()
+	script, err := filepath.Abs("../../executor/slurm/allocation/testdata/fake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"squeue", "scontrol", "sinfo", "salloc", "srun", "scancel"} {
+		if err := os.Symlink(script, filepath.Join(dir, c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says = func(command, out, said string, code int) {
+		for suffix, text := range map[string]string{"out": out, "err": said, "rc": fmt.Sprint(code)} {
+			write(t, filepath.Join(dir, command+"."+suffix), text)
+		}
+	}
+	write(t, filepath.Join(dir, "slurm.conf"), "AuthType=auth/none\n")
+	t.Setenv("SLURM_CONF", filepath.Join(dir, "slurm.conf"))
+	t.Setenv("FAKE_SLURM", dir)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	says("squeue", slurmJob(os.Getuid(), "RUNNING"), "", 0)
+	says("sinfo", "v1|mixed|2|4000\nv2|mixed|2|4000\n", "", 0)
+	says("hostnames", "v1\nv2\n", "", 0)
+	says("scontrol", "", "", 0)
+	return dir, says
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slurmJob is what squeue says of allocation 1.
+func slurmJob(uid int, state string) string {
+	return fmt.Sprintf("1|%s|%d|v[1-2]|2126-11-23T03:42:41|None\n", state, uid)
+}
+
+// srunThat replaces srun by a script, in which $report is the file that a check of a node is to write.
+func srunThat(t *testing.T, dir, does string) {
+	t.Helper()
+	path := filepath.Join(dir, "srun")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	text := "#!/bin/sh\necho \"srun $*\" >>\"$FAKE_SLURM/calls\"\nreport=${*##*--report }\nreport=${report%% *}\n" +
+		does + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
+	if _, err := docker.FindTaskBinary(); err != nil {
+		t.Setenv(docker.TaskBinaryEnv, os.Args[0]) // it is never run
+	}
+	for _, c := range []struct {
+		name  string
+		setUp func(t *testing.T, dir string, says func(command, out, err string, code int))
+		args  []string
+		words []string
+	}{
+		{"no commands of Slurm", func(t *testing.T, _ string, _ func(string, string, string, int)) {
+			t.Setenv("PATH", t.TempDir())
+		}, nil, []string{"there is no command squeue here", "nothing was started"}},
+		{"munge does not run", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			write(t, filepath.Join(dir, "slurm.conf"), "AuthType=auth/munge\nAuthInfo=socket="+dir+"/munge.sock\n")
+		}, nil, []string{"munge does not run here", "start munged", "nothing was started"}},
+		{"slurmctld is away", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1)
+		}, nil, []string{"slurmctld) does not answer", "nothing was started"}},
+		{"another's allocation", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", slurmJob(os.Getuid()+7654321, "RUNNING"), "", 0)
+		}, nil, []string{"allocation 1 is not yours", "squeue --me", "nothing was started"}},
+		{"an allocation that has ended", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", slurmJob(os.Getuid(), "TIMEOUT"), "", 0)
+		}, nil, []string{"allocation 1 cannot be used: it reached its time limit", "nothing was started"}},
+		{"an unknown allocation", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", "", "slurm_load_jobs error: Invalid job id specified\n", 1)
+		}, nil, []string{"Slurm does not know it", "nothing was started"}},
+		{"an unknown partition", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("salloc", "", "salloc: error: invalid partition specified: nope\n"+
+				"salloc: error: Job submit/allocate failed: Invalid partition name specified\n", 1)
+			says("sinfo", "main: up to 1-infinite nodes, infinite, 4 in all\n", "", 0)
+		}, []string{"--slurm", "nodes=2,partition=nope"}, []string{"Invalid partition name specified",
+			"the partitions are main", "nothing was started"}},
+		{"a request that is refused", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("salloc", "", "salloc: error: Job submit/allocate failed: Requested node configuration is not "+
+				"available\n", 1)
+		}, []string{"--slurm", "nodes=200"}, []string{"Slurm refuses the allocation nodes=200",
+			"Requested node configuration is not available", "nothing was started"}},
+		{"a node without the runtime", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			srunThat(t, dir, `echo '{"node": "v1", "runtime": "", "failed": "no crun or runc on this host"}' >"$report"`)
+		}, nil, []string{"node v1 has no runtime for containers: no crun or runc on this host",
+			"--node-runtime none"}},
+		{"a node that does not see the directory", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			srunThat(t, dir, `echo "slurmstepd: error: execve(): gantry-task: No such file or directory" >&2; exit 2`)
+		}, nil, []string{"node v1 does not see ", "--shared"}},
+		{"a node that sees another directory", func(t *testing.T, dir string, _ func(string, string, string, int)) {
+			srunThat(t, dir, ":")
+		}, nil, []string{"node v1 writes to another directory", "--shared"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			slurm, says := fakeSlurm(t)
+			work := writeFiles(t, map[string]string{"one.dax": oneTask})
+			runs := filepath.Join(work, "runs")
+			c.setUp(t, slurm, says)
+			if c.args == nil {
+				c.args = []string{"--slurm-job", "1"}
+			}
+			args := append([]string{"run", "--runtime", "slurm", "--dir", runs, "--name", "refused"}, c.args...)
+			code, out, errs := invoke(t, append(args, filepath.Join(work, "one.dax"))...)
+			if code != exitHost {
+				t.Errorf("exit code %d, want %d\n%s%s", code, exitHost, out, errs)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(errs, w) {
+					t.Errorf("does not say %q:\n%s", w, errs)
+				}
+			}
+			calls, _ := os.ReadFile(filepath.Join(slurm, "calls"))
+			for line := range strings.Lines(string(calls)) {
+				if strings.HasPrefix(line, "srun ") && !strings.Contains(line, "--job-name=gantry-check ") {
+					t.Errorf("a step was started: %s", line)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(runs, "refused")); !os.IsNotExist(err) {
+				t.Errorf("the run has a directory: %v", err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(runs, "gantry-check-*")); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
