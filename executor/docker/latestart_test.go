@@ -141,6 +141,7 @@ func TestStartAfterRecoveryFindsNothing(t *testing.T) {
 	r, l, id := diedBeforeStart(t, newGate(t))
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.Lost)
+	waitFor(t, func() bool { return len(s.containers()) == 0 })
 	if err := lateStart(t, id); err == nil {
 		t.Error("the container that was given up was started")
 	}
@@ -164,9 +165,7 @@ func TestStartBetweenGivingUpAndRemovalNeverBegins(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.work(l.Spec), "effect")); err == nil {
 		t.Error("the program of a lost attempt ran")
 	}
-	if got := r.containers(); len(got) > 0 {
-		t.Errorf("containers %v are left", got)
-	}
+	waitFor(t, func() bool { return len(r.containers()) == 0 })
 }
 
 func TestStartBetweenListAndGivingUpIsAdopted(t *testing.T) {
