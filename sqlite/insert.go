@@ -153,10 +153,34 @@ func (in *inserter) add(values ...driver.Value) error {
 	for _, v := range values {
 		in.take(v)
 	}
+	return in.end()
+}
+
+// end says that a row is complete.
+func (in *inserter) end() error {
 	if len(in.cells) == in.shared+chunk*in.width {
 		return in.flush()
 	}
 	return nil
+}
+
+// takeInt adds a value of a row that end completes.
+func (in *inserter) takeInt(n int64) {
+	in.cells = append(in.cells, C.cell{kind: C.INTEGER, value: C.int64_t(n)})
+}
+
+// takeValue adds a value of a row that end completes.
+func (in *inserter) takeValue(v value) {
+	switch v.kind {
+	case isNumber:
+		in.takeInt(v.n)
+	case isText:
+		in.cells = append(in.cells, C.cell{kind: C.TEXT, value: C.int64_t(len(in.memory)),
+			length: C.int32_t(len(v.text))})
+		in.memory = append(in.memory, v.text...)
+	default:
+		in.cells = append(in.cells, C.cell{kind: C.NONE})
+	}
 }
 
 // take adds a value.

@@ -17,7 +17,7 @@ import (
 
 // The views tasks, attempts and waits of the log are of two parts: rows, and chunks of simulations. SQLite joins such a
 // view with other tables by going through all of it. So readers see tables in their place, by views of the connection:
-// of a real run its rows, of a simulation all of its tasks, attempts and waits, unpacked into a database in memory.
+// of a real run its rows, of a simulation all of its tasks and attempts, unpacked into a database in memory.
 
 // rowsOnly are views of a connection that show rows and no chunks.
 const rowsOnly = "CREATE TEMP VIEW tasks AS SELECT * FROM main.task_rows;\n" +
@@ -95,8 +95,8 @@ func (o *opened) close() error {
 // memories numbers the databases in memory of this process.
 var memories atomic.Int64
 
-// Of returns a handle on the log for questions about a run: if that is a simulation, its tasks, attempts and waits are
-// rows there. It ends with db.
+// Of returns a handle on the log for questions about a run: if that is a simulation, its tasks and attempts are rows
+// there. It ends with db.
 func (db *DB) Of(ctx context.Context, run string) (*DB, error) {
 	of, _, _, err := db.find(ctx, run)
 	if err == nil && of == db {
@@ -137,6 +137,7 @@ func (db *DB) of(ctx context.Context, id int64) (*DB, error) {
 	for _, name := range chunked {
 		setup += fmt.Sprintf("CREATE TEMP VIEW %ss AS SELECT * FROM unpacked.%ss;\n", name, name)
 	}
+	setup += "CREATE TEMP VIEW waits AS SELECT * FROM main.waits;\n"
 	u.db = &DB{path: db.path, mode: ReadOnly, query: db.query, opened: o, runs: map[*Run]struct{}{},
 		readers: newPool(dsn(db.path, db.query), setup, func() error { return u.fill(id, attach) })}
 	o.runs[id], o.order = u, append(o.order, u)
@@ -146,34 +147,5 @@ func (db *DB) of(ctx context.Context, id int64) (*DB, error) {
 // mostUnpacked bounds the memory of unpacked simulations: the first ones go when more are asked for.
 const mostUnpacked = 8
 
-// chunked are the tables NAME_rows whose rows may be in chunks.
-var chunked = []string{"task", "attempt", "wait"}
-
-// fill makes rows of the chunks of a run.
-func (u *unpacked) fill(id int64, attach string) error {
-	c, err := new(sqlite3.SQLiteDriver).Open(dsn(u.db.path, u.db.query))
-	if err != nil {
-		return err
-	}
-	keeper := c.(*sqlite3.SQLiteConn)
-	script := attach + "BEGIN;\n"
-	for _, name := range chunked {
-		table, err := stringsOf(keeper, "SELECT sql FROM sqlite_schema WHERE name = '"+name+"_rows'")
-		if err == nil && len(table) != 1 {
-			err = fmt.Errorf("table %s_rows is missing", name)
-		}
-		if err != nil {
-			return errors.Join(err, keeper.Close())
-		}
-		_, columns, _ := strings.Cut(table[0], "(")
-		script += fmt.Sprintf("CREATE TABLE unpacked.%ss (%s;\nINSERT OR REPLACE INTO unpacked.%ss SELECT * FROM "+
-			"main.%ss WHERE run = %d;\n", name, columns, name, name, id)
-	}
-	if _, err := keeper.Exec(script+"COMMIT;", nil); err != nil {
-		return errors.Join(err, keeper.Close())
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.keeper = keeper
-	return nil
-}
+// chunked are the tables NAME_rows whose rows are unpacked from chunks. Waits are not: few ask for them.
+var chunked = []string{"task", "attempt"}

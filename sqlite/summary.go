@@ -370,8 +370,12 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		err := rows.Scan(&e.Source, &e.Attempts, &e.Ratio, &e.Lowest, &e.Highest, &e.Error)
 		s.Estimates = append(s.Estimates, e)
 		return err
-	}, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1)) FROM v_estimates WHERE run = ? GROUP BY source
-		ORDER BY 2 DESC, 1`, name)
+	}, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1)) FROM (
+			SELECT a.estimate_source AS source, 1.0 * a.estimate_ns / nullif(max(0, a.ended_ns
+				- coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
+				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))), 0) AS ratio
+			FROM attempts a WHERE a.run = ? AND a.outcome = 'ok' AND a.estimate_ns IS NOT NULL)
+		GROUP BY source ORDER BY 2 DESC, 1`, id)
 	read(func(rows *sql.Rows) error {
 		var n NodeSummary
 		err := rows.Scan(&n.Node, &n.Cores, &n.Speed, &n.Attempts, &n.Held, &n.Used)
@@ -381,7 +385,8 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 	for _, of := range []struct {
 		to    *[]Failure
 		which string
-	}{{&s.Failures, "t.state = 'failed'"}, {&s.Doubts, "t.state = 'done' AND a.message IS NOT NULL"}} {
+	}{{&s.Failures, "t.state = 'failed'"}, {&s.Doubts, "t.state = 'done' AND a.message IS NOT NULL AND t.task IN " +
+		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL)"}} {
 		read(func(rows *sql.Rows) error {
 			var f Failure
 			err := rows.Scan(&f.Workflow, &f.Task, &f.Kind, &f.Node, &f.Outcome, &f.ExitCode, &f.Message, &f.Attempts)
@@ -390,7 +395,7 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 		}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), coalesce(a.outcome, ''), a.exit_code, coalesce(a.message, ''), t.attempts
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON n.run = t.run AND n.node = t.node
 		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
-		WHERE t.run = ? AND `+of.which+` ORDER BY a.ended_ns`, id)
+		WHERE t.run = ?1 AND `+of.which+` ORDER BY a.ended_ns`, id)
 	}
 	read(func(rows *sql.Rows) error {
 		var w Warning

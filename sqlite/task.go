@@ -274,8 +274,14 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	}
 	if l.Waits, err = collect(ctx, db, func(rows *sql.Rows) (w Waiting, err error) {
 		return w, rows.Scan(&w.Since, &w.Reason, &w.Dim, &w.Node, &w.Until)
-	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM waits w
-		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node WHERE w.run = ? AND w.task = ? ORDER BY w.seq`, id, t); err != nil {
+	}, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns FROM (
+			SELECT run, seq, since_ns, reason, dim, node, until_ns FROM main.wait_rows WHERE run = ?1 AND task = ?2
+			UNION ALL
+			SELECT c.run, c.seq + (j.value ->> 1), j.value ->> 2, c.reason, nullif(c.dim, ''), j.value ->> 3,
+				j.value ->> 4
+			FROM main.wait_chunks c CROSS JOIN json_each(c.rows) j
+			WHERE c.run = ?1 AND instr(c.rows, '[' || ?2 || ',') > 0 AND j.value ->> 0 = ?2) w
+		LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node ORDER BY w.seq`, id, t); err != nil {
 		return nil, err
 	}
 	for i := range l.Waits {

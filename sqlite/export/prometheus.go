@@ -47,10 +47,10 @@ var families = []family{
 	{"gantry_attempt_written_bytes_total", "counter", "Bytes that ended attempts wrote, as far as they were measured.",
 		nil, "SELECT total(written_bytes) FROM attempts WHERE run = ?1"},
 	{"gantry_waiting_tasks", "gauge", "Tasks that wait, by the reason that the policy gave last.",
-		[]string{"reason", "lacks"}, `SELECT x.reason, coalesce(x.dim, ''), count(*) FROM tasks t
-		JOIN waits x ON x.run = t.run AND x.task = t.task
-			AND x.seq = (SELECT max(y.seq) FROM waits y WHERE y.run = t.run AND y.task = t.task)
-		WHERE t.run = ?1 AND t.state = 'waiting' GROUP BY 1, 2 ORDER BY 1, 2`},
+		[]string{"reason", "lacks"}, `SELECT x.reason, coalesce(x.dim, ''), count(*)
+		FROM (SELECT task, reason, dim, max(seq) FROM waits WHERE run = ?1 GROUP BY task) x
+		JOIN tasks t ON t.run = ?1 AND t.task = x.task
+		WHERE t.state = 'waiting' GROUP BY 1, 2 ORDER BY 1, 2`},
 	{"gantry_node_cores", "gauge", "Cores of a node.", []string{"node"},
 		`SELECT name, capacity_millicores / 1e3 FROM nodes
 		WHERE run = ?1 AND capacity_millicores IS NOT NULL ORDER BY node`},
