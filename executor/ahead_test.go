@@ -148,3 +148,47 @@ func TestTheLeadFollowsSlowContainersOnly(t *testing.T) {
 		}
 	}
 }
+
+// losing loses node 1 as soon as a container waits there, and notes on which nodes starts are prepared after that.
+type losing struct {
+	*sim.Runtime
+	waits, lost bool
+	after       []planner.NodeID
+}
+
+func (l *losing) Prepare(ctx context.Context, soon []executor.Preparation) error {
+	for _, s := range soon {
+		l.waits = l.waits || s.Node == 1
+		if l.lost {
+			l.after = append(l.after, s.Node)
+		}
+	}
+	return l.Runtime.Prepare(ctx, soon)
+}
+
+func (l *losing) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
+	if l.waits && !l.lost {
+		l.lost = true
+		return []planner.Body{planner.NodeChanged{Node: 1}}, nil
+	}
+	return l.Runtime.Next(ctx, until)
+}
+
+// A container that waits on a node which is lost is given up: its task is prepared where it goes instead.
+func TestWhatWaitsOnALostNodeIsGivenUp(t *testing.T) {
+	p := slots(1)
+	p.Nodes = append(p.Nodes, p.Nodes[0])
+	p.Nodes[1].Name = "other"
+	e := enginetest.New(t, p, enginetest.Policy(t, "heft"), executor.Submission{Name: "F", Workflow: fork("F", 2)})
+	r := &losing{Runtime: sim.New(sim.Config{Platform: p, Startup: time.Second, Ahead: 2})}
+	e.Runtime = r
+	enginetest.Run(t, e)
+	// The first takes its second and 10 s, and the next is ready then. The last one takes a second again: it waits for
+	// the only core that is left, and nothing is started ahead meanwhile.
+	if _, end := e.Planner.View().Times(0); !r.lost || end != 32e9 {
+		t.Errorf("lost: %v; ended at %v, want 32 s", r.lost, end)
+	}
+	if len(r.after) == 0 || slices.Contains(r.after, 1) {
+		t.Errorf("after the loss starts were prepared on %v, want node 0 alone", r.after)
+	}
+}

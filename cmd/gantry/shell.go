@@ -23,6 +23,7 @@ import (
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/oci"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -43,8 +44,10 @@ directory are removed when the shell ends, and nothing is published; gantry clea
    gantry shell mBgModel
    echo 'sh .command.sh; ls -l' | gantry shell RUN TASK
 
-Exit codes: that of the shell; 2 wrong command line, 3 no such run or task, or one without a program, 4 Docker not
-usable.`,
+A run with --runtime oci has no shell: its images may be none of Docker's.
+
+Exit codes: that of the shell; 2 wrong command line, or a run with --runtime oci; 3 no such run or task, or one without
+a program; 4 Docker not usable.`,
 		Flags: []cli.Flag{dirFlag(), &cli.StringFlag{Name: "shell", Value: "/bin/sh",
 			Usage: "`PROGRAM` of the image to run"}},
 		Action: shell,
@@ -68,6 +71,15 @@ func shell(c *cli.Context) error {
 	if len(spec.Command) == 0 || spec.Image == "" {
 		return failf(exitInput, "task %s of run %s has no program of its own: the emulator stood in for it, which has "+
 			"no shell", life.Task, life.Run)
+	}
+	info, err := db.Info(c.Context, life.Run)
+	if err != nil {
+		return logError(err)
+	}
+	if info.Runtime == oci.Capabilities.Name { // its images may be none of the Docker Engine's
+		return failf(exitUsage, "gantry shell opens containers of the Docker Engine, and run %s used --runtime oci: "+
+			"run the workflow with --runtime docker for a shell, or read gantry logs %s %s",
+			life.Run, life.Run, life.Task)
 	}
 	if _, err := exec.LookPath("docker"); err != nil {
 		return failf(exitHost, "gantry shell needs the command docker on the PATH: %w", err)
