@@ -52,6 +52,12 @@ func serveIn(t *testing.T, dir string, args ...string) *served {
 		if s.cmd.ProcessState == nil {
 			s.kill()
 		}
+		_, out, _ := invoke(t, "ls", "--json", "--dir", dir)
+		var runs []struct{ Run string }
+		_ = json.Unmarshal([]byte(out), &runs) // there may be no log
+		for _, r := range runs {
+			invoke(t, "clean", "--dir", dir, r.Run)
+		}
 	})
 	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := api.NewClient(dir).About(t.Context()); err == nil {
