@@ -42,7 +42,7 @@ func differing(c *cli.Context, run string, given, kept *settings) (all []string,
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(was)) {
-		text := fmt.Sprintf("%s: run %s goes on with ", strings.Join(was[key], ", "), run)
+		text := fmt.Sprintf("%s: run %s continues with ", strings.Join(was[key], ", "), run)
 		switch key {
 		case "policy":
 			text += fmt.Sprintf("%s; gantry policy set %s changes it", kept.Policy, given.Policy)
@@ -72,7 +72,7 @@ func (s *session) compare(c *cli.Context, given *settings) error {
 		s.view.warn("%s", text)
 	}
 	if was := s.log.Info().Version; was != version() {
-		s.view.warn("run %s was begun by gantry %s, and goes on with %s", s.name, was, version())
+		s.view.warn("run %s was begun by gantry %s, and continues with %s", s.name, was, version())
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func policyCommand() *cli.Command {
 		Description: `   gantry policy               the one that plans now
    gantry policy set rm-dcwf   another one plans from the next round on; gantry policies lists them
 
-The new policy is told all that has happened, so that it plans as if it had been there from the start. What runs
+The new policy learns of all that has happened, so that it plans as if it had been there from the start. What runs
 continues. The log says when it was changed (table policies), and a server that is started again keeps to it.
 
 Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no server.`,

@@ -91,7 +91,7 @@ func between(
 	return dir
 }
 
-// A client that is killed while it hands in work leaves nothing or all of it, and the server goes on.
+// A client that is killed while it hands in work leaves nothing or all of it, and the server continues.
 func TestAClientKilledInMidSubmission(t *testing.T) {
 	dir := t.TempDir()
 	s := serveIn(t, dir, "--runtime", "null")
@@ -222,12 +222,12 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 	s.kill()
 	s = serveIn(t, dir, begin...)
 	s.kill()
-	if text := s.err.String(); strings.Contains(text, "goes on with") {
+	if text := s.err.String(); strings.Contains(text, "continues with") {
 		t.Errorf("nothing differs:\n%s", text)
 	}
 	s = serveIn(t, dir) // defaults are not asked for
 	s.kill()
-	if text := s.err.String(); strings.Contains(text, "goes on with") {
+	if text := s.err.String(); strings.Contains(text, "continues with") {
 		t.Errorf("nothing was given:\n%s", text)
 	}
 	db, err := sql.Open("sqlite3", filepath.Join(dir, sqlite.FileName))
@@ -244,10 +244,10 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 		t.Errorf("the nodes are those of the other file:\n%s", out)
 	}
 	s.kill()
-	for _, w := range []string{"--policy: run lab goes on with rm-dcwf; gantry policy set heft changes it",
-		"--cluster: run lab goes on with the nodes that it began with; gantry node changes them",
-		"--retries: run lab goes on with what it began with", "--starts: run lab goes on with what it began with, ",
-		"run lab was begun by gantry v0.0.1, and goes on with " + version()} {
+	for _, w := range []string{"--policy: run lab continues with rm-dcwf; gantry policy set heft changes it",
+		"--cluster: run lab continues with the nodes that it began with; gantry node changes them",
+		"--retries: run lab continues with what it began with", "--starts: run lab continues with what it began with, ",
+		"run lab was begun by gantry v0.0.1, and continues with " + version()} {
 		if !strings.Contains(s.err.String(), w) {
 			t.Errorf("it does not say %q:\n%s", w, s.err.String())
 		}
