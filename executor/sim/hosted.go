@@ -940,7 +940,9 @@ func (h *Hosted) balance() {
 		}
 		all, lost := h.cores, taken
 		if i := &h.m.Interference; len(i.Together) > 0 {
-			all, lost = min(h.cores, want), taken*(i.At(float64(h.held), busy)-1)
+			// A part that fell behind its pace catches up on cores that are idle: what it loses counts against what
+			// it could use, not against its pace.
+			all, lost = min(h.cores, cpu.most), taken*(i.At(float64(h.held), busy)-1)
 		}
 		cpu.capacity = max(all/2, all-int64(lost))
 		cpu.share(h.set)

@@ -304,6 +304,23 @@ func TestStartsDisturbProgramsBeforeAllCoresAreBusy(t *testing.T) {
 	about(t, "one that computes hardly", h.ran(b), 10*ms)
 }
 
+// A program below its greatest rate makes up on idle cores for what a start takes from it.
+func TestDisturbedProgramsCatchUpOnIdleCores(t *testing.T) {
+	m := hostmodel.Example(2)
+	m.Interference = hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1},
+		Factor: [][]float64{{1, 1.5}}}
+	h := onHost(t, sim.Config{Host: m, Starts: 1}, 2)
+	spec := busy(10 * time.Second)
+	spec.AvgCPU = 0.95
+	a := h.launch(0, 1, spec)
+	for range 50 { // with a step for each nanosecond of each, this would take a quarter of an hour
+		h.pass(100 * ms)
+		h.launch(0, 1, &executor.TaskSpec{Name: "short", Run: 10 * ms, AvgCPU: 0.001})
+	}
+	h.drain()
+	about(t, "one beside starts", h.ran(a), 10*time.Second)
+}
+
 // A file from outside is made by the first who needs it, at 1 ns a byte; who comes meanwhile waits.
 func TestInputsAreBroughtOnce(t *testing.T) {
 	h := onHost(t, sim.Config{Host: hostmodel.Example(4)}, 4)

@@ -91,6 +91,7 @@ type resource struct {
 	capacity int64 // of the host, in a second; 0: without limit
 	pools    []pool
 	want     int64 // sum over the pools
+	most     int64 // the same if all parts were behind their pace
 	crowded  bool  // they want more than there is
 	fresh    []*activity
 }
@@ -101,6 +102,7 @@ type pool struct {
 	parts    []*activity
 	demand   int64
 	want     int64 // the lesser of the two
+	most     int64 // sum of the parts' greatest rates
 	crowded  bool
 	touched  bool
 }
@@ -109,7 +111,7 @@ func (r *resource) add(a *activity) {
 	p := &r.pools[a.node]
 	a.place = len(p.parts)
 	p.parts = append(p.parts, a)
-	r.change(p, a.wants())
+	r.change(p, a.wants(), a.most)
 	r.fresh = append(r.fresh, a)
 }
 
@@ -120,26 +122,34 @@ func (r *resource) remove(a *activity) {
 	p.parts[a.place].place = a.place
 	p.parts[last] = nil
 	p.parts = p.parts[:last]
-	r.change(p, -a.wants())
+	r.change(p, -a.wants(), -a.most)
 }
 
 // turn has a part be behind, or catch up.
 func (r *resource) turn(a *activity, behind bool) {
 	before := a.wants()
 	a.behind = behind
-	r.change(&r.pools[a.node], a.wants()-before)
+	r.change(&r.pools[a.node], a.wants()-before, 0)
 	r.fresh = append(r.fresh, a)
 }
 
-func (r *resource) change(p *pool, by int64) {
+func (r *resource) change(p *pool, by, most int64) {
+	r.most -= p.atMost(p.most)
+	p.most += most
+	r.most += p.atMost(p.most)
 	p.demand += by
 	p.touched = true
-	want := p.demand
-	if p.capacity > 0 {
-		want = min(want, p.capacity)
-	}
+	want := p.atMost(p.demand)
 	r.want += want - p.want
 	p.want = want
+}
+
+// atMost is what the pool can have of a rate.
+func (p *pool) atMost(rate int64) int64 {
+	if p.capacity > 0 {
+		return min(rate, p.capacity)
+	}
+	return rate
 }
 
 // share gives every part its rate.
