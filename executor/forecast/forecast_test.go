@@ -8,6 +8,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/enginetest"
 	"gantry/executor/forecast"
+	"gantry/executor/hostmodel"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/predict"
@@ -114,5 +115,45 @@ func TestAForecastContinuesFromWhatHasHappened(t *testing.T) {
 				t.Errorf("%d nodes: from %v on: begin %v, %d attempts", nodes, now, c.Begin, len(c.Attempts))
 			}
 		}
+	}
+}
+
+// A forecast has containers started ahead where the run has: it ends as the simulation of the run does.
+func TestAForecastStartsContainersAhead(t *testing.T) {
+	chain := &trace.Workflow{Label: "chain"}
+	for i := range int32(4) {
+		task := trace.Task{ID: string('a' + i), Kind: "link", Runtime: 3 * time.Second, Cores: 1, Known: trace.Runtime}
+		if i > 0 {
+			task.Parents = []int32{i - 1}
+		}
+		if i < 3 {
+			task.Children = []int32{i + 1}
+		}
+		chain.Tasks = append(chain.Tasks, task)
+	}
+	subs := []executor.Submission{{Name: "chain", Workflow: chain}}
+	p := platform(1)
+	p.Nodes[0].Capacity = unit.Vector{1000, unit.Unlimited, unit.Unlimited} // room for those that wait
+	ends := map[int]time.Duration{}
+	for _, ahead := range []int{0, 3} {
+		cfg := sim.Config{Platform: p, Host: hostmodel.Example(2), Ahead: ahead}
+		with := func(int) (*forecast.Parts, error) {
+			e := enginetest.New(t, p, enginetest.Policy(t, "cpp"))
+			return &forecast.Parts{Planner: e.Planner, Admit: e.Admit, Sim: cfg}, nil
+		}
+		e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), slices.Clone(subs)...)
+		e.Runtime = sim.For(cfg)
+		res := enginetest.Run(t, e)
+		c, err := forecast.Simulate(t.Context(), with, &forecast.Past{Arrivals: subs}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := c.End.Sub(res.Ended); off != 0 {
+			t.Errorf("%d ahead: the forecast ends at %v, the simulation at %v", ahead, c.End, res.Ended)
+		}
+		ends[ahead] = c.Makespan()
+	}
+	if ends[3] >= ends[0] {
+		t.Errorf("started ahead it takes %v, otherwise %v", ends[3], ends[0])
 	}
 }

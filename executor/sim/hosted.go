@@ -142,8 +142,12 @@ func (c *course) elapsed(now planner.Time) time.Duration {
 }
 
 // Simulation is a runtime in virtual time. Adopt begins an attempt that a log shows as under way, before any order.
+// Whoever embeds one hands on all that the engine asks a runtime for: without Preparer nothing is started ahead.
 type Simulation interface {
 	executor.Runtime
+	executor.Instant
+	executor.Spender
+	executor.Preparer
 	Adopt(ctx context.Context, l executor.Launch) error
 }
 
