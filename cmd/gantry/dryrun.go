@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,11 @@ func (s *session) dry(c *cli.Context, subs []executor.Submission) error {
 	ctx := c.Context
 	if s.name != "" && s.name != executor.EscapeName(s.name) {
 		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)
+	}
+	if runtimeOf(s.set.Runtime).Programs {
+		if err := s.checkRoom(filepath.Join(c.String("dir"), cmp.Or(s.name, "run")), subs); err != nil {
+			return err
+		}
 	}
 	db, err := s.past(c)
 	if err != nil {

@@ -48,6 +48,30 @@ func TestADryRunStartsNothing(t *testing.T) {
 	expect(t, exitInput, []string{`there is a run "x" already`}, append(args, workload)...)
 }
 
+// Inputs that are made up take room on the disk: a run that cannot have it begins with nothing, wet or dry.
+func TestARunWithoutRoomForItsInputsIsRefused(t *testing.T) {
+	needsDocker(t)
+	home := t.TempDir()
+	trace := filepath.Join(home, "big.json")
+	err := os.WriteFile(trace, []byte(`{"name": "big", "schemaVersion": "1.5", "workflow": {"specification": {
+		"tasks": [{"name": "a", "id": "a", "children": [], "parents": [], "inputFiles": ["in"]}],
+		"files": [{"id": "in", "sizeInBytes": 1000000000000000}]},
+		"execution": {"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
+		"tasks": [{"id": "a", "runtimeInSeconds": 1}]}}}`), 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, "runs")
+	for _, dry := range []string{"--dry-run", "--dry-run=false"} {
+		expect(t, exitHost, []string{"1PB of them are made up", "--size-scale", "nothing was started"},
+			"run", "--dir="+dir, "--name", "x", dry, trace)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
+		t.Error("the run left a directory")
+	}
+	expect(t, exitOK, []string{"expected makespan"}, "run", "--dir="+dir, "--dry-run", "--size-scale", "1e-9", trace)
+}
+
 // A prediction is kept with what became of it.
 func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
 	needsDocker(t)

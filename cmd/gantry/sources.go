@@ -74,7 +74,6 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 	search := outside.Search{User: outside.User(owner), Fetch: get.Fetch}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var bytes uint64
 	for i := range subs {
 		sub := &subs[i]
 		if slices.ContainsFunc(sub.Sources, remote) {
@@ -97,19 +96,51 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 				sub.Sources[f.File] = found[f.File]
 			}
 		}
+	}
+	return s.checkRoom(s.dir, subs)
+}
+
+// checkRoom refuses a run whose inputs do not fit on the disk of a directory, which need not be there yet: those that
+// are copied, and those that are made up with the size that the trace says.
+func (s *session) checkRoom(dir string, subs []executor.Submission) error {
+	adm := s.admitter()
+	var copied, madeUp float64
+	for i := range subs {
+		sub := &subs[i]
+		files, err := adm.Outside(sub)
+		if err != nil {
+			return fail(exitInput, err)
+		}
+		for _, f := range files {
+			if sub.Sources == nil || sub.Sources[f.File] == (executor.Source{}) {
+				madeUp += float64(sub.Workflow.Files[f.File].Size) * s.set.SizeScale
+			}
+		}
 		for _, src := range sub.Sources {
-			bytes += uint64(src.Size)
+			copied += float64(src.Size)
 		}
 	}
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
 	var disk unix.Statfs_t
-	if err := unix.Statfs(s.dir, &disk); err != nil {
+	if err := unix.Statfs(dir, &disk); err != nil {
 		return failf(exitHost, "run directory: %w", err)
 	}
-	if free := disk.Bavail * uint64(disk.Bsize); bytes > free {
-		return failf(exitHost, "the inputs have %s, and the disk of %s has room for %s: free some, or choose another "+
-			"--dir; nothing was started", units.HumanSize(float64(bytes)), s.dir, units.HumanSize(float64(free)))
+	free := float64(disk.Bavail) * float64(disk.Bsize)
+	if copied+madeUp <= free {
+		return nil
 	}
-	return nil
+	advice := "free some, or choose another --dir"
+	if madeUp > 0 {
+		advice = fmt.Sprintf("%s of them are made up for emulated tasks: make these smaller with --size-scale, or %s",
+			units.HumanSize(madeUp), advice)
+	}
+	return failf(exitHost, "the inputs have %s, and the disk of %s has room for %s: %s; nothing was started",
+		units.HumanSize(copied+madeUp), dir, units.HumanSize(free), advice)
 }
 
 // giveTo changes the owner of a file that root made for the caller.
