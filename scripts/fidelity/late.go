@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,11 +45,12 @@ func (x *harness) late() error {
 	return nil
 }
 
-func (x *harness) lateRun(r lateRun) (any, error) {
+func (x *harness) lateRun(r lateRun) (_ any, err error) {
 	dir := filepath.Join(x.dir, "logs", r.name())
 	if err := copyLog(x.base(), dir); err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, tidy(dir)) }()
 	args := []string{"run", "--dir", dir, "--name", "real", "--json", "--policy", r.Policy, "--estimator", "declared",
 		"--cluster", "examples/fidelity/cluster.yaml"}
 	if !r.Calibrated {
@@ -74,5 +76,5 @@ func (x *harness) lateRun(r lateRun) (any, error) {
 			r.Lateness += max(0, *d.Ended-d.Due) / float64(len(s.Deadlines))
 		}
 	}
-	return r, tidy(dir)
+	return r, nil
 }

@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,6 +116,9 @@ func (x *harness) wants(name string) bool { return len(x.only) == 0 || slices.Co
 
 // measure makes all that the page is made of, but for what is there already.
 func (x *harness) measure() error {
+	if err := x.setAside(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Join(x.dir, "results"), 0o755); err != nil {
 		return err
 	}
@@ -194,14 +198,42 @@ func (x *harness) read(name string, v any) (bool, error) {
 	return err == nil, err
 }
 
+// setAside renames the directory if what it has was measured of other workflows or by another gantry: one page never
+// mixes the two.
+func (x *harness) setAside() error {
+	var c calibration
+	found, err := x.read("calibration", &c)
+	if err != nil || !found {
+		return err
+	}
+	version, err := x.version()
+	if err != nil || c.Version == version && c.Workflows == fingerprint() {
+		return err
+	}
+	to := x.dir + "-" + c.At.Format("20060102-150405")
+	fmt.Fprintf(os.Stderr, "fidelity: %s was measured by %s, or of other workflows: it is %s now\n", x.dir, c.Version,
+		to)
+	if err := os.Rename(x.dir, to); err != nil {
+		return err
+	}
+	return os.MkdirAll(filepath.Join(x.dir, "results"), 0o755)
+}
+
+// version is what gantry --version prints.
+func (x *harness) version() (string, error) {
+	out, err := x.gantry("--version")
+	return string(bytes.TrimSpace(out)), err
+}
+
 // calibration is what is known of the host.
 type calibration struct {
-	Model   string    `json:"model"` // what gantry calibrate printed
-	Version string    `json:"version"`
-	Host    string    `json:"host"`
-	Cores   int       `json:"cores"`
-	At      time.Time `json:"at"`
-	Took    float64   `json:"took_s"`
+	Workflows string    `json:"workflows"` // fingerprint of those that are measured with it
+	Model     string    `json:"model"`     // what gantry calibrate printed
+	Version   string    `json:"version"`
+	Host      string    `json:"host"`
+	Cores     int       `json:"cores"`
+	At        time.Time `json:"at"`
+	Took      float64   `json:"took_s"`
 }
 
 // base is the directory whose log has the calibration and nothing else.
@@ -215,8 +247,8 @@ func (x *harness) calibrate() error {
 		if err != nil {
 			return nil, err
 		}
-		version, err := x.gantry("--version")
-		return calibration{Model: string(out), Version: string(bytes.TrimSpace(version)), Host: hostText(),
+		version, err := x.version()
+		return calibration{Workflows: fingerprint(), Model: string(out), Version: version, Host: hostText(),
 			Cores: cores(), At: began.UTC(), Took: time.Since(began).Seconds()}, err
 	})
 }
@@ -240,21 +272,19 @@ func copyLog(from, to string) error {
 }
 
 // first runs real programs once, so that something is known of them. Its log is what their predictions rest on.
-func (x *harness) first(w *workflow) (any, error) {
+func (x *harness) first(w *workflow) (_ any, err error) {
 	fmt.Fprintf(os.Stderr, "%s: one run to measure its programs\n", w.name)
 	dir := filepath.Join(x.dir, "base-"+w.name)
 	if err := copyLog(x.base(), dir); err != nil {
 		return nil, err
 	}
-	_, err := x.gantry("run", "--dir", dir, "--name", "first", "--quiet", "--policy", "cpp", "--cluster", cluster,
+	defer func() { err = errors.Join(err, tidy(dir)) }()
+	_, err = x.gantry("run", "--dir", dir, "--name", "first", "--quiet", "--policy", "cpp", "--cluster", cluster,
 		w.file)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"run": "first"}, tidy(dir)
+	return map[string]string{"run": "first"}, err
 }
 
-// tidy keeps only the log of a directory of runs.
+// tidy keeps only the log of a directory of runs, also of one that failed: its files may fill the disk.
 func tidy(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -296,7 +326,7 @@ type cause struct {
 
 func (r *run) name() string { return fmt.Sprintf("run-%s-%s-%d", r.Workflow, r.Policy, r.Repetition) }
 
-func (x *harness) run(r run, w *workflow, path string) (any, error) {
+func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 	dir := filepath.Join(x.dir, "logs", r.name())
 	from := x.base()
 	if w.file != "" {
@@ -305,8 +335,10 @@ func (x *harness) run(r run, w *workflow, path string) (any, error) {
 	if err := copyLog(from, dir); err != nil {
 		return nil, err
 	}
-	r.At, r.Busy = time.Now().UTC(), busyCores(200*time.Millisecond)
-	common := []string{"--dir", dir, "--json", "--policy", r.Policy, "--cluster", cluster}
+	r.At, r.Busy = time.Now().UTC(), busyCores(100*time.Millisecond)
+	defer func() { err = errors.Join(err, tidy(dir)) }()
+	common := []string{"--dir", dir, "--json", "--policy", r.Policy, "--cluster", cluster,
+		"--size-scale", fmt.Sprint(cmp.Or(w.sizeScale, 1))}
 	// before the run, of which it is to know nothing
 	simulate := append([]string{"simulate", "--name", "sim", "--estimator", "history"}, common...)
 	if w.file != "" {
@@ -354,5 +386,5 @@ func (x *harness) run(r run, w *workflow, path string) (any, error) {
 	for _, k := range c.Causes {
 		r.Causes = append(r.Causes, cause{k.Cause, k.Nanos / 1e9})
 	}
-	return r, tidy(dir)
+	return r, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -8,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// A case is a workflow of the page.
+// workflow is one of the page.
 type workflow struct {
 	name string
 	what string // for the page
@@ -16,6 +17,8 @@ type workflow struct {
 	tasks    []task
 	generate []string
 	file     string
+	// sizeScale is what gantry multiplies sizes of files by; 0: 1. Applications have inputs of tens of gigabytes.
+	sizeScale float64
 }
 
 // task is one of a small workflow that is written here.
@@ -40,25 +43,26 @@ func level(to *[]task, r *rand.Rand, kind string, n int, seconds, cpu float64, r
 	return at
 }
 
-// workflows are those of the page. Their work takes about four seconds on a node of a core and one of half a core.
+// workflows are those of the page. Each takes some three seconds on a node of a core and one of half a core: under
+// four policies, three times each, all fit into 15 minutes.
 func workflows() []workflow {
 	r := rand.New(rand.NewPCG(17, 17))
 	var cpu, disk, short, long, idle, fan, chain, mixed []task
-	level(&cpu, r, "reduce", 2, 0.5, 100, 0, mb/10, level(&cpu, r, "compute", 6, 0.6, 100, mb/10, mb/10)...)
-	level(&disk, r, "merge", 1, 0.3, 20, 0, 10*mb, level(&disk, r, "copy", 6, 0.5, 15, 20*mb, 15*mb)...)
-	level(&short, r, "last", 1, 0.05, 80, 0, 1000, level(&short, r, "short", 20, 0.05, 80, 1000, 1000)...)
-	level(&long, r, "long", 3, 1.9, 90, mb, mb)
-	level(&idle, r, "wait", 8, 0.5, 3, 1000, 1000)
+	level(&cpu, r, "reduce", 1, 0.5, 100, 0, mb/10, level(&cpu, r, "compute", 4, 0.5, 100, mb/10, mb/10)...)
+	level(&disk, r, "merge", 1, 0.3, 20, 0, 10*mb, level(&disk, r, "copy", 3, 0.5, 15, 20*mb, 15*mb)...)
+	level(&short, r, "last", 1, 0.05, 80, 0, 1000, level(&short, r, "short", 10, 0.05, 80, 1000, 1000)...)
+	level(&long, r, "long", 3, 0.9, 90, mb, mb)
+	level(&idle, r, "wait", 4, 0.5, 3, 1000, 1000)
 	first := level(&fan, r, "split", 1, 0.3, 90, mb, mb)
-	level(&fan, r, "join", 1, 0.3, 90, 0, mb, level(&fan, r, "part", 10, 0.35, 70, 0, mb/10, first...)...)
+	level(&fan, r, "join", 1, 0.3, 90, 0, mb, level(&fan, r, "part", 5, 0.3, 70, 0, mb/10, first...)...)
 	last := []int{}
-	for range 8 {
+	for range 4 {
 		last = level(&chain, r, "link", 1, 0.35, 60, 0, mb/10, last...)
 	}
-	a := level(&mixed, r, "fetch", 3, 0.4, 5, 10*mb, 10*mb)
-	b := level(&mixed, r, "compute", 3, 0.8, 100, 0, mb, a[0], a[1])
-	level(&mixed, r, "check", 3, 0.1, 50, 0, 1000, a[2])
-	level(&mixed, r, "report", 1, 0.4, 80, 0, 5*mb, b...)
+	a := level(&mixed, r, "fetch", 2, 0.4, 5, 10*mb, 10*mb)
+	b := level(&mixed, r, "compute", 2, 0.7, 100, 0, mb, a[0])
+	level(&mixed, r, "check", 1, 0.1, 50, 0, 1000, a[1])
+	level(&mixed, r, "report", 1, 0.3, 80, 0, 5*mb, b...)
 	generated := func(kind string, tasks, seconds int) []string {
 		return []string{kind, "--tasks", fmt.Sprint(tasks), "--seed", "3", "--total-runtime",
 			fmt.Sprintf("%ds", seconds)}
@@ -69,14 +73,20 @@ func workflows() []workflow {
 		{name: "short", what: "many short tasks", tasks: short},
 		{name: "long", what: "few long tasks", tasks: long},
 		{name: "idle", what: "tasks that use 3 % of a core", tasks: idle},
-		{name: "fan", what: "one task, ten at once, one task", tasks: fan},
+		{name: "fan", what: "one task, five at once, one task", tasks: fan},
 		{name: "chain", what: "one task after the other", tasks: chain},
 		{name: "mixed", what: "a mix of the above", tasks: mixed},
-		{name: "montage", what: "the shape of Montage", generate: generated("montage", 14, 4)},
-		{name: "cybershake", what: "the shape of CyberShake", generate: generated("cybershake", 14, 4)},
+		{name: "montage", what: "the shape of Montage", generate: generated("montage", 13, 2)},
+		{name: "cybershake", what: "the shape of CyberShake", generate: generated("cybershake", 5, 2),
+			sizeScale: 0.001},
 		{name: "mosaic", what: "real programs: examples/mosaic", file: "examples/mosaic/workflow.yml"},
 		{name: "variants", what: "real programs: examples/variants", file: "examples/variants/workflow.yml"},
 	}
+}
+
+// fingerprint names the workflows: others have another one.
+func fingerprint() string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%+v", workflows())))
 }
 
 type object = map[string]any
