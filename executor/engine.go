@@ -363,29 +363,40 @@ func (e *Engine) take(now planner.Time, b planner.Body) error {
 		}
 	}
 	ev := planner.Event{Seq: e.Planner.Seq() + 1, At: now, Body: b}
+	t := planner.TaskID(planner.None) // that may not end well
+	switch x := b.(type) {
+	case planner.TaskCancelled:
+		t = x.Task
+	case *planner.AttemptExited:
+		if int(x.Attempt) < e.Planner.View().Attempts() && x.Outcome != planner.OK {
+			t = e.Planner.View().Attempt(x.Attempt).Task
+		}
+	}
+	below := e.submittedBelow(t) // with the end of its workflow it loses its links
 	if err := e.Planner.Apply(ev); err != nil {
 		return err
 	}
 	e.batch.Events = append(e.batch.Events, ev)
-	if x, ok := b.(planner.TaskCancelled); ok {
-		e.cancelBelow(x.Task)
-		e.forget(e.Planner.View().Task(x.Task).Workflow)
+	v := e.Planner.View()
+	if t != planner.None && v.Phase(t).Ended() {
+		e.failing = e.failing || v.Phase(t) == planner.Failed
+		e.cancelBelow(now, t, below)
 	}
-	if x, ok := b.(*planner.AttemptExited); ok {
-		v := e.Planner.View()
-		t := v.Attempt(x.Attempt).Task
-		if v.Phase(t) == planner.Failed {
-			e.failing = true
-			e.cancelBelow(t)
-		}
-		e.forget(v.Task(t).Workflow)
+	switch x := b.(type) {
+	case planner.TaskCancelled:
+		e.forget(v.Task(x.Task).Workflow)
+	case *planner.AttemptExited:
+		e.forget(v.Task(v.Attempt(x.Attempt).Task).Workflow)
 	}
 	return nil
 }
 
 // forget lets go of a workflow that has ended: a long stream is mostly such.
 func (e *Engine) forget(w planner.WorkflowID) {
-	if e.over(w) {
+	if left, failed := e.Planner.View().Progress(w); left == 0 {
+		if failed > 0 {
+			e.batch.Failed = append(e.batch.Failed, w)
+		}
 		for t := range e.Planner.View().All(w) {
 			e.specs[t] = nil
 		}
@@ -549,7 +560,7 @@ func (e *Engine) keep(ctx context.Context) error {
 	clear(e.batch.Admissions)
 	clear(e.batch.Settled)
 	e.batch.Events, e.batch.Admissions = e.batch.Events[:0], e.batch.Admissions[:0]
-	e.batch.Settled = e.batch.Settled[:0]
+	e.batch.Settled, e.batch.Failed = e.batch.Settled[:0], e.batch.Failed[:0]
 	return nil
 }
 

@@ -185,7 +185,7 @@ func (in *Intake) CancelComing(id int64) bool {
 	default:
 		return false
 	}
-	in.e.settle(Settled{id, SettledCancelled, OnRequest})
+	in.e.settle(Settled{id, in.now, SettledCancelled, OnRequest})
 	return true
 }
 

@@ -19,7 +19,9 @@ type Join struct {
 // Dependency is a submission that has to end before another may start.
 type Dependency struct {
 	ID    int64 `json:"id"`
-	Ended bool  `json:"ended,omitempty"` // whatever way; else it has to end well
+	Ended bool  `json:"ended,omitempty"` // whatever way
+	// Failed: any way but well. Without Ended and Failed it has to end well.
+	Failed bool `json:"failed,omitempty"`
 }
 
 // Ref is what the engine knows of a submission that was handed in while the run was under way.
@@ -97,11 +99,15 @@ func (e *Engine) join(sub *Submission) (ready bool, why string) {
 		r := e.refs[d.ID]
 		switch e.standing(d.ID) {
 		case badlyEnded:
-			if !d.Ended {
+			if !d.Ended && !d.Failed {
 				return false, fmt.Sprintf("it comes after submission %d, which did not end well", d.ID)
 			}
+		case wellEnded:
+			if d.Failed {
+				return false, fmt.Sprintf("it comes after the failure of submission %d, which ended well", d.ID)
+			}
 		case pending:
-			if within := open && r.Workflow == w && r.Task != planner.None; within && !d.Ended {
+			if within := open && r.Workflow == w && r.Task != planner.None; within && !d.Ended && !d.Failed {
 				parents = append(parents, r.Task)
 			} else {
 				held = true
@@ -170,7 +176,7 @@ func (e *Engine) joins(now planner.Time) (any bool, err error) {
 			ready, why := e.join(&sub)
 			switch {
 			case why != "":
-				e.settle(Settled{sub.ID, SettledCancelled, why})
+				e.settle(Settled{sub.ID, now, SettledCancelled, why})
 				again = true
 			case !ready:
 				kept = append(kept, sub)
@@ -194,7 +200,7 @@ func (e *Engine) enter(sub *Submission, now planner.Time) error {
 	refused, ok := err.(*refusedError)
 	switch {
 	case ok && sub.ID != 0:
-		e.settle(Settled{sub.ID, SettledRefused, refused.Error()})
+		e.settle(Settled{sub.ID, now, SettledRefused, refused.Error()})
 	case ok:
 		e.rejected = append(e.rejected, refused.error)
 	case err != nil:
@@ -225,28 +231,32 @@ func (e *Engine) settle(s Settled) {
 	}
 }
 
-// cancelBelow settles the single tasks that are skipped since one before them did not end well.
-func (e *Engine) cancelBelow(t planner.TaskID) {
-	if len(e.ids) == 0 {
-		return
+// submittedBelow returns the tasks that come after a single task in its workflow and have not ended.
+func (e *Engine) submittedBelow(t planner.TaskID) (all []planner.TaskID) {
+	if t == planner.None || e.ids[t] == 0 {
+		return nil
 	}
 	v := e.Planner.View()
-	before := e.ids[t]
 	met := map[planner.TaskID]bool{}
-	queue := []planner.TaskID{t}
-	for len(queue) > 0 {
+	for queue := []planner.TaskID{t}; len(queue) > 0; {
 		u := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
 		for _, c := range v.Task(u).Children {
-			if met[c] || v.Phase(c) != planner.Skipped {
-				continue
+			if !met[c] && !v.Phase(c).Ended() {
+				met[c] = true
+				queue, all = append(queue, c), append(all, c)
 			}
-			met[c] = true
-			queue = append(queue, c)
-			if id := e.ids[c]; id != 0 {
-				e.settle(Settled{id, SettledCancelled,
-					fmt.Sprintf("it comes after submission %d, which did not end well", before)})
-			}
+		}
+	}
+	return all
+}
+
+// cancelBelow settles those of the single tasks below t that are skipped since t did not end well.
+func (e *Engine) cancelBelow(now planner.Time, t planner.TaskID, below []planner.TaskID) {
+	for _, c := range below {
+		if id := e.ids[c]; id != 0 && e.Planner.View().Phase(c) == planner.Skipped {
+			e.settle(Settled{id, now, SettledCancelled,
+				fmt.Sprintf("it comes after submission %d, which did not end well", e.ids[t])})
 		}
 	}
 }
@@ -264,6 +274,6 @@ func (in *Intake) CancelTask(id int64) error {
 	if err := e.take(in.now, planner.TaskCancelled{Task: r.Task}); err != nil {
 		return err
 	}
-	e.settle(Settled{id, SettledCancelled, OnRequest})
+	e.settle(Settled{id, in.now, SettledCancelled, OnRequest})
 	return nil
 }

@@ -20,6 +20,8 @@ type Batch struct {
 	Events     []planner.Event
 	Admissions []*Admission // of the WorkflowArrived and WorkflowGrown events in Events, in the same order
 	Settled    []Settled    // submissions that will not arrive
+	// Failed are workflows that have ended by it, and not well: what they have left never starts.
+	Failed []planner.WorkflowID
 }
 
 // How a submission was settled that never arrives.
@@ -33,6 +35,7 @@ const (
 // Settled is a submission, by the id that it was acknowledged with, that will not arrive.
 type Settled struct {
 	ID             int64
+	At             planner.Time
 	State, Message string // SettledRefused and why, or SettledCancelled
 }
 

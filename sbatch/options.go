@@ -113,5 +113,6 @@ var sbatchOptions = []option{
 	{long: "wait", short: "W"},
 	{long: "wait-all-nodes", takes: value, report: oneHost},
 	{long: "wckey", takes: value, report: noAccounts},
+	{long: "workflow", takes: value}, // gantry's own
 	{long: "wrap", takes: value},
 }

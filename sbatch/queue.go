@@ -32,7 +32,7 @@ type Row struct {
 	Peak      int64 // memory that was used, bytes; 0: not known
 	CPUTime   time.Duration
 	Limit     time.Duration // 0: none
-	After     []int64       // jobs it waits for
+	After     []string      // what it waits for, such as afterok:12
 	Submitted time.Time
 	Started   time.Time // zero: not yet
 	Ended     time.Time // zero: not yet
@@ -48,8 +48,8 @@ func (r *Row) id() string {
 	return strconv.FormatInt(r.ID, 10)
 }
 
-// is reports whether d names the job: its number, its array or its element.
-func (r *Row) is(d Dependency) bool {
+// Is reports whether d names the job: its number, its array or its element.
+func (r *Row) Is(d Dependency) bool {
 	if d.Index >= 0 {
 		return r.ArrayID == d.ID && r.Index == d.Index && r.ArrayID != 0
 	}
@@ -94,7 +94,7 @@ func (s *Select) Match(r *Row) bool {
 	}
 	return (s.States == nil || s.States[r.State]) && in(s.Users, r.User, strconv.Itoa(r.UID)) &&
 		in(s.Partitions, r.Partition) && in(s.Accounts, r.Account) && in(s.Names, r.Name) &&
-		(s.Jobs == nil || slices.ContainsFunc(s.Jobs, r.is))
+		(s.Jobs == nil || slices.ContainsFunc(s.Jobs, r.Is))
 }
 
 // selection reads the options that squeue, scancel and sacct share. It reports whether o is one of them.
@@ -394,8 +394,8 @@ func dependencyText(r *Row) string {
 		return "(null)"
 	}
 	var out []string
-	for _, id := range r.After {
-		out = append(out, fmt.Sprintf("afterok:%d(unfulfilled)", id))
+	for _, after := range r.After {
+		out = append(out, after+"(unfulfilled)")
 	}
 	return strings.Join(out, ",")
 }

@@ -41,10 +41,11 @@ type Job struct {
 	WarnAhead time.Duration
 
 	Partition, Account, Comment string
-	Container                   string       // image; "" if not said
-	Array                       []int        // nil: no array
-	After                       []Dependency // jobs that have to succeed before
-	Export                      []string     // NAME=VALUE
+	Workflow                    string   // that it belongs to; "" if not said
+	Container                   string   // image; "" if not said
+	Array                       []int    // nil: no array
+	After                       []After  // jobs that have to end before
+	Export                      []string // NAME=VALUE
 
 	Parsable, Quiet, Wait bool
 	Ask                   Ask      // what the command is to print instead
@@ -72,6 +73,26 @@ func (d Dependency) String() string {
 	}
 	return fmt.Sprintf("%d_%d", d.ID, d.Index)
 }
+
+// When is how a job has to end before another one starts.
+type When uint8
+
+const (
+	AfterOK    When = iota // with exit code 0
+	AfterAny               // whatever way
+	AfterNotOK             // any other way than with exit code 0
+)
+
+// whens are the names of the constants in --dependency.
+var whens = []string{"afterok", "afterany", "afternotok"}
+
+// After is a job that has to end before.
+type After struct {
+	Dependency
+	When When
+}
+
+func (a After) String() string { return whens[a.When] + ":" + a.Dependency.String() }
 
 // Host is what a submission depends on beside its options.
 type Host struct {
@@ -240,7 +261,7 @@ func (j *Job) apply(opts []given, host Host) (err error) {
 			if text != "yes" && text != "no" {
 				err = fmt.Errorf("%q: write yes", text)
 			} else if text == "no" {
-				err = errors.New("a job whose dependency failed is skipped: write yes")
+				err = errors.New("a job whose dependency is not met any more is cancelled: write yes")
 			}
 		case "mem":
 			memory, perCPU = text, ""
@@ -275,6 +296,8 @@ func (j *Job) apply(opts []given, host Host) (err error) {
 			j.Limit, err = Limit(text)
 		case "wait":
 			j.Wait = true
+		case "workflow":
+			j.Workflow = text
 		}
 		if err != nil {
 			return usagef("%s: %w", o.name(), err)
@@ -297,8 +320,8 @@ func (j *Job) finish(real func(string) string) error {
 			*f = path.Join(real(dir), path.Base(*f))
 		}
 	}
-	for _, text := range []string{j.Name, j.Partition, j.Account, j.Comment, j.Container, j.Dir, j.Output, j.Error,
-		j.Input} {
+	for _, text := range []string{j.Name, j.Partition, j.Account, j.Comment, j.Workflow, j.Container, j.Dir, j.Output,
+		j.Error, j.Input} {
 		if strings.ContainsAny(text, "\n\x00") {
 			return usagef("%q: a line end is not possible here", text)
 		}
@@ -407,18 +430,15 @@ func (j *Job) memory(text, perCPU string) (err error) {
 var dependency = regexp.MustCompile(`^(\d+)(?:_(\d+))?(\+\d+)?$`)
 
 // dependencies reads the value of --dependency.
-func dependencies(text string) (out []Dependency, err error) {
+func dependencies(text string) (out []After, err error) {
 	if strings.Contains(text, "?") {
 		return nil, fmt.Errorf("%q: gantry waits for all jobs, not for one of several", text)
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		kind, ids, ok := strings.Cut(part, ":")
-		if strings.EqualFold(kind, "afterok") {
-			kind = "afterok"
-		}
-		if kind != "afterok" || !ok {
-			return nil, fmt.Errorf("%q: gantry knows afterok:JOB[:JOB...] only: a job starts when those before it have "+
-				"succeeded", part)
+		when := slices.Index(whens, strings.ToLower(kind))
+		if when < 0 || !ok {
+			return nil, fmt.Errorf("%q: gantry knows afterok, afterany and afternotok, each with :JOB[:JOB...]", part)
 		}
 		for id := range strings.SplitSeq(ids, ":") {
 			m := dependency.FindStringSubmatch(id)
@@ -429,7 +449,7 @@ func dependencies(text string) (out []Dependency, err error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, d)
+			out = append(out, After{d, When(when)})
 		}
 	}
 	return out, nil

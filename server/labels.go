@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gantry/executor"
 	"gantry/server/api"
@@ -11,8 +12,12 @@ import (
 )
 
 // options is what the log keeps of how a submission is to be treated, beside its definition.
+// sqlite/FORMAT.md describes it. All but labels are of single tasks.
 type options struct {
-	Labels api.Labels `json:"labels,omitempty"`
+	Workflow string                `json:"workflow,omitempty"` // as its user calls it
+	Key      string                `json:"key,omitempty"`
+	After    []executor.Dependency `json:"after,omitempty"`
+	Labels   api.Labels            `json:"labels,omitempty"`
 }
 
 // optionsOf is "" where there is nothing to keep.
@@ -20,17 +25,35 @@ func optionsOf(labels api.Labels) string {
 	if len(labels) == 0 {
 		return ""
 	}
-	text, _ := json.Marshal(options{labels}) // texts can be written
+	text, _ := json.Marshal(options{Labels: labels}) // texts can be written
 	return string(text)
 }
 
-// labelsOf reads what optionsOf wrote.
-func labelsOf(text string) api.Labels {
-	var o options
+// readOptions reads what optionsOf wrote, or submitTasks; the zero value if that is damaged.
+func readOptions(text string) (o options) {
 	if text == "" || json.Unmarshal([]byte(text), &o) != nil {
-		return nil
+		return options{}
 	}
-	return o.Labels
+	return o
+}
+
+// waitsFor says what a single task comes after that has not arrived.
+func (o *options) waitsFor() string {
+	var all []string
+	for _, d := range o.After {
+		text := strconv.FormatInt(d.ID, 10)
+		switch {
+		case d.Ended:
+			text += " in whatever way it ends"
+		case d.Failed:
+			text += " if that fails"
+		}
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "it comes after " + strings.Join(all, ", ")
 }
 
 func checkLabels(labels api.Labels) error {

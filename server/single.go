@@ -19,16 +19,9 @@ import (
 // DefaultWorkflow is that of single tasks which name none.
 const DefaultWorkflow = "tasks"
 
-// single is what the log keeps of a single task beside its definition; sqlite/FORMAT.md describes it.
-type single struct {
-	Workflow string                `json:"workflow"` // as its user calls it
-	Key      string                `json:"key"`
-	After    []executor.Dependency `json:"after,omitempty"`
-}
-
 // joinOf reads what a row of a single task has.
-func joinOf(row *sqlite.Submitted) (*executor.Join, *single, error) {
-	var o single
+func joinOf(row *sqlite.Submitted) (*executor.Join, *options, error) {
+	var o options
 	if err := json.Unmarshal([]byte(row.Options), &o); err != nil {
 		return nil, nil, fmt.Errorf("submission %d: its options are damaged: %w", row.ID, err)
 	}
@@ -71,6 +64,9 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 		if len(sub.Workflow.Tasks) != 1 || sub.Release != 0 {
 			return nil, invalidf("a single task is one task, and has no release")
 		}
+		if err := checkLabels(t.Labels); err != nil {
+			return nil, err
+		}
 		after, err := s.dependencies(ctx, t.After, sub)
 		if err != nil {
 			return nil, err
@@ -88,7 +84,7 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 			join.Key = fmt.Sprintf("%d/%d/%s/%s", by.UID, sub.Class, sub.Tenant, sub.Name)
 		}
 		sub.Joins = &join
-		options, err := json.Marshal(single{t.Workflow, join.Key, after})
+		options, err := json.Marshal(options{Workflow: t.Workflow, Key: join.Key, After: after, Labels: t.Labels})
 		if err != nil {
 			return nil, err
 		}
@@ -144,8 +140,11 @@ func (s *Server) dependencies(ctx context.Context, after []api.Dependency, sub *
 		case err != nil:
 			return nil, err
 		case o.State == "done":
+			if d.Failed {
+				return nil, invalidf("--after %d:failed: submission %d has ended well: it never fails", d.ID, d.ID)
+			}
 		case o.Over() || o.Failed > 0:
-			if !d.Ended {
+			if !d.Ended && !d.Failed {
 				return nil, invalidf("--after %d: submission %d has %s: it never ends well", d.ID, d.ID, outcomeOf(o))
 			}
 		case o.Run != s.About.Run:
@@ -153,7 +152,7 @@ func (s *Server) dependencies(ctx context.Context, after []api.Dependency, sub *
 				d.ID, d.ID, o.Run)
 		}
 		if o.Run == s.About.Run {
-			left = append(left, executor.Dependency{ID: d.ID, Ended: d.Ended})
+			left = append(left, executor.Dependency(d))
 			continue
 		}
 		name, err := s.DB.WorkflowName(ctx, o.Run, o.Workflow)
@@ -284,19 +283,26 @@ func (s *Server) Settled(all []executor.Settled) {
 	}
 }
 
-// liveSingles is how single tasks stand that are not over.
-func (s *Server) liveSingles(v planner.View, of map[planner.TaskID]*api.Status) {
+// liveSingles is how single tasks stand that are not over. Those that could start are noted in ready.
+func (s *Server) liveSingles(v planner.View, of map[planner.TaskID]*api.Status, ready map[*api.Status]planner.TaskID) {
 	for t, st := range of {
 		phase := v.Phase(t)
 		st.State, st.Over = phase.String(), phase.Ended()
 		if a := v.Current(t); a != planner.None {
 			st.Running = 1
 			st.Started = s.wall(v.Attempt(a).Ordered, -1)
+			if n := v.Attempt(a).Node; n != planner.None {
+				st.Node = s.Platform.Nodes[n].Name
+			}
 		}
 		if phase == planner.Waiting && st.Reason == "" {
 			st.Reason = planner.WaitsForParents.String()
 		}
 		switch phase {
+		case planner.Ready:
+			if len(ready) < mostExplained {
+				ready[st] = t
+			}
 		case planner.Done:
 			st.Done = 1
 		case planner.Failed, planner.Skipped:

@@ -158,7 +158,9 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 	st := &api.Status{ID: o.ID, Run: o.Run, Name: o.Name, Kind: o.Kind, User: o.User, UID: o.UID, Tenant: o.Tenant,
 		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done, Failed: o.Failed,
 		Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended), Outcome: o.Attempt.Outcome,
-		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU, Labels: labelsOf(o.Options)}
+		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU}
+	more := readOptions(o.Options)
+	st.Labels, st.Workflow = more.Labels, more.Workflow
 	switch {
 	case o.State == sqlite.Arrived:
 		st.State = "waiting"
@@ -312,6 +314,7 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 	singles := map[planner.TaskID]*api.Status{}
 	for i := range of {
 		e := &of[i]
+		more := readOptions(e.Options)
 		out[i] = api.Status{
 			ID:        e.ID,
 			Run:       e.Run,
@@ -324,7 +327,8 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			State:     sqlite.Accepted,
 			Tasks:     e.tasks,
 			Submitted: e.Wall,
-			Labels:    labelsOf(e.Options),
+			Workflow:  more.Workflow,
+			Labels:    more.Labels,
 			Release:   s.wall(max(e.release, e.Arrival), e.At),
 			Due:       s.wall(e.due, 0),
 		}
@@ -337,12 +341,14 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 				continue
 			}
 			at[e.Workflow] = &out[i]
+		} else {
+			out[i].Reason = more.waitsFor()
 		}
 	}
 	ready := map[*api.Status]planner.TaskID{} // of those of which nothing runs, a task that could
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
-		s.liveSingles(v, singles)
+		s.liveSingles(v, singles, ready)
 		for a := range v.UnderWay() {
 			if st := at[v.Task(v.Attempt(a).Task).Workflow]; st != nil {
 				st.Running++

@@ -497,30 +497,34 @@ func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
 // over ends a run that is not resumed: what waits was not run, or not run again.
 func (p *projection) over() {
 	for _, f := range p.flows {
-		if f == nil {
-			continue
+		if f != nil {
+			p.leave(f)
 		}
-		done := true
-		for i := range f.tasks {
-			if f.tasks[i].state == taskWaiting && f.withdrawn != "continued" {
-				t := p.touchTask(f, i)
-				t.state = taskSkipped
-				if t.tries > 0 {
-					t.state = taskFailed
-				}
+	}
+}
+
+// leave ends a workflow of which nothing runs any more and nothing else starts.
+func (p *projection) leave(f *flow) {
+	done := true
+	for i := range f.tasks {
+		if f.tasks[i].state == taskWaiting && f.withdrawn != "continued" {
+			t := p.touchTask(f, i)
+			t.state = taskSkipped
+			if t.tries > 0 {
+				t.state = taskFailed
 			}
-			done = done && f.tasks[i].state == taskDone
 		}
-		p.touch(f)
-		if f.withdrawn != "" {
-			continue
-		}
-		if f.state = flowFailed; done {
-			f.state = flowDone
-		}
-		if f.ended == unit.Never {
-			f.ended = lastEnd(f)
-		}
+		done = done && f.tasks[i].state == taskDone
+	}
+	p.touch(f)
+	if f.withdrawn != "" {
+		return
+	}
+	if f.state = flowFailed; done {
+		f.state = flowDone
+	}
+	if f.ended == unit.Never {
+		f.ended = lastEnd(f)
 	}
 }
 

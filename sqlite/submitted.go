@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -248,8 +249,9 @@ func (r *Run) settle(b *executor.Batch) error {
 		}
 	}
 	for _, s := range b.Settled {
-		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, message = nullif(?, ''), definition = NULL "+
-			"WHERE id = ?", []driver.Value{s.State, s.Message, s.ID}); err != nil {
+		if _, err := r.db.conn.Exec("UPDATE submitted SET state = ?, message = nullif(?, ''), definition = NULL, "+
+			"options = json_set(coalesce(options, '{}'), '$.settled_ns', ?) WHERE id = ?",
+			[]driver.Value{s.State, s.Message, int64(s.At), s.ID}); err != nil {
 			return err
 		}
 	}
@@ -286,6 +288,17 @@ func (o *Outcome) Over() bool {
 	return o.Workflow == planner.None || o.Task != planner.None || o.Done+o.Failed == o.Tasks || o.State == "continued"
 }
 
+// settled is when it was refused or cancelled; nil: it was not, or that was not noted.
+func (s *Submitted) settled() *planner.Time {
+	var o struct {
+		At *planner.Time `json:"settled_ns"`
+	}
+	if s.Options == "" || json.Unmarshal([]byte(s.Options), &o) != nil {
+		return nil
+	}
+	return o.At
+}
+
 // Outcome returns how a submission stands.
 func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 	s, err := db.Submitted(ctx, id)
@@ -293,7 +306,15 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 		return nil, err
 	}
 	o := &Outcome{Submitted: *s}
-	if s.State != Arrived {
+	defer func() {
+		if s.State == Arrived {
+			return
+		}
+		if o.State = s.State; o.Ended == nil {
+			o.Ended = s.settled()
+		}
+	}()
+	if s.Workflow == planner.None {
 		return o, nil
 	}
 	const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND t.task BETWEEN w.first_task AND " +

@@ -62,6 +62,11 @@ func (w *writer) append(b *encodedBatch) error {
 			return err
 		}
 	}
+	for _, id := range b.Failed {
+		if f := w.flows[id]; f != nil {
+			w.leave(f)
+		}
+	}
 	return w.write()
 }
 

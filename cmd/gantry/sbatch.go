@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,7 +37,8 @@ func slurmCommands() []slurmCommand {
 		{"sbatch", "hand in a job as Slurm's command of that name does", `The job runs in a container of an image: of
 --container IMAGE, or of the environment variable GANTRY_IMAGE. It works in the current directory, or that of --chdir,
 and can write to nothing else. GANTRY_READ names directories that it may read, divided by colons. GANTRY_DIR is the
-directory of the server. GANTRY_WORKFLOW names the workflow to which the job belongs.
+directory of the server. The job is a task of the workflow that --workflow or GANTRY_WORKFLOW names (default: nextflow
+for jobs of Nextflow, else sbatch), and starts after other jobs if --dependency says so.
 
    sbatch --container gantry/busybox -c 2 --mem 1G -t 10 script.sh
    sbatch --container gantry/busybox --wrap 'sort big.txt >sorted.txt'
@@ -165,11 +167,11 @@ func sbatchAction(x *slurmCall) error {
 		return err
 	}
 	x.note(j.Notes)
-	if len(j.After) > 0 {
-		return fmt.Errorf("--dependency: gantry holds no job back for others: hand in job %s once job %s is over "+
-			"(sbatch --wait), or hand in both as one workflow (gantry submit)", j.Name, j.After[0])
+	after, err := x.after(j)
+	if err != nil {
+		return err
 	}
-	req, err := x.request(j)
+	req, err := x.request(j, after)
 	if err != nil {
 		return err
 	}
@@ -211,8 +213,37 @@ func (x *slurmCall) wait(ids []int64) error {
 	return nil
 }
 
-// request makes of a job what the server is asked: a submission for each element of its array.
-func (x *slurmCall) request(j *sbatch.Job) (*api.Submit, error) {
+// after finds what a job comes after: of an array all elements.
+func (x *slurmCall) after(j *sbatch.Job) (out []api.Dependency, err error) {
+	if len(j.After) == 0 {
+		return nil, nil
+	}
+	rows, err := x.jobs(true)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range j.After {
+		d := api.Dependency{ID: a.ID, Ended: a.When == sbatch.AfterAny, Failed: a.When == sbatch.AfterNotOK}
+		known := len(out)
+		for i := range rows {
+			if rows[i].Is(a.Dependency) {
+				d.ID = rows[i].ID
+				out = append(out, d)
+			}
+		}
+		switch {
+		case len(out) > known:
+		case a.Index >= 0:
+			return nil, fmt.Errorf("--dependency: there is no job %s", a.Dependency)
+		default:
+			out = append(out, d) // one of long ago, or none, as the server will say
+		}
+	}
+	return out, nil
+}
+
+// request makes of a job what the server is asked: a single task for each element of its array.
+func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit, error) {
 	image := j.Container
 	if image == "" {
 		image = os.Getenv("GANTRY_IMAGE")
@@ -242,15 +273,16 @@ func (x *slurmCall) request(j *sbatch.Job) (*api.Submit, error) {
 		if j.Memory > 0 {
 			t.Known |= trace.Memory
 		}
-		name := envOr("GANTRY_WORKFLOW", sbatch.Workflow(j.Name))
-		sub := &executor.Submission{Name: name, Tenant: j.Account, Workflow: &trace.Workflow{Name: name, Label: name,
-			Source: "sbatch", Tasks: []trace.Task{t},
-			Containers: []trace.Container{{Name: "sbatch", Image: image, Mounts: mounts, Source: "sbatch"}}}}
+		name := cmp.Or(j.Workflow, os.Getenv("GANTRY_WORKFLOW"), sbatch.Workflow(j.Name))
+		w := &trace.Workflow{Name: name, Label: name, Source: "sbatch", Tasks: []trace.Task{t},
+			Containers: []trace.Container{{Name: "sbatch", Image: image, Mounts: mounts, Source: "sbatch"}}}
+		trace.Impute(w, trace.Defaults{})
+		sub := &executor.Submission{Name: name, Tenant: j.Account, Workflow: w}
 		definition, err := sqlite.EncodeSubmission(sub)
 		if err != nil {
 			return nil, err
 		}
-		req.Workflows = append(req.Workflows, api.Workflow{Name: name, Definition: definition,
+		req.Tasks = append(req.Tasks, api.Task{Workflow: name, Definition: definition, After: after,
 			Labels: jobLabels(j, element)})
 	}
 	return req, nil
@@ -270,7 +302,7 @@ type jobNote struct {
 	CPUs      int           `json:"cpus"`
 	Memory    int64         `json:"memory,omitempty"`
 	Limit     time.Duration `json:"limit,omitempty"`
-	After     []int64       `json:"after,omitempty"`
+	After     []string      `json:"after,omitempty"`
 	Element   *int          `json:"element,omitempty"` // position in the array
 	Index     int           `json:"index,omitempty"`   // number in the array
 }
@@ -278,6 +310,9 @@ type jobNote struct {
 func jobLabels(j *sbatch.Job, element int) api.Labels {
 	n := jobNote{Name: j.Name, Partition: j.Partition, Account: j.Account, Comment: j.Comment, Command: j.Path,
 		Dir: j.Dir, CPUs: j.CPUs, Memory: j.Memory, Limit: j.Limit}
+	for _, a := range j.After {
+		n.After = append(n.After, a.String())
+	}
 	if j.Array != nil {
 		n.Element, n.Index = &element, j.Array[element]
 	}

@@ -189,3 +189,53 @@ func TestSlurmLimitsAndRefusals(t *testing.T) {
 		t.Errorf("the job says %q", got)
 	}
 }
+
+// Jobs are tasks of workflows: --dependency orders them, the process of Nextflow is their type, by which the runtime of
+// later ones is estimated, and the log has them in workflows by name.
+func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
+	slurmServer(t)
+	submit := func(args ...string) string {
+		t.Helper()
+		return strings.TrimSpace(expect(t, exitOK, nil, append([]string{"sbatch", "--parsable"}, args...)...))
+	}
+	first := submit("-J", "nf-align_(s1)", "--wrap", "sleep 1; echo aligned >aligned")
+	many := submit("-J", "part", "--array", "1-2", "-d", "afterok:"+first, "--wrap",
+		"cp aligned part-$SLURM_ARRAY_TASK_ID")
+	bad := submit("-J", "bad", "--workflow", "mine", "-d", "afterok:"+many, "--wrap", "cat part-1 part-2 >both; exit 3")
+	never := submit("-J", "never", "--workflow", "mine", "-d", "afterok:"+bad, "--wrap", "touch never")
+	below := submit("-J", "below", "-d", "afterok:"+never, "--wrap", "touch never")
+	failed := submit("-J", "failed", "-d", "afternotok:"+bad, "--wrap", "cp both failed")
+	absurd := submit("-J", "absurd", "-d", "afternotok:"+many+"_2", "--wrap", "touch never")
+	expect(t, exitOK, []string{bad + " PD afterok:" + many + "(unfulfilled)"}, "squeue", "-h", "-o", "%i %t %E")
+	expectBoth(t, exitOK, "sbatch", "--wait", "-Q", "-d", "afterany:"+bad+":"+failed, "-J", "last", "--wrap",
+		"! test -e never && cat both failed >all")
+	if got := readAll(t, "all"); got != strings.Repeat("aligned\n", 4) {
+		t.Errorf("the jobs left %q", got)
+	}
+	states := expect(t, exitOK, nil, "squeue", "-h", "-t", "all", "-o", "%i %t")
+	for id, state := range map[string]string{many + "_1": "CD", bad: "F", failed: "CD", never: "CA", below: "CA",
+		absurd: "CA"} {
+		if !strings.Contains("\n"+states, "\n"+id+" "+state+"\n") {
+			t.Errorf("job %s is not %s:\n%s", id, state, states)
+		}
+	}
+	for _, c := range [][]string{{"afterok:99", "no submission 99"}, {"afterok:99_1", "no job 99_1"},
+		{"afterok:" + bad, "has failed"}, {"afternotok:" + first, "ended well"}, {"afterok:" + never, "cancelled"}} {
+		if _, says := expectBoth(t, exitSlurm, "sbatch", "-d", c[0], "--wrap", "true"); !strings.Contains(says, c[1]) {
+			t.Errorf("-d %s says %q, not %q", c[0], says, c[1])
+		}
+	}
+	t.Setenv("GANTRY_WORKFLOW", "named")
+	again := submit("-W", "-J", "nf-align_(s2)", "--wrap", "true")
+	runs := os.Getenv("GANTRY_DIR")
+	const query = "SELECT w.label || ' ' || t.kind || ' ' || a.estimate_source || ' ' || (a.estimate_ns > 900000000) " +
+		"FROM submitted s JOIN tasks t ON t.run = s.run AND t.task = s.task JOIN attempts a ON a.run = t.run AND " +
+		"a.attempt = t.attempt JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE s.id = ?"
+	if got := one[string](t, runs, query, again); got != "named align history 1" {
+		t.Errorf("the second alignment is %q, want named align history 1", got)
+	}
+	if got := one[string](t, runs, "SELECT label FROM workflows JOIN submitted USING (run, workflow) WHERE "+
+		"submitted.id = ?", bad); got != "mine" {
+		t.Errorf("job %s is of workflow %s, want mine", bad, got)
+	}
+}

@@ -248,6 +248,12 @@ func TestNodesAndThePolicyChangeWhileServing(t *testing.T) {
 	}
 	expect(t, exitOK, []string{"drained"}, "node", "--dir", dir)
 	expect(t, exitOK, []string{"done, 2 of 2"}, "wait", "--dir", dir, "1")
+	// A workflow that fails is over while the server runs.
+	s.submit("--image", "gantry/busybox", c.write("fails.makeflow", "one.txt:\n\texit 3\n\ntwo.txt: one.txt\n\tcp "+
+		"one.txt two.txt\n"))
+	if _, out, _ := invoke(t, "wait", "--dir", dir, "2"); !strings.Contains(out, "0 of 2 tasks done, 2 failed") {
+		t.Errorf("the workflow that fails ends as %q", out)
+	}
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
 	expect(t, exitOK, []string{"policy heft"}, "show", "--dir", dir)

@@ -23,8 +23,8 @@ func taskFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with --task: `CORES` that it may use"},
 		&cli.StringFlag{Name: "memory", Usage: "with --task: `SIZE` of memory that it may use, such as 1G (default: " +
 			"the share of a node by cores)"},
-		&cli.StringSliceFlag{Name: "after", Usage: "with --task: it starts once submission `ID` has ended well, or as " +
-			"ID:ended whatever way (may be repeated)"},
+		&cli.StringSliceFlag{Name: "after", Usage: "with --task: it starts once submission `ID` has ended well, as " +
+			"ID:ended whatever way, as ID:failed not well (may be repeated)"},
 		&cli.StringSliceFlag{Name: "input", Usage: "with --task: `FILE` that it reads: an output of an earlier task " +
 			"by name, or a file of this directory (may be repeated)"},
 		&cli.StringSliceFlag{Name: "output", Usage: "with --task: `FILE` that it writes; it is a result (may be " +
@@ -88,16 +88,16 @@ func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
 	return nil
 }
 
-// dependencies reads ID, ID,ID and ID:ended.
+// dependencies reads ID, ID:ended and ID:failed.
 func dependencies(all []string) (out []api.Dependency, err error) {
 	for _, text := range all {
 		number, how, given := strings.Cut(text, ":")
 		id, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || id < 1 || given && how != "ended" {
-			return nil, failf(exitUsage, "--after %s: write the number that gantry submit printed, or as 12:ended",
-				text)
+		if err != nil || id < 1 || given && how != "ended" && how != "failed" {
+			return nil, failf(exitUsage, "--after %s: write the number that gantry submit printed, or as 12:ended or "+
+				"12:failed", text)
 		}
-		out = append(out, api.Dependency{ID: id, Ended: given})
+		out = append(out, api.Dependency{ID: id, Ended: how == "ended", Failed: how == "failed"})
 	}
 	return out, nil
 }

@@ -57,12 +57,15 @@ type Task struct {
 	// Definition is a submission of one task in the encoding of the log.
 	Definition []byte       `json:"definition"`
 	After      []Dependency `json:"after,omitempty"`
+	Labels     Labels       `json:"labels,omitempty"` // the client's own, as of a Workflow
 }
 
 // Dependency is a submission that has to end before a task starts.
 type Dependency struct {
 	ID    int64 `json:"id"`
-	Ended bool  `json:"ended,omitempty"` // whatever way; else it has to end well
+	Ended bool  `json:"ended,omitempty"` // whatever way
+	// Failed: any way but well. Without Ended and Failed it has to end well.
+	Failed bool `json:"failed,omitempty"`
 }
 
 // Workflow is one workflow of a request.
@@ -100,9 +103,9 @@ type Accepted struct {
 type Status struct {
 	ID       int64  `json:"id"`
 	Run      string `json:"run"`
-	Name     string `json:"name"` // of the workflow in the run; of a single task, of the task
-	Kind     string `json:"kind"` // workflow or task
-	Workflow string `json:"workflow,omitempty"`
+	Name     string `json:"name"`               // of the workflow in the run; of a single task, of the task
+	Kind     string `json:"kind"`               // workflow or task
+	Workflow string `json:"workflow,omitempty"` // of a single task: what its user calls its workflow
 	User     string `json:"user,omitempty"`
 	UID      int    `json:"uid"`
 	Tenant   string `json:"tenant,omitempty"`
