@@ -150,22 +150,31 @@ func (h *Hosted) isReady(r *readiness) {
 	}
 }
 
-// giveUp drops a container that was started ahead and is not needed.
+// giveUp drops a container that was started ahead and is not needed. The engine is not stopped in the midst of what it
+// was asked for: a container that is being created or started keeps its place until that is over, and is removed then.
 func (h *Hosted) giveUp(r *readiness) {
 	if r.over {
 		return
 	}
 	r.over = true
-	made := r.c.usage.Created != 0
-	r.c.step = cOver
-	h.release(r.c)
-	for _, a := range r.c.acts {
-		h.drop(a)
-	}
-	r.c.acts = nil
-	if made {
+	switch {
+	case r.ready:
 		h.remove()
+		r.c.step = cOver
+	case !r.c.place: // it waits for its parents, or for a place
+		r.c.step = cOver
 	}
+}
+
+// thrownAway removes the container of a course that was given up meanwhile, and reports whether it was.
+func (h *Hosted) thrownAway(c *course) bool {
+	if c.l.Attempt != planner.None || !c.soon.over {
+		return false
+	}
+	h.release(c)
+	c.step = cOver
+	h.remove()
+	return true
 }
 
 // takeReadiness returns the container that was started ahead for an attempt; nil if there is none.

@@ -416,6 +416,9 @@ func (h *Hosted) create(c *course) {
 	p := h.phases[pCreate]
 	h.phase(c, pCreate, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() {
 		c.usage.Created = h.now
+		if h.thrownAway(c) {
+			return
+		}
 		p := h.phases[pStart]
 		h.phase(c, pStart, p.Wall.Nanos(0, 0), p.CPU.Nanos(0, 0), func() {
 			if c.l.Attempt != planner.None {
@@ -430,6 +433,9 @@ func (h *Hosted) create(c *course) {
 
 // answer is the engine's, to the request to start: the place is free, and the end may be reported.
 func (h *Hosted) answer(c *course) {
+	if h.thrownAway(c) {
+		return
+	}
 	h.release(c)
 	c.answered = true
 	if c.l.Attempt == planner.None {

@@ -443,3 +443,34 @@ func TestHostedSuspension(t *testing.T) {
 	about(t, "frozen", time.Duration(h.exits[a].Usage.Ended), 20*time.Second)
 	about(t, "ran", h.ran(a), 12*time.Second)
 }
+
+// Three containers are started ahead and given up. Creating takes them 20 ms, starting 80 and the answer 10. A task
+// that is ordered then stages for 10 ms, waits for a place, is created in 20 ms and starts in 80.
+func TestWhatIsGivenUpKeepsItsPlaceUntilTheEngineHasAnswered(t *testing.T) {
+	for _, c := range []struct {
+		given   time.Duration
+		started time.Duration // from the order on
+	}{
+		{10 * ms, 110 * ms},  // they are being created: none is started
+		{50 * ms, 160 * ms},  // they are being started, until 110 ms
+		{300 * ms, 110 * ms}, // they wait
+	} {
+		h := onHost(t, sim.Config{Host: hostmodel.Example(8), Ahead: 3}, 8)
+		var soon []executor.Preparation
+		for i := range 3 {
+			soon = append(soon, executor.Preparation{Launch: executor.Launch{Attempt: planner.None,
+				Task: planner.TaskID(100 + i), Try: 1, Hold: unit.Cores(1), Spec: busy(time.Second)}})
+		}
+		if err := h.Prepare(t.Context(), soon); err != nil {
+			t.Fatal(err)
+		}
+		h.pass(c.given)
+		if err := h.Prepare(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		id := h.launch(0, 1, busy(time.Second))
+		h.drain()
+		about(t, fmt.Sprintf("given up after %v: from the order to the program", c.given),
+			time.Duration(h.exits[id].Usage.Started)-c.given, c.started)
+	}
+}
