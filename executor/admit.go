@@ -36,6 +36,9 @@ type Admitter struct {
 	Preempt scenario.Preempt
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
+	// Lasts, if set, says how long what reading and writing hold back takes on a node, alone there: emulated tasks are
+	// declared to run at least as long. It returns 0 for others.
+	Lasts func(l *Launch) time.Duration
 	// Actual, if set, says how long a task really runs that is declared to run for the given time. It is asked once the
 	// task was declared, and concerns what is emulated or simulated: programs run as long as they do.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
@@ -111,8 +114,36 @@ func (a *Admitter) declare(adm *Admission) {
 			scale = 1
 		}
 		run, on := declaredRuns(&adm.Submission, i, scale)
+		if a.Lasts != nil && spec.Emulated() {
+			run, on = a.heldBack(&adm.Arrived.Tasks[i], spec, run, on)
+		}
 		a.Declare(adm.Arrived.Tasks[i].ID, run, on, source)
 	}
+}
+
+// heldBack makes declared runs as long as reading and writing take. What they take does not follow the speed of nodes:
+// unless all have the same one, each has a run of its own then.
+func (a *Admitter) heldBack(t *planner.Task, spec *TaskSpec, run time.Duration, on []time.Duration) (time.Duration,
+	[]time.Duration) {
+	nodes := a.Platform.Nodes
+	each, longer, alike := make([]time.Duration, len(nodes)), false, on == nil
+	for n := range nodes {
+		if each[n] = unit.AtSpeed(run, nodes[n].Speed); on != nil {
+			each[n] = on[n]
+		}
+		l := Launch{Attempt: planner.None, Task: t.ID, Try: 1, Node: planner.NodeID(n), Hold: t.Need, Spec: spec}
+		if least := a.Lasts(&l); least > each[n] {
+			each[n], longer = least, true
+		}
+		alike = alike && nodes[n].Speed == 1 && each[n] == each[0]
+	}
+	switch {
+	case !longer:
+		return run, on
+	case alike:
+		return each[0], nil
+	}
+	return run, each
 }
 
 // declaredRuns is how long task i of a submission is declared to run on a node of speed 1, and on each node where there

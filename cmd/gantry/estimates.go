@@ -9,6 +9,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/estimate"
+	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/queueing"
@@ -103,6 +104,9 @@ func (s *session) estimator(adm *executor.Admitter) (planner.Estimator, error) {
 	made := estimate.Make(spec, s.set.Startup, model, trained, adm)
 	if s.set.Host != nil && !s.set.StartupGiven {
 		made.Phases(s.set.Host)
+		if cfg := s.simulation(0); cfg.Host != nil {
+			adm.Lasts = sim.NewHosted(cfg).HeldBack
+		}
 	}
 	if trained != nil {
 		adm.Memory = s.memory()

@@ -16,6 +16,7 @@ import (
 	"github.com/shirou/gopsutil/v3/mem"
 	"github.com/urfave/cli/v2"
 
+	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/hostmodel"
 	"gantry/planner"
@@ -240,10 +241,15 @@ func hostCluster() (*scenario.Cluster, error) {
 	return c, nil
 }
 
+// hostSize is what containers of gantry may use of this host: the cores that cpusets of gantry and of the container
+// engine leave them, and the memory in bytes.
 func hostSize() (cores int, memory int64, err error) {
 	cores, err = cpu.Counts(true)
 	if err != nil {
 		return 0, 0, fmt.Errorf("count the cores of this host: %w", err)
+	}
+	if n := cgroup.Cores("/sys/fs/cgroup", "gantry", "gantry.slice", "docker", "system.slice"); n > 0 {
+		cores = min(cores, n)
 	}
 	vm, err := mem.VirtualMemory()
 	if err != nil {

@@ -1,16 +1,12 @@
 package calibrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,8 +59,7 @@ var steps = []struct {
 	{"files", 0.08, (*surveyor).files},
 	{"the disk, with and without limits", 0.14, (*surveyor).disk},
 	{"the CPU quota", 0.08, (*surveyor).quota},
-	{"cores that compute together", 0.05, (*surveyor).cores},
-	{"containers that start together, on idle and busy cores", 0.45, (*surveyor).together},
+	{"containers that start together, on idle and busy cores", 0.5, (*surveyor).together},
 }
 
 // Measure measures the host that a lab is on. It takes about a minute on a host at rest.
@@ -529,67 +524,6 @@ func (s *surveyor) quota(ctx context.Context) error {
 	return nil
 }
 
-// cores measures how fast one core is while others are busy. Work is counted over CPU time, so that sharing a core is
-// no slowdown.
-func (s *surveyor) cores(ctx context.Context) error {
-	d := 200 * time.Millisecond
-	if s.Quick {
-		d = 60 * time.Millisecond
-	}
-	c := &s.m.CoreSpeed
-	first := 0.0
-	for busy := 0; busy < s.Host.Cores; busy = max(busy+1, min(2*busy, s.Host.Cores-1)) {
-		rate := spin(busy, d)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if busy == 0 {
-			first = rate
-		}
-		y := min(1, rate/first)
-		if n := len(c.Y); n > 0 {
-			y = min(y, c.Y[n-1])
-		}
-		c.X, c.Y = append(c.X, float64(busy)), append(c.Y, max(0.01, y))
-	}
-	return nil
-}
-
-// spin counts rounds of computing per nanosecond of CPU time on one thread, while others compute on as many more.
-func spin(others int, d time.Duration) float64 {
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	work := func() float64 {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		var ts unix.Timespec
-		clock := func() int64 {
-			_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
-			return ts.Nano()
-		}
-		x, rounds, begun := uint64(88172645463325252), 0, clock()
-		for !stop.Load() {
-			for range 100_000 {
-				x ^= x << 13
-				x ^= x >> 7
-				x ^= x << 17
-			}
-			rounds++
-		}
-		if x == 0 { // never: so that the work is done
-			rounds = 0
-		}
-		return float64(rounds) / float64(max(1, clock()-begun))
-	}
-	for range others {
-		wg.Go(func() { work() })
-	}
-	time.AfterFunc(d, func() { stop.Store(true) })
-	rate := work()
-	wg.Wait()
-	return rate
-}
-
 // together starts containers at once, on idle and on busy cores, and measures what programs lose to that.
 func (s *surveyor) together(ctx context.Context) error {
 	perContainer := 0.0
@@ -770,11 +704,6 @@ func Table(m *hostmodel.Model) (rows [][2]string) {
 		lost := func(k, b float64) string { return fmt.Sprintf("%.0f %%", (f.At(k, b)-1)*100) }
 		add("programs lose", "%s of the CPU time of a container that starts and ends on %g busy cores, "+
 			"%s with %g at once", lost(1, b), b, lost(k, b), k)
-	}
-	if c := &m.CoreSpeed; len(c.X) > 0 {
-		last := len(c.X) - 1
-		add("core speed", "%.0f %% while %s busy", c.Y[last]*100, cmp.Or(map[float64]string{0: "no other core is",
-			1: "another core is"}[c.X[last]], fmt.Sprintf("%g others are", c.X[last])))
 	}
 	return rows
 }

@@ -56,9 +56,6 @@ type Model struct {
 	// Disk is the host's disk, shared by all.
 	Disk  Disk  `json:"disk"`
 	Quota Quota `json:"quota"`
-	// CoreSpeed is the speed of a core while others are busy, over that of the only busy one: At(0) is 1, and it never
-	// grows. It matters to programs that compute; the emulator spends CPU time, however much that does.
-	CoreSpeed Curve `json:"core_speed"`
 	// Interference is 1 and the CPU time that programs lose for each CPU nanosecond of phases, by the number of places
 	// for starts that are held and of cores that programs keep busy: several programs start a container, so that tasks
 	// lose time before all cores are busy. Empty: they lose only what the host does not have.

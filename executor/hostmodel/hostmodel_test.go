@@ -53,11 +53,8 @@ func TestValidateRefusesWhatCannotBe(t *testing.T) {
 		{"surface without values", func(m *hostmodel.Model) { m.Phases.Start.Slowdown.Together = []float64{1} },
 			"0 rows"},
 		{"arguments that do not ascend", func(m *hostmodel.Model) {
-			m.CoreSpeed = hostmodel.Curve{X: []float64{0, 0}, Y: []float64{1, 1}}
+			m.Quota.Stretch = hostmodel.Curve{X: []float64{0, 0}, Y: []float64{1, 1}}
 		}, "does not ascend"},
-		{"rising core speed", func(m *hostmodel.Model) {
-			m.CoreSpeed = hostmodel.Curve{X: []float64{0, 1, 2}, Y: []float64{1, 0.8, 0.9}}
-		}, "rises"},
 		{"falling quantiles", func(m *hostmodel.Model) { m.Run = hostmodel.Spread{1, 0.5} }, "run falls"},
 		{"quantile of 0", func(m *hostmodel.Model) { m.Common = hostmodel.Spread{0, 1} }, "common"},
 		{"no cores", func(m *hostmodel.Model) { m.Host.Cores = 0 }, "cores"},

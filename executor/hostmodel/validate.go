@@ -58,24 +58,8 @@ func (m *Model) Validate() error {
 	}
 	errs = append(errs, d.ReadLimit.validate("disk.read_limit", 0.01, 2),
 		d.WriteLimit.validate("disk.write_limit", 0.01, 2), m.Quota.Stretch.validate("quota.stretch", 0.5, 100),
-		m.Interference.validate("interference"), m.coreSpeed(), m.Run.validate("run"), m.Common.validate("common"))
+		m.Interference.validate("interference"), m.Run.validate("run"), m.Common.validate("common"))
 	return errors.Join(errs...)
-}
-
-func (m *Model) coreSpeed() error {
-	c := &m.CoreSpeed
-	if err := c.validate("core_speed", 0.01, 1); err != nil {
-		return err
-	}
-	for i := range c.Y {
-		if i == 0 && (c.X[0] != 0 || c.Y[0] != 1) {
-			return fmt.Errorf("core_speed begins with %v at %v, not with 1 at 0", c.Y[0], c.X[0])
-		}
-		if i > 0 && c.Y[i] > c.Y[i-1] {
-			return fmt.Errorf("core_speed rises at %v: more busy cores never make one faster", c.X[i])
-		}
-	}
-	return nil
 }
 
 func (p *Phase) validate(what string) error {

@@ -581,6 +581,16 @@ func (h *Hosted) estimate(c *course) {
 	c.whole = c.cost.Parts.Run
 }
 
+// HeldBack returns how long the emulated program of a launch takes on its node, alone there, if the rates of reading
+// and writing make it last longer than its trace says; else 0.
+func (h *Hosted) HeldBack(l *executor.Launch) time.Duration {
+	c := &course{l: *l}
+	if h.estimate(c); c.cost.LimitedBy != emulate.LimitedByRead && c.cost.LimitedBy != emulate.LimitedByWrite {
+		return 0
+	}
+	return c.cost.Wall
+}
+
 // vary makes reality as uncertain as cfg.Actual says.
 func (h *Hosted) vary(l *executor.Launch, s *emulate.Spec) {
 	if h.cfg.Actual == nil || s.RunNanos <= 0 {
