@@ -50,7 +50,7 @@ setup: ## a Docker Engine and a C compiler; does nothing where they are
 build: ## bin/gantry and bin/gantry-task
 	@mkdir -p bin
 	go build -ldflags "-X main.released=$(or $(VERSION),$(COMMIT))" -o $(GANTRY) ./cmd/gantry
-	CGO_ENABLED=0 go build -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
+	go build -ldflags "-s -w" -o $(TASK) ./cmd/gantry-task
 
 images: setup ## the images of the examples with real tools (gantry builds the emulator's by itself)
 	@scripts/build-image.sh

@@ -32,6 +32,7 @@ var layers = []layer{
 	{"gantry/executor/control", nil, "it is a leaf"},
 	{"gantry/executor/fault", nil, "it is a leaf"},
 	{"gantry/executor/container/launch", []string{"gantry/executor/control"}, "the launcher stays small"},
+	{"gantry/executor/container/launch/first", nil, "it runs before Go does"},
 	{"gantry/trace/**", []string{"gantry/reader", "gantry/trace/**"}, "traces know nothing else"},
 	{"gantry/scenario", []string{"gantry/reader", "gantry/trace/generate"}, "scenarios name traces and generators"},
 	{"gantry/planner/timeline", []string{"gantry/planner/unit"}, "a timeline knows units only"},
@@ -98,8 +99,8 @@ var layers = []layer{
 		"gantry/trace/**", "gantry/planner/**",
 		"gantry/executor/**", "gantry/sqlite/**", "gantry/server/**"},
 		"it wires everything"},
-	{"gantry/cmd/gantry-task", []string{"gantry/executor/emulate", "gantry/executor/container/launch"},
-		"the task emulator stays small"},
+	{"gantry/cmd/gantry-task", []string{"gantry/executor/emulate", "gantry/executor/container/launch",
+		"gantry/executor/container/launch/first"}, "the task emulator stays small"},
 }
 
 // anybody may be imported by every package.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"gantry/executor/container/launch"
+	_ "gantry/executor/container/launch/first" // launches real tasks before main is reached
 	"gantry/executor/emulate"
 )
 
@@ -32,9 +33,6 @@ func main() {
 	if len(args) == 1 && args[0] == "protocol" {
 		fmt.Println(emulate.Protocol)
 		return
-	}
-	if len(args) > 0 && args[0] == "launch" { // begins the program of a real task
-		os.Exit(launch.Main(args[1:]))
 	}
 	if len(args) > 0 && args[0] == "slurm-node" { // a job step: gantry does it, so that this program stays small
 		os.Exit(node())

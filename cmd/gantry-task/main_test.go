@@ -25,7 +25,6 @@ func TestMain(m *testing.M) {
 	}
 	binary = filepath.Join(dir, "gantry-task")
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)

@@ -1,13 +1,13 @@
 // Package control is the control directory of an attempt, in which gantry and the launcher of the attempt's program
-// leave each other what a crash must not make either forget. The program cannot reach it: see package launch. It is a
-// leaf, and light, because the launcher is.
+// leave each other what a crash must not make either forget. The program cannot reach it: see package launch/first,
+// which has the launcher's part in C. It is a leaf, and light, because the emulator is.
 //
 //	wait        a pipe, if the container is started ahead: its launcher waits until the attempt is released
 //	go          the release, with what was not known when the container was made
 //	claim       who decided whether the program begins: a symbolic link, so that it appears whole and only once
 //	end         the launcher's account: signals that came from outside, and how the program ended
 //	asked       gantry's account: each signal and each removal, written before the act
-//	places      the directories that the launcher has to find in the container, one a line
+//	places      the directories that the launcher has to find in the container, a NUL after each
 //	publishing  the outputs were all checked, and moving them to the node had begun
 package control
 

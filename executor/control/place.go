@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 )
@@ -31,7 +30,7 @@ func (d Dir) Expect(path string, id ID) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%d %d %s\n", id.Device, id.Inode, strconv.Quote(path))
+	_, err = fmt.Fprintf(f, "%d %d %s\x00", id.Device, id.Inode, path)
 	return errors.Join(err, f.Close())
 }
 
@@ -41,12 +40,13 @@ func (d Dir) Check() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\x00"), "\x00") {
 		var want ID
-		var path string
-		if _, err := fmt.Sscanf(line, "%d %d %q\n", &want.Device, &want.Inode, &path); err != nil {
+		numbers, path, ok := strings.Cut(line, "/")
+		if _, err := fmt.Sscanf(numbers, "%d %d", &want.Device, &want.Inode); err != nil || !ok {
 			return fmt.Errorf("expected directory %q: %w", line, err)
 		}
+		path = "/" + path
 		if got, err := IDOf(path); err != nil {
 			return err
 		} else if got != want {

@@ -105,7 +105,7 @@ func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
 	}{
 		{"no binary", "/nonexistent", &shelf{}, "no such file"},
 		{"a script", script, &shelf{}, "not a Linux program"},
-		{"a program with shared libraries", shared, &shelf{}, "CGO_ENABLED=0"},
+		{"a program with shared libraries", shared, &shelf{}, "make build"},
 		{"the engine is down", staticProgram(t, "x"), &shelf{down: errors.New("cannot connect")}, "cannot connect"},
 		{"the engine has no space", staticProgram(t, "x"), &shelf{answer: `{"status":"x"}{"error":"no space left"}`},
 			"no space left"},

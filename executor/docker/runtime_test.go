@@ -36,7 +36,6 @@ var taskBinary = sync.OnceValues(func() (string, error) {
 	}
 	path := filepath.Join(dir, "gantry-task")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "gantry/cmd/gantry-task")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}

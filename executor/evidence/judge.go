@@ -69,8 +69,8 @@ func (t Teller) by(what string) string {
 	return " (" + t.Command + " " + what + "?)"
 }
 
-// launcherRefused is the exit code of a launcher that was not the first to claim an attempt.
-const launcherRefused = 125
+// LauncherRefused is the exit code of a launcher that was not the first to claim an attempt.
+const LauncherRefused = 125
 
 // launcherDied is the exit code of a launcher that a signal met before it could take signals. The kernel keeps the
 // default action of a signal from the first process of a container, and the Go runtime exits with 2 then. Meanwhile it
@@ -129,7 +129,7 @@ func (e Evidence) Judge() Verdict {
 		v.Outcome, v.Message = e.asked(), e.limit()
 	case e.Gone && !e.End.Over:
 		return e.gone(v)
-	case e.Old && v.Code == launcherRefused:
+	case e.Old && v.Code == LauncherRefused:
 		v.Outcome, v.Message = planner.Lost, "an earlier gantry may have given it up before its program began"
 	case e.StartError != "" && !e.EngineDown:
 		v.Outcome, v.Message = planner.HostError, e.StartError

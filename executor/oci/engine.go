@@ -529,13 +529,17 @@ func (k *known) began() bool {
 func (k *known) control() control.Dir { return control.Dir(k.record.Labels[container.LabelControl]) }
 
 // exit returns the exit code of a container that has ended, and when that was if it is known. It is the kernel's or the
-// launcher's to say. A launcher that said nothing was killed, unless the host was restarted.
+// launcher's to say. A launcher that said nothing was killed, unless the host was restarted, or it did not begin the
+// program: then it may have ended before this process knew it.
 func (e *Engine) exit(k *known, p *process) (code int, at time.Time) {
 	end, err := k.control().End()
-	if err == nil && end.Over {
+	switch {
+	case err == nil && end.Over:
 		code, at = end.Code, end.At
-	} else {
+	case k.began():
 		code = 128 + int(unix.SIGKILL)
+	default:
+		code = evidence.LauncherRefused
 	}
 	if told, ok := p.exit(); ok {
 		code = told

@@ -31,9 +31,6 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	}
 	for _, name := range []string{"gantry", "gantry-task"} {
 		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), "gantry/cmd/"+name)
-		if build.Env = os.Environ(); name == "gantry-task" {
-			build.Env = append(build.Env, "CGO_ENABLED=0")
-		}
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build: %w\n%s", err, out)
 		}

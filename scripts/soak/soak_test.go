@@ -16,7 +16,6 @@ func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "gantry-task")
 	cmd := exec.Command("go", "build", "-o", binary, "gantry/cmd/gantry-task")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,12 +1,6 @@
-// Package launch begins the program of a task inside its container, and stays its first process: it claims the attempt,
-// gives up the rights of root, opens the files that standard input, output and error are redirected to, passes signals
-// on to the program, reaps what the program leaves behind, and notes how it ended. So output reaches its file byte for
-// byte and as it is written, whatever happens to gantry or to the Docker Engine, and the image needs no shell. It is a
-// leaf, and light, because it starts once per task.
-//
-// The container begins as root with no capability but those to become another user. The control directory (package
-// control) is root's, or lies in a directory that is, so the program, which is another user, cannot reach it. The
-// launcher keeps the file of its account open; it cannot be traced, so the program has no way to that file either.
+// Package launch is what the launcher of package launch/first and the task emulator have in common where the latter is
+// the first process of a container itself: it claims the attempt and becomes the user of the task. It also has the
+// launcher of containers that early versions of gantry made. It is a leaf, and light, because it starts once per task.
 package launch
 
 import (
@@ -14,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -32,6 +25,13 @@ const (
 	exitRedirect      = 125
 	exitNotExecutable = 126
 	exitNotFound      = 127
+)
+
+// Files of standard output and error that no task declared: only of these no more than a bound is kept. package first
+// knows them, too.
+const (
+	Stdout = ".command.out"
+	Stderr = ".command.err"
 )
 
 // Begin is the file, in the working directory, that was the claim up to log format 8: containers that such a gantry
@@ -124,92 +124,6 @@ func become(uid, gid int) error {
 	}
 	// The program is the same user from here on. It must not trace this process, nor open what it has open.
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-}
-
-// passed are the signals that the program gets. Those of the kernel's own to this process are not among them.
-var passed = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM, unix.SIGCONT,
-	unix.SIGWINCH}
-
-// Main runs "CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM ARGUMENT...", where an empty STDIN leaves standard input
-// alone, and returns the exit code: the program's, and 128 and the signal if a signal ended it. BOUND is how many bytes
-// of each of Stdout and Stderr are kept.
-func Main(args []string) int {
-	var most int64
-	var err error
-	if len(args) >= 7 {
-		most, err = bound(args[2])
-	}
-	if len(args) < 7 || err != nil {
-		fmt.Fprintln(os.Stderr, "usage: gantry-task launch CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM "+
-			"[ARGUMENT...]")
-		return exitRedirect
-	}
-	runtime.GOMAXPROCS(1) // threads that look for work cost more than they do here
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, passed...) // before all else: the first process of a container does not hear of others
-	j, words, code := Enter(args[0], args[1])
-	if code != 0 {
-		return code
-	}
-	pid, bounded, code := begin(append(args, words...)[3:], most, j)
-	if code != 0 {
-		j.Ended(syscall.WaitStatus(code << 8))
-		return code
-	}
-	go func() {
-		for s := range signals {
-			j.Signalled(s.(syscall.Signal))
-			_ = syscall.Kill(pid, s.(syscall.Signal)) // not reaped yet, or this process is about to end
-		}
-	}()
-	return reap(pid, j, bounded)
-}
-
-// begin starts the program of "STDIN STDOUT STDERR PROGRAM ARGUMENT...".
-//
-// Not by package os, which would try out first, with a process more, how it can wait for one.
-func begin(args []string, most int64, j *control.Journal) (pid int, bounded []*output, code int) {
-	if code = redirectAll(args[:3]); code != 0 {
-		return 0, nil, code
-	}
-	program, code := find(args[3])
-	if code != 0 {
-		return 0, nil, code
-	}
-	files, bounded, err := outputs(args[1], args[2], most, j)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gantry-task: standard output:", err)
-		return 0, nil, exitRedirect
-	}
-	pid, err = syscall.ForkExec(program, args[3:], &syscall.ProcAttr{Env: os.Environ(), Files: files})
-	if err != nil {
-		return 0, nil, refused(program, &os.PathError{Op: "fork/exec", Path: program, Err: err})
-	}
-	start(bounded)
-	return pid, bounded, 0
-}
-
-// reap waits for the program, and for whatever loses its parent meanwhile.
-func reap(program int, j *control.Journal, bounded []*output) int {
-	for {
-		var s syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &s, 0, nil)
-		switch {
-		case err == syscall.EINTR || err == nil && pid != program || err == nil && !s.Exited() && !s.Signaled():
-			continue
-		case err != nil:
-			fmt.Fprintln(os.Stderr, "gantry-task: wait:", err)
-			return exitRedirect
-		}
-		for _, o := range bounded {
-			o.finish()
-		}
-		j.Ended(s)
-		if s.Signaled() {
-			return 128 + int(s.Signal())
-		}
-		return s.ExitStatus()
-	}
 }
 
 // Old runs "STDIN STDOUT STDERR PROGRAM ARGUMENT...", as containers of earlier versions ask for it: it becomes the
