@@ -18,8 +18,8 @@ type SharePoint struct {
 	Share float64
 }
 
-// Shares is the dominant share of a tenant over time, ascending by time, one point per instant; it is 0 before the
-// first.
+// Shares is the dominant share of a tenant over time, ascending by time, a point for each instant at which it changed;
+// it is 0 before the first.
 type Shares struct {
 	Tenant string
 	Points []SharePoint
@@ -171,11 +171,14 @@ func (t *tenancy) hold(v planner.View, a planner.AttemptID, change unit.Vector) 
 	}
 	t.meanOf[m] += t.share[m] * t.now.Sub(t.since[m]).Seconds()
 	t.since[m], t.share[m] = t.now, share
-	if p := t.points[m]; len(p) > 0 && p[len(p)-1].At == t.now {
-		p[len(p)-1].Share = share
-	} else {
-		t.points[m] = append(p, SharePoint{t.now, share})
+	p := t.points[m]
+	if n := len(p); n > 0 && p[n-1].At == t.now {
+		p = p[:n-1]
 	}
+	if n := len(p); n == 0 || p[n-1].Share != share { // mostly what ends is followed by what starts
+		p = append(p, SharePoint{t.now, share})
+	}
+	t.points[m] = p
 }
 
 // Shares returns the dominant share of each tenant over time, by the order of their first workflows; none if there is
