@@ -132,7 +132,9 @@ func (db *DB) of(ctx context.Context, id int64) (*DB, error) {
 		o.order = slices.Delete(o.order, 0, 1)
 	}
 	u := &unpacked{id: id, chunks: chunks}
-	attach := fmt.Sprintf("ATTACH 'file:/gantry-%d-%d?vfs=memdb' AS unpacked;\n", os.Getpid(), memories.Add(1))
+	// A cache that connections share is the database itself: nobody copies its pages.
+	attach := fmt.Sprintf("ATTACH 'file:gantry-%d-%d?mode=memory&cache=shared' AS unpacked;\n", os.Getpid(),
+		memories.Add(1))
 	setup := attach
 	for _, name := range chunked {
 		setup += fmt.Sprintf("CREATE TEMP VIEW %ss AS SELECT * FROM unpacked.%ss;\n", name, name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 
 // fill makes rows of the chunks of a run.
 func (u *unpacked) fill(id int64, attach string) error {
-	c, err := new(sqlite3.SQLiteDriver).Open(dsn(u.db.path, u.db.query))
+	c, err := new(sqlite3.SQLiteDriver).Open(dsn(u.db.path, u.db.query+"&_mutex=no"))
 	if err != nil {
 		return err
 	}
@@ -43,25 +44,60 @@ func (u *unpacked) fill(id int64, attach string) error {
 	return nil
 }
 
-// copyRows makes a table like NAME_rows in memory, with the rows that a run has of its own.
+// copyRows makes a table like NAME_rows in memory, with the rows that a run has of its own. The number of the task or
+// attempt is its key, and what is the same in all rows takes no room: the run, and what none of them knows.
 func copyRows(c *sqlite3.SQLiteConn, run int64, name string) error {
-	table, err := stringsOf(c, "SELECT sql FROM sqlite_schema WHERE name = '"+name+"_rows'")
-	if err == nil && len(table) != 1 {
-		err = fmt.Errorf("table %s_rows is missing", name)
+	columns, err := stringsOf(c, "SELECT name FROM pragma_table_info('"+name+"_rows')")
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, columns, _ := strings.Cut(table[0], "(")
-		_, err = c.Exec(fmt.Sprintf("CREATE TABLE unpacked.%ss (%s;\nINSERT INTO unpacked.%ss SELECT * FROM "+
-			"main.%s_rows WHERE run = %d;\n", name, columns, name, name, run), nil)
+	var defined, own []string
+	for _, column := range columns {
+		switch {
+		case column == "run":
+			defined = append(defined, fmt.Sprint("run INTEGER AS (", run, ")"))
+			continue
+		case column == name:
+			defined = append(defined, column+" INTEGER PRIMARY KEY")
+		case inChunks(column):
+			defined = append(defined, column)
+		default:
+			known, err := stringsOf(c, fmt.Sprintf("SELECT 'one' FROM main.%s_rows WHERE run = %d AND %s IS NOT NULL LIMIT 1",
+				name, run, column))
+			if err != nil {
+				return err
+			}
+			if len(known) == 0 {
+				defined = append(defined, column+" AS (NULL)")
+				continue
+			}
+			defined = append(defined, column)
+		}
+		own = append(own, column)
 	}
+	names := strings.Join(own, ", ")
+	_, err = c.Exec(fmt.Sprintf("CREATE TABLE unpacked.%ss (%s);\nINSERT INTO unpacked.%ss(%s) SELECT %s FROM "+
+		"main.%s_rows WHERE run = %d;\n", name, strings.Join(defined, ", "), name, names, names, name, run), nil)
 	return err
+}
+
+// What rows of chunks have of tasks and of attempts, beside the run.
+var (
+	unpackedTask    = strings.Replace(taskShared, "run, ", "", 1)
+	unpackedAttempt = strings.Replace(strings.Replace(attemptShared, "run, ", "", 1), "done, before_ns, kept, ", "", 1)
+)
+
+// inChunks reports whether chunks tell of a column.
+func inChunks(column string) bool {
+	return slices.Contains(strings.Split(unpackedTask+", "+taskColumns+", "+unpackedAttempt+", "+attemptColumns+
+		columnsOf(ownCounters), ", "), column)
 }
 
 // unpackTasks makes rows of tasks and attempts of the chunks of a run.
 func unpackTasks(c *sqlite3.SQLiteConn, run int64) error {
 	var tasks, attempts *inserter
-	if err := prepare(c, run, []table{{&tasks, "INSERT OR REPLACE", "unpacked.tasks", taskShared, taskColumns},
-		{&attempts, "INSERT OR REPLACE", "unpacked.attempts", attemptShared, attemptColumns +
+	if err := prepare(c, run, []table{{&tasks, "INSERT OR REPLACE", "unpacked.tasks", unpackedTask, taskColumns},
+		{&attempts, "INSERT OR REPLACE", "unpacked.attempts", unpackedAttempt, attemptColumns +
 			columnsOf(ownCounters)}}); err != nil {
 		return err
 	}
@@ -69,9 +105,8 @@ func unpackTasks(c *sqlite3.SQLiteConn, run int64) error {
 	defer attempts.close()
 	more := make([]value, 5+len(chunkCounters))
 	// The shared columns of tasks, those of attempts, and what is of the chunk.
-	shared := strings.Count(taskShared, ",") + 1
-	query := "SELECT " + strings.Replace(taskShared, "attempts", "1", 1) + ", " +
-		strings.Replace(attemptShared, "done, before_ns, kept", "NULL, NULL, NULL", 1) +
+	shared := strings.Count(unpackedTask, ",") + 1
+	query := "SELECT " + strings.Replace(unpackedTask, "attempts", "1", 1) + ", " + unpackedAttempt +
 		", task, workflow, rows FROM main.task_chunks WHERE run = ? ORDER BY task"
 	return eachRow(c, query, run, func(v []driver.Value) error {
 		own := len(v) - 3
