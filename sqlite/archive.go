@@ -96,16 +96,13 @@ func (x *archive) end() {
 		}
 		return x.col[i] - x.col[i-1]
 	}
-	if n := len(x.col); n >= worth+1 { // most columns are one number
+	if n := len(x.col); n > worth { // most columns are one number
 		i := 1
 		for i < n && x.col[i] == x.col[0] {
 			i++
 		}
-		if i == n && x.col[0] != 0 {
-			x.put(1 << 1)
-			x.put(x.col[0])
-			x.put(int64(n-1)<<1 | 1)
-			x.put(0)
+		if i == n {
+			x.flat(n, x.col[0])
 			return
 		}
 	}
@@ -134,22 +131,15 @@ func (x *archive) end() {
 	tell(len(x.col))
 }
 
-// flat writes a column of n times a number, as end does.
+// flat writes a column of n times a number, at least four, as end does.
 func (x *archive) flat(n int, v int64) {
-	if cap(x.col) < n {
-		x.col = make([]int64, n)
+	if v != 0 {
+		x.put(1 << 1)
+		x.put(v)
+		n--
 	}
-	x.col = x.col[:n]
-	for i := range x.col {
-		x.col[i] = v
-	}
-	switch {
-	case v == 0 && n >= 3:
-		x.put(int64(n)<<1 | 1)
-		x.put(0)
-	default:
-		x.end()
-	}
+	x.put(int64(n)<<1 | 1)
+	x.put(0)
 }
 
 // none reports whether a member is zero in all rows, most of which are in most columns. It looks at whole structs once

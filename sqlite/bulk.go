@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,10 +13,12 @@ import (
 )
 
 // bulkEvents is how many events of a simulation are written together, as one row.
-const bulkEvents = 8192
+const bulkEvents = 16384
 
-// spareBodies is how much memory of bodies is kept to be used again.
-const spareBodies = 4 << 20
+const (
+	usualBodies = 512 << 10 // bytes of the bodies of so many events
+	spareBodies = 4 << 20   // bytes of memory for them that are kept to be used again, at most
+)
 
 // bulk is the log of a simulation on its way. A simulation can be repeated, so its log may be lost with the process,
 // and it is written for little: events by the thousand, rows of tasks and attempts once, when they have ended. What is
@@ -26,7 +29,8 @@ type bulk struct {
 	gathered executor.Batch
 	encoding chan executor.Batch
 	writing  chan bulkBatch
-	spare    chan []byte // memory of bodies
+	spare    chan []byte          // memory of bodies
+	used     chan []planner.Event // memory of batches
 	stages   sync.WaitGroup
 	underWay sync.WaitGroup // batches
 
@@ -47,7 +51,7 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 		return nil, err
 	}
 	b := &bulk{db: db, w: w, encoding: make(chan executor.Batch, 1), writing: make(chan bulkBatch, 1),
-		spare: make(chan []byte, 2)}
+		spare: make(chan []byte, 2), used: make(chan []planner.Event, 4)}
 	for range cap(b.spare) {
 		b.spare <- nil
 	}
@@ -55,7 +59,11 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 		defer close(b.writing)
 		var enc bulkEncoder
 		for batch := range b.encoding {
-			encoded, err := enc.encode(batch, (<-b.spare)[:0])
+			text := (<-b.spare)[:0]
+			if len(batch.Events) >= bulkEvents {
+				text = slices.Grow(text, usualBodies)
+			}
+			encoded, err := enc.encode(batch, text)
 			b.fail(err)
 			b.writing <- encoded
 		}
@@ -69,6 +77,10 @@ func newBulk(db *DB, run int64) (*bulk, error) {
 				batch.bodies = nil
 			}
 			b.spare <- batch.bodies
+			select {
+			case b.used <- emptied(batch.Events):
+			default:
+			}
 			b.underWay.Done()
 		}
 	})
@@ -91,6 +103,9 @@ func (b *bulk) failure() error {
 
 // append takes a batch. An error may be that of an earlier one.
 func (b *bulk) append(more executor.Batch) error {
+	if n := len(b.gathered.Events) + len(more.Events); n > 1024 && n > cap(b.gathered.Events) {
+		b.gathered.Events = slices.Grow(b.gathered.Events, bulkEvents) // at once
+	}
 	b.gathered.Events = append(b.gathered.Events, more.Events...)
 	b.gathered.Admissions = append(b.gathered.Admissions, more.Admissions...)
 	if len(b.gathered.Events) < bulkEvents {
@@ -106,7 +121,11 @@ func (b *bulk) pass() {
 	}
 	b.underWay.Add(1)
 	b.encoding <- b.gathered
-	b.gathered = executor.Batch{Events: make([]planner.Event, 0, bulkEvents+64)}
+	b.gathered = executor.Batch{}
+	select {
+	case b.gathered.Events = <-b.used:
+	default:
+	}
 }
 
 // flush writes all events that were taken.
@@ -167,6 +186,7 @@ func newBulkWriter(conn *sqlite3.SQLiteConn, run int64) (*bulkWriter, error) {
 	if w.out, err = newTables(conn, run, "INSERT"); err != nil {
 		return nil, err
 	}
+	w.out.workflows.most = bulkChunk
 	if w.out.packer, err = newPacker(conn, run); err != nil {
 		w.out.close()
 		return nil, err

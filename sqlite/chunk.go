@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -38,10 +39,13 @@ type single struct {
 	node   planner.NodeID
 	queued planner.Time
 	ended  planner.Time
-	ran    driver.Value
-	run    driver.Value // the estimate
-	more   []int64      // staged, created, started, ended, planned end and the own counters, if they do not follow
+	ran    int64   // unknown: NULL
+	run    int64   // the estimate; unknown: NULL
+	more   []int64 // staged, created, started, ended, planned end and the own counters, if they do not follow
 }
+
+// unknown is no duration.
+const unknown = math.MinInt64
 
 // chunkCounters are the counters that differ between attempts of a chunk.
 var chunkCounters = slices.DeleteFunc(slices.Clone(ownCounters), func(c counter) bool { return c.instant })
@@ -86,6 +90,7 @@ func newPacker(conn *sqlite3.SQLiteConn, run int64) (*packer, error) {
 		p.close()
 		return nil, err
 	}
+	p.tasks.most, p.waits.most = bulkChunk, bulkChunk
 	return p, nil
 }
 
@@ -97,13 +102,13 @@ func (p *packer) close() {
 	}
 }
 
-// single is an attempt as a chunk has it; false if it has a row of its own.
-func (p *packer) single(a *attempt) (s single, ok bool) {
+// single makes of an attempt what a chunk has of it; false if it has a row of its own.
+func (p *packer) single(s *single, a *attempt) bool {
 	x, b := a.order, a.exit
 	u := &b.Usage
 	if x.Try != 1 || u.Missing != planner.CountersAll || u.Applied != (planner.Limits{}) ||
 		a.tally.before != (chain{}) || a.tally.kept != 0 {
-		return s, false
+		return false
 	}
 	if p.like == nil || p.like.hold != x.Hold || p.like.outcome != b.Outcome || p.like.code != b.ExitCode ||
 		p.like.message != b.Message || p.like.tally != a.tally || p.like.estimate.Spread != x.Est.Spread ||
@@ -111,19 +116,25 @@ func (p *packer) single(a *attempt) (s single, ok bool) {
 		p.like = &alike{try: 1, hold: x.Hold, estimate: x.Est, ended: true, outcome: b.Outcome, code: b.ExitCode,
 			message: b.Message, tally: a.tally}
 	}
-	s = single{like: p.like, id: x.Attempt, node: x.Node, queued: u.Queued, ended: u.Ended,
-		ran: known(int64(b.Ran), u.Started != unit.Never), run: known(int64(x.Est.Run), x.Est.Source != 0)}
+	*s = single{like: p.like, id: x.Attempt, node: x.Node, queued: u.Queued, ended: u.Ended, ran: unknown,
+		run: unknown}
+	if u.Started != unit.Never {
+		s.ran = int64(b.Ran)
+	}
+	if x.Est.Source != 0 {
+		s.run = int64(x.Est.Run)
+	}
 	at := u.Queued
 	plain := planner.Usage{Queued: at, Staged: at, Created: at, Started: at, Ended: at.Add(b.Ran),
 		Missing: planner.CountersAll}
-	if *u != plain || x.Until != at.Add(x.Est.Run) || s.run == nil {
+	if *u != plain || x.Until != at.Add(x.Est.Run) || s.run == unknown {
 		s.more = append(make([]int64, 0, 5+len(chunkCounters)), int64(u.Staged), int64(u.Created), int64(u.Started),
 			int64(u.Ended), int64(x.Until))
 		for _, c := range chunkCounters {
 			s.more = append(s.more, reflect.ValueOf(u).Elem().FieldByIndex(c.index).Int())
 		}
 	}
-	return s, true
+	return true
 }
 
 // addTask adds a task with its only attempt.
@@ -170,8 +181,8 @@ func (p *packer) addTask(a *executor.Admission, i int, state taskState, s *singl
 	buf = strconv.AppendInt(append(buf, ','), int64(s.id), 10)
 	buf = strconv.AppendInt(append(buf, ','), int64(s.node), 10)
 	buf = strconv.AppendInt(append(buf, ','), int64(s.queued), 10)
-	buf = appendMaybe(append(buf, ','), s.ran)
-	buf = appendMaybe(append(buf, ','), s.run)
+	buf = appendKnown(append(buf, ','), s.ran, s.ran != unknown)
+	buf = appendKnown(append(buf, ','), s.run, s.run != unknown)
 	if s.more != nil {
 		buf = append(buf, ',')
 		for k, n := range s.more {
@@ -302,10 +313,14 @@ func (p *packer) flush() error {
 // addSingle adds an attempt that was kept for a chunk, and whose task has another one.
 func (t *tables) addSingle(id planner.TaskID, s *single) error {
 	l := s.like
-	ran, _ := s.ran.(int64)
-	run, _ := s.run.(int64)
-	est := l.estimate
-	est.Run = time.Duration(run)
+	est, ran := l.estimate, s.ran
+	est.Run = time.Duration(s.run)
+	if ran == unknown {
+		ran = 0
+	}
+	if s.run == unknown {
+		est.Run = 0
+	}
 	u := planner.Usage{Queued: s.queued, Staged: s.queued, Created: s.queued, Started: s.queued, Ended: s.ended,
 		Missing: planner.CountersAll}
 	until := s.queued.Add(est.Run)

@@ -128,7 +128,7 @@ func dsn(path, query string) string {
 
 func (db *DB) openWriter() error {
 	// The connection is guarded by db.mu; runs refer to no other table's rows that could be missing.
-	query := "mode=rwc&_busy_timeout=30000&_journal_mode=WAL&_mutex=no"
+	query := "mode=rwc&_busy_timeout=30000&_mutex=no"
 	if db.mode == Bulk {
 		query += "&_foreign_keys=0&_synchronous=NORMAL"
 	} else {
@@ -139,13 +139,9 @@ func (db *DB) openWriter() error {
 		return db.wrap("open", err)
 	}
 	db.conn = c.(*sqlite3.SQLiteConn)
-	if db.mode == Bulk {
-		// Copying pages from the WAL to their places is best done once, at the end; within reason.
-		if _, err := db.conn.Exec("PRAGMA wal_autocheckpoint = 65536", nil); err != nil {
-			return errors.Join(db.wrap("open", err), db.closeWriter())
-		}
+	if err = db.setUp(); err == nil {
+		err = db.migrate()
 	}
-	err = db.migrate()
 	if err == nil {
 		db.open, err = stayOpen(db.path)
 	}
@@ -154,6 +150,33 @@ func (db *DB) openWriter() error {
 	}
 	return err
 }
+
+// setUp prepares the writer connection.
+func (db *DB) setUp() error {
+	setup := "PRAGMA journal_mode = WAL"
+	if db.mode == Bulk {
+		// A new log gets larger pages, which take fewer system calls. A real run changes a few of them at a time, and would
+		// write more.
+		setup = fmt.Sprint("PRAGMA page_size = ", bulkPage, "; ", setup)
+	}
+	_, err := db.conn.Exec(setup, nil)
+	if err == nil && db.mode == Bulk {
+		// Copying pages from the WAL to their places is best done once, at the end; within reason.
+		var page int64
+		if page, err = db.queryInt("PRAGMA page_size"); err == nil {
+			_, err = db.conn.Exec(fmt.Sprint("PRAGMA wal_autocheckpoint = ", mostWAL/page), nil)
+		}
+	}
+	if err != nil {
+		return db.wrap("open", err)
+	}
+	return nil
+}
+
+const (
+	bulkPage = 16 << 10
+	mostWAL  = 256 << 20 // bytes of the WAL of simulations
+)
 
 // migrate brings an older log to the current format. Before it changes anything it refuses a log that it cannot
 // migrate, and keeps a copy beside it that an older gantry opens.

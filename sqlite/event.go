@@ -46,13 +46,13 @@ func bodyVersion(body planner.Body) int64 {
 // terse is how simulations write bodies. Their events are mostly of one kind: a task starts as it was planned, and ends
 // after it has run; no more is said of them than which, where and how long.
 type terse struct {
-	needs []unit.Vector // by task
+	needs pages[unit.Vector] // by task
 }
 
 // arrived takes in the tasks that later bodies refer to.
 func (x *terse) arrived(tasks []planner.Task) {
 	for i := range tasks {
-		x.needs = put(x.needs, tasks[i].ID, tasks[i].Need)
+		x.needs.put(int(tasks[i].ID), tasks[i].Need)
 	}
 }
 
@@ -66,11 +66,11 @@ func (x *terse) usage(at planner.Time, ran time.Duration) planner.Usage {
 // order is the first attempt of a task with what it needs, estimated to run for so long from now on.
 func (x *terse) order(at planner.Time, attempt planner.AttemptID, task planner.TaskID, node planner.NodeID,
 	run time.Duration) (o planner.Order, ok bool) {
-	if task < 0 || int(task) >= len(x.needs) {
+	if task < 0 || int(task) >= x.needs.len() {
 		return o, false
 	}
-	return planner.Order{Kind: planner.OrderStart, Attempt: attempt, Task: task, Node: node, Hold: x.needs[task],
-		Try: 1, Until: at.Add(run),
+	return planner.Order{Kind: planner.OrderStart, Attempt: attempt, Task: task, Node: node,
+		Hold: *x.needs.at(int(task)), Try: 1, Until: at.Add(run),
 		Est: planner.Estimate{Run: run, Source: planner.SourceDeclared}}, true
 }
 

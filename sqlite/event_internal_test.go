@@ -23,7 +23,8 @@ func FuzzBodies(f *testing.F) {
 	f.Add(uint8(5), []byte(`{"attempt":7,"outcome":1,"ran_ns":5}`))
 	f.Add(uint8(9), []byte(`{"starts":[[0,0,1,1000]],"orders":null,"waits":[]}`))
 	f.Fuzz(func(t *testing.T, kind uint8, text []byte) {
-		tasks := &terse{needs: []unit.Vector{{1, 2, 3}}}
+		tasks := new(terse)
+		tasks.needs.add(unit.Vector{1, 2, 3})
 		for version := int64(1); version <= eventVersion; version++ {
 			const at = planner.Time(1e9)
 			body, err := decodeBody(planner.EventKind(kind), text, version, at, tasks)

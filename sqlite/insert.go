@@ -83,8 +83,12 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// chunk is how many rows are inserted together: beyond 16 the gain is lost in the noise.
-const chunk = 16
+// How many rows are inserted together. Beyond 16 the gain is lost in the noise, but for this: Go's scheduler wakes up every
+// 20 us for a while after each call of C that lasts longer than that. So rows of chunks, which are large, wait for more.
+const (
+	chunk     = 16
+	bulkChunk = 128
+)
 
 // inserter gathers rows for one table and inserts many in one go. The driver takes a call from Go to C for each value,
 // which costs more than what SQLite does with it; this takes one for all of them. Values that many rows share are
@@ -94,6 +98,7 @@ const chunk = 16
 // the driver from the inside, is in this file; add and flush are all that the rest of the package sees.
 type inserter struct {
 	shared, width int
+	most          int            // rows
 	values        []driver.Value // that are shared
 	stmt          *sqlite3.SQLiteStmt
 	handle        *C.sqlite3_stmt // of stmt
@@ -113,9 +118,9 @@ func statement(c *sqlite3.SQLiteConn, query string) (*sqlite3.SQLiteStmt, error)
 
 // newInserter makes an inserter of INSERT or, where the last row of a key counts, INSERT OR REPLACE.
 func newInserter(c *sqlite3.SQLiteConn, verb, table, shared, columns string) (*inserter, error) {
-	in := &inserter{shared: strings.Count(shared, ",") + 1, width: strings.Count(columns, ",") + 1}
+	in := &inserter{shared: strings.Count(shared, ",") + 1, width: strings.Count(columns, ",") + 1, most: chunk}
 	in.values = make([]driver.Value, in.shared)
-	in.cells = make([]C.cell, in.shared, in.shared+chunk*in.width)
+	in.cells = make([]C.cell, in.shared, in.shared+in.most*in.width)
 	var err error
 	in.stmt, err = statement(c, verb+" INTO "+table+"("+shared+", "+columns+") VALUES (?"+strings.Repeat(",?",
 		in.shared+in.width-1)+")")
@@ -158,7 +163,7 @@ func (in *inserter) add(values ...driver.Value) error {
 
 // end says that a row is complete.
 func (in *inserter) end() error {
-	if len(in.cells) == in.shared+chunk*in.width {
+	if len(in.cells) == in.shared+in.most*in.width {
 		return in.flush()
 	}
 	return nil

@@ -21,15 +21,20 @@ type projection struct {
 	first    planner.Time // arrival; unit.Never: none
 	last     planner.Time // end of an attempt; unit.Never: none
 	flows    []*flow      // by workflow; nil once it is over and written
-	flowOf   []planner.WorkflowID
-	taskOf   []planner.TaskID     // by attempt
-	attempts []*attempt           // from next on; nil once over and written
-	next     planner.AttemptID    // the first one that may be under way
-	refused  []planner.WorkflowID // by the last round
+	flowOf   pages[planner.WorkflowID]
+	taskOf   pages[planner.TaskID] // by attempt
+	attempts []*attempt            // from next on; nil once over and written
+	next     planner.AttemptID     // the first one that may be under way
+	refused  []planner.WorkflowID  // by the last round
 	places   places
 
 	changedFlows    []*flow    // since they were written
 	changedAttempts []*attempt // also
+
+	// What was used for that which is over and written.
+	spareAttempts []*attempt
+	spareTasks    spares[task]
+	spareSingles  spares[single]
 }
 
 // flow is a workflow that is not over, or not written.
@@ -194,10 +199,10 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
 
 // flowOfTask returns the workflow of a task and the position of the task; nil if the workflow is over.
 func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
-	if t < 0 || int(t) >= len(p.flowOf) {
+	if t < 0 || int(t) >= p.flowOf.len() {
 		return nil, 0, fmt.Errorf("task %d was not admitted", t)
 	}
-	f := p.flows[p.flowOf[t]]
+	f := p.flows[*p.flowOf.at(int(t))]
 	if f == nil {
 		return nil, 0, nil
 	}
@@ -206,7 +211,7 @@ func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
 
 // attempt returns an attempt; nil if it is over.
 func (p *projection) attempt(a planner.AttemptID) (*attempt, error) {
-	if a < 0 || int(a) >= len(p.taskOf) || p.taskOf[a] == planner.None {
+	if a < 0 || int(a) >= p.taskOf.len() || *p.taskOf.at(int(a)) == planner.None {
 		return nil, fmt.Errorf("attempt %d was not ordered", a)
 	}
 	if a < p.next {
@@ -279,11 +284,14 @@ func (p *projection) add(f *flow, a *executor.Admission) {
 		}
 		f.left += n
 	}
+	if f.tasks == nil {
+		f.tasks = p.spareTasks.take(len(a.Tasks))
+	}
 	f.tasks = slices.Grow(f.tasks, len(a.Tasks))
 	for i := range a.Tasks {
 		f.tasks = append(f.tasks, task{last: planner.None, queued: unit.Never, ended: unit.Never,
 			formal: a.Arrived.Tasks[i].Formal})
-		p.flowOf = put(p.flowOf, a.Arrived.Tasks[i].ID, f.id)
+		p.flowOf.put(int(a.Arrived.Tasks[i].ID), f.id)
 	}
 	if p.out == nil { // they are
 		f.rows = len(f.tasks)
@@ -302,7 +310,6 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 			starts++
 		}
 	}
-	made := make([]attempt, starts)
 	for i := range b.Orders {
 		x := &b.Orders[i]
 		if x.Kind != planner.OrderStart {
@@ -312,16 +319,17 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 		if err != nil {
 			return err
 		}
-		if x.Attempt < 0 || int(x.Attempt) < len(p.taskOf) {
-			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, len(p.taskOf))
+		if x.Attempt < 0 || int(x.Attempt) < p.taskOf.len() {
+			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, p.taskOf.len())
 		}
-		for len(p.taskOf) < int(x.Attempt) {
-			p.taskOf, p.attempts = append(p.taskOf, planner.None), append(p.attempts, nil)
+		for p.taskOf.len() < int(x.Attempt) {
+			p.taskOf.add(planner.None)
+			p.attempts = append(p.attempts, nil)
 		}
-		a := &made[0]
-		made = made[1:]
+		a := p.newAttempt(starts)
 		*a = attempt{order: x, queued: ev.At, started: unit.Never}
-		p.taskOf, p.attempts = append(p.taskOf, x.Task), append(p.attempts, a)
+		p.taskOf.add(x.Task)
+		p.attempts = append(p.attempts, a)
 		p.touchAttempt(a)
 		if f == nil {
 			continue
@@ -567,17 +575,33 @@ func (p *projection) keepSingle(x *attempt) (kept bool, err error) {
 	if f == nil || i < f.rows || p.out.packer == nil || i < len(f.singles) && f.singles[i].like != nil {
 		return false, err
 	}
-	s, ok := p.out.packer.single(x)
-	if !ok {
+	if f.singles == nil {
+		f.singles = p.spareSingles.take(len(f.tasks))
+	}
+	if n := len(f.tasks); n > len(f.singles) {
+		f.singles = slices.Grow(f.singles, n-len(f.singles))[:n]
+	}
+	if !p.out.packer.single(&f.singles[i], x) {
 		return false, nil
 	}
-	if n := len(f.tasks) - len(f.singles); n > 0 {
-		f.singles = append(f.singles, make([]single, n)...)
-	}
-	f.singles[i] = s
-	x.changed = false
 	p.attempts[x.order.Attempt-p.next] = nil
+	p.spareAttempts = append(p.spareAttempts, x)
 	return true, nil
+}
+
+// newAttempt returns memory for one of several attempts.
+func (p *projection) newAttempt(several int) *attempt {
+	n := len(p.spareAttempts)
+	if n == 0 {
+		made := make([]attempt, several)
+		for i := range made {
+			p.spareAttempts = append(p.spareAttempts, &made[i])
+		}
+		n = several
+	}
+	x := p.spareAttempts[n-1]
+	p.spareAttempts = p.spareAttempts[:n-1]
+	return x
 }
 
 // emptied keeps the memory of s and lets go of everything in it.
@@ -625,6 +649,8 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 		}
 		if f.state != flowOpen {
 			p.flows[f.id] = nil
+			p.spareTasks.give(f.tasks)
+			f.tasks = nil
 		}
 	}
 	p.changedFlows = emptied(p.changedFlows)
@@ -664,6 +690,7 @@ func (p *projection) writeTasks(f *flow) error {
 				return err
 			}
 		}
+		p.spareSingles.give(f.singles)
 		f.fresh, f.singles = nil, nil
 		if err := p.out.putIdentities(); err != nil {
 			return err
