@@ -2,6 +2,7 @@ package reader
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,11 +14,14 @@ import (
 // It accepts what encoding/json.Valid accepts (fuzzed against it), up to MaxDepth, but for strings that are not UTF-8,
 // and also NaN and Infinity.
 type JSON struct {
-	in    *bufio.Reader
-	Line  int
-	depth int
-	buf   []byte
-	key   map[string]string
+	in     *bufio.Reader
+	window []byte // what in holds
+	at     int    // how much of window was taken
+	Line   int
+	depth  int
+	buf    []byte // the text of a string, number or word, valid until more is read
+	own    []byte // memory of texts that do not lie in the window as they are
+	key    map[string]string
 }
 
 // SyntaxError is a violation of a text's grammar.
@@ -51,34 +55,76 @@ func (j *JSON) bound(message string) error {
 	return &SyntaxError{Line: j.Line, Bound: true, Message: message}
 }
 
-// read returns the next byte; the end of the text is an error.
-func (j *JSON) read() (byte, error) {
-	c, err := j.in.ReadByte()
-	if err == nil {
-		if c == '\n' {
-			j.Line++
-		}
-		return c, nil
+// fill makes n bytes that were not taken visible, if the text has as many.
+func (j *JSON) fill(n int) error {
+	j.in.Discard(j.at)
+	_, err := j.in.Peek(n)
+	j.window, _ = j.in.Peek(j.in.Buffered())
+	j.at = 0
+	if len(j.window) >= n {
+		return nil
 	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return 0, &SyntaxError{Line: j.Line, Truncated: true, Damaged: err != io.EOF,
-			Message: "the file ends in the middle of a value"}
-	}
-	return 0, err
+	return err
 }
 
-// peek returns the next byte that is not white space, and leaves it there.
+// more makes sure that there is another byte; the end of the text is an error.
+func (j *JSON) more() error {
+	if j.at < len(j.window) {
+		return nil
+	}
+	err := j.fill(1)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return &SyntaxError{Line: j.Line, Truncated: true, Damaged: err != io.EOF,
+			Message: "the file ends in the middle of a value"}
+	}
+	return err
+}
+
+// read returns the next byte; the end of the text is an error.
+func (j *JSON) read() (byte, error) {
+	if err := j.more(); err != nil {
+		return 0, err
+	}
+	c := j.window[j.at]
+	j.at++
+	if c == '\n' {
+		j.Line++
+	}
+	return c, nil
+}
+
+// left is how much of what in has read was not taken.
+func (j *JSON) left() int { return j.in.Buffered() - j.at }
+
+// Eight bytes at once.
+const (
+	each   = 0x0101010101010101
+	high   = 0x80 * each
+	blanks = ' ' * each
+)
+
+// Peek returns the next byte that is not white space, and leaves it there.
 func (j *JSON) Peek() (byte, error) {
 	for {
-		c, err := j.read()
-		if err != nil {
+		rest := j.window[j.at:]
+		for i := 0; i < len(rest); i++ {
+			switch c := rest[i]; c {
+			case ' ':
+				for i+8 < len(rest) && binary.LittleEndian.Uint64(rest[i:]) == blanks {
+					i += 7
+				}
+			case '\n':
+				j.Line++
+			case '\t', '\r':
+			default:
+				j.at += i
+				return c, nil
+			}
+		}
+		j.at = len(j.window)
+		if err := j.more(); err != nil {
 			return 0, err
 		}
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		}
-		return c, j.in.UnreadByte()
 	}
 }
 
@@ -101,7 +147,7 @@ func (j *JSON) Table(f func(key string) error) error {
 		} else if c != '"' {
 			return j.errorf("%s where a key in double quotes should be", quoteByte(c))
 		}
-		j.in.ReadByte()
+		j.at++
 		if err := j.quoted(); err != nil {
 			return err
 		}
@@ -120,7 +166,7 @@ func (j *JSON) Table(f func(key string) error) error {
 		} else if c != ':' {
 			return j.errorf("%s after a key, where a colon should be", quoteByte(c))
 		}
-		j.in.ReadByte()
+		j.at++
 		return f(key)
 	})
 }
@@ -141,7 +187,7 @@ func (j *JSON) group(open, end byte, what string, f func() error) error {
 		}
 		return &TypeError{line, found + " where " + what + " should be"}
 	}
-	j.in.ReadByte()
+	j.at++
 	if j.depth++; j.depth > MaxDepth {
 		return j.bound(tooDeep)
 	}
@@ -152,11 +198,11 @@ func (j *JSON) group(open, end byte, what string, f func() error) error {
 			return err
 		}
 		if c == end && first {
-			j.in.ReadByte()
+			j.at++
 			return nil
 		}
 		if !first {
-			j.in.ReadByte()
+			j.at++
 			if c == end {
 				return nil
 			}
@@ -182,7 +228,7 @@ func (j *JSON) scalar() (found string, null bool, err error) {
 	case '[':
 		return "a list", false, j.Skip()
 	case '"':
-		j.in.ReadByte()
+		j.at++
 		err = j.quoted()
 		return strconv.Quote(string(j.buf)), false, err
 	}
@@ -195,7 +241,7 @@ func (j *JSON) Same(same map[string]string) (string, error) {
 	if c, err := j.Peek(); err != nil || c != '"' {
 		return j.Text()
 	}
-	j.in.ReadByte()
+	j.at++
 	if err := j.quoted(); err != nil {
 		return "", err
 	}
@@ -215,7 +261,7 @@ func (j *JSON) Text() (string, error) {
 	}
 	switch {
 	case c == '"':
-		j.in.ReadByte()
+		j.at++
 		err := j.quoted()
 		return string(j.buf), err
 	case c == '-' || c == 'N' || c == 'I' || c >= '0' && c <= '9':
@@ -252,7 +298,7 @@ func (j *JSON) Skip() error {
 	case '[':
 		return j.Array(j.Skip)
 	case '"':
-		j.in.ReadByte()
+		j.at++
 		return j.quoted()
 	}
 	return j.bare()
@@ -270,71 +316,114 @@ func (j *JSON) End() error {
 	return err
 }
 
+// plainText is how many bytes of a string stand for themselves, up to its end, an escape or a control character.
+func plainText(s []byte) int {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := binary.LittleEndian.Uint64(s[i:])
+		if (w|(w-' '*each)|((w^'"'*each)-each)|((w^'\\'*each)-each))&high != 0 {
+			break
+		}
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
 // quoted reads a string after its opening quote into buf.
 func (j *JSON) quoted() error {
-	j.buf = j.buf[:0]
+	if n := plainText(j.window[j.at:]); n <= MaxText && j.at+n < len(j.window) && j.window[j.at+n] == '"' {
+		j.buf = j.window[j.at : j.at+n] // as most do
+		j.at += n + 1
+		return j.valid()
+	}
+	j.own = j.own[:0]
 	for {
-		c, err := j.read()
+		if err := j.more(); err != nil {
+			return err
+		}
+		rest := j.window[j.at:]
+		n := plainText(rest)
+		if len(j.own) > MaxText || len(j.own)+n > MaxText+1 {
+			return j.bound(TooLong)
+		}
+		j.own = append(j.own, rest[:n]...)
+		if j.at += n; n == len(rest) {
+			continue
+		}
+		if len(j.own) > MaxText {
+			return j.bound(TooLong)
+		}
+		c, _ := j.read()
+		if c == '"' {
+			j.buf = j.own
+			return j.valid()
+		}
+		if c < ' ' {
+			return j.errorf("a control character 0x%02x in a string", c)
+		}
+		if err := j.escape(); err != nil {
+			return err
+		}
+	}
+}
+
+func (j *JSON) valid() error {
+	if !utf8.Valid(j.buf) {
+		return j.errorf("a string that is not UTF-8; convert the file to UTF-8")
+	}
+	return nil
+}
+
+// escape reads what follows a backslash in a string.
+func (j *JSON) escape() error {
+	c, err := j.read()
+	if err != nil {
+		return err
+	}
+	switch c {
+	case '"', '\\', '/':
+		j.own = append(j.own, c)
+	case 'b':
+		j.own = append(j.own, '\b')
+	case 'f':
+		j.own = append(j.own, '\f')
+	case 'n':
+		j.own = append(j.own, '\n')
+	case 'r':
+		j.own = append(j.own, '\r')
+	case 't':
+		j.own = append(j.own, '\t')
+	case 'u':
+		r, err := j.hex()
 		if err != nil {
 			return err
 		}
-		switch {
-		case len(j.buf) > MaxText:
-			return j.bound(TooLong)
-		case c == '"':
-			if !utf8.Valid(j.buf) {
-				return j.errorf("a string that is not UTF-8; convert the file to UTF-8")
+		for r >= 0xd800 && r < 0xdc00 { // a high surrogate: its low one should follow
+			if len(j.window)-j.at < 2 {
+				_ = j.fill(2)
 			}
-			return nil
-		case c < ' ':
-			return j.errorf("a control character 0x%02x in a string", c)
-		case c != '\\':
-			j.buf = append(j.buf, c)
-			continue
-		}
-		if c, err = j.read(); err != nil {
-			return err
-		}
-		switch c {
-		case '"', '\\', '/':
-			j.buf = append(j.buf, c)
-		case 'b':
-			j.buf = append(j.buf, '\b')
-		case 'f':
-			j.buf = append(j.buf, '\f')
-		case 'n':
-			j.buf = append(j.buf, '\n')
-		case 'r':
-			j.buf = append(j.buf, '\r')
-		case 't':
-			j.buf = append(j.buf, '\t')
-		case 'u':
-			r, err := j.hex()
+			if len(j.window)-j.at < 2 || string(j.window[j.at:j.at+2]) != `\u` {
+				break
+			}
+			j.at += 2
+			low, err := j.hex()
 			if err != nil {
 				return err
 			}
-			for r >= 0xd800 && r < 0xdc00 { // a high surrogate: its low one should follow
-				next, _ := j.in.Peek(2)
-				if string(next) != `\u` {
-					break
-				}
-				j.in.Discard(2)
-				low, err := j.hex()
-				if err != nil {
-					return err
-				}
-				if low >= 0xdc00 && low < 0xe000 {
-					r = (r-0xd800)<<10 + (low - 0xdc00) + 0x10000
-				} else {
-					j.buf = utf8.AppendRune(j.buf, utf8.RuneError)
-					r = low
-				}
+			if low >= 0xdc00 && low < 0xe000 {
+				r = (r-0xd800)<<10 + (low - 0xdc00) + 0x10000
+			} else {
+				j.own = utf8.AppendRune(j.own, utf8.RuneError)
+				r = low
 			}
-			j.buf = utf8.AppendRune(j.buf, r)
-		default:
-			return j.errorf("unknown escape \\%c in a string", c)
 		}
+		j.own = utf8.AppendRune(j.own, r)
+	default:
+		return j.errorf("unknown escape \\%c in a string", c)
 	}
+	return nil
 }
 
 func (j *JSON) hex() (r rune, err error) {
@@ -352,47 +441,57 @@ func (j *JSON) hex() (r rune, err error) {
 	return r, nil
 }
 
+// bareBytes are those of numbers and words.
+var bareBytes = func() (is [256]bool) {
+	for _, c := range "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" {
+		is[c] = true
+	}
+	return is
+}()
+
 // bare reads a number, true, false or null into buf.
 func (j *JSON) bare() error {
-	j.buf = j.buf[:0]
-	for {
-		c, err := j.in.ReadByte()
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+	n := 0
+	for ; ; n++ {
+		if j.at+n == len(j.window) {
+			err := j.fill(n + 1) // what was found stays in the window
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				break
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if !bareBytes[j.window[j.at+n]] {
 			break
 		}
-		if err != nil {
-			return err
-		}
-		if c != '+' && c != '-' && c != '.' && !(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'z') &&
-			!(c >= 'A' && c <= 'Z') {
-			j.in.UnreadByte()
-			break
-		}
-		if j.buf = append(j.buf, c); len(j.buf) > 1000 {
-			return j.errorf("a number of more than 1000 characters")
+		if n == MaxDigits {
+			return j.errorf("a number of more than %d characters", MaxDigits)
 		}
 	}
-	switch s := string(j.buf); {
-	case s == "true", s == "false", s == "null", jsonNumber(s):
+	j.buf = j.window[j.at : j.at+n]
+	j.at += n
+	switch s := j.buf; {
+	case jsonNumber(s), string(s) == "true", string(s) == "false", string(s) == "null":
 		return nil
-	case s == "NaN", s == "Infinity", s == "-Infinity": // Python writes them; whoever wants a number refuses them
-		return nil
-	case s == "":
+	case string(s) == "NaN", string(s) == "Infinity", string(s) == "-Infinity":
+		return nil // Python writes them; whoever wants a number refuses them
+	case n == 0:
 		c, err := j.read()
 		if err != nil {
 			return err
 		}
 		return j.errorf("%s where a value should be", quoteByte(c))
-	default:
-		if _, err := j.in.Peek(1); err != nil { // cut off within it
-			return &SyntaxError{Line: j.Line, Truncated: true, Message: fmt.Sprintf("the file ends after %q", s)}
-		}
-		return j.errorf("%s is not a value of JSON", s)
 	}
+	word := string(j.buf)
+	if j.at == len(j.window) && j.fill(1) != nil { // cut off within it
+		return &SyntaxError{Line: j.Line, Truncated: true, Message: fmt.Sprintf("the file ends after %q", word)}
+	}
+	return j.errorf("%s is not a value of JSON", word)
 }
 
 // jsonNumber reports whether s is -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
-func jsonNumber(s string) bool {
+func jsonNumber(s []byte) bool {
 	digits := func() bool {
 		n := 0
 		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -401,28 +500,28 @@ func jsonNumber(s string) bool {
 		s = s[n:]
 		return n > 0
 	}
-	if s != "" && s[0] == '-' {
+	if len(s) > 0 && s[0] == '-' {
 		s = s[1:]
 	}
-	if s != "" && s[0] == '0' {
+	if len(s) > 0 && s[0] == '0' {
 		s = s[1:]
 	} else if !digits() {
 		return false
 	}
-	if s != "" && s[0] == '.' {
+	if len(s) > 0 && s[0] == '.' {
 		if s = s[1:]; !digits() {
 			return false
 		}
 	}
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
-		if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
+	if len(s) > 0 && (s[0] == 'e' || s[0] == 'E') {
+		if s = s[1:]; len(s) > 0 && (s[0] == '+' || s[0] == '-') {
 			s = s[1:]
 		}
 		if !digits() {
 			return false
 		}
 	}
-	return s == ""
+	return len(s) == 0
 }
 
 func quoteByte(c byte) string { return strconv.QuoteRune(rune(c)) }

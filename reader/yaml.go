@@ -256,7 +256,7 @@ func (y *YAML) splitBlock(data []byte, keys []string) (rest []byte, lists map[st
 func (y *YAML) splitJSON(data []byte, keys []string) (rest []byte, lists map[string][]yamlPart) {
 	from := bytes.NewReader(data)
 	j := NewJSON(bufio.NewReader(from))
-	at := func() int { return len(data) - from.Len() - j.in.Buffered() }
+	at := func() int { return len(data) - from.Len() - j.left() }
 	lists = map[string][]yamlPart{}
 	kept := 0 // how much of the document is in rest or in lists
 	err := j.Object(func(key string) error {
