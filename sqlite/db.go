@@ -155,8 +155,8 @@ func (db *DB) openWriter() error {
 func (db *DB) setUp() error {
 	setup := "PRAGMA journal_mode = WAL"
 	if db.mode == Bulk {
-		// A new log gets larger pages, which take fewer system calls. A real run changes a few of them at a time, and would
-		// write more.
+		// A new log gets larger pages, which take fewer system calls. A real run changes a few of them at a time, and
+		// would write more.
 		setup = fmt.Sprint("PRAGMA page_size = ", bulkPage, "; ", setup)
 	}
 	_, err := db.conn.Exec(setup, nil)

@@ -83,8 +83,9 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// How many rows are inserted together. Beyond 16 the gain is lost in the noise, but for this: Go's scheduler wakes up every
-// 20 us for a while after each call of C that lasts longer than that. So rows of chunks, which are large, wait for more.
+// How many rows are inserted together. Beyond 16 the gain is lost in the noise, but for this: Go's scheduler wakes up
+// every 20 us for a while after each call of C that lasts longer than that. So rows of chunks, which are large, wait
+// for more.
 const (
 	chunk     = 16
 	bulkChunk = 128

@@ -62,8 +62,8 @@ func copyRows(c *sqlite3.SQLiteConn, run int64, name string) error {
 		case inChunks(column):
 			defined = append(defined, column)
 		default:
-			known, err := stringsOf(c, fmt.Sprintf("SELECT 'one' FROM main.%s_rows WHERE run = %d AND %s IS NOT NULL LIMIT 1",
-				name, run, column))
+			known, err := stringsOf(c, fmt.Sprintf("SELECT 'one' FROM main.%s_rows WHERE run = %d AND %s IS NOT NULL "+
+				"LIMIT 1", name, run, column))
 			if err != nil {
 				return err
 			}
