@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -126,9 +128,20 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 		"../../examples/montage/cluster.yaml",
 		"../../examples/montage/montage-25.dax",
 	)
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(home, logName))
+	if err == nil { // as of a run in containers
+		_, err = db.Exec(`INSERT INTO predictions(run, at_ns, scope, name, basis, tasks, repetitions, expected_ns,
+			low_ns, high_ns) SELECT id, 0, 'run', '', 'declared', 25, 10, 111e9, 99e9, 123e9 FROM runs`)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	expect(t, exitOK, []string{"wrote " + file}, "report", "m", "--dir", home, "--html", file)
 	page := open(t, file)
 
+	expectText(t, page, "#answer", "predicted before it began")
+	expectText(t, page, "#answer", "with a probability of 80 %")
 	makespan := one[float64](t, home, "SELECT makespan_s FROM v_runs WHERE run = 'm'")
 	expectText(t, page, "#answer", fmt.Sprintf("%.0f s", makespan))
 	expectText(t, page, "#answer", "25 of 25")

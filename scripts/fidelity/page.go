@@ -78,8 +78,9 @@ func (x *harness) rows() ([]row, error) {
 }
 
 // ranking compares the order of policies as predicted with that of reality, over all pairs of policies of a workflow
-// that differ in reality by more than their repetitions do. It returns pairs in the same order and in the other one.
-func ranking(rows []row) (same, other, ties int) {
+// that differ in reality by more than their repetitions do. It returns pairs in the same order, and in the other one
+// with their names.
+func ranking(rows []row) (same, other, ties int, wrong []string) {
 	for i := range rows {
 		for j := i + 1; j < len(rows); j++ {
 			a, b := &rows[i], &rows[j]
@@ -95,10 +96,13 @@ func ranking(rows []row) (same, other, ties int) {
 				same++
 			default:
 				other++
+				wrong = append(wrong, fmt.Sprintf(
+					"%s under %s and %s (%.2f and %.2f s predicted, %.2f and %.2f s taken)", a.name, a.policy,
+					b.policy, a.predicted(), b.predicted(), a.actual(), b.actual()))
 			}
 		}
 	}
-	return same, other, ties
+	return same, other, ties, wrong
 }
 
 func tauOf(same, other int) float64 {
@@ -110,16 +114,28 @@ func tauOf(same, other int) float64 {
 
 // write writes the page.
 func (x *harness) write() error {
-	rows, err := x.rows()
+	text, err := x.text()
 	if err != nil {
 		return err
 	}
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "fidelity: wrote %s\n", page)
+	return nil
+}
+
+func (x *harness) text() (string, error) {
+	rows, err := x.rows()
+	if err != nil {
+		return "", err
+	}
 	if len(rows) == 0 {
-		return fmt.Errorf("nothing was measured yet in %s", x.dir)
+		return "", fmt.Errorf("nothing was measured yet in %s", x.dir)
 	}
 	var c calibration
 	if _, err := x.read("calibration", &c); err != nil {
-		return err
+		return "", err
 	}
 	var b strings.Builder
 	x.head(&b, c, rows)
@@ -128,14 +144,10 @@ func (x *harness) write() error {
 	causes(&b, rows)
 	order(&b, rows)
 	if err := x.lateText(&b); err != nil {
-		return err
+		return "", err
 	}
 	b.WriteString(replayText)
-	if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "fidelity: wrote %s\n", page)
-	return nil
+	return b.String(), nil
 }
 
 func (x *harness) head(b *strings.Builder, c calibration, rows []row) {
@@ -180,11 +192,12 @@ func above(all []float64, limit float64) (n int) {
 	return n
 }
 
-// verdicts holds the measurements against the bars.
+// verdicts holds the measurements against the bars, and says of those that are missed what the measurements show.
 func verdicts(b *strings.Builder, rows []row) {
 	errs := each(rows, func(r row) float64 { return math.Abs(r.err()) })
 	taus := each(rows, func(r row) float64 { return r.tau() })
-	inside, all := 0, 0
+	inside, all, longer := 0, 0, 0
+	var reasons []string
 	var beyond, disordered []string
 	for i := range rows {
 		r := &rows[i]
@@ -196,32 +209,78 @@ func verdicts(b *strings.Builder, rows []row) {
 		}
 		for _, x := range r.runs {
 			all++
-			if x.Low <= x.Actual && x.Actual <= x.High {
+			switch {
+			case x.Actual > x.High:
+				longer++
+			case x.Actual >= x.Low:
 				inside++
 			}
 		}
 	}
-	same, other, ties := ranking(rows)
+	same, other, ties, wrong := ranking(rows)
 	coverage := float64(inside) / float64(all)
 	b.WriteString("| bar | measured | |\n| --- | --- | --- |\n")
-	line := func(bar, measured string, met bool) {
+	line := func(bar, measured string, met bool, why string) {
 		verdict := "met"
 		if !met {
 			verdict = "**missed**"
+			reasons = append(reasons, why)
 		}
 		fmt.Fprintf(b, "| %s | %s | %s |\n", bar, measured, verdict)
 	}
-	line("median error of the makespan at most 2 %", fmt.Sprintf("%.1f %%", 100*median(errs)), median(errs) <= 0.02)
+	line("median error of the makespan at most 2 %", fmt.Sprintf("%.1f %%", 100*median(errs)), median(errs) <= 0.02,
+		medianText(rows))
 	worst := fmt.Sprintf("%.1f %%, %d of %d beyond", 100*slices.Max(errs), len(beyond), len(rows))
-	line("worst error 8 %, or twice the spread of three repetitions where that is more", worst, len(beyond) == 0)
+	line("worst error 8 %, or twice the spread of three repetitions where that is more", worst, len(beyond) == 0,
+		"The rows beyond their limits, each with the two causes that most of the difference is put down to:")
 	line("order of starts: Kendall's tau at least 0.95", fmt.Sprintf("median %.3f, least %.3f, %d of %d below",
-		median(taus), slices.Min(taus), len(disordered), len(rows)), len(disordered) == 0)
+		median(taus), slices.Min(taus), len(disordered), len(rows)), len(disordered) == 0,
+		"Starts in another order: "+strings.Join(disordered, ", ")+".")
 	line("intervals of 80 % cover 70 to 90 % of runs", fmt.Sprintf("%.0f %% (%d of %d)", 100*coverage, inside, all),
-		coverage >= 0.7 && coverage <= 0.9)
+		coverage >= 0.7 && coverage <= 0.9, fmt.Sprintf("Of the runs outside their intervals, %d took longer and %d "+
+			"less.", longer, all-inside-longer))
 	line("policies ranked as in reality: tau at least 0.8", fmt.Sprintf("%.2f (%d pairs alike, %d not; %d differ less "+
-		"than their repetitions do)", tauOf(same, other), same, other, ties), tauOf(same, other) >= 0.8)
+		"than their repetitions do)", tauOf(same, other), same, other, ties), tauOf(same, other) >= 0.8,
+		"Pairs in the other order: "+strings.Join(wrong, "; ")+".")
 	b.WriteString("\n")
+	if len(beyond) > 0 { // its list comes last
+		i := slices.IndexFunc(reasons, func(s string) bool { return strings.HasSuffix(s, ":") })
+		reasons = append(slices.Delete(slices.Clone(reasons), i, i+1), reasons[i])
+	}
+	if len(reasons) > 0 {
+		b.WriteString("What the measurements show of the bars that are missed:\n\n")
+		for _, s := range reasons {
+			b.WriteString(s + "\n\n")
+		}
+	}
 	why(b, rows, beyond)
+}
+
+// medianText says what the median error is made of, and how far apart runs are that were predicted alike.
+func medianText(rows []row) string {
+	var alone []float64
+	short := 0
+	for i := range rows {
+		if len(rows[i].runs) > 1 {
+			alone = append(alone, rows[i].spread())
+		}
+		if rows[i].err() < 0 {
+			short++
+		}
+	}
+	names, sums := sumCauses(rows)
+	actual := median(each(rows, func(r row) float64 { return r.actual() }))
+	parts := make([]string, len(names))
+	for i, n := range names {
+		parts[i] = fmt.Sprintf("%s %+.1f %%", n, 100*sums[n]/actual)
+	}
+	text := fmt.Sprintf("Of %d rows, %d were predicted too short. The mean difference from the simulation without "+
+		"noise, by cause and in percent of the median makespan: %s.", len(rows), short, strings.Join(parts, ", "))
+	if len(alone) > 0 {
+		text += fmt.Sprintf(" Repetitions of one row, predicted alike, are %.1f %% apart in the median.",
+			100*median(alone))
+	}
+	return text
 }
 
 // why says of the rows beyond their limits which cause they err by most.

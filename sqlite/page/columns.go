@@ -52,6 +52,9 @@ func (r *reader) columns() {
 	c := counter(o.Unit)
 	o.End = c.count(r.clock)
 	c.all(o.Makespan)
+	if p := o.Predicted; p != nil {
+		c.all(&p.Makespan, &p.Low, &p.High, &p.Made)
+	}
 	for i := range o.Workflows {
 		w := &o.Workflows[i]
 		c.all(&w.Arrived, &w.Release, w.Due, w.Ended)

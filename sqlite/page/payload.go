@@ -40,6 +40,7 @@ type run struct {
 	Unit        int64               `json:"unit"`     // ns
 	End         int64               `json:"end"`      // of the last event
 	Makespan    *int64              `json:"makespan"` // of the run; null while it is under way
+	Predicted   *predicted          `json:"predicted,omitempty"`
 	Nodes       []node              `json:"nodes"`
 	Kinds       []string            `json:"kinds"`
 	Workflows   []workflow          `json:"workflows"`
@@ -67,6 +68,14 @@ type run struct {
 	Changes     []change            `json:"changes"` // of nodes
 	Others      *others             `json:"others"`
 	Without     []string            `json:"without"` // what the page leaves out, and why
+}
+
+// predicted is the makespan that gantry expected last, with its interval of 80 %.
+type predicted struct {
+	Makespan int64 `json:"makespan"`
+	Low      int64 `json:"low"`
+	High     int64 `json:"high"`
+	Made     int64 `json:"made"` // 0: before the run
 }
 
 type node struct {

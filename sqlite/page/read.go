@@ -90,8 +90,8 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 			return nil, err
 		}
 	}
-	steps := []func() error{r.head, func() error { return r.goesOn(info.Started, o) }, r.nodes, r.workflows,
-		r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
+	steps := []func() error{r.head, r.predicted, func() error { return r.goesOn(info.Started, o) }, r.nodes,
+		r.workflows, r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
 		func() error { return r.failures(o) }, r.metrics}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -137,6 +137,15 @@ func (r *reader) head() error {
 		err = fmt.Errorf("the log has no such run")
 	}
 	return err
+}
+
+func (r *reader) predicted() error {
+	return r.each(func(scan func(...any) error) error {
+		r.out.Predicted = new(predicted)
+		p := r.out.Predicted
+		return scan(&p.Made, &p.Makespan, &p.Low, &p.High)
+	}, `SELECT at_ns, expected_ns, low_ns, high_ns FROM predictions WHERE run = ? AND scope = ?
+		ORDER BY at_ns DESC LIMIT 1`, r.id, sqlite.ScopeRun)
 }
 
 // goesOn lets the clock of a run that is watched go on between its events.

@@ -31,6 +31,8 @@ export function answer(run, page) {
     const out = [el('div', {class: 'cards'},
       card(outcomeOf(run), 'the run', run.state === 'failed' || run.left),
       card(seconds(run.secs(took)), run.makespan === null ? 'so far' : 'makespan'),
+      run.predicted && card(seconds(run.secs(run.predicted.makespan)), `predicted ${run.predicted.made ? 'when it was resumed' : 'before it began'}` +
+        (run.predicted.high > run.predicted.low ? `, ${seconds(run.secs(run.predicted.low))} to ${seconds(run.secs(run.predicted.high))} with a probability of 80 %` : '')),
       expected && card(seconds(run.secs(expected[0])), expected[1]),
       card(`${counts[4] || 0} of ${all}`, 'tasks succeeded'),
       busy > 0 && card(String(busy), 'tasks under way'),
