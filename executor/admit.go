@@ -195,7 +195,8 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	if err := a.located(sub, g); err != nil {
 		return nil, err
 	}
-	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label}}
+	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label,
+		By: sub.By}}
 	arrived := &adm.Arrived
 	arrived.Workflow = planner.Workflow{ID: a.workflows, Class: sub.Class, Arrived: at, Release: sub.Release,
 		Due: sub.Due, RejectLate: sub.RejectLate}

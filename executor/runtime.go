@@ -243,6 +243,7 @@ type WorkflowSpec struct {
 	ID    planner.WorkflowID
 	Name  string // unique within the run and safe as a file name
 	Label string
+	By    *User // whose its files are, and who runs its programs; nil: who runs gantry
 }
 
 // TrueRun returns the runtime of t on node n of the given speed.

@@ -97,6 +97,8 @@ type Submission struct {
 	Grows *Growth `json:"-"`
 	// Joins, if set, says that the submission is a single task of a workflow that grows.
 	Joins *Join `json:"-"`
+	// By is the user whose rights count; nil: who runs gantry. Only a server of several users sets it.
+	By *User `json:",omitempty"`
 	// Costs gives the runtime of each task (outer, by position in the trace) on each node (inner, by node); nil where
 	// there is none.
 	Costs [][]int64 // nanoseconds

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -15,6 +17,36 @@ import (
 func (s *Server) mayAdminister(by Peer) error {
 	if by.UID != 0 && by.UID != s.Owner {
 		return &api.Error{Code: api.Denied, Message: "only root and the user of the server may do that"}
+	}
+	return nil
+}
+
+// maySee reports whether somebody may see what a user has handed in, its results and what it says. Of the work of
+// others there is its number, name, user and state.
+func (s *Server) maySee(by Peer, uid int) bool {
+	return by.UID == 0 || by.UID == s.Owner || by.UID == uid
+}
+
+// attribute says in whose name a submission runs: that is never the client's to say.
+func (s *Server) attribute(sub *executor.Submission, by Peer) error {
+	sub.By = nil
+	if s.Shared && by.UID != 0 {
+		sub.By = &executor.User{UID: by.UID, GID: by.GID, Groups: append([]int{}, by.Groups...)}
+	}
+	if s.Tenant == nil || by.UID == 0 || by.UID == s.Owner {
+		return nil
+	}
+	name := userName(by.UID)
+	if name == "" {
+		name = strconv.Itoa(by.UID)
+	}
+	switch of := s.Tenant(name); {
+	case of == "" || sub.Tenant == of:
+	case sub.Tenant == "":
+		sub.Tenant = of
+	default:
+		return &api.Error{Code: api.Denied, Message: fmt.Sprintf("workflow %s: you hand in as tenant %s here, and not "+
+			"as %s", sub.Name, of, sub.Tenant)}
 	}
 	return nil
 }

@@ -8,14 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"gantry/server/api"
 )
-
-// LockName is the base name of the file whose lock the server of a directory holds.
-const LockName = "gantry.sock.lock"
 
 // HeldError means that another server has the directory.
 type HeldError struct {
@@ -37,7 +35,7 @@ type Listener struct {
 
 // claim takes the lock of the server of a directory. The lock ends with the process, however that ends.
 func claim(dir string) (*os.File, error) {
-	path := filepath.Join(dir, LockName)
+	path := filepath.Join(dir, api.LockName)
 	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the directory to serve it: %w", err)
@@ -56,14 +54,17 @@ func claim(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// Listen opens the socket of a directory, in place of one that a killed server left. Only its owner may connect. The
-// error is a *HeldError if another server has the directory.
-func Listen(dir string) (*Listener, error) {
+// OwnerOnly, in place of a group, lets only the owner of the socket connect.
+const OwnerOnly = -1
+
+// Listen opens the socket of a directory, in place of one that a killed server left. Only its owner may connect, and
+// the members of a group if one is named by its number. The error is a *HeldError if another server has the directory.
+func Listen(dir string, group int) (*Listener, error) {
 	lock, err := claim(dir)
 	if err != nil {
 		return nil, err
 	}
-	l, err := open(dir)
+	l, err := open(dir, group)
 	if err != nil {
 		lock.Close()
 		return nil, err
@@ -72,7 +73,7 @@ func Listen(dir string) (*Listener, error) {
 	return l, nil
 }
 
-func open(dir string) (*Listener, error) {
+func open(dir string, group int) (*Listener, error) {
 	path := filepath.Join(dir, api.SocketName)
 	bad := func(err error) (*Listener, error) {
 		return nil, fmt.Errorf("open the socket %s: %w (the file system of the directory has to take sockets; choose "+
@@ -96,7 +97,11 @@ func open(dir string) (*Listener, error) {
 		return bad(err)
 	}
 	l.SetUnlinkOnClose(false)
-	if err = os.Chmod(making, 0o600); err == nil {
+	if err = os.Chmod(making, 0o600); err == nil && group != OwnerOnly {
+		// In this order: no group of another directory may connect meanwhile.
+		err = errors.Join(os.Lchown(making, os.Geteuid(), group), os.Chmod(making, 0o660))
+	}
+	if err == nil {
 		err = os.Rename(making, path)
 	}
 	if err != nil {
@@ -130,8 +135,11 @@ func (l *Listener) Release() error {
 	return err
 }
 
-// Peer is the process at the other end of a connection, as the kernel knows it.
-type Peer struct{ UID, GID, PID int }
+// Peer is the process at the other end of a connection, as the kernel knows it: as it was when it connected.
+type Peer struct {
+	UID, GID, PID int
+	Groups        []int // supplementary ones
+}
 
 // peerOf asks the kernel who connected.
 func peerOf(c net.Conn) (Peer, error) {
@@ -144,14 +152,39 @@ func peerOf(c net.Conn) (Peer, error) {
 		return Peer{}, err
 	}
 	var cred *unix.Ucred
+	var groups []int
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
-		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); failed == nil {
+			groups, failed = peerGroups(fd)
+		}
 	}); err != nil {
 		return Peer{}, err
 	}
 	if failed != nil {
 		return Peer{}, failed
 	}
-	return Peer{int(cred.Uid), int(cred.Gid), int(cred.Pid)}, nil
+	return Peer{int(cred.Uid), int(cred.Gid), int(cred.Pid), groups}, nil
+}
+
+// peerGroups asks the kernel for the supplementary groups of who connected (SO_PEERGROUPS, Linux 4.13).
+func peerGroups(fd uintptr) ([]int, error) {
+	ids := make([]uint32, 64)
+	for {
+		size := uint32(4 * len(ids))
+		_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&ids[0])), uintptr(unsafe.Pointer(&size)), 0)
+		switch e {
+		case 0:
+			out := make([]int, size/4)
+			for i := range out {
+				out[i] = int(ids[i])
+			}
+			return out, nil
+		case unix.ERANGE: // size is what is needed
+			ids = make([]uint32, size/4)
+		default:
+			return nil, fmt.Errorf("groups of who connected: %w", e)
+		}
+	}
 }

@@ -48,6 +48,10 @@ type Config struct {
 	// Deadlines reports whether a policy plans for deadlines.
 	Deadlines func(policy string) bool
 	Owner     int // the user of the server
+	// Shared says that what is handed in runs with the rights of who did so. Else it has those of the server.
+	Shared bool
+	// Tenant says which tenant a user counts for that hands something in; nil, or "": whichever it names.
+	Tenant func(user string) string
 	// Allow says who may ask; nil: everybody who can open the socket.
 	Allow func(by Peer) bool
 	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
@@ -106,6 +110,7 @@ func New(cfg Config) *Server {
 	handle("GET "+api.Prefix+"/submissions/{id}", s.status)
 	handle("DELETE "+api.Prefix+"/submissions/{id}", s.cancel)
 	handle("GET "+api.Prefix+"/submissions/{id}/expected", s.expected)
+	mux.HandleFunc("GET "+api.Prefix+"/submissions/{id}/log", s.sendLog)
 	handle("POST "+api.Prefix+"/drain", s.drain)
 	handle("GET "+api.Prefix+"/nodes", s.listNodes)
 	handle("POST "+api.Prefix+"/nodes/{name}", s.changeNode)
@@ -212,29 +217,42 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 	r.Body = http.MaxBytesReader(w, r.Body, api.MaxRequest)
 	by, known := r.Context().Value(peerKey{}).(Peer)
 	var out any
-	var err error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
+	err := errNotYours
 	if known && (s.Allow == nil || s.Allow(by)) {
 		out, err = f(r.Context(), r, by)
 	}
-	status := http.StatusOK
 	if err != nil {
-		refused := new(api.Error)
-		if !errors.As(err, &refused) {
-			refused = &api.Error{Code: api.Failed, Message: err.Error()}
-			unknown := new(sqlite.UnknownSubmissionError)
-			switch {
-			case errors.Is(err, executor.ErrClosed):
-				refused.Code = api.Ending
-			case sqlite.IsDisk(err):
-				refused.Code = api.Full
-			case errors.As(err, &unknown):
-				refused.Code = api.Unknown
-			}
-		}
-		if out, status = refused, http.StatusBadRequest; refused.Code == api.Full {
-			status = http.StatusInsufficientStorage
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, out)
+}
+
+// errNotYours is the answer to who may not use the server.
+var errNotYours error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	status, refused := http.StatusBadRequest, new(api.Error)
+	if !errors.As(err, &refused) {
+		refused = &api.Error{Code: api.Failed, Message: err.Error()}
+		unknown := new(sqlite.UnknownSubmissionError)
+		switch {
+		case errors.Is(err, executor.ErrClosed):
+			refused.Code = api.Ending
+		case sqlite.IsDisk(err):
+			refused.Code = api.Full
+		case errors.As(err, &unknown):
+			refused.Code = api.Unknown
 		}
 	}
+	if refused.Code == api.Full {
+		status = http.StatusInsufficientStorage
+	}
+	answer(w, status, refused)
+}
+
+func answer(w http.ResponseWriter, status int, out any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(out) // a client that is gone asks again
@@ -287,6 +305,9 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 			return nil, &api.Error{Code: api.Invalid, Message: err.Error()}
 		}
 		if err := checkLabels(w.Labels); err != nil {
+			return nil, err
+		}
+		if err := s.attribute(sub, by); err != nil {
 			return nil, err
 		}
 		subs[i] = *sub
@@ -389,9 +410,12 @@ func userName(uid int) string {
 	return u.Username
 }
 
-func (s *Server) drain(ctx context.Context, r *http.Request, by Peer) (any, error) {
+func (s *Server) drain(_ context.Context, r *http.Request, by Peer) (any, error) {
 	var req api.Drain
 	if err := read(r, &req); err != nil {
+		return nil, err
+	}
+	if err := s.mayAdminister(by); err != nil {
 		return nil, err
 	}
 	s.Drain()

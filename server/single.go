@@ -67,7 +67,10 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 		if err := checkLabels(t.Labels); err != nil {
 			return nil, err
 		}
-		after, err := s.dependencies(ctx, t.After, sub)
+		if err := s.attribute(sub, by); err != nil {
+			return nil, err
+		}
+		after, err := s.dependencies(ctx, t.After, sub, by)
 		if err != nil {
 			return nil, err
 		}
@@ -82,6 +85,9 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 			Key: fmt.Sprintf("%d/%d/%d/%s/%s", by.UID, sub.Class, int64(sub.Due), sub.Tenant, sub.Name)}
 		if sub.Due == 0 {
 			join.Key = fmt.Sprintf("%d/%d/%s/%s", by.UID, sub.Class, sub.Tenant, sub.Name)
+		}
+		if sub.By != nil { // a user who has other groups by now has other rights
+			join.Key = fmt.Sprintf("%s of %v", join.Key, *sub.By)
 		}
 		sub.Joins = &join
 		options, err := json.Marshal(options{Workflow: t.Workflow, Key: join.Key, After: after, Labels: t.Labels})
@@ -125,7 +131,7 @@ func numbered(sub *executor.Submission, id int64) {
 
 // dependencies says which of the submissions that a task comes after are still to be waited for. Input files that the
 // others left are found here.
-func (s *Server) dependencies(ctx context.Context, after []api.Dependency, sub *executor.Submission) (
+func (s *Server) dependencies(ctx context.Context, after []api.Dependency, sub *executor.Submission, by Peer) (
 	left []executor.Dependency, err error) {
 	if len(after) > api.MaxTogether {
 		return nil, invalidf("a task may come after %d others, not %d", api.MaxTogether, len(after))
@@ -139,6 +145,9 @@ func (s *Server) dependencies(ctx context.Context, after []api.Dependency, sub *
 				d.ID)}
 		case err != nil:
 			return nil, err
+		case !s.maySee(by, o.UID):
+			return nil, &api.Error{Code: api.Denied,
+				Message: fmt.Sprintf("--after %d: submission %d is of another user", d.ID, d.ID)}
 		case o.State == "done":
 			if d.Failed {
 				return nil, invalidf("--after %d:failed: submission %d has ended well: it never fails", d.ID, d.ID)

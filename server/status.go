@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -119,7 +120,7 @@ func (s *Server) status(ctx context.Context, r *http.Request, by Peer) (any, err
 	}
 	for {
 		over, end := s.await(id)
-		st, err := s.statusOf(ctx, id)
+		st, err := s.statusFor(ctx, id, by)
 		left := time.Until(until)
 		if err != nil || st.Over || left <= 0 {
 			end()
@@ -135,6 +136,21 @@ func (s *Server) status(ctx context.Context, r *http.Request, by Peer) (any, err
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// statusFor is statusOf for somebody who may see it.
+func (s *Server) statusFor(ctx context.Context, id int64, by Peer) (*api.Status, error) {
+	st, err := s.statusOf(ctx, id)
+	if err == nil && !s.maySee(by, st.UID) {
+		return nil, &api.Error{Code: api.Denied, Message: fmt.Sprintf("submission %d is of another user", id)}
+	}
+	return st, err
+}
+
+// veiled is what others see of a submission.
+func veiled(st api.Status) api.Status {
+	return api.Status{ID: st.ID, Run: st.Run, Name: st.Name, Kind: st.Kind, User: st.User, UID: st.UID, State: st.State,
+		Over: st.Over, Veiled: true}
 }
 
 // statusOf is how a submission stands by the log, with what is running of it.
@@ -219,6 +235,11 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 	for i := range live {
 		s.foretold(&live[i], &present[i], all, note)
 	}
+	for i := range live {
+		if !s.maySee(by, live[i].UID) {
+			live[i] = veiled(live[i])
+		}
+	}
 	q.Submissions = append(q.Submissions, live...)
 	if r.URL.Query().Get("all") == "" {
 		return q, nil
@@ -235,7 +256,11 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 		if err != nil {
 			return nil, err
 		}
-		q.Submissions = append(q.Submissions, *StatusOf(o, s.About.Started))
+		st := *StatusOf(o, s.About.Started)
+		if !s.maySee(by, st.UID) {
+			st = veiled(st)
+		}
+		q.Submissions = append(q.Submissions, st)
 	}
 	slices.SortFunc(q.Submissions, func(a, b api.Status) int { return cmp.Compare(a.ID, b.ID) })
 	return q, nil
@@ -245,7 +270,7 @@ func (s *Server) queue(ctx context.Context, r *http.Request, by Peer) (any, erro
 const patience = 5 * time.Second
 
 // expected is how a submission stands, with a prediction that knows it if that can be had in time.
-func (s *Server) expected(ctx context.Context, r *http.Request, _ Peer) (any, error) {
+func (s *Server) expected(ctx context.Context, r *http.Request, by Peer) (any, error) {
 	id, err := number(r)
 	if err != nil {
 		return nil, err
@@ -254,7 +279,7 @@ func (s *Server) expected(ctx context.Context, r *http.Request, _ Peer) (any, er
 	if err := s.Inbox.Ask(ctx, func(*executor.Intake) error { return nil }); err != nil {
 		return nil, err
 	}
-	st, err := s.statusOf(ctx, id)
+	st, err := s.statusFor(ctx, id, by)
 	if err != nil || st.Over {
 		return st, err
 	}

@@ -289,7 +289,7 @@ func lengths[T, E any](x *archive, rows []*T, member func(*T) *[]E) (sum int) {
 }
 
 // lists is a column of lists of numbers.
-func lists[T any, N ~int32 | ~int64](x *archive, rows []*T, member func(*T) *[]N) {
+func lists[T any, N ~int | ~int32 | ~int64](x *archive, rows []*T, member func(*T) *[]N) {
 	n := lengths(x, rows, member)
 	if n == 0 && x.writing {
 		return // as begin and end of no numbers
@@ -380,12 +380,21 @@ func (x *archive) admission(a *executor.Admission) {
 	if x.format > 7 {
 		flags(x, subs, func(s *submission) *bool { return &s.RejectLate })
 	}
+	if x.format > 8 {
+		by := optional(x, &a.Submission.By)
+		integers(x, by, func(u *executor.User) *int { return &u.UID })
+		integers(x, by, func(u *executor.User) *int { return &u.GID })
+		lists(x, by, func(u *executor.User) *[]int { return &u.Groups })
+	}
 	x.traced(optional(x, &a.Submission.Workflow))
 	x.planned(&a.Arrived)
 	spec := optional(x, &a.Spec)
 	integers(x, spec, func(s *executor.WorkflowSpec) *planner.WorkflowID { return &s.ID })
 	texts(x, spec, func(s *executor.WorkflowSpec) *string { return &s.Name })
 	texts(x, spec, func(s *executor.WorkflowSpec) *string { return &s.Label })
+	if a.Spec != nil {
+		a.Spec.By = a.Submission.By
+	}
 	x.files(a)
 	x.tasks(a)
 	words(x, []*executor.Admission{a}, func(a *executor.Admission) *[]string { return &a.Kinds })

@@ -18,8 +18,9 @@ import (
 // compressed by S2; logs up to format 11 have gzip. All that admission decided is kept: on replay nothing is
 // decided again.
 const (
-	definitionFormat = 8
-	oldestDefinition = 4    // without declared memory; 5 is without catalogs and sources, 7 without RejectLate
+	definitionFormat = 9
+	// without declared memory; 5 is without catalogs and sources, 7 without RejectLate, 8 without users
+	oldestDefinition = 4
 	definitionLarge  = 2000 // tasks: more than that much memory is not kept
 	// largestDefinition bounds what is unpacked of a definition that a client sent: bytes, some hundred for each task of
 	// the largest workflows.

@@ -39,6 +39,31 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	return out, nil
 }
 
+// Save writes the log to a new file.
+func (db *DB) Save(path string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if _, err := db.conn.Exec("VACUUM INTO ?", []driver.Value{path}); err != nil {
+		return db.wrap("copy", err)
+	}
+	return nil
+}
+
+// OpenExtract opens a copy of what Extract returned, which lies in a directory of its own that goes with Close.
+func OpenExtract(path string, id int64) (*DB, error) {
+	db, err := Open(path, ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	db.remove = filepath.Dir(path)
+	run := ""
+	if err := db.readers.QueryRow("SELECT name FROM runs").Scan(&run); err != nil {
+		return nil, errors.Join(db.wrap("read", err), db.Close())
+	}
+	db.aliases = map[string]string{strconv.FormatInt(id, 10): run}
+	return db, nil
+}
+
 // Name lets the run of a submission be found by the number of that, too. It comes before the log is asked from several
 // goroutines.
 func (db *DB) Name(ctx context.Context, id int64) error {
@@ -114,6 +139,11 @@ func (db *DB) fill(from string, s *Submitted) error {
 			if err := copyRows(table); err != nil {
 				return err
 			}
+		}
+		// The last event may be of another submission: its time alone is taken.
+		if _, err := db.conn.Exec("UPDATE main.events SET kind = ?, body = '{}'",
+			[]driver.Value{int64(planner.KindPlanCommitted)}); err != nil {
+			return err
 		}
 		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
 			counts = (SELECT json_group_object(x.state, x.n) FROM (

@@ -246,7 +246,7 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 		return
 	}
 	files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !f.Program })
-	search := outside.Search{User: outside.User(stage.Caller())}
+	search := outside.Search{User: stage.Caller().Rights()}
 	found, missing, _ := search.Locate(context.Background(), sub, files)
 	for _, f := range files {
 		if src := found[f.File]; src != (executor.Source{}) {

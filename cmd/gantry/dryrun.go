@@ -19,7 +19,6 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/docker"
 	"gantry/executor/forecast"
-	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/planner/unit"
 	"gantry/sqlite"
@@ -163,7 +162,7 @@ func (s *session) dryImages(ctx context.Context) ([]dryImage, error) {
 		wanted = append(wanted, docker.Wanted{Ref: name})
 	}
 	slices.SortFunc(wanted, func(a, b docker.Wanted) int { return strings.Compare(a.Ref, b.Ref) })
-	found, err := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: outside.User(stage.Caller()).Open,
+	found, err := docker.Fetch{Pull: docker.Pull(s.set.Pull), Open: stage.Caller().Rights().Open,
 		Look: true}.Images(ctx, wanted)
 	switch {
 	case errors.Is(err, container.ErrNoImage):

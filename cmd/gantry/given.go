@@ -13,7 +13,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/outside"
 	"gantry/executor/stage"
 )
 
@@ -103,6 +102,17 @@ func variable(text string) (string, error) {
 	return name + "=" + value, nil
 }
 
+// mountTarget refuses paths at which a container can have no directory of the host.
+func mountTarget(to string) error {
+	for _, taken := range []string{"/proc", "/sys", "/dev", "/tmp", "/.gantry", "/.gantry-task", "/run/secrets"} {
+		if to == "/" || !path.IsAbs(to) || to == taken || strings.HasPrefix(to, taken+"/") {
+			return errors.New("CONTAINER has to be an absolute path, outside of /proc, /sys, /dev, /tmp, /.gantry " +
+				"and /run/secrets")
+		}
+	}
+	return nil
+}
+
 // mountOf checks HOST:CONTAINER[:ro], and returns it with an absolute HOST.
 func mountOf(text string) (string, error) {
 	parts := strings.Split(text, ":")
@@ -113,11 +123,8 @@ func mountOf(text string) (string, error) {
 		return "", errors.New("write HOST:CONTAINER:ro")
 	}
 	to := path.Clean(parts[1])
-	for _, taken := range []string{"/proc", "/sys", "/dev", "/tmp", "/.gantry", "/.gantry-task", "/run/secrets"} {
-		if to == "/" || !path.IsAbs(to) || to == taken || strings.HasPrefix(to, taken+"/") {
-			return "", fmt.Errorf("CONTAINER has to be an absolute path, outside of %s", "/proc, /sys, /dev, /tmp, "+
-				"/.gantry and /run/secrets")
-		}
+	if err := mountTarget(to); err != nil {
+		return "", err
 	}
 	from, err := filepath.Abs(parts[0])
 	if err == nil {
@@ -126,7 +133,7 @@ func mountOf(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	user := outside.User(stage.Caller())
+	user := stage.Caller().Rights()
 	if st, err := os.Stat(from); err != nil {
 		return "", err
 	} else if st.IsDir() {
@@ -153,7 +160,7 @@ func (s *settings) secrets() (map[string]string, error) {
 			}
 			continue
 		}
-		f, err := outside.User(stage.Caller()).Open(file)
+		f, err := stage.Caller().Rights().Open(file)
 		if err != nil {
 			return nil, failf(exitInput, "--secret %s: %s: %w", name, file, err)
 		}

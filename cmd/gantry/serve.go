@@ -15,7 +15,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
-	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -27,7 +26,8 @@ import (
 
 // notServed are flags of gantry run that say something of workflows: those who hand them in say it.
 var notServed = []string{"count", "repetition", "inputs", "catalog", "site", "enforce-walltime", "container-mounts",
-	"fail-fast", "repair", "max-input", "define", "json", "checkpoint", "preempt", "dry-run", "no-prediction"}
+	"fail-fast", "repair", "max-input", "define", "json", "checkpoint", "preempt", "dry-run", "no-prediction",
+	"slurm", "slurm-job", "shared", "node-runtime", "bundle"}
 
 func serveCommand() *cli.Command {
 	return &cli.Command{
@@ -43,16 +43,17 @@ the settings are those of the run.
    gantry queue                   what runs and waits
    gantry drain                   take no more work, end when all is done
 
-Only the user who started it may hand in work: the socket, gantry.sock in the gantry directory, is that user's.
+Only the user who started it may hand in work: the socket, gantry.sock in the gantry directory, is that user's. Started
+by root with --group NAME, it serves the members of that group, and runs the work of each with the rights of that user.
 
 Ctrl-C once lets running tasks end and starts no more, twice stops them, three times kills them.
 
 Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
 gantry serves the directory, 130 stopped; start it again to continue.`,
-		Flags: slices.DeleteFunc(
+		Flags: append(slices.DeleteFunc(
 			runFlags(),
 			func(f cli.Flag) bool { return slices.Contains(notServed, f.Names()[0]) },
-		),
+		), usersFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "serve takes no workflows: hand them in with gantry submit")
@@ -67,6 +68,7 @@ type serving struct {
 	*server.Server
 	listener *server.Listener
 	inbox    *executor.Inbox
+	group    int                // whose members may hand in work; server.OwnerOnly: none
 	mu       sync.Mutex         // guards check
 	check    *executor.Admitter // to try whether a workflow can be admitted
 	foretell *foreteller
@@ -89,11 +91,14 @@ func serve(c *cli.Context) error {
 	if s.home, err = filepath.Abs(c.String("dir")); err != nil {
 		return fail(exitHost, err)
 	}
+	if s.serving.group, err = s.share(c); err != nil {
+		return err
+	}
 	if err := s.open(sqlite.Durable); err != nil {
 		return err
 	}
 	// Who connects from here on is answered once the run is under way.
-	if s.serving.listener, err = server.Listen(s.home); err != nil {
+	if s.serving.listener, err = server.Listen(s.home, s.serving.group); err != nil {
 		held := new(server.HeldError)
 		if errors.As(err, &held) {
 			return fail(exitHeld, err)
@@ -101,7 +106,7 @@ func serve(c *cli.Context) error {
 		return fail(exitHost, err)
 	}
 	defer s.serving.listener.Release()
-	for _, path := range []string{api.SocketName, server.LockName} {
+	for _, path := range []string{api.SocketName, api.LockName} {
 		giveToCaller(filepath.Join(s.home, path))
 	}
 	run, err := s.db.ToServe(c.Context)
@@ -179,8 +184,11 @@ func (v *serving) server(s *session) {
 		},
 		Deadlines: plansDeadlines,
 		Owner:     stage.Caller().UID,
+		Shared:    v.group != server.OwnerOnly,
+		Tenant:    v.tenant,
 		Allow: func(by server.Peer) bool {
-			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID)
+			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) ||
+				v.group != server.OwnerOnly && (by.GID == v.group || slices.Contains(by.Groups, v.group))
 		},
 	})
 }
@@ -241,9 +249,14 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 	if err := s.runnable(sub, noImage); err != nil {
 		return refused(err)
 	}
+	if sub.By != nil {
+		if err := v.ownImages(sub); err != nil {
+			return refused(err)
+		}
+	}
 	for _, c := range sub.Workflow.Containers {
 		for _, m := range c.Mounts {
-			if err := v.mountable(s, m); err != nil {
+			if err := v.mountable(s, sub, m); err != nil {
 				return refused(fmt.Errorf("workflow %s: mount %s: %w", sub.Name, m, err))
 			}
 		}
@@ -267,20 +280,31 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 }
 
 // mountable says why containers of a submission cannot have a mount.
-func (v *serving) mountable(s *session, text string) error {
+func (v *serving) mountable(s *session, sub *executor.Submission, text string) error {
 	m := executor.ParseMount(text)
-	if !m.InPlace {
+	top := filepath.Dir(s.dir)
+	inside := m.From == top || strings.HasPrefix(m.From, top+"/")
+	switch {
+	case !m.InPlace && sub.By == nil:
 		_, err := mountOf(text)
 		return err
-	}
-	if m.From != m.To {
+	case m.InPlace && m.From != m.To:
 		return errors.New("a directory of a job is at its own path")
-	}
-	top := filepath.Dir(s.dir)
-	if m.From == top || strings.HasPrefix(m.From, top+"/") {
+	case inside:
 		return fmt.Errorf("it is in %s, gantry's own directory", top)
+	case m.InPlace:
+		_, _, err := rightsOf(sub, stage.ProgramUser()).Directory(m.From, m.Writable)
+		return err
 	}
-	_, _, err := outside.User(stage.ProgramUser()).Directory(m.From, m.Writable)
+	for _, path := range []string{m.From, m.To} {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsAny(path, ":,\n\x00") {
+			return fmt.Errorf("%q is not an absolute path in its shortest form, without colon, comma or line end", path)
+		}
+	}
+	if err := mountTarget(m.To); err != nil {
+		return err
+	}
+	_, _, err := rightsOf(sub, stage.ProgramUser()).Visible(m.From)
 	return err
 }
 
@@ -296,11 +320,18 @@ func sourcesOf(sub *executor.Submission) (paths []string) {
 
 // resultOf finds a file among the results of a workflow.
 func resultOf(home, run, workflow, file string) executor.Source {
-	path := filepath.Join(home, run, "results", executor.EscapeName(workflow), filepath.FromSlash(file))
-	if st, err := os.Lstat(path); err == nil && (st.Mode().IsRegular() || st.IsDir()) && trace.SafeName(file) {
-		return executor.Source{Path: path, Size: st.Size(), Modified: st.ModTime().UnixNano()}
+	dir := filepath.Join(home, run, "results", executor.EscapeName(workflow))
+	root, err := os.OpenRoot(dir) // which no link leads out of
+	if err != nil || !trace.SafeName(file) {
+		return executor.Source{}
 	}
-	return executor.Source{}
+	defer root.Close()
+	st, err := root.Lstat(filepath.FromSlash(file))
+	if err != nil || !st.Mode().IsRegular() && !st.IsDir() {
+		return executor.Source{}
+	}
+	return executor.Source{Path: filepath.Join(dir, filepath.FromSlash(file)), Size: st.Size(),
+		Modified: st.ModTime().UnixNano()}
 }
 
 // restore takes in what was accepted and is not over, once the log was read back.

@@ -27,7 +27,7 @@ const maxMissing = 20
 
 // locate finds the files from outside. A file that a program needs and that is nowhere is an error.
 func (s *session) locate(ctx context.Context, subs []executor.Submission) error {
-	adm, search := s.admitter(), outside.Search{User: outside.User(stage.Caller())}
+	adm, search := s.admitter(), outside.Search{User: stage.Caller().Rights()}
 	for i := range subs {
 		sub := &subs[i]
 		files, err := adm.Outside(sub)
@@ -56,7 +56,7 @@ func (s *session) checkArchives(ctx context.Context, w *trace.Workflow) error {
 		if !archive || s.set.Emulate {
 			continue
 		}
-		if err := outside.User(stage.Caller()).Check(ctx, path, c.SHA256); err != nil {
+		if err := stage.Caller().Rights().Check(ctx, path, c.SHA256); err != nil {
 			return failf(exitInput, "container %s: image %s: %w", c.Name, path, err)
 		}
 	}
@@ -71,7 +71,6 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 	show := &arriving{progress: s.view, noun: "input file", doing: "fetching", parts: map[string][2]int64{}}
 	get := &outside.Fetcher{Dir: filepath.Join(s.dir, stage.FetchedDir), Own: giveTo(owner), Wait: stage.Sleep,
 		Begin: func(url string) { show.begin("fetching " + url) }, Progress: show.update}
-	search := outside.Search{User: outside.User(owner), Fetch: get.Fetch}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for i := range subs {
@@ -82,6 +81,7 @@ func (s *session) fetchSources(ctx context.Context, subs []executor.Submission) 
 				return fail(exitInput, err)
 			}
 			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !remote(sub.Sources[f.File]) })
+			search := outside.Search{User: rightsOf(sub, owner), Fetch: get.Fetch}
 			found, missing, err := search.Locate(ctx, sub, files)
 			show.close()
 			switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -307,7 +308,7 @@ func (h *handing) settle(sub *executor.Submission) {
 // locateFor finds the files from outside as the caller may read them.
 func locateFor(ctx context.Context, subs []executor.Submission) error {
 	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
-	search := outside.Search{User: outside.User(stage.Caller())}
+	search := outside.Search{User: stage.Caller().Rights()}
 	for i := range subs {
 		files, err := adm.Outside(&subs[i])
 		if err != nil {
@@ -500,6 +501,7 @@ func printQueue(c *cli.Context, q *api.Queue) {
 		columns.Of(w),
 		"-id",
 		"name",
+		"user",
 		"tenant",
 		"state",
 		"-tasks",
@@ -525,7 +527,12 @@ func printQueue(c *cli.Context, q *api.Queue) {
 		if s.Message != "" {
 			why = s.Message
 		}
-		t.row(strconv.FormatInt(s.ID, 10), s.Name, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
+		who := cmp.Or(s.User, strconv.Itoa(s.UID))
+		if s.Veiled {
+			t.row(strconv.FormatInt(s.ID, 10), s.Name, who, "-", s.State, "-", "-", "-", "-", "-", "-", "-", "")
+			continue
+		}
+		t.row(strconv.FormatInt(s.ID, 10), s.Name, who, s.Tenant, s.State, strconv.Itoa(s.Tasks), strconv.Itoa(s.Done),
 			strconv.Itoa(s.Running), strconv.Itoa(s.Failed), start, end, due, why)
 	}
 	t.end()
@@ -705,7 +712,7 @@ Exit codes: 0 it ended, 2 wrong command line, 4 no server.`,
 				return nil
 			}
 			dir, _ := filepath.Abs(c.String("dir")) // it was found above
-			for isLocked(filepath.Join(dir, server.LockName)) {
+			for isLocked(filepath.Join(dir, api.LockName)) {
 				select {
 				case <-c.Context.Done():
 					return fail(exitInterrupted, c.Context.Err())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -439,7 +440,13 @@ func printJSON(w io.Writer, v any) {
 
 // readLog opens the log below --dir for reading.
 func readLog(c *cli.Context) (*sqlite.DB, error) {
-	db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
+	path := filepath.Join(c.String("dir"), sqlite.FileName)
+	if f, err := os.Open(path); errors.Is(err, fs.ErrPermission) {
+		return askForLog(c)
+	} else if err == nil {
+		f.Close()
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
 		return nil, logError(err)
 	}

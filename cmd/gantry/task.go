@@ -232,7 +232,7 @@ func locateInputs(c *cli.Context, sub *executor.Submission) error {
 	if err != nil {
 		return fail(exitInput, err)
 	}
-	search := outside.Search{User: outside.User(stage.Caller())}
+	search := outside.Search{User: stage.Caller().Rights()}
 	if sub.Sources, _, err = search.Locate(c.Context, sub, files); err != nil {
 		return fail(exitInterrupted, err)
 	}

@@ -170,16 +170,23 @@ func (a *attempt) makeControl() error {
 		return err
 	}
 	for _, text := range a.l.Spec.Mounts {
-		m := executor.ParseMount(text)
-		if !m.InPlace {
+		m, w := executor.ParseMount(text), a.l.Spec.Workflow
+		if !m.InPlace && w.By == nil {
 			continue
 		}
-		id, err := a.r.files.InPlace(m.From, m.Writable)
+		check, name := a.r.files.Visible, "mount"
+		if m.InPlace {
+			name = "the directory of its job"
+			check = func(w *executor.WorkflowSpec, path string) (control.ID, error) {
+				return a.r.files.InPlace(w, path, m.Writable)
+			}
+		}
+		id, err := check(w, m.From)
 		if err == nil {
 			err = a.ctl.Expect(m.To, id)
 		}
 		if err != nil {
-			return fmt.Errorf("the directory %s of its job: %w", m.From, err)
+			return fmt.Errorf("%s %s: %w", name, m.From, err)
 		}
 	}
 	return nil
@@ -755,7 +762,7 @@ func join(a, b string) string {
 func (a *attempt) lastWords(o planner.Outcome) string {
 	if a.emulated() {
 		if o == planner.ExitCode {
-			if rep, err := emulate.ReadReport(a.dir); err == nil && len(rep.Misses) > 0 {
+			if rep, err := a.report(); err == nil && len(rep.Misses) > 0 {
 				return "missed: " + strings.Join(rep.Misses, "; ")
 			}
 		}
@@ -767,7 +774,24 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 	if a.l.Spec.Stderr != "" {
 		name = a.l.Spec.Stderr
 	}
-	return a.r.masked(stage.Tail(a.dir, name, 5))
+	last := ""
+	_ = a.as(func() error {
+		last = stage.Tail(a.dir, name, 5)
+		return nil
+	})
+	return a.r.masked(last)
+}
+
+// as calls f, which does something in the work directory, with the rights of who owns that.
+func (a *attempt) as(f func() error) error { return a.r.files.As(a.l.Spec.Workflow, f) }
+
+// report is what the emulator says of its work.
+func (a *attempt) report() (rep *emulate.Report, err error) {
+	err = a.as(func() (err error) {
+		rep, err = emulate.ReadReport(a.dir)
+		return err
+	})
+	return rep, err
 }
 
 // late says which part of its work kept an emulated task from lasting as long as its trace says.
@@ -776,7 +800,7 @@ func (a *attempt) late(ran time.Duration) string {
 	if a.l.From != nil || ran <= run+run/50 {
 		return ""
 	}
-	rep, err := emulate.ReadReport(a.dir)
+	rep, err := a.report()
 	if err != nil || rep.LimitedBy == "" {
 		return ""
 	}
@@ -788,6 +812,13 @@ func (a *attempt) late(ran time.Duration) string {
 
 // leave writes what a person finds in the work directory after the end.
 func (a *attempt) leave(x *planner.AttemptExited) {
+	_ = a.as(func() error {
+		a.leaveNotes(x)
+		return nil
+	})
+}
+
+func (a *attempt) leaveNotes(x *planner.AttemptExited) {
 	if x.ExitCode >= 0 {
 		_ = stage.Write(a.dir, ".exitcode", strconv.Itoa(x.ExitCode), 0o644) // as Nextflow does, without a line end
 	}

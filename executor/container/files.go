@@ -46,7 +46,7 @@ func (a *attempt) stage(ctx context.Context) error {
 		a.say("continues from the checkpoint of try %d: %.1f %% of the task is done", a.l.From.Try,
 			100*did.Resumed.Done(spec))
 	}
-	return a.writeCommand(spec, did.Resumed != nil)
+	return a.as(func() error { return a.writeCommand(spec, did.Resumed != nil) })
 }
 
 // writeCommand leaves what is to be done in the work directory.
@@ -73,7 +73,10 @@ func (a *attempt) keep(x *planner.AttemptExited) {
 	spec, err := a.emulation()
 	if err == nil && x.ExitCode == emulate.ExitKept {
 		var c *emulate.Checkpoint
-		if c, err = stage.Checkpoint(a.dir, spec); err == nil {
+		if err = a.as(func() (err error) {
+			c, err = stage.Checkpoint(a.dir, spec)
+			return err
+		}); err == nil {
 			x.Kept = c.Done(spec)
 			x.Message = fmt.Sprintf("left a checkpoint: %.1f %% of the task is done", 100*x.Kept)
 			return

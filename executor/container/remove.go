@@ -114,8 +114,10 @@ func (a *attempt) saveLogs() {
 	if err != nil {
 		return
 	}
-	_ = stage.Write(a.dir, ".command.out", string(stdout), 0o644)
-	_ = stage.Write(a.dir, ".command.err", string(stderr), 0o644)
+	_ = a.as(func() error {
+		_ = stage.Write(a.dir, ".command.out", string(stdout), 0o644)
+		return stage.Write(a.dir, ".command.err", string(stderr), 0o644)
+	})
 }
 
 // sweep removes containers of the run that no attempt knows: those whose creation was on its way when a former gantry

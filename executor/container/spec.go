@@ -160,8 +160,10 @@ func (a *attempt) expand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.expanded, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.spec.Env...),
-		a.dir); err != nil {
+	if err = a.as(func() (err error) {
+		a.expanded, err = trace.ExpandArguments(t.Command[1], append(env[:len(env):len(env)], a.spec.Env...), a.dir)
+		return err
+	}); err != nil {
 		return fmt.Errorf("arguments: %w: %w", errdefs.ErrInvalidArgument, err)
 	}
 	a.spec.Args = append([]string{launcher}, a.launchArgs()...)
@@ -179,10 +181,18 @@ func (a *attempt) containerName() string {
 	return fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt)
 }
 
-// user is whom the program runs as.
+// user is whom the program runs as: UID:GID, and :GROUP,... if it has further groups.
 func (a *attempt) user() string {
-	u := a.r.files.User
-	return fmt.Sprintf("%d:%d", u.UID, u.GID)
+	u := a.r.files.UserOf(a.l.Spec.Workflow)
+	text := fmt.Sprintf("%d:%d", u.UID, u.GID)
+	if by := a.l.Spec.Workflow.By; by != nil {
+		separator := ":"
+		for _, g := range by.Groups {
+			text += separator + strconv.Itoa(g)
+			separator = ","
+		}
+	}
+	return text
 }
 
 // launchArgs are the arguments of the launcher.

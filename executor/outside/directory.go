@@ -17,7 +17,7 @@ func (u User) Directory(path string, write bool) (device, inode uint64, err erro
 	if err := placeName(path); err != nil {
 		return 0, 0, err
 	}
-	u.do(func() { device, inode, err = directory(path, write) })
+	u.Do(func() { device, inode, err = directory(path, write) })
 	return device, inode, err
 }
 

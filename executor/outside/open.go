@@ -11,15 +11,18 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/executor"
 )
 
 // User is whose rights count.
-type User struct{ UID, GID int }
+type User executor.User
 
 // kernelDirs hold files of the kernel's.
 var kernelDirs = []string{"/proc", "/sys", "/dev"}
@@ -30,12 +33,13 @@ var kernelTypes = []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_S
 
 // Open opens a regular file for reading if u may read it. Errors are short reasons, and do not name the path.
 func (u User) Open(path string) (f *os.File, err error) {
-	u.do(func() { f, err = open(path) })
+	u.Do(func() { f, err = open(path) })
 	return f, err
 }
 
-// do calls f with the rights of u, where this process has those of root.
-func (u User) do(f func()) {
+// Do calls f with the rights of u on files, where this process has those of root: what f makes belongs to u. F runs on
+// a thread of its own, and what it starts on others has this process's rights.
+func (u User) Do(f func()) {
 	if os.Geteuid() != 0 || u.UID == 0 {
 		f()
 		return
@@ -54,15 +58,7 @@ func (u User) do(f func()) {
 
 // become gives this thread, and no other, the rights of u on files.
 func (u User) become() {
-	groups := []uint32{}
-	if who, err := user.LookupId(strconv.Itoa(u.UID)); err == nil {
-		ids, _ := who.GroupIds()
-		for _, id := range ids {
-			if n, err := strconv.ParseUint(id, 10, 32); err == nil {
-				groups = append(groups, uint32(n))
-			}
-		}
-	}
+	groups := u.groups()
 	var first unsafe.Pointer
 	if len(groups) > 0 {
 		first = unsafe.Pointer(&groups[0])
@@ -77,54 +73,105 @@ func (u User) become() {
 	}
 }
 
-func open(path string) (*os.File, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil, reason(err)
+// groups are the supplementary groups of u.
+func (u User) groups() []uint32 {
+	out := []uint32{}
+	if u.Groups != nil {
+		for _, g := range u.Groups {
+			out = append(out, uint32(g))
+		}
+		return out
 	}
-	for _, dir := range kernelDirs {
-		if real == dir || strings.HasPrefix(real, dir+"/") {
-			return nil, fmt.Errorf("below %s, where nothing is read", dir)
+	who, err := user.LookupId(strconv.Itoa(u.UID))
+	if err != nil {
+		return out
+	}
+	ids, _ := who.GroupIds()
+	for _, id := range ids {
+		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
+			out = append(out, uint32(n))
 		}
 	}
-	st, err := os.Stat(real)
+	return out
+}
+
+// find returns what is at a path, not yet opened, so that nothing can take its place between a check and its use. It
+// is a file or a directory, on no file system of the kernel's, on a path without what leads to open files of processes
+// (/proc/self/fd): those of this process are not u's.
+func find(path string) (f *os.File, st fs.FileInfo, err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil { // for the reason alone
+		for _, dir := range kernelDirs {
+			if real == dir || strings.HasPrefix(real, dir+"/") {
+				return nil, nil, fmt.Errorf("below %s, where nothing is read", dir)
+			}
+		}
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_MAGICLINKS})
 	if err != nil {
-		return nil, reason(err)
+		return nil, nil, reason(err)
 	}
-	if err := regular(st); err != nil { // before it is opened: that alone does something to some devices
-		return nil, err
-	}
-	f, err := os.OpenFile(real, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil, reason(err)
-	}
+	f = os.NewFile(uintptr(fd), path)
 	var fsType unix.Statfs_t
 	if st, err = f.Stat(); err == nil {
-		if err = regular(st); err == nil {
-			err = unix.Fstatfs(int(f.Fd()), &fsType)
-		}
+		err = unix.Fstatfs(fd, &fsType)
 	}
-	for _, t := range kernelTypes {
-		if err == nil && int64(fsType.Type) == t {
-			err = errors.New("on a file system of the kernel's, where nothing is read")
-		}
+	switch {
+	case err != nil:
+	case slices.Contains(kernelTypes, int64(fsType.Type)):
+		err = errors.New("on a file system of the kernel's, where nothing is read")
+	case !st.Mode().IsRegular() && !st.IsDir():
+		err = errors.New("not a regular file")
 	}
 	if err != nil {
 		f.Close()
+		return nil, nil, err
+	}
+	return f, st, nil
+}
+
+func open(path string) (*os.File, error) {
+	found, st, err := find(path)
+	if err != nil {
 		return nil, err
+	}
+	defer found.Close()
+	if st.IsDir() {
+		return nil, errDirectory
+	}
+	f, err := os.OpenFile(foundAt(found), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, reason(err)
 	}
 	return f, nil
 }
 
-func regular(st fs.FileInfo) error {
-	switch {
-	case st.Mode().IsRegular():
-		return nil
-	case st.IsDir():
-		return errDirectory
-	default:
-		return errors.New("not a regular file")
-	}
+// foundAt is a path that leads to what find has found.
+func foundAt(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// Visible checks a file or a directory that programs of u are to read, and returns its device and inode, which a link
+// that is changed afterwards does not have. Errors are short reasons, and do not name the path.
+func (u User) Visible(path string) (device, inode uint64, err error) {
+	u.Do(func() {
+		var f *os.File
+		var st fs.FileInfo
+		if f, st, err = find(path); err != nil {
+			return
+		}
+		defer f.Close()
+		mode := uint32(unix.R_OK)
+		if st.IsDir() {
+			mode |= unix.X_OK
+		}
+		if err = unix.Faccessat2(unix.AT_FDCWD, foundAt(f), mode, unix.AT_EACCESS); err != nil {
+			err = reason(err)
+			return
+		}
+		var s unix.Stat_t
+		err = unix.Fstat(int(f.Fd()), &s)
+		device, inode = s.Dev, s.Ino
+	})
+	return device, inode, err
 }
 
 var errDirectory = errors.New("a directory, not a file")
@@ -137,12 +184,17 @@ type Entry struct {
 
 // Tree lists a directory, directories before what is in them, if u may read all of it, and adds up its sizes in bytes.
 func (u User) Tree(dir string) (size int64, entries []Entry, err error) {
-	u.do(func() { size, entries, err = tree(dir) })
+	u.Do(func() { size, entries, err = tree(dir) })
 	return size, entries, err
 }
 
 func tree(dir string) (size int64, entries []Entry, err error) {
-	root, err := os.OpenRoot(dir)
+	top, _, err := find(dir)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer top.Close()
+	root, err := os.OpenRoot(foundAt(top))
 	if err != nil {
 		return 0, nil, reason(err)
 	}

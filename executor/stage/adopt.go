@@ -19,8 +19,13 @@ func (s *Area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 	if _, err := localName(f.Name); err != nil {
 		return err
 	}
+	return s.As(w, func() error { return s.adopt(w, f, n, produce) })
+}
+
+func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
+	produce func(tmp string) error) error {
 	to := s.Path(n, w, f)
-	if err := s.mkdir(filepath.Dir(to)); err != nil {
+	if err := s.mkdirOf(w, filepath.Dir(to)); err != nil {
 		return err
 	}
 	if st, err := os.Lstat(to); err == nil && st.IsDir() {
@@ -28,12 +33,12 @@ func (s *Area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 			return err
 		}
 	}
-	if err := s.arrive(to, func(tmp string) error {
+	if err := s.arrive(w, to, func(tmp string) error {
 		if err := produce(tmp); err != nil {
 			return err
 		}
 		return filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
-			return errors.Join(err, s.Owner.takes(p))
+			return errors.Join(err, s.OwnerOf(w).takes(p))
 		})
 	}); err != nil {
 		return err
@@ -62,8 +67,12 @@ func (s *Area) Remove(w *executor.WorkflowSpec, f *executor.FileSpec) (freed int
 		paths = append(paths, at)
 	}
 	for _, p := range paths {
-		bytes, e := remove(p)
-		freed, err = freed+bytes, errors.Join(err, e)
+		e := s.As(w, func() error {
+			bytes, err := remove(p)
+			freed += bytes
+			return err
+		})
+		err = errors.Join(err, e)
 	}
 	return freed, err
 }

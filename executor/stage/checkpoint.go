@@ -76,7 +76,7 @@ func (s *Area) keepCheckpoints(l *executor.Launch, dir string) error {
 			continue
 		}
 		for try := l.Try - 1; try > 0; try-- {
-			kept, err := s.keepCheckpoint(f, s.WorkDir(l.Spec, try), dir)
+			kept, err := s.keepCheckpoint(l, f, s.WorkDir(l.Spec, try), dir)
 			if err != nil {
 				return fmt.Errorf("checkpoint %q of try %d: %w", f.Name, try, err)
 			}
@@ -88,7 +88,7 @@ func (s *Area) keepCheckpoints(l *executor.Launch, dir string) error {
 	return nil
 }
 
-func (s *Area) keepCheckpoint(f *executor.FileSpec, from, to string) (kept bool, err error) {
+func (s *Area) keepCheckpoint(l *executor.Launch, f *executor.FileSpec, from, to string) (kept bool, err error) {
 	name, err := localName(f.Name)
 	if err != nil {
 		return false, err
@@ -117,7 +117,7 @@ func (s *Area) keepCheckpoint(f *executor.FileSpec, from, to string) (kept bool,
 	if err = errors.Join(err, out.Close()); err != nil {
 		return false, err
 	}
-	return true, s.User.takes(path)
+	return true, s.UserOf(l.Spec.Workflow).takes(path)
 }
 
 // carry links a file of an earlier attempt, or copies it if that ran on another node.
@@ -134,5 +134,5 @@ func (s *Area) carry(ctx context.Context, l *executor.Launch, src, dst string, d
 		return err
 	}
 	did.Moved += unit.Bytes(st.Size())
-	return s.User.takes(dst)
+	return s.UserOf(l.Spec.Workflow).takes(dst)
 }

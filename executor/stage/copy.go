@@ -26,6 +26,16 @@ func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.Workf
 	if _, err := localName(f.Name); err != nil {
 		return 0, err
 	}
+	copied := unit.Bytes(0)
+	err := s.As(w, func() (err error) {
+		copied, err = s.copy(ctx, f, w, from, to)
+		return err
+	})
+	return copied, err
+}
+
+func (s *Area) copy(ctx context.Context, f *executor.FileSpec, w *executor.WorkflowSpec, from,
+	to planner.NodeID) (unit.Bytes, error) {
 	if !f.Produced { // it may be the first to ask
 		if err := s.bring(ctx, f, w, from); err != nil {
 			return 0, err
@@ -34,14 +44,14 @@ func (s *Area) Copy(ctx context.Context, f *executor.FileSpec, w *executor.Workf
 	src, dst := s.Path(from, w, f), s.Path(to, w, f)
 	copied := unit.Bytes(0)
 	err := s.making.do(ctx, dst, func() error {
-		if err := s.mkdir(filepath.Dir(dst)); err != nil {
+		if err := s.mkdirOf(w, filepath.Dir(dst)); err != nil {
 			return err
 		}
 		if err := Sleep(ctx, s.latency(from, to)); err != nil {
 			return err
 		}
-		if err := s.arrive(dst, func(tmp string) error {
-			return copyTree(ctx, tmp, src, 0o644, s.bandwidth(from, to), s.Owner)
+		if err := s.arrive(w, dst, func(tmp string) error {
+			return copyTree(ctx, tmp, src, 0o644, s.bandwidth(from, to), s.OwnerOf(w))
 		}); err != nil {
 			return err
 		}
@@ -99,7 +109,7 @@ func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs
 // pourExtent appends a part of a file. Its holes stay holes.
 func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerSecond) error {
 	if e.open == nil {
-		e.open = os.Open
+		e.open = openOwn
 	}
 	in, err := e.open(e.path)
 	if err != nil {

@@ -22,10 +22,18 @@ func OldNote(dir string) string { return dir + ".publishing" }
 // there; missing names the outputs that are not, and is no error. It may be repeated after a crash: the file note,
 // which the program must not be able to reach, says that all outputs were checked and that moving them had begun.
 func (s *Area) Publish(l *executor.Launch, note string) (missing string, err error) {
-	t := l.Spec
-	if len(t.Outputs) == 0 {
+	if len(l.Spec.Outputs) == 0 {
 		return "", nil
 	}
+	err = s.As(l.Spec.Workflow, func() (err error) {
+		missing, err = s.publish(l, note)
+		return err
+	})
+	return missing, err
+}
+
+func (s *Area) publish(l *executor.Launch, note string) (missing string, err error) {
+	t := l.Spec
 	p := &publication{Area: s, t: t, dir: s.WorkDir(t, l.Try), nodeDir: s.NodeDir(l.Node, t.Workflow),
 		node: l.Node, moved: make([]bool, len(t.Outputs))}
 	if missing, err = p.check(note); missing != "" || err != nil {
@@ -73,8 +81,10 @@ func (p *publication) check(note string) (missing string, err error) {
 		return "", err
 	}
 	defer root.Close()
-	_, err = os.Lstat(note)
-	again := err == nil
+	again := asSelf(func() error {
+		_, err := os.Lstat(note)
+		return err
+	}) == nil
 	skip, err := p.prepareGlobs(again)
 	if err != nil {
 		return "", err
@@ -106,14 +116,14 @@ func (p *publication) check(note string) (missing string, err error) {
 				return "", err
 			}
 		} else if st, err := root.Lstat(name); err == nil && st.IsDir() {
-			if why = p.checkTree(root, name); why == "" {
+			if why = p.checkTree(p.t.Workflow, root, name); why == "" {
 				err = syncTree(filepath.Join(p.dir, name))
 			}
 			if err != nil {
 				return "", err
 			}
 		} else {
-			why = p.checkOutput(root, name)
+			why = p.checkOutput(p.t.Workflow, root, name)
 		}
 		if why != "" {
 			bad = append(bad, fmt.Sprintf("output %q %s", f.Name, why))
@@ -122,7 +132,9 @@ func (p *publication) check(note string) (missing string, err error) {
 	if len(bad) > 0 || again {
 		return strings.Join(bad, "; "), nil
 	}
-	return "", fault.Do("note", func() error { return os.WriteFile(note, nil, 0o644) })
+	return "", fault.Do("note", func() error {
+		return asSelf(func() error { return os.WriteFile(note, nil, 0o644) })
+	})
 }
 
 // prepareGlobs removes what a program may have left where globs are collected, and lists the names in the work
@@ -170,7 +182,7 @@ func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (m
 			return fmt.Sprintf("output %q is neither in the work directory nor on the node", f.Name), nil
 		}
 	default:
-		if err := p.mkdir(filepath.Dir(to)); err != nil {
+		if err := p.mkdirOf(p.t.Workflow, filepath.Dir(to)); err != nil {
 			return "", err
 		}
 		if there == nil && st.IsDir() { // of an attempt before this one
@@ -196,11 +208,11 @@ func (s *Area) results(w *executor.WorkflowSpec, f *executor.FileSpec, at string
 	}
 	results := s.resultsDir(w)
 	if !f.Glob {
-		return s.result(at, filepath.Join(results, filepath.FromSlash(path.Clean(f.Name))))
+		return s.result(w, at, filepath.Join(results, filepath.FromSlash(path.Clean(f.Name))))
 	}
 	files, err := Files(at)
 	for _, name := range files {
-		if err := s.result(filepath.Join(at, name), filepath.Join(results, name)); err != nil {
+		if err := s.result(w, filepath.Join(at, name), filepath.Join(results, name)); err != nil {
 			return err
 		}
 	}
@@ -236,20 +248,20 @@ func (p *publication) leaveLinks(f *executor.FileSpec, from, to string) error {
 }
 
 // result links a file or a directory among the results.
-func (s *Area) result(from, to string) error {
-	if err := s.mkdir(filepath.Dir(to)); err != nil {
+func (s *Area) result(w *executor.WorkflowSpec, from, to string) error {
+	if err := s.mkdirOf(w, filepath.Dir(to)); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	return fault.Do("result", func() error { return s.linkTree(from, to) })
+	return fault.Do("result", func() error { return s.linkTree(w, from, to) })
 }
 
 // checkOutput says what is wrong with an output, and makes a right one durable and the caller's. The program was free
 // to leave anything: only a regular file, not reached through links, will do. No process of the container lives any
 // more, so nothing changes meanwhile.
-func (s *Area) checkOutput(root *os.Root, name string) (why string) {
+func (s *Area) checkOutput(w *executor.WorkflowSpec, root *os.Root, name string) (why string) {
 	parts := strings.Split(name, string(filepath.Separator))
 	for i := range parts {
 		st, err := root.Lstat(filepath.Join(parts[:i+1]...))
@@ -269,8 +281,8 @@ func (s *Area) checkOutput(root *os.Root, name string) (why string) {
 		return "cannot be opened: " + err.Error()
 	}
 	defer f.Close()
-	if s.Owner != s.User {
-		if err := f.Chown(s.Owner.UID, s.Owner.GID); err != nil {
+	if owner := s.OwnerOf(w); owner != s.UserOf(w) {
+		if err := f.Chown(owner.UID, owner.GID); err != nil {
 			return "cannot be given to the caller: " + err.Error()
 		}
 	}

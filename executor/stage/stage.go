@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/control"
 	"gantry/executor/emulate"
 	"gantry/executor/outside"
 	"gantry/planner"
@@ -64,11 +63,8 @@ func ProgramUser() Owner {
 	return nobody
 }
 
-// InPlace checks that programs may read a directory of the host, or work in it, and returns what it is.
-func (s *Area) InPlace(path string, write bool) (id control.ID, err error) {
-	id.Device, id.Inode, err = outside.User(s.User).Directory(path, write)
-	return id, err
-}
+// Rights are those of o on files, with the groups that the user database has.
+func (o Owner) Rights() outside.User { return outside.User{UID: o.UID, GID: o.GID} }
 
 // Area is the files of one run.
 type Area struct {
@@ -84,6 +80,9 @@ type Area struct {
 
 	making  once
 	partial atomic.Int64 // names in partial/
+
+	mu  sync.Mutex
+	own map[string]bool // workflows of users whose directories are made
 }
 
 // Open prepares the run directory, which is absolute. Files that a former gantry had not completed go.
@@ -135,6 +134,11 @@ func localName(name string) (string, error) {
 // mkdir makes a directory that belongs to the caller, and those above it within the run directory.
 func (s *Area) mkdir(dir string) error { return mkdirs(s.dir, dir, s.Owner) }
 
+// mkdirOf makes a directory of a workflow.
+func (s *Area) mkdirOf(w *executor.WorkflowSpec, dir string) error {
+	return mkdirs(s.dir, dir, s.OwnerOf(w))
+}
+
 // mkdirs makes the directories from below base to dir.
 func mkdirs(base, dir string, o Owner) error {
 	if dir == base {
@@ -179,15 +183,23 @@ func (s *Area) Clear(l *executor.Launch) error {
 	if err := s.checkNames(l.Spec); err != nil {
 		return err
 	}
-	if err := s.makeWork(s.WorkDir(l.Spec, l.Try)); err != nil {
+	if err := s.makeWork(l.Spec, l.Try); err != nil {
 		return err
 	}
-	return s.mkdir(s.NodeDir(l.Node, l.Spec.Workflow))
+	return s.mkdirOf(l.Spec.Workflow, s.NodeDir(l.Node, l.Spec.Workflow))
 }
 
 // Fill is Stage where Clear was done before.
-func (s *Area) Fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
-	t := l.Spec
+func (s *Area) Fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (did Staged, err error) {
+	err = s.As(l.Spec.Workflow, func() (err error) {
+		did, err = s.fill(ctx, l, spec)
+		return err
+	})
+	return did, err
+}
+
+func (s *Area) fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
+	t, user := l.Spec, s.UserOf(l.Spec.Workflow)
 	did := Staged{Copied: l.Ahead}
 	dir := s.WorkDir(t, l.Try)
 	if err := s.inputs(ctx, l, dir, &did); err != nil {
@@ -199,7 +211,7 @@ func (s *Area) Fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec)
 		if f.Glob {
 			name = name[:strings.IndexAny(name, trace.GlobMeta)+1] // the directories that the pattern names
 		}
-		if err := mkdirs(dir, filepath.Dir(filepath.Join(dir, name)), s.User); err != nil {
+		if err := mkdirs(dir, filepath.Dir(filepath.Join(dir, name)), user); err != nil {
 			return did, err
 		}
 	}
@@ -270,20 +282,27 @@ func (s *Area) checkNames(t *executor.TaskSpec) error {
 }
 
 // makeWork makes an empty work directory for the user of programs.
-func (s *Area) makeWork(dir string) error {
-	if err := s.mkdir(filepath.Dir(dir)); err != nil {
+func (s *Area) makeWork(t *executor.TaskSpec, try int32) error {
+	dir, mode := s.WorkDir(t, try), fs.FileMode(0o755)
+	if t.Workflow.By != nil {
+		mode = 0o700
+	}
+	if err := s.makeOwn(t.Workflow); err != nil {
 		return err
 	}
-	err := os.Mkdir(dir, 0o755)
+	if err := s.mkdirOf(t.Workflow, filepath.Dir(dir)); err != nil {
+		return err
+	}
+	err := os.Mkdir(dir, mode)
 	if errors.Is(err, fs.ErrExist) { // left by a former life of this very attempt; nothing in it was published
 		if err = os.RemoveAll(dir); err == nil {
-			err = os.Mkdir(dir, 0o755)
+			err = os.Mkdir(dir, mode)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return s.User.takes(dir)
+	return s.UserOf(t.Workflow).takes(dir)
 }
 
 // inputs brings the inputs of an attempt to its node and shows them in its work directory.
@@ -327,9 +346,9 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 		did.Read += size
 		if f.Glob {
 			if len(t.Command) == 0 { // the emulator reads the directory
-				err = s.show(ctx, part, dir, filepath.FromSlash(f.NodePath()), false, false)
+				err = s.show(ctx, t, part, dir, filepath.FromSlash(f.NodePath()), false, false)
 			} else {
-				err = s.showAll(ctx, part, dir, outputs[f.Name])
+				err = s.showAll(ctx, t, part, dir, outputs[f.Name])
 			}
 			if err != nil {
 				return fmt.Errorf("input %q: %w", f.Name, err)
@@ -340,7 +359,7 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			if blocks = append(blocks, part); f.Block < f.Blocks-1 {
 				continue
 			}
-			if err := s.join(ctx, at, blocks); err != nil {
+			if err := s.join(ctx, t.Workflow, at, blocks); err != nil {
 				return fmt.Errorf("input %q: %w", f.Name, err)
 			}
 			blocks = blocks[:0]
@@ -350,7 +369,7 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 				return err
 			}
 		}
-		if err := s.show(ctx, at, dir, localAs(t, f, name), outputs[f.Name], f.Program != ""); err != nil {
+		if err := s.show(ctx, t, at, dir, localAs(t, f, name), outputs[f.Name], f.Program != ""); err != nil {
 			return fmt.Errorf("input %q: %w", f.Name, err)
 		}
 	}
@@ -368,13 +387,13 @@ func localAs(t *executor.TaskSpec, f *executor.FileSpec, name string) string {
 }
 
 // showAll makes what a glob matched appear in the work directory.
-func (s *Area) showAll(ctx context.Context, at, dir string, changes bool) error {
+func (s *Area) showAll(ctx context.Context, t *executor.TaskSpec, at, dir string, changes bool) error {
 	files, err := Files(at)
 	for _, name := range files {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return fmt.Errorf("%s is among the inputs twice", name)
 		}
-		if err := s.show(ctx, filepath.Join(at, name), dir, name, changes, false); err != nil {
+		if err := s.show(ctx, t, filepath.Join(at, name), dir, name, changes, false); err != nil {
 			return err
 		}
 	}
@@ -383,9 +402,9 @@ func (s *Area) showAll(ctx context.Context, at, dir string, changes bool) error 
 
 // show makes an input appear in the work directory: as a link, or as a copy if the task changes it, so that what is
 // published stays as it is. A program is a copy that can be executed.
-func (s *Area) show(ctx context.Context, at, dir, name string, changes, program bool) error {
-	to := filepath.Join(dir, name)
-	if err := mkdirs(dir, filepath.Dir(to), s.User); err != nil {
+func (s *Area) show(ctx context.Context, t *executor.TaskSpec, at, dir, name string, changes, program bool) error {
+	to, user := filepath.Join(dir, name), s.UserOf(t.Workflow)
+	if err := mkdirs(dir, filepath.Dir(to), user); err != nil {
 		return err
 	}
 	mode := fs.FileMode(0o644)
@@ -397,7 +416,7 @@ func (s *Area) show(ctx context.Context, at, dir, name string, changes, program 
 		}
 		return nil
 	}
-	return copyTree(ctx, to, at, mode, 0, s.User)
+	return copyTree(ctx, to, at, mode, 0, user)
 }
 
 // bring puts a file from outside, or a block of one, on the nodes that have it from the start; one that is everywhere
@@ -414,20 +433,21 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 	}
 	first := s.Path(homes[0], w, f)
 	err := s.making.do(ctx, first, func() error {
-		if err := s.mkdir(filepath.Dir(first)); err != nil {
+		if err := s.mkdirOf(w, filepath.Dir(first)); err != nil {
 			return err
 		}
 		if f.External == "" {
-			return s.arrive(first, func(tmp string) error { return makeUp(ctx, tmp, f, s.seed) })
+			return s.arrive(w, first, func(tmp string) error { return makeUp(ctx, tmp, f, s.seed) })
 		}
 		if st, err := os.Stat(f.External); err == nil && st.IsDir() {
-			return s.arrive(first, func(tmp string) error { return s.copyOutside(ctx, tmp, f.External) })
+			return s.arrive(w, first, func(tmp string) error { return s.copyOutside(ctx, w, tmp, f.External) })
 		}
-		if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 { // it is the run's own
-			return s.arrive(first, func(tmp string) error { return os.Link(f.External, tmp) })
+		// it is the run's own
+		if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 && w.By == nil {
+			return s.arrive(w, first, func(tmp string) error { return os.Link(f.External, tmp) })
 		}
-		return s.arrive(first, func(tmp string) error {
-			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(f)})
+		return s.arrive(w, first, func(tmp string) error {
+			return copyWhole(ctx, tmp, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(w, f)})
 		})
 	})
 	if err != nil {
@@ -439,10 +459,10 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 			continue
 		}
 		if err := s.making.do(ctx, at, func() error {
-			if err := s.mkdir(filepath.Dir(at)); err != nil {
+			if err := s.mkdirOf(w, filepath.Dir(at)); err != nil {
 				return err
 			}
-			return s.arrive(at, func(tmp string) error { return s.linkTree(first, tmp) })
+			return s.arrive(w, at, func(tmp string) error { return s.linkTree(w, first, tmp) })
 		}); err != nil {
 			return fmt.Errorf("input %q from outside: %w", f.Name, err)
 		}
@@ -453,10 +473,10 @@ func (s *Area) bring(ctx context.Context, f *executor.FileSpec, w *executor.Work
 // FetchedDir is where files from http addresses lie in a run directory.
 const FetchedDir = "fetched"
 
-// opener opens a file from outside with the rights of the caller, if it is still the one that was found.
-func (s *Area) opener(f *executor.FileSpec) func(path string) (*os.File, error) {
+// opener opens a file from outside with the rights of its workflow, if it is still the one that was found.
+func (s *Area) opener(w *executor.WorkflowSpec, f *executor.FileSpec) func(path string) (*os.File, error) {
 	return func(path string) (*os.File, error) {
-		in, err := outside.User(s.Owner).Open(path)
+		in, err := s.rights(w, s.Owner).Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -477,24 +497,24 @@ func (s *Area) opener(f *executor.FileSpec) func(path string) (*os.File, error) 
 }
 
 // join makes a file of its blocks on the node where they all lie.
-func (s *Area) join(ctx context.Context, at string, blocks []string) error {
+func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, at string, blocks []string) error {
 	return s.making.do(ctx, at, func() error {
 		parts := make([]extent, len(blocks))
 		for i, b := range blocks {
 			parts[i].path = b
 		}
-		return s.arrive(at, func(tmp string) error { return copyWhole(ctx, tmp, 0, 0o644, parts...) })
+		return s.arrive(w, at, func(tmp string) error { return copyWhole(ctx, tmp, 0, 0o644, parts...) })
 	})
 }
 
 // arrive has a file made under a temporary name, and then gives it its own. No task's file has a name in partial/.
-func (s *Area) arrive(to string, produce func(tmp string) error) error {
-	tmp := filepath.Join(s.dir, "partial", strconv.FormatInt(s.partial.Add(1), 10))
+func (s *Area) arrive(w *executor.WorkflowSpec, to string, produce func(tmp string) error) error {
+	tmp := filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
 	defer os.RemoveAll(tmp)
 	if err := produce(tmp); err != nil {
 		return err
 	}
-	if err := s.Owner.takes(tmp); err != nil {
+	if err := s.OwnerOf(w).takes(tmp); err != nil {
 		return err
 	}
 	return os.Rename(tmp, to)

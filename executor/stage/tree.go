@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"gantry/executor"
-	"gantry/executor/outside"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -100,9 +99,10 @@ func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.
 	return errors.Join(err, syncTree(to))
 }
 
-// copyOutside copies a directory of the caller's, with the caller's rights.
-func (s *Area) copyOutside(ctx context.Context, to, from string) error {
-	_, entries, err := outside.User(s.Owner).Tree(from)
+// copyOutside copies a directory from outside, with the rights of its workflow.
+func (s *Area) copyOutside(ctx context.Context, w *executor.WorkflowSpec, to, from string) error {
+	user, owner := s.rights(w, s.Owner), s.OwnerOf(w)
+	_, entries, err := user.Tree(from)
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
@@ -112,10 +112,10 @@ func (s *Area) copyOutside(ctx context.Context, to, from string) error {
 			err = os.Mkdir(at, 0o755)
 		} else {
 			err = copyWhole(ctx, at, 0, 0o644, extent{path: filepath.Join(from, e.Name),
-				open: outside.User(s.Owner).Open})
+				open: user.Open})
 		}
 		if err == nil {
-			err = s.Owner.takes(at)
+			err = owner.takes(at)
 		}
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (s *Area) copyOutside(ctx context.Context, to, from string) error {
 }
 
 // linkTree makes a file, or a directory with all that is in it, appear at a second place.
-func (s *Area) linkTree(from, to string) error {
+func (s *Area) linkTree(w *executor.WorkflowSpec, from, to string) error {
 	if st, err := os.Lstat(from); err != nil || !st.IsDir() {
 		return errors.Join(err, os.Link(from, to))
 	}
@@ -137,7 +137,7 @@ func (s *Area) linkTree(from, to string) error {
 		if err := os.Mkdir(at, 0o755); err != nil {
 			return err
 		}
-		return s.Owner.takes(at)
+		return s.OwnerOf(w).takes(at)
 	})
 }
 
@@ -152,22 +152,23 @@ func syncTree(dir string) error {
 }
 
 // checkTree is checkOutput of a directory and of all that is in it.
-func (s *Area) checkTree(root *os.Root, name string) (why string) {
+func (s *Area) checkTree(w *executor.WorkflowSpec, root *os.Root, name string) (why string) {
+	owner, user := s.OwnerOf(w), s.UserOf(w)
 	err := fs.WalkDir(root.FS(), filepath.ToSlash(name), func(p string, d fs.DirEntry, err error) error {
 		p = filepath.FromSlash(p)
 		switch {
 		case err != nil:
 			return err
 		case d.Type().IsRegular():
-			if why := s.checkOutput(root, p); why != "" {
+			if why := s.checkOutput(w, root, p); why != "" {
 				return fmt.Errorf("%s %s", p, why)
 			}
 			return nil
 		case !d.IsDir():
 			return fmt.Errorf("%s is %s", p, describe(d.Type()))
 		}
-		if s.Owner != s.User {
-			if err := root.Lchown(p, s.Owner.UID, s.Owner.GID); err != nil {
+		if owner != user {
+			if err := root.Lchown(p, owner.UID, owner.GID); err != nil {
 				return err
 			}
 		}
@@ -191,11 +192,11 @@ func (p *publication) collect(root *os.Root, f *executor.FileSpec, skip map[stri
 	}
 	to := filepath.Join(p.dir, filepath.FromSlash(f.NodePath()))
 	for _, name := range found {
-		if why := p.checkOutput(root, name); why != "" {
+		if why := p.checkOutput(p.t.Workflow, root, name); why != "" {
 			return name + " " + why, nil
 		}
 		at := filepath.Join(to, name)
-		if err := mkdirs(p.dir, filepath.Dir(at), p.Owner); err != nil {
+		if err := mkdirs(p.dir, filepath.Dir(at), p.OwnerOf(p.t.Workflow)); err != nil {
 			return "", err
 		}
 		if err := os.Link(filepath.Join(p.dir, name), at); err != nil {

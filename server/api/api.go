@@ -10,6 +10,9 @@ import (
 // SocketName is the base name of the socket in the gantry directory.
 const SocketName = "gantry.sock"
 
+// LockName is the base name of the file whose lock the server of a directory holds.
+const LockName = "gantry.sock.lock"
+
 // Prefix begins every path; its last element changes when an older client could misunderstand a server.
 const Prefix = "/v1"
 
@@ -108,8 +111,10 @@ type Status struct {
 	Workflow string `json:"workflow,omitempty"` // of a single task: what its user calls its workflow
 	User     string `json:"user,omitempty"`
 	UID      int    `json:"uid"`
-	Tenant   string `json:"tenant,omitempty"`
-	Class    string `json:"class,omitempty"`
+	// Veiled says that it is another user's: only its number, name, user and state are there.
+	Veiled bool   `json:"veiled,omitempty"`
+	Tenant string `json:"tenant,omitempty"`
+	Class  string `json:"class,omitempty"`
 	// State is accepted, waiting, running, suspended, done, failed, refused, cancelled, continued or skipped.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"` // why it was refused

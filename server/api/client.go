@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -31,8 +32,9 @@ type Client struct {
 	// Notify is told, once per request, that the server does not answer; nil: nobody is.
 	Notify func(message string)
 
-	dir  string
-	http http.Client
+	dir      string
+	http     http.Client
+	answered atomic.Bool // a server was there
 }
 
 // Patience is how long clients wait for a server that does not answer.
@@ -40,6 +42,10 @@ const Patience = 60 * time.Second
 
 // starting is how long a server may take until its socket is there, if both are started together.
 const starting = 2 * time.Second
+
+// restarting is how long a client that finds the socket of a server that has ended waits for the next one, unless a
+// server has the directory already, or was there when the request began.
+const restarting = 5 * time.Second
 
 // retryEvery is the time between two tries.
 const retryEvery = 100 * time.Millisecond
@@ -94,6 +100,9 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	var since time.Time // when the server was found not to answer
 	for {
 		err := c.once(ctx, method, path, body, out)
+		if err == nil {
+			c.answered.Store(true)
+		}
 		refused := new(Error)
 		switch {
 		case err == nil, ctx.Err() != nil:
@@ -108,15 +117,28 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			case <-time.After(retryEvery):
 			}
 			continue
+		case errors.Is(err, fs.ErrPermission):
+			return fmt.Errorf("you may not use the server of %s: its socket is for the user who started it, or for "+
+				"the group that it was started for (ls -l %s)", c.dir, filepath.Join(c.dir, SocketName))
 		case errors.Is(err, fs.ErrNotExist) && since.IsZero():
 			return fmt.Errorf("%w: %s is not there; start one with gantry serve, or name its directory with --dir",
 				ErrNoServer, filepath.Join(c.dir, SocketName))
 		}
+		wait, gone := patience, c.gone(err)
+		if gone {
+			wait = min(wait, restarting)
+		}
 		if since.IsZero() {
-			if since = time.Now(); c.Notify != nil {
-				c.Notify(fmt.Sprintf("the server does not answer (%v): trying for %v", plain(err), patience))
+			since = time.Now()
+			text := fmt.Sprintf("the server does not answer (%v): trying for %v", plain(err), wait)
+			if gone {
+				text = fmt.Sprintf("no gantry serves %s any more, though it left its socket: waiting %v for the next "+
+					"one", c.dir, wait)
 			}
-		} else if time.Since(since) > patience {
+			if c.Notify != nil {
+				c.Notify(text)
+			}
+		} else if time.Since(since) > wait {
 			return fmt.Errorf("%w: %w; it was killed or is stuck: start it again with gantry serve", ErrNoServer,
 				plain(err))
 		}
@@ -126,6 +148,21 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 		case <-time.After(retryEvery):
 		}
 	}
+}
+
+// gone reports whether the server that made the socket has ended, and no other one has the directory: the kernel
+// refuses connections at once then, and the lock of the server is free. Where that lock is not the client's to see it
+// counts as free.
+func (c *Client) gone(err error) bool {
+	if c.answered.Load() || !errors.Is(err, syscall.ECONNREFUSED) {
+		return false
+	}
+	f, err := os.Open(filepath.Join(c.dir, LockName))
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
 }
 
 // plain says what is wrong with a connection, without the address that nobody knows.
@@ -162,6 +199,10 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 				resp.Status, method, path)}
 		}
 		return refused
+	}
+	if raw, ok := out.(*[]byte); ok {
+		*raw = text
+		return nil
 	}
 	if out == nil {
 		return nil
@@ -221,6 +262,12 @@ func (c *Client) Cancel(ctx context.Context, id int64) (*Status, error) {
 func (c *Client) Expected(ctx context.Context, id int64) (*Status, error) {
 	var s Status
 	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d/expected", id), nil, &s)
+}
+
+// Log returns the log of one submission, as a file of SQLite.
+func (c *Client) Log(ctx context.Context, id int64) (file []byte, err error) {
+	err = c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d/log", id), nil, &file)
+	return file, err
 }
 
 // Nodes lists the nodes.

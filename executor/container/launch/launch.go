@@ -73,11 +73,9 @@ func Enter(dir, user string) (j *control.Journal, words []string, code int) {
 }
 
 func enter(dir control.Dir, user string) (*control.Journal, []string, error) {
-	uid, gid, ok := strings.Cut(user, ":")
-	u, err1 := strconv.Atoi(uid)
-	g, err2 := strconv.Atoi(gid)
-	if !ok || err1 != nil || err2 != nil {
-		return nil, nil, fmt.Errorf("user %q is not UID:GID", user)
+	ids, err := readUser(user)
+	if err != nil {
+		return nil, nil, err
 	}
 	r, err := dir.Wait()
 	if err != nil {
@@ -96,11 +94,27 @@ func enter(dir control.Dir, user string) (*control.Journal, []string, error) {
 		}
 		return nil, nil, err
 	}
-	return j, r.Words, become(u, g)
+	return j, r.Words, become(ids[0], ids[1], ids[2:])
+}
+
+// readUser reads UID:GID, or UID:GID:GROUPS with commas, into one list.
+func readUser(user string) (ids []int, err error) {
+	parts := strings.SplitN(user, ":", 3)
+	if len(parts) == 3 {
+		parts = append(parts[:2], strings.Split(parts[2], ",")...)
+	}
+	for _, p := range parts {
+		id, e := strconv.Atoi(p)
+		ids, err = append(ids, id), errors.Join(err, e)
+	}
+	if err != nil || len(ids) < 2 {
+		return nil, fmt.Errorf("user %q is not UID:GID, or UID:GID:GROUPS", user)
+	}
+	return ids, nil
 }
 
 // become gives up the rights of root for good.
-func become(uid, gid int) error {
+func become(uid, gid int, groups []int) error {
 	if os.Getuid() == 0 && uid != 0 {
 		// The program is forked from this thread. The others have no use for what they might get: they lose all rights
 		// below, and run no other program.
@@ -110,9 +124,9 @@ func become(uid, gid int) error {
 				return fmt.Errorf("drop capability %d: %w", c, err)
 			}
 		}
-		if groups, err := syscall.Getgroups(); err != nil || len(groups) > 0 {
-			if err := syscall.Setgroups(nil); err != nil {
-				return fmt.Errorf("give up groups: %w", err)
+		if now, err := syscall.Getgroups(); err != nil || len(now) > 0 || len(groups) > 0 {
+			if err := syscall.Setgroups(groups); err != nil {
+				return fmt.Errorf("take the groups of the user: %w", err)
 			}
 		}
 		if err := syscall.Setgid(gid); err != nil {

@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor"
+	"gantry/server/api"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// The users of these tests have no accounts. Members are in labGroup, which is the group of the server.
+const (
+	labGroup = 47000
+	alice    = 47001
+	bob      = 47002
+	stranger = 47003 // not in the group
+)
+
+// lab is a gantry directory with a server of a group, for which it takes root.
+type lab struct {
+	*served
+	self string // gantry, where all may run it
+	args []string
+}
+
+// newLab starts a server of a group.
+func newLab(t *testing.T, args ...string) *lab {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a server of several users needs root")
+	}
+	top := t.TempDir()
+	passable(t, top)
+	l := &lab{self: filepath.Join(top, "gantry.test"),
+		args: append([]string{"--group", "47000", "--name", "lab"}, args...)}
+	if os.Link(os.Args[0], l.self) != nil { // another file system
+		text, err := os.ReadFile(os.Args[0])
+		if err == nil {
+			err = os.WriteFile(l.self, text, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.served = serveIn(t, filepath.Join(top, "runs"), l.args...)
+	return l
+}
+
+// passable lets all users pass a directory of the test, and those above it.
+func passable(t *testing.T, dir string) {
+	t.Helper()
+	for ; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// home makes a directory that one user alone may enter.
+func (l *lab) home(uid int) string {
+	l.t.Helper()
+	dir := filepath.Join(filepath.Dir(l.dir), "home-"+string(rune('0'+uid%10)))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Chown(dir, uid, uid); err != nil {
+		l.t.Fatal(err)
+	}
+	return dir
+}
+
+// write writes a file of a user's into a directory.
+func (l *lab) write(uid int, path, text string) string {
+	l.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Chown(path, uid, uid); err != nil {
+		l.t.Fatal(err)
+	}
+	return path
+}
+
+// as runs a command of gantry as a user, in that user's home, and returns its exit code and what it says.
+func (l *lab) as(uid int, args ...string) (code int, out string) {
+	l.t.Helper()
+	return l.command(uid, append([]string{args[0], "--dir", l.dir}, args[1:]...)...)
+}
+
+func (l *lab) command(uid int, args ...string) (code int, out string) {
+	l.t.Helper()
+	cmd := exec.Command(l.self, "-test.run", asGantryTest)
+	cmd.Env = append(os.Environ(), asGantry+"="+strings.Join(args, "\n"), "TMPDIR=/tmp", "GANTRY_DIR="+l.dir)
+	cmd.Dir = l.home(uid)
+	groups := []uint32{labGroup}
+	if uid == stranger {
+		groups = nil
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid),
+		Groups: groups}}
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		l.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), text.String()
+}
+
+// wants runs a command of a user that has to end with a code and to say something.
+func (l *lab) wants(uid, code int, says []string, args ...string) string {
+	l.t.Helper()
+	got, out := l.as(uid, args...)
+	if got != code {
+		l.t.Fatalf("user %d: gantry %s ended with %d, want %d:\n%s", uid, strings.Join(args, " "), got, code, out)
+	}
+	for _, s := range says {
+		if !strings.Contains(out, s) {
+			l.t.Fatalf("user %d: gantry %s does not say %q:\n%s", uid, strings.Join(args, " "), s, out)
+		}
+	}
+	return out
+}
+
+// belongs wants a file or directory that is a user's and that others may not read.
+func (l *lab) belongs(uid int, path string) {
+	l.t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if sys := info.Sys().(*syscall.Stat_t); int(sys.Uid) != uid {
+		l.t.Errorf("%s is of user %d, want %d", path, sys.Uid, uid)
+	}
+}
+
+// Each member sees and ends work of its own alone, and nobody else may ask at all.
+func TestMembersOfAGroupShareAServer(t *testing.T) {
+	l := newLab(t, "--runtime", "null")
+	for path, mode := range map[string]os.FileMode{"": 0o750 | os.ModeDir, api.SocketName: 0o660 | os.ModeSocket,
+		"gantry.sqlite": 0o600, "gantry.sqlite-wal": 0o600, "gantry.sqlite-shm": 0o600} {
+		if info, err := os.Stat(filepath.Join(l.dir, path)); err != nil || info.Mode() != mode {
+			t.Errorf("%q has mode %v (%v), want %v", path, info.Mode(), err, mode)
+		}
+	}
+	flow := filepath.Join(filepath.Dir(l.dir), "montage.dax")
+	text, err := os.ReadFile(montage)
+	if err == nil {
+		err = os.WriteFile(flow, text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.wants(alice, exitOK, []string{"1: hers-1"}, "submit", "--name", "hers", "--no-prediction", flow)
+	l.wants(bob, exitOK, []string{"2: his-2"}, "submit", "--name", "his", "--no-prediction", flow)
+	l.wants(alice, exitOK, []string{"25 of 25"}, "wait", "1")
+	l.wants(bob, exitOK, []string{"25 of 25"}, "wait", "2")
+
+	var q api.Queue
+	out := l.wants(alice, exitOK, nil, "queue", "--all", "--json")
+	if err := json.Unmarshal([]byte(out), &q); err != nil || len(q.Submissions) != 2 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if hers := q.Submissions[0]; hers.UID != alice || hers.Tenant != "47001" || hers.Done != 25 || hers.Veiled {
+		t.Errorf("her own is %+v", hers)
+	}
+	his := q.Submissions[1]
+	if want := (api.Status{ID: 2, Run: "lab", Name: "his-2", Kind: "workflow", UID: bob, State: "done", Over: true,
+		Veiled: true}); his.Tasks != 0 || his.Started != nil || his.Tenant != "" || his.Name != want.Name ||
+		his.UID != bob || !his.Veiled || !his.Submitted.IsZero() {
+		t.Errorf("she sees of his: %+v, want %+v", his, want)
+	}
+	for _, args := range [][]string{{"wait", "2"}, {"cancel", "2"}, {"show", "2"}, {"explain", "2", "ID00000"},
+		{"export", "--format", "csv", "2"}, {"report", "2"}} {
+		l.wants(alice, exitHost, []string{"another user"}, args...)
+	}
+	l.wants(alice, exitHost, []string{"--after 2", "another user"}, "submit", "--task", "t", "--image", "i", "--after",
+		"2", "--", "true")
+	l.wants(alice, exitHost, []string{"as tenant 47001 here, and not as 47002"}, "submit", "--tenant", "47002", flow)
+	l.wants(alice, exitUsage, []string{"one of your submissions"}, "show")
+	for _, args := range [][]string{{"drain"}, {"policy", "set", "heft"}, {"node", "drain", "host"}} {
+		l.wants(bob, exitHost, []string{"only root"}, args...)
+	}
+	out = l.wants(alice, exitOK, []string{"25 tasks of 25 done", "hers-1"}, "show", "1")
+	if strings.Contains(out, "his") {
+		t.Errorf("her log has his work:\n%s", out)
+	}
+	l.wants(alice, exitOK, []string{"hers-1/ID00000"}, "explain", "1", "ID00000")
+	begun := time.Now()
+	l.wants(stranger, exitHost, []string{"you may not use the server"}, "queue")
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("a stranger heard so after %v", took)
+	}
+	expect(t, exitOK, []string{"hers-1", "his-2", "25"}, "queue", "--all", "--dir", l.dir)
+	expect(t, exitOK, nil, "cancel", "--dir", l.dir, "2")
+}
+
+// attack is what a hostile client hands in, in place of what gantry submit finds with the rights of its user.
+type attack struct {
+	Inputs []string // paths on the host of the one input, each of a workflow of its own
+	Mounts []string // of a container, the same
+	UID    int      // in whose name
+}
+
+// TestAsAttacker hands in an attack, and prints the numbers. It is run as another user.
+func TestAsAttacker(t *testing.T) {
+	text := os.Getenv("GANTRY_TEST_ATTACK")
+	if text == "" {
+		return
+	}
+	var a attack
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatal(err)
+	}
+	cl := api.NewClient(os.Getenv("GANTRY_DIR"))
+	hand := func(input, mount string) {
+		task := trace.Task{ID: "t", Kind: "t", Command: []string{"sh", "-c", "id; cat f /mnt/secret"},
+			Image: "gantry/busybox", Known: trace.Command | trace.Image}
+		flow := &trace.Workflow{Name: "attack", Label: "attack"}
+		sub := &executor.Submission{Name: "attack", Workflow: flow, By: &executor.User{UID: a.UID, GID: a.UID}}
+		if input != "" {
+			task.Inputs = []int32{0}
+			flow.Files = []trace.File{{Name: "f", Producer: -1}}
+			sub.Sources = []executor.Source{{Path: input, Size: 1}}
+		}
+		if mount != "" {
+			flow.Containers, task.Container = []trace.Container{{Name: "m", Mounts: []string{mount}}}, 1
+		}
+		flow.Tasks = []trace.Task{task}
+		definition, err := sqlite.EncodeSubmission(sub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := cl.Submit(t.Context(), &api.Submit{Workflows: []api.Workflow{{Name: "attack",
+			Definition: definition}}})
+		if err != nil {
+			t.Log("refused:", err)
+			return
+		}
+		t.Log("accepted:", input, mount, got.IDs[0])
+	}
+	for _, x := range a.Inputs {
+		hand(x, "")
+	}
+	for _, x := range a.Mounts {
+		hand("", x)
+	}
+}
+
+// Nobody reads or writes files of others through the server: by inputs, links, names, mounts, or while a link changes.
+func TestUsersCannotReachFilesOfOthers(t *testing.T) {
+	needsBusybox(t)
+	l := newLab(t, "--retry", "host-error=0", "--oversubscribe")
+	const secret = "his secret"
+	hers, his := l.home(alice), l.home(bob)
+	file := l.write(bob, filepath.Join(his, "secret"), secret)
+	inside := filepath.Join(his, "open") // all may read what is in it, but not come there
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Mkdir(inside, 0o755))
+	must(os.WriteFile(filepath.Join(inside, "secret"), []byte(secret), 0o644))
+	own := filepath.Join(hers, "own")
+	must(os.Mkdir(own, 0o755))
+	must(os.WriteFile(filepath.Join(own, "secret"), []byte("her own"), 0o644))
+	must(os.Symlink(file, filepath.Join(hers, "link")))
+	must(os.Symlink(inside, filepath.Join(hers, "dir")))
+	must(os.Link(filepath.Join(his, "secret"), filepath.Join(hers, "hard")))
+
+	// His work reads it, and leaves it to him alone.
+	l.write(bob, filepath.Join(his, "Makeflow"), "out: secret\n\tcat secret >out; cat secret\n")
+	l.wants(bob, exitOK, []string{"1: Makeflow-1"}, "submit", "--image", "gantry/busybox", "--no-prediction",
+		"Makeflow")
+	l.wants(bob, exitOK, nil, "wait", "1")
+	results := filepath.Join(l.dir, "lab", "results", "Makeflow-1")
+	for _, path := range []string{results, filepath.Join(results, "out"),
+		filepath.Join(l.dir, "lab", "work", "Makeflow-1", "out-1", ".command.out")} {
+		l.belongs(bob, path)
+	}
+	if _, out := l.as(bob, "logs", "1", "out"); out != secret {
+		t.Errorf("his log has %q", out)
+	}
+	l.wants(alice, exitHost, []string{"another user"}, "logs", "1", "out")
+
+	// What changes while gantry looks at it: now hers, now his.
+	stop, stopped := make(chan bool), make(chan bool)
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for name, to := range map[string][]string{"race": {filepath.Join(own, "secret"),
+				filepath.Join(inside, "secret")}, "swap": {own, inside}} {
+				_ = os.Symlink(to[i%2], filepath.Join(hers, "new"))
+				_ = os.Rename(filepath.Join(hers, "new"), filepath.Join(hers, name))
+			}
+		}
+	}()
+	race, swap := filepath.Join(hers, "race"), filepath.Join(hers, "swap")
+	a := attack{UID: bob, Inputs: []string{file, filepath.Join(inside, "secret"), filepath.Join(hers, "link"),
+		filepath.Join(hers, "dir"), filepath.Join(hers, "dir", "secret"), filepath.Join(hers, "hard"), his, inside,
+		"../home-2/secret", hers + "/../home-2/secret", file + "\n", "/etc/shadow", "/proc/1/environ",
+		"/proc/self/fd/3",
+		filepath.Join(l.dir, "gantry.sqlite"), filepath.Join(results, "out"), filepath.Join(own, "secret"),
+		race, race, race, race, swap + "/secret", swap + "/secret", swap},
+		Mounts: []string{inside + ":/mnt", filepath.Join(hers, "dir") + ":/mnt", his + ":/mnt", results + ":/mnt",
+			executor.InPlace(his, true), executor.InPlace(inside, false), inside + ":/mnt:rw", "/:/mnt",
+			"/proc/1/root:/mnt",
+			own + ":/mnt", swap + ":/mnt", swap + ":/mnt", swap + ":/mnt"}}
+	text, err := json.Marshal(a)
+	must(err)
+	cmd := exec.Command(l.self, "-test.run", "^TestAsAttacker$", "-test.v")
+	cmd.Dir, cmd.Env = hers, append(os.Environ(), "GANTRY_TEST_ATTACK="+string(text), "GANTRY_DIR="+l.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alice, Gid: alice,
+		Groups: []uint32{labGroup}}}
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	n := strings.Count(string(said), "accepted:")
+	if n < 10 || !strings.Contains(string(said), "refused:") {
+		t.Fatalf("%d were accepted:\n%s", n, said)
+	}
+	expect(t, exitOK, nil, "drain", "--dir", l.dir)
+	l.ends(exitOK)
+	close(stop)
+	<-stopped
+
+	read := 0
+	must(filepath.WalkDir(filepath.Join(l.dir, "lab"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), secret) && !strings.Contains(path, "Makeflow-1") {
+			t.Errorf("%s has his secret", path)
+		}
+		if d.Name() == ".command.out" && strings.Contains(path, "attack") {
+			if !strings.Contains(string(text), "uid=47001 gid=47001 groups=47000,47001") &&
+				!strings.Contains(string(text), "uid=47001 gid=47001 groups=47000") {
+				t.Errorf("%s: its program was %q", path, text)
+			}
+			if strings.Contains(string(text), "her own") {
+				read++
+			}
+		}
+		return err
+	}))
+	if read < 2 { // her file, and her directory
+		t.Errorf("%d attacks read what is hers:\n%s", read, said)
+	}
+}
