@@ -6,9 +6,11 @@
 //	        parallel (xargs if that is missing), all with the same number in flight
 //	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and without a
 //	        daemon, bare loops over the Engine API and over crun, and the peers that are installed
+//	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
+//	log     ls, show, explain and report on a log of 1,000 runs and 10 million attempts, which takes some 5 GB of disk
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
-//	stream  the paper's Workload I by each dynamic policy without a log, and once with it; the cost of a workflow in
-//	        streams of 1,000 to 100,000 of them
+//	stream  the paper's Workload I by each dynamic policy without a log; what the log adds to it and to other
+//	        workloads and policies; the cost of a workflow in streams of 1,000 to 100,000 of them
 package main
 
 import (
@@ -34,12 +36,13 @@ const image = "gantry/busybox:latest"
 func main() {
 	var (
 		b     bench
-		parts = flag.String("parts", "null,docker,ways,plan,stream", "what to measure")
+		parts = flag.String("parts", "null,docker,ways,read,log,plan,stream", "what to measure")
 	)
 	flag.StringVar(&b.gantry, "gantry", "bin/gantry", "the binary to measure")
 	flag.IntVar(&b.n, "n", 200, "containers per repetition")
 	flag.IntVar(&b.inFlight, "c", 4, "containers in flight")
 	flag.IntVar(&b.reps, "reps", 3, "repetitions; the median counts")
+	flag.IntVar(&b.attempts, "attempts", 10_000_000, "attempts of the part log, in runs of 10,000")
 	flag.DurationVar(&b.limit, "for", 5*time.Minute, "time of the part ways; cells that come later are left out")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "gantry-bench")
@@ -57,15 +60,16 @@ func main() {
 type bench struct {
 	gantry, dir       string
 	n, inFlight, reps int
+	attempts          int
 	limit             time.Duration
 }
 
 func (b *bench) run(parts []string) error {
 	for _, p := range parts {
 		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.ways,
-			"plan": b.plan, "stream": b.stream}[p]
+			"read": b.read, "log": b.log, "plan": b.plan, "stream": b.stream}[p]
 		if !ok {
-			return fmt.Errorf("unknown part %q: null, docker, ways, plan or stream", p)
+			return fmt.Errorf("unknown part %q: null, docker, ways, read, log, plan or stream", p)
 		}
 		if err := part(); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -201,39 +205,65 @@ func (b *bench) stream() error {
 		}
 		verdict(p+", no log: CPU time", m[0].cpu.Seconds(), 1, "s")
 	}
-	var logged int64 // bytes
-	m, err := b.repeat(b.command(append([]string{"simulate", "--no-log", "--policy", "cpp"}, load...)...),
-		func() (cost, error) {
-			home, err := os.MkdirTemp(b.dir, "runs")
-			if err != nil {
-				return cost{}, err
-			}
-			c, err := measure(exec.Command(b.gantry, append([]string{"simulate", "--dir", home, "--quiet", "--policy",
-				"cpp"}, load...)...))
-			if err != nil {
-				return c, err
-			}
-			files, err := filepath.Glob(filepath.Join(home, "gantry.sqlite*"))
-			logged = 0
-			for _, f := range files {
-				info, err := os.Stat(f)
-				if err != nil {
-					return c, err
-				}
-				logged += info.Size()
-			}
-			return c, err
-		})
+	small := filepath.Join(b.dir, "small.yaml")
+	if err := os.WriteFile(small, []byte("name: small\nseed: 1\ncount: 20000\nmix: [{generator: random, fraction: 1, "+
+		"tasks: 10}]\nfiles: false\ntotal_runtime: {distribution: constant, mean: 1h}\n"+
+		"arrivals: {process: poisson, utilisation: 0.9}\n"), 0o644); err != nil {
+		return err
+	}
+	large, err := b.layered(100_000)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("cpp with the log of every task: %v of CPU, %v without\n", m[1].cpu.Round(time.Millisecond),
+	for _, c := range []struct {
+		what string
+		args []string
+	}{{"cpp", append([]string{"--policy", "cpp"}, load...)}, {"heft", append([]string{"--policy", "heft"}, load...)},
+		{"mows", append([]string{"--policy", "mows"}, load...)},
+		{"cpp, 20,000 workflows of 10 tasks", []string{"--policy", "cpp", "--cluster", load[1], small}},
+		{"cpp, one of 100,000 tasks", []string{"--policy", "cpp", "--cluster", load[1], large}}} {
+		if err := b.logged(c.what, c.args); err != nil {
+			return err
+		}
+	}
+	return b.growth()
+}
+
+// logged compares a simulation with its log and without.
+func (b *bench) logged(what string, args []string) error {
+	var size int64 // bytes
+	m, err := b.repeat(b.command(append([]string{"simulate", "--no-log"}, args...)...), func() (cost, error) {
+		home, err := os.MkdirTemp(b.dir, "runs")
+		if err != nil {
+			return cost{}, err
+		}
+		c, err := measure(exec.Command(b.gantry, append([]string{"simulate", "--dir", home, "--quiet"}, args...)...))
+		if err != nil {
+			return c, err
+		}
+		files, err := filepath.Glob(filepath.Join(home, "gantry.sqlite*"))
+		size = 0
+		for _, f := range files {
+			info, err := os.Stat(f)
+			if err != nil {
+				return c, err
+			}
+			size += info.Size()
+		}
+		return c, err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s with the log of every task: %v of CPU, %v without\n", what, m[1].cpu.Round(time.Millisecond),
 		m[0].cpu.Round(time.Millisecond))
 	verdict("with the log / without, CPU time", m[1].cpu.Seconds()/m[0].cpu.Seconds(), 1.5, "")
-	verdict("size of the log", float64(logged)/1e6, 60, "MB")
-	verdict("wall time", m[1].wall.Seconds(), 2, "s")
 	verdict("peak memory", float64(m[1].rss)/1e6, 400, "MB")
-	return b.growth()
+	if what == "cpp" {
+		verdict("size of the log", float64(size)/1e6, 60, "MB")
+		verdict("wall time", m[1].wall.Seconds(), 2, "s")
+	}
+	return nil
 }
 
 // growth compares the cost of a workflow between short and long streams in steady state.
