@@ -284,6 +284,9 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 		return nil, x.explain(shown, err, remedy)
 	}
 	defer src.close()
+	for k := range src.layers {
+		src.layers[k].verify = true
+	}
 	i, err := x.ensure(ctx, shown, src)
 	if err == nil {
 		err = x.setName(name{version, i.ID, ""})

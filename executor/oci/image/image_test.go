@@ -296,6 +296,24 @@ func TestDamagedImagesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
+// An archive is verified whether or not the store has its image. That stays usable.
+func TestAChangedArchiveOfAKnownImageIsRefused(t *testing.T) {
+	root(t)
+	s := open(t)
+	fine := saved(t, runtime.GOARCH, pack(t, file("a", strings.Repeat("content", 1000))))
+	if _, err := fetch(t, s, write(t, fine)); err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(fine, []byte("contentcontent"), []byte("contentContent"), 1)
+	if _, err := fetch(t, s, write(t, changed)); !errors.Is(err, image.ErrUnusable) ||
+		!strings.Contains(err.Error(), "unpacks to the digest") {
+		t.Errorf("a changed archive: %v", err)
+	}
+	if _, err := fetch(t, s, write(t, fine)); err != nil {
+		t.Errorf("the archive as it was: %v", err)
+	}
+}
+
 // Links of an archive lead to what its own root has, never to the host's.
 func TestNoPathEscapes(t *testing.T) {
 	root(t)

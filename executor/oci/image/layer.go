@@ -22,6 +22,7 @@ type blob struct {
 	digest digest.Digest // of the bytes that open gives; "" if nothing says
 	size   int64         // of them; -1 if nothing says
 	open   func(ctx context.Context) (io.ReadCloser, error)
+	verify bool // also if the store has the layer
 }
 
 // maxWindow is how much memory a zstd layer may ask for.
@@ -83,6 +84,16 @@ func (c *counted) Read(b []byte) (int, error) {
 // ensureLayer unpacks a layer, if the store does not have it, and if no other process is about it.
 func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told func(int64), waits func()) error {
 	if _, ok := s.layerBytes(d); ok {
+		if !b.verify {
+			return nil
+		}
+		err := b.read(ctx, d, 1<<62, nil, told, func(r io.Reader) error {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("layer %s: %w", d, err)
+		}
 		return nil
 	}
 	free, err := s.tryLock(string(d), true)
@@ -110,12 +121,9 @@ func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told f
 	return nil
 }
 
-// unpackLayer unpacks a layer below tmp, verifies it, and gives it its place.
-func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64)) error {
-	sp, most, err := newSpace(s.dir)
-	if err != nil {
-		return err
-	}
+// read gives use the plain archive of a layer, of at most that many bytes, and verifies it: packed and plain.
+func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error, told func(int64),
+	use func(io.Reader) error) error {
 	in, err := b.open(ctx)
 	if err != nil {
 		return err
@@ -130,17 +138,8 @@ func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b 
 		return cause(packed, nil, err)
 	}
 	defer z.Close()
-	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most,
-		over: fmt.Errorf("%w: it is larger than the %d MB that are free in %s", errFull, most>>20, s.dir)}
-	fs := filepath.Join(tmp, "layer", "fs")
-	if err := os.MkdirAll(fs, 0o700); err != nil {
-		return err
-	}
-	if err := os.Chmod(fs, 0o755); err != nil {
-		return err
-	}
-	bytes, err := unpack(ctx, plain, fs, sp)
-	if err == nil {
+	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most, over: over}
+	if err = use(plain); err == nil {
 		_, err = io.Copy(io.Discard, packed) // what the decompressor has not read
 	}
 	if err != nil {
@@ -154,6 +153,31 @@ func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b 
 	}
 	if got := plain.hash.Digest(); got != d {
 		return damaged("it unpacks to the digest %s, not to the one that the image names", got)
+	}
+	return nil
+}
+
+// unpackLayer unpacks a layer below tmp, verifies it, and gives it its place.
+func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64)) error {
+	sp, most, err := newSpace(s.dir)
+	if err != nil {
+		return err
+	}
+	fs := filepath.Join(tmp, "layer", "fs")
+	if err := os.MkdirAll(fs, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(fs, 0o755); err != nil {
+		return err
+	}
+	var bytes int64
+	over := fmt.Errorf("%w: it is larger than the %d MB that are free in %s", errFull, most>>20, s.dir)
+	err = b.read(ctx, d, most, over, told, func(r io.Reader) (err error) {
+		bytes, err = unpack(ctx, r, fs, sp)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	size := []byte(strconv.FormatInt(bytes, 10))
 	if err := os.WriteFile(filepath.Join(tmp, "layer", "bytes"), size, 0o600); err != nil {
