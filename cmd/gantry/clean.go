@@ -53,7 +53,7 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 a runtime that runs of the log ne
 			if c.Bool("keep-reuse") && !c.Bool("files") {
 				return failf(exitUsage, "--keep-reuse: say --files, which deletes files; nothing else does")
 			}
-			shells, err := cleanShells(dir, c.Args().First())
+			shells, err := cleanShells(c.Context, dir, c.Args().First())
 			if err != nil {
 				return fail(exitHost, err)
 			}

@@ -120,14 +120,3 @@ func TestCleanDoesWhatItCan(t *testing.T) {
 	t.Setenv(oci.RuntimeEnv, "/no/such/crun")
 	expect(t, exitHost, []string{"no runtime is usable"}, "clean", "--dir", home)
 }
-
-// A shell is a container of the Docker Engine, which may not have the images of a run without it.
-func TestARunWithoutADaemonHasNoShell(t *testing.T) {
-	needsBusybox(t)
-	needsOCI(t)
-	c := cliTest{t, t.TempDir()}
-	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), shellTask{"hello", "", "hello.txt", "echo hello >hello.txt"})
-	c.gantry(exitOK, "run", "-q", "--runtime", "oci", "--name", "r", flow)
-	expect(t, exitUsage, []string{"--runtime docker", "gantry logs r hello"}, "shell", "--dir",
-		filepath.Join(c.dir, "runs"), "r", "hello")
-}

@@ -43,6 +43,8 @@ type runtimeRow struct {
 	facts func(ctx context.Context) []container.Fact
 	// cluster finds the nodes of a run, which are other hosts; nil: they are this host's
 	cluster func(ctx context.Context, s *session, c *cli.Context) error
+	// shell opens shells in containers like those of tasks; nil: there are none
+	shell *sheller
 }
 
 type openEngine func(ctx context.Context, w engineWants) (container.Engine, error)
@@ -80,10 +82,12 @@ func ociEngine(_ context.Context, w engineWants) (container.Engine, error) {
 // runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
 // its Capabilities and the constructor.
 var runtimes = []runtimeRow{
-	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine},
+	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine,
+		shell: &dockerShells},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine,
-		facts: storeFacts},
-	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate},
+		facts: storeFacts, shell: &ociShells},
+	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
+		shell: &dockerShells},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
 	}},

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -24,6 +25,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/oci"
+	"gantry/executor/oci/image"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -44,10 +46,10 @@ directory are removed when the shell ends, and nothing is published; gantry clea
    gantry shell mBgModel
    echo 'sh .command.sh; ls -l' | gantry shell RUN TASK
 
-A run with --runtime oci has no shell: its images may be none of Docker's.
+The container is one of the runtime that the run has.
 
-Exit codes: that of the shell; 2 wrong command line, or a run with --runtime oci; 3 no such run or task, or one without
-a program; 4 Docker not usable.`,
+Exit codes: that of the shell; 2 wrong command line; 3 no such run or task, or one without a program; 4 the runtime is
+not usable, or the image is gone.`,
 		Flags: []cli.Flag{dirFlag(), &cli.StringFlag{Name: "shell", Value: "/bin/sh",
 			Usage: "`PROGRAM` of the image to run"}},
 		Action: shell,
@@ -76,21 +78,35 @@ func shell(c *cli.Context) error {
 	if err != nil {
 		return logError(err)
 	}
-	if info.Runtime == oci.Capabilities.Name { // its images may be none of the Docker Engine's
-		return failf(exitUsage, "gantry shell opens containers of the Docker Engine, and run %s used --runtime oci: "+
-			"run the workflow with --runtime docker for a shell, or read gantry logs %s %s",
-			life.Run, life.Run, life.Task)
-	}
-	if _, err := exec.LookPath("docker"); err != nil {
-		return failf(exitHost, "gantry shell needs the command docker on the PATH: %w", err)
+	row := rowOf(info.Runtime)
+	if row == nil || row.shell == nil {
+		return failf(exitUsage, "runs on the %s runtime have no shell: read gantry logs %s %s", info.Runtime, life.Run,
+			life.Task)
 	}
 	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node}
 	defer box.remove()
 	if err := box.prepare(); err != nil {
 		return fail(exitHost, err)
 	}
-	return box.enter(c.Context, c.String("shell"))
+	tty := terminal(os.Stdin) && terminal(os.Stdout)
+	if tty {
+		fmt.Fprintf(os.Stderr, "task %s of run %s in %s; its command is .command.sh; exit leaves nothing behind\n",
+			life.Task, life.Run, spec.Image)
+	}
+	return row.shell.enter(c.Context, box, c.String("shell"), tty)
 }
+
+// sheller is how a runtime opens shells.
+type sheller struct {
+	enter func(ctx context.Context, b *sandbox, program string, tty bool) error
+	// remove removes the container of a shell of a run, whose directory is dir, if it is there.
+	remove func(ctx context.Context, dir, name string) error
+}
+
+var (
+	dockerShells = sheller{enterDocker, removeDockerShell}
+	ociShells    = sheller{enterOCI, removeOCIShell}
+)
 
 // taskOf is a task as it was admitted, and the name of the node whose files it would see.
 func taskOf(ctx context.Context, db *sqlite.DB, life *sqlite.Life) (*executor.TaskSpec, string, error) {
@@ -237,9 +253,6 @@ func (b *sandbox) user() stage.Owner { return stage.ProgramUser() }
 
 // remove deletes the container, if the docker command left it, and the directory.
 func (b *sandbox) remove() {
-	if b.name != "" {
-		_ = exec.Command("docker", "rm", "--force", b.name).Run() // mostly it is gone
-	}
 	if b.work != "" {
 		_ = os.RemoveAll(b.work)
 	}
@@ -254,7 +267,7 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	out := []string{"run", "--rm", "--interactive", "--name", b.name, "--label", "gantry.shell=" + l.Run,
 		"--user", fmt.Sprintf("%d:%d", user.UID, user.GID), "--workdir", b.work, "--read-only", "--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges", "--tmpfs", "/tmp:rw,nosuid,nodev,size=64m,mode=1777",
-		"--pids-limit", strconv.Itoa(container.DefaultPIDs), "--env", "HOME=/tmp",
+		"--env", "HOME=/tmp",
 		"--mount", "type=bind,source=" + b.work + ",target=" + b.work,
 		"--mount", "type=bind,source=" + b.nodeDir() + ",target=" + b.nodeDir() + ",readonly"}
 	if terminal {
@@ -263,7 +276,7 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	if !b.spec.Network {
 		out = append(out, "--network", "none")
 	}
-	out = append(out, b.limits()...)
+	out = append(out, limitFlags(b.limits())...)
 	for _, m := range b.spec.Mounts {
 		p := executor.ParseMount(m) // a task may have written to it: nothing that happens in a shell stays
 		out = append(out, "--mount", "type=bind,source="+p.From+",target="+p.To+",readonly")
@@ -271,15 +284,14 @@ func (b *sandbox) args(terminal bool, program string) []string {
 	for _, e := range b.spec.Env {
 		out = append(out, "--env", e)
 	}
-	image := b.spec.Image
-	if l.ImageID != "" {
-		image = l.ImageID
-	}
-	return append(out, "--entrypoint", program, image)
+	return append(out, "--entrypoint", program, b.image())
 }
 
+// image is the one that the task had, else the one that it would have.
+func (b *sandbox) image() string { return cmp.Or(b.life.ImageID, b.spec.Image) }
+
 // limits are those that the last attempt had, else those of the task.
-func (b *sandbox) limits() (out []string) {
+func (b *sandbox) limits() (out cgroup.Limits) {
 	l := b.life
 	cpu, memory, read, write := l.CPU, l.Memory, l.Disk, l.Disk
 	if a := lastAttempt(l); a != nil {
@@ -290,23 +302,46 @@ func (b *sandbox) limits() (out []string) {
 			}
 		}
 	}
+	out.PIDs = container.DefaultPIDs
 	limited := func(x int64) bool { return x > 0 && x != unit.Unlimited }
 	if limited(cpu) {
-		out = append(out, "--cpus", strconv.FormatFloat(float64(cpu)/1000, 'f', -1, 64))
+		out.CPUPeriod = 100 * time.Millisecond
+		out.CPUQuota = max(out.CPUPeriod*time.Duration(cpu)/1000, time.Millisecond)
 	}
 	if limited(memory) {
-		text := strconv.FormatInt(max(memory, executor.MinMemory), 10)
-		out = append(out, "--memory", text, "--memory-swap", text)
+		out.Memory = max(memory, executor.MinMemory)
+		out.MemorySwap = out.Memory
 	}
 	device, ok, err := cgroup.DeviceOf(b.dir)
 	if err != nil || !ok {
 		return out
 	}
+	out.Device = device
 	if limited(read) {
-		out = append(out, "--device-read-bps", fmt.Sprintf("%s:%d", device.Path, read))
+		out.ReadBps = read
 	}
 	if limited(write) {
-		out = append(out, "--device-write-bps", fmt.Sprintf("%s:%d", device.Path, write))
+		out.WriteBps = write
+	}
+	return out
+}
+
+// limitFlags are the flags of the docker command for limits.
+func limitFlags(l cgroup.Limits) []string {
+	out := []string{"--pids-limit", strconv.FormatInt(l.PIDs, 10)}
+	if l.CPUQuota > 0 {
+		out = append(out, "--cpu-period", strconv.FormatInt(l.CPUPeriod.Microseconds(), 10), "--cpu-quota",
+			strconv.FormatInt(l.CPUQuota.Microseconds(), 10))
+	}
+	if l.Memory > 0 {
+		text := strconv.FormatInt(l.Memory, 10)
+		out = append(out, "--memory", text, "--memory-swap", text)
+	}
+	if l.ReadBps > 0 {
+		out = append(out, "--device-read-bps", fmt.Sprintf("%s:%d", l.Device.Path, l.ReadBps))
+	}
+	if l.WriteBps > 0 {
+		out = append(out, "--device-write-bps", fmt.Sprintf("%s:%d", l.Device.Path, l.WriteBps))
 	}
 	return out
 }
@@ -332,7 +367,7 @@ func lockFile(path, text string) (*os.File, error) {
 
 // cleanShells removes what shells left whose gantry was killed, of one run or of all, and returns the names of their
 // containers.
-func cleanShells(home, run string) (removed []string, err error) {
+func cleanShells(ctx context.Context, home, run string) (removed []string, err error) {
 	marks, err := fs.Glob(os.DirFS(home), path.Join(cmp.Or(run, "*"), "work", "*", "*-shell.*", shellMark))
 	for _, mark := range marks {
 		mark = filepath.Join(home, mark)
@@ -340,11 +375,8 @@ func cleanShells(home, run string) (removed []string, err error) {
 		if e != nil || isLocked(mark) || !shellName.Match(name) {
 			continue
 		}
-		out, e := exec.Command("docker", "rm", "--force", string(name)).CombinedOutput()
-		gone := strings.Contains(string(out), "No such container") ||
-			strings.Contains(string(out), "is already in progress")
-		if e != nil && !gone {
-			err = errors.Join(err, fmt.Errorf("remove container %s: %w: %s", name, e, strings.TrimSpace(string(out))))
+		if e := removeShell(ctx, filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(mark)))), string(name)); e != nil {
+			err = errors.Join(err, fmt.Errorf("remove container %s: %w", name, e))
 			continue
 		}
 		err = errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
@@ -355,42 +387,127 @@ func cleanShells(home, run string) (removed []string, err error) {
 
 var shellName = regexp.MustCompile(`^gantry-shell-[0-9]+$`)
 
-// enter runs the shell until it ends.
-func (b *sandbox) enter(ctx context.Context, program string) error {
-	tty := terminal(os.Stdin) && terminal(os.Stdout)
-	if tty {
-		fmt.Fprintf(os.Stderr, "task %s of run %s in %s; its command is .command.sh; exit leaves nothing behind\n",
-			b.life.Task, b.life.Run, b.spec.Image)
+// removeShell removes the container of a shell, by whichever runtime has it.
+func removeShell(ctx context.Context, dir, name string) error {
+	var failed error
+	for _, s := range []sheller{dockerShells, ociShells} {
+		failed = errors.Join(failed, s.remove(ctx, dir, name))
 	}
-	c := exec.CommandContext(ctx, "docker", b.args(tty, program)...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return failed
+}
+
+func removeDockerShell(ctx context.Context, _, name string) error {
+	out, err := exec.CommandContext(ctx, "docker", "rm", "--force", name).CombinedOutput()
+	said := strings.TrimSpace(string(out))
+	if err == nil || errors.Is(err, exec.ErrNotFound) || strings.Contains(said, "No such container") ||
+		strings.Contains(said, "is already in progress") {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", err, said)
+}
+
+// removeOCIShell looks at nothing but the run: without containers there nobody needs an OCI runtime.
+func removeOCIShell(ctx context.Context, dir, name string) error {
+	if !oci.Has(dir, name) {
+		return nil
+	}
+	e, err := oci.Open(oci.Config{Dirs: []string{dir}})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.RemoveNamed(ctx, name)
+}
+
+// onSignal calls end at SIGTERM and SIGHUP until stop is called. A terminal sends Ctrl-C to the shell, too, which
+// decides.
+func onSignal(end func()) (stop func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	if err := c.Start(); err != nil {
-		return failf(exitHost, "docker: %w", err)
-	}
 	ended := make(chan struct{})
-	defer close(ended)
 	go func() {
 		for {
 			select {
-			case s := <-signals: // the terminal sends Ctrl-C to both: the shell decides
+			case s := <-signals:
 				if s != os.Interrupt {
-					_ = exec.Command("docker", "kill", b.name).Run()
+					end()
 				}
 			case <-ended:
 				return
 			}
 		}
 	}()
-	err := c.Wait()
+	return func() {
+		signal.Stop(signals)
+		close(ended)
+	}
+}
+
+// enterDocker runs the shell by the docker command until it ends.
+func enterDocker(ctx context.Context, b *sandbox, program string, tty bool) error {
+	c := exec.CommandContext(ctx, "docker", b.args(tty, program)...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	defer onSignal(func() { _ = exec.Command("docker", "kill", b.name).Run() })()
+	defer func() { _ = removeDockerShell(context.WithoutCancel(ctx), b.dir, b.name) }() // mostly it is gone
+	err := c.Run()
 	exit := new(exec.ExitError)
-	if errors.As(err, &exit) {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return failf(exitHost, "gantry shell needs the command docker on the PATH: %w", err)
+	case errors.As(err, &exit):
 		if exit.ExitCode() == 125 { // docker itself failed, and has said why
 			return failf(exitHost, "the container of the shell could not be started")
 		}
 		return &exitError{code: exit.ExitCode()}
+	case err != nil:
+		return failf(exitHost, "docker: %w", err)
 	}
-	return err
+	return nil
+}
+
+// enterOCI runs the shell in a container without a daemon until it ends.
+func enterOCI(ctx context.Context, b *sandbox, program string, tty bool) error {
+	dir, err := image.DefaultDir()
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	store, err := image.Open(dir)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	defer store.Close()
+	e, err := oci.Open(oci.Config{Dirs: []string{b.dir}, Images: store})
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	defer e.Close()
+	if _, err := e.Host(ctx); err != nil {
+		return fail(exitHost, err)
+	}
+	s := &container.Spec{Name: b.name, Image: b.image(), Args: []string{program}, Dir: b.work, Network: b.spec.Network,
+		Env: append([]string{"HOME=/tmp"}, b.spec.Env...), Labels: map[string]string{"gantry.shell": b.life.Run},
+		Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
+		Mounts: []container.Mount{{Source: b.work, Target: b.work},
+			{Source: b.nodeDir(), Target: b.nodeDir(), ReadOnly: true}},
+		Limits: b.limits()}
+	if tty {
+		s.Env = append(s.Env, "TERM="+os.Getenv("TERM"))
+	}
+	for _, m := range b.spec.Mounts {
+		p := executor.ParseMount(m) // a task may have written to it: nothing that happens in a shell stays
+		s.Mounts = append(s.Mounts, container.Mount{Source: p.From, Target: p.To, ReadOnly: true})
+	}
+	user := b.user()
+	stop := func() {}
+	code, err := e.Shell(ctx, s, user.UID, user.GID, tty, func(id string) {
+		stop = onSignal(func() { _ = e.Signal(context.WithoutCancel(ctx), id, "SIGKILL") })
+	})
+	stop()
+	if err != nil {
+		return failf(exitHost, "the container of the shell: %w", err)
+	}
+	if code != 0 {
+		return &exitError{code: code}
+	}
+	return nil
 }

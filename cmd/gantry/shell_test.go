@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gantry/executor/oci"
 )
 
 // A shell has the files, the environment and the limits of its task, on a terminal, too, and nothing of it stays; what
@@ -18,13 +20,21 @@ func TestAShellIsLikeItsTask(t *testing.T) {
 		os.Exit(run(append([]string{"gantry"}, strings.Split(args, "\n")...)))
 	}
 	needsBusybox(t)
+	t.Run("docker", func(t *testing.T) { testShell(t, "docker") })
+	t.Run("oci", func(t *testing.T) {
+		needsOCI(t)
+		testShell(t, "oci")
+	})
+}
+
+func testShell(t *testing.T, runtime string) {
 	c := cliTest{t, t.TempDir()}
 	in := filepath.Dir(c.write("in/text.txt", "to be\n"))
 	flow := shellFlow(t, filepath.Join(c.dir, "flow.json"), shellTask{"upper", "text.txt", "upper.txt",
 		"tr a-z A-Z <text.txt >upper.txt"})
-	c.gantry(exitOK, "run", "-q", "--inputs", in, "--env", "LEVEL=2", "--name", "r", flow)
+	c.gantry(exitOK, "run", "-q", "--runtime", runtime, "--inputs", in, "--env", "LEVEL=2", "--name", "r", flow)
 	shell := func() *exec.Cmd {
-		cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestAShellIsLikeItsTask$")
 		cmd.Env = append(os.Environ(), "TERM=xterm", asGantry+"=shell\n--dir\n"+filepath.Join(c.dir,
 			"runs")+"\nr\nupper")
 		return cmd
@@ -36,14 +46,16 @@ func TestAShellIsLikeItsTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	inner.Close()
-	if _, err := outer.WriteString("sh .command.sh; echo =$LEVEL= $(cat upper.txt); tty; exit 7\n"); err != nil {
+	if _, err := outer.WriteString("sh .command.sh; echo =$LEVEL= $(cat upper.txt); tty; id -u; " +
+		"grep -h -e CapBnd -e NoNewPrivs /proc/self/status; touch /x; cat /proc/self/cgroup; exit 7\n"); err != nil {
 		t.Fatal(err)
 	}
 	said, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("the shell ended with %v, want 7", err)
 	}
-	for _, want := range []string{"=2= TO BE", "/dev/pts/"} {
+	for _, want := range []string{"=2= TO BE", "/dev/pts/", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1",
+		"Read-only file system"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("the terminal got %q, which lacks %q", said, want)
 		}
@@ -84,7 +96,14 @@ func TestAShellIsLikeItsTask(t *testing.T) {
 	if done, _ := c.gantry(exitOK, "clean", "r"); !strings.Contains(done, name) || len(left()) > 0 {
 		t.Errorf("after kill -9 gantry clean says %q, and left are %v", done, left())
 	}
-	for end := time.Now().Add(time.Minute); exec.Command("docker", "container", "inspect", name).Run() == nil; {
+	there := func() bool {
+		if runtime == "docker" {
+			return exec.Command("docker", "container", "inspect", name).Run() == nil
+		}
+		groups, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-shell-*")
+		return oci.Has(filepath.Join(c.dir, "runs", "r"), name) || len(groups) > 0
+	}
+	for end := time.Now().Add(time.Minute); there(); {
 		if time.Now().After(end) {
 			t.Fatalf("container %s is there", name)
 		}

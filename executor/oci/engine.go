@@ -181,8 +181,18 @@ func (e *Engine) Close() error {
 
 // Create writes the bundle of a container.
 func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) {
-	sum := sha256.Sum256([]byte(s.Name))
-	id := hex.EncodeToString(sum[:])
+	return e.create(ctx, s, func(*specs.Spec) {})
+}
+
+// idOf is the ID of the container of that name.
+func idOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
+// create writes the bundle of a container, which change may change.
+func (e *Engine) create(ctx context.Context, s *container.Spec, change func(*specs.Spec)) (string, error) {
+	id := idOf(s.Name)
 	if err := e.Remove(ctx, id); err != nil {
 		return "", err
 	}
@@ -207,6 +217,7 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) 
 	if err != nil {
 		return "", err
 	}
+	change(c)
 	if err := writeBundle(dir, c); err != nil {
 		return "", err
 	}
@@ -245,24 +256,7 @@ func (e *Engine) Start(_ context.Context, id string) error {
 	if k.spec == nil {
 		return fmt.Errorf("%w: container %.12s was made by another gantry", errdefs.ErrConflict, id)
 	}
-	lower := ""
-	if k.image != nil {
-		list, done, err := k.image.Lower()
-		if err != nil {
-			return err
-		}
-		defer done()
-		lower = list
-	}
-	root := filepath.Join(k.record.Dir, "root")
-	err = e.threads.do(func() error {
-		if err := mountRoot(root, lower); err != nil {
-			return err
-		}
-		defer unmountRoot(root)
-		return e.run(k.record.Dir, id)
-	})
-	if err != nil {
+	if err := e.rooted(k, func() error { return e.run(k.record.Dir, id) }); err != nil {
 		return err
 	}
 	p, err := e.process(k, id)
@@ -275,6 +269,27 @@ func (e *Engine) Start(_ context.Context, id string) error {
 		e.bpf = compiled(filepath.Join(filepath.Dir(k.record.Dir), state, id))
 	}
 	return err
+}
+
+// rooted calls f on a thread that sees the root of a container.
+func (e *Engine) rooted(k *known, f func() error) error {
+	lower := ""
+	if k.image != nil {
+		list, done, err := k.image.Lower()
+		if err != nil {
+			return err
+		}
+		defer done()
+		lower = list
+	}
+	root := filepath.Join(k.record.Dir, "root")
+	return e.threads.do(func() error {
+		if err := mountRoot(root, lower); err != nil {
+			return err
+		}
+		defer unmountRoot(root)
+		return f()
+	})
 }
 
 // compiled is the profile of system calls that crun compiled for a container, in base64; "" if there is none, as with
@@ -307,13 +322,8 @@ func (e *Engine) run(dir, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), container.DefaultPatience)
 	defer cancel()
-	c := exec.CommandContext(ctx, e.program, "--root", filepath.Join(filepath.Dir(dir), state), "run", "--detach",
-		"--bundle", dir, "--pid-file", filepath.Join(dir, "pid"), id)
-	c.Dir, c.Env = "/", []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	c := e.command(ctx, dir, id, "--detach")
 	c.Stdout, c.Stderr, c.ExtraFiles = files[1], files[2], files[:1]
-	if e.copied != nil {
-		c.Path = "/proc/self/fd/" + strconv.Itoa(int(e.copied.Fd()))
-	}
 	// A session of its own: a Ctrl-C is not for it.
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := c.Run()
@@ -326,6 +336,17 @@ func (e *Engine) run(dir, id string) error {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
 	}
 	return nil
+}
+
+// command is the OCI runtime, to run a container.
+func (e *Engine) command(ctx context.Context, dir, id string, flags ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, e.program, append(append([]string{"--root", filepath.Join(filepath.Dir(dir), state),
+		"run"}, flags...), "--bundle", dir, "--pid-file", filepath.Join(dir, "pid"), id)...)
+	c.Dir, c.Env = "/", []string{defaultPath}
+	if e.copied != nil {
+		c.Path = "/proc/self/fd/" + strconv.Itoa(int(e.copied.Fd()))
+	}
+	return c
 }
 
 // full is ENOSPC where a disk has no room for what the runtime writes, which does not always say so.
