@@ -170,19 +170,58 @@ static int places(void)
 	return 0;
 }
 
-// become gives up the rights of root for good.
-static int become(uid_t uid, gid_t gid)
+// who is the user of a program, with its supplementary groups.
+struct who {
+	uid_t uid;
+	gid_t gid;
+	gid_t *groups;
+	size_t n;
+};
+
+// number reads an id, which ends with one of a few characters, and returns what comes after it; NULL if it is none.
+static const char *number(const char *text, const char *ends, unsigned *id)
 {
-	if (getuid() == 0 && uid != 0) {
+	char *end;
+	errno = 0;
+	unsigned long n = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || errno || n >= UINT_MAX || !strchr(ends, *end)) // the last one is nobody's
+		return NULL;
+	*id = n;
+	return end;
+}
+
+// user reads "UID:GID", or "UID:GID:GROUP,GROUP...". It returns 0, or an exit code.
+static int user(const char *text, struct who *w)
+{
+	const char *at = number(text, ":", &w->uid);
+	size_t most = 0;
+	at = at && *at ? number(at + 1, ":", &w->gid) : NULL;
+	for (const char *c = at; c && *c; c++)
+		most += *c == ':' || *c == ',';
+	if (most && !(w->groups = calloc(most, sizeof *w->groups)))
+		return fail("begin", "groups");
+	while (at && *at && w->n < most)
+		at = number(at + 1, ",", &w->groups[w->n++]);
+	if (at && !*at)
+		return 0;
+	say("gantry-task: begin: user \"%s\" is not UID:GID, or UID:GID:GROUPS\n", text);
+	return REDIRECT;
+}
+
+// become gives up the rights of root for good. The program has the groups of its user, and none that the container
+// engine gave the first process.
+static int become(const struct who *w)
+{
+	if (getuid() == 0 && w->uid != 0) {
 		static const int caps[] = {CAP_SETUID, CAP_SETGID, CAP_SETPCAP};
 		for (int i = 0; i < 3; i++)
 			if (prctl(PR_CAPBSET_DROP, caps[i], 0, 0, 0))
 				return fail("begin", "drop a capability");
-		if (getgroups(0, NULL) && setgroups(0, NULL))
-			return fail("begin", "give up groups");
-		if (setgid(gid))
+		if ((w->n || getgroups(0, NULL)) && setgroups(w->n, w->groups))
+			return fail("begin", "take the groups of the user");
+		if (setgid(w->gid))
 			return fail("begin", "become the group");
-		if (setuid(uid))
+		if (setuid(w->uid))
 			return fail("begin", "become the user");
 	}
 	// The program is the same user from here on. It must not trace this process, nor open what it has open.
@@ -192,18 +231,17 @@ static int become(uid_t uid, gid_t gid)
 }
 
 // enter claims the attempt in its control directory and becomes the user. It returns 0, or an exit code.
-static int enter(const char *dir, const char *user, char **words, char **end)
+static int enter(const char *dir, const char *name, char **words, char **end)
 {
-	unsigned uid, gid;
-	char rest, claim[60];
-	if (sscanf(user, "%u:%u%c", &uid, &gid, &rest) != 2) {
-		say("gantry-task: begin: user \"%s\" is not UID:GID\n", user);
-		return REDIRECT;
-	}
+	struct who w = {0};
+	char claim[60];
+	int code = user(name, &w);
+	if (code)
+		return code;
 	control = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (control < 0)
 		return fail("begin", dir);
-	int code = released(words, end);
+	code = released(words, end);
 	if (!code)
 		code = places();
 	if (code)
@@ -219,7 +257,7 @@ static int enter(const char *dir, const char *user, char **words, char **end)
 		say("gantry-task: this attempt was given up, or had begun before\n");
 		return REDIRECT;
 	}
-	return become(uid, gid);
+	return become(&w);
 }
 
 // above makes the directories above a file.
@@ -453,13 +491,13 @@ static int begin(char **args, long long most, int signals, const sigset_t *befor
 	return attend(pid, signals, outputs);
 }
 
-// launch does what "launch CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM ARGUMENT..." asks for.
+// launch does what "launch CONTROL UID:GID[:GROUPS] BOUND STDIN STDOUT STDERR PROGRAM ARGUMENT..." asks for.
 static int launch(int n, char **args, char **env)
 {
 	long long most;
 	char rest;
 	if (n < 7 || sscanf(args[2], "%lld%c", &most, &rest) != 1) {
-		say("usage: gantry-task launch CONTROL UID:GID BOUND STDIN STDOUT STDERR PROGRAM [ARGUMENT...]\n");
+		say("usage: gantry-task launch CONTROL UID:GID[:GROUPS] BOUND STDIN STDOUT STDERR PROGRAM [ARGUMENT...]\n");
 		return REDIRECT;
 	}
 	// Before all else: the first process of a container does not hear of others. Blocked ones wait.
