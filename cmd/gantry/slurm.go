@@ -75,6 +75,9 @@ func (s *settings) readSlurm(c *cli.Context, on bool) error {
 		return failf(exitUsage, "--node-runtime %s: choose one of %s, %s", s.NodeRuntime,
 			strings.Join(nodeRuntimes, ", "), noContainers)
 	}
+	if s.NodeRuntime == noContainers && s.Image == "" {
+		s.Image = noContainers // programs of no image are emulated elsewhere
+	}
 	if s.Bundle < 0 {
 		return failf(exitUsage, "--bundle %s: it cannot be negative", s.Bundle)
 	}

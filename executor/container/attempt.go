@@ -561,7 +561,17 @@ func (a *attempt) truncated(e *evidence.Evidence, x *planner.AttemptExited) stri
 	if e.End.Dropped == 0 {
 		said = "not all of its standard output and error is kept"
 	}
-	said += fmt.Sprintf(" (--max-output %d)", a.r.cfg.MaxOutput)
+	var kept int64
+	for _, name := range []string{".command.out", ".command.err"} {
+		if st, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
+			kept += st.Size()
+		}
+	}
+	if kept < a.r.cfg.MaxOutput {
+		said += " (they could not be written: the file system of the run may be full)"
+	} else {
+		said += fmt.Sprintf(" (--max-output %d)", a.r.cfg.MaxOutput)
+	}
 	a.say("%s", said)
 	return said
 }

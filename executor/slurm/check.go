@@ -91,7 +91,7 @@ func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (
 		return r, json.Unmarshal(text, &r)
 	case !errors.Is(err, fs.ErrNotExist):
 		return r, err
-	case failed != nil && strings.Contains(failed.Error(), "No such file or directory"):
+	case failed != nil && strings.Contains(run.Said(), "No such file or directory"):
 		return r, &allocation.Error{What: fmt.Sprintf("node %s does not see %s", name, c.Dir),
 			Remedy: "name a directory that all nodes share with --shared", Err: failed}
 	case failed != nil:

@@ -41,6 +41,9 @@ func (r *Running) Stdout() io.Reader { return r.out }
 // Kill ends the srun here; the step continues.
 func (r *Running) Kill() { _ = r.cmd.Process.Kill() }
 
+// Said is what srun and the step said to standard error, or the end of it.
+func (r *Running) Said() string { return r.said.String() }
+
 // Wait waits for the end of srun. Its error has what srun said last.
 func (r *Running) Wait() error {
 	err := r.cmd.Wait()

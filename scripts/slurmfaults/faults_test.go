@@ -1,0 +1,213 @@
+package slurmfaults
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gantry/executor/slurm/slurmtest"
+)
+
+// One cluster for all: each test leaves it as it was.
+func TestFaults(t *testing.T) {
+	s := newSite(t)
+	// This one takes one to two minutes of Slurm's time, and a node, while others go on.
+	limit := s.newWork(t, rule{name: "a", held: true})
+	short := limit.run("--slurm", "nodes=1,time=1m")
+	limit.untilBegun(1, "a")
+	shortJob := s.job(t)
+
+	run := func(name string, f func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				for _, id := range s.jobs(t) {
+					if id != shortJob {
+						s.Command(t, "scancel", id)
+					}
+				}
+				slurmtest.Eventually(t, "the jobs are gone", func() bool {
+					left := strings.Fields(s.Command(t, "squeue", "-h", "-o", "%A"))
+					return !slices.ContainsFunc(left, func(id string) bool { return id != shortJob })
+				})
+			}()
+			f(t)
+		})
+	}
+	job := func(t *testing.T) (id string) {
+		t.Helper()
+		for _, x := range s.jobs(t) {
+			if x != shortJob {
+				id = x
+			}
+		}
+		return id
+	}
+
+	run("gantry killed", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "ended", held: true}, rule{name: "running", held: true},
+			rule{name: "next", after: "ended"})
+		g := w.run("--slurm", "nodes=2,time=10m")
+		w.untilBegun(1, "ended", "running")
+		id := job(t)
+		g.kill()
+		w.release("ended") // it ends while no gantry is there
+		slurmtest.Eventually(t, "the end of a step", func() bool { return len(s.stepsOf(t, id)) == 1 })
+		r := w.start("resume", "it")
+		w.untilBegun(1, "next")
+		w.release("running")
+		r.ends(ok)
+		w.once("ended", "running", "next")
+		for _, f := range []string{"ended", "running", "next"} {
+			w.tried(f, "ok")
+		}
+		w.result("running", "next")
+		if left := job(t); left != "" {
+			t.Errorf("allocation %s was not given back", left)
+		}
+	})
+	run("slurmctld restarted", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "a", held: true}, rule{name: "b", after: "a"})
+		g := w.run("--slurm", "nodes=1,time=10m")
+		w.untilBegun(1, "a")
+		time.Sleep(6 * time.Second) // slurmctld saves the state of jobs every five seconds
+		s.KillController(t)
+		w.release("a") // its end is read, and the next step waits
+		s.StartController(t)
+		g.ends(ok)
+		w.once("a", "b")
+		w.tried("a", "ok")
+		w.result("b")
+	})
+	run("a job step ended by somebody else", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "a", held: true})
+		g := w.run("--slurm", "nodes=1,time=10m")
+		w.untilBegun(1, "a")
+		s.Command(t, "scancel", s.stepsOf(t, job(t))[0])
+		w.untilBegun(2, "a")
+		w.release("a")
+		g.ends(ok)
+		w.tried("a", "lost", "ok")
+		w.result("a")
+	})
+	run("the allocation ended by somebody else", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "before"}, rule{name: "a", after: "before", held: true})
+		g := w.run("--slurm", "nodes=1,time=10m")
+		w.untilBegun(1, "a")
+		s.Command(t, "scancel", job(t))
+		g.ends(interrupted, "was cancelled", "gantry resume it")
+		w.release("a")
+		w.start("resume", "it").ends(ok, "requesting another")
+		w.once("before")
+		w.tried("a", "lost", "ok")
+		w.result("a")
+	})
+	run("Ctrl-C", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "a", held: true}, rule{name: "b", after: "a"})
+		g := w.run("--slurm", "nodes=1,time=10m")
+		w.untilBegun(1, "a")
+		w.must(g.Process.Signal(os.Interrupt))
+		time.Sleep(200 * time.Millisecond)
+		w.release("a") // it may end, and b does not begin
+		g.ends(interrupted, "stopping: running tasks may end", "gantry resume it")
+		w.tried("a", "ok")
+		if w.begun("b") > 0 {
+			t.Error("a task began after Ctrl-C")
+		}
+		if left := job(t); left != "" {
+			t.Errorf("allocation %s was not given back", left)
+		}
+		w.start("resume", "it").ends(ok)
+		w.once("a", "b")
+	})
+	run("Ctrl-C twice", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "a", held: true})
+		g := w.run("--slurm", "nodes=1,time=10m")
+		w.untilBegun(1, "a")
+		w.must(g.Process.Signal(os.Interrupt))
+		time.Sleep(200 * time.Millisecond)
+		w.must(g.Process.Signal(os.Interrupt))
+		g.ends(interrupted, "stopping running tasks")
+		w.release("a")
+		w.start("resume", "it").ends(ok)
+		w.result("a")
+	})
+	run("full shared directory", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "a", held: true}, rule{name: "b", after: "a"})
+		full := filepath.Join(w.dir, "full")
+		w.must(os.Mkdir(full, 0o755))
+		if err := syscall.Mount("tmpfs", full, "tmpfs", 0, "size=160m"); err != nil {
+			t.Skipf("mount: %v", err)
+		}
+		defer func() { _ = syscall.Unmount(full, syscall.MNT_DETACH) }()
+		g := w.run("--slurm", "nodes=1,time=10m", "--shared", full)
+		w.untilBegun(1, "a")
+		// All that is left, as others may take it.
+		hog := filepath.Join(full, "hog")
+		f, err := os.Create(hog)
+		w.must(err)
+		for block := make([]byte, 1<<20); err == nil; {
+			_, err = f.Write(block)
+		}
+		for block := make([]byte, 1); ; {
+			if _, err := f.Write(block); err != nil {
+				break
+			}
+		}
+		f.Close()
+		w.release("a")
+		g.ends(tasksFailed, "exit code 1", "the file system of the run may be full")
+		w.must(os.Remove(hog))
+		if w.begun("b") > 0 {
+			t.Error("a task began whose input could not be made")
+		}
+	})
+	run("a node set down", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "a", held: true})
+		g := w.run("--slurm", "nodes=2,time=10m")
+		w.untilBegun(1, "a")
+		on := s.nodeOf(t, s.stepsOf(t, job(t))[0])
+		s.SetDown(t, on)
+		w.untilBegun(2, "a")
+		w.release("a")
+		g.ends(ok)
+		w.tried("a", "lost", "ok")
+		s.Resume(t, on)
+	})
+	run("slurmd killed", func(t *testing.T) {
+		w := s.newWork(t, rule{name: "a", held: true})
+		g := w.run("--slurm", "nodes=2,time=10m")
+		w.untilBegun(1, "a")
+		on := s.nodeOf(t, s.stepsOf(t, job(t))[0])
+		s.KillNode(t, on)
+		w.untilBegun(2, "a") // Slurm notices after SlurmdTimeout
+		w.release("a")
+		g.ends(ok)
+		w.tried("a", "lost", "ok")
+		w.result("a")
+		s.StartNode(t, on)
+		s.Resume(t, on)
+	})
+
+	limit.t = t
+	short.ends(interrupted, "it reached its time limit", "gantry resume it")
+	limit.release("a")
+	limit.start("resume", "it").ends(ok, "requesting another")
+	limit.tried("a", "lost", "ok")
+	limit.result("a")
+}
+
+// stepsOf are the numbers of the job steps of an allocation that run tasks.
+func (s *site) stepsOf(t *testing.T, job string) []string {
+	t.Helper()
+	return slices.DeleteFunc(s.steps(t, ""), func(id string) bool { return !strings.HasPrefix(id, job+".") })
+}
+
+// nodeOf is the node of a job step.
+func (s *site) nodeOf(t *testing.T, step string) string {
+	t.Helper()
+	return s.Command(t, "squeue", "-h", "--steps="+step, "-o", "%N")
+}
