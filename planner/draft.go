@@ -495,10 +495,23 @@ func (d *Draft) Plans() int { return d.planned }
 func (d *Draft) NextStart() Time {
 	next := unit.Never
 	for n := range d.queues {
-		for seg := range d.Planned(NodeID(n)) {
-			if seg.Start > d.now {
-				next = min(next, seg.Start)
+		q := &d.queues[n]
+		if q.live == 0 {
+			continue
+		}
+		q.sort(d)
+		later, _ := slices.BinarySearchFunc(q.items, d.now, func(it planItem, now Time) int {
+			if it.start <= now {
+				return -1
+			}
+			return 1
+		})
+		for _, it := range q.items[later:] {
+			if it.start >= next {
 				break
+			}
+			if d.current(NodeID(n), it) {
+				next = it.start
 			}
 		}
 	}

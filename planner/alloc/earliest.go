@@ -164,6 +164,9 @@ func (e *EarliestFinish) placeAlike(c *planner.Cycle, t *planner.Task, g *gaps, 
 		return fits
 	}
 	e.try(c, t, g, first, from, best)
+	if best.Node == first && best.End == least {
+		return fits // no node has an earlier one, nor a lower node the same
+	}
 	for n, lower := range e.lower {
 		if lower > best.End || lower == unit.Never {
 			continue

@@ -64,18 +64,11 @@ type punctual struct {
 	*planner.Pipeline[planner.Queue]
 }
 
-// Plan implements planner.Policy. It asks for a round at the next planned start of each node.
+// Plan implements planner.Policy. It asks for a round at the next planned start.
 func (p punctual) Plan(ctx context.Context, c *planner.Cycle) error {
 	if err := p.Pipeline.Plan(ctx, c); err != nil {
 		return err
 	}
-	for n := range c.Nodes() {
-		for seg := range c.Draft.Planned(planner.NodeID(n)) {
-			if seg.Start > c.Now() {
-				c.WakeAt(seg.Start)
-				break
-			}
-		}
-	}
+	c.WakeAt(c.Draft.NextStart())
 	return nil
 }
