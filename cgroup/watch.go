@@ -292,10 +292,11 @@ func (w *Watcher) loop() {
 	// A thread of its own, and ahead of all others where that is allowed: it sleeps nearly always, works for some 100
 	// µs, and being a few milliseconds late is being too late. The goroutine never unlocks it, so it ends with it.
 	runtime.LockOSThread()
-	if unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
-		Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) == nil {
-		w.ahead = true
-	}
+	ahead := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1,
+		Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0) == nil
+	w.mu.Lock() // groups may be watched already
+	w.ahead = ahead
+	w.mu.Unlock()
 	defer close(w.done)
 	defer w.release()
 	events := make([]unix.EpollEvent, 64)
