@@ -179,16 +179,29 @@ func TestAStaleSocket(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	var said []string
-	cl := api.NewClient(dir)
-	cl.Patience, cl.Notify = 300*time.Millisecond, func(text string) { said = append(said, text) }
-	if _, err := cl.About(t.Context()); !errors.Is(err, api.ErrNoServer) ||
-		!strings.Contains(err.Error(), "connection refused; it was killed or is stuck: start it again") {
-		t.Errorf("nobody listens: %v", err)
+	refused := func(says string) {
+		t.Helper()
+		var said []string
+		cl := api.NewClient(dir)
+		cl.Patience, cl.Notify = 300*time.Millisecond, func(text string) { said = append(said, text) }
+		if _, err := cl.About(t.Context()); !errors.Is(err, api.ErrNoServer) ||
+			!strings.Contains(err.Error(), "connection refused; it was killed or is stuck: start it again") {
+			t.Errorf("nobody listens: %v", err)
+		}
+		if len(said) != 1 || !strings.Contains(said[0], says) {
+			t.Errorf("the client said %q, want %q", said, says)
+		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "the server does not answer (connection refused)") {
-		t.Errorf("the client said %q", said)
+	refused("no gantry serves " + dir + " any more, though it left its socket: waiting 300ms for the next one")
+	lock, err := os.Create(filepath.Join(dir, api.LockName)) // as a server has it that starts, or is stuck
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("the server does not answer (connection refused): trying for 300ms")
+	lock.Close()
 	s := serveIn(t, dir, "--runtime", "null")
 	if got := s.submit(montage); got != "1" {
 		t.Errorf("the first number is %s", got)
