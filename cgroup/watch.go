@@ -110,9 +110,9 @@ func (t *Tree) NewWatcher(dev Device, sample func(Sample)) (*Watcher, error) {
 }
 
 // hurry puts this process before those it starts, where that is allowed: it does little, and little late is too late
-// for counters that vanish. Other sleeps of it may be late by slack: Go's monitor else wakes every 70 µs while anything
-// runs, for an eighth of all that gantry computes, and with 2 ms of slack for a tenth still. The watcher's own thread
-// has no slack where it may be ahead of all others.
+// for counters that vanish. Other sleeps of it may be late by slack: Go's monitor else wakes every 70 µs while
+// anything runs, for an eighth of all that gantry computes, and with 2 ms of slack for a tenth still. The watcher's own
+// thread has no slack where it may be ahead of all others.
 func hurry() {
 	threads, _ := os.ReadDir("/proc/self/task")
 	for _, t := range threads {

@@ -48,8 +48,8 @@ func differing(c *cli.Context, run string, given, kept *settings) (all []string,
 		case "policy":
 			text += fmt.Sprintf("%s; gantry policy set %s changes it", kept.Policy, given.Policy)
 		case "cluster":
-			text += "the nodes that it began with; gantry node changes them. For other nodes end it with gantry drain " +
-				"and start a new one"
+			text += "the nodes that it began with; gantry node changes them. For other nodes end it with gantry " +
+				"drain and start a new one"
 		default:
 			text += "what it began with"
 			switch v := of[1][key].(type) {
