@@ -3,13 +3,15 @@ package executor
 import (
 	"slices"
 	"strings"
+
+	"gantry/trace"
 )
 
 // Mount is a file or directory of the host in the containers of a task.
 type Mount struct {
 	From, To string // absolute paths: on the host, in the container
-	// InPlace is of a directory of the host that a job names, at its own path. It is checked with the rights of the user
-	// who runs programs when the attempt begins. No reader of workflow files makes one.
+	// InPlace is of a directory of the host that a job names, at its own path. It is checked with the rights of the
+	// user who runs programs when the attempt begins. No reader of workflow files makes one.
 	InPlace  bool
 	Writable bool // InPlace
 }
@@ -34,4 +36,19 @@ func InPlace(dir string, writable bool) string {
 // inPlace reports whether a task sees directories of the host that may change.
 func (t *TaskSpec) inPlace() bool {
 	return slices.ContainsFunc(t.Mounts, func(m string) bool { return ParseMount(m).InPlace })
+}
+
+// AddMounts gives all programs of a workflow more mounts, beside those of their containers; name is that of the
+// container that programs without one get.
+func AddMounts(w *trace.Workflow, name string, mounts []string) {
+	w.Tasks, w.Containers = slices.Clone(w.Tasks), slices.Clone(w.Containers) // others may share them
+	for i := range w.Containers {
+		w.Containers[i].Mounts = slices.Concat(w.Containers[i].Mounts, mounts)
+	}
+	w.Containers = append(w.Containers, trace.Container{Name: name, Mounts: mounts})
+	for i := range w.Tasks {
+		if t := &w.Tasks[i]; len(t.Command) > 0 && t.Container == 0 {
+			t.Container = int32(len(w.Containers))
+		}
+	}
 }

@@ -12,20 +12,21 @@ import (
 )
 
 // options is what the log keeps of how a submission is to be treated, beside its definition.
-// sqlite/FORMAT.md describes it. All but labels are of single tasks.
+// sqlite/FORMAT.md describes it. All but labels and secrets are of single tasks.
 type options struct {
 	Workflow string                `json:"workflow,omitempty"` // as its user calls it
 	Key      string                `json:"key,omitempty"`
 	After    []executor.Dependency `json:"after,omitempty"`
 	Labels   api.Labels            `json:"labels,omitempty"`
+	Secrets  string                `json:"secrets,omitempty"` // the key below which they are kept
 }
 
 // optionsOf is "" where there is nothing to keep.
-func optionsOf(labels api.Labels) string {
-	if len(labels) == 0 {
+func optionsOf(labels api.Labels, secrets string) string {
+	if len(labels) == 0 && secrets == "" {
 		return ""
 	}
-	text, _ := json.Marshal(options{Labels: labels}) // texts can be written
+	text, _ := json.Marshal(options{Labels: labels, Secrets: secrets}) // texts can be written
 	return string(text)
 }
 

@@ -54,6 +54,8 @@ type Config struct {
 	Tenant func(user string) string
 	// Allow says who may ask; nil: everybody who can open the socket.
 	Allow func(by Peer) bool
+	// Secrets keeps those of submissions; nil: there can be none.
+	Secrets Secrets
 	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
 	// there.
 	Results func(run, workflow, file string) executor.Source
@@ -74,6 +76,7 @@ type Server struct {
 	flows   map[planner.WorkflowID]*entry // those that have arrived
 	singles map[planner.TaskID]*entry     // the same of single tasks
 	waiters map[int64]map[chan struct{}]bool
+	holders map[string]int // submissions that are not over, by the key of their secrets
 }
 
 // entry is a submission that is not over.
@@ -96,7 +99,7 @@ type Expectation struct{ Start, End, Low, High planner.Time }
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, flows: map[planner.WorkflowID]*entry{},
 		singles: map[planner.TaskID]*entry{},
-		waiters: map[int64]map[chan struct{}]bool{}}
+		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}}
 	if s.Trouble == nil {
 		s.Trouble = func() string { return "" }
 	}
@@ -171,8 +174,13 @@ func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submis
 			e.due = 0
 		}
 		s.entries[row.ID], s.flows[w] = e, e
+		s.holdLocked(row)
 	}
-	return subs, s.restoreSingles(ctx, v)
+	if err := s.restoreSingles(ctx, v); err != nil {
+		return nil, err
+	}
+	s.sweepSecrets()
+	return subs, nil
 }
 
 // add takes in a submission that was accepted.
@@ -181,6 +189,7 @@ func (s *Server) add(row sqlite.Submitted, sub *executor.Submission) {
 	defer s.mu.Unlock()
 	s.entries[row.ID] = &entry{Submitted: row, release: sub.Release, due: sub.Due, class: sub.Class,
 		tasks: len(sub.Workflow.Tasks), single: row.Kind == sqlite.KindTask}
+	s.holdLocked(&row)
 }
 
 // Serve answers requests until Close. The listener is closed with it.
@@ -326,6 +335,11 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 			return nil, err
 		}
 	}
+	secrets, forget, err := s.keepSecrets(&req, by, subs)
+	if err != nil {
+		return nil, err
+	}
+	defer forget() // unless it is accepted
 	now, wall := s.Now(), time.Now()
 	rows := make([]sqlite.Submitted, len(subs))
 	for i := range subs {
@@ -341,9 +355,9 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		}
 		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: userName(by.UID),
 			Tenant: sub.Tenant, Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now, Arrival: sub.At,
-			Options: optionsOf(req.Workflows[i].Labels), Definition: definition}
+			Options: optionsOf(req.Workflows[i].Labels, secrets), Definition: definition}
 	}
-	if err := s.accept(rows, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
+	if err := s.accept(rows, by.UID, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
 		sub := subs[i]
 		identify(&sub, row)
 		s.add(*row, &sub)
@@ -359,9 +373,10 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 }
 
 // accept keeps what was handed in and gives it to the engine, by what given returns for each of the rows. A request
-// that comes again changes nothing; the rows are then those of the first one.
+// that comes again from the same user changes nothing; the rows are then those of the first one.
 func (s *Server) accept(
 	rows []sqlite.Submitted,
+	by int,
 	given func(i int, row *sqlite.Submitted) func(*executor.Intake),
 ) error {
 	s.intake.RLock()
@@ -381,11 +396,18 @@ func (s *Server) accept(
 		}
 	})
 	if fault := sqlite.DiskFault(err); fault != "" {
-		return &api.Error{Code: api.Full, Message: fmt.Sprintf("the log cannot be written (%s): nothing of the request "+
-			"is kept; free space in the gantry directory, then hand it in again", fault)}
+		return &api.Error{Code: api.Full, Message: fmt.Sprintf("the log cannot be written (%s): nothing of the "+
+			"request is kept; free space in the gantry directory, then hand it in again", fault)}
 	}
-	if err != nil || again {
+	if err != nil {
 		return err
+	}
+	if again && rows[0].UID != by {
+		return &api.Error{Code: api.Denied,
+			Message: "the key of this request is that of another user's: choose another"}
+	}
+	if again {
+		return nil
 	}
 	enter := make([]func(*executor.Intake), len(rows))
 	for i := range rows {

@@ -90,11 +90,20 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 			join.Key = fmt.Sprintf("%s of %v", join.Key, *sub.By)
 		}
 		sub.Joins = &join
-		options, err := json.Marshal(options{Workflow: t.Workflow, Key: join.Key, After: after, Labels: t.Labels})
+		subs[i] = *sub
+	}
+	secrets, forget, err := s.keepSecrets(req, by, subs)
+	if err != nil {
+		return nil, err
+	}
+	defer forget() // unless it is accepted
+	for i := range subs {
+		t, sub := &req.Tasks[i], &subs[i]
+		options, err := json.Marshal(options{Workflow: t.Workflow, Key: sub.Joins.Key, After: sub.Joins.After,
+			Labels: t.Labels, Secrets: secrets})
 		if err != nil {
 			return nil, err
 		}
-		subs[i] = *sub
 		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: userName(by.UID),
 			Tenant: sub.Tenant, Name: sub.Workflow.Tasks[0].ID, Kind: sqlite.KindTask, Wall: wall, At: now,
 			Arrival: sub.At, Options: string(options)}
@@ -102,7 +111,7 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 			return nil, err
 		}
 	}
-	if err := s.accept(rows, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
+	if err := s.accept(rows, by.UID, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
 		sub := subs[i]
 		numbered(&sub, row.ID)
 		s.add(*row, &sub)
@@ -141,8 +150,8 @@ func (s *Server) dependencies(ctx context.Context, after []api.Dependency, sub *
 		unknown := new(sqlite.UnknownSubmissionError)
 		switch {
 		case errors.As(err, &unknown):
-			return nil, &api.Error{Code: api.Unknown, Message: fmt.Sprintf("--after %d: there is no submission %d", d.ID,
-				d.ID)}
+			return nil, &api.Error{Code: api.Unknown,
+				Message: fmt.Sprintf("--after %d: there is no submission %d", d.ID, d.ID)}
 		case err != nil:
 			return nil, err
 		case !s.maySee(by, o.UID):
@@ -242,6 +251,7 @@ func (s *Server) restoreSingles(ctx context.Context, v planner.View) error {
 				e.due = due
 			}
 			s.entries[row.ID], s.singles[row.Task] = e, e
+			s.holdLocked(&row)
 		}
 	}
 	return nil
@@ -275,7 +285,7 @@ func (s *Server) watchSingles(v planner.View, events []planner.Event) {
 func (s *Server) endedSingle(v planner.View, t planner.TaskID) {
 	if e := s.singles[t]; e != nil && v.Phase(t).Ended() {
 		delete(s.singles, t)
-		delete(s.entries, e.ID)
+		s.overLocked(e)
 		s.wakeLocked(e.ID)
 	}
 }
@@ -286,7 +296,7 @@ func (s *Server) Settled(all []executor.Settled) {
 	defer s.mu.Unlock()
 	for _, x := range all {
 		if e := s.entries[x.ID]; e != nil && !e.arrived {
-			delete(s.entries, x.ID)
+			s.overLocked(e)
 		}
 		s.wakeLocked(x.ID)
 	}

@@ -52,7 +52,7 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 		if left, _ := v.Progress(w); left == 0 {
 			if e := s.flows[w]; e != nil {
 				delete(s.flows, w)
-				delete(s.entries, e.ID)
+				s.overLocked(e)
 				s.wakeLocked(e.ID)
 			}
 		}
@@ -80,7 +80,9 @@ func (s *Server) wakeLocked(id int64) {
 func (s *Server) wake(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.entries, id)
+	if e := s.entries[id]; e != nil {
+		s.overLocked(e)
+	}
 	s.wakeLocked(id)
 }
 
@@ -172,8 +174,8 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 		return &at
 	}
 	st := &api.Status{ID: o.ID, Run: o.Run, Name: o.Name, Kind: o.Kind, User: o.User, UID: o.UID, Tenant: o.Tenant,
-		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done, Failed: o.Failed,
-		Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended), Outcome: o.Attempt.Outcome,
+		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done,
+		Failed: o.Failed, Submitted: o.Wall, Started: wall(o.Started), Ended: wall(o.Ended), Outcome: o.Attempt.Outcome,
 		Node: o.Attempt.Node, Peak: o.Attempt.Peak, CPU: o.Attempt.CPU}
 	more := readOptions(o.Options)
 	st.Labels, st.Workflow = more.Labels, more.Workflow

@@ -64,24 +64,33 @@ func (s *settings) readGiven(c *cli.Context) (err error) {
 		s.Mounts = append(s.Mounts, m)
 	}
 	for _, text := range c.StringSlice("secret") {
-		name, file, ok := strings.Cut(text, "=")
-		if !secretName.MatchString(name) {
-			return failf(exitUsage, "--secret %q: a name has letters, digits, _, - and ., and does not begin "+
-				"with a dot", name)
+		if text, err = secretOf(text); err != nil {
+			return err
 		}
-		if ok {
-			if file, err = filepath.Abs(file); err != nil {
-				return fail(exitInput, err)
-			}
-			name += "=" + file
-		}
-		s.Secrets = append(s.Secrets, name)
+		s.Secrets = append(s.Secrets, text)
 	}
 	if err := s.targets(); err != nil {
 		return err
 	}
 	_, err = s.secrets()
 	return err
+}
+
+// secretOf checks NAME[=FILE], and returns it with an absolute FILE.
+func secretOf(text string) (string, error) {
+	name, file, ok := strings.Cut(text, "=")
+	if !secretName.MatchString(name) {
+		return "", failf(exitUsage, "--secret %q: a name has letters, digits, _, - and ., and does not begin "+
+			"with a dot", name)
+	}
+	if !ok {
+		return name, nil
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return "", fail(exitInput, err)
+	}
+	return name + "=" + file, nil
 }
 
 var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)

@@ -186,6 +186,7 @@ func (v *serving) server(s *session) {
 		Owner:     stage.Caller().UID,
 		Shared:    v.group != server.OwnerOnly,
 		Tenant:    v.tenant,
+		Secrets:   v.secrets(s),
 		Allow: func(by server.Peer) bool {
 			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) ||
 				v.group != server.OwnerOnly && (by.GID == v.group || slices.Contains(by.Groups, v.group))

@@ -24,7 +24,6 @@ import (
 	"gantry/server"
 	"gantry/server/api"
 	"gantry/sqlite"
-	"gantry/trace"
 )
 
 // client returns the client of the server of --dir.
@@ -87,7 +86,7 @@ read files that they write, by name.
 
 Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no server, or it cannot take work.`,
 		Flags: append([]cli.Flag{dirFlag(),
-			givenFlags()[0], givenFlags()[1], givenFlags()[3],
+			givenFlags()[0], givenFlags()[1], submitSecretFlag(), givenFlags()[3],
 			&cli.IntFlag{Name: "retries", Aliases: []string{"T"}, Usage: "try tasks `N` times more whose program " +
 				"fails (default: as the workflow says, else as the server was told)"},
 			&cli.StringFlag{Name: "tenant", Usage: "`TENANT` that the workflow counts for (default: as a workload " +
@@ -172,6 +171,34 @@ func handedIn(c *cli.Context, about *api.Server) ([]executor.Submission, error) 
 		return subs, nil
 	}
 	return subs, locateFor(c.Context, subs)
+}
+
+// submitSecretFlag is --secret of gantry submit.
+func submitSecretFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "secret", Usage: "give all commands of the submission, and nobody else, a file " +
+		"/run/secrets/NAME, with the value of the environment variable NAME or the content of a file, `NAME[=FILE]` " +
+		"(may be repeated)"}
+}
+
+// submitSecrets reads the values of secrets, which go to the server and not into the workflow.
+func submitSecrets(c *cli.Context) (map[string][]byte, error) {
+	set := &settings{}
+	for _, text := range c.StringSlice("secret") {
+		text, err := secretOf(text)
+		if err != nil {
+			return nil, err
+		}
+		set.Secrets = append(set.Secrets, text)
+	}
+	values, err := set.secrets()
+	if err != nil || len(values) == 0 {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	for name, value := range values {
+		all[name] = []byte(value)
+	}
+	return all, nil
 }
 
 // handing is what the command line of gantry submit says of workflows.
@@ -275,13 +302,8 @@ func (h *handing) settle(sub *executor.Submission) {
 	w := *sub.Workflow // others may share it
 	w.Tasks, w.Containers = slices.Clone(w.Tasks), slices.Clone(w.Containers)
 	sub.Workflow = &w
-	own := int32(0)
 	if len(h.Mounts) > 0 && !h.Emulate {
-		for i := range w.Containers {
-			w.Containers[i].Mounts = slices.Concat(w.Containers[i].Mounts, h.Mounts)
-		}
-		w.Containers = append(w.Containers, trace.Container{Name: "--mount", Mounts: h.Mounts})
-		own = int32(len(w.Containers))
+		executor.AddMounts(&w, "--mount", h.Mounts)
 	}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
@@ -297,9 +319,6 @@ func (h *handing) settle(sub *executor.Submission) {
 		}
 		if t.Image == "" {
 			t.Image = h.Image
-		}
-		if t.Container == 0 {
-			t.Container = own
 		}
 		t.Env = executor.MergeEnv(t.Env, h.Env)
 	}
@@ -346,6 +365,9 @@ func submit(c *cli.Context) error {
 		return err
 	}
 	req := &api.Submit{}
+	if req.Secrets, err = submitSecrets(c); err != nil {
+		return err
+	}
 	for i := range subs {
 		definition, err := sqlite.EncodeSubmission(&subs[i])
 		if err != nil {

@@ -34,8 +34,8 @@ func taskFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kind", Usage: "with --task: `TYPE` by which its runtime is estimated from earlier " +
 			"tasks (default: its name)"},
 		&cli.DurationFlag{Name: "time-limit", Usage: "with --task: `TIME` after which it is ended, such as 2h"},
-		&cli.DurationFlag{Name: "estimate", Usage: "with --task: `TIME` that it is declared to take, where nothing is " +
-			"known of its type"},
+		&cli.DurationFlag{Name: "estimate", Usage: "with --task: `TIME` that it is declared to take, where " +
+			"nothing is known of its type"},
 		&cli.StringFlag{Name: "stdin", Usage: "with --task: `FILE` that its standard input is read from"},
 		&cli.StringFlag{Name: "stdout", Usage: "with --task: `FILE` that its standard output goes to; it is a result"},
 		&cli.StringFlag{Name: "stderr", Usage: "with --task: `FILE` that its standard error goes to; it is a result"},
@@ -74,7 +74,11 @@ func submitTask(c *cli.Context, cl *api.Client, about *api.Server) error {
 	if task.Definition, err = sqlite.EncodeSubmission(sub); err != nil {
 		return failf(exitInternal, "task %s: %w", c.String("task"), err)
 	}
-	a, err := cl.Submit(c.Context, &api.Submit{Tasks: []api.Task{task}})
+	secrets, err := submitSecrets(c)
+	if err != nil {
+		return err
+	}
+	a, err := cl.Submit(c.Context, &api.Submit{Tasks: []api.Task{task}, Secrets: secrets})
 	switch {
 	case err != nil:
 		return serverError(err)

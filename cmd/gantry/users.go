@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/outside"
 	"gantry/executor/stage"
 	"gantry/server"
@@ -206,4 +207,23 @@ func askForLog(c *cli.Context) (*sqlite.DB, error) {
 		return nil, fail(exitHost, errors.Join(err, os.RemoveAll(at)))
 	}
 	return db, nil
+}
+
+// submittedSecrets keeps secrets of submissions for the programs of their users.
+type submittedSecrets struct{ *container.SubmittedSecrets }
+
+// secrets are those of submissions; nil where no programs run.
+func (v *serving) secrets(s *session) server.Secrets {
+	if !runtimeOf(s.set.Runtime).Programs {
+		return nil
+	}
+	return submittedSecrets{container.SecretsOfSubmissions(s.name, s.dir)}
+}
+
+func (x submittedSecrets) Keep(key string, by *executor.User, values map[string][]byte) ([]string, bool, error) {
+	of := stage.ProgramUser()
+	if by != nil {
+		of = stage.Owner{UID: by.UID, GID: by.GID}
+	}
+	return x.SubmittedSecrets.Keep(key, of, values)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -365,4 +366,72 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 	if read < 2 { // her file, and her directory
 		t.Errorf("%d attacks read what is hers:\n%s", read, said)
 	}
+}
+
+// A submission's secrets are seen by its programs alone: not in the log, not by other users, and not once it is over.
+func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
+	needsBusybox(t)
+	l := newLab(t, "--oversubscribe")
+	const value = "hers-7f3a91"
+	hers, his := l.home(alice), l.home(bob)
+	file := l.write(alice, filepath.Join(hers, "token"), value+"\n")
+	l.write(alice, filepath.Join(hers, "Makeflow"), "out:\n\tcat /run/secrets/token >/dev/null; md5sum "+
+		"</run/secrets/token >out; cat /run/secrets/token >&2; while [ ! -e /mnt/go ]; do sleep 0.1; done; exit 3\n")
+	gate := filepath.Join(hers, "gate")
+	if err := errors.Join(os.Mkdir(gate, 0o700), os.Chown(gate, alice, alice)); err != nil {
+		t.Fatal(err)
+	}
+	l.wants(bob, exitInput, []string{"token"}, "submit", "--secret", "token="+file, "--task", "t", "--image",
+		"gantry/busybox", "--", "true") // which he may not read
+	l.wants(alice, exitOK, []string{"1: Makeflow-1"}, "submit", "--image", "gantry/busybox", "--no-prediction",
+		"--retries", "0", "--secret", "token=token", "--mount", gate+":/mnt:ro", "Makeflow")
+	work := filepath.Join(l.dir, "lab", "work", "Makeflow-1", "out-1")
+	for !strings.Contains(read(t, filepath.Join(work, ".command.err")), value) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	kept, err := filepath.Glob("/dev/shm/gantry-lab-*.submitted/*/token")
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept are %q (%v)", kept, err)
+	}
+	l.belongs(alice, kept[0])
+	// He finds neither it nor what a mount of his, or an input, could show him of it.
+	l.wants(bob, exitInput, nil, "submit", "--mount", kept[0]+":/mnt:ro", "--task", "t", "--image", "gantry/busybox",
+		"--", "cat", "/mnt")
+	l.write(bob, filepath.Join(his, "Makeflow"), "out: stolen\n\tcat stolen >out\n")
+	if err := os.Symlink(kept[0], filepath.Join(his, "stolen")); err != nil {
+		t.Fatal(err)
+	}
+	l.wants(bob, exitInput, nil, "submit", "--image", "gantry/busybox", "Makeflow")
+	l.wants(bob, exitOK, nil, "submit", "--task", "mine", "--image", "gantry/busybox", "--", "sh", "-c",
+		"ls /run/secrets && exit 0; exit 7")
+	l.write(alice, filepath.Join(gate, "go"), "")
+	l.wants(alice, exitTasksFailed, nil, "wait", "1")
+	l.wants(bob, exitTasksFailed, nil, "wait", "2")
+	if _, err := os.Stat(kept[0]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is kept after its submission was over: %v", err)
+	}
+	expect(t, exitOK, nil, "drain", "--dir", l.dir)
+	l.ends(exitOK)
+	if left, _ := filepath.Glob("/dev/shm/gantry-lab-*.submitted"); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+	for _, name := range []string{"gantry.sqlite", "gantry.sqlite-wal"} {
+		if strings.Contains(read(t, filepath.Join(l.dir, name)), value) {
+			t.Errorf("%s has the value", name)
+		}
+	}
+	if got := expect(t, exitOK, nil, "explain", "--dir", l.dir, "1", "out"); strings.Contains(got, value) ||
+		!strings.Contains(got, "***") {
+		t.Errorf("what the program said is shown as\n%s", got)
+	}
+}
+
+// read is the text of a file, "" if it is not there.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -169,9 +169,12 @@ func (a *attempt) makeControl() error {
 	if err := a.ctl.Make(os.Geteuid() != 0); err != nil {
 		return err
 	}
+	if err := a.hasSecrets(); err != nil {
+		return err
+	}
 	for _, text := range a.l.Spec.Mounts {
 		m, w := executor.ParseMount(text), a.l.Spec.Workflow
-		if !m.InPlace && w.By == nil {
+		if !m.InPlace && w.By == nil || submittedSecret(m) { // which the server made, and nobody can replace
 			continue
 		}
 		check, name := a.r.files.Visible, "mount"
@@ -789,7 +792,7 @@ func (a *attempt) lastWords(o planner.Outcome) string {
 		last = stage.Tail(a.dir, name, 5)
 		return nil
 	})
-	return a.r.masked(last)
+	return a.masked(last)
 }
 
 // as calls f, which does something in the work directory, with the rights of who owns that.

@@ -233,7 +233,8 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 		if !e.IsDir() || look(e.Name(), filepath.Join(dir, e.Name())) || run != "" && run != e.Name() {
 			continue
 		}
-		if err := os.RemoveAll(secretDirOf(executor.HostName(e.Name(), filepath.Join(dir, e.Name())))); err != nil {
+		host := executor.HostName(e.Name(), filepath.Join(dir, e.Name()))
+		if err := errors.Join(os.RemoveAll(secretDirOf(host)), os.RemoveAll(submittedDirOf(host))); err != nil {
 			return out, fmt.Errorf("clean: remove the secrets of run %s: %w", e.Name(), err)
 		}
 	}

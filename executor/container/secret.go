@@ -3,6 +3,7 @@ package container
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,9 +77,9 @@ func (r *Runtime) secretMounts() (mounts []Mount) {
 }
 
 // masked is a text, which may be of a program, without the values of secrets.
-func (r *Runtime) masked(text string) string {
+func (a *attempt) masked(text string) string {
 	const least = 4 // shorter lines are no secrets, and are everywhere
-	for _, value := range r.cfg.Secrets {
+	for _, value := range slices.AppendSeq(a.secretValues(), maps.Values(a.r.cfg.Secrets)) {
 		for line := range strings.Lines(value) {
 			if line = strings.TrimSpace(line); len(line) >= least {
 				text = strings.ReplaceAll(text, line, "***")

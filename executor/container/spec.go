@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,11 @@ func (a *attempt) configure() {
 		s.Image, s.Args, s.Keep = "", []string{TaskProgram, "emulate", controlDir, a.user(), specFile}, true
 	} else { // the launcher keeps what it says
 		s.Args = append([]string{launcher}, a.launchArgs()...)
-		s.Mounts = append(s.Mounts, r.secretMounts()...)
+		for _, m := range r.secretMounts() { // the submission's own come first
+			if !slices.ContainsFunc(s.Mounts, func(own Mount) bool { return own.Target == m.Target }) {
+				s.Mounts = append(s.Mounts, m)
+			}
+		}
 		s.Mounts = append(s.Mounts, Mount{Source: r.cfg.TaskBinary, Target: launcher, ReadOnly: true})
 	}
 

@@ -51,6 +51,8 @@ type Submit struct {
 	Key       string     `json:"key"`
 	Workflows []Workflow `json:"workflows,omitempty"`
 	Tasks     []Task     `json:"tasks,omitempty"` // single ones, numbered after the workflows
+	// Secrets are values by name, for all programs of the request. They are in no log.
+	Secrets map[string][]byte `json:"secrets,omitempty"`
 }
 
 // Task is a single task of a request. It is one of a workflow that grows: tasks of one user, tenant and class that name
@@ -84,6 +86,12 @@ type Workflow struct {
 
 // Labels are what a client notes with a submission: at most MaxLabels, of MaxLabelBytes in all. Nobody else reads them.
 type Labels map[string]string
+
+// Bounds of Secrets.
+const (
+	MaxSecrets     = 64
+	MaxSecretBytes = 1 << 20 // of all of a request
+)
 
 // Bounds of Labels.
 const (
