@@ -27,7 +27,7 @@ const (
 
 // forecastBounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
 func (s *session) forecastBounds() forecast.Bounds {
-	b := forecast.Bounds{Repetitions: 40, Least: 10, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare}
+	b := forecast.Bounds{Repetitions: 100, Least: 40, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare}
 	if s.basis() == basisDeclared && s.programs == nil {
 		b.Repetitions = 0
 	}
@@ -81,7 +81,7 @@ func (s *session) rememberPrograms(ctx context.Context, db *sqlite.DB, run strin
 	if s.programs = new(programTimes); db == nil {
 		return nil
 	}
-	if s.programs, err = programsOf(ctx, db, usualRuntime.Name, run); err != nil {
+	if s.programs, err = programsOf(ctx, db, usualRuntime.Name, run, s.set.Host); err != nil {
 		return fail(exitHost, err)
 	}
 	if m, err := db.FindModel(ctx, ""); err == nil && m.TimeScale == s.set.TimeScale && m.SizeScale == s.set.SizeScale {

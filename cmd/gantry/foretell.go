@@ -104,7 +104,7 @@ func (f *foreteller) make(ctx context.Context, s *session) (map[string]server.Ex
 		return nil, errTooMany
 	}
 	if time.Since(f.read) > programsStaleAt && runtimeOf(s.set.Runtime).Programs {
-		programs, err := programsOf(ctx, s.db, usualRuntime.Name, "")
+		programs, err := programsOf(ctx, s.db, usualRuntime.Name, "", s.set.Host)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/forecast"
+	"gantry/executor/hostmodel"
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
@@ -27,6 +28,9 @@ type programTimes struct {
 	misses map[string]bool // types of which nothing is known
 	// startup is the median time that their containers took to start.
 	startup time.Duration
+	// setUp is the CPU time of a container before its program, which the kernel counts with that of the program.
+	setUp time.Duration
+	quota hostmodel.Quota
 }
 
 // programKey is what two attempts of one task have in common, whatever the policy and the limits.
@@ -44,14 +48,22 @@ const (
 	usualSpread = 0.05
 )
 
-// programsOf reads the times of programs: those of one run if it is named.
-func programsOf(ctx context.Context, db *sqlite.DB, runtime, run string) (*programTimes, error) {
+// usualQuota is how kernels hold programs to a limit where no model of the host says so.
+var usualQuota = hostmodel.Quota{PeriodNanos: int64(20 * time.Millisecond)}
+
+// programsOf reads the times of programs: those of one run if it is named. The model of the host may be nil.
+func programsOf(ctx context.Context, db *sqlite.DB, runtime, run string, host *hostmodel.Model) (*programTimes,
+	error) {
 	all, err := db.ProgramRuns(ctx, runtime, run, mostProgramRuns)
 	if err != nil {
 		return nil, err
 	}
 	p := &programTimes{run: run, same: map[programKey][]sqlite.ProgramRun{}, named: map[[2]string][]sqlite.ProgramRun{},
-		kinds: map[string][]sqlite.ProgramRun{}, spread: map[string]float64{}}
+		kinds: map[string][]sqlite.ProgramRun{}, spread: map[string]float64{}, quota: usualQuota}
+	if host != nil {
+		p.setUp, p.quota = time.Duration(host.Emulator.StartCPUNanos), host.Quota
+		p.quota.Stretch = hostmodel.Curve{} // of single bursts; a program is many
+	}
 	for _, r := range all {
 		key := programKey{r.Identity, r.Input}
 		if r.Identity != "" && len(p.same[key]) < sameRuns {
@@ -122,10 +134,10 @@ func (p *programTimes) measureSpread() {
 		}
 		var mean float64
 		for i := range runs {
-			mean += logOf(&runs[i]) / float64(len(runs))
+			mean += p.logOf(&runs[i]) / float64(len(runs))
 		}
 		for i := range runs {
-			d := logOf(&runs[i]) - mean
+			d := p.logOf(&runs[i]) - mean
 			sums[runs[i].Kind] += d * d
 		}
 		counts[runs[0].Kind] += len(runs) - 1
@@ -136,31 +148,42 @@ func (p *programTimes) measureSpread() {
 }
 
 // logOf is the logarithm of what an attempt would take on a whole core of a node of speed 1.
-func logOf(r *sqlite.ProgramRun) float64 { return math.Log(max(1, float64(transfer(r, 1, 1000)))) }
-
-// transfer is the time that a program takes on a node of another speed or under another limit than where it was
-// measured. millicores are the limit, speed included. CPU time is spent as fast as the limit allows, by no more threads
-// than it ran on before unless it was at its limit; the rest of the time stays.
-func transfer(r *sqlite.ProgramRun, speed float64, millicores int64) time.Duration {
-	if r.CPU < 0 || r.Ran <= 0 { // all is taken as computing
-		return time.Duration(float64(r.Ran) * positive(r.Speed) / positive(speed))
-	}
-	cpu, ran := float64(min(r.CPU, maxCPU(r))), float64(r.Ran)
-	was := coresAt(r.Millicores)
-	parallel := max(1, cpu/ran)
-	if cpu >= 0.9*was*ran { // held back by its limit
-		parallel = max(parallel, math.Ceil(was))
-	}
-	other := max(0, ran-cpu/min(was, parallel))
-	return time.Duration(other + cpu/min(coresAt(millicores), parallel))
+func (p *programTimes) logOf(r *sqlite.ProgramRun) float64 {
+	ran, _ := p.transfer(r, 1, 1000)
+	return math.Log(max(1, float64(ran)))
 }
 
-// maxCPU is what the limit allows; counters read a little later may have more.
-func maxCPU(r *sqlite.ProgramRun) time.Duration {
-	if r.Millicores == 0 {
-		return r.CPU
+// transfer is the time, and of it the CPU time, that a program takes on a node of another speed or under another limit
+// than where it was measured. millicores are the limit, speed included. CPU time is spent as fast as the limit allows,
+// by no more threads than it ran on before unless it was at its limit; the rest of the time stays.
+func (p *programTimes) transfer(r *sqlite.ProgramRun, speed float64, millicores int64) (ran, cpu time.Duration) {
+	if r.CPU < 0 || r.Ran <= 0 { // all is taken as computing
+		ran = time.Duration(float64(r.Ran) * positive(r.Speed) / positive(speed))
+		return ran, time.Duration(float64(ran) * min(1, coresAt(millicores)))
 	}
-	return time.Duration(float64(r.Ran) * coresAt(r.Millicores))
+	took, used := float64(r.Ran), float64(max(0, r.CPU-p.setUp))
+	was := coresAt(r.Millicores)
+	used = min(used, took*was) // counters are read a little later
+	parallel := max(1, used/took)
+	if used >= 0.9*was*took { // held back by its limit
+		parallel = max(parallel, math.Ceil(was))
+	}
+	if millicores != r.Millicores {
+		wall := p.wall(used, parallel, r.Millicores)
+		if wall > took { // it cannot have used that much
+			used, wall = used*took/wall, took
+		}
+		took += p.wall(used, parallel, millicores) - wall
+	}
+	return time.Duration(took), time.Duration(min(used, took*coresAt(millicores)))
+}
+
+// wall is how long threads take to use CPU time under a limit.
+func (p *programTimes) wall(used, parallel float64, millicores int64) float64 {
+	if coresAt(millicores) >= parallel {
+		return used / parallel
+	}
+	return p.quota.Wall(used, int(math.Ceil(parallel)), millicores)
 }
 
 func coresAt(millicores int64) float64 {
@@ -183,33 +206,18 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (run
 	if p == nil || len(l.Spec.Command) == 0 && p.run == "" {
 		return 0, 0, false
 	}
-	if run, ok = p.drawRun(l, speed, seed); !ok {
-		return 0, 0, false
-	}
-	var used, ran time.Duration
-	for _, r := range p.kinds[l.Spec.Kind] {
-		if r.CPU >= 0 {
-			used, ran = used+maxCPU(&r), ran+r.Ran
-		}
-	}
-	if ran > 0 {
-		cpu = time.Duration(float64(run) * float64(used) / float64(ran))
-	}
-	return run, cpu, true
-}
-
-func (p *programTimes) drawRun(l *executor.Launch, speed float64, seed uint64) (time.Duration, bool) {
 	var input unit.Bytes
 	for _, f := range l.Spec.Inputs {
 		input += f.Size
 	}
 	millicores := int64(float64(l.Hold[unit.CPU]) * positive(speed))
 	r := rand.New(rand.NewPCG(seed, uint64(l.Task)<<16+uint64(l.Try)))
-	noise := func(sd float64) float64 {
+	noisy := func(sd float64, run, cpu time.Duration) (time.Duration, time.Duration, bool) {
 		if seed == 0 {
-			return 1
+			return run, cpu, true
 		}
-		return math.Exp(sd * r.NormFloat64())
+		x := math.Exp(sd * r.NormFloat64())
+		return time.Duration(x * float64(run)), time.Duration(x * float64(cpu)), true
 	}
 	spread, ok := p.spread[l.Spec.Kind]
 	if !ok {
@@ -220,23 +228,30 @@ func (p *programTimes) drawRun(l *executor.Launch, speed float64, seed uint64) (
 		id := l.Spec.Identity()
 		runs = p.same[programKey{string(id[:]), input}]
 	}
+	kind := p.kinds[l.Spec.Kind]
 	if len(runs) > 0 {
-		return time.Duration(noise(spread) * float64(middleOf(runs, speed, millicores))), true
+		run, cpu = p.middleOf(runs, speed, millicores)
+		return noisy(spread, run, cpu)
 	}
-	if t, sd, ok := p.trained(l, input, speed); ok {
-		return time.Duration(noise(sd) * float64(t)), true
-	}
-	if runs = p.kinds[l.Spec.Kind]; len(runs) > 0 {
-		if seed == 0 {
-			return middleOf(runs, speed, millicores), true
+	if run, sd, ok := p.trained(l, input, speed); ok {
+		if usual, used := p.middleOf(kind, speed, millicores); usual > 0 {
+			cpu = time.Duration(float64(run) * float64(used) / float64(usual))
 		}
-		return transfer(&runs[r.IntN(len(runs))], speed, millicores), true
+		return noisy(sd, run, cpu)
+	}
+	switch {
+	case len(kind) > 0 && seed == 0:
+		run, cpu = p.middleOf(kind, speed, millicores)
+		return run, cpu, true
+	case len(kind) > 0:
+		run, cpu = p.transfer(&kind[r.IntN(len(kind))], speed, millicores)
+		return run, cpu, true
 	}
 	if p.misses == nil {
 		p.misses = map[string]bool{}
 	}
 	p.misses[l.Spec.Kind] = true
-	return 0, false
+	return 0, 0, false
 }
 
 // trained asks the model.
@@ -262,11 +277,11 @@ func (p *programTimes) trained(l *executor.Launch, input unit.Bytes, speed float
 	return time.Duration(seconds / positive(speed) * 1e9), sd, true
 }
 
-// middleOf is the median of what the runs would take there.
-func middleOf(runs []sqlite.ProgramRun, speed float64, millicores int64) time.Duration {
-	all := make([]time.Duration, len(runs))
+// middleOf is the median of what the runs would take there, and the median of their CPU time.
+func (p *programTimes) middleOf(runs []sqlite.ProgramRun, speed float64, millicores int64) (ran, cpu time.Duration) {
+	all, used := make([]time.Duration, len(runs)), make([]time.Duration, len(runs))
 	for i := range runs {
-		all[i] = transfer(&runs[i], speed, millicores)
+		all[i], used[i] = p.transfer(&runs[i], speed, millicores)
 	}
-	return forecast.RangeOf(all).Expected
+	return forecast.RangeOf(all).Expected, forecast.RangeOf(used).Expected
 }

@@ -196,14 +196,16 @@ func (c *Course) kinds() map[string]mean {
 	return out
 }
 
-// RangeOf is the median and the interval of 80 % of values, by linear interpolation between order statistics.
+// RangeOf is the median and the interval of 80 % of values, by linear interpolation between order statistics: the k-th
+// of n values is the quantile k/(n+1), so that another value falls into the interval of few values as often as into
+// that of many.
 func RangeOf(values []time.Duration) Range {
 	if len(values) == 0 {
 		return Range{}
 	}
 	v := slices.Sorted(slices.Values(values))
 	at := func(q float64) time.Duration {
-		x := q * float64(len(v)-1)
+		x := min(max(0, q*float64(len(v)+1)-1), float64(len(v)-1))
 		low := int(math.Floor(x))
 		high := min(low+1, len(v)-1)
 		return v[low] + time.Duration(math.Round((x-float64(low))*float64(v[high]-v[low])))

@@ -62,8 +62,8 @@ func TestAForecastHasTheMedianAndEightyPercentOfItsRepetitions(t *testing.T) {
 	if f.Course.Makespan() != 13*s || f.Repetitions != 10 {
 		t.Errorf("%v without noise, %d repetitions", f.Course.Makespan(), f.Repetitions)
 	}
-	if want := (forecast.Range{Expected: 29500 * time.Millisecond, Low: 18700 * time.Millisecond,
-		High: 40300 * time.Millisecond}); f.Makespan != want {
+	if want := (forecast.Range{Expected: 29500 * time.Millisecond, Low: 16300 * time.Millisecond,
+		High: 42700 * time.Millisecond}); f.Makespan != want {
 		t.Errorf("makespan %+v, not %+v", f.Makespan, want)
 	}
 	if len(f.Workflows) != 1 || f.Workflows[0].Name != "fork" || f.Workflows[0].Range != f.Makespan {

@@ -184,21 +184,24 @@ func (h *Hosted) takeReadiness(l *executor.Launch) *readiness {
 	return r
 }
 
-// useReadiness begins the program of an attempt in the container that was started ahead for it.
-func (h *Hosted) useReadiness(c *course) {
-	r := c.soon
-	begin := func() {
-		if c.step != cPrepares {
-			return
-		}
-		r.over = true // it is the attempt's now
-		c.usage.Created, c.usage.Started = c.usage.Staged, h.now
-		h.run(c)
-		h.answer(c)
-	}
-	if r.ready {
-		begin()
+// whenReady continues an attempt once the container that was started ahead for it is ready: as in runs, its inputs are
+// brought then, and not before.
+func (h *Hosted) whenReady(c *course, then func()) {
+	if c.soon.ready {
+		then()
 		return
 	}
-	r.wanted = begin
+	c.soon.wanted = func() {
+		if c.step == cPrepares {
+			then()
+		}
+	}
+}
+
+// useReadiness begins the program of an attempt in the container that was started ahead for it.
+func (h *Hosted) useReadiness(c *course) {
+	c.soon.over = true // it is the attempt's now
+	c.usage.Created, c.usage.Started = c.usage.Staged, h.now
+	h.run(c)
+	h.answer(c)
 }

@@ -26,8 +26,9 @@ import (
 //   - A program is up to three parts side by side, each an amount at a limited rate: computing, reading, writing. It
 //     lasts its run time at least. Each part keeps the pace of the run, and hurries when it fell behind.
 //   - Cores are shared by programs after what phases take of them, by the model's Interference where that was measured.
-//     Programs keep at least half: container engines are outside of gantry's control group. Reading and writing share
-//     the limits of the node and the host's disk.
+//     Programs keep at least half: container engines are outside of gantry's control group. The last of what starts a
+//     container runs within the limit of its node, though, and takes its time from the programs there. Reading and
+//     writing share the limits of the node and the host's disk.
 //
 // Rates are whole numbers, times nanoseconds. The same input gives the same decisions.
 type Hosted struct {
@@ -215,9 +216,29 @@ func (h *Hosted) limits(l *executor.Launch) emulate.Limits {
 	if d := l.Hold[unit.Disk]; d > 0 && d != unit.Unlimited {
 		lim.ReadBps, lim.WriteBps = lesser(lim.ReadBps, d), lesser(lim.WriteBps, d)
 	}
-	lim.ReadBps = int64(float64(lim.ReadBps) * h.m.Disk.ReadLimit.At(float64(lim.ReadBps)))
-	lim.WriteBps = int64(float64(lim.WriteBps) * h.m.Disk.WriteLimit.At(float64(lim.WriteBps)))
+	lim.ReadBps = int64(float64(lim.ReadBps) * min(1, h.m.Disk.ReadLimit.At(float64(lim.ReadBps))))
+	lim.WriteBps = int64(float64(lim.WriteBps) * min(1, h.m.Disk.WriteLimit.At(float64(lim.WriteBps))))
 	return lim
+}
+
+// burst takes from the work of a program what limits of I/O let pass at once: over a second more than the limit was
+// achieved.
+func (h *Hosted) burst(c *emulate.Cost, l emulate.Limits) {
+	for _, x := range []struct {
+		part  *emulate.Part
+		limit int64
+		curve *hostmodel.Curve
+		by    string
+	}{{&c.Parts.Read, l.ReadBps, &h.m.Disk.ReadLimit, emulate.LimitedByRead},
+		{&c.Parts.Write, l.WriteBps, &h.m.Disk.WriteLimit, emulate.LimitedByWrite}} {
+		if over := x.curve.At(float64(x.limit)); x.limit > 0 && over > 1 && x.part.Rate >= float64(x.limit) {
+			passes := min(x.part.Amount, float64(x.limit)*(1-1/over))
+			x.part.Amount -= passes
+			if c.LimitedBy == x.by {
+				c.Wall -= time.Duration(passes / float64(x.limit) * second)
+			}
+		}
+	}
 }
 
 // lesser is the smaller limit, where 0 is none.
@@ -282,8 +303,11 @@ func (h *Hosted) begin(l executor.Launch) *course {
 // Start implements executor.Runtime.
 func (h *Hosted) Start(ctx context.Context, l executor.Launch) error {
 	if c := h.begin(l); c != nil {
-		c.soon = h.takeReadiness(&c.l)
-		h.stage(c)
+		if c.soon = h.takeReadiness(&c.l); c.soon != nil {
+			h.whenReady(c, func() { h.stage(c) })
+		} else {
+			h.stage(c)
+		}
 	}
 	return nil
 }
@@ -556,6 +580,7 @@ func (h *Hosted) estimate(c *course) {
 		}
 		h.vary(l, &s)
 		c.cost = s.Cost(lim, h.m.Emulator)
+		h.burst(&c.cost, lim)
 		if b := &c.cost.Parts.Compute; b.Rate > 0 { // a short burst is over before its quota is used up
 			q := h.m.Quota
 			q.Stretch = hostmodel.Curve{} // of single bursts; a task is many
@@ -958,6 +983,7 @@ func (h *Hosted) balance() {
 			h.set(a, rate)
 			taken += a.cpu * float64(rate)
 		}
+		h.setUp(cpu)
 		all, lost := h.cores, taken
 		if i := &h.m.Interference; len(i.Together) > 0 {
 			// A part that fell behind its pace catches up on cores that are idle: what it loses counts against what
@@ -972,6 +998,30 @@ func (h *Hosted) balance() {
 	}
 	h.resources[rRead].share(h.set)
 	h.resources[rWrite].share(h.set)
+}
+
+// setUp has containers that start take of their nodes what sets them up: the kernel counts that as theirs. A node with
+// programs leaves them their share of it.
+func (h *Hosted) setUp(cpu *resource) {
+	p := h.phases[pStart]
+	if p.Wall.BaseNanos <= 0 || h.m.Emulator.StartCPUNanos == 0 {
+		return
+	}
+	each := min(1, float64(h.m.Emulator.StartCPUNanos)/p.Wall.BaseNanos)
+	for n := range cpu.pools {
+		pool := &cpu.pools[n]
+		starting, rate := 0, 0.0
+		for _, a := range h.timed {
+			if a.which == pStart && a.c != nil && int(a.c.l.Node) == n {
+				starting++
+				rate += each * float64(a.rate)
+			}
+		}
+		if pool.capacity > 0 {
+			most := pool.capacity * int64(starting) / int64(starting+1)
+			cpu.take(pool, min(int64(rate), most))
+		}
+	}
 }
 
 // Next implements executor.Runtime: it jumps to the next thing that happens, or to until.

@@ -321,6 +321,51 @@ func TestDisturbedProgramsCatchUpOnIdleCores(t *testing.T) {
 	about(t, "one beside starts", h.ran(a), 10*time.Second)
 }
 
+// A container that starts takes 40 of 80 ms from the limit of its node, and from nobody on another node. A program
+// makes up for the first: it has no need of the 40 ms of CPU time that its own start was counted with.
+func TestSettingUpTakesFromTheLimitOfItsNode(t *testing.T) {
+	m := hostmodel.Example(8)
+	m.Emulator.StartCPUNanos = int64(40 * ms)
+	m.Phases.Start.CPU.BaseNanos = 0
+	h := onHost(t, sim.Config{Host: m, Starts: 1}, 1, 1)
+	a, b := h.launch(0, 1, busy(10*time.Second)), h.launch(1, 1, busy(10*time.Second))
+	for range 2 {
+		h.pass(time.Duration(h.Now()) + time.Second)
+		h.launch(0, 0.1, &executor.TaskSpec{Name: "short", Run: 10 * ms, AvgCPU: 0.001})
+	}
+	h.drain()
+	about(t, "on its node", h.ran(a)-h.ran(b), 40*ms)
+}
+
+// Over a second more was achieved than the limit: what passes at once does not wait.
+func TestLimitsOfIOLetSomethingPassAtOnce(t *testing.T) {
+	m := still(4)
+	m.Disk.ReadLimit = hostmodel.Curve{X: []float64{1e6}, Y: []float64{1.25}}
+	h := onHost(t, sim.Config{Host: m, IO: []emulate.Limits{{ReadBps: 200_000_000}}}, 2)
+	id := h.launch(0, 1, &executor.TaskSpec{Name: "r", Run: ms, AvgCPU: 1,
+		Inputs: []*executor.FileSpec{{ID: 1, Name: "in", Size: 1_600_000_000, Sized: true, Produced: true}}})
+	h.drain()
+	about(t, "40 MB at once, then 200 MB/s", h.ran(id), 7800*ms)
+}
+
+// An attempt whose container is being started ahead stages its inputs once that is ready, 110 ms after its wish.
+func TestInputsAreStagedOnceTheContainerIsReady(t *testing.T) {
+	h := onHost(t, sim.Config{Host: hostmodel.Example(4), Ahead: 3}, 2)
+	l := executor.Launch{Attempt: planner.None, Task: 1, Try: 1, Hold: unit.Vector{unit.CPU: 1000},
+		Spec: busy(time.Second)}
+	if err := h.Prepare(t.Context(), []executor.Preparation{{Launch: l}}); err != nil {
+		t.Fatal(err)
+	}
+	h.pass(50 * ms)
+	l.Attempt, l.Queued, h.next = 0, h.Now(), 1
+	if err := h.Start(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	h.drain()
+	about(t, "staged", time.Duration(h.exits[0].Usage.Staged), 120*ms)
+	about(t, "started", time.Duration(h.exits[0].Usage.Started), 120*ms)
+}
+
 // A file from outside is made by the first who needs it, at 1 ns a byte; who comes meanwhile waits.
 func TestInputsAreBroughtOnce(t *testing.T) {
 	h := onHost(t, sim.Config{Host: hostmodel.Example(4)}, 4)

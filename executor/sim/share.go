@@ -99,6 +99,7 @@ type resource struct {
 // pool is the parts of one node.
 type pool struct {
 	capacity int64 // 0: without limit
+	taken    int64 // of it, by what is no part: containers of the node that are set up
 	parts    []*activity
 	demand   int64
 	want     int64 // the lesser of the two
@@ -144,10 +145,21 @@ func (r *resource) change(p *pool, by, most int64) {
 	p.want = want
 }
 
+// take has something else use a part of a pool.
+func (r *resource) take(p *pool, rate int64) {
+	if p.taken == rate {
+		return
+	}
+	r.most -= p.atMost(p.most)
+	p.taken = rate
+	r.most += p.atMost(p.most)
+	r.change(p, 0, 0)
+}
+
 // atMost is what the pool can have of a rate.
 func (p *pool) atMost(rate int64) int64 {
 	if p.capacity > 0 {
-		return min(rate, p.capacity)
+		return min(rate, p.capacity-p.taken)
 	}
 	return rate
 }

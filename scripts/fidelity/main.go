@@ -1,7 +1,7 @@
 // Command fidelity predicts runs before they begin, runs them in containers, and writes a page on how well that went:
 // examples/fidelity/README.md. It keeps what it measured; interrupted, it continues with the same command.
 //
-//	fidelity [-dir DIR] [-for DURATION] [-repetitions N] [-only NAMES] [-write]
+//	fidelity [-dir DIR] [-for DURATION] [-repetitions N] [-only NAMES] [-write] [-again DIR [-model FILE]]
 package main
 
 import (
@@ -55,6 +55,9 @@ func main() {
 	flag.IntVar(&x.repetitions, "repetitions", 3, "real runs of each workflow under each policy")
 	flag.StringVar(&only, "only", "", "workflows to run, separated by commas (default: all)")
 	write := flag.Bool("write", false, "run nothing: write the page of what was measured")
+	again := flag.String("again", "", "run nothing: predict the runs that this directory keeps with today's gantry, "+
+		"keep that in -dir, and print how well it would have predicted")
+	model := flag.String("model", "", "with -again: a host model (gantry calibrate --json) in place of the kept one")
 	flag.Parse()
 	if only != "" {
 		x.only = strings.Split(only, ",")
@@ -65,7 +68,7 @@ func main() {
 	var stop context.CancelFunc
 	x.ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := x.all(*write)
+	err := x.all(*write, *again, *model)
 	switch {
 	case x.ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "fidelity: stopped; the same command continues")
@@ -79,7 +82,13 @@ func main() {
 	}
 }
 
-func (x *harness) all(write bool) error {
+func (x *harness) all(write bool, again, model string) error {
+	if again != "" {
+		if err := x.again(again, model); err != nil {
+			return err
+		}
+		return x.print()
+	}
 	if !write {
 		if err := x.measure(); err != nil {
 			return err
@@ -234,6 +243,7 @@ type calibration struct {
 	Cores     int       `json:"cores"`
 	At        time.Time `json:"at"`
 	Took      float64   `json:"took_s"`
+	Again     string    `json:"again,omitempty"` // gantry that predicted the runs when they were over; "": before them
 }
 
 // base is the directory whose log has the calibration and nothing else.
@@ -251,6 +261,14 @@ func (x *harness) calibrate() error {
 		return calibration{Workflows: fingerprint(), Model: string(out), Version: version, Host: hostText(),
 			Cores: cores(), At: began.UTC(), Took: time.Since(began).Seconds()}, err
 	})
+}
+
+// baseOf is the directory whose log the predictions of a workflow rest on.
+func (x *harness) baseOf(w *workflow, repetition int) string {
+	if w.file != "" {
+		return x.base() + "-" + w.name
+	}
+	return x.base()
 }
 
 // copyLog gives a new directory the log of another one.
@@ -328,11 +346,7 @@ func (r *run) name() string { return fmt.Sprintf("run-%s-%s-%d", r.Workflow, r.P
 
 func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 	dir := filepath.Join(x.dir, "logs", r.name())
-	from := x.base()
-	if w.file != "" {
-		from += "-" + w.name
-	}
-	if err := copyLog(from, dir); err != nil {
+	if err := copyLog(x.baseOf(w, r.Repetition), dir); err != nil {
 		return nil, err
 	}
 	r.At, r.Busy = time.Now().UTC(), busyCores(100*time.Millisecond)
@@ -340,17 +354,9 @@ func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 	common := []string{"--dir", dir, "--json", "--policy", r.Policy, "--cluster", cluster,
 		"--size-scale", fmt.Sprint(cmp.Or(w.sizeScale, 1))}
 	// before the run, of which it is to know nothing
-	simulate := append([]string{"simulate", "--name", "sim", "--estimator", "history"}, common...)
-	if w.file != "" {
-		simulate = append(simulate, "--measured", "first")
-	}
-	var simulated struct {
-		Makespan float64 `json:"makespan_s"`
-	}
-	if err := x.gantryJSON(&simulated, append(simulate, path)...); err != nil {
+	if err := x.simulate(&r, w, path, "sim", common); err != nil {
 		return nil, err
 	}
-	r.Simulated = simulated.Makespan
 	var s struct {
 		Tasks       int     `json:"tasks"`
 		Makespan    float64 `json:"makespan_s"`
@@ -372,6 +378,25 @@ func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 	p := s.Predictions[0]
 	r.Tasks, r.Actual, r.Starting = s.Tasks, s.Makespan, s.Starting
 	r.Basis, r.Predicted, r.Low, r.High = p.Basis, p.Expected, p.Low, p.High
+	return r, x.split(&r, dir, "sim")
+}
+
+// simulate simulates what is to run, without noise.
+func (x *harness) simulate(r *run, w *workflow, path, name string, common []string) error {
+	args := append([]string{"simulate", "--name", name, "--estimator", "history"}, common...)
+	if w.file != "" {
+		args = append(args, "--measured", "first")
+	}
+	var simulated struct {
+		Makespan float64 `json:"makespan_s"`
+	}
+	err := x.gantryJSON(&simulated, append(args, path)...)
+	r.Simulated = simulated.Makespan
+	return err
+}
+
+// split compares the run with its simulation.
+func (x *harness) split(r *run, dir, sim string) error {
 	var c struct {
 		Tau    float64 `json:"order_tau"`
 		Causes []struct {
@@ -379,12 +404,12 @@ func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 			Nanos float64 `json:"ns"`
 		} `json:"causes"`
 	}
-	if err := x.gantryJSON(&c, "compare", "--dir", dir, "--json", "real", "sim"); err != nil {
-		return nil, err
+	if err := x.gantryJSON(&c, "compare", "--dir", dir, "--json", "real", sim); err != nil {
+		return err
 	}
-	r.Tau = c.Tau
+	r.Tau, r.Causes = c.Tau, nil
 	for _, k := range c.Causes {
 		r.Causes = append(r.Causes, cause{k.Cause, k.Nanos / 1e9})
 	}
-	return r, nil
+	return nil
 }

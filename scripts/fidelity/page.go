@@ -181,6 +181,10 @@ all its programs kept %.2f cores busy in the median, %.2f at most (%d of %d time
 `, first.Format("2006-01-02 15:04"), last.Format("15:04"), runs, c.Host,
 		strings.TrimPrefix(c.Version, "gantry version "), c.Took, median(busy), slices.Max(busy), above(busy, 0.3),
 		len(busy))
+	if c.Again != "" {
+		fmt.Fprintf(b, "\nThese runs were predicted again when they were over, by gantry %s, from the same "+
+			"calibration.\n\n", strings.TrimPrefix(c.Again, "gantry version "))
+	}
 }
 
 func above(all []float64, limit float64) (n int) {

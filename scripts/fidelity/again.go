@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// again predicts real runs that were kept, with the gantry of today: none of them runs again. The actual times are
+// those of the other directory, which stays as it is.
+func (x *harness) again(from, model string) error {
+	old := &harness{dir: from}
+	rows, err := old.rows()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(x.dir, "results"), 0o755); err != nil {
+		return err
+	}
+	var c calibration
+	if _, err := old.read("calibration", &c); err != nil {
+		return err
+	}
+	c.Again, err = x.version()
+	if err != nil {
+		return err
+	}
+	if err := x.once("calibration", func() (any, error) { return c, nil }); err != nil {
+		return err
+	}
+	var wait sync.WaitGroup
+	errs := make([]error, len(rows))
+	slots := make(chan struct{}, max(1, cores()-1))
+	for i := range rows {
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			errs[i] = x.rowAgain(old, &rows[i], model)
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// rowAgain predicts the runs of a row: they differ in what happened only.
+func (x *harness) rowAgain(old *harness, w *row, model string) error {
+	dir := filepath.Join(x.dir, "again", w.name+"-"+w.policy)
+	defer os.RemoveAll(dir)
+	path := w.file
+	if path == "" {
+		path = filepath.Join(old.dir, "workflows", w.name+".json")
+	}
+	common := []string{"--dir", dir, "--json", "--policy", w.policy, "--cluster", cluster, "--size-scale",
+		fmt.Sprint(cmp.Or(w.sizeScale, 1))}
+	if model != "" {
+		common = append(common, "--host-model", model)
+	}
+	for _, r := range w.runs {
+		if err := copyLog(old.baseOf(&w.workflow, r.Repetition), dir); err != nil {
+			return err
+		}
+		var dry struct {
+			Basis    string  `json:"basis"`
+			Makespan float64 `json:"makespan_s"`
+			Low      float64 `json:"makespan_low_s"`
+			High     float64 `json:"makespan_high_s"`
+		}
+		if err := x.gantryJSON(&dry, append(append([]string{"run", "--dry-run"}, common...), path)...); err != nil {
+			return err
+		}
+		r.Basis, r.Predicted, r.Low, r.High = dry.Basis, dry.Makespan, dry.Low, dry.High
+		if err := copyLog(filepath.Join(old.dir, "logs", r.name()), dir); err != nil {
+			return err
+		}
+		const sim = "sim"
+		if _, err := x.gantry("rm", "--dir", dir, sim); err != nil { // or the new one would learn from it
+			return err
+		}
+		if err := x.simulate(&r, &w.workflow, path, sim, common); err != nil {
+			return err
+		}
+		if err := x.split(&r, dir, sim); err != nil {
+			return err
+		}
+		if err := x.once(r.name(), func() (any, error) { return r, nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print prints the verdicts and the causes of what was predicted again.
+func (x *harness) print() error {
+	rows, err := x.rows()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	verdicts(&b, rows)
+	table(&b, rows)
+	causes(&b, rows)
+	_, err = os.Stdout.WriteString(b.String())
+	return err
+}
