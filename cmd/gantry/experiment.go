@@ -29,9 +29,10 @@ func experimentCommand() *cli.Command {
 		Name:      "experiment",
 		Usage:     "simulate all combinations of policies, loads, errors and other factors",
 		ArgsUsage: "FILE",
-		Description: `FILE names workloads, clusters and policies, and the parameters to vary. Every combination is simulated as often as
-FILE says, side by side on all cores. Repetitions differ in their seeds; combinations share them, so all policies meet
-the same workflows and errors. Results depend on the files alone, not on the order of the runs or on --jobs.
+		Description: `FILE names workloads, clusters and policies, and the parameters to vary. Every combination is
+simulated as often as FILE says, side by side on all cores. Repetitions differ in their seeds; combinations share them,
+so all policies meet the same workflows and errors. Results depend on the files alone, not on the order of the runs or
+on --jobs.
 
    gantry experiment slowdown.yaml                writes slowdown.sqlite
    gantry experiment --quick slowdown.yaml        the short variant, writes slowdown-quick.sqlite
@@ -40,6 +41,8 @@ the same workflows and errors. Results depend on the files alone, not on the ord
 
 The same command continues an interrupted experiment, and keeps the runs that have ended. FILE may get more values or
 repetitions in the meantime. Runs whose system diverges are cut off at the limits of FILE, and counted.
+--earlier continues from the short form that gantry report --save writes. If another build made it, a run of each policy
+is repeated first: only if all come out the same, digit for digit, the others count.
 
 The results are SQLite. Views: v_intervals (means with 95 % confidence intervals over repetitions), v_metrics,
 v_workflows.
@@ -56,6 +59,8 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 				DefaultText: "one per core"},
 			&cli.IntFlag{Name: "repetitions", Usage: "run at most `N` repetitions now; the same command without it " +
 				"runs the rest", DefaultText: "those of FILE"},
+			&cli.StringFlag{Name: "earlier", Usage: "take runs over from `FILE`, results in short form; those of " +
+				"another build only if a run of each policy that is repeated comes out the same digit for digit"},
 			&cli.BoolFlag{Name: "quick", Usage: "the short variant, with the values below quick in FILE"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		},
@@ -106,10 +111,14 @@ func runExperiment(c *cli.Context, path string) error {
 	if err := r.Check(); err != nil {
 		return fail(exitInput, err)
 	}
-	db, err := results.Create(out, results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(),
-		Settings: map[string]any{
-			"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events},
-		Repetitions: x.Repetitions})
+	info := results.Info{Name: x.Name, Title: x.Title, Source: path, Version: version(), Settings: map[string]any{
+		"seed": x.Seed, "quick": c.Bool("quick"), "in_system": x.InSystem, "events": x.Events},
+		Repetitions: x.Repetitions}
+	earlier, err := earlierRuns(c, x, info, view)
+	if err != nil {
+		return err
+	}
+	db, err := results.Create(out, info)
 	switch {
 	case errors.Is(err, results.ErrHeld):
 		return fail(exitHeld, err)
@@ -121,7 +130,12 @@ func runExperiment(c *cli.Context, path string) error {
 	r.Store = db
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err = r.Run(ctx)
+	if earlier != nil {
+		err = takeOver(ctx, r, db, earlier, view)
+	}
+	if err == nil {
+		err = r.Run(ctx)
+	}
 	view.end()
 	err = errors.Join(err, db.Summarise(c.Context), db.Close())
 	p := view.last
@@ -140,6 +154,52 @@ func runExperiment(c *cli.Context, path string) error {
 	}
 	view.line("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
+}
+
+// earlierRuns reads the results of --earlier; nil if there are none that count, and says why.
+func earlierRuns(c *cli.Context, x *scenario.Experiment, info results.Info,
+	view *experimentView) (*results.Earlier, error) {
+	name := c.String("earlier")
+	if name == "" {
+		return nil, nil
+	}
+	set, err := results.Load(c.Context, name)
+	if err != nil {
+		return nil, fail(exitInput, err)
+	}
+	if x.Search != nil {
+		view.line("%s is left alone: a search is made anew", name)
+		return nil, nil
+	}
+	e, err := results.NewEarlier(set, info)
+	if err != nil {
+		view.line("%s is left alone: %v", name, err)
+		return nil, nil
+	}
+	return e, nil
+}
+
+// takeOver repeats a sample of earlier runs, and has the others taken over if it came out the same.
+func takeOver(ctx context.Context, r *experiment.Runner, db *results.DB, e *results.Earlier,
+	view *experimentView) error {
+	if n := e.Samples(); n > 0 {
+		view.line("first %s that %s by another build", plural(n, "run"), map[bool]string{true: "was made",
+			false: "were made"}[n == 1])
+		most := r.Repetitions
+		r.Only, r.Repetitions = e.Sample, 0
+		err := r.Run(ctx)
+		r.Only, r.Repetitions = nil, most
+		view.end()
+		view.again()
+		if err != nil {
+			return err
+		}
+	}
+	differs, err := db.TakeOver(ctx, e)
+	if err == nil && differs != "" {
+		view.line("this build simulates otherwise, and runs everything: %s", differs)
+	}
+	return err
 }
 
 // experimentView prints the progress of an experiment: on a terminal one line that is redrawn, elsewhere a few plain
@@ -196,6 +256,9 @@ func (v *experimentView) report(p experiment.Progress) {
 		v.next = now.Add(plainEvery)
 	}
 }
+
+// again makes it ready for other runs of the same experiment.
+func (v *experimentView) again() { v.last, v.bar = experiment.Progress{}, nil }
 
 func (v *experimentView) end() {
 	if v.bar != nil {

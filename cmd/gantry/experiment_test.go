@@ -17,6 +17,8 @@ var experimentFiles = map[string]string{
 	"c.yaml": "nodes: [{name: n, count: 10}]\n",
 	"x.yaml": "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nfactors: {policy: [cpp, fdws], errors: [none, " +
 		"\"random2:2\"]}\nquick: {repetitions: 1, factors: {errors: none}}\n",
+	"few.yaml": "workload: w.yaml\ncluster: c.yaml\nrepetitions: 2\nkeep: []\nfactors: {policy: [cpp, fdws]}\n" +
+		"quick: {repetitions: 1}\n",
 	"bad.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {polcy: cpp}\n",
 	"odd.yaml": "workload: w.yaml\ncluster: c.yaml\nfactors: {policy: best}\n",
 }
@@ -85,6 +87,35 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	cut := func(s string) string { return s[strings.Index(s, "\n## "):] }
 	if code != exitOK || cut(whole) != cut(short) || !strings.Contains(short, "| 2 | ") {
 		t.Errorf("code %d, %s: the short form has\n%s\nthe results\n%s", code, errs, short, whole)
+	}
+}
+
+func TestAnExperimentContinuesFromTheShortFormOfItsResults(t *testing.T) {
+	dir := writeFiles(t, experimentFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, x := range []struct {
+		says []string
+		args []string
+	}{
+		{[]string{"2 runs (0 kept from before"},
+			[]string{"experiment", "--repetitions=1", "-o", at("a.sqlite"), at("few.yaml")}},
+		{nil, []string{"report", at("a.sqlite"), "--save", at("a.jsonl")}},
+		{[]string{"4 runs (2 kept from before"},
+			[]string{"experiment", "-o", at("b.sqlite"), "--earlier", at("a.jsonl"), at("few.yaml")}},
+		{[]string{"is left alone", "2 runs (0 kept from before"},
+			[]string{"experiment", "--quick", "-o", at("q.sqlite"), "--earlier", at("a.jsonl"), at("few.yaml")}},
+		{[]string{"is left alone", "8 runs (0 kept from before"},
+			[]string{"experiment", "-o", at("x.sqlite"), "--earlier", at("a.jsonl"), at("x.yaml")}},
+	} {
+		code, _, errs := invoke(t, x.args...)
+		for _, word := range x.says {
+			if !strings.Contains(errs, word) {
+				t.Errorf("%v: it should say %q: %s", x.args, word, errs)
+			}
+		}
+		if code != exitOK {
+			t.Fatalf("%v: code %d: %s", x.args, code, errs)
+		}
 	}
 }
 

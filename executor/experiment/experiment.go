@@ -41,7 +41,9 @@ type Runner struct {
 	Jobs  int // runs at once; 0: one per core
 	// Repetitions, if above 0, are the most that are run of each combination, whatever File asks for.
 	Repetitions int
-	Report      func(Progress)
+	// Only, if set, says which runs are run; the others are left alone. A search takes no notice of it.
+	Only   func(c *Cell, repetition int) bool
+	Report func(Progress)
 
 	mu       sync.Mutex
 	progress Progress
@@ -82,7 +84,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	var jobs []job
 	for rep := range r.repetitions() {
 		for _, c := range cells {
-			jobs = append(jobs, job{c, rep})
+			if r.Only == nil || r.Only(c, rep) {
+				jobs = append(jobs, job{c, rep})
+			}
 		}
 	}
 	// Runs of the same load follow one another: it is drawn once for them.
@@ -94,7 +98,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	slices.SortStableFunc(jobs, func(a, b job) int { return position[a.cell.load] - position[b.cell.load] })
 	r.begun = time.Now()
-	r.progress.Runs = len(jobs)
+	r.progress = Progress{Runs: len(jobs)}
 	r.left, r.took = map[string]int{}, map[string]effort{}
 	for _, j := range jobs {
 		r.left[j.cell.policy]++

@@ -1,5 +1,6 @@
 // Command reproduce runs the experiments behind the tables and figures of the papers, and makes a page of what they
-// give. It shows the time left; interrupted, it continues with the same command.
+// give. It shows the time left; interrupted, it continues with the same command. Results in short form beside the
+// experiments count: only the repetitions that they lack are run, after a sample of theirs came out the same.
 //
 //	reproduce [-quick] [-jobs N] [-dir DIR] [-write]
 package main
@@ -107,6 +108,17 @@ func (r *runner) out(x *runnable) string {
 	return filepath.Join(r.dir, strings.ReplaceAll(strings.TrimSuffix(x.File, ".yaml"), "/", "-")+".sqlite")
 }
 
+// short is the file of the results of an experiment in short form that the repository has; "" if it has none of this
+// scale.
+func (r *runner) short(x *runnable) string {
+	dir, name := filepath.Split(x.File)
+	path := filepath.Join(examples, dir, "results", strings.TrimSuffix(name, ".yaml")+".jsonl")
+	if _, err := os.Stat(path); r.quick || err != nil {
+		return ""
+	}
+	return path
+}
+
 // wanted returns the repetitions of an experiment.
 func (r *runner) wanted(x *runnable) (int, error) {
 	path := filepath.Join(examples, x.File)
@@ -142,7 +154,7 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		wanted[i] = n
 		cost := r.cost(x, n, n)
-		r.done[i] = cost * share(ctx, r.out(x), n)
+		r.done[i] = cost * max(r.share(ctx, r.out(x), n), r.share(ctx, r.short(x), n))
 		whole += cost
 		left += cost - r.done[i]
 	}
@@ -191,12 +203,12 @@ func round(seconds float64) time.Duration {
 }
 
 // share is the part of an experiment that results have; 0 if there are none.
-func share(ctx context.Context, path string, wanted int) float64 {
+func (r *runner) share(ctx context.Context, path string, wanted int) float64 {
 	if _, err := os.Stat(path); err != nil {
 		return 0
 	}
 	set, err := results.Load(ctx, path)
-	if err != nil || len(set.Cells) == 0 {
+	if err != nil || len(set.Cells) == 0 || set.Quick != r.quick {
 		return 0
 	}
 	runs := 0
@@ -211,6 +223,9 @@ func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) e
 		fmt.Sprint(repetitions)}
 	if r.quick {
 		args = append(args, "--quick")
+	}
+	if short := r.short(x); short != "" {
+		args = append(args, "--earlier", short)
 	}
 	return gantry(ctx, ".", append(args, filepath.Join(examples, x.File))...)
 }

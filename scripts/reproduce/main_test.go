@@ -25,7 +25,7 @@ func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 				t.Errorf("%s: %d repetitions of %v s, %v", x.File, n, x.Seconds, err)
 			}
 			sum += r.cost(x, n, n)
-			if got := share(context.Background(), r.out(x), n); got != 0 {
+			if got := r.share(context.Background(), r.out(x), n); got != 0 {
 				t.Errorf("%s: %v is done of what was never run", x.File, got)
 			}
 		}

@@ -22,7 +22,8 @@ func (db *DB) About(ctx context.Context) (info Info, err error) {
 type Cell struct {
 	ID     int64
 	Params map[string]string
-	Runs   []Run // by repetition
+	Inputs string // digest of the files it is made from; "": unknown
+	Runs   []Run  // by repetition
 }
 
 // Run is one repetition.
@@ -30,6 +31,7 @@ type Run struct {
 	Repetition int
 	State      experiment.State
 	Message    string
+	Build      string // that simulated it; "": unknown
 	Values     map[string]float64
 }
 
@@ -70,10 +72,11 @@ func (c *Cell) Verdicts(test string) []bool {
 func (db *DB) Cells(ctx context.Context) ([]*Cell, error) {
 	var cells []*Cell
 	byID := map[int64]*Cell{}
-	err := db.each(ctx, "SELECT cell, params FROM cells WHERE wanted ORDER BY cell", nil, func(rows *sql.Rows) error {
+	const wanted = "SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells WHERE wanted ORDER BY cell"
+	err := db.each(ctx, wanted, nil, func(rows *sql.Rows) error {
 		c := &Cell{}
 		var params []byte
-		if err := rows.Scan(&c.ID, &params); err != nil {
+		if err := rows.Scan(&c.ID, &params, &c.Inputs); err != nil {
 			return err
 		}
 		cells, byID[c.ID] = append(cells, c), c
@@ -124,7 +127,8 @@ type Point struct{ Tasks, Slowdown, Parallelism float64 }
 
 // Slowdowns returns the points of the workflows of a cell, of all repetitions; none if they were not kept.
 func (db *DB) Slowdowns(ctx context.Context, cell int64) (out []Point, err error) {
-	err = db.each(ctx, `SELECT tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns, 1.0 * work_ns / critical_path_ns FROM workflows WHERE cell = ? AND critical_path_ns > 0
+	err = db.each(ctx, `SELECT tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns,
+		1.0 * work_ns / critical_path_ns FROM workflows WHERE cell = ? AND critical_path_ns > 0
 		ORDER BY repetition, workflow`, []any{cell}, func(rows *sql.Rows) error {
 		var p Point
 		err := rows.Scan(&p.Tasks, &p.Slowdown, &p.Parallelism)

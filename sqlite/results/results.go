@@ -58,6 +58,7 @@ type DB struct {
 	lock    *os.File
 	cells   map[string]int64 // by key
 	version string           // of the build that writes
+	earlier *Earlier         // runs of which are taken over; nil: none
 }
 
 var _ experiment.Store = (*DB)(nil)
@@ -65,7 +66,7 @@ var _ experiment.Store = (*DB)(nil)
 // Create opens a file of results for writing, and makes it if there is none. Only one process may at a time.
 func Create(path string, info Info) (*DB, error) {
 	fail := func(err error) (*DB, error) { return nil, fmt.Errorf("results %s: %w", path, err) }
-	settings, err := json.Marshal(info.Settings)
+	settings, err := marshal(info.Settings)
 	if err != nil {
 		return fail(err)
 	}
@@ -83,16 +84,22 @@ func Create(path string, info Info) (*DB, error) {
 		return fail(err)
 	}
 	if db.sql, err = open(path,
-		"mode=rwc&_journal_mode=WAL&_synchronous=NORMAL&_foreign_keys=1&_busy_timeout=30000&_txlock=immediate"); err != nil {
+		"mode=rwc&_journal_mode=WAL&_synchronous=NORMAL&_foreign_keys=1&_busy_timeout=30000&_txlock="+
+			"immediate"); err != nil {
 		lock.Close()
 		return fail(err)
 	}
 	db.sql.SetMaxOpenConns(1)
-	if err := db.prepare(info, string(settings)); err != nil {
+	if err := db.prepare(info, settings); err != nil {
 		db.Close()
 		return fail(err)
 	}
 	return db, nil
+}
+
+func marshal(settings any) (string, error) {
+	text, err := json.Marshal(settings)
+	return string(text), err
 }
 
 // Open opens a file of results for reading, also while it is written.
@@ -243,7 +250,8 @@ func (db *DB) Plan(ctx context.Context, cells []*experiment.Cell) error {
 		for _, c := range cells {
 			var id int64
 			err := tx.QueryRowContext(ctx, `INSERT INTO cells (cell, key, params, wanted) VALUES
-				((SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM cells WHERE cell = ?1)),?2,?3,1) ON CONFLICT (key) DO UPDATE SET wanted = 1 RETURNING cell`,
+				((SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM cells WHERE cell = ?1)),?2,?3,1)
+				ON CONFLICT (key) DO UPDATE SET wanted = 1 RETURNING cell`,
 				c.Position, c.Key(), object(c.Params)).Scan(&id)
 			if err != nil {
 				return err
@@ -263,7 +271,7 @@ func (db *DB) Kept(ctx context.Context, c *experiment.Cell, repetition int) (*ex
 		"<> ?", id, repetition,
 		experiment.Failed).Scan(&o.State, &o.Message)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return db.takeOver(ctx, c, repetition)
 	}
 	if err != nil {
 		return nil, wrap("look up a run", err)
@@ -276,6 +284,11 @@ func (db *DB) Kept(ctx context.Context, c *experiment.Cell, repetition int) (*ex
 
 // Keep implements experiment.Store.
 func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
+	return db.keep(ctx, o, db.version, now())
+}
+
+// keep keeps an outcome of a build that was there at an instant of the wall clock.
+func (db *DB) keep(ctx context.Context, o *experiment.Outcome, version, ended string) error {
 	id, rep := db.cells[o.Cell.Key()], o.Repetition
 	err := db.transact(func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE cell = ? AND repetition = ?", id, rep); err != nil {
@@ -285,8 +298,8 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 			int64(o.Took)); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO builds VALUES (?,?,?,?)", id, rep, db.version,
-			now()); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO builds VALUES (?,?,?,?)", id, rep, version,
+			ended); err != nil {
 			return err
 		}
 		insert := func(text string, n int, row func(i int) []any) error {
@@ -343,7 +356,8 @@ func (db *DB) Summarise(ctx context.Context) error {
 			values []float64
 		}
 		var all []sample
-		rows, err := tx.QueryContext(ctx, `SELECT m.cell, m.metric, m.value FROM metrics m JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
+		rows, err := tx.QueryContext(ctx, `SELECT m.cell, m.metric, m.value FROM metrics m
+			JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
 			WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.cell, m.metric, m.repetition`, experiment.Done)
 		if err != nil {
 			return err

@@ -22,7 +22,9 @@ type Set struct {
 	Name, Title, Source string
 	Quick               bool
 	Repetitions         int           // that the experiment asks for, of each cell; 0: unknown
+	Settings            string        // JSON: what runs have to share with others, the limits among it; "": unknown
 	Builds              []string      // the builds that simulated the runs, by first use
+	Checks              []Check       // of runs by earlier builds
 	From, To            string        // when the first and the last run ended, UTC; "": unknown
 	Took                time.Duration // sum of the wall time of the runs
 	Cells               []*Cell       // the wanted ones, in the order of the experiment
@@ -38,23 +40,27 @@ const maxShort = 1 << 30
 
 // head is the first line of the short form, line a cell. Metrics have a value for each repetition, null if it has none.
 type head struct {
-	Format      string   `json:"format"`
-	Experiment  string   `json:"experiment"`
-	Title       string   `json:"title"`
-	Source      string   `json:"source"`
-	Quick       bool     `json:"quick,omitempty"`
-	Repetitions int      `json:"repetitions"`
-	Builds      []string `json:"builds"`
-	From        string   `json:"from"`
-	To          string   `json:"to"`
-	TookSeconds float64  `json:"took_seconds"`
-	Searches    []Search `json:"searches,omitempty"`
+	Format      string          `json:"format"`
+	Experiment  string          `json:"experiment"`
+	Title       string          `json:"title"`
+	Source      string          `json:"source"`
+	Quick       bool            `json:"quick,omitempty"`
+	Repetitions int             `json:"repetitions"`
+	Settings    json.RawMessage `json:"settings,omitempty"`
+	Builds      []string        `json:"builds"`
+	Checks      []Check         `json:"checks,omitempty"`
+	From        string          `json:"from"`
+	To          string          `json:"to"`
+	TookSeconds float64         `json:"took_seconds"`
+	Searches    []Search        `json:"searches,omitempty"`
 }
 
 type line struct {
 	Params      map[string]string    `json:"params"`
+	Inputs      string               `json:"inputs,omitempty"` // digest of the files
 	Repetitions []int                `json:"repetitions"`
 	States      []experiment.State   `json:"states"`
+	Built       []int                `json:"built,omitempty"` // index of the build of each repetition; none: the first
 	Metrics     map[string][]*number `json:"metrics"`
 	Dots        [][3]number          `json:"dots,omitempty"` // tasks, slowdown, parallelism
 }
@@ -106,13 +112,16 @@ func (db *DB) set(ctx context.Context) (*Set, error) {
 	if err := json.Unmarshal(about.Settings.(json.RawMessage), &settings); err != nil {
 		return nil, err
 	}
-	s.Quick = settings.Quick
+	s.Quick, s.Settings = settings.Quick, string(about.Settings.(json.RawMessage))
 	var took sql.NullInt64
 	if err := db.sql.QueryRowContext(ctx, `SELECT sum(r.took_ns) FROM runs r JOIN cells c ON c.cell = r.cell
 		WHERE c.wanted`).Scan(&took); err != nil {
 		return nil, wrap("read", err)
 	}
 	s.Took = time.Duration(took.Int64)
+	if s.Cells, err = db.Cells(ctx); err != nil {
+		return nil, err
+	}
 	var has int
 	if err := db.sql.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name IN ('builds', 'asked')").
 		Scan(&has); err != nil {
@@ -121,9 +130,6 @@ func (db *DB) set(ctx context.Context) (*Set, error) {
 	if has < 2 { // made by an earlier gantry
 		s.Builds = []string{about.Version}
 	} else if err := db.built(ctx, s); err != nil {
-		return nil, err
-	}
-	if s.Cells, err = db.Cells(ctx); err != nil {
 		return nil, err
 	}
 	for _, c := range s.Cells {
@@ -140,7 +146,38 @@ func (db *DB) set(ctx context.Context) (*Set, error) {
 }
 
 func (db *DB) built(ctx context.Context, s *Set) error {
-	err := db.each(ctx, `SELECT b.version, min(b.ended_wall), max(b.ended_wall) FROM builds b
+	byCell := map[int64]*Cell{}
+	for _, c := range s.Cells {
+		byCell[c.ID] = c
+	}
+	err := db.each(ctx, "SELECT cell, repetition, version FROM builds", nil, func(rows *sql.Rows) error {
+		var id int64
+		var rep int
+		var version string
+		if err := rows.Scan(&id, &rep, &version); err != nil {
+			return err
+		}
+		if c := byCell[id]; c != nil {
+			for i := range c.Runs {
+				if c.Runs[i].Repetition == rep {
+					c.Runs[i].Build = version
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = db.each(ctx, "SELECT name FROM sqlite_master WHERE name = 'checks'", nil, func(*sql.Rows) error {
+		var err error
+		s.Checks, err = db.checks(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = db.each(ctx, `SELECT b.version, min(b.ended_wall), max(b.ended_wall) FROM builds b
 		JOIN cells c ON c.cell = b.cell WHERE c.wanted GROUP BY 1 ORDER BY 2`, nil, func(rows *sql.Rows) error {
 		var version, from, to string
 		if err := rows.Scan(&version, &from, &to); err != nil {
@@ -164,15 +201,20 @@ func (db *DB) built(ctx context.Context, s *Set) error {
 // of workflows at most dots for each combination.
 func (s *Set) WriteShort(w io.Writer, keep func(metric string) bool, dots int) error {
 	e := json.NewEncoder(w)
-	if err := e.Encode(head{shortForm, s.Name, s.Title, s.Source, s.Quick, s.Repetitions, s.Builds, s.From, s.To,
+	if err := e.Encode(head{shortForm, s.Name, s.Title, s.Source, s.Quick, s.Repetitions,
+		json.RawMessage(s.Settings), s.Builds, s.Checks, s.From, s.To,
 		math.Round(s.Took.Seconds()), s.Searches}); err != nil {
 		return err
 	}
 	for _, c := range s.Cells {
-		l := line{Params: c.Params, Repetitions: []int{}, States: []experiment.State{}, Metrics: map[string][]*number{}}
+		l := line{Params: c.Params, Inputs: c.Inputs, Repetitions: []int{}, States: []experiment.State{},
+			Metrics: map[string][]*number{}}
 		for i := range c.Runs {
 			l.Repetitions = append(l.Repetitions, c.Runs[i].Repetition)
 			l.States = append(l.States, c.Runs[i].State)
+			if len(s.Builds) > 1 {
+				l.Built = append(l.Built, max(0, slices.Index(s.Builds, c.Runs[i].Build)))
+			}
 			for name, v := range c.Runs[i].Values {
 				if !keep(name) {
 					continue
@@ -214,6 +256,7 @@ func readShort(r io.Reader) (*Set, error) {
 			}
 			s.Name, s.Title, s.Source, s.Quick, s.Repetitions = h.Experiment, h.Title, h.Source, h.Quick, h.Repetitions
 			s.Builds, s.From, s.To, s.Searches = h.Builds, h.From, h.To, h.Searches
+			s.Settings, s.Checks = string(h.Settings), h.Checks
 			s.Took = time.Duration(h.TookSeconds * float64(time.Second))
 			continue
 		}
@@ -227,9 +270,18 @@ func readShort(r io.Reader) (*Set, error) {
 		if len(l.States) != len(l.Repetitions) {
 			return fail(fmt.Errorf("%d states of %d repetitions", len(l.States), len(l.Repetitions)))
 		}
-		c := &Cell{ID: int64(n), Params: l.Params}
+		if len(l.Built) > 0 && len(l.Built) != len(l.Repetitions) || len(h.Builds) == 0 {
+			return fail(fmt.Errorf("%d builds of %d repetitions", len(l.Built), len(l.Repetitions)))
+		}
+		c := &Cell{ID: int64(n), Params: l.Params, Inputs: l.Inputs}
 		for i, rep := range l.Repetitions {
-			run := Run{Repetition: rep, State: l.States[i], Values: map[string]float64{}}
+			run := Run{Repetition: rep, State: l.States[i], Build: h.Builds[0], Values: map[string]float64{}}
+			if len(l.Built) > 0 {
+				if l.Built[i] < 0 || l.Built[i] >= len(h.Builds) {
+					return fail(fmt.Errorf("build %d of %d", l.Built[i], len(h.Builds)))
+				}
+				run.Build = h.Builds[l.Built[i]]
+			}
 			for name, values := range l.Metrics {
 				if len(values) != len(l.Repetitions) {
 					return fail(fmt.Errorf("metric %s has %d values of %d repetitions", name, len(values),

@@ -123,10 +123,20 @@ func (w writer) Sources() string {
 			scale = ", **quick scale**"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s%s | %s | %s | %s |\n", x.File, cell(x.Shows), repetitions(set), scale,
-			strings.Join(set.Builds, ", "), strings.ReplaceAll(strings.Trim(span(set.From, set.To), "Z"), "T", " "),
+			builds(set), strings.ReplaceAll(strings.Trim(span(set.From, set.To), "Z"), "T", " "),
 			set.Took.Round(time.Second))
 	}
 	return b.String()
+}
+
+// builds names the builds that simulated the runs. Where there are several, the last stands for all if it repeated runs
+// of the others and got the same.
+func builds(set *results.Set) string {
+	text := strings.Join(set.Builds, ", ")
+	for _, c := range set.Checks {
+		text += fmt.Sprintf("; %s repeated %d of %s", c.Build, c.Runs, strings.Join(c.Earlier, ", "))
+	}
+	return text
 }
 
 func span(from, to string) string {
