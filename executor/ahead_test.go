@@ -10,6 +10,8 @@ import (
 	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
+	"gantry/planner/order"
+	"gantry/planner/retain"
 	"gantry/planner/unit"
 	"gantry/trace"
 )
@@ -190,5 +192,65 @@ func TestWhatWaitsOnALostNodeIsGivenUp(t *testing.T) {
 	}
 	if len(r.after) == 0 || slices.Contains(r.after, 1) {
 		t.Errorf("after the loss starts were prepared on %v, want node 0 alone", r.after)
+	}
+}
+
+// elsewhere is an allocator that starts each task on the last node, or on the first if that suits its number.
+type elsewhere struct{ first func(planner.TaskID) bool }
+
+func (a elsewhere) Allocate(_ context.Context, c *planner.Cycle, q planner.Queue) error {
+	for {
+		t, ok := q.Next(c)
+		if !ok {
+			return nil
+		}
+		n := planner.NodeID(1)
+		if a.first(t) {
+			n = 0
+		}
+		site, ok := c.Site(t, n)
+		if !ok {
+			q.Defer(c, t)
+			continue
+		}
+		if err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: c.Now(),
+			End: c.Now().Add(site.Dur)}); err != nil {
+			return err
+		}
+		q.Take(c, t)
+	}
+}
+
+// guesses is the tasks of a chain of n that are prepared on two nodes of one speed, where the policy plans no places:
+// the guess is the first node.
+func guesses(t *testing.T, n int, right func(planner.TaskID) bool) []planner.TaskID {
+	t.Helper()
+	p := slots(1)
+	p.Nodes = append(p.Nodes, p.Nodes[0])
+	p.Nodes[1].ID, p.Nodes[1].Name = 1, "other"
+	runs := make([]int, n)
+	for i := range runs {
+		runs[i] = 10
+	}
+	pol := &planner.Pipeline[planner.Queue]{Retain: retain.Drop{}, Queue: &order.Joint{},
+		Allocate: elsewhere{right}}
+	e := enginetest.New(t, p, pol, executor.Submission{Name: "A", Workflow: chain("A", runs...)})
+	r := &prepared{Runtime: sim.New(sim.Config{Platform: p, Startup: time.Second, Ahead: 2})}
+	e.Runtime = r
+	enginetest.Run(t, e)
+	return r.tasks
+}
+
+// Guesses of places end once eight were wrong and fewer were right; as long as half of them are right they go on.
+func TestGuessingStopsWhereItIsWrong(t *testing.T) {
+	if got := guesses(t, 40, func(planner.TaskID) bool { return false }); len(got) != 8 || got[7] != 8 {
+		t.Errorf("all wrong: tasks %v were prepared, want 1 to 8", got)
+	}
+	if got := guesses(t, 40, func(t planner.TaskID) bool { return t%2 == 1 }); len(got) != 39 {
+		t.Errorf("every other one wrong: %d tasks were prepared, want 39", len(got))
+	}
+	// the first thirty are right: it takes more wrong ones than these
+	if got := guesses(t, 80, func(t planner.TaskID) bool { return t <= 30 }); len(got) != 30+31 {
+		t.Errorf("wrong later: %d tasks were prepared, want 61", len(got))
 	}
 }

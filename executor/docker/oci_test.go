@@ -115,6 +115,7 @@ func TestWithoutADaemon(t *testing.T) {
 		{"a preemption outlives gantry", TestAPreemptionOutlivesGantry},
 		{"frozen", TestAFrozenTaskUsesNoCPUAndKeepsItsMemory},
 		{"clean", TestCleanLeavesHeldRunsAlone},
+		{"a lost node", TestWhatWaitsOnALostNodeIsGivenUp},
 		{"nothing is left", TestNothingIsLeft},
 		{"what was begun", testWhatWasBegunIsRemoved},
 	} {
