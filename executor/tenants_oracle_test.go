@@ -24,6 +24,7 @@ type pool struct {
 	ahead  bool // jobs that cannot end in time keep their place
 	split  bool // queues by dominant resource: a task without room holds back those of its queue only
 	room   bool // regular tasks are suspended for urgent ones
+	leave  bool // or leave their node with a checkpoint, and continue on any
 	shares int  // tenants by least share: 0 none, 1 dominant, -1 memory
 	stop   bool // a regular task without room holds back all
 	turns  bool // nodes take turns
@@ -45,6 +46,7 @@ type poolTask struct {
 	start, ran       time.Duration // last begin, and time run before
 	begun            unit.Time
 	running, stopped bool // stopped: suspended
+	fresh            bool // it leaves in this round: it is gone from the next one on
 	done             bool // it has become eligible
 }
 
@@ -66,7 +68,8 @@ type poolSim struct {
 	seen    int   // queues whose first job has come
 	used    [][2]int64
 	turn    int
-	left    bool // tasks were suspended in this round
+	left    bool  // tasks were suspended in this round
+	emptied []int // nodes that tasks leave in this round
 	stays   []oracletest.Stay
 }
 
@@ -118,7 +121,7 @@ func (s *poolSim) isUrgent(t *poolTask) bool {
 
 func (s *poolSim) begin(t *poolTask, n int) {
 	t.node, t.begun, t.running = n, s.now, true
-	if !t.stopped {
+	if !t.stopped || s.rules.leave {
 		t.start = time.Duration(s.now)
 	}
 	t.stopped = false
@@ -178,6 +181,10 @@ func (s *poolSim) round() {
 	for n := range s.nodes {
 		s.nodes[n].closed = false
 	}
+	for _, t := range s.parked {
+		t.fresh = false
+	}
+	s.emptied = s.emptied[:0]
 	held := map[*poolTask]bool{} // looked at without success in this round, or behind one that was
 	hold := func(t *poolTask, urgent bool) {
 		for _, o := range s.ready {
@@ -213,8 +220,22 @@ func (s *poolSim) round() {
 			}
 			continue
 		}
-		if i := slices.IndexFunc(s.parked, func(t *poolTask) bool { return !held[t] }); i >= 0 {
+		if s.rules.leave {
+			for _, n := range s.emptied { // who leaves continues before others get what is free there
+				s.nodes[n].closed = true
+			}
+		}
+		if i := slices.IndexFunc(s.parked, func(t *poolTask) bool { return !held[t] && !t.fresh }); i >= 0 {
 			t := s.parked[i]
+			if s.rules.leave {
+				if n := s.place(t); n >= 0 {
+					s.begin(t, n)
+				} else {
+					held[t] = true
+					s.keep(t)
+				}
+				continue
+			}
 			if node := &s.nodes[t.node]; !node.closed && fits(t.need, node.free) {
 				s.begin(t, t.node)
 			} else {
@@ -232,6 +253,40 @@ func (s *poolSim) round() {
 			hold(t, false)
 		}
 	}
+}
+
+// keep closes the node that is estimated to have room first for a task that left another.
+func (s *poolSim) keep(t *poolTask) {
+	best, when := -1, unit.Never
+	for n := range s.nodes {
+		node := &s.nodes[n]
+		if node.closed || !fits(t.need, node.total) {
+			continue
+		}
+		free := node.free
+		for _, r := range s.endsOn(n) {
+			if free[0], free[1] = free[0]+r.need[0], free[1]+r.need[1]; fits(t.need, free) {
+				if at := s.end(r); at < when {
+					best, when = n, at
+				}
+				break
+			}
+		}
+	}
+	if best >= 0 {
+		s.nodes[best].closed = true
+	}
+}
+
+// endsOn lists what runs on a node by the time at which it is estimated to end.
+func (s *poolSim) endsOn(n int) (ends []*poolTask) {
+	for _, r := range s.running {
+		if r.node == n {
+			ends = append(ends, r)
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b *poolTask) int { return cmp.Compare(s.end(a), s.end(b)) })
+	return ends
 }
 
 // regular is the next task of the tenant with the least share, or of the first job.
@@ -304,13 +359,7 @@ func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 		if node.closed || !fits(t.need, node.total) {
 			continue
 		}
-		var ends []*poolTask
-		for _, r := range s.running {
-			if r.node == n {
-				ends = append(ends, r)
-			}
-		}
-		slices.SortStableFunc(ends, func(a, b *poolTask) int { return cmp.Compare(s.end(a), s.end(b)) })
+		ends := s.endsOn(n)
 		free := node.free
 		for k, r := range ends {
 			free[0], free[1] = free[0]+r.need[0], free[1]+r.need[1]
@@ -333,10 +382,15 @@ func (s *poolSim) makeRoom(t *poolTask, held map[*poolTask]bool) bool {
 			s.left = true
 			for _, v := range victims {
 				v.ran += s.now.Sub(v.begun)
-				v.stopped = true
+				v.stopped, v.fresh = true, s.rules.leave
 				s.leave(v)
 				s.parked = append(s.parked, v)
+				if s.rules.leave {
+					s.stays = append(s.stays, oracletest.Stay{Workflow: v.wf, Task: v.i, Node: v.node,
+						Start: unit.Time(v.start), End: s.now})
+				}
 			}
+			s.emptied = append(s.emptied, n)
 			s.begin(t, n)
 			return true
 		}
@@ -551,6 +605,43 @@ func TestTenantsAgainstTheOracle(t *testing.T) {
 					}
 					return oracletest.Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
 				})
+			}
+		})
+	}
+}
+
+// Tasks that make room by leaving, with a checkpoint, continue on any node, before new regular tasks.
+func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
+	for _, c := range []struct {
+		spec  string
+		rules pool
+	}{
+		{"pds:room=leave", pool{urgent: true, split: true, room: true, leave: true}},
+		{"pds:order=edf,late=ahead,room=leave", pool{urgent: true, edf: true, ahead: true, split: true, room: true,
+			leave: true}},
+		{"3dsf:room=leave", pool{urgent: true, split: true, room: true, shares: 1, leave: true}},
+	} {
+		t.Run(c.spec, func(t *testing.T) {
+			t.Parallel()
+			left := 0
+			for _, shape := range []oracletest.Shape{
+				{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true},
+				{Sizes: true, Tenants: 3, Nodes: 2, Dummies: true, Released: true, Checkpoints: true},
+			} {
+				oracletest.Compare(t, 100, shape, func(in oracletest.Instance) (string, error) {
+					course, err := oracletest.Simulate(in, c.spec)
+					if err != nil {
+						return "", err
+					}
+					want := tenantsOracle(in, c.rules)
+					if len(want) > in.Timed() {
+						left++
+					}
+					return oracletest.Difference(course.Stays, want, true), nil
+				})
+			}
+			if left < int(oracletest.Seeds(10)) {
+				t.Errorf("tasks leave their nodes in %d instances only", left)
 			}
 		})
 	}

@@ -29,6 +29,8 @@ type Shape struct {
 	// nodes are clusters of different sizes, with runs of their own, and copies between them take time
 	Clusters bool
 	Tenants  int // at most; with more than one, workflows are of all classes
+	// what leaves its node for another task continues from a checkpoint, on any node
+	Checkpoints bool
 }
 
 const step = 3 * time.Second
@@ -52,6 +54,9 @@ func Draw(r *rand.Rand, s Shape) Instance {
 	}
 	if s.Clusters {
 		in.clusters(r, cores)
+	}
+	if s.Checkpoints {
+		in.Checkpoint = step
 	}
 	left := 1 + r.IntN(cmp.Or(s.Tasks, 30))
 	at := unit.Time(0)

@@ -113,6 +113,18 @@ func (in Instance) clone() Instance {
 	return in
 }
 
+// Timed returns how many tasks take time.
+func (in *Instance) Timed() (n int) {
+	for w := range in.Workflows {
+		for i := range in.Workflows[w].Tasks {
+			if in.Workflows[w].Tasks[i].Run > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Platform returns the nodes as the planner knows them.
 func (in *Instance) Platform() *planner.Platform {
 	groups := 1
