@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -42,6 +44,11 @@ has described it in the directory of the run.`,
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
 			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
 			&cli.BoolFlag{Name: "clear", Usage: "end what the job step of --step has left of the container"},
+			&cli.BoolFlag{Name: "carried", Usage: "this node has a run directory of its own"},
+			&cli.BoolFlag{Name: "send", Usage: "write what there is of the container to standard output"},
+			&cli.BoolFlag{Name: "give-up", Usage: "with --send: a program that has not begun never will"},
+			&cli.BoolFlag{Name: "whole", Usage: "with --send: without a result, too"},
+			&cli.StringFlag{Name: "order", Usage: "have the container's step carry out an `ORDER`"},
 			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
 		Action: func(c *cli.Context) error {
 			switch {
@@ -51,11 +58,24 @@ has described it in the directory of the run.`,
 				if tree, err := cgroup.Open(cgroup.Root, false); err == nil {
 					node.Tidy(tree, true)
 				}
+				if c.Bool("carried") && c.NArg() == 1 {
+					return node.Forget(c.Args().First(), programsDir())
+				}
 				return nil
+			case c.Bool("send") && c.NArg() == 2:
+				out := bufio.NewWriterSize(os.Stdout, 1<<20)
+				return node.Send(out, os.Stdin, c.Args().Get(0), c.Args().Get(1), c.Bool("give-up"), c.Bool("whole"))
+			case c.IsSet("order") && c.NArg() == 2:
+				came, err := node.Give(c.Args().Get(0), c.Args().Get(1), c.String("order"), orderTime)
+				fmt.Fprintf(c.App.Writer, "came %s\n", came)
+				return err
 			}
 			return runNode(c)
 		}}
 }
+
+// orderTime is how long a container may take to carry out an order.
+const orderTime = 30 * time.Second
 
 // nodeEngine opens the engine of this node.
 func nodeEngine(c *cli.Context, name string, w engineWants) (container.Engine, *cgroup.Tree, error) {
@@ -99,6 +119,15 @@ func runNode(c *cli.Context) error {
 	signal.Notify(poke, unix.SIGUSR1)
 	signal.Ignore(unix.SIGPIPE)
 	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
+	if c.Bool("carried") {
+		err := node.Mine(c.Args().Get(0))
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err != nil {
+			return fail(exitHost, err)
+		}
+	}
 	w := engineWants{dirs: []string{dir}, emulated: c.Bool("emulated")}
 	if c.Bool("clear") {
 		e, _, err := nodeEngine(c, c.String("runtime"), w)
@@ -127,12 +156,24 @@ func runNode(c *cli.Context) error {
 	}
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
-		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle")}
+		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle"), Carried: c.Bool("carried")}
+	if self, err := os.Executable(); err == nil {
+		cfg.Task = filepath.Join(filepath.Dir(self), "gantry-task")
+	}
 	cfg.Group, _ = node.Within(tree)
 	if err := node.Run(c.Context, cfg, c.Args().Get(1)); err != nil {
 		return fail(exitHost, err)
 	}
 	return nil
+}
+
+// programsDir is the directory to which this program was brought by itself; "" if it was not.
+func programsDir() string {
+	self, err := os.Executable()
+	if dir := filepath.Dir(self); err == nil && strings.HasPrefix(filepath.Base(dir), slurm.ProgramsPrefix) {
+		return dir
+	}
+	return ""
 }
 
 // checkNode writes what this node can do where gantry looks for it.
@@ -143,8 +184,13 @@ func checkNode(c *cli.Context) error {
 		wanted = []string{name}
 	}
 	var why []string
+	path := c.String("report")
+	place := filepath.Dir(path)
+	if path == "-" { // the node does not see where gantry is
+		place = programsDir()
+	}
 	for _, name := range wanted {
-		w := engineWants{dirs: []string{filepath.Dir(c.String("report"))}, emulated: c.Bool("emulated")}
+		w := engineWants{dirs: []string{place}, emulated: c.Bool("emulated")}
 		e, tree, err := nodeEngine(c, name, w)
 		if err != nil {
 			why = append(why, err.Error())
@@ -159,7 +205,7 @@ func checkNode(c *cli.Context) error {
 		r.Runtime = name
 		r.Facts = append(host.Facts, withinFact(tree))
 		if c.Bool("probe") {
-			r.Facts = append(append(node.Limits(), withinFact(tree)), probeNode(c, name)...)
+			r.Facts = append(append(node.Limits(), withinFact(tree)), probeNode(c, name, place)...)
 		}
 		if err := fetchOnNode(c, r, w); err != nil {
 			r.Failed = err.Error()
@@ -171,7 +217,10 @@ func checkNode(c *cli.Context) error {
 		r.Failed = strings.Join(why, "; ")
 	}
 	text, err := json.Marshal(r)
-	path := c.String("report")
+	if err == nil && path == "-" {
+		_, err = os.Stdout.Write(text)
+		return err
+	}
 	if err == nil {
 		err = os.WriteFile(path+".part", text, 0o644)
 	}
@@ -185,7 +234,7 @@ func checkNode(c *cli.Context) error {
 }
 
 // probeNode tries which limits the containers of a runtime of this node keep.
-func probeNode(c *cli.Context, name string) []container.Fact {
+func probeNode(c *cli.Context, name, place string) []container.Fact {
 	if name == noContainers {
 		return []container.Fact{{Name: "containers", Verdict: container.No,
 			Evidence: "programs run without containers, as the caller",
@@ -199,7 +248,7 @@ func probeNode(c *cli.Context, name string) []container.Fact {
 	row := rowOf(name)
 	facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
 		return row.engine(c.Context, engineWants{dirs: []string{runDir}, binary: binary, emulated: true})
-	}, filepath.Dir(c.String("report")), binary)
+	}, place, binary)
 	if err != nil {
 		facts = append(facts, container.Fact{Name: "probe", Verdict: container.No, Evidence: err.Error()})
 	}

@@ -276,7 +276,7 @@ func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *ar
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	c := slurm.Check{Dir: dir, Args: []string{"--pull", s.set.Pull}}
+	c := slurm.Check{Dir: dir, Args: []string{"--pull", s.set.Pull}, Carry: s.set.Shared == ""}
 	if c.Program, err = putPrograms(filepath.Join(dir, "bin")); err != nil {
 		return nil, err
 	}
@@ -293,10 +293,37 @@ func fetchOnNodes(ctx context.Context, s *session, wanted []docker.Wanted, _ *ar
 			c.Nodes = append(c.Nodes, n)
 		}
 	}
-	if s.slurm.reports, err = c.Ask(ctx, s.slurm.allocation); err != nil {
+	var images []docker.Image
+	if s.slurm.reports, err = c.Ask(ctx, s.slurm.allocation); err == nil {
+		images, err = agreed(s.slurm.reports, wanted)
+	}
+	if err != nil {
+		c.Withdraw(ctx, s.slurm.allocation, s.slurm.reports)
 		return nil, err
 	}
-	return agreed(s.slurm.reports, wanted)
+	s.noteCarried(root)
+	return images, nil
+}
+
+// noteCarried says which nodes do not see the directory.
+func (s *session) noteCarried(root string) {
+	var names []string
+	for _, r := range s.slurm.reports {
+		if r.Carried != "" {
+			names = append(names, r.Node)
+		}
+	}
+	if len(names) > 0 {
+		s.view.note("%s not see %s: sbcast brings files there, and job steps fetch what tasks leave",
+			oneOrMore(names, "node %s does", "nodes %s do"), root)
+	}
+}
+
+func oneOrMore(names []string, one, more string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf(one, names[0])
+	}
+	return fmt.Sprintf(more, strings.Join(names, ", "))
 }
 
 // agreed are the images that all nodes have.
@@ -366,12 +393,13 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 		return nil, fail(exitHost, err)
 	}
 	cfg := slurm.Config{RunDir: s.dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
-		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
+		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment,
+		Carried: make([]string, len(s.slurm.nodes))}
 	for i := range s.platform.Nodes {
 		cfg.Names = append(cfg.Names, s.platform.Nodes[i].Name)
 		for _, r := range s.slurm.reports {
 			if r.Node == s.slurm.nodes[i] {
-				cfg.Runtimes[i] = r.Runtime
+				cfg.Runtimes[i], cfg.Carried[i] = r.Runtime, r.Carried
 			}
 		}
 	}

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// launcher is where the emulator's binary appears in the containers of real tasks: it opens the files that standard
+	// Launcher is where the emulator's binary appears in the containers of real tasks: it opens the files that standard
 	// input, output and error are redirected to, byte for byte, and becomes the task's program.
-	launcher = "/.gantry-task"
+	Launcher = "/.gantry-task"
 	// controlTop is a directory that only the launcher can enter, controlDir the attempt's control directory in it.
 	controlTop = "/.gantry"
 	controlDir = controlTop + "/control"
@@ -88,13 +88,13 @@ func (a *attempt) configure() {
 	if a.emulated() {
 		s.Image, s.Args, s.Keep = "", []string{TaskProgram, "emulate", controlDir, a.user(), specFile}, true
 	} else { // the launcher keeps what it says
-		s.Args = append([]string{launcher}, a.launchArgs()...)
+		s.Args = append([]string{Launcher}, a.launchArgs()...)
 		for _, m := range r.secretMounts() { // the submission's own come first
 			if !slices.ContainsFunc(s.Mounts, func(own Mount) bool { return own.Target == m.Target }) {
 				s.Mounts = append(s.Mounts, m)
 			}
 		}
-		s.Mounts = append(s.Mounts, Mount{Source: r.cfg.TaskBinary, Target: launcher, ReadOnly: true})
+		s.Mounts = append(s.Mounts, Mount{Source: r.cfg.TaskBinary, Target: Launcher, ReadOnly: true})
 	}
 
 	hold, l := a.l.Hold, &s.Limits
@@ -171,7 +171,7 @@ func (a *attempt) expand(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("arguments: %w: %w", errdefs.ErrInvalidArgument, err)
 	}
-	a.spec.Args = append([]string{launcher}, a.launchArgs()...)
+	a.spec.Args = append([]string{Launcher}, a.launchArgs()...)
 	return nil
 }
 

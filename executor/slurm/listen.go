@@ -29,7 +29,13 @@ func (e *Engine) listen(s *step) {
 			continue
 		}
 		switch verb {
+		case "ready":
+			e.work.Add(1)
+			go e.bring(s, j, text)
 		case "started":
+			if e.carried(j) {
+				_ = j.dir.Begin(node.Began{}) // the disk may be full: j.begun says it, too
+			}
 			select {
 			case <-j.begun:
 			default:
@@ -46,7 +52,13 @@ func (e *Engine) listen(s *step) {
 				j.told = r
 			}
 		case "ended":
-			e.finish(j, "")
+			if e.carried(j) {
+				j.sought = true
+				e.work.Add(1)
+				go e.arrived(j)
+			} else {
+				e.finish(j, "")
+			}
 			s.job = nil
 			e.rest(s)
 		}
@@ -55,7 +67,9 @@ func (e *Engine) listen(s *step) {
 	err := s.run.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.err = err
+	if s.err == nil { // what came before is why
+		s.err = err
+	}
 	e.idle = slices.DeleteFunc(e.idle, func(o *step) bool { return o == s })
 	if j := s.job; j != nil {
 		if r, _ := j.dir.Result(); r != nil || j.told != nil {
@@ -113,6 +127,11 @@ func (e *Engine) search(j *job) {
 	for e.ctx.Err() == nil {
 		alive := e.lives(e.ctx, j)
 		r, err := j.dir.Result()
+		if err == nil && r == nil && !alive && e.carried(j) {
+			if e.fetch(e.ctx, j) == nil {
+				r, err = j.dir.Result()
+			}
+		}
 		if err == nil && (r != nil || !alive) {
 			why := ""
 			if r == nil {
@@ -174,7 +193,7 @@ func (e *Engine) clear(j *job) error {
 
 // clearOnce runs one job step that does so.
 func (e *Engine) clearOnce(j *job, name string) error {
-	spec := allocation.StepSpec{Node: j.launch.Node, Name: "gantry-clear", Dir: "/", Argv: []string{e.cfg.Program,
+	spec := allocation.StepSpec{Node: j.launch.Node, Name: "gantry-clear", Dir: "/", Argv: []string{e.program(j.node),
 		"slurm-node", "--clear", "--runtime", e.cfg.Runtimes[j.node], "--step", name, e.cfg.RunDir, j.id}}
 	spec.CPUs, spec.Memory = e.size(j.launch.Node, 1)
 	run, err := e.cfg.Allocation.StartStep(e.ctx, spec)

@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 		g := w.run("--slurm", "nodes=1,time=10m")
 		w.untilBegun(1, "a")
 		w.must(g.Process.Signal(os.Interrupt))
-		time.Sleep(200 * time.Millisecond)
+		slurmtest.Eventually(t, "gantry says that it stops", func() bool { return g.says("stopping") })
 		w.release("a") // it may end, and b does not begin
 		g.ends(interrupted, "stopping: running tasks may end", "gantry resume it")
 		w.tried("a", "ok")
@@ -128,7 +128,7 @@ func TestFaults(t *testing.T) {
 		g := w.run("--slurm", "nodes=1,time=10m")
 		w.untilBegun(1, "a")
 		w.must(g.Process.Signal(os.Interrupt))
-		time.Sleep(200 * time.Millisecond)
+		slurmtest.Eventually(t, "gantry says that it stops", func() bool { return g.says("stopping") })
 		w.must(g.Process.Signal(os.Interrupt))
 		g.ends(interrupted, "stopping running tasks")
 		w.release("a")

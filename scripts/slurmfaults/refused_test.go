@@ -10,10 +10,21 @@ import (
 	"gantry/executor/slurm/slurmtest"
 )
 
+// blocked has a file be on a node where a directory is to be made.
+func (s *site) blocked(t *testing.T, node, path string) {
+	t.Helper()
+	pid, err := os.ReadFile(filepath.Join(s.Dir, "slurmd."+node+".pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Command(t, "nsenter", "--mount", "--target", strings.TrimSpace(string(pid)), "touch", path)
+}
+
 // What cannot be is said, with exit code 4, before anything starts.
 func TestRefused(t *testing.T) {
 	s := newSite(t)
 	var another, ended, mine string // allocations
+	var shared string               // a directory
 	for _, c := range []struct {
 		name  string
 		setUp func(t *testing.T, w *work)
@@ -51,13 +62,25 @@ func TestRefused(t *testing.T) {
 		}, nil, func() []string {
 			return []string{"--slurm", "nodes=2,time=10m", "--node-runtime", "docker", "--image", "gantry/busybox"}
 		}, []string{"has no runtime for containers", "--node-runtime none runs programs without"}},
-		{"a node that does not see the directory", func(t *testing.T, w *work) {
-			w.must(os.Mkdir(w.runs(), 0o755))
-			s.Hide(t, s.Nodes[1], w.runs())
+		{"a node that does not see the shared directory", func(t *testing.T, w *work) {
+			shared = filepath.Join(w.dir, "shared")
+			w.must(os.Mkdir(shared, 0o755))
+			s.Hide(t, s.Nodes[1], shared)
 			s.Command(t, "salloc", "--no-shell", "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
 			mine = s.job(t)
-		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string { return []string{"--slurm-job", mine} },
-			[]string{s.Nodes[1] + " does not see ", "--shared"}},
+		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string {
+			return []string{"--slurm-job", mine, "--shared", shared}
+		}, []string{s.Nodes[1] + " does not see ", "--shared"}},
+		{"a node where the directory cannot be made", func(t *testing.T, w *work) {
+			shared = filepath.Join(w.dir, "top")
+			w.must(os.MkdirAll(filepath.Join(shared, "runs"), 0o755))
+			s.Hide(t, s.Nodes[1], shared)
+			s.blocked(t, s.Nodes[1], filepath.Join(shared, "runs"))
+			s.Command(t, "salloc", "--no-shell", "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
+			mine = s.job(t)
+		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string {
+			return []string{"--slurm-job", mine, "--dir", filepath.Join(shared, "runs")}
+		}, []string{"node " + s.Nodes[1] + " does not see ", "nor can gantry make it there", "--shared"}},
 		{"no commands of Slurm", func(t *testing.T, _ *work) { t.Setenv("PATH", t.TempDir()) }, nil,
 			func() []string { return []string{"--slurm", "nodes=1"} }, []string{"there is no command squeue here"}},
 		{"munge does not run", func(t *testing.T, _ *work) { s.KillMunge(t) }, func(t *testing.T) { s.StartMunge(t) },

@@ -154,14 +154,35 @@ func (w *work) once(rules ...string) {
 type gantry struct {
 	*exec.Cmd
 	w    *work
-	said *bytes.Buffer
+	said *said
 }
+
+// said is what gantry said so far.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// says reports whether gantry has said that.
+func (g *gantry) says(text string) bool { return strings.Contains(g.said.String(), text) }
 
 // start starts gantry with the directory of runs.
 func (w *work) start(args ...string) *gantry {
 	w.t.Helper()
 	g := &gantry{exec.Command(w.gantry, append(args[:1:1], append([]string{"--dir", w.runs()}, args[1:]...)...)...), w,
-		&bytes.Buffer{}}
+		&said{}}
 	g.Stdout, g.Stderr, g.Dir = g.said, g.said, w.dir
 	g.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	w.must(g.Start())

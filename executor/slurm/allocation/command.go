@@ -55,7 +55,8 @@ func environment() []string {
 		switch {
 		case name == "SLURM_CONF", name == "SLURM_CONF_SERVER", name == "SLURM_JWT":
 		case strings.HasPrefix(name, "SLURM"), strings.HasPrefix(name, "SQUEUE_"), strings.HasPrefix(name, "SINFO_"),
-			strings.HasPrefix(name, "SRUN_"), strings.HasPrefix(name, "SCANCEL_"), name == "LC_ALL":
+			strings.HasPrefix(name, "SRUN_"), strings.HasPrefix(name, "SCANCEL_"),
+			strings.HasPrefix(name, "SBCAST_"), name == "LC_ALL":
 			continue
 		}
 		env = append(env, v)

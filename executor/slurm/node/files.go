@@ -92,6 +92,9 @@ func (d Dir) Step() (string, error) {
 // Began returns nil while the program was not started.
 func (d Dir) Began() (*Began, error) { return optional[Began](d.path("began.json")) }
 
+// Begin notes that the program was started.
+func (d Dir) Begin(b Began) error { return write(d.path("began.json"), b, false) }
+
 // Result returns nil while there is none.
 func (d Dir) Result() (*Result, error) { return optional[Result](d.path("result.json")) }
 

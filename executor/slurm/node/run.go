@@ -33,6 +33,10 @@ type Config struct {
 	// Poke says the same as the line, Stop that Slurm ends the step.
 	Poke, Stop <-chan os.Signal
 	Bundle     bool // it runs one container after the other until In ends
+	// Carried: this node does not see gantry's run directory. RunDir is its own, to which files are brought: it says
+	// "ready ID STEP" on Out, and reads "brought ID" from In.
+	Carried bool
+	Task    string // gantry-task on this node, which launches programs
 }
 
 // step is a job step at work.
@@ -43,6 +47,7 @@ type step struct {
 	next    int64 // key of the watcher
 	out     sync.Mutex
 	alone   chan struct{} // closed when In ends
+	brought chan string
 
 	mu      sync.Mutex
 	id, own string // of the container that runs, here and with the engine; "" while none does
@@ -54,8 +59,13 @@ type step struct {
 
 // Run runs the container and, in a bundle, those that In names.
 func Run(ctx context.Context, cfg Config, id string) error {
-	s := &step{Config: cfg, alone: make(chan struct{})}
+	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1)}
 	var err error
+	if cfg.Carried {
+		if err := Mine(cfg.RunDir); err != nil {
+			return err
+		}
+	}
 	if s.device, _, err = cgroup.DeviceOf(cfg.RunDir); err != nil {
 		return err
 	}
@@ -93,6 +103,9 @@ func Run(ctx context.Context, cfg Config, id string) error {
 // Clear ends what a job step that was killed has left of a container, and removes it.
 func Clear(ctx context.Context, runDir string, e container.Engine, id string) error {
 	l, err := DirOf(runDir, id).Launch()
+	if errors.Is(err, os.ErrNotExist) { // nothing was brought to this node
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -114,8 +127,11 @@ func (s *step) listen(queue chan<- string) {
 	defer close(queue)
 	in := bufio.NewScanner(s.In)
 	for in.Scan() {
-		if verb, id, _ := strings.Cut(in.Text(), " "); verb == "run" && id != "" {
+		verb, id, _ := strings.Cut(in.Text(), " ")
+		if verb == "run" && id != "" {
 			queue <- id
+		} else if verb == "brought" {
+			s.brought <- id
 		} else if verb == "poke" {
 			s.look()
 		}
@@ -197,6 +213,11 @@ func (s *step) act(dir Dir, order string) error {
 // one runs a container to its end. An error is one of this node alone: the container has no result.
 func (s *step) one(ctx context.Context, id string) error {
 	dir := DirOf(s.RunDir, id)
+	if s.Carried {
+		if err := s.receive(id); err != nil {
+			return err
+		}
+	}
 	l, err := dir.Launch()
 	if err != nil {
 		return err
@@ -281,6 +302,11 @@ func (s *step) place(spec *container.Spec) {
 		spec.Parent = s.Tree.Parent(group)
 	}
 	spec.Group = func(id string) string { return s.Tree.Container(group, id) }
+	for i := range spec.Mounts { // gantry's own may lie where this node does not see it
+		if m := &spec.Mounts[i]; m.Target == container.Launcher && s.Task != "" {
+			m.Source = s.Task
+		}
+	}
 }
 
 // wait waits for the end of a container.
