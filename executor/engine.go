@@ -34,8 +34,8 @@ type Engine struct {
 	Reuse    Reuser        // nil: every task runs
 	// OnSettled receives the submissions that were settled without arriving, after that was kept; nil: nobody asks.
 	OnSettled func([]Settled)
-	// Results finds a file among the results of a workflow by name, for single tasks that read it; the zero Source if it
-	// is not there. nil: nobody reads any.
+	// Results finds a file among the results of a workflow by name, for single tasks that read it; the zero Source if
+	// it is not there. nil: nobody reads any.
 	Results func(workflow, file string) Source
 	// Watch receives every batch after it was kept: progress for people. It must be quick.
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
@@ -81,7 +81,7 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 	if e.Grace == 0 {
 		e.Grace = 10 * time.Second
 	}
-	var err error
+	err := e.killAgain(ctx)
 	for err == nil && !e.finished() {
 		err = e.turn(ctx)
 	}

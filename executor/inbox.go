@@ -359,6 +359,21 @@ func (e *Engine) answer(err error) {
 	e.answers = e.answers[:0]
 }
 
+// killAgain ends what runs of what was cancelled on request before: a gantry that was killed may have logged the
+// request and not carried it out.
+func (e *Engine) killAgain(ctx context.Context) error {
+	if e.Inbox == nil {
+		return nil
+	}
+	v := e.Planner.View()
+	for a := range v.UnderWay() {
+		if v.Withdrawn(v.Attempt(a).Task) {
+			e.kills = append(e.kills, a)
+		}
+	}
+	return e.killCancelled(ctx)
+}
+
 // killCancelled ends what runs of workflows that were cancelled on request.
 func (e *Engine) killCancelled(ctx context.Context) error {
 	v := e.Planner.View()

@@ -67,6 +67,11 @@ func (v View) First(w WorkflowID) TaskID { return v.s.workflows[w].parts[0].firs
 // Cancelled reports whether what had not started of w was withdrawn.
 func (v View) Cancelled(w WorkflowID) bool { return v.s.workflows[w].cancelled }
 
+// Withdrawn reports whether t was withdrawn, alone or with its workflow: once it has ended it is not tried again.
+func (v View) Withdrawn(t TaskID) bool {
+	return v.s.lives.at(t).withdrawn || v.s.workflows[v.s.tasks.of(t).Workflow].cancelled
+}
+
 // Grown reports whether tasks were added to w after it had arrived.
 func (v View) Grown(w WorkflowID) bool { return v.s.workflows[w].grown }
 

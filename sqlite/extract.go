@@ -39,6 +39,9 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	return out, nil
 }
 
+// OfOne reports whether this is the log of one submission alone, as Extract returns it.
+func (db *DB) OfOne() bool { return db.remove != "" }
+
 // Save writes the log to a new file.
 func (db *DB) Save(path string) error {
 	db.mu.Lock()
@@ -147,7 +150,8 @@ func (db *DB) fill(from string, s *Submitted) error {
 		}
 		_, err = db.conn.Exec(`UPDATE main.runs SET exit_code = NULL, peak_disk_bytes = NULL,
 			counts = (SELECT json_group_object(x.state, x.n) FROM (
-				SELECT t.state, count(*) AS n FROM main.task_rows t GROUP BY t.state UNION ALL SELECT 'workflows', 1) x),
+				SELECT t.state, count(*) AS n FROM main.task_rows t GROUP BY t.state
+				UNION ALL SELECT 'workflows', 1) x),
 			(state, ended_ns, makespan_ns) = (SELECT
 				CASE WHEN w.state = 'done' THEN 'finished'
 					WHEN w.state IN ('failed', 'cancelled', 'refused') THEN 'failed'

@@ -133,6 +133,10 @@ func reportRun(c *cli.Context, name string) error {
 		return err
 	}
 	defer log.Close()
+	if log.OfOne() {
+		return failf(exitUsage, "report %s: these metrics are of a whole run; --html FILE makes the page of a "+
+			"submission, gantry show %s prints it", name, name)
+	}
 	info, values, flows, err := metricsOf(c.Context, log, name)
 	if err != nil {
 		return err
@@ -374,8 +378,10 @@ func measuredRuntimes(ctx context.Context, log *sqlite.DB, run string) (map[meas
 		return nil, err
 	}
 	rows, err := log.Query(ctx, `SELECT w.name, t.name, a.ran_ns * n.speed FROM runs r JOIN tasks t ON t.run = r.id
-		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
-		JOIN nodes n ON n.run = r.id AND n.node = a.node WHERE r.name = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL`, run)
+		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
+		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt
+		JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL`, run)
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,12 @@ func (r *rehearsal) more(ctx context.Context, run string) (*page.Extra, error) {
 	if over.Tasks == 0 {
 		return x, nil
 	}
+	if r.log.OfOne() {
+		const whole = "This page is of one submission. The policy planned it together with all others: gantry report "
+		x.PlanNote = whole + info.Name + " --html FILE shows the plans of the whole run."
+		x.OtherNote = whole + info.Name + " --html FILE simulates the whole run with other policies."
+		return x, nil
+	}
 	if over.Tasks > mostPlanned {
 		x.PlanNote = fmt.Sprintf("The plans are not made again for runs of more than %d tasks.", mostPlanned)
 	} else {

@@ -451,8 +451,9 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 		return nil, logError(err)
 	}
 	for _, arg := range c.Args().Slice() {
-		one, err := submissionIn(c.Context, db, arg, slices.Contains([]string{"report", "watch", "compare"},
-			c.Command.Name))
+		// Metrics, and what is of several runs, are of these as a whole.
+		whole := c.Command.Name == "compare" || c.Command.Name == "report" && (c.NArg() > 1 || !c.IsSet("html"))
+		one, err := submissionIn(c.Context, db, arg, whole)
 		if err != nil || one != nil {
 			return one, errors.Join(err, db.Close())
 		}

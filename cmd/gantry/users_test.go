@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -191,6 +194,20 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 	for _, args := range [][]string{{"drain"}, {"policy", "set", "heft"}, {"node", "drain", "host"}} {
 		l.wants(bob, exitHost, []string{"only root"}, args...)
 	}
+	l.wants(alice, exitUsage, []string{"of a whole run"}, "report", "1")
+	for uid, id := range map[int]string{alice: "1", bob: "2"} { // the second one's tasks do not begin with number 0
+		data := dataOf(t, l.wants(uid, exitOK, nil, "report", "--html", "-", id))
+		own, other := "hers-1", "his-2"
+		if uid == bob {
+			own, other = other, own
+		}
+		if strings.Contains(data, other) || !strings.Contains(data, own) || !strings.Contains(data, "ID00024") {
+			t.Errorf("the page of submission %s has\n%s", id, data)
+		}
+	}
+	l.wants(alice, exitHost, []string{"another user"}, "report", "--html", "-", "2")
+	l.wants(alice, exitHost, []string{"another user"}, "watch", "2")
+	l.wants(alice, exitInput, []string{"submission 1 has ended"}, "watch", "1")
 	out = l.wants(alice, exitOK, []string{"25 tasks of 25 done", "hers-1"}, "show", "1")
 	if strings.Contains(out, "his") {
 		t.Errorf("her log has his work:\n%s", out)
@@ -203,6 +220,23 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 	}
 	expect(t, exitOK, []string{"hers-1", "his-2", "25"}, "queue", "--all", "--dir", l.dir)
 	expect(t, exitOK, nil, "cancel", "--dir", l.dir, "2")
+}
+
+// dataOf is what a page shows.
+func dataOf(t *testing.T, page string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, `id="data"`)
+	_, rest, _ = strings.Cut(rest, ">")
+	rest, _, _ = strings.Cut(rest, "<")
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(rest)))
+	if err != nil || !found {
+		t.Fatalf("the page has no data: %v", err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // attack is what a hostile client hands in, in place of what gantry submit finds with the rights of its user.

@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/server/api"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
 	"gantry/sqlite/live"
@@ -21,8 +23,9 @@ func watchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "watch",
 		Usage:     "serve the page of a run while the run is under way",
-		ArgsUsage: "[RUN]",
-		Description: `Without RUN it is the latest run. It prints an address on this host: open it in a browser.
+		ArgsUsage: "[RUN|ID]",
+		Description: `Without RUN it is the latest run; the number of a submission
+to a server shows that alone. It prints an address on this host: open it in a browser.
 The page is that of gantry report --html and follows the run. The address has a token: a request without it gets
 nothing, and no request can change anything. The command ends with the run, or with Ctrl-C, which does not affect
 the run.
@@ -71,6 +74,9 @@ func watch(c *cli.Context, name string) error {
 		return err
 	}
 	defer db.Close()
+	if db.OfOne() {
+		return watchOne(c, db, name)
+	}
 	run, err := db.Info(c.Context, name)
 	if err != nil {
 		return logError(err)
@@ -95,12 +101,84 @@ func watch(c *cli.Context, name string) error {
 	if c.Bool("metrics") {
 		fmt.Fprintf(c.App.Writer, "%smetrics\n", server.URL())
 	}
+	return serveUntilOver(c, server)
+}
+
+// serveUntilOver serves a page until what it shows is over, or somebody ends that.
+func serveUntilOver(c *cli.Context, server *live.Server) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := server.Serve(ctx); err != nil {
 		return failf(exitHost, "serve the page: %w", err)
 	}
 	return nil
+}
+
+// watchOne serves the page of one submission to a server.
+func watchOne(c *cli.Context, now *sqlite.DB, id string) error {
+	if c.Bool("metrics") {
+		return failf(exitUsage, "--metrics: metrics are of a whole run: name that, or leave --metrics out")
+	}
+	run, err := now.Info(c.Context, "")
+	if err != nil {
+		return logError(err)
+	}
+	one := &liveOne{c: c, run: run.Name}
+	if one.id, err = strconv.ParseInt(id, 10, 64); err != nil {
+		return failf(exitUsage, "watch %s: name a run, or a submission by its number", id)
+	}
+	if over, err := one.Over(c.Context); err != nil {
+		return serverError(err)
+	} else if over {
+		return failf(exitInput, "submission %s has ended: gantry report %s --html FILE writes its page", id, id)
+	}
+	server, err := live.Listen(c.Int("port"), one, nil)
+	if err != nil {
+		return failf(exitHost, "serve the page: %w", err)
+	}
+	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
+	return serveUntilOver(c, server)
+}
+
+// liveOne is a submission as a source of pages. Each has the log of that submission as it is then, as far as the caller
+// may read it.
+type liveOne struct {
+	c   *cli.Context
+	id  int64
+	run string
+}
+
+func (l *liveOne) Page() ([]byte, string, error) { return page.Document(l.run) }
+
+// Over asks the log, or the server if that is not the caller's to read.
+func (l *liveOne) Over(ctx context.Context) (bool, error) {
+	db, err := sqlite.Open(filepath.Join(l.c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
+	if err == nil {
+		defer db.Close()
+		o, err := db.Outcome(ctx, l.id)
+		return err == nil && o.Over(), err
+	}
+	dir, err := filepath.Abs(l.c.String("dir"))
+	if err != nil {
+		return false, err
+	}
+	st, err := api.NewClient(dir).Status(ctx, l.id)
+	return err == nil && st.Over, err
+}
+
+func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
+	over, err := l.Over(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	db, err := readLog(l.c)
+	if err != nil {
+		return nil, false, err
+	}
+	defer db.Close()
+	whole := liveRun{c: l.c, db: db, home: l.c.String("dir"), run: l.run}
+	data, _, err := whole.Data(ctx)
+	return data, over, err
 }
 
 // listenLive opens the server of the page of a run.

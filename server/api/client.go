@@ -47,8 +47,11 @@ const starting = 2 * time.Second
 // server has the directory already, or was there when the request began.
 const restarting = 5 * time.Second
 
-// retryEvery is the time between two tries.
-const retryEvery = 100 * time.Millisecond
+// retryEvery is the time between two tries, of which at most mostBetween counts.
+const (
+	retryEvery  = 100 * time.Millisecond
+	mostBetween = time.Second
+)
 
 // NewClient returns a client of the server of a gantry directory. It does not connect yet.
 func NewClient(dir string) *Client {
@@ -97,7 +100,8 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 		patience = Patience
 	}
 	begun := time.Now()
-	var since time.Time // when the server was found not to answer
+	var since, last time.Time // when the server was found not to answer, and when it was asked last
+	var waited time.Duration  // since then, without time in which the host, or this process, stood still
 	for {
 		err := c.once(ctx, method, path, body, out)
 		if err == nil {
@@ -128,8 +132,13 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 		if gone {
 			wait = min(wait, restarting)
 		}
+		now := time.Now()
+		if !since.IsZero() {
+			waited += min(now.Sub(last), mostBetween)
+		}
+		last = now
 		if since.IsZero() {
-			since = time.Now()
+			since = now
 			text := fmt.Sprintf("the server does not answer (%v): trying for %v", plain(err), wait)
 			if gone {
 				text = fmt.Sprintf("no gantry serves %s any more, though it left its socket: waiting %v for the next "+
@@ -138,7 +147,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 			if c.Notify != nil {
 				c.Notify(text)
 			}
-		} else if time.Since(since) > wait {
+		} else if waited > wait {
 			return fmt.Errorf("%w: %w; it was killed or is stuck: start it again with gantry serve", ErrNoServer,
 				plain(err))
 		}
@@ -250,6 +259,12 @@ func (c *Client) Wait(ctx context.Context, id int64) (*Status, error) {
 			return &s, err
 		}
 	}
+}
+
+// Status is how a submission stands now.
+func (c *Client) Status(ctx context.Context, id int64) (*Status, error) {
+	var s Status
+	return &s, c.Do(ctx, http.MethodGet, fmt.Sprintf("/submissions/%d", id), nil, &s)
 }
 
 // Cancel withdraws a submission: what waits of it never starts, what runs of it is ended.

@@ -169,7 +169,7 @@ func (r *reader) why(task int, from, to int64) string {
 		since, last = at, reasonText(reason, dim)
 		return nil
 	}, `SELECT since_ns, reason, coalesce(dim, '') FROM waits WHERE run = ? AND task = ? ORDER BY since_ns, seq`,
-		r.id, task)
+		r.id, r.places.number(task))
 	take(to)
 	return best
 }

@@ -53,6 +53,49 @@ type reader struct {
 	tasks []task
 	lives []life
 	clock int64
+
+	flows, places placed // of workflows and of tasks
+}
+
+// placed are the places of things on the page, by their numbers in the log. They are the same but in the log of one
+// submission, which keeps the numbers of the run.
+type placed struct {
+	n  int
+	at map[int]int // nil: they are the same
+	of []int       // the reverse
+}
+
+func (p *placed) add(number int) {
+	if p.at == nil && number != p.n {
+		p.at = map[int]int{}
+		for i := range p.n {
+			p.at[i], p.of = i, append(p.of, i)
+		}
+	}
+	if p.at != nil {
+		p.at[number], p.of = p.n, append(p.of, number)
+	}
+	p.n++
+}
+
+// place is that of a number, or -1.
+func (p *placed) place(number int) int {
+	at, ok := number, number >= 0 && number < p.n
+	if p.at != nil {
+		at, ok = p.at[number]
+	}
+	if !ok {
+		return -1
+	}
+	return at
+}
+
+// number is that of a place.
+func (p *placed) number(place int) int {
+	if p.at != nil {
+		return p.of[place]
+	}
+	return place
 }
 
 // read reads a run. What the parts say is of one moment.
@@ -176,31 +219,34 @@ func (r *reader) nodes() error {
 func (r *reader) workflows() error {
 	return r.each(func(scan func(...any) error) error {
 		var w workflow
-		err := scan(&w.Name, &w.Tenant, &w.Class, &w.State, &w.Arrived, &w.Release, &w.Due, &w.Ended, &w.Tasks)
+		var number int
+		err := scan(&number, &w.Name, &w.Tenant, &w.Class, &w.State, &w.Arrived, &w.Release, &w.Due, &w.Ended, &w.Tasks)
 		if err != nil {
 			return err
 		}
+		r.flows.add(number)
 		r.out.Workflows = append(r.out.Workflows, w)
 		return nil
-	}, `SELECT name, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns, ended_ns,
-		tasks FROM workflows WHERE run = ? ORDER BY workflow`, r.id)
+	}, `SELECT workflow, name, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns,
+		ended_ns, tasks FROM workflows WHERE run = ? ORDER BY workflow`, r.id)
 }
 
 func (r *reader) readTasks() error {
 	return r.each(func(scan func(...any) error) error {
 		t := task{last: -1}
-		if err := scan(&t.name, &t.kind, &t.state, &t.workflow, &t.imputed, &t.cores, &t.memory, &t.disk,
+		var number, of int
+		if err := scan(&number, &t.name, &t.kind, &t.state, &of, &t.imputed, &t.cores, &t.memory, &t.disk,
 			&t.limit); err != nil {
 			return err
 		}
-		if t.workflow >= len(r.out.Workflows) {
-			return fmt.Errorf("task %d names workflow %d, which the run does not have: the log is damaged",
-				len(r.tasks), t.workflow)
+		if t.workflow = r.flows.place(of); t.workflow < 0 {
+			return fmt.Errorf("task %d names workflow %d, which the run does not have: the log is damaged", number, of)
 		}
+		r.places.add(number)
 		r.tasks = append(r.tasks, t)
 		return nil
-	}, `SELECT name, kind, state, workflow, coalesce(imputed, ''), need_millicores, need_memory_bytes, need_disk_bps,
-		coalesce(time_limit_ns, 0) FROM tasks WHERE run = ? ORDER BY task`, r.id)
+	}, `SELECT task, name, kind, state, workflow, coalesce(imputed, ''), need_millicores, need_memory_bytes,
+		need_disk_bps, coalesce(time_limit_ns, 0) FROM tasks WHERE run = ? ORDER BY task`, r.id)
 }
 
 func (r *reader) edges() error {
@@ -209,7 +255,7 @@ func (r *reader) edges() error {
 		if err := scan(&child, &parent); err != nil {
 			return err
 		}
-		if child < len(r.tasks) && parent < len(r.tasks) {
+		if child, parent = r.places.place(child), r.places.place(parent); child >= 0 && parent >= 0 {
 			r.tasks[child].parents = append(r.tasks[child].parents, parent)
 		}
 		return nil
@@ -222,6 +268,7 @@ func (r *reader) reused() error {
 	return r.each(func(scan func(...any) error) error {
 		var x reused
 		err := scan(&x.Task, &x.At, &x.Run, &x.Ran)
+		x.Task = r.places.place(x.Task)
 		r.out.Reused = append(r.out.Reused, x)
 		return err
 	}, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0) FROM reuses
@@ -240,12 +287,10 @@ func (r *reader) attempts() error {
 			&x.Lost); err != nil {
 			return err
 		}
-		if l.task >= len(r.tasks) || l.node >= len(r.out.Nodes) {
-			return fmt.Errorf(
-				"an attempt names task %d and node %d, which the run does not have: the log is damaged",
-				l.task,
-				l.node,
-			)
+		number := l.task
+		if l.task = r.places.place(number); l.task < 0 || l.node >= len(r.out.Nodes) {
+			return fmt.Errorf("an attempt names task %d and node %d, which the run does not have: the log is damaged",
+				number, l.node)
 		}
 		if l.exit != nil && *l.exit > 0 {
 			x.Exit = l.exit
@@ -403,6 +448,7 @@ func (r *reader) notes() error {
 		if err := scan(&n.At, &n.Workflow, &n.Task, &n.Topic, &n.Text, &n.Instant); err != nil {
 			return err
 		}
+		n.Workflow, n.Task = r.flows.place(n.Workflow), r.places.place(n.Task)
 		r.out.Notes = append(r.out.Notes, n)
 		return nil
 	}, `SELECT at_ns, coalesce(workflow, -1), coalesce(task, -1), topic, text, instant_ns FROM notes WHERE run = ?

@@ -85,6 +85,9 @@ func (r *reader) waits() error {
 		if err := scan(&t, &from, &why, &dim, &node, &planned); err != nil {
 			return err
 		}
+		if t = r.places.place(t); t < 0 {
+			return nil // which the page does not show
+		}
 		w.Task, w.Since = append(w.Task, int64(t)), append(w.Since, from)
 		w.Reason, w.Node = append(w.Reason, reasons.number(why+" "+dim)), append(w.Node, node)
 		w.Until = append(w.Until, max(0, planned-from))
