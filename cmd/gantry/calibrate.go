@@ -157,7 +157,11 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 			err = errors.Join(err, e)
 		}
 	}()
-	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"),
+	before, err := earlierHostModels(ctx, s.db, &host)
+	if err != nil {
+		return nil, err
+	}
+	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"), Before: before,
 		Engine: func() time.Duration { return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim") }}
 	if !c.Bool("json") && !c.Bool("quiet") {
 		o.Step = func(what string, done float64) {

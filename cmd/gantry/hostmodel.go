@@ -116,6 +116,23 @@ func findHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 	return nil, &rows[0], first
 }
 
+// mostEarlier is how many earlier calibrations say how steady a host is.
+const mostEarlier = 8
+
+// earlierHostModels returns what was measured of a host before, the latest first. What cannot be used is left out.
+func earlierHostModels(ctx context.Context, db *sqlite.DB, host *hostmodel.Host) (all []*hostmodel.Model, err error) {
+	rows, err := db.HostModels(ctx, host.Runtime)
+	if err != nil {
+		return nil, fail(exitHost, err)
+	}
+	for i := range rows {
+		if m, err := decodeHostModel(&rows[i]); err == nil && m.Fits(*host) == nil && len(all) < mostEarlier {
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
 // decodeHostModel reads the model of a row, which has to say of itself what the row says.
 func decodeHostModel(row *sqlite.HostModel) (*hostmodel.Model, error) {
 	if row.Damaged != nil {

@@ -20,7 +20,9 @@ import (
 // Options say how a host is measured.
 type Options struct {
 	Host   hostmodel.Host
-	Starts int  // containers that start at once, at most
+	Starts int // containers that start at once, at most
+	// Before is what was measured of this host earlier. By how much it differs says how steady the host is.
+	Before []*hostmodel.Model
 	Quick  bool // fewer repetitions
 	// Engine is the CPU time that the container engine has used since it began; nil: not known.
 	Engine func() time.Duration
@@ -42,6 +44,7 @@ type surveyor struct {
 // sample is how long the phases of one attempt took, under load.
 type sample struct {
 	together, busy float64
+	round          int
 	phases         [len(walls)]float64 // nanoseconds
 }
 
@@ -235,10 +238,10 @@ func (s *surveyor) alone(ctx context.Context) error {
 	m.PerContainer.EngineNanos = max(0, (all-gantry-m.Idle.EngineNanos*wall)/n)
 	known := float64(s.engine()-engine)/n - m.Idle.EngineNanos*wall/n
 	m.PerContainer.EngineNanos = max(m.PerContainer.EngineNanos, known)
-	if err := s.inTurn(ctx, 1, 0, len(out)); err != nil {
+	if err := s.inTurn(ctx, 1, 0, len(out), 0); err != nil {
 		return err
 	}
-	base := s.medians(func(x *sample) bool { return true })
+	base := s.typical(func(x *sample) bool { return true })
 	for i, name := range walls {
 		m.Phases.Named(name).Wall.BaseNanos, m.Phases.Named(name).Samples = base[i], len(out)
 	}
@@ -246,12 +249,12 @@ func (s *surveyor) alone(ctx context.Context) error {
 	return s.tasks(ctx)
 }
 
-// usual is a task such as runs have many of: it writes a small file, whose publishing waits for the disk as the
-// container engine does.
-var usual = Trial{Writes: []unit.Bytes{1}}
+// usual is a task such as runs have many of: it lasts until the engine has answered to its start, and writes a small
+// file, whose publishing waits for the disk as the container engine does.
+var usual = Trial{Run: 100 * time.Millisecond, Writes: []unit.Bytes{1}}
 
 // inTurn starts a number of containers at once, several times, each time when those before have ended.
-func (s *surveyor) inTurn(ctx context.Context, together, busy, times int) error {
+func (s *surveyor) inTurn(ctx context.Context, together, busy, times, round int) error {
 	var out []Result
 	for range times {
 		r, err := s.perform(ctx, slices.Repeat([]Trial{usual}, together)...)
@@ -264,7 +267,7 @@ func (s *surveyor) inTurn(ctx context.Context, together, busy, times int) error 
 		return err
 	}
 	for i := range out {
-		s.samples = append(s.samples, sample{float64(together), float64(busy), out[i].phases()})
+		s.samples = append(s.samples, sample{float64(together), float64(busy), round, out[i].phases()})
 	}
 	return nil
 }
@@ -293,16 +296,18 @@ func mark(m executor.Milestone) func(*Result) (Mark, bool) {
 	}
 }
 
-// medians are those of the phases of the samples that count.
-func (s *surveyor) medians(counts func(*sample) bool) (out [len(walls)]float64) {
+// typical are the phases of the samples that count: of each round the median, of those the mean.
+func (s *surveyor) typical(counts func(*sample) bool) (out [len(walls)]float64) {
 	for i := range walls {
-		var xs []float64
+		byRound := map[int][]float64{}
 		for k := range s.samples {
-			if counts(&s.samples[k]) {
-				xs = append(xs, s.samples[k].phases[i])
+			if x := &s.samples[k]; counts(x) {
+				byRound[x.round] = append(byRound[x.round], x.phases[i])
 			}
 		}
-		out[i] = median(xs)
+		for _, round := range slices.Sorted(maps.Keys(byRound)) {
+			out[i] += median(byRound[round]) / float64(len(byRound))
+		}
 	}
 	return out
 }
@@ -328,7 +333,7 @@ func sizes(n int, each unit.Bytes) []unit.Bytes { return slices.Repeat([]unit.By
 
 // files measures what files and bytes add to phases.
 func (s *surveyor) files(ctx context.Context) error {
-	reps := 1 + s.n/5
+	reps := 1 + s.n/3
 	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
 		var all [len(walls)][]float64
 		for range reps {
@@ -484,9 +489,10 @@ func (s *surveyor) disk(ctx context.Context) error {
 		}
 		for i, c := range []*hostmodel.Curve{&d.ReadLimit, &d.WriteLimit} {
 			p := &out[i].Report.Phases
-			took := float64(max(1, p.ReadNanos+p.WriteNanos))
+			took := float64(p.ReadNanos+p.WriteNanos) / 1e9
+			took += 1 - float64(bytes)/float64(rate) // as if it had been a second's bytes: what passes at once stays
 			c.X = append(c.X, float64(rate))
-			c.Y = append(c.Y, min(2, max(0.01, float64(bytes)/took*1e9/float64(rate))))
+			c.Y = append(c.Y, min(2, max(0.01, 1/max(took, 1e-3))))
 		}
 	}
 	return nil
@@ -524,37 +530,52 @@ func (s *surveyor) quota(ctx context.Context) error {
 	return nil
 }
 
+// rounds is how often the loads come by: a host is slower at some times than at others, and no load may have only one
+// of them.
+const rounds = 3
+
 // together starts containers at once, on idle and on busy cores, and measures what programs lose to that.
 func (s *surveyor) together(ctx context.Context) error {
 	perContainer := 0.0
 	for _, name := range hostmodel.PhaseNames {
 		perContainer += s.m.Phases.Named(name).CPU.BaseNanos
 	}
-	lost := hostmodel.Surface{BusyCores: []float64{0}}
-	levels := slices.Compact([]int{0, (s.Host.Cores + 1) / 2, s.Host.Cores})
-	for _, busy := range levels[1:] {
+	levels := []int{0, 1, (s.Host.Cores + 1) / 2, s.Host.Cores}
+	slices.Sort(levels)
+	levels = slices.Compact(levels)
+	starts := max(1, s.Starts)
+	waited, started := make([][]float64, starts), make([][]float64, starts)
+	for i := range waited {
+		waited[i], started[i] = make([]float64, len(levels)), make([]float64, len(levels))
+	}
+	turns := rounds
+	if s.Quick {
+		turns--
+	}
+	for round := 1; round <= turns; round++ {
+		for k := 1; k <= starts; k++ {
+			times := max(1, s.n/turns/k)
+			for i, busy := range levels {
+				programs, err := s.Busy(ctx, busy, func() error { return s.inTurn(ctx, k, busy, times, round) })
+				if err != nil {
+					return err
+				}
+				started[k-1][i] += float64(k * times)
+				for p := range programs {
+					waited[k-1][i] += float64(max(0, programs[p].Ran-programs[p].CPUTime()))
+				}
+			}
+		}
+	}
+	var lost hostmodel.Surface
+	for _, busy := range levels {
 		lost.BusyCores = append(lost.BusyCores, float64(busy))
 	}
-	for k := 1; k <= max(1, s.Starts); k++ {
-		lost.Together = append(lost.Together, float64(k))
+	for k := range starts {
+		lost.Together = append(lost.Together, float64(k+1))
 		row := []float64{1}
-		for _, busy := range levels {
-			if k == 1 && busy == 0 {
-				continue // that is done
-			}
-			times := max(2, (s.n+k-1)/k)
-			programs, err := s.Busy(ctx, busy, func() error { return s.inTurn(ctx, k, busy, times) })
-			if err != nil {
-				return err
-			}
-			if busy == 0 {
-				continue
-			}
-			var waited time.Duration
-			for i := range programs {
-				waited += max(0, programs[i].Ran-programs[i].CPUTime())
-			}
-			row = append(row, 1+clamp(float64(waited)/float64(k*times)/max(perContainer, 1), 0, 10))
+		for i := range levels[1:] {
+			row = append(row, 1+clamp(waited[k][i+1]/started[k][i+1]/max(perContainer, 1), 0, 10))
 		}
 		lost.Factor = append(lost.Factor, row)
 	}
@@ -575,15 +596,14 @@ func (s *surveyor) fit() {
 	factors := make([][][len(walls)]float64, len(together))
 	for i, k := range together {
 		for _, b := range busy {
-			factors[i] = append(factors[i], s.medians(func(x *sample) bool { return x.together == k && x.busy == b }))
+			factors[i] = append(factors[i], s.typical(func(x *sample) bool { return x.together == k && x.busy == b }))
 		}
 	}
-	var common []float64
 	for w, name := range walls {
 		p := s.m.Phases.Named(name)
-		base := p.Wall.BaseNanos
-		if name == "publish" {
-			base = s.published
+		base := factors[0][0][w]
+		if p.Wall.BaseNanos = base; name == "publish" {
+			p.Wall.BaseNanos = max(0, base-p.Wall.FileNanos)
 		}
 		if base < 1e3 { // nothing to speak of
 			continue
@@ -599,38 +619,50 @@ func (s *surveyor) fit() {
 		f.Raise()
 		p.Slowdown = f
 		var off []float64
+		byRound := map[int][]float64{}
 		for _, x := range s.samples {
-			off = append(off, clamp(x.phases[w]/(base*f.At(x.together, x.busy)), 0.01, 1000))
+			o := clamp(x.phases[w]/(base*f.At(x.together, x.busy)), 0.01, 1000)
+			off = append(off, o)
+			byRound[x.round] = append(byRound[x.round], o)
 		}
 		p.Spread, p.Samples = hostmodel.SpreadOf(off), len(off)
-		if name == "create" || name == "start" {
-			common = append(common, s.drift(w)...)
-		}
+		p.Drift = s.drift(p, name, byRound)
 	}
 	// Bringing and copying vary as staging does.
-	s.m.Phases.Bring.Spread, s.m.Phases.Copy.Spread = s.m.Phases.Stage.Spread, s.m.Phases.Stage.Spread
-	s.m.Common = hostmodel.SpreadOf(common)
+	for _, p := range []*hostmodel.Phase{&s.m.Phases.Bring, &s.m.Phases.Copy} {
+		p.Spread, p.Drift = s.m.Phases.Stage.Spread, s.m.Phases.Stage.Drift
+	}
 }
 
-// drift compares the first and the second half of the samples of each load: what they differ by is common to what
-// happens at one time.
-func (s *surveyor) drift(w int) (factors []float64) {
-	halves := map[[2]float64][]float64{}
-	for _, x := range s.samples {
-		k := [2]float64{x.together, x.busy}
-		halves[k] = append(halves[k], x.phases[w])
+// drift is by how much the times of a phase differ from round to round, or from calibration to calibration if that is
+// more.
+func (s *surveyor) drift(p *hostmodel.Phase, name string, byRound map[int][]float64) hostmodel.Spread {
+	var within, between []float64
+	for _, round := range slices.Sorted(maps.Keys(byRound)) {
+		within = append(within, median(byRound[round]))
 	}
-	for _, xs := range halves {
-		if n := len(xs); n >= 4 {
-			a, b := median(slices.Clone(xs[:n/2])), median(slices.Clone(xs[n/2:]))
-			if a > 0 && b > 0 {
-				f := math.Sqrt(clamp(a/b, 0.25, 4))
-				factors = append(factors, f, 1/f)
-			}
+	for _, m := range append([]*hostmodel.Model{s.m}, s.Before...) {
+		if x := m.Phases.Named(name).Wall.BaseNanos; x > 0 && p.Wall.BaseNanos > 0 {
+			between = append(between, clamp(x/p.Wall.BaseNanos, 1.0/absurd, absurd))
 		}
 	}
-	slices.Sort(factors)
-	return factors
+	a, b := hostmodel.LogNormal(deviation(within), len(within)), hostmodel.LogNormal(deviation(between), len(between))
+	if b.At(0.9)/b.At(0.1) > a.At(0.9)/a.At(0.1) {
+		return b
+	}
+	return a
+}
+
+// deviation is the standard deviation of the logarithms of values.
+func deviation(values []float64) float64 {
+	var mean, squares float64
+	for _, x := range values {
+		mean += math.Log(x) / float64(len(values))
+	}
+	for _, x := range values {
+		squares += (math.Log(x) - mean) * (math.Log(x) - mean)
+	}
+	return math.Sqrt(squares / max(1, float64(len(values)-1)))
 }
 
 func clamp(x, least, most float64) float64 { return min(most, max(least, x)) }
@@ -658,7 +690,7 @@ func (s *surveyor) widen() {
 	}
 	for _, name := range hostmodel.PhaseNames {
 		p := m.Phases.Named(name)
-		p.Spread = p.Spread.Widen(factor)
+		p.Spread, p.Drift = p.Spread.Widen(factor), p.Drift.Widen(factor)
 	}
 	m.Common, m.Run = m.Common.Widen(factor), m.Run.Widen(factor)
 }

@@ -21,6 +21,8 @@ const (
 	leastEnded = 8
 	// mostStep is by how much a run changes a phase.
 	mostStep = 1.1
+	// driftStep is the weight of one run in what differs from run to run.
+	driftStep = 0.1
 	// absurd is how many times longer or shorter than the model says a measurement may be that counts.
 	absurd = 5
 )
@@ -74,6 +76,9 @@ func Refine(m *hostmodel.Model, all []Ended, busy float64, starts int) bool {
 		p.Spread = blend(p.Spread, hostmodel.SpreadOf(x.factors), weight)
 		p.Samples = min(p.Samples+len(x.factors), 1000)
 		common = append(common, clamp(mid, 1.0/absurd, absurd))
+		if len(p.Drift) > 0 {
+			p.Drift = blend(p.Drift, hostmodel.Spread{clamp(mid, 1.0/absurd, absurd)}, driftStep)
+		}
 		changed = true
 	}
 	if changed {

@@ -66,8 +66,8 @@ type Model struct {
 	PerContainer Use `json:"per_container"`
 	// Run is the spread of emulated tasks alone: measured run time over emulate.Spec.Cost.
 	Run Spread `json:"run"`
-	// Common is the spread of what all phases of one run share: their mean factor, from run to run. It keeps intervals
-	// honest, as independent errors cancel out.
+	// Common is the spread of what all phases of one run share that have no Drift of their own: their mean factor, from
+	// run to run. It keeps intervals honest, as independent errors cancel out.
 	Common Spread `json:"common"`
 }
 
@@ -148,7 +148,10 @@ type Phase struct {
 	CPU      Cost    `json:"cpu"`
 	Slowdown Surface `json:"slowdown"` // of Wall; empty: 1 everywhere
 	Spread   Spread  `json:"spread"`   // measured over Wall times Slowdown; empty: exact
-	Samples  int     `json:"samples"`  // measurements behind it
+	// Drift is the spread of what the phases of one run share: hosts are slower at some times than at others. Empty:
+	// Common of the Model.
+	Drift   Spread `json:"drift,omitempty"`
+	Samples int    `json:"samples"` // measurements behind it
 }
 
 // Cost is a time in nanoseconds that grows with files and bytes.
@@ -227,9 +230,17 @@ func (m *Model) Overhead(inputs, outputs int) time.Duration {
 		files int
 	}{{&p.Stage, inputs}, {&p.Create, 0}, {&p.Start, 0}, {&p.End, 0}, {&p.Publish, outputs}} {
 		nanos += x.phase.Wall.Nanos(x.files, 0) * x.phase.Slowdown.At(1, float64(m.Host.Cores)/2) *
-			x.phase.Spread.Mean()
+			x.phase.Spread.Mean() * m.DriftOf(x.phase).Mean()
 	}
-	return time.Duration(math.Round(nanos * m.Common.Mean()))
+	return time.Duration(math.Round(nanos))
+}
+
+// DriftOf is the spread of what the phases of a kind share in one run.
+func (m *Model) DriftOf(p *Phase) Spread {
+	if len(p.Drift) > 0 {
+		return p.Drift
+	}
+	return m.Common
 }
 
 // Encode returns a model as JSON, for the log and for files.

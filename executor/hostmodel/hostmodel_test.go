@@ -57,6 +57,8 @@ func TestValidateRefusesWhatCannotBe(t *testing.T) {
 		}, "does not ascend"},
 		{"falling quantiles", func(m *hostmodel.Model) { m.Run = hostmodel.Spread{1, 0.5} }, "run falls"},
 		{"quantile of 0", func(m *hostmodel.Model) { m.Common = hostmodel.Spread{0, 1} }, "common"},
+		{"drift that falls", func(m *hostmodel.Model) { m.Phases.Start.Drift = hostmodel.Spread{2, 1} },
+			"phases.start.drift"},
 		{"no cores", func(m *hostmodel.Model) { m.Host.Cores = 0 }, "cores"},
 		{"no date", func(m *hostmodel.Model) { m.Measured.At = time.Time{} }, "measured.at"},
 		{"no period", func(m *hostmodel.Model) { m.Quota.PeriodNanos = 0 }, "quota.period"},
@@ -208,5 +210,22 @@ func TestOutliersAreNoPartOfASpread(t *testing.T) {
 	}
 	if s := hostmodel.SpreadOf([]float64{1, 1, 1, 1, 1, 1, 1, 1}); s.At(0) != 1 || s.At(1) != 1 {
 		t.Errorf("equal measurements spread from %v to %v", s.At(0), s.At(1))
+	}
+}
+
+// Nine tenths of the values of a normal distribution are below 1.28 standard deviations; estimated from few values it
+// is more.
+func TestSpreadsAroundOne(t *testing.T) {
+	for n, want := range map[int]float64{2: 1.66, 3: 1.33, 1001: 1} {
+		s := hostmodel.LogNormal(0.1, n)
+		if got := math.Log(s.At(0.9) / s.At(0.5)); math.Abs(got-0.12816*want) > 0.003 {
+			t.Errorf("of %d values: %v, want %v", n, got, 0.12816*want)
+		}
+		if m := s.Mean(); math.Abs(m-1) > 1e-9 {
+			t.Errorf("of %d values: the mean is %v", n, m)
+		}
+	}
+	if a, b := hostmodel.LogNormal(0.1, 1), hostmodel.LogNormal(0, 5); a != nil || b != nil {
+		t.Errorf("%v and %v of nothing that differs", a, b)
 	}
 }

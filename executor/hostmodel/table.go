@@ -149,6 +149,25 @@ func SpreadOf(factors []float64) Spread {
 	return s
 }
 
+// LogNormal returns the spread of a factor of mean 1 whose logarithm has that standard deviation, as estimated from a
+// number of values: the fewer they are, the wider it is.
+func LogNormal(sd float64, values int) Spread {
+	if values < 2 || !(sd > 0) {
+		return nil
+	}
+	sd = min(1, sd*(1+0.66/float64(values-1))) // Student's t over the normal distribution, at nine tenths
+	s := make(Spread, SpreadQuantiles)
+	for i := range s {
+		p := min(max(float64(i)/float64(len(s)-1), 0.5/float64(len(s))), 1-0.5/float64(len(s)))
+		s[i] = math.Exp(sd * math.Sqrt2 * math.Erfinv(2*p-1))
+	}
+	mean := s.Mean()
+	for i := range s {
+		s[i] /= mean
+	}
+	return s
+}
+
 // What a quantile of a spread may be.
 const leastFactor, mostFactor = 0.01, 1000
 

@@ -76,7 +76,8 @@ func (p *Phase) validate(what string) error {
 	if p.Samples < 0 {
 		errs = append(errs, fmt.Errorf("%s.samples is %d", what, p.Samples))
 	}
-	return errors.Join(append(errs, p.Slowdown.validate(what+".slowdown"), p.Spread.validate(what+".spread"))...)
+	return errors.Join(append(errs, p.Slowdown.validate(what+".slowdown"), p.Spread.validate(what+".spread"),
+		p.Drift.validate(what+".drift"))...)
 }
 
 func (h *Host) validate() error {

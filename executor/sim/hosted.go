@@ -51,7 +51,7 @@ type Hosted struct {
 	removing  int
 	toRemove  int
 	bringing  map[planner.FileID]*course // files from outside: who made them
-	common    float64
+	drift     [numPhases]float64         // what phases of a kind share in this run
 	ahead     map[likely]*readiness
 	lead      executor.Lead
 }
@@ -88,6 +88,7 @@ const (
 const (
 	drawRun = numPhases + iota
 	drawCommon
+	drawDrift // and the phase
 )
 
 const (
@@ -189,7 +190,12 @@ func NewHosted(cfg Config) *Hosted {
 		h.resources[rRead].pools[n].capacity = l.ReadBps
 		h.resources[rWrite].pools[n].capacity = l.WriteBps
 	}
-	h.common = h.drawn(h.m.Common, 0, 0, drawCommon)
+	common := h.drawn(h.m.Common, 0, 0, drawCommon)
+	for i, p := range h.phases {
+		if h.drift[i] = common; len(p.Drift) > 0 {
+			h.drift[i] = h.drawn(p.Drift, 0, 0, drawDrift+i)
+		}
+	}
 	return h
 }
 
@@ -497,7 +503,7 @@ func (h *Hosted) release(c *course) {
 func (h *Hosted) phase(c *course, which int, wall, cpu float64, then func()) {
 	p := h.phases[which]
 	a := &activity{c: c, kind: aPhase, which: which, since: h.now, then: then}
-	a.left = wall * h.drawn(p.Spread, c.l.Task, c.l.Try, which) * h.common
+	a.left = wall * h.drawn(p.Spread, c.l.Task, c.l.Try, which) * h.drift[which]
 	if wall > 0 {
 		a.cpu = cpu / wall
 	}
@@ -765,7 +771,7 @@ func (h *Hosted) remove() {
 		return
 	}
 	h.removing++
-	a := &activity{kind: aPhase, which: pRemove, left: wall * h.common, since: h.now, cpu: cpu / wall}
+	a := &activity{kind: aPhase, which: pRemove, left: wall * h.drift[pRemove], since: h.now, cpu: cpu / wall}
 	a.then = func() {
 		if h.removing--; h.toRemove > 0 {
 			h.toRemove--

@@ -366,6 +366,19 @@ func TestInputsAreStagedOnceTheContainerIsReady(t *testing.T) {
 	about(t, "started", time.Duration(h.exits[0].Usage.Started), 120*ms)
 }
 
+// What the starts of one run share is no matter of creating containers, which have nothing of their own here.
+func TestPhasesDriftEachByItself(t *testing.T) {
+	m := hostmodel.Example(4)
+	m.Common = hostmodel.Spread{3}
+	m.Phases.Start.Drift = hostmodel.Spread{2}
+	h := onHost(t, sim.Config{Host: m, Noise: true, Seed: 1}, 1)
+	id := h.launch(0, 1, busy(time.Second))
+	h.drain()
+	u := h.exits[id].Usage
+	about(t, "created", time.Duration(u.Created-u.Staged), 60*ms)
+	about(t, "started", time.Duration(u.Started-u.Created), 160*ms)
+}
+
 // A file from outside is made by the first who needs it, at 1 ns a byte; who comes meanwhile waits.
 func TestInputsAreBroughtOnce(t *testing.T) {
 	h := onHost(t, sim.Config{Host: hostmodel.Example(4)}, 4)

@@ -25,12 +25,22 @@ func (x *harness) again(from, model string) error {
 	if _, err := old.read("calibration", &c); err != nil {
 		return err
 	}
+	k := 0
 	c.Again, err = x.version()
 	if err != nil {
 		return err
 	}
-	if err := x.once("calibration", func() (any, error) { return c, nil }); err != nil {
-		return err
+	for name := "calibration"; ; {
+		if err := x.once(name, func() (any, error) { return c, nil }); err != nil {
+			return err
+		}
+		k++
+		name = fmt.Sprintf("calibration-%d", k)
+		if ok, err := old.read(name, &c); err != nil {
+			return err
+		} else if !ok {
+			break
+		}
 	}
 	var wait sync.WaitGroup
 	errs := make([]error, len(rows))
@@ -54,13 +64,14 @@ func (x *harness) rowAgain(old *harness, w *row, model string) error {
 	if path == "" {
 		path = filepath.Join(old.dir, "workflows", w.name+".json")
 	}
-	common := []string{"--dir", dir, "--json", "--policy", w.policy, "--cluster", cluster, "--size-scale",
-		fmt.Sprint(cmp.Or(w.sizeScale, 1))}
-	if model != "" {
-		common = append(common, "--host-model", model)
-	}
 	for _, r := range w.runs {
-		if err := copyLog(old.baseOf(&w.workflow, r.Repetition), dir); err != nil {
+		common := []string{"--dir", dir, "--json", "--policy", w.policy, "--cluster", cluster, "--size-scale",
+			fmt.Sprint(cmp.Or(w.sizeScale, 1))}
+		of := cmp.Or(model, old.model(r.Repetition))
+		if _, err := os.Stat(of); model != "" || err == nil { // else the log has it
+			common = append(common, "--host-model", of)
+		}
+		if err := copyLog(old.baseOf(&w.workflow), dir); err != nil {
 			return err
 		}
 		var dry struct {

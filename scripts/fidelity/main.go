@@ -131,7 +131,7 @@ func (x *harness) measure() error {
 	if err := os.MkdirAll(filepath.Join(x.dir, "results"), 0o755); err != nil {
 		return err
 	}
-	if err := x.calibrate(); err != nil {
+	if err := x.calibrate(0); err != nil {
 		return err
 	}
 	all := workflows()
@@ -144,6 +144,9 @@ func (x *harness) measure() error {
 	}
 	total, done := len(all)*len(policies)*x.repetitions, 0
 	for repetition := 1; repetition <= x.repetitions; repetition++ {
+		if err := x.calibrate(repetition); err != nil {
+			return err
+		}
 		for i := range all {
 			w := &all[i]
 			path, err := w.write(x)
@@ -234,10 +237,10 @@ func (x *harness) version() (string, error) {
 	return string(bytes.TrimSpace(out)), err
 }
 
-// calibration is what is known of the host.
+// calibration is what is known of the host. The host is measured at first, in short, and before each repetition: it is
+// faster at some times than at others, and calibrations that differ say by how much.
 type calibration struct {
 	Workflows string    `json:"workflows"` // fingerprint of those that are measured with it
-	Model     string    `json:"model"`     // what gantry calibrate printed
 	Version   string    `json:"version"`
 	Host      string    `json:"host"`
 	Cores     int       `json:"cores"`
@@ -249,22 +252,39 @@ type calibration struct {
 // base is the directory whose log has the calibration and nothing else.
 func (x *harness) base() string { return filepath.Join(x.dir, "base") }
 
-func (x *harness) calibrate() error {
-	return x.once("calibration", func() (any, error) {
+func (x *harness) calibrate(repetition int) error {
+	name, args := "calibration", []string{"calibrate", "--json", "--dir", x.base()}
+	if repetition == 0 {
+		args = append(args, "--quick")
+	} else {
+		name = fmt.Sprintf("%s-%d", name, repetition)
+	}
+	return x.once(name, func() (any, error) {
 		began := time.Now()
 		fmt.Fprintln(os.Stderr, "calibrating")
-		out, err := x.gantry("calibrate", "--dir", x.base())
+		out, err := x.gantry(args...)
 		if err != nil {
 			return nil, err
 		}
+		if err := os.MkdirAll(filepath.Dir(x.model(repetition)), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(x.model(repetition), out, 0o644); err != nil {
+			return nil, err
+		}
 		version, err := x.version()
-		return calibration{Workflows: fingerprint(), Model: string(out), Version: version, Host: hostText(),
-			Cores: cores(), At: began.UTC(), Took: time.Since(began).Seconds()}, err
+		return calibration{Workflows: fingerprint(), Version: version, Host: hostText(), Cores: cores(),
+			At: began.UTC(), Took: time.Since(began).Seconds()}, err
 	})
 }
 
+// model is the file with the host model of a repetition.
+func (x *harness) model(repetition int) string {
+	return filepath.Join(x.dir, "models", fmt.Sprintf("%d.json", repetition))
+}
+
 // baseOf is the directory whose log the predictions of a workflow rest on.
-func (x *harness) baseOf(w *workflow, repetition int) string {
+func (x *harness) baseOf(w *workflow) string {
 	if w.file != "" {
 		return x.base() + "-" + w.name
 	}
@@ -346,13 +366,13 @@ func (r *run) name() string { return fmt.Sprintf("run-%s-%s-%d", r.Workflow, r.P
 
 func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 	dir := filepath.Join(x.dir, "logs", r.name())
-	if err := copyLog(x.baseOf(w, r.Repetition), dir); err != nil {
+	if err := copyLog(x.baseOf(w), dir); err != nil {
 		return nil, err
 	}
 	r.At, r.Busy = time.Now().UTC(), busyCores(100*time.Millisecond)
 	defer func() { err = errors.Join(err, tidy(dir)) }()
-	common := []string{"--dir", dir, "--json", "--policy", r.Policy, "--cluster", cluster,
-		"--size-scale", fmt.Sprint(cmp.Or(w.sizeScale, 1))}
+	common := []string{"--dir", dir, "--json", "--policy", r.Policy, "--cluster", cluster, "--host-model",
+		x.model(r.Repetition), "--size-scale", fmt.Sprint(cmp.Or(w.sizeScale, 1))}
 	// before the run, of which it is to know nothing
 	if err := x.simulate(&r, w, path, "sim", common); err != nil {
 		return nil, err
