@@ -53,6 +53,7 @@ type Admitter struct {
 	files     planner.FileID
 	kinds     map[string]planner.KindID
 	tenants   map[string]planner.TenantID
+	called    []string                    // names of tenants, by id
 	shares    map[unit.Vector]unit.Vector // what share made of needs
 	biggest   map[int64]*planner.Node     // what largest found
 	// of the workflow at hand: where each file of its trace begins; empty: at its own position
@@ -87,8 +88,27 @@ func (a *Admitter) Resume(adm *Admission) {
 	for _, k := range adm.Kinds {
 		a.name(k)
 	}
-	a.tenants[adm.Submission.Tenant] = adm.Arrived.Workflow.Tenant
+	if !adm.Grown() {
+		a.tenantIs(adm.Submission.Tenant, adm.Arrived.Workflow.Tenant)
+	}
 	a.declare(adm)
+}
+
+// tenantIs numbers a tenant.
+func (a *Admitter) tenantIs(name string, m planner.TenantID) {
+	a.tenants[name] = m
+	for int(m) >= len(a.called) {
+		a.called = append(a.called, "")
+	}
+	a.called[m] = name
+}
+
+// TenantName is the name of a tenant that was admitted.
+func (a *Admitter) TenantName(m planner.TenantID) string {
+	if m < 0 || int(m) >= len(a.called) {
+		return ""
+	}
+	return a.called[m]
 }
 
 func (a *Admitter) prepare() {
@@ -255,7 +275,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	arrived.Workflow.Tasks = a.taskIDs(&edges, order)
 	if g == nil {
 		if _, ok := a.tenants[sub.Tenant]; !ok {
-			a.tenants[sub.Tenant] = planner.TenantID(len(a.tenants))
+			a.tenantIs(sub.Tenant, planner.TenantID(len(a.tenants)))
 		}
 		arrived.Workflow.Tenant = a.tenants[sub.Tenant]
 		a.workflows++

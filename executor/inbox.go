@@ -135,6 +135,9 @@ func (in *Intake) View() planner.View { return in.e.Planner.View() }
 // Draft is the plan as the last round left it.
 func (in *Intake) Draft() *planner.Draft { return in.e.Planner.Draft() }
 
+// Tenant is the name of a tenant.
+func (in *Intake) Tenant(m planner.TenantID) string { return in.e.Admit.TenantName(m) }
+
 // Spec is what a task of a workflow that has not ended really is.
 func (in *Intake) Spec(t planner.TaskID) *TaskSpec { return in.e.specs[t] }
 

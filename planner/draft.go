@@ -255,14 +255,20 @@ func (d *Draft) profile(n NodeID) *timeline.Profile {
 }
 
 // Reserve plans a stay. Kind is ignored: it will be Planned.
-func (d *Draft) Reserve(seg Segment) error {
-	if err := d.reserve(seg); err != nil {
+func (d *Draft) Reserve(seg Segment) error { return d.plan(seg, false) }
+
+// Keep is Reserve for a plan that is kept: a stay from now on that the limit of its tenant does not let start is
+// planned, and can start later.
+func (d *Draft) Keep(seg Segment) error { return d.plan(seg, d.Limited(seg.Task)) }
+
+func (d *Draft) plan(seg Segment, later bool) error {
+	if err := d.reserve(seg, later); err != nil {
 		return fmt.Errorf("task %d: reserve node %d at %v: %w", seg.Task, seg.Node, seg.Start, err)
 	}
 	return nil
 }
 
-func (d *Draft) reserve(seg Segment) error {
+func (d *Draft) reserve(seg Segment, later bool) error {
 	phase := d.s.lives.at(seg.Task).phase
 	old, has := d.Of(seg.Task)
 	switch {
@@ -286,7 +292,7 @@ func (d *Draft) reserve(seg Segment) error {
 			return ErrPrecedence
 		}
 	}
-	now := seg.Start == d.now
+	now := seg.Start == d.now && !later
 	hold := seg.Hold
 	if has { // continues after a suspension: what it keeps it has already
 		hold, seg.kept = hold.Sub(old.Hold), old.Hold
@@ -299,6 +305,9 @@ func (d *Draft) reserve(seg Segment) error {
 	}
 	if now && !hold.Fits(d.Free(seg.Node)) {
 		return ErrFull
+	}
+	if now && d.Limited(seg.Task) {
+		return ErrLimit
 	}
 	if d.ahead[seg.Node] != nil || !now || d.queues[seg.Node].live > 0 {
 		if !d.profile(seg.Node).Fits(seg.Start, seg.End, hold) {
@@ -388,6 +397,9 @@ func (d *Draft) StartNow(t TaskID) error {
 	}
 	if !more.Fits(d.Free(seg.Node)) {
 		return ErrFull
+	}
+	if d.Limited(t) {
+		return ErrLimit
 	}
 	seg.Start, seg.End, seg.due = d.now, d.now.Add(seg.End.Sub(seg.Start)), true
 	d.set(t, seg)
@@ -587,9 +599,11 @@ func (d *Draft) account(seg Segment, sign int) {
 		d.room.touch(seg.Node)
 		if sign > 0 {
 			d.pending[seg.Node] = d.pending[seg.Node].Add(seg.Hold.Sub(seg.kept))
+			d.charge(seg.Task, seg.Hold[unit.CPU])
 			d.starts = append(d.starts, planItem{seg.Start, seg.seq, seg.Task})
 		} else {
 			d.pending[seg.Node] = d.pending[seg.Node].Sub(seg.Hold.Sub(seg.kept))
+			d.charge(seg.Task, -seg.Hold[unit.CPU])
 		}
 		return
 	}

@@ -364,11 +364,12 @@ const (
 	Outranked    // what is free is kept for tasks before it
 	Draining     // gantry starts nothing more
 	NotYetReleased
-	Unplaced // the policy gave it no place in this round
+	Unplaced    // the policy gave it no place in this round
+	TenantLimit // its tenant holds all cores that its limit lets it
 )
 
 var reasonCodes = [...]string{"", "waits-for-parents", "waits-for-files", "no-node-free", "planned-later", "outranked",
-	"draining", "not-yet-released", "unplaced"}
+	"draining", "not-yet-released", "unplaced", "tenant-limit"}
 
 func (c ReasonCode) String() string { return reasonCodes[c] }
 

@@ -177,6 +177,9 @@ func (p *Planner) explain(t TaskID, r Reason) {
 	for int(t) >= len(p.told) {
 		p.told = append(p.told, 0)
 	}
+	if p.draft.Limited(t) {
+		r = Reason{Code: TenantLimit, Node: None}
+	}
 	if p.told[t] == r.Code {
 		return
 	}

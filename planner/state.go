@@ -40,6 +40,7 @@ type State struct {
 	underWayCount int      // attempts under way
 	continuations int      // workflows that continue others
 	reuses        map[TaskID]*TaskReused
+	quotas        *quotas // of tenants; nil: there are none
 	news          News
 }
 
@@ -246,6 +247,7 @@ func (s *State) attemptSuspended(a AttemptID, at Time) {
 	att.Suspended, att.Leaving = at, 0
 	s.news.Suspended = append(s.news.Suspended, att.Task)
 	s.held[att.Node] = s.held[att.Node].Sub(att.Hold).Add(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps))
+	s.charge(att.Task, -att.Hold[unit.CPU])
 	s.news.Freed = true
 }
 
@@ -263,6 +265,9 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 	l := s.lives.at(t)
 	if att.Node != None {
 		s.held[att.Node] = s.held[att.Node].Sub(s.holds(b.Attempt))
+		if l.phase != Suspended || att.Resuming {
+			s.charge(t, -att.Hold[unit.CPU])
+		}
 		s.deactivate(b.Attempt)
 		s.news.Freed = true
 	}
@@ -427,9 +432,11 @@ func (s *State) ordered(o *Order, at Time) {
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
+		s.charge(o.Task, o.Hold[unit.CPU])
 	case OrderResume:
 		att := s.attempts.at(o.Attempt)
 		s.held[att.Node] = s.held[att.Node].Sub(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)).Add(att.Hold)
+		s.charge(att.Task, att.Hold[unit.CPU])
 		att.Until, att.Resuming = o.Until, true
 	case OrderSuspend, OrderKill, OrderCheckpoint:
 		s.attempts.at(o.Attempt).Leaving = o.Kind.Vacates()

@@ -52,6 +52,10 @@ type Config struct {
 	Shared bool
 	// Tenant says which tenant a user counts for that hands something in; nil, or "": whichever it names.
 	Tenant func(user string) string
+	// Limits are those of a tenant; nil: nobody has any.
+	Limits func(tenant string) Limits
+	// DiskUse measures the files of a tenant, in bytes.
+	DiskUse func(ctx context.Context, tenant string) (int64, error)
 	// Allow says who may ask; nil: everybody who can open the socket.
 	Allow func(by Peer) bool
 	// Secrets keeps those of submissions; nil: there can be none.
@@ -76,7 +80,9 @@ type Server struct {
 	flows   map[planner.WorkflowID]*entry // those that have arrived
 	singles map[planner.TaskID]*entry     // the same of single tasks
 	waiters map[int64]map[chan struct{}]bool
-	holders map[string]int // submissions that are not over, by the key of their secrets
+	holders map[string]int   // submissions that are not over, by the key of their secrets
+	loads   map[string]*load // by tenant
+	left    map[planner.WorkflowID]leftOf
 }
 
 // entry is a submission that is not over.
@@ -99,7 +105,8 @@ type Expectation struct{ Start, End, Low, High planner.Time }
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, flows: map[planner.WorkflowID]*entry{},
 		singles: map[planner.TaskID]*entry{},
-		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}}
+		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, loads: map[string]*load{},
+		left: map[planner.WorkflowID]leftOf{}}
 	if s.Trouble == nil {
 		s.Trouble = func() string { return "" }
 	}
@@ -114,6 +121,7 @@ func New(cfg Config) *Server {
 	handle("DELETE "+api.Prefix+"/submissions/{id}", s.cancel)
 	handle("GET "+api.Prefix+"/submissions/{id}/expected", s.expected)
 	mux.HandleFunc("GET "+api.Prefix+"/submissions/{id}/log", s.sendLog)
+	handle("GET "+api.Prefix+"/tenants", s.tenants)
 	handle("POST "+api.Prefix+"/drain", s.drain)
 	handle("GET "+api.Prefix+"/nodes", s.listNodes)
 	handle("POST "+api.Prefix+"/nodes/{name}", s.changeNode)
@@ -135,7 +143,9 @@ func New(cfg Config) *Server {
 type peerKey struct{}
 
 // Restore takes in what is to arrive, and arrived and is not over, before Serve. It returns the former, by arrival.
-func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submission, error) {
+func (s *Server) Restore(ctx context.Context, v planner.View, tenant func(planner.TenantID) string) (
+	[]executor.Submission, error) {
+	s.restoreLoads(v, tenant)
 	waiting, err := s.Run.Waiting(ctx)
 	if err != nil {
 		return nil, err
@@ -187,6 +197,7 @@ func (s *Server) Restore(ctx context.Context, v planner.View) ([]executor.Submis
 func (s *Server) add(row sqlite.Submitted, sub *executor.Submission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.loadOf(row.Tenant).coming += len(sub.Workflow.Tasks)
 	s.entries[row.ID] = &entry{Submitted: row, release: sub.Release, due: sub.Due, class: sub.Class,
 		tasks: len(sub.Workflow.Tasks), single: row.Kind == sqlite.KindTask}
 	s.holdLocked(&row)
@@ -334,6 +345,13 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		if err := s.Check(ctx, &subs[i], by); err != nil {
 			return nil, err
 		}
+	}
+	tasks := map[string]int{}
+	for i := range subs {
+		tasks[subs[i].Tenant] += len(subs[i].Workflow.Tasks)
+	}
+	if err := s.within(ctx, tasks); err != nil {
+		return nil, err
 	}
 	secrets, forget, err := s.keepSecrets(&req, by, subs)
 	if err != nil {

@@ -111,6 +111,13 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 			return nil, err
 		}
 	}
+	tasks := map[string]int{}
+	for i := range subs {
+		tasks[subs[i].Tenant]++
+	}
+	if err := s.within(ctx, tasks); err != nil {
+		return nil, err
+	}
 	if err := s.accept(rows, by.UID, func(i int, row *sqlite.Submitted) func(in *executor.Intake) {
 		sub := subs[i]
 		numbered(&sub, row.ID)

@@ -21,6 +21,9 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 	defer s.mu.Unlock()
 	for _, adm := range admitted {
 		if e := s.entries[adm.Submission.ID]; e != nil {
+			if !e.arrived {
+				s.loadOf(e.Tenant).coming -= e.tasks
+			}
 			e.arrived, e.State, e.Workflow = true, sqlite.Arrived, adm.Spec.ID
 			if e.single {
 				e.Task = adm.Arrived.Tasks[0].ID
@@ -30,6 +33,7 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 			}
 		}
 	}
+	s.watchLoads(v, events, admitted)
 	defer s.watchSingles(v, events)
 	for i := range events {
 		w := planner.WorkflowID(planner.None)

@@ -219,12 +219,18 @@ func (r *Run) Waiting(ctx context.Context) ([]Submitted, error) {
 
 // WorkflowName is the name of a workflow in a run.
 func (db *DB) WorkflowName(ctx context.Context, run string, w planner.WorkflowID) (name string, err error) {
-	err = db.readers.QueryRowContext(ctx, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? "+
-		"AND w.workflow = ?", run, w).Scan(&name)
+	err = db.readers.QueryRowContext(ctx, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE "+
+		"r.name = ? AND w.workflow = ?", run, w).Scan(&name)
 	if err != nil {
 		return "", db.wrap("read", err)
 	}
 	return name, nil
+}
+
+// WorkflowsOf returns the names of the workflows of a tenant in a run.
+func (db *DB) WorkflowsOf(ctx context.Context, run, tenant string) ([]string, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (name string, err error) { return name, rows.Scan(&name) },
+		"SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.tenant = ?", run, tenant)
 }
 
 // Entered returns the submissions to the run that have arrived or were settled, in order.

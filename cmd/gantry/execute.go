@@ -191,7 +191,11 @@ func (s *session) planner() (*planner.Planner, *executor.Admitter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return planner.New(s.platform, rules, pol, est, s.set.draws()), adm, nil
+	pl := planner.New(s.platform, rules, pol, est, s.set.draws())
+	if s.serving != nil {
+		s.serving.limits.limit(pl, adm)
+	}
+	return pl, adm, nil
 }
 
 func (s *session) admitter() *executor.Admitter {

@@ -18,9 +18,9 @@ func explainCommand() *cli.Command {
 		Name:      "explain",
 		Usage:     "tell why a task waits or waited, failed, or ran where it did",
 		ArgsUsage: "[RUN] TASK",
-		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if several workflows have it, or
-#ID; gantry show --tasks lists them. Everything comes from the log, so it works during a run, after it and after a
-crash.
+		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
+several workflows have it, or #ID; gantry show --tasks lists them. Everything comes from the log, so it works during a
+run, after it and after a crash.
 
 Exit codes: 0 explained, 2 wrong command line, 3 no such run or task, 4 the log cannot be read.`,
 		Flags: []cli.Flag{dirFlag(), &cli.BoolFlag{Name: "json", Usage: "print one JSON object"}},
@@ -289,6 +289,8 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		return "its workflow is released at " + span(x.Until)
 	case "unplaced":
 		return "policy " + l.Policy + " gave it no place in this round"
+	case "tenant-limit":
+		return "tasks of its tenant hold all cores that the limit of the tenant lets them"
 	}
 	return x.Reason
 }

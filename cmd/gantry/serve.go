@@ -72,6 +72,7 @@ type serving struct {
 	mu       sync.Mutex         // guards check
 	check    *executor.Admitter // to try whether a workflow can be admitted
 	foretell *foreteller
+	limits   tenantLimits // nil: none
 	control  chan<- executor.Control
 }
 
@@ -92,6 +93,9 @@ func serve(c *cli.Context) error {
 		return fail(exitHost, err)
 	}
 	if s.serving.group, err = s.share(c); err != nil {
+		return err
+	}
+	if s.serving.limits, err = readLimits(c); err != nil {
 		return err
 	}
 	if err := s.open(sqlite.Durable); err != nil {
@@ -151,7 +155,7 @@ func (v *serving) server(s *session) {
 	with := *s
 	v.foretell = &foreteller{s: &with}
 	platform, _ := json.Marshal(s.platform) // as the log has it
-	v.Server = server.New(server.Config{DB: s.db, Run: s.log, Inbox: v.inbox, Platform: s.platform,
+	cfg := server.Config{DB: s.db, Run: s.log, Inbox: v.inbox, Platform: s.platform,
 		About: api.Server{
 			Run:     s.name,
 			PID:     os.Getpid(),
@@ -191,7 +195,12 @@ func (v *serving) server(s *session) {
 			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) ||
 				v.group != server.OwnerOnly && (by.GID == v.group || slices.Contains(by.Groups, v.group))
 		},
-	})
+	}
+	if v.limits != nil {
+		disk := &diskUse{db: s.db, run: s.name, dir: s.dir}
+		cfg.Limits, cfg.DiskUse = v.limits.of, disk.of
+	}
+	v.Server = server.New(cfg)
 }
 
 // plansDeadlines reports whether a policy plans for deadlines.
@@ -243,7 +252,11 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 	if err := v.check.Check(sub); err != nil {
 		return refused(err)
 	}
-	if _, err := v.check.Admit(sub, 0); err != nil {
+	adm, err := v.check.Admit(sub, 0)
+	if err == nil {
+		err = v.limits.runnable(adm)
+	}
+	if err != nil {
 		return refused(err)
 	}
 	_, noImage := v.check.Emulated(sub)
@@ -342,7 +355,7 @@ func (v *serving) restore(ctx context.Context, s *session) (emulated bool, err e
 	}
 	s.started = s.log.Info().Started
 	v.server(s)
-	if s.engine.Arrivals, err = v.Restore(ctx, s.engine.Planner.View()); err != nil {
+	if s.engine.Arrivals, err = v.Restore(ctx, s.engine.Planner.View(), s.engine.Admit.TenantName); err != nil {
 		return true, fail(exitHost, err)
 	}
 	if err := v.Enter(ctx, s.engine); err != nil {

@@ -469,11 +469,14 @@ func queueCommand() *cli.Command {
 		Usage: "list what runs and waits at the gantry that serves the directory",
 		Description: `   gantry queue
    gantry queue --all      also what has ended, the latest 1000
+   gantry queue --tenants  by tenant: what it holds and waits for, its dominant share, Jain's index of the shares
 
 Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 		Flags: []cli.Flag{
 			dirFlag(),
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "also list what has ended"},
+			&cli.BoolFlag{Name: "tenants", Usage: "list tenants: tasks, what they hold, dominant shares, times that " +
+				"workflows waited, limits"},
 			quietFlag(),
 			jsonFlag(),
 		},
@@ -488,6 +491,18 @@ Exit codes: 0 listed, 2 wrong command line, 4 no server.`,
 			cl, err := client(c)
 			if err != nil {
 				return err
+			}
+			if c.Bool("tenants") {
+				t, err := cl.Tenants(c.Context)
+				switch {
+				case err != nil:
+					return serverError(err)
+				case c.Bool("json"):
+					printJSON(c.App.Writer, t)
+				default:
+					printTenants(c, t)
+				}
+				return nil
 			}
 			q, err := cl.Queue(c.Context, c.Bool("all"))
 			if err != nil {

@@ -27,6 +27,7 @@ func usersFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "group", Usage: "let the members of `GROUP`, by name or number, hand in work, which " +
 			"runs with the rights of each (needs root; default: only the user who starts the server)"},
+		tenantLimitFlag(),
 	}
 }
 

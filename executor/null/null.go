@@ -11,7 +11,8 @@ import (
 )
 
 // Capabilities are what this runtime can do.
-var Capabilities = executor.Capabilities{Name: "null", Does: "tasks end at once, to measure the cost of gantry itself"}
+var Capabilities = executor.Capabilities{Name: "null", Does: "tasks end at once, to measure the cost of gantry itself",
+	Adopts: true}
 
 // Runtime implements executor.Runtime on the real clock.
 type Runtime struct {
@@ -21,7 +22,10 @@ type Runtime struct {
 	out    []planner.Body
 }
 
-var _ executor.Runtime = (*Runtime)(nil)
+var (
+	_ executor.Runtime   = (*Runtime)(nil)
+	_ executor.Recoverer = (*Runtime)(nil)
+)
 
 // New returns a runtime whose clock reads 0 at origin.
 func New(origin time.Time) *Runtime { return &Runtime{origin: origin} }
@@ -31,13 +35,24 @@ func (r *Runtime) Now() planner.Time { return planner.Time(time.Since(r.origin))
 
 // Start implements executor.Runtime.
 func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
-	for int(l.Attempt) >= len(r.known) {
-		r.known = append(r.known, false)
-	}
-	if r.known[l.Attempt] {
+	if r.know(l.Attempt) {
 		return nil
 	}
-	r.known[l.Attempt] = true
+	r.end(&l)
+	return nil
+}
+
+// Recover implements executor.Recoverer: what was under way ends at once, too.
+func (r *Runtime) Recover(_ context.Context, live []executor.Launch) error {
+	for i := range live {
+		r.know(live[i].Attempt)
+		r.end(&live[i])
+	}
+	return nil
+}
+
+// end lets an attempt end well.
+func (r *Runtime) end(l *executor.Launch) {
 	now := r.Now()
 	var read, copied unit.Bytes
 	for _, f := range l.Spec.Inputs {
@@ -46,12 +61,24 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	for _, f := range l.Fetch {
 		copied += f.Spec.Size
 	}
-	r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt}, &planner.AttemptExited{Attempt: l.Attempt,
+	if !l.Started {
+		r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: l.Attempt})
+	}
+	r.bodies = append(r.bodies, &planner.AttemptExited{Attempt: l.Attempt,
 		Outcome: planner.OK,
 		Usage: planner.Usage{Queued: l.Queued, Staged: now, Created: now, Started: now, Ended: now, InputBytes: read,
 			CopiedBytes: copied + l.Ahead,
 			Missing:     planner.CountersAll}})
-	return nil
+}
+
+// know notes an attempt, and reports whether it was known.
+func (r *Runtime) know(a planner.AttemptID) bool {
+	for int(a) >= len(r.known) {
+		r.known = append(r.known, false)
+	}
+	was := r.known[a]
+	r.known[a] = true
+	return was
 }
 
 // Copy implements executor.Runtime.

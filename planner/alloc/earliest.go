@@ -76,7 +76,7 @@ func (e *EarliestFinish) Allocate(ctx context.Context, c *planner.Cycle, q plann
 		best, fits := e.place(c, c.Task(t))
 		switch {
 		case best.Node != planner.None:
-			if err := c.Draft.Reserve(best); err != nil {
+			if err := c.Draft.Keep(best); err != nil {
 				return err
 			}
 			for i := range e.gaps {

@@ -73,6 +73,11 @@ func list(c *planner.Cycle, q planner.Queue,
 		if !ok {
 			return nil
 		}
+		if c.Draft.Limited(t) {
+			limited(c, t)
+			q.Defer(c, t)
+			continue
+		}
 		need := c.Task(t).Need
 		n := c.Draft.Fastest(need)
 		if n == planner.None {
@@ -129,6 +134,11 @@ func ahead(c *planner.Cycle, t planner.TaskID, site planner.Site, ok bool) error
 		return fmt.Errorf("task %d never fits node %d", t, site.Node)
 	}
 	return c.Draft.Reserve(segment(t, site, start))
+}
+
+// limited says that the limit of its tenant keeps t from starting.
+func limited(c *planner.Cycle, t planner.TaskID) {
+	c.Explain(t, planner.Reason{Code: planner.TenantLimit, Node: planner.None})
 }
 
 func segment(t planner.TaskID, s planner.Site, start unit.Time) planner.Segment {

@@ -36,7 +36,7 @@ func (p *Pinned) Allocate(ctx context.Context, c *planner.Cycle, q planner.Queue
 			q.Defer(c, t)
 			continue
 		}
-		if err := c.Draft.Reserve(segment(t, site, start)); err != nil {
+		if err := c.Draft.Keep(segment(t, site, start)); err != nil {
 			return err
 		}
 		q.Take(c, t)

@@ -123,7 +123,7 @@ func (a *Tenants) beat(c *planner.Cycle, n planner.NodeID) planner.Time {
 
 func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error {
 	most := 1
-	if a.Data != nil {
+	if a.Data != nil && !c.Draft.Limits() { // candidates of one batch do not know what the others take
 		most = a.Data.Batch(c)
 	}
 	for a.Room != Never || c.Draft.AnyFree() {
@@ -208,6 +208,11 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 		t, ok := q.Next(c)
 		if !ok {
 			return nil
+		}
+		if c.Draft.Limited(t) {
+			limited(c, t)
+			q.Defer(c, t)
+			continue
 		}
 		urgent := q.Urgent()
 		if !urgent && len(a.batch) == 0 {

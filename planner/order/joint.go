@@ -385,6 +385,10 @@ func (q *Joint) Take(c *planner.Cycle, t planner.TaskID) { q.drop(c, t) }
 
 // Defer implements planner.Queue.
 func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
+	if c.Draft.Limited(t) { // and so is its whole workflow
+		q.Postpone(c, t)
+		return
+	}
 	if len(q.needs) == 1 {
 		q.exhausted = true
 		return

@@ -47,11 +47,26 @@ type Keyed struct {
 	Changed func() []planner.TaskID
 
 	classes []class
-	byNeed  map[unit.Vector]int32
+	byNeed  map[kind]int32
 	heap    *numbered     // classes that have tasks and are not passed over, by their best task
 	misfits []unit.Vector // what fits nowhere in this round
 	passed  []int32       // classes passed over
 	queued  []bool        // by task
+}
+
+// kind is what tasks of a class share: what they need and, where tenants have limits, whose they are.
+type kind struct {
+	need   unit.Vector
+	tenant planner.TenantID
+}
+
+func kindOf(c *planner.Cycle, t planner.TaskID) kind {
+	task := c.Task(t)
+	k := kind{need: task.Need}
+	if c.Draft.Limits() {
+		k.tenant = c.Workflow(task.Workflow).Tenant
+	}
+	return k
 }
 
 type class struct {
@@ -74,7 +89,7 @@ func (e *entry) less(f *entry) bool {
 // Update implements planner.Queue.
 func (q *Keyed) Update(c *planner.Cycle) {
 	if q.byNeed == nil {
-		q.byNeed = map[unit.Vector]int32{}
+		q.byNeed = map[kind]int32{}
 		q.heap = newNumbered(q.less)
 	}
 	q.misfits = q.misfits[:0]
@@ -112,10 +127,11 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 	}
 	q.queued[t] = true
 	need := c.Task(t).Need
-	i, ok := q.byNeed[need]
+	k := kindOf(c, t)
+	i, ok := q.byNeed[k]
 	if !ok {
 		i = int32(len(q.classes))
-		q.byNeed[need] = i
+		q.byNeed[k] = i
 		q.classes = append(q.classes, class{need: need, heap: heap.Heap[entry]{Before: (*entry).less}})
 		q.heap.grow(len(q.classes))
 	}
@@ -127,7 +143,7 @@ func (q *Keyed) Add(c *planner.Cycle, t planner.TaskID) {
 func (q *Keyed) rekey(c *planner.Cycle, tasks []planner.TaskID) {
 	var of []int32 // their classes
 	for _, t := range tasks {
-		if i, ok := q.byNeed[c.Task(t).Need]; ok && q.queued[t] && !slices.Contains(of, i) {
+		if i, ok := q.byNeed[kindOf(c, t)]; ok && q.queued[t] && !slices.Contains(of, i) {
 			of = append(of, i)
 		}
 	}
@@ -180,7 +196,13 @@ func (q *Keyed) Take(*planner.Cycle, planner.TaskID) {
 }
 
 // Defer implements planner.Queue.
-func (q *Keyed) Defer(*planner.Cycle, planner.TaskID) {
+func (q *Keyed) Defer(c *planner.Cycle, t planner.TaskID) {
+	if c.Draft.Limited(t) { // others may fit
+		i := q.heap.Items[0]
+		q.heap.remove(i)
+		q.passed = append(q.passed, i)
+		return
+	}
 	q.misfits = append(q.misfits, q.classes[q.heap.Items[0]].need)
 }
 

@@ -354,7 +354,7 @@ func (q *Tenants) Defer(c *planner.Cycle, t planner.TaskID) {
 		q.next++
 		return
 	case regular:
-		if q.OnMisfit == share.Stop {
+		if q.OnMisfit == share.Stop && !c.Draft.Limited(t) {
 			q.stopped = true
 			return
 		}

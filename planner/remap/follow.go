@@ -63,6 +63,9 @@ func newFollow(pools int, adrift bool) follow {
 // grace is how long after an instant it counts as past: what happens at one instant may take several rounds.
 const grace = time.Millisecond
 
+// limited is how long a task is taken to wait at least that the limit of its tenant keeps from starting.
+const limited = time.Second
+
 // hear takes in what happened since the last round.
 func (p *Policy) hear() {
 	now := p.c.Now()
@@ -240,7 +243,11 @@ func (p *Policy) slip(j *job, i int32) {
 	at := j.at[i]
 	p.adrift = true
 	p.put(j, i, placement{})
-	est := max(p.earliestStart(j, i), p.c.Now().Add(grace))
+	wait := grace
+	if p.c.Draft.Limited(j.task(i)) { // nobody knows until when: as long again, so that others find room before it
+		wait = max(limited, p.c.Now().Sub(at.claim))
+	}
+	est := max(p.earliestStart(j, i), p.c.Now().Add(wait))
 	best := placement{end: unit.Never, pool: nowhere}
 	for k := range p.pools {
 		from, stay, ok := p.room(j, i, k, j.at, est)
@@ -344,16 +351,19 @@ func (p *Policy) startReady(k int) error {
 			h.Pop()
 			continue
 		}
+		bound := p.c.Draft.Limited(x.j.task(x.i)) // then what is free is for others
 		ok, err := p.start(x.j, x.i, blocked)
 		if err != nil {
 			return err
 		}
-		if !ok && !packed {
+		if !ok && !packed && !bound {
 			break
 		}
 		if h.Pop(); !ok {
 			waits = append(waits, x)
-			blocked = append(blocked, p.pools[k].usage.stays[at.slot].node)
+			if packed && !bound {
+				blocked = append(blocked, p.pools[k].usage.stays[at.slot].node)
+			}
 		}
 	}
 	for _, x := range waits {

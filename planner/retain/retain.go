@@ -82,6 +82,9 @@ func (f Float) Retain(c *planner.Cycle) error {
 		}
 		var start []planner.TaskID
 		for seg := range c.Draft.Planned(node) {
+			if c.Draft.Limited(seg.Task) {
+				continue // it claims nothing as long as its tenant has enough
+			}
 			if !seg.Hold.Fits(free) || f.Strict && seg.Start > c.Now() {
 				break
 			}
@@ -94,7 +97,8 @@ func (f Float) Retain(c *planner.Cycle) error {
 			}
 		}
 		for _, t := range start {
-			if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) {
+			if err := c.Draft.StartNow(t); err != nil && !errors.Is(err, planner.ErrMissing) &&
+				!errors.Is(err, planner.ErrLimit) {
 				return err
 			}
 		}

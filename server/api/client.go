@@ -247,6 +247,12 @@ func (c *Client) Queue(ctx context.Context, all bool) (*Queue, error) {
 	return &q, c.Do(ctx, http.MethodGet, path, nil, &q)
 }
 
+// Tenants says how the tenants stand.
+func (c *Client) Tenants(ctx context.Context) (*Tenants, error) {
+	var t Tenants
+	return &t, c.Do(ctx, http.MethodGet, "/tenants", nil, &t)
+}
+
 // waitStep is how long the server keeps one request to wait.
 const waitStep = 20 * time.Second
 

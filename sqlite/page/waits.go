@@ -29,6 +29,8 @@ func reasonText(reason, dim string) string {
 		return "the plan has it later"
 	case "outranked", "unplaced":
 		return "the policy holds it back"
+	case "tenant-limit":
+		return "its tenant is at its limit"
 	case "draining":
 		return "the run is being stopped"
 	}

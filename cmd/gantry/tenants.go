@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/columns"
+	"gantry/executor"
+	"gantry/planner"
+	"gantry/planner/unit"
+	"gantry/reader"
+	"gantry/server"
+	"gantry/server/api"
+	"gantry/sqlite"
+)
+
+// everyTenant stands for the tenants that have no limits of their own.
+const everyTenant = "*"
+
+// tenantLimits are the limits of tenants by name.
+type tenantLimits map[string]server.Limits
+
+func tenantLimitFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "tenant-limit", Usage: "bound a tenant, or with * in place of a name each that " +
+		"has no such bound of its own, `TENANT=waiting:N,cores:C,disk:SIZE`: tasks that wait, cores that its tasks " +
+		"hold together, space of its files (may be repeated; given at each start)"}
+}
+
+// readLimits reads the flags. It is nil if there are none.
+func readLimits(c *cli.Context) (tenantLimits, error) {
+	var all tenantLimits
+	name := ""
+	for i, text := range c.StringSlice("tenant-limit") { // which were split at their commas
+		given, rest, ok := strings.Cut(text, "=")
+		switch {
+		case ok:
+			name = given
+		case i == 0:
+			return nil, failf(exitUsage, "--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
+		default:
+			rest = text
+		}
+		if all == nil {
+			all = tenantLimits{}
+		}
+		l := all[name]
+		if err := readLimit(&l, rest); err != nil {
+			return nil, failf(exitUsage, "--tenant-limit %s: %w", text, err)
+		}
+		all[name] = l
+	}
+	return all, nil
+}
+
+// readLimit reads one of the limits of a tenant.
+func readLimit(l *server.Limits, text string) error {
+	key, value, _ := strings.Cut(text, ":")
+	switch key {
+	case "waiting":
+		n, err := strconv.Atoi(value)
+		if l.Waiting = n; err != nil || n < 1 {
+			return fmt.Errorf("%q is no number of tasks", value)
+		}
+	case "cores":
+		n, err := strconv.ParseFloat(value, 64)
+		if l.Cores = int64(n*1000 + 0.5); err != nil || !(n >= 0.001 && n <= 1e6) {
+			return fmt.Errorf("%q is no number of cores", value)
+		}
+	case "disk":
+		n, err := reader.Bytes(value)
+		if l.Disk = n; err != nil || n < 1 {
+			return fmt.Errorf("%q is no size", value)
+		}
+	default:
+		return fmt.Errorf("%q is not waiting, cores or disk", key)
+	}
+	return nil
+}
+
+// of are the limits of a tenant. Each that it has no bound of its own for is that of all.
+func (t tenantLimits) of(name string) server.Limits {
+	l, all := t[name], t[everyTenant]
+	if l.Waiting == 0 {
+		l.Waiting = all.Waiting
+	}
+	if l.Cores == 0 {
+		l.Cores = all.Cores
+	}
+	if l.Disk == 0 {
+		l.Disk = all.Disk
+	}
+	return l
+}
+
+// limit has the planner keep the limits of cores.
+func (t tenantLimits) limit(pl *planner.Planner, adm *executor.Admitter) {
+	for _, l := range t {
+		if l.Cores > 0 {
+			pl.LimitTenants(func(m planner.TenantID) int64 { return t.of(adm.TenantName(m)).Cores })
+			return
+		}
+	}
+}
+
+// runnable refuses a workflow with a task that needs more cores than its tenant may hold.
+func (t tenantLimits) runnable(adm *executor.Admission) error {
+	limit := t.of(adm.Submission.Tenant).Cores
+	for i := range adm.Arrived.Tasks {
+		if need := adm.Arrived.Tasks[i].Need[unit.CPU]; limit > 0 && need > limit {
+			return fmt.Errorf("workflow %s: task %s needs %s, and the limit of tenant %s is %s",
+				adm.Submission.Name, adm.Tasks[i].Name, cores(need), adm.Submission.Tenant, cores(limit))
+		}
+	}
+	return nil
+}
+
+// diskUse measures the files of tenants in the directory of a run.
+type diskUse struct {
+	db   *sqlite.DB
+	run  string
+	dir  string
+	mu   sync.Mutex
+	last map[string]measured // by tenant
+}
+
+type measured struct {
+	at    time.Time
+	took  time.Duration
+	bytes int64
+}
+
+// A measurement is not repeated within so many times what it took: then it takes a twentieth of the time at most.
+const restOfUse = 20
+
+// of is how many bytes the files of a tenant take.
+func (d *diskUse) of(ctx context.Context, tenant string) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was, ok := d.last[tenant]
+	if ok && time.Since(was.at) < restOfUse*was.took {
+		return was.bytes, nil
+	}
+	began := time.Now()
+	names, err := d.db.WorkflowsOf(ctx, d.run, tenant)
+	if err != nil {
+		return 0, err
+	}
+	nodes, _ := os.ReadDir(filepath.Join(d.dir, "nodes")) // it may not be there yet
+	seen := map[[2]uint64]bool{}
+	sum := int64(0)
+	for _, name := range names {
+		name = executor.EscapeName(name)
+		dirs := []string{filepath.Join(d.dir, "results", name)}
+		for _, n := range nodes {
+			dirs = append(dirs, filepath.Join(d.dir, "nodes", n.Name(), name))
+		}
+		for _, dir := range dirs {
+			sum += spaceOf(dir, seen)
+		}
+	}
+	if d.last == nil {
+		d.last = map[string]measured{}
+	}
+	d.last[tenant] = measured{time.Now(), time.Since(began), sum}
+	return sum, nil
+}
+
+// spaceOf is the space that a directory takes. A file with several names counts once, and what cannot be read, or
+// vanishes meanwhile, not at all.
+func spaceOf(dir string, seen map[[2]uint64]bool) (sum int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if id := [2]uint64{st.Dev, st.Ino}; ok && !seen[id] {
+			seen[id] = true
+			sum += st.Blocks * 512
+		}
+		return nil
+	})
+	return sum
+}
+
+// printTenants lists how the tenants stand.
+func printTenants(c *cli.Context, q *api.Tenants) {
+	w := c.App.Writer
+	t := newTable(w, columns.Of(w), "tenant", "-workflows", "-present", "-waiting", "-running", "-cores", "-memory",
+		"-share", "of", "-mean wait", "-longest", "-oldest", "limits")
+	for i := range q.Tenants {
+		x := &q.Tenants[i]
+		var limits []string
+		if x.MaxWaiting > 0 {
+			limits = append(limits, fmt.Sprintf("waiting %d", x.MaxWaiting))
+		}
+		if x.MaxCores > 0 {
+			limits = append(limits, fmt.Sprintf("cores %g", x.MaxCores))
+		}
+		if x.MaxDisk > 0 {
+			limits = append(limits, "disk "+size(&x.MaxDisk))
+		}
+		name := x.Name
+		if name == "" {
+			name = "-"
+		}
+		t.row(name, strconv.Itoa(x.Workflows), strconv.Itoa(x.Present), strconv.Itoa(x.Waiting),
+			strconv.Itoa(x.Running), fmt.Sprintf("%g", x.Cores), size(&x.Memory), fmt.Sprintf("%.1f %%", 100*x.Share),
+			x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait), waitText(x.Oldest), strings.Join(limits, ", "))
+	}
+	t.end()
+	if q.Jain > 0 {
+		fmt.Fprintf(w, "Jain's index of the dominant shares: %.3f\n", q.Jain)
+	}
+}
+
+// waitText is a time of waiting for people.
+func waitText(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
