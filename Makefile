@@ -18,7 +18,7 @@ ALONE := ./planner/... ./trace
 # Under the race detector these try a part of their random instances (executor/oracletest.Seeds).
 PARTLY := ./executor ./executor/experiment
 
-.PHONY: help demo demo-slurm test setup browser registry slurm build images check bench scale fuzz crash soak test-v2 release test-release \
+.PHONY: help demo demo-slurm test setup browser registry slurm build images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
 
 help: ## list the targets
@@ -71,6 +71,9 @@ bench: export CGO_CFLAGS = -O2
 bench: build images ## the headline benchmarks, as ratios within one run
 	@scripts/bench
 	go test -run '^$$' -bench 'WHEFTPlan/.*/wheft' -benchtime 5x ./executor
+
+load: build ## a server with 100,000 waiting tasks and 1,000 submissions a minute, on the null runtime; 3 minutes
+	go run ./scripts/load
 
 scale: ## simulate 100,000 tasks on 1,000 nodes under every greedy policy, and time planner and log; 10 minutes
 	go run ./scripts/scale

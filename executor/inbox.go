@@ -135,6 +135,9 @@ func (in *Intake) View() planner.View { return in.e.Planner.View() }
 // Draft is the plan as the last round left it.
 func (in *Intake) Draft() *planner.Draft { return in.e.Planner.Draft() }
 
+// Told is the last reason that was given why a task does not start; 0: there was none.
+func (in *Intake) Told(t planner.TaskID) planner.ReasonCode { return in.e.Planner.Told(t) }
+
 // Tenant is the name of a tenant.
 func (in *Intake) Tenant(m planner.TenantID) string { return in.e.Admit.TenantName(m) }
 

@@ -172,6 +172,14 @@ func (p *Planner) Thaw(at Time) *PlanCommitted {
 	return pc
 }
 
+// Told is the last reason that the log has why a task does not start; 0: there is none.
+func (p *Planner) Told(t TaskID) ReasonCode {
+	if int(t) >= len(p.told) {
+		return 0
+	}
+	return p.told[t]
+}
+
 // explain keeps a reason for the log if it is news.
 func (p *Planner) explain(t TaskID, r Reason) {
 	for int(t) >= len(p.told) {

@@ -204,8 +204,12 @@ const (
 	queuePatience = 500 * time.Millisecond
 )
 
-// mostExplained bounds of how many that wait an answer says why.
-const mostExplained = 100
+// mostExplained bounds of how many that wait an answer says why, and explaining how long that may take: of the others
+// the list says the reason in a word.
+const (
+	mostExplained = 100
+	explaining    = 300 * time.Millisecond
+)
 
 // mostListed bounds how many submissions an answer has.
 const mostListed = 1000
@@ -377,6 +381,7 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 		}
 	}
 	ready := map[*api.Status]planner.TaskID{} // of those of which nothing runs, a task that could
+	brief := map[*api.Status]string{}
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
 		s.liveSingles(v, singles, ready)
@@ -406,6 +411,11 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 				}
 			}
 		}
+		for st, t := range ready {
+			if code := in.Told(t); code != 0 {
+				brief[st] = code.String()
+			}
+		}
 		return nil
 	})
 	now := time.Now()
@@ -416,8 +426,10 @@ func (s *Server) live(ctx context.Context, of []entry) ([]api.Status, error) {
 			st.Reason = "what runs of it is being ended"
 		case st.Release != nil && st.Release.After(now):
 			st.Reason = "it is released at " + st.Release.Local().Format(time.DateTime)
-		case waits && s.Why != nil:
+		case waits && s.Why != nil && time.Since(now) < explaining:
 			st.Reason = s.Why(ctx, t)
+		case waits:
+			st.Reason = brief[st]
 		}
 	}
 	return out, err

@@ -1,0 +1,248 @@
+// Command load measures a server under load: the real binary, on the null runtime, is handed work over its socket at a
+// steady rate until 100,000 tasks wait, then more of it while they do, and then the tasks run. It prints how long the
+// answers took, what rounds cost and the memory of the server, and fails if a bar is missed. docs/serve.md has the
+// figures of a run.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gantry/executor"
+	"gantry/server/api"
+	"gantry/sqlite"
+	"gantry/trace"
+)
+
+// The bars.
+const (
+	mostAnswer = 50 * time.Millisecond // 99th percentile of submissions
+	mostMemory = 1000 << 20            // resident, at its highest
+	mostLook   = time.Second           // of queue and show
+)
+
+func main() {
+	gantry := flag.String("gantry", "bin/gantry", "the binary")
+	waiting := flag.Int("waiting", 100_000, "tasks that are to wait")
+	size := flag.Int("size", 100, "tasks of a workflow")
+	rate := flag.Int("rate", 1000, "submissions a minute")
+	single := flag.Int("single", 500, "submissions of one task while the others wait")
+	policy := flag.String("policy", "cpp", "policy of the server")
+	clients := flag.Int("clients", 8, "that hand in side by side")
+	flag.Parse()
+	l := &load{gantry: *gantry, waiting: *waiting, size: *size, rate: *rate, single: *single, policy: *policy,
+		clients: *clients}
+	if err := l.run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+type load struct {
+	gantry, policy                       string
+	waiting, size, rate, single, clients int
+	dir                                  string
+	missed                               []string
+}
+
+func (l *load) run(ctx context.Context) (err error) {
+	if l.dir, err = os.MkdirTemp("", "gantry-load"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(l.dir)
+	cluster := filepath.Join(l.dir, "cluster.yaml")
+	const nodesFile = "nodes:\n  - {name: n, count: 4, cores: 8, memory: 32GB}\n"
+	if err := os.WriteFile(cluster, []byte(nodesFile), 0o600); err != nil {
+		return err
+	}
+	var said bytes.Buffer
+	server := exec.CommandContext(ctx, l.gantry, "serve", "--dir", l.dir, "--runtime", "null", "--cluster", cluster,
+		"--policy", l.policy, "--oversubscribe")
+	server.Stderr = &said
+	if err := server.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = server.Process.Kill() // it has ended if all went well
+		_ = server.Wait()
+	}()
+	c := api.NewClient(l.dir)
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := c.About(ctx); err == nil {
+			break
+		} else if time.Now().After(until) {
+			return fmt.Errorf("the server does not answer: %w\n%s", err, said.String())
+		}
+	}
+	nodes, err := c.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes { // tasks wait
+		if _, err := c.ChangeNode(ctx, n.Name, api.ChangeNode{To: api.NodeDrained}); err != nil {
+			return err
+		}
+	}
+	if err := l.submit(ctx, "until they wait", l.waiting/l.size, l.size); err != nil {
+		return err
+	}
+	if err := l.submit(ctx, "while they wait", l.single, 1); err != nil {
+		return err
+	}
+	if err := l.look(ctx, "while they wait"); err != nil {
+		return err
+	}
+	l.memory(server.Process.Pid, "while they wait")
+	began := time.Now()
+	for _, n := range nodes {
+		if _, err := c.ChangeNode(ctx, n.Name, api.ChangeNode{To: api.NodeWhole}); err != nil {
+			return err
+		}
+	}
+	if err := l.submit(ctx, "while they run", l.single, 1); err != nil {
+		return err
+	}
+	if err := l.look(ctx, "while they run"); err != nil {
+		return err
+	}
+	for about, err := c.About(ctx); err == nil && about.Workflows > 0; about, err = c.About(ctx) {
+		time.Sleep(200 * time.Millisecond)
+	}
+	fmt.Printf("all tasks ended %.1f s after the nodes were there\n", time.Since(began).Seconds())
+	l.memory(server.Process.Pid, "at the end")
+	if err := c.Drain(ctx, api.Drain{}); err != nil && !errors.Is(err, api.ErrNoServer) {
+		return err
+	}
+	if err := server.Wait(); err != nil {
+		return fmt.Errorf("the server: %w\n%s", err, said.String())
+	}
+	if err := l.rounds(ctx); err != nil {
+		return err
+	}
+	if len(l.missed) > 0 {
+		return fmt.Errorf("missed: %s", strings.Join(l.missed, "; "))
+	}
+	return nil
+}
+
+// submit hands in so many workflows at the rate, from several clients.
+func (l *load) submit(ctx context.Context, when string, n, size int) error {
+	w := &trace.Workflow{Name: "w", Label: "w"}
+	for i := range size {
+		w.Tasks = append(w.Tasks, trace.Task{ID: "t" + strconv.Itoa(i), Kind: "k", Cores: 1, Retries: -1,
+			Runtime: time.Duration(1+i%7) * time.Second, MemoryBytes: 100 << 20})
+		if i > 0 && i%4 != 0 { // chains of four
+			w.Tasks[i].Parents = []int32{int32(i - 1)}
+			w.Tasks[i-1].Children = []int32{int32(i)}
+		}
+	}
+	definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: w, Tenant: "t"})
+	if err != nil {
+		return err
+	}
+	every := time.Minute / time.Duration(l.rate)
+	took := make([]time.Duration, n)
+	errs := make([]error, l.clients)
+	var wg sync.WaitGroup
+	began := time.Now()
+	for k := range l.clients {
+		wg.Go(func() {
+			c := api.NewClient(l.dir)
+			for i := k; i < n; i += l.clients {
+				due := began.Add(time.Duration(i) * every)
+				time.Sleep(time.Until(due))
+				_, err := c.Submit(ctx, &api.Submit{Workflows: []api.Workflow{{Name: "w", Definition: definition}}})
+				took[i] = time.Since(due) // a client that is late counts, too
+				if err != nil {
+					errs[k] = err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	slices.Sort(took)
+	p99 := took[min(n-1, n*99/100)]
+	fmt.Printf("%d submissions of %d tasks %s: median %v, 99th percentile %v, longest %v\n", n, size, when,
+		took[n/2].Round(10*time.Microsecond), p99.Round(10*time.Microsecond), took[n-1].Round(10*time.Microsecond))
+	if p99 > mostAnswer {
+		l.missed = append(l.missed, fmt.Sprintf("answers to submissions %s within %v", when, mostAnswer))
+	}
+	return nil
+}
+
+// look times commands that people give.
+func (l *load) look(ctx context.Context, when string) error {
+	for _, args := range [][]string{{"queue"}, {"queue", "--tenants"}, {"show", "1"}} {
+		began := time.Now()
+		out, err := exec.CommandContext(ctx, l.gantry, append(args, "--dir", l.dir)...).CombinedOutput()
+		took := time.Since(began)
+		if err != nil {
+			return fmt.Errorf("gantry %v: %w\n%s", args, err, out)
+		}
+		fmt.Printf("gantry %s %s: %v\n", strings.Join(args, " "), when, took.Round(time.Millisecond))
+		if took > mostLook {
+			l.missed = append(l.missed, fmt.Sprintf("gantry %s %s within %v", strings.Join(args, " "), when, mostLook))
+		}
+	}
+	return nil
+}
+
+// memoryOf is the most memory that a process had resident; 0: it has ended.
+func (l *load) memoryOf(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, ok := strings.Cut(string(text), "VmHWM:")
+	if !ok {
+		return 0
+	}
+	kb, _ := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	return kb << 10
+}
+
+func (l *load) memory(pid int, when string) {
+	most := l.memoryOf(pid)
+	fmt.Printf("memory of the server %s: at most %d MB\n", when, most>>20)
+	if most > mostMemory {
+		l.missed = append(l.missed, fmt.Sprintf("memory %s below %d MB", when, mostMemory>>20))
+	}
+}
+
+// rounds says what planning cost, by the log.
+func (l *load) rounds(ctx context.Context) error {
+	db, err := sqlite.Open(filepath.Join(l.dir, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var rounds, starts, total, most, events int64
+	rows, err := db.Query(ctx, "SELECT count(*), sum(starts), sum(took_ns), max(took_ns), "+
+		"(SELECT count(*) FROM events) FROM plans")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		err = rows.Scan(&rounds, &starts, &total, &most, &events)
+	}
+	if err := errors.Join(err, rows.Err()); err != nil {
+		return err
+	}
+	fmt.Printf("%d rounds, %d starts, %d events: planning took %.2f ms a round, at most %.1f ms, %.1f µs an event\n",
+		rounds, starts, events, float64(total)/float64(rounds)/1e6, float64(most)/1e6,
+		float64(total)/float64(events)/1e3)
+	return nil
+}
