@@ -20,9 +20,9 @@ func cleanCommand() *cli.Command {
 		Name:      "clean",
 		Usage:     "remove containers and control groups that a crash left behind",
 		ArgsUsage: "[RUN]",
-		Description: `Without RUN it cleans up after all runs. It leaves runs that a gantry works on, the log and all files alone. Tasks that a
-crashed run had started are lost to it; gantry resume keeps them instead, and leaves nothing behind either. gantry rm also
-removes the log and files of a run.
+		Description: `Without RUN it cleans up after all runs. It leaves runs that a gantry works on, the log
+and all files alone. Tasks that a crashed run had started are lost to it; gantry resume keeps them instead, and leaves
+nothing behind either. gantry rm also removes the log and files of a run. Job steps of runs on Slurm are ended.
 
 With --files it also deletes the files of runs that have ended, but for their results: work directories with the
 output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves what gantry run --reuse and
@@ -153,10 +153,39 @@ func cleanUsable(ctx context.Context, home, run string) (all container.Cleaned, 
 				errPartly, name, err))
 		}
 	}
+	steps, err := abandonRuns(ctx, home, run)
+	if all.Containers = append(all.Containers, steps...); err != nil {
+		unusable = append(unusable, fmt.Errorf("%w: %w", errPartly, err))
+	}
 	if !usable && len(unusable) == 0 {
 		return all, errors.New("clean: no runtime is usable on this host (gantry doctor says why)")
 	}
 	return all, errors.Join(unusable...)
+}
+
+// abandonRuns ends what runs on other hosts of a run that no gantry works on, or of all if run is "".
+func abandonRuns(ctx context.Context, home, run string) (ended []string, err error) {
+	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		return nil, nil // nothing was run there
+	}
+	defer db.Close()
+	runs, err := db.Runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range runs {
+		row, dir := rowOf(r.Runtime), filepath.Join(home, r.Run)
+		over := r.State == sqlite.Finished || r.State == sqlite.Failed
+		if run != "" && run != r.Run || row == nil || row.abandon == nil || over || held(filepath.Join(dir, "lock")) {
+			continue
+		}
+		names, e := row.abandon(ctx, dir)
+		if ended = append(ended, names...); e != nil {
+			err = errors.Join(err, fmt.Errorf("job steps of run %s: %w", r.Run, e))
+		}
+	}
+	return ended, err
 }
 
 // ranOn reports whether a run of the log, or the one that is named, was on a runtime.

@@ -45,6 +45,7 @@ has described it in the directory of the run.`,
 			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
 			&cli.BoolFlag{Name: "clear", Usage: "end what the job step of --step has left of the container"},
 			&cli.BoolFlag{Name: "carried", Usage: "this node has a run directory of its own"},
+			&cli.BoolFlag{Name: "secrets", Usage: "standard input begins with secrets"},
 			&cli.BoolFlag{Name: "send", Usage: "write what there is of the container to standard output"},
 			&cli.BoolFlag{Name: "give-up", Usage: "with --send: a program that has not begun never will"},
 			&cli.BoolFlag{Name: "whole", Usage: "with --send: without a result, too"},
@@ -58,6 +59,7 @@ has described it in the directory of the run.`,
 				if tree, err := cgroup.Open(cgroup.Root, false); err == nil {
 					node.Tidy(tree, true)
 				}
+				node.DropSecrets(c.Args().First(), "")
 				if c.Bool("carried") && c.NArg() == 1 {
 					return node.Forget(c.Args().First(), programsDir())
 				}
@@ -130,6 +132,7 @@ func runNode(c *cli.Context) error {
 	}
 	w := engineWants{dirs: []string{dir}, emulated: c.Bool("emulated")}
 	if c.Bool("clear") {
+		node.DropSecrets(c.Args().Get(0), c.String("step"))
 		e, _, err := nodeEngine(c, c.String("runtime"), w)
 		if err == nil {
 			defer e.Close()
@@ -156,7 +159,8 @@ func runNode(c *cli.Context) error {
 	}
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
-		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle"), Carried: c.Bool("carried")}
+		Out: os.Stdout, Poke: poke, Stop: stop, Bundle: c.Bool("bundle"), Carried: c.Bool("carried"),
+		Secrets: c.Bool("secrets")}
 	if self, err := os.Executable(); err == nil {
 		cfg.Task = filepath.Join(filepath.Dir(self), "gantry-task")
 	}

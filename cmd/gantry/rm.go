@@ -18,8 +18,8 @@ func rmCommand() *cli.Command {
 		Name:      "rm",
 		Usage:     "remove runs: their rows in the log, files, containers and control groups",
 		ArgsUsage: "RUN...",
-		Description: `RUN is the whole name of a run. Its results are removed too. A run that another gantry works on is left alone. Models that
-were trained on a run stay; estimates no longer learn from it.
+		Description: `RUN is the whole name of a run. Its results are removed too. A run that another gantry
+works on is left alone. Models that were trained on a run stay; estimates no longer learn from it.
 
    gantry rm merry-bohr-6b14
 
@@ -98,6 +98,9 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 			names = []string{over.Runtime}
 		}
 		_, err := cleanRuns(ctx, home, run, names)
+		if row := rowOf(names[0]); over != nil && row != nil && row.abandon != nil && err == nil {
+			_, err = row.abandon(ctx, dir)
+		}
 		ended := over != nil && (over.State == sqlite.Finished || over.State == sqlite.Failed)
 		if err != nil && !ended { // a run that ended left no container
 			return failf(exitHost, "rm: containers of run %s: %w", run, err)

@@ -34,9 +34,10 @@ func runCommand() *cli.Command {
 		Name:      "run",
 		Usage:     "run workflows in Docker containers",
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
-		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a container of its own under
-CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are. Other tasks are emulated:
-a stand-in uses the CPU time and memory of the trace, and reads and writes files of the same sizes.
+		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a
+container of its own under CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are.
+Other tasks are emulated: a stand-in uses the CPU time and memory of the trace, and reads and writes files of the same
+sizes.
 
    gantry run montage.dax                   one workflow on this host
    gantry run --time-scale 0.1 montage.dax  the same, ten times as fast
@@ -94,7 +95,7 @@ func runFlags() []cli.Flag {
 		hostModelFlag(),
 		watchFlag(), portFlag(), noPredictionFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "print what would happen, and start nothing"},
-		&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage()},
+		&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: runtimeUsage(false)},
 	)
 }
 

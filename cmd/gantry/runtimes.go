@@ -43,6 +43,8 @@ type runtimeRow struct {
 	facts func(ctx context.Context) []container.Fact
 	// cluster finds the nodes of a run, which are other hosts; nil: they are this host's
 	cluster func(ctx context.Context, s *session, c *cli.Context) error
+	// abandon ends what runs on other hosts of the run in a directory, and returns its names; nil: nothing does
+	abandon func(ctx context.Context, dir string) ([]string, error)
 	// shell opens shells in containers like those of tasks; nil: there are none
 	shell *sheller
 }
@@ -87,7 +89,7 @@ var runtimes = []runtimeRow{
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine,
 		facts: storeFacts, shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
-		shell: &dockerShells},
+		abandon: abandonSteps, shell: &dockerShells},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
 		return null.New(o.origin.Add(-time.Duration(o.offset))), nil
 	}},
@@ -132,11 +134,11 @@ func realTime(c *executor.Capabilities) bool { return !c.Virtual }
 
 func anyRuntime(*executor.Capabilities) bool { return true }
 
-// runtimeUsage is the help of a flag that takes one of the names.
-func runtimeUsage() string {
+// runtimeUsage is the help of a flag that takes one of the names; with here, of those that run tasks on this host.
+func runtimeUsage(here bool) string {
 	var text []string
 	for _, r := range runtimes {
-		if realTime(r.Capabilities) {
+		if realTime(r.Capabilities) && !(here && r.cluster != nil) {
 			text = append(text, r.Name+" ("+r.Does+")")
 		}
 	}

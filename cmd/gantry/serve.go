@@ -29,6 +29,24 @@ var notServed = []string{"count", "repetition", "inputs", "catalog", "site", "en
 	"fail-fast", "repair", "max-input", "define", "json", "checkpoint", "preempt", "dry-run", "no-prediction",
 	"slurm", "slurm-job", "shared", "node-runtime", "bundle"}
 
+// serveFlags are the others. Tasks run on the host of the server.
+func serveFlags() []cli.Flag {
+	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return slices.Contains(notServed, f.Names()[0]) })
+	for _, f := range flags {
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			if f.Name == "runtime" {
+				f.Usage = runtimeUsage(true)
+			}
+		case *cli.IntFlag:
+			if f.Name == "starts" {
+				f.Usage, _, _ = strings.Cut(f.Usage, " (")
+			}
+		}
+	}
+	return flags
+}
+
 func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
@@ -50,10 +68,7 @@ Ctrl-C once lets running tasks end and starts no more, twice stops them, three t
 
 Exit codes: 0 drained, 2 wrong command line, 3 invalid input, 4 host or Docker not usable, 6 internal error, 75 another
 gantry serves the directory, 130 stopped; start it again to continue.`,
-		Flags: append(slices.DeleteFunc(
-			runFlags(),
-			func(f cli.Flag) bool { return slices.Contains(notServed, f.Names()[0]) },
-		), usersFlags()...),
+		Flags: append(serveFlags(), usersFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "serve takes no workflows: hand them in with gantry submit")

@@ -19,6 +19,7 @@ import (
 	"gantry/executor/docker"
 	"gantry/executor/slurm"
 	"gantry/executor/slurm/allocation"
+	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -58,9 +59,9 @@ func (s *settings) readSlurm(c *cli.Context, on bool) error {
 			return failf(exitUsage, "--%s: it is for --runtime slurm", flag)
 		}
 	}
-	if on && len(s.Secrets) > 0 {
-		return failf(exitUsage, "--secret: secrets are files in the memory of one host, which nodes of Slurm do "+
-			"not see")
+	if on && len(s.Secrets) > 0 && c.String("node-runtime") == noContainers {
+		return failf(exitUsage, "--secret: programs without a container see no files of their own in /run/secrets; "+
+			"use --node-runtime oci or docker")
 	}
 	if c.IsSet("slurm") && c.IsSet("slurm-job") {
 		return failf(exitUsage, "--slurm requests an allocation, --slurm-job names one: give one of them")
@@ -395,6 +396,11 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 	cfg := slurm.Config{RunDir: s.dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
 		Linger: s.set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment,
 		Carried: make([]string, len(s.slurm.nodes))}
+	if cfg.Secrets.Values, err = s.set.secrets(); err != nil {
+		return nil, err
+	}
+	user := stage.ProgramUser()
+	cfg.Secrets.UID, cfg.Secrets.GID = user.UID, user.GID
 	for i := range s.platform.Nodes {
 		cfg.Names = append(cfg.Names, s.platform.Nodes[i].Name)
 		for _, r := range s.slurm.reports {
@@ -421,6 +427,30 @@ func openSlurm(ctx context.Context, s *session, o opening) (executor.Runtime, er
 		return nil, err
 	}
 	return slurm.Runtime{Inner: r.(slurm.Inner)}, nil
+}
+
+// abandonSteps ends the job steps of the run in a directory, if its allocation is there.
+func abandonSteps(ctx context.Context, dir string) ([]string, error) {
+	var last lastAllocation
+	text, err := os.ReadFile(usedFile(placed(dir)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &last)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := allocation.Attach(ctx, last.Job)
+	if errors.Is(err, allocation.ErrOver) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Own(last.Requested)
+	return slurm.Abandon(ctx, placed(dir), a)
 }
 
 // environment is that of the programs of an image.

@@ -12,8 +12,8 @@ import (
 	"gantry/executor/stage"
 )
 
-// secretsIn is where tasks find secrets.
-const secretsIn = "/run/secrets"
+// SecretsIn is where tasks find secrets.
+const SecretsIn = "/run/secrets"
 
 // secretMemory is a file system in memory, where the files of secrets lie while a gantry works on the run.
 const secretMemory = "/dev/shm"
@@ -70,7 +70,7 @@ func (r *Runtime) removeSecrets() error {
 func (r *Runtime) secretMounts() (mounts []Mount) {
 	for name := range r.cfg.Secrets {
 		mounts = append(mounts, Mount{Source: filepath.Join(r.secretDir(), name),
-			Target: secretsIn + "/" + name, ReadOnly: true})
+			Target: SecretsIn + "/" + name, ReadOnly: true})
 	}
 	slices.SortFunc(mounts, func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
 	return mounts

@@ -275,7 +275,7 @@ func (a *attempt) runScript() string {
 		}
 	}
 	for _, m := range s.Mounts {
-		if strings.HasPrefix(m.Target, secretsIn+"/") { // which are gone with the run
+		if strings.HasPrefix(m.Target, SecretsIn+"/") { // which are gone with the run
 			continue
 		}
 		mount := fmt.Sprintf("type=bind,source=%s,target=%s", m.Source, m.Target)

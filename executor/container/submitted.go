@@ -41,7 +41,7 @@ func (s *SubmittedSecrets) Keep(key string, by stage.Owner, values map[string][]
 	defer s.mu.Unlock()
 	dir, temporary := filepath.Join(s.dir, key), filepath.Join(s.dir, "."+key)
 	for name := range values {
-		mounts = append(mounts, filepath.Join(dir, name)+":"+secretsIn+"/"+name)
+		mounts = append(mounts, filepath.Join(dir, name)+":"+SecretsIn+"/"+name)
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		return mounts, false, nil
@@ -104,7 +104,7 @@ func (s *SubmittedSecrets) Sweep(keep map[string]bool) {
 
 // submittedSecret reports whether a mount is a secret of a submission.
 func submittedSecret(m executor.Mount) bool {
-	return !m.InPlace && strings.HasPrefix(m.To, secretsIn+"/")
+	return !m.InPlace && strings.HasPrefix(m.To, SecretsIn+"/")
 }
 
 // hasSecrets says which secrets of the submission are not there any more.

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +62,7 @@ type Config struct {
 	Linger time.Duration
 	// Environment is that of the programs of an image.
 	Environment func(image string) ([]string, error)
+	Secrets     node.Secrets // of programs
 	// Every is the time between looks at the allocation; 0: DefaultEvery.
 	Every time.Duration
 }
@@ -392,6 +394,14 @@ func (e *Engine) begin(j *job) (*step, error) {
 	if e.carried(j) {
 		argv, spec.Dir = append(argv, "--carried"), "/"
 	}
+	var secrets []byte
+	if len(e.cfg.Secrets.Values) > 0 {
+		var err error
+		if secrets, err = json.Marshal(e.cfg.Secrets); err != nil {
+			return nil, err
+		}
+		argv = append(argv, "--secrets")
+	}
 	spec.Argv = append(argv, e.cfg.RunDir, j.id)
 	spec.CPUs, spec.Memory = e.size(j.launch.Node, s.memory)
 	run, err := e.cfg.Allocation.StartStep(e.ctx, spec)
@@ -399,6 +409,13 @@ func (e *Engine) begin(j *job) (*step, error) {
 		return nil, err
 	}
 	s.run, j.step = run, s
+	if secrets != nil {
+		e.work.Go(func() { // a failure ends the step, which waits for them
+			if _, err := fmt.Fprintf(run.Stdin(), "secrets %s\n", secrets); err != nil {
+				run.Stdin().Close()
+			}
+		})
+	}
 	e.work.Add(1)
 	go e.listen(s)
 	return s, nil
@@ -793,8 +810,9 @@ func (e *Engine) tidy() {
 			cpus, memory := e.size(name, 0)
 			argv := []string{e.program(at), "slurm-node", "--tidy"}
 			if argv[0] != e.cfg.Program {
-				argv = append(argv, "--carried", e.cfg.RunDir)
+				argv = append(argv, "--carried")
 			}
+			argv = append(argv, e.cfg.RunDir)
 			run, err := e.cfg.Allocation.StartStep(ctx, allocation.StepSpec{Node: name, Name: "gantry-tidy",
 				CPUs: cpus, Memory: memory, Argv: argv, Dir: "/"})
 			if err == nil {

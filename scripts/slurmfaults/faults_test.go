@@ -1,7 +1,10 @@
 package slurmfaults
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -210,4 +213,90 @@ func (s *site) stepsOf(t *testing.T, job string) []string {
 func (s *site) nodeOf(t *testing.T, step string) string {
 	t.Helper()
 	return s.Command(t, "squeue", "-h", "--steps="+step, "-o", "%N")
+}
+
+// What a killed gantry left running can be given up.
+func TestGivenUp(t *testing.T) {
+	s := newSite(t)
+	for _, verb := range []string{"rm", "clean"} {
+		for _, own := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, own allocation %v", verb, own), func(t *testing.T) {
+				defer s.idle(t)
+				w := s.newWork(t, rule{name: "a", held: true})
+				args := []string{"--slurm", "nodes=2,time=10m"}
+				if !own {
+					s.Command(t, "salloc", "--no-shell", "--nodes=2", "--no-kill")
+					args = []string{"--slurm-job", s.job(t)}
+				}
+				g := w.run(args...)
+				w.untilBegun(1, "a")
+				job := s.job(t)
+				w.start(verb, "it").endsHeld(verb)
+				g.kill()
+				w.start(verb, "it").ends(ok)
+				if left := s.steps(t, ""); len(left) > 0 {
+					t.Errorf("job steps %v continue", left)
+				}
+				if left := s.jobs(t); own == slices.Contains(left, job) {
+					t.Errorf("allocation %s of %v, own %v", job, left, own)
+				}
+				if verb == "rm" {
+					if _, err := os.Lstat(filepath.Join(w.runs(), "it")); err == nil {
+						t.Error("the run is there")
+					}
+					return
+				}
+				w.release("a")
+				w.start("resume", "it").ends(ok)
+				w.tried("a", "lost", "ok")
+			})
+		}
+	}
+}
+
+// endsHeld fails unless gantry left a run alone that another one works on.
+func (g *gantry) endsHeld(verb string) {
+	g.w.t.Helper()
+	const held = 75
+	if verb == "rm" {
+		g.ends(held, "another gantry works on run it")
+	} else {
+		g.ends(ok, "a gantry works on it")
+	}
+}
+
+// Secrets come to the nodes without a trace, also to those that do not see the directory.
+func TestSecrets(t *testing.T) {
+	if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
+		t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+	}
+	s := newSite(t)
+	const value = "correct horse battery"
+	t.Setenv("TOKEN", value)
+	for _, hidden := range []bool{false, true} {
+		t.Run(fmt.Sprintf("hidden %v", hidden), func(t *testing.T) {
+			defer s.idle(t)
+			w := s.newWork(t)
+			if hidden {
+				w.hidden()
+			}
+			w.must(os.WriteFile(filepath.Join(w.dir, "Makeflow"), []byte(
+				"out:\n\tsha256sum </run/secrets/TOKEN >out; tr a-z A-Z </run/secrets/TOKEN >&2\n"), 0o644))
+			g := w.start("run", "--runtime", "slurm", "--slurm", "nodes=1,time=10m", "--node-runtime", "oci", "--image",
+				"gantry/busybox", "--secret", "TOKEN", "--name", "it", filepath.Join(w.dir, "Makeflow"))
+			g.ends(ok)
+			got, err := os.ReadFile(filepath.Join(w.runs(), "it", "results", "Makeflow", "out"))
+			if want := fmt.Sprintf("%x  -\n", sha256.Sum256([]byte(value))); err != nil || string(got) != want {
+				t.Errorf("the program read %q, %v, want %q", got, err, want)
+			}
+			if out, err := exec.Command("grep", "-rl", value, w.dir, s.Dir).Output(); err == nil {
+				t.Errorf("the value is in %s", out)
+			}
+			if left, _ := filepath.Glob("/dev/shm/gantry-????????????????-*"); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+	s.newWork(t, rule{name: "a"}).run("--slurm", "nodes=1,time=10m", "--secret", "TOKEN").ends(usage,
+		"programs without a container see no files of their own in /run/secrets")
 }

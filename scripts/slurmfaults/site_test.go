@@ -21,6 +21,7 @@ import (
 const (
 	ok          = 0
 	tasksFailed = 1
+	usage       = 2
 	host        = 4
 	interrupted = 130
 )

@@ -113,7 +113,7 @@ func Attach(ctx context.Context, id string) (*Allocation, error) {
 		var c Change
 		if c, err = a.Look(ctx); err == nil {
 			if c.Over {
-				return nil, &Error{What: "allocation " + id + " cannot be used: " + c.Why,
+				return nil, &Error{What: "allocation " + id + " cannot be used: " + c.Why, over: true,
 					Remedy: "squeue --me lists yours; --slurm requests one"}
 			}
 			return a, nil

@@ -18,7 +18,14 @@ import (
 type Error struct {
 	What, Remedy string
 	Err          error // what Slurm said; nil: nothing
+	over         bool
 }
+
+// Is reports whether the error is that an allocation has ended.
+func (e *Error) Is(target error) bool { return target == ErrOver && e.over }
+
+// ErrOver says that an allocation has ended, or has not begun.
+var ErrOver = errors.New("the allocation is over")
 
 func (e *Error) Error() string {
 	text := e.What

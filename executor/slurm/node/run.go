@@ -37,6 +37,7 @@ type Config struct {
 	// "ready ID STEP" on Out, and reads "brought ID" from In.
 	Carried bool
 	Task    string // gantry-task on this node, which launches programs
+	Secrets bool   // In has a line "secrets JSON" before all others
 }
 
 // step is a job step at work.
@@ -48,6 +49,7 @@ type step struct {
 	out     sync.Mutex
 	alone   chan struct{} // closed when In ends
 	brought chan string
+	told    chan string // secrets
 
 	mu      sync.Mutex
 	id, own string // of the container that runs, here and with the engine; "" while none does
@@ -59,7 +61,8 @@ type step struct {
 
 // Run runs the container and, in a bundle, those that In names.
 func Run(ctx context.Context, cfg Config, id string) error {
-	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1)}
+	s := &step{Config: cfg, alone: make(chan struct{}), brought: make(chan string, 1),
+		told: make(chan string, 1)}
 	var err error
 	if cfg.Carried {
 		if err := Mine(cfg.RunDir); err != nil {
@@ -81,6 +84,15 @@ func Run(ctx context.Context, cfg Config, id string) error {
 	queue := make(chan string, 1)
 	go s.listen(queue)
 	go s.obey(ctx, cancel)
+	if cfg.Secrets {
+		remove, err := s.keepSecrets()
+		if remove != nil {
+			defer remove()
+		}
+		if err != nil {
+			return err
+		}
+	}
 	for ctx.Err() == nil {
 		if err := s.one(ctx, id); err != nil {
 			return err
@@ -121,15 +133,21 @@ func Clear(ctx context.Context, runDir string, e container.Engine, id string) er
 	return nil
 }
 
+// longestSecrets is how long the line of secrets may be.
+const longestSecrets = 64 << 20
+
 // listen reads what whoever started the step says.
 func (s *step) listen(queue chan<- string) {
 	defer close(s.alone)
 	defer close(queue)
 	in := bufio.NewScanner(s.In)
+	in.Buffer(nil, longestSecrets)
 	for in.Scan() {
 		verb, id, _ := strings.Cut(in.Text(), " ")
 		if verb == "run" && id != "" {
 			queue <- id
+		} else if verb == "secrets" {
+			s.told <- id
 		} else if verb == "brought" {
 			s.brought <- id
 		} else if verb == "poke" {
@@ -302,6 +320,7 @@ func (s *step) place(spec *container.Spec) {
 		spec.Parent = s.Tree.Parent(group)
 	}
 	spec.Group = func(id string) string { return s.Tree.Container(group, id) }
+	s.showSecrets(spec)
 	for i := range spec.Mounts { // gantry's own may lie where this node does not see it
 		if m := &spec.Mounts[i]; m.Target == container.Launcher && s.Task != "" {
 			m.Source = s.Task
