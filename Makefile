@@ -14,9 +14,15 @@ COMMIT := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkno
 # Packages tested at once. Container tests share one engine, and more at once only wait for each other.
 PACKAGES ?= 2
 # Packages that start no goroutine: the race detector finds nothing there and takes several times as long.
-ALONE := ./planner/... ./trace
+ALONE := ./planner/... ./trace/... ./scenario ./sbatch ./columns ./executor/metrics ./executor/hostmodel ./executor/evidence
+# Tests that drive programs, which they build without the race detector.
+DRIVERS := ./scripts/...
 # Under the race detector these try a part of their random instances (executor/oracletest.Seeds).
 PARTLY := ./executor ./executor/experiment
+# Tests of cmd/gantry that compute for long on one goroutine (executor/oracletest.Sequential).
+SEQUENTIAL := TestThePageOfALargeRun TestLessonsSayWhatTheirRunsDo TestAModelIsTrainedOnRunsKeptAndPlannedWith TestModelsLearnFromSeveralLogs
+empty :=
+space := $(empty) $(empty)
 
 .PHONY: help demo demo-slurm test setup browser registry slurm build images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick pages fidelity emulation-table clean
@@ -31,9 +37,10 @@ demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on 
 	@scripts/demo-slurm
 
 test: setup browser registry slurm build images check ## all tests, container tests included; sets up everything first
-	go test -p $(PACKAGES) -timeout 40m $(ALONE) $(PARTLY)
+	go test -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") $(DRIVERS) $(PARTLY) $(ALONE)
+	go test -timeout 40m -run '^($(subst $(space),|,$(SEQUENTIAL)))$$' ./cmd/gantry
 	go test -race -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)") \
-		$$(go list ./... | grep -vxF "$$(go list $(ALONE))")
+		./cmd/gantry $$(go list ./... | grep -vxF "$$(go list $(ALONE) $(DRIVERS))")
 
 browser: ## a headless browser for the tests of pages; they are skipped without
 	@scripts/ensure-browser.sh

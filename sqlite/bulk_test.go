@@ -53,8 +53,10 @@ func (b *both) flush(ctx context.Context) error {
 
 // A stream whose tasks wait, fail, are tried again and are given up is logged as a real run and as a simulation.
 func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
+	t.Parallel()
 	for _, state := range []sqlite.State{sqlite.Failed, sqlite.Interrupted} {
 		t.Run(string(state), func(t *testing.T) {
+			t.Parallel() // it waits for the disk
 			ctx := context.Background()
 			var logs both
 			var paths [2]string
@@ -152,7 +154,8 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				if state == sqlite.Interrupted {
 					break // before any of it
 				}
-				if got := rowsOf(t, path, `SELECT count(*) > 30, max(a.node), count(t.node), (SELECT sum(attempts) FROM v_utilisation) = (SELECT count(*) FROM attempts WHERE node >= 0)
+				if got := rowsOf(t, path, `SELECT count(*) > 30, max(a.node), count(t.node), (SELECT sum(attempts)
+					FROM v_utilisation) = (SELECT count(*) FROM attempts WHERE node >= 0)
 					FROM attempts a JOIN tasks t USING (run, task) WHERE t.name = 'exit'`); got[0] != "[1 -1 0 1]" {
 					t.Errorf("exits: more than 30, their node, tasks with a node, utilisation counts the rest: %v", got)
 				}

@@ -154,6 +154,7 @@ func newCrashLog(t *testing.T) string {
 }
 
 func TestAKilledWriterLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	path := newCrashLog(t)
 	var seq uint64
 	for kill := range 8 {
@@ -190,6 +191,7 @@ func TestAKilledWriterLosesNothingAcknowledged(t *testing.T) {
 }
 
 func TestALogCutAnywhereOpensWithAPrefix(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	path := newCrashLog(t)
 	db, err := sqlite.Open(path, sqlite.Durable)
 	if err != nil {

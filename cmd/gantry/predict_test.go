@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gantry/executor/oracletest"
 )
 
 // growing is a workflow whose tasks really take 1 s and 2 s for each MB that they read, on nodes of speed 1, by its
@@ -69,6 +71,7 @@ func training(t *testing.T, home string, args ...string) (m trained) {
 }
 
 func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
+	oracletest.Sequential(t)
 	home := t.TempDir()
 	for seed := range uint64(6) {
 		dir := growing(t, seed)
@@ -115,8 +118,10 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 		"SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@1" {
 		t.Errorf("the run keeps estimator %q", was)
 	}
-	worst := one[float64](t, home, `SELECT max(abs(e.estimated_s - (1 + f.size_bytes / 5e5)) / (1 + f.size_bytes / 5e5)) FROM v_estimates e
-		JOIN runs r ON r.name = e.run JOIN files f ON f.run = r.id AND f.name = 'f' || substr(e.task, 2) WHERE e.source = 'trained'`)
+	worst := one[float64](t, home, `SELECT max(abs(e.estimated_s - (1 + f.size_bytes / 5e5)) /
+		(1 + f.size_bytes / 5e5)) FROM v_estimates e
+		JOIN runs r ON r.name = e.run JOIN files f ON f.run = r.id AND f.name = 'f' || substr(e.task, 2)
+		WHERE e.source = 'trained'`)
 	if worst > 0.25 {
 		t.Errorf("the worst estimate is %.0f %% off", 100*worst)
 	}
@@ -130,6 +135,7 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 }
 
 func TestModelsLearnFromSeveralLogs(t *testing.T) {
+	oracletest.Sequential(t)
 	var homes []string
 	for seed := range uint64(2) {
 		dir, home := growing(t, seed), t.TempDir()
@@ -188,7 +194,8 @@ func TestMemoryOfContainersIsPredicted(t *testing.T) {
 	const tasks = 20 // two runs of them are enough to set limits
 	dax := `<adag version="2.1" name="m">`
 	for i := range tasks {
-		dax += fmt.Sprintf(`<job id="t%d" name="touch" runtime="0.1"><profile namespace="pegasus" key="memory">40</profile></job>`, i)
+		dax += fmt.Sprintf(`<job id="t%d" name="touch" runtime="0.1">
+			<profile namespace="pegasus" key="memory">40</profile></job>`, i)
 	}
 	dax += "</adag>"
 	dir := writeFiles(t, map[string]string{"m.dax": dax, "c.yaml": "nodes: [{name: n, cores: 2, memory: 500MB}]\n"})
@@ -214,7 +221,8 @@ func TestMemoryOfContainersIsPredicted(t *testing.T) {
 func TestAResumedRunKeepsItsModel(t *testing.T) {
 	needsDocker(t)
 	home := t.TempDir()
-	dax := `<adag version="2.1" name="q"><job id="a" name="work" runtime="1.5"/><job id="b" name="work" runtime="0.2"/><child ref="b"><parent ref="a"/></child></adag>`
+	dax := `<adag version="2.1" name="q"><job id="a" name="work" runtime="1.5"/><job id="b" name="work" runtime="0.2"/>
+		<child ref="b"><parent ref="a"/></child></adag>`
 	dir := writeFiles(t, map[string]string{"q.dax": dax, "c.yaml": "nodes: [{name: n, cores: 1, memory: 500MB}]\n"})
 	run := []string{"run", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"),
 		filepath.Join(dir, "q.dax")}

@@ -1,5 +1,7 @@
 package oracletest
 
+import "testing"
+
 var part = 1 // of the instances of a test, one in this many is tried
 
 // Seeds is how many of n random instances a test tries. Under the race detector it is a sixth: simulations run on one
@@ -8,3 +10,12 @@ func Seeds(n uint64) uint64 { return max(1, n/uint64(part)) }
 
 // Takes reports whether a test that goes through many cases tries case i, counted from 0.
 func Takes(i int) bool { return i%part == 0 }
+
+// Sequential skips a test under the race detector that computes for long on one goroutine: the detector finds nothing
+// there and takes several times as long. make test runs such tests without it.
+func Sequential(t *testing.T) {
+	t.Helper()
+	if part > 1 {
+		t.Skip("it runs on one goroutine: make test runs it without the race detector")
+	}
+}

@@ -33,7 +33,7 @@ const (
 	last       = "join"          // the task that all others lead to
 	maxKills   = 6               // of one run; then it may go through
 	patience   = 3 * time.Minute // with a gantry that seems to hang
-	defaultRun = 3               // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
+	defaultRun = 2               // rounds, unless GANTRY_CRASH_ROUNDS says otherwise
 )
 
 func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
@@ -92,18 +92,46 @@ func number(t *testing.T, env string, otherwise int64) int64 {
 	return n
 }
 
+// builds are the directories of the programs that tests share, by the flags they are built with.
+var builds = struct {
+	sync.Mutex
+	dirs map[string]string
+}{dirs: map[string]string{}}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, dir := range builds.dirs {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
 // build returns gantry's binary with the task emulator beside it.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
-	dir := t.TempDir()
-	for _, program := range []string{"gantry", "gantry-task"} {
-		cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", filepath.Join(dir, program),
-			"gantry/cmd/"+program)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", program, err, out)
+	builds.Lock()
+	defer builds.Unlock()
+	key := strings.Join(flags, " ")
+	if builds.dirs[key] == "" {
+		dir, err := os.MkdirTemp("", "gantry-crash-")
+		if err == nil {
+			err = os.Chmod(dir, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		builds.dirs[key] = dir
+		for _, program := range []string{"gantry", "gantry-task"} {
+			cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", filepath.Join(dir, program),
+				"gantry/cmd/"+program)...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				delete(builds.dirs, key)
+				os.RemoveAll(dir)
+				t.Fatalf("build %s: %v\n%s", program, err, out)
+			}
 		}
 	}
-	return filepath.Join(dir, "gantry")
+	return filepath.Join(builds.dirs[key], "gantry")
 }
 
 // run is a run of gantry, in a directory of its own, that is to succeed in the end.
@@ -456,8 +484,10 @@ func (r *run) failures(t *testing.T) string {
 
 // attempts describes what the log knows of the attempts of a task.
 func attempts(db *sql.DB, run, task string) string {
-	rows, err := db.Query(`SELECT a.attempt, coalesce(a.outcome, '-'), coalesce(a.exit_code, -1), coalesce(a.message, ''), coalesce(a.started_ns, 0)/1000000,
-		coalesce(a.ended_ns, 0)/1000000 FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN runs r ON r.id = a.run
+	rows, err := db.Query(`SELECT a.attempt, coalesce(a.outcome, '-'), coalesce(a.exit_code, -1),
+		coalesce(a.message, ''), coalesce(a.started_ns, 0)/1000000, coalesce(a.ended_ns, 0)/1000000 FROM attempts a
+		JOIN tasks t ON t.run = a.run AND
+		t.task = a.task JOIN runs r ON r.id = a.run
 		WHERE r.name = ? AND t.name = ?`, run, task)
 	if err != nil {
 		return err.Error()

@@ -15,7 +15,7 @@ import (
 
 // Gantry is built with fault points (package fault) and dies before or after each effect that it has outside of itself:
 // at every one of a run, and then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at
-// every 29th.
+// every 41st.
 func TestEveryFaultPoint(t *testing.T) {
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
 		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
@@ -30,7 +30,7 @@ func TestEveryFaultPoint(t *testing.T) {
 	t.Logf("%d moments of a run: %s", len(moments), strings.Join(moments, ", "))
 	whole.complete(t, "undisturbed")
 
-	every := int(number(t, "GANTRY_CRASH_PAIRS", 29))
+	every := int(number(t, "GANTRY_CRASH_PAIRS", 41))
 	only := os.Getenv("GANTRY_CRASH_MOMENTS") // "7,9": the first kills at these moments
 	var mu sync.Mutex
 	pairs, next := 0, 0
@@ -170,7 +170,8 @@ func (r *faulty) complete(t *testing.T, what string) {
 	db := r.open(t)
 	defer db.Close()
 	var ok, other int
-	if err := db.QueryRow(`SELECT sum(outcome = 'ok'), sum(outcome IS NULL OR outcome NOT IN ('ok', 'lost')) FROM attempts`).Scan(&ok, &other); err != nil ||
+	if err := db.QueryRow(`SELECT sum(outcome = 'ok'), sum(outcome IS NULL OR outcome NOT IN ('ok', 'lost'))
+		FROM attempts`).Scan(&ok, &other); err != nil ||
 		ok != 2 || other != 0 {
 		t.Errorf("%s: %d attempts ok, %d blamed or without an end: %v%s%s", what, ok, other, err,
 			attempts(db, r.name, "a"), attempts(db, r.name, "b"))
