@@ -601,7 +601,10 @@ func (p *Policy) started(j *job, i int32, seg planner.Segment) {
 	}
 	p.put(j, i, placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, seg.End, at.claim})
 	p.ends.Push(item{seg.End, j, i})
-	j.begun, j.begin = true, min(j.begin, seg.Start)
+	if j.begun = true; seg.Start < j.begin { // it moved up
+		j.begin = seg.Start
+		p.span(j)
+	}
 	p.push(j, i)
 }
 

@@ -294,6 +294,8 @@ func (p *Policy) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 // put gives a task its place.
 func (p *Policy) put(j *job, i int32, at placement) {
 	p.vacate(j, i)
+	// a job that begins later or ends earlier than is known
+	j.stale = j.stale || at.start > j.at[i].start || at.end < j.at[i].end
 	j.at[i] = at
 	p.occupy(j, i)
 	p.touch(j)
