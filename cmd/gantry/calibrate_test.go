@@ -90,9 +90,21 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 }
 
 func TestCalibrate(t *testing.T) {
-	needsDocker(t)
+	t.Run("docker", func(t *testing.T) {
+		needsDocker(t)
+		testCalibrate(t, "docker")
+	})
+	t.Run("oci", func(t *testing.T) {
+		needsOCI(t)
+		noDocker(t)
+		testCalibrate(t, "oci")
+	})
+}
+
+// testCalibrate measures this host with the containers of a runtime.
+func testCalibrate(t *testing.T, runtime string) {
 	home := t.TempDir()
-	args := []string{"calibrate", "--quick", "--dir", home}
+	args := []string{"calibrate", "--quick", "--runtime", runtime, "--dir", home}
 	code, out, errs := invoke(t, args...)
 	for try := 2; try <= 3 && code == exitHost && strings.Contains(errs, "the host was too busy"); try++ {
 		nothingIsLeft(t, home) // other tests disturbed it
@@ -111,7 +123,7 @@ func TestCalibrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	m, row, err := findHostModel(t.Context(), db, usualRuntime.Name, home)
+	m, row, err := findHostModel(t.Context(), db, runtime, home)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +135,7 @@ func TestCalibrate(t *testing.T) {
 	}
 	nothingIsLeft(t, home)
 	// It is done once.
-	expect(t, exitOK, nil, "calibrate", "--if-missing", "--dir", home)
+	expect(t, exitOK, nil, "calibrate", "--if-missing", "--runtime", runtime, "--dir", home)
 	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 1 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
