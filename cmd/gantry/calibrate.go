@@ -67,6 +67,9 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	if err != nil {
 		return fail(exitHost, err)
 	}
+	if err := enter(c.String("runtime")); err != nil {
+		return err
+	}
 	host, err := here(ctx, c.String("runtime"), home)
 	if err != nil {
 		return err

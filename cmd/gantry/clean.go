@@ -53,6 +53,14 @@ Exit codes: 0 cleaned, 2 wrong command line, 4 a runtime that runs of the log ne
 			if c.Bool("keep-reuse") && !c.Bool("files") {
 				return failf(exitUsage, "--keep-reuse: say --files, which deletes files; nothing else does")
 			}
+			for _, r := range runtimes {
+				ran := func() bool { return ranOn(c.Context, dir, c.Args().First(), r.Name) }
+				if r.enter != nil && (c.Bool("images") && hasStore() || ran()) {
+					if err := enter(r.Name); err != nil {
+						return err
+					}
+				}
+			}
 			shells, err := cleanShells(c.Context, dir, c.Args().First())
 			if err != nil {
 				return fail(exitHost, err)

@@ -21,9 +21,9 @@ func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "test which limits this host enforces",
-		Description: `Starts containers that try to exceed their limits of CPU, memory, processes and block I/O. It takes about ten seconds
-and leaves nothing behind; with --runtime oci it makes the directory of images if that is missing. The last lines show
-what gantry calibrate measured of this host, and whether it is used.
+		Description: `Starts containers that try to exceed their limits of CPU, memory, processes and block I/O. It
+takes about ten seconds and leaves nothing behind; with --runtime oci it makes the directory of images if that is
+missing. The last lines show what gantry calibrate measured of this host, and whether it is used.
 
 With --runtime slurm it does that in a job step on each node of an allocation (--slurm, --slurm-job, or the one around
 gantry), and says which container runtime the node has, which limits Slurm holds, and whether the node sees the shared
@@ -57,6 +57,9 @@ not enforced).`,
 			row := rowOf(c.String("runtime"))
 			if row == nil || row.engine == nil {
 				return failf(exitUsage, "--runtime %s makes no containers", c.String("runtime"))
+			}
+			if err := enter(row.Name); err != nil {
+				return err
 			}
 			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
 				return row.engine(c.Context, engineWants{dirs: []string{runDir}, binary: binary, emulated: true})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func nodeEngine(c *cli.Context, name string, w engineWants) (container.Engine, *
 	host, err := e.Host(c.Context)
 	if err == nil {
 		var tree *cgroup.Tree
-		if tree, err = cgroup.Open(cgroup.Root, host.Systemd); err == nil {
+		if tree, err = cgroup.Open(cmp.Or(host.Groups, cgroup.Root), host.Systemd); err == nil {
 			return e, tree, nil
 		}
 	}

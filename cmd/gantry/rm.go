@@ -43,6 +43,13 @@ gantry works on a run.`,
 			}
 			defer db.Close()
 			for _, run := range c.Args().Slice() {
+				if over, err := db.Overview(c.Context, run); err == nil {
+					if err := enter(over.Runtime); err != nil {
+						return err
+					}
+				}
+			}
+			for _, run := range c.Args().Slice() {
 				if err := remove(c.Context, db, home, run, c.Bool("force")); err != nil {
 					return err
 				}

@@ -59,6 +59,9 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 usage, 3 invalid input, 4 h
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
 			set, err := readRunSettings(c)
+			if err == nil {
+				err = enter(set.Runtime)
+			}
 			if err != nil {
 				return err
 			}
@@ -422,6 +425,9 @@ func (s *session) existing(c *cli.Context, name string) (all []correction, err e
 			return nil, failf(exitUsage, "--%s: it says how a corrected workflow is read: name that with --with "+
 				"FILE", flag)
 		}
+	}
+	if err := enter(over.Runtime); err != nil {
+		return nil, err
 	}
 	if err := s.hold(); err != nil {
 		return nil, err

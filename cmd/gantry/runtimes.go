@@ -45,6 +45,8 @@ type runtimeRow struct {
 	cluster func(ctx context.Context, s *session, c *cli.Context) error
 	// abandon ends what runs on other hosts of the run in a directory, and returns its names; nil: nothing does
 	abandon func(ctx context.Context, dir string) ([]string, error)
+	// enter gives this process the rights that the runtime takes, if it can; it may begin the process again. nil: none
+	enter func() error
 	// shell opens shells in containers like those of tasks; nil: there are none
 	shell *sheller
 }
@@ -87,7 +89,7 @@ var runtimes = []runtimeRow{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine,
 		shell: &dockerShells},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine,
-		facts: storeFacts, shell: &ociShells},
+		facts: storeFacts, enter: oci.Enter, shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
 		abandon: abandonSteps, shell: &dockerShells},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *session, o opening) (executor.Runtime, error) {
@@ -143,6 +145,16 @@ func runtimeUsage(here bool) string {
 		}
 	}
 	return "where tasks run: " + strings.Join(text, ", ")
+}
+
+// enter gives this process the rights that a runtime takes, before it does anything else: it may begin again.
+func enter(runtime string) error {
+	if row := rowOf(runtime); row != nil && row.enter != nil {
+		if err := row.enter(); err != nil {
+			return fail(exitHost, err)
+		}
+	}
+	return nil
 }
 
 // openRuntime makes the runtime of the run.

@@ -113,6 +113,9 @@ func serve(c *cli.Context) error {
 	if s.serving.limits, err = readLimits(c); err != nil {
 		return err
 	}
+	if err := enter(set.Runtime); err != nil {
+		return err
+	}
 	if err := s.open(sqlite.Durable); err != nil {
 		return err
 	}

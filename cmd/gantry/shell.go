@@ -83,6 +83,9 @@ func shell(c *cli.Context) error {
 		return failf(exitUsage, "runs on the %s runtime have no shell: read gantry logs %s %s", info.Runtime, life.Run,
 			life.Task)
 	}
+	if err := enter(row.Name); err != nil {
+		return err
+	}
 	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node}
 	defer box.remove()
 	if err := box.prepare(); err != nil {

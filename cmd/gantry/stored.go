@@ -14,6 +14,7 @@ import (
 
 	"gantry/columns"
 	"gantry/executor/container"
+	"gantry/executor/oci"
 	"gantry/executor/oci/image"
 	"gantry/sqlite"
 )
@@ -31,6 +32,11 @@ Exit codes: 0 listed, 2 wrong command line, 4 the directory cannot be read.`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "images takes no arguments")
+			}
+			if hasStore() {
+				if err := oci.Enter(); err != nil {
+					return fail(exitHost, err)
+				}
 			}
 			list, store, err := storedImages()
 			if err != nil {
@@ -79,6 +85,15 @@ func shownNames(e *image.Entry) (names []string) {
 		names = []string{"-"}
 	}
 	return names
+}
+
+// hasStore reports whether there is a store of images.
+func hasStore() bool {
+	dir, err := image.DefaultDir()
+	if err == nil {
+		_, err = os.Stat(dir)
+	}
+	return err == nil
 }
 
 // storedImages lists the images of the store, and opens nothing that is not there.

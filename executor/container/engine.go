@@ -61,7 +61,8 @@ type Host struct {
 	Command     string // by which people look after its containers, such as "docker"; "" if there is none
 	Ended       string // what ends all containers, such as "the Docker Engine was stopped"
 	Version     string
-	Systemd     bool // control groups are slices of systemd
+	Systemd     bool   // control groups are slices of systemd
+	Groups      string // the directory of the control groups for containers; "": cgroup.Root
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids
 	Facts       []Fact // for gantry doctor

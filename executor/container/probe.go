@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 		engine.Close()
 		return facts, err
 	}
-	tree, err := cgroup.Open(cgroup.Root, host.Systemd)
+	tree, err := cgroup.Open(cmp.Or(host.Groups, cgroup.Root), host.Systemd)
 	if err != nil {
 		engine.Close()
 		return append(facts, Fact{"cgroups", No, err.Error(), "mount the control groups"}),

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,7 +194,7 @@ func Clean(ctx context.Context, engine Engine, dir, run string) (Cleaned, error)
 	if err != nil {
 		return out, fmt.Errorf("clean: %w", err)
 	}
-	tree, err := cgroup.Open(cgroup.Root, host.Systemd)
+	tree, err := cgroup.Open(cmp.Or(host.Groups, cgroup.Root), host.Systemd)
 	if err != nil {
 		return out, err
 	}

@@ -4,6 +4,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,8 +85,8 @@ type Config struct {
 	IO       []IOLimits // by node; nil: none
 	Version  string     // of gantry, for a label
 
-	// Image returns the ID of an image by the name that tasks have for it; a name for which it returns "" is left to the
-	// engine. It may be called from any goroutine. nil: no name has one.
+	// Image returns the ID of an image by the name that tasks have for it; a name for which it returns "" is left to
+	// the engine. It may be called from any goroutine. nil: no name has one.
 	Image func(name string) string
 
 	TaskBinary string // the emulator's binary on the host: it starts the programs of real tasks, too
@@ -109,7 +110,7 @@ type Config struct {
 	// Patience is how long the engine may take to answer; 0: DefaultPatience. A quarter of it is the time between looks
 	// at what runs, and the time that each part of Close may take; removals may take half.
 	Patience   time.Duration
-	CgroupRoot string // "": cgroup.Root
+	CgroupRoot string // "": the engine's, else cgroup.Root
 	Strict     bool   // what the host cannot enforce is an error
 	// Warn receives, once per rule, what the host cannot do; it may be called from any goroutine. Nil drops it.
 	Warn func(rule, message string)
@@ -189,7 +190,6 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	orElse(&cfg.PIDs, DefaultPIDs)
 	orElse(&cfg.Grace, DefaultGrace)
 	orElse(&cfg.MaxOutput, DefaultMaxOutput)
-	orElse(&cfg.CgroupRoot, cgroup.Root)
 	if cfg.Origin.IsZero() {
 		cfg.Origin = time.Now()
 	}
@@ -258,7 +258,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		r.tree, r.watcher = &cgroup.Tree{}, blind{}
 		return nil
 	}
-	if r.tree, err = cgroup.Open(r.cfg.CgroupRoot, r.host.Systemd); err != nil {
+	if r.tree, err = cgroup.Open(cmp.Or(r.cfg.CgroupRoot, r.host.Groups, cgroup.Root), r.host.Systemd); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	if err := r.makeSecrets(); err != nil {

@@ -43,6 +43,12 @@ var taskBinary = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if os.Getenv(archiveEnv) != "" {
+		if err := oci.Enter(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	if path, err := taskBinary(); err == nil && os.Getenv(docker.TaskBinaryEnv) == "" {
 		os.RemoveAll(filepath.Dir(path))
@@ -69,6 +75,9 @@ type rig struct {
 // engine skips without a Docker Engine.
 func engine(t testing.TB) {
 	t.Helper()
+	if withoutDaemon && os.Getenv(archiveEnv) != "" {
+		return
+	}
 	cli, err := docker.Connect(t.Context(), "")
 	if err != nil {
 		t.Skipf("needs a Docker Engine: %v", err)

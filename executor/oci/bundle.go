@@ -14,6 +14,7 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container"
+	"gantry/executor/oci/userns"
 )
 
 // capabilities are those of the launcher alone, which gives them up.
@@ -70,9 +71,10 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 			ApparmorProfile: e.apparmor},
 		Root:   &specs.Root{Path: filepath.Join(dir, "root"), Readonly: true},
 		Mounts: append(e.system(), mounts...),
-		Linux: &specs.Linux{CgroupsPath: "/" + s.Group(id), Resources: resources(e.tree, &s.Limits),
+		Linux: &specs.Linux{CgroupsPath: filepath.Join("/", e.below, s.Group(id)),
+			Resources: resources(e.tree, &s.Limits),
 			Sysctl: map[string]string{"net.ipv4.ip_unprivileged_port_start": "0",
-				"net.ipv4.ping_group_range": "0 2147483647"},
+				"net.ipv4.ping_group_range": pingers()},
 			Namespaces: []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.NetworkNamespace},
 				{Type: specs.UTSNamespace}, {Type: specs.PIDNamespace}, {Type: specs.IPCNamespace}},
 			MaskedPaths: masked, ReadonlyPaths: readOnly}}
@@ -90,6 +92,14 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env []string) (*specs
 	var err error
 	c.Linux.Seccomp, err = e.seccomp()
 	return c, err
+}
+
+// pingers are the groups that may send echo requests: all.
+func pingers() string {
+	if userns.Inside() { // all that are mapped
+		return "0 65535"
+	}
+	return "0 2147483647"
 }
 
 // system are the file systems that each container has.

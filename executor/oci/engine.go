@@ -4,6 +4,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -32,6 +33,7 @@ import (
 	"gantry/executor/control"
 	"gantry/executor/evidence"
 	"gantry/executor/oci/image"
+	"gantry/executor/oci/userns"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -42,7 +44,7 @@ var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers
 	Prepares: true,
 	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
 	Counters: planner.CountersAll,
-	Needs:    []string{"crun or runc", "root", "overlayfs"},
+	Needs:    []string{"crun or runc", "root, or delegated groups of cgroup v2", "overlayfs"},
 	Attempts: container.AttemptName}
 
 // Config is what an Engine needs to know.
@@ -51,7 +53,7 @@ type Config struct {
 	Dirs       []string
 	TaskBinary string // the task emulator
 	Images     Images // nil if none is needed
-	CgroupRoot string // "": cgroup.Root
+	CgroupRoot string // "": cgroup.Root, or what is delegated to this process
 }
 
 // Images has the images of tasks by what container.Spec names.
@@ -76,6 +78,8 @@ type Engine struct {
 	taskBinary string
 	images     Images
 	tree       *cgroup.Tree
+	root       string // of the tree
+	below      string // where that lies below cgroup.Root; "" if it is that
 	apparmor   string
 	threads    *inside
 	seccomp    func() (*specs.LinuxSeccomp, error)
@@ -119,10 +123,11 @@ func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
 		bundles: map[string]string{}, found: map[string]*image.Image{},
 		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
-	root := cfg.CgroupRoot
-	if root == "" {
-		root = cgroup.Root
+	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
+	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {
+		e.below = below
 	}
+	e.root = root
 	var err error
 	if e.tree, err = cgroup.Open(root, false); err != nil {
 		return nil, fmt.Errorf("%w: %w", container.ErrUnusable, err)

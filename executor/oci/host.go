@@ -5,21 +5,20 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"gantry/cgroup"
 	"gantry/executor/container"
+	"gantry/executor/oci/userns"
 )
 
 // Host says whether this host can run containers without a daemon, and refuses one that cannot.
 func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	h := container.Host{Name: "OCI runtime " + filepath.Base(e.program), Ended: "the host was restarted",
+		Groups:      e.root,
 		LimitsSwap:  e.tree.SwapAccounted(),
 		LimitsTasks: e.tree.Has("memory") && e.tree.Has("cpu") && e.tree.Has("pids")}
 	for _, test := range []func(context.Context) container.Fact{e.runtime, e.privileges, e.groups, e.overlay} {
@@ -51,69 +50,24 @@ func (e *Engine) runtime(ctx context.Context) container.Fact {
 		Evidence: fmt.Sprintf("%s, %s", e.program, strings.TrimSpace(version))}
 }
 
-// privileges are root's.
+// privileges are root's, or those of a user namespace.
 func (e *Engine) privileges(context.Context) container.Fact {
+	f := container.Fact{Name: "privileges", Verdict: container.Yes, Evidence: "gantry runs as root"}
+	if userns.Inside() {
+		f.Evidence = "gantry runs without root, as user " + os.Getenv("SUDO_UID") + ", in a user namespace, with " +
+			"control groups that systemd delegates"
+		return f
+	}
 	if os.Geteuid() == 0 {
-		return container.Fact{Name: "privileges", Verdict: container.Yes, Evidence: "gantry runs as root"}
+		return f
 	}
 	missing := "mounting layers, and control groups of whole nodes, take root"
 	if lacking := rootless(e.tree); len(lacking) > 0 {
-		missing += "; without it this host lacks besides: " + strings.Join(lacking, ", ")
+		missing += ", or else what this host lacks: " + strings.Join(lacking, "; ")
 	}
 	return container.Fact{Name: "privileges", Verdict: container.No,
 		Evidence: "containers without a daemon and without root: " + missing,
 		Advice:   "run gantry as root or by sudo, or use --runtime docker as a member of the group docker"}
-}
-
-// rootless lists what containers of a user who is not root would need and this host does not have.
-func rootless(t *cgroup.Tree) (lacking []string) {
-	if t.Mode() != cgroup.Unified {
-		lacking = append(lacking, "cgroup v2 (it has "+t.Mode().String()+")")
-	} else if c := undelegated(t); len(c) > 0 {
-		lacking = append(lacking, "the controllers "+strings.Join(c, ", ")+", delegated to this user")
-	}
-	for _, limit := range []string{"/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/unprivileged_userns_clone"} {
-		if text, err := os.ReadFile(limit); err == nil && strings.TrimSpace(string(text)) == "0" {
-			lacking = append(lacking, "user namespaces ("+limit+" is 0)")
-		}
-	}
-	for _, m := range []struct{ program, ranges string }{{"newuidmap", "/etc/subuid"}, {"newgidmap", "/etc/subgid"}} {
-		if _, err := exec.LookPath(m.program); err != nil {
-			lacking = append(lacking, m.program+" (apt install uidmap)")
-		}
-		if !hasRange(m.ranges) {
-			lacking = append(lacking, "a range for this user in "+m.ranges)
-		}
-	}
-	return lacking
-}
-
-// hasRange reports whether a file of subordinate IDs has a range for this user.
-func hasRange(path string) bool {
-	text, _ := os.ReadFile(path)
-	id := strconv.Itoa(os.Getuid())
-	name := id
-	if u, err := user.LookupId(id); err == nil {
-		name = u.Username
-	}
-	for line := range strings.Lines(string(text)) {
-		if owner, _, ok := strings.Cut(line, ":"); ok && (owner == name || owner == id) {
-			return true
-		}
-	}
-	return false
-}
-
-// undelegated lists the controllers that the user's own service manager may not use.
-func undelegated(t *cgroup.Tree) (lacking []string) {
-	slice := fmt.Sprintf("user.slice/user-%d.slice/user@%d.service", os.Getuid(), os.Getuid())
-	text, _ := os.ReadFile(filepath.Join(t.Dir("memory", slice), "cgroup.controllers"))
-	for _, c := range []string{"cpu", "memory", "pids", "io"} {
-		if !strings.Contains(" "+strings.TrimSpace(string(text))+" ", " "+c+" ") {
-			lacking = append(lacking, c)
-		}
-	}
-	return lacking
 }
 
 // groups tests whether control groups can be made.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/oci/userns"
 )
 
 // inside runs functions on threads of their own, each with a mount namespace of its own, and programs that they start
@@ -127,8 +129,11 @@ func mountRoot(dir, lower string) error {
 	}
 	lower += escape(dir + "/none")
 	if err == nil {
-		err = unix.Mount("overlay", dir, "overlay", 0, "lowerdir="+lower+",upperdir="+escape(dir)+"/upper,workdir="+
-			escape(dir)+"/work")
+		options := "lowerdir=" + lower + ",upperdir=" + escape(dir) + "/upper,workdir=" + escape(dir) + "/work"
+		if userns.Inside() { // where nobody can set the attributes that overlayfs keeps otherwise
+			options = "userxattr," + options
+		}
+		err = unix.Mount("overlay", dir, "overlay", 0, options)
 	}
 	if err != nil {
 		_ = unix.Unmount(dir, unix.MNT_DETACH)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/executor/oci/userns"
 )
 
 // bundlesOf is the directory for those of the containers of a run.
@@ -18,7 +20,11 @@ func (e *Engine) bundlesOf(run string) string {
 		return dir
 	}
 	dir := filepath.Join(run, records, "bundles")
-	for _, top := range []string{"/run", "/dev/shm"} {
+	tops := []string{"/run", "/dev/shm"}
+	if own := os.Getenv("XDG_RUNTIME_DIR"); userns.Inside() && own != "" {
+		tops = []string{own} // nobody else can enter it
+	}
+	for _, top := range tops {
 		if own := filepath.Join(top, "gantry"); inMemory(top) && makeOwn(own) {
 			sum := sha256.Sum256([]byte(run))
 			dir = filepath.Join(own, hex.EncodeToString(sum[:8]))

@@ -63,7 +63,11 @@ func (u User) become() {
 	if len(groups) > 0 {
 		first = unsafe.Pointer(&groups[0])
 	}
-	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(first), 0); e != 0 {
+	_, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(first), 0)
+	if e == unix.EINVAL { // a user namespace does not have them all: none gives no right that u lacks
+		_, _, e = unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
+	}
+	if e != 0 {
 		panic(fmt.Sprintf("setgroups: %v", e))
 	}
 	_, _ = unix.SetfsgidRetGid(u.GID)

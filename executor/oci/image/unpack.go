@@ -321,11 +321,14 @@ func (u *unpacker) whiteout(parent int, base, name string) error {
 
 // opaque hides all that lower layers have in a directory.
 func (u *unpacker) opaque(parent int, base string) error {
-	attr := "trusted.overlay.opaque"
-	if !u.rooted {
-		attr = "user.overlay.opaque"
+	var err error
+	if u.rooted {
+		err = unix.Lsetxattr(inside(parent, base), "trusted.overlay.opaque", []byte("y"), 0)
 	}
-	return unix.Lsetxattr(inside(parent, base), attr, []byte("y"), 0)
+	if !u.rooted || errors.Is(err, unix.EPERM) { // the root of a user namespace is not the host's
+		err = unix.Lsetxattr(inside(parent, base), "user.overlay.opaque", []byte("y"), 0)
+	}
+	return err
 }
 
 // dir makes a directory, or changes one that is there. The root has no parent.
@@ -364,7 +367,7 @@ func (u *unpacker) file(parent int, base string, h *tar.Header, content io.Reade
 	u.bytes += h.Size
 	// in this order: a new owner takes set-user-id bits and capabilities away
 	if u.rooted {
-		if err := f.Chown(h.Uid, h.Gid); err != nil {
+		if err := owned(h, unix.Fchown(fd, h.Uid, h.Gid)); err != nil {
 			return err
 		}
 	}
@@ -419,14 +422,27 @@ func (u *unpacker) node(parent int, base string, h *tar.Header) (done bool, err 
 	if h.Devmajor < 0 || h.Devminor < 0 || h.Devmajor > math.MaxUint32 || h.Devminor > math.MaxUint32 {
 		return false, damaged("device %d:%d is none", h.Devmajor, h.Devminor)
 	}
-	return false, unix.Mknodat(parent, base, kind|mode(h), int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
+	err = unix.Mknodat(parent, base, kind|mode(h), int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
+	if errors.Is(err, unix.EPERM) && kind != unix.S_IFIFO { // the root of a user namespace makes no devices
+		return true, nil
+	}
+	return false, err
 }
 
 func (u *unpacker) own(parent int, base string, h *tar.Header) error {
 	if !u.rooted {
 		return nil
 	}
-	return unix.Fchownat(parent, base, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW)
+	return owned(h, unix.Fchownat(parent, base, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW))
+}
+
+// owned says why an owner is refused: a user namespace has only the IDs that are mapped there.
+func owned(h *tar.Header, err error) error {
+	if errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("its owner %d:%d is not among the IDs that this user has without root (/etc/subuid, "+
+			"/etc/subgid): %w", h.Uid, h.Gid, err)
+	}
+	return err
 }
 
 const xattrRecord = "SCHILY.xattr."
