@@ -2,10 +2,10 @@
 // for all:
 //
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
-//	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by GNU
-//	        parallel (xargs if that is missing), all with the same number in flight
-//	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and without a
-//	        daemon, bare loops over the Engine API and over crun, and the peers that are installed
+//	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
+//	        GNU parallel (xargs if that is missing), all with the same number in flight
+//	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and
+//	        without a daemon, bare loops over the Engine API and over crun, and the peers that are installed
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
 //	log     ls, show, explain and report on a log of 1,000 runs and 10 million attempts, which takes some 5 GB of disk
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -45,6 +46,9 @@ func main() {
 	flag.IntVar(&b.attempts, "attempts", 10_000_000, "attempts of the part log, in runs of 10,000")
 	flag.DurationVar(&b.limit, "for", 5*time.Minute, "time of the part ways; cells that come later are left out")
 	flag.Parse()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // as gantry does, whose readers are measured in this process
+	}
 	dir, err := os.MkdirTemp("", "gantry-bench")
 	if err == nil {
 		b.dir = dir
