@@ -41,6 +41,8 @@ func (s *Server) attribute(sub *executor.Submission, by Peer) error {
 		name = strconv.Itoa(by.UID)
 	}
 	switch of := s.Tenant(name); {
+	case of == "" && sub.Tenant == "" && s.Shared:
+		sub.Tenant = name
 	case of == "" || sub.Tenant == of:
 	case sub.Tenant == "":
 		sub.Tenant = of

@@ -18,7 +18,7 @@ var settingOf = map[string]string{"mount": "mounts", "secret": "secrets", "env-f
 
 // notKept are flags of gantry serve that do not say how a run began: they hold for this process.
 var notKept = []string{"name", "dir", "quiet", "strict", "on-end", "oversubscribe", "watch", "port", "slurm-job",
-	"group"}
+	"group", "tenant"}
 
 // differing says of each flag that was given, and that a run under way does not follow, what holds instead.
 func differing(c *cli.Context, run string, given, kept *settings) (all []string, err error) {

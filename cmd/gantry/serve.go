@@ -86,6 +86,7 @@ type serving struct {
 	group    int                // whose members may hand in work; server.OwnerOnly: none
 	mu       sync.Mutex         // guards check
 	check    *executor.Admitter // to try whether a workflow can be admitted
+	tenants  map[string]string  // that users count for whose tenant is another one; *: any
 	foretell *foreteller
 	limits   tenantLimits // nil: none
 	control  chan<- executor.Control

@@ -28,6 +28,9 @@ func usersFlags() []cli.Flag {
 		&cli.StringFlag{Name: "group", Usage: "let the members of `GROUP`, by name or number, hand in work, which " +
 			"runs with the rights of each (needs root; default: only the user who starts the server)"},
 		tenantLimitFlag(),
+		&cli.StringSliceFlag{Name: "tenant", Usage: "with --group: the work of a user counts for a tenant, " +
+			"`USER=TENANT`, by name or number; USER=* lets the user choose with submit --tenant (default: the " +
+			"tenant is the user; may be repeated)"},
 	}
 }
 
@@ -44,7 +47,13 @@ func rightsOf(sub *executor.Submission, otherwise stage.Owner) outside.User {
 func (s *session) share(c *cli.Context) (group int, err error) {
 	name := c.String("group")
 	if !c.IsSet("group") {
+		if c.IsSet("tenant") {
+			return 0, failf(exitUsage, "--tenant: without --group all work is that of one user: leave it out")
+		}
 		return server.OwnerOnly, nil
+	}
+	if s.serving.tenants, err = tenantsOf(c.StringSlice("tenant")); err != nil {
+		return 0, fail(exitUsage, err)
 	}
 	if os.Geteuid() != 0 {
 		return 0, failf(exitHost, "--group %s: only root can run work of several users: start it as root, or leave "+
@@ -166,12 +175,42 @@ func (v *serving) ownImages(sub *executor.Submission) error {
 	return nil
 }
 
+// tenantsOf reads USER=TENANT. A user who has a name is known by that.
+func tenantsOf(all []string) (map[string]string, error) {
+	of := map[string]string{}
+	for _, text := range all {
+		who, tenant, _ := strings.Cut(text, "=")
+		if who == "" || tenant == "" {
+			return nil, fmt.Errorf("--tenant %s: write USER=TENANT, or USER=* for whichever the user names", text)
+		}
+		if u, err := user.LookupId(who); err == nil {
+			who = u.Username
+		} else if _, err := user.Lookup(who); err != nil {
+			if id, err := strconv.Atoi(who); err != nil || id < 0 {
+				return nil, fmt.Errorf("--tenant %s: this host has no user %s (getent passwd lists them)", text, who)
+			}
+		}
+		if was, twice := of[who]; twice && was != tenant {
+			return nil, fmt.Errorf("--tenant %s: the work of %s counts for %s already", text, who, was)
+		}
+		of[who] = tenant
+	}
+	return of, nil
+}
+
 // tenant is the tenant that a user counts for; "": whichever the user names.
 func (v *serving) tenant(user string) string {
 	if v.group == server.OwnerOnly {
 		return ""
 	}
-	return user
+	switch of := v.tenants[user]; of {
+	case "":
+		return user
+	case "*":
+		return ""
+	default:
+		return of
+	}
 }
 
 // askForLog gets the log of a submission from the server, for a user who may not read the whole.

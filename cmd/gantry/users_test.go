@@ -222,6 +222,40 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 	expect(t, exitOK, nil, "cancel", "--dir", l.dir, "2")
 }
 
+// The tenant is the user, or what root said when the server was started.
+func TestRootSaysForWhichTenantsUsersCount(t *testing.T) {
+	l := newLab(t, "--runtime", "null", "--tenant", "47001=astronomy", "--tenant", "47002=*")
+	flow := filepath.Join(filepath.Dir(l.dir), "montage.dax")
+	if err := os.WriteFile(flow, []byte(read(t, montage)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		uid    int
+		names  string
+		tenant string // "": it is refused
+	}{{alice, "", "astronomy"}, {alice, "astronomy", "astronomy"}, {alice, "47001", ""}, {bob, "", "47002"},
+		{bob, "anything", "anything"}} {
+		args := []string{"submit", "--quiet", "--no-prediction", flow}
+		if c.names != "" {
+			args = append(args, "--tenant", c.names)
+		}
+		if c.tenant == "" {
+			l.wants(c.uid, exitHost, []string{"you hand in as tenant astronomy here"}, args...)
+			continue
+		}
+		id := strings.TrimSpace(l.wants(c.uid, exitOK, nil, args...))
+		out := l.wants(c.uid, exitOK, []string{`"tenant":"` + c.tenant + `"`}, "wait", "--json", id)
+		if strings.Contains(out, "veiled") {
+			t.Errorf("a user does not see the own one:\n%s", out)
+		}
+	}
+	for _, wrong := range []string{"nobody-has-this-name=x", "47001", "=x", "47001="} {
+		expect(t, exitUsage, []string{"--tenant " + wrong}, "serve", "--group", "47000", "--tenant", wrong, "--dir",
+			filepath.Join(t.TempDir(), "runs"))
+	}
+	expect(t, exitUsage, []string{"without --group"}, "serve", "--tenant", "root=x", "--dir", t.TempDir())
+}
+
 // dataOf is what a page shows.
 func dataOf(t *testing.T, page string) string {
 	t.Helper()
