@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gantry/trace"
@@ -40,6 +41,47 @@ func TestExamplesReadWithoutAnyFault(t *testing.T) {
 				t.Errorf("%d tasks and %d edges", len(w.Tasks), edges)
 			}
 		})
+	}
+}
+
+// The script of examples/lab, in its short form: three users, who see each other's numbers alone.
+func TestLabServesThreeUsers(t *testing.T) {
+	switch {
+	case testing.Short():
+		t.Skip("it takes minutes")
+	case os.Geteuid() != 0:
+		t.Skip("a server of several users needs root")
+	}
+	for _, needs := range []string{"setpriv", "docker", "../bin/gantry", "../bin/gantry-task"} {
+		if _, err := exec.LookPath(needs); err != nil {
+			t.Skipf("needs %s (make build): %v", needs, err)
+		}
+	}
+	for _, image := range []string{"gantry/montage", "gantry/variants"} {
+		if exec.Command("docker", "image", "inspect", image).Run() != nil {
+			t.Skipf("needs the image %s (make images)", image)
+		}
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "gantry-lab-") // below root's directories alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.CommandContext(t.Context(), "lab/lab.sh", "--short", dir, "fifo")
+	cmd.Env = append(os.Environ(), "DEADLINE=10m")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"200 of 200 planted variants found, 0 others", "| astronomy | mosaic-",
+		"| genetics | call-1-"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "lab.html"))
+	if err != nil || !strings.Contains(string(page), "<svg") {
+		t.Errorf("the page: %v\n%s", err, page)
 	}
 }
 

@@ -146,6 +146,7 @@ func (f *serverField) round(t *testing.T, number int64) {
 		server.start(t)
 	}
 	<-over
+	r.cancelRest()
 	if code, out := r.command("drain"); code != 0 {
 		r.fail("drain ends with %d:\n%s", code, out)
 	}
@@ -304,9 +305,8 @@ func (r *serverRound) cancels(random *rand.Rand) {
 		program, end := r.mark()
 		h := &handed{name: fmt.Sprintf("stuck%d", i), cancels: true, programs: []string{program}}
 		code, out := r.command("submit", "--quiet", "--task", h.name, "--workflow", h.name, "--image", r.image(), "--",
-			"sh", "-ec", "sleep 60"+end)
+			"sh", "-ec", "sleep 600"+end)
 		if !r.acknowledge(code, out, h) {
-			h.cancels = false // it may be there, and end by itself
 			return
 		}
 		time.Sleep(time.Duration(random.IntN(900)) * time.Millisecond)
@@ -316,6 +316,26 @@ func (r *serverRound) cancels(random *rand.Rand) {
 		}
 		if code, out := r.patient("wait", strconv.FormatInt(h.id, 10)); code != 1 {
 			r.fail("wait for %s, which was cancelled, ends with %d:\n%s", h.name, code, out)
+		}
+	}
+}
+
+// cancelRest withdraws what cancels could not, as it did not hear whether it was handed in.
+func (r *serverRound) cancelRest() {
+	db := r.open(r.t)
+	defer db.Close()
+	rows, err := db.Query("SELECT id FROM submitted WHERE name LIKE 'stuck%'")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			r.t.Fatal(err)
+		}
+		if code, out := r.patient("cancel", id); code != 0 {
+			r.fail("cancel %s ends with %d:\n%s", id, code, out)
 		}
 	}
 }
@@ -459,7 +479,7 @@ func (r *serverRound) programs(db *sql.DB, there map[string]int64, found *findin
 		if strings.HasPrefix(h.name, "task") {
 			file = h.name
 		}
-		if h.cancels || strings.HasPrefix(h.name, "stuck") {
+		if h.cancels {
 			continue
 		}
 		paths, _ := filepath.Glob(filepath.Join(r.home, "runs", r.name, "results", "*", file))
