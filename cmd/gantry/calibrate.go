@@ -41,7 +41,7 @@ stopped by a signal.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "measure containers of " +
 				"`RUNTIME`"},
-			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about a third of the time; intervals are wider"},
+			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
 			&cli.BoolFlag{Name: "if-missing", Usage: "do nothing if the log has what was measured of this host"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},

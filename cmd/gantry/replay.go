@@ -123,7 +123,10 @@ func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (
 	}
 	s.measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := attempts[measuredKey{l.Spec.Workflow.Name, l.Spec.Name, l.Try}]
-		return m, ok
+		if m.node == s.platform.Nodes[l.Node].Name { // the files came from where they did
+			m.Measured.Staged, m.Measured.Staging = m.copied, m.staging
+		}
+		return m.Measured, ok
 	}
 	if _, err := s.check(subs); err != nil {
 		return nil, nil, nil, err
@@ -131,11 +134,19 @@ func (s *session) repeat(c *cli.Context, log *sqlite.DB, info *sqlite.RunInfo) (
 	return pl, adm, subs, nil
 }
 
+// measuredAttempt is how one went.
+type measuredAttempt struct {
+	sim.Measured
+	node    string
+	copied  bool // from other nodes
+	staging time.Duration
+}
+
 // measuredAttempts reads how the attempts of a run went. What passed between the end of a program and the moment at
-// which gantry knew of it counts as running, as its place was taken; copies from other nodes and suspensions are
-// simulated. An attempt that was preempted would have run on: what its task still had to do is what its next attempt
-// did, and all of that where it began again.
-func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]sim.Measured, error) {
+// which gantry knew of it counts as running, as its place was taken; copies to another node than that of the run, and
+// suspensions, are simulated. An attempt that was preempted would have run on: what its task still had to do is what
+// its next attempt did, and all of that where it began again.
+func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredKey]measuredAttempt, error) {
 	const exited = 5 // the kind of the event
 	log, err := log.Of(c.Context, run)
 	if err != nil {
@@ -146,10 +157,12 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 			FROM runs r JOIN events e ON e.run = r.id WHERE r.name = ? AND e.kind = ? GROUP BY 1)
 		SELECT w.name, t.name, a.try, a.outcome, a.queued_ns, coalesce(a.staged_ns, a.queued_ns), a.started_ns,
 			max(a.ended_ns, coalesce(h.at_ns, 0)) - max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0)),
-			coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL
+			coalesce(a.copied_bytes, 0) + coalesce(a.moved_bytes, 0) > 0, a.kept IS NOT NULL, coalesce(n.name, '')
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow LEFT JOIN heard h ON h.attempt = a.attempt
-		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, exited, run)
+			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
+		WHERE r.name = ? AND a.outcome IS NOT NULL AND a.queued_ns IS NOT NULL AND a.started_ns IS NOT NULL
+			AND a.ended_ns IS NOT NULL ORDER BY a.attempt DESC`, run, exited, run)
 	if err != nil {
 		return nil, err
 	}
@@ -158,22 +171,23 @@ func measuredAttempts(c *cli.Context, log *sqlite.DB, run string) (map[measuredK
 	for _, o := range planner.Outcomes() {
 		outcomes[o.String()] = o
 	}
-	out := map[measuredKey]sim.Measured{}
+	out := map[measuredKey]measuredAttempt{}
 	for rows.Next() {
 		var k measuredKey
-		var outcome string
+		var outcome, node string
 		var queued, staged, started, ended int64
 		var copied, kept bool
 		if err := rows.Scan(&k.workflow, &k.task, &k.try, &outcome, &queued, &staged, &started, &ended, &copied,
-			&kept); err != nil {
+			&kept, &node); err != nil {
 			return nil, fmt.Errorf("read the attempts of run %s: %w", run, err)
 		}
 		from := queued // laying files out is part of the start, unless they were copied: that is simulated
 		if copied {
 			from = staged
 		}
-		m := sim.Measured{Startup: time.Duration(max(0, started-from)), Run: time.Duration(max(0, ended-started)),
-			Outcome: outcomes[outcome]}
+		m := measuredAttempt{node: node, copied: copied, staging: time.Duration(max(0, staged-queued)),
+			Measured: sim.Measured{Startup: time.Duration(max(0, started-from)),
+				Run: time.Duration(max(0, ended-started)), Outcome: outcomes[outcome]}}
 		if next, ok := out[measuredKey{k.workflow, k.task, k.try + 1}]; ok && m.Outcome == planner.Preempted {
 			m.Outcome = next.Outcome
 			if !kept {

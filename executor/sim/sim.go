@@ -47,7 +47,8 @@ type Config struct {
 // Measured is how an attempt went in a run that was measured.
 type Measured struct {
 	Startup time.Duration // from the inputs in place to the running program
-	Staged  bool          // Startup is from the order: inputs take no time of their own
+	Staged  bool          // inputs take Staging, whatever is copied
+	Staging time.Duration
 	Run     time.Duration // from there until the end was known
 	Outcome planner.Outcome
 	// CPU is the CPU time of the program, of simulations with a Host, which take no Startup from here: Run is the time
@@ -168,11 +169,11 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 			a.left, a.outcome = time.Duration(float64(a.left)*after), o
 		}
 	}
-	startup, inPlace, ready := r.cfg.Startup, false, r.takeReady(&l)
+	startup, inPlace, staging, ready := r.cfg.Startup, false, time.Duration(0), r.takeReady(&l)
 	if r.cfg.Measured != nil {
 		launch := l
 		if m, ok := r.cfg.Measured(&launch); ok {
-			startup, a.left, a.outcome, inPlace = m.Startup, m.Run, m.Outcome, m.Staged
+			startup, a.left, a.outcome, inPlace, staging = m.Startup, m.Run, m.Outcome, m.Staged, m.Staging
 			ready = unit.Never
 			a.whole = planner.Whole(m.Run, done)
 		}
@@ -192,7 +193,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 		a.usage.MovedBytes = l.From.Size
 	}
 	if inPlace {
-		staged = r.now
+		staged = r.now.Add(staging)
 	}
 	begun := min(staged.Add(startup), max(staged, ready))
 	a.usage.Queued, a.usage.Staged, a.usage.Created, a.usage.Started, a.usage.Ended = l.Queued, staged, begun, begun,

@@ -338,22 +338,28 @@ func tidy(dir string) error {
 
 // run is a workflow that was predicted, run, simulated and compared. Times are seconds.
 type run struct {
-	Workflow   string     `json:"workflow"`
-	Policy     string     `json:"policy"`
-	Repetition int        `json:"repetition"`
-	Tasks      int        `json:"tasks"`
-	Basis      string     `json:"basis"`
-	Predicted  float64    `json:"predicted_s"`
-	Low        float64    `json:"low_s"`
-	High       float64    `json:"high_s"`
-	Actual     float64    `json:"actual_s"`
-	Simulated  float64    `json:"simulated_s"` // the repetition without noise
-	Tau        float64    `json:"tau"`         // of the order of starts
-	Causes     []cause    `json:"causes"`      // of Actual - Simulated
-	Starting   float64    `json:"starting_percent"`
-	Busy       float64    `json:"busy_cores"` // by others, before the run
-	At         time.Time  `json:"at"`
-	Fast       [2]float64 `json:"-"`
+	Workflow   string    `json:"workflow"`
+	Policy     string    `json:"policy"`
+	Repetition int       `json:"repetition"`
+	Tasks      int       `json:"tasks"`
+	Basis      string    `json:"basis"`
+	Predicted  float64   `json:"predicted_s"`
+	Low        float64   `json:"low_s"`
+	High       float64   `json:"high_s"`
+	Actual     float64   `json:"actual_s"`
+	Simulated  float64   `json:"simulated_s"` // the repetition without noise
+	Tau        float64   `json:"tau"`         // of the order of starts
+	Causes     []cause   `json:"causes"`      // of Actual - Simulated
+	Starting   float64   `json:"starting_percent"`
+	Busy       float64   `json:"busy_cores"` // by others, before the run
+	At         time.Time `json:"at"`
+	Replay     *replay   `json:"replay,omitempty"`
+}
+
+// replay is a simulation of the run with the durations that were measured in it.
+type replay struct {
+	Error float64 `json:"makespan_error"`
+	Tau   float64 `json:"order_tau"`
 }
 
 // cause is a part of the difference between a run and its simulation.
@@ -398,7 +404,14 @@ func (x *harness) run(r run, w *workflow, path string) (_ any, err error) {
 	p := s.Predictions[0]
 	r.Tasks, r.Actual, r.Starting = s.Tasks, s.Makespan, s.Starting
 	r.Basis, r.Predicted, r.Low, r.High = p.Basis, p.Expected, p.Low, p.High
-	return r, x.split(&r, dir, "sim")
+	if err := x.split(&r, dir, "sim"); err != nil {
+		return nil, err
+	}
+	if _, err := x.gantry("simulate", "--dir", dir, "--name", "replay", "--quiet", "--replay", "real"); err != nil {
+		return nil, err
+	}
+	r.Replay = &replay{}
+	return r, x.gantryJSON(r.Replay, "compare", "--dir", dir, "--json", "real", "replay")
 }
 
 // simulate simulates what is to run, without noise.
