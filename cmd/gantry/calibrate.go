@@ -17,6 +17,7 @@ import (
 	"gantry/executor/calibrate"
 	"gantry/executor/container"
 	"gantry/executor/hostmodel"
+	"gantry/executor/slurm"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
@@ -36,19 +37,29 @@ The result is kept in the log below --dir, for this host, kernel and engine. Sim
 take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: on a busy host
 a warning is printed, and intervals are wider. Ctrl-C leaves nothing behind and stores nothing.
 
+With --runtime slurm a job step on each node of an allocation (--slurm, --slurm-job, or the one around gantry) measures
+a core for half a second. The speeds, of which that of the median node is 1, are kept in slurm-speeds.json below --dir,
+and runs on Slurm take them from there, unless a --cluster file names the node.
+
 Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
 stopped by a signal.`,
-		Flags: []cli.Flag{dirFlag(),
+		Flags: append(nodeFlags(), dirFlag(),
 			&cli.StringFlag{Name: "runtime", Value: usualRuntime.Name, Usage: "measure containers of " +
-				"`RUNTIME`"},
+				"`RUNTIME`; slurm: the cores of the nodes of an allocation"},
 			&cli.BoolFlag{Name: "quick", Usage: "measure less, in about half of the time; intervals are wider"},
 			&cli.BoolFlag{Name: "if-missing", Usage: "do nothing if the log has what was measured of this host"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but warnings and errors"},
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
-		},
+		),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return failf(exitUsage, "calibrate takes no arguments")
+			}
+			if c.String("runtime") == slurm.Capabilities.Name {
+				return calibrateNodes(c)
+			}
+			if err := (&settings{}).readSlurm(c, false); err != nil {
+				return err
 			}
 			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			defer release()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,7 +111,15 @@ func allocate(ctx context.Context, s *session, c *cli.Context) error {
 		return slurmError(err)
 	}
 	s.slurm = &onSlurm{allocation: a}
-	cluster, err := clusterOf(a, s.set.Cluster, c.IsSet("cluster"))
+	home, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	speeds, err := readSpeeds(home)
+	if err != nil {
+		return fail(exitInput, err)
+	}
+	cluster, err := clusterOf(a, s.set.Cluster, c.IsSet("cluster"), speeds)
 	if err != nil {
 		return err
 	}
@@ -237,15 +246,16 @@ func (s *session) findAllocation(ctx context.Context, job string, dry bool) (*al
 }
 
 // clusterOf makes a cluster of the nodes of an allocation. What Slurm does not say of them, such as their speeds, comes
-// from the nodes of the same names in a cluster file.
-func clusterOf(a *allocation.Allocation, file *scenario.Cluster, given bool) (*scenario.Cluster, error) {
+// from the nodes of the same names in a cluster file, else from gantry calibrate.
+func clusterOf(a *allocation.Allocation, file *scenario.Cluster, given bool,
+	speeds map[string]float64) (*scenario.Cluster, error) {
 	out := &scenario.Cluster{Name: "slurm-" + a.ID()}
 	matched := false
 	if given {
 		out.Links, out.Overlapped = file.Links, file.Overlapped
 	}
 	for _, n := range a.Nodes() {
-		x := scenario.ClusterNode{Name: n.Name, Speed: 1}
+		x := scenario.ClusterNode{Name: n.Name, Speed: cmp.Or(speeds[n.Name], 1)}
 		if given {
 			at := slices.IndexFunc(file.Nodes, func(f scenario.ClusterNode) bool { return f.Name == n.Name })
 			if at >= 0 {

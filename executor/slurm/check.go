@@ -29,6 +29,8 @@ type Report struct {
 	// Failed says why there is no runtime, or an image is missing, which is what NoImage says.
 	Failed  string `json:"failed,omitempty"`
 	NoImage bool   `json:"no_image,omitempty"`
+	// Rate is how many bytes a core hashes in a second of its time; 0: it was not measured.
+	Rate float64 `json:"rate,omitempty"`
 	// Carried is gantry-task on a node that does not see the directory: it was brought there.
 	Carried string `json:"-"`
 }
