@@ -22,6 +22,10 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
+	from, err := db.holding(s)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "gantry-submission-")
 	if err != nil {
 		return nil, fmt.Errorf("submission %d: %w", id, err)
@@ -32,7 +36,7 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	out.remove, out.aliases = dir, map[string]string{strconv.FormatInt(id, 10): s.Run}
-	if err := out.fill(db.path, s); err != nil {
+	if err := out.fill(from, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("submission %d: %w", id, err), out.Close())
 	}
 	out.path = db.path

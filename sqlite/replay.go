@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -11,6 +12,18 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 )
+
+// ErrArchived is of a run in an archive, which has no events: only the log that it is from can say how it went.
+var ErrArchived = errors.New("an archive has single submissions, and not how the run went: name one by its " +
+	"number, or ask the log that they are from")
+
+func rawOf(body []json.RawMessage) [][]byte {
+	out := make([][]byte, len(body))
+	for i := range body {
+		out[i] = body[i]
+	}
+	return out
+}
 
 // Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival
 // of a workflow, and of tasks that were added to one, comes the admission, the same as was appended: the event's body
@@ -55,6 +68,9 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 	event := func(seq uint64, at planner.Time, kind int64, version int64, body ...json.RawMessage) error {
 		bad := func(format string, args ...any) error {
 			return fmt.Errorf("read log %s: run %s, event %d: %w", db.path, run, seq, fmt.Errorf(format, args...))
+		}
+		if last == 0 && seq != 1 && string(bytes.Join(rawOf(body), nil)) == "{}" {
+			return fmt.Errorf("%w: run %s in %s", ErrArchived, run, db.path)
 		}
 		if seq != last+1 {
 			return bad("it follows event %d: some are missing, so the log was changed by hand or damaged", last)

@@ -311,6 +311,9 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a := s.archived(); a != nil {
+		return a.outcome(s), nil
+	}
 	o := &Outcome{Submitted: *s}
 	defer func() {
 		if s.State == Arrived {

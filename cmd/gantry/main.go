@@ -100,9 +100,9 @@ func run(args []string) int {
 		Flags:           []cli.Flag{cli.HelpFlag}, // the library adds none to an app with a command help of its own
 		Writer:          plain{folded{stdout, screenWidth(os.Stdout)}},
 		ErrWriter:       plain{folded{os.Stderr, screenWidth(os.Stderr)}},
-		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat) and plans them online with a scheduling
-policy. It runs every task in a Docker container under CPU, memory and block I/O limits, or simulates the same
-plan in virtual time. All measurements are kept in one SQLite log.
+		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat) and plans them online
+with a scheduling policy. It runs every task in a Docker container under CPU, memory and block I/O limits, or simulates
+the same plan in virtual time. All measurements are kept in one SQLite log.
 
    gantry check montage.dax                   the content of a trace, and its errors
    gantry simulate --policy heft montage.dax  how long it would take here
@@ -197,6 +197,7 @@ func commands() []*cli.Command {
 		analyzeCommand(),
 		compareCommand(),
 		predictCommand(),
+		archiveCommand(),
 		rmCommand(),
 		completionCommand(),
 		manCommand(),
