@@ -196,9 +196,19 @@ func takeOver(ctx context.Context, r *experiment.Runner, db *results.DB, e *resu
 		}
 	}
 	differs, err := db.TakeOver(ctx, e)
-	if err == nil && differs != "" {
-		view.line("this build simulates otherwise, and runs everything: %s", differs)
+	if err != nil {
+		return err
 	}
+	if differs != "" {
+		view.line("this build simulates otherwise, and runs everything: %s", differs)
+		return nil
+	}
+	// All that there is is taken over at once, also what goes beyond --repetitions: results that are made into a short
+	// form again have to have it.
+	most, report := r.Repetitions, r.Report
+	r.Only, r.Repetitions, r.Report = e.Has, 0, nil
+	err = r.Run(ctx)
+	r.Only, r.Repetitions, r.Report = nil, most, report
 	return err
 }
 

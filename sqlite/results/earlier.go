@@ -119,6 +119,14 @@ func (e *Earlier) Sample(c *experiment.Cell, repetition int) bool {
 	return ok && rep == repetition
 }
 
+// Has reports whether a run is among the earlier ones.
+func (e *Earlier) Has(c *experiment.Cell, repetition int) bool {
+	x := e.cells[c.Key()]
+	return x != nil && slices.ContainsFunc(x.Runs, func(r Run) bool {
+		return r.Repetition == repetition && r.State != experiment.Failed
+	})
+}
+
 // Samples is how many those are.
 func (e *Earlier) Samples() int { return len(e.sample) }
 
