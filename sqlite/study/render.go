@@ -74,7 +74,8 @@ figure, or the part that a reading says, nor with it in its interval), *interval
 does not decide), *disagrees* (the other sign, or neither the paper's sign nor its figure in the
 interval). Of several comparisons the worst counts. A system counts as stable if the 95 % interval
 (Wilson) of the share of runs that both tests find stable lies above one half.
-In tables, [5] are the repetitions there are, if some are missing.`
+In tables, [5] are the repetitions there are, if some are missing. Of builds, "b repeated 4 of a" says
+that build b simulated four runs of build a again and got the same digits, those of the clock excepted.`
 
 func (p *Page) templated(s *Study) ([]byte, error) {
 	path := filepath.Join(s.dir, s.Page)
