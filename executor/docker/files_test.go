@@ -10,6 +10,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -31,6 +32,11 @@ func TestFilesGoFromTaskToTask(t *testing.T) {
 	r := newRig(t, twoNodes)
 	given := filepath.Join(t.TempDir(), "given")
 	r.must(os.WriteFile(given, []byte("from outside\n"), 0o600))
+	if u := stage.Caller(); u.UID != os.Getuid() { // a user who can read it
+		r.must(os.Chown(given, u.UID, u.GID))
+		r.must(os.Chmod(filepath.Dir(given), 0o755))
+		r.must(os.Chmod(filepath.Dir(filepath.Dir(given)), 0o755))
+	}
 	in := r.file("data/in.txt")
 	in.Produced, in.External = false, given
 	mid := r.file("sub/dir/mid.txt")
@@ -145,7 +151,8 @@ func TestMadeUpInputsHaveTheirSizeAndDoNotCompress(t *testing.T) {
 func TestBinaryOutputIsKeptByteForByte(t *testing.T) {
 	r := newRig(t, nil)
 	out := r.file("out.bin")
-	s := r.sh(`printf 'a\0\377\n\n\r'; i=0; while [ $i -lt 3000 ]; do printf 'long line without end '; i=$((i+1)); done`, out)
+	s := r.sh(`printf 'a\0\377\n\n\r'; i=0; while [ $i -lt 3000 ]; do printf 'long line without end '; `+
+		`i=$((i+1)); done`, out)
 	s.Stdout = "out.bin"
 	r.wants(r.exit(r.launch(s, nil)), planner.OK)
 	if got, want := r.read(r.node(0, "out.bin")), "a\x00\xff\n\n\r"+strings.Repeat("long line without end ",

@@ -11,6 +11,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -156,10 +157,7 @@ func TestEndsAreClasses(t *testing.T) {
 
 // programUser is the id of the user and of the group that run programs.
 func programUser() int {
-	if u := os.Getuid(); u != 0 {
-		return u
-	}
-	return 65534
+	return stage.ProgramUser().UID
 }
 
 func TestKilledFromOutside(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,5 +138,12 @@ func zombie(pid int) (status int, ok bool) {
 		return 0, false
 	}
 	status, err = strconv.Atoi(fields[49])
-	return status, err == nil
+	return status, err == nil && (status != 0 || initial())
 }
+
+// initial reports whether this process is in the first user namespace of the host. Elsewhere the kernel may show 0 for
+// the status of a launcher, which nobody may trace, however it ended.
+var initial = sync.OnceValue(func() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
+})
