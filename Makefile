@@ -61,8 +61,9 @@ build: ## bin/gantry and bin/gantry-task
 
 images: setup ## the images of the examples with real tools (gantry builds the emulator's by itself)
 	@scripts/build-image.sh
-	@scripts/debian-image.sh gantry/montage montage mawk && scripts/debian-image.sh gantry/variants bwa samtools bcftools mawk || \
-		echo "images: without these, tests of examples/mosaic and examples/variants are skipped"
+	@scripts/debian-image.sh gantry/montage montage mawk && scripts/debian-image.sh gantry/variants bwa samtools bcftools mawk && \
+		scripts/debian-image.sh gantry/nextflow bash coreutils procps || \
+		echo "images: without these, tests of examples/mosaic, examples/variants and of Nextflow's scripts are skipped"
 
 check: ## format, vet, staticcheck, dead code, spelling, directions of imports, known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):" $$unformatted >&2; exit 1; }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -73,7 +75,11 @@ func nextflowUntil(t *testing.T, job, state string, more ...string) {
 // nextflowSubmit writes the script of a task and hands it in as Nextflow does: sbatch .command.run in its directory.
 func nextflowSubmit(t *testing.T, dir, directives, body string) (id string) {
 	t.Helper()
-	script := "#!/bin/sh\n" + strings.ReplaceAll(directives, "DIR", dir) + "NXF_CHDIR=" + dir + "\n" + body
+	shell := "#!/bin/sh\n"
+	if strings.HasPrefix(body, "set -eu\n") {
+		shell = "#!/bin/bash\n"
+	}
+	script := shell + strings.ReplaceAll(directives, "DIR", dir) + "NXF_CHDIR=" + dir + "\n" + body
 	cliTest{t, dir}.write(".command.run", script)
 	t.Chdir(dir)
 	m := regexp.MustCompile(`Submitted batch job (\d+)`).FindStringSubmatch(expect(t, exitOK, nil, "sbatch",
@@ -115,13 +121,108 @@ func TestNextflow(t *testing.T) {
 	nextflowUntil(t, id, "error", me...)
 
 	// An array, as newer versions have, and the cheaper question.
-	id = nextflowSubmit(t, work, "#SBATCH --array 0-2\n#SBATCH -J nf-many\n#SBATCH -o /dev/null\n#SBATCH --no-requeue\n",
+	id = nextflowSubmit(t, work, "#SBATCH --array 0-2\n#SBATCH -J nf-many\n#SBATCH -o /dev/null\n"+
+		"#SBATCH --no-requeue\n",
 		"echo $SLURM_ARRAY_TASK_ID >element-$SLURM_ARRAY_TASK_ID\n")
 	for _, element := range []string{"_0", "_1", "_2"} {
 		nextflowUntil(t, id+element, "done", "--only-job-state")
 	}
 	if got := readAll(t, "element-0", "element-1", "element-2"); got != "0\n1\n2\n" {
 		t.Errorf("the elements left %q", got)
+	}
+}
+
+// nextflowScript is what the script of a task has below its directives.
+const nextflowScript = `set -eu
+entry=${1:-whole}
+stop() {
+	local -a below=()
+	while read -r child parent; do below[$parent]+=" $child"; done < <(ps -e -o pid= -o ppid=)
+	each() { [[ $1 == $$ ]] || kill "$1" 2>/dev/null || true; for c in ${below[$1]:-}; do each "$c"; done; }
+	each "$1"
+}
+left() { code=${result:=$?}; printf -- "$code" >@DIR@/.exitcode; rm -rf "${scratch:-}"; sync || true; exit "$code"; }
+asked() { set +e; [[ ${pid:-} ]] && stop "$pid"; }
+launch() { /bin/bash -ue @DIR@/.command.sh; }
+whole() {
+	trap left EXIT
+	trap asked TERM INT USR2
+	trap '' USR1
+	[[ "${NXF_CHDIR:-}" ]] && cd "$NXF_CHDIR"
+	scratch=$(mktemp -d -t nxf.XXXXXXXXXX)
+	: >@DIR@/.command.begin
+	ln -sf @DATA@/in.txt in.txt
+	set +e
+	(set -o pipefail; (launch | tee .command.out) 3>&1 1>&2 2>&3 | tee .command.err) &
+	pid=$!
+	wait $pid || result=$?
+}
+$entry
+`
+
+// A whole script as Nextflow wraps it around a task (command-run.txt of its source), with the same means of bash:
+// traps, files that say that it began and how it ended, links to inputs in other directories, output that goes to three
+// files. Then one whose task fails, and one that scancel ends, which has to leave its exit code, too.
+func TestNextflowScriptRunsWhole(t *testing.T) {
+	work := slurmServer(t)
+	const image = "gantry/nextflow"
+	if exec.Command("docker", "image", "inspect", image).Run() != nil {
+		t.Skipf("needs the image %s (scripts/debian-image.sh %s bash coreutils procps)", image, image)
+	}
+	t.Setenv("GANTRY_IMAGE", image)
+	data := filepath.Join(filepath.Dir(work), "data")
+	if err := errors.Join(os.Mkdir(data, 0o755), os.WriteFile(filepath.Join(data, "in.txt"), []byte("reads\n"),
+		0o644)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GANTRY_READ", data)
+	wrapper := strings.ReplaceAll(nextflowScript, "@DATA@", data)
+	submit := func(name, command string) (dir, id string) {
+		t.Helper()
+		dir = filepath.Join(work, name)
+		script := []byte("#!/bin/bash -ue\n" + command)
+		if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777),
+			os.WriteFile(filepath.Join(dir, ".command.sh"), script, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		return dir, nextflowSubmit(t, dir, "#SBATCH -J nf-"+name+"\n#SBATCH -o DIR/.command.log\n"+
+			"#SBATCH --no-requeue\n#SBATCH --signal B:USR2@30\n#SBATCH -c 2\n#SBATCH -t 00:05:00\n"+
+			"#SBATCH --mem 100M\n", strings.ReplaceAll(wrapper, "@DIR@", dir))
+	}
+	me := []string{"-u", userName(os.Geteuid())}
+
+	dir, id := submit("ends", "sort in.txt >out.txt; echo says; echo warns >&2\n")
+	nextflowUntil(t, id, "done", me...)
+	t.Chdir(dir)
+	if got := readAll(t, "out.txt", ".exitcode", ".command.out", ".command.err"); got != "reads\n0says\nwarns\n" {
+		t.Errorf("the task left %q", got)
+	}
+	if got := readAll(t, ".command.log"); !strings.Contains(got, "says\n") || !strings.Contains(got, "warns\n") {
+		t.Errorf("the log of the job is %q", got)
+	}
+	if got := readAll(t, ".command.begin"); got != "" {
+		t.Errorf("the file that says it began has %q", got)
+	}
+
+	dir, id = submit("fails", "echo wrong >&2; exit 3\n")
+	nextflowUntil(t, id, "error", me...)
+	t.Chdir(dir)
+	if got := readAll(t, ".exitcode", ".command.err"); got != "3wrong\n" {
+		t.Errorf("the task that fails left %q", got)
+	}
+
+	dir, id = submit("long", ": >running; sleep 600\n")
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "running")); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	expect(t, exitOK, nil, "scancel", id)
+	nextflowUntil(t, id, "error", me...)
+	t.Chdir(dir)
+	if code := readAll(t, ".exitcode"); code == "0" || code == "" {
+		t.Errorf("the task that was ended left exit code %q", code)
 	}
 }
 

@@ -46,19 +46,19 @@ submit() {
 	ids+=("$user:$id")
 }
 
-stream() { # four calls of variants, one every 20 s
-	local n=4
+stream() { # eight calls of variants, one every 4 s
+	local n=8
 	[[ -z $short ]] || n=1
 	for ((i = 1; i <= n; i++)); do
 		submit $geneticist --name "call-$i" variants/workflow.yml
-		[[ $i == "$n" ]] || sleep 20
+		[[ $i == "$n" ]] || sleep 4
 	done
 	for x in "${ids[@]}"; do as $geneticist gantry wait "${x#*:}"; done
 }
 
-mosaic() { # handed in after the first call of variants, and due long before all of them are done
-	sleep 3
-	submit $astronomer --name mosaic --deadline "${DEADLINE:-150s}" mosaic/workflow.yml
+mosaic() { # handed in when four calls of variants are there, and due before all of them are done
+	sleep 14
+	submit $astronomer --name mosaic --deadline "${DEADLINE:-30s}" mosaic/workflow.yml
 	for x in "${ids[@]}"; do as $astronomer gantry wait "${x#*:}"; done
 }
 
