@@ -131,7 +131,11 @@ func (s *session) predictRest(ctx context.Context, now planner.Time) error {
 
 // foresee predicts the run before it begins. What cannot be predicted is no fault of the run.
 func (s *session) foresee(ctx context.Context, subs []executor.Submission) {
-	if !s.predicts || !runtimeOf(s.set.Runtime).Programs || s.view.total > mostForecast {
+	if !s.predicts || !runtimeOf(s.set.Runtime).Programs {
+		return
+	}
+	if s.view.total > mostForecast {
+		s.view.note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
 		return
 	}
 	past := &forecast.Past{Arrivals: subs}

@@ -15,6 +15,10 @@ import (
 // mostRefining is how many attempts of a run are compared with the host model: the last ones.
 const mostRefining = 2000
 
+// crowded is how much more CPU time a container may cost in a run than it did alone: several contend for caches. What
+// is beyond that is of others.
+const crowded = 1.25
+
 // refining gathers what a run in containers shows of its host. A nil one gathers nothing.
 type refining struct {
 	load  *calibrate.Load
@@ -66,7 +70,7 @@ func (s *session) refine(ctx context.Context) {
 		return
 	}
 	r.load.Less(r.tasks + calibrate.OwnCPU() - r.own)
-	r.load.Less(time.Duration(m.PerContainer.EngineNanos * float64(r.count)))
+	r.load.Less(time.Duration(m.PerContainer.EngineNanos * crowded * float64(r.count)))
 	busy, _ := r.load.Read()
 	if !calibrate.Refine(m, r.ended, busy, s.set.Starts) {
 		return

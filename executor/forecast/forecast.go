@@ -101,11 +101,14 @@ type Bounds struct {
 // Make forecasts a run. It makes as many repetitions as the bounds allow. A course that cannot be simulated to its end
 // is an error.
 func Make(ctx context.Context, make Maker, past *Past, b Bounds) (*Forecast, error) {
-	began := time.Now()
+	began, whole := time.Now(), ctx
 	ctx, cancel := context.WithTimeout(ctx, b.Whole)
 	defer cancel()
 	first, err := Simulate(ctx, make, past, 0)
 	if err != nil {
+		if ctx.Err() != nil && whole.Err() == nil {
+			return nil, fmt.Errorf("to simulate it takes more than %v", b.Whole)
+		}
 		return nil, err
 	}
 	limit := b.Time

@@ -157,3 +157,12 @@ func TestAForecastStartsContainersAhead(t *testing.T) {
 		t.Errorf("started ahead it takes %v, otherwise %v", ends[3], ends[0])
 	}
 }
+
+func TestAForecastThatTakesTooLongSaysSo(t *testing.T) {
+	b := forecast.Bounds{Repetitions: 10, Least: 10, Time: time.Minute, Whole: 1}
+	past := &forecast.Past{Arrivals: []executor.Submission{fork()}}
+	if _, err := forecast.Make(t.Context(), maker(t, platform(1)), past, b); err == nil ||
+		err.Error() != "to simulate it takes more than 1ns" {
+		t.Errorf("%v", err)
+	}
+}
