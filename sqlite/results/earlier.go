@@ -106,8 +106,12 @@ func (e *Earlier) choose() {
 	}
 }
 
-// known reports whether a build is the present one, or was checked by it.
+// known reports whether a build is the present one, or was checked by it. A build that is of no commit has its name in
+// common with others.
 func (e *Earlier) known(build string) bool {
+	if strings.HasSuffix(e.version, "-dirty") || e.version == "unknown" {
+		return false
+	}
 	return build == e.version || slices.ContainsFunc(e.set.Checks, func(c Check) bool {
 		return c.Build == e.version && slices.Contains(c.Earlier, build)
 	})

@@ -109,6 +109,11 @@ func TestRunsOfAnotherBuildAreTakenOverIfASampleIsTheSame(t *testing.T) {
 	if !strings.Contains(again, `"built":[`) || !strings.Contains(again, `"checks":[{`) {
 		t.Errorf("the short form has not what builds simulated each run: %s", again)
 	}
+	// Builds of no commit may be different ones of one name: they check always.
+	take("dirty.sqlite", b, "b-dirty")
+	if _, samples, _, _ := take("dirtier.sqlite", short("dirty.sqlite"), "b-dirty"); samples == 0 {
+		t.Error("a build of no commit takes over what another of its name has checked")
+	}
 	// Everything came out as if one build had run all of it.
 	do(open("whole.sqlite", "w"), 0, nil)
 	values := func(text string) string {
