@@ -18,7 +18,7 @@ var settingOf = map[string]string{"mount": "mounts", "secret": "secrets", "env-f
 
 // notKept are flags of gantry serve that do not say how a run began: they hold for this process.
 var notKept = []string{"name", "dir", "quiet", "strict", "on-end", "oversubscribe", "watch", "port", "slurm-job",
-	"group", "tenant"}
+	"group", "tenant", "tenant-limit"}
 
 // differing says of each flag that was given, and that a run under way does not follow, what holds instead.
 func differing(c *cli.Context, run string, given, kept *settings) (all []string, err error) {
@@ -48,8 +48,7 @@ func differing(c *cli.Context, run string, given, kept *settings) (all []string,
 		case "policy":
 			text += fmt.Sprintf("%s; gantry policy set %s changes it", kept.Policy, given.Policy)
 		case "cluster":
-			text += "the nodes that it began with; gantry node changes them. For other nodes end it with gantry " +
-				"drain and start a new one"
+			text += "the nodes that it began with, as far as they are still there; gantry node changes them"
 		default:
 			text += "what it began with"
 			switch v := of[1][key].(type) {

@@ -18,6 +18,7 @@ import (
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/policy"
+	"gantry/planner/unit"
 	"gantry/server"
 	"gantry/server/api"
 	"gantry/sqlite"
@@ -88,7 +89,8 @@ type serving struct {
 	check    *executor.Admitter // to try whether a workflow can be admitted
 	tenants  map[string]string  // that users count for whose tenant is another one; *: any
 	foretell *foreteller
-	limits   tenantLimits // nil: none
+	limits   tenantLimits                   // nil: none
+	nodes    map[planner.NodeID]unit.Vector // what they are to have by another cluster file
 	control  chan<- executor.Control
 }
 
@@ -151,6 +153,9 @@ func serve(c *cli.Context) error {
 			return err
 		}
 		if err := s.compare(c, set); err != nil {
+			return err
+		}
+		if err := s.follow(c, set); err != nil {
 			return err
 		}
 		if err := s.openLive(c); err != nil {
@@ -395,6 +400,7 @@ func (v *serving) begin(s *session) (end func()) {
 		v.server(s)
 	}
 	s.engine.Inbox, s.engine.OnSettled = v.inbox, v.Settled
+	v.changeNodes()
 	s.engine.Results = func(workflow, file string) executor.Source { return resultOf(s.home, s.name, workflow, file) }
 	done := make(chan struct{})
 	go func() {
