@@ -65,7 +65,7 @@ func TestFilesGoFromTaskToTask(t *testing.T) {
 	if got := r.read(result); got != "FROM OUTSIDE\nno line end" {
 		t.Errorf("result %q", got)
 	}
-	if me := uint32(os.Getuid()); ownedBy(t, result) != me || ownedBy(t, r.node(0, "sub/dir/mid.txt")) != me {
+	if me := uint32(stage.Caller().UID); ownedBy(t, result) != me || ownedBy(t, r.node(0, "sub/dir/mid.txt")) != me {
 		t.Error("outputs do not belong to the caller")
 	}
 	if got := r.read(given); got != "from outside\n" {
