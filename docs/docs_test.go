@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,13 @@ type block struct {
 	text     string
 }
 
-var fence = regexp.MustCompile("(?ms)^ *```([a-z]+)\n(.*?)^ *```$")
+var fence = regexp.MustCompile("(?ms)^ *```([^\n]*)\n(.*?)^ *```$")
+
+// contents are the languages of blocks that show what is in a file.
+var contents = []string{"go", "groovy", "text", "yaml"}
+
+// indented is a command in a block that has no fence, which nobody would run.
+var indented = regexp.MustCompile(`(?m)^    +(\$ |bin/gantry |gantry |make |scripts/|sbatch |srun ).*$`)
 
 func blocks(page string) []block {
 	var all []block
@@ -37,7 +44,7 @@ func blocks(page string) []block {
 }
 
 // needsDocker reports whether a block starts containers or builds images.
-var needsDocker = regexp.MustCompile(`gantry (run|doctor|clean)\b|make demo|build-image|debian-image`)
+var needsDocker = regexp.MustCompile(`gantry (run|serve|doctor|clean)\b|make demo|build-image|debian-image`)
 
 func TestEveryCommandBlockRuns(t *testing.T) {
 	root, err := filepath.Abs("..")
@@ -58,19 +65,26 @@ func TestEveryCommandBlockRuns(t *testing.T) {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			dir := checkout(t, root, bin)
+			for _, m := range indented.FindAllString(fence.ReplaceAllString(string(text), ""), -1) {
+				t.Errorf("a command outside of a block of sh is not run: %s", m)
+			}
 			for _, b := range blocks(string(text)) {
 				t.Run(fmt.Sprintf("line %d", b.line), func(t *testing.T) {
 					switch {
 					case b.language == "sql":
 						query(t, filepath.Join(dir, "gantry-runs", "gantry.sqlite"), b.text)
-					case b.language != "sh":
+					case slices.Contains(contents, b.language):
 						t.Skipf("a block of %s is no command", b.language)
+					case b.language != "sh":
+						t.Errorf("a block of %q: commands are blocks of sh, which are run", b.language)
 					case needsDocker.MatchString(b.text) && !docker:
 						t.Skip("no Docker Engine answers: blocks with containers are not run")
 					case strings.Contains(b.text, "scripts/slurm") && !canSlurm():
 						t.Skip("a Slurm cluster of virtual nodes takes root and Slurm's packages (make slurm)")
 					case strings.Contains(b.text, "--runtime oci") && os.Geteuid() != 0:
 						t.Skip("containers without a daemon take root")
+					case strings.Contains(b.text, "--group") && os.Geteuid() != 0:
+						t.Skip("a server of several users takes root")
 					default:
 						shell(t, dir, b.text)
 					}

@@ -274,19 +274,24 @@ func facts(t *Task, numbers bool) object {
 	if !numbers {
 		return v
 	}
+	amounts(v, t.Known, t.Cores, t.AvgCPU, t.MemoryBytes, t.ReadBytes, t.WrittenBytes)
+	return v
+}
+
+// amounts adds those of these that are known.
+func amounts(v object, known Fields, cores, avgCPU float64, memory, read, written int64) {
 	add := func(f Fields, key string, x any) {
-		if t.Known.Has(f) {
+		if known.Has(f) {
 			v[key] = x
 		}
 	}
-	if t.Cores >= 1 {
-		add(Cores, "coreCount", t.Cores)
+	if cores >= 1 {
+		add(Cores, "coreCount", cores)
 	}
-	add(AvgCPU, "avgCPU", t.AvgCPU)
-	add(Memory, "memoryInBytes", t.MemoryBytes)
-	add(ReadBytes, "readBytes", t.ReadBytes)
-	add(WrittenBytes, "writtenBytes", t.WrittenBytes)
-	return v
+	add(AvgCPU, "avgCPU", avgCPU)
+	add(Memory, "memoryInBytes", memory)
+	add(ReadBytes, "readBytes", read)
+	add(WrittenBytes, "writtenBytes", written)
 }
 
 func measured(x *TaskExecution) object {
@@ -297,18 +302,7 @@ func measured(x *TaskExecution) object {
 	if x.Machine != "" {
 		v["machines"] = []string{hostName(x.Machine)}
 	}
-	add := func(f Fields, key string, y any) {
-		if x.Known.Has(f) {
-			v[key] = y
-		}
-	}
-	if x.Cores >= 1 {
-		add(Cores, "coreCount", x.Cores)
-	}
-	add(AvgCPU, "avgCPU", x.AvgCPU)
-	add(ReadBytes, "readBytes", x.ReadBytes)
-	add(WrittenBytes, "writtenBytes", x.WrittenBytes)
-	add(Memory, "memoryInBytes", x.MemoryBytes)
+	amounts(v, x.Known, x.Cores, x.AvgCPU, x.MemoryBytes, x.ReadBytes, x.WrittenBytes)
 	return v
 }
 

@@ -51,8 +51,11 @@ func policiesCommand() *cli.Command {
 				}
 				fmt.Fprintf(c.App.Writer, "%s: %s\n    %s\n    %s\n", r.Name, r.Title, r.About, r.Source)
 				for _, p := range r.Params {
-					fmt.Fprintf(c.App.Writer, "    %s:%s=%s  %s\n", r.Name, p.Name, strings.Join(p.Values, "|"),
-						p.About)
+					values, about := strings.Join(p.Values, "|"), p.About
+					if len(values) > 30 { // no terminal is to break it
+						values, about = "VALUE", about+"; one of "+strings.Join(p.Values, ", ")
+					}
+					fmt.Fprintf(c.App.Writer, "    %s:%s=%s  %s\n", r.Name, p.Name, values, about)
 				}
 				for i, reading := range r.Readings {
 					if c.NArg() == 0 {

@@ -54,7 +54,7 @@ func (o *options) null(ctx context.Context, m *meter) error {
 	for k := 0; m.attempts < m.size; k++ {
 		seed := o.seed + uint64(k)
 		workflows := min(o.stream, m.size-m.attempts)/tasksPerWorkflow + 1
-		err := stream{m: m, db: db, name: fmt.Sprintf("soak-%04d", k+1), runtime: "null",
+		err := stream{m: m, db: db, name: fmt.Sprintf("soak-%04d", k+1), runtime: &null.Capabilities,
 			policy: policies[k%len(policies)], cluster: cluster, seed: seed,
 			load: fmt.Sprintf(nullLoad, seed, workflows)}.run(ctx, func(p *planner.Platform,
 			origin time.Time) (executor.Runtime, error) {
@@ -122,7 +122,8 @@ func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluste
 	}
 	seed := o.seed + uint64(k)
 	workflows := int(float64(min(o.run, m.size-m.attempts))/containersPerWorkflow) + 1
-	s := stream{m: m, db: db, name: m.run, runtime: "docker", policy: policies[k%len(policies)], cluster: cluster,
+	s := stream{m: m, db: db, name: m.run, runtime: &docker.Capabilities,
+		policy: policies[k%len(policies)], cluster: cluster,
 		seed: seed, scale: 1e-4, base: base,
 		load: fmt.Sprintf(dockerLoad, seed, workflows)}
 	err := s.run(ctx, func(p *planner.Platform, origin time.Time) (executor.Runtime, error) {
@@ -147,13 +148,14 @@ func (o *options) dockerRun(ctx context.Context, m *meter, db *sqlite.DB, cluste
 
 // stream is one run.
 type stream struct {
-	m                           *meter
-	db                          *sqlite.DB
-	name, runtime, policy, load string
-	cluster                     *scenario.Cluster
-	seed                        uint64
-	scale                       float64 // of times and sizes; 0: 1
-	base                        string  // directory of the traces that the load names
+	m                  *meter
+	db                 *sqlite.DB
+	name, policy, load string
+	runtime            *executor.Capabilities
+	cluster            *scenario.Cluster
+	seed               uint64
+	scale              float64 // of times and sizes; 0: 1
+	base               string  // directory of the traces that the load names
 }
 
 // run drives the engine as gantry run does.
@@ -182,10 +184,11 @@ func (s stream) run(ctx context.Context, make func(*planner.Platform, time.Time)
 	}
 	declared := &predict.Declared{}
 	admit := &executor.Admitter{Platform: platform, TimeScale: s.scale, SizeScale: s.scale,
-		SafeNames: s.runtime == "docker", Preempt: scenario.DefaultPreempt(),
+		SafeNames: s.runtime.Programs, Preempt: scenario.DefaultPreempt(),
 		Declare: declared.Declare}
 	started := time.Now()
-	log, err := s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: s.runtime, Policy: s.policy, Command: os.Args,
+	log, err := s.db.CreateRun(ctx, sqlite.RunInfo{Name: s.name, Runtime: s.runtime.Name, Policy: s.policy,
+		Command: os.Args,
 		Version: "soak", Started: started,
 		Seed: int64(s.seed), TimeScale: s.scale, SizeScale: s.scale, Cluster: s.cluster, Platform: *platform})
 	if err != nil {
