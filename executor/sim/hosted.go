@@ -968,13 +968,15 @@ func (h *Hosted) set(a *activity, rate int64) {
 }
 
 // balance gives all activities their rates. What programs want of the cores slows phases down, and what phases take of
-// them slows programs down.
+// them slows programs down. How busy the cores are is said by the paces of programs, whether they hurry or not: else
+// what is left for them could be too little for their pace, but plenty once they hurry, and they would turn at each
+// nanosecond.
 func (h *Hosted) balance() {
 	h.dirty = false
 	cpu := &h.resources[rCPU]
 	for range 4 {
-		want := cpu.want
-		busy := float64(want) / second
+		paced := cpu.paced
+		busy := float64(paced) / second
 		var slow [numPhases]float64
 		var taken float64
 		for _, a := range h.timed {
@@ -998,7 +1000,7 @@ func (h *Hosted) balance() {
 		}
 		cpu.capacity = max(all/2, all-int64(lost))
 		cpu.share(h.set)
-		if cpu.want == want {
+		if cpu.paced == paced {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -311,7 +312,7 @@ func TestDisturbedProgramsCatchUpOnIdleCores(t *testing.T) {
 		Factor: [][]float64{{1, 1.5}}}
 	h := onHost(t, sim.Config{Host: m, Starts: 1}, 2)
 	spec := busy(10 * time.Second)
-	spec.AvgCPU = 0.95
+	spec.AvgCPU = 50
 	a := h.launch(0, 1, spec)
 	for range 50 { // with a step for each nanosecond of each, this would take a quarter of an hour
 		h.pass(100 * ms)
@@ -377,6 +378,36 @@ func TestPhasesDriftEachByItself(t *testing.T) {
 	u := h.exits[id].Usage
 	about(t, "created", time.Duration(u.Created-u.Staged), 60*ms)
 	about(t, "started", time.Duration(u.Started-u.Created), 160*ms)
+}
+
+// Whatever starts take from programs of any pace, time passes. With a step for each nanosecond in which programs fall
+// behind, hurry, leave less to starts by that, and so have caught up, this would not end.
+func TestDisturbedProgramsOfAnyPaceEnd(t *testing.T) {
+	surface := func(idle, one, two float64) hostmodel.Surface {
+		return hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1, 2},
+			Factor: [][]float64{{idle, one, two}}}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		m := hostmodel.Example(4)
+		m.Interference = surface(1, 1+3*rng.Float64(), 1+10*rng.Float64())
+		m.Phases.Start.Slowdown = surface(1, 1+rng.Float64(), 1+10*rng.Float64())
+		h := onHost(t, sim.Config{Host: m, Starts: 1}, 1, 1, 1)
+		for range 10 {
+			at := time.Duration(h.Now())
+			for node := range planner.NodeID(2) {
+				spec := busy(2 * time.Second)
+				spec.AvgCPU = 40 + 30*rng.Float64() // percent
+				h.launch(node, 1, spec)
+			}
+			for range 9 {
+				at += 200 * ms
+				h.pass(at)
+				h.launch(2, 1, &executor.TaskSpec{Name: "short", Run: 10 * ms, AvgCPU: 0.001})
+			}
+			h.drain()
+		}
+	}
 }
 
 // A file from outside is made by the first who needs it, at 1 ns a byte; who comes meanwhile waits.

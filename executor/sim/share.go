@@ -92,6 +92,7 @@ type resource struct {
 	pools    []pool
 	want     int64 // sum over the pools
 	most     int64 // the same if all parts were behind their pace
+	paced    int64 // the same if all parts kept their pace
 	crowded  bool  // they want more than there is
 	fresh    []*activity
 }
@@ -104,6 +105,7 @@ type pool struct {
 	demand   int64
 	want     int64 // the lesser of the two
 	most     int64 // sum of the parts' greatest rates
+	paced    int64 // sum of the parts' paces
 	crowded  bool
 	touched  bool
 }
@@ -112,7 +114,7 @@ func (r *resource) add(a *activity) {
 	p := &r.pools[a.node]
 	a.place = len(p.parts)
 	p.parts = append(p.parts, a)
-	r.change(p, a.wants(), a.most)
+	r.change(p, a.wants(), a.most, a.pace)
 	r.fresh = append(r.fresh, a)
 }
 
@@ -123,21 +125,24 @@ func (r *resource) remove(a *activity) {
 	p.parts[a.place].place = a.place
 	p.parts[last] = nil
 	p.parts = p.parts[:last]
-	r.change(p, -a.wants(), -a.most)
+	r.change(p, -a.wants(), -a.most, -a.pace)
 }
 
 // turn has a part be behind, or catch up.
 func (r *resource) turn(a *activity, behind bool) {
 	before := a.wants()
 	a.behind = behind
-	r.change(&r.pools[a.node], a.wants()-before, 0)
+	r.change(&r.pools[a.node], a.wants()-before, 0, 0)
 	r.fresh = append(r.fresh, a)
 }
 
-func (r *resource) change(p *pool, by, most int64) {
+func (r *resource) change(p *pool, by, most, pace int64) {
 	r.most -= p.atMost(p.most)
+	r.paced -= p.atMost(p.paced)
 	p.most += most
+	p.paced += pace
 	r.most += p.atMost(p.most)
+	r.paced += p.atMost(p.paced)
 	p.demand += by
 	p.touched = true
 	want := p.atMost(p.demand)
@@ -151,9 +156,11 @@ func (r *resource) take(p *pool, rate int64) {
 		return
 	}
 	r.most -= p.atMost(p.most)
+	r.paced -= p.atMost(p.paced)
 	p.taken = rate
 	r.most += p.atMost(p.most)
-	r.change(p, 0, 0)
+	r.paced += p.atMost(p.paced)
+	r.change(p, 0, 0, 0)
 }
 
 // atMost is what the pool can have of a rate.
