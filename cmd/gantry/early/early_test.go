@@ -1,4 +1,4 @@
-package early
+package early_test
 
 import (
 	"bufio"
@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gantry/cmd/gantry/early"
 )
 
 // TestMain is gantry where it runs as a child of a test: it says when it is up, and waits for a signal.
@@ -17,7 +19,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GANTRY_EARLY_TEST") == "" {
 		os.Exit(m.Run())
 	}
-	Begin()
+	early.Begin()
 	fmt.Println("up")
 	time.Sleep(time.Minute)
 }
@@ -30,11 +32,11 @@ func TestASignalEndsARunInOrderFromTheFirstMoment(t *testing.T) {
 		later   bool // wait until Begin has returned
 		code    int  // -1: the signal ends it
 	}{
-		{"run", syscall.SIGTERM, false, Stopped},
-		{"run", syscall.SIGTERM, true, Stopped},
-		{"resume", syscall.SIGINT, false, Stopped},
-		{"serve", syscall.SIGTERM, false, Stopped},
-		{"run", syscall.SIGHUP, false, Stopped},
+		{"run", syscall.SIGTERM, false, early.Stopped},
+		{"run", syscall.SIGTERM, true, early.Stopped},
+		{"resume", syscall.SIGINT, false, early.Stopped},
+		{"serve", syscall.SIGTERM, false, early.Stopped},
+		{"run", syscall.SIGHUP, false, early.Stopped},
 		{"show", syscall.SIGTERM, true, -1},
 	} {
 		t.Run(fmt.Sprintf("%s %v %v", c.command, c.signal, c.later), func(t *testing.T) {
@@ -64,7 +66,7 @@ func TestASignalEndsARunInOrderFromTheFirstMoment(t *testing.T) {
 				_ = cmd.Process.Signal(c.signal)
 				_ = cmd.Wait()
 				if code := cmd.ProcessState.ExitCode(); code != c.code ||
-					(code == Stopped) != strings.Contains(told.String(), "before anything was started") {
+					(code == early.Stopped) != strings.Contains(told.String(), "before anything was started") {
 					t.Fatalf("it ends with %v, and says %q", cmd.ProcessState, told.String())
 				}
 			}
