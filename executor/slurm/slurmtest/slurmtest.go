@@ -44,6 +44,9 @@ func Up(t testing.TB) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(parent, 0o711); err != nil { // jobs of other users reach their scripts through it
+		t.Fatal(err)
+	}
 	c := &Cluster{Dir: filepath.Join(parent, "s")}
 	script := filepath.Join(root(t), "scripts", "slurm")
 	t.Setenv("SLURM_CONF", filepath.Join(c.Dir, "slurm.conf"))
