@@ -50,7 +50,7 @@ func CheckSubmission(s *executor.Submission, nodes int) error {
 		return bad("%d files have sources for %d", len(w.Files), len(s.Sources))
 	case s.Preempt != nil && (s.Preempt.Checkpoint < 0 || s.Preempt.Checkpoint > most):
 		return bad("its checkpoints have %d bytes", s.Preempt.Checkpoint)
-	case w.Format > trace.Makeflow:
+	case !w.Format.Exists():
 		return bad("it has format %d", w.Format)
 	}
 	for i, c := range s.Costs {

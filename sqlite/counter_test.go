@@ -3,9 +3,12 @@ package sqlite_test
 import (
 	"bytes"
 	"context"
+	encoding "encoding/csv"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,8 +104,55 @@ func TestALogWithoutACounterGetsIt(t *testing.T) {
 	if _, err := raw.Exec("ALTER TABLE attempt_rows DROP COLUMN read_ops"); err != nil {
 		t.Fatal(err)
 	}
-	open(t, path, sqlite.Durable)
+	open(t, path, sqlite.ReadOnly)
 	if n := query[int](t, path, "SELECT count(*) FROM v_attempts WHERE read_ops IS NULL"); n != 5 {
 		t.Errorf("%d attempts", n)
+	}
+}
+
+// So does that of a simulation, whose attempts are in chunks: these end before the counter.
+func TestASimulationWithoutACounterIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db, err := sqlite.Open(path, sqlite.Bulk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := logtest.New(t, db, logtest.Info("calm"))
+	first := l.Arrive(0, "w", []string{"a", "a"}, [][]int32{nil, nil})
+	for i := range 2 {
+		a := l.Start(0, first+planner.TaskID(i), 1, 0, time.Second)
+		l.Event(2*logtest.Second, &planner.AttemptExited{Attempt: a, Outcome: planner.OK,
+			Usage: planner.Usage{OOMKills: 321, DroppedBytes: 987654, Missing: planner.CountersAll}})
+	}
+	if err := errors.Join(l.Finish(context.Background(), sqlite.Finished, 0), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	raw := rawDB(t, path)
+	for name := range columnsOf(t, path, "view") {
+		if _, err := raw.Exec("DROP VIEW " + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []string{"UPDATE task_chunks SET rows = replace(rows, ',987654]', ']')",
+		"ALTER TABLE attempt_rows DROP COLUMN dropped_bytes"} {
+		if _, err := raw.Exec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := query[int](t, path, "SELECT count(*) FROM task_chunks WHERE rows LIKE '%321]%'"); n != 1 {
+		t.Fatalf("%d chunks end before the counter", n)
+	}
+	var csv bytes.Buffer
+	if err := export.Attempts(t.Context(), &csv, open(t, path, sqlite.ReadOnly), "calm"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := encoding.NewReader(&csv).ReadAll()
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%v %v", rows, err)
+	}
+	for _, row := range rows[1:] {
+		if row[slices.Index(rows[0], "oom_kills")] != "321" || row[slices.Index(rows[0], "dropped_bytes")] != "" {
+			t.Errorf("%v\n%v", rows[0], row)
+		}
 	}
 }

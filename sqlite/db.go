@@ -119,6 +119,9 @@ type olderFormatError struct {
 }
 
 func (e olderFormatError) Error() string {
+	if e.have == schemaVersion {
+		return fmt.Sprintf("open log %s: it lacks a counter that this gantry has", e.path)
+	}
 	return fmt.Sprintf("open log %s: it has format %d, this gantry reads %d", e.path, e.have, schemaVersion)
 }
 
@@ -290,12 +293,20 @@ func (db *DB) missingCounters() ([]string, error) {
 		return nil, err
 	}
 	var missing []string
-	for _, c := range slices.Concat(ownCounters, sharedCounters) {
-		if !slices.Contains(have, c.column) {
-			missing = append(missing, c.column)
+	for _, c := range counterColumns() {
+		if !slices.Contains(have, c) {
+			missing = append(missing, c)
 		}
 	}
 	return missing, nil
+}
+
+// counterColumns are the columns of table attempts that hold members of planner.Usage.
+func counterColumns() (names []string) {
+	for _, c := range slices.Concat(ownCounters, sharedCounters) {
+		names = append(names, c.column)
+	}
+	return names
 }
 
 // strings reads a column of texts on the writer connection.
@@ -361,7 +372,20 @@ func (db *DB) openReaders() error {
 		return fmt.Errorf("open log %s: it has format %d, this gantry reads %d: use the gantry that wrote it", db.path,
 			have, schemaVersion)
 	}
-	return nil
+	want, there := counterColumns(), 0
+	err = db.readers.QueryRow("SELECT count(*) FROM pragma_table_info('attempt_rows') WHERE name IN ('" +
+		strings.Join(want, "', '") + "')").Scan(&there)
+	if err == nil && there < len(want) {
+		err = olderFormatError{db.path, have}
+	}
+	if err != nil {
+		db.general.Close()
+		db.readers.Close()
+		if !errors.As(err, new(olderFormatError)) {
+			err = db.wrap("open", err)
+		}
+	}
+	return err
 }
 
 // Path is the absolute path of the log.

@@ -127,7 +127,7 @@ func unpackTasks(c *sqlite3.SQLiteConn, run int64) error {
 					more[5+k] = value{kind: isNumber}
 				}
 			} else {
-				s.list(more)
+				s.list(more, 5)
 			}
 			placed := node
 			if node.n == -1 {
@@ -300,11 +300,15 @@ func (s *scanner) next() value {
 	return value{}
 }
 
-// list reads a list of so many values.
-func (s *scanner) list(to []value) {
+// list reads a list of at least so many values. NULL are those that it ends before: counters that the gantry that wrote
+// it did not have.
+func (s *scanner) list(to []value, least int) {
 	s.expect('[')
 	for i := range to {
-		to[i] = s.next()
+		to[i] = value{}
+		if i < least || s.more() {
+			to[i] = s.next()
+		}
 	}
 	s.expect(']')
 }

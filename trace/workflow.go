@@ -25,9 +25,12 @@ type Rename struct{ File, As string }
 // GlobMeta are the characters that make the name of an output a pattern, in WfFormat and Makeflow.
 const GlobMeta = "*?["
 
-func (f Format) String() string {
-	return [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat", "Makeflow"}[f]
-}
+var formats = [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat", "Makeflow"}
+
+func (f Format) String() string { return formats[f] }
+
+// Exists reports whether there is such a format.
+func (f Format) Exists() bool { return int(f) < len(formats) }
 
 // Fields is a set of the facts that a trace may or may not tell about a task.
 type Fields uint16
