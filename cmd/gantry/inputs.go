@@ -26,6 +26,7 @@ type inputs struct {
 	// warmUp and coolDown are what the workload leaves out of metrics; they are of the one workload file that was
 	// given.
 	warmUp, coolDown int
+	stdin            func() ([]byte, error) // reads standard input once; nil: it is read as it is
 }
 
 // submissions reads all workflows before anything runs: one that is wrong stops everything.
@@ -59,7 +60,7 @@ func (in *inputs) submissions() ([]executor.Submission, error) {
 }
 
 func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
-	text, workload, err := sniffWorkload(path)
+	text, workload, err := in.sniff(path)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +110,18 @@ func (in *inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, nil
 }
 
+// sniff does what sniffWorkload does. Standard input can be read again.
+func (in *inputs) sniff(path string) (text []byte, workload bool, err error) {
+	if path != "-" || in.stdin == nil {
+		return sniffWorkload(path)
+	}
+	text, err = in.stdin()
+	return text, scenario.IsWorkload(text[:min(len(text), sniffed)]), err
+}
+
+// sniffed is how much of a text tells a workload from a trace.
+const sniffed = 1 << 16
+
 // sniffWorkload tells a workload from a trace by the beginning of its text. The text is whole for a workload and for
 // standard input.
 func sniffWorkload(path string) (text []byte, workload bool, err error) {
@@ -122,7 +135,7 @@ func sniffWorkload(path string) (text []byte, workload bool, err error) {
 		}
 		defer f.Close()
 	}
-	head, err := io.ReadAll(io.LimitReader(f, 1<<16))
+	head, err := io.ReadAll(io.LimitReader(f, sniffed))
 	workload = scenario.IsWorkload(head)
 	if err == nil && (workload || path == "-") {
 		var rest []byte

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,7 +20,6 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/docker"
-	"gantry/executor/load"
 	"gantry/planner"
 	"gantry/reader"
 	"gantry/scenario"
@@ -225,7 +226,11 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	s := &session{set: set, name: name, out: c, view: newProgress(c.Bool("quiet"), c.Bool("json")),
 		predicts: !c.Bool("no-prediction")}
 	defer s.close()
+	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
 	if find := rowOf(set.Runtime).cluster; find != nil {
+		if err := s.readUnplaced(c, stdin); err != nil {
+			return 0, err
+		}
 		if err := find(c.Context, s, c); err != nil {
 			return 0, err
 		}
@@ -234,55 +239,70 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return 0, fail(exitInput, err)
 	}
-	in := &inputs{paths: c.Args().Slice(), seed: set.Seed, repetition: set.Repetition - 1,
-		Loader: load.Loader{Platform: s.platform,
-			Repair: c.Bool("repair"), MaxInput: int64(*c.Generic("max-input").(*byteSize)),
-			TimeScale: max(set.TimeScale,
-				math.SmallestNonzeroFloat64), Count: set.Count, Warn: s.view.warn}}
-	if err := set.readAs(c, &in.Loader); err != nil {
-		return 0, err
-	}
-	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
-		return 0, err
-	}
-	pl, adm, err := s.planner()
-	if err == nil && set.Measured != "" {
-		pl, adm, err = s.measuredIn(c)
-	}
+	p, err := s.read(c, &inputs{stdin: stdin})
 	if err != nil {
 		return 0, err
-	}
-	subs, err := in.submissions()
-	if err != nil {
-		return 0, err
-	}
-	if err := preemption(c, subs); err != nil {
-		return 0, fail(exitUsage, err)
-	}
-	if c.String("repetition") == "all" && in.repetitions == 0 {
-		return 0, failf(exitUsage, "--repetition all: no workload file says how many there are (key repetitions)")
-	}
-	set.Reuse = set.Reuse || in.reuse && runtimeOf(set.Runtime).Programs
-	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
-	emulated, err := s.check(subs)
-	if err != nil {
-		return 0, err
-	}
-	if runtimeOf(set.Runtime).Programs {
-		if err := checkMounts(subs, set.Emulate || set.ContainerMounts); err != nil {
-			return 0, err
-		}
-		if err := s.locate(c.Context, subs); err != nil {
-			return 0, err
-		}
 	}
 	if c.Bool("dry-run") {
-		return s.repetitions, s.dry(c, subs)
+		return s.repetitions, s.dry(c, p.subs)
 	}
 	if err := s.fetchImages(c.Context); err != nil {
 		return 0, err
 	}
-	return s.repetitions, s.start(c, mode, pl, adm, subs, emulated)
+	return s.repetitions, s.start(c, mode, p.planner, p.admitter, p.subs, p.emulated)
+}
+
+// prepared is what a run consists of.
+type prepared struct {
+	planner  *planner.Planner
+	admitter *executor.Admitter
+	subs     []executor.Submission
+	emulated bool // a task is
+}
+
+// read reads what is to run on the platform, and refuses what cannot.
+func (s *session) read(c *cli.Context, in *inputs) (p prepared, err error) {
+	set := s.set
+	in.paths, in.seed, in.repetition = c.Args().Slice(), set.Seed, set.Repetition-1
+	in.Platform, in.Repair, in.Count, in.Warn = s.platform, c.Bool("repair"), set.Count, s.view.warn
+	in.MaxInput = int64(*c.Generic("max-input").(*byteSize))
+	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
+	if err := set.readAs(c, &in.Loader); err != nil {
+		return p, err
+	}
+	if in.Inputs, in.Dirs, err = inputsDirs(c.StringSlice("inputs")); err != nil {
+		return p, err
+	}
+	p.planner, p.admitter, err = s.planner()
+	if err == nil && set.Measured != "" {
+		p.planner, p.admitter, err = s.measuredIn(c)
+	}
+	if err != nil {
+		return p, err
+	}
+	if p.subs, err = in.submissions(); err != nil {
+		return p, err
+	}
+	if err := preemption(c, p.subs); err != nil {
+		return p, fail(exitUsage, err)
+	}
+	if c.String("repetition") == "all" && in.repetitions == 0 {
+		return p, failf(exitUsage, "--repetition all: no workload file says how many there are (key repetitions)")
+	}
+	set.Reuse = set.Reuse || in.reuse && runtimeOf(set.Runtime).Programs
+	set.WarmUp, set.CoolDown, s.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
+	if p.emulated, err = s.check(p.subs); err != nil {
+		return p, err
+	}
+	if runtimeOf(set.Runtime).Programs {
+		if err := checkMounts(p.subs, set.Emulate || set.ContainerMounts); err != nil {
+			return p, err
+		}
+		if err := s.locate(c.Context, p.subs); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
 }
 
 // preemption lets --checkpoint and --preempt overrule what workloads say.
@@ -322,7 +342,7 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 	if s.name == "" {
 		s.name = newRunName()
 	} else if s.name != executor.EscapeName(s.name) {
-		return failf(exitUsage, "--name %s: letters, digits, _, - and . only", s.name)
+		return badName(s.name)
 	}
 	if s.dir, err = s.set.place(filepath.Join(s.home, s.name)); err != nil {
 		return fail(exitHost, err)
@@ -390,6 +410,10 @@ func (s *session) start(c *cli.Context, mode sqlite.Mode, pl *planner.Planner, a
 		return err
 	}
 	return s.drive(c.Context)
+}
+
+func badName(name string) error {
+	return failf(exitUsage, "--name %s: letters, digits, _, - and . only", name)
 }
 
 // existing opens a run of the log to continue it.

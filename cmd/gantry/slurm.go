@@ -18,12 +18,14 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/docker"
+	"gantry/executor/load"
 	"gantry/executor/slurm"
 	"gantry/executor/slurm/allocation"
 	"gantry/executor/stage"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/scenario"
+	"gantry/sqlite"
 )
 
 // How many containers start at once by default: each node works on some, and srun takes processes here.
@@ -129,6 +131,48 @@ func allocate(ctx context.Context, s *session, c *cli.Context) error {
 	}
 	for _, n := range cluster.Nodes {
 		s.slurm.nodes = append(s.slurm.nodes, n.Name)
+	}
+	return nil
+}
+
+// readUnplaced refuses what cannot run in any allocation before one is requested. Tasks count as if they fit.
+func (s *session) readUnplaced(c *cli.Context, stdin func() ([]byte, error)) error {
+	if s.name != "" && s.name != executor.EscapeName(s.name) {
+		return badName(s.name)
+	}
+	if err := s.unused(c); err != nil {
+		return err
+	}
+	if _, err := s.set.secrets(); err != nil {
+		return err
+	}
+	roomy, err := executor.PlatformOf(&scenario.Cluster{Nodes: []scenario.ClusterNode{{Name: "any", Cores: 1 << 20,
+		Speed: 1}}})
+	if err != nil {
+		return err
+	}
+	set := *s.set
+	first := &session{set: &set, name: s.name, out: c, view: s.view, predicts: s.predicts, platform: roomy}
+	defer first.close()
+	_, err = first.read(c, &inputs{stdin: stdin, Loader: load.Loader{Unplaced: true}})
+	s.view.total = 0
+	return err
+}
+
+// unused refuses the name of a run that the log has. Other errors of the log are left to who writes it.
+func (s *session) unused(c *cli.Context) error {
+	path := filepath.Join(c.String("dir"), sqlite.FileName)
+	if _, err := os.Stat(path); err != nil || s.name == "" || c.Bool("no-log") || c.Bool("dry-run") {
+		return nil
+	}
+	db, err := sqlite.Open(path, sqlite.ReadOnly)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	if info, err := db.Info(c.Context, s.name); err == nil && info.Name == s.name {
+		return failf(exitInput, "there is a run %q already: give another name, or continue it with gantry resume",
+			s.name)
 	}
 	return nil
 }

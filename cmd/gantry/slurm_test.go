@@ -155,6 +155,73 @@ func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
 	}
 }
 
+// What is wrong with the workflow or the flags is said before an allocation is requested.
+func TestNoAllocationIsRequestedForWhatCannotRun(t *testing.T) {
+	request := []string{"--slurm", "nodes=2"}
+	for _, c := range []struct {
+		name string
+		file string // the workflow, "-" from standard input
+		text string
+		args []string
+		code int
+		says string
+	}{
+		{"a trace that is broken", "w.dax", "<adag", nil, exitInput, "w.dax"},
+		{"a trace that is not there", "w.dax", "", nil, exitInput, "w.dax"},
+		{"a trace from standard input that is broken", "-", "<adag", nil, exitInput, "-"},
+		{"a workload whose trace is not there", "w.yaml", "workflows: [{trace: no.dax}]\n", nil, exitInput, "no.dax"},
+		{"costs of no task", "w.yaml", "workflows: [{trace: one.dax, costs: costs.csv}]\n", nil, exitInput,
+			`has no task "other"`},
+		{"a program without an image", "Makeflow", "a:\n\ttrue >a\n", nil, exitInput, "no image to run it in"},
+		{"an input that is missing", "Makeflow", "a: b\n\tcp b a\n", []string{"--image", "x"}, exitInput, "b"},
+		{"an unknown policy", "one.dax", oneTask, []string{"--policy", "best"}, exitUsage, "best"},
+		{"an unknown estimator", "one.dax", oneTask, []string{"--estimator", "best"}, exitUsage, "best"},
+		{"a secret that is missing", "one.dax", oneTask, []string{"--secret", "NO_SUCH_SECRET"}, exitInput,
+			"NO_SUCH_SECRET"},
+		{"a name with a space", "one.dax", oneTask, []string{"--name", "a b"}, exitUsage, "--name a b"},
+		{"a name that is taken", "one.dax", oneTask, []string{"--name", "taken"}, exitInput,
+			`there is a run "taken" already`},
+		{"what can run", "one.dax", oneTask, nil, exitHost, "Slurm refuses the allocation"},
+		{"what can run, from standard input", "-", oneTask, nil, exitHost, "Slurm refuses the allocation"},
+		{"costs on nodes", "w.yaml", "workflows: [{trace: one.dax, costs: good.csv}]\n", nil, exitHost,
+			"Slurm refuses the allocation"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fake, says := fakeSlurm(t)
+			says("salloc", "", "salloc: error: Job submit/allocate failed: no\n", 1)
+			work := writeFiles(t, map[string]string{"one.dax": oneTask, "stdin": c.text,
+				"costs.csv": "task,node,seconds\nother,v1,2\n", "good.csv": "task,node,seconds\na,v1,2\n"})
+			runs, path := filepath.Join(work, "runs"), c.file
+			if path != "-" {
+				path = filepath.Join(work, path)
+				if c.text != "" {
+					write(t, path, c.text)
+				}
+			}
+			stdin, err := os.Open(filepath.Join(work, "stdin"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stdin.Close()
+			defer func(was *os.File) { os.Stdin = was }(os.Stdin)
+			os.Stdin = stdin
+			if code, _, errs := invoke(t, "run", "--runtime", "null", "--quiet", "--dir", runs, "--name", "taken",
+				filepath.Join(work, "one.dax")); code != 0 {
+				t.Fatal(errs)
+			}
+			args := append(append([]string{"run", "--runtime", "slurm", "--dir", runs}, request...), c.args...)
+			code, _, errs := invoke(t, append(args, path)...)
+			if code != c.code || !strings.Contains(errs, c.says) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, errs)
+			}
+			calls, _ := os.ReadFile(filepath.Join(fake, "calls"))
+			if asked := strings.Contains(string(calls), "salloc"); asked != (c.code == exitHost) {
+				t.Errorf("an allocation was requested: %v\n%s", asked, calls)
+			}
+		})
+	}
+}
+
 // Speeds come from the cluster file, else from gantry calibrate; equal nodes have equal speeds.
 func TestSpeedsOfNodesOfSlurm(t *testing.T) {
 	got := relative([]slurm.Report{{Node: "v1", Rate: 1.01e9}, {Node: "v2", Rate: 0.99e9}, {Node: "v3", Rate: 1e9},
