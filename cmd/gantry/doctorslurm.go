@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,6 +22,11 @@ func doctorSlurm(c *cli.Context) error {
 	if err := s.set.readSlurm(c, true); err != nil {
 		return err
 	}
+	// The directory and the allocation have to go also if the reader does, or the user loses patience.
+	var stop func()
+	c.Context, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	root, err := s.sharedDir()
 	if err != nil {
 		return fail(exitHost, err)
@@ -37,7 +44,9 @@ func doctorSlurm(c *cli.Context) error {
 		return fail(exitHost, err)
 	}
 	a, err := s.findAllocation(c.Context, c.String("slurm-job"), false)
-	if err != nil {
+	if c.Context.Err() != nil && a == nil {
+		return failf(exitInterrupted, "stopped")
+	} else if err != nil {
 		return slurmError(err)
 	}
 	s.slurm = &onSlurm{allocation: a}
@@ -49,6 +58,9 @@ func doctorSlurm(c *cli.Context) error {
 	lacking, unusable := 0, 0
 	for _, n := range a.Nodes() {
 		facts, usable, err := examineNode(c, check, a, n, root)
+		if c.Context.Err() != nil {
+			return failf(exitInterrupted, "stopped")
+		}
 		if err != nil {
 			return err
 		}

@@ -95,6 +95,8 @@ func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (
 	if err != nil {
 		return r, err
 	}
+	stop := context.AfterFunc(ctx, run.End)
+	defer stop()
 	run.Stdin().Close()
 	_, _ = io.Copy(io.Discard, run.Stdout())
 	failed := run.Wait()
@@ -136,6 +138,7 @@ func (c Check) carry(ctx context.Context, a *allocation.Allocation, spec allocat
 	if err != nil {
 		return r, err
 	}
+	defer context.AfterFunc(ctx, run.End)()
 	out := bufio.NewReader(run.Stdout())
 	line, _ := out.ReadString('\n')
 	if number, ok := strings.CutPrefix(strings.TrimSpace(line), "ready "); ok {
@@ -164,6 +167,7 @@ func (c Check) carry(ctx context.Context, a *allocation.Allocation, spec allocat
 	if run, err = a.StartStep(ctx, spec); err != nil {
 		return r, err
 	}
+	defer context.AfterFunc(ctx, run.End)()
 	run.Stdin().Close()
 	text, err := io.ReadAll(run.Stdout())
 	if failed := run.Wait(); failed != nil {
@@ -192,8 +196,9 @@ func sumOf(paths ...string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Withdraw removes the programs that were brought to nodes.
+// Withdraw removes the programs that were brought to nodes, also if the context has ended.
 func (c Check) Withdraw(ctx context.Context, a *allocation.Allocation, reports []Report) {
+	ctx = context.WithoutCancel(ctx)
 	var work sync.WaitGroup
 	for _, r := range reports {
 		if dir := filepath.Dir(r.Carried); strings.HasPrefix(filepath.Base(dir), ProgramsPrefix) {

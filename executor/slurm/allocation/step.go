@@ -41,6 +41,9 @@ func (r *Running) Stdout() io.Reader { return r.out }
 // Kill ends the srun here; the step continues.
 func (r *Running) Kill() { _ = r.cmd.Process.Kill() }
 
+// End has the srun here end the step.
+func (r *Running) End() { _ = r.cmd.Process.Signal(syscall.SIGTERM) }
+
 // Said is what srun and the step said to standard error, or the end of it.
 func (r *Running) Said() string { return r.said.String() }
 
