@@ -96,10 +96,8 @@ func (db *DB) fill(from string, s *Submitted) error {
 		if err != nil {
 			return err
 		}
-		one := "" // of the tasks, which is the submission
-		if s.Task != planner.None {
-			one = fmt.Sprintf(" AND task = %d", s.Task)
-		}
+		bounds := map[string]func(run int64, s *Submitted) (string, error){"task_rows": db.tasksOf,
+			"attempt_rows": db.attemptsOf, "files": db.filesOf}
 		of := map[string]string{
 			"workflow": fmt.Sprintf("workflow = %d", s.Workflow),
 			"task":     "task IN (SELECT task FROM main.task_rows)",
@@ -125,8 +123,12 @@ func (db *DB) fill(from string, s *Submitted) error {
 				where = "id = ?1"
 			case !slices.Contains(columns, "run"):
 				return nil
-			case where != "" && table == "task_rows":
-				where = "run = ?1 AND " + where + one
+			case bounds[table] != nil:
+				numbers, err := bounds[table](run, s)
+				if err != nil {
+					return err
+				}
+				where = "run = ?1 AND " + where + numbers
 			case where != "":
 				where = "run = ?1 AND " + where
 			case slices.Contains([]string{"nodes", "images", "policies"}, table):
@@ -142,7 +144,8 @@ func (db *DB) fill(from string, s *Submitted) error {
 			return err
 		}
 		first := []string{"runs", "workflows", "task_rows", "attempt_rows", "files"}
-		for _, table := range slices.Concat(first, tables) {
+		rest := slices.DeleteFunc(tables, func(t string) bool { return slices.Contains(first, t) })
+		for _, table := range slices.Concat(first, rest) {
 			if err := copyRows(table); err != nil {
 				return err
 			}
@@ -163,4 +166,90 @@ func (db *DB) fill(from string, s *Submitted) error {
 				w.ended_ns, w.ended_ns - w.arrived_ns FROM main.workflows w)`, nil)
 		return err
 	})
+}
+
+// tasksOf is a condition that bounds the numbers of the tasks of a submission, as a log may have many others.
+func (db *DB) tasksOf(run int64, s *Submitted) (string, error) {
+	if s.Task != planner.None {
+		return fmt.Sprintf(" AND task = %d", s.Task), nil
+	}
+	const of = " FROM whole.workflows w WHERE run = ? AND workflow = ? AND NOT EXISTS (SELECT 1 FROM whole.growths g " +
+		"WHERE g.run = w.run AND g.workflow = w.workflow)"
+	first, err := db.queryInt("SELECT coalesce(max(first_task), -1)"+of, run, int64(s.Workflow))
+	if err != nil || first < 0 {
+		return "", err
+	}
+	n, err := db.queryInt("SELECT max(tasks)"+of, run, int64(s.Workflow))
+	return fmt.Sprintf(" AND task BETWEEN %d AND %d", first, first+n-1), err
+}
+
+// attemptsOf is the same of its attempts: those ordered between its arrival and its end. Their numbers are in the order
+// of time. Its workflow and tasks are copied already.
+func (db *DB) attemptsOf(run int64, s *Submitted) (string, error) {
+	ends := "main.workflows"
+	if s.Task != planner.None {
+		ends = "main.task_rows"
+	}
+	began, err := db.queryInt("SELECT coalesce(min(arrived_ns), 0) FROM main.workflows")
+	if err != nil {
+		return "", err
+	}
+	ended, err := db.queryInt("SELECT coalesce(max(ended_ns), -1) FROM " + ends)
+	if err != nil {
+		return "", err
+	}
+	const later = "SELECT queued_ns >= ? FROM whole.attempt_rows WHERE run = ? AND attempt >= ? AND queued_ns IS NOT " +
+		"NULL ORDER BY attempt LIMIT 1"
+	most, err := db.queryInt("SELECT coalesce(max(attempt), -1) FROM whole.attempt_rows WHERE run = ?", run)
+	if err != nil {
+		return "", err
+	}
+	first, err := db.bisect(later, began, run, most)
+	if err != nil || ended < 0 {
+		return fmt.Sprintf(" AND attempt >= %d", first), err
+	}
+	next, err := db.bisect(later, ended+1, run, most)
+	if err != nil {
+		return "", err
+	}
+	last, err := db.queryInt("SELECT coalesce(max(attempt), -1) FROM main.task_rows")
+	return fmt.Sprintf(" AND attempt BETWEEN %d AND %d", first, max(next-1, last)), err
+}
+
+// filesOf is the same of its files, which have the order of workflows but for those of workflows that grew.
+func (db *DB) filesOf(run int64, s *Submitted) (string, error) {
+	if s.Task != planner.None {
+		return "", nil
+	}
+	const later = "SELECT workflow >= ? FROM whole.files WHERE run = ? AND file >= ? AND workflow NOT IN (SELECT " +
+		"workflow FROM whole.growths) ORDER BY file LIMIT 1"
+	most, err := db.queryInt("SELECT coalesce(max(file), -1) FROM whole.files WHERE run = ?", run)
+	if err != nil {
+		return "", err
+	}
+	first, err := db.bisect(later, int64(s.Workflow), run, most)
+	if err != nil {
+		return "", err
+	}
+	next, err := db.bisect(later, int64(s.Workflow)+1, run, most)
+	return fmt.Sprintf(" AND file BETWEEN %d AND %d", first, next-1), err
+}
+
+// bisect returns the smallest number from which on later holds of all rows of the run, most+1 if there is none. later
+// takes a bound, the run and a number, and asks the first row from there on.
+func (db *DB) bisect(later string, bound, run, most int64) (int64, error) {
+	low, high := int64(0), most+1
+	for low < high {
+		middle := (low + high) / 2
+		holds, err := db.queryInt("SELECT coalesce(("+later+"), 1)", bound, run, middle)
+		if err != nil {
+			return 0, err
+		}
+		if holds != 0 {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low, nil
 }
