@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gantry/cmd/gantry/early"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/docker"
@@ -227,14 +229,22 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 		predicts: !c.Bool("no-prediction")}
 	defer s.close()
 	stdin := sync.OnceValues(func() ([]byte, error) { return io.ReadAll(os.Stdin) })
+	ctx, release := c.Context, func() {} // until the run is there: who stops gantry before leaves nothing
 	if find := rowOf(set.Runtime).cluster; find != nil {
 		if err := s.readUnplaced(c, stdin); err != nil {
 			return 0, err
 		}
-		if err := find(c.Context, s, c); err != nil {
+		var stop func()
+		ctx, stop = context.WithCancel(c.Context)
+		defer stop()
+		release = early.Cancel(stop)
+		defer release()
+		defer func() { s.leave(err) }()
+		if err := find(ctx, s, c); ctx.Err() != nil {
+			return 0, failf(exitInterrupted, "stopped; nothing was started")
+		} else if err != nil {
 			return 0, err
 		}
-		defer func() { s.leave(err) }()
 	}
 	if s.platform, err = executor.PlatformOf(set.Cluster); err != nil {
 		return 0, fail(exitInput, err)
@@ -246,9 +256,12 @@ func beginOne(c *cli.Context, given *settings, mode sqlite.Mode, repetition int,
 	if c.Bool("dry-run") {
 		return s.repetitions, s.dry(c, p.subs)
 	}
-	if err := s.fetchImages(c.Context); err != nil {
+	if err := s.fetchImages(ctx); ctx.Err() != nil {
+		return 0, failf(exitInterrupted, "stopped; nothing was started")
+	} else if err != nil {
 		return 0, err
 	}
+	release()
 	return s.repetitions, s.start(c, mode, p.planner, p.admitter, p.subs, p.emulated)
 }
 

@@ -346,3 +346,28 @@ func TestDoctorIsStopped(t *testing.T) {
 		clean(w)
 	})
 }
+
+// Ctrl-C while nodes are asked what they can do gives the allocation back.
+func TestStoppedBeforeTheRun(t *testing.T) {
+	s := newSite(t)
+	defer s.idle(t)
+	w := s.newWork(t, rule{name: "a"})
+	slow := filepath.Join(w.dir, "slow")
+	w.must(os.Mkdir(slow, 0o755))
+	script := "#!/bin/sh\n: >" + w.note("asked") + "\nexec sleep 600\n"
+	w.must(os.WriteFile(filepath.Join(slow, "srun"), []byte(script), 0o755))
+	t.Setenv("PATH", slow+":"+os.Getenv("PATH"))
+	g := w.run("--slurm", "nodes=1,time=10m")
+	slurmtest.Eventually(t, "a question", func() bool {
+		_, err := os.Stat(w.note("asked"))
+		return err == nil
+	})
+	w.must(g.Process.Signal(os.Interrupt))
+	g.ends(interrupted, "nothing was started")
+	if left := s.jobs(t); len(left) > 0 {
+		t.Errorf("allocation %v was not given back", left)
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.runs(), "*check*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -23,7 +23,8 @@ var (
 	mu      sync.Mutex
 	waits   bool // for the loop: one signal is kept, the second ends the process
 	kept    = make(chan os.Signal, 8)
-	loop    bool // takes signals now
+	loop    bool   // takes signals now
+	cancel  func() // called at the first signal instead of ending the process
 )
 
 func init() {
@@ -60,6 +61,12 @@ func guard() {
 	go func() {
 		for s := range signals {
 			mu.Lock()
+			if f := cancel; f != nil {
+				cancel = nil
+				mu.Unlock()
+				f()
+				continue
+			}
 			end := !loop && (!waits || len(kept) > 0)
 			if !end {
 				select {
@@ -74,6 +81,18 @@ func guard() {
 			}
 		}
 	}()
+}
+
+// Cancel has the next signal call f, from here on until release is called. Another one ends the process.
+func Cancel(f func()) (release func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	cancel = f
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		cancel = nil
+	}
 }
 
 // Wait keeps a signal from here on until Loop is called: the log has the run. A second one ends the process.
