@@ -640,7 +640,7 @@ func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
 					return oracletest.Difference(course.Stays, want, true), nil
 				})
 			}
-			if left < int(oracletest.Seeds(10)) {
+			if oracletest.Takes(1) && left < 10 { // of all instances, that is, without the race detector
 				t.Errorf("tasks leave their nodes in %d instances only", left)
 			}
 		})
