@@ -334,6 +334,9 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	}
 	s.checking.Lock()
 	defer s.checking.Unlock()
+	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil {
+		return a, err
+	}
 	for i := range subs {
 		if subs[i].RejectLate && !s.Deadlines(s.policy()) {
 			return nil, invalidf(
@@ -383,11 +386,33 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	}); err != nil {
 		return nil, err
 	}
+	return acceptedAs(rows), nil
+}
+
+func acceptedAs(rows []sqlite.Submitted) *api.Accepted {
 	a := &api.Accepted{Run: rows[0].Run}
 	for _, row := range rows {
 		a.IDs, a.Names = append(a.IDs, row.ID), append(a.Names, row.Name)
 	}
-	return a, nil
+	return a
+}
+
+var errKeyTaken error = &api.Error{Code: api.Denied,
+	Message: "the key of this request is that of another user's: choose another"}
+
+// repeated is the answer to a request that was accepted before, whose client did not hear so: no limit, and no drain,
+// takes that back. nil: it is a new one. s.checking is held.
+func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.Accepted, error) {
+	rows, err := s.DB.SubmittedWith(ctx, req.Key)
+	switch {
+	case err != nil || len(rows) == 0:
+		return nil, err
+	case rows[0].UID != by.UID:
+		return nil, errKeyTaken
+	case len(rows) != len(req.Workflows)+len(req.Tasks):
+		return nil, invalidf("request %s was one of %d submissions", req.Key, len(rows))
+	}
+	return acceptedAs(rows), nil
 }
 
 // accept keeps what was handed in and gives it to the engine, by what given returns for each of the rows. A request
@@ -421,8 +446,7 @@ func (s *Server) accept(
 		return err
 	}
 	if again && rows[0].UID != by {
-		return &api.Error{Code: api.Denied,
-			Message: "the key of this request is that of another user's: choose another"}
+		return errKeyTaken
 	}
 	if again {
 		return nil

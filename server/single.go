@@ -48,6 +48,9 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 	now, wall := s.Now(), time.Now()
 	s.checking.Lock()
 	defer s.checking.Unlock()
+	if a, err := s.repeated(ctx, req, by); a != nil || err != nil {
+		return a, err
+	}
 	for i := range req.Tasks {
 		t := &req.Tasks[i]
 		sub, err := sqlite.DecodeSubmission(t.Definition)
@@ -126,11 +129,7 @@ func (s *Server) submitTasks(ctx context.Context, req *api.Submit, by Peer) (any
 	}); err != nil {
 		return nil, err
 	}
-	a := &api.Accepted{Run: rows[0].Run}
-	for _, row := range rows {
-		a.IDs, a.Names = append(a.IDs, row.ID), append(a.Names, row.Name)
-	}
-	return a, nil
+	return acceptedAs(rows), nil
 }
 
 // numbered gives a single task its number. The workflow that it opens is called after it, if it opens one.

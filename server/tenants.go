@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docker/go-units"
+
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -131,9 +133,9 @@ func (s *Server) within(ctx context.Context, tasks map[string]int) error {
 				return err
 			}
 			if used >= limit.Disk {
-				return &api.Error{Code: api.Full, Message: fmt.Sprintf("the files of %s take %.1f GB of the disk, and "+
-					"its limit is %.1f GB: remove results, or have finished runs cleaned", tenantName(t),
-					float64(used)/1e9, float64(limit.Disk)/1e9)}
+				return &api.Error{Code: api.Full, Message: fmt.Sprintf("the files of %s take %s of the disk, and its "+
+					"limit is %s: remove those of workflows that have ended from results and nodes in the directory "+
+					"of the run", tenantName(t), units.HumanSize(float64(used)), units.HumanSize(float64(limit.Disk)))}
 			}
 		}
 	}

@@ -178,6 +178,12 @@ func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
 	return &all[0], nil
 }
 
+// SubmittedWith returns the submissions of a request; none if it was not accepted.
+func (db *DB) SubmittedWith(ctx context.Context, key string) ([]Submitted, error) {
+	return collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
+		submittedColumns+"WHERE s.key = ? ORDER BY s.position", key)
+}
+
 // SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many.
 func (db *DB) SubmittedTo(ctx context.Context, most int) ([]Submitted, error) {
 	return collect(ctx, db, func(rows *sql.Rows) (Submitted, error) { return scanSubmitted(rows) },
