@@ -399,6 +399,11 @@ func (a *attempt) end(x *planner.AttemptExited) {
 		a.limit.Stop()
 	}
 	close(a.done)
+	if x.Outcome == planner.Lost && a.r.far != nil {
+		if why := a.r.far.Hopeless(a.id); why != "" {
+			x.Final, x.Message = true, join(x.Message, why)
+		}
+	}
 	a.r.emit(x)
 }
 

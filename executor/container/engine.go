@@ -138,6 +138,8 @@ type Far interface {
 	Engine
 	// Counted is what the host of a container that has ended read of it.
 	Counted(id string) cgroup.Final
+	// Hopeless says why the task of a lost container is not to be tried again; "" if it is.
+	Hopeless(id string) string
 	// Follow calls changed when a node, by its place in the platform, is lost or there again. It returns when the
 	// context ends, or with an error when no node will come back.
 	Follow(ctx context.Context, changed func(node int, up bool)) error

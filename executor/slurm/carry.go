@@ -162,6 +162,10 @@ func (e *Engine) arrived(j *job) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.cfg.Allocation.Away() {
+		r, _ := j.dir.Result()
+		e.countLocked(j, err != nil || r != nil && r.Stopped)
+	}
 	if err != nil {
 		e.finish(j, "what it left could not be fetched: "+err.Error())
 		return

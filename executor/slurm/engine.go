@@ -92,7 +92,55 @@ type Engine struct {
 	failed  []int                 // starts of steps in a row, by node
 	sent    []map[string]identity // files that were brought to nodes, by path
 	alive   map[string]string
-	looked  time.Time // when alive was asked for
+	looked  time.Time         // when alive was asked for
+	losses  map[string]losses // by task
+}
+
+// losses are those in a row of job steps of a task, on nodes that were up.
+type losses struct {
+	number int
+	since  time.Time
+}
+
+// mostLosses in a row are the end of a task, if Slurm had time enough meanwhile to know its nodes again.
+const mostLosses = 5
+
+// taskOf names the task of a container.
+func taskOf(j *job) string {
+	return j.launch.Spec.Labels[container.LabelWorkflow] + "/" + j.launch.Spec.Labels[container.LabelTask]
+}
+
+// countLocked counts a job step that was lost, or not, of a node that is up. e.mu is held.
+func (e *Engine) countLocked(j *job, lost bool) {
+	if j.counted {
+		return
+	}
+	j.counted = true
+	if !lost {
+		delete(e.losses, taskOf(j))
+		return
+	}
+	l := e.losses[taskOf(j)]
+	if l.number++; l.number == 1 {
+		l.since = time.Now()
+	}
+	e.losses[taskOf(j)] = l
+}
+
+// Hopeless implements container.Far: a task whose steps are lost again and again, though Slurm answers and their nodes
+// are up, would be tried for ever.
+func (e *Engine) Hopeless(id string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j := e.known[id]
+	if j == nil || j.launch == nil {
+		return ""
+	}
+	if l := e.losses[taskOf(j)]; l.number >= mostLosses && time.Since(l.since) > restartTime {
+		return fmt.Sprintf("the %d. job step of this task in a row that was lost, on nodes that are up: it is not "+
+			"tried again", l.number)
+	}
+	return ""
 }
 
 // job is a container.
@@ -110,6 +158,7 @@ type job struct {
 
 	// Under Engine.mu:
 	over, running bool
+	counted       bool         // among the losses of its task, or as none
 	sought        bool         // search looks for what has become of it
 	lost          string       // why there will be no result
 	told          *node.Result // what the step said, where the directory took no result
@@ -148,7 +197,8 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, life: hex.EncodeToString(life[:]), over: make(chan struct{}), known: map[string]*job{},
-		down: make([]time.Time, len(cfg.Nodes)), failed: make([]int, len(cfg.Nodes))}
+		losses: map[string]losses{},
+		down:   make([]time.Time, len(cfg.Nodes)), failed: make([]int, len(cfg.Nodes))}
 	for range cfg.Nodes {
 		e.sent = append(e.sent, map[string]identity{})
 	}
@@ -309,6 +359,9 @@ func (e *Engine) refused(j *job, err error) error {
 		err = errors.New("it ended before the program began")
 	}
 	e.mu.Lock()
+	if !e.cfg.Allocation.Away() {
+		e.countLocked(j, true)
+	}
 	e.failed[j.node]++
 	wait := min(time.Minute, time.Second<<min(6, e.failed[j.node]))
 	e.down[j.node] = time.Now().Add(wait)

@@ -281,6 +281,40 @@ func TestFaults(t *testing.T) {
 	})
 }
 
+// A task whose steps are lost again and again, on a node that is up, is not tried for ever.
+func TestLostAgainAndAgain(t *testing.T) {
+	s := newSite(t, "none")
+	broken := filepath.Join(s.dir, "broken")
+	script := "#!/bin/sh\ncase $* in *--clear*) exit;; esac\necho no directory here >&2\nexit 7\n"
+	if err := os.WriteFile(broken, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	good := s.program
+	s.program = broken
+	r := s.newRig(t, 0)
+	task, begun := r.sh("true"), time.Now()
+	for try := 1; ; try++ {
+		x := r.exit(r.launch(try%len(s.Nodes), task))
+		r.wants(x, planner.Lost, "job step on node ")
+		if x.Final {
+			r.wants(x, planner.Lost, fmt.Sprintf("the %d. job step of this task in a row", try), "not tried again")
+			if took := time.Since(begun); try < 5 || took < 30*time.Second {
+				t.Errorf("given up after %d tries and %v", try, took)
+			}
+			break
+		}
+		if try == 100 {
+			t.Fatal("100 tries")
+		}
+	}
+	if x := r.exit(r.launch(0, r.sh("true"))); x.Final {
+		t.Errorf("another task is given up, too: %s", x.Message)
+	}
+	s.program = good
+	r = s.newRig(t, 0)
+	r.wants(r.exit(r.launch(0, r.sh("true"))), planner.OK)
+}
+
 // Slurm restarted while steps run, and while they are to start.
 func TestRestartedController(t *testing.T) {
 	s := newSite(t, "none")
@@ -288,7 +322,9 @@ func TestRestartedController(t *testing.T) {
 	l := r.launch(0, r.held())
 	r.untilBegun(l.Spec)
 	s.Command(t, "scontrol", "shutdown", "slurmctld")
-	slurmtest.Eventually(t, "the end of slurmctld", func() bool { return exec.Command("scontrol", "ping").Run() != nil })
+	slurmtest.Eventually(t, "the end of slurmctld", func() bool {
+		return exec.Command("scontrol", "ping").Run() != nil
+	})
 	m := r.launch(1, r.sh("true"))
 	s.StartController(t)
 	r.wants(r.exit(m), planner.OK)

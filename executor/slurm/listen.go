@@ -57,6 +57,8 @@ func (e *Engine) listen(s *step) {
 				e.work.Add(1)
 				go e.arrived(j)
 			} else {
+				r, _ := j.dir.Result()
+				e.countLocked(j, r != nil && r.Stopped)
 				e.finish(j, "")
 			}
 			s.job = nil
@@ -147,6 +149,9 @@ func (e *Engine) search(j *job) {
 				}
 			}
 			e.mu.Lock()
+			if !j.over && !e.cfg.Allocation.Away() {
+				e.countLocked(j, r == nil || r.Stopped)
+			}
 			e.finish(j, why)
 			e.mu.Unlock()
 			return
