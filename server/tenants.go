@@ -144,7 +144,7 @@ func (s *Server) within(ctx context.Context, tasks map[string]int) error {
 
 func tenantName(t string) string {
 	if t == "" {
-		return "who names no tenant"
+		return "the tenant without a name"
 	}
 	return "tenant " + t
 }
