@@ -158,6 +158,7 @@ type job struct {
 
 	// Under Engine.mu:
 	over, running bool
+	left          bool         // its step has ended it, and what it left is being fetched
 	counted       bool         // among the losses of its task, or as none
 	sought        bool         // search looks for what has become of it
 	lost          string       // why there will be no result
@@ -323,6 +324,16 @@ func (e *Engine) try(ctx context.Context, j *job) error {
 	case <-s.gone:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	e.mu.Lock()
+	left := j.left
+	e.mu.Unlock()
+	if left { // a result, which may say why it did not start, comes later than the end of the step
+		select {
+		case <-j.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	r, err := e.result(j)
 	if err != nil {

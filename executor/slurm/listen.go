@@ -53,7 +53,7 @@ func (e *Engine) listen(s *step) {
 			}
 		case "ended":
 			if e.carried(j) {
-				j.sought = true
+				j.sought, j.left = true, true
 				e.work.Add(1)
 				go e.arrived(j)
 			} else {

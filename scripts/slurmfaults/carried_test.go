@@ -52,6 +52,17 @@ func TestNothingShared(t *testing.T) {
 			f(t)
 		})
 	}
+	run("a container engine that does not see the directory, either", func(t *testing.T) {
+		if exec.Command("docker", "image", "inspect", "gantry/busybox").Run() != nil {
+			t.Skip("needs the image gantry/busybox (scripts/build-image.sh)")
+		}
+		w := s.newWork(t, rule{name: "a"})
+		w.hidden()
+		w.start("run", "--runtime", "slurm", "--slurm", "nodes=1,time=10m", "--node-runtime", "docker", "--image",
+			"gantry/busybox", "--name", "it", filepath.Join(w.dir, "Makeflow")).ends(tasksFailed,
+			"bind source path does not exist")
+		w.tried("a", "host-error")
+	})
 	run("files", func(t *testing.T) {
 		w := s.newWork(t)
 		w.hidden()
