@@ -373,7 +373,15 @@ func newTable(to io.Writer, width int, titles ...string) *textTable {
 	return t
 }
 
-func (t *textTable) row(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *textTable) row(cells ...string) {
+	for i := range cells {
+		cells[i] = oneLine.Replace(cells[i])
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// oneLine shows what would end the line of a table, or move its columns, as a name of a task may have it.
+var oneLine = strings.NewReplacer("\n", "^J", "\r", "^M", "\t", "^I")
 
 // end prints the table and a blank line; without rows it prints nothing.
 func (t *textTable) end() {

@@ -100,3 +100,12 @@ func TestSingleTasksOutliveTheirServer(t *testing.T) {
 		t.Errorf("4 of 7 tasks are done: %+v (%v)", summary, err)
 	}
 }
+
+// A name with line breaks stays in its row.
+func TestNamesWithLineBreaksStayInTheirRow(t *testing.T) {
+	dir := t.TempDir()
+	serveIn(t, dir, "--runtime", "null")
+	expect(t, exitOK, nil, "submit", "--dir", dir, "--task", "a\nb\tc", "--image", "i", "--", "true")
+	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
+	expect(t, exitOK, []string{"1  a^Jb^Ic "}, "queue", "--all", "--dir", dir)
+}
