@@ -33,7 +33,7 @@ func (q *quotas) at(m TenantID) (held, pending *int64) {
 
 func (s *State) tenantOf(t TaskID) TenantID { return s.workflows[s.tasks.of(t).Workflow].Tenant }
 
-// charge takes in that attempts of t hold so many millicores more.
+// charge adds millicores to what attempts of t hold.
 func (s *State) charge(t TaskID, more int64) {
 	if s.quotas != nil {
 		held, _ := s.quotas.at(s.tenantOf(t))
@@ -41,7 +41,7 @@ func (s *State) charge(t TaskID, more int64) {
 	}
 }
 
-// charge takes in that so many millicores more are to be held by t from this round on.
+// charge adds millicores that t is to hold from this round on.
 func (d *Draft) charge(t TaskID, more int64) {
 	if d.s.quotas != nil {
 		_, pending := d.s.quotas.at(d.s.tenantOf(t))

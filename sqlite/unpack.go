@@ -300,8 +300,8 @@ func (s *scanner) next() value {
 	return value{}
 }
 
-// list reads a list of at least so many values. NULL are those that it ends before: counters that the gantry that wrote
-// it did not have.
+// list reads a list of at least that many values. NULL are those that it ends before: counters that the gantry that
+// wrote it did not have.
 func (s *scanner) list(to []value, least int) {
 	s.expect('[')
 	for i := range to {

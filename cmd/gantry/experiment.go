@@ -168,7 +168,7 @@ func earlierRuns(c *cli.Context, x *scenario.Experiment, info results.Info,
 		return nil, fail(exitInput, err)
 	}
 	if x.Search != nil {
-		view.line("%s is left alone: a search is made anew", name)
+		view.line("%s stays: a search begins again each time", name)
 		return nil, nil
 	}
 	e, err := results.NewEarlier(set, info)

@@ -139,7 +139,8 @@ type measured struct {
 	bytes int64
 }
 
-// A measurement is not repeated within so many times what it took: then it takes a twentieth of the time at most.
+// After a measurement the next one waits this many times as long as it took, so that measuring takes a twentieth of
+// the time at most.
 const restOfUse = 20
 
 // of is how many bytes the files of a tenant take.

@@ -136,7 +136,7 @@ func (l *load) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// submit hands in so many workflows at the rate, from several clients.
+// submit hands in n workflows at the rate, from several clients.
 func (l *load) submit(ctx context.Context, when string, n, size int) error {
 	w := &trace.Workflow{Name: "w", Label: "w"}
 	for i := range size {

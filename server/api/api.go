@@ -46,7 +46,7 @@ func (e *Error) Error() string { return e.Message }
 
 // Submit hands in work, all of it or nothing.
 type Submit struct {
-	// Key is random, and chosen anew for each submission: a request that is repeated with its key, since no answer
+	// Key is random, and another one for each submission: a request that is repeated with its key, since no answer
 	// came, is the same submission.
 	Key       string     `json:"key"`
 	Workflows []Workflow `json:"workflows,omitempty"`
