@@ -270,6 +270,8 @@ type Flow struct {
 	ID          planner.WorkflowID
 	Name, Label string
 	State       string
+	Source      string       // the file that it was read from, "-" for standard input
+	Ended       planner.Time // 0 if it has not
 }
 
 // Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.
@@ -279,9 +281,9 @@ func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 		return nil, err
 	}
 	return collect(ctx, db, func(rows *sql.Rows) (f Flow, err error) {
-		return f, rows.Scan(&f.ID, &f.Name, &f.Label, &f.State)
-	}, "SELECT workflow, name, label, state FROM workflows WHERE run = ? AND state <> 'continued' "+
-		"ORDER BY workflow", id)
+		return f, rows.Scan(&f.ID, &f.Name, &f.Label, &f.State, &f.Source, &f.Ended)
+	}, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM workflows "+
+		"WHERE run = ? AND state <> 'continued' ORDER BY workflow", id)
 }
 
 // Admission is a workflow of a run as it was admitted. The run is given as in Summary.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,6 +36,9 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 		for _, f := range flows {
 			if f.State != "done" {
 				all = append(all, correction{of: f})
+				if err := s.warnEdited(c.Context, f); err != nil {
+					return nil, err
+				}
 			}
 		}
 	} else if all, err = s.readCorrected(c, with, flows); err != nil {
@@ -80,6 +85,21 @@ func (s *session) corrections(c *cli.Context, with string) ([]correction, error)
 		all[i].sub = subs[i]
 	}
 	return all, nil
+}
+
+// warnEdited warns that the file of a workflow was written after the workflow failed: without --with, the workflow
+// continues as it was read.
+func (s *session) warnEdited(ctx context.Context, f sqlite.Flow) error {
+	info, err := s.db.Info(ctx, s.name)
+	if err != nil {
+		return logError(err)
+	}
+	st, err := os.Stat(f.Source)
+	if err == nil && st.Mode().IsRegular() && st.ModTime().After(info.Started.Add(time.Duration(f.Ended))) {
+		s.view.warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
+			"continues with the file as it is now", f.Source, f.Name, s.name, f.Source)
+	}
+	return nil
 }
 
 // corrected reads a file with corrected workflows of the run.

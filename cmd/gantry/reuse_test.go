@@ -230,8 +230,14 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 		"echo $GANTRY_RUN $GANTRY_STATE $GANTRY_FAILED >>"+filepath.Join(c.dir, "ends")+"; exit 5", flow)
 	before := c.read("r", "work", "flow/words-1/.command.err")
 	_, errs := c.gantry(exitTasksFailed, "resume", "r")
-	if !strings.Contains(errs, "words runs: it had failed") || !strings.Contains(errs, "1 task kept, 2 to run") {
+	if !strings.Contains(errs, "words runs: it had failed") || !strings.Contains(errs, "1 task kept, 2 to run") ||
+		strings.Contains(errs, "has changed") {
 		t.Errorf("resume says:\n%s", errs)
+	}
+	shellFlow(t, flow, steps...)
+	_, errs = c.gantry(exitTasksFailed, "resume", "r")
+	if !strings.Contains(errs, flow+" has changed since flow failed") || !strings.Contains(errs, "r --with "+flow) {
+		t.Errorf("resume of a run whose file was written since says\n%s", errs)
 	}
 	c.gantry(exitInput, "resume", "r", "--with", c.write("wrong.json", "{"))
 	steps[1].command = "wc -w <upper.txt >words.txt"
@@ -266,7 +272,7 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 	}
 	out, _ = c.gantry(exitOK, "explain", "r", "words")
 	for _, want := range []string{"attempt 1: exit code 127", "the run was continued: the task runs, as it had failed",
-		"attempt 3: ok", "its results stay", "as task upper before it runs", "attempt 4: ok"} {
+		"attempt 4: ok", "its results stay", "as task upper before it runs", "attempt 5: ok"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("explain does not say %q:\n%s", want, out)
 		}
@@ -277,7 +283,7 @@ func TestAFailedRunIsContinuedWithTheCorrectedWorkflow(t *testing.T) {
 		t.Errorf("no near name: %s", errs)
 	}
 	ends, _ := os.ReadFile(filepath.Join(c.dir, "ends"))
-	if want := "r failed 2\nr failed 2\nr finished 0\nr finished 0\nr finished 0\n"; string(ends) != want {
+	if want := "r failed 2\nr failed 2\nr failed 2\nr finished 0\nr finished 0\nr finished 0\n"; string(ends) != want {
 		t.Errorf("--on-end wrote %q, want %q", ends, want)
 	}
 }
