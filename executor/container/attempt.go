@@ -217,7 +217,7 @@ func (a *attempt) launch() error {
 	}
 	a.usage.Created = r.Now()
 	r.reached(a.l.Attempt, executor.Created)
-	a.group = r.tree.Container(a.parentGroup(), id)
+	a.group = a.groupOf(id)
 	r.mu.Lock()
 	a.id = id
 	r.mu.Unlock()
@@ -260,12 +260,15 @@ func (a *attempt) wanted() cgroup.Set {
 	return cgroup.Everything &^ a.r.tree.Outlive()
 }
 
-// parentGroup is the group below which Docker makes the container's.
-func (a *attempt) parentGroup() string {
-	if a.parent == "" {
-		return a.r.tree.DockerParent()
+// groupOf is the group of the container with that ID.
+func (a *attempt) groupOf(id string) string {
+	switch {
+	case a.parent == "":
+		return a.r.tree.Container(a.r.tree.DockerParent(), id)
+	case a.r.host.TakesGroup:
+		return a.parent
 	}
-	return a.parent
+	return a.r.tree.Container(a.parent, id)
 }
 
 // create makes the container. A kill in the meantime is seen before it starts.

@@ -63,6 +63,7 @@ type Host struct {
 	Version     string
 	Systemd     bool   // control groups are slices of systemd
 	Groups      string // the directory of the control groups for containers; "": cgroup.Root
+	TakesGroup  bool   // a container is put into the group that it is given, and not into one below it
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids
 	Facts       []Fact // for gantry doctor

@@ -231,7 +231,7 @@ func (a *attempt) adopt() {
 		a.harvest(State{}, true, false)
 		return
 	}
-	a.group = r.tree.Container(a.parentGroup(), a.id)
+	a.group = a.groupOf(a.id)
 	c, err := a.settled()
 	switch {
 	case r.ctx.Err() != nil:

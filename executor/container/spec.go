@@ -56,7 +56,7 @@ func (a *attempt) configure() {
 		Tmpfs: map[string]string{"/tmp": "rw,nosuid,nodev,size=64m,mode=1777"},
 		Mounts: []Mount{{Source: a.dir, Target: a.dir}, {Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
 			{Source: string(a.ctl), Target: controlDir}},
-		Group:  func(id string) string { return r.tree.Container(a.parentGroup(), id) },
+		Group:  a.groupOf,
 		Limits: cgroup.Limits{PIDs: r.cfg.PIDs, Device: r.device},
 	}
 	if r.cfg.Image != nil {

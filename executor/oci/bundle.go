@@ -141,11 +141,8 @@ func environment(image []string, host string, own []string) []string {
 
 // resources are the limits of the container's control group.
 func resources(t *cgroup.Tree, l *cgroup.Limits) *specs.LinuxResources {
+	// Those that every container has, such as /dev/null, the runtime allows by itself.
 	r := &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Access: "rwm"}}}
-	for _, d := range [][2]int64{{1, 5}, {1, 3}, {1, 9}, {1, 8}, {5, 0}, {5, 1}} { // zero, null, urandom, random, tty
-		r.Devices = append(r.Devices, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &d[0], Minor: &d[1],
-			Access: "rwm"})
-	}
 	if l.PIDs > 0 {
 		r.Pids = &specs.LinuxPids{Limit: &l.PIDs}
 	}

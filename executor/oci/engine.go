@@ -138,7 +138,8 @@ func Open(cfg Config) (*Engine, error) {
 	if e.tree.Mode() != cgroup.Hybrid {
 		root = ""
 	}
-	e.threads = newInside(root)
+	// runc joins all hierarchies of the kernel, crun those that it finds.
+	e.threads = newInside(root, strings.Contains(filepath.Base(e.program), "crun"))
 	e.copied, _ = sealed(e.program) // without it the program costs more
 	return e, nil
 }
@@ -412,7 +413,7 @@ func (e *Engine) process(k *known, id string) (*process, error) {
 	if err != nil || err2 != nil {
 		return nil, err
 	}
-	p, err = openProcess(pid, id)
+	p, err = openProcess(pid, k.record.Group)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p != nil && k.pid != nil { // somebody else was quicker

@@ -16,9 +16,12 @@ import (
 type inside struct {
 	jobs   chan func()
 	groups string // where the hierarchies of a hybrid host are mounted; "" on others
+	fewer  bool   // without those that are idle
 }
 
-func newInside(groups string) *inside { return &inside{jobs: make(chan func()), groups: groups} }
+func newInside(groups string, fewer bool) *inside {
+	return &inside{jobs: make(chan func()), groups: groups, fewer: fewer}
+}
 
 // usualNice is the priority of this process before it puts itself before others, which programs are not to be.
 var usualNice = func() int {
@@ -83,7 +86,7 @@ func (x *inside) enter() error {
 	if x.groups == "" {
 		return nil
 	}
-	if err := showHierarchies(x.groups); err != nil {
+	if err := showHierarchies(x.groups, x.fewer); err != nil {
 		return fmt.Errorf("mount namespace: hierarchies of control groups: %w", err)
 	}
 	return nil

@@ -21,9 +21,9 @@ type process struct {
 	wake sync.Once
 }
 
-// openProcess returns the process of that number if it is in the control group of the container, else nil: the number
-// may have become another's.
-func openProcess(pid int, id string) (*process, error) {
+// openProcess returns the process of that number if it is in that control group, else nil: the number may have become
+// another's.
+func openProcess(pid int, group string) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.O_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
 		return nil, nil
@@ -33,7 +33,7 @@ func openProcess(pid int, id string) (*process, error) {
 	}
 	p := &process{pid: pid, file: os.NewFile(uintptr(fd), "pidfd"), gone: make(chan struct{})}
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
-	if err != nil || !strings.Contains(string(groups), id) {
+	if err != nil || !strings.Contains(string(groups), "/"+group+"\n") {
 		p.close()
 		return nil, nil
 	}

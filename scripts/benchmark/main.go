@@ -38,6 +38,8 @@ func main() {
 	var (
 		b     bench
 		parts = flag.String("parts", "null,docker,ways,read,log,plan,stream", "what to measure")
+		ways  = flag.String("ways", strings.Join(wayNames, ","), "rows of the part ways")
+		loads = flag.String("loads", strings.Join(loadNames, ","), "columns of the part ways, as numbers at once")
 	)
 	flag.StringVar(&b.gantry, "gantry", "bin/gantry", "the binary to measure")
 	flag.IntVar(&b.n, "n", 200, "containers per repetition")
@@ -46,6 +48,7 @@ func main() {
 	flag.IntVar(&b.attempts, "attempts", 10_000_000, "attempts of the part log, in runs of 10,000")
 	flag.DurationVar(&b.limit, "for", 5*time.Minute, "time of the part ways; cells that come later are left out")
 	flag.Parse()
+	b.waysOf, b.loads = strings.Split(*ways, ","), strings.Split(*loads, ",")
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // as gantry does, whose readers are measured in this process
 	}
@@ -66,6 +69,7 @@ type bench struct {
 	n, inFlight, reps int
 	attempts          int
 	limit             time.Duration
+	waysOf, loads     []string // of the part ways
 }
 
 func (b *bench) run(parts []string) error {

@@ -27,6 +27,12 @@ type way struct {
 	run func(n, inFlight int, chain bool) error
 }
 
+// wayNames are the flag's names for ways, and loadNames those for columns.
+var (
+	wayNames  = []string{"docker", "oci", "engine", "crun", "parallel", "snakemake", "makeflow"}
+	loadNames = []string{"1", "2", "4", "8", "chain"}
+)
+
 // runtimes prints all ways side by side: tasks a second, and CPU time per task of the whole machine, less what it uses
 // anyway.
 func (b *bench) ways() error {
@@ -36,8 +42,30 @@ func (b *bench) ways() error {
 	}
 	defer cli.Close()
 	defer removeCrunGroups()
-	all := []way{b.gantryOn("docker"), b.gantryOn("oci"), b.bareEngine(cli), b.bareCrun(), b.parallel(), b.snakemake(),
-		b.makeflow()}
+	var all []way
+	for _, name := range b.waysOf {
+		open, ok := map[string]func() way{"docker": func() way { return b.gantryOn("docker") },
+			"oci":    func() way { return b.gantryOn("oci") },
+			"engine": func() way { return b.bareEngine(cli) }, "crun": b.bareCrun, "parallel": b.parallel,
+			"snakemake": b.snakemake, "makeflow": b.makeflow}[name]
+		if !ok {
+			return fmt.Errorf("unknown way %q: %s", name, strings.Join(wayNames, ", "))
+		}
+		all = append(all, open())
+	}
+	var columns []column
+	for _, name := range b.loads {
+		inFlight, err := strconv.Atoi(name)
+		chain := name == "chain"
+		switch {
+		case chain:
+			columns = append(columns, column{name, 1, true})
+		case err == nil && inFlight > 0:
+			columns = append(columns, column{name + " in flight", inFlight, false})
+		default:
+			return fmt.Errorf("load %q: want a number of containers at once, or chain", name)
+		}
+	}
 	idle := idleCPU()
 	cells := make([][]string, len(all))
 	end := time.Now().Add(b.limit)
@@ -52,8 +80,8 @@ func (b *bench) ways() error {
 			cells[i] = append(cells[i], cell)
 		}
 	}
-	fmt.Printf("%d trivial containers a cell, all limits on: wall seconds, CPU ms a task of the whole machine, tasks a "+
-		"second\n", b.n)
+	fmt.Printf("%d trivial containers a cell, all limits on: wall seconds, CPU ms a task of the whole machine, "+
+		"tasks a second\n", b.n)
 	if idle > busy {
 		fmt.Printf("  other programs use %.1f cores: times are upper bounds, and CPU time cannot be told apart\n", idle)
 	} else if idle > 0.1 {
@@ -96,11 +124,11 @@ func (b *bench) cell(w way, inFlight int, chain bool, idle float64) (string, err
 	return fmt.Sprintf("%.2f s %s %.1f/s", wall.Seconds(), cpu, float64(b.n)/wall.Seconds()), nil
 }
 
-var columns = []struct {
+type column struct {
 	name     string
 	inFlight int
 	chain    bool
-}{{"1 in flight", 1, false}, {"2", 2, false}, {"4", 4, false}, {"8", 8, false}, {"chain", 1, true}}
+}
 
 // machineCPU is the CPU time of all processors since the start of the machine.
 func machineCPU() time.Duration {
@@ -382,8 +410,8 @@ func (b *bench) trivial(n int, chain bool) (string, error) {
 	var tasks []task
 	var ran []map[string]any
 	for i := range n {
-		t := task{Name: "true", ID: fmt.Sprintf("t%d", i), Parents: []string{}, Children: []string{}, Inputs: []string{},
-			Outputs: []string{}}
+		t := task{Name: "true", ID: fmt.Sprintf("t%d", i), Parents: []string{}, Children: []string{},
+			Inputs: []string{}, Outputs: []string{}}
 		if chain && i > 0 {
 			t.Parents = append(t.Parents, fmt.Sprintf("t%d", i-1))
 		}
