@@ -3,6 +3,7 @@ package executor_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,8 @@ func mustSimulate(t *testing.T, in oracletest.Instance, spec string) []oracletes
 // copied is an instance of its own.
 func copied(t *testing.T, in oracletest.Instance) oracletest.Instance {
 	t.Helper()
-	out := oracletest.Instance{Nodes: slices.Clone(in.Nodes), Clusters: in.Clusters, Checkpoint: in.Checkpoint}
+	out := oracletest.Instance{Nodes: slices.Clone(in.Nodes), Clusters: in.Clusters, Held: in.Held,
+		Checkpoint: in.Checkpoint}
 	for _, w := range in.Workflows {
 		w.Tasks = slices.Clone(w.Tasks)
 		for i := range w.Tasks {
@@ -35,43 +37,100 @@ func copied(t *testing.T, in oracletest.Instance) oracletest.Instance {
 	return out
 }
 
-// Three times the speed of all nodes and three times the work give the same schedule, and five times all times one that
-// is five times as long: under every policy, ties included.
-func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
+// everySpec lists every policy with its defaults, then with every word that a parameter of it may have in their place,
+// and every combination of the phases of pipeline.
+func everySpec(t *testing.T) (specs []string) {
+	t.Helper()
 	for _, row := range policy.Table() {
-		t.Run(row.Name, func(t *testing.T) {
+		specs = append(specs, row.Name)
+		for _, p := range row.Params {
+			for _, word := range p.Values[1:] {
+				spec := row.Name + ":" + p.Name + "=" + word
+				if _, err := policy.Parse(spec); err == nil { // else it is a range, or means nothing by itself
+					specs = append(specs, spec)
+				}
+			}
+		}
+	}
+	phases := []string{"pipeline:"}
+	for _, parts := range [][]string{{"cpws", "sws"}, {"rank-hybd", "swf", "fcfs"}, {"none", "easy", "conservative",
+		"priority"}, {"aa", "all-eft"}, {"never", "lower-rank"}} {
+		var longer []string
+		for _, p := range phases {
+			for _, part := range parts {
+				longer = append(longer, p+part+",")
+			}
+		}
+		phases = longer
+	}
+	for _, p := range phases {
+		specs = append(specs, strings.TrimSuffix(p, ","))
+	}
+	return specs
+}
+
+// Three times the speed of all nodes and three times the work give the same schedule, and five times all times one that
+// is five times as long: under every policy and pipeline, ties included, on alike and unlike nodes, on clusters with
+// copies, with several tenants, and with wrong estimates.
+func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
+	speeds := []float64{0.5, 1, 1.5}
+	shapes := []oracletest.Shape{
+		{Tasks: 20, Dummies: true, Released: true, Speeds: speeds},
+		{Tasks: 20, Dummies: true, Released: true, Sizes: true, Speeds: speeds},
+		{Tasks: 20, Sizes: true, Memory: true, Tenants: 3},
+		{Tasks: 16, Nodes: 3, Sizes: true, NoDue: true, Clusters: true},
+		{Tasks: 16, Groups: 2, Held: true, Tenants: 2, Speeds: speeds},
+		{Tasks: 20, Released: true, Wrong: true},
+	}
+	covered := 0
+	for i, spec := range everySpec(t) {
+		if strings.HasPrefix(spec, "pipeline:") && !oracletest.Takes(i) {
+			continue
+		}
+		covered++
+		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(12) {
-				shape := oracletest.Shape{Tasks: 20, Dummies: true, Released: true, Sizes: seed%2 == 0,
-					Speeds: []float64{0.5, 1, 1.5}}
+				shape := shapes[seed%6]
 				in := oracletest.Draw(rand.New(rand.NewPCG(seed, 77)), shape)
-				want := mustSimulate(t, in, row.Name)
-
+				want := mustSimulate(t, in, spec)
+				// Work and speeds, and so the sizes of copies and checkpoints stay.
 				faster := copied(t, in)
 				for n := range faster.Nodes {
 					faster.Nodes[n].Speed *= 3
 				}
 				longer := copied(t, in)
+				longer.Checkpoint *= 5
 				for w := range in.Workflows {
 					flow := &longer.Workflows[w]
 					flow.Arrive, flow.Release, flow.Due = 5*flow.Arrive, 5*flow.Release, 5*flow.Due
 					for i := range flow.Tasks {
-						faster.Workflows[w].Tasks[i].Run *= 3
-						flow.Tasks[i].Run *= 5
+						t, f := &flow.Tasks[i], &faster.Workflows[w].Tasks[i]
+						f.Run, f.Est = 3*f.Run, 3*f.Est
+						t.Run, t.Est, t.Copy = 5*t.Run, 5*t.Est, 5*t.Copy
+						for n := range t.On { // runs by node, whatever its speed
+							t.On[n] *= 5
+						}
 					}
 				}
-				if d := oracletest.Difference(mustSimulate(t, faster, row.Name), want, true); d != "" {
+				if d := oracletest.Difference(mustSimulate(t, faster, spec), want, true); d != "" {
 					t.Fatalf("seed %d: three times as fast with three times the work: %s\n%s", seed, d, in)
+				}
+				if strings.HasSuffix(spec, "tsp2") {
+					continue // it starts at sub-deadlines, which are rounded to nanoseconds, the unit of time
 				}
 				stretched := slices.Clone(want)
 				for i := range stretched {
 					stretched[i].Start, stretched[i].End = 5*stretched[i].Start, 5*stretched[i].End
 				}
-				if d := oracletest.Difference(mustSimulate(t, longer, row.Name), stretched, true); d != "" {
+				if d := oracletest.Difference(mustSimulate(t, longer, spec), stretched, true); d != "" {
 					t.Fatalf("seed %d: all times five times as long: %s\n%s", seed, d, in)
 				}
 			}
 		})
+	}
+	if covered < 100 && oracletest.Takes(1) {
+		t.Errorf("%d specifications only", covered)
 	}
 }
 

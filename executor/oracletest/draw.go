@@ -28,7 +28,10 @@ type Shape struct {
 	Released bool      // some workflows start later than they arrive
 	// nodes are clusters of different sizes, with runs of their own, and copies between them take time
 	Clusters bool
-	Tenants  int // at most; with more than one, workflows are of all classes
+	Lost     bool // attempts of some tasks are lost
+	Fails    bool // some tasks fail
+	Held     bool // copies between nodes take time, within the stays that need them
+	Tenants  int  // at most; with more than one, workflows are of all classes
 	// what leaves its node for another task continues from a checkpoint, on any node
 	Checkpoints bool
 }
@@ -55,6 +58,7 @@ func Draw(r *rand.Rand, s Shape) Instance {
 	if s.Clusters {
 		in.clusters(r, cores)
 	}
+	in.Held = s.Held
 	if s.Checkpoints {
 		in.Checkpoint = step
 	}
@@ -84,6 +88,10 @@ func Draw(r *rand.Rand, s Shape) Instance {
 			case s.Wrong && r.IntN(2) == 0:
 				t.Est = step * time.Duration(1+r.IntN(6))
 			}
+			if s.Lost && t.Run > 0 && r.IntN(4) == 0 {
+				t.Lost = 1 + r.IntN(2)
+			}
+			t.Fail = s.Fails && t.Run > 0 && r.IntN(10) == 0
 			for q := range i {
 				if r.IntN(3) == 0 {
 					t.Parents = append(t.Parents, q)
@@ -100,7 +108,7 @@ func Draw(r *rand.Rand, s Shape) Instance {
 		if !s.NoDue && w.Class == planner.Deadline && (s.Tenants > 1 || r.IntN(10) > 0) {
 			w.Due = max(at, w.Release) + unit.Time(1+r.IntN(14))*unit.Time(step)
 		}
-		if s.Clusters {
+		if s.Clusters || s.Held {
 			in.spread(r, &w)
 		}
 		in.Workflows = append(in.Workflows, w)
@@ -125,14 +133,14 @@ func (in *Instance) clusters(r *rand.Rand, cores int64) {
 	}
 }
 
-// spread gives half of the tasks runs by cluster, and output that their children read.
+// spread gives half of the tasks runs by cluster, where there are any, and half output that their children read.
 func (in *Instance) spread(r *rand.Rand, w *Workflow) {
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		if t.Run == 0 {
 			continue
 		}
-		if r.IntN(2) == 0 {
+		if in.Clusters && r.IntN(2) == 0 {
 			for range in.Nodes {
 				t.On = append(t.On, step*time.Duration(1+r.IntN(8)))
 			}
@@ -248,6 +256,8 @@ func candidates(in Instance) (out []Instance) {
 		less(edit, flow.Release, unit.Time(step), func(c *Instance, v unit.Time) { c.Workflows[w].Release = v })
 		for i := range flow.Tasks {
 			t := &flow.Tasks[i]
+			simpler(edit, t.Fail, false, func(c *Instance, v bool) { c.Workflows[w].Tasks[i].Fail = v })
+			simpler(edit, t.Lost, 0, func(c *Instance, v int) { c.Workflows[w].Tasks[i].Lost = v })
 			simpler(edit, t.Est, 0, func(c *Instance, v time.Duration) { c.Workflows[w].Tasks[i].Est = v })
 			if t.Memory > 0 {
 				simpler(edit, t.Memory, 1e9, func(c *Instance, v int64) { c.Workflows[w].Tasks[i].Memory = v })

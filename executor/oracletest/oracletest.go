@@ -35,6 +35,8 @@ type Instance struct {
 	Nodes     []Node
 	Workflows []Workflow // by arrival
 	Clusters  bool       `json:",omitempty"` // copies between nodes take time, and overlap other work
+	// copies between nodes take time within the stays that need them, half of it within a group
+	Held bool `json:",omitempty"`
 	// what moving the checkpoint of a preempted task takes; 0: they are frozen
 	Checkpoint time.Duration `json:",omitempty"`
 }
@@ -68,6 +70,8 @@ type Task struct {
 	On      []time.Duration `json:",omitempty"` // run on each node, whatever its speed
 	// what the copy of its output to another node takes; 0: its children read nothing
 	Copy time.Duration `json:",omitempty"`
+	Lost int           `json:",omitempty"` // so many attempts are lost when half of the run is over, and made again
+	Fail bool          `json:",omitempty"` // the attempt after those fails then: the task and what follows it
 }
 
 // Estimate returns the estimate that policies see.
@@ -94,7 +98,7 @@ type Stay struct {
 
 // Course is what came of an instance.
 type Course struct {
-	Stays  []Stay // of tasks that take time, by start, workflow, task
+	Stays  []Stay // attempts of tasks that take time, by start, workflow, task
 	Notes  []planner.Note
 	Rounds int
 	Late   int // workflows
@@ -136,13 +140,14 @@ func (in *Instance) Platform() *planner.Platform {
 	for g := range groups {
 		p.Bandwidth[g], p.Latency[g] = make([]unit.BytesPerSecond, groups), make([]int64, groups)
 	}
-	if in.Clusters {
-		p.Overlapped = true
-		for g := range groups {
-			for h := range groups {
-				if g != h {
-					p.Bandwidth[g][h] = unit.BytesPerSecond(time.Second / byteTime)
-				}
+	p.Overlapped = in.Clusters
+	for g := range groups {
+		for h := range groups {
+			switch {
+			case g != h && (in.Clusters || in.Held):
+				p.Bandwidth[g][h] = unit.BytesPerSecond(time.Second / byteTime)
+			case in.Held:
+				p.Bandwidth[g][h] = 2 * unit.BytesPerSecond(time.Second/byteTime)
 			}
 		}
 	}
@@ -215,7 +220,18 @@ func Simulate(in Instance, spec string) (*Course, error) {
 	}
 	declared := &predict.Declared{}
 	out := &Course{}
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
+	lost := map[planner.TaskID]int{}
+	fault := func(l *executor.Launch) (planner.Outcome, float64) {
+		t := &in.Workflows[of[l.Task].Workflow].Tasks[of[l.Task].Task]
+		if lost[l.Task]++; lost[l.Task] <= t.Lost {
+			return planner.Lost, 0.5
+		}
+		if t.Fail {
+			return planner.ExitCode, 0.5
+		}
+		return planner.OK, 0
+	}
+	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p, Fault: fault}), Planner: planner.New(p,
 		planner.DefaultRetryRules(), pol,
 		declared, 1),
 		Arrivals: subs,
@@ -309,6 +325,9 @@ func (in Instance) String() string {
 			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run,
 				t.Estimate(), float64(t.Cores)/1000,
 				t.Memory, t.Stage, t.Parents)
+			if t.Lost > 0 || t.Fail {
+				fmt.Fprintf(&b, "    %d attempts are lost, then it fails: %v\n", t.Lost, t.Fail)
+			}
 			if t.On != nil || t.Copy > 0 {
 				fmt.Fprintf(&b, "    runs by node %v, copies %v\n", t.On, t.Copy)
 			}

@@ -117,6 +117,19 @@ func (q *Keyed) Update(c *planner.Cycle) {
 	}
 	for _, t := range c.News.Ready {
 		q.Add(c, t)
+		if q.Members == Unplaced && c.Unplaced(t) {
+			q.below(c, t)
+		}
+	}
+}
+
+// below lets what follows on t enter: it lost its place with t, whose last attempt did not end well.
+func (q *Keyed) below(c *planner.Cycle, t planner.TaskID) {
+	for _, child := range c.Task(t).Children {
+		if !q.queued[child] && c.Unplaced(child) {
+			q.Add(c, child)
+			q.below(c, child)
+		}
 	}
 }
 

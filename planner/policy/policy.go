@@ -40,8 +40,11 @@ type Param struct {
 func (p *Param) Check(v string) error {
 	var ranges bool
 	for _, known := range p.Values {
-		if known == list && isList(v) {
-			return nil
+		if known == list {
+			if isList(v) {
+				return nil
+			}
+			continue // it stands for lists, and is none
 		}
 		low, high, isRange := strings.Cut(known, "..")
 		if !isRange {
@@ -61,7 +64,7 @@ func (p *Param) Check(v string) error {
 		return fmt.Errorf("%s=%q: give a number of %s (%s is the default)", p.Name, v, p.Values[len(p.Values)-1],
 			p.Values[0])
 	}
-	if near := spelling.Nearest(v, p.Values); near != "" {
+	if near := spelling.Nearest(v, p.Values); near != "" && near != v {
 		return fmt.Errorf("%s=%q is not known; did you mean %s?", p.Name, v, near)
 	}
 	return fmt.Errorf("%s=%q: choose one of %s", p.Name, v, strings.Join(p.Values, ", "))

@@ -35,6 +35,8 @@ func TestParametersAreChecked(t *testing.T) {
 		"fwp:m=":        "1..1000000",
 		"fwp:k=NaN":     "1..1000000",
 
+		"capacity:shares=N/N/…": "choose one of equal, N/N/…",
+
 		"pipeline:backfill":         "rearrange=none|easy|conservative|priority",
 		"pipeline:queue=easy":       "rank-hybd, swf, fcfs",
 		"pipeline:sws,cpws":         "prioritize is given twice, as sws and cpws",
