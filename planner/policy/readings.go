@@ -8,9 +8,7 @@ var readings = map[string][]string{
 	"cpp": {online},
 	"owm": {online,
 		"Between workflows, the lowest rank comes first, as in the original and in RANK_HYBD. The text of the 2018 " +
-			"paper says the " +
-			"highest. At 98 % utilisation the highest gives a mean slowdown of 56.6, the lowest 1.55; the paper's " +
-			"figures fit the lowest.",
+			"paper says the highest (order=highest). examples/experiments/owm-order.yaml compares the two.",
 		"Of busy nodes that become idle together, the fastest counts, then the lowest id; the paper says the first. " +
 			"A task that " +
 			"runs longer than estimated counts as ending now.",
