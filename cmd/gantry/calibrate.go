@@ -31,7 +31,8 @@ func calibrateCommand() *cli.Command {
 		Description: `Runs containers of the task emulator for about a minute, with the limits and on the file
 system that runs use, and measures: the time and CPU time to prepare, start and end a container, alone, together with
 others, and on busy cores; what a CPU quota does to short and long bursts; rates of the disk with and without limits;
-the speed of a core beside busy ones; what gantry and the container engine use themselves.
+what programs lose to starts; what gantry and the container engine use themselves. Then small workflows of its own run
+as users' do, and the model is corrected by what they took beyond what it says.
 
 The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
 take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: on a busy host
@@ -97,6 +98,9 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		}
 	}
 	m, err := s.measureHost(ctx, host, c)
+	if err == nil {
+		err = s.correctModel(ctx, c, m)
+	}
 	if err != nil {
 		return err
 	}
@@ -121,6 +125,40 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 			s.db.Path())
 	}
 	return nil
+}
+
+// printStep prints what is done next, and how much is done.
+func printStep(c *cli.Context) func(what string, done float64) {
+	return func(what string, done float64) { fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, what) }
+}
+
+// correctModel corrects a model by sample runs, in a directory of their own, which is gone afterwards.
+func (s *session) correctModel(ctx context.Context, c *cli.Context, m *hostmodel.Model) (err error) {
+	if !c.Bool("json") && !c.Bool("quiet") {
+		printStep(c)("sample runs", calibrate.MeasureShare)
+	}
+	home, err := os.MkdirTemp(s.home, "calibrate-")
+	if err != nil {
+		return failf(exitHost, "directory for sample runs: %w (choose another --dir)", err)
+	}
+	giveToCaller(home)
+	defer func() {
+		if err != nil { // a run that was stopped may have left containers
+			_, e := cleanRuns(context.WithoutCancel(ctx), home, "", []string{m.Host.Runtime})
+			err = errors.Join(err, e)
+		}
+		if e := os.RemoveAll(home); e != nil {
+			err = errors.Join(err, fail(exitHost, e))
+		}
+	}()
+	before, err := earlierHostModels(ctx, s.db, &m.Host)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	err = correct(ctx, c, m, before, home)
+	m.Measured.TookNanos += int64(time.Since(begun))
+	return err
 }
 
 // measureHost runs the measurements in a run directory of their own, which is gone afterwards.
@@ -178,9 +216,7 @@ func (s *session) measureHost(ctx context.Context, host hostmodel.Host, c *cli.C
 	o := calibrate.Options{Host: host, Starts: s.set.Starts, Quick: c.Bool("quick"), Before: before,
 		Engine: func() time.Duration { return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim") }}
 	if !c.Bool("json") && !c.Bool("quiet") {
-		o.Step = func(what string, done float64) {
-			fmt.Fprintf(c.App.ErrWriter, "%3.0f %%  %s\n", done*100, what)
-		}
+		o.Step = printStep(c)
 	}
 	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
 		return nil, fail(exitHost, err)

@@ -72,7 +72,7 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 	rows, err := log.Query(ctx, `WITH heard AS MATERIALIZED (
 			SELECT coalesce(body ->> 'attempt', 0) AS attempt, CAST(round(max(at_s) * 1e9) AS INTEGER) AS at_ns
 			FROM v_events WHERE run = ?1 AND kind = ?2 GROUP BY 1)
-		SELECT w.name, t.name, n.speed, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
+		SELECT w.name, t.name, n.name, n.speed, a.queued_ns, coalesce(a.staged_ns, a.queued_ns),
 			a.started_ns, a.ran_ns, a.ended_ns, max(a.ended_ns, coalesce(h.at_ns, 0))
 		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow JOIN nodes n ON n.run = r.id AND n.node = a.node
@@ -88,7 +88,7 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 		var k forecast.Key
 		var h forecast.Happened
 		var staged, started, ran, ended, over time.Duration
-		if err := rows.Scan(&k.Workflow, &k.Task, &h.Speed, &h.Queued, &staged, &started, &ran, &ended,
+		if err := rows.Scan(&k.Workflow, &k.Task, &h.Node, &h.Speed, &h.Queued, &staged, &started, &ran, &ended,
 			&over); err != nil {
 			return nil, fmt.Errorf("read the attempts of run %s: %w", run, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,6 +25,11 @@ func init() {
 		status, _ := os.ReadFile("/proc/self/status")
 		os.WriteFile(os.Getenv(gantryArguments+"_MEMORY"), status, 0o600)
 		os.Exit(code)
+	}
+	thisProgram = func(ctx context.Context, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), gantryArguments+"="+strings.Join(args, "\x1f"))
+		return cmd
 	}
 }
 
@@ -372,7 +378,8 @@ var hostile = []struct {
 			times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
 	}, "error"},
 	{"listed-files.json", func() string {
-		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}], "files": [` +
+		return `{"schemaVersion": "1.5", "workflow": {"specification": {"tasks": [{"id": "a", "name": "a"}], ` +
+			`"files": [` +
 			times(100_000, `{"id":"%d"},`) + `{"id":"z"}]}}}`
 	}, "ok"},
 	{"nul.json", func() string { return "{\"workflow\": {\"name\": \"\x00\"}}" }, "control character 0x00"},

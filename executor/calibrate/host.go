@@ -57,12 +57,12 @@ var steps = []struct {
 	share float64
 	do    func(*surveyor, context.Context) error
 }{
-	{"the host at rest", 0.05, (*surveyor).rest},
-	{"containers, one after the other", 0.15, (*surveyor).alone},
-	{"files", 0.08, (*surveyor).files},
-	{"the disk, with and without limits", 0.14, (*surveyor).disk},
-	{"the CPU quota", 0.08, (*surveyor).quota},
-	{"containers that start together, on idle and busy cores", 0.5, (*surveyor).together},
+	{"the host at rest", 0.04, (*surveyor).rest},
+	{"containers, one after the other", 0.2, (*surveyor).alone},
+	{"files", 0.17, (*surveyor).files},
+	{"the disk, with and without limits", 0.1, (*surveyor).disk},
+	{"the CPU quota", 0.14, (*surveyor).quota},
+	{"containers that start together, on idle and busy cores", 0.35, (*surveyor).together},
 }
 
 // Measure measures the host that a lab is on. It takes about a minute on a host at rest.
@@ -75,7 +75,7 @@ func Measure(ctx context.Context, lab *Lab, o Options) (*hostmodel.Model, error)
 	total := 0.0
 	for _, step := range steps {
 		if o.Step != nil {
-			o.Step(step.what, total)
+			o.Step(step.what, total*MeasureShare)
 		}
 		if err := step.do(s, ctx); err != nil {
 			return nil, fmt.Errorf("measure %s: %w", step.what, err)
@@ -333,7 +333,7 @@ func sizes(n int, each unit.Bytes) []unit.Bytes { return slices.Repeat([]unit.By
 
 // files measures what files and bytes add to phases.
 func (s *surveyor) files(ctx context.Context) error {
-	reps := 1 + s.n/3
+	reps := 1 + s.n/4
 	at := func(t Trial) (p [len(walls)]float64, r []Result, err error) {
 		var all [len(walls)][]float64
 		for range reps {
@@ -506,7 +506,7 @@ func (s *surveyor) quota(ctx context.Context) error {
 		var factors []float64
 		for _, limit := range []int64{250, 500} {
 			least := math.Inf(1) // a host that is busy only adds to it
-			for range 1 + s.n/5 {
+			for range 2 {
 				out, err := s.perform(ctx, Trial{Run: burst + time.Duration(s.m.Emulator.StartCPUNanos), CPU: 100,
 					Limit: limit})
 				if err != nil {
@@ -530,9 +530,12 @@ func (s *surveyor) quota(ctx context.Context) error {
 	return nil
 }
 
+// MeasureShare is the part of the time of a calibration that Measure takes; sample runs take the rest.
+const MeasureShare = 0.75
+
 // rounds is how often the loads come by: a host is slower at some times than at others, and no load may have only one
 // of them.
-const rounds = 3
+const rounds = 2
 
 // together starts containers at once, on idle and on busy cores, and measures what programs lose to that.
 func (s *surveyor) together(ctx context.Context) error {
@@ -543,8 +546,8 @@ func (s *surveyor) together(ctx context.Context) error {
 	levels := []int{0, 1, (s.Host.Cores + 1) / 2, s.Host.Cores}
 	slices.Sort(levels)
 	levels = slices.Compact(levels)
-	starts := max(1, s.Starts)
-	waited, started := make([][]float64, starts), make([][]float64, starts)
+	atOnce := slices.Compact([]int{1, max(1, s.Starts)})
+	waited, started := make([][]float64, len(atOnce)), make([][]float64, len(atOnce))
 	for i := range waited {
 		waited[i], started[i] = make([]float64, len(levels)), make([]float64, len(levels))
 	}
@@ -553,16 +556,16 @@ func (s *surveyor) together(ctx context.Context) error {
 		turns--
 	}
 	for round := 1; round <= turns; round++ {
-		for k := 1; k <= starts; k++ {
+		for at, k := range atOnce {
 			times := max(1, s.n/turns/k)
 			for i, busy := range levels {
 				programs, err := s.Busy(ctx, busy, func() error { return s.inTurn(ctx, k, busy, times, round) })
 				if err != nil {
 					return err
 				}
-				started[k-1][i] += float64(k * times)
+				started[at][i] += float64(k * times)
 				for p := range programs {
-					waited[k-1][i] += float64(max(0, programs[p].Ran-programs[p].CPUTime()))
+					waited[at][i] += float64(max(0, programs[p].Ran-programs[p].CPUTime()))
 				}
 			}
 		}
@@ -571,11 +574,11 @@ func (s *surveyor) together(ctx context.Context) error {
 	for _, busy := range levels {
 		lost.BusyCores = append(lost.BusyCores, float64(busy))
 	}
-	for k := range starts {
-		lost.Together = append(lost.Together, float64(k+1))
+	for at, k := range atOnce {
+		lost.Together = append(lost.Together, float64(k))
 		row := []float64{1}
 		for i := range levels[1:] {
-			row = append(row, 1+clamp(waited[k][i+1]/started[k][i+1]/max(perContainer, 1), 0, 10))
+			row = append(row, 1+clamp(waited[at][i+1]/started[at][i+1]/max(perContainer, 1), 0, 10))
 		}
 		lost.Factor = append(lost.Factor, row)
 	}
@@ -647,6 +650,11 @@ func (s *surveyor) drift(p *hostmodel.Phase, name string, byRound map[int][]floa
 		}
 	}
 	a, b := hostmodel.LogNormal(deviation(within), len(within)), hostmodel.LogNormal(deviation(between), len(between))
+	return wider(a, b)
+}
+
+// wider returns the spread whose interval of 80 % is wider; one that has none counts least.
+func wider(a, b hostmodel.Spread) hostmodel.Spread {
 	if b.At(0.9)/b.At(0.1) > a.At(0.9)/a.At(0.1) {
 		return b
 	}
@@ -676,23 +684,30 @@ const (
 // widen makes intervals wider on a host that was busy, and says so.
 func (s *surveyor) widen() {
 	m := s.m
-	factor := 1.0
-	if b := m.Measured.BusyCores; b > quietCores {
-		factor += 2 * b / float64(max(1, s.Host.Cores))
-		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("other programs used %.1f of %d cores "+
-			"meanwhile: intervals are wider by %.0f %% (calibrate again on a host at rest)", b, s.Host.Cores,
-			(factor-1)*100))
-	}
-	if st := m.Measured.Stolen; st > quietStolen {
-		factor += 2 * st
-		m.Measured.Warnings = append(m.Measured.Warnings, fmt.Sprintf("the hypervisor gave %.0f %% of this host's CPU "+
-			"time to others meanwhile: intervals are wider", st*100))
-	}
+	factor, warnings := uncertainty(m)
+	m.Measured.Warnings = append(m.Measured.Warnings, warnings...)
 	for _, name := range hostmodel.PhaseNames {
 		p := m.Phases.Named(name)
 		p.Spread, p.Drift = p.Spread.Widen(factor), p.Drift.Widen(factor)
 	}
 	m.Common, m.Run = m.Common.Widen(factor), m.Run.Widen(factor)
+}
+
+// uncertainty says by what factor intervals of a model are wider, as its host was not at rest, and why.
+func uncertainty(m *hostmodel.Model) (factor float64, warnings []string) {
+	factor = 1
+	cores := max(1, m.Host.Cores)
+	if b := m.Measured.BusyCores; b > quietCores {
+		factor += 2 * b / float64(cores)
+		warnings = append(warnings, fmt.Sprintf("other programs used %.1f of %d cores meanwhile: intervals are wider "+
+			"by %.0f %% (calibrate again on a host at rest)", b, cores, (factor-1)*100))
+	}
+	if st := m.Measured.Stolen; st > quietStolen {
+		factor += 2 * st
+		warnings = append(warnings, fmt.Sprintf("the hypervisor gave %.0f %% of this host's CPU time to others "+
+			"meanwhile: intervals are wider", st*100))
+	}
+	return factor, warnings
 }
 
 // Table describes a model in rows of a few words each, for people.

@@ -29,6 +29,7 @@ type Happened struct {
 	Phases
 	Queued time.Duration // when it was ordered
 	Speed  float64       // of its node
+	Node   string
 }
 
 // bounds are the instants between its phases, suspensions left out.

@@ -974,18 +974,24 @@ func (h *Hosted) set(a *activity, rate int64) {
 func (h *Hosted) balance() {
 	h.dirty = false
 	cpu := &h.resources[rCPU]
+	removing := 0.0 // cores that the removal of containers keeps busy, which starts feel as they do programs
+	for _, a := range h.timed {
+		if a.which == pRemove {
+			removing += a.cpu
+		}
+	}
 	for range 4 {
 		paced := cpu.paced
-		busy := float64(paced) / second
+		busy := float64(cpu.busy()) / second
 		var slow [numPhases]float64
 		var taken float64
 		for _, a := range h.timed {
 			if slow[a.which] == 0 {
-				together := h.count[a.which]
+				together, beside := h.count[a.which], busy
 				if a.which == pCreate || a.which == pStart || a.which == pAnswer {
-					together = h.held
+					together, beside = h.held, busy+removing
 				}
-				slow[a.which] = h.phases[a.which].Slowdown.At(float64(together), busy)
+				slow[a.which] = h.phases[a.which].Slowdown.At(float64(together), beside)
 			}
 			rate := max(1, int64(math.Round(second/slow[a.which])))
 			h.set(a, rate)

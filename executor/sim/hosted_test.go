@@ -191,6 +191,28 @@ func TestStartsContend(t *testing.T) {
 }
 
 // Two tasks of one core each on one core of the host: each takes twice as long.
+// What removes a container takes cores of those that start, as programs do: half a core here for 40 ms.
+func TestRemovalSlowsStartsDown(t *testing.T) {
+	m := hostmodel.Example(2)
+	m.Phases.Create.Slowdown = hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1},
+		Factor: [][]float64{{1, 3}}}
+	m.Phases.Remove.CPU.BaseNanos = float64(20 * time.Millisecond)
+	h := onHost(t, sim.Config{Host: m}, 2)
+	alone := h.launch(0, 1, busy(0))
+	h.drain()
+	beside := h.launch(0, 1, busy(0)) // at the end of the other, which is removed now
+	h.drain()
+	for _, x := range []struct {
+		what string
+		id   planner.AttemptID
+		want time.Duration
+	}{{"alone", alone, 20 * time.Millisecond}, // at half the speed for 30 ms, after 10 ms of staging
+		{"beside a removal", beside, 35 * time.Millisecond}} {
+		u := h.exits[x.id].Usage
+		about(t, x.what, u.Created.Sub(u.Staged), x.want)
+	}
+}
+
 func TestOversubscribedCores(t *testing.T) {
 	h := onHost(t, sim.Config{Host: still(1)}, 1, 1)
 	a, b := h.launch(0, 1, busy(10*time.Second)), h.launch(1, 1, busy(10*time.Second))

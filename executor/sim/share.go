@@ -163,6 +163,18 @@ func (r *resource) take(p *pool, rate int64) {
 	r.change(p, 0, 0, 0)
 }
 
+// busy is what parts use at their paces, or want to where containers that are set up take it from them.
+func (r *resource) busy() (sum int64) {
+	for i := range r.pools {
+		if p := &r.pools[i]; p.capacity > 0 {
+			sum += min(p.paced, p.capacity)
+		} else {
+			sum += p.paced
+		}
+	}
+	return sum
+}
+
 // atMost is what the pool can have of a rate.
 func (p *pool) atMost(rate int64) int64 {
 	if p.capacity > 0 {

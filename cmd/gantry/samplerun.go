@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gantry/executor/calibrate"
+	"gantry/executor/forecast"
+	"gantry/executor/hostmodel"
+	"gantry/planner"
+	"gantry/sqlite"
+)
+
+// thisProgram is gantry as another process. Tests have another one.
+var thisProgram = func(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "/proc/self/exe", args...)
+}
+
+// A node of a core and one of half a core: where the work of starting counts against a limit, it takes longer there.
+const sampleCluster = `name: samples
+nodes:
+  - {name: whole, cores: 1, speed: 1, memory: 500MB}
+  - {name: half, cores: 1, speed: 0.5, memory: 500MB}
+`
+
+// correct runs the sample workflows with the engine and in processes of their own, as users do, and has the model say
+// what they took.
+func correct(ctx context.Context, c *cli.Context, m *hostmodel.Model, before []*hostmodel.Model, home string) error {
+	model, cluster := filepath.Join(home, "model.json"), filepath.Join(home, "cluster.yaml")
+	text, err := m.Encode()
+	if err == nil {
+		err = os.WriteFile(model, text, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(cluster, []byte(sampleCluster), 0o600)
+	}
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	var names []string
+	for _, w := range calibrate.SampleWorkflows(c.Bool("quick")) {
+		path := filepath.Join(home, w.Name+".json")
+		if err := writeSample(path, &w); err != nil {
+			return fail(exitHost, err)
+		}
+		cmd := thisProgram(ctx, "run", "--quiet", "--no-prediction", "--runtime", m.Host.Runtime, "--dir", home,
+			"--name", w.Name, "--policy", w.Policy, "--cluster", cluster, "--oversubscribe", "--estimator", "declared",
+			"--host-model", model, path)
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = time.Minute
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return failf(exitHost, "run the sample workflow %s: %w: %s", w.Name, err, bytes.TrimSpace(out))
+		}
+		names = append(names, w.Name)
+	}
+	log, err := sqlite.Open(filepath.Join(home, logName), sqlite.ReadOnly)
+	if err != nil {
+		return fail(exitHost, err)
+	}
+	defer log.Close()
+	var runs []calibrate.SampleRun
+	for _, name := range names {
+		r, err := sampleRun(ctx, c, log, name)
+		if err != nil {
+			return fail(exitHost, err)
+		}
+		runs = append(runs, *r)
+	}
+	if err := calibrate.Correct(m, before, runs); err != nil {
+		return fail(exitHost, err)
+	}
+	return nil
+}
+
+// sampleRun reads a sample run from its log.
+func sampleRun(ctx context.Context, c *cli.Context, log *sqlite.DB, name string) (*calibrate.SampleRun, error) {
+	info, err := log.Info(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := happened(ctx, log, name)
+	if err != nil {
+		return nil, err
+	}
+	r := &calibrate.SampleRun{Name: name, Courses: map[string]calibrate.Course{}}
+	for k, h := range all {
+		at := calibrate.Course{Queued: h.Queued, Node: h.Node}
+		at.Staged = at.Queued + h.Staging
+		at.Started = at.Staged + h.Start
+		at.Ended = at.Started + h.Run
+		at.Over = at.Ended + h.End
+		r.Courses[k.Task] = at
+	}
+	r.Simulate = func(m *hostmodel.Model) (map[string]calibrate.Course, error) {
+		x := &rehearsal{c: c, log: log}
+		s, err := x.session(&info, "")
+		if err != nil {
+			return nil, err
+		}
+		pl, adm, subs, err := s.repeat(c, log, &info)
+		if err != nil {
+			return nil, err
+		}
+		s.ideal, s.measured, s.set.Host = false, nil, m
+		course, err := forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
+			return &forecast.Parts{Planner: pl, Admit: adm, Sim: s.simulation(0)}, nil
+		}, &forecast.Past{Arrivals: subs}, 0)
+		if err != nil {
+			return nil, fmt.Errorf("simulate the sample run %s: %w", name, err)
+		}
+		out := map[string]calibrate.Course{}
+		for i := range course.Attempts {
+			a := &course.Attempts[i]
+			if a.Outcome == planner.OK {
+				out[a.Task.Name] = calibrate.Course{Queued: time.Duration(a.Queued), Staged: time.Duration(a.Staged),
+					Started: time.Duration(a.Started), Ended: time.Duration(a.Ended), Over: time.Duration(a.Over),
+					Node: s.platform.Nodes[a.Node].Name}
+			}
+		}
+		return out, nil
+	}
+	return r, nil
+}
+
+// writeSample writes a sample workflow as WfFormat.
+func writeSample(path string, w *calibrate.SampleWorkflow) error {
+	type object = map[string]any
+	var tasks, runs, files []object
+	id := func(i int) string { return fmt.Sprintf("%s-%d", w.Tasks[i].Kind, i) }
+	file := func(name string, size int64) string {
+		files = append(files, object{"id": name, "sizeInBytes": size})
+		return name
+	}
+	children := make([][]string, len(w.Tasks))
+	for i, t := range w.Tasks {
+		for _, p := range t.After {
+			children[p] = append(children[p], id(i))
+		}
+	}
+	for i, t := range w.Tasks {
+		in, parents := []string{}, []string{}
+		if len(t.After) == 0 {
+			in = append(in, file(id(i)+".in", t.Bytes))
+		}
+		for _, p := range t.After {
+			in, parents = append(in, id(p)+".out"), append(parents, id(p))
+		}
+		tasks = append(tasks, object{"id": id(i), "name": t.Kind, "parents": parents,
+			"children": append([]string{}, children[i]...), "inputFiles": in,
+			"outputFiles": []string{file(id(i)+".out", t.Bytes)}})
+		runs = append(runs, object{"id": id(i), "runtimeInSeconds": t.Seconds, "coreCount": 1, "avgCPU": t.CPU,
+			"memoryInBytes": 10_000_000})
+	}
+	text, err := json.Marshal(object{"name": w.Name, "schemaVersion": "1.5", "workflow": object{
+		"specification": object{"tasks": tasks, "files": files},
+		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": runs}}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}

@@ -1,0 +1,164 @@
+package calibrate_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"gantry/executor/calibrate"
+	"gantry/executor/hostmodel"
+)
+
+// sampled is a run of four tasks one after the other and three at once, whose starts take so long alone, and beside
+// others; its simulation says what the model says. A program takes a hundredth longer than it should.
+func sampled(name string, alone, beside time.Duration) calibrate.SampleRun {
+	const ms = time.Millisecond
+	courses := func(alone, beside, staging, program time.Duration) map[string]calibrate.Course {
+		out := map[string]calibrate.Course{}
+		add := func(name string, at, start time.Duration) {
+			c := calibrate.Course{Queued: at, Staged: at + staging, Started: at + staging + start, Node: "whole"}
+			c.Ended = c.Started + program
+			c.Over = c.Ended + 35*ms
+			out[name] = c
+		}
+		for i := range 7 {
+			if i < 4 {
+				add(fmt.Sprint("alone", i), time.Duration(i)*5*time.Second, alone)
+			} else {
+				add(fmt.Sprint("beside", i), 30*time.Second, beside)
+			}
+		}
+		add("ahead", 40*time.Second, 0)
+		return out
+	}
+	return calibrate.SampleRun{Name: name, Courses: courses(alone, beside, 12*ms, 101*ms),
+		Simulate: func(m *hostmodel.Model) (map[string]calibrate.Course, error) {
+			p := &m.Phases
+			says := func(together float64) time.Duration {
+				return time.Duration(p.Create.Wall.BaseNanos*p.Create.Slowdown.At(together, 0) +
+					p.Start.Wall.BaseNanos*p.Start.Slowdown.At(together, 0))
+			}
+			return courses(says(1), says(3), time.Duration(p.Stage.Wall.BaseNanos),
+				time.Duration(100*float64(ms)*m.Run.Mean())), nil
+		}}
+}
+
+func measuredModel() *hostmodel.Model {
+	m := hostmodel.Example(4)
+	for _, p := range []*hostmodel.Phase{&m.Phases.Create, &m.Phases.Start} {
+		p.Slowdown = hostmodel.Surface{Together: []float64{1, 3}, BusyCores: []float64{0},
+			Factor: [][]float64{{1}, {1.2}}}
+	}
+	return m
+}
+
+// starts is what a model says of starts alone and of three.
+func starts(m *hostmodel.Model) (alone, together float64) {
+	p := &m.Phases
+	return (p.Create.Wall.BaseNanos + p.Start.Wall.BaseNanos) / 1e6,
+		(p.Create.Wall.BaseNanos*p.Create.Slowdown.At(3, 0) + p.Start.Wall.BaseNanos*p.Start.Slowdown.At(3, 0)) / 1e6
+}
+
+func TestSampleRunsCorrectAModel(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name             string
+		runs             []calibrate.SampleRun
+		alone, together  float64 // milliseconds afterwards
+		staging, program float64 // milliseconds, factor
+		least, most      float64 // what the drift's ninth decile is between
+	}{
+		{"alike and slower than measured", []calibrate.SampleRun{sampled("a", 130*ms, 260*ms),
+			sampled("b", 130*ms, 260*ms)}, 130, 260, 12, 1.01, 1, 1.001},
+		{"faster", []calibrate.SampleRun{sampled("a", 80*ms, 90*ms), sampled("b", 80*ms, 90*ms)}, 80, 90, 12, 1.01, 1,
+			1.001},
+		{"one slow, one fast", []calibrate.SampleRun{sampled("a", 120*ms, 240*ms), sampled("b", 80*ms, 160*ms)}, 100,
+			200, 12, 1.01, 1.2, 3},
+		{"absurd", []calibrate.SampleRun{sampled("a", time.Minute, time.Hour)}, 100, 120, 10, 1.01, 1, 1.001},
+		{"none", nil, 100, 120, 10, 1, 1, 1.001},
+	} {
+		m := measuredModel()
+		if err := calibrate.Correct(m, nil, c.runs); err != nil {
+			t.Fatal(err)
+		}
+		alone, together := starts(m)
+		near := func(got, want float64) bool { return math.Abs(got-want) <= want/100 }
+		if !near(alone, c.alone) || !near(together, c.together) {
+			t.Errorf("%s: starts take %.1f ms, three at once %.1f ms, not %v and %v", c.name, alone, together, c.alone,
+				c.together)
+		}
+		if got := m.Phases.Stage.Wall.BaseNanos / 1e6; !near(got, c.staging) {
+			t.Errorf("%s: staging takes %.1f ms, not %v", c.name, got, c.staging)
+		}
+		if got := m.Run.Mean(); math.Abs(got-c.program) > 0.001 {
+			t.Errorf("%s: programs take %.3f times what they should, not %v", c.name, got, c.program)
+		}
+		if got := m.DriftOf(&m.Phases.Start).At(0.9); got < c.least || got > c.most {
+			t.Errorf("%s: the drift is up to %.3f", c.name, got)
+		}
+		if err := m.Validate(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestSampleRunsWidenWithEarlierCalibrationsAndOthersWork(t *testing.T) {
+	runs := []calibrate.SampleRun{sampled("a", 120*time.Millisecond, 240*time.Millisecond),
+		sampled("b", 110*time.Millisecond, 220*time.Millisecond),
+		sampled("c", 100*time.Millisecond, 200*time.Millisecond)}
+	width := func(busy float64, before ...*hostmodel.Model) float64 {
+		m := measuredModel()
+		m.Measured.BusyCores = busy
+		if err := calibrate.Correct(m, before, runs); err != nil {
+			t.Fatal(err)
+		}
+		return m.Phases.Start.Drift.At(0.9) - m.Phases.Start.Drift.At(0.1)
+	}
+	usual := width(0)
+	if usual <= 0 {
+		t.Fatal("runs that differ leave no drift")
+	}
+	other := measuredModel()
+	other.Phases.Create.Wall.BaseNanos *= 2
+	other.Phases.Start.Wall.BaseNanos *= 2
+	if got := width(0, other, measuredModel(), other); got <= usual {
+		t.Errorf("calibrations that said twice as much leave a drift of %.3f, without them %.3f", got, usual)
+	}
+	if got := width(2); got <= usual {
+		t.Errorf("a busy host leaves a drift of %.3f, one at rest %.3f", got, usual)
+	}
+}
+
+func TestASimulationThatFailsCorrectsNothing(t *testing.T) {
+	broken := errors.New("broken")
+	r := sampled("a", time.Second, time.Second)
+	r.Simulate = func(*hostmodel.Model) (map[string]calibrate.Course, error) { return nil, broken }
+	m := measuredModel()
+	if err := calibrate.Correct(m, nil, []calibrate.SampleRun{r}); !errors.Is(err, broken) {
+		t.Errorf("it says %v", err)
+	}
+	if alone, _ := starts(m); alone != 100 {
+		t.Errorf("starts take %v ms", alone)
+	}
+}
+
+func TestSampleWorkflowsAreWhole(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		names := map[string]bool{}
+		for _, w := range calibrate.SampleWorkflows(quick) {
+			if names[w.Name] || len(w.Tasks) == 0 {
+				t.Errorf("%s: twice, or without tasks", w.Name)
+			}
+			names[w.Name] = true
+			for i, task := range w.Tasks {
+				for _, p := range task.After {
+					if p < 0 || p >= i {
+						t.Errorf("%s: task %d follows %d", w.Name, i, p)
+					}
+				}
+			}
+		}
+	}
+}
