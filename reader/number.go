@@ -47,6 +47,21 @@ func Seconds(text string) (time.Duration, error) {
 	return time.Duration(math.Round(x * 1e9)), nil
 }
 
+// Digits reads a text of 1 to 15 digits and nothing else, which is what most amounts are.
+func Digits[T string | []byte](text T) (n int64, ok bool) {
+	if len(text) == 0 || len(text) > 15 {
+		return 0, false
+	}
+	for i := range len(text) {
+		c := text[i]
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
+}
+
 // Count reads an amount in whole units of scale bytes (or of anything else); fractions are rounded up.
 func Count(text string, scale int64) (int64, error) {
 	text = strings.TrimSpace(text)
@@ -67,7 +82,11 @@ var amountWithUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtTpP]?)
 
 // BinaryBytes reads a positive amount with a unit such as "2 GB", powers of 1024 as HTCondor has them.
 func BinaryBytes(text string) (int64, bool) {
-	m := amountWithUnit.FindStringSubmatch(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	if n := len(text); n == 0 || text[n-1] <= '9' { // as most are: a plain number
+		return 0, false
+	}
+	m := amountWithUnit.FindStringSubmatch(text)
 	if m == nil || m[2] == "" {
 		return 0, false
 	}

@@ -104,9 +104,8 @@ func flatOurs(text string) (out []string, err error) {
 			out = text1(out, string(x.Text))
 		case XMLStart:
 			out = append(out, "<"+x.Name)
-			for _, a := range x.attrs {
-				v, _ := x.Attr(a.name)
-				out = append(out, a.name+"="+v)
+			for _, a := range x.Attrs {
+				out = append(out, string(a.Name)+"="+string(a.Value))
 			}
 		}
 	}
@@ -153,5 +152,11 @@ func flatTheirs(text string) (out []string, err error) {
 				out = text1(out, string(e))
 			}
 		}
+	}
+}
+
+func TestAttributesHaveNames(t *testing.T) {
+	if got, err := flatOurs(`<a b="1" c="2" d="3" ="4"/>`); err == nil {
+		t.Errorf("an attribute without a name is taken: %q", got)
 	}
 }

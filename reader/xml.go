@@ -20,24 +20,19 @@ type XML struct {
 	Line   int       // of what is read next
 	Start  int       // line on which the current token begins
 	Name   string    // local name of the element that starts or ends
-	attrs  []xmlAttr // of the element that starts, valid until the next token; those with a prefix are left out
+	Attrs  []XMLAttr // of the element that starts, valid until the next token; those with a prefix are left out
 	Text   []byte    // of a text token, valid until the next one
 	open   []string
 	rooted bool // the root element was there
 	ended  bool // the element that started was empty: its end comes next
 	tag    []byte
-	value  []byte
 	names  map[string]string
 	// known returns the string of a value that occurs again and again, or false.
 	known func(value []byte) (string, bool)
 }
 
-// xmlAttr is an attribute with its value as it is written.
-type xmlAttr struct {
-	name  string
-	value []byte
-	plain bool // nothing in the value has to be resolved
-}
+// XMLAttr is an attribute, valid until the next token.
+type XMLAttr struct{ Name, Value []byte }
 
 type XMLToken uint8
 
@@ -80,6 +75,17 @@ func (x *XML) Next() (XMLToken, error) {
 	if x.ended {
 		x.ended = false
 		return XMLEnd, x.close(x.Name)
+	}
+	if len(x.open) > 0 {
+		window, _ := x.in.Peek(x.in.Buffered())
+		if n := x.quickEnd(window); n > 0 {
+			x.in.Discard(n)
+			return XMLEnd, nil
+		}
+		if n := x.quickStart(window); n > 0 {
+			x.in.Discard(n)
+			return XMLStart, x.begin(x.Name)
+		}
 	}
 	for {
 		x.Start = x.Line
@@ -153,6 +159,145 @@ func (x *XML) Next() (XMLToken, error) {
 			return XMLStart, x.element()
 		}
 	}
+}
+
+// Blank passes over white space, as far as it is visible, before a tag within an element: most texts are nothing else.
+func (x *XML) Blank() {
+	if x.ended || len(x.open) == 0 {
+		return
+	}
+	window, _ := x.in.Peek(x.in.Buffered())
+	lines := 0
+	for i, c := range window {
+		switch c {
+		case '\n':
+			lines++
+		case ' ', '\t', '\r':
+		case '<':
+			x.Line += lines
+			x.in.Discard(i)
+			return
+		default:
+			return
+		}
+	}
+}
+
+// quickEnd returns the length of an end tag that closes the innermost element, 0 if window does not begin with one as
+// it is usually written.
+func (x *XML) quickEnd(window []byte) int {
+	name := x.open[len(x.open)-1]
+	n := len(name) + 3
+	if len(window) < n || window[0] != '<' || window[1] != '/' || window[n-1] != '>' ||
+		string(window[2:n-1]) != name {
+		return 0
+	}
+	x.Start, x.Name, x.open = x.Line, name, x.open[:len(x.open)-1]
+	return n
+}
+
+// Kinds of bytes, for tags as they are usually written.
+const (
+	inName  = 1 << iota // of a name without prefix
+	inValue             // stands for itself in a value, but for quotes
+)
+
+var quickBytes = func() (is [256]byte) {
+	for c := byte(' '); c < utf8.RuneSelf; c++ {
+		if c != '&' && c != '<' && c != '"' && c != '\'' {
+			is[c] = inValue
+		}
+		if c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' {
+			is[c] |= inName
+		}
+	}
+	return is
+}()
+
+// quickStart returns the length of a start tag, whose name and attributes it notes; 0 if window does not begin with a
+// whole one of names in ASCII and of values without references, whose attributes are few and different. Any other tag
+// is for element to judge.
+func (x *XML) quickStart(window []byte) int {
+	const most = 32
+	i, lines := 1, 0
+	name := func() []byte {
+		from := i
+		for i < len(window) && quickBytes[window[i]]&inName != 0 {
+			i++
+		}
+		if i == from || i == len(window) || i-from > MaxName || window[from] <= '9' {
+			return nil
+		}
+		return window[from:i]
+	}
+	if len(window) < 3 || window[0] != '<' {
+		return 0
+	}
+	element := name()
+	if element == nil {
+		return 0
+	}
+	attrs := x.Attrs[:0]
+	for {
+		from := i
+		for ; i < len(window); i++ {
+			if c := window[i]; c == '\n' {
+				lines++
+			} else if c != ' ' && c != '\t' && c != '\r' {
+				break
+			}
+		}
+		if i+1 >= len(window) {
+			return 0
+		}
+		if c := window[i]; c == '>' || c == '/' && window[i+1] == '>' {
+			x.Attrs, x.Start = attrs, x.Line
+			if x.Line += lines; string(element) != x.Name {
+				x.Name = x.local(element)
+			}
+			if c == '/' {
+				x.ended = true
+				i++
+			}
+			return i + 1
+		}
+		attr := name()
+		if attr == nil || i-len(attr) == from || len(attrs) == most || i+1 >= len(window) || window[i] != '=' {
+			return 0
+		}
+		quote := window[i+1]
+		i += 2
+		if quote != '"' && quote != '\'' {
+			return 0
+		}
+		value := i
+		for i < len(window) && quickBytes[window[i]]&inValue != 0 {
+			i++
+		}
+		if i == len(window) || window[i] != quote {
+			return 0
+		}
+		for k := range attrs {
+			if string(attrs[k].Name) == string(attr) {
+				return 0
+			}
+		}
+		attrs = append(attrs, XMLAttr{attr, window[value:i]})
+		i++
+	}
+}
+
+// begin opens an element.
+func (x *XML) begin(name string) error {
+	x.Name = name
+	if len(x.open) == 0 && x.rooted {
+		return x.Errorf("<%s> after the end of the root element", name)
+	}
+	x.rooted = true
+	if x.open = append(x.open, name); len(x.open) > MaxDepth {
+		return x.bound(tooDeep)
+	}
+	return nil
 }
 
 // close ends the innermost element.
@@ -323,15 +468,10 @@ func (x *XML) element() error {
 	if !validName(tag[:n]) {
 		return x.Errorf("<%s> is no element", tag[:n])
 	}
-	x.Name = x.local(tag[:n])
-	if len(x.open) == 0 && x.rooted {
-		return x.Errorf("<%s> after the end of the root element", x.Name)
+	if err := x.begin(x.local(tag[:n])); err != nil {
+		return err
 	}
-	x.rooted = true
-	if x.open = append(x.open, x.Name); len(x.open) > MaxDepth {
-		return x.bound(tooDeep)
-	}
-	x.attrs = x.attrs[:0]
+	x.Attrs = x.Attrs[:0]
 	all := 0
 	for rest := tag[n:]; ; {
 		rest = bytes.TrimLeft(rest, " \t\r\n")
@@ -349,11 +489,7 @@ func (x *XML) element() error {
 			return x.bound(TooLongName)
 		}
 		name := bytes.TrimRight(rest[:eq], " \t\r\n")
-		at := len(x.attrs)
-		// Elements of one name mostly have the same attributes in the same order: the name is then what it was last
-		// time.
-		again := at < cap(x.attrs) && x.attrs[:at+1][at].name == string(name)
-		if !again && !validName(name) {
+		if !validName(name) {
 			return x.Errorf("%q is no attribute of <%s>", name, x.Name)
 		}
 		rest = bytes.TrimLeft(rest[eq+1:], " \t\r\n")
@@ -364,26 +500,22 @@ func (x *XML) element() error {
 		if end < 0 {
 			return x.Errorf("the value of attribute %s of <%s> is not closed", name, x.Name)
 		}
-		a := xmlAttr{value: rest[1 : 1+end], plain: plain(rest[1 : 1+end])}
-		if !a.plain {
-			if _, err := x.resolve(x.value[:0], a.value); err != nil {
+		value := rest[1 : 1+end]
+		if !plain(value) {
+			var err error
+			if value, err = x.resolve(nil, value); err != nil {
 				return err
 			}
 		}
-		rest = rest[end+2:]
-		if again {
-			a.name = x.attrs[:at+1][at].name
-		} else if bytes.IndexByte(name, ':') >= 0 { // xsi:… and the like
+		if rest = rest[end+2:]; bytes.IndexByte(name, ':') >= 0 { // xsi:… and the like
 			continue
-		} else {
-			a.name = x.local(name)
 		}
-		for i := range x.attrs {
-			if x.attrs[i].name == a.name {
-				return x.Errorf("attribute %s of <%s> is given twice", a.name, x.Name)
+		for i := range x.Attrs {
+			if bytes.Equal(x.Attrs[i].Name, name) {
+				return x.Errorf("attribute %s of <%s> is given twice", name, x.Name)
 			}
 		}
-		x.attrs = append(x.attrs, a)
+		x.Attrs = append(x.Attrs, XMLAttr{name, value})
 	}
 }
 
@@ -400,7 +532,8 @@ func plain(value []byte) bool {
 // validName refuses what cannot be a name; the full tables of Unicode do not matter here.
 func validName(name []byte) bool {
 	return len(name) > 0 && !bytes.ContainsAny(name, "\"'&<>=/;,()[]{}!?*%$#@^~`|+\\ \t\r\n") &&
-		name[0] != '-' && name[0] != '.' && name[0] != ':' && name[len(name)-1] != ':' && (name[0] < '0' || name[0] > '9') && utf8.Valid(name)
+		name[0] != '-' && name[0] != '.' && name[0] != ':' && name[len(name)-1] != ':' &&
+		(name[0] < '0' || name[0] > '9') && utf8.Valid(name)
 }
 
 // local returns the one string of a name without its prefix.
@@ -466,28 +599,22 @@ func entity(name string) (rune, bool) {
 		digits, base = hex, 16
 	}
 	n, err := strconv.ParseUint(digits, base, 21)
-	if !ok || err != nil || n > utf8.MaxRune || n < ' ' && n != '\t' && n != '\n' && n != '\r' || n >= 0xd800 && n < 0xe000 {
+	if !ok || err != nil || n > utf8.MaxRune || n < ' ' && n != '\t' && n != '\n' && n != '\r' ||
+		n >= 0xd800 && n < 0xe000 {
 		return 0, false
 	}
 	return rune(n), true
 }
 
-// attr returns an attribute of the element that starts, and whether it is there.
+// Attr returns an attribute of the element that starts, and whether it is there.
 func (x *XML) Attr(name string) (string, bool) {
-	for i := range x.attrs {
-		a := &x.attrs[i]
-		if a.name != name {
-			continue
+	for i := range x.Attrs {
+		if a := &x.Attrs[i]; string(a.Name) == name {
+			if s, ok := x.known(a.Value); ok {
+				return s, true
+			}
+			return string(a.Value), true
 		}
-		value := a.value
-		if !a.plain {
-			value, _ = x.resolve(x.value[:0], value) // was resolved before without an error
-			x.value = value[:0]
-		}
-		if s, ok := x.known(value); ok {
-			return s, true
-		}
-		return string(value), true
 	}
 	return "", false
 }

@@ -19,7 +19,9 @@ type builder struct {
 	faults reader.Faults
 	byID   map[string]int32
 	byName map[string]int32 // files
+	recent int32            // a file that was asked for
 	uses   []fileUse        // parallel to wf.Files
+	lists  slab
 	more   map[int32][]int32
 	// listed are the sizes that a replica catalogue gives; they count for files whose uses give none.
 	listed map[string]listedSize
@@ -31,6 +33,7 @@ type builder struct {
 	lacks      bool // room for more
 	line       int  // on which the workflow, or its list of tasks, begins
 	cat        catalogs
+	given      profiles // of the last task, reused
 	// noFileEdges: the format's files are no specification of data flow (WfFormat 0.x records system calls).
 	noFileEdges bool
 }
@@ -138,6 +141,9 @@ func (b *builder) task(id string, line int) *Task {
 
 // file returns the index of a logical file.
 func (b *builder) file(name string) int32 {
+	if i := b.recent; int(i) < len(b.wf.Files) && b.wf.Files[i].Name == name {
+		return i
+	}
 	if i, ok := b.byName[name]; ok {
 		return i
 	}
@@ -157,7 +163,7 @@ func (b *builder) reads(name string) int32 {
 	t, f := &b.wf.Tasks[len(b.wf.Tasks)-1], b.file(name)
 	if !slices.Contains(last(t.Inputs, 64), f) {
 		b.keep(edgeKept)
-		t.Inputs = append(t.Inputs, f)
+		t.Inputs = b.lists.add(t.Inputs, f)
 	}
 	return f
 }
@@ -180,8 +186,23 @@ func (b *builder) writes(name string) int32 {
 		}
 	}
 	b.keep(edgeKept)
-	t.Outputs = append(t.Outputs, f)
+	t.Outputs = b.lists.add(t.Outputs, f)
 	return f
+}
+
+// slab is memory for many short lists, which are allocated together.
+type slab []int32
+
+// add appends to a list.
+func (s *slab) add(list []int32, x int32) []int32 {
+	if n := len(list); n == cap(list) {
+		n = max(2, 2*n)
+		if len(*s) < n {
+			*s = make(slab, max(n, 4096))
+		}
+		list, *s = append((*s)[:0:n], list...), (*s)[n:]
+	}
+	return append(list, x)
 }
 
 // last is the end of s: full searches of long lists would be quadratic. What slips through is removed by resolve.
@@ -208,6 +229,15 @@ func (b *builder) size(f int32, text string, produced bool, line int) {
 			b.wf.Files[f].Name, err)
 		return
 	}
+	b.bytes(f, n, produced, line)
+}
+
+// bytes notes the size that a use of file f gives as a number.
+func (b *builder) bytes(f int32, n int64, produced bool, line int) {
+	id := ""
+	if n := len(b.wf.Tasks); n > 0 {
+		id = b.wf.Tasks[n-1].ID
+	}
 	if n < 0 {
 		b.faults.Warn("negative-size", line, id, "file %s has size %d: the sign is dropped", b.wf.Files[f].Name, n)
 		n = -n
@@ -231,13 +261,18 @@ func (b *builder) size(f int32, text string, produced bool, line int) {
 func (b *builder) depends(parent, child string, line int) {
 	p, okP := b.byID[parent]
 	c, okC := b.byID[child]
-	b.keep(edgeKept)
-	if !okP || !okC {
-		b.keep(2*edgeKept + len(parent) + len(child))
-		b.late = append(b.late, lateEdge{parent, child, line})
+	if okP && okC {
+		b.follows(p, c, line)
 		return
 	}
-	b.edges = append(b.edges, edge{p, c, int32(line)})
+	b.keep(3*edgeKept + len(parent) + len(child))
+	b.late = append(b.late, lateEdge{parent, child, line})
+}
+
+// follows adds an edge between tasks.
+func (b *builder) follows(parent, child int32, line int) {
+	b.keep(edgeKept)
+	b.edges = append(b.edges, edge{parent, child, int32(line)})
 }
 
 func (b *builder) runtime(t *Task, text string, line int) {
@@ -417,9 +452,7 @@ func distinct(s []int32) []int32 {
 
 // link sorts the edges, drops self edges and duplicates, and fills Parents and Children.
 func (b *builder) link(edges []edge) {
-	slices.SortFunc(edges, func(x, y edge) int {
-		return cmp.Or(cmp.Compare(x.child, y.child), cmp.Compare(x.parent, y.parent), cmp.Compare(x.line, y.line))
-	})
+	edges = byChild(edges, len(b.wf.Tasks))
 	tasks, kept := b.wf.Tasks, edges[:0]
 	fanout := make([]int32, len(tasks))
 	for _, e := range edges {
@@ -460,6 +493,35 @@ func (b *builder) link(edges []edge) {
 		tasks[kept[from].child].Parents = parents[from:to:to]
 		from = to
 	}
+}
+
+// byChild sorts edges by child, parent and line: first by counting the children, which are many.
+func byChild(edges []edge, tasks int) []edge {
+	from := make([]int32, tasks+1)
+	for _, e := range edges {
+		from[e.child+1]++
+	}
+	for i := range tasks {
+		from[i+1] += from[i]
+	}
+	sorted := make([]edge, len(edges))
+	for _, e := range edges {
+		sorted[from[e.child]] = e
+		from[e.child]++ // in the end it is where the next child begins
+	}
+	begin := int32(0)
+	for _, end := range from[:tasks] {
+		if end-begin > 1 {
+			slices.SortFunc(sorted[begin:end], func(x, y edge) int {
+				if x.parent != y.parent {
+					return cmp.Compare(x.parent, y.parent)
+				}
+				return cmp.Compare(x.line, y.line)
+			})
+		}
+		begin = end
+	}
+	return sorted
 }
 
 // acyclic checks the graph; implied are the edges that files add to it. A cycle is an error naming it, or, by repair,
@@ -608,10 +670,7 @@ func (b *builder) implied() []edge {
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y edge) int {
-		return cmp.Or(cmp.Compare(x.child, y.child),
-			cmp.Compare(x.parent, y.parent))
-	})
+	out = byChild(out, len(b.wf.Tasks))
 	return slices.CompactFunc(out, func(x, y edge) bool { return x.child == y.child && x.parent == y.parent })
 }
 

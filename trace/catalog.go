@@ -317,19 +317,19 @@ func (b *builder) environment(c *catalog, text string) string {
 
 // use adds a file to the last task. Kind is input, output, inout, checkpoint or none; keep is whether the file is a
 // result, "" if that is not said.
-func (b *builder) use(name, kind, keep string, optional bool, line int, size func(f int32, out bool)) {
+func (b *builder) use(name, kind, keep string, optional bool, line int) (f int32, out bool) {
 	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
-	in, out := kind == "input" || kind == "inout", kind == "output" || kind == "inout" || kind == "checkpoint"
+	in := kind == "input" || kind == "inout"
+	out = kind == "output" || kind == "inout" || kind == "checkpoint"
 	switch kind {
 	case "input", "output", "inout", "checkpoint":
 	case "none", "":
-		return
+		return -1, false
 	default:
 		b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, name, kind)
 		b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint", name, kind)
-		return
+		return -1, false
 	}
-	var f int32
 	if in {
 		f = b.reads(name)
 		if b.cat.spare == nil {
@@ -351,7 +351,7 @@ func (b *builder) use(name, kind, keep string, optional bool, line int, size fun
 		file.Checkpoint = file.Checkpoint || kind == "checkpoint"
 		file.Optional = optional || kind == "checkpoint"
 	}
-	size(f, out)
+	return f, out
 }
 
 // usesPrograms makes programs inputs of a task that it uses itself: those that are stageable.
@@ -373,23 +373,24 @@ func (b *builder) usesPrograms(i int32, programs []transformation) {
 func (b *builder) program(i int32, key transformation, text string, own, shared profiles) {
 	t := &b.wf.Tasks[i]
 	x := b.lookupExecutable(key)
-	given := slices.Clip(ranked(b.cat.properties, rankProperties))
-	given = append(given, ranked(shared, rankWorkflow)...)
-	given = append(given, ranked(own, rankJob)...)
+	given := ranked(b.given[:0], b.cat.properties, rankProperties)
+	given = ranked(given, shared, rankWorkflow)
+	given = ranked(given, own, rankJob)
 	var at *location
 	if x != nil {
 		at = x.at(cmp.Or(own.value("selector", "execution.site"), own.value("hints", "execution.site"),
 			own.value("hints", "executionpool"), b.cat.site), b)
-		given = append(given, ranked(x.profiles, rankTransformation)...)
+		given = ranked(given, x.profiles, rankTransformation)
 		if at != nil {
 			for _, c := range b.cat.all {
-				given = append(given, ranked(c.sites[at.site], rankSite)...)
+				given = ranked(given, c.sites[at.site], rankSite)
 			}
-			given = append(given, ranked(at.profiles, rankTransformation+1)...)
-			given = append(given, ranked(b.contain(t, at), rankContainer)...)
+			given = ranked(given, at.profiles, rankTransformation+1)
+			given = ranked(given, b.contain(t, at), rankContainer)
 		}
 	}
 	b.applyProfiles(t, given)
+	b.given = given
 	if t.SubWorkflow {
 		return
 	}

@@ -14,8 +14,9 @@ type daxReader struct {
 	x        *reader.XML
 	stop     bool // a fault was told that ends the reading
 	shared   profiles
-	children int // <child> elements
-	listed   int // files that are named before the jobs
+	children int      // <child> elements
+	listed   int      // files that are named before the jobs
+	given    profiles // of the job that is read
 }
 
 // readDAX reads DAX 1.8 to 3.6. A task's command is its executable (the file:// address of an <executable> of the same
@@ -48,6 +49,23 @@ func (d *daxReader) known(value []byte) (string, bool) {
 	return s, ok
 }
 
+// word returns an attribute of which there are few different ones.
+func (d *daxReader) word(name string) string {
+	for i := range d.x.Attrs {
+		if a := &d.x.Attrs[i]; string(a.Name) == name {
+			return d.sameBytes(a.Value)
+		}
+	}
+	return ""
+}
+
+func (d *daxReader) sameBytes(text []byte) string {
+	if s, ok := d.b.intern[string(text)]; ok {
+		return s
+	}
+	return d.b.same(string(text))
+}
+
 // token moves to the next token; after a fault, and at the end, it is reader.XMLEOF.
 func (d *daxReader) token() reader.XMLToken {
 	if d.stop {
@@ -78,6 +96,7 @@ func (d *daxReader) attr(name string) string {
 // each calls f at the direct children of the open element until it is closed; f has to consume them.
 func (d *daxReader) each(f func(name string)) {
 	for {
+		d.x.Blank()
 		switch d.token() {
 		case reader.XMLEOF, reader.XMLEnd:
 			return
@@ -90,6 +109,7 @@ func (d *daxReader) each(f func(name string)) {
 // skip consumes the rest of the open element.
 func (d *daxReader) skip() {
 	for depth := d.x.Depth(); d.x.Depth() >= depth; {
+		d.x.Blank()
 		if d.token() == reader.XMLEOF {
 			return
 		}
@@ -282,10 +302,10 @@ func (d *daxReader) add(key transformation, x *executable) {
 }
 
 func (d *daxReader) profile(to *profiles) {
-	line, ns, key := d.x.Start, d.attr("namespace"), d.attr("key")
+	line, ns, key := d.x.Start, d.word("namespace"), d.word("key")
 	value := d.b.environment(nil, strings.TrimSpace(d.content()))
-	if to.add(d.b, profile{namespace: d.b.same(strings.ToLower(ns)), key: d.b.same(key), value: value,
-		line: line}); d.b.faults.Ended() {
+	to.add(d.b, profile{namespace: d.b.same(strings.ToLower(ns)), key: key, value: value, line: line})
+	if d.b.faults.Ended() {
 		d.stop = true
 	}
 }
@@ -301,16 +321,17 @@ func (d *daxReader) job() {
 	}
 	b.keep(taskKept / 4) // tasks are copied as they become more
 	me := len(b.wf.Tasks) - 1
-	t.Kind = b.same(cmp.Or(d.attr("name"), kind))
+	name := d.word("name")
+	t.Kind = cmp.Or(name, kind)
 	if kind == "dax" || kind == "dag" {
 		t.SubWorkflow, t.Kind = true, kind
 	}
-	t.Name = b.same(cmp.Or(d.attr("name"), d.attr("file"), t.Kind))
-	key := transformation{b.same(d.attr("namespace")), b.same(d.attr("name")), b.same(d.attr("version"))}
-	var given profiles
+	t.Name = cmp.Or(name, d.word("file"), t.Kind)
+	key := transformation{d.word("namespace"), name, d.word("version")}
+	d.given = d.given[:0]
 	for _, a := range []string{"runtime", "cores", "memory"} {
 		if v, ok := d.x.Attr(a); ok {
-			given = append(given, profile{namespace: "attribute", key: a, value: v, line: line})
+			d.given = append(d.given, profile{namespace: "attribute", key: a, value: v, line: line})
 		}
 	}
 	argument := ""
@@ -320,7 +341,7 @@ func (d *daxReader) job() {
 		case "argument":
 			argument = collapse(d.content())
 		case "profile":
-			d.profile(&given)
+			d.profile(&d.given)
 		case "stdin":
 			b.wf.Tasks[me].Stdin = d.fileName()
 			d.skip()
@@ -343,7 +364,7 @@ func (d *daxReader) job() {
 	})
 	b.redirections()
 	b.usesPrograms(int32(me), programs)
-	b.program(int32(me), key, argument, given, d.shared)
+	b.program(int32(me), key, argument, d.given, d.shared)
 	d.full()
 }
 
@@ -368,14 +389,42 @@ func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 // uses reads a file of a job. A program is returned by the name of its transformation.
 func (d *daxReader) uses() (program transformation, ok bool) {
 	b, line := d.b, d.x.Start
-	program = transformation{d.attr("namespace"), d.fileName(), d.attr("version")}
-	name, link, keep := program.name, b.same(d.attr("link")), d.attr("transfer")
-	if keep == "" && d.attr("dontTransfer") == "true" {
+	var name, link, keep, optional, size string
+	dontTransfer, sized, named := false, false, false
+	bytes, digits := int64(0), false
+	for i := range d.x.Attrs {
+		switch v := d.x.Attrs[i].Value; string(d.x.Attrs[i].Name) {
+		case "file":
+			name, named = d.file(v), true
+		case "name":
+			if !named {
+				name = d.file(v)
+			}
+		case "link":
+			link = d.sameBytes(v)
+		case "transfer":
+			keep = d.sameBytes(v)
+		case "dontTransfer":
+			dontTransfer = string(v) == "true"
+		case "size":
+			if bytes, digits = reader.Digits(v); !digits {
+				size = string(v)
+			}
+			sized = true
+		case "optional":
+			optional = d.sameBytes(v)
+		case "executable":
+			ok = ok || string(v) == "true"
+		case "type":
+			ok = ok || string(v) == "executable"
+		}
+	}
+	if ok {
+		program = transformation{d.attr("namespace"), name, d.attr("version")}
+	}
+	if keep == "" && dontTransfer {
 		keep = "false"
 	}
-	size, sized := d.x.Attr("size")
-	optional := d.attr("optional") == "true" || keep == "optional"
-	ok = d.attr("executable") == "true" || d.attr("type") == "executable"
 	d.each(func(name string) {
 		if name == "metadata" && d.attr("key") == "size" && !sized {
 			size, sized = d.content(), true
@@ -391,7 +440,7 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 	case ok && b.lookupExecutable(program) != nil:
 		return program, true
 	case ok && link != "input" && link != "inout", link == "", link == "none":
-		if sized { // not a data flow, but the number should be one
+		if sized && !digits { // not a data flow, but the number should be one
 			if _, err := reader.Count(size, 1); err != nil {
 				b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v",
 					size, name, err)
@@ -401,15 +450,39 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 	case ok:
 		link = "input"
 	}
-	b.use(name, link, keep, optional, line, func(f int32, out bool) {
-		if sized {
-			b.size(f, size, out, line)
-		}
-	})
+	f, out := b.use(name, link, keep, optional == "true" || keep == "optional", line)
+	switch {
+	case f < 0:
+	case digits:
+		b.bytes(f, bytes*b.opt.sizeScale, out, line)
+	case sized:
+		b.size(f, size, out, line)
+	}
 	return program, false
 }
 
+// file returns the one string of a file's name.
+func (d *daxReader) file(name []byte) string {
+	if i, ok := d.b.byName[string(name)]; ok {
+		d.b.recent = i
+		return d.b.wf.Files[i].Name
+	}
+	return string(name)
+}
+
+// task returns the task that an attribute names, if it was read already.
+func (d *daxReader) task(attr string) (int32, bool) {
+	for i := range d.x.Attrs {
+		if a := &d.x.Attrs[i]; string(a.Name) == attr {
+			t, ok := d.b.byID[string(a.Value)]
+			return t, ok
+		}
+	}
+	return 0, false
+}
+
 func (d *daxReader) child() {
+	me, known := d.task("ref")
 	ref, line := d.attr("ref"), d.x.Start
 	d.children++
 	if ref == "" {
@@ -419,7 +492,10 @@ func (d *daxReader) child() {
 	}
 	d.each(func(name string) {
 		if name == "parent" {
-			if p := d.attr("ref"); p != "" {
+			if p, found := d.task("ref"); found && known {
+				d.b.follows(p, me, d.x.Start)
+				d.full()
+			} else if p := d.attr("ref"); p != "" {
 				d.b.depends(p, ref, d.x.Start)
 				d.full()
 			} else {

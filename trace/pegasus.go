@@ -201,10 +201,8 @@ func (p *pegasusReader) uses(v *reader.Node) (program transformation, ok bool) {
 		program.name = name
 		return program, true
 	}
-	b.use(name, kind, stageOut, optional, y.Line(v), func(f int32, out bool) {
-		if size != nil {
-			b.size(f, y.Text(size), out, y.Line(size))
-		}
-	})
+	if f, out := b.use(name, kind, stageOut, optional, y.Line(v)); f >= 0 && size != nil {
+		b.size(f, y.Text(size), out, y.Line(size))
+	}
 	return program, false
 }

@@ -38,13 +38,13 @@ const (
 	rankTransformation
 )
 
-// ranked returns profiles as they come from a source.
-func ranked(given profiles, rank int) profiles {
-	out := slices.Clone(given)
-	for i := range out {
-		out[i].rank = rank
+// ranked appends profiles as they come from a source.
+func ranked(to, given profiles, rank int) profiles {
+	for _, p := range given {
+		p.rank = rank
+		to = append(to, p)
 	}
-	return out
+	return to
 }
 
 // value is that of a key, "" if there is none.
