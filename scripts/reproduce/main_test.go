@@ -30,8 +30,8 @@ func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 			}
 		}
 		if quick {
-			if sum > 2*15*60 {
-				t.Errorf("the quick variant takes %v s of CPU time, more than 15 minutes on two cores", sum)
+			if sum > 24*60 { // of 30 that two cores have in 15 minutes
+				t.Errorf("the quick variant takes %v s of CPU time, too much for 15 minutes on two cores", sum)
 			}
 			continue
 		}
