@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gantry/executor/emulate"
 	"gantry/planner/unit"
 )
 
@@ -18,6 +19,15 @@ type Cell struct {
 	Writes    []unit.Bytes
 	Rate      int64 // limit of block I/O, bytes per second; 0: none
 	Contended bool  // while as many other tasks compute as the host has cores
+	Cores     int   // of the host
+}
+
+// least is how long the host's cores need for the task.
+func (c *Cell) least() time.Duration {
+	if c.Cores == 0 {
+		return c.Run
+	}
+	return max(c.Run, time.Duration(float64(c.Run)*c.CPU/float64(100*c.Cores)))
 }
 
 func (c *Cell) String() string {
@@ -57,10 +67,14 @@ type Achieved struct {
 
 // Perform has the emulator do a cell n times, one after the other.
 func (l *Lab) Perform(ctx context.Context, c Cell, cores, n int) (out []Achieved, err error) {
+	limit := int64(0) // a node allows no more cores than the host has
+	if c.CPU > float64(100*cores) {
+		limit = int64(1000 * cores)
+	}
 	do := func() error {
 		for range n {
-			r, err := l.Run(ctx, Trial{Run: c.Run, CPU: c.CPU, Resident: c.Resident, Reads: c.Reads, Writes: c.Writes,
-				Rate: c.Rate})
+			r, err := l.Run(ctx, Trial{Run: c.Run, CPU: c.CPU, Limit: limit, Resident: c.Resident, Reads: c.Reads,
+				Writes: c.Writes, Rate: c.Rate})
 			if err != nil {
 				return err
 			}
@@ -88,7 +102,8 @@ type Verdict struct {
 }
 
 // Judge says which bars were missed. Wall time is judged for uncontended cells without a limit of I/O only: the others
-// last as long as they must. Ending is the CPU time
+// last as long as they must. Tasks that ask for more cores than the host has last as long as its cores require, and say
+// so. Ending is the CPU time
 // that ending takes, which no task can measure itself.
 func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 	const grain = 5 * time.Millisecond
@@ -106,7 +121,9 @@ func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 		CPUOff:   median(func(a *Achieved) time.Duration { return a.CPU - asked }),
 		CPUMost:  max(asked/50, ending+median(func(a *Achieved) time.Duration { return a.Own }))}
 	miss := func(format string, args ...any) { v.Misses = append(v.Misses, fmt.Sprintf(format, args...)) }
-	if !c.Contended && c.Rate == 0 && v.WallOff.Abs() > v.WallMost {
+	// What starting costs counts as the task's, so that it may need less than its cores say.
+	if late := v.WallOff - (c.least() - c.Run); !c.Contended && c.Rate == 0 && (v.WallOff < -v.WallMost ||
+		late > v.WallMost) {
 		miss("wall time off by %v, more than %v", v.WallOff.Round(100*time.Microsecond), v.WallMost)
 	}
 	if v.CPUOff.Abs() > v.CPUMost {
@@ -115,6 +132,9 @@ func (c *Cell) Judge(all []Achieved, ending time.Duration) Verdict {
 	}
 	for i := range all {
 		a := &all[i]
+		if c.least() > c.Run && a.Wall > c.Run+v.WallMost && a.LimitedBy != emulate.LimitedByCPU {
+			miss("it lasted longer than asked, limited by %q, not %q", a.LimitedBy, emulate.LimitedByCPU)
+		}
 		least := max(c.Resident, a.OwnMemory)
 		if c.Resident > a.OwnMemory && (a.Resident < c.Resident || a.Resident > least+least/20) {
 			miss("%d bytes of memory resident, asked %d", a.Resident, c.Resident)
@@ -144,7 +164,7 @@ func Cells(cores int) (all []Cell) {
 			300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute} {
 			for _, cpu := range []float64{1, 10, 50, 100, 200, 400} {
 				long := run == time.Minute
-				if cpu > float64(100*cores) || long && cpu != 1 && cpu != 100 || contended && run > time.Second {
+				if long && cpu != 1 && cpu != 100 || contended && run > time.Second {
 					continue
 				}
 				all = append(all, Cell{Run: run, CPU: cpu, Contended: contended})
@@ -157,6 +177,10 @@ func Cells(cores int) (all []Cell) {
 	for _, b := range []unit.Bytes{0, 1, 4095, 4097, 1e6, 64e6} {
 		all = append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{b}, Writes: []unit.Bytes{b, b}})
 	}
-	return append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{20e6}, Writes: []unit.Bytes{20e6},
+	all = append(all, Cell{Run: time.Second, CPU: 50, Reads: []unit.Bytes{20e6}, Writes: []unit.Bytes{20e6},
 		Rate: 10e6})
+	for i := range all {
+		all[i].Cores = cores
+	}
+	return all
 }

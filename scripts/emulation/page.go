@@ -29,6 +29,9 @@ the emulator's own; bytes exact. A cell in bold misses its bar.
 	fmt.Fprintf(&b, "%d of %d kinds of tasks are within all bars. Other programs used %.2f cores meanwhile "+
 		"(median).\n\n",
 		len(r.Cells)-missed, len(r.Cells), r.busy())
+	fmt.Fprintf(&b, "Containers may use %d cores here. Tasks that ask for more have to last as long as those cores "+
+		"require, and to say that the CPU limits them; the tables show by how much that is longer than asked.\n\n",
+		r.Cores)
 	if note != "" {
 		b.WriteString(note + "\n\n")
 	}
