@@ -17,9 +17,6 @@ import (
 func TestEveryPolicyLivesWithRequests(t *testing.T) {
 	for _, row := range policy.Table() {
 		t.Run(row.Name, func(t *testing.T) {
-			if row.Name == "owm-mp+preemptive" {
-				t.Skip("it leaves preempted tasks aside when a node comes back, until something else happens")
-			}
 			for seed := range oracletest.Seeds(20) {
 				r := rand.New(rand.NewPCG(seed, 78))
 				p := randomPlatform(r)

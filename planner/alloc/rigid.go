@@ -149,6 +149,11 @@ func (r *Rigid) begin(c *planner.Cycle, q WaitingQueue) {
 			r.known.outdate(t)
 		}
 	}
+	if c.News.Changed { // what did not fit may now
+		for t := range r.known.slots {
+			r.known.outdate(planner.TaskID(t))
+		}
+	}
 	for _, t := range c.News.Ended {
 		r.known.forget(t)
 	}
