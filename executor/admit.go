@@ -36,6 +36,8 @@ type Admitter struct {
 	Preempt scenario.Preempt
 	// Declare tells the estimator what the trace says of a task; nil if nobody wants to know.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
+	// Forget tells it that the workflow of a task has ended; nil if nobody wants to know.
+	Forget func(t planner.TaskID)
 	// Lasts, if set, says how long what reading and writing hold back takes on a node, alone there: emulated tasks are
 	// declared to run at least as long. It returns 0 for others.
 	Lasts func(l *Launch) time.Duration

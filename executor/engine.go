@@ -48,6 +48,7 @@ type Engine struct {
 
 	specs    []*TaskSpec // by task
 	files    []*FileSpec // by file
+	filesOf  map[planner.WorkflowID][]planner.FileID
 	control  Control
 	batch    Batch
 	exited   []planner.AttemptID
@@ -398,8 +399,15 @@ func (e *Engine) forget(w planner.WorkflowID) {
 			e.batch.Failed = append(e.batch.Failed, w)
 		}
 		for t := range e.Planner.View().All(w) {
+			if e.specs[t] != nil && e.Admit.Forget != nil {
+				e.Admit.Forget(t)
+			}
 			e.specs[t] = nil
 		}
+		for _, f := range e.filesOf[w] {
+			e.files[f] = nil
+		}
+		delete(e.filesOf, w)
 		delete(e.grown, w)
 	}
 }
@@ -431,10 +439,14 @@ func (e *Engine) arrive(now planner.Time) error {
 
 // know keeps what a runtime will have to be told of the tasks of a workflow.
 func (e *Engine) know(adm *Admission) {
+	if e.filesOf == nil {
+		e.filesOf = map[planner.WorkflowID][]planner.FileID{}
+	}
 	known := len(e.files) // a growth has files of its workflow, too
 	for _, f := range adm.Files {
 		if int(f.ID) >= known {
 			e.files = append(e.files, f)
+			e.filesOf[adm.Spec.ID] = append(e.filesOf[adm.Spec.ID], f.ID)
 		}
 	}
 	if adm.Grown() {
@@ -628,10 +640,14 @@ func (e *Engine) Replay(b Batch) error {
 		if err := e.Planner.Apply(ev); err != nil {
 			return fmt.Errorf("replay: %w", err)
 		}
-		if x, ok := ev.Body.(planner.NodeChanged); ok {
+		switch x := ev.Body.(type) {
+		case planner.NodeChanged:
 			e.shrinking(x)
+		case *planner.AttemptExited:
+			e.forget(e.Planner.View().Task(e.Planner.View().Attempt(x.Attempt).Task).Workflow)
 		}
 	}
+	e.batch.Failed = e.batch.Failed[:0] // the log has them
 	return nil
 }
 

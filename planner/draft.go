@@ -556,6 +556,9 @@ func (d *Draft) put(t TaskID, seg Segment) {
 	if n := int(t) + 1 - d.segs.len(); n > 0 {
 		d.segs.grow(n)
 	}
+	if k := int(t >> pageBits); d.segs.pages[k] == nil {
+		d.segs.unpack(k) // a plan with tasks that were withdrawn is taken back
+	}
 	old := d.segs.at(t)
 	if !sameUse(old, &seg, max(d.now, d.s.now)) {
 		d.changes++
@@ -563,6 +566,16 @@ func (d *Draft) put(t TaskID, seg Segment) {
 	d.account(*old, -1)
 	*d.segs.at(t) = seg
 	d.account(seg, +1)
+}
+
+// seal packs what is known of tasks whose workflows have ended.
+func (d *Draft) seal() {
+	for _, k := range d.s.sealed {
+		if k < len(d.segs.pages) && d.segs.pages[k] != nil {
+			d.segs.pack(k)
+		}
+	}
+	d.s.sealed = d.s.sealed[:0]
 }
 
 // sameUse reports whether two stays use the same from an instant on.

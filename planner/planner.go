@@ -67,6 +67,7 @@ func (p *Planner) Apply(e Event) error {
 		return nil
 	}
 	p.draft.observe(e)
+	p.draft.seal()
 	if p.learn != nil {
 		p.learn.Observe(p.View(), e)
 	}

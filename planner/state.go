@@ -20,7 +20,7 @@ type State struct {
 	workflows []workflowState
 	tasks     tasks
 	lives     table[TaskID, life]
-	attempts  table[AttemptID, Attempt]
+	attempts  attempts
 	files     []File
 	home      []NodeID                // by file: the first node that has it; None: nowhere yet; everywhere
 	more      map[FileID][]NodeID     // copies beyond the homes of the file
@@ -41,6 +41,7 @@ type State struct {
 	continuations int      // workflows that continue others
 	reuses        map[TaskID]*TaskReused
 	quotas        *quotas // of tenants; nil: there are none
+	sealed        []int   // pages of tasks packed since the draft packed its own
 	news          News
 }
 
@@ -272,6 +273,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 		s.news.Freed = true
 	}
 	att.Over, att.Leaving = true, 0
+	defer s.attempts.end(b.Attempt)
 	if b.Outcome == OK {
 		s.keep(l, 0, 0, None)
 		l.phase = Done
@@ -537,7 +539,10 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 	}
 	s.ended++
 	for t := range s.all(w) {
-		s.tasks.end(t)
+		if s.tasks.end(t) {
+			s.lives.pack(int(t >> pageBits))
+			s.sealed = append(s.sealed, int(t>>pageBits))
+		}
 		if len(s.below) > 0 {
 			delete(s.below, t)
 		}

@@ -3,10 +3,11 @@ package planner
 import "gantry/planner/unit"
 
 // table is a growing list in pages, by id: growing moves nothing, which for tables of all tasks of a long run is most
-// of what growing costs. Ids of another kind do not index it.
+// of what growing costs. Ids of another kind do not index it. Pages of what is over are packed.
 type table[I ~int32, T any] struct {
-	pages [][]T
-	n     int
+	pages  [][]T
+	packed []packed // by page, in place of that of pages; shorter if no later page is packed
+	n      int
 }
 
 const (
@@ -29,16 +30,62 @@ func (t *table[I, T]) push(v T) {
 	t.pages[(t.n-1)>>pageBits][(t.n-1)&(pageSize-1)] = v
 }
 
-// at returns element i, which must exist. It stays where it is.
-func (t *table[I, T]) at(i I) *T { return &t.pages[i>>pageBits][i&(pageSize-1)] }
+// at returns element i, which must exist. It stays where it is; of a packed page it is a copy.
+func (t *table[I, T]) at(i I) *T {
+	if page := t.pages[i>>pageBits]; page != nil {
+		return &page[i&(pageSize-1)]
+	}
+	return t.unpacked(i)
+}
+
+func (t *table[I, T]) unpacked(i I) *T {
+	out := make([]T, 1)
+	t.packed[i>>pageBits].row(int(i&(pageSize-1)), words(out))
+	return &out[0]
+}
+
+// pack keeps a full page in little memory. It is not written to any more.
+func (t *table[I, T]) pack(k int) {
+	for len(t.packed) <= k {
+		t.packed = append(t.packed, packed{})
+	}
+	t.packed[k] = pack(words(t.pages[k]), len(t.pages[k]))
+	t.pages[k] = nil
+}
+
+// unpack lets a page be written to again.
+func (t *table[I, T]) unpack(k int) {
+	page := make([]T, pageSize)
+	size := len(words(page)) / pageSize
+	for i := range page {
+		t.packed[k].row(i, words(page)[i*size:(i+1)*size])
+	}
+	t.pages[k], t.packed[k] = page, packed{}
+}
+
+// attempts is the table of all attempts. Pages of those that are over are packed.
+type attempts struct {
+	table[AttemptID, Attempt]
+	over []int32 // by page
+}
+
+// end takes in that an attempt is over: nothing of it changes any more.
+func (x *attempts) end(a AttemptID) {
+	k := int(a >> pageBits)
+	for len(x.over) <= k {
+		x.over = append(x.over, 0)
+	}
+	if x.over[k]++; x.over[k] == pageSize {
+		x.pack(k)
+	}
+}
 
 // tasks is the table of all tasks. A page of tasks whose workflows have all ended is kept without links, which nobody
-// asks for any more, and so without a pointer: a long stream is mostly such tasks, and the collector of garbage has
-// none of them to look at.
+// asks for any more, and packed: a long stream is mostly such tasks.
 type tasks struct {
 	table[TaskID, Task]
-	left []int32               // by page: tasks whose workflows have not ended
-	past []*[pageSize]pastTask // by page, in place of that of the table
+	left []int32 // by page: tasks whose workflows have not ended
+	past table[TaskID, pastTask]
 }
 
 // pastTask is a Task without its links.
@@ -54,7 +101,7 @@ type pastTask struct {
 func (x *tasks) push(t Task) {
 	x.table.push(t)
 	for len(x.left) < len(x.pages) {
-		x.left, x.past = append(x.left, 0), append(x.past, nil)
+		x.left, x.past.pages = append(x.left, 0), append(x.past.pages, nil)
 	}
 	x.left[t.ID>>pageBits]++
 }
@@ -68,25 +115,28 @@ func (x *tasks) of(t TaskID) *Task {
 }
 
 func (x *tasks) ended(t TaskID) *Task {
-	p := &x.past[t>>pageBits][t&(pageSize-1)]
+	p := x.past.at(t)
 	return &Task{ID: t, Workflow: p.workflow, Kind: p.kind, Stage: p.stage, Need: p.need, Retries: p.retries,
 		Formal:         p.formal,
 		Checkpointable: p.checkpointable, CheckpointSize: p.checkpointSize, Restartable: p.restartable}
 }
 
-// end drops the links of a task whose workflow has ended.
-func (x *tasks) end(t TaskID) {
+// end drops the links of a task whose workflow has ended. It reports whether that was the last one of its page, which
+// then is packed.
+func (x *tasks) end(t TaskID) bool {
 	task := x.of(t)
 	task.Parents, task.Children, task.Inputs, task.Outputs = nil, nil, nil, nil
 	k := int(t >> pageBits)
 	if x.left[k]--; x.left[k] > 0 || x.n < (k+1)*pageSize {
-		return
+		return false
 	}
-	x.past[k] = new([pageSize]pastTask)
-	for i := range x.pages[k] {
+	page := make([]pastTask, pageSize)
+	for i := range page {
 		t := &x.pages[k][i]
-		x.past[k][i] = pastTask{t.Workflow, t.Kind, t.Stage, t.Retries, t.Need, t.CheckpointSize, t.Formal,
+		page[i] = pastTask{t.Workflow, t.Kind, t.Stage, t.Retries, t.Need, t.CheckpointSize, t.Formal,
 			t.Checkpointable, t.Restartable}
 	}
-	x.pages[k] = nil
+	x.past.pages[k], x.pages[k] = page, nil
+	x.past.pack(k)
+	return true
 }

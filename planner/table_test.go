@@ -24,12 +24,14 @@ func TestEndedTasksAreKept(t *testing.T) {
 	}
 	var want []planner.Task
 	attempt := planner.AttemptID(0)
+	var began []planner.Time // by attempt
 	end := func(w planner.WorkflowID) {
 		for i := range planner.TaskID(each) {
 			task := planner.TaskID(w)*each + i
 			apply(&planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Attempt: attempt,
 				Task: task, Try: 1, Hold: unit.Cores(1), Until: planner.Time(seq) + 9}}})
 			apply(planner.AttemptStarted{Attempt: attempt})
+			began = append(began, planner.Time(seq))
 			apply(&planner.AttemptExited{Attempt: attempt, Outcome: planner.OK, Ran: time.Nanosecond})
 			attempt++
 		}
@@ -59,6 +61,15 @@ func TestEndedTasksAreKept(t *testing.T) {
 	for i := range want {
 		if got := *s.View().Task(planner.TaskID(i)); i < (flows-2)*each && !reflect.DeepEqual(got, want[i]) {
 			t.Fatalf("task %d is %+v, want %+v", i, got, want[i])
+		}
+	}
+	v := s.View()
+	for a := range attempt {
+		att := v.Attempt(a)
+		if att.Started != began[a] || att.Ordered != began[a]-1 || att.Until != began[a]+7 || !att.Over ||
+			att.Hold != unit.Cores(1) || att.Suspended != unit.Never || v.Phase(att.Task) != planner.Done ||
+			v.Last(att.Task) != a || v.Tries(att.Task) != 1 {
+			t.Fatalf("attempt %d, which began at %v, is %+v of a task that is %s", a, began[a], *att, v.Phase(att.Task))
 		}
 	}
 	if last := s.View().Task(flows*each - each - 1); !reflect.DeepEqual(last.Parents, []planner.TaskID{last.ID - each +

@@ -36,10 +36,7 @@ func (s *Server) attribute(sub *executor.Submission, by Peer) error {
 	if s.Tenant == nil || by.UID == 0 || by.UID == s.Owner {
 		return nil
 	}
-	name := userName(by.UID)
-	if name == "" {
-		name = strconv.Itoa(by.UID)
-	}
+	name := tenantOfUser(by)
 	switch of := s.Tenant(name); {
 	case of == "" && sub.Tenant == "" && s.Shared:
 		sub.Tenant = name
@@ -51,6 +48,14 @@ func (s *Server) attribute(sub *executor.Submission, by Peer) error {
 			"as %s", sub.Name, of, sub.Tenant)}
 	}
 	return nil
+}
+
+// tenantOfUser is the name that a user counts under unless root says otherwise.
+func tenantOfUser(by Peer) string {
+	if name := userName(by.UID); name != "" {
+		return name
+	}
+	return strconv.Itoa(by.UID)
 }
 
 // nodes describes the nodes. It is called on the engine's goroutine.

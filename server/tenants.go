@@ -149,14 +149,51 @@ func tenantName(t string) string {
 	return "tenant " + t
 }
 
-// tenants is how the tenants stand. Everybody who may use the server sees it: it names no work.
-func (s *Server) tenants(ctx context.Context, _ *http.Request, _ Peer) (any, error) {
+// tenants is how the tenants stand. A member of a group sees its own, and of the others what they have together, as
+// with PrivateData=usage of Slurm.
+func (s *Server) tenants(ctx context.Context, _ *http.Request, by Peer) (any, error) {
 	out := &api.Tenants{Tenants: []api.Tenant{}}
-	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+	if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		s.tenantsAt(in, out)
 		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if s.Tenant == nil || s.maySee(by, -1) {
+		return out, nil
+	}
+	own := s.tenantsOf(by)
+	others := api.Tenant{Others: true}
+	out.Tenants = slices.DeleteFunc(out.Tenants, func(x api.Tenant) bool {
+		if own[x.Name] {
+			return false
+		}
+		others.Present += x.Present
+		others.Waiting += x.Waiting
+		others.Running += x.Running
+		others.Cores += x.Cores
+		others.Memory += x.Memory
+		return true
 	})
-	return out, err
+	out.Tenants = append(out.Tenants, others)
+	return out, nil
+}
+
+// tenantsOf are the tenants that a user counts for: the one that is said, or those of what it has handed in.
+func (s *Server) tenantsOf(by Peer) map[string]bool {
+	name := tenantOfUser(by)
+	if of := s.Tenant(name); of != "" {
+		return map[string]bool{of: true}
+	}
+	own := map[string]bool{name: true}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.UID == by.UID {
+			own[e.Tenant] = true
+		}
+	}
+	return own
 }
 
 func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {

@@ -161,3 +161,23 @@ func TestCleanDoesWhatItCan(t *testing.T) {
 	t.Setenv(oci.RuntimeEnv, "/no/such/crun")
 	expect(t, exitHost, []string{"no runtime is usable"}, "clean", "--dir", home)
 }
+
+// The images of a server come with what is handed in, also if it began with an empty store.
+func TestAServerWithoutADaemonFetchesImages(t *testing.T) {
+	needsOCI(t)
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	saved := filepath.Join(c.dir, "image.tar")
+	if out, err := exec.Command("docker", "save", "-o", saved, "gantry/busybox").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Setenv(image.DirEnv, filepath.Join(c.dir, "images"))
+	noDocker(t)
+	dir := filepath.Join(c.dir, "runs")
+	flow := c.write("Makeflow", "one.txt:\n\techo one >one.txt\n")
+	s := serveIn(t, dir, "--runtime", "oci")
+	id := s.submit("--image", "docker-archive:"+saved, flow)
+	expect(t, exitOK, []string{"done, 1 of 1"}, "wait", "--dir", dir, id)
+	expect(t, exitOK, nil, "drain", "--dir", dir)
+	s.ends(exitOK)
+}

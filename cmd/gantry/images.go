@@ -142,11 +142,7 @@ func fetchOCI(ctx context.Context, s *session, wanted []docker.Wanted, show *arr
 
 // fetchStored unpacks images in the store of this host, which the session holds from then on.
 func fetchStored(ctx context.Context, s *session, wanted []docker.Wanted, show *arriving) ([]docker.Image, error) {
-	dir, err := image.DefaultDir()
-	if err != nil {
-		return nil, err
-	}
-	if s.store, err = image.Open(dir); err != nil {
+	if err := s.openStore(); err != nil {
 		return nil, err
 	}
 	engine := &docker.Source{}
@@ -175,6 +171,26 @@ func fetchStored(ctx context.Context, s *session, wanted []docker.Wanted, show *
 		out = append(out, plainImage(i))
 	}
 	return out, nil
+}
+
+// openStore opens the store of images of this host, once.
+func (s *session) openStore() error {
+	if s.store != nil {
+		return nil
+	}
+	dir, err := image.DefaultDir()
+	if err == nil {
+		s.store, err = image.Open(dir)
+	}
+	return err
+}
+
+// keepImages notes that the run needs what its store has fetched, also after this process was killed.
+func (s *session) keepImages(ctx context.Context) error {
+	if s.store == nil || s.log == nil {
+		return nil
+	}
+	return s.store.Keep(ctx, s.dir)
 }
 
 // plainImage is what the log keeps of an image.

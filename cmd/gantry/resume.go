@@ -118,7 +118,9 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 		b := executor.Batch{Events: []planner.Event{e}}
 		if a != nil {
 			b.Admissions = []*executor.Admission{a}
-			specs = append(specs, a.Tasks...)
+			if s.serving == nil {
+				specs = append(specs, a.Tasks...)
+			}
 			for _, t := range a.Tasks {
 				emulated = emulated || len(t.Command) == 0
 			}
@@ -153,6 +155,13 @@ func (s *session) resume(c *cli.Context, corrected []correction) error {
 	for t, spec := range specs {
 		if p := pl.View().Phase(planner.TaskID(t)); spec != nil && spec.Image != "" && p != planner.Done {
 			s.want(spec.Image)
+		}
+	}
+	for _, w := range pl.View().Present() { // a server forgets workflows that have ended
+		for t := range pl.View().All(w) {
+			if spec := s.engine.Spec(t); spec != nil && spec.Image != "" && pl.View().Phase(t) != planner.Done {
+				s.want(spec.Image)
+			}
 		}
 	}
 	if s.follower != nil {

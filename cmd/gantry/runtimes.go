@@ -88,7 +88,7 @@ func ociEngine(_ context.Context, w engineWants) (container.Engine, error) {
 var runtimes = []runtimeRow{
 	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), images: fetchDocker, engine: dockerEngine,
 		shell: &dockerShells},
-	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), images: fetchOCI, engine: ociEngine,
+	{Capabilities: &oci.Capabilities, open: openOCI, images: fetchOCI, engine: ociEngine,
 		facts: storeFacts, enter: oci.Enter, shell: &ociShells},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, images: fetchOnNodes, cluster: allocate,
 		abandon: abandonSteps, shell: &dockerShells},
@@ -164,10 +164,8 @@ func (s *session) openRuntime(ctx context.Context, o opening) (executor.Runtime,
 		return nil, failf(exitInput, "run %s is on the %s runtime, which this gantry does not have", s.name,
 			s.set.Runtime)
 	}
-	if s.store != nil && s.log != nil {
-		if err := s.store.Keep(ctx, s.dir); err != nil {
-			return nil, fail(exitHost, err)
-		}
+	if err := s.keepImages(ctx); err != nil {
+		return nil, fail(exitHost, err)
 	}
 	return runtimes[i].open(ctx, s, o)
 }
@@ -177,6 +175,16 @@ func openContainers(open openEngine) func(context.Context, *session, opening) (e
 	return func(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
 		return newContainers(ctx, s, o, open)
 	}
+}
+
+// openOCI opens the store of images first for a server, whose images come while it runs.
+func openOCI(ctx context.Context, s *session, o opening) (executor.Runtime, error) {
+	if s.serving != nil {
+		if err := s.openStore(); err != nil {
+			return nil, fail(exitHost, err)
+		}
+	}
+	return newContainers(ctx, s, o, ociEngine)
 }
 
 func newContainers(ctx context.Context, s *session, o opening, open openEngine) (executor.Runtime, error) {

@@ -309,6 +309,9 @@ func (v *serving) admissible(ctx context.Context, s *session, sub *executor.Subm
 	if err := s.fetchImages(ctx); err != nil {
 		return refused(err)
 	}
+	if err := s.keepImages(ctx); err != nil {
+		return refused(err)
+	}
 	if s.engine.Reuse != nil {
 		if err := s.keeper.HashInputs(ctx, sourcesOf(sub)); err != nil {
 			return refused(err)

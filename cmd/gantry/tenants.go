@@ -218,6 +218,11 @@ func printTenants(c *cli.Context, q *api.Tenants) {
 		if name == "" {
 			name = "-"
 		}
+		if x.Others {
+			t.row("(others)", "", strconv.Itoa(x.Present), strconv.Itoa(x.Waiting), strconv.Itoa(x.Running),
+				fmt.Sprintf("%g", x.Cores), size(&x.Memory), "", "", "", "", "", "")
+			continue
+		}
 		t.row(name, strconv.Itoa(x.Workflows), strconv.Itoa(x.Present), strconv.Itoa(x.Waiting),
 			strconv.Itoa(x.Running), fmt.Sprintf("%g", x.Cores), size(&x.Memory), fmt.Sprintf("%.1f %%", 100*x.Share),
 			x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait), waitText(x.Oldest), strings.Join(limits, ", "))

@@ -205,6 +205,18 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 			t.Errorf("the page of submission %s has\n%s", id, data)
 		}
 	}
+	// Of the tenants she sees her own, and what the others have together.
+	out = l.wants(alice, exitOK, []string{"47001", "(others)"}, "queue", "--tenants")
+	if strings.Contains(out, "47002") {
+		t.Errorf("she sees his figures:\n%s", out)
+	}
+	var tenants api.Tenants
+	out = l.wants(alice, exitOK, nil, "queue", "--tenants", "--json")
+	if err := json.Unmarshal([]byte(out), &tenants); err != nil || len(tenants.Tenants) != 2 ||
+		tenants.Tenants[0].Workflows != 1 || tenants.Tenants[1] != (api.Tenant{Others: true}) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	expect(t, exitOK, []string{"47001", "47002"}, "queue", "--tenants", "--dir", l.dir)
 	l.wants(alice, exitHost, []string{"another user"}, "report", "--html", "-", "2")
 	l.wants(alice, exitHost, []string{"another user"}, "watch", "2")
 	l.wants(alice, exitInput, []string{"submission 1 has ended"}, "watch", "1")

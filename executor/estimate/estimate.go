@@ -30,7 +30,7 @@ func (m *Made) Phases(host *hostmodel.Model) {
 func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, model *predict.Model,
 	adm *executor.Admitter) Made {
 	declared := &predict.Declared{Startup: startup, Model: errors}
-	adm.Declare = declared.Declare
+	adm.Declare, adm.Forget = declared.Declare, declared.Forget
 	if errors.Kind == predict.Uniform {
 		adm.Actual = errors.Actual
 	}

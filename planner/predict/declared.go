@@ -18,6 +18,7 @@ type Declared struct {
 	Overhead func(t *planner.Task) time.Duration
 	Model    ErrorModel
 	pages    [][]declaration // of tasks: growing moves nothing
+	gone     []int32         // by page: tasks that were forgotten
 	len      int
 	on       map[planner.TaskID][]time.Duration // by node, of tasks that have it so
 }
@@ -39,7 +40,7 @@ var (
 // tells declared values from defaults.
 func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
 	for int(t) >= len(d.pages)*pageSize {
-		d.pages = append(d.pages, make([]declaration, pageSize))
+		d.pages, d.gone = append(d.pages, make([]declaration, pageSize)), append(d.gone, 0)
 	}
 	d.pages[t/pageSize][t%pageSize] = declaration{run, source, on != nil}
 	if on != nil {
@@ -49,6 +50,17 @@ func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Durati
 		d.on[t] = on
 	}
 	d.len = max(d.len, int(t)+1)
+}
+
+// Forget gives back what was declared of a task of a workflow that has ended. It is called once for each task.
+func (d *Declared) Forget(t planner.TaskID) {
+	if int(t) >= len(d.pages)*pageSize {
+		return
+	}
+	delete(d.on, t)
+	if d.gone[t/pageSize]++; d.gone[t/pageSize] == pageSize {
+		d.pages[t/pageSize] = nil
+	}
 }
 
 // Start is what is added to the runs of t.
@@ -61,7 +73,7 @@ func (d *Declared) Start(t *planner.Task) time.Duration {
 
 // of returns what is declared of t; nil if nothing is.
 func (d *Declared) of(t planner.TaskID) *declaration {
-	if int(t) >= d.len || d.pages[t/pageSize][t%pageSize].source == 0 {
+	if int(t) >= d.len || d.pages[t/pageSize] == nil || d.pages[t/pageSize][t%pageSize].source == 0 {
 		return nil
 	}
 	return &d.pages[t/pageSize][t%pageSize]

@@ -28,27 +28,34 @@ type Upward struct {
 	// bound on the time from the start of the task to the end of its workflow, by the estimates.
 	Bound bool
 
-	round     int64 // of the last Update
-	scale     uint64
-	ranks     []words                         // by task, without the weight of its workflow
-	odd       map[planner.TaskID]exact.Number // those that are no whole numbers below 2^128
-	positions []int32                         // by task: how many generations of ancestors have its rank
-	flows     []flow                          // by workflow
-	kinds     []kind                          // of nodes
-	means     map[unit.Vector]*mean           // by need: over the nodes that can hold it
-	need      unit.Vector                     // the last one asked for
-	last      *mean
-	fixed     exact.Number // mean time of a copy, and of each of its bytes
-	perByte   exact.Number
-	sent      map[planner.TaskID]uint64 // scratch
-	changed   []planner.TaskID          // whose ranks are others since the last Update
+	round   int64 // of the last Update
+	scale   uint64
+	pages   []*[pageSize]ranked             // by task; nil if its tasks have ended
+	past    []int32                         // by page: tasks whose workflows have ended
+	odd     map[planner.TaskID]exact.Number // those that are no whole numbers below 2^128
+	flows   []flow                          // by workflow
+	kinds   []kind                          // of nodes
+	means   map[unit.Vector]*mean           // by need: over the nodes that can hold it
+	need    unit.Vector                     // the last one asked for
+	last    *mean
+	fixed   exact.Number // mean time of a copy, and of each of its bytes
+	perByte exact.Number
+	sent    map[planner.TaskID]uint64 // scratch
+	changed []planner.TaskID          // whose ranks are others since the last Update
 }
 
-type words struct{ hi, lo uint64 }
+const pageSize = 1 << 10
+
+// ranked is what is known of a task.
+type ranked struct {
+	hi, lo   uint64 // its rank, without the weight of its workflow
+	position int32  // how many generations of ancestors have its rank
+}
 
 // flow is what is kept of a workflow.
 type flow struct {
 	known  bool
+	over   bool
 	ranked int              // tasks that have ranks: those in front in the workflow's list
 	weight uint64           // what ranks are multiplied by between workflows
 	length exact.Number     // the highest rank, without the weight
@@ -85,6 +92,44 @@ func (u *Upward) Update(c *planner.Cycle) {
 	for _, w := range c.News.Grown {
 		u.workflow(c, c.Workflow(w))
 	}
+	u.end(c, c.News.Finished)
+	u.end(c, c.News.Ended)
+}
+
+// end gives back the ranks of workflows of which these are the last tasks.
+func (u *Upward) end(c *planner.Cycle, tasks []planner.TaskID) {
+	for _, t := range tasks {
+		w := c.Task(t).Workflow
+		if left, _ := c.Progress(w); left > 0 || int(w) >= len(u.flows) || u.flows[w].over {
+			continue
+		}
+		u.flows[w].over = true
+		for t := range c.All(w) {
+			k := int(t) / pageSize
+			if delete(u.odd, t); k >= len(u.past) {
+				continue
+			}
+			if u.past[k]++; u.past[k] == pageSize {
+				u.pages[k] = nil
+			}
+		}
+	}
+}
+
+// of returns what is known of a task; the zero value if it has ended.
+func (u *Upward) of(t planner.TaskID) ranked {
+	if page := u.pages[t/pageSize]; page != nil {
+		return page[t%pageSize]
+	}
+	return ranked{}
+}
+
+// at is what is known of a task that has not ended.
+func (u *Upward) at(t planner.TaskID) *ranked {
+	if u.pages[t/pageSize] == nil {
+		u.pages[t/pageSize] = new([pageSize]ranked)
+	}
+	return &u.pages[t/pageSize][t%pageSize]
 }
 
 // Changed returns the tasks to which the last Update gave other ranks, as tasks were added below them.
@@ -207,7 +252,8 @@ func (u *Upward) Unscaled(t planner.TaskID) exact.Number {
 			return n
 		}
 	}
-	return exact.Wide(u.ranks[t].hi, u.ranks[t].lo)
+	r := u.of(t)
+	return exact.Wide(r.hi, r.lo)
 }
 
 // Weight returns what ranks of w are multiplied by to compare them with those of other workflows.
@@ -221,7 +267,7 @@ func (u *Upward) Scale() uint64 { return u.scale }
 
 // Position breaks ties of rank between tasks of a workflow, before their ids do: parents come before children that take
 // no time.
-func (u *Upward) Position(t planner.TaskID) int32 { return u.positions[t] }
+func (u *Upward) Position(t planner.TaskID) int32 { return u.of(t).position }
 
 // Sorted returns the tasks of w by rank descending, ties by id, but parents first. It must not be changed.
 func (u *Upward) Sorted(w *planner.Workflow) []planner.TaskID {
@@ -237,16 +283,15 @@ func (u *Upward) byRank(a, b planner.TaskID) int {
 	if c := u.Unscaled(b).Compare(u.Unscaled(a)); c != 0 {
 		return c
 	}
-	return cmp.Or(cmp.Compare(u.positions[a], u.positions[b]), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(u.Position(a), u.Position(b)), cmp.Compare(a, b))
 }
 
 // Forget gives back what is kept of a workflow that has ended.
 func (u *Upward) Forget(w planner.WorkflowID) { u.flows[w].sorted = nil }
 
 func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
-	if n := c.View.Tasks() - len(u.ranks); n > 0 {
-		u.ranks = append(u.ranks, make([]words, n)...)
-		u.positions = append(u.positions, make([]int32, n)...)
+	for len(u.pages)*pageSize < c.View.Tasks() {
+		u.pages, u.past = append(u.pages, nil), append(u.past, 0)
 	}
 	if n := c.View.Workflows() - len(u.flows); n > 0 {
 		u.flows = append(u.flows, make([]flow, n)...)
@@ -287,10 +332,10 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 		fresh = w.Tasks // ties may be others anywhere
 	}
 	for _, t := range fresh {
-		u.positions[t] = 0
+		u.at(t).position = 0
 		for _, p := range c.Task(t).Parents {
 			if u.Unscaled(p).Compare(u.Unscaled(t)) == 0 {
-				u.positions[t] = max(u.positions[t], u.positions[p]+1)
+				u.at(t).position = max(u.Position(t), u.Position(p)+1)
 			}
 		}
 	}
@@ -367,7 +412,8 @@ func (u *Upward) put(t planner.TaskID, r exact.Number) {
 		return
 	}
 	delete(u.odd, t)
-	u.ranks[t] = words{hi, lo}
+	x := u.at(t)
+	x.hi, x.lo = hi, lo
 }
 
 // sizes finds the bytes that each child reads of what t writes.

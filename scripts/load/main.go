@@ -40,9 +40,11 @@ func main() {
 	single := flag.Int("single", 500, "submissions of one task while the others wait")
 	policy := flag.String("policy", "cpp", "policy of the server")
 	clients := flag.Int("clients", 8, "that hand in side by side")
+	attempts := flag.Int("attempts", 0, "measure a log of that many attempts instead")
+	dir := flag.String("dir", "", "with -attempts: keep the log in this directory")
 	flag.Parse()
 	l := &load{gantry: *gantry, waiting: *waiting, size: *size, rate: *rate, single: *single, policy: *policy,
-		clients: *clients}
+		clients: *clients, attempts: *attempts, dir: *dir}
 	if err := l.run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
@@ -52,15 +54,20 @@ func main() {
 type load struct {
 	gantry, policy                       string
 	waiting, size, rate, single, clients int
+	attempts                             int
 	dir                                  string
 	missed                               []string
 }
 
 func (l *load) run(ctx context.Context) (err error) {
-	if l.dir, err = os.MkdirTemp("", "gantry-load"); err != nil {
+	if l.dir == "" {
+		if l.dir, err = os.MkdirTemp("", "gantry-load"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(l.dir)
+	} else if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
 	}
-	defer os.RemoveAll(l.dir)
 	cluster := filepath.Join(l.dir, "cluster.yaml")
 	const nodesFile = "nodes:\n  - {name: n, count: 4, cores: 8, memory: 32GB}\n"
 	if err := os.WriteFile(cluster, []byte(nodesFile), 0o600); err != nil {
@@ -84,6 +91,9 @@ func (l *load) run(ctx context.Context) (err error) {
 		} else if time.Now().After(until) {
 			return fmt.Errorf("the server does not answer: %w\n%s", err, said.String())
 		}
+	}
+	if l.attempts > 0 {
+		return errors.Join(l.month(ctx, c, server.Process.Pid), l.verdict())
 	}
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -127,17 +137,54 @@ func (l *load) run(ctx context.Context) (err error) {
 	if err := server.Wait(); err != nil {
 		return fmt.Errorf("the server: %w\n%s", err, said.String())
 	}
-	if err := l.rounds(ctx); err != nil {
-		return err
-	}
+	return errors.Join(l.rounds(ctx), l.verdict())
+}
+
+// verdict fails if a bar was missed.
+func (l *load) verdict() error {
 	if len(l.missed) > 0 {
 		return fmt.Errorf("missed: %s", strings.Join(l.missed, "; "))
 	}
 	return nil
 }
 
-// submit hands in n workflows at the rate, from several clients.
-func (l *load) submit(ctx context.Context, when string, n, size int) error {
+// month has the server run workflows until its log has that many attempts, looks at it, and hands in more.
+func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
+	const together, ahead = 100, 2000 // workflows in a request, and under way at most
+	definition, err := definitionOf(l.size)
+	if err != nil {
+		return err
+	}
+	flows := slices.Repeat([]api.Workflow{{Name: "w", Definition: definition}}, together)
+	began, about := time.Now(), &api.Server{}
+	for done, said := 0, 0; done < l.attempts || about.Workflows > 0; {
+		if about, err = c.About(ctx); err != nil {
+			return err
+		}
+		if done >= l.attempts || about.Workflows > ahead {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		if _, err := c.Submit(ctx, &api.Submit{Workflows: flows}); err != nil {
+			return err
+		}
+		if done += together * l.size; done >= said+l.attempts/10 {
+			said = done
+			l.memory(pid, fmt.Sprintf("after %d attempts and %.0f s", done, time.Since(began).Seconds()))
+		}
+	}
+	if err := l.look(ctx, "in the end"); err != nil {
+		return err
+	}
+	if err := l.submit(ctx, "in the end", l.single, 1); err != nil {
+		return err
+	}
+	l.memory(pid, "in the end")
+	return nil
+}
+
+// definitionOf is a workflow of chains of four tasks.
+func definitionOf(size int) ([]byte, error) {
 	w := &trace.Workflow{Name: "w", Label: "w"}
 	for i := range size {
 		w.Tasks = append(w.Tasks, trace.Task{ID: "t" + strconv.Itoa(i), Kind: "k", Cores: 1, Retries: -1,
@@ -147,7 +194,12 @@ func (l *load) submit(ctx context.Context, when string, n, size int) error {
 			w.Tasks[i-1].Children = []int32{int32(i)}
 		}
 	}
-	definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: w, Tenant: "t"})
+	return sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: w, Tenant: "t"})
+}
+
+// submit hands in n workflows at the rate, from several clients.
+func (l *load) submit(ctx context.Context, when string, n, size int) error {
+	definition, err := definitionOf(size)
 	if err != nil {
 		return err
 	}

@@ -212,6 +212,8 @@ type Tenant struct {
 	MaxWaiting int           `json:"max_waiting,omitempty"` // limits; 0: none
 	MaxCores   float64       `json:"max_cores,omitempty"`
 	MaxDisk    int64         `json:"max_disk_bytes,omitempty"`
+	// Others says that this is what all tenants have together who are not the caller's business.
+	Others bool `json:"others,omitempty"`
 }
 
 // Node is a node as it is now.

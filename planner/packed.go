@@ -1,0 +1,61 @@
+package planner
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// packed is rows of numbers by columns, each with as few bytes as its range needs: of what is over most members are
+// alike. It has no pointers, so that the collector of garbage need not look at it.
+type packed struct {
+	data []byte   // the columns, one after the other
+	base []uint32 // by column: its least number
+	size []uint8  // by column: bytes of a number less its base, 0, 1, 2 or 4
+	rows int
+}
+
+// words is the memory of a list of structs without pointers.
+func words[T any](s []T) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])/unsafe.Sizeof(uint32(0))))
+}
+
+// pack takes in all words of a number of rows.
+func pack(all []uint32, rows int) packed {
+	n := len(all) / rows
+	p := packed{base: make([]uint32, n), size: make([]uint8, n), rows: rows}
+	for c := range n {
+		least, most := all[c], all[c]
+		for i := c; i < len(all); i += n {
+			least, most = min(least, all[i]), max(most, all[i])
+		}
+		p.base[c] = least
+		switch span := most - least; {
+		case span == 0:
+			continue
+		case span < 1<<8:
+			p.size[c] = 1
+		case span < 1<<16:
+			p.size[c] = 2
+		default:
+			p.size[c] = 4
+		}
+		for i := c; i < len(all); i += n {
+			var b [4]byte
+			binary.LittleEndian.PutUint32(b[:], all[i]-least)
+			p.data = append(p.data, b[:p.size[c]]...)
+		}
+	}
+	p.data = append(make([]byte, 0, len(p.data)), p.data...) // without what append kept free
+	return p
+}
+
+// row reads one row back.
+func (p *packed) row(i int, into []uint32) {
+	at := 0
+	for c, size := range p.size {
+		var b [4]byte
+		copy(b[:], p.data[at+i*int(size):at+(i+1)*int(size)])
+		into[c] = p.base[c] + binary.LittleEndian.Uint32(b[:])
+		at += p.rows * int(size)
+	}
+}
