@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -73,6 +74,15 @@ func gantry() int {
 // memoryLimit is what the collector keeps memory below, as long as what lives fits in it.
 const memoryLimit = 190 << 20
 
+// lasting says that the process lives for long: less garbage may lie about.
+var lasting atomic.Bool
+
+// The largest shares of what lives that may lie about as garbage.
+const (
+	mostGarbage     = 2.0
+	mostForALasting = 0.4
+)
+
 // collection is garbage from the beginning: its finalizer runs after each collection.
 type collection struct{ _ *byte } // a pointer, as what has none may share memory with what lives
 
@@ -86,7 +96,11 @@ func makeRoom(*collection) {
 	metrics.Read(sample)
 	live := float64(sample[0].Value.Uint64())
 	share := live / memoryLimit
-	reader.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(2, share*share/6)))))
+	most := mostGarbage
+	if lasting.Load() {
+		most = mostForALasting
+	}
+	reader.SetMemoryLimit(max(memoryLimit, int64(live*(1+min(most, share*share/6)))))
 	runtime.SetFinalizer(new(collection), makeRoom)
 }
 

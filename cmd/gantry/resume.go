@@ -18,8 +18,8 @@ func resumeCommand() *cli.Command {
 		Usage:     "continue a run that was stopped or crashed",
 		ArgsUsage: "[RUN]",
 		Description: `Without RUN it continues the latest run. Finished tasks are kept, running
-containers are adopted, containers that
-ended meanwhile are logged, and lost tasks run again. All settings are those of the run.
+containers are adopted, containers that ended meanwhile are logged, and lost tasks run again. All settings are those of
+the run.
 
 In a run that has failed, tasks that failed, were skipped or cancelled get fresh tries. A task that succeeded runs again
 only if an input file from outside has changed, or a task before it runs.

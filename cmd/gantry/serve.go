@@ -104,6 +104,7 @@ func serve(c *cli.Context) error {
 			set.Runtime)
 	}
 	set.Serve = true
+	lasting.Store(true)
 	s := &session{set: set, name: c.String("name"), out: c, view: newProgress(c.Bool("quiet"), false),
 		images: &images{}, serving: &serving{inbox: executor.NewInbox()}}
 	defer s.close()
