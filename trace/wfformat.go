@@ -29,6 +29,7 @@ type wfDocument struct {
 	makespan                    wfFact
 	executedAt                  string
 	facts                       []wfFact // of the task that is read
+	open                        []string // keys of the objects that are read
 	room                        []wfFact // for facts of tasks, allocated ahead
 }
 
@@ -322,15 +323,17 @@ func (d *wfDocument) keep(bytes int) error {
 
 // object also reports keys that are given twice, of which programs take the first, the last or both.
 func (d *wfDocument) object(f func(key string) error) error {
-	var few []string
+	begin, n := len(d.open), 0
+	defer func() { d.open = d.open[:begin] }()
 	var many map[string]bool
 	return d.tolerate(d.j.Object(func(key string) error {
-		if slices.Contains(few, key) || many[key] {
+		if slices.Contains(d.open[begin:begin+n], key) || many[key] {
 			d.b.faults.Fail("duplicate-key", d.j.Line, "",
 				"key %q is given twice in one object, and programs disagree on which counts: keep one", key)
 		}
-		if len(few) < 32 {
-			few = append(few, key)
+		if n < 32 {
+			d.open = append(d.open, key)
+			n++
 		} else {
 			if many == nil {
 				many = map[string]bool{}

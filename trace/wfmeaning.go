@@ -23,9 +23,7 @@ func release(version string) int {
 }
 
 var (
-	idSuffix      = regexp.MustCompile(`_ID\d+$`)
-	wfbenchSuffix = regexp.MustCompile(`_\d{8}$`)
-	optionValue   = regexp.MustCompile(`^--[A-Za-z][-\w]*\s`)
+	optionValue = regexp.MustCompile(`^--[A-Za-z][-\w]*\s`)
 )
 
 // finish interprets the document.
@@ -152,6 +150,9 @@ func (d *wfDocument) keys() []string {
 	ids, names := len(byID) == len(all) && !noID, len(byName) == len(all) && !noName
 	asID, asName := 0, 0
 	for i := range d.tasks {
+		if !ids || !names { // there is nothing to choose
+			break
+		}
 		for _, f := range d.tasks[i].facts {
 			if f.kind != wfParent {
 				continue
@@ -193,11 +194,20 @@ func (d *wfDocument) references(keys []string) {
 		return cmp.Or(others[ref], ref)
 	}
 	for i := range d.tasks {
+		me, known := d.b.byID[keys[i]]
 		for _, f := range d.tasks[i].facts {
-			switch f.kind {
-			case wfParent:
+			if f.kind != wfParent && f.kind != wfChild {
+				continue
+			}
+			at, ok := d.b.byID[f.text]
+			switch parent := f.kind == wfParent; {
+			case known && ok && parent:
+				d.b.follows(at, me, int(f.line))
+			case known && ok:
+				d.b.follows(me, at, int(f.line))
+			case parent:
 				d.b.depends(key(f.text), keys[i], int(f.line))
-			case wfChild:
+			default:
 				d.b.depends(keys[i], key(f.text), int(f.line))
 			}
 		}
@@ -226,7 +236,7 @@ func (d *wfDocument) originals() {
 }
 
 // kind is the transformation of a task: its category, else for Nextflow the process, which is the name, else the name
-// without the number that the system appended; where that still begins with the program ("fast2bfq_fast2bfq_HEP2…_1"),
+// without the number that the system appended; where that still begins with the program ("fast2bfq_fast2bfq_HEP2_1"),
 // the program.
 func (d *wfDocument) kind(t *wfTask, key string) string {
 	if category := t.one(wfCategory); category != "" {
@@ -236,13 +246,17 @@ func (d *wfDocument) kind(t *wfTask, key string) string {
 	if d.nextflow {
 		return name
 	}
-	if s := idSuffix.ReplaceAllString(name, ""); s != "" && s != name {
+	digits := len(name) - len(strings.TrimRight(name, "0123456789"))
+	if s, ok := strings.CutSuffix(name[:len(name)-digits], "_ID"); ok && digits > 0 && s != "" {
 		if p := cmp.Or(t.one(wfProgram), d.programs[t.one(wfID)]); p != "" && strings.HasPrefix(s, p+"_") {
 			return p
 		}
 		return s
 	}
-	return cmp.Or(wfbenchSuffix.ReplaceAllString(name, ""), name)
+	if n := len(name) - 9; n > 0 && digits >= 8 && name[n] == '_' {
+		return name[:n]
+	}
+	return name
 }
 
 // addFiles adds the files of the task that was added last, inputs first.
@@ -428,7 +442,7 @@ func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv 
 	}
 	argv = all[:1:1]
 	for _, p := range pieces {
-		if optionValue.MatchString(p) {
+		if strings.HasPrefix(p, "--") && optionValue.MatchString(p) {
 			argv = append(argv, d.b.words(int(x.line), id, p)...)
 		} else {
 			argv = append(argv, p)
