@@ -474,14 +474,7 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 		e.Arrivals[i].At -= subs[0].At
 	}
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-		for _, ev := range events {
-			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
-				c := *pc
-				c.Took = 0
-				ev.Body = &c
-			}
-			rec.events = append(rec.events, ev)
-		}
+		rec.note(events)
 		for _, a := range admitted {
 			rec.tasks, rec.files, rec.specs = append(rec.tasks, a.Arrived.Tasks...),
 				append(rec.files, a.Arrived.Files...), append(rec.specs, a.Tasks...)

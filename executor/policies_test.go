@@ -78,6 +78,18 @@ type record struct {
 	ended   planner.Time
 }
 
+// note adds events, without the wall time that plans took.
+func (r *record) note(events []planner.Event) {
+	for _, ev := range events {
+		if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
+			c := *pc
+			c.Took = 0
+			ev.Body = &c
+		}
+		r.events = append(r.events, ev)
+	}
+}
+
 func runRandom(t *testing.T, spec string, seed uint64) record {
 	t.Helper()
 	pol, err := policy.Parse(spec)
@@ -155,14 +167,7 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 	}
 	var rec record
 	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-		for _, ev := range events {
-			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
-				c := *pc
-				c.Took = 0
-				ev.Body = &c
-			}
-			rec.events = append(rec.events, ev)
-		}
+		rec.note(events)
 		for _, a := range admitted {
 			rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
 			rec.files = append(rec.files, a.Arrived.Files...)

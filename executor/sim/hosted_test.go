@@ -9,45 +9,16 @@ import (
 	"gantry/executor"
 	"gantry/executor/emulate"
 	"gantry/executor/hostmodel"
-	"gantry/executor/runtimetest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
 
 func TestHostedContract(t *testing.T) {
-	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
-		p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(8), Speed: 1},
-			{ID: 1, Capacity: unit.Cores(8), Speed: 1}},
-			Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{1000}}, Latency: [][]int64{{0}}}
-		failing := &executor.TaskSpec{Name: "failing", Run: time.Second}
-		m := hostmodel.Example(4)
-		m.Run = hostmodel.Spread{0.9, 1, 1.3}
-		r := sim.For(sim.Config{Platform: p, Host: m, Noise: true, Seed: 1, Ahead: 3,
-			Fault: func(l *executor.Launch) (planner.Outcome, float64) {
-				if l.Spec == failing {
-					return planner.ExitCode, 0.5
-				}
-				return planner.OK, 0
-			}})
-		return runtimetest.Setup{Runtime: r, Capabilities: &sim.Capabilities, Nodes: 2, Hold: unit.Cores(1),
-			Task: func(t *testing.T, w runtimetest.Work) *executor.TaskSpec {
-				switch w {
-				case runtimetest.Short:
-					return &executor.TaskSpec{Name: "short", Run: time.Second}
-				case runtimetest.Steady:
-					return &executor.TaskSpec{Name: "steady", Run: time.Minute}
-				case runtimetest.Held:
-					return &executor.TaskSpec{Name: "held", Run: 3 * time.Second}
-				case runtimetest.Long:
-					return &executor.TaskSpec{Name: "long", Run: time.Hour}
-				}
-				return failing
-			},
-			File: func(t *testing.T) *executor.FileSpec {
-				return &executor.FileSpec{ID: 3, Name: "f", Size: 5000, Sized: true}
-			},
-		}
+	contract(t, func(cfg sim.Config) executor.Runtime {
+		cfg.Host, cfg.Noise, cfg.Seed = hostmodel.Example(4), true, 1
+		cfg.Host.Run = hostmodel.Spread{0.9, 1, 1.3}
+		return sim.For(cfg)
 	})
 }
 

@@ -12,12 +12,20 @@ import (
 )
 
 func TestContract(t *testing.T) {
+	contract(t, func(cfg sim.Config) executor.Runtime {
+		cfg.Startup = 100 * time.Millisecond
+		return sim.New(cfg)
+	})
+}
+
+// contract runs the contract of all runtimes on those that a function makes.
+func contract(t *testing.T, runtime func(sim.Config) executor.Runtime) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		p := &planner.Platform{Nodes: []planner.Node{{ID: 0, Capacity: unit.Cores(8), Speed: 1},
 			{ID: 1, Capacity: unit.Cores(8), Speed: 1}},
 			Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{1000}}, Latency: [][]int64{{0}}}
 		failing := &executor.TaskSpec{Name: "failing", Run: time.Second}
-		r := sim.New(sim.Config{Platform: p, Startup: 100 * time.Millisecond, Ahead: 3,
+		r := runtime(sim.Config{Platform: p, Ahead: 3,
 			Fault: func(l *executor.Launch) (planner.Outcome, float64) {
 				if l.Spec == failing {
 					return planner.ExitCode, 0.5

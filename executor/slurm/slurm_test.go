@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,27 +23,7 @@ import (
 // busybox is the image that scripts/build-image.sh makes.
 const busybox = "gantry/busybox:latest"
 
-// programs builds gantry and gantry-task.
-var programs = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "gantry-programs"); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"gantry", "gantry-task"} {
-		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), "gantry/cmd/"+name)
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build: %w\n%s", err, out)
-		}
-	}
-	return dir, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { slurmtest.Main(m) }
 
 // site is a Slurm with an allocation, and what its nodes say.
 type site struct {
@@ -65,10 +44,8 @@ func newSite(t *testing.T, runtime string) *site {
 	s := &site{Cluster: c, dir: t.TempDir()}
 	t.Setenv("GANTRY_IMAGES", filepath.Join(s.dir, "images"))
 	s.request(t)
-	built, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := slurmtest.Programs(t)
+	var err error
 	if s.program, err = slurm.Put(filepath.Join(s.dir, "bin"), filepath.Join(built, "gantry"),
 		filepath.Join(built, "gantry-task")); err != nil {
 		t.Fatal(err)

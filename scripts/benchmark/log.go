@@ -23,19 +23,10 @@ func (b *bench) read() error {
 	if err != nil {
 		return err
 	}
-	w, _, err := trace.Open(dax, trace.ReadOptions{})
+	wf, err := writeWfFormat(dax, filepath.Join(b.dir, "read.json"))
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	if err := trace.WriteWfFormat(&text, w); err != nil {
-		return err
-	}
-	wf := filepath.Join(b.dir, "read.json")
-	if err := os.WriteFile(wf, text.Bytes(), 0o644); err != nil {
-		return err
-	}
-	w, text = nil, bytes.Buffer{}
 	fmt.Printf("reading workflows of %d tasks\n", tasks)
 	for _, f := range []struct{ what, path string }{{"DAX", dax}, {"WfFormat", wf}} {
 		info, err := os.Stat(f.path)
@@ -59,6 +50,22 @@ func (b *bench) read() error {
 		verdict(f.what+": CPU time for 100 MB", 100*m[0].cpu.Seconds()/size, 1, "s")
 	}
 	return nil
+}
+
+// writeWfFormat writes a workflow as WfFormat to a path, which it returns.
+func writeWfFormat(from, path string) (string, error) {
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	w, _, err := trace.Open(from, trace.ReadOptions{})
+	if err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	if err := trace.WriteWfFormat(&text, w); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, text.Bytes(), 0o644)
 }
 
 // log asks a log of many runs, half of them simulations and half real runs on the null runtime. One of each kind is

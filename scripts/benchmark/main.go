@@ -11,9 +11,11 @@
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
 //	stream  the paper's Workload I by each dynamic policy without a log; what the log adds to it and to other
 //	        workloads and policies; the cost of a workflow in streams of 1,000 to 100,000 of them
+//	before  the same commands by this build and an earlier one in turns: times, memory, logs (-before FILE)
 package main
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -37,7 +39,7 @@ const image = "gantry/busybox:latest"
 func main() {
 	var (
 		b     bench
-		parts = flag.String("parts", "null,docker,ways,read,log,plan,stream", "what to measure")
+		parts = flag.String("parts", "null,docker,ways,plan,stream,read,log", "what to measure")
 		ways  = flag.String("ways", strings.Join(wayNames, ","), "rows of the part ways")
 		loads = flag.String("loads", strings.Join(loadNames, ","), "columns of the part ways, as numbers at once")
 	)
@@ -47,10 +49,21 @@ func main() {
 	flag.IntVar(&b.reps, "reps", 3, "repetitions; the median counts")
 	flag.IntVar(&b.attempts, "attempts", 10_000_000, "attempts of the part log, in runs of 10,000")
 	flag.DurationVar(&b.limit, "for", 5*time.Minute, "time of the part ways; cells that come later are left out")
+	flag.StringVar(&b.other, "before", "",
+		"the gantry of an earlier build, with its gantry-task beside it, for the part before")
+	flag.StringVar(&b.dir, "inputs", "", "write the workflows of the part before into this directory, and no more")
+	flag.StringVar(&b.only, "only", "", "of the part before only the rows that match this regular expression")
 	flag.Parse()
 	b.waysOf, b.loads = strings.Split(*ways, ","), strings.Split(*loads, ",")
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // as gantry does, whose readers are measured in this process
+	}
+	if b.dir != "" { // called by the part before
+		if _, err := b.comparisons(); err != nil {
+			fmt.Fprintln(os.Stderr, "benchmark:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	dir, err := os.MkdirTemp("", "gantry-bench")
 	if err == nil {
@@ -66,6 +79,7 @@ func main() {
 
 type bench struct {
 	gantry, dir       string
+	other, only       string
 	n, inFlight, reps int
 	attempts          int
 	limit             time.Duration
@@ -75,9 +89,9 @@ type bench struct {
 func (b *bench) run(parts []string) error {
 	for _, p := range parts {
 		part, ok := map[string]func() error{"null": b.null, "docker": b.docker, "ways": b.ways,
-			"read": b.read, "log": b.log, "plan": b.plan, "stream": b.stream}[p]
+			"read": b.read, "log": b.log, "plan": b.plan, "stream": b.stream, "before": b.before}[p]
 		if !ok {
-			return fmt.Errorf("unknown part %q: null, docker, ways, read, log, plan or stream", p)
+			return fmt.Errorf("unknown part %q: null, docker, ways, read, log, plan, stream or before", p)
 		}
 		if err := part(); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -249,15 +263,7 @@ func (b *bench) logged(what string, args []string) error {
 		if err != nil {
 			return c, err
 		}
-		files, err := filepath.Glob(filepath.Join(home, "gantry.sqlite*"))
-		size = 0
-		for _, f := range files {
-			info, err := os.Stat(f)
-			if err != nil {
-				return c, err
-			}
-			size += info.Size()
-		}
+		size, err = logSize(home)
 		return c, err
 	})
 	if err != nil {
@@ -473,10 +479,19 @@ func (b *bench) cluster(nodes, cores int) (string, error) {
 func (b *bench) layered(tasks int) (string, error) {
 	const width = 100
 	path := filepath.Join(b.dir, fmt.Sprintf("layered-%d.dax", tasks))
-	var s, edges strings.Builder
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	s := bufio.NewWriter(f) // what this process holds at its peak counts for those that it starts
+	var edges strings.Builder
 	s.WriteString(`<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="layered">` + "\n")
 	for i := range tasks {
-		fmt.Fprintf(&s,
+		fmt.Fprintf(s,
 			`<job id="ID%d" name="kind%d" runtime="%d.%d"><profile namespace="globus" key="maxmemory">16</profile>`+
 				`<uses file="f%d" link="output" size="%d"/>`,
 			i, i/width%7, 1+i*7919%30, i%10, i, 1000+i*104729%900_000)
@@ -484,7 +499,7 @@ func (b *bench) layered(tasks int) (string, error) {
 			fmt.Fprintf(&edges, `<child ref="ID%d">`, i)
 			for _, offset := range []int{0, 1, 7} {
 				p := (i/width-1)*width + (i+offset)%width
-				fmt.Fprintf(&s, `<uses file="f%d" link="input" size="%d"/>`, p, 1000+p*104729%900_000)
+				fmt.Fprintf(s, `<uses file="f%d" link="input" size="%d"/>`, p, 1000+p*104729%900_000)
 				fmt.Fprintf(&edges, `<parent ref="ID%d"/>`, p)
 			}
 			edges.WriteString("</child>\n")
@@ -492,5 +507,5 @@ func (b *bench) layered(tasks int) (string, error) {
 		s.WriteString("</job>\n")
 	}
 	s.WriteString(edges.String() + "</adag>\n")
-	return path, os.WriteFile(path, []byte(s.String()), 0o644)
+	return path, s.Flush()
 }

@@ -38,10 +38,7 @@ const (
 
 func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
 	t.Helper()
-	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
-			bytes.TrimSpace(out))
-	}
+	needImage(t)
 	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun),
 		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
 	t.Logf("%d rounds, seed %d", rounds, seed)

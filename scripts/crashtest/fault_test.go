@@ -1,11 +1,9 @@
 package crashtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +15,7 @@ import (
 // at every one of a run, and then at those of the resume that follows: at every one with GANTRY_CRASH_PAIRS=1, else at
 // every 41st.
 func TestEveryFaultPoint(t *testing.T) {
-	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
-			bytes.TrimSpace(out))
-	}
+	needImage(t)
 	gantry := build(t, "-tags", "fault")
 	whole := newFaulty(t, gantry)
 	moments := whole.moments(t, "run", whole.args...)

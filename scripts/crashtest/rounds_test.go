@@ -54,11 +54,43 @@ type tally struct {
 	Attempts, Outcomes      map[string]int
 }
 
-func TestRounds(t *testing.T) {
+// needImage skips on hosts without the image of the tasks.
+func needImage(t *testing.T) {
+	t.Helper()
 	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
 		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
 			bytes.TrimSpace(out))
 	}
+}
+
+// saved is an archive of that image.
+func saved(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "image.tar")
+	if out, err := exec.Command("docker", "save", "-o", path, image).CombinedOutput(); err != nil {
+		t.Fatalf("save %s: %v %s", image, err, out)
+	}
+	return path
+}
+
+// numbered hands out the numbers of rounds, from 1, for GANTRY_CRASH_TIME at the most.
+func numbered(rounds int64) <-chan int64 {
+	most, _ := time.ParseDuration(os.Getenv("GANTRY_CRASH_TIME"))
+	began, next := time.Now(), make(chan int64)
+	go func() {
+		defer close(next)
+		for i := range rounds {
+			if most > 0 && time.Since(began) > most {
+				break
+			}
+			next <- i + 1
+		}
+	}()
+	return next
+}
+
+func TestRounds(t *testing.T) {
+	needImage(t)
 	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", 12),
 		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
 	if only := os.Getenv("GANTRY_CRASH_KIND"); only != "" {
@@ -81,24 +113,11 @@ func TestRounds(t *testing.T) {
 		if seen == nil {
 			t.Skip("nobody tells how often programs run")
 		}
-		archive = filepath.Join(t.TempDir(), "image.tar")
-		if out, err := exec.Command("docker", "save", "-o", archive, image).CombinedOutput(); err != nil {
-			t.Fatalf("save %s: %v %s", image, err, out)
-		}
+		archive = saved(t)
 	}
 	began := time.Now()
 	go sum.watchClock(t.Context())
-	next := make(chan int64)
-	go func() {
-		most, _ := time.ParseDuration(os.Getenv("GANTRY_CRASH_TIME"))
-		for i := range rounds {
-			if most > 0 && time.Since(began) > most {
-				break
-			}
-			next <- i + 1
-		}
-		close(next)
-	}()
+	next := numbered(rounds)
 	t.Run("engines", func(t *testing.T) {
 		for k := range engines {
 			t.Run(fmt.Sprint(k), func(t *testing.T) {

@@ -25,32 +25,16 @@ func TestServerRounds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
 	}
-	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
-			bytes.TrimSpace(out))
-	}
+	needImage(t)
 	rounds, seed := number(t, "GANTRY_CRASH_ROUNDS", defaultRun),
 		uint64(number(t, "GANTRY_CRASH_SEED", time.Now().UnixNano()%1e6))
 	side := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
 	t.Logf("%d rounds of a server, seed %d, %d side by side", rounds, seed, side)
 	f := &serverField{gantry: build(t), seed: seed, witness: newWitness(t), daemonless: runtimeUnderTest(t) == "oci"}
 	began := time.Now()
-	next := make(chan int64)
-	go func() {
-		most, _ := time.ParseDuration(os.Getenv("GANTRY_CRASH_TIME"))
-		for i := range rounds {
-			if most > 0 && time.Since(began) > most {
-				break
-			}
-			next <- i + 1
-		}
-		close(next)
-	}()
+	next := numbered(rounds)
 	if f.daemonless { // which all rounds read
-		f.archive = filepath.Join(t.TempDir(), "image.tar")
-		if out, err := exec.Command("docker", "save", "-o", f.archive, image).CombinedOutput(); err != nil {
-			t.Fatalf("save %s: %v %s", image, err, out)
-		}
+		f.archive = saved(t)
 	}
 	t.Run("side by side", func(t *testing.T) {
 		for k := range side {

@@ -17,10 +17,7 @@ import (
 
 // A run that is asked to stop, or whose terminal or reader goes away, leaves no container, and can be resumed.
 func TestSignalsLeaveNothingBehind(t *testing.T) {
-	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
-			bytes.TrimSpace(out))
-	}
+	needImage(t)
 	gantry := build(t)
 	for _, c := range []struct {
 		name    string
@@ -104,10 +101,7 @@ func (r *run) runs(t *testing.T) bool {
 // the engine is back.
 func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 	const engine = "/var/run/docker.sock"
-	if out, err := exec.Command("docker", "image", "inspect", image).CombinedOutput(); err != nil {
-		t.Skipf("needs a Docker Engine with the image %s (scripts/build-image.sh): %v %s", image, err,
-			bytes.TrimSpace(out))
-	}
+	needImage(t)
 	if c, err := net.Dial("unix", engine); err != nil {
 		t.Skipf("needs a Docker Engine at %s: %v", engine, err)
 	} else {

@@ -26,27 +26,7 @@ const (
 	interrupted = 130
 )
 
-// programs builds gantry and gantry-task.
-var programs = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "gantry-programs"); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"gantry", "gantry-task"} {
-		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), "gantry/cmd/"+name)
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build: %w\n%s", err, out)
-		}
-	}
-	return dir, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { slurmtest.Main(m) }
 
 // site is a Slurm on which gantry runs.
 type site struct {
@@ -57,10 +37,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	c := slurmtest.Up(t)
-	built, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := slurmtest.Programs(t)
 	return &site{c, filepath.Join(built, "gantry")}
 }
 

@@ -2,11 +2,13 @@
 package slurmtest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -209,4 +211,38 @@ func (c *Cluster) kill(t testing.TB, file string) {
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(rest, "Z")
 	})
+}
+
+// programs is the directory of gantry and gantry-task, "" before they are built.
+var programs string
+
+var buildPrograms = sync.OnceValue(func() (err error) {
+	if programs, err = os.MkdirTemp("", "gantry-programs"); err != nil {
+		return err
+	}
+	for _, name := range []string{"gantry", "gantry-task"} {
+		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(programs, name), "gantry/cmd/"+name)
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build: %w\n%s", err, out)
+		}
+	}
+	return nil
+})
+
+// Programs builds gantry and gantry-task for the tests of a package, and returns their directory. Main removes it.
+func Programs(t testing.TB) string {
+	t.Helper()
+	if err := buildPrograms(); err != nil {
+		t.Fatal(err)
+	}
+	return programs
+}
+
+// Main is TestMain of packages that call Programs.
+func Main(m *testing.M) {
+	code := m.Run()
+	if programs != "" {
+		os.RemoveAll(programs)
+	}
+	os.Exit(code)
 }
