@@ -17,7 +17,6 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
-	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -138,8 +137,8 @@ func (p *packer) single(s *single, a *attempt) bool {
 }
 
 // addTask adds a task with its only attempt.
-func (p *packer) addTask(a *executor.Admission, i int, state taskState, s *single) error {
-	t, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], tracedOf(a, i)
+func (p *packer) addTask(a *fresh, i int, state taskState, s *single) error {
+	t, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], a.said[i]
 	kin := kin{t.Need, spec.TimeLimit, said.imputed, spec.Image, state, 1}
 	var g *group
 	for k := range p.groups {
@@ -171,7 +170,7 @@ func (p *packer) addTask(a *executor.Admission, i int, state taskState, s *singl
 	buf = appendText(append(buf, ','), spec.Kind)
 	buf = strconv.AppendInt(append(buf, ','), int64(t.Stage), 10)
 	buf = appendKnown(append(buf, ','), int64(cmp.Or(spec.Declared, spec.Run)), said.runtime)
-	buf = strconv.AppendInt(append(buf, ','), inputBytes(a, t), 10)
+	buf = strconv.AppendInt(append(buf, ','), inputBytes(&a.Admission, t), 10)
 	buf = append(buf, ',')
 	if len(t.Parents) == 0 {
 		buf = append(buf, "null"...)

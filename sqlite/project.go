@@ -40,17 +40,33 @@ type projection struct {
 // flow is a workflow that is not over, or not written.
 type flow struct {
 	id             planner.WorkflowID
-	parts          []part                // where ids of tasks begin that do not follow the one before
-	fresh          []*executor.Admission // until their tasks are rows: a large one would be kept in memory for long
-	rows           int                   // tasks that are rows: those in front
-	tasks          []task                // by position
-	left           int                   // tasks not done
+	parts          []part  // where ids of tasks begin that do not follow the one before
+	fresh          []fresh // until their tasks are rows
+	rows           int     // tasks that are rows: those in front
+	tasks          []task  // by position
+	left           int     // tasks not done
 	started, ended planner.Time
 	state          flowState
 	withdrawn      string // its state, if it was cancelled
 	changed        bool
 	dirty          []int32  // positions of tasks that are not as their rows say
 	singles        []single // of a simulation: by position
+}
+
+// fresh is an admission without its trace, which would stay in memory until the workflow is over, and what that said of
+// each task.
+type fresh struct {
+	executor.Admission
+	said []traced
+}
+
+func freshOf(a *executor.Admission) fresh {
+	f := fresh{*a, make([]traced, len(a.Tasks))}
+	for i := range f.said {
+		f.said[i] = tracedOf(a, i)
+	}
+	f.Submission = executor.Submission{}
+	return f
 }
 
 // part has the tasks of a workflow that came with one admission, and those that follow.
@@ -296,7 +312,7 @@ func (p *projection) add(f *flow, a *executor.Admission) {
 	if p.out == nil { // they are
 		f.rows = len(f.tasks)
 	} else {
-		f.fresh = append(f.fresh, a)
+		f.fresh = append(f.fresh, freshOf(a))
 	}
 }
 
@@ -658,7 +674,7 @@ func (p *projection) writeFlows(of func(*flow) bool) error {
 }
 
 // writeTask writes a task for the first time, with its attempt if that was kept for it.
-func (p *projection) writeTask(f *flow, a *executor.Admission, i int) error {
+func (p *projection) writeTask(f *flow, a *fresh, i int) error {
 	at := f.rows
 	t := &f.tasks[at]
 	if at >= len(f.singles) || f.singles[at].like == nil {
@@ -677,7 +693,8 @@ func (p *projection) writeTask(f *flow, a *executor.Admission, i int) error {
 // writeTasks makes rows of the tasks of a workflow, or changes those that are.
 func (p *projection) writeTasks(f *flow) error {
 	if len(f.fresh) > 0 {
-		for _, a := range f.fresh {
+		for k := range f.fresh {
+			a := &f.fresh[k]
 			for i := range a.Tasks {
 				if err := p.writeTask(f, a, i); err != nil {
 					return err

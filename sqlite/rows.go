@@ -336,8 +336,8 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 }
 
 // addTask adds the task at position i of an admission, as x has it by now.
-func (t *tables) addTask(a *executor.Admission, i int, x *task) error {
-	p, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], tracedOf(a, i)
+func (t *tables) addTask(a *fresh, i int, x *task) error {
+	p, spec, said := &a.Arrived.Tasks[i], a.Tasks[i], a.said[i]
 	if kin := (kin{p.Need, spec.TimeLimit, said.imputed, spec.Image, x.state, x.tries}); kin != t.kin {
 		t.kin = kin
 		if err := t.tasks.share(append(t.values[:0], t.run, p.Need[unit.CPU], p.Need[unit.Memory], p.Need[unit.Disk],
@@ -355,7 +355,7 @@ func (t *tables) addTask(a *executor.Admission, i int, x *task) error {
 		t.identities = append(t.identities, identified{int64(p.ID), identity[:]})
 	}
 	v := append(t.values[:0], int64(p.ID), int64(p.Workflow), spec.Name, spec.Kind, int64(p.Stage),
-		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(a, p), parents)
+		known(int64(cmp.Or(spec.Declared, spec.Run)), said.runtime), inputBytes(&a.Admission, p), parents)
 	return t.tasks.add(append(v, x.where(), known(int64(x.last), x.last != planner.None), reached(x.queued),
 		reached(x.ended))...)
 }
