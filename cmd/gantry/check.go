@@ -37,7 +37,7 @@ func checkCommand() *cli.Command {
 	var o checkOptions
 	return &cli.Command{
 		Name:      "check",
-		Usage:     "tell what a workflow is, and all that is wrong with its file",
+		Usage:     "show what is in a workflow, and every error of its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
 		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows
 (also by name), told apart by content, in UTF-8 or UTF-16, plain, gzip or

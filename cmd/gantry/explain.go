@@ -16,7 +16,7 @@ import (
 func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "tell why a task waits or waited, failed, or ran where it did",
+		Usage:     "show why a task waits or waited, failed, or ran where it did",
 		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task in its trace, WORKFLOW/NAME if
 several workflows have it, or #ID; gantry show --tasks lists them. Everything comes from the log, so it works during a

@@ -1,4 +1,4 @@
-// Command gantry runs and simulates workflow traces on one host.
+// Command gantry runs and simulates workflows on one host or on the nodes of a Slurm allocation.
 package main
 
 import (
@@ -109,14 +109,15 @@ func run(args []string) int {
 	app := &cli.App{
 		Name:            "gantry",
 		Version:         version(),
-		Usage:           "run and simulate scientific workflows on one host, with one planner",
+		Usage:           "run and simulate scientific workflows with one planner",
 		HideHelpCommand: true,
 		Flags:           []cli.Flag{cli.HelpFlag}, // the library adds none to an app with a command help of its own
 		Writer:          plain{folded{stdout, screenWidth(os.Stdout)}},
 		ErrWriter:       plain{folded{os.Stderr, screenWidth(os.Stderr)}},
-		Description: `Gantry reads workflow traces (Pegasus DAX and YAML, WfCommons WfFormat) and plans them online
-with a scheduling policy. It runs every task in a Docker container under CPU, memory and block I/O limits, or simulates
-the same plan in virtual time. All measurements are kept in one SQLite log.
+		Description: `Gantry reads workflows (Pegasus DAX and YAML, WfCommons WfFormat, makeflows) and plans them online
+with a scheduling policy. It runs every task in a container under CPU, memory and block I/O limits: with the Docker
+Engine, without a daemon (oci), or on the nodes of a Slurm allocation (slurm). Or it simulates the same plan in virtual
+time. All measurements are kept in one SQLite log.
 
    gantry check montage.dax                   the content of a trace, and its errors
    gantry simulate --policy heft montage.dax  how long it would take here

@@ -35,7 +35,7 @@ const dockerStartup = 150 * time.Millisecond
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "run workflows in Docker containers",
+		Usage:     "run workflows in containers",
 		ArgsUsage: "TRACE|WORKLOAD|DIR|-...",
 		Description: `Reads the workflows, plans them with a policy as they arrive, and runs each task in a
 container of its own under CPU, memory, pids and block I/O limits. Tasks with a command and an image run as they are.

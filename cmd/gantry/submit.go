@@ -718,7 +718,7 @@ Exit codes: 0 cancelled or over, 2 wrong command line, 3 no such submission, 4 n
 func drainCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "drain",
-		Usage: "have the gantry that serves the directory take no more work and end",
+		Usage: "let the gantry that serves the directory end: it takes no more work",
 		Description: `Waits until the server has ended: when all that was handed in is done, or with --now when what
 runs has ended.
 
