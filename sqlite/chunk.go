@@ -351,7 +351,8 @@ var chunkAttempt = map[string]string{
 	"run": "c.run", "task": "c.task + (j.value ->> 0)", "attempt": "j.value ->> 7", "node": "j.value ->> 8",
 	"queued_ns": "j.value ->> 9", "ran_ns": "j.value ->> 10", "estimate_ns": "j.value ->> 11",
 	"staged_ns": chunkInstant(0), "created_ns": chunkInstant(1), "started_ns": chunkInstant(2), "ended_ns": chunkEnded,
-	"planned_end_ns": "iif(json_array_length(j.value) = 12, (j.value ->> 9) + (j.value ->> 11), j.value ->> '$[12][4]')",
+	"planned_end_ns": "iif(json_array_length(j.value) = 12, (j.value ->> 9) + (j.value ->> 11), " +
+		"j.value ->> '$[12][4]')",
 }
 
 const chunkEnded = "iif(json_array_length(j.value) = 12, (j.value ->> 9) + (j.value ->> 10), j.value ->> '$[12][3]')"
@@ -400,7 +401,8 @@ func (db *DB) rowViews() (string, error) {
 				}
 			}
 			fmt.Fprintf(&all, "CREATE VIEW chunk_tasks(first, last, %s) AS SELECT c.task, c.last_task, %s "+
-				"FROM task_chunks c CROSS JOIN json_each(c.rows) j;\n", strings.Join(both, ", "), strings.Join(as, ", "))
+				"FROM task_chunks c CROSS JOIN json_each(c.rows) j;\n", strings.Join(both, ", "),
+				strings.Join(as, ", "))
 		}
 		fmt.Fprintf(&all, "CREATE VIEW %s(%s) AS SELECT %s FROM %s UNION ALL\n"+
 			"SELECT %s FROM task_chunks c CROSS JOIN json_each(c.rows) j;\n", v.name, strings.Join(columns, ", "),

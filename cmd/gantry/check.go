@@ -40,12 +40,13 @@ func checkCommand() *cli.Command {
 		Usage:     "show what is in a workflow, and every error of its file",
 		ArgsUsage: "FILE|DIRECTORY|-...",
 		Description: `Reads Pegasus DAX (1.8 to 3.6), Pegasus 5 YAML, WfFormat (0.1 to 1.6) and makeflows
-(also by name), told apart by content, in UTF-8 or UTF-16, plain, gzip or
-zip, and workload, cluster and experiment files, whose paths are checked too; a directory stands for the workflow files below it, "-" for standard input.
+(also by name), told apart by content, in UTF-8 or UTF-16, plain, gzip or zip, and workload, cluster and experiment
+files, whose paths are checked too; a directory stands for the workflow files below it, "-" for standard input.
 
-Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be. Warnings say
-which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a cycle are dropped, with the
-files they stand for, a negative runtime is 0, a number that cannot be is unknown, a dependency on an unknown task is dropped.
+Errors make a workflow unusable: cycles, duplicate ids, unknown parents, truncated files, numbers that cannot be.
+Warnings say which rule is then followed. --repair turns into warnings what can be repaired: the edges that close a
+cycle are dropped, with the files they stand for, a negative runtime is 0, a number that cannot be is unknown, a
+dependency on an unknown task is dropped.
 
 Of workflows with commands it lists the files of this host that gantry run reads ("reads"), the directories that
 containers ask for ("mounts"), and why gantry run refuses it ("cannot run"): missing inputs, and what cannot be done
