@@ -68,6 +68,8 @@ func TestArchivedSubmissionsAreShownAsBefore(t *testing.T) {
 		t.Errorf("the log has %d tasks and %d attempts", tasks, attempts)
 	}
 	archive := filepath.Join(dir, sqlite.ArchiveDir)
+	expect(t, exitOK, []string{fmt.Sprintf("archived, and not counted above: %d tasks of %d workflows: gantry show "+
+		"--dir %s lab", flows*25, flows, archive)}, "show", "--dir", dir, "lab")
 	if tasks, attempts := count(archive); tasks != flows*25 || attempts != flows*25 {
 		t.Errorf("the archive has %d tasks and %d attempts of %d", tasks, attempts, flows*25)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,7 +22,8 @@ func showCommand() *cli.Command {
 		Name:      "show",
 		Usage:     "sum up a run: workflows, task types, outcomes, utilisation, warnings",
 		ArgsUsage: "[RUN]",
-		Description: `Without RUN it is the latest run; the beginning of a name is enough if no other run has it. It works during a run.
+		Description: `Without RUN it is the latest run; the beginning of a name is enough if no other run has it.
+It works during a run.
 
 Task types: "estimated" is the mean estimate of the policy; "measured" is the mean time from inputs in place to the
 end, with the start of the container (of tasks that succeeded). CPU time, bytes read and written are sums over all
@@ -64,12 +66,47 @@ Exit codes: 0 shown, 2 wrong command line, 3 no log or no such run, 4 the log ca
 				return nil
 			}
 			printSummary(c.App.Writer, s, nil)
+			if name := c.Args().First(); name == "" || name == s.Run { // else it is one submission
+				if err := printArchived(c, s.Run); err != nil {
+					return logError(err)
+				}
+			}
 			if s.State == sqlite.Running || s.State == crashed {
 				printPaused(c, s.Run, s.Runtime)
 			}
 			return nil
 		},
 	}
+}
+
+// printArchived says what of a run is in its archive, and so is not counted.
+func printArchived(c *cli.Context, run string) error {
+	dir := filepath.Join(c.String("dir"), sqlite.ArchiveDir)
+	if _, err := os.Stat(filepath.Join(dir, sqlite.FileName)); err != nil {
+		return nil
+	}
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.Query(c.Context, "SELECT count(*), total(w.tasks) FROM workflows w JOIN runs r ON r.id = w.run "+
+		"WHERE r.name = ?", run)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	flows, tasks := 0, 0.0
+	for rows.Next() {
+		if err := rows.Scan(&flows, &tasks); err != nil {
+			return err
+		}
+	}
+	if flows > 0 {
+		fmt.Fprintf(c.App.Writer, "archived, and not counted above: %s of %s: gantry show --dir %s %s\n",
+			plural(int(tasks), "task"), plural(flows, "workflow"), dir, run)
+	}
+	return rows.Err()
 }
 
 // printPaused lists what is paused of a run that is under way. A Docker Engine that does not answer is no reason to
