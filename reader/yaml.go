@@ -91,7 +91,7 @@ func (y *YAML) parse(data []byte) (root *Node, more int) {
 				line++ // the library counts these from 0
 			}
 		}
-		y.Faults.Fail("syntax", y.before+max(line, 1), "", "not YAML: %s", message)
+		y.Faults.Fail("syntax", y.before+max(line, 1), "", "not YAML: %s", message+hint(message))
 		return nil, 0
 	}
 	if err := decodeYAML(d, &next); err != io.EOF {
@@ -102,6 +102,26 @@ func (y *YAML) parse(data []byte) (root *Node, more int) {
 		return nil, 0
 	}
 	return doc.Content[0], more
+}
+
+// hints say what to do about the library's messages.
+var hints = []struct{ in, hint string }{
+	{"tab character", "indent with spaces"},
+	{"cannot start any token", "indent with spaces, not tabs, and quote texts that begin with a special character"},
+	{"mapping values are not allowed", "indent keys of one mapping alike, and quote texts that contain a colon"},
+	{"expected ',' or", "close what a bracket or brace opened, and separate entries by commas"},
+	{"unexpected end of stream", "close the quotes"},
+	{"did not find expected key", "indent keys of one mapping alike"},
+	{"unknown anchor", "write &NAME where the value is first given, or quote a text that begins with *"},
+}
+
+func hint(message string) string {
+	for _, h := range hints {
+		if strings.Contains(message, h.in) {
+			return "; " + h.hint
+		}
+	}
+	return ""
 }
 
 var (
