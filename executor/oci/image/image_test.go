@@ -314,6 +314,26 @@ func TestAChangedArchiveOfAKnownImageIsRefused(t *testing.T) {
 	}
 }
 
+// Of an archive and a changed copy that are unpacked at once, the first stays whole, and the error is of the other.
+func TestAChangedArchiveBesideTheImageIsRefused(t *testing.T) {
+	root(t)
+	fine := saved(t, runtime.GOARCH, pack(t, file("b", "b")), pack(t, file("a", strings.Repeat("content", 1000))))
+	good := write(t, fine)
+	bad := write(t, bytes.Replace(fine, []byte("contentcontent"), []byte("contentContent"), 1))
+	for range 30 {
+		s := open(t)
+		_, err := s.Fetch(t.Context(), image.Fetch{}, []image.Wanted{{Ref: good}, {Ref: bad}})
+		if err == nil || !strings.Contains(err.Error(), "unpacks to the digest") ||
+			strings.Contains(err.Error(), good) {
+			t.Errorf("a changed archive beside the image: %v", err)
+		}
+		entries, err := s.List()
+		if err != nil || len(entries) != 1 || !entries[0].Whole {
+			t.Fatalf("the store has %v, %v", entries, err)
+		}
+	}
+}
+
 // Links of an archive lead to what its own root has, never to the host's.
 func TestNoPathEscapes(t *testing.T) {
 	root(t)

@@ -81,20 +81,10 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ensureLayer unpacks a layer, if the store does not have it, and if no other process is about it.
+// ensureLayer unpacks a layer, if the store does not have it, and if nobody else is about it.
 func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told func(int64), waits func()) error {
 	if _, ok := s.layerBytes(d); ok {
-		if !b.verify {
-			return nil
-		}
-		err := b.read(ctx, d, 1<<62, nil, told, func(r io.Reader) error {
-			_, err := io.Copy(io.Discard, r)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("layer %s: %w", d, err)
-		}
-		return nil
+		return b.check(ctx, d, told)
 	}
 	free, err := s.tryLock(string(d), true)
 	if errors.Is(err, unix.EAGAIN) {
@@ -106,7 +96,7 @@ func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told f
 	}
 	defer free()
 	if _, ok := s.layerBytes(d); ok {
-		return nil
+		return b.check(ctx, d, told)
 	}
 	tmp, err := s.scratch()
 	if err == nil {
@@ -115,6 +105,21 @@ func (s *Store) ensureLayer(ctx context.Context, d digest.Digest, b blob, told f
 			err = left
 		}
 	}
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", d, err)
+	}
+	return nil
+}
+
+// check verifies a layer that the store has already, if its origin is to be verified.
+func (b *blob) check(ctx context.Context, d digest.Digest, told func(int64)) error {
+	if !b.verify {
+		return nil
+	}
+	err := b.read(ctx, d, 1<<62, nil, told, func(r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("layer %s: %w", d, err)
 	}

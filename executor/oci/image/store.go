@@ -63,11 +63,13 @@ type Store struct {
 	mu    sync.Mutex
 	tmp   string // of this process, below tmp; made when needed
 	holds []func()
+	wants map[digest.Digest]int // how often this process holds an image
 }
 
 // Open opens the store in a directory, and makes it. The caller closes it when its run no longer needs the images.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir, self: fmt.Sprintf("process %d-%d", os.Getpid(), time.Now().UnixNano())}
+	s := &Store{dir: dir, self: fmt.Sprintf("process %d-%d", os.Getpid(), time.Now().UnixNano()),
+		wants: map[digest.Digest]int{}}
 	for _, sub := range []string{"images", "layers", "l", "names", "uses", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", ErrUnusable, err, DirEnv)
@@ -328,6 +330,9 @@ func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config [
 	}
 	s.mu.Lock()
 	s.holds = append(s.holds, mine)
+	if dir == s.self {
+		s.wants[id]++
+	}
 	s.mu.Unlock()
 	u := use{Dir: dir}
 	if text, err := os.ReadFile(filepath.Join(s.dir, file)); err == nil {
@@ -346,13 +351,21 @@ func (s *Store) hold(ctx context.Context, dir string, id digest.Digest, config [
 	return s.put(filepath.Join("images", id.Encoded()+".json"), config)
 }
 
-// abandon takes back what hold noted of an image that could not be unpacked, and the layers that were.
+// abandon takes back what hold noted of an image that could not be unpacked, and the layers that were. They stay if
+// this process has the same image from elsewhere, or is about to.
 func (s *Store) abandon(id digest.Digest) error {
 	free, err := s.lock(context.Background(), changes, true)
 	if err != nil {
 		return err
 	}
 	defer free()
+	s.mu.Lock()
+	s.wants[id]--
+	left := s.wants[id]
+	s.mu.Unlock()
+	if left > 0 {
+		return nil
+	}
 	others := false
 	files, _ := s.entries("uses")
 	for _, file := range files {
