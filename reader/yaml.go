@@ -65,7 +65,8 @@ func ParseYAML(data []byte, faults *Faults, lists ...string) (*YAML, *Node) {
 	}
 	root, more := y.parse(data)
 	if more > 0 {
-		faults.Warn("documents", more, "", "more than one YAML document: the first counts")
+		faults.Fail("documents", more, "", "a second YAML document begins here: write each into a file of its own, or "+
+			"remove the line ---")
 	}
 	return y, root
 }
@@ -84,18 +85,15 @@ func (y *YAML) parse(data []byte) (root *Node, more int) {
 		y.Faults.Fail("empty", y.before+1, "", "there is nothing in it")
 		return nil, 0
 	case err != nil:
-		line, message := 0, strings.TrimPrefix(err.Error(), "yaml: ")
-		if m := yamlLine.FindStringSubmatch(message); m != nil {
-			line, _ = strconv.Atoi(m[1])
-			if message = m[2]; yamlGrammar.MatchString(message) {
-				line++ // the library counts these from 0
-			}
-		}
-		y.Faults.Fail("syntax", y.before+max(line, 1), "", "not YAML: %s", message+hint(message))
+		y.syntax(err)
 		return nil, 0
 	}
-	if err := decodeYAML(d, &next); err != io.EOF {
-		more = y.before + max(next.Line, 1)
+	switch err := decodeYAML(d, &next); {
+	case err == nil:
+		more = y.before + next.Line
+	case err != io.EOF:
+		y.syntax(err)
+		return nil, 0
 	}
 	if line, bound := nodeBounds(&doc, 0); bound != "" {
 		y.bound(y.before+line, bound)
@@ -104,12 +102,25 @@ func (y *YAML) parse(data []byte) (root *Node, more int) {
 	return doc.Content[0], more
 }
 
+// syntax adds the fault of an error of the library.
+func (y *YAML) syntax(err error) {
+	line, message := 0, strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatch(message); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		if message = m[2]; yamlGrammar.MatchString(message) {
+			line++ // the library counts these from 0
+		}
+	}
+	y.Faults.Fail("syntax", y.before+max(line, 1), "", "not YAML: %s", message+hint(message))
+}
+
 // hints say what to do about the library's messages.
 var hints = []struct{ in, hint string }{
 	{"tab character", "indent with spaces"},
 	{"cannot start any token", "indent with spaces, not tabs, and quote texts that begin with a special character"},
 	{"mapping values are not allowed", "indent keys of one mapping alike, and quote texts that contain a colon"},
 	{"expected ',' or", "close what a bracket or brace opened, and separate entries by commas"},
+	{"expected node content", "close what a bracket or brace opened, or write a value"},
 	{"unexpected end of stream", "close the quotes"},
 	{"did not find expected key", "indent keys of one mapping alike"},
 	{"unknown anchor", "write &NAME where the value is first given, or quote a text that begins with *"},
@@ -404,7 +415,16 @@ func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key s
 			merges = append(merges, value)
 			continue
 		}
-		key := y.Text(k)
+		name := y.Value(k)
+		if y.over {
+			return false
+		}
+		if name == nil || name.Kind != yaml.ScalarNode {
+			y.Faults.Fail("wrong-type", y.Line(k), "", "%s: %s is no key: a key is a text, in quotes if it is null or "+
+				"has braces or brackets", what, kindOf(name))
+			continue
+		}
+		key := name.Value
 		if len(key) > MaxName {
 			y.bound(y.Line(k), TooLongName)
 			return false
@@ -426,6 +446,16 @@ func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key s
 		}
 	}
 	return true
+}
+
+func kindOf(n *Node) string {
+	switch {
+	case n == nil:
+		return "null"
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	}
+	return "a list"
 }
 
 // Sequence calls f with each element; null is an empty sequence.

@@ -123,7 +123,7 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	defer in.Close()
 	b.in = in
 	var err error
-	if b.wf.Format, err = sniff(in.Reader, source); err != nil {
+	if b.wf.Format, err = sniff(in.Reader, source); err != nil && !b.brokenYAML() {
 		b.faults.Damage(err, 1)
 	}
 	switch b.wf.Format {
@@ -146,6 +146,27 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 		return nil, b.faults.Sorted(), nil
 	}
 	return b.wf, b.faults.Sorted(), nil
+}
+
+// brokenYAML reports whether a source that is YAML by its name has a syntax error, which hides the keys that tell the
+// format, and makes that error the fault.
+func (b *builder) brokenYAML() bool {
+	name := strings.TrimSuffix(strings.ToLower(b.wf.Source), ".gz")
+	if !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
+		return false
+	}
+	data, err := b.in.All()
+	var faults reader.Faults
+	if err == nil {
+		reader.ParseYAML(data, &faults)
+	}
+	for _, f := range faults.Sorted() {
+		if f.Rule == "syntax" {
+			b.faults.Fail(f.Rule, f.Line, "", "%s", f.Message)
+			return true
+		}
+	}
+	return false
 }
 
 const isWorkload = "a workload file, which gantry run and gantry simulate take, and no workflow"

@@ -107,6 +107,23 @@ func TestCheckExitCodes(t *testing.T) {
 	}
 }
 
+// A syntax error hides the keys that tell what the file is.
+func TestCheckSaysOfBrokenYAMLWhereItIsBroken(t *testing.T) {
+	for text, says := range map[string]string{
+		"name: [\n":                     "line 2: syntax: not YAML: did not find expected node content; close what",
+		"name: x\n\tnodes: 2\n":         "line 2: syntax: not YAML: found a tab character",
+		"a: 1\nb: 2\n":                  "line 1: unknown-format",
+		"nodes: [{}]\n---\nnodes: []\n": "a second YAML document",
+	} {
+		path := filepath.Join(writeFiles(t, map[string]string{"w.yaml": text}), "w.yaml")
+		var out bytes.Buffer
+		err := check([]string{path}, checkOptions{}, &out, &out)
+		if codeOf(err) != exitInput || !strings.Contains(out.String(), says) {
+			t.Errorf("%q: %d, %s; want %q", text, codeOf(err), out.String(), says)
+		}
+	}
+}
+
 func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"a.dax": "<adag><job id='a' runtime='1'/></adag>", "bad.dax": "<adag><job"})
 	to := filepath.Join(dir, "a.json")
